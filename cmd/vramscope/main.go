@@ -1,0 +1,64 @@
+// Command vramscope reads what a PyTorch run leaves behind and says what
+// filled the GPU, why, and what to change.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, as scripts rely on them.
+const (
+	exitFine      = 0
+	exitCondition = 1 // a --fail-on condition holds
+	exitUnusable  = 2 // unusable input or usage
+)
+
+// conditionError says which --fail-on conditions hold; it is a result, not a failure.
+type conditionError struct{ conditions []string }
+
+func (e *conditionError) Error() string {
+	s := "condition holds:"
+	for _, c := range e.conditions {
+		s += " " + c
+	}
+	return s
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run executes one command line and returns its exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	var condition *conditionError
+	switch {
+	case err == nil:
+		return exitFine
+	case errors.As(err, &condition):
+		fmt.Fprintln(stderr, "vramscope:", err)
+		return exitCondition
+	default:
+		fmt.Fprintln(stderr, "vramscope:", err)
+		return exitUnusable
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "vramscope",
+		Short:         "What filled the GPU, why, what it should have been, and what to change",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(newVersion())
+	return root
+}
