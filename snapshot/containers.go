@@ -1,0 +1,272 @@
+package snapshot
+
+import "unsafe"
+
+const (
+	listBytes = int64(unsafe.Sizeof(list{}))
+	dictBytes = int64(unsafe.Sizeof(dict{}))
+)
+
+// container carries out the opcodes that make and fill lists, tuples and
+// dictionaries.
+func (d *decoder) container(op byte, at int) error {
+	switch op {
+	case opEmptyList:
+		return d.pushList(kList, nil)
+	case opEmptyTuple:
+		return d.pushList(kTuple, nil)
+	case opEmptyDict:
+		return d.pushDict()
+	case opEmptySet:
+		d.push(kOpaque)
+	case opTuple1, opTuple2, opTuple3:
+		m := len(d.stack) - int(op-opTuple1) - 1
+		if m < d.floor() {
+			return d.fail(at, "TUPLE%d with too few values on the stack", op-opTuple1+1)
+		}
+		return d.tuple(m)
+	case opTuple, opList, opFrozenSet, opDict:
+		m, err := d.popMark(at, "TUPLE, LIST, DICT or FROZENSET")
+		if err != nil {
+			return err
+		}
+		switch op {
+		case opTuple:
+			return d.tuple(m)
+		case opFrozenSet:
+			d.stack = d.stack[:m]
+			d.push(kOpaque)
+			return nil
+		}
+		items := d.stack[m:]
+		d.stack = d.stack[:m] // items stay readable until the next push
+		return d.build(op, at, items)
+	case opAppend, opSetItem:
+		n := 1
+		if op == opSetItem {
+			n = 2
+		}
+		m := len(d.stack) - n
+		if m-1 < d.floor() {
+			return d.fail(at, "%s with too few values on the stack", opNames[op])
+		}
+		defer func() { d.stack = d.stack[:m] }()
+		return d.extend(op, at, d.stack[m-1], m)
+	case opAppends, opSetItems, opAddItems:
+		m, err := d.popMark(at, opNames[op])
+		if err != nil {
+			return err
+		}
+		if m-1 < d.floor() {
+			return d.fail(at, "%s with nothing to add to", opNames[op])
+		}
+		err = d.extend(op, at, d.stack[m-1], m)
+		d.stack = d.stack[:m]
+		return err
+	}
+	return nil
+}
+
+var opNames = map[byte]string{opAppend: "APPEND", opAppends: "APPENDS", opSetItem: "SETITEM", opSetItems: "SETITEMS", opAddItems: "ADDITEMS"}
+
+// build makes a list or dictionary of the values that protocol 0 puts on the
+// stack first.
+func (d *decoder) build(op byte, at int, items []value) error {
+	items = append([]value(nil), items...)
+	var err error
+	if op == opList {
+		err = d.pushList(kList, nil)
+	} else {
+		err = d.pushDict()
+	}
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	m := len(d.stack)
+	d.stack = append(d.stack, items...)
+	if op == opList {
+		err = d.extend(opAppends, at, d.stack[m-1], m)
+	} else {
+		err = d.extend(opSetItems, at, d.stack[m-1], m)
+	}
+	d.stack = d.stack[:m]
+	return err
+}
+
+func (d *decoder) pushList(kind value, items []value) error {
+	if err := d.take(listBytes + 8*int64(len(items))); err != nil {
+		return err
+	}
+	d.lists = append(d.lists, list{items: items})
+	d.push(newValue(kind, uint64(len(d.lists)-1)))
+	return nil
+}
+
+func (d *decoder) pushDict() error {
+	if err := d.take(dictBytes); err != nil {
+		return err
+	}
+	d.dicts = append(d.dicts, dict{memo: -1})
+	d.push(newValue(kDict, uint64(len(d.dicts)-1)))
+	return nil
+}
+
+// tuple makes one of the values from m on; two small integers are a pool id.
+func (d *decoder) tuple(m int) error {
+	items := d.stack[m:]
+	if len(items) == 2 && items[0].kind() == kInt && items[1].kind() == kInt {
+		pool := d.pool(Pool{items[0].int(), items[1].int()})
+		d.stack = append(d.stack[:m], newValue(kPool, uint64(pool)))
+		return nil
+	}
+	copied := append([]value(nil), items...)
+	d.stack = d.stack[:m]
+	return d.pushList(kTuple, copied)
+}
+
+func (d *decoder) pool(p Pool) uint32 {
+	id, ok := d.pools[p]
+	if !ok {
+		id = uint32(len(d.out.Pools))
+		d.out.Pools = append(d.out.Pools, p)
+		d.pools[p] = id
+	}
+	return id
+}
+
+// extend adds the values from m on to a list or dictionary.
+func (d *decoder) extend(op byte, at int, target value, m int) error {
+	switch op {
+	case opAddItems:
+		if target.kind() != kOpaque {
+			return d.fail(at, "ADDITEMS to something that is no set")
+		}
+		return nil
+	case opAppend, opAppends:
+		switch target.kind() {
+		case kList:
+		case kStack:
+			return d.shape(at, "a list of frames is changed after it was read")
+		default:
+			return d.fail(at, "%s to something that is no list", opNames[op])
+		}
+		l := &d.lists[target.index()]
+		if l.isStack || l.expanded {
+			return d.shape(at, "a list is changed after it was read")
+		}
+		for _, v := range d.stack[m:] {
+			if err := d.appendTo(l, d.closed(v)); err != nil {
+				return err
+			}
+			l = &d.lists[target.index()]
+		}
+		return nil
+	}
+	if target.kind() != kDict {
+		if target.kind() >= kFrame && target.kind() <= kHistory {
+			return d.shape(at, "a dictionary is changed after it was read")
+		}
+		return d.fail(at, "%s to something that is no dictionary", opNames[op])
+	}
+	items := d.stack[m:]
+	if len(items)%2 != 0 {
+		return d.fail(at, "%s with an odd number of values", opNames[op])
+	}
+	e := &d.dicts[target.index()]
+	if e.done {
+		return d.shape(at, "a dictionary is changed after it was read")
+	}
+	if op == opSetItems && e.items == nil {
+		if v, ok, err := d.close(items); err != nil {
+			return err
+		} else if ok {
+			d.finish(target.index(), v)
+			d.stack[m-1] = v
+			return nil
+		}
+	}
+	if err := d.take(8 * int64(len(items))); err != nil {
+		return err
+	}
+	e = &d.dicts[target.index()]
+	e.items = append(e.items, items...)
+	return nil
+}
+
+// appendTo adds one element; rows of a table that follow each other stay a run.
+func (d *decoder) appendTo(l *list, v value) error {
+	k := v.kind()
+	isRow := k == kEvent || k == kBlock || k == kSegment || k == kNote || k == kHistory
+	if isRow && l.items == nil && (l.count == 0 || l.run+newValue(0, uint64(l.count)) == v) {
+		if l.count == 0 {
+			l.run = v
+		}
+		l.count++
+		return nil
+	}
+	if l.count > 0 { // the run ends: spell it out
+		if err := d.take(8 * int64(l.count)); err != nil {
+			return err
+		}
+		items := make([]value, 0, l.count+1)
+		for i := range l.count {
+			items = append(items, l.run+newValue(0, uint64(i)))
+		}
+		l.items, l.count = items, 0
+	}
+	if len(l.items) == cap(l.items) {
+		if err := d.take(8 * int64(len(l.items)+4)); err != nil {
+			return err
+		}
+	}
+	l.items = append(l.items, v)
+	return nil
+}
+
+// closed is what a dictionary turned out to be, or v itself.
+func (d *decoder) closed(v value) value {
+	if v.kind() != kDict {
+		return v
+	}
+	e := &d.dicts[v.index()]
+	if e.done {
+		return e.closed
+	}
+	row, ok, err := d.close(e.items)
+	if err != nil || !ok {
+		return v
+	}
+	d.finish(v.index(), row)
+	return row
+}
+
+// finish says what dictionary i is, also to those who will get it from the memo.
+func (d *decoder) finish(i int, v value) {
+	e := &d.dicts[i]
+	e.closed, e.done, e.items = v, true, nil
+	if e.memo >= 0 && int(e.memo) < len(d.memo) && d.memo[e.memo] == newValue(kDict, uint64(i)).ref() {
+		d.memo[e.memo] = v.ref()
+	}
+}
+
+// each calls f with every element of a list or tuple.
+func (d *decoder) each(v value, f func(value) error) error {
+	if v.kind() != kList && v.kind() != kTuple {
+		return nil
+	}
+	l := &d.lists[v.index()]
+	for i := range l.count {
+		if err := f(l.run + newValue(0, uint64(i))); err != nil {
+			return err
+		}
+	}
+	for _, x := range l.items {
+		if err := f(d.closed(x)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// length is the number of elements of a list.
+func (l *list) length() int { return l.count + len(l.items) }

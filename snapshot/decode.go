@@ -1,0 +1,69 @@
+package snapshot
+
+import (
+	"errors"
+	"io"
+)
+
+// Options bound and steer the reading of a snapshot.
+type Options struct {
+	// MaxMemory is how many bytes the decoder may use; 0: no limit.
+	MaxMemory int64
+	// Partial accepts a file that was cut off and uses what it still holds;
+	// Snapshot.Cut says where it ended.
+	Partial bool
+	// Size is the number of bytes r will give, 0 when unknown. It only serves
+	// to make room in time.
+	Size int64
+}
+
+// Decode reads one uncompressed pickle. The error is an *Error.
+func Decode(r io.Reader, o Options) (*Snapshot, error) {
+	d := newDecoder()
+	d.total, d.limit = o.Size, o.MaxMemory
+	d.feed = newFeed(r)
+	defer d.feed.close()
+	if err := d.fill(margin); err != nil {
+		return nil, err
+	}
+	if len(d.b) == 0 {
+		return nil, &Error{Offset: 0, Cause: "the file is empty", Err: ErrNotSnapshot,
+			Advice: "The process probably died while it was dumping: dump again, before the memory runs out."}
+	}
+	if !looksLikePickle(d.b) {
+		return nil, &Error{Offset: 0, Cause: "not a pickle", Err: ErrNotSnapshot}
+	}
+	v, err := d.run()
+	cut := int64(-1)
+	if errors.Is(err, errTruncated) && o.Partial {
+		cut = d.base + int64(len(d.b))
+		v, err = d.fold()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.assemble(v)
+	if err != nil {
+		return nil, err
+	}
+	s.Cut = cut
+	return s, nil
+}
+
+// looksLikePickle tells by the first bytes: PROTO, or what protocols 0 and 1
+// begin a dictionary or list with.
+func looksLikePickle(b []byte) bool {
+	if b[0] == opProto {
+		return true
+	}
+	if len(b) < 2 {
+		return false
+	}
+	switch b[0] {
+	case opMark:
+		return b[1] == opDict || b[1] == opList
+	case opEmptyDict, opEmptyList:
+		return b[1] == opBinPut || b[1] == opLongBinPut || b[1] == opStop || b[1] == opMark
+	}
+	return false
+}

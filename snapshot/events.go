@@ -1,0 +1,173 @@
+package snapshot
+
+import "cmp"
+
+// event is one trace entry while it is read.
+type event struct {
+	action         Action
+	stream, pool   uint32
+	address        uint64
+	size           int64
+	time           int64
+	stack, forward StackID
+	compile        StringID
+	metadata       StringID
+	internal       StringID
+	category       int32
+	deviceFree     int64 // -1: none
+}
+
+// eventBytes is what an event takes in the columns that every file has.
+const eventBytes = 1 + 8 + 8 + 8 + 4
+
+// addEvent fills the next row and gives its value. Columns are as long as the
+// rows that are expected, so that a zero need not be written.
+func (d *decoder) addEvent(e *event) (value, error) {
+	c, n := &d.events, d.rows
+	if n == len(c.Action) {
+		if err := d.growEvents(); err != nil {
+			return 0, err
+		}
+	}
+	c.Action[n] = e.action
+	c.Address[n] = e.address
+	c.Size[n] = e.size
+	c.TimeUS[n] = e.time
+	c.Stack[n] = e.stack
+	if e.stream|e.pool|uint32(e.compile)|uint32(e.metadata)|uint32(e.internal)|uint32(e.forward)|uint32(e.category) != 0 {
+		if err := d.addOptional(e, n); err != nil {
+			return 0, err
+		}
+	}
+	if e.deviceFree >= 0 || e.action == OOM {
+		d.ooms = append(d.ooms, OutOfMemory{Event: n, DeviceFree: e.deviceFree})
+	}
+	d.rows = n + 1
+	return newValue(kEvent, uint64(n)), nil
+}
+
+// addOptional fills the columns that most files leave at zero; such a column
+// is only made for its first value that isn't.
+func (d *decoder) addOptional(e *event, n int) error {
+	c := &d.events
+	return cmp.Or(
+		put(d, &c.Stream, n, e.stream), put(d, &c.Pool, n, e.pool), put(d, &c.CompileContext, n, e.compile),
+		put(d, &c.Metadata, n, e.metadata), put(d, &c.Internal, n, e.internal),
+		put(d, &c.ForwardStack, n, e.forward), put(d, &c.Category, n, e.category))
+}
+
+func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, v T) error {
+	if v == 0 {
+		return nil
+	}
+	if *column == nil {
+		if err := d.take(int64(len(d.events.Action)) * 4); err != nil {
+			return err
+		}
+		*column = make([]T, len(d.events.Action))
+	}
+	(*column)[n] = v
+	return nil
+}
+
+// growEvents makes all columns as long as the file is likely to need; memory
+// that isn't touched costs nothing.
+func (d *decoder) growEvents() error {
+	c := &d.events
+	old := len(c.Action)
+	if old == 0 {
+		d.firstAt = d.base + int64(d.p)
+	}
+	size := d.estimate(old+1, old)
+	if err := d.take(int64(size-old) * eventBytes); err != nil {
+		return err
+	}
+	resize(&c.Action, size)
+	resize(&c.Address, size)
+	resize(&c.Size, size)
+	resize(&c.TimeUS, size)
+	resize(&c.Stack, size)
+	resizeOptional(&c.Stream, size)
+	resizeOptional(&c.Pool, size)
+	resizeOptional(&c.CompileContext, size)
+	resizeOptional(&c.Metadata, size)
+	resizeOptional(&c.Internal, size)
+	resizeOptional(&c.ForwardStack, size)
+	resizeOptional(&c.Category, size)
+	return nil
+}
+
+func resize[T any](column *[]T, size int) {
+	grown := make([]T, size)
+	copy(grown, *column)
+	*column = grown
+}
+
+func resizeOptional[T any](column *[]T, size int) {
+	if *column != nil {
+		resize(column, size)
+	}
+}
+
+// actionOf is the action for a word in the file; new words get numbers of
+// their own as long as there are any.
+func (d *decoder) actionOf(word StringID) Action {
+	if a, ok := d.actions[word]; ok {
+		return a
+	}
+	a := ActionOther + Action(len(d.out.otherActions))
+	if a == 255 {
+		return a
+	}
+	d.out.otherActions = append(d.out.otherActions, d.out.Strings[word])
+	d.actions[word] = a
+	return a
+}
+
+// closeEvent is the general way to an event: any keys, any order, any values.
+func (d *decoder) closeEvent(items []value) (value, bool, error) {
+	e := event{deviceFree: -1, action: 255}
+	var err error
+	for i := 0; i < len(items) && err == nil; i += 2 {
+		v := items[i+1]
+		key := d.key(sDeviceTraces, items, i)
+		d.eventKeys |= 1 << key
+		switch key {
+		case sAction:
+			e.action = d.actionOf(d.str(v))
+		case sAddr:
+			e.address = d.address(v)
+		case sSize:
+			e.size = d.bytes(v)
+		case sStream:
+			e.stream = d.stream(v)
+		case sTimeUS:
+			e.time = d.int(v)
+		case sFrames:
+			e.stack, err = d.stackOf(v)
+		case sForwardFrames:
+			e.forward, err = d.stackOf(v)
+		case sPoolID, sSegmentPoolID:
+			e.pool = d.poolOf(v)
+		case sCompileContext:
+			if e.compile = d.str(v); e.compile == sNA {
+				e.compile = 0
+			}
+		case sUserMetadata:
+			e.metadata = d.str(v)
+		case sInternalMetadata:
+			e.internal = d.str(v)
+		case sCategory:
+			if n := d.int(v); 0 <= n && n < 1<<20 {
+				e.category = int32(n) + 1
+			}
+		case sDeviceFree:
+			e.deviceFree = d.bytes(v)
+		}
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	row, err := d.addEvent(&e)
+	return row, true, err
+}

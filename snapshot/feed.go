@@ -1,0 +1,113 @@
+package snapshot
+
+import (
+	"errors"
+	"io"
+)
+
+const (
+	chunk  = 1 << 20  // bytes read at a time
+	margin = 64 << 10 // what the tight loops want ahead of them, carried over between chunks
+)
+
+// feed reads a stream ahead of its user, on another core where there is one.
+type feed struct {
+	full chan piece
+	free chan []byte
+	stop chan struct{}
+}
+
+// piece is a chunk of the stream behind room for what was left of the one before.
+type piece struct {
+	buf []byte // margin bytes of room, then n bytes of the stream
+	n   int
+	err error // after these n bytes; io.EOF at the end
+}
+
+func newFeed(r io.Reader) *feed {
+	f := &feed{full: make(chan piece, 2), free: make(chan []byte, 3), stop: make(chan struct{})}
+	for range cap(f.free) {
+		f.free <- nil
+	}
+	go f.read(r)
+	return f
+}
+
+func (f *feed) read(r io.Reader) {
+	for {
+		var buf []byte
+		select {
+		case buf = <-f.free:
+		case <-f.stop:
+			return
+		}
+		if buf == nil {
+			buf = make([]byte, margin+chunk)
+		}
+		n, err := io.ReadFull(r, buf[margin:])
+		if errors.Is(err, io.ErrUnexpectedEOF) { // also what a truncated container gives
+			err = io.EOF
+		}
+		select {
+		case f.full <- piece{buf, n, err}:
+		case <-f.stop:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// close ends the reading; the reader isn't touched after its present call.
+func (f *feed) close() { close(f.stop) }
+
+// fill makes at least n bytes available at p unless the stream ends before.
+func (d *decoder) fill(n int) error {
+	for len(d.b)-d.p < n && !d.eof {
+		next := <-d.feed.full
+		rest := d.b[d.p:]
+		d.base += int64(d.p)
+		d.p = 0
+		if len(rest) <= margin {
+			start := margin - len(rest)
+			copy(next.buf[start:], rest)
+			if d.buf != nil {
+				d.feed.free <- d.buf
+			}
+			d.b, d.buf = next.buf[start:margin+next.n], next.buf
+		} else { // a string longer than a chunk
+			if err := d.take(int64(next.n)); err != nil {
+				return err
+			}
+			if d.buf != nil {
+				rest = append(make([]byte, 0, max(n, len(rest)+chunk)), rest...)
+				d.feed.free <- d.buf
+			}
+			d.b, d.buf = append(rest, next.buf[margin:margin+next.n]...), nil
+			if next.err == nil {
+				d.feed.free <- next.buf
+			}
+		}
+		if next.err != nil {
+			d.eof = true
+			if next.err != io.EOF {
+				return &Error{Offset: d.base + int64(len(d.b)), Cause: next.err.Error()}
+			}
+		}
+	}
+	d.more = len(d.b) - margin
+	if d.eof {
+		d.more = len(d.b) + 1
+	}
+	return nil
+}
+
+// beyond tells whether n more bytes are known not to be there.
+func (d *decoder) beyond(n uint64) bool {
+	rest := uint64(len(d.b) - d.p)
+	if n <= rest {
+		return false
+	}
+	return d.eof || d.total > 0 && n > uint64(d.total-d.base-int64(d.p))
+}

@@ -1,0 +1,180 @@
+package nvsmi
+
+import "bytes"
+
+// bareRow recognises rows of `--format=csv,noheader` by their values and
+// infers the header from them; afterwards csvRow reads the rest.
+func (p *Parser) bareRow(line []byte) bool {
+	if p.csv.active && !p.csv.header.skip && p.csv.misses < csvMisses || len(line) > 1<<10 || bytes.IndexByte(line, ',') < 0 {
+		return false
+	}
+	if !bytes.Contains(line, []byte(" MiB")) && !slashTime(line) && !bytes.Contains(line, []byte("GPU-")) && !bytes.Contains(line, []byte("NVIDIA ")) {
+		return false
+	}
+	cells := splitCells(nil, line, ',')
+	columns, ok := inferColumns(cells)
+	if !ok {
+		return false
+	}
+	p.csv = csvState{active: true, header: header{columns: columns, form: CSV, delimiter: ','}, cells: p.csv.cells,
+		listing: &listing{}}
+	for _, c := range columns {
+		if c.role == pid {
+			p.csv.header.form, p.csv.listing.apps = AppsCSV, true
+		}
+		for k, r := range idRoles {
+			p.csv.listing.present[k] = p.csv.listing.present[k] || c.role == r
+		}
+	}
+	return p.csvRow(line)
+}
+
+// slashTime tells nvidia-smi's own time format, 2026/07/14 09:00:44.579, which
+// nothing else writes at the start of a comma-separated line.
+func slashTime(line []byte) bool {
+	return len(line) > 24 && line[4] == '/' && line[7] == '/' && line[13] == ':' && line[19] == '.'
+}
+
+// inferColumns guesses what each value of a row without header is. Memory is
+// taken where it is printed in MiB, or else where the figures can be nothing
+// else: two neighbours of which the larger is a card's capacity.
+func inferColumns(cells [][]byte) ([]column, bool) {
+	if len(cells) < 2 || len(cells) > 64 {
+		return nil, false
+	}
+	columns := make([]column, len(cells))
+	var sizes, plain []int // cells in MiB, and figures without unit
+	gpu := false           // something here only nvidia-smi prints
+	for i, cell := range cells {
+		columns[i].unit = mib
+		r := bareRole(cell)
+		columns[i].role = r
+		switch {
+		case r == usedMemory:
+			sizes = append(sizes, i)
+		case r == gpuUUID || r == gpuBus || r == gpuName || r == timestamp && slashTime(append(cell[:len(cell):len(cell)], "  "...)):
+			gpu = true
+		case r == other && isCount(cell):
+			plain = append(plain, i)
+		}
+	}
+	switch {
+	case len(sizes) == 1 && bareProcess(columns, cells, plain):
+		columns[sizes[0]].role = processMemory
+		return columns, gpu
+	case len(sizes) > 0:
+		nameSizes(columns, cells, sizes)
+		nameIndex(columns, cells, plain)
+		return columns, true
+	case gpu && len(plain) > 1:
+		return columns, nameCounts(columns, cells, plain)
+	}
+	return nil, false
+}
+
+func bareRole(cell []byte) role {
+	switch {
+	case bytes.HasPrefix(cell, []byte("GPU-")), bytes.HasPrefix(cell, []byte("MIG-")):
+		return gpuUUID
+	case len(cell) >= 12 && cell[len(cell)-2] == '.' && bytes.Count(cell, []byte{':'}) == 2:
+		return gpuBus
+	case len(cell) >= 19 && (cell[4] == '/' || cell[4] == '-') && cell[13] == ':':
+		return timestamp
+	case bytes.HasSuffix(cell, []byte("MiB")):
+		return usedMemory
+	case bytes.HasSuffix(cell, []byte(" W")):
+		return power
+	case bytes.HasSuffix(cell, []byte(" %")):
+		return utilization
+	}
+	for _, brand := range [...]string{"NVIDIA", "Tesla", "GeForce", "Quadro", "TITAN"} {
+		if bytes.HasPrefix(cell, []byte(brand)) {
+			return gpuName
+		}
+	}
+	return other
+}
+
+func isCount(cell []byte) bool {
+	_, rest, ok := amount(cell)
+	return ok && len(rest) == 0
+}
+
+// bareProcess tells "1234, python, 5000 MiB": a pid, a path, one memory.
+func bareProcess(columns []column, cells [][]byte, plain []int) bool {
+	if len(plain) != 1 {
+		return false
+	}
+	i := plain[0]
+	if i+1 >= len(cells) || columns[i+1].role != other || isCount(cells[i+1]) {
+		return false
+	}
+	columns[i].role, columns[i+1].role = pid, processName
+	return true
+}
+
+// nameSizes takes the largest of the sizes as the total and the first other
+// one as used, the order nvidia-smi's own examples use.
+func nameSizes(columns []column, cells [][]byte, sizes []int) {
+	largest := sizes[0]
+	for _, i := range sizes {
+		if memory(cells[i], mib) > memory(cells[largest], mib) {
+			largest = i
+		}
+	}
+	if len(sizes) == 1 {
+		return // a single figure is what is used
+	}
+	rest := other
+	for _, i := range sizes {
+		switch {
+		case i == largest:
+			columns[i].role = totalMemory
+		case rest == other:
+			columns[i].role, rest = usedMemory, freeMemory
+		default:
+			columns[i].role = rest
+			rest = reservedMemory
+		}
+	}
+}
+
+// nameIndex takes a small whole number before the memory columns as the index.
+func nameIndex(columns []column, cells [][]byte, plain []int) {
+	if len(plain) == 0 || plain[0] > 2 {
+		return
+	}
+	if v, _, _ := amount(cells[plain[0]]); v >= 0 && v < 64 && v == float64(int(v)) {
+		columns[plain[0]].role = gpuIndex
+	}
+}
+
+// nameCounts finds used and total among figures without units.
+func nameCounts(columns []column, cells [][]byte, plain []int) bool {
+	total := -1
+	for _, i := range plain {
+		v, _, _ := amount(cells[i])
+		if w := 0.0; v >= 1000 && v == float64(int(v)) {
+			if total >= 0 {
+				w, _, _ = amount(cells[total])
+			}
+			if v > w {
+				total = i
+			}
+		}
+	}
+	if total < 0 {
+		return false
+	}
+	for _, i := range [...]int{total - 1, total + 1} {
+		if i >= 0 && i < len(cells) && columns[i].role == other && isCount(cells[i]) {
+			columns[total].role, columns[i].role = totalMemory, usedMemory
+			nameIndex(columns, cells, plain)
+			if columns[i].role == gpuIndex {
+				columns[i].role = usedMemory
+			}
+			return true
+		}
+	}
+	return false
+}

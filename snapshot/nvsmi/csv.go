@@ -1,0 +1,263 @@
+package nvsmi
+
+import (
+	"bytes"
+	"strings"
+)
+
+// csvState is the CSV being read, if any.
+type csvState struct {
+	active  bool
+	header  header
+	listing *listing
+	cells   [][]byte
+	misses  int // lines in a row that did not fit
+}
+
+// listing is the rows that share one way of naming GPUs.
+type listing struct {
+	units   []*unit
+	present [4]bool // which id columns exist
+	clash   [4]bool // id columns that were equal for two GPUs at one time
+	sweep   []sweepRow
+	number  int // of the sweep
+	start   Stamp
+	next    int // where in units the next row is expected
+	apps    bool
+}
+
+type sweepRow struct {
+	unit *unit
+	pid  int
+}
+
+// idRoles are the columns that can tell GPUs apart, most trusted first.
+var idRoles = [4]role{gpuIndex, gpuUUID, gpuBus, gpuSerial}
+
+// csvMisses is how many foreign lines a CSV inside another log survives.
+const csvMisses = 2000
+
+// csvHeader is asked about every line that is nothing else, so its first
+// tests must be cheap: a header holds one of a few words in its first cell.
+func (p *Parser) csvHeader(line []byte) bool {
+	if len(line) > 16<<10 || len(line) < 8 || !headerLike(line) {
+		return false
+	}
+	h, ok := readHeader(line)
+	if !ok {
+		return false
+	}
+	if p.csv.active && sameColumns(p.csv.header.columns, h.columns) {
+		return true // nvidia-smi repeats the header when restarted
+	}
+	p.csv = csvState{active: true, header: h, cells: p.csv.cells}
+	if !h.skip {
+		p.csv.listing = &listing{apps: h.form == AppsCSV}
+		for _, c := range h.columns {
+			for k, r := range idRoles {
+				p.csv.listing.present[k] = p.csv.listing.present[k] || c.role == r
+			}
+		}
+	}
+	return true
+}
+
+func sameColumns(a, b []column) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// headerLike looks for a letter first and a word that every header of
+// interest has.
+func headerLike(line []byte) bool {
+	c := firstByte(line) | 0x20
+	if (c < 'a' || c > 'z') && c != '"'|0x20 && c != 0xef {
+		return false
+	}
+	for _, word := range [...]string{"emory", "mem", "Mem", "tilization", "util", "ower", "pid", "retired_pages", "MEM"} {
+		if bytes.Contains(line, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// csvRow reads a row of the current CSV; false when the line is none.
+func (p *Parser) csvRow(line []byte) bool {
+	s := &p.csv
+	if s.header.delimiter == ',' && bytes.IndexByte(line, '"') >= 0 && bytes.Count(line, []byte{'"'})%2 == 1 {
+		p.quoted.start(line)
+		return true
+	}
+	s.cells = splitCells(s.cells, line, s.header.delimiter)
+	if len(s.cells) != len(s.header.columns) {
+		// A script that forgets to quote names may only add cells at the end.
+		if s.misses++; s.misses > csvMisses {
+			s.active = false
+		}
+		return false
+	}
+	if s.header.skip {
+		return true
+	}
+	var r row
+	if !r.fill(s.header.columns, s.cells) {
+		s.misses++
+		return false
+	}
+	s.misses = 0
+	p.addRow(&r, s.header.form, s.listing)
+	return true
+}
+
+// row is one CSV row, by meaning.
+type row struct {
+	at          Stamp
+	ids         [4][]byte
+	name        []byte
+	used, total int64
+	free        int64
+	utilization float32
+	power       float32
+	pid         int
+	process     []byte
+	memory      int64
+}
+
+// fill reads the cells; false when they are not figures where figures must be.
+func (r *row) fill(columns []column, cells [][]byte) bool {
+	*r = row{used: Unknown, total: Unknown, free: Unknown, memory: Unknown, utilization: -1, power: -1, pid: -1}
+	var date, clock []byte
+	figures := 0
+	for i, c := range columns {
+		cell := cells[i]
+		if c.role == other || c.role == temperature {
+			continue
+		}
+		switch c.role {
+		case timestamp:
+			r.at, _ = ParseStamp(cell)
+		case dateOnly:
+			date = cell
+		case clockOnly:
+			clock = cell
+		case gpuIndex:
+			r.ids[0] = indexCell(cell)
+		case gpuUUID:
+			r.ids[1] = parentUUID(cell)
+		case gpuBus:
+			r.ids[2] = cell
+		case gpuSerial:
+			r.ids[3] = cell
+		case gpuName:
+			r.name = cell
+		case processName:
+			r.process = cell
+		case pid:
+			v, rest, ok := amount(cell)
+			if !ok || len(rest) > 0 || v < 0 || v > 1<<31 {
+				return false
+			}
+			r.pid = int(v)
+			figures++
+		default:
+			if !r.figure(c, cell) {
+				return false
+			}
+			figures++
+		}
+	}
+	if date != nil && clock != nil && len(date) == 10 {
+		r.at, _ = parseDateTime(append(append(append([]byte{}, date...), ' '), clock...))
+	}
+	if r.used == Unknown && r.free != Unknown && r.total != Unknown {
+		r.used = r.total - r.free
+	}
+	return figures > 0
+}
+
+func (r *row) figure(c column, cell []byte) bool {
+	if len(cell) == 0 || cell[0] < '0' || cell[0] > '9' {
+		return missing(cell)
+	}
+	switch c.role {
+	case usedMemory:
+		r.used = memory(cell, c.unit)
+	case totalMemory:
+		r.total = memory(cell, c.unit)
+	case freeMemory:
+		r.free = memory(cell, c.unit)
+	case processMemory:
+		r.memory = memory(cell, c.unit)
+	case utilization:
+		r.utilization = number(cell)
+	case power:
+		r.power = number(cell)
+	}
+	return true
+}
+
+// parentUUID names the GPU of a MIG instance where the id holds it, as old
+// drivers write: MIG-GPU-<uuid of the GPU>/<instance>/<compute instance>.
+func parentUUID(cell []byte) []byte {
+	if !bytes.HasPrefix(cell, []byte("MIG-GPU-")) {
+		return cell
+	}
+	cell = cell[len("MIG-"):]
+	if i := bytes.IndexByte(cell, '/'); i >= 0 {
+		cell = cell[:i]
+	}
+	return cell
+}
+
+// indexCell accepts "0", "GPU 0", "gpu0", "cuda:0".
+func indexCell(cell []byte) []byte {
+	i := bytes.IndexAny(cell, "0123456789")
+	if i > 0 && !strings.HasPrefix(strings.ToLower(string(cell)), "gpu") && !bytes.HasPrefix(cell, []byte("cuda")) {
+		return nil
+	}
+	if i < 0 {
+		return nil
+	}
+	return cell[i:]
+}
+
+// quotedRow joins a row whose quoted cell runs over several lines.
+type quotedRow struct {
+	text  []byte
+	lines int
+}
+
+const (
+	quotedLines = 8
+	quotedBytes = 64 << 10
+)
+
+func (q *quotedRow) open() bool { return q.lines > 0 }
+
+func (q *quotedRow) start(line []byte) {
+	q.text = append(q.text[:0], line...)
+	q.lines = 1
+}
+
+// add appends a line and tells whether the quotes are closed now. A row that
+// never closes is given up as it stands.
+func (q *quotedRow) add(line []byte) ([]byte, bool) {
+	q.text = append(append(q.text, ' '), line...)
+	q.lines++
+	if bytes.Count(line, []byte{'"'})%2 == 0 && q.lines < quotedLines && len(q.text) < quotedBytes {
+		return nil, false
+	}
+	q.lines = 0
+	if bytes.Count(q.text, []byte{'"'})%2 == 1 {
+		q.text = append(q.text, '"')
+	}
+	return q.text, true
+}

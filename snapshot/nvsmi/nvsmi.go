@@ -1,0 +1,179 @@
+// Package nvsmi reads what nvidia-smi leaves in a run's directory, in every
+// form it prints: the table (once, looped, or in the middle of another log),
+// --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML.
+// Everything found in one stream becomes one series per GPU and per process.
+//
+//	var p nvsmi.Parser
+//	for i, line := range lines {
+//		p.Line(i+1, line)
+//	}
+//	for _, gpu := range p.Finish().GPUs {
+//		fmt.Println(gpu.Index, gpu.PeakUsedBytes)
+//	}
+//
+// The parser keeps a bounded number of points per series, so that a month of
+// one-second readings needs no more memory than an hour of them.
+package nvsmi
+
+import "bytes"
+
+// Unknown stands for a number of bytes that was not printed.
+const Unknown int64 = -1
+
+// mib is the unit of everything nvidia-smi prints without one.
+const mib = 1 << 20
+
+// Form is one of nvidia-smi's output formats.
+type Form uint8
+
+const (
+	Table Form = iota
+	CSV
+	AppsCSV
+	Dmon
+	Pmon
+	Query
+	XML
+	formCount
+)
+
+// String is the kind's name as reports print it.
+func (f Form) String() string {
+	names := [formCount]string{
+		"nvidia_smi_table", "nvidia_smi_csv", "nvidia_smi_apps_csv",
+		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml",
+	}
+	if f >= formCount {
+		return "nvidia_smi"
+	}
+	return names[f]
+}
+
+// Report is what one stream holds.
+type Report struct {
+	Rows [formCount]int // rows or dumps understood, by Form
+	GPUs []GPU          // by index
+}
+
+// Forms lists the formats found, in the order of their constants.
+func (r *Report) Forms() []Form {
+	var forms []Form
+	for f, n := range r.Rows {
+		if n > 0 {
+			forms = append(forms, Form(f))
+		}
+	}
+	return forms
+}
+
+// GPU is one device as seen over the whole stream.
+type GPU struct {
+	Index         int // as printed; else the position in the listing
+	Name          string
+	BusID, UUID   string
+	Samples       int   // memory readings; other readings where none shows memory
+	TotalBytes    int64 // Unknown when no form shows it
+	PeakUsedBytes int64 // Unknown when no form shows it
+	First, Last   Stamp
+	Series        Series
+	Processes     []Process // by pid
+
+	otherSamples int // readings of utilisation or power alone
+}
+
+// Process is one process on one GPU.
+type Process struct {
+	PID           int
+	Name          string
+	PeakUsedBytes int64 // Unknown on Windows and wherever nvidia-smi prints N/A
+	First, Last   Stamp
+	Series        Series
+}
+
+// Parser takes the lines of one stream in order. The zero value is ready.
+type Parser struct {
+	rows  [formCount]int
+	units []*unit // one per distinct identity, in order of appearance
+
+	table   tableState
+	csv     csvState
+	monitor monitorState
+	query   queryState
+	xml     xmlState
+	clock   Stamp // the last date line, which dates the table that follows it
+	quoted  quotedRow
+}
+
+// Line takes one line without its line feed. The slice is not kept. It tells
+// whether the line was understood as nvidia-smi's.
+func (p *Parser) Line(number int, line []byte) bool {
+	line = bytes.Trim(line, "\x00\r")
+	if len(line) == 0 {
+		return false
+	}
+	if p.quoted.open() {
+		joined, complete := p.quoted.add(line)
+		if !complete {
+			return true
+		}
+		line = joined
+	}
+	if p.xml.inside || line[0] == '<' || line[0] == ' ' || line[0] == '\t' {
+		if p.xmlLine(line) {
+			return true
+		}
+	}
+	if p.query.inside && p.queryLine(line) {
+		return true
+	}
+	if p.monitor.form != 0 && p.monitorRow(line) {
+		return true
+	}
+	if p.csv.active && p.csvRow(line) {
+		return true
+	}
+	return p.startLine(line)
+}
+
+// startLine looks for the beginning of any form; it sees every line of an
+// ordinary log and must refuse most of them after a few byte searches.
+func (p *Parser) startLine(line []byte) bool {
+	switch first := firstByte(line); {
+	case first == '|' || first == '+':
+		return p.tableLine(line)
+	case first == '#':
+		return p.monitorHeader(line)
+	case first == '=':
+		return p.queryHeader(line)
+	case first >= 'F' && first <= 'W' && p.dateLine(line):
+		return true
+	}
+	if p.table.prefixed && p.tableLine(line) {
+		return true
+	}
+	if bytes.Contains(line, []byte("NVIDIA-SMI")) && p.tableLine(line) {
+		return true
+	}
+	return p.csvHeader(line) || p.bareRow(line)
+}
+
+func firstByte(line []byte) byte {
+	for _, c := range line {
+		if c != ' ' && c != '\t' {
+			return c
+		}
+	}
+	return 0
+}
+
+// dateLine keeps "Tue Jul 14 08:12:38 2026", which nvidia-smi prints above its
+// table. It is not evidence by itself.
+func (p *Parser) dateLine(line []byte) bool {
+	if len(line) > 64 {
+		return false
+	}
+	if s, ok := parseCtime(line); ok {
+		p.clock = s
+	}
+	return false
+}

@@ -1,0 +1,196 @@
+package nvsmi
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// tableState is where in nvidia-smi's default table the parser is.
+type tableState struct {
+	section  section
+	prefixed bool // the table stands behind a log's time or rank
+	gpu      *unit
+	clock    Stamp
+	ids      bool // the process list has columns for MIG instances
+	idle     int  // lines since the last row
+}
+
+type section uint8
+
+const (
+	outside section = iota
+	gpuRows
+	migRows
+	processRows
+)
+
+// tableIdle is how many foreign lines end a table: other ranks may write
+// into the middle of it.
+const tableIdle = 64
+
+// tableLine reads one line of the table, which begins with '|' or '+', perhaps
+// behind a prefix.
+func (p *Parser) tableLine(line []byte) bool {
+	t := &p.table
+	bar := bytes.IndexAny(line, "|+")
+	if bar < 0 || len(line) > 1024 {
+		t.rest()
+		return false
+	}
+	cells := line[bar:]
+	if bytes.Contains(cells, []byte("NVIDIA-SMI")) {
+		*t = tableState{section: gpuRows, prefixed: bar > 0, clock: p.clock}
+		p.clock = Stamp{}
+		return true
+	}
+	if t.section == outside {
+		return false
+	}
+	if cells[0] == '+' {
+		return true
+	}
+	t.idle = 0
+	switch {
+	case bytes.Contains(cells, []byte("MIG devices")):
+		t.section = migRows
+	case bytes.Contains(cells, []byte("Processes:")), bytes.Contains(cells, []byte("Compute processes")):
+		t.section = processRows
+		t.ids = false
+	case t.section == gpuRows:
+		return p.gpuRow(cells)
+	case t.section == processRows:
+		return p.processRow(cells)
+	}
+	return true
+}
+
+func (t *tableState) rest() {
+	if t.idle++; t.idle > tableIdle {
+		*t = tableState{}
+	}
+}
+
+// gpuRow reads the two rows of a GPU: index, name and bus, then the figures.
+//
+//	|   0  NVIDIA L40S         Off | 00000000:01:00.0 Off |        0 |
+//	| N/A   54C    P0  110W / 350W | 1235MiB /  46068MiB  |  9%  Default |
+func (p *Parser) gpuRow(line []byte) bool {
+	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
+	if len(cells) < 2 {
+		return true
+	}
+	t := &p.table
+	if t.gpu != nil && p.figureRow(cells) {
+		t.gpu = nil
+		return true
+	}
+	index, rest, ok := amount(cells[0])
+	bus := bytes.Fields(cells[1])
+	if !ok || len(rest) == 0 || (rest[0] != ' ' && rest[0] != '\t') || len(bus) == 0 ||
+		bytes.Count(bus[0], []byte(":")) == 0 || index < 0 || index > 1023 {
+		return true
+	}
+	u := p.byIndex(Table, int(index))
+	u.ids[2] = busID(string(bus[0]))
+	u.gpu.Name = fullName(tableName(rest), u.gpu.Name)
+	t.gpu = u
+	return true
+}
+
+// tableName drops the persistence mode or driver model after the name.
+func tableName(b []byte) string {
+	f := bytes.Fields(b)
+	if n := len(f); n > 1 {
+		switch string(f[n-1]) {
+		case "On", "Off", "N/A", "WDDM", "TCC", "MCDM", "Disabled", "Enabled", "ERR!":
+			f = f[:n-1]
+		}
+	}
+	return string(bytes.Join(f, []byte(" ")))
+}
+
+// figureRow looks for the cell with "used / total"; a GPU without memory of
+// its own prints "Not Supported" or "N/A" there.
+func (p *Parser) figureRow(cells [][]byte) bool {
+	s := Sample{At: p.table.clock, UsedBytes: Unknown, UtilizationPercent: -1, PowerWatts: -1}
+	total, found := Unknown, false
+	for i, cell := range cells {
+		slash := bytes.IndexByte(cell, '/')
+		switch {
+		case i > 0 && slash > 0 && (bytes.Contains(cell, []byte("iB")) || bytes.Contains(cell, []byte("MB"))):
+			s.UsedBytes = memory(cell[:slash], mib)
+			total = memory(cell[slash+1:], mib)
+			found = true
+			if i+1 < len(cells) {
+				s.UtilizationPercent = number(cells[i+1])
+			}
+		case i == 0 && slash > 0:
+			if f := bytes.Fields(cell[:slash]); len(f) > 0 && bytes.HasSuffix(f[len(f)-1], []byte("W")) {
+				s.PowerWatts = number(f[len(f)-1])
+			}
+			found = true // the second row always has power here, N/A included
+		}
+	}
+	if !found {
+		return false
+	}
+	p.rows[Table]++
+	p.table.gpu.read(s, total)
+	return true
+}
+
+// processRow reads a row of the process list, which has columns for MIG
+// instances since driver 450:
+//
+//	|    0   N/A  N/A     20037      C   ffmpeg       538MiB |
+//	|    0     20037      C   python                  538MiB |
+func (p *Parser) processRow(line []byte) bool {
+	t := &p.table
+	line = bytes.Trim(line, "| \t")
+	if bytes.HasPrefix(line, []byte("GPU")) {
+		t.ids = t.ids || bytes.Contains(line, []byte(" GI ")) || bytes.Contains(line, []byte("CI "))
+		return true
+	}
+	index, line, ok := word(line)
+	gpu, isGPU := atoi(string(index))
+	if !ok || !isGPU || gpu > 1023 {
+		return true
+	}
+	if t.ids {
+		_, line, _ = word(line)
+		_, line, _ = word(line)
+	}
+	first, line, _ := word(line)
+	if string(first) == "N/A" { // the header was not seen
+		_, line, _ = word(line)
+		first, line, _ = word(line)
+	}
+	id, err := strconv.Atoi(string(first))
+	if err != nil || id < 0 {
+		return true
+	}
+	if kind, rest, ok := word(line); ok && len(bytes.Trim(kind, "CGM+")) == 0 {
+		line = rest
+	}
+	used := Unknown
+	if i := bytes.LastIndexByte(line, ' '); i >= 0 {
+		if last := line[i+1:]; bytes.HasSuffix(last, []byte("iB")) || bytes.HasSuffix(last, []byte("MB")) {
+			used = memory(last, mib)
+			line = line[:i]
+		} else if string(last) == "N/A" {
+			line = line[:i]
+		}
+	}
+	p.byIndex(Table, gpu).process(t.clock, id, bytes.TrimSpace(line), used)
+	return true
+}
+
+// word cuts the first word off a line.
+func word(line []byte) (first, rest []byte, ok bool) {
+	line = bytes.TrimLeft(line, " \t")
+	i := bytes.IndexAny(line, " \t")
+	if i < 0 {
+		i = len(line)
+	}
+	return line[:i], line[i:], i > 0
+}

@@ -1,0 +1,139 @@
+package runlog
+
+import (
+	"bytes"
+	"math"
+)
+
+// readBars reads tqdm's progress bars:
+//
+//	Epoch 2:  10%|█         | 10/100 [00:05<00:45,  1.99it/s, loss=2.31]
+//
+// Bars of training have no name, or a name that says so, or show a loss; those
+// of downloads and shards are passed over. What the Trainer prints behind a
+// bar on the same line is handed back.
+func (s *stepState) readBars(p *Parser, number int, line []byte) []byte {
+	for rest := line; ; {
+		i := bytes.Index(rest, []byte("%|"))
+		if i < 0 {
+			break
+		}
+		name := barName(rest[:i])
+		rest = rest[i+2:]
+		end := bytes.IndexByte(rest, '|')
+		if end < 0 {
+			break
+		}
+		rest = rest[end+1:]
+		body := rest
+		if next := bytes.Index(rest, []byte("%|")); next >= 0 {
+			body = rest[:next]
+		}
+		s.readBar(p, number, name, body)
+	}
+	for _, open := range [...]string{"{'", `{"`} {
+		if i := bytes.LastIndex(line, []byte(open)); i >= 0 {
+			return line[i:]
+		}
+	}
+	return nil
+}
+
+// barName is what stands before the percentage: behind the previous bar.
+func barName(before []byte) []byte {
+	before = bytes.TrimRight(before, "0123456789.")
+	if i := bytes.LastIndexByte(before, ']'); i >= 0 {
+		before = before[i+1:]
+	}
+	return bytes.Trim(before, " :\t")
+}
+
+func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
+	if len(body) > 400 {
+		body = body[:400]
+	}
+	list, buf := pairs(s.pairs, s.buf, body)
+	s.pairs, s.buf = list, buf
+	if len(list) < 2 || !list[0].of || !list[0].whole || list[0].value < 1 || list[0].unit != noUnit {
+		return
+	}
+	step := Step{Line: number, Number: int64(list[0].value), Epoch: -1, Loss: math.NaN(), Seconds: -1, TokensPerSecond: -1,
+		AllocatedBytes: Unknown, ReservedBytes: Unknown}
+	rate, loss := false, false
+	for i := range list {
+		q := &list[i]
+		switch {
+		case q.unit == perItem && !rate && q.value > 0:
+			rate, step.Seconds = true, q.value
+		case q.unit == perSecond && !rate && q.value > 0:
+			rate, step.Seconds = true, 1/q.value
+		case len(q.word) >= 4 && string(q.word[len(q.word)-4:]) == "loss" && !isEvaluation(q) && !loss:
+			loss, step.Loss = true, q.value
+		}
+	}
+	if !loss && (!rate || !trainingName(name)) {
+		return
+	}
+	if named, _ := pairs(nil, nil, name); len(named) > 0 && string(named[0].word) == "epoch" {
+		step.Epoch = int64(named[0].value)
+	}
+	s.bars.add(step, -1)
+}
+
+func trainingName(name []byte) bool {
+	if len(name) == 0 {
+		return true
+	}
+	lower := bytes.ToLower(name)
+	for _, w := range [...]string{"train", "epoch", "step", "iter"} {
+		if bytes.Contains(lower, []byte(w)) {
+			return !bytes.Contains(lower, []byte("val")) && !bytes.Contains(lower, []byte("constrain"))
+		}
+	}
+	return false
+}
+
+// timeStamp finds 2026-05-20 04:24:47,521 near the beginning of a line, in
+// nanoseconds since 1970 of the log's own clock; 0 when there is none.
+func timeStamp(line []byte) int64 {
+	limit := min(len(line)-19, 80)
+	for i := 0; i <= limit; i++ {
+		b := line[i:]
+		if b[4] != '-' && b[4] != '/' || b[7] != b[4] || b[13] != ':' || b[16] != ':' || b[10] != ' ' && b[10] != 'T' {
+			continue
+		}
+		var v [6]int64
+		ok := true
+		for k, at := range [6][2]int{{0, 4}, {5, 7}, {8, 10}, {11, 13}, {14, 16}, {17, 19}} {
+			n, rest, is := integer(b[at[0]:at[1]])
+			v[k], ok = n, ok && is && len(rest) == 0
+		}
+		if !ok || v[0] < 1970 || v[1] < 1 || v[1] > 12 {
+			continue
+		}
+		nanos := (civilDays(v[0], v[1], v[2])*86400 + v[3]*3600 + v[4]*60 + v[5]) * 1e9
+		if len(b) > 20 && (b[19] == '.' || b[19] == ',') {
+			scale := int64(1e8)
+			for _, c := range b[20:] {
+				if !isDigit(c) || scale == 0 {
+					break
+				}
+				nanos += int64(c-'0') * scale
+				scale /= 10
+			}
+		}
+		return nanos
+	}
+	return 0
+}
+
+// civilDays counts days since 1970-01-01 (Howard Hinnant's method).
+func civilDays(y, m, d int64) int64 {
+	if m <= 2 {
+		y--
+	}
+	era := y / 400
+	yoe := y - era*400
+	doy := (153*((m+9)%12)+2)/5 + d - 1
+	return era*146097 + yoe*365 + yoe/4 - yoe/100 + doy - 719468
+}

@@ -1,0 +1,382 @@
+package runlog
+
+import (
+	"bytes"
+	"math"
+)
+
+// OOM is one out-of-memory message. Sizes are as exact as the message, which
+// prints two decimals.
+type OOM struct {
+	Line                     int // where "out of memory" stands, 1-based
+	GPU                      int // -1: not said
+	RequestedBytes           int64
+	CapacityBytes            int64
+	DeviceFreeBytes          int64
+	ProcessBytes             int64 // "this process has X memory in use"
+	AllocatedBytes           int64
+	ReservedUnallocatedBytes int64
+	AllowedBytes             int64 // under a memory fraction
+	PrivatePoolBytes         int64
+	OtherProcesses           []ProcessUse
+	UserFile                 string // "" without a traceback
+	UserLine                 int
+	Backend                  string // CUDA, HIP, XPU, MPS
+}
+
+// ProcessUse is "Process N has X memory in use".
+type ProcessUse struct {
+	PID   int
+	Bytes int64
+}
+
+// oomState joins a message that a terminal or a logger wrapped over lines.
+type oomState struct {
+	open    bool
+	message OOM
+	text    []byte // the message without any white space
+	lines   int
+	prefix  []byte // what stands before the message on its first line
+}
+
+const (
+	oomLines = 24   // that a message may be wrapped over
+	oomBytes = 8192 // of a message without white space
+)
+
+var outOfMemory = []byte("ut of memory")
+
+// start looks for a message in a line. A line of a table of results may hold
+// several.
+func (o *oomState) start(p *Parser, number int, line []byte) bool {
+	found := false
+	for {
+		i := bytes.Index(line, outOfMemory)
+		if i < 1 {
+			return found
+		}
+		i--
+		if line[i]|0x20 == 'o' && isMessage(line, i) {
+			o.begin(p, number, line, i)
+			found = true
+		}
+		line = line[i+len("out of memory"):]
+	}
+}
+
+// isMessage tells an error from prose and program text about errors: behind
+// it follows what was asked for, or before it stands the exception's name.
+func isMessage(line []byte, i int) bool {
+	before, after := line[:i], line[i+len("out of memory"):]
+	if len(after) > 200 {
+		after = after[:200]
+	}
+	if bytes.Contains(after, []byte("ried to alloc")) || bytes.Contains(after, []byte("MPS allocated")) {
+		return true
+	}
+	if len(before) > 120 {
+		before = before[len(before)-120:]
+	}
+	backend := backendOf(before)
+	if len(after) > 0 && (after[0] == '"' || after[0] == '\'') && !bytes.HasPrefix(bytes.TrimLeft(after, "\"'"), []byte(",")) {
+		if q := bytes.IndexByte(before, after[0]); q >= 0 {
+			return false // "out of memory" in str(e)
+		}
+	}
+	named := bytes.Contains(before, []byte("Error")) || bytes.Contains(before, []byte("error")) ||
+		bytes.Contains(before, []byte("failure")) || bytes.Contains(before, []byte("xception"))
+	if backend == "" {
+		return bytes.Contains(before, []byte("cuda runtime error"))
+	}
+	// The message may be wrapped right here, before "Tried to allocate".
+	short := len(bytes.TrimSpace(after)) <= len(". Tried to allocat")
+	return named || short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#")
+}
+
+func backendOf(before []byte) string {
+	if len(before) > 40 {
+		before = before[len(before)-40:]
+	}
+	for _, name := range [...]string{"CUDA", "HIP", "XPU", "MPS", "NPU", "MUSA", "CUDNN", "CUBLAS"} {
+		if bytes.Contains(before, []byte(name)) {
+			return name
+		}
+	}
+	return ""
+}
+
+func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
+	o.finish(p)
+	backend := backendOf(line[:at])
+	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...)}
+	o.message = OOM{Line: number, GPU: -1, Backend: backend}
+	o.message.UserFile, o.message.UserLine = p.traces.user(line[:at])
+	o.add(line[at:])
+	if o.complete() {
+		o.finish(p)
+	}
+}
+
+// add appends text without its white space, so that it does not matter where
+// the message was wrapped, even inside a number.
+func (o *oomState) add(text []byte) {
+	for _, c := range text {
+		if c > ' ' && len(o.text) < oomBytes {
+			o.text = append(o.text, c)
+		}
+	}
+	o.lines++
+}
+
+// complete tells that all figures have come.
+func (o *oomState) complete() bool {
+	if bytes.Contains(o.text, []byte("Triedtoalloc")) {
+		return bytes.Contains(o.text, []byte("unallocated")) || bytes.Contains(o.text, []byte("totalbyPyTorch")) ||
+			bytes.Contains(o.text, []byte("cached)")) || bytes.Contains(o.text, []byte("privatepool.")) ||
+			bytes.Contains(o.text, []byte("sharedpool.")) || len(o.text) >= oomBytes
+	}
+	return len(o.text) > 120
+}
+
+// wrapped takes a line after the first; false when it is not part of the
+// message, which then ends.
+func (o *oomState) wrapped(p *Parser, line []byte) bool {
+	if o.lines >= oomLines || !o.continues(line) {
+		o.finish(p)
+		return false
+	}
+	o.add(dropPrefix(line, o.prefix))
+	if o.complete() {
+		o.finish(p)
+	}
+	return true
+}
+
+// continues tells a wrapped line from the next statement: after the head of a
+// message nothing but its own words may follow.
+func (o *oomState) continues(line []byte) bool {
+	line = dropPrefix(line, o.prefix)
+	text := compact(line, 40)
+	if len(text) == 0 {
+		return false
+	}
+	if bytes.Contains(o.text, []byte("Triedtoalloc")) {
+		return !bytes.HasPrefix(text, []byte("Traceback")) && !bytes.HasPrefix(text, []byte(`File"`)) &&
+			!bytes.Contains(line, outOfMemory)
+	}
+	// Only the beginning has come: it must go on as the message does.
+	want := []byte("outofmemory.Triedtoallocate")
+	have := o.text
+	for i := 0; i < len(want); i++ {
+		if i >= len(have) {
+			n := min(len(want)-i, len(text))
+			return bytes.Equal(text[:n], want[i:i+n])
+		}
+		if have[i]|0x20 != want[i]|0x20 {
+			return false
+		}
+	}
+	return false
+}
+
+func compact(line []byte, limit int) []byte {
+	out := make([]byte, 0, limit)
+	for _, c := range line {
+		if c > ' ' {
+			if out = append(out, c); len(out) == limit {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// dropPrefix removes what a logger repeats before every line: the prefix of
+// the first one up to the exception's name, box drawing and pytest's E.
+func dropPrefix(line, prefix []byte) []byte {
+	if i := bytes.LastIndexByte(prefix, ']'); i > 0 && i < len(line) && line[i] == ']' {
+		line = line[i+1:]
+		line = bytes.TrimPrefix(line, []byte(":"))
+	}
+	line = bytes.TrimSpace(line)
+	for _, mark := range [...]string{"│", "║", "|", "E  "} {
+		line = bytes.TrimPrefix(line, []byte(mark))
+		if mark != "E  " {
+			line = bytes.TrimSuffix(line, []byte(mark))
+		}
+	}
+	return line
+}
+
+func (o *oomState) blank(p *Parser) {
+	if o.open {
+		o.finish(p)
+	}
+}
+
+func (o *oomState) finish(p *Parser) {
+	if !o.open {
+		return
+	}
+	o.open = false
+	m := &o.message
+	m.read(o.text)
+	if len(p.report.OOMs) >= maxEntries {
+		p.report.Dropped++
+		return
+	}
+	p.report.OOMs = append(p.report.OOMs, *m)
+}
+
+// read takes the figures from the message without white space, in both the
+// forms PyTorch has used:
+//
+//	…allocate2.90GiB.GPU0hasatotalcapacityof178.35GiBofwhich1.47GiBisfree.
+//	…allocate3.91GiB(GPU0;79.33GiBtotalcapacity;27.16GiBalreadyallocated;…
+func (m *OOM) read(text []byte) {
+	m.RequestedBytes = sizeAfter(text, "Triedtoallocate")
+	m.CapacityBytes = first(sizeAfter(text, "totalcapacityof"), sizeAfter(text, "totalcapactyof"), sizeBefore(text, "totalcapacity"))
+	m.DeviceFreeBytes = first(sizeBefore(text, "isfree"), sizeBefore(text, "free;"))
+	m.ProcessBytes = sizeAfter(text, "thisprocesshas")
+	m.AllowedBytes = first(sizeBefore(text, "allowed;"), sizeAfter(text, "maxallowed:"))
+	m.AllocatedBytes = first(sizeBefore(text, "isallocatedbyPyTorch"), sizeBefore(text, "alreadyallocated"), sizeAfter(text, "MPSallocated:"))
+	m.PrivatePoolBytes = sizeBefore(text, "allocatedinprivatepools")
+	// Before 1.4 "cached" was what is reserved and not allocated
+	// (c10/cuda/CUDACachingAllocator.cpp: amount_cached - amount_allocated).
+	m.ReservedUnallocatedBytes = first(sizeBefore(text, "isreservedbyPyTorchbutunallocated"), sizeBefore(text, "cached)"))
+	if r := sizeBefore(text, "reservedintotalbyPyTorch"); r != Unknown && m.AllocatedBytes != Unknown {
+		m.ReservedUnallocatedBytes = max(r-m.AllocatedBytes, 0)
+	}
+	if i := bytes.Index(text, []byte("GPU")); i >= 0 {
+		if n, _, ok := integer(text[i+3:]); ok && n < 1024 {
+			m.GPU = int(n)
+		}
+	}
+	m.readProcesses(text)
+}
+
+func (m *OOM) readProcesses(text []byte) {
+	for len(m.OtherProcesses) < 64 {
+		i := bytes.Index(text, []byte("Process"))
+		if i < 0 {
+			return
+		}
+		text = text[i+len("Process"):]
+		id, rest, ok := integer(text)
+		if ok && bytes.HasPrefix(rest, []byte("has")) {
+			if b := sizeAfter(rest, "has"); b != Unknown {
+				m.OtherProcesses = append(m.OtherProcesses, ProcessUse{PID: int(id), Bytes: b})
+			}
+		}
+	}
+}
+
+func first(values ...int64) int64 {
+	for _, v := range values {
+		if v != Unknown {
+			return v
+		}
+	}
+	return Unknown
+}
+
+// sizeAfter reads the size that follows words, sizeBefore the one in front.
+func sizeAfter(text []byte, words string) int64 {
+	i := bytes.Index(text, []byte(words))
+	if i < 0 {
+		return Unknown
+	}
+	v, _ := size(text[i+len(words):])
+	return v
+}
+
+func sizeBefore(text []byte, words string) int64 {
+	end := bytes.Index(text, []byte(words))
+	if end < 0 {
+		return Unknown
+	}
+	start := end
+	for start > 0 && (text[start-1]|0x20 >= 'a' && text[start-1]|0x20 <= 'z') {
+		start--
+	}
+	for start > 0 && (text[start-1] >= '0' && text[start-1] <= '9' || text[start-1] == '.') {
+		start--
+	}
+	// A sentence's full stop is not part of the number.
+	for start < end && text[start] == '.' {
+		start++
+	}
+	v, rest := size(text[start:end])
+	// "19.38GiBofwhich…": the number must reach up to the words.
+	if len(rest) > len("is") {
+		return Unknown
+	}
+	return v
+}
+
+// maxMemory refuses nonsense such as 17179869184.00 GiB, which WSL prints.
+const maxMemory = 1 << 52
+
+// size reads "2.90GiB", "0bytes"; GB of an OOM message are GiB.
+func size(text []byte) (int64, []byte) {
+	v, rest, ok := decimal(text)
+	if !ok {
+		return Unknown, text
+	}
+	unit, n := 0.0, 0
+	switch {
+	case bytes.HasPrefix(rest, []byte("bytes")):
+		unit, n = 1, 5
+	case len(rest) >= 2 && rest[1] == 'i' && len(rest) >= 3 && rest[2] == 'B':
+		n = 3
+	case len(rest) >= 2 && rest[1] == 'B':
+		n = 2
+	}
+	if unit == 0 && n > 0 {
+		switch rest[0] {
+		case 'K', 'k':
+			unit = 1 << 10
+		case 'M':
+			unit = 1 << 20
+		case 'G':
+			unit = 1 << 30
+		case 'T':
+			unit = 1 << 40
+		case 'E':
+			unit = 1 << 60
+		}
+	}
+	if v *= unit; unit == 0 || v > maxMemory || v < 0 {
+		// 5607.61 GiB asked for at once is real; 2^60 is not.
+		return Unknown, text
+	}
+	return int64(math.Round(v)), rest[n:]
+}
+
+func integer(b []byte) (v int64, rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && i < 18 && b[i] >= '0' && b[i] <= '9' {
+		v = v*10 + int64(b[i]-'0')
+		i++
+	}
+	return v, b[i:], i > 0
+}
+
+func decimal(b []byte) (v float64, rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		v = v*10 + float64(b[i]-'0')
+		i++
+	}
+	if i == 0 {
+		return 0, b, false
+	}
+	if i+1 < len(b) && b[i] == '.' && b[i+1] >= '0' && b[i+1] <= '9' {
+		scale := 0.1
+		for i++; i < len(b) && b[i] >= '0' && b[i] <= '9'; i++ {
+			v += float64(b[i]-'0') * scale
+			scale /= 10
+		}
+	}
+	return v, b[i:], true
+}

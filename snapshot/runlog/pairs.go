@@ -1,0 +1,285 @@
+package runlog
+
+import (
+	"bytes"
+	"math"
+)
+
+// pair is a number and the words before it: "loss: 2.43", "dt: 644.74ms".
+type pair struct {
+	key     []byte // lower case, what stands since the last number or separator
+	word    []byte // the last word of key
+	value   float64
+	whole   bool // written without a fraction
+	unit    unit
+	of      bool // followed by /total: "iter 10/100"
+	total   float64
+	after   byte // what follows the number and its unit
+	follows []byte
+}
+
+// unit is what is written directly behind a number.
+type unit uint8
+
+const (
+	noUnit unit = iota
+	milliseconds
+	seconds
+	minutes
+	percent
+	bytesUnit
+	kib
+	mibUnit
+	gibUnit
+	kb
+	mb
+	gb
+	perSecond // it/s
+	perItem   // s/it
+	otherUnit
+)
+
+// factor is the unit in bytes; binary tells frameworks whose MB are MiB.
+func (u unit) factor(binary bool) float64 {
+	switch u {
+	case bytesUnit:
+		return 1
+	case kib:
+		return 1 << 10
+	case mibUnit:
+		return 1 << 20
+	case gibUnit:
+		return 1 << 30
+	case kb:
+		return map[bool]float64{false: 1e3, true: 1 << 10}[binary]
+	case mb:
+		return map[bool]float64{false: 1e6, true: 1 << 20}[binary]
+	case gb:
+		return map[bool]float64{false: 1e9, true: 1 << 30}[binary]
+	}
+	return 0
+}
+
+func (u unit) isSize() bool { return u >= bytesUnit && u <= gb }
+
+// maxPairs bounds what is looked at in one line.
+const maxPairs = 64
+
+// pairs scans a line once. Keys are copied in lower case into buf, both are
+// reused from line to line.
+func pairs(list []pair, buf, line []byte) ([]pair, []byte) {
+	list, buf = list[:0], buf[:0]
+	if len(line) > 4096 {
+		line = line[:4096]
+	}
+	keyStart := 0
+	for i := 0; i < len(line); {
+		c := line[i]
+		switch {
+		case c >= '0' && c <= '9':
+			p := pair{whole: true}
+			end := p.number(line, i)
+			p.key, buf = lowerKey(buf, line[keyStart:i])
+			p.word = lastWord(p.key)
+			if i > 0 && line[i-1] == '-' && (i < 2 || !isWordByte(line[i-2])) {
+				p.value = -p.value
+			}
+			end = p.unitAt(line, end)
+			if end < len(line) {
+				p.after = line[end]
+				p.follows = line[end:]
+			}
+			if list = append(list, p); len(list) == maxPairs {
+				return list, buf
+			}
+			i, keyStart = end, end
+		case isWordByte(c):
+			start := i
+			for i < len(line) && isWordByte(line[i]) {
+				i++
+			}
+			if i-start == 3 && (string(line[start:i]) == "nan" || string(line[start:i]) == "inf" || string(line[start:i]) == "NaN") {
+				p := pair{value: math.NaN()}
+				p.key, buf = lowerKey(buf, line[keyStart:start])
+				p.word = lastWord(p.key)
+				list = append(list, p)
+				if len(list) == maxPairs {
+					return list, buf
+				}
+				keyStart = i
+			}
+		case c == '|' || c == ',' || c == ';' || c == '{' || c == '\t':
+			i++
+			keyStart = i
+		default:
+			i++
+		}
+	}
+	return list, buf
+}
+
+func isWordByte(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c >= 0x80
+}
+
+// number reads 813,175 and 1.25E+01 and 6/ 20; it returns where it ends.
+func (p *pair) number(line []byte, i int) int {
+	p.value, i = magnitude(line, i)
+	if i+1 < len(line) && line[i] == '.' && isDigit(line[i+1]) {
+		p.whole = false
+		scale := 0.1
+		for i++; i < len(line) && isDigit(line[i]); i++ {
+			p.value += float64(line[i]-'0') * scale
+			scale /= 10
+		}
+	} else if i < len(line) && line[i] == '.' && (i+1 == len(line) || line[i+1] == ' ' || line[i+1] == ',') {
+		p.whole = false // Python's "2." of a rounded float, or a full stop
+	}
+	if i+1 < len(line) && line[i]|0x20 == 'e' && (isDigit(line[i+1]) || i+2 < len(line) && (line[i+1] == '-' || line[i+1] == '+') && isDigit(line[i+2])) {
+		p.whole = false
+		exponent, negative := 0, line[i+1] == '-'
+		if i++; line[i] == '-' || line[i] == '+' {
+			i++
+		}
+		for ; i < len(line) && isDigit(line[i]); i++ {
+			exponent = min(exponent*10+int(line[i]-'0'), 400)
+		}
+		if negative {
+			exponent = -exponent
+		}
+		p.value *= math.Pow10(exponent)
+	}
+	j := i
+	for j < len(line) && line[j] == ' ' {
+		j++
+	}
+	if j < len(line) && line[j] == '/' {
+		for j++; j < len(line) && line[j] == ' '; j++ {
+		}
+		if j < len(line) && isDigit(line[j]) {
+			p.of = true
+			p.total, i = magnitude(line, j)
+			for i+1 < len(line) && (line[i] == '.' && isDigit(line[i+1]) || isDigit(line[i])) {
+				i++
+			}
+			if i < len(line) && isDigit(line[i]) {
+				i++
+			}
+		}
+	}
+	return i
+}
+
+// magnitude reads digits with thousands separators.
+func magnitude(line []byte, i int) (v float64, end int) {
+	group := 0
+	for ; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case isDigit(c):
+			v = v*10 + float64(c-'0')
+			group++
+		case c == ',' && group <= 3 && group > 0 && i+3 < len(line) && isDigit(line[i+1]) && isDigit(line[i+2]) && isDigit(line[i+3]) &&
+			(i+4 == len(line) || !isDigit(line[i+4])):
+			group = 0
+		default:
+			return v, i
+		}
+	}
+	return v, i
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// unitAt reads a unit behind the number, after one blank at most.
+func (p *pair) unitAt(line []byte, i int) int {
+	start := i
+	if start < len(line) && line[start] == ' ' {
+		start++
+	}
+	end := start
+	for end < len(line) && end-start < 8 && (line[end]|0x20 >= 'a' && line[end]|0x20 <= 'z' || line[end] == '/' || line[end] == '%') {
+		end++
+	}
+	u := unitOf(line[start:end])
+	if u == otherUnit && start > i || u == noUnit {
+		return i // the next word, not a unit
+	}
+	if (u == seconds || u == minutes) && start > i && end-start == 1 {
+		return i // "5 s" is as likely the start of something else
+	}
+	p.unit = u
+	return end
+}
+
+func unitOf(b []byte) unit {
+	switch string(b) {
+	case "":
+		return noUnit
+	case "ms":
+		return milliseconds
+	case "s", "sec", "secs", "seconds":
+		return seconds
+	case "m", "min":
+		return minutes
+	case "%":
+		return percent
+	case "B", "bytes":
+		return bytesUnit
+	case "KiB":
+		return kib
+	case "MiB", "M":
+		return mibUnit
+	case "GiB", "G":
+		return gibUnit
+	case "KB", "kB":
+		return kb
+	case "MB", "Mb":
+		return mb
+	case "GB", "Gb":
+		return gb
+	case "it/s":
+		return perSecond
+	case "s/it":
+		return perItem
+	}
+	return otherUnit
+}
+
+// keyBytes is how much text before a number is looked at.
+const keyBytes = 56
+
+func lowerKey(buf, raw []byte) (key, rest []byte) {
+	if len(raw) > keyBytes {
+		raw = raw[len(raw)-keyBytes:]
+	}
+	start := len(buf)
+	for _, c := range raw {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		buf = append(buf, c)
+	}
+	return buf[start:len(buf):len(buf)], buf
+}
+
+func lastWord(key []byte) []byte {
+	end := len(key)
+	for end > 0 && !(key[end-1] >= 'a' && key[end-1] <= 'z' || key[end-1] == '_' || isDigit(key[end-1])) {
+		end--
+	}
+	start := end
+	for start > 0 && (key[start-1] >= 'a' && key[start-1] <= 'z' || key[start-1] == '_' || isDigit(key[start-1])) {
+		start--
+	}
+	return key[start:end]
+}
+
+func (p *pair) keyHas(words ...string) bool {
+	for _, w := range words {
+		if bytes.Contains(p.key, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}

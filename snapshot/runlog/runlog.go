@@ -1,0 +1,106 @@
+// Package runlog reads what a training run prints: CUDA and HIP out-of-memory
+// messages with the user's line from the traceback, torch.cuda.memory_summary()
+// tables, and the step lines of the common trainers and of plain prints.
+//
+//	var p runlog.Parser
+//	for i, line := range lines {
+//		p.Line(i+1, line)
+//	}
+//	log := p.Finish()
+//	fmt.Println(log.Steps.Count, len(log.OOMs))
+//
+// Lines that are none of these are skipped. No regular expression runs on
+// them: a few byte searches decide whether a line is looked at more closely.
+package runlog
+
+import "bytes"
+
+// Unknown stands for a number of bytes that was not printed.
+const Unknown int64 = -1
+
+// Report is what one log holds.
+type Report struct {
+	OOMs      []OOM
+	Summaries []Summary
+	Steps     Steps
+	// Known counts lines of known forms that are neither of the above:
+	// memory prints, evaluations, what an inference engine says at start.
+	Known int
+	// Dropped counts OOM messages and summaries beyond the bound.
+	Dropped int
+}
+
+// IsTrainingLog tells whether anything but OOM messages and summaries was found.
+func (r *Report) IsTrainingLog() bool { return r.Steps.Count > 0 || r.Known > 0 }
+
+// maxEntries bounds the messages and the summaries that are kept.
+const maxEntries = 100_000
+
+// Parser takes the lines of one log in order. The zero value is ready.
+type Parser struct {
+	// OnStep, when set, is told every step line as it is read.
+	OnStep func(Step)
+
+	report  Report
+	traces  tracebacks
+	oom     oomState
+	summary summaryState
+	steps   stepState
+	plain   []byte // the line without colours
+}
+
+// Line takes one line without its line feed; parts of a line that overwrite
+// each other (carriage returns of a progress bar) are given one by one with
+// the same number. The slice is not kept.
+func (p *Parser) Line(number int, line []byte) {
+	if len(line) == 0 {
+		p.oom.blank(p)
+		return
+	}
+	if bytes.IndexByte(line, 0x1b) >= 0 {
+		p.plain = stripColours(p.plain[:0], line)
+		line = p.plain
+	}
+	if p.oom.open {
+		if p.oom.wrapped(p, line) {
+			return
+		}
+	}
+	found := p.oom.start(p, number, line)
+	if !found {
+		p.traces.line(line)
+		found = p.summary.line(p, number, line) || p.steps.line(p, number, line)
+	}
+}
+
+// Finish ends the log. The parser must not be used afterwards.
+func (p *Parser) Finish() *Report {
+	p.oom.finish(p)
+	p.summary.finish(p)
+	p.report.Steps = p.steps.finish()
+	return &p.report
+}
+
+// stripColours drops ANSI escape sequences.
+func stripColours(dst, line []byte) []byte {
+	for {
+		i := bytes.IndexByte(line, 0x1b)
+		if i < 0 {
+			return append(dst, line...)
+		}
+		dst = append(dst, line[:i]...)
+		line = line[i+1:]
+		if len(line) == 0 {
+			return dst
+		}
+		if line[0] != '[' {
+			line = line[1:]
+			continue
+		}
+		end := 1
+		for end < len(line) && (line[end] < '@' || line[end] > '~') {
+			end++
+		}
+		line = line[min(end+1, len(line)):]
+	}
+}

@@ -1,0 +1,262 @@
+package runlog
+
+import (
+	"bytes"
+	"math"
+)
+
+// Step is one step line.
+type Step struct {
+	Line            int
+	Number          int64   // -1: the line has none
+	Epoch           int64   // -1: not said
+	Loss            float64 // NaN: not said
+	Seconds         float64 // of this step, -1: not said
+	TokensPerSecond float64 // -1: not said
+	AllocatedBytes  int64
+	ReservedBytes   int64
+	At              int64 // nanoseconds of the log's own clock, 0: no time stamp
+}
+
+// Steps sums up the step lines of a log.
+type Steps struct {
+	Count             int   // distinct steps
+	First, Last       int64 // numbers as written, -1: none
+	MedianSeconds     float64
+	TimeFrom          string // "reported", "cumulative" or "timestamps", "" when unknown
+	MaxAllocatedBytes int64
+	MaxReservedBytes  int64
+	Curve             []Step // at most 2048, evenly thinned
+}
+
+// MaxMemoryBytes is the largest allocated figure, or the reserved one when
+// the log has only that.
+func (s *Steps) MaxMemoryBytes() int64 {
+	if s.MaxAllocatedBytes != Unknown {
+		return s.MaxAllocatedBytes
+	}
+	return s.MaxReservedBytes
+}
+
+type stepState struct {
+	ready     bool
+	pairs     []pair
+	buf       []byte
+	main      tally // step lines
+	bars      tally // progress bars, used when there are no step lines
+	epoch     int64 // of the last line that names only an epoch
+	allocated int64
+	reserved  int64
+	last      uint64 // hash of the last unnumbered step line
+	table     tableGuess
+}
+
+// tableGuess holds the first line of what may be a table of steps without
+// words: "0 8.578 504759296".
+type tableGuess struct {
+	line    int
+	number  int64
+	shape   int
+	counted bool
+}
+
+// line reads a step line or a progress bar.
+func (s *stepState) line(p *Parser, number int, line []byte) bool {
+	if !s.ready {
+		*s = stepState{ready: true, epoch: -1, allocated: Unknown, reserved: Unknown}
+		s.main.init()
+		s.bars.init()
+	}
+	if !interesting(line) {
+		return false
+	}
+	if i := bytes.Index(line, []byte("%|")); i >= 0 {
+		rest := s.readBars(p, number, line)
+		if rest == nil {
+			return true
+		}
+		line = rest
+	}
+	s.pairs, s.buf = pairs(s.pairs, s.buf, line)
+	if len(s.pairs) == 0 {
+		return false
+	}
+	f := readFacts(s.pairs, line)
+	return s.judge(p, number, line, &f)
+}
+
+// interesting looks for the few words that every form has.
+func interesting(line []byte) bool {
+	c := line[0]
+	if c >= '0' && c <= '9' || c == '[' || c == '{' {
+		return true
+	}
+	for _, word := range [...]string{"oss", "tep", "iter", "em", "lloc", "iB", "GB", "MB", "%|", "KV cache", "hroughput", "poch", "LOSS"} {
+		if bytes.Contains(line, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
+	isStep := f.step >= 0 && (f.hasMetric() || finished(line))
+	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && (f.hasLoss || f.hasMemory()) {
+		f.step, isStep = f.lead, true
+	}
+	dict := f.step < 0 && f.hasLoss && isDict(line)
+	switch {
+	case f.summary || f.evaluation:
+		p.report.Known++
+	case isStep:
+		s.keepMemory(f)
+		s.count(p, number, line, f)
+		return true
+	case dict:
+		s.keepMemory(f)
+		if h := hash(line); h != s.last { // a second logger repeats the line
+			s.last = h
+			s.count(p, number, line, f)
+		}
+		return true
+	case s.tableLine(p, number, line, f):
+		return true
+	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
+		s.epoch = f.epoch
+		return false
+	case f.hasMemory() && s.memoryLine(line):
+		p.report.Known++
+	case f.hasLoss && f.epoch >= 0 || knownLine(line):
+		p.report.Known++
+	default:
+		return false
+	}
+	s.keepMemory(f)
+	return true
+}
+
+// memoryLine tells a print of the GPU's memory outside of a step line from
+// any other mention of a size.
+func (s *stepState) memoryLine(line []byte) bool {
+	for i := range s.pairs {
+		q := &s.pairs[i]
+		if !q.unit.isSize() && !q.keyHas("(mb)", "_mb", "_gb", "_mib", "_gib") {
+			continue
+		}
+		if isMemory(q) && q.keyHas("alloc", "reserved", "peak", "max", "cuda", "gpu", "ma", "ca") {
+			return true
+		}
+		if follows := bytes.TrimLeft(q.follows, " "); q.unit.isSize() && (bytes.HasPrefix(follows, []byte("allocated")) || bytes.HasPrefix(follows, []byte("reserved"))) {
+			return true
+		}
+	}
+	return bytes.Contains(line, []byte("memory (MB)"))
+}
+
+func (s *stepState) keepMemory(f *facts) {
+	s.allocated = max(s.allocated, f.allocated)
+	s.reserved = max(s.reserved, f.reserved)
+}
+
+// count adds a step, unless another rank or logger told of it before.
+func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
+	step := Step{Line: number, Number: f.step, Epoch: f.epoch, Loss: math.NaN(), Seconds: f.secondsPerStep,
+		TokensPerSecond: f.tokensPerSecond, AllocatedBytes: f.allocated, ReservedBytes: f.reserved}
+	if f.hasLoss {
+		step.Loss = f.loss
+	}
+	if step.Epoch < 0 {
+		step.Epoch = s.epoch
+	}
+	if s.main.reported.n == 0 && f.secondsPerStep < 0 {
+		step.At = timeStamp(line)
+	}
+	if s.main.add(step, f.cumulativeSeconds) && p.OnStep != nil {
+		p.OnStep(step)
+	}
+}
+
+// tableLine counts the rows of a table without words once two rows in
+// sequence show that the first column is a counter.
+func (s *stepState) tableLine(p *Parser, number int, line []byte, f *facts) bool {
+	bracket := line[0] == '['
+	if f.lead < 0 || len(s.pairs) < 2 || len(s.pairs) > 12 || !bracket && !onlyNumbers(line) || s.pairs[1].whole {
+		return false
+	}
+	t := &s.table
+	follows := number == t.line+1 && f.lead == t.number+1 && len(s.pairs) == t.shape
+	if !follows {
+		*t = tableGuess{line: number, number: f.lead, shape: len(s.pairs)}
+		return false
+	}
+	if !t.counted {
+		s.count(p, t.line, nil, &facts{step: t.number, epoch: -1, secondsPerStep: -1, cumulativeSeconds: -1, tokensPerSecond: -1, allocated: Unknown, reserved: Unknown})
+	}
+	f.step = f.lead
+	s.count(p, number, nil, f)
+	*t = tableGuess{line: number, number: f.lead, shape: t.shape, counted: true}
+	return true
+}
+
+func onlyNumbers(line []byte) bool {
+	if len(line) > 200 {
+		return false
+	}
+	for _, c := range line {
+		if !isDigit(c) && c != ' ' && c != '\t' && c != '.' && c != '-' && c != '+' && c != 'e' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+// isDict tells the Trainer's {'loss': …} and JSON lines.
+func isDict(line []byte) bool {
+	i := bytes.IndexByte(line, '{')
+	return i >= 0 && i < 200 && i+1 < len(line) && (line[i+1] == '\'' || line[i+1] == '"') && bytes.IndexByte(line[i:], ':') > 0
+}
+
+func finished(line []byte) bool {
+	for _, w := range [...]string{" done", "completed", "finished", "complete."} {
+		if bytes.Contains(line, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}
+
+// knownLine tells what frameworks say about memory without a step.
+func knownLine(line []byte) bool {
+	for _, w := range [...]string{
+		"GPU KV cache size", "# GPU blocks", "GPU KV cache usage", "Available KV cache memory", "Avg prompt throughput",
+		"CUDA memory usage for model", "Model loading took", "trainable params:", "see_memory_usage", "eak memory usage",
+		"max_memory_allocated", "Graph capturing finished", " gpu 0.", "number of parameters:",
+	} {
+		if bytes.Contains(line, []byte(w)) {
+			return w != "max_memory_allocated" || !bytes.Contains(line, []byte("("))
+		}
+	}
+	return false
+}
+
+func (s *stepState) finish() Steps {
+	if !s.ready {
+		return Steps{First: -1, Last: -1, MedianSeconds: -1, MaxAllocatedBytes: Unknown, MaxReservedBytes: Unknown}
+	}
+	t := &s.main
+	if t.count == 0 {
+		t = &s.bars
+	}
+	steps := t.steps()
+	steps.MaxAllocatedBytes, steps.MaxReservedBytes = s.allocated, s.reserved
+	return steps
+}
+
+// hash is FNV-1a, to notice a line printed twice.
+func hash(line []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range line {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}

@@ -1,0 +1,126 @@
+package runlog
+
+import (
+	"bytes"
+	"math"
+)
+
+// Summary is one torch.cuda.memory_summary() table. The table rounds down to
+// a unit that leaves at most five or six digits.
+type Summary struct {
+	Line               int // of the title, 1-based
+	Device             int
+	AllocatedBytes     int64
+	PeakAllocatedBytes int64
+	ReservedBytes      int64
+	PeakReservedBytes  int64
+	OOMs               int64 // Unknown when the table was cut before
+}
+
+type summaryState struct {
+	open  bool
+	table Summary
+	idle  int
+}
+
+// summaryIdle is how many foreign lines end a table.
+const summaryIdle = 16
+
+var summaryTitle = []byte("memory summary, device ID")
+
+// line takes a line of a table; a log's prefix before the bar does not matter.
+func (s *summaryState) line(p *Parser, number int, line []byte) bool {
+	bar := bytes.IndexByte(line, '|')
+	if bar < 0 {
+		if s.open {
+			s.rest(p)
+		}
+		return false
+	}
+	if i := bytes.Index(line[bar:], summaryTitle); i >= 0 {
+		device, _, ok := integer(bytes.TrimLeft(line[bar+i+len(summaryTitle):], " :"))
+		if !ok || device > 1023 {
+			return false
+		}
+		s.finish(p)
+		*s = summaryState{open: true, table: Summary{Line: number, Device: int(device), AllocatedBytes: Unknown,
+			PeakAllocatedBytes: Unknown, ReservedBytes: Unknown, PeakReservedBytes: Unknown, OOMs: Unknown}}
+		return true
+	}
+	if !s.open {
+		return false
+	}
+	cells := bytes.Split(bytes.Trim(line[bar:], "| \t\r"), []byte("|"))
+	return s.row(p, cells)
+}
+
+func (s *summaryState) row(p *Parser, cells [][]byte) bool {
+	name := bytes.TrimSpace(cells[0])
+	switch {
+	case bytes.Contains(name, []byte("OOMs:")):
+		_, value, _ := bytes.Cut(name, []byte(":"))
+		if n, _, ok := integer(bytes.TrimSpace(value)); ok {
+			s.table.OOMs = n
+		}
+	case bytes.HasPrefix(name, []byte("Allocated memory")) && len(cells) > 2:
+		s.table.AllocatedBytes, s.table.PeakAllocatedBytes = cellSize(cells[1]), cellSize(cells[2])
+	case bytes.HasSuffix(name, []byte("reserved memory")) && len(cells) > 2:
+		s.table.ReservedBytes, s.table.PeakReservedBytes = cellSize(cells[1]), cellSize(cells[2])
+	case len(cells) == 1 && len(name) > 0 && bytes.Count(name, []byte("=")) == len(name):
+		// The border below the last row; those above have no figures yet.
+		if s.table.ReservedBytes != Unknown {
+			s.finish(p)
+		}
+	}
+	return true
+}
+
+// cellSize reads "15281 MiB"; tables before 1.11 write MB for the same.
+func cellSize(cell []byte) int64 {
+	v, rest, ok := decimal(bytes.TrimSpace(cell))
+	rest = bytes.TrimSpace(rest)
+	if !ok || len(rest) == 0 {
+		return Unknown
+	}
+	unit := 1.0
+	switch rest[0] {
+	case 'K', 'k':
+		unit = 1 << 10
+	case 'M':
+		unit = 1 << 20
+	case 'G':
+		unit = 1 << 30
+	case 'T':
+		unit = 1 << 40
+	case 'P':
+		unit = 1 << 50
+	case 'B':
+	default:
+		return Unknown
+	}
+	if v *= unit; v > maxMemory {
+		return Unknown
+	}
+	return int64(math.Round(v))
+}
+
+func (s *summaryState) rest(p *Parser) {
+	if s.idle++; s.idle > summaryIdle {
+		s.finish(p)
+	}
+}
+
+func (s *summaryState) finish(p *Parser) {
+	if !s.open {
+		return
+	}
+	s.open = false
+	if s.table.AllocatedBytes == Unknown && s.table.ReservedBytes == Unknown && s.table.OOMs == Unknown {
+		return // a title alone: someone wrote about the table
+	}
+	if len(p.report.Summaries) >= maxEntries {
+		p.report.Dropped++
+		return
+	}
+	p.report.Summaries = append(p.report.Summaries, s.table)
+}

@@ -1,0 +1,181 @@
+package runlog
+
+import (
+	"math"
+	"sort"
+	"time"
+)
+
+// tally counts distinct steps and gathers their times in bounded memory.
+type tally struct {
+	count       int
+	seen        numberSet
+	first, last int64
+	reported    median
+	cumulative  median
+	stamped     median
+	previous    Step    // the last new step
+	elapsed     float64 // its cumulative time
+	curve       []Step
+	every       int
+	skipped     int
+}
+
+func (t *tally) init() {
+	t.first, t.last, t.elapsed, t.every = -1, -1, -1, 1
+	t.previous.Number = -1
+}
+
+// add counts a step; false when it was counted before.
+func (t *tally) add(s Step, elapsed float64) bool {
+	if s.Number >= 0 {
+		if !t.seen.add(s.Epoch, s.Number) {
+			return false
+		}
+		if t.first < 0 {
+			t.first = s.Number
+		}
+		t.last = s.Number
+	}
+	t.count++
+	if s.Seconds > 0 {
+		t.reported.add(s.Seconds)
+	}
+	if n := s.Number - t.previous.Number; t.previous.Number >= 0 && n > 0 {
+		if elapsed > 0 && t.elapsed > 0 && elapsed > t.elapsed {
+			t.cumulative.add((elapsed - t.elapsed) / float64(n))
+		}
+		if d := s.At - t.previous.At; s.At != 0 && t.previous.At != 0 && d > 0 && d < int64(24*time.Hour) {
+			t.stamped.add(float64(d) / 1e9 / float64(n))
+		}
+	}
+	t.previous, t.elapsed = s, elapsed
+	t.keep(s)
+	return true
+}
+
+// curvePoints bounds the kept steps to twice this number.
+const curvePoints = 1024
+
+func (t *tally) keep(s Step) {
+	if t.skipped++; t.skipped < t.every {
+		return
+	}
+	t.skipped = 0
+	t.curve = append(t.curve, s)
+	if len(t.curve) == 2*curvePoints {
+		for i := 0; i < curvePoints; i++ {
+			t.curve[i] = t.curve[2*i]
+		}
+		t.curve = t.curve[:curvePoints]
+		t.every *= 2
+	}
+}
+
+func (t *tally) steps() Steps {
+	s := Steps{Count: t.count, First: t.first, Last: t.last, MedianSeconds: -1, Curve: t.curve}
+	for _, source := range []struct {
+		name string
+		m    *median
+	}{{"reported", &t.reported}, {"cumulative", &t.cumulative}, {"timestamps", &t.stamped}} {
+		if source.m.n > 0 {
+			s.MedianSeconds, s.TimeFrom = source.m.value(), source.name
+			break
+		}
+	}
+	return s
+}
+
+// numberSet is a set of (epoch, step), a bit each: steps are dense or nearly.
+type numberSet struct {
+	pages map[pageKey]*[64]uint64
+	key   pageKey
+	page  *[64]uint64
+	last  int64 // when the set is full
+}
+
+type pageKey struct{ epoch, page int64 }
+
+// maxPages bounds the set to 16 MiB, 134 million steps.
+const maxPages = 32 << 10
+
+// add tells whether the step is new. A full set knows only whether steps go up.
+func (n *numberSet) add(epoch, step int64) bool {
+	key := pageKey{epoch, step >> 12}
+	if n.page == nil || key != n.key {
+		page := n.pages[key]
+		if page == nil {
+			if len(n.pages) >= maxPages {
+				fresh := step > n.last
+				n.last = max(n.last, step)
+				return fresh
+			}
+			if n.pages == nil {
+				n.pages = map[pageKey]*[64]uint64{}
+			}
+			page = new([64]uint64)
+			n.pages[key] = page
+		}
+		n.key, n.page = key, page
+	}
+	n.last = max(n.last, step)
+	word, bit := step>>6&63, uint64(1)<<(step&63)
+	if n.page[word]&bit != 0 {
+		return false
+	}
+	n.page[word] |= bit
+	return true
+}
+
+// median is exact up to medianExact values and within 0.1 % beyond.
+type median struct {
+	n      int
+	exact  []float64
+	counts map[int32]int // by logarithm, once there are too many
+}
+
+const (
+	medianExact = 1 << 15
+	medianBase  = 1.001
+)
+
+func (m *median) add(v float64) {
+	m.n++
+	if m.counts == nil {
+		if m.exact = append(m.exact, v); len(m.exact) < medianExact {
+			return
+		}
+		m.counts = map[int32]int{}
+		for _, w := range m.exact {
+			m.counts[bucket(w)]++
+		}
+		m.exact = nil
+		return
+	}
+	m.counts[bucket(v)]++
+}
+
+func bucket(v float64) int32 { return int32(math.Round(math.Log(v) / math.Log(medianBase))) }
+
+func (m *median) value() float64 {
+	if m.counts == nil {
+		sorted := append([]float64(nil), m.exact...)
+		sort.Float64s(sorted)
+		if n := len(sorted); n%2 == 0 {
+			return (sorted[n/2-1] + sorted[n/2]) / 2
+		}
+		return sorted[len(sorted)/2]
+	}
+	keys := make([]int32, 0, len(m.counts))
+	for k := range m.counts {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
+	below := 0
+	for _, k := range keys {
+		if below += m.counts[k]; 2*below >= m.n {
+			return math.Pow(medianBase, float64(k))
+		}
+	}
+	return -1
+}

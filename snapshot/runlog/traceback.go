@@ -1,0 +1,284 @@
+package runlog
+
+import (
+	"bytes"
+)
+
+// tracebacks follows the stack traces of a log, one per writer: the ranks of
+// a distributed run print theirs into each other.
+type tracebacks struct {
+	writers map[string]*traceback
+	last    *traceback
+	lastKey []byte
+}
+
+type traceback struct {
+	file string // innermost frame of the user's own code
+	line int
+	age  int // lines of this writer since the last frame or code line
+	// pending is an old IPython frame whose line number comes with the arrow.
+	pending string
+}
+
+const (
+	maxWriters = 4096
+	// traceAge is how many lines that are neither frame nor code may stand
+	// between a frame and the message: the exception's own head, wrapped.
+	traceAge = 6
+)
+
+// line notes frames:
+//
+//	File "/home/me/train.py", line 12, in step        Python
+//	File ~/train.py:12, in step(x)                    IPython
+//	Cell In[5], line 3                                IPython
+//	/home/me/train.py in step(x)  …  ---> 12 code     IPython before 8
+//	/home/me/train.py:12: in step                     pytest
+//	│ /home/me/train.py:12 in step                    rich
+func (t *tracebacks) line(line []byte) {
+	if len(line) > 4096 {
+		line = line[:4096]
+	}
+	if bytes.Contains(line, []byte("Traceback (most recent call last)")) {
+		*t.writer(line) = traceback{}
+		return
+	}
+	file, number, ok := frame(line)
+	if ok {
+		w := t.writer(line)
+		w.age = 0
+		if number == 0 {
+			w.pending = file
+		} else if isUser(file) {
+			w.file, w.line, w.pending = file, number, ""
+		} else {
+			w.pending = ""
+		}
+		return
+	}
+	if len(t.writers) == 0 {
+		return
+	}
+	w := t.writer(line)
+	if w.pending != "" {
+		if n, ok := arrow(line); ok {
+			if isUser(w.pending) {
+				w.file, w.line = w.pending, n
+			}
+			w.pending, w.age = "", 0
+			return
+		}
+	}
+	if !isCode(line) {
+		if w.age++; w.age > traceAge {
+			*w = traceback{age: w.age}
+		}
+	}
+}
+
+// user gives the innermost user frame of the trace that a message ends.
+func (t *tracebacks) user(prefix []byte) (string, int) {
+	if len(t.writers) == 0 {
+		return "", 0
+	}
+	w := t.writer(prefix)
+	if w.file == "" || w.age > traceAge {
+		return "", 0
+	}
+	file, line := w.file, w.line
+	*w = traceback{}
+	return file, line
+}
+
+// writer tells who printed a line, by the marks that launchers put in front:
+// [rank3]:, 12: (srun -l), (Worker pid=77).
+func (t *tracebacks) writer(line []byte) *traceback {
+	key := writerKey(line)
+	if t.last != nil && bytes.Equal(key, t.lastKey) {
+		return t.last
+	}
+	if t.writers == nil {
+		t.writers = map[string]*traceback{}
+	}
+	w := t.writers[string(key)]
+	if w == nil {
+		w = &traceback{}
+		if len(t.writers) < maxWriters {
+			t.writers[string(key)] = w
+		}
+	}
+	t.last, t.lastKey = w, append(t.lastKey[:0], key...)
+	return w
+}
+
+func writerKey(line []byte) []byte {
+	if len(line) > 120 {
+		line = line[:120]
+	}
+	for _, mark := range [...]string{"rank", "Rank", "pid="} {
+		i := bytes.Index(line, []byte(mark))
+		if i < 1 || i > 100 || (line[i-1] != '[' && line[i-1] != '(' && line[i-1] != ' ') {
+			continue
+		}
+		end := i + len(mark)
+		for end < len(line) && (line[end] == ' ' || line[end] == '-') {
+			end++
+		}
+		digits := end
+		for end < len(line) && line[end] >= '0' && line[end] <= '9' {
+			end++
+		}
+		if end > digits {
+			return line[i:end]
+		}
+	}
+	n, rest, ok := integer(line)
+	if ok && n < 1<<20 && len(rest) > 1 && rest[0] == ':' && rest[1] == ' ' {
+		return line[:len(line)-len(rest)]
+	}
+	return nil
+}
+
+// frame reads one frame line; number 0 means that it comes later.
+func frame(line []byte) (file string, number int, ok bool) {
+	if i := bytes.Index(line, []byte(`File "`)); i >= 0 {
+		rest := line[i+len(`File "`):]
+		end := bytes.IndexByte(rest, '"')
+		if end < 0 || !bytes.HasPrefix(rest[end:], []byte(`", line `)) {
+			return "", 0, false
+		}
+		n, _, ok := integer(rest[end+len(`", line `):])
+		return string(rest[:end]), int(n), ok
+	}
+	text := bytes.TrimLeft(line, " \t")
+	text = bytes.TrimPrefix(text, []byte("E "))
+	text = bytes.TrimLeft(bytes.TrimPrefix(bytes.TrimLeft(text, " "), []byte("│")), " ")
+	switch {
+	case bytes.HasPrefix(text, []byte("File ")):
+		return pathLine(text[len("File "):], ", in ", false)
+	case bytes.HasPrefix(text, []byte("Cell In")), bytes.HasPrefix(text, []byte("Input In ")):
+		return cellLine(text)
+	case len(text) > 0 && (text[0] == '/' || text[0] == '~' || text[0] == '<' || text[0] == '.' || len(text) > 2 && text[1] == ':' && text[2] == '\\'):
+		if file, n, ok := pathLine(text, " in ", true); ok {
+			return file, n, true
+		}
+		return oldFrame(text)
+	case bytes.Contains(text, []byte(".py:")) && !bytes.ContainsAny(text[:bytes.Index(text, []byte(".py:"))], " ()'\""):
+		return pathLine(text, " in ", true)
+	}
+	return "", 0, false
+}
+
+// pathLine reads path:12 followed by the words of a frame, or, for pytest, by
+// a colon.
+func pathLine(text []byte, in string, colon bool) (string, int, bool) {
+	for i := 1; i < len(text) && i < 1024; i++ {
+		if text[i] != ':' {
+			continue
+		}
+		n, rest, ok := integer(text[i+1:])
+		if !ok || n == 0 || n > 1<<24 {
+			continue
+		}
+		if bytes.HasPrefix(rest, []byte(in)) || len(rest) == 0 && !colon ||
+			colon && len(rest) > 0 && rest[0] == ':' && bytes.HasSuffix(text[:i], []byte(".py")) {
+			return string(text[:i]), int(n), true
+		}
+	}
+	return "", 0, false
+}
+
+// cellLine reads "Cell In[5], line 3" and "Input In [5], in <cell line: 3>()".
+func cellLine(text []byte) (string, int, bool) {
+	end := bytes.IndexByte(text, ']')
+	if end < 0 || end > 40 {
+		return "", 0, false
+	}
+	i := bytes.Index(text[end:], []byte("line"))
+	if i < 0 {
+		return "", 0, false
+	}
+	n, _, ok := integer(bytes.TrimLeft(text[end+i+len("line"):], " :"))
+	return string(text[:end+1]), int(n), ok
+}
+
+// oldFrame reads "/home/me/train.py in step(x)" and "<ipython-input-3-ab> in
+// <module>", whose line number follows at an arrow.
+func oldFrame(text []byte) (string, int, bool) {
+	i := bytes.Index(text, []byte(" in "))
+	if i < 0 || !(bytes.HasSuffix(text[:i], []byte(".py")) || text[0] == '<' && text[i-1] == '>' || bytes.Contains(text[:i], []byte(".ipynb"))) {
+		return "", 0, false
+	}
+	return string(text[:i]), 0, true
+}
+
+// arrow reads "---> 12     code".
+func arrow(line []byte) (int, bool) {
+	text := bytes.TrimLeft(line, " \tE")
+	rest := bytes.TrimLeft(text, "-")
+	if len(text)-len(rest) < 2 || len(rest) < 3 || rest[0] != '>' || rest[1] != ' ' {
+		return 0, false
+	}
+	n, _, ok := integer(bytes.TrimLeft(rest[1:], " "))
+	return int(n), ok && n > 0
+}
+
+// isCode tells the lines between frames: source text, indented or numbered,
+// and the carets below it.
+func isCode(line []byte) bool {
+	if i := bytes.IndexByte(line, ']'); i >= 0 && i < 64 && i+2 < len(line) && (line[i+1] == ':' || line[i+1] == ' ') {
+		rest := bytes.TrimPrefix(line[i+1:], []byte(":"))
+		return bytes.HasPrefix(rest, []byte("  ")) || isCode(rest)
+	}
+	if len(line) > 31 && line[4] == '-' && line[10] == 'T' { // a container's time stamp
+		if i := bytes.IndexByte(line, ' '); i > 0 && i < 40 {
+			return bytes.HasPrefix(line[i:], []byte("   "))
+		}
+	}
+	if len(line) == 0 || line[0] == ' ' || line[0] == '\t' || line[0] == '>' || line[0] == 'E' && len(line) > 1 && line[1] == ' ' {
+		return true
+	}
+	_, rest, ok := integer(line)
+	if ok && len(rest) > 2 && rest[0] == ':' && rest[1] == ' ' && rest[2] == ' ' {
+		return true
+	}
+	return bytes.HasPrefix(line, []byte("│")) || bytes.HasPrefix(line, []byte("-->")) || bytes.HasPrefix(line, []byte("---"))
+}
+
+// isUser refuses installed packages, Python's own library and frozen modules.
+func isUser(file string) bool {
+	f := []byte(file)
+	for i, c := range f {
+		if c == '\\' {
+			f[i] = '/'
+		}
+	}
+	if bytes.Contains(f, []byte("site-packages/")) || bytes.Contains(f, []byte("dist-packages/")) ||
+		bytes.HasPrefix(f, []byte("<frozen")) || bytes.HasPrefix(f, []byte("<__array_function")) {
+		return false
+	}
+	return !standardLibrary(f)
+}
+
+// standardLibrary tells …/lib/python3.12/… and, on Windows, …/Python310/lib/….
+func standardLibrary(f []byte) bool {
+	for _, dir := range [...]string{"/lib/python", "/lib64/python", "/Lib/python"} {
+		if i := bytes.Index(f, []byte(dir)); i >= 0 {
+			rest := f[i+len(dir):]
+			if _, after, ok := decimal(rest); ok && len(after) > 0 && after[0] == '/' {
+				return true
+			}
+		}
+	}
+	lower := bytes.ToLower(f)
+	for _, home := range [...]string{"python", "conda"} {
+		i := bytes.Index(lower, []byte(home))
+		if i < 0 {
+			continue
+		}
+		if j := bytes.Index(lower[i:], []byte("/lib/")); j >= 0 && len(f) > 2 && f[1] == ':' {
+			return true
+		}
+	}
+	return false
+}
