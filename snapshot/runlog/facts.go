@@ -21,7 +21,7 @@ type facts struct {
 }
 
 func (f *facts) hasMetric() bool {
-	return f.hasLoss || f.rate || f.secondsPerStep > 0 || f.tokensPerSecond > 0 || f.hasMemory()
+	return f.hasLoss || f.rate || f.secondsPerStep > 0 || f.cumulativeSeconds > 0 || f.tokensPerSecond > 0 || f.hasMemory()
 }
 
 func (f *facts) hasMemory() bool { return f.allocated != Unknown || f.reserved != Unknown }

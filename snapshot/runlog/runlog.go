@@ -60,6 +60,9 @@ func (p *Parser) Line(number int, line []byte) {
 	if bytes.IndexByte(line, 0x1b) >= 0 {
 		p.plain = stripColours(p.plain[:0], line)
 		line = p.plain
+		if len(line) == 0 {
+			return
+		}
 	}
 	if p.oom.open {
 		if p.oom.wrapped(p, line) {

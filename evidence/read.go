@@ -1,0 +1,203 @@
+package evidence
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/vramscope/vramscope/snapshot/kineto"
+	"github.com/vramscope/vramscope/snapshot/nvsmi"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// peekBytes is how much of the beginning decides what a stream is.
+const peekBytes = 64 << 10
+
+// Read recognises a stream by its content and reads all evidence in it in one
+// pass. The name is for errors only; source is the index of the input that the
+// evidence will carry. Kinds come with the main one first. When the stream
+// breaks off, what was read up to there comes with the error.
+func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, err error) {
+	b := bufio.NewReaderSize(r, peekBytes)
+	head, err := b.Peek(peekBytes)
+	if err != nil && err != io.EOF {
+		return nil, nil, fmt.Errorf("%s: offset 0: %w", name, err)
+	}
+	var in io.Reader = b
+	if utf16 := detectUTF16(head); utf16 != 0 {
+		b = bufio.NewReaderSize(newUTF16(b, utf16), peekBytes)
+		head, _ = b.Peek(peekBytes)
+		in = b
+	}
+	switch sniff(head) {
+	case binaryData:
+		return nil, nil, fmt.Errorf("%s: offset 0: binary data, neither text nor JSON: %w", name, ErrNothingKnown)
+	case jsonData:
+		return readJSON(in, name, source)
+	case notebook:
+		return readText(in, name, source, notebookLines)
+	}
+	return readText(in, name, source, textLines)
+}
+
+func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error) {
+	result, err := kineto.Read(r, kineto.Options{})
+	if errors.Is(err, kineto.ErrNotTrace) && result.Trace == nil && result.Timeline == nil {
+		return nil, nil, fmt.Errorf("%s: %w: %w", name, ErrOtherJSON, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	ev := New()
+	switch {
+	case result.Trace != nil:
+		ev.addTrace(result.Trace, source)
+		ev.Details = []Detail{{Source: source, Trace: result.Trace}}
+		return []string{KindTrace}, ev, err
+	case result.Timeline != nil:
+		ev.Details = []Detail{{Source: source, Timeline: result.Timeline}}
+		return []string{KindTimeline}, ev, err
+	}
+	return nil, nil, err
+}
+
+// lineFunc takes one line, with its number in the file.
+type lineFunc func(number int, line []byte)
+
+func readText(r io.Reader, name string, source int, split func(io.Reader, lineFunc) error) ([]string, *Evidence, error) {
+	var smi nvsmi.Parser
+	var log runlog.Parser
+	err := split(r, func(number int, line []byte) {
+		if !smi.Line(number, line) {
+			log.Line(number, line)
+		}
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	gpus, report := smi.Finish(), log.Finish()
+	kinds := kindsOf(gpus, report)
+	if len(kinds) == 0 {
+		if err == nil {
+			err = fmt.Errorf("%s: no line of nvidia-smi, of a training log or of an out-of-memory message: %w", name, ErrNothingKnown)
+		}
+		return nil, nil, err
+	}
+	ev := New()
+	ev.addGPUs(gpus, source)
+	ev.addLog(report, source)
+	ev.Details = []Detail{{Source: source, NVSMI: gpus, Log: report}}
+	return kinds, ev, err
+}
+
+// contents is what the beginning of a stream looks like.
+type contents uint8
+
+const (
+	textData contents = iota
+	jsonData
+	notebook
+	binaryData
+)
+
+// sniff tells JSON from logs whose lines begin with a brace or a bracket.
+func sniff(head []byte) contents {
+	body := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	if len(body) == 0 {
+		return textData
+	}
+	switch body[0] {
+	case '{':
+		if !objectFollows(body) {
+			return textData
+		}
+		if keys := topKeys(body); keys["cells"] || keys["nbformat"] {
+			return notebook
+		}
+		if jsonLines(body) {
+			return textData
+		}
+		return jsonData
+	case '[':
+		rest := bytes.TrimLeft(body[1:], " \t\r\n")
+		if len(rest) == 0 || rest[0] == '[' && listOfNumbers(rest) || rest[0] == '{' && objectFollows(rest) {
+			return jsonData
+		}
+	case 0x80, 0x1f, 'P':
+		if isBinary(head) {
+			return binaryData
+		}
+	}
+	if isBinary(head) {
+		return binaryData
+	}
+	return textData
+}
+
+// objectFollows tells {"key": or {} from {'loss': …}, which Python prints.
+func objectFollows(b []byte) bool {
+	rest := bytes.TrimLeft(b[1:], " \t\r\n")
+	return len(rest) == 0 || rest[0] == '"' || rest[0] == '}'
+}
+
+func listOfNumbers(b []byte) bool {
+	rest := bytes.TrimLeft(b[1:], " \t\r\n")
+	return len(rest) == 0 || rest[0] == '-' || rest[0] == ']' || rest[0] >= '0' && rest[0] <= '9'
+}
+
+// isBinary looks for control bytes; a few NULs occur in logs that two
+// processes wrote to.
+func isBinary(head []byte) bool {
+	control := 0
+	for _, c := range head {
+		if c < 9 && c != 0 || c > 13 && c < 32 && c != 0x1b {
+			control++
+		}
+	}
+	return control*50 > len(head)
+}
+
+// topKeys lists the keys of the outermost object as far as head shows them.
+func topKeys(head []byte) map[string]bool {
+	keys := map[string]bool{}
+	depth, expectKey := 0, false
+	for i := 0; i < len(head); i++ {
+		switch head[i] {
+		case '{', '[':
+			depth++
+			expectKey = depth == 1
+		case '}', ']':
+			if depth--; depth <= 0 {
+				return keys
+			}
+		case ',':
+			expectKey = depth == 1
+		case '"':
+			start := i + 1
+			for i++; i < len(head) && head[i] != '"'; i++ {
+				if head[i] == '\\' {
+					i++
+				}
+			}
+			if expectKey && i < len(head) {
+				keys[string(head[start:i])] = true
+			}
+			expectKey = false
+		}
+	}
+	return keys
+}
+
+// jsonLines tells a log of one object per line.
+func jsonLines(body []byte) bool {
+	end := bytes.IndexByte(body, '\n')
+	if end < 0 {
+		return topKeys(body)["loss"] && !topKeys(body)["traceEvents"]
+	}
+	line := bytes.TrimRight(body[:end], " \r")
+	rest := bytes.TrimLeft(body[end:], " \t\r\n")
+	complete := len(line) > 1 && line[len(line)-1] == '}'
+	return complete && (len(rest) == 0 && topKeys(line)["loss"] || len(rest) > 0 && rest[0] != '}' && rest[0] != ',' && rest[0] != ']')
+}
