@@ -384,9 +384,14 @@ func (d *decoder) closeBlock(items []value) (value, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	if b.State != Inactive && b.Requested < 0 && b.History > 0 {
+	if b.State != Inactive && b.History > 0 { // its newest use is the present one
 		h := d.histories[b.FirstHistory]
-		b.Requested, b.Stack = h.RealSize, h.Stack
+		if b.Stack == 0 {
+			b.Stack = h.Stack
+		}
+		if b.Requested < 0 {
+			b.Requested = h.RealSize
+		}
 	}
 	d.blocks = append(d.blocks, b)
 	return newValue(kBlock, uint64(len(d.blocks)-1)), true, d.take(128)

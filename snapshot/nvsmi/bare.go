@@ -42,6 +42,9 @@ func inferColumns(cells [][]byte) ([]column, bool) {
 	if len(cells) < 2 || len(cells) > 64 {
 		return nil, false
 	}
+	if len(cells[0]) > 64 {
+		return nil, false
+	}
 	columns := make([]column, len(cells))
 	var sizes, plain []int // cells in MiB, and figures without unit
 	gpu := false           // something here only nvidia-smi prints
@@ -80,12 +83,17 @@ func bareRole(cell []byte) role {
 		return gpuBus
 	case len(cell) >= 19 && (cell[4] == '/' || cell[4] == '-') && cell[13] == ':':
 		return timestamp
-	case bytes.HasSuffix(cell, []byte("MiB")):
-		return usedMemory
-	case bytes.HasSuffix(cell, []byte(" W")):
-		return power
-	case bytes.HasSuffix(cell, []byte(" %")):
-		return utilization
+	}
+	if _, rest, ok := amount(cell); ok {
+		switch string(rest) {
+		case " MiB":
+			return usedMemory
+		case " W":
+			return power
+		case " %":
+			return utilization
+		}
+		return other
 	}
 	for _, brand := range [...]string{"NVIDIA", "Tesla", "GeForce", "Quadro", "TITAN"} {
 		if bytes.HasPrefix(cell, []byte(brand)) {
@@ -123,7 +131,15 @@ func nameSizes(columns []column, cells [][]byte, sizes []int) {
 		}
 	}
 	if len(sizes) == 1 {
-		return // a single figure is what is used
+		// "NVIDIA A100 80GB PCIe, 81920 MiB" is the card's capacity; what is in
+		// use is logged with the time or beside the utilisation.
+		for _, c := range columns {
+			if c.role == timestamp || c.role == utilization {
+				return
+			}
+		}
+		columns[sizes[0]].role = totalMemory
+		return
 	}
 	rest := other
 	for _, i := range sizes {

@@ -46,7 +46,7 @@ func columnOf(cell []byte) column {
 	words := strings.FieldsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '%'
 	})
-	if c.role == other {
+	if c.role == other && !strings.Contains(bare(name), ".") { // dotted names are nvidia-smi's own
 		c.role = roleOfWords(words)
 	}
 	for _, w := range words {

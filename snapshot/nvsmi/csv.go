@@ -167,6 +167,11 @@ func (r *row) fill(columns []column, cells [][]byte) bool {
 			}
 			r.pid = int(v)
 			figures++
+		case utilization, power:
+			if !r.figure(c, cell) {
+				continue // "Enabled"
+			}
+			figures++
 		default:
 			if !r.figure(c, cell) {
 				return false
@@ -186,6 +191,9 @@ func (r *row) fill(columns []column, cells [][]byte) bool {
 func (r *row) figure(c column, cell []byte) bool {
 	if len(cell) == 0 || cell[0] < '0' || cell[0] > '9' {
 		return missing(cell)
+	}
+	if _, rest, _ := amount(cell); len(rest) > 8 {
+		return false // a sentence that happens to have as many commas
 	}
 	switch c.role {
 	case usedMemory:

@@ -3,6 +3,7 @@ package nvsmi
 import (
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -119,14 +120,22 @@ func (u *unit) process(at Stamp, pid int, name []byte, used int64) {
 	proc.Series.add(Sample{At: at, UsedBytes: used, UtilizationPercent: -1, PowerWatts: -1})
 }
 
-// betterName prefers a whole name to one that nvidia-smi cut short.
+// betterName prefers a whole name to one that nvidia-smi cut short: the table
+// drops the beginning, pmon the end.
 func betterName(a, b string) string {
 	switch {
 	case a == "" || missing([]byte(a)):
 		return b
 	case b == "" || missing([]byte(b)):
 		return a
-	case len(a) > 3 && a[:3] == "..." && b[0] != '.':
+	}
+	if cutA, cutB := strings.HasPrefix(a, "..."), strings.HasPrefix(b, "..."); cutA != cutB {
+		if cutA {
+			return b
+		}
+		return a
+	}
+	if len(b) > len(a) && (strings.HasSuffix(b, a) || strings.Contains(b, a)) {
 		return b
 	}
 	return a

@@ -21,7 +21,7 @@ type facts struct {
 }
 
 func (f *facts) hasMetric() bool {
-	return f.hasLoss || f.rate || f.secondsPerStep > 0 || f.cumulativeSeconds > 0 || f.tokensPerSecond > 0 || f.hasMemory()
+	return f.hasLoss || f.secondsPerStep > 0 || f.cumulativeSeconds > 0 || f.tokensPerSecond > 0 || f.hasMemory()
 }
 
 func (f *facts) hasMemory() bool { return f.allocated != Unknown || f.reserved != Unknown }
@@ -38,7 +38,7 @@ func readFacts(list []pair, line []byte) facts {
 			f.readLead(p)
 		}
 		switch {
-		case f.readStep(p, i, list):
+		case p.position < maxStepPosition && f.readStep(p, i, list):
 		case f.readLoss(p):
 		case f.readTime(p):
 		case isMemory(p):
@@ -49,6 +49,10 @@ func readFacts(list []pair, line []byte) facts {
 	}
 	return f
 }
+
+// maxStepPosition is how far into a line the number of its step may stand;
+// behind it begins prose.
+const maxStepPosition = 240
 
 func (f *facts) readLead(p *pair) {
 	if !p.whole || p.unit != noUnit || p.of || p.value > 1<<40 {
@@ -106,6 +110,12 @@ func stepKey(p *pair) bool {
 	if p.keyHas("total", "max", "num", "warm", "accum", "per ", "per_", "skip", "grad", "every", "eval", "val", "time", "remain", "at ", "of ") {
 		return false
 	}
+	// Between the word and its number stands punctuation at most, and not a
+	// dash: "step-2.png".
+	i := bytes.LastIndex(p.key, p.word) + len(p.word)
+	if len(bytes.Trim(p.key[i:], " \t:=#'\"([<>/")) > 0 {
+		return false
+	}
 	switch string(p.word) {
 	case "i", "it", "doc": // words only as the first of a line
 		return len(bytes.TrimSpace(p.key)) <= len(p.word)+1
@@ -126,7 +136,7 @@ func (f *facts) readLoss(p *pair) bool {
 	case string(word) == "lr" || string(word) == "learning_rate":
 		f.rate = true
 		return true
-	case p.keyHas("train_runtime"):
+	case string(word) == "train_runtime":
 		f.summary = true
 		return true
 	case isEvaluation(p):
@@ -198,7 +208,9 @@ func (f *facts) readTime(p *pair) bool {
 // isMemory tells the words for the memory of a GPU from those for anything else.
 func isMemory(p *pair) bool {
 	if p.keyHas("cpu", "host", "virtual", "disk", "kv cache", "free", "available", "util", "pinned", "limit", "usage/",
-		"capacity", "fragment", "ratio", "swap", " ram", "model size", "process") {
+		"capacity", "fragment", "ratio", "swap", " ram", "model size", "process", "total_gpu", "weights take", "non_torch",
+		"max memory:", "storage", "theoretical",
+		"weight and optimizer", "activation", " takes") {
 		return false
 	}
 	if p.keyHas("mem", "alloc", "reserved", "cached", "vram") {

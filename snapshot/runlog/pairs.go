@@ -7,15 +7,16 @@ import (
 
 // pair is a number and the words before it: "loss: 2.43", "dt: 644.74ms".
 type pair struct {
-	key     []byte // lower case, what stands since the last number or separator
-	word    []byte // the last word of key
-	value   float64
-	whole   bool // written without a fraction
-	unit    unit
-	of      bool // followed by /total: "iter 10/100"
-	total   float64
-	after   byte // what follows the number and its unit
-	follows []byte
+	position int    // in the line
+	key      []byte // lower case, what stands since the last number or separator
+	word     []byte // the last word of key
+	value    float64
+	whole    bool // written without a fraction
+	unit     unit
+	of       bool // followed by /total: "iter 10/100"
+	total    float64
+	after    byte // what follows the number and its unit
+	follows  []byte
 }
 
 // unit is what is written directly behind a number.
@@ -77,7 +78,7 @@ func pairs(list []pair, buf, line []byte) ([]pair, []byte) {
 		c := line[i]
 		switch {
 		case c >= '0' && c <= '9':
-			p := pair{whole: true}
+			p := pair{whole: true, position: i}
 			end := p.number(line, i)
 			p.key, buf = lowerKey(buf, line[keyStart:i])
 			p.word = lastWord(p.key)
@@ -99,7 +100,7 @@ func pairs(list []pair, buf, line []byte) ([]pair, []byte) {
 				i++
 			}
 			if i-start == 3 && (string(line[start:i]) == "nan" || string(line[start:i]) == "inf" || string(line[start:i]) == "NaN") {
-				p := pair{value: math.NaN()}
+				p := pair{value: math.NaN(), position: start}
 				p.key, buf = lowerKey(buf, line[keyStart:start])
 				p.word = lastWord(p.key)
 				list = append(list, p)

@@ -100,13 +100,18 @@ func interesting(line []byte) bool {
 }
 
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
-	isStep := f.step >= 0 && (f.hasMetric() || finished(line))
+	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))
 	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && (f.hasLoss || f.hasMemory()) {
 		f.step, isStep = f.lead, true
 	}
 	dict := f.step < 0 && f.hasLoss && isDict(line)
 	switch {
-	case f.summary || f.evaluation:
+	case f.summary:
+		p.report.Known++
+	case f.evaluation:
+		if !evaluationLine(line) {
+			return false
+		}
 		p.report.Known++
 	case isStep:
 		s.keepMemory(f)
@@ -138,12 +143,12 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 // memoryLine tells a print of the GPU's memory outside of a step line from
 // any other mention of a size.
 func (s *stepState) memoryLine(line []byte) bool {
+	if len(line) > maxProse {
+		return false
+	}
 	for i := range s.pairs {
 		q := &s.pairs[i]
-		if !q.unit.isSize() && !q.keyHas("(mb)", "_mb", "_gb", "_mib", "_gib") {
-			continue
-		}
-		if isMemory(q) && q.keyHas("alloc", "reserved", "peak", "max", "cuda", "gpu", "ma", "ca") {
+		if isMemory(q) && q.unit.isSize() && (q.keyHas("alloc", "reserved", "peak", "usage", "used", "_ma", "_ca") || string(q.word) == "ma") {
 			return true
 		}
 		if follows := bytes.TrimLeft(q.follows, " "); q.unit.isSize() && (bytes.HasPrefix(follows, []byte("allocated")) || bytes.HasPrefix(follows, []byte("reserved"))) {
@@ -151,6 +156,23 @@ func (s *stepState) memoryLine(line []byte) bool {
 		}
 	}
 	return bytes.Contains(line, []byte("memory (MB)"))
+}
+
+// maxProse is the longest line that is taken for a print rather than for a
+// program's settings or prose.
+const maxProse = 400
+
+// evaluationLine tells the result of an evaluation from a setting.
+func evaluationLine(line []byte) bool {
+	if len(line) > maxProse {
+		return false
+	}
+	for _, w := range [...]string{"loss", "bpb", "ppl", "perplexity", "ccuracy", "runtime", "acc"} {
+		if bytes.Contains(line, []byte(w)) {
+			return bytes.IndexByte(line, '.') > 0 // a result has a fraction
+		}
+	}
+	return false
 }
 
 func (s *stepState) keepMemory(f *facts) {

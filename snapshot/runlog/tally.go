@@ -79,7 +79,8 @@ func (t *tally) steps() Steps {
 		m    *median
 	}{{"reported", &t.reported}, {"cumulative", &t.cumulative}, {"timestamps", &t.stamped}} {
 		if source.m.n > 0 {
-			s.MedianSeconds, s.TimeFrom = source.m.value(), source.name
+			// Logs have microseconds at best; the rest is the noise of differences.
+			s.MedianSeconds, s.TimeFrom = math.Round(source.m.value()*1e9)/1e9, source.name
 			break
 		}
 	}

@@ -85,9 +85,8 @@ func (t *tracebacks) user(prefix []byte) (string, int) {
 	if w.file == "" || w.age > traceAge {
 		return "", 0
 	}
-	file, line := w.file, w.line
-	*w = traceback{}
-	return file, line
+	// The trace is kept for a few lines: some runners print the message twice.
+	return w.file, w.line
 }
 
 // writer tells who printed a line, by the marks that launchers put in front:

@@ -1,0 +1,245 @@
+package timeline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// provisional marks ids of older blocks until all of them are known.
+const provisional = AllocationID(1 << 31)
+
+// pairing finds which events belong to the same allocation.
+type pairing struct {
+	t     *Timeline
+	live  *addresses // id plus one
+	old   []older
+	oldOf struct{ requested, freed []uint32 }
+	place []AllocationID // final ids of old, once all are known
+
+	// What skip_actions left out of the trace.
+	noRequests, noCompletions bool
+	reused                    int
+}
+
+// pair gives every event its allocation, and every allocation its birth and death.
+func (t *Timeline) pair() {
+	e := &t.Device.Events
+	n := t.counts[snapshot.Alloc]
+	p := pairing{t: t, live: newAddresses(),
+		noRequests: t.counts[snapshot.FreeRequested] == 0, noCompletions: t.counts[snapshot.FreeCompleted] == 0}
+	t.Of = make([]AllocationID, e.Len())
+	t.Born = make([]uint32, 0, n)
+	t.FreeRequested, t.Freed = make([]uint32, 0, n), make([]uint32, 0, n)
+	for i, action := range e.Action {
+		id := NoAllocation
+		switch action {
+		case snapshot.Alloc:
+			id = p.alloc(uint32(i), e.Address[i])
+		case snapshot.FreeRequested:
+			id = p.requested(uint32(i), e.Address[i])
+		case snapshot.FreeCompleted:
+			id = p.completed(uint32(i), e.Address[i])
+		}
+		t.Of[i] = id
+	}
+	if p.reused > 0 {
+		t.damagef("%d allocations at an address that is still in use: their predecessors are taken as freed", p.reused)
+	}
+	sizes := p.matchFinal()
+	p.renumber()
+	t.Allocated = make([]int64, len(t.Born))
+	for _, s := range sizes {
+		id := s.id
+		if id&provisional == 0 {
+			id += AllocationID(len(t.older))
+		} else {
+			id = p.place[id&^provisional]
+		}
+		t.Allocated[id] = s.size
+	}
+}
+
+func (p *pairing) alloc(i uint32, address uint64) AllocationID {
+	t := p.t
+	if v := p.live.get(address); v != 0 {
+		id := AllocationID(v - 1)
+		p.end(id, i)
+		t.implicit = append(t.implicit, implicitFree{i, id})
+		if !p.noRequests || !p.noCompletions { // else no free is recorded at all
+			p.reused++
+		}
+	}
+	id := AllocationID(len(t.Born))
+	t.Born = append(t.Born, i)
+	t.FreeRequested = append(t.FreeRequested, Never)
+	t.Freed = append(t.Freed, Never)
+	p.live.set(address, uint32(id)+1)
+	return id
+}
+
+// end marks an allocation's death at event i, whatever of it is known.
+func (p *pairing) end(id AllocationID, i uint32) {
+	requested, freed := p.t.FreeRequested, p.t.Freed
+	if id&provisional != 0 {
+		requested, freed = p.oldOf.requested, p.oldOf.freed
+		id &^= provisional
+	}
+	if requested[id] == Never {
+		requested[id] = i
+	}
+	freed[id] = i
+}
+
+// oldBlock is a new entry for a block that the trace only sees being freed.
+func (p *pairing) oldBlock(i uint32, address uint64) AllocationID {
+	e := &p.t.Device.Events
+	p.old = append(p.old, older{address: address, requested: e.Size[i], stack: 0,
+		stream: e.StreamOf(int(i)), pool: e.PoolOf(int(i))})
+	p.oldOf.requested = append(p.oldOf.requested, Never)
+	p.oldOf.freed = append(p.oldOf.freed, Never)
+	return provisional | AllocationID(len(p.old)-1)
+}
+
+func (p *pairing) requested(i uint32, address uint64) AllocationID {
+	var id AllocationID
+	if v := p.live.get(address); v != 0 {
+		id = AllocationID(v - 1)
+	} else {
+		id = p.oldBlock(i, address)
+		p.live.set(address, uint32(id)+1)
+	}
+	if p.noCompletions {
+		p.end(id, i)
+		p.live.remove(address)
+	} else if id&provisional != 0 {
+		p.oldOf.requested[id&^provisional] = i
+	} else {
+		p.t.FreeRequested[id] = i
+	}
+	return id
+}
+
+func (p *pairing) completed(i uint32, address uint64) AllocationID {
+	v := p.live.get(address)
+	if v == 0 {
+		id := p.oldBlock(i, address)
+		if !p.noRequests { // the request came before the recording
+			p.oldOf.requested[id&^provisional] = Before
+		}
+		p.end(id, i)
+		return id
+	}
+	id := AllocationID(v - 1)
+	p.end(id, i)
+	p.live.remove(address)
+	return id
+}
+
+// knownSize is a block's true size, from the final state.
+type knownSize struct {
+	id   AllocationID
+	size int64
+}
+
+// matchFinal compares what is alive after the last event with the final
+// blocks, which also know their true sizes. Blocks that the trace never
+// mentions are older than it.
+func (p *pairing) matchFinal() []knownSize {
+	t := p.t
+	if t.Snapshot.Cut >= 0 {
+		return nil // the segments are of a later moment than the last event that is left
+	}
+	var sizes []knownSize
+	matched, differ := 0, 0
+	for i := range t.Device.Segments {
+		s := &t.Device.Segments[i]
+		for j := range s.Blocks {
+			b := &s.Blocks[j]
+			if b.State == snapshot.Inactive {
+				continue
+			}
+			var id AllocationID
+			if v := p.live.get(b.Address); v != 0 {
+				id = AllocationID(v - 1)
+				matched++
+				if b.Requested >= 0 && p.requestedBytes(id) != b.Requested {
+					differ++
+				}
+			} else {
+				requested := b.Requested
+				if requested < 0 {
+					requested = b.Size
+				}
+				p.old = append(p.old, older{address: b.Address, requested: requested, stack: b.Stack,
+					stream: s.Stream, pool: s.Pool, sizeKnown: true})
+				p.oldOf.requested = append(p.oldOf.requested, Never)
+				p.oldOf.freed = append(p.oldOf.freed, Never)
+				id = provisional | AllocationID(len(p.old)-1)
+				if b.State == snapshot.ActivePendingFree {
+					p.oldOf.requested[len(p.old)-1] = Before
+				}
+			}
+			sizes = append(sizes, knownSize{id, b.Size})
+		}
+	}
+	if lost := p.live.count - matched; lost > 0 {
+		t.damagef("%d allocations are alive after the last event but not among the final blocks", lost)
+	}
+	if differ > 0 {
+		t.damagef("%d final blocks have another requested size than the trace says", differ)
+	}
+	t.settled = p.live.count == matched && differ == 0
+	return sizes
+}
+
+func (p *pairing) requestedBytes(id AllocationID) int64 {
+	if id&provisional != 0 {
+		return p.old[id&^provisional].requested
+	}
+	return p.t.Device.Events.Size[p.t.Born[id]]
+}
+
+// renumber puts the older blocks first, by address and then by death, and
+// moves all other ids up.
+func (p *pairing) renumber() {
+	t := p.t
+	n := len(p.old)
+	if n == 0 {
+		return
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(p.old[a].address, p.old[b].address), cmp.Compare(p.oldOf.freed[a], p.oldOf.freed[b]), cmp.Compare(a, b))
+	})
+	place := make([]AllocationID, n)
+	t.older = make([]older, n)
+	born, requested, freed := make([]uint32, n, n+len(t.Born)), make([]uint32, n, n+len(t.Born)), make([]uint32, n, n+len(t.Born))
+	for rank, i := range order {
+		t.older[rank] = p.old[i]
+		born[rank], requested[rank], freed[rank] = Never, p.oldOf.requested[i], p.oldOf.freed[i]
+		place[i] = AllocationID(rank)
+	}
+	p.place = place
+	t.Born, t.FreeRequested, t.Freed = append(born, t.Born...), append(requested, t.FreeRequested...), append(freed, t.Freed...)
+	for i, id := range t.Of {
+		switch {
+		case id == NoAllocation:
+		case id&provisional != 0:
+			t.Of[i] = place[id&^provisional]
+		default:
+			t.Of[i] = id + AllocationID(n)
+		}
+	}
+	for i, f := range t.implicit {
+		if f.id&provisional != 0 {
+			t.implicit[i].id = place[f.id&^provisional]
+		} else {
+			t.implicit[i].id += AllocationID(n)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package timeline
+
+import (
+	"math"
+
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// size finds every block's true size and walks the four curves.
+//
+// Most blocks are as large as their rounded request. In the large pool a
+// remainder of up to 1 MiB stays with the block, so there the layout of the
+// segments is followed: the free piece that a block is cut from tells.
+func (t *Timeline) size() {
+	l := newLayout(t)
+	if t.Snapshot.Cut < 0 {
+		l.begin(t.spansAt(NoEvent))
+	}
+	for id := range t.older {
+		if t.Allocated[id] == 0 { // freed within the trace, beyond what begin could see
+			t.Allocated[id] = t.rounding.round(t.older[id].requested)
+		}
+	}
+	w := walk{t: t, now: t.startLevels()}
+	t.Start = w.now
+	w.peaks = Peaks{Peak{w.now.Requested, NoEvent}, Peak{w.now.Allocated, NoEvent}, Peak{w.now.Active, NoEvent}, Peak{w.now.Reserved, NoEvent}}
+	e := &t.Device.Events
+	for i, action := range e.Action {
+		switch action {
+		case snapshot.Alloc:
+			id := t.Of[i]
+			r := t.rounding.round(e.Size[i])
+			if r > smallSize {
+				r = l.alloc(e.Address[i], r, t.Allocated[id])
+			}
+			if t.Allocated[id] == 0 {
+				t.Allocated[id] = r
+			}
+		case snapshot.FreeRequested, snapshot.FreeCompleted:
+			if id := t.Of[i]; t.Freed[id] == uint32(i) && t.Allocated[id] > smallSize {
+				l.free(e.Address[i])
+			}
+		case snapshot.SegmentAlloc:
+			l.addSegment(e.Address[i], e.Size[i])
+		case snapshot.SegmentFree:
+			l.dropSegment(e.Address[i])
+		}
+		w.step(i, action)
+	}
+	t.End, t.Peaks = w.now, w.peaks
+	t.checkEnd()
+}
+
+// startLevels are the four quantities before the first event.
+func (t *Timeline) startLevels() Levels {
+	var l Levels
+	for id, o := range t.older {
+		l.Requested = add(l.Requested, o.requested)
+		l.Active = add(l.Active, t.Allocated[id])
+		if t.FreeRequested[id] != Before {
+			l.Allocated = add(l.Allocated, t.Allocated[id])
+		}
+	}
+	if t.Snapshot.Cut >= 0 {
+		return l // what was reserved before is not known
+	}
+	for i := range t.Device.Segments {
+		l.Reserved = add(l.Reserved, t.Device.Segments[i].TotalSize)
+	}
+	e := &t.Device.Events
+	if t.segmentEvents() > 0 {
+		for i, action := range e.Action {
+			l.Reserved = add(l.Reserved, -reservedBy(action, e.Size[i]))
+		}
+	}
+	if l.Reserved < 0 {
+		t.damagef("the segment events reserve %d bytes more than there are at the end", -l.Reserved)
+		l.Reserved = 0
+	}
+	return l
+}
+
+// reservedBy is how much an event adds to what is reserved, in bytes.
+func reservedBy(a snapshot.Action, size int64) int64 {
+	switch a {
+	case snapshot.SegmentAlloc, snapshot.SegmentMap:
+		return size
+	case snapshot.SegmentFree, snapshot.SegmentUnmap:
+		return -size
+	}
+	return 0
+}
+
+// add stays within 63 bits, whatever a hostile file says.
+func add(a, b int64) int64 {
+	switch c := a + b; {
+	case a > 0 && b > 0 && c < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && c >= 0:
+		return math.MinInt64
+	default:
+		return c
+	}
+}
+
+// walk follows the four curves from event to event.
+type walk struct {
+	t        *Timeline
+	now      Levels
+	peaks    Peaks
+	implicit int // implicit deaths already counted
+}
+
+// step takes event i into account.
+func (w *walk) step(i int, action snapshot.Action) {
+	t := w.t
+	switch action {
+	case snapshot.Alloc:
+		id := t.Of[i]
+		for w.implicit < len(t.implicit) && t.implicit[w.implicit].event == uint32(i) {
+			w.end(t.implicit[w.implicit].id, i)
+			w.implicit++
+		}
+		size := t.Allocated[id]
+		w.now.Requested = add(w.now.Requested, t.Device.Events.Size[i])
+		w.now.Allocated = add(w.now.Allocated, size)
+		w.now.Active = add(w.now.Active, size)
+		w.peaks.Requested.rise(w.now.Requested, i)
+		w.peaks.Allocated.rise(w.now.Allocated, i)
+		w.peaks.Active.rise(w.now.Active, i)
+	case snapshot.FreeRequested, snapshot.FreeCompleted:
+		w.end(t.Of[i], i)
+	case snapshot.SegmentAlloc, snapshot.SegmentMap, snapshot.SegmentFree, snapshot.SegmentUnmap:
+		w.now.Reserved = add(w.now.Reserved, reservedBy(action, t.Device.Events.Size[i]))
+		w.peaks.Reserved.rise(w.now.Reserved, i)
+	}
+}
+
+// end takes an allocation out of those curves that event i takes it out of.
+func (w *walk) end(id AllocationID, i int) {
+	t := w.t
+	if t.FreeRequested[id] == uint32(i) {
+		w.now.Allocated -= t.Allocated[id]
+	}
+	if t.Freed[id] == uint32(i) {
+		w.now.Active -= t.Allocated[id]
+		w.now.Requested -= t.Requested(id)
+	}
+}
+
+func (p *Peak) rise(bytes int64, event int) {
+	if bytes > p.Bytes {
+		p.Bytes, p.Event = bytes, event
+	}
+}
+
+// Walk calls f with the curves after every event, in order.
+func (t *Timeline) Walk(f func(event int, now Levels)) {
+	w := walk{t: t, now: t.Start}
+	for i, action := range t.Device.Events.Action {
+		w.step(i, action)
+		f(i, w.now)
+	}
+}
+
+// checkEnd compares the curves' ends with the final state.
+func (t *Timeline) checkEnd() {
+	if t.Snapshot.Cut >= 0 || t.Device.Events.Len() == 0 {
+		return
+	}
+	var end Levels
+	for i := range t.Device.Segments {
+		s := &t.Device.Segments[i]
+		end.Reserved = add(end.Reserved, s.TotalSize)
+		var sum int64
+		at := s.Address
+		tiled := true
+		for _, b := range s.Blocks {
+			tiled = tiled && b.Address == at
+			at += uint64(b.Size)
+			sum = add(sum, b.Size)
+			if b.State != snapshot.Inactive {
+				end.Active = add(end.Active, b.Size)
+			}
+			if b.State == snapshot.ActiveAllocated {
+				end.Allocated = add(end.Allocated, b.Size)
+			}
+		}
+		if !tiled || sum != s.TotalSize {
+			t.damagef("the blocks of the segment at %#x don't tile it: %d of %d bytes", s.Address, sum, s.TotalSize)
+			t.settled = false
+		}
+	}
+	if end.Active != t.End.Active || end.Reserved != t.End.Reserved {
+		t.settled = false
+		t.damagef("after the last event %d bytes are active and %d reserved, by the final segments %d and %d",
+			t.End.Active, t.End.Reserved, end.Active, end.Reserved)
+	}
+}
