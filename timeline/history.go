@@ -26,6 +26,12 @@ func (t *Timeline) judgeHistory() {
 		t.History, t.Reason = None, t.whyNone()
 		return
 	}
+	// A ring of one entry is what enabled="state", and the recorder of old by
+	// default, leave behind: an event, but no history.
+	if t.counts[snapshot.Alloc] == 0 && t.Device.Events.Len() == 1 {
+		t.History, t.Reason = None, "only the very last event was kept: enabled=\"state\" or max_entries=1 was used"
+		return
+	}
 	if sign := t.overflowSign(); sign != "" {
 		t.History, t.Reason = Overflowed, "the ring buffer was full and dropped its oldest events: "+sign
 		return
