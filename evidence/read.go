@@ -70,7 +70,7 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 	var smi nvsmi.Parser
 	var log runlog.Parser
 	err := split(r, func(number int, line []byte) {
-		if !smi.Line(number, line) {
+		if !smi.Line(number, line[containerStamp(line):]) {
 			log.Line(number, line)
 		}
 	})
@@ -90,6 +90,22 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 	ev.addLog(report, source)
 	ev.Details = []Detail{{Source: source, NVSMI: gpus, Log: report}}
 	return kinds, ev, err
+}
+
+// containerStamp is the length of the time that container runtimes put before
+// every line, 2025-11-26T14:35:15.701618164Z and a blank; 0 without.
+func containerStamp(line []byte) int {
+	if len(line) < 22 || line[4] != '-' || line[10] != 'T' || line[13] != ':' || line[19] != '.' {
+		return 0
+	}
+	end := 20
+	for end < len(line) && end < 36 && line[end] >= '0' && line[end] <= '9' {
+		end++
+	}
+	if end+1 < len(line) && line[end] == 'Z' && line[end+1] == ' ' {
+		return end + 2
+	}
+	return 0
 }
 
 // contents is what the beginning of a stream looks like.

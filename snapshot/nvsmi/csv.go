@@ -81,13 +81,22 @@ func headerLike(line []byte) bool {
 	if (c < 'a' || c > 'z') && c != '"'|0x20 && c != 0xef {
 		return false
 	}
-	for _, word := range [...]string{"emory", "mem", "Mem", "tilization", "util", "ower", "pid", "retired_pages", "MEM"} {
-		if bytes.Contains(line, []byte(word)) {
+	if bytes.IndexByte(line, ',') < 0 && bytes.IndexByte(line, ';') < 0 && bytes.IndexByte(line, '\t') < 0 && !bytes.Contains(line, twoBlanks) {
+		return false
+	}
+	for _, word := range headerWords {
+		if bytes.Contains(line, word) {
 			return true
 		}
 	}
 	return false
 }
+
+var (
+	twoBlanks   = []byte("  ")
+	headerWords = [...][]byte{[]byte("mem"), []byte("Mem"), []byte("MEM"), []byte("tilization"), []byte("util"), []byte("ower"),
+		[]byte("pid"), []byte("retired_pages")}
+)
 
 // csvRow reads a row of the current CSV; false when the line is none.
 func (p *Parser) csvRow(line []byte) bool {

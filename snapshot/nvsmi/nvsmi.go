@@ -118,7 +118,7 @@ func (p *Parser) Line(number int, line []byte) bool {
 		}
 		line = joined
 	}
-	if p.xml.inside || line[0] == '<' || line[0] == ' ' || line[0] == '\t' {
+	if p.xml.inside || bytes.IndexByte(line, '<') >= 0 {
 		if p.xmlLine(line) {
 			return true
 		}

@@ -52,8 +52,8 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 	if len(body) > 400 {
 		body = body[:400]
 	}
-	list, buf := pairs(s.pairs, s.buf, body)
-	s.pairs, s.buf = list, buf
+	list := s.words.scan(s.pairs, body)
+	s.pairs = list
 	if len(list) < 2 || !list[0].of || !list[0].whole || list[0].value < 1 || list[0].unit != noUnit {
 		return
 	}
@@ -67,14 +67,14 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 			rate, step.Seconds = true, q.value
 		case q.unit == perSecond && !rate && q.value > 0:
 			rate, step.Seconds = true, 1/q.value
-		case len(q.word) >= 4 && string(q.word[len(q.word)-4:]) == "loss" && !isEvaluation(q) && !loss:
+		case q.loss && !q.eval && !loss:
 			loss, step.Loss = true, q.value
 		}
 	}
 	if !loss && (!rate || !trainingName(name)) {
 		return
 	}
-	if named, _ := pairs(nil, nil, name); len(named) > 0 && string(named[0].word) == "epoch" {
+	if named := s.words.scan(nil, name); len(named) > 0 && named[0].epoch {
 		step.Epoch = int64(named[0].value)
 	}
 	s.bars.add(step, -1)

@@ -1,22 +1,18 @@
 package runlog
 
-import (
-	"bytes"
-	"math"
-)
+import "math"
 
-// pair is a number and the words before it: "loss: 2.43", "dt: 644.74ms".
+// pair is a number and what the words before it mean: "loss: 2.43",
+// "dt: 644.74ms".
 type pair struct {
-	position int    // in the line
-	key      []byte // lower case, what stands since the last number or separator
-	word     []byte // the last word of key
+	*meaning
+	position int // in the line
 	value    float64
 	whole    bool // written without a fraction
 	unit     unit
-	of       bool // followed by /total: "iter 10/100"
-	total    float64
-	after    byte // what follows the number and its unit
-	follows  []byte
+	of       bool   // followed by /total: "iter 10/100"
+	after    byte   // what follows the number and its unit
+	follows  []byte // …with the rest of the line
 }
 
 // unit is what is written directly behind a number.
@@ -52,13 +48,20 @@ func (u unit) factor(binary bool) float64 {
 	case gibUnit:
 		return 1 << 30
 	case kb:
-		return map[bool]float64{false: 1e3, true: 1 << 10}[binary]
+		return choose(binary, 1<<10, 1e3)
 	case mb:
-		return map[bool]float64{false: 1e6, true: 1 << 20}[binary]
+		return choose(binary, 1<<20, 1e6)
 	case gb:
-		return map[bool]float64{false: 1e9, true: 1 << 30}[binary]
+		return choose(binary, 1<<30, 1e9)
 	}
 	return 0
+}
+
+func choose(first bool, a, b float64) float64 {
+	if first {
+		return a
+	}
+	return b
 }
 
 func (u unit) isSize() bool { return u >= bytesUnit && u <= gb }
@@ -66,62 +69,80 @@ func (u unit) isSize() bool { return u >= bytesUnit && u <= gb }
 // maxPairs bounds what is looked at in one line.
 const maxPairs = 64
 
-// pairs scans a line once. Keys are copied in lower case into buf, both are
-// reused from line to line.
-func pairs(list []pair, buf, line []byte) ([]pair, []byte) {
-	list, buf = list[:0], buf[:0]
+// scan finds the pairs of a line in one pass, reusing list.
+func (d *dictionary) scan(list []pair, line []byte) []pair {
+	list = list[:0]
 	if len(line) > 4096 {
 		line = line[:4096]
 	}
 	keyStart := 0
 	for i := 0; i < len(line); {
-		c := line[i]
-		switch {
-		case c >= '0' && c <= '9':
-			p := pair{whole: true, position: i}
+		switch classes[line[i]] {
+		case digitByte:
+			p := pair{whole: true, position: i, meaning: d.look(line[keyStart:i])}
 			end := p.number(line, i)
-			p.key, buf = lowerKey(buf, line[keyStart:i])
-			p.word = lastWord(p.key)
 			if i > 0 && line[i-1] == '-' && (i < 2 || !isWordByte(line[i-2])) {
 				p.value = -p.value
 			}
 			end = p.unitAt(line, end)
 			if end < len(line) {
-				p.after = line[end]
-				p.follows = line[end:]
+				p.after, p.follows = line[end], line[end:]
 			}
 			if list = append(list, p); len(list) == maxPairs {
-				return list, buf
+				return list
 			}
 			i, keyStart = end, end
-		case isWordByte(c):
+		case wordByte:
 			start := i
-			for i < len(line) && isWordByte(line[i]) {
+			for i < len(line) && classes[line[i]] <= wordByte {
 				i++
 			}
-			if i-start == 3 && (string(line[start:i]) == "nan" || string(line[start:i]) == "inf" || string(line[start:i]) == "NaN") {
-				p := pair{value: math.NaN(), position: start}
-				p.key, buf = lowerKey(buf, line[keyStart:start])
-				p.word = lastWord(p.key)
-				list = append(list, p)
+			if i-start == 3 && notFinite(line[start:i]) {
+				list = append(list, pair{value: math.NaN(), position: start, meaning: d.look(line[keyStart:start])})
 				if len(list) == maxPairs {
-					return list, buf
+					return list
 				}
 				keyStart = i
 			}
-		case c == '|' || c == ',' || c == ';' || c == '{' || c == '\t':
+		case separatorByte:
 			i++
 			keyStart = i
 		default:
 			i++
 		}
 	}
-	return list, buf
+	return list
 }
 
-func isWordByte(c byte) bool {
-	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c >= 0x80
+func notFinite(word []byte) bool {
+	return string(word) == "nan" || string(word) == "inf" || string(word) == "NaN"
 }
+
+// The classes of bytes a scan tells apart.
+const (
+	digitByte = iota
+	wordByte
+	separatorByte
+	otherByte
+)
+
+var classes = func() (t [256]uint8) {
+	for c := range t {
+		switch {
+		case c >= '0' && c <= '9':
+			t[c] = digitByte
+		case c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80:
+			t[c] = wordByte
+		case c == '|' || c == ',' || c == ';' || c == '{' || c == '\t':
+			t[c] = separatorByte
+		default:
+			t[c] = otherByte
+		}
+	}
+	return t
+}()
+
+func isWordByte(c byte) bool { return classes[c] <= wordByte }
 
 // number reads 813,175 and 1.25E+01 and 6/ 20; it returns where it ends.
 func (p *pair) number(line []byte, i int) int {
@@ -159,7 +180,7 @@ func (p *pair) number(line []byte, i int) int {
 		}
 		if j < len(line) && isDigit(line[j]) {
 			p.of = true
-			p.total, i = magnitude(line, j)
+			_, i = magnitude(line, j)
 			for i+1 < len(line) && (line[i] == '.' && isDigit(line[i+1]) || isDigit(line[i])) {
 				i++
 			}
@@ -250,20 +271,6 @@ func unitOf(b []byte) unit {
 // keyBytes is how much text before a number is looked at.
 const keyBytes = 56
 
-func lowerKey(buf, raw []byte) (key, rest []byte) {
-	if len(raw) > keyBytes {
-		raw = raw[len(raw)-keyBytes:]
-	}
-	start := len(buf)
-	for _, c := range raw {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		buf = append(buf, c)
-	}
-	return buf[start:len(buf):len(buf)], buf
-}
-
 func lastWord(key []byte) []byte {
 	end := len(key)
 	for end > 0 && !(key[end-1] >= 'a' && key[end-1] <= 'z' || key[end-1] == '_' || isDigit(key[end-1])) {
@@ -274,13 +281,4 @@ func lastWord(key []byte) []byte {
 		start--
 	}
 	return key[start:end]
-}
-
-func (p *pair) keyHas(words ...string) bool {
-	for _, w := range words {
-		if bytes.Contains(p.key, []byte(w)) {
-			return true
-		}
-	}
-	return false
 }

@@ -41,7 +41,7 @@ func (s *Steps) MaxMemoryBytes() int64 {
 type stepState struct {
 	ready     bool
 	pairs     []pair
-	buf       []byte
+	words     dictionary
 	main      tally // step lines
 	bars      tally // progress bars, used when there are no step lines
 	epoch     int64 // of the last line that names only an epoch
@@ -77,7 +77,7 @@ func (s *stepState) line(p *Parser, number int, line []byte) bool {
 		}
 		line = rest
 	}
-	s.pairs, s.buf = pairs(s.pairs, s.buf, line)
+	s.pairs = s.words.scan(s.pairs, line)
 	if len(s.pairs) == 0 {
 		return false
 	}
@@ -85,19 +85,41 @@ func (s *stepState) line(p *Parser, number int, line []byte) bool {
 	return s.judge(p, number, line, &f)
 }
 
-// interesting looks for the few words that every form has.
+// interesting looks for the few words that every form has, and for lines that
+// begin with a number of their own: "12: …", "[12] …", "12 2.31 …".
 func interesting(line []byte) bool {
-	c := line[0]
-	if c >= '0' && c <= '9' || c == '[' || c == '{' {
+	switch c := line[0]; {
+	case c == '{':
 		return true
+	case c >= '0' && c <= '9':
+		for i := 1; i < len(line) && i < 12; i++ {
+			if c := line[i]; !isDigit(c) {
+				if c == ':' || c == ' ' || c == '\t' {
+					return true
+				}
+				break
+			}
+		}
+	case c == '[':
+		for i := 1; i < len(line) && i < 12; i++ {
+			if c := line[i]; !isDigit(c) {
+				if c == ']' && i > 1 {
+					return true
+				}
+				break
+			}
+		}
 	}
-	for _, word := range [...]string{"oss", "tep", "iter", "em", "lloc", "iB", "GB", "MB", "%|", "KV cache", "hroughput", "poch", "LOSS"} {
-		if bytes.Contains(line, []byte(word)) {
+	for _, word := range keywords {
+		if bytes.Contains(line, word) {
 			return true
 		}
 	}
 	return false
 }
+
+var keywords = [...][]byte{[]byte("oss"), []byte("tep"), []byte("iter"), []byte("mem"), []byte("Mem"), []byte("lloc"), []byte("iB"),
+	[]byte("GB"), []byte("MB"), []byte("%|"), []byte("KV cache"), []byte("hroughput"), []byte("poch"), []byte("LOSS"), []byte("trainable params")}
 
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))
@@ -148,7 +170,7 @@ func (s *stepState) memoryLine(line []byte) bool {
 	}
 	for i := range s.pairs {
 		q := &s.pairs[i]
-		if isMemory(q) && q.unit.isSize() && (q.keyHas("alloc", "reserved", "peak", "usage", "used", "_ma", "_ca") || string(q.word) == "ma") {
+		if q.memory && q.plain && q.unit.isSize() {
 			return true
 		}
 		if follows := bytes.TrimLeft(q.follows, " "); q.unit.isSize() && (bytes.HasPrefix(follows, []byte("allocated")) || bytes.HasPrefix(follows, []byte("reserved"))) {
@@ -212,7 +234,9 @@ func (s *stepState) tableLine(p *Parser, number int, line []byte, f *facts) bool
 		return false
 	}
 	if !t.counted {
-		s.count(p, t.line, nil, &facts{step: t.number, epoch: -1, secondsPerStep: -1, cumulativeSeconds: -1, tokensPerSecond: -1, allocated: Unknown, reserved: Unknown})
+		first := noFacts()
+		first.step = t.number
+		s.count(p, t.line, nil, &first)
 	}
 	f.step = f.lead
 	s.count(p, number, nil, f)
@@ -252,7 +276,7 @@ func knownLine(line []byte) bool {
 	for _, w := range [...]string{
 		"GPU KV cache size", "# GPU blocks", "GPU KV cache usage", "Available KV cache memory", "Avg prompt throughput",
 		"CUDA memory usage for model", "Model loading took", "trainable params:", "see_memory_usage", "eak memory usage",
-		"max_memory_allocated", "Graph capturing finished", " gpu 0.", "number of parameters:",
+		"max_memory_allocated", "Graph capturing finished", " gpu 0."
 	} {
 		if bytes.Contains(line, []byte(w)) {
 			return w != "max_memory_allocated" || !bytes.Contains(line, []byte("("))

@@ -39,6 +39,9 @@ func (t *tracebacks) line(line []byte) {
 	if len(line) > 4096 {
 		line = line[:4096]
 	}
+	if len(t.writers) == 0 && !bytes.Contains(line, frameStart) && !mayBeFrame(line) {
+		return // no trace is open, and this opens none
+	}
 	if bytes.Contains(line, []byte("Traceback (most recent call last)")) {
 		*t.writer(line) = traceback{}
 		return
@@ -74,6 +77,14 @@ func (t *tracebacks) line(line []byte) {
 			*w = traceback{age: w.age}
 		}
 	}
+}
+
+var frameStart = []byte(`File "`)
+
+// mayBeFrame is a cheap test for the frames of other tools than Python itself.
+func mayBeFrame(line []byte) bool {
+	return bytes.Contains(line, []byte(".py")) || bytes.Contains(line, []byte(" In")) || bytes.Contains(line, []byte("Input In")) ||
+		bytes.Contains(line, []byte("<ipython")) || bytes.Contains(line, []byte("Traceback")) || bytes.Contains(line, []byte("ipykernel"))
 }
 
 // user gives the innermost user frame of the trace that a message ends.
