@@ -276,7 +276,7 @@ func knownLine(line []byte) bool {
 	for _, w := range [...]string{
 		"GPU KV cache size", "# GPU blocks", "GPU KV cache usage", "Available KV cache memory", "Avg prompt throughput",
 		"CUDA memory usage for model", "Model loading took", "trainable params:", "see_memory_usage", "eak memory usage",
-		"max_memory_allocated", "Graph capturing finished", " gpu 0."
+		"max_memory_allocated", "Graph capturing finished", " gpu 0.",
 	} {
 		if bytes.Contains(line, []byte(w)) {
 			return w != "max_memory_allocated" || !bytes.Contains(line, []byte("("))
