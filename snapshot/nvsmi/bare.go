@@ -5,10 +5,10 @@ import "bytes"
 // bareRow recognises rows of `--format=csv,noheader` by their values and
 // infers the header from them; afterwards csvRow reads the rest.
 func (p *Parser) bareRow(line []byte) bool {
-	if p.csv.active && !p.csv.header.skip && p.csv.misses < csvMisses || len(line) > 1<<10 || bytes.IndexByte(line, ',') < 0 {
+	if p.csv.active && !p.csv.header.skip && p.csv.misses < csvMisses || len(line) > 1<<10 || !bareStart(line) {
 		return false
 	}
-	if !bytes.Contains(line, []byte(" MiB")) && !slashTime(line) && !bytes.Contains(line, []byte("GPU-")) && !bytes.Contains(line, []byte("NVIDIA ")) {
+	if !slashTime(line) && !bytes.Contains(line, []byte(" MiB")) && !bytes.Contains(line, []byte("GPU-")) && !bytes.Contains(line, []byte("NVIDIA ")) {
 		return false
 	}
 	cells := splitCells(nil, line, ',')
@@ -27,6 +27,23 @@ func (p *Parser) bareRow(line []byte) bool {
 		}
 	}
 	return p.csvRow(line)
+}
+
+// bareStart looks at the first cell only: an index, a pid or a bus id, a time
+// as nvidia-smi writes it, or a card's name or UUID.
+func bareStart(line []byte) bool {
+	if slashTime(line) {
+		return true
+	}
+	end := bytes.IndexByte(line[:min(len(line), 64)], ',')
+	if end < 1 {
+		return false
+	}
+	cell := trimCell(line[:end])
+	if len(cell) == 0 {
+		return false
+	}
+	return isCount(cell) && len(cell) < 8 || bareRole(cell) != other && bareRole(cell) != timestamp
 }
 
 // slashTime tells nvidia-smi's own time format, 2026/07/14 09:00:44.579, which

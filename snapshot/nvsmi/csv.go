@@ -74,14 +74,14 @@ func sameColumns(a, b []column) bool {
 	return true
 }
 
-// headerLike looks for a letter first and a word that every header of
-// interest has.
+// headerLike looks for a letter first, a short first cell, and a word that
+// every header of interest has.
 func headerLike(line []byte) bool {
 	c := firstByte(line) | 0x20
 	if (c < 'a' || c > 'z') && c != '"'|0x20 && c != 0xef {
 		return false
 	}
-	if bytes.IndexByte(line, ',') < 0 && bytes.IndexByte(line, ';') < 0 && bytes.IndexByte(line, '\t') < 0 && !bytes.Contains(line, twoBlanks) {
+	if !shortCell(line) {
 		return false
 	}
 	for _, word := range headerWords {
@@ -92,11 +92,23 @@ func headerLike(line []byte) bool {
 	return false
 }
 
-var (
-	twoBlanks   = []byte("  ")
-	headerWords = [...][]byte{[]byte("mem"), []byte("Mem"), []byte("MEM"), []byte("tilization"), []byte("util"), []byte("ower"),
-		[]byte("pid"), []byte("retired_pages")}
-)
+var headerWords = [...][]byte{[]byte("mem"), []byte("Mem"), []byte("MEM"), []byte("tilization"), []byte("util"), []byte("ower"),
+	[]byte("pid"), []byte("retired_pages")}
+
+// shortCell tells that the first cell ends soon and is a name, no sentence.
+func shortCell(line []byte) bool {
+	for i := 0; i < len(line) && i < 48; i++ {
+		switch c := line[i]; {
+		case c == ',' || c == ';' || c == '\t':
+			return i > 0
+		case c == ' ' && i > 0 && i+1 < len(line) && line[i+1] == ' ':
+			return true
+		case c == ':' || c == '=' || c == '(':
+			return false
+		}
+	}
+	return false
+}
 
 // csvRow reads a row of the current CSV; false when the line is none.
 func (p *Parser) csvRow(line []byte) bool {

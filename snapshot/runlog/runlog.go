@@ -69,10 +69,18 @@ func (p *Parser) Line(number int, line []byte) {
 			return
 		}
 	}
-	found := p.oom.start(p, number, line)
-	if !found {
+	has := featuresOf(line)
+	if has&hasOOM != 0 && p.oom.start(p, number, line) {
+		return
+	}
+	if has&hasTrace != 0 || p.traces.open {
 		p.traces.line(line)
-		found = p.summary.line(p, number, line) || p.steps.line(p, number, line)
+	}
+	if (has&hasTable != 0 || p.summary.open) && p.summary.line(p, number, line) {
+		return
+	}
+	if has&hasMetric != 0 || counted(line) {
+		p.steps.line(p, number, line, has&hasBar != 0)
 	}
 }
 

@@ -61,16 +61,13 @@ type tableGuess struct {
 }
 
 // line reads a step line or a progress bar.
-func (s *stepState) line(p *Parser, number int, line []byte) bool {
+func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 	if !s.ready {
 		*s = stepState{ready: true, epoch: -1, allocated: Unknown, reserved: Unknown}
 		s.main.init()
 		s.bars.init()
 	}
-	if !interesting(line) {
-		return false
-	}
-	if i := bytes.Index(line, []byte("%|")); i >= 0 {
+	if bar {
 		rest := s.readBars(p, number, line)
 		if rest == nil {
 			return true
@@ -85,41 +82,31 @@ func (s *stepState) line(p *Parser, number int, line []byte) bool {
 	return s.judge(p, number, line, &f)
 }
 
-// interesting looks for the few words that every form has, and for lines that
-// begin with a number of their own: "12: …", "[12] …", "12 2.31 …".
-func interesting(line []byte) bool {
-	switch c := line[0]; {
+// counted tells lines that begin with a number of their own: "12: …",
+// "[12] …", "12 2.31 …", and dictionaries.
+func counted(line []byte) bool {
+	c := line[0]
+	i := 0
+	switch {
 	case c == '{':
 		return true
-	case c >= '0' && c <= '9':
-		for i := 1; i < len(line) && i < 12; i++ {
-			if c := line[i]; !isDigit(c) {
-				if c == ':' || c == ' ' || c == '\t' {
-					return true
-				}
-				break
-			}
-		}
 	case c == '[':
-		for i := 1; i < len(line) && i < 12; i++ {
-			if c := line[i]; !isDigit(c) {
-				if c == ']' && i > 1 {
-					return true
-				}
-				break
-			}
-		}
+		i = 1
+	case !isDigit(c):
+		return false
 	}
-	for _, word := range keywords {
-		if bytes.Contains(line, word) {
-			return true
-		}
+	start := i
+	for i < len(line) && i < start+12 && isDigit(line[i]) {
+		i++
 	}
-	return false
+	if i == start || i == len(line) {
+		return false
+	}
+	if c == '[' {
+		return line[i] == ']'
+	}
+	return line[i] == ':' || line[i] == ' ' || line[i] == '\t'
 }
-
-var keywords = [...][]byte{[]byte("oss"), []byte("tep"), []byte("iter"), []byte("mem"), []byte("Mem"), []byte("lloc"), []byte("iB"),
-	[]byte("GB"), []byte("MB"), []byte("%|"), []byte("KV cache"), []byte("hroughput"), []byte("poch"), []byte("LOSS"), []byte("trainable params")}
 
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))

@@ -9,6 +9,8 @@ import (
 type tracebacks struct {
 	writers map[string]*traceback
 	last    *traceback
+	open    bool // some trace may still be going on
+	quiet   int  // lines since the last frame of any writer
 	lastKey []byte
 }
 
@@ -25,6 +27,8 @@ const (
 	// traceAge is how many lines that are neither frame nor code may stand
 	// between a frame and the message: the exception's own head, wrapped.
 	traceAge = 6
+	// traceQuiet is how many lines without any frame end all traces.
+	traceQuiet = 500
 )
 
 // line notes frames:
@@ -39,15 +43,17 @@ func (t *tracebacks) line(line []byte) {
 	if len(line) > 4096 {
 		line = line[:4096]
 	}
-	if len(t.writers) == 0 && !bytes.Contains(line, frameStart) && !mayBeFrame(line) {
-		return // no trace is open, and this opens none
-	}
 	if bytes.Contains(line, []byte("Traceback (most recent call last)")) {
 		*t.writer(line) = traceback{}
+		t.open, t.quiet = true, 0
 		return
+	}
+	if t.quiet++; t.quiet > traceQuiet {
+		*t = tracebacks{}
 	}
 	file, number, ok := frame(line)
 	if ok {
+		t.open, t.quiet = true, 0
 		w := t.writer(line)
 		w.age = 0
 		if number == 0 {
@@ -59,7 +65,7 @@ func (t *tracebacks) line(line []byte) {
 		}
 		return
 	}
-	if len(t.writers) == 0 {
+	if !t.open {
 		return
 	}
 	w := t.writer(line)
@@ -77,14 +83,6 @@ func (t *tracebacks) line(line []byte) {
 			*w = traceback{age: w.age}
 		}
 	}
-}
-
-var frameStart = []byte(`File "`)
-
-// mayBeFrame is a cheap test for the frames of other tools than Python itself.
-func mayBeFrame(line []byte) bool {
-	return bytes.Contains(line, []byte(".py")) || bytes.Contains(line, []byte(" In")) || bytes.Contains(line, []byte("Input In")) ||
-		bytes.Contains(line, []byte("<ipython")) || bytes.Contains(line, []byte("Traceback")) || bytes.Contains(line, []byte("ipykernel"))
 }
 
 // user gives the innermost user frame of the trace that a message ends.

@@ -1,0 +1,75 @@
+package runlog
+
+import "bytes"
+
+// features says which words occur in a line. One pass over the line finds them
+// all; a byte search for each would pass over every line twenty times.
+type features uint8
+
+const (
+	hasOOM    features = 1 << iota // "out of memory"
+	hasTrace                       // a stack frame or the head of a traceback
+	hasMetric                      // words of step lines and memory prints
+	hasBar                         // a progress bar
+	hasTable                       // a column separator
+)
+
+// feature is a word and what it tells.
+type feature struct {
+	word string
+	is   features
+}
+
+// words are found by their first two bytes, so these should be rare pairs:
+// "oss" rather than "loss".
+var words = []feature{
+	{"ut of memory", hasOOM},
+	{`e "`, hasTrace}, {".py", hasTrace}, {"Traceback (", hasTrace}, {"ll In[", hasTrace}, {"ut In ", hasTrace}, {"<ipython", hasTrace}, {"ipykernel", hasTrace}, {".ipynb", hasTrace},
+	{"oss", hasMetric}, {"OSS", hasMetric}, {"tep", hasMetric}, {"iter", hasMetric}, {"Iter", hasMetric}, {"mem", hasMetric}, {"Mem", hasMetric},
+	{"lloc", hasMetric}, {"iB", hasMetric}, {"GB", hasMetric}, {"MB", hasMetric}, {"KV cache", hasMetric}, {"roughput", hasMetric},
+	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
+	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
+}
+
+// starts maps a pair of bytes to the words that begin with it, as 1 + the
+// number of a list.
+var (
+	starts     [1 << 16]uint8
+	startLists = buildStarts()
+)
+
+func buildStarts() [][]feature {
+	lists := [][]feature{nil}
+	for _, w := range words {
+		pair := uint16(w.word[0])<<8 | uint16(w.word[1])
+		if starts[pair] == 0 {
+			starts[pair] = uint8(len(lists))
+			lists = append(lists, nil)
+		}
+		lists[starts[pair]] = append(lists[starts[pair]], w)
+	}
+	return lists
+}
+
+func featuresOf(line []byte) (f features) {
+	if len(line) == 0 {
+		return 0
+	}
+	pair := uint16(line[0])
+	for i := 1; i < len(line); i++ {
+		pair = pair<<8 | uint16(line[i])
+		if list := starts[pair]; list != 0 {
+			f |= confirm(startLists[list], line[i-1:])
+		}
+	}
+	return f
+}
+
+func confirm(list []feature, rest []byte) (f features) {
+	for _, w := range list {
+		if bytes.HasPrefix(rest, []byte(w.word)) {
+			f |= w.is
+		}
+	}
+	return f
+}
