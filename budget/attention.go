@@ -1,0 +1,248 @@
+package budget
+
+// attention is one attention module. Sizes are in elements: heads a, key and
+// value heads k, head width d (dv for values where it differs).
+type attention struct {
+	q, k, v, o    *linear
+	fused         bool // q is one projection for all three; v stays a view of it
+	heads, kv     int64
+	d, dv         int64
+	qNorm, kNorm  *norm
+	rope          rotary
+	dropout       float64 // on the scores
+	outDrop       float64
+	softcap       bool
+	plainSoftmax  bool       // no cast to float32 (gpt2, bert)
+	wideScores    bool       // q and k are cast to float32 first (gpt_neo, gptj)
+	alibi         bool       // an additive bias per head
+	bias          *parameter // a table of relative positions, made once per stack (t5)
+	sinks         *parameter
+	window        int64 // 0: none
+	byHead        bool  // q is made contiguous by head (whisper, bart)
+	eagerOnly     bool
+	byScale       bool // q is scaled before the scores are made (opt)
+	addmm         bool // the bias is added inside the product (bloom)
+	masked        bool // the model always hands an explicit mask over (falcon)
+	narrowSoftmax bool // the softmax stays in the stream's type (falcon)
+	separateBias  bool // biases are added after the product (falcon)
+	broadcast     bool // k and v are spread over all query heads (falcon-40b)
+	bidirectional bool
+	gelLike       bool    // takes the scores' dropout into the kernel (bert)
+	t5            bool    // adds a position bias and never scales
+	eagerScale    bool    // no scaling of the scores
+	gated         bool    // q is projected twice as wide; half of it gates the output (qwen3_next)
+	latent        *latent // keys and values through a narrow latent (deepseek)
+}
+
+func (a *attention) linears() []*linear {
+	if l := a.latent; l != nil {
+		if l.qa != nil {
+			return []*linear{l.qa, l.qb, l.kva, l.kvb, a.o}
+		}
+		return []*linear{a.q, l.kva, l.kvb, a.o}
+	}
+	if a.fused {
+		return []*linear{a.q, a.o}
+	}
+	return []*linear{a.q, a.k, a.v, a.o}
+}
+
+// shape is what one call of attention sees.
+type shape struct {
+	batch   int64
+	queries int64 // per sequence
+	keys    int64
+	mask    *storage // a shared additive mask, nil without one
+	masked  bool     // the kernel gets an explicit mask
+	bias    *value   // a position bias added to the scores
+}
+
+// forward is the module on x (memory the source of keys and values, x itself
+// for self-attention).
+func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
+	var q, k, v *value
+	tq := x.n / a.q.in
+	hq := tq * a.heads * a.d
+	if a.fused {
+		p := m.apply(x, a.q)
+		hk := tq * a.kv * a.d
+		vs := m.split(p, hq, hk, hk)
+		q, k, v = vs[0], vs[1], vs[2]
+		m.drop(p)
+	} else {
+		q = m.apply(x, a.q)
+		if a.qNorm != nil && !a.kNormLate() {
+			q = m.replace(q, a.qNorm.forward(m, q))
+		}
+		k = m.apply(memory, a.k)
+		v = m.apply(memory, a.v)
+	}
+	if a.qNorm != nil && a.kNormLate() {
+		q = m.replace(q, a.qNorm.forward(m, q))
+	}
+	if a.kNorm != nil {
+		k = m.replace(k, a.kNorm.forward(m, k))
+	}
+	if a.rope.kind != ropeNone {
+		rq := m.rope(q, a.rope)
+		rk := m.rope(k, a.rope)
+		m.drop(q, k)
+		q, k = rq, rk
+	}
+	k, v = m.toCache(a, k, v)
+	var y *value
+	if m.opts.eager() || a.eagerOnly {
+		y = a.eager(m, q, k, v, s)
+	} else {
+		y = a.fusedKernel(m, q, k, v, s)
+	}
+	z := m.apply(y, a.o)
+	m.drop(y)
+	if a.outDrop > 0 {
+		z = m.replace(z, m.dropout(z, a.outDrop))
+	}
+	m.drop(q, k, v)
+	return z
+}
+
+// kNormLate: q and k are projected before either is normalised.
+func (a *attention) kNormLate() bool { return a.qNorm != nil && a.qNorm.size == a.d }
+
+// replace is x = f(x): the old value goes when the new one is there.
+func (m *machine) replace(old, v *value) *value { m.drop(old); return v }
+
+// repeat copies key or value heads for every query head; a single head is
+// only spread over them, without a copy.
+func (m *machine) repeat(x *value, times int64, single bool) *value {
+	if times <= 1 {
+		return m.again(x)
+	}
+	b, full := x.bytes(), x.n*times*x.e
+	var y *value
+	if single {
+		y = m.again(x)
+		y.n, y.from, y.leaf = x.n*times, nil, nil
+	} else {
+		y = m.tensor(x.n*times, x.e)
+		y.byHead = true
+	}
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		if g[0].bytes != full {
+			return []*storage{m.keep(g[0])}
+		}
+		return []*storage{m.alloc(b, Temporary)} // summed over the copies
+	})
+	return y
+}
+
+// fusedKernel is scaled_dot_product_attention: flash in half types without a
+// mask, the memory-efficient kernel otherwise.
+func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
+	masked := s.masked || a.alibi || a.window > 0 && a.window < s.keys
+	w := m.width
+	rep := a.heads / a.kv
+	kk, vv := m.again(k), m.again(v)
+	if rep > 1 && (masked || a.d > 256) {
+		one := a.kv == 1
+		kk, vv = m.replace(kk, m.repeat(kk, rep, one)), m.replace(vv, m.repeat(vv, rep, one))
+		rep = 1
+	}
+	cq, ck, cv := m.cast(q, w), m.cast(kk, w), m.cast(vv, w)
+	m.drop(kk, vv)
+	flash := w == 2 && !masked
+	var bias *storage
+	if masked {
+		bias = m.alloc(s.batch*s.queries*s.keys*w, Temporary)
+	}
+	t := s.batch * s.queries
+	y := m.tensor(t*a.heads*a.dv, w)
+	y.byHead = q.byHead && w == 2
+	lse := m.alloc(4*a.heads*t, Temporary)
+	qb, kb, vb := cq.bytes(), ck.bytes(), cv.bytes()
+	wide := t * a.heads * a.d
+	keys := s.batch * s.keys * a.heads
+	saved := []*storage{cq.st, ck.st, cv.st, y.st, lse, bias}
+	m.record([]*value{y}, []*value{cq, ck, cv}, saved, func(m *machine, g []*storage) []*storage {
+		r := []*storage{m.alloc(qb, Temporary), m.alloc(kb, Temporary), m.alloc(vb, Temporary)}
+		tmp := []*storage{m.alloc(4*a.heads*t, Temporary), m.alloc(4*wide, Temporary)}
+		if rep > 1 {
+			tmp = append(tmp, m.alloc(keys*a.d*w, Temporary), m.alloc(keys*a.dv*w, Temporary))
+		}
+		_ = flash
+		for _, x := range tmp {
+			m.release(x)
+		}
+		return r
+	})
+	m.release(lse)
+	m.release(bias)
+	m.drop(cq, ck, cv)
+	if y.byHead {
+		y = m.replace(y, m.copyOf(y))
+	}
+	return y
+}
+
+// eager writes the scores out.
+func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
+	rep := a.heads / a.kv
+	kk, vv := m.repeat(k, rep, a.kv == 1), m.repeat(v, rep, a.kv == 1)
+	n := s.batch * a.heads * s.queries * s.keys
+	var w *value
+	if a.wideScores {
+		fq, fk := m.cast(q, 4), m.cast(kk, 4)
+		w = m.scores(fq, fk, n, s)
+		m.drop(fq, fk)
+	} else {
+		w = m.scores(q, kk, n, s)
+	}
+	w = m.replace(w, m.scale(w))
+	if a.softcap {
+		w = m.replace(w, m.scale(w))
+		w = m.replace(w, m.unary(w, false, true))
+		w = m.replace(w, m.scale(w))
+	}
+	if s.mask != nil {
+		mask := &value{st: s.mask, n: s.batch * s.queries * s.keys, e: m.wide}
+		w = m.replace(w, m.add(w, mask))
+	}
+	e := v.e
+	p := m.softmax(w, !a.plainSoftmax)
+	if a.plainSoftmax || a.wideScores {
+		e = v.e
+	} else {
+		e = q.e
+	}
+	p = m.replace(p, m.cast(p, e))
+	m.drop(w)
+	p = m.replace(p, m.dropout(p, a.dropout))
+	cp := m.cast(p, m.narrow(p.e))
+	cv := m.cast(vv, m.narrow(vv.e))
+	t := s.batch * s.queries * a.heads * a.dv
+	cv2 := m.physical(cv, s.batch)
+	y := m.matmul(cp, cv2, t)
+	m.drop(cp, cv, cv2)
+	z := m.copyOf(y)
+	m.drop(y, p, kk, vv)
+	return z
+}
+
+// scores is q times k transposed; both are copied into the layout of a
+// batched product.
+func (m *machine) scores(q, k *value, n int64, s shape) *value {
+	e := m.narrow(max(q.e, k.e))
+	cq, ck := m.cast(q, e), m.cast(k, e)
+	pq, pk := m.physical(cq, s.batch), m.physical(ck, s.batch)
+	w := m.matmul(pq, pk, n)
+	m.drop(cq, ck, pq, pk)
+	return w
+}
+
+// physical is the copy that folding batch and heads into one dimension takes;
+// with one sequence it is a view, as it is for a tensor already laid out by head.
+func (m *machine) physical(x *value, batch int64) *value {
+	if batch == 1 || x.byHead {
+		return m.again(x)
+	}
+	return m.copyOf(x)
+}

@@ -1,0 +1,313 @@
+package budget
+
+// linear is a weight [out, in] and perhaps a bias.
+type linear struct {
+	in, out int64
+	weight  *parameter
+	bias    *parameter
+	adapter *adapter // LoRA, nil without
+}
+
+// normKind says in which types a normalisation works and what it keeps.
+type normKind int
+
+const (
+	layerNormKind  normKind = iota
+	rmsNormKind             // llama: float32 inside, the weight times the narrow result
+	rmsWideKind             // gemma, olmo2: the weight is applied in float32
+	rmsT5Kind               // t5: only the statistic is float32, the input is kept as it is
+	rmsFusedKind            // torch.nn.RMSNorm
+	cohereNormKind          // a layer norm written out in float32
+)
+
+type norm struct {
+	kind    normKind
+	size    int64
+	weight  *parameter
+	bias    *parameter
+	plusOne bool // the weight is stored minus one
+}
+
+func (n *norm) forward(m *machine, x *value) *value {
+	switch n.kind {
+	case rmsNormKind:
+		return m.rmsNorm(x, n)
+	case rmsWideKind:
+		return m.rmsWide(x, n)
+	case rmsT5Kind:
+		return m.rmsT5(x, n)
+	case cohereNormKind:
+		return m.cohereNorm(x, n)
+	default:
+		return m.layerNorm(x, n)
+	}
+}
+
+// inverse is rsqrt(mean of squares + eps): one number per row, kept.
+func (m *machine) inverse(x *value, rows int64) *value {
+	v := m.meanSquare(x, rows)
+	r := m.unary(v, false, true)
+	m.drop(v)
+	return r
+}
+
+func (m *machine) rmsNorm(x *value, n *norm) *value {
+	f := m.cast(x, 4)
+	r := m.inverse(f, x.n/n.size)
+	y := m.mul(f, r)
+	m.drop(f, r)
+	c := m.cast(y, x.e)
+	z := m.mul(c, n.weight.val)
+	m.drop(c, y)
+	return z
+}
+
+func (m *machine) rmsWide(x *value, n *norm) *value {
+	f := m.cast(x, 4)
+	r := m.inverse(f, x.n/n.size)
+	y := m.mul(f, r)
+	w := m.cast(n.weight.val, 4)
+	if n.plusOne {
+		p := m.shift(w)
+		m.drop(w)
+		w = p
+	}
+	z := m.mul(y, w)
+	m.drop(y, w, r, f)
+	o := m.cast(z, x.e)
+	m.drop(z)
+	return o
+}
+
+func (m *machine) rmsT5(x *value, n *norm) *value {
+	f := m.cast(x, 4)
+	r := m.inverse(f, x.n/n.size)
+	m.drop(f)
+	y := m.mul(x, r)
+	c := m.cast(y, n.weight.val.e)
+	m.drop(y, r)
+	z := m.mul(c, n.weight.val)
+	m.drop(c)
+	return z
+}
+
+func (m *machine) cohereNorm(x *value, n *norm) *value {
+	f := m.cast(x, 4)
+	c := m.centre(f, x.n/n.size)
+	r := m.inverse(c, x.n/n.size)
+	m.drop(c)
+	c = m.centre(f, x.n/n.size)
+	y := m.mul(c, r)
+	m.drop(c, r, f)
+	w := m.cast(n.weight.val, 4)
+	z := m.mul(y, w)
+	m.drop(y, w)
+	o := m.cast(z, x.e)
+	m.drop(z)
+	return o
+}
+
+// centre is x - x.mean(-1): the mean's gradient is one more full tensor.
+func (m *machine) centre(x *value, rows int64) *value {
+	y := m.tensor(x.n, x.e)
+	b := x.bytes()
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, Temporary)}
+	})
+	return y
+}
+
+// rope rotates x by position. Only cos and sin are kept, once per model.
+// Partial rotation joins the rotated and the plain part in a new tensor laid
+// out by head.
+func (m *machine) rope(x *value, r rotary) *value {
+	if r.kind == ropeNone {
+		return m.again(x)
+	}
+	in := x
+	part := x.n
+	if r.kind == ropePartial {
+		part = x.n * r.dim / r.of
+	}
+	e := max(x.e, m.cosWidth())
+	if r.kind == ropeWide {
+		e = 4
+	}
+	a := m.alloc(part*e, Temporary)
+	half := m.alloc(part/2*x.e, Temporary)
+	rot := m.alloc(part*x.e, Temporary)
+	m.release(half)
+	b := m.alloc(part*e, Temporary)
+	m.release(rot)
+	sum := m.alloc(part*e, Temporary)
+	m.release(a)
+	m.release(b)
+	y := &value{st: sum, n: x.n, e: e}
+	if r.kind == ropePartial {
+		y.st = m.alloc(x.n*e, Temporary)
+		y.byHead = true
+		m.release(sum)
+	}
+	if r.kind == ropeWide && x.e != 4 {
+		y.st, y.e = m.alloc(x.n*x.e, Temporary), x.e
+		m.release(sum)
+	}
+	whole, want := x.n*e, x.bytes()
+	m.record([]*value{y}, []*value{in}, nil, func(m *machine, g []*storage) []*storage {
+		sin := m.alloc(part*e, Temporary)
+		neg := m.alloc(part/2*e, Temporary)
+		s := m.alloc(part*e, Temporary)
+		m.release(neg)
+		s2 := m.alloc(part*e, Temporary)
+		m.release(s2)
+		m.release(sin)
+		cos := m.alloc(part*e, Temporary)
+		m.release(cos)
+		if whole != part*e { // slices of a partial rotation: padded to the whole and added
+			t := m.alloc(whole, Temporary)
+			m.release(s)
+			s3 := m.alloc(whole, Temporary)
+			m.release(s3)
+			s = t
+		}
+		if want != whole {
+			t := m.alloc(want, Temporary)
+			m.release(s)
+			s = t
+		}
+		return []*storage{s}
+	})
+	return y
+}
+
+type ropeKind int
+
+const (
+	ropeNone ropeKind = iota
+	ropeFull
+	ropePartial
+	ropeWide // rotated in float32 and cast back (cohere)
+)
+
+type rotary struct {
+	kind ropeKind
+	dim  int64 // rotated part of a head
+	of   int64 // head
+}
+
+// cosWidth is the width of the cos and sin tables: that of the embeddings.
+func (m *machine) cosWidth() int64 { return m.wide }
+
+// activation is an MLP's nonlinearity.
+type activation int
+
+const (
+	actSilu      activation = iota // one kernel, keeps its input
+	actGelu                        // one kernel, keeps its input
+	actGeluNew                     // written out in Python: keeps four tensors
+	actRelu                        // keeps its output
+	actQuickGelu                   // x * sigmoid(1.702 x)
+	actReluSquared
+	actTanh
+)
+
+func (m *machine) activate(x *value, a activation) *value {
+	switch a {
+	case actRelu, actTanh:
+		return m.unary(x, false, true)
+	case actQuickGelu:
+		s := m.scale(x)
+		t := m.unary(s, false, true)
+		m.drop(s)
+		y := m.mul(x, t)
+		m.drop(t)
+		return y
+	case actReluSquared:
+		r := m.unary(x, false, true)
+		y := m.power(r)
+		m.drop(r)
+		return y
+	case actGeluNew:
+		return m.geluNew(x)
+	default:
+		return m.unary(x, true, false)
+	}
+}
+
+// geluNew is 0.5 x (1 + tanh(c (x + 0.044715 x^3))) as Python evaluates it.
+func (m *machine) geluNew(x *value) *value {
+	half := m.scale(x)
+	cube := m.power(x)
+	c := m.scale(cube)
+	m.drop(cube)
+	in := m.add(x, c)
+	m.drop(c)
+	arg := m.scale(in)
+	m.drop(in)
+	t := m.unary(arg, false, true)
+	m.drop(arg)
+	one := m.shift(t)
+	m.drop(t)
+	y := m.mul(half, one)
+	m.drop(half, one)
+	return y
+}
+
+// feedForward turns the stream into what is added to it.
+type feedForward interface {
+	forward(m *machine, x *value) *value
+	linears() []*linear
+}
+
+// mlp is gate, up and down (gate nil: up and down only). With fused set, gate
+// and up are one projection whose halves are views.
+type mlp struct {
+	gate, up, down *linear
+	fused          bool
+	act            activation
+	inner, drop    float64 // dropout after the activation, after down
+	separateBias   bool
+}
+
+func (f *mlp) linears() []*linear {
+	if f.gate != nil {
+		return []*linear{f.gate, f.up, f.down}
+	}
+	return []*linear{f.up, f.down}
+}
+
+func (f *mlp) forward(m *machine, x *value) *value {
+	var y *value
+	switch {
+	case f.fused:
+		gu := m.apply(x, f.up)
+		p := m.split(gu, gu.n/2, gu.n/2)
+		a := m.activate(p[0], f.act)
+		y = m.mul(p[1], a)
+		m.drop(a, p[0], p[1], gu)
+	case f.gate != nil:
+		g := m.apply(x, f.gate)
+		a := m.activate(g, f.act)
+		m.drop(g)
+		u := m.apply(x, f.up)
+		y = m.mul(a, u)
+		m.drop(a, u)
+	default:
+		u := m.apply(x, f.up)
+		y = m.activate(u, f.act)
+		m.drop(u)
+	}
+	if f.inner > 0 {
+		d := m.dropout(y, f.inner)
+		m.drop(y)
+		y = d
+	}
+	z := m.apply(y, f.down)
+	m.drop(y)
+	if f.drop > 0 {
+		d := m.dropout(z, f.drop)
+		m.drop(z)
+		z = d
+	}
+	return z
+}

@@ -1,0 +1,245 @@
+package budget
+
+// experts is a layer of routed experts: a router, fused three-dimensional
+// expert weights, and perhaps an expert that every token takes. The grouped
+// product's memory does not depend on which expert a token takes.
+type experts struct {
+	router      *linear
+	gateUp      *parameter // [E, 2 inner, h], or [E, h, 2 inner]
+	down        *parameter
+	upBias      *parameter
+	downBias    *parameter
+	count, topK int64
+	h, inner    int64
+	gated       bool
+	act         activation
+	shared      feedForward
+	sharedGate  *linear
+	oss         bool // clamped halves and x * sigmoid(a x)
+	wideRouter  bool
+}
+
+func (x *experts) linears() []*linear {
+	if x.shared != nil {
+		return x.shared.linears()
+	}
+	return nil
+}
+
+func (b *builder) experts(name string, router string, count, topK, h, inner int64) *experts {
+	x := &experts{count: count, topK: topK, h: h, inner: inner, gated: true, act: actSilu}
+	if topK <= 0 || topK > count {
+		b.fail("%s: %d of %d experts per token", b.c.Type, topK, count)
+		return x
+	}
+	x.router = &linear{in: h, out: count, weight: b.param(router+".weight", RoleRouter, count, h)}
+	x.gateUp = b.param(name+".gate_up_proj", RoleExpert, count, 2*inner, h)
+	x.down = b.param(name+".down_proj", RoleExpert, count, h, inner)
+	return x
+}
+
+func mixtralExperts(b *builder, _ int64) feedForward {
+	c := b.c
+	return b.experts("mlp.experts", "mlp.gate", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
+}
+
+func graniteExperts(b *builder, _ int64) feedForward {
+	c := b.c
+	return b.experts("block_sparse_moe.experts", "block_sparse_moe.router", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
+}
+
+func phimoeExperts(b *builder, _ int64) feedForward {
+	c := b.c
+	return b.experts("mlp.experts", "mlp.router", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
+}
+
+func olmoeExperts(b *builder, _ int64) feedForward {
+	c := b.c
+	return b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
+}
+
+// qwenExperts: some layers may stay dense.
+func qwenExperts(b *builder, i int64) feedForward {
+	c := b.c
+	step := max(c.Int("decoder_sparse_step"), 1)
+	dense := c.Int("num_experts") == 0 || (i+1)%step != 0
+	for _, l := range c.list("mlp_only_layers") {
+		dense = dense || asInt(l) == i
+	}
+	if dense {
+		return nil
+	}
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("moe_intermediate_size"))
+	if ms := c.Int("shared_expert_intermediate_size"); ms > 0 && c.Type != "qwen3_moe" {
+		b.sharedExpert(x, "mlp.shared_expert.", ms)
+		x.sharedGate = b.linear("mlp.shared_expert_gate", RoleShared, x.h, 1, false)
+	}
+	return x
+}
+
+func (b *builder) sharedExpert(x *experts, name string, ms int64) {
+	b.under(name, func() {
+		x.shared = &mlp{act: actSilu, gate: b.linear("gate_proj", RoleShared, x.h, ms, false),
+			up: b.linear("up_proj", RoleShared, x.h, ms, false), down: b.linear("down_proj", RoleShared, ms, x.h, false)}
+	})
+}
+
+func ossExperts(b *builder, _ int64) feedForward {
+	c := b.c
+	h, m, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
+	x := &experts{count: e, topK: c.Int("num_experts_per_tok"), h: h, inner: m, gated: true, oss: true}
+	if x.topK <= 0 || x.topK > e {
+		b.fail("%s: %d of %d experts per token", c.Type, x.topK, e)
+		return x
+	}
+	x.router = b.linear("mlp.router", RoleRouter, h, e, true)
+	x.gateUp = b.param("mlp.experts.gate_up_proj", RoleExpert, e, h, 2*m)
+	x.upBias = b.param("mlp.experts.gate_up_proj_bias", RoleExpert, e, 2*m)
+	x.down = b.param("mlp.experts.down_proj", RoleExpert, e, m, h)
+	x.downBias = b.param("mlp.experts.down_proj_bias", RoleExpert, e, h)
+	return x
+}
+
+func (x *experts) forward(m *machine, in *value) *value {
+	t := in.n / x.h
+	s := t * x.topK
+	var shared *value
+	if x.shared != nil && x.sharedGate != nil {
+		shared = x.shared.forward(m, in)
+	}
+	weights := x.route(m, in, t)
+	ids := []*storage{m.alloc(8*s, Temporary), m.alloc(8*s, Temporary)} // order and its inverse
+	g := m.gather(in, s*x.h, ids[0])
+	y := m.grouped(g, x.gateUp, s, 2*x.inner, ids[0])
+	m.drop(g)
+	if x.upBias != nil {
+		y = m.replace(y, m.pickBias(y, x.upBias, ids[0]))
+	}
+	p := m.split(y, y.n/2, y.n/2)
+	m.drop(y)
+	var z *value
+	if x.oss {
+		z = m.ossGate(p[0], p[1])
+	} else {
+		a := m.activate(p[0], x.act)
+		z = m.mul(a, p[1])
+		m.drop(a)
+	}
+	m.drop(p...)
+	o := m.grouped(z, x.down, s, x.h, ids[0])
+	m.drop(z)
+	if x.downBias != nil {
+		o = m.replace(o, m.pickBias(o, x.downBias, ids[0]))
+	}
+	w := m.mul(o, weights)
+	back := m.gather(w, s*x.h, ids[1])
+	m.drop(w)
+	out := m.tensor(t*x.h, back.e)
+	b := back.bytes()
+	m.record([]*value{out}, []*value{back}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, Temporary)} // spread over the chosen experts
+	})
+	m.drop(back, o, weights)
+	m.release(ids[0])
+	m.release(ids[1])
+	out = m.replace(out, m.cast(out, in.e))
+	switch {
+	case x.sharedGate != nil:
+		g := m.apply(in, x.sharedGate)
+		sg := m.unary(g, false, true)
+		ws := m.mul(shared, sg)
+		m.drop(g, sg, shared)
+		sum := m.add(out, ws)
+		m.drop(out, ws)
+		out = sum
+	case x.shared != nil:
+		shared = x.shared.forward(m, in)
+		sum := m.add(out, shared)
+		m.drop(out, shared)
+		out = sum
+	}
+	return out
+}
+
+// route gives each token its experts' weights; the softmax over all is kept.
+func (x *experts) route(m *machine, in *value, t int64) *value {
+	l := m.apply(in, x.router)
+	p := m.softmax(l, true)
+	m.drop(l)
+	w := m.tensor(t*x.topK, p.e)
+	idx := m.alloc(8*t*x.topK, Temporary)
+	full := p.bytes()
+	m.record([]*value{w}, []*value{p}, []*storage{idx}, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(full, Temporary)}
+	})
+	m.release(idx)
+	m.drop(p)
+	if w.e != in.e && !m.mixed {
+		w = m.replace(w, m.cast(w, in.e))
+	}
+	return w
+}
+
+// gather is x[index]; the gradient is scattered back into zeros.
+func (m *machine) gather(x *value, n int64, index *storage) *value {
+	y := m.tensor(n, x.e)
+	b := x.bytes()
+	m.record([]*value{y}, []*value{x}, []*storage{index}, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, Temporary)}
+	})
+	return y
+}
+
+// grouped is grouped_mm: not an autocast operation, so float32 weights stay
+// float32 and nothing is cast.
+func (m *machine) grouped(x *value, p *parameter, rows, out int64, offsets *storage) *value {
+	e := max(x.e, p.val.e)
+	in := m.cast(x, e)
+	y := m.tensor(rows*out, e)
+	xb, wb := in.bytes(), p.val.bytes()
+	needW := p.trainable
+	saved := []*storage{p.val.st}
+	if needW {
+		saved = append(saved, in.st)
+	}
+	m.record([]*value{y}, []*value{in, p.val}, saved, func(m *machine, g []*storage) []*storage {
+		r := []*storage{m.alloc(xb, Temporary), nil}
+		if needW {
+			r[1] = m.alloc(wb, Gradients)
+		}
+		return r
+	})
+	m.drop(in)
+	return y
+}
+
+// pickBias adds each row its expert's bias in place.
+func (m *machine) pickBias(x *value, p *parameter, index *storage) *value {
+	b := m.tensor(x.n, p.val.e)
+	bytes := p.val.bytes()
+	m.record([]*value{b}, []*value{p.val}, []*storage{index}, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(bytes, Gradients)}
+	})
+	y := m.again(x)
+	m.record([]*value{y}, []*value{x, b}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.keep(g[0]), m.keep(g[0])}
+	})
+	m.drop(b)
+	return y
+}
+
+// ossGate is (up + 1) * gate * sigmoid(a * gate) with both halves clamped.
+func (m *machine) ossGate(gate, up *value) *value {
+	g := m.unary(gate, true, false)
+	u := m.unary(up, true, false)
+	s := m.scale(g)
+	sg := m.unary(s, false, true)
+	m.drop(s)
+	glu := m.mul(g, sg)
+	m.drop(g, sg)
+	one := m.shift(u)
+	m.drop(u)
+	y := m.mul(one, glu)
+	m.drop(one, glu)
+	return y
+}

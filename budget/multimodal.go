@@ -1,0 +1,102 @@
+package budget
+
+// patching turns an image into embeddings: a strided convolution.
+type patching struct {
+	weight, bias *parameter
+	class        *parameter // a token in front, nil without
+	pixels       int64      // numbers in one image
+}
+
+func buildCLIP(b *builder) {
+	c, m := b.c, b.m
+	t, v := c.nested("text_config", "clip_text_model"), c.nested("vision_config", "clip_vision_model")
+	proj := c.Int("projection_dim")
+	m.task = taskContrast
+	b.param("logit_scale", RoleOther, 1)
+	h, a, inner := t.Int("hidden_size"), t.Int("num_attention_heads"), t.Int("intermediate_size")
+	if err := t.need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"); err != nil || h%a != 0 {
+		b.fail("%s: a text encoder of hidden size %d and %d heads", c.Type, h, a)
+		return
+	}
+	m.hidden, m.wordWidth = h, h
+	whole := b.c
+	b.c = t
+	b.under("text_model.", func() {
+		b.embedding("embeddings.token_embedding", t.Int("vocab_size"), h)
+		m.position = b.param("embeddings.position_embedding.weight", RolePosition, t.Int("max_position_embeddings"), h)
+		b.layers("encoder.layers.", t.Int("num_hidden_layers"), func(int64) {
+			bl := b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0, t.Float("attention_dropout"))
+			bl.attn.bidirectional = false
+			m.blocks = append(m.blocks, bl)
+		})
+		m.final = b.norm("final_layer_norm", layerNormKind, h, true)
+	})
+	b.c = v
+	im := &model{config: v}
+	b.under("vision_model.", func() {
+		h, a, inner, n, ps := b.imageSizes(v)
+		if b.err != nil {
+			return
+		}
+		im.hidden, im.patches = h, n+1
+		cls := b.param("embeddings.class_embedding", RolePosition, h)
+		im.patch = &patching{weight: b.param("embeddings.patch_embedding.weight", RoleEmbedding, h, v.Int("num_channels"), ps, ps), class: cls,
+			pixels: v.Int("num_channels") * v.Int("image_size") * v.Int("image_size")}
+		im.position = b.param("embeddings.position_embedding.weight", RolePosition, n+1, h)
+		im.embedNorm = b.norm("pre_layrnorm", layerNormKind, h, true)
+		b.layers("encoder.layers.", v.Int("num_hidden_layers"), func(int64) {
+			im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0, v.Float("attention_dropout")))
+		})
+		im.final = b.norm("post_layernorm", layerNormKind, h, true)
+	})
+	b.c = whole
+	if b.err != nil {
+		return
+	}
+	m.vision = im
+	im.head = b.linear("visual_projection", RoleHead, im.hidden, proj, false)
+	m.head = b.linear("text_projection", RoleHead, h, proj, false)
+	m.vocab = proj
+}
+
+// buildGemma3 is the language model with its image encoder in front.
+func buildGemma3(b *builder) {
+	c, m := b.c, b.m
+	v, t := c.nested("vision_config", "siglip_vision_model"), c.nested("text_config", "gemma3_text")
+	h, a, inner, n, ps := b.imageSizes(v)
+	if b.err != nil {
+		return
+	}
+	im := &model{config: v, hidden: h, patches: n}
+	b.c = v
+	b.under("model.vision_tower.", func() {
+		im.patch = &patching{weight: b.param("embeddings.patch_embedding.weight", RoleVision, h, v.Int("num_channels"), ps, ps),
+			bias: b.param("embeddings.patch_embedding.bias", RoleVision, h), pixels: v.Int("num_channels") * v.Int("image_size") * v.Int("image_size")}
+		im.position = b.param("embeddings.position_embedding.weight", RoleVision, n, h)
+		b.layers("encoder.layers.", v.Int("num_hidden_layers"), func(int64) {
+			im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0, v.Float("attention_dropout")))
+		})
+		im.final = b.norm("post_layernorm", layerNormKind, h, true)
+		if v.has("vision_use_head") && v.Bool("vision_use_head") {
+			b.param("head.probe", RoleVision, 1, 1, h)
+			b.param("head.attention.in_proj_weight", RoleVision, 3*h, h)
+			b.param("head.attention.in_proj_bias", RoleVision, 3*h)
+			b.linear("head.attention.out_proj", RoleVision, h, h, true)
+			b.norm("head.layernorm", layerNormKind, h, true)
+			b.linear("head.mlp.fc1", RoleVision, h, inner, true)
+			b.linear("head.mlp.fc2", RoleVision, inner, h, true)
+		}
+	})
+	text := t.Int("hidden_size")
+	b.param("model.multi_modal_projector.mm_input_projection_weight", RoleVision, h, text)
+	b.param("model.multi_modal_projector.mm_soft_emb_norm.weight", RoleVision, h)
+	for _, p := range m.params {
+		p.Role = RoleVision
+	}
+	m.vision = im
+	b.c = t
+	row := decoders["gemma3_text"]
+	row.model = "model.language_model."
+	buildDecoder(b, row)
+	b.c = c
+}

@@ -1,0 +1,77 @@
+package budget
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Counts are a model's parameters.
+type Counts struct {
+	Total     int64
+	Active    int64 // those one token passes through: routed experts count once per choice
+	Embedding int64
+	ByRole    map[Role]int64
+}
+
+// Count counts the parameters of a configuration.
+func Count(c *Config) (Counts, error) {
+	m, err := newModel(c)
+	if err != nil {
+		return Counts{}, err
+	}
+	return m.counts(), nil
+}
+
+func (m *model) counts() Counts {
+	n := Counts{ByRole: map[Role]int64{}}
+	for _, p := range m.params {
+		e := p.Elements()
+		n.Total += e
+		n.ByRole[p.Role] += e
+	}
+	n.Embedding = n.ByRole[RoleEmbedding]
+	n.Active = n.Total
+	for _, b := range m.blocks {
+		if x, ok := b.ff.(*experts); ok && x.count > 0 {
+			var routed int64
+			for _, p := range []*parameter{x.gateUp, x.down, x.upBias, x.downBias} {
+				if p != nil {
+					routed += p.Elements()
+				}
+			}
+			n.Active -= routed / x.count * (x.count - x.topK)
+		}
+	}
+	return n
+}
+
+// ParseParams reads a size like 8B, 350M or 1.5e9.
+func ParseParams(s string) (int64, error) {
+	t := strings.TrimSpace(s)
+	unit := 1.0
+	if t != "" {
+		switch t[len(t)-1] {
+		case 'k', 'K':
+			unit = 1e3
+		case 'm', 'M':
+			unit = 1e6
+		case 'b', 'B', 'g', 'G':
+			unit = 1e9
+		case 't', 'T':
+			unit = 1e12
+		}
+		if unit > 1 {
+			t = t[:len(t)-1]
+		}
+	}
+	f, err := strconv.ParseFloat(t, 64)
+	if err != nil || math.IsNaN(f) || f <= 0 || f*unit < 1 {
+		return 0, fmt.Errorf("--params %q is not a number of parameters like 8B or 350M", short(s))
+	}
+	if f*unit > 1<<50 {
+		return 0, fmt.Errorf("--params %s: more parameters than any machine holds", short(s))
+	}
+	return int64(math.Round(f * unit)), nil
+}

@@ -1,0 +1,172 @@
+package budget
+
+// Categories are bytes by what they are for.
+type Categories [numCategories]int64
+
+// Category says what memory is for; the names are those of a recording's.
+type Category int
+
+// Categories of memory.
+const (
+	Weights Category = iota
+	Gradients
+	OptimizerState
+	Activations
+	Logits
+	KVCache
+	Inputs
+	AutocastCopies
+	Communication
+	Workspace
+	Temporary
+	numCategories
+)
+
+var categoryNames = [numCategories]string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache", "inputs", "autocast_copies", "communication", "workspace", "temporary"}
+
+func (c Category) String() string { return categoryNames[c] }
+
+// AllCategories lists the categories in the order they are shown.
+func AllCategories() []Category {
+	cs := make([]Category, numCategories)
+	for i := range cs {
+		cs[i] = Category(i)
+	}
+	return cs
+}
+
+// Sum is the bytes of all categories.
+func (c Categories) Sum() int64 {
+	var n int64
+	for _, b := range c {
+		n += b
+	}
+	return n
+}
+
+// Map is the categories that are not empty, by name.
+func (c Categories) Map() map[string]int64 {
+	m := map[string]int64{}
+	for i, b := range c {
+		if b != 0 {
+			m[Category(i).String()] = b
+		}
+	}
+	return m
+}
+
+// Phase is a part of a step or of serving.
+type Phase int
+
+// Phases, in the order in which they come.
+const (
+	Load Phase = iota
+	Forward
+	Loss
+	Backward
+	FirstOptimizer
+	Optimizer
+	Prefill
+	Decode
+	numPhases
+)
+
+var phaseNames = [numPhases]string{"load", "forward", "loss", "backward", "first_optimizer_step", "optimizer", "prefill", "decode"}
+
+func (p Phase) String() string { return phaseNames[p] }
+
+// Setting is how a model is trained or served. The zero value of a field is
+// its default; Defaults fills in what has none.
+type Setting struct {
+	Batch      int64 // sequences per GPU and micro-batch
+	Sequence   int64 // tokens per sequence; the encoder's in an encoder-decoder
+	DecoderSeq int64 // tokens per target sequence
+
+	Precision     string // fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4
+	Optimizer     string
+	Checkpointing string // none selective full
+	Attention     string // eager sdpa flash
+	Loss          string // default logits-only cross-entropy chunked fused
+	Padding       bool   // batches carry a real padding mask
+	Accumulate    int64  // micro-batches per step
+	KeepGradients bool   // zero_grad(set_to_none=False)
+	UseCache      bool   // the model fills a KV cache while it trains
+	DropOutputs   bool   // outputs are dropped before backward
+	Trainer       bool   // autocast wraps the model as Accelerate does: outputs become float32
+	MasterWeights bool
+
+	LoRA        int64  // rank, 0: full training
+	LoRATargets string // all, qv, or names with commas
+	LoRADtype   string // model, fp32
+
+	Zero           int    // ZeRO stage, 0-3
+	FSDP           string // full, hybrid
+	GPUs           int64
+	TP, PP, EP, CP int64
+	Offload        string // none optimizer params
+
+	Inference bool
+	Context   int64 // tokens in the cache while decoding, the sequence if 0
+	NewTokens int64
+	Cache     string // dynamic static none
+	KV        string // the cache's type, the model's if empty
+	LastLogit bool   // only the last token's logits are computed in the prefill
+
+	Torch     string // version
+	Allocator string // native, expandable
+	GPU       string // decides workspaces and context; empty: an H100
+}
+
+// Defaults fills in what a plain training loop has.
+func (s Setting) Defaults() Setting {
+	def := func(p *string, v string) {
+		if *p == "" {
+			*p = v
+		}
+	}
+	one := func(p *int64) {
+		if *p == 0 {
+			*p = 1
+		}
+	}
+	def(&s.Precision, "bf16")
+	def(&s.Optimizer, "adamw")
+	def(&s.Checkpointing, "none")
+	def(&s.Attention, "sdpa")
+	def(&s.Loss, "default")
+	def(&s.LoRATargets, "all")
+	def(&s.LoRADtype, "fp32")
+	def(&s.Offload, "none")
+	def(&s.Cache, "dynamic")
+	def(&s.Allocator, "native")
+	one(&s.Batch)
+	one(&s.Accumulate)
+	one(&s.GPUs)
+	one(&s.TP)
+	one(&s.PP)
+	one(&s.EP)
+	one(&s.CP)
+	if s.Sequence == 0 {
+		s.Sequence = 1024
+	}
+	if s.DecoderSeq == 0 {
+		s.DecoderSeq = min(s.Sequence, 128)
+	}
+	if s.Context == 0 {
+		s.Context = s.Sequence
+	}
+	return s
+}
+
+// plan is a setting as the machine reads it.
+type plan struct {
+	Setting
+	model  *model
+	mixed  bool
+	width  int64 // bytes of the compute type
+	wide   int64 // bytes of a trained parameter
+	blocks int   // blocks of this rank
+}
+
+func (p *plan) inference() bool { return p.Inference }
+func (p *plan) eager() bool     { return p.Attention == "eager" }
