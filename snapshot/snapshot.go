@@ -2,7 +2,7 @@
 // writes and turns it into typed columns. It never executes, imports or
 // instantiates anything that the file asks for.
 //
-//	s, err := snapshot.Open(ctx, "snapshot.pickle", snapshot.Options{})
+//	s, err := snapshot.Open("snapshot.pickle", snapshot.Options{})
 //	if err != nil {
 //		return err
 //	}

@@ -1,0 +1,269 @@
+package snapshot
+
+import (
+	"archive/zip"
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// kept is how much of a stream is held so that it can be read a second time.
+const kept = 64 << 20
+
+// Input is a file or a stream, opened and looked at: gzip, zstd and single-file
+// zip are taken off, whatever the name says.
+type Input struct {
+	Name        string
+	Compression string // "gzip", "zstd", "zip", "" for none
+
+	file   *os.File // nil for streams
+	data   []byte   // of a stream that is short enough to be kept
+	rest   *bufio.Reader
+	digest chan digest
+	sum    *digest
+	hash   hash.Hash // of a stream that isn't kept
+	read   int64
+}
+
+type digest struct {
+	sum   string
+	bytes int64
+	err   error
+}
+
+// OpenInput opens a file. Its digest is worked out at the same time, on
+// another core where there is one.
+func OpenInput(name string) (*Input, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err)}
+	}
+	st, err := f.Stat()
+	if err != nil || st.IsDir() {
+		f.Close()
+		return nil, &Error{File: name, Offset: -1, Cause: "is a directory"}
+	}
+	in := &Input{Name: name, file: f, digest: make(chan digest, 1)}
+	if !st.Mode().IsRegular() { // a pipe or a device can be read only once
+		f, in.file = in.file, nil
+		return in.stream(f)
+	}
+	go func() {
+		h := sha256.New()
+		n, err := io.CopyBuffer(h, io.NewSectionReader(f, 0, 1<<62), make([]byte, 256<<10))
+		in.digest <- digest{hex.EncodeToString(h.Sum(nil)), n, err}
+	}()
+	if err := in.sniff(); err != nil {
+		in.Close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// ReadInput takes a stream, such as standard input.
+func ReadInput(name string, r io.Reader) (*Input, error) {
+	return (&Input{Name: name, digest: make(chan digest, 1)}).stream(r)
+}
+
+func (in *Input) stream(r io.Reader) (*Input, error) {
+	data, err := io.ReadAll(io.LimitReader(r, kept))
+	if err != nil {
+		return nil, &Error{File: in.Name, Offset: int64(len(data)), Cause: err.Error()}
+	}
+	in.data = data
+	if len(data) < kept {
+		sum := sha256.Sum256(data)
+		in.digest <- digest{hex.EncodeToString(sum[:]), int64(len(data)), nil}
+	} else {
+		in.hash = sha256.New()
+		in.rest = bufio.NewReaderSize(io.TeeReader(io.MultiReader(bytes.NewReader(data), r), in), 1<<20)
+		in.data = nil
+	}
+	return in, in.sniff()
+}
+
+// Write counts and digests a stream as it goes by.
+func (in *Input) Write(b []byte) (int, error) {
+	in.read += int64(len(b))
+	return in.hash.Write(b)
+}
+
+// Close lets go of the file.
+func (in *Input) Close() error {
+	if in.file == nil {
+		return nil
+	}
+	in.Digest()
+	return in.file.Close()
+}
+
+// Digest is the SHA-256 and the number of bytes of the input as given, before
+// decompression. Of a stream it is that of what was read.
+func (in *Input) Digest() (sum string, bytes int64) {
+	if in.sum == nil && in.hash != nil {
+		_, _ = io.Copy(io.Discard, in.rest)
+		in.sum = &digest{hex.EncodeToString(in.hash.Sum(nil)), in.read, nil}
+	}
+	if in.sum == nil {
+		d := <-in.digest
+		in.sum = &d
+	}
+	return in.sum.sum, in.sum.bytes
+}
+
+// raw is the input from its beginning, as given.
+func (in *Input) raw() io.Reader {
+	switch {
+	case in.file != nil:
+		return io.NewSectionReader(in.file, 0, 1<<62)
+	case in.rest != nil:
+		return in.rest
+	}
+	return bytes.NewReader(in.data)
+}
+
+// sniff recognises containers by their first bytes.
+func (in *Input) sniff() error {
+	var magic []byte
+	if in.rest != nil {
+		magic, _ = in.rest.Peek(4)
+	} else {
+		magic = make([]byte, 4)
+		n, err := io.ReadFull(in.raw(), magic)
+		magic = magic[:n]
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return &Error{File: in.Name, Offset: 0, Cause: unwrapPath(err)}
+		}
+	}
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		in.Compression = "gzip"
+	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		in.Compression = "zstd"
+	case bytes.HasPrefix(magic, []byte("PK\x03\x04")):
+		in.Compression = "zip"
+	}
+	return nil
+}
+
+// Content is the uncompressed bytes from the beginning, and their number, 0
+// when it isn't known. A stream that is too long to be kept can be read once.
+func (in *Input) Content() (io.ReadCloser, int64, error) {
+	fail := func(err error) (io.ReadCloser, int64, error) {
+		return nil, 0, &Error{File: in.Name, Offset: 0, Cause: in.Compression + ": " + err.Error()}
+	}
+	r := in.raw()
+	switch in.Compression {
+	case "gzip":
+		z, err := gzip.NewReader(bufio.NewReaderSize(r, 256<<10))
+		if err != nil {
+			return fail(err)
+		}
+		return z, 0, nil
+	case "zstd":
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return fail(err)
+		}
+		return z.IOReadCloser(), 0, nil
+	case "zip":
+		at, ok := r.(io.ReaderAt)
+		if !ok {
+			return fail(errors.New("too long for standard input: give the file's name"))
+		}
+		bytes := int64(len(in.data))
+		if in.file != nil {
+			if st, err := in.file.Stat(); err == nil {
+				bytes = st.Size()
+			}
+		}
+		z, err := zip.NewReader(at, bytes)
+		if err != nil {
+			return fail(err)
+		}
+		if len(z.File) != 1 {
+			return fail(fmt.Errorf("%d files in it: one is read as a compressed recording, more are not", len(z.File)))
+		}
+		c, err := z.File[0].Open()
+		if err != nil {
+			return fail(err)
+		}
+		return c, 0, nil
+	}
+	total := int64(len(in.data))
+	if in.file != nil {
+		if st, err := in.file.Stat(); err == nil {
+			total = st.Size()
+		}
+	}
+	return io.NopCloser(r), total, nil
+}
+
+// Snapshot decodes the input. The error is an *Error with the file's name.
+func (in *Input) Snapshot(o Options) (*Snapshot, error) {
+	r, total, err := in.Content()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	o.Size = total
+	s, err := Decode(r, o)
+	if errors.Is(err, errShape) && in.rest == nil {
+		s, err = in.general(o, err)
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		e.File = in.Name
+	}
+	return s, err
+}
+
+// general reads with the other decoder what the fast one has refused for its layout.
+func (in *Input) general(o Options, why error) (*Snapshot, error) {
+	const factor = 16 // objects take about ten times the file
+	r, _, err := in.Content()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	limit := int64(1 << 30)
+	if o.MaxMemory > 0 {
+		limit = o.MaxMemory / factor
+	}
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, &Error{Offset: int64(len(b)), Cause: err.Error()}
+	}
+	if int64(len(b)) > limit {
+		return nil, why
+	}
+	return DecodeGeneral(b)
+}
+
+// Open reads a snapshot from a file, compressed or not.
+func Open(name string, o Options) (*Snapshot, error) {
+	in, err := OpenInput(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return in.Snapshot(o)
+}
+
+// unwrapPath is an error without the path, which the caller names.
+func unwrapPath(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
