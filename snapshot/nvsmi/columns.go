@@ -222,6 +222,16 @@ func splitCells(cells [][]byte, line []byte, delimiter byte) [][]byte {
 	if delimiter == ' ' {
 		return splitAligned(cells, line)
 	}
+	if bytes.IndexByte(line, '"') < 0 {
+		start := 0
+		for i := range line {
+			if line[i] == delimiter {
+				cells = append(cells, trimCell(line[start:i]))
+				start = i + 1
+			}
+		}
+		return append(cells, trimCell(line[start:]))
+	}
 	for {
 		i := bytes.IndexByte(line, delimiter)
 		if q := bytes.IndexByte(line, '"'); q >= 0 && (i < 0 || q < i) {

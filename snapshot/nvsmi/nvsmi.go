@@ -107,7 +107,12 @@ type Parser struct {
 // Line takes one line without its line feed. The slice is not kept. It tells
 // whether the line was understood as nvidia-smi's.
 func (p *Parser) Line(number int, line []byte) bool {
-	line = bytes.Trim(line, "\x00\r")
+	for len(line) > 0 && line[0] == 0 {
+		line = line[1:]
+	}
+	for len(line) > 0 && (line[len(line)-1] == 0 || line[len(line)-1] == '\r') {
+		line = line[:len(line)-1]
+	}
 	if len(line) == 0 {
 		return false
 	}

@@ -58,7 +58,9 @@ func (s Stamp) before(t Stamp) bool { return s.nanos < t.nanos }
 // milliseconds since 1970. Dates whose day and month cannot be told apart are
 // refused rather than guessed.
 func ParseStamp(text []byte) (Stamp, bool) {
-	text = bytes.Trim(text, " \t\"'[]")
+	if n := len(text); n > 0 && (!isDigit(text[0]) || !isDigit(text[n-1])) {
+		text = bytes.Trim(text, " \t\"'[]")
+	}
 	if len(text) >= 19 && (text[4] == '/' || text[4] == '-') {
 		return parseDateTime(text)
 	}
@@ -193,6 +195,8 @@ func parseCtime(line []byte) (Stamp, bool) {
 	}
 	return Stamp{nanos: t.UnixNano(), kind: localStamp}, true
 }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func digits(b []byte) (int64, bool) {
 	var v int64

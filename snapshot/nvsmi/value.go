@@ -10,7 +10,9 @@ const maxBytes = 1 << 50
 
 // amount reads a number at the start of text and returns what follows it.
 func amount(text []byte) (value float64, rest []byte, ok bool) {
-	text = bytes.TrimLeft(text, " \t")
+	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
+		text = text[1:]
+	}
 	i, scale := 0, 0.0
 	negative := len(text) > 0 && text[0] == '-'
 	if negative {
@@ -48,7 +50,10 @@ func memory(text []byte, unit float64) int64 {
 	if !ok || v < 0 {
 		return Unknown
 	}
-	if u := unitBytes(bytes.TrimSpace(rest)); u > 0 {
+	for len(rest) > 0 && rest[0] == ' ' {
+		rest = rest[1:]
+	}
+	if u := unitBytes(rest); u > 0 {
 		unit = u
 	}
 	if v *= unit; v > maxBytes {

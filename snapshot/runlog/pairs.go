@@ -10,9 +10,14 @@ type pair struct {
 	value    float64
 	whole    bool // written without a fraction
 	unit     unit
-	of       bool   // followed by /total: "iter 10/100"
-	after    byte   // what follows the number and its unit
-	follows  []byte // …with the rest of the line
+	of       bool // followed by /total: "iter 10/100"
+	after    byte // what follows the number and its unit
+	end      int  // where that stands in the line
+}
+
+func (p *pair) reset(position int, m *meaning) {
+	p.meaning, p.position = m, position
+	p.value, p.whole, p.unit, p.of, p.after = 0, true, noUnit, false, 0
 }
 
 // unit is what is written directly behind a number.
@@ -69,8 +74,12 @@ func (u unit) isSize() bool { return u >= bytesUnit && u <= gb }
 // maxPairs bounds what is looked at in one line.
 const maxPairs = 64
 
-// scan finds the pairs of a line in one pass, reusing list.
+// scan finds the pairs of a line in one pass. The slots of list keep what
+// stood there in the line before, which mostly means the same again.
 func (d *dictionary) scan(list []pair, line []byte) []pair {
+	if cap(list) < maxPairs {
+		list = make([]pair, 0, maxPairs)
+	}
 	list = list[:0]
 	if len(line) > 4096 {
 		line = line[:4096]
@@ -79,16 +88,19 @@ func (d *dictionary) scan(list []pair, line []byte) []pair {
 	for i := 0; i < len(line); {
 		switch classes[line[i]] {
 		case digitByte:
-			p := pair{whole: true, position: i, meaning: d.look(line[keyStart:i])}
+			list = list[:len(list)+1]
+			p := &list[len(list)-1]
+			p.reset(i, d.lookAgain(p.meaning, line[keyStart:i]))
 			end := p.number(line, i)
 			if i > 0 && line[i-1] == '-' && (i < 2 || !isWordByte(line[i-2])) {
 				p.value = -p.value
 			}
 			end = p.unitAt(line, end)
+			p.end = end
 			if end < len(line) {
-				p.after, p.follows = line[end], line[end:]
+				p.after = line[end]
 			}
-			if list = append(list, p); len(list) == maxPairs {
+			if len(list) == maxPairs {
 				return list
 			}
 			i, keyStart = end, end
@@ -98,7 +110,10 @@ func (d *dictionary) scan(list []pair, line []byte) []pair {
 				i++
 			}
 			if i-start == 3 && notFinite(line[start:i]) {
-				list = append(list, pair{value: math.NaN(), position: start, meaning: d.look(line[keyStart:start])})
+				list = list[:len(list)+1]
+				p := &list[len(list)-1]
+				p.reset(start, d.lookAgain(p.meaning, line[keyStart:start]))
+				p.value, p.whole, p.end = math.NaN(), false, i
 				if len(list) == maxPairs {
 					return list
 				}

@@ -160,7 +160,7 @@ func (s *stepState) memoryLine(line []byte) bool {
 		if q.memory && q.plain && q.unit.isSize() {
 			return true
 		}
-		if follows := bytes.TrimLeft(q.follows, " "); q.unit.isSize() && (bytes.HasPrefix(follows, []byte("allocated")) || bytes.HasPrefix(follows, []byte("reserved"))) {
+		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() && (bytes.HasPrefix(follows, []byte("allocated")) || bytes.HasPrefix(follows, []byte("reserved"))) {
 			return true
 		}
 	}

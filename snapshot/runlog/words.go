@@ -5,6 +5,7 @@ import "bytes"
 // meaning is what the words before a number say about it. Logs repeat the same
 // few words on every line, so each is worked out once and looked up from then on.
 type meaning struct {
+	raw      string // the text as written
 	word     string // the last word, lower case
 	empty    bool   // nothing but blanks and punctuation
 	bare     bool   // nothing at all
@@ -39,10 +40,18 @@ type dictionary struct {
 // numbers starts it anew.
 const maxWords = 4096
 
-func (d *dictionary) look(raw []byte) *meaning {
+// lookAgain tries the meaning that the line before had at the same place.
+func (d *dictionary) lookAgain(last *meaning, raw []byte) *meaning {
 	if len(raw) > keyBytes {
 		raw = raw[len(raw)-keyBytes:]
 	}
+	if last != nil && last.raw == string(raw) {
+		return last
+	}
+	return d.look(raw)
+}
+
+func (d *dictionary) look(raw []byte) *meaning {
 	if m := d.known[string(raw)]; m != nil {
 		return m
 	}
@@ -56,7 +65,8 @@ func (d *dictionary) look(raw []byte) *meaning {
 		}
 	}
 	m := newMeaning(phrase(d.lower))
-	d.known[string(raw)] = m
+	m.raw = string(raw)
+	d.known[m.raw] = m
 	return m
 }
 
