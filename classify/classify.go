@@ -10,7 +10,6 @@
 package classify
 
 import (
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -158,9 +157,9 @@ type Classification struct {
 	Detail     []Detail
 	Confidence []uint8 // percent
 	Signal     []Signal
-	Phase      []Phase             // in which it was made
-	Step       []int32             // in which it was made; -1: before the loop
-	Name       []snapshot.StringID // index into Names, 0: unnamed; nil when nothing could be named
+	Phase      []Phase  // in which it was made
+	Step       []int32  // in which it was made; -1: before the loop
+	Name       []uint32 // index into Names, 0: unnamed; nil when nothing could be named
 	Names      []string
 
 	Steps  []Step
