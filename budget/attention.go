@@ -24,7 +24,8 @@ type attention struct {
 	addmm         bool // the bias is added inside the product (bloom)
 	masked        bool // the model always hands an explicit mask over (falcon)
 	narrowSoftmax bool // the softmax stays in the stream's type (falcon)
-	separateBias  bool // biases are added after the product (falcon)
+	keepNames     bool // every stage of the scores keeps a name until the module returns (bloom, falcon)
+	pick          bool // k and v are copied out of the fused projection (falcon-7b)
 	broadcast     bool // k and v are spread over all query heads (falcon-40b)
 	bidirectional bool
 	gelLike       bool    // takes the scores' dropout into the kernel (bert)
@@ -68,6 +69,13 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		hk := tq * a.kv * a.d
 		vs := m.split(p, hq, hk, hk)
 		q, k, v = vs[0], vs[1], vs[2]
+		if a.pick {
+			k, v = m.replace(k, m.pickHead(k, p)), m.replace(v, m.pickHead(v, p))
+		}
+		if a.broadcast && a.heads > a.kv {
+			rep := a.heads / a.kv
+			k, v = m.replace(k, m.repeat(k, rep, false)), m.replace(v, m.repeat(v, rep, false))
+		}
 		m.drop(p)
 	} else {
 		q = m.apply(x, a.q)
@@ -82,6 +90,13 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	}
 	if a.kNorm != nil {
 		k = m.replace(k, a.kNorm.forward(m, k))
+	}
+	if a.byScale {
+		q = m.replace(q, m.scale(q))
+	}
+	if a.byHead && s.batch > 0 && s.queries > 1 && a.heads > 1 {
+		q, k, v = m.replace(q, m.copyOf(q)), m.replace(k, m.copyOf(k)), m.replace(v, m.copyOf(v))
+		q.byHead, k.byHead, v.byHead = true, true, true
 	}
 	if a.rope.kind != ropeNone {
 		rq := m.rope(q, a.rope)
@@ -138,9 +153,12 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 // fusedKernel is scaled_dot_product_attention: flash in half types without a
 // mask, the memory-efficient kernel otherwise.
 func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
-	masked := s.masked || a.alibi || a.window > 0 && a.window < s.keys
+	masked := s.masked || a.alibi || a.t5 || a.window > 0 && a.window < s.keys
 	w := m.width
 	rep := a.heads / a.kv
+	if a.broadcast || a.pick {
+		rep = 1 // already spread, or spread by the kernel
+	}
 	kk, vv := m.again(k), m.again(v)
 	if rep > 1 && (masked || a.d > 256) {
 		one := a.kv == 1
@@ -151,7 +169,25 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	m.drop(kk, vv)
 	flash := w == 2 && !masked
 	var bias *storage
-	if masked {
+	ins := []*value{cq, ck, cv}
+	var added *value
+	switch {
+	case a.t5 && s.bias != nil: // a contiguous copy of the position bias, for all sequences
+		if s.bias.from != nil {
+			added = m.copyOf(s.bias)
+		} else {
+			added = m.again(s.bias)
+		}
+		added = m.replace(added, m.cast(added, w))
+		bias = m.keep(added.st)
+		if added.needsGrad() {
+			ins = append(ins, added)
+		}
+	case a.alibi && s.mask != nil && m.width == m.wide: // one mask for all layers
+		bias = m.keep(s.mask)
+	case a.alibi:
+		bias = m.alloc(s.batch*a.heads*s.queries*s.keys*w, Temporary)
+	case masked:
 		bias = m.alloc(s.batch*s.queries*s.keys*w, Temporary)
 	}
 	t := s.batch * s.queries
@@ -162,8 +198,12 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	wide := t * a.heads * a.d
 	keys := s.batch * s.keys * a.heads
 	saved := []*storage{cq.st, ck.st, cv.st, y.st, lse, bias}
-	m.record([]*value{y}, []*value{cq, ck, cv}, saved, func(m *machine, g []*storage) []*storage {
+	scores := s.batch * a.heads * s.queries * s.keys * w
+	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
 		r := []*storage{m.alloc(qb, Temporary), m.alloc(kb, Temporary), m.alloc(vb, Temporary)}
+		if len(ins) > 3 {
+			r = append(r, m.fit(m.alloc(scores, Temporary), added.bytes(), Temporary))
+		}
 		tmp := []*storage{m.alloc(4*a.heads*t, Temporary), m.alloc(4*wide, Temporary)}
 		if rep > 1 {
 			tmp = append(tmp, m.alloc(keys*a.d*w, Temporary), m.alloc(keys*a.dv*w, Temporary))
@@ -176,18 +216,41 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	})
 	m.release(lse)
 	m.release(bias)
-	m.drop(cq, ck, cv)
+	m.drop(cq, ck, cv, added)
 	if y.byHead {
 		y = m.replace(y, m.copyOf(y))
 	}
 	return y
 }
 
+// pickHead copies one head out of a fused projection; its gradient is the
+// whole projection's.
+func (m *machine) pickHead(x, whole *value) *value {
+	y := m.tensor(x.n, x.e)
+	b := whole.bytes()
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		m.pulse(b, Temporary)
+		return []*storage{m.keep(g[0])}
+	})
+	return y
+}
+
 // eager writes the scores out.
 func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	rep := a.heads / a.kv
+	if a.broadcast {
+		rep = 1
+	}
 	kk, vv := m.repeat(k, rep, a.kv == 1), m.repeat(v, rep, a.kv == 1)
 	n := s.batch * a.heads * s.queries * s.keys
+	var names []*value
+	next := func(old, v *value) *value {
+		if a.keepNames {
+			names = append(names, old)
+			return v
+		}
+		return m.replace(old, v)
+	}
 	var w *value
 	if a.wideScores {
 		fq, fk := m.cast(q, 4), m.cast(kk, 4)
@@ -196,25 +259,39 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	} else {
 		w = m.scores(q, kk, n, s)
 	}
-	w = m.replace(w, m.scale(w))
+	if !a.eagerScale && !a.narrowSoftmax && !a.addmm {
+		w = m.replace(w, m.scale(w))
+	}
 	if a.softcap {
 		w = m.replace(w, m.scale(w))
 		w = m.replace(w, m.unary(w, false, true))
 		w = m.replace(w, m.scale(w))
 	}
+	if a.alibi && a.narrowSoftmax { // falcon: in float32, the bias per head added first
+		w = next(w, m.cast(w, 4))
+		w = next(w, m.shift(w))
+	}
+	if s.bias != nil {
+		w = m.replace(w, m.add(w, s.bias))
+	}
 	if s.mask != nil {
 		mask := &value{st: s.mask, n: s.batch * s.queries * s.keys, e: m.wide}
-		w = m.replace(w, m.add(w, mask))
+		w = next(w, m.add(w, mask))
 	}
-	e := v.e
-	p := m.softmax(w, !a.plainSoftmax)
-	if a.plainSoftmax || a.wideScores {
+	if a.narrowSoftmax {
+		w = next(w, m.cast(w, m.wide))
+	}
+	p := m.softmax(w, !a.plainSoftmax && !a.narrowSoftmax)
+	e := q.e
+	if a.plainSoftmax || a.wideScores || a.narrowSoftmax {
 		e = v.e
-	} else {
-		e = q.e
 	}
 	p = m.replace(p, m.cast(p, e))
-	m.drop(w)
+	if a.keepNames {
+		names = append(names, w)
+	} else {
+		m.drop(w)
+	}
 	p = m.replace(p, m.dropout(p, a.dropout))
 	cp := m.cast(p, m.narrow(p.e))
 	cv := m.cast(vv, m.narrow(vv.e))
@@ -224,6 +301,7 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	m.drop(cp, cv, cv2)
 	z := m.copyOf(y)
 	m.drop(y, p, kk, vv)
+	m.drop(names...)
 	return z
 }
 

@@ -34,6 +34,9 @@ type context struct {
 	memory *value // the encoder's output
 }
 
+// attend runs an attention module, on its own stream or on the encoder's.
+func (c context) attend(m *machine, a *attention, x *value) *value { return a.forward(m, x, x, c.self) }
+
 func (b *block) linears() []*linear {
 	var ls []*linear
 	if b.attn != nil {

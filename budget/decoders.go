@@ -132,38 +132,38 @@ var decoders = map[string]decoder{
 		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
 		norm: layerNormKind, normBias: true, attn: "attn.", qkv: "c_attn", o: "c_proj", conv1D: true, oBias: "yes", qkvBias: "yes",
 		mlp: "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
-		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", tune: gpt2Attention,
+		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", tune: gpt2Attention, kvHeads: everyHead,
 	},
 	"gpt_neo": {
 		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
 		norm: layerNormKind, normBias: true, attn: "attn.attention.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj", oBias: "yes",
 		mlp: "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
-		outDrop: "resid_dropout", embedDrop: "embed_dropout", attnDrop: "attention_dropout", tune: neoAttention,
+		outDrop: "resid_dropout", embedDrop: "embed_dropout", attnDrop: "attention_dropout", tune: neoAttention, kvHeads: everyHead,
 	},
 	"gptj": {
 		model: "transformer.", embed: "wte", layers: "h.", final: "ln_f", head: "lm_head", headBias: "yes",
 		norm: layerNormKind, normBias: true, attn: "attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
 		mlp: "mlp.", up: "fc_in", down: "fc_out", attnIn: "ln_1", act: "activation_function", mlpBias: "yes", parallel: "yes",
-		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", rope: ropePartial, tune: neoAttention,
+		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", rope: ropePartial, tune: neoAttention, kvHeads: everyHead,
 	},
 	"gpt_neox": {
-		model: "gpt_neox.", embed: "embed_in", layers: "layers.", final: "final_layer_norm", head: "embed_out",
+		model: "gpt_neox.", embed: "embed_in", layers: "layers.", final: "final_layer_norm", head: "lm_head",
 		norm: layerNormKind, normBias: true, attn: "attention.", qkv: "query_key_value", o: "dense", qkvBias: "attention_bias", oBias: "attention_bias",
 		mlp: "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm", act: "hidden_act", mlpBias: "yes",
-		parallel: "use_parallel_residual", outDrop: "hidden_dropout", embedDrop: "hidden_dropout", attnDrop: "attention_dropout", rope: ropePartial,
+		parallel: "use_parallel_residual", outDrop: "hidden_dropout", embedDrop: "hidden_dropout", attnDrop: "attention_dropout", rope: ropePartial, kvHeads: everyHead,
 	},
 	"opt": {
 		model: "model.decoder.", embed: "embed_tokens", positions: "embed_positions", layers: "layers.", final: "final_layer_norm", head: "lm_head",
 		norm: layerNormKind, normBias: true, attn: "self_attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj", qkvBias: "enable_bias", oBias: "enable_bias",
 		up: "fc1", down: "fc2", attnIn: "self_attn_layer_norm", mlpIn: "final_layer_norm", act: "activation_function", mlpBias: "enable_bias",
-		outDrop: "dropout", attnDrop: "attention_dropout", setup: optSetup, tune: optLayer,
+		outDrop: "dropout", attnDrop: "attention_dropout", setup: optSetup, tune: optLayer, kvHeads: everyHead,
 		inner: func(c *Config) int64 { return c.Int("ffn_dim") },
 	},
 	"bloom": {
 		model: "transformer.", embed: "word_embeddings", layers: "h.", final: "ln_f", head: "lm_head",
 		norm: layerNormKind, normBias: true, attn: "self_attention.", qkv: "query_key_value", o: "dense", qkvBias: "yes", oBias: "yes",
 		mlp: "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm", mlpBias: "yes",
-		outDrop: "hidden_dropout", attnDrop: "attention_dropout", setup: bloomSetup, tune: bloomLayer,
+		outDrop: "hidden_dropout", attnDrop: "attention_dropout", setup: bloomSetup, tune: bloomLayer, kvHeads: everyHead,
 		inner: func(c *Config) int64 { return 4 * c.Int("hidden_size") },
 	},
 	"falcon": {
@@ -218,8 +218,14 @@ func buildDecoder(b *builder, d decoder) {
 	}
 	root := b.prefix
 	kind := b.headKind()
-	if kind != headNone || c.architecture() == "" {
+	switch {
+	case kind != headNone:
 		b.prefix += d.model
+	case c.Type == "opt":
+		b.prefix += "decoder."
+	}
+	if kind == headSpan && d.model == llamaLike.model {
+		b.prefix = root + "transformer."
 	}
 	b.embedding(d.embed, m.vocab, h)
 	m.embedDrop = b.drop(d.embedDrop)

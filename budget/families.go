@@ -22,6 +22,7 @@ var families = map[string]func(*builder){
 	"deepseek_v3":           buildDeepSeek,
 	"qwen":                  buildQwen1,
 	"gpt_neox_reward_model": decoderOf("gpt_neox"),
+	"mimo":                  buildMiMo,
 
 	"llama": decoderOf("llama"), "mistral": decoderOf("mistral"), "qwen2": decoderOf("qwen2"), "qwen3": decoderOf("qwen3"),
 	"gemma": decoderOf("gemma"), "gemma2": decoderOf("gemma2"), "gemma3_text": decoderOf("gemma3_text"),

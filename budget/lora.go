@@ -8,6 +8,12 @@ type adapter struct {
 
 // apply is a linear layer with whatever adapter stands on it.
 func (m *machine) apply(x *value, l *linear) *value {
+	if l.separate && l.bias != nil {
+		plain := *l
+		plain.bias = nil
+		y := m.linear(x, &plain)
+		return m.replace(y, m.addBias(y, l.bias.val))
+	}
 	y := m.linear(x, l)
 	if l.adapter == nil {
 		return y
@@ -27,4 +33,24 @@ func (m *machine) apply(x *value, l *linear) *value {
 		s = m.replace(s, m.cast(s, x.e))
 	}
 	return s
+}
+
+// addBias is y + bias in the wider of the two types.
+func (m *machine) addBias(y, b *value) *value {
+	z := m.tensor(y.n, max(y.e, b.e))
+	rows, yb := y.n/b.n, y.bytes()
+	needB := b.needsGrad()
+	m.record([]*value{z}, []*value{y, b}, nil, func(m *machine, g []*storage) []*storage {
+		r := []*storage{m.keep(g[0]), nil}
+		if yb != g[0].bytes {
+			m.release(r[0])
+			r[0] = m.alloc(yb, Temporary)
+		}
+		if needB {
+			m.pulse(staging(rows, b.n), Temporary)
+			r[1] = m.alloc(b.bytes(), Gradients)
+		}
+		return r
+	})
+	return z
 }

@@ -100,3 +100,29 @@ func buildQwen1(b *builder) {
 	row := llamaLike
 	b.decoderHead(&row, b.headKind())
 }
+
+// buildMiMo is qwen2 with its own flag for biases, and blocks that predict
+// further tokens.
+func buildMiMo(b *builder) {
+	c, m := b.c, b.m
+	row := llamaLike
+	row.qkvBias = "attention_bias"
+	buildDecoder(b, row)
+	h := c.Int("hidden_size")
+	inner := c.Int("intermediate_size")
+	a := c.Int("num_attention_heads")
+	k := c.IntOr("num_key_value_heads", a)
+	if b.err != nil {
+		return
+	}
+	b.layers("model.mtp_layers.", c.Int("num_nextn_predict_layers"), func(int64) {
+		for _, n := range []string{"input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm", "final_layernorm"} {
+			b.norm(n, rmsNormKind, h, false)
+		}
+		b.linear("input_proj", RoleOther, 2*h, h, false)
+		at := &attention{heads: a, kv: k, d: b.headDim(h, a)}
+		b.under("self_attn.", func() { b.projections(&row, at, h) })
+		b.under("mlp.", func() { b.feedForward(&row, h, inner) })
+	})
+	_ = m
+}

@@ -6,6 +6,8 @@ type linear struct {
 	weight  *parameter
 	bias    *parameter
 	adapter *adapter // LoRA, nil without
+	// separate adds the bias in an operation of its own, in the wider type.
+	separate bool
 }
 
 // normKind says in which types a normalisation works and what it keeps.
@@ -266,7 +268,6 @@ type mlp struct {
 	fused          bool
 	act            activation
 	inner, drop    float64 // dropout after the activation, after down
-	separateBias   bool
 }
 
 func (f *mlp) linears() []*linear {

@@ -62,9 +62,12 @@ func olmoeExperts(b *builder, _ int64) feedForward {
 func qwenExperts(b *builder, i int64) feedForward {
 	c := b.c
 	step := max(c.Int("decoder_sparse_step"), 1)
+	if c.Type == "qwen3_5_moe_text" {
+		step = 1
+	}
 	dense := c.Int("num_experts") == 0 || (i+1)%step != 0
 	for _, l := range c.list("mlp_only_layers") {
-		dense = dense || asInt(l) == i
+		dense = dense || asInt(l) == i && c.Type != "qwen3_5_moe_text"
 	}
 	if dense {
 		return nil

@@ -12,7 +12,7 @@ func buildCLIP(b *builder) {
 	t, v := c.nested("text_config", "clip_text_model"), c.nested("vision_config", "clip_vision_model")
 	proj := c.Int("projection_dim")
 	m.task = taskContrast
-	b.param("logit_scale", RoleOther, 1)
+	b.param("logit_scale", RoleOther)
 	h, a, inner := t.Int("hidden_size"), t.Int("num_attention_heads"), t.Int("intermediate_size")
 	if err := t.need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"); err != nil || h%a != 0 {
 		b.fail("%s: a text encoder of hidden size %d and %d heads", c.Type, h, a)

@@ -151,8 +151,11 @@ func bloomSetup(b *builder, d *decoder) {
 }
 
 func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
-	l.attn.alibi, l.attn.eagerOnly, l.attn.addmm = true, true, true
+	l.attn.alibi, l.attn.eagerOnly, l.attn.addmm, l.attn.keepNames = true, true, true, true
 }
+
+// everyHead: families without shared key and value heads.
+func everyHead(c *Config) int64 { return c.Int("num_attention_heads") }
 
 func falconKV(c *Config) int64 {
 	a := c.Int("num_attention_heads")
@@ -169,13 +172,15 @@ func falconKV(c *Config) int64 {
 func falconLayer(b *builder, d *decoder, l *layerDraft) {
 	c := b.c
 	l.attn.alibi = c.Bool("alibi")
-	l.attn.masked, l.attn.narrowSoftmax, l.attn.separateBias = true, true, true
+	l.attn.masked, l.attn.narrowSoftmax, l.attn.keepNames = true, true, true
+	l.attn.pick = c.Bool("multi_query") && !c.Bool("new_decoder_architecture")
+	l.attn.q.separate, l.attn.o.separate = true, true
 	if l.attn.alibi {
 		l.attn.rope.kind = ropeNone
 		b.m.ropeDim = 0
 	}
 	if f, ok := l.block.ff.(*mlp); ok {
-		f.separateBias = true
+		f.up.separate, f.down.separate = true, true
 	}
 	two := c.IntOr("num_ln_in_parallel_attn", 1)
 	if c.Bool("new_decoder_architecture") && !c.has("num_ln_in_parallel_attn") {
@@ -189,6 +194,9 @@ func falconLayer(b *builder, d *decoder, l *layerDraft) {
 	}
 	l.block.parallel = true
 	n := l.block.mlpIn
+	if two == 2 && !c.Bool("parallel_attn") {
+		return
+	}
 	if two == 2 {
 		l.block.attnIn.weight.Name = b.prefix + "ln_attn.weight"
 		l.block.attnIn.bias.Name = b.prefix + "ln_attn.bias"

@@ -27,7 +27,7 @@ func buildT5(b *builder) {
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
 	b.embedding("shared", m.vocab, h)
 	m.embedDrop = drop
-	enc := &model{config: c, hidden: h, embed: m.embed, embedDrop: drop}
+	enc := &model{config: c, hidden: h, wordWidth: h, embed: m.embed, embedDrop: drop}
 	attn := func(name string, cross bool, first bool) *attention {
 		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: drop, t5: true, bidirectional: cross, eagerScale: true}
 		b.under(name+".", func() {
@@ -144,7 +144,7 @@ func buildBART(b *builder) {
 		b.embedding("shared", m.vocab, h)
 	}
 	act := b.activation("activation_function")
-	enc := &model{config: c, hidden: h, embed: m.embed, embedDrop: drop}
+	enc := &model{config: c, hidden: h, wordWidth: h, embed: m.embed, embedDrop: drop}
 	enc.position = b.param("encoder.embed_positions.weight", RolePosition, pos, h)
 	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), true, false, true, drop, c.Float("attention_dropout"), act)
 	enc.embedNorm = b.norm("encoder.layernorm_embedding", layerNormKind, h, true)

@@ -36,14 +36,12 @@ func (r *run) trainStep() {
 	m, p, mod := r.m, r.p, r.mod
 	m.grad = true
 	m.phase = Forward
-	t := p.Batch * p.Sequence
-	ids := r.input(8 * t)
-	labels := r.input(8 * t)
+	batch := r.batch()
 	m.mixed = p.mixed
-	h := r.body(mod, ids, p.Batch, p.Sequence, nil, 0)
-	logits := r.logits(h, nil)
+	h := r.network(batch)
+	logits := r.logits(h)
 	r.end(Forward)
-	loss := r.lossOf(logits, labels, t)
+	loss := r.lossOf(logits, batch)
 	m.drop(h) // the model's own name for it, until it returns
 	m.leaveAutocast()
 	if p.DropOutputs {
@@ -56,8 +54,92 @@ func (r *run) trainStep() {
 	m.backward(0)
 	r.end(Backward)
 	m.drop(logits)
-	m.release(ids)
-	m.release(labels)
+	for _, s := range batch.all() {
+		m.release(s)
+	}
+	_ = mod
+}
+
+// batchOf is what a training step is given.
+type batchOf struct {
+	ids, decoder, pixels, labels *storage
+	tokens                       int64 // rows of the logits
+}
+
+func (b batchOf) all() []*storage { return []*storage{b.ids, b.decoder, b.pixels, b.labels} }
+
+// batch puts the inputs of a step on the device.
+func (r *run) batch() batchOf {
+	p, mod := r.p, r.mod
+	t := p.Batch * p.Sequence
+	in := func(n int64) *storage { return r.m.alloc(n, Inputs) }
+	var b batchOf
+	switch mod.task {
+	case taskSeq2Seq:
+		td := p.Batch * p.DecoderSeq
+		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
+	case taskSpeech:
+		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * t), decoder: in(8 * t), tokens: t}
+	case taskContrast:
+		b = batchOf{ids: in(8 * t), pixels: in(p.Batch * mod.vision.patch.pixels * p.wide), tokens: p.Batch}
+	case taskClassify:
+		b = batchOf{labels: in(8 * p.Batch), tokens: p.Batch}
+		if mod.patch != nil {
+			b.pixels = in(p.Batch * mod.patch.pixels * p.wide)
+		} else {
+			b.ids = in(8 * t)
+		}
+	default:
+		b = batchOf{ids: in(8 * t), labels: in(8 * t), tokens: t}
+	}
+	if p.Padding {
+		b.pixels = in(8 * t)
+	}
+	return b
+}
+
+// network runs everything up to the head.
+func (r *run) network(b batchOf) *value {
+	p, mod, m := r.p, r.mod, r.m
+	switch {
+	case mod.task == taskContrast:
+		im := r.body(mod.vision, b, p.Batch, mod.vision.patches, nil, 0)
+		first := r.pooled(mod.vision, im, p.Batch)
+		v := m.linear(first, mod.vision.head)
+		tx := r.body(mod, b, p.Batch, p.Sequence, nil, 0)
+		m.drop(im, first, v)
+		return m.replace(tx, r.pooled(mod, tx, p.Batch))
+	case mod.encoder != nil:
+		seq := p.Sequence
+		if mod.encoder.conv != nil {
+			seq = mod.encoder.patches
+		}
+		enc := r.body(mod.encoder, b, p.Batch, seq, nil, 0)
+		d := b
+		d.ids = b.decoder
+		n := p.DecoderSeq
+		if mod.task == taskSpeech {
+			n = p.Sequence
+		}
+		dec := r.body(mod, d, p.Batch, n, enc, seq)
+		m.drop(enc)
+		return dec
+	case mod.patch != nil:
+		return r.body(mod, b, p.Batch, mod.patches, nil, 0)
+	default:
+		return r.body(mod, b, p.Batch, p.Sequence, nil, 0)
+	}
+}
+
+// pooled picks one position of every sequence; its gradient is all of them.
+func (r *run) pooled(mod *model, x *value, batch int64) *value {
+	m := r.m
+	y := m.tensor(batch*mod.hidden, x.e)
+	b := x.bytes()
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, Temporary)}
+	})
+	return y
 }
 
 // seed gives the loss its gradient.
@@ -77,21 +159,27 @@ func (m *machine) tables(seq, dim int64) []*storage {
 }
 
 // body runs embeddings, layers and the last norm.
-func (r *run) body(mod *model, ids *storage, batch, seq int64, memory *value, memorySeq int64) *value {
+func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
-	x, names := r.embeddings(mod, ids, batch, seq)
+	x, names := r.embeddings(mod, b, batch, seq)
 	defer func() { m.drop(names...) }()
 	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq}, memory: memory}
 	tabs := m.tables(seq, mod.ropeDim)
 	masks := r.masks(mod, &c, batch, seq)
-	for i := range mod.blocks {
-		b := mod.blocks[i]
+	if a := mod.first(); a != nil && a.bias != nil {
+		c.self.bias = r.positionBias(a, seq)
+		if mod.encoder != nil { // zeros for the attention to the encoder
+			c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
+		}
+	}
+	for _, b := range mod.blocks {
 		if r.p.Checkpointing == "full" && m.grad {
 			x = m.replace(x, m.checkpoint(x, func(in *value) *value { return b.forward(m, in, c) }))
 		} else {
 			x = m.replace(x, b.forward(m, x, c))
 		}
 	}
+	m.drop(c.self.bias, c.cross.bias)
 	if mod.final != nil {
 		x = m.replace(x, mod.final.forward(m, x))
 	}
@@ -121,6 +209,15 @@ func (m *machine) onTape(s *storage) {
 		return
 	}
 	m.release(s)
+}
+
+// positionBias looks every pair of positions up in the table of relative ones.
+func (r *run) positionBias(a *attention, seq int64) *value {
+	m := r.m
+	ids := m.alloc(8*seq*seq, Temporary)
+	v := m.embedding(a.bias, seq*seq, a.heads, ids)
+	m.release(ids)
+	return v
 }
 
 // masks makes the masks that eager attention, padding and windows need: one
@@ -158,6 +255,10 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 		return ms
 	}
 	c.self.masked = r.p.Padding || at.masked
+	if at.alibi {
+		c.self.mask = m.alloc(batch*at.heads*seq*seq*m.wide, Temporary)
+		return []*storage{c.self.mask}
+	}
 	if c.self.masked || window > 0 && window < seq {
 		for i := range kinds {
 			if c.self.masked || i == 0 {
@@ -181,10 +282,16 @@ func (mod *model) bidirectional() bool { a := mod.first(); return a != nil && a.
 
 // embeddings turns tokens into the stream. The word and position vectors
 // keep a name of their own until the model returns.
-func (r *run) embeddings(mod *model, ids *storage, batch, seq int64) (*value, []*value) {
+func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (*value, []*value) {
 	m := r.m
 	t := batch * seq
-	x := m.embedding(mod.embed, t, mod.wordWidth, ids)
+	switch {
+	case mod.conv != nil:
+		return r.sound(mod, b, batch), nil
+	case mod.patch != nil:
+		return r.image(mod, b, batch), nil
+	}
+	x := m.embedding(mod.embed, t, mod.wordWidth, b.ids)
 	if mod.scaled {
 		x = m.replace(x, m.scale(x))
 	}
@@ -261,7 +368,7 @@ func (m *machine) checkpoint(x *value, f func(*value) *value) *value {
 type caught struct{ st *storage }
 
 // logits is the head on the stream.
-func (r *run) logits(h *value, _ []*storage) *value {
+func (r *run) logits(h *value) *value {
 	m, mod := r.m, r.mod
 	x := m.again(h)
 	for _, part := range mod.headParts {
@@ -276,6 +383,9 @@ func (r *run) logits(h *value, _ []*storage) *value {
 	}
 	if mod.head == nil {
 		return x
+	}
+	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss) {
+		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
 	}
 	y := m.linear(x, mod.head)
 	m.become(y.st, Logits)
@@ -294,11 +404,11 @@ func (r *run) logits(h *value, _ []*storage) *value {
 }
 
 // lossOf is cross entropy: the float32 copy, its log-softmax, one number.
-func (r *run) lossOf(logits *value, labels *storage, t int64) *value {
+func (r *run) lossOf(logits *value, batch batchOf) *value {
 	m := r.m
 	m.phase = Loss
 	x := m.again(logits)
-	if !r.mod.directLoss && r.p.Loss != "cross-entropy" {
+	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" {
 		x = m.replace(x, m.cast(x, 4))
 		m.logit(x)
 	}
@@ -310,7 +420,7 @@ func (r *run) lossOf(logits *value, labels *storage, t int64) *value {
 	m.drop(s)
 	loss := m.tensor(1, 4)
 	b := w.bytes()
-	m.record([]*value{loss}, []*value{w}, []*storage{w.st, labels}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{loss}, []*value{w}, []*storage{w.st, batch.labels}, func(m *machine, g []*storage) []*storage {
 		return []*storage{m.alloc(b, Logits)}
 	})
 	m.drop(w)
