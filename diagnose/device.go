@@ -1,0 +1,220 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// device is what the report says about one GPU.
+func (e *examination) device() report.Device {
+	t, d := e.t, e.t.Device
+	dev := report.Device{Device: d.Ordinal, Events: d.Events.Len(), Allocations: t.Len(), Older: t.Older(),
+		History: t.History.String(), HistoryReason: t.Reason, Stacks: e.view.Recorded(d), Actions: e.actions(),
+		Steps: []report.Step{}, OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{}}
+	dev.Damage = append(dev.Damage, t.Damage...)
+	e.times(&dev)
+	e.capacity(&dev)
+	dev.Peaks = report.Peaks{Requested: peakOf(t.Peaks.Requested), Allocated: peakOf(t.Peaks.Allocated),
+		Active: peakOf(t.Peaks.Active), Reserved: peakOf(t.Peaks.Reserved)}
+	e.moments(&dev)
+	dev.Segments = e.segments()
+	dev.Pools = e.pools()
+	dev.OOMs = e.ooms(&dev)
+	dev.Curve = e.curve()
+	dev.Findings = e.findings(&dev)
+	return dev
+}
+
+func peakOf(p timeline.Peak) report.Peak { return report.Peak{Bytes: p.Bytes, Event: eventOf(p.Event)} }
+
+// actions counts the events by kind, in the recorder's order of kinds.
+func (e *examination) actions() []report.KeyCount {
+	var counts [256]int
+	for _, a := range e.t.Device.Events.Action {
+		counts[a]++
+	}
+	out := []report.KeyCount{}
+	for a, n := range counts {
+		if n > 0 {
+			out = append(out, report.KeyCount{Key: e.t.Snapshot.ActionName(snapshot.Action(a)), Count: n})
+		}
+	}
+	return out
+}
+
+func (e *examination) times(dev *report.Device) {
+	times := e.t.Device.Events.TimeUS
+	for i, j := 0, len(times)-1; i < len(times); i, j = i+1, j-1 {
+		if dev.FirstTime == nil && times[i] > 0 {
+			dev.FirstTime = ptr(times[i])
+		}
+		if dev.LastTime == nil && times[j] > 0 {
+			dev.LastTime = ptr(times[j])
+		}
+		if dev.FirstTime != nil && dev.LastTime != nil {
+			return
+		}
+	}
+}
+
+// capacity takes the strongest word on the size of the GPU: the user's, the
+// oom entries', the OOM message's, nvidia-smi's.
+func (e *examination) capacity(dev *report.Device) {
+	set := func(bytes int64, source string) {
+		if dev.CapacityBytes == nil && bytes > 0 {
+			dev.CapacityBytes, dev.CapacitySource = &bytes, &source
+		}
+	}
+	set(e.options.Capacity, "flag")
+	set(e.t.Capacity(), "oom_entry")
+	for _, m := range e.evidence.OOMMessages {
+		if m.CapacityBytes != nil && (m.GPU == nil || *m.GPU == dev.Device) {
+			set(*m.CapacityBytes, "message")
+		}
+	}
+	for _, g := range e.evidence.GPUs {
+		if g.TotalBytes != nil && g.GPU == dev.Device {
+			set(*g.TotalBytes, "nvidia_smi")
+		}
+	}
+}
+
+// moments describes the allocated peak and the end of the recording.
+func (e *examination) moments(dev *report.Device) {
+	t := e.t
+	peak, end := t.Peaks.Allocated.Event, t.Device.Events.Len()-1
+	levels := e.at(peak)
+	levels[end] = t.End
+	dev.AtPeak, dev.Sites = e.moment(peak, levels[peak])
+	dev.AtEnd, dev.SitesAtEnd = e.moment(end, levels[end])
+}
+
+func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []report.Site) {
+	sites, blocks := e.sites(event)
+	return report.Moment{Event: eventOf(event), AllocatedBytes: l.Allocated, ReservedBytes: l.Reserved,
+		CacheBytes: l.Reserved - l.Allocated, Blocks: blocks}, sites
+}
+
+// segments sums up how the memory lies at the dump.
+func (e *examination) segments() report.SegmentsSummary {
+	var s report.SegmentsSummary
+	for _, g := range e.t.Device.Segments {
+		s.Count++
+		s.Bytes += g.TotalSize
+		var free, used int64
+		for _, b := range g.Blocks {
+			if b.State == snapshot.Inactive {
+				free += b.Size
+				s.LargestFree = max(s.LargestFree, b.Size)
+			} else {
+				used += b.Size
+			}
+		}
+		s.FreeBytes += free
+		switch {
+		case used == 0:
+			s.Empty++
+			s.EmptyBytes += free
+		case free > used:
+			s.PinnedSegments++
+			s.PinnedFreeBytes += free
+		}
+		if g.Small {
+			s.Small++
+		}
+		if g.Expandable {
+			s.Expandable++
+		}
+	}
+	return s
+}
+
+// pools lists the private pools that hold segments at the dump.
+func (e *examination) pools() []report.PoolSummary {
+	out := []report.PoolSummary{}
+	place := map[uint32]int{}
+	for _, g := range e.t.Device.Segments {
+		if g.Pool == 0 {
+			continue
+		}
+		i, ok := place[g.Pool]
+		if !ok {
+			id := e.t.Snapshot.Pools[g.Pool]
+			i = len(out)
+			place[g.Pool] = i
+			kind := "mem_pool"
+			if id[0] == 0 {
+				kind = "cuda_graph"
+			}
+			out = append(out, report.PoolSummary{Pool: fmt.Sprintf("(%d, %d)", id[0], id[1]), Kind: kind})
+		}
+		out[i].Segments++
+		out[i].Bytes += g.TotalSize
+		for _, b := range g.Blocks {
+			if b.State != snapshot.Inactive {
+				out[i].Used += b.Size
+			}
+		}
+	}
+	return out
+}
+
+// curvePoints is about how many points the curves are thinned out to.
+const curvePoints = 1500
+
+// curve keeps of each stretch of events its first one and those at which
+// allocated and reserved memory were largest.
+func (e *examination) curve() report.Curve {
+	t := e.t
+	n := t.Device.Events.Len()
+	stretch := max(1, (n+curvePoints/3-1)/(curvePoints/3))
+	var c report.Curve
+	add := func(event int, l timeline.Levels) {
+		if k := len(c.Events); k > 0 && c.Events[k-1] == event {
+			return
+		}
+		c.Events = append(c.Events, event)
+		c.Requested = append(c.Requested, l.Requested)
+		c.Allocated = append(c.Allocated, l.Allocated)
+		c.Active = append(c.Active, l.Active)
+		c.Reserved = append(c.Reserved, l.Reserved)
+	}
+	type point struct {
+		event int
+		l     timeline.Levels
+	}
+	add(timeline.NoEvent, t.Start)
+	var first, high, wide point
+	flush := func() {
+		points := []point{first, high, wide}
+		if high.event > wide.event {
+			points[1], points[2] = wide, high
+		}
+		for _, p := range points {
+			add(p.event, p.l)
+		}
+	}
+	t.Walk(func(event int, l timeline.Levels) {
+		p := point{event, l}
+		switch {
+		case event%stretch == 0:
+			if event > 0 {
+				flush()
+			}
+			first, high, wide = p, p, p
+		case l.Allocated > high.l.Allocated:
+			high = p
+		}
+		if l.Reserved > wide.l.Reserved {
+			wide = p
+		}
+	})
+	if n > 0 {
+		flush()
+		add(n-1, t.End)
+	}
+	return c
+}

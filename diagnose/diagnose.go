@@ -1,0 +1,132 @@
+// Package diagnose joins what is known about a run into one Document: what was
+// recorded, what the memory held and when, what went wrong, and what to do
+// about it.
+//
+//	doc := diagnose.Run(sources, evidence.New(), diagnose.Options{})
+//	fmt.Println(doc.Verdict.Text)
+package diagnose
+
+import (
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Source is one input after it was read.
+type Source struct {
+	Path     string
+	Kind     string
+	Contains []string
+	Bytes    int64  // as given, before decompression
+	SHA256   string // of the same
+	Snapshot *snapshot.Snapshot
+}
+
+// Options are what the user says about the run.
+type Options struct {
+	Tool     string // name and version of the program
+	Title    string
+	Notes    []report.Note
+	Device   *int  // only this device
+	Capacity int64 // bytes of the GPU, 0 when not given
+}
+
+// Run makes the Document of one run.
+func Run(sources []Source, ev *evidence.Evidence, o Options) *report.Document {
+	doc := &report.Document{Schema: report.Schema, Tool: o.Tool, Title: o.Title, Notes: []report.Note{}, Inputs: []report.Input{},
+		Devices: []report.Device{}, Evidence: ev}
+	doc.Notes = append(doc.Notes, o.Notes...)
+	for i, source := range sources {
+		doc.Inputs = append(doc.Inputs, inputOf(source))
+		if source.Snapshot == nil {
+			continue
+		}
+		view := stacks.New(source.Snapshot)
+		for j := range source.Snapshot.Devices {
+			d := &source.Snapshot.Devices[j]
+			if o.Device != nil && *o.Device != d.Ordinal {
+				continue
+			}
+			e := &examination{t: timeline.New(source.Snapshot, d), view: view, source: source, evidence: ev, options: o}
+			dev := e.device()
+			dev.Input = i
+			doc.Devices = append(doc.Devices, dev)
+		}
+		if h := source.Snapshot.Host; h != nil {
+			doc.Host = hostOf(source.Snapshot, h)
+		}
+	}
+	doc.Verdict = verdict(doc)
+	return doc
+}
+
+func inputOf(s Source) report.Input {
+	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Bytes: s.Bytes, SHA256: s.SHA256,
+		Damage: []string{}, Settings: []report.KeyValue{}, Unknown: []report.Unknown{}}
+	if s.Contains == nil {
+		in.Contains = []string{s.Kind}
+	}
+	if s.Snapshot == nil {
+		return in
+	}
+	in.Era = &s.Snapshot.Era
+	in.Partial = s.Snapshot.Cut >= 0
+	in.Damage = append(in.Damage, s.Snapshot.Damage...)
+	for _, x := range s.Snapshot.Settings {
+		in.Settings = append(in.Settings, report.KeyValue{Key: x.Key, Value: x.Value})
+	}
+	for _, u := range s.Snapshot.Unknown {
+		in.Unknown = append(in.Unknown, report.Unknown(u))
+	}
+	return in
+}
+
+// examination is the work on one device.
+type examination struct {
+	t        *timeline.Timeline
+	view     *stacks.View
+	source   Source
+	evidence *evidence.Evidence
+	options  Options
+}
+
+// at gives the curves at some events; timeline.NoEvent is the instant before the first.
+func (e *examination) at(events ...int) map[int]timeline.Levels {
+	levels := map[int]timeline.Levels{timeline.NoEvent: e.t.Start}
+	wanted := map[int]bool{}
+	for _, event := range events {
+		wanted[event] = true
+	}
+	e.t.Walk(func(event int, now timeline.Levels) {
+		if wanted[event] {
+			levels[event] = now
+		}
+	})
+	return levels
+}
+
+func hostOf(s *snapshot.Snapshot, d *snapshot.Device) *report.HostMemory {
+	t := timeline.New(s, d)
+	h := &report.HostMemory{Segments: len(d.Segments), Events: d.Events.Len(), PeakBytes: t.Peaks.Allocated.Bytes}
+	for _, g := range d.Segments {
+		h.Bytes += g.TotalSize
+		for _, b := range g.Blocks {
+			if b.State != snapshot.Inactive {
+				h.Used += b.Size
+			}
+		}
+	}
+	return h
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// eventOf is an event for the report, nil for the instant before the first.
+func eventOf(event int) *int {
+	if event == timeline.NoEvent {
+		return nil
+	}
+	return &event
+}

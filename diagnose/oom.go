@@ -1,0 +1,95 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// maxPins bounds the list of blocks that keep free memory from being used.
+const maxPins = 20
+
+// ooms describes every failed request.
+func (e *examination) ooms(dev *report.Device) []report.OOM {
+	out := []report.OOM{}
+	for i := range e.t.OOMs {
+		o := &e.t.OOMs[i]
+		x := report.OOM{Event: o.Event, RequestedBytes: o.Requested, AllocatedBytes: o.Allocated, ReservedBytes: o.Reserved,
+			Verdict: e.oomVerdict(o, dev), PinnedBy: []report.Pin{}}
+		if o.DeviceFree >= 0 {
+			x.DeviceFreeBytes = ptr(o.DeviceFree)
+		}
+		if o.Largest >= 0 {
+			x.LargestFreeBlock = ptr(o.Largest)
+		}
+		if o.Stack != 0 {
+			x.Site = ptr(siteOf(siteKey{site: e.view.Site(o.Stack), known: true}))
+		}
+		if x.Verdict == "fragmentation" {
+			x.PinnedBy = e.pins(o.Event)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// contextBytes is more than a CUDA context and its libraries take.
+const contextBytes = 2 << 30
+
+// oomVerdict is why a request could not be met.
+func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
+	capacity := o.Capacity()
+	if capacity < 0 {
+		if dev.CapacityBytes == nil {
+			return "unknown"
+		}
+		capacity = *dev.CapacityBytes
+	} else if o.DeviceFree >= o.Requested {
+		return "memory_fraction" // the driver would have had it
+	}
+	if missing := o.Active + o.Requested - capacity; missing > 0 {
+		if dev.CapacityBytes != nil {
+			if others := *dev.CapacityBytes - capacity - contextBytes; others >= missing {
+				return "other_process"
+			}
+		}
+		return "true_shortage"
+	}
+	return "fragmentation"
+}
+
+// pins lists the live blocks of the segments with the most free memory,
+// smallest first within a segment: they keep that memory from being given back.
+func (e *examination) pins(event int) []report.Pin {
+	layout := e.t.LayoutAt(event)
+	free := make([]int64, len(layout.Segments))
+	order := make([]int, len(layout.Segments))
+	for i, s := range layout.Segments {
+		order[i] = i
+		for _, b := range s.Blocks {
+			if b.Allocation == timeline.NoAllocation {
+				free[i] += b.Bytes
+			}
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(free[b], free[a]) })
+	out := []report.Pin{}
+	for _, i := range order {
+		if free[i] == 0 || len(out) == maxPins {
+			break
+		}
+		blocks := slices.DeleteFunc(slices.Clone(layout.Segments[i].Blocks), func(b timeline.Block) bool { return b.Allocation == timeline.NoAllocation })
+		slices.SortStableFunc(blocks, func(a, b timeline.Block) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		for _, b := range blocks[:min(len(blocks), maxPins-len(out))] {
+			pin := report.Pin{Address: b.Address, Bytes: b.Bytes}
+			if stack := e.t.Stack(b.Allocation); stack != 0 {
+				site := e.view.Site(stack)
+				pin.Function, pin.File, pin.Line = &site.Function, &site.File, lineOf(site.Line.Line)
+			}
+			out = append(out, pin)
+		}
+	}
+	return out
+}

@@ -1,0 +1,292 @@
+// Package report renders one Document as terminal text, JSON or HTML. It knows
+// how things look, not how they were computed.
+//
+//	doc := diagnose.Run(inputs, diagnose.Options{})
+//	err := report.Text(os.Stdout, doc, report.Style{Width: 100})
+package report
+
+import (
+	"github.com/vramscope/vramscope/evidence"
+)
+
+// Schema names the JSON form of a Document. Names keep their meaning within a
+// number; new ones may be added.
+const Schema = "vramscope.report/1"
+
+// Document is everything that a report says about one run. Sizes are bytes.
+// Fields are always present: a nil pointer is an unknown number, never 0, and
+// lists are never nil.
+type Document struct {
+	Schema   string             `json:"schema"`
+	Title    string             `json:"title"`
+	Notes    []Note             `json:"notes"`
+	Tool     string             `json:"tool"` // name and version of the program
+	Inputs   []Input            `json:"inputs"`
+	Verdict  Verdict            `json:"verdict"`
+	Devices  []Device           `json:"devices"`
+	Host     *HostMemory        `json:"host"` // pinned host memory, when recorded
+	Evidence *evidence.Evidence `json:"evidence"`
+	Budget   any                `json:"budget"`
+	WhatIf   any                `json:"whatif"`
+}
+
+// Note is a fact that the user adds with --note.
+type Note struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Input is one file or stream, as given.
+type Input struct {
+	Path     string     `json:"path"`
+	Kind     string     `json:"kind"`
+	Contains []string   `json:"contains"`
+	Bytes    int64      `json:"bytes"`
+	SHA256   string     `json:"sha256"`
+	Era      *string    `json:"era"` // which PyTorch wrote it, as far as the fields tell
+	Damage   []string   `json:"damage"`
+	Partial  bool       `json:"partial"`
+	Settings []KeyValue `json:"allocator_settings"`
+	Unknown  []Unknown  `json:"unknown_keys"`
+}
+
+// KeyValue is one setting.
+type KeyValue struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Unknown is a key that this version doesn't know.
+type Unknown struct {
+	Where   string `json:"where"`
+	Key     string `json:"key"`
+	Count   int    `json:"count"`
+	Example string `json:"example"`
+}
+
+// Severity ranks a verdict or finding.
+type Severity string
+
+// The three severities.
+const (
+	Info     Severity = "info"
+	Warning  Severity = "warning"
+	Critical Severity = "critical"
+)
+
+// Verdict is the report in one sentence.
+type Verdict struct {
+	Severity   Severity `json:"severity"`
+	Text       string   `json:"text"`
+	Fix        *string  `json:"fix"`
+	SavesBytes *int64   `json:"saves_bytes"`
+}
+
+// Device is one GPU of the recording.
+type Device struct {
+	Device         int     `json:"device"`
+	Input          int     `json:"input"` // index into Inputs
+	Rank           *int    `json:"rank"`
+	CapacityBytes  *int64  `json:"capacity_bytes"`
+	CapacitySource *string `json:"capacity_source"`
+
+	Events        int        `json:"events"`
+	Allocations   int        `json:"allocations"`
+	Older         int        `json:"allocations_before_recording"`
+	History       string     `json:"history"`
+	HistoryReason string     `json:"history_reason"`
+	Stacks        string     `json:"stacks"`
+	Actions       []KeyCount `json:"actions"`
+	FirstTime     *int64     `json:"first_time_us"` // microseconds since the Unix epoch
+	LastTime      *int64     `json:"last_time_us"`
+
+	Peaks      Peaks           `json:"peaks"`
+	AtPeak     Moment          `json:"at_peak"`
+	AtEnd      Moment          `json:"at_end"`
+	Sites      []Site          `json:"sites"` // alive at the allocated peak, most bytes first
+	SitesAtEnd []Site          `json:"sites_at_end"`
+	Segments   SegmentsSummary `json:"segments"`
+	Pools      []PoolSummary   `json:"pools"`
+
+	Steps    []Step    `json:"steps"`
+	OOMs     []OOM     `json:"ooms"`
+	Leaks    []Leak    `json:"leaks"`
+	Findings []Finding `json:"findings"`
+	Damage   []string  `json:"damage"`
+
+	Curve Curve `json:"-"` // for the pictures
+}
+
+// KeyCount counts something by name.
+type KeyCount struct {
+	Key   string `json:"key"`
+	Count int    `json:"count"`
+}
+
+// Peaks are the four quantities that circulate as "peak".
+type Peaks struct {
+	Requested Peak `json:"requested"`
+	Allocated Peak `json:"allocated"`
+	Active    Peak `json:"active"`
+	Reserved  Peak `json:"reserved"`
+}
+
+// Peak is a largest value and its first event; nil: before the first event.
+type Peak struct {
+	Bytes int64 `json:"bytes"`
+	Event *int  `json:"event"`
+}
+
+// Moment is the state at one instant.
+type Moment struct {
+	Event          *int             `json:"event"`
+	AllocatedBytes int64            `json:"allocated_bytes"`
+	ReservedBytes  int64            `json:"reserved_bytes"`
+	CacheBytes     int64            `json:"cache_bytes"` // reserved - allocated, blocks pending free included
+	Blocks         int              `json:"blocks"`
+	Categories     map[string]int64 `json:"categories"` // nil when not classified
+}
+
+// Site is a line of code with what it holds.
+type Site struct {
+	Function   string  `json:"function"`
+	File       string  `json:"file"`
+	Line       *int    `json:"line"`
+	CalledFrom *Place  `json:"called_from"` // the user's line, when Function is a library's
+	Op         string  `json:"op"`          // autograd node or operator that allocated
+	Category   *string `json:"category"`
+	Bytes      int64   `json:"bytes"`
+	Blocks     int     `json:"blocks"`
+	Largest    int64   `json:"largest_bytes"`
+	Known      bool    `json:"has_stack"`
+	Older      bool    `json:"before_recording"`
+}
+
+// Place is a line of code.
+type Place struct {
+	Function string `json:"function"`
+	File     string `json:"file"`
+	Line     *int   `json:"line"`
+}
+
+// SegmentsSummary is how the memory lies at the end of the recording.
+type SegmentsSummary struct {
+	Count           int   `json:"count"`
+	Bytes           int64 `json:"bytes"`
+	FreeBytes       int64 `json:"free_bytes"`
+	LargestFree     int64 `json:"largest_free_block_bytes"`
+	Empty           int   `json:"empty_segments"`
+	EmptyBytes      int64 `json:"empty_segment_bytes"` // what empty_cache() would return
+	Small           int   `json:"small_segments"`
+	Expandable      int   `json:"expandable_segments"`
+	PinnedSegments  int   `json:"pinned_segments"` // more free than in use, kept by a live block
+	PinnedFreeBytes int64 `json:"pinned_free_bytes"`
+}
+
+// PoolSummary is one private pool at the end of the recording.
+type PoolSummary struct {
+	Pool     string `json:"pool"`
+	Kind     string `json:"kind"` // cuda_graph, mem_pool
+	Segments int    `json:"segments"`
+	Bytes    int64  `json:"bytes"`
+	Used     int64  `json:"used_bytes"`
+}
+
+// HostMemory is the pinned host memory of the recording.
+type HostMemory struct {
+	Segments  int   `json:"segments"`
+	Bytes     int64 `json:"bytes"`
+	Used      int64 `json:"used_bytes"`
+	Events    int   `json:"events"`
+	PeakBytes int64 `json:"peak_allocated_bytes"`
+}
+
+// Step is one training step, or one call of an inference loop.
+type Step struct {
+	Step               int     `json:"step"`
+	FirstEvent         int     `json:"first_event"`
+	LastEvent          int     `json:"last_event"`
+	PeakAllocatedBytes int64   `json:"peak_allocated_bytes"`
+	Phases             []Phase `json:"phases"`
+}
+
+// Phase is a part of a step.
+type Phase struct {
+	Phase      string `json:"phase"`
+	FirstEvent int    `json:"first_event"`
+	LastEvent  int    `json:"last_event"`
+}
+
+// OOM is a request that failed.
+type OOM struct {
+	Event            int     `json:"event"`
+	RequestedBytes   int64   `json:"requested_bytes"`
+	Verdict          string  `json:"verdict"`
+	Phase            *string `json:"phase"`
+	Fingerprint      *string `json:"fingerprint"`
+	AllocatedBytes   int64   `json:"allocated_bytes"`
+	ReservedBytes    int64   `json:"reserved_bytes"`
+	DeviceFreeBytes  *int64  `json:"device_free_bytes"`
+	LargestFreeBlock *int64  `json:"largest_free_block_bytes"`
+	PinnedBy         []Pin   `json:"pinned_by"`
+	Site             *Site   `json:"site"` // who asked
+}
+
+// Pin is a live block that keeps free memory from being given back.
+type Pin struct {
+	Address  uint64  `json:"address"`
+	Bytes    int64   `json:"bytes"`
+	Category *string `json:"category"`
+	Function *string `json:"function"`
+	File     *string `json:"file"`
+	Line     *int    `json:"line"`
+}
+
+// Leak is memory that grows from step to step, or looks as if it did.
+type Leak struct {
+	Kind         string     `json:"kind"`
+	Defect       bool       `json:"defect"`
+	Suspected    bool       `json:"suspected"`
+	File         *string    `json:"file"`
+	Line         *int       `json:"line"`
+	Function     *string    `json:"function"`
+	Sites        []LeakSite `json:"sites"`
+	Category     *string    `json:"category"`
+	BytesPerStep *int64     `json:"bytes_per_step"`
+	Steps        int        `json:"steps"`
+	TotalBytes   int64      `json:"total_bytes"`
+	Confidence   float64    `json:"confidence"`
+	Fix          string     `json:"fix"`
+	FullAtStep   *int       `json:"full_at_step"` // the step at which it will hit the capacity
+}
+
+// LeakSite is a user's line on the stacks of what survives.
+type LeakSite struct {
+	File     string `json:"file"`
+	Line     *int   `json:"line"`
+	Function string `json:"function"`
+	Bytes    int64  `json:"bytes"`
+}
+
+// Finding is one thing worth knowing, with what to do about it.
+type Finding struct {
+	ID         string   `json:"id"`
+	Severity   Severity `json:"severity"`
+	Title      string   `json:"title"`
+	Evidence   []string `json:"evidence"`
+	Fix        *string  `json:"fix"`
+	SavesBytes *int64   `json:"saves_bytes"`
+	Confidence float64  `json:"confidence"`
+	// Code is what to paste, "" when the fix needs none.
+	Code string `json:"code"`
+}
+
+// Curve is the four quantities over the events, thinned out so that every
+// peak survives.
+type Curve struct {
+	Events    []int
+	Requested []int64
+	Allocated []int64
+	Active    []int64
+	Reserved  []int64
+}
