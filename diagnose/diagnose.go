@@ -78,7 +78,7 @@ func inputOf(s Source) report.Input {
 		in.Settings = append(in.Settings, report.KeyValue{Key: x.Key, Value: x.Value})
 	}
 	for _, u := range s.Snapshot.Unknown {
-		in.Unknown = append(in.Unknown, report.Unknown(u))
+		in.Unknown = append(in.Unknown, report.Unknown{Where: u.Where, Key: u.Key, Count: u.Count, Example: u.Example})
 	}
 	return in
 }

@@ -35,7 +35,11 @@ func (e *examination) recordingFindings(dev *report.Device) []report.Finding {
 	}
 	switch dev.History {
 	case "none":
-		add("recording_stopped", report.Warning, "The recording holds no history: only what was there at the dump can be said",
+		id := "recording_empty"
+		if dev.Stacks != "none" || dev.Events > 0 {
+			id = "recording_stopped"
+		}
+		add(id, report.Warning, "The recording holds no history: only what was there at the dump can be said",
 			"Switch recording on before the model is built, and dump before it is switched off", "loop", dev.HistoryReason)
 	case "late":
 		if e.t.Snapshot.Cut < 0 {
