@@ -44,7 +44,7 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 
 func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error) {
 	result, err := kineto.Read(r, kineto.Options{})
-	if errors.Is(err, kineto.ErrNotTrace) && result.Trace == nil && result.Timeline == nil {
+	if errors.Is(err, kineto.ErrNotTrace) && result.Trace == nil {
 		return nil, nil, fmt.Errorf("%s: %w: %w", name, ErrOtherJSON, err)
 	}
 	if err != nil {

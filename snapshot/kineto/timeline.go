@@ -81,7 +81,7 @@ func (p *parser) timeline() (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if isRow && len(first) == 4 && plausibleRow(first) {
+	if isRow && len(first) == 4 && plausibleRow(first) && !p.nestedNext() {
 		t.Raw = true
 		t.FirstTime = first[0]
 		t.row(p, first, &held)
@@ -114,6 +114,21 @@ func (p *parser) timeline() (Result, error) {
 		err = p.fail("a memory timeline with more times than sizes or fewer", ErrNotTrace)
 	}
 	return Result{Timeline: t}, err
+}
+
+// nestedNext looks whether a list of lists follows, as after four times.
+func (p *parser) nestedNext() bool {
+	p.keep = p.pos
+	nested := false
+	for _, want := range []byte{',', '[', '['} {
+		c, ok := p.next()
+		if nested = ok && c == want; !nested {
+			break
+		}
+		p.skip(1)
+	}
+	p.pos, p.keep = p.keep, -1
+	return nested
 }
 
 func plausibleRow(row []int64) bool {

@@ -46,6 +46,9 @@ func columnOf(cell []byte) column {
 	words := strings.FieldsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '%'
 	})
+	if c.role == timestamp && strings.ContainsAny(name, "([") {
+		c.role = elapsed // "time (s)"
+	}
 	if c.role == other && !strings.Contains(bare(name), ".") { // dotted names are nvidia-smi's own
 		c.role = roleOfWords(words)
 	}
@@ -158,6 +161,7 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 	}
 	var seen [accounting + 1]int
 	known := 0
+	aboutGPUs := false // some name that only a GPU's log has
 	for _, cell := range cells {
 		if len(cell) == 0 || len(cell) > 80 {
 			return h, false
@@ -168,6 +172,7 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 		}
 		h.columns = append(h.columns, c)
 		seen[c.role]++
+		aboutGPUs = aboutGPUs || isAboutGPUs(cell, c.role)
 		if c.role != other || bytes.IndexByte(cell, '.') > 0 || bytes.IndexByte(cell, '_') > 0 {
 			known++
 		}
@@ -186,7 +191,18 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 	// A script's result table may have a memory column, too; what makes a
 	// GPU log is that most columns are about the GPU.
 	enough := figures > 0 && when+which > 0 || seen[usedMemory] > 0 && figures > 1
+	enough = enough && (aboutGPUs || figures > 1 && when > 0)
 	return h, enough && 2*known >= len(cells) && (delimiter != ' ' || figures > 1)
+}
+
+func isAboutGPUs(cell []byte, r role) bool {
+	switch r {
+	case gpuUUID, gpuBus:
+		return true
+	case other, timestamp, elapsed:
+		return false
+	}
+	return bytes.IndexByte(cell, '.') > 0 || bytes.Contains(bytes.ToLower(cell), []byte("gpu"))
 }
 
 // appsHeader turns the memory column of a process list into the process's.

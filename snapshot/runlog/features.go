@@ -12,6 +12,7 @@ const (
 	hasMetric                      // words of step lines and memory prints
 	hasBar                         // a progress bar
 	hasTable                       // a column separator
+	hasCut                         // what may be "CUDA out of memory", cut by the end of the line
 )
 
 // feature is a word and what it tells.
@@ -28,6 +29,7 @@ var words = []feature{
 	{"oss", hasMetric}, {"OSS", hasMetric}, {"tep", hasMetric}, {"iter", hasMetric}, {"Iter", hasMetric}, {"mem", hasMetric}, {"Mem", hasMetric},
 	{"lloc", hasMetric}, {"iB", hasMetric}, {"GB", hasMetric}, {"MB", hasMetric}, {"KV cache", hasMetric}, {"roughput", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
+	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 

@@ -37,6 +37,9 @@ type oomState struct {
 	text    []byte // the message without any white space
 	lines   int
 	prefix  []byte // what stands before the message on its first line
+	cut     int    // number of a line that ends inside of "out of memory"
+	head    []byte // that line
+	missing string // what is missing of the words
 }
 
 const (
@@ -62,6 +65,35 @@ func (o *oomState) start(p *Parser, number int, line []byte) bool {
 		}
 		line = line[i+len("out of memory"):]
 	}
+}
+
+// cutShort keeps a line that ends inside of the three words themselves.
+func (o *oomState) cutShort(number int, line []byte) bool {
+	i := bytes.LastIndexByte(line, ' ')
+	for words := 0; i > 0 && words < 3; words++ {
+		tail := line[i+1:]
+		if len(tail) > 0 && bytes.HasPrefix([]byte("out of memory"), tail) && backendOf(line[:i]) != "" && len(tail) < len("out of memory") {
+			o.cut, o.head, o.missing = number, append(o.head[:0], line...), "out of memory"[len(tail):]
+			return true
+		}
+		i = bytes.LastIndexByte(line[:i], ' ')
+	}
+	return false
+}
+
+// mend joins a cut line with the one after it.
+func (o *oomState) mend(number int, line []byte) (int, []byte) {
+	next := bytes.TrimSpace(line)
+	first := o.cut
+	o.cut = 0
+	if !bytes.HasPrefix(next, bytes.TrimLeft([]byte(o.missing), " ")) {
+		return number, line
+	}
+	if o.missing[0] == ' ' {
+		o.head = append(o.head, ' ')
+	}
+	o.head = append(o.head, next...)
+	return first, o.head
 }
 
 // isMessage tells an error from prose and program text about errors: behind
@@ -108,7 +140,7 @@ func backendOf(before []byte) string {
 func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	o.finish(p)
 	backend := backendOf(line[:at])
-	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...)}
+	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
 	o.message = OOM{Line: number, GPU: -1, Backend: backend}
 	o.message.UserFile, o.message.UserLine = p.traces.user(line[:at])
 	o.add(line[at:])

@@ -69,7 +69,13 @@ func (p *Parser) Line(number int, line []byte) {
 			return
 		}
 	}
+	if p.oom.cut > 0 {
+		number, line = p.oom.mend(number, line)
+	}
 	has := featuresOf(line)
+	if has&hasCut != 0 && p.oom.cutShort(number, line) {
+		return
+	}
 	if has&hasOOM != 0 && p.oom.start(p, number, line) {
 		return
 	}

@@ -30,6 +30,7 @@ func (t *tally) init() {
 func (t *tally) add(s Step, elapsed float64) bool {
 	if s.Number >= 0 {
 		if !t.seen.add(s.Epoch, s.Number) {
+			t.addTo(s)
 			return false
 		}
 		if t.first < 0 {
@@ -52,6 +53,15 @@ func (t *tally) add(s Step, elapsed float64) bool {
 	t.previous, t.elapsed = s, elapsed
 	t.keep(s)
 	return true
+}
+
+// addTo takes from another line about the last step what the first did not
+// say: DeepSpeed reports a step's learning rate, loss and time on three lines.
+func (t *tally) addTo(s Step) {
+	if s.Number == t.previous.Number && s.Epoch == t.previous.Epoch && t.previous.Seconds < 0 && s.Seconds > 0 {
+		t.previous.Seconds = s.Seconds
+		t.reported.add(s.Seconds)
+	}
 }
 
 // curvePoints bounds the kept steps to twice this number.

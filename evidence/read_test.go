@@ -1,0 +1,143 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestErrors(t *testing.T) {
+	tests := []struct {
+		name, input string
+		want        error
+	}{
+		{"empty", "", ErrNothingKnown},
+		{"prose", "Dear diary,\nthe GPU was full again.\n", ErrNothingKnown},
+		{"source text", "if \"out of memory\" in str(e):\n    raise\n", ErrNothingKnown},
+		{"a table of numbers", "x,y\n1,2\n3,4\n", ErrNothingKnown},
+		{"results with a memory column", "model,batch,memory(MiB),time(s)\nbert,8,1000,2.0\n", ErrNothingKnown},
+		{"binary", "\x80\x04\x95\x01\x02\x03\x04\x05\x06\x0e\x0f\x10", ErrNothingKnown},
+		{"a model's configuration", `{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096}`, ErrOtherJSON},
+		{"labels", `{"schema": "vramscope.labels/1", "device": 0, "labels": []}`, ErrOtherJSON},
+		{"a list of names", `["a", "b"]`, ErrNothingKnown},
+		{"a list of objects", `[{"a": 1}, {"a": 2}]`, ErrOtherJSON},
+		{"lists of odd length", `[[1, 2], [3, 4]]`, ErrOtherJSON},
+		{"a trace cut short", `{"traceEvents": [{"ph": "i", "name": "[memory]", "args": {"Bytes": 1`, io.ErrUnexpectedEOF},
+		{"a timeline cut short", `[[1, 0, 1000, 0], [2, 1, `, io.ErrUnexpectedEOF},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, _, err := Read(strings.NewReader(test.input), "in.txt", 0)
+			if !errors.Is(err, test.want) {
+				t.Fatalf("error %v, want %v", err, test.want)
+			}
+			if !strings.HasPrefix(err.Error(), "in.txt: ") {
+				t.Errorf("error %q does not name the file", err)
+			}
+		})
+	}
+}
+
+func TestReadErrorKeepsWhatWasRead(t *testing.T) {
+	broken := errors.New("disk gone")
+	in := io.MultiReader(strings.NewReader("step 1 loss 2.5\nstep 2 loss 2.4\n"+strings.Repeat("x\n", peekBytes)), &failing{broken})
+	kinds, ev, err := Read(in, "train.log", 0)
+	if !errors.Is(err, broken) {
+		t.Fatalf("error %v, want %v", err, broken)
+	}
+	if len(kinds) != 1 || ev == nil || len(ev.Steps) != 1 || ev.Steps[0].Count != 2 {
+		t.Errorf("kinds %v, evidence %+v", kinds, ev)
+	}
+}
+
+type failing struct{ err error }
+
+func (f *failing) Read([]byte) (int, error) { return 0, f.err }
+
+// TestContract holds the names that other tools rely on.
+func TestContract(t *testing.T) {
+	one, name := int64(1), "x"
+	full := &Evidence{
+		GPUs:            []GPU{{Processes: []Process{{}}}},
+		OOMMessages:     []OOMMessage{{}},
+		MemorySummaries: []MemorySummary{{}},
+		Steps:           []Steps{{First: &one}},
+		Traces:          []Trace{{Devices: []int{}, PeakAllocatedBytes: &one}},
+		Details:         []Detail{{}},
+	}
+	full.GPUs[0].Name = &name
+	text, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"gpus":[{"gpu":0,"name":"x","source":0,"samples":0,"total_bytes":null,"peak_used_bytes":null,"first_time":null,"last_time":null,` +
+		`"processes":[{"pid":0,"name":null,"peak_used_bytes":null}]}],` +
+		`"oom_messages":[{"source":0,"line":0,"gpu":null,"requested_bytes":null,"capacity_bytes":null,"device_free_bytes":null,"process_bytes":null,` +
+		`"allocated_bytes":null,"reserved_unallocated_bytes":null,"user_file":null,"user_line":null}],` +
+		`"memory_summaries":[{"source":0,"line":0,"device":0,"allocated_bytes":null,"peak_allocated_bytes":null,"reserved_bytes":null,"peak_reserved_bytes":null,"ooms":null}],` +
+		`"steps":[{"source":0,"count":0,"first":1,"last":null,"median_step_seconds":null,"max_memory_bytes":null}],` +
+		`"traces":[{"source":0,"memory_events":0,"devices":[],"peak_allocated_bytes":1,"peak_reserved_bytes":null}]}`
+	if string(text) != want {
+		t.Errorf("found %s\nwant  %s", text, want)
+	}
+	if text, _ := json.Marshal(New()); string(text) != `{"gpus":[],"oom_messages":[],"memory_summaries":[],"steps":[],"traces":[]}` {
+		t.Errorf("no evidence is %s", text)
+	}
+}
+
+// TestAdd puts the log with most steps first, whatever the order of inputs.
+func TestAdd(t *testing.T) {
+	all := New()
+	for i, log := range []string{"step 1 loss 2.0\n", "step 1 loss 2.0\nstep 2 loss 1.0\nstep 3 loss 1.0\n", "step 5 loss 2.0\nstep 6 loss 2.0\n"} {
+		_, ev, err := Read(strings.NewReader(log), "log", i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Add(ev)
+	}
+	var order []int
+	for _, s := range all.Steps {
+		order = append(order, s.Source)
+	}
+	if len(order) != 3 || order[0] != 1 || order[1] != 2 || order[2] != 0 {
+		t.Errorf("sources in order %v, want [1 2 0]", order)
+	}
+}
+
+// TestBoundedMemory reads a long log and looks at what is kept of it.
+func TestBoundedMemory(t *testing.T) {
+	var b bytes.Buffer
+	b.WriteString("index, memory.used [MiB], memory.total [MiB]\n")
+	for i := 0; i < 200_000; i++ {
+		used := i % 8000
+		if i == 123_457 {
+			used = 8191
+		}
+		b.WriteString("0, ")
+		b.WriteString(decimal(used))
+		b.WriteString(" MiB, 8192 MiB\n")
+	}
+	_, ev, err := Read(&b, "gpu.csv", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := ev.Details[0].NVSMI.GPUs[0].Series
+	if n := len(series.Samples); n > 2048 || n < 512 {
+		t.Errorf("%d samples kept of 200000", n)
+	}
+	peak := int64(0)
+	for _, s := range series.Samples {
+		peak = max(peak, s.UsedBytes)
+	}
+	if want := int64(8191 << 20); peak != want || *ev.GPUs[0].PeakUsedBytes != want || ev.GPUs[0].Samples != 200_000 {
+		t.Errorf("peak of the curve %d, of the GPU %d, want %d; %d samples", peak, *ev.GPUs[0].PeakUsedBytes, want, ev.GPUs[0].Samples)
+	}
+}
+
+func decimal(n int) string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}

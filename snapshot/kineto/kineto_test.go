@@ -1,0 +1,156 @@
+package kineto
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+const trace = `{
+  "schemaVersion": 1,
+  "deviceProperties": [{"id": 0, "name": "NVIDIA \"H100\"", "totalGlobalMem": 85018279936}],
+  "distributedInfo": {"backend": "nccl", "rank": 5},
+  "baseTimeNanoseconds": 1700000000000000000,
+  "traceEvents": [
+  {"ph": "X", "cat": "cpu_op", "name": "a \"[memory]\" b", "ts": 1, "dur": 2, "args": {"x": "{[\\"}},
+  {"ph": "i", "name": "[memory]", "tid": 7, "ts": 10.5, "args": {"Device Type": 1, "Device Id": 0, "Addr": 18446744073709551615, "Bytes": 512, "Total Allocated": 1024, "Total Reserved": 4096}},
+  {"ph": "i", "name": "[memory]", "tid": 7, "ts": 11, "args": {"Device Type": 0, "Device Id": -1, "Bytes": 99999, "Total Allocated": 99999}},
+  {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "ts": 0, "dur": 50},
+  {"ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#3", "ts": 0, "dur": 50},
+  {"ph": "X", "cat": "user_annotation", "name": "## forward ##", "ts": 1, "dur": 20}
+  ], "traceName": "x"}`
+
+func TestTrace(t *testing.T) {
+	var events []MemoryEvent
+	var spans []Span
+	result, err := Read(strings.NewReader(trace), Options{
+		OnMemory: func(e MemoryEvent) { events = append(events, e) },
+		OnSpan:   func(s Span) { spans = append(spans, s) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := result.Trace
+	if r.Events != 6 || r.MemoryEvents != 2 || r.Rank != 5 || r.BaseNanoseconds != 1700000000000000000 {
+		t.Errorf("%+v", r)
+	}
+	want := MemoryEvent{Micros: 10.5, Bytes: 512, Type: CUDA, Thread: 7, TotalAllocated: 1024, TotalReserved: 4096, Address: 1<<64 - 1}
+	if len(events) != 2 || events[0] != want {
+		t.Errorf("events %+v, want %+v", events, want)
+	}
+	if a, b := r.Peaks(); a != 1024 || b != 4096 {
+		t.Errorf("peaks %d and %d: the host's memory is not the device's", a, b)
+	}
+	if len(r.Steps) != 1 || r.Steps[0].Step != 3 || len(r.Annotations) != 1 || len(spans) != 2 {
+		t.Errorf("steps %+v, annotations %+v", r.Steps, r.Annotations)
+	}
+	if d := r.Devices[1]; d.CapacityBytes != 85018279936 || d.Name != `NVIDIA "H100"` {
+		t.Errorf("device %+v", d)
+	}
+}
+
+func TestByteByByte(t *testing.T) {
+	whole, _ := Read(strings.NewReader(trace), Options{})
+	parts, err := Read(iotest.OneByteReader(strings.NewReader(trace)), Options{})
+	if err != nil || fmt.Sprint(whole.Trace) != fmt.Sprint(parts.Trace) {
+		t.Errorf("%v\n%+v\n%+v", err, whole.Trace, parts.Trace)
+	}
+}
+
+// TestCutAnywhere cuts the trace at every byte: an error that says where, and
+// never a panic or a count of events that were not there.
+func TestCutAnywhere(t *testing.T) {
+	begin := strings.Index(trace, "traceEvents")
+	for n := 1; n < len(trace)-1; n++ {
+		result, err := Read(strings.NewReader(trace[:n]), Options{})
+		if err == nil {
+			t.Fatalf("no error at %d", n)
+		}
+		if !strings.Contains(err.Error(), "offset ") {
+			t.Fatalf("error %q does not say where", err)
+		}
+		if n > begin+20 && (result.Trace == nil || result.Trace.Events > 6) {
+			t.Fatalf("cut at %d: %+v", n, result.Trace)
+		}
+	}
+}
+
+func TestTimelines(t *testing.T) {
+	tests := []struct {
+		name, in string
+		rows     int
+		peak     int64
+		atPeak   [Categories]int64
+	}{
+		{"raw", `[[-1,0,1000,0],[100,1,500,4],[110,1,300,4],[120,3,-500,4],[130,2,-300,4],[130,2,300,5]]`, 6, 1800,
+			[Categories]int64{Parameter: 1000, Activation: 800}},
+		{"cumulative", `[[100,110],[[0,1000,1000,1000,1000,1500,1500,1500,1500],[0,900,900,900,900,900,950,950,1000]]]`, 2, 1500,
+			[Categories]int64{Parameter: 1000, Activation: 500}},
+		{"one moment", `[[100],[[0,1,1,1,1,1,1,1,1]]]`, 1, 1, [Categories]int64{Parameter: 1}},
+		{"four moments", `[[1,2,3,4],[[0,1,1,1,1,1,1,1,1],[0,2,2,2,2,2,2,2,2],[0,1,1,1,1,1,1,1,1],[0,1,1,1,1,1,1,1,1]]]`, 4, 2, [Categories]int64{Parameter: 2}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			result, err := Read(strings.NewReader(test.in), Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l := result.Timeline; l.Rows != test.rows || l.PeakBytes != test.peak || l.AtPeak != test.atPeak {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+}
+
+func TestNotTraces(t *testing.T) {
+	for _, in := range []string{"", "x", "[", "{}", `{"a": [1, {"b": 2}]}`, `{"traceEvents": 5}`, "[]", "[1]", "[[]]", `[["a"]]`, "[[1,2],[3,4]]", `[{"a":1}]`,
+		strings.Repeat("[", 100_000), `{"a":` + strings.Repeat("[", 100_000), `{` + strings.Repeat("a", 1<<20), `{"` + strings.Repeat("k", 1<<20) + `":1}`} {
+		if _, err := Read(strings.NewReader(in), Options{}); !errors.Is(err, ErrNotTrace) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%.40q: %v", in, err)
+		}
+	}
+}
+
+// TestLongEvent passes over an event longer than is kept, and goes on.
+func TestLongEvent(t *testing.T) {
+	long := `{"traceEvents": [{"ph": "X", "name": "` + strings.Repeat("x", 3*maxValue) + `"}, {"ph": "i", "name": "[memory]", "args": {"Device Type": 1, "Device Id": 0, "Bytes": 1}}]}`
+	result, err := Read(strings.NewReader(long), Options{})
+	if err != nil || result.Trace.Events != 2 || result.Trace.MemoryEvents != 1 {
+		t.Errorf("%v, %+v", err, result.Trace)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(trace))
+	f.Add([]byte(`[[-1,0,1000,0],[100,1,500,4]]`))
+	f.Add([]byte(`[[100,110],[[0,1,1,1,1,1,1,1,1],[0,9,9,9,9,9,9,9,9]]]`))
+	f.Add([]byte(`[{"ph":"i","name":"[memory]","args":{"Bytes":-1e300}}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		result, err := Read(bytes.NewReader(data), Options{})
+		if err == nil && (result.Trace == nil) == (result.Timeline == nil) {
+			t.Fatalf("neither or both: %+v", result)
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	var text bytes.Buffer
+	text.WriteString(`{"traceEvents": [`)
+	for i := 0; text.Len() < 8<<20; i++ {
+		fmt.Fprintf(&text, `{"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 1, "tid": 7, "ts": %d.5, "dur": 12, "args": {"External id": %d, "Input Dims": [[4, 4], [4, 4]]}},`, i, i)
+		if i%20 == 0 {
+			fmt.Fprintf(&text, `{"ph": "i", "name": "[memory]", "tid": 7, "ts": %d, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 512, "Total Allocated": 1024, "Total Reserved": 4096}},`, i)
+		}
+	}
+	text.WriteString(`{}]}`)
+	b.SetBytes(int64(text.Len()))
+	for b.Loop() {
+		if _, err := Read(bytes.NewReader(text.Bytes()), Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package nvsmi
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func parse(text string) *Report {
+	var p Parser
+	for i, line := range bytes.Split([]byte(text), []byte("\n")) {
+		p.Line(i+1, line)
+	}
+	return p.Finish()
+}
+
+func TestParseStamp(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"2026/07/14 09:00:44.579", "2026-07-14T09:00:44.579"},
+		{"2026-07-14 09:00:44", "2026-07-14T09:00:44"},
+		{"2026-07-14T09:00:44.579Z", "2026-07-14T09:00:44.579Z"},
+		{"2026-07-14T09:00:44+02:00", "2026-07-14T07:00:44Z"},
+		{"2024-02-29 23:59:59,5", "2024-02-29T23:59:59.500"},
+		{"Tue Jul 14 09:00:44 2026", "2026-07-14T09:00:44"},
+		{"Tue Jul 14 09:00:44 UTC 2026", "2026-07-14T09:00:44"},
+		{"1762903990", "2025-11-11T23:33:10Z"},
+		{"1762903990.25", "2025-11-11T23:33:10.250Z"},
+		{"1762903990250", "2025-11-11T23:33:10.250Z"},
+		{"04-03-2021 13:32:39", ""}, // April or March
+		{"2026-13-01 00:00:00", ""},
+		{"12.5", ""},
+		{"", ""},
+	}
+	for _, test := range tests {
+		s, ok := ParseStamp([]byte(test.in))
+		if s.String() != test.want || ok != (test.want != "") {
+			t.Errorf("%q is %q (%t), want %q", test.in, s, ok, test.want)
+		}
+	}
+}
+
+func TestColumns(t *testing.T) {
+	tests := []struct {
+		name string
+		want role
+		unit float64
+	}{
+		{"memory.used [MiB]", usedMemory, mib},
+		{"memory.reserved [MiB]", reservedMemory, mib},
+		{"protected_memory.used [MiB]", other, mib},
+		{"utilization.memory [%]", other, mib},
+		{"utilization.gpu [%]", utilization, mib},
+		{"power.draw [W]", power, mib},
+		{"power.limit [W]", other, mib},
+		{"power.management", other, mib},
+		{"pci.bus_id", gpuBus, mib},
+		{"platform.tray_index", other, mib},
+		{"GPU", gpuIndex, mib},
+		{"mem_used_gb", usedMemory, 1 << 30},
+		{"gpu_mem_total_mb", totalMemory, mib},
+		{"Memory Max", totalMemory, mib},
+		{"vram_used_bytes", usedMemory, 1},
+		{"gpu_memory_percent", other, mib},
+		{"gpu_util_pct", utilization, mib},
+		{"Power Used", power, mib},
+		{"cpu_mem_used", other, mib},
+		{"time (s)", elapsed, mib},
+	}
+	for _, test := range tests {
+		c := columnOf([]byte(test.name))
+		if c.role != test.want || c.unit != test.unit && test.want != other {
+			t.Errorf("%q is %d in units of %g, want %d of %g", test.name, c.role, c.unit, test.want, test.unit)
+		}
+	}
+}
+
+// TestSeriesKeepsPeaks thins a long curve again and again.
+func TestSeriesKeepsPeaks(t *testing.T) {
+	var s Series
+	for i := 0; i < 100_000; i++ {
+		used := int64(i % 1000)
+		if i == 70_001 {
+			used = 5000
+		}
+		s.add(Sample{UsedBytes: used})
+	}
+	peak := int64(0)
+	for _, v := range s.Samples {
+		peak = max(peak, v.UsedBytes)
+	}
+	if peak != 5000 || len(s.Samples) > 2*seriesPoints || s.Every*len(s.Samples) < 100_000-s.Every {
+		t.Errorf("peak %d, %d samples of %d readings each", peak, len(s.Samples), s.Every)
+	}
+}
+
+func TestSeriesAndProcesses(t *testing.T) {
+	r := parse(`timestamp, index, memory.used [MiB], memory.total [MiB], utilization.gpu [%], power.draw [W]
+2026/03/04 05:06:07.100, 0, 100 MiB, 8192 MiB, 10 %, 55.5 W
+2026/03/04 05:06:08.100, 0, 300 MiB, 8192 MiB, [N/A], [N/A]
+index, pid, process_name, used_gpu_memory [MiB]
+0, 77, python, 90 MiB
+0, 77, python, 80 MiB`)
+	g := r.GPUs[0]
+	want := []Sample{{UsedBytes: 100 << 20, UtilizationPercent: 10, PowerWatts: 55.5}, {UsedBytes: 300 << 20, UtilizationPercent: -1, PowerWatts: -1}}
+	for i, s := range g.Series.Samples {
+		s.At = Stamp{}
+		if s != want[i] {
+			t.Errorf("sample %d is %+v, want %+v", i, s, want[i])
+		}
+	}
+	if p := g.Processes[0]; len(p.Series.Samples) != 2 || p.PeakUsedBytes != 90<<20 {
+		t.Errorf("process %+v", p)
+	}
+	if d := g.Series.Samples[1].At.Nanoseconds() - g.Series.Samples[0].At.Nanoseconds(); d != 1e9 {
+		t.Errorf("%d ns between samples", d)
+	}
+}
+
+// TestForeignLines puts a table between the lines of other writers.
+func TestForeignLines(t *testing.T) {
+	table := `Tue Mar  3 08:12:38 2026
+| NVIDIA-SMI 570.10   Driver Version: 570.10   CUDA Version: 12.8 |
+|   0  NVIDIA L4      On  | 00000000:01:00.0 Off |              0 |
+| N/A   52C    P0    30W /  72W |  1024MiB / 23034MiB |  9%  Default |`
+	r := parse(strings.ReplaceAll(table, "\n", "\nstep 3 | loss 2.5 | 9.00MiB / 10MiB |\n"))
+	if len(r.GPUs) != 1 || r.GPUs[0].PeakUsedBytes != 1024<<20 || r.Rows[Table] != 1 {
+		t.Errorf("%+v", r)
+	}
+	if r := parse("|   0  NVIDIA L4      On  | 00000000:01:00.0 Off |\n| N/A 52C P0 30W / 72W | 1024MiB / 23034MiB |"); len(r.GPUs) != 0 {
+		t.Errorf("rows without the table's head are %+v", r.GPUs)
+	}
+}
+
+func TestHostileInput(t *testing.T) {
+	inputs := map[string]string{
+		"a quote that never closes": "index, name, memory.used [MiB]\n0, \"x, 5 MiB\n" + strings.Repeat("1, y, 6 MiB\n", 50),
+		"very many GPUs":            "uuid, memory.used [MiB]\n" + manyRows(20000),
+		"very deep XML":             "<nvidia_smi_log>\n<gpu id=\"1\">\n" + strings.Repeat("<a>", 100_000),
+		"half a tag":                "<nvidia_smi_log",
+		"a process without a GPU":   "==============NVSMI LOG==============\n    Processes\n        Process ID : 5\n",
+		"absurd numbers":            "index, memory.used [MiB]\n99999999999999999999, 999999999999999999999 MiB\n",
+		"dmon of nothing":           "# gpu pwr gtemp sm mem\n\n#\n- - - - -\n",
+	}
+	for name, input := range inputs {
+		t.Run(name, func(t *testing.T) {
+			r := parse(input)
+			if len(r.GPUs) > maxUnits {
+				t.Errorf("%d GPUs", len(r.GPUs))
+			}
+		})
+	}
+}
+
+func manyRows(n int) string {
+	var b strings.Builder
+	for i := 0; i < n; i++ {
+		b.WriteString("GPU-")
+		b.WriteString(strings.Repeat("x", i%50))
+		b.WriteByte(byte('a' + i%26))
+		b.WriteString(", 5 MiB\n")
+	}
+	return b.String()
+}
+
+func FuzzParser(f *testing.F) {
+	for _, seed := range []string{
+		"timestamp, index, name, memory.used [MiB], memory.total [MiB]\n2026/03/04 05:06:07.100, 0, NVIDIA L4, 100 MiB, 8192 MiB\n",
+		"2026/03/04 05:06:07.100, 0, 1500, 24576, 17\n12345, python, 5000 MiB, GPU-6a1b\n",
+		"Tue Mar  3 08:12:38 2026\n| NVIDIA-SMI 570.10 |\n|   0  NVIDIA L4  On  | 00000000:01:00.0 Off | 0 |\n| N/A 52C P0 30W / 72W | 1024MiB / 23034MiB | 9% Default |\n| Processes: |\n|    0   N/A  N/A  77  C  python  90MiB |\n",
+		"# gpu    fb   sm  pwr\n# Idx    MB    %    W\n    0   239    6   70\n",
+		"# gpu  pid  type  sm  mem  command\n    0  77  C  -  -  a b\n",
+		"==============NVSMI LOG==============\nTimestamp : Wed Mar  4 05:06:07 2026\nGPU 00000000:01:00.0\n    FB Memory Usage\n        Used : 5 MiB\n    Processes\n        Process ID : 5\n            Name : x\n",
+		"<nvidia_smi_log><gpu id=\"0:1.0\"><fb_memory_usage><used>5 MiB</used></fb_memory_usage><processes><process_info><pid>5</pid></process_info></processes></gpu></nvidia_smi_log>",
+		"Time     GPU%   Mem Used   Mem Total\n     0.5    9.0       1361       8192\n",
+		"elapsed_sec,gpu_util_pct,mem_used_mb,power_w\n0.1,5,400,\"26.11\n0\"\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := parse(string(data))
+		for i, g := range r.GPUs {
+			if i > 0 && r.GPUs[i-1].Index >= g.Index {
+				t.Fatalf("GPU %d after %d", g.Index, r.GPUs[i-1].Index)
+			}
+			if g.PeakUsedBytes < Unknown || g.TotalBytes < Unknown || g.Samples < 0 || len(g.Series.Samples) > 2*seriesPoints {
+				t.Fatalf("%+v", g)
+			}
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package runlog
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+func parse(text string) *Report {
+	var p Parser
+	for i, line := range bytes.Split([]byte(text), []byte("\n")) {
+		p.Line(i+1, line)
+	}
+	return p.Finish()
+}
+
+const message = "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 3 has a total capacity of 79.10 GiB of which 512.00 MiB is free. " +
+	"Process 77 has 2.00 GiB memory in use. Including non-PyTorch memory, this process has 76.25 GiB memory in use. 78.00 GiB allowed; " +
+	"Of the allocated memory 70.00 GiB is allocated by PyTorch, with 1.25 GiB allocated in private pools (e.g., CUDA Graphs), " +
+	"and 5.25 GiB is reserved by PyTorch but unallocated."
+
+// TestWrapping breaks a message at every width: wherever the terminal broke
+// it, the figures are the same.
+func TestWrapping(t *testing.T) {
+	want := parse("torch.OutOfMemoryError: " + message).OOMs[0]
+	if want.RequestedBytes != 3<<29 || want.OtherProcesses[0] != (ProcessUse{77, 2 << 30}) || want.AllowedBytes != 78<<30 ||
+		want.PrivatePoolBytes != 5<<28 || want.GPU != 3 {
+		t.Fatalf("%+v", want)
+	}
+	for width := 40; width < len(message); width++ {
+		text := "torch.OutOfMemoryError: " + message
+		var lines []string
+		for len(text) > width {
+			lines = append(lines, text[:width])
+			text = text[width:]
+		}
+		r := parse(strings.Join(append(lines, text, "next line"), "\n"))
+		if len(r.OOMs) != 1 {
+			t.Fatalf("width %d: %d messages", width, len(r.OOMs))
+		}
+		if found := r.OOMs[0]; fmt.Sprint(found) != fmt.Sprint(want) {
+			t.Errorf("width %d: %+v\nwant %+v", width, found, want)
+		}
+	}
+}
+
+func TestUserFrame(t *testing.T) {
+	oom := "\ntorch.OutOfMemoryError: " + message
+	tests := []struct {
+		name, trace, file string
+		line              int
+	}{
+		{"python", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\n  File \"/a/lib/python3.11/site-packages/torch/x.py\", line 9, in g\n    y()", "/a/train.py", 5},
+		{"its own library", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\n  File \"/usr/local/lib/python3.8/runpy.py\", line 9, in g\n    y()", "/a/train.py", 5},
+		{"a finished trace", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\nValueError: no\na\nb\nc\nd\ne\nf\ng", "", 0},
+		{"a new trace", "  File \"/a/old.py\", line 5, in f\nTraceback (most recent call last):\n  File \"/b/site-packages/x.py\", line 9, in g", "", 0},
+		{"pytest", "/a/test_x.py:12: in test_x\n    model(x)\n/a/model.py:44: in forward\n    return y\n", "/a/model.py", 44},
+		{"a cell", "Cell In[5], line 3\n----> 3 loss = model(x)\n", "Cell In[5]", 3},
+		{"rich", "│ /a/train.py:12 in step  │\n│ ❱ 12   loss.backward()   │", "/a/train.py", 12},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := parse(test.trace + oom).OOMs[0]
+			if m.UserFile != test.file || m.UserLine != test.line {
+				t.Errorf("found %s:%d, want %s:%d", m.UserFile, m.UserLine, test.file, test.line)
+			}
+		})
+	}
+}
+
+// TestRanksInterleaved keeps the traces of two ranks apart.
+func TestRanksInterleaved(t *testing.T) {
+	r := parse(`[rank0]: Traceback (most recent call last):
+[rank1]: Traceback (most recent call last):
+[rank0]:   File "/a/zero.py", line 10, in f
+[rank1]:   File "/a/one.py", line 11, in f
+[rank0]:     x()
+[rank1]:     x()
+[rank1]: torch.OutOfMemoryError: ` + message + `
+[rank0]: torch.OutOfMemoryError: ` + message)
+	if len(r.OOMs) != 2 || r.OOMs[0].UserFile != "/a/one.py" || r.OOMs[1].UserFile != "/a/zero.py" {
+		t.Errorf("%+v", r.OOMs)
+	}
+}
+
+func TestStepForms(t *testing.T) {
+	tests := []struct {
+		name, line string
+		step       int64
+		loss       float64
+		seconds    float64
+		allocated  int64
+		reserved   int64
+	}{
+		{"nanoGPT", "iter 10: loss 9.7188, time 2950.15ms, mfu 22.82%", 10, 9.7188, 2.95015, -1, -1},
+		{"nanochat", "step 00123/16704 (0.99%) | loss: 2.427105 | lrm: 0.00 | dt: 644.50ms | tok/sec: 813,175 | epoch: 3 | total time: 179.42m", 123, 2.427105, 0.6445, -1, -1},
+		{"modded-nanogpt", "step:7/20344 train_loss:2.8457 train_time:34635190ms step_avg:1703.57ms", 7, 2.8457, -1, -1, -1},
+		{"torchtitan", "[rank0]:[titan] 2026-05-20 04:24:49,599 - root - INFO - \x1b[31mstep:  2  \x1b[32mloss: 10.46569  \x1b[38;2;54;234;195mmemory: 169.50GiB(94.81%)", 2, 10.46569, -1, 339 << 29, -1},
+		{"Megatron", " iteration       12/    1000 | elapsed time per iteration (ms): 2000.5/1.0 | lm loss: 1.25E+01 | loss scale: 1024.0 | number of nan iterations:   0 |", 12, 12.5, 2.0005, -1, -1},
+		{"reserved", "step 3 loss 1.5 reserved 2.00 GiB", 3, 1.5, -1, -1, 2 << 30},
+		{"bytes", "step 3 loss 1.5 mem 536870912", 3, 1.5, -1, 512 << 20, -1},
+		{"no unit", "step 3 loss 1.5 mem 671", 3, 1.5, -1, -1, -1},
+		{"decimal GB", "step 3 loss 1.5 mem 8.80GB", 3, 1.5, -1, 8_800_000_000, -1},
+		{"not a number", "step 3 loss nan mem 1.00GiB", 3, math.NaN(), -1, 1 << 30, -1},
+		{"OpenMMLab", "Epoch [1][50/7330]\tlr: 1.000e-02, time: 0.524, data_time: 0.05, memory: 3900, loss: 0.9", 50, 0.9, 0.524, 3900 << 20, -1},
+		{"detectron2", "iter: 19  total_loss: 1.25  time: 0.3300  data_time: 0.01  lr: 1e-3  max_mem: 2391M", 19, 1.25, 0.33, 2391 << 20, -1},
+		{"litgpt", "Epoch 1 | iter 10 step 2 | loss train: 1.500, val: n/a | iter time: 300.50 ms (step)", 10, 1.5, 0.3005, -1, -1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var steps []Step
+			p := Parser{OnStep: func(s Step) { steps = append(steps, s) }}
+			p.Line(1, []byte(test.line))
+			p.Finish()
+			if len(steps) != 1 {
+				t.Fatalf("%d steps", len(steps))
+			}
+			s := steps[0]
+			sameLoss := s.Loss == test.loss || math.IsNaN(s.Loss) && math.IsNaN(test.loss)
+			if s.Number != test.step || !sameLoss && math.Abs(s.Loss-test.loss) > 1e-9 || math.Abs(s.Seconds-test.seconds) > 1e-9 ||
+				s.AllocatedBytes != test.allocated || s.ReservedBytes != test.reserved {
+				t.Errorf("found %+v", s)
+			}
+		})
+	}
+}
+
+func TestNotSteps(t *testing.T) {
+	for _, line := range []string{
+		"step 250: train loss 3.1, val loss 3.2",
+		"step:0/20344 val_loss:22.6137 train_time:278ms step_avg:nanms",
+		" validation loss at iteration 100 | lm loss value: 4.4E-01 | lm loss PPL: 1.5E+00 |",
+		"eval step 0: ppl so far 10.98, 11.83 GiB",
+		"total steps 10 (warmup 600), loss reduction mean",
+		"gradient accumulation steps 1, memory 5.00 GiB",
+		"<img src=\"./step-2.png\" width=\"50%\"> memory 7.2GB",
+		"        print(f'step:{step}/{args.n} loss:{loss:.4f}')",
+		"Loading checkpoint shards: 100%|#####| 8/8 [00:10<00:00,  1.27s/it]",
+	} {
+		if r := parse(line); r.Steps.Count != 0 {
+			t.Errorf("%q is %d steps", line, r.Steps.Count)
+		}
+	}
+}
+
+// TestDistinctSteps counts every step once, whoever reports it again.
+func TestDistinctSteps(t *testing.T) {
+	var b strings.Builder
+	for step := 0; step < 10_000; step += 10 {
+		for rank := 0; rank < 4; rank++ {
+			fmt.Fprintf(&b, "rank %d step %d loss 1.0\n", rank, step)
+		}
+		if step == 5000 { // resumed from a checkpoint
+			for again := 4000; again <= 5000; again += 10 {
+				fmt.Fprintf(&b, "rank 0 step %d loss 1.0\n", again)
+			}
+		}
+	}
+	s := parse(b.String()).Steps
+	if s.Count != 1000 || s.First != 0 || s.Last != 9990 {
+		t.Errorf("%d steps from %d to %d", s.Count, s.First, s.Last)
+	}
+}
+
+func TestEpochsRestartSteps(t *testing.T) {
+	r := parse("Epoch 1\nstep 0 loss 1.0\nstep 1 loss 1.0\nEpoch 2\nstep 0 loss 1.0\nstep 1 loss 1.0\n")
+	if r.Steps.Count != 4 {
+		t.Errorf("%d steps", r.Steps.Count)
+	}
+}
+
+func TestMedianOfMany(t *testing.T) {
+	var m median
+	for i := 0; i < 3*medianExact; i++ {
+		m.add(1 + float64(i%1000)/1000)
+	}
+	if v := m.value(); math.Abs(v-1.5) > 0.003 {
+		t.Errorf("median %g, want 1.5", v)
+	}
+}
+
+func TestNumberSetIsBounded(t *testing.T) {
+	var s numberSet
+	for i := int64(0); i < maxPages+10; i++ {
+		if !s.add(0, i<<12) {
+			t.Fatalf("step %d is new", i<<12)
+		}
+	}
+	if len(s.pages) > maxPages || s.add(0, 0) {
+		t.Errorf("%d pages", len(s.pages))
+	}
+}
+
+// TestFeatures holds the one-pass search to what bytes.Contains finds.
+func TestFeatures(t *testing.T) {
+	for _, w := range words {
+		for _, line := range []string{w.word, "x" + w.word, w.word + "y", "aa" + w.word + w.word} {
+			if featuresOf([]byte(line))&w.is == 0 {
+				t.Errorf("%q in %q is not found", w.word, line)
+			}
+		}
+	}
+	if f := featuresOf([]byte("2026-01-02 03:04:05 INFO worker 3 fetched shard 17 of the data set")); f != 0 {
+		t.Errorf("an ordinary line has features %b", f)
+	}
+}
+
+func FuzzParser(f *testing.F) {
+	for _, seed := range []string{
+		"Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\ntorch.OutOfMemoryError: " + message,
+		"RuntimeError: CUDA out of mem\nory. Tried to allocate 20.00 MiB (GPU 0; 7.76 GiB total capacity; 1.60 GiB already allocated; 26.31 MiB free; 1.66 GiB reserved in total by PyTorch)",
+		"|  PyTorch CUDA memory summary, device ID 0  |\n| CUDA OOMs: 0 | x |\n| Allocated memory | 15281 MiB | 15656 MiB |\n|====|",
+		"\x1b[31mstep:  1  \x1b[32mloss: 12.5\nstep 1/2 loss 1,000.5e-3 mem 8GB\n",
+		"{'loss': 0.48, 'epoch': 0.2}\n 10%|#   | 1/10 [00:01<00:09,  1.0s/it, loss=2]\n",
+		"0 1.5 3\n1 1.4 3\n[2] 1.3\n[3] 1.2\n",
+		"/a/b.py in f(x)\n---> 12 code\nCell In[3], line 4\nRuntimeError: HIP out of memory. Tried to allocate",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := parse(string(data))
+		for _, m := range r.OOMs {
+			if m.RequestedBytes < Unknown || m.ReservedUnallocatedBytes < Unknown || m.Line < 1 {
+				t.Fatalf("%+v", m)
+			}
+		}
+		s := r.Steps
+		if s.Count < 0 || s.Count == 0 && (s.First >= 0 || s.Last >= 0) || math.IsNaN(s.MedianSeconds) || len(s.Curve) > 2*curvePoints {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
