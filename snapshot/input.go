@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"path"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -180,13 +181,7 @@ func (in *Input) Content() (io.ReadCloser, int64, error) {
 		if !ok {
 			return fail(errors.New("too long for standard input: give the file's name"))
 		}
-		bytes := int64(len(in.data))
-		if in.file != nil {
-			if st, err := in.file.Stat(); err == nil {
-				bytes = st.Size()
-			}
-		}
-		z, err := zip.NewReader(at, bytes)
+		z, err := zip.NewReader(at, in.size())
 		if err != nil {
 			return fail(err)
 		}
@@ -199,13 +194,17 @@ func (in *Input) Content() (io.ReadCloser, int64, error) {
 		}
 		return c, 0, nil
 	}
-	total := int64(len(in.data))
+	return io.NopCloser(r), in.size(), nil
+}
+
+// size is the number of bytes as given, 0 when it isn't known.
+func (in *Input) size() int64 {
 	if in.file != nil {
 		if st, err := in.file.Stat(); err == nil {
-			total = st.Size()
+			return st.Size()
 		}
 	}
-	return io.NopCloser(r), total, nil
+	return int64(len(in.data))
 }
 
 // Snapshot decodes the input. The error is an *Error with the file's name.
@@ -266,4 +265,22 @@ func unwrapPath(err error) string {
 		return p.Err.Error()
 	}
 	return err.Error()
+}
+
+// IsCheckpoint tells whether a zip is laid out as torch.save writes it.
+func (in *Input) IsCheckpoint() bool {
+	at, ok := in.raw().(io.ReaderAt)
+	if !ok || in.Compression != "zip" {
+		return false
+	}
+	z, err := zip.NewReader(at, in.size())
+	if err != nil {
+		return false
+	}
+	for _, f := range z.File {
+		if path.Base(f.Name) == "data.pkl" {
+			return true
+		}
+	}
+	return false
 }

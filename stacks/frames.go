@@ -31,6 +31,8 @@ func languageOf(s *snapshot.Snapshot, f *snapshot.Frame) Language {
 		return CPP
 	case strings.Contains(function, "::") || strings.Contains(function, "("):
 		return CPP
+	case strings.Contains(file, "/bin/") || strings.HasPrefix(function, "_Py") || strings.HasPrefix(function, "Py") || function == "_start" || strings.HasPrefix(function, "__libc"):
+		return CPP // an executable: the interpreter's own frames
 	case f.Line > 0: // a Python file without the usual ending
 		return Python
 	}

@@ -59,6 +59,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newVersion())
+	root.AddCommand(newAnalyze(), newExport(), newRecord(), newVersion())
 	return root
 }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/report"
+)
+
+// renderer writes a document in one format.
+type renderer func(io.Writer, *report.Document) error
+
+// renderers by the word of --format and by the ending of -o's files.
+func renderers(text renderer) map[string]renderer {
+	return map[string]renderer{"text": text, ".txt": text, "json": report.JSON, ".json": report.JSON, "html": report.HTML, ".html": report.HTML}
+}
+
+type analyzeFlags struct {
+	format    string
+	outputs   []string
+	device    int
+	gpu       string
+	title     string
+	notes     []string
+	partial   bool
+	failOn    []string
+	quiet     bool
+	noColor   bool
+	maxMemory string
+}
+
+func newAnalyze() *cobra.Command {
+	var f analyzeFlags
+	cmd := &cobra.Command{
+		Use:   "analyze [INPUT…]",
+		Short: "Say what filled the GPU: a summary on the terminal, with -o as files",
+		Long: `Analyze reads the files of one run, or its directory, in any mix: memory
+snapshots, nvidia-smi output, training logs, profiler traces. Inputs are
+recognised by content; gzip, zstd and single-file zip are read as they are;
+"-" is standard input.`,
+		Example: `  vramscope analyze snapshot.pickle
+  vramscope analyze oom.pickle train.log -o report.html -o report.json
+  vramscope analyze run42/ --fail-on oom --fail-on 'reserved>95%'`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return analyze(cmd, args, &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json or html")
+	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .txt (repeatable)")
+	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
+	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `SIZE`, such as 80GiB, where the recording doesn't tell")
+	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the report")
+	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the report, `KEY=VALUE` (repeatable)")
+	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
+	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
+	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
+	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the machine's)")
+	return cmd
+}
+
+func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
+	out := cmd.OutOrStdout()
+	text := func(w io.Writer, doc *report.Document) error {
+		return report.Text(w, doc, report.Style{Quiet: f.quiet})
+	}
+	all := renderers(text)
+	if all[f.format] == nil || strings.HasPrefix(f.format, ".") {
+		return fmt.Errorf("--format %q: text, json or html", f.format)
+	}
+	for _, name := range f.outputs {
+		if all[filepath.Ext(name)] == nil {
+			return fmt.Errorf("-o %s: the name must end in .html, .json or .txt", name)
+		}
+	}
+	conditions, err := parseConditions(f.failOn)
+	if err != nil {
+		return err
+	}
+	doc, err := f.document(cmd, args)
+	if err != nil {
+		return err
+	}
+	for _, name := range f.outputs {
+		if err := writeFile(name, func(w io.Writer) error { return all[filepath.Ext(name)](w, doc) }); err != nil {
+			return err
+		}
+	}
+	if f.format == "text" {
+		err = report.Text(out, doc, terminalStyle(out, f.noColor, f.quiet))
+	} else {
+		err = all[f.format](out, doc)
+	}
+	if err != nil {
+		return err
+	}
+	return check(conditions, doc)
+}
+
+// document reads the inputs and judges them.
+func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Document, error) {
+	limit, err := memoryLimit(f.maxMemory)
+	if err != nil {
+		return nil, err
+	}
+	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.title}
+	if o.Notes, err = parseNotes(f.notes); err != nil {
+		return nil, err
+	}
+	if f.gpu != "" {
+		if o.Capacity, err = parseSize(f.gpu); err != nil {
+			return nil, fmt.Errorf("--gpu: %w", err)
+		}
+	}
+	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
+	if err != nil {
+		return nil, err
+	}
+	if cmd.Flags().Changed("device") {
+		o.Device = &f.device
+		if !run.HasDevice(f.device) {
+			return nil, fmt.Errorf("--device %d: the recording has %s", f.device, run.DeviceList())
+		}
+	}
+	return diagnose.Run(run.Sources, run.Evidence, o), nil
+}

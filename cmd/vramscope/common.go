@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// parseSize reads "40GiB", "512 MiB", "80GB" or plain bytes; all units are binary.
+func parseSize(s string) (int64, error) {
+	text := strings.ToUpper(strings.ReplaceAll(strings.TrimSpace(s), " ", ""))
+	number := strings.TrimRight(text, "KMGTIB")
+	shift := map[string]uint{"": 0, "B": 0, "K": 10, "KB": 10, "KIB": 10, "M": 20, "MB": 20, "MIB": 20, "G": 30, "GB": 30, "GIB": 30, "T": 40, "TB": 40, "TIB": 40}
+	bits, ok := shift[text[len(number):]]
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || !ok || !(f > 0) || f*float64(int64(1)<<bits) >= 1<<62 {
+		return 0, fmt.Errorf("%q is no size such as 40GiB", s)
+	}
+	return int64(f * float64(int64(1)<<bits)), nil
+}
+
+// physicalMemory is the machine's memory in bytes, 0 when it can't be told.
+func physicalMemory() int64 {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var kib int64
+		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// memoryLimit is --max-memory in bytes; without it, three quarters of the machine's.
+func memoryLimit(flag string) (int64, error) {
+	if flag == "" {
+		return physicalMemory() / 4 * 3, nil
+	}
+	n, err := parseSize(flag)
+	if err != nil {
+		return 0, fmt.Errorf("--max-memory: %w", err)
+	}
+	return n, nil
+}
+
+// writeFile writes a whole file or nothing: to a temporary file beside it
+// that then takes its name.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return fmt.Errorf("%s: can't be written: %w", name, err)
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	w := bufio.NewWriterSize(f, 1<<16)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// terminalStyle is how text looks on the given output.
+func terminalStyle(w io.Writer, noColor, quiet bool) report.Style {
+	s := report.Style{Quiet: quiet}
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return s
+	}
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		s.Width = width
+	}
+	s.Color = !noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return s
+}
+
+// parseNotes reads KEY=VALUE.
+func parseNotes(flags []string) ([]report.Note, error) {
+	var notes []report.Note
+	for _, n := range flags {
+		key, value, ok := strings.Cut(n, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("--note %q is not KEY=VALUE", n)
+		}
+		notes = append(notes, report.Note{Key: key, Value: value})
+	}
+	return notes, nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+const conditionHelp = "leak, oom, damage, fragmentation>10%, allocated>70GiB, reserved>95%, unknown>5%"
+
+// condition is one --fail-on.
+type condition struct {
+	text  string
+	holds func(*report.Document) bool
+}
+
+var comparison = regexp.MustCompile(`^(fragmentation|allocated|reserved|unknown)>(.+)$`)
+
+func parseConditions(texts []string) ([]condition, error) {
+	var out []condition
+	for _, text := range texts {
+		c := condition{text: text}
+		switch m := comparison.FindStringSubmatch(strings.ReplaceAll(text, " ", "")); {
+		case text == "leak":
+			c.holds = anyDevice(func(d *report.Device) bool {
+				for _, l := range d.Leaks {
+					if l.Defect {
+						return true
+					}
+				}
+				return false
+			})
+		case text == "oom":
+			c.holds = func(doc *report.Document) bool {
+				return len(doc.Evidence.OOMMessages) > 0 || anyDevice(func(d *report.Device) bool { return len(d.OOMs) > 0 })(doc)
+			}
+		case text == "damage":
+			c.holds = func(doc *report.Document) bool {
+				for _, in := range doc.Inputs {
+					if len(in.Damage) > 0 || in.Partial {
+						return true
+					}
+				}
+				return anyDevice(func(d *report.Device) bool { return len(d.Damage) > 0 })(doc)
+			}
+		case m != nil:
+			holds, err := above(m[1], m[2])
+			if err != nil {
+				return nil, fmt.Errorf("--fail-on %q: %w", text, err)
+			}
+			c.holds = holds
+		default:
+			return nil, fmt.Errorf("--fail-on %q: known are %s", text, conditionHelp)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func anyDevice(f func(*report.Device) bool) func(*report.Document) bool {
+	return func(doc *report.Document) bool {
+		for i := range doc.Devices {
+			if f(&doc.Devices[i]) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// above compares a quantity with a size or a share: allocated and reserved are
+// the peaks, as a share of the capacity; fragmentation is the free part of what
+// is reserved at the reserved peak's end state; unknown is the share of bytes at
+// the allocated peak without a category.
+func above(quantity, limit string) (func(*report.Document) bool, error) {
+	percent, isShare := strings.CutSuffix(limit, "%")
+	if isShare {
+		share, err := strconv.ParseFloat(percent, 64)
+		if err != nil || !(share >= 0) {
+			return nil, fmt.Errorf("%q is no percentage", limit)
+		}
+		return anyDevice(func(d *report.Device) bool {
+			part, whole := quantityOf(quantity, d)
+			return whole > 0 && 100*float64(part) > share*float64(whole)
+		}), nil
+	}
+	bytes, err := parseSize(limit)
+	if err != nil {
+		return nil, err
+	}
+	return anyDevice(func(d *report.Device) bool {
+		part, _ := quantityOf(quantity, d)
+		return part > bytes
+	}), nil
+}
+
+// quantityOf is a quantity in bytes and what it is a share of, 0 when unknown.
+func quantityOf(name string, d *report.Device) (part, whole int64) {
+	if d.CapacityBytes != nil {
+		whole = *d.CapacityBytes
+	}
+	switch name {
+	case "allocated":
+		return d.Peaks.Allocated.Bytes, whole
+	case "reserved":
+		return d.Peaks.Reserved.Bytes, whole
+	case "fragmentation":
+		return d.AtPeak.CacheBytes, d.AtPeak.ReservedBytes
+	}
+	return d.AtPeak.Categories["unknown"], d.AtPeak.AllocatedBytes
+}
+
+// check gives an error that names the conditions that hold.
+func check(conditions []condition, doc *report.Document) error {
+	var hold []string
+	for _, c := range conditions {
+		if c.holds(doc) {
+			hold = append(hold, c.text)
+		}
+	}
+	if hold != nil {
+		return &conditionError{hold}
+	}
+	return nil
+}

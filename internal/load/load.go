@@ -1,0 +1,289 @@
+// Package load opens whatever a user names and tells by content what it is.
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// Kinds that are told apart here; the other evidence's are evidence's own.
+const (
+	KindSnapshot   = "snapshot"
+	KindConfig     = "model_config"
+	KindCheckpoint = "checkpoint_header"
+	KindLabels     = "labels"
+)
+
+// Run is all that was given about one run.
+type Run struct {
+	Sources  []diagnose.Source
+	Evidence *evidence.Evidence
+}
+
+// Options steer the reading.
+type Options struct {
+	Stdin     io.Reader
+	MaxMemory int64 // bytes, 0: no limit
+	Partial   bool
+}
+
+// maxFiles bounds the files of a run's directory that are looked at.
+const maxFiles = 10_000
+
+// Open reads the named files, directories and "-" for standard input. Files
+// named one by one must be usable; of a directory, what is of no known kind is
+// passed over.
+func Open(names []string, o Options) (*Run, error) {
+	run := &Run{Evidence: evidence.New()}
+	for _, name := range names {
+		if err := run.add(name, o); err != nil {
+			return nil, err
+		}
+	}
+	return run, run.check(names)
+}
+
+func (r *Run) add(name string, o Options) error {
+	if name == "-" {
+		in, err := snapshot.ReadInput("standard input", o.Stdin)
+		if err != nil {
+			return err
+		}
+		return r.read(in, o)
+	}
+	if st, err := os.Stat(name); err == nil && st.IsDir() {
+		return r.directory(name, o)
+	}
+	in, err := snapshot.OpenInput(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return r.read(in, o)
+}
+
+// directory reads what it can of the files below a folder, in order of their names.
+func (r *Run) directory(name string, o Options) error {
+	before, seen := len(r.Sources), 0
+	var first error
+	err := filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if seen++; seen > maxFiles {
+			return fmt.Errorf("%s: more than %d files", name, maxFiles)
+		}
+		in, err := snapshot.OpenInput(path)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		if err := r.read(in, o); err != nil {
+			var e *snapshot.Error
+			damaged := errors.As(err, &e) && !errors.Is(err, snapshot.ErrNotSnapshot) && !errors.Is(err, errUnknown)
+			if first == nil && damaged {
+				first = err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(r.Sources) == before {
+		if first != nil {
+			return first
+		}
+		return &snapshot.Error{File: name, Offset: -1, Cause: "no recording, log or trace in this directory",
+			Advice: "Give the directory of one run, or its files; for a directory of many runs use batch."}
+	}
+	return nil
+}
+
+// errUnknown is for input of no known kind.
+var errUnknown = errors.New("of no known kind")
+
+// read takes one input in.
+func (r *Run) read(in *snapshot.Input, o Options) error {
+	source := diagnose.Source{Path: in.Name}
+	s, err := in.Snapshot(snapshot.Options{MaxMemory: o.MaxMemory, Partial: o.Partial})
+	switch {
+	case err == nil:
+		source.Kind, source.Snapshot = KindSnapshot, s
+	case !errors.Is(err, snapshot.ErrNotSnapshot) && !isArchive(in, err):
+		return err
+	default:
+		if source.Kind, source.Contains, err = r.other(in, err); err != nil {
+			return err
+		}
+	}
+	source.SHA256, source.Bytes = in.Digest()
+	r.Sources = append(r.Sources, source)
+	return nil
+}
+
+// isArchive tells whether the error is about a zip of several files, which a
+// checkpoint is.
+func isArchive(in *snapshot.Input, err error) bool {
+	return in.Compression == "zip" && in.IsCheckpoint()
+}
+
+// other recognises what isn't a snapshot.
+func (r *Run) other(in *snapshot.Input, why error) (kind string, contains []string, err error) {
+	if in.Compression == "zip" && in.IsCheckpoint() {
+		return KindCheckpoint, nil, nil
+	}
+	c, total, err := in.Content()
+	if err != nil {
+		return "", nil, err
+	}
+	defer c.Close()
+	b := bufio.NewReaderSize(c, 64<<10)
+	head, err := b.Peek(64 << 10)
+	if len(head) == 0 {
+		return "", nil, why // an empty file
+	}
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return "", nil, &snapshot.Error{File: in.Name, Offset: int64(len(head)), Cause: err.Error()}
+	}
+	if isSafetensors(head, total) {
+		return KindCheckpoint, nil, nil
+	}
+	if looksBinary(head) {
+		return "", nil, unknown(in.Name, why)
+	}
+	kinds, found, err := evidence.Read(b, in.Name, len(r.Sources))
+	switch {
+	case err == nil:
+		r.merge(found)
+		return kinds[0], kinds, nil
+	case errors.Is(err, evidence.ErrOtherJSON):
+		if kind := jsonKind(head); kind != "" {
+			return kind, nil, nil
+		}
+	}
+	return "", nil, unknown(in.Name, err)
+}
+
+// unknown is the error for input that nothing can be made of.
+func unknown(name string, why error) error {
+	var e *snapshot.Error
+	if errors.As(why, &e) && e.Cause != "not a pickle" {
+		return why
+	}
+	return &snapshot.Error{File: name, Offset: 0, Err: errUnknown,
+		Cause:  "neither a memory snapshot nor a log, nvidia-smi output or profiler trace that is known",
+		Advice: "Give the file that torch.cuda.memory._dump_snapshot wrote; `vramscope record` prints how to make one."}
+}
+
+// looksBinary tells data from text: text has no NUL bytes unless it is UTF-16.
+func looksBinary(head []byte) bool {
+	if bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) {
+		return false
+	}
+	return bytes.IndexByte(head[:min(len(head), 4096)], 0) >= 0
+}
+
+// isSafetensors recognises the length of a JSON header and the header behind it.
+func isSafetensors(head []byte, total int64) bool {
+	if len(head) < 10 || head[8] != '{' {
+		return false
+	}
+	n := binary.LittleEndian.Uint64(head)
+	return n >= 2 && n < 1<<30 && (total == 0 || int64(n)+8 <= total)
+}
+
+// jsonKind tells configurations and labels apart by their keys.
+func jsonKind(head []byte) string {
+	keys := map[string]string{}
+	d := json.NewDecoder(bytes.NewReader(head))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return ""
+	}
+	for d.More() && len(keys) < 1000 {
+		k, err := d.Token()
+		if err != nil {
+			break
+		}
+		var v json.RawMessage
+		key, _ := k.(string)
+		keys[key] = ""
+		if err := d.Decode(&v); err != nil {
+			break
+		}
+		keys[key] = string(v)
+	}
+	switch {
+	case keys["schema"] == `"vramscope.labels/1"`:
+		return KindLabels
+	case has(keys, "model_type") || has(keys, "architectures") || has(keys, "hidden_size") || has(keys, "n_embd") || has(keys, "d_model"):
+		return KindConfig
+	}
+	return ""
+}
+
+func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
+
+func (r *Run) merge(e *evidence.Evidence) {
+	all := r.Evidence
+	all.GPUs = append(all.GPUs, e.GPUs...)
+	all.OOMMessages = append(all.OOMMessages, e.OOMMessages...)
+	all.MemorySummaries = append(all.MemorySummaries, e.MemorySummaries...)
+	all.Steps = append(all.Steps, e.Steps...)
+	all.Traces = append(all.Traces, e.Traces...)
+	all.Details = append(all.Details, e.Details...)
+}
+
+// check refuses a run of nothing but accessories.
+func (r *Run) check(names []string) error {
+	for _, s := range r.Sources {
+		if s.Kind != KindConfig && s.Kind != KindCheckpoint && s.Kind != KindLabels {
+			return nil
+		}
+	}
+	if len(r.Sources) == 0 {
+		return errors.New("nothing to analyse: give a snapshot, a log or a run's directory")
+	}
+	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint", KindLabels: "a labels file"}[r.Sources[0].Kind]
+	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Cause: "is " + what + ": an analysis needs a recording beside it",
+		Advice: "Give the snapshot too; `vramscope record` prints how to make one."}
+}
+
+// HasDevice tells whether any snapshot of the run knows a device.
+func (r *Run) HasDevice(ordinal int) bool {
+	for _, s := range r.Sources {
+		if s.Snapshot != nil && s.Snapshot.Device(ordinal) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// DeviceList names the devices of the run's snapshots.
+func (r *Run) DeviceList() string {
+	list := ""
+	for _, s := range r.Sources {
+		if s.Snapshot == nil {
+			continue
+		}
+		for _, d := range s.Snapshot.Devices {
+			list += fmt.Sprintf(", %d", d.Ordinal)
+		}
+	}
+	if list == "" {
+		return "no device"
+	}
+	return "device " + list[2:]
+}

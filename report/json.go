@@ -1,0 +1,14 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// JSON writes a document in the form that Schema names.
+func JSON(w io.Writer, doc *Document) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	e.SetEscapeHTML(false)
+	return e.Encode(doc)
+}

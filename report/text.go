@@ -1,0 +1,371 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// Style is how the terminal wants its text.
+type Style struct {
+	Width int  // columns; 0: 100
+	Color bool // ANSI colours
+	Quiet bool // the verdict alone
+}
+
+// textSites is how many call sites the terminal shows.
+const textSites = 12
+
+// text writes lines and remembers the first error.
+type text struct {
+	w     io.Writer
+	style Style
+	err   error
+}
+
+// Text writes a document for a terminal.
+func Text(w io.Writer, doc *Document, style Style) error {
+	if style.Width <= 0 {
+		style.Width = 100
+	}
+	style.Width = max(style.Width, 40)
+	t := &text{w: w, style: style}
+	t.verdict(doc)
+	if style.Quiet {
+		return t.err
+	}
+	for i := range doc.Devices {
+		t.device(doc, &doc.Devices[i])
+	}
+	if doc.Host != nil {
+		t.head("Pinned host memory")
+		t.line("  %s reserved, %s in use, %s at its peak; %s", Bytes(doc.Host.Bytes), Bytes(doc.Host.Used), Bytes(doc.Host.PeakBytes), Plural(doc.Host.Events, "event"))
+	}
+	t.inputs(doc)
+	return t.err
+}
+
+func (t *text) line(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintln(t.w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	}
+}
+
+// wrap writes text broken at spaces, later lines indented like the first's text.
+func (t *text) wrap(prefix, s string) {
+	indent := strings.Repeat(" ", utf8.RuneCountInString(prefix))
+	for {
+		room := max(t.style.Width-len(indent), 20)
+		if utf8.RuneCountInString(s) <= room {
+			t.line("%s%s", prefix, s)
+			return
+		}
+		runes := []rune(s)
+		cut := room
+		for cut > 0 && runes[cut] != ' ' {
+			cut--
+		}
+		if cut == 0 {
+			cut = room
+		}
+		t.line("%s%s", prefix, string(runes[:cut]))
+		prefix, s = indent, strings.TrimLeft(string(runes[cut:]), " ")
+	}
+}
+
+var ansi = map[Severity]string{Critical: "\x1b[1;31m", Warning: "\x1b[1;33m", Info: "\x1b[1m"}
+
+func (t *text) paint(s Severity, text string) string {
+	if !t.style.Color {
+		return text
+	}
+	return ansi[s] + text + "\x1b[0m"
+}
+
+func (t *text) head(format string, args ...any) {
+	t.line("")
+	t.line("%s", t.paint(Info, fmt.Sprintf(format, args...)))
+}
+
+func (t *text) verdict(doc *Document) {
+	if doc.Title != "" {
+		t.line("%s", t.paint(Info, printable(doc.Title)))
+	}
+	for _, n := range doc.Notes {
+		t.line("%s: %s", printable(n.Key), printable(n.Value))
+	}
+	t.wrap("", t.paint(doc.Verdict.Severity, printable(doc.Verdict.Text)))
+	if doc.Verdict.Fix != nil {
+		saves := ""
+		if doc.Verdict.SavesBytes != nil {
+			saves = " (saves " + Bytes(*doc.Verdict.SavesBytes) + ")"
+		}
+		t.wrap("  First change   ", printable(*doc.Verdict.Fix)+saves)
+	}
+}
+
+func (t *text) device(doc *Document, d *Device) {
+	t.head("Device %d", d.Device)
+	t.wrap("  recorded         ", t.recorded(doc, d))
+	if d.History != "none" {
+		t.peak("peak allocated", d.Peaks.Allocated, "what torch.cuda.max_memory_allocated() reports", d)
+		t.peak("peak requested", d.Peaks.Requested, "what the program asked for; pytorch.org/memory_viz draws it", d)
+		t.peak("peak active", d.Peaks.Active, "with blocks whose free is pending", d)
+		t.peak("peak reserved", d.Peaks.Reserved, "held from the driver", d)
+	}
+	if d.CapacityBytes != nil {
+		t.line("  %-16s %12s   %s", "capacity", Bytes(*d.CapacityBytes), map[string]string{"flag": "as given",
+			"oom_entry": "reserved + left on the device when the request failed", "message": "from the error message", "nvidia_smi": "from nvidia-smi"}[*d.CapacitySource])
+	}
+	t.plot(d)
+	for i := range d.OOMs {
+		if i == 3 {
+			t.line("  and %s", Plural(len(d.OOMs)-3, "more failed request"))
+			break
+		}
+		t.oom(&d.OOMs[i])
+	}
+	t.held(d)
+	t.segments(d)
+	t.findings(d)
+}
+
+func (t *text) recorded(doc *Document, d *Device) string {
+	in := doc.Inputs[d.Input]
+	parts := []string{}
+	if in.Era != nil {
+		parts = append(parts, "PyTorch "+*in.Era+" style")
+	}
+	parts = append(parts, Plural(d.Events, "event"), Plural(d.Allocations, "allocation"),
+		map[string]string{"all": "C++ and Python stacks", "python": "Python stacks only", "none": "no stacks"}[d.Stacks])
+	history := map[string]string{"complete": "history complete", "late": "recording began late", "overflowed": "oldest events lost", "none": "no history"}[d.History]
+	return strings.Join(append(parts, history), ", ") + ": " + d.HistoryReason
+}
+
+func (t *text) peak(name string, p Peak, what string, d *Device) {
+	at := "before the first event"
+	if p.Event != nil {
+		at = "event " + Count(*p.Event)
+	}
+	if t.style.Width < 80 {
+		what = ""
+	}
+	t.line("  %-16s %12s   %-14s  %s", name, Bytes(p.Bytes), at, what)
+}
+
+func (t *text) oom(o *OOM) {
+	t.head("Request failed at event %s (%s)", Count(o.Event), strings.ReplaceAll(o.Verdict, "_", " "))
+	t.line("  %-16s %12s", "asked for", Bytes(o.RequestedBytes))
+	t.line("  %-16s %12s", "allocated", Bytes(o.AllocatedBytes))
+	t.line("  %-16s %12s", "reserved", Bytes(o.ReservedBytes))
+	free := Bytes(o.ReservedBytes - o.AllocatedBytes)
+	if o.LargestFreeBlock != nil {
+		t.line("  %-16s %12s   largest free block %s", "free in cache", free, Bytes(*o.LargestFreeBlock))
+	} else {
+		t.line("  %-16s %12s", "free in cache", free)
+	}
+	if o.DeviceFreeBytes != nil {
+		t.line("  %-16s %12s", "left on device", Bytes(*o.DeviceFreeBytes))
+	}
+	if o.Site != nil {
+		t.wrap("  asked by         ", siteText(o.Site))
+	}
+	for i, p := range o.PinnedBy {
+		if i == 5 {
+			break
+		}
+		where := "no stack"
+		if p.Function != nil {
+			where = siteText(&Site{Function: *p.Function, File: *p.File, Line: p.Line, Known: true})
+		}
+		t.wrap(fmt.Sprintf("  pinned by        %12s   ", Bytes(p.Bytes)), where)
+	}
+}
+
+// held is the table of what was alive at the peak, by call site.
+func (t *text) held(d *Device) {
+	sites, m, when := d.Sites, d.AtPeak, "At the peak of allocated memory"
+	if d.History == "none" {
+		sites, m, when = d.SitesAtEnd, d.AtEnd, "At the dump"
+	}
+	if len(sites) == 0 {
+		return
+	}
+	at := ""
+	if m.Event != nil {
+		at = " (event " + Count(*m.Event) + ")"
+	}
+	t.head("%s%s: %s in %s; %s reserved, %s of it free", when, at, Bytes(m.AllocatedBytes), Plural(m.Blocks, "block"), Bytes(m.ReservedBytes), Bytes(m.CacheBytes))
+	t.categories(m)
+	var rest int64
+	blocks := 0
+	for i := range sites {
+		s := &sites[i]
+		if i >= textSites {
+			rest += s.Bytes
+			blocks += s.Blocks
+			continue
+		}
+		t.wrap(fmt.Sprintf("  %12s %7s %s %7s   ", Bytes(s.Bytes), Percent(s.Bytes, m.AllocatedBytes), bar(s.Bytes, m.AllocatedBytes, 10), Count(s.Blocks)+"x"), siteText(s))
+	}
+	if blocks > 0 {
+		t.line("  %12s %7s %10s %7s   %s", Bytes(rest), Percent(rest, m.AllocatedBytes), "", Count(blocks)+"x", "in "+Plural(len(sites)-textSites, "other call site"))
+	}
+}
+
+// categories lists what the memory was for.
+func (t *text) categories(m Moment) {
+	for _, name := range Categories {
+		if bytes := m.Categories[name]; bytes > 0 {
+			t.line("  %12s %7s %s           %s", Bytes(bytes), Percent(bytes, m.AllocatedBytes), bar(bytes, m.AllocatedBytes, 10), strings.ReplaceAll(name, "_", " "))
+		}
+	}
+	if len(m.Categories) > 0 {
+		t.line("")
+	}
+}
+
+// bar is a share as a row of block characters.
+func bar(part, whole int64, width int) string {
+	n := 0
+	if whole > 0 && part > 0 {
+		n = int(min(part, whole) * int64(8*width) / whole)
+	}
+	s := strings.Repeat("█", n/8)
+	if n%8 > 0 {
+		s += string([]rune("▏▎▍▌▋▊▉")[n%8-1])
+	}
+	return s + strings.Repeat(" ", width-utf8.RuneCountInString(s))
+}
+
+// siteText is a call site on one line: what allocated, and the user's line.
+func siteText(s *Site) string {
+	if s.Function == "" && s.Op == "" {
+		switch {
+		case s.Older:
+			return "(older than the recording)"
+		case !s.Known:
+			return "(no stack)"
+		}
+		return "(a stack without names)"
+	}
+	out := ""
+	if s.Function != "" {
+		out = place(Place{s.Function, s.File, s.Line})
+		if s.CalledFrom != nil {
+			out += ", from " + place(*s.CalledFrom)
+		}
+	}
+	if s.Op != "" {
+		if out != "" {
+			return out + "  [" + printable(s.Op) + "]"
+		}
+		return printable(s.Op)
+	}
+	return out
+}
+
+// place is a line of code with its file's last two folders.
+func place(p Place) string {
+	out := printable(p.Function)
+	if p.File == "" || p.File == "??" {
+		return out
+	}
+	out += "  " + printable(ShortFile(p.File))
+	if p.Line != nil {
+		out += fmt.Sprintf(":%d", *p.Line)
+	}
+	return out
+}
+
+// ShortFile is a path's last two elements, which tell files of one name apart.
+func ShortFile(file string) string {
+	file = strings.ReplaceAll(file, `\`, "/")
+	dir, base := path.Split(file)
+	if parent := path.Base(dir); parent != "." && parent != "/" {
+		return parent + "/" + base
+	}
+	return base
+}
+
+// printable keeps names from a file from steering the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || 0x7f <= r && r < 0xa0 || 0x200e <= r && r <= 0x200f || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+func (t *text) segments(d *Device) {
+	s := d.Segments
+	if s.Count == 0 {
+		return
+	}
+	t.head("Segments at the end")
+	kind := ""
+	if s.Expandable > 0 {
+		kind = fmt.Sprintf(", %d of them expandable", s.Expandable)
+	}
+	t.line("  %s%s: %s reserved, %s in use, %s free (largest block %s)", Plural(s.Count, "segment"), kind, Bytes(s.Bytes), Bytes(s.Bytes-s.FreeBytes), Bytes(s.FreeBytes), Bytes(s.LargestFree))
+	if s.Empty > 0 {
+		t.line("  %12s in %s that nothing uses: torch.cuda.empty_cache() would return it", Bytes(s.EmptyBytes), Plural(s.Empty, "segment"))
+	}
+	if s.PinnedSegments > 0 {
+		t.line("  %12s free in %s that a smaller part in use keeps", Bytes(s.PinnedFreeBytes), Plural(s.PinnedSegments, "segment"))
+	}
+	for _, p := range d.Pools {
+		t.line("  %12s in private pool %s (%s), %s in use", Bytes(p.Bytes), p.Pool, strings.ReplaceAll(p.Kind, "_", " "), Bytes(p.Used))
+	}
+}
+
+func (t *text) findings(d *Device) {
+	if len(d.Findings) == 0 {
+		return
+	}
+	t.head("Findings")
+	code := map[string]bool{}
+	for _, f := range d.Findings {
+		mark := map[Severity]string{Critical: "!!", Warning: "! ", Info: "- "}[f.Severity]
+		t.wrap("  "+t.paint(f.Severity, mark)+" ", printable(f.Title))
+		for _, e := range f.Evidence {
+			t.wrap("       ", printable(e))
+		}
+		if f.Fix != nil {
+			t.wrap("     > ", printable(*f.Fix))
+		}
+		if f.Code != "" && !code[f.Code] {
+			code[f.Code] = true
+			for _, l := range strings.Split(strings.TrimRight(f.Code, "\n"), "\n") {
+				t.line("       | %s", l)
+			}
+		}
+	}
+}
+
+func (t *text) inputs(doc *Document) {
+	t.head("Read")
+	for _, in := range doc.Inputs {
+		t.line("  %s  (%s, %s)", printable(in.Path), in.Kind, Bytes(in.Bytes))
+		for _, u := range in.Unknown {
+			t.wrap("    ", printable(fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, where(u.Where), Plural(u.Count, "time"), u.Example)))
+		}
+		for _, x := range in.Damage {
+			t.wrap("    damage: ", printable(x))
+		}
+	}
+}
+
+func where(s string) string {
+	if s == "" {
+		return "the top level"
+	}
+	return s
+}
+
+// Categories in the order of every table and chart.
+var Categories = []string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache", "inputs",
+	"autocast_copies", "communication", "workspace", "temporary", "unknown"}
