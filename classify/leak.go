@@ -1,5 +1,24 @@
 package classify
 
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// The kinds of leaks, in the words of the report schema.
+const (
+	GrowingList        = "growing_list"        // tensors appended to something that lives on
+	RetainedGraph      = "retained_graph"      // an autograd graph with its saved tensors, every step
+	GradientsKept      = "gradients_kept"      // zeroed in place instead of freed
+	StaleOutputs       = "stale_outputs"       // the last step's results alive during the next forward
+	VaryingShapes      = "varying_shapes"      // every step asks for other sizes
+	FragmentationCreep = "fragmentation_creep" // reserved grows, allocated doesn't
+	FirstStepState     = "first_step_state"    // the optimizer's state, made once: no leak
+)
+
 // Site is a line of the user's program with the bytes that it keeps alive.
 type Site struct {
 	File     string
@@ -8,17 +27,78 @@ type Site struct {
 	Bytes    int64
 }
 
-// Leak is memory that a program keeps beyond its use.
+// Leak is memory that a program keeps beyond its use, or what is often taken
+// for that.
 type Leak struct {
 	Kind      string // a word of the report schema
-	Defect    bool
-	Suspected bool
-	Site      // the best guess at the line that keeps it; File is empty when no stack shows any
+	Defect    bool   // a mistake in the program; else a cost, or expected
+	Suspected bool   // too few steps, or too uneven, to be sure
+	Site             // the best guess at the line that keeps it; File is empty when no stack shows any
 
-	Sites        []Site
+	Sites        []Site // the user's lines on the stacks of what is kept, most bytes first
 	Category     Category
-	BytesPerStep int64
-	Steps        int
-	TotalBytes   int64
+	BytesPerStep int64 // growth; for what doesn't grow, the bytes held in a step
+	Steps        int   // that show it
+	TotalBytes   int64 // kept at the end of the last step
 	Confidence   float64
+
+	// Allocations are what is kept, in ascending order.
+	Allocations []timeline.AllocationID
+	// Near is the user's line that runs the optimizer, for kinds whose own
+	// allocations are made by autograd and have no line.
+	Near Site
+
+	lastStep int   // number of the last step
+	peak     int64 // bytes allocated at most in it
+}
+
+// StepAtCapacity is the number of the step whose peak won't fit any more, if
+// the growth goes on; false for what doesn't grow.
+func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
+	if l.Kind != GrowingList && l.Kind != RetainedGraph || l.BytesPerStep <= 0 || capacity <= 0 {
+		return 0, false
+	}
+	left := max(0, capacity-l.peak)
+	return l.lastStep + 1 + int(left/l.BytesPerStep), true
+}
+
+// findLeaks judges what every step leaves behind. It needs the steps, phases
+// and categories; its time is linear in the allocations.
+func (c *Classification) findLeaks(view *stacks.View) []Leak {
+	l := newLoop(c, view)
+	if l == nil {
+		return nil
+	}
+	var leaks []Leak
+	kept := l.survivors()
+	leaks = append(leaks, l.growth(kept)...)
+	leaks = append(leaks, l.keptGradients()...)
+	leaks = append(leaks, l.staleOutputs()...)
+	leaks = append(leaks, l.varyingShapes()...)
+	leaks = append(leaks, l.creep()...)
+	leaks = append(leaks, l.firstStepState()...)
+	last := l.n - 1
+	for i := range leaks {
+		leak := &leaks[i]
+		leak.Suspected = leak.Steps < 3 || leak.Confidence < 0.9
+		leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
+		if leak.Kind == FirstStepState {
+			leak.Suspected = leak.Confidence < 0.9
+		}
+		leak.lastStep, leak.peak = c.Steps[last].Number, max(c.Steps[last].PeakAllocated, c.Steps[max(0, last-1)].PeakAllocated)
+	}
+	slices.SortStableFunc(leaks, func(a, b Leak) int {
+		if a.Defect != b.Defect {
+			return cmp.Compare(asInt(b.Defect), asInt(a.Defect))
+		}
+		return cmp.Compare(b.TotalBytes, a.TotalBytes)
+	})
+	return leaks
+}
+
+func asInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -1,0 +1,107 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// number is the largest allocation that can be a loss or a metric.
+const number = 512 // bytes, what the allocator rounds a scalar to
+
+// split tells the tensors of retained graphs from those of growing lists. A
+// graph is kept through its last tensor, nearly always a number, and holds
+// what several different operations of the forward saved; a list holds what
+// was put into it.
+func (l *loop) split(growing []placed) (graph, lists []placed) {
+	step := l.typical(growing)
+	made := map[snapshot.StackID]bool{}
+	sizes := map[int64]bool{}
+	large, scalars := 0, 0
+	var before, after []placed
+	for _, g := range growing {
+		if l.afterBackward(&g, step) {
+			after = append(after, g)
+			continue
+		}
+		before = append(before, g)
+		for _, s := range g.kept {
+			if int(s.born) != step {
+				continue
+			}
+			if l.bytes(s.id) <= number {
+				scalars++
+				continue
+			}
+			large++
+			made[l.t.Stack(s.id)] = true
+			sizes[l.t.Requested(s.id)] = true
+		}
+	}
+	kinds := max(len(sizes), len(made))
+	if made[0] { // no stacks: equal sizes may still be different operations
+		kinds = max(len(sizes), min(large, 2))
+	}
+	trains := l.trains
+	switch {
+	case trains && scalars > 0 && large >= 2 && kinds >= 2:
+	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:
+	default:
+		return nil, growing
+	}
+	return before, after
+}
+
+// typical is the step to look at: the last one whose survivors are all known
+// to have survived the next.
+func (l *loop) typical(growing []placed) int {
+	best, most := 0, -1
+	count := map[int]int{}
+	for _, g := range growing {
+		for _, s := range g.kept {
+			count[int(s.born)]++
+		}
+	}
+	for k := 0; k < l.n-1; k++ {
+		if count[k] >= most {
+			best, most = k, count[k]
+		}
+	}
+	return best
+}
+
+// afterBackward tells whether most of what a group keeps of a step was made
+// after the backward had begun. (All its steps together would mislead: without
+// stacks, a group may hold the optimizer's first-step state, too.)
+func (l *loop) afterBackward(g *placed, step int) bool {
+	after, all := 0, 0
+	for _, s := range g.kept {
+		if int(s.born) != step {
+			continue
+		}
+		all++
+		if l.inBackward(s) {
+			after++
+		}
+	}
+	return 2*after > all
+}
+
+// shareKept is the share of a step's forward allocations that survives.
+func (l *loop) shareKept(growing []placed, step int) float64 {
+	kept := 0
+	for _, g := range growing {
+		for _, s := range g.kept {
+			if int(s.born) == step && l.bytes(s.id) > number {
+				kept++
+			}
+		}
+	}
+	end := min(l.backward[step], l.last[step])
+	made := 0
+	l.each(func(id timeline.AllocationID, k int) {
+		if k == step && l.t.Born[id] <= end && l.bytes(id) > number && l.c.Category[id] != Workspace {
+			made++
+		}
+	})
+	return float64(kept) / float64(max(1, made))
+}

@@ -1,0 +1,231 @@
+package classify
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// A survivor outlives its own step and the whole next one.
+type survivor struct {
+	id         timeline.AllocationID
+	born, died int32 // steps; died is the number of steps for what is alive after the last
+}
+
+// place is where survivors are made: a stack, or without stacks a size. The
+// stream of a program's allocations has few of them.
+type place struct {
+	stack     snapshot.StackID
+	requested int64 // 0 where there is a stack: sizes may vary
+}
+
+type placed struct {
+	place
+	kept []survivor
+}
+
+// Growth below these is of no consequence: a million steps of it fit.
+const (
+	smallGrowth = 16 << 10 // bytes per step
+	smallTotal  = 64 << 10 // bytes
+)
+
+// survivors groups what outlives its step by the place where it was made, in
+// order of first appearance.
+func (l *loop) survivors() []placed {
+	index := map[place]int{}
+	var groups []placed
+	l.each(func(id timeline.AllocationID, step int) {
+		next := min(step+1, l.n-1)
+		died := l.t.FreeRequested[id]
+		if died != timeline.Never && died <= l.last[next] || l.belongs(id) {
+			return
+		}
+		p := place{stack: l.t.Stack(id)}
+		if p.stack == 0 || len(l.userLines(p.stack)) == 0 {
+			p = place{requested: l.t.Requested(id)}
+		}
+		i, ok := index[p]
+		if !ok {
+			i = len(groups)
+			index[p] = i
+			groups = append(groups, placed{place: p})
+		}
+		end := l.n
+		if died != timeline.Never {
+			end = l.stepAt(died)
+		}
+		groups[i].kept = append(groups[i].kept, survivor{id, int32(step), int32(end)})
+	})
+	return groups
+}
+
+// belongs tells whether an allocation is meant to stay. Being alive for long is
+// no reason to believe it: that is what a leak looks like, too.
+func (l *loop) belongs(id timeline.AllocationID) bool {
+	switch l.c.Category[id] {
+	case KVCache, Workspace:
+		return true
+	case Weights, OptimizerState, Communication:
+		s := l.c.Signal[id]
+		return s != ByLife && s != BySize && s != ByOrder
+	}
+	return false
+}
+
+// pace is how a group of survivors grows.
+type pace struct {
+	steps       int // distinct steps that left something
+	first, last int
+	regular     float64 // share of the expected steps that did
+	alive       []survivor
+	bytes       int64 // alive after the last step
+}
+
+// paceOf tells whether survivors keep coming, and at which pace. What is made
+// once (optimizer state), twice (DDP rebuilds its buckets in the second step)
+// or in a queue of some length doesn't.
+func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
+	var steps []int
+	var longestDead, oldestAlive int32
+	dead := 0
+	for _, s := range kept {
+		if k := int(s.born); len(steps) == 0 || steps[len(steps)-1] != k {
+			steps = append(steps, k)
+		}
+		if int(s.died) < l.n {
+			dead++
+			longestDead = max(longestDead, s.died-s.born)
+			continue
+		}
+		oldestAlive = max(oldestAlive, int32(l.n)-s.born)
+		p.alive = append(p.alive, s)
+		p.bytes += l.bytes(s.id)
+	}
+	if len(steps) < 2 || len(p.alive) < 2 || dead*4 > len(kept) || dead > 0 && oldestAlive <= longestDead+1 {
+		return p, false
+	}
+	p.steps, p.first, p.last = len(steps), steps[0], steps[len(steps)-1]
+	var gaps []int
+	for i := 1; i < len(steps); i++ {
+		gaps = append(gaps, steps[i]-steps[i-1])
+	}
+	slices.Sort(gaps)
+	usual := gaps[len(gaps)/2]
+	end := l.n - 1
+	if l.cut() {
+		end--
+	}
+	expected := max(1, (end-p.first)/usual+1)
+	p.regular = min(1, float64(p.steps)/float64(expected))
+	switch {
+	case p.last+usual <= end: // it has stopped
+		return p, false
+	case p.steps < 3 && l.n > 2: // made in two steps of many
+		return p, false
+	case p.regular < 0.7 || gaps[len(gaps)-1] > 3*usual:
+		return p, false
+	}
+	return p, true
+}
+
+// growth finds what every step leaves behind, and tells graphs from lists.
+func (l *loop) growth(groups []placed) []Leak {
+	var growing, rest []placed
+	for _, g := range groups {
+		if l.n == 2 && g.stack == 0 && lasting[l.c.Category[g.kept[0].id]] {
+			continue // the first step's state and the last one's gradients
+		}
+		if _, ok := l.paceOf(g.kept); ok {
+			growing = append(growing, g)
+		} else if g.requested > 0 {
+			rest = append(rest, g)
+		}
+	}
+	if pool, ok := l.pooled(rest); ok {
+		growing = append(growing, pool)
+	}
+	if len(growing) == 0 || !l.works() {
+		return nil
+	}
+	graph, lists := l.split(growing)
+	var leaks []Leak
+	if len(graph) > 0 {
+		leaks = l.claim(leaks, RetainedGraph, graph)
+	}
+	for _, list := range l.bySource(lists) {
+		leaks = l.claim(leaks, GrowingList, list)
+	}
+	return leaks
+}
+
+// lasting are the categories of which much stays for good reason.
+var lasting = [NumCategories]bool{Weights: true, Gradients: true, OptimizerState: true, KVCache: true, Communication: true, Workspace: true}
+
+// pooled joins survivors without stacks whose sizes differ from step to step
+// into one group: each size alone shows nothing.
+func (l *loop) pooled(rest []placed) (placed, bool) {
+	var pool placed
+	for _, g := range rest {
+		for _, s := range g.kept {
+			if l.bytes(s.id) >= smallGrowth && !lasting[l.c.Category[s.id]] {
+				pool.kept = append(pool.kept, s)
+			}
+		}
+	}
+	slices.SortFunc(pool.kept, func(a, b survivor) int { return int(a.id) - int(b.id) })
+	p, ok := l.paceOf(pool.kept)
+	return pool, ok && p.steps >= 4
+}
+
+// works tells whether steps do more than leave things behind: loading a model
+// layer by layer looks like a leak in every other respect.
+func (l *loop) works() bool {
+	var stays, passes int64
+	l.each(func(id timeline.AllocationID, step int) {
+		if died := l.t.FreeRequested[id]; died != timeline.Never && died <= l.last[min(step+1, l.n-1)] {
+			passes += l.bytes(id)
+		} else {
+			stays += l.bytes(id)
+		}
+	})
+	return passes >= stays/2
+}
+
+// claim joins groups into one leak, unless it is too small to matter.
+func (l *loop) claim(leaks []Leak, kind string, groups []placed) []Leak {
+	var kept []survivor
+	for _, g := range groups {
+		kept = append(kept, g.kept...)
+	}
+	slices.SortFunc(kept, func(a, b survivor) int { return int(a.id) - int(b.id) })
+	p, _ := l.paceOf(kept)
+	steps := p.last - p.first + 1
+	perStep := p.bytes / int64(max(1, steps))
+	if perStep < smallGrowth || p.bytes < smallTotal {
+		return leaks
+	}
+	leak := Leak{Kind: kind, Steps: p.steps, BytesPerStep: perStep, TotalBytes: p.bytes}
+	l.describe(&leak, p.alive)
+	leak.Confidence = confidence(p.steps, p.regular, leak.File != "")
+	leak.Site = l.keeper(kind, p)
+	return append(leaks, leak)
+}
+
+// confidence grows with the steps that agree.
+func confidence(steps int, regular float64, named bool) float64 {
+	sure := 0.6
+	switch {
+	case steps >= 5:
+		sure = 0.97
+	case steps == 4:
+		sure = 0.95
+	case steps == 3:
+		sure = 0.92
+	}
+	if !named {
+		sure -= 0.03
+	}
+	return sure * (0.7 + 0.3*regular)
+}

@@ -1,0 +1,126 @@
+package classify
+
+import (
+	"sort"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// loop is the program's loop as the search for leaks sees it: steps are
+// counted from 0 here, whatever their numbers.
+type loop struct {
+	c    *Classification
+	t    *timeline.Timeline
+	view *stacks.View
+	n    int
+
+	first, last []uint32 // events of each step; steps tile the loop, gaps belong to the step before
+	forward     []uint32 // first event of the step's first forward, Never without one
+	forwardEnd  []uint32
+	backward    []uint32 // first event of the step's first backward, Never without one
+	optimizer   []uint32 // first event of the step's last optimizer phase, Never without one
+	trains      bool     // some step has a backward
+
+	lines map[snapshot.StackID][]stacks.Line
+}
+
+// newLoop is nil when there are too few steps to compare.
+func newLoop(c *Classification, view *stacks.View) *loop {
+	n := len(c.Steps)
+	if n < 2 {
+		return nil
+	}
+	l := &loop{c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]stacks.Line{}}
+	for k := range c.Steps {
+		s := &c.Steps[k]
+		last := uint32(s.LastEvent)
+		if k+1 < n {
+			last = max(last, uint32(c.Steps[k+1].FirstEvent)-1)
+		}
+		forward, forwardEnd, backward, optimizer := timeline.Never, timeline.Never, timeline.Never, timeline.Never
+		for _, p := range s.Phases {
+			switch at, end := uint32(p.FirstEvent), uint32(p.LastEvent); p.Phase {
+			case Forward, Generate:
+				if forward == timeline.Never {
+					forward = at
+				}
+				if backward == timeline.Never {
+					forwardEnd = end
+				}
+			case Backward:
+				if backward == timeline.Never {
+					backward = at
+				}
+				l.trains = true
+			case Optimizer:
+				optimizer = at
+			}
+		}
+		l.first, l.last = append(l.first, uint32(s.FirstEvent)), append(l.last, last)
+		l.forward, l.forwardEnd = append(l.forward, forward), append(l.forwardEnd, forwardEnd)
+		l.backward = append(l.backward, backward)
+		l.optimizer = append(l.optimizer, optimizer)
+	}
+	return l
+}
+
+// stepAt is the step of an event: -1 before the first, n after the last.
+func (l *loop) stepAt(event uint32) int {
+	if event > l.last[l.n-1] {
+		return l.n
+	}
+	return sort.Search(l.n, func(k int) bool { return l.first[k] > event }) - 1
+}
+
+// each calls f with every allocation made in a step, in order.
+func (l *loop) each(f func(id timeline.AllocationID, step int)) {
+	k := -1
+	for i := l.t.Older(); i < l.t.Len(); i++ {
+		born := l.t.Born[i]
+		for k+1 < l.n && l.first[k+1] <= born {
+			k++
+		}
+		if k < 0 {
+			continue
+		}
+		if born > l.last[l.n-1] {
+			return
+		}
+		f(timeline.AllocationID(i), k)
+	}
+}
+
+// cut tells whether the last step was ended by the recording rather than by
+// the program: it is clearly shorter than the one before.
+func (l *loop) cut() bool {
+	k := l.n - 1
+	return float64(l.last[k]-l.first[k]+1) < 0.9*float64(l.last[k-1]-l.first[k-1]+1)
+}
+
+// bytes is what an allocation takes on the device.
+func (l *loop) bytes(id timeline.AllocationID) int64 { return l.t.Allocated[id] }
+
+// userLines are the user's lines of a stack, innermost first.
+func (l *loop) userLines(stack snapshot.StackID) []stacks.Line {
+	lines, known := l.lines[stack]
+	if !known && stack != 0 {
+		lines = l.view.User(stack)
+		l.lines[stack] = lines
+	}
+	return lines
+}
+
+func siteOf(line stacks.Line, bytes int64) Site {
+	return Site{File: line.File, Line: line.Line, Function: line.Function, Bytes: bytes}
+}
+
+// peakAllocated is the largest number of bytes allocated in any step.
+func (l *loop) peakAllocated() int64 {
+	var peak int64
+	for i := range l.c.Steps {
+		peak = max(peak, l.c.Steps[i].PeakAllocated)
+	}
+	return peak
+}

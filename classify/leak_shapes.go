@@ -1,0 +1,117 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// varyingShapes finds loops whose steps ask for other sizes each time: nothing
+// leaks, but the allocator's cache fits no step and grows.
+func (l *loop) varyingShapes() []Leak {
+	sizes := make([][]int64, l.n)
+	byStack := map[snapshot.StackID]int64{}
+	var ids []timeline.AllocationID
+	l.each(func(id timeline.AllocationID, step int) {
+		switch l.c.Category[id] {
+		case Activations, Logits, AutocastCopies, Temporary, Inputs, Unknown:
+		default:
+			return
+		}
+		if l.c.Phase[id] == Forward {
+			sizes[step] = append(sizes[step], l.t.Requested(id))
+		}
+		if l.c.Category[id] == Inputs && l.c.Phase[id] != Setup {
+			byStack[l.t.Stack(id)] += l.bytes(id)
+			ids = append(ids, id)
+		}
+	})
+	pairs, other := 0, 0
+	var change, least, most int64
+	for k := 1; k < l.n; k++ {
+		if k == l.n-1 && l.cut() || len(sizes[k]) < 8 || len(sizes[k-1]) < 8 {
+			continue
+		}
+		pairs++
+		if differ(sizes[k-1], sizes[k]) < 0.05 {
+			continue
+		}
+		other++
+		a, b := l.c.Steps[k-1].PeakAllocated, l.c.Steps[k].PeakAllocated
+		change += max(a-b, b-a)
+		if least == 0 {
+			least = a
+		}
+		least, most = min(least, a, b), max(most, a, b)
+	}
+	if other < 2 || other*2 < pairs || most-least < 1<<20 {
+		return nil
+	}
+	leak := Leak{Kind: VaryingShapes, Steps: other + 1, BytesPerStep: change / int64(other), TotalBytes: most - least,
+		Category: Inputs, Allocations: ids, Sites: l.sites(byStack)}
+	if len(leak.Sites) > 0 {
+		leak.Site = leak.Sites[0]
+	}
+	leak.Confidence = confidence(other+1, float64(other)/float64(pairs), leak.File != "")
+	return []Leak{leak}
+}
+
+// differ is the share of bytes by which two steps' forwards differ, comparing
+// their allocations one by one; where the operations differ, too (an
+// evaluation among training steps), nothing is said.
+func differ(a, b []int64) float64 {
+	if d := len(a) - len(b); d > len(a)/20 || -d > len(a)/20 {
+		return 0
+	}
+	var apart, all float64
+	for i := range min(len(a), len(b)) {
+		apart += float64(max(a[i]-b[i], b[i]-a[i]))
+		all += float64(max(a[i], b[i]))
+	}
+	if all == 0 {
+		return 0
+	}
+	return apart / all
+}
+
+// creep finds reserved memory that grows from step to step while what is
+// allocated doesn't: free memory in pieces that fit nothing.
+func (l *loop) creep() []Leak {
+	reserved := make([]int64, l.n)
+	allocated := make([]int64, l.n)
+	k := -1
+	l.t.Walk(func(event int, now timeline.Levels) {
+		for k+1 < l.n && int64(l.first[k+1]) <= int64(event) {
+			k++
+		}
+		if k < 0 || uint32(event) > l.last[k] {
+			return
+		}
+		reserved[k] = now.Reserved
+		allocated[k] = max(allocated[k], now.Allocated)
+	})
+	from := 1 // the second step still finds the sizes of the first new
+	if l.n < from+3 {
+		return nil
+	}
+	var peak int64
+	for i := range from + 1 {
+		peak = max(peak, allocated[i])
+	}
+	rises := 0
+	var waste int64
+	for i := from + 1; i < l.n; i++ {
+		more := reserved[i] - reserved[i-1]
+		grown := max(0, allocated[i]-peak)
+		peak = max(peak, allocated[i])
+		if more > grown && more >= 2<<20 {
+			rises++
+			waste += more - grown
+		}
+	}
+	steps := l.n - 1 - from
+	if rises < 2 || rises*2 < steps || waste*20 < reserved[l.n-1] {
+		return nil
+	}
+	return []Leak{{Kind: FragmentationCreep, Steps: rises, BytesPerStep: waste / int64(steps), TotalBytes: waste,
+		Category: Unknown, Confidence: confidence(rises, float64(rises)/float64(steps), true)}}
+}

@@ -1,0 +1,146 @@
+package classify
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// maxSites bounds the lines listed for one leak.
+const maxSites = 32
+
+// describe fills in what is kept: allocations, category and sites.
+func (l *loop) describe(leak *Leak, kept []survivor) {
+	var byCategory [NumCategories]int64
+	byStack := map[snapshot.StackID]int64{}
+	for _, s := range kept {
+		leak.Allocations = append(leak.Allocations, s.id)
+		byCategory[l.c.Category[s.id]] += l.bytes(s.id)
+		byStack[l.t.Stack(s.id)] += l.bytes(s.id)
+	}
+	for c, bytes := range byCategory {
+		if bytes > byCategory[leak.Category] {
+			leak.Category = Category(c)
+		}
+	}
+	leak.Sites = l.sites(byStack)
+	if len(leak.Sites) > 0 {
+		leak.Site = leak.Sites[0]
+	}
+}
+
+// sites are the user's lines on stacks, most bytes first; of lines with equal
+// bytes the inner ones say more.
+func (l *loop) sites(byStack map[snapshot.StackID]int64) []Site {
+	type total struct {
+		bytes int64
+		depth int
+	}
+	totals := map[stacks.Line]total{}
+	for stack, bytes := range byStack {
+		if stack == 0 {
+			continue
+		}
+		seen := map[stacks.Line]bool{}
+		for depth, line := range l.userLines(stack) {
+			if seen[line] { // recursion
+				continue
+			}
+			seen[line] = true
+			now, known := totals[line]
+			if !known || depth < now.depth {
+				now.depth = depth
+			}
+			now.bytes += bytes
+			totals[line] = now
+		}
+	}
+	lines := make([]stacks.Line, 0, len(totals))
+	for line := range totals {
+		lines = append(lines, line)
+	}
+	slices.SortFunc(lines, func(a, b stacks.Line) int {
+		x, y := totals[a], totals[b]
+		return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.depth, y.depth),
+			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
+	})
+	var sites []Site
+	for _, line := range lines[:min(len(lines), maxSites)] {
+		sites = append(sites, siteOf(line, totals[line].bytes))
+	}
+	return sites
+}
+
+// called are methods that torch calls on the user's behalf: who keeps their
+// result stands further out.
+var called = map[string]bool{"forward": true, "__call__": true, "<lambda>": true, "wrapper": true}
+
+// keeper guesses the line that keeps: for a graph where its last tensor is
+// made, for a list where most of its bytes come from, seen from outside the
+// modules.
+func (l *loop) keeper(kind string, p pace) Site {
+	var best timeline.AllocationID
+	var bytes int64 = -1
+	step := int32(max(p.first, p.last-1))
+	for _, s := range p.alive {
+		if s.born != step || len(l.userLines(l.t.Stack(s.id))) == 0 {
+			continue
+		}
+		if size := l.bytes(s.id); kind == RetainedGraph && !l.inBackward(s) || size > bytes {
+			best, bytes = s.id, size
+		}
+	}
+	if bytes < 0 {
+		return Site{}
+	}
+	lines := l.userLines(l.t.Stack(best))
+	at := lines[0]
+	if kind == GrowingList {
+		for _, line := range lines {
+			if at = line; !called[line.Function] {
+				break
+			}
+		}
+	}
+	var total int64
+	for _, s := range p.alive {
+		if slices.Contains(l.userLines(l.t.Stack(s.id)), at) {
+			total += l.bytes(s.id)
+		}
+	}
+	return siteOf(at, total)
+}
+
+func (l *loop) inBackward(s survivor) bool {
+	b := l.backward[s.born]
+	return b != timeline.Never && l.t.Born[s.id] >= b
+}
+
+// bySource gathers groups whose innermost user function is the same: one line
+// of a program often keeps several tensors.
+func (l *loop) bySource(groups []placed) [][]placed {
+	type source struct{ file, function string }
+	index := map[source]int{}
+	var gathered [][]placed
+	for _, g := range groups {
+		var from source
+		if g.stack != 0 {
+			for _, line := range l.userLines(g.stack) {
+				if from = (source{line.File, line.Function}); !called[line.Function] {
+					break
+				}
+			}
+		}
+		i, ok := index[from]
+		if !ok {
+			i = len(gathered)
+			index[from] = i
+			gathered = append(gathered, nil)
+		}
+		gathered[i] = append(gathered[i], g)
+	}
+	return gathered
+}
