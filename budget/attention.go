@@ -107,7 +107,12 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	k, v = m.toCache(a, k, v)
 	var y *value
 	if m.opts.eager() || a.eagerOnly {
-		y = a.eager(m, q, k, v, s)
+		core := func() *value { return a.eager(m, q, k, v, s) }
+		if m.selective && m.grad {
+			y = m.recomputed(q, k, v, core)
+		} else {
+			y = core()
+		}
 	} else {
 		y = a.fusedKernel(m, q, k, v, s)
 	}

@@ -16,8 +16,7 @@ type block struct {
 	parallel        bool
 	scaled          bool    // each part's result is multiplied by a constant before it is added
 	drop            float64 // dropout on each part's result
-	onlyMixer       bool    // a layer without a feed-forward part
-	onlyFF          bool    // a layer without attention
+	params          []*parameter
 }
 
 // mixer is a sequence layer that is not attention.
@@ -33,9 +32,6 @@ type context struct {
 	cross  shape
 	memory *value // the encoder's output
 }
-
-// attend runs an attention module, on its own stream or on the encoder's.
-func (c context) attend(m *machine, a *attention, x *value) *value { return a.forward(m, x, x, c.self) }
 
 func (b *block) linears() []*linear {
 	var ls []*linear

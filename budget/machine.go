@@ -26,6 +26,8 @@ type machine struct {
 	// through a transposition.
 	transposed bool
 	replay     replay
+	cached     []*storage // keys and values that a cache holds
+	selective  bool       // attention alone is checkpointed
 }
 
 // instant is the largest moment of a phase and what was alive in it.
@@ -59,6 +61,7 @@ type value struct {
 type parameter struct {
 	Tensor
 	trainable bool
+	packed    bool // quantised: unpacked for every use
 	val       *value
 }
 
@@ -309,6 +312,9 @@ func (m *machine) toLeaf(p *parameter, s *storage, view bool) {
 		return
 	}
 	delete(m.accum, p)
+	if m.opts.reduceGradient(m, p, a) {
+		return
+	}
 	if m.held[p] != nil {
 		m.release(a.st) // added in place
 		return

@@ -86,6 +86,7 @@ type model struct {
 	scaled     bool  // embeddings are multiplied by a constant
 	scaleHead  bool
 	finalDrop  float64
+	received   bool // a later pipeline stage: the stream comes from the one before
 	patch      *patching
 	conv       *convolutions
 }
@@ -167,7 +168,11 @@ func (b *builder) layers(prefix string, n int64, f func(i int64)) {
 		return
 	}
 	for i := range n {
+		before, blocks := len(b.m.params), len(b.m.blocks)
 		b.under(prefix+strconv.FormatInt(i, 10)+".", func() { f(i) })
+		if len(b.m.blocks) > blocks {
+			b.m.blocks[blocks].params = b.m.params[before:]
+		}
 		if b.err != nil {
 			return
 		}

@@ -15,8 +15,8 @@ type experts struct {
 	act         activation
 	shared      feedForward
 	sharedGate  *linear
-	oss         bool // clamped halves and x * sigmoid(a x)
-	wideRouter  bool
+	oss         bool  // clamped halves and x * sigmoid(a x)
+	local       int64 // expert-parallel ranks, 0 or 1 without
 }
 
 func (x *experts) linears() []*linear {

@@ -30,6 +30,9 @@ func (m *machine) cast(x *value, e int64) *value {
 // for the whole autocast block when the parameter is trained.
 func (m *machine) weight(p *parameter) *value {
 	v := p.val
+	if p.packed { // unpacked for this product alone
+		return &value{st: m.alloc(v.n*m.width, Temporary), n: v.n, e: m.width}
+	}
 	if !m.mixed || v.e != 4 {
 		return m.again(v)
 	}
@@ -84,7 +87,8 @@ func (m *machine) linear(x *value, l *linear) *value {
 	if needW {
 		saved[0] = in.st
 	}
-	if needX {
+	packed := l.weight.packed
+	if needX && !packed {
 		saved[1] = w.st
 	}
 	xb, wb, wc := in.bytes(), w.bytes(), m.weightGrad(w)
@@ -108,7 +112,11 @@ func (m *machine) linear(x *value, l *linear) *value {
 		}
 		if needX {
 			r[0] = m.alloc(xb, Temporary)
-			m.pulse(m.cublas, Workspace)
+			if packed {
+				m.pulse(m.cublas+wb, Temporary)
+			} else {
+				m.pulse(m.cublas, Workspace)
+			}
 		}
 		if b != nil { // AddmmBackward: the weight second, then the bias
 			dw()

@@ -110,7 +110,7 @@ type Setting struct {
 	NewTokens int64
 	Cache     string // dynamic static none
 	KV        string // the cache's type, the model's if empty
-	LastLogit bool   // only the last token's logits are computed in the prefill
+	LastLogit bool   // only the last token's logits are computed in the prefill, as generate() does
 
 	Torch     string // version
 	Allocator string // native, expandable
@@ -161,11 +161,12 @@ func (s Setting) Defaults() Setting {
 // plan is a setting as the machine reads it.
 type plan struct {
 	Setting
-	model  *model
-	mixed  bool
-	width  int64 // bytes of the compute type
-	wide   int64 // bytes of a trained parameter
-	blocks int   // blocks of this rank
+	model    *model
+	mixed    bool
+	width    int64 // bytes of the compute type
+	wide     int64 // bytes of a trained parameter
+	dp       int64 // data-parallel ranks
+	adapters []*parameter
 }
 
 func (p *plan) inference() bool { return p.Inference }

@@ -16,48 +16,179 @@ func newRun(p *plan) *run {
 	r := &run{m: m, p: p, mod: p.model}
 	m.phase = Load
 	for _, q := range p.model.params {
-		e := p.bytesOf(q)
+		n := q.Elements()
+		stored := p.stored(q)
+		q.val = &value{st: m.alloc(stored, Weights), n: n, e: p.wide, leaf: q}
+		q.packed = p.quantised(q)
+	}
+	for _, q := range p.adapters {
+		e := p.adapterWidth()
 		q.val = &value{st: m.alloc(q.Elements()*e, Weights), n: q.Elements(), e: e, leaf: q}
 	}
+	if p.persistentWorkspace() {
+		m.alloc(m.cublas, Workspace)
+		m.cublas, m.cublas1 = 0, 0
+	}
+	r.end(Load)
 	return r
 }
 
-// bytesOf is the width of a parameter in memory.
-func (p *plan) bytesOf(q *parameter) int64 { return p.wide }
+// adapterWidth is the width of LoRA weights.
+func (p *plan) adapterWidth() int64 {
+	if p.mixed || p.LoRADtype == "fp32" {
+		return 4
+	}
+	return p.wide
+}
 
-// inputs puts a batch on the device.
-func (r *run) input(bytes int64) *storage { return r.m.alloc(bytes, Inputs) }
+// quantised says whether a weight is kept in 8 or 4 bits: the linear layers
+// in the blocks are, embeddings, head and norms are not.
+func (p *plan) quantised(q *parameter) bool {
+	return (p.Precision == "int8" || p.Precision == "int4") && len(q.Shape) > 1 &&
+		q.Role != RoleEmbedding && q.Role != RoleHead && q.Role != RolePosition && q.Role != RoleRouter
+}
+
+// stored is what a parameter takes on this rank: quantised, sharded, or on
+// the CPU.
+func (p *plan) stored(q *parameter) int64 {
+	n := q.Elements()
+	b := n * p.wide
+	if p.quantised(q) {
+		b = quantisedBytes(p.Precision, n)
+	}
+	if p.sharded() {
+		b = (b + p.shards() - 1) / p.shards()
+	}
+	if p.Offload == "params" {
+		return 0
+	}
+	return b
+}
+
+// quantisedBytes: int8 with a float32 scale per row of about 4,096, int4 as
+// NF4 in blocks of 64 with double quantisation, 0.515869 bytes per element.
+func quantisedBytes(precision string, n int64) int64 {
+	if precision == "int8" {
+		return n + n/1024
+	}
+	blocks := (n + 63) / 64
+	return (n+1)/2 + blocks + 4*((blocks+255)/256)
+}
 
 // end notes what is alive at the end of a phase.
 func (r *run) end(p Phase) { r.ends[p] = instant{r.m.live, r.m.cats} }
 
-// trainStep is one forward and backward.
+// trainStep is one forward and backward of a micro-batch.
 func (r *run) trainStep() {
-	m, p, mod := r.m, r.p, r.mod
+	m, p := r.m, r.p
 	m.grad = true
 	m.phase = Forward
 	batch := r.batch()
 	m.mixed = p.mixed
 	h := r.network(batch)
-	logits := r.logits(h)
-	r.end(Forward)
-	loss := r.lossOf(logits, batch)
-	m.drop(h) // the model's own name for it, until it returns
+	var logits, loss *value
+	switch {
+	case p.Loss == "chunked" && r.mod.head != nil:
+		r.end(Forward)
+		loss = r.chunked(h, batch)
+	case p.Loss == "fused" && r.mod.head != nil:
+		r.end(Forward)
+		loss = r.fusedLoss(h)
+	default:
+		logits = r.logits(h)
+		r.end(Forward)
+		loss = r.lossOf(logits, batch)
+	}
+	m.drop(h)                                  // the model's own name for it, until it returns
+	if p.Trainer && p.mixed && logits != nil { // outputs are converted to float32 on return
+		f := m.cast(logits, 4)
+		m.logit(f)
+		m.drop(logits)
+		logits = f
+	}
 	m.leaveAutocast()
 	if p.DropOutputs {
-		m.drop(logits)
-		logits = nil
+		r.dropOutputs(&logits)
 	}
 	r.end(Loss)
 	m.phase = Backward
 	m.seed(loss)
 	m.backward(0)
 	r.end(Backward)
-	m.drop(logits)
+	r.dropOutputs(&logits)
 	for _, s := range batch.all() {
 		m.release(s)
 	}
-	_ = mod
+}
+
+// dropOutputs lets the logits and the cache of a forward go.
+func (r *run) dropOutputs(logits **value) {
+	r.m.drop(*logits)
+	*logits = nil
+	for _, s := range r.m.cached {
+		r.m.release(s)
+	}
+	r.m.cached = nil
+}
+
+// chunkTokens is the size of a piece of the chunked loss.
+const chunkTokens = 1024
+
+// chunked is the loss in pieces, each checkpointed: only one piece's logits
+// are alive at a time.
+func (r *run) chunked(h *value, batch batchOf) *value {
+	m := r.m
+	m.phase = Loss
+	var sizes []int64
+	t := h.n / r.mod.wordWidth
+	for left := t; left > 0 && len(sizes) < 1<<16; left -= chunkTokens {
+		sizes = append(sizes, min(left, chunkTokens)*r.mod.wordWidth)
+	}
+	pieces := m.split(h, sizes...)
+	var total *value
+	for _, x := range pieces {
+		l := m.checkpoint(x, func(in *value) *value {
+			y := r.logits(in)
+			v := r.lossOf(y, batch)
+			m.drop(y)
+			return v
+		})
+		if total == nil {
+			total = l
+			continue
+		}
+		total = m.replace(total, m.add(total, l))
+		m.drop(l)
+	}
+	m.drop(pieces...)
+	return total
+}
+
+// fusedLoss is a fused linear cross entropy: gradients of the stream and of
+// the head are made in the forward, from logits of a few tokens at a time.
+func (r *run) fusedLoss(h *value) *value {
+	m, mod := r.m, r.mod
+	m.phase = Loss
+	t := h.n / mod.wordWidth
+	v := max(mod.vocab, 1)
+	per := (v + mod.wordWidth - 1) / mod.wordWidth
+	chunk := int64(1)
+	for chunk < (t+per-1)/per {
+		chunk *= 2
+	}
+	in := m.cast(h, m.narrow(h.e))
+	w := m.weight(mod.head.weight)
+	gx := m.alloc(in.bytes(), Temporary)
+	gw := m.alloc(w.bytes(), Temporary)
+	m.pulse(chunk*v*(w.e+4), Logits)
+	loss := m.tensor(1, 4)
+	m.record([]*value{loss}, []*value{in, w}, []*storage{gx, gw}, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.keep(gx), m.keep(gw)}
+	})
+	m.release(gx)
+	m.release(gw)
+	m.drop(in, w)
+	return loss
 }
 
 // batchOf is what a training step is given.
@@ -173,10 +304,16 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 		}
 	}
 	for _, b := range mod.blocks {
-		if r.p.Checkpointing == "full" && m.grad {
-			x = m.replace(x, m.checkpoint(x, func(in *value) *value { return b.forward(m, in, c) }))
-		} else {
-			x = m.replace(x, b.forward(m, x, c))
+		run := func(in *value) *value { return r.gathered(b, func() *value { return b.forward(m, in, c) }) }
+		switch {
+		case !m.grad || r.p.Checkpointing == "none":
+			x = m.replace(x, run(x))
+		case r.p.Checkpointing == "full" || r.p.Checkpointing == "selective" && b.attn == nil:
+			x = m.replace(x, m.checkpoint(x, run))
+		default:
+			m.selective = true
+			x = m.replace(x, run(x))
+			m.selective = false
 		}
 	}
 	m.drop(c.self.bias, c.cross.bias)
@@ -286,6 +423,12 @@ func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (*value, []*va
 	m := r.m
 	t := batch * seq
 	switch {
+	case mod.received:
+		x := m.tensor(t*mod.hidden, r.p.streamWidth())
+		m.become(x.st, Communication)
+		x.from = &node{grads: make([]*gradient, 1), run: func(*machine, []*storage) []*storage { return nil }}
+		m.tape = append(m.tape, x.from)
+		return x, nil
 	case mod.conv != nil:
 		return r.sound(mod, b, batch), nil
 	case mod.patch != nil:
@@ -384,6 +527,9 @@ func (r *run) logits(h *value) *value {
 	if mod.head == nil {
 		return x
 	}
+	if r.p.Inference && r.p.LastLogit && mod.task == taskCausal {
+		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+	}
 	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss) {
 		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
 	}
@@ -408,9 +554,14 @@ func (r *run) lossOf(logits *value, batch batchOf) *value {
 	m := r.m
 	m.phase = Loss
 	x := m.again(logits)
-	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" {
+	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" && r.p.Loss != "logits-only" && r.mod.task != taskBackbone {
 		x = m.replace(x, m.cast(x, 4))
 		m.logit(x)
+	}
+	if r.p.Loss == "logits-only" || r.mod.task == taskBackbone {
+		l := m.mean(x)
+		m.drop(x)
+		return l
 	}
 	s := m.unary(x, false, true) // log_softmax
 	m.logit(s)
@@ -427,14 +578,42 @@ func (r *run) lossOf(logits *value, batch batchOf) *value {
 	return loss
 }
 
+// mean is one number of all; its gradient is spread over all again.
+func (m *machine) mean(x *value) *value {
+	y := m.tensor(1, x.e)
+	b, c := x.bytes(), gradCategory(x)
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, c)}
+	})
+	return y
+}
+
 func (m *machine) logit(v *value) {
 	if v.st.cat == Temporary || v.st.cat == Activations {
 		m.become(v.st, Logits)
 	}
 }
 
-// workspaces of a plain product and of one with a bias epilogue.
-func (p *plan) workspaces() (int64, int64) { return 32 << 20, 1 << 20 }
-
-// toCache hands keys and values to a cache; without one they stay as they are.
-func (m *machine) toCache(a *attention, k, v *value) (*value, *value) { return k, v }
+// toCache hands keys and values to a cache, which copies them; without one
+// they stay as they are. Under autocast the copies are float32.
+func (m *machine) toCache(a *attention, k, v *value) (*value, *value) {
+	if m.opts.Inference && m.opts.Cache != "none" {
+		return m.store(k), m.store(v)
+	}
+	if !m.opts.UseCache || !m.grad || m.replay.discard || m.replay.until > 0 {
+		return k, v
+	}
+	put := func(x *value) *value {
+		e := x.e
+		if m.mixed {
+			e = 4
+		}
+		y := m.tensor(x.n, e)
+		m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+			return []*storage{m.fit(m.keep(g[0]), x.n*x.e, Temporary)}
+		})
+		m.cached = append(m.cached, m.keep(y.st))
+		return m.replace(x, y)
+	}
+	return put(k), put(v)
+}

@@ -1,0 +1,287 @@
+// Package budget says what memory a model should take: bytes by category and
+// phase, from a configuration and a training or serving setting.
+//
+//	c, err := budget.ReadConfig(file)
+//	b, err := budget.Compute(c, budget.Setting{Batch: 4, Sequence: 2048})
+//	fmt.Println(b.PeakBytes, b.PeakPhase, b.Phases)
+//
+// Nothing is guessed from a model's name. A configuration becomes a network
+// of parameters and operations (families.go, decoders.go and their kin); a
+// small machine (machine.go) runs the step's operations on byte counts and
+// keeps the books that PyTorch's autograd keeps.
+package budget
+
+import "fmt"
+
+// Budget is the answer: what is alive in each phase.
+type Budget struct {
+	Model        ModelInfo
+	Setting      Setting
+	Phases       []PhaseBytes
+	PeakBytes    int64 // requested bytes PyTorch holds at once in a steady step
+	PeakPhase    Phase
+	Categories   Categories // at the peak
+	FirstStep    int64      // peak of the first step
+	Reserved     int64      // what the allocator takes from the device for it
+	Context      int64      // CUDA context and communicators, outside PyTorch
+	CacheToken   int64      // serving: bytes of cache per token and sequence
+	CacheFixed   int64      // serving: bytes of cache that do not grow, per sequence
+	WeightsBytes int64
+	Notes        []string
+}
+
+// ModelInfo describes the model.
+type ModelInfo struct {
+	Type                                  string
+	Parameters, Active, Trainable         int64
+	Embedding, Layers, Hidden, Vocabulary int64
+}
+
+// PhaseBytes is one phase.
+type PhaseBytes struct {
+	Phase      Phase
+	Peak, End  int64
+	Categories Categories // at the phase's peak
+}
+
+// TotalDevice is everything on the device.
+func (b *Budget) TotalDevice() int64 { return b.Reserved + b.Context }
+
+// Phase finds a phase, nil when the setting has none such.
+func (b *Budget) Phase(p Phase) *PhaseBytes {
+	for i := range b.Phases {
+		if b.Phases[i].Phase == p {
+			return &b.Phases[i]
+		}
+	}
+	return nil
+}
+
+// Compute works a budget out.
+func Compute(c *Config, s Setting) (*Budget, error) {
+	s = s.Defaults()
+	p, err := newPlan(c, s)
+	if err != nil {
+		return nil, err
+	}
+	b := &Budget{Setting: s}
+	b.describe(c, p)
+	switch {
+	case s.Inference:
+		err = p.serve(b)
+	case s.PP > 1:
+		err = p.pipeline(b)
+	default:
+		p.train(b, 1, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.finish(p)
+	return b, nil
+}
+
+func (b *Budget) describe(c *Config, p *plan) {
+	whole, err := newModel(c)
+	if err != nil {
+		return
+	}
+	n := whole.counts()
+	m := p.model
+	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.layers), Hidden: m.hidden, Vocabulary: whole.vocab}
+	if m.encoder != nil {
+		b.Model.Layers += int64(len(m.encoder.blocks))
+	}
+	for _, q := range append(append([]*parameter{}, m.params...), p.adapters...) {
+		if q.trainable {
+			b.Model.Trainable += q.Elements()
+		}
+	}
+	if p.LoRA == 0 && !p.Inference {
+		b.Model.Trainable = 0
+		for _, q := range whole.params {
+			if q.trainable {
+				b.Model.Trainable += q.Elements()
+			}
+		}
+	}
+	if p.Inference {
+		b.Model.Trainable = 0
+	}
+}
+
+// gradients is the bytes of a full set of gradients on this rank.
+func (p *plan) gradients() int64 {
+	var n int64
+	for _, q := range p.model.params {
+		if q.trainable {
+			n += q.Elements() * p.wide
+		}
+	}
+	for _, q := range p.adapters {
+		n += q.Elements() * p.adapterWidth()
+	}
+	return n
+}
+
+// train fills in the phases of training. inFlight is how many micro-batches'
+// activations a pipeline stage holds at once; first, when not nil, replaces
+// the simulated step's own start.
+func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
+	wp := p.wide
+	if len(p.adapters) > 0 {
+		wp = p.adapterWidth()
+	}
+	ws, _ := p.workspaces()
+	state, temp := optimizerBytes(p.Optimizer, optTensors(p.model, p.adapters), wp, ws, p.MasterWeights)
+	state, temp = p.share(state, 1), p.share(temp, 1)
+	if p.Offload != "none" {
+		state, temp = 0, 0
+	}
+	grads := p.gradients()
+	kept := p.KeepGradients || p.Accumulate > 1
+	bucket := p.buckets(grads)
+	early := optimizers[p.Optimizer].early
+	r := p.simulate(kept, prepare)
+	steady := r.m.peaks
+	cold := steady
+	if p.KeepGradients && p.Accumulate == 1 {
+		cold = p.simulate(false, prepare).m.peaks
+	}
+	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket + p.rootBytes()})
+	coldRest := newCategories(map[Category]int64{Communication: bucket + p.rootBytes()})
+	if early {
+		coldRest[OptimizerState] = state
+	}
+	if inFlight > 1 {
+		acts := r.ends[Loss].cats[Activations] + r.ends[Loss].cats[Logits]
+		rest[Activations] += (inFlight - 1) * acts
+		coldRest[Activations] += (inFlight - 1) * acts
+	}
+	held := p.share(grads, 2)
+	add := func(ph Phase, peak instant, end int64, extra Categories) {
+		c := peak.cats
+		for i := range c {
+			c[i] += extra[i]
+		}
+		b.Phases = append(b.Phases, PhaseBytes{Phase: ph, Peak: c.Sum(), End: end, Categories: c})
+	}
+	load := r.ends[Load]
+	extra := rest.Sum()
+	add(Load, load, load.bytes, Categories{})
+	for _, ph := range []Phase{Forward, Loss, Backward} {
+		add(ph, steady[ph], r.ends[ph].bytes+extra, rest)
+	}
+	step := load.cats
+	step[Gradients] = held
+	step[OptimizerState] = state
+	step[Communication] += bucket
+	step[Temporary] += temp
+	after := step.Sum() - temp
+	if !p.KeepGradients {
+		after -= held
+	}
+	whole := instant{step.Sum(), step}
+	add(FirstOptimizer, whole, after, Categories{})
+	add(Optimizer, whole, after, Categories{})
+	b.FirstStep = step.Sum()
+	for _, ph := range []Phase{Forward, Loss, Backward} {
+		b.FirstStep = max(b.FirstStep, cold[ph].bytes+coldRest.Sum())
+	}
+	b.WeightsBytes = load.cats[Weights]
+	b.peak()
+}
+
+// simulate runs a step, with gradients already there when kept.
+func (p *plan) simulate(kept bool, prepare func(*run)) *run {
+	r := newRun(p)
+	if kept {
+		for _, q := range append(append([]*parameter{}, p.model.params...), p.adapters...) {
+			if q.trainable {
+				r.m.held[q] = r.m.alloc(p.share(q.val.bytes(), 2), Gradients)
+			}
+		}
+	}
+	r.m.peaks[Forward] = instant{}
+	if prepare != nil {
+		prepare(r)
+	}
+	r.trainStep()
+	return r
+}
+
+func newCategories(m map[Category]int64) Categories {
+	var c Categories
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// peak finds the steady step's peak.
+func (b *Budget) peak() {
+	b.PeakBytes = 0
+	for _, ph := range b.Phases {
+		if ph.Phase == Load && len(b.Phases) > 1 || ph.Phase == FirstOptimizer {
+			continue
+		}
+		if ph.Peak > b.PeakBytes {
+			b.PeakBytes, b.PeakPhase, b.Categories = ph.Peak, ph.Phase, ph.Categories
+		}
+	}
+}
+
+// pipeline takes the worse of the first and the last stage: the first holds
+// as many micro-batches as there are stages, the last has the head.
+func (p *plan) pipeline(b *Budget) error {
+	all := p.model.blocks
+	if int64(len(all)) < p.PP || p.model.encoder != nil {
+		return fmt.Errorf("--pp %d: the model's %d layers cannot be divided into as many stages", p.PP, len(all))
+	}
+	per := (int64(len(all)) + p.PP - 1) / p.PP
+	first := p.stage(all[:per], true, false)
+	last := p.stage(all[int64(len(all))-per:], false, true)
+	var fb, lb Budget
+	first.train(&fb, min(p.PP, max(p.Accumulate, 1)), nil)
+	last.train(&lb, 1, nil)
+	pick, name := fb, "first"
+	if lb.PeakBytes > fb.PeakBytes {
+		pick, name = lb, "last"
+	}
+	b.Phases, b.FirstStep, b.WeightsBytes = pick.Phases, pick.FirstStep, pick.WeightsBytes
+	b.peak()
+	b.note("the %s of %d pipeline stages is the fullest; it is the one shown", name, p.PP)
+	return nil
+}
+
+// stage is the part of the model on one pipeline rank.
+func (p *plan) stage(blocks []*block, first, last bool) *plan {
+	q := *p
+	m := *p.model
+	m.blocks = blocks
+	if !last {
+		m.head, m.headParts, m.final, m.task = nil, nil, nil, taskBackbone
+	}
+	mine := map[*parameter]bool{}
+	for _, bl := range blocks {
+		for _, x := range bl.params {
+			mine[x] = true
+		}
+	}
+	m.params = nil
+	for _, x := range p.model.params {
+		outside := x.Role == RoleEmbedding || x.Role == RolePosition
+		if mine[x] || outside && first || last && (x.Role == RoleHead || p.model.final != nil && (x == p.model.final.weight || x == p.model.final.bias)) || outside && last && m.tied {
+			m.params = append(m.params, x)
+		}
+	}
+	if !first {
+		m.received = true
+	}
+	q.model = &m
+	return &q
+}
+
+func (b *Budget) note(format string, args ...any) {
+	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,209 @@
+package budget
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// GPU is a device and what of it can be used.
+type GPU struct {
+	Name     string
+	Capacity int64 // bytes that PyTorch sees as the total
+	Context  int64 // what the CUDA context takes of it
+	Hopper   bool  // sm90 or newer: larger workspaces
+}
+
+// gpus is the table of devices: the total capacity that out-of-memory
+// messages print, which is less than nvidia-smi's, which is not the name's.
+var gpus = []GPU{
+	{"T4 16GB", gibs(14.56), 307 * mib, false},
+	{"V100 16GB", gibs(15.77), 307 * mib, false},
+	{"V100 32GB", gibs(31.73), 307 * mib, false},
+	{"RTX 4070 12GB", gibs(11.57), 460 * mib, false},
+	{"RTX 3090 24GB", gibs(23.60), 307 * mib, false},
+	{"RTX 4090 24GB", gibs(23.52), 460 * mib, false},
+	{"RTX 5090 32GB", gibs(31.36), 614 * mib, true},
+	{"A10 24GB", gibs(22.03), 307 * mib, false},
+	{"L4 24GB", gibs(22.03), 460 * mib, false},
+	{"L40S 48GB", gibs(44.34), 460 * mib, false},
+	{"RTX 6000 Ada 48GB", 50865307648, 460 * mib, false},
+	{"A100 40GB", gibs(39.39), 460 * mib, false},
+	{"A100 80GB", gibs(79.14), 460 * mib, false},
+	{"H100 80GB", gibs(79.10), 614 * mib, true},
+	{"H200 141GB", gibs(139.72), 614 * mib, true},
+	{"B200 192GB", gibs(178.35), 614 * mib, true},
+	{"MI300X 192GB", gibs(191.69), 614 * mib, true},
+}
+
+func gibs(f float64) int64 { return int64(f * gib) }
+
+// GPUs is the table of known devices.
+func GPUs() []GPU { return append([]GPU(nil), gpus...) }
+
+// FindGPU reads a device's name ("H100 80GB", "a100-40", "4090") or a size ("80GiB").
+func FindGPU(s string) (GPU, error) {
+	if n, err := ParseSize(s); err == nil {
+		return GPU{Name: s, Capacity: n, Context: 614 * mib, Hopper: true}, nil
+	}
+	want := squeeze(s)
+	var hits []GPU
+	for _, g := range gpus {
+		name := squeeze(g.Name)
+		if name == want || name == want+"gb" {
+			return g, nil
+		}
+		if want != "" && strings.Contains(name, want) {
+			hits = append(hits, g)
+		}
+	}
+	switch {
+	case len(hits) == 1:
+		return hits[0], nil
+	case len(hits) > 1:
+		var names []string
+		for _, g := range hits {
+			names = append(names, strconv.Quote(g.Name))
+		}
+		return GPU{}, fmt.Errorf("--gpu %q could be %s: give the whole name", short(s), strings.Join(names, " or "))
+	}
+	var names []string
+	for _, g := range gpus {
+		names = append(names, g.Name)
+	}
+	return GPU{}, fmt.Errorf("--gpu %q is neither a size like 80GiB nor one of: %s", short(s), strings.Join(names, ", "))
+}
+
+func squeeze(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(strings.TrimPrefix(strings.ToLower(s), "nvidia")))
+}
+
+// ParseSize reads bytes: 80GiB, 80GB, 81559MiB, 85520809984.
+func ParseSize(s string) (int64, error) {
+	units := []struct {
+		suffix string
+		n      float64
+	}{{"tib", 1 << 40}, {"gib", gib}, {"mib", mib}, {"kib", 1 << 10}, {"tb", 1e12}, {"gb", 1e9}, {"mb", 1e6}, {"kb", 1e3}, {"b", 1}, {"", 1}}
+	t := strings.ToLower(strings.TrimSpace(s))
+	for _, u := range units {
+		if !strings.HasSuffix(t, u.suffix) {
+			continue
+		}
+		f, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(t, u.suffix)), 64)
+		if err != nil || !(f > 0) || f*u.n >= 1<<62 || u.suffix == "" && f < mib {
+			break
+		}
+		return int64(f * u.n), nil
+	}
+	return 0, fmt.Errorf("%q is not a size like 80GiB", short(s))
+}
+
+// device is the GPU a setting is for; an H100 when none is named.
+func (p *plan) device() GPU {
+	if p.GPU != "" {
+		if g, err := FindGPU(p.GPU); err == nil {
+			return g
+		}
+	}
+	g, _ := FindGPU("H100 80GB")
+	return g
+}
+
+// workspaces are those of a plain product and of one with a bias epilogue.
+func (p *plan) workspaces() (int64, int64) {
+	if p.device().Hopper {
+		return 32 * mib, 1 * mib
+	}
+	return 8519680, 1 * mib
+}
+
+// torchBefore says whether the setting's PyTorch is older than a version.
+func (p *plan) torchBefore(major, minor int) bool {
+	if p.Torch == "" {
+		return false
+	}
+	var a, b int
+	if n, _ := fmt.Sscanf(strings.TrimPrefix(p.Torch, "v"), "%d.%d", &a, &b); n < 1 {
+		return false
+	}
+	return a < major || a == major && b < minor
+}
+
+// persistentWorkspace: until 2.14 the first product's workspace stays.
+func (p *plan) persistentWorkspace() bool { return p.torchBefore(2, 15) }
+
+// streamWidth is the width of the residual stream.
+func (p *plan) streamWidth() int64 { return p.wide }
+
+// Reserved over allocated: medians of measured runs.
+const (
+	nativeReserve     = 1.066
+	expandableReserve = 1.0055
+)
+
+// finish works out what stands beside PyTorch's own bytes.
+func (b *Budget) finish(p *plan) {
+	f := nativeReserve
+	if p.Allocator == "expandable" {
+		f = expandableReserve
+	}
+	top := max(b.PeakBytes, b.FirstStep)
+	b.Reserved = (int64(float64(top)*f) + 2*mib - 1) / (2 * mib) * (2 * mib)
+	b.Context = p.device().Context
+	if p.GPUs > 1 {
+		comms := int64(0)
+		for _, n := range []int64{p.dp, p.TP, p.PP, p.EP, p.CP} {
+			if n > 1 {
+				comms++
+			}
+		}
+		b.Context += 512*mib + 410*mib*max(comms-1, 0)
+	}
+	b.explain(p)
+}
+
+// explain notes what a reader should know about the numbers.
+func (b *Budget) explain(p *plan) {
+	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
+		b.note("%s", n)
+	}
+	if p.Offload != "none" {
+		b.note("offload %s: optimizer state is in host memory and moves over PCIe each step", p.Offload)
+	}
+	if p.Precision == "fp8-mixed" {
+		b.note("fp8 keeps float32 weights; their fp8 copies are smaller than the bf16 copies counted here")
+	}
+	if a := p.model.first(); a != nil {
+		if a.eagerOnly && p.Attention != "eager" {
+			b.note("this family's scores are written out (eager attention) whatever the setting says")
+		}
+		for _, bl := range p.model.blocks {
+			if bl.attn != nil && bl.attn.window > 0 && bl.attn.window < p.Sequence && !p.Inference {
+				b.note("layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in training, not less")
+				break
+			}
+		}
+	}
+	if p.Checkpointing == "full" && p.mixed && !p.Inference {
+		b.note("checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included")
+	}
+	if p.model.vision != nil && p.model.task == taskCausal && !p.Inference {
+		b.note("text only: an image adds the vision encoder's activations")
+	}
+	if p.KeepGradients {
+		b.note("zero_grad(set_to_none=False) keeps the gradients through the forward")
+	}
+	if p.UseCache && !p.Inference {
+		b.note("use_cache=True in training: keys and values stay for as long as the outputs do")
+	}
+}

@@ -1,0 +1,127 @@
+package budget
+
+// What sharding over data-parallel ranks does to a step: ZeRO and FSDP keep a
+// part of each tensor and gather the whole one for the block that runs.
+
+// sharded says whether parameters themselves are split over the ranks.
+func (p *plan) sharded() bool { return (p.Zero == 3 || p.FSDP != "") && p.dp > 1 }
+
+// shards is over how many ranks: all of them, or the GPUs of one node.
+func (p *plan) shards() int64 {
+	if p.FSDP == "hybrid" {
+		return min(p.dp, 8)
+	}
+	return p.dp
+}
+
+// gathered runs a block with its parameters gathered: the flat buffer of the
+// all-gather, the parameters copied out of it, and the next block's buffer
+// that is already on its way. The backward does the same again.
+func (r *run) gathered(b *block, f func() *value) *value {
+	if !r.p.sharded() && r.p.Offload != "params" {
+		return f()
+	}
+	m := r.m
+	g := r.p.groupBytes(b)
+	s := m.alloc(3*g, Communication)
+	y := f()
+	m.release(s)
+	if m.grad && !m.replay.discard && y.from != nil {
+		in := *y
+		m.record([]*value{y}, []*value{&in}, nil, func(m *machine, gr []*storage) []*storage {
+			m.pulse(4*g, Communication) // gathered again, beside the gradients to be reduced
+			return []*storage{m.keep(gr[0])}
+		})
+	}
+	return y
+}
+
+// groupBytes are a block's parameters in the type they are gathered in.
+func (p *plan) groupBytes(b *block) int64 {
+	var n int64
+	for _, l := range b.linears() {
+		n += l.weight.Elements()
+		if l.bias != nil {
+			n += l.bias.Elements()
+		}
+	}
+	if x, ok := b.ff.(*experts); ok {
+		n += x.gateUp.Elements() + x.down.Elements()
+	}
+	return n * p.width
+}
+
+// rootBytes are the parameters outside the blocks, which stay gathered from
+// the forward to the end of the backward.
+func (p *plan) rootBytes() int64 {
+	if !p.sharded() {
+		return 0
+	}
+	var n int64
+	for _, q := range p.model.params {
+		if q.Role == RoleEmbedding || q.Role == RoleHead || q.Role == RolePosition {
+			n += q.Elements()
+		}
+	}
+	return n * p.width
+}
+
+// reduceGradient hands a finished gradient to the ranks: with ZeRO 2 and 3
+// and with FSDP each keeps its part only.
+func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
+	if p == nil || p.dp < 2 || !(p.sharded() || p.Zero >= 2) {
+		return false
+	}
+	part := (a.st.bytes + p.shards() - 1) / p.shards()
+	if m.held[q] == nil {
+		m.held[q] = m.alloc(part, Gradients)
+	}
+	m.pulse(a.st.bytes, Communication)
+	m.release(a.st)
+	return true
+}
+
+// buckets are the communication buffers that live for the whole run: DDP's
+// flat copy of all gradients, or DeepSpeed's reduce and gather buckets of
+// 5e8 elements.
+func (p *plan) buckets(gradients int64) int64 {
+	switch {
+	case p.dp < 2 || p.FSDP != "":
+		return 0
+	case p.Zero == 0:
+		return gradients
+	default:
+		return min(2*5e8*p.width, 2*gradients)
+	}
+}
+
+// share is this rank's part of n bytes.
+func (p *plan) share(n int64, from int) int64 {
+	if p.Zero >= from && p.dp > 1 || p.FSDP != "" && p.dp > 1 {
+		return (n + p.shards() - 1) / p.shards()
+	}
+	return n
+}
+
+// recomputed checkpoints the middle of attention: scores are made again in
+// backward, from q, k and v.
+func (m *machine) recomputed(q, k, v *value, f func() *value) *value {
+	join := m.cat(q, k, v)
+	m.release(join.st)
+	join.st = m.alloc(0, Temporary)
+	y := m.checkpoint(join, func(in *value) *value {
+		old := [3]value{*q, *k, *v}
+		for _, x := range []*value{q, k, v} {
+			x.from, x.slot, x.leaf = in.from, in.slot, in.leaf
+		}
+		z := f()
+		*q, *k, *v = old[0], old[1], old[2]
+		return z
+	})
+	for _, x := range []*value{q, k, v} {
+		m.keep(x.st)
+		m.onTape(x.st)
+	}
+	m.drop(join)
+	return y
+}

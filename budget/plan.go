@@ -1,0 +1,160 @@
+package budget
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// choices are the words that a setting's fields accept.
+var choices = map[string][]string{
+	"precision":     {"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "int8", "int4"},
+	"checkpointing": {"none", "selective", "full"},
+	"attention":     {"eager", "sdpa", "flash"},
+	"loss":          {"default", "logits-only", "cross-entropy", "chunked", "fused"},
+	"offload":       {"none", "optimizer", "params"},
+	"cache":         {"dynamic", "static", "none"},
+	"kv":            {"", "fp32", "bf16", "fp16", "fp8", "int8", "int4"},
+	"lora-dtype":    {"model", "fp32"},
+	"fsdp":          {"", "full", "hybrid"},
+	"allocator":     {"native", "expandable"},
+}
+
+// oneOf checks a word.
+func oneOf(name, v string) error {
+	if l := choices[name]; !slices.Contains(l, v) {
+		return fmt.Errorf("--%s %q: one of %s", name, short(v), strings.TrimSpace(strings.Join(l, " ")))
+	}
+	return nil
+}
+
+// check refuses settings that cannot be.
+func (s Setting) check() error {
+	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention}, {"loss", s.Loss}, {"offload", s.Offload},
+		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
+		if err := oneOf(c[0], c[1]); err != nil {
+			return err
+		}
+	}
+	if _, ok := optimizers[s.Optimizer]; !ok {
+		return fmt.Errorf("--optimizer %q: one of %s", short(s.Optimizer), strings.Join(Optimizers(), " "))
+	}
+	for _, n := range []struct {
+		name string
+		v    int64
+	}{{"batch", s.Batch}, {"seq", s.Sequence}, {"decoder-seq", s.DecoderSeq}, {"accumulate", s.Accumulate}, {"gpus", s.GPUs}, {"tp", s.TP}, {"pp", s.PP}, {"ep", s.EP}, {"cp", s.CP}, {"context", s.Context}} {
+		if n.v < 1 {
+			return fmt.Errorf("--%s %d: at least 1", n.name, n.v)
+		}
+		if n.v > 1<<40 {
+			return fmt.Errorf("--%s %d: more than any run has", n.name, n.v)
+		}
+	}
+	switch {
+	case s.NewTokens < 0 || s.NewTokens > 1<<40:
+		return fmt.Errorf("--new-tokens %d: zero or more", s.NewTokens)
+	case s.LoRA < 0 || s.LoRA > 1<<20:
+		return fmt.Errorf("--lora %d is no rank", s.LoRA)
+	case s.Zero < 0 || s.Zero > 3:
+		return fmt.Errorf("--zero %d: a stage from 0 to 3", s.Zero)
+	case s.Zero > 0 && s.FSDP != "":
+		return fmt.Errorf("--zero and --fsdp shard the same thing: give one of them")
+	}
+	ways := s.TP * s.PP * s.CP
+	if s.GPUs%ways != 0 {
+		return fmt.Errorf("--gpus %d cannot be divided into tensor x pipeline x context parallel groups of %d x %d x %d", s.GPUs, s.TP, s.PP, s.CP)
+	}
+	dp := s.GPUs / ways
+	if (s.Zero > 0 || s.FSDP != "") && dp < 2 && !s.Inference {
+		what := fmt.Sprintf("--zero %d", s.Zero)
+		if s.FSDP != "" {
+			what = "--fsdp " + s.FSDP
+		}
+		return fmt.Errorf("%s needs at least two data-parallel GPUs to shard over, and --gpus %d leaves %d", what, s.GPUs, dp)
+	}
+	if s.EP > 1 && (s.GPUs/s.PP)%s.EP != 0 {
+		return fmt.Errorf("--ep %d does not divide the %d GPUs of a pipeline stage", s.EP, s.GPUs/s.PP)
+	}
+	if s.CP > 1 && s.Sequence%s.CP != 0 {
+		return fmt.Errorf("--seq %d cannot be divided over --cp %d", s.Sequence, s.CP)
+	}
+	quantised := s.Precision == "int8" || s.Precision == "int4"
+	if quantised && !s.Inference && s.LoRA == 0 {
+		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
+	}
+	if s.LoRA > 0 && s.Inference {
+		return fmt.Errorf("--lora is a way of training: leave --inference out, merged adapters cost nothing")
+	}
+	return nil
+}
+
+// newPlan checks a setting against a model and works out widths and shards.
+func newPlan(c *Config, s Setting) (*plan, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	mod, err := newModel(c)
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP * s.CP)}
+	switch s.Precision {
+	case "fp32":
+		p.width, p.wide = 4, 4
+	case "bf16-mixed", "fp16-mixed", "fp8-mixed":
+		p.mixed, p.wide = true, 4
+	}
+	if s.Inference && s.Precision == "fp8-mixed" {
+		p.mixed, p.wide = false, 2
+	}
+	p.Sequence /= s.CP
+	if mod.patch != nil {
+		p.Sequence = mod.patches
+	}
+	if err := p.overflow(); err != nil {
+		return nil, err
+	}
+	if err := p.tensorParallel(); err != nil {
+		return nil, err
+	}
+	if err := p.addLoRA(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// overflow refuses what would not fit into 63 bits, in floating point so that
+// the check itself cannot overflow.
+func (p *plan) overflow() error {
+	t := float64(p.Batch) * float64(max(p.Sequence, p.Context)+p.NewTokens)
+	seq := float64(p.Sequence)
+	var total, wide float64
+	for _, q := range p.model.params {
+		n := 1.0
+		for _, d := range q.Shape {
+			n *= float64(d)
+		}
+		total += n
+	}
+	for _, b := range p.model.blocks {
+		w := float64(p.model.hidden) * 64
+		for _, l := range b.linears() {
+			w += 16 * float64(l.in+l.out)
+		}
+		if a := b.attn; a != nil {
+			w += float64(a.heads) * (seq*40 + float64(a.d)*64)
+		}
+		if x, ok := b.ff.(*experts); ok {
+			w += float64(x.topK) * float64(x.inner+x.h) * 64
+		}
+		if x, ok := b.mixer.(*mamba); ok {
+			w += float64(x.inner) * float64(x.state_+4) * 64
+		}
+		wide += w
+	}
+	wide += 64 * float64(p.model.vocab+p.model.hidden)
+	if total*32+t*wide*float64(max(p.PP, 1)) > 1<<62 {
+		return fmt.Errorf("a batch of %d sequences of %d tokens needs more bytes than 2^62: no machine has them", p.Batch, max(p.Sequence, p.Context))
+	}
+	return nil
+}
