@@ -9,7 +9,7 @@ import (
 
 // sources are file name endings of compiled code.
 var sources = map[string]bool{".c": true, ".cc": true, ".cpp": true, ".cxx": true, ".cu": true, ".cuh": true, ".h": true,
-	".hh": true, ".hpp": true, ".inl": true, ".tcc": true, ".so": true, ".pyd": true, ".dll": true, ".dylib": true, ".hip": true}
+	".hh": true, ".hpp": true, ".inl": true, ".tcc": true, ".so": true, ".pyd": true, ".dll": true, ".dylib": true, ".hip": true, ".S": true, ".s": true}
 
 // languageOf tells by the file name, and where that is missing by the function:
 // C++ frames have no file ("??" or none), a source file, or their library's,
