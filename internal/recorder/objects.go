@@ -7,7 +7,6 @@ type objects struct {
 	style  Style
 	frames map[*Frame]*Dict
 	stacks map[*Stack]*List
-	empty  *List
 	orders map[string]uint64 // of keys, by kind of dictionary
 }
 
@@ -153,7 +152,7 @@ func (o *objects) events(events []Event) *List {
 		if e.Stack != nil {
 			items = append(items, Item{"frames", o.stack(e.Stack)})
 		}
-		items = append(items, when(len(e.Forward) > 0, "forward_frames", forward), when(e.WithCategory, "category", e.Category))
+		items = append(items, when(len(e.Forward) > 0, "forward_frames", forward), when(e.Category != nil, "category", e.Category))
 		l.Items = append(l.Items, o.dict("event", append(items, e.Extra...)...))
 	}
 	return l

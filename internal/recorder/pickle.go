@@ -89,6 +89,9 @@ func (p *pickler) closeFrame() {
 }
 
 func (p *pickler) save(v any) {
+	if t, ok := v.(*Text); ok && utf8.RuneCountInString(t.S) <= 1 {
+		v = t.S // CPython has one object for each short string
+	}
 	if p.frame >= 0 && len(p.out)-p.frame-frameHeader >= frameTarget {
 		p.closeFrame()
 	}

@@ -32,21 +32,20 @@ type Stack struct{ Frames []*Frame }
 
 // Event is a trace entry.
 type Event struct {
-	Action       string
-	Address      any // an integer, nil to leave the key out
-	Size         any
-	TimeUS       any // nil to leave the key out
-	Stream       any
-	Stack        *Stack // nil: the key is left out
-	Forward      []string
-	Compile      string // "N/A" when empty
-	Metadata     string
-	Internal     string
-	Pool         [2]int64
-	Category     int // -1 or 0 with no category: left out
-	DeviceFree   any // of oom entries
-	Extra        []Item
-	WithCategory bool
+	Action     string
+	Address    any // an integer, nil to leave the key out
+	Size       any
+	TimeUS     any // nil to leave the key out
+	Stream     any
+	Stack      *Stack // nil: the key is left out
+	Forward    []string
+	Compile    string // "N/A" when empty
+	Metadata   string
+	Internal   string
+	Pool       [2]int64
+	Category   any // nil to leave the key out
+	DeviceFree any // of oom entries
+	Extra      []Item
 }
 
 // Block is a piece of a segment.
