@@ -28,6 +28,7 @@ type machine struct {
 	replay     replay
 	cached     []*storage // keys and values that a cache holds
 	selective  bool       // attention alone is checkpointed
+	loose      bool       // products do not keep their weight's copy
 }
 
 // instant is the largest moment of a phase and what was alive in it.

@@ -88,7 +88,7 @@ func (m *machine) linear(x *value, l *linear) *value {
 		saved[0] = in.st
 	}
 	packed := l.weight.packed
-	if needX && !packed {
+	if needX && !packed && !m.loose {
 		saved[1] = w.st
 	}
 	xb, wb, wc := in.bytes(), w.bytes(), m.weightGrad(w)

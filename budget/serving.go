@@ -18,8 +18,8 @@ func (p *plan) kvBytes(elements, head int64) int64 {
 	case "int4":
 		return (elements+1)/2 + 4*((elements+63)/64)
 	}
-	if p.mixed {
-		return 4 * elements // autocast promotes the cache to float32
+	if p.mixed && p.model.ropeDim > 0 {
+		return 4 * elements // keys rotated under autocast are float32, and so is the cache
 	}
 	return p.width * elements
 }
@@ -74,19 +74,19 @@ func (p *plan) crossLength() int64 {
 
 // store puts keys or values into the cache: a copy in the cache's type, or a
 // place in a static cache that is already there.
-func (m *machine) store(x *value) *value {
+func (m *machine) store(x *value, wide int64) *value {
 	if m.opts.Cache == "static" {
 		return x
 	}
-	n := m.opts.kvBytes(x.n, m.opts.headWidth())
+	e := max(x.e, wide)
+	n := x.n * e
+	if m.opts.KV != "" {
+		n = m.opts.kvBytes(x.n, m.opts.headWidth())
+	}
 	st := m.alloc(n, KVCache)
 	m.cached = append(m.cached, st)
 	if m.opts.KV != "" { // attention reads it back in the compute type
 		return x
-	}
-	e := x.e
-	if m.mixed {
-		e = 4
 	}
 	y := &value{st: m.keep(st), n: x.n, e: e}
 	m.drop(x)

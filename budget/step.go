@@ -97,7 +97,7 @@ func (r *run) trainStep() {
 	default:
 		logits = r.logits(h)
 		r.end(Forward)
-		loss = r.lossOf(logits, batch)
+		loss = r.lossOf(logits, batch, false)
 	}
 	m.drop(h)                                  // the model's own name for it, until it returns
 	if p.Trainer && p.mixed && logits != nil { // outputs are converted to float32 on return
@@ -148,10 +148,10 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 	var total *value
 	for _, x := range pieces {
 		l := m.checkpoint(x, func(in *value) *value {
+			m.loose = m.replay.until > 0 && m.mixed
 			y := r.logits(in)
-			v := r.lossOf(y, batch)
-			m.drop(y)
-			return v
+			m.loose = false
+			return r.lossOf(y, batch, true)
 		})
 		if total == nil {
 			total = l
@@ -293,6 +293,9 @@ func (m *machine) tables(seq, dim int64) []*storage {
 func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
 	x, names := r.embeddings(mod, b, batch, seq)
+	if r.p.LoRA > 0 && r.p.Checkpointing == "full" && m.grad { // enable_input_require_grads
+		m.entry(x)
+	}
 	defer func() { m.drop(names...) }()
 	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq}, memory: memory}
 	tabs := m.tables(seq, mod.ropeDim)
@@ -301,6 +304,9 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 		c.self.bias = r.positionBias(a, seq)
 		if mod.encoder != nil { // zeros for the attention to the encoder
 			c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
+			if m.grad && r.p.Checkpointing == "full" {
+				m.entry(c.cross.bias)
+			}
 		}
 	}
 	for _, b := range mod.blocks {
@@ -316,7 +322,15 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 			m.selective = false
 		}
 	}
-	m.drop(c.self.bias, c.cross.bias)
+	for _, bias := range []*value{c.self.bias, c.cross.bias} {
+		switch {
+		case bias == nil:
+		case r.p.Checkpointing == "full":
+			m.onTape(bias.st)
+		default:
+			m.drop(bias)
+		}
+	}
 	if mod.final != nil {
 		x = m.replace(x, mod.final.forward(m, x))
 	}
@@ -426,8 +440,7 @@ func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (*value, []*va
 	case mod.received:
 		x := m.tensor(t*mod.hidden, r.p.streamWidth())
 		m.become(x.st, Communication)
-		x.from = &node{grads: make([]*gradient, 1), run: func(*machine, []*storage) []*storage { return nil }}
-		m.tape = append(m.tape, x.from)
+		m.entry(x)
 		return x, nil
 	case mod.conv != nil:
 		return r.sound(mod, b, batch), nil
@@ -507,6 +520,13 @@ func (m *machine) checkpoint(x *value, f func(*value) *value) *value {
 	return y
 }
 
+// entry makes x the start of a graph whose gradient nobody keeps.
+func (m *machine) entry(x *value) {
+	x.from = &node{grads: make([]*gradient, 1), run: func(*machine, []*storage) []*storage { return nil }}
+	x.slot, x.leaf = 0, nil
+	m.tape = append(m.tape, x.from)
+}
+
 // caught is the gradient that reaches a checkpoint's input.
 type caught struct{ st *storage }
 
@@ -550,10 +570,16 @@ func (r *run) logits(h *value) *value {
 }
 
 // lossOf is cross entropy: the float32 copy, its log-softmax, one number.
-func (r *run) lossOf(logits *value, batch batchOf) *value {
+// Unnamed logits go as soon as the copy is made.
+func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	m := r.m
-	m.phase = Loss
+	if m.phase != Backward {
+		m.phase = Loss
+	}
 	x := m.again(logits)
+	if unnamed { // nobody else holds the logits
+		m.drop(logits)
+	}
 	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" && r.p.Loss != "logits-only" && r.mod.task != taskBackbone {
 		x = m.replace(x, m.cast(x, 4))
 		m.logit(x)
@@ -595,20 +621,18 @@ func (m *machine) logit(v *value) {
 }
 
 // toCache hands keys and values to a cache, which copies them; without one
-// they stay as they are. Under autocast the copies are float32.
+// they stay as they are.
 func (m *machine) toCache(a *attention, k, v *value) (*value, *value) {
 	if m.opts.Inference && m.opts.Cache != "none" {
-		return m.store(k), m.store(v)
+		e := k.e
+		return m.store(k, e), m.store(v, e)
 	}
 	if !m.opts.UseCache || !m.grad || m.replay.discard || m.replay.until > 0 {
 		return k, v
 	}
+	wide := k.e // the cache takes the keys' type; rotated keys are float32 under autocast
 	put := func(x *value) *value {
-		e := x.e
-		if m.mixed {
-			e = 4
-		}
-		y := m.tensor(x.n, e)
+		y := m.tensor(x.n, max(x.e, wide))
 		m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
 			return []*storage{m.fit(m.keep(g[0]), x.n*x.e, Temporary)}
 		})
