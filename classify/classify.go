@@ -175,5 +175,10 @@ func New(t *timeline.Timeline, o Options) *Classification {
 		Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
 		Signal: make([]Signal, n), Phase: make([]Phase, n), Step: make([]int32, n),
 	}
+	a := newAnalysis(c)
+	a.findPhases()
+	a.assignPhases()
+	a.findSteps()
+	a.findCategories()
 	return c
 }

@@ -1,0 +1,93 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// analysis is what the signals share while they look at one device.
+type analysis struct {
+	*Classification
+	t      *timeline.Timeline
+	events *snapshot.Events
+	stacks []evidence // by StackID
+
+	recorded recorded
+	phases   []Phase // by event
+	roots    []root
+	windows  []window // optimizer steps and the like, by annotation
+	covered  []bool   // by event: within the window of an optimizer
+	loop     int      // first event of the program's loop
+
+	last int // number of events
+}
+
+// recorded says which stacks a recording has.
+type recorded struct {
+	allocs, frees bool // at least some of them have a stack
+	native        bool // with C++ frames
+}
+
+func newAnalysis(c *Classification) *analysis {
+	a := &analysis{Classification: c, t: c.Timeline, events: &c.Timeline.Device.Events}
+	a.last = a.events.Len()
+	a.stacks = judgeStacks(a.t.Snapshot)
+	for i, action := range a.events.Action {
+		id := a.events.StackOf(i)
+		if id == 0 {
+			continue
+		}
+		switch action {
+		case snapshot.Alloc:
+			a.recorded.allocs = true
+		case snapshot.FreeRequested:
+			a.recorded.frees = true
+		default:
+			continue
+		}
+		if a.stacks[id].marks&native != 0 {
+			a.recorded.native = true
+		}
+	}
+	return a
+}
+
+// birth is the evidence of the stack that allocated; older blocks may have one
+// too.
+func (a *analysis) birth(id timeline.AllocationID) evidence { return a.stacks[a.t.Stack(id)] }
+
+// death is the evidence of the stack that freed.
+func (a *analysis) death(id timeline.AllocationID) evidence {
+	f := a.t.FreeRequested[id]
+	if int64(f) >= int64(a.last) {
+		return evidence{}
+	}
+	return a.stacks[a.events.StackOf(int(f))]
+}
+
+// born is the event of an allocation's birth, -1 when it is older than the
+// trace.
+func (a *analysis) born(id timeline.AllocationID) int {
+	if b := a.t.Born[id]; b != timeline.Never {
+		return int(b)
+	}
+	return -1
+}
+
+// freed is the event of the request to free, the number of events when there is
+// none within the trace.
+func (a *analysis) freed(id timeline.AllocationID) int {
+	switch f := a.t.FreeRequested[id]; f {
+	case timeline.Never:
+		return a.last
+	case timeline.Before:
+		return -1
+	default:
+		return int(f)
+	}
+}
+
+// outlives tells whether an allocation is still there after the last event.
+func (a *analysis) outlives(id timeline.AllocationID) bool {
+	return a.t.FreeRequested[id] == timeline.Never
+}

@@ -1,0 +1,67 @@
+package classify
+
+import "github.com/vramscope/vramscope/snapshot"
+
+// anchored finds the iterations of a loop that only runs forward by what recurs
+// once in each: the stack, or without stacks the run of sizes, whose
+// occurrences lie farthest and most evenly apart.
+func (a *analysis) anchored() []int {
+	var allocs []int
+	for i := a.loop; i < a.last; i++ {
+		if a.events.Action[i] == snapshot.Alloc {
+			allocs = append(allocs, i)
+		}
+	}
+	keys := a.anchorKeys(allocs)
+	type seen struct{ first, last, count, widest, narrowest int }
+	tally := map[uint64]*seen{}
+	for k, key := range keys {
+		s := tally[key]
+		if s == nil {
+			tally[key] = &seen{first: k, last: k, count: 1, narrowest: len(keys)}
+			continue
+		}
+		gap := k - s.last
+		s.widest, s.narrowest = max(s.widest, gap), min(s.narrowest, gap)
+		s.last, s.count = k, s.count+1
+	}
+	var best *seen
+	for _, key := range keys { // in order, so that the same input gives the same answer
+		s := tally[key]
+		if s.count < 3 || s.widest > s.narrowest+s.narrowest/4 || (s.last-s.first)*2 < len(keys) {
+			continue
+		}
+		if best == nil || s.narrowest > best.narrowest || s.narrowest == best.narrowest && s.first < best.first {
+			best = s
+		}
+	}
+	if best == nil {
+		return []int{a.loop}
+	}
+	key := keys[best.first]
+	var starts []int
+	for k := best.first; k < len(keys); k++ {
+		if keys[k] == key {
+			starts = append(starts, allocs[k])
+		}
+	}
+	return starts
+}
+
+// anchorKeys are what is compared: the stack, or a hash of the next sizes.
+func (a *analysis) anchorKeys(allocs []int) []uint64 {
+	keys := make([]uint64, len(allocs))
+	const run = 5
+	for k, i := range allocs {
+		if a.recorded.allocs {
+			keys[k] = uint64(a.events.StackOf(i))
+			continue
+		}
+		h := uint64(14695981039346656037)
+		for _, j := range allocs[k:min(len(allocs), k+run)] {
+			h = (h ^ uint64(a.events.Size[j])) * 1099511628211
+		}
+		keys[k] = h
+	}
+	return keys
+}

@@ -1,0 +1,97 @@
+package classify
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// window is an annotated range of events, from first up to but without end.
+type window struct {
+	phase      Phase
+	first, end int
+}
+
+// annotated turns the ranges that torch and its users name into events by their
+// time. They are there even where no stacks were recorded.
+func (a *analysis) annotated() []window {
+	if a.events.TimeUS == nil {
+		return nil
+	}
+	type key struct {
+		name   snapshot.StringID
+		device int
+	}
+	open := map[key][]int64{}
+	var out []window
+	for _, n := range a.t.Snapshot.Annotations {
+		phase, ok := phaseNamed(a.t.Snapshot.String(n.Name))
+		if !ok || n.Device != a.t.Device.Ordinal && n.Device >= 0 && a.otherDevice(n.Device) {
+			continue
+		}
+		k := key{n.Name, n.Device}
+		if n.Start {
+			open[k] = append(open[k], n.TimeUS)
+			continue
+		}
+		if starts := open[k]; len(starts) > 0 {
+			w := window{phase, a.eventAt(starts[len(starts)-1]), a.eventAt(n.TimeUS + 1)}
+			open[k] = starts[:len(starts)-1]
+			if w.first < a.last && w.end > 0 {
+				out = append(out, w)
+			}
+		}
+	}
+	for k, starts := range open { // a range that was never left: the recording ends in it
+		phase, _ := phaseNamed(a.t.Snapshot.String(k.name))
+		for _, s := range starts {
+			if first := a.eventAt(s); first < a.last && phase != Data {
+				out = append(out, window{phase, first, a.last})
+			}
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		if out[i].first != out[j].first {
+			return out[i].first < out[j].first
+		}
+		return out[i].end < out[j].end
+	})
+	return out
+}
+
+// otherDevice tells whether a range belongs to another GPU that has ranges and
+// events of its own. Ranges carry the device that was current, which is not
+// always the one that is looked at.
+func (a *analysis) otherDevice(ordinal int) bool {
+	d := a.t.Snapshot.Device(ordinal)
+	return d != nil && d.Events.Len() > a.last
+}
+
+// eventAt is the first event at or after a time.
+func (a *analysis) eventAt(us int64) int {
+	return sort.Search(a.last, func(i int) bool { return a.events.TimeUS[i] >= us })
+}
+
+// phaseNamed is the phase that an annotation's name stands for.
+func phaseNamed(name string) (Phase, bool) {
+	switch {
+	case strings.HasPrefix(name, "Optimizer.step#"):
+		return Optimizer, true
+	case strings.HasPrefix(name, "Optimizer.zero_grad#"):
+		return ZeroGrad, true
+	case strings.HasPrefix(name, "enumerate(DataLoader)#"):
+		return Data, true
+	}
+	switch strings.Trim(strings.ToLower(name), "# ") {
+	case "forward":
+		return Forward, true
+	case "backward":
+		return Backward, true
+	case "optimizer", "optimizer_step":
+		return Optimizer, true
+	case "zero_grad":
+		return ZeroGrad, true
+	}
+	return 0, false
+}

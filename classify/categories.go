@@ -1,0 +1,3 @@
+package classify
+
+func (a *analysis) findCategories() {}

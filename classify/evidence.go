@@ -1,0 +1,102 @@
+package classify
+
+import (
+	"strings"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+)
+
+// frameFact is a frame's part in its stack's evidence.
+type frameFact struct {
+	marks
+	hint         hint
+	python, user bool
+	forward      bool // one level of a module's forward
+}
+
+// judgeStacks works out the evidence of every distinct stack, each frame once.
+func judgeStacks(s *snapshot.Snapshot) []evidence {
+	view := stacks.New(s)
+	facts := make([]frameFact, len(s.Frames))
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		id := snapshot.FrameID(i)
+		if view.Language(id) == stacks.Python {
+			facts[i] = judgePython(s.String(f.Function), s.String(f.File))
+			facts[i].user = view.Owner(id) == stacks.User
+		} else {
+			facts[i] = judgeNative(s.String(f.Function))
+		}
+	}
+	out := make([]evidence, s.NumStacks())
+	for id := range out {
+		out[id] = judgeStack(facts, s.Stack(snapshot.StackID(id)))
+	}
+	return out
+}
+
+func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
+	var e evidence
+	python := false
+	for _, f := range frames {
+		fact := &facts[f]
+		m := fact.marks
+		if e.hint == hintOf(Optimizer) { // what an optimizer is called from says nothing of its work
+			m &^= weight | inModule
+		}
+		e.marks |= m
+		if fact.python && !python {
+			python = true
+			if fact.user {
+				e.marks |= userInner
+			}
+		}
+		if e.hint == 0 || e.hint == hintOf(Forward) && fact.hint == hintOf(Generate) {
+			e.hint = fact.hint
+		}
+		if fact.forward && e.depth < 255 {
+			e.depth++
+		}
+	}
+	if e.marks&engine != 0 && e.hint != hintOf(Optimizer) {
+		e.hint = hintOf(Backward)
+	}
+	return e
+}
+
+func judgePython(function, file string) frameFact {
+	fact := frameFact{python: true}
+	if strings.Contains(file, "\\") {
+		file = strings.ReplaceAll(file, "\\", "/")
+	}
+	for i := range pythonRules {
+		r := &pythonRules[i]
+		if (r.function == "" || r.function == function) && strings.Contains(file, r.file) {
+			fact.marks, fact.hint = r.marks, r.hint
+			break
+		}
+	}
+	if strings.HasSuffix(file, "torch/nn/functional.py") && (function == "cross_entropy" || function == "nll_loss" || function == "log_softmax") {
+		fact.marks |= loss
+	}
+	fact.forward = function == "_call_impl" && strings.HasSuffix(file, "torch/nn/modules/module.py")
+	return fact
+}
+
+func judgeNative(function string) frameFact {
+	fact := frameFact{marks: native}
+	if rest, ok := strings.CutPrefix(function, "at::_ops::"); ok {
+		name, _, _ := strings.Cut(rest, "::")
+		fact.marks |= operators[name]
+		return fact
+	}
+	for i := range nativeRules {
+		r := &nativeRules[i]
+		if strings.Contains(function, r.function) {
+			fact.marks |= r.marks
+			fact.hint = max(fact.hint, r.hint)
+		}
+	}
+	return fact
+}

@@ -1,0 +1,202 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findPhases gives every event a phase: what stacks and annotations name, then
+// what the rhythm of lifetimes shows, and what lies between takes after its
+// neighbours.
+func (a *analysis) findPhases() {
+	hints := a.hints()
+	a.windows = a.annotated()
+	a.covered = make([]bool, a.last)
+	for _, w := range a.windows {
+		for i := w.first; i < w.end; i++ {
+			if hints[i] == 0 {
+				hints[i] = hintOf(w.phase)
+			}
+			a.covered[i] = a.covered[i] || w.phase == Optimizer || w.phase == ZeroGrad
+		}
+	}
+	if !a.recorded.allocs {
+		a.roots = a.findRoots()
+		a.hintRhythm(hints)
+	}
+	a.loop = a.loopStart(hints)
+	a.phases = a.fill(hints)
+}
+
+// hints are the phases that the events' own stacks name.
+func (a *analysis) hints() []hint {
+	out := make([]hint, a.last)
+	python := a.recorded.allocs && !a.recorded.native
+	for i, action := range a.events.Action {
+		switch action {
+		case snapshot.Alloc, snapshot.FreeRequested, snapshot.FreeCompleted:
+		default:
+			continue
+		}
+		if id := a.events.StackOf(i); id != 0 {
+			out[i] = a.stacks[id].hint
+			if a.stacks[id].marks&release != 0 && out[i] == hintOf(Setup) {
+				out[i] = 0
+			}
+		} else if python && (action == snapshot.Alloc || a.recorded.frees && action == snapshot.FreeRequested) {
+			out[i] = hintOf(Backward) // the engine's threads run no Python
+		}
+	}
+	return out
+}
+
+// loopStart is the first event after the program has set itself up.
+func (a *analysis) loopStart(hints []hint) int {
+	first := a.last
+	for i, h := range hints {
+		if h != 0 && h != hintOf(Setup) && a.events.Action[i] == snapshot.Alloc {
+			first = i
+			break
+		}
+	}
+	if a.recorded.allocs {
+		return a.dataBefore(first, hints)
+	}
+	return min(first, a.rhythmStart())
+}
+
+// dataBefore goes back over the first batch: what is allocated right before the
+// first forward, from lines that allocate again later or that a loader runs.
+func (a *analysis) dataBefore(first int, hints []hint) int {
+	again := make([]bool, len(a.stacks))
+	for i := first + 1; i < a.last; i++ {
+		if a.events.Action[i] == snapshot.Alloc {
+			again[a.events.StackOf(i)] = true
+		}
+	}
+	start := first
+	for i := first - 1; i >= 0 && hints[i] != hintOf(Setup); i-- {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		if !again[a.events.StackOf(i)] {
+			break
+		}
+		start = i
+	}
+	return start
+}
+
+// fill completes the hints: an event without one takes the phase that the work
+// around it has.
+func (a *analysis) fill(hints []hint) []Phase {
+	out := make([]Phase, a.last)
+	for i := 0; i < a.last; {
+		if h := hints[i]; h != 0 {
+			out[i] = Phase(h - 1)
+			i++
+			continue
+		}
+		j := i
+		for j < a.last && hints[j] == 0 {
+			j++
+		}
+		before, after := hint(0), hint(0)
+		if i > 0 {
+			before = hints[i-1]
+		}
+		if j < a.last {
+			after = hints[j]
+		}
+		a.fillRun(out, i, j, before, after)
+		i = j
+	}
+	return out
+}
+
+// fillRun gives a phase to the events from i up to j, which lie between two
+// known phases.
+func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
+	set := func(from, to int, p Phase) {
+		for k := from; k < to; k++ {
+			out[k] = p
+		}
+	}
+	isBefore := func(ps ...Phase) bool { return oneOf(before, ps...) }
+	switch {
+	case i < a.loop:
+		m := min(max(a.loop, i), j)
+		set(i, m, Setup)
+		if m < j {
+			set(m, j, Data)
+		}
+	case isBefore(Backward) && oneOf(after, Optimizer):
+		set(i, j, OtherPhase)
+	case before == after && before != 0 && !isBefore(Backward, Data, Optimizer):
+		set(i, j, Phase(before-1))
+	case oneOf(after, Forward, Data, Generate) && isBefore(Backward, Optimizer, ZeroGrad, Data, OtherPhase, Setup) || before == 0 && oneOf(after, Forward, Generate):
+		a.fillData(out, i, j)
+	case isBefore(Forward, Generate):
+		set(i, j, Phase(before-1))
+	case isBefore(Backward) && oneOf(after, Backward):
+		set(i, j, Backward)
+	case oneOf(after, Backward):
+		set(i, j, Forward)
+	case before == 0 && after != 0:
+		set(i, j, Phase(after-1))
+	default:
+		set(i, j, OtherPhase)
+	}
+}
+
+// fillData tells the next batch from whatever else happens between two
+// iterations: a batch lives until it has been used.
+func (a *analysis) fillData(out []Phase, i, j int) {
+	for k := i; k < j; k++ {
+		out[k] = Data
+	}
+	first := -1
+	for k := i; k < j; k++ {
+		if a.events.Action[k] != snapshot.Alloc {
+			continue
+		}
+		id := a.t.Of[k]
+		if a.freed(id) > j && !a.outlives(id) || a.birth(id).marks&input != 0 {
+			first = k
+			break
+		}
+	}
+	if first < 0 {
+		return
+	}
+	for k := i; k < first; k++ {
+		out[k] = OtherPhase
+	}
+}
+
+func oneOf(h hint, ps ...Phase) bool {
+	for _, p := range ps {
+		if h == hintOf(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// phaseAt is the phase of an event; what lies before the trace is setup unless
+// the trace begins in the middle of the loop.
+func (a *analysis) phaseAt(event int) Phase {
+	if event >= 0 && event < a.last {
+		return a.phases[event]
+	}
+	return Setup
+}
+
+// assignPhases copies the events' phases and steps to the allocations made in
+// them.
+func (a *analysis) assignPhases() {
+	for id := range a.Phase {
+		b := a.born(timeline.AllocationID(id))
+		a.Phase[id] = a.phaseAt(b)
+	}
+}

@@ -1,0 +1,250 @@
+package classify
+
+import (
+	"sort"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// root is the run of a backward pass, found without stacks: the gradient of the
+// loss is one number that lives from the first event of backward to the last,
+// while what forward had saved is freed.
+type root struct {
+	first, end int   // events: its birth and its free
+	released   int64 // bytes that were born before it and freed during it
+}
+
+// scalar is the largest request that can be one number.
+const scalar = 8
+
+// findRoots finds the backward passes by their root gradients.
+func (a *analysis) findRoots() []root {
+	const shortest = 12 // events of the shortest backward
+	released := newReleases(a.last)
+	type open struct {
+		root
+		before int64
+	}
+	pending := map[timeline.AllocationID]int64{}
+	var found []root
+	for i, action := range a.events.Action {
+		switch action {
+		case snapshot.Alloc:
+			id := a.t.Of[i]
+			if a.t.Requested(id) <= scalar {
+				if f := a.freed(id); f < a.last && f-i >= shortest {
+					pending[id] = released.bornBefore(i)
+				}
+			}
+		case snapshot.FreeRequested:
+			id := a.t.Of[i]
+			if id == timeline.NoAllocation {
+				continue
+			}
+			b := a.born(id)
+			if before, ok := pending[id]; ok {
+				delete(pending, id)
+				if d := released.bornBefore(b) - before; d > 0 {
+					found = append(found, root{b, i, d})
+				}
+			}
+			released.add(b, a.t.Allocated[id])
+		}
+	}
+	return keepRoots(found)
+}
+
+// keepRoots keeps the innermost of intervals that release about the same: the
+// loss itself lives around the root gradient.
+func keepRoots(found []root) []root {
+	sort.Slice(found, func(i, j int) bool { return found[i].first < found[j].first })
+	const look = 400 // how many later scalars are compared
+	var inner []root
+	for i, r := range found {
+		dominated := false
+		for _, s := range found[i+1 : min(len(found), i+1+look)] {
+			if s.first >= r.end {
+				break
+			}
+			if s.end <= r.end && s.released*2 >= r.released {
+				dominated = true
+				break
+			}
+		}
+		if !dominated {
+			inner = append(inner, r)
+		}
+	}
+	var largest int64
+	for _, r := range inner {
+		largest = max(largest, r.released)
+	}
+	var out []root
+	for _, r := range inner {
+		if r.released*20 < largest {
+			continue
+		}
+		if n := len(out); n > 0 && r.first < out[n-1].end {
+			if r.released > out[n-1].released {
+				out[n-1] = r
+			}
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// releases sums freed bytes by when they were born, in a binary indexed tree
+// over groups of events.
+type releases struct{ sums []int64 }
+
+const group = 16 // events per leaf
+
+func newReleases(events int) *releases { return &releases{make([]int64, events/group+2)} }
+
+func (r *releases) add(born int, bytes int64) {
+	for i := (born+group)/group + 1; i < len(r.sums); i += i & -i {
+		r.sums[i] += bytes
+	}
+}
+
+// bornBefore is the sum of what was born before the group of an event.
+func (r *releases) bornBefore(event int) int64 {
+	var sum int64
+	for i := (event + group) / group; i > 0; i -= i & -i {
+		sum += r.sums[i]
+	}
+	return sum
+}
+
+// hintRhythm marks backward passes and what follows from them.
+func (a *analysis) hintRhythm(hints []hint) {
+	for _, r := range a.roots {
+		for i := r.first; i <= r.end; i++ {
+			if hints[i] == 0 {
+				hints[i] = hintOf(Backward)
+			}
+		}
+	}
+	// What lies between two known parts is forward, its first allocations that
+	// outlive the pass are the batch.
+	from := 0
+	for n, r := range a.roots {
+		if n == 0 {
+			from = a.rhythmStart()
+		}
+		a.hintForward(hints, from, r.first, r.end)
+		from = r.end + 1
+	}
+	if from < a.last {
+		if len(a.roots) == 0 {
+			from = a.rhythmStart()
+		}
+		a.hintForward(hints, from, a.last, a.last)
+	}
+}
+
+// hintForward divides the unknown events before a backward pass.
+func (a *analysis) hintForward(hints []hint, from, to, end int) {
+	// after the last optimizer window in between
+	for i := to - 1; i >= from; i-- {
+		if oneOf(hints[i], Optimizer, ZeroGrad) && a.windowAt(i) {
+			h := hints[i]
+			if h == hintOf(ZeroGrad) && a.largeBetween(from, i) {
+				continue // zero_grad between forward and backward
+			}
+			for k := from; k < i; k++ {
+				if hints[k] == 0 {
+					hints[k] = hintOf(Optimizer) // clipping, scaling
+				}
+			}
+			from = i + 1
+			break
+		}
+	}
+	batch := true
+	for i := from; i < to; i++ {
+		if hints[i] != 0 {
+			continue
+		}
+		if a.events.Action[i] == snapshot.Alloc && batch {
+			if f := a.freed(a.t.Of[i]); f <= end {
+				batch = false
+			}
+		}
+		if batch {
+			hints[i] = hintOf(Data)
+		} else {
+			hints[i] = hintOf(Forward)
+		}
+	}
+}
+
+func (a *analysis) windowAt(event int) bool { return a.covered != nil && a.covered[event] }
+
+// largeBetween tells whether something that was born between two events is
+// still there after the second and isn't just a batch.
+func (a *analysis) largeBetween(from, to int) bool {
+	n := 0
+	for i := from; i < to; i++ {
+		if a.events.Action[i] == snapshot.Alloc {
+			if n++; n > 8 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rhythmStart is where the loop begins in a recording without stacks: the first
+// iteration allocates what the second one does, and the model was made before.
+func (a *analysis) rhythmStart() int {
+	if len(a.roots) < 2 {
+		return a.firstShortLived()
+	}
+	one := a.allocsBefore(a.roots[0].first, 0)
+	two := a.allocsBefore(a.roots[1].first, a.roots[0].end)
+	k := 0
+	for k < len(one) && k < len(two) && a.events.Size[one[len(one)-1-k]] == a.events.Size[two[len(two)-1-k]] {
+		k++
+	}
+	if k*2 < len(two) { // shapes differ from step to step: as many allocations
+		k = min(len(two), len(one))
+	}
+	if k == 0 {
+		return a.roots[0].first
+	}
+	return one[len(one)-k]
+}
+
+// allocsBefore lists the allocations' events before an event, back to another.
+func (a *analysis) allocsBefore(event, from int) []int {
+	for i := event - 1; i >= from; i-- {
+		if a.windowAt(i) {
+			from = i + 1
+			break
+		}
+	}
+	var out []int
+	for i := from; i < event; i++ {
+		if a.events.Action[i] == snapshot.Alloc {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// firstShortLived is the first allocation that is freed again but not at once.
+func (a *analysis) firstShortLived() int {
+	for i, action := range a.events.Action {
+		if action != snapshot.Alloc {
+			continue
+		}
+		if f := a.freed(a.t.Of[i]); f < a.last && f-i > 4 {
+			return i
+		}
+	}
+	return a.last
+}

@@ -1,0 +1,112 @@
+package classify
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// labelled holds recordings whose every allocation was labelled by the program
+// that made it.
+const labelled = "../../shared/corpus/labelled"
+
+// truth is what a labelled run says of its allocations, as columns.
+type truth struct {
+	Categories, Phases, Strings []string
+	Addr                        []uint64
+	Size                        []int64
+	BlockSize                   []int64 `json:"block_size"`
+	Category, Phase, Sub, What  []int
+	Step                        []int
+	AllocEvent                  []int `json:"alloc_event"`
+	FreeEvent                   []int `json:"free_event"`
+	FreeCompletedEvent          []int `json:"free_completed_event"`
+}
+
+// variant is one recording of a labelled run.
+type variant struct {
+	OK            *bool
+	Events        int
+	FirstEvent    int `json:"first_event"`
+	FirstOrdinal  int `json:"first_ordinal"`
+	Allocs        *int
+	Addresses     string
+	LabelledAlloc *int `json:"labelled_allocs"`
+}
+
+// labelledRun is a program with its recordings.
+type labelledRun struct {
+	Name     string
+	Dir      string
+	Device   *int
+	Variants map[string]variant
+	truth    *truth
+}
+
+func readJSON(path string, v any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var r io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		if r, err = gzip.NewReader(f); err != nil {
+			return err
+		}
+	}
+	return json.NewDecoder(r).Decode(v)
+}
+
+// labelledRuns are all runs there are; the test is skipped without them.
+func labelledRuns(t *testing.T) []*labelledRun {
+	t.Helper()
+	paths, _ := filepath.Glob(filepath.Join(labelled, "*", "run.json"))
+	if len(paths) == 0 {
+		t.Skip("no labelled recordings here")
+	}
+	var runs []*labelledRun
+	for _, p := range paths {
+		r := &labelledRun{Dir: filepath.Dir(p), truth: &truth{}}
+		if err := readJSON(p, r); err != nil {
+			t.Fatal(err)
+		}
+		if err := readJSON(filepath.Join(r.Dir, "truth.json.gz"), r.truth); err != nil {
+			t.Fatal(err)
+		}
+		r.Name = filepath.Base(r.Dir)
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// timeline of the labelled device in one of the run's recordings.
+func (r *labelledRun) timeline(t *testing.T, variant string) *timeline.Timeline {
+	t.Helper()
+	s, err := snapshot.Open(filepath.Join(r.Dir, "snapshot_"+variant+".pickle.gz"), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Device != nil {
+		return timeline.New(s, s.Device(*r.Device))
+	}
+	return timeline.New(s, longest(s))
+}
+
+// longest is the device with the longest trace.
+func longest(s *snapshot.Snapshot) *snapshot.Device {
+	best := &s.Devices[0]
+	for i := range s.Devices {
+		if s.Devices[i].Events.Len() > best.Events.Len() {
+			best = &s.Devices[i]
+		}
+	}
+	return best
+}
