@@ -51,19 +51,20 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 	return before, after
 }
 
-// typical is the step to look at: the last one whose survivors are all known
-// to have survived the next.
+// typical is the step to look at: of those whose survivors are known to have
+// survived the next step, the one with the most. The first step makes much
+// that is made once, and counts only when there is no other.
 func (l *loop) typical(growing []placed) int {
-	best, most := 0, -1
-	count := map[int]int{}
+	count := make([]int, l.n)
 	for _, g := range growing {
 		for _, s := range g.kept {
-			count[int(s.born)]++
+			count[s.born]++
 		}
 	}
-	for k := 0; k < l.n-1; k++ {
-		if count[k] >= most {
-			best, most = k, count[k]
+	best := 0
+	for k := 1; k < l.n-1; k++ {
+		if best == 0 && count[k] > 0 || count[k] >= count[best] {
+			best = k
 		}
 	}
 	return best

@@ -92,10 +92,15 @@ func (l *loop) each(f func(id timeline.AllocationID, step int)) {
 	}
 }
 
-// cut tells whether the last step was ended by the recording rather than by
-// the program: it is clearly shorter than the one before.
+// cut tells whether the last step was ended by the recording or for want of
+// memory rather than by the program.
 func (l *loop) cut() bool {
 	k := l.n - 1
+	for _, o := range l.t.OOMs {
+		if at := uint32(o.Event); o.Event >= 0 && at >= l.first[k] && at <= l.last[k] {
+			return true
+		}
+	}
 	return float64(l.last[k]-l.first[k]+1) < 0.9*float64(l.last[k-1]-l.first[k-1]+1)
 }
 

@@ -84,7 +84,12 @@ var called = map[string]bool{"forward": true, "__call__": true, "<lambda>": true
 func (l *loop) keeper(kind string, p pace) Site {
 	var best timeline.AllocationID
 	var bytes int64 = -1
-	step := int32(max(p.first, p.last-1))
+	step := p.alive[0].born // the last step but one: the last may not be over
+	for _, s := range p.alive {
+		if int(s.born) < l.n-1 {
+			step = s.born
+		}
+	}
 	for _, s := range p.alive {
 		if s.born != step || len(l.userLines(l.t.Stack(s.id))) == 0 {
 			continue

@@ -1,0 +1,66 @@
+package classify
+
+import (
+	"fmt"
+	"path"
+)
+
+// Fix is what usually helps, one paragraph of text and a few lines of code.
+type Fix struct {
+	Text string
+	Code string // Python
+}
+
+// Fix says what usually helps against a leak of this kind.
+func (l *Leak) Fix() Fix {
+	where := ""
+	if l.File != "" {
+		where = fmt.Sprintf(" (%s:%d)", path.Base(l.File), l.Line)
+	}
+	switch l.Kind {
+	case GrowingList:
+		return Fix{
+			"Something that outlives the step" + where + " takes a tensor in every step: a list, a dictionary, an attribute. Move what must be kept to the host, or keep a number, or bound the container.",
+			"kept.append(x.detach().cpu())      # on the host, without its graph\n" +
+				"history = collections.deque(maxlen=100)",
+		}
+	case RetainedGraph:
+		return Fix{
+			"A tensor that still has its autograd graph is kept beyond its step" + where + ", and with it everything its operations saved for backward. Keep a number or a detached tensor.",
+			"self.hidden = hidden.detach()      # a state carried into the next step\n" +
+				"total += loss.item()               # a loss or metric that is summed or logged\n" +
+				"with torch.no_grad(): ...          # around what is never trained on",
+		}
+	case GradientsKept:
+		near := ""
+		if l.Near.File != "" {
+			near = fmt.Sprintf(" Look for zero_grad near %s:%d, where the optimizer runs.", path.Base(l.Near.File), l.Near.Line)
+		}
+		return Fix{
+			"Gradients are zeroed in place and live through the next forward, where nobody needs them. Freeing them costs nothing and lowers the peak by their size." + near,
+			"optimizer.zero_grad(set_to_none=True)   # the default since PyTorch 2.0",
+		}
+	case StaleOutputs:
+		return Fix{
+			"A variable" + where + " holds the last step's outputs until the next forward has made new ones, so both exist at once. Drop it when the step is done.",
+			"loss.backward()\noptimizer.step()\ndel outputs, loss                  # or leave the scope of a function",
+		}
+	case VaryingShapes:
+		return Fix{
+			"Every step asks for other sizes" + where + ": freed blocks rarely fit the next request and the cache grows. Group inputs of similar length, pad to a few lengths, or let segments grow.",
+			"batch = tokenizer.pad(batch, pad_to_multiple_of=64)\n" +
+				"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+		}
+	case FragmentationCreep:
+		return Fix{
+			"Reserved memory grows from step to step while what is allocated doesn't: free memory lies in pieces that no request fits.",
+			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+		}
+	case FirstStepState:
+		return Fix{
+			"The optimizer makes its state in its first step and keeps it: memory jumps once and stays. That is no leak. If the room is missing, fewer bytes per parameter help.",
+			"optimizer = bitsandbytes.optim.AdamW8bit(model.parameters(), lr=lr)   # 2 bytes per parameter instead of 8",
+		}
+	}
+	return Fix{}
+}

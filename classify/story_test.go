@@ -1,0 +1,176 @@
+package classify
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// story is a small program told allocation by allocation, with what each is
+// for: the input of tests that ask what follows from it.
+type story struct {
+	t        *testing.T
+	stacks   bool
+	phase    Phase
+	step     int
+	address  uint64
+	events   []recorder.Event
+	allocs   []told
+	spans    []PhaseSpan
+	steps    []Step
+	reserved []recorder.Segment
+	frames   map[string]*recorder.Stack
+}
+
+type told struct {
+	address  uint64
+	bytes    int64
+	category Category
+	phase    Phase
+	step     int
+	freed    bool
+	stack    *recorder.Stack
+}
+
+const (
+	storyBase  = uint64(0x7f0000000000)
+	storyExtra = uint64(0x7e0000000000)
+)
+
+func newStory(t *testing.T, stacks bool) *story {
+	return &story{t: t, stacks: stacks, step: -1, address: storyBase, frames: map[string]*recorder.Stack{}}
+}
+
+// loop tells n steps.
+func (s *story) loop(n int, body func(k int)) {
+	for k := range n {
+		s.step = k
+		s.steps = append(s.steps, Step{Number: k, FirstEvent: len(s.events)})
+		body(k)
+		s.steps[k].LastEvent = len(s.events) - 1
+	}
+}
+
+// in begins a phase.
+func (s *story) in(p Phase) {
+	s.phase = p
+	if s.step >= 0 {
+		step := &s.steps[len(s.steps)-1]
+		step.Phases = append(step.Phases, PhaseSpan{p, len(s.events), len(s.events)})
+	}
+}
+
+// stack of lines such as "net.py:12 forward", innermost first.
+func (s *story) stack(lines []string) *recorder.Stack {
+	if !s.stacks || len(lines) == 0 {
+		return nil
+	}
+	key := strings.Join(lines, "|")
+	if s.frames[key] == nil {
+		st := &recorder.Stack{}
+		for _, l := range lines {
+			where, function, _ := strings.Cut(l, " ")
+			file, line, _ := strings.Cut(where, ":")
+			n, _ := strconv.Atoi(line)
+			st.Frames = append(st.Frames, &recorder.Frame{File: "/home/user/" + file, Name: function, Line: n})
+		}
+		s.frames[key] = st
+	}
+	return s.frames[key]
+}
+
+// alloc tells of an allocation and returns what free takes.
+func (s *story) alloc(c Category, bytes int64, lines ...string) int {
+	size := (bytes + 511) / 512 * 512
+	st := s.stack(lines)
+	s.events = append(s.events, recorder.Event{Action: "alloc", Address: s.address, Size: bytes, Stream: uint64(0), Stack: st, TimeUS: int64(len(s.events))})
+	s.allocs = append(s.allocs, told{s.address, bytes, c, s.phase, s.step, false, st})
+	s.address += uint64(size)
+	s.extend()
+	return len(s.allocs) - 1
+}
+
+func (s *story) free(ids ...int) {
+	for _, id := range ids {
+		a := &s.allocs[id]
+		if a.freed {
+			s.t.Fatalf("allocation %d is freed twice", id)
+		}
+		a.freed = true
+		for _, action := range []string{"free_requested", "free_completed"} {
+			s.events = append(s.events, recorder.Event{Action: action, Address: a.address, Size: a.bytes, Stream: uint64(0), TimeUS: int64(len(s.events))})
+		}
+	}
+	s.extend()
+}
+
+// reserve tells of a segment that nothing uses.
+func (s *story) reserve(size int64) {
+	address := storyExtra + uint64(len(s.reserved))<<34
+	s.reserved = append(s.reserved, recorder.Segment{Address: address, Total: size, Blocks: []recorder.Block{{Address: address, Size: size, Requested: int64(0), State: "inactive"}}})
+	s.events = append(s.events, recorder.Event{Action: "segment_alloc", Address: address, Size: size, Stream: uint64(0), TimeUS: int64(len(s.events))})
+	s.extend()
+}
+
+func (s *story) extend() {
+	if s.step < 0 {
+		return
+	}
+	if step := &s.steps[len(s.steps)-1]; len(step.Phases) > 0 {
+		step.Phases[len(step.Phases)-1].LastEvent = len(s.events) - 1
+	}
+}
+
+// classified is the story's recording with what was told of it.
+func (s *story) classified() *Classification {
+	seg := recorder.Segment{Address: storyBase, Total: int64(s.address - storyBase)}
+	for i, a := range s.allocs {
+		end := s.address
+		if i+1 < len(s.allocs) {
+			end = s.allocs[i+1].address
+		}
+		b := recorder.Block{Address: a.address, Size: int64(end - a.address), Requested: a.bytes, State: "active_allocated", Stack: a.stack}
+		if a.freed {
+			b.State, b.Requested, b.Stack = "inactive", int64(0), nil
+		} else {
+			seg.Allocated += int64(end - a.address)
+			seg.Active, seg.Requested = seg.Allocated, seg.Requested+a.bytes
+		}
+		seg.Blocks = append(seg.Blocks, b)
+	}
+	r := recorder.Recording{Segments: append([]recorder.Segment{seg}, s.reserved...), Traces: [][]recorder.Event{s.events}}
+	sn, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Era: recorder.V2_8, Protocol: 4})), snapshot.Options{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	tl := timeline.New(sn, &sn.Devices[0])
+	if tl.Older() != 0 || tl.Len() != len(s.allocs) {
+		s.t.Fatalf("the story has %d allocations, the timeline %d and %d older ones", len(s.allocs), tl.Len(), tl.Older())
+	}
+	c := blank(tl)
+	for i, a := range s.allocs {
+		c.Category[i], c.Phase[i], c.Step[i], c.Confidence[i], c.Signal[i] = a.category, a.phase, int32(a.step), 95, ByLife
+	}
+	c.Steps = slices.Clone(s.steps)
+	tl.Walk(func(event int, now timeline.Levels) {
+		for k := range c.Steps {
+			if st := &c.Steps[k]; event >= st.FirstEvent && event <= st.LastEvent {
+				st.PeakAllocated = max(st.PeakAllocated, now.Allocated)
+			}
+		}
+	})
+	return c
+}
+
+// leaks that follow from the story.
+func (s *story) leaks() []Leak {
+	c := s.classified()
+	return c.findLeaks(stacks.New(c.Timeline.Snapshot))
+}
