@@ -59,7 +59,7 @@ recognised by content; gzip, zstd and single-file zip are read as they are;
 	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the report, `KEY=VALUE` (repeatable)")
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "on the terminal, the verdict alone")
 	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the machine's)")
 	return cmd
@@ -67,9 +67,7 @@ recognised by content; gzip, zstd and single-file zip are read as they are;
 
 func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	out := cmd.OutOrStdout()
-	text := func(w io.Writer, doc *report.Document) error {
-		return report.Text(w, doc, report.Style{Quiet: f.quiet})
-	}
+	text := func(w io.Writer, doc *report.Document) error { return report.Text(w, doc, report.Style{}) }
 	all := renderers(text)
 	if all[f.format] == nil || strings.HasPrefix(f.format, ".") {
 		return fmt.Errorf("--format %q: text, json or html", f.format)
