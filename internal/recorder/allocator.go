@@ -55,7 +55,7 @@ type device struct {
 	live     []*block // in use, oldest first
 	pending  []*block
 	sizes    []int64
-	next     uint64 // address of the next segment
+	next     uint64 // where the device's addresses begin, or its next expandable segment
 	time     int64
 
 	now         Levels
@@ -225,14 +225,29 @@ func (d *device) cudaMalloc(r int64, stream uint64, pool [2]int64, small bool, s
 	if d.now.Reserved+bytes > d.program.Capacity {
 		return nil
 	}
-	s := &segment{address: d.next, stream: stream, pool: pool, small: small, stack: stack}
-	d.next += uint64(bytes) + uint64(d.rand.IntN(2))*smallBuffer // side by side, or not
+	s := &segment{address: d.hole(bytes), stream: stream, pool: pool, small: small, stack: stack}
 	b := &block{address: s.address, size: bytes, segment: s}
 	s.blocks = []*block{b}
 	d.segments = append(d.segments, s)
 	d.now.Reserved += bytes
 	d.emit("segment_alloc", s.address, bytes, stream, pool, stack, nil)
 	return b
+}
+
+// hole is the lowest address at which the driver has room, now and then one
+// that leaves a gap: addresses are given out again, at other places too.
+func (d *device) hole(bytes int64) uint64 {
+	taken := slices.Clone(d.segments)
+	slices.SortFunc(taken, func(a, b *segment) int { return cmp.Compare(a.address, b.address) })
+	at := d.next + uint64(d.rand.IntN(3))*smallBuffer
+	for _, s := range taken {
+		if at+uint64(bytes) <= s.address {
+			break
+		}
+		last := s.blocks[len(s.blocks)-1]
+		at = max(at, last.address+uint64(last.size))
+	}
+	return at
 }
 
 // free gives a block back; with wait it stays occupied until other streams are done.

@@ -129,6 +129,13 @@ func (d *device) act() {
 // was made before or a little less, so that blocks are cut with small rests.
 func (d *device) someSize() int64 {
 	r := d.rand
+	if r.IntN(8) == 0 && len(d.segments) > 0 { // leaves a rest that is just kept, or just split off
+		s := d.segments[r.IntN(len(d.segments))]
+		b := s.blocks[r.IntN(len(s.blocks))]
+		if n := b.size - smallSize - []int64{-minBlock, 0, minBlock}[r.IntN(3)]; b.state == free && n > 0 {
+			return n
+		}
+	}
 	if len(d.sizes) > 0 && r.IntN(2) == 0 {
 		n := d.sizes[r.IntN(len(d.sizes))]
 		if r.IntN(2) == 0 {
