@@ -82,27 +82,16 @@ func Compute(c *Config, s Setting) (*Budget, error) {
 }
 
 func (b *Budget) describe(c *Config, p *plan) {
-	whole, err := newModel(c)
-	if err != nil {
-		return
-	}
-	n := whole.counts()
-	m := p.model
-	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.layers), Hidden: m.hidden, Vocabulary: whole.vocab}
+	n, m := p.whole, p.model
+	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.layers), Hidden: m.hidden, Vocabulary: m.vocab}
 	if m.encoder != nil {
 		b.Model.Layers += int64(len(m.encoder.blocks))
 	}
-	for _, q := range append(append([]*parameter{}, m.params...), p.adapters...) {
-		if q.trainable {
-			b.Model.Trainable += q.Elements()
-		}
-	}
-	if p.LoRA == 0 && !p.Inference {
+	b.Model.Trainable = n.trainable
+	if p.LoRA > 0 {
 		b.Model.Trainable = 0
-		for _, q := range whole.params {
-			if q.trainable {
-				b.Model.Trainable += q.Elements()
-			}
+		for _, q := range p.adapters {
+			b.Model.Trainable += q.Elements()
 		}
 	}
 	if p.Inference {

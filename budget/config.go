@@ -20,6 +20,8 @@ type Config struct {
 	fields   map[string]any
 	defaults map[string]any
 	alias    map[string]string
+	extra    int64  // parameters beyond the shape's, for a model known by its size only
+	assumed  string // what was assumed, in words
 }
 
 // maxConfigBytes bounds a config.json; real ones are a few kilobytes.

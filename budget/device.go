@@ -174,6 +174,9 @@ func (b *Budget) finish(p *plan) {
 
 // explain notes what a reader should know about the numbers.
 func (b *Budget) explain(p *plan) {
+	if a := p.model.config.assumed; a != "" {
+		b.note("%s", a)
+	}
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)
 	}

@@ -184,6 +184,10 @@ func newModel(c *Config) (*model, error) {
 	m := &model{config: c}
 	b := &builder{c: c, m: m}
 	families[c.Type](b)
+	if c.extra > 0 {
+		b.prefix = ""
+		b.param("(the rest)", RoleOther, c.extra)
+	}
 	if b.err != nil {
 		return nil, b.err
 	}

@@ -13,6 +13,7 @@ type Counts struct {
 	Active    int64 // those one token passes through: routed experts count once per choice
 	Embedding int64
 	ByRole    map[Role]int64
+	trainable int64
 }
 
 // Count counts the parameters of a configuration.
@@ -30,6 +31,9 @@ func (m *model) counts() Counts {
 		e := p.Elements()
 		n.Total += e
 		n.ByRole[p.Role] += e
+		if p.trainable {
+			n.trainable += e
+		}
 	}
 	n.Embedding = n.ByRole[RoleEmbedding]
 	n.Active = n.Total

@@ -97,7 +97,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP * s.CP)}
+	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP * s.CP), whole: mod.counts()}
 	switch s.Precision {
 	case "fp32":
 		p.width, p.wide = 4, 4

@@ -167,6 +167,7 @@ type plan struct {
 	wide     int64 // bytes of a trained parameter
 	dp       int64 // data-parallel ranks
 	adapters []*parameter
+	whole    Counts // of the model before it is divided
 }
 
 func (p *plan) inference() bool { return p.Inference }

@@ -1,0 +1,32 @@
+package budget
+
+import "testing"
+
+func BenchmarkCompute(b *testing.B) {
+	for _, m := range []struct {
+		name string
+		cfg  map[string]any
+	}{
+		{"8B", map[string]any{"model_type": "llama", "num_key_value_heads": 8.0, "intermediate_size": 14336.0, "vocab_size": 128256.0}},
+		{"405B", map[string]any{"model_type": "llama", "hidden_size": 16384.0, "num_hidden_layers": 126.0, "num_attention_heads": 128.0, "num_key_value_heads": 8.0, "intermediate_size": 53248.0}},
+	} {
+		c, err := NewConfig(m.cfg)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(m.name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Compute(c, Setting{Batch: 1, Sequence: 4096}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(m.name+"/fits", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := Fits(c, Setting{Batch: 1, Sequence: 4096}, GPUs()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

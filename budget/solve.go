@@ -1,0 +1,369 @@
+package budget
+
+import (
+	"fmt"
+	"sort"
+)
+
+// Fit says whether a setting fits a device, and how far it could go there.
+type Fit struct {
+	GPU         GPU
+	Fits        bool
+	MaxBatch    int64 // at the setting's sequence; 0: not even one
+	MaxSequence int64 // at the setting's batch
+	MaxTokens   int64 // serving: tokens in all caches together
+}
+
+// fits says whether a budget fits a device. The table's capacities are what
+// PyTorch reports as the device's total; the context and communicators are
+// taken from it, as is what the allocator reserves.
+func (b *Budget) fits(g GPU) bool { return b.need(g) <= g.Capacity }
+
+// need is what a budget takes of a device, -1 for a setting that cannot be.
+func (b *Budget) need(g GPU) int64 {
+	if b == nil {
+		return -1
+	}
+	p := plan{Setting: b.Setting}
+	return b.TotalDevice() - p.device().Context + g.Context
+}
+
+// solver remembers budgets of a configuration by batch and sequence.
+type solver struct {
+	c    *Config
+	s    Setting
+	seen map[[2]int64]*Budget
+}
+
+func (v *solver) at(batch, seq int64) *Budget {
+	k := [2]int64{batch, seq}
+	if b, ok := v.seen[k]; ok {
+		return b
+	}
+	s := v.s
+	s.Batch, s.Sequence = batch, seq
+	if s.Inference {
+		s.Context = max(seq, s.Context-v.s.Sequence+seq)
+	}
+	b, err := Compute(v.c, s)
+	if err != nil {
+		b = nil
+	}
+	v.seen[k] = b
+	return b
+}
+
+// largest finds the largest multiple of unit whose size is within room. Sizes
+// grow with n, nearly in a straight line, so the gap is closed by
+// interpolation; a size below zero is one that cannot be.
+func largest(unit, limit, room int64, size func(int64) int64) int64 {
+	ok := func(b int64) bool { return b >= 0 && b <= room }
+	lo, a := unit, size(unit)
+	if !ok(a) {
+		return 0
+	}
+	hi := 2 * lo
+	b := size(hi)
+	for ok(b) && hi < limit {
+		lo, a = hi, b
+		hi *= 2
+		b = size(hi)
+	}
+	for step := 0; hi-lo > unit; step++ {
+		mid := lo + (hi-lo)/2
+		if b > a && step%3 < 2 { // every third step halves, so that a curve cannot slow it down
+			mid = lo + int64(float64(hi-lo)*float64(room-a)/float64(b-a))
+			if step%3 == 1 { // the neighbour of the last guess is often the answer
+				mid = lo + unit
+			}
+		}
+		mid = min(max(mid/unit*unit, lo+unit), hi-unit)
+		if c := size(mid); ok(c) {
+			lo, a = mid, c
+		} else {
+			hi, b = mid, c
+		}
+	}
+	return lo
+}
+
+// Limits of what is searched for.
+const (
+	limitBatch    = 1 << 20
+	limitSequence = 1 << 24
+)
+
+// Fits works the table over devices out.
+func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
+	s = s.Defaults()
+	v := &solver{c: c, s: s, seen: map[[2]int64]*Budget{}}
+	here, err := Compute(c, s)
+	if err != nil {
+		return nil, err
+	}
+	v.seen[[2]int64{s.Batch, s.Sequence}] = here
+	var fits []Fit
+	for _, g := range devices {
+		f := Fit{GPU: g, Fits: here.fits(g)}
+		f.MaxBatch = largest(1, limitBatch, g.Capacity, func(n int64) int64 { return v.at(n, s.Sequence).need(g) })
+		unit := s.CP
+		if s.Sequence > 64 && s.CP == 1 {
+			unit = 64
+		}
+		if here.sequenceFree() {
+			f.MaxSequence = largest(unit, limitSequence, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
+		}
+		if s.Inference && here.CacheToken > 0 {
+			free := g.Capacity - g.Context - int64(float64(here.workingBytes())*reserveFactor(s))
+			f.MaxTokens = max(0, free/here.CacheToken)
+		}
+		fits = append(fits, f)
+	}
+	return fits, nil
+}
+
+// sequenceFree: images have one length.
+func (b *Budget) sequenceFree() bool {
+	c := b.Model.Type
+	return c != "vit" && c != "clip"
+}
+
+// workingBytes is what serving takes without the cache.
+func (b *Budget) workingBytes() int64 {
+	n := b.WeightsBytes
+	for _, ph := range b.Phases {
+		n = max(n, ph.Peak-ph.Categories[KVCache])
+	}
+	return n
+}
+
+func reserveFactor(s Setting) float64 {
+	if s.Allocator == "expandable" {
+		return expandableReserve
+	}
+	return nativeReserve
+}
+
+// Solve finds the largest batch or sequence, or the fewest GPUs, for a device.
+func Solve(c *Config, s Setting, what string, g GPU) (int64, error) {
+	s = s.Defaults()
+	if _, err := Compute(c, s); err != nil {
+		return 0, err
+	}
+	try := func(change func(*Setting, int64)) func(int64) int64 {
+		return func(n int64) int64 {
+			t := s
+			change(&t, n)
+			b, err := Compute(c, t)
+			if err != nil {
+				return -1
+			}
+			return b.need(g)
+		}
+	}
+	switch what {
+	case "batch":
+		return largest(1, limitBatch, g.Capacity, try(func(t *Setting, n int64) { t.Batch = n })), nil
+	case "seq":
+		return largest(max(64/s.CP*s.CP, s.CP), limitSequence, g.Capacity, try(func(t *Setting, n int64) {
+			t.Context = max(t.Context-t.Sequence, 0) + n
+			t.Sequence = n
+		})), nil
+	case "gpus":
+		if s.Zero == 0 && s.FSDP == "" && !s.Inference {
+			s.Zero = 3
+		}
+		if s.Inference {
+			return fewest(s, func(t *Setting, n int64) { t.TP, t.GPUs = n, n*t.PP*t.CP }, c, g), nil
+		}
+		return fewest(s, func(t *Setting, n int64) { t.GPUs = n * t.TP * t.PP * t.CP }, c, g), nil
+	}
+	return 0, fmt.Errorf("--solve %q: batch, seq or gpus", short(what))
+}
+
+// fewest tries powers of two and what lies between the last two.
+func fewest(s Setting, set func(*Setting, int64), c *Config, g GPU) int64 {
+	ok := func(n int64) bool {
+		t := s
+		set(&t, n)
+		if n == 1 {
+			t.Zero, t.FSDP = 0, ""
+		}
+		b, err := Compute(c, t)
+		return err == nil && b.fits(g)
+	}
+	for n := int64(1); n <= 1<<16; n *= 2 {
+		if !ok(n) {
+			continue
+		}
+		i := sort.Search(int(n-n/2), func(i int) bool { return ok(n/2 + 1 + int64(i)) })
+		for k := n/2 + 1 + int64(i); k < n; k++ {
+			if ok(k) {
+				return k
+			}
+		}
+		return n
+	}
+	return 0
+}
+
+// Measure is one step of the ladder: a change and what it saves on top of
+// the changes before it.
+type Measure struct {
+	Change  string // as a reader would say it
+	Flags   string // as the command takes it
+	Costs   string // what it costs in turn
+	Setting Setting
+	Peak    int64 // reserved and context after it
+	Saves   int64 // bytes saved by it
+	Fits    bool
+}
+
+// rungs are the measures, cheapest first.
+var rungs = []struct {
+	change, flags, costs string
+	apply                func(*Setting) bool
+}{
+	{"let gradients go with zero_grad(set_to_none=True)", "without --keep-gradients", "nothing", func(s *Setting) bool { on := s.KeepGradients; s.KeepGradients = false; return on }},
+	{"switch the KV cache off in training", "without --use-cache", "nothing", func(s *Setting) bool { on := s.UseCache; s.UseCache = false; return on }},
+	{"fused optimizer", "--optimizer adamw-fused", "nothing", func(s *Setting) bool {
+		on := s.Optimizer == "adamw" || s.Optimizer == "adamw-loop"
+		if on {
+			s.Optimizer = "adamw-fused"
+		}
+		return on
+	}},
+	{"flash attention through sdpa", "--attention sdpa", "nothing", func(s *Setting) bool { on := s.Attention == "eager"; s.Attention = "sdpa"; return on }},
+	{"expandable segments", "--allocator expandable", "nothing", func(s *Setting) bool { on := s.Allocator == "native"; s.Allocator = "expandable"; return on }},
+	{"chunked or fused cross entropy", "--loss chunked", "a little time in the loss", func(s *Setting) bool {
+		on := s.Loss == "default" || s.Loss == "cross-entropy"
+		if on {
+			s.Loss = "chunked"
+		}
+		return on
+	}},
+	{"gradient checkpointing", "--checkpointing full", "about a third more compute", func(s *Setting) bool {
+		on := s.Checkpointing != "full"
+		s.Checkpointing = "full"
+		return on
+	}},
+	{"half the micro-batch, twice the accumulation", "--batch N/2 --accumulate 2", "smaller matrix products, gradients kept between micro-batches", func(s *Setting) bool {
+		on := s.Batch > 1
+		if on {
+			s.Accumulate *= 2
+			s.Batch = (s.Batch + 1) / 2
+		}
+		return on
+	}},
+	{"8-bit optimizer state", "--optimizer adamw-8bit", "bitsandbytes; a little noise", func(s *Setting) bool {
+		on := len(s.Optimizer) >= 4 && s.Optimizer[:4] == "adam" && s.Optimizer != "adamw-8bit" && s.Optimizer != "adafactor"
+		if on {
+			s.Optimizer, s.MasterWeights = "adamw-8bit", false
+		}
+		return on
+	}},
+	{"LoRA, rank 16", "--lora 16", "trains adapters only", func(s *Setting) bool {
+		on := s.LoRA == 0
+		if on {
+			s.LoRA, s.Optimizer, s.MasterWeights = 16, "adamw", false
+		}
+		return on
+	}},
+	{"4-bit base weights (QLoRA)", "--precision int4", "slower, a little noise in the base", func(s *Setting) bool {
+		on := s.LoRA > 0 && (s.Precision == "bf16" || s.Precision == "fp16")
+		if on {
+			s.Precision = "int4"
+		}
+		return on
+	}},
+	{"sharding over more GPUs (FSDP)", "--fsdp full --gpus N", "more GPUs, communication", func(s *Setting) bool {
+		on := s.FSDP == "" && s.Zero < 3 && s.GPUs > 1 && s.LoRA == 0
+		if on {
+			s.FSDP, s.Zero = "full", 0
+		}
+		return on
+	}},
+	{"optimizer on the CPU", "--offload optimizer", "PCIe traffic every step", func(s *Setting) bool {
+		on := s.Offload == "none"
+		s.Offload = "optimizer"
+		return on
+	}},
+	{"shorter sequences, by half", "--seq N/2", "shorter context", func(s *Setting) bool {
+		on := s.Sequence > 256
+		if on {
+			s.Sequence /= 2
+			s.Context = s.Sequence
+		}
+		return on
+	}},
+}
+
+// Ladder applies the measures one after another, keeping those that save,
+// until the setting fits the device (or, without one, to the end).
+func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
+	s = s.Defaults()
+	b, err := Compute(c, s)
+	if err != nil {
+		return nil, err
+	}
+	if s.Inference {
+		return ladderServing(c, s, b, g), nil
+	}
+	var ms []Measure
+	for _, r := range rungs {
+		if g != nil && b.fits(*g) {
+			break
+		}
+		t := s
+		if !r.apply(&t) {
+			continue
+		}
+		n, err := Compute(c, t)
+		if err != nil || n.TotalDevice() >= b.TotalDevice() {
+			continue
+		}
+		m := Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, Peak: n.TotalDevice(), Saves: b.TotalDevice() - n.TotalDevice()}
+		m.Fits = g != nil && n.fits(*g)
+		ms = append(ms, m)
+		s, b = t, n
+	}
+	return ms, nil
+}
+
+// ladderServing are the measures for a server.
+func ladderServing(c *Config, s Setting, b *Budget, g *GPU) []Measure {
+	var ms []Measure
+	try := func(change, flags, costs string, apply func(*Setting)) {
+		if g != nil && b.fits(*g) {
+			return
+		}
+		t := s
+		apply(&t)
+		n, err := Compute(c, t)
+		if err != nil || n.TotalDevice() >= b.TotalDevice() {
+			return
+		}
+		ms = append(ms, Measure{Change: change, Flags: flags, Costs: costs, Setting: t, Peak: n.TotalDevice(), Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
+		s, b = t, n
+	}
+	try("logits of the last token only", "without --all-logits", "nothing", func(t *Setting) { t.LastLogit = true })
+	try("flash attention through sdpa", "--attention sdpa", "nothing", func(t *Setting) { t.Attention = "sdpa" })
+	try("expandable segments", "--allocator expandable", "nothing", func(t *Setting) { t.Allocator = "expandable" })
+	try("a cache in 8 bits", "--kv fp8", "a little noise", func(t *Setting) { t.KV = "fp8" })
+	try("weights in 8 bits", "--precision int8", "slower products", func(t *Setting) { t.Precision = "int8" })
+	try("weights in 4 bits", "--precision int4", "a little noise", func(t *Setting) { t.Precision = "int4" })
+	try("half the sequences at once", "--batch N/2", "less throughput", func(t *Setting) { t.Batch = (t.Batch + 1) / 2 })
+	return ms
+}
+
+// WithVocabulary is the configuration with another vocabulary.
+func WithVocabulary(c *Config, v int64) (*Config, error) {
+	if v < 1 || v > 1<<31 {
+		return nil, fmt.Errorf("--vocab %d: at least 1", v)
+	}
+	if t, ok := c.fields["text_config"].(map[string]any); ok {
+		inner := (&Config{fields: t}).with("vocab_size", float64(v))
+		return c.with("text_config", inner.fields), nil
+	}
+	return c.with("vocab_size", float64(v)), nil
+}
