@@ -13,7 +13,7 @@ func (e *examination) device() report.Device {
 	t, d := e.t, e.t.Device
 	dev := report.Device{Device: d.Ordinal, Events: d.Events.Len(), Allocations: t.Len(), Older: t.Older(),
 		History: t.History.String(), HistoryReason: t.Reason, Stacks: e.view.Recorded(d), Actions: e.actions(),
-		Steps: []report.Step{}, OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{}}
+		Steps: e.steps(), OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{}}
 	dev.Damage = append(dev.Damage, t.Damage...)
 	e.times(&dev)
 	e.capacity(&dev)
@@ -23,8 +23,12 @@ func (e *examination) device() report.Device {
 	dev.Segments = e.segments()
 	dev.Pools = e.pools()
 	dev.OOMs = e.ooms(&dev)
+	dev.Leaks = e.leaks(&dev)
 	dev.Curve = e.curve()
 	dev.Findings = e.findings(&dev)
+	if e.options.Pictures {
+		dev.Pictures = e.pictures(&dev, e.classes)
+	}
 	return dev
 }
 
@@ -93,8 +97,8 @@ func (e *examination) moments(dev *report.Device) {
 }
 
 func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []report.Site) {
-	sites, blocks := e.sites(event)
-	return report.Moment{Event: eventOf(event), AllocatedBytes: l.Allocated, ReservedBytes: l.Reserved,
+	sites, blocks, categories := e.sites(event)
+	return report.Moment{Categories: categories, Event: eventOf(event), AllocatedBytes: l.Allocated, ReservedBytes: l.Reserved,
 		CacheBytes: l.Reserved - l.Allocated, Blocks: blocks}, sites
 }
 

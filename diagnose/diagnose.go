@@ -7,6 +7,7 @@
 package diagnose
 
 import (
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -31,6 +32,8 @@ type Options struct {
 	Notes    []report.Note
 	Device   *int  // only this device
 	Capacity int64 // bytes of the GPU, 0 when not given
+	Classify classify.Options
+	Pictures bool // also work out what the HTML page draws
 }
 
 // Run makes the Document of one run.
@@ -49,7 +52,8 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) *report.Document {
 			if o.Device != nil && *o.Device != d.Ordinal {
 				continue
 			}
-			e := &examination{t: timeline.New(source.Snapshot, d), view: view, source: source, evidence: ev, options: o}
+			t := timeline.New(source.Snapshot, d)
+			e := &examination{t: t, classes: classify.New(t, o.Classify), view: view, source: source, evidence: ev, options: o}
 			dev := e.device()
 			dev.Input = i
 			doc.Devices = append(doc.Devices, dev)
@@ -86,6 +90,7 @@ func inputOf(s Source) report.Input {
 // examination is the work on one device.
 type examination struct {
 	t        *timeline.Timeline
+	classes  *classify.Classification
 	view     *stacks.View
 	source   Source
 	evidence *evidence.Evidence

@@ -12,7 +12,7 @@ import (
 // findings are the things worth knowing about a device, worst first.
 func (e *examination) findings(dev *report.Device) []report.Finding {
 	out := []report.Finding{}
-	for _, rule := range []func(*report.Device) []report.Finding{e.oomFindings, e.recordingFindings, e.damageFindings, e.poolFindings} {
+	for _, rule := range []func(*report.Device) []report.Finding{e.oomFindings, e.leakFindings, e.recordingFindings, e.damageFindings, e.poolFindings} {
 		out = append(out, rule(dev)...)
 	}
 	rank := map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}

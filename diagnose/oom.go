@@ -2,8 +2,12 @@ package diagnose
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
+	"strings"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -26,7 +30,12 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		}
 		if o.Stack != 0 {
 			x.Site = ptr(siteOf(siteKey{site: e.view.Site(o.Stack), known: true}))
+			x.Site.Category = nil // what the request was for can't be known from what came of it
 		}
+		if phase, ok := e.phaseAt(o.Event); ok {
+			x.Phase = ptr(phase.String())
+		}
+		x.Fingerprint = ptr(fingerprint(&x))
 		if x.Verdict == "fragmentation" {
 			x.PinnedBy = e.pins(o.Event)
 		}
@@ -57,7 +66,71 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 		}
 		return "true_shortage"
 	}
+	if e.stillToCome(o) > capacity-o.Active {
+		return "true_shortage"
+	}
 	return "fragmentation"
+}
+
+// stillToCome is what the first optimizer step has yet to allocate when it
+// fails, in bytes: as much state for every gradient as those have got that it
+// has reached. The one failing request may have fitted; the step can't.
+func (e *examination) stillToCome(o *timeline.OOM) int64 {
+	phase, ok := e.phaseAt(o.Event)
+	if !ok || phase != classify.Optimizer {
+		return 0
+	}
+	var gradients, state, second int64
+	for i := range e.t.Born {
+		if id := timeline.AllocationID(i); !e.t.AliveAt(id, o.Event) {
+			continue
+		}
+		switch bytes := e.t.Allocated[i]; e.classes.Category[i] {
+		case classify.Gradients:
+			gradients += bytes
+		case classify.OptimizerState:
+			state += bytes
+			if e.classes.Detail[i] == classify.Moment2 {
+				second += bytes
+			}
+		}
+	}
+	moments := int64(1)
+	if second > 0 {
+		moments = 2
+	}
+	return max(0, moments*gradients-state)
+}
+
+// phaseAt is the phase that an event lies in.
+func (e *examination) phaseAt(event int) (classify.Phase, bool) {
+	for _, s := range e.classes.Steps {
+		for _, p := range s.Phases {
+			if p.FirstEvent <= event && event <= p.LastEvent {
+				return p.Phase, true
+			}
+		}
+	}
+	for _, p := range e.classes.Before {
+		if p.FirstEvent <= event && event <= p.LastEvent {
+			return p.Phase, true
+		}
+	}
+	return 0, false
+}
+
+// fingerprint is equal for the same failure in a thousand runs: it is made of
+// the verdict, the phase and the call site without its line.
+func fingerprint(o *report.OOM) string {
+	parts := []string{o.Verdict, "", "", "", ""}
+	if o.Phase != nil {
+		parts[1] = *o.Phase
+	}
+	if o.Site != nil {
+		parts[2], parts[3], parts[4] = o.Site.Op, o.Site.Function, report.ShortFile(o.Site.File)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // pins lists the live blocks of the segments with the most free memory,
@@ -83,7 +156,7 @@ func (e *examination) pins(event int) []report.Pin {
 		blocks := slices.DeleteFunc(slices.Clone(layout.Segments[i].Blocks), func(b timeline.Block) bool { return b.Allocation == timeline.NoAllocation })
 		slices.SortStableFunc(blocks, func(a, b timeline.Block) int { return cmp.Compare(a.Bytes, b.Bytes) })
 		for _, b := range blocks[:min(len(blocks), maxPins-len(out))] {
-			pin := report.Pin{Address: b.Address, Bytes: b.Bytes}
+			pin := report.Pin{Address: b.Address, Bytes: b.Bytes, Category: ptr(e.classes.Category[b.Allocation].String())}
 			if stack := e.t.Stack(b.Allocation); stack != 0 {
 				site := e.view.Site(stack)
 				pin.Function, pin.File, pin.Line = &site.Function, &site.File, lineOf(site.Line.Line)

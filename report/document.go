@@ -114,7 +114,8 @@ type Device struct {
 	Findings []Finding `json:"findings"`
 	Damage   []string  `json:"damage"`
 
-	Curve Curve `json:"-"` // for the pictures
+	Curve    Curve     `json:"-"` // for the pictures
+	Pictures *Pictures `json:"-"` // nil unless asked for
 }
 
 // KeyCount counts something by name.
@@ -257,6 +258,7 @@ type Leak struct {
 	TotalBytes   int64      `json:"total_bytes"`
 	Confidence   float64    `json:"confidence"`
 	Fix          string     `json:"fix"`
+	FixCode      string     `json:"fix_code"`
 	FullAtStep   *int       `json:"full_at_step"` // the step at which it will hit the capacity
 }
 

@@ -169,6 +169,9 @@ func (t *text) oom(o *OOM) {
 	if o.DeviceFreeBytes != nil {
 		t.line("  %-16s %12s", "left on device", Bytes(*o.DeviceFreeBytes))
 	}
+	if o.Phase != nil {
+		t.line("  %-16s %s", "during", *o.Phase)
+	}
 	if o.Site != nil {
 		t.wrap("  asked by         ", siteText(o.Site))
 	}
@@ -199,6 +202,7 @@ func (t *text) held(d *Device) {
 	}
 	t.head("%s%s: %s in %s; %s reserved, %s of it free", when, at, Bytes(m.AllocatedBytes), Plural(m.Blocks, "block"), Bytes(m.ReservedBytes), Bytes(m.CacheBytes))
 	t.categories(m)
+	t.line("  held by")
 	var rest int64
 	blocks := 0
 	for i := range sites {
@@ -208,10 +212,14 @@ func (t *text) held(d *Device) {
 			blocks += s.Blocks
 			continue
 		}
-		t.wrap(fmt.Sprintf("  %12s %7s %s %7s   ", Bytes(s.Bytes), Percent(s.Bytes, m.AllocatedBytes), bar(s.Bytes, m.AllocatedBytes, 10), Count(s.Blocks)+"x"), siteText(s))
+		category := ""
+		if s.Category != nil {
+			category = fmt.Sprintf("%-15s ", strings.ReplaceAll(*s.Category, "_", " "))
+		}
+		t.wrap(fmt.Sprintf("  %12s %7s %7s   %s", Bytes(s.Bytes), Percent(s.Bytes, m.AllocatedBytes), Count(s.Blocks)+"x", category), siteText(s))
 	}
 	if blocks > 0 {
-		t.line("  %12s %7s %10s %7s   %s", Bytes(rest), Percent(rest, m.AllocatedBytes), "", Count(blocks)+"x", "in "+Plural(len(sites)-textSites, "other call site"))
+		t.line("  %12s %7s %7s   %s", Bytes(rest), Percent(rest, m.AllocatedBytes), Count(blocks)+"x", "in "+Plural(len(sites)-textSites, "other call site"))
 	}
 }
 
@@ -219,11 +227,8 @@ func (t *text) held(d *Device) {
 func (t *text) categories(m Moment) {
 	for _, name := range Categories {
 		if bytes := m.Categories[name]; bytes > 0 {
-			t.line("  %12s %7s %s           %s", Bytes(bytes), Percent(bytes, m.AllocatedBytes), bar(bytes, m.AllocatedBytes, 10), strings.ReplaceAll(name, "_", " "))
+			t.line("  %12s %7s %s  %s", Bytes(bytes), Percent(bytes, m.AllocatedBytes), bar(bytes, m.AllocatedBytes, 20), strings.ReplaceAll(name, "_", " "))
 		}
-	}
-	if len(m.Categories) > 0 {
-		t.line("")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/dataset"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
@@ -118,5 +119,5 @@ func (f *exportFlags) snapshot(cmd *cobra.Command, name string) (*snapshot.Snaps
 
 // recording is what the tables of a device are made of.
 func recording(t *timeline.Timeline, view *stacks.View) dataset.Recording {
-	return dataset.Recording{Timeline: t, View: view}
+	return dataset.Recording{Timeline: t, View: view, Classes: classify.New(t, classify.Options{})}
 }

@@ -1,0 +1,279 @@
+package diagnose
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Up to maxBands allocations are drawn one by one; of more than that only the
+// keptBands which are largest by bytes × lifetime.
+const (
+	maxBands  = 500_000
+	keptBands = 300_000
+)
+
+// clockPoints is about how many times of events are kept.
+const clockPoints = 20_000
+
+// bandOrder is the order of categories in pictures, what lives longest below.
+var bandOrder = [classify.NumCategories]classify.Category{classify.Weights, classify.OptimizerState, classify.Gradients, classify.KVCache,
+	classify.AutocastCopies, classify.Inputs, classify.Communication, classify.Workspace, classify.Activations, classify.Logits,
+	classify.Temporary, classify.Unknown}
+
+// picture is the work on one device's pictures.
+type picture struct {
+	*examination
+	c   *classify.Classification // nil: not classified
+	out *report.Pictures
+
+	place   [classify.NumCategories]int // of a category in out.Categories
+	kindKey map[uint64]uint16
+	stacks  stackTable
+}
+
+// pictures fills what only the page draws, in a few passes over the allocations.
+func (e *examination) pictures(dev *report.Device, c *classify.Classification) *report.Pictures {
+	p := &picture{examination: e, c: c, out: &report.Pictures{Events: dev.Events}, kindKey: map[uint64]uint16{}}
+	p.categories()
+	p.stacks = newStackTable(e, p.out)
+	p.clock()
+	kept := p.bands()
+	p.curves(dev, kept)
+	p.spans()
+	p.layouts(dev)
+	p.growth(dev)
+	p.stacks.finish()
+	return p.out
+}
+
+// categories lists those that occur, in the order of pictures.
+func (p *picture) categories() {
+	if p.c == nil {
+		p.out.Categories = []string{""}
+		return
+	}
+	var seen [classify.NumCategories]bool
+	for _, c := range p.c.Category {
+		seen[c] = true
+	}
+	for _, c := range bandOrder {
+		if seen[c] {
+			p.place[c] = len(p.out.Categories)
+			p.out.Categories = append(p.out.Categories, c.String())
+		}
+	}
+	if len(p.out.Categories) == 0 {
+		p.out.Categories = []string{classify.Unknown.String()}
+	}
+}
+
+// clock keeps the times of evenly spread events.
+func (p *picture) clock() {
+	times := p.t.Device.Events.TimeUS
+	p.out.TimeEvery = max(1, len(times)/clockPoints)
+	for i := 0; i < len(times); i += p.out.TimeEvery {
+		p.out.TimeUS = append(p.out.TimeUS, times[i])
+	}
+}
+
+// category is an allocation's place in the list of categories.
+func (p *picture) category(id int) int {
+	if p.c == nil {
+		return 0
+	}
+	return p.place[p.c.Category[id]]
+}
+
+// kind is an allocation's index into the list of kinds, which are few.
+func (p *picture) kind(id int) uint16 {
+	var key uint64
+	if c := p.c; c != nil {
+		key = uint64(c.Category[id])<<32 | uint64(c.Detail[id])<<24 | uint64(c.Confidence[id])<<16 | uint64(c.Signal[id])<<8 | uint64(c.Phase[id])
+	}
+	k, ok := p.kindKey[key]
+	if ok {
+		return k
+	}
+	var kind report.Kind
+	if c := p.c; c != nil {
+		kind = report.Kind{Category: p.category(id), Detail: c.Detail[id].String(), Confidence: int(c.Confidence[id]),
+			Signal: c.Signal[id].String(), Phase: c.Phase[id].String()}
+	}
+	k = uint16(min(len(p.out.Kinds), math.MaxUint16))
+	if len(p.out.Kinds) <= int(k) {
+		p.out.Kinds = append(p.out.Kinds, kind)
+	}
+	p.kindKey[key] = k
+	return k
+}
+
+// counts tells whether an allocation is ever allocated within the recording.
+func (p *picture) counts(id int) bool { return p.t.FreeRequested[id] != timeline.Before }
+
+// lifetime is an allocation's birth and death as events; what is older than
+// the recording is born at -1, what outlives it dies after its last event.
+func (p *picture) lifetime(id int) (born, died int) {
+	born, died = -1, p.out.Events
+	if b := p.t.Born[id]; b != timeline.Never {
+		born = int(b)
+	}
+	if f := p.t.FreeRequested[id]; f != timeline.Never && f != timeline.Before {
+		died = int(f)
+	}
+	return born, died
+}
+
+// bands fills the columns and tells which allocations are in them; nil: all
+// that count.
+func (p *picture) bands() (kept []bool) {
+	t, b := p.t, &p.out.Bands
+	n := t.Len()
+	room := n
+	if n > maxBands {
+		kept = p.largest(keptBands)
+		room = keptBands
+		b.ID = make([]uint32, 0, room)
+	}
+	b.Born, b.Freed, b.Bytes = make([]uint32, 0, room), make([]uint32, 0, room), make([]int64, 0, room)
+	b.Kind, b.Stack = make([]uint16, 0, room), make([]uint32, 0, room)
+	for id := range n {
+		if kept != nil && !kept[id] || kept == nil && b.ID == nil && !p.counts(id) {
+			if kept == nil { // a gap: from here on ids differ from indices
+				b.ID = make([]uint32, len(b.Born), room)
+				for i := range b.ID {
+					b.ID[i] = uint32(i)
+				}
+			}
+			continue
+		}
+		if !p.counts(id) {
+			continue
+		}
+		if b.ID != nil {
+			b.ID = append(b.ID, uint32(id))
+		}
+		if t.Born[id] == timeline.Never {
+			b.Older++
+		}
+		b.Born = append(b.Born, t.Born[id])
+		b.Freed = append(b.Freed, t.FreeRequested[id])
+		b.Bytes = append(b.Bytes, max(0, t.Allocated[id]))
+		b.Kind = append(b.Kind, p.kind(id))
+		b.Stack = append(b.Stack, p.stacks.index(t.Stack(timeline.AllocationID(id))))
+	}
+	return kept
+}
+
+// largest marks the allocations with the most bytes × lifetime: by a histogram
+// of its logarithm, in time linear in their number.
+func (p *picture) largest(count int) []bool {
+	t := p.t
+	class := func(id int) int { // 16 classes for each power of two
+		born, died := p.lifetime(id)
+		hi, lo := bits.Mul64(uint64(max(0, t.Allocated[id])), uint64(died-born))
+		if hi != 0 {
+			lo = math.MaxUint64
+		}
+		n := bits.Len64(lo)
+		if n <= 5 {
+			return int(lo)
+		}
+		return n<<4 | int(lo>>(n-5)&15)
+	}
+	var histogram [65 << 4]int
+	for id := range t.Born {
+		if p.counts(id) {
+			histogram[class(id)]++
+		}
+	}
+	limit, above := len(histogram)-1, 0
+	for ; limit > 0 && above+histogram[limit] <= count; limit-- {
+		above += histogram[limit]
+	}
+	rest := count - above // of the class at the limit, the first ones
+	kept := make([]bool, t.Len())
+	for id := range t.Born {
+		if !p.counts(id) {
+			continue
+		}
+		c := class(id)
+		if c == limit && rest > 0 {
+			rest--
+			kept[id] = true
+		}
+		if c > limit {
+			kept[id] = true
+		}
+	}
+	return kept
+}
+
+// curves sums up the categories, and what isn't drawn one by one, at the
+// instants of the device's curve: by what begins and ends between two of them.
+func (p *picture) curves(dev *report.Device, kept []bool) {
+	events := dev.Curve.Events
+	if len(events) == 0 {
+		return
+	}
+	next := make([]int32, p.out.Events+1) // the first instant at or after an event
+	k := 0
+	for e := range next {
+		for k < len(events) && events[k] < e {
+			k++
+		}
+		next[e] = int32(k)
+	}
+	levels := func() [][]int64 {
+		out := make([][]int64, len(p.out.Categories))
+		for i := range out {
+			out[i] = make([]int64, len(events)+1)
+		}
+		return out
+	}
+	all, rest, others := levels(), levels(), 0
+	for id := range p.t.Born {
+		if !p.counts(id) {
+			continue
+		}
+		born, died := p.lifetime(id)
+		from, to := int32(0), next[min(died, p.out.Events)]
+		if born >= 0 {
+			from = next[born]
+		}
+		bytes, category := p.t.Allocated[id], p.category(id)
+		all[category][from] += bytes
+		all[category][to] -= bytes
+		if kept != nil && !kept[id] {
+			rest[category][from] += bytes
+			rest[category][to] -= bytes
+			others++
+		}
+	}
+	sum := func(columns [][]int64) [][]int64 {
+		for i, c := range columns {
+			for k := 1; k < len(c); k++ {
+				c[k] += c[k-1]
+			}
+			columns[i] = c[:len(events)]
+		}
+		return columns
+	}
+	p.out.Curve = report.CategoryCurve{Events: events, Bytes: sum(all), Reserved: dev.Curve.Reserved}
+	if others > 0 {
+		p.out.Rest = &report.Rest{Allocations: others, Events: events, Bytes: sum(rest)}
+	}
+}
+
+// growthSteps and growthSites bound the picture of what steps leave behind.
+const (
+	growthSteps = 200
+	growthSites = 7
+)
+
+// stackOf is where an allocation was made.
+func (p *picture) stackOf(id int) snapshot.StackID { return p.t.Stack(timeline.AllocationID(id)) }
