@@ -1,0 +1,64 @@
+package classify
+
+import "github.com/vramscope/vramscope/timeline"
+
+// claim is what one signal says of one allocation; sure is in percent, 0 for
+// nothing to say.
+type claim struct {
+	category Category
+	detail   Detail
+	sure     uint8
+}
+
+// signal is one independent kind of evidence.
+type signal interface {
+	name() Signal
+	claim(a *analysis, id timeline.AllocationID) claim
+}
+
+// sureness words of claims, in percent.
+const (
+	exact     = 99
+	strong    = 95
+	likely    = 85
+	plausible = 70
+	guess     = 50
+)
+
+// join is the one place where signals meet: the surest claim decides, a signal
+// that says something else takes from it, one that agrees adds to it.
+func (a *analysis) join(signals []signal) {
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		var best claim
+		var by Signal
+		var against, agreeing uint8
+		for _, s := range signals {
+			c := s.claim(a, id)
+			switch {
+			case c.sure == 0:
+				continue
+			case c.category == best.category:
+				agreeing = max(agreeing, min(c.sure, best.sure))
+				if c.sure > best.sure {
+					best.sure, by = c.sure, s.name()
+				}
+				if best.detail == NoDetail {
+					best.detail = c.detail
+				}
+			case c.sure > best.sure:
+				against, agreeing = best.sure, 0
+				best, by = c, s.name()
+			default:
+				against = max(against, c.sure)
+			}
+		}
+		if against >= likely && best.sure < exact {
+			best.sure -= min(best.sure/2, (against-likely)+6)
+		}
+		if agreeing >= plausible && against < plausible {
+			best.sure = min(exact, best.sure+4)
+		}
+		a.Category[i], a.Detail[i], a.Confidence[i], a.Signal[i] = best.category, best.detail, best.sure, by
+	}
+}

@@ -1,0 +1,150 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// LogitsOutput marks the scores themselves.
+const LogitsOutput = Detail(NumDetails)
+
+// findLogits marks scores over classes, their copies and their gradients: the
+// run of equal sizes around a classification loss.
+func (a *analysis) findLogits() {
+	a.logits = map[timeline.AllocationID]Detail{}
+	for r := range a.runs {
+		if a.runs[r].phase != Forward {
+			continue
+		}
+		if size := a.lossSize(r); size > 64 {
+			a.markForward(r, size)
+			if p := a.backwardAfter(r); p != nil {
+				a.markBackward(p, size)
+			}
+		}
+	}
+}
+
+// lossSize is the size of the log-softmax in a forward pass, 0 when there is
+// none to be seen.
+func (a *analysis) lossSize(r int) int64 {
+	var largest int64
+	if a.recorded.allocs {
+		for i := a.runs[r].first; i < a.runs[r].end; i++ {
+			if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].marks&loss != 0 {
+				largest = max(largest, a.events.Size[i])
+			}
+		}
+		return largest
+	}
+	return a.lossSizeByOrder(r)
+}
+
+// lossSizeByOrder sees the loss in the first allocations of backward: the
+// gradient of nll_loss and that of log_softmax, of equal size and one after the
+// other, and the log-softmax of that size at the end of forward.
+func (a *analysis) lossSizeByOrder(r int) int64 {
+	p := a.backwardAfter(r)
+	if p == nil {
+		return 0
+	}
+	var size int64
+	n := 0
+	for i := p.first; i < p.end && n < 2; i++ {
+		if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] <= 64 {
+			continue
+		}
+		switch {
+		case size == 0:
+			size = a.events.Size[i]
+		case a.events.Size[i] != size:
+			return 0
+		}
+		n++
+	}
+	if n < 2 {
+		return 0
+	}
+	seen := 0
+	for i := a.runs[r].end - 1; i >= a.runs[r].first && seen < 12; i-- {
+		if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] <= 64 {
+			continue
+		}
+		if a.events.Size[i] == size {
+			return size
+		}
+		seen++
+	}
+	return 0
+}
+
+// family tells whether a size is that of the scores in another precision, or
+// with the last token cut off.
+func family(n, size int64) bool {
+	for _, m := range [...]int64{size, size / 2, size * 2, size * 4} {
+		if n == m || n > m && n-m <= m/64 || n < m && m-n <= m/64 {
+			return true
+		}
+	}
+	return false
+}
+
+// markForward marks the scores and their copies: back from the loss to the
+// product that made them, and on to the end of forward.
+func (a *analysis) markForward(r int, size int64) {
+	at := a.runs[r].end
+	for i := a.runs[r].end - 1; i >= a.runs[r].first; i-- {
+		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size {
+			at = i
+			if a.recorded.allocs && a.stacks[a.events.StackOf(i)].marks&loss == 0 {
+				continue
+			}
+			break
+		}
+	}
+	for i := at; i < a.runs[r].end; i++ {
+		if a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], size) {
+			a.logits[a.t.Of[i]] = LogitsCopy
+		}
+	}
+	for i, budget := at-1, 16; i >= a.runs[r].first && budget > 0; i-- {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		budget--
+		n, id := a.events.Size[i], a.t.Of[i]
+		e := a.stacks[a.events.StackOf(i)]
+		switch {
+		case family(n, size) && e.marks&workspace == 0:
+			if e.marks&matmul != 0 && e.marks&copying == 0 {
+				a.logits[id] = LogitsOutput
+				return
+			}
+			a.logits[id] = LogitsCopy
+		case n*16 < size || e.marks&workspace != 0 || cublasSizes[n]:
+		default:
+			return
+		}
+	}
+}
+
+// markBackward marks the gradients of the scores.
+func (a *analysis) markBackward(p *run, size int64) {
+	for i, budget := p.first, 24; i < p.end && budget > 0; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		budget--
+		n, id := a.events.Size[i], a.t.Of[i]
+		e := a.stacks[a.events.StackOf(i)]
+		switch {
+		case e.marks&matmul != 0 && e.marks&workspace == 0:
+			return
+		case family(n, size):
+			a.logits[id] = LogitsGradient
+		case n*16 < size || e.marks&workspace != 0 || cublasSizes[n]:
+		default:
+			return
+		}
+	}
+}

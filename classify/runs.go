@@ -1,0 +1,51 @@
+package classify
+
+// run is a stretch of events in one phase.
+type run struct {
+	phase      Phase
+	first, end int // up to but without end
+	allocs     int
+}
+
+// findRuns cuts the events into runs of equal phase and says for each where the
+// next backward pass is.
+func (a *analysis) findRuns() {
+	a.runOf = make([]int32, a.last)
+	for i := 0; i < a.last; {
+		j := i
+		for j < a.last && a.phases[j] == a.phases[i] {
+			a.runOf[j] = int32(len(a.runs))
+			j++
+		}
+		a.runs = append(a.runs, run{phase: a.phases[i], first: i, end: j})
+		i = j
+	}
+	a.nextBackward = make([]int32, len(a.runs)+1)
+	a.nextBackward[len(a.runs)] = int32(len(a.runs))
+	for r := len(a.runs) - 1; r >= 0; r-- {
+		a.nextBackward[r] = a.nextBackward[r+1]
+		if a.runs[r].phase == Backward {
+			a.nextBackward[r] = int32(r)
+		}
+	}
+}
+
+// run of an event; -1 before the trace, the number of runs after it.
+func (a *analysis) run(event int) int {
+	switch {
+	case event < 0:
+		return -1
+	case event >= a.last:
+		return len(a.runs)
+	}
+	return int(a.runOf[event])
+}
+
+// backwardAfter is the first backward pass at or after a run, nil when there is
+// none.
+func (a *analysis) backwardAfter(r int) *run {
+	if n := int(a.nextBackward[max(r, 0)]); n < len(a.runs) {
+		return &a.runs[n]
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package classify
+
+import "github.com/vramscope/vramscope/timeline"
+
+// labelSignal is somebody's word.
+type labelSignal struct{}
+
+func (labelSignal) name() Signal { return ByLabel }
+
+func (labelSignal) claim(a *analysis, id timeline.AllocationID) claim {
+	if c, ok := a.labels[id]; ok && c != Unknown {
+		return claim{category: c, sure: 100}
+	}
+	return claim{}
+}
+
+// nativeSignal reads C++ frames, which don't lie: they are torch's own.
+type nativeSignal struct{}
+
+func (nativeSignal) name() Signal { return ByNativeStack }
+
+func (nativeSignal) claim(a *analysis, id timeline.AllocationID) claim {
+	e := a.birth(id)
+	switch {
+	case e.marks&native == 0:
+		return claim{}
+	case e.marks&workspace != 0:
+		return claim{Workspace, CuBLAS, exact}
+	case e.marks&bucket != 0:
+		return a.bucketClaim(id)
+	case e.marks&lossGrad != 0 && a.Phase[id] == Backward && a.t.Requested(id) > 64:
+		return claim{Logits, LogitsGradient, strong}
+	case e.marks&cast != 0 && a.weightHalf[a.t.Requested(id)]:
+		return claim{AutocastCopies, NoDetail, strong}
+	}
+	return claim{}
+}
+
+// freeSignal reads the stack of the free: autograd letting go of what it saved.
+type freeSignal struct{}
+
+func (freeSignal) name() Signal { return ByFreeStack }
+
+func (freeSignal) claim(a *analysis, id timeline.AllocationID) claim {
+	if a.death(id).marks&release == 0 {
+		return claim{}
+	}
+	switch a.Phase[id] {
+	case Backward:
+		if a.birth(id).marks&restore != 0 {
+			return claim{Activations, Restored, strong}
+		}
+		if a.birth(id).marks&rebuild != 0 {
+			return claim{Activations, Recomputed, strong}
+		}
+		return claim{Activations, NoDetail, likely}
+	case Forward, OtherPhase, Generate:
+		return claim{Activations, NoDetail, strong - 2}
+	}
+	return claim{}
+}
+
+// pythonSignal reads Python frames of torch and public libraries.
+type pythonSignal struct{}
+
+func (pythonSignal) name() Signal { return ByPythonStack }
+
+func (pythonSignal) claim(a *analysis, id timeline.AllocationID) claim {
+	e := a.birth(id)
+	p := a.Phase[id]
+	switch {
+	case e.marks == 0:
+		return claim{}
+	case e.marks&bucket != 0:
+		return a.bucketClaim(id)
+	case e.marks&keep != 0 && a.outlivesPass(id):
+		return claim{Gradients, NoDetail, strong}
+	case e.marks&comm != 0:
+		return claim{Communication, GatheredShard, strong}
+	case e.marks&cache != 0 && (p == Forward || p == Generate || p == Setup):
+		return claim{KVCache, NoDetail, strong}
+	case e.marks&restore != 0 && p == Backward:
+		return claim{Activations, Restored, strong}
+	case e.marks&state != 0:
+		if a.outlives(id) || a.freed(id)-a.born(id) > 200 {
+			return claim{OptimizerState, NoDetail, strong}
+		}
+	case e.marks&weight != 0 && p == Setup:
+		if a.outlives(id) || a.run(a.freed(id)) != a.run(a.born(id)) {
+			return claim{Weights, Parameter, strong}
+		}
+		if e.hint == hintOf(Setup) && a.Phase[id] == Setup && a.freed(id)-a.born(id) > 64 {
+			return claim{Weights, Parameter, plausible}
+		}
+	case e.marks&input != 0:
+		return claim{Inputs, NoDetail, strong}
+	}
+	return claim{}
+}
+
+// bucketClaim tells DDP's buckets from gradients that are views of them.
+func (a *analysis) bucketClaim(id timeline.AllocationID) claim {
+	if a.outlives(id) || a.freed(id)-a.born(id) > 1000 {
+		if a.bucketViews {
+			return claim{Gradients, GradientBucket, likely}
+		}
+		return claim{Communication, GradientBucket, strong}
+	}
+	return claim{}
+}
+
+// outlivesPass tells whether what was born in backward is there after it.
+func (a *analysis) outlivesPass(id timeline.AllocationID) bool {
+	r := a.run(a.born(id))
+	return r >= 0 && a.freed(id) >= a.runs[r].end
+}

@@ -1,0 +1,53 @@
+package classify
+
+import "github.com/vramscope/vramscope/timeline"
+
+// findSizes counts the sizes of what looks like weights: they return as
+// gradients, as moments, and halved as autocast's copies.
+func (a *analysis) findSizes() {
+	a.weightSize, a.weightHalf = map[int64]int{}, map[int64]bool{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		n := a.t.Requested(id)
+		older := a.born(id) < 0
+		if (a.Phase[id] == Setup || older) && a.outlives(id) && n > scalar {
+			a.weightSize[n]++
+			a.weightHalf[n/2] = true
+		}
+	}
+}
+
+// sizeSignal recognises what only its size gives away.
+type sizeSignal struct{}
+
+func (sizeSignal) name() Signal { return BySize }
+
+func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
+	if d := a.logits[id]; d != NoDetail {
+		if d == LogitsOutput {
+			d = NoDetail
+		}
+		return claim{Logits, d, strong + 1}
+	}
+	if c := a.workspaceBySize(id); c.sure > 0 {
+		return c
+	}
+	return claim{}
+}
+
+// cublasSizes are torch's default workspaces: 32 MiB on Hopper, 8 MiB and a
+// little before (aten/src/ATen/cuda/CublasHandlePool.cpp), 1 MiB for
+// cuBLASLt's own (aten/src/ATen/cuda/CUDABlas.cpp).
+var cublasSizes = map[int64]bool{32 << 20: true, 4096*1024*2 + 16*1024*8: true, 1 << 20: true}
+
+func (a *analysis) workspaceBySize(id timeline.AllocationID) claim {
+	n := a.t.Requested(id)
+	if !cublasSizes[n] || a.recorded.native {
+		return claim{}
+	}
+	b, f := a.born(id), a.freed(id)
+	if b >= 0 && f-b <= 2 {
+		return claim{Workspace, CuBLAS, strong + 1}
+	}
+	return claim{}
+}
