@@ -88,12 +88,13 @@ func squeeze(s string) string {
 	}, strings.ToLower(strings.TrimPrefix(strings.ToLower(s), "nvidia")))
 }
 
-// ParseSize reads bytes: 80GiB, 80GB, 81559MiB, 85520809984.
+// ParseSize reads bytes: 80GiB, 81559MiB, 85520809984. Units are binary, as
+// everywhere in this tool: 80GB means 80GiB here.
 func ParseSize(s string) (int64, error) {
 	units := []struct {
 		suffix string
 		n      float64
-	}{{"tib", 1 << 40}, {"gib", gib}, {"mib", mib}, {"kib", 1 << 10}, {"tb", 1e12}, {"gb", 1e9}, {"mb", 1e6}, {"kb", 1e3}, {"b", 1}, {"", 1}}
+	}{{"tib", 1 << 40}, {"gib", gib}, {"mib", mib}, {"kib", 1 << 10}, {"tb", 1 << 40}, {"gb", gib}, {"mb", mib}, {"kb", 1 << 10}, {"b", 1}, {"", 1}}
 	t := strings.ToLower(strings.TrimSpace(s))
 	for _, u := range units {
 		if !strings.HasSuffix(t, u.suffix) {

@@ -12,6 +12,7 @@ type Fit struct {
 	MaxBatch    int64 // at the setting's sequence; 0: not even one
 	MaxSequence int64 // at the setting's batch
 	MaxTokens   int64 // serving: tokens in all caches together
+	HasSequence bool  // false for images, which have one length
 }
 
 // fits says whether a budget fits a device. The table's capacities are what
@@ -110,7 +111,7 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 		if s.Sequence > 64 && s.CP == 1 {
 			unit = 64
 		}
-		if here.sequenceFree() {
+		if f.HasSequence = here.sequenceFree(); f.HasSequence {
 			f.MaxSequence = largest(unit, limitSequence, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
 		}
 		if s.Inference && here.CacheToken > 0 {

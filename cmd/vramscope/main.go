@@ -60,5 +60,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newAnalyze(), newExport(), newRecord(), newVersion())
+	root.AddCommand(newBudget())
 	return root
 }

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/budget"
+)
+
+// budgetFlags are the flags of the budget command as they are given.
+type budgetFlags struct {
+	config, model, params string
+	format                string
+	outputs, devices      []string
+	solve                 string
+	vocabulary            int64
+	noLadder, allLogits   bool
+	quiet                 bool
+	s                     budget.Setting
+}
+
+func newBudget() *cobra.Command {
+	var f budgetFlags
+	cmd := &cobra.Command{
+		Use:   "budget",
+		Short: "What a model should take: bytes by category and phase, from its configuration",
+		Long: `What a model should take, from its configuration and a training or serving setting:
+bytes by category in each phase, whether it fits, and what to change first.
+
+  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
+  vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
+  vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBudget(cmd, &f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.config, "config", "", "a Transformers `config.json`")
+	fl.StringVar(&f.model, "model", "", "a checkpoint: `FILE`.safetensors, its index, or .pt (headers only; a config.json beside it is used)")
+	fl.StringVar(&f.params, "params", "", "a number of parameters like 8B, for a Llama-like decoder")
+	fl.StringVar(&f.format, "format", "text", "text, json, markdown or html")
+	fl.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE` (.html .json .md .txt)")
+	fl.StringArrayVar(&f.devices, "gpu", nil, "a device's `NAME` or size: \"H100 80GB\", 24GiB, all (repeatable)")
+	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
+	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
+	fl.BoolVar(&f.noLadder, "no-ladder", false, "leave the list of measures out")
+	fl.BoolVar(&f.quiet, "quiet", false, "print the peak only")
+	settingFlags(cmd, &f)
+	return cmd
+}
+
+// settingFlags are the flags that make a setting.
+func settingFlags(cmd *cobra.Command, f *budgetFlags) {
+	fl, s := cmd.Flags(), &f.s
+	fl.Int64Var(&s.Batch, "batch", 1, "sequences per GPU and micro-batch")
+	fl.Int64Var(&s.Sequence, "seq", 1024, "tokens per sequence (the encoder's, for an encoder-decoder)")
+	fl.Int64Var(&s.DecoderSeq, "decoder-seq", 0, "tokens per target sequence (default 128 or --seq)")
+	fl.StringVar(&s.Precision, "precision", "bf16", "fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4")
+	fl.StringVar(&s.Optimizer, "optimizer", "adamw", strings.Join(budget.Optimizers(), " "))
+	fl.StringVar(&s.Checkpointing, "checkpointing", "none", "none selective full")
+	fl.StringVar(&s.Attention, "attention", "sdpa", "eager sdpa flash")
+	fl.BoolVar(&s.Padding, "padding", false, "batches carry a real padding mask")
+	fl.StringVar(&s.Loss, "loss", "default", "default logits-only cross-entropy chunked fused")
+	fl.Int64Var(&s.Accumulate, "accumulate", 1, "micro-batches per step")
+	fl.BoolVar(&s.KeepGradients, "keep-gradients", false, "zero_grad(set_to_none=False)")
+	fl.Int64Var(&s.LoRA, "lora", 0, "train LoRA adapters of this `RANK`")
+	fl.StringVar(&s.LoRATargets, "lora-targets", "all", "all, qv, or module names with commas")
+	fl.StringVar(&s.LoRADtype, "lora-dtype", "fp32", "the adapters' type: model or fp32 (PEFT's default)")
+	fl.IntVar(&s.Zero, "zero", 0, "ZeRO stage, 0 to 3")
+	fl.StringVar(&s.FSDP, "fsdp", "", "full or hybrid")
+	fl.Int64Var(&s.GPUs, "gpus", 0, "GPUs altogether (default: what --tp, --pp and --cp need)")
+	fl.Int64Var(&s.TP, "tp", 1, "tensor-parallel ranks")
+	fl.Int64Var(&s.PP, "pp", 1, "pipeline stages")
+	fl.Int64Var(&s.EP, "ep", 1, "expert-parallel ranks")
+	fl.Int64Var(&s.CP, "cp", 1, "context-parallel ranks")
+	fl.StringVar(&s.Offload, "offload", "none", "none optimizer params")
+	fl.BoolVar(&s.MasterWeights, "master-weights", false, "a float32 copy of 16-bit weights, and float32 state")
+	fl.BoolVar(&s.UseCache, "use-cache", false, "the model fills its KV cache while it trains")
+	fl.BoolVar(&s.DropOutputs, "drop-outputs", false, "outputs are dropped before backward")
+	fl.BoolVar(&s.Trainer, "trainer", false, "autocast wraps the model as Accelerate does: outputs become float32")
+	fl.BoolVar(&s.Inference, "inference", false, "serve instead of train")
+	fl.Int64Var(&s.Context, "context", 0, "tokens in the cache while decoding (default --seq)")
+	fl.Int64Var(&s.NewTokens, "new-tokens", 0, "tokens generated on top of the context")
+	fl.StringVar(&s.Cache, "cache", "dynamic", "dynamic static none")
+	fl.StringVar(&s.KV, "kv", "", "the cache's type: fp16 fp8 int8 int4 (default the model's)")
+	fl.BoolVar(&f.allLogits, "all-logits", false, "the prefill computes every token's logits, not the last one's only")
+	fl.StringVar(&s.Torch, "torch", "", "PyTorch's `VERSION` (default the newest known)")
+	fl.StringVar(&s.Allocator, "allocator", "native", "native expandable")
+}
+
+func runBudget(cmd *cobra.Command, f *budgetFlags) error {
+	debug.SetGCPercent(400) // a short run that makes many small things
+	render, ok := budgetFormats[f.format]
+	if !ok {
+		return fmt.Errorf("--format %q: text, json, markdown or html", f.format)
+	}
+	for _, o := range f.outputs {
+		if _, err := formatOf(o); err != nil {
+			return err
+		}
+	}
+	c, notes, err := f.load(cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	if err := f.setting(cmd); err != nil {
+		return err
+	}
+	doc, err := f.answer(c)
+	if err != nil {
+		return err
+	}
+	doc.Notes = append(notes, doc.Notes...)
+	if f.quiet && f.format == "text" {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), sizeText(doc.PeakBytes))
+	} else {
+		err = render(cmd.OutOrStdout(), doc)
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range f.outputs {
+		r, _ := formatOf(o)
+		if err := writeFile(o, func(w io.Writer) error { return r(w, doc) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load finds the configuration: the file's, one beside the checkpoint, or one
+// made for a size.
+func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, err error) {
+	given := 0
+	for _, s := range []string{f.config, f.model, f.params} {
+		if s != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, nil, fmt.Errorf("give the model: one of --config FILE, --model FILE or --params 8B")
+	}
+	switch {
+	case f.config == "-":
+		c, err = budget.ReadConfig(stdin)
+	case f.config != "":
+		c, err = readConfig(f.config)
+	case f.params != "":
+		n, perr := budget.ParseParams(f.params)
+		if perr != nil {
+			return nil, nil, perr
+		}
+		c, err = budget.FromParams(n)
+	default:
+		return loadCheckpoint(f.model)
+	}
+	return c, nil, err
+}
+
+func readConfig(path string) (*budget.Config, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	c, err := budget.ReadConfig(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// loadCheckpoint prefers the config.json beside a checkpoint and says where
+// the two disagree.
+func loadCheckpoint(path string) (*budget.Config, []string, error) {
+	ts, err := budget.ReadCheckpoint(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	var total int64
+	for _, t := range ts {
+		if !t.Buffer {
+			total += t.Elements()
+		}
+	}
+	beside := filepath.Join(filepath.Dir(path), "config.json")
+	if c, err := readConfig(beside); err == nil {
+		n, err := budget.Count(c)
+		if err == nil && n.Total == total {
+			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside, countText(total))}, nil
+		}
+		if err == nil {
+			c2, err := budget.FromTensors(ts)
+			return c2, []string{fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken", beside, countText(n.Total), countText(total))}, err
+		}
+	}
+	c, err := budget.FromTensors(ts)
+	return c, nil, err
+}
+
+// setting completes the flags.
+func (f *budgetFlags) setting(cmd *cobra.Command) error {
+	s := &f.s
+	for _, n := range []string{"batch", "seq", "decoder-seq", "accumulate", "gpus", "tp", "pp", "ep", "cp", "context"} {
+		if v, _ := cmd.Flags().GetInt64(n); v < 1 && cmd.Flags().Changed(n) {
+			return fmt.Errorf("--%s %d: at least 1", n, v)
+		}
+	}
+	if s.GPUs == 0 {
+		s.GPUs = s.TP * s.PP * s.CP
+	}
+	s.LastLogit = !f.allLogits
+	if s.Inference && s.Context == 0 {
+		s.Context = s.Sequence
+	}
+	if s.Inference && cmd.Flags().Changed("context") && !cmd.Flags().Changed("seq") {
+		s.Sequence = s.Context
+	}
+	return nil
+}
+
+// devicesOf reads --gpu; without it, a few sizes that people have.
+func (f *budgetFlags) devicesOf() ([]budget.GPU, error) {
+	names := f.devices
+	if len(names) == 0 {
+		names = []string{"RTX 4090 24GB", "A100 40GB", "H100 80GB", "H200 141GB"}
+	}
+	var gs []budget.GPU
+	for _, n := range names {
+		if n == "all" {
+			gs = append(gs, budget.GPUs()...)
+			continue
+		}
+		g, err := budget.FindGPU(n)
+		if err != nil {
+			return nil, err
+		}
+		gs = append(gs, g)
+	}
+	return gs, nil
+}
+
+// answer works the document out.
+func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
+	gs, err := f.devicesOf()
+	if err != nil {
+		return nil, err
+	}
+	if len(f.devices) > 0 && f.devices[0] != "all" {
+		f.s.GPU = f.devices[0]
+	}
+	var solved *budget.DocSolved
+	if f.solve != "" {
+		if len(f.devices) == 0 {
+			return nil, fmt.Errorf("--solve %s needs a --gpu to fit", f.solve)
+		}
+		n, err := budget.Solve(c, f.s, f.solve, gs[0])
+		if err != nil {
+			return nil, err
+		}
+		solved = &budget.DocSolved{What: f.solve, GPU: gs[0].Name, Value: n}
+		f.take(n)
+	}
+	b, err := budget.Compute(c, f.s)
+	if err != nil {
+		return nil, err
+	}
+	doc := budget.NewDocument(b)
+	doc.Solved = solved
+	fits, err := budget.Fits(c, f.s, gs)
+	if err != nil {
+		return nil, err
+	}
+	doc.AddFits(fits, f.s.Inference)
+	if !f.noLadder {
+		var target *budget.GPU
+		if len(f.devices) > 0 {
+			target = &gs[0]
+		}
+		ms, err := budget.Ladder(c, f.s, target)
+		if err != nil {
+			return nil, err
+		}
+		doc.AddLadder(ms)
+	}
+	if f.vocabulary != 0 {
+		if err := f.otherVocabulary(c, b, doc); err != nil {
+			return nil, err
+		}
+	}
+	return doc, nil
+}
+
+// take puts a solution into the setting, so that the rest is about it.
+func (f *budgetFlags) take(n int64) {
+	switch {
+	case n == 0:
+	case f.solve == "batch":
+		f.s.Batch = n
+	case f.solve == "seq":
+		f.s.Context = max(f.s.Context-f.s.Sequence, 0) + n
+		f.s.Sequence = n
+	case f.solve == "gpus" && f.s.Inference:
+		f.s.TP, f.s.GPUs = n, n*f.s.PP*f.s.CP
+	case f.solve == "gpus":
+		f.s.GPUs = n * f.s.TP * f.s.PP * f.s.CP
+		if n == 1 {
+			f.s.Zero, f.s.FSDP = 0, ""
+		} else if f.s.Zero == 0 && f.s.FSDP == "" {
+			f.s.Zero = 3
+		}
+	}
+}
+
+func (f *budgetFlags) otherVocabulary(c *budget.Config, b *budget.Budget, doc *budget.Document) error {
+	other, err := budget.WithVocabulary(c, f.vocabulary)
+	if err != nil {
+		return err
+	}
+	n, err := budget.Compute(other, f.s)
+	if err != nil {
+		return err
+	}
+	doc.Vocabulary = &budget.DocVocabulary{Vocabulary: f.vocabulary, Parameters: n.Model.Parameters, PeakBytes: n.PeakBytes, Saves: b.PeakBytes - n.PeakBytes}
+	return nil
+}
+
+// budgetFormats are the ways of writing a budget.
+var budgetFormats = map[string]func(io.Writer, *budget.Document) error{
+	"text": budgetText, "json": budgetJSON, "markdown": budgetMarkdown, "html": budgetHTML,
+}
+
+// formatOf takes a format from a file's name.
+func formatOf(name string) (func(io.Writer, *budget.Document) error, error) {
+	format := map[string]string{".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "text"}[strings.ToLower(filepath.Ext(name))]
+	if format == "" {
+		return nil, fmt.Errorf("-o %s: the name has to end in .html, .json, .md or .txt", name)
+	}
+	return budgetFormats[format], nil
+}
+
+func budgetJSON(w io.Writer, d *budget.Document) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(d)
+}
