@@ -89,11 +89,8 @@ func (e *examination) capacity(dev *report.Device) {
 // moments describes the allocated peak and the end of the recording.
 func (e *examination) moments(dev *report.Device) {
 	t := e.t
-	peak, end := t.Peaks.Allocated.Event, t.Device.Events.Len()-1
-	levels := e.at(peak)
-	levels[end] = t.End
-	dev.AtPeak, dev.Sites = e.moment(peak, levels[peak])
-	dev.AtEnd, dev.SitesAtEnd = e.moment(end, levels[end])
+	dev.AtPeak, dev.Sites = e.moment(t.Peaks.Allocated.Event, t.AtPeak)
+	dev.AtEnd, dev.SitesAtEnd = e.moment(t.Device.Events.Len()-1, t.End)
 }
 
 func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []report.Site) {

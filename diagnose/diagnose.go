@@ -20,9 +20,11 @@ type Source struct {
 	Path     string
 	Kind     string
 	Contains []string
-	Bytes    int64  // as given, before decompression
-	SHA256   string // of the same
 	Snapshot *snapshot.Snapshot
+	Failed   string // why the input could not be read, "" when it could
+	// Digest is the SHA-256 and the bytes of the input as given, before
+	// decompression. It is asked for last: it may still be being worked out.
+	Digest func() (sum string, bytes int64)
 }
 
 // Options are what the user says about the run.
@@ -42,7 +44,6 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) *report.Document {
 		Devices: []report.Device{}, Evidence: ev}
 	doc.Notes = append(doc.Notes, o.Notes...)
 	for i, source := range sources {
-		doc.Inputs = append(doc.Inputs, inputOf(source))
 		if source.Snapshot == nil {
 			continue
 		}
@@ -62,13 +63,21 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) *report.Document {
 			doc.Host = hostOf(source.Snapshot, h)
 		}
 	}
+	for _, source := range sources {
+		doc.Inputs = append(doc.Inputs, inputOf(source))
+	}
 	doc.Verdict = verdict(doc)
 	return doc
 }
 
 func inputOf(s Source) report.Input {
-	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Bytes: s.Bytes, SHA256: s.SHA256,
-		Damage: []string{}, Settings: []report.KeyValue{}, Unknown: []report.Unknown{}}
+	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Damage: []string{}, Settings: []report.KeyValue{}, Unknown: []report.Unknown{}}
+	if s.Failed != "" {
+		in.Damage = append(in.Damage, s.Failed)
+	}
+	if s.Digest != nil {
+		in.SHA256, in.Bytes = s.Digest()
+	}
 	if s.Contains == nil {
 		in.Contains = []string{s.Kind}
 	}
@@ -95,21 +104,6 @@ type examination struct {
 	source   Source
 	evidence *evidence.Evidence
 	options  Options
-}
-
-// at gives the curves at some events; timeline.NoEvent is the instant before the first.
-func (e *examination) at(events ...int) map[int]timeline.Levels {
-	levels := map[int]timeline.Levels{timeline.NoEvent: e.t.Start}
-	wanted := map[int]bool{}
-	for _, event := range events {
-		wanted[event] = true
-	}
-	e.t.Walk(func(event int, now timeline.Levels) {
-		if wanted[event] {
-			levels[event] = now
-		}
-	})
-	return levels
 }
 
 func hostOf(s *snapshot.Snapshot, d *snapshot.Device) *report.HostMemory {

@@ -159,7 +159,9 @@ func (e *examination) pins(event int) []report.Pin {
 			pin := report.Pin{Address: b.Address, Bytes: b.Bytes, Category: ptr(e.classes.Category[b.Allocation].String())}
 			if stack := e.t.Stack(b.Allocation); stack != 0 {
 				site := e.view.Site(stack)
-				pin.Function, pin.File, pin.Line = &site.Function, &site.File, lineOf(site.Line.Line)
+				if pin.Function, pin.File, pin.Line = &site.Function, &site.File, lineOf(site.Line.Line); site.Function == "" {
+					pin.Function, pin.File = &site.Op, nil // made by autograd, in no line of Python
+				}
 			}
 			out = append(out, pin)
 		}

@@ -181,7 +181,10 @@ func (t *text) oom(o *OOM) {
 		}
 		where := "no stack"
 		if p.Function != nil {
-			where = siteText(&Site{Function: *p.Function, File: *p.File, Line: p.Line, Known: true})
+			where = printable(*p.Function)
+			if p.File != nil {
+				where = place(Place{*p.Function, *p.File, p.Line})
+			}
 		}
 		t.wrap(fmt.Sprintf("  pinned by        %12s   ", Bytes(p.Bytes)), where)
 	}

@@ -110,21 +110,18 @@ func (o *OOM) Capacity() int64 {
 // for ever fails in the same way every time.
 const maxOOMLayouts = 16
 
-func (t *Timeline) findOOMs() {
-	if t.counts[snapshot.OOM] == 0 {
-		return
+// failed notes an oom entry; the file's own record of what was left on the
+// device has the same order.
+func (t *Timeline) failed(event int, now Levels) {
+	o := OOM{Event: event, Requested: t.Device.Events.Size[event], DeviceFree: -1, Levels: now, Stack: t.Device.Events.StackOf(event), Largest: -1}
+	if n := len(t.OOMs); n < len(t.Device.OOMs) && t.Device.OOMs[n].Event == event {
+		o.DeviceFree = t.Device.OOMs[n].DeviceFree
 	}
-	e := &t.Device.Events
-	for _, o := range t.Device.OOMs {
-		t.OOMs = append(t.OOMs, OOM{Event: o.Event, Requested: e.Size[o.Event], DeviceFree: o.DeviceFree, Stack: e.StackOf(o.Event), Largest: -1})
-	}
-	next := 0
-	t.Walk(func(event int, now Levels) {
-		if next < len(t.OOMs) && t.OOMs[next].Event == event {
-			t.OOMs[next].Levels = now
-			next++
-		}
-	})
+	t.OOMs = append(t.OOMs, o)
+}
+
+// layOutOOMs finds the largest free block at each failed request.
+func (t *Timeline) layOutOOMs() {
 	for i := range t.OOMs[:min(len(t.OOMs), maxOOMLayouts)] {
 		l := t.LayoutAt(t.OOMs[i].Event)
 		_, t.OOMs[i].Largest = l.Free()

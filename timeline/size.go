@@ -22,7 +22,7 @@ func (t *Timeline) size() {
 		}
 	}
 	w := walk{t: t, now: t.startLevels()}
-	t.Start = w.now
+	t.Start, w.atPeak = w.now, w.now
 	w.peaks = Peaks{Peak{w.now.Requested, NoEvent}, Peak{w.now.Allocated, NoEvent}, Peak{w.now.Active, NoEvent}, Peak{w.now.Reserved, NoEvent}}
 	e := &t.Device.Events
 	for i, action := range e.Action {
@@ -44,10 +44,12 @@ func (t *Timeline) size() {
 			l.addSegment(e.Address[i], e.Size[i])
 		case snapshot.SegmentFree:
 			l.dropSegment(e.Address[i])
+		case snapshot.OOM:
+			t.failed(i, w.now)
 		}
 		w.step(i, action)
 	}
-	t.End, t.Peaks = w.now, w.peaks
+	t.End, t.Peaks, t.AtPeak = w.now, w.peaks, w.atPeak
 	t.checkEnd()
 }
 
@@ -108,6 +110,7 @@ type walk struct {
 	t        *Timeline
 	now      Levels
 	peaks    Peaks
+	atPeak   Levels
 	implicit int // implicit deaths already counted
 }
 
@@ -126,7 +129,9 @@ func (w *walk) step(i int, action snapshot.Action) {
 		w.now.Allocated = add(w.now.Allocated, size)
 		w.now.Active = add(w.now.Active, size)
 		w.peaks.Requested.rise(w.now.Requested, i)
-		w.peaks.Allocated.rise(w.now.Allocated, i)
+		if w.now.Allocated > w.peaks.Allocated.Bytes {
+			w.peaks.Allocated, w.atPeak = Peak{w.now.Allocated, i}, w.now
+		}
 		w.peaks.Active.rise(w.now.Active, i)
 	case snapshot.FreeRequested, snapshot.FreeCompleted:
 		w.end(t.Of[i], i)

@@ -66,6 +66,7 @@ type Timeline struct {
 	Allocated     []int64
 
 	Start, End Levels
+	AtPeak     Levels // all four at the allocated peak
 	Peaks      Peaks
 	OOMs       []OOM
 	History    History
@@ -104,7 +105,7 @@ func New(s *snapshot.Snapshot, d *snapshot.Device) *Timeline {
 	}
 	t.pair()
 	t.size()
-	t.findOOMs()
+	t.layOutOOMs()
 	t.judgeHistory()
 	return t
 }

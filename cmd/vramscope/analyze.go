@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,10 +117,12 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 			return nil, fmt.Errorf("--gpu: %w", err)
 		}
 	}
+	o.Pictures = f.format == "html" || slices.ContainsFunc(f.outputs, func(name string) bool { return filepath.Ext(name) == ".html" })
 	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
 	if err != nil {
 		return nil, err
 	}
+	defer run.Close()
 	if cmd.Flags().Changed("device") {
 		o.Device = &f.device
 		if !run.HasDevice(f.device) {

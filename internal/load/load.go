@@ -30,6 +30,15 @@ const (
 type Run struct {
 	Sources  []diagnose.Source
 	Evidence *evidence.Evidence
+
+	inputs []*snapshot.Input
+}
+
+// Close lets go of the files. Digests that weren't asked for are waited for.
+func (r *Run) Close() {
+	for _, in := range r.inputs {
+		in.Close()
+	}
 }
 
 // Options steer the reading.
@@ -49,10 +58,15 @@ func Open(names []string, o Options) (*Run, error) {
 	run := &Run{Evidence: evidence.New()}
 	for _, name := range names {
 		if err := run.add(name, o); err != nil {
+			run.Close()
 			return nil, err
 		}
 	}
-	return run, run.check(names)
+	if err := run.check(); err != nil {
+		run.Close()
+		return nil, err
+	}
+	return run, nil
 }
 
 func (r *Run) add(name string, o Options) error {
@@ -70,14 +84,15 @@ func (r *Run) add(name string, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	r.inputs = append(r.inputs, in)
 	return r.read(in, o)
 }
 
 // directory reads what it can of the files below a folder, in order of their names.
 func (r *Run) directory(name string, o Options) error {
 	before, seen := len(r.Sources), 0
-	var first error
+	var failed []error
+	var broken []diagnose.Source
 	err := filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
@@ -89,12 +104,14 @@ func (r *Run) directory(name string, o Options) error {
 		if err != nil {
 			return err
 		}
-		defer in.Close()
-		if err := r.read(in, o); err != nil {
+		if err := r.read(in, o); err == nil {
+			r.inputs = append(r.inputs, in)
+		} else {
+			in.Close()
 			var e *snapshot.Error
-			damaged := errors.As(err, &e) && !errors.Is(err, snapshot.ErrNotSnapshot) && !errors.Is(err, errUnknown)
-			if first == nil && damaged {
-				first = err
+			if errors.As(err, &e) && !errors.Is(err, snapshot.ErrNotSnapshot) && !errors.Is(err, errUnknown) {
+				failed = append(failed, err)
+				broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: err.Error()})
 			}
 		}
 		return nil
@@ -103,12 +120,13 @@ func (r *Run) directory(name string, o Options) error {
 		return err
 	}
 	if len(r.Sources) == before {
-		if first != nil {
-			return first
+		if failed != nil {
+			return failed[0]
 		}
 		return &snapshot.Error{File: name, Offset: -1, Cause: "no recording, log or trace in this directory",
-			Advice: "Give the directory of one run, or its files; for a directory of many runs use batch."}
+			Advice: "Give the directory of one run, or its files."}
 	}
+	r.Sources = append(r.Sources, broken...)
 	return nil
 }
 
@@ -129,7 +147,7 @@ func (r *Run) read(in *snapshot.Input, o Options) error {
 			return err
 		}
 	}
-	source.SHA256, source.Bytes = in.Digest()
+	source.Digest = in.Digest
 	r.Sources = append(r.Sources, source)
 	return nil
 }
@@ -247,7 +265,7 @@ func (r *Run) merge(e *evidence.Evidence) {
 }
 
 // check refuses a run of nothing but accessories.
-func (r *Run) check(names []string) error {
+func (r *Run) check() error {
 	for _, s := range r.Sources {
 		if s.Kind != KindConfig && s.Kind != KindCheckpoint && s.Kind != KindLabels {
 			return nil
