@@ -169,8 +169,7 @@ func (s *scanner) skipValue() error {
 				}
 			case 3:
 				if depth == 0 { // the end of what contains this number or word
-					s.pos = i
-					return nil
+					return s.endScalar(i, started)
 				}
 				if depth--; depth == 0 {
 					s.pos = i + 1
@@ -178,8 +177,7 @@ func (s *scanner) skipValue() error {
 				}
 			case 4:
 				if depth == 0 {
-					s.pos = i
-					return nil
+					return s.endScalar(i, started)
 				}
 			}
 		}
@@ -192,6 +190,16 @@ func (s *scanner) skipValue() error {
 			return s.cut("a value")
 		}
 	}
+}
+
+// endScalar ends a number or word; there must be one, or callers would read
+// the same byte again and again.
+func (s *scanner) endScalar(i int, started bool) error {
+	s.pos = i
+	if !started {
+		return s.fail(fmt.Sprintf("%q where a value should be", s.buf[i]), ErrNotTrace)
+	}
+	return nil
 }
 
 // forget gives up keeping a value that has become too long.

@@ -11,7 +11,6 @@ type monitorState struct {
 	form    Form
 	columns []monitorColumn
 	comma   bool // --format csv
-	date    []byte
 	cells   [][]byte
 }
 
