@@ -85,7 +85,7 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 		if leak.Kind == FirstStepState {
 			leak.Suspected = leak.Confidence < 0.9
 		}
-		leak.lastStep, leak.peak = c.Steps[last].Number, max(c.Steps[last].PeakAllocated, c.Steps[max(0, last-1)].PeakAllocated)
+		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[last-1].PeakAllocated)
 	}
 	slices.SortStableFunc(leaks, func(a, b Leak) int {
 		if a.Defect != b.Defect {

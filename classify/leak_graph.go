@@ -1,6 +1,9 @@
 package classify
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -45,15 +48,19 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 	switch {
 	case trains && scalars > 0 && large >= 2 && kinds >= 2:
 	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:
+		if !trains && made[0] {
+			// The layers of a single forward look the same: nothing can be said.
+			return nil, nil
+		}
 	default:
 		return nil, growing
 	}
 	return before, after
 }
 
-// typical is the step to look at: of those whose survivors are known to have
-// survived the next step, the one with the most. The first step makes much
-// that is made once, and counts only when there is no other.
+// typical is the step to look at: one with the median number of survivors, of
+// those whose survivors are known to have survived the next step. The first
+// step makes much that is made once, and counts only when there is no other.
 func (l *loop) typical(growing []placed) int {
 	count := make([]int, l.n)
 	for _, g := range growing {
@@ -61,13 +68,17 @@ func (l *loop) typical(growing []placed) int {
 			count[s.born]++
 		}
 	}
-	best := 0
+	var steps []int
 	for k := 1; k < l.n-1; k++ {
-		if best == 0 && count[k] > 0 || count[k] >= count[best] {
-			best = k
+		if count[k] > 0 {
+			steps = append(steps, k)
 		}
 	}
-	return best
+	if len(steps) == 0 {
+		return 0
+	}
+	slices.SortStableFunc(steps, func(a, b int) int { return cmp.Compare(count[a], count[b]) })
+	return steps[len(steps)/2]
 }
 
 // afterBackward tells whether most of what a group keeps of a step was made

@@ -134,7 +134,7 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 func (l *loop) growth(groups []placed) []Leak {
 	var growing, rest []placed
 	for _, g := range groups {
-		if l.n == 2 && g.stack == 0 && lasting[l.c.Category[g.kept[0].id]] {
+		if l.n == 2 && g.stack == 0 && !l.alike(g.kept) {
 			continue // the first step's state and the last one's gradients
 		}
 		if _, ok := l.paceOf(g.kept); ok {
@@ -146,7 +146,7 @@ func (l *loop) growth(groups []placed) []Leak {
 	if pool, ok := l.pooled(rest); ok {
 		growing = append(growing, pool)
 	}
-	if len(growing) == 0 || !l.works() {
+	if len(growing) == 0 || !l.works() || l.inModule() {
 		return nil
 	}
 	graph, lists := l.split(growing)
@@ -177,6 +177,23 @@ func (l *loop) pooled(rest []placed) (placed, bool) {
 	slices.SortFunc(pool.kept, func(a, b survivor) int { return int(a.id) - int(b.id) })
 	p, ok := l.paceOf(pool.kept)
 	return pool, ok && p.steps >= 4
+}
+
+// alike tells whether both of two steps left the same at the same place.
+func (l *loop) alike(kept []survivor) bool {
+	var count [2]int
+	var offset [2]float64
+	phase := l.c.Phase[kept[0].id]
+	for _, s := range kept {
+		if lasting[l.c.Category[s.id]] || l.c.Phase[s.id] != phase {
+			return false
+		}
+		k := s.born
+		count[k]++
+		offset[k] += float64(l.t.Born[s.id]-l.first[k]) / float64(l.last[k]-l.first[k]+1)
+	}
+	n := float64(count[0])
+	return count[0] == count[1] && max(offset[0]-offset[1], offset[1]-offset[0]) < 0.1*n
 }
 
 // works tells whether steps do more than leave things behind: loading a model

@@ -134,13 +134,13 @@ func TestLabelledLeaks(t *testing.T) {
 				continue
 			}
 			tl := r.timeline(t, name)
-			for _, source := range []string{"truth"} {
+			for _, source := range []string{"truth", "own"} {
 				var leaks []Leak
 				if source == "truth" {
 					c := fromTruth(r, p, tl, v)
 					leaks = c.findLeaks(stacks.New(tl.Snapshot))
 				} else {
-					leaks = New(tl, Options{}).Leaks
+					leaks = New(tl, Options{}).findLeaks(stacks.New(tl.Snapshot))
 				}
 				planted, found, wrong := judgeLeaks(leaks, p, sites, name != "none")
 				s := sums[source+" "+name]
@@ -236,7 +236,7 @@ func TestFoundRecordingsShowNoDefect(t *testing.T) {
 			continue
 		}
 		for i := range s.Devices {
-			for _, l := range New(timeline.New(s, &s.Devices[i]), Options{}).Leaks {
+			for _, l := range New(timeline.New(s, &s.Devices[i]), Options{}).findLeaks(stacks.New(s)) {
 				say := t.Logf
 				if l.Defect {
 					say = t.Errorf

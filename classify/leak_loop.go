@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -16,6 +17,7 @@ type loop struct {
 	view *stacks.View
 	n    int
 
+	steps       []Step   // the steps, or rounds
 	first, last []uint32 // events of each step; steps tile the loop, gaps belong to the step before
 	forward     []uint32 // first event of the step's first forward, Never without one
 	forwardEnd  []uint32
@@ -28,16 +30,22 @@ type loop struct {
 
 // newLoop is nil when there are too few steps to compare.
 func newLoop(c *Classification, view *stacks.View) *loop {
-	n := len(c.Steps)
+	steps := c.Steps
+	if len(steps) < 3 {
+		if r := rounds(steps); len(r) > len(steps) {
+			steps = r
+		}
+	}
+	n := len(steps)
 	if n < 2 {
 		return nil
 	}
-	l := &loop{c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]stacks.Line{}}
-	for k := range c.Steps {
-		s := &c.Steps[k]
+	l := &loop{steps: steps, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]stacks.Line{}}
+	for k := range steps {
+		s := &steps[k]
 		last := uint32(s.LastEvent)
 		if k+1 < n {
-			last = max(last, uint32(c.Steps[k+1].FirstEvent)-1)
+			last = max(last, uint32(steps[k+1].FirstEvent)-1)
 		}
 		forward, forwardEnd, backward, optimizer := timeline.Never, timeline.Never, timeline.Never, timeline.Never
 		for _, p := range s.Phases {
@@ -64,6 +72,29 @@ func newLoop(c *Classification, view *stacks.View) *loop {
 		l.optimizer = append(l.optimizer, optimizer)
 	}
 	return l
+}
+
+// rounds cuts steps in which there are several backwards at the forwards that
+// follow one: gradients that are accumulated, or optimizer steps that left no
+// trace. What leaks does so in every round, too.
+func rounds(steps []Step) (r []Step) {
+	for _, s := range steps {
+		begun := Step{Number: len(r), FirstEvent: s.FirstEvent, LastEvent: s.LastEvent, PeakAllocated: s.PeakAllocated}
+		trained := false
+		for i, p := range s.Phases {
+			next := p.Phase == Forward || p.Phase == Data && i+1 < len(s.Phases) && s.Phases[i+1].Phase == Forward
+			if trained && next {
+				begun.LastEvent = p.FirstEvent - 1
+				r = append(r, begun)
+				begun = Step{Number: len(r), FirstEvent: p.FirstEvent, LastEvent: s.LastEvent, PeakAllocated: s.PeakAllocated}
+				trained = false
+			}
+			trained = trained || p.Phase == Backward
+			begun.Phases = append(begun.Phases, p)
+		}
+		r = append(r, begun)
+	}
+	return r
 }
 
 // stepAt is the step of an event: -1 before the first, n after the last.
@@ -124,8 +155,38 @@ func siteOf(line stacks.Line, bytes int64) Site {
 // peakAllocated is the largest number of bytes allocated in any step.
 func (l *loop) peakAllocated() int64 {
 	var peak int64
-	for i := range l.c.Steps {
-		peak = max(peak, l.c.Steps[i].PeakAllocated)
+	for i := range l.steps {
+		peak = max(peak, l.steps[i].PeakAllocated)
 	}
 	return peak
+}
+
+// inModule tells whether what was taken for steps is a loop inside a module's
+// forward, over its layers say: then every stack of the loop goes through one
+// line of that forward.
+func (l *loop) inModule() bool {
+	s := l.t.Snapshot
+	var common []snapshot.FrameID // outermost first
+	seen := make([]bool, s.NumStacks())
+	l.each(func(id timeline.AllocationID, step int) {
+		stack := l.t.Stack(id)
+		if seen[stack] || step == 0 || step == l.n-1 {
+			return
+		}
+		seen[stack] = true
+		frames := slices.DeleteFunc(slices.Clone(s.Stack(stack)), func(f snapshot.FrameID) bool { return l.view.Language(f) != stacks.Python })
+		if len(frames) == 0 { // backward's thread
+			return
+		}
+		slices.Reverse(frames)
+		if common == nil {
+			common = frames
+		}
+		n := 0
+		for n < min(len(common), len(frames)) && common[n] == frames[n] {
+			n++
+		}
+		common = common[:n]
+	})
+	return slices.ContainsFunc(common, func(f snapshot.FrameID) bool { return s.String(s.Frames[f].Function) == "forward" })
 }

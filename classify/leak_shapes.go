@@ -36,7 +36,7 @@ func (l *loop) varyingShapes() []Leak {
 			continue
 		}
 		other++
-		a, b := l.c.Steps[k-1].PeakAllocated, l.c.Steps[k].PeakAllocated
+		a, b := l.steps[k-1].PeakAllocated, l.steps[k].PeakAllocated
 		change += max(a-b, b-a)
 		if least == 0 {
 			least = a
