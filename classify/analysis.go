@@ -19,15 +19,19 @@ type analysis struct {
 	covered  []bool   // by event: within the window of an optimizer
 	loop     int      // first event of the program's loop
 
-	runs         []run
-	runOf        []int32 // by event
-	nextBackward []int32 // by run: the first backward pass at or after it
+	runs          []run
+	runOf         []int32 // by event
+	nextBackward  []int32 // by run: the first backward pass at or after it
+	nextOptimizer []int32 // by run: the first optimizer run after it
+	trains        bool    // it has a backward pass
+	ooms          []int   // events of failed requests
 
 	weightSize  map[int64]int  // requested bytes of what looks like weights
 	weightHalf  map[int64]bool // half of them
 	logits      map[timeline.AllocationID]Detail
 	labels      map[timeline.AllocationID]Category
-	bucketViews bool // gradients are views of DDP's buckets
+	growing     map[int64]bool // sizes of a cache that grows
+	bucketViews bool           // gradients are views of DDP's buckets
 
 	last int // number of events
 }

@@ -1,8 +1,20 @@
 package classify
 
+import "github.com/vramscope/vramscope/snapshot"
+
 // findCategories lets every signal look at every allocation.
 func (a *analysis) findCategories() {
 	a.findRuns()
+	for _, r := range a.runs {
+		a.trains = a.trains || r.phase == Backward
+	}
+	for i, action := range a.events.Action {
+		if action == snapshot.OOM {
+			a.ooms = append(a.ooms, i)
+		}
+	}
+	a.findGrowth()
+	a.generates()
 	a.findSizes()
 	a.findLogits()
 	a.join([]signal{labelSignal{}, nativeSignal{}, freeSignal{}, pythonSignal{}, lifeSignal{}, sizeSignal{}})

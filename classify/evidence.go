@@ -59,6 +59,9 @@ func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 			e.depth++
 		}
 	}
+	if e.marks&(engine|loss) == engine|loss {
+		e.marks = e.marks&^loss | lossGrad
+	}
 	if e.marks&engine != 0 && e.hint != hintOf(Optimizer) {
 		e.hint = hintOf(Backward)
 	}

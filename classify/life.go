@@ -27,7 +27,7 @@ func (lifeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 		return a.backwardClaim(id, b, f)
 	case Optimizer:
 		switch {
-		case end == a.run(b) || end < len(a.runs) && a.stepOf(f) <= int(a.Step[id])+1:
+		case end == a.run(b) || end < len(a.runs) && end <= int(a.nextOptimizer[a.run(b)]):
 			return claim{Temporary, NoDetail, strong}
 		case a.t.Requested(id) <= scalar:
 			return claim{OptimizerState, StepCounter, plausible}
@@ -68,13 +68,18 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 	pass := a.backwardAfter(r)
 	small := a.t.Requested(id) <= scalar
 	switch {
+	case !a.trains && f >= a.last:
+		return claim{Temporary, NoDetail, guess}
 	case pass == nil || f < pass.first: // never saw a backward
-		if f >= a.last {
+		switch {
+		case f >= a.last:
 			return claim{Activations, NoDetail, guess - 10}
+		case a.failedBetween(b, f):
+			return claim{Activations, NoDetail, guess}
 		}
 		return claim{Temporary, NoDetail, strong - 3}
-	case f < pass.end:
-		if pass.end-f < 3 && small {
+	case f < a.last && a.phases[f] == Backward:
+		if f < pass.end && pass.end-f < 3 && small {
 			return claim{Temporary, NoDetail, guess}
 		}
 		return claim{Activations, NoDetail, strong - 3}
@@ -119,6 +124,17 @@ func (a *analysis) olderClaim(id timeline.AllocationID) claim {
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{Unknown, NoDetail, guess}
+}
+
+// failedBetween tells whether a request failed between two events: what the
+// error unwinds was cut short.
+func (a *analysis) failedBetween(b, f int) bool {
+	for _, o := range a.ooms {
+		if b < o && o <= f {
+			return true
+		}
+	}
+	return false
 }
 
 // stepOf is the iteration of an event.

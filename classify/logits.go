@@ -35,7 +35,19 @@ func (a *analysis) lossSize(r int) int64 {
 				largest = max(largest, a.events.Size[i])
 			}
 		}
-		return largest
+		if p := a.backwardAfter(r); p != nil && largest == 0 {
+			for i := p.first; i < p.end; i++ {
+				if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].marks&(lossGrad|workspace) == lossGrad {
+					largest = max(largest, a.events.Size[i])
+				}
+			}
+		}
+		if largest > 0 {
+			return largest
+		}
+		if a.recorded.native {
+			return 0
+		}
 	}
 	return a.lossSizeByOrder(r)
 }

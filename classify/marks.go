@@ -26,6 +26,7 @@ const (
 	lossGrad                    // gradient of a classification loss
 	rooted                      // autograd makes the gradient that backward starts from
 	keep                        // a view of communication: gradients that FSDP reduces
+	planar                      // a loss over planes: classes are not the last dimension
 )
 
 // hint is a phase that a stack names, 0 for none.
@@ -132,6 +133,7 @@ var pythonRules = []frameRule{
 	{"torch/nn/parameter.py", "", weight, hintOf(Setup)},
 	{"torch/nn/modules/", "__init__", weight, hintOf(Setup)},
 	{"torch/nn/modules/", "reset_parameters", weight, hintOf(Setup)},
+	{"torch/nn/modules/linear.py", "forward", matmul, hintOf(Forward)},
 	{"torch/nn/modules/", "forward", 0, hintOf(Forward)},
 	{"torch/nn/functional.py", "", 0, hintOf(Forward)},
 	{"torch/serialization.py", "", weight, hintOf(Setup)},
@@ -142,6 +144,7 @@ var pythonRules = []frameRule{
 	{"bitsandbytes/nn/modules.py", "_quantize", weight, hintOf(Setup)},
 	{"vllm/model_executor/model_loader/", "", weight, hintOf(Setup)},
 
+	{"transformers/loss/loss_utils.py", "", loss, 0},
 	{"transformers/cache_utils.py", "", cache, 0},
 	{"vllm/", "initialize_kv_cache", cache, hintOf(Setup)},
 	{"vllm/", "_allocate_kv_cache", cache, hintOf(Setup)},
@@ -182,6 +185,7 @@ var nativeRules = []frameRule{
 var operators = map[string]marks{
 	"mm": matmul, "addmm": matmul, "bmm": matmul, "baddbmm": matmul, "matmul": matmul, "linear": matmul, "_addmm_activation": matmul,
 	"_to_copy": copying, "copy_": copying, "clone": copying, "contiguous": copying, "to_copy": copying,
-	"_log_softmax": loss, "log_softmax_int": loss, "nll_loss_forward": loss, "nll_loss2d_forward": loss, "cross_entropy_loss": loss,
-	"_log_softmax_backward_data": lossGrad, "nll_loss_backward": lossGrad, "nll_loss2d_backward": lossGrad,
+	"nll_loss2d": planar, "nll_loss2d_backward": lossGrad | planar,
+	"_log_softmax": loss, "log_softmax_int": loss, "nll_loss_forward": loss, "nll_loss2d_forward": loss | planar, "cross_entropy_loss": loss,
+	"_log_softmax_backward_data": lossGrad, "nll_loss_backward": lossGrad,
 }

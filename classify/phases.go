@@ -25,6 +25,7 @@ func (a *analysis) findPhases() {
 		a.hintRhythm(hints)
 	}
 	a.loop = a.loopStart(hints)
+	a.hintBatches(hints)
 	a.phases = a.fill(hints)
 }
 
@@ -85,6 +86,27 @@ func (a *analysis) dataBefore(first int, hints []hint) int {
 		start = i
 	}
 	return start
+}
+
+// hintBatches marks the lines that loaded the first batch wherever they run again.
+func (a *analysis) hintBatches(hints []hint) {
+	if !a.recorded.allocs {
+		return
+	}
+	loads := map[snapshot.StackID]bool{}
+	for i := a.loop; i < a.last && (hints[i] == 0 || hints[i] == hintOf(Data)); i++ {
+		if id := a.events.StackOf(i); a.events.Action[i] == snapshot.Alloc && a.stacks[id].marks&userInner != 0 {
+			loads[id] = true
+		}
+	}
+	if len(loads) == 0 {
+		return
+	}
+	for i := a.loop; i < a.last; i++ {
+		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && loads[a.events.StackOf(i)] {
+			hints[i] = hintOf(Data)
+		}
+	}
 }
 
 // fill completes the hints: an event without one takes the phase that the work

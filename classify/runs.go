@@ -22,11 +22,17 @@ func (a *analysis) findRuns() {
 	}
 	a.nextBackward = make([]int32, len(a.runs)+1)
 	a.nextBackward[len(a.runs)] = int32(len(a.runs))
+	a.nextOptimizer = make([]int32, len(a.runs))
+	next := len(a.runs)
 	for r := len(a.runs) - 1; r >= 0; r-- {
+		if r+1 < len(a.runs) && a.runs[r+1].phase == Optimizer {
+			next = r + 1
+		}
 		a.nextBackward[r] = a.nextBackward[r+1]
 		if a.runs[r].phase == Backward {
 			a.nextBackward[r] = int32(r)
 		}
+		a.nextOptimizer[r] = int32(next)
 	}
 }
 

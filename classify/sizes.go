@@ -29,6 +29,9 @@ func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 		}
 		return claim{Logits, d, strong + 1}
 	}
+	if a.growing[a.t.Requested(id)] && (a.Phase[id] == Generate || a.Phase[id] == Forward) {
+		return claim{KVCache, NoDetail, strong}
+	}
 	if c := a.workspaceBySize(id); c.sure > 0 {
 		return c
 	}

@@ -1,0 +1,112 @@
+package classify
+
+import (
+	"sort"
+
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// grown is what is known of all loop allocations of one size.
+type grown struct {
+	size        int64
+	count       int
+	first, last int // births
+	minFreed    int
+}
+
+// findGrowth finds caches that a program lets grow by concatenation: equal
+// numbers of blocks of each size, sizes that rise by the same amount, each
+// freed only after the next size is there. It also tells generation from other
+// loops that only run forward.
+func (a *analysis) findGrowth() {
+	a.growing = map[int64]bool{}
+	bySize := map[int64]*grown{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if p := a.Phase[id]; p != Forward && p != Generate {
+			continue
+		}
+		n, b, f := a.t.Requested(id), a.born(id), a.freed(id)
+		g := bySize[n]
+		if g == nil {
+			g = &grown{size: n, first: b, minFreed: f}
+			bySize[n] = g
+		}
+		g.count++
+		g.last, g.minFreed = b, min(g.minFreed, f)
+	}
+	var sizes []*grown
+	for _, g := range bySize {
+		if g.count >= 2 && g.size >= 1024 {
+			sizes = append(sizes, g)
+		}
+	}
+	sort.Slice(sizes, func(i, j int) bool {
+		if sizes[i].first != sizes[j].first {
+			return sizes[i].first < sizes[j].first
+		}
+		return sizes[i].size < sizes[j].size
+	})
+	const look = 64
+	for i, g := range sizes {
+		for _, h := range sizes[i+1 : min(len(sizes), i+1+look)] {
+			if h.size <= g.size || h.size > 2*g.size || !follows(g, h) {
+				continue
+			}
+			a.followGrowth(bySize, g, h)
+			break
+		}
+	}
+}
+
+// follows tells whether one size takes the place of another.
+func follows(g, h *grown) bool {
+	return h.count == g.count && h.first > g.last && g.minFreed > h.first
+}
+
+// followGrowth walks up from two sizes as long as the next one is there.
+func (a *analysis) followGrowth(bySize map[int64]*grown, g, h *grown) {
+	chain := []*grown{g, h}
+	for step := h.size - g.size; len(chain) < 1<<16; {
+		last := chain[len(chain)-1]
+		next := bySize[last.size+step]
+		if next == nil || !follows(last, next) {
+			break
+		}
+		chain = append(chain, next)
+	}
+	if len(chain) < 4 {
+		return
+	}
+	for _, c := range chain {
+		a.growing[c.size] = true
+	}
+}
+
+// generates turns loops that only run forward and keep a growing cache into
+// generation.
+func (a *analysis) generates() {
+	if a.trains {
+		return
+	}
+	cached := len(a.growing) > 0
+	for i := 0; i < len(a.Category) && !cached; i++ {
+		id := timeline.AllocationID(i)
+		cached = a.birth(id).marks&cache != 0 && a.Phase[i] == Forward
+	}
+	if !cached {
+		return
+	}
+	for i := a.loop; i < a.last; i++ {
+		if a.phases[i] == Forward || a.phases[i] == Data || a.phases[i] == OtherPhase {
+			a.phases[i] = Generate
+		}
+	}
+	for r := range a.runs {
+		a.runs[r].phase = a.phases[a.runs[r].first]
+	}
+	a.assignPhases()
+	for i := range a.Steps {
+		a.Steps[i].Phases = a.spans(a.Steps[i].FirstEvent, a.Steps[i].LastEvent+1)
+	}
+}
