@@ -61,10 +61,12 @@ type shape struct {
 // forward is the module on x (memory the source of keys and values, x itself
 // for self-attention).
 func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
-	var q, k, v *value
+	var q, k, v, gate *value
 	tq := x.n / a.q.in
 	hq := tq * a.heads * a.d
-	if a.fused {
+	if a.latent != nil {
+		q, k, v = a.latentHeads(m, x, tq)
+	} else if a.fused {
 		p := m.apply(x, a.q)
 		hk := tq * a.kv * a.d
 		vs := m.split(p, hq, hk, hk)
@@ -79,6 +81,11 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		m.drop(p)
 	} else {
 		q = m.apply(x, a.q)
+		if a.gated { // half of the projection gates the output
+			vs := m.split(q, hq, hq)
+			m.drop(q)
+			q, gate = vs[0], vs[1]
+		}
 		if a.qNorm != nil && !a.kNormLate() {
 			q = m.replace(q, a.qNorm.forward(m, q))
 		}
@@ -104,7 +111,12 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		m.drop(q, k)
 		q, k = rq, rk
 	}
-	k, v = m.toCache(a, k, v)
+	if a.latent == nil {
+		k, v = m.toCache(a, k, v)
+	}
+	if c := m.opts.CP; c > 1 { // keys and values on their way round the ring
+		m.pulse(2*(k.bytes()+v.bytes()), Communication)
+	}
 	var y *value
 	if m.opts.eager() || a.eagerOnly {
 		core := func() *value { return a.eager(m, q, k, v, s) }
@@ -115,6 +127,11 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		}
 	} else {
 		y = a.fusedKernel(m, q, k, v, s)
+	}
+	if gate != nil {
+		g := m.unary(gate, false, true)
+		y = m.replace(y, m.mul(y, g))
+		m.drop(g, gate)
 	}
 	z := m.apply(y, a.o)
 	m.drop(y)

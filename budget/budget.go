@@ -58,13 +58,18 @@ func (b *Budget) Phase(p Phase) *PhaseBytes {
 }
 
 // Compute works a budget out.
-func Compute(c *Config, s Setting) (*Budget, error) {
+func Compute(c *Config, s Setting) (b *Budget, err error) {
+	defer func() { // a configuration that no test has thought of must not end the program
+		if e := recover(); e != nil {
+			b, err = nil, fmt.Errorf("%s: this configuration cannot be worked through: %v", c.Type, e)
+		}
+	}()
 	s = s.Defaults()
 	p, err := newPlan(c, s)
 	if err != nil {
 		return nil, err
 	}
-	b := &Budget{Setting: s}
+	b = &Budget{Setting: s}
 	b.describe(c, p)
 	switch {
 	case s.Inference:

@@ -306,8 +306,13 @@ func FromParams(n int64) (*Config, error) {
 		v = max(n/10000, 16)
 	}
 	// 13.5 h^2 per layer and 128 of width per layer: h^3 = n * 128 / 13.5
-	h := int64(math.Cbrt(float64(n)*128/13.5)) / 128 * 128
-	h = max(h, 64)
+	h := int64(math.Cbrt(float64(n) * 128 / 13.5))
+	switch {
+	case h >= 2048:
+		h = h / 512 * 512
+	default:
+		h = max(h/128*128, 64)
+	}
 	layers := max(h/128, 1)
 	for h > 64 && int64(float64(layers)*13.5*float64(h*h))+2*v*h > n {
 		if layers > h/160 && layers > 1 {

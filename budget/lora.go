@@ -14,13 +14,15 @@ type adapter struct {
 
 // apply is a linear layer with whatever adapter stands on it.
 func (m *machine) apply(x *value, l *linear) *value {
+	var y *value
 	if l.separate && l.bias != nil {
 		plain := *l
 		plain.bias = nil
-		y := m.linear(x, &plain)
-		return m.replace(y, m.addBias(y, l.bias.val))
+		y = m.linear(x, &plain)
+		y = m.replace(y, m.addBias(y, l.bias.val))
+	} else {
+		y = m.linear(x, l)
 	}
-	y := m.linear(x, l)
 	if l.adapter == nil {
 		return y
 	}

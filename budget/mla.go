@@ -8,6 +8,43 @@ type latent struct {
 	nope, rope       int64
 }
 
+// latentHeads makes q, k and v of all heads from the latents. The cache keeps
+// the latent and the one rotated key; keys are copied together from both.
+func (a *attention) latentHeads(m *machine, x *value, t int64) (q, k, v *value) {
+	l := a.latent
+	if l.qa != nil {
+		c := m.apply(x, l.qa)
+		n := l.qaNorm.forward(m, c)
+		q = m.apply(n, l.qb)
+		m.drop(c, n)
+	} else {
+		q = m.apply(x, a.q)
+	}
+	qs := m.split(q, t*a.heads*l.nope, t*a.heads*l.rope)
+	m.drop(q)
+	c := m.apply(x, l.kva)
+	cs := m.split(c, t*l.rank, t*l.rope)
+	m.drop(c)
+	n := l.kvaNorm.forward(m, cs[0])
+	rot := rotary{kind: ropeFull, dim: l.rope, of: l.rope}
+	qr, kr := m.rope(qs[1], rot), m.rope(cs[1], rot)
+	m.drop(qs[1], cs[0], cs[1])
+	n, kr = m.toCache(a, n, kr)
+	q = m.cat(qs[0], qr)
+	m.drop(qs[0], qr)
+	kv := m.apply(n, l.kvb)
+	vs := m.split(kv, t*a.heads*l.nope, t*a.heads*a.dv)
+	m.drop(kv, n)
+	k = m.cat(vs[0], kr)
+	if want := t * a.heads * a.d; k.n != want { // the rotated key is copied to every head
+		m.release(k.st)
+		k.n = want
+		k.st = m.alloc(k.bytes(), Temporary)
+	}
+	m.drop(vs[0], kr)
+	return q, k, vs[1]
+}
+
 func buildDeepSeek(b *builder) {
 	c, m := b.c, b.m
 	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"); err != nil {

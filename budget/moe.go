@@ -111,6 +111,9 @@ func (x *experts) forward(m *machine, in *value) *value {
 		shared = x.shared.forward(m, in)
 	}
 	weights := x.route(m, in, t)
+	if x.local > 1 { // tokens on their way to the ranks that have their experts, and back
+		m.pulse(4*s*x.h*m.width, Communication)
+	}
 	ids := []*storage{m.alloc(8*s, Temporary), m.alloc(8*s, Temporary)} // order and its inverse
 	g := m.gather(in, s*x.h, ids[0])
 	y := m.grouped(g, x.gateUp, s, 2*x.inner, ids[0])

@@ -88,10 +88,10 @@ func (r *run) trainStep() {
 	h := r.network(batch)
 	var logits, loss *value
 	switch {
-	case p.Loss == "chunked" && r.mod.head != nil:
+	case p.Loss == "chunked" && r.mod.languageModel():
 		r.end(Forward)
 		loss = r.chunked(h, batch)
-	case p.Loss == "fused" && r.mod.head != nil:
+	case p.Loss == "fused" && r.mod.languageModel():
 		r.end(Forward)
 		loss = r.fusedLoss(h)
 	default:
@@ -129,6 +129,11 @@ func (r *run) dropOutputs(logits **value) {
 		r.m.release(s)
 	}
 	r.m.cached = nil
+}
+
+// languageModel says whether the logits are words at every position.
+func (mod *model) languageModel() bool {
+	return mod.head != nil && (mod.task == taskCausal || mod.task == taskMasked || mod.task == taskSeq2Seq || mod.task == taskSpeech)
 }
 
 // chunkTokens is the size of a piece of the chunked loss.
@@ -193,11 +198,11 @@ func (r *run) fusedLoss(h *value) *value {
 
 // batchOf is what a training step is given.
 type batchOf struct {
-	ids, decoder, pixels, labels *storage
-	tokens                       int64 // rows of the logits
+	ids, decoder, pixels, labels, mask *storage
+	tokens                             int64 // rows of the logits
 }
 
-func (b batchOf) all() []*storage { return []*storage{b.ids, b.decoder, b.pixels, b.labels} }
+func (b batchOf) all() []*storage { return []*storage{b.ids, b.decoder, b.pixels, b.labels, b.mask} }
 
 // batch puts the inputs of a step on the device.
 func (r *run) batch() batchOf {
@@ -205,26 +210,23 @@ func (r *run) batch() batchOf {
 	t := p.Batch * p.Sequence
 	in := func(n int64) *storage { return r.m.alloc(n, Inputs) }
 	var b batchOf
-	switch mod.task {
-	case taskSeq2Seq:
+	switch {
+	case mod.encoder != nil && mod.encoder.conv != nil:
+		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * t), decoder: in(8 * t), tokens: t}
+	case mod.encoder != nil:
 		td := p.Batch * p.DecoderSeq
 		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
-	case taskSpeech:
-		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * t), decoder: in(8 * t), tokens: t}
-	case taskContrast:
+	case mod.task == taskContrast:
 		b = batchOf{ids: in(8 * t), pixels: in(p.Batch * mod.vision.patch.pixels * p.wide), tokens: p.Batch}
-	case taskClassify:
-		b = batchOf{labels: in(8 * p.Batch), tokens: p.Batch}
-		if mod.patch != nil {
-			b.pixels = in(p.Batch * mod.patch.pixels * p.wide)
-		} else {
-			b.ids = in(8 * t)
-		}
+	case mod.patch != nil:
+		b = batchOf{labels: in(8 * p.Batch), pixels: in(p.Batch * mod.patch.pixels * p.wide), tokens: p.Batch}
+	case mod.task == taskClassify:
+		b = batchOf{ids: in(8 * t), labels: in(8 * p.Batch), tokens: p.Batch}
 	default:
 		b = batchOf{ids: in(8 * t), labels: in(8 * t), tokens: t}
 	}
 	if p.Padding {
-		b.pixels = in(8 * t)
+		b.mask = in(8 * t)
 	}
 	return b
 }
@@ -249,7 +251,7 @@ func (r *run) network(b batchOf) *value {
 		d := b
 		d.ids = b.decoder
 		n := p.DecoderSeq
-		if mod.task == taskSpeech {
+		if mod.encoder.conv != nil {
 			n = p.Sequence
 		}
 		dec := r.body(mod, d, p.Batch, n, enc, seq)
@@ -309,13 +311,17 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 			}
 		}
 	}
+	var args []*storage // what a checkpointed layer is given besides the stream
+	if memory != nil {
+		args = append(args, memory.st)
+	}
 	for _, b := range mod.blocks {
 		run := func(in *value) *value { return r.gathered(b, func() *value { return b.forward(m, in, c) }) }
 		switch {
 		case !m.grad || r.p.Checkpointing == "none":
 			x = m.replace(x, run(x))
 		case r.p.Checkpointing == "full" || r.p.Checkpointing == "selective" && b.attn == nil:
-			x = m.replace(x, m.checkpoint(x, run))
+			x = m.replace(x, m.checkpoint(x, run, args...))
 		default:
 			m.selective = true
 			x = m.replace(x, run(x))
@@ -481,8 +487,9 @@ func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (*value, []*va
 	return x, names
 }
 
-// checkpoint runs f without a graph and keeps its input; backward runs f again.
-func (m *machine) checkpoint(x *value, f func(*value) *value) *value {
+// checkpoint runs f without a graph and keeps its input and arguments;
+// backward runs f again.
+func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) *value {
 	in := m.again(x)
 	m.replay = replay{discard: true}
 	y := f(in)
@@ -492,7 +499,7 @@ func (m *machine) checkpoint(x *value, f func(*value) *value) *value {
 	y.from, y.leaf = nil, nil
 	mixed := m.mixed
 	keep := *x
-	m.record([]*value{y}, []*value{x}, []*storage{x.st}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, append(args, x.st), func(m *machine, g []*storage) []*storage {
 		was := m.mixed
 		m.mixed = mixed
 		again := &value{st: m.keep(keep.st), n: keep.n, e: keep.e, byHead: keep.byHead}

@@ -1,0 +1,188 @@
+package budget
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Odd sizes and settings of every family: the count is that of the model
+// Transformers builds, and every setting works through without a surprise.
+func TestOddModels(t *testing.T) {
+	data, err := os.ReadFile("testdata/odd_models.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ms []struct {
+		Name    string
+		Config  map[string]any
+		Total   int64
+		Tensors int
+	}
+	if err := json.Unmarshal(data, &ms); err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]Setting{
+		"plain":       {Batch: 2, Sequence: 32},
+		"autocast":    {Batch: 2, Sequence: 32, Precision: "bf16-mixed", Optimizer: "adamw-fused"},
+		"fp32 eager":  {Batch: 1, Sequence: 32, Precision: "fp32", Attention: "eager"},
+		"checkpoints": {Batch: 2, Sequence: 32, Checkpointing: "full", Loss: "chunked", Padding: true},
+		"selective":   {Batch: 2, Sequence: 32, Checkpointing: "selective", Attention: "eager"},
+		"accumulate":  {Batch: 2, Sequence: 32, Accumulate: 4, Optimizer: "adafactor"},
+		"lora":        {Batch: 2, Sequence: 32, LoRA: 4},
+		"qlora":       {Batch: 2, Sequence: 32, LoRA: 4, Precision: "int4"},
+		"fsdp":        {Batch: 2, Sequence: 32, GPUs: 4, FSDP: "full", Precision: "bf16-mixed"},
+		"serve":       {Batch: 2, Sequence: 32, Inference: true, NewTokens: 8},
+	}
+	for _, m := range ms {
+		t.Run(m.Name, func(t *testing.T) {
+			c, err := NewConfig(m.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts, err := Tensors(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var total int64
+			var n int
+			for _, x := range ts {
+				if !x.Buffer {
+					total += x.Elements()
+					n++
+				}
+			}
+			if total != m.Total || n != m.Tensors {
+				t.Errorf("%d parameters in %d tensors, want %d in %d", total, n, m.Total, m.Tensors)
+			}
+			for name, s := range settings {
+				b, err := Compute(c, s)
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					continue
+				}
+				checkBudget(t, name, b)
+			}
+		})
+	}
+}
+
+// checkBudget holds for every budget: sums agree, nothing is negative, and
+// all that a step made is gone at its end.
+func checkBudget(t *testing.T, name string, b *Budget) {
+	t.Helper()
+	for _, p := range b.Phases {
+		if p.Categories.Sum() != p.Peak {
+			t.Errorf("%s: %s: categories sum to %d, the peak is %d", name, p.Phase, p.Categories.Sum(), p.Peak)
+		}
+		for k, n := range p.Categories {
+			if n < 0 {
+				t.Errorf("%s: %s: %s is %d", name, p.Phase, Category(k), n)
+			}
+		}
+		if p.End > p.Peak || p.End < 0 {
+			t.Errorf("%s: %s ends at %d after a peak of %d", name, p.Phase, p.End, p.Peak)
+		}
+	}
+	if b.PeakBytes <= 0 || b.Reserved < b.PeakBytes {
+		t.Errorf("%s: peak %d, reserved %d", name, b.PeakBytes, b.Reserved)
+	}
+}
+
+// At the end of backward weights, gradients and what the caller holds are
+// left: no activation may stay behind.
+func TestNothingStaysBehind(t *testing.T) {
+	for name := range families {
+		if name == "qwen" || name == "gpt_neox_reward_model" || name == "mimo" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, s := range []Setting{{}, {Precision: "bf16-mixed"}, {Checkpointing: "full"}, {Attention: "eager", Precision: "fp32"}, {Loss: "chunked"}} {
+				s.Batch, s.Sequence = 1, 16
+				c := smallConfig(t, name)
+				p, err := newPlan(c, s.Defaults())
+				if err != nil {
+					t.Fatal(err)
+				}
+				r := newRun(p)
+				before := r.m.live
+				r.trainStep()
+				left := r.m.live - before - r.m.cats[Gradients]
+				if left != 0 {
+					t.Errorf("%+v: %d bytes stay behind: %v", s, left, r.m.cats.Map())
+				}
+				if len(r.m.tape) != 0 || len(r.m.casts) != 0 {
+					t.Errorf("%d nodes and %d weight copies stay behind", len(r.m.tape), len(r.m.casts))
+				}
+			}
+		})
+	}
+}
+
+// smallConfig is a small model of a family, from the odd ones.
+func smallConfig(t *testing.T, family string) *Config {
+	data, err := os.ReadFile("testdata/odd_models.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ms []struct{ Config map[string]any }
+	if err := json.Unmarshal(data, &ms); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range ms {
+		if m.Config["model_type"] == family {
+			c, err := NewConfig(m.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+	}
+	t.Skip("no small model of ", family)
+	return nil
+}
+
+func TestRefusals(t *testing.T) {
+	llama := func(change map[string]any) *Config {
+		f := map[string]any{"model_type": "llama"}
+		for k, v := range change {
+			f[k] = v
+		}
+		c, err := NewConfig(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	tests := []struct {
+		name   string
+		config *Config
+		s      Setting
+		want   string
+	}{
+		{"ZeRO on one GPU", llama(nil), Setting{Zero: 3}, "at least two"},
+		{"batch of nothing", llama(nil), Setting{Batch: -1}, "at least 1"},
+		{"heads do not divide", llama(nil), Setting{TP: 3, GPUs: 3}, "does not divide"},
+		{"GPUs do not divide", llama(nil), Setting{TP: 2, GPUs: 3}, "cannot be divided"},
+		{"too large for 63 bits", llama(nil), Setting{Batch: 1 << 39, Sequence: 1 << 39}, "2^62"},
+		{"odd head counts", llama(map[string]any{"num_key_value_heads": 5.0}), Setting{}, "cannot share"},
+		{"no layers to speak of", llama(map[string]any{"num_hidden_layers": 1e6}), Setting{}, "layers"},
+		{"unknown head", llama(map[string]any{"architectures": []any{"LlamaForPoetry"}}), Setting{}, "LlamaForPoetry"},
+		{"negative sizes", llama(map[string]any{"hidden_size": -4.0}), Setting{}, "hidden_size"},
+		{"training in 4 bits", llama(nil), Setting{Precision: "int4"}, "QLoRA"},
+		{"two kinds of sharding", llama(nil), Setting{Zero: 2, FSDP: "full", GPUs: 2}, "one of them"},
+		{"unknown optimizer", llama(nil), Setting{Optimizer: "magic"}, "magic"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Compute(tt.config, tt.s)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want a sentence with %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := NewConfig(map[string]any{"model_type": "quantum"}); err == nil || !strings.Contains(err.Error(), "quantum") || !strings.Contains(err.Error(), "--params") {
+		t.Errorf("an unknown family: %v", err)
+	}
+}
