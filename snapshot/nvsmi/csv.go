@@ -117,24 +117,42 @@ func (p *Parser) csvRow(line []byte) bool {
 		p.quoted.start(line)
 		return true
 	}
+	if !s.header.mayBegin(line) {
+		return s.miss()
+	}
 	s.cells = splitCells(s.cells, line, s.header.delimiter)
 	if len(s.cells) != len(s.header.columns) {
 		// A script that forgets to quote names may only add cells at the end.
-		if s.misses++; s.misses > csvMisses {
-			s.active = false
-		}
-		return false
+		return s.miss()
 	}
 	if s.header.skip {
 		return true
 	}
 	var r row
 	if !r.fill(s.header.columns, s.cells) {
-		s.misses++
-		return false
+		return s.miss()
 	}
 	s.misses = 0
 	p.addRow(&r, s.header.form, s.listing)
+	return true
+}
+
+// miss counts a line that was no row; after too many the CSV is over.
+func (s *csvState) miss() bool {
+	if s.misses++; s.misses > csvMisses {
+		s.active = false
+	}
+	return false
+}
+
+// mayBegin refuses most foreign lines by their first byte: where the first
+// column holds figures, a row begins with a digit, a quote or "[N/A]".
+func (h *header) mayBegin(line []byte) bool {
+	switch h.columns[0].role {
+	case timestamp, dateOnly, elapsed, pid, usedMemory, totalMemory, freeMemory, utilization, power:
+		c := firstByte(line)
+		return isDigit(c) || c == '[' || c == '"' || c == 'N' || h.columns[0].role == timestamp && c >= 'A'
+	}
 	return true
 }
 

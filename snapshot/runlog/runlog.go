@@ -80,7 +80,7 @@ func (p *Parser) Line(number int, line []byte) {
 		return
 	}
 	if has&hasTrace != 0 || p.traces.open {
-		p.traces.line(line)
+		p.traces.line(line, has&hasTrace != 0)
 	}
 	if (has&hasTable != 0 || p.summary.open) && p.summary.line(p, number, line) {
 		return

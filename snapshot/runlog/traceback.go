@@ -39,11 +39,11 @@ const (
 //	/home/me/train.py in step(x)  …  ---> 12 code     IPython before 8
 //	/home/me/train.py:12: in step                     pytest
 //	│ /home/me/train.py:12 in step                    rich
-func (t *tracebacks) line(line []byte) {
+func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 	if len(line) > 4096 {
 		line = line[:4096]
 	}
-	if bytes.Contains(line, []byte("Traceback (most recent call last)")) {
+	if mayBeFrame && bytes.Contains(line, []byte("Traceback (most recent call last)")) {
 		*t.writer(line) = traceback{}
 		t.open, t.quiet = true, 0
 		return
@@ -51,7 +51,10 @@ func (t *tracebacks) line(line []byte) {
 	if t.quiet++; t.quiet > traceQuiet {
 		*t = tracebacks{}
 	}
-	file, number, ok := frame(line)
+	file, number, ok := "", 0, false
+	if mayBeFrame {
+		file, number, ok = frame(line)
+	}
 	if ok {
 		t.open, t.quiet = true, 0
 		w := t.writer(line)
