@@ -26,12 +26,16 @@ type analysis struct {
 	trains        bool    // it has a backward pass
 	ooms          []int   // events of failed requests
 
-	weightSize  map[int64]int  // requested bytes of what looks like weights
-	weightHalf  map[int64]bool // half of them
-	logits      map[timeline.AllocationID]Detail
-	labels      map[timeline.AllocationID]Category
-	growing     map[int64]bool // sizes of a cache that grows
-	bucketViews bool           // gradients are views of DDP's buckets
+	weightSize   map[int64]int  // requested bytes of what looks like weights
+	weightHalf   map[int64]bool // half of them
+	logits       map[timeline.AllocationID]Detail
+	labels       map[timeline.AllocationID]Category
+	growing      map[int64]bool                  // sizes of a cache that grows
+	older        map[timeline.AllocationID]claim // blocks older than the trace that stay
+	gradientSize map[int64]int                   // gradients that one step makes, by requested bytes
+	copies       map[timeline.AllocationID]bool  // autocast's, by size
+	loads        map[snapshot.StackID]bool       // the program's lines that load batches
+	bucketViews  bool                            // gradients are views of DDP's buckets
 
 	last int // number of events
 }

@@ -17,6 +17,8 @@ func (a *analysis) findCategories() {
 	a.generates()
 	a.findSizes()
 	a.findLogits()
+	a.findOlder()
+	a.findCopies()
 	a.join([]signal{labelSignal{}, nativeSignal{}, freeSignal{}, pythonSignal{}, lifeSignal{}, sizeSignal{}})
 	a.joinSites()
 }

@@ -109,23 +109,6 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 	return claim{Gradients, NoDetail, strong}
 }
 
-// olderClaim judges a block that is older than the trace.
-func (a *analysis) olderClaim(id timeline.AllocationID) claim {
-	f := a.freed(id)
-	if f >= a.last {
-		return claim{Weights, NoDetail, guess}
-	}
-	switch a.phaseAt(f) {
-	case Backward:
-		return claim{Activations, NoDetail, likely}
-	case Optimizer, ZeroGrad:
-		return claim{Gradients, NoDetail, plausible}
-	case Forward, Data, Generate:
-		return claim{Temporary, NoDetail, guess}
-	}
-	return claim{Unknown, NoDetail, guess}
-}
-
 // failedBetween tells whether a request failed between two events: what the
 // error unwinds was cut short.
 func (a *analysis) failedBetween(b, f int) bool {

@@ -60,18 +60,20 @@ func (a *analysis) lossSizeByOrder(r int) int64 {
 	if p == nil {
 		return 0
 	}
-	var size int64
+	first, last := int64(0), int64(0)
 	n := 0
-	for i := p.first; i < p.end && n < 2; i++ {
-		if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] <= 64 {
+	for i := p.first; i < p.end && n < 6; i++ {
+		size := a.events.Size[i]
+		if a.events.Action[i] != snapshot.Alloc || size <= 64 {
 			continue
 		}
-		switch {
-		case size == 0:
-			size = a.events.Size[i]
-		case a.events.Size[i] != size:
-			return 0
+		if first != 0 && size != last && size*2 != last && last*2 != size {
+			break
 		}
+		if first == 0 {
+			first = size
+		}
+		last = size
 		n++
 	}
 	if n < 2 {
@@ -79,10 +81,11 @@ func (a *analysis) lossSizeByOrder(r int) int64 {
 	}
 	seen := 0
 	for i := a.runs[r].end - 1; i >= a.runs[r].first && seen < 12; i-- {
-		if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] <= 64 {
+		size := a.events.Size[i]
+		if a.events.Action[i] != snapshot.Alloc || size <= 64 {
 			continue
 		}
-		if a.events.Size[i] == size {
+		if size == first || size == last {
 			return size
 		}
 		seen++
@@ -142,6 +145,7 @@ func (a *analysis) markForward(r int, size int64) {
 
 // markBackward marks the gradients of the scores.
 func (a *analysis) markBackward(p *run, size int64) {
+	misses := 0
 	for i, budget := p.first, 24; i < p.end && budget > 0; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
@@ -154,7 +158,9 @@ func (a *analysis) markBackward(p *run, size int64) {
 			return
 		case family(n, size):
 			a.logits[id] = LogitsGradient
-		case n*16 < size || e.marks&workspace != 0 || cublasSizes[n]:
+		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSizes[n]:
+		case misses < 2:
+			misses++
 		default:
 			return
 		}

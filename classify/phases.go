@@ -93,17 +93,17 @@ func (a *analysis) hintBatches(hints []hint) {
 	if !a.recorded.allocs {
 		return
 	}
-	loads := map[snapshot.StackID]bool{}
+	a.loads = map[snapshot.StackID]bool{}
 	for i := a.loop; i < a.last && (hints[i] == 0 || hints[i] == hintOf(Data)); i++ {
 		if id := a.events.StackOf(i); a.events.Action[i] == snapshot.Alloc && a.stacks[id].marks&userInner != 0 {
-			loads[id] = true
+			a.loads[id] = true
 		}
 	}
-	if len(loads) == 0 {
+	if len(a.loads) == 0 {
 		return
 	}
 	for i := a.loop; i < a.last; i++ {
-		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && loads[a.events.StackOf(i)] {
+		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && a.loads[a.events.StackOf(i)] {
 			hints[i] = hintOf(Data)
 		}
 	}
@@ -183,13 +183,16 @@ func (a *analysis) fillData(out []Phase, i, j int) {
 			continue
 		}
 		id := a.t.Of[k]
-		if a.freed(id) > j && !a.outlives(id) || a.birth(id).marks&input != 0 {
+		if a.freed(id) > j && !a.outlives(id) && len(a.loads) == 0 || a.birth(id).marks&input != 0 {
 			first = k
 			break
 		}
 	}
 	if first < 0 {
-		return
+		if len(a.loads) == 0 {
+			return
+		}
+		first = j
 	}
 	for k := i; k < first; k++ {
 		out[k] = OtherPhase
@@ -220,5 +223,8 @@ func (a *analysis) assignPhases() {
 	for id := range a.Phase {
 		b := a.born(timeline.AllocationID(id))
 		a.Phase[id] = a.phaseAt(b)
+		if h := a.birth(timeline.AllocationID(id)).hint; b < 0 && h != 0 {
+			a.Phase[id] = Phase(h - 1)
+		}
 	}
 }

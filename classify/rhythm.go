@@ -52,7 +52,7 @@ func (a *analysis) findRoots() []root {
 			released.add(b, a.t.Allocated[id])
 		}
 	}
-	return keepRoots(found)
+	return a.gradual(keepRoots(found))
 }
 
 // keepRoots keeps the innermost of intervals that release about the same: the
@@ -96,16 +96,52 @@ func keepRoots(found []root) []root {
 	return out
 }
 
+// gradual keeps those during which the freeing goes on all the time: an output
+// that holds a graph until the next one is there frees it in one go.
+func (a *analysis) gradual(roots []root) []root {
+	var out []root
+	for _, r := range roots {
+		allocs := 0
+		for i := r.first; i < r.end; i++ {
+			if a.events.Action[i] == snapshot.Alloc {
+				allocs++
+			}
+		}
+		var early int64
+		seen := 0
+		for i := r.first; i < r.end && seen*3 < allocs*2; i++ {
+			switch id := a.t.Of[i]; {
+			case id == timeline.NoAllocation:
+			case a.events.Action[i] == snapshot.Alloc:
+				seen++
+			case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < r.first:
+				early += a.t.Allocated[id]
+			}
+		}
+		if early*10 >= r.released {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // releases sums freed bytes by when they were born, in a binary indexed tree
 // over groups of events.
-type releases struct{ sums []int64 }
+type releases struct {
+	sums  []int64
+	group int // events per leaf
+}
 
-const group = 16 // events per leaf
-
-func newReleases(events int) *releases { return &releases{make([]int64, events/group+2)} }
+func newReleases(events int) *releases {
+	group := 1
+	if events > 1<<18 {
+		group = 16
+	}
+	return &releases{make([]int64, events/group+3), group}
+}
 
 func (r *releases) add(born int, bytes int64) {
-	for i := (born+group)/group + 1; i < len(r.sums); i += i & -i {
+	for i := (born+r.group)/r.group + 1; i < len(r.sums); i += i & -i {
 		r.sums[i] += bytes
 	}
 }
@@ -113,7 +149,7 @@ func (r *releases) add(born int, bytes int64) {
 // bornBefore is the sum of what was born before the group of an event.
 func (r *releases) bornBefore(event int) int64 {
 	var sum int64
-	for i := (event + group) / group; i > 0; i -= i & -i {
+	for i := (event + r.group) / r.group; i > 0; i -= i & -i {
 		sum += r.sums[i]
 	}
 	return sum

@@ -10,7 +10,7 @@ func (a *analysis) findSizes() {
 		id := timeline.AllocationID(i)
 		n := a.t.Requested(id)
 		older := a.born(id) < 0
-		if (a.Phase[id] == Setup || older) && a.outlives(id) && n > scalar {
+		if (a.Phase[id] == Setup || older) && n > scalar && (a.outlives(id) || !older && a.phaseAt(a.freed(id)) != Setup) {
 			a.weightSize[n]++
 			a.weightHalf[n/2] = true
 		}
@@ -31,6 +31,9 @@ func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	}
 	if a.growing[a.t.Requested(id)] && (a.Phase[id] == Generate || a.Phase[id] == Forward) {
 		return claim{KVCache, NoDetail, strong}
+	}
+	if a.copies[id] && !a.recorded.native {
+		return claim{AutocastCopies, NoDetail, strong}
 	}
 	if c := a.workspaceBySize(id); c.sure > 0 {
 		return c

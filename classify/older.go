@@ -1,0 +1,116 @@
+package classify
+
+import (
+	"math"
+
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// olderClaim judges a block that is older than the trace: by its stack, which
+// the final state may keep, else by when it is freed, else by how its size
+// recurs.
+func (a *analysis) olderClaim(id timeline.AllocationID) claim {
+	f := a.freed(id)
+	if a.t.Stack(id) != 0 {
+		if c := a.olderByStack(id, f); c.sure > 0 {
+			return c
+		}
+	}
+	if f >= a.last {
+		if c, ok := a.older[id]; ok {
+			return c
+		}
+		return claim{Weights, NoDetail, guess}
+	}
+	switch a.phaseAt(f) {
+	case Backward:
+		return claim{Activations, NoDetail, likely}
+	case Optimizer, ZeroGrad:
+		if a.t.Requested(id) <= scalar {
+			return claim{Temporary, NoDetail, guess}
+		}
+		return claim{Gradients, NoDetail, plausible}
+	case Forward, Data, Generate, OtherPhase:
+		if a.gradientSize[a.t.Requested(id)] > 0 && a.trains {
+			return claim{Gradients, NoDetail, guess}
+		}
+		return claim{Temporary, NoDetail, guess}
+	}
+	return claim{}
+}
+
+func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
+	e := a.birth(id)
+	gone := f < a.last
+	switch {
+	case e.hint == hintOf(Setup):
+		return claim{Weights, NoDetail, likely}
+	case e.hint == hintOf(Data):
+		return claim{Inputs, NoDetail, likely}
+	case e.hint == hintOf(Optimizer) && a.t.Requested(id) > scalar:
+		return claim{OptimizerState, NoDetail, likely}
+	case e.hint == hintOf(Backward) && (!gone || a.phaseAt(f) != Backward):
+		return claim{Gradients, NoDetail, likely}
+	case e.hint == hintOf(Forward) && gone && a.phaseAt(f) == Backward:
+		return claim{Activations, NoDetail, likely}
+	case e.hint == 0 && e.marks&userInner != 0:
+		return claim{Inputs, NoDetail, plausible}
+	}
+	return claim{}
+}
+
+// findOlder tells weights from optimizer state among the blocks that were there
+// before the trace and stay: a size that comes back as gradients belongs to so
+// many weights, and the rest of its blocks to their state. Weights were made
+// first and lie lowest.
+func (a *analysis) findOlder() {
+	a.older = map[timeline.AllocationID]claim{}
+	a.gradientSize = a.gradientsPerStep()
+	bySize := map[int64][]timeline.AllocationID{}
+	for i := range a.t.Older() {
+		id := timeline.AllocationID(i)
+		if a.outlives(id) && a.t.Stack(id) == 0 {
+			bySize[a.t.Requested(id)] = append(bySize[a.t.Requested(id)], id)
+		}
+	}
+	for n, ids := range bySize {
+		g, half := a.gradientSize[n], a.gradientSize[n/2]
+		if n%2 != 0 {
+			half = 0
+		}
+		for k, id := range ids {
+			switch {
+			case n <= scalar && g == 0:
+				a.older[id] = claim{OptimizerState, StepCounter, guess}
+			case g > 0 && k < g:
+				a.older[id] = claim{Weights, NoDetail, likely}
+			case g > 0 && len(ids) >= 2*g:
+				a.older[id] = claim{OptimizerState, NoDetail, likely}
+			case g == 0 && half > 0 && len(ids) >= 2*half:
+				a.older[id] = claim{OptimizerState, NoDetail, plausible}
+			default:
+				a.older[id] = claim{Weights, NoDetail, plausible}
+			}
+		}
+	}
+}
+
+// gradientsPerStep counts by size the gradients that one step makes.
+func (a *analysis) gradientsPerStep() map[int64]int {
+	total := map[int64]int{}
+	steps := map[int32]bool{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.Phase[id] != Backward || a.born(id) < 0 || !a.outlivesPass(id) || a.t.Requested(id) <= scalar {
+			continue
+		}
+		total[a.t.Requested(id)]++
+		steps[a.Step[id]] = true
+	}
+	if n := len(steps); n > 1 {
+		for k, v := range total {
+			total[k] = int(math.Round(float64(v) / float64(n)))
+		}
+	}
+	return total
+}
