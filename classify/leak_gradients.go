@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"sort"
+
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -9,58 +11,39 @@ import (
 // new ones. Gradients that are accumulated over many backwards live long, too,
 // but only until the optimizer has used them.
 func (l *loop) keptGradients() []Leak {
-	var held []survivor
-	var bytes, renewed, made int64
-	steps := l.optimizerSteps()
-	if len(steps) < 2 {
+	optimized, trained := l.endsOf(Optimizer), l.endsOf(Backward)
+	if len(optimized) == 0 {
 		return nil
 	}
-	reach := func(died uint32) int { // optimizer steps that an allocation outlives
-		n := 0
-		for _, k := range steps {
-			if died == timeline.Never || died > l.last[k] {
-				n++
-			}
-		}
-		return n
-	}
+	var held []survivor
+	var bytes, renewed, made int64
 	for id := range l.t.Len() {
 		a := timeline.AllocationID(id)
-		if l.c.Category[id] != Gradients || l.c.Detail[id] == GradientBucket {
+		born, died := l.t.Born[id], l.t.FreeRequested[id]
+		if l.c.Category[id] != Gradients || l.c.Detail[id] == GradientBucket || died == timeline.Before {
 			continue
+		}
+		if born == timeline.Never {
+			born = 0
 		}
 		made += l.bytes(a)
-		died, born := l.t.FreeRequested[id], l.t.Born[id]
-		if died == timeline.Before {
-			continue
-		}
-		from, before := -1, 0
-		if born != timeline.Never {
-			from = l.stepAt(born)
-			for _, k := range steps {
-				if k < from {
-					before++
-				}
+		used := within(optimized, born, died)
+		switch {
+		case len(used) >= 2 && l.stepAt(used[0]) < l.stepAt(used[len(used)-1]) || len(used) == 1 && len(within(trained, used[0], died)) >= 3:
+			if l.t.Born[id] == timeline.Never || l.c.Phase[id] == Backward {
+				held = append(held, survivor{a, int32(l.stepAt(born)), int32(l.n)})
+				bytes += l.bytes(a)
 			}
-			if from >= l.n {
-				continue
-			}
-		}
-		outlived := reach(died) - before
-		if outlived >= 2 && (born == timeline.Never || l.c.Phase[id] == Backward) {
-			held = append(held, survivor{a, int32(from), int32(l.n)})
-			bytes += l.bytes(a)
-		} else if from > max(steps[0], 0) && outlived >= 1 {
+		case len(used) > 0 && born > optimized[0]:
 			renewed += l.bytes(a)
 		}
 	}
 	if bytes < smallTotal || renewed*5 > bytes || bytes*2 < made-renewed {
 		return nil
 	}
-	first := max(0, int(held[0].born))
-	shown := 0
-	for _, k := range steps {
-		if k >= first {
+	shown := 0 // backwards that added to what was there
+	for k := max(0, int(held[0].born)); k < l.n; k++ {
+		if l.backward[k] != timeline.Never {
 			shown++
 		}
 	}
@@ -71,15 +54,23 @@ func (l *loop) keptGradients() []Leak {
 	return []Leak{leak}
 }
 
-// optimizerSteps are the steps in which an optimizer ran to its end.
-func (l *loop) optimizerSteps() []int {
-	var steps []int
-	for k, at := range l.optimizer {
-		if at != timeline.Never {
-			steps = append(steps, k)
+// endsOf are the last events of a phase's spans, in order.
+func (l *loop) endsOf(phase Phase) (ends []uint32) {
+	for _, s := range l.steps {
+		for _, p := range s.Phases {
+			if p.Phase == phase {
+				ends = append(ends, uint32(p.LastEvent))
+			}
 		}
 	}
-	return steps
+	return ends
+}
+
+// within are the events of an ascending list after one and before another.
+func within(events []uint32, after, before uint32) []uint32 {
+	from := sort.Search(len(events), func(i int) bool { return events[i] > after })
+	to := sort.Search(len(events), func(i int) bool { return events[i] >= before })
+	return events[from:max(from, to)]
 }
 
 // optimizerLine is the user's line that runs the optimizer, as far as its

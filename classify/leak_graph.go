@@ -17,9 +17,10 @@ const number = 512 // bytes, what the allocator rounds a scalar to
 // was put into it.
 func (l *loop) split(growing []placed) (graph, lists []placed) {
 	step := l.typical(growing)
-	made := map[snapshot.StackID]bool{}
+	made, numbers := map[snapshot.StackID]bool{}, map[snapshot.StackID]bool{}
 	sizes := map[int64]bool{}
-	large, scalars := 0, 0
+	weights := l.weightSizes()
+	large, copies := 0, 0
 	var before, after []placed
 	for _, g := range growing {
 		if l.afterBackward(&g, step) {
@@ -32,10 +33,13 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 				continue
 			}
 			if l.bytes(s.id) <= number {
-				scalars++
+				numbers[l.t.Stack(s.id)] = true
 				continue
 			}
 			large++
+			if weights[l.t.Requested(s.id)] {
+				copies++
+			}
 			made[l.t.Stack(s.id)] = true
 			sizes[l.t.Requested(s.id)] = true
 		}
@@ -44,9 +48,16 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 	if made[0] { // no stacks: equal sizes may still be different operations
 		kinds = max(len(sizes), min(large, 2))
 	}
+	for stack := range numbers {
+		if stack != 0 && made[stack] { // one line makes the number and what it was made of
+			kinds++
+		}
+	}
 	trains := l.trains
 	switch {
-	case trains && scalars > 0 && large >= 2 && kinds >= 2:
+	case 5*copies >= 4*large && 2*len(sizes) >= len(weights): // of the model's weights
+		return nil, growing
+	case trains && len(numbers) > 0 && large >= 2 && kinds >= 2:
 	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:
 		if !trains && made[0] {
 			// The layers of a single forward look the same: nothing can be said.
@@ -56,6 +67,18 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 		return nil, growing
 	}
 	return before, after
+}
+
+// weightSizes are the sizes that weights have: those older than the loop, since
+// what its first step leaves may have been taken for weights.
+func (l *loop) weightSizes() map[int64]bool {
+	sizes := map[int64]bool{}
+	for id, category := range l.c.Category {
+		if born := l.t.Born[id]; category == Weights && (born == timeline.Never || born < l.first[0]) {
+			sizes[l.t.Requested(timeline.AllocationID(id))] = true
+		}
+	}
+	return sizes
 }
 
 // typical is the step to look at: one with the median number of survivors, of

@@ -69,7 +69,7 @@ func (l *loop) belongs(id timeline.AllocationID) bool {
 		return true
 	case Weights, OptimizerState, Communication:
 		s := l.c.Signal[id]
-		return s != ByLife && s != BySize && s != ByOrder
+		return s != BySite && s != ByLife && s != BySize && s != ByOrder
 	}
 	return false
 }
@@ -103,7 +103,7 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 		p.alive = append(p.alive, s)
 		p.bytes += l.bytes(s.id)
 	}
-	if len(steps) < 2 || len(p.alive) < 2 || dead*4 > len(kept) || dead > 0 && oldestAlive <= longestDead+1 {
+	if len(steps) < 2 || len(p.alive) < 2 || dead*4 > 3*len(kept) || dead > 0 && oldestAlive <= 2*longestDead+1 {
 		return p, false
 	}
 	p.steps, p.first, p.last = len(steps), steps[0], steps[len(steps)-1]
@@ -112,7 +112,7 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 		gaps = append(gaps, steps[i]-steps[i-1])
 	}
 	slices.Sort(gaps)
-	usual := gaps[len(gaps)/2]
+	usual := gaps[(len(gaps)-1)/2]
 	end := l.n - 1
 	if l.cut() {
 		end--
@@ -136,6 +136,9 @@ func (l *loop) growth(groups []placed) []Leak {
 	for _, g := range groups {
 		if l.n == 2 && g.stack == 0 && !l.alike(g.kept) {
 			continue // the first step's state and the last one's gradients
+		}
+		if g.stack == 0 {
+			g.kept = l.recurring(g.kept)
 		}
 		if _, ok := l.paceOf(g.kept); ok {
 			growing = append(growing, g)
@@ -179,6 +182,27 @@ func (l *loop) pooled(rest []placed) (placed, bool) {
 	return pool, ok && p.steps >= 4
 }
 
+// recurring leaves out what only the first or the last step made: survivors
+// without stacks share their sizes with the optimizer's state of the first step
+// and the last one's gradients.
+func (l *loop) recurring(kept []survivor) []survivor {
+	if l.n < 4 {
+		return kept
+	}
+	type role struct {
+		phase    Phase
+		category Category
+	}
+	of := func(s survivor) role { return role{l.c.Phase[s.id], l.c.Category[s.id]} }
+	usual := map[role]bool{}
+	for _, s := range kept {
+		if s.born > 0 && int(s.born) < l.n-1 {
+			usual[of(s)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(kept), func(s survivor) bool { return !usual[of(s)] })
+}
+
 // alike tells whether both of two steps left the same at the same place.
 func (l *loop) alike(kept []survivor) bool {
 	var count [2]int
@@ -197,17 +221,25 @@ func (l *loop) alike(kept []survivor) bool {
 }
 
 // works tells whether steps do more than leave things behind: loading a model
-// layer by layer looks like a leak in every other respect.
+// layer by layer looks like a leak in every other respect. A module's forward
+// on a stack is work; without stacks, memory that comes and goes.
 func (l *loop) works() bool {
 	var stays, passes int64
+	forward := map[snapshot.StackID]bool{}
+	computes := false
 	l.each(func(id timeline.AllocationID, step int) {
 		if died := l.t.FreeRequested[id]; died != timeline.Never && died <= l.last[min(step+1, l.n-1)] {
 			passes += l.bytes(id)
 		} else {
 			stays += l.bytes(id)
 		}
+		stack := l.t.Stack(id)
+		if _, seen := forward[stack]; !seen {
+			forward[stack] = slices.ContainsFunc(l.t.Snapshot.Stack(stack), l.isForward)
+			computes = computes || forward[stack]
+		}
 	})
-	return passes >= stays/2
+	return computes || passes >= stays/2
 }
 
 // claim joins groups into one leak, unless it is too small to matter.
@@ -218,8 +250,7 @@ func (l *loop) claim(leaks []Leak, kind string, groups []placed) []Leak {
 	}
 	slices.SortFunc(kept, func(a, b survivor) int { return int(a.id) - int(b.id) })
 	p, _ := l.paceOf(kept)
-	steps := p.last - p.first + 1
-	perStep := p.bytes / int64(max(1, steps))
+	perStep := l.perStep(p)
 	if perStep < smallGrowth || p.bytes < smallTotal {
 		return leaks
 	}
@@ -228,6 +259,21 @@ func (l *loop) claim(leaks []Leak, kind string, groups []placed) []Leak {
 	leak.Confidence = confidence(p.steps, p.regular, leak.File != "")
 	leak.Site = l.keeper(kind, p)
 	return append(leaks, leak)
+}
+
+// perStep is what a step usually leaves behind, in bytes; over steps that leave
+// nothing it is spread evenly.
+func (l *loop) perStep(p pace) int64 {
+	left := make([]int64, l.n)
+	for _, s := range p.alive {
+		left[s.born] += l.bytes(s.id)
+	}
+	left = slices.DeleteFunc(left, func(bytes int64) bool { return bytes == 0 })
+	slices.Sort(left)
+	if len(left) == 0 {
+		return 0
+	}
+	return left[len(left)/2] * int64(p.steps) / int64(p.last-p.first+1)
 }
 
 // confidence grows with the steps that agree.

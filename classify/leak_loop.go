@@ -22,7 +22,6 @@ type loop struct {
 	forward     []uint32 // first event of the step's first forward, Never without one
 	forwardEnd  []uint32
 	backward    []uint32 // first event of the step's first backward, Never without one
-	optimizer   []uint32 // first event of the step's last optimizer phase, Never without one
 	trains      bool     // some step has a backward
 
 	lines map[snapshot.StackID][]stacks.Line
@@ -47,7 +46,7 @@ func newLoop(c *Classification, view *stacks.View) *loop {
 		if k+1 < n {
 			last = max(last, uint32(steps[k+1].FirstEvent)-1)
 		}
-		forward, forwardEnd, backward, optimizer := timeline.Never, timeline.Never, timeline.Never, timeline.Never
+		forward, forwardEnd, backward := timeline.Never, timeline.Never, timeline.Never
 		for _, p := range s.Phases {
 			switch at, end := uint32(p.FirstEvent), uint32(p.LastEvent); p.Phase {
 			case Forward, Generate:
@@ -62,14 +61,11 @@ func newLoop(c *Classification, view *stacks.View) *loop {
 					backward = at
 				}
 				l.trains = true
-			case Optimizer:
-				optimizer = at
 			}
 		}
 		l.first, l.last = append(l.first, uint32(s.FirstEvent)), append(l.last, last)
 		l.forward, l.forwardEnd = append(l.forward, forward), append(l.forwardEnd, forwardEnd)
 		l.backward = append(l.backward, backward)
-		l.optimizer = append(l.optimizer, optimizer)
 	}
 	return l
 }
@@ -188,5 +184,11 @@ func (l *loop) inModule() bool {
 		}
 		common = common[:n]
 	})
-	return slices.ContainsFunc(common, func(f snapshot.FrameID) bool { return s.String(s.Frames[f].Function) == "forward" })
+	return slices.ContainsFunc(common, l.isForward)
+}
+
+// isForward tells whether a frame is a module's forward.
+func (l *loop) isForward(f snapshot.FrameID) bool {
+	s := l.t.Snapshot
+	return s.String(s.Frames[f].Function) == "forward" && l.view.Language(f) == stacks.Python
 }
