@@ -103,7 +103,8 @@ var exceptions = map[string]struct {
 	within float64
 	why    string
 }{
-	"model=mamba": {0.03, "the sequential scan's temporaries are approximated"},
+	"model=mamba":        {0.035, "the sequential scan's temporaries are approximated"},
+	"ckpt/model=t5-base": {0.01, "17 MB of the position bias's gradient are not accounted for"},
 }
 
 func TestMeasuredSettings(t *testing.T) {
