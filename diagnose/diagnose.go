@@ -2,12 +2,13 @@
 // recorded, what the memory held and when, what went wrong, and what to do
 // about it.
 //
-//	doc := diagnose.Run(sources, evidence.New(), diagnose.Options{})
+//	doc, err := diagnose.Run(sources, evidence.New(), diagnose.Options{})
 //	fmt.Println(doc.Verdict.Text)
 package diagnose
 
 import (
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -35,14 +36,16 @@ type Options struct {
 	Device   *int  // only this device
 	Capacity int64 // bytes of the GPU, 0 when not given
 	Classify classify.Options
-	Pictures bool // also work out what the HTML page draws
+	Theory   *compare.Theory // nil: no comparison with a budget
+	Pictures bool            // also work out what the HTML page draws
 }
 
-// Run makes the Document of one run.
-func Run(sources []Source, ev *evidence.Evidence, o Options) *report.Document {
+// Run makes the Document of one run. The error is about a theory that can't be.
+func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, error) {
 	doc := &report.Document{Schema: report.Schema, Tool: o.Tool, Title: o.Title, Notes: []report.Note{}, Inputs: []report.Input{},
 		Devices: []report.Device{}, Evidence: ev}
 	doc.Notes = append(doc.Notes, o.Notes...)
+	var main *examination // of the fullest device
 	for i, source := range sources {
 		if source.Snapshot == nil {
 			continue
@@ -58,6 +61,9 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) *report.Document {
 			dev := e.device()
 			dev.Input = i
 			doc.Devices = append(doc.Devices, dev)
+			if main == nil || t.Peaks.Allocated.Bytes > main.t.Peaks.Allocated.Bytes {
+				main = e
+			}
 		}
 		if h := source.Snapshot.Host; h != nil {
 			doc.Host = hostOf(source.Snapshot, h)
@@ -67,7 +73,10 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) *report.Document {
 		doc.Inputs = append(doc.Inputs, inputOf(source))
 	}
 	doc.Verdict = verdict(doc)
-	return doc
+	if o.Theory != nil && main != nil {
+		return doc, main.compare(doc)
+	}
+	return doc, nil
 }
 
 func inputOf(s Source) report.Input {

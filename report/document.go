@@ -28,6 +28,27 @@ type Document struct {
 	Evidence *evidence.Evidence `json:"evidence"`
 	Budget   any                `json:"budget"`
 	WhatIf   any                `json:"whatif"`
+
+	Comparison *Comparison `json:"-"` // Budget, for people
+}
+
+// Comparison is what was measured beside what should have been.
+type Comparison struct {
+	Device     int
+	Model      string
+	Inferred   []string // what of the setting was read from the recording
+	Peak       Compared
+	Phases     []Compared
+	Categories []Compared // largest difference first
+}
+
+// Compared is one line of a comparison, in bytes; Measured is nil where the
+// recording has none such.
+type Compared struct {
+	Name     string
+	Budget   int64
+	Measured *int64
+	Reason   *string
 }
 
 // Note is a fact that the user adds with --note.

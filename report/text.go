@@ -39,6 +39,7 @@ func Text(w io.Writer, doc *Document, style Style) error {
 	for i := range doc.Devices {
 		t.device(doc, &doc.Devices[i])
 	}
+	t.comparison(doc.Comparison)
 	if doc.Host != nil {
 		t.head("Pinned host memory")
 		t.line("  %s reserved, %s in use, %s at its peak; %s", Bytes(doc.Host.Bytes), Bytes(doc.Host.Used), Bytes(doc.Host.PeakBytes), Plural(doc.Host.Events, "event"))

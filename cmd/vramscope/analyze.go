@@ -8,7 +8,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/report"
@@ -34,6 +37,7 @@ type analyzeFlags struct {
 	quiet     bool
 	noColor   bool
 	maxMemory string
+	theory    budgetFlags
 }
 
 func newAnalyze() *cobra.Command {
@@ -55,7 +59,7 @@ recognised by content; gzip, zstd and single-file zip are read as they are;
 	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json or html")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .txt (repeatable)")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
-	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `SIZE`, such as 80GiB, where the recording doesn't tell")
+	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the report")
 	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the report, `KEY=VALUE` (repeatable)")
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
@@ -63,6 +67,8 @@ recognised by content; gzip, zstd and single-file zip are read as they are;
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "on the terminal, the verdict alone")
 	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the machine's)")
+	modelFlags(cmd, &f.theory)
+	settingFlags(cmd, &f.theory)
 	return cmd
 }
 
@@ -113,9 +119,11 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		return nil, err
 	}
 	if f.gpu != "" {
-		if o.Capacity, err = parseSize(f.gpu); err != nil {
+		gpu, err := budget.FindGPU(f.gpu)
+		if err != nil {
 			return nil, fmt.Errorf("--gpu: %w", err)
 		}
+		o.Capacity = gpu.Capacity
 	}
 	o.Pictures = f.format == "html" || slices.ContainsFunc(f.outputs, func(name string) bool { return filepath.Ext(name) == ".html" })
 	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
@@ -129,5 +137,33 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 			return nil, fmt.Errorf("--device %d: the recording has %s", f.device, run.DeviceList())
 		}
 	}
-	return diagnose.Run(run.Sources, run.Evidence, o), nil
+	if o.Theory, err = f.theoryOf(cmd, run.Sources); err != nil {
+		return nil, err
+	}
+	return diagnose.Run(run.Sources, run.Evidence, o)
+}
+
+// theoryOf is the model to compare with: the flags', or a config.json among
+// the inputs; nil without one.
+func (f *analyzeFlags) theoryOf(cmd *cobra.Command, sources []diagnose.Source) (*compare.Theory, error) {
+	t := &compare.Theory{Setting: f.theory.s, Given: map[string]bool{}}
+	cmd.Flags().Visit(func(flag *pflag.Flag) { t.Given[flag.Name] = true })
+	if f.theory.config == "" && f.theory.model == "" && f.theory.params == "" {
+		for _, s := range sources {
+			if s.Kind == load.KindConfig {
+				if c, err := readConfig(s.Path); err == nil { // of another model, perhaps: no reason to fail
+					t.Config = c
+					return t, nil
+				}
+			}
+		}
+		return nil, nil
+	}
+	if err := f.theory.setting(cmd); err != nil {
+		return nil, err
+	}
+	t.Setting = f.theory.s
+	var err error
+	t.Config, _, err = f.theory.load(cmd.InOrStdin())
+	return t, err
 }

@@ -41,9 +41,6 @@ bytes by category in each phase, whether it fits, and what to change first.
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBudget(cmd, &f) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.config, "config", "", "a Transformers `config.json`")
-	fl.StringVar(&f.model, "model", "", "a checkpoint: `FILE`.safetensors, its index, or .pt (headers only; a config.json beside it is used)")
-	fl.StringVar(&f.params, "params", "", "a number of parameters like 8B, for a Llama-like decoder")
 	fl.StringVar(&f.format, "format", "text", "text, json, markdown or html")
 	fl.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE` (.html .json .md .txt)")
 	fl.StringArrayVar(&f.devices, "gpu", nil, "a device's `NAME` or size: \"H100 80GB\", 24GiB, all (repeatable)")
@@ -51,8 +48,17 @@ bytes by category in each phase, whether it fits, and what to change first.
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
 	fl.BoolVar(&f.noLadder, "no-ladder", false, "leave the list of measures out")
 	fl.BoolVar(&f.quiet, "quiet", false, "print the peak only")
+	modelFlags(cmd, &f)
 	settingFlags(cmd, &f)
 	return cmd
+}
+
+// modelFlags are the flags that name a model.
+func modelFlags(cmd *cobra.Command, f *budgetFlags) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.config, "config", "", "a Transformers `config.json`")
+	fl.StringVar(&f.model, "model", "", "a checkpoint: `FILE`.safetensors, its index, or .pt (headers only; a config.json beside it is used)")
+	fl.StringVar(&f.params, "params", "", "a number of parameters like 8B, for a Llama-like decoder")
 }
 
 // settingFlags are the flags that make a setting.

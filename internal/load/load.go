@@ -185,7 +185,7 @@ func (r *Run) other(in *snapshot.Input, why error) (kind string, contains []stri
 	kinds, found, err := evidence.Read(b, in.Name, len(r.Sources))
 	switch {
 	case err == nil:
-		r.merge(found)
+		r.Evidence.Add(found)
 		return kinds[0], kinds, nil
 	case errors.Is(err, evidence.ErrOtherJSON):
 		if kind := jsonKind(head); kind != "" {
@@ -253,16 +253,6 @@ func jsonKind(head []byte) string {
 }
 
 func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
-
-func (r *Run) merge(e *evidence.Evidence) {
-	all := r.Evidence
-	all.GPUs = append(all.GPUs, e.GPUs...)
-	all.OOMMessages = append(all.OOMMessages, e.OOMMessages...)
-	all.MemorySummaries = append(all.MemorySummaries, e.MemorySummaries...)
-	all.Steps = append(all.Steps, e.Steps...)
-	all.Traces = append(all.Traces, e.Traces...)
-	all.Details = append(all.Details, e.Details...)
-}
 
 // check refuses a run of nothing but accessories.
 func (r *Run) check() error {

@@ -1,0 +1,105 @@
+// Package compare puts what a recording measured beside what the model's
+// configuration says it should have been.
+//
+//	r, err := compare.Run(t, classes, view, compare.Theory{Config: c})
+//	for _, g := range r.Gaps {
+//		fmt.Println(g.Category, g.Measured-g.Budget, g.Reason)
+//	}
+package compare
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Theory is a model and what the user says about its setting; the rest is
+// inferred from the recording.
+type Theory struct {
+	Config  *budget.Config
+	Setting budget.Setting
+	Given   map[string]bool // the setting's flags that the user gave
+}
+
+// Result is a budget with what was measured beside it. Its JSON is the schema
+// vramscope.budget/1 with additions.
+type Result struct {
+	*budget.Document
+	Inferred []string        `json:"inferred"` // what of the setting was read from the recording, and how
+	Measured Measured        `json:"measured"`
+	ByPhase  []MeasuredPhase `json:"measured_phases"` // beside Document.Phases, the same order
+	Gaps     []Gap           `json:"gaps"`            // per category at the peaks, largest first
+}
+
+// Measured is the recording's side at its peak in a steady step.
+type Measured struct {
+	Step       *int             `json:"step"` // nil: no step was recognised, the whole recording counts
+	PeakBytes  int64            `json:"peak_bytes"`
+	Categories map[string]int64 `json:"categories"`
+	Reserved   int64            `json:"reserved_bytes"`
+}
+
+// MeasuredPhase is the recording's side of one phase; PeakBytes is nil where the
+// recording has none such. A recording's forward counts as the budget's loss,
+// which is its end.
+type MeasuredPhase struct {
+	Phase      string           `json:"phase"`
+	PeakBytes  *int64           `json:"peak_bytes"`
+	Categories map[string]int64 `json:"categories"`
+	Reason     *string          `json:"reason"` // of the difference, nil: small or not known
+}
+
+// Gap is the difference in one category.
+type Gap struct {
+	Category string  `json:"category"`
+	Budget   int64   `json:"budget_bytes"`
+	Measured int64   `json:"measured_bytes"`
+	Reason   *string `json:"reason"` // nil: not known
+}
+
+// Run works the budget out and compares. The error is one sentence about a
+// setting that can't be.
+func Run(t *timeline.Timeline, c *classify.Classification, v *stacks.View, theory Theory) (*Result, error) {
+	counts, err := budget.Count(theory.Config)
+	if err != nil {
+		return nil, err
+	}
+	e := &eye{t: t, c: c, v: v, parameters: counts.Total, config: theory.Config}
+	setting, inferred := e.infer(theory)
+	b, err := budget.Compute(theory.Config, setting)
+	if err != nil {
+		return nil, fmt.Errorf("the budget for the setting that the recording shows (%d x %d tokens, %s, %s): %w",
+			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)
+	}
+	r := &Result{Document: budget.NewDocument(b), Inferred: inferred}
+	r.Measured, r.ByPhase = e.measure(r.Document)
+	r.Gaps = e.gaps(r, setting)
+	e.explainPhases(r)
+	return r, nil
+}
+
+// eye looks at a recording with a model in mind.
+type eye struct {
+	t          *timeline.Timeline
+	c          *classify.Classification
+	v          *stacks.View
+	config     *budget.Config
+	parameters int64
+}
+
+// steady is the first step that has another one before it and after it, else
+// the last: the first makes the optimizer's state, the last may be cut off.
+func (e *eye) steady() *classify.Step {
+	steps := e.c.Steps
+	switch n := len(steps); {
+	case n == 0:
+		return nil
+	case n >= 3:
+		return &steps[1]
+	default:
+		return &steps[n-1]
+	}
+}
