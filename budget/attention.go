@@ -300,6 +300,10 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 		mask := &value{st: s.mask, n: s.batch * s.queries * s.keys, e: m.wide}
 		w = next(w, m.add(w, mask))
 	}
+	if a.sinks != nil { // one more column, and the maximum taken off
+		w = m.replace(w, m.copyOf(w))
+		w = m.replace(w, m.shift(w))
+	}
 	if a.narrowSoftmax {
 		w = next(w, m.cast(w, m.wide))
 	}
@@ -307,6 +311,9 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	e := q.e
 	if a.plainSoftmax || a.wideScores || a.narrowSoftmax {
 		e = v.e
+	}
+	if a.sinks != nil && p.e == e { // without the sink's column the rows are no longer dense
+		p = m.replace(p, m.copyOf(p))
 	}
 	p = m.replace(p, m.cast(p, e))
 	if a.keepNames {

@@ -84,7 +84,7 @@ var decoders = map[string]decoder{
 		d.qNorm, d.kNorm, d.window, d.tune = "q_norm", "k_norm", slidingGemma(6), softCapped
 	}),
 	"olmo": llamaLike.as(func(d *decoder) {
-		d.norm, d.noNorms, d.rope = layerNormKind, true, ropeWide
+		d.norm, d.noNorms, d.rope = layerNormWideKind, true, ropeWide
 		d.qkvBias, d.oBias = "attention_bias", "attention_bias"
 	}),
 	"olmo2": llamaLike.as(func(d *decoder) {
@@ -250,7 +250,7 @@ func buildDecoder(b *builder, d decoder) {
 				return nil
 			}
 			if d.noNorms {
-				return &norm{kind: layerNormKind, size: h}
+				return &norm{kind: d.norm, size: h}
 			}
 			return b.norm(name, d.norm, h, d.normBias)
 		}
@@ -271,7 +271,7 @@ func buildDecoder(b *builder, d decoder) {
 		m.blocks = append(m.blocks, bl)
 	})
 	if d.noNorms {
-		m.final = &norm{kind: layerNormKind, size: h}
+		m.final = &norm{kind: d.norm, size: h}
 	} else if d.final != "" {
 		m.final = b.norm(d.final, d.norm, h, d.normBias)
 	}

@@ -87,8 +87,11 @@ type model struct {
 	scaleHead  bool
 	finalDrop  float64
 	received   bool // a later pipeline stage: the stream comes from the one before
-	patch      *patching
-	conv       *convolutions
+	// buffers are bytes, and elements of the weights' width, that no file
+	// lists but every model of the family allocates.
+	buffers, wideBuffers float64
+	patch                *patching
+	conv                 *convolutions
 }
 
 // headPart is one operation of a head: a projection, an activation or a norm.

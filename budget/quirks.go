@@ -102,7 +102,7 @@ func cohereHeads(b *builder, d *decoder, l *layerDraft) {
 
 func withSinks(b *builder, d *decoder, l *layerDraft) {
 	l.attn.sinks = b.param(d.attn+"sinks", RoleAttention, l.attn.heads)
-	l.attn.eagerOnly = true
+	l.attn.eagerOnly, l.attn.plainSoftmax = true, true
 }
 
 func gpt2Attention(b *builder, _ *decoder, l *layerDraft) {
@@ -115,6 +115,12 @@ func gpt2Attention(b *builder, _ *decoder, l *layerDraft) {
 func neoAttention(b *builder, d *decoder, l *layerDraft) {
 	gpt2Attention(b, d, l)
 	l.attn.wideScores, l.attn.eagerOnly = true, true
+	positions := b.c.Int("max_position_embeddings")
+	if b.c.Type == "gpt_neo" { // a causal mask of bytes
+		b.m.buffers += float64(positions) * float64(positions)
+	} else { // sines and cosines, in the weights' type
+		b.m.wideBuffers += float64(positions) * float64(l.attn.rope.dim)
+	}
 }
 
 // optSetup: two more positions than tokens, and narrower word vectors in some sizes.

@@ -25,6 +25,7 @@ func newRun(p *plan) *run {
 		e := p.adapterWidth()
 		q.val = &value{st: m.alloc(q.Elements()*e, Weights), n: q.Elements(), e: e, leaf: q}
 	}
+	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide, Weights)
 	if p.persistentWorkspace() {
 		m.alloc(m.cublas, Workspace)
 		m.cublas, m.cublas1 = 0, 0
