@@ -10,136 +10,120 @@ import (
 // maxDevices bounds the devices of one file; the largest machines have 16.
 const maxDevices = 1024
 
-// fold closes every container that a truncated file left open, innermost
-// first, so that what was read up to the cut can be used.
-func (d *decoder) fold() (value, error) {
-	for len(d.marks) > 0 {
-		m := d.marks[len(d.marks)-1]
-		d.marks = d.marks[:len(d.marks)-1]
-		if m == 0 {
-			break
-		}
-		op := byte(opAppends)
-		switch d.stack[m-1].kind() {
-		case kDict:
-			op = opSetItems
-			if (len(d.stack)-m)%2 != 0 { // a key whose value was still being read
-				d.stack = d.stack[:len(d.stack)-1]
-			}
-		case kList:
-		default:
-			d.stack = d.stack[:m]
-			continue
-		}
-		if err := d.extend(op, d.p, d.stack[m-1], m); err != nil {
-			return 0, err
-		}
-		d.stack = d.stack[:m]
-	}
-	// Containers that were being filled without a mark: each is the value of
-	// the key, or the element of the list, below it.
-	for n := len(d.stack); n > 1; n = len(d.stack) {
-		switch {
-		case n >= 3 && d.stack[n-3].kind() == kDict && d.stack[n-2].kind() == kString:
-			if err := d.extend(opSetItem, d.p, d.stack[n-3], n-2); err != nil {
-				return 0, err
-			}
-			d.stack = d.stack[:n-2]
-		case d.stack[n-2].kind() == kList:
-			if err := d.extend(opAppend, d.p, d.stack[n-2], n-1); err != nil {
-				return 0, err
-			}
-			d.stack = d.stack[:n-1]
-		default:
-			d.stack = d.stack[:n-1]
-		}
-	}
-	if len(d.stack) == 0 {
-		return 0, d.cut()
-	}
-	return d.stack[0], nil
-}
-
 // assemble makes a Snapshot of the one value that the file holds.
 func (d *decoder) assemble(v value) (*Snapshot, error) {
 	s := d.out
-	byDevice := map[int64]*Device{}
-	device := func(ordinal int64) (*Device, error) {
-		if ordinal < 0 || ordinal > 1<<20 {
-			d.note("device ordinal that can't be right, taken as 0")
-			ordinal = 0
-		}
-		if byDevice[ordinal] == nil {
-			if len(byDevice) >= maxDevices {
-				return nil, d.fail(d.p, "more than %d devices", maxDevices)
-			}
-			byDevice[ordinal] = &Device{Ordinal: int(ordinal)}
-		}
-		return byDevice[ordinal], nil
-	}
-	var items []value
+	var top map[StringID]value // of keys that are there twice Python keeps the last
 	switch v.kind() {
 	case kList:
 		s.BareSegments = true
-		items = []value{newValue(kString, uint64(sSegments)), v}
+		top = map[StringID]value{sSegments: v}
 	case kDict:
-		items = d.dicts[v.index()].items
+		top = d.byKey(v)
 	}
-	found := false
-	var host value
-	for i := 0; i+1 < len(items); i += 2 {
-		x := items[i+1]
-		var err error
-		switch d.key(sEmpty, items, i) {
-		case sSegments:
-			found = true
-			err = d.assembleSegments(x, device)
-		case sDeviceTraces, sTraces:
-			found, s.HasTraces = true, true
-			err = d.assembleTraces(x, device)
-		case sAllocatorSettings:
-			d.flatten(x, "", 0)
-		case sExternalAnnotations:
-			err = d.assembleAnnotations(x)
-		case sCategories:
-			err = d.each(x, func(name value) error {
-				s.CategoryNames = append(s.CategoryNames, d.brief(name))
-				return nil
-			})
-		case sHostSegments:
-			h := &Device{Ordinal: -1}
-			err = d.assembleSegments(x, func(int64) (*Device, error) { return h, nil })
-			s.Host = mergeHost(s.Host, h)
-		case sHostTraces:
-			host = x
-		}
-		if err != nil {
-			return nil, err
-		}
+	_, hasSegments := top[sSegments]
+	traces, hasTraces := top[sDeviceTraces]
+	if old, ok := top[sTraces]; ok && !hasTraces {
+		traces, hasTraces = old, true
 	}
-	if !found || s.BareSegments && d.lists[v.index()].length() > 0 && len(d.segments) == 0 {
-		return nil, &Error{Offset: -1, Cause: "a pickle, but not of a memory snapshot: it has neither segments nor device_traces", Err: ErrNotSnapshot}
+	s.HasTraces = hasTraces
+	if !hasSegments && !hasTraces {
+		return nil, errNoSnapshot()
 	}
-	if err := d.assembleHost(host); err != nil {
+	devices := deviceTable{d: d, byOrdinal: map[int64]*Device{}}
+	if err := d.assembleSegments(top[sSegments], devices.get); err != nil {
 		return nil, err
 	}
-	for i := 0; i+1 < len(items); i += 2 { // these name devices, which are all known now
-		switch d.key(sSegments, items, i) {
-		case sTraceMax:
-			d.perDevice(items[i+1], byDevice, func(dev *Device, x value) { dev.TraceMax = max(d.int(x), 0) })
-		case sTraceOverflowed:
-			d.perDevice(items[i+1], byDevice, func(dev *Device, x value) { dev.Overflowed = d.known(x) })
-		}
+	if s.BareSegments && d.lists[v.index()].length() > 0 && len(devices.byOrdinal) == 0 {
+		return nil, errNoSnapshot()
 	}
-	for _, ordinal := range slices.Sorted(maps.Keys(byDevice)) {
-		if dev := byDevice[ordinal]; dev.Events.Len() > 0 || len(dev.Segments) > 0 {
-			s.Devices = append(s.Devices, *dev)
-		}
+	if err := d.assembleTraces(traces, devices.get); err != nil {
+		return nil, err
 	}
-	s.Annotations, s.Histories = d.annotations, d.histories
-	s.Era = d.era(items)
+	if err := d.assembleHost(top[sHostSegments], top[sHostTraces]); err != nil {
+		return nil, err
+	}
+	if err := d.assembleAnnotations(top[sExternalAnnotations]); err != nil {
+		return nil, err
+	}
+	_ = d.each(top[sCategories], func(name value) error {
+		s.CategoryNames = append(s.CategoryNames, d.brief(name))
+		return nil
+	})
+	d.flatten(top[sAllocatorSettings], "", 0)
+	limits := d.byKey(top[sAllocatorSettings]) // some writers put them there
+	maps.Copy(limits, top)
+	if x, ok := limits[sTraceMax]; ok {
+		d.perDevice(x, devices, func(dev *Device, x value) { dev.TraceMax = max(d.int(x), 0) })
+	}
+	if x, ok := limits[sTraceOverflowed]; ok {
+		d.perDevice(x, devices, func(dev *Device, x value) { dev.Overflowed = d.known(x) })
+	}
+	d.countKeys(v)
+	s.Devices, s.Histories = devices.list(), d.histories
+	s.Era = d.era(func(key StringID) bool { _, ok := limits[key]; return ok })
 	d.report()
 	return s, nil
+}
+
+func errNoSnapshot() error {
+	return &Error{Offset: -1, Cause: "a pickle, but not of a memory snapshot: it has neither segments nor device_traces", Err: ErrNotSnapshot}
+}
+
+// byKey is a dictionary's values by known key.
+func (d *decoder) byKey(v value) map[StringID]value {
+	m := map[StringID]value{}
+	if v.kind() == kDict {
+		items := d.dicts[v.index()].items
+		for i := 0; i+1 < len(items); i += 2 {
+			if k := items[i]; k.kind() == kString && StringID(k.index()) < numKeys {
+				m[StringID(k.index())] = items[i+1]
+			}
+		}
+	}
+	return m
+}
+
+// countKeys counts the unknown keys of the whole file's dictionary.
+func (d *decoder) countKeys(v value) {
+	if v.kind() == kDict {
+		items := d.dicts[v.index()].items
+		for i := 0; i+1 < len(items); i += 2 {
+			d.key(sEmpty, items, i)
+		}
+	}
+}
+
+// deviceTable is the devices by their ordinals.
+type deviceTable struct {
+	d         *decoder
+	byOrdinal map[int64]*Device
+}
+
+// get is the device of an ordinal, made when it is new.
+func (t *deviceTable) get(ordinal int64) (*Device, error) {
+	if ordinal < 0 || ordinal > 1<<20 {
+		t.d.note("device ordinal that can't be right, taken as 0")
+		ordinal = 0
+	}
+	if t.byOrdinal[ordinal] == nil {
+		if len(t.byOrdinal) >= maxDevices {
+			return nil, t.d.fail(t.d.p, "more than %d devices", maxDevices)
+		}
+		t.byOrdinal[ordinal] = &Device{Ordinal: int(ordinal)}
+	}
+	return t.byOrdinal[ordinal], nil
+}
+
+// list is the devices that hold anything, by ordinal.
+func (t *deviceTable) list() []Device {
+	var devices []Device
+	for _, ordinal := range slices.Sorted(maps.Keys(t.byOrdinal)) {
+		if dev := t.byOrdinal[ordinal]; dev.Events.Len() > 0 || len(dev.Segments) > 0 {
+			devices = append(devices, *dev)
+		}
+	}
+	return devices
 }
 
 // known is a boolean that may be missing.
@@ -151,16 +135,28 @@ func (d *decoder) known(v value) Known {
 }
 
 // perDevice applies a scalar to every device, or a list by ordinal.
-func (d *decoder) perDevice(v value, devices map[int64]*Device, set func(*Device, value)) {
-	if v.kind() != kList && v.kind() != kTuple {
-		for _, dev := range devices {
-			set(dev, v)
+func (d *decoder) perDevice(v value, devices deviceTable, set func(*Device, value)) {
+	switch v.kind() {
+	case kNone:
+		return
+	case kPool: // a tuple of two integers
+		p := d.out.Pools[v.index()]
+		for i, n := range p {
+			if dev := devices.byOrdinal[int64(i)]; dev != nil {
+				set(dev, d.number(n))
+			}
+		}
+		return
+	case kList, kTuple:
+	default:
+		for _, ordinal := range slices.Sorted(maps.Keys(devices.byOrdinal)) {
+			set(devices.byOrdinal[ordinal], v)
 		}
 		return
 	}
 	i := int64(0)
 	_ = d.each(v, func(x value) error {
-		if dev := devices[i]; dev != nil {
+		if dev := devices.byOrdinal[i]; dev != nil {
 			set(dev, x)
 		}
 		i++
@@ -170,7 +166,9 @@ func (d *decoder) perDevice(v value, devices map[int64]*Device, set func(*Device
 
 func (d *decoder) assembleSegments(v value, device func(int64) (*Device, error)) error {
 	if v.kind() != kList {
-		d.note("segments that are no list")
+		if v.kind() != kNone {
+			d.note("segments that are no list")
+		}
 		return nil
 	}
 	return d.each(v, func(x value) error {
@@ -185,22 +183,31 @@ func (d *decoder) assembleSegments(v value, device func(int64) (*Device, error))
 		}
 		s := row.Segment
 		s.Blocks = d.blocks[row.firstBlock : row.firstBlock+row.numBlocks : row.firstBlock+row.numBlocks]
-		at := s.Address
-		for i := range s.Blocks {
-			if b := &s.Blocks[i]; b.Address == 0 { // not recorded before 2.1: blocks lie one after the other
-				b.Address = at
-			}
-			at = s.Blocks[i].Address + uint64(s.Blocks[i].Size)
-		}
+		placeBlocks(&s)
 		dev.Segments = append(dev.Segments, s)
 		return nil
 	})
 }
 
+// placeBlocks gives blocks their addresses, which were not recorded before
+// 2.1: they lie one after the other.
+func placeBlocks(s *Segment) {
+	at := s.Address
+	for i := range s.Blocks {
+		b := &s.Blocks[i]
+		if b.Address == 0 {
+			b.Address = at
+		}
+		at = b.Address + uint64(b.Size)
+	}
+}
+
 // assembleTraces gives each device its events, as a view on the columns.
 func (d *decoder) assembleTraces(v value, device func(int64) (*Device, error)) error {
 	if v.kind() != kList {
-		d.note("device_traces that are no list")
+		if v.kind() != kNone {
+			d.note("device_traces that are no list")
+		}
 		return nil
 	}
 	ordinal := int64(-1)
@@ -261,76 +268,68 @@ func (d *decoder) setEvents(dev *Device, l *list) error {
 	return nil
 }
 
-// gather is the events of the given rows.
-func (e *Events) gather(rows []int) Events {
-	return Events{
-		Action: pick(e.Action, rows), Address: pick(e.Address, rows), Size: pick(e.Size, rows), TimeUS: pick(e.TimeUS, rows),
-		Stack: pick(e.Stack, rows), Stream: pick(e.Stream, rows), Pool: pick(e.Pool, rows),
-		CompileContext: pick(e.CompileContext, rows), Metadata: pick(e.Metadata, rows), Internal: pick(e.Internal, rows),
-		ForwardStack: pick(e.ForwardStack, rows), Category: pick(e.Category, rows),
-	}
-}
-
-func pick[T any](column []T, rows []int) []T {
-	if column == nil {
-		return nil
-	}
-	out := make([]T, len(rows))
-	for i, row := range rows {
-		out[i] = column[row]
-	}
-	return out
-}
-
-// assembleHost reads the pinned-memory trace, a list of events or of one such
-// list for each device.
-func (d *decoder) assembleHost(v value) error {
-	if v.kind() != kList {
-		return nil
-	}
-	h := &Device{Ordinal: -1}
-	l := &d.lists[v.index()]
-	if l.length() > 0 && (l.count > 0 || l.items[0].kind() != kList) {
-		if err := d.setEvents(h, l); err != nil {
-			return err
-		}
-	} else if err := d.assembleTraces(v, func(int64) (*Device, error) {
-		if h.Events.Len() > 0 {
-			d.note("second trace of pinned memory, left out")
-			return &Device{}, nil
-		}
-		return h, nil
-	}); err != nil {
+// assembleHost reads pinned memory, whose trace is a list of events or of one
+// such list for each device.
+func (d *decoder) assembleHost(segments, traces value) error {
+	h, other := &Device{Ordinal: -1}, &Device{Ordinal: -1}
+	if err := d.assembleSegments(segments, func(int64) (*Device, error) { return h, nil }); err != nil {
 		return err
 	}
-	d.out.Host = mergeHost(d.out.Host, h)
+	if traces.kind() == kList {
+		l := &d.lists[traces.index()]
+		if l.length() > 0 && (l.count > 0 || l.items[0].kind() != kList) {
+			if err := d.setEvents(other, l); err != nil {
+				return err
+			}
+		} else if err := d.assembleTraces(traces, func(int64) (*Device, error) { return firstTrace(d, other), nil }); err != nil {
+			return err
+		}
+	}
+	d.out.Host = mergeHost(h, other)
 	return nil
 }
 
+// firstTrace is where a trace of pinned memory goes: all but the first are left out.
+func firstTrace(d *decoder, h *Device) *Device {
+	if h.Events.Len() > 0 {
+		d.note("second trace of pinned memory, left out")
+		return &Device{}
+	}
+	return h
+}
+
 // mergeHost joins the segments and the trace of pinned memory; nil for neither.
-func mergeHost(a, b *Device) *Device {
-	if a == nil {
-		a = &Device{Ordinal: -1}
-	}
-	if len(b.Segments) > 0 {
-		a.Segments = b.Segments
-	}
-	if b.Events.Len() > 0 {
-		a.Events, a.OOMs, a.FirstEvent = b.Events, b.OOMs, b.FirstEvent
-	}
-	if len(a.Segments) == 0 && a.Events.Len() == 0 {
+func mergeHost(h, traced *Device) *Device {
+	if len(h.Segments) == 0 && traced.Events.Len() == 0 {
 		return nil
 	}
-	return a
+	h.Events, h.OOMs, h.FirstEvent = traced.Events, traced.OOMs, traced.FirstEvent
+	return h
 }
 
 func (d *decoder) assembleAnnotations(v value) error {
+	if v.kind() == kList {
+		if l := &d.lists[v.index()]; l.count > 0 && l.run.kind() == kNote {
+			first := l.run.index()
+			d.out.Annotations = d.annotations[first : first+l.count : first+l.count]
+			return nil
+		}
+	}
 	return d.each(v, func(x value) error {
 		if x.kind() != kNote {
 			d.note("annotation that is no dictionary")
+			return nil
 		}
-		return nil
+		d.out.Annotations = append(d.out.Annotations, d.annotations[x.index()])
+		return d.take(64)
 	})
+}
+
+// roomForSetting counts the settings looked at: dictionaries that refer to
+// each other could otherwise be walked for ever.
+func (d *decoder) roomForSetting() bool {
+	d.flattened++
+	return d.flattened <= 1000
 }
 
 // flatten lists the allocator's settings, nested ones with a dot.
@@ -339,26 +338,18 @@ func (d *decoder) flatten(v value, prefix string, depth int) {
 		return
 	}
 	e := d.dicts[v.index()]
-	for i := 0; i+1 < len(e.items) && len(d.out.Settings) < 1000; i += 2 {
-		key := prefix + d.brief(e.items[i])
+	for i := 0; i+1 < len(e.items) && d.roomForSetting(); i += 2 {
+		key := prefix + short(d.brief(e.items[i]))
 		if e.items[i+1].kind() == kDict {
 			d.flatten(e.items[i+1], key+".", depth+1)
 			continue
 		}
-		d.out.Settings = append(d.out.Settings, Setting{key, d.brief(e.items[i+1])})
+		d.out.Settings = append(d.out.Settings, Setting{key, short(d.brief(e.items[i+1]))})
 	}
 }
 
 // era tells which PyTorch wrote the file, by the fields that came and went.
-func (d *decoder) era(items []value) string {
-	has := func(key StringID) bool {
-		for i := 0; i < len(items); i += 2 {
-			if items[i] == newValue(kString, uint64(key)) {
-				return true
-			}
-		}
-		return false
-	}
+func (d *decoder) era(has func(StringID) bool) string {
 	in := func(key StringID) bool { return d.eventKeys&(1<<key) != 0 }
 	settings := d.out.Settings
 	switch {

@@ -127,6 +127,7 @@ func (d *decoder) tuple(m int) error {
 func (d *decoder) pool(p Pool) uint32 {
 	id, ok := d.pools[p]
 	if !ok {
+		d.used += 80
 		id = uint32(len(d.out.Pools))
 		d.out.Pools = append(d.out.Pools, p)
 		d.pools[p] = id

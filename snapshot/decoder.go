@@ -2,10 +2,7 @@ package snapshot
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -60,6 +57,7 @@ type decoder struct {
 	limit int64 // bytes of memory that may be used; 0: no limit
 	used  int64
 
+	flattened int    // settings looked at
 	eventKeys uint64 // all keys seen in events, as bits
 	out       *Snapshot
 	damage    []damage
@@ -393,131 +391,6 @@ func (d *decoder) skip(n uint64) error {
 	return nil
 }
 
-func (d *decoder) integer(op byte, at int) error {
-	switch op {
-	case opBinInt1, opBinInt2, opBinInt:
-		width := map[byte]int{opBinInt1: 1, opBinInt2: 2, opBinInt: 4}[op]
-		x, err := d.uint(width)
-		if err != nil {
-			return err
-		}
-		n := int64(x)
-		if op == opBinInt {
-			n = int64(int32(x))
-		}
-		d.push(newValue(kInt, uint64(n)))
-	case opLong1, opLong4:
-		n, err := d.length(op, at)
-		if err != nil {
-			return err
-		}
-		if n > maxString {
-			return d.fail(at, "an integer of %d bytes", n)
-		}
-		if err := d.need(int(n)); err != nil {
-			return err
-		}
-		d.push(d.long(d.b[d.p : d.p+int(n)]))
-		d.p += int(n)
-	default: // opInt, opLong
-		line, err := d.line()
-		if err != nil {
-			return err
-		}
-		return d.decimal(string(line), op, at)
-	}
-	return nil
-}
-
-// decimal reads protocol 0's integers; INT also spells booleans.
-func (d *decoder) decimal(s string, op byte, at int) error {
-	if op == opInt && (s == "00" || s == "01") {
-		d.push(newValue(kBool, uint64(s[1]-'0')))
-		return nil
-	}
-	digits := strings.TrimSuffix(s, "L")
-	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
-		d.push(d.number(n))
-		return nil
-	}
-	if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
-		d.push(d.bigValue(big{low: n}))
-		return nil
-	}
-	sign := strings.HasPrefix(digits, "-")
-	if body := strings.TrimPrefix(digits, "-"); body == "" || strings.Trim(body, "0123456789") != "" {
-		return d.fail(at, "%.40q is no integer", s)
-	}
-	d.push(d.bigValue(big{negative: sign, huge: true}))
-	return nil
-}
-
-// number is a value for a signed integer.
-func (d *decoder) number(n int64) value {
-	if v := newValue(kInt, uint64(n)); v.int() == n {
-		return v
-	}
-	return d.bigValue(big{low: uint64(n), negative: n < 0})
-}
-
-func (d *decoder) bigValue(b big) value {
-	d.bigs = append(d.bigs, b)
-	return newValue(kBig, uint64(len(d.bigs)-1))
-}
-
-// long is a little-endian two's complement integer of any length.
-func (d *decoder) long(b []byte) value {
-	if len(b) == 0 {
-		return newValue(kInt, 0)
-	}
-	negative := b[len(b)-1]&0x80 != 0
-	fill := byte(0)
-	if negative {
-		fill = 0xff
-	}
-	for len(b) > 8 && b[len(b)-1] == fill { // sign bytes
-		b = b[:len(b)-1]
-	}
-	var buf [8]byte
-	for i := range buf {
-		buf[i] = fill
-	}
-	copy(buf[:], b)
-	low := binary.LittleEndian.Uint64(buf[:])
-	if len(b) > 8 {
-		return d.bigValue(big{low: low, negative: negative, huge: true})
-	}
-	if negative == (int64(low) < 0) {
-		return d.number(int64(low))
-	}
-	return d.bigValue(big{low: low, negative: negative, huge: negative})
-}
-
-func (d *decoder) float(op byte, at int) error {
-	var f float64
-	if op == opBinFloat {
-		if err := d.need(8); err != nil {
-			return err
-		}
-		f = math.Float64frombits(binary.BigEndian.Uint64(d.b[d.p:]))
-		d.p += 8
-	} else {
-		line, err := d.line()
-		if err != nil {
-			return err
-		}
-		if f, err = strconv.ParseFloat(string(line), 64); err != nil && !errors.Is(err, strconv.ErrRange) {
-			return d.fail(at, "%.40q is no number", line)
-		}
-	}
-	if err := d.take(8); err != nil {
-		return err
-	}
-	d.floats = append(d.floats, f)
-	d.push(newValue(kFloat, uint64(len(d.floats)-1)))
-	return nil
-}
-
 // literal reads a string opcode's argument and interns it.
 func (d *decoder) literal(op byte, at int) (StringID, error) {
 	switch op {
@@ -568,106 +441,4 @@ func (d *decoder) intern(s []byte) (StringID, error) {
 	}
 	d.lastText, d.lastID = d.out.Strings[id], id
 	return id, nil
-}
-
-func (d *decoder) put(op byte, at int) error {
-	i, err := d.top(at, "PUT")
-	if err != nil {
-		return err
-	}
-	slot := uint64(len(d.memo))
-	switch op {
-	case opBinPut:
-		slot, err = d.uint(1)
-	case opLongBinPut:
-		slot, err = d.uint(4)
-	case opPut:
-		var line []byte
-		if line, err = d.line(); err == nil {
-			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
-				return d.fail(at, "PUT %.20q is no memo position", line)
-			}
-		}
-	}
-	if err != nil {
-		return err
-	}
-	// A memo has one entry for each PUT, so a sparse position is a trick to
-	// make readers allocate.
-	if slot > uint64(len(d.memo))+1<<16 {
-		return d.fail(at, "PUT %d beyond a memo of %d entries", slot, len(d.memo))
-	}
-	if err := d.growMemo(int(slot) + 1); err != nil {
-		return err
-	}
-	if int(slot) < len(d.memo) && d.memo[slot] != unset {
-		d.raw, d.layout = newRawStacks(), noLayout() // what stacks look like in the file may have changed
-	}
-	for int(slot) >= len(d.memo) {
-		d.memo = append(d.memo, unset)
-	}
-	v := d.stack[i]
-	if v.kind() == kDict {
-		if e := &d.dicts[v.index()]; !e.done && e.memo < 0 && slot < math.MaxInt32 {
-			e.memo = int32(slot)
-		}
-	}
-	d.memo[slot] = v.ref()
-	return nil
-}
-
-// unset marks a memo position that no PUT has filled.
-const unset = ref(kOpaque) | 1<<31
-
-// growMemo makes room for n memo entries at once, as many as the file is
-// likely to need: untouched memory costs nothing.
-func (d *decoder) growMemo(n int) error {
-	if n <= cap(d.memo) {
-		return nil
-	}
-	size := d.estimate(n, cap(d.memo))
-	if err := d.take(int64(size-cap(d.memo)) * 4); err != nil {
-		return err
-	}
-	memo := make([]ref, len(d.memo), size)
-	copy(memo, d.memo)
-	d.memo = memo
-	return nil
-}
-
-// estimate is the capacity for a column that has filled old places and needs
-// n: what the rest of the file will bring, or half as much again.
-func (d *decoder) estimate(n, old int) int {
-	size := max(n, old+old/2, 4096)
-	done := d.base + int64(d.p)
-	if start := max(d.firstAt, 0); d.total > 0 && old >= 4096 && done > start {
-		size = max(size, int(float64(n)*float64(d.total-start)/float64(done-start)*1.5))
-	}
-	return size
-}
-
-func (d *decoder) get(op byte, at int) error {
-	var slot uint64
-	var err error
-	switch op {
-	case opBinGet:
-		slot, err = d.uint(1)
-	case opLongBinGet:
-		slot, err = d.uint(4)
-	default:
-		var line []byte
-		if line, err = d.line(); err == nil {
-			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
-				return d.fail(at, "GET %.20q is no memo position", line)
-			}
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if slot >= uint64(len(d.memo)) || d.memo[slot] == unset {
-		return d.fail(at, "GET %d outside memo of %d entries", slot, len(d.memo))
-	}
-	d.push(value(d.memo[slot]))
-	return nil
 }

@@ -40,7 +40,11 @@ func (d *decoder) addEvent(e *event) (value, error) {
 		}
 	}
 	if e.deviceFree >= 0 || e.action == OOM {
+		d.used += 16
 		d.ooms = append(d.ooms, OutOfMemory{Event: n, DeviceFree: e.deviceFree})
+	}
+	if e.action >= ActionOther {
+		d.unknownAction(e.action)
 	}
 	d.rows = n + 1
 	return newValue(kEvent, uint64(n)), nil
@@ -124,6 +128,23 @@ func (d *decoder) actionOf(word StringID) Action {
 	return a
 }
 
+// unknownAction counts an event whose action this package doesn't know.
+func (d *decoder) unknownAction(a Action) {
+	id := [2]StringID{sAction, StringID(a)}
+	if d.unknown[id] == nil {
+		d.unknown[id] = &Unknown{Where: known[sAction], Key: d.out.ActionName(a)}
+	}
+	d.unknown[id].Count++
+}
+
+// categoryOf is an index into Snapshot.CategoryNames plus one.
+func categoryOf(n int64) int32 {
+	if 0 <= n && n < 1<<20 {
+		return int32(n) + 1
+	}
+	return 0
+}
+
 // closeEvent is the general way to an event: any keys, any order, any values.
 func (d *decoder) closeEvent(items []value) (value, bool, error) {
 	e := event{deviceFree: -1, action: 255}
@@ -158,9 +179,7 @@ func (d *decoder) closeEvent(items []value) (value, bool, error) {
 		case sInternalMetadata:
 			e.internal = d.str(v)
 		case sCategory:
-			if n := d.int(v); 0 <= n && n < 1<<20 {
-				e.category = int32(n) + 1
-			}
+			e.category = categoryOf(d.int(v))
 		case sDeviceFree:
 			e.deviceFree = d.bytes(v)
 		}
@@ -170,4 +189,25 @@ func (d *decoder) closeEvent(items []value) (value, bool, error) {
 	}
 	row, err := d.addEvent(&e)
 	return row, true, err
+}
+
+// gather is the events of the given rows.
+func (e *Events) gather(rows []int) Events {
+	return Events{
+		Action: pick(e.Action, rows), Address: pick(e.Address, rows), Size: pick(e.Size, rows), TimeUS: pick(e.TimeUS, rows),
+		Stack: pick(e.Stack, rows), Stream: pick(e.Stream, rows), Pool: pick(e.Pool, rows),
+		CompileContext: pick(e.CompileContext, rows), Metadata: pick(e.Metadata, rows), Internal: pick(e.Internal, rows),
+		ForwardStack: pick(e.ForwardStack, rows), Category: pick(e.Category, rows),
+	}
+}
+
+func pick[T any](column []T, rows []int) []T {
+	if column == nil {
+		return nil
+	}
+	out := make([]T, len(rows))
+	for i, row := range rows {
+		out[i] = column[row]
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"fmt"
+	"math"
 	mathbig "math/big"
 
 	"github.com/nlpodyssey/gopickle/pickle"
@@ -20,7 +21,7 @@ func DecodeGeneral(b []byte) (s *Snapshot, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g := general{d: newDecoder(), stacks: map[*types.List]StackID{}, active: map[*types.List]bool{}}
+	g := general{d: newDecoder(), stacks: map[*types.List]StackID{}, used: map[*types.List]bool{}, escaped: b[0] == opMark}
 	g.d.p = len(b)
 	if len(b) > 1 && b[0] == opProto {
 		g.d.out.Protocol = int(b[1])
@@ -28,6 +29,7 @@ func DecodeGeneral(b []byte) (s *Snapshot, err error) {
 	if err := g.snapshot(root); err != nil {
 		return nil, err
 	}
+	g.d.out.Histories = g.d.histories
 	g.d.out.Fast = false
 	return g.d.out, nil
 }
@@ -50,100 +52,76 @@ func unpickle(b []byte) (root any, err error) {
 }
 
 // general turns Python objects into the rows of a Snapshot. Strings, frames
-// and stacks are interned by the same tables as the decoder's.
+// and stacks are interned by the same tables as the decoder's, and values that
+// can't be right are judged in the same way.
 type general struct {
-	d      *decoder
-	stacks map[*types.List]StackID
-	active map[*types.List]bool // lists used as tables, once each
+	d       *decoder
+	stacks  map[*types.List]StackID
+	used    map[*types.List]bool // lists that stand for tables, once each
+	escaped bool                 // strings are protocol 0's, which gopickle leaves as they are in the file
 }
 
-// fields are the items of a dictionary by key; keys that are no strings are left out.
-func fields(v any) map[string]any {
-	d, ok := v.(*types.Dict)
-	if !ok {
-		return nil
-	}
-	m := make(map[string]any, len(*d))
-	for _, e := range *d {
-		if k, ok := e.Key.(string); ok {
-			m[k] = e.Value
-		}
-	}
-	return m
-}
-
-// rows are the elements of a list that stands for a table.
-func (g *general) rows(v any) ([]any, error) {
-	l, ok := v.(*types.List)
-	if !ok || len(*l) == 0 {
-		return nil, nil
-	}
-	if g.active[l] {
-		return nil, &Error{Offset: -1, Cause: "a list is used twice as a table"}
-	}
-	g.active[l] = true
-	return *l, nil
-}
-
-func (g *general) snapshot(root any) error {
+// value is a scalar as the decoder knows it; of containers only their length counts.
+func (g *general) value(v any) value {
 	d := g.d
-	top := fields(root)
-	if l, ok := root.(*types.List); ok {
-		top = map[string]any{"segments": l}
-		d.out.BareSegments = true
-	}
-	_, hasSegments := top["segments"]
-	traces, hasTraces := top["device_traces"]
-	if other, ok := top["traces"]; ok && !hasTraces {
-		traces, hasTraces = other, true
-	}
-	if !hasSegments && !hasTraces {
-		return &Error{Offset: -1, Cause: "a pickle, but not of a memory snapshot: it has neither segments nor device_traces", Err: ErrNotSnapshot}
-	}
-	d.out.HasTraces = hasTraces
-	byDevice := map[int]*Device{}
-	device := func(i int) *Device {
-		if byDevice[i] == nil {
-			byDevice[i] = &Device{Ordinal: i}
+	switch x := v.(type) {
+	case nil:
+		return kNone
+	case bool:
+		if x {
+			return newValue(kBool, 1)
 		}
-		return byDevice[i]
-	}
-	if err := g.segments(top["segments"], device); err != nil {
-		return err
-	}
-	lists, err := g.rows(traces)
-	if err != nil {
-		return err
-	}
-	for i, trace := range lists {
-		first := d.rows
-		if err := g.events(trace); err != nil {
-			return err
+		return newValue(kBool, 0)
+	case int:
+		return d.number(int64(x))
+	case *mathbig.Int:
+		if x.IsInt64() {
+			return d.number(x.Int64())
 		}
-		if d.rows > first {
-			dev := device(i)
-			dev.Events, dev.FirstEvent = d.events.slice(first, d.rows), first
-			for _, o := range d.ooms {
-				if o.Event >= first {
-					dev.OOMs = append(dev.OOMs, OutOfMemory{o.Event - first, o.DeviceFree})
-				}
-			}
+		low := new(mathbig.Int).And(x, new(mathbig.Int).SetUint64(math.MaxUint64)).Uint64()
+		return d.bigValue(big{low: low, negative: x.Sign() < 0, huge: !x.IsUint64()})
+	case float64:
+		d.floats = append(d.floats, x)
+		return newValue(kFloat, uint64(len(d.floats)-1))
+	case string:
+		return newValue(kString, uint64(g.intern(x)))
+	case *types.List:
+		d.lists = append(d.lists, list{count: len(*x)})
+		return newValue(kList, uint64(len(d.lists)-1))
+	case *types.Tuple:
+		if p, ok := poolOf(v); ok {
+			return newValue(kPool, uint64(d.pool(p)))
 		}
+		d.lists = append(d.lists, list{count: len(*x)})
+		return newValue(kTuple, uint64(len(d.lists)-1))
+	case *types.Dict:
+		d.dicts = append(d.dicts, dict{items: make([]value, 2*len(*x))})
+		return newValue(kDict, uint64(len(d.dicts)-1))
 	}
-	for i := 0; i < maxDevices; i++ {
-		if dev := byDevice[i]; dev != nil {
-			d.out.Devices = append(d.out.Devices, *dev)
-		}
-	}
-	for _, a := range elements(top["external_annotations"]) {
-		f := fields(a)
-		d.out.Annotations = append(d.out.Annotations, Annotation{Start: f["stage"] == "START", Name: g.text(f["name"]), Device: int(number(f["device"])), TimeUS: number(f["time_us"])})
-	}
-	g.settings(top["allocator_settings"], "", 0)
-	d.report()
-	return nil
+	return kOpaque
 }
 
+// intern is a string's id.
+func (g *general) intern(s string) StringID {
+	if g.escaped {
+		if plain, err := unescape(s, false); err == nil {
+			s = plain
+		}
+	}
+	id, _ := g.d.intern([]byte(s)) // no limit is set that it could pass
+	return id
+}
+
+func (g *general) bytes(v any) int64         { return g.d.bytes(g.value(v)) }
+func (g *general) address(v any) uint64      { return g.d.address(g.value(v)) }
+func (g *general) int(v any) int64           { return g.d.int(g.value(v)) }
+func (g *general) text(v any) StringID       { return g.d.str(g.value(v)) }
+func (g *general) stream(v any) uint32       { return g.d.stream(g.value(v)) }
+func (g *general) brief(v any) string        { return g.d.brief(g.value(v)) }
+func (g *general) note(text string)          { g.d.note(text) }
+func (g *general) is(v any, s StringID) bool { return g.value(v) == newValue(kString, uint64(s)) }
+
+// elements are those of a list or a tuple.
 func elements(v any) []any {
 	switch l := v.(type) {
 	case *types.List:
@@ -154,221 +132,69 @@ func elements(v any) []any {
 	return nil
 }
 
-func (g *general) settings(v any, prefix string, depth int) {
-	d, ok := v.(*types.Dict)
-	if !ok || depth > 4 {
-		return
+// small tells whether an integer fits a value.
+func small(n int) bool { return newValue(kInt, uint64(n)).int() == int64(n) }
+
+// poolOf is a tuple of two integers.
+func poolOf(v any) (Pool, bool) {
+	l := elements(v)
+	if len(l) != 2 {
+		return Pool{}, false
 	}
-	for _, e := range *d {
-		key := prefix + show(e.Key)
-		if _, nested := e.Value.(*types.Dict); nested {
-			g.settings(e.Value, key+".", depth+1)
-			continue
-		}
-		g.d.out.Settings = append(g.d.out.Settings, Setting{key, show(e.Value)})
-	}
+	a, okA := l[0].(int)
+	b, okB := l[1].(int)
+	_, tuple := v.(*types.Tuple)
+	return Pool{int64(a), int64(b)}, okA && okB && tuple && small(a) && small(b)
 }
 
-// show is a value as Python prints it.
-func show(v any) string {
-	switch x := v.(type) {
-	case nil:
-		return "None"
-	case bool:
-		if x {
-			return "True"
-		}
-		return "False"
-	}
-	return fmt.Sprint(v)
-}
-
-func (g *general) text(v any) StringID {
-	s, _ := v.(string)
-	id, _ := g.d.intern([]byte(s))
-	return id
-}
-
-// number is an integer of up to 64 bits; anything else is 0.
-func number(v any) int64 {
-	switch x := v.(type) {
-	case int:
-		return int64(x)
-	case *mathbig.Int:
-		if x.IsInt64() {
-			return x.Int64()
-		}
-	case bool:
-		if x {
-			return 1
-		}
-	}
-	return 0
-}
-
-func size(v any) int64 {
-	if n := number(v); 0 <= n && n <= maxBytes {
-		return n
-	}
-	return 0
-}
-
-func optionalSize(f map[string]any, key string) int64 {
-	if v, ok := f[key]; ok {
-		return size(v)
-	}
-	return -1
-}
-
-func address(v any) uint64 {
-	if x, ok := v.(*mathbig.Int); ok {
-		return new(mathbig.Int).And(x, new(mathbig.Int).SetUint64(1<<64-1)).Uint64()
-	}
-	return uint64(number(v))
-}
-
-func (g *general) pool(v any) uint32 {
-	if l := elements(v); len(l) == 2 {
-		return g.d.pool(Pool{number(l[0]), number(l[1])})
-	}
-	return 0
-}
-
-func (g *general) stream(v any) uint32 {
-	raw := address(v)
-	id, ok := g.d.streams[raw]
-	if !ok {
-		id = uint32(len(g.d.out.Streams))
-		g.d.out.Streams = append(g.d.out.Streams, raw)
-		g.d.streams[raw] = id
-	}
-	return id
-}
-
-func (g *general) stack(v any) StackID {
+// table is the elements of a list that stands for a table. One list may do so
+// once: a second use would multiply a file's size.
+func (g *general) table(v any) ([]any, error) {
 	l, ok := v.(*types.List)
+	if !ok || len(*l) == 0 {
+		return nil, nil
+	}
+	if g.used[l] {
+		return nil, &Error{Offset: -1, Cause: "one list is used as two tables"}
+	}
+	g.used[l] = true
+	return *l, nil
+}
+
+// row is a dictionary by known key. Keys that aren't known are counted under
+// the table's name, and mask has a bit for each that is.
+type row struct {
+	values map[StringID]any
+	mask   uint64
+}
+
+func (g *general) row(where StringID, v any) (row, bool) {
+	dict, ok := v.(*types.Dict)
 	if !ok {
-		return 0
+		return row{}, false
 	}
-	if id, ok := g.stacks[l]; ok {
-		return id
-	}
-	var frames []FrameID
-	for _, x := range *l {
-		f := Frame{}
-		if s, ok := x.(string); ok {
-			f.Function = g.text(s)
-		} else if m := fields(x); m != nil {
-			f = Frame{Function: g.text(m["name"]), File: g.text(m["filename"])}
-			if n, ok := m["line"].(int); ok && n >= 0 && n < 1<<31 {
-				f.Line = int32(n)
-			}
-			fx := ""
-			for _, key := range known[sFXNodeOp : sFXOriginalTrace+1] {
-				if v, ok := m[key]; ok {
-					fx += map[bool]string{true: " "}[fx != ""] + key + "=" + show(v)
-				}
-			}
-			f.FX = g.text(fx)
+	r := row{values: make(map[StringID]any, len(*dict))}
+	for _, e := range *dict {
+		s, ok := e.Key.(string)
+		if !ok {
+			continue
+		}
+		if key := g.intern(s); key < numKeys {
+			r.values[key] = e.Value
+			r.mask |= 1 << key
 		} else {
-			continue
+			g.d.unknownKey(where, key, g.value(e.Value))
 		}
-		id, _ := g.d.frame(f)
-		frames = append(frames, id)
 	}
-	id := g.d.out.stacks.intern(frames)
-	g.stacks[l] = id
-	return id
+	return r, true
 }
 
-func (g *general) segments(v any, device func(int) *Device) error {
-	rows, err := g.rows(v)
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		f := fields(row)
-		if f == nil {
-			continue
-		}
-		s := Segment{Address: address(f["address"]), TotalSize: size(f["total_size"]), Allocated: optionalSize(f, "allocated_size"),
-			Active: optionalSize(f, "active_size"), Requested: optionalSize(f, "requested_size"), Stream: g.stream(f["stream"]),
-			Pool: g.pool(f["segment_pool_id"]), Small: f["segment_type"] == "small", Expandable: f["is_expandable"] == true,
-			Stack: g.stack(f["frames"]), ForwardStack: g.stack(f["forward_frames"])}
-		blocks, err := g.rows(f["blocks"])
-		if err != nil {
-			return err
-		}
-		at := s.Address
-		for _, row := range blocks {
-			b := g.block(fields(row))
-			if b.Address == 0 {
-				b.Address = at
-			}
-			at = b.Address + uint64(b.Size)
-			s.Blocks = append(s.Blocks, b)
-		}
-		ordinal := number(f["device"])
-		if ordinal < 0 || ordinal >= maxDevices {
-			ordinal = 0
-		}
-		dev := device(int(ordinal))
-		dev.Segments = append(dev.Segments, s)
-	}
-	return nil
-}
+func (r row) has(key StringID) bool { return r.mask&(1<<key) != 0 }
 
-func (g *general) block(f map[string]any) Block {
-	b := Block{Address: address(f["address"]), Size: size(f["size"]), Requested: optionalSize(f, "requested_size"),
-		Stack: g.stack(f["frames"]), ForwardStack: g.stack(f["forward_frames"])}
-	switch f["state"] {
-	case "active_allocated":
-		b.State = ActiveAllocated
-	case "active_pending_free", "active_awaiting_free":
-		b.State = ActivePendingFree
+// optional is a size, or -1 when the key isn't there.
+func (g *general) optional(r row, key StringID) int64 {
+	if !r.has(key) {
+		return -1
 	}
-	for i, x := range elements(f["history"]) {
-		m := fields(x)
-		h := History{address(m["addr"]), size(m["real_size"]), g.stack(m["frames"])}
-		if i == 0 {
-			b.FirstHistory = int32(len(g.d.out.Histories))
-			if b.State != Inactive {
-				if b.Stack == 0 {
-					b.Stack = h.Stack
-				}
-				if b.Requested < 0 {
-					b.Requested = h.RealSize
-				}
-			}
-		}
-		b.History++
-		g.d.out.Histories = append(g.d.out.Histories, h)
-	}
-	return b
-}
-
-func (g *general) events(v any) error {
-	rows, err := g.rows(v)
-	if err != nil {
-		return err
-	}
-	for _, row := range rows {
-		f := fields(row)
-		if f == nil {
-			continue
-		}
-		e := event{action: g.d.actionOf(g.text(f["action"])), stream: g.stream(f["stream"]), pool: g.pool(f["pool_id"]), address: address(f["addr"]),
-			size: size(f["size"]), time: number(f["time_us"]), stack: g.stack(f["frames"]), forward: g.stack(f["forward_frames"]),
-			compile: g.text(f["compile_context"]), metadata: g.text(f["user_metadata"]), internal: g.text(f["internal_metadata"]), deviceFree: optionalSize(f, "device_free")}
-		if e.compile == sNA {
-			e.compile = 0
-		}
-		if n, ok := f["category"]; ok {
-			e.category = int32(number(n)) + 1
-		}
-		if _, err := g.d.addEvent(&e); err != nil {
-			return err
-		}
-	}
-	return nil
+	return g.bytes(r.values[key])
 }

@@ -111,10 +111,9 @@ const (
 
 func newValue(kind value, payload uint64) value { return value(payload)<<kindBits | kind }
 
-func (v value) kind() value     { return v & (1<<kindBits - 1) }
-func (v value) payload() uint64 { return uint64(v >> kindBits) }
-func (v value) index() int      { return int(v >> kindBits) }
-func (v value) int() int64      { return int64(v) >> kindBits }
+func (v value) kind() value { return v & (1<<kindBits - 1) }
+func (v value) index() int  { return int(v >> kindBits) }
+func (v value) int() int64  { return int64(v) >> kindBits }
 
 // ref is the value for the memo; what doesn't fit (the 134-millionth event)
 // can't be referred to any more, which no recorder does.

@@ -1,13 +1,6 @@
 package snapshot
 
-import (
-	"fmt"
-	"math"
-)
-
-// maxBytes is the largest size taken at its word: 64 TiB, far above any device
-// and low enough that sums of millions stay within 63 bits of each other's way.
-const maxBytes = 1 << 46
+import "math"
 
 // Keys by which a closed dictionary is told.
 const (
@@ -28,23 +21,43 @@ func (d *decoder) close(items []value) (row value, ok bool, err error) {
 			mask |= 1 << k.index()
 		}
 	}
-	switch {
-	case mask&(1<<sSegments|1<<sDeviceTraces) != 0:
-		return 0, false, nil // the whole snapshot
-	case mask&eventKeys != 0:
+	switch shapeOf(mask) {
+	case kEvent:
 		return d.closeEvent(items)
-	case mask&segmentKeys == segmentKeys, mask&(1<<sTotalSize|1<<sSegmentType) == 1<<sTotalSize|1<<sSegmentType:
+	case kSegment:
 		return d.closeSegment(items)
-	case mask&blockKeys != 0 && mask&(1<<sSize) != 0:
+	case kBlock:
 		return d.closeBlock(items)
-	case mask&noteKeys == noteKeys:
+	case kNote:
 		return d.closeAnnotation(items)
-	case mask&historyKeys != 0:
+	case kHistory:
 		return d.closeHistory(items)
-	case mask&frameKeys == frameKeys, mask&frameKeys != 0 && mask&(1<<sLine) != 0:
+	case kFrame:
 		return d.closeFrame(items)
 	}
 	return 0, false, nil
+}
+
+// shapeOf tells by a dictionary's known keys which table it is a row of; kDict
+// is for none.
+func shapeOf(mask uint64) value {
+	switch {
+	case mask&(1<<sSegments|1<<sDeviceTraces) != 0:
+		return kDict // the whole snapshot
+	case mask&eventKeys != 0:
+		return kEvent
+	case mask&segmentKeys == segmentKeys, mask&(1<<sTotalSize|1<<sSegmentType) == 1<<sTotalSize|1<<sSegmentType:
+		return kSegment
+	case mask&blockKeys != 0 && mask&(1<<sSize) != 0:
+		return kBlock
+	case mask&noteKeys == noteKeys:
+		return kNote
+	case mask&historyKeys != 0:
+		return kHistory
+	case mask&frameKeys == frameKeys, mask&frameKeys != 0 && mask&(1<<sLine) != 0:
+		return kFrame
+	}
+	return kDict
 }
 
 // key is the known key at an even position, numKeys for any other, which is
@@ -71,148 +84,6 @@ func (d *decoder) unknownKey(where, key StringID, v value) {
 		d.unknown[[2]StringID{where, key}] = u
 	}
 	u.Count++
-}
-
-// brief is a value in a few words.
-func (d *decoder) brief(v value) string {
-	switch v.kind() {
-	case kNone:
-		return "None"
-	case kBool:
-		if v.index() == 1 {
-			return "True"
-		}
-		return "False"
-	case kInt:
-		return fmt.Sprint(v.int())
-	case kBig:
-		if b := d.bigs[v.index()]; b.huge {
-			return "an integer of more than 64 bits"
-		} else if b.negative {
-			return fmt.Sprint(int64(b.low))
-		} else {
-			return fmt.Sprint(b.low)
-		}
-	case kFloat:
-		return fmt.Sprint(d.floats[v.index()])
-	case kString:
-		return d.textOf(v)
-	case kPool:
-		p := d.out.Pools[v.index()]
-		return fmt.Sprintf("(%d, %d)", p[0], p[1])
-	case kList, kTuple:
-		return fmt.Sprintf("%d elements", d.lists[v.index()].length())
-	case kDict:
-		return fmt.Sprintf("%d keys", len(d.dicts[v.index()].items)/2)
-	}
-	return "a nested value"
-}
-
-// bytes is a size; one that can't be right is noted and counts as nothing.
-func (d *decoder) bytes(v value) int64 {
-	if v.kind() == kInt {
-		if n := v.int(); 0 <= n && n <= maxBytes {
-			return n
-		} else if n < 0 {
-			d.note("size below zero, counted as 0")
-			return 0
-		}
-		d.note("size beyond 64 TiB, counted as 0")
-		return 0
-	}
-	switch v.kind() {
-	case kBig:
-		b := d.bigs[v.index()]
-		switch {
-		case b.huge:
-			d.note("size of more than 64 bits, counted as 0")
-		case b.negative:
-			d.note("size below zero, counted as 0")
-		default:
-			d.note("size beyond 64 TiB, counted as 0")
-		}
-	case kNone:
-	default:
-		d.note("size that is no integer, counted as 0")
-	}
-	return 0
-}
-
-// address uses all 64 bits.
-func (d *decoder) address(v value) uint64 {
-	switch v.kind() {
-	case kInt:
-		if n := v.int(); n >= 0 {
-			return uint64(n)
-		}
-		d.note("address below zero")
-		return uint64(v.int())
-	case kBig:
-		b := d.bigs[v.index()]
-		if b.huge || b.negative {
-			d.note("address of more than 64 bits or below zero")
-		}
-		return b.low
-	case kNone:
-	default:
-		d.note("address that is no integer")
-	}
-	return 0
-}
-
-// int is any other integer; what isn't one is 0.
-func (d *decoder) int(v value) int64 {
-	switch v.kind() {
-	case kInt:
-		return v.int()
-	case kBool:
-		return int64(v.index())
-	case kBig:
-		if b := d.bigs[v.index()]; !b.huge && b.negative == (int64(b.low) < 0) {
-			return int64(b.low)
-		}
-		d.note("integer of more than 64 bits, counted as 0")
-	case kFloat:
-		if f := d.floats[v.index()]; math.Abs(f) < 1<<62 {
-			return int64(f)
-		}
-	}
-	return 0
-}
-
-func (d *decoder) str(v value) StringID {
-	if v.kind() == kString {
-		return StringID(v.index())
-	}
-	if v.kind() != kNone {
-		d.note("text that is no string")
-	}
-	return 0
-}
-
-func (d *decoder) stream(v value) uint32 {
-	raw := d.address(v)
-	id, ok := d.streams[raw]
-	if !ok {
-		id = uint32(len(d.out.Streams))
-		d.out.Streams = append(d.out.Streams, raw)
-		d.streams[raw] = id
-	}
-	return id
-}
-
-func (d *decoder) poolOf(v value) uint32 {
-	switch v.kind() {
-	case kPool:
-		return uint32(v.index())
-	case kList: // after a detour through JSON
-		var p Pool
-		if l := &d.lists[v.index()]; l.length() == 2 && len(l.items) == 2 {
-			p = Pool{d.int(l.items[0]), d.int(l.items[1])}
-		}
-		return d.pool(p)
-	}
-	return 0
 }
 
 // stackOf interns a list of frames, once for each list.
@@ -281,7 +152,8 @@ func (d *decoder) frame(f Frame) (FrameID, error) {
 
 func (d *decoder) closeFrame(items []value) (value, bool, error) {
 	var f Frame
-	var fx string
+	var notes [numFX]value
+	var noted [numFX]bool
 	for i := 0; i < len(items); i += 2 {
 		v := items[i+1]
 		switch k := d.key(sFrames, items, i); k {
@@ -290,15 +162,15 @@ func (d *decoder) closeFrame(items []value) (value, bool, error) {
 		case sFilename:
 			f.File = d.str(v)
 		case sLine:
-			// An unknown line of a C++ frame is written as 2**64-1.
-			if n := v.int(); v.kind() == kInt && n >= 0 && n <= math.MaxInt32 {
-				f.Line = int32(n)
-			}
+			f.Line = lineOf(v)
 		case sFXNodeOp, sFXNodeName, sFXNodeTarget, sFXNodeInfo, sFXOriginalTrace:
-			if fx != "" {
-				fx += " "
-			}
-			fx += known[k] + "=" + d.brief(v)
+			notes[k-sFXNodeOp], noted[k-sFXNodeOp] = v, true
+		}
+	}
+	fx := ""
+	for i, v := range notes {
+		if noted[i] {
+			fx = addFX(fx, sFXNodeOp+StringID(i), d.brief(v))
 		}
 	}
 	if fx != "" {
@@ -310,6 +182,25 @@ func (d *decoder) closeFrame(items []value) (value, bool, error) {
 	}
 	id, err := d.frame(f)
 	return newValue(kFrame, uint64(id)), true, err
+}
+
+// lineOf is a frame's line; an unknown one of a C++ frame is written as 2**64-1.
+func lineOf(v value) int32 {
+	if n := v.int(); v.kind() == kInt && n >= 0 && n <= math.MaxInt32 {
+		return int32(n)
+	}
+	return 0
+}
+
+// numFX is how many notes of torch.fx a frame may have.
+const numFX = sFXOriginalTrace - sFXNodeOp + 1
+
+// addFX adds one of torch.fx's notes to those of a frame.
+func addFX(notes string, key StringID, note string) string {
+	if notes != "" {
+		notes += " "
+	}
+	return notes + known[key] + "=" + short(note)
 }
 
 func (d *decoder) closeHistory(items []value) (value, bool, error) {
@@ -368,23 +259,35 @@ func (d *decoder) closeBlock(items []value) (value, bool, error) {
 		case sRequestedSize:
 			b.Requested = d.bytes(v)
 		case sState:
-			state, ok := blockStates[d.str(v)]
-			if !ok {
-				d.note("block in an unknown state, taken as inactive")
-			}
-			b.State = state
+			b.State = d.stateOf(v)
 		case sFrames:
 			b.Stack, err = d.stackOf(v)
 		case sForwardFrames:
 			b.ForwardStack, err = d.stackOf(v)
 		case sHistory:
-			d.historyOf(&b, v)
+			err = d.historyOf(&b, v)
 		}
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	if b.State != Inactive && b.History > 0 { // its newest use is the present one
+	d.presentUse(&b)
+	d.blocks = append(d.blocks, b)
+	return newValue(kBlock, uint64(len(d.blocks)-1)), true, d.take(128)
+}
+
+func (d *decoder) stateOf(v value) BlockState {
+	state, ok := blockStates[d.str(v)]
+	if !ok {
+		d.note("block in an unknown state, taken as inactive")
+	}
+	return state
+}
+
+// presentUse tells of a block in use what only its history says: the newest
+// use is the present one.
+func (d *decoder) presentUse(b *Block) {
+	if b.State != Inactive && b.History > 0 {
 		h := d.histories[b.FirstHistory]
 		if b.Stack == 0 {
 			b.Stack = h.Stack
@@ -393,22 +296,33 @@ func (d *decoder) closeBlock(items []value) (value, bool, error) {
 			b.Requested = h.RealSize
 		}
 	}
-	d.blocks = append(d.blocks, b)
-	return newValue(kBlock, uint64(len(d.blocks)-1)), true, d.take(128)
 }
 
-// historyOf ties a block to the rows of its history.
-func (d *decoder) historyOf(b *Block, v value) {
+// historyOf ties a block to the rows of its history; rows that don't follow
+// each other are copied to the end of all.
+func (d *decoder) historyOf(b *Block, v value) error {
 	if v.kind() != kList {
-		return
+		return nil
 	}
 	l := &d.lists[v.index()]
-	if l.count > 0 && l.run.kind() == kHistory && !l.expanded {
-		b.FirstHistory, b.History = int32(l.run.index()), int32(l.count)
-		l.expanded = true
-	} else if l.length() > 0 {
-		d.note("block history that is not a plain list")
+	if l.expanded {
+		return d.shape(d.p, "two blocks share one history")
 	}
+	l.expanded = l.length() > 0
+	if l.count > 0 && l.run.kind() == kHistory {
+		b.FirstHistory, b.History = int32(l.run.index()), int32(l.count)
+		return nil
+	}
+	b.FirstHistory, b.History = int32(len(d.histories)), 0
+	return d.each(v, func(x value) error {
+		if x.kind() != kHistory {
+			d.note("block history that is no dictionary")
+			return nil
+		}
+		d.histories = append(d.histories, d.histories[x.index()])
+		b.History++
+		return d.take(32)
+	})
 }
 
 func (d *decoder) closeSegment(items []value) (value, bool, error) {
@@ -462,7 +376,7 @@ func (d *decoder) blocksOf(v value) (first, count int, err error) {
 	if l.expanded {
 		return 0, 0, d.shape(d.p, "two segments share one list of blocks")
 	}
-	l.expanded = true
+	l.expanded = l.length() > 0
 	if l.count > 0 && l.run.kind() == kBlock {
 		return l.run.index(), l.count, nil
 	}

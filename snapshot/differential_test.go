@@ -1,0 +1,155 @@
+package snapshot_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// both decodes a file with either reader and compares every field.
+func both(t *testing.T, file []byte) *snapshot.Snapshot {
+	t.Helper()
+	fast, err := snapshot.Decode(bytes.NewReader(file), snapshot.Options{Size: int64(len(file))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	general, err := snapshot.DecodeGeneral(file)
+	if err != nil {
+		t.Fatal("general: ", err)
+	}
+	if d := firstDifference(dump(fast), dump(general)); d != "" {
+		t.Fatalf("Decode and DecodeGeneral differ in %s", d)
+	}
+	if len(fast.Damage) != len(general.Damage) {
+		t.Fatalf("damage %q, general %q", fast.Damage, general.Damage)
+	}
+	return fast
+}
+
+// styles are all ways to write a recording, by name.
+func styles() map[string]recorder.Style {
+	m := map[string]recorder.Style{}
+	for era := range recorder.NumEras {
+		m[fmt.Sprintf("era %d", era)] = recorder.Style{Era: era, Protocol: 4}
+		m[fmt.Sprintf("era %d, keys in another order", era)] = recorder.Style{Era: era, Protocol: 4, Shuffle: int64(era) + 1}
+	}
+	for protocol := range 6 {
+		m[fmt.Sprintf("protocol %d", protocol)] = recorder.Style{Era: recorder.V2_15, Protocol: protocol}
+		m[fmt.Sprintf("protocol %d, lists of its own", protocol)] = recorder.Style{Era: recorder.V2_5, Protocol: protocol, OwnLists: true}
+	}
+	m["torch's pickler"] = recorder.Style{Era: recorder.V2_15, JIT: true}
+	m["torch's pickler, lists of its own"] = recorder.Style{Era: recorder.V2_11, JIT: true, OwnLists: true}
+	m["list of segments"] = recorder.Style{Era: recorder.V2_5, Protocol: 4, Bare: true}
+	m["without traces"] = recorder.Style{Era: recorder.V2_15, Protocol: 5, NoTraces: true}
+	return m
+}
+
+func TestBothReadersAgreeOnGeneratedFiles(t *testing.T) {
+	programs := []recorder.Program{
+		{Seed: 1, Events: 600, Depth: 6},
+		{Seed: 2, Events: 300, Devices: 3, Streams: 2, Pools: 2, Depth: 40, Native: true},
+		{Seed: 3, Events: 300, Capacity: 200 << 20, Expandable: true},
+		{Seed: 4, Events: 1},
+	}
+	for name, style := range styles() {
+		t.Run(name, func(t *testing.T) {
+			for _, p := range programs {
+				run := recorder.Simulate(p)
+				r := &run.Recording
+				s := both(t, r.Dump(style))
+				if style.Bare || style.NoTraces {
+					continue
+				}
+				events := 0
+				for i := range s.Devices {
+					events += s.Devices[i].Events.Len()
+				}
+				want := 0
+				for _, trace := range r.Traces {
+					want += len(trace)
+				}
+				if events != want || len(s.Damage) > 0 || len(s.Unknown) > 0 {
+					t.Fatalf("%d events, want %d; damage %q, unknown %v", events, want, s.Damage, s.Unknown)
+				}
+			}
+		})
+	}
+}
+
+// Every style says the same as the others of its era.
+func TestStylesSayTheSame(t *testing.T) {
+	run := recorder.Simulate(recorder.Program{Seed: 5, Events: 500, Devices: 2, Pools: 1, Depth: 20})
+	want := dump(both(t, run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})))
+	for name, style := range styles() {
+		if style.Era != recorder.V2_15 || style.NoTraces {
+			continue
+		}
+		s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(style)), snapshot.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if d := firstDifference(dump(s), want); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+// recordings are the real files at hand.
+func recordings(t testing.TB) []string {
+	var files []string
+	for _, pattern := range []string{"../testdata/*.pickle*", "../testdata/*/*.pickle*", "../../shared/corpus/snapshots/*", "../../shared/corpus/labelled/*/snapshot_*.pickle.gz"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	if len(files) == 0 {
+		t.Skip("no recordings here")
+	}
+	return files
+}
+
+// content is a file's bytes, uncompressed.
+func content(t testing.TB, name string) []byte {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasSuffix(name, ".gz") {
+		z, err := gzip.NewReader(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err = io.ReadAll(z); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+var all = flag.Bool("all", false, "read every recording with both readers, not only small ones: takes minutes")
+
+func TestBothReadersAgreeOnRecordings(t *testing.T) {
+	for i, name := range recordings(t) {
+		if st, err := os.Stat(name); err != nil || !*all && strings.Contains(name, "shared") && (st.Size() > 1<<20 || i%4 != 0) {
+			continue
+		}
+		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
+			b := content(t, name)
+			if len(b) == 0 {
+				return
+			}
+			both(t, b)
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package snapshot
+
+import (
+	"math"
+	"strconv"
+)
+
+func (d *decoder) put(op byte, at int) error {
+	i, err := d.top(at, "PUT")
+	if err != nil {
+		return err
+	}
+	slot := uint64(len(d.memo))
+	switch op {
+	case opBinPut:
+		slot, err = d.uint(1)
+	case opLongBinPut:
+		slot, err = d.uint(4)
+	case opPut:
+		var line []byte
+		if line, err = d.line(); err == nil {
+			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
+				return d.fail(at, "PUT %.20q is no memo position", line)
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	// A memo has one entry for each PUT, so a sparse position is a trick to
+	// make readers allocate.
+	if slot > uint64(len(d.memo))+1<<16 {
+		return d.fail(at, "PUT %d beyond a memo of %d entries", slot, len(d.memo))
+	}
+	if err := d.growMemo(int(slot) + 1); err != nil {
+		return err
+	}
+	if int(slot) < len(d.memo) && d.memo[slot] != unset {
+		d.raw, d.layout = newRawStacks(), noLayout() // what stacks look like in the file may have changed
+	}
+	for int(slot) >= len(d.memo) {
+		d.memo = append(d.memo, unset)
+	}
+	v := d.stack[i]
+	if v.kind() == kDict {
+		if e := &d.dicts[v.index()]; !e.done && e.memo < 0 && slot < math.MaxInt32 {
+			e.memo = int32(slot)
+		}
+	}
+	d.memo[slot] = v.ref()
+	return nil
+}
+
+// unset marks a memo position that no PUT has filled.
+const unset = ref(kOpaque) | 1<<31
+
+// growMemo makes room for n memo entries at once, as many as the file is
+// likely to need: untouched memory costs nothing.
+func (d *decoder) growMemo(n int) error {
+	if n <= cap(d.memo) {
+		return nil
+	}
+	size := d.estimate(n, cap(d.memo))
+	if err := d.take(int64(size-cap(d.memo)) * 4); err != nil {
+		return err
+	}
+	memo := make([]ref, len(d.memo), size)
+	copy(memo, d.memo)
+	d.memo = memo
+	return nil
+}
+
+// estimate is the capacity for a column that has filled old places and needs
+// n: what the rest of the file will bring, or half as much again.
+func (d *decoder) estimate(n, old int) int {
+	size := max(n, old+old/2, 4096)
+	done := d.base + int64(d.p)
+	if start := max(d.firstAt, 0); d.total > 0 && old >= 4096 && done > start {
+		size = max(size, int(float64(n)*float64(d.total-start)/float64(done-start)*1.5))
+	}
+	return size
+}
+
+func (d *decoder) get(op byte, at int) error {
+	var slot uint64
+	var err error
+	switch op {
+	case opBinGet:
+		slot, err = d.uint(1)
+	case opLongBinGet:
+		slot, err = d.uint(4)
+	default:
+		var line []byte
+		if line, err = d.line(); err == nil {
+			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
+				return d.fail(at, "GET %.20q is no memo position", line)
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if slot >= uint64(len(d.memo)) || d.memo[slot] == unset {
+		return d.fail(at, "GET %d outside memo of %d entries", slot, len(d.memo))
+	}
+	d.push(value(d.memo[slot]))
+	return nil
+}

@@ -1,0 +1,135 @@
+package snapshot
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+func (d *decoder) integer(op byte, at int) error {
+	switch op {
+	case opBinInt1, opBinInt2, opBinInt:
+		width := map[byte]int{opBinInt1: 1, opBinInt2: 2, opBinInt: 4}[op]
+		x, err := d.uint(width)
+		if err != nil {
+			return err
+		}
+		n := int64(x)
+		if op == opBinInt {
+			n = int64(int32(x))
+		}
+		d.push(newValue(kInt, uint64(n)))
+	case opLong1, opLong4:
+		n, err := d.length(op, at)
+		if err != nil {
+			return err
+		}
+		if n > maxString {
+			return d.fail(at, "an integer of %d bytes", n)
+		}
+		if err := d.need(int(n)); err != nil {
+			return err
+		}
+		d.push(d.long(d.b[d.p : d.p+int(n)]))
+		d.p += int(n)
+	default: // opInt, opLong
+		line, err := d.line()
+		if err != nil {
+			return err
+		}
+		return d.decimal(string(line), op, at)
+	}
+	return nil
+}
+
+// decimal reads protocol 0's integers; INT also spells booleans.
+func (d *decoder) decimal(s string, op byte, at int) error {
+	if op == opInt && (s == "00" || s == "01") {
+		d.push(newValue(kBool, uint64(s[1]-'0')))
+		return nil
+	}
+	digits := strings.TrimSuffix(s, "L")
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+		d.push(d.number(n))
+		return nil
+	}
+	if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+		d.push(d.bigValue(big{low: n}))
+		return nil
+	}
+	sign := strings.HasPrefix(digits, "-")
+	if body := strings.TrimPrefix(digits, "-"); body == "" || strings.Trim(body, "0123456789") != "" {
+		return d.fail(at, "%.40q is no integer", s)
+	}
+	d.push(d.bigValue(big{negative: sign, huge: true}))
+	return nil
+}
+
+// number is a value for a signed integer.
+func (d *decoder) number(n int64) value {
+	if v := newValue(kInt, uint64(n)); v.int() == n {
+		return v
+	}
+	return d.bigValue(big{low: uint64(n), negative: n < 0})
+}
+
+func (d *decoder) bigValue(b big) value {
+	d.used += 24 // the next allocation that is checked reports a limit that is passed
+	d.bigs = append(d.bigs, b)
+	return newValue(kBig, uint64(len(d.bigs)-1))
+}
+
+// long is a little-endian two's complement integer of any length.
+func (d *decoder) long(b []byte) value {
+	if len(b) == 0 {
+		return newValue(kInt, 0)
+	}
+	negative := b[len(b)-1]&0x80 != 0
+	fill := byte(0)
+	if negative {
+		fill = 0xff
+	}
+	for len(b) > 8 && b[len(b)-1] == fill { // sign bytes
+		b = b[:len(b)-1]
+	}
+	var buf [8]byte
+	for i := range buf {
+		buf[i] = fill
+	}
+	copy(buf[:], b)
+	low := binary.LittleEndian.Uint64(buf[:])
+	if len(b) > 8 {
+		return d.bigValue(big{low: low, negative: negative, huge: true})
+	}
+	if negative == (int64(low) < 0) {
+		return d.number(int64(low))
+	}
+	return d.bigValue(big{low: low, negative: negative, huge: negative})
+}
+
+func (d *decoder) float(op byte, at int) error {
+	var f float64
+	if op == opBinFloat {
+		if err := d.need(8); err != nil {
+			return err
+		}
+		f = math.Float64frombits(binary.BigEndian.Uint64(d.b[d.p:]))
+		d.p += 8
+	} else {
+		line, err := d.line()
+		if err != nil {
+			return err
+		}
+		if f, err = strconv.ParseFloat(string(line), 64); err != nil && !errors.Is(err, strconv.ErrRange) {
+			return d.fail(at, "%.40q is no number", line)
+		}
+	}
+	if err := d.take(8); err != nil {
+		return err
+	}
+	d.floats = append(d.floats, f)
+	d.push(newValue(kFloat, uint64(len(d.floats)-1)))
+	return nil
+}
