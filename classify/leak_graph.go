@@ -20,7 +20,7 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 	made, numbers := map[snapshot.StackID]bool{}, map[snapshot.StackID]bool{}
 	sizes := map[int64]bool{}
 	weights := l.weightSizes()
-	large, copies := 0, 0
+	large, copies, inputs := 0, 0, 0
 	var before, after []placed
 	for _, g := range growing {
 		if l.afterBackward(&g, step) {
@@ -37,6 +37,9 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 				continue
 			}
 			large++
+			if l.c.Category[s.id] == Inputs {
+				inputs++
+			}
 			if weights[l.t.Requested(s.id)] {
 				copies++
 			}
@@ -58,6 +61,7 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 	case 5*copies >= 4*large && 2*len(sizes) >= len(weights): // of the model's weights
 		return nil, growing
 	case trains && len(numbers) > 0 && large >= 2 && kinds >= 2:
+	case trains && inputs > 0 && large >= inputs+4: // the first layer saves its input
 	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:
 		if !trains && made[0] {
 			// The layers of a single forward look the same: nothing can be said.

@@ -67,7 +67,7 @@ func (l *loop) belongs(id timeline.AllocationID) bool {
 	switch l.c.Category[id] {
 	case KVCache, Workspace:
 		return true
-	case Weights, OptimizerState, Communication:
+	case Weights, Communication:
 		s := l.c.Signal[id]
 		return s != BySite && s != ByLife && s != BySize && s != ByOrder
 	}
@@ -137,13 +137,14 @@ func (l *loop) growth(groups []placed) []Leak {
 		if l.n == 2 && g.stack == 0 && !l.alike(g.kept) {
 			continue // the first step's state and the last one's gradients
 		}
+		all := g
 		if g.stack == 0 {
 			g.kept = l.recurring(g.kept)
 		}
-		if _, ok := l.paceOf(g.kept); ok {
+		if _, ok := l.paceOf(g.kept); ok && !l.stateOf(g.kept) {
 			growing = append(growing, g)
 		} else if g.requested > 0 {
-			rest = append(rest, g)
+			rest = append(rest, all)
 		}
 	}
 	if pool, ok := l.pooled(rest); ok {
@@ -180,6 +181,29 @@ func (l *loop) pooled(rest []placed) (placed, bool) {
 	slices.SortFunc(pool.kept, func(a, b survivor) int { return int(a.id) - int(b.id) })
 	p, ok := l.paceOf(pool.kept)
 	return pool, ok && p.steps >= 4
+}
+
+// stateOf tells whether survivors are optimizer state that is made bit by bit,
+// as parameters get their first gradients, rather than all of it again in every
+// step.
+func (l *loop) stateOf(kept []survivor) bool {
+	state := 0
+	made := make([]int64, l.n)
+	for _, s := range kept {
+		if l.c.Category[s.id] == OptimizerState {
+			state++
+		}
+		made[s.born] += l.bytes(s.id)
+	}
+	if 2*state < len(kept) {
+		return false
+	}
+	later := slices.DeleteFunc(made[kept[0].born+1:], func(bytes int64) bool { return bytes == 0 })
+	if len(later) < 2 {
+		return true
+	}
+	slices.Sort(later)
+	return 10*later[0] < 9*later[len(later)/2]
 }
 
 // recurring leaves out what only the first or the last step made: survivors
