@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/report"
 )
@@ -59,9 +60,19 @@ func noDevices(doc *report.Document) report.Verdict {
 	return report.Verdict{Severity: report.Info, Text: "no snapshot was given"}
 }
 
+// oomVerdict says what failed, when, and what held the memory.
 func oomVerdict(d *report.Device) report.Verdict {
 	o := d.OOMs[len(d.OOMs)-1]
-	text := fmt.Sprintf("Out of memory on device %d: %s asked for", d.Device, report.Bytes(o.RequestedBytes))
+	text := "Out of memory"
+	if o.Phase != nil {
+		text += " in " + phaseText[*o.Phase]
+	}
+	for _, s := range d.Steps {
+		if s.FirstEvent <= o.Event && o.Event <= s.LastEvent {
+			text += fmt.Sprintf(" of step %d", s.Step)
+		}
+	}
+	text += fmt.Sprintf(" on device %d: %s asked for", d.Device, report.Bytes(o.RequestedBytes))
 	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {
 		by := o.Site.Op
 		if by == "" {
@@ -72,6 +83,9 @@ func oomVerdict(d *report.Device) report.Verdict {
 	if o.DeviceFreeBytes != nil {
 		text += fmt.Sprintf(", %s left on the device, %s free in PyTorch's cache", report.Bytes(*o.DeviceFreeBytes), report.Bytes(o.ReservedBytes-o.AllocatedBytes))
 	}
+	if name, bytes := largest(d.AtPeak.Categories); bytes > 0 && name != "unknown" {
+		text += fmt.Sprintf("; %s hold %s (%s)", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes), report.Percent(bytes, d.AtPeak.AllocatedBytes))
+	}
 	v := report.Verdict{Severity: report.Critical, Text: text}
 	for _, f := range d.Findings {
 		if f.Severity == report.Critical {
@@ -80,4 +94,18 @@ func oomVerdict(d *report.Device) report.Verdict {
 		}
 	}
 	return v
+}
+
+// phaseText is a phase in a sentence.
+var phaseText = map[string]string{"setup": "setup", "data": "data loading", "forward": "the forward pass", "backward": "the backward pass",
+	"optimizer": "the optimizer step", "zero_grad": "zero_grad", "generate": "generation", "other": "other work"}
+
+// largest is the category that holds most.
+func largest(categories map[string]int64) (name string, bytes int64) {
+	for _, c := range report.Categories {
+		if categories[c] > bytes {
+			name, bytes = c, categories[c]
+		}
+	}
+	return name, bytes
 }
