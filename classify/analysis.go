@@ -16,15 +16,17 @@ type analysis struct {
 	phases   []Phase // by event
 	roots    []root
 	windows  []window // optimizer steps and the like, by annotation
-	covered  []bool   // by event: within the window of an optimizer
+	covered  []hint   // by event: within the window of an optimizer
 	loop     int      // first event of the program's loop
 
 	runs          []run
-	runOf         []int32 // by event
-	nextBackward  []int32 // by run: the first backward pass at or after it
-	nextOptimizer []int32 // by run: the first optimizer run after it
-	trains        bool    // it has a backward pass
-	ooms          []int   // events of failed requests
+	runOf         []int32                        // by event
+	nextBackward  []int32                        // by run: the first backward pass at or after it
+	nextOptimizer []int32                        // by run: the first optimizer run after it
+	trains        bool                           // it has a backward pass
+	saves         bool                           // forward keeps what a backward pass would need
+	inBulk        map[timeline.AllocationID]bool // freed together with many others
+	ooms          []int                          // events of failed requests
 
 	weightSize   map[int64]int  // requested bytes of what looks like weights
 	weightHalf   map[int64]bool // half of them

@@ -14,6 +14,7 @@ func (a *analysis) findCategories() {
 		}
 	}
 	a.findGrowth()
+	a.findSaved()
 	a.generates()
 	a.findSizes()
 	a.findLogits()

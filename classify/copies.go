@@ -6,47 +6,55 @@ import (
 )
 
 // findCopies finds autocast's half-precision copies of weights where no C++
-// frame names them: in each forward pass every weight of a product comes back
-// with half its bytes.
+// frame names them. Their gradient is computed in half precision and converted:
+// a gradient with half of its bytes freed right after its birth tells which
+// sizes were cast, and how many of each in one pass.
 func (a *analysis) findCopies() {
 	a.copies = map[timeline.AllocationID]bool{}
-	if !a.trains || len(a.weightSize) == 0 {
-		return
-	}
 	for r := range a.runs {
-		if a.runs[r].phase == Forward {
-			a.findCopiesIn(a.runs[r])
+		if a.runs[r].phase != Forward {
+			continue
+		}
+		if p := a.backwardAfter(r); p != nil {
+			if cast := a.converted(p); len(cast) > 0 {
+				a.findCopiesIn(a.runs[r], cast)
+			}
 		}
 	}
 }
 
-func (a *analysis) findCopiesIn(r run) {
-	born := map[int64][]timeline.AllocationID{}
+// converted counts by size the half-precision gradients of a backward pass that
+// were converted.
+func (a *analysis) converted(p *run) map[int64]int {
+	out := map[int64]int{}
+	for i := p.first; i < p.end; i++ {
+		n := a.events.Size[i]
+		if a.events.Action[i] != snapshot.Alloc || n < 1024 || n%2 != 0 || !a.weightHalf[n/2] {
+			continue
+		}
+		const near = 4 // events until the converted one is gone
+		for j := i + 1; j < min(p.end, i+near); j++ {
+			if id := a.t.Of[j]; a.events.Action[j] == snapshot.FreeRequested && id != timeline.NoAllocation &&
+				a.t.Requested(id) == n/2 && a.born(id) > p.first && a.born(id) < i {
+				out[n/2]++
+				break
+			}
+		}
+	}
+	return out
+}
+
+// findCopiesIn marks as many allocations of a forward pass as were converted
+// back.
+func (a *analysis) findCopiesIn(r run, cast map[int64]int) {
 	for i := r.first; i < r.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}
 		id, n := a.t.Of[i], a.events.Size[i]
-		if a.weightHalf[n] && a.freed(id) > i+8 {
-			born[n] = append(born[n], id)
-		}
-	}
-	var there, all int64
-	for n, count := range a.weightSize {
-		if n < 4096 || n%2 != 0 {
-			continue
-		}
-		all += n * int64(count)
-		there += n * int64(min(count, len(born[n/2])))
-	}
-	if there*5 < all*2 {
-		return
-	}
-	for n, ids := range born {
-		for k, id := range ids {
-			if k < a.weightSize[2*n] || len(ids) <= a.weightSize[2*n] {
-				a.copies[id] = true
-			}
+		if cast[n] > 0 && a.freed(id) > i+8 {
+			cast[n]--
+			a.copies[id] = true
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 	pass := a.backwardAfter(r)
 	small := a.t.Requested(id) <= scalar
 	switch {
-	case !a.trains && f >= a.last:
+	case !a.trains && f >= a.last && !a.saves:
 		return claim{Temporary, NoDetail, guess}
 	case pass == nil || f < pass.first: // never saw a backward
 		switch {
@@ -76,6 +76,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Activations, NoDetail, guess - 10}
 		case a.failedBetween(b, f):
 			return claim{Activations, NoDetail, guess}
+		case a.saves && !a.trains && a.inBulk[id]:
+			return claim{Activations, NoDetail, likely}
 		}
 		return claim{Temporary, NoDetail, strong - 3}
 	case f < a.last && a.phases[f] == Backward:

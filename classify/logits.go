@@ -35,7 +35,7 @@ func (a *analysis) lossSize(r int) int64 {
 				largest = max(largest, a.events.Size[i])
 			}
 		}
-		if p := a.backwardAfter(r); p != nil && largest == 0 {
+		if p := a.backwardAfter(r); p != nil {
 			for i := p.first; i < p.end; i++ {
 				if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].marks&(lossGrad|workspace) == lossGrad {
 					largest = max(largest, a.events.Size[i])

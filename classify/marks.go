@@ -26,6 +26,7 @@ const (
 	lossGrad                    // gradient of a classification loss
 	rooted                      // autograd makes the gradient that backward starts from
 	keep                        // a view of communication: gradients that FSDP reduces
+	compiled                    // by torch.compile: operators have no frames
 	planar                      // a loss over planes: classes are not the last dimension
 )
 
@@ -92,7 +93,7 @@ var pythonRules = []frameRule{
 	{"torch/_functorch/", "backward", engine, hintOf(Backward)},
 	{"torch/_functorch/", "_compiled_backward", engine, hintOf(Backward)},
 	{"torch/_functorch/", "forward", inModule, hintOf(Forward)},
-	{"torch/_inductor/output_code.py", "__call__", 0, 0},
+	{"torch/_inductor/output_code.py", "", compiled, 0},
 	{"torch/utils/checkpoint.py", "backward", engine | rebuild, hintOf(Backward)},
 	{"torch/utils/checkpoint.py", "unpack_hook", engine | rebuild, hintOf(Backward)},
 	{"torch/utils/checkpoint.py", "recompute_fn", rebuild, hintOf(Backward)},

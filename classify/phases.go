@@ -11,13 +11,15 @@ import (
 func (a *analysis) findPhases() {
 	hints := a.hints()
 	a.windows = a.annotated()
-	a.covered = make([]bool, a.last)
+	a.covered = make([]hint, a.last)
 	for _, w := range a.windows {
 		for i := w.first; i < w.end; i++ {
 			if hints[i] == 0 {
 				hints[i] = hintOf(w.phase)
 			}
-			a.covered[i] = a.covered[i] || w.phase == Optimizer || w.phase == ZeroGrad
+			if w.phase == Optimizer || w.phase == ZeroGrad {
+				a.covered[i] = hintOf(w.phase)
+			}
 		}
 	}
 	if !a.recorded.allocs {

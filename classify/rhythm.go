@@ -12,7 +12,7 @@ import (
 // while what forward had saved is freed.
 type root struct {
 	first, end int   // events: its birth and its free
-	released   int64 // bytes that were born before it and freed during it
+	released   int64 // allocations that were born before it and freed during it
 }
 
 // scalar is the largest request that can be one number.
@@ -49,7 +49,9 @@ func (a *analysis) findRoots() []root {
 					found = append(found, root{b, i, d})
 				}
 			}
-			released.add(b, a.t.Allocated[id])
+			if a.covered[i] == 0 && i-b >= shortest { // not gradients, not what an operator needs for itself
+				released.add(b, 1)
+			}
 		}
 	}
 	return a.gradual(keepRoots(found))
@@ -114,8 +116,8 @@ func (a *analysis) gradual(roots []root) []root {
 			case id == timeline.NoAllocation:
 			case a.events.Action[i] == snapshot.Alloc:
 				seen++
-			case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < r.first:
-				early += a.t.Allocated[id]
+			case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < r.first && a.covered[i] == 0:
+				early++
 			}
 		}
 		if early*10 >= r.released {
@@ -184,21 +186,13 @@ func (a *analysis) hintRhythm(hints []hint) {
 
 // hintForward divides the unknown events before a backward pass.
 func (a *analysis) hintForward(hints []hint, from, to, end int) {
-	// after the last optimizer window in between
-	for i := to - 1; i >= from; i-- {
-		if oneOf(hints[i], Optimizer, ZeroGrad) && a.windowAt(i) {
-			h := hints[i]
-			if h == hintOf(ZeroGrad) && a.largeBetween(from, i) {
-				continue // zero_grad between forward and backward
+	if t := a.tickIn(from, to); t >= 0 {
+		for k := from; k < t; k++ {
+			if hints[k] == 0 {
+				hints[k] = hintOf(Optimizer) // clipping, scaling
 			}
-			for k := from; k < i; k++ {
-				if hints[k] == 0 {
-					hints[k] = hintOf(Optimizer) // clipping, scaling
-				}
-			}
-			from = i + 1
-			break
 		}
+		from = t
 	}
 	batch := true
 	for i := from; i < to; i++ {
@@ -218,20 +212,8 @@ func (a *analysis) hintForward(hints []hint, from, to, end int) {
 	}
 }
 
-func (a *analysis) windowAt(event int) bool { return a.covered != nil && a.covered[event] }
-
-// largeBetween tells whether something that was born between two events is
-// still there after the second and isn't just a batch.
-func (a *analysis) largeBetween(from, to int) bool {
-	n := 0
-	for i := from; i < to; i++ {
-		if a.events.Action[i] == snapshot.Alloc {
-			if n++; n > 8 {
-				return true
-			}
-		}
-	}
-	return false
+func (a *analysis) windowAt(event int) bool {
+	return a.covered != nil && a.covered[event] == hintOf(Optimizer)
 }
 
 // rhythmStart is where the loop begins in a recording without stacks: the first
@@ -257,11 +239,8 @@ func (a *analysis) rhythmStart() int {
 
 // allocsBefore lists the allocations' events before an event, back to another.
 func (a *analysis) allocsBefore(event, from int) []int {
-	for i := event - 1; i >= from; i-- {
-		if a.windowAt(i) {
-			from = i + 1
-			break
-		}
+	if t := a.tickIn(from, event); t >= 0 {
+		from = t
 	}
 	var out []int
 	for i := from; i < event; i++ {

@@ -29,63 +29,55 @@ func (a *analysis) joinSites() {
 	if unsure == 0 {
 		return
 	}
-	ranked := a.sites()
-	for _, coarse := range []bool{false, true} {
-		a.joinBy(ranked, coarse)
-	}
+	a.joinBy(a.sites(true, true), 6)
+	a.joinBy(a.sites(false, true), 8)
+	a.joinBy(a.sites(true, false), 8)
 }
 
-// sites numbers the allocations of each stack and size within their run.
-func (a *analysis) sites() []site {
+// sites names every allocation's site, with its size or without, with its rank
+// or without.
+func (a *analysis) sites(sized, ranked bool) []site {
 	out := make([]site, len(a.Category))
-	type key struct {
-		stack snapshot.StackID
-		size  int64
-	}
 	type place struct{ run, n int32 }
-	seen := map[key]place{}
+	seen := map[site]place{}
 	for i := range out {
 		id := timeline.AllocationID(i)
-		k := key{a.t.Stack(id), a.t.Requested(id)}
+		s := site{stack: a.t.Stack(id), phase: a.Phase[i]}
+		if sized {
+			s.size = a.t.Requested(id)
+		}
+		out[i] = s
+		if !ranked {
+			continue
+		}
 		r := int32(a.run(a.born(id)))
-		p := seen[k]
+		p := seen[s]
 		if p.run != r {
 			p = place{run: r}
 		}
-		out[i] = site{k.stack, k.size, p.n, a.Phase[i]}
+		out[i].rank = p.n
 		p.n++
-		seen[k] = p
+		seen[s] = p
 	}
 	return out
 }
 
-// joinBy asks the other allocations of an unsure one's site; coarse forgets the
-// rank and asks for more agreement.
-func (a *analysis) joinBy(sites []site, coarse bool) {
+// joinBy asks the other allocations of an unsure one's site; share is how many
+// of ten must agree.
+func (a *analysis) joinBy(sites []site, share int32) {
 	tally := map[site]*[NumCategories]int32{}
-	at := func(i int) site {
-		s := sites[i]
-		if coarse {
-			s.rank = 0
-		}
-		return s
-	}
 	for i := range sites {
-		if sites[i].stack != 0 && a.Confidence[i] < plausible && tally[at(i)] == nil {
-			tally[at(i)] = new([NumCategories]int32)
+		if sites[i].stack != 0 && a.Confidence[i] < plausible && tally[sites[i]] == nil {
+			tally[sites[i]] = new([NumCategories]int32)
 		}
 	}
 	for i := range sites {
 		if sites[i].stack == 0 || a.Confidence[i] < likely {
 			continue
 		}
-		if t := tally[at(i)]; t != nil {
+		if t := tally[sites[i]]; t != nil {
 			t[a.Category[i]]++
 		}
-	}
-	share := int32(6)
-	if coarse {
-		share = 8
 	}
 	for i := range sites {
 		if sites[i].stack == 0 || a.Confidence[i] >= plausible {
@@ -93,7 +85,7 @@ func (a *analysis) joinBy(sites []site, coarse bool) {
 		}
 		var best Category
 		var sum int32
-		t := tally[at(i)]
+		t := tally[sites[i]]
 		for c, n := range t {
 			sum += n
 			if n > t[best] {

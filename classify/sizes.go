@@ -32,7 +32,7 @@ func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	if a.growing[a.t.Requested(id)] && (a.Phase[id] == Generate || a.Phase[id] == Forward) {
 		return claim{KVCache, NoDetail, strong}
 	}
-	if a.copies[id] && !a.recorded.native {
+	if a.copies[id] && (!a.recorded.native || a.birth(id).marks&compiled != 0) {
 		return claim{AutocastCopies, NoDetail, strong}
 	}
 	if c := a.workspaceBySize(id); c.sure > 0 {

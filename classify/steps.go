@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"sort"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -74,84 +76,87 @@ func (a *analysis) stepStarts() []int {
 	if a.loop >= a.last {
 		return nil
 	}
-	cycle := a.cycle()
-	if cycle.ends == Setup {
+	ends := a.stepEnds()
+	if len(ends) == 0 {
 		return a.forwardStarts()
 	}
 	starts := []int{a.loop}
-	ended := 0
-	for i := a.loop; i < a.last; {
-		j := i
-		for j < a.last && a.phases[j] == a.phases[i] {
-			j++
+	for _, e := range ends {
+		i := max(e, a.loop)
+		for i < a.last && (a.events.Action[i] != snapshot.Alloc || a.phases[i] != Data && a.phases[i] != Forward && a.phases[i] != Generate) {
+			i++
 		}
-		if a.phases[i] == cycle.ends {
-			ended++
+		if i < a.last && i > starts[len(starts)-1] {
+			starts = append(starts, i)
 		}
-		if ended >= cycle.length && j < a.last {
-			switch a.phases[j] {
-			case Data, Forward, Generate:
-				if ended >= cycle.length {
-					starts = append(starts, j)
-					ended = 0
-				}
-			}
-		}
-		i = j
 	}
 	return starts
 }
 
-// cycle says which phase closes an iteration, and how many of its runs make one.
-type cycle struct {
-	ends   Phase
-	length int
+// stepEnds are the events after which an iteration is over: the last of its
+// optimizers has stepped, else its backward pass has run.
+func (a *analysis) stepEnds() []int {
+	ends := a.ticks()
+	if len(ends) == 0 {
+		ends = a.runEnds(Optimizer)
+	}
+	if len(ends) == 0 {
+		return a.runEnds(Backward)
+	}
+	period := a.period(ends)
+	if period == 1 {
+		return ends
+	}
+	var out []int
+	for i := period - 1; i < len(ends); i += period {
+		out = append(out, ends[i])
+	}
+	return out
 }
 
-func (a *analysis) cycle() cycle {
-	var seen [NumPhases]bool
-	for _, p := range a.phases {
-		seen[p] = true
+// ticks are the ends of the optimizers' annotated steps, also of those that
+// allocate nothing and so have no event of their own.
+func (a *analysis) ticks() []int {
+	var out []int
+	for _, w := range a.windows {
+		if w.phase == Optimizer && w.end < a.last && (len(out) == 0 || w.end > out[len(out)-1]) {
+			out = append(out, w.end)
+		}
 	}
-	switch {
-	case seen[Optimizer]:
-		return cycle{Optimizer, a.optimizersPerStep()}
-	case seen[Backward]:
-		return cycle{Backward, 1}
-	}
-	return cycle{Setup, 1}
+	return out
 }
 
-// optimizersPerStep counts how many optimizers take turns within an iteration:
-// the period of the optimizer windows' allocations.
-func (a *analysis) optimizersPerStep() int {
-	var allocs []int
-	var between []bool // a batch was loaded since the last one
-	data := false
-	for i := a.loop; i < a.last; {
-		j := i
-		n := 0
-		for j < a.last && a.phases[j] == a.phases[i] {
-			if a.events.Action[j] == snapshot.Alloc {
-				n++
+// runEnds are the ends of the stretches of one phase.
+func (a *analysis) runEnds(p Phase) []int {
+	var out []int
+	for i := a.loop + 1; i <= a.last; i++ {
+		if a.phases[i-1] == p && (i == a.last || a.phases[i] != p) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// period counts how many optimizers take turns within an iteration, by the
+// number of allocations between their steps.
+func (a *analysis) period(ends []int) int {
+	counts := make([]int, len(ends))
+	for k, e := range ends {
+		from := a.loop
+		if k > 0 {
+			from = ends[k-1]
+		}
+		for i := from; i < e; i++ {
+			if a.events.Action[i] == snapshot.Alloc {
+				counts[k]++
 			}
-			j++
 		}
-		switch a.phases[i] {
-		case Data:
-			data = data || n > 0
-		case Optimizer:
-			allocs = append(allocs, n)
-			between = append(between, data)
-			data = false
-		}
-		i = j
 	}
-	for period := 1; period <= 4 && 2*period <= len(allocs); period++ {
+	for period := 1; period <= 4; period++ {
 		same, total := 0, 0
-		for i := period + period; i < len(allocs); i++ { // the first ones make their state
+		for i := 2 * period; i < len(counts); i++ { // the first ones make their state
 			total++
-			if allocs[i] == allocs[i-period] && between[i] == between[i-period] {
+			if d := counts[i] - counts[i-period]; d*d*400 <= counts[i]*counts[i] { // within 5 %
 				same++
 			}
 		}
@@ -175,4 +180,16 @@ func (a *analysis) forwardStarts() []int {
 		return starts
 	}
 	return a.anchored()
+}
+
+// tickIn is the last end of an optimizer's step after one event and up to
+// another, -1 when there is none.
+func (a *analysis) tickIn(from, to int) int {
+	i := sort.Search(len(a.windows), func(i int) bool { return a.windows[i].first > to })
+	for i--; i >= 0 && a.windows[i].first > from; i-- {
+		if w := a.windows[i]; w.phase == Optimizer && w.end <= to {
+			return w.end
+		}
+	}
+	return -1
 }

@@ -1,0 +1,49 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findSaved sees, in programs without a backward pass, whether forward keeps
+// what one would need: under no_grad nearly everything is freed on the way,
+// else it piles up and goes in one bulk when the output is dropped.
+func (a *analysis) findSaved() {
+	a.inBulk = map[timeline.AllocationID]bool{}
+	if a.trains {
+		return
+	}
+	const bulk = 16 // frees without an allocation in between
+	var together []timeline.AllocationID
+	flush := func() {
+		if len(together) >= bulk {
+			for _, id := range together {
+				a.inBulk[id] = true
+			}
+		}
+		together = together[:0]
+	}
+	for i := a.loop; i < a.last; i++ {
+		switch a.events.Action[i] {
+		case snapshot.Alloc:
+			flush()
+		case snapshot.FreeRequested:
+			if id := a.t.Of[i]; id != timeline.NoAllocation && a.born(id) >= a.loop {
+				together = append(together, id)
+			}
+		}
+	}
+	flush()
+	kept, all := len(a.inBulk), 0
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if p := a.Phase[i]; p != Forward || a.born(id) < 0 || a.birth(id).marks&workspace != 0 {
+			continue
+		}
+		all++
+		if a.outlives(id) {
+			kept++
+		}
+	}
+	a.saves = kept >= bulk && kept*6 >= all
+}
