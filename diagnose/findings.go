@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/record"
 	"github.com/vramscope/vramscope/report"
@@ -94,6 +95,22 @@ func (e *examination) poolFindings(dev *report.Device) []report.Finding {
 	return []report.Finding{f}
 }
 
+// firstChange is what usually costs least against each kind of memory.
+var firstChange = map[string]string{
+	"weights":         "Load the weights in 16 bits, or shard them over GPUs (FSDP, ZeRO-3), or train adapters (LoRA) on quantised ones",
+	"gradients":       "Shard the gradients (FSDP, ZeRO-2), or step the optimizer inside the backward pass so that they never live all at once",
+	"optimizer_state": "An optimizer with less state (8-bit AdamW, Adafactor, Lion), or shard it (FSDP, ZeRO-1), or offload it",
+	"activations":     "Activation checkpointing, or a smaller batch with gradient accumulation: activations grow with the tokens of a batch",
+	"logits":          "Chunked or fused cross-entropy, so that the logits of all tokens never exist at once; or a smaller batch",
+	"kv_cache":        "A shorter context or fewer sequences at once, a quantised cache, or use_cache=False in training",
+	"inputs":          "Keep the data set on the host and move one batch at a time",
+	"autocast_copies": "Hold the weights in bf16 from the start: autocast keeps a second copy of each in 16 bits",
+	"communication":   "Smaller buckets (bucket_cap_mb), or gradient_as_bucket_view=True",
+	"workspace":       "CUBLAS_WORKSPACE_CONFIG bounds cuBLAS's workspaces",
+	"temporary":       "Process in smaller pieces: what fills the GPU lives only within single operations or between them",
+	"unknown":         "Hold less at the peak: the table of call sites says where it goes",
+}
+
 // oomFindings explain each kind of failed request once.
 func (e *examination) oomFindings(dev *report.Device) []report.Finding {
 	var out []report.Finding
@@ -103,12 +120,12 @@ func (e *examination) oomFindings(dev *report.Device) []report.Finding {
 			continue
 		}
 		seen[o.Verdict] = true
-		out = append(out, oomFinding(&o))
+		out = append(out, oomFinding(&o, dev))
 	}
 	return out
 }
 
-func oomFinding(o *report.OOM) report.Finding {
+func oomFinding(o *report.OOM, dev *report.Device) report.Finding {
 	free := o.ReservedBytes - o.AllocatedBytes
 	f := report.Finding{ID: "oom_" + o.Verdict, Severity: report.Critical, Confidence: 0.9, Evidence: []string{
 		fmt.Sprintf("event %s: %s asked for, %s allocated, %s reserved", report.Count(o.Event), report.Bytes(o.RequestedBytes), report.Bytes(o.AllocatedBytes), report.Bytes(o.ReservedBytes))}}
@@ -122,7 +139,9 @@ func oomFinding(o *report.OOM) report.Finding {
 	switch o.Verdict {
 	case "true_shortage":
 		f.Title = fmt.Sprintf("A request of %s found no room, and all free memory together would not have been enough", report.Bytes(o.RequestedBytes))
-		f.Fix = ptr("Hold less at the peak: the table of what was alive says where it goes")
+		name, bytes := largest(dev.AtPeak.Categories)
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s is the largest part of what was held: %s", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes)))
+		f.Fix = ptr(firstChange[name])
 	case "fragmentation":
 		f.Title = fmt.Sprintf("A request of %s failed although enough memory was free, in pieces that are too small", report.Bytes(o.RequestedBytes))
 		f.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or allocate the largest tensors first")
