@@ -312,9 +312,6 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	if a.plainSoftmax || a.wideScores || a.narrowSoftmax {
 		e = v.e
 	}
-	if a.sinks != nil && p.e == e { // without the sink's column the rows are no longer dense
-		p = m.replace(p, m.copyOf(p))
-	}
 	p = m.replace(p, m.cast(p, e))
 	if a.keepNames {
 		names = append(names, w)

@@ -44,14 +44,14 @@ func ReadCheckpoint(path string) ([]Tensor, error) {
 			return nil, err
 		}
 		return readTorchZip(f, info.Size(), path)
-	case len(head) > 0 && (head[0] == '{' || head[0] == '\n' || head[0] == ' '):
-		return readIndex(f, path)
-	case len(head) == 9 && head[8] == '{':
+	case len(head) == 9 && head[8] == '{' && binary.LittleEndian.Uint64(head) <= maxHeaderBytes:
 		ts, err := ReadSafetensors(f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		return ts, nil
+	case len(head) > 0 && (head[0] == '{' || head[0] == '\n' || head[0] == ' '):
+		return readIndex(f, path)
 	case len(head) > 1 && head[0] == 0x80:
 		return nil, fmt.Errorf("%s: a pickle without PyTorch's zip container (before version 1.6): save it again with a newer torch.save, or give a .safetensors file", path)
 	}

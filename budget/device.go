@@ -159,7 +159,11 @@ func (b *Budget) finish(p *plan) {
 		f = expandableReserve
 	}
 	top := max(b.PeakBytes, b.FirstStep)
-	b.Reserved = (int64(float64(top)*f) + 2*mib - 1) / (2 * mib) * (2 * mib)
+	loose := top
+	if p.Inference { // weights are laid down once and leave no holes
+		loose -= b.WeightsBytes
+	}
+	b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)
 	b.Context = p.device().Context
 	if p.GPUs > 1 {
 		comms := int64(0)

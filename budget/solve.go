@@ -115,8 +115,9 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 			f.MaxSequence = largest(unit, limitSequence, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
 		}
 		if s.Inference && here.CacheToken > 0 {
-			free := g.Capacity - g.Context - int64(float64(here.workingBytes())*reserveFactor(s))
-			f.MaxTokens = max(0, free/here.CacheToken)
+			work := here.workingBytes() - here.WeightsBytes
+			free := g.Capacity - g.Context - here.WeightsBytes - int64(float64(work)*reserveFactor(s))
+			f.MaxTokens = max(0, int64(float64(free)/reserveFactor(s))/here.CacheToken)
 		}
 		fits = append(fits, f)
 	}

@@ -289,7 +289,11 @@ func (m *machine) tables(seq, dim int64) []*storage {
 	if dim == 0 {
 		return nil
 	}
-	return []*storage{m.alloc(seq*dim*m.cosWidth(), Activations), m.alloc(seq*dim*m.cosWidth(), Activations)}
+	c := Activations
+	if !m.grad {
+		c = Temporary
+	}
+	return []*storage{m.alloc(seq*dim*m.cosWidth(), c), m.alloc(seq*dim*m.cosWidth(), c)}
 }
 
 // body runs embeddings, layers and the last norm.

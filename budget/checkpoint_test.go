@@ -1,0 +1,133 @@
+package budget
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The same tiny model in three containers, written by PyTorch and safetensors.
+func TestCheckpoints(t *testing.T) {
+	for _, name := range []string{"tiny.safetensors", "tiny.pt"} {
+		t.Run(name, func(t *testing.T) {
+			ts, err := ReadCheckpoint(filepath.Join("testdata", "checkpoints", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var total, buffers int64
+			for _, x := range ts {
+				if x.Buffer {
+					buffers += x.Elements()
+				} else {
+					total += x.Elements()
+				}
+			}
+			const want = 2*96*32 + 2*32*32 + 2*16*32 + 3*64*32 + 32
+			if total != want || buffers != 4 {
+				t.Errorf("%d parameters and %d buffers, want %d and 4: %v", total, buffers, want, ts)
+			}
+			c, err := FromTensors(ts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := Count(c)
+			if err != nil || n.Total != want {
+				t.Errorf("the made configuration has %d parameters, %v", n.Total, err)
+			}
+			if b, err := Compute(c, Setting{Sequence: 16}); err != nil || b.WeightsBytes != 2*want || len(b.Notes) == 0 {
+				t.Errorf("weights %d, notes %v, %v", b.WeightsBytes, b.Notes, err)
+			}
+		})
+	}
+}
+
+func TestCheckpointRefusals(t *testing.T) {
+	if _, err := ReadCheckpoint("testdata/checkpoints/evil.pt"); err == nil || !strings.Contains(err.Error(), "eval") {
+		t.Errorf("a pickle that calls: %v", err)
+	}
+	huge := make([]byte, 16)
+	binary.LittleEndian.PutUint64(huge, 1<<60)
+	tests := []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"header longer than the file", append(binary.LittleEndian.AppendUint64(nil, 100), '{', '}'), "should have 100 bytes"},
+		{"absurd header", huge, "MiB"},
+		{"no JSON", append(binary.LittleEndian.AppendUint64(nil, 2), 'n', 'o'), "header"},
+		{"negative dimension", header(`{"a":{"shape":[-1]}}`), "dimension of -1"},
+		{"too many elements", header(`{"a":{"shape":[4611686018427387904,8]}}`), "elements"},
+		{"too many dimensions", header(`{"a":{"shape":[1,1,1,1,1,1,1,1,1]}}`), "9 dimensions"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := ReadSafetensors(bytes.NewReader(tt.data)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func header(s string) []byte {
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(s))), s...)
+}
+
+// A size alone becomes a model of exactly that size.
+func TestSizes(t *testing.T) {
+	for _, s := range []string{"1M", "125M", "350M", "1B", "8B", "70B", "405B", "1e12"} {
+		n, err := ParseParams(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := FromParams(n)
+		if err != nil {
+			t.Fatal(s, err)
+		}
+		got, err := Count(c)
+		if err != nil || got.Total != n {
+			t.Errorf("%s: %d parameters, want %d (%v)", s, got.Total, n, err)
+		}
+		if rest := float64(c.extra) / float64(n); n > 1e8 && rest > 0.25 {
+			t.Errorf("%s: %.0f %% of the parameters are outside the assumed shape (%s)", s, 100*rest, c.assumed)
+		}
+	}
+	for _, s := range []string{"", "-1B", "8Q", "NaN", "1e30"} {
+		if _, err := ParseParams(s); err == nil {
+			t.Errorf("%q is taken for a size", s)
+		}
+	}
+}
+
+func FuzzReadTorchPickle(f *testing.F) {
+	f.Add([]byte("\x80\x02}q\x00."))
+	f.Add([]byte("\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\x00)R."))
+	f.Add([]byte("\x80\x04\x8c\x04eval\x8c\x08builtins\x93."))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ts, err := ReadTorchPickle(data)
+		if err == nil && len(ts) == 0 {
+			t.Error("no tensors and no error")
+		}
+	})
+}
+
+func FuzzReadConfig(f *testing.F) {
+	f.Add([]byte(`{"model_type":"llama","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":100}`))
+	f.Add([]byte(`{"model_type":"gemma3","text_config":{"hidden_size":64},"vision_config":null}`))
+	f.Add([]byte(`{"model_type":"nemotron_h","hybrid_override_pattern":"M*E-"}`))
+	if seeds, err := os.ReadFile("testdata/odd_models.json"); err == nil {
+		f.Add(seeds[:min(len(seeds), 400)])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := ReadConfig(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		b, err := Compute(c, Setting{Sequence: 8})
+		if err == nil && b.PeakBytes < b.WeightsBytes {
+			t.Errorf("a peak of %d with weights of %d", b.PeakBytes, b.WeightsBytes)
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// budgetRun runs the command and returns what it printed.
+func budgetRun(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(append([]string{"budget"}, args...), strings.NewReader(""), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+func llamaFile(t *testing.T, extra string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "config.json")
+	text := `{"model_type":"llama","num_hidden_layers":4,"hidden_size":512,"num_attention_heads":8,"intermediate_size":1024,"vocab_size":1000` + extra + `}`
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestBudgetJSON(t *testing.T) {
+	for name, args := range map[string][]string{
+		"training": {"--batch", "2", "--seq", "256", "--gpu", "H100 80GB", "--vocab", "500"},
+		"serving":  {"--inference", "--context", "512", "--gpu", "24GiB"},
+		"solved":   {"--solve", "batch", "--gpu", "4GiB", "--seq", "512"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := budgetRun(t, append(args, "--config", llamaFile(t, ""), "--format", "json")...)
+			if code != exitFine {
+				t.Fatal(code, errs)
+			}
+			var d map[string]any
+			if err := json.Unmarshal([]byte(out), &d); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range []string{"schema", "model", "setting", "categories", "phases", "peak_bytes", "peak_phase", "first_step_peak_bytes", "reserved_bytes", "total_device_bytes", "fits", "notes"} {
+				if _, ok := d[k]; !ok {
+					t.Errorf("no field %s", k)
+				}
+			}
+			if d["schema"] != "vramscope.budget/1" {
+				t.Errorf("schema %v", d["schema"])
+			}
+			var sum float64
+			for _, v := range d["categories"].(map[string]any) {
+				sum += v.(float64)
+			}
+			if sum != d["peak_bytes"].(float64) {
+				t.Errorf("categories sum to %.0f, the peak is %.0f", sum, d["peak_bytes"])
+			}
+			fit := d["fits"].([]any)[0].(map[string]any)
+			for _, k := range []string{"gpu", "capacity_bytes", "fits", "max_batch", "max_sequence"} {
+				if _, ok := fit[k]; !ok {
+					t.Errorf("fits without %s", k)
+				}
+			}
+			if name == "solved" && fit["fits"] != true {
+				t.Error("the solved batch does not fit")
+			}
+		})
+	}
+}
+
+// A solution fits and the next larger one does not.
+func TestBudgetSolves(t *testing.T) {
+	file := llamaFile(t, "")
+	at := func(n string) string {
+		out, errs, code := budgetRun(t, "--config", file, "--seq", "512", "--gpu", "2GiB", "--batch", n, "--no-ladder")
+		if code != exitFine {
+			t.Fatal(errs)
+		}
+		return out
+	}
+	out, errs, _ := budgetRun(t, "--config", file, "--seq", "512", "--gpu", "2GiB", "--solve", "batch", "--format", "json")
+	var d struct {
+		Solved struct{ Value int } `json:"solved"`
+	}
+	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Solved.Value < 1 {
+		t.Fatal(out, errs, err)
+	}
+	n := d.Solved.Value
+	if s := at(itoa(n)); !strings.HasPrefix(s, "FITS") {
+		t.Errorf("batch %d: %s", n, s[:60])
+	}
+	if s := at(itoa(n + 1)); !strings.HasPrefix(s, "DOES NOT FIT") {
+		t.Errorf("batch %d: %s", n+1, s[:60])
+	}
+}
+
+func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
+
+// Bad flags get one sentence and exit code 2.
+func TestBudgetRefusals(t *testing.T) {
+	good := llamaFile(t, "")
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no model":        {nil, "--config FILE, --model FILE or --params"},
+		"two models":      {[]string{"--config", good, "--params", "8B"}, "one of"},
+		"unknown family":  {[]string{"--config", llamaFile(t, `,"model_type":"quantum"`)}, "quantum"},
+		"missing file":    {[]string{"--config", "nowhere.json"}, "nowhere.json"},
+		"no JSON":         {[]string{"--config", "budget_test.go"}, "budget_test.go"},
+		"batch 0":         {[]string{"--config", good, "--batch", "0"}, "--batch 0"},
+		"ZeRO on one GPU": {[]string{"--config", good, "--zero", "3"}, "at least two"},
+		"heads":           {[]string{"--config", good, "--tp", "3"}, "does not divide"},
+		"overflow":        {[]string{"--config", good, "--batch", "999999999999", "--seq", "999999999999"}, "2^62"},
+		"format":          {[]string{"--config", good, "--format", "pdf"}, "pdf"},
+		"output":          {[]string{"--config", good, "-o", "x.pdf"}, "x.pdf"},
+		"device":          {[]string{"--config", good, "--gpu", "toaster"}, "toaster"},
+		"solve":           {[]string{"--config", good, "--gpu", "H100", "--solve", "world"}, "world"},
+		"size":            {[]string{"--params", "8Q"}, "8Q"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := budgetRun(t, tt.args...)
+			if code != exitUnusable || !strings.Contains(errs, tt.want) || strings.Count(strings.TrimSpace(errs), "\n") > 0 || out != "" {
+				t.Errorf("code %d, %q, %q", code, out, errs)
+			}
+		})
+	}
+}
+
+// Files are written in the format of their name, and the page is safe with a
+// hostile name in it.
+func TestBudgetFiles(t *testing.T) {
+	dir := t.TempDir()
+	var args []string
+	for _, f := range []string{"a.html", "a.json", "a.md", "a.txt"} {
+		args = append(args, "-o", filepath.Join(dir, f))
+	}
+	_, errs, code := budgetRun(t, append(args, "--config", llamaFile(t, ""), "--gpu", "24GiB")...)
+	if code != exitFine {
+		t.Fatal(errs)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "a.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"default-src 'none'", "<svg", "24GiB", "</html>"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	for _, bad := range []string{"http://", "https://", "<script", "src="} {
+		if strings.Contains(strings.ReplaceAll(string(page), "default-src=", ""), bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
+	if len(left) > 0 {
+		t.Errorf("temporary files left: %v", left)
+	}
+	out, errs, _ := budgetRun(t, "--config", llamaFile(t, `,"model_type":"<script>alert(1)</script>"`), "--format", "html")
+	if strings.Contains(out+errs, "<script>alert(1)</script>") && out != "" {
+		t.Error("a name ran")
+	}
+}
