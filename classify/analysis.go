@@ -37,7 +37,9 @@ type analysis struct {
 	gradientSize map[int64]int                   // gradients that one step makes, by requested bytes
 	copies       map[timeline.AllocationID]bool  // autocast's, by size
 	loads        map[snapshot.StackID]bool       // the program's lines that load batches
-	bucketViews  bool                            // gradients are views of DDP's buckets
+	heads        map[snapshot.StackID]bool       // of the last linear map of the model
+	kept         map[timeline.AllocationID]bool  // outlive backward in pairs of one size: keys and values
+	bucketViews  bool                            // gradients are views of the buckets
 
 	last int // number of events
 }

@@ -3,6 +3,7 @@ package classify
 import (
 	"sort"
 
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -108,5 +109,42 @@ func (a *analysis) generates() {
 	a.assignPhases()
 	for i := range a.Steps {
 		a.Steps[i].Phases = a.spans(a.Steps[i].FirstEvent, a.Steps[i].LastEvent+1)
+	}
+}
+
+// findKept finds keys and values that a model keeps in training because its
+// cache is on: in recordings without stacks, an even number of blocks of one
+// size that outlives each backward pass while everything else is freed.
+func (a *analysis) findKept() {
+	a.kept = map[timeline.AllocationID]bool{}
+	if a.recorded.allocs {
+		return
+	}
+	for r := range a.runs {
+		p := a.backwardAfter(r)
+		if a.runs[r].phase != Forward || p == nil {
+			continue
+		}
+		survivors := map[int64][]timeline.AllocationID{}
+		saved := 0
+		for i := a.runs[r].first; i < a.runs[r].end; i++ {
+			if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] <= 64 {
+				continue
+			}
+			id := a.t.Of[i]
+			switch f := a.freed(id); {
+			case f >= p.end:
+				survivors[a.events.Size[i]] = append(survivors[a.events.Size[i]], id)
+			case f >= p.first:
+				saved++
+			}
+		}
+		for _, ids := range survivors {
+			if len(ids) >= 4 && len(ids)%2 == 0 && len(ids)*3 < saved && len(survivors) <= 6 {
+				for _, id := range ids {
+					a.kept[id] = true
+				}
+			}
+		}
 	}
 }

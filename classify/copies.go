@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"maps"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -11,14 +13,20 @@ import (
 // sizes were cast, and how many of each in one pass.
 func (a *analysis) findCopies() {
 	a.copies = map[timeline.AllocationID]bool{}
+	cast := map[int64]int{}
 	for r := range a.runs {
-		if a.runs[r].phase != Forward {
-			continue
-		}
-		if p := a.backwardAfter(r); p != nil {
-			if cast := a.converted(p); len(cast) > 0 {
-				a.findCopiesIn(a.runs[r], cast)
+		if a.runs[r].phase == Backward {
+			for n, count := range a.converted(&a.runs[r]) {
+				cast[n] = max(cast[n], count)
 			}
+		}
+	}
+	if len(cast) == 0 {
+		return
+	}
+	for r := range a.runs {
+		if a.runs[r].phase == Forward {
+			a.findCopiesIn(a.runs[r], maps.Clone(cast))
 		}
 	}
 }
@@ -29,7 +37,7 @@ func (a *analysis) converted(p *run) map[int64]int {
 	out := map[int64]int{}
 	for i := p.first; i < p.end; i++ {
 		n := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || n < 1024 || n%2 != 0 || !a.weightHalf[n/2] {
+		if a.events.Action[i] != snapshot.Alloc || n < 1024 || n%2 != 0 || !a.weightHalf[n/2] || a.freed(a.t.Of[i]) < p.end {
 			continue
 		}
 		const near = 4 // events until the converted one is gone

@@ -87,6 +87,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Activations, NoDetail, strong - 3}
 	case small:
 		return claim{Temporary, NoDetail, likely}
+	case a.kept[id]:
+		return claim{KVCache, NoDetail, plausible}
 	}
 	return claim{Activations, NoDetail, guess}
 }

@@ -107,18 +107,13 @@ func family(n, size int64) bool {
 // markForward marks the scores and their copies: back from the loss to the
 // product that made them, and on to the end of forward.
 func (a *analysis) markForward(r int, size int64) {
-	at := a.runs[r].end
-	for i := a.runs[r].end - 1; i >= a.runs[r].first; i-- {
-		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size {
-			at = i
-			if a.recorded.allocs && a.stacks[a.events.StackOf(i)].marks&loss == 0 {
-				continue
-			}
-			break
-		}
-	}
+	at := a.lossAt(r, size)
+	flat := a.transposed(at, a.runs[r].end, size)
 	for i := at; i < a.runs[r].end; i++ {
-		if a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], size) {
+		if a.events.Action[i] != snapshot.Alloc || flat && (i == at || a.freed(a.t.Of[i]) <= i+2) {
+			continue
+		}
+		if family(a.events.Size[i], size) {
 			a.logits[a.t.Of[i]] = LogitsCopy
 		}
 	}
@@ -141,6 +136,43 @@ func (a *analysis) markForward(r int, size int64) {
 			return
 		}
 	}
+}
+
+// lossAt is the log-softmax of a forward pass: the first allocation of its size
+// under the loss, without stacks the last of that size that stays.
+func (a *analysis) lossAt(r int, size int64) int {
+	at := a.runs[r].end
+	for i := a.runs[r].end - 1; i >= a.runs[r].first; i-- {
+		if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] != size {
+			continue
+		}
+		if a.stacks[a.events.StackOf(i)].marks&loss != 0 {
+			at = i
+		} else if !a.recorded.allocs && a.freed(a.t.Of[i]) > i+2 {
+			return i
+		}
+	}
+	if at == a.runs[r].end { // the loss is compiled: any of that size
+		for i := a.runs[r].first; i < a.runs[r].end; i++ {
+			if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size {
+				return i
+			}
+		}
+	}
+	return at
+}
+
+// transposed tells whether the log-softmax runs over another dimension than the
+// last one: it copies its input for that. Its result is no row of scores.
+func (a *analysis) transposed(at, end int, size int64) bool {
+	next := at + 1
+	for next < end && a.events.Action[next] != snapshot.Alloc && a.events.Action[next] != snapshot.FreeRequested {
+		next++
+	}
+	if next >= end || a.events.Action[next] != snapshot.Alloc || a.events.Size[next] != size {
+		return false
+	}
+	return a.freed(a.t.Of[next]) <= next+2 && a.freed(a.t.Of[at]) > next+2
 }
 
 // markBackward marks the gradients of the scores.

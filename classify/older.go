@@ -43,6 +43,8 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 	e := a.birth(id)
 	gone := f < a.last
 	switch {
+	case e.marks&(loss|lossGrad) != 0 && a.t.Requested(id) > 64, a.heads[a.t.Stack(id)]:
+		return claim{Logits, NoDetail, likely}
 	case e.hint == hintOf(Setup):
 		return claim{Weights, NoDetail, likely}
 	case e.hint == hintOf(Data):

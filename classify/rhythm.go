@@ -120,11 +120,37 @@ func (a *analysis) gradual(roots []root) []root {
 				early++
 			}
 		}
-		if early*10 >= r.released {
+		if early*10 >= r.released && a.mirrored(r) {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// mirrored tells whether what is freed during a run goes in the opposite order of
+// its birth, as saved tensors do and caches don't: what the first half of the
+// frees lets go was born after what the second half does.
+func (a *analysis) mirrored(r root) bool {
+	var births []int
+	for i := r.first; i < r.end; i++ {
+		id := a.t.Of[i]
+		if a.events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation || a.covered[i] != 0 {
+			continue
+		}
+		if b := a.born(id); b >= 0 && b < r.first {
+			births = append(births, b)
+		}
+	}
+	half := len(births) / 2
+	return mean(births[:half]) > mean(births[half:])
+}
+
+func mean(numbers []int) float64 {
+	sum := 0.0
+	for _, n := range numbers {
+		sum += float64(n)
+	}
+	return sum / float64(max(len(numbers), 1))
 }
 
 // releases sums freed bytes by when they were born, in a binary indexed tree

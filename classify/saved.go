@@ -5,6 +5,16 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// releases tells whether autograd is ever seen letting go of a saved tensor.
+func (a *analysis) releases() bool {
+	for i := range a.Category {
+		if a.death(timeline.AllocationID(i)).marks&release != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // findSaved sees, in programs without a backward pass, whether forward keeps
 // what one would need: under no_grad nearly everything is freed on the way,
 // else it piles up and goes in one bulk when the output is dropped.
@@ -45,5 +55,8 @@ func (a *analysis) findSaved() {
 			kept++
 		}
 	}
-	a.saves = kept >= bulk && kept*6 >= all
+	a.saves = kept >= bulk && kept*4 >= all
+	if a.recorded.native && a.recorded.frees {
+		a.saves = a.releases()
+	}
 }

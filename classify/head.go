@@ -1,0 +1,62 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// markScores marks the scores of passes without a loss, and the copies that the
+// program makes of them: the last linear map of a pass, when the model itself
+// calls it and the other maps lie in modules below.
+func (a *analysis) markScores() {
+	a.heads = map[snapshot.StackID]bool{}
+	deeper := 0 // maps below the model since the last candidate
+	candidate := timeline.NoAllocation
+	for i := a.loop; i < a.last; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		id := a.t.Of[i]
+		e := a.birth(id)
+		if e.marks&(workspace|cast|engine) != 0 || !a.recorded.native && cublasSizes[a.events.Size[i]] {
+			continue
+		}
+		isMap := e.marks&matmul != 0
+		switch {
+		case isMap && e.depth == 2:
+			if deeper >= 3 {
+				candidate = id
+			}
+			deeper = 0
+		case isMap && e.depth > 2:
+			deeper++
+			candidate = timeline.NoAllocation
+		case e.depth <= 1 && candidate != timeline.NoAllocation:
+			a.heads[a.t.Stack(candidate)] = true
+			candidate = timeline.NoAllocation
+		}
+	}
+	if a.trains {
+		return
+	}
+	var size int64
+	for i := a.loop; i < a.last; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		id, n := a.t.Of[i], a.events.Size[i]
+		e := a.birth(id)
+		switch {
+		case e.marks&workspace != 0 || !a.recorded.native && cublasSizes[n]:
+		case a.heads[a.t.Stack(id)]:
+			if _, known := a.logits[id]; !known {
+				a.logits[id] = LogitsOutput
+			}
+			size = n
+		case e.depth > 1:
+			size = 0
+		case size > 0 && e.marks&matmul == 0 && family(n, size):
+			a.logits[id] = LogitsCopy
+		}
+	}
+}
