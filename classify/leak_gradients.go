@@ -16,7 +16,7 @@ func (l *loop) keptGradients() []Leak {
 		return nil
 	}
 	var held []survivor
-	var bytes, renewed, made int64
+	var bytes, outlived int64 // outlived the optimizer at least once
 	for id := range l.t.Len() {
 		a := timeline.AllocationID(id)
 		born, died := l.t.Born[id], l.t.FreeRequested[id]
@@ -26,19 +26,19 @@ func (l *loop) keptGradients() []Leak {
 		if born == timeline.Never {
 			born = 0
 		}
-		made += l.bytes(a)
 		used := within(optimized, born, died)
-		switch {
-		case len(used) >= 2 && l.stepAt(used[0]) < l.stepAt(used[len(used)-1]) || len(used) == 1 && len(within(trained, used[0], died)) >= 3:
-			if l.t.Born[id] == timeline.Never || l.c.Phase[id] == Backward {
-				held = append(held, survivor{a, int32(l.stepAt(born)), int32(l.n)})
-				bytes += l.bytes(a)
-			}
-		case len(used) > 0 && born > optimized[0]:
-			renewed += l.bytes(a)
+		if len(used) == 0 {
+			continue
+		}
+		outlived += l.bytes(a)
+		stays := died == timeline.Never || died > l.last[l.n-1]
+		again := len(used) >= 2 && l.stepAt(used[0]) < l.stepAt(used[len(used)-1]) || len(within(trained, used[0], died)) >= 3
+		if stays && again && (l.t.Born[id] == timeline.Never || l.c.Phase[id] == Backward) {
+			held = append(held, survivor{a, int32(l.stepAt(born)), int32(l.n)})
+			bytes += l.bytes(a)
 		}
 	}
-	if bytes < smallTotal || renewed*5 > bytes || bytes*2 < made-renewed {
+	if bytes < smallTotal || 10*bytes < 9*outlived {
 		return nil
 	}
 	shown := 0 // backwards that added to what was there

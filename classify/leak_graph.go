@@ -58,27 +58,26 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 	}
 	trains := l.trains
 	switch {
-	case 5*copies >= 4*large && 2*len(sizes) >= len(weights): // of the model's weights
+	case made[0] && l.t.Older() == 0 && 5*copies >= 4*large && 2*len(sizes) >= len(weights): // of the model's weights
 		return nil, growing
 	case trains && len(numbers) > 0 && large >= 2 && kinds >= 2:
 	case trains && inputs > 0 && large >= inputs+4: // the first layer saves its input
+	case large >= 6 && kinds >= 3 && !trains && made[0]:
+		// The layers of a single forward look the same: nothing can be said.
+		return nil, nil
 	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:
-		if !trains && made[0] {
-			// The layers of a single forward look the same: nothing can be said.
-			return nil, nil
-		}
 	default:
 		return nil, growing
 	}
 	return before, after
 }
 
-// weightSizes are the sizes that weights have: those older than the loop, since
-// what its first step leaves may have been taken for weights.
+// weightSizes are the sizes that weights have: those older than the first
+// forward, since what it leaves may have been taken for weights.
 func (l *loop) weightSizes() map[int64]bool {
 	sizes := map[int64]bool{}
 	for id, category := range l.c.Category {
-		if born := l.t.Born[id]; category == Weights && (born == timeline.Never || born < l.first[0]) {
+		if born := l.t.Born[id]; category == Weights && (born == timeline.Never || born < l.forward[0]) {
 			sizes[l.t.Requested(timeline.AllocationID(id))] = true
 		}
 	}

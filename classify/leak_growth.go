@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"math"
 	"slices"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -39,7 +40,7 @@ func (l *loop) survivors() []placed {
 	l.each(func(id timeline.AllocationID, step int) {
 		next := min(step+1, l.n-1)
 		died := l.t.FreeRequested[id]
-		if died != timeline.Never && died <= l.last[next] || l.belongs(id) {
+		if died != timeline.Never && died <= l.last[next] || l.belongs(id) || l.coarse && lasting[l.c.Category[id]] {
 			return
 		}
 		p := place{stack: l.t.Stack(id)}
@@ -88,7 +89,7 @@ type pace struct {
 // or in a queue of some length doesn't.
 func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 	var steps []int
-	var longestDead, oldestAlive int32
+	firstDead, firstAlive := int32(l.n), int32(l.n)
 	dead := 0
 	for _, s := range kept {
 		if k := int(s.born); len(steps) == 0 || steps[len(steps)-1] != k {
@@ -96,14 +97,14 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 		}
 		if int(s.died) < l.n {
 			dead++
-			longestDead = max(longestDead, s.died-s.born)
+			firstDead = min(firstDead, s.born)
 			continue
 		}
-		oldestAlive = max(oldestAlive, int32(l.n)-s.born)
+		firstAlive = min(firstAlive, s.born)
 		p.alive = append(p.alive, s)
 		p.bytes += l.bytes(s.id)
 	}
-	if len(steps) < 2 || len(p.alive) < 2 || dead*4 > 3*len(kept) || dead > 0 && oldestAlive <= 2*longestDead+1 {
+	if len(steps) < 2 || len(p.alive) < 2 || dead*4 > 3*len(kept) || firstDead < firstAlive {
 		return p, false
 	}
 	p.steps, p.first, p.last = len(steps), steps[0], steps[len(steps)-1]
@@ -122,7 +123,7 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 	switch {
 	case p.last+usual <= end: // it has stopped
 		return p, false
-	case p.steps < 3 && l.n > 2: // made in two steps of many
+	case p.steps < 3 && l.whole() > 2: // made in two steps of many
 		return p, false
 	case p.regular < 0.7 || gaps[len(gaps)-1] > 3*usual:
 		return p, false
@@ -134,20 +135,17 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 func (l *loop) growth(groups []placed) []Leak {
 	var growing, rest []placed
 	for _, g := range groups {
-		if l.n == 2 && g.stack == 0 && !l.alike(g.kept) {
-			continue // the first step's state and the last one's gradients
-		}
 		all := g
 		if g.stack == 0 {
 			g.kept = l.recurring(g.kept)
 		}
-		if _, ok := l.paceOf(g.kept); ok && !l.stateOf(g.kept) {
+		if p, ok := l.paceOf(g.kept); ok && !l.stateOf(g.kept) && (g.stack != 0 || l.even(p)) && (p.steps > 2 || l.twice(&g)) {
 			growing = append(growing, g)
 		} else if g.requested > 0 {
 			rest = append(rest, all)
 		}
 	}
-	if pool, ok := l.pooled(rest); ok {
+	if pool, ok := l.pooled(rest); ok && l.t.Older() == 0 {
 		growing = append(growing, pool)
 	}
 	if len(growing) == 0 || !l.works() || l.inModule() {
@@ -206,6 +204,22 @@ func (l *loop) stateOf(kept []survivor) bool {
 	return 10*later[0] < 9*later[len(later)/2]
 }
 
+// even tells whether the steps leave about as many survivors each; those of one
+// size, without stacks, could be anything.
+func (l *loop) even(p pace) bool {
+	count := make([]int, l.n)
+	for _, s := range p.alive {
+		count[s.born]++
+	}
+	least, most := math.MaxInt, 0
+	for _, n := range count[1 : l.n-1] {
+		if n > 0 {
+			least, most = min(least, n), max(most, n)
+		}
+	}
+	return p.regular > 0.99 && (most == 0 || most <= 2*least)
+}
+
 // recurring leaves out what only the first or the last step made: survivors
 // without stacks share their sizes with the optimizer's state of the first step
 // and the last one's gradients.
@@ -225,6 +239,17 @@ func (l *loop) recurring(kept []survivor) []survivor {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(kept), func(s survivor) bool { return !usual[of(s)] })
+}
+
+// twice tells whether two steps are evidence enough to suspect something: not
+// of batches, which are often loaded ahead, and without stacks only when the
+// whole program is seen.
+func (l *loop) twice(g *placed) bool {
+	category := l.c.Category[g.kept[len(g.kept)-1].id]
+	if category == Inputs || lasting[category] {
+		return false
+	}
+	return g.stack != 0 || l.n == 2 && l.t.Older() == 0 && l.alike(g.kept)
 }
 
 // alike tells whether both of two steps left the same at the same place.

@@ -18,6 +18,7 @@ type loop struct {
 	n    int
 
 	steps       []Step   // the steps, or rounds
+	coarse      bool     // rounds
 	first, last []uint32 // events of each step; steps tile the loop, gaps belong to the step before
 	forward     []uint32 // first event of the step's first forward, Never without one
 	forwardEnd  []uint32
@@ -29,17 +30,17 @@ type loop struct {
 
 // newLoop is nil when there are too few steps to compare.
 func newLoop(c *Classification, view *stacks.View) *loop {
-	steps := c.Steps
-	if len(steps) < 3 {
+	steps, coarse := c.Steps, false
+	if len(steps) < 3 && (c.Timeline.Older() == 0 || view.Recorded(c.Timeline.Device) != "none") {
 		if r := rounds(steps); len(r) > len(steps) {
-			steps = r
+			steps, coarse = r, true
 		}
 	}
 	n := len(steps)
 	if n < 2 {
 		return nil
 	}
-	l := &loop{steps: steps, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]stacks.Line{}}
+	l := &loop{steps: steps, coarse: coarse, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]stacks.Line{}}
 	for k := range steps {
 		s := &steps[k]
 		last := uint32(s.LastEvent)
@@ -129,6 +130,18 @@ func (l *loop) cut() bool {
 		}
 	}
 	return float64(l.last[k]-l.first[k]+1) < 0.9*float64(l.last[k-1]-l.first[k-1]+1)
+}
+
+// whole is the number of steps that the recording has from beginning to end.
+func (l *loop) whole() int {
+	n := l.n
+	if l.cut() {
+		n--
+	}
+	if l.t.Older() > 0 && float64(l.last[0]-l.first[0]+1) < 0.9*float64(l.last[1]-l.first[1]+1) {
+		n--
+	}
+	return n
 }
 
 // bytes is what an allocation takes on the device.
