@@ -129,12 +129,12 @@ func oomFinding(o *report.OOM, dev *report.Device) report.Finding {
 	free := o.ReservedBytes - o.AllocatedBytes
 	f := report.Finding{ID: "oom_" + o.Verdict, Severity: report.Critical, Confidence: 0.9, Evidence: []string{
 		fmt.Sprintf("event %s: %s asked for, %s allocated, %s reserved", report.Count(o.Event), report.Bytes(o.RequestedBytes), report.Bytes(o.AllocatedBytes), report.Bytes(o.ReservedBytes))}}
-	largest := "an unknown size"
+	block := "an unknown size"
 	if o.LargestFreeBlock != nil {
-		largest = report.Bytes(*o.LargestFreeBlock)
+		block = report.Bytes(*o.LargestFreeBlock)
 	}
 	if o.DeviceFreeBytes != nil {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s left on the device; %s free in PyTorch's cache, its largest block %s", report.Bytes(*o.DeviceFreeBytes), report.Bytes(free), largest))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s left on the device; %s free in PyTorch's cache, its largest block %s", report.Bytes(*o.DeviceFreeBytes), report.Bytes(free), block))
 	}
 	switch o.Verdict {
 	case "true_shortage":
