@@ -86,6 +86,7 @@ type model struct {
 	scaled     bool  // embeddings are multiplied by a constant
 	scaleHead  bool
 	finalDrop  float64
+	plusBias   bool // a constant row is added to the logits (bart)
 	received   bool // a later pipeline stage: the stream comes from the one before
 	// buffers are bytes, and elements of the weights' width, that no file
 	// lists but every model of the family allocates.

@@ -157,7 +157,8 @@ func buildBART(b *builder) {
 	case headNone:
 		m.task = taskBackbone
 	case headSeq2Seq, headDefault, headLM:
-		m.task, m.tied = taskSeq2Seq, c.tied()
+		m.task, m.tied, m.plusBias = taskSeq2Seq, c.tied(), true
+		m.wideBuffers += float64(m.vocab)
 		m.head = &linear{in: h, out: m.vocab, weight: m.embed}
 		if !m.tied {
 			m.head.weight = b.param("lm_head.weight", RoleHead, m.vocab, h)

@@ -1,0 +1,69 @@
+package budget
+
+// newRun loads the weights.
+func newRun(p *plan) *run {
+	m := newMachine()
+	m.opts, m.width, m.wide, m.low = p, p.width, p.wide, p.width == 2
+	m.cublas, m.cublas1 = p.workspaces()
+	r := &run{m: m, p: p, mod: p.model}
+	m.phase = Load
+	for _, q := range p.model.params {
+		n := q.Elements()
+		stored := p.stored(q)
+		q.val = &value{st: m.alloc(stored, Weights), n: n, e: p.wide, leaf: q}
+		q.packed = p.quantised(q)
+	}
+	for _, q := range p.adapters {
+		e := p.adapterWidth()
+		q.val = &value{st: m.alloc(q.Elements()*e, Weights), n: q.Elements(), e: e, leaf: q}
+	}
+	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide, Weights)
+	if p.persistentWorkspace() {
+		m.alloc(m.cublas, Workspace)
+		m.cublas, m.cublas1 = 0, 0
+	}
+	r.end(Load)
+	return r
+}
+
+// adapterWidth is the width of LoRA weights.
+func (p *plan) adapterWidth() int64 {
+	if p.mixed || p.LoRADtype == "fp32" {
+		return 4
+	}
+	return p.wide
+}
+
+// quantised says whether a weight is kept in 8 or 4 bits: the linear layers
+// in the blocks are, embeddings, head and norms are not.
+func (p *plan) quantised(q *parameter) bool {
+	return (p.Precision == "int8" || p.Precision == "int4") && len(q.Shape) > 1 &&
+		q.Role != RoleEmbedding && q.Role != RoleHead && q.Role != RolePosition && q.Role != RoleRouter
+}
+
+// stored is what a parameter takes on this rank: quantised, sharded, or on
+// the CPU.
+func (p *plan) stored(q *parameter) int64 {
+	n := q.Elements()
+	b := n * p.wide
+	if p.quantised(q) {
+		b = quantisedBytes(p.Precision, n)
+	}
+	if p.sharded() {
+		b = (b + p.shards() - 1) / p.shards()
+	}
+	if p.Offload == "params" {
+		return 0
+	}
+	return b
+}
+
+// quantisedBytes: int8 with a float32 scale per row of about 4,096, int4 as
+// NF4 in blocks of 64 with double quantisation, 0.515869 bytes per element.
+func quantisedBytes(precision string, n int64) int64 {
+	if precision == "int8" {
+		return n + n/1024
+	}
+	blocks := (n + 63) / 64
+	return (n+1)/2 + blocks + 4*((blocks+255)/256)
+}

@@ -1,0 +1,162 @@
+package budget
+
+// languageModel says whether the logits are words at every position.
+func (mod *model) languageModel() bool {
+	return mod.head != nil && (mod.task == taskCausal || mod.task == taskMasked || mod.task == taskSeq2Seq || mod.task == taskSpeech)
+}
+
+// chunkTokens is the size of a piece of the chunked loss.
+const chunkTokens = 1024
+
+// chunked is the loss in pieces, each checkpointed: only one piece's logits
+// are alive at a time.
+func (r *run) chunked(h *value, batch batchOf) *value {
+	m := r.m
+	m.phase = Loss
+	var sizes []int64
+	t := h.n / r.mod.wordWidth
+	for left := t; left > 0 && len(sizes) < 1<<16; left -= chunkTokens {
+		sizes = append(sizes, min(left, chunkTokens)*r.mod.wordWidth)
+	}
+	pieces := m.split(h, sizes...)
+	var total *value
+	for _, x := range pieces {
+		l := m.checkpoint(x, func(in *value) *value {
+			m.loose = m.replay.until > 0 && m.mixed
+			y := r.logits(in)
+			m.loose = false
+			return r.lossOf(y, batch, true)
+		})
+		if total == nil {
+			total = l
+			continue
+		}
+		total = m.replace(total, m.add(total, l))
+		m.drop(l)
+	}
+	m.drop(pieces...)
+	return total
+}
+
+// fusedLoss is a fused linear cross entropy: gradients of the stream and of
+// the head are made in the forward, from logits of a few tokens at a time.
+func (r *run) fusedLoss(h *value) *value {
+	m, mod := r.m, r.mod
+	m.phase = Loss
+	t := h.n / mod.wordWidth
+	v := max(mod.vocab, 1)
+	per := (v + mod.wordWidth - 1) / mod.wordWidth
+	chunk := int64(1)
+	for chunk < (t+per-1)/per {
+		chunk *= 2
+	}
+	in := m.cast(h, m.narrow(h.e))
+	w := m.weight(mod.head.weight)
+	gx := m.alloc(in.bytes(), Temporary)
+	gw := m.alloc(w.bytes(), Temporary)
+	m.pulse(chunk*v*(w.e+4), Logits)
+	loss := m.tensor(1, 4)
+	m.record([]*value{loss}, []*value{in, w}, []*storage{gx, gw}, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.keep(gx), m.keep(gw)}
+	})
+	m.release(gx)
+	m.release(gw)
+	m.drop(in, w)
+	return loss
+}
+
+// logits is the head on the stream.
+func (r *run) logits(h *value) *value {
+	m, mod := r.m, r.mod
+	x := m.again(h)
+	for _, part := range mod.headParts {
+		switch part.kind {
+		case 0:
+			x = m.replace(x, m.apply(x, part.lin))
+		case 1:
+			x = m.replace(x, m.activate(x, part.act))
+		default:
+			x = m.replace(x, part.norm.forward(m, x))
+		}
+	}
+	if mod.head == nil {
+		return x
+	}
+	if r.p.Inference && r.p.LastLogit && mod.task == taskCausal {
+		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+	}
+	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss) {
+		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+	}
+	y := m.linear(x, mod.head)
+	m.become(y.st, Logits)
+	m.drop(x)
+	if mod.softcap {
+		y = m.replace(y, m.scale(y))
+		y = m.replace(y, m.unary(y, false, true))
+		y = m.replace(y, m.scale(y))
+		m.become(y.st, Logits)
+	}
+	if mod.plusBias {
+		row := m.tensor(mod.vocab, m.wide)
+		y = m.replace(y, m.add(y, row))
+		m.drop(row)
+		m.become(y.st, Logits)
+	}
+	if mod.scaleHead {
+		y = m.replace(y, m.scale(y))
+		m.become(y.st, Logits)
+	}
+	return y
+}
+
+// lossOf is cross entropy: the float32 copy, its log-softmax, one number.
+// Unnamed logits go as soon as the copy is made.
+func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
+	m := r.m
+	if m.phase != Backward {
+		m.phase = Loss
+	}
+	x := m.again(logits)
+	if unnamed { // nobody else holds the logits
+		m.drop(logits)
+	}
+	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" && r.p.Loss != "logits-only" && r.mod.task != taskBackbone {
+		x = m.replace(x, m.cast(x, 4))
+		m.logit(x)
+	}
+	if r.p.Loss == "logits-only" || r.mod.task == taskBackbone {
+		l := m.mean(x)
+		m.drop(x)
+		return l
+	}
+	s := m.unary(x, false, true) // log_softmax
+	m.logit(s)
+	m.drop(x)
+	w := m.wideUnderAutocast(s) // nll_loss is a float32 operation
+	m.logit(w)
+	m.drop(s)
+	loss := m.tensor(1, 4)
+	b := w.bytes()
+	m.record([]*value{loss}, []*value{w}, []*storage{w.st, batch.labels}, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, Logits)}
+	})
+	m.drop(w)
+	return loss
+}
+
+// mean is one number of all; its gradient is spread over all again.
+func (m *machine) mean(x *value) *value {
+	y := m.tensor(1, x.e)
+	b, c := x.bytes(), gradCategory(x)
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, c)}
+	})
+	return y
+}
+
+func (m *machine) logit(v *value) {
+	if v.st.cat == Temporary || v.st.cat == Activations {
+		m.become(v.st, Logits)
+	}
+}
