@@ -1,0 +1,189 @@
+package replay
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// noEffect are options that don't change where blocks lie.
+var noEffect = []string{"release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "pinned_use_cuda_host_register",
+	"pinned_use_hip_host_register", "pinned_num_register_threads", "pinned_use_background_threads",
+	"pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse", "throw_on_cudamalloc_oom"}
+
+// maxConf bounds the text of the settings, in bytes.
+const maxConf = 4096
+
+// ParseConf reads the syntax of PYTORCH_CUDA_ALLOC_CONF. Notes name options
+// that are right but change nothing here.
+func ParseConf(text string) (Settings, []string, error) {
+	s := Defaults()
+	var notes []string
+	if len(text) > maxConf {
+		return s, nil, fmt.Errorf("settings of %d bytes: more than %d", len(text), maxConf)
+	}
+	items, err := splitConf(text)
+	if err != nil {
+		return s, nil, err
+	}
+	rounding := false
+	for _, item := range items {
+		key, value, ok := strings.Cut(item, ":")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if !ok || key == "" || value == "" {
+			return s, nil, fmt.Errorf("%q is not option:value", item)
+		}
+		var err error
+		switch key {
+		case "expandable_segments":
+			s.Expandable, err = parseBool(value)
+		case "max_split_size_mb":
+			s.MaxSplit, err = parseMB(value)
+		case "max_non_split_rounding_mb":
+			s.MaxNonSplitRounding, err = parseMB(value)
+			rounding = true
+		case "large_segment_size_mb":
+			if s.LargeSegment, err = parseMB(value); err == nil && s.LargeSegment <= minLarge {
+				err = fmt.Errorf("must be more than 10")
+			}
+		case "garbage_collection_threshold":
+			s.GCThreshold, err = parseShare(value, false)
+		case "per_process_memory_fraction":
+			if s.Fraction, err = parseShare(value, true); s.Fraction == 1 {
+				s.Fraction = 0
+			}
+		case "roundup_power2_divisions":
+			s.Divisions, err = parseDivisions(value)
+		case "backend":
+			if value != "native" {
+				err = fmt.Errorf("another allocator, of which this tool knows nothing")
+			}
+		default:
+			if !slices.Contains(noEffect, key) {
+				return s, nil, fmt.Errorf("no option %q of PYTORCH_CUDA_ALLOC_CONF is known", key)
+			}
+			notes = append(notes, key+" doesn't change where blocks lie")
+		}
+		if err != nil {
+			return s, nil, fmt.Errorf("%s:%s: %w", key, value, err)
+		}
+	}
+	if !rounding {
+		s.MaxNonSplitRounding = s.LargeSegment
+	}
+	if s.MaxSplit > 0 && s.MaxSplit < s.LargeSegment {
+		return s, nil, fmt.Errorf("max_split_size_mb:%d: PyTorch wants at least %d", s.MaxSplit/mib, s.LargeSegment/mib)
+	}
+	if s.GCThreshold > 0 && s.Fraction == 0 {
+		notes = append(notes, "garbage_collection_threshold acts only under a memory fraction")
+	}
+	s.text = strings.TrimSpace(text)
+	return s, notes, nil
+}
+
+// splitConf cuts at commas that are not within brackets.
+func splitConf(text string) ([]string, error) {
+	var items []string
+	depth, from := 0, 0
+	for i := 0; i <= len(text); i++ {
+		switch {
+		case i == len(text) || text[i] == ',' && depth == 0:
+			if item := strings.TrimSpace(text[from:i]); item != "" {
+				items = append(items, item)
+			}
+			from = i + 1
+		case text[i] == '[':
+			depth++
+		case text[i] == ']':
+			depth--
+		}
+		if depth < 0 || depth > 1 {
+			break
+		}
+	}
+	if depth != 0 {
+		return nil, fmt.Errorf("the brackets of %q don't match", text)
+	}
+	return items, nil
+}
+
+func parseBool(v string) (bool, error) {
+	switch v {
+	case "True":
+		return true, nil
+	case "False":
+		return false, nil
+	}
+	return false, fmt.Errorf("must be True or False")
+}
+
+func parseMB(v string) (int64, error) {
+	n, err := strconv.ParseInt(v, 10, 32)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("must be a number of MiB")
+	}
+	return n * mib, nil
+}
+
+func parseShare(v string, one bool) (float64, error) {
+	f, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(f > 0) || f > 1 || f == 1 && !one {
+		return 0, fmt.Errorf("must be a share between 0 and 1")
+	}
+	return f, nil
+}
+
+func validDivisions(n int64) bool { return n >= 0 && n <= 1<<20 && bits.OnesCount64(uint64(n)) <= 1 }
+
+// parseDivisions reads a number for all sizes, or a list such as
+// [256:1,512:2,>:8] whose keys are MiB.
+func parseDivisions(v string) ([16]int64, error) {
+	var table [16]int64
+	number := func(t string) (int64, error) {
+		n, err := strconv.ParseInt(strings.TrimSpace(t), 10, 32)
+		if err != nil || n == 0 || !validDivisions(n) {
+			return 0, fmt.Errorf("divisions must be a power of two")
+		}
+		return n, nil
+	}
+	list, ok := strings.CutPrefix(v, "[")
+	if !ok {
+		n, err := number(v)
+		for i := range table {
+			table[i] = n
+		}
+		return table, err
+	}
+	list = strings.TrimSuffix(list, "]")
+	last := -1
+	for i, pair := range strings.Split(list, ",") {
+		key, value, ok := strings.Cut(pair, ":")
+		if !ok {
+			return table, fmt.Errorf("%q is not size:divisions", pair)
+		}
+		n, err := number(value)
+		if err != nil {
+			return table, err
+		}
+		if key = strings.TrimSpace(key); key == ">" {
+			for j := last + 1; j < len(table); j++ {
+				table[j] = n
+			}
+			continue
+		}
+		size, err := strconv.ParseInt(key, 10, 32)
+		if err != nil || size <= 0 || size&(size-1) != 0 {
+			return table, fmt.Errorf("sizes must be powers of two in MiB")
+		}
+		last = min(bits.Len64(uint64(size))-1, len(table)-1)
+		table[last] = n
+		if i == 0 { // the first also stands for all that is smaller
+			for j := range last {
+				table[j] = n
+			}
+		}
+	}
+	return table, nil
+}

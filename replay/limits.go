@@ -1,0 +1,140 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Outside is what a CUDA context and its libraries take of a GPU, in bytes, as
+// far as nothing better is known.
+const Outside = int64(520) << 20
+
+// Limits are how much memory a recorded process could have had.
+type Limits struct {
+	Usable  int64 // bytes that the driver would have given PyTorch; 0: not known
+	Allowed int64 // bytes that a memory fraction allowed; 0: none was noticed
+	Note    string
+
+	// Where the recording doesn't tell exactly, the true limit lies in
+	// between.
+	Exact    bool
+	From, To int64
+}
+
+// Limits finds how much memory the process could have had: from the failed
+// requests, else from those that had to wait for cached memory to be freed.
+func (p *Program) Limits() Limits {
+	t := p.Timeline
+	var l Limits
+	from, to := t.Peaks.Reserved.Bytes, int64(math.MaxInt64)
+	capped := false
+	for i := range t.OOMs {
+		o := &t.OOMs[i]
+		want := p.Settings.segmentFor(o.Requested)
+		if o.DeviceFree >= 0 {
+			l.Usable = max(l.Usable, o.Capacity())
+		}
+		if o.DeviceFree >= want {
+			capped = true
+			to = min(to, o.Reserved+want-1)
+		}
+	}
+	if capped {
+		// Pressure came from the same cap.
+		for _, b := range p.bursts {
+			if b.cause == byPressure && b.want > 0 && b.want < unlimited && !p.Settings.Expandable {
+				to = min(to, b.reserved+b.want-1)
+			}
+		}
+		if to >= from {
+			l.From, l.To = from, to
+			l.Allowed, l.Note = p.guessAllowed(from, to, l.Usable)
+		}
+		return l
+	}
+	if l.Usable > 0 {
+		l.Exact = true
+		return l
+	}
+	for _, b := range p.bursts {
+		if b.cause != byPressure || b.want <= 0 || b.want >= unlimited {
+			continue
+		}
+		want := b.want
+		if p.Settings.Expandable {
+			want = p.requestAfter(b.last) // the pages that were missing are at most those of the whole request
+		}
+		to = min(to, b.reserved+want-1)
+	}
+	if to < math.MaxInt64 && to >= from {
+		l.From, l.To = from, to
+		l.Usable = max(from, to/roundLarge*roundLarge)
+		l.Note = fmt.Sprintf("no request failed, but %d had to free the cache first: the device had room for %d to %d bytes", p.pressures(), from, to)
+	}
+	return l
+}
+
+func (p *Program) pressures() int {
+	n := 0
+	for _, b := range p.bursts {
+		if b.cause == byPressure {
+			n++
+		}
+	}
+	return n
+}
+
+// requestAfter is how many bytes the pages for the first request after an
+// event take.
+func (p *Program) requestAfter(event int) int64 {
+	e := &p.Timeline.Device.Events
+	for i := event + 1; i < e.Len(); i++ {
+		if e.Action[i] == snapshot.Alloc || e.Action[i] == snapshot.OOM {
+			r := p.Settings.round(e.Size[i])
+			page := p.Settings.page(r <= smallSize)
+			return (r + page - 1) / page * page
+		}
+	}
+	return unlimited
+}
+
+// guessAllowed picks a limit between two that a round share of the GPU would
+// give: people write 0.33, not 0.330001.
+func (p *Program) guessAllowed(from, to, usable int64) (int64, string) {
+	if p.Settings.Fraction > 0 && usable > 0 {
+		if n := allowedOf(p.Settings.Fraction, usable+Outside); n >= from && n <= to {
+			return n, fmt.Sprintf("a memory fraction of %g refused requests", p.Settings.Fraction)
+		}
+	}
+	middle := from + (to-from)/2
+	if usable > 0 {
+		total := usable + Outside
+		for _, parts := range []int64{20, 100, 200, 1000} {
+			k := int64(math.Ceil(float64(from) / float64(total) * float64(parts)))
+			if n := allowedOf(float64(k)/float64(parts), total); n >= from && n <= to {
+				return n, fmt.Sprintf("a memory fraction refused requests: about %g of the GPU (between %d and %d bytes)", float64(k)/float64(parts), from, to)
+			}
+		}
+	}
+	return middle, fmt.Sprintf("a memory fraction refused requests: between %d and %d bytes", from, to)
+}
+
+// allowedOf is what a fraction of a device comes to, in bytes.
+func allowedOf(fraction float64, total int64) int64 {
+	return int64(math.Round(fraction * float64(total)))
+}
+
+// Recorded is the scenario of the recording itself.
+func (p *Program) Recorded() Scenario {
+	l := p.Limits()
+	s := Scenario{Name: "recorded", Settings: p.Settings, Usable: l.Usable, Allowed: l.Allowed, recorded: true}
+	if l.Usable > 0 {
+		s.GPU = l.Usable + Outside
+	}
+	return s
+}
+
+var _ = timeline.NoEvent
