@@ -36,10 +36,11 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 				numbers[l.t.Stack(s.id)] = true
 				continue
 			}
-			large++
-			if l.c.Category[s.id] == Inputs {
+			if l.c.Phase[s.id] == Data {
 				inputs++
+				continue
 			}
+			large++
 			if weights[l.t.Requested(s.id)] {
 				copies++
 			}
@@ -61,7 +62,7 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 	case made[0] && l.t.Older() == 0 && 5*copies >= 4*large && 2*len(sizes) >= len(weights): // of the model's weights
 		return nil, growing
 	case trains && len(numbers) > 0 && large >= 2 && kinds >= 2:
-	case trains && inputs > 0 && large >= inputs+4: // the first layer saves its input
+	case trains && inputs > 0 && large >= 4: // the first layer saves its input
 	case large >= 6 && kinds >= 3 && !trains && made[0]:
 		// The layers of a single forward look the same: nothing can be said.
 		return nil, nil

@@ -66,8 +66,10 @@ func (l *loop) survivors() []placed {
 // no reason to believe it: that is what a leak looks like, too.
 func (l *loop) belongs(id timeline.AllocationID) bool {
 	switch l.c.Category[id] {
-	case KVCache, Workspace:
+	case Workspace:
 		return true
+	case KVCache: // grows while it decodes, but nothing trained needs it
+		return !l.trains
 	case Weights, Communication:
 		s := l.c.Signal[id]
 		return s != BySite && s != ByLife && s != BySize && s != ByOrder
