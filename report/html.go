@@ -1,9 +1,111 @@
 package report
 
 import (
-	"fmt"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
 	"io"
+	"strings"
+	"sync"
+
+	"github.com/vramscope/vramscope/templates"
 )
 
-// HTML is a placeholder replaced below.
-func HTML(w io.Writer, doc *Document) error { return fmt.Errorf("not yet") }
+// HTML writes a document as one page that needs nothing else: no network, no
+// other file. Its policy lets no script run but the page's own, whatever the
+// names in the recording look like.
+func HTML(w io.Writer, doc *Document) error {
+	return page{}.write(w, doc)
+}
+
+// page is how a document becomes HTML. The two switches exist for the test
+// that shows what they are good for.
+type page struct {
+	unescaped bool // names go into the page as they are
+	noPolicy  bool // any script may run
+}
+
+// pageTemplate is parsed once: escaping it takes longer than writing a page.
+var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("page.tmpl").Funcs(functions).ParseFS(templates.Pages, "*.tmpl")
+})
+
+func (p page) write(w io.Writer, doc *Document) error {
+	v, err := newView(doc)
+	if err != nil {
+		return err
+	}
+	v.Policy = policy(v.Scripts)
+	if p.noPolicy {
+		v.Policy = "script-src * 'unsafe-inline' 'unsafe-eval'"
+	}
+	t, err := pageTemplate()
+	if err != nil {
+		return err
+	}
+	if !p.unescaped {
+		return t.Execute(w, v)
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, v); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, unescape(out.String()))
+	return err
+}
+
+// unescape undoes what keeps names from being markup.
+func unescape(s string) string {
+	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", `\u003c`, "<", `\u003e`, ">").Replace(s)
+}
+
+// policy allows the given scripts, pictures made by them, and nothing else.
+func policy(scripts []template.JS) string {
+	var b strings.Builder
+	b.WriteString("default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; script-src")
+	for _, s := range scripts {
+		sum := sha256.Sum256([]byte(s))
+		b.WriteString(" 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'")
+	}
+	return b.String()
+}
+
+// embed is a value as JSON that can stand in a script element: <, >, & and the
+// line separators of JavaScript are written as escapes.
+func embed(v any) (template.JS, error) {
+	b, err := json.Marshal(v)
+	return template.JS(b), err
+}
+
+// functions are what the templates call.
+var functions = template.FuncMap{
+	"bytes":    Bytes,
+	"count":    Count,
+	"plural":   Plural,
+	"percent":  Percent,
+	"title":    CategoryTitle,
+	"severity": severityWord,
+	"deref":    func(n *int64) int64 { return *n },
+	"words":    func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"place":    shortPlace,
+	"minus":    func(a, b int64) int64 { return a - b },
+	"share100": func(f float64) float64 { return 100 * f },
+	"share": func(part, whole int64) float64 {
+		if whole <= 0 {
+			return 0
+		}
+		return min(100, 100*float64(part)/float64(whole))
+	},
+}
+
+func severityWord(s Severity) string {
+	switch s {
+	case Critical:
+		return "Critical"
+	case Warning:
+		return "Warning"
+	}
+	return "For information"
+}

@@ -45,11 +45,11 @@ const NotFreed = ^uint32(0)
 
 // Kind is what an allocation is for, and how that is known.
 type Kind struct {
-	Category   int // index into Categories
-	Detail     string
-	Confidence int // percent
-	Signal     string
-	Phase      string
+	Category   int    `json:"category"` // index into Categories
+	Detail     string `json:"detail"`
+	Confidence int    `json:"confidence"` // percent
+	Signal     string `json:"signal"`
+	Phase      string `json:"phase"`
 }
 
 // Rest is memory that is not drawn allocation by allocation: a level for each
@@ -70,8 +70,9 @@ type CategoryCurve struct {
 
 // Span is a named range of events.
 type Span struct {
-	Name                  string
-	FirstEvent, LastEvent int
+	Name       string `json:"name"`
+	FirstEvent int    `json:"first"`
+	LastEvent  int    `json:"last"`
 }
 
 // Stack is a recorded stack: a way from a node up to the root, innermost
@@ -86,10 +87,10 @@ type StackNode struct{ Frame, Parent int }
 
 // Frame is one line of a stack.
 type Frame struct {
-	Function string
-	File     string
-	Line     int
-	Fold     bool // machinery of torch, Python or C++ that few want to see
+	Function string `json:"function"`
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Fold     bool   `json:"fold"` // machinery of torch, Python or C++ that few want to see
 }
 
 // Layout is how the memory lies at an instant.

@@ -1,0 +1,243 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"time"
+
+	"github.com/vramscope/vramscope/templates"
+)
+
+// view is what the templates see.
+type view struct {
+	*Document
+	Policy   string
+	Style    template.CSS
+	Scripts  []template.JS
+	Name     string // in the head of the page
+	Devices  []deviceView
+	Charts   []chart // of the evidence
+	Markdown template.JS
+	Tag      string // above the verdict
+}
+
+// deviceView is a device with what the templates need beside it.
+type deviceView struct {
+	*Device
+	Index   int
+	Suffix  string // makes the ids of its elements unique
+	Figures []figure
+	Table   []Site // the first rows of the table, for those without scripts
+	More    int    // rows that only the script shows
+	Charts  []chart
+	Data    template.JS // "" without pictures
+	Kinds   bool        // memory was told apart by category
+	Stacks  []stackView
+	Gaps    []string // what the recording can't show
+	Maps    []string // moments of the segment map
+
+	CategoryRows []categoryRow
+}
+
+// categoryRow is a category at the two moments that everybody asks for.
+type categoryRow struct {
+	Category  string
+	Peak, End int64
+}
+
+// figure is one of the key figures.
+type figure struct{ Label, Value, Note string }
+
+// chart is an ECharts option with its place in the page.
+type chart struct {
+	ID     string
+	Option template.JS
+}
+
+// tableRows is how many rows of the table stand in the page without a script.
+const tableRows = 25
+
+func newView(doc *Document) (*view, error) {
+	v := &view{Document: doc, Style: template.CSS(templates.Style()), Name: doc.Title}
+	for _, s := range templates.Scripts() {
+		v.Scripts = append(v.Scripts, template.JS(s))
+	}
+	if v.Name == "" && len(doc.Inputs) > 0 {
+		v.Name = ShortFile(doc.Inputs[0].Path)
+	}
+	v.Tag = verdictTag(doc)
+	for i := range doc.Devices {
+		d, err := newDeviceView(&doc.Devices[i], i)
+		if err != nil {
+			return nil, err
+		}
+		v.Devices = append(v.Devices, d)
+	}
+	var err error
+	if v.Charts, err = evidenceCharts(doc); err != nil {
+		return nil, err
+	}
+	v.Markdown, err = embed(markdown(doc))
+	return v, err
+}
+
+func verdictTag(doc *Document) string {
+	for _, d := range doc.Devices {
+		if n := len(d.OOMs); n > 0 && d.OOMs[n-1].Verdict != "unknown" {
+			return "Out of memory: " + functions["words"].(func(string) string)(d.OOMs[n-1].Verdict)
+		} else if n > 0 {
+			return "Out of memory"
+		}
+	}
+	return severityWord(doc.Verdict.Severity)
+}
+
+func newDeviceView(d *Device, index int) (deviceView, error) {
+	v := deviceView{Device: d, Index: index, Figures: d.figures(), Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: d.gaps()}
+	v.More = len(d.Sites) - len(v.Table)
+	if index > 0 {
+		v.Suffix = fmt.Sprintf("-d%d", index)
+	}
+	for category, bytes := range d.AtPeak.Categories {
+		v.Kinds = v.Kinds || bytes > 0 && category != "unknown"
+	}
+	for _, category := range Categories {
+		if row := (categoryRow{category, d.AtPeak.Categories[category], d.AtEnd.Categories[category]}); row.Peak > 0 || row.End > 0 {
+			v.CategoryRows = append(v.CategoryRows, row)
+		}
+	}
+	if d.Pictures == nil {
+		return v, nil
+	}
+	for _, m := range d.Pictures.Maps {
+		v.Maps = append(v.Maps, mapNames[m.Name])
+	}
+	v.Stacks = d.stackViews()
+	data, err := d.pack()
+	if err != nil {
+		return v, err
+	}
+	if v.Data, err = embed(data); err != nil {
+		return v, err
+	}
+	add := func(id string, o option) {
+		var text template.JS
+		if err == nil {
+			text, err = embed(o)
+			v.Charts = append(v.Charts, chart{id + v.Suffix, text})
+		}
+	}
+	if len(d.Pictures.Curve.Events) > 1 {
+		add("area", d.areaChart())
+	}
+	if len(d.Sites) > 0 {
+		add("tree", d.treeChart())
+	}
+	if d.Pictures.Growth != nil {
+		add("grown", d.growthChart())
+	}
+	return v, err
+}
+
+// HasChart tells whether a chart was made.
+func (v *deviceView) HasChart(id string) bool {
+	for _, c := range v.Charts {
+		if c.ID == id+v.Suffix {
+			return true
+		}
+	}
+	return false
+}
+
+// atEvent says where a peak lies.
+func atEvent(event *int) string {
+	if event == nil {
+		return "before the first event"
+	}
+	return "at event " + Count(*event)
+}
+
+// figures are the key figures of a device, each with its name: "peak" alone
+// means four different things.
+func (d *Device) figures() []figure {
+	of := func(bytes int64, note string) string {
+		if d.CapacityBytes != nil {
+			return Percent(bytes, *d.CapacityBytes) + " of capacity, " + note
+		}
+		return note
+	}
+	cached := d.AtPeak.CacheBytes
+	f := []figure{
+		{"Peak allocated", Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, atEvent(d.Peaks.Allocated.Event))},
+		{"Peak reserved", Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, atEvent(d.Peaks.Reserved.Event))},
+		{"Peak requested", Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
+		{"Capacity", "unknown", "give it with --gpu, or add the log of the failure"},
+		{"Free in the cache at the peak", Bytes(cached), Percent(cached, d.AtPeak.ReservedBytes) + " of what was reserved"},
+		{"Free at the end", Bytes(d.Segments.FreeBytes), "largest piece " + Bytes(d.Segments.LargestFree) + ", " + Bytes(d.Segments.EmptyBytes) + " in empty segments"},
+		{"Outside PyTorch", "unknown", "needs nvidia-smi, or a failed request and the GPU's size"},
+		{"Recorded", Plural(d.Events, "event"), Plural(d.Allocations, "allocation") + ", history " + d.History + ", stacks " + d.Stacks + d.duration()},
+	}
+	if d.AtPeak.ReservedBytes == 0 {
+		f[4].Note = "nothing was reserved"
+	}
+	if d.CapacityBytes != nil {
+		f[3].Value, f[3].Note = Bytes(*d.CapacityBytes), capacityNotes[*d.CapacitySource]
+	}
+	if outside, ok := d.outside(); ok {
+		f[6].Value, f[6].Note = Bytes(outside), "CUDA context, libraries and other processes when the request failed"
+	}
+	return f
+}
+
+var capacityNotes = map[string]string{"flag": "as given", "oom_entry": "what PyTorch could have had, from the failed request",
+	"message": "from the error message in the log", "nvidia_smi": "from nvidia-smi"}
+
+// outside is what others held when a request failed.
+func (d *Device) outside() (int64, bool) {
+	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && *d.CapacitySource != "oom_entry" && d.OOMs[n-1].DeviceFreeBytes != nil {
+		o := &d.OOMs[n-1]
+		if rest := *d.CapacityBytes - o.ReservedBytes - *o.DeviceFreeBytes; rest >= 0 {
+			return rest, true
+		}
+	}
+	return 0, false
+}
+
+// duration is how long the recording ran, where it has a clock.
+func (d *Device) duration() string {
+	if d.FirstTime == nil || d.LastTime == nil || *d.LastTime < *d.FirstTime {
+		return ""
+	}
+	t := time.Duration(*d.LastTime-*d.FirstTime) * time.Microsecond
+	digits := time.Millisecond
+	if t > 10*time.Second {
+		digits = 100 * time.Millisecond
+	}
+	return ", over " + t.Round(digits).String()
+}
+
+// gaps says what the recording can't show, one line each.
+func (d *Device) gaps() []string {
+	var out []string
+	if d.History == "none" {
+		out = append(out, "No history: the curves and the allocation timeline are missing ("+d.HistoryReason+").")
+	}
+	if d.Stacks == "none" {
+		out = append(out, "No stacks: no line of code can be named.")
+	}
+	if d.CapacityBytes == nil {
+		out = append(out, "The GPU's size is not known, so no line shows the limit.")
+	}
+	return out
+}
+
+// mapNames are the moments of segment maps in words.
+var mapNames = map[string]string{"end": "End", "peak": "Peak", "oom": "Failure"}
+
+// InputPath is the name of an input.
+func (v *view) InputPath(i int) string {
+	if i < 0 || i >= len(v.Inputs) {
+		return ""
+	}
+	return v.Inputs[i].Path
+}

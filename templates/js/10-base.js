@@ -1,0 +1,71 @@
+// ---- small things that everything uses
+const root = document.documentElement;
+const byId = id => document.getElementById(id);
+const json = id => { const e = byId(id); return e ? JSON.parse(e.textContent) : null; };
+const all = (selector, from) => Array.from((from || document).querySelectorAll(selector));
+const css = name => getComputedStyle(root).getPropertyValue(name).trim();
+const clamp = (x, a, b) => Math.max(a, Math.min(b, x));
+
+// el makes an element. Texts are only ever set as text, never as markup.
+function el(tag, attributes, ...children) {
+  const e = document.createElement(tag);
+  for (const k in attributes || {}) {
+    if (k === 'style') Object.assign(e.style, attributes.style);
+    else if (k.slice(0, 2) === 'on') e.addEventListener(k.slice(2), attributes[k]);
+    else if (attributes[k] !== null && attributes[k] !== undefined) e.setAttribute(k, attributes[k]);
+  }
+  for (const c of children.flat()) if (c !== null && c !== undefined && c !== '') e.append(c);
+  return e;
+}
+
+const UNITS = [[1073741824, 'GiB'], [1048576, 'MiB'], [1024, 'KiB']];
+function size(n) {
+  for (const [b, name] of UNITS) if (Math.abs(n) >= b) return (n / b).toFixed(2) + ' ' + name;
+  return n + ' B';
+}
+const count = n => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
+const plural = (n, noun) => count(n) + ' ' + noun + (n === 1 ? '' : 's');
+const percent = (part, whole) => whole > 0 ? (100 * part / whole).toFixed(1) + ' %' : '';
+const words = s => s.replace(/_/g, ' ');
+function duration(us) {
+  const a = Math.abs(us);
+  return a >= 1e6 ? (us / 1e6).toFixed(a >= 1e7 ? 2 : 3) + ' s' : a >= 1e3 ? (us / 1e3).toFixed(2) + ' ms' : Math.round(us) + ' µs';
+}
+// niceStep is a distance of ticks, in bytes, for about so many of them.
+function niceStep(most, ticks) {
+  const unit = (UNITS.find(u => most >= u[0]) || [1])[0], raw = most / unit / ticks, base = Math.pow(10, Math.floor(Math.log10(raw)));
+  return unit * base * [1, 2, 2.5, 5, 10].find(m => m * base >= raw * 0.999);
+}
+function shortFile(file) {
+  const parts = file.replace(/\\/g, '/').split('/');
+  return parts.slice(-2).join('/');
+}
+const placeOf = (file, line) => !file || file === '??' ? '' : shortFile(file) + (line ? ':' + line : '');
+
+// say tells a screen reader what has changed.
+function say(text) { byId('said').textContent = text; }
+
+const tip = {
+  show(event, content) {
+    const t = byId('tip');
+    t.replaceChildren(content);
+    t.hidden = false;
+    const w = t.offsetWidth, h = t.offsetHeight, right = document.documentElement.clientWidth;
+    const x = event.clientX + 16 + w > right ? Math.max(4, event.clientX - w - 12) : event.clientX + 16;
+    const y = event.clientY + 14 + h > window.innerHeight ? Math.max(4, event.clientY - h - 10) : event.clientY + 14;
+    t.style.left = x + window.scrollX + 'px';
+    t.style.top = y + window.scrollY + 'px';
+  },
+  hide() { byId('tip').hidden = true; }
+};
+
+function rgb(color) {
+  let h = color.replace('#', '');
+  if (h.length === 3) h = h.replace(/./g, '$&$&');
+  return [0, 2, 4].map(i => parseInt(h.slice(i, i + 2), 16));
+}
+const abgr = c => (0xff000000 | c[2] << 16 | c[1] << 8 | c[0]) >>> 0;
+const mix = (a, b, t) => a.map((v, i) => Math.round(v + (b[i] - v) * t));
+
+// Scenes are what must be drawn again in other colours or another size.
+const scenes = [];

@@ -1,0 +1,139 @@
+// ---- a device's columns, as report/html_columns.go packs them
+function inflate(text) {
+  const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer().then(b => new Uint8Array(b));
+}
+
+class Reader {
+  constructor(bytes) { this.bytes = bytes; this.at = 0; }
+  byte() { return this.bytes[this.at++]; }
+  number() {
+    const b = this.bytes;
+    let c = b[this.at++], v = c & 127;
+    for (let m = 128; c > 127; m *= 128) { c = b[this.at++]; v += (c & 127) * m; }
+    return v;
+  }
+  signed() { const v = this.number(); return v % 2 ? -(v + 1) / 2 : v / 2; }
+  size() { const v = this.number(); return v % 2 ? (v - 1) / 2 : v * 256; }
+  text(length) { const s = new TextDecoder().decode(this.bytes.subarray(this.at, this.at + length)); this.at += length; return s; }
+}
+
+class History {
+  constructor(bytes) {
+    const r = new Reader(bytes), h = this.header = JSON.parse(r.text(r.number())), n = this.length = h.bands, older = h.older;
+    this.events = h.events;
+    this.id = null;
+    if (h.hasIDs) { this.id = new Uint32Array(n); for (let i = 0, p = 0; i < n; i++) this.id[i] = p += r.number(); }
+    this.born = new Int32Array(n).fill(-1);
+    for (let i = older, p = 0; i < n; i++) this.born[i] = p += r.number();
+    this.died = new Int32Array(n);
+    for (let i = 0; i < n; i++) { const v = r.number(); this.died[i] = v === 0 ? this.events : i < older ? v - 1 : this.born[i] + v; }
+    this.bytes = new Float64Array(n);
+    for (let i = 0; i < n; i++) this.bytes[i] = r.size();
+    this.kind = new Uint16Array(n);
+    for (let i = 0; i < n; i++) this.kind[i] = r.number();
+    this.stack = new Uint32Array(n);
+    for (let i = 0; i < n; i++) this.stack[i] = r.number();
+    this.times = new Float64Array(h.times);
+    for (let i = 1, p = 0; i < h.times; i++) this.times[i] = p += r.signed();
+    this.readStacks(r);
+    this.readRest(r);
+    this.maps = (h.maps || []).map(m => readMap(r, m, h.pools));
+    this.category = new Uint8Array(h.kinds.map(k => k.category));
+    this.index();
+  }
+
+  readStacks(r) {
+    const h = this.header;
+    this.siteOfStack = new Int32Array(h.stacks);
+    this.nodeOfStack = new Int32Array(h.stacks);
+    for (let i = 0; i < h.stacks; i++) { this.siteOfStack[i] = r.number() - 1; this.nodeOfStack[i] = r.number() - 1; }
+    this.frameOf = new Int32Array(h.nodes).fill(-1);
+    this.parentOf = new Int32Array(h.nodes).fill(-1);
+    for (let i = 1; i < h.nodes; i++) { this.frameOf[i] = r.number(); this.parentOf[i] = i - r.number(); }
+  }
+
+  readRest(r) {
+    const n = this.header.restPoints;
+    this.rest = null;
+    if (!n) return;
+    const events = new Int32Array(n), levels = [];
+    for (let i = 0, p = -1; i < n; i++) events[i] = p += r.number();
+    for (let c = 0; c < this.header.categories.length; c++) {
+      const column = new Float64Array(n);
+      for (let i = 0; i < n; i++) column[i] = r.size();
+      levels.push(column);
+    }
+    this.rest = {events, levels};
+  }
+
+  // index notes which allocation begins and which ends at each event; at an
+  // address that is given out again, both happen at once.
+  index() {
+    this.begins = new Int32Array(this.events).fill(-1);
+    this.ends = new Int32Array(this.events).fill(-1);
+    for (let i = 0; i < this.length; i++) {
+      if (this.born[i] >= 0) this.begins[this.born[i]] = i;
+      if (this.died[i] < this.events) this.ends[this.died[i]] = i;
+    }
+  }
+
+  alive(i, event) { return this.born[i] <= event && this.died[i] > event; }
+  idOf(i) { return this.id ? this.id[i] : i; }
+  // find is the index of an allocation's id, -1 when it isn't drawn.
+  find(id) {
+    if (!this.id) return id < this.length ? id : -1;
+    let a = 0, b = this.length - 1;
+    while (a < b) { const m = a + b >> 1; if (this.id[m] < id) a = m + 1; else b = m; }
+    return this.id[a] === id ? a : -1;
+  }
+  restAt(event, category) {
+    if (!this.rest) return 0;
+    const e = this.rest.events;
+    let a = 0, b = e.length - 1;
+    while (a < b) { const m = a + b + 1 >> 1; if (e[m] <= event) a = m; else b = m - 1; }
+    return this.rest.levels[category][a];
+  }
+  // time of an event since the first one, in microseconds; null without a clock.
+  time(event) {
+    const n = this.times.length;
+    if (n === 0) return null;
+    const x = clamp(event, 0, this.events - 1) / this.header.timeEvery, k = Math.min(n - 1, Math.floor(x));
+    return k + 1 < n ? this.times[k] + (this.times[k + 1] - this.times[k]) * (x - k) : this.times[k];
+  }
+  frames(stack) {
+    const out = [];
+    for (let n = this.nodeOfStack[stack]; n > 0; n = this.parentOf[n]) out.push(this.header.frames[this.frameOf[n]]);
+    return out;
+  }
+  siteOf(i) {
+    const site = this.siteOfStack[this.stack[i]];
+    return site >= 0 ? site : i < this.header.older ? -2 : -1;
+  }
+  site(number) {
+    if (number >= 0) return this.header.sites[number];
+    return {function: '', file: '', line: null, called_from: null, op: '', has_stack: false, before_recording: number === -2};
+  }
+}
+
+function readMap(r, m, pools) {
+  const segments = [];
+  for (let i = 0, end = 0; i < m.segments; i++) {
+    const address = end + r.number() * 512, bytes = r.size(), pool = pools[r.number()], flags = r.byte(), n = r.number(), blocks = [];
+    end = address + bytes;
+    for (let k = 0, at = address; k < n; k++) {
+      const state = r.byte(), size = r.size(), b = {at, bytes: size, state};
+      if (state) { b.allocation = r.number(); b.kind = r.number(); b.stack = r.number(); }
+      blocks.push(b);
+      at += size;
+    }
+    segments.push({address, bytes, pool, small: !!(flags & 1), expandable: !!(flags & 2), blocks, used: blocks.reduce((s, b) => s + (b.state ? b.bytes : 0), 0)});
+  }
+  return {name: m.name, event: m.event, segments};
+}
+
+// siteName is a call site in a few words.
+function siteName(s) {
+  if (s.function && s.file) return s.function + ' ' + placeOf(s.file, s.line);
+  return s.function || s.op || (s.before_recording ? 'allocated before the recording' : s.has_stack ? 'no line of Python on the stack' : 'no stack recorded');
+}

@@ -1,0 +1,132 @@
+// ---- what one device shows: the moment, the pinned allocation, the filter
+class State {
+  constructor(history, part) {
+    this.h = history;
+    this.part = part; // the device's element
+    const h = history.header;
+    this.peak = h.peak === null ? -1 : h.peak;
+    this.moment = {kind: 'peak', event: this.peak};
+    this.pinned = -1;
+    this.listeners = [];
+    this.raster = new Raster(history);
+    this.classified = h.categories.some((c, i) => c && c !== 'unknown' && history.category.length && h.kinds.some(k => k.category === i));
+    this.nameSites();
+    this.colorBy(this.classified ? 'category' : 'site');
+  }
+
+  // nameSites gives the call sites with most bytes at the peak colours of their own.
+  nameSites() {
+    const h = this.h, sums = new Map();
+    for (let i = 0; i < h.length; i++) if (h.alive(i, this.peak)) { const s = h.siteOf(i); sums.set(s, (sums.get(s) || 0) + h.bytes[i]); }
+    this.topSites = Array.from(sums).sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 8).map(x => x[0]);
+    this.slots = new Map(this.topSites.map((s, i) => [s, i]));
+  }
+  slot(site) { const s = this.slots.get(site); return s === undefined ? 8 : s; }
+
+  colorBy(mode) {
+    const h = this.h, header = h.header;
+    this.mode = mode;
+    if (mode === 'category') {
+      this.groups = header.categories.map((c, i) => ({name: header.titles[i], color: this.classified ? '--c-' + c : '--c-all'}));
+      this.of = new Uint8Array(h.length);
+      for (let i = 0; i < h.length; i++) this.of[i] = h.category[h.kind[i]];
+      this.restGroup = header.categories.map((_, i) => i);
+    } else {
+      this.groups = this.topSites.map((s, i) => ({name: siteName(h.site(s)), color: '--s' + i}));
+      while (this.groups.length < 9) this.groups.push({name: 'all other call sites', color: '--s8'});
+      this.of = new Uint8Array(h.length);
+      for (let i = 0; i < h.length; i++) this.of[i] = this.slot(h.siteOf(i));
+      this.restGroup = header.categories.map(() => 8);
+    }
+    this.used = new Array(this.groups.length).fill(false);
+    for (let i = 0; i < h.length; i++) this.used[this.of[i]] = true;
+    if (h.rest) this.restGroup.forEach(g => { this.used[g] = true; });
+    this.shown = this.groups.map(() => true);
+    this.regroup();
+  }
+  regroup() {
+    this.raster.group(this.groups.length, this.of, this.restGroup, this.shown);
+    this.changed('groups');
+  }
+  toggle(g) {
+    this.shown[g] = !this.shown[g];
+    if (!this.shown.some((s, i) => s && this.used[i])) this.shown = this.shown.map(() => true); // nothing left: everything again
+    this.regroup();
+    this.changed('moment');
+  }
+
+  // go shows another moment: the peak, the end, the failure, an event or a range.
+  go(moment, byHand) {
+    this.moment = moment;
+    this.changed('moment');
+    if (byHand) this.link();
+  }
+  at(event, byHand) { this.go({kind: 'event', event: clamp(Math.round(event), 0, this.h.events - 1)}, byHand); }
+  range(a, b, byHand) {
+    a = clamp(Math.round(Math.min(a, b)), 0, this.h.events - 1);
+    b = clamp(Math.round(Math.max(a, b)), a, this.h.events - 1);
+    this.go({kind: 'range', from: a, to: b, event: this.raster.fullest(a, b)}, byHand);
+  }
+  pin(i, byHand) {
+    this.pinned = i;
+    this.changed('pin');
+    if (byHand) this.link();
+  }
+  link() {
+    const m = this.moment, words = [];
+    if (this.part.dataset.index !== '0') words.push('device=' + this.part.dataset.index);
+    if (m.kind === 'range') words.push('range=' + m.from + '-' + m.to);
+    else if (m.kind !== 'peak') words.push('at=' + m.event);
+    if (this.pinned >= 0) words.push('allocation=' + this.h.idOf(this.pinned));
+    history.replaceState(null, '', words.length ? '#' + words.join('&') : location.pathname + location.search);
+  }
+  changed(what) { this.listeners.forEach(f => f(what)); }
+
+  // rows sums up what is allocated at the moment by call site and category.
+  rows() {
+    const h = this.h, m = this.moment, rows = new Map(), ranged = m.kind === 'range', categories = h.header.categories.length;
+    const row = (site, category) => {
+      const key = (site + 2) * categories + category;
+      let r = rows.get(key);
+      if (!r) rows.set(key, r = {site, category, blocks: 0, bytes: 0, growth: 0, stacks: new Map()});
+      return r;
+    };
+    if (m.kind === 'peak' && h.header.peakSites) return this.peakRows(h.header.peakSites);
+    for (let i = 0; i < h.length; i++) {
+      if (!this.shown[this.of[i]]) continue;
+      const here = h.alive(i, m.event), before = ranged && h.alive(i, m.from - 1), after = ranged && h.alive(i, m.to);
+      if (!here && before === after) continue;
+      const r = row(h.siteOf(i), h.category[h.kind[i]]);
+      if (here) { r.blocks++; r.bytes += h.bytes[i]; r.stacks.set(h.stack[i], (r.stacks.get(h.stack[i]) || 0) + h.bytes[i]); }
+      r.growth += (after ? h.bytes[i] : 0) - (before ? h.bytes[i] : 0);
+    }
+    const out = Array.from(rows.values(), r => this.finish(r, h.site(r.site)));
+    if (h.rest) h.header.categories.forEach((c, k) => {
+      const bytes = this.shown[this.restGroup[k]] ? h.restAt(m.event, k) : 0;
+      if (bytes > 0) out.push(this.finish({site: -3, category: k, blocks: null, bytes, growth: 0, stacks: new Map()}, {function: 'small or short-lived allocations, not kept one by one', file: '', op: ''}));
+    });
+    return out;
+  }
+  // peakRows are the figures of the peak as they were worked out from
+  // everything, where the page doesn't hold every allocation.
+  peakRows(sites) {
+    const categories = this.h.header.categories;
+    return sites.map(s => {
+      const category = Math.max(0, categories.indexOf(s.category));
+      return this.finish({site: -4, category, blocks: s.blocks, bytes: s.bytes, growth: 0, stacks: new Map()}, s);
+    }).filter(r => this.mode === 'site' || this.shown[r.category]);
+  }
+  finish(r, s) {
+    const h = this.h;
+    r.function = s.function || siteName(s);
+    r.place = placeOf(s.file, s.line);
+    r.file = s.file;
+    r.from = s.called_from ? s.called_from.function + ' ' + placeOf(s.called_from.file, s.called_from.line) : '';
+    r.fromFile = s.called_from ? s.called_from.file : '';
+    r.op = s.op || '';
+    r.title = h.header.titles[r.category];
+    r.color = this.classified ? '--c-' + h.header.categories[r.category] : '--s' + this.slot(r.site);
+    r.name = siteName(s);
+    return r;
+  }
+}

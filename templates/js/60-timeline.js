@@ -1,0 +1,218 @@
+// ---- the allocation timeline: axes, marks, and what hands do with it
+const LEFT = 70, RIGHT = 24, LANE = 15, BOTTOM = 26;
+
+class Timeline {
+  constructor(state, canvas) {
+    this.s = state;
+    this.h = state.h;
+    this.canvas = canvas;
+    this.g = canvas.getContext('2d');
+    this.v0 = 0;
+    this.v1 = Math.max(1, this.h.events);
+    this.drag = 'pan';
+    this.lanes = this.findLanes();
+    this.topMargin = 10 + LANE * this.lanes.length;
+    this.frame = 0;
+    this.onView = null;
+    this.build();
+    scenes.push({place: canvas, build: () => this.build(), resize: () => this.build()});
+    state.listeners.push(what => { this.later(); });
+    this.listen();
+  }
+
+  // lanes are named ranges above the picture: steps and phases, or else what
+  // the program itself annotated.
+  findLanes() {
+    const steps = this.h.header.steps || [], spans = this.h.header.spans || [], lanes = [];
+    if (steps.length) {
+      lanes.push(steps.map(s => ({name: 'step ' + s.step, first: s.first_event, last: s.last_event})));
+      const phases = steps.flatMap(s => s.phases.map(p => ({name: words(p.phase), first: p.first_event, last: p.last_event})));
+      if (phases.length) lanes.push(phases);
+    } else if (spans.length) {
+      const ends = [];
+      for (const s of spans) {
+        let k = ends.findIndex(e => e < s.first);
+        if (k < 0) { k = ends.length; ends.push(-1); lanes.push([]); }
+        lanes[k].push(s);
+        ends[k] = s.last;
+      }
+      lanes.length = Math.min(lanes.length, 3);
+    }
+    return lanes;
+  }
+
+  build() {
+    const box = this.canvas.getBoundingClientRect();
+    if (!box.width) return;
+    const d = this.ratio = Math.min(2, window.devicePixelRatio || 1);
+    this.width = box.width; this.height = box.height;
+    this.canvas.width = Math.round(box.width * d); this.canvas.height = Math.round(box.height * d);
+    this.W = Math.max(1, this.canvas.width - Math.round((LEFT + RIGHT) * d));
+    this.H = Math.max(1, this.canvas.height - Math.round((BOTTOM + this.topMargin) * d));
+    this.image = this.g.createImageData(this.W, this.H);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+    this.ids = new Int32Array(this.W * this.H);
+    this.draw();
+  }
+  later() { if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.draw(); }); }
+
+  draw() {
+    if (!this.pixels) return;
+    const s = this.s, g = this.g, d = this.ratio, card = rgb(css('--card')), ink = abgr(rgb(css('--ink')));
+    const colors = s.groups.map(x => { const c = rgb(css(x.color)); return [abgr(c), abgr(mix(c, card, 0.18)), abgr(mix(c, card, 0.34))]; });
+    this.top = Math.max(1, s.raster.top * 1.04);
+    s.raster.draw(this.pixels, this.ids, this.W, this.H, this.v0, this.v1, this.top, colors, abgr(card), s.pinned, ink);
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    g.putImageData(this.image, Math.round(LEFT * d), Math.round(this.topMargin * d));
+    g.setTransform(d, 0, 0, d, 0, 0);
+    g.font = '11.5px ' + getComputedStyle(document.body).fontFamily;
+    g.textBaseline = 'middle';
+    g.lineWidth = 1;
+    this.drawAxes(g);
+    this.lanes.forEach((lane, k) => this.drawLane(g, lane, k * LANE));
+    this.drawMarks(g);
+  }
+  x(event) { return LEFT + (event - this.v0) / (this.v1 - this.v0) * this.w; }
+  get w() { return this.W / this.ratio; }
+  get hh() { return this.H / this.ratio; }
+
+  drawAxes(g) {
+    const mut = css('--mut'), step = niceStep(this.top, 5), unit = (UNITS.find(u => this.top >= u[0]) || [1, 'B']);
+    for (let v = 0; v <= this.top; v += step) {
+      const y = this.topMargin + this.hh - v / this.top * this.hh;
+      g.globalAlpha = 0.2; g.strokeStyle = mut; g.beginPath(); g.moveTo(LEFT, y + 0.5); g.lineTo(LEFT + this.w, y + 0.5); g.stroke();
+      g.globalAlpha = 1; g.fillStyle = mut; g.textAlign = 'right';
+      g.fillText(+(v / unit[0]).toFixed(3) + ' ' + unit[1], LEFT - 8, y);
+    }
+    const ticks = this.w < 500 ? 3 : this.w < 900 ? 5 : 8, y = this.topMargin + this.hh + 13;
+    for (let k = 0; k <= ticks; k++) {
+      const event = this.v0 + (this.v1 - this.v0) * k / ticks, t = this.h.time(event);
+      g.textAlign = k === 0 ? 'left' : k === ticks ? 'right' : 'center';
+      g.fillText(t === null || k % 2 === 0 ? count(Math.round(event)) : duration(t), LEFT + this.w * k / ticks, y);
+    }
+  }
+  drawLane(g, lane, y) {
+    let last = -1;
+    for (const s of lane) {
+      if (s.last < this.v0 || s.first > this.v1) continue;
+      const a = Math.max(LEFT, this.x(s.first)), b = Math.min(LEFT + this.w, this.x(s.last + 1));
+      if (b - a < 1 && a - last < 1) continue;
+      last = b;
+      g.fillStyle = css('--mut'); g.globalAlpha = 0.16;
+      g.fillRect(a, y + 3, Math.max(0.7, b - a - 1), LANE - 3);
+      g.globalAlpha = 1;
+      const room = b - a - 8;
+      if (room < 14) continue;
+      let text = s.name;
+      if (g.measureText(text).width > room) {
+        while (text.length > 1 && g.measureText(text + '…').width > room) text = text.slice(0, Math.min(text.length - 1, Math.floor(text.length * 0.85)));
+        text = text.length > 2 ? text + '…' : '';
+      }
+      g.fillStyle = css('--ink'); g.textAlign = 'left';
+      g.fillText(text, a + 4, y + 3 + (LANE - 3) / 2 + 0.5);
+    }
+  }
+  line(g, event, color, dash) {
+    if (event < this.v0 || event > this.v1) return;
+    const x = Math.round(this.x(event)) + 0.5;
+    g.strokeStyle = color; g.setLineDash(dash); g.beginPath(); g.moveTo(x, this.topMargin); g.lineTo(x, this.topMargin + this.hh); g.stroke(); g.setLineDash([]);
+  }
+  drawMarks(g) {
+    const s = this.s, m = s.moment, head = this.h.header;
+    for (const o of head.ooms || []) this.line(g, o.event, css('--fail'), [4, 3]);
+    if (s.peak >= 0) this.line(g, s.peak, css('--ink'), [2, 3]);
+    if (m.kind === 'range') {
+      const a = Math.max(LEFT, this.x(m.from)), b = Math.min(LEFT + this.w, this.x(m.to + 1));
+      if (b > a) { g.fillStyle = css('--acc'); g.globalAlpha = 0.16; g.fillRect(a, this.topMargin, b - a, this.hh); g.globalAlpha = 1; }
+    }
+    if (m.kind !== 'peak') this.line(g, m.event, css('--acc'), []);
+    if (this.brush) {
+      g.fillStyle = css('--acc'); g.globalAlpha = 0.2;
+      g.fillRect(Math.min(this.brush.a, this.brush.b), this.topMargin, Math.abs(this.brush.b - this.brush.a), this.hh); g.globalAlpha = 1;
+    }
+  }
+
+  view(v0, v1, silent) {
+    const n = Math.max(1, this.h.events), span = clamp(v1 - v0, Math.min(n, 20), n);
+    this.v0 = clamp(v0, 0, n - span);
+    this.v1 = this.v0 + span;
+    this.later();
+    if (!silent && this.onView) this.onView(this.v0, this.v1);
+  }
+  zoom(at, factor) { const span = (this.v1 - this.v0) * factor, c = this.v0 + (this.v1 - this.v0) * at; this.view(c - span * at, c - span * at + span); }
+  // show moves the view so that an event can be seen.
+  show(event) { if (event < this.v0 || event >= this.v1) { const w = this.v1 - this.v0; this.view(event - w / 2, event + w / 2); } }
+
+  point(e) {
+    const b = this.canvas.getBoundingClientRect(), x = e.clientX - b.left, y = e.clientY - b.top;
+    return {x, px: Math.round((x - LEFT) * this.ratio), py: Math.round((y - this.topMargin) * this.ratio), event: Math.floor(this.v0 + (x - LEFT) / this.w * (this.v1 - this.v0))};
+  }
+  pick(p) { return p.px >= 0 && p.px < this.W && p.py >= 0 && p.py < this.H ? this.ids[p.py * this.W + p.px] : -1; }
+
+  listen() {
+    const c = this.canvas;
+    let held = null;
+    c.addEventListener('wheel', e => {
+      if (!e.ctrlKey && !e.metaKey && document.activeElement !== c) return; // the page scrolls
+      e.preventDefault();
+      this.zoom(clamp(this.point(e).px / this.W, 0, 1), e.deltaY < 0 ? 0.8 : 1.25);
+    }, {passive: false});
+    c.addEventListener('pointerdown', e => {
+      if (e.button) return;
+      held = {x: e.clientX, a: this.v0, b: this.v1, moved: false, select: e.shiftKey || this.drag === 'select', from: this.point(e)};
+      c.setPointerCapture(e.pointerId);
+    });
+    c.addEventListener('pointermove', e => {
+      const p = this.point(e);
+      if (held) {
+        if (Math.abs(e.clientX - held.x) > 3) held.moved = true;
+        if (!held.moved) return;
+        tip.hide();
+        if (held.select) { this.brush = {a: clamp(held.from.x, LEFT, LEFT + this.w), b: clamp(p.x, LEFT, LEFT + this.w)}; this.later(); } else {
+          const dx = (e.clientX - held.x) / this.w * (held.b - held.a);
+          this.view(held.a - dx, held.b - dx);
+        }
+        return;
+      }
+      const i = this.pick(p);
+      if (i === -1) tip.hide(); else tip.show(e, describe(this.s, i, p.event));
+    });
+    c.addEventListener('pointerup', e => {
+      const was = held, p = this.point(e);
+      held = null;
+      this.brush = null;
+      if (!was) return;
+      if (was.moved) { if (was.select) this.s.range(was.from.event, p.event, true); this.later(); return; }
+      if (p.px < 0 || p.px >= this.W) return;
+      const i = this.pick(p);
+      this.s.pinned = i >= 0 ? i : -1;
+      this.s.at(p.event, true);
+      this.s.changed('pin');
+    });
+    c.addEventListener('pointercancel', () => { held = null; this.brush = null; this.later(); });
+    c.addEventListener('pointerleave', () => tip.hide());
+    c.addEventListener('dblclick', () => this.view(0, this.h.events));
+    c.addEventListener('keydown', e => { if (this.key(e)) e.preventDefault(); });
+  }
+
+  key(e) {
+    const step = (this.v1 - this.v0) * 0.1, m = this.s.moment;
+    switch (e.key) {
+      case '+': case '=': this.zoom(0.5, 0.8); return true;
+      case '-': this.zoom(0.5, 1.25); return true;
+      case '0': this.view(0, this.h.events); return true;
+      case 'ArrowLeft': this.view(this.v0 - step, this.v1 - step); return true;
+      case 'ArrowRight': this.view(this.v0 + step, this.v1 + step); return true;
+      case ',': case '.': this.s.at(m.event + (e.key === ',' ? -1 : 1), true); this.show(this.s.moment.event); return true;
+      case 'Enter': {
+        let best = -1;
+        for (let i = 0; i < this.h.length; i++) if (this.s.shown[this.s.of[i]] && this.h.alive(i, m.event) && (best < 0 || this.h.bytes[i] > this.h.bytes[best])) best = i;
+        this.s.pin(best, true);
+        return true;
+      }
+      case 'Escape': this.s.pin(-1, true); return true;
+    }
+    return false;
+  }
+}

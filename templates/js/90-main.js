@@ -1,0 +1,187 @@
+// ---- putting it together
+const devices = []; // by index, filled when a device is first shown
+
+function startCharts(part, prefix) {
+  const made = {};
+  for (const place of all('[data-chart]', part)) {
+    const option = json('option-' + place.dataset.chart);
+    if (option) made[place.dataset.chart.replace(/-d\d+$/, '')] = {place, option};
+  }
+  return made;
+}
+
+function startDevice(index) {
+  if (devices[index]) return devices[index].ready;
+  const part = document.querySelector('.device[data-index="' + index + '"]'), suffix = index ? '-d' + index : '';
+  const d = devices[index] = {part, index};
+  const data = json('data' + suffix), charts = startCharts(part);
+  d.ready = data === null ? Promise.resolve(startPlain(charts)) : inflate(data).then(bytes => start(d, new History(bytes), charts));
+  return d.ready;
+}
+function startPlain(charts) { for (const k in charts) mountChart(charts[k].place, charts[k].option); }
+
+function start(d, h, charts) {
+  const part = d.part, s = d.state = new State(h, part), canvas = part.querySelector('canvas.timeline'), map = part.querySelector('canvas.map');
+  const timeline = d.timeline = canvas ? new Timeline(s, canvas) : null;
+  const table = d.table = new Table(s, part);
+  if (charts.area) startArea(d, charts.area);
+  if (charts.tree) table.tree = mountChart(charts.tree.place, charts.tree.option, o => table.prepareTree(o));
+  if (charts.grown) mountChart(charts.grown.place, charts.grown.option);
+  if (map && h.maps.length) d.map = new SegmentMap(s, part, map);
+  controls(d);
+}
+
+function startArea(d, {place, option}) {
+  const s = d.state, t = d.timeline;
+  option.history = undefined;
+  const scene = mountChart(place, option, (o, chart) => {
+    o.history = s.h;
+    mark(o, s);
+    chart.getZr().on('click', e => {
+      const at = [e.offsetX, e.offsetY];
+      if (chart.containPixel('grid', at)) s.at(chart.convertFromPixel('grid', at)[0], true);
+    });
+    if (!t) return;
+    let last = '';
+    chart.on('datazoom', () => {
+      const z = chart.getOption().dataZoom[0], key = z.startValue + '/' + z.endValue;
+      if (key !== last) { last = key; t.view(z.startValue, z.endValue + 1, true); }
+    });
+    chart.on('legendselectchanged', e => {
+      const g = s.mode === 'category' ? s.groups.findIndex(x => x.name === e.name) : -1;
+      if (g >= 0 && s.shown[g] !== e.selected[e.name]) s.toggle(g);
+    });
+  });
+  // mark draws the moment among the other marks.
+  function mark(o, state) {
+    const last = o.series[o.series.length - 1], m = state.moment;
+    if (last.markLine && m.kind !== 'peak') last.markLine.data.push({name: 'moment', xAxis: m.event, label: {formatter: '', position: 'end'}});
+  }
+  s.listeners.push(what => {
+    if (what === 'moment') {
+      const o = JSON.parse(JSON.stringify(option)), n = o.series.length;
+      mark(o, s);
+      skinMarks(o.series[n - 1].markLine, css('--ink'), css('--mut'));
+      scene.chart().setOption({series: o.series.map((x, i) => i === n - 1 ? {markLine: x.series ? {} : o.series[n - 1].markLine} : {})});
+    }
+    if (what === 'groups' && s.mode === 'category' && s.classified) {
+      s.groups.forEach((g, i) => scene.chart().dispatchAction({type: s.shown[i] ? 'legendSelect' : 'legendUnSelect', name: g.name}));
+    }
+  });
+  if (t) t.onView = (a, b) => scene.chart().dispatchAction({type: 'dataZoom', startValue: a, endValue: b - 1});
+  d.area = scene;
+}
+
+function chips(d) {
+  const s = d.state, place = d.part.querySelector('[data-role=chips]');
+  if (!place) return;
+  place.replaceChildren(...s.groups.map((g, i) => s.used[i] ? el('button', {type: 'button', 'data-group': String(i), 'aria-pressed': String(s.shown[i]), title: g.name, onclick: () => s.toggle(i)},
+    el('span', {class: 'dot', style: {background: css(g.color)}}), g.name) : ''));
+}
+
+function controls(d) {
+  const s = d.state, part = d.part, t = d.timeline, h = s.h, pin = part.querySelector('[data-role=pin]');
+  const press = (selector, on) => all(selector, part).forEach(b => b.setAttribute('aria-pressed', on(b)));
+  const paint = () => { chips(d); press('[data-color]', b => b.dataset.color === s.mode); };
+  paint();
+  scenes.push({place: part, build: () => { chips(d); d.table.fill && d.table.table && d.table.fill(); }, resize: () => {}});
+  s.listeners.push(what => { if (what === 'groups') paint(); if (what === 'pin' && pin) showPin(s, pin); });
+  all('[data-color]', part).forEach(b => { b.hidden = b.dataset.color === 'category' && !s.classified; b.addEventListener('click', () => s.colorBy(b.dataset.color)); });
+  all('[data-drag]', part).forEach(b => b.addEventListener('click', () => { t.drag = b.dataset.drag; press('[data-drag]', x => x === b); }));
+  all('[data-role=reset]', part).forEach(b => b.addEventListener('click', () => { t.view(0, h.events); s.go({kind: 'peak', event: s.peak}, true); }));
+  all('[data-moment]', part).forEach(b => b.addEventListener('click', () => go(s, b.dataset.moment)));
+  const input = role => part.querySelector('[data-role=' + role + ']');
+  if (input('event')) {
+    input('event').addEventListener('change', e => { s.at(+e.target.value, true); if (t) t.show(s.moment.event); });
+    const range = () => { if (input('from').value !== '' && input('to').value !== '') s.range(+input('from').value, +input('to').value, true); };
+    input('from').addEventListener('change', range);
+    input('to').addEventListener('change', range);
+  }
+  const note = part.querySelector('[data-role=timeline-note]');
+  if (note && h.rest) note.textContent += ' The ' + count(h.length) + ' allocations with most bytes × lifetime are drawn one by one, the ' + count(h.header.rest) + ' others as one band' + (s.classified ? ' per category' : '') + '.';
+}
+
+function go(s, kind) {
+  const ooms = s.h.header.ooms || [], last = s.h.events - 1;
+  s.go({kind, event: kind === 'peak' ? s.peak : kind === 'oom' ? ooms[ooms.length - 1].event : last}, true);
+}
+
+// ---- device, links, theme, printing
+let current = 0;
+function showDevice(index) {
+  current = index;
+  all('.device').forEach(p => { p.hidden = +p.dataset.index !== index; });
+  all('button[data-device]').forEach(b => b.setAttribute('aria-pressed', +b.dataset.device === index));
+  return startDevice(index).then(() => scenes.forEach(s => s.resize()));
+}
+
+const SECTIONS = ['findings', 'memory', 'timeline', 'peak', 'segments', 'growth', 'stacks'];
+function followLink() {
+  const hash = decodeURIComponent(location.hash.slice(1));
+  if (!hash.includes('=')) {
+    const m = /^(.*)-d(\d+)$/.exec(hash), place = byId(hash);
+    if (m && place && SECTIONS.includes(m[1])) return showDevice(+m[2]).then(() => place.scrollIntoView());
+    if (current && SECTIONS.includes(hash)) byId(hash + '-d' + current).scrollIntoView();
+    return Promise.resolve();
+  }
+  const q = new URLSearchParams(hash), index = +(q.get('device') || 0);
+  if (!document.querySelector('.device[data-index="' + index + '"]')) return Promise.resolve();
+  return showDevice(index).then(() => {
+    const s = devices[index].state;
+    if (!s || !s.h.events) return;
+    const range = /^(\d+)-(\d+)$/.exec(q.get('range') || '');
+    let pinned = q.has('allocation') ? s.h.find(+q.get('allocation')) : -1;
+    if (range) s.range(+range[1], +range[2]);
+    else if (q.has('at')) {
+      s.at(+q.get('at') || 0);
+      const e = s.moment.event;
+      if (pinned < 0) pinned = s.h.begins[e] >= 0 ? s.h.begins[e] : s.h.ends[e];
+    }
+    s.pin(pinned);
+    const part = devices[index].part.querySelector(pinned >= 0 ? '[id^=timeline]' : '[id^=peak]');
+    if (part) part.scrollIntoView();
+  });
+}
+
+function setTheme(theme) {
+  root.setAttribute('data-theme', theme);
+  scenes.forEach(s => s.build());
+}
+
+function copyText(text, button) {
+  const done = ok => { const was = button.dataset.was || button.textContent; button.dataset.was = was; button.textContent = ok ? 'Copied' : 'Copying failed'; setTimeout(() => { button.textContent = was; }, 1500); };
+  const old = () => {
+    const area = el('textarea', {style: {position: 'fixed', top: '0', opacity: '0'}});
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    let ok = false;
+    try { ok = document.execCommand('copy'); } catch (e) { ok = false; }
+    area.remove();
+    done(ok);
+  };
+  if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => done(true), old); else old();
+}
+
+function main() {
+  root.setAttribute('data-theme', matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', e => setTheme(e.matches ? 'dark' : 'light'));
+  byId('theme').addEventListener('click', () => setTheme(root.getAttribute('data-theme') === 'dark' ? 'light' : 'dark'));
+  byId('copy').addEventListener('click', e => copyText(json('markdown'), e.currentTarget));
+  all('.copycode').forEach(b => b.addEventListener('click', () => copyText(b.parentElement.querySelector('pre').textContent, b)));
+  all('button[data-device]').forEach(b => b.addEventListener('click', () => { showDevice(+b.dataset.device); history.replaceState(null, '', '#device=' + b.dataset.device); }));
+  let was = '';
+  window.addEventListener('beforeprint', () => {
+    was = root.getAttribute('data-theme');
+    all('details.finding').forEach(x => { x.open = true; });
+    setTheme('light');
+  });
+  window.addEventListener('afterprint', () => setTheme(was));
+  startPlain(startCharts(document.querySelector('#evidence')));
+  const resized = new ResizeObserver(() => { clearTimeout(resized.timer); resized.timer = setTimeout(() => scenes.forEach(s => s.resize()), 60); });
+  resized.observe(document.querySelector('main'));
+  window.addEventListener('hashchange', followLink);
+  const first = document.querySelector('.device') ? showDevice(0) : Promise.resolve();
+  first.then(followLink).then(() => root.setAttribute('data-ready', '1'));
+}
+main();
