@@ -28,7 +28,6 @@ type attention struct {
 	pick          bool // k and v are copied out of the fused projection (falcon-7b)
 	broadcast     bool // k and v are spread over all query heads (falcon-40b)
 	bidirectional bool
-	gelLike       bool    // takes the scores' dropout into the kernel (bert)
 	t5            bool    // adds a position bias and never scales
 	eagerScale    bool    // no scaling of the scores
 	gated         bool    // q is projected twice as wide; half of it gates the output (qwen3_next)

@@ -35,14 +35,12 @@ type decoder struct {
 	moe                     func(b *builder, i int64) feedForward
 	parallel                string // "yes" or a field
 	setup                   func(b *builder, d *decoder)
-	outDrop, blockDrop      string // dropout fields: on each part, on embeddings
+	outDrop                 string // dropout fields: on each part, on embeddings, on scores
 	embedDrop, attnDrop     string
 	scaledEmbed             bool
 	window                  func(c *Config, i int64) int64
 	inner                   func(c *Config) int64
 	kvHeads                 func(c *Config) int64
-	headDim                 func(c *Config) int64
-	vocab                   string
 }
 
 // layerDraft is a layer being built.

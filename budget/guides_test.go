@@ -15,7 +15,6 @@ var update = flag.Bool("update", false, "write golden files and documents anew")
 func gb(n float64) string      { return fmt.Sprintf("%.2f GB", n/1e9) }
 func gib2(n float64) string    { return fmt.Sprintf("%.2f GiB", n/(1<<30)) }
 func num(n float64) string     { return fmt.Sprintf("%.2f", n/1e9) }
-func bytesOf(n int64) string   { return countDigits(n) }
 func percent(f float64) string { return fmt.Sprintf("%.1f%%", 100*f) }
 func whole(f float64) string   { return fmt.Sprintf("%.0f", f) }
 func one(f float64) string     { return fmt.Sprintf("%.1f", f) }

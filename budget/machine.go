@@ -191,9 +191,6 @@ func (v *value) needsGrad() bool {
 // again is a second Python name for the same tensor.
 func (m *machine) again(v *value) *value { m.keep(v.st); c := *v; return &c }
 
-// view is another shape of the same storage and the same gradient.
-func (m *machine) view(v *value) *value { return m.again(v) }
-
 func (v *value) edge() edge {
 	if v.from == nil && v.leaf != nil && v.leaf.trainable {
 		return edge{leaf: v.leaf}
