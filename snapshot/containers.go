@@ -178,7 +178,7 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 		return d.shape(at, "a dictionary is changed after it was read")
 	}
 	if op == opSetItems && e.items == nil {
-		if v, ok, err := d.close(items); err != nil {
+		if v, ok, err := d.close(items, keysOf(items)); err != nil {
 			return err
 		} else if ok {
 			d.finish(target.index(), v)
@@ -190,7 +190,7 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 		return err
 	}
 	e = &d.dicts[target.index()]
-	e.items = append(e.items, items...)
+	e.items, e.mask = append(e.items, items...), e.mask|keysOf(items)
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (d *decoder) closed(v value) value {
 	if e.done {
 		return e.closed
 	}
-	row, ok, err := d.close(e.items)
+	row, ok, err := d.close(e.items, e.mask)
 	if err != nil || !ok {
 		return v
 	}

@@ -29,6 +29,7 @@ type decoder struct {
 	stack []value
 	marks []int
 	memo  []ref
+	holes int64 // positions of memo that no PUT filled
 
 	strings  map[string]StringID
 	lastText string // the last literal string and its id: recorders repeat them
@@ -130,10 +131,13 @@ func (d *decoder) note(text string) {
 func (d *decoder) take(bytes int64) error {
 	d.used += bytes
 	if d.limit > 0 && d.used > d.limit {
-		return &Error{Offset: d.base + int64(d.p), Cause: fmt.Sprintf("needs more than the %d MiB of memory allowed", d.limit>>20),
-			Advice: "Allow more with --max-memory."}
+		return tooMuch(d.base+int64(d.p), d.limit)
 	}
 	return nil
+}
+
+func tooMuch(at, limit int64) error {
+	return &Error{Offset: at, Cause: fmt.Sprintf("needs more than the %d MiB of memory allowed", limit>>20), Advice: "Allow more with --max-memory."}
 }
 
 // need makes n bytes available at p.

@@ -15,6 +15,7 @@ type feed struct {
 	full chan piece
 	free chan []byte
 	stop chan struct{}
+	done chan struct{}
 }
 
 // piece is a chunk of the stream behind room for what was left of the one before.
@@ -25,7 +26,7 @@ type piece struct {
 }
 
 func newFeed(r io.Reader) *feed {
-	f := &feed{full: make(chan piece, 2), free: make(chan []byte, 3), stop: make(chan struct{})}
+	f := &feed{full: make(chan piece, 2), free: make(chan []byte, 3), stop: make(chan struct{}), done: make(chan struct{})}
 	for range cap(f.free) {
 		f.free <- nil
 	}
@@ -34,6 +35,7 @@ func newFeed(r io.Reader) *feed {
 }
 
 func (f *feed) read(r io.Reader) {
+	defer close(f.done)
 	for {
 		var buf []byte
 		select {
@@ -59,8 +61,11 @@ func (f *feed) read(r io.Reader) {
 	}
 }
 
-// close ends the reading; the reader isn't touched after its present call.
-func (f *feed) close() { close(f.stop) }
+// close ends the reading; the reader isn't touched any more.
+func (f *feed) close() {
+	close(f.stop)
+	<-f.done
+}
 
 // fill makes at least n bytes available at p unless the stream ends before.
 func (d *decoder) fill(n int) error {

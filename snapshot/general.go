@@ -13,9 +13,18 @@ import (
 // DecodeGeneral reads one uncompressed pickle with a general unpickler. It is
 // the second opinion on Decode, and the reader of harmless pickles that are
 // laid out in ways Decode doesn't know; it takes ten times the file in memory.
-func DecodeGeneral(b []byte) (s *Snapshot, err error) {
-	if err := scan(b); err != nil {
+func DecodeGeneral(b []byte) (*Snapshot, error) {
+	return decodeGeneral(b, 0)
+}
+
+// decodeGeneral refuses a file whose objects would take more bytes than limit, when that isn't 0.
+func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
+	cost, err := scan(b)
+	if err != nil {
 		return nil, err
+	}
+	if limit > 0 && cost > limit {
+		return nil, tooMuch(0, limit)
 	}
 	root, err := unpickle(b)
 	if err != nil {

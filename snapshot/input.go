@@ -228,7 +228,6 @@ func (in *Input) Snapshot(o Options) (*Snapshot, error) {
 
 // general reads with the other decoder what the fast one has refused for its layout.
 func (in *Input) general(o Options, why error) (*Snapshot, error) {
-	const factor = 16 // objects take about ten times the file
 	r, _, err := in.Content()
 	if err != nil {
 		return nil, err
@@ -236,7 +235,7 @@ func (in *Input) general(o Options, why error) (*Snapshot, error) {
 	defer r.Close()
 	limit := int64(1 << 30)
 	if o.MaxMemory > 0 {
-		limit = o.MaxMemory / factor
+		limit = min(limit, o.MaxMemory/4)
 	}
 	b, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
@@ -245,7 +244,7 @@ func (in *Input) general(o Options, why error) (*Snapshot, error) {
 	if int64(len(b)) > limit {
 		return nil, why
 	}
-	return DecodeGeneral(b)
+	return decodeGeneral(b, o.MaxMemory)
 }
 
 // Open reads a snapshot from a file, compressed or not.

@@ -27,10 +27,12 @@ func (d *decoder) put(op byte, at int) error {
 	if err != nil {
 		return err
 	}
-	// A memo has one entry for each PUT, so a sparse position is a trick to
-	// make readers allocate.
-	if slot > uint64(len(d.memo))+1<<16 {
-		return d.fail(at, "PUT %d beyond a memo of %d entries", slot, len(d.memo))
+	// Picklers number their PUTs from 0, so leaving many positions out is a
+	// trick to make readers allocate.
+	if slot > uint64(len(d.memo)) {
+		if d.holes += int64(slot) - int64(len(d.memo)); d.holes > 1<<16 {
+			return d.fail(at, "PUT %d beyond a memo of %d entries", slot, len(d.memo))
+		}
 	}
 	if err := d.growMemo(int(slot) + 1); err != nil {
 		return err

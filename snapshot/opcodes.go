@@ -138,6 +138,7 @@ type list struct {
 // dict is a Python dictionary whose meaning isn't known yet, or closed.
 type dict struct {
 	items  []value // key, value, key, value
+	mask   uint64  // of the known keys among them
 	closed value   // what it turned out to be, when isClosed
 	memo   int32   // where it stands in the memo, -1: nowhere
 	done   bool

@@ -9,10 +9,11 @@ import (
 
 // scan walks over a whole pickle without building anything and refuses what a
 // general unpickler should never see: opcodes that import or call, lengths
-// beyond the file, memo positions that aren't there, deep nesting.
-func scan(b []byte) error {
-	fail := func(at int, format string, args ...any) error {
-		return &Error{Offset: int64(at), Cause: fmt.Sprintf(format, args...)}
+// beyond the file, memo positions that aren't there, deep nesting. The cost is
+// about the memory that the objects would take, in bytes.
+func scan(b []byte) (cost int64, err error) {
+	fail := func(at int, format string, args ...any) (int64, error) {
+		return 0, &Error{Offset: int64(at), Cause: fmt.Sprintf(format, args...)}
 	}
 	memo, marks := 0, 0
 	for p := 0; p < len(b); {
@@ -38,11 +39,13 @@ func scan(b []byte) error {
 				}
 			}
 			p += i + 1
+			cost += scalarCost + int64(i)
 			continue
 		case len(b)-p < fixed+width:
 			return fail(at, "the file ends in the middle of an opcode")
 		}
 		n := little(b[p : p+width])
+		cost += scalarCost
 		switch op {
 		case opProto:
 			if b[p] > 5 {
@@ -62,12 +65,15 @@ func scan(b []byte) error {
 			}
 		case opAppends, opSetItems, opTuple, opList, opDict, opFrozenSet, opAddItems, opPopMark:
 			marks--
+			cost += containerCost
 		case opFrame:
 			if little(b[p:p+8]) > uint64(len(b)-p-8) {
 				return fail(at, "FRAME beyond the end of the file")
 			}
 		case opStop:
-			return nil
+			return cost, nil
+		case opEmptyDict, opEmptyList, opTuple1, opTuple2, opTuple3, opEmptySet:
+			cost += containerCost
 		case opLong1, opLong4:
 			if n == 0 {
 				return fail(at, "an integer of no bytes")
@@ -77,9 +83,17 @@ func scan(b []byte) error {
 			return fail(at, "a length of %d beyond the end of the file", n)
 		}
 		p += int(n)
+		cost += int64(n)
 	}
 	return fail(len(b), "the file ends without STOP")
 }
+
+// What gopickle's objects and the rows made of them take, in bytes: measured,
+// and rounded up.
+const (
+	scalarCost    = 48  // on the stack, boxed, in a list or the memo
+	containerCost = 320 // with room for four elements
+)
 
 // argument is what follows an opcode: a fixed number of bytes, a length of some
 // width and that many bytes, or a line of text.

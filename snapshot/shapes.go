@@ -12,15 +12,19 @@ const (
 	historyKeys = 1 << sRealSize
 )
 
-// close turns a finished dictionary into a row of the table that its keys
-// tell; ok is false for dictionaries that are no row of any.
-func (d *decoder) close(items []value) (row value, ok bool, err error) {
-	var mask uint64
+// keysOf has a bit for each known key.
+func keysOf(items []value) (mask uint64) {
 	for i := 0; i < len(items); i += 2 {
 		if k := items[i]; k.kind() == kString && k.index() < int(numKeys) {
 			mask |= 1 << k.index()
 		}
 	}
+	return mask
+}
+
+// close turns a finished dictionary into a row of the table that its keys
+// tell; ok is false for dictionaries that are no row of any.
+func (d *decoder) close(items []value, mask uint64) (row value, ok bool, err error) {
 	switch shapeOf(mask) {
 	case kEvent:
 		return d.closeEvent(items)
