@@ -173,7 +173,7 @@ func (l *loop) pooled(rest []placed) (placed, bool) {
 	var pool placed
 	for _, g := range rest {
 		for _, s := range g.kept {
-			if l.bytes(s.id) >= smallGrowth && !lasting[l.c.Category[s.id]] {
+			if l.bytes(s.id) >= smallGrowth && (!lasting[l.c.Category[s.id]] || l.trains && l.c.Category[s.id] == KVCache) {
 				pool.kept = append(pool.kept, s)
 			}
 		}
