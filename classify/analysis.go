@@ -32,7 +32,7 @@ type analysis struct {
 	weightHalf   map[int64]bool // half of them
 	logits       map[timeline.AllocationID]Detail
 	labels       map[timeline.AllocationID]Category
-	growing      map[int64]bool                  // sizes of a cache that grows
+	growing      map[int64]int                   // sizes of a cache that grows, and the event at which such a block is there
 	older        map[timeline.AllocationID]claim // blocks older than the trace that stay
 	gradientSize map[int64]int                   // gradients that one step makes, by requested bytes
 	copies       map[timeline.AllocationID]bool  // autocast's, by size

@@ -20,7 +20,7 @@ type grown struct {
 // freed only after the next size is there. It also tells generation from other
 // loops that only run forward.
 func (a *analysis) findGrowth() {
-	a.growing = map[int64]bool{}
+	a.growing = map[int64]int{}
 	bySize := map[int64]*grown{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
@@ -54,7 +54,9 @@ func (a *analysis) findGrowth() {
 			if h.size <= g.size || h.size > 2*g.size || !follows(g, h) {
 				continue
 			}
-			a.followGrowth(bySize, g, h)
+			if _, known := a.growing[h.size]; !known {
+				a.followGrowth(bySize, g, h)
+			}
 			break
 		}
 	}
@@ -79,8 +81,13 @@ func (a *analysis) followGrowth(bySize map[int64]*grown, g, h *grown) {
 	if len(chain) < 4 {
 		return
 	}
-	for _, c := range chain {
-		a.growing[c.size] = true
+	for i, c := range chain[:len(chain)-1] {
+		a.growing[c.size] = chain[i+1].first
+	}
+	a.growing[chain[len(chain)-1].size] = chain[len(chain)-1].last
+	// what the first one took the place of, among other things of its size
+	if step := h.size - g.size; a.growing[g.size-step] == 0 && bySize[g.size-step] != nil {
+		a.growing[g.size-step] = g.first
 	}
 }
 

@@ -8,18 +8,43 @@ import (
 // LogitsOutput marks the scores themselves.
 const LogitsOutput = Detail(NumDetails)
 
+// pass is one forward with the backward that follows it, if any.
+type pass struct {
+	first, end int
+	backward   *run
+}
+
+// passes are the forward runs of training, or the iterations of a loop that only
+// runs forward.
+func (a *analysis) passes() []pass {
+	var out []pass
+	if a.trains {
+		for r := range a.runs {
+			if a.runs[r].phase == Forward {
+				out = append(out, pass{a.runs[r].first, a.runs[r].end, a.backwardAfter(r)})
+			}
+		}
+		return out
+	}
+	first := a.loop
+	for _, s := range a.Steps {
+		if s.FirstEvent > first {
+			out = append(out, pass{first, s.FirstEvent, nil})
+		}
+		first = s.FirstEvent
+	}
+	return append(out, pass{first, a.last, nil})
+}
+
 // findLogits marks scores over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
 func (a *analysis) findLogits() {
 	a.logits = map[timeline.AllocationID]Detail{}
-	for r := range a.runs {
-		if a.runs[r].phase != Forward {
-			continue
-		}
-		if size := a.lossSize(r); size > 64 {
-			a.markForward(r, size)
-			if p := a.backwardAfter(r); p != nil {
-				a.markBackward(p, size)
+	for _, p := range a.passes() {
+		if size := a.lossSize(p); size > 64 {
+			a.markForward(p, size)
+			if p.backward != nil {
+				a.markBackward(p.backward, size)
 			}
 		}
 	}
@@ -27,42 +52,88 @@ func (a *analysis) findLogits() {
 
 // lossSize is the size of the log-softmax in a forward pass, 0 when there is
 // none to be seen.
-func (a *analysis) lossSize(r int) int64 {
-	var largest int64
-	if a.recorded.allocs {
-		for i := a.runs[r].first; i < a.runs[r].end; i++ {
-			if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].marks&loss != 0 {
-				largest = max(largest, a.events.Size[i])
-			}
-		}
-		if p := a.backwardAfter(r); p != nil {
-			for i := p.first; i < p.end; i++ {
-				if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].marks&(lossGrad|workspace) == lossGrad {
-					largest = max(largest, a.events.Size[i])
-				}
-			}
-		}
-		if largest > 0 {
-			return largest
-		}
-		if a.recorded.native {
-			return 0
-		}
+func (a *analysis) lossSize(p pass) int64 {
+	if !a.recorded.allocs {
+		return a.lossSizeByOrder(p)
 	}
-	return a.lossSizeByOrder(r)
+	largest := a.largest(p.first, p.end, loss, loss)
+	if p.backward != nil {
+		largest = max(largest, a.largest(p.backward.first, p.backward.end, lossGrad|workspace, lossGrad))
+	}
+	if largest == 0 && !a.recorded.native && p.backward != nil {
+		return a.lossSizeByOrder(p)
+	}
+	return largest
 }
 
-// lossSizeByOrder sees the loss in the first allocations of backward: the
-// gradient of nll_loss and that of log_softmax, of equal size and one after the
-// other, and the log-softmax of that size at the end of forward.
-func (a *analysis) lossSizeByOrder(r int) int64 {
-	p := a.backwardAfter(r)
-	if p == nil {
+// largest is the largest request of a range whose stack has the wanted marks
+// among those asked for.
+func (a *analysis) largest(first, end int, asked, wanted marks) int64 {
+	var size int64
+	for i := first; i < end; i++ {
+		if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].marks&asked == wanted {
+			size = max(size, a.events.Size[i])
+		}
+	}
+	return size
+}
+
+// lossSizeByOrder sees the loss at the turn from forward to backward: the
+// gradient of nll_loss and that of log_softmax, of one size in some precision
+// and one after the other, and the log-softmax of that size at the end of
+// forward; or scores that are by far the largest thing there.
+func (a *analysis) lossSizeByOrder(p pass) int64 {
+	tail, rest := a.tail(p)
+	var top int64
+	for _, n := range tail {
+		top = max(top, n)
+	}
+	around := 0
+	for _, n := range tail {
+		if family(n, top) {
+			around++
+		} else {
+			rest = max(rest, n)
+		}
+	}
+	dominates := top >= 2*rest && top >= 1<<16 || around >= 2 && top*2 >= rest*3
+	if p.backward == nil {
+		if dominates {
+			return top
+		}
 		return 0
 	}
-	first, last := int64(0), int64(0)
-	n := 0
-	for i := p.first; i < p.end && n < 6; i++ {
+	first, last, n := a.head(p.backward)
+	for _, size := range tail {
+		if (size == first || size == last) && (n >= 2 || dominates && size == top) {
+			return size
+		}
+	}
+	return 0
+}
+
+// tail lists the last large requests of a pass, the last one first, and the
+// largest of those before them.
+func (a *analysis) tail(p pass) (tail []int64, rest int64) {
+	const length = 12
+	for i := p.end - 1; i >= p.first; i-- {
+		n := a.events.Size[i]
+		if a.events.Action[i] != snapshot.Alloc || n <= 64 || a.workspaceBySize(a.t.Of[i]).sure > 0 {
+			continue
+		}
+		if len(tail) < length {
+			tail = append(tail, n)
+		} else {
+			rest = max(rest, n)
+		}
+	}
+	return tail, rest
+}
+
+// head is the run of related sizes that a backward pass begins with: the first
+// and the last of them, and how many.
+func (a *analysis) head(b *run) (first, last int64, n int) {
+	for i := b.first; i < b.end && n < 6; i++ {
 		size := a.events.Size[i]
 		if a.events.Action[i] != snapshot.Alloc || size <= 64 {
 			continue
@@ -76,21 +147,7 @@ func (a *analysis) lossSizeByOrder(r int) int64 {
 		last = size
 		n++
 	}
-	if n < 2 {
-		return 0
-	}
-	seen := 0
-	for i := a.runs[r].end - 1; i >= a.runs[r].first && seen < 12; i-- {
-		size := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || size <= 64 {
-			continue
-		}
-		if size == first || size == last {
-			return size
-		}
-		seen++
-	}
-	return 0
+	return first, last, n
 }
 
 // family tells whether a size is that of the scores in another precision, or
@@ -106,10 +163,10 @@ func family(n, size int64) bool {
 
 // markForward marks the scores and their copies: back from the loss to the
 // product that made them, and on to the end of forward.
-func (a *analysis) markForward(r int, size int64) {
-	at := a.lossAt(r, size)
-	flat := a.transposed(at, a.runs[r].end, size)
-	for i := at; i < a.runs[r].end; i++ {
+func (a *analysis) markForward(p pass, size int64) {
+	at := a.lossAt(p, size)
+	flat := a.transposed(at, p.end, size)
+	for i := at; i < p.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc || flat && (i == at || a.freed(a.t.Of[i]) <= i+2) {
 			continue
 		}
@@ -117,7 +174,7 @@ func (a *analysis) markForward(r int, size int64) {
 			a.logits[a.t.Of[i]] = LogitsCopy
 		}
 	}
-	for i, budget := at-1, 16; i >= a.runs[r].first && budget > 0; i-- {
+	for i, budget := at-1, 16; i >= p.first && budget > 0; i-- {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}
@@ -140,9 +197,9 @@ func (a *analysis) markForward(r int, size int64) {
 
 // lossAt is the log-softmax of a forward pass: the first allocation of its size
 // under the loss, without stacks the last of that size that stays.
-func (a *analysis) lossAt(r int, size int64) int {
-	at := a.runs[r].end
-	for i := a.runs[r].end - 1; i >= a.runs[r].first; i-- {
+func (a *analysis) lossAt(r pass, size int64) int {
+	at := r.end
+	for i := r.end - 1; i >= r.first; i-- {
 		if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] != size {
 			continue
 		}
@@ -152,8 +209,8 @@ func (a *analysis) lossAt(r int, size int64) int {
 			return i
 		}
 	}
-	if at == a.runs[r].end { // the loss is compiled: any of that size
-		for i := a.runs[r].first; i < a.runs[r].end; i++ {
+	if at == r.end { // the loss is compiled: any of that size
+		for i := r.first; i < r.end; i++ {
 			if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size {
 				return i
 			}

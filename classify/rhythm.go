@@ -45,7 +45,7 @@ func (a *analysis) findRoots() []root {
 			b := a.born(id)
 			if before, ok := pending[id]; ok {
 				delete(pending, id)
-				if d := released.bornBefore(b) - before; d > 0 {
+				if d := released.bornBefore(b) - before; d > 0 && !a.stepsWithin(b, i) {
 					found = append(found, root{b, i, d})
 				}
 			}
@@ -57,8 +57,24 @@ func (a *analysis) findRoots() []root {
 	return a.gradual(keepRoots(found))
 }
 
-// keepRoots keeps the innermost of intervals that release about the same: the
-// loss itself lives around the root gradient.
+// stepsWithin tells whether an optimizer or zero_grad runs between two events,
+// or at the second: nothing of a backward pass does that.
+func (a *analysis) stepsWithin(from, to int) bool {
+	if a.covered[to] != 0 {
+		return true
+	}
+	i := sort.Search(len(a.windows), func(i int) bool { return a.windows[i].first > from })
+	for ; i < len(a.windows) && a.windows[i].first <= to; i++ {
+		if p := a.windows[i].phase; p == Optimizer || p == ZeroGrad {
+			return true
+		}
+	}
+	return false
+}
+
+// keepRoots keeps the innermost of intervals that release nearly the same, for
+// the loss lives around the root gradient, and the later of two that overlap,
+// for what forward saved goes early in backward.
 func keepRoots(found []root) []root {
 	sort.Slice(found, func(i, j int) bool { return found[i].first < found[j].first })
 	const look = 400 // how many later scalars are compared
@@ -69,7 +85,7 @@ func keepRoots(found []root) []root {
 			if s.first >= r.end {
 				break
 			}
-			if s.end <= r.end && s.released*2 >= r.released {
+			if s.end <= r.end && s.released*4 >= r.released*3 || s.end > r.end && s.released*10 >= r.released {
 				dominated = true
 				break
 			}
@@ -98,29 +114,28 @@ func keepRoots(found []root) []root {
 	return out
 }
 
-// gradual keeps those during which the freeing goes on all the time: an output
-// that holds a graph until the next one is there frees it in one go.
+// gradual keeps those during which the freeing goes on between allocations: an
+// output that holds a graph until the next one is there frees it in one go.
 func (a *analysis) gradual(roots []root) []root {
+	const few = 8 // frees without an allocation in between
 	var out []root
 	for _, r := range roots {
-		allocs := 0
-		for i := r.first; i < r.end; i++ {
-			if a.events.Action[i] == snapshot.Alloc {
-				allocs++
-			}
-		}
-		var early int64
-		seen := 0
-		for i := r.first; i < r.end && seen*3 < allocs*2; i++ {
-			switch id := a.t.Of[i]; {
-			case id == timeline.NoAllocation:
+		together, spread, all := 0, 0, 0
+		for i := r.first; i <= r.end; i++ {
+			id := a.t.Of[i]
+			switch {
+			case id == timeline.NoAllocation || a.covered[i] != 0:
 			case a.events.Action[i] == snapshot.Alloc:
-				seen++
-			case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < r.first && a.covered[i] == 0:
-				early++
+				if together <= few {
+					spread += together
+				}
+				together = 0
+			case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < r.first:
+				together++
+				all++
 			}
 		}
-		if early*10 >= r.released && a.mirrored(r) {
+		if spread*3 >= all && a.mirrored(r) {
 			out = append(out, r)
 		}
 	}
@@ -242,25 +257,37 @@ func (a *analysis) windowAt(event int) bool {
 	return a.covered != nil && a.covered[event] == hintOf(Optimizer)
 }
 
-// rhythmStart is where the loop begins in a recording without stacks: the first
-// iteration allocates what the second one does, and the model was made before.
+// rhythmStart is where the loop begins in a recording without stacks: what was
+// made before stays, what forward makes is freed by the end of its backward. The
+// batch before it is as long as the second one.
 func (a *analysis) rhythmStart() int {
-	if len(a.roots) < 2 {
+	if len(a.roots) == 0 {
 		return a.firstShortLived()
 	}
 	one := a.allocsBefore(a.roots[0].first, 0)
-	two := a.allocsBefore(a.roots[1].first, a.roots[0].end)
-	k := 0
-	for k < len(one) && k < len(two) && a.events.Size[one[len(one)-1-k]] == a.events.Size[two[len(two)-1-k]] {
-		k++
+	best, score, at := 0, 0, len(one)
+	for k := len(one) - 1; k >= 0; k-- {
+		if a.freed(a.t.Of[one[k]]) <= a.roots[0].end {
+			score++
+		} else {
+			score--
+		}
+		if score >= best {
+			best, at = score, k
+		}
 	}
-	if k*2 < len(two) { // shapes differ from step to step: as many allocations
-		k = min(len(two), len(one))
-	}
-	if k == 0 {
+	if at == len(one) {
 		return a.roots[0].first
 	}
-	return one[len(one)-k]
+	if len(a.roots) > 1 {
+		for _, i := range a.allocsBefore(a.roots[1].first, a.roots[0].end) {
+			if at == 0 || a.freed(a.t.Of[i]) <= a.roots[1].end || a.outlives(a.t.Of[one[at-1]]) {
+				break
+			}
+			at--
+		}
+	}
+	return one[at]
 }
 
 // allocsBefore lists the allocations' events before an event, back to another.

@@ -29,7 +29,7 @@ func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 		}
 		return claim{Logits, d, strong + 1}
 	}
-	if a.growing[a.t.Requested(id)] && (a.Phase[id] == Generate || a.Phase[id] == Forward) {
+	if at, ok := a.growing[a.t.Requested(id)]; ok && a.born(id) <= at && a.freed(id) > at && (a.Phase[id] == Generate || a.Phase[id] == Forward) {
 		return claim{KVCache, NoDetail, strong}
 	}
 	if a.copies[id] && (!a.recorded.native || a.birth(id).marks&compiled != 0) {
