@@ -10,6 +10,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -180,5 +181,6 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	a.assignPhases()
 	a.findSteps()
 	a.findCategories()
+	c.Leaks = c.findLeaks(stacks.New(t.Snapshot))
 	return c
 }
