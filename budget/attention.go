@@ -12,6 +12,7 @@ type attention struct {
 	dropout       float64 // on the scores
 	outDrop       float64
 	softcap       bool
+	downcast      bool       // a plain softmax's result is cast to the values' type (gpt2)
 	plainSoftmax  bool       // no cast to float32 (gpt2, bert)
 	wideScores    bool       // q and k are cast to float32 first (gpt_neo, gptj)
 	alibi         bool       // an additive bias per head
@@ -29,7 +30,6 @@ type attention struct {
 	broadcast     bool // k and v are spread over all query heads (falcon-40b)
 	bidirectional bool
 	t5            bool    // adds a position bias and never scales
-	eagerScale    bool    // no scaling of the scores
 	gated         bool    // q is projected twice as wide; half of it gates the output (qwen3_next)
 	latent        *latent // keys and values through a narrow latent (deepseek)
 }
@@ -280,7 +280,7 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	} else {
 		w = m.scores(q, kk, n, s)
 	}
-	if !a.eagerScale && !a.narrowSoftmax && !a.addmm {
+	if !a.narrowSoftmax && !a.addmm {
 		w = m.replace(w, m.scale(w))
 	}
 	if a.softcap {
@@ -308,7 +308,10 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	}
 	p := m.softmax(w, !a.plainSoftmax && !a.narrowSoftmax)
 	e := q.e
-	if a.plainSoftmax || a.wideScores || a.narrowSoftmax {
+	switch {
+	case a.plainSoftmax && !a.downcast: // stays in the softmax's own type
+		e = p.e
+	case a.plainSoftmax || a.wideScores || a.narrowSoftmax:
 		e = v.e
 	}
 	p = m.replace(p, m.cast(p, e))

@@ -102,11 +102,11 @@ func cohereHeads(b *builder, d *decoder, l *layerDraft) {
 
 func withSinks(b *builder, d *decoder, l *layerDraft) {
 	l.attn.sinks = b.param(d.attn+"sinks", RoleAttention, l.attn.heads)
-	l.attn.eagerOnly, l.attn.plainSoftmax = true, true
+	l.attn.eagerOnly, l.attn.plainSoftmax, l.attn.downcast = true, true, true
 }
 
 func gpt2Attention(b *builder, _ *decoder, l *layerDraft) {
-	l.attn.plainSoftmax = true
+	l.attn.plainSoftmax, l.attn.downcast = true, true
 	l.block.ff.(*mlp).drop = l.block.drop
 	l.attn.outDrop = l.block.drop
 	l.block.drop = 0

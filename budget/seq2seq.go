@@ -29,7 +29,7 @@ func buildT5(b *builder) {
 	m.embedDrop = drop
 	enc := &model{config: c, hidden: h, wordWidth: h, embed: m.embed, embedDrop: drop}
 	attn := func(name string, cross bool, first bool) *attention {
-		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: drop, t5: true, bidirectional: cross, eagerScale: true}
+		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: drop, t5: true, bidirectional: cross, plainSoftmax: true}
 		b.under(name+".", func() {
 			at.q = b.linear("q", RoleAttention, h, a*d, false)
 			at.k = b.linear("k", RoleAttention, h, a*d, false)
