@@ -67,8 +67,10 @@ func (e *examination) leakFindings(dev *report.Device) []report.Finding {
 			}
 			f.Evidence = append(f.Evidence, where)
 		}
-		if l.BytesPerStep != nil && l.Steps > 0 {
+		if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph || l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("%s a step, seen in %s, %s in all", report.Bytes(*l.BytesPerStep), report.Plural(l.Steps, "step"), report.Bytes(l.TotalBytes)))
+		} else {
+			f.Evidence = append(f.Evidence, "seen in "+report.Plural(l.Steps, "step"))
 		}
 		if l.FullAtStep != nil {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU is full at step %s", report.Count(*l.FullAtStep)))

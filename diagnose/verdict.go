@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -21,6 +22,13 @@ func verdict(doc *report.Document) report.Verdict {
 	for i := range doc.Devices {
 		if d := &doc.Devices[i]; d.Peaks.Allocated.Bytes > main.Peaks.Allocated.Bytes {
 			main = d
+		}
+	}
+	for i := range doc.Devices {
+		for j := range doc.Devices[i].Leaks {
+			if l := &doc.Devices[i].Leaks[j]; l.Defect && !l.Suspected {
+				return leakVerdict(&doc.Devices[i], l)
+			}
 		}
 	}
 	v := report.Verdict{Severity: report.Info}
@@ -46,6 +54,25 @@ func verdict(doc *report.Document) report.Verdict {
 				v.Severity = report.Warning
 			}
 		}
+	}
+	return v
+}
+
+// leakVerdict says what grows, by how much, and where.
+func leakVerdict(d *report.Device, l *report.Leak) report.Verdict {
+	text := leakTitle(l)
+	if l.BytesPerStep != nil && (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) {
+		text = fmt.Sprintf("Memory on device %d grows by %s in every step. %s", d.Device, report.Bytes(*l.BytesPerStep), text)
+	}
+	if l.File != nil {
+		text += ", at " + *l.Function + " " + report.ShortFile(*l.File)
+		if l.Line != nil {
+			text += fmt.Sprintf(":%d", *l.Line)
+		}
+	}
+	v := report.Verdict{Severity: report.Warning, Text: text, SavesBytes: &l.TotalBytes}
+	if l.Fix != "" {
+		v.Fix = &l.Fix
 	}
 	return v
 }
