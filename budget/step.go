@@ -123,7 +123,7 @@ func (r *run) network(b batchOf) *value {
 			n = p.Sequence
 		}
 		dec := r.body(mod, d, p.Batch, n, enc, seq)
-		m.drop(enc)
+		m.cached = append(m.cached, enc.st) // outputs carry the encoder's last states
 		return dec
 	case mod.patch != nil:
 		return r.body(mod, b, p.Batch, mod.patches, nil, 0)
