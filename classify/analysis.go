@@ -41,6 +41,8 @@ type analysis struct {
 	kept         map[timeline.AllocationID]bool  // outlive backward in pairs of one size: keys and values
 	bucketViews  bool                            // gradients are views of the buckets
 
+	sharing []bool // by event: within a range that FSDP names
+
 	last int // number of events
 }
 

@@ -73,6 +73,38 @@ func (a *analysis) eventAt(us int64) int {
 	return sort.Search(a.last, func(i int) bool { return a.events.TimeUS[i] >= us })
 }
 
+// communicates marks the events within the ranges that FSDP names.
+func (a *analysis) communicates() []bool {
+	if a.events.TimeUS == nil {
+		return nil
+	}
+	var out []bool
+	open := map[snapshot.StringID]int64{}
+	for _, n := range a.t.Snapshot.Annotations {
+		switch a.t.Snapshot.String(n.Name) {
+		case "FSDP::all_gather", "FSDP::all_gather_copy_out", "FSDP::post_backward_reduce":
+		default:
+			continue
+		}
+		if n.Start {
+			open[n.Name] = n.TimeUS
+			continue
+		}
+		start, ok := open[n.Name]
+		if !ok {
+			continue
+		}
+		if out == nil {
+			out = make([]bool, a.last)
+		}
+		for i := a.eventAt(start); i < a.eventAt(n.TimeUS+1); i++ {
+			out[i] = true
+		}
+		delete(open, n.Name)
+	}
+	return out
+}
+
 // phaseNamed is the phase that an annotation's name stands for.
 func phaseNamed(name string) (Phase, bool) {
 	switch {

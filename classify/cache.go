@@ -147,7 +147,7 @@ func (a *analysis) findKept() {
 			}
 		}
 		for _, ids := range survivors {
-			if len(ids) >= 4 && len(ids)%2 == 0 && len(ids)*3 < saved && len(survivors) <= 6 {
+			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 {
 				for _, id := range ids {
 					a.kept[id] = true
 				}

@@ -17,11 +17,12 @@ func (a *analysis) findCategories() {
 	a.findSaved()
 	a.generates()
 	a.findSizes()
+	a.sharing = a.communicates()
 	a.findKept()
 	a.findLogits()
 	a.markScores()
 	a.findOlder()
 	a.findCopies()
-	a.join([]signal{labelSignal{}, nativeSignal{}, freeSignal{}, pythonSignal{}, lifeSignal{}, sizeSignal{}})
+	a.join([]signal{labelSignal{}, annotationSignal{}, nativeSignal{}, freeSignal{}, pythonSignal{}, lifeSignal{}, sizeSignal{}})
 	a.joinSites()
 }

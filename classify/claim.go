@@ -25,6 +25,22 @@ const (
 	guess     = 50
 )
 
+// annotationSignal reads the ranges that a library names while it works.
+type annotationSignal struct{}
+
+func (annotationSignal) name() Signal { return ByAnnotation }
+
+func (annotationSignal) claim(a *analysis, id timeline.AllocationID) claim {
+	b := a.born(id)
+	switch {
+	case a.sharing == nil || b < 0 || !a.sharing[b] || a.Phase[id] == Setup:
+		return claim{}
+	case a.Phase[id] == Backward && a.outlivesPass(id):
+		return claim{Gradients, NoDetail, likely}
+	}
+	return claim{Communication, GatheredShard, strong}
+}
+
 // join is the one place where signals meet: the surest claim decides, a signal
 // that says something else takes from it, one that agrees adds to it.
 func (a *analysis) join(signals []signal) {

@@ -107,6 +107,7 @@ type Signal uint8
 const (
 	NoSignal      Signal = iota
 	ByLabel              // a labels file or the recording's own metadata
+	ByAnnotation         // a range that the program or a library names
 	ByNativeStack        // C++ frames of the allocation
 	ByFreeStack          // the stack of its free: autograd releasing a saved tensor
 	ByPythonStack        // Python frames of torch and public libraries
@@ -119,7 +120,7 @@ const (
 
 // String is the word of tables.
 func (s Signal) String() string {
-	return [...]string{"none", "label", "native_stack", "free_stack", "python_stack", "site", "life", "size", "order"}[s]
+	return [...]string{"none", "label", "annotation", "native_stack", "free_stack", "python_stack", "site", "life", "size", "order"}[s]
 }
 
 // Label is what somebody who knows says about one allocation.

@@ -130,21 +130,23 @@ func (a *analysis) tail(p pass) (tail []int64, rest int64) {
 	return tail, rest
 }
 
-// head is the run of related sizes that a backward pass begins with: the first
-// and the last of them, and how many.
+// head is the run of related sizes that a backward pass begins with, each made
+// from the one before, which then goes: the first and the last of them, and how
+// many.
 func (a *analysis) head(b *run) (first, last int64, n int) {
+	var before timeline.AllocationID
 	for i := b.first; i < b.end && n < 6; i++ {
 		size := a.events.Size[i]
 		if a.events.Action[i] != snapshot.Alloc || size <= 64 {
 			continue
 		}
-		if first != 0 && size != last && size*2 != last && last*2 != size {
+		if n > 0 && (size != last && size*2 != last && last*2 != size || a.freed(before) > i+8) {
 			break
 		}
-		if first == 0 {
+		if n == 0 {
 			first = size
 		}
-		last = size
+		last, before = size, a.t.Of[i]
 		n++
 	}
 	return first, last, n
@@ -165,7 +167,7 @@ func family(n, size int64) bool {
 // product that made them, and on to the end of forward.
 func (a *analysis) markForward(p pass, size int64) {
 	at := a.lossAt(p, size)
-	flat := a.transposed(at, p.end, size)
+	flat := a.transposed(at, p.end, size) && (a.recorded.allocs || a.staying(p, size) <= 2)
 	for i := at; i < p.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc || flat && (i == at || a.freed(a.t.Of[i]) <= i+2) {
 			continue
@@ -193,6 +195,17 @@ func (a *analysis) markForward(p pass, size int64) {
 			return
 		}
 	}
+}
+
+// staying counts the requests of one size that forward doesn't free at once.
+func (a *analysis) staying(p pass, size int64) int {
+	n := 0
+	for i := p.first; i < p.end; i++ {
+		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size && a.freed(a.t.Of[i]) > i+2 {
+			n++
+		}
+	}
+	return n
 }
 
 // lossAt is the log-softmax of a forward pass: the first allocation of its size
@@ -227,6 +240,9 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 		next++
 	}
 	if next >= end || a.events.Action[next] != snapshot.Alloc || a.events.Size[next] != size {
+		return false
+	}
+	if a.recorded.allocs && a.stacks[a.events.StackOf(at)].marks&a.stacks[a.events.StackOf(next)].marks&loss == 0 {
 		return false
 	}
 	return a.freed(a.t.Of[next]) <= next+2 && a.freed(a.t.Of[at]) > next+2

@@ -87,6 +87,19 @@ func (a *analysis) dataBefore(first int, hints []hint) int {
 		}
 		start = i
 	}
+	if start < first {
+		return start
+	}
+	const few = 4 // a recording of one iteration: what the program itself made last
+	for i, n := first-1, 0; i >= 0 && n < few && hints[i] != hintOf(Setup); i-- {
+		if a.events.Action[i] == snapshot.Alloc {
+			if e := a.stacks[a.events.StackOf(i)]; e.marks&userInner == 0 || e.marks&(weight|inModule) != 0 {
+				break
+			}
+			start = i
+			n++
+		}
+	}
 	return start
 }
 
@@ -174,12 +187,10 @@ func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
 }
 
 // fillData tells the next batch from whatever else happens between two
-// iterations: a batch lives until it has been used.
+// iterations: a batch lives until it has been used, and where stacks tell which
+// lines load batches, nothing else is one.
 func (a *analysis) fillData(out []Phase, i, j int) {
-	for k := i; k < j; k++ {
-		out[k] = Data
-	}
-	first := -1
+	first := j
 	for k := i; k < j; k++ {
 		if a.events.Action[k] != snapshot.Alloc {
 			continue
@@ -190,14 +201,11 @@ func (a *analysis) fillData(out []Phase, i, j int) {
 			break
 		}
 	}
-	if first < 0 {
-		if len(a.loads) == 0 {
-			return
+	for k := i; k < j; k++ {
+		out[k] = Data
+		if k < first {
+			out[k] = OtherPhase
 		}
-		first = j
-	}
-	for k := i; k < first; k++ {
-		out[k] = OtherPhase
 	}
 }
 

@@ -66,8 +66,12 @@ func (a *analysis) sites(sized, ranked bool) []site {
 // of ten must agree.
 func (a *analysis) joinBy(sites []site, share int32) {
 	tally := map[site]*[NumCategories]int32{}
+	unsure := map[site]int32{}
 	for i := range sites {
-		if sites[i].stack != 0 && a.Confidence[i] < plausible && tally[sites[i]] == nil {
+		if sites[i].stack == 0 || a.Confidence[i] >= plausible {
+			continue
+		}
+		if unsure[sites[i]]++; tally[sites[i]] == nil {
 			tally[sites[i]] = new([NumCategories]int32)
 		}
 	}
@@ -92,7 +96,7 @@ func (a *analysis) joinBy(sites []site, share int32) {
 				best = Category(c)
 			}
 		}
-		if sum > 0 && t[best]*10 >= sum*share {
+		if sum*2 >= unsure[sites[i]] && t[best]*10 >= sum*share {
 			a.Category[i], a.Signal[i], a.Confidence[i] = best, BySite, likely
 		}
 	}
