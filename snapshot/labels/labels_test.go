@@ -1,0 +1,52 @@
+package labels
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestRead(t *testing.T) {
+	for _, x := range []struct {
+		name, in string
+		want     *File
+		fails    string
+	}{
+		{"both kinds", `{"schema":"vramscope.labels/1","device":1,"labels":[
+			{"address":140737488355328,"event":12,"category":"weights","name":"lm_head.weight"},
+			{"address":512,"event":null,"category":"kv_cache","name":""}]}`,
+			&File{1, []Label{{140737488355328, 12, "weights", "lm_head.weight"}, {512, -1, "kv_cache", ""}}}, ""},
+		{"no labels", `{"schema":"vramscope.labels/1","device":0,"labels":[]}`, &File{0, []Label{}}, ""},
+		{"another schema", `{"schema":"vramscope.labels/2"}`, nil, "schema"},
+		{"no address", `{"schema":"vramscope.labels/1","labels":[{"name":"x"}]}`, nil, "label 0 has no address"},
+		{"a negative count", `{"schema":"vramscope.labels/1","labels":[{"address":1,"event":-2}]}`, nil, "event -2"},
+		{"a negative address", `{"schema":"vramscope.labels/1","labels":[{"address":-1}]}`, nil, "offset"},
+		{"an endless name", `{"schema":"vramscope.labels/1","labels":[{"address":1,"name":"` + strings.Repeat("x", maxName+1) + `"}]}`, nil, "name of label 0"},
+		{"cut", `{"schema":"vramscope.labels/1","labels":[`, nil, "offset"},
+		{"no JSON", "\x80\x04", nil, "offset"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			got, err := Read(strings.NewReader(x.in))
+			switch {
+			case x.fails == "" && err != nil:
+				t.Fatal(err)
+			case x.fails != "" && (err == nil || !strings.Contains(err.Error(), x.fails)):
+				t.Fatalf("error is %v, want one with %q", err, x.fails)
+			case !reflect.DeepEqual(got, x.want):
+				t.Fatalf("got %+v, want %+v", got, x.want)
+			}
+		})
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(`{"schema":"vramscope.labels/1","device":1,"labels":[{"address":1,"event":12,"category":"weights","name":"w"}]}`)
+	f.Add(`{"schema":"vramscope.labels/1","labels":[{"address":18446744073709551615,"event":null}]}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, s string) {
+		file, err := Read(strings.NewReader(s))
+		if (file == nil) == (err == nil) {
+			t.Fatalf("file %v, error %v", file, err)
+		}
+	})
+}
