@@ -91,17 +91,24 @@ func (a *allocator) mapHole(hole blockID, bytes int64) blockID {
 	return id
 }
 
-// unmap takes the memory of the whole pages within a free block away.
-func (a *allocator) unmap(id blockID) {
-	b := a.blocks[id]
+// pages are the whole pages within a free block.
+func (a *allocator) pages(id blockID) (begin uint64, bytes int64) {
+	b := &a.blocks[id]
 	page := uint64(a.set.page(a.arenas[b.arena].small))
 	start := a.ranges[b.range_].start
-	begin := (b.address - start + page - 1) / page * page
-	end := (b.address - start + uint64(b.size)) / page * page
-	if begin >= end {
-		return
+	first := (b.address - start + page - 1) / page * page
+	last := (b.address - start + uint64(b.size)) / page * page
+	if first >= last {
+		return 0, 0
 	}
-	a.unmapPart(id, start+begin, int64(end-begin))
+	return start + first, int64(last - first)
+}
+
+// unmap takes the memory of the whole pages within a free block away.
+func (a *allocator) unmap(id blockID) {
+	if begin, bytes := a.pages(id); bytes > 0 {
+		a.unmapPart(id, begin, bytes)
+	}
 }
 
 // unmapPart takes the memory of a part of a free block away; what is left of

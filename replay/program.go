@@ -54,6 +54,7 @@ type Program struct {
 	older   []olderBlock    // in the order of layout's blocks
 	bursts  []burst
 	streams map[pair]uint16
+	private []timeline.Segment // final segments of private pools, where events name none
 }
 
 // maxPairs bounds the pools and streams of a recording.
@@ -141,7 +142,6 @@ type compiler struct {
 	slot     []uint32 // by allocation
 	spare    []uint32
 	implicit map[uint32][]timeline.AllocationID
-	private  []timeline.Segment // final segments of private pools, where events name none
 	orphaned map[uint16]bool
 }
 
@@ -150,7 +150,7 @@ func (p *Program) compile() error {
 	e := &t.Device.Events
 	c := compiler{Program: p, slot: make([]uint32, t.Len()), implicit: map[uint32][]timeline.AllocationID{}, orphaned: map[uint16]bool{}}
 	c.findImplicit()
-	c.findPrivate()
+	p.findPrivate()
 	c.begin()
 	next := 0
 	p.ops = make([]op, 0, e.Len())
@@ -191,17 +191,17 @@ func (c *compiler) findImplicit() {
 
 // findPrivate prepares for traces of before 2026, whose events name no pool:
 // an address tells, as far as its segment is still there at the end.
-func (c *compiler) findPrivate() {
-	d := c.Timeline.Device
+func (p *Program) findPrivate() {
+	d := p.Timeline.Device
 	if d.Events.Pool != nil {
 		return
 	}
 	for _, s := range d.Segments {
 		if s.Pool != 0 {
-			c.private = append(c.private, timeline.Segment{Address: s.Address, Bytes: s.TotalSize, Pool: s.Pool})
+			p.private = append(p.private, timeline.Segment{Address: s.Address, Bytes: s.TotalSize, Pool: s.Pool})
 		}
 	}
-	slices.SortFunc(c.private, func(a, b timeline.Segment) int {
+	slices.SortFunc(p.private, func(a, b timeline.Segment) int {
 		if a.Address < b.Address {
 			return -1
 		}
@@ -209,14 +209,14 @@ func (c *compiler) findPrivate() {
 	})
 }
 
-func (c *compiler) poolOf(i int) uint32 {
-	e := &c.Timeline.Device.Events
-	if len(c.private) == 0 {
+func (p *Program) poolOf(i int) uint32 {
+	e := &p.Timeline.Device.Events
+	if len(p.private) == 0 {
 		return e.PoolOf(i)
 	}
-	at := sort.Search(len(c.private), func(k int) bool { return c.private[k].Address > e.Address[i] }) - 1
-	if at >= 0 && e.Address[i]-c.private[at].Address < uint64(c.private[at].Bytes) {
-		return c.private[at].Pool
+	at := sort.Search(len(p.private), func(k int) bool { return p.private[k].Address > e.Address[i] }) - 1
+	if at >= 0 && e.Address[i]-p.private[at].Address < uint64(p.private[at].Bytes) {
+		return p.private[at].Pool
 	}
 	return 0
 }

@@ -82,7 +82,7 @@ func (p *Program) start(s *Scenario) *run {
 	r := &run{p: p, a: newAllocator(s.Settings, p.pairs, d, allowed), slots: make([]blockID, p.slots)}
 	r.OOMEvent = -1
 	r.Until = len(p.Timeline.Device.Events.Action) - 1
-	if s.Packed || s.Settings.Expandable != p.Settings.Expandable {
+	if s.Packed || s.Settings.shapes() != p.Settings.shapes() {
 		r.pack()
 	} else {
 		r.layOut(d)

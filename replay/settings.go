@@ -132,6 +132,13 @@ func same(a, b Settings) bool {
 	return a == b
 }
 
+// shapes are the settings that decide how blocks are cut: a layout made under
+// others can't have come about.
+func (s Settings) shapes() Settings {
+	s.text, s.GCThreshold, s.Fraction = "", 0, 0
+	return s
+}
+
 // maxRequest is more than any program asks for at once.
 const maxRequest = int64(1) << 50
 

@@ -1,0 +1,414 @@
+package replay
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Faithful is the share of addresses and of segment calls that must come out
+// as recorded before a replay under other settings can be trusted.
+const Faithful = 0.99
+
+// Check is how well a replay under the recorded settings behaves as recorded.
+type Check struct {
+	Addresses, AddressesRight int // of allocations
+	Calls, CallsRight         int // for segments
+	Failures, FailuresRight   int // requests that could not be met
+
+	First string // the first mismatch in words, "" when there is none
+	Event int    // its event; -1
+	Cause string // what is likely behind the mismatches
+
+}
+
+// Rate is the share of addresses that came out as recorded, 1 when there are none.
+func (c *Check) Rate() float64 { return share(c.AddressesRight, c.Addresses) }
+
+// CallRate is the share of segment calls that came out as recorded.
+func (c *Check) CallRate() float64 { return share(c.CallsRight, c.Calls) }
+
+func share(part, whole int) float64 {
+	if whole == 0 {
+		return 1
+	}
+	return float64(part) / float64(whole)
+}
+
+// Refusal says why replays under other settings can't be trusted, "" when they
+// can.
+func (c *Check) Refusal() string {
+	if c.Rate() >= Faithful && c.CallRate() >= Faithful {
+		return ""
+	}
+	return fmt.Sprintf("replayed under the recorded settings, %.1f %% of %d addresses and %.1f %% of %d segment calls come out as recorded, fewer than %.0f %%; first at %s; likely reason: %s",
+		100*c.Rate(), c.Addresses, 100*c.CallRate(), c.Calls, 100*Faithful, c.First, c.Cause)
+}
+
+// verifier follows the recorded events and foretells each one before it takes
+// it over, so that one surprise doesn't make others.
+type verifier struct {
+	*run
+	Check
+	index    map[uint64]blockID // starts of segments
+	next     int                // event of the next request
+	fresh    blockID            // a new segment's block, until its request comes
+	searched int
+	lost     int // recorded places that hold something else in the replay
+	events   *snapshot.Events
+	pages    map[uint64]blockID // what emptying the cache would unmap, by address; nil: to be found again
+}
+
+// Verify replays the recording under its own settings and compares every
+// address and every segment call.
+func (p *Program) Verify() Check {
+	s := Scenario{Settings: p.Settings}
+	v := verifier{run: p.start(&s), events: &p.Timeline.Device.Events, index: map[uint64]blockID{}, next: -1}
+	v.Event = -1
+	for id := range v.a.blocks {
+		if b := &v.a.blocks[id]; b.state != unused && b.prev == 0 && b.range_ == 0 {
+			v.index[b.address] = blockID(id)
+		}
+	}
+	ops := p.ops
+	for i := range v.events.Len() {
+		for len(ops) > 0 && int(ops[0].event) == i && ops[0].kind != opAlloc && ops[0].kind != opFailed {
+			v.follow(&ops[0])
+			ops = ops[1:]
+		}
+		if v.events.Action[i] != snapshot.SegmentUnmap {
+			v.pages = nil
+		}
+		switch v.events.Action[i] {
+		case snapshot.SegmentAlloc:
+			v.segmentAlloc(i)
+		case snapshot.SegmentFree:
+			v.segmentFree(i)
+		case snapshot.SegmentMap:
+			v.segmentMap(i)
+		case snapshot.SegmentUnmap:
+			v.segmentUnmap(i)
+		}
+		if len(ops) > 0 && int(ops[0].event) == i {
+			if ops[0].kind == opAlloc {
+				v.alloc(&ops[0])
+			} else {
+				v.oom(&ops[0])
+			}
+			ops = ops[1:]
+		}
+	}
+	v.explain()
+	return v.Check
+}
+
+// follow takes over what programs do to blocks.
+func (v *verifier) follow(o *op) {
+	switch o.kind {
+	case opFree:
+		if id := v.slots[o.slot]; id != 0 {
+			v.slots[o.slot] = 0
+			v.a.release(id)
+		}
+	case opFreeAsked:
+		if id := v.slots[o.slot]; id != 0 {
+			v.a.blocks[id].state = pending
+			v.a.pending[id] = o.slot
+		}
+	case opFreeDone:
+		v.complete(o.slot)
+	}
+}
+
+func (v *verifier) differ(event int, format string, args ...any) {
+	if v.Event < 0 {
+		v.Event = event
+		v.First = fmt.Sprintf("event %d, ", event) + fmt.Sprintf(format, args...)
+	}
+}
+
+// call counts a segment call.
+func (v *verifier) call(right bool, event int, format string, args ...any) {
+	v.Calls++
+	if right {
+		v.CallsRight++
+		return
+	}
+	v.differ(event, format, args...)
+}
+
+// request is the rounded size and the arena of the first request from an
+// event on: segment calls serve it.
+func (v *verifier) request(event int) (r int64, where uint32, ok bool) {
+	if v.next < event {
+		for v.next = event; v.next < v.events.Len(); v.next++ {
+			if a := v.events.Action[v.next]; a == snapshot.Alloc || a == snapshot.OOM {
+				break
+			}
+		}
+	}
+	if v.next == v.events.Len() {
+		return 0, 0, false
+	}
+	r = v.a.set.round(v.events.Size[v.next])
+	where = uint32(2 * v.p.streams[pair{v.events.StreamOf(v.next), uint16(v.p.poolOf(v.next))}])
+	if r > smallSize {
+		where++
+	}
+	return r, where, true
+}
+
+// cached is the free block that would serve a request, 0 when there is none;
+// it stays where it is.
+func (v *verifier) cached(where uint32, r int64) blockID {
+	id := v.a.fit(where, r)
+	if id != 0 {
+		v.a.arenas[where].free.insert(v.a.blocks[id].key(id))
+	}
+	return id
+}
+
+func (v *verifier) segmentAlloc(i int) {
+	address, bytes := v.events.Address[i], v.events.Size[i]
+	r, where, ok := v.request(i)
+	if !ok {
+		return // the recording ends before the request
+	}
+	found := v.cached(where, r)
+	v.call(found == 0 && bytes == v.a.set.segmentFor(r), i,
+		"a segment of %d bytes for a block of %d, where the replay %s", bytes, r, v.expected(found, r))
+	if v.index[address] != 0 {
+		v.lost++
+		return
+	}
+	if v.fresh != 0 {
+		v.a.cache(v.fresh)
+	}
+	v.fresh = v.a.addSegment(where, address, bytes)
+	v.index[address] = v.fresh
+}
+
+func (v *verifier) expected(found blockID, r int64) string {
+	if found == 0 {
+		return fmt.Sprintf("asks the driver for %d bytes", v.a.set.segmentFor(r))
+	}
+	return fmt.Sprintf("uses the free block at %#x of %d bytes", v.a.blocks[found].address, v.a.blocks[found].size)
+}
+
+func (v *verifier) segmentFree(i int) {
+	id := v.index[v.events.Address[i]]
+	right := id != 0 && v.a.blocks[id].state == free && v.a.blocks[id].whole() && v.a.blocks[id].size == v.events.Size[i]
+	v.call(right, i, "the segment at %#x of %d bytes is freed, in which the replay has blocks in use", v.events.Address[i], v.events.Size[i])
+	if !right {
+		v.lost++
+		return
+	}
+	delete(v.index, v.events.Address[i])
+	v.a.freeSegment(id)
+}
+
+func (v *verifier) segmentMap(i int) {
+	address, bytes := v.events.Address[i], v.events.Size[i]
+	r, where, ok := v.request(i)
+	if !ok {
+		return
+	}
+	if found := v.cached(where, r); found != 0 {
+		v.call(false, i, "pages are mapped for a block of %d bytes, where the replay %s", r, v.expected(found, r))
+	} else {
+		at, size := v.foretellMap(where, r, address)
+		v.call(at == address && size == bytes, i, "%d bytes are mapped at %#x for a block of %d, where the replay maps %d at %#x", bytes, address, r, size, at)
+	}
+	v.mapAt(where, address, bytes)
+}
+
+// foretellMap is the next map call for a request. In a range of its own, of
+// which nothing is known yet, an address can't be wrong.
+func (v *verifier) foretellMap(where uint32, r int64, recorded uint64) (uint64, int64) {
+	page := v.a.set.page(v.a.arenas[where].small)
+	id := v.a.candidate(where, r)
+	if id == 0 {
+		return recorded, (r + page - 1) / page * page
+	}
+	want := r
+	if b := &v.a.blocks[id]; b.state == free {
+		want -= b.size
+		id = b.next
+	}
+	b := &v.a.blocks[id]
+	return b.address, min((min(want, b.size)+page-1)/page*page, b.size)
+}
+
+// mapAt maps pages where the recording says so.
+func (v *verifier) mapAt(where uint32, address uint64, bytes int64) {
+	holes := &v.a.arenas[where].holes
+	k, ok := holes.before(key{address: address + 1})
+	if !ok || address-k.address >= uint64(v.a.blocks[k.block].size) {
+		if v.blockAt(address) != 0 {
+			v.lost++
+			return
+		}
+		v.a.ranges = append(v.a.ranges, addressRange{address})
+		id := v.a.newBlock(block{address: address, size: 1 << 45, range_: uint32(len(v.a.ranges) - 1), arena: uint16(where), state: unmapped})
+		v.a.addHole(id)
+		k = key{0, address, id}
+	}
+	id := k.block
+	if front := int64(address - k.address); front > 0 {
+		v.a.dropHole(id)
+		rest := v.a.cut(id, front)
+		v.a.addHole(id)
+		v.a.addHole(rest)
+		id = rest
+	}
+	if bytes > v.a.blocks[id].size || bytes <= 0 {
+		v.lost++
+		return
+	}
+	v.a.mapHole(id, bytes)
+}
+
+func (v *verifier) segmentUnmap(i int) {
+	address, bytes := v.events.Address[i], v.events.Size[i]
+	if v.pages == nil {
+		v.findPages()
+	}
+	id, ok := v.pages[address]
+	if !ok {
+		v.call(false, i, "%d bytes are unmapped at %#x, which the replay doesn't have free there", bytes, address)
+		v.lost++
+		return
+	}
+	_, had := v.a.pages(id)
+	v.call(had == bytes, i, "%d bytes are unmapped at %#x, where the replay unmaps %d", bytes, address, had)
+	if bytes <= 0 || bytes > had {
+		v.lost++
+		return
+	}
+	v.a.unmapPart(id, address, bytes)
+}
+
+// findPages finds what emptying the cache would unmap.
+func (v *verifier) findPages() {
+	v.pages = map[uint64]blockID{}
+	for i := range v.a.arenas {
+		v.a.arenas[i].free.each(func(k key) {
+			if v.a.blocks[k.block].range_ == 0 {
+				return
+			}
+			if begin, bytes := v.a.pages(k.block); bytes > 0 {
+				v.pages[begin] = k.block
+			}
+		})
+	}
+}
+
+func (v *verifier) oom(o *op) {
+	r, where, _ := v.request(int(o.event))
+	found := v.cached(where, r)
+	v.Failures++
+	if found == 0 {
+		v.FailuresRight++
+	} else {
+		v.differ(int(o.event), "a request of %d bytes fails, where the replay %s", r, v.expected(found, r))
+	}
+}
+
+// alloc compares an address, and takes over the recorded one.
+func (v *verifier) alloc(o *op) {
+	address := v.events.Address[o.event]
+	r, where, _ := v.request(int(o.event))
+	id := v.fresh
+	v.fresh = 0
+	if id == 0 || v.a.blocks[id].arena != uint16(where) {
+		if id != 0 {
+			v.a.cache(id)
+		}
+		id = v.a.fit(where, r)
+	}
+	v.Addresses++
+	if id != 0 && v.a.blocks[id].address == address {
+		v.AddressesRight++
+		v.a.take(id, r)
+		v.slots[o.slot] = id
+		return
+	}
+	if id == 0 {
+		v.differ(int(o.event), "a block of %d bytes is at %#x, where the replay asks the driver", r, address)
+	} else {
+		v.differ(int(o.event), "a block of %d bytes is at %#x, where the replay %s", r, address, v.expected(id, r))
+		v.a.cache(id)
+	}
+	v.slots[o.slot] = v.takeAt(address, r)
+	if v.slots[o.slot] == 0 {
+		v.lost++
+	}
+}
+
+// takeAt gives out the block at a recorded address, 0 when something else is
+// there.
+func (v *verifier) takeAt(address uint64, r int64) blockID {
+	id := v.blockAt(address)
+	if id == 0 || v.a.blocks[id].state != free {
+		return 0
+	}
+	v.a.uncache(id)
+	if front := int64(address - v.a.blocks[id].address); front > 0 {
+		rest := v.a.cut(id, front)
+		v.a.cache(id)
+		id = rest
+	}
+	if v.a.blocks[id].size < r {
+		v.a.cache(id)
+		return 0
+	}
+	v.a.take(id, r)
+	return id
+}
+
+// maxSurprises bounds how often a recorded place is searched for.
+const maxSurprises = 5000
+
+// blockAt finds the block that an address lies in, 0 when there is none. It
+// looks at all of them: it is for surprises.
+func (v *verifier) blockAt(address uint64) blockID {
+	if v.searched++; v.searched > maxSurprises {
+		return 0
+	}
+	for id := range v.a.blocks {
+		if b := &v.a.blocks[id]; b.state != unused && b.state != unmapped && address-b.address < uint64(b.size) {
+			return blockID(id)
+		}
+	}
+	return 0
+}
+
+// explain names what is likely behind the mismatches.
+func (v *verifier) explain() {
+	if v.First == "" {
+		return
+	}
+	t := v.p.Timeline
+	switch {
+	case len(t.Damage) > 0:
+		v.Cause = "the recording contradicts itself: " + t.Damage[0]
+	case len(t.Snapshot.Settings) == 0:
+		v.Cause = "the file doesn't hold the allocator's settings, and they were not the defaults"
+	case v.privatePools():
+		v.Cause = "blocks of private pools (CUDA graphs) whose use the trace doesn't tell"
+	case t.History == timeline.Overflowed || t.History == timeline.Late:
+		v.Cause = "the state before the first event could not be found out: " + t.Reason
+	default:
+		v.Cause = "settings that were changed while it ran, an allocator of another version, or events left out of the trace"
+	}
+}
+
+func (v *verifier) privatePools() bool {
+	for _, p := range v.p.pairs {
+		if p.pool != 0 {
+			return true
+		}
+	}
+	return false
+}
