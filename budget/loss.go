@@ -97,6 +97,10 @@ func (r *run) logits(h *value) *value {
 		y = m.replace(y, m.scale(y))
 		m.become(y.st, Logits)
 	}
+	if mod.wideLogits {
+		y = m.replace(y, m.cast(y, 4))
+		m.become(y.st, Logits)
+	}
 	if mod.plusBias {
 		row := m.tensor(mod.vocab, m.wide)
 		y = m.replace(y, m.add(y, row))

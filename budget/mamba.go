@@ -36,23 +36,17 @@ func (x *mamba) state(batch, width int64) int64 {
 	return batch * (x.inner*x.state_*max(width, 4) + channels*x.kernel*width)
 }
 
-// forward keeps, per token, what the sequential code keeps: about 14 numbers
-// of each state and 30 of each channel for mamba; for mamba-2 and delta
-// networks the fused kernels' inputs.
+// forward keeps what the code at hand keeps: mamba's sequential walk, and for
+// mamba-2 and delta networks what their fused kernels save.
 func (x *mamba) forward(m *machine, in *value, s shape) *value {
+	if !x.second && !x.delta {
+		return x.sequential(m, in, s)
+	}
 	t := in.n / x.h
 	p := m.apply(in, x.in)
-	var kept int64
-	switch {
-	case x.second:
-		kept = t * (2*x.inner + 4*x.groups)
-	case x.delta:
+	kept := t * (2*x.inner + 4*x.groups)
+	if x.delta {
 		kept = t * (4*(2*x.keys+x.inner) + 8*x.inner + 12*x.heads)
-	default:
-		kept = t * (14*x.inner*x.state_ + 26*x.inner)
-		if m.width == 4 {
-			kept = t * (16*x.inner*x.state_ + 40*x.inner)
-		}
 	}
 	var extra []*value
 	for _, l := range []*linear{x.z, x.x, x.dt} {

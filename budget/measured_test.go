@@ -98,15 +98,6 @@ var tolerance = map[string]float64{
 	"optimizer": 0.01, "lora": 0.02, "infer": 0.01, "transient": 0.10,
 }
 
-// exceptions are rows that keep a wider tolerance, and why.
-var exceptions = map[string]struct {
-	within float64
-	why    string
-}{
-	"model=mamba":        {0.035, "the sequential scan's temporaries are approximated"},
-	"ckpt/model=t5-base": {0.01, "17 MB of the position bias's gradient are not accounted for"},
-}
-
 func TestMeasuredSettings(t *testing.T) {
 	checkRows(t, readRows(t, "../../shared/budget/measured.jsonl"))
 }
@@ -161,11 +152,6 @@ func checkRows(t *testing.T, rows []measuredRow) {
 		}
 		errs[folder] = append(errs[folder], worst)
 		limit := tolerance[folder]
-		for k, e := range exceptions {
-			if strings.Contains(r.ID, k) {
-				limit = max(limit, e.within)
-			}
-		}
 		if folder == "infer" && strings.Contains(r.ID, "gpt2") {
 			limit = 0.03
 		}

@@ -86,6 +86,7 @@ type model struct {
 	scaled     bool  // embeddings are multiplied by a constant
 	scaleHead  bool
 	finalDrop  float64
+	wideLogits bool // logits are made float32 by the model itself (mamba)
 	plusBias   bool // a constant row is added to the logits (bart)
 	received   bool // a later pipeline stage: the stream comes from the one before
 	// buffers are bytes, and elements of the weights' width, that no file

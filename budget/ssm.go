@@ -43,6 +43,7 @@ func (b *builder) ssmBody(h, layers int64, layer func(i int64) *block) {
 		v = (v + p - 1) / p * p
 	}
 	m.hidden, m.wordWidth, m.vocab = h, h, v
+	m.wideLogits = c.Type == "mamba" || c.Type == "mamba2" || c.Type == "nemotron_h"
 	kind := b.headKind()
 	prefix := "backbone."
 	if c.Type == "nemotron_h" {
