@@ -82,7 +82,7 @@ func (d *Device) areaChart() option {
 	line := charts.NewLine()
 	line.SetGlobalOptions(append(plain("area", "axis"),
 		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
-		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Max: max(1, d.Events-1), AxisLabel: &opts.AxisLabel{Formatter: "fn:event", HideOverlap: opts.Bool(true)}}),
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Max: max(1, d.Events-1), AxisLabel: &opts.AxisLabel{Formatter: "fn:event", HideOverlap: opts.Bool(true), ShowMaxLabel: opts.Bool(false)}}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}}),
 		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}, opts.DataZoom{Type: "slider", FilterMode: "none"}),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "58", Bottom: "66"}))...)

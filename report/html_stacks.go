@@ -6,16 +6,18 @@ type stackView struct {
 	Frames []frameRun
 }
 
-// frameRun is a line of a stack, or several in a row that are folded.
+// frameRun are some lines of a stack in a row: those to show, or a place to
+// unfold the others, which the script takes from the device's data.
 type frameRun struct {
-	Frames []Frame
-	Fold   bool
+	Frames             []Frame
+	Fold               bool
+	Stack, From, Count int // of the device's stacks; of its lines
 }
 
 // Bounds of the stacks that stand in the page as text.
 const (
 	stackViews = 30
-	stackLines = 400
+	stackLines = 100
 )
 
 // stackViews are the call sites with most bytes at the peak, each with its
@@ -81,13 +83,15 @@ func nameOf(s *Site) siteName {
 // runs are a stack's frames, innermost first, neighbours of one kind together.
 func (p *Pictures) runs(stack int) []frameRun {
 	var out []frameRun
-	for node, lines := p.Stacks[stack].Node, 0; node > 0 && lines < stackLines; node, lines = p.Nodes[node].Parent, lines+1 {
+	for node, line := p.Stacks[stack].Node, 0; node > 0; node, line = p.Nodes[node].Parent, line+1 {
 		f := p.Frames[p.Nodes[node].Frame]
-		if n := len(out); n > 0 && out[n-1].Fold == f.Fold {
-			out[n-1].Frames = append(out[n-1].Frames, f)
-			continue
+		if n := len(out); n == 0 || out[n-1].Fold != f.Fold {
+			out = append(out, frameRun{Fold: f.Fold, Stack: stack, From: line})
 		}
-		out = append(out, frameRun{[]Frame{f}, f.Fold})
+		run := &out[len(out)-1]
+		if run.Count++; !f.Fold && run.Count <= stackLines {
+			run.Frames = append(run.Frames, f)
+		}
 	}
 	return out
 }

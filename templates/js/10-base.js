@@ -67,5 +67,11 @@ function rgb(color) {
 const abgr = c => (0xff000000 | c[2] << 16 | c[1] << 8 | c[0]) >>> 0;
 const mix = (a, b, t) => a.map((v, i) => Math.round(v + (b[i] - v) * t));
 
+// onColor is the colour, black or white, in which text is readable on another.
+function onColor(color) {
+  const [r, g, b] = rgb(color).map(v => { v /= 255; return v <= 0.04045 ? v / 12.92 : Math.pow((v + 0.055) / 1.055, 2.4); });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? '#000' : '#fff';
+}
+
 // Scenes are what must be drawn again in other colours or another size.
 const scenes = [];

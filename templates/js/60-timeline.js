@@ -1,5 +1,5 @@
 // ---- the allocation timeline: axes, marks, and what hands do with it
-const LEFT = 70, RIGHT = 24, LANE = 15, BOTTOM = 26;
+const LEFT = 70, RIGHT = 24, LANE = 15, BOTTOM = 40;
 
 class Timeline {
   constructor(state, canvas) {
@@ -89,7 +89,8 @@ class Timeline {
     for (let k = 0; k <= ticks; k++) {
       const event = this.v0 + (this.v1 - this.v0) * k / ticks, t = this.h.time(event);
       g.textAlign = k === 0 ? 'left' : k === ticks ? 'right' : 'center';
-      g.fillText(t === null || k % 2 === 0 ? count(Math.round(event)) : duration(t), LEFT + this.w * k / ticks, y);
+      g.fillText(count(Math.round(event)), LEFT + this.w * k / ticks, y);
+      if (t !== null) g.fillText(duration(t), LEFT + this.w * k / ticks, y + 14);
     }
   }
   drawLane(g, lane, y) {

@@ -22,19 +22,28 @@ function describe(state, i, event) {
     el('div', {class: 'muted'}, 'allocation ' + h.idOf(i) + ', ' + life(h, i)));
 }
 
+const frameLine = f => el('li', null, el('code', null, f.function), ' ', el('span', {class: 'muted'}, f.file + (f.line ? ':' + f.line : '')));
+const frameList = frames => el('ol', {class: 'lines'}, frames.map(frameLine));
+
 // folded is a stack with its uninteresting lines put away.
 function folded(h, stack) {
   const frames = h.frames(stack), out = el('div', {class: 'frames'});
   if (!frames.length) return el('p', {class: 'muted'}, h.nodeOfStack[stack] < 0 ? 'This stack was left out to keep the page small.' : 'No stack was recorded.');
-  const line = f => el('li', null, el('code', null, f.function), ' ', el('span', {class: 'muted'}, f.file + (f.line ? ':' + f.line : '')));
   for (let i = 0; i < frames.length;) {
     let k = i;
     while (k < frames.length && frames[k].fold === frames[i].fold) k++;
-    const list = el('ol', {class: 'lines'}, frames.slice(i, k).map(line));
+    const list = frameList(frames.slice(i, k));
     out.append(frames[i].fold ? el('details', {class: 'fold'}, el('summary', null, plural(k - i, 'line') + ' of torch and C++'), list) : list);
     i = k;
   }
   return out;
+}
+
+// unfoldable lets the folded lines of the stacks in the page be opened.
+function unfoldable(h, part) {
+  all('details.fold[data-stack]', part).forEach(d => d.addEventListener('toggle', () => {
+    if (d.open && d.childElementCount === 1) d.append(frameList(h.frames(+d.dataset.stack).slice(+d.dataset.from, +d.dataset.from + +d.dataset.count)));
+  }));
 }
 
 // showPin fills the panel below the timeline.

@@ -113,23 +113,24 @@ class Table {
     const groups = new Map();
     for (const r of this.rows.filter(r => r.bytes > 0).sort((a, b) => b.bytes - a.bytes)) {
       let g = groups.get(r.category);
-      if (!g) groups.set(r.category, g = {name: r.title, value: 0, color: css(r.color), children: [], rest: 0});
+      const color = css(r.color), label = {color: onColor(color)};
+      if (!g) groups.set(r.category, g = {name: r.title, value: 0, color, label, children: [], rest: 0});
       g.value += r.bytes;
-      if (g.children.length < TREE_LIMIT) g.children.push({name: r.name, value: r.bytes, itemStyle: {color: css(r.color)}}); else g.rest += r.bytes;
+      if (g.children.length < TREE_LIMIT) g.children.push({name: r.name, value: r.bytes, label, itemStyle: {color}}); else g.rest += r.bytes;
     }
     return Array.from(groups.values(), g => {
       if (g.rest) g.children.push({name: 'others', value: g.rest, itemStyle: {color: css('--s8')}});
-      return {name: g.name, value: g.value, itemStyle: {color: this.s.classified ? g.color : css('--c-all')}, children: g.children};
+      return {name: g.name, value: g.value, upperLabel: g.label, itemStyle: this.s.classified ? {color: g.color, borderColor: g.color} : {color: css('--c-all')}, children: g.children};
     });
   }
   prepareTree(o) {
     const s = o.series[0], card = css('--card'), classified = this.s.classified;
     const data = this.treeData();
     Object.assign(s, {data: classified ? data : data.flatMap(g => g.children), breadcrumb: {show: false}, roam: false, nodeClick: false, left: 0, right: 0, top: 0, bottom: 0, visibleMin: 40,
-      label: {show: true, formatter: p => p.name + '\n' + size(p.value), fontSize: 11.5, lineHeight: 15, overflow: 'truncate', color: '#fff', textBorderColor: 'rgba(0,0,0,.55)', textBorderWidth: 2},
-      upperLabel: {show: classified, height: 22, fontWeight: 600, formatter: p => p.name + '   ' + size(p.value), color: '#fff', textBorderColor: 'rgba(0,0,0,.55)', textBorderWidth: 2},
+      label: {show: true, formatter: p => p.name + '\n' + size(p.value), fontSize: 11.5, lineHeight: 15, overflow: 'truncate'},
+      upperLabel: {show: classified, height: 22, fontWeight: 600, formatter: p => p.name + '   ' + size(p.value)},
       itemStyle: {borderColor: card, borderWidth: 1, gapWidth: 1},
-      levels: classified ? [{itemStyle: {borderWidth: 0, gapWidth: 4}, upperLabel: {show: false}}, {itemStyle: {borderWidth: 3, gapWidth: 2, borderColorSaturation: 0.5}}, {itemStyle: {gapWidth: 1}}] : [{itemStyle: {borderWidth: 0, gapWidth: 2}}]});
+      levels: classified ? [{itemStyle: {borderWidth: 0, gapWidth: 4}, upperLabel: {show: false}}, {itemStyle: {borderWidth: 3, gapWidth: 2}}, {itemStyle: {gapWidth: 1}}] : [{itemStyle: {borderWidth: 0, gapWidth: 2}}]});
   }
   drawTree() { const o = {series: [{}]}; this.prepareTree(o); this.tree.chart().setOption({series: [{data: o.series[0].data}]}); }
 }

@@ -29,6 +29,7 @@ function start(d, h, charts) {
   if (charts.grown) mountChart(charts.grown.place, charts.grown.option);
   if (map && h.maps.length) d.map = new SegmentMap(s, part, map);
   controls(d);
+  unfoldable(h, part);
 }
 
 function startArea(d, {place, option}) {
