@@ -20,8 +20,8 @@ type Options struct {
 // Decode reads one uncompressed pickle. The error is an *Error.
 func Decode(r io.Reader, o Options) (*Snapshot, error) {
 	d := newDecoder()
-	d.total, d.limit = o.Size, o.MaxMemory
-	d.feed = newFeed(r)
+	d.total, d.limit, d.partial = o.Size, o.MaxMemory, o.Partial
+	d.feed = newFeed(r, o.Size)
 	defer d.feed.close()
 	if err := d.fill(margin); err != nil {
 		return nil, err

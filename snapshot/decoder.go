@@ -55,6 +55,8 @@ type decoder struct {
 	annotations []Annotation
 	histories   []History
 
+	partial bool // the file may be cut off
+
 	limit int64 // bytes of memory that may be used; 0: no limit
 	used  int64
 
@@ -256,7 +258,7 @@ func (d *decoder) step(op byte, at int) error {
 		if err != nil {
 			return err
 		}
-		if d.beyond(n) {
+		if d.beyond(n) && !d.partial { // up to the cut a frame's contents are good
 			return d.cutOr(at, "FRAME", n)
 		}
 	case opMark:

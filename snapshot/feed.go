@@ -25,16 +25,21 @@ type piece struct {
 	err error // after these n bytes; io.EOF at the end
 }
 
-func newFeed(r io.Reader) *feed {
+// newFeed reads r, which gives size bytes when that isn't 0.
+func newFeed(r io.Reader, size int64) *feed {
+	bytes := int64(chunk)
+	if 0 < size && size < bytes {
+		bytes = size + 1 // the end shows in the first read
+	}
 	f := &feed{full: make(chan piece, 2), free: make(chan []byte, 3), stop: make(chan struct{}), done: make(chan struct{})}
 	for range cap(f.free) {
 		f.free <- nil
 	}
-	go f.read(r)
+	go f.read(r, int(bytes))
 	return f
 }
 
-func (f *feed) read(r io.Reader) {
+func (f *feed) read(r io.Reader, bytes int) {
 	defer close(f.done)
 	for {
 		var buf []byte
@@ -44,7 +49,7 @@ func (f *feed) read(r io.Reader) {
 			return
 		}
 		if buf == nil {
-			buf = make([]byte, margin+chunk)
+			buf = make([]byte, margin+bytes)
 		}
 		n, err := io.ReadFull(r, buf[margin:])
 		if errors.Is(err, io.ErrUnexpectedEOF) { // also what a truncated container gives
