@@ -35,7 +35,7 @@ func (a *analysis) anchored() []int {
 			best = s
 		}
 	}
-	if best == nil {
+	if best == nil || !a.loops(allocs, best.count) {
 		return []int{a.loop}
 	}
 	key := keys[best.first]
@@ -46,6 +46,32 @@ func (a *analysis) anchored() []int {
 		}
 	}
 	return starts
+}
+
+// loops tells a loop from the layers of a single pass: something outside all
+// modules, or right below the model, comes back as often.
+func (a *analysis) loops(allocs []int, count int) bool {
+	if !a.recorded.allocs {
+		return true
+	}
+	shallow := uint8(255)
+	for _, i := range allocs {
+		if d := a.stacks[a.events.StackOf(i)].depth; d > 0 {
+			shallow = min(shallow, d)
+		}
+	}
+	if shallow == 255 {
+		return true
+	}
+	tally := map[snapshot.StackID]int{}
+	for _, i := range allocs {
+		if id := a.events.StackOf(i); a.stacks[id].depth <= shallow {
+			if tally[id]++; tally[id]+1 >= count {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // anchorKeys are what is compared: the stack, or a hash of the next sizes.

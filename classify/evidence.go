@@ -80,7 +80,8 @@ func judgePython(function, file string) frameFact {
 			break
 		}
 	}
-	if strings.HasSuffix(file, "torch/nn/functional.py") && (function == "cross_entropy" || function == "nll_loss" || function == "log_softmax") {
+	switch function { // of torch, or what people call their own
+	case "cross_entropy", "cross_entropy_loss", "nll_loss", "log_softmax":
 		fact.marks |= loss
 	}
 	fact.forward = function == "_call_impl" && strings.HasSuffix(file, "torch/nn/modules/module.py")

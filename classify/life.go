@@ -27,8 +27,13 @@ func (lifeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 		return a.backwardClaim(id, b, f)
 	case Optimizer:
 		switch {
-		case end == a.run(b) || end < len(a.runs) && end <= int(a.nextOptimizer[a.run(b)]):
+		case end == a.run(b) || end < int(a.nextOptimizer[a.run(b)]):
 			return claim{Temporary, NoDetail, strong}
+		case end < len(a.runs) && end == int(a.nextOptimizer[a.run(b)]): // replaced by every step
+			if a.t.Requested(id) <= scalar {
+				return claim{Temporary, NoDetail, plausible}
+			}
+			return claim{OptimizerState, NoDetail, plausible}
 		case a.t.Requested(id) <= scalar:
 			return claim{OptimizerState, StepCounter, plausible}
 		}

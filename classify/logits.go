@@ -60,7 +60,7 @@ func (a *analysis) lossSize(p pass) int64 {
 	if p.backward != nil {
 		largest = max(largest, a.largest(p.backward.first, p.backward.end, lossGrad|workspace, lossGrad))
 	}
-	if largest == 0 && !a.recorded.native && p.backward != nil {
+	if largest == 0 && p.backward != nil {
 		return a.lossSizeByOrder(p)
 	}
 	return largest
@@ -118,7 +118,7 @@ func (a *analysis) tail(p pass) (tail []int64, rest int64) {
 	const length = 12
 	for i := p.end - 1; i >= p.first; i-- {
 		n := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || n <= 64 || a.workspaceBySize(a.t.Of[i]).sure > 0 {
+		if a.events.Action[i] != snapshot.Alloc || n <= 64 || a.sharing != nil && a.sharing[i] || a.workspaceBySize(a.t.Of[i]).sure > 0 {
 			continue
 		}
 		if len(tail) < length {
@@ -137,7 +137,7 @@ func (a *analysis) head(b *run) (first, last int64, n int) {
 	var before timeline.AllocationID
 	for i := b.first; i < b.end && n < 6; i++ {
 		size := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || size <= 64 {
+		if a.events.Action[i] != snapshot.Alloc || size <= 64 || a.sharing != nil && a.sharing[i] {
 			continue
 		}
 		if n > 0 && (size != last && size*2 != last && last*2 != size || a.freed(before) > i+8) {
@@ -252,7 +252,7 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 func (a *analysis) markBackward(p *run, size int64) {
 	misses := 0
 	for i, budget := p.first, 24; i < p.end && budget > 0; i++ {
-		if a.events.Action[i] != snapshot.Alloc {
+		if a.events.Action[i] != snapshot.Alloc || a.sharing != nil && a.sharing[i] {
 			continue
 		}
 		budget--

@@ -17,10 +17,7 @@ func (a *analysis) olderClaim(id timeline.AllocationID) claim {
 		}
 	}
 	if f >= a.last {
-		if c, ok := a.older[id]; ok {
-			return c
-		}
-		return claim{Weights, NoDetail, guess}
+		return a.older[id]
 	}
 	switch a.phaseAt(f) {
 	case Backward:
@@ -83,6 +80,10 @@ func (a *analysis) findOlder() {
 			bySize[a.t.Requested(id)] = append(bySize[a.t.Requested(id)], id)
 		}
 	}
+	if a.last == 0 || !a.trains && a.loop >= a.last {
+		a.multiples(bySize)
+		return
+	}
 	for n, ids := range bySize {
 		g, half := a.gradientSize[n], a.gradientSize[n/2]
 		if n%2 != 0 {
@@ -123,4 +124,36 @@ func (a *analysis) gradientsPerStep() map[int64]int {
 		}
 	}
 	return total
+}
+
+// multiples judges a final state without history by how often every size
+// recurs: three or four times is a model with its Adam state, in the order in
+// which they were made. Anything else could be anything.
+func (a *analysis) multiples(bySize map[int64][]timeline.AllocationID) {
+	fewest, sizes := math.MaxInt, 0
+	for n, ids := range bySize {
+		if n >= 4096 {
+			fewest = min(fewest, len(ids))
+			sizes++
+		}
+	}
+	if sizes < 5 || fewest < 3 || fewest > 4 {
+		return
+	}
+	for _, ids := range bySize {
+		if len(ids)%fewest != 0 {
+			continue
+		}
+		each := len(ids) / fewest
+		for k, id := range ids {
+			switch {
+			case k < each:
+				a.older[id] = claim{Weights, NoDetail, guess}
+			case k >= len(ids)-2*each:
+				a.older[id] = claim{OptimizerState, NoDetail, guess}
+			default:
+				a.older[id] = claim{Gradients, NoDetail, guess}
+			}
+		}
+	}
 }

@@ -235,19 +235,25 @@ func (a *analysis) hintForward(hints []hint, from, to, end int) {
 		}
 		from = t
 	}
-	batch := true
+	batch, kept, lastEnd := true, false, a.last
+	if n := len(a.roots); n > 0 {
+		lastEnd = a.roots[n-1].first
+	}
 	for i := from; i < to; i++ {
 		if hints[i] != 0 {
 			continue
 		}
 		if a.events.Action[i] == snapshot.Alloc && batch {
-			if f := a.freed(a.t.Of[i]); f <= end {
-				batch = false
-			}
+			f := a.freed(a.t.Of[i])
+			batch = f > end
+			kept = f >= a.last && end < lastEnd // a batch goes some day
 		}
-		if batch {
+		switch {
+		case batch && kept:
+			hints[i] = hintOf(OtherPhase)
+		case batch:
 			hints[i] = hintOf(Data)
-		} else {
+		default:
 			hints[i] = hintOf(Forward)
 		}
 	}

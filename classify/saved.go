@@ -57,6 +57,6 @@ func (a *analysis) findSaved() {
 	}
 	a.saves = kept >= bulk && kept*4 >= all
 	if a.recorded.native && a.recorded.frees {
-		a.saves = a.releases()
+		a.saves = a.saves || a.releases()
 	}
 }

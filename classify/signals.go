@@ -45,6 +45,9 @@ func (freeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	if a.death(id).marks&release == 0 {
 		return claim{}
 	}
+	if a.born(id) < 0 && a.t.Stack(id) == 0 {
+		return claim{Activations, NoDetail, likely + 5}
+	}
 	switch a.Phase[id] {
 	case Backward:
 		if a.birth(id).marks&restore != 0 {
