@@ -26,6 +26,9 @@ func Decode(r io.Reader, o Options) (*Snapshot, error) {
 	if err := d.fill(margin); err != nil {
 		return nil, err
 	}
+	if len(d.b) == 0 && d.torn {
+		return nil, d.cut()
+	}
 	if len(d.b) == 0 {
 		return nil, &Error{Offset: 0, Cause: "the file is empty", Err: ErrNotSnapshot,
 			Advice: "The process probably died while it was dumping: dump again, before the memory runs out."}

@@ -23,6 +23,7 @@ type decoder struct {
 	feed  *feed
 	buf   []byte // the feed's, which b is part of; nil when b is the decoder's own
 	eof   bool
+	torn  bool  // a container ended too early
 	more  int   // p from which more of the stream is to be read
 	total int64 // size of the whole file, 0 when unknown
 
@@ -30,6 +31,9 @@ type decoder struct {
 	marks []int
 	memo  []ref
 	holes int64 // positions of memo that no PUT filled
+	// rewritten: a position of memo was filled twice, which no pickler does;
+	// the tight loops rely on it.
+	rewritten bool
 
 	strings  map[string]StringID
 	lastText string // the last literal string and its id: recorders repeat them
@@ -223,6 +227,7 @@ func (d *decoder) run() (value, error) {
 		at := d.p
 		op := d.b[at]
 		switch {
+		case d.rewritten:
 		case op == opEmptyDict && d.fastEvents():
 			continue
 		case op == opEmptyList && d.fastFrames():
@@ -350,7 +355,7 @@ func (d *decoder) textOf(v value) string { return d.out.Strings[v.index()] }
 // cutOr is the error for a length beyond the end of the file.
 func (d *decoder) cutOr(at int, name string, n uint64) error {
 	e := d.cut()
-	e.Cause = fmt.Sprintf("%s of %d bytes at offset %d goes beyond the end of the file", name, n, d.base+int64(at))
+	e.Cause = fmt.Sprintf("the file ends in the middle of the recording: %s of %d bytes at offset %d goes beyond the end", name, n, d.base+int64(at))
 	return e
 }
 

@@ -52,7 +52,7 @@ func (f *feed) read(r io.Reader, bytes int) {
 			buf = make([]byte, margin+bytes)
 		}
 		n, err := io.ReadFull(r, buf[margin:])
-		if errors.Is(err, io.ErrUnexpectedEOF) { // also what a truncated container gives
+		if errors.Is(err, io.ErrUnexpectedEOF) && n > 0 { // also what a truncated container gives
 			err = io.EOF
 		}
 		select {
@@ -101,7 +101,7 @@ func (d *decoder) fill(n int) error {
 		}
 		if next.err != nil {
 			d.eof = true
-			if next.err != io.EOF {
+			if d.torn = errors.Is(next.err, io.ErrUnexpectedEOF); !d.torn && next.err != io.EOF {
 				return &Error{Offset: d.base + int64(len(d.b)), Cause: next.err.Error()}
 			}
 		}

@@ -38,7 +38,7 @@ func (d *decoder) put(op byte, at int) error {
 		return err
 	}
 	if int(slot) < len(d.memo) && d.memo[slot] != unset {
-		d.raw, d.layout = newRawStacks(), noLayout() // what stacks look like in the file may have changed
+		d.rewritten = true // what stacks and keys look like in the file may have changed
 	}
 	for int(slot) >= len(d.memo) {
 		d.memo = append(d.memo, unset)
