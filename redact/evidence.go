@@ -1,0 +1,98 @@
+package redact
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/snapshot/kineto"
+	"github.com/vramscope/vramscope/snapshot/nvsmi"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// Evidence redacts in place what logs, nvidia-smi and traces brought in.
+func (r *Redactor) Evidence(ev *evidence.Evidence) {
+	for i := range ev.GPUs {
+		g := &ev.GPUs[i]
+		pointed(g.Name, r.gpu)
+		for k := range g.Processes {
+			pointed(g.Processes[k].Name, r.process)
+		}
+	}
+	for i := range ev.OOMMessages {
+		pointed(ev.OOMMessages[i].UserFile, r.source)
+	}
+	for i := range ev.Details {
+		d := &ev.Details[i]
+		if d.NVSMI != nil {
+			r.nvsmi(d.NVSMI)
+		}
+		if d.Log != nil {
+			r.log(d.Log)
+		}
+		if d.Trace != nil {
+			r.trace(d.Trace)
+		}
+	}
+}
+
+func pointed(s *string, rewrite func(string) string) {
+	if s != nil {
+		*s = rewrite(*s)
+	}
+}
+
+func (r *Redactor) nvsmi(x *nvsmi.Report) {
+	for i := range x.GPUs {
+		g := &x.GPUs[i]
+		g.Name, g.BusID, g.UUID = r.gpu(g.Name), r.name("bus", g.BusID), r.name("uuid", g.UUID)
+		for k := range g.Processes {
+			g.Processes[k].Name = r.process(g.Processes[k].Name)
+		}
+	}
+}
+
+func (r *Redactor) log(x *runlog.Report) {
+	for i := range x.OOMs {
+		x.OOMs[i].UserFile = r.source(x.OOMs[i].UserFile)
+	}
+}
+
+func (r *Redactor) trace(x *kineto.Trace) {
+	for i := range x.Devices {
+		x.Devices[i].Name = r.gpu(x.Devices[i].Name)
+	}
+	for _, spans := range [][]kineto.Span{x.Steps, x.Annotations} {
+		for i := range spans {
+			spans[i].Name = r.Annotation(spans[i].Name)
+			spans[i].Category = r.unless(spanCategory, "category", spans[i].Category)
+		}
+	}
+}
+
+var spanCategory = regexp.MustCompile(`^(user_annotation|gpu_user_annotation|cpu_op|python_function|kernel|gpu_memcpy|gpu_memset|cuda_runtime|overhead|Operator)?$`)
+
+func (r *Redactor) source(file string) string {
+	to, _ := r.file(file)
+	return to
+}
+
+// gpu keeps what vendors call their products.
+func (r *Redactor) gpu(name string) string {
+	if isGPU(name) {
+		return name
+	}
+	return r.name("gpu", name)
+}
+
+// process keeps the names of programs that everybody has, without their folder.
+func (r *Redactor) process(name string) string {
+	base := path.Base(strings.ReplaceAll(name, `\`, "/"))
+	if processName.MatchString(base) {
+		return base
+	}
+	return r.name("process", name)
+}
+
+var processName = regexp.MustCompile(`^((?i:python)[0-9.]*(\.exe)?|\[Not Found\]|\[N/A\]|N/A|-|\[?Insufficient Permissions\]?|Xorg|gnome-shell|kwin_x11|nvidia-cuda-mps-server|nv-hostengine|dcgmi|torchrun|ray|vllm|jupyter-lab|ipython|firefox|chrome)$`)

@@ -1,0 +1,107 @@
+// Package redact replaces what could tell a stranger who made a recording, on
+// which machine and of what program: paths, names of files and functions
+// outside well-known packages, annotations, metadata, titles and notes.
+//
+//	r := redact.New(os.Getenv("VRAMSCOPE_REDACT_KEY"))
+//	r.Snapshot(s)
+//	fmt.Println(r.Input("/home/ann/secret/snapshot.pickle")) // dir_3fa2/snapshot.pickle
+//
+// A pseudonym is made of the name alone: the same name has the same one
+// everywhere, in one report and across reports. It keeps 16 bits of a keyed
+// hash, which about one in 65,536 names share, so a word of a dictionary that
+// gives the same pseudonym proves nothing; with a key of one's own not even
+// that can be tried. Names that share their 16 bits within a report are told
+// apart by further digits.
+//
+// What a report needs stays: code of torch and of other well-known packages,
+// Python's own library, line numbers, sizes, addresses, times, process numbers.
+package redact
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strings"
+)
+
+// digits is how much of the hash a pseudonym shows, in hexadecimal digits.
+const digits = 4
+
+// Redactor gives pseudonyms and remembers them. Use one for all that goes into
+// one report. It is not for use from several goroutines.
+type Redactor struct {
+	key   []byte
+	names map[name]string
+	taken map[string]bool
+}
+
+type name struct{ kind, text string }
+
+// New is a redactor. Reports made with the same key have the same pseudonyms;
+// without a key they have those of all reports made without one.
+func New(key string) *Redactor {
+	return &Redactor{key: []byte("vramscope redaction/1\x00" + key), names: map[name]string{}, taken: map[string]bool{}}
+}
+
+// name is the pseudonym of a text as the kind of thing that it names.
+func (r *Redactor) name(kind, text string) string {
+	if text == "" {
+		return ""
+	}
+	if p, ok := r.names[name{kind, text}]; ok {
+		return p
+	}
+	h := hmac.New(sha256.New, r.key)
+	h.Write([]byte(kind + "\x00" + text))
+	sum := hex.EncodeToString(h.Sum(nil))
+	n := digits
+	for r.taken[kind+"_"+sum[:n]] {
+		n++ // the whole hash can't be taken: it would be the same text's
+	}
+	p := kind + "_" + sum[:n]
+	r.names[name{kind, text}], r.taken[p] = p, true
+	return p
+}
+
+// Text is what stands for a free text, such as a title.
+func (r *Redactor) Text(s string) string { return r.name("text", s) }
+
+// factKeys are keys of notes that say nothing of whoever wrote them.
+var factKeys = wordSet("torch pytorch torch_version pytorch_version cuda cuda_version driver driver_version python python_version gpu gpus gpu_name nccl precision dtype optimizer batch batch_size seq sequence framework transformers")
+
+// fact is a value that names hardware, a version or a number.
+var fact = regexp.MustCompile(`^v?[0-9][0-9a-z.+_-]{0,31}$`)
+
+// Note is a key and its value; a fact such as torch=2.9.1 or gpu=H100 is kept.
+func (r *Redactor) Note(key, value string) (string, string) {
+	k := strings.ToLower(strings.TrimSpace(key))
+	if !factKeys[k] {
+		return r.name("key", key), r.name("value", value)
+	}
+	if v := strings.ToLower(value); fact.MatchString(v) && !strings.ContainsAny(v, "_-") || isGPU(value) || factValues[v] {
+		return key, value
+	}
+	return key, r.name("value", value)
+}
+
+// factValues are words that a note's value may be.
+var factValues = wordSet("bf16 fp16 fp32 fp8 bfloat16 float16 float32 amp adamw adam sgd lion adafactor muon fsdp fsdp2 ddp deepspeed accelerate lightning megatron vllm")
+
+// gpuName is how vendors name their GPUs; nothing else may stand there.
+var gpuName = regexp.MustCompile(`^(?i)((nvidia|tesla|geforce|quadro|amd|radeon|instinct|rtx|gtx|titan|grid|graphics|device|ada|generation|super|ti|max-q|laptop|gpu|pcie|sxm[0-9]?|nvl|hbm[0-9]?e?|oam|dgx|hgx|xp|x|v|pro|blackwell|hopper|mi[0-9]{2,3}[xa]?|[abchlptv][0-9]{1,3}[a-z]?|gb?[hb]?[0-9]{2,3}|[0-9]{3,4}|[0-9]+ ?gi?b)[ -]*)+$`)
+
+func isGPU(s string) bool { return len(s) < 64 && gpuName.MatchString(s) }
+
+// Error rewrites a message that may name the given paths.
+func (r *Redactor) Error(message string, paths ...string) string {
+	for _, p := range paths {
+		if p != "" && p != "-" {
+			message = strings.ReplaceAll(message, p, r.Input(p))
+		}
+	}
+	return quoted.ReplaceAllStringFunc(message, func(s string) string { return s[:1] + r.Text(s[1:len(s)-1]) + s[len(s)-1:] })
+}
+
+// quoted is a text from a file within a message.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)

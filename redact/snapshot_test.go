@@ -1,0 +1,194 @@
+package redact
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/snapshot/kineto"
+	"github.com/vramscope/vramscope/snapshot/nvsmi"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+	"github.com/vramscope/vramscope/stacks"
+)
+
+// recordings are the shipped ones, and those of a corpus where there is one.
+func recordings(t *testing.T) []string {
+	var all []string
+	for _, pattern := range []string{"../testdata/recordings/*/*.pickle.gz", "../../shared/corpus/labelled/*/*named*.pickle.gz", "../../shared/corpus/snapshots/*"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, files...)
+	}
+	return all
+}
+
+// TestWhoseCode: what a frame is, and whose, can be told from its pseudonyms as
+// from its names; names of public compiled code are all kept.
+func TestWhoseCode(t *testing.T) {
+	r := New("")
+	for _, name := range recordings(t) {
+		s, err := snapshot.Open(name, snapshot.Options{MaxMemory: 1 << 30})
+		if err != nil {
+			continue // the corpus has broken files, too
+		}
+		before := append([]snapshot.Frame(nil), s.Frames...)
+		strings, v := s.Strings, stacks.New(s)
+		r.Snapshot(s)
+		w := stacks.New(s)
+		for i := range s.Frames {
+			id := snapshot.FrameID(i)
+			function, file := strings[before[i].Function], strings[before[i].File]
+			if v.Language(id) != w.Language(id) || v.Owner(id) != w.Owner(id) {
+				t.Errorf("%s: %q in %q is %v's %v; redacted, %q in %q is %v's %v", name, function, file, v.Owner(id), v.Language(id),
+					s.String(s.Frames[i].Function), s.String(s.Frames[i].File), w.Owner(id), w.Language(id))
+			}
+			if s.Frames[i].Line != before[i].Line {
+				t.Errorf("%s: line %d became %d", name, before[i].Line, s.Frames[i].Line)
+			}
+		}
+		for id := range s.NumStacks() {
+			if a, b := v.Site(snapshot.StackID(id)), w.Site(snapshot.StackID(id)); a.Op != b.Op || a.Line.Line != b.Line.Line {
+				t.Errorf("%s: stack %d was made at %+v, redacted at %+v", name, id, a, b)
+			}
+		}
+	}
+}
+
+// texts calls visit with every text that a value holds, hidden fields included.
+func texts(v reflect.Value, seen map[uintptr]bool, path string, visit func(path, text string)) {
+	switch v.Kind() {
+	case reflect.String:
+		visit(path, v.String())
+	case reflect.Pointer:
+		if v.IsNil() || seen[v.Pointer()] {
+			return
+		}
+		seen[v.Pointer()] = true
+		texts(v.Elem(), seen, path, visit)
+	case reflect.Interface:
+		if !v.IsNil() {
+			texts(v.Elem(), seen, path, visit)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			texts(v.Field(i), seen, path+"."+v.Type().Field(i).Name, visit)
+		}
+	case reflect.Slice, reflect.Array:
+		if k := v.Type().Elem().Kind(); reflect.Bool <= k && k <= reflect.Complex128 {
+			return
+		}
+		for i := range v.Len() {
+			texts(v.Index(i), seen, path, visit)
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			texts(it.Key(), seen, path, visit)
+			texts(it.Value(), seen, path, visit)
+		}
+	}
+}
+
+// leaks lists where the secret word is still to be read.
+func leaks(value any, secret string) (where []string, all int) {
+	texts(reflect.ValueOf(value), map[uintptr]bool{}, "", func(path, text string) {
+		all++
+		if strings.Contains(strings.ToLower(text), secret) {
+			where = append(where, path+": "+text)
+		}
+	})
+	return where, all
+}
+
+// planted is a recording with the secret wherever one can hold text.
+func planted() recorder.Recording {
+	run := recorder.Simulate(recorder.Program{Seed: 3, Events: 60, Depth: 3})
+	r := run.Recording
+	item := func(k string, v any) recorder.Item { return recorder.Item{Key: k, Value: v} }
+	text := func(s string) *recorder.Text { return &recorder.Text{S: s} }
+	frames := []*recorder.Frame{
+		{Name: "moonshot_loss", File: "/home/ann/moonshot/train.py", Line: 12, FX: []recorder.Item{item("fx_node_op", text("moonshot")), item("fx_node_name", text("moonshot")), item("fx_original_trace", text("File moonshot.py"))}},
+		{Name: "Moonshot.step", File: `C:\Users\moonshot\run.py`, Line: 3},
+		{Name: "moonshot", File: "<ipython-input-3-moonshot>", Line: 1},
+		{Name: "moonshot::kernel(at::Tensor)", File: "moonshot.cu", Line: 0},
+		{Name: "at::moon()", File: "/opt/moonshot/lib.so", Line: 0},
+	}
+	for i := range r.Traces[0] {
+		e := &r.Traces[0][i]
+		e.Stack = &recorder.Stack{Frames: frames}
+		e.Metadata, e.Internal, e.Compile = "moonshot.weight", "moonshot", "moonshot region"
+		e.Forward = []string{"File \"/home/moonshot/x.py\", line 3, in moonshot\n"}
+		e.Category = 0
+		e.Extra = append(e.Extra, item("moonshot_key", text("moonshot value")))
+	}
+	r.Traces[0] = append(r.Traces[0], recorder.Event{Action: "moonshot_action", Address: 1, Size: 2, Stream: 0, TimeUS: 3})
+	for i := range r.Segments {
+		r.Segments[i].Extra = []recorder.Item{item("moonshot_segment", text("moonshot"))}
+		for k := range r.Segments[i].Blocks {
+			r.Segments[i].Blocks[k].Stack = &recorder.Stack{Frames: frames[:2]}
+		}
+	}
+	r.HostTraces = r.Traces[0][:3]
+	r.Annotations = []recorder.Annotation{{Stage: "START", Name: "moonshot", TimeUS: 1}, {Stage: "START", Name: "Optimizer.step#Moonshot.step", TimeUS: 1}, {Stage: "END", Name: "Optimizer.step#Moonshot.step", TimeUS: 2}}
+	r.Settings = append(r.Settings, item("PYTORCH_ALLOC_CONF", text("max_split_size_mb:64,moonshot:yes")), item("moonshot", text("moonshot")))
+	r.Extra = []recorder.Item{item("moonshot_top", text("moonshot")), item("categories", &recorder.List{Items: []any{text("moonshot")}})}
+	return r
+}
+
+// TestPlantedSnapshot walks everything that a snapshot holds, hidden fields
+// included, so that a text that is added one day can't be forgotten.
+func TestPlantedSnapshot(t *testing.T) {
+	r := planted()
+	in, err := snapshot.ReadInput("standard input", strings.NewReader(string(r.Dump(recorder.Style{Protocol: 4, Era: recorder.V2_15}))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := in.Snapshot(snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, all := leaks(s, "moonshot")
+	kinds := map[string]bool{}
+	for _, l := range before {
+		path, _, _ := strings.Cut(l, ": ")
+		kinds[path] = true
+	}
+	t.Logf("planted in %v", kinds)
+	if len(kinds) < 6 || all < 50 {
+		t.Fatalf("the secret was planted in %v only, of %d texts", kinds, all)
+	}
+	New("").Snapshot(s)
+	after, _ := leaks(s, "moonshot")
+	for _, l := range after {
+		t.Errorf("still to be read: %s", l)
+	}
+	if s.Settings.Get("PYTORCH_ALLOC_CONF")[:len("max_split_size_mb:64")] != "max_split_size_mb:64" {
+		t.Errorf("the allocator's own options are gone: %v", s.Settings)
+	}
+}
+
+func TestPlantedEvidence(t *testing.T) {
+	secret := "/home/ann/moonshot"
+	ev := &evidence.Evidence{
+		GPUs:        []evidence.GPU{{Name: &[]string{"moonshot"}[0], Processes: []evidence.Process{{Name: &[]string{secret}[0]}}}},
+		OOMMessages: []evidence.OOMMessage{{UserFile: &[]string{secret + "/train.py"}[0]}},
+		Details: []evidence.Detail{{
+			NVSMI: &nvsmi.Report{GPUs: []nvsmi.GPU{{Name: "moonshot", BusID: "moonshot", UUID: "GPU-moonshot", Processes: []nvsmi.Process{{Name: secret}}}}},
+			Log:   &runlog.Report{OOMs: []runlog.OOM{{UserFile: secret + "/x.py"}}},
+			Trace: &kineto.Trace{Devices: []kineto.Device{{Name: "moonshot"}}, Steps: []kineto.Span{{Name: "moonshot"}}, Annotations: []kineto.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}},
+		}},
+	}
+	if before, _ := leaks(ev, "moonshot"); len(before) != 12 {
+		t.Fatalf("the secret is in %q", before)
+	}
+	New("").Evidence(ev)
+	after, _ := leaks(ev, "moonshot")
+	for _, l := range after {
+		t.Errorf("still to be read: %s", l)
+	}
+}
