@@ -28,6 +28,7 @@ type attention struct {
 	keepNames     bool // every stage of the scores keeps a name until the module returns (bloom, falcon)
 	pick          bool // k and v are copied out of the fused projection (falcon-7b)
 	broadcast     bool // k and v are spread over all query heads (falcon-40b)
+	uncached      bool // an encoder's: nothing to generate
 	bidirectional bool
 	t5            bool    // adds a position bias and never scales
 	gated         bool    // q is projected twice as wide; half of it gates the output (qwen3_next)
@@ -110,7 +111,7 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		m.drop(q, k)
 		q, k = rq, rk
 	}
-	if a.latent == nil {
+	if a.latent == nil && !a.uncached {
 		k, v = m.toCache(a, k, v)
 	}
 	if c := m.opts.CP; c > 1 { // keys and values on their way round the ring

@@ -26,7 +26,7 @@ func (m *machine) apply(x *value, l *linear) *value {
 	if l.adapter == nil {
 		return y
 	}
-	in := m.again(x)
+	in := m.dropout(x, m.opts.LoRADropout)
 	if l.adapter.wide && !m.mixed {
 		in = m.replace(in, m.cast(in, 4))
 	}

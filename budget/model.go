@@ -197,6 +197,16 @@ func newModel(c *Config) (*model, error) {
 		return nil, b.err
 	}
 	m.layers = len(m.blocks)
+	for _, e := range []*model{m.encoder, m.vision} {
+		if e == nil {
+			continue
+		}
+		for _, b := range e.blocks {
+			if b.attn != nil {
+				b.attn.uncached = true
+			}
+		}
+	}
 	return m, nil
 }
 

@@ -55,6 +55,8 @@ func (s Setting) check() error {
 		return fmt.Errorf("--new-tokens %d: zero or more", s.NewTokens)
 	case s.LoRA < 0 || s.LoRA > 1<<20:
 		return fmt.Errorf("--lora %d is no rank", s.LoRA)
+	case !(s.LoRADropout >= 0 && s.LoRADropout < 1):
+		return fmt.Errorf("--lora-dropout %v: a probability below 1", s.LoRADropout)
 	case s.Zero < 0 || s.Zero > 3:
 		return fmt.Errorf("--zero %d: a stage from 0 to 3", s.Zero)
 	case s.Zero > 0 && s.FSDP != "":

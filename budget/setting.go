@@ -98,6 +98,7 @@ type Setting struct {
 	LoRA        int64  // rank, 0: full training
 	LoRATargets string // all, qv, or names with commas
 	LoRADtype   string // model, fp32
+	LoRADropout float64
 
 	Zero           int    // ZeRO stage, 0-3
 	FSDP           string // full, hybrid

@@ -78,6 +78,7 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.Int64Var(&s.LoRA, "lora", 0, "train LoRA adapters of this `RANK`")
 	fl.StringVar(&s.LoRATargets, "lora-targets", "all", "all, qv, or module names with commas")
 	fl.StringVar(&s.LoRADtype, "lora-dtype", "fp32", "the adapters' type: model or fp32 (PEFT's default)")
+	fl.Float64Var(&s.LoRADropout, "lora-dropout", 0, "dropout in front of the adapters")
 	fl.IntVar(&s.Zero, "zero", 0, "ZeRO stage, 0 to 3")
 	fl.StringVar(&s.FSDP, "fsdp", "", "full or hybrid")
 	fl.Int64Var(&s.GPUs, "gpus", 0, "GPUs altogether (default: what --tp, --pp and --cp need)")

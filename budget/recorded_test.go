@@ -1,0 +1,51 @@
+package budget
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// Whole runs of training scripts, recorded with the real allocator on a device
+// that reads back zeros: the largest requested bytes of each against the budget
+// of its configuration. The llama runs carry explicit masks, because a check for
+// packed sequences read zeros there.
+var recordedRuns = []struct {
+	name   string
+	config map[string]any
+	s      Setting
+	peak   int64 // requested bytes, over all steps
+}{
+	{"llama 1B, pure bf16, fused AdamW", map[string]any{"model_type": "llama", "vocab_size": 128256.0, "hidden_size": 2048.0, "intermediate_size": 8192.0, "num_hidden_layers": 16.0, "num_attention_heads": 32.0, "num_key_value_heads": 8.0, "head_dim": 64.0, "tie_word_embeddings": true},
+		Setting{Batch: 4, Sequence: 2048, Optimizer: "adamw-fused", Padding: true}, 37846299600},
+	{"gpt2, fp32, cache left on", map[string]any{"model_type": "gpt2"}, Setting{Batch: 8, Sequence: 512, Precision: "fp32", UseCache: true}, 9423793160},
+	{"BERT, fp32, masked words", map[string]any{"model_type": "bert", "architectures": []any{"BertForMaskedLM"}}, Setting{Batch: 32, Sequence: 256, Precision: "fp32"}, 10436268736},
+	{"T5, fp32, Adafactor, cache left on", map[string]any{"model_type": "t5", "d_model": 768.0, "d_kv": 64.0, "d_ff": 3072.0, "num_layers": 12.0, "num_heads": 12.0},
+		Setting{Batch: 8, Sequence: 512, DecoderSeq: 128, Precision: "fp32", Optimizer: "adafactor", UseCache: true}, 6087438188},
+	{"gpt2-medium, fp32, 4 micro-batches", map[string]any{"model_type": "gpt2", "n_embd": 1024.0, "n_layer": 24.0, "n_head": 16.0}, Setting{Batch: 4, Sequence: 512, Precision: "fp32", Accumulate: 4, DropOutputs: true}, 12773601288},
+	{"llama, autocast, HF Trainer, 2 micro-batches", map[string]any{"model_type": "llama", "vocab_size": 32000.0, "hidden_size": 1280.0, "intermediate_size": 3456.0, "num_hidden_layers": 18.0, "num_attention_heads": 20.0, "num_key_value_heads": 4.0},
+		Setting{Batch: 4, Sequence: 1024, Precision: "bf16-mixed", Accumulate: 2, Trainer: true, DropOutputs: true, Padding: true, Optimizer: "adamw-fused"}, 13997757648},
+	{"llama 8B, LoRA on all linear layers, mask given", map[string]any{"model_type": "llama", "vocab_size": 128256.0, "intermediate_size": 14336.0, "num_key_value_heads": 8.0},
+		Setting{Batch: 1, Sequence: 1024, LoRA: 16, LoRADropout: 0.05, Padding: true}, 29555459080},
+}
+
+func TestRecordedRuns(t *testing.T) {
+	var errs []float64
+	for _, r := range recordedRuns {
+		c, err := NewConfig(r.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Compute(c, r.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := float64(max(b.PeakBytes, b.FirstStep))/float64(r.peak) - 1
+		errs = append(errs, math.Abs(e))
+		t.Logf("%+6.2f %%  %s: %d, recorded %d, in %s", 100*e, r.name, b.PeakBytes, r.peak, b.PeakPhase)
+	}
+	slices.Sort(errs)
+	if m := errs[len(errs)/2]; m > 0.03 || errs[len(errs)-1] > 0.08 {
+		t.Errorf("median %.2f %%, worst %.2f %%", 100*m, 100*errs[len(errs)-1])
+	}
+}
