@@ -20,6 +20,7 @@ type block struct {
 	prev, next blockID // neighbours in the segment, in address order
 	range_     uint32  // index into ranges; 0: an ordinary segment
 	born       uint32  // the pool's clock when the block was last freed, for garbage collection
+	age        uint32  // of the segment, in the order of their creation; 0 where addresses decide
 	arena      uint16
 	state      state
 }
@@ -48,6 +49,8 @@ type allocator struct {
 	ranges []addressRange
 	clock  []uint32 // by pool: calls of get_free_block on its large blocks
 	aging  bool     // garbage collection is on
+	byAge  bool     // of equal free blocks, that of the oldest segment is taken, not the lowest
+	oldest uint32   // segments made so far
 
 	reserved int64
 	limit    int64              // bytes that the process may reserve, unlimited without a memory fraction
@@ -65,8 +68,8 @@ type pair struct {
 	pool   uint16
 }
 
-func newAllocator(set Settings, pairs []pair, d driver, limit int64) *allocator {
-	a := &allocator{set: set, driver: d, blocks: make([]block, 1, 1024), ranges: make([]addressRange, 1), limit: limit, pending: map[blockID]uint32{}}
+func newAllocator(set Settings, pairs []pair, d driver, limit int64, byAge bool) *allocator {
+	a := &allocator{set: set, driver: d, blocks: make([]block, 1, 1024), ranges: make([]addressRange, 1), limit: limit, byAge: byAge, pending: map[blockID]uint32{}}
 	pools := 1
 	for _, p := range pairs {
 		for _, small := range []bool{true, false} {
@@ -96,7 +99,7 @@ func (a *allocator) dropBlock(id blockID) {
 }
 
 // cached is a free block's key.
-func (b *block) key(id blockID) key { return key{b.size, b.address, id} }
+func (b *block) key(id blockID) key { return key{b.size, b.address, id, b.age} }
 
 // cache makes a block free.
 func (a *allocator) cache(id blockID) {
@@ -160,7 +163,7 @@ func (a *allocator) take(id blockID, r int64) {
 func (a *allocator) cut(id blockID, size int64) blockID {
 	b := a.blocks[id]
 	rest := a.newBlock(block{address: b.address + uint64(size), size: b.size - size, prev: id, next: b.next,
-		range_: b.range_, arena: b.arena, state: b.state})
+		range_: b.range_, age: b.age, arena: b.arena, state: b.state})
 	if b.next != 0 {
 		a.blocks[b.next].prev = rest
 	}
@@ -247,7 +250,17 @@ func (a *allocator) fromDriver(where uint32, r int64) blockID {
 func (a *allocator) addSegment(where uint32, address uint64, bytes int64) blockID {
 	a.reserve(bytes)
 	a.segments++
-	return a.newBlock(block{address: address, size: bytes, arena: uint16(where), state: unused})
+	return a.newBlock(block{address: address, size: bytes, age: a.nextAge(), arena: uint16(where), state: unused})
+}
+
+// nextAge numbers a new segment. Since 2026 (pull request 183591 of PyTorch)
+// the allocator takes, of free blocks of equal size, that of the oldest segment.
+func (a *allocator) nextAge() uint32 {
+	if !a.byAge {
+		return 0
+	}
+	a.oldest++
+	return a.oldest
 }
 
 func (a *allocator) reserve(bytes int64) {

@@ -59,7 +59,7 @@ func (a *allocator) newRange(where uint32) blockID {
 	page := a.set.page(a.arenas[where].small)
 	start, bytes := a.driver.addressRange(page)
 	a.ranges = append(a.ranges, addressRange{start})
-	id := a.newBlock(block{address: start, size: bytes, range_: uint32(len(a.ranges) - 1), arena: uint16(where), state: unmapped})
+	id := a.newBlock(block{address: start, size: bytes, range_: uint32(len(a.ranges) - 1), age: a.nextAge(), arena: uint16(where), state: unmapped})
 	a.addHole(id)
 	return id
 }
@@ -67,12 +67,12 @@ func (a *allocator) newRange(where uint32) blockID {
 func (a *allocator) addHole(id blockID) {
 	b := &a.blocks[id]
 	b.state = unmapped
-	a.arenas[b.arena].holes.insert(key{0, b.address, id})
+	a.arenas[b.arena].holes.insert(key{address: b.address, block: id})
 }
 
 func (a *allocator) dropHole(id blockID) {
 	b := &a.blocks[id]
-	a.arenas[b.arena].holes.remove(key{0, b.address, id})
+	a.arenas[b.arena].holes.remove(key{address: b.address, block: id})
 }
 
 // mapHole gives memory to the first bytes of an unmapped range and joins them
@@ -155,7 +155,7 @@ func (a *allocator) resume(ranges map[uint32]blockID, where uint32, address uint
 	b := a.blocks[last]
 	end := b.address + uint64(b.size)
 	if address > end {
-		id := a.newBlock(block{address: end, size: int64(address - end), prev: last, range_: b.range_, arena: b.arena})
+		id := a.newBlock(block{address: end, size: int64(address - end), prev: last, range_: b.range_, age: b.age, arena: b.arena})
 		a.blocks[last].next = id
 		a.addHole(id)
 		last = id
@@ -173,7 +173,7 @@ func (a *allocator) endRange(last blockID, d *device) {
 	if rest <= 0 {
 		return
 	}
-	id := a.newBlock(block{address: b.address + uint64(b.size), size: rest / page * page, prev: last, range_: b.range_, arena: b.arena})
+	id := a.newBlock(block{address: b.address + uint64(b.size), size: rest / page * page, prev: last, range_: b.range_, age: b.age, arena: b.arena})
 	a.blocks[last].next = id
 	a.addHole(id)
 }

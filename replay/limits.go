@@ -3,9 +3,6 @@ package replay
 import (
 	"fmt"
 	"math"
-
-	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/timeline"
 )
 
 // Outside is what a CUDA context and its libraries take of a GPU, in bytes, as
@@ -30,6 +27,8 @@ func (p *Program) Limits() Limits {
 	t := p.Timeline
 	var l Limits
 	from, to := t.Peaks.Reserved.Bytes, int64(math.MaxInt64)
+	check := p.Verify()
+	refused := check.refused
 	capped := false
 	for i := range t.OOMs {
 		o := &t.OOMs[i]
@@ -43,12 +42,7 @@ func (p *Program) Limits() Limits {
 		}
 	}
 	if capped {
-		// Pressure came from the same cap.
-		for _, b := range p.bursts {
-			if b.cause == byPressure && b.want > 0 && b.want < unlimited && !p.Settings.Expandable {
-				to = min(to, b.reserved+b.want-1)
-			}
-		}
+		to = min(to, refused-1) // pressure came from the same cap
 		if to >= from {
 			l.From, l.To = from, to
 			l.Allowed, l.Note = p.guessAllowed(from, to, l.Usable)
@@ -59,17 +53,8 @@ func (p *Program) Limits() Limits {
 		l.Exact = true
 		return l
 	}
-	for _, b := range p.bursts {
-		if b.cause != byPressure || b.want <= 0 || b.want >= unlimited {
-			continue
-		}
-		want := b.want
-		if p.Settings.Expandable {
-			want = p.requestAfter(b.last) // the pages that were missing are at most those of the whole request
-		}
-		to = min(to, b.reserved+want-1)
-	}
-	if to < math.MaxInt64 && to >= from {
+	to = refused - 1
+	if refused < math.MaxInt64 && to >= from {
 		l.From, l.To = from, to
 		l.Usable = max(from, to/roundLarge*roundLarge)
 		l.Note = fmt.Sprintf("no request failed, but %d had to free the cache first: the device had room for %d to %d bytes", p.pressures(), from, to)
@@ -85,20 +70,6 @@ func (p *Program) pressures() int {
 		}
 	}
 	return n
-}
-
-// requestAfter is how many bytes the pages for the first request after an
-// event take.
-func (p *Program) requestAfter(event int) int64 {
-	e := &p.Timeline.Device.Events
-	for i := event + 1; i < e.Len(); i++ {
-		if e.Action[i] == snapshot.Alloc || e.Action[i] == snapshot.OOM {
-			r := p.Settings.round(e.Size[i])
-			page := p.Settings.page(r <= smallSize)
-			return (r + page - 1) / page * page
-		}
-	}
-	return unlimited
 }
 
 // guessAllowed picks a limit between two that a round share of the GPU would
@@ -136,5 +107,3 @@ func (p *Program) Recorded() Scenario {
 	}
 	return s
 }
-
-var _ = timeline.NoEvent

@@ -54,6 +54,8 @@ type Program struct {
 	older   []olderBlock    // in the order of layout's blocks
 	bursts  []burst
 	streams map[pair]uint16
+	byAge   bool // of equal free blocks, that of the oldest segment is taken
+	checked *Check
 	private []timeline.Segment // final segments of private pools, where events name none
 }
 
@@ -73,6 +75,7 @@ func NewProgram(t *timeline.Timeline) (*Program, error) {
 		return nil, fmt.Errorf("%d blocks of the recording's first state overlap others or lie in no segment", p.layout.Misfits)
 	}
 	p.bursts = findBursts(t)
+	p.byAge = t.Snapshot.Host != nil // as of PyTorch 2.15; Verify finds out
 	if err := p.compile(); err != nil {
 		return nil, err
 	}

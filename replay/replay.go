@@ -79,7 +79,7 @@ func (p *Program) start(s *Scenario) *run {
 		allowed = unlimited
 	}
 	d := newDevice(usable, s.GPU)
-	r := &run{p: p, a: newAllocator(s.Settings, p.pairs, d, allowed), slots: make([]blockID, p.slots)}
+	r := &run{p: p, a: newAllocator(s.Settings, p.pairs, d, allowed, p.byAge), slots: make([]blockID, p.slots)}
 	r.OOMEvent = -1
 	r.Until = len(p.Timeline.Device.Events.Action) - 1
 	if s.Packed || s.Settings.shapes() != p.Settings.shapes() {
@@ -225,15 +225,18 @@ func (r *run) layOut(d *device) {
 			where++
 		}
 		last := blockID(0)
-		index := uint32(0)
+		index, age := uint32(0), uint32(0)
 		if s.Expandable {
 			index, last = r.a.resume(ranges, where, s.Address)
 		} else {
 			r.a.segments++
 		}
+		if age = r.a.blocks[last].age; last == 0 {
+			age = r.a.nextAge()
+		}
 		r.a.reserved += s.Bytes
 		for _, b := range s.Blocks {
-			id := r.a.newBlock(block{address: b.Address, size: b.Bytes, prev: last, range_: index, arena: uint16(where), state: used})
+			id := r.a.newBlock(block{address: b.Address, size: b.Bytes, prev: last, range_: index, age: age, arena: uint16(where), state: used})
 			if last != 0 {
 				r.a.blocks[last].next = id
 			}

@@ -1,15 +1,23 @@
 package replay
 
-// key orders free blocks as the allocator does: by size, then by address.
+// key orders free blocks as the allocator does: by size, then by the age of
+// their segment where the version of PyTorch looks at it, then by address.
 // Unmapped ranges have size 0 and so lie by address alone.
 type key struct {
 	size    int64
 	address uint64
 	block   blockID
+	age     uint32
 }
 
 func (a key) less(b key) bool {
-	return a.size < b.size || a.size == b.size && a.address < b.address
+	if a.size != b.size {
+		return a.size < b.size
+	}
+	if a.age != b.age {
+		return a.age < b.age
+	}
+	return a.address < b.address
 }
 
 // fanout is how many keys a node holds: few free blocks, as most programs

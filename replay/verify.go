@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -20,6 +21,8 @@ type Check struct {
 	First string // the first mismatch in words, "" when there is none
 	Event int    // its event; -1
 	Cause string // what is likely behind the mismatches
+
+	refused int64 // the least that could not be reserved, in bytes
 
 }
 
@@ -61,17 +64,35 @@ type verifier struct {
 }
 
 // Verify replays the recording under its own settings and compares every
-// address and every segment call.
+// address and every segment call. Which of two equal free blocks is taken
+// depends on the version of PyTorch; the recording tells.
 func (p *Program) Verify() Check {
+	if p.checked != nil {
+		return *p.checked
+	}
+	check := p.verify()
+	if check.AddressesRight < check.Addresses {
+		p.byAge = !p.byAge
+		if other := p.verify(); other.AddressesRight > check.AddressesRight {
+			check = other
+		} else {
+			p.byAge = !p.byAge
+		}
+	}
+	p.checked = &check
+	return check
+}
+
+func (p *Program) verify() Check {
 	s := Scenario{Settings: p.Settings}
 	v := verifier{run: p.start(&s), events: &p.Timeline.Device.Events, index: map[uint64]blockID{}, next: -1}
-	v.Event = -1
+	v.Event, v.refused = -1, math.MaxInt64
 	for id := range v.a.blocks {
 		if b := &v.a.blocks[id]; b.state != unused && b.prev == 0 && b.range_ == 0 {
 			v.index[b.address] = blockID(id)
 		}
 	}
-	ops := p.ops
+	ops, bursts := p.ops, p.bursts
 	for i := range v.events.Len() {
 		for len(ops) > 0 && int(ops[0].event) == i && ops[0].kind != opAlloc && ops[0].kind != opFailed {
 			v.follow(&ops[0])
@@ -79,6 +100,10 @@ func (p *Program) Verify() Check {
 		}
 		if v.events.Action[i] != snapshot.SegmentUnmap {
 			v.pages = nil
+		}
+		if len(bursts) > 0 && bursts[0].first == i {
+			v.pressed(&bursts[0])
+			bursts = bursts[1:]
 		}
 		switch v.events.Action[i] {
 		case snapshot.SegmentAlloc:
@@ -223,6 +248,23 @@ func (v *verifier) segmentMap(i int) {
 	v.mapAt(where, address, bytes)
 }
 
+// pressed notes what the driver, or a memory fraction, refused before cached
+// memory was given back.
+func (v *verifier) pressed(b *burst) {
+	if b.cause != byPressure {
+		return
+	}
+	r, where, ok := v.request(b.first)
+	if !ok || v.cached(where, r) != 0 {
+		return
+	}
+	bytes := v.a.set.segmentFor(r)
+	if v.a.set.Expandable {
+		_, bytes = v.foretellMap(where, r, 0)
+	}
+	v.refused = min(v.refused, b.reserved+bytes)
+}
+
 // foretellMap is the next map call for a request. In a range of its own, of
 // which nothing is known yet, an address can't be wrong.
 func (v *verifier) foretellMap(where uint32, r int64, recorded uint64) (uint64, int64) {
@@ -250,9 +292,9 @@ func (v *verifier) mapAt(where uint32, address uint64, bytes int64) {
 			return
 		}
 		v.a.ranges = append(v.a.ranges, addressRange{address})
-		id := v.a.newBlock(block{address: address, size: 1 << 45, range_: uint32(len(v.a.ranges) - 1), arena: uint16(where), state: unmapped})
+		id := v.a.newBlock(block{address: address, size: 1 << 45, range_: uint32(len(v.a.ranges) - 1), age: v.a.nextAge(), arena: uint16(where), state: unmapped})
 		v.a.addHole(id)
-		k = key{0, address, id}
+		k = key{address: address, block: id}
 	}
 	id := k.block
 	if front := int64(address - k.address); front > 0 {
