@@ -133,7 +133,8 @@ type Label struct {
 
 // Options are facts from outside the recording.
 type Options struct {
-	Labels []Label
+	Labels  []Label
+	Tensors []Tensor // the model's, in the order in which it lists them
 }
 
 // PhaseSpan is a run of events in one phase, both ends included.
@@ -181,7 +182,9 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	a.findPhases()
 	a.assignPhases()
 	a.findSteps()
+	a.labels = c.readLabels(o.Labels)
 	a.findCategories()
+	c.findNames(o.Tensors)
 	c.Leaks = c.findLeaks(stacks.New(t.Snapshot))
 	return c
 }

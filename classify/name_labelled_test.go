@@ -40,8 +40,7 @@ func TestLabelledNames(t *testing.T) {
 				continue
 			}
 			tl := r.timeline(t, name)
-			c := New(tl, Options{})
-			c.findNames(tensors)
+			c := New(tl, Options{Tensors: tensors})
 			firstEvent := v.FirstEvent
 			if v.Addresses == "own" {
 				firstEvent = 0

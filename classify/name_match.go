@@ -107,15 +107,21 @@ func (m *matcher) match(ids []timeline.AllocationID, orders []order, endings []s
 		default:
 			continue
 		}
-		if id := best.ids[p[0]]; !m.namer.named(id) {
+		id := best.ids[p[0]]
+		if m.c.Timeline.Born[id] == timeline.Never && wants[size] > 1 && has[size] > 1 {
+			continue // blocks older than the trace are in the order of their addresses, which means little
+		}
+		if !m.namer.named(id) {
 			m.namer.name(id, m.tensors[i].Name+endings[p[1]%best.parts])
 		}
 	}
 	return true
 }
 
-// sure is the share of tensors or allocations that must fit.
-const sure = 0.9
+// similar is the share of tensors or allocations that must be in order. In
+// backward, norms come between the maps that they precede, so not all are; a
+// size is only named when all of its tensors are in order.
+const similar = 0.6
 
 // best is the order, with the element size, that fits most.
 func (m *matcher) best(ids []timeline.AllocationID, orders []order, parts int) (best found) {
@@ -140,11 +146,11 @@ func (m *matcher) best(ids []timeline.AllocationID, orders []order, parts int) (
 					sizes, some = append(sizes, size), append(some, id)
 				}
 			}
-			if float64(len(some)) < sure*float64(len(ids))/2 || len(some) <= len(best.pairs) {
+			if 2*len(some) < len(ids) || len(some) <= len(best.pairs) {
 				continue
 			}
 			pairs, ok := align(sizes, want)
-			if ok && len(pairs) > len(best.pairs) && float64(len(pairs)) >= sure*float64(min(len(want), len(sizes))) && 2*len(pairs) >= len(want) {
+			if ok && len(pairs) > len(best.pairs) && float64(len(pairs)) >= similar*float64(min(len(want), len(sizes))) && 2*len(pairs) >= len(want) {
 				best = found{o, pairs, some, parts}
 			}
 		}
