@@ -93,12 +93,25 @@ var gpuName = regexp.MustCompile(`^(?i)((nvidia|tesla|geforce|quadro|amd|radeon|
 
 func isGPU(s string) bool { return len(s) < 64 && gpuName.MatchString(s) }
 
-// Error rewrites a message that may name the given paths.
+// Error rewrites a message that may name the given paths, or what lies below
+// them, and may quote a file.
 func (r *Redactor) Error(message string, paths ...string) string {
 	for _, p := range paths {
-		if p != "" && p != "-" {
-			message = strings.ReplaceAll(message, p, r.Input(p))
+		if len(p) < 2 {
+			continue // "-" and "." are nobody's
 		}
+		var out strings.Builder
+		for {
+			before, after, found := strings.Cut(message, p)
+			out.WriteString(before)
+			if !found {
+				break
+			}
+			end := strings.IndexAny(after+"\n", ":\n\"")
+			out.WriteString(r.Input(p + after[:end]))
+			message = after[end:]
+		}
+		message = out.String()
 	}
 	return quoted.ReplaceAllStringFunc(message, func(s string) string { return s[:1] + r.Text(s[1:len(s)-1]) + s[len(s)-1:] })
 }

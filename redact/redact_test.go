@@ -107,6 +107,7 @@ func TestTexts(t *testing.T) {
 		{"process of one's own", r.process("/home/ann/moonshot"), "process"},
 		{"GPU", r.gpu("NVIDIA H100 80GB HBM3"), "NVIDIA H100 80GB HBM3"},
 		{"GPU, no vendor's name", r.gpu("ann's GPU"), "gpu"},
+		{"error below a directory", r.Error("/home/ann/run/moonshot.pickle: cut", "/home/ann/run"), "dir/file.pickle: cut"},
 		{"error", r.Error(`/home/ann/a.pickle: unknown "moonshot"`, "/home/ann/a.pickle"), `dir/file.pickle: unknown "text"`},
 	} {
 		if shape(c.got) != c.want {

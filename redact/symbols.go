@@ -31,7 +31,7 @@ func (r *Redactor) native(function, file string) (string, string) {
 		to = file // torch's own binaries name their sources without a folder
 	}
 	switch {
-	case known, ours && file != "" && file != "??" && plainName.MatchString(function), function == "":
+	case known, ours && file != "" && file != "??" && plainName.MatchString(function), function == "" || function == "??":
 		return function, to
 	}
 	return compiled(r.name("fn", function), function), to
@@ -57,7 +57,7 @@ var (
 // spaces are namespaces of public code; those that are true are torch's.
 var spaces = map[string]bool{"at": true, "c10": true, "torch": true, "c10d": true, "caffe2": true, "pytorch_flash": true, "std": false, "pybind11": false,
 	"__gnu_cxx": false, "cutlass": false, "thrust": false, "cub": false, "cuda": false, "boost": false, "fbgemm": false, "fbgemm_gpu": false,
-	"PyTorchMemEffAttention": true, "cute": false, "tensorpipe": false, "gloo": false, "google": false, "absl": false, "nvfuser": false, "ska": false, "fmt": false}
+	"PyTorchMemEffAttention": true, "cute": false, "tensorpipe": false, "gloo": false, "google": false, "absl": false, "nvfuser": false, "ska": false, "fmt": false, "ray": false}
 
 // language are words of C++ itself and of how its symbols are printed.
 var language = wordSet(`const void int long short char bool float double unsigned signed auto true false anonymous namespace lambda operator clone volatile

@@ -33,6 +33,7 @@ type analyzeFlags struct {
 	title     string
 	notes     []string
 	partial   bool
+	redact    bool
 	failOn    []string
 	quiet     bool
 	noColor   bool
@@ -53,7 +54,9 @@ recognised by content; gzip, zstd and single-file zip are read as they are;
   vramscope analyze oom.pickle train.log -o report.html -o report.json
   vramscope analyze run42/ --fail-on oom --fail-on 'reserved>95%'`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return analyze(cmd, args, &f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return redactError(f.redact, analyze(cmd, args, &f), append(args, append(f.outputs, f.theory.config, f.theory.model)...)...)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json or html")
@@ -62,6 +65,7 @@ recognised by content; gzip, zstd and single-file zip are read as they are;
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the report")
 	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the report, `KEY=VALUE` (repeatable)")
+	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "on the terminal, the verdict alone")
@@ -139,6 +143,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	}
 	if o.Theory, err = f.theoryOf(cmd, run.Sources); err != nil {
 		return nil, err
+	}
+	if f.redact {
+		redactRun(newRedactor(), run, &o)
 	}
 	return diagnose.Run(run.Sources, run.Evidence, o)
 }

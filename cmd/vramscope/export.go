@@ -16,7 +16,7 @@ import (
 type exportFlags struct {
 	table, format, output string
 	device, atEvent       int
-	partial               bool
+	partial, redact       bool
 	maxMemory             string
 }
 
@@ -40,7 +40,9 @@ func newExport() *cobra.Command {
 		Example: `  vramscope export snapshot.pickle --table allocations --format csv -o allocations.csv
   vramscope export snapshot.pickle --table blocks --at-event 1234 --format jsonl`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return export(cmd, args[0], &f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return redactError(f.redact, export(cmd, args[0], &f), args[0], f.output)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.table, "table", "", "events, allocations, stacks, segments or blocks")
@@ -48,6 +50,7 @@ func newExport() *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
 	flags.IntVar(&f.atEvent, "at-event", -1, "segments and blocks right after event `N` instead of at the end")
+	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the machine's)")
 	return cmd
@@ -71,6 +74,9 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	}
 	if cmd.Flags().Changed("device") && s.Device(f.device) == nil {
 		return fmt.Errorf("--device %d: not in the recording", f.device)
+	}
+	if f.redact {
+		newRedactor().Snapshot(s)
 	}
 	write := func(w io.Writer) error {
 		x := dataset.NewWriter(w, format, table.table)
