@@ -309,3 +309,14 @@ func (c *compiler) burst(b *burst) {
 		c.ops = append(c.ops, op{kind: opEmptyCache, event: uint32(b.first)})
 	}
 }
+
+// requests is how many allocations a program makes.
+func (p *Program) requests() int {
+	n := 0
+	for i := range p.ops {
+		if p.ops[i].kind == opAlloc {
+			n++
+		}
+	}
+	return n
+}

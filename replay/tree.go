@@ -22,7 +22,7 @@ func (a key) less(b key) bool {
 
 // fanout is how many keys a node holds: few free blocks, as most programs
 // have, are one sorted array.
-const fanout = 64
+const fanout = 32
 
 // tree is an ordered set of keys: a B+ tree whose nodes are given up when they
 // are empty. Every operation is logarithmic in the keys it has held.
