@@ -355,7 +355,7 @@ func (d *decoder) textOf(v value) string { return d.out.Strings[v.index()] }
 // cutOr is the error for a length beyond the end of the file.
 func (d *decoder) cutOr(at int, name string, n uint64) error {
 	e := d.cut()
-	e.Cause = fmt.Sprintf("the file ends in the middle of the recording: %s of %d bytes at offset %d goes beyond the end", name, n, d.base+int64(at))
+	e.Cause = fmt.Sprintf("the file ends in the middle of the recording: %s of %d bytes at offset %d goes beyond the end of the file", name, n, d.base+int64(at))
 	return e
 }
 
