@@ -20,25 +20,25 @@ type analysis struct {
 	loop     int      // first event of the program's loop
 
 	runs          []run
-	runOf         []int32                        // by event
-	nextBackward  []int32                        // by run: the first backward pass at or after it
-	nextOptimizer []int32                        // by run: the first optimizer run after it
-	trains        bool                           // it has a backward pass
-	saves         bool                           // forward keeps what a backward pass would need
-	inBulk        map[timeline.AllocationID]bool // freed together with many others
-	ooms          []int                          // events of failed requests
+	runOf         []int32 // by event
+	nextBackward  []int32 // by run: the first backward pass at or after it
+	nextOptimizer []int32 // by run: the first optimizer run after it
+	trains        bool    // it has a backward pass
+	saves         bool    // forward keeps what a backward pass would need
+	inBulk        []bool  // by allocation: freed together with many others
+	ooms          []int   // events of failed requests
 
 	weightSize   map[int64]int  // requested bytes of what looks like weights
 	weightHalf   map[int64]bool // half of them
-	logits       map[timeline.AllocationID]Detail
+	logits       []Detail       // by allocation: scores, NoDetail for anything else
 	labels       map[timeline.AllocationID]Category
 	growing      map[int64]int                   // sizes of a cache that grows, and the event at which such a block is there
 	older        map[timeline.AllocationID]claim // blocks older than the trace that stay
 	gradientSize map[int64]int                   // gradients that one step makes, by requested bytes
-	copies       map[timeline.AllocationID]bool  // autocast's, by size
+	copies       []bool                          // by allocation: casts of autocast, by size
 	loads        map[snapshot.StackID]bool       // the program's lines that load batches
 	heads        map[snapshot.StackID]bool       // of the last linear map of the model
-	kept         map[timeline.AllocationID]bool  // outlive backward in pairs of one size: keys and values
+	kept         []bool                          // by allocation: outlive backward in numbers of one size: keys and values
 	bucketViews  bool                            // gradients are views of the buckets
 
 	sharing []bool // by event: within a range that FSDP names

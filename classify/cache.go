@@ -123,7 +123,7 @@ func (a *analysis) generates() {
 // cache is on: in recordings without stacks, an even number of blocks of one
 // size that outlives each backward pass while everything else is freed.
 func (a *analysis) findKept() {
-	a.kept = map[timeline.AllocationID]bool{}
+	a.kept = make([]bool, len(a.Category))
 	if a.recorded.allocs {
 		return
 	}

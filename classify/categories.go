@@ -23,6 +23,21 @@ func (a *analysis) findCategories() {
 	a.markScores()
 	a.findOlder()
 	a.findCopies()
-	a.join([]signal{labelSignal{}, annotationSignal{}, nativeSignal{}, freeSignal{}, pythonSignal{}, lifeSignal{}, sizeSignal{}})
+	a.join(a.signals())
 	a.joinSites()
+}
+
+// signals are those that have something to look at in this recording.
+func (a *analysis) signals() []signal {
+	var out []signal
+	if len(a.labels) > 0 {
+		out = append(out, labelSignal{})
+	}
+	if a.sharing != nil {
+		out = append(out, annotationSignal{})
+	}
+	if len(a.stacks) > 1 {
+		out = append(out, nativeSignal{}, freeSignal{}, pythonSignal{})
+	}
+	return append(out, lifeSignal{}, sizeSignal{})
 }

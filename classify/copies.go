@@ -12,7 +12,7 @@ import (
 // a gradient with half of its bytes freed right after its birth tells which
 // sizes were cast, and how many of each in one pass.
 func (a *analysis) findCopies() {
-	a.copies = map[timeline.AllocationID]bool{}
+	a.copies = make([]bool, len(a.Category))
 	cast := map[int64]int{}
 	for r := range a.runs {
 		if a.runs[r].phase == Backward {

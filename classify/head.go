@@ -18,7 +18,7 @@ func (a *analysis) markScores() {
 		}
 		id := a.t.Of[i]
 		e := a.birth(id)
-		if e.marks&(workspace|cast|engine) != 0 || !a.recorded.native && cublasSizes[a.events.Size[i]] {
+		if e.marks&(workspace|cast|engine) != 0 || !a.recorded.native && cublasSize(a.events.Size[i]) {
 			continue
 		}
 		isMap := e.marks&matmul != 0
@@ -47,9 +47,9 @@ func (a *analysis) markScores() {
 		id, n := a.t.Of[i], a.events.Size[i]
 		e := a.birth(id)
 		switch {
-		case e.marks&workspace != 0 || !a.recorded.native && cublasSizes[n]:
+		case e.marks&workspace != 0 || !a.recorded.native && cublasSize(n):
 		case a.heads[a.t.Stack(id)]:
-			if _, known := a.logits[id]; !known {
+			if a.logits[id] == NoDetail {
 				a.logits[id] = LogitsOutput
 			}
 			size = n

@@ -39,7 +39,7 @@ func (a *analysis) passes() []pass {
 // findLogits marks scores over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
 func (a *analysis) findLogits() {
-	a.logits = map[timeline.AllocationID]Detail{}
+	a.logits = make([]Detail, len(a.Category))
 	for _, p := range a.passes() {
 		if size := a.lossSize(p); size > 64 {
 			a.markForward(p, size)
@@ -190,7 +190,7 @@ func (a *analysis) markForward(p pass, size int64) {
 				return
 			}
 			a.logits[id] = LogitsCopy
-		case n*16 < size || e.marks&workspace != 0 || cublasSizes[n]:
+		case n*16 < size || e.marks&workspace != 0 || cublasSize(n):
 		default:
 			return
 		}
@@ -263,7 +263,7 @@ func (a *analysis) markBackward(p *run, size int64) {
 			return
 		case family(n, size):
 			a.logits[id] = LogitsGradient
-		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSizes[n]:
+		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSize(n):
 		case misses < 2:
 			misses++
 		default:

@@ -19,17 +19,19 @@ func (a *analysis) releases() bool {
 // what one would need: under no_grad nearly everything is freed on the way,
 // else it piles up and goes in one bulk when the output is dropped.
 func (a *analysis) findSaved() {
-	a.inBulk = map[timeline.AllocationID]bool{}
+	a.inBulk = make([]bool, len(a.Category))
 	if a.trains {
 		return
 	}
 	const bulk = 16 // frees without an allocation in between
 	var together []timeline.AllocationID
+	bulks := 0
 	flush := func() {
 		if len(together) >= bulk {
 			for _, id := range together {
 				a.inBulk[id] = true
 			}
+			bulks += len(together)
 		}
 		together = together[:0]
 	}
@@ -44,7 +46,7 @@ func (a *analysis) findSaved() {
 		}
 	}
 	flush()
-	kept, all := len(a.inBulk), 0
+	kept, all := bulks, 0
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if p := a.Phase[i]; p != Forward || a.born(id) < 0 || a.birth(id).marks&workspace != 0 {

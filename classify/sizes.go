@@ -29,7 +29,7 @@ func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 		}
 		return claim{Logits, d, strong + 1}
 	}
-	if at, ok := a.growing[a.t.Requested(id)]; ok && a.born(id) <= at && a.freed(id) > at && (a.Phase[id] == Generate || a.Phase[id] == Forward) {
+	if len(a.growing) > 0 && a.isGrowing(id) {
 		return claim{KVCache, NoDetail, strong}
 	}
 	if a.copies[id] && (!a.recorded.native || a.birth(id).marks&compiled != 0) {
@@ -41,14 +41,25 @@ func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	return claim{}
 }
 
-// cublasSizes are torch's default workspaces: 32 MiB on Hopper, 8 MiB and a
+// isGrowing tells whether an allocation is part of a cache that grows.
+func (a *analysis) isGrowing(id timeline.AllocationID) bool {
+	if a.Phase[id] != Generate && a.Phase[id] != Forward {
+		return false
+	}
+	at, ok := a.growing[a.t.Requested(id)]
+	return ok && a.born(id) <= at && a.freed(id) > at
+}
+
+// cublasSize tells torch's default workspaces: 32 MiB on Hopper, 8 MiB and a
 // little before (aten/src/ATen/cuda/CublasHandlePool.cpp), 1 MiB for
 // cuBLASLt's own (aten/src/ATen/cuda/CUDABlas.cpp).
-var cublasSizes = map[int64]bool{32 << 20: true, 4096*1024*2 + 16*1024*8: true, 1 << 20: true}
+func cublasSize(n int64) bool {
+	return n == 32<<20 || n == 4096*1024*2+16*1024*8 || n == 1<<20
+}
 
 func (a *analysis) workspaceBySize(id timeline.AllocationID) claim {
 	n := a.t.Requested(id)
-	if !cublasSizes[n] || a.recorded.native {
+	if !cublasSize(n) || a.recorded.native {
 		return claim{}
 	}
 	b, f := a.born(id), a.freed(id)

@@ -65,12 +65,13 @@ func readJSON(path string, v any) error {
 	return json.NewDecoder(r).Decode(v)
 }
 
-// labelledRuns are all runs there are; the test is skipped without them.
+// labelledRuns are all labelled runs there are: the whole collection when it is
+// at hand, else those of the project.
 func labelledRuns(t *testing.T) []*labelledRun {
 	t.Helper()
 	paths, _ := filepath.Glob(filepath.Join(labelled, "*", "run.json"))
 	if len(paths) == 0 {
-		t.Skip("no labelled recordings here")
+		paths, _ = filepath.Glob(filepath.Join(own, "*", "run.json"))
 	}
 	var runs []*labelledRun
 	for _, p := range paths {
