@@ -219,7 +219,8 @@ func (l *loop) even(p pace) bool {
 			least, most = min(least, n), max(most, n)
 		}
 	}
-	return p.regular > 0.99 && (most == 0 || most <= 2*least)
+	regular := p.regular > 0.99 || p.steps >= 5 && p.regular >= 0.8
+	return regular && (most == 0 || most <= 2*least)
 }
 
 // recurring leaves out what only the first or the last step made: survivors
@@ -276,7 +277,7 @@ func (l *loop) alike(kept []survivor) bool {
 // on a stack is work; without stacks, memory that comes and goes.
 func (l *loop) works() bool {
 	var stays, passes int64
-	forward := map[snapshot.StackID]bool{}
+	seen := make([]bool, l.t.Snapshot.NumStacks())
 	computes := false
 	l.each(func(id timeline.AllocationID, step int) {
 		if died := l.t.FreeRequested[id]; died != timeline.Never && died <= l.last[min(step+1, l.n-1)] {
@@ -284,10 +285,9 @@ func (l *loop) works() bool {
 		} else {
 			stays += l.bytes(id)
 		}
-		stack := l.t.Stack(id)
-		if _, seen := forward[stack]; !seen {
-			forward[stack] = slices.ContainsFunc(l.t.Snapshot.Stack(stack), l.isForward)
-			computes = computes || forward[stack]
+		if stack := l.t.Stack(id); !seen[stack] {
+			seen[stack] = true
+			computes = computes || slices.ContainsFunc(l.t.Snapshot.Stack(stack), l.isForward)
 		}
 	})
 	return computes || passes >= stays/2

@@ -43,7 +43,7 @@ func newLoop(c *Classification, view *stacks.View) *loop {
 	l := &loop{steps: steps, coarse: coarse, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]stacks.Line{}}
 	for k := range steps {
 		s := &steps[k]
-		last := uint32(s.LastEvent)
+		last := uint32(max(s.LastEvent, s.FirstEvent))
 		if k+1 < n {
 			last = max(last, uint32(steps[k+1].FirstEvent)-1)
 		}

@@ -8,40 +8,45 @@ import (
 // varyingShapes finds loops whose steps ask for other sizes each time: nothing
 // leaks, but the allocator's cache fits no step and grows.
 func (l *loop) varyingShapes() []Leak {
-	sizes := make([][]int64, l.n)
 	byStack := map[snapshot.StackID]int64{}
 	var ids []timeline.AllocationID
+	var before, now []int64 // requested in the forward of a step and the one before
+	pairs, other, at := 0, 0, 0
+	var change, least, most int64
+	compare := func(k int) { // step k is over
+		if k > 0 && len(now) >= 8 && len(before) >= 8 && (k < l.n-1 || !l.cut()) {
+			pairs++
+			if differ(before, now) >= 0.05 {
+				other++
+				a, b := l.steps[k-1].PeakAllocated, l.steps[k].PeakAllocated
+				change += max(a-b, b-a)
+				if least == 0 {
+					least = a
+				}
+				least, most = min(least, a, b), max(most, a, b)
+			}
+		}
+		before, now = now, before[:0]
+	}
 	l.each(func(id timeline.AllocationID, step int) {
+		for ; at < step; at++ {
+			compare(at)
+		}
 		switch l.c.Category[id] {
 		case Activations, Logits, AutocastCopies, Temporary, Inputs, Unknown:
 		default:
 			return
 		}
 		if l.c.Phase[id] == Forward {
-			sizes[step] = append(sizes[step], l.t.Requested(id))
+			now = append(now, l.t.Requested(id))
 		}
 		if l.c.Category[id] == Inputs && l.c.Phase[id] != Setup {
 			byStack[l.t.Stack(id)] += l.bytes(id)
 			ids = append(ids, id)
 		}
 	})
-	pairs, other := 0, 0
-	var change, least, most int64
-	for k := 1; k < l.n; k++ {
-		if k == l.n-1 && l.cut() || len(sizes[k]) < 8 || len(sizes[k-1]) < 8 {
-			continue
-		}
-		pairs++
-		if differ(sizes[k-1], sizes[k]) < 0.05 {
-			continue
-		}
-		other++
-		a, b := l.steps[k-1].PeakAllocated, l.steps[k].PeakAllocated
-		change += max(a-b, b-a)
-		if least == 0 {
-			least = a
-		}
-		least, most = min(least, a, b), max(most, a, b)
+	for ; at < l.n; at++ {
+		compare(at)
 	}
 	if other < 2 || other*2 < pairs || most-least < 1<<20 {
 		return nil
@@ -76,19 +81,10 @@ func differ(a, b []int64) float64 {
 // creep finds reserved memory that grows from step to step while what is
 // allocated doesn't: free memory in pieces that fit nothing.
 func (l *loop) creep() []Leak {
-	reserved := make([]int64, l.n)
-	allocated := make([]int64, l.n)
-	k := -1
-	l.t.Walk(func(event int, now timeline.Levels) {
-		for k+1 < l.n && int64(l.first[k+1]) <= int64(event) {
-			k++
-		}
-		if k < 0 || uint32(event) > l.last[k] {
-			return
-		}
-		reserved[k] = now.Reserved
-		allocated[k] = max(allocated[k], now.Allocated)
-	})
+	reserved, allocated := l.reserved(), make([]int64, l.n)
+	for k := range l.steps {
+		allocated[k] = l.steps[k].PeakAllocated
+	}
 	from := 1 // the second step still finds the sizes of the first new
 	if l.n < from+3 {
 		return nil
@@ -114,4 +110,27 @@ func (l *loop) creep() []Leak {
 	}
 	return []Leak{{Kind: FragmentationCreep, Steps: rises, BytesPerStep: waste / int64(steps), TotalBytes: waste,
 		Category: Unknown, Confidence: confidence(rises, float64(rises)/float64(steps), true)}}
+}
+
+// reserved is what is held from the driver at the end of every step.
+func (l *loop) reserved() []int64 {
+	held := make([]int64, l.n)
+	now, k := l.t.Start.Reserved, 0
+	e := &l.t.Device.Events
+	for i, action := range e.Action {
+		for k < l.n && uint32(i) > l.last[k] {
+			held[k] = now
+			k++
+		}
+		switch action {
+		case snapshot.SegmentAlloc, snapshot.SegmentMap:
+			now += e.Size[i]
+		case snapshot.SegmentFree, snapshot.SegmentUnmap:
+			now -= e.Size[i]
+		}
+	}
+	for ; k < l.n; k++ {
+		held[k] = now
+	}
+	return held
 }

@@ -1,0 +1,386 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+)
+
+const mib = 1 << 20
+
+// trainer is an ordinary training loop: three layers, AdamW.
+type trainer struct {
+	*story
+	weights, grads, state []int
+	outputs               []int // of the forward under way
+}
+
+func newTrainer(s *story) *trainer {
+	tr := &trainer{story: s}
+	for range 3 {
+		tr.weights = append(tr.weights, s.alloc(Weights, 64*mib, "train.py:5 main"))
+	}
+	return tr
+}
+
+func (tr *trainer) forward() {
+	tr.in(Data)
+	tr.outputs = []int{tr.alloc(Inputs, 16<<10, "train.py:10 main")}
+	tr.in(Forward)
+	for i := range 3 {
+		tr.outputs = append(tr.outputs, tr.alloc(Activations, 32*mib, fmt.Sprintf("net.py:%d forward", 20+i), "train.py:11 main"))
+		tr.free(tr.alloc(Temporary, 8*mib, "net.py:30 forward", "train.py:11 main"))
+	}
+	tr.outputs = append(tr.outputs, tr.alloc(Temporary, 4, "train.py:12 main"))
+}
+
+// backward frees what the forward made, except what is still wanted.
+func (tr *trainer) backward(keep ...int) {
+	tr.in(Backward)
+	for i := len(tr.outputs) - 1; i >= 0; i-- {
+		tr.free(tr.alloc(Temporary, 32*mib))
+		if !slices.Contains(keep, tr.outputs[i]) {
+			tr.free(tr.outputs[i])
+		}
+	}
+	for range tr.weights {
+		if len(tr.grads) < len(tr.weights) {
+			tr.grads = append(tr.grads, tr.alloc(Gradients, 64*mib))
+		} else { // accumulated in place
+			tr.free(tr.alloc(Temporary, 64*mib))
+		}
+	}
+}
+
+func (tr *trainer) optimize() {
+	tr.in(Optimizer)
+	for len(tr.state) < 2*len(tr.weights) {
+		tr.state = append(tr.state, tr.alloc(OptimizerState, 64*mib, "train.py:14 main"))
+	}
+	tr.free(tr.alloc(Temporary, 64*mib, "train.py:14 main"))
+}
+
+func (tr *trainer) zeroGrad() {
+	tr.in(ZeroGrad)
+	tr.free(tr.grads...)
+	tr.grads = nil
+}
+
+// step is a whole training step.
+func (tr *trainer) train(keep ...int) {
+	tr.forward()
+	tr.backward(keep...)
+	tr.optimize()
+	tr.zeroGrad()
+}
+
+// leakStories are programs with the leaks that they show, as "kind file:line".
+var leakStories = []struct {
+	name string
+	tell func(s *story)
+	want []string // defects
+	also []string // what is no defect
+	mute bool     // without stacks nothing can be said
+}{
+	{"training alone", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(5, func(int) { tr.train() })
+	}, nil, []string{"first_step_state train.py:14"}, false},
+
+	{"a list of detached tensors", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(5, func(int) {
+			tr.train()
+			s.in(OtherPhase)
+			s.alloc(Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
+		})
+	}, []string{"growing_list log.py:7"}, nil, false},
+
+	{"a list that takes something every third step", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(15, func(k int) {
+			tr.train()
+			if s.in(OtherPhase); k%3 == 2 {
+				s.alloc(Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
+			}
+		})
+	}, []string{"growing_list log.py:7"}, nil, false},
+
+	{"a list in two steps only is suspected", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(2, func(int) {
+			tr.train()
+			s.in(OtherPhase)
+			s.alloc(Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
+		})
+	}, []string{"growing_list? log.py:7"}, nil, false},
+
+	{"features of every batch, without training", func(s *story) {
+		s.alloc(Weights, 256*mib, "extract.py:3 main")
+		s.loop(6, func(int) {
+			s.in(Forward)
+			for i := range 8 {
+				a := s.alloc(Temporary, 16*mib, fmt.Sprintf("net.py:%d forward", 20+i), "extract.py:8 encode")
+				if i < 7 {
+					s.free(a)
+				}
+			}
+		})
+	}, []string{"growing_list extract.py:8"}, nil, false},
+
+	{"copies of the gradients", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(5, func(int) {
+			tr.forward()
+			tr.backward()
+			s.in(OtherPhase)
+			for range 3 {
+				s.alloc(Temporary, 64*mib, "norms.py:9 record", "train.py:13 main")
+			}
+			tr.optimize()
+			tr.zeroGrad()
+		})
+	}, []string{"growing_list norms.py:9"}, nil, false},
+
+	{"a state carried from step to step with its graph", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(5, func(int) {
+			tr.forward()
+			s.in(Forward)
+			var kept []int
+			for i := range 8 {
+				kept = append(kept, s.alloc(Activations, int64(8+i%4)*mib, fmt.Sprintf("net.py:%d forward", 40+i), "train.py:11 main"))
+			}
+			tr.backward()
+			tr.optimize()
+			tr.zeroGrad()
+		})
+	}, []string{"retained_graph net.py:47"}, nil, false},
+
+	{"a metric kept with its graph", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(5, func(int) {
+			tr.forward()
+			s.in(Forward)
+			s.alloc(Logits, 100*mib, "metrics.py:4 entropy", "train.py:12 main")
+			s.alloc(Logits, 100*mib, "metrics.py:5 entropy", "train.py:12 main")
+			s.alloc(Temporary, 4, "metrics.py:5 entropy", "train.py:12 main")
+			tr.backward()
+			tr.optimize()
+			tr.zeroGrad()
+		})
+	}, []string{"retained_graph metrics.py:5"}, nil, false},
+
+	{"losses summed without no_grad", func(s *story) {
+		s.alloc(Weights, 256*mib, "eval.py:3 main")
+		s.loop(4, func(int) {
+			s.in(Forward)
+			for i := range 12 {
+				s.alloc(Activations, int64(4+i%5)*mib, fmt.Sprintf("net.py:%d forward", 20+i), "eval.py:8 main")
+				s.free(s.alloc(Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
+				s.free(s.alloc(Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
+				s.free(s.alloc(Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
+			}
+			s.alloc(Temporary, 4, "eval.py:9 main")
+		})
+	}, []string{"retained_graph eval.py:9"}, nil, true},
+
+	{"gradients zeroed in place", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(4, func(int) {
+			tr.forward()
+			tr.backward()
+			tr.optimize()
+		})
+	}, []string{"gradients_kept"}, nil, false},
+
+	{"gradients zeroed in place before the forward", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(4, func(int) {
+			s.in(ZeroGrad)
+			tr.forward()
+			tr.backward()
+			tr.optimize()
+		})
+	}, []string{"gradients_kept"}, nil, false},
+
+	{"gradients freed after the next forward", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(5, func(int) {
+			tr.forward()
+			tr.zeroGrad()
+			tr.backward()
+			tr.optimize()
+		})
+	}, nil, nil, false},
+
+	{"gradients accumulated, the optimizer not seen", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(6, func(int) {
+			tr.forward()
+			tr.backward()
+		})
+	}, nil, nil, false},
+
+	{"gradients accumulated over four steps", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(12, func(k int) {
+			tr.forward()
+			tr.backward()
+			if k%4 == 3 {
+				tr.optimize()
+				tr.zeroGrad()
+			}
+		})
+	}, nil, nil, false},
+
+	{"momentum taken for gradients", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(5, func(k int) {
+			tr.forward()
+			tr.backward()
+			if k == 0 {
+				for range tr.weights {
+					s.alloc(Gradients, 64*mib)
+				}
+			}
+			tr.optimize()
+			tr.zeroGrad()
+		})
+	}, nil, nil, false},
+
+	{"DDP's buckets, built again in the second step", func(s *story) {
+		tr := newTrainer(s)
+		s.alloc(Communication, 192*mib, "train.py:6 main")
+		s.loop(5, func(k int) {
+			if s.in(Forward); k == 1 {
+				s.alloc(Communication, 192*mib, "train.py:11 main")
+			}
+			tr.train()
+		})
+	}, nil, nil, false},
+
+	{"a queue of three batches", func(s *story) {
+		tr := newTrainer(s)
+		var queue []int
+		s.loop(8, func(int) {
+			s.in(Data)
+			if queue = append(queue, s.alloc(Inputs, 16*mib, "data.py:5 next")); len(queue) > 3 {
+				s.free(queue[0])
+				queue = queue[1:]
+			}
+			tr.train()
+		})
+	}, nil, nil, false},
+
+	{"a list that is cleared every fourth step", func(s *story) {
+		tr := newTrainer(s)
+		var list []int
+		s.loop(11, func(k int) {
+			tr.train()
+			s.in(OtherPhase)
+			if list = append(list, s.alloc(Temporary, 8*mib, "log.py:7 remember")); k%4 == 3 {
+				s.free(list...)
+				list = nil
+			}
+		})
+	}, nil, nil, false},
+
+	{"a list that has stopped growing", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(9, func(k int) {
+			tr.train()
+			if s.in(OtherPhase); k < 4 {
+				s.alloc(Temporary, 8*mib, "log.py:7 remember")
+			}
+		})
+	}, nil, nil, false},
+
+	{"numbers for the log", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(20, func(int) {
+			tr.train()
+			s.in(OtherPhase)
+			s.alloc(Temporary, 4, "log.py:7 remember")
+			s.alloc(Temporary, 256, "log.py:8 remember")
+		})
+	}, nil, nil, false},
+
+	{"outputs held until the next forward has made new ones", func(s *story) {
+		tr := newTrainer(s)
+		var held []int
+		s.loop(4, func(int) {
+			tr.forward()
+			s.in(Forward)
+			out := s.alloc(Logits, 200*mib, "train.py:11 main")
+			s.free(held...)
+			held = []int{out}
+			tr.backward()
+			tr.optimize()
+			tr.zeroGrad()
+		})
+	}, nil, []string{"stale_outputs train.py:11"}, false},
+
+	{"decoding with a cache that is copied as it grows", func(s *story) {
+		s.alloc(Weights, 512*mib, "chat.py:3 main")
+		cache := make([]int, 4)
+		s.loop(12, func(k int) {
+			s.in(Generate)
+			for i := range cache {
+				s.free(s.alloc(Temporary, 4*mib, "net.py:20 forward", "chat.py:9 main"))
+				next := s.alloc(KVCache, int64(100+k)*32<<10, "net.py:25 forward", "chat.py:9 main")
+				if k > 0 {
+					s.free(cache[i])
+				}
+				cache[i] = next
+			}
+		})
+	}, nil, nil, false},
+
+	{"a model loaded layer by layer", func(s *story) {
+		s.loop(8, func(int) {
+			s.in(Forward)
+			for range 4 {
+				s.alloc(Unknown, 64*mib, "load.py:5 load")
+			}
+		})
+	}, nil, nil, false},
+
+	{"a shadow of the weights, updated in place", func(s *story) {
+		tr := newTrainer(s)
+		for range 3 {
+			s.alloc(Weights, 64*mib, "ema.py:5 init")
+		}
+		s.loop(5, func(int) {
+			tr.train()
+			s.in(OtherPhase)
+			s.free(s.alloc(Temporary, 64*mib, "ema.py:9 update"))
+		})
+	}, nil, nil, false},
+
+	{"batches of varying length", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(6, func(k int) {
+			s.in(Data)
+			in := s.alloc(Inputs, int64(1+k*7%5)<<20, "data.py:5 next")
+			s.in(Forward)
+			var acts []int
+			for range 10 {
+				acts = append(acts, s.alloc(Activations, int64(1+k*7%5)*16*mib, "net.py:20 forward"))
+			}
+			tr.backward()
+			s.free(acts...)
+			s.free(in)
+			tr.optimize()
+			tr.zeroGrad()
+			tr.outputs = nil
+		})
+	}, nil, []string{"varying_shapes data.py:5"}, false},
+
+	{"reserved memory that grows alone", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(8, func(int) {
+			tr.train()
+			s.reserve(200 * mib)
+		})
+	}, nil, []string{"fragmentation_creep"}, false},
+}
