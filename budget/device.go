@@ -185,6 +185,9 @@ func (b *Budget) explain(p *plan) {
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)
 	}
+	if c := p.model.config.Type; !p.Inference && (c == "mamba2" || c == "nemotron_h" || c == "qwen3_next" || c == "qwen3_5_moe_text") {
+		b.note("the mixers' activations are those of their fused kernels; without them (mamba-ssm, flash-linear-attention) the Python code keeps much more")
+	}
 	if p.Offload != "none" {
 		b.note("offload %s: optimizer state is in host memory and moves over PCIe each step", p.Offload)
 	}

@@ -95,7 +95,7 @@ func (r measuredRow) setting() Setting {
 // tolerance is what each folder of rows promises, as a share of the peak.
 var tolerance = map[string]float64{
 	"family": 0.005, "shape": 0.005, "loss": 0.005, "large": 0.005, "ckpt": 0.005, "padded": 0.005, "layers": 0.005, "reserved": 0.01,
-	"optimizer": 0.01, "lora": 0.02, "infer": 0.01, "transient": 0.10,
+	"others": 0.015, "optimizer": 0.01, "lora": 0.02, "infer": 0.01, "transient": 0.10,
 }
 
 func TestMeasuredSettings(t *testing.T) {
@@ -105,6 +105,12 @@ func TestMeasuredSettings(t *testing.T) {
 // The project's own selection of rows says the same without the full list.
 func TestMeasuredSelection(t *testing.T) {
 	checkRows(t, readRows(t, "testdata/measured.jsonl"))
+}
+
+// Families that no published figure was at hand for, at small sizes: two
+// layers each, so that a layer's own temporaries count for much.
+func TestOtherFamilies(t *testing.T) {
+	checkRows(t, readRows(t, "testdata/others.jsonl"))
 }
 
 func checkRows(t *testing.T, rows []measuredRow) {

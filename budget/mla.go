@@ -100,6 +100,7 @@ func (b *builder) deepSeekFF(i int64) feedForward {
 		return f
 	}
 	x := b.experts("mlp.experts", "mlp.gate", e, max(c.Int("num_experts_per_tok"), 1), h, c.Int("moe_intermediate_size"))
+	x.wideRouter = true
 	if c.Str("topk_method") == "noaux_tc" || c.Type == "deepseek_v3" && !c.has("topk_method") {
 		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, e)
 	}

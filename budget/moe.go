@@ -17,6 +17,7 @@ type experts struct {
 	sharedGate  *linear
 	oss         bool  // clamped halves and x * sigmoid(a x)
 	local       int64 // expert-parallel ranks, 0 or 1 without
+	wideRouter  bool  // routes in float32 (deepseek)
 }
 
 func (x *experts) linears() []*linear {
@@ -167,9 +168,20 @@ func (x *experts) forward(m *machine, in *value) *value {
 	return out
 }
 
+// scores are the router's, in float32 where the family computes them so.
+func (x *experts) scores(m *machine, in *value) *value {
+	if !x.wideRouter || m.mixed || in.e == 4 {
+		return m.apply(in, x.router)
+	}
+	f, w := m.cast(in, 4), m.cast(x.router.weight.val, 4)
+	l := m.linear(f, &linear{in: x.router.in, out: x.router.out, weight: &parameter{val: w}})
+	m.drop(f, w)
+	return l
+}
+
 // route gives each token its experts' weights; the softmax over all is kept.
 func (x *experts) route(m *machine, in *value, t int64) *value {
-	l := m.apply(in, x.router)
+	l := x.scores(m, in)
 	p := m.softmax(l, true)
 	m.drop(l)
 	w := m.tensor(t*x.topK, p.e)
