@@ -27,8 +27,9 @@ type pairing struct {
 func (t *Timeline) pair() {
 	e := &t.Device.Events
 	n := t.counts[snapshot.Alloc]
-	p := pairing{t: t, live: newAddresses(),
-		noRequests: t.counts[snapshot.FreeRequested] == 0, noCompletions: t.counts[snapshot.FreeCompleted] == 0}
+	requests, pending := t.counts[snapshot.FreeRequested], t.pendingAtEnd()
+	p := pairing{t: t, live: newAddresses(), noRequests: requests == 0,
+		noCompletions: t.counts[snapshot.FreeCompleted] == 0 && (pending == 0 || pending < requests)}
 	t.Of = make([]AllocationID, e.Len())
 	t.Born = make([]uint32, 0, n)
 	t.FreeRequested, t.Freed = make([]uint32, 0, n), make([]uint32, 0, n)
@@ -59,6 +60,20 @@ func (t *Timeline) pair() {
 		}
 		t.Allocated[id] = s.size
 	}
+}
+
+// pendingAtEnd is how many final blocks wait for other streams: when all frees
+// are among them, none was completed, and nothing left out.
+func (t *Timeline) pendingAtEnd() int {
+	n := 0
+	for i := range t.Device.Segments {
+		for _, b := range t.Device.Segments[i].Blocks {
+			if b.State == snapshot.ActivePendingFree {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (p *pairing) alloc(i uint32, address uint64) AllocationID {

@@ -75,11 +75,25 @@ func (t *Timeline) startLevels() Levels {
 			l.Reserved = add(l.Reserved, -reservedBy(action, e.Size[i]))
 		}
 	}
-	if l.Reserved < 0 {
-		t.damagef("the segment events reserve %d bytes more than there are at the end", -l.Reserved)
-		l.Reserved = 0
+	if least := t.leastReserved(l.Reserved); least < 0 {
+		t.damagef("the segment events would leave %d bytes less than nothing reserved", -least)
+		l.Reserved = add(l.Reserved, -least)
 	}
 	return l
+}
+
+// leastReserved is the smallest that is reserved at any time when the first
+// event finds that much.
+func (t *Timeline) leastReserved(now int64) int64 {
+	least := now
+	if t.segmentEvents() > 0 {
+		e := &t.Device.Events
+		for i, action := range e.Action {
+			now = add(now, reservedBy(action, e.Size[i]))
+			least = min(least, now)
+		}
+	}
+	return least
 }
 
 // reservedBy is how much an event adds to what is reserved, in bytes.
@@ -136,7 +150,7 @@ func (w *walk) step(i int, action snapshot.Action) {
 	case snapshot.FreeRequested, snapshot.FreeCompleted:
 		w.end(t.Of[i], i)
 	case snapshot.SegmentAlloc, snapshot.SegmentMap, snapshot.SegmentFree, snapshot.SegmentUnmap:
-		w.now.Reserved = add(w.now.Reserved, reservedBy(action, t.Device.Events.Size[i]))
+		w.now.Reserved = max(add(w.now.Reserved, reservedBy(action, t.Device.Events.Size[i])), 0)
 		w.peaks.Reserved.rise(w.now.Reserved, i)
 	}
 }
@@ -145,11 +159,11 @@ func (w *walk) step(i int, action snapshot.Action) {
 func (w *walk) end(id AllocationID, i int) {
 	t := w.t
 	if t.FreeRequested[id] == uint32(i) {
-		w.now.Allocated -= t.Allocated[id]
+		w.now.Allocated = max(w.now.Allocated-t.Allocated[id], 0) // less than 0 only where add had to stop
 	}
 	if t.Freed[id] == uint32(i) {
-		w.now.Active -= t.Allocated[id]
-		w.now.Requested -= t.Requested(id)
+		w.now.Active = max(w.now.Active-t.Allocated[id], 0)
+		w.now.Requested = max(w.now.Requested-t.Requested(id), 0)
 	}
 }
 
