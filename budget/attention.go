@@ -175,7 +175,11 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 // fusedKernel is scaled_dot_product_attention: flash in half types without a
 // mask, the memory-efficient kernel otherwise.
 func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
-	masked := s.masked || a.alibi || a.t5 || a.window > 0 && a.window < s.keys
+	masked := s.masked || a.window > 0 && a.window < s.keys
+	if m.opts.Attention == "flash" { // its own kernels know windows and padding without a mask
+		masked = false
+	}
+	masked = masked || a.alibi || a.t5
 	w := m.width
 	rep := a.heads / a.kv
 	if a.broadcast || a.pick {

@@ -93,6 +93,9 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 		c.self.mask = ms[0]
 		return ms
 	}
+	if r.p.Attention == "flash" && !at.alibi {
+		return nil
+	}
 	c.self.masked = r.p.Padding || at.masked
 	if at.alibi {
 		c.self.mask = m.alloc(batch*at.heads*seq*seq*m.wide, Temporary)

@@ -80,6 +80,9 @@ func (s Setting) check() error {
 	if s.CP > 1 && s.Sequence%s.CP != 0 {
 		return fmt.Errorf("--seq %d cannot be divided over --cp %d", s.Sequence, s.CP)
 	}
+	if s.Attention == "flash" && s.Precision == "fp32" {
+		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
+	}
 	quantised := s.Precision == "int8" || s.Precision == "int4"
 	if quantised && !s.Inference && s.LoRA == 0 {
 		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
