@@ -40,7 +40,9 @@ func LabelsOf(t *timeline.Timeline, f *labels.File) []Label {
 				if t.FreeRequested[x] == timeline.Never {
 					id = x
 				}
-			case t.History == timeline.Complete && int64(x) < l.Allocations, len(ids) == 1:
+			case t.History == timeline.Complete && int64(x) < l.Allocations:
+				id = x // the last of those made by then
+			case t.History != timeline.Complete && len(ids) == 1:
 				id = x
 			}
 		}

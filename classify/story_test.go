@@ -111,6 +111,17 @@ func (s *story) free(ids ...int) {
 	s.extend()
 }
 
+// note tells of user_metadata on the last allocation, or on a late annotate
+// entry for any.
+func (s *story) note(id int, text string, late bool) {
+	if !late {
+		s.events[len(s.events)-1].Metadata = text
+		return
+	}
+	s.events = append(s.events, recorder.Event{Action: "annotate", Address: s.allocs[id].address, Size: int64(0), Stream: uint64(0), Metadata: text, TimeUS: int64(len(s.events))})
+	s.extend()
+}
+
 // reserve tells of a segment that nothing uses.
 func (s *story) reserve(size int64) {
 	address := storyExtra + uint64(len(s.reserved))<<34
@@ -146,7 +157,7 @@ func (s *story) classified() *Classification {
 		seg.Blocks = append(seg.Blocks, b)
 	}
 	r := recorder.Recording{Segments: append([]recorder.Segment{seg}, s.reserved...), Traces: [][]recorder.Event{s.events}}
-	sn, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Era: recorder.V2_8, Protocol: 4})), snapshot.Options{})
+	sn, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Era: recorder.V2_10, Protocol: 4})), snapshot.Options{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,0 +1,160 @@
+package classify
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/snapshot/labels"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// namesOf are the names of a story's allocations, "" for those without.
+func namesOf(c *Classification) []string {
+	names := make([]string, c.Timeline.Len())
+	for id, i := range c.Name {
+		names[id] = c.Names[i]
+	}
+	return names
+}
+
+func TestNames(t *testing.T) {
+	const elements = 64 * mib / 4
+	three := []Tensor{{"embed.weight", elements, 0}, {"layer.0.weight", elements, 0}, {"layer.1.weight", elements, 0}}
+	tell := func() *Classification {
+		s := newStory(t, true)
+		tr := newTrainer(s)
+		s.loop(2, func(int) { tr.train() })
+		return s.classified()
+	}
+	for _, x := range []struct {
+		name    string
+		tensors []Tensor
+		want    map[Category][]string // in the order of the allocations
+	}{
+		{"as many tensors as weights", three, map[Category][]string{
+			Weights:   {"embed.weight", "layer.0.weight", "layer.1.weight"},
+			Gradients: {"layer.1.weight.grad", "layer.0.weight.grad", "embed.weight.grad", "layer.1.weight.grad", "layer.0.weight.grad", "embed.weight.grad"},
+			OptimizerState: {"embed.weight.exp_avg", "embed.weight.exp_avg_sq", "layer.0.weight.exp_avg", "layer.0.weight.exp_avg_sq",
+				"layer.1.weight.exp_avg", "layer.1.weight.exp_avg_sq"},
+		}},
+		{"more tensors of one size than weights", append(slices.Clone(three), Tensor{"layer.2.weight", elements, 0}), nil},
+		{"another model", []Tensor{{"a", 1000, 0}, {"b", 2000, 0}}, nil},
+		{"sizes as stored", []Tensor{{"a", 1, 64 * mib}, {"b", 1, 64 * mib}, {"c", 1, 64 * mib}}, map[Category][]string{
+			Weights:        {"a", "b", "c"},
+			Gradients:      {"a.grad", "b.grad", "c.grad", "a.grad", "b.grad", "c.grad"}, // of one module: its own order
+			OptimizerState: {"a.exp_avg", "a.exp_avg_sq", "b.exp_avg", "b.exp_avg_sq", "c.exp_avg", "c.exp_avg_sq"},
+		}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := tell()
+			c.findNames(x.tensors)
+			got := map[Category][]string{}
+			for id, name := range namesOf(c) {
+				if name != "" {
+					got[c.Category[id]] = append(got[c.Category[id]], name)
+				}
+			}
+			for category := range Category(NumCategories) {
+				if !slices.Equal(got[category], x.want[category]) {
+					t.Errorf("%v: %q, want %q", category, got[category], x.want[category])
+				}
+			}
+		})
+	}
+}
+
+// A checkpoint's tensors come in the order of their names, a module's children
+// are moved before its own parameters.
+func TestOrders(t *testing.T) {
+	m := &matcher{tensors: []Tensor{{Name: "cls"}, {Name: "body.scale"}, {Name: "body.in.weight"}, {Name: "body.in.bias"}, {Name: "body.out.weight"}, {Name: "head.weight"}}}
+	for _, x := range []struct {
+		name string
+		got  order
+		want order
+	}{
+		{"children first", m.childrenFirst(), order{2, 3, 4, 1, 5, 0}},
+		{"by name", m.forwardOrders()[2], order{3, 2, 4, 1, 0, 5}},
+		{"backward", m.backwardOrders()[0], order{5, 4, 2, 3, 1, 0}},
+		{"decayed first", m.decayed(order{0, 1, 2, 3, 4, 5}), order{0, 1, 2, 4, 5, 3}},
+	} {
+		if !slices.Equal(x.got, x.want) {
+			t.Errorf("%s: %v, want %v", x.name, x.got, x.want)
+		}
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	s := newStory(t, true)
+	a := s.alloc(Unknown, mib, "a.py:1 f")
+	s.note(a, "encoder.layers.0", false)
+	b := s.alloc(Unknown, mib, "a.py:2 f")
+	s.note(b, `{"fqn": "decoder", "step": 3}`, false)
+	d := s.alloc(Unknown, mib, "a.py:3 f")
+	gone := s.alloc(Unknown, mib, "a.py:4 f")
+	s.free(gone)
+	s.note(d, "kv_cache", true)
+	s.note(gone, "too late", true)
+	c := s.classified()
+	categories := c.readLabels(nil)
+	if got, want := namesOf(c), []string{"encoder.layers.0", "decoder", "kv_cache", ""}; !slices.Equal(got, want) {
+		t.Errorf("names %q, want %q", got, want)
+	}
+	if len(categories) != 1 || categories[timeline.AllocationID(d)] != KVCache {
+		t.Errorf("categories %v", categories)
+	}
+}
+
+// twice is a recording in which one address is given out two times.
+func twice(t *testing.T) *timeline.Timeline {
+	const address = uint64(0x7f0000000000)
+	event := func(action string, time int) recorder.Event {
+		return recorder.Event{Action: action, Address: address, Size: int64(2 * mib), Stream: uint64(0), TimeUS: int64(time)}
+	}
+	r := recorder.Recording{
+		Segments: []recorder.Segment{{Address: address, Total: int64(2 * mib), Allocated: 2 * mib, Active: 2 * mib, Requested: 2 * mib,
+			Blocks: []recorder.Block{{Address: address, Size: int64(2 * mib), Requested: int64(2 * mib), State: "active_allocated"}}}},
+		Traces: [][]recorder.Event{{event("segment_alloc", 0), event("alloc", 1), event("free_requested", 2), event("free_completed", 3), event("alloc", 4)}},
+	}
+	s, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Era: recorder.V2_8, Protocol: 4})), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return timeline.New(s, &s.Devices[0])
+}
+
+func TestLabelsOf(t *testing.T) {
+	const address = 0x7f0000000000
+	tl := twice(t)
+	if tl.History != timeline.Complete || tl.Len() != 2 {
+		t.Fatalf("history %v, %d allocations", tl.History, tl.Len())
+	}
+	for _, x := range []struct {
+		name  string
+		label labels.Label
+		want  []Label
+	}{
+		{"the first", labels.Label{Address: address, Allocations: 1, Category: "weights", Name: "w"}, []Label{{address, 1, Weights, "w"}}},
+		{"the second", labels.Label{Address: address, Allocations: 2, Category: "inputs", Name: "x"}, []Label{{address, 4, Inputs, "x"}}},
+		{"alive at the dump", labels.Label{Address: address, Allocations: -1, Name: "x"}, []Label{{address, 4, Unknown, "x"}}},
+		{"before there was any", labels.Label{Address: address, Allocations: 0, Name: "x"}, nil},
+		{"another address", labels.Label{Address: 512, Allocations: -1, Name: "x"}, nil},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			got := LabelsOf(tl, &labels.File{Labels: []labels.Label{x.label}})
+			if !slices.Equal(got, x.want) {
+				t.Fatalf("%+v, want %+v", got, x.want)
+			}
+			c := blank(tl)
+			categories := c.readLabels(got)
+			for _, l := range got {
+				id := tl.Of[l.Event]
+				if namesOf(c)[id] != l.Name || categories[id] != l.Category {
+					t.Errorf("allocation %d is %q and %v", id, namesOf(c)[id], categories[id])
+				}
+			}
+		})
+	}
+}
