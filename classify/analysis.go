@@ -28,18 +28,19 @@ type analysis struct {
 	inBulk        []bool  // by allocation: freed together with many others
 	ooms          []int   // events of failed requests
 
-	weightSize   map[int64]int  // requested bytes of what looks like weights
-	weightHalf   map[int64]bool // half of them
-	logits       []Detail       // by allocation: scores, NoDetail for anything else
-	labels       map[timeline.AllocationID]Category
-	growing      map[int64]int                   // sizes of a cache that grows, and the event at which such a block is there
-	older        map[timeline.AllocationID]claim // blocks older than the trace that stay
-	gradientSize map[int64]int                   // gradients that one step makes, by requested bytes
-	copies       []bool                          // by allocation: casts of autocast, by size
-	loads        map[snapshot.StackID]bool       // the program's lines that load batches
-	heads        map[snapshot.StackID]bool       // of the last linear map of the model
-	kept         []bool                          // by allocation: outlive backward in numbers of one size: keys and values
-	bucketViews  bool                            // gradients are views of the buckets
+	weightSize       map[int64]int  // requested bytes of what looks like weights
+	weightHalf       map[int64]bool // half of them
+	logits           []Detail       // by allocation: scores, NoDetail for anything else
+	labels           map[timeline.AllocationID]Category
+	growing          map[int64]int                   // sizes of a cache that grows, and the event at which such a block is there
+	older            map[timeline.AllocationID]claim // blocks older than the trace that stay
+	gradientSize     map[int64]int                   // gradients that one step makes, by requested bytes
+	copies           []bool                          // by allocation: casts of autocast, by size
+	loads            map[snapshot.StackID]bool       // the program's lines that load batches
+	heads            map[snapshot.StackID]bool       // of the last linear map of the model
+	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
+	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
+	bucketViews      bool                            // gradients are views of the buckets
 
 	sharing []bool // by event: within a range that FSDP names
 

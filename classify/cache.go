@@ -140,6 +140,7 @@ func (a *analysis) findKept() {
 			}
 			id := a.t.Of[i]
 			switch f := a.freed(id); {
+			case f >= a.last && a.backwardAfter(a.run(p.end)) != nil: // a cache is replaced in the next pass
 			case f >= p.end:
 				survivors[a.events.Size[i]] = append(survivors[a.events.Size[i]], id)
 			case f >= p.first:

@@ -23,6 +23,7 @@ func (a *analysis) findCategories() {
 	a.markScores()
 	a.findOlder()
 	a.findCopies()
+	a.findUnmatched()
 	a.join(a.signals())
 	a.joinSites()
 }

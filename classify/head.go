@@ -50,7 +50,7 @@ func (a *analysis) markScores() {
 		case e.marks&workspace != 0 || !a.recorded.native && cublasSize(n):
 		case a.heads[a.t.Stack(id)]:
 			if a.logits[id] == NoDetail {
-				a.logits[id] = LogitsOutput
+				a.logits[id] = scores
 			}
 			size = n
 		case e.depth > 1:

@@ -5,8 +5,8 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// LogitsOutput marks the scores themselves.
-const LogitsOutput = Detail(NumDetails)
+// scores marks the scores themselves while their copies are told from them.
+const scores = Detail(NumDetails)
 
 // pass is one forward with the backward that follows it, if any.
 type pass struct {
@@ -186,7 +186,7 @@ func (a *analysis) markForward(p pass, size int64) {
 		switch {
 		case family(n, size) && e.marks&workspace == 0:
 			if e.marks&matmul != 0 && e.marks&copying == 0 {
-				a.logits[id] = LogitsOutput
+				a.logits[id] = scores
 				return
 			}
 			a.logits[id] = LogitsCopy
@@ -261,7 +261,7 @@ func (a *analysis) markBackward(p *run, size int64) {
 		switch {
 		case e.marks&matmul != 0 && e.marks&workspace == 0:
 			return
-		case family(n, size):
+		case family(n, size) && a.freed(id) < p.end:
 			a.logits[id] = LogitsGradient
 		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSize(n):
 		case misses < 2:

@@ -235,28 +235,51 @@ func (a *analysis) hintForward(hints []hint, from, to, end int) {
 		}
 		from = t
 	}
-	batch, kept, lastEnd := true, false, a.last
+	batch := a.batchEnd(from, to, end)
+	lastEnd := a.last
 	if n := len(a.roots); n > 0 {
 		lastEnd = a.roots[n-1].first
 	}
+	kept := false
 	for i := from; i < to; i++ {
 		if hints[i] != 0 {
 			continue
 		}
-		if a.events.Action[i] == snapshot.Alloc && batch {
-			f := a.freed(a.t.Of[i])
-			batch = f > end
-			kept = f >= a.last && end < lastEnd // a batch goes some day
+		if a.events.Action[i] == snapshot.Alloc {
+			kept = a.outlives(a.t.Of[i]) && end < lastEnd // a batch goes some day
 		}
 		switch {
-		case batch && kept:
-			hints[i] = hintOf(OtherPhase)
-		case batch:
-			hints[i] = hintOf(Data)
-		default:
+		case i >= batch:
 			hints[i] = hintOf(Forward)
+		case kept:
+			hints[i] = hintOf(OtherPhase)
+		default:
+			hints[i] = hintOf(Data)
 		}
 	}
+}
+
+// batchEnd is where the batch has been loaded: what an iteration begins with and
+// what outlives its backward, with a few short-lived helpers in between.
+func (a *analysis) batchEnd(from, to, end int) int {
+	batch, helpers := from, 0
+	for i := from; i < to && helpers <= 3; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		switch f := a.freed(a.t.Of[i]); {
+		case f > end:
+			batch = i + 1
+		case f-i <= 16:
+			helpers++
+		default:
+			helpers = 4
+		}
+	}
+	for batch > from && batch < to && a.events.Action[batch] != snapshot.Alloc {
+		batch++
+	}
+	return batch
 }
 
 func (a *analysis) windowAt(event int) bool {
@@ -273,9 +296,11 @@ func (a *analysis) rhythmStart() int {
 	one := a.allocsBefore(a.roots[0].first, 0)
 	best, score, at := 0, 0, len(one)
 	for k := len(one) - 1; k >= 0; k-- {
-		if a.freed(a.t.Of[one[k]]) <= a.roots[0].end {
+		switch f := a.freed(a.t.Of[one[k]]); {
+		case f-one[k] <= 16: // a helper, as there are in setup too
+		case f <= a.roots[0].end:
 			score++
-		} else {
+		default:
 			score--
 		}
 		if score >= best {

@@ -24,7 +24,7 @@ func (sizeSignal) name() Signal { return BySize }
 
 func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	if d := a.logits[id]; d != NoDetail {
-		if d == LogitsOutput {
+		if d == scores {
 			d = NoDetail
 		}
 		return claim{Logits, d, strong + 1}
@@ -34,6 +34,12 @@ func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	}
 	if a.copies[id] && (!a.recorded.native || a.birth(id).marks&compiled != 0) {
 		return claim{AutocastCopies, NoDetail, strong}
+	}
+	if a.buckets[id] {
+		return claim{Communication, GradientBucket, plausible + 5}
+	}
+	if a.dataset[id] {
+		return claim{Inputs, NoDetail, likely + 1}
 	}
 	if c := a.workspaceBySize(id); c.sure > 0 {
 		return c

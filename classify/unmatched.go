@@ -1,0 +1,64 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findUnmatched looks, in training without stacks, at what stays and isn't the
+// size of any gradient: DDP's buckets, whose sum is that of all gradients, and a
+// data set on the GPU, a single large block among weights that all have
+// gradients.
+func (a *analysis) findUnmatched() {
+	a.buckets, a.dataset = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
+	if a.recorded.allocs || !a.trains {
+		return
+	}
+	var gradients int64
+	for n, count := range a.gradientSize {
+		gradients += n * int64(count)
+	}
+	var matched, unmatched int64
+	var alone []timeline.AllocationID
+	late := map[int][]timeline.AllocationID{} // by run
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		n := a.t.Requested(id)
+		if !a.outlives(id) || n <= scalar || a.born(id) < 0 {
+			continue
+		}
+		switch p := a.Phase[id]; {
+		case p == Setup && a.gradientSize[n] > 0:
+			matched += n
+		case p == Setup:
+			unmatched += n
+			if a.weightSize[n] == 1 && n >= 1<<20 {
+				alone = append(alone, id)
+			}
+		case p == Forward || p == OtherPhase || p == Data:
+			late[a.run(a.born(id))] = append(late[a.run(a.born(id))], id)
+		}
+	}
+	var single int64
+	for _, id := range alone {
+		single += a.t.Requested(id)
+	}
+	if len(alone) <= 2 && matched > 0 && (unmatched-single)*10 < matched {
+		for _, id := range alone {
+			a.dataset[id] = true
+		}
+	}
+	for r, ids := range late {
+		if p := a.backwardAfter(0); p == nil || a.runs[r].first < p.first {
+			continue // buckets are made anew after the first pass
+		}
+		var sum int64
+		for _, id := range ids {
+			sum += a.t.Requested(id)
+		}
+		if d := sum - gradients; len(ids) > 1 && d*d < gradients*gradients/10000 {
+			for _, id := range ids {
+				a.buckets[id] = true
+			}
+		}
+	}
+}
