@@ -35,14 +35,22 @@ type Options struct {
 	Notes    []report.Note
 	Device   *int  // only this device
 	Capacity int64 // bytes of the GPU, 0 when not given
-	Classify classify.Options
+	// Names gives the labels and tensors that name a device's allocations; nil: none.
+	Names    func(*timeline.Timeline) classify.Options
 	Theory   *compare.Theory // nil: no comparison with a budget
 	Pictures bool            // also work out what the HTML page draws
 }
 
+func (o *Options) names(t *timeline.Timeline) classify.Options {
+	if o.Names == nil {
+		return classify.Options{}
+	}
+	return o.Names(t)
+}
+
 // Run makes the Document of one run. The error is about a theory that can't be.
 func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, error) {
-	doc := &report.Document{Schema: report.Schema, Tool: o.Tool, Title: o.Title, Notes: []report.Note{}, Inputs: []report.Input{},
+	doc := &report.Document{Schema: report.Schema, Tool: o.Tool, Title: o.Title, Notes: []report.Note{}, Command: []string{}, Inputs: []report.Input{},
 		Devices: []report.Device{}, Evidence: ev}
 	doc.Notes = append(doc.Notes, o.Notes...)
 	var main *examination // of the fullest device
@@ -57,7 +65,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 				continue
 			}
 			t := timeline.New(source.Snapshot, d)
-			e := &examination{t: t, classes: classify.New(t, o.Classify), view: view, source: source, evidence: ev, options: o}
+			e := &examination{t: t, classes: classify.New(t, o.names(t)), view: view, source: source, evidence: ev, options: o}
 			dev := e.device()
 			dev.Input = i
 			doc.Devices = append(doc.Devices, dev)

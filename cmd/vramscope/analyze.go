@@ -22,7 +22,8 @@ type renderer func(io.Writer, *report.Document) error
 
 // renderers by the word of --format and by the ending of -o's files.
 func renderers(text renderer) map[string]renderer {
-	return map[string]renderer{"text": text, ".txt": text, "json": report.JSON, ".json": report.JSON, "html": report.HTML, ".html": report.HTML}
+	return map[string]renderer{"text": text, ".txt": text, "json": report.JSON, ".json": report.JSON, "html": report.HTML, ".html": report.HTML,
+		"markdown": report.Markdown, ".md": report.Markdown}
 }
 
 type analyzeFlags struct {
@@ -39,6 +40,7 @@ type analyzeFlags struct {
 	noColor   bool
 	maxMemory string
 	theory    budgetFlags
+	names     naming
 }
 
 func newAnalyze() *cobra.Command {
@@ -59,8 +61,8 @@ recognised by content; gzip, zstd and single-file zip are read as they are;
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json or html")
-	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .txt (repeatable)")
+	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
+	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the report")
@@ -71,6 +73,7 @@ recognised by content; gzip, zstd and single-file zip are read as they are;
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "on the terminal, the verdict alone")
 	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the machine's)")
+	f.names.flags(cmd)
 	modelFlags(cmd, &f.theory)
 	settingFlags(cmd, &f.theory)
 	return cmd
@@ -81,11 +84,11 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	text := func(w io.Writer, doc *report.Document) error { return report.Text(w, doc, report.Style{}) }
 	all := renderers(text)
 	if all[f.format] == nil || strings.HasPrefix(f.format, ".") {
-		return fmt.Errorf("--format %q: text, json or html", f.format)
+		return fmt.Errorf("--format %q: text, json, markdown or html", f.format)
 	}
 	for _, name := range f.outputs {
 		if all[filepath.Ext(name)] == nil {
-			return fmt.Errorf("-o %s: the name must end in .html, .json or .txt", name)
+			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
 		}
 	}
 	conditions, err := parseConditions(f.failOn)
@@ -144,10 +147,25 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Theory, err = f.theoryOf(cmd, run.Sources); err != nil {
 		return nil, err
 	}
-	if f.redact {
-		redactRun(newRedactor(), run, &o)
+	if err := f.names.read(args); err != nil {
+		return nil, err
 	}
-	return diagnose.Run(run.Sources, run.Evidence, o)
+	if err := f.names.model(&f.theory); err != nil {
+		return nil, err
+	}
+	o.Names = f.names.options
+	command := commandLine(cmd, args, nil)
+	if f.redact {
+		r := newRedactor()
+		f.names.redact(r)
+		redactRun(r, run, &o)
+		command = commandLine(cmd, args, r)
+	}
+	doc, err := diagnose.Run(run.Sources, run.Evidence, o)
+	if doc != nil {
+		doc.Command = command
+	}
+	return doc, err
 }
 
 // theoryOf is the model to compare with: the flags', or a config.json among

@@ -17,6 +17,8 @@ type exportFlags struct {
 	table, format, output string
 	device, atEvent       int
 	partial, redact       bool
+	names                 naming
+	theory                budgetFlags
 	maxMemory             string
 }
 
@@ -50,6 +52,9 @@ func newExport() *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
 	flags.IntVar(&f.atEvent, "at-event", -1, "segments and blocks right after event `N` instead of at the end")
+	f.names.flags(cmd)
+	flags.StringVar(&f.theory.config, "config", "", "the model's `config.json`, which names its tensors")
+	flags.StringVar(&f.theory.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the machine's)")
@@ -75,8 +80,16 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if cmd.Flags().Changed("device") && s.Device(f.device) == nil {
 		return fmt.Errorf("--device %d: not in the recording", f.device)
 	}
+	if err := f.names.read([]string{name}); err != nil {
+		return err
+	}
+	if err := f.names.model(&f.theory); err != nil {
+		return err
+	}
 	if f.redact {
-		newRedactor().Snapshot(s)
+		r := newRedactor()
+		r.Snapshot(s)
+		f.names.redact(r)
 	}
 	write := func(w io.Writer) error {
 		x := dataset.NewWriter(w, format, table.table)
@@ -97,7 +110,7 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 				}
 				event = f.atEvent
 			}
-			table.write(x, recording(timeline.New(s, d), view), event)
+			table.write(x, f.recording(timeline.New(s, d), view), event)
 		}
 		return x.Flush()
 	}
@@ -124,6 +137,6 @@ func (f *exportFlags) snapshot(cmd *cobra.Command, name string) (*snapshot.Snaps
 }
 
 // recording is what the tables of a device are made of.
-func recording(t *timeline.Timeline, view *stacks.View) dataset.Recording {
-	return dataset.Recording{Timeline: t, View: view, Classes: classify.New(t, classify.Options{})}
+func (f *exportFlags) recording(t *timeline.Timeline, view *stacks.View) dataset.Recording {
+	return dataset.Recording{Timeline: t, View: view, Classes: classify.New(t, f.names.options(t))}
 }
