@@ -20,7 +20,8 @@ type Document struct {
 	Schema   string             `json:"schema"`
 	Title    string             `json:"title"`
 	Notes    []Note             `json:"notes"`
-	Tool     string             `json:"tool"` // name and version of the program
+	Tool     string             `json:"tool"`    // name and version of the program
+	Command  []string           `json:"command"` // that makes the report again, less what only says where it goes
 	Inputs   []Input            `json:"inputs"`
 	Verdict  Verdict            `json:"verdict"`
 	Devices  []Device           `json:"devices"`

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vramscope/vramscope/redact"
+)
+
+// presentation are flags that say where a report goes or how it looks, and what
+// stands above it.
+var presentation = []string{"format", "output", "title", "note", "quiet", "no-color", "max-memory", "fail-on", "redact"}
+
+// pathFlags are flags whose values are files.
+var pathFlags = []string{"config", "model", "labels"}
+
+// commandLine is what makes the same report again. With a redactor, files have
+// the names that the report gives them.
+func commandLine(cmd *cobra.Command, args []string, r *redact.Redactor) []string {
+	out := []string{cmd.Root().Name(), cmd.Name()}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains(presentation, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, v := range values {
+			switch {
+			case f.Value.Type() == "bool" && v == "true":
+				out = append(out, "--"+f.Name)
+				continue
+			case r != nil && slices.Contains(pathFlags, f.Name):
+				v = r.Input(v)
+			}
+			out = append(out, "--"+f.Name+"="+v)
+		}
+	})
+	for _, a := range args {
+		if r != nil {
+			a = r.Input(a)
+		}
+		out = append(out, a)
+	}
+	return out
+}

@@ -1,0 +1,282 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// How much of a report goes into a ticket.
+const (
+	ticketSites    = 10
+	ticketOOMs     = 5
+	ticketFindings = 8
+	ticketLeaks    = 5
+	ticketEvidence = 3 // lines of each finding
+	ticketInputs   = 20
+)
+
+// Markdown writes a document short enough for a ticket, in GitHub's dialect:
+// what is in a file's names never becomes markup, a mention or a reference.
+func Markdown(w io.Writer, doc *Document) error {
+	m := &markdownWriter{w: w}
+	if doc.Title != "" {
+		m.line("## %s\n", prose(doc.Title))
+	}
+	m.verdict(&doc.Verdict)
+	for _, n := range doc.Notes {
+		m.line("- %s: %s", prose(n.Key), prose(n.Value))
+	}
+	for i := range doc.Devices {
+		m.device(doc, &doc.Devices[i])
+	}
+	m.comparison(doc.Comparison)
+	m.messages(doc)
+	m.made(doc)
+	return m.err
+}
+
+// markdownWriter writes lines and remembers the first error.
+type markdownWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (m *markdownWriter) line(format string, args ...any) {
+	if m.err == nil {
+		_, m.err = fmt.Fprintf(m.w, format+"\n", args...)
+	}
+}
+
+// row writes one row of a table; the cells are Markdown already.
+func (m *markdownWriter) row(cells ...string) { m.line("| %s |", strings.Join(cells, " | ")) }
+
+func (m *markdownWriter) verdict(v *Verdict) {
+	m.line("> [!%s]", map[Severity]string{Critical: "CAUTION", Warning: "WARNING", Info: "NOTE"}[v.Severity])
+	m.line("> **%s**", prose(v.Text))
+	if v.Fix != nil {
+		m.line(">\n> First change: %s%s", prose(*v.Fix), saves(v.SavesBytes))
+	}
+	m.line("")
+}
+
+func saves(bytes *int64) string {
+	if bytes == nil {
+		return ""
+	}
+	return " (saves " + Bytes(*bytes) + ")"
+}
+
+func (m *markdownWriter) device(doc *Document, d *Device) {
+	m.line("\n### Device %d\n", d.Device)
+	m.line("| | | |\n|---|---:|---|")
+	if d.History != "none" {
+		m.peak("Peak allocated", d.Peaks.Allocated)
+		m.peak("Peak requested", d.Peaks.Requested)
+		m.peak("Peak active", d.Peaks.Active)
+		m.peak("Peak reserved", d.Peaks.Reserved)
+	}
+	if d.CapacityBytes != nil {
+		m.row("Capacity", Bytes(*d.CapacityBytes), map[string]string{"flag": "as given", "oom_entry": "at the failed request",
+			"message": "from the error message", "nvidia_smi": "from nvidia-smi"}[*d.CapacitySource])
+	}
+	if n := len(d.Steps); n > 0 {
+		m.row("Steps", Count(n), "")
+	}
+	m.row("Recorded", Plural(d.Events, "event"), prose(recordedAs(doc, d)))
+	m.held(d)
+	m.failed(d.OOMs)
+	m.findings(d.Findings)
+	m.leaks(d.Leaks)
+}
+
+func (m *markdownWriter) peak(name string, p Peak) {
+	at := "before the first event"
+	if p.Event != nil {
+		at = "event " + Count(*p.Event)
+	}
+	m.row(name, Bytes(p.Bytes), at)
+}
+
+// recordedAs is how a device was recorded, without figures.
+func recordedAs(doc *Document, d *Device) string {
+	parts := []string{map[string]string{"complete": "history complete", "late": "recording began late", "overflowed": "oldest events lost", "none": "no history"}[d.History],
+		map[string]string{"all": "C++ and Python stacks", "python": "Python stacks only", "none": "no stacks"}[d.Stacks]}
+	if era := doc.Inputs[d.Input].Era; era != nil {
+		parts = append(parts, "PyTorch "+*era+" style")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// held is what was alive at the peak, by category and by call site.
+func (m *markdownWriter) held(d *Device) {
+	sites, at, when := d.Sites, d.AtPeak, "At the peak"
+	if d.History == "none" {
+		sites, at, when = d.SitesAtEnd, d.AtEnd, "At the dump"
+	}
+	if len(sites) == 0 {
+		return
+	}
+	if at.Event != nil && d.History != "none" {
+		when += " (event " + Count(*at.Event) + ")"
+	}
+	m.line("\n#### %s: %s allocated in %s, %s reserved\n", when, Bytes(at.AllocatedBytes), Plural(at.Blocks, "block"), Bytes(at.ReservedBytes))
+	if len(at.Categories) > 0 {
+		m.line("| Category | Bytes | Share | |\n|---|---:|---:|---|")
+		for _, name := range Categories {
+			if bytes := at.Categories[name]; bytes > 0 {
+				m.row(words(CategoryTitle(name)), Bytes(bytes), Percent(bytes, at.AllocatedBytes), strings.TrimRight(bar(bytes, at.AllocatedBytes, 20), " "))
+			}
+		}
+		m.line("")
+	}
+	m.line("| Held by | Called from | Category | Blocks | Bytes | Share |\n|---|---|---|---:|---:|---:|")
+	var rest int64
+	blocks := 0
+	for i := range sites {
+		s := &sites[i]
+		if i >= ticketSites {
+			rest, blocks = rest+s.Bytes, blocks+s.Blocks
+			continue
+		}
+		m.row(siteCode(s), calledFrom(s), categoryOf(s.Category), Count(s.Blocks), Bytes(s.Bytes), Percent(s.Bytes, at.AllocatedBytes))
+	}
+	if blocks > 0 {
+		m.row(Plural(len(sites)-ticketSites, "other call site"), "", "", Count(blocks), Bytes(rest), Percent(rest, at.AllocatedBytes))
+	}
+}
+
+func categoryOf(category *string) string {
+	if category == nil {
+		return ""
+	}
+	return words(CategoryTitle(*category))
+}
+
+// siteCode is a call site: the line that allocated, and the operator.
+func siteCode(s *Site) string {
+	out := placeCode(s.Function, s.File, s.Line)
+	switch {
+	case out == "" && s.Op == "":
+		return strings.Trim(siteText(s), "()")
+	case out == "":
+		return code(s.Op)
+	case s.Op != "":
+		return out + " " + code(s.Op)
+	}
+	return out
+}
+
+func calledFrom(s *Site) string {
+	if s.CalledFrom == nil {
+		return ""
+	}
+	return placeCode(s.CalledFrom.Function, s.CalledFrom.File, s.CalledFrom.Line)
+}
+
+// placeCode is a line of code with its file's last two folders.
+func placeCode(function, file string, line *int) string {
+	where := shortPlace(file, line)
+	if function != "" && where != "" {
+		where = function + "  " + where
+	} else if where == "" {
+		where = function
+	}
+	return code(where)
+}
+
+func (m *markdownWriter) failed(ooms []OOM) {
+	if len(ooms) == 0 {
+		return
+	}
+	m.line("\n#### Failed requests\n")
+	m.line("| Event | Asked for | Why | Allocated | Reserved | Largest free block | Left on device | Phase | Asked by |\n|---:|---:|---|---:|---:|---:|---:|---|---|")
+	for i := range ooms {
+		if i == ticketOOMs {
+			m.line("\nand %s", Plural(len(ooms)-i, "more"))
+			break
+		}
+		o := &ooms[i]
+		phase, by := "", ""
+		if o.Phase != nil {
+			phase = words(*o.Phase)
+		}
+		if o.Site != nil {
+			by = siteCode(o.Site)
+		}
+		m.row(Count(o.Event), Bytes(o.RequestedBytes), words(o.Verdict), Bytes(o.AllocatedBytes), Bytes(o.ReservedBytes),
+			bytesOr(o.LargestFreeBlock), bytesOr(o.DeviceFreeBytes), phase, by)
+	}
+}
+
+// bytesOr is a size, "?" for an unknown one.
+func bytesOr(n *int64) string {
+	if n == nil {
+		return "?"
+	}
+	return Bytes(*n)
+}
+
+func (m *markdownWriter) findings(findings []Finding) {
+	if len(findings) == 0 {
+		return
+	}
+	m.line("\n#### Findings\n")
+	for i, f := range findings {
+		if i == ticketFindings {
+			m.line("- and %s", Plural(len(findings)-i, "more"))
+			break
+		}
+		m.line("- **%s** (%s)", prose(f.Title), severityName[f.Severity])
+		for k, e := range f.Evidence {
+			if k == ticketEvidence {
+				m.line("  - and %s", Plural(len(f.Evidence)-k, "more line"))
+				break
+			}
+			m.line("  - %s", prose(e))
+		}
+		if f.Fix != nil {
+			m.line("  - Change: %s%s", prose(*f.Fix), saves(f.SavesBytes))
+		}
+	}
+}
+
+var severityName = map[Severity]string{Critical: "critical", Warning: "warning", Info: "for information"}
+
+func (m *markdownWriter) leaks(leaks []Leak) {
+	if len(leaks) == 0 {
+		return
+	}
+	m.line("\n#### Growth and leaks\n")
+	m.line("| Kind | Where | Category | Per step | Steps | Total | Confidence |\n|---|---|---|---:|---:|---:|---:|")
+	for i := range leaks {
+		if i == ticketLeaks {
+			m.line("\nand %s", Plural(len(leaks)-i, "more"))
+			break
+		}
+		l := &leaks[i]
+		kind := words(l.Kind)
+		switch {
+		case l.Defect && l.Suspected:
+			kind += " (suspected)"
+		case !l.Defect:
+			kind += " (no defect)"
+		}
+		where := ""
+		if l.File != nil {
+			where = placeCode(text0(l.Function), *l.File, l.Line)
+		}
+		m.row(kind, where, categoryOf(l.Category), bytesOr(l.BytesPerStep), Count(l.Steps), Bytes(l.TotalBytes), fmt.Sprintf("%.0f %%", 100*l.Confidence))
+	}
+}
+
+// words are a fixed name in plain words.
+func words(name string) string { return prose(strings.ReplaceAll(name, "_", " ")) }
+
+// text0 is a text, "" for none.
+func text0(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
