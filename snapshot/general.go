@@ -170,29 +170,36 @@ func (g *general) table(v any) ([]any, error) {
 	return *l, nil
 }
 
-// row is a dictionary by known key. Keys that aren't known are counted under
-// the table's name, and mask has a bit for each that is.
+// row is a dictionary by known key; mask has a bit for each.
 type row struct {
 	values map[StringID]any
 	mask   uint64
 }
 
-func (g *general) row(where StringID, v any) (row, bool) {
+// row is v as a row of a table; ok is false when it isn't one, by its keys.
+// Keys that aren't known are counted under the table's name.
+func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
 	dict, ok := v.(*types.Dict)
 	if !ok {
 		return row{}, false
 	}
-	r := row{values: make(map[StringID]any, len(*dict))}
+	r = row{values: make(map[StringID]any, len(*dict))}
 	for _, e := range *dict {
-		s, ok := e.Key.(string)
-		if !ok {
-			continue
+		if s, ok := e.Key.(string); ok {
+			if key := g.intern(s); key < numKeys {
+				r.values[key] = e.Value
+				r.mask |= 1 << key
+			}
 		}
-		if key := g.intern(s); key < numKeys {
-			r.values[key] = e.Value
-			r.mask |= 1 << key
-		} else {
-			g.d.unknownKey(where, key, g.value(e.Value))
+	}
+	if shapeOf(r.mask) != shape {
+		return row{}, false
+	}
+	for _, e := range *dict {
+		if s, ok := e.Key.(string); ok {
+			if key := g.intern(s); key >= numKeys {
+				g.d.unknownKey(where, key, g.value(e.Value))
+			}
 		}
 	}
 	return r, true

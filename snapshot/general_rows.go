@@ -10,7 +10,7 @@ import (
 // snapshot reads the one object that a file holds.
 func (g *general) snapshot(root any) error {
 	d := g.d
-	top, _ := g.row(sEmpty, root)
+	top, _ := g.row(sEmpty, kDict, root)
 	if l, ok := root.(*types.List); ok {
 		top = row{values: map[StringID]any{sSegments: l}, mask: 1 << sSegments}
 		d.out.BareSegments = true
@@ -99,8 +99,8 @@ func (g *general) settings(v any, prefix string, depth int) {
 func (g *general) annotations(v any) error {
 	rows, err := g.table(v)
 	for _, x := range rows {
-		r, ok := g.row(sExternalAnnotations, x)
-		if !ok || shapeOf(r.mask) != kNote {
+		r, ok := g.row(sExternalAnnotations, kNote, x)
+		if !ok {
 			g.note("annotation that is no dictionary")
 			continue
 		}
@@ -169,8 +169,8 @@ func (g *general) events(dev *Device, v any) error {
 	}
 	first, firstOOM := d.rows, len(d.ooms)
 	for _, x := range rows {
-		r, ok := g.row(sDeviceTraces, x)
-		if !ok || shapeOf(r.mask) != kEvent {
+		r, ok := g.row(sDeviceTraces, kEvent, x)
+		if !ok {
 			g.note("trace entry that is no event")
 			continue
 		}
@@ -229,7 +229,7 @@ func (g *general) stack(v any) StackID {
 		f := Frame{}
 		if s, ok := x.(string); ok {
 			f.Function = g.intern(s)
-		} else if r, ok := g.row(sFrames, x); ok && shapeOf(r.mask) == kFrame {
+		} else if r, ok := g.row(sFrames, kFrame, x); ok {
 			f = g.frame(r)
 		} else {
 			g.note("frame that is neither a dictionary nor text")
@@ -266,8 +266,8 @@ func (g *general) segments(v any, device func(int64) (*Device, error)) error {
 		return err
 	}
 	for _, x := range rows {
-		r, ok := g.row(sSegments, x)
-		if !ok || shapeOf(r.mask) != kSegment {
+		r, ok := g.row(sSegments, kSegment, x)
+		if !ok {
 			g.note("segment that is no dictionary")
 			continue
 		}
@@ -280,8 +280,8 @@ func (g *general) segments(v any, device func(int64) (*Device, error)) error {
 			return err
 		}
 		for _, x := range blocks {
-			r, ok := g.row(sBlocks, x)
-			if !ok || shapeOf(r.mask) != kBlock {
+			r, ok := g.row(sBlocks, kBlock, x)
+			if !ok {
 				g.note("block that is no dictionary")
 				continue
 			}
@@ -310,8 +310,8 @@ func (g *general) block(r row) (Block, error) {
 	uses, err := g.table(r.values[sHistory])
 	b.FirstHistory = int32(len(g.d.histories))
 	for _, x := range uses {
-		r, ok := g.row(sHistory, x)
-		if !ok || shapeOf(r.mask) != kHistory {
+		r, ok := g.row(sHistory, kHistory, x)
+		if !ok {
 			g.note("block history that is no dictionary")
 			continue
 		}
