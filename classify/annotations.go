@@ -81,7 +81,8 @@ func (a *analysis) communicates() []bool {
 	var out []bool
 	open := map[snapshot.StringID]int64{}
 	for _, n := range a.t.Snapshot.Annotations {
-		switch a.t.Snapshot.String(n.Name) {
+		name, _, _ := strings.Cut(a.t.Snapshot.String(n.Name), " ") // the module follows in brackets
+		switch name {
 		case "FSDP::all_gather", "FSDP::all_gather_copy_out", "FSDP::post_backward_reduce":
 		default:
 			continue

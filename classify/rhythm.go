@@ -54,7 +54,10 @@ func (a *analysis) findRoots() []root {
 			}
 		}
 	}
-	return a.gradual(keepRoots(found))
+	if roots := a.gradual(keepRoots(found)); len(roots) > 0 {
+		return roots
+	}
+	return a.rootsByWeights()
 }
 
 // stepsWithin tells whether an optimizer or zero_grad runs between two events,
@@ -293,6 +296,9 @@ func (a *analysis) rhythmStart() int {
 	if len(a.roots) == 0 {
 		return a.firstShortLived()
 	}
+	if a.modelIsOlder() {
+		return 0
+	}
 	one := a.allocsBefore(a.roots[0].first, 0)
 	best, score, at := 0, 0, len(one)
 	for k := len(one) - 1; k >= 0; k-- {
@@ -319,6 +325,19 @@ func (a *analysis) rhythmStart() int {
 		}
 	}
 	return one[at]
+}
+
+// modelIsOlder tells whether the trace began after the model was made: blocks in
+// numbers were there before and stay.
+func (a *analysis) modelIsOlder() bool {
+	const some = 8
+	n := 0
+	for id := range timeline.AllocationID(a.t.Older()) {
+		if a.outlives(id) && a.t.Requested(id) > scalar {
+			n++
+		}
+	}
+	return n >= some
 }
 
 // allocsBefore lists the allocations' events before an event, back to another.
