@@ -1,6 +1,261 @@
 package replay
 
-// Change is a change to the program itself.
-type Change struct{ Name string }
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
 
-func (p *Program) opsFor(s *Scenario) []op { return p.ops }
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Change is a change to the program itself, as a rewriting of its requests.
+type Change struct {
+	Name       string  // as in --change
+	Assumption string  // what it takes for granted, in one sentence
+	Factor     float64 // of batch
+	Shards     int     // of sharding
+
+	plan func(*rewriter) (string, error)
+}
+
+// changes are the changes by name.
+var changes = map[string]func(*rewriter) (string, error){
+	"optimizer=8bit":        (*rewriter).eightBit,
+	"optimizer=sgd":         (*rewriter).plainSGD,
+	"optimizer=lion":        (*rewriter).lion,
+	"logits=chunked":        (*rewriter).chunked,
+	"logits=fused":          (*rewriter).fused,
+	"checkpointing=full":    (*rewriter).checkpoint,
+	"gradients=set_to_none": (*rewriter).setToNone,
+	"leak=fixed":            (*rewriter).fixLeaks,
+}
+
+// ChangeNames are the changes that ParseChange knows.
+const ChangeNames = "optimizer=8bit|sgd|lion, logits=chunked|fused, checkpointing=full, gradients=set_to_none, batch=x0.5, leak=fixed, sharding=4"
+
+// ParseChange reads a change such as optimizer=8bit or batch=x0.5.
+func ParseChange(text string) (Change, error) {
+	c := Change{Name: text}
+	if plan := changes[text]; plan != nil {
+		c.plan = plan
+		return c, nil
+	}
+	key, value, _ := strings.Cut(text, "=")
+	switch key {
+	case "batch":
+		f, err := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
+		if err != nil || !(f >= 1.0/1024) || f > 1024 || !strings.HasPrefix(value, "x") {
+			return c, fmt.Errorf("%q is not batch=xFACTOR, such as batch=x0.5", text)
+		}
+		c.Factor, c.plan = f, func(r *rewriter) (string, error) { return r.batch(f) }
+		return c, nil
+	case "sharding":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 2 || n > 1<<16 {
+			return c, fmt.Errorf("%q is not sharding=GPUS, such as sharding=4", text)
+		}
+		c.Shards, c.plan = n, func(r *rewriter) (string, error) { return r.shard(n) }
+		return c, nil
+	}
+	return c, fmt.Errorf("%q is none of the changes %s", text, ChangeNames)
+}
+
+// rewriter rewrites the requests of a program.
+type rewriter struct {
+	*Program
+	classes *classify.Classification
+	bytes   []int64 // by allocation: what is asked for instead; 0: nothing
+	insert  []op
+	sizes   map[int64]int64 // what became of each requested size, for requests that failed when recorded
+	touched int64           // bytes at the peak that the change is about
+	unsure  int64           // of them with little confidence
+}
+
+// Apply makes the program that changes would have made of this one, and says
+// what each takes for granted. The classification must be of the same timeline.
+func (p *Program) Apply(list []Change, classes *classify.Classification) (*Program, []Change, error) {
+	t := p.Timeline
+	r := &rewriter{Program: p, classes: classes, bytes: make([]int64, t.Len()), sizes: map[int64]int64{}}
+	for id := range r.bytes {
+		r.bytes[id] = t.Requested(timeline.AllocationID(id))
+	}
+	var done []Change
+	for _, c := range list {
+		assumption, err := c.plan(r)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		c.Assumption = assumption + r.doubt()
+		done = append(done, c)
+	}
+	return r.program(), done, nil
+}
+
+// doubt says how much of what a change is about is only guessed.
+func (r *rewriter) doubt() string {
+	var unknown, all int64
+	event := r.Timeline.Peaks.Allocated.Event
+	for id, bytes := range r.Timeline.Allocated {
+		if !r.Timeline.AliveAt(timeline.AllocationID(id), event) {
+			continue
+		}
+		all += bytes
+		if r.classes.Category[id] == classify.Unknown || r.classes.Confidence[id] < 50 {
+			unknown += bytes
+		}
+	}
+	if all == 0 || unknown*20 < all {
+		return ""
+	}
+	return fmt.Sprintf(" Unsure: what %s of the peak are for is not known well.", report.Percent(unknown, all))
+}
+
+// resize changes the size of an allocation.
+func (r *rewriter) resize(id timeline.AllocationID, bytes int64) {
+	r.sizes[r.Settings.round(r.Timeline.Requested(id))] = bytes
+	r.bytes[id] = bytes
+}
+
+// release gives an allocation back right after an event.
+func (r *rewriter) release(id timeline.AllocationID, event int) {
+	r.insert = append(r.insert, op{kind: opFree, bytes: int64(id), event: uint32(event)})
+}
+
+// revive asks for an allocation again right after an event.
+func (r *rewriter) revive(id timeline.AllocationID, event int) {
+	r.insert = append(r.insert, op{kind: opAlloc, bytes: int64(id), event: uint32(event)})
+}
+
+// program puts the rewritten requests in order.
+func (r *rewriter) program() *Program {
+	r.Verify() // once, for all copies
+	p := *r.Program
+	p.ops = make([]op, 0, len(r.ops)+len(r.insert))
+	slices.SortStableFunc(r.insert, func(a, b op) int { return int(a.event) - int(b.event) })
+	slots := map[timeline.AllocationID]op{} // of allocations that insert is about
+	for _, o := range r.insert {
+		slots[timeline.AllocationID(o.bytes)] = op{}
+	}
+	p.older = nil
+	older := r.olderIDs()
+	for i, o := range r.older {
+		id := older[i]
+		if _, ok := slots[id]; ok {
+			slots[id] = op{slot: o.slot, pair: o.pair}
+		}
+		p.changed = p.changed || o.bytes != r.bytes[id]
+		if o.bytes = r.bytes[id]; o.bytes > 0 {
+			p.older = append(p.older, o)
+		}
+	}
+	next := 0
+	for _, o := range r.ops {
+		for ; next < len(r.insert) && r.insert[next].event < o.event; next++ {
+			p.ops = append(p.ops, r.inserted(r.insert[next], slots))
+		}
+		switch o.kind {
+		case opAlloc:
+			id := r.Timeline.Of[o.event]
+			if o.bytes = r.bytes[id]; o.bytes == 0 {
+				continue
+			}
+			if _, ok := slots[id]; ok {
+				slots[id] = o
+			}
+		case opFailed:
+			if bytes, ok := r.sizes[o.bytes]; ok {
+				o.bytes = bytes
+			}
+			if o.bytes == 0 {
+				continue
+			}
+		}
+		p.ops = append(p.ops, o)
+	}
+	for ; next < len(r.insert); next++ {
+		p.ops = append(p.ops, r.inserted(r.insert[next], slots))
+	}
+	return &p
+}
+
+func (r *rewriter) inserted(o op, slots map[timeline.AllocationID]op) op {
+	id := timeline.AllocationID(o.bytes)
+	o.slot, o.pair, o.bytes = slots[id].slot, slots[id].pair, 0
+	if o.kind == opAlloc {
+		o.bytes = max(r.bytes[id], 1)
+	}
+	return o
+}
+
+// olderIDs are the allocations of the first state, in the order of p.older.
+func (p *Program) olderIDs() []timeline.AllocationID {
+	ids := make([]timeline.AllocationID, 0, len(p.older))
+	for _, s := range p.layout.Segments {
+		for _, b := range s.Blocks {
+			if b.Allocation != timeline.NoAllocation {
+				ids = append(ids, b.Allocation)
+			}
+		}
+	}
+	return ids
+}
+
+// of calls f with every allocation of a category and gives their number.
+func (r *rewriter) of(category classify.Category, f func(id timeline.AllocationID)) int {
+	n := 0
+	for id, c := range r.classes.Category {
+		if c == category {
+			f(timeline.AllocationID(id))
+			n++
+		}
+	}
+	return n
+}
+
+// born is the event of a birth, -1 when it is older than the trace.
+func (r *rewriter) born(id timeline.AllocationID) int {
+	if b := r.Timeline.Born[id]; b != timeline.Never {
+		return int(b)
+	}
+	return -1
+}
+
+// died is the event of a death, the number of events when there is none.
+func (r *rewriter) died(id timeline.AllocationID) int {
+	switch f := r.Timeline.FreeRequested[id]; f {
+	case timeline.Never:
+		return r.Timeline.Device.Events.Len()
+	case timeline.Before:
+		return -1
+	default:
+		return int(f)
+	}
+}
+
+// stepAt is the step that an event lies in, -1 when in none.
+func (r *rewriter) stepAt(event int) int {
+	steps := r.classes.Steps
+	i := sort.Search(len(steps), func(i int) bool { return steps[i].LastEvent >= event })
+	if i < len(steps) && steps[i].FirstEvent <= event {
+		return i
+	}
+	return -1
+}
+
+// phase finds the first and last events of a phase in a step.
+func phaseOf(s *classify.Step, phase classify.Phase) (first, last int, ok bool) {
+	for _, p := range s.Phases {
+		if p.Phase != phase {
+			continue
+		}
+		if !ok {
+			first = p.FirstEvent
+		}
+		last, ok = p.LastEvent, true
+	}
+	return first, last, ok
+}

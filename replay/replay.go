@@ -28,8 +28,7 @@ type Scenario struct {
 	GPU      int64 // bytes of the device; 0: not known
 	Usable   int64 // bytes of it that PyTorch can have; 0: no limit
 	Allowed  int64 // bytes that a memory fraction allows; 0: no limit
-	Changes  []Change
-	Packed   bool // blocks of the first state are laid out anew, as from an empty device
+	Packed   bool  // blocks of the first state are laid out anew, as from an empty device
 
 	recorded bool // requests that failed when recorded fail again
 }
@@ -66,7 +65,7 @@ type run struct {
 // a time.
 func (p *Program) Run(s Scenario) Result {
 	r := p.start(&s)
-	r.play(&s, p.opsFor(&s))
+	r.play(&s, p.ops)
 	return r.finish()
 }
 
@@ -82,7 +81,7 @@ func (p *Program) start(s *Scenario) *run {
 	r := &run{p: p, a: newAllocator(s.Settings, p.pairs, d, allowed, p.byAge), slots: make([]blockID, p.slots)}
 	r.OOMEvent = -1
 	r.Until = len(p.Timeline.Device.Events.Action) - 1
-	if s.Packed || s.Settings.shapes() != p.Settings.shapes() {
+	if s.Packed || p.changed || s.Settings.shapes() != p.Settings.shapes() {
 		r.pack()
 	} else {
 		r.layOut(d)
@@ -99,6 +98,9 @@ func (r *run) play(s *Scenario, ops []op) {
 		o := &ops[i]
 		switch o.kind {
 		case opAlloc:
+			if r.slots[o.slot] != 0 {
+				continue // two changes would both make it again
+			}
 			id := a.malloc(a.set.round(o.bytes), uint32(o.pair))
 			if id == 0 {
 				r.fail(o)

@@ -1,0 +1,368 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Schema is the name of the JSON document.
+const Schema = "vramscope.whatif/1"
+
+// Document is what a program would have needed under other settings, on other
+// devices and with changes.
+type Document struct {
+	Schema          string    `json:"schema"`
+	Device          int       `json:"device"`
+	History         string    `json:"history"`
+	MatchRate       float64   `json:"match_rate"` // of addresses under the recorded settings
+	SegmentCallRate float64   `json:"segment_call_rate"`
+	FirstMismatch   *string   `json:"first_mismatch"`
+	Refused         *string   `json:"refused"`
+	Notes           []string  `json:"notes"`
+	Verdict         string    `json:"verdict"`
+	Scenarios       []Outcome `json:"scenarios"` // the recorded one first, then by what they gain
+}
+
+// Outcome is one scenario and what came of it; bytes of memory throughout.
+type Outcome struct {
+	Name               string   `json:"name"`
+	Settings           string   `json:"settings"`       // PYTORCH_CUDA_ALLOC_CONF
+	CapacityBytes      *int64   `json:"capacity_bytes"` // of the GPU as given, else what PyTorch could have as recorded
+	UsableBytes        *int64   `json:"usable_bytes"`   // of it by PyTorch
+	AllowedBytes       *int64   `json:"allowed_bytes"`  // by a memory fraction
+	Changes            []string `json:"changes"`
+	Assumptions        []string `json:"assumptions"`
+	PeakAllocatedBytes int64    `json:"peak_allocated_bytes"`
+	PeakReservedBytes  int64    `json:"peak_reserved_bytes"`
+	FinalReservedBytes int64    `json:"final_reserved_bytes"`
+	SavesBytes         int64    `json:"saves_bytes"` // of peak reserved memory, against the recorded scenario
+	Segments           int      `json:"segments"`
+	OOM                bool     `json:"oom"`
+	OOMEvent           *int     `json:"oom_event"`
+	Allocations        int      `json:"allocations"` // requests met
+	ShortBytes         int64    `json:"short_bytes"` // what the failed request lacked
+	Retries            int      `json:"retries"`
+	DeviceCalls        int      `json:"device_calls"`
+	// Complete is false when the program went another way than it was
+	// recorded: the peaks are those up to LastEvent.
+	Complete  bool `json:"complete"`
+	Survived  bool `json:"survived"` // a request that failed when recorded was met
+	LastEvent int  `json:"last_event"`
+}
+
+// Options say what to try.
+type Options struct {
+	Confs      []string // PYTORCH_CUDA_ALLOC_CONF
+	Capacities []int64  // bytes of GPUs
+	Changes    []string
+	GPU        int64 // bytes of the recorded GPU; 0: not known
+	Outside    int64 // bytes of a GPU that PyTorch can't have; 0: found out, or Outside
+	// Budget bounds the time: scenarios that were not begun by then are left
+	// out. 0: none.
+	Budget time.Duration
+}
+
+// maxScenarios bounds what one run tries.
+const maxScenarios = 1000
+
+// WhatIf tries scenarios on a recording. Without any in the options it tries
+// those settings and changes that usually matter. The classification may be
+// nil where no changes are wanted.
+func WhatIf(t *timeline.Timeline, classes *classify.Classification, o Options) (*Document, error) {
+	doc := &Document{Schema: Schema, Device: t.Device.Ordinal, History: t.History.String(), Notes: []string{}, Scenarios: []Outcome{}}
+	w := whatIf{Document: doc, o: o, classes: classes}
+	settings, changes, err := w.parse()
+	if err != nil {
+		return nil, err
+	}
+	if classes == nil && len(changes) > 0 {
+		return nil, fmt.Errorf("changes to the program need its categories")
+	}
+	p, err := NewProgram(t)
+	if err != nil {
+		doc.Refused = ptr(err.Error())
+		doc.Verdict = "Nothing can be replayed: " + err.Error() + "."
+		return doc, nil
+	}
+	w.p = p
+	check := p.Verify()
+	doc.MatchRate, doc.SegmentCallRate = check.Rate(), check.CallRate()
+	if check.First != "" {
+		doc.FirstMismatch = ptr(check.First)
+	}
+	doc.Notes = append(doc.Notes, p.Notes...)
+	w.notes(t)
+	w.limits = p.Limits()
+	if w.limits.Note != "" {
+		doc.Notes = append(doc.Notes, w.limits.Note)
+	}
+	w.outside()
+	w.recorded()
+	if reason := check.Refusal(); reason != "" {
+		doc.Refused = &reason
+		doc.Verdict = "Other settings are not tried: " + reason + "."
+		return doc, nil
+	}
+	w.try(settings, changes)
+	w.sort()
+	w.judge()
+	return doc, nil
+}
+
+// whatIf is the work on one document.
+type whatIf struct {
+	*Document
+	o       Options
+	p       *Program
+	classes *classify.Classification
+	limits  Limits
+	taken   int64 // bytes of a GPU that PyTorch can't have
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func (w *whatIf) parse() ([]Settings, []Change, error) {
+	var settings []Settings
+	for _, text := range w.o.Confs {
+		s, notes, err := ParseConf(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		w.Notes = append(w.Notes, notes...)
+		settings = append(settings, s)
+	}
+	var changes []Change
+	for _, text := range w.o.Changes {
+		c, err := ParseChange(text)
+		if err != nil {
+			return nil, nil, err
+		}
+		changes = append(changes, c)
+	}
+	n := (len(settings) + 1) * (len(w.o.Capacities) + 1) * (len(changes) + 2)
+	if n > maxScenarios {
+		return nil, nil, fmt.Errorf("%d scenarios: more than %d", n, maxScenarios)
+	}
+	return settings, changes, nil
+}
+
+func (w *whatIf) notes(t *timeline.Timeline) {
+	switch t.History {
+	case timeline.Late, timeline.Overflowed:
+		w.Notes = append(w.Notes, fmt.Sprintf("the recording begins with %s in use: under settings that cut blocks otherwise they are laid out anew, one after the other", report.Plural(len(w.p.older), "block")))
+	}
+	if len(t.OOMs) > 0 {
+		w.Notes = append(w.Notes, "the recorded program ran out of memory: where another scenario meets that request, what the program would have needed later isn't recorded, and its peaks are those up to there")
+	}
+}
+
+// outside finds what of the GPU PyTorch can't have: the context, other
+// processes.
+func (w *whatIf) outside() {
+	switch {
+	case w.o.Outside > 0:
+		w.taken = w.o.Outside
+	case w.o.GPU > 0 && w.limits.Usable > 0 && w.limits.Usable < w.o.GPU:
+		w.taken = w.o.GPU - w.limits.Usable
+	default:
+		w.taken = Outside
+	}
+	if len(w.o.Capacities) > 0 {
+		w.Notes = append(w.Notes, fmt.Sprintf("of a GPU's capacity PyTorch can have all but %s, for the CUDA context and other processes", report.Bytes(w.taken)))
+	}
+}
+
+// add runs a scenario and keeps its outcome.
+func (w *whatIf) add(name string, p *Program, s Scenario, capacity int64, changes []Change) {
+	r := p.Run(s)
+	o := Outcome{Name: name, Settings: s.Settings.String(), Changes: []string{}, Assumptions: []string{},
+		PeakAllocatedBytes: r.PeakAllocated, PeakReservedBytes: r.PeakReserved, FinalReservedBytes: r.FinalReserved,
+		Segments: r.Segments, OOM: r.OOM, Allocations: r.Allocations, ShortBytes: r.Short, Retries: r.Retries, DeviceCalls: r.DeviceCalls,
+		Complete: r.Until == w.p.Timeline.Device.Events.Len()-1 && !r.Survived, Survived: r.Survived, LastEvent: r.Until}
+	if capacity > 0 {
+		o.CapacityBytes = &capacity
+	}
+	if s.Usable > 0 {
+		o.UsableBytes = &s.Usable
+	}
+	if s.Allowed > 0 {
+		o.AllowedBytes = &s.Allowed
+	}
+	if r.OOM {
+		o.OOMEvent = &r.OOMEvent
+	}
+	for _, c := range changes {
+		o.Changes = append(o.Changes, c.Name)
+		o.Assumptions = append(o.Assumptions, c.Assumption)
+	}
+	if len(w.Scenarios) > 0 {
+		o.SavesBytes = w.Scenarios[0].PeakReservedBytes - o.PeakReservedBytes
+	}
+	w.Scenarios = append(w.Scenarios, o)
+}
+
+func (w *whatIf) recorded() {
+	s := w.p.Recorded()
+	capacity := s.Usable
+	if w.o.GPU > 0 {
+		capacity, s.GPU = w.o.GPU, w.o.GPU
+		if s.Usable == 0 {
+			s.Usable = w.o.GPU - w.taken
+		}
+	}
+	w.add("recorded", w.p, s, capacity, nil)
+	first := &w.Scenarios[0]
+	if peaks := &w.p.Timeline.Peaks; first.PeakReservedBytes != peaks.Reserved.Bytes || first.PeakAllocatedBytes != peaks.Allocated.Bytes {
+		w.Notes = append(w.Notes, fmt.Sprintf("left to itself, the replay of the recorded settings peaks at %s allocated and %s reserved, recorded were %s and %s",
+			report.Bytes(first.PeakAllocatedBytes), report.Bytes(first.PeakReservedBytes), report.Bytes(peaks.Allocated.Bytes), report.Bytes(peaks.Reserved.Bytes)))
+	}
+}
+
+// scenario is one of settings on a GPU; capacity 0 is the recorded one.
+func (w *whatIf) scenario(set Settings, capacity int64) (Scenario, int64) {
+	s := Scenario{Settings: set, GPU: capacity, Usable: max(1, capacity-w.taken)}
+	if capacity == 0 {
+		s = w.p.Recorded()
+		s.Settings = set
+		if capacity = s.Usable; w.o.GPU > 0 {
+			capacity, s.GPU = w.o.GPU, w.o.GPU
+			if s.Usable == 0 {
+				s.Usable = w.o.GPU - w.taken
+			}
+		}
+	}
+	switch {
+	case set.Fraction > 0 && s.GPU > 0:
+		s.Allowed = allowedOf(set.Fraction, s.GPU)
+	case w.p.Settings.Fraction > 0 && !same(set, w.p.Settings):
+		s.Allowed = 0 // it was one of the settings that are replaced
+	case w.limits.Allowed > 0 && w.limits.Usable > 0 && s.GPU > 0:
+		s.Allowed = w.limits.Allowed
+		if total := w.limits.Usable + w.taken; s.GPU != total {
+			s.Allowed = allowedOf(float64(w.limits.Allowed)/float64(total), s.GPU)
+		}
+	}
+	// Where a failed request is met nothing more is known, whatever the settings.
+	s.recorded = s.Usable == 0 && s.Allowed == 0 && same(set, w.p.Settings)
+	return s, capacity
+}
+
+// try runs all combinations of settings, capacities and changes; where nothing
+// is asked for, each of the usual ones by itself.
+func (w *whatIf) try(settings []Settings, changes []Change) {
+	start := time.Now()
+	type combination struct {
+		set      Settings
+		capacity int64
+		changes  []Change
+	}
+	var list []combination
+	recorded := w.p.Settings
+	if len(settings)+len(w.o.Capacities)+len(changes) == 0 {
+		for _, set := range w.usualSettings() {
+			list = append(list, combination{set: set})
+		}
+		for _, c := range w.usualChanges() {
+			list = append(list, combination{set: recorded, changes: []Change{c}})
+		}
+	} else {
+		groups := [][]Change{nil}
+		for _, c := range changes {
+			groups = append(groups, []Change{c})
+		}
+		if len(changes) > 1 {
+			groups = append(groups, changes)
+		}
+		for _, group := range groups {
+			for _, set := range append([]Settings{recorded}, settings...) {
+				for _, capacity := range append([]int64{0}, w.o.Capacities...) {
+					list = append(list, combination{set, capacity, group})
+				}
+			}
+		}
+		list = list[1:] // the recorded one is there already
+	}
+	programs := map[string]*Program{}
+	applied := map[string][]Change{}
+	for i, c := range list {
+		if w.o.Budget > 0 && time.Since(start) > w.o.Budget {
+			w.Notes = append(w.Notes, fmt.Sprintf("%d of %d scenarios are left out: the time given for them is over", len(list)-i, len(list)))
+			return
+		}
+		key := ""
+		for _, x := range c.changes {
+			key += x.Name + " "
+		}
+		p, ok := programs[key]
+		if !ok {
+			p, applied[key] = w.apply(c.changes)
+			programs[key] = p
+		}
+		if p == nil {
+			continue
+		}
+		s, capacity := w.scenario(c.set, c.capacity)
+		given := int64(0)
+		if c.capacity > 0 {
+			given = c.capacity
+		}
+		w.add(w.name(c.set, given, applied[key]), p, s, capacity, applied[key])
+	}
+}
+
+// apply makes the changed program, nil when a change can't be made.
+func (w *whatIf) apply(list []Change) (*Program, []Change) {
+	if len(list) == 0 {
+		return w.p, nil
+	}
+	p, done, err := w.p.Apply(list, w.classes)
+	if err != nil {
+		w.Notes = append(w.Notes, "not tried: "+err.Error())
+		return nil, nil
+	}
+	return p, done
+}
+
+func (w *whatIf) name(set Settings, capacity int64, changes []Change) string {
+	var parts []string
+	switch text := set.String(); {
+	case same(set, w.p.Settings):
+		if capacity > 0 || len(changes) == 0 {
+			parts = append(parts, "recorded settings")
+		}
+	case text == "":
+		parts = append(parts, "default settings")
+	default:
+		parts = append(parts, text)
+	}
+	for _, c := range changes {
+		parts = append(parts, c.Name)
+	}
+	name := strings.Join(parts, " + ")
+	if capacity > 0 {
+		name += " on " + report.Bytes(capacity)
+	}
+	return name
+}
+
+// sort puts the scenarios that gain most first: those that meet a request
+// which fails otherwise, then those with the lowest peak.
+func (w *whatIf) sort() {
+	slices.SortStableFunc(w.Scenarios[1:], func(a, b Outcome) int {
+		return cmp.Or(fails(a)-fails(b), cmp.Compare(a.PeakReservedBytes, b.PeakReservedBytes))
+	})
+}
+
+func fails(o Outcome) int {
+	if o.OOM {
+		return 1
+	}
+	return 0
+}
