@@ -83,6 +83,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 		return nil, err
 	}
 	b.finish(p)
+	p.giveBack(c)
 	return b, nil
 }
 

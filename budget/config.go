@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Config is a model's config.json: its own fields, and behind them the
@@ -20,8 +21,9 @@ type Config struct {
 	fields   map[string]any
 	defaults map[string]any
 	alias    map[string]string
-	extra    int64  // parameters beyond the shape's, for a model known by its size only
-	assumed  string // what was assumed, in words
+	spare    *atomic.Pointer[model] // a network that nobody uses at the moment
+	extra    int64                  // parameters beyond the shape's, for a model known by its size only
+	assumed  string                 // what was assumed, in words
 }
 
 // maxConfigBytes bounds a config.json; real ones are a few kilobytes.
@@ -90,7 +92,7 @@ func short(s string) string {
 }
 
 func sub(t string, fields map[string]any) *Config {
-	c := &Config{Type: t, fields: fields}
+	c := &Config{Type: t, fields: fields, spare: new(atomic.Pointer[model])}
 	if raw, ok := classes()[t]; ok {
 		var d classDefaults
 		dec := json.NewDecoder(bytes.NewReader(raw))
@@ -245,6 +247,7 @@ func (c *Config) has(name string) bool { return c.fields[name] != nil }
 // with is a copy with one field changed.
 func (c *Config) with(name string, v any) *Config {
 	d := *c
+	d.spare = new(atomic.Pointer[model])
 	d.fields = maps.Clone(c.fields)
 	d.fields[name] = v
 	for from, to := range c.alias {

@@ -98,7 +98,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	mod, err := newModel(c)
+	mod, err := c.network()
 	if err != nil {
 		return nil, err
 	}
@@ -162,4 +162,20 @@ func (p *plan) overflow() error {
 		return fmt.Errorf("a batch of %d sequences of %d tokens needs more bytes than 2^62: no machine has them", p.Batch, max(p.Sequence, p.Context))
 	}
 	return nil
+}
+
+// network is the configuration's, built anew unless one is spare.
+func (c *Config) network() (*model, error) {
+	if m := c.spare.Swap(nil); m != nil {
+		return m, nil
+	}
+	return newModel(c)
+}
+
+// giveBack keeps a network for the next budget unless it was divided or given
+// adapters.
+func (p *plan) giveBack(c *Config) {
+	if p.TP == 1 && p.EP == 1 && p.PP == 1 && p.LoRA == 0 && p.model.config.spare == c.spare {
+		c.spare.Store(p.model)
+	}
 }
