@@ -219,7 +219,7 @@ func (l *loop) even(p pace) bool {
 			least, most = min(least, n), max(most, n)
 		}
 	}
-	regular := p.regular > 0.99 || p.steps >= 5 && p.regular >= 0.8
+	regular := p.regular > 0.99 || p.steps >= 4 && p.regular >= 0.75
 	return regular && (most == 0 || most <= 2*least)
 }
 
@@ -227,7 +227,7 @@ func (l *loop) even(p pace) bool {
 // without stacks share their sizes with the optimizer's state of the first step
 // and the last one's gradients.
 func (l *loop) recurring(kept []survivor) []survivor {
-	if l.n < 4 {
+	if l.n < 3 {
 		return kept
 	}
 	type role struct {
