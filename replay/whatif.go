@@ -353,9 +353,14 @@ func (w *whatIf) name(set Settings, capacity int64, changes []Change) string {
 }
 
 // sort puts the scenarios that gain most first: those that meet a request
-// which fails otherwise, then those with the lowest peak.
+// which fails otherwise, then those with the lowest peak. Of those that meet
+// it, what is allocated tells how much room is left for what comes next:
+// reserved memory that is free can be used again.
 func (w *whatIf) sort() {
 	slices.SortStableFunc(w.Scenarios[1:], func(a, b Outcome) int {
+		if a.Survived && b.Survived {
+			return cmp.Or(cmp.Compare(a.PeakAllocatedBytes, b.PeakAllocatedBytes), cmp.Compare(a.PeakReservedBytes, b.PeakReservedBytes))
+		}
 		return cmp.Or(fails(a)-fails(b), cmp.Compare(a.PeakReservedBytes, b.PeakReservedBytes))
 	})
 }

@@ -61,5 +61,6 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(newAnalyze(), newExport(), newRecord(), newVersion())
 	root.AddCommand(newBudget())
+	root.AddCommand(newWhatif())
 	return root
 }

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+type whatifFlags struct {
+	format     string
+	outputs    string
+	device     int
+	gpu        string
+	outside    string
+	confs      []string
+	capacities []string
+	changes    []string
+	partial    bool
+	quiet      bool
+	noColor    bool
+	maxMemory  string
+}
+
+func newWhatif() *cobra.Command {
+	var f whatifFlags
+	cmd := &cobra.Command{
+		Use:   "whatif SNAPSHOT",
+		Short: "Replay the recorded requests under other allocator settings, capacities and program changes",
+		Long: `Whatif runs PyTorch's caching allocator again over the requests of a recording:
+first under the settings that it was made with, to see that every address comes
+out as recorded, then under others. All combinations of --conf, --capacity and
+--change are run, each also with what was recorded; without any of them, the
+settings and changes that usually matter.
+
+Changes: ` + replay.ChangeNames + `.`,
+		Example: `  vramscope whatif oom.pickle
+  vramscope whatif snapshot.pickle --conf expandable_segments:True --conf max_split_size_mb:128
+  vramscope whatif snapshot.pickle --capacity 24GiB --capacity 40GiB
+  vramscope whatif snapshot.pickle --change optimizer=8bit --change logits=chunked`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return whatif(cmd, args[0], &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.format, "format", "text", "text or json")
+	flags.StringVarP(&f.outputs, "output", "o", "", "write `FILE` instead of standard output")
+	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal` (default: the one that reserves most)")
+	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `SIZE`, such as 80GiB, where the recording doesn't tell")
+	flags.StringVar(&f.outside, "outside", "", "`SIZE` that PyTorch can't have of a GPU: the CUDA context, other processes (default: what the recording tells with --gpu, else 520MiB)")
+	flags.StringArrayVar(&f.confs, "conf", nil, "`SETTINGS` to try, in the syntax of PYTORCH_CUDA_ALLOC_CONF (repeatable)")
+	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
+	flags.StringArrayVar(&f.changes, "change", nil, "a `CHANGE` to the program to try, such as optimizer=8bit (repeatable)")
+	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
+	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
+	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the machine's)")
+	return cmd
+}
+
+func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
+	if f.format != "text" && f.format != "json" {
+		return fmt.Errorf("--format %q: text or json", f.format)
+	}
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	s, err := (&exportFlags{partial: f.partial, maxMemory: f.maxMemory}).snapshot(cmd, name)
+	if err != nil {
+		return err
+	}
+	t, err := f.timeline(s, name)
+	if err != nil {
+		return err
+	}
+	doc, err := replay.WhatIf(t, classify.New(t, classify.Options{}), o)
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error {
+		if f.format == "json" {
+			e := json.NewEncoder(w)
+			e.SetEscapeHTML(false)
+			e.SetIndent("", "  ")
+			return e.Encode(doc)
+		}
+		return whatifText(w, doc, terminalStyle(w, f.noColor, f.quiet))
+	}
+	if f.outputs != "" {
+		return writeFile(f.outputs, write)
+	}
+	return write(cmd.OutOrStdout())
+}
+
+func (f *whatifFlags) options() (replay.Options, error) {
+	o := replay.Options{Confs: f.confs, Changes: f.changes}
+	var err error
+	size := func(flag, text string) (n int64) {
+		if text != "" && err == nil {
+			if n, err = parseSize(text); err != nil {
+				err = fmt.Errorf("%s: %w", flag, err)
+			}
+		}
+		return n
+	}
+	o.GPU, o.Outside = size("--gpu", f.gpu), size("--outside", f.outside)
+	for _, text := range f.capacities {
+		if text == "" {
+			return o, fmt.Errorf("--capacity: no size")
+		}
+		o.Capacities = append(o.Capacities, size("--capacity", text))
+	}
+	for _, text := range f.confs {
+		if _, _, bad := replay.ParseConf(text); bad != nil {
+			return o, fmt.Errorf("--conf: %w", bad)
+		}
+	}
+	for _, text := range f.changes {
+		if _, bad := replay.ParseChange(text); bad != nil {
+			return o, fmt.Errorf("--change: %w", bad)
+		}
+	}
+	return o, err
+}
+
+// timeline picks the device: the given one, else the one that reserves most.
+func (f *whatifFlags) timeline(s *snapshot.Snapshot, name string) (*timeline.Timeline, error) {
+	if f.device >= 0 {
+		d := s.Device(f.device)
+		if d == nil {
+			return nil, fmt.Errorf("--device %d: not in the recording", f.device)
+		}
+		return timeline.New(s, d), nil
+	}
+	var best *timeline.Timeline
+	for i := range s.Devices {
+		t := timeline.New(s, &s.Devices[i])
+		if best == nil || t.Peaks.Reserved.Bytes > best.Peaks.Reserved.Bytes {
+			best = t
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("%s: the recording is empty: no device has a segment or an event", name)
+	}
+	return best, nil
+}
