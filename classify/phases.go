@@ -196,7 +196,9 @@ func (a *analysis) fillData(out []Phase, i, j int) {
 			continue
 		}
 		id := a.t.Of[k]
-		if a.freed(id) > j && !a.outlives(id) && len(a.loads) == 0 || a.birth(id).marks&input != 0 {
+		e := a.birth(id)
+		stays := a.freed(id) > j && (!a.outlives(id) || e.marks&userInner != 0)
+		if stays && len(a.loads) == 0 || e.marks&input != 0 {
 			first = k
 			break
 		}

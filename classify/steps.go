@@ -90,6 +90,11 @@ func (a *analysis) stepStarts() []int {
 			starts = append(starts, i)
 		}
 	}
+	if len(starts) > 1 && a.phases[starts[0]] == Data && a.phases[starts[1]] == Forward {
+		for starts[0]+1 < starts[1] && a.phases[starts[0]] != Forward { // each step loads the next one's batch
+			starts[0]++
+		}
+	}
 	return starts
 }
 
