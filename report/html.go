@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"io"
 	"strings"
@@ -91,6 +92,7 @@ var functions = template.FuncMap{
 	"words":    func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 	"place":    shortPlace,
 	"minus":    func(a, b int64) int64 { return a - b },
+	"seconds":  func(s *float64) string { return fmt.Sprintf("%.3f", *s) },
 	"share100": func(f float64) float64 { return 100 * f },
 	"share": func(part, whole int64) float64 {
 		if whole <= 0 {

@@ -272,6 +272,9 @@ func (d *Device) growthChart() option {
 			continue
 		}
 		name, color := "all other lines", "css:--mut"
+		if len(g.Sites) == 1 {
+			name = "no line recorded"
+		}
 		if site >= 0 {
 			name, color = d.Pictures.Sites[site].Short(), fmt.Sprintf("css:--s%d", i%8)
 		}

@@ -15,7 +15,7 @@ class Timeline {
     this.frame = 0;
     this.onView = null;
     this.build();
-    scenes.push({place: canvas, build: () => this.build(), resize: () => this.build()});
+    scenes.push({place: canvas, build: () => this.build(), resize: () => { if (this.canvas.clientWidth !== Math.round(this.width || 0)) this.build(); }});
     state.listeners.push(what => { this.later(); });
     this.listen();
   }
@@ -147,7 +147,7 @@ class Timeline {
 
   point(e) {
     const b = this.canvas.getBoundingClientRect(), x = e.clientX - b.left, y = e.clientY - b.top;
-    return {x, px: Math.round((x - LEFT) * this.ratio), py: Math.round((y - this.topMargin) * this.ratio), event: Math.floor(this.v0 + (x - LEFT) / this.w * (this.v1 - this.v0))};
+    return {x, px: Math.floor((x - LEFT) * this.ratio), py: Math.floor((y - this.topMargin) * this.ratio), event: Math.floor(this.v0 + (x - LEFT) / this.w * (this.v1 - this.v0))};
   }
   pick(p) { return p.px >= 0 && p.px < this.W && p.py >= 0 && p.py < this.H ? this.ids[p.py * this.W + p.px] : -1; }
 

@@ -113,7 +113,8 @@ function showDevice(index) {
   current = index;
   all('.device').forEach(p => { p.hidden = +p.dataset.index !== index; });
   all('button[data-device]').forEach(b => b.setAttribute('aria-pressed', +b.dataset.device === index));
-  return startDevice(index).then(() => scenes.forEach(s => s.resize()));
+  if (devices[index]) scenes.forEach(s => s.resize());
+  return startDevice(index);
 }
 
 const SECTIONS = ['findings', 'memory', 'timeline', 'peak', 'segments', 'growth', 'stacks'];
@@ -179,10 +180,16 @@ function main() {
   });
   window.addEventListener('afterprint', () => setTheme(was));
   startPlain(startCharts(document.querySelector('#evidence')));
-  const resized = new ResizeObserver(() => { clearTimeout(resized.timer); resized.timer = setTimeout(() => scenes.forEach(s => s.resize()), 60); });
-  resized.observe(document.querySelector('main'));
+  let timer = 0, width = -1;
+  new ResizeObserver(e => {
+    const first = width < 0;
+    if (e[0].contentRect.width === width) return;
+    width = e[0].contentRect.width;
+    if (first) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => scenes.forEach(s => s.resize()), 60);
+  }).observe(document.querySelector('main'));
   window.addEventListener('hashchange', followLink);
   const first = document.querySelector('.device') ? showDevice(0) : Promise.resolve();
   first.then(followLink).then(() => root.setAttribute('data-ready', '1'));
 }
-main();

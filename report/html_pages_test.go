@@ -1,0 +1,240 @@
+package report_test
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+
+	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/report"
+)
+
+// TestPagesOpen opens pages of recordings of every kind, light, dark, narrow
+// and printed.
+func TestPagesOpen(t *testing.T) {
+	for name, make := range map[string]func(*testing.T) *report.Document{
+		"out of memory": func(t *testing.T) *report.Document {
+			return recording(t, "qwen_vocab_oom__05b/snapshot_all.pickle.gz", "qwen_vocab_oom__05b/log.txt")
+		},
+		"a leak": func(t *testing.T) *report.Document {
+			return recording(t, "growing_list__step_cache/snapshot_all.pickle.gz")
+		},
+		"no stacks": func(t *testing.T) *report.Document {
+			return recording(t, "growing_list__step_cache/snapshot_none.pickle.gz")
+		},
+		"no history": func(t *testing.T) *report.Document {
+			return recording(t, "mlp_regression__script/snapshot_stopped.pickle.gz")
+		},
+		"two devices": func(t *testing.T) *report.Document {
+			return recording(t, "device_map__two_gpus/snapshot_named.pickle.gz")
+		},
+		"pools and streams": func(t *testing.T) *report.Document {
+			return simulated(t, recorder.Program{Seed: 5, Events: 3000, Depth: 4, Streams: 2, Pools: 2}, nil)
+		},
+		"everything":          func(*testing.T) *report.Document { return sample() },
+		"nothing":             func(*testing.T) *report.Document { return &report.Document{Tool: "vramscope test"} },
+		"half a million":      func(*testing.T) *report.Document { return synthetic(500_000) },
+		"a document of facts": func(*testing.T) *report.Document { d := sample(); d.Devices[0].Pictures = nil; return d },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTab(t, 1440, 900)
+			url := saved(t, written(t, make(t)))
+			b.open(url)
+			light := eval[string](b, "getComputedStyle(document.body).backgroundColor")
+			b.media("", &emulation.MediaFeature{Name: "prefers-color-scheme", Value: "dark"})
+			b.open(url)
+			if dark := eval[string](b, "getComputedStyle(document.body).backgroundColor"); dark == light {
+				t.Errorf("dark is as light as light: %s", dark)
+			}
+			for _, width := range []int64{390, 1920} {
+				b.do(chromedp.EmulateViewport(width, 900))
+				b.open(url)
+				if w := eval[int64](b, "document.documentElement.scrollWidth"); w > width {
+					t.Errorf("on a screen of %d pixels the page is %d wide", width, w)
+				}
+			}
+			b.do(chromedp.EmulateViewport(1100, 800))
+			b.media("print")
+			if w := eval[int64](b, "document.documentElement.scrollWidth"); w > 1100 {
+				t.Errorf("printed, the page is %d wide instead of 1100", w)
+			}
+			pdf, err := chromedp.Run(b.ctx, chromedp.PrintToPDF(chromedp.PDFPreferCSSPageSize(), chromedp.PDFPrintBackground()))
+			if err != nil || !bytes.HasPrefix(pdf, []byte("%PDF")) {
+				t.Errorf("printing: %v", err)
+			}
+			b.clean()
+		})
+	}
+}
+
+// TestPageCharts looks whether charts were drawn, not only the frames of them.
+func TestPageCharts(t *testing.T) {
+	b := newTab(t, 1440, 900)
+	b.open(saved(t, written(t, sample())))
+	if n := eval[int](b, `document.querySelectorAll('.chart[data-drawn] canvas').length`); n != 3 {
+		t.Errorf("%d charts instead of 3", n)
+	}
+	for _, canvas := range []string{"canvas.timeline", "canvas.map", ".chart canvas"} {
+		if n := eval[int](b, `(() => { const c = document.querySelector(%s), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
+			for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size; })()`, quoted(canvas)); n < 4 {
+			t.Errorf("%s shows %d colours", canvas, n)
+		}
+	}
+}
+
+// TestHoverSaysWhatIsTrue points at allocations and reads what the page says.
+func TestHoverSaysWhatIsTrue(t *testing.T) {
+	doc := simulated(t, recorder.Program{Seed: 9, Events: 300, Depth: 5}, nil)
+	p := doc.Devices[0].Pictures
+	b := newTab(t, 1440, 900)
+	b.open(saved(t, written(t, doc)))
+	seen := 0
+	for i := 0; i < len(p.Bands.Born) && seen < 5; i += max(1, len(p.Bands.Born)/12) {
+		at := b.pixelOf(i)
+		if at.X < 0 {
+			continue // too small or too short for a pixel
+		}
+		seen++
+		b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at.X, at.Y))
+		b.until(`!document.getElementById('tip').hidden`)
+		got := b.text("#tip")
+		for _, want := range []string{report.Bytes(p.Bands.Bytes[i]), "allocation " + strconv.Itoa(i) + ",", "event " + report.Count(int(p.Bands.Born[i]))} {
+			if i >= p.Bands.Older && !strings.Contains(got, want) {
+				t.Errorf("allocation %d: %q doesn't say %q", i, got, want)
+			}
+		}
+		b.do(chromedp.MouseClickXY(at.X, at.Y))
+		if pin := b.text("[data-role=pin]"); !strings.Contains(pin, report.Count(int(p.Bands.Bytes[i]))+" bytes") {
+			t.Errorf("allocation %d pinned: %q", i, pin)
+		}
+	}
+	if seen < 3 {
+		t.Errorf("only %d allocations had a pixel", seen)
+	}
+	b.clean()
+}
+
+var firstSize = regexp.MustCompile(`^[0-9.]+ [KMG]?i?B`)
+
+// sum is what the note above the table says.
+func (b *tab) sum() string { return firstSize.FindString(b.text("[data-role=table-note]")) }
+
+// aliveAt sums up what is allocated right after an event.
+func aliveAt(p *report.Pictures, event int, category int) (bytes int64) {
+	for i, n := range p.Bands.Bytes {
+		born := int(p.Bands.Born[i])
+		if i < p.Bands.Older {
+			born = -1
+		}
+		if born <= event && (p.Bands.Freed[i] == report.NotFreed || int(p.Bands.Freed[i]) > event) && (category < 0 || p.Kinds[p.Bands.Kind[i]].Category == category) {
+			bytes += n
+		}
+	}
+	return bytes
+}
+
+func TestTableFollows(t *testing.T) {
+	doc := recording(t, "growing_list__step_cache/snapshot_all.pickle.gz")
+	d := &doc.Devices[0]
+	p := d.Pictures
+	b := newTab(t, 1440, 900)
+	url := saved(t, written(t, doc))
+	b.open(url)
+	if got, want := b.sum(), report.Bytes(d.AtPeak.AllocatedBytes); got != want {
+		t.Errorf("at the peak: %s instead of %s", got, want)
+	}
+	if got, want := eval[int](b, `document.querySelectorAll('table.sites tbody tr').length`), len(d.Sites); got != want {
+		t.Errorf("%d rows instead of %d", got, want)
+	}
+
+	event := d.Events / 3
+	b.open(fmt.Sprintf("%s#at=%d", url, event))
+	if got, want := b.sum(), report.Bytes(aliveAt(p, event, -1)); got != want {
+		t.Errorf("at event %d: %s instead of %s", event, got, want)
+	}
+
+	b.open(url)
+	eval[bool](b, `(document.querySelector('canvas.timeline').scrollIntoView({block: 'center', behavior: 'instant'}), true)`)
+	box := eval[point](b, `(() => { const r = document.querySelector('canvas.timeline').getBoundingClientRect(); return {X: r.left, Y: r.top + r.height / 2}; })()`)
+	b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMousePressed, box.X+200, box.Y, chromedp.ButtonLeft, chromedp.ButtonModifiers(chromedp.ModifierShift), chromedp.ClickCount(1)),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, box.X+260, box.Y, chromedp.ButtonLeft, chromedp.ButtonModifiers(chromedp.ModifierShift)),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, box.X+400, box.Y, chromedp.ButtonLeft, chromedp.ButtonModifiers(chromedp.ModifierShift)),
+		chromedp.MouseEvent(input.DispatchMouseEventTypeMouseReleased, box.X+400, box.Y, chromedp.ButtonLeft, chromedp.ButtonModifiers(chromedp.ModifierShift), chromedp.ClickCount(1)))
+	type span struct{ From, To, Event int }
+	m := eval[span](b, `(m => ({From: m.from ?? -1, To: m.to ?? -1, Event: m.event}))(vramscope[0].state.moment)`)
+	if m.From < 0 || m.To <= m.From {
+		t.Fatalf("no range was chosen: %+v", m)
+	}
+	most := m.From
+	for e := m.From; e <= m.To; e++ {
+		if aliveAt(p, e, -1) > aliveAt(p, most, -1) {
+			most = e
+		}
+	}
+	if m.Event != most || b.sum() != report.Bytes(aliveAt(p, most, -1)) {
+		t.Errorf("range %+v: %s at event %d instead of %s at %d", m, b.sum(), m.Event, report.Bytes(aliveAt(p, most, -1)), most)
+	}
+	if hash := eval[string](b, "location.hash"); hash != fmt.Sprintf("#range=%d-%d", m.From, m.To) {
+		t.Errorf("the link is %s", hash)
+	}
+
+	b.open(url)
+	b.do(chromedp.Click(chromedp.CSS("[data-role=chips] button")))
+	first := eval[int](b, `+document.querySelector('[data-role=chips] button').dataset.group`)
+	want := report.Bytes(aliveAt(p, *d.AtPeak.Event, -1) - aliveAt(p, *d.AtPeak.Event, first))
+	if got := b.sum(); got != want {
+		t.Errorf("without the first category: %s instead of %s", got, want)
+	}
+
+	b.open(url)
+	word := d.Sites[0].Function
+	b.do(chromedp.SendKeys(chromedp.CSS("[data-role=search]"), word))
+	matching := 0
+	for _, s := range d.Sites {
+		from := ""
+		if s.CalledFrom != nil {
+			from = s.CalledFrom.Function + s.CalledFrom.File
+		}
+		if strings.Contains(strings.ToLower(s.Function+" "+s.File+" "+s.Op+" "+from), strings.ToLower(word)) {
+			matching++
+		}
+	}
+	if got := eval[int](b, `document.querySelectorAll('table.sites tbody tr').length`); got != matching {
+		t.Errorf("%d rows with %q instead of %d", got, word, matching)
+	}
+	b.clean()
+}
+
+func TestKeyboardAndLinks(t *testing.T) {
+	doc := recording(t, "device_map__two_gpus/snapshot_named.pickle.gz")
+	b := newTab(t, 1440, 900)
+	url := saved(t, written(t, doc))
+	b.open(url + "#device=1&at=100")
+	if !eval[bool](b, `!document.querySelector('.device[data-index="1"]').hidden && document.querySelector('.device[data-index="0"]').hidden`) {
+		t.Error("a link to the second device shows another one")
+	}
+	if e := eval[int](b, `vramscope[1].state.moment.event`); e != 100 {
+		t.Errorf("a link to event 100 shows event %d", e)
+	}
+	b.do(chromedp.Focus(chromedp.CSS(`.device[data-index="1"] canvas.timeline`)), chromedp.KeyEvent("."), chromedp.KeyEvent("+"))
+	if e := eval[int](b, `vramscope[1].state.moment.event`); e != 101 {
+		t.Errorf("one event on is %d", e)
+	}
+	if v := eval[float64](b, `vramscope[1].timeline.v1 - vramscope[1].timeline.v0`); v >= float64(doc.Devices[1].Events) {
+		t.Errorf("the plus key leaves %v events in view", v)
+	}
+	if n := eval[int](b, `Array.from(document.querySelectorAll('button, a, input, summary, canvas.timeline')).filter(e => e.tabIndex < 0).length`); n > 0 {
+		t.Errorf("%d controls can't be reached by keyboard", n)
+	}
+	if n := eval[int](b, `Array.from(document.querySelectorAll('canvas, .chart')).filter(e => !e.closest('.chart') && !e.getAttribute('aria-label')).length`); n > 0 {
+		t.Errorf("%d pictures have no text alternative", n)
+	}
+	b.clean()
+}

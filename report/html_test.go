@@ -1,0 +1,171 @@
+package report_test
+
+import (
+	"bytes"
+	"flag"
+	"html"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/report"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var (
+	scriptElement = regexp.MustCompile(`(?s)<(script|style)[^>]*>.*?</(script|style)>`)
+	anyTag        = regexp.MustCompile(`<[^>]*>`)
+	blank         = regexp.MustCompile(`[ \t\n]+`)
+	blockEnd      = regexp.MustCompile(`</(section|h1|h2|h3|p|li|tr|summary|pre|dl|header|footer|dt|div)>`)
+)
+
+// textOf is what a person reads of a page without scripts, a line for each block.
+func textOf(page []byte) string {
+	s := scriptElement.ReplaceAllString(string(page), "")
+	s = blockEnd.ReplaceAllString(s, "\x00")
+	s = anyTag.ReplaceAllString(s, " ")
+	var out []string
+	for _, line := range strings.Split(s, "\x00") {
+		if line = strings.TrimSpace(blank.ReplaceAllString(html.UnescapeString(line), " ")); line != "" {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n") + "\n"
+}
+
+func TestHTMLText(t *testing.T) {
+	for _, name := range []string{"full", "empty"} {
+		t.Run(name, func(t *testing.T) {
+			doc := sample()
+			if name == "empty" {
+				doc = &report.Document{Tool: "vramscope test", Verdict: report.Verdict{Severity: report.Warning, Text: "empty recording"}}
+			}
+			got := textOf(written(t, doc))
+			golden := filepath.Join("testdata", "html_"+name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("the page's text differs from %s (run with -update and look at the difference):\n%s", golden, got)
+			}
+		})
+	}
+}
+
+func TestHTMLIsReproducible(t *testing.T) {
+	program := recorder.Program{Seed: 3, Events: 2000, Depth: 6, Streams: 2, Pools: 1}
+	a, b := written(t, simulated(t, program, nil)), written(t, simulated(t, program, nil))
+	if !bytes.Equal(a, b) {
+		t.Error("the same recording gave two different pages")
+	}
+}
+
+func TestHTMLSize(t *testing.T) {
+	for _, c := range []struct{ allocations, limit int }{{10_000, 1_200_000}, {500_000, 3_000_000}} {
+		if n := len(written(t, synthetic(c.allocations))); n > c.limit {
+			t.Errorf("%d allocations make a page of %d bytes, more than %d", c.allocations, n, c.limit)
+		}
+	}
+}
+
+// TestHTMLNeedsNothingElse looks for anything that a browser would fetch.
+func TestHTMLNeedsNothingElse(t *testing.T) {
+	page := scriptElement.ReplaceAllString(string(written(t, sample())), "")
+	for _, bad := range []string{" src=", "href=\"http", "url(", "@import", "<link", "<iframe", "<object", "<base"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	if !strings.Contains(page, "default-src &#39;none&#39;") {
+		t.Error("the page has no policy that forbids by default")
+	}
+}
+
+// payloads are names as an attacker would choose them. Each would set
+// window.ran if it ran.
+var payloads = []string{
+	`<img src=x onerror=window.ran=1>`,
+	`</script><script>window.ran=2</script>`,
+	`<svg onload=window.ran=3></svg>`,
+	`"><img src=x onerror=window.ran=4>`,
+	`__f__(window.ran=5)__f__`,
+	`<!--<script>window.ran=6</script>`,
+	"';window.ran=7;//\u2028window.ran=7",
+	`{{constructor.constructor('window.ran=8')()}}<iframe srcdoc="<script>parent.ran=8</script>"></iframe>`,
+}
+
+// poison puts a payload into every text of a value.
+func poison(v reflect.Value, payload string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			poison(v.Elem(), payload)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				poison(v.Field(i), payload)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			poison(v.Index(i), payload)
+		}
+	case reflect.String:
+		if v.CanSet() && v.Type() == reflect.TypeFor[string]() {
+			v.SetString(payload)
+		}
+	}
+}
+
+func TestHTMLEscapesEveryText(t *testing.T) {
+	scripts := strings.Count(string(written(t, sample())), "<script")
+	for _, payload := range payloads {
+		doc := sample()
+		poison(reflect.ValueOf(doc), payload)
+		page := string(written(t, doc))
+		if n := strings.Count(page, "<script"); n != scripts {
+			t.Errorf("%q: %d script elements instead of %d", payload, n, scripts)
+		}
+		for _, bad := range []string{"<img", "<svg", "<iframe", "<!--", "window.ran=2</script>"} {
+			if strings.Contains(page, bad) {
+				t.Errorf("%q: the page has %q", payload, bad)
+			}
+		}
+		for _, script := range scriptElement.FindAllString(page, -1) {
+			if strings.Contains(script, "\u2028") {
+				t.Errorf("%q: a script holds a line separator", payload)
+			}
+		}
+		if !strings.Contains(page, "window.ran") {
+			t.Errorf("%q: the payload isn't in the page at all, so this test shows nothing", payload)
+		}
+		var unsafe bytes.Buffer
+		if err := report.UnsafeHTML(&unsafe, doc, true, true); err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(payload, "<") && !strings.Contains(unsafe.String(), payload[strings.Index(payload, "<"):strings.Index(payload, "<")+4]) {
+			t.Errorf("%q: not found with escaping off, so this test can't fail", payload)
+		}
+	}
+}
+
+// TestHTMLWithoutPictures makes pages of documents that were not asked to hold them.
+func TestHTMLWithoutPictures(t *testing.T) {
+	doc := sample()
+	doc.Devices[0].Pictures = nil
+	if page := textOf(written(t, doc)); !strings.Contains(page, "No timeline") {
+		t.Error("the page doesn't say that the timeline is missing")
+	}
+}
