@@ -134,6 +134,7 @@ func (r *rewriter) revive(id timeline.AllocationID, event int) {
 func (r *rewriter) program() *Program {
 	r.Verify() // once, for all copies
 	p := *r.Program
+	p.changed = len(r.layout.Segments) > 0
 	p.ops = make([]op, 0, len(r.ops)+len(r.insert))
 	slices.SortStableFunc(r.insert, func(a, b op) int { return int(a.event) - int(b.event) })
 	slots := map[timeline.AllocationID]op{} // of allocations that insert is about
@@ -147,7 +148,6 @@ func (r *rewriter) program() *Program {
 		if _, ok := slots[id]; ok {
 			slots[id] = op{slot: o.slot, pair: o.pair}
 		}
-		p.changed = p.changed || o.bytes != r.bytes[id]
 		if o.bytes = r.bytes[id]; o.bytes > 0 {
 			p.older = append(p.older, o)
 		}

@@ -143,31 +143,42 @@ func (r *rewriter) forwardPasses() ([][]timeline.AllocationID, error) {
 	return passes, nil
 }
 
-// layersOf is how often a pass repeats itself: the number of times that the
-// sizes which make up most of its bytes occur, each a multiple of it.
+// maxLayers is more than any model has, and mostShare how much of a pass must
+// repeat itself, in percent.
+const (
+	maxLayers = 256
+	mostShare = 80
+)
+
+// layersOf is how often a pass repeats itself: the largest number that nearly
+// all sizes and call sites occur a multiple of times.
 func (r *rewriter) layersOf(pass []timeline.AllocationID) int {
 	type key struct {
 		bytes int64
 		stack uint32
 	}
 	count := map[key]int{}
+	var all int64
 	for _, id := range pass {
 		count[key{r.Timeline.Requested(id), uint32(r.Timeline.Stack(id))}]++
+		all += r.Timeline.Requested(id)
 	}
 	votes := map[int]int64{} // bytes by number of repeats
 	for k, n := range count {
 		votes[n] += k.bytes * int64(n)
 	}
-	best, most := 0, int64(0)
-	for n, bytes := range votes {
-		if bytes > most || bytes == most && n > best {
-			best, most = n, bytes
+	for layers := maxLayers; layers > 1; layers-- {
+		var fits int64
+		for n, bytes := range votes {
+			if n%layers == 0 {
+				fits += bytes
+			}
+		}
+		if fits/mostShare*100 >= all {
+			return layers
 		}
 	}
-	if best > 200 {
-		return 0
-	}
-	return best
+	return 0
 }
 
 // checkpointPass cuts a pass into equal layers.

@@ -56,7 +56,7 @@ type Program struct {
 	streams map[pair]uint16
 	byAge   bool // of equal free blocks, that of the oldest segment is taken
 	checked *Check
-	changed bool               // by a Change: the blocks of the first layout have other sizes
+	changed bool               // by a Change: the first layout would have been another
 	private []timeline.Segment // final segments of private pools, where events name none
 }
 

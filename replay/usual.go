@@ -122,6 +122,8 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	}
 	known := "; whether the program would have gone on to its end isn't recorded"
 	switch {
+	case settings != "" && !w.enough(settings):
+		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met, but what the optimizer's first step still has to make would not have fitted.", settings)
 	case settings != "":
 		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s.", settings, known)
 	default:
@@ -133,4 +135,21 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	if settings == "" && later > 0 {
 		w.Verdict += fmt.Sprintf(" Others fail up to %s later.", report.Plural(later, "allocation"))
 	}
+}
+
+// enough tells whether what the first optimizer step has yet to make would
+// have fitted, in a scenario that meets the request which failed.
+func (w *whatIf) enough(name string) bool {
+	if w.classes == nil {
+		return true
+	}
+	for i := range w.p.Timeline.OOMs {
+		oom := &w.p.Timeline.OOMs[i]
+		for _, o := range w.Scenarios {
+			if o.Name == name && o.LastEvent == oom.Event && o.UsableBytes != nil {
+				return *o.UsableBytes-o.PeakAllocatedBytes >= stillToCome(w.classes, oom)-oom.Requested
+			}
+		}
+	}
+	return true
 }

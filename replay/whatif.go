@@ -219,6 +219,11 @@ func (w *whatIf) recorded() {
 	}
 	w.add("recorded", w.p, s, capacity, nil)
 	first := &w.Scenarios[0]
+	if w.p.Timeline.Start.Reserved > 0 {
+		s.Packed = true
+		r := w.p.Run(s)
+		w.Notes = append(w.Notes, fmt.Sprintf("with the first blocks laid out anew, as they are for all changes to the program, the recorded settings peak at %s reserved: compare with that", report.Bytes(r.PeakReserved)))
+	}
 	if peaks := &w.p.Timeline.Peaks; first.PeakReservedBytes != peaks.Reserved.Bytes || first.PeakAllocatedBytes != peaks.Allocated.Bytes {
 		w.Notes = append(w.Notes, fmt.Sprintf("left to itself, the replay of the recorded settings peaks at %s allocated and %s reserved, recorded were %s and %s",
 			report.Bytes(first.PeakAllocatedBytes), report.Bytes(first.PeakReservedBytes), report.Bytes(peaks.Allocated.Bytes), report.Bytes(peaks.Reserved.Bytes)))
@@ -289,8 +294,11 @@ func (w *whatIf) try(settings []Settings, changes []Change) {
 		}
 		list = list[1:] // the recorded one is there already
 	}
-	programs := map[string]*Program{}
-	applied := map[string][]Change{}
+	// Combinations with the same changes follow each other: one changed
+	// program at a time is enough.
+	var program *Program
+	var applied []Change
+	last := "-"
 	for i, c := range list {
 		if w.o.Budget > 0 && time.Since(start) > w.o.Budget {
 			w.Notes = append(w.Notes, fmt.Sprintf("%d of %d scenarios are left out: the time given for them is over", len(list)-i, len(list)))
@@ -300,12 +308,11 @@ func (w *whatIf) try(settings []Settings, changes []Change) {
 		for _, x := range c.changes {
 			key += x.Name + " "
 		}
-		p, ok := programs[key]
-		if !ok {
-			p, applied[key] = w.apply(c.changes)
-			programs[key] = p
+		if key != last {
+			program, applied = w.apply(c.changes)
+			last = key
 		}
-		if p == nil {
+		if program == nil {
 			continue
 		}
 		s, capacity := w.scenario(c.set, c.capacity)
@@ -313,7 +320,7 @@ func (w *whatIf) try(settings []Settings, changes []Change) {
 		if c.capacity > 0 {
 			given = c.capacity
 		}
-		w.add(w.name(c.set, given, applied[key]), p, s, capacity, applied[key])
+		w.add(w.name(c.set, given, applied), program, s, capacity, applied)
 	}
 }
 
