@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -168,40 +167,4 @@ func (l *loop) peakAllocated() int64 {
 		peak = max(peak, l.steps[i].PeakAllocated)
 	}
 	return peak
-}
-
-// inModule tells whether what was taken for steps is a loop inside a module's
-// forward, over its layers say: then every stack of the loop goes through one
-// line of that forward.
-func (l *loop) inModule() bool {
-	s := l.t.Snapshot
-	var common []snapshot.FrameID // outermost first
-	seen := make([]bool, s.NumStacks())
-	l.each(func(id timeline.AllocationID, step int) {
-		stack := l.t.Stack(id)
-		if seen[stack] || step == 0 || step == l.n-1 {
-			return
-		}
-		seen[stack] = true
-		frames := slices.DeleteFunc(slices.Clone(s.Stack(stack)), func(f snapshot.FrameID) bool { return l.view.Language(f) != stacks.Python })
-		if len(frames) == 0 { // backward's thread
-			return
-		}
-		slices.Reverse(frames)
-		if common == nil {
-			common = frames
-		}
-		n := 0
-		for n < min(len(common), len(frames)) && common[n] == frames[n] {
-			n++
-		}
-		common = common[:n]
-	})
-	return slices.ContainsFunc(common, l.isForward)
-}
-
-// isForward tells whether a frame is a module's forward.
-func (l *loop) isForward(f snapshot.FrameID) bool {
-	s := l.t.Snapshot
-	return s.String(s.Frames[f].Function) == "forward" && l.view.Language(f) == stacks.Python
 }

@@ -336,6 +336,20 @@ var leakStories = []struct {
 		})
 	}, nil, nil, false},
 
+	{"the layers of one forward", func(s *story) {
+		s.alloc(Weights, 256*mib, "train.py:5 main")
+		s.in(Forward)
+		s.alloc(Activations, 16*mib, "net.py:48 forward", "train.py:11 main")
+		s.loop(6, func(int) {
+			s.in(Forward)
+			for i := range 6 {
+				s.free(s.alloc(Temporary, 8*mib, "block.py:4 forward", "net.py:50 forward", "train.py:11 main"))
+				s.alloc(Activations, int64(4+i%3)*mib, fmt.Sprintf("block.py:%d forward", 5+i), "net.py:50 forward", "train.py:11 main")
+			}
+			s.alloc(Activations, 4*mib, "net.py:51 forward", "train.py:11 main")
+		})
+	}, nil, nil, false},
+
 	{"a model loaded layer by layer", func(s *story) {
 		s.loop(8, func(int) {
 			s.in(Forward)

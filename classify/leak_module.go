@@ -1,0 +1,89 @@
+package classify
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// inModule tells whether what was taken for steps is a loop inside a module's
+// forward, over its layers say: all that the loop allocates comes from within
+// one forward, and either from one line of it, or other lines of the same
+// forward allocate outside the loop.
+func (l *loop) inModule() bool {
+	inside, outside := l.pythonStacks()
+	var common []snapshot.FrameID // outermost first, the same functions
+	for i, frames := range inside {
+		if i == 0 {
+			common = frames
+		}
+		n := 0
+		for n < min(len(common), len(frames)) && l.sameFunction(common[n], frames[n]) {
+			n++
+		}
+		common = common[:n]
+	}
+	depth := -1
+	for i, f := range common {
+		if l.isForward(f) {
+			depth = i
+		}
+	}
+	if depth < 0 {
+		return false
+	}
+	lines := map[snapshot.FrameID]bool{}
+	for _, frames := range inside {
+		lines[frames[depth]] = true
+	}
+	if len(lines) == 1 {
+		return true
+	}
+	return slices.ContainsFunc(outside, func(frames []snapshot.FrameID) bool {
+		return len(frames) > depth && slices.EqualFunc(frames[:depth+1], common[:depth+1], l.sameFunction) && !lines[frames[depth]]
+	})
+}
+
+// pythonStacks are the Python frames, outermost first, of the stacks that
+// allocate in the loop, and of those that do outside.
+func (l *loop) pythonStacks() (inside, outside [][]snapshot.FrameID) {
+	s := l.t.Snapshot
+	inLoop, known := make([]bool, s.NumStacks()), make([]bool, s.NumStacks())
+	l.each(func(id timeline.AllocationID, step int) {
+		if l.n <= 3 || step > 0 && step < l.n-1 { // half of the others may belong to what surrounds the loop
+			inLoop[l.t.Stack(id)] = true
+		}
+	})
+	for id := range timeline.AllocationID(l.t.Len()) {
+		stack := l.t.Stack(id)
+		if known[stack] {
+			continue
+		}
+		known[stack] = true
+		frames := slices.DeleteFunc(slices.Clone(s.Stack(stack)), func(f snapshot.FrameID) bool { return l.view.Language(f) != stacks.Python })
+		if len(frames) == 0 { // of backward's thread
+			continue
+		}
+		slices.Reverse(frames)
+		if inLoop[stack] {
+			inside = append(inside, frames)
+		} else {
+			outside = append(outside, frames)
+		}
+	}
+	return inside, outside
+}
+
+// sameFunction tells whether two frames are lines of one function.
+func (l *loop) sameFunction(a, b snapshot.FrameID) bool {
+	x, y := &l.t.Snapshot.Frames[a], &l.t.Snapshot.Frames[b]
+	return x.Function == y.Function && x.File == y.File
+}
+
+// isForward tells whether a frame is a module's forward.
+func (l *loop) isForward(f snapshot.FrameID) bool {
+	s := l.t.Snapshot
+	return s.String(s.Frames[f].Function) == "forward" && l.view.Language(f) == stacks.Python
+}
