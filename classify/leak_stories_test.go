@@ -146,9 +146,8 @@ var leakStories = []struct {
 		s.loop(5, func(int) {
 			tr.forward()
 			s.in(Forward)
-			var kept []int
 			for i := range 8 {
-				kept = append(kept, s.alloc(Activations, int64(8+i%4)*mib, fmt.Sprintf("net.py:%d forward", 40+i), "train.py:11 main"))
+				s.alloc(Activations, int64(8+i%4)*mib, fmt.Sprintf("net.py:%d forward", 40+i), "train.py:11 main")
 			}
 			tr.backward()
 			tr.optimize()

@@ -23,7 +23,6 @@ type story struct {
 	address  uint64
 	events   []recorder.Event
 	allocs   []told
-	spans    []PhaseSpan
 	steps    []Step
 	reserved []recorder.Segment
 	frames   map[string]*recorder.Stack
