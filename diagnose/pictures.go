@@ -31,6 +31,8 @@ type picture struct {
 	c   *classify.Classification // nil: not classified
 	out *report.Pictures
 
+	limit, keep int // allocations that are drawn one by one
+
 	place   [classify.NumCategories]int // of a category in out.Categories
 	kindKey map[uint64]uint16
 	stacks  stackTable
@@ -38,9 +40,19 @@ type picture struct {
 
 // pictures fills what only the page draws, in a few passes over the allocations.
 func (e *examination) pictures(dev *report.Device, c *classify.Classification) *report.Pictures {
-	p := &picture{examination: e, c: c, out: &report.Pictures{Events: dev.Events}, kindKey: map[uint64]uint16{}}
+	p := newPicture(e, dev, c)
+	p.draw(dev)
+	return p.out
+}
+
+func newPicture(e *examination, dev *report.Device, c *classify.Classification) *picture {
+	p := &picture{examination: e, c: c, out: &report.Pictures{Events: dev.Events}, kindKey: map[uint64]uint16{}, limit: maxBands, keep: keptBands}
 	p.categories()
 	p.stacks = newStackTable(e, p.out)
+	return p
+}
+
+func (p *picture) draw(dev *report.Device) {
 	p.clock()
 	kept := p.bands()
 	p.curves(dev, kept)
@@ -48,7 +60,6 @@ func (e *examination) pictures(dev *report.Device, c *classify.Classification) *
 	p.layouts(dev)
 	p.growth(dev)
 	p.stacks.finish()
-	return p.out
 }
 
 // categories lists those that occur, in the order of pictures.
@@ -134,9 +145,9 @@ func (p *picture) bands() (kept []bool) {
 	t, b := p.t, &p.out.Bands
 	n := t.Len()
 	room := n
-	if n > maxBands {
-		kept = p.largest(keptBands)
-		room = keptBands
+	if n > p.limit {
+		kept = p.largest(p.keep)
+		room = p.keep
 		b.ID = make([]uint32, 0, room)
 	}
 	b.Born, b.Freed, b.Bytes = make([]uint32, 0, room), make([]uint32, 0, room), make([]int64, 0, room)

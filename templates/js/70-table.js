@@ -86,14 +86,14 @@ class Table {
   }
 
   row(r, ranged) {
-    const code = (text, title) => el('code', title ? {title} : null, text), categories = this.s.h.header.categories.length > 1 || this.s.classified;
+    const code = (text, title) => el('code', title ? {title} : null, text);
     const tr = el('tr', null,
       el('td', {class: 'left'}, r.stacks.size ? el('button', {type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-label': 'Stacks of ' + r.name, onclick: e => this.open(tr, r, e.currentTarget)}, '+') : '', ' ', code(r.function, r.function)),
-      el('td', {class: 'left'}, code(r.place, r.file)), el('td', {class: 'left'}, code(r.from, r.fromFile)), el('td', {class: 'left'}, code(r.op, r.op)),
-      this.table.tHead.querySelector('[data-sort=category]') ? el('td', {class: 'left'}, el('span', {class: 'dot', style: {background: css(r.color)}}), r.title) : '',
-      el('td', null, r.blocks === null ? '' : count(r.blocks)), el('td', null, size(r.bytes)),
+      el('td', {class: 'left'}, code(r.place, r.file)), el('td', {class: 'left', 'data-sort': 'from'}, code(r.from, r.fromFile)), el('td', {class: 'left', 'data-sort': 'op'}, code(r.op, r.op)),
+      this.table.tHead.querySelector('[data-sort=category]') ? el('td', {class: 'left kind', title: r.title}, el('span', {class: 'dot', style: {background: css(r.color)}}), r.title) : '',
+      el('td', {'data-sort': 'blocks'}, r.blocks === null ? '' : count(r.blocks)), el('td', null, size(r.bytes)),
       ranged ? el('td', null, (r.growth > 0 ? '+' : '') + size(r.growth)) : '',
-      el('td', {class: 'left share'}, el('span', {class: 'bar', style: {width: (this.sum > 0 ? 100 * r.bytes / this.sum : 0).toFixed(1) + 'px', background: categories ? css(r.color) : css(r.color)}}), percent(r.bytes, this.sum)));
+      el('td', {class: 'left share'}, el('span', {class: 'bar', style: {width: (this.sum > 0 ? 100 * r.bytes / this.sum : 0).toFixed(1) + 'px', background: css(r.color)}}), percent(r.bytes, this.sum)));
     return tr;
   }
 

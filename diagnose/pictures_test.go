@@ -1,0 +1,145 @@
+package diagnose
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+func pictured(t *testing.T, p recorder.Program) *report.Document {
+	t.Helper()
+	run := recorder.Simulate(p)
+	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := Run([]Source{{Path: "simulated", Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{Pictures: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// examinationOf is the work on the first device of a program.
+func examinationOf(t *testing.T, p recorder.Program) *examination {
+	t.Helper()
+	run := recorder.Simulate(p)
+	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := timeline.New(s, &s.Devices[0])
+	return &examination{t: line, classes: classify.New(line, classify.Options{}), view: stacks.New(s), evidence: evidence.New()}
+}
+
+var picturePrograms = map[string]recorder.Program{
+	"plain":    {Seed: 1, Events: 1500, Depth: 6},
+	"late":     {Seed: 2, Events: 1500, Skip: 400, Depth: 6, Streams: 2},
+	"ring":     {Seed: 3, Events: 1500, Skip: 400, Ring: true, Pools: 2},
+	"native":   {Seed: 4, Events: 800, Native: true, Depth: 20, Expandable: true},
+	"two GPUs": {Seed: 5, Events: 800, Devices: 2},
+}
+
+// bandsAt sums up the bands right after an event.
+func bandsAt(b *report.Bands, event int) (bytes int64) {
+	for i, n := range b.Bytes {
+		if (i < b.Older || int(b.Born[i]) <= event) && (b.Freed[i] == report.NotFreed || int(b.Freed[i]) > event) {
+			bytes += n
+		}
+	}
+	return bytes
+}
+
+// TestPicturesSumUp compares what is drawn with the device's own curve.
+func TestPicturesSumUp(t *testing.T) {
+	for name, program := range picturePrograms {
+		t.Run(name, func(t *testing.T) {
+			doc := pictured(t, program)
+			for i := range doc.Devices {
+				d := &doc.Devices[i]
+				p := d.Pictures
+				for k, event := range p.Curve.Events {
+					var sum int64
+					for _, category := range p.Curve.Bytes {
+						sum += category[k]
+					}
+					if want := d.Curve.Allocated[k]; sum != want || bandsAt(&p.Bands, event) != want {
+						t.Fatalf("device %d, event %d: categories %d, bands %d, curve %d", d.Device, event, sum, bandsAt(&p.Bands, event), want)
+					}
+				}
+				for _, m := range p.Maps {
+					for _, s := range m.Segments {
+						var sum int64
+						for _, b := range s.Blocks {
+							sum += b.Bytes
+						}
+						if sum != s.Bytes {
+							t.Errorf("map %s: blocks of %d bytes in a segment of %d", m.Name, sum, s.Bytes)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPicturesThinnedOut draws few allocations one by one and the rest summed
+// up; both together are still everything.
+func TestPicturesThinnedOut(t *testing.T) {
+	doc := pictured(t, recorder.Program{Seed: 6, Events: 3000, Depth: 4})
+	full := doc.Devices[0].Pictures
+	for _, keep := range []int{0, 1, 100, len(full.Bands.Born) - 1} {
+		e := examinationOf(t, recorder.Program{Seed: 6, Events: 3000, Depth: 4})
+		p := newPicture(e, &doc.Devices[0], e.classes)
+		p.limit, p.keep = keep, keep
+		p.draw(&doc.Devices[0])
+		out := p.out
+		if n := len(out.Bands.Born); n != keep || out.Rest == nil || out.Rest.Allocations+n != len(full.Bands.Born) {
+			t.Fatalf("keep %d: %d bands, rest %+v", keep, n, out.Rest)
+		}
+		for k, event := range out.Rest.Events {
+			sum := bandsAt(&out.Bands, event)
+			for _, category := range out.Rest.Bytes {
+				sum += category[k]
+			}
+			if want := doc.Devices[0].Curve.Allocated[k]; sum != want {
+				t.Fatalf("keep %d, event %d: %d instead of %d", keep, event, sum, want)
+			}
+		}
+		for i := 1; i < len(out.Bands.ID); i++ {
+			if out.Bands.ID[i] <= out.Bands.ID[i-1] {
+				t.Fatalf("keep %d: ids out of order", keep)
+			}
+		}
+	}
+}
+
+// TestPicturesKeepTheLargest compares the histogram's choice with the real order.
+func TestPicturesKeepTheLargest(t *testing.T) {
+	e := examinationOf(t, recorder.Program{Seed: 7, Events: 2000})
+	p := newPicture(e, &report.Device{Events: e.t.Device.Events.Len()}, e.classes)
+	kept := p.largest(50)
+	weight := func(id int) float64 {
+		born, died := p.lifetime(id)
+		return float64(e.t.Allocated[id]) * float64(died-born)
+	}
+	least, most, n := 1e30, 0.0, 0
+	for id, k := range kept {
+		if k {
+			least = min(least, weight(id))
+			n++
+		} else {
+			most = max(most, weight(id))
+		}
+	}
+	if n != 50 || most > least*(1+1.0/8) {
+		t.Errorf("kept %d; the largest left out is %g, the smallest kept %g", n, most, least)
+	}
+}
