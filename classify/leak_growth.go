@@ -324,7 +324,7 @@ func (l *loop) perStep(p pace) int64 {
 	if len(left) == 0 {
 		return 0
 	}
-	return left[len(left)/2] * int64(p.steps) / int64(p.last-p.first+1)
+	return left[(len(left)-1)/2] * int64(p.steps) / int64(p.last-p.first+1)
 }
 
 // confidence grows with the steps that agree.
