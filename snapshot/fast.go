@@ -6,73 +6,6 @@ import "encoding/binary"
 // with the usual keys, and lists of references to frames. Each either reads
 // the whole thing or leaves everything as it was for the general opcodes.
 
-// rawStacks remembers what lists of frames look like in the file: the bytes of
-// the references between MARK and APPENDS. Memo entries don't change, so equal
-// bytes are equal stacks, and neither need be looked at frame by frame.
-// Training repeats itself, so the list that followed the last few lists the
-// last time is tried before any other.
-type rawStacks struct {
-	arena   []byte
-	list    []rawStack // index 0 is unused
-	index   hashIndex
-	guesses [1 << 14]uint32 // by context, the list that followed
-	context uint64          // hash of the last four lists
-}
-
-type rawStack struct {
-	start, end int // in arena
-	id         StackID
-}
-
-func newRawStacks() *rawStacks { return &rawStacks{list: make([]rawStack, 1), index: newHashIndex()} }
-
-// slot is where the guess for the present context stands.
-func (r *rawStacks) slot() *uint32 {
-	return &r.guesses[r.context*0x9E3779B97F4A7C15>>(64-14)]
-}
-
-// saw moves the context on.
-func (r *rawStacks) saw(i uint32) { r.context = r.context<<16 ^ uint64(i) }
-
-// guess is the stack that begins at b when it is the one that followed here
-// the last time; n is its length in bytes.
-func (r *rawStacks) guess(b []byte) (id StackID, n int) {
-	i := *r.slot()
-	s := &r.list[i]
-	n = s.end - s.start
-	if i == 0 || len(b) <= n+1 || b[n] != opAppends || string(b[:n]) != string(r.arena[s.start:s.end]) {
-		return 0, 0
-	}
-	r.saw(i)
-	return s.id, n
-}
-
-// find is the stack whose list looks like raw, 0 when it was not seen yet.
-func (r *rawStacks) find(raw []byte) (id StackID, h uint64) {
-	h = r.index.hash(raw)
-	for slot := r.index.first(h); ; slot = r.index.next(slot) {
-		i, same := r.index.at(slot, h)
-		if i == 0 {
-			return 0, h
-		}
-		if s := &r.list[i]; same && string(r.arena[s.start:s.end]) == string(raw) {
-			*r.slot() = i
-			r.saw(i)
-			return s.id, h
-		}
-	}
-}
-
-func (r *rawStacks) add(raw []byte, h uint64, id StackID) {
-	start := len(r.arena)
-	r.arena = append(r.arena, raw...)
-	r.list = append(r.list, rawStack{start: start, end: len(r.arena), id: id})
-	i := uint32(len(r.list) - 1)
-	r.index.insert(h, i)
-	*r.slot() = i
-	r.saw(i)
-}
-
 // memoOp is the length of the opcode at p when it stores into the next free
 // memo position, else 0.
 func (d *decoder) memoOp(p int) int {
@@ -103,18 +36,20 @@ func (d *decoder) fastFrames() bool {
 }
 
 // frameList reads `] memo ( (h n | j nnnn)* e` at p, or the same with a single
-// reference and APPEND; end is 0 when it is anything else.
+// reference and APPEND; end is 0 when it is anything else. Torch's own pickler
+// puts a list into the memo behind its contents, if at all.
 func (d *decoder) frameList(p int) (end int, id StackID) {
 	b := d.b
 	if len(b)-p < 32 || len(d.memo) == cap(d.memo) && d.growMemo(len(d.memo)+1) != nil {
 		return 0, 0
 	}
 	n := d.memoOp(p + 1)
-	if n == 0 {
-		return 0, 0
-	}
+	late := n == 0
 	p += 1 + n
 	if b[p] != opMark {
+		if late {
+			return 0, 0
+		}
 		return d.singleFrame(p)
 	}
 	p++
@@ -135,8 +70,15 @@ func (d *decoder) frameList(p int) (end int, id StackID) {
 	if b[q+1] == opMark { // more of the same list follows
 		return 0, 0
 	}
+	end = q + 1
+	if late {
+		if n = d.memoOp(end); n == 0 {
+			return end, id
+		}
+		end += n
+	}
 	d.memo = append(d.memo, newValue(kStack, uint64(id)).ref())
-	return q + 1, id
+	return end, id
 }
 
 // references is the run of memo references at p up to APPENDS, whose position
@@ -278,7 +220,7 @@ func (d *decoder) fastEvent() bool {
 		return false
 	}
 	n := d.memoOp(p + 1)
-	if n == 0 || b[p+1+n] != opMark || b[p+2+n] != opBinGet && b[p+2+n] != opLongBinGet {
+	if b[p+1+n] != opMark || b[p+2+n] != opBinGet && b[p+2+n] != opLongBinGet {
 		return false
 	}
 	row := d.rows
@@ -287,7 +229,9 @@ func (d *decoder) fastEvent() bool {
 	}
 	p += 2 + n
 	was := len(d.memo)
-	d.memo = append(d.memo, newValue(kEvent, uint64(row)).ref())
+	if n > 0 {
+		d.memo = append(d.memo, newValue(kEvent, uint64(row)).ref())
+	}
 	c := &d.events
 	var rare event
 	var seen uint64
@@ -441,9 +385,15 @@ func (d *decoder) fastStack(b []byte, p int, id *StackID) (n int) {
 	if slot >= len(d.memo) {
 		return 0
 	}
-	if v := value(d.memo[slot]); v.kind() == kStack {
+	switch v := value(d.memo[slot]); v.kind() {
+	case kStack:
 		*id = StackID(v.index())
 		return n
+	case kList: // its frames were spelled out where it came first
+		if l := &d.lists[v.index()]; l.isStack {
+			*id = l.stack
+			return n
+		}
 	}
 	return 0
 }
