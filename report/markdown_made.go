@@ -15,21 +15,13 @@ func (m *markdownWriter) comparison(c *Comparison) {
 	for _, x := range append([]Compared{c.Peak}, append(c.Phases, c.Categories...)...) {
 		measured, difference, reason := "?", "", ""
 		if x.Measured != nil {
-			measured, difference = Bytes(*x.Measured), signed(*x.Measured-x.Budget)
+			measured, difference = Bytes(*x.Measured), Signed(*x.Measured-x.Budget)
 		}
 		if x.Reason != nil {
 			reason = prose(*x.Reason)
 		}
 		m.row(words(x.Name), Bytes(x.Budget), measured, difference, reason)
 	}
-}
-
-// signed is a difference with its sign.
-func signed(n int64) string {
-	if n > 0 {
-		return "+" + Bytes(n)
-	}
-	return Bytes(n)
 }
 
 // messages are the errors that logs hold, which stand alone where no snapshot

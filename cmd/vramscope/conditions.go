@@ -76,12 +76,11 @@ func anyDevice(f func(*report.Device) bool) func(*report.Document) bool {
 // is reserved at the reserved peak's end state; unknown is the share of bytes at
 // the allocated peak without a category.
 func above(quantity, limit string) (func(*report.Document) bool, error) {
-	percent, isShare := strings.CutSuffix(limit, "%")
+	share, isShare, err := parseShare(limit)
+	if err != nil {
+		return nil, err
+	}
 	if isShare {
-		share, err := strconv.ParseFloat(percent, 64)
-		if err != nil || !(share >= 0) {
-			return nil, fmt.Errorf("%q is no percentage", limit)
-		}
 		return anyDevice(func(d *report.Device) bool {
 			part, whole := quantityOf(quantity, d)
 			return whole > 0 && 100*float64(part) > share*float64(whole)
@@ -95,6 +94,19 @@ func above(quantity, limit string) (func(*report.Document) bool, error) {
 		part, _ := quantityOf(quantity, d)
 		return part > bytes
 	}), nil
+}
+
+// parseShare reads a percentage; isShare is false for what doesn't end in "%".
+func parseShare(limit string) (share float64, isShare bool, err error) {
+	percent, isShare := strings.CutSuffix(limit, "%")
+	if !isShare {
+		return 0, false, nil
+	}
+	share, err = strconv.ParseFloat(percent, 64)
+	if err != nil || !(share >= 0) {
+		return 0, true, fmt.Errorf("%q is no percentage", limit)
+	}
+	return share, true, nil
 }
 
 // quantityOf is a quantity in bytes and what it is a share of, 0 when unknown.

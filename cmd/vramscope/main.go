@@ -59,7 +59,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newAnalyze(), newExport(), newRecord(), newVersion())
+	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newVersion())
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	return root

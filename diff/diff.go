@@ -1,0 +1,140 @@
+// Package diff compares two runs, or two ranks of one: what grew, by category,
+// by call site and by step.
+//
+//	d, err := diff.Compute(before, after)
+//	fmt.Println(d.Verdict.Text)
+package diff
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// Compute compares the fullest device of each document. The error is about a
+// document that holds no device.
+func Compute(before, after *report.Document) (*report.Diff, error) {
+	a, b := fullest(before), fullest(after)
+	if a == nil || b == nil {
+		which := "the first"
+		if a != nil {
+			which = "the second"
+		}
+		return nil, errors.New("nothing to compare: " + which + " input holds no snapshot with a device")
+	}
+	d := &report.Diff{Schema: report.DiffSchema, Title: after.Title, Notes: after.Notes, Tool: after.Tool, Before: side(before, a), After: side(after, b),
+		Steps: steps(a.Steps, b.Steps), Caveats: caveats(before, after, a, b)}
+	d.Peaks = map[string]report.DiffSize{
+		"requested": {Before: a.Peaks.Requested.Bytes, After: b.Peaks.Requested.Bytes},
+		"allocated": {Before: a.Peaks.Allocated.Bytes, After: b.Peaks.Allocated.Bytes},
+		"active":    {Before: a.Peaks.Active.Bytes, After: b.Peaks.Active.Bytes},
+		"reserved":  {Before: a.Peaks.Reserved.Bytes, After: b.Peaks.Reserved.Bytes},
+	}
+	inA, inB := moment(a), moment(b)
+	for _, name := range report.Categories {
+		d.Categories = append(d.Categories, report.DiffCategory{Category: name,
+			DiffSize: report.DiffSize{Before: inA.Categories[name], After: inB.Categories[name]}})
+	}
+	d.Sites = sites(a, b)
+	d.Verdict = verdict(d)
+	return d, nil
+}
+
+// fullest is the device with the largest allocated peak, the first of equals.
+func fullest(doc *report.Document) *report.Device {
+	var best *report.Device
+	for i := range doc.Devices {
+		if d := &doc.Devices[i]; best == nil || d.Peaks.Allocated.Bytes > best.Peaks.Allocated.Bytes {
+			best = d
+		}
+	}
+	return best
+}
+
+// moment is the instant that is compared: the allocated peak, or the dump of a
+// recording without history.
+func moment(d *report.Device) *report.Moment {
+	if d.History == "none" {
+		return &d.AtEnd
+	}
+	return &d.AtPeak
+}
+
+func sitesOf(d *report.Device) []report.Site {
+	if d.History == "none" {
+		return d.SitesAtEnd
+	}
+	return d.Sites
+}
+
+func side(doc *report.Document, d *report.Device) report.DiffSide {
+	m := moment(d)
+	s := report.DiffSide{Input: doc.Inputs[d.Input], Device: d.Device, History: d.History, Stacks: d.Stacks, Moment: "peak",
+		Event: m.Event, Allocated: m.AllocatedBytes, OOMs: len(d.OOMs)}
+	if d.History == "none" {
+		s.Moment = "dump"
+	}
+	for _, l := range d.Leaks {
+		if l.Defect {
+			s.Defects++
+		}
+	}
+	return s
+}
+
+// steps puts the peaks of steps of one number side by side.
+func steps(a, b []report.Step) []report.DiffStep {
+	out := []report.DiffStep{}
+	at := map[int]int{}
+	row := func(number int) *report.DiffStep {
+		i, ok := at[number]
+		if !ok {
+			i = len(out)
+			at[number] = i
+			out = append(out, report.DiffStep{Step: number})
+		}
+		return &out[i]
+	}
+	for i := range a {
+		row(a[i].Step).Before = &a[i].PeakAllocatedBytes
+	}
+	for i := range b {
+		row(b[i].Step).After = &b[i].PeakAllocatedBytes
+	}
+	slices.SortFunc(out, func(x, y report.DiffStep) int { return cmp.Compare(x.Step, y.Step) })
+	return out
+}
+
+// caveats say what makes the two less than comparable.
+func caveats(before, after *report.Document, a, b *report.Device) []string {
+	out := []string{}
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	for i, d := range []*report.Device{a, b} {
+		which := [...]string{"The first", "The second"}[i]
+		switch d.History {
+		case "none":
+			add("%s recording has no history: what it held at the dump stands for its peak", which)
+		case "overflowed":
+			add("%s recording lost its oldest events: its peak may have been earlier", which)
+		case "late":
+			add("%s recording began late: blocks older than it have no call site", which)
+		}
+		if n := len(d.OOMs); n > 0 {
+			add("%s run has %s: its peak is what it had got to", which, report.Plural(n, "failed request"))
+		}
+	}
+	if a.Stacks != b.Stacks {
+		add("The stacks differ (%s, %s): call sites are matched without the operator", stacksText[a.Stacks], stacksText[b.Stacks])
+	}
+	for i, doc := range []*report.Document{before, after} {
+		if n := len(doc.Devices); n > 1 {
+			add("Device %d is compared, the fullest of the %s input's %d", []*report.Device{a, b}[i].Device, [...]string{"first", "second"}[i], n)
+		}
+	}
+	return out
+}
+
+var stacksText = map[string]string{"all": "C++ and Python", "python": "Python only", "none": "none"}

@@ -1,0 +1,87 @@
+package report
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"io"
+)
+
+//go:embed diff_page.css
+var diffCSS string
+
+//go:embed diff_page.html
+var diffPage string
+
+// DiffHTML writes a comparison as one page that loads nothing and runs nothing.
+func DiffHTML(w io.Writer, d *Diff) error {
+	page, err := template.New("diff").Funcs(template.FuncMap{"bytes": Bytes, "signed": Signed, "count": Count, "printable": printable,
+		"known": bytesOr, "category": categoryTitleOf, "plural": Plural}).Parse(diffPage)
+	if err != nil {
+		return err
+	}
+	return page.Execute(w, newDiffView(d))
+}
+
+func categoryTitleOf(category *string) string {
+	if category == nil {
+		return ""
+	}
+	return CategoryTitle(*category)
+}
+
+// diffView is a comparison as the page's template reads it.
+type diffView struct {
+	*Diff
+	Policy     string
+	CSS        template.CSS
+	Heading    string
+	Sides      []diffSideView
+	PeakRows   []diffRow
+	Categories []diffRow
+	Sites      []diffSiteView
+	Others     int
+	Rest       DiffSize
+	Same       string
+	Steps      []diffStepView
+}
+
+type diffSideView struct {
+	Name, What string
+	*DiffSide
+}
+
+type diffSiteView struct {
+	*DiffSite
+	Detail string
+}
+
+type diffStepView struct {
+	DiffStep
+	Change string
+	Gap    bool // steps are left out before this one
+}
+
+// newDiffView works out what the template shows. The policy allows our style
+// sheet by its hash, and nothing else.
+func newDiffView(d *Diff) *diffView {
+	sum := sha256.Sum256([]byte(diffCSS))
+	v := &diffView{Diff: d, CSS: template.CSS(diffCSS), Heading: d.heading(), PeakRows: d.peakRows(), Categories: d.categoryRows(),
+		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
+		Sides:  []diffSideView{{"Before", d.Before.what(), &d.Before}, {"After", d.After.what(), &d.After}}}
+	var shown []DiffSite
+	shown, v.Others, v.Rest = d.changedSites()
+	for i := range shown {
+		v.Sites = append(v.Sites, diffSiteView{&shown[i], shown[i].detail()})
+	}
+	v.Same = d.sameText()
+	head, tail := d.stepRows()
+	for _, s := range head {
+		v.Steps = append(v.Steps, diffStepView{s, s.change(), false})
+	}
+	for i, s := range tail {
+		v.Steps = append(v.Steps, diffStepView{s, s.change(), i == 0})
+	}
+	return v
+}

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"io"
+)
+
+// DiffMarkdown writes a comparison short enough for a ticket.
+func DiffMarkdown(w io.Writer, d *Diff) error {
+	m := &markdownWriter{w: w}
+	if d.Title != "" {
+		m.line("## %s\n", prose(d.Title))
+	}
+	m.verdict(&d.Verdict)
+	for _, n := range d.Notes {
+		m.line("- %s: %s", prose(n.Key), prose(n.Value))
+	}
+	for _, c := range d.Caveats {
+		m.line("- %s", prose(c))
+	}
+	m.line("\n| | Before | After | Change | |\n|---|---:|---:|---:|---:|")
+	m.diffRows(d.peakRows())
+	m.line("\n#### By category: %s\n", prose(d.heading()))
+	m.line("| Category | Before | After | Change | |\n|---|---:|---:|---:|---:|")
+	m.diffRows(d.categoryRows())
+	m.changed(d)
+	m.steps(d)
+	m.line("\n#### Compared\n")
+	m.line("| | Input | | Size | SHA-256 |\n|---|---|---|---:|---|")
+	for i, s := range []*DiffSide{&d.Before, &d.After} {
+		m.row([]string{"before", "after"}[i], code(s.Path), prose(s.what()), Bytes(s.Bytes), code(s.SHA256))
+	}
+	m.line("\n<sub>%s</sub>", prose(d.Tool))
+	return m.err
+}
+
+func (m *markdownWriter) diffRows(rows []diffRow) {
+	for _, r := range rows {
+		m.row(prose(r.Name), Bytes(r.Before), Bytes(r.After), Signed(r.Change()), r.relative())
+	}
+}
+
+func (m *markdownWriter) changed(d *Diff) {
+	shown, others, rest := d.changedSites()
+	m.line("\n#### By call site: %s\n", d.sameText())
+	if len(shown) == 0 {
+		return
+	}
+	m.line("| Call site | | Category | Before | After | Change |\n|---|---|---|---:|---:|---:|")
+	for i := range shown {
+		s := &shown[i]
+		m.row(code(s.Name()), prose(s.detail()), categoryOf(s.Category), Bytes(s.BeforeBytes), Bytes(s.AfterBytes), Signed(s.Change()))
+	}
+	if others > 0 {
+		m.row(Plural(others, "other call site"), "", "", Bytes(rest.Before), Bytes(rest.After), Signed(rest.Change()))
+	}
+}
+
+func (m *markdownWriter) steps(d *Diff) {
+	if len(d.Steps) == 0 {
+		return
+	}
+	m.line("\n#### By step: peak of allocated memory\n")
+	m.line("| Step | Before | After | Change |\n|---:|---:|---:|---:|")
+	head, tail := d.stepRows()
+	row := func(s *DiffStep) { m.row(Count(s.Step), bytesOr(s.Before), bytesOr(s.After), s.change()) }
+	for i := range head {
+		row(&head[i])
+	}
+	if tail != nil {
+		m.row("…", "", "", "")
+	}
+	for i := range tail {
+		row(&tail[i])
+	}
+}

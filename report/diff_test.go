@@ -1,0 +1,163 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fullDiff has something in every part.
+func fullDiff() *Diff {
+	moved := DiffSite{Function: "cross_entropy", File: "/x/site-packages/transformers/loss/loss_utils.py", BeforeLine: to(40), AfterLine: to(42), Op: "aten::_log_softmax", Category: to("logits"),
+		CalledFrom: &DiffPlace{"loss_step", "/srv/run/train.py", to(20), to(27)}, BeforeBytes: 1 << 30, AfterBytes: 3 << 30, BeforeBlocks: 1, AfterBlocks: 2, In: InBoth, Known: true}
+	d := &Diff{Schema: DiffSchema, Title: "Nightly", Tool: "vramscope test", Notes: []Note{{"torch", "2.9.1"}},
+		Before:  DiffSide{Input: Input{Path: "a/snapshot.pickle", Kind: "snapshot", Bytes: 12345, SHA256: strings.Repeat("ab", 32), Era: to(">=2.15"), Damage: []string{}}, History: "complete", Stacks: "all", Moment: "peak", Event: to(100), Allocated: 2 << 30},
+		After:   DiffSide{Input: Input{Path: "b/snapshot.pickle", Kind: "snapshot", Bytes: 54321, SHA256: strings.Repeat("0f", 32), Damage: []string{}}, Device: 1, History: "none", Stacks: "all", Moment: "dump", Allocated: 4 << 30, OOMs: 1},
+		Verdict: Verdict{Severity: Critical, Text: "The allocated peak grew by 2.00 GiB (+100.0 %): 2.00 GiB before, 4.00 GiB after"},
+		Peaks:   map[string]DiffSize{"requested": {2 << 30, 4 << 30}, "allocated": {2 << 30, 4 << 30}, "active": {0, 5}, "reserved": {5 << 30, 4 << 30}},
+		Sites: []DiffSite{moved, {Function: "old", File: "/srv/run/train.py", BeforeLine: to(3), BeforeBytes: 1 << 29, BeforeBlocks: 1, In: InBefore, Category: to("activations"), Known: true},
+			{Op: "MmBackward0", AfterBytes: 1 << 20, In: InAfter, Category: to("gradients"), Known: true}, {Function: "same", File: "/srv/run/train.py", BeforeLine: to(3), AfterLine: to(3), BeforeBytes: 7, AfterBytes: 7, In: InBoth, Category: to("inputs"), Known: true}},
+		Caveats: []string{"The second recording has no history"},
+	}
+	for _, c := range Categories {
+		d.Categories = append(d.Categories, DiffCategory{Category: c})
+	}
+	d.Categories[0].DiffSize, d.Categories[4].DiffSize = DiffSize{7, 7}, DiffSize{1 << 30, 3 << 30}
+	for i := range 20 {
+		d.Sites = append(d.Sites, DiffSite{Function: "small", File: "x.py", AfterLine: to(i + 1), AfterBytes: 10, In: InAfter, Known: true, Category: to("temporary")})
+		d.Steps = append(d.Steps, DiffStep{Step: i, Before: to(int64(i << 20)), After: to(int64(i << 21))})
+	}
+	d.Steps[19].Before = nil
+	return d
+}
+
+var diffFormats = map[string]func(io.Writer, *Diff) error{"txt": func(w io.Writer, d *Diff) error { return DiffText(w, d, Style{Width: 100}) },
+	"json": DiffJSON, "md": DiffMarkdown, "html": DiffHTML}
+
+func TestDiffGolden(t *testing.T) {
+	for name, write := range diffFormats {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := write(&b, fullDiff()); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "diff."+name+".golden", b.Bytes())
+		})
+	}
+}
+
+func TestDiffNarrow(t *testing.T) {
+	var b bytes.Buffer
+	if err := DiffText(&b, fullDiff(), Style{Quiet: true}); err != nil || strings.Contains(b.String(), "By category") {
+		t.Errorf("%s, %v", b.String(), err)
+	}
+}
+
+// TestDiffJSONFields: the names that scripts rely on are always there.
+func TestDiffJSONFields(t *testing.T) {
+	var b bytes.Buffer
+	if err := DiffJSON(&b, fullDiff()); err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(b.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"schema", "before", "after", "peaks", "categories", "sites", "verdict"} {
+		if doc[key] == nil {
+			t.Errorf("%q is missing", key)
+		}
+	}
+	for _, s := range doc["sites"].([]any) {
+		for _, key := range []string{"function", "file", "before_line", "after_line", "category", "before_bytes", "after_bytes"} {
+			if _, ok := s.(map[string]any)[key]; !ok {
+				t.Errorf("a site without %q", key)
+			}
+		}
+	}
+	for _, c := range doc["categories"].([]any) {
+		if x := c.(map[string]any); x["category"] == nil || x["before"] == nil || x["after"] == nil {
+			t.Errorf("category %v", x)
+		}
+	}
+	if p := doc["peaks"].(map[string]any)["allocated"].(map[string]any); p["before"] != float64(2<<30) || p["after"] != float64(4<<30) {
+		t.Errorf("peaks: %v", p)
+	}
+}
+
+// TestDiffHostile: no name makes an element, in the page or in Markdown.
+func TestDiffHostile(t *testing.T) {
+	elements := func(page string) (n int) {
+		d := xml.NewDecoder(strings.NewReader(page))
+		d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+		for {
+			token, err := d.Token()
+			if err == io.EOF {
+				return n
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e, ok := token.(xml.StartElement); ok {
+				if n++; e.Name.Local == "script" || e.Name.Local == "a" || e.Name.Local == "img" {
+					t.Errorf("element <%s>", e.Name.Local)
+				}
+			}
+		}
+	}
+	write := func(format, text string) string {
+		d := fullDiff()
+		plant(reflect.ValueOf(d).Elem(), text)
+		d.Before.Moment, d.After.Moment = "peak", "peak"
+		var b bytes.Buffer
+		if err := diffFormats[format](&b, d); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	wantPage, wantMarkdown := elements(write("html", "harmless")), checkHTML(t, rendered(t, []byte(write("md", "harmless"))))
+	for _, name := range hostile {
+		if got := elements(write("html", name)); got != wantPage {
+			t.Errorf("%q: %d elements in the page, %d with a harmless name", name, got, wantPage)
+		}
+		page := rendered(t, []byte(write("md", name)))
+		if got := checkHTML(t, page) - strings.Count(page, "<span>"); got != wantMarkdown {
+			t.Errorf("%q: %d elements in the Markdown, %d with a harmless name", name, got, wantMarkdown)
+		}
+		if strings.ContainsAny(write("txt", name), "\x1b\u202e") {
+			t.Errorf("%q steers the terminal", name)
+		}
+	}
+}
+
+// TestDiffPolicy: the policy names the style sheet that the page has, and the
+// page has no other style, script or address to load from.
+func TestDiffPolicy(t *testing.T) {
+	var b bytes.Buffer
+	if err := DiffHTML(&b, fullDiff()); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	css := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(page)
+	if css == nil {
+		t.Fatal("no style sheet")
+	}
+	sum := sha256.Sum256([]byte(css[1]))
+	hash := base64.StdEncoding.EncodeToString(sum[:])
+	policy := regexp.MustCompile(`content="(default-src[^"]*)"`).FindStringSubmatch(page)
+	if policy == nil || strings.NewReplacer("&#43;", "+", "&#39;", "'").Replace(policy[1]) != "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"+hash+"'" {
+		t.Errorf("policy %q, the style sheet's hash is %s", policy, hash)
+	}
+	for _, bad := range []string{"<script", " style=", "http:", "https:", "src=", "href=", "url("} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+}
