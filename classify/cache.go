@@ -97,7 +97,7 @@ func (a *analysis) generates() {
 	if a.trains {
 		return
 	}
-	cached := len(a.growing) > 0
+	cached := len(a.growing) > 0 || a.findStatic()
 	for i := 0; i < len(a.Category) && !cached; i++ {
 		id := timeline.AllocationID(i)
 		cached = a.birth(id).marks&cache != 0 && a.Phase[i] == Forward
@@ -119,12 +119,37 @@ func (a *analysis) generates() {
 	}
 }
 
+// findStatic finds caches of full length that are made once, in the first pass of
+// a program that only runs forward: blocks of one size in numbers that stay.
+func (a *analysis) findStatic() bool {
+	if a.recorded.allocs || a.saves || len(a.Steps) < 3 {
+		return false
+	}
+	const pairs = 8
+	bySize := map[int64][]timeline.AllocationID{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if b := a.born(id); b >= a.loop && b <= a.Steps[0].LastEvent && a.outlives(id) && a.t.Requested(id) >= 1024 {
+			bySize[a.t.Requested(id)] = append(bySize[a.t.Requested(id)], id)
+		}
+	}
+	found := false
+	for _, ids := range bySize {
+		if len(ids) >= pairs && len(ids)%2 == 0 {
+			found = true
+			for _, id := range ids {
+				a.kept[id] = true
+			}
+		}
+	}
+	return found
+}
+
 // findKept finds keys and values that a model keeps in training because its
 // cache is on: in recordings without stacks, an even number of blocks of one
 // size that outlives each backward pass while everything else is freed.
 func (a *analysis) findKept() {
-	a.kept = make([]bool, len(a.Category))
-	if a.recorded.allocs {
+	if a.recorded.allocs || !a.trains {
 		return
 	}
 	for r := range a.runs {

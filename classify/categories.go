@@ -14,6 +14,7 @@ func (a *analysis) findCategories() {
 		}
 	}
 	a.findGrowth()
+	a.kept = make([]bool, len(a.Category))
 	a.findSaved()
 	a.generates()
 	a.findSizes()
@@ -26,6 +27,7 @@ func (a *analysis) findCategories() {
 	a.findUnmatched()
 	a.join(a.signals())
 	a.joinSites()
+	a.findDetails()
 }
 
 // signals are those that have something to look at in this recording.

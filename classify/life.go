@@ -73,6 +73,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 	pass := a.backwardAfter(r)
 	small := a.t.Requested(id) <= scalar
 	switch {
+	case a.kept[id]:
+		return claim{KVCache, NoDetail, plausible}
 	case !a.trains && f >= a.last && !a.saves:
 		return claim{Temporary, NoDetail, guess}
 	case pass == nil || f < pass.first: // never saw a backward
@@ -92,8 +94,6 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Activations, NoDetail, strong - 3}
 	case small:
 		return claim{Temporary, NoDetail, likely}
-	case a.kept[id]:
-		return claim{KVCache, NoDetail, plausible}
 	}
 	return claim{Activations, NoDetail, guess}
 }

@@ -105,11 +105,33 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 	}
 	first, last, n := a.head(p.backward)
 	for _, size := range tail {
-		if (size == first || size == last) && (n >= 2 || dominates && size == top) {
+		if size != first && size != last {
+			continue
+		}
+		if n >= 2 && !a.recorded.allocs && a.twoNumbers(p, size) || dominates && size == top {
 			return size
 		}
 	}
 	return 0
+}
+
+// twoNumbers tells whether nll_loss ran after the last request of a size: it
+// makes the loss and the weight of all targets, one after the other.
+func (a *analysis) twoNumbers(p pass, size int64) bool {
+	numbers := 0
+	for i := p.end - 1; i >= p.first && a.events.Size[i] != size; i-- {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		if a.events.Size[i] > scalar {
+			numbers = 0
+			continue
+		}
+		if numbers++; numbers == 2 {
+			return true
+		}
+	}
+	return false
 }
 
 // tail lists the last large requests of a pass, the last one first, and the
@@ -155,7 +177,7 @@ func (a *analysis) head(b *run) (first, last int64, n int) {
 // family tells whether a size is that of the scores in another precision, or
 // with the last token cut off.
 func family(n, size int64) bool {
-	for _, m := range [...]int64{size, size / 2, size * 2, size * 4} {
+	for _, m := range [...]int64{size, size / 2, size * 2} {
 		if n == m || n > m && n-m <= m/64 || n < m && m-n <= m/64 {
 			return true
 		}

@@ -123,7 +123,7 @@ func (a *analysis) gradual(roots []root) []root {
 	const few = 8 // frees without an allocation in between
 	var out []root
 	for _, r := range roots {
-		together, spread, all := 0, 0, 0
+		together, spread, all, made := 0, 0, 0, 0
 		for i := r.first; i <= r.end; i++ {
 			id := a.t.Of[i]
 			switch {
@@ -133,12 +133,13 @@ func (a *analysis) gradual(roots []root) []root {
 					spread += together
 				}
 				together = 0
+				made++
 			case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < r.first:
 				together++
 				all++
 			}
 		}
-		if spread*3 >= all && a.mirrored(r) {
+		if spread*3 >= all && made*2 >= all && a.mirrored(r) { // every saved tensor serves a gradient
 			out = append(out, r)
 		}
 	}
