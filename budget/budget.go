@@ -149,7 +149,7 @@ func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 		coldRest[OptimizerState] = state
 	}
 	if inFlight > 1 {
-		acts := r.ends[Loss].cats[Activations] + r.ends[Loss].cats[Logits]
+		acts := r.ends[Loss].cats[Activations] + r.ends[Loss].cats[Logits] + r.ends[Loss].cats[KVCache]
 		rest[Activations] += (inFlight - 1) * acts
 		coldRest[Activations] += (inFlight - 1) * acts
 	}

@@ -138,6 +138,7 @@ func (m *machine) toCache(a *attention, k, v *value) (*value, *value) {
 		m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
 			return []*storage{m.fit(m.keep(g[0]), x.n*x.e, Temporary)}
 		})
+		m.become(y.st, KVCache) // the cache's, though backward needs it too
 		m.cached = append(m.cached, m.keep(y.st))
 		return m.replace(x, y)
 	}
