@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/timeline"
@@ -115,9 +116,18 @@ func (r *rewriter) checkpoint() (string, error) {
 // forwardPasses are, for each pass, the activations that are saved for its
 // backward pass, in the order of their birth.
 func (r *rewriter) forwardPasses() ([][]timeline.AllocationID, error) {
+	var backward []int // where backward passes begin
+	spans := slices.Clone(r.classes.Before)
+	for i := range r.classes.Steps {
+		spans = append(spans, r.classes.Steps[i].Phases...)
+	}
+	for _, p := range spans {
+		if p.Phase == classify.Backward {
+			backward = append(backward, p.FirstEvent)
+		}
+	}
 	var passes [][]timeline.AllocationID
-	var now []timeline.AllocationID
-	lastDeath := -1
+	last := -1
 	for id, category := range r.classes.Category {
 		a := timeline.AllocationID(id)
 		switch r.classes.Detail[id] {
@@ -127,17 +137,14 @@ func (r *rewriter) forwardPasses() ([][]timeline.AllocationID, error) {
 		if category != classify.Activations || r.classes.Phase[id] != classify.Forward || r.born(a) < 0 {
 			continue
 		}
-		// The first death of a pass is the beginning of its backward pass.
-		if lastDeath >= 0 && r.born(a) > lastDeath {
-			passes = append(passes, now)
-			now, lastDeath = nil, -1
+		pass := sort.SearchInts(backward, r.born(a))
+		if pass != last {
+			passes = append(passes, nil)
+			last = pass
 		}
-		now = append(now, a)
-		if d := r.died(a); d > lastDeath && d < r.Timeline.Device.Events.Len() {
-			lastDeath = d
-		}
+		passes[len(passes)-1] = append(passes[len(passes)-1], a)
 	}
-	if passes = append(passes, now); len(now) == 0 {
+	if len(passes) == 0 {
 		return nil, fmt.Errorf("no activations were found in the recording")
 	}
 	return passes, nil

@@ -81,13 +81,18 @@ func (p *Program) start(s *Scenario) *run {
 	r := &run{p: p, a: newAllocator(s.Settings, p.pairs, d, allowed, p.byAge), slots: make([]blockID, p.slots)}
 	r.OOMEvent = -1
 	r.Until = len(p.Timeline.Device.Events.Action) - 1
-	if s.Packed || p.changed || s.Settings.shapes() != p.Settings.shapes() {
+	if p.laysAnew(s) {
 		r.pack()
 	} else {
 		r.layOut(d)
 	}
 	r.peak()
 	return r
+}
+
+// laysAnew tells whether a scenario can't begin with the first layout as it was.
+func (p *Program) laysAnew(s *Scenario) bool {
+	return s.Packed || p.changed || s.Settings.shapes() != p.Settings.shapes()
 }
 
 // play carries out the ops; it ends where the program would have gone another

@@ -71,6 +71,13 @@ func (w *whatIf) usualChanges() []Change {
 
 // judge puts what the scenarios show into a sentence or two.
 func (w *whatIf) judge() {
+	w.compare()
+	if w.anew > 0 && w.Verdict != "" {
+		w.Verdict = "Of the recorded part only: " + w.Verdict
+	}
+}
+
+func (w *whatIf) compare() {
 	first := &w.Scenarios[0]
 	best := -1 // the best settings by themselves on the recorded device
 	for i := 1; i < len(w.Scenarios); i++ {
@@ -87,12 +94,12 @@ func (w *whatIf) judge() {
 		w.judgeOOM(first)
 	case best < 0:
 		w.Verdict = fmt.Sprintf("The recorded run peaks at %s reserved.", report.Bytes(first.PeakReservedBytes))
-	case w.Scenarios[best].OOM || w.Scenarios[best].PeakReservedBytes >= first.PeakReservedBytes:
+	case w.Scenarios[best].OOM || w.Scenarios[best].SavesBytes <= 0:
 		w.Verdict = fmt.Sprintf("The recorded settings are the best of those tried: peak reserved %s.", report.Bytes(first.PeakReservedBytes))
 	default:
 		o := &w.Scenarios[best]
-		w.Verdict = fmt.Sprintf("%s lowers peak reserved memory from %s to %s (%s).", o.Name, report.Bytes(first.PeakReservedBytes),
-			report.Bytes(o.PeakReservedBytes), report.Percent(first.PeakReservedBytes-o.PeakReservedBytes, first.PeakReservedBytes))
+		w.Verdict = fmt.Sprintf("%s lowers peak reserved memory from %s to %s (%s).", o.Name, report.Bytes(o.PeakReservedBytes+o.SavesBytes),
+			report.Bytes(o.PeakReservedBytes), report.Percent(o.SavesBytes, o.PeakReservedBytes+o.SavesBytes))
 	}
 }
 

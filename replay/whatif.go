@@ -124,6 +124,7 @@ type whatIf struct {
 	classes *classify.Classification
 	limits  Limits
 	taken   int64 // bytes of a GPU that PyTorch can't have
+	anew    int64 // peak reserved of the recorded settings with the first blocks laid out anew; 0: there are none
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -154,10 +155,6 @@ func (w *whatIf) parse() ([]Settings, []Change, error) {
 }
 
 func (w *whatIf) notes(t *timeline.Timeline) {
-	switch t.History {
-	case timeline.Late, timeline.Overflowed:
-		w.Notes = append(w.Notes, fmt.Sprintf("the recording begins with %s in use: under settings that cut blocks otherwise they are laid out anew, one after the other", report.Plural(len(w.p.older), "block")))
-	}
 	if len(t.OOMs) > 0 {
 		w.Notes = append(w.Notes, "the recorded program ran out of memory: where another scenario meets that request, what the program would have needed later isn't recorded, and its peaks are those up to there")
 	}
@@ -204,6 +201,9 @@ func (w *whatIf) add(name string, p *Program, s Scenario, capacity int64, change
 	}
 	if len(w.Scenarios) > 0 {
 		o.SavesBytes = w.Scenarios[0].PeakReservedBytes - o.PeakReservedBytes
+		if w.anew > 0 && p.laysAnew(&s) {
+			o.SavesBytes = w.anew - o.PeakReservedBytes // compared with its like
+		}
 	}
 	w.Scenarios = append(w.Scenarios, o)
 }
@@ -219,14 +219,16 @@ func (w *whatIf) recorded() {
 	}
 	w.add("recorded", w.p, s, capacity, nil)
 	first := &w.Scenarios[0]
-	if w.p.Timeline.Start.Reserved > 0 {
-		s.Packed = true
-		r := w.p.Run(s)
-		w.Notes = append(w.Notes, fmt.Sprintf("with the first blocks laid out anew, as they are for all changes to the program, the recorded settings peak at %s reserved: compare with that", report.Bytes(r.PeakReserved)))
-	}
 	if peaks := &w.p.Timeline.Peaks; first.PeakReservedBytes != peaks.Reserved.Bytes || first.PeakAllocatedBytes != peaks.Allocated.Bytes {
 		w.Notes = append(w.Notes, fmt.Sprintf("left to itself, the replay of the recorded settings peaks at %s allocated and %s reserved, recorded were %s and %s",
 			report.Bytes(first.PeakAllocatedBytes), report.Bytes(first.PeakReservedBytes), report.Bytes(peaks.Allocated.Bytes), report.Bytes(peaks.Reserved.Bytes)))
+	}
+	if w.p.Timeline.Start.Reserved > 0 {
+		s.Packed = true
+		w.add("recorded, laid out anew", w.p, s, capacity, nil)
+		w.anew = w.Scenarios[1].PeakReservedBytes
+		w.Scenarios[1].SavesBytes = 0
+		w.Notes = append(w.Notes, "the recording begins with memory in use or cached: settings that cut blocks otherwise, and changes to the program, begin with those blocks laid out one after the other and nothing cached, and their gain is against the recorded settings begun in the same way; what the program needed before the recording is not in it")
 	}
 }
 
@@ -360,7 +362,8 @@ func (w *whatIf) name(set Settings, capacity int64, changes []Change) string {
 }
 
 // sort puts the scenarios that gain most first: those that meet a request
-// which fails otherwise, then those with the lowest peak. Of those that meet
+// which fails otherwise, then those whose
+// peak is the most below the recorded one. Of those that meet
 // it, what is allocated tells how much room is left for what comes next:
 // reserved memory that is free can be used again.
 func (w *whatIf) sort() {
@@ -368,7 +371,7 @@ func (w *whatIf) sort() {
 		if a.Survived && b.Survived {
 			return cmp.Or(cmp.Compare(a.PeakAllocatedBytes, b.PeakAllocatedBytes), cmp.Compare(a.PeakReservedBytes, b.PeakReservedBytes))
 		}
-		return cmp.Or(fails(a)-fails(b), cmp.Compare(a.PeakReservedBytes, b.PeakReservedBytes))
+		return cmp.Or(fails(a)-fails(b), cmp.Compare(b.SavesBytes, a.SavesBytes))
 	})
 }
 
