@@ -40,6 +40,7 @@ type analysis struct {
 	heads            map[snapshot.StackID]bool       // of the last linear map of the model
 	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
 	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
+	retained         []bool                          // by run: a forward whose graph outlives its backward
 	bucketViews      bool                            // gradients are views of the buckets
 
 	sharing []bool // by event: within a range that FSDP names

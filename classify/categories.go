@@ -16,6 +16,7 @@ func (a *analysis) findCategories() {
 	a.findGrowth()
 	a.kept = make([]bool, len(a.Category))
 	a.findSaved()
+	a.findRetained()
 	a.generates()
 	a.findSizes()
 	a.sharing = a.communicates()

@@ -94,6 +94,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Activations, NoDetail, strong - 3}
 	case small:
 		return claim{Temporary, NoDetail, likely}
+	case !a.retained[r]:
+		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{Activations, NoDetail, guess}
 }

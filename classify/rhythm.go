@@ -120,7 +120,7 @@ func keepRoots(found []root) []root {
 // gradual keeps those during which the freeing goes on between allocations: an
 // output that holds a graph until the next one is there frees it in one go.
 func (a *analysis) gradual(roots []root) []root {
-	const few = 8 // frees without an allocation in between
+	const few, least = 8, 6 // frees without an allocation in between; allocations of the smallest backward
 	var out []root
 	for _, r := range roots {
 		together, spread, all, made := 0, 0, 0, 0
@@ -139,7 +139,7 @@ func (a *analysis) gradual(roots []root) []root {
 				all++
 			}
 		}
-		if spread*3 >= all && made*2 >= all && a.mirrored(r) { // every saved tensor serves a gradient
+		if spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r) { // every saved tensor serves a gradient
 			out = append(out, r)
 		}
 	}

@@ -15,6 +15,32 @@ func (a *analysis) releases() bool {
 	return false
 }
 
+// findRetained sees which forward runs keep their graph: a good part of what they
+// made is still there after the next backward. What a program merely keeps of
+// them is little beside what that backward frees.
+func (a *analysis) findRetained() {
+	released, stayed := make([]int, len(a.runs)), make([]int, len(a.runs))
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		b := a.born(id)
+		if a.Phase[i] != Forward || b < 0 || a.t.Requested(id) <= scalar {
+			continue
+		}
+		p := a.backwardAfter(a.run(b))
+		switch f := a.freed(id); {
+		case p == nil || f < p.first:
+		case f < p.end:
+			released[a.run(b)]++
+		default:
+			stayed[a.run(b)]++
+		}
+	}
+	a.retained = make([]bool, len(a.runs))
+	for r := range a.retained {
+		a.retained[r] = stayed[r]*4 >= released[r]
+	}
+}
+
 // findSaved sees, in programs without a backward pass, whether forward keeps
 // what one would need: under no_grad nearly everything is freed on the way,
 // else it piles up and goes in one bulk when the output is dropped.

@@ -29,9 +29,11 @@ func (a *analysis) joinSites() {
 	if unsure == 0 {
 		return
 	}
-	a.joinBy(a.sites(true, true), 6)
-	a.joinBy(a.sites(false, true), 8)
-	a.joinBy(a.sites(true, false), 8)
+	exact := a.sites(true, true)
+	a.joinBy(exact, nil, 6)
+	own := a.own(exact)
+	a.joinBy(a.sites(false, true), own, 8)
+	a.joinBy(a.sites(true, false), own, 8)
 }
 
 // sites names every allocation's site, with its size or without, with its rank
@@ -62,9 +64,26 @@ func (a *analysis) sites(sized, ranked bool) []site {
 	return out
 }
 
+// own marks what belongs to a site whose allocations are unsure every time: it
+// differs from its neighbours, which must not speak for it.
+func (a *analysis) own(sites []site) []bool {
+	const often = 3
+	unsure := map[site]int{}
+	for i, s := range sites {
+		if s.stack != 0 && a.Confidence[i] < plausible {
+			unsure[s]++
+		}
+	}
+	out := make([]bool, len(sites))
+	for i, s := range sites {
+		out[i] = a.Confidence[i] < plausible && unsure[s] >= often
+	}
+	return out
+}
+
 // joinBy asks the other allocations of an unsure one's site; share is how many
 // of ten must agree.
-func (a *analysis) joinBy(sites []site, share int32) {
+func (a *analysis) joinBy(sites []site, leave []bool, share int32) {
 	tally := map[site]*[NumCategories]int32{}
 	unsure := map[site]int32{}
 	for i := range sites {
@@ -84,7 +103,7 @@ func (a *analysis) joinBy(sites []site, share int32) {
 		}
 	}
 	for i := range sites {
-		if sites[i].stack == 0 || a.Confidence[i] >= plausible {
+		if sites[i].stack == 0 || a.Confidence[i] >= plausible || leave != nil && leave[i] {
 			continue
 		}
 		var best Category
