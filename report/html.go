@@ -91,6 +91,8 @@ var functions = template.FuncMap{
 	"deref":    func(n *int64) int64 { return *n },
 	"words":    func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 	"place":    shortPlace,
+	"signed":   Signed,
+	"shell":    shellWord,
 	"minus":    func(a, b int64) int64 { return a - b },
 	"seconds":  func(s *float64) string { return fmt.Sprintf("%.3f", *s) },
 	"share100": func(f float64) float64 { return 100 * f },

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/go-echarts/go-echarts/v2/charts"
 	"github.com/go-echarts/go-echarts/v2/opts"
@@ -284,6 +285,44 @@ func (d *Device) growthChart() option {
 		}
 		s := charts.SingleSeries{Name: name, Type: types.ChartBar, Data: values}
 		s.ConfigureSeriesOpts(charts.WithBarChartOpts(opts.BarChart{Stack: "alive"}), charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
+		bar.MultiSeries = append(bar.MultiSeries, s)
+	}
+	bar.Validate()
+	o := bar.JSON()
+	o["unit"] = u
+	return o
+}
+
+// budgetChart puts bars of what was measured beside those of the theory.
+func budgetChart(lines []Compared) option {
+	var most int64 = 1
+	names := make([]string, len(lines))
+	for i, x := range lines {
+		names[i] = CategoryTitle(x.Name)
+		if names[i] == x.Name {
+			names[i] = strings.ReplaceAll(x.Name, "_", " ")
+		}
+		if most = max(most, x.Budget); x.Measured != nil {
+			most = max(most, *x.Measured)
+		}
+	}
+	u := unitFor(most)
+	budget, measured := make([]float64, len(lines)), make([]any, len(lines))
+	for i, x := range lines {
+		if budget[i] = u.value(x.Budget); x.Measured != nil {
+			measured[i] = u.value(*x.Measured)
+		}
+	}
+	bar := charts.NewBar()
+	bar.SetGlobalOptions(append(plain("compared", "axis"),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Left: "120", Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis", HideOverlap: opts.Bool(true)}}),
+		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true), Data: names}),
+		charts.WithGridOpts(opts.Grid{Left: "130", Right: "30", Top: "32", Bottom: "28"}))...)
+	for i, data := range []any{measured, budget} {
+		s := charts.SingleSeries{Name: []string{"Measured", "Budget"}[i], Type: types.ChartBar, Data: data}
+		s.BarMaxWidth = "14"
+		s.ConfigureSeriesOpts(charts.WithItemStyleOpts(opts.ItemStyle{Color: []string{"css:--used", "css:--empty"}[i]}))
 		bar.MultiSeries = append(bar.MultiSeries, s)
 	}
 	bar.Validate()

@@ -60,5 +60,9 @@ func sample() *report.Document {
 			Settings: []report.KeyValue{{Key: "expandable_segments", Value: "false"}}, Unknown: []report.Unknown{{Where: "event", Key: "new", Count: 3, Example: "1"}}},
 			{Path: "train.log", Kind: "training_log", Bytes: 99, SHA256: "ef01"}},
 		Verdict: report.Verdict{Severity: report.Critical, Text: "Out of memory: 4.00 GiB asked for", Fix: ptr("use expandable segments"), SavesBytes: ptr(gib(1))},
+		Command: []string{"vramscope", "analyze", "oom.pickle", "--title", "A run"},
+		Comparison: &report.Comparison{Model: "llama, 8 parameters", Inferred: []string{"batch 4"}, Peak: report.Compared{Name: "peak", Budget: gib(6), Measured: ptr(gib(8))},
+			Phases:     []report.Compared{{Name: "first_optimizer_step", Budget: gib(5), Reason: ptr("never reached")}},
+			Categories: []report.Compared{{Name: "logits", Budget: gib(4), Measured: ptr(gib(6)), Reason: ptr("two copies in float32")}}},
 		Devices: []report.Device{d}, Evidence: ev, Host: &report.HostMemory{Segments: 1, Bytes: gib(1), Used: gib(0.5), Events: 4, PeakBytes: gib(0.5)}}
 }

@@ -2,22 +2,17 @@ package report
 
 // stackView is a call site with the stack that holds most for it.
 type stackView struct {
-	Site   Site
-	Frames []frameRun
-}
-
-// frameRun are some lines of a stack in a row: those to show, or a place to
-// unfold the others, which the script takes from the device's data.
-type frameRun struct {
-	Frames             []Frame
-	Fold               bool
-	Stack, From, Count int // of the device's stacks; of its lines
+	Site  Site
+	Lines []Frame // those worth reading; the script has all others
+	Stack int     // index into the device's stacks
+	Count int     // of all its lines; 0: it was left out
 }
 
 // Bounds of the stacks that stand in the page as text.
 const (
-	stackViews = 30
-	stackLines = 100
+	stackViews     = 30
+	stackLines     = 100
+	machineryLines = 8
 )
 
 // stackViews are the call sites with most bytes at the peak, each with its
@@ -53,7 +48,7 @@ func (d *Device) stackViews() []stackView {
 			continue
 		}
 		shown[name] = true
-		if out = append(out, stackView{s, p.runs(i)}); len(out) == stackViews {
+		if out = append(out, p.stackView(s, i)); len(out) == stackViews {
 			break
 		}
 	}
@@ -80,18 +75,23 @@ func nameOf(s *Site) siteName {
 	return n
 }
 
-// runs are a stack's frames, innermost first, neighbours of one kind together.
-func (p *Pictures) runs(stack int) []frameRun {
-	var out []frameRun
-	for node, line := p.Stacks[stack].Node, 0; node > 0; node, line = p.Nodes[node].Parent, line+1 {
+// stackView picks the lines of a stack that are not torch's machinery,
+// innermost first; of a stack that has no others, its innermost lines.
+func (p *Pictures) stackView(site Site, stack int) stackView {
+	v := stackView{Site: site, Stack: stack}
+	var machinery []Frame
+	for node := p.Stacks[stack].Node; node > 0; node = p.Nodes[node].Parent {
 		f := p.Frames[p.Nodes[node].Frame]
-		if n := len(out); n == 0 || out[n-1].Fold != f.Fold {
-			out = append(out, frameRun{Fold: f.Fold, Stack: stack, From: line})
-		}
-		run := &out[len(out)-1]
-		if run.Count++; !f.Fold && run.Count <= stackLines {
-			run.Frames = append(run.Frames, f)
+		v.Count++
+		switch {
+		case !f.Fold && len(v.Lines) < stackLines:
+			v.Lines = append(v.Lines, f)
+		case f.Fold && len(machinery) < machineryLines:
+			machinery = append(machinery, f)
 		}
 	}
-	return out
+	if len(v.Lines) == 0 {
+		v.Lines = machinery
+	}
+	return v
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"strings"
 	"time"
 
 	"github.com/vramscope/vramscope/templates"
@@ -35,6 +36,7 @@ type deviceView struct {
 	Stacks  []stackView
 	Gaps    []string // what the recording can't show
 	Maps    []string // moments of the segment map
+	Budget  *Comparison
 
 	CategoryRows []categoryRow
 }
@@ -67,7 +69,7 @@ func newView(doc *Document) (*view, error) {
 	}
 	v.Tag = verdictTag(doc)
 	for i := range doc.Devices {
-		d, err := newDeviceView(&doc.Devices[i], i)
+		d, err := newDeviceView(&doc.Devices[i], i, doc.Comparison)
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +79,11 @@ func newView(doc *Document) (*view, error) {
 	if v.Charts, err = evidenceCharts(doc); err != nil {
 		return nil, err
 	}
-	v.Markdown, err = embed(markdown(doc))
+	var ticket strings.Builder
+	if err := Markdown(&ticket, doc); err != nil {
+		return nil, err
+	}
+	v.Markdown, err = embed(ticket.String())
 	return v, err
 }
 
@@ -92,7 +98,7 @@ func verdictTag(doc *Document) string {
 	return severityWord(doc.Verdict.Severity)
 }
 
-func newDeviceView(d *Device, index int) (deviceView, error) {
+func newDeviceView(d *Device, index int, c *Comparison) (deviceView, error) {
 	v := deviceView{Device: d, Index: index, Figures: d.figures(), Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: d.gaps()}
 	v.More = len(d.Sites) - len(v.Table)
 	if index > 0 {
@@ -100,6 +106,15 @@ func newDeviceView(d *Device, index int) (deviceView, error) {
 	}
 	for category, bytes := range d.AtPeak.Categories {
 		v.Kinds = v.Kinds || bytes > 0 && category != "unknown"
+	}
+	if c != nil && c.Device == d.Device {
+		v.Budget = c
+		if err := v.add("phases", budgetChart(append([]Compared{c.Peak}, c.Phases...)), nil); err != nil {
+			return v, err
+		}
+		if err := v.add("budget", budgetChart(c.Categories), nil); err != nil {
+			return v, err
+		}
 	}
 	for _, category := range Categories {
 		if row := (categoryRow{category, d.AtPeak.Categories[category], d.AtEnd.Categories[category]}); row.Peak > 0 || row.End > 0 {
@@ -120,23 +135,26 @@ func newDeviceView(d *Device, index int) (deviceView, error) {
 	if v.Data, err = embed(data); err != nil {
 		return v, err
 	}
-	add := func(id string, o option) {
-		var text template.JS
-		if err == nil {
-			text, err = embed(o)
-			v.Charts = append(v.Charts, chart{id + v.Suffix, text})
-		}
-	}
 	if len(d.Pictures.Curve.Events) > 1 {
-		add("area", d.areaChart())
+		err = v.add("area", d.areaChart(), err)
 	}
 	if len(d.Sites) > 0 {
-		add("tree", d.treeChart())
+		err = v.add("tree", d.treeChart(), err)
 	}
 	if d.Pictures.Growth != nil {
-		add("grown", d.growthChart())
+		err = v.add("grown", d.growthChart(), err)
 	}
 	return v, err
+}
+
+// add puts a chart into the page, unless there was an error before.
+func (v *deviceView) add(id string, o option, before error) error {
+	if before != nil {
+		return before
+	}
+	text, err := embed(o)
+	v.Charts = append(v.Charts, chart{id + v.Suffix, text})
+	return err
 }
 
 // HasChart tells whether a chart was made.

@@ -26,6 +26,7 @@ function functionsFor(option) {
     },
     lines: points => points.length ? box(el('b', null, points[0].axisValueLabel || String(points[0].value[0])), ...points.map(p => pair(p.seriesName, p.seriesName === 'Seconds per step' ? p.value[1] + ' s' : bytes(p.value[1]), p.color))) : '',
     bars: points => points.length ? box(el('b', null, 'after step ' + points[0].name), ...points.filter(p => p.value > 0).map(p => pair(p.seriesName, bytes(p.value), p.color))) : '',
+    compared: points => points.length ? box(el('b', null, points[0].name), ...points.map(p => pair(p.seriesName, p.value === null || p.value === undefined ? 'not in the recording' : bytes(p.value), p.color))) : '',
     tree: p => box(...(p.treePathInfo || []).slice(1).map(x => el('div', null, x.name)), el('b', null, size(p.value)))
   };
 }
@@ -49,7 +50,7 @@ function skinAxis(a, horizontal) {
   a.axisTick = {show: false};
   a.axisLabel = Object.assign(a.axisLabel || {}, {color: css('--mut'), fontSize: 11.5});
   a.nameTextStyle = {color: css('--mut')};
-  a.splitLine = {show: !horizontal, lineStyle: {color: css('--grid')}};
+  a.splitLine = {show: a.type === 'value' ? !horizontal || a.bars : false, lineStyle: {color: css('--grid')}};
 }
 
 // skin gives an option the colours of the page.
@@ -62,7 +63,8 @@ function skin(o) {
   delete o.toolbox;
   if (o.legend) Object.assign(o.legend, {textStyle: {color: ink, fontSize: 12}, inactiveColor: line, pageTextStyle: {color: mut}, pageIconColor: mut});
   o.tooltip = Object.assign(o.tooltip || {}, {backgroundColor: css('--tip'), borderColor: line, textStyle: {color: ink, fontSize: 12.5}, confine: true, transitionDuration: 0, extraCssText: 'max-width:460px;white-space:normal'});
-  (o.xAxis || []).forEach(a => skinAxis(a, true));
+  const lying = (o.yAxis || []).some(a => a.type === 'category');
+  (o.xAxis || []).forEach(a => { a.bars = lying; skinAxis(a, true); });
   (o.yAxis || []).forEach(a => skinAxis(a, false));
   if (o.ticks) Object.assign(o.yAxis[0], o.ticks);
   (o.dataZoom || []).forEach(z => {

@@ -22,6 +22,7 @@ function describe(state, i, event) {
     el('div', {class: 'muted'}, 'allocation ' + h.idOf(i) + ', ' + life(h, i)));
 }
 
+const MACHINERY_LINES = 8;
 const frameLine = f => el('li', null, el('code', null, f.function), ' ', el('span', {class: 'muted'}, f.file + (f.line ? ':' + f.line : '')));
 const frameList = frames => el('ol', {class: 'lines'}, frames.map(frameLine));
 
@@ -29,21 +30,17 @@ const frameList = frames => el('ol', {class: 'lines'}, frames.map(frameLine));
 function folded(h, stack) {
   const frames = h.frames(stack), out = el('div', {class: 'frames'});
   if (!frames.length) return el('p', {class: 'muted'}, h.nodeOfStack[stack] < 0 ? 'This stack was left out to keep the page small.' : 'No stack was recorded.');
-  for (let i = 0; i < frames.length;) {
-    let k = i;
-    while (k < frames.length && frames[k].fold === frames[i].fold) k++;
-    const list = frameList(frames.slice(i, k));
-    out.append(frames[i].fold ? el('details', {class: 'fold'}, el('summary', null, plural(k - i, 'line') + ' of torch and C++'), list) : list);
-    i = k;
-  }
+  let lines = frames.filter(f => !f.fold);
+  if (!lines.length) lines = frames.slice(0, MACHINERY_LINES);
+  out.append(frameList(lines));
+  if (lines.length < frames.length) out.append(unfold(el('details', {class: 'fold', 'data-stack': String(stack)}, el('summary', null, 'all ' + plural(frames.length, 'line') + ', with those of torch and C++')), h));
   return out;
 }
 
-// unfoldable lets the folded lines of the stacks in the page be opened.
-function unfoldable(h, part) {
-  all('details.fold[data-stack]', part).forEach(d => d.addEventListener('toggle', () => {
-    if (d.open && d.childElementCount === 1) d.append(frameList(h.frames(+d.dataset.stack).slice(+d.dataset.from, +d.dataset.from + +d.dataset.count)));
-  }));
+// unfold lets the whole of a stack be opened.
+function unfold(details, h) {
+  details.addEventListener('toggle', () => { if (details.open && details.childElementCount === 1) details.append(frameList(h.frames(+details.dataset.stack))); });
+  return details;
 }
 
 // showPin fills the panel below the timeline.

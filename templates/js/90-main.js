@@ -26,10 +26,10 @@ function start(d, h, charts) {
   const table = d.table = new Table(s, part);
   if (charts.area) startArea(d, charts.area);
   if (charts.tree) table.tree = mountChart(charts.tree.place, charts.tree.option, o => table.prepareTree(o));
-  if (charts.grown) mountChart(charts.grown.place, charts.grown.option);
+  for (const k of ['phases', 'budget', 'grown']) if (charts[k]) mountChart(charts[k].place, charts[k].option);
   if (map && h.maps.length) d.map = new SegmentMap(s, part, map);
   controls(d);
-  unfoldable(h, part);
+  all('details.fold[data-stack]', part).forEach(x => unfold(x, h));
 }
 
 function startArea(d, {place, option}) {
@@ -117,7 +117,7 @@ function showDevice(index) {
   return startDevice(index);
 }
 
-const SECTIONS = ['findings', 'memory', 'timeline', 'peak', 'segments', 'growth', 'stacks'];
+const SECTIONS = ['findings', 'memory', 'timeline', 'peak', 'budget', 'segments', 'growth', 'stacks'];
 function followLink() {
   const hash = decodeURIComponent(location.hash.slice(1));
   if (!hash.includes('=')) {
