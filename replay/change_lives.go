@@ -108,7 +108,7 @@ func (r *rewriter) checkpoint() (string, error) {
 		r.checkpointPass(pass, n)
 	}
 	if layers == 0 {
-		return "", fmt.Errorf("no repeated layers were found in the forward pass")
+		return "", fmt.Errorf("no repeated layers were found in the forward pass: it may use checkpointing already")
 	}
 	return fmt.Sprintf("%d layers of equal activations: each keeps its input, frees the rest when it is done and makes it again right before its backward pass; what the second forward pass needs besides is not counted.", layers), nil
 }
