@@ -1,0 +1,58 @@
+package replay
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// An independent simulator in Python, where there is one, gives the same peaks
+// from an empty device on.
+func TestAgreesWithAnIndependentSimulator(t *testing.T) {
+	script, err := filepath.Abs("../../shared/oracles/freesim.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(script); err != nil {
+		t.Skip("the simulator is not there")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3")
+	}
+	line := regexp.MustCompile(`(native|exp) peak_reserved (\d+) peak_alloc (\d+) .* end_reserved (\d+)`)
+	for _, run := range []string{"growing_list__features/snapshot_none", "mlp_regression__script/snapshot_none", "vit__torch_encoder/snapshot_none"} {
+		file := filepath.Join(labelled, run+".pickle.gz")
+		if _, err := os.Stat(file); err != nil {
+			continue
+		}
+		full, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(python, script, full)
+		cmd.Dir = filepath.Dir(script)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Skipf("the simulator can't be run: %v", err)
+		}
+		p := load(t, file)
+		for _, m := range line.FindAllStringSubmatch(string(out), -1) {
+			conf := ""
+			if m[1] == "exp" {
+				conf = "expandable_segments:True"
+			}
+			set, _, err := ParseConf(conf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := p.Run(Scenario{Settings: set})
+			if got := fmt.Sprint(r.PeakReserved, r.PeakAllocated, r.FinalReserved); got != m[2]+" "+m[3]+" "+m[4] {
+				t.Errorf("%s %s: %s, the simulator says %s %s %s", run, m[1], got, m[2], m[3], m[4])
+			}
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package replay
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+func tried(t *testing.T, run string, o Options) *Document {
+	t.Helper()
+	p := load(t, filepath.Join(shipped, run+".pickle.gz"))
+	doc, err := WhatIf(p.Timeline, classify.New(p.Timeline, classify.Options{}), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestScenariosAreAllPairs(t *testing.T) {
+	doc := tried(t, "frag_oom__pairwise_docs/snapshot_all", Options{
+		Confs: []string{"expandable_segments:True", "max_split_size_mb:128"}, Capacities: []int64{40 << 30, 24 << 30}})
+	seen := map[string]int{}
+	for _, o := range doc.Scenarios {
+		key := o.Settings
+		if o.Name != "recorded" && *o.CapacityBytes != *doc.Scenarios[0].CapacityBytes {
+			key += "@" + o.Name[strings.LastIndex(o.Name, " on ")+4:]
+		}
+		seen[key]++
+	}
+	if len(seen) != 9 || len(doc.Scenarios) != 9 {
+		t.Errorf("%d scenarios: %v", len(doc.Scenarios), seen)
+	}
+	first := doc.Scenarios[0]
+	if first.Name != "recorded" || first.Settings != "" || !first.OOM || *first.OOMEvent != 790 || first.Retries != 2 || first.Segments != 31 {
+		t.Errorf("recorded: %+v", first)
+	}
+	if doc.MatchRate != 1 || doc.SegmentCallRate != 1 || doc.Refused != nil {
+		t.Errorf("match rate %g, of calls %g, refused %v", doc.MatchRate, doc.SegmentCallRate, doc.Refused)
+	}
+}
+
+// The field names are a contract.
+func TestDocumentSchema(t *testing.T) {
+	raw, err := json.Marshal(tried(t, "qwen_vocab_oom__05b/snapshot_python", Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"schema", "device", "match_rate", "refused", "scenarios"} {
+		if _, ok := doc[key]; !ok {
+			t.Errorf("no %q", key)
+		}
+	}
+	scenario := doc["scenarios"].([]any)[0].(map[string]any)
+	for _, key := range []string{"name", "settings", "capacity_bytes", "changes", "peak_allocated_bytes", "peak_reserved_bytes",
+		"final_reserved_bytes", "segments", "oom", "oom_event", "retries", "device_calls"} {
+		if _, ok := scenario[key]; !ok {
+			t.Errorf("no %q in a scenario", key)
+		}
+	}
+	if scenario["name"] != "recorded" {
+		t.Errorf("the first scenario is %v", scenario["name"])
+	}
+}
+
+// Advice can hurt: where no setting is better the verdict says so.
+func TestVerdicts(t *testing.T) {
+	for run, want := range map[string]string{
+		"growing_list__step_cache/snapshot_all":         "Of the recorded part only: The recorded settings are the best",
+		"frag_oom__pairwise_docs/snapshot_all":          "With expandable_segments:True the request that failed would have been met",
+		"qwen_vocab_oom__05b/snapshot_all":              "No setting that was tried meets the request",
+		"llama8b_full_oom__fp32_autocast/snapshot_none": "still has to make would not have fitted",
+	} {
+		if doc := tried(t, run, Options{}); !strings.Contains(doc.Verdict, want) {
+			t.Errorf("%s: %q, want %q", run, doc.Verdict, want)
+		}
+	}
+}
+
+func TestRecordingsThatCantBeReplayed(t *testing.T) {
+	s := open(t, filepath.Join(shipped, "mlp_regression__script/snapshot_stopped.pickle.gz"))
+	doc, err := WhatIf(timeline.New(s, &s.Devices[0]), nil, Options{})
+	if err != nil || doc.Refused == nil || len(doc.Scenarios) != 0 {
+		t.Errorf("%+v, %v", doc, err)
+	}
+}
+
+// A recording under one setting that claims another doesn't come out as
+// recorded, and nothing is told about others.
+func TestWrongSettingsAreNoticed(t *testing.T) {
+	s := open(t, filepath.Join(shipped, "gpt2_fp32_adamw__hf_loop/snapshot_roundup4.pickle.gz"))
+	for i := range s.Settings {
+		if strings.HasPrefix(s.Settings[i].Key, "roundup_power2_divisions") {
+			s.Settings[i].Value = "0"
+		}
+		if s.Settings[i].Key == "PYTORCH_CUDA_ALLOC_CONF" {
+			s.Settings[i].Value = ""
+		}
+	}
+	doc, err := WhatIf(timeline.New(s, &s.Devices[0]), nil, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.Refused == nil || doc.FirstMismatch == nil || len(doc.Scenarios) != 1 {
+		t.Errorf("match rate %g with the wrong settings, refused: %v, %d scenarios", doc.MatchRate, doc.Refused, len(doc.Scenarios))
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		run      string
+		shortage bool // more in use and asked for than there is
+		survives bool // some setting meets the request
+		enough   bool // and the rest of the step
+		says     string
+	}{
+		{"frag_oom__pairwise_docs/snapshot_all", false, true, true, "expandable_segments:True the request is met"},
+		{"qwen_vocab_oom__05b/snapshot_all", true, false, false, "No setting can help"},
+		{"llama8b_full_oom__fp32_autocast/snapshot_none", false, true, false, "would fail soon after"},
+	} {
+		t.Run(c.run, func(t *testing.T) {
+			p := load(t, filepath.Join(shipped, c.run+".pickle.gz"))
+			x := p.Explain(&p.Timeline.OOMs[0], classify.New(p.Timeline, classify.Options{}), nil)
+			if (x.Missing > 0) != c.shortage {
+				t.Errorf("%d bytes missing", x.Missing)
+			}
+			best := x.Trials[0]
+			if best.Survives != c.survives || best.Enough != c.enough {
+				t.Errorf("best is %+v", best)
+			}
+			if !strings.Contains(x.Text, c.says) {
+				t.Errorf("%q doesn't say %q", x.Text, c.says)
+			}
+			var free int64
+			for _, s := range x.Segments {
+				var live int64
+				for _, b := range s.Pins {
+					live += b.Bytes
+				}
+				if live+s.Free != s.Bytes || len(s.Pins) == 0 {
+					t.Errorf("segment at %#x: %d in use and %d free of %d", s.Address, live, s.Free, s.Bytes)
+				}
+				free += s.Free
+			}
+			if free > x.Free || x.Live+x.Free != x.Reserved {
+				t.Errorf("%d free in pinned segments, %d in all, %d in use of %d", free, x.Free, x.Live, x.Reserved)
+			}
+		})
+	}
+}
