@@ -105,45 +105,10 @@ func leaks(value any, secret string) (where []string, all int) {
 	return where, all
 }
 
-// planted is a recording with the secret wherever one can hold text.
-func planted() recorder.Recording {
-	run := recorder.Simulate(recorder.Program{Seed: 3, Events: 60, Depth: 3})
-	r := run.Recording
-	item := func(k string, v any) recorder.Item { return recorder.Item{Key: k, Value: v} }
-	text := func(s string) *recorder.Text { return &recorder.Text{S: s} }
-	frames := []*recorder.Frame{
-		{Name: "moonshot_loss", File: "/home/ann/moonshot/train.py", Line: 12, FX: []recorder.Item{item("fx_node_op", text("moonshot")), item("fx_node_name", text("moonshot")), item("fx_original_trace", text("File moonshot.py"))}},
-		{Name: "Moonshot.step", File: `C:\Users\moonshot\run.py`, Line: 3},
-		{Name: "moonshot", File: "<ipython-input-3-moonshot>", Line: 1},
-		{Name: "moonshot::kernel(at::Tensor)", File: "moonshot.cu", Line: 0},
-		{Name: "at::moon()", File: "/opt/moonshot/lib.so", Line: 0},
-	}
-	for i := range r.Traces[0] {
-		e := &r.Traces[0][i]
-		e.Stack = &recorder.Stack{Frames: frames}
-		e.Metadata, e.Internal, e.Compile = "moonshot.weight", "moonshot", "moonshot region"
-		e.Forward = []string{"File \"/home/moonshot/x.py\", line 3, in moonshot\n"}
-		e.Category = 0
-		e.Extra = append(e.Extra, item("moonshot_key", text("moonshot value")))
-	}
-	r.Traces[0] = append(r.Traces[0], recorder.Event{Action: "moonshot_action", Address: 1, Size: 2, Stream: 0, TimeUS: 3})
-	for i := range r.Segments {
-		r.Segments[i].Extra = []recorder.Item{item("moonshot_segment", text("moonshot"))}
-		for k := range r.Segments[i].Blocks {
-			r.Segments[i].Blocks[k].Stack = &recorder.Stack{Frames: frames[:2]}
-		}
-	}
-	r.HostTraces = r.Traces[0][:3]
-	r.Annotations = []recorder.Annotation{{Stage: "START", Name: "moonshot", TimeUS: 1}, {Stage: "START", Name: "Optimizer.step#Moonshot.step", TimeUS: 1}, {Stage: "END", Name: "Optimizer.step#Moonshot.step", TimeUS: 2}}
-	r.Settings = append(r.Settings, item("PYTORCH_ALLOC_CONF", text("max_split_size_mb:64,moonshot:yes")), item("moonshot", text("moonshot")))
-	r.Extra = []recorder.Item{item("moonshot_top", text("moonshot")), item("categories", &recorder.List{Items: []any{text("moonshot")}})}
-	return r
-}
-
 // TestPlantedSnapshot walks everything that a snapshot holds, hidden fields
 // included, so that a text that is added one day can't be forgotten.
 func TestPlantedSnapshot(t *testing.T) {
-	r := planted()
+	r := recorder.Planted("moonshot")
 	in, err := snapshot.ReadInput("standard input", strings.NewReader(string(r.Dump(recorder.Style{Protocol: 4, Era: recorder.V2_15}))))
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +123,6 @@ func TestPlantedSnapshot(t *testing.T) {
 		path, _, _ := strings.Cut(l, ": ")
 		kinds[path] = true
 	}
-	t.Logf("planted in %v", kinds)
 	if len(kinds) < 6 || all < 50 {
 		t.Fatalf("the secret was planted in %v only, of %d texts", kinds, all)
 	}

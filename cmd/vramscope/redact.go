@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/load"
@@ -37,6 +38,11 @@ func redactError(redacted bool, err error, paths ...string) error {
 	var condition *conditionError
 	if !redacted || err == nil || errors.As(err, &condition) {
 		return err
+	}
+	for _, p := range paths {
+		if dir := filepath.Dir(p); dir != "." && dir != "/" {
+			paths = append(paths, dir+"/") // a temporary file beside it may be what is named
+		}
 	}
 	return errors.New(newRedactor().Error(err.Error(), paths...))
 }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/recorder"
+)
+
+// secret stands in everything that a person, a program or a machine names.
+const secret = "moonshot"
+
+// plantRun writes a run's files with the secret in their names and contents.
+func plantRun(t *testing.T) (dir, first, second string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), secret)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := recorder.Planted(secret)
+	dump := r.Dump(recorder.Style{Protocol: 4, Era: recorder.V2_15})
+	files := map[string]string{
+		secret + "_rank0.pickle": string(dump),
+		"log.txt": "step 1 loss 0.5\nTraceback (most recent call last):\n  File \"/home/" + secret + "/train.py\", line 12, in " + secret + "\n    " + secret + "()\n" +
+			"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free. " +
+			"Process 4711 has 78.00 GiB memory in use. Of the allocated memory 70.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n",
+		secret + "_smi.csv": "timestamp, index, name, uuid, memory.used [MiB], memory.total [MiB]\n" +
+			"2026/01/01 00:00:00.000, 0, " + secret + ", GPU-" + secret + ", 1000 MiB, 81559 MiB\n2026/01/01 00:00:01.000, 0, " + secret + ", GPU-" + secret + ", 2000 MiB, 81559 MiB\n",
+		secret + "_apps.csv": "timestamp, gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n2026/01/01 00:00:00.000, GPU-" + secret + ", 4711, /home/" + secret + "/bin/" + secret + ", 900 MiB\n",
+		secret + "_trace.json": `{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"` + secret + `","totalGlobalMem":85000000000}],"traceEvents":[` +
+			`{"ph":"X","cat":"user_annotation","name":"` + secret + `","pid":1,"tid":1,"ts":1,"dur":5},` +
+			`{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":1,"dur":50},` +
+			`{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":2,"s":"t","args":{"Total Reserved":100,"Total Allocated":50,"Bytes":50,"Addr":1,"Device Id":0,"Device Type":1}}]}`,
+		"broken.pickle": string(dump[:len(dump)/2]),
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, filepath.Join(dir, secret+"_rank0.pickle"), filepath.Join(dir, "broken.pickle")
+}
+
+// outputs are all ways in which a report or a table leaves the program.
+func outputs(t *testing.T, dir, first, second string) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for _, format := range []string{"text", "json", "markdown", "html"} {
+		out["analyze "+format] = []string{"analyze", dir, "--format", format, "--title", "The " + secret + " run", "--note", secret + "=1", "--note", "gpu=" + secret}
+		out["analyze partial "+format] = []string{"analyze", second, "--partial", "--format", format}
+		out["diff "+format] = []string{"diff", first, dir, "--format", format, "--title", "The " + secret + " run", "--note", "host=" + secret}
+	}
+	for table := range exportTables {
+		for _, format := range []string{"jsonl", "csv"} {
+			out["export "+table+" "+format] = []string{"export", first, "--table", table, "--format", format}
+		}
+	}
+	out["no such file"] = []string{"analyze", filepath.Join(dir, secret+"2.pickle")}
+	out["no such folder for the output"] = []string{"analyze", first, "-o", filepath.Join(dir, secret, "x.json")}
+	out["no such file to compare"] = []string{"diff", first, filepath.Join(dir, secret+"2.pickle")}
+	out["broken"] = []string{"analyze", second}
+	out["broken export"] = []string{"export", second, "--table", "stacks"}
+	return out
+}
+
+var packed = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)
+
+// readable is an output with all that is packed within it.
+func readable(text string) string {
+	var b strings.Builder
+	b.WriteString(text)
+	for _, p := range packed.FindAllString(text, -1) {
+		raw, err := base64.StdEncoding.DecodeString(p)
+		if err != nil {
+			continue
+		}
+		if z, err := gzip.NewReader(bytes.NewReader(raw)); err == nil {
+			if plain, err := io.ReadAll(z); err == nil {
+				raw = plain
+			}
+		}
+		b.WriteByte('\n')
+		b.Write(raw)
+	}
+	return strings.ToLower(b.String())
+}
+
+// TestRedactEverywhere plants a secret wherever there can be one and looks for
+// it in all outputs of all commands; without --redact, it is to be seen.
+func TestRedactEverywhere(t *testing.T) {
+	dir, first, second := plantRun(t)
+	silent := regexp.MustCompile(`^export (allocations|segments|blocks|categories|findings)`) // tables that hold no such text
+	seen := 0
+	for name, args := range outputs(t, dir, first, second) {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := run(append(args, "--redact"), strings.NewReader(""), &stdout, &stderr)
+			text := readable(stdout.String() + stderr.String())
+			if i := strings.Index(text, secret); i >= 0 {
+				t.Errorf("exit %d: …%s…", code, text[max(0, i-200):min(len(text), i+200)])
+			}
+			if strings.Contains(text, strings.ToLower(filepath.Dir(dir))) {
+				t.Error("the folder is named")
+			}
+			if len(text) < 40 {
+				t.Errorf("next to nothing was written: %q", text)
+			}
+			stdout.Reset()
+			stderr.Reset()
+			if plain := run(args, strings.NewReader(""), &stdout, &stderr); plain != code {
+				t.Errorf("exit %d, %d without --redact", code, plain)
+			}
+			if strings.Contains(readable(stdout.String()+stderr.String()), secret) {
+				seen++
+			} else if !silent.MatchString(name) {
+				t.Error("not to be seen without --redact, either: the test shows nothing")
+			}
+		})
+	}
+	if seen < 20 {
+		t.Errorf("only %d outputs show the secret without --redact", seen)
+	}
+}
+
+// TestRedactChangesNoFigure: a redacted report says the same of the memory.
+func TestRedactChangesNoFigure(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/recordings/*/*.pickle.gz")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	figure := regexp.MustCompile(`(?m)^ *"[a-z_]*(bytes|event|count|blocks|steps?|events|allocations|confidence|kind|category|phase|verdict|history|line)": .*$`)
+	for _, name := range files {
+		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
+			var plain, redacted, stderr bytes.Buffer
+			if run([]string{"analyze", name, "--format", "json"}, nil, &plain, &stderr) != 0 || run([]string{"analyze", name, "--format", "json", "--redact"}, nil, &redacted, &stderr) != 0 {
+				t.Fatal(stderr.String())
+			}
+			count := func(text string) map[string]int { // the order of equal call sites goes by their names
+				m := map[string]int{}
+				for _, line := range figure.FindAllString(text, -1) {
+					if !strings.Contains(line, `": "`) || !strings.Contains(line, "verdict") {
+						m[strings.TrimRight(strings.TrimSpace(line), ",")]++
+					}
+				}
+				return m
+			}
+			a, b := count(plain.String()), count(redacted.String())
+			for line, n := range a {
+				if b[line] != n {
+					t.Errorf("%s: %d times, redacted %d times", line, n, b[line])
+				}
+			}
+			if len(a) < 20 || len(a) != len(b) {
+				t.Errorf("%d figures, redacted %d", len(a), len(b))
+			}
+		})
+	}
+}
