@@ -78,7 +78,7 @@ func (a *analysis) communicates() []bool {
 	if a.events.TimeUS == nil {
 		return nil
 	}
-	var out []bool
+	var depth []int32 // by event: ranges entered less ranges left
 	open := map[snapshot.StringID]int64{}
 	for _, n := range a.t.Snapshot.Annotations {
 		name, _, _ := strings.Cut(a.t.Snapshot.String(n.Name), " ") // the module follows in brackets
@@ -95,13 +95,21 @@ func (a *analysis) communicates() []bool {
 		if !ok {
 			continue
 		}
-		if out == nil {
-			out = make([]bool, a.last)
+		if depth == nil {
+			depth = make([]int32, a.last+1)
 		}
-		for i := a.eventAt(start); i < a.eventAt(n.TimeUS+1); i++ {
-			out[i] = true
-		}
+		depth[a.eventAt(start)]++
+		depth[a.eventAt(n.TimeUS+1)]--
 		delete(open, n.Name)
+	}
+	if depth == nil {
+		return nil
+	}
+	out := make([]bool, a.last)
+	inside := int32(0)
+	for i := range out {
+		inside += depth[i]
+		out[i] = inside > 0
 	}
 	return out
 }

@@ -1,6 +1,10 @@
 package classify
 
-import "github.com/vramscope/vramscope/timeline"
+import (
+	"sync"
+
+	"github.com/vramscope/vramscope/timeline"
+)
 
 // claim is what one signal says of one allocation; sure is in percent, 0 for
 // nothing to say.
@@ -44,37 +48,46 @@ func (annotationSignal) claim(a *analysis, id timeline.AllocationID) claim {
 // join is the one place where signals meet: the surest claim decides, a signal
 // that says something else takes from it, one that agrees adds to it.
 func (a *analysis) join(signals []signal) {
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		var best claim
-		var by Signal
-		var against, agreeing uint8
-		for _, s := range signals {
-			c := s.claim(a, id)
-			switch {
-			case c.sure == 0:
-				continue
-			case c.category == best.category:
-				agreeing = max(agreeing, min(c.sure, best.sure))
-				if c.sure > best.sure {
-					best.sure, by = c.sure, s.name()
-				}
-				if best.detail == NoDetail {
-					best.detail = c.detail
-				}
-			case c.sure > best.sure:
-				against, agreeing = best.sure, 0
-				best, by = c, s.name()
-			default:
-				against = max(against, c.sure)
+	const piece = 1 << 16
+	var done sync.WaitGroup
+	for from := 0; from < len(a.Category); from += piece {
+		done.Go(func() {
+			for i := from; i < min(from+piece, len(a.Category)); i++ {
+				a.joinOne(signals, timeline.AllocationID(i))
 			}
-		}
-		if against >= likely && best.sure < exact {
-			best.sure -= min(best.sure/2, (against-likely)+6)
-		}
-		if agreeing >= plausible && against < plausible {
-			best.sure = min(exact, best.sure+4)
-		}
-		a.Category[i], a.Detail[i], a.Confidence[i], a.Signal[i] = best.category, best.detail, best.sure, by
+		})
 	}
+	done.Wait()
+}
+
+func (a *analysis) joinOne(signals []signal, id timeline.AllocationID) {
+	var best claim
+	var by Signal
+	var against, agreeing uint8
+	for _, s := range signals {
+		c := s.claim(a, id)
+		switch {
+		case c.sure == 0:
+		case c.category == best.category:
+			agreeing = max(agreeing, min(c.sure, best.sure))
+			if c.sure > best.sure {
+				best.sure, by = c.sure, s.name()
+			}
+			if best.detail == NoDetail {
+				best.detail = c.detail
+			}
+		case c.sure > best.sure:
+			against, agreeing = best.sure, 0
+			best, by = c, s.name()
+		default:
+			against = max(against, c.sure)
+		}
+	}
+	if against >= likely && best.sure < exact {
+		best.sure -= min(best.sure/2, (against-likely)+6)
+	}
+	if agreeing >= plausible && against < plausible {
+		best.sure = min(exact, best.sure+4)
+	}
+	a.Category[id], a.Detail[id], a.Confidence[id], a.Signal[id] = best.category, best.detail, best.sure, by
 }

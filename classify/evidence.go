@@ -29,8 +29,8 @@ func judgeStacks(s *snapshot.Snapshot) []evidence {
 			facts[i] = judgeNative(s.String(f.Function))
 		}
 	}
-	out := make([]evidence, s.NumStacks())
-	for id := range out {
+	out := make([]evidence, max(1, s.NumStacks()))
+	for id := range s.NumStacks() {
 		out[id] = judgeStack(facts, s.Stack(snapshot.StackID(id)))
 	}
 	return out

@@ -1,6 +1,10 @@
 package classify
 
-import "github.com/vramscope/vramscope/timeline"
+import (
+	"sort"
+
+	"github.com/vramscope/vramscope/timeline"
+)
 
 // lifeSignal judges by the phases in which an allocation was born and freed:
 // what forward makes and backward frees was saved for it, what backward makes
@@ -123,12 +127,8 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 // failedBetween tells whether a request failed between two events: what the
 // error unwinds was cut short.
 func (a *analysis) failedBetween(b, f int) bool {
-	for _, o := range a.ooms {
-		if b < o && o <= f {
-			return true
-		}
-	}
-	return false
+	i := sort.SearchInts(a.ooms, b+1)
+	return i < len(a.ooms) && a.ooms[i] <= f
 }
 
 // stepOf is the iteration of an event.

@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -12,8 +14,12 @@ func (a *analysis) findPhases() {
 	hints := a.hints()
 	a.windows = a.annotated()
 	a.covered = make([]hint, a.last)
+	done := 0 // windows may overlap: each event once
 	for _, w := range a.windows {
-		for i := w.first; i < w.end; i++ {
+		if w.phase != Data {
+			a.stepping = append(a.stepping, w.first)
+		}
+		for i := max(w.first, done); i < w.end; i++ {
 			if hints[i] == 0 {
 				hints[i] = hintOf(w.phase)
 			}
@@ -21,6 +27,7 @@ func (a *analysis) findPhases() {
 				a.covered[i] = hintOf(w.phase)
 			}
 		}
+		done = max(done, w.end)
 	}
 	if !a.recorded.allocs {
 		a.roots = a.findRoots()
@@ -117,9 +124,15 @@ func (a *analysis) hintBatches(hints []hint) {
 	if len(a.loads) == 0 {
 		return
 	}
+	trains := slices.Contains(hints, hintOf(Backward))
+	last := hint(0)
 	for i := a.loop; i < a.last; i++ {
-		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && a.loads[a.events.StackOf(i)] {
+		computing := trains && oneOf(last, Forward, Generate) // one line may load, run the model and compute the loss
+		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && a.loads[a.events.StackOf(i)] && !computing {
 			hints[i] = hintOf(Data)
+		}
+		if hints[i] != 0 {
+			last = hints[i]
 		}
 	}
 }

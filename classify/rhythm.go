@@ -66,13 +66,8 @@ func (a *analysis) stepsWithin(from, to int) bool {
 	if a.covered[to] != 0 {
 		return true
 	}
-	i := sort.Search(len(a.windows), func(i int) bool { return a.windows[i].first > from })
-	for ; i < len(a.windows) && a.windows[i].first <= to; i++ {
-		if p := a.windows[i].phase; p == Optimizer || p == ZeroGrad {
-			return true
-		}
-	}
-	return false
+	i := sort.SearchInts(a.stepping, from+1)
+	return i < len(a.stepping) && a.stepping[i] <= to
 }
 
 // keepRoots keeps the innermost of intervals that release nearly the same, for

@@ -21,7 +21,7 @@ func (a *analysis) rootsByWeights() []root {
 		return nil
 	}
 	var out []root
-	tried := 0
+	tried, budget := 0, 32*a.last                      // events looked at
 	for i := a.last - 1; i >= 0 && tried < most; i-- { // the later of nested ones is the shorter
 		id := a.t.Of[i]
 		if a.events.Action[i] != snapshot.Alloc || a.t.Requested(id) > scalar {
@@ -31,7 +31,10 @@ func (a *analysis) rootsByWeights() []root {
 		if f >= a.last || f-i < shortest || a.stepsWithin(i, f) || len(out) > 0 && f >= out[len(out)-1].first {
 			continue
 		}
-		tried++
+		if tried++; f-i > budget {
+			break
+		}
+		budget -= f - i
 		seen := map[int64]bool{}
 		for k := i; k < f; k++ {
 			if n := a.events.Size[k]; a.events.Action[k] == snapshot.Alloc && weights[n] {
