@@ -14,10 +14,8 @@ import (
 
 // Change is a change to the program itself, as a rewriting of its requests.
 type Change struct {
-	Name       string  // as in --change
-	Assumption string  // what it takes for granted, in one sentence
-	Factor     float64 // of batch
-	Shards     int     // of sharding
+	Name       string // as in --change
+	Assumption string // what it takes for granted, in a sentence; known once it is applied
 
 	plan func(*rewriter) (string, error)
 }
@@ -51,14 +49,14 @@ func ParseChange(text string) (Change, error) {
 		if err != nil || !(f >= 1.0/1024) || f > 1024 || !strings.HasPrefix(value, "x") {
 			return c, fmt.Errorf("%q is not batch=xFACTOR, such as batch=x0.5", text)
 		}
-		c.Factor, c.plan = f, func(r *rewriter) (string, error) { return r.batch(f) }
+		c.plan = func(r *rewriter) (string, error) { return r.batch(f) }
 		return c, nil
 	case "sharding":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 2 || n > 1<<16 {
 			return c, fmt.Errorf("%q is not sharding=GPUS, such as sharding=4", text)
 		}
-		c.Shards, c.plan = n, func(r *rewriter) (string, error) { return r.shard(n) }
+		c.plan = func(r *rewriter) (string, error) { return r.shard(n) }
 		return c, nil
 	}
 	return c, fmt.Errorf("%q is none of the changes %s", text, ChangeNames)
@@ -71,8 +69,6 @@ type rewriter struct {
 	bytes   []int64 // by allocation: what is asked for instead; 0: nothing
 	insert  []op
 	sizes   map[int64]int64 // what became of each requested size, for requests that failed when recorded
-	touched int64           // bytes at the peak that the change is about
-	unsure  int64           // of them with little confidence
 }
 
 // Apply makes the program that changes would have made of this one, and says

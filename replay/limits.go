@@ -15,9 +15,8 @@ type Limits struct {
 	Allowed int64 // bytes that a memory fraction allowed; 0: none was noticed
 	Note    string
 
-	// Where the recording doesn't tell exactly, the true limit lies in
-	// between.
-	Exact    bool
+	// Where the recording doesn't tell exactly, the true limit, of Allowed if
+	// that is set and else of Usable, lies in between; else both are 0.
 	From, To int64
 }
 
@@ -50,7 +49,6 @@ func (p *Program) Limits() Limits {
 		return l
 	}
 	if l.Usable > 0 {
-		l.Exact = true
 		return l
 	}
 	to = refused - 1
