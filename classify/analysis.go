@@ -42,6 +42,7 @@ type analysis struct {
 	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
 	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
 	retained         []bool                          // by run: a forward whose graph outlives its backward
+	recomputed       []bool                          // by allocation: made again inside backward, by sizes
 	bucketViews      bool                            // gradients are views of the buckets
 
 	sharing []bool // by event: within a range that FSDP names

@@ -25,6 +25,7 @@ func (a *analysis) findCategories() {
 	a.markScores()
 	a.findOlder()
 	a.findCopies()
+	a.findRecomputed()
 	a.findUnmatched()
 	a.join(a.signals())
 	a.joinSites()

@@ -112,6 +112,9 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 	case a.stacks[a.t.Stack(id)].marks&rooted != 0:
 		return claim{Temporary, NoDetail, strong}
 	case f < end:
+		if c, ok := a.recomputedClaim(id, f); ok {
+			return c
+		}
 		return claim{Temporary, NoDetail, strong - 3}
 	case f >= a.last && end >= a.last: // the recording ends inside this pass
 		if a.weightSize[a.t.Requested(id)] > 0 {

@@ -297,10 +297,11 @@ func (a *analysis) rhythmStart() int {
 	}
 	one := a.allocsBefore(a.roots[0].first, 0)
 	best, score, at := 0, 0, len(one)
+	limit := a.roots[min(3, len(a.roots)-1)].end // an iteration may have several backward passes
 	for k := len(one) - 1; k >= 0; k-- {
 		switch f := a.freed(a.t.Of[one[k]]); {
 		case f-one[k] <= 16: // a helper, as there are in setup too
-		case f <= a.roots[0].end:
+		case f <= limit:
 			score++
 		default:
 			score--

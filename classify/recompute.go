@@ -1,0 +1,111 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findRecomputed finds, without stacks, what checkpointing computes again inside
+// backward: runs of sizes that forward went through as well, in programs whose
+// forward keeps little. What such a run still holds at its end was saved.
+func (a *analysis) findRecomputed() {
+	a.recomputed = make([]bool, len(a.Category))
+	if a.recorded.allocs {
+		return
+	}
+	for _, p := range a.passes() {
+		if p.backward == nil {
+			continue
+		}
+		forward := a.sizesIn(p.first, p.end)
+		if grams := a.grams(forward); len(grams) > 0 && a.keepsLittle(forward, p.end) {
+			a.markRecomputed(a.sizesIn(p.backward.first, p.backward.end), grams)
+		}
+	}
+}
+
+// gramLength is how many sizes in a row must agree.
+const gramLength = 6
+
+// sizesIn lists the events of a range's allocations, numbers and workspaces left out.
+func (a *analysis) sizesIn(first, end int) []int {
+	var out []int
+	for i := first; i < end; i++ {
+		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] > 64 && !cublasSize(a.events.Size[i]) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// gram hashes the sizes from one place on; ok when they are of several kinds.
+func (a *analysis) gram(events []int, at int) (hash uint64, ok bool) {
+	if at+gramLength > len(events) {
+		return 0, false
+	}
+	hash = 14695981039346656037
+	kinds := 1
+	for k, i := range events[at : at+gramLength] {
+		n := a.events.Size[i]
+		hash = (hash ^ uint64(n)) * 1099511628211
+		if k > 0 && n != a.events.Size[events[at+k-1]] {
+			kinds++
+		}
+	}
+	return hash, kinds >= 3
+}
+
+func (a *analysis) grams(events []int) map[uint64]bool {
+	out := map[uint64]bool{}
+	for at := range events {
+		if h, ok := a.gram(events, at); ok {
+			out[h] = true
+		}
+	}
+	return out
+}
+
+// keepsLittle tells whether most of what forward makes is gone when it ends.
+func (a *analysis) keepsLittle(events []int, end int) bool {
+	gone := 0
+	for _, i := range events {
+		if a.freed(a.t.Of[i]) < end {
+			gone++
+		}
+	}
+	return gone*10 >= len(events)*8
+}
+
+// markRecomputed marks what outlives each run of known sizes.
+func (a *analysis) markRecomputed(events []int, grams map[uint64]bool) {
+	for at := 0; at < len(events); {
+		if h, ok := a.gram(events, at); !ok || !grams[h] {
+			at++
+			continue
+		}
+		first, last := at, at+gramLength
+		for next := at + 1; next <= last && next < len(events); next++ {
+			if h, ok := a.gram(events, next); ok && grams[h] {
+				last = next + gramLength
+			}
+		}
+		end := events[min(last, len(events))-1]
+		for _, i := range events[first:min(last, len(events))] {
+			id := a.t.Of[i]
+			a.recomputed[id] = a.freed(id) > end && a.freed(id) < a.last
+		}
+		at = last
+	}
+}
+
+// recomputedClaim is for what checkpointing made again and kept for the gradients
+// of its layer.
+func (a *analysis) recomputedClaim(id timeline.AllocationID, f int) (claim, bool) {
+	switch {
+	case a.recomputed[id]:
+		return claim{Activations, Recomputed, likely + 2}, true
+	case a.birth(id).marks&rebuild != 0 && !a.recorded.native && a.recorded.frees && f < a.last && a.events.StackOf(f) == 0:
+		return claim{Activations, Recomputed, likely + 5}, true // freed by the engine, which runs no Python
+	}
+	return claim{}, false
+}
