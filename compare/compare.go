@@ -29,14 +29,23 @@ type Theory struct {
 type Result struct {
 	*budget.Document
 	Inferred []string        `json:"inferred"` // what of the setting was read from the recording, and how
+	Expected Expected        `json:"expected"`
 	Measured Measured        `json:"measured"`
 	ByPhase  []MeasuredPhase `json:"measured_phases"` // beside Document.Phases, the same order
-	Gaps     []Gap           `json:"gaps"`            // per category at the peaks, largest first
+	Gaps     []Gap           `json:"gaps"`            // per category in the phase of the measured peak, largest first
 }
 
-// Measured is the recording's side at its peak in a steady step.
+// Expected is the budget of the part of the run that can be compared: a steady
+// step, or as far as the recording came. Note says which when it is less.
+type Expected struct {
+	PeakBytes int64   `json:"peak_bytes"`
+	Note      *string `json:"note"`
+}
+
+// Measured is the recording's side at its peak in that part, requested bytes.
 type Measured struct {
-	Step       *int             `json:"step"` // nil: no step was recognised, the whole recording counts
+	Step       *int             `json:"step"` // nil: no whole step
+	Phase      *string          `json:"phase"`
 	PeakBytes  int64            `json:"peak_bytes"`
 	Categories map[string]int64 `json:"categories"`
 	Reserved   int64            `json:"reserved_bytes"`
@@ -63,43 +72,21 @@ type Gap struct {
 // Run works the budget out and compares. The error is one sentence about a
 // setting that can't be.
 func Run(t *timeline.Timeline, c *classify.Classification, v *stacks.View, theory Theory) (*Result, error) {
-	counts, err := budget.Count(theory.Config)
+	e, err := newEye(t, c, v, theory)
 	if err != nil {
 		return nil, err
 	}
-	e := &eye{t: t, c: c, v: v, parameters: counts.Total, config: theory.Config}
-	setting, inferred := e.infer(theory)
+	setting, weights, inferred := e.infer(theory)
 	b, err := budget.Compute(theory.Config, setting)
 	if err != nil {
 		return nil, fmt.Errorf("the budget for the setting that the recording shows (%d x %d tokens, %s, %s): %w",
 			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)
 	}
 	r := &Result{Document: budget.NewDocument(b), Inferred: inferred}
-	r.Measured, r.ByPhase = e.measure(r.Document)
-	r.Gaps = e.gaps(r, setting)
-	e.explainPhases(r)
+	x := e.extent()
+	at := e.measure(r, x)
+	g := gaps{eye: e, r: r, x: x, at: at, weights: weights}
+	g.compare()
+	g.explainPhases()
 	return r, nil
-}
-
-// eye looks at a recording with a model in mind.
-type eye struct {
-	t          *timeline.Timeline
-	c          *classify.Classification
-	v          *stacks.View
-	config     *budget.Config
-	parameters int64
-}
-
-// steady is the first step that has another one before it and after it, else
-// the last: the first makes the optimizer's state, the last may be cut off.
-func (e *eye) steady() *classify.Step {
-	steps := e.c.Steps
-	switch n := len(steps); {
-	case n == 0:
-		return nil
-	case n >= 3:
-		return &steps[1]
-	default:
-		return &steps[n-1]
-	}
 }

@@ -2,94 +2,151 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // tolerance is the share of the peak below which a difference needs no word.
 const tolerance = 0.01
 
-// gaps compares category by category at each side's own peak.
-func (e *eye) gaps(r *Result, s budget.Setting) []Gap {
-	out := []Gap{}
+// gaps explains differences at one instant, the measured peak.
+type gaps struct {
+	*eye
+	r       *Result
+	x       extent
+	at      int // event of the measured peak
+	weights stored
+}
+
+// compare goes category by category in the phase of the measured peak.
+func (g *gaps) compare() {
+	r := g.r
+	r.Gaps = []Gap{}
+	theirs := r.Categories
+	for _, p := range r.Phases {
+		if r.Measured.Phase != nil && p.Phase == *r.Measured.Phase && p.Phase != budget.Decode.String() {
+			_, theirs = g.x.expect(p)
+		}
+	}
 	for i := range classify.NumCategories {
 		name := classify.Category(i).String()
-		g := Gap{Category: name, Budget: r.Categories[name], Measured: r.Measured.Categories[name]}
-		if g.Budget == 0 && g.Measured == 0 {
+		y := Gap{Category: name, Budget: theirs[name], Measured: r.Measured.Categories[name]}
+		if y.Budget == 0 && y.Measured == 0 {
 			continue
 		}
-		if d := g.Measured - g.Budget; float64(max(d, -d)) > tolerance*float64(r.PeakBytes) {
-			if why := e.reason(classify.Category(i), g, r, s); why != "" {
-				g.Reason = &why
+		if d := y.Measured - y.Budget; float64(abs(d)) > tolerance*float64(r.Expected.PeakBytes) {
+			if why := g.reason(classify.Category(i), d); why != "" {
+				y.Reason = &why
 			}
 		}
-		out = append(out, g)
+		r.Gaps = append(r.Gaps, y)
 	}
-	slices.SortStableFunc(out, func(a, b Gap) int {
+	slices.SortStableFunc(r.Gaps, func(a, b Gap) int {
 		return -cmp.Compare(abs(a.Measured-a.Budget), abs(b.Measured-b.Budget))
 	})
-	return out
 }
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// reason is the likely cause of a difference, "" when none is known.
-func (e *eye) reason(c classify.Category, g Gap, r *Result, s budget.Setting) string {
-	more := g.Measured > g.Budget
+// reason is the cause of a difference, "" when none is known.
+func (g *gaps) reason(c classify.Category, more int64) string {
+	if more > 0 {
+		if why := g.held(c, more); why != "" {
+			return why
+		}
+	}
 	switch {
-	case c == classify.Weights && more && g.Measured > g.Budget*3/2:
-		return "more weights than the model has: a second copy (EMA, a reference model), or a wider type"
-	case c == classify.Gradients && more && e.keepsGradients():
-		return "gradients are kept through the forward pass: zero_grad(set_to_none=False)"
-	case c == classify.Activations && more && s.Checkpointing == "full":
-		return "checkpointing saves less than expected: part of the model runs outside it"
-	case c == classify.Activations && more && s.Checkpointing != "full" && e.retains():
-		return "the graphs of earlier steps are still alive"
-	case c == classify.Logits && more:
-		return "more copies of the logits than the loss needs: float32 copies, or the last step's outputs still held"
-	case c == classify.KVCache && more && !s.Inference:
+	case g.weights.part < 0.95:
+		return fmt.Sprintf("%.0f %% of the model is on this device, the budget is for all of it", 100*g.weights.part)
+	case c == classify.Weights && more > 0 && g.weights.copies > 1.5:
+		return fmt.Sprintf("the weights are there %.1f times: a second copy, as an EMA or a reference model has", g.weights.copies)
+	case c == classify.Weights && more > 0 && 2*g.weights.extra > more:
+		return "weights that the configuration has none for: another model or adapters"
+	case g.signs.compiled && (c == classify.Activations || c == classify.Logits || c == classify.Temporary || c == classify.AutocastCopies):
+		return "torch.compile decides what is kept, the budget is that of eager code"
+	case g.r.Setting["inference"] == true && more > 0 && (c == classify.Activations || c == classify.Logits && g.r.Measured.Categories["activations"] > 0):
+		return "a graph is built though no backward pass follows: torch.no_grad() is missing"
+	case c == classify.KVCache && more > 0 && g.training:
 		return "keys and values are cached in training: use_cache=False"
-	case c == classify.AutocastCopies && more:
-		return "autocast keeps casts of the weights until it ends"
-	case c == classify.Temporary && more:
-		return "temporaries of operations that the budget has no formula for"
-	case !more && r.Measured.PeakBytes < r.PeakBytes && r.Measured.Step == nil:
-		return "no whole training step is in the recording"
+	case g.r.Expected.Note != nil && more < 0 && g.step == nil:
+		return "not yet reached when the recording ended"
 	}
 	return ""
 }
 
+// held looks for what earlier steps, or a growing list, keep of a category.
+func (g *gaps) held(c classify.Category, more int64) string {
+	for _, l := range g.c.Leaks {
+		var bytes int64
+		for _, id := range l.Allocations {
+			if g.c.Category[id] == c && g.t.AliveAt(id, g.at) && (l.Kind == classify.GrowingList || g.earlier(id)) {
+				bytes += g.t.Requested(id)
+			}
+		}
+		if 2*bytes < more {
+			continue
+		}
+		switch l.Kind {
+		case classify.RetainedGraph:
+			return "the graphs of earlier steps are still alive" + where(l.Site)
+		case classify.GrowingList:
+			return "tensors of earlier steps are collected" + where(l.Site)
+		case classify.StaleOutputs:
+			return "the last step's outputs are still held: del them after the backward pass" + where(l.Site)
+		case classify.GradientsKept:
+			return "gradients are kept through the forward pass: zero_grad(set_to_none=False)"
+		}
+	}
+	return ""
+}
+
+// earlier tells whether an allocation is older than the compared part.
+func (g *gaps) earlier(id timeline.AllocationID) bool {
+	born := g.t.Born[id]
+	return born == timeline.Never || int(born) < g.x.first
+}
+
+func where(s classify.Site) string {
+	if s.File == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s:%d)", path.Base(strings.ReplaceAll(s.File, `\`, "/")), s.Line)
+}
+
 // explainPhases names what is alive in a phase without being needed there.
-func (e *eye) explainPhases(r *Result) {
+func (g *gaps) explainPhases() {
+	r := g.r
 	for i := range r.ByPhase {
 		m := &r.ByPhase[i]
-		if m.PeakBytes == nil || float64(*m.PeakBytes-r.Phases[i].PeakBytes) < tolerance*float64(r.PeakBytes) {
+		if m.PeakBytes == nil {
+			continue
+		}
+		expected, _ := g.x.expect(r.Phases[i])
+		more := *m.PeakBytes - expected
+		if float64(more) < tolerance*float64(r.Expected.PeakBytes) {
 			continue
 		}
 		var stale int64
-		for _, l := range e.c.Leaks {
+		for _, l := range g.c.Leaks {
 			if l.Kind == classify.StaleOutputs {
 				stale += l.BytesPerStep
 			}
 		}
+		why := ""
 		switch {
-		case stale > 0 && 2*stale > *m.PeakBytes-r.Phases[i].PeakBytes:
-			why := "the last outputs are still held: del them after the backward pass"
-			m.Reason = &why
-		case e.retains():
-			why := "the graphs of earlier steps are still alive"
-			m.Reason = &why
+		case stale > 0 && 2*stale > more && stale < 2*more:
+			why = "the last outputs are still held: del them after the backward pass"
+		case g.leaks(classify.RetainedGraph):
+			why = "the graphs of earlier steps are still alive"
+		default:
+			continue
 		}
+		m.Reason = &why
 	}
-}
-
-func (e *eye) retains() bool {
-	for _, l := range e.c.Leaks {
-		if l.Kind == classify.RetainedGraph {
-			return true
-		}
-	}
-	return false
 }

@@ -12,35 +12,38 @@ type instant struct {
 	timeline.Levels
 }
 
-// measure finds the peak of the steady step and of each of its phases.
-func (e *eye) measure(doc *budget.Document) (Measured, []MeasuredPhase) {
-	step := e.steady()
-	first, last := timeline.NoEvent, len(e.t.Of)-1
-	m := Measured{}
-	if step != nil {
-		first, last = step.FirstEvent, step.LastEvent
-		m.Step = &step.Number
-	}
-	spans := e.spans(step)
+// measure finds the peak of the extent and of each of its phases, and what
+// the budget has for them; the event of the peak is returned.
+func (e *eye) measure(r *Result, x extent) int {
+	first := e.firstOptimizer()
+	spans := append(append([]span{}, x.phases...), first...)
 	peaks := make([]instant, len(spans))
-	whole := instant{event: timeline.NoEvent, Levels: e.t.Start}
-	if first > timeline.NoEvent {
-		whole.Levels = timeline.Levels{}
+	whole := instant{event: x.first}
+	if x.first == timeline.NoEvent {
+		whole.Levels = e.t.Start
 	}
 	e.t.Walk(func(event int, now timeline.Levels) {
-		if first <= event && event <= last && now.Requested > whole.Requested {
+		if x.first <= event && event <= x.last && now.Requested > whole.Requested {
 			whole = instant{event, now}
 		}
-		for i, s := range spans {
-			if s.FirstEvent <= event && event <= s.LastEvent && now.Requested > peaks[i].Requested {
+		for i := range spans {
+			if spans[i].FirstEvent <= event && event <= spans[i].LastEvent && now.Requested > peaks[i].Requested {
 				peaks[i] = instant{event, now}
 			}
 		}
 	})
+	m := &r.Measured
 	m.PeakBytes, m.Categories, m.Reserved = whole.Requested, e.categories(whole.event), e.t.Peaks.Reserved.Bytes
-	var phases []MeasuredPhase
-	for _, p := range doc.Phases {
-		x := MeasuredPhase{Phase: p.Phase, Categories: map[string]int64{}}
+	if e.step != nil {
+		m.Step = &e.step.Number
+	}
+	for i := range x.phases {
+		if s := &x.phases[i]; s.FirstEvent <= whole.event && whole.event <= s.LastEvent {
+			m.Phase = &s.name
+		}
+	}
+	for _, p := range r.Phases {
+		y := MeasuredPhase{Phase: p.Phase, Categories: map[string]int64{}}
 		best := instant{}
 		for i, s := range spans {
 			if s.name == p.Phase && peaks[i].Requested > best.Requested {
@@ -49,57 +52,50 @@ func (e *eye) measure(doc *budget.Document) (Measured, []MeasuredPhase) {
 		}
 		if best.Requested > 0 {
 			bytes := best.Requested
-			x.PeakBytes, x.Categories = &bytes, e.categories(best.event)
+			y.PeakBytes, y.Categories = &bytes, e.categories(best.event)
 		}
-		phases = append(phases, x)
+		r.ByPhase = append(r.ByPhase, y)
 	}
-	return m, phases
+	r.expect(x)
+	return whole.event
 }
 
-// span is a stretch of the recording under the budget's name for its phase.
-type span struct {
-	classify.PhaseSpan
-	name string
-}
-
-// spans are the phases of the steady step, and the first optimizer step.
-func (e *eye) spans(step *classify.Step) []span {
-	var out []span
-	if step != nil {
-		for _, p := range step.Phases {
-			if name := phaseName(p.Phase); name != "" {
-				out = append(out, span{p, name})
+// expect takes the largest of the phases that the extent has.
+func (r *Result) expect(x extent) {
+	r.Expected.PeakBytes = r.PeakBytes
+	if x.note != "" {
+		r.Expected.Note = &x.note
+	}
+	if x.note == "" || len(x.phases) < 1 || r.Setting["inference"] == true {
+		return
+	}
+	r.Expected.PeakBytes = 0
+	for _, p := range r.Phases {
+		for _, s := range x.phases {
+			if s.name == p.Phase || s.name == budget.Loss.String() && p.Phase == budget.Forward.String() {
+				bytes, _ := x.expect(p)
+				r.Expected.PeakBytes = max(r.Expected.PeakBytes, bytes)
 			}
 		}
 	}
+}
+
+// firstOptimizer is the first step of the optimizer that came to its end.
+func (e *eye) firstOptimizer() []span {
 	for i := range e.c.Steps {
-		n := len(out)
-		for _, p := range e.c.Steps[i].Phases {
+		s := &e.c.Steps[i]
+		if e.failedIn(s) || !e.makesState(s) {
+			continue
+		}
+		var out []span
+		for _, p := range s.Phases {
 			if p.Phase == classify.Optimizer {
 				out = append(out, span{p, budget.FirstOptimizer.String()})
 			}
 		}
-		if len(out) > n {
-			return out
-		}
+		return out
 	}
-	return out
-}
-
-// phaseName is the budget's word for a recorded phase. A recording's forward
-// runs up to the loss, which is where it peaks.
-func phaseName(p classify.Phase) string {
-	switch p {
-	case classify.Forward:
-		return budget.Loss.String()
-	case classify.Backward:
-		return budget.Backward.String()
-	case classify.Optimizer:
-		return budget.Optimizer.String()
-	case classify.Generate:
-		return budget.Decode.String()
-	}
-	return ""
+	return nil
 }
 
 // categories are the requested bytes alive right after an event, by category.

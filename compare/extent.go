@@ -1,0 +1,123 @@
+package compare
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// extent is the part of a recording that is compared, and what of the budget
+// it is compared with.
+type extent struct {
+	first, last int    // events, both included
+	cold        bool   // the optimizer has no state yet
+	phases      []span // that count
+	note        string // why it is less than a steady step
+}
+
+// span is a stretch of the recording under the budget's name for its phase.
+type span struct {
+	classify.PhaseSpan
+	name string
+}
+
+// extent is the step that is compared, or the phases of the last step that
+// came to their end, or everything when nothing is trained.
+func (e *eye) extent() extent {
+	x := extent{first: timeline.NoEvent, last: len(e.t.Of) - 1, cold: e.first}
+	switch {
+	case e.step != nil:
+		x.first, x.last, x.phases = e.step.FirstEvent, e.step.LastEvent, spansOf(e.step.Phases)
+		if e.first {
+			x.note = "only the first step is whole, in which the optimizer's state is made"
+		}
+	case e.training:
+		s := &e.c.Steps[len(e.c.Steps)-1]
+		x.first, x.phases = s.FirstEvent, spansOf(s.Phases)
+		x.cold = !e.stateBefore(s.FirstEvent)
+		e.cutShort(&x)
+	default:
+		for i := range e.c.Steps {
+			x.phases = append(x.phases, spansOf(e.c.Steps[i].Phases)...)
+		}
+		if len(e.t.OOMs) > 0 {
+			x.note = "the run ended in an out-of-memory error: compared up to there"
+		}
+	}
+	return x
+}
+
+// cutShort leaves the last phase out, which did not come to its end.
+func (e *eye) cutShort(x *extent) {
+	why := "the recording holds no whole step"
+	if len(e.t.OOMs) > 0 {
+		why = "the run ended in an out-of-memory error"
+	}
+	n := len(x.phases)
+	if n < 2 {
+		x.note = why + ": compared up to there, the budget is that of the whole step"
+		return
+	}
+	cut := x.phases[n-1]
+	x.phases = x.phases[:n-1]
+	x.last = cut.FirstEvent - 1
+	x.note = fmt.Sprintf("%s in the %s: compared up to the end of the %s", why, phaseWords[cut.name], phaseWords[x.phases[n-2].name])
+}
+
+var phaseWords = map[string]string{
+	budget.Loss.String(): "forward pass", budget.Backward.String(): "backward pass", budget.Optimizer.String(): "optimizer's step", budget.Decode.String(): "generation",
+}
+
+// stateBefore tells whether there is optimizer state at an event.
+func (e *eye) stateBefore(event int) bool {
+	for i, category := range e.c.Category {
+		if category == classify.OptimizerState && e.c.Detail[i] != classify.StepCounter && e.t.AliveAt(timeline.AllocationID(i), event) {
+			return true
+		}
+	}
+	return false
+}
+
+// spansOf are the phases that a budget has too.
+func spansOf(phases []classify.PhaseSpan) []span {
+	var out []span
+	for _, p := range phases {
+		if name := phaseName(p.Phase); name != "" {
+			out = append(out, span{p, name})
+		}
+	}
+	return out
+}
+
+// phaseName is the budget's word for a recorded phase. A recording's forward
+// runs up to the loss, which is where it peaks.
+func phaseName(p classify.Phase) string {
+	switch p {
+	case classify.Forward:
+		return budget.Loss.String()
+	case classify.Backward:
+		return budget.Backward.String()
+	case classify.Optimizer:
+		return budget.Optimizer.String()
+	case classify.Generate:
+		return budget.Decode.String()
+	}
+	return ""
+}
+
+// expect is the budget's peak and categories in a phase of an extent.
+func (x *extent) expect(p budget.DocPhase) (int64, map[string]int64) {
+	state := p.Categories[budget.OptimizerState.String()]
+	if !x.cold || state == 0 || p.Phase == budget.Optimizer.String() || p.Phase == budget.FirstOptimizer.String() {
+		return p.PeakBytes, p.Categories
+	}
+	out := map[string]int64{}
+	for k, v := range p.Categories {
+		if k != budget.OptimizerState.String() {
+			out[k] = v
+		}
+	}
+	return p.PeakBytes - state, out
+}

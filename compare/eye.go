@@ -1,0 +1,200 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// eye looks at a recording with a model in mind.
+type eye struct {
+	t       *timeline.Timeline
+	c       *classify.Classification
+	v       *stacks.View
+	config  *budget.Config
+	tensors []budget.Tensor
+
+	parameters int64
+	training   bool
+	step       *classify.Step // the one that is compared, nil: none is whole
+	first      bool           // it is the first, which begins without an optimizer's state
+	signs      signs
+}
+
+func newEye(t *timeline.Timeline, c *classify.Classification, v *stacks.View, theory Theory) (*eye, error) {
+	e := &eye{t: t, c: c, v: v, config: theory.Config}
+	var err error
+	if e.tensors, err = budget.Tensors(theory.Config); err != nil {
+		return nil, err
+	}
+	counts, err := budget.Count(theory.Config)
+	if err != nil {
+		return nil, err
+	}
+	e.parameters = counts.Total
+	e.training = e.has(classify.Backward)
+	if e.training {
+		e.step = e.fullest()
+	}
+	e.signs = e.read()
+	return e, nil
+}
+
+// fullest is the whole step with the highest peak. The first step makes the
+// optimizer's state and counts only when there is no other; a step is whole
+// when it has every phase of a step that was seen.
+func (e *eye) fullest() *classify.Step {
+	optimizer := e.has(classify.Optimizer)
+	var best *classify.Step
+	steps := e.c.Steps
+	for i := range steps {
+		s := &steps[i]
+		if !hasPhase(s, classify.Forward) || !hasPhase(s, classify.Backward) || optimizer && !hasPhase(s, classify.Optimizer) {
+			continue
+		}
+		if e.failedIn(s) {
+			continue
+		}
+		if first := i == 0 && e.makesState(s); best == nil || e.first || s.PeakAllocated > best.PeakAllocated {
+			best, e.first = s, first
+		}
+	}
+	return best
+}
+
+// makesState tells whether a step allocates the optimizer's state.
+func (e *eye) makesState(s *classify.Step) bool {
+	for i, category := range e.c.Category {
+		if born := e.t.Born[i]; category == classify.OptimizerState && born != timeline.Never && int(born) >= s.FirstEvent && int(born) <= s.LastEvent && e.c.Detail[i] != classify.StepCounter {
+			return true
+		}
+	}
+	return false
+}
+
+// failedIn tells whether a request could not be met in a step.
+func (e *eye) failedIn(s *classify.Step) bool {
+	for _, o := range e.t.OOMs {
+		if o.Event >= s.FirstEvent && o.Event <= s.LastEvent+1 {
+			return true
+		}
+	}
+	return false
+}
+
+func hasPhase(s *classify.Step, phase classify.Phase) bool {
+	return slices.ContainsFunc(s.Phases, func(p classify.PhaseSpan) bool { return p.Phase == phase })
+}
+
+// has tells whether any step has a phase.
+func (e *eye) has(phase classify.Phase) bool {
+	for i := range e.c.Steps {
+		if hasPhase(&e.c.Steps[i], phase) {
+			return true
+		}
+	}
+	return false
+}
+
+// looked are the events that the setting is read from: those of the step that
+// is compared, of the last step where none is whole, else of everything.
+func (e *eye) looked() (first, last int) {
+	switch n := len(e.c.Steps); {
+	case e.step != nil:
+		return e.step.FirstEvent, e.step.LastEvent
+	case e.training && n > 0:
+		return e.c.Steps[n-1].FirstEvent, len(e.t.Of) - 1
+	}
+	return timeline.NoEvent, len(e.t.Of) - 1
+}
+
+// within calls f for the allocations born in the events that are looked at.
+func (e *eye) within(f func(id timeline.AllocationID)) {
+	first, last := e.looked()
+	for i, born := range e.t.Born {
+		if born == timeline.Never && first == timeline.NoEvent || born != timeline.Never && first <= int(born) && int(born) <= last {
+			f(timeline.AllocationID(i))
+		}
+	}
+}
+
+// signs are what the stacks of a step say about how it was made.
+type signs struct {
+	stacks     bool // there are any, with Python lines
+	compiled   bool // torch.compile
+	converted  bool // Accelerate's conversion of outputs to float32
+	masked     bool // an attention mask is written out
+	scaler     bool // a GradScaler
+	checkpoint bool
+	dropout    bool
+	library    bool // the loss is computed in Transformers
+	direct     bool // the loss is computed outside it
+	liger      bool // by a fused kernel
+	loop       bool // the optimizer goes through its parameters one by one
+	foreach    bool // the optimizer takes all parameters at once
+	optimizers map[string]bool
+}
+
+// read looks through the stacks of the events that are looked at, each once.
+func (e *eye) read() signs {
+	s := signs{optimizers: map[string]bool{}}
+	seen := map[snapshot.StackID]bool{}
+	e.within(func(id timeline.AllocationID) { e.readStack(&s, seen, id) })
+	for i, category := range e.c.Category { // made in the first step
+		if category == classify.OptimizerState {
+			e.readStack(&s, seen, timeline.AllocationID(i))
+		}
+	}
+	return s
+}
+
+func (e *eye) readStack(s *signs, seen map[snapshot.StackID]bool, id timeline.AllocationID) {
+	stack := e.t.Stack(id)
+	if stack == 0 || seen[stack] {
+		return
+	}
+	seen[stack] = true
+	loss, library := false, false
+	for _, f := range e.t.Snapshot.Stack(stack) {
+		l := e.v.Line(f)
+		file := strings.ReplaceAll(l.File, `\`, "/")
+		s.stacks = s.stacks || strings.HasSuffix(file, ".py")
+		library = library || strings.Contains(file, "transformers/")
+		switch {
+		case strings.Contains(file, "torch/_inductor/"):
+			s.compiled = true
+		case strings.HasSuffix(file, "accelerate/utils/operations.py") && strings.Contains(l.Function, "convert_to_fp32"):
+			s.converted = true
+		case l.Function == "sdpa_mask" || strings.HasPrefix(l.Function, "_prepare_4d_"), strings.Contains(l.Function, "convert_boolean_attn_mask"):
+			s.masked = true
+		case strings.HasSuffix(file, "torch/amp/grad_scaler.py"):
+			s.scaler = true
+		case strings.HasSuffix(file, "torch/utils/checkpoint.py"):
+			s.checkpoint = true
+		case strings.Contains(file, "liger_kernel/") && strings.Contains(file, "cross_entropy"):
+			s.liger = true
+		case l.Function == "cross_entropy":
+			loss = true
+		case l.Function == "dropout" || strings.Contains(l.Function, "native_dropout"):
+			s.dropout = true
+		case strings.HasPrefix(l.Function, "_single_tensor_"):
+			s.loop = true
+		case strings.HasPrefix(l.Function, "_multi_tensor_"):
+			s.foreach = true
+		}
+		if e.c.Category[id] == classify.OptimizerState {
+			for _, o := range optimizerFiles {
+				if strings.Contains(file, o.file) {
+					s.optimizers[o.name] = true
+				}
+			}
+		}
+	}
+	s.library = s.library || loss && library
+	s.direct = s.direct || loss && !library
+}

@@ -1,0 +1,82 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// optimizerFiles tell an optimizer by the file that its state is made in, the
+// telling ones first.
+var optimizerFiles = []struct{ file, name string }{
+	{"bitsandbytes/", "adamw-8bit"}, {"torch/optim/adamw.py", "adamw"}, {"torch/optim/adam.py", "adamw"}, {"torch/optim/sgd.py", "momentum"},
+	{"torch/optim/_adafactor.py", "adafactor"}, {"transformers/optimization.py", "adafactor-hf"}, {"torch/optim/rmsprop.py", "rmsprop"},
+	{"torch/optim/adagrad.py", "adagrad"}, {"torch/optim/_muon.py", "muon"}, {"lion", "lion"},
+}
+
+// optimizer is the optimizer's name, by the stacks of its state, else by the
+// size of its state for each byte of what is trained.
+func (e *eye) optimizer(trained int64) (name, how string) {
+	for _, o := range optimizerFiles {
+		if name == "" && e.signs.optimizers[o.name] {
+			name, how = o.name, "the stacks of its state"
+		}
+	}
+	if name == "" {
+		state := e.stateBytes()
+		if trained == 0 || state == 0 && !e.has(classify.Optimizer) {
+			return "", ""
+		}
+		how = fmt.Sprintf("%.2f bytes of state for each byte that is trained", float64(state)/float64(trained))
+		switch ratio := float64(state) / float64(trained); {
+		case ratio > 1.7 && ratio < 2.4:
+			name = "adamw"
+		case ratio > 0.85 && ratio < 1.2:
+			name = "momentum"
+		case ratio > 0.4 && ratio < 0.62:
+			name = "adamw-8bit"
+		case ratio < 0.002 && e.step != nil && !e.first:
+			name = "sgd"
+		}
+	}
+	if name == "" {
+		return "", ""
+	}
+	kind := ""
+	switch temporary := e.optimizerTemporary(); {
+	case e.signs.loop && !e.signs.foreach:
+		kind, how = "-loop", how+", and its loop over parameters"
+	case !e.signs.foreach && e.step != nil && 100*temporary < trained:
+		kind, how = "-fused", how+", and a step that needs no temporaries"
+	}
+	if slices.Contains(budget.Optimizers(), name+kind) {
+		name += kind
+	}
+	return name, how
+}
+
+// stateBytes is the optimizer's state at the end.
+func (e *eye) stateBytes() int64 {
+	var n int64
+	last := len(e.t.Of) - 1
+	for i, category := range e.c.Category {
+		if id := timeline.AllocationID(i); category == classify.OptimizerState && e.t.AliveAt(id, last) {
+			n += e.t.Requested(id)
+		}
+	}
+	return n
+}
+
+// optimizerTemporary are the bytes of temporaries of the optimizer's step.
+func (e *eye) optimizerTemporary() int64 {
+	var n int64
+	e.within(func(id timeline.AllocationID) {
+		if e.c.Phase[id] == classify.Optimizer && e.c.Category[id] == classify.Temporary {
+			n += e.t.Requested(id)
+		}
+	})
+	return n
+}

@@ -1,0 +1,146 @@
+package compare
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// tokens is batch x sequence: from the ids of the batch, which are eight
+// bytes a token, or from logits, which are a row of the vocabulary a token.
+// In an encoder-decoder the logits are the decoder's, which is the second result.
+func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
+	vocabulary := e.config.Int("vocab_size")
+	var ids, logits int64
+	var longs []int64
+	e.within(func(id timeline.AllocationID) {
+		bytes := e.t.Requested(id)
+		switch {
+		case e.c.Category[id] == classify.Inputs && bytes%8 == 0 && e.c.Phase[id] != classify.Setup:
+			ids = max(ids, bytes/8)
+			longs = append(longs, bytes/8)
+		case e.c.Category[id] == classify.Logits && e.c.Phase[id] != classify.Backward && logits == 0:
+			logits = bytes // the first: before copies are made
+		}
+	})
+	rows := int64(0)
+	for _, w := range []int64{width, 2, 4} {
+		if n := vocabulary * w; n > 0 && logits >= n && logits%n == 0 {
+			if r := logits / n; rows == 0 || r == ids {
+				rows = r
+			}
+		}
+	}
+	source := fmt.Sprintf("%d bytes of logits for %d words", logits, vocabulary)
+	switch {
+	case e.seq2seq() && rows > 0:
+		return max(ids, 0), rows, "the ids of the batch and " + source
+	case rows > 0 && (ids == 0 || ids == rows || !contains(longs, rows)):
+		return rows, 0, source
+	case rows > 0:
+		return rows, 0, source + ", as many as the batch's ids"
+	case ids > 0:
+		return ids, 0, fmt.Sprintf("%d bytes of the batch's ids", 8*ids)
+	}
+	return 0, 0, ""
+}
+
+func contains(list []int64, n int64) bool {
+	for _, x := range list {
+		if x == n {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *eye) seq2seq() bool {
+	return e.config.Type == "t5" || e.config.Type == "mt5" || e.config.Type == "bart" || e.config.Type == "mbart" || e.config.Bool("is_encoder_decoder")
+}
+
+// lengths are what a sequence may be long: position ids made with arange, and
+// rows of embeddings that are fewer than the tokens.
+func (e *eye) lengths(tokens, element int64) []int64 {
+	hidden := e.config.Int("hidden_size")
+	if hidden == 0 {
+		hidden = e.config.Int("n_embd")
+	}
+	var out []int64
+	e.within(func(id timeline.AllocationID) {
+		stack := e.t.Stack(id)
+		if stack == 0 || e.c.Phase[id] != classify.Forward && e.c.Phase[id] != classify.Generate {
+			return
+		}
+		n, op := int64(0), e.v.Site(stack).Op
+		switch bytes := e.t.Requested(id); {
+		case strings.HasPrefix(op, "aten::arange"):
+			n = bytes / 8
+		case strings.HasPrefix(op, "aten::embedding") && hidden*element > 0 && bytes%(hidden*element) == 0:
+			n = bytes / (hidden * element)
+			if n == tokens { // the words themselves
+				return
+			}
+		}
+		if n > 1 && n <= tokens && !contains(out, n) {
+			out = append(out, n)
+		}
+	})
+	return out
+}
+
+// split tells batch and sequence apart.
+func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Theory) string {
+	switch {
+	case theory.Given["seq"]:
+		s.Batch = max(1, tokens/s.Sequence)
+		return ""
+	case theory.Given["batch"]:
+		s.Sequence = max(1, tokens/s.Batch)
+		return ""
+	}
+	lengths := e.lengths(max(tokens, decoder), element)
+	if decoder > 0 {
+		return e.splitPair(s, tokens, decoder, lengths)
+	}
+	best := int64(0)
+	for _, n := range lengths {
+		if tokens%n == 0 && n > best {
+			best = n
+		}
+	}
+	if best > 0 {
+		s.Batch, s.Sequence = tokens/best, best
+		return "the length from the position ids"
+	}
+	s.Batch, s.Sequence = 1, tokens
+	if limit := e.limit(); limit > 0 && tokens > limit && tokens%limit == 0 {
+		s.Batch, s.Sequence = tokens/limit, limit
+		return "taken as long as the model allows: give --seq if they are shorter"
+	}
+	return "taken as one sequence: give --seq if there are more"
+}
+
+// limit is the longest sequence that the model knows positions for.
+func (e *eye) limit() int64 {
+	if n := e.config.Int("max_position_embeddings"); n > 0 {
+		return n
+	}
+	return e.config.Int("n_positions")
+}
+
+// splitPair finds the lengths of source and target that give the same batch.
+func (e *eye) splitPair(s *budget.Setting, tokens, decoder int64, lengths []int64) string {
+	for _, source := range lengths {
+		for _, target := range lengths {
+			if tokens%source == 0 && decoder%target == 0 && tokens/source == decoder/target {
+				s.Batch, s.Sequence, s.DecoderSeq = tokens/source, source, target
+				return fmt.Sprintf("and %d target tokens each, the lengths from the position ids", target)
+			}
+		}
+	}
+	s.Batch, s.Sequence, s.DecoderSeq = 1, max(tokens, 1), decoder
+	return fmt.Sprintf("and %d target tokens, taken as one sequence: give --batch, --seq and --decoder-seq", decoder)
+}

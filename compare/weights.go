@@ -1,0 +1,113 @@
+package compare
+
+import (
+	"math"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// stored is how the model's parameters lie on the device.
+type stored struct {
+	element int64   // bytes of a parameter, 0: not known
+	part    float64 // of the model's parameters that are here
+	copies  float64 // of those that are here
+	shards  int64   // ranks that share each parameter, 1: none
+	bytes   int64   // of all weights but buffers
+	extra   int64   // bytes of weights that are none of the model's
+}
+
+// storedWeights compares the sizes of the weights with those of the model's
+// tensors in every width, and takes the width that explains most of them.
+func (e *eye) storedWeights() stored {
+	sizes := map[int64]int64{}
+	best := stored{shards: 1, part: 1, copies: 1}
+	at, _ := e.looked()
+	if at == timeline.NoEvent || !e.training {
+		at = e.t.Peaks.Allocated.Event
+	}
+	for i, category := range e.c.Category {
+		id := timeline.AllocationID(i)
+		if category == classify.Weights && e.c.Detail[i] != classify.Buffer && e.t.AliveAt(id, at) {
+			sizes[e.t.Requested(id)]++
+			best.bytes += e.t.Requested(id)
+		}
+	}
+	if e.parameters == 0 || best.bytes == 0 {
+		return best
+	}
+	most := int64(0)
+	for _, shards := range e.shardings(best.bytes) {
+		for _, width := range []int64{4, 2, 1, 8} {
+			once, all := e.explained(sizes, width, shards)
+			if once*width <= most {
+				continue
+			}
+			most = once * width
+			best.element, best.shards = width, shards
+			best.part = float64(once*shards) / float64(e.parameters)
+			best.copies = float64(all) / float64(max(once, 1))
+			best.extra = max(0, best.bytes-all*width)
+		}
+	}
+	if most*2 < best.bytes && most*2 < e.parameters { // flattened, packed or converted
+		best.element, best.part, best.copies, best.shards, best.extra = elementBySum(best.bytes, e.parameters), 1, 1, 1, 0
+	}
+	return best
+}
+
+// explained are the elements of the model's tensors that are found among the
+// sizes in a width, each as often as the model has it and as often as it is there.
+func (e *eye) explained(sizes map[int64]int64, width, shards int64) (once, all int64) {
+	tensors := map[int64]int64{} // how many, by elements
+	for _, x := range e.tensors {
+		n := x.Elements()
+		if shards > 1 && len(x.Shape) > 0 && x.Shape[0] > 0 { // FSDP2 cuts the first dimension
+			n = (x.Shape[0] + shards - 1) / shards * (n / x.Shape[0])
+		}
+		tensors[n]++
+	}
+	for n, count := range tensors {
+		found := sizes[n*width]
+		once += min(found, count) * n
+		all += found * n
+	}
+	return once, all
+}
+
+// shardings are the numbers of ranks that the sum of the weights allows.
+func (e *eye) shardings(bytes int64) []int64 {
+	out := []int64{1}
+	if !e.detail(classify.GatheredShard) {
+		return out
+	}
+	for _, width := range []float64{4, 2} {
+		n := math.Round(float64(e.parameters) * width / float64(bytes))
+		if n >= 2 && n <= 1<<16 && math.Abs(float64(e.parameters)*width/n/float64(bytes)-1) < 0.03 {
+			out = append(out, int64(n))
+		}
+	}
+	return out
+}
+
+// detail tells whether anything of a kind was allocated.
+func (e *eye) detail(d classify.Detail) bool {
+	for _, x := range e.c.Detail {
+		if x == d {
+			return true
+		}
+	}
+	return false
+}
+
+func elementBySum(bytes, parameters int64) int64 {
+	switch per := float64(bytes) / float64(parameters); {
+	case per > 3.6 && per < 4.5:
+		return 4
+	case per > 1.8 && per < 2.3:
+		return 2
+	case per > 0.9 && per < 1.25:
+		return 1
+	}
+	return 0
+}
