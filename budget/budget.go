@@ -176,7 +176,7 @@ func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 	if !p.KeepGradients {
 		after -= held
 	}
-	whole := instant{step.Sum(), step}
+	whole := instant{bytes: step.Sum(), cats: step}
 	add(FirstOptimizer, whole, after, Categories{})
 	add(Optimizer, whole, after, Categories{})
 	b.FirstStep = step.Sum()

@@ -7,6 +7,7 @@ package budget
 // of a 70-billion-parameter model takes well under a millisecond.
 type machine struct {
 	live    int64
+	made    int64 // storages so far
 	cats    Categories
 	phase   Phase
 	peaks   [numPhases]instant
@@ -35,6 +36,7 @@ type machine struct {
 type instant struct {
 	bytes int64
 	cats  Categories
+	made  int64 // storages made until then
 }
 
 // storage is one allocation with its reference count.
@@ -42,6 +44,7 @@ type storage struct {
 	bytes int64
 	refs  int
 	cat   Category
+	born  int64 // how many were made before it
 }
 
 // value is a tensor: elements of some width in a storage, and the node that
@@ -122,14 +125,15 @@ func (m *machine) alloc(bytes int64, c Category) *storage {
 	}
 	m.live += bytes
 	m.cats[c] += bytes
+	m.made++
 	m.mark()
-	return &storage{bytes: bytes, refs: 1, cat: c}
+	return &storage{bytes: bytes, refs: 1, cat: c, born: m.made}
 }
 
 // mark compares the moment with the phase's peak.
 func (m *machine) mark() {
 	if p := &m.peaks[m.phase]; m.live > p.bytes {
-		p.bytes, p.cats = m.live, m.cats
+		p.bytes, p.cats, p.made = m.live, m.cats, m.made
 	}
 }
 
@@ -150,10 +154,17 @@ func (m *machine) release(s *storage) {
 	}
 }
 
-// become moves a storage to another category.
+// become moves a storage to another category, for its whole life: also in the
+// peaks at which it was alive already.
 func (m *machine) become(s *storage, c Category) {
 	m.cats[s.cat] -= s.bytes
 	m.cats[c] += s.bytes
+	for i := range m.peaks[:m.phase+1] {
+		if p := &m.peaks[i]; p.bytes > 0 && p.made >= s.born && s.born > 0 {
+			p.cats[s.cat] -= s.bytes
+			p.cats[c] += s.bytes
+		}
+	}
 	s.cat = c
 }
 

@@ -9,7 +9,7 @@ type run struct {
 }
 
 // end notes what is alive at the end of a phase.
-func (r *run) end(p Phase) { r.ends[p] = instant{r.m.live, r.m.cats} }
+func (r *run) end(p Phase) { r.ends[p] = instant{bytes: r.m.live, cats: r.m.cats} }
 
 // trainStep is one forward and backward of a micro-batch.
 func (r *run) trainStep() {

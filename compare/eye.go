@@ -45,25 +45,21 @@ func newEye(t *timeline.Timeline, c *classify.Classification, v *stacks.View, th
 	return e, nil
 }
 
-// fullest is the whole step with the highest peak. The first step makes the
-// optimizer's state and counts only when there is no other; a step is whole
-// when it has every phase of a step that was seen.
+// fullest is the whole step with the highest peak. The first one may have been
+// cut off, or makes the optimizer's state: it counts only when there is no other.
 func (e *eye) fullest() *classify.Step {
-	optimizer := e.has(classify.Optimizer)
 	var best *classify.Step
 	steps := e.c.Steps
 	for i := range steps {
 		s := &steps[i]
-		if !hasPhase(s, classify.Forward) || !hasPhase(s, classify.Backward) || optimizer && !hasPhase(s, classify.Optimizer) {
+		if !hasPhase(s, classify.Forward) || !hasPhase(s, classify.Backward) || e.failedIn(s) {
 			continue
 		}
-		if e.failedIn(s) {
-			continue
-		}
-		if first := i == 0 && e.makesState(s); best == nil || e.first || s.PeakAllocated > best.PeakAllocated {
-			best, e.first = s, first
+		if best == nil || best == &steps[0] || s.PeakAllocated > best.PeakAllocated {
+			best = s
 		}
 	}
+	e.first = best != nil && e.makesState(best)
 	return best
 }
 
@@ -172,7 +168,7 @@ func (e *eye) readStack(s *signs, seen map[snapshot.StackID]bool, id timeline.Al
 			s.converted = true
 		case l.Function == "sdpa_mask" || strings.HasPrefix(l.Function, "_prepare_4d_"), strings.Contains(l.Function, "convert_boolean_attn_mask"):
 			s.masked = true
-		case strings.HasSuffix(file, "torch/amp/grad_scaler.py"):
+		case l.Function == "_unscale_grads_": // a disabled scaler does not come here
 			s.scaler = true
 		case strings.HasSuffix(file, "torch/utils/checkpoint.py"):
 			s.checkpoint = true

@@ -74,6 +74,8 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 		return "a graph is built though no backward pass follows: torch.no_grad() is missing"
 	case c == classify.KVCache && more > 0 && g.training:
 		return "keys and values are cached in training: use_cache=False"
+	case g.weights.missing > 0 && c != classify.Weights:
+		return fmt.Sprintf("%d of the configuration's %d tensors are not here: another model ran than the one it describes", g.weights.missing, len(g.tensors))
 	case g.r.Expected.Note != nil && more < 0 && g.step == nil:
 		return "not yet reached when the recording ended"
 	}

@@ -52,7 +52,7 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 	} else if tokens == 0 && !theory.Given["batch"] && !theory.Given["seq"] {
 		n.said = append(n.said, "batch and sequence are not known: nothing in the recording tells them, give --batch and --seq")
 	}
-	n.take("padding", e.signs.masked, func() { s.Padding = true }, "padding: an attention mask is written out")
+	n.take("padding", e.signs.masked, func() { s.Padding = true }, "an attention mask is written out, as for padding or packing")
 	if s.Inference {
 		s.Context = max(s.Context, s.Sequence)
 	}
@@ -108,26 +108,17 @@ func precisionWhy(mixed bool, w stored) string {
 	return ""
 }
 
-// narrowCompute tells whether float32 weights are computed with in 16 bits.
+// narrowCompute tells whether float32 weights are computed with in 16 bits: by
+// autocast, or as FSDP gathers them.
 func (e *eye) narrowCompute() bool {
 	found := false
 	e.within(func(id timeline.AllocationID) { found = found || e.c.Category[id] == classify.AutocastCopies })
-	if found || !e.detail(classify.GatheredShard) {
-		return found
+	if found {
+		return true
 	}
-	// FSDP gathers in the type that is computed in: half of a layer's float32 bytes.
-	largest := int64(0)
-	for i, d := range e.c.Detail {
-		if d == classify.GatheredShard {
-			largest = max(largest, e.t.Requested(timeline.AllocationID(i)))
-		}
-	}
-	for _, x := range e.tensors {
-		if 2*x.Elements() == largest {
-			return true
-		}
-	}
-	return false
+	logits, ids, _ := e.batch()
+	words := e.config.Int("vocab_size")
+	return words > 0 && ids > 0 && logits == ids*words*2
 }
 
 // adapters is the rank of LoRA's adapters, 0 when all of the model is trained:

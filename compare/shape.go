@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -14,18 +15,7 @@ import (
 // In an encoder-decoder the logits are the decoder's, which is the second result.
 func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 	vocabulary := e.config.Int("vocab_size")
-	var ids, logits int64
-	var longs []int64
-	e.within(func(id timeline.AllocationID) {
-		bytes := e.t.Requested(id)
-		switch {
-		case e.c.Category[id] == classify.Inputs && bytes%8 == 0 && e.c.Phase[id] != classify.Setup:
-			ids = max(ids, bytes/8)
-			longs = append(longs, bytes/8)
-		case e.c.Category[id] == classify.Logits && e.c.Phase[id] != classify.Backward && logits == 0:
-			logits = bytes // the first: before copies are made
-		}
-	})
+	logits, ids, longs := e.batch()
 	rows := int64(0)
 	for _, w := range []int64{width, 2, 4} {
 		if n := vocabulary * w; n > 0 && logits >= n && logits%n == 0 {
@@ -46,6 +36,22 @@ func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 		return ids, 0, fmt.Sprintf("%d bytes of the batch's ids", 8*ids)
 	}
 	return 0, 0, ""
+}
+
+// batch are the bytes of the first logits, before copies are made, and the
+// number of ids in the largest input and in each.
+func (e *eye) batch() (logits, ids int64, longs []int64) {
+	e.within(func(id timeline.AllocationID) {
+		bytes := e.t.Requested(id)
+		switch {
+		case e.c.Category[id] == classify.Inputs && bytes%8 == 0 && e.c.Phase[id] != classify.Setup:
+			ids = max(ids, bytes/8)
+			longs = append(longs, bytes/8)
+		case e.c.Category[id] == classify.Logits && e.c.Phase[id] != classify.Backward && logits == 0:
+			logits = bytes
+		}
+	})
+	return logits, ids, longs
 }
 
 func contains(list []int64, n int64) bool {
@@ -74,21 +80,28 @@ func (e *eye) lengths(tokens, element int64) []int64 {
 		if stack == 0 || e.c.Phase[id] != classify.Forward && e.c.Phase[id] != classify.Generate {
 			return
 		}
-		n, op := int64(0), e.v.Site(stack).Op
+		n, row := int64(0), hidden*element
 		switch bytes := e.t.Requested(id); {
-		case strings.HasPrefix(op, "aten::arange"):
+		case strings.HasPrefix(e.v.Site(stack).Op, "aten::arange"):
 			n = bytes / 8
-		case strings.HasPrefix(op, "aten::embedding") && hidden*element > 0 && bytes%(hidden*element) == 0:
-			n = bytes / (hidden * element)
-			if n == tokens { // the words themselves
-				return
-			}
+		case row > 0 && bytes%row == 0 && bytes < tokens*row && e.embeds(stack):
+			n = bytes / row // of positions: the words have a row for each token
 		}
 		if n > 1 && n <= tokens && !contains(out, n) {
 			out = append(out, n)
 		}
 	})
 	return out
+}
+
+// embeds tells whether a lookup in an embedding is on a stack.
+func (e *eye) embeds(stack snapshot.StackID) bool {
+	for _, f := range e.t.Snapshot.Stack(stack) {
+		if l := e.v.Line(f); l.Function == "embedding" && strings.HasSuffix(l.File, "functional.py") {
+			return true
+		}
+	}
+	return false
 }
 
 // split tells batch and sequence apart.

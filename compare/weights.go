@@ -15,6 +15,7 @@ type stored struct {
 	shards  int64   // ranks that share each parameter, 1: none
 	bytes   int64   // of all weights but buffers
 	extra   int64   // bytes of weights that are none of the model's
+	missing int     // tensors of the model that are not here
 }
 
 // storedWeights compares the sizes of the weights with those of the model's
@@ -39,7 +40,7 @@ func (e *eye) storedWeights() stored {
 	most := int64(0)
 	for _, shards := range e.shardings(best.bytes) {
 		for _, width := range []int64{4, 2, 1, 8} {
-			once, all := e.explained(sizes, width, shards)
+			once, all, missing := e.explained(sizes, width, shards)
 			if once*width <= most {
 				continue
 			}
@@ -47,18 +48,20 @@ func (e *eye) storedWeights() stored {
 			best.element, best.shards = width, shards
 			best.part = float64(once*shards) / float64(e.parameters)
 			best.copies = float64(all) / float64(max(once, 1))
+			best.missing = missing
 			best.extra = max(0, best.bytes-all*width)
 		}
 	}
 	if most*2 < best.bytes && most*2 < e.parameters { // flattened, packed or converted
 		best.element, best.part, best.copies, best.shards, best.extra = elementBySum(best.bytes, e.parameters), 1, 1, 1, 0
+		best.missing = 0
 	}
 	return best
 }
 
 // explained are the elements of the model's tensors that are found among the
 // sizes in a width, each as often as the model has it and as often as it is there.
-func (e *eye) explained(sizes map[int64]int64, width, shards int64) (once, all int64) {
+func (e *eye) explained(sizes map[int64]int64, width, shards int64) (once, all int64, missing int) {
 	tensors := map[int64]int64{} // how many, by elements
 	for _, x := range e.tensors {
 		n := x.Elements()
@@ -71,8 +74,9 @@ func (e *eye) explained(sizes map[int64]int64, width, shards int64) (once, all i
 		found := sizes[n*width]
 		once += min(found, count) * n
 		all += found * n
+		missing += int(max(0, count-found))
 	}
-	return once, all
+	return once, all, missing
 }
 
 // shardings are the numbers of ranks that the sum of the weights allows.
