@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -38,7 +39,8 @@ func plantRun(t *testing.T) (dir, first, second string) {
 			`{"ph":"X","cat":"user_annotation","name":"` + secret + `","pid":1,"tid":1,"ts":1,"dur":5},` +
 			`{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":1,"dur":50},` +
 			`{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":2,"s":"t","args":{"Total Reserved":100,"Total Allocated":50,"Bytes":50,"Addr":1,"Device Id":0,"Device Type":1}}]}`,
-		"broken.pickle": string(dump[:len(dump)/2]),
+		"broken.pickle":               string(dump[:len(dump)/2]),
+		secret + "_rank0.labels.json": plantLabels(r),
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -46,6 +48,19 @@ func plantRun(t *testing.T) (dir, first, second string) {
 		}
 	}
 	return dir, filepath.Join(dir, secret+"_rank0.pickle"), filepath.Join(dir, "broken.pickle")
+}
+
+// plantLabels names every block in use after the secret.
+func plantLabels(r recorder.Recording) string {
+	var labels []string
+	for _, g := range r.Segments {
+		for _, b := range g.Blocks {
+			if b.State == "active_allocated" {
+				labels = append(labels, fmt.Sprintf(`{"address": %v, "event": null, "category": "weights", "name": "%s.weight"}`, b.Address, secret))
+			}
+		}
+	}
+	return `{"schema": "vramscope.labels/1", "device": 0, "labels": [` + strings.Join(labels, ",") + `]}`
 }
 
 // outputs are all ways in which a report or a table leaves the program.
@@ -96,7 +111,7 @@ func readable(text string) string {
 // it in all outputs of all commands; without --redact, it is to be seen.
 func TestRedactEverywhere(t *testing.T) {
 	dir, first, second := plantRun(t)
-	silent := regexp.MustCompile(`^export (allocations|segments|blocks|categories|findings)`) // tables that hold no such text
+	silent := regexp.MustCompile(`^export (segments|blocks|categories|findings)`) // tables that hold no such text
 	seen := 0
 	for name, args := range outputs(t, dir, first, second) {
 		t.Run(name, func(t *testing.T) {
