@@ -51,6 +51,9 @@ func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 			if fact.user {
 				e.marks |= userInner
 			}
+			if fact.marks&engine != 0 && fact.marks&rebuild == 0 {
+				e.marks |= nested
+			}
 		}
 		if e.hint == 0 || e.hint == hintOf(Forward) && fact.hint == hintOf(Generate) {
 			e.hint = fact.hint

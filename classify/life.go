@@ -95,6 +95,9 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		if f < pass.end && pass.end-f < 3 && small {
 			return claim{Temporary, NoDetail, guess}
 		}
+		if a.birth(id).marks&compiled != 0 && a.weightHalf[a.t.Requested(id)] {
+			return claim{Activations, NoDetail, likely} // or a cast weight: compiled code doesn't say
+		}
 		return claim{Activations, NoDetail, strong - 3}
 	case small:
 		return claim{Temporary, NoDetail, likely}

@@ -273,6 +273,7 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 // markBackward marks the gradients of the scores.
 func (a *analysis) markBackward(p *run, size int64) {
 	misses := 0
+	before := timeline.NoAllocation
 	for i, budget := p.first, 24; i < p.end && budget > 0; i++ {
 		if a.events.Action[i] != snapshot.Alloc || a.sharing != nil && a.sharing[i] {
 			continue
@@ -283,8 +284,11 @@ func (a *analysis) markBackward(p *run, size int64) {
 		switch {
 		case e.marks&matmul != 0 && e.marks&workspace == 0:
 			return
+		case !a.recorded.native && before != timeline.NoAllocation && a.freed(before) > i+4: // not made from the one before
+			return
 		case family(n, size) && a.freed(id) < p.end:
 			a.logits[id] = LogitsGradient
+			before = id
 		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSize(n):
 		case misses < 2:
 			misses++

@@ -26,6 +26,7 @@ const (
 	lossGrad                    // gradient of a classification loss
 	rooted                      // autograd makes the gradient that backward starts from
 	keep                        // a view of communication: gradients that FSDP reduces
+	nested                      // the innermost Python frame is where a pass runs the engine
 	compiled                    // by torch.compile: operators have no frames
 	planar                      // a loss over planes: classes are not the last dimension
 )

@@ -104,8 +104,9 @@ func (a *analysis) recomputedClaim(id timeline.AllocationID, f int) (claim, bool
 	switch {
 	case a.recomputed[id]:
 		return claim{Activations, Recomputed, likely + 2}, true
-	case a.birth(id).marks&rebuild != 0 && !a.recorded.native && a.recorded.frees && f < a.last && a.events.StackOf(f) == 0:
-		return claim{Activations, Recomputed, likely + 5}, true // freed by the engine, which runs no Python
+	case a.recorded.native || !a.recorded.frees || f >= a.last:
+	case a.birth(id).marks&(rebuild|nested) == rebuild && (a.events.StackOf(f) == 0 || a.death(id).marks&nested != 0):
+		return claim{Activations, Recomputed, likely + 5}, true // made by the layer, freed by the engine
 	}
 	return claim{}, false
 }
