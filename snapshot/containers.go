@@ -181,8 +181,13 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 		if v, ok, err := d.close(items, keysOf(items)); err != nil {
 			return err
 		} else if ok {
-			d.finish(target.index(), v)
+			i := target.index()
+			d.finish(i, v)
 			d.stack[m-1] = v
+			if i == len(d.dicts)-1 && !d.aliased { // nobody knows it any more
+				d.dicts = d.dicts[:i]
+				d.used -= dictBytes
+			}
 			return nil
 		}
 	}

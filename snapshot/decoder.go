@@ -30,7 +30,9 @@ type decoder struct {
 	stack []value
 	marks []int
 	memo  []ref
-	holes int64 // positions of memo that no PUT filled
+	// aliased: a dictionary was referred to before it turned out to be a row.
+	aliased bool
+	holes   int64 // positions of memo that no PUT filled
 	// rewritten: a position of memo was filled twice, which no pickler does;
 	// the tight loops rely on it.
 	rewritten bool
@@ -288,6 +290,7 @@ func (d *decoder) step(op byte, at int) error {
 		if err != nil {
 			return err
 		}
+		d.aliased = d.aliased || d.stack[i].kind() == kDict
 		d.push(d.stack[i])
 	case opNone:
 		d.push(kNone)

@@ -235,6 +235,11 @@ func (d *decoder) fastEvent() bool {
 	c := &d.events
 	var rare event
 	var seen uint64
+	var strange [4]struct { // keys that aren't known
+		key   StringID
+		value value
+	}
+	strangers := 0
 	for field := 0; ; field++ {
 		if b[p] == opSetItems {
 			if seen&(1<<sAction) == 0 {
@@ -245,6 +250,9 @@ func (d *decoder) fastEvent() bool {
 			}
 			if c.Action[row] == OOM {
 				d.ooms = append(d.ooms, OutOfMemory{Event: row, DeviceFree: -1})
+			}
+			for _, x := range strange[:strangers] {
+				d.unknownKey(sDeviceTraces, x.key, x.value)
 			}
 			d.p = p + 1
 			d.rows = row + 1
@@ -260,16 +268,18 @@ func (d *decoder) fastEvent() bool {
 				field--
 				continue
 			}
-			if key, n = d.stringRef(b, p); n == 0 || key == 0 || key >= numKeys {
+			if key, n = d.stringRef(b, p); n == 0 || key == 0 {
 				break
 			}
 			look.set(b[p:p+n], key)
 		}
-		bit := uint64(1) << (key & 63)
-		if seen&bit != 0 {
-			break
+		if key < numKeys {
+			bit := uint64(1) << (key & 63)
+			if seen&bit != 0 {
+				break
+			}
+			seen |= bit
 		}
-		seen |= bit
 		if p += n; b[p] == opFrame {
 			p += 9
 		}
@@ -310,7 +320,11 @@ func (d *decoder) fastEvent() bool {
 		case sUserMetadata:
 			rare.metadata, n = d.fastText(b, p)
 		default:
-			n = 0
+			if n = 0; key >= numKeys && strangers < len(strange) {
+				strange[strangers].key = key
+				strange[strangers].value, n = d.fastValue(b, p)
+				strangers++
+			}
 		}
 		if n == 0 {
 			break
@@ -344,8 +358,8 @@ func (k *keyLook) set(b []byte, key StringID) {
 	*k = keyLook{binary.LittleEndian.Uint64(buf[:]), 1<<(8*len(b)) - 1, len(b), key}
 }
 
-// stringRef reads a reference to a string at p; n is 0 when it is anything else.
-func (d *decoder) stringRef(b []byte, p int) (id StringID, n int) {
+// reference reads a reference to the memo at p; n is 0 when it is anything else.
+func (d *decoder) reference(b []byte, p int) (v value, n int) {
 	var slot int
 	switch b[p] {
 	case opBinGet:
@@ -358,34 +372,46 @@ func (d *decoder) stringRef(b []byte, p int) (id StringID, n int) {
 	if slot >= len(d.memo) {
 		return 0, 0
 	}
-	if v := value(d.memo[slot]); v.kind() == kString {
+	return value(d.memo[slot]), n
+}
+
+// stringRef reads a reference to a string at p; n is 0 when it is anything else.
+func (d *decoder) stringRef(b []byte, p int) (id StringID, n int) {
+	if v, n := d.reference(b, p); v.kind() == kString {
 		return StringID(v.index()), n
 	}
 	return 0, 0
 }
 
+// fastValue reads the value of a key that isn't known at p.
+func (d *decoder) fastValue(b []byte, p int) (v value, n int) {
+	switch b[p] {
+	case opNone:
+		return kNone, 1
+	case opNewTrue:
+		return newValue(kBool, 1), 1
+	case opNewFalse:
+		return newValue(kBool, 0), 1
+	}
+	if x, n := smallInt(b, p); n > 0 {
+		return d.number(int64(x)), n
+	}
+	id, n := d.fastText(b, p)
+	return newValue(kString, uint64(id)), n
+}
+
 // fastStack reads an event's stack at p: a list, or a reference to one.
 func (d *decoder) fastStack(b []byte, p int, id *StackID) (n int) {
-	var slot int
-	switch b[p] {
-	case opEmptyList:
+	if b[p] == opEmptyList {
 		end, stack := d.frameList(p)
 		if end == 0 {
 			return 0
 		}
 		*id = stack
 		return end - p
-	case opBinGet:
-		slot, n = int(b[p+1]), 2
-	case opLongBinGet:
-		slot, n = int(binary.LittleEndian.Uint32(b[p+1:])), 5
-	default:
-		return 0
 	}
-	if slot >= len(d.memo) {
-		return 0
-	}
-	switch v := value(d.memo[slot]); v.kind() {
+	v, n := d.reference(b, p)
+	switch v.kind() {
 	case kStack:
 		*id = StackID(v.index())
 		return n
@@ -398,8 +424,14 @@ func (d *decoder) fastStack(b []byte, p int, id *StackID) (n int) {
 	return 0
 }
 
-// fastPool reads `K a K b TUPLE2 MEMOIZE` at p.
+// fastPool reads `K a K b TUPLE2 MEMOIZE` at p, or a reference to such a pair.
 func (d *decoder) fastPool(b []byte, p int) (id uint32, n int) {
+	if v, n := d.reference(b, p); n > 0 {
+		if v.kind() == kPool {
+			return uint32(v.index()), n
+		}
+		return 0, 0
+	}
 	if b[p] != opBinInt1 || b[p+2] != opBinInt1 || b[p+4] != opTuple2 {
 		return 0, 0
 	}

@@ -105,6 +105,8 @@ func (d *decoder) get(op byte, at int) error {
 	if slot >= uint64(len(d.memo)) || d.memo[slot] == unset {
 		return d.fail(at, "GET %d outside memo of %d entries", slot, len(d.memo))
 	}
-	d.push(value(d.memo[slot]))
+	v := value(d.memo[slot])
+	d.aliased = d.aliased || v.kind() == kDict
+	d.push(v)
 	return nil
 }
