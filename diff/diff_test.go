@@ -205,3 +205,52 @@ func TestRecordings(t *testing.T) {
 		}
 	}
 }
+
+// TestMovedRecordings: the same recording of code that lies in another folder,
+// seven lines further down, holds the same at every call site.
+func TestMovedRecordings(t *testing.T) {
+	files, err := filepath.Glob("../testdata/recordings/*/snapshot_[anp]*.pickle.gz")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	for _, name := range files {
+		s, err := snapshot.Open(name, snapshot.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := diagnose.Run([]diagnose.Source{{Path: name, Kind: "snapshot", Snapshot: s}}, evidence.New(), diagnose.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := *doc
+		moved.Devices = slices.Clone(doc.Devices)
+		for i := range moved.Devices {
+			d := &moved.Devices[i]
+			for _, list := range []*[]report.Site{&d.Sites, &d.SitesAtEnd} {
+				*list = slices.Clone(*list)
+				for k := range *list {
+					s := &(*list)[k]
+					if s.File != "" {
+						s.File = "/mnt/rank1" + s.File
+					}
+					if s.Line != nil {
+						s.Line = to(*s.Line + 7)
+					}
+				}
+				slices.Reverse(*list)
+			}
+		}
+		d, err := Compute(doc, &moved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Sites) == 0 {
+			t.Errorf("%s: no site", name)
+		}
+		for _, s := range d.Sites {
+			if s.In != report.InBoth || s.Change() != 0 || s.BeforeLine != nil && *s.AfterLine != *s.BeforeLine+7 {
+				t.Errorf("%s: %s %s:%d holds %d, then %d at line %d", name, s.Function, s.File, lineOf(s.BeforeLine), s.BeforeBytes, s.AfterBytes, lineOf(s.AfterLine))
+			}
+		}
+	}
+}
