@@ -110,7 +110,7 @@ func (p *plan) gradients() int64 {
 	var n int64
 	for _, q := range p.model.params {
 		if q.trainable {
-			n += q.Elements() * p.wide
+			n += q.Elements() * p.kept
 		}
 	}
 	for _, q := range p.adapters {
@@ -123,7 +123,7 @@ func (p *plan) gradients() int64 {
 // activations a pipeline stage holds at once; first, when not nil, replaces
 // the simulated step's own start.
 func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
-	wp := p.wide
+	wp := p.kept
 	if len(p.adapters) > 0 {
 		wp = p.adapterWidth()
 	}
@@ -193,7 +193,7 @@ func (p *plan) simulate(kept bool, prepare func(*run)) *run {
 	if kept {
 		for _, q := range append(append([]*parameter{}, p.model.params...), p.adapters...) {
 			if q.trainable {
-				r.m.held[q] = r.m.alloc(p.share(q.val.bytes(), 2), Gradients)
+				r.m.held[q] = r.m.alloc(p.share(p.keptBytes(q), 2), Gradients)
 			}
 		}
 	}

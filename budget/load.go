@@ -31,7 +31,15 @@ func (p *plan) adapterWidth() int64 {
 	if p.mixed || p.LoRADtype == "fp32" {
 		return 4
 	}
-	return p.wide
+	return p.kept
+}
+
+// keptBytes is a parameter, or its gradient, between steps.
+func (p *plan) keptBytes(q *parameter) int64 {
+	if p.kept == p.wide {
+		return q.val.bytes()
+	}
+	return q.Elements() * p.kept
 }
 
 // quantised says whether a weight is kept in 8 or 4 bits: the linear layers
@@ -45,7 +53,7 @@ func (p *plan) quantised(q *parameter) bool {
 // the CPU.
 func (p *plan) stored(q *parameter) int64 {
 	n := q.Elements()
-	b := n * p.wide
+	b := n * p.kept
 	if p.quantised(q) {
 		b = quantisedBytes(p.Precision, n)
 	}

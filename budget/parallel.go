@@ -72,7 +72,7 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 	if p == nil || p.dp < 2 || !(p.sharded() || p.Zero >= 2) {
 		return false
 	}
-	part := (a.st.bytes + p.shards() - 1) / p.shards()
+	part := (p.keptBytes(q) + p.shards() - 1) / p.shards()
 	if m.held[q] == nil {
 		m.held[q] = m.alloc(part, Gradients)
 	}

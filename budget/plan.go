@@ -112,6 +112,10 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if s.Inference && s.Precision == "fp8-mixed" {
 		p.mixed, p.wide = false, 2
 	}
+	p.kept = p.wide
+	if p.FSDP != "" && p.mixed && p.dp > 1 && !s.Inference {
+		p.mixed, p.wide = false, 2 // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+	}
 	p.Sequence /= s.CP
 	if mod.patch != nil {
 		p.Sequence = mod.patches

@@ -165,7 +165,8 @@ type plan struct {
 	model    *model
 	mixed    bool
 	width    int64 // bytes of the compute type
-	wide     int64 // bytes of a trained parameter
+	wide     int64 // bytes of a trained parameter as the layers see it
+	kept     int64 // bytes of a parameter as it is kept between steps, with its gradient and state
 	dp       int64 // data-parallel ranks
 	adapters []*parameter
 	whole    Counts // of the model before it is divided
