@@ -54,6 +54,9 @@ type headerOOM struct {
 // as such.
 const maxPeakSites = 1000
 
+// maxLaneSteps bounds the steps that are drawn above the timeline.
+const maxLaneSteps = 5000
+
 // pack writes a device's pictures: the length of the header, the header, and
 // the columns as variable-length integers, gzipped and in base64.
 func (d *Device) pack() (string, error) {
@@ -61,6 +64,9 @@ func (d *Device) pack() (string, error) {
 	h := header{Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older, HasIDs: p.Bands.ID != nil,
 		TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds, Sites: p.Sites, Frames: p.Frames,
 		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event, Capacity: d.CapacityBytes}
+	if len(d.Steps) > maxLaneSteps {
+		h.Steps = nil
+	}
 	if p.Rest != nil {
 		h.Rest, h.RestPoints = p.Rest.Allocations, len(p.Rest.Events)
 		h.PeakSites = d.Sites[:min(len(d.Sites), maxPeakSites)]

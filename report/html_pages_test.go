@@ -41,26 +41,19 @@ func TestPagesOpen(t *testing.T) {
 		"everything":          func(*testing.T) *report.Document { return sample() },
 		"nothing":             func(*testing.T) *report.Document { return &report.Document{Tool: "vramscope test"} },
 		"half a million":      func(*testing.T) *report.Document { return synthetic(500_000) },
+		"not classified":      func(*testing.T) *report.Document { return unclassified() },
 		"a document of facts": func(*testing.T) *report.Document { d := sample(); d.Devices[0].Pictures = nil; return d },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newTab(t, 1440, 900)
-			url := saved(t, written(t, make(t)))
-			b.open(url)
+			b.open(saved(t, written(t, make(t))))
 			light := eval[string](b, "getComputedStyle(document.body).backgroundColor")
 			b.media("", &emulation.MediaFeature{Name: "prefers-color-scheme", Value: "dark"})
-			b.open(url)
-			if dark := eval[string](b, "getComputedStyle(document.body).backgroundColor"); dark == light {
-				t.Errorf("dark is as light as light: %s", dark)
-			}
-			for _, width := range []int64{390, 1920} {
+			b.until(fmt.Sprintf("getComputedStyle(document.body).backgroundColor !== %q", light))
+			for _, width := range []int64{390, 1920, 1100} {
 				b.do(chromedp.EmulateViewport(width, 900))
-				b.open(url)
-				if w := eval[int64](b, "document.documentElement.scrollWidth"); w > width {
-					t.Errorf("on a screen of %d pixels the page is %d wide", width, w)
-				}
+				b.until(fmt.Sprintf("document.documentElement.clientWidth === %d && document.documentElement.scrollWidth <= %d", width, width))
 			}
-			b.do(chromedp.EmulateViewport(1100, 800))
 			b.media("print")
 			if w := eval[int64](b, "document.documentElement.scrollWidth"); w > 1100 {
 				t.Errorf("printed, the page is %d wide instead of 1100", w)

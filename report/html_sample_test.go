@@ -66,3 +66,17 @@ func sample() *report.Document {
 			Categories: []report.Compared{{Name: "logits", Budget: gib(4), Measured: ptr(gib(6)), Reason: ptr("two copies in float32")}}},
 		Devices: []report.Device{d}, Evidence: ev, Host: &report.HostMemory{Segments: 1, Bytes: gib(1), Used: gib(0.5), Events: 4, PeakBytes: gib(0.5)}}
 }
+
+// unclassified is the sample where nobody knows what memory is for.
+func unclassified() *report.Document {
+	doc := sample()
+	d := &doc.Devices[0]
+	d.AtPeak.Categories, d.AtEnd.Categories = nil, nil
+	for i := range d.Sites {
+		d.Sites[i].Category = nil
+	}
+	d.Pictures.Categories = []string{""}
+	d.Pictures.Kinds = []report.Kind{{}, {}}
+	d.Pictures.Curve.Bytes = d.Pictures.Curve.Bytes[1:]
+	return doc
+}

@@ -199,7 +199,10 @@ func (d *Device) figures() []figure {
 		f[4].Note = "nothing was reserved"
 	}
 	if d.CapacityBytes != nil {
-		f[3].Value, f[3].Note = Bytes(*d.CapacityBytes), capacityNotes[*d.CapacitySource]
+		f[3].Value, f[3].Note = Bytes(*d.CapacityBytes), ""
+		if d.CapacitySource != nil {
+			f[3].Note = capacityNotes[*d.CapacitySource]
+		}
 	}
 	if outside, ok := d.outside(); ok {
 		f[6].Value, f[6].Note = Bytes(outside), "CUDA context, libraries and other processes when the request failed"
@@ -212,7 +215,7 @@ var capacityNotes = map[string]string{"flag": "as given", "oom_entry": "what PyT
 
 // outside is what others held when a request failed.
 func (d *Device) outside() (int64, bool) {
-	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && *d.CapacitySource != "oom_entry" && d.OOMs[n-1].DeviceFreeBytes != nil {
+	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && d.CapacitySource != nil && *d.CapacitySource != "oom_entry" && d.OOMs[n-1].DeviceFreeBytes != nil {
 		o := &d.OOMs[n-1]
 		if rest := *d.CapacityBytes - o.ReservedBytes - *o.DeviceFreeBytes; rest >= 0 {
 			return rest, true

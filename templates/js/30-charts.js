@@ -65,7 +65,7 @@ function skin(o) {
   o.tooltip = Object.assign(o.tooltip || {}, {backgroundColor: css('--tip'), borderColor: line, textStyle: {color: ink, fontSize: 12.5}, confine: true, transitionDuration: 0, extraCssText: 'max-width:460px;white-space:normal'});
   const lying = (o.yAxis || []).some(a => a.type === 'category');
   (o.xAxis || []).forEach(a => { a.bars = lying; skinAxis(a, true); });
-  (o.yAxis || []).forEach(a => skinAxis(a, false));
+  (o.yAxis || []).forEach((a, i) => { skinAxis(a, false); if (i) a.splitLine.show = false; });
   if (o.ticks) Object.assign(o.yAxis[0], o.ticks);
   (o.dataZoom || []).forEach(z => {
     if (z.type === 'slider') Object.assign(z, {height: 18, bottom: 12, showDataShadow: false, brushSelect: false, borderColor: line, fillerColor: css('--shade'), handleStyle: {color: css('--card'), borderColor: mut}, moveHandleSize: 4, textStyle: {color: mut}, labelFormatter: v => count(Math.round(v))});

@@ -1,0 +1,62 @@
+package templates_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/templates"
+)
+
+// TestScriptsCanStandInAPage looks for what would end a script element early.
+func TestScriptsCanStandInAPage(t *testing.T) {
+	for i, script := range templates.Scripts() {
+		lower := strings.ToLower(script)
+		for _, bad := range []string{"</script", "<!--", "\u2028", "\u2029", "\r"} {
+			if strings.Contains(lower, bad) {
+				t.Errorf("script %d has %q", i, bad)
+			}
+		}
+		if !strings.Contains(script, "function") {
+			t.Errorf("script %d is no script", i)
+		}
+	}
+	if strings.Contains(strings.ToLower(templates.Style()), "</style") {
+		t.Error("the style sheet ends its element")
+	}
+}
+
+// TestOwnScriptsMakeNoMarkup keeps names out of innerHTML and its kin.
+func TestOwnScriptsMakeNoMarkup(t *testing.T) {
+	own := templates.Scripts()[1]
+	for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", "fetch(", "XMLHttpRequest", "import("} {
+		if strings.Contains(own, bad) {
+			t.Errorf("the page's script uses %s", bad)
+		}
+	}
+}
+
+// TestBundleHasItsLicence checks that the charting library comes with what its
+// licence asks for, and is the version that is pinned.
+func TestBundleHasItsLicence(t *testing.T) {
+	for _, want := range []string{"Apache License", "zrender", "tslib"} {
+		if !strings.Contains(templates.Licence, want) {
+			t.Errorf("the licence doesn't mention %s", want)
+		}
+	}
+	if !strings.Contains(templates.Notice, "Apache ECharts") {
+		t.Error("the notice isn't that of Apache ECharts")
+	}
+	text, err := os.ReadFile("echarts/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct{ Dependencies map[string]string }
+	if err := json.Unmarshal(text, &p); err != nil {
+		t.Fatal(err)
+	}
+	if v := p.Dependencies["echarts"]; v == "" || !strings.Contains(templates.Scripts()[0], `"`+v+`"`) {
+		t.Errorf("the bundle isn't version %q", v)
+	}
+}
