@@ -80,6 +80,14 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	for _, source := range sources {
 		doc.Inputs = append(doc.Inputs, inputOf(source))
 	}
+	if main != nil {
+		for i := range doc.Devices {
+			if d := &doc.Devices[i]; d.Device == main.t.Device.Ordinal && len(d.OOMs) > 0 {
+				main.tryOthers(doc, d)
+				break
+			}
+		}
+	}
 	doc.Verdict = verdict(doc)
 	if o.Theory != nil && main != nil {
 		return doc, main.compare(doc)

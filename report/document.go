@@ -31,6 +31,23 @@ type Document struct {
 	WhatIf   any                `json:"whatif"`
 
 	Comparison *Comparison `json:"-"` // Budget, for people
+	Trials     *Trials     `json:"-"` // WhatIf, for people
+}
+
+// Trials are what the same requests would have done under other settings.
+type Trials struct {
+	Device  int
+	Verdict string
+	Rows    []Trial // the recorded settings first, then what gains most
+}
+
+// Trial is one of them; AtLeast marks peaks of a program that would have gone on.
+type Trial struct {
+	Name                        string
+	PeakReserved, PeakAllocated int64
+	AtLeast                     bool
+	Retries, Segments           int
+	Outcome                     string
 }
 
 // Comparison is what was measured beside what should have been.

@@ -39,6 +39,7 @@ func Text(w io.Writer, doc *Document, style Style) error {
 	for i := range doc.Devices {
 		t.device(doc, &doc.Devices[i])
 	}
+	t.trials(doc.Trials)
 	t.comparison(doc.Comparison)
 	if doc.Host != nil {
 		t.head("Pinned host memory")

@@ -1,0 +1,65 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/report"
+)
+
+// maxReplayed bounds the recordings that are replayed for a report, in events:
+// half a second of work. Larger ones are left to the whatif command.
+const maxReplayed = 300_000
+
+// tryOthers replays a failed recording under other settings and with changes,
+// and lets the outcome speak in the findings: what has been tried isn't guessed.
+func (e *examination) tryOthers(doc *report.Document, dev *report.Device) {
+	if len(e.t.OOMs) == 0 || e.t.Device.Events.Len() > maxReplayed {
+		return
+	}
+	d, err := replay.WhatIf(e.t, e.classes, replay.Options{GPU: e.options.Capacity})
+	if err != nil || d.Refused != nil || len(d.Scenarios) == 0 {
+		return // the whatif command says why
+	}
+	doc.WhatIf = d
+	doc.Trials = &report.Trials{Device: dev.Device, Verdict: d.Verdict}
+	for i := range d.Scenarios {
+		doc.Trials.Rows = append(doc.Trials.Rows, trialOf(&d.Scenarios[i]))
+	}
+	for i := range dev.Findings {
+		if f := &dev.Findings[i]; strings.HasPrefix(f.ID, "oom_") {
+			e.speak(f, d)
+		}
+	}
+}
+
+// speak puts what replay found into a finding about a failed request. A setting
+// is only advised against fragmentation: against a shortage it helps one
+// request, and not the rest.
+func (e *examination) speak(f *report.Finding, d *replay.Document) {
+	f.Evidence = append(f.Evidence, "by replay: "+d.Verdict)
+	if f.ID != "oom_fragmentation" {
+		return
+	}
+	f.Fix = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets the request")
+	for i := range d.Scenarios[1:] {
+		if o := &d.Scenarios[i+1]; o.Survived && !o.OOM && len(o.Changes) == 0 {
+			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met", o.Settings)), 0.95
+			return
+		}
+	}
+}
+
+func trialOf(o *replay.Outcome) report.Trial {
+	t := report.Trial{Name: o.Name, PeakReserved: o.PeakReservedBytes, PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete, Retries: o.Retries, Segments: o.Segments}
+	switch {
+	case o.OOM:
+		t.Outcome = fmt.Sprintf("out of memory at event %s, lacks %s", report.Count(*o.OOMEvent), report.Bytes(o.ShortBytes))
+	case o.Survived:
+		t.Outcome = "the failed request is met"
+	default:
+		t.Outcome = "runs through"
+	}
+	return t
+}
