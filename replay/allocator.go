@@ -149,14 +149,32 @@ func (a *allocator) malloc(r int64, of uint32) blockID {
 	return id
 }
 
-// take gives out a block that is in no tree, and splits off what r leaves of it.
+// take gives out a block, free or fresh from the driver, and splits off what r
+// leaves of it.
 func (a *allocator) take(id blockID, r int64) {
 	b := &a.blocks[id]
-	if rest := b.size - r; a.set.splits(a.arenas[b.arena].small, r, rest) {
+	ar := &a.arenas[b.arena]
+	was, had := b.key(id), b.state == free
+	switch split := a.set.splits(ar.small, r, b.size-r); {
+	case split && had:
+		a.cacheAs(was, a.cut(id, r))
+	case split:
 		a.cache(a.cut(id, r))
-		b = &a.blocks[id]
+	case had:
+		ar.free.remove(was)
 	}
-	b.state = used
+	a.blocks[id].state = used
+}
+
+// cacheAs makes a block free in the place of a key that is no longer true.
+func (a *allocator) cacheAs(was key, id blockID) {
+	b := &a.blocks[id]
+	b.state = free
+	ar := &a.arenas[b.arena]
+	if !ar.small {
+		b.born = a.clock[ar.pool]
+	}
+	ar.free.move(was, b.key(id))
 }
 
 // cut makes a block of its own of what lies behind a block's first bytes.
@@ -171,8 +189,8 @@ func (a *allocator) cut(id blockID, size int64) blockID {
 	return rest
 }
 
-// fit takes the smallest free block of at least r bytes, the lowest of equal
-// ones, out of its tree (get_free_block).
+// fit is the smallest free block of at least r bytes; 0 when there is none that
+// may be used (get_free_block).
 func (a *allocator) fit(where uint32, r int64) blockID {
 	ar := &a.arenas[where]
 	if a.aging && !ar.small {
@@ -191,7 +209,6 @@ func (a *allocator) fit(where uint32, r int64) blockID {
 	if split := a.set.maxSplit(); r < split && k.size >= split || r >= split && k.size >= r+a.set.MaxNonSplitRounding {
 		return 0 // only the best fit is looked at
 	}
-	ar.free.remove(k)
 	return k.block
 }
 
@@ -272,17 +289,27 @@ func (a *allocator) reserve(bytes int64) {
 // release frees a block and joins it with its free neighbours.
 func (a *allocator) release(id blockID) {
 	b := &a.blocks[id]
-	if p := b.prev; p != 0 && a.blocks[p].state == free {
-		a.uncache(p)
-		a.swallow(p, id)
-		id = p
-		b = &a.blocks[id]
+	p, n := b.prev, b.next
+	if n != 0 && a.blocks[n].state != free {
+		n = 0
 	}
-	if n := b.next; n != 0 && a.blocks[n].state == free {
+	if p == 0 || a.blocks[p].state != free {
+		if n == 0 {
+			a.cache(id)
+			return
+		}
+		was := a.blocks[n].key(n)
+		a.swallow(id, n)
+		a.cacheAs(was, id)
+		return
+	}
+	was := a.blocks[p].key(p)
+	if n != 0 {
 		a.uncache(n)
 		a.swallow(id, n)
 	}
-	a.cache(id)
+	a.swallow(p, id)
+	a.cacheAs(was, p)
 }
 
 // swallow makes the block behind a part of it.

@@ -60,7 +60,7 @@ func (w *whatIf) try(settings []Settings, changes []Change) {
 		for _, c := range changes {
 			groups = append(groups, []Change{c})
 		}
-		if len(changes) > 1 {
+		if len(changes) > 1 && compatible(changes) {
 			groups = append(groups, changes)
 		}
 		for _, group := range groups {
@@ -100,6 +100,20 @@ func (w *whatIf) try(settings []Settings, changes []Change) {
 		}
 		w.add(w.name(c.set, given, applied), program, s, capacity, applied)
 	}
+}
+
+// compatible tells whether changes can be made together: no two are about the
+// same thing.
+func compatible(changes []Change) bool {
+	seen := map[string]bool{}
+	for _, c := range changes {
+		about, _, _ := strings.Cut(c.Name, "=")
+		if seen[about] {
+			return false
+		}
+		seen[about] = true
+	}
+	return true
 }
 
 // apply makes the changed program, nil when a change can't be made.

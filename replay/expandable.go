@@ -1,7 +1,7 @@
 package replay
 
-// expand maps memory behind, or between, what is mapped, and gives a block of
-// at least r bytes that is in no tree (try_allocate_expandable_block). What
+// expand maps memory behind, or between, what is mapped, and gives a free
+// block of at least r bytes (try_allocate_expandable_block). What
 // could be mapped before the device was full stays, free.
 func (a *allocator) expand(where uint32, r int64) blockID {
 	id := a.candidate(where, r)
@@ -12,7 +12,6 @@ func (a *allocator) expand(where uint32, r int64) blockID {
 		hole, want := id, r
 		if b := &a.blocks[id]; b.state == free {
 			if b.size >= r {
-				a.uncache(id)
 				return id
 			}
 			hole, want = b.next, r-b.size

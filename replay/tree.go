@@ -22,7 +22,7 @@ func (a key) less(b key) bool {
 
 // fanout is how many keys a node holds: few free blocks, as most programs
 // have, are one sorted array.
-const fanout = 32
+const fanout = 64
 
 // tree is an ordered set of keys: a B+ tree whose nodes are given up when they
 // are empty. Every operation is logarithmic in the keys it has held.
@@ -158,6 +158,32 @@ func (t *tree) remove(k key) bool {
 		t.root.kids = nil
 	}
 	return true
+}
+
+// move puts a key in another one's place. Within one node, which is all that
+// most programs need, the keys between the two places shift by one.
+func (t *tree) move(from, to key) {
+	x := t.root
+	for x.kids != nil {
+		i := x.child(from)
+		if x.child(to) != i {
+			t.remove(from)
+			t.insert(to)
+			return
+		}
+		if to.less(x.keys[i]) { // only possible in the first child
+			x.keys[i] = to
+		}
+		x = x.kids[i]
+	}
+	i, j := x.place(from), x.place(to)
+	if j > i {
+		j--
+		copy(x.keys[i:j], x.keys[i+1:j+1])
+	} else {
+		copy(x.keys[j+1:i+1], x.keys[j:i])
+	}
+	x.keys[j] = to
 }
 
 // from is the first key that is not less than k.

@@ -35,6 +35,12 @@ func TestTreeIsASortedSet(t *testing.T) {
 			case r.IntN(100) < grow && !found:
 				tr.insert(k)
 				want = slices.Insert(want, i, k)
+			case len(want) > 0 && !found && r.IntN(3) == 0:
+				old := r.IntN(len(want))
+				tr.move(want[old], k)
+				want = slices.Delete(want, old, old+1)
+				i, _ = slices.BinarySearchFunc(want, k, compare)
+				want = slices.Insert(want, i, k)
 			case len(want) > 0:
 				if !found {
 					k = want[r.IntN(len(want))]

@@ -184,19 +184,9 @@ func (v *verifier) request(event int) (r int64, where uint32, ok bool) {
 	return r, where, true
 }
 
-// cached is the free block that would serve a request, 0 when there is none;
-// it stays where it is.
-func (v *verifier) cached(where uint32, r int64) blockID {
-	id := v.a.fit(where, r)
-	if id != 0 {
-		v.a.arenas[where].free.insert(v.a.blocks[id].key(id))
-	}
-	return id
-}
-
 func (v *verifier) oom(o *op) {
 	r, where, _ := v.request(int(o.event))
-	found := v.cached(where, r)
+	found := v.a.fit(where, r)
 	v.Failures++
 	if found == 0 {
 		v.FailuresRight++
@@ -228,7 +218,9 @@ func (v *verifier) alloc(o *op) {
 		v.differ(int(o.event), "a block of %d bytes is at %#x, where the replay asks the driver", r, address)
 	} else {
 		v.differ(int(o.event), "a block of %d bytes is at %#x, where the replay %s", r, address, v.expected(id, r))
-		v.a.cache(id)
+		if v.a.blocks[id].state != free {
+			v.a.cache(id) // a fresh segment
+		}
 	}
 	v.slots[o.slot] = v.takeAt(address, r)
 	if v.slots[o.slot] == 0 {
@@ -243,14 +235,14 @@ func (v *verifier) takeAt(address uint64, r int64) blockID {
 	if id == 0 || v.a.blocks[id].state != free {
 		return 0
 	}
-	v.a.uncache(id)
 	if front := int64(address - v.a.blocks[id].address); front > 0 {
+		v.a.uncache(id)
 		rest := v.a.cut(id, front)
 		v.a.cache(id)
+		v.a.cache(rest)
 		id = rest
 	}
 	if v.a.blocks[id].size < r {
-		v.a.cache(id)
 		return 0
 	}
 	v.a.take(id, r)

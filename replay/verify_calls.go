@@ -8,7 +8,7 @@ func (v *verifier) segmentAlloc(i int) {
 	if !ok {
 		return // the recording ends before the request
 	}
-	found := v.cached(where, r)
+	found := v.a.fit(where, r)
 	v.call(found == 0 && bytes == v.a.set.segmentFor(r), i,
 		"a segment of %d bytes for a block of %d, where the replay %s", bytes, r, v.expected(found, r))
 	if v.index[address] != 0 {
@@ -47,7 +47,7 @@ func (v *verifier) segmentMap(i int) {
 	if !ok {
 		return
 	}
-	if found := v.cached(where, r); found != 0 {
+	if found := v.a.fit(where, r); found != 0 {
 		v.call(false, i, "pages are mapped for a block of %d bytes, where the replay %s", r, v.expected(found, r))
 	} else {
 		at, size := v.foretellMap(where, r, address)
@@ -63,7 +63,7 @@ func (v *verifier) pressed(b *burst) {
 		return
 	}
 	r, where, ok := v.request(b.first)
-	if !ok || v.cached(where, r) != 0 {
+	if !ok || v.a.fit(where, r) != 0 {
 		return
 	}
 	bytes := v.a.set.segmentFor(r)
