@@ -136,17 +136,3 @@ func (a *analysis) failedBetween(b, f int) bool {
 	i := sort.SearchInts(a.ooms, b+1)
 	return i < len(a.ooms) && a.ooms[i] <= f
 }
-
-// stepOf is the iteration of an event.
-func (a *analysis) stepOf(event int) int {
-	lo, hi := 0, len(a.Steps)
-	for lo < hi {
-		m := (lo + hi) / 2
-		if a.Steps[m].FirstEvent <= event {
-			lo = m + 1
-		} else {
-			hi = m
-		}
-	}
-	return lo - 1
-}

@@ -91,6 +91,8 @@ func (a *analysis) findOlder() {
 		}
 		for k, id := range ids {
 			switch {
+			case cublasSize(n) && g == 0 && len(ids) <= 2:
+				a.older[id] = claim{Workspace, CuBLAS, plausible} // before torch 2.15 it stays
 			case n <= scalar && g == 0:
 				a.older[id] = claim{OptimizerState, StepCounter, guess}
 			case g > 0 && k < g:
@@ -130,14 +132,18 @@ func (a *analysis) gradientsPerStep() map[int64]int {
 // recurs: three or four times is a model with its Adam state, in the order in
 // which they were made. Anything else could be anything.
 func (a *analysis) multiples(bySize map[int64][]timeline.AllocationID) {
+	var total int64
+	for n, ids := range bySize {
+		total += n * int64(len(ids))
+	}
 	fewest, sizes := math.MaxInt, 0
 	for n, ids := range bySize {
-		if n >= 4096 {
+		if n*int64(len(ids)) >= total/500 && !cublasSize(n) {
 			fewest = min(fewest, len(ids))
 			sizes++
 		}
 	}
-	if sizes < 5 || fewest < 3 || fewest > 4 {
+	if sizes < 4 || fewest < 3 || fewest > 4 {
 		return
 	}
 	for _, ids := range bySize {

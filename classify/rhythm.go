@@ -22,10 +22,6 @@ const scalar = 8
 func (a *analysis) findRoots() []root {
 	const shortest = 12 // events of the shortest backward
 	released := newReleases(a.last)
-	type open struct {
-		root
-		before int64
-	}
 	pending := map[timeline.AllocationID]int64{}
 	var found []root
 	for i, action := range a.events.Action {
@@ -279,10 +275,6 @@ func (a *analysis) batchEnd(from, to, end int) int {
 		batch++
 	}
 	return batch
-}
-
-func (a *analysis) windowAt(event int) bool {
-	return a.covered != nil && a.covered[event] == hintOf(Optimizer)
 }
 
 // rhythmStart is where the loop begins in a recording without stacks: what was

@@ -4,7 +4,6 @@ package classify
 type run struct {
 	phase      Phase
 	first, end int // up to but without end
-	allocs     int
 }
 
 // findRuns cuts the events into runs of equal phase and says for each where the
