@@ -7,6 +7,26 @@
 //	for id := range t.Len() {
 //		fmt.Println(c.Category[id], c.Confidence[id], c.Signal[id], c.Phase[id], c.Step[id])
 //	}
+//
+// It goes in three passes, each linear in the events:
+//
+// Phases (phases.go) come from the marks of stacks (marks.go), which are worked
+// out once for every distinct stack, and from annotated ranges
+// (annotations.go). Where there are no stacks, a backward pass is seen by its
+// root gradient, one number that lives as long as the pass while saved tensors
+// are freed in the opposite order of their birth (rhythm.go, roots.go).
+//
+// Steps (steps.go) end with the last of their optimizers, else with their
+// backward pass; loops that only run forward are cut where a batch is loaded or
+// where what happens once per pass comes back (anchor.go).
+//
+// Categories are claimed by independent signals: labels, annotated ranges, C++
+// frames of the birth, of the free, Python frames (signals.go), the phases in
+// which a block was born and freed (life.go), sizes (sizes.go and what it asks:
+// scores around a loss, growing caches, halves of weights, recomputation,
+// buckets, blocks older than the trace). Every claim says how sure it is and
+// join (claim.go) is the one place where they meet. What stays unsure asks the
+// other allocations of its site (sites.go).
 package classify
 
 import (

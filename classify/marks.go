@@ -175,7 +175,8 @@ var nativeRules = []frameRule{
 	{"", "SavedVariable", release, 0},
 	{"", "::release_variables", release, 0},
 	{"", "allocateCUDABlasWorkspace", workspace, 0},
-	{"", "getCUDABlasLtWorkspace", workspace, 0},
+	{"", "CUDABlasLtWorkspace", workspace, 0},
+	{"", "at::cuda::getNewWorkspace", workspace, 0}, // up to torch 2.8
 	{"", "at::native::Workspace", workspace, 0},
 	{"", "at::autocast::cached_cast", cast, 0},
 	{"", "c10d::Reducer", bucket, 0},
