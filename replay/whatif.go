@@ -20,8 +20,8 @@ type Document struct {
 	Schema          string    `json:"schema"`
 	Device          int       `json:"device"`
 	History         string    `json:"history"`
-	MatchRate       float64   `json:"match_rate"` // of addresses under the recorded settings
-	SegmentCallRate float64   `json:"segment_call_rate"`
+	MatchRate       *float64  `json:"match_rate"` // of addresses under the recorded settings; nil: nothing was replayed
+	SegmentCallRate *float64  `json:"segment_call_rate"`
 	FirstMismatch   *string   `json:"first_mismatch"`
 	Refused         *string   `json:"refused"`
 	Notes           []string  `json:"notes"`
@@ -84,15 +84,16 @@ func WhatIf(t *timeline.Timeline, classes *classify.Classification, o Options) (
 	if classes == nil && len(changes) > 0 {
 		return nil, fmt.Errorf("changes to the program need its categories")
 	}
+	if t.Device.Events.Len() == 0 && len(t.Device.Segments) == 0 {
+		return refuse(doc, "the recording is empty"), nil
+	}
 	p, err := NewProgram(t)
 	if err != nil {
-		doc.Refused = ptr(err.Error())
-		doc.Verdict = "Nothing can be replayed: " + err.Error() + "."
-		return doc, nil
+		return refuse(doc, err.Error()), nil
 	}
 	w.p = p
 	check := p.Verify()
-	doc.MatchRate, doc.SegmentCallRate = check.Rate(), check.CallRate()
+	doc.MatchRate, doc.SegmentCallRate = ptr(check.Rate()), ptr(check.CallRate())
 	if check.First != "" {
 		doc.FirstMismatch = ptr(check.First)
 	}
@@ -113,6 +114,12 @@ func WhatIf(t *timeline.Timeline, classes *classify.Classification, o Options) (
 	w.sort()
 	w.judge()
 	return doc, nil
+}
+
+func refuse(doc *Document, reason string) *Document {
+	doc.Refused = &reason
+	doc.Verdict = "Nothing can be replayed: " + reason + "."
+	return doc
 }
 
 // whatIf is the work on one document.

@@ -38,8 +38,8 @@ func TestScenariosAreAllPairs(t *testing.T) {
 	if first.Name != "recorded" || first.Settings != "" || !first.OOM || *first.OOMEvent != 790 || first.Retries != 2 || first.Segments != 31 {
 		t.Errorf("recorded: %+v", first)
 	}
-	if doc.MatchRate != 1 || doc.SegmentCallRate != 1 || doc.Refused != nil {
-		t.Errorf("match rate %g, of calls %g, refused %v", doc.MatchRate, doc.SegmentCallRate, doc.Refused)
+	if *doc.MatchRate != 1 || *doc.SegmentCallRate != 1 || doc.Refused != nil {
+		t.Errorf("match rate %g, of calls %g, refused %v", *doc.MatchRate, *doc.SegmentCallRate, doc.Refused)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestWrongSettingsAreNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if doc.Refused == nil || doc.FirstMismatch == nil || len(doc.Scenarios) != 1 {
-		t.Errorf("match rate %g with the wrong settings, refused: %v, %d scenarios", doc.MatchRate, doc.Refused, len(doc.Scenarios))
+		t.Errorf("match rate %g with the wrong settings, refused: %v, %d scenarios", *doc.MatchRate, doc.Refused, len(doc.Scenarios))
 	}
 }
 

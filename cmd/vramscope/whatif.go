@@ -75,7 +75,7 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 	if err != nil {
 		return err
 	}
-	t, err := f.timeline(s, name)
+	t, err := f.timeline(s)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (f *whatifFlags) options() (replay.Options, error) {
 }
 
 // timeline picks the device: the given one, else the one that reserves most.
-func (f *whatifFlags) timeline(s *snapshot.Snapshot, name string) (*timeline.Timeline, error) {
+func (f *whatifFlags) timeline(s *snapshot.Snapshot) (*timeline.Timeline, error) {
 	if f.device >= 0 {
 		d := s.Device(f.device)
 		if d == nil {
@@ -146,7 +146,7 @@ func (f *whatifFlags) timeline(s *snapshot.Snapshot, name string) (*timeline.Tim
 		}
 	}
 	if best == nil {
-		return nil, fmt.Errorf("%s: the recording is empty: no device has a segment or an event", name)
+		best = timeline.New(s, &snapshot.Device{}) // an empty recording is no error
 	}
 	return best, nil
 }

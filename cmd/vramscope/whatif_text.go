@@ -87,8 +87,10 @@ func whatifRow(o *replay.Outcome, first bool) []string {
 
 func whatifNotes(b *strings.Builder, doc *replay.Document, width int) {
 	b.WriteString("\n")
-	paragraph(b, "  ", fmt.Sprintf("Replayed under the recorded settings, %s of the addresses and %s of the segment calls come out as recorded (history: %s).",
-		rate(doc.MatchRate), rate(doc.SegmentCallRate), doc.History), width)
+	if doc.MatchRate != nil {
+		paragraph(b, "  ", fmt.Sprintf("Replayed under the recorded settings, %s of the addresses and %s of the segment calls come out as recorded (history: %s).",
+			rate(*doc.MatchRate), rate(*doc.SegmentCallRate), doc.History), width)
+	}
 	seen := map[string]bool{}
 	for i := range doc.Scenarios {
 		o := &doc.Scenarios[i]
