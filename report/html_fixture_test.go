@@ -62,6 +62,10 @@ func synthetic(allocations int) *report.Document {
 	for i := 0; i < events; i += p.TimeEvery {
 		p.TimeUS = append(p.TimeUS, 1_700_000_000_000_000+int64(i)*17+random.Int64N(9))
 	}
+	sizes := make([]int64, 300) // programs ask for few different sizes
+	for i := range sizes {
+		sizes[i] = 512 * (1 + random.Int64N(1<<uint(1+random.IntN(14))))
+	}
 	for i := range allocations {
 		freed := report.NotFreed
 		if i%50 > 0 {
@@ -69,7 +73,7 @@ func synthetic(allocations int) *report.Document {
 		}
 		b := &p.Bands
 		b.Born, b.Freed = append(b.Born, uint32(2*i)), append(b.Freed, freed)
-		b.Bytes = append(b.Bytes, 512*(1+random.Int64N(1<<uint(1+random.IntN(14)))))
+		b.Bytes = append(b.Bytes, sizes[random.IntN(len(sizes))])
 		b.Kind, b.Stack = append(b.Kind, uint16(i%2)), append(b.Stack, 1)
 	}
 	d := report.Device{History: "complete", Stacks: "python", Events: events, Allocations: allocations, Pictures: p}

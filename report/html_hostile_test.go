@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,13 +21,17 @@ func hostile(t *testing.T) *report.Document {
 	doc := simulated(t, recorder.Program{Seed: 11, Events: 300, Depth: 6}, func(r *recorder.Recording) {
 		n := 0
 		next := func() string { n++; return payloads[n%len(payloads)] }
+		named := map[*recorder.Frame]bool{}
 		for _, trace := range r.Traces {
 			for i := range trace {
 				if trace[i].Stack == nil {
 					continue
 				}
 				for _, f := range trace[i].Stack.Frames {
-					f.File, f.Name = next()+".py", next()
+					if !named[f] {
+						f.File, f.Name = payloads[len(named)%len(payloads)]+".py", payloads[(len(named)/2)%len(payloads)]
+						named[f] = true
+					}
 				}
 				trace[i].Metadata, trace[i].Compile = next(), next()
 			}
@@ -38,6 +43,12 @@ func hostile(t *testing.T) *report.Document {
 			r.Settings[i].Value = next()
 		}
 	})
+	for _, payload := range payloads {
+		if p := doc.Devices[0].Pictures; !slices.ContainsFunc(p.Frames, func(f report.Frame) bool { return f.Function == payload }) ||
+			!slices.ContainsFunc(p.Frames, func(f report.Frame) bool { return f.File == payload+".py" }) {
+			t.Fatalf("no frame is named %q", payload)
+		}
+	}
 	doc.Title, doc.Inputs[0].Path, doc.Tool = payloads[0], payloads[1], payloads[2]
 	for i, p := range payloads {
 		doc.Notes = append(doc.Notes, report.Note{Key: p, Value: payloads[(i+1)%len(payloads)]})
