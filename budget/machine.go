@@ -22,6 +22,7 @@ type machine struct {
 	held    map[*parameter]*storage // .grad
 	cublas  int64                   // workspace of a plain matrix product
 	cublas1 int64                   // workspace of one with a bias epilogue
+	slabs   slabs
 	opts    *plan
 	// transposed marks the next record's second input: its gradient arrives
 	// through a transposition.
@@ -73,7 +74,7 @@ type parameter struct {
 type node struct {
 	saved []*storage
 	in    []edge
-	grads []*gradient
+	grads []gradient // one for each result; st is nil where none came
 	run   func(m *machine, g []*storage) []*storage
 }
 
@@ -121,13 +122,13 @@ type replay struct {
 // alloc makes a storage with one reference.
 func (m *machine) alloc(bytes int64, c Category) *storage {
 	if m.replay.dead {
-		return &storage{refs: 1, cat: c}
+		return m.slabs.storage(storage{refs: 1, cat: c})
 	}
 	m.live += bytes
 	m.cats[c] += bytes
 	m.made++
 	m.mark()
-	return &storage{bytes: bytes, refs: 1, cat: c, born: m.made}
+	return m.slabs.storage(storage{bytes: bytes, refs: 1, cat: c, born: m.made})
 }
 
 // mark compares the moment with the phase's peak.
@@ -181,7 +182,7 @@ func (m *machine) tensor(n, e int64) *value {
 	if m.replay.until > 0 && m.replay.tensors >= m.replay.until {
 		m.replay.dead = true
 	}
-	return &value{st: m.alloc(n*e, Temporary), n: n, e: e}
+	return m.slabs.value(value{st: m.alloc(n*e, Temporary), n: n, e: e})
 }
 
 // drop is a Python name going out of scope.
@@ -200,7 +201,7 @@ func (v *value) needsGrad() bool {
 }
 
 // again is a second Python name for the same tensor.
-func (m *machine) again(v *value) *value { m.keep(v.st); c := *v; return &c }
+func (m *machine) again(v *value) *value { m.keep(v.st); return m.slabs.value(*v) }
 
 func (v *value) edge() edge {
 	if v.from == nil && v.leaf != nil && v.leaf.trainable {
@@ -225,7 +226,7 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 	if !need {
 		return
 	}
-	nd := &node{run: run, grads: make([]*gradient, len(outs))}
+	nd := m.slabs.node(node{run: run, grads: m.slabs.gradients(len(outs))})
 	for i, v := range outs {
 		v.from, v.slot = nd, i
 	}
@@ -233,6 +234,7 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 		m.note(outs, saved)
 		return
 	}
+	nd.in = m.slabs.edges(len(ins))
 	for i, v := range ins {
 		e := edge{}
 		if v.needsGrad() {
@@ -247,8 +249,9 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 				p.uses++
 			}
 		}
-		nd.in = append(nd.in, e)
+		nd.in[i] = e
 	}
+	nd.saved = saved[:0] // what is nil is left out
 	for _, s := range saved {
 		if s == nil {
 			continue
@@ -285,9 +288,9 @@ func (m *machine) send(e edge, s *storage) {
 	case e.leaf != nil:
 		m.toLeaf(e.leaf, s, e.view)
 	case e.to != nil:
-		g := e.to.grads[e.slot]
-		if g == nil {
-			e.to.grads[e.slot] = &gradient{s, e.view}
+		g := &e.to.grads[e.slot]
+		if g.st == nil {
+			*g = gradient{s, e.view}
 			return
 		}
 		g.st, g.view = m.sum(g.st, s, g.view)
@@ -351,7 +354,7 @@ func (m *machine) step(nd *node) {
 	gs := make([]*storage, len(nd.grads))
 	some := false
 	for i, g := range nd.grads {
-		if g != nil {
+		if g.st != nil {
 			gs[i], some = g.st, true
 		}
 	}

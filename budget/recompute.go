@@ -1,5 +1,7 @@
 package budget
 
+import "slices"
+
 // checkpoint runs f without a graph and keeps its input and arguments;
 // backward runs f again.
 func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) *value {
@@ -12,12 +14,12 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 	y.from, y.leaf = nil, nil
 	mixed := m.mixed
 	keep := *x
-	m.record([]*value{y}, []*value{x}, append(args, x.st), func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, append(slices.Clip(args), x.st), func(m *machine, g []*storage) []*storage {
 		was := m.mixed
 		m.mixed = mixed
 		again := &value{st: m.keep(keep.st), n: keep.n, e: keep.e, byHead: keep.byHead}
 		catch := &caught{}
-		entry := &node{grads: make([]*gradient, 1), run: func(m *machine, g []*storage) []*storage {
+		entry := &node{grads: make([]gradient, 1), run: func(m *machine, g []*storage) []*storage {
 			catch.st = m.keep(g[0])
 			return nil
 		}}
@@ -31,7 +33,7 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 		m.leaveAutocast()
 		m.mixed = was
 		if z.from != nil {
-			z.from.grads[z.slot] = &gradient{m.keep(g[0]), false}
+			z.from.grads[z.slot] = gradient{m.keep(g[0]), false}
 		}
 		m.drop(z)
 		m.backward(from)
@@ -42,7 +44,7 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 
 // entry makes x the start of a graph whose gradient nobody keeps.
 func (m *machine) entry(x *value) {
-	x.from = &node{grads: make([]*gradient, 1), run: func(*machine, []*storage) []*storage { return nil }}
+	x.from = &node{grads: make([]gradient, 1), run: func(*machine, []*storage) []*storage { return nil }}
 	x.slot, x.leaf = 0, nil
 	m.tape = append(m.tape, x.from)
 }

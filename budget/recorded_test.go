@@ -25,6 +25,8 @@ var recordedRuns = []struct {
 	{"gpt2-medium, fp32, 4 micro-batches", map[string]any{"model_type": "gpt2", "n_embd": 1024.0, "n_layer": 24.0, "n_head": 16.0}, Setting{Batch: 4, Sequence: 512, Precision: "fp32", Accumulate: 4, DropOutputs: true}, 12773601288},
 	{"llama, autocast, HF Trainer, 2 micro-batches", map[string]any{"model_type": "llama", "vocab_size": 32000.0, "hidden_size": 1280.0, "intermediate_size": 3456.0, "num_hidden_layers": 18.0, "num_attention_heads": 20.0, "num_key_value_heads": 4.0},
 		Setting{Batch: 4, Sequence: 1024, Precision: "bf16-mixed", Accumulate: 2, Trainer: true, DropOutputs: true, Padding: true, Optimizer: "adamw-fused"}, 13997757648},
+	{"llama of 8 layers, FSDP2 over 8 ranks, 16 bits computed", map[string]any{"model_type": "llama", "vocab_size": 128256.0, "intermediate_size": 14336.0, "num_hidden_layers": 8.0, "num_key_value_heads": 8.0},
+		Setting{Batch: 2, Sequence: 2048, Precision: "bf16-mixed", Optimizer: "adamw-fused", FSDP: "full", GPUs: 8, DropOutputs: true, Padding: true}, 20288289716},
 	{"llama 8B, LoRA on all linear layers, mask given", map[string]any{"model_type": "llama", "vocab_size": 128256.0, "intermediate_size": 14336.0, "num_key_value_heads": 8.0},
 		Setting{Batch: 1, Sequence: 1024, LoRA: 16, LoRADropout: 0.05, Padding: true}, 29555459080},
 }

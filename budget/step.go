@@ -146,7 +146,7 @@ func (r *run) pooled(mod *model, x *value, batch int64) *value {
 // seed gives the loss its gradient.
 func (m *machine) seed(v *value) {
 	if v.from != nil {
-		v.from.grads[v.slot] = &gradient{m.alloc(v.bytes(), Temporary), false}
+		v.from.grads[v.slot] = gradient{m.alloc(v.bytes(), Temporary), false}
 	}
 	m.drop(v)
 }
