@@ -231,3 +231,32 @@ func TestKeyboardAndLinks(t *testing.T) {
 	}
 	b.clean()
 }
+
+// TestChartsGoTogether uses the curve and looks at the timeline, and the other
+// way round.
+func TestChartsGoTogether(t *testing.T) {
+	doc := recording(t, "growing_list__step_cache/snapshot_all.pickle.gz")
+	n := doc.Devices[0].Events
+	b := newTab(t, 1440, 900)
+	b.open(saved(t, written(t, doc)))
+	eval[bool](b, `(document.querySelector('.chart.tall').scrollIntoView({block: 'center', behavior: 'instant'}), true)`)
+	box := eval[point](b, `(r => ({X: r.left + 70, Y: r.top + 200}))(document.querySelector('.chart.tall').getBoundingClientRect())`)
+	width := eval[float64](b, `document.querySelector('.chart.tall').clientWidth - 70 - 24`)
+	b.do(chromedp.MouseClickXY(box.X+width/2, box.Y))
+	if got := eval[float64](b, `vramscope[0].state.moment.event`); got < 0.48*float64(n) || got > 0.52*float64(n) {
+		t.Errorf("a click in the middle of %d events shows event %v", n, got)
+	}
+	eval[bool](b, `(vramscope[0].timeline.view(%d, %d), true)`, n/4, n/2)
+	b.until(fmt.Sprintf(`Math.abs(vramscope[0].area.chart().getOption().dataZoom[0].startValue - %d) <= 2`, n/4))
+	eval[bool](b, `(vramscope[0].area.chart().dispatchAction({type: 'dataZoom', startValue: 10, endValue: %d}), true)`, n/3)
+	b.until(`Math.abs(vramscope[0].timeline.v0 - 10) <= 2`)
+	b.do(chromedp.Click(chromedp.CSS("[data-role=chips] button")))
+	b.until(`Object.values(vramscope[0].area.chart().getOption().legend[0].selected).includes(false)`)
+	eval[bool](b, `(vramscope[0].area.chart().dispatchAction({type: 'legendToggleSelect', name: vramscope[0].state.groups.find((g, i) => vramscope[0].state.used[i]).name}), true)`)
+	b.until(`vramscope[0].state.shown.every(x => x)`)
+	b.do(chromedp.Click(chromedp.CSS("[data-color=site]")))
+	if !eval[bool](b, `document.querySelectorAll('[data-role=chips] button').length > 0 && vramscope[0].state.mode === 'site'`) {
+		t.Error("the timeline isn't coloured by call site")
+	}
+	b.clean()
+}
