@@ -35,8 +35,8 @@ var corpusRuns = []corpusRun{
 	{"device_map__two_gpus", `{"model_type":"gpt2","n_embd":1024,"n_head":16,"n_layer":12,"tie_word_embeddings":false}`, "half of the model is on another device"},
 	{"ema__dict", `{"model_type":"gpt2","n_layer":8}`, ""},
 	{"eval_no_nograd__gpt2", `{"model_type":"gpt2"}`, "a graph is built and kept that an evaluation does not need"},
-	{"fp16_scaler__nanogpt", `{"model_type":"gpt2","vocab_size":50304,"resid_pdrop":0,"embd_pdrop":0,"attn_pdrop":0,"activation_function":"gelu"}`, "nanoGPT is not the GPT-2 of Transformers"},
-	{"fraction_oom__gpt2_large", `{"model_type":"gpt2","n_embd":1280,"n_layer":24,"n_head":20}`, "every step has another batch, the last ends in an OOM"},
+	{"fp16_scaler__nanogpt", `{"model_type":"gpt2","vocab_size":50304,"resid_pdrop":0,"embd_pdrop":0,"attn_pdrop":0,"activation_function":"gelu"}`, ""},
+	{"fraction_oom__gpt2_large", `{"model_type":"gpt2","n_embd":1280,"n_layer":24,"n_head":20}`, ""},
 	{"fsdp2__llama_rank0", `{"model_type":"llama","vocab_size":128256,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":8,"num_attention_heads":32,"num_key_value_heads":8}`, ""},
 	{"gpt2_fp32_adamw__hf_loop", `{"model_type":"gpt2"}`, ""},
 	{"grad_accum__gpt2_medium", `{"model_type":"gpt2","n_embd":1024,"n_layer":24,"n_head":16}`, ""},
@@ -44,12 +44,12 @@ var corpusRuns = []corpusRun{
 	{"growing_list__features", `{"model_type":"bert","architectures":["BertModel"],"num_hidden_layers":6}`, "no logits tell the batch"},
 	{"hf_trainer__llama_sft", `{"model_type":"llama","vocab_size":32000,"hidden_size":1280,"intermediate_size":3456,"num_hidden_layers":18,"num_attention_heads":20,"num_key_value_heads":4,"max_position_embeddings":2048}`, ""},
 	{"llama1b_bf16_fused__hf_dataloader", `{"model_type":"llama","vocab_size":128256,"hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":16,"num_attention_heads":32,"num_key_value_heads":8,"head_dim":64,"tie_word_embeddings":true,"max_position_embeddings":8192}`, ""},
-	{"llama8b_full_oom__fp32_autocast", `{"model_type":"llama","vocab_size":128256,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":8192}`, "ended in an OOM within the first step"},
+	{"llama8b_full_oom__fp32_autocast", `{"model_type":"llama","vocab_size":128256,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":8192}`, ""},
 	{"lora8b__all_linear", `{"model_type":"llama","vocab_size":128256,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8}`, ""},
-	{"nanogpt_bf16_autocast__gpt124m", `{"model_type":"gpt2","vocab_size":50304,"resid_pdrop":0,"embd_pdrop":0,"attn_pdrop":0,"activation_function":"gelu"}`, "nanoGPT is not the GPT-2 of Transformers"},
-	{"qwen_vocab_oom__05b", `{"model_type":"qwen2","vocab_size":151936,"hidden_size":896,"intermediate_size":4864,"num_hidden_layers":24,"num_attention_heads":14,"num_key_value_heads":2,"tie_word_embeddings":true,"max_position_embeddings":32768}`, "ended in an OOM within the first step"},
+	{"nanogpt_bf16_autocast__gpt124m", `{"model_type":"gpt2","vocab_size":50304,"resid_pdrop":0,"embd_pdrop":0,"attn_pdrop":0,"activation_function":"gelu"}`, ""},
+	{"qwen_vocab_oom__05b", `{"model_type":"qwen2","vocab_size":151936,"hidden_size":896,"intermediate_size":4864,"num_hidden_layers":24,"num_attention_heads":14,"num_key_value_heads":2,"tie_word_embeddings":true,"max_position_embeddings":32768}`, ""},
 	{"retained_graph__trainer_entropy", `{"model_type":"gpt2","n_layer":8}`, "the graphs of all steps stay alive"},
-	{"varying_lengths__bert", `{"model_type":"bert","architectures":["BertForTokenClassification"],"num_labels":9}`, "every batch has another length"},
+	{"varying_lengths__bert", `{"model_type":"bert","architectures":["BertForTokenClassification"],"num_labels":9}`, ""},
 }
 
 // compareFile runs the comparison on a recording with nothing but a config.
