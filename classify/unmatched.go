@@ -4,11 +4,28 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// viewsBuckets tells whether gradients are views of DDP's buckets: then backward
+// makes next to none that last.
+func (a *analysis) viewsBuckets() bool {
+	var gradients, buckets int64
+	for n, count := range a.gradientSize {
+		gradients += n * int64(count)
+	}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.birth(id).marks&bucket != 0 && a.outlives(id) {
+			buckets += a.t.Requested(id)
+		}
+	}
+	return a.trains && buckets > 0 && gradients*4 < buckets
+}
+
 // findUnmatched looks, in training without stacks, at what stays and isn't the
 // size of any gradient: DDP's buckets, whose sum is that of all gradients, and a
 // data set on the GPU, a single large block among weights that all have
 // gradients.
 func (a *analysis) findUnmatched() {
+	a.bucketViews = a.viewsBuckets()
 	a.buckets, a.dataset = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
 	if a.recorded.allocs || !a.trains {
 		return
