@@ -70,7 +70,7 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 		return "weights that the configuration has none for: another model or adapters"
 	case g.signs.compiled && (c == classify.Activations || c == classify.Logits || c == classify.Temporary || c == classify.AutocastCopies):
 		return "torch.compile decides what is kept, the budget is that of eager code"
-	case g.r.Setting["inference"] == true && more > 0 && (c == classify.Activations || c == classify.Logits && g.r.Measured.Categories["activations"] > 0):
+	case g.r.Setting["inference"] == true && more > 0 && len(g.t.OOMs) == 0 && g.r.Measured.Categories["activations"] > 0 && (c == classify.Activations || c == classify.Logits):
 		return "a graph is built though no backward pass follows: torch.no_grad() is missing"
 	case c == classify.KVCache && more > 0 && g.training:
 		return "keys and values are cached in training: use_cache=False"

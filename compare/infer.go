@@ -27,7 +27,7 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 	s, n := theory.Setting, &notes{theory.Given, []string{}}
 	n.take("inference", !e.training, func() { s.Inference = true }, "inference: no backward pass is in the recording")
 	w := e.storedWeights()
-	mixed := w.element == 4 && e.narrowCompute()
+	mixed := w.element == 4 && e.narrowCompute(w.bytes)
 	name := precisionName(w.element, mixed, e.signs.scaler)
 	n.take("precision", w.element > 0, func() { s.Precision = name }, "%s: %d bytes for each weight%s", name, w.element, precisionWhy(mixed, w))
 	if w.shards > 1 {
@@ -110,15 +110,21 @@ func precisionWhy(mixed bool, w stored) string {
 
 // narrowCompute tells whether float32 weights are computed with in 16 bits: by
 // autocast, or as FSDP gathers them.
-func (e *eye) narrowCompute() bool {
-	found := false
-	e.within(func(id timeline.AllocationID) { found = found || e.c.Category[id] == classify.AutocastCopies })
-	if found {
-		return true
-	}
+func (e *eye) narrowCompute(weights int64) bool {
 	logits, ids, _ := e.batch()
-	words := e.config.Int("vocab_size")
-	return words > 0 && ids > 0 && logits == ids*words*2
+	switch words := e.config.Int("vocab_size") * ids; {
+	case words > 0 && logits == 2*words:
+		return true
+	case words > 0 && logits == 4*words:
+		return false
+	}
+	var copies int64
+	e.within(func(id timeline.AllocationID) {
+		if e.c.Category[id] == classify.AutocastCopies {
+			copies += e.t.Requested(id)
+		}
+	})
+	return copies > weights/8 // a quarter of them in half their size
 }
 
 // adapters is the rank of LoRA's adapters, 0 when all of the model is trained:

@@ -38,7 +38,9 @@ func (e *eye) optimizer(trained int64) (name, how string) {
 			name = "momentum"
 		case ratio > 0.4 && ratio < 0.62:
 			name = "adamw-8bit"
-		case ratio < 0.002 && e.step != nil && !e.first:
+		case ratio > 0 && ratio < 0.02:
+			name = "adafactor"
+		case ratio == 0 && e.step != nil:
 			name = "sgd"
 		}
 	}
@@ -58,12 +60,13 @@ func (e *eye) optimizer(trained int64) (name, how string) {
 	return name, how
 }
 
-// stateBytes is the optimizer's state at the end.
+// stateBytes is the optimizer's state at the end of what is looked at, without
+// what counts its steps.
 func (e *eye) stateBytes() int64 {
 	var n int64
-	last := len(e.t.Of) - 1
+	_, last := e.looked()
 	for i, category := range e.c.Category {
-		if id := timeline.AllocationID(i); category == classify.OptimizerState && e.t.AliveAt(id, last) {
+		if id := timeline.AllocationID(i); category == classify.OptimizerState && e.t.Requested(id) > 8 && e.t.AliveAt(id, last) {
 			n += e.t.Requested(id)
 		}
 	}

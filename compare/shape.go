@@ -154,6 +154,10 @@ func (e *eye) splitPair(s *budget.Setting, tokens, decoder int64, lengths []int6
 			}
 		}
 	}
+	if limit := e.limit(); limit > 0 && tokens > 0 && tokens%limit == 0 && decoder%(tokens/limit) == 0 {
+		s.Batch, s.Sequence, s.DecoderSeq = tokens/limit, limit, decoder/(tokens/limit)
+		return fmt.Sprintf("and %d target tokens each, taken as long as the model allows: give --batch, --seq and --decoder-seq", s.DecoderSeq)
+	}
 	s.Batch, s.Sequence, s.DecoderSeq = 1, max(tokens, 1), decoder
 	return fmt.Sprintf("and %d target tokens, taken as one sequence: give --batch, --seq and --decoder-seq", decoder)
 }
