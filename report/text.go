@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -230,7 +232,9 @@ func (t *text) held(d *Device) {
 
 // categories lists what the memory was for.
 func (t *text) categories(m Moment) {
-	for _, name := range Categories {
+	names := slices.Clone(Categories)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(m.Categories[b], m.Categories[a]) })
+	for _, name := range names {
 		if bytes := m.Categories[name]; bytes > 0 {
 			t.line("  %12s %7s %s  %s", Bytes(bytes), Percent(bytes, m.AllocatedBytes), bar(bytes, m.AllocatedBytes, 20), strings.ReplaceAll(name, "_", " "))
 		}
