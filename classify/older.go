@@ -42,7 +42,7 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 	switch {
 	case e.marks&(loss|lossGrad) != 0 && a.t.Requested(id) > 64, a.heads[a.t.Stack(id)]:
 		return claim{Logits, NoDetail, likely}
-	case e.marks&matmul != 0 && e.marks&(workspace|copying|engine) == 0 && e.depth == 2 && !gone && !a.hasLoop():
+	case e.marks&matmul != 0 && e.marks&(workspace|copying|engine) == 0 && e.depth == 2 && !gone:
 		return claim{Logits, NoDetail, plausible}
 	case e.hint == hintOf(Setup):
 		return claim{Weights, NoDetail, likely}
@@ -56,14 +56,10 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 		return claim{Activations, NoDetail, likely}
 	case e.hint == 0 && e.marks&userInner != 0:
 		return claim{Inputs, NoDetail, plausible}
+	case e.hint == hintOf(Forward) && !gone: // kept by the program
+		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{}
-}
-
-// hasLoop tells whether a whole forward pass is recorded, so that its last map
-// could be seen.
-func (a *analysis) hasLoop() bool {
-	return len(a.heads) > 0
 }
 
 // findOlder tells weights from optimizer state among the blocks that were there
