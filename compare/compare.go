@@ -58,7 +58,8 @@ type MeasuredPhase struct {
 	Phase      string           `json:"phase"`
 	PeakBytes  *int64           `json:"peak_bytes"`
 	Categories map[string]int64 `json:"categories"`
-	Reason     *string          `json:"reason"` // of the difference, nil: small or not known
+	Budget     int64            `json:"budget_bytes"` // of as much of the phase as can be compared
+	Reason     *string          `json:"reason"`       // of the difference, nil: small or not known
 }
 
 // Gap is the difference in one category.

@@ -129,8 +129,8 @@ func (g *gaps) explainPhases() {
 		if m.PeakBytes == nil {
 			continue
 		}
-		expected, _ := g.x.expect(r.Phases[i])
-		more := *m.PeakBytes - expected
+		_, theirs := g.x.expect(r.Phases[i])
+		more := *m.PeakBytes - m.Budget
 		if float64(more) < tolerance*float64(r.Expected.PeakBytes) {
 			continue
 		}
@@ -147,8 +147,20 @@ func (g *gaps) explainPhases() {
 		case g.leaks(classify.RetainedGraph):
 			why = "the graphs of earlier steps are still alive"
 		default:
-			continue
+			if why = mostly(m.Categories, theirs, more); why == "" {
+				continue
+			}
 		}
 		m.Reason = &why
 	}
+}
+
+// mostly names the category that a difference comes from, "" when it is several.
+func mostly(measured, budget map[string]int64, more int64) string {
+	for name, bytes := range measured {
+		if d := bytes - budget[name]; 4*d > 3*more {
+			return "most of it is " + strings.ReplaceAll(name, "_", " ")
+		}
+	}
+	return ""
 }

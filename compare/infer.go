@@ -34,6 +34,7 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 		n.take("fsdp", theory.Setting.Zero == 0, func() { s.FSDP, s.GPUs = "full", w.shards }, "FSDP over %d ranks: 1/%d of every tensor is here", w.shards, w.shards)
 	}
 	if s.Inference {
+		n.take("all-logits", s.LastLogit && e.allLogits(), func() { s.LastLogit = false }, "the logits of every token are computed, not of the last alone")
 		n.take("cache", !e.caches(), func() { s.Cache = "none" }, "no cache: no keys and values are kept")
 	} else {
 		e.inferTraining(&s, w, n)
@@ -48,9 +49,9 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 		if split != "" {
 			split = "; " + split
 		}
-		n.said = append(n.said, fmt.Sprintf("batch %d x sequence %d: %d tokens by %s%s", s.Batch, s.Sequence, tokens, how, split))
+		n.said = append(n.said, fmt.Sprintf("batch %d x sequence %d: %d tokens in %s%s", s.Batch, s.Sequence, tokens, how, split))
 	} else if tokens == 0 && !theory.Given["batch"] && !theory.Given["seq"] {
-		n.said = append(n.said, "batch and sequence are not known: nothing in the recording tells them, give --batch and --seq")
+		n.said = append(n.said, "batch and sequence: nothing in the recording tells them, give --batch and --seq")
 	}
 	n.take("padding", e.signs.masked, func() { s.Padding = true }, "an attention mask is written out, as for padding or packing")
 	if s.Inference {
@@ -63,12 +64,12 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 func (e *eye) inferTraining(s *budget.Setting, w stored, n *notes) {
 	trained := e.parameters * w.element / w.shards
 	if rank := e.adapters(*s, w); rank > 0 {
-		n.take("lora", true, func() { s.LoRA = rank }, "LoRA of rank %d: %d bytes of weights that the model has none for, and state for no more", rank, w.extra)
+		n.take("lora", true, func() { s.LoRA = rank }, "LoRA of rank %d: %d bytes of weights beyond the model's, and optimizer state for these alone", rank, w.extra)
 		trained = w.extra
 		n.take("lora-dropout", e.signs.dropout, func() { s.LoRADropout = 0.05 }, "dropout before the adapters")
 	}
 	name, how := e.optimizer(trained)
-	n.take("optimizer", name != "", func() { s.Optimizer = name }, "%s: from %s", name, how)
+	n.take("optimizer", name != "", func() { s.Optimizer = name }, "%s: by %s", name, how)
 	n.take("master-weights", e.detail(classify.MasterWeights), func() { s.MasterWeights = true }, "master weights: float32 copies in the optimizer's state")
 	n.take("checkpointing", e.checkpoints(), func() { s.Checkpointing = "full" }, "checkpointing: activations are made again in the backward pass")
 	backwards := int64(e.backwards())
@@ -146,6 +147,14 @@ func (e *eye) adapters(s budget.Setting, w stored) int64 {
 		}
 	}
 	return 0
+}
+
+// allLogits tells whether the first logits are those of as many tokens as the
+// batch has, a sequence being longer than one.
+func (e *eye) allLogits() bool {
+	logits, ids, _ := e.batch()
+	words := e.config.Int("vocab_size") * ids
+	return words > 0 && (logits == 2*words || logits == 4*words)
 }
 
 // caches tells whether keys and values are kept in the events looked at.

@@ -44,6 +44,7 @@ func (e *eye) measure(r *Result, x extent) int {
 	}
 	for _, p := range r.Phases {
 		y := MeasuredPhase{Phase: p.Phase, Categories: map[string]int64{}}
+		y.Budget, _ = x.expect(p)
 		best := instant{}
 		for i, s := range spans {
 			if s.name == p.Phase && peaks[i].Requested > best.Requested {

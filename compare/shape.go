@@ -24,16 +24,18 @@ func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 			}
 		}
 	}
-	source := fmt.Sprintf("%d bytes of logits for %d words", logits, vocabulary)
+	source := fmt.Sprintf("logits of %d bytes", logits)
 	switch {
 	case e.seq2seq() && rows > 0:
-		return max(ids, 0), rows, "the ids of the batch and " + source
+		return max(ids, 0), rows, "the batch's ids, " + source
+	case rows > 0 && !e.training && ids > rows: // logits of each sequence's last token
+		return ids, 0, fmt.Sprintf("ids of %d bytes", 8*ids)
 	case rows > 0 && (ids == 0 || ids == rows || !contains(longs, rows)):
 		return rows, 0, source
 	case rows > 0:
-		return rows, 0, source + ", as many as the batch's ids"
+		return rows, 0, source
 	case ids > 0:
-		return ids, 0, fmt.Sprintf("%d bytes of the batch's ids", 8*ids)
+		return ids, 0, fmt.Sprintf("ids of %d bytes", 8*ids)
 	}
 	return 0, 0, ""
 }

@@ -1,6 +1,9 @@
 package report
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // comparison is the table of what was measured beside what should have been.
 func (t *text) comparison(c *Comparison) {
@@ -8,31 +11,51 @@ func (t *text) comparison(c *Comparison) {
 		return
 	}
 	t.head("Against the budget (device %d, requested bytes): %s", c.Device, printable(c.Model))
-	t.line("  %-22s %12s %12s %13s", "", "budget", "measured", "difference")
-	t.compared(c.Peak)
+	t.line("  %-22s %12s %12s %13s %7s", "", "budget", "measured", "difference", "of peak")
+	t.compared(c.Peak, c.Peak.Budget)
 	for _, p := range c.Phases {
-		t.compared(p)
+		t.compared(p, c.Peak.Budget)
 	}
 	t.line("")
 	for _, g := range c.Categories {
-		t.compared(g)
+		t.compared(g, c.Peak.Budget)
 	}
+	if len(c.Inferred) == 0 {
+		return
+	}
+	t.line("")
+	t.line("  The setting as the recording shows it (a flag overrides each):")
 	for _, s := range c.Inferred {
-		t.wrap("  inferred: ", printable(s))
+		t.wrap("    ", printable(s))
 	}
 }
 
-func (t *text) compared(c Compared) {
-	name := strings.ReplaceAll(c.Name, "_", " ")
+// phaseTitles say what a budget's phases are called where they are measured.
+var phaseTitles = map[string]string{"loss": "forward and loss"}
+
+// compared is a line of the table. What was not measured is left out: a phase
+// of the budget that a recording does not tell from others. Differences below
+// half a hundredth of the peak count as none.
+func (t *text) compared(c Compared, peak int64) {
 	if c.Measured == nil {
-		t.line("  %-22s %12s %12s", name, Bytes(c.Budget), "-")
 		return
 	}
-	difference := Bytes(*c.Measured - c.Budget)
-	if *c.Measured >= c.Budget {
-		difference = "+" + difference
+	name := strings.ReplaceAll(c.Name, "_", " ")
+	if title := phaseTitles[c.Name]; title != "" {
+		name = title
 	}
-	t.line("  %-22s %12s %12s %13s", name, Bytes(c.Budget), Bytes(*c.Measured), difference)
+	d := *c.Measured - c.Budget
+	difference, share := "same", ""
+	if 200*float64(max(d, -d)) >= float64(peak) {
+		difference = Bytes(d)
+		if d > 0 {
+			difference = "+" + difference
+		}
+		if peak > 0 {
+			share = fmt.Sprintf("%+.0f %%", 100*float64(d)/float64(peak))
+		}
+	}
+	t.line("  %-22s %12s %12s %13s %7s", name, Bytes(c.Budget), Bytes(*c.Measured), difference, share)
 	if c.Reason != nil {
 		t.wrap("      ", printable(*c.Reason))
 	}
