@@ -37,6 +37,7 @@ type deviceView struct {
 	Gaps    []string // what the recording can't show
 	Maps    []string // moments of the segment map
 	Budget  *Comparison
+	Trials  *Trials
 
 	CategoryRows []categoryRow
 }
@@ -69,7 +70,7 @@ func newView(doc *Document) (*view, error) {
 	}
 	v.Tag = verdictTag(doc)
 	for i := range doc.Devices {
-		d, err := newDeviceView(&doc.Devices[i], i, doc.Comparison)
+		d, err := newDeviceView(&doc.Devices[i], i, doc)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +99,7 @@ func verdictTag(doc *Document) string {
 	return severityWord(doc.Verdict.Severity)
 }
 
-func newDeviceView(d *Device, index int, c *Comparison) (deviceView, error) {
+func newDeviceView(d *Device, index int, doc *Document) (deviceView, error) {
 	v := deviceView{Device: d, Index: index, Figures: d.figures(), Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: d.gaps()}
 	v.More = len(d.Sites) - len(v.Table)
 	if index > 0 {
@@ -107,7 +108,10 @@ func newDeviceView(d *Device, index int, c *Comparison) (deviceView, error) {
 	for category, bytes := range d.AtPeak.Categories {
 		v.Kinds = v.Kinds || bytes > 0 && category != "unknown"
 	}
-	if c != nil && c.Device == d.Device {
+	if x := doc.Trials; x != nil && x.Device == d.Device {
+		v.Trials = x
+	}
+	if c := doc.Comparison; c != nil && c.Device == d.Device {
 		v.Budget = c
 		if err := v.add("phases", budgetChart(append([]Compared{c.Peak}, c.Phases...)), nil); err != nil {
 			return v, err

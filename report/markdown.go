@@ -30,6 +30,7 @@ func Markdown(w io.Writer, doc *Document) error {
 	for i := range doc.Devices {
 		m.device(doc, &doc.Devices[i])
 	}
+	m.trials(doc.Trials)
 	m.comparison(doc.Comparison)
 	m.messages(doc)
 	m.made(doc)

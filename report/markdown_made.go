@@ -24,6 +24,23 @@ func (m *markdownWriter) comparison(c *Comparison) {
 	}
 }
 
+// trials are what other settings would have done.
+func (m *markdownWriter) trials(x *Trials) {
+	if x == nil {
+		return
+	}
+	m.line("\n### The same requests under other settings (device %d, replayed)\n", x.Device)
+	m.line("%s\n", prose(x.Verdict))
+	m.line("| | Peak reserved | Peak allocated | |\n|---|---:|---:|---|")
+	for _, r := range x.Rows {
+		least := ""
+		if r.AtLeast {
+			least = "≥ "
+		}
+		m.row(code(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated), prose(r.Outcome))
+	}
+}
+
 // messages are the errors that logs hold, which stand alone where no snapshot
 // has the failed request.
 func (m *markdownWriter) messages(doc *Document) {
