@@ -49,21 +49,27 @@ func (e *eye) extent() extent {
 	return x
 }
 
-// cutShort leaves the last phase out, which did not come to its end.
+// cutShort leaves out the phase that did not come to its end, and one whose
+// beginning is older than the recording.
 func (e *eye) cutShort(x *extent) {
 	why := "the recording holds no whole step"
+	n := len(x.phases)
 	if len(e.t.OOMs) > 0 {
 		why = "the run ended in an out-of-memory error"
-	}
-	n := len(x.phases)
-	if n < 2 {
-		x.note = why + ": compared up to there, the budget is that of the whole step"
+		if n >= 2 {
+			cut := x.phases[n-1]
+			x.phases = x.phases[:n-1]
+			x.last = cut.FirstEvent - 1
+			x.note = fmt.Sprintf("%s in the %s: compared up to the end of the %s", why, phaseWords[cut.name], phaseWords[x.phases[n-2].name])
+			return
+		}
+	} else if n >= 2 && x.phases[0].FirstEvent == 0 {
+		x.phases = x.phases[1:]
+		x.first, x.last = x.phases[0].FirstEvent, x.phases[n-2].LastEvent
+		x.note = fmt.Sprintf("%s: compared from the beginning of its %s", why, phaseWords[x.phases[0].name])
 		return
 	}
-	cut := x.phases[n-1]
-	x.phases = x.phases[:n-1]
-	x.last = cut.FirstEvent - 1
-	x.note = fmt.Sprintf("%s in the %s: compared up to the end of the %s", why, phaseWords[cut.name], phaseWords[x.phases[n-2].name])
+	x.note = why + ": compared as far as it goes, with the budget of a whole one"
 }
 
 var phaseWords = map[string]string{
