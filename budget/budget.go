@@ -137,11 +137,11 @@ func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 	kept := p.KeepGradients || p.Accumulate > 1
 	bucket := p.buckets(grads)
 	early := optimizers[p.Optimizer].early
-	r := p.simulate(kept, prepare)
-	steady := r.m.peaks
+	r := p.simulated(kept, prepare)
+	steady := r.peaks
 	cold := steady
 	if p.KeepGradients && p.Accumulate == 1 {
-		cold = p.simulate(false, prepare).m.peaks
+		cold = p.simulated(false, prepare).peaks
 	}
 	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket + p.rootBytes()})
 	coldRest := newCategories(map[Category]int64{Communication: bucket + p.rootBytes()})

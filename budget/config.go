@@ -22,6 +22,7 @@ type Config struct {
 	defaults map[string]any
 	alias    map[string]string
 	spare    *atomic.Pointer[model] // a network that nobody uses at the moment
+	memo     *memo                  // steps that were simulated
 	extra    int64                  // parameters beyond the shape's, for a model known by its size only
 	assumed  string                 // what was assumed, in words
 }
@@ -92,7 +93,7 @@ func short(s string) string {
 }
 
 func sub(t string, fields map[string]any) *Config {
-	c := &Config{Type: t, fields: fields, spare: new(atomic.Pointer[model])}
+	c := &Config{Type: t, fields: fields, spare: new(atomic.Pointer[model]), memo: new(memo)}
 	if raw, ok := classes()[t]; ok {
 		var d classDefaults
 		dec := json.NewDecoder(bytes.NewReader(raw))
@@ -247,7 +248,7 @@ func (c *Config) has(name string) bool { return c.fields[name] != nil }
 // with is a copy with one field changed.
 func (c *Config) with(name string, v any) *Config {
 	d := *c
-	d.spare = new(atomic.Pointer[model])
+	d.spare, d.memo = new(atomic.Pointer[model]), new(memo)
 	d.fields = maps.Clone(c.fields)
 	d.fields[name] = v
 	for from, to := range c.alias {
