@@ -62,6 +62,8 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 		}
 	}
 	switch {
+	case g.weights.foreign():
+		return "the weights do not fit the configuration: it is another model's"
 	case g.weights.part < 0.95:
 		return fmt.Sprintf("%.0f %% of the model is on this device, the budget is for all of it", 100*g.weights.part)
 	case c == classify.Weights && more > 0 && g.weights.copies > 1.5:

@@ -30,6 +30,9 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 	mixed := w.element == 4 && e.narrowCompute(w.bytes)
 	name := precisionName(w.element, mixed, e.signs.scaler)
 	n.take("precision", w.element > 0, func() { s.Precision = name }, "%s: %d bytes for each weight%s", name, w.element, precisionWhy(mixed, w))
+	if w.foreign() && e.parameters > 0 {
+		n.said = append(n.said, fmt.Sprintf("the weights are another model's: %d bytes of them fit the configuration's %d parameters in no type", w.bytes, e.parameters))
+	}
 	if w.shards > 1 {
 		n.take("fsdp", theory.Setting.Zero == 0, func() { s.FSDP, s.GPUs = "full", w.shards }, "FSDP over %d ranks: 1/%d of every tensor is here", w.shards, w.shards)
 	}

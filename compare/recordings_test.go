@@ -106,6 +106,20 @@ func TestGivenSettingStays(t *testing.T) {
 	}
 }
 
+// A configuration of another model is said to be one.
+func TestForeignConfiguration(t *testing.T) {
+	r, err := compareFile(t, "../testdata/recordings/retained_graph__trainer_entropy/snapshot_named.pickle.gz", configOf(t, "grads_kept__set_to_none_false"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.Inferred, func(s string) bool { return strings.HasPrefix(s, "the weights are another model's") }) {
+		t.Errorf("%q", r.Inferred)
+	}
+	for _, u := range unexplained(r) {
+		t.Errorf("no reason for %s", u)
+	}
+}
+
 // An empty recording has nothing to compare, and says so.
 func TestEmptyRecording(t *testing.T) {
 	s := &snapshot.Snapshot{Devices: []snapshot.Device{{}}}

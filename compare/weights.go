@@ -18,6 +18,9 @@ type stored struct {
 	missing int     // tensors of the model that are not here
 }
 
+// foreign tells whether there are weights, and none that the model has.
+func (w stored) foreign() bool { return w.bytes > 0 && w.element == 0 }
+
 // storedWeights compares the sizes of the weights with those of the model's
 // tensors in every width, and takes the width that explains most of them.
 func (e *eye) storedWeights() stored {
@@ -104,14 +107,12 @@ func (e *eye) detail(d classify.Detail) bool {
 	return false
 }
 
+// elementBySum takes a width whose sum is right to a few per cent.
 func elementBySum(bytes, parameters int64) int64 {
-	switch per := float64(bytes) / float64(parameters); {
-	case per > 3.6 && per < 4.5:
-		return 4
-	case per > 1.8 && per < 2.3:
-		return 2
-	case per > 0.9 && per < 1.25:
-		return 1
+	for _, width := range []int64{4, 2, 1} {
+		if per := float64(bytes) / float64(parameters*width); per > 0.97 && per < 1.06 {
+			return width
+		}
 	}
 	return 0
 }
