@@ -41,7 +41,7 @@ var corpusRuns = []corpusRun{
 	{"gpt2_fp32_adamw__hf_loop", `{"model_type":"gpt2"}`, ""},
 	{"grad_accum__gpt2_medium", `{"model_type":"gpt2","n_embd":1024,"n_layer":24,"n_head":16}`, ""},
 	{"grads_kept__set_to_none_false", `{"model_type":"gpt2","n_embd":1024,"n_layer":12,"n_head":16}`, ""},
-	{"growing_list__features", `{"model_type":"bert","architectures":["BertModel"],"num_hidden_layers":6}`, "no logits tell the batch"},
+	{"growing_list__features", `{"model_type":"bert","architectures":["BertModel"],"num_hidden_layers":6}`, "the features of all batches are kept"},
 	{"hf_trainer__llama_sft", `{"model_type":"llama","vocab_size":32000,"hidden_size":1280,"intermediate_size":3456,"num_hidden_layers":18,"num_attention_heads":20,"num_key_value_heads":4,"max_position_embeddings":2048}`, ""},
 	{"llama1b_bf16_fused__hf_dataloader", `{"model_type":"llama","vocab_size":128256,"hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":16,"num_attention_heads":32,"num_key_value_heads":8,"head_dim":64,"tie_word_embeddings":true,"max_position_embeddings":8192}`, ""},
 	{"llama8b_full_oom__fp32_autocast", `{"model_type":"llama","vocab_size":128256,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":8192}`, ""},
