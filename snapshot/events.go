@@ -1,6 +1,10 @@
 package snapshot
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/vramscope/vramscope/internal/pages"
+)
 
 // event is one trace entry while it is read.
 type event struct {
@@ -68,7 +72,7 @@ func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, 
 		if err := d.take(int64(len(d.events.Action)) * 4); err != nil {
 			return err
 		}
-		*column = make([]T, len(d.events.Action))
+		*column = pages.Make[T](len(d.events.Action), len(d.events.Action))
 	}
 	(*column)[n] = v
 	return nil
@@ -102,7 +106,7 @@ func (d *decoder) growEvents() error {
 }
 
 func resize[T any](column *[]T, size int) {
-	grown := make([]T, size)
+	grown := pages.Make[T](size, size)
 	copy(grown, *column)
 	*column = grown
 }

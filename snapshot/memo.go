@@ -3,6 +3,8 @@ package snapshot
 import (
 	"math"
 	"strconv"
+
+	"github.com/vramscope/vramscope/internal/pages"
 )
 
 func (d *decoder) put(op byte, at int) error {
@@ -66,7 +68,7 @@ func (d *decoder) growMemo(n int) error {
 	if err := d.take(int64(size-cap(d.memo)) * 4); err != nil {
 		return err
 	}
-	memo := make([]ref, len(d.memo), size)
+	memo := pages.Make[ref](len(d.memo), size)
 	copy(memo, d.memo)
 	d.memo = memo
 	return nil

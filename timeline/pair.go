@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -30,9 +31,9 @@ func (t *Timeline) pair() {
 	requests, pending := t.counts[snapshot.FreeRequested], t.pendingAtEnd()
 	p := pairing{t: t, live: newAddresses(), noRequests: requests == 0,
 		noCompletions: t.counts[snapshot.FreeCompleted] == 0 && (pending == 0 || pending < requests)}
-	t.Of = make([]AllocationID, e.Len())
-	t.Born = make([]uint32, 0, n)
-	t.FreeRequested, t.Freed = make([]uint32, 0, n), make([]uint32, 0, n)
+	t.Of = pages.Make[AllocationID](e.Len(), e.Len())
+	t.Born = pages.Make[uint32](0, n)
+	t.FreeRequested, t.Freed = pages.Make[uint32](0, n), pages.Make[uint32](0, n)
 	for i, action := range e.Action {
 		id := NoAllocation
 		switch action {
@@ -50,7 +51,7 @@ func (t *Timeline) pair() {
 	}
 	sizes := p.matchFinal()
 	p.renumber()
-	t.Allocated = make([]int64, len(t.Born))
+	t.Allocated = pages.Make[int64](len(t.Born), len(t.Born))
 	for _, s := range sizes {
 		id := s.id
 		if id&provisional == 0 {
