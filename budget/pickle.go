@@ -179,7 +179,16 @@ func scanPickle(data []byte) error {
 			}
 			n = uint64(data[i])
 			i++
-		case 0x95, 'G': // FRAME BINFLOAT
+		case 0x95: // FRAME: a length whose bytes are opcodes again
+			if !need(8) {
+				return fmt.Errorf("offset %d: the pickle ends inside an opcode", at)
+			}
+			frame := binary.LittleEndian.Uint64(data[i:])
+			i += 8
+			if frame > uint64(len(data)-i) {
+				return fmt.Errorf("offset %d: a frame of %d bytes, %d are left", at, frame, len(data)-i)
+			}
+		case 'G': // BINFLOAT
 			n = 8
 		case 'J', 'j', 'r', 0x84: // BININT LONG_BINGET LONG_BINPUT EXT4
 			n = 4
