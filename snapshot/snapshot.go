@@ -258,8 +258,7 @@ type Snapshot struct {
 	// Cut is where a truncated file ended, when Options.Partial let it pass; else -1.
 	Cut int64
 
-	// AllocationTraces counts what came from each reader: false when the
-	// general unpickler had to read the file.
+	// Fast is false when the general unpickler had to read the file.
 	Fast bool
 
 	otherActions []string

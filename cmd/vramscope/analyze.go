@@ -99,10 +99,8 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range f.outputs {
-		if err := writeFile(name, func(w io.Writer) error { return all[filepath.Ext(name)](w, doc) }); err != nil {
-			return err
-		}
+	if err := writeOutputs(f.outputs, all, doc); err != nil {
+		return err
 	}
 	if f.format == "text" {
 		err = report.Text(out, doc, terminalStyle(out, f.noColor, f.quiet))

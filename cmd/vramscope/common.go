@@ -83,6 +83,17 @@ func writeFile(name string, write func(io.Writer) error) error {
 	return nil
 }
 
+// writeOutputs writes a value to every file that -o names, in the format that
+// the file's name tells.
+func writeOutputs[T any, R ~func(io.Writer, T) error](names []string, renderers map[string]R, v T) error {
+	for _, name := range names {
+		if err := writeFile(name, func(w io.Writer) error { return renderers[filepath.Ext(name)](w, v) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // terminalStyle is how text looks on the given output.
 func terminalStyle(w io.Writer, noColor, quiet bool) report.Style {
 	s := report.Style{Quiet: quiet}

@@ -94,10 +94,8 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range f.outputs {
-		if err := writeFile(name, func(w io.Writer) error { return all[filepath.Ext(name)](w, d) }); err != nil {
-			return err
-		}
+	if err := writeOutputs(f.outputs, all, d); err != nil {
+		return err
 	}
 	out := cmd.OutOrStdout()
 	if f.format == "text" {
