@@ -166,9 +166,7 @@ func (r *rewriter) program() *Program {
 			if bytes, ok := r.sizes[o.bytes]; ok {
 				o.bytes = bytes
 			}
-			if o.bytes == 0 {
-				continue
-			}
+			o.bytes = max(o.bytes, 1) // the recording ends here, needed or not
 		}
 		p.ops = append(p.ops, o)
 	}

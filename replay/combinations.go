@@ -3,7 +3,6 @@ package replay
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/vramscope/vramscope/report"
 )
@@ -40,7 +39,6 @@ func (w *whatIf) scenario(set Settings, capacity int64) (Scenario, int64) {
 // try runs all combinations of settings, capacities and changes; where nothing
 // is asked for, each of the usual ones by itself.
 func (w *whatIf) try(settings []Settings, changes []Change) {
-	start := time.Now()
 	type combination struct {
 		set      Settings
 		capacity int64
@@ -78,8 +76,8 @@ func (w *whatIf) try(settings []Settings, changes []Change) {
 	var applied []Change
 	last := "-"
 	for i, c := range list {
-		if w.o.Budget > 0 && time.Since(start) > w.o.Budget {
-			w.Notes = append(w.Notes, fmt.Sprintf("%d of %d scenarios are left out: the time given for them is over", len(list)-i, len(list)))
+		if n := w.p.Timeline.Device.Events.Len(); w.o.MaxEvents > 0 && (len(w.Scenarios)+1)*n > w.o.MaxEvents {
+			w.Notes = append(w.Notes, fmt.Sprintf("%d of %d scenarios are left out: with them, more than %s events would be replayed", len(list)-i, len(list), report.Count(w.o.MaxEvents)))
 			return
 		}
 		key := ""

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
@@ -63,9 +62,10 @@ type Options struct {
 	Changes    []string
 	GPU        int64 // bytes of the recorded GPU; 0: not known
 	Outside    int64 // bytes of a GPU that PyTorch can't have; 0: found out, or Outside
-	// Budget bounds the time: scenarios that were not begun by then are left
-	// out. 0: none.
-	Budget time.Duration
+	// MaxEvents bounds the work by the events replayed in all: scenarios that
+	// would go beyond are left out, the last ones first, and a note says so. A
+	// million take about half a second. 0: no bound.
+	MaxEvents int
 }
 
 // maxScenarios bounds what one run tries.
@@ -75,8 +75,25 @@ const maxScenarios = 1000
 // those settings and changes that usually matter. The classification may be
 // nil where no changes are wanted.
 func WhatIf(t *timeline.Timeline, classes *classify.Classification, o Options) (*Document, error) {
-	doc := &Document{Schema: Schema, Device: t.Device.Ordinal, History: t.History.String(), Notes: []string{}, Scenarios: []Outcome{}}
-	w := whatIf{Document: doc, o: o, classes: classes}
+	if t.Device.Events.Len() == 0 && len(t.Device.Segments) == 0 {
+		return refuse(newDocument(t), "the recording is empty"), nil
+	}
+	p, err := NewProgram(t)
+	if err != nil {
+		return refuse(newDocument(t), err.Error()), nil
+	}
+	return p.WhatIf(classes, o)
+}
+
+func newDocument(t *timeline.Timeline) *Document {
+	return &Document{Schema: Schema, Device: t.Device.Ordinal, History: t.History.String(), Notes: []string{}, Scenarios: []Outcome{}}
+}
+
+// WhatIf tries scenarios on a program that is there already.
+func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document, error) {
+	t := p.Timeline
+	doc := newDocument(t)
+	w := whatIf{Document: doc, o: o, p: p, classes: classes}
 	settings, changes, err := w.parse()
 	if err != nil {
 		return nil, err
@@ -84,14 +101,9 @@ func WhatIf(t *timeline.Timeline, classes *classify.Classification, o Options) (
 	if classes == nil && len(changes) > 0 {
 		return nil, fmt.Errorf("changes to the program need its categories")
 	}
-	if t.Device.Events.Len() == 0 && len(t.Device.Segments) == 0 {
-		return refuse(doc, "the recording is empty"), nil
+	if n := t.Device.Events.Len(); o.MaxEvents > 0 && n > o.MaxEvents {
+		return refuse(doc, fmt.Sprintf("it has %s events, more than the %s that may be replayed here", report.Count(n), report.Count(o.MaxEvents))), nil
 	}
-	p, err := NewProgram(t)
-	if err != nil {
-		return refuse(doc, err.Error()), nil
-	}
-	w.p = p
 	check := p.Verify()
 	doc.MatchRate, doc.SegmentCallRate = ptr(check.Rate()), ptr(check.CallRate())
 	if check.First != "" {
