@@ -1,17 +1,18 @@
 package classify
 
 import (
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// site is a place in the program's work that comes back in every iteration: the
-// stack, the size, and the how-manieth of both in its run of one phase.
-type site struct {
-	stack snapshot.StackID
-	size  int64
-	rank  int32
-	phase Phase
+// A site is a place in the program's work that comes back in every iteration:
+// the stack, the size, and the how-manieth of both in its run of one phase.
+// Sites are small integers; elsewhere is the site of what nobody asks about.
+const elsewhere = -1
+
+// sites are the sites of all allocations.
+type sites struct {
+	of []int32 // by allocation
+	n  int     // how many there are
 }
 
 // joinSites lets allocations of one site speak for each other: what is known of
@@ -20,102 +21,145 @@ func (a *analysis) joinSites() {
 	if !a.recorded.allocs {
 		return
 	}
-	unsure := 0
-	for i := range a.Category {
-		if a.Confidence[i] < plausible {
-			unsure++
-		}
-	}
-	if unsure == 0 {
+	loose, sized := a.askedSites()
+	if loose.n == 0 {
 		return
 	}
-	exact := a.sites(true, true)
+	exact := a.rank(sized)
 	a.joinBy(exact, nil, 6)
 	own := a.own(exact)
-	a.joinBy(a.sites(false, true), own, 8)
-	a.joinBy(a.sites(true, false), own, 8)
+	a.joinBy(a.rank(loose), own, 8)
+	a.joinBy(sized, own, 8)
 }
 
-// sites names every allocation's site, with its size or without, with its rank
-// or without.
-func (a *analysis) sites(sized, ranked bool) []site {
-	out := make([]site, len(a.Category))
-	type place struct{ run, n int32 }
-	seen := map[site]place{}
-	for i := range out {
+// askedSites numbers stacks within a phase, without their sizes and with them,
+// where any allocation is unsure: most of a recording isn't asked about.
+func (a *analysis) askedSites() (loose, sized sites) {
+	key := func(id timeline.AllocationID) int { return int(a.t.Stack(id))*NumPhases + int(a.Phase[id]) }
+	number := make([]int32, len(a.stacks)*NumPhases) // from 1
+	for i, sure := range a.Confidence {
 		id := timeline.AllocationID(i)
-		s := site{stack: a.t.Stack(id), phase: a.Phase[i]}
-		if sized {
-			s.size = a.t.Requested(id)
-		}
-		out[i] = s
-		if !ranked {
+		if sure >= plausible || a.t.Stack(id) == 0 {
 			continue
 		}
-		r := int32(a.run(a.born(id)))
-		p := seen[s]
-		if p.run != r {
-			p = place{run: r}
+		if k := key(id); number[k] == 0 {
+			loose.n++
+			number[k] = int32(loose.n)
 		}
-		out[i].rank = p.n
-		p.n++
-		seen[s] = p
+	}
+	if loose.n == 0 {
+		return loose, sized
+	}
+	type withSize struct {
+		loose int32
+		size  int64
+	}
+	loose.of, sized.of = make([]int32, len(a.Category)), make([]int32, len(a.Category))
+	index := map[withSize]int32{}
+	for i := range loose.of {
+		id := timeline.AllocationID(i)
+		s := number[key(id)] - 1
+		loose.of[i], sized.of[i] = s, s
+		if s == elsewhere || a.t.Stack(id) == 0 {
+			loose.of[i], sized.of[i] = elsewhere, elsewhere
+			continue
+		}
+		k := withSize{s, a.t.Requested(id)}
+		n, ok := index[k]
+		if !ok {
+			n = int32(len(index))
+			index[k] = n
+		}
+		sized.of[i] = n
+	}
+	sized.n = len(index)
+	return loose, sized
+}
+
+// rank splits sites by the how-manieth of its site an allocation is in its run.
+func (a *analysis) rank(s sites) sites {
+	out := sites{of: make([]int32, len(s.of)), n: s.n} // the first of a run keeps the site's number
+	next := make([]int32, s.n, 2*s.n)                  // by ranked site: the one of the next rank, 0: not made yet
+	type place struct{ run, last int32 }
+	now := make([]place, s.n)
+	for i := range now {
+		now[i].last = elsewhere
+	}
+	for i, site := range s.of {
+		if out.of[i] = site; site == elsewhere {
+			continue
+		}
+		p := &now[site]
+		if r := int32(a.run(a.born(timeline.AllocationID(i)))); p.run != r || p.last == elsewhere {
+			p.run, p.last = r, site
+			continue
+		}
+		if next[p.last] == 0 {
+			next[p.last] = int32(out.n)
+			next = append(next, 0)
+			out.n++
+		}
+		p.last = next[p.last]
+		out.of[i] = p.last
 	}
 	return out
 }
 
 // own marks what belongs to a site whose allocations are unsure every time: it
 // differs from its neighbours, which must not speak for it.
-func (a *analysis) own(sites []site) []bool {
+func (a *analysis) own(s sites) []bool {
 	const often = 3
-	unsure := map[site]int{}
-	for i, s := range sites {
-		if s.stack != 0 && a.Confidence[i] < plausible {
-			unsure[s]++
+	unsure := make([]int32, s.n)
+	for i, site := range s.of {
+		if site != elsewhere && a.Confidence[i] < plausible {
+			unsure[site]++
 		}
 	}
-	out := make([]bool, len(sites))
-	for i, s := range sites {
-		out[i] = a.Confidence[i] < plausible && unsure[s] >= often
+	out := make([]bool, len(s.of))
+	for i, site := range s.of {
+		out[i] = site != elsewhere && a.Confidence[i] < plausible && unsure[site] >= often
 	}
 	return out
 }
 
 // joinBy asks the other allocations of an unsure one's site; share is how many
 // of ten must agree.
-func (a *analysis) joinBy(sites []site, leave []bool, share int32) {
-	tally := map[site]*[NumCategories]int32{}
-	unsure := map[site]int32{}
-	for i := range sites {
-		if sites[i].stack == 0 || a.Confidence[i] >= plausible {
+func (a *analysis) joinBy(s sites, leave []bool, share int32) {
+	type tally struct {
+		unsure int32
+		of     [NumCategories]int32
+	}
+	var tallies []tally
+	asked := make([]int32, s.n) // index into tallies and 1
+	for i, site := range s.of {
+		if site == elsewhere || a.Confidence[i] >= plausible {
 			continue
 		}
-		if unsure[sites[i]]++; tally[sites[i]] == nil {
-			tally[sites[i]] = new([NumCategories]int32)
+		if asked[site] == 0 {
+			tallies = append(tallies, tally{})
+			asked[site] = int32(len(tallies))
+		}
+		tallies[asked[site]-1].unsure++
+	}
+	for i, site := range s.of {
+		if site != elsewhere && asked[site] != 0 && a.Confidence[i] >= likely {
+			tallies[asked[site]-1].of[a.Category[i]]++
 		}
 	}
-	for i := range sites {
-		if sites[i].stack == 0 || a.Confidence[i] < likely {
-			continue
-		}
-		if t := tally[sites[i]]; t != nil {
-			t[a.Category[i]]++
-		}
-	}
-	for i := range sites {
-		if sites[i].stack == 0 || a.Confidence[i] >= plausible || leave != nil && leave[i] {
+	for i, site := range s.of {
+		if site == elsewhere || a.Confidence[i] >= plausible || leave != nil && leave[i] {
 			continue
 		}
 		var best Category
 		var sum int32
-		t := tally[sites[i]]
-		for c, n := range t {
+		t := &tallies[asked[site]-1]
+		for c, n := range t.of {
 			sum += n
-			if n > t[best] {
+			if n > t.of[best] {
 				best = Category(c)
 			}
 		}
-		if sum*2 >= unsure[sites[i]] && t[best]*10 >= sum*share {
+		if sum*2 >= t.unsure && t.of[best]*10 >= sum*share {
 			a.Category[i], a.Signal[i], a.Confidence[i] = best, BySite, likely
 		}
 	}
