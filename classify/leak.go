@@ -3,6 +3,7 @@ package classify
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
@@ -69,14 +70,17 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 	if l == nil {
 		return nil
 	}
-	var leaks []Leak
-	kept := l.survivors()
-	leaks = append(leaks, l.growth(kept)...)
-	leaks = append(leaks, l.keptGradients()...)
-	leaks = append(leaks, l.staleOutputs()...)
-	leaks = append(leaks, l.varyingShapes()...)
-	leaks = append(leaks, l.creep()...)
-	leaks = append(leaks, l.firstStepState()...)
+	var found [3][]Leak // in the order of the kinds, whichever is done first
+	var done sync.WaitGroup
+	for i, look := range []func(*loop) []Leak{
+		func(l *loop) []Leak { return l.growth(l.survivors()) },
+		func(l *loop) []Leak { return append(l.keptGradients(), l.staleOutputs()...) },
+		func(l *loop) []Leak { return append(append(l.varyingShapes(), l.creep()...), l.firstStepState()...) },
+	} {
+		done.Go(func() { found[i] = look(l.apart()) })
+	}
+	done.Wait()
+	leaks := slices.Concat(found[:]...)
 	last := l.n - 1
 	for i := range leaks {
 		leak := &leaks[i]

@@ -70,6 +70,14 @@ func newLoop(c *Classification, view *stacks.View) *loop {
 	return l
 }
 
+// apart is the same loop for another goroutine: only what it has looked up is
+// its own.
+func (l *loop) apart() *loop {
+	other := *l
+	other.lines = map[snapshot.StackID][]stacks.Line{}
+	return &other
+}
+
 // rounds cuts steps in which there are several backwards at the forwards that
 // follow one: gradients that are accumulated, or optimizer steps that left no
 // trace. What leaks does so in every round, too.
