@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
@@ -46,6 +48,9 @@ type Options struct {
 	Stdin     io.Reader
 	MaxMemory int64 // bytes, 0: no limit
 	Partial   bool
+	// Lenient passes over what is of no known kind among the named files, and
+	// notes what is broken, as is done within a directory.
+	Lenient bool
 }
 
 // maxFiles bounds the files of a run's directory that are looked at.
@@ -56,17 +61,27 @@ const maxFiles = 10_000
 // passed over.
 func Open(names []string, o Options) (*Run, error) {
 	run := &Run{Evidence: evidence.New()}
-	for _, name := range names {
-		if err := run.add(name, o); err != nil {
-			run.Close()
-			return nil, err
-		}
+	err := run.addAll(names, o)
+	if err == nil {
+		err = run.check()
 	}
-	if err := run.check(); err != nil {
+	if err != nil {
 		run.Close()
 		return nil, err
 	}
 	return run, nil
+}
+
+func (r *Run) addAll(names []string, o Options) error {
+	if o.Lenient {
+		return r.leniently("these files", slices.Values(names), o)
+	}
+	for _, name := range names {
+		if err := r.add(name, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Run) add(name string, o Options) error {
@@ -90,45 +105,62 @@ func (r *Run) add(name string, o Options) error {
 
 // directory reads what it can of the files below a folder, in order of their names.
 func (r *Run) directory(name string, o Options) error {
-	before, seen := len(r.Sources), 0
+	var walked error
+	err := r.leniently(name, func(yield func(string) bool) {
+		seen := 0
+		walked = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			if seen++; seen > maxFiles {
+				return fmt.Errorf("%s: more than %d files", name, maxFiles)
+			}
+			if !yield(path) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+	}, o)
+	if walked != nil {
+		return walked
+	}
+	return err
+}
+
+// leniently reads what it can of some files: those of no known kind are passed
+// over, those that are broken are noted as long as there are others.
+func (r *Run) leniently(where string, files iter.Seq[string], o Options) error {
+	before := len(r.Sources)
 	var failed []error
 	var broken []diagnose.Source
-	err := filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		if seen++; seen > maxFiles {
-			return fmt.Errorf("%s: more than %d files", name, maxFiles)
-		}
+	for path := range files {
 		in, err := snapshot.OpenInput(path)
-		if err != nil {
-			return err
-		}
-		if err := r.read(in, o); err == nil {
-			r.inputs = append(r.inputs, in)
-		} else {
-			in.Close()
-			var e *snapshot.Error
-			if errors.As(err, &e) && !errors.Is(err, snapshot.ErrNotSnapshot) && !errors.Is(err, errUnknown) {
-				failed = append(failed, err)
-				broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: err.Error()})
+		if err == nil {
+			if err = r.read(in, o); err == nil {
+				r.inputs = append(r.inputs, in)
+				continue
 			}
+			in.Close()
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		var e *snapshot.Error
+		if errors.As(err, &e) && !errors.Is(err, snapshot.ErrNotSnapshot) && !errors.Is(err, errUnknown) {
+			failed = append(failed, err)
+			broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: err.Error()})
+		}
 	}
 	if len(r.Sources) == before {
 		if failed != nil {
 			return failed[0]
 		}
-		return &snapshot.Error{File: name, Offset: -1, Cause: "no recording, log or trace in this directory",
+		return &snapshot.Error{File: where, Offset: -1, Err: ErrNothing, Cause: "no recording, log or trace in this directory",
 			Advice: "Give the directory of one run, or its files."}
 	}
 	r.Sources = append(r.Sources, broken...)
 	return nil
 }
+
+// ErrNothing is wrapped by errors about files of which none is of a known kind.
+var ErrNothing = errors.New("nothing known")
 
 // errUnknown is for input of no known kind.
 var errUnknown = errors.New("of no known kind")
