@@ -18,6 +18,8 @@ type OOM struct {
 	OtherProcesses           []ProcessUse
 	UserFile                 string // "" without a traceback
 	UserLine                 int
+	Phase                    string // as reports name phases; "" without a traceback that tells
+	AfterStep                int64  // the last step that the log had reported, -1: none
 	Backend                  string // CUDA, HIP, XPU, MPS
 }
 
@@ -138,8 +140,8 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	o.finish(p)
 	backend := backendOf(line[:at])
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
-	o.message = OOM{Line: number, GPU: -1, Backend: backend}
-	o.message.UserFile, o.message.UserLine = p.traces.user(line[:at])
+	o.message = OOM{Line: number, GPU: -1, Backend: backend, AfterStep: p.steps.latest()}
+	o.message.UserFile, o.message.UserLine, o.message.Phase = p.traces.user(line[:at])
 	o.add(line[at:])
 	if o.complete() {
 		o.finish(p)

@@ -285,6 +285,17 @@ func (s *stepState) finish() Steps {
 	return steps
 }
 
+// latest is the number of the last step reported so far, -1 without one.
+func (s *stepState) latest() int64 {
+	switch {
+	case !s.ready:
+		return -1
+	case s.main.count > 0:
+		return s.main.previous.Number
+	}
+	return s.bars.previous.Number
+}
+
 // hash is FNV-1a, to notice a line printed twice.
 func hash(line []byte) uint64 {
 	h := uint64(14695981039346656037)

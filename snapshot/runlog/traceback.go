@@ -17,6 +17,8 @@ type tracebacks struct {
 type traceback struct {
 	file string // innermost frame of the user's own code
 	line int
+	// phase is what the libraries' frames say was going on.
+	phase string
 	age  int // lines of this writer since the last frame or code line
 	// pending is an old IPython frame whose line number comes with the arrow.
 	pending string
@@ -59,6 +61,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 		t.open, t.quiet = true, 0
 		w := t.writer(line)
 		w.age = 0
+		w.phase = phaseAfter(w.phase, line)
 		if number == 0 {
 			w.pending = file
 		} else if isUser(file) {
@@ -88,17 +91,18 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 	}
 }
 
-// user gives the innermost user frame of the trace that a message ends.
-func (t *tracebacks) user(prefix []byte) (string, int) {
+// user gives the innermost user frame of the trace that a message ends, and
+// the phase that its frames tell of.
+func (t *tracebacks) user(prefix []byte) (file string, line int, phase string) {
 	if len(t.writers) == 0 {
-		return "", 0
+		return "", 0, ""
 	}
 	w := t.writer(prefix)
-	if w.file == "" || w.age > traceAge {
-		return "", 0
+	if w.age > traceAge {
+		return "", 0, ""
 	}
 	// The trace is kept for a few lines: some runners print the message twice.
-	return w.file, w.line
+	return w.file, w.line, w.phase
 }
 
 // writer tells who printed a line, by the marks that launchers put in front:

@@ -1,0 +1,31 @@
+package runlog
+
+import "bytes"
+
+// phaseMarks are frames of libraries that tell what a program was doing when
+// its traceback was printed, in the names that reports use for phases.
+var phaseMarks = []struct{ in, phase string }{
+	{"torch/_tensor.py", "backward"}, {"torch/autograd/__init__.py", "backward"}, {"torch/autograd/graph.py", "backward"},
+	{"in backward", "backward"},
+	{"generation/utils.py", "generate"}, {"in generate", "generate"},
+	{"in zero_grad", "zero_grad"},
+	{"torch/optim/", "optimizer"}, {"apex/optimizers/", "optimizer"}, {"bitsandbytes/optim/", "optimizer"}, {"in _init_group", "optimizer"},
+	{"in _apply", "setup"}, {"in from_pretrained", "setup"}, {"in load_state_dict", "setup"},
+	{"utils/data/", "data"},
+	{"in _call_impl", "forward"}, {"torch/nn/functional.py", "forward"}, {"in forward", "forward"},
+}
+
+// phaseAfter is the phase of a traceback after one more frame, innermost last.
+// Backward and generation call forward again and stay what they are; an
+// optimizer whose step takes a closure does run forward and backward.
+func phaseAfter(phase string, frame []byte) string {
+	if phase == "backward" || phase == "generate" || phase == "setup" || phase == "zero_grad" {
+		return phase
+	}
+	for _, m := range phaseMarks {
+		if bytes.Contains(frame, []byte(m.in)) && !(m.phase == "data" && phase != "") {
+			return m.phase
+		}
+	}
+	return phase
+}
