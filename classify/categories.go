@@ -1,6 +1,10 @@
 package classify
 
-import "github.com/vramscope/vramscope/snapshot"
+import (
+	"sync"
+
+	"github.com/vramscope/vramscope/snapshot"
+)
 
 // findCategories lets every signal look at every allocation.
 func (a *analysis) findCategories() {
@@ -20,13 +24,16 @@ func (a *analysis) findCategories() {
 	a.generates()
 	a.findSizes()
 	a.sharing = a.communicates()
-	a.findKept()
-	a.findLogits()
-	a.markScores()
-	a.findOlder()
-	a.findCopies()
-	a.findRecomputed()
-	a.findUnmatched()
+	var done sync.WaitGroup // from here on, each finds what only the join reads
+	for _, find := range []func(){
+		func() { a.findKept(); a.findLogits(); a.markScores() },
+		func() { a.findOlder(); a.findUnmatched() },
+		func() { a.findCopies(); a.findRecomputed() },
+		a.peaks,
+	} {
+		done.Go(find)
+	}
+	done.Wait()
 	a.join(a.signals())
 	a.joinSites()
 	a.findDetails()

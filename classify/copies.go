@@ -2,6 +2,7 @@ package classify
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -13,6 +14,9 @@ import (
 // sizes were cast, and how many of each in one pass.
 func (a *analysis) findCopies() {
 	a.copies = make([]bool, len(a.Category))
+	if a.recorded.native && !slices.ContainsFunc(a.stacks, func(e evidence) bool { return e.marks&compiled != 0 }) {
+		return // frames name them
+	}
 	cast := map[int64]int{}
 	for r := range a.runs {
 		if a.runs[r].phase == Backward {

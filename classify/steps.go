@@ -33,7 +33,6 @@ func (a *analysis) findSteps() {
 		}
 		a.Step[id] = int32(n)
 	}
-	a.peaks()
 }
 
 // spans lists the runs of equal phase from one event up to another.

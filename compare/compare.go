@@ -28,6 +28,7 @@ type Theory struct {
 // vramscope.budget/1 with additions.
 type Result struct {
 	*budget.Document
+	Assumed  budget.Setting  `json:"-"`        // what the budget is worked out for
 	Inferred []string        `json:"inferred"` // what of the setting was read from the recording, and how
 	Expected Expected        `json:"expected"`
 	Measured Measured        `json:"measured"`
@@ -83,7 +84,7 @@ func Run(t *timeline.Timeline, c *classify.Classification, v *stacks.View, theor
 		return nil, fmt.Errorf("the budget for the setting that the recording shows (%d x %d tokens, %s, %s): %w",
 			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)
 	}
-	r := &Result{Document: budget.NewDocument(b), Inferred: inferred}
+	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, Inferred: inferred}
 	x := e.extent()
 	at := e.measure(r, x)
 	g := gaps{eye: e, r: r, x: x, at: at, weights: weights}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -67,7 +68,8 @@ type rewriter struct {
 	*Program
 	classes *classify.Classification
 	bytes   []int64 // by allocation: what is asked for instead; 0: nothing
-	insert  []op
+	edits   []edit
+	extras  int             // slots of extra allocations
 	sizes   map[int64]int64 // what became of each requested size, for requests that failed when recorded
 }
 
@@ -116,14 +118,33 @@ func (r *rewriter) resize(id timeline.AllocationID, bytes int64) {
 	r.bytes[id] = bytes
 }
 
+// edit is an op that the recorded program didn't have; it comes right after
+// the recorded one of its event.
+type edit struct {
+	event int
+	kind  opKind
+	id    timeline.AllocationID // NoAllocation: an extra one
+	bytes int64                 // of an extra one
+	slot  uint32                // of an extra one
+}
+
 // release gives an allocation back right after an event.
 func (r *rewriter) release(id timeline.AllocationID, event int) {
-	r.insert = append(r.insert, op{kind: opFree, bytes: int64(id), event: uint32(event)})
+	r.edits = append(r.edits, edit{event: event, kind: opFree, id: id})
 }
 
 // revive asks for an allocation again right after an event.
 func (r *rewriter) revive(id timeline.AllocationID, event int) {
-	r.insert = append(r.insert, op{kind: opAlloc, bytes: int64(id), event: uint32(event)})
+	r.edits = append(r.edits, edit{event: event, kind: opAlloc, id: id})
+}
+
+// extra asks for memory that the recorded program had no need of, from right
+// after one event until right after another; at the same event it is a moment.
+func (r *rewriter) extra(bytes int64, from, to int) {
+	slot := uint32(r.slots + r.extras)
+	r.extras++
+	r.edits = append(r.edits, edit{event: from, kind: opAlloc, id: timeline.NoAllocation, bytes: bytes, slot: slot},
+		edit{event: to, kind: opFree, id: timeline.NoAllocation, slot: slot})
 }
 
 // program puts the rewritten requests in order.
@@ -131,11 +152,12 @@ func (r *rewriter) program() *Program {
 	r.Verify() // once, for all copies
 	p := *r.Program
 	p.changed = len(r.layout.Segments) > 0
-	p.ops = make([]op, 0, len(r.ops)+len(r.insert))
-	slices.SortStableFunc(r.insert, func(a, b op) int { return int(a.event) - int(b.event) })
-	slots := map[timeline.AllocationID]op{} // of allocations that insert is about
-	for _, o := range r.insert {
-		slots[timeline.AllocationID(o.bytes)] = op{}
+	p.slots += r.extras
+	p.ops = make([]op, 0, len(r.ops)+len(r.edits))
+	slices.SortStableFunc(r.edits, func(a, b edit) int { return a.event - b.event })
+	slots := map[timeline.AllocationID]op{} // of allocations that are edited
+	for _, e := range r.edits {
+		slots[e.id] = op{}
 	}
 	p.older = nil
 	older := r.olderIDs()
@@ -148,11 +170,17 @@ func (r *rewriter) program() *Program {
 			p.older = append(p.older, o)
 		}
 	}
+	main := r.busiest()
 	next := 0
-	for _, o := range r.ops {
-		for ; next < len(r.insert) && r.insert[next].event < o.event; next++ {
-			p.ops = append(p.ops, r.inserted(r.insert[next], slots))
+	insert := func(before int) {
+		for ; next < len(r.edits) && r.edits[next].event < before; next++ {
+			if e := &r.edits[next]; e.id == timeline.NoAllocation || r.bytes[e.id] > 0 {
+				p.ops = append(p.ops, r.inserted(e, slots, main))
+			}
 		}
+	}
+	for _, o := range r.ops {
+		insert(int(o.event))
 		switch o.kind {
 		case opAlloc:
 			id := r.Timeline.Of[o.event]
@@ -170,19 +198,31 @@ func (r *rewriter) program() *Program {
 		}
 		p.ops = append(p.ops, o)
 	}
-	for ; next < len(r.insert); next++ {
-		p.ops = append(p.ops, r.inserted(r.insert[next], slots))
-	}
+	insert(math.MaxInt)
 	return &p
 }
 
-func (r *rewriter) inserted(o op, slots map[timeline.AllocationID]op) op {
-	id := timeline.AllocationID(o.bytes)
-	o.slot, o.pair, o.bytes = slots[id].slot, slots[id].pair, 0
+func (r *rewriter) inserted(e *edit, slots map[timeline.AllocationID]op, main uint16) op {
+	o := op{kind: e.kind, event: uint32(max(e.event, 0)), slot: e.slot, pair: main}
+	bytes := e.bytes
+	if e.id != timeline.NoAllocation {
+		o.slot, o.pair, bytes = slots[e.id].slot, slots[e.id].pair, r.bytes[e.id]
+	}
 	if o.kind == opAlloc {
-		o.bytes = max(r.bytes[id], 1)
+		o.bytes = max(bytes, 1)
 	}
 	return o
+}
+
+// busiest is the stream and pool that most requests go to.
+func (p *Program) busiest() uint16 {
+	count := make([]int, len(p.pairs)+1)
+	for i := range p.ops {
+		if p.ops[i].kind == opAlloc {
+			count[p.ops[i].pair]++
+		}
+	}
+	return uint16(slices.Index(count, slices.Max(count)))
 }
 
 // olderIDs are the allocations of the first state, in the order of p.older.
