@@ -17,6 +17,9 @@ type claim struct {
 // signal is one independent kind of evidence.
 type signal interface {
 	name() Signal
+	// hears are the marks of a birth's stack of which the signal speaks, 0 when
+	// it may speak of any allocation. Most stacks have none of them.
+	hears() marks
 	claim(a *analysis, id timeline.AllocationID) claim
 }
 
@@ -33,6 +36,7 @@ const (
 type annotationSignal struct{}
 
 func (annotationSignal) name() Signal { return ByAnnotation }
+func (annotationSignal) hears() marks { return 0 }
 
 func (annotationSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	b := a.born(id)
@@ -48,23 +52,31 @@ func (annotationSignal) claim(a *analysis, id timeline.AllocationID) claim {
 // join is the one place where signals meet: the surest claim decides, a signal
 // that says something else takes from it, one that agrees adds to it.
 func (a *analysis) join(signals []signal) {
+	hears := make([]marks, len(signals))
+	for i, s := range signals {
+		hears[i] = s.hears()
+	}
 	const piece = 1 << 16
 	var done sync.WaitGroup
 	for from := 0; from < len(a.Category); from += piece {
 		done.Go(func() {
 			for i := from; i < min(from+piece, len(a.Category)); i++ {
-				a.joinOne(signals, timeline.AllocationID(i))
+				a.joinOne(signals, hears, timeline.AllocationID(i))
 			}
 		})
 	}
 	done.Wait()
 }
 
-func (a *analysis) joinOne(signals []signal, id timeline.AllocationID) {
+func (a *analysis) joinOne(signals []signal, hears []marks, id timeline.AllocationID) {
 	var best claim
 	var by Signal
 	var against, agreeing uint8
-	for _, s := range signals {
+	birth := a.birth(id).marks
+	for i, s := range signals {
+		if hears[i] != 0 && birth&hears[i] == 0 {
+			continue
+		}
 		c := s.claim(a, id)
 		switch {
 		case c.sure == 0:

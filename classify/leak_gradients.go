@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/timeline"
@@ -75,16 +76,16 @@ func within(events []uint32, after, before uint32) []uint32 {
 
 // optimizerLine is the user's line that runs the optimizer, as far as its
 // allocations show it.
-func (l *loop) optimizerLine() (near Site) {
-	l.each(func(id timeline.AllocationID, _ int) {
-		if near.File != "" || l.c.Phase[id] != Optimizer {
-			return
+func (l *loop) optimizerLine() Site {
+	for id := range l.all() {
+		if l.c.Phase[id] != Optimizer {
+			continue
 		}
 		if lines := l.userLines(l.t.Stack(id)); len(lines) > 0 {
-			near = siteOf(lines[0], 0)
+			return siteOf(lines[0], 0)
 		}
-	})
-	return near
+	}
+	return Site{}
 }
 
 // firstStepState finds the state that the optimizer makes in its first step
@@ -92,12 +93,14 @@ func (l *loop) optimizerLine() (near Site) {
 func (l *loop) firstStepState() []Leak {
 	byStep := make([]int64, l.n)
 	var total int64
-	l.each(func(id timeline.AllocationID, step int) {
+	var state []survivor
+	for id, step := range l.all() {
 		if l.c.Category[id] == OptimizerState && l.t.FreeRequested[id] == timeline.Never {
 			byStep[step] += l.bytes(id)
 			total += l.bytes(id)
+			state = append(state, survivor{id, int32(step), int32(l.n)})
 		}
-	})
+	}
 	step := 0
 	for k, bytes := range byStep {
 		if bytes > byStep[step] {
@@ -107,15 +110,12 @@ func (l *loop) firstStepState() []Leak {
 	if total < 1<<20 || byStep[step]*2 < total || total*100 < l.peakAllocated() {
 		return nil
 	}
-	var kept []survivor
+	kept := slices.DeleteFunc(state, func(s survivor) bool { return int(s.born) != step })
 	var sure, weighed float64
-	l.each(func(id timeline.AllocationID, k int) {
-		if k == step && l.c.Category[id] == OptimizerState && l.t.FreeRequested[id] == timeline.Never {
-			kept = append(kept, survivor{id, int32(k), int32(l.n)})
-			sure += float64(l.c.Confidence[id]) / 100 * float64(l.bytes(id))
-			weighed += float64(l.bytes(id))
-		}
-	})
+	for _, s := range kept {
+		sure += float64(l.c.Confidence[s.id]) / 100 * float64(l.bytes(s.id))
+		weighed += float64(l.bytes(s.id))
+	}
 	leak := Leak{Kind: FirstStepState, Steps: 1, BytesPerStep: byStep[step], TotalBytes: byStep[step], Confidence: sure / weighed}
 	l.describe(&leak, kept)
 	return []Leak{leak}

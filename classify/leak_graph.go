@@ -137,10 +137,10 @@ func (l *loop) shareKept(growing []placed, step int) float64 {
 	}
 	end := min(l.backward[step], l.last[step])
 	made := 0
-	l.each(func(id timeline.AllocationID, k int) {
+	for id, k := range l.all() {
 		if k == step && l.t.Born[id] <= end && l.bytes(id) > number && l.c.Category[id] != Workspace {
 			made++
 		}
-	})
+	}
 	return float64(kept) / float64(max(1, made))
 }

@@ -37,11 +37,11 @@ const (
 func (l *loop) survivors() []placed {
 	index := map[place]int{}
 	var groups []placed
-	l.each(func(id timeline.AllocationID, step int) {
+	for id, step := range l.all() {
 		next := min(step+1, l.n-1)
 		died := l.t.FreeRequested[id]
 		if died != timeline.Never && died <= l.last[next] || l.belongs(id) || l.coarse && lasting[l.c.Category[id]] {
-			return
+			continue
 		}
 		p := place{stack: l.t.Stack(id)}
 		if p.stack == 0 || len(l.userLines(p.stack)) == 0 {
@@ -58,7 +58,7 @@ func (l *loop) survivors() []placed {
 			end = l.stepAt(died)
 		}
 		groups[i].kept = append(groups[i].kept, survivor{id, int32(step), int32(end)})
-	})
+	}
 	return groups
 }
 
@@ -279,7 +279,7 @@ func (l *loop) works() bool {
 	var stays, passes int64
 	seen := make([]bool, l.t.Snapshot.NumStacks())
 	computes := false
-	l.each(func(id timeline.AllocationID, step int) {
+	for id, step := range l.all() {
 		if died := l.t.FreeRequested[id]; died != timeline.Never && died <= l.last[min(step+1, l.n-1)] {
 			passes += l.bytes(id)
 		} else {
@@ -289,7 +289,7 @@ func (l *loop) works() bool {
 			seen[stack] = true
 			computes = computes || slices.ContainsFunc(l.t.Snapshot.Stack(stack), l.isForward)
 		}
-	})
+	}
 	return computes || passes >= stays/2
 }
 

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"iter"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -109,21 +110,22 @@ func (l *loop) stepAt(event uint32) int {
 	return sort.Search(l.n, func(k int) bool { return l.first[k] > event }) - 1
 }
 
-// each calls f with every allocation made in a step, in order.
-func (l *loop) each(f func(id timeline.AllocationID, step int)) {
-	k := -1
-	for i := l.t.Older(); i < l.t.Len(); i++ {
-		born := l.t.Born[i]
-		for k+1 < l.n && l.first[k+1] <= born {
-			k++
+// all are the allocations made in a step, with the step, in order.
+func (l *loop) all() iter.Seq2[timeline.AllocationID, int] {
+	return func(yield func(timeline.AllocationID, int) bool) {
+		k := -1
+		for i := l.t.Older(); i < l.t.Len(); i++ {
+			born := l.t.Born[i]
+			for k+1 < l.n && l.first[k+1] <= born {
+				k++
+			}
+			if k < 0 {
+				continue
+			}
+			if born > l.last[l.n-1] || !yield(timeline.AllocationID(i), k) {
+				return
+			}
 		}
-		if k < 0 {
-			continue
-		}
-		if born > l.last[l.n-1] {
-			return
-		}
-		f(timeline.AllocationID(i), k)
 	}
 }
 

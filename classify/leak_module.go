@@ -51,11 +51,11 @@ func (l *loop) inModule() bool {
 func (l *loop) pythonStacks() (inside, outside [][]snapshot.FrameID) {
 	s := l.t.Snapshot
 	inLoop, known := make([]bool, s.NumStacks()), make([]bool, s.NumStacks())
-	l.each(func(id timeline.AllocationID, step int) {
+	for id, step := range l.all() {
 		if l.n <= 3 || step > 0 && step < l.n-1 { // half of the others may belong to what surrounds the loop
 			inLoop[l.t.Stack(id)] = true
 		}
-	})
+	}
 	for id := range timeline.AllocationID(l.t.Len()) {
 		stack := l.t.Stack(id)
 		if known[stack] {

@@ -28,14 +28,14 @@ func (l *loop) varyingShapes() []Leak {
 		}
 		before, now = now, before[:0]
 	}
-	l.each(func(id timeline.AllocationID, step int) {
+	for id, step := range l.all() {
 		for ; at < step; at++ {
 			compare(at)
 		}
 		switch l.c.Category[id] {
 		case Activations, Logits, AutocastCopies, Temporary, Inputs, Unknown:
 		default:
-			return
+			continue
 		}
 		if l.c.Phase[id] == Forward {
 			now = append(now, l.t.Requested(id))
@@ -44,7 +44,7 @@ func (l *loop) varyingShapes() []Leak {
 			byStack[l.t.Stack(id)] += l.bytes(id)
 			ids = append(ids, id)
 		}
-	})
+	}
 	for ; at < l.n; at++ {
 		compare(at)
 	}

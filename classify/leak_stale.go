@@ -16,20 +16,20 @@ func (l *loop) staleOutputs() []Leak {
 	var byCategory [NumCategories]int64
 	byStack := map[snapshot.StackID]int64{}
 	var ids []timeline.AllocationID
-	l.each(func(id timeline.AllocationID, step int) {
+	for id, step := range l.all() {
 		next := step + 1
 		if next >= l.n || !l.output(id, step) {
-			return
+			continue
 		}
 		died := l.t.FreeRequested[id]
 		if died == timeline.Never || died <= l.middle(next) || died > l.last[next] {
-			return
+			continue
 		}
 		held[next] += l.bytes(id)
 		byCategory[l.c.Category[id]] += l.bytes(id)
 		byStack[l.t.Stack(id)] += l.bytes(id)
 		ids = append(ids, id)
-	})
+	}
 	var total, most int64
 	steps, could := 0, 0
 	for k := 1; k < l.n; k++ {

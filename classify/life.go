@@ -13,6 +13,7 @@ import (
 type lifeSignal struct{}
 
 func (lifeSignal) name() Signal { return ByLife }
+func (lifeSignal) hears() marks { return 0 }
 
 func (lifeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	b, f := a.born(id), a.freed(id)

@@ -6,6 +6,7 @@ import "github.com/vramscope/vramscope/timeline"
 type labelSignal struct{}
 
 func (labelSignal) name() Signal { return ByLabel }
+func (labelSignal) hears() marks { return 0 }
 
 func (labelSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	if c, ok := a.labels[id]; ok && c != Unknown {
@@ -18,6 +19,7 @@ func (labelSignal) claim(a *analysis, id timeline.AllocationID) claim {
 type nativeSignal struct{}
 
 func (nativeSignal) name() Signal { return ByNativeStack }
+func (nativeSignal) hears() marks { return workspace | bucket | lossGrad | cast }
 
 func (nativeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	e := a.birth(id)
@@ -40,6 +42,7 @@ func (nativeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 type freeSignal struct{}
 
 func (freeSignal) name() Signal { return ByFreeStack }
+func (freeSignal) hears() marks { return 0 }
 
 func (freeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	if a.death(id).marks&release == 0 {
@@ -67,13 +70,14 @@ func (freeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 type pythonSignal struct{}
 
 func (pythonSignal) name() Signal { return ByPythonStack }
+func (pythonSignal) hears() marks {
+	return bucket | keep | comm | cache | restore | state | weight | input
+}
 
 func (pythonSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	e := a.birth(id)
 	p := a.Phase[id]
 	switch {
-	case e.marks == 0:
-		return claim{}
 	case e.marks&bucket != 0:
 		return a.bucketClaim(id)
 	case e.marks&keep != 0 && a.outlivesPass(id):

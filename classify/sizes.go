@@ -21,6 +21,7 @@ func (a *analysis) findSizes() {
 type sizeSignal struct{}
 
 func (sizeSignal) name() Signal { return BySize }
+func (sizeSignal) hears() marks { return 0 }
 
 func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	if d := a.logits[id]; d != NoDetail {
