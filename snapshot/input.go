@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -30,6 +31,7 @@ type Input struct {
 	data   []byte   // of a stream that is short enough to be kept
 	rest   *bufio.Reader
 	digest chan digest
+	begun  sync.Once // of the digest
 	sum    *digest
 	hash   hash.Hash // of a stream that isn't kept
 	read   int64
@@ -41,8 +43,8 @@ type digest struct {
 	err   error
 }
 
-// OpenInput opens a file. Its digest is worked out at the same time, on
-// another core where there is one.
+// OpenInput opens a file. Its digest is worked out while it is read, on another
+// core where there is one.
 func OpenInput(name string) (*Input, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -58,16 +60,25 @@ func OpenInput(name string) (*Input, error) {
 		f, in.file = in.file, nil
 		return in.stream(f)
 	}
-	go func() {
-		h := sha256.New()
-		n, err := io.CopyBuffer(h, io.NewSectionReader(f, 0, 1<<62), make([]byte, 256<<10))
-		in.digest <- digest{hex.EncodeToString(h.Sum(nil)), n, err}
-	}()
 	if err := in.sniff(); err != nil {
-		in.Close()
+		f.Close()
 		return nil, err
 	}
 	return in, nil
+}
+
+// beginDigest starts working out a file's digest, unless that was done before.
+func (in *Input) beginDigest() {
+	if in.file == nil {
+		return
+	}
+	in.begun.Do(func() {
+		go func() {
+			h := sha256.New()
+			n, err := io.CopyBuffer(h, io.NewSectionReader(in.file, 0, 1<<62), make([]byte, 256<<10))
+			in.digest <- digest{hex.EncodeToString(h.Sum(nil)), n, err}
+		}()
+	})
 }
 
 // ReadInput takes a stream, such as standard input.
@@ -98,13 +109,44 @@ func (in *Input) Write(b []byte) (int, error) {
 	return in.hash.Write(b)
 }
 
-// Close lets go of the file.
+// Close lets go of the file. The digest of what was read can still be asked for.
 func (in *Input) Close() error {
 	if in.file == nil {
 		return nil
 	}
-	in.Digest()
+	unread := false
+	in.begun.Do(func() { unread = true })
+	if unread {
+		in.sum = &digest{}
+	} else {
+		in.Digest()
+	}
 	return in.file.Close()
+}
+
+// Head is up to n bytes from the beginning, uncompressed: enough to tell what a
+// file is, without reading it.
+func (in *Input) Head(n int) ([]byte, error) {
+	if in.rest != nil && in.Compression == "" {
+		b, err := in.rest.Peek(min(n, in.rest.Size()))
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return b, err
+	}
+	if in.rest != nil {
+		return nil, nil // can't be read twice
+	}
+	r, _, err := in.content()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err != nil && len(b) == 0 {
+		return nil, &Error{File: in.Name, Offset: 0, Cause: err.Error()}
+	}
+	return b, nil
 }
 
 // Digest is the SHA-256 and the number of bytes of the input as given, before
@@ -115,6 +157,7 @@ func (in *Input) Digest() (sum string, bytes int64) {
 		in.sum = &digest{hex.EncodeToString(in.hash.Sum(nil)), in.read, nil}
 	}
 	if in.sum == nil {
+		in.beginDigest()
 		d := <-in.digest
 		in.sum = &d
 	}
@@ -159,6 +202,11 @@ func (in *Input) sniff() error {
 // Content is the uncompressed bytes from the beginning, and their number, 0
 // when it isn't known. A stream that is too long to be kept can be read once.
 func (in *Input) Content() (io.ReadCloser, int64, error) {
+	in.beginDigest()
+	return in.content()
+}
+
+func (in *Input) content() (io.ReadCloser, int64, error) {
 	fail := func(err error) (io.ReadCloser, int64, error) {
 		return nil, 0, &Error{File: in.Name, Offset: 0, Cause: in.Compression + ": " + err.Error()}
 	}
