@@ -1,10 +1,6 @@
 package classify
 
-import (
-	"sync"
-
-	"github.com/vramscope/vramscope/snapshot"
-)
+import "github.com/vramscope/vramscope/snapshot"
 
 // findCategories lets every signal look at every allocation.
 func (a *analysis) findCategories() {
@@ -24,16 +20,11 @@ func (a *analysis) findCategories() {
 	a.generates()
 	a.findSizes()
 	a.sharing = a.communicates()
-	var done sync.WaitGroup // from here on, each finds what only the join reads
-	for _, find := range []func(){
+	together( // each finds what only the join reads
 		func() { a.findKept(); a.findLogits(); a.markScores() },
 		func() { a.findOlder(); a.findUnmatched() },
 		func() { a.findCopies(); a.findRecomputed() },
-		a.peaks,
-	} {
-		done.Go(find)
-	}
-	done.Wait()
+		a.peaks)
 	a.join(a.signals())
 	a.joinSites()
 	a.findDetails()

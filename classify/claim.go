@@ -1,10 +1,6 @@
 package classify
 
-import (
-	"sync"
-
-	"github.com/vramscope/vramscope/timeline"
-)
+import "github.com/vramscope/vramscope/timeline"
 
 // claim is what one signal says of one allocation; sure is in percent, 0 for
 // nothing to say.
@@ -57,15 +53,15 @@ func (a *analysis) join(signals []signal) {
 		hears[i] = s.hears()
 	}
 	const piece = 1 << 16
-	var done sync.WaitGroup
+	var pieces []func()
 	for from := 0; from < len(a.Category); from += piece {
-		done.Go(func() {
+		pieces = append(pieces, func() {
 			for i := from; i < min(from+piece, len(a.Category)); i++ {
 				a.joinOne(signals, hears, timeline.AllocationID(i))
 			}
 		})
 	}
-	done.Wait()
+	together(pieces...)
 }
 
 func (a *analysis) joinOne(signals []signal, hears []marks, id timeline.AllocationID) {

@@ -3,7 +3,6 @@ package classify
 import (
 	"cmp"
 	"slices"
-	"sync"
 
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
@@ -71,15 +70,11 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 		return nil
 	}
 	var found [3][]Leak // in the order of the kinds, whichever is done first
-	var done sync.WaitGroup
-	for i, look := range []func(*loop) []Leak{
-		func(l *loop) []Leak { return l.growth(l.survivors()) },
-		func(l *loop) []Leak { return append(l.keptGradients(), l.staleOutputs()...) },
-		func(l *loop) []Leak { return append(append(l.varyingShapes(), l.creep()...), l.firstStepState()...) },
-	} {
-		done.Go(func() { found[i] = look(l.apart()) })
-	}
-	done.Wait()
+	own := [3]*loop{l.apart(), l.apart(), l.apart()}
+	together(
+		func() { found[0] = own[0].growth(own[0].survivors()) },
+		func() { found[1] = append(own[1].keptGradients(), own[1].staleOutputs()...) },
+		func() { found[2] = slices.Concat(own[2].varyingShapes(), own[2].creep(), own[2].firstStepState()) })
 	leaks := slices.Concat(found[:]...)
 	last := l.n - 1
 	for i := range leaks {

@@ -1,0 +1,29 @@
+package classify
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+// together runs the parts at the same time and waits for all of them. A panic
+// in one reaches the caller, who may have a thousand other recordings to see to.
+func together(parts ...func()) {
+	var done sync.WaitGroup
+	var once sync.Once
+	var failed any
+	for _, part := range parts {
+		done.Go(func() {
+			defer func() {
+				if r := recover(); r != nil {
+					once.Do(func() { failed = fmt.Sprintf("%v\n%s", r, debug.Stack()) })
+				}
+			}()
+			part()
+		})
+	}
+	done.Wait()
+	if failed != nil {
+		panic(failed)
+	}
+}
