@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"iter"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+)
+
+// schemes are the kinds of buckets this program was built with.
+var schemes = map[string]func(ctx context.Context, bucket string, params url.Values) (*blob.Bucket, error){"s3": openS3, "gs": openGS}
+
+func known() string {
+	names := slices.Sorted(maps.Keys(schemes))
+	return "file://, " + strings.Join(names, "://, ") + ":// are known"
+}
+
+// objects is a place in a bucket.
+type objects struct {
+	bucket *blob.Bucket
+	prefix string // "" or with a slash at its end
+}
+
+func (o *objects) list(ctx context.Context) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		for it := o.bucket.List(&blob.ListOptions{Prefix: o.prefix}); ; {
+			obj, err := it.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(File{}, err)
+				return
+			}
+			name := strings.TrimPrefix(obj.Key, o.prefix)
+			if name == "" || strings.HasSuffix(name, "/") { // what consoles make for a folder
+				continue
+			}
+			version := strconv.FormatInt(obj.Size, 10) + "-" + strconv.FormatInt(obj.ModTime.UnixNano(), 10) + "-" + hex.EncodeToString(obj.MD5)
+			if !yield(File{name, obj.Size, version}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (o *objects) open(ctx context.Context, name string, offset int64) (*content, error) {
+	r, err := o.bucket.NewRangeReader(ctx, o.prefix+name, offset, -1, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &content{r, r.Size(), r.ModTime().String()}, nil
+}
+
+// contentTypes let a browser show a report where it lies.
+var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".json": "application/json", ".md": "text/markdown; charset=utf-8",
+	".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".jsonl": "application/jsonl", ".parquet": "application/vnd.apache.parquet"}
+
+// write uploads; an object appears when its upload is completed, and an upload
+// whose context ends before that is dropped.
+func (o *objects) write(ctx context.Context, name string, write func(io.Writer) error) error {
+	ctx, drop := context.WithCancel(ctx)
+	defer drop()
+	kind := contentTypes[path.Ext(name)]
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	w, err := o.bucket.NewWriter(ctx, o.prefix+name, &blob.WriterOptions{ContentType: kind})
+	if err != nil {
+		return err
+	}
+	if err := write(w); err != nil {
+		drop()
+		closing := w.Close()
+		if closing != nil && !errors.Is(closing, context.Canceled) {
+			return closing // the writer's error is often only that the upload had ended
+		}
+		return err
+	}
+	return w.Close()
+}
+
+func (o *objects) remove(ctx context.Context, name string) error {
+	err := o.bucket.Delete(ctx, o.prefix+name)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil
+	}
+	return err
+}
+
+func (o *objects) close() error { return o.bucket.Close() }

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/aws/smithy-go"
+	"gocloud.dev/gcerrors"
+)
+
+// Error says what could not be read or written and why, without credentials.
+type Error struct {
+	URL    string // the place or file, without parameters
+	Cause  string
+	Advice string // what to do, where that is known
+	Err    error  // the store's own, for errors.Is and As: not to be shown
+}
+
+func (e *Error) Error() string {
+	s := e.URL + ": " + e.Cause
+	if e.Advice != "" {
+		s += "\n" + e.Advice
+	}
+	return s
+}
+
+// Unwrap gives the store's own error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is knows fs.ErrNotExist and fs.ErrPermission, whatever the store.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case fs.ErrNotExist:
+		return gcerrors.Code(e.Err) == gcerrors.NotFound
+	case fs.ErrPermission:
+		return gcerrors.Code(e.Err) == gcerrors.PermissionDenied
+	}
+	return false
+}
+
+var (
+	errFolder  = errors.New("is a directory")
+	errChanged = errors.New("was changed while it was read")
+)
+
+// fail explains a store's error, nil for nil.
+func (p *Place) fail(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var done *Error
+	if errors.As(err, &done) {
+		if done.URL == "" {
+			done.URL = p.URL(name)
+		}
+		return done
+	}
+	e := &Error{URL: p.URL(name), Err: err}
+	e.Cause, e.Advice = cause(err)
+	return e
+}
+
+// apiCauses are the answers of S3 that people meet, in plain words.
+var apiCauses = map[string][2]string{
+	"NoSuchBucket":                 {"no such bucket", ""},
+	"NoSuchKey":                    {"no such object", ""},
+	"NotFound":                     {"no such object", ""},
+	"AccessDenied":                 {"access denied", "The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
+	"Forbidden":                    {"access denied", "The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
+	"InvalidAccessKeyId":           {"the access key is not known there", ""},
+	"SignatureDoesNotMatch":        {"the secret key does not fit the access key", ""},
+	"ExpiredToken":                 {"the credentials have expired", ""},
+	"PermanentRedirect":            {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
+	"AuthorizationHeaderMalformed": {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
+}
+
+// cause puts a store's error into words. Messages of clients may hold whole
+// requests, so that only known parts of them are passed on.
+func cause(err error) (cause, advice string) {
+	var api smithy.APIError
+	var file *fs.PathError
+	var link *os.LinkError
+	var lookup *net.DNSError
+	var network *net.OpError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "interrupted", ""
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time", ""
+	case errors.As(err, &file):
+		return file.Err.Error(), ""
+	case errors.As(err, &link):
+		return link.Err.Error(), ""
+	case errors.As(err, &api):
+		if known, ok := apiCauses[api.ErrorCode()]; ok {
+			return known[0], known[1]
+		}
+		return strings.TrimSuffix(api.ErrorCode()+": "+oneLine(api.ErrorMessage()), ": "), ""
+	case strings.Contains(err.Error(), "get identity"), strings.Contains(err.Error(), "credentials"):
+		return "no credentials", "Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a public bucket add ?anonymous=true."
+	case errors.As(err, &lookup):
+		return "the store's host " + lookup.Name + " is not known", ""
+	case errors.As(err, &network):
+		return "no connection: " + network.Err.Error(), ""
+	}
+	switch gcerrors.Code(err) {
+	case gcerrors.NotFound:
+		return "no such object or bucket", ""
+	case gcerrors.PermissionDenied:
+		return "access denied", ""
+	}
+	return oneLine(err.Error()), ""
+}
+
+// oneLine is the beginning of a message, on one line, without what stands
+// behind a question mark: the parameters of a request.
+func oneLine(s string) string {
+	words := strings.Fields(s)
+	for i, w := range words {
+		if j := strings.IndexByte(w, '?'); j >= 0 && strings.Contains(w, "://") {
+			words[i] = w[:j]
+		}
+	}
+	s = strings.Join(words, " ")
+	if len(s) > 300 {
+		s = s[:300] + "…"
+	}
+	return s
+}

@@ -1,0 +1,217 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/vramscope/vramscope/store"
+)
+
+// cutAfter lets through n bytes of each object and then cuts the connection.
+func cutAfter(n int, requests *atomic.Int64) func(http.ResponseWriter, *http.Request, http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method != http.MethodGet {
+			next.ServeHTTP(w, r)
+			return
+		}
+		requests.Add(1)
+		answer := httptest.NewRecorder()
+		next.ServeHTTP(answer, r)
+		for k, v := range answer.Header() {
+			w.Header()[k] = v
+		}
+		body := answer.Body.Bytes()
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		w.WriteHeader(answer.Code)
+		if len(body) <= n {
+			w.Write(body)
+			return
+		}
+		w.Write(body[:n])
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// TestBrokenConnections are taken up where they broke.
+func TestBrokenConnections(t *testing.T) {
+	s := startS3(t)
+	data := make([]byte, 1_000_000)
+	for i := range data {
+		data[i] = byte(rand.Uint32())
+	}
+	s.put(t, "a.pickle", data)
+	var requests atomic.Int64
+	s.before = cutAfter(150_000, &requests)
+	if got := read(t, open(t, "s3://team"), "a.pickle"); got != string(data) {
+		t.Error("what was read isn't what lies there")
+	}
+	if n := requests.Load(); n != 7 {
+		t.Errorf("%d requests, want 7", n)
+	}
+
+	s.before = cutAfter(0, &requests)
+	r, err := open(t, "s3://team").Read(context.Background(), "a.pickle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = io.ReadAll(r); err == nil || !strings.Contains(err.Error(), "s3://team/a.pickle: ") {
+		t.Errorf("a connection that always breaks: %v", err)
+	}
+}
+
+// TestChangedWhileRead is an error: half of one and half of another is neither.
+func TestChangedWhileRead(t *testing.T) {
+	s := startS3(t)
+	s.put(t, "a.pickle", make([]byte, 300_000))
+	var requests atomic.Int64
+	s.before = cutAfter(100_000, &requests)
+	r, err := open(t, "s3://team").Read(context.Background(), "a.pickle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(r, make([]byte, 50_000)); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, "a.pickle", make([]byte, 300_001))
+	if _, err := io.ReadAll(r); err == nil || err.Error() != "s3://team/a.pickle: was changed while it was read" {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// TestSeek reads a part and the whole again.
+func TestSeek(t *testing.T) {
+	s := startS3(t)
+	s.put(t, "a", []byte("0123456789"))
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/a", []byte("0123456789"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []string{dir, "s3://team"} {
+		r, err := open(t, place).Read(context.Background(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		for _, to := range []struct {
+			offset int64
+			whence int
+			n      int64
+		}{{0, io.SeekStart, 2}, {3, io.SeekCurrent, 2}, {-1, io.SeekEnd, 5}, {20, io.SeekStart, 5}, {0, io.SeekStart, 20}} {
+			if _, err := r.Seek(to.offset, to.whence); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.CopyN(&got, r, to.n); err != nil && err != io.EOF {
+				t.Fatal(err)
+			}
+			got.WriteByte(' ')
+		}
+		if got.String() != "01 56 9  0123456789 " {
+			t.Errorf("%s: read %q", place, got.String())
+		}
+		if _, err := r.Seek(-1, io.SeekStart); err == nil {
+			t.Errorf("%s: a position before the beginning", place)
+		}
+		r.Close()
+	}
+}
+
+// answer makes the store refuse with a code.
+func answer(status int, code, message string) func(http.ResponseWriter, *http.Request, http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", code, message)
+	}
+}
+
+// TestErrors say where and why, and never with what credentials.
+func TestErrors(t *testing.T) {
+	s := startS3(t)
+	for _, c := range []struct {
+		name, place, want string
+		before            func(http.ResponseWriter, *http.Request, http.Handler)
+		is                error
+	}{
+		{"bucket", "s3://none/x", "s3://none/x: no such bucket", nil, fs.ErrNotExist},
+		{"denied", "s3://team/x", "s3://team/x: access denied", answer(403, "AccessDenied", "Access Denied"), fs.ErrPermission},
+		{"key", "s3://team", "s3://team: the access key is not known there", answer(403, "InvalidAccessKeyId", "AKIATEST does not exist"), nil},
+		{"region", "s3://team", "s3://team: the bucket is in another region\nAdd ?region=", answer(301, "PermanentRedirect", "elsewhere"), nil},
+		{"other", "s3://team", "s3://team: Strange: we are closed", answer(400, "Strange", "we are closed"), nil},
+		{"nobody", "s3://team?endpoint=http://127.0.0.1:1", "s3://team: no connection: ", nil, nil},
+		{"scheme", "ftp://team/x", "ftp://team/x: no such kind of store: file://, gs://, s3:// are known", nil, nil},
+		{"user", "s3://me:" + secret + "@team/x", "s3://team/x: a URL isn't the place for credentials", nil, nil},
+		{"no bucket", "s3:///x", "s3:///x: no bucket is named", nil, nil},
+		{"parameter", "s3://team?colour=" + secret, "s3://team: unknown query parameter \"colour\"", nil, nil},
+		{"flag", "s3://team?disable_https=" + secret, "s3://team: parameter disable_https is neither true nor false", nil, nil},
+		{"endpoint", "s3://team?endpoint=http://me:" + secret + "@%zz", "s3://team: ", nil, nil},
+		{"relative", "file://x/y", "a file URL needs an absolute path", nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s.before = c.before
+			p, err := store.Open(context.Background(), c.place)
+			if err == nil {
+				defer p.Close()
+				for _, e := range p.List(context.Background()) {
+					err = e
+				}
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error is %v\nwant        %s", err, c.want)
+			}
+			if c.is != nil && !errors.Is(err, c.is) {
+				t.Errorf("is not %v", c.is)
+			}
+			for _, hidden := range []string{secret, "AKIATEST", "X-Amz"} {
+				if strings.Contains(err.Error(), hidden) {
+					t.Errorf("shows %s: %v", hidden, err)
+				}
+			}
+		})
+	}
+}
+
+func TestNoCredentials(t *testing.T) {
+	startS3(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	for _, err := range open(t, "s3://team").List(context.Background()) {
+		if err == nil || !strings.HasPrefix(err.Error(), "s3://team: no credentials\nSet AWS_PROFILE") {
+			t.Errorf("error is %v", err)
+		}
+	}
+	if _, err := open(t, "s3://team?anonymous=true").Read(context.Background(), "x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without credentials where none are asked for: %v", err)
+	}
+}
+
+// TestQuiet finds nothing on standard error, where the client warns of every
+// object that was stored without a checksum.
+func TestQuiet(t *testing.T) {
+	s := startS3(t)
+	s.put(t, "a", []byte("x"))
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := os.Stderr
+	os.Stderr = w
+	p := open(t, "s3://team")
+	got := read(t, p, "a")
+	os.Stderr = stderr
+	w.Close()
+	said, _ := io.ReadAll(r)
+	if got != "x" || len(said) > 0 {
+		t.Errorf("read %q and said %q", got, said)
+	}
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// folder is a place on this machine.
+type folder struct{ dir string }
+
+func (f folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+func (f folder) list(ctx context.Context) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) { f.walk(ctx, "", yield) }
+}
+
+// walk lists a folder's regular files. Folders are sorted as their files'
+// names will be: "a-b/x" is before "a/x", as it is in a bucket.
+func (f folder) walk(ctx context.Context, below string, yield func(File, error) bool) bool {
+	entries, err := os.ReadDir(f.path(below))
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return yield(File{Name: below}, err) && ctx.Err() == nil
+	}
+	key := func(e fs.DirEntry) string {
+		if e.IsDir() {
+			return e.Name() + "/"
+		}
+		return e.Name()
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(key(a), key(b)) })
+	for _, e := range entries {
+		name := e.Name()
+		if below != "" {
+			name = below + "/" + name
+		}
+		switch {
+		case e.IsDir():
+			if !f.walk(ctx, name, yield) {
+				return false
+			}
+		case e.Type().IsRegular():
+			info, err := e.Info()
+			if os.IsNotExist(err) { // gone since
+				continue
+			}
+			file := File{Name: name}
+			if err == nil {
+				file.Size, file.Version = info.Size(), version(info)
+			}
+			if !yield(file, err) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// version tells a changed file from what it was.
+func version(info fs.FileInfo) string {
+	return strconv.FormatInt(info.Size(), 10) + "-" + strconv.FormatInt(info.ModTime().UnixNano(), 10)
+}
+
+func (f folder) open(_ context.Context, name string, offset int64) (*content, error) {
+	file, err := os.Open(f.path(name))
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = errFolder
+	}
+	if err == nil {
+		_, err = file.Seek(offset, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &content{file, info.Size(), version(info)}, nil
+}
+
+// write writes to a temporary file beside the one wanted that then takes its name.
+func (f folder) write(ctx context.Context, name string, write func(io.Writer) error) error {
+	name = f.path(name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	t, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(t.Name()) // gone after the rename
+	w := bufio.NewWriterSize(t, 1<<16)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = t.Chmod(0o644)
+	}
+	if closing := t.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(t.Name(), name)
+}
+
+func (f folder) remove(_ context.Context, name string) error {
+	err := os.Remove(f.path(name))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
+
+func (folder) close() error { return nil }

@@ -1,0 +1,298 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/vramscope/vramscope/store"
+)
+
+const secret = "s3cr3t/with+signs"
+
+// server is an S3 store in this process. Handlers may be put before it.
+type server struct {
+	*s3mem.Backend
+	before func(w http.ResponseWriter, r *http.Request, next http.Handler)
+	url    string
+}
+
+// startS3 starts a store with one bucket, "team", and points the environment at it.
+func startS3(t *testing.T) *server {
+	t.Helper()
+	s := &server{Backend: s3mem.New()}
+	if err := s.CreateBucket("team"); err != nil {
+		t.Fatal(err)
+	}
+	h := gofakes3.New(s).Server()
+	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.before != nil {
+			s.before(w, r, h)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(l.Close)
+	s.url = l.URL
+	for k, v := range map[string]string{"AWS_ENDPOINT_URL_S3": l.URL, "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": secret,
+		"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": ""} {
+		t.Setenv(k, v)
+	}
+	return s
+}
+
+func (s *server) put(t *testing.T, name string, data []byte) {
+	t.Helper()
+	if _, err := s.PutObject("team", name, map[string]string{}, bytes.NewReader(data), int64(len(data)), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T, name string) *store.Place {
+	t.Helper()
+	p, err := store.Open(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+func names(t *testing.T, p *store.Place) []string {
+	t.Helper()
+	var out []string
+	for f, err := range p.List(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, f.Name)
+	}
+	return out
+}
+
+func write(p *store.Place, name, data string) error {
+	return p.Write(context.Background(), name, func(w io.Writer) error {
+		_, err := io.WriteString(w, data)
+		return err
+	})
+}
+
+func read(t *testing.T, p *store.Place, name string) string {
+	t.Helper()
+	r, err := p.Read(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Size != int64(len(data)) {
+		t.Errorf("%s: Size is %d, read %d bytes", name, r.Size, len(data))
+	}
+	return string(data)
+}
+
+// TestPlacesAreAlike does the same in a folder, below a file URL and in a bucket.
+func TestPlacesAreAlike(t *testing.T) {
+	s := startS3(t)
+	folder := t.TempDir()
+	for _, c := range []struct{ name, place, shown string }{
+		{"path", folder, folder},
+		{"file URL", "file://" + t.TempDir(), ""},
+		{"bucket", "s3://team", "s3://team"},
+		{"prefix", "s3://team/deep/er/", "s3://team/deep/er"},
+		{"endpoint in the URL", "s3://team/x?use_path_style=true&region=eu-west-1&endpoint=" + s.url, "s3://team/x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := open(t, c.place)
+			if c.shown != "" && p.URL("") != c.shown {
+				t.Errorf("shown as %s, want %s", p.URL(""), c.shown)
+			}
+			all := []string{"a b/ü#1.pickle", "a-b/x.log", "a.pickle", "a/x.log", "empty"}
+			for _, i := range []int{3, 0, 4, 2, 1} {
+				if err := write(p, all[i], strings.Repeat("x", i*40%161)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := names(t, p); c.name != "bucket" && !slices.Equal(got, all) {
+				t.Errorf("listed %q, want %q", got, all)
+			}
+			if got := read(t, p, all[3]); len(got) != 120 {
+				t.Errorf("read %d bytes, want 120", len(got))
+			}
+			before := versions(t, p)
+			if err := write(p, all[3], "other"); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(t, p, all[3]); got != "other" {
+				t.Errorf("read %q after it was replaced", got)
+			}
+			after := versions(t, p)
+			if before[all[3]] == after[all[3]] || before[all[2]] != after[all[2]] {
+				t.Errorf("versions tell the changed file badly: %v, then %v", before, after)
+			}
+			for range 2 { // that it is gone already is no error
+				if err := p.Remove(context.Background(), all[3]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := p.Read(context.Background(), all[3])
+			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), p.URL(all[3])+": no such ") {
+				t.Errorf("reading what is gone: %v", err)
+			}
+			for _, bad := range []string{"", "../x", "/etc/x", "a/../../x", "a//b"} {
+				if err := write(p, bad, "x"); err == nil {
+					t.Errorf("a file named %q was written", bad)
+				}
+			}
+		})
+	}
+}
+
+func versions(t *testing.T, p *store.Place) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for f, err := range p.List(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f.Name] = f.Version
+	}
+	return out
+}
+
+// TestListReadsAllPages lists more objects than a page holds, in order.
+func TestListReadsAllPages(t *testing.T) {
+	s := startS3(t)
+	pages := 0
+	s.before = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		pages++
+		next.ServeHTTP(w, r)
+	}
+	const n = 2345
+	for i := range n {
+		s.put(t, fmt.Sprintf("runs/%05d/snapshot.pickle", i*7919%n), []byte("x"))
+	}
+	s.put(t, "runs/", nil) // as consoles make a folder
+	s.put(t, "runs-of-others/a", nil)
+	got := names(t, open(t, "s3://team/runs"))
+	if len(got) != n || !slices.IsSorted(got) || got[n-1] != "02344/snapshot.pickle" {
+		t.Errorf("listed %d objects, want %d in order", len(got), n)
+	}
+	if pages != 3 {
+		t.Errorf("%d requests, want 3 pages", pages)
+	}
+	for range open(t, "s3://team/runs").List(context.Background()) {
+		break
+	}
+	if pages != 4 {
+		t.Errorf("listing went on after its reader had stopped: %d requests", pages)
+	}
+}
+
+// TestListOfAFolderThatIsGone says so, once.
+func TestListOfAFolderThatIsGone(t *testing.T) {
+	p := open(t, filepath.Join(t.TempDir(), "none"))
+	for _, err := range p.List(context.Background()) {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a folder that isn't there: %v", err)
+		}
+	}
+}
+
+// TestInterruptedWrite leaves what was there, and nothing else.
+func TestInterruptedWrite(t *testing.T) {
+	s := startS3(t)
+	folder := t.TempDir()
+	own := errors.New("the disk of dreams is full")
+	for _, place := range []string{folder, "s3://team/out"} {
+		for name, stop := range map[string]func(cancel func()) error{
+			"by its function": func(func()) error { return own },
+			"by the context":  func(cancel func()) error { cancel(); return nil },
+		} {
+			for _, size := range []int{1 << 10, 12 << 20} { // one request, several parts
+				t.Run(fmt.Sprintf("%s %s %d", place, name, size), func(t *testing.T) {
+					p := open(t, place)
+					if err := write(p, "runs.parquet", "whole"); err != nil {
+						t.Fatal(err)
+					}
+					for _, file := range []string{"runs.parquet", "new.parquet"} {
+						ctx, cancel := context.WithCancel(context.Background())
+						err := p.Write(ctx, file, func(w io.Writer) error {
+							if _, err := w.Write(make([]byte, size)); err != nil {
+								return err
+							}
+							return stop(cancel)
+						})
+						cancel()
+						if err == nil || !errors.Is(err, own) && !errors.Is(err, context.Canceled) {
+							t.Errorf("%s: error is %v", file, err)
+						}
+					}
+					if got := names(t, p); !slices.Equal(got, []string{"runs.parquet"}) {
+						t.Errorf("left %q", got)
+					}
+					if got := read(t, p, "runs.parquet"); got != "whole" {
+						t.Errorf("%d bytes took the place of what was there", len(got))
+					}
+				})
+			}
+		}
+	}
+	_ = s
+}
+
+// TestBigWrite goes up in parts.
+func TestBigWrite(t *testing.T) {
+	startS3(t)
+	p := open(t, "s3://team")
+	big := strings.Repeat("0123456789abcdef", 1<<20)
+	if err := write(p, "big", big); err != nil {
+		t.Fatal(err)
+	}
+	if read(t, p, "big") != big {
+		t.Error("what was written isn't what is read")
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, c := range []struct {
+		name, shown string
+		url         bool
+		place, file string
+	}{
+		{"runs/a.pickle", "runs/a.pickle", false, "runs", "a.pickle"},
+		{"a.pickle", "a.pickle", false, ".", "a.pickle"},
+		{"/a?b", "/a?b", false, "/", "a?b"},
+		{"C:/a", "C:/a", false, "C:", "a"},
+		{"file:///x/a", "/x/a", true, "file:///x", "a"},
+		{"s3://b/x/a.gz?region=r&endpoint=http://u:p@h", "s3://b/x/a.gz", true, "s3://b/x?region=r&endpoint=http://u:p@h", "a.gz"},
+		{"s3://key:word@b/x", "s3://b/x", true, "s3://key:word@b", "x"},
+		{"s3://b", "s3://b", true, "s3:/", "b"},
+	} {
+		if store.IsURL(c.name) != c.url || store.Show(c.name) != c.shown {
+			t.Errorf("%s: URL %v, shown %s", c.name, store.IsURL(c.name), store.Show(c.name))
+		}
+		if place, file := store.Split(c.name); place != c.place || file != c.file {
+			t.Errorf("%s: split into %s and %s", c.name, place, file)
+		}
+	}
+	if _, err := os.Stat("s3:"); err == nil {
+		t.Error("a URL was taken for a path")
+	}
+}

@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// attempts is how often in a row a reader takes up a connection that broke
+// without getting any further.
+const attempts = 4
+
+// Reader reads one file from its beginning on. When a connection breaks it
+// goes on where it was, as long as the object is still the same. It can go
+// back, or ahead, at the price of another request.
+type Reader struct {
+	Size int64 // bytes of the whole file
+
+	ctx     context.Context
+	place   *Place
+	name    string
+	version string
+	content *content // nil: to be opened at offset
+	offset  int64
+	failed  int // attempts since the last byte
+}
+
+// Read reads on.
+func (r *Reader) Read(b []byte) (int, error) {
+	for len(b) > 0 {
+		if r.offset >= r.Size {
+			return 0, io.EOF
+		}
+		if r.content == nil {
+			if err := r.reopen(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := r.content.Read(b)
+		if r.offset += int64(n); n > 0 {
+			r.failed = 0
+		}
+		switch {
+		case n > 0:
+			return n, nil // an error comes again
+		case err == nil:
+			continue
+		case errors.Is(err, io.EOF):
+			err = io.ErrUnexpectedEOF // before Size
+		}
+		r.drop()
+		if r.failed++; r.failed >= attempts || r.ctx.Err() != nil {
+			return 0, r.place.fail(r.name, err)
+		}
+	}
+	return 0, nil
+}
+
+// reopen asks for what is left.
+func (r *Reader) reopen() error {
+	c, err := r.place.backend.open(r.ctx, r.name, r.offset)
+	if err != nil {
+		return r.place.fail(r.name, err)
+	}
+	if r.version != "" && (c.version != r.version || c.size != r.Size) {
+		c.Close()
+		return r.place.fail(r.name, errChanged)
+	}
+	r.content = c
+	return nil
+}
+
+func (r *Reader) drop() {
+	if r.content != nil {
+		r.content.Close()
+		r.content = nil
+	}
+}
+
+// Seek says where to read next; the request for it is made by the next Read.
+func (r *Reader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += r.offset
+	case io.SeekEnd:
+		offset += r.Size
+	}
+	if offset < 0 {
+		return r.offset, r.place.fail(r.name, errors.New("a position before the beginning"))
+	}
+	if offset != r.offset {
+		r.drop()
+		r.offset = offset
+	}
+	return offset, nil
+}
+
+// Close ends the reading.
+func (r *Reader) Close() error {
+	r.drop()
+	return nil
+}

@@ -1,0 +1,234 @@
+// Package store reads a run's files and writes reports wherever a name points:
+// a folder of this machine, or the objects below a prefix of a bucket.
+//
+//	place, err := store.Open(ctx, "s3://team/runs?region=eu-west-1")
+//	for f, err := range place.List(ctx) {
+//		r, err := place.Read(ctx, f.Name)
+//		...
+//	}
+//	err = place.Write(ctx, "out/runs.parquet", func(w io.Writer) error { ... })
+//
+// Paths and file:// are folders, s3:// is read with the credentials that AWS's
+// own tools would use, gs:// is there when the program was built with -tags gs.
+// What is written is whole or absent.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// File is one file or object of a place.
+type File struct {
+	Name    string // below the place, with slashes
+	Size    int64  // bytes
+	Version string // differs when the content does: size, time and, in a bucket, digest
+}
+
+// Place is a folder, or the objects of a bucket below a prefix. It may be used
+// by several goroutines.
+type Place struct {
+	backend backend
+	base    string // as shown: never with credentials or parameters
+}
+
+// backend is what a kind of place can do; names are checked before.
+type backend interface {
+	list(ctx context.Context) iter.Seq2[File, error]
+	open(ctx context.Context, name string, offset int64) (*content, error)
+	write(ctx context.Context, name string, write func(io.Writer) error) error
+	remove(ctx context.Context, name string) error
+	close() error
+}
+
+// content is an object from an offset on.
+type content struct {
+	io.ReadCloser
+	size    int64  // bytes of the whole object
+	version string // of the object, to tell whether another has taken its place
+}
+
+// Open names a place; whether anything is there shows when it is read. It is
+// made for many reads and writes: keep it open.
+func Open(ctx context.Context, name string) (*Place, error) {
+	scheme, rest, ok := split(name)
+	if !ok {
+		return &Place{folder{name}, name}, nil
+	}
+	fail := func(cause, advice string) (*Place, error) {
+		return nil, &Error{URL: Show(name), Cause: cause, Advice: advice}
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	if scheme == "file" {
+		if !strings.HasPrefix(rest, "/") {
+			return fail("a file URL needs an absolute path", "Write file:///folder, or the path alone.")
+		}
+		return &Place{folder{rest}, rest}, nil
+	}
+	bucket, prefix, _ := strings.Cut(rest, "/")
+	params, err := url.ParseQuery(query)
+	switch {
+	case strings.ContainsAny(bucket, ":@"):
+		return fail("a URL isn't the place for credentials", "Put them where AWS's own tools look: environment variables or a profile.")
+	case bucket == "":
+		return fail("no bucket is named", "Write "+scheme+"://BUCKET/PREFIX.")
+	case err != nil:
+		return fail("the parameters after \"?\" can't be read", "")
+	}
+	open, ok := schemes[scheme]
+	if !ok {
+		return fail("no such kind of store: "+known(), "")
+	}
+	p := &Place{base: scheme + "://" + strings.TrimSuffix(bucket+"/"+prefix, "/")}
+	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	b, err := open(ctx, bucket, params)
+	if err != nil {
+		return nil, p.fail("", err)
+	}
+	p.backend = &objects{bucket: b, prefix: prefix}
+	return p, nil
+}
+
+// IsURL tells a store's URL from a plain path.
+func IsURL(name string) bool {
+	_, _, ok := split(name)
+	return ok
+}
+
+// split takes the scheme off; a path may have a colon, not the two slashes
+// behind a word.
+func split(name string) (scheme, rest string, ok bool) {
+	scheme, rest, ok = strings.Cut(name, "://")
+	if !ok || scheme == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return "", name, false
+	}
+	return scheme, rest, true
+}
+
+// Show is a name as messages and reports may show it: of a URL, no parameters
+// and no user.
+func Show(name string) string {
+	scheme, rest, ok := split(name)
+	if !ok {
+		return name
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	if scheme == "file" {
+		return rest
+	}
+	if bucket, _, _ := strings.Cut(rest, "/"); strings.ContainsAny(bucket, ":@") { // no bucket's name has these: a user, and a word with a slash
+		rest = rest[strings.LastIndex(rest, "@")+1:]
+	}
+	return scheme + "://" + rest
+}
+
+// Split parts a name into the place that holds it and its own name there: of
+// s3://bucket/run/a.pickle?region=x, s3://bucket/run?region=x and a.pickle.
+func Split(name string) (place, file string) {
+	rest, query := name, ""
+	if IsURL(name) {
+		rest, query, _ = strings.Cut(name, "?")
+	}
+	if query != "" {
+		query = "?" + query
+	}
+	i := strings.LastIndexByte(rest, '/')
+	switch {
+	case i < 0:
+		return ".", rest
+	case i == 0:
+		return "/", rest[1:]
+	}
+	return rest[:i] + query, rest[i+1:]
+}
+
+// Local is the folder on this machine, if it is one.
+func (p *Place) Local() (dir string, ok bool) {
+	f, ok := p.backend.(folder)
+	return f.dir, ok
+}
+
+// URL is the name of a file for messages and reports, the place's own for "".
+func (p *Place) URL(name string) string {
+	switch {
+	case name == "":
+		return p.base
+	case p.base == "":
+		return name
+	}
+	return strings.TrimSuffix(p.base, "/") + "/" + name
+}
+
+// List is every file of the place in the order of the names' bytes, read page
+// by page. A folder that can't be read is an error in its place, and the files
+// of others follow; of a bucket, an error is the last thing said.
+func (p *Place) List(ctx context.Context) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		for f, err := range p.backend.list(ctx) {
+			if err != nil {
+				err = p.fail(f.Name, err)
+			}
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// Read opens a file to be read from its beginning. The context holds for all
+// that is read.
+func (p *Place) Read(ctx context.Context, name string) (*Reader, error) {
+	if err := p.check(name); err != nil {
+		return nil, err
+	}
+	r := &Reader{ctx: ctx, place: p, name: name}
+	if err := r.reopen(); err != nil {
+		return nil, err
+	}
+	r.Size, r.version = r.content.size, r.content.version
+	return r, nil
+}
+
+// Write makes a file of what the function writes: whole, or, when that or the
+// writing fails, not at all, and what was there before stays.
+func (p *Place) Write(ctx context.Context, name string, write func(io.Writer) error) error {
+	if err := p.check(name); err != nil {
+		return err
+	}
+	var own error // the function's, which isn't the store's to explain
+	err := p.backend.write(ctx, name, func(w io.Writer) error {
+		own = write(w)
+		return own
+	})
+	if own != nil && errors.Is(own, err) {
+		return own
+	}
+	return p.fail(name, err)
+}
+
+// Remove deletes a file; that it isn't there is no error.
+func (p *Place) Remove(ctx context.Context, name string) error {
+	if err := p.check(name); err != nil {
+		return err
+	}
+	return p.fail(name, p.backend.remove(ctx, name))
+}
+
+// Close lets go of connections.
+func (p *Place) Close() error { return p.backend.close() }
+
+// check refuses names that lead out of the place.
+func (p *Place) check(name string) error {
+	if name == "" || path.IsAbs(name) || path.Clean(name) != name || name == ".." || strings.HasPrefix(name, "../") {
+		return &Error{URL: p.base, Cause: fmt.Sprintf("%q is no file's name", name)}
+	}
+	return nil
+}
