@@ -15,6 +15,7 @@ import (
 
 type exportFlags struct {
 	table, format, output string
+	at                    string // of profiles
 	device, atEvent       int
 	partial, redact       bool
 	names                 naming
@@ -48,7 +49,8 @@ func newExport() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.table, "table", "", "events, allocations, stacks, segments or blocks")
-	flags.StringVar(&f.format, "format", "jsonl", "jsonl or csv")
+	flags.StringVar(&f.format, "format", "jsonl", "jsonl or csv; without --table pprof, perfetto or speedscope")
+	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index")
 	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
 	flags.IntVar(&f.atEvent, "at-event", -1, "segments and blocks right after event `N` instead of at the end")
@@ -62,9 +64,15 @@ func newExport() *cobra.Command {
 }
 
 func export(cmd *cobra.Command, name string, f *exportFlags) error {
+	if _, ok := exportProfiles[f.format]; ok {
+		return exportProfile(cmd, name, f)
+	}
+	if cmd.Flags().Changed("at") {
+		return fmt.Errorf("--at is for the formats pprof and speedscope")
+	}
 	format, ok := map[string]dataset.Format{"jsonl": dataset.JSONL, "csv": dataset.CSV}[f.format]
 	if !ok {
-		return fmt.Errorf("--format %q: jsonl or csv", f.format)
+		return fmt.Errorf("--format %q: jsonl or csv; without --table: pprof, perfetto or speedscope", f.format)
 	}
 	table, ok := exportTables[f.table]
 	if !ok {

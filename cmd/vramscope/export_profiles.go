@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/profiles"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// exportProfiles are the formats that hold a whole recording, for viewers.
+var exportProfiles = map[string]struct {
+	write  func(w io.Writer, r profiles.Recording, at ...profiles.Moment) error
+	binary bool
+	moment bool // is of moments: takes --at
+	usual  []profiles.Moment
+}{
+	"pprof": {func(w io.Writer, r profiles.Recording, at ...profiles.Moment) error {
+		return profiles.WritePprof(w, r, at[0])
+	}, true, true, []profiles.Moment{profiles.Peak}},
+	"perfetto": {write: func(w io.Writer, r profiles.Recording, _ ...profiles.Moment) error {
+		return profiles.WritePerfetto(w, r)
+	}, binary: true},
+	"speedscope": {profiles.WriteSpeedscope, false, true, []profiles.Moment{profiles.Peak, profiles.End}},
+}
+
+// exportProfile writes a whole recording for a viewer.
+func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
+	x := exportProfiles[f.format]
+	for _, flag := range []string{"table", "at-event"} {
+		if cmd.Flags().Changed(flag) {
+			return fmt.Errorf("--%s: not with --format %s, which is of the whole recording", flag, f.format)
+		}
+	}
+	moments := x.usual
+	if cmd.Flags().Changed("at") {
+		if !x.moment {
+			return fmt.Errorf("--at: not with --format %s, which is of the whole recording", f.format)
+		}
+		at, err := profiles.ParseMoment(f.at)
+		if err != nil {
+			return fmt.Errorf("--at %w", err)
+		}
+		moments = []profiles.Moment{at}
+	}
+	if x.binary && f.output == "" && onTerminal(cmd.OutOrStdout()) {
+		return fmt.Errorf("--format %s is binary, and standard output is a terminal: use -o FILE, or a pipe", f.format)
+	}
+	r, err := f.profiled(cmd, name)
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error {
+		if err := x.write(w, r, moments...); err != nil {
+			return fmt.Errorf("--at %w", err)
+		}
+		return nil
+	}
+	if f.output != "" {
+		return writeFile(f.output, write)
+	}
+	return write(cmd.OutOrStdout())
+}
+
+// profiled reads and classifies a recording.
+func (f *exportFlags) profiled(cmd *cobra.Command, name string) (profiles.Recording, error) {
+	s, err := f.snapshot(cmd, name)
+	if err != nil {
+		return profiles.Recording{}, err
+	}
+	if cmd.Flags().Changed("device") && s.Device(f.device) == nil {
+		return profiles.Recording{}, fmt.Errorf("--device %d: not in the recording", f.device)
+	}
+	if err := f.names.read([]string{name}); err != nil {
+		return profiles.Recording{}, err
+	}
+	if err := f.names.model(&f.theory); err != nil {
+		return profiles.Recording{}, err
+	}
+	if f.redact {
+		r := newRedactor()
+		r.Snapshot(s)
+		f.names.redact(r)
+	}
+	r := profiles.Recording{View: stacks.New(s)}
+	for i := range s.Devices {
+		if d := &s.Devices[i]; f.device < 0 || d.Ordinal == f.device {
+			t := timeline.New(s, d)
+			r.Devices = append(r.Devices, profiles.Device{Timeline: t, Classes: classify.New(t, f.names.options(t))})
+		}
+	}
+	return r, nil
+}
+
+// onTerminal tells whether an output is shown to a person as it is.
+func onTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
