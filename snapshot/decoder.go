@@ -46,6 +46,10 @@ type decoder struct {
 	actions  map[StringID]Action
 	raw      *rawStacks
 	layout   [16]keyLook
+	strange  [4]struct { // keys of the event at hand that aren't known
+		key   StringID
+		value value
+	}
 
 	lists  []list
 	dicts  []dict

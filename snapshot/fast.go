@@ -235,10 +235,6 @@ func (d *decoder) fastEvent() bool {
 	c := &d.events
 	var rare event
 	var seen uint64
-	var strange [4]struct { // keys that aren't known
-		key   StringID
-		value value
-	}
 	strangers := 0
 	for field := 0; ; field++ {
 		if b[p] == opSetItems {
@@ -251,7 +247,7 @@ func (d *decoder) fastEvent() bool {
 			if c.Action[row] == OOM {
 				d.ooms = append(d.ooms, OutOfMemory{Event: row, DeviceFree: -1})
 			}
-			for _, x := range strange[:strangers] {
+			for _, x := range d.strange[:strangers] {
 				d.unknownKey(sDeviceTraces, x.key, x.value)
 			}
 			d.p = p + 1
@@ -320,9 +316,9 @@ func (d *decoder) fastEvent() bool {
 		case sUserMetadata:
 			rare.metadata, n = d.fastText(b, p)
 		default:
-			if n = 0; key >= numKeys && strangers < len(strange) {
-				strange[strangers].key = key
-				strange[strangers].value, n = d.fastValue(b, p)
+			if n = 0; key >= numKeys && strangers < len(d.strange) {
+				d.strange[strangers].key = key
+				d.strange[strangers].value, n = d.fastValue(b, p)
 				strangers++
 			}
 		}
