@@ -142,7 +142,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 			return nil, fmt.Errorf("--device %d: the recording has %s", f.device, run.DeviceList())
 		}
 	}
-	if o.Theory, err = f.theoryOf(cmd, run.Sources); err != nil {
+	if o.Theory, err = f.theoryOf(cmd, run); err != nil {
 		return nil, err
 	}
 	if err := f.names.read(args); err != nil {
@@ -168,17 +168,12 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 
 // theoryOf is the model to compare with: the flags', or a config.json among
 // the inputs; nil without one.
-func (f *analyzeFlags) theoryOf(cmd *cobra.Command, sources []diagnose.Source) (*compare.Theory, error) {
+func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *load.Run) (*compare.Theory, error) {
 	t := &compare.Theory{Setting: f.theory.s, Given: map[string]bool{}}
 	cmd.Flags().Visit(func(flag *pflag.Flag) { t.Given[flag.Name] = true })
 	if f.theory.config == "" && f.theory.model == "" && f.theory.params == "" {
-		for _, s := range sources {
-			if s.Kind == load.KindConfig {
-				if c, err := readConfig(s.Path); err == nil { // of another model, perhaps: no reason to fail
-					t.Config = c
-					return t, nil
-				}
-			}
+		if t.Config = run.Config(); t.Config != nil {
+			return t, nil
 		}
 		return nil, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/internal/load"
 )
 
 // budgetFlags are the flags of the budget command as they are given.
@@ -157,7 +157,7 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 	case f.config == "-":
 		c, err = budget.ReadConfig(stdin)
 	case f.config != "":
-		c, err = readConfig(f.config)
+		c, err = load.ReadConfig(f.config)
 	case f.params != "":
 		n, perr := budget.ParseParams(f.params)
 		if perr != nil {
@@ -168,19 +168,6 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 		return loadCheckpoint(f.model)
 	}
 	return c, nil, err
-}
-
-func readConfig(path string) (*budget.Config, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	c, err := budget.ReadConfig(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return c, nil
 }
 
 // loadCheckpoint prefers the config.json beside a checkpoint and says where
@@ -197,7 +184,7 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 		}
 	}
 	beside := filepath.Join(filepath.Dir(path), "config.json")
-	if c, err := readConfig(beside); err == nil {
+	if c, err := load.ReadConfig(beside); err == nil {
 		n, err := budget.Count(c)
 		if err == nil && n.Total == total {
 			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside, countText(total))}, nil

@@ -17,14 +17,7 @@ func newRedactor() *redact.Redactor { return redact.New(os.Getenv("VRAMSCOPE_RED
 // redactRun redacts all that a report will be made of. What comes later never
 // sees the names.
 func redactRun(r *redact.Redactor, run *load.Run, o *diagnose.Options) {
-	for i := range run.Sources {
-		s := &run.Sources[i]
-		s.Failed = r.Error(s.Failed, s.Path)
-		if s.Path = r.Input(s.Path); s.Snapshot != nil {
-			r.Snapshot(s.Snapshot)
-		}
-	}
-	r.Evidence(run.Evidence)
+	run.Redact(r)
 	o.Title = r.Text(o.Title)
 	for i := range o.Notes {
 		n := &o.Notes[i]

@@ -1,0 +1,138 @@
+package load
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/redact"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/snapshot/labels"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Names are what names allocations: labels files, and the model's tensors.
+type Names struct {
+	files   []*labels.File
+	tensors []classify.Tensor
+}
+
+// Labels reads labels files.
+func (n *Names) Labels(paths ...string) error {
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
+		}
+		file, err := labels.Read(f)
+		f.Close()
+		if err != nil {
+			return &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
+		}
+		n.files = append(n.files, file)
+	}
+	return nil
+}
+
+// LabelsBeside are the labels files that lie beside snapshots.
+func LabelsBeside(snapshots []string) []string {
+	var found []string
+	for _, name := range snapshots {
+		for _, ending := range []string{".gz", ".zst", ".zip", ".pickle", ".pkl"} {
+			name = strings.TrimSuffix(name, ending)
+		}
+		if _, err := os.Stat(name + ".labels.json"); err == nil {
+			found = append(found, name+".labels.json")
+		}
+	}
+	return found
+}
+
+// Tensors takes the tensors' names from a checkpoint's header or, without one,
+// from a model's configuration; "" is none.
+func (n *Names) Tensors(checkpoint, config string) error {
+	var tensors []budget.Tensor
+	var err error
+	switch {
+	case checkpoint != "":
+		tensors, err = budget.ReadCheckpoint(checkpoint)
+	case config != "" && config != "-":
+		var c *budget.Config
+		if c, err = ReadConfig(config); err == nil {
+			tensors, err = budget.Tensors(c)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, t := range tensors {
+		n.tensors = append(n.tensors, classify.Tensor{Name: t.Name, Elements: t.Elements()})
+	}
+	return nil
+}
+
+// ReadConfig reads a model's configuration.
+func ReadConfig(path string) (*budget.Config, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	c, err := budget.ReadConfig(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Config is the first configuration of a model that lies among the run's files,
+// nil without one. One that can't be read is no reason to fail: it may be of
+// another program.
+func (r *Run) Config() *budget.Config {
+	for _, s := range r.Sources {
+		if s.Kind == KindConfig {
+			if c, err := ReadConfig(s.Path); err == nil {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// Redact takes out of a run what tells who and where. What comes later never
+// sees the names.
+func (r *Run) Redact(x *redact.Redactor) {
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		s.Failed = x.Error(s.Failed, s.Path)
+		if s.Path = x.Input(s.Path); s.Snapshot != nil {
+			x.Snapshot(s.Snapshot)
+		}
+	}
+	x.Evidence(r.Evidence)
+}
+
+// Redact takes what isn't common knowledge out of the names.
+func (n *Names) Redact(r *redact.Redactor) {
+	for _, f := range n.files {
+		for i := range f.Labels {
+			f.Labels[i].Name = r.Metadata(f.Labels[i].Name)
+		}
+	}
+	for i := range n.tensors {
+		n.tensors[i].Name = r.Metadata(n.tensors[i].Name)
+	}
+}
+
+// Options are the names that concern one device.
+func (n *Names) Options(t *timeline.Timeline) classify.Options {
+	o := classify.Options{Tensors: n.tensors}
+	for _, f := range n.files {
+		if f.Device == t.Device.Ordinal {
+			o.Labels = append(o.Labels, classify.LabelsOf(t, f)...)
+		}
+	}
+	return o
+}
