@@ -1,0 +1,60 @@
+package replay
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// cacheOff takes away the keys and values that a model caches while it trains.
+func (r *rewriter) cacheOff() (string, error) {
+	dropped, kept := 0, 0
+	r.of(classify.KVCache, func(id timeline.AllocationID) {
+		if r.classes.Phase[id] != classify.Forward {
+			return
+		}
+		if until, ok := r.wouldBeSaved(id); ok {
+			r.release(id, until)
+			kept++
+			return
+		}
+		r.resize(id, 0)
+		dropped++
+	})
+	if dropped+kept == 0 {
+		return "", fmt.Errorf("no keys and values that a training step caches were found in the recording")
+	}
+	how := "Cached keys and values that are copies are not made"
+	switch {
+	case dropped == 0:
+		how = "Keys and values take the place of their copies in the cache, and go with their layer's backward pass"
+	case kept > 0:
+		how += "; those that took the place of the keys and values themselves go with their layer's backward pass"
+	}
+	return how + ".", nil
+}
+
+// nearby is how many allocations around a copy belong to the same operation.
+const nearby = 24
+
+// wouldBeSaved tells whether keys or values that go into the cache would be
+// saved for the backward pass without one, and until which event: when what
+// they are copied from is as large and goes at once. Else the original stays
+// anyway, as a part of one projection of queries, keys and values.
+func (r *rewriter) wouldBeSaved(id timeline.AllocationID) (until int, ok bool) {
+	born := r.born(id)
+	for from := id - 1; from >= 0 && id-from <= nearby && !ok; from-- {
+		ok = r.Timeline.Requested(from) == r.Timeline.Requested(id) && r.born(from) >= 0 &&
+			r.died(from) > born && r.born(min(id+nearby, timeline.AllocationID(r.Timeline.Len()-1))) > r.died(from)
+	}
+	if !ok {
+		return 0, false
+	}
+	for saved := id - 1; saved >= 0 && id-saved <= 2*nearby; saved-- {
+		if r.classes.Category[saved] == classify.Activations && r.died(saved) > born {
+			return r.died(saved), r.died(saved) < r.died(id)
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,321 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// checkpoint keeps of each layer only its input through the forward pass, and
+// makes the rest again when the layer's backward begins.
+func (r *rewriter) checkpoint() (string, error) {
+	passes, err := r.forwardPasses()
+	if err != nil {
+		return "", err
+	}
+	most := 0
+	for i := range passes {
+		n := 0
+		for _, l := range r.layersOf(passes[i].saved) {
+			if r.checkpointLayers(&passes[i], l) {
+				n += l.count
+			}
+		}
+		most = max(most, n)
+	}
+	if most == 0 {
+		return "", fmt.Errorf("no repeated layers were found in the forward pass: it may use checkpointing already")
+	}
+	text := fmt.Sprintf("%d layers of equal activations: each keeps its input, frees the rest when it is done and makes it again right before its backward pass", most)
+	if _, err := r.cacheOff(); err == nil {
+		text += "; keys and values are no longer cached, as Transformers does it then"
+	}
+	return text + ".", nil
+}
+
+// pass is a forward pass.
+type pass struct {
+	saved    []timeline.AllocationID // for its backward pass, in the order of their birth
+	backward int                     // the event with which that begins
+}
+
+// forwardPasses finds the passes and what they save.
+func (r *rewriter) forwardPasses() ([]pass, error) {
+	var backward []int // where backward passes begin
+	spans := slices.Clone(r.classes.Before)
+	for i := range r.classes.Steps {
+		spans = append(spans, r.classes.Steps[i].Phases...)
+	}
+	for _, p := range spans {
+		if p.Phase == classify.Backward {
+			backward = append(backward, p.FirstEvent)
+		}
+	}
+	var passes []pass
+	last := -1
+	for id, category := range r.classes.Category {
+		a := timeline.AllocationID(id)
+		switch r.classes.Detail[id] {
+		case classify.CheckpointInput, classify.Recomputed:
+			return nil, fmt.Errorf("the recorded program uses checkpointing already")
+		}
+		if category != classify.Activations || r.classes.Phase[id] != classify.Forward || r.born(a) < 0 {
+			continue
+		}
+		n := sort.SearchInts(backward, r.born(a))
+		if n != last {
+			passes = append(passes, pass{backward: r.Timeline.Device.Events.Len()})
+			if n < len(backward) {
+				passes[len(passes)-1].backward = backward[n]
+			}
+			last = n
+		}
+		p := &passes[len(passes)-1]
+		p.saved = append(p.saved, a)
+	}
+	if len(passes) == 0 {
+		return nil, fmt.Errorf("no activations were found in the recording")
+	}
+	return passes, nil
+}
+
+// layers are a part of a pass that repeats itself.
+type layers struct {
+	from, period, count int // in what the pass saves
+}
+
+// mostStacks bounds the parts of a pass that repeat themselves in their own
+// way, such as an encoder and a decoder; leastShare is what a part must have
+// of the pass, in percent of its bytes.
+const (
+	mostStacks = 4
+	leastShare = 5
+)
+
+// layersOf finds the parts of a pass that repeat themselves, longest first.
+func (r *rewriter) layersOf(saved []timeline.AllocationID) []layers {
+	type key struct {
+		bytes int64
+		stack uint32
+	}
+	keys := make([]key, len(saved))
+	sums := make([]int64, len(saved)+1)
+	for i, id := range saved {
+		keys[i] = key{r.Timeline.Requested(id), uint32(r.Timeline.Stack(id))}
+		sums[i+1] = sums[i] + keys[i].bytes
+	}
+	best := func(from, to int) (l layers, bytes int64) {
+		for _, d := range distances(keys[from:to]) {
+			run := 0
+			for i := from; i <= to-d; i++ {
+				if i < to-d && keys[i] == keys[i+d] {
+					run++
+					continue
+				}
+				if n := (run + d) / d; n > 1 {
+					if b := sums[i-run+n*d] - sums[i-run]; b > bytes {
+						l, bytes = layers{i - run, d, n}, b
+					}
+				}
+				run = 0
+			}
+		}
+		return l, bytes
+	}
+	var found []layers
+	open := [][2]int{{0, len(saved)}}
+	for len(open) > 0 && len(found) < mostStacks {
+		part := open[0]
+		open = open[1:]
+		l, bytes := best(part[0], part[1])
+		if bytes*100 < sums[len(saved)]*leastShare || bytes == 0 {
+			continue
+		}
+		found = append(found, l)
+		open = append(open, [2]int{part[0], l.from}, [2]int{l.from + l.count*l.period, part[1]})
+	}
+	return found
+}
+
+// distances are how far apart equal keys lie, the most frequent first.
+func distances[K comparable](keys []K) []int {
+	last := map[K]int{}
+	votes := map[int]int{}
+	for i, k := range keys {
+		if at, ok := last[k]; ok {
+			votes[i-at]++
+		}
+		last[k] = i
+	}
+	list := make([]int, 0, len(votes))
+	for d := range votes {
+		list = append(list, d)
+	}
+	slices.SortFunc(list, func(a, b int) int {
+		if votes[a] != votes[b] {
+			return votes[b] - votes[a]
+		}
+		return a - b
+	})
+	return list[:min(len(list), 8)]
+}
+
+// layer is one of the layers of a pass.
+type layer struct {
+	saved      []timeline.AllocationID
+	start, end int   // of its forward, in events
+	first      int   // the first death of its backward; the number of events when there is none
+	last       int   // the last one
+	least      int64 // bytes from which on a tensor isn't just a statistic of a layer's input
+}
+
+// inputShare is how many times larger than a layer's input its largest tensor
+// may be: statistics and masks are smaller still.
+const inputShare = 256
+
+// checkpointLayers rewrites the lives of what a part of a pass saves. It tells
+// whether there was anything that needn't be kept.
+func (r *rewriter) checkpointLayers(p *pass, l layers) bool {
+	events := r.Timeline.Device.Events.Len()
+	list := make([]layer, l.count)
+	for k := range list {
+		from := l.from + k*l.period
+		x := &list[k]
+		x.saved = p.saved[from : from+l.period]
+		x.start, x.end = r.born(x.saved[0])-1, r.born(x.saved[l.period-1])
+		if from+l.period < len(p.saved) {
+			x.end = r.born(p.saved[from+l.period]) - 1
+		}
+		for _, id := range x.saved {
+			x.last = max(x.last, r.died(id))
+			x.least = max(x.least, r.Timeline.Requested(id)/inputShare)
+		}
+	}
+	if large := slices.DeleteFunc(slices.Clone(list[0].saved), func(id timeline.AllocationID) bool { return r.Timeline.Requested(id) < list[0].least }); len(large) < 2 {
+		return false // one tensor for each layer is all that checkpointing keeps
+	}
+	after := p.saved[l.from+l.period*l.count:]
+	after = after[:min(len(after), tail)]
+	kept := r.savedInputs(list, after)
+	r.findBackward(p, list, after, kept)
+	before := p.saved[max(0, l.from-l.period):l.from]
+	some := false
+	for k := range list {
+		x := &list[k]
+		if !r.takesSaved(before, x) {
+			r.keepInput(x)
+		}
+		for _, id := range x.saved {
+			if r.died(id) > x.end && !kept[id] && (x.first == events || r.died(id) >= x.first) {
+				r.remake(id, x.end, x.first)
+				some = true
+			}
+		}
+		r.castAgain(p, x)
+		before = x.saved
+	}
+	return some
+}
+
+// tail is how many tensors after the last layer are looked at to tell where
+// their backward ends.
+const tail = 6
+
+// findBackward tells the backward passes of layers apart: what a layer saved
+// for itself dies after all that later layers did. What it passed on to the
+// next one dies with that.
+func (r *rewriter) findBackward(p *pass, list []layer, tail []timeline.AllocationID, kept map[timeline.AllocationID]bool) {
+	events := r.Timeline.Device.Events.Len()
+	after := p.backward - 1
+	for _, id := range tail {
+		if d := r.died(id); d < list[len(list)-1].last {
+			after = max(after, d)
+		}
+	}
+	for k := len(list) - 1; k >= 0; k-- {
+		x := &list[k]
+		x.first = events
+		for _, id := range x.saved {
+			if d := r.died(id); d > after && !kept[id] {
+				x.first = min(x.first, d)
+			}
+		}
+		if x.last < events {
+			after = max(after, x.last)
+		}
+	}
+}
+
+// savedInputs are the inputs of layers, and of what follows them, that are
+// saved anyway: what a layer saved last, when nothing else was made after it
+// that the next one begins with.
+func (r *rewriter) savedInputs(list []layer, tail []timeline.AllocationID) map[timeline.AllocationID]bool {
+	kept := map[timeline.AllocationID]bool{}
+	for k := range list {
+		if id, ok := r.inputOf(&list[k]); ok && r.classes.Category[id] == classify.Activations {
+			kept[id] = true
+		}
+	}
+	if len(tail) > 0 {
+		x := layer{saved: tail, start: r.born(tail[0]) - 1, least: list[0].least}
+		if id, ok := r.inputOf(&x); ok && r.classes.Category[id] == classify.Activations {
+			kept[id] = true
+		}
+	}
+	return kept
+}
+
+// takesSaved tells whether a layer's input is among the tensors that were
+// saved before it.
+func (r *rewriter) takesSaved(before []timeline.AllocationID, x *layer) bool {
+	for _, id := range before {
+		if d := r.died(id); d >= x.first && d <= x.last && r.Timeline.Requested(id) >= x.least {
+			return true
+		}
+	}
+	return false
+}
+
+// mostBetween bounds the search for a layer's input, in allocations.
+const mostBetween = 256
+
+// inputOf is the input of a layer by the order of births: of what is alive
+// when the layer begins, the last that was made.
+func (r *rewriter) inputOf(x *layer) (timeline.AllocationID, bool) {
+	for id, n := x.saved[0]-1, 0; id >= 0 && n < mostBetween && r.born(id) >= 0; id, n = id-1, n+1 {
+		if r.died(id) > x.start && r.Timeline.Requested(id) >= x.least {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
+// keepInput keeps the input of a layer that the recorded program had no need
+// to save.
+func (r *rewriter) keepInput(x *layer) {
+	id, ok := r.inputOf(x)
+	if ok && r.classes.Category[id] != classify.Activations && r.died(id) < x.last {
+		r.extra(r.bytes[id], r.died(id), x.last)
+	}
+}
+
+// remake frees an allocation after one event and makes it again before another.
+func (r *rewriter) remake(id timeline.AllocationID, free, again int) {
+	r.release(id, free)
+	if again > free+1 && again < r.Timeline.Device.Events.Len() {
+		r.revive(id, again-1)
+	}
+}
+
+// castAgain frees autocast's copies of a layer's weights when the forward pass
+// is over, which ends autocast, and makes them again for its backward pass.
+func (r *rewriter) castAgain(p *pass, x *layer) {
+	for id := x.saved[0]; id <= x.saved[len(x.saved)-1]; id++ {
+		if r.classes.Category[id] == classify.AutocastCopies && r.died(id) > p.backward {
+			r.remake(id, p.backward-1, x.first)
+		}
+	}
+}
