@@ -28,6 +28,7 @@ type Input struct {
 	Compression string // "gzip", "zstd", "zip", "" for none
 
 	file   *os.File // nil for streams
+	far    *far     // of a store
 	data   []byte   // of a stream that is short enough to be kept
 	rest   *bufio.Reader
 	digest chan digest
@@ -69,6 +70,9 @@ func OpenInput(name string) (*Input, error) {
 
 // beginDigest starts working out a file's digest, unless that was done before.
 func (in *Input) beginDigest() {
+	if in.far != nil {
+		in.far.wanted = true
+	}
 	if in.file == nil {
 		return
 	}
@@ -111,6 +115,9 @@ func (in *Input) Write(b []byte) (int, error) {
 
 // Close lets go of the file. The digest of what was read can still be asked for.
 func (in *Input) Close() error {
+	if in.far != nil {
+		return in.far.close()
+	}
 	if in.file == nil {
 		return nil
 	}
@@ -123,6 +130,10 @@ func (in *Input) Close() error {
 	}
 	return in.file.Close()
 }
+
+// Rereadable tells whether the input is a file or a store's, which can be
+// opened again by its name.
+func (in *Input) Rereadable() bool { return in.file != nil || in.far != nil }
 
 // Head is up to n bytes from the beginning, uncompressed: enough to tell what a
 // file is, without reading it.
@@ -152,6 +163,9 @@ func (in *Input) Head(n int) ([]byte, error) {
 // Digest is the SHA-256 and the number of bytes of the input as given, before
 // decompression. Of a stream it is that of what was read.
 func (in *Input) Digest() (sum string, bytes int64) {
+	if in.far != nil {
+		return in.far.digest()
+	}
 	if in.sum == nil && in.hash != nil {
 		_, _ = io.Copy(io.Discard, in.rest)
 		in.sum = &digest{hex.EncodeToString(in.hash.Sum(nil)), in.read, nil}
@@ -169,6 +183,8 @@ func (in *Input) raw() io.Reader {
 	switch {
 	case in.file != nil:
 		return io.NewSectionReader(in.file, 0, 1<<62)
+	case in.far != nil:
+		return io.NewSectionReader(in.far, 0, in.far.size)
 	case in.rest != nil:
 		return in.rest
 	}
@@ -202,8 +218,11 @@ func (in *Input) sniff() error {
 // Content is the uncompressed bytes from the beginning, and their number, 0
 // when it isn't known. A stream that is too long to be kept can be read once.
 func (in *Input) Content() (io.ReadCloser, int64, error) {
-	in.beginDigest()
-	return in.content()
+	r, total, err := in.content()
+	if err == nil {
+		in.beginDigest()
+	}
+	return r, total, err
 }
 
 func (in *Input) content() (io.ReadCloser, int64, error) {
@@ -247,6 +266,9 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 
 // size is the number of bytes as given, 0 when it isn't known.
 func (in *Input) size() int64 {
+	if in.far != nil {
+		return in.far.size
+	}
 	if in.file != nil {
 		if st, err := in.file.Stat(); err == nil {
 			return st.Size()
