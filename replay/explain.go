@@ -73,7 +73,7 @@ func (p *Program) Explain(oom *timeline.OOM, classes *classify.Classification, s
 	x.Free, x.LargestFree = layout.Free()
 	x.pinned(&layout)
 	if classes != nil {
-		x.StillToCome = stillToCome(classes, oom)
+		x.StillToCome = StillToCome(classes, oom)
 	}
 	if settings == nil {
 		w := whatIf{p: p, limits: limits}
@@ -131,9 +131,9 @@ func (x *Explanation) pinned(l *timeline.Layout) {
 	x.Segments = x.Segments[:min(len(x.Segments), maxPinned)]
 }
 
-// stillToCome is what the first optimizer step has yet to allocate when it
+// StillToCome is what the first optimizer step has yet to allocate when it
 // fails: as much state for every gradient as those have got that it reached.
-func stillToCome(c *classify.Classification, oom *timeline.OOM) int64 {
+func StillToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 	in := false
 	for _, s := range c.Steps {
 		for _, p := range s.Phases {

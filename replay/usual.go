@@ -154,7 +154,7 @@ func (w *whatIf) enough(name string) bool {
 		oom := &w.p.Timeline.OOMs[i]
 		for _, o := range w.Scenarios {
 			if o.Name == name && o.LastEvent == oom.Event && o.UsableBytes != nil {
-				return *o.UsableBytes-o.PeakAllocatedBytes >= stillToCome(w.classes, oom)-oom.Requested
+				return *o.UsableBytes-o.PeakAllocatedBytes >= StillToCome(w.classes, oom)-oom.Requested
 			}
 		}
 	}
