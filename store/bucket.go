@@ -46,16 +46,33 @@ func (o *objects) list(ctx context.Context) iter.Seq2[File, error] {
 			if name == "" || strings.HasSuffix(name, "/") { // what consoles make for a folder
 				continue
 			}
-			version := strconv.FormatInt(obj.Size, 10) + "-" + strconv.FormatInt(obj.ModTime.UnixNano(), 10) + "-" + hex.EncodeToString(obj.MD5)
-			if !yield(File{name, obj.Size, version}, nil) {
+			if !yield(file(name, obj), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (o *objects) open(ctx context.Context, name string, offset int64) (*content, error) {
-	r, err := o.bucket.NewRangeReader(ctx, o.prefix+name, offset, -1, nil)
+func file(name string, obj *blob.ListObject) File {
+	version := strconv.FormatInt(obj.Size, 10) + "-" + strconv.FormatInt(obj.ModTime.UnixNano(), 10) + "-" + hex.EncodeToString(obj.MD5)
+	return File{name, obj.Size, version}
+}
+
+// stat lists the names that begin with the one wanted: it is the first of them.
+// A listing says more of an object than the object's own headers do.
+func (o *objects) stat(ctx context.Context, name string) (File, error) {
+	obj, err := o.bucket.List(&blob.ListOptions{Prefix: o.prefix + name}).Next(ctx)
+	if errors.Is(err, io.EOF) || err == nil && obj.Key != o.prefix+name {
+		err = errAbsent
+	}
+	if err != nil {
+		return File{}, err
+	}
+	return file(name, obj), nil
+}
+
+func (o *objects) open(ctx context.Context, name string, offset, length int64) (*content, error) {
+	r, err := o.bucket.NewRangeReader(ctx, o.prefix+name, offset, length, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,7 @@ func (e *Error) Is(target error) bool {
 }
 
 var (
+	errAbsent  = fs.ErrNotExist
 	errFolder  = errors.New("is a directory")
 	errChanged = errors.New("was changed while it was read")
 )
@@ -91,6 +92,8 @@ func cause(err error) (cause, advice string) {
 		return "interrupted", ""
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time", ""
+	case err == errAbsent:
+		return "no such object", ""
 	case errors.As(err, &file):
 		return file.Err.Error(), ""
 	case errors.As(err, &link):

@@ -57,8 +57,15 @@ func TestBrokenConnections(t *testing.T) {
 	if got := read(t, open(t, "s3://team"), "a.pickle"); got != string(data) {
 		t.Error("what was read isn't what lies there")
 	}
-	if n := requests.Load(); n != 7 {
+	if n := requests.Load(); n != 7 { // two for the window, five for the other 744,000
 		t.Errorf("%d requests, want 7", n)
+	}
+
+	requests.Store(0)
+	s.before = cutAfter(len(data), &requests)
+	read(t, open(t, "s3://team"), "a.pickle")
+	if n := requests.Load(); n != 2 {
+		t.Errorf("%d requests, want one for a look and one for the rest", n)
 	}
 
 	s.before = cutAfter(0, &requests)

@@ -71,7 +71,18 @@ func version(info fs.FileInfo) string {
 	return strconv.FormatInt(info.Size(), 10) + "-" + strconv.FormatInt(info.ModTime().UnixNano(), 10)
 }
 
-func (f folder) open(_ context.Context, name string, offset int64) (*content, error) {
+func (f folder) stat(_ context.Context, name string) (File, error) {
+	info, err := os.Stat(f.path(name))
+	if err == nil && info.IsDir() {
+		err = errFolder
+	}
+	if err != nil {
+		return File{}, err
+	}
+	return File{name, info.Size(), version(info)}, nil
+}
+
+func (f folder) open(_ context.Context, name string, offset, _ int64) (*content, error) {
 	file, err := os.Open(f.path(name))
 	if err != nil {
 		return nil, err

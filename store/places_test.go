@@ -136,6 +136,9 @@ func TestPlacesAreAlike(t *testing.T) {
 				t.Errorf("read %d bytes, want 120", len(got))
 			}
 			before := versions(t, p)
+			if f, err := p.Stat(context.Background(), all[3]); err != nil || f.Version != before[all[3]] || f.Size != 120 {
+				t.Errorf("of one file: %v, %v", f, err)
+			}
 			if err := write(p, all[3], "other"); err != nil {
 				t.Fatal(err)
 			}
@@ -150,6 +153,9 @@ func TestPlacesAreAlike(t *testing.T) {
 				if err := p.Remove(context.Background(), all[3]); err != nil {
 					t.Fatal(err)
 				}
+			}
+			if _, err := p.Stat(context.Background(), all[3]); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("asked of what is gone: %v", err)
 			}
 			_, err := p.Read(context.Background(), all[3])
 			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), p.URL(all[3])+": no such ") {
@@ -294,5 +300,55 @@ func TestNames(t *testing.T) {
 	}
 	if _, err := os.Stat("s3:"); err == nil {
 		t.Error("a URL was taken for a path")
+	}
+}
+
+// TestPool opens names as they were listed, with the parameters that the
+// bucket was given once.
+func TestPool(t *testing.T) {
+	s := startS3(t)
+	s.put(t, "runs/a b/x.pickle", []byte("ab"))
+	s.put(t, "runs/a b/x.pickle.log", []byte("log"))
+	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+	folder := t.TempDir()
+	if err := write(open(t, folder), "a b/x.pickle", "ab"); err != nil {
+		t.Fatal(err)
+	}
+	var pool store.Pool
+	defer pool.Close()
+	for _, c := range []struct {
+		name string
+		want []string
+	}{
+		{"s3://team/runs/?endpoint=" + s.url, []string{"s3://team/runs/a b/x.pickle", "s3://team/runs/a b/x.pickle.log"}},
+		{"s3://team", []string{"s3://team/runs/a b/x.pickle", "s3://team/runs/a b/x.pickle.log"}},
+		{"s3://team/runs/a b/x.pickle", []string{"s3://team/runs/a b/x.pickle"}},
+		{"s3://team/run", nil},
+		{folder, []string{folder + "/a b/x.pickle"}},
+		{"file://" + folder + "/a b/x.pickle", []string{folder + "/a b/x.pickle"}},
+	} {
+		var got []string
+		for f, err := range pool.List(context.Background(), c.name) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, f.Name)
+			r, err := pool.Read(context.Background(), f.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if data, err := io.ReadAll(r); err != nil || int64(len(data)) != f.Size {
+				t.Errorf("%s: %d bytes, want %d; %v", f.Name, len(data), f.Size, err)
+			}
+			r.Close()
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	for _, err := range pool.List(context.Background(), folder+"/none") {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("of a folder that isn't there: %v", err)
+		}
 	}
 }

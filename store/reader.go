@@ -10,6 +10,10 @@ import (
 // without getting any further.
 const attempts = 4
 
+// window is how much the first request asks for, and the first one after a
+// jump, in bytes: who only looks at a file leaves no transfer behind.
+const window = 256 << 10
+
 // Reader reads one file from its beginning on. When a connection breaks it
 // goes on where it was, as long as the object is still the same. It can go
 // back, or ahead, at the price of another request.
@@ -22,7 +26,9 @@ type Reader struct {
 	version string
 	content *content // nil: to be opened at offset
 	offset  int64
-	failed  int // attempts since the last byte
+	until   int64 // where content ends
+	jumped  bool  // to offset; at the beginning, too
+	failed  int   // attempts since the last byte
 }
 
 // Read reads on.
@@ -45,8 +51,11 @@ func (r *Reader) Read(b []byte) (int, error) {
 			return n, nil // an error comes again
 		case err == nil:
 			continue
+		case errors.Is(err, io.EOF) && r.offset >= r.until:
+			r.drop()
+			continue
 		case errors.Is(err, io.EOF):
-			err = io.ErrUnexpectedEOF // before Size
+			err = io.ErrUnexpectedEOF
 		}
 		r.drop()
 		if r.failed++; r.failed >= attempts || r.ctx.Err() != nil {
@@ -56,9 +65,13 @@ func (r *Reader) Read(b []byte) (int, error) {
 	return 0, nil
 }
 
-// reopen asks for what is left.
+// reopen asks for what is left, or for a window of it.
 func (r *Reader) reopen() error {
-	c, err := r.place.backend.open(r.ctx, r.name, r.offset)
+	length := int64(-1)
+	if r.jumped {
+		length = window
+	}
+	c, err := r.place.backend.open(r.ctx, r.name, r.offset, length)
 	if err != nil {
 		return r.place.fail(r.name, err)
 	}
@@ -66,7 +79,10 @@ func (r *Reader) reopen() error {
 		c.Close()
 		return r.place.fail(r.name, errChanged)
 	}
-	r.content = c
+	r.content, r.until, r.jumped = c, c.size, false
+	if length >= 0 {
+		r.until = min(r.offset+length, c.size)
+	}
 	return nil
 }
 
@@ -90,7 +106,7 @@ func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	}
 	if offset != r.offset {
 		r.drop()
-		r.offset = offset
+		r.offset, r.jumped = offset, true
 	}
 	return offset, nil
 }

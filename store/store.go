@@ -41,13 +41,14 @@ type Place struct {
 // backend is what a kind of place can do; names are checked before.
 type backend interface {
 	list(ctx context.Context) iter.Seq2[File, error]
-	open(ctx context.Context, name string, offset int64) (*content, error)
+	stat(ctx context.Context, name string) (File, error)
+	open(ctx context.Context, name string, offset, length int64) (*content, error) // length -1: to the end
 	write(ctx context.Context, name string, write func(io.Writer) error) error
 	remove(ctx context.Context, name string) error
 	close() error
 }
 
-// content is an object from an offset on.
+// content is a part of an object.
 type content struct {
 	io.ReadCloser
 	size    int64  // bytes of the whole object
@@ -183,13 +184,22 @@ func (p *Place) List(ctx context.Context) iter.Seq2[File, error] {
 	}
 }
 
+// Stat is what List would say of one file.
+func (p *Place) Stat(ctx context.Context, name string) (File, error) {
+	if err := p.check(name); err != nil {
+		return File{}, err
+	}
+	f, err := p.backend.stat(ctx, name)
+	return f, p.fail(name, err)
+}
+
 // Read opens a file to be read from its beginning. The context holds for all
 // that is read.
 func (p *Place) Read(ctx context.Context, name string) (*Reader, error) {
 	if err := p.check(name); err != nil {
 		return nil, err
 	}
-	r := &Reader{ctx: ctx, place: p, name: name}
+	r := &Reader{ctx: ctx, place: p, name: name, jumped: true}
 	if err := r.reopen(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"sync"
+)
+
+// Pool opens files by their full names, with one connection to each bucket. The
+// parameters of a bucket's URL hold for all names in it that have none, such as
+// listed ones. The zero Pool is ready; several goroutines may use it.
+type Pool struct {
+	mu      sync.Mutex
+	buckets map[string]*Place // whole buckets, by scheme and name
+}
+
+// Place is a place as Open gives it, on the pool's connection. It is closed
+// with the pool.
+func (p *Pool) Place(ctx context.Context, name string) (*Place, error) {
+	scheme, rest, ok := split(name)
+	if !ok || scheme == "file" {
+		return Open(ctx, name)
+	}
+	rest, query, given := strings.Cut(rest, "?")
+	bucket, prefix, _ := strings.Cut(rest, "/")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := scheme + "://" + bucket
+	whole := p.buckets[key]
+	if whole == nil {
+		url := key
+		if given {
+			url += "?" + query
+		}
+		var err error
+		if whole, err = Open(ctx, url); err != nil {
+			return nil, err
+		}
+		if p.buckets == nil {
+			p.buckets = map[string]*Place{}
+		}
+		p.buckets[key] = whole
+	}
+	place := &Place{&objects{bucket: whole.backend.(*objects).bucket}, strings.TrimSuffix(key+"/"+prefix, "/")}
+	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
+		place.backend.(*objects).prefix = prefix + "/"
+	}
+	return place, nil
+}
+
+// Read opens a file by its full name.
+func (p *Pool) Read(ctx context.Context, name string) (*Reader, error) {
+	above, file := Split(name)
+	place, err := p.Place(ctx, above)
+	if err != nil {
+		return nil, err
+	}
+	return place.Read(ctx, file)
+}
+
+// List is the files below a place by their full names, as messages and
+// reports show them and as Read takes them; of a name that is a file, that one.
+func (p *Pool) List(ctx context.Context, name string) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		place, err := p.Place(ctx, name)
+		if err != nil {
+			yield(File{Name: Show(name)}, err)
+			return
+		}
+		found := false
+		for f, err := range place.List(ctx) {
+			if err != nil && !found {
+				if one, ok := p.one(ctx, name); ok {
+					yield(one, nil)
+					return
+				}
+			}
+			f.Name = place.URL(f.Name)
+			if found = true; !yield(f, err) {
+				return
+			}
+		}
+		if found {
+			return
+		}
+		if one, ok := p.one(ctx, name); ok {
+			yield(one, nil)
+		}
+	}
+}
+
+// one is a name that is a file.
+func (p *Pool) one(ctx context.Context, name string) (File, bool) {
+	above, file := Split(name)
+	place, err := p.Place(ctx, above)
+	if err != nil {
+		return File{}, false
+	}
+	f, err := place.Stat(ctx, file)
+	f.Name = Show(name)
+	return f, err == nil
+}
+
+// Close lets go of all connections.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var failed error
+	for _, b := range p.buckets {
+		failed = errors.Join(failed, b.Close())
+	}
+	p.buckets = nil
+	return failed
+}
