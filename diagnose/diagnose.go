@@ -51,7 +51,7 @@ func (o *Options) names(t *timeline.Timeline) classify.Options {
 // Run makes the Document of one run. The error is about a theory that can't be.
 func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, error) {
 	doc := &report.Document{Schema: report.Schema, Tool: o.Tool, Title: o.Title, Notes: []report.Note{}, Command: []string{}, Inputs: []report.Input{},
-		Devices: []report.Device{}, Evidence: ev}
+		Devices: []report.Device{}, Findings: []report.Finding{}, Clocks: []report.Clock{}, Evidence: ev}
 	doc.Notes = append(doc.Notes, o.Notes...)
 	var main *examination // of the fullest device
 	for i, source := range sources {
@@ -88,6 +88,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 			}
 		}
 	}
+	outsideDocument(doc, o.Capacity)
 	doc.Verdict = verdict(doc)
 	if o.Theory != nil && main != nil {
 		return doc, main.compare(doc)
@@ -129,6 +130,7 @@ type examination struct {
 	source   Source
 	evidence *evidence.Evidence
 	options  Options
+	memo
 }
 
 func hostOf(s *snapshot.Snapshot, d *snapshot.Device) *report.HostMemory {

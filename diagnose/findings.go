@@ -4,21 +4,62 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/record"
 	"github.com/vramscope/vramscope/report"
 )
 
-// findings are the things worth knowing about a device, worst first.
+// rules find what is worth knowing about a recording; each is of one kind. The
+// first two leave behind what later ones needn't say again.
+var rules = []func(*examination, *report.Device, *facts) []draft{
+	(*examination).oomFindings,
+	(*examination).missingNoGrad,
+	(*examination).leakFindings,
+	(*examination).logitsDominate,
+	(*examination).checkpointing,
+	(*examination).weightsTwice,
+	(*examination).autocastCopies,
+	(*examination).cacheInTraining,
+	(*examination).inputsKept,
+	(*examination).emptyCacheInLoop,
+	(*examination).allocatorSetting,
+	(*examination).privatePools,
+	(*examination).pinnedHost,
+}
+
+// findings are the things worth knowing about a device, worst first and, among
+// equals, what saves most.
 func (e *examination) findings(dev *report.Device) []report.Finding {
-	out := []report.Finding{}
-	for _, rule := range []func(*report.Device) []report.Finding{e.oomFindings, e.leakFindings, e.recordingFindings, e.damageFindings, e.poolFindings} {
+	var drafts []draft
+	f := e.facts(dev)
+	for _, rule := range rules {
+		drafts = append(drafts, rule(e, dev, f)...)
+	}
+	out := e.settle(drafts)
+	for _, rule := range []func(*report.Device) []report.Finding{e.recordingFindings, e.damageFindings, e.outsideFindings, e.spillFindings} {
 		out = append(out, rule(dev)...)
 	}
-	rank := map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}
-	slices.SortStableFunc(out, func(a, b report.Finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+	rank(out)
 	return out
+}
+
+// severities in the order of a report.
+var severities = map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}
+
+// rank orders findings: the worst first; of equals what a defect of the program
+// is before what is by design, then what saves most.
+func rank(list []report.Finding) {
+	slices.SortStableFunc(list, func(a, b report.Finding) int {
+		return cmp.Or(cmp.Compare(severities[a.Severity], severities[b.Severity]), cmp.Compare(saved(&b), saved(&a)))
+	})
+}
+
+// saved is what a finding's fix saves, -1 where that isn't known.
+func saved(f *report.Finding) int64 {
+	if f.SavesBytes == nil {
+		return -1
+	}
+	return *f.SavesBytes
 }
 
 // how is the code of a recipe.
@@ -81,20 +122,6 @@ func (e *examination) damageFindings(dev *report.Device) []report.Finding {
 		Fix: ptr("Dump again if you can; take figures that touch the damaged parts with care")}}
 }
 
-func (e *examination) poolFindings(dev *report.Device) []report.Finding {
-	if len(dev.Pools) == 0 {
-		return nil
-	}
-	f := report.Finding{ID: "private_pools", Severity: report.Info, Confidence: 1}
-	var bytes, used int64
-	for _, p := range dev.Pools {
-		bytes, used = bytes+p.Bytes, used+p.Used
-		f.Evidence = append(f.Evidence, fmt.Sprintf("pool %s: %s in %s, %s in use", p.Pool, report.Bytes(p.Bytes), report.Plural(p.Segments, "segment"), report.Bytes(p.Used)))
-	}
-	f.Title = fmt.Sprintf("%s lie in private pools (CUDA graphs, MemPools), %s of it free for nobody else", report.Bytes(bytes), report.Bytes(bytes-used))
-	return []report.Finding{f}
-}
-
 // firstChange is what usually costs least against each kind of memory.
 var firstChange = map[string]string{
 	"weights":         "Load the weights in 16 bits, or shard them over GPUs (FSDP, ZeRO-3), or train adapters (LoRA) on quantised ones",
@@ -109,53 +136,4 @@ var firstChange = map[string]string{
 	"workspace":       "CUBLAS_WORKSPACE_CONFIG bounds cuBLAS's workspaces",
 	"temporary":       "Process in smaller pieces: what fills the GPU lives only within single operations or between them",
 	"unknown":         "Hold less at the peak: the table of call sites says where it goes",
-}
-
-// oomFindings explain each kind of failed request once.
-func (e *examination) oomFindings(dev *report.Device) []report.Finding {
-	var out []report.Finding
-	seen := map[string]bool{}
-	for _, o := range dev.OOMs {
-		if seen[o.Verdict] {
-			continue
-		}
-		seen[o.Verdict] = true
-		out = append(out, oomFinding(&o, dev))
-	}
-	return out
-}
-
-func oomFinding(o *report.OOM, dev *report.Device) report.Finding {
-	free := o.ReservedBytes - o.AllocatedBytes
-	f := report.Finding{ID: "oom_" + o.Verdict, Severity: report.Critical, Confidence: 0.9, Evidence: []string{
-		fmt.Sprintf("event %s: %s asked for, %s allocated, %s reserved", report.Count(o.Event), report.Bytes(o.RequestedBytes), report.Bytes(o.AllocatedBytes), report.Bytes(o.ReservedBytes))}}
-	block := "an unknown size"
-	if o.LargestFreeBlock != nil {
-		block = report.Bytes(*o.LargestFreeBlock)
-	}
-	if o.DeviceFreeBytes != nil {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s left on the device; %s free in PyTorch's cache, its largest block %s", report.Bytes(*o.DeviceFreeBytes), report.Bytes(free), block))
-	}
-	switch o.Verdict {
-	case "true_shortage":
-		f.Title = fmt.Sprintf("A request of %s found no room, and all free memory together would not have been enough", report.Bytes(o.RequestedBytes))
-		name, bytes := largest(dev.AtPeak.Categories)
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s is the largest part of what was held: %s", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes)))
-		f.Fix = ptr(firstChange[name])
-	case "fragmentation":
-		f.Title = fmt.Sprintf("A request of %s failed although enough memory was free, in pieces that are too small", report.Bytes(o.RequestedBytes))
-		f.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or allocate the largest tensors first")
-	case "memory_fraction":
-		f.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", report.Bytes(o.RequestedBytes))
-		f.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction, or hold less")
-	case "other_process":
-		f.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", report.Bytes(o.RequestedBytes))
-		f.Fix = ptr("Find them with nvidia-smi and stop them, or move to a free GPU")
-	default:
-		f.ID = "oom_true_shortage"
-		f.Confidence = 0.3
-		f.Title = fmt.Sprintf("A request of %s failed; what was left on the device was not recorded", report.Bytes(o.RequestedBytes))
-		f.Fix = ptr("Give the GPU's size with --gpu, or the log with the error message")
-	}
-	return f
 }

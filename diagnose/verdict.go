@@ -18,6 +18,9 @@ func verdict(doc *report.Document) report.Verdict {
 			return oomVerdict(d)
 		}
 	}
+	if v, ok := outsideVerdict(doc); ok && v.Severity == report.Critical {
+		return v // the recording has no failed request, but the log does
+	}
 	main := &doc.Devices[0]
 	for i := range doc.Devices {
 		if d := &doc.Devices[i]; d.Peaks.Allocated.Bytes > main.Peaks.Allocated.Bytes {
@@ -83,6 +86,9 @@ func noDevices(doc *report.Document) report.Verdict {
 			return report.Verdict{Severity: report.Warning, Text: "empty recording: no CUDA memory was allocated, and no event recorded",
 				Fix: ptr("Record in the process that uses the GPU, before the model is built, and dump while it is alive")}
 		}
+	}
+	if v, ok := outsideVerdict(doc); ok {
+		return v
 	}
 	return report.Verdict{Severity: report.Info, Text: "no snapshot was given"}
 }

@@ -25,13 +25,38 @@ type Document struct {
 	Inputs   []Input            `json:"inputs"`
 	Verdict  Verdict            `json:"verdict"`
 	Devices  []Device           `json:"devices"`
-	Host     *HostMemory        `json:"host"` // pinned host memory, when recorded
+	Findings []Finding          `json:"findings"` // about the run, told by what is no recording: logs, nvidia-smi, traces
+	Clocks   []Clock            `json:"clocks"`   // how other evidence lies in time against the recording
+	Host     *HostMemory        `json:"host"`     // pinned host memory, when recorded
 	Evidence *evidence.Evidence `json:"evidence"`
 	Budget   any                `json:"budget"`
 	WhatIf   any                `json:"whatif"`
 
 	Comparison *Comparison `json:"-"` // Budget, for people
 	Trials     *Trials     `json:"-"` // WhatIf, for people
+}
+
+// Clock says how one input's times lie against a reference: the recording's
+// clock, or that of the input with most of them where there is no recording.
+type Clock struct {
+	Source int    `json:"source"` // index into Inputs
+	What   string `json:"what"`   // nvidia_smi, log or trace
+	GPU    *int   `json:"gpu"`
+	Device *int   `json:"device"` // nil: no recording
+	// Method is timestamps, curves, levels or steps; nil when it can't be said.
+	Method        *string  `json:"method"`
+	OffsetSeconds *float64 `json:"offset_seconds"` // to add to the input's times
+	Confidence    *float64 `json:"confidence"`     // 0 to 1
+	Reason        string   `json:"reason"`
+
+	// Track is the input's curve on the recording's clock, for the pictures.
+	Track []Instant `json:"-"`
+}
+
+// Instant is a level at a time, microseconds since the Unix epoch.
+type Instant struct {
+	MicrosUTC int64
+	Bytes     int64
 }
 
 // Trials are what the same requests would have done under other settings.
@@ -179,10 +204,14 @@ type Peak struct {
 
 // Moment is the state at one instant.
 type Moment struct {
-	Event          *int             `json:"event"`
-	AllocatedBytes int64            `json:"allocated_bytes"`
-	ReservedBytes  int64            `json:"reserved_bytes"`
-	CacheBytes     int64            `json:"cache_bytes"` // reserved - allocated, blocks pending free included
+	Event          *int  `json:"event"`
+	AllocatedBytes int64 `json:"allocated_bytes"`
+	ReservedBytes  int64 `json:"reserved_bytes"`
+	CacheBytes     int64 `json:"cache_bytes"` // reserved - allocated, blocks pending free included
+	// What the GPU holds besides, in bytes; nil where no evidence tells.
+	CUDAContext    *int64           `json:"cuda_context"` // with NCCL and other libraries of this process
+	OtherProcesses *int64           `json:"other_processes"`
+	Unaccounted    *int64           `json:"unaccounted"`
 	Blocks         int              `json:"blocks"`
 	Categories     map[string]int64 `json:"categories"` // nil when not classified
 }

@@ -30,9 +30,11 @@ func Markdown(w io.Writer, doc *Document) error {
 	for i := range doc.Devices {
 		m.device(doc, &doc.Devices[i])
 	}
+	m.findings("Findings in logs, nvidia-smi and traces", doc.Findings)
 	m.trials(doc.Trials)
 	m.comparison(doc.Comparison)
 	m.messages(doc)
+	m.evidence(doc)
 	m.made(doc)
 	return m.err
 }
@@ -87,7 +89,7 @@ func (m *markdownWriter) device(doc *Document, d *Device) {
 	m.row("Recorded", Plural(d.Events, "event"), prose(recordedAs(doc, d)))
 	m.held(d)
 	m.failed(d.OOMs)
-	m.findings(d.Findings)
+	m.findings("Findings", d.Findings)
 	m.leaks(d.Leaks)
 }
 
@@ -127,6 +129,11 @@ func (m *markdownWriter) held(d *Device) {
 		for _, name := range Categories {
 			if bytes := at.Categories[name]; bytes > 0 {
 				m.row(words(CategoryTitle(name)), Bytes(bytes), Percent(bytes, at.AllocatedBytes), strings.TrimRight(bar(bytes, at.AllocatedBytes, 20), " "))
+			}
+		}
+		for i, bytes := range at.beside() {
+			if bytes != nil && *bytes > 0 {
+				m.row(prose(besideTitles[i]), Bytes(*bytes), "", "")
 			}
 		}
 		m.line("")
@@ -218,11 +225,11 @@ func bytesOr(n *int64) string {
 	return Bytes(*n)
 }
 
-func (m *markdownWriter) findings(findings []Finding) {
+func (m *markdownWriter) findings(head string, findings []Finding) {
 	if len(findings) == 0 {
 		return
 	}
-	m.line("\n#### Findings\n")
+	m.line("\n#### %s\n", head)
 	for i, f := range findings {
 		if i == ticketFindings {
 			m.line("- and %s", Plural(len(findings)-i, "more"))

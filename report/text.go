@@ -41,6 +41,8 @@ func Text(w io.Writer, doc *Document, style Style) error {
 	for i := range doc.Devices {
 		t.device(doc, &doc.Devices[i])
 	}
+	t.findings("Findings in logs, nvidia-smi and traces", doc.Findings)
+	t.evidence(doc)
 	t.trials(doc.Trials)
 	t.comparison(doc.Comparison)
 	if doc.Host != nil {
@@ -133,7 +135,7 @@ func (t *text) device(doc *Document, d *Device) {
 	}
 	t.held(d)
 	t.segments(d)
-	t.findings(d)
+	t.findings("Findings", d.Findings)
 }
 
 func (t *text) recorded(doc *Document, d *Device) string {
@@ -209,6 +211,7 @@ func (t *text) held(d *Device) {
 	}
 	t.head("%s%s: %s in %s; %s reserved, %s of it free", when, at, Bytes(m.AllocatedBytes), Plural(m.Blocks, "block"), Bytes(m.ReservedBytes), Bytes(m.CacheBytes))
 	t.categories(m)
+	t.beside(&m)
 	t.line("  held by")
 	var rest int64
 	blocks := 0
@@ -336,13 +339,13 @@ func (t *text) segments(d *Device) {
 	}
 }
 
-func (t *text) findings(d *Device) {
-	if len(d.Findings) == 0 {
+func (t *text) findings(head string, list []Finding) {
+	if len(list) == 0 {
 		return
 	}
-	t.head("Findings")
+	t.head("%s", head)
 	code := map[string]bool{}
-	for _, f := range d.Findings {
+	for _, f := range list {
 		mark := map[Severity]string{Critical: "!!", Warning: "! ", Info: "- "}[f.Severity]
 		t.wrap("  "+t.paint(f.Severity, mark)+" ", printable(f.Title))
 		for _, e := range f.Evidence {

@@ -1,0 +1,233 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// witness tells what logs, nvidia-smi and traces say about a run: all there is
+// when nothing was recorded, and what no recording can hold where there is one.
+type witness struct {
+	doc      *report.Document
+	capacity int64 // the user's word, in bytes, 0: none
+}
+
+// outsideDocument adds the findings that belong to no recorded device, worst first.
+func outsideDocument(doc *report.Document, capacity int64) {
+	if doc.Evidence == nil {
+		return
+	}
+	w := &witness{doc: doc, capacity: capacity}
+	w.outOfMemory()
+	spilt := w.spills()
+	for _, d := range doc.Evidence.Details {
+		if d.Log != nil {
+			w.logged(d.Source, &d.Log.Steps, spilt)
+		}
+		if d.NVSMI != nil {
+			w.watched(d.NVSMI)
+		}
+		if d.Trace != nil {
+			w.traced(d.Source, d.Trace)
+		}
+	}
+	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int { return cmp.Compare(severityRank(a), severityRank(b)) })
+}
+
+func severityRank(f report.Finding) int {
+	return map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}[f.Severity]
+}
+
+func (w *witness) add(f report.Finding) { w.doc.Findings = append(w.doc.Findings, f) }
+
+// at names a line of an input.
+func (w *witness) at(source, line int) string {
+	return fmt.Sprintf("%s:%d", report.ShortFile(w.doc.Inputs[source].Path), line)
+}
+
+func (w *witness) name(source int) string { return report.ShortFile(w.doc.Inputs[source].Path) }
+
+// capacityOf is the size of a GPU as anything but the recording tells it, 0
+// when nothing does. With gpu -1 any GPU will do, if all are of one size.
+func (w *witness) capacityOf(gpu int) int64 {
+	if w.capacity > 0 {
+		return w.capacity
+	}
+	var size int64
+	see := func(bytes int64) bool {
+		if size != 0 && size != bytes {
+			return false
+		}
+		size = bytes
+		return true
+	}
+	for _, g := range w.doc.Evidence.GPUs {
+		if g.TotalBytes != nil && (gpu < 0 || g.GPU == gpu) && !see(*g.TotalBytes) {
+			return 0
+		}
+	}
+	if size > 0 {
+		return size
+	}
+	for _, m := range w.doc.Evidence.OOMMessages {
+		if m.CapacityBytes != nil && (gpu < 0 || m.GPU == nil || *m.GPU == gpu) && !see(*m.CapacityBytes) {
+			return 0
+		}
+	}
+	return size
+}
+
+// outsideVerdict is the report in one sentence where no recording gives one.
+func outsideVerdict(doc *report.Document) (report.Verdict, bool) {
+	if len(doc.Findings) > 0 && doc.Findings[0].Severity != report.Info {
+		f := doc.Findings[0]
+		return report.Verdict{Severity: f.Severity, Text: f.Title, Fix: f.Fix, SavesBytes: f.SavesBytes}, true
+	}
+	w := &witness{doc: doc}
+	facts := w.facts()
+	if len(facts) == 0 {
+		return report.Verdict{}, false
+	}
+	return report.Verdict{Severity: report.Info, Text: "No failure in what was given: " + strings.Join(facts, "; "),
+		Fix: ptr("Record a snapshot to see what the memory is for: `vramscope record` prints how")}, true
+}
+
+// failures are the out-of-memory messages of one log that tell the same.
+type failures struct {
+	failure
+	source int
+	count  int
+}
+
+// outOfMemory turns messages into findings, those of the same cause and line
+// into one, the last first. What a recorded device reports itself is left out.
+func (w *witness) outOfMemory() {
+	var groups []*failures
+	byKey := map[string]*failures{}
+	for _, d := range w.doc.Evidence.Details {
+		if d.Log == nil {
+			continue
+		}
+		for i := range d.Log.OOMs {
+			m := &d.Log.OOMs[i]
+			if w.recorded(m) {
+				continue
+			}
+			f := judge(m)
+			key := fmt.Sprint(d.Source, f.verdict, m.Phase, m.UserFile, m.UserLine, f.absurd())
+			if g := byKey[key]; g != nil {
+				g.count++
+				if m.RequestedBytes >= 0 { // a repeat without figures adds nothing
+					g.failure = f
+				}
+				continue
+			}
+			byKey[key] = &failures{failure: f, source: d.Source, count: 1}
+			groups = append(groups, byKey[key])
+		}
+	}
+	if slices.ContainsFunc(groups, func(g *failures) bool { return g.verdict != "unknown" }) {
+		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.verdict == "unknown" })
+	}
+	slices.SortStableFunc(groups, func(a, b *failures) int {
+		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(b.Line, a.Line))
+	})
+	for _, g := range groups {
+		w.add(w.failureFinding(g))
+	}
+}
+
+// recorded tells whether a device's own failed request is what the message is about.
+func (w *witness) recorded(m *runlog.OOM) bool {
+	for i := range w.doc.Devices {
+		for _, o := range w.doc.Devices[i].OOMs {
+			if sameRequest(m.RequestedBytes, o.RequestedBytes) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameRequest compares a message's figure with a recorded request: messages
+// print, with two decimals, what was asked of the driver: 2 MiB for the
+// smallest, 20 MiB for small ones, else multiples of 2 MiB.
+func sameRequest(message, recorded int64) bool {
+	switch {
+	case recorded <= 1<<20:
+		recorded = 2 << 20
+	case recorded < 10<<20:
+		recorded = 20 << 20
+	default:
+		recorded = (recorded + 2<<20 - 1) / (2 << 20) * (2 << 20)
+	}
+	return message > 0 && max(message-recorded, recorded-message) <= max(recorded/100, 1<<16)
+}
+
+func (w *witness) failureFinding(g *failures) report.Finding {
+	f := report.Finding{ID: "oom_" + g.verdict, Severity: report.Critical, Confidence: g.confidence, Fix: ptr(g.change())}
+	if g.verdict == "unknown" {
+		f.ID = "oom_true_shortage"
+	}
+	if g.saves > 0 {
+		f.SavesBytes = &g.saves
+	}
+	title := "Out of memory"
+	if g.Phase != "" {
+		title += " in " + phaseText[g.Phase]
+	}
+	if g.GPU >= 0 {
+		title += fmt.Sprintf(" on GPU %d", g.GPU)
+	}
+	if g.AfterStep >= 0 {
+		title += fmt.Sprintf(", after step %d", g.AfterStep)
+	}
+	if g.RequestedBytes >= 0 {
+		title += fmt.Sprintf(": %s asked for", report.Bytes(g.RequestedBytes))
+	}
+	if g.UserFile != "" {
+		title += " at " + report.ShortFile(g.UserFile)
+		if g.UserLine > 0 {
+			title += fmt.Sprintf(":%d", g.UserLine)
+		}
+	}
+	title += "; "
+	if g.confidence < 0.7 && g.verdict != "unknown" {
+		title += "probably " + kindText[g.verdict] + ": "
+	} else if g.verdict == "fragmentation" || g.verdict == "memory_fraction" {
+		title += kindText[g.verdict] + ": "
+	}
+	f.Title = title + g.why
+	f.Evidence = []string{w.at(g.source, g.Line) + ": " + orElse(g.figures(), "no figures")}
+	if g.absurd() {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.RequestedBytes)/float64(g.CapacityBytes)))
+	}
+	if o, ok := outsideOfMessage(g.OOM); ok && o.context > 0 && o.others >= 0 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries, %s others", report.Bytes(o.context), report.Bytes(o.others)))
+	}
+	if list := strangers(g.OOM); len(list) > 0 {
+		f.Evidence = append(f.Evidence, "others on the same GPU: "+processList(list))
+	}
+	if g.PrivatePoolBytes > 0 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use", report.Bytes(g.PrivatePoolBytes)))
+	}
+	if g.count > 1 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("the same %s times in this log", report.Count(g.count)))
+	}
+	return f
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+var kindText = map[string]string{"true_shortage": "a true shortage", "fragmentation": "fragmentation", "other_process": "someone else on the GPU",
+	"memory_fraction": "a limit below the GPU's size"}

@@ -1,0 +1,215 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/nvsmi"
+)
+
+const (
+	nearlyFull  = 0.97 // of a GPU's memory: the next request may fail
+	idleSamples = 20
+	idleShare   = 0.5
+	heldShare   = 0.10 // of a GPU's memory, to count as in use
+)
+
+// watched tells what nvidia-smi's readings show by themselves.
+func (w *witness) watched(r *nvsmi.Report) {
+	for i := range r.GPUs {
+		g := &r.GPUs[i]
+		w.full(g)
+		w.sharedGPU(g)
+		w.idle(g)
+		if grown, ok := rising(settled(g)); ok {
+			w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
+				Title:    fmt.Sprintf("Memory in use on GPU %d kept growing while nvidia-smi watched, by %s", g.Index, report.Bytes(int64(grown.total))),
+				Evidence: []string{fmt.Sprintf("%s readings%s", report.Count(g.Samples), between(g)), "a cache that fills up flattens out; this did not"},
+				Fix:      ptr("Record a few steps to see what grows"), Code: how("loop")})
+		}
+	}
+}
+
+// settled are the readings since half of the last level was first reached:
+// what comes before is the program loading.
+func settled(g *nvsmi.GPU) []float64 {
+	samples := g.Series.Samples
+	if len(samples) == 0 {
+		return nil
+	}
+	half := samples[len(samples)-1].UsedBytes / 2
+	var out []float64
+	for _, s := range samples {
+		if s.UsedBytes >= 0 && (len(out) > 0 || s.UsedBytes >= half) {
+			out = append(out, float64(s.UsedBytes))
+		}
+	}
+	return out
+}
+
+func between(g *nvsmi.GPU) string {
+	if !g.First.Known() || !g.Last.Known() || g.First == g.Last {
+		return ""
+	}
+	return fmt.Sprintf(" from %s to %s", g.First, g.Last)
+}
+
+func (w *witness) full(g *nvsmi.GPU) {
+	if g.TotalBytes <= 0 || float64(g.PeakUsedBytes) < nearlyFull*float64(g.TotalBytes) || len(w.doc.Devices) > 0 {
+		return
+	}
+	w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
+		Title: fmt.Sprintf("GPU %d was full: %s of %s in use (%s)", g.Index, report.Bytes(g.PeakUsedBytes), report.Bytes(g.TotalBytes), report.Percent(g.PeakUsedBytes, g.TotalBytes)),
+		Evidence: []string{fmt.Sprintf("%s readings%s", report.Count(g.Samples), between(g)),
+			"PyTorch keeps what it once reserved, so a full GPU is not yet a failure: a snapshot tells how much of it is in use"},
+		Fix: ptr("Record a snapshot to see what the memory is for"), Code: how("loop")})
+}
+
+// sharedGPU tells of several programs on one GPU, where no recording tells
+// which of them matters.
+func (w *witness) sharedGPU(g *nvsmi.GPU) {
+	if len(w.doc.Devices) > 0 {
+		return
+	}
+	var large []string
+	var sum int64
+	for _, p := range g.Processes {
+		if p.PeakUsedBytes < max(1<<30, g.TotalBytes/20) {
+			continue
+		}
+		sum += p.PeakUsedBytes
+		name := ""
+		if p.Name != "" {
+			name = " (" + p.Name + ")"
+		}
+		large = append(large, fmt.Sprintf("process %d%s: %s", p.PID, name, report.Bytes(p.PeakUsedBytes)))
+	}
+	if len(large) < 2 || g.TotalBytes > 0 && sum > g.TotalBytes+g.TotalBytes/10 {
+		return // one after the other
+	}
+	title := fmt.Sprintf("%d programs share GPU %d", len(large), g.Index)
+	if len(large) > 8 {
+		large = append(large[:8:8], fmt.Sprintf("and %d more", len(large)-8))
+	}
+	w.add(report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: 0.8, Title: title, Evidence: large,
+		Fix: ptr("If one of them runs out of memory, give it a GPU of its own (CUDA_VISIBLE_DEVICES)")})
+}
+
+// idle tells of memory that is held while nothing is computed.
+func (w *witness) idle(g *nvsmi.GPU) {
+	held, nothing := 0, 0
+	for _, s := range g.Series.Samples {
+		if s.UtilizationPercent < 0 || g.TotalBytes <= 0 || float64(s.UsedBytes) < heldShare*float64(g.TotalBytes) {
+			continue
+		}
+		if held++; s.UtilizationPercent == 0 {
+			nothing++
+		}
+	}
+	if held < idleSamples || float64(nothing) < idleShare*float64(held) {
+		return
+	}
+	w.add(report.Finding{ID: "gpu_idle", Severity: report.Info, Confidence: 0.7,
+		Title:    fmt.Sprintf("GPU %d held memory but computed nothing in %.0f %% of the readings", g.Index, 100*float64(nothing)/float64(held)),
+		Evidence: []string{fmt.Sprintf("at most %s in use, utilisation 0 %%%s", report.Bytes(g.PeakUsedBytes), between(g))},
+		Fix:      ptr("Look for a data loader or another rank that it waits for, or a finished job that was never stopped")})
+}
+
+// facts are what was seen, a clause each, for runs without anything to report.
+func (w *witness) facts() []string {
+	var out []string
+	ev := w.doc.Evidence
+	if ev == nil {
+		return nil
+	}
+	for i, s := range ev.Steps {
+		if i == 1 {
+			break
+		}
+		text := report.Plural(s.Count, "step")
+		if s.MedianStepSeconds != nil {
+			text += " of " + duration(*s.MedianStepSeconds)
+		}
+		if s.MaxMemoryBytes != nil {
+			text += fmt.Sprintf(", at most %s of GPU memory by the log", report.Bytes(*s.MaxMemoryBytes))
+		}
+		out = append(out, text)
+	}
+	for i, g := range ev.GPUs {
+		if i == 2 {
+			out = append(out, fmt.Sprintf("%d more GPUs in nvidia-smi", len(ev.GPUs)-i))
+			break
+		}
+		if g.PeakUsedBytes == nil {
+			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (--query-gpu=memory.used shows it)%s", g.GPU, largestProcess(g.Processes)))
+			continue
+		}
+		text := fmt.Sprintf("GPU %d used at most %s", g.GPU, report.Bytes(*g.PeakUsedBytes))
+		if g.TotalBytes != nil {
+			text += fmt.Sprintf(" of %s", report.Bytes(*g.TotalBytes))
+		}
+		out = append(out, text)
+	}
+	for i, s := range ev.MemorySummaries {
+		if i == 1 {
+			break
+		}
+		if s.PeakAllocatedBytes != nil && s.PeakReservedBytes != nil {
+			out = append(out, fmt.Sprintf("memory_summary() shows peaks of %s allocated and %s reserved on device %d", report.Bytes(*s.PeakAllocatedBytes), report.Bytes(*s.PeakReservedBytes), s.Device))
+		}
+	}
+	for i, t := range ev.Traces {
+		if i == 1 {
+			break
+		}
+		text := fmt.Sprintf("a trace with %s", report.Plural(t.MemoryEvents, "memory event"))
+		if t.PeakAllocatedBytes != nil {
+			text += fmt.Sprintf(", at most %s allocated", report.Bytes(*t.PeakAllocatedBytes))
+		}
+		if t.PeakReservedBytes != nil {
+			text += fmt.Sprintf(" and %s reserved", report.Bytes(*t.PeakReservedBytes))
+		}
+		out = append(out, text)
+	}
+	return append(out, w.timelines()...)
+}
+
+// timelines are what export_memory_timeline's files hold.
+func (w *witness) timelines() []string {
+	var out []string
+	for _, d := range w.doc.Evidence.Details {
+		t := d.Timeline
+		if t == nil {
+			continue
+		}
+		most := 0
+		for i, bytes := range t.AtPeak {
+			if bytes > t.AtPeak[most] {
+				most = i
+			}
+		}
+		out = append(out, fmt.Sprintf("a memory timeline with a peak of %s, of which %s hold %s", report.Bytes(t.PeakBytes),
+			strings.ToLower(strings.ReplaceAll(kinetoCategory(most), "_", " ")), report.Bytes(t.AtPeak[most])))
+	}
+	return out
+}
+
+// largestProcess names the process that holds most.
+func largestProcess(list []evidence.Process) string {
+	most := -1
+	for i, p := range list {
+		if p.PeakUsedBytes != nil && (most < 0 || *p.PeakUsedBytes > *list[most].PeakUsedBytes) {
+			most = i
+		}
+	}
+	switch {
+	case most >= 0:
+		p := list[most]
+		return fmt.Sprintf("; process %d%s held most there, %s", p.PID, named(p.Name), report.Bytes(*p.PeakUsedBytes))
+	case len(list) > 0:
+		return fmt.Sprintf("; %d processes on it", len(list))
+	}
+	return ""
+}

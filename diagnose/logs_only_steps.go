@@ -1,0 +1,115 @@
+package diagnose
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// stepSeries are the steps of a log as parallel columns, only those that tell
+// the quantity.
+type stepSeries struct {
+	numbers []int64 // step numbers, or positions where the log has none
+	values  []float64
+}
+
+func seriesOf(steps []runlog.Step, value func(*runlog.Step) float64) stepSeries {
+	var s stepSeries
+	for i := range steps {
+		if v := value(&steps[i]); v > 0 && !math.IsInf(v, 0) {
+			n := steps[i].Number
+			if n < 0 {
+				n = int64(i)
+			}
+			s.numbers, s.values = append(s.numbers, n), append(s.values, v)
+		}
+	}
+	return s
+}
+
+func allocatedOf(s *runlog.Step) float64 { return float64(s.AllocatedBytes) }
+func reservedOf(s *runlog.Step) float64  { return float64(s.ReservedBytes) }
+func secondsOf(s *runlog.Step) float64   { return s.Seconds }
+
+// stride is how many steps lie between two values.
+func (s *stepSeries) stride() float64 {
+	if n := len(s.numbers); n > 1 && s.numbers[n-1] > s.numbers[0] {
+		return float64(s.numbers[n-1]-s.numbers[0]) / float64(n-1)
+	}
+	return 1
+}
+
+const (
+	slower   = 1.5  // from which factor on a change of step time is told
+	expected = 1.05 // and of memory
+)
+
+// logged tells what a log's steps show by themselves: memory that grows, and
+// steps that become slow. Slow steps that spilling explains are told there.
+func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
+	allocated, reserved, seconds := seriesOf(steps.Curve, allocatedOf), seriesOf(steps.Curve, reservedOf), seriesOf(steps.Curve, secondsOf)
+	if g, ok := rising(allocated.values); ok {
+		w.grows(source, "Allocated memory", "memory_grows", &allocated, g, "Record a few steps and look what survives them: a list of tensors or of losses with their graph (append loss.item()), outputs kept, a cache that is never cleared")
+	} else if g, ok := rising(reserved.values); ok {
+		id, what := "memory_grows", "Reserved memory"
+		if len(allocated.values) > growthPoints {
+			id, what = "fragmentation_creep", "Reserved memory grows while allocated memory doesn't: it"
+		}
+		w.grows(source, what, id, &reserved, g, "Record a few steps; if allocated memory stays the same, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and batches of one length")
+	} else if j, ok := jumped(allocated.values, expected); ok {
+		w.stateMade(source, &allocated, j)
+	}
+	if j, ok := jumped(seconds.values, slower); ok && !spilt {
+		w.add(report.Finding{ID: "step_time_jump", Severity: report.Warning, Confidence: 0.8,
+			Title: fmt.Sprintf("Steps became %.1f times slower at step %d: %s each instead of %s", j.after/j.before, seconds.numbers[j.at], duration(j.after), duration(j.before)),
+			Evidence: []string{fmt.Sprintf("%s: %s of %s steps in the log are the slow ones, %s lost so far", w.name(source),
+				report.Count(stepsFrom(&seconds, j.at)), report.Count(steps.Count), duration((j.after-j.before)*float64(stepsFrom(&seconds, j.at))))},
+			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries of a full allocator or a slow data loader look alike in a log")})
+	}
+}
+
+// stepsFrom is how many steps the values from an index on stand for.
+func stepsFrom(s *stepSeries, at int) int {
+	return int(math.Round(float64(len(s.values)-at) * max(1, s.stride())))
+}
+
+func (w *witness) grows(source int, what, id string, s *stepSeries, g growth, fix string) {
+	perStep := int64(g.perPoint / s.stride())
+	last := len(s.values) - 1
+	f := report.Finding{ID: id, Severity: report.Warning, Confidence: 0.75, Fix: &fix, Code: how("loop"),
+		Title: fmt.Sprintf("%s grows by %s a step in the log, from %s at step %d to %s at step %d", what, report.Bytes(perStep),
+			report.Bytes(int64(s.values[0])), s.numbers[0], report.Bytes(int64(s.values[last])), s.numbers[last]),
+		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source), report.Bytes(int64(g.total)), report.Count(int(s.numbers[last]-s.numbers[0])))}}
+	if what == "Reserved memory grows while allocated memory doesn't: it" {
+		f.Title = fmt.Sprintf("%s rose by %s a step, from %s to %s", what, report.Bytes(perStep), report.Bytes(int64(s.values[0])), report.Bytes(int64(s.values[last])))
+	}
+	if c := w.capacityOf(-1); c > int64(s.values[last]) && perStep > 0 {
+		full := s.numbers[last] + (c-int64(s.values[last]))/perStep
+		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full at step %s", report.Bytes(c), report.Count(int(full))))
+	}
+	w.add(f)
+}
+
+// stateMade is the one rise that is no leak.
+func (w *witness) stateMade(source int, s *stepSeries, j jump) {
+	w.add(report.Finding{ID: "first_step_state", Severity: report.Info, Confidence: 0.7,
+		Title: fmt.Sprintf("Memory rises once, by %s at step %d, and stays: what an optimizer's state does at its first step, not a leak",
+			report.Bytes(int64(j.after-j.before)), s.numbers[j.at]),
+		Evidence: []string{fmt.Sprintf("%s: %s before, %s after", w.name(source), report.Bytes(int64(j.before)), report.Bytes(int64(j.after))),
+			"with gradient accumulation the first optimizer step comes after that many iterations"}})
+}
+
+// duration is a time for people.
+func duration(seconds float64) string {
+	switch {
+	case seconds < 1:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
+	case seconds < 120:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 7200:
+		return fmt.Sprintf("%.1f min", seconds/60)
+	}
+	return fmt.Sprintf("%.1f h", seconds/3600)
+}

@@ -1,0 +1,231 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// outside is the memory on a GPU that PyTorch's allocator has no part in, in
+// bytes; -1 where the evidence can't tell one part from another.
+type outside struct {
+	context, others, unaccounted int64
+	confidence                   float64
+	basis                        []string // where the figures are from
+	processes                    []evidence.Process
+}
+
+func (o *outside) total() int64 { return max(0, o.context) + max(0, o.others) + max(0, o.unaccounted) }
+
+// usualContext is what a CUDA context with its libraries takes at most, when
+// nothing else is known; measured ones are 0.3 to 0.6 GiB.
+const usualContext = 1 << 30
+
+// outsideOf works out what lies outside PyTorch on the device: from the
+// out-of-memory message, which counts for one instant, else from nvidia-smi.
+func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
+	if m := e.lastMessage(dev); m != nil {
+		if o, ok := outsideOfMessage(m); ok {
+			return o, true
+		}
+	}
+	g, how := e.gpuOf(dev)
+	if g == nil {
+		return outside{}, false
+	}
+	o, ok := outsideOfGPU(g, dev.Peaks.Reserved.Bytes)
+	if ok && how != "" {
+		o.basis = append(o.basis, how)
+	}
+	return o, ok
+}
+
+// lastMessage is the last out-of-memory message about the device that has all
+// figures; where the recording has failed requests, about one of those.
+func (e *examination) lastMessage(dev *report.Device) *runlog.OOM {
+	var last *runlog.OOM
+	for _, d := range e.evidence.Details {
+		if d.Log == nil {
+			continue
+		}
+		for i := range d.Log.OOMs {
+			m := &d.Log.OOMs[i]
+			if m.GPU >= 0 && m.GPU != dev.Device || m.AllocatedBytes < 0 || m.ReservedUnallocatedBytes < 0 {
+				continue
+			}
+			if len(dev.OOMs) == 0 || slices.ContainsFunc(dev.OOMs, func(o report.OOM) bool { return sameRequest(m.RequestedBytes, o.RequestedBytes) }) {
+				last = m
+			}
+		}
+	}
+	return last
+}
+
+func outsideOfMessage(m *runlog.OOM) (outside, bool) {
+	if m.CapacityBytes <= 0 || m.DeviceFreeBytes < 0 {
+		return outside{}, false
+	}
+	held := m.AllocatedBytes + m.ReservedUnallocatedBytes
+	taken := m.CapacityBytes - m.DeviceFreeBytes
+	own := m.ProcessBytes
+	if p, ok := ownProcess(m); ok {
+		own = p.Bytes
+	}
+	if own >= held {
+		return outside{context: own - held, others: max(0, taken-own), confidence: 0.95,
+			basis: []string{fmt.Sprintf("the out-of-memory message: this process had %s, PyTorch %s of it; %s of %s were in use",
+				report.Bytes(own), report.Bytes(held), report.Bytes(taken), report.Bytes(m.CapacityBytes))}}, true
+	}
+	rest := taken - held
+	if rest < 0 {
+		return outside{}, false
+	}
+	o := split(rest)
+	o.basis = []string{fmt.Sprintf("the out-of-memory message: %s of %s were in use, %s of it by PyTorch", report.Bytes(taken), report.Bytes(m.CapacityBytes), report.Bytes(held))}
+	return o, true
+}
+
+// split guesses what an undivided rest is: as much as a context takes is one.
+func split(rest int64) outside {
+	if rest <= usualContext {
+		return outside{context: rest, others: -1, unaccounted: 0, confidence: 0.6}
+	}
+	return outside{context: -1, others: -1, unaccounted: rest, confidence: 0.6}
+}
+
+// gpuOf is nvidia-smi's GPU that the device is: the one of the same number,
+// unless it never held as much as PyTorch did and just one other has.
+func (e *examination) gpuOf(dev *report.Device) (*evidence.GPU, string) {
+	var same, other *evidence.GPU
+	fits := 0
+	for i := range e.evidence.GPUs {
+		g := &e.evidence.GPUs[i]
+		if g.PeakUsedBytes == nil || *g.PeakUsedBytes < dev.Peaks.Reserved.Bytes-64<<20 {
+			continue
+		}
+		if g.GPU == dev.Device && (same == nil || *g.PeakUsedBytes > *same.PeakUsedBytes) {
+			same = g
+		} else if g.GPU != dev.Device {
+			other = g
+			fits++
+		}
+	}
+	if same == nil && fits == 1 {
+		return other, fmt.Sprintf("taken to be GPU %d of nvidia-smi, the only one that held as much: CUDA_VISIBLE_DEVICES renumbers them", other.GPU)
+	}
+	return same, ""
+}
+
+// outsideOfGPU takes what PyTorch reserved at most from what nvidia-smi saw at
+// most. The process whose memory comes next above the reserved peak is ours.
+func outsideOfGPU(g *evidence.GPU, reserved int64) (outside, bool) {
+	used := *g.PeakUsedBytes
+	if used < reserved {
+		return outside{}, false
+	}
+	basis := fmt.Sprintf("nvidia-smi: %s in use at most on GPU %d, %s reserved by PyTorch at most", report.Bytes(used), g.GPU, report.Bytes(reserved))
+	var own *evidence.Process
+	candidates := 0
+	var rest []evidence.Process
+	for i := range g.Processes {
+		p := &g.Processes[i]
+		if p.PeakUsedBytes == nil {
+			continue
+		}
+		if *p.PeakUsedBytes >= reserved && *p.PeakUsedBytes <= reserved+contextBytes {
+			candidates++
+			own = p
+		}
+		rest = append(rest, *p)
+	}
+	if candidates != 1 {
+		o := split(used - reserved)
+		o.basis = append(o.basis, basis)
+		if candidates > 1 {
+			o.basis = append(o.basis, fmt.Sprintf("%d processes hold about as much as the recording: which is this one can't be told", candidates))
+		}
+		return o, true
+	}
+	o := outside{context: *own.PeakUsedBytes - reserved, confidence: 0.9, basis: []string{basis,
+		fmt.Sprintf("process %d%s is this one: %s", own.PID, named(own.Name), report.Bytes(*own.PeakUsedBytes))}}
+	left := max(0, used-*own.PeakUsedBytes)
+	o.processes = slices.DeleteFunc(rest, func(p evidence.Process) bool { return p.PID == own.PID })
+	slices.SortStableFunc(o.processes, func(a, b evidence.Process) int { return cmp.Compare(*b.PeakUsedBytes, *a.PeakUsedBytes) })
+	for _, p := range o.processes {
+		o.others += *p.PeakUsedBytes
+	}
+	o.others = min(o.others, left)
+	o.unaccounted = left - o.others
+	return o, true
+}
+
+func named(name *string) string {
+	if name == nil {
+		return ""
+	}
+	return " (" + *name + ")"
+}
+
+// outsideFindings put what lies outside PyTorch beside the device's categories
+// and say what of it could be had back.
+func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
+	o, ok := e.outsideOf(dev)
+	if !ok {
+		return nil
+	}
+	for _, m := range []*report.Moment{&dev.AtPeak, &dev.AtEnd} {
+		m.CUDAContext, m.OtherProcesses, m.Unaccounted = known(o.context), known(o.others), known(o.unaccounted)
+	}
+	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.confidence, Evidence: o.basis}
+	var parts []string
+	for _, part := range []struct {
+		bytes int64
+		what  string
+	}{{o.context, "CUDA context, NCCL and libraries"}, {o.others, "other processes"}, {o.unaccounted, "not accounted for"}} {
+		if part.bytes > 0 {
+			parts = append(parts, report.Bytes(part.bytes)+" "+part.what)
+		}
+	}
+	f.Title = fmt.Sprintf("%s on the GPU are outside PyTorch's allocator", report.Bytes(o.total()))
+	if len(parts) > 0 {
+		f.Title += ": " + strings.Join(parts, ", ")
+	}
+	for i, p := range o.processes {
+		if i == 5 {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("and %d more processes", len(o.processes)-i))
+			break
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf("process %d%s: %s", p.PID, named(p.Name), report.Bytes(*p.PeakUsedBytes)))
+	}
+	switch large := max(usualContext, e.capacityOr(dev)/20); {
+	case o.others >= large:
+		f.Severity, f.SavesBytes = report.Warning, ptr(o.others)
+		f.Fix = ptr("Stop the other processes or give this one a GPU of its own (CUDA_VISIBLE_DEVICES)")
+	case o.unaccounted >= large:
+		f.Severity = report.Warning
+		f.Fix = ptr("List the GPU's processes (nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv) while it runs: another process, NCCL's buffers or a library outside PyTorch holds it")
+	case o.context >= large:
+		f.Fix = ptr("NCCL's buffers and loaded kernels grow with communicators and libraries: fewer process groups, NCCL_BUFFSIZE, CUDA_MODULE_LOADING=LAZY")
+	}
+	return []report.Finding{f}
+}
+
+func (e *examination) capacityOr(dev *report.Device) int64 {
+	if dev.CapacityBytes != nil {
+		return *dev.CapacityBytes
+	}
+	return 0
+}
+
+// known turns -1 into null.
+func known(bytes int64) *int64 {
+	if bytes < 0 {
+		return nil
+	}
+	return &bytes
+}

@@ -1,0 +1,200 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// failure is what the figures of one out-of-memory message add up to.
+type failure struct {
+	*runlog.OOM
+	verdict    string // as OOM verdicts are named
+	confidence float64
+	saves      int64 // bytes, 0: unknown
+	why        string
+}
+
+// scraps is the share of reserved memory that PyTorch's cache usually holds
+// unused: below it, fragmentation is not what filled the GPU.
+const scraps = 0.10
+
+// manyTimes is from how many times the GPU's size on a request is a mistake.
+const manyTimes = 2
+
+// judge tells from a message's own figures why the request failed. They have
+// two decimals, so differences are good to about 10 MiB.
+func judge(m *runlog.OOM) failure {
+	f := failure{OOM: m, verdict: "unknown", confidence: 0.3}
+	r, free, capacity := m.RequestedBytes, m.DeviceFreeBytes, m.CapacityBytes
+	if r < 0 || free < 0 || capacity <= 0 {
+		f.why = "the message has no figures"
+		if m.Backend == "CUDA" && r < 0 {
+			f.why = "the driver itself refused, so PyTorch's allocator had not been asked"
+		}
+		return f
+	}
+	cached := max(0, m.ReservedUnallocatedBytes)
+	held := max(0, m.AllocatedBytes) + cached
+	others := othersOf(m)
+	large := others >= max(usualContext, capacity/50) // more than a context of another rank
+	switch {
+	case r > capacity:
+		f.verdict, f.confidence = "true_shortage", 0.99
+		f.why = fmt.Sprintf("the request alone is larger than the GPU's %s", report.Bytes(capacity))
+	case m.AllowedBytes > 0 && m.AllowedBytes < capacity && free >= r:
+		f.verdict, f.confidence, f.saves = "memory_fraction", 0.95, capacity-m.AllowedBytes
+		f.why = fmt.Sprintf("%s were free, but the process may take %s of %s", report.Bytes(free), report.Bytes(m.AllowedBytes), report.Bytes(capacity))
+	case large && free+cached < r && free+cached+others >= r:
+		f.verdict, f.confidence, f.saves = "other_process", 0.9, others
+		f.why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", report.Bytes(others), report.Bytes(capacity))
+	case free+cached < r:
+		f.verdict, f.confidence = "true_shortage", 0.9
+		f.why = fmt.Sprintf("all that was free is %s short of it", report.Bytes(r-free-cached))
+	case large && others >= max(r, cached):
+		f.verdict, f.confidence, f.saves = "other_process", 0.8, others
+		f.why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", report.Bytes(held), report.Bytes(others), report.Bytes(capacity))
+	case cached >= r && float64(cached) >= scraps*float64(held):
+		f.verdict, f.confidence, f.saves = "fragmentation", 0.85, cached
+		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", report.Bytes(cached), report.Percent(cached, held))
+	case free >= r && cached < r:
+		f.verdict, f.confidence = "memory_fraction", 0.5
+		f.why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the same moment", report.Bytes(free))
+	default:
+		f.verdict, f.confidence = "true_shortage", 0.6
+		if float64(cached) < scraps/3*float64(held) {
+			f.confidence = 0.85
+		}
+		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", report.Percent(held-cached, held), report.Bytes(held), report.Bytes(cached))
+	}
+	if f.verdict == "fragmentation" && m.Phase == "optimizer" {
+		f.confidence = 0.6 // a first step may still have had to allocate far more
+	}
+	return f
+}
+
+// ownProcess is this process in a message's list, which names it like any
+// other where container and host number processes differently: the one that
+// holds least above what PyTorch does.
+func ownProcess(m *runlog.OOM) (runlog.ProcessUse, bool) {
+	held := max(0, m.AllocatedBytes) + max(0, m.ReservedUnallocatedBytes)
+	var own runlog.ProcessUse
+	found := false
+	for _, p := range m.OtherProcesses {
+		if p.Bytes >= held-16<<20 && p.Bytes <= held+2*contextBytes && (!found || p.Bytes < own.Bytes) {
+			own, found = p, true
+		}
+	}
+	return own, found && m.ProcessBytes < 0 && m.AllocatedBytes >= 0
+}
+
+// strangers are the listed processes less this one.
+func strangers(m *runlog.OOM) []runlog.ProcessUse {
+	own, listed := ownProcess(m)
+	return slices.DeleteFunc(slices.Clone(m.OtherProcesses), func(p runlog.ProcessUse) bool { return listed && p == own })
+}
+
+// othersOf is what a message shows others to hold of the GPU; 0 when it can't
+// tell. What a message from before 2.1 leaves open may be this process' own
+// context, so a usual one is taken off.
+func othersOf(m *runlog.OOM) int64 {
+	var listed int64
+	for _, p := range strangers(m) {
+		listed += p.Bytes
+	}
+	if m.CapacityBytes < 0 || m.DeviceFreeBytes < 0 {
+		return listed
+	}
+	taken := m.CapacityBytes - m.DeviceFreeBytes
+	own, isListed := ownProcess(m)
+	switch {
+	case m.ProcessBytes >= 0:
+		return max(listed, taken-m.ProcessBytes)
+	case isListed:
+		return max(listed, taken-own.Bytes)
+	case m.AllocatedBytes >= 0 && m.ReservedUnallocatedBytes >= 0:
+		return max(listed, taken-m.AllocatedBytes-m.ReservedUnallocatedBytes-usualContext)
+	}
+	return listed
+}
+
+// absurd tells a request that no GPU could meet: not a shortage but a mistake.
+func (f *failure) absurd() bool {
+	return f.CapacityBytes > 0 && f.RequestedBytes > manyTimes*f.CapacityBytes
+}
+
+// figures are the message's own numbers, one line.
+func (f *failure) figures() string {
+	text := ""
+	add := func(format string, bytes int64) {
+		if bytes >= 0 {
+			if text != "" {
+				text += ", "
+			}
+			text += fmt.Sprintf(format, report.Bytes(bytes))
+		}
+	}
+	add("%s asked for", f.RequestedBytes)
+	add("%s free", f.DeviceFreeBytes)
+	if f.CapacityBytes >= 0 {
+		text += " of " + report.Bytes(f.CapacityBytes)
+	}
+	add("%s allocated by PyTorch", f.AllocatedBytes)
+	add("%s more in its cache", f.ReservedUnallocatedBytes)
+	add("%s allowed", f.AllowedBytes)
+	return text
+}
+
+// change is what to do about it.
+func (f *failure) change() string {
+	switch f.verdict {
+	case "memory_fraction":
+		if f.AllowedBytes > 0 {
+			return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or hold less"
+		}
+		return "Look for set_per_process_memory_fraction, a MIG slice or a vGPU profile; else run it again"
+	case "other_process":
+		if list := strangers(f.OOM); len(list) > 0 {
+			return fmt.Sprintf("Stop %s or move to a free GPU (CUDA_VISIBLE_DEVICES)", processList(list))
+		}
+		return "Find them with nvidia-smi and stop them, or move to a free GPU (CUDA_VISIBLE_DEVICES)"
+	case "fragmentation":
+		return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free pieces be used together"
+	case "unknown":
+		return "Look at nvidia-smi: another process may hold the GPU; a snapshot dumped at the failure would tell more"
+	}
+	if f.absurd() {
+		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more than any GPU has"
+	}
+	if to, ok := changeInPhase[f.Phase]; ok {
+		return to
+	}
+	return "A smaller batch or shorter sequences, checkpointing, or chunked logits; record a snapshot to see what held the memory"
+}
+
+// changeInPhase is what helps when memory runs out there.
+var changeInPhase = map[string]string{
+	"forward":   "A smaller batch or shorter sequences, or checkpointing: forward keeps activations for backward",
+	"backward":  "Checkpointing, or a smaller batch: backward holds activations, gradients and the loss's copies of the logits at once (chunk the loss if the vocabulary is large)",
+	"optimizer": "An optimizer with less state (8-bit, Lion), sharding or offloading it: the first step allocates all of it",
+	"setup":     "Load in bfloat16, or shard or offload the model: it did not fit before the first step",
+	"generate":  "A smaller batch or fewer new tokens, or a static or quantized cache: keys and values grow with every token",
+	"data":      "Keep batches on the host until they are used",
+	"zero_grad": "zero_grad(set_to_none=True)",
+}
+
+func processList(list []runlog.ProcessUse) string {
+	text := ""
+	for i, p := range list {
+		switch {
+		case i == 4:
+			return text + fmt.Sprintf(" and %d more", len(list)-i)
+		case i > 0:
+			text += ", "
+		}
+		text += fmt.Sprintf("process %d (%s)", p.PID, report.Bytes(p.Bytes))
+	}
+	return text
+}

@@ -1,0 +1,51 @@
+package report
+
+import "fmt"
+
+// ticketGPUs is how many GPUs of nvidia-smi go into a ticket.
+const ticketGPUs = 8
+
+// evidence sums up nvidia-smi's readings, the steps of logs and traces.
+func (m *markdownWriter) evidence(doc *Document) {
+	ev := doc.Evidence
+	if ev == nil {
+		return
+	}
+	if len(ev.GPUs) > 0 {
+		m.line("\n### nvidia-smi\n")
+		m.line("| GPU | Name | Readings | Most in use | Total | Holds most |\n|---:|---|---:|---:|---:|---|")
+	}
+	for i := range ev.GPUs {
+		if i == ticketGPUs {
+			m.line("\nand %s", Plural(len(ev.GPUs)-i, "more GPU"))
+			break
+		}
+		g := &ev.GPUs[i]
+		most := ""
+		if len(g.Processes) > 0 {
+			p := largestFirst(g.Processes)[0]
+			most = fmt.Sprintf("process %d", p.PID)
+			if p.Name != nil {
+				most += " " + code(*p.Name)
+			}
+			if p.PeakUsedBytes != nil {
+				most += ", " + Bytes(*p.PeakUsedBytes)
+			}
+		}
+		m.row(fmt.Sprint(g.GPU), prose(text0(g.Name)), Count(g.Samples), bytesOr(g.PeakUsedBytes), bytesOr(g.TotalBytes), most)
+	}
+	if len(ev.Steps) > 0 {
+		m.line("\n### Steps in the logs\n")
+		m.line("| Log | Steps | Seconds per step (median) | Most memory |\n|---|---:|---:|---:|")
+	}
+	for _, s := range ev.Steps {
+		seconds := "?"
+		if s.MedianStepSeconds != nil {
+			seconds = fmt.Sprintf("%.3f", *s.MedianStepSeconds)
+		}
+		m.row(code(ShortFile(doc.Inputs[s.Source].Path)), Count(s.Count), seconds, bytesOr(s.MaxMemoryBytes))
+	}
+	for i := range doc.Clocks {
+		m.line("\n%s", prose(doc.Clocks[i].sentence(doc)))
+	}
+}

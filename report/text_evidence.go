@@ -1,0 +1,220 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// How much other evidence the terminal shows.
+const (
+	textGPUs      = 8
+	textProcesses = 4
+	textMessages  = 5
+	sparkWidth    = 40
+)
+
+// besideTitles are what a GPU holds outside PyTorch's allocator, in words.
+var besideTitles = [...]string{"CUDA context and libraries, outside PyTorch", "other processes", "in use on the GPU, not accounted for"}
+
+// beside lists what the GPU holds besides PyTorch's memory, where it is known.
+func (m *Moment) beside() [3]*int64 {
+	return [...]*int64{m.CUDAContext, m.OtherProcesses, m.Unaccounted}
+}
+
+func (t *text) beside(m *Moment) {
+	for i, bytes := range m.beside() {
+		if bytes != nil && *bytes > 0 {
+			t.line("  %12s %7s %s  %s", Bytes(*bytes), "", strings.Repeat(" ", 20), besideTitles[i])
+		}
+	}
+}
+
+// evidence sums up what was read besides recordings.
+func (t *text) evidence(doc *Document) {
+	ev := doc.Evidence
+	if ev == nil || len(ev.GPUs)+len(ev.OOMMessages)+len(ev.MemorySummaries)+len(ev.Steps)+len(ev.Traces) == 0 {
+		return
+	}
+	t.head("Logs, nvidia-smi and traces")
+	t.gpus(doc)
+	for i := range ev.Steps {
+		t.steps(doc, &ev.Steps[i])
+	}
+	for i := range ev.OOMMessages {
+		if i == textMessages {
+			t.line("  and %s", Plural(len(ev.OOMMessages)-i, "more out-of-memory message"))
+			break
+		}
+		t.message(doc, &ev.OOMMessages[i])
+	}
+	for _, s := range ev.MemorySummaries {
+		t.wrap("  memory_summary   ", fmt.Sprintf("device %d: %s allocated (peak %s), %s reserved (peak %s); %s:%d", s.Device, bytesOr(s.AllocatedBytes),
+			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes), printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))
+	}
+	for _, x := range ev.Traces {
+		t.wrap("  trace            ", fmt.Sprintf("%s: %s, peak %s allocated and %s reserved", printable(ShortFile(doc.Inputs[x.Source].Path)), Plural(x.MemoryEvents, "memory event"),
+			bytesOr(x.PeakAllocatedBytes), bytesOr(x.PeakReservedBytes)))
+	}
+	for _, c := range doc.Clocks {
+		t.wrap("  clock            ", c.sentence(doc))
+	}
+}
+
+func (t *text) gpus(doc *Document) {
+	for i := range doc.Evidence.GPUs {
+		if i == textGPUs {
+			t.line("  and %s in nvidia-smi", Plural(len(doc.Evidence.GPUs)-i, "more GPU"))
+			break
+		}
+		g := &doc.Evidence.GPUs[i]
+		parts := []string{}
+		if g.Name != nil {
+			parts = append(parts, printable(*g.Name))
+		}
+		used := "no memory figure"
+		if g.PeakUsedBytes != nil {
+			used = "at most " + Bytes(*g.PeakUsedBytes) + " in use"
+		}
+		if g.TotalBytes != nil {
+			used += " of " + Bytes(*g.TotalBytes)
+		}
+		parts = append(parts, used, Plural(g.Samples, "reading"))
+		if g.FirstTime != nil && g.LastTime != nil && *g.FirstTime != *g.LastTime {
+			parts = append(parts, *g.FirstTime+" to "+*g.LastTime)
+		}
+		t.wrap(fmt.Sprintf("  %-17s", fmt.Sprintf("nvidia-smi GPU %d", g.GPU)), strings.Join(parts, ", "))
+		t.spark(doc.usedCurve(g))
+		t.processes(g.Processes)
+	}
+}
+
+// processes lists those that hold most.
+func (t *text) processes(list []evidence.Process) {
+	shown := 0
+	for _, p := range largestFirst(list) {
+		if shown++; shown > textProcesses {
+			t.line("%19sand %d more processes", "", len(list)-textProcesses)
+			return
+		}
+		name, bytes := "", ""
+		if p.Name != nil {
+			name = "  " + printable(*p.Name)
+		}
+		if p.PeakUsedBytes != nil {
+			bytes = "  " + Bytes(*p.PeakUsedBytes)
+		}
+		t.line("%19sprocess %d%s%s", "", p.PID, bytes, name)
+	}
+}
+
+func (t *text) steps(doc *Document, s *evidence.Steps) {
+	text := printable(ShortFile(doc.Inputs[s.Source].Path)) + ": " + Plural(s.Count, "step")
+	if s.First != nil && s.Last != nil {
+		text += fmt.Sprintf(" (%d to %d)", *s.First, *s.Last)
+	}
+	if s.MedianStepSeconds != nil {
+		text += fmt.Sprintf(", %.3f s each (median)", *s.MedianStepSeconds)
+	}
+	if s.MaxMemoryBytes != nil {
+		text += fmt.Sprintf(", at most %s of GPU memory", Bytes(*s.MaxMemoryBytes))
+	}
+	t.wrap("  steps            ", text)
+	if r := doc.logOf(s.Source); r != nil {
+		var seconds, memory []float64
+		for _, x := range r.Steps.Curve {
+			if x.Seconds > 0 {
+				seconds = append(seconds, x.Seconds)
+			}
+			if bytes := max(x.AllocatedBytes, x.ReservedBytes); bytes > 0 {
+				memory = append(memory, float64(bytes))
+			}
+		}
+		t.curve("step time", seconds, func(v float64) string { return fmt.Sprintf("%.3g s", v) })
+		t.curve("memory", memory, func(v float64) string { return Bytes(int64(v)) })
+	}
+}
+
+func (t *text) message(doc *Document, m *evidence.OOMMessage) {
+	text := fmt.Sprintf("%s:%d: ", printable(ShortFile(doc.Inputs[m.Source].Path)), m.Line)
+	if m.RequestedBytes == nil {
+		text += "no figures"
+	} else {
+		text += Bytes(*m.RequestedBytes) + " asked for"
+	}
+	if m.GPU != nil {
+		text += fmt.Sprintf(" on GPU %d", *m.GPU)
+	}
+	if m.DeviceFreeBytes != nil && m.CapacityBytes != nil {
+		text += fmt.Sprintf(", %s free of %s", Bytes(*m.DeviceFreeBytes), Bytes(*m.CapacityBytes))
+	}
+	if m.AllocatedBytes != nil {
+		text += fmt.Sprintf(", %s allocated and %s in PyTorch's cache", Bytes(*m.AllocatedBytes), bytesOr(m.ReservedUnallocatedBytes))
+	}
+	if m.UserFile != nil {
+		text += "; at " + printable(shortPlace(*m.UserFile, m.UserLine))
+	}
+	t.wrap("  out of memory    ", text)
+}
+
+// spark draws a curve of bytes in one line.
+func (t *text) spark(values []float64) {
+	t.curve("in use", values, func(v float64) string { return Bytes(int64(v)) })
+}
+
+// curve draws values in one line, from the least to the most, if they change.
+func (t *text) curve(name string, values []float64, unit func(float64) string) {
+	if len(values) < 4 {
+		return
+	}
+	low, high := values[0], values[0]
+	for _, v := range values {
+		low, high = min(low, v), max(high, v)
+	}
+	if high-low <= 0.001*high {
+		return
+	}
+	width := min(sparkWidth, len(values))
+	var b strings.Builder
+	for x := range width {
+		top := low
+		for _, v := range values[x*len(values)/width : (x+1)*len(values)/width] {
+			top = max(top, v)
+		}
+		b.WriteRune([]rune("▁▂▃▄▅▆▇█")[int((top-low)/(high-low)*7.999)])
+	}
+	t.line("%19s%s  %s, %s to %s", "", b.String(), name, unit(low), unit(high))
+}
+
+// logOf is what one input held as a log, nil for nothing.
+func (doc *Document) logOf(source int) *runlog.Report {
+	for _, d := range doc.Evidence.Details {
+		if d.Source == source && d.Log != nil {
+			return d.Log
+		}
+	}
+	return nil
+}
+
+// usedCurve are the readings of one GPU.
+func (doc *Document) usedCurve(g *evidence.GPU) []float64 {
+	var out []float64
+	for _, d := range doc.Evidence.Details {
+		if d.Source != g.Source || d.NVSMI == nil {
+			continue
+		}
+		for i := range d.NVSMI.GPUs {
+			if d.NVSMI.GPUs[i].Index != g.GPU {
+				continue
+			}
+			for _, s := range d.NVSMI.GPUs[i].Series.Samples {
+				if s.UsedBytes >= 0 {
+					out = append(out, float64(s.UsedBytes))
+				}
+			}
+		}
+	}
+	return out
+}
