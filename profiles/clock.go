@@ -9,16 +9,9 @@ import (
 // maxTimeUS is the largest time that can be told in nanoseconds.
 const maxTimeUS = math.MaxInt64 / 1000
 
-// clock tells when events happened, on the same scale for all devices.
-type clock struct {
-	recorded bool
-	start    int64 // microseconds since the Unix epoch; 0 without recorded times
-}
-
-// newClock takes the recorded times if every event has one and less than one in
-// a hundred lies before an earlier event's; else the event's index is the time.
-func newClock(r Recording) clock {
-	c := clock{recorded: true, start: math.MaxInt64}
+// timed tells whether the recorded times can be a clock: every event has one,
+// and less than one in a hundred lies before an earlier event's.
+func timed(r Recording) bool {
 	events := 0
 	for _, d := range r.Devices {
 		e := &d.Timeline.Device.Events
@@ -31,58 +24,49 @@ func newClock(r Recording) clock {
 		for i := range e.Len() {
 			t := e.TimeOf(i)
 			if t <= 0 || t > maxTimeUS {
-				return clock{}
+				return false
 			}
 			if t < latest {
 				late++
 			}
 			latest = max(latest, t)
-			c.start = min(c.start, t)
 		}
 		if late*100 > e.Len() {
-			return clock{}
+			return false
 		}
 	}
-	if events == 0 {
-		return clock{}
-	}
-	return c
+	return events > 0
 }
 
-// times are the instants of one device's events.
-type times struct {
-	clock
-	us []int64 // never falling; nil: the index
-}
+// times are the instants of one device's events: microseconds that never fall.
+// Without, an event's index is its time.
+type times []int64
 
-// times looks at the events of a device. Where a time lies before an earlier
+// timesOf looks at the events of a device. Where a time lies before an earlier
 // event's, that one's is taken: the order of events is the recorder's own.
-func (c clock) times(e *snapshot.Events) times {
-	t := times{clock: c}
-	if !c.recorded || e.Len() == 0 {
-		return t
-	}
-	t.us = e.TimeUS
-	for i := 1; i < len(t.us); i++ {
-		if t.us[i] >= t.us[i-1] {
+func timesOf(e *snapshot.Events) times {
+	t := e.TimeUS
+	for i := 1; i < len(t); i++ {
+		if t[i] >= t[i-1] {
 			continue
 		}
-		t.us = append([]int64(nil), t.us...)
-		for ; i < len(t.us); i++ {
-			t.us[i] = max(t.us[i], t.us[i-1])
+		t = append([]int64(nil), t...)
+		for ; i < len(t); i++ {
+			t[i] = max(t[i], t[i-1])
 		}
 	}
 	return t
 }
 
-// at is an event's instant in nanoseconds from the beginning of the trace.
+// at is an event's instant in nanoseconds; one before the first event is at the
+// first, one after the last a microsecond later.
 func (t times) at(event int) uint64 {
 	event = max(event, 0)
-	if t.us == nil {
+	switch {
+	case t == nil:
 		return uint64(event) * 1000
+	case event >= len(t):
+		return uint64(t[len(t)-1])*1000 + 1000
 	}
-	if event >= len(t.us) { // after the last event
-		return uint64(t.us[len(t.us)-1]-t.start)*1000 + 1000
-	}
-	return uint64(t.us[event]-t.start) * 1000
+	return uint64(t[event]) * 1000
 }

@@ -86,8 +86,11 @@ func (c *counters) write() {
 		} else {
 			name, meaning = order[i-len(curves)].String(), "a part of what is allocated"
 		}
-		c.x.track(counterTrack+i, name, meaning, message(nil).
-			sub(trackCounter, message(nil).uint(counterUnit, unitBytes).text(counterShare, "bytes")))
+		descriptor := message(nil).uint(counterUnit, unitBytes)
+		if i < len(curves) {
+			descriptor = descriptor.text(counterShare, "allocator") // one scale for all four
+		}
+		c.x.track(counterTrack+i, name, meaning, message(nil).sub(trackCounter, descriptor))
 	}
 	start := c.d.atStart()
 	c.emit(timeline.NoEvent, start.values(), true)

@@ -31,7 +31,6 @@ const (
 // trace writes one Perfetto trace.
 type trace struct {
 	w     *bufio.Writer
-	clock clock
 	body  message // of the packet being written
 	event message // within it
 
@@ -43,24 +42,22 @@ type trace struct {
 	interned message // to go with the next packet
 }
 
-// WritePerfetto writes the whole recording as a Perfetto trace: one process for
-// each device with a counter for every category and for the allocator's
-// curves, slices for steps and phases, and instants for failed requests and for
-// changes of what is reserved. Time is the recorded one, else the event's index
-// in microseconds; the process's name says which. The trace of a long recording
-// is thinned out (counters.go), and its labels say so.
+// WritePerfetto writes the whole recording as a Perfetto trace: below one track
+// for each device, slices for steps and phases, instants for failed requests
+// and for changes of what is reserved, and a counter for each of the allocator's
+// curves and for every category. Time is the recorded one, in nanoseconds since
+// the Unix epoch, else the event's index in microseconds; the device's track
+// says so. The counters of a long recording are thinned out (counters.go), and
+// that is said there, too.
 func WritePerfetto(w io.Writer, r Recording) error {
-	x := &trace{w: bufio.NewWriterSize(w, 1<<16), clock: newClock(r)}
-	if x.clock.recorded {
-		x.body = message(nil).sub(packetClocks, message(nil).
-			sub(clocksClock, message(nil).uint(clockID, clockBoottime).uint(clockTimestamp, 0)).
-			sub(clocksClock, message(nil).uint(clockID, clockRealtime).int(clockTimestamp, x.clock.start*1000)))
-		x.packet()
-	}
+	x := &trace{w: bufio.NewWriterSize(w, 1<<16)}
+	recorded := timed(r)
 	for i, d := range r.Devices {
 		x.sequence = i + 1
 		x.names, x.notes = map[string]uint64{}, map[string]uint64{}
-		x.times = x.clock.times(&d.Timeline.Device.Events)
+		if x.times = nil; recorded {
+			x.times = timesOf(&d.Timeline.Device.Events)
+		}
 		x.device(d)
 	}
 	return x.w.Flush()
@@ -156,22 +153,20 @@ func (x *trace) device(d Device) {
 	c.write()
 }
 
-// describe writes the device's own track, a process.
+// describe writes the device's own track. It is no process, since the viewer
+// sorts the tracks of a process by name.
 func (x *trace) describe(d Device, labels []string) {
 	name := fmt.Sprintf("device %d", d.Timeline.Device.Ordinal)
 	about := "time is the recorder's"
-	if x.times.us == nil {
+	if x.times == nil {
 		name += " (1 µs is 1 event)"
 		about = "no usable times were recorded: an event's index is its time in microseconds"
 	}
-	process := message(nil).uint(processPID, uint64(x.sequence)).text(processName, name)
 	for _, l := range labels {
-		process = process.text(processLabels, l)
 		about += "; " + l
 	}
 	x.body = x.body.uint(packetFlags, sequenceBegins)
-	x.descriptor(message(nil).uint(trackUUID, x.uuid(deviceTrack)).text(trackName, name).text(trackDescription, about).
-		uint(trackOrdering, orderExplicit).sub(trackProcess, process))
+	x.descriptor(message(nil).uint(trackUUID, x.uuid(deviceTrack)).text(trackName, name).text(trackDescription, about).uint(trackOrdering, orderExplicit))
 }
 
 // steps writes a slice for each step, and within it one for each of its phases.

@@ -134,7 +134,8 @@ func (b *pprofBuilder) sample(d Device, k sampleKey) *profile.Sample {
 	s.NumLabel = map[string][]int64{"bytes": {k.bytes}, "confidence": {int64(k.confidence)}}
 	s.NumUnit = map[string][]string{"bytes": {"bytes"}, "confidence": {"%"}}
 	if k.step >= 0 {
-		s.Label["step"] = []string{strconv.Itoa(int(k.step))}
+		s.NumLabel["step"] = []int64{int64(k.step)}
+		s.NumUnit["step"] = []string{"step"}
 	}
 	if k.name != 0 {
 		s.Label["tensor"] = []string{valid(d.Classes.Names[k.name])}

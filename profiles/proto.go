@@ -24,7 +24,6 @@ func (m message) sub(field protowire.Number, inner message) message {
 const (
 	tracePacket = 1 // Trace
 
-	packetClocks      = 6 // TracePacket
 	packetTimestamp   = 8
 	packetSequence    = 10
 	packetEvent       = 11
@@ -38,24 +37,14 @@ const (
 	internedID        = 1 // EventName, DebugAnnotationName
 	internedText      = 2
 
-	clocksClock    = 1 // ClockSnapshot
-	clockID        = 1 // ClockSnapshot.Clock
-	clockTimestamp = 2
-	clockRealtime  = 1 // BuiltinClock
-	clockBoottime  = 6
-
 	trackUUID        = 1 // TrackDescriptor
 	trackName        = 2
-	trackProcess     = 3
 	trackParent      = 5
 	trackCounter     = 8
 	trackOrdering    = 11
 	trackRank        = 12
 	trackDescription = 14
 	orderExplicit    = 3
-	processPID       = 1 // ProcessDescriptor
-	processName      = 6
-	processLabels    = 8
 	counterUnit      = 3 // CounterDescriptor
 	counterShare     = 7
 	unitBytes        = 3
@@ -72,5 +61,4 @@ const (
 	counter      = 4
 	noteNameID   = 1 // DebugAnnotation
 	noteInt      = 4
-	noteText     = 6
 )
