@@ -35,6 +35,9 @@ func (e *Error) Error() string {
 // so that a caller can try other kinds of evidence.
 var ErrNotSnapshot = errors.New("not a memory snapshot")
 
+// ErrMemory is wrapped by errors about input that needs more memory than allowed.
+var ErrMemory = errors.New("more memory than allowed")
+
 // errShape marks a pickle that is harmless as far as it was read but not laid
 // out as the fast decoder needs it.
 var errShape = errors.New("unusual layout")
