@@ -42,7 +42,7 @@ func readFacts(list []pair, line []byte) facts {
 		case p.position < maxStepPosition && f.readStep(p, i, list):
 		case f.readLoss(p):
 		case f.readTime(p):
-		case p.memory && (!p.sized || p.unit.isSize()):
+		case p.memory && (!p.sized || p.unit.isSize() || p.inBillions()):
 			if inMB < 0 && p.unit == noUnit {
 				inMB = 0
 				if bytes.Contains(line, []byte("memory (MB)")) {
@@ -149,6 +149,8 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 		return p.meaning.factor
 	case len(rest) > 0 && rest[0].memory && rest[0].unit.isSize():
 		return rest[0].unit.factor(rest[0].binary)
+	case p.inBillions():
+		return 1e9
 	case p.whole && p.value >= 1<<24:
 		return 1
 	case p.whole && p.word == "memory" && bytes.Contains(line, []byte("data_time")):

@@ -9,6 +9,7 @@ type pair struct {
 	position int // in the line
 	value    float64
 	whole    bool // written without a fraction
+	decimals int  // digits of the fraction
 	unit     unit
 	of       bool // followed by /total: "iter 10/100"
 	after    byte // what follows the number and its unit
@@ -17,7 +18,7 @@ type pair struct {
 
 func (p *pair) reset(position int, m *meaning) {
 	p.meaning, p.position = m, position
-	p.value, p.whole, p.unit, p.of, p.after = 0, true, noUnit, false, 0
+	p.value, p.whole, p.decimals, p.unit, p.of, p.after = 0, true, 0, noUnit, false, 0
 }
 
 // unit is what is written directly behind a number.
@@ -67,6 +68,16 @@ func choose(first bool, a, b float64) float64 {
 		return a
 	}
 	return b
+}
+
+// inBillions tells bytes that were divided by 1e9 and printed in full, as in
+// "gpu 6.266131968": a multiple of 512, which is what the allocator deals in.
+// By chance that is one number in 512.
+func (p *pair) inBillions() bool {
+	if p.unit != noUnit || p.decimals < 6 || p.decimals > 9 || p.value <= 0 || p.value > 1e4 {
+		return false
+	}
+	return int64(math.Round(p.value*1e9))%512 == 0
 }
 
 func (u unit) isSize() bool { return u >= bytesUnit && u <= gb }
@@ -165,10 +176,12 @@ func (p *pair) number(line []byte, i int) int {
 	if i+1 < len(line) && line[i] == '.' && isDigit(line[i+1]) {
 		p.whole = false
 		scale := 0.1
+		start := i
 		for i++; i < len(line) && isDigit(line[i]); i++ {
 			p.value += float64(line[i]-'0') * scale
 			scale /= 10
 		}
+		p.decimals = i - start - 1
 	} else if i < len(line) && line[i] == '.' && (i+1 == len(line) || line[i+1] == ' ' || line[i+1] == ',') {
 		p.whole = false // Python's "2." of a rounded float, or a full stop
 	}

@@ -57,6 +57,7 @@ type tableGuess struct {
 	line    int
 	number  int64
 	shape   int
+	bytes   int64 // in a column that can only be memory, Unknown without one
 	counted bool
 }
 
@@ -157,7 +158,7 @@ func (s *stepState) memoryLine(line []byte) bool {
 	}
 	for i := range s.pairs {
 		q := &s.pairs[i]
-		if q.memory && q.plain && q.unit.isSize() {
+		if q.memory && (q.plain && q.unit.isSize() || q.inBillions()) {
 			return true
 		}
 		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() && (bytes.HasPrefix(follows, []byte("allocated")) || bytes.HasPrefix(follows, []byte("reserved"))) {
@@ -216,19 +217,43 @@ func (s *stepState) tableLine(p *Parser, number int, line []byte, f *facts) bool
 	}
 	t := &s.table
 	follows := number == t.line+1 && f.lead == t.number+1 && len(s.pairs) == t.shape
+	bytes := s.bytesColumn()
 	if !follows {
-		*t = tableGuess{line: number, number: f.lead, shape: len(s.pairs)}
+		*t = tableGuess{line: number, number: f.lead, shape: len(s.pairs), bytes: bytes}
 		return false
 	}
 	if !t.counted {
 		first := noFacts()
 		first.step = t.number
+		if bytes != Unknown {
+			first.allocated = t.bytes
+		}
 		s.count(p, t.line, nil, &first)
+		s.keepMemory(&first)
 	}
 	f.step = f.lead
+	if t.bytes != Unknown {
+		f.allocated = bytes
+	}
 	s.count(p, number, nil, f)
-	*t = tableGuess{line: number, number: f.lead, shape: t.shape, counted: true}
+	*t = tableGuess{line: number, number: f.lead, shape: t.shape, bytes: bytes, counted: true}
 	return true
+}
+
+// bytesColumn is the one number of a row without words that can only be bytes
+// of GPU memory: a large multiple of 512, as the allocator rounds to.
+func (s *stepState) bytesColumn() int64 {
+	found := Unknown
+	for i := 1; i < len(s.pairs); i++ {
+		p := &s.pairs[i]
+		if p.whole && p.unit == noUnit && p.value >= 1<<24 && p.value < 1<<42 && int64(p.value)%512 == 0 {
+			if found != Unknown {
+				return Unknown
+			}
+			found = int64(p.value)
+		}
+	}
+	return found
 }
 
 func onlyNumbers(line []byte) bool {
@@ -263,7 +288,7 @@ func knownLine(line []byte) bool {
 	for _, w := range [...]string{
 		"GPU KV cache size", "# GPU blocks", "GPU KV cache usage", "Available KV cache memory", "Avg prompt throughput",
 		"CUDA memory usage for model", "Model loading took", "trainable params:", "see_memory_usage", "eak memory usage",
-		"max_memory_allocated", "Graph capturing finished", " gpu 0.",
+		"max_memory_allocated", "Graph capturing finished",
 	} {
 		if bytes.Contains(line, []byte(w)) {
 			return w != "max_memory_allocated" || !bytes.Contains(line, []byte("("))
