@@ -137,6 +137,14 @@ func (w *witness) facts() []string {
 		}
 		out = append(out, text)
 	}
+	if len(ev.Steps) == 0 {
+		for _, d := range ev.Details {
+			if d.Log != nil && d.Log.Steps.MaxMemoryBytes() > 0 {
+				out = append(out, fmt.Sprintf("%s mentions at most %s of GPU memory", w.name(d.Source), report.Bytes(d.Log.Steps.MaxMemoryBytes())))
+				break
+			}
+		}
+	}
 	for i, g := range ev.GPUs {
 		if i == 2 {
 			out = append(out, fmt.Sprintf("%d more GPUs in nvidia-smi", len(ev.GPUs)-i))

@@ -120,6 +120,9 @@ func othersOf(m *runlog.OOM) int64 {
 	return listed
 }
 
+// largeTensors is from which part of the GPU on one request is worth a word.
+const largeTensors = 10
+
 // absurd tells a request that no GPU could meet: not a shortage but a mistake.
 func (f *failure) absurd() bool {
 	return f.CapacityBytes > 0 && f.RequestedBytes > manyTimes*f.CapacityBytes
@@ -168,7 +171,11 @@ func (f *failure) change() string {
 	if f.absurd() {
 		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more than any GPU has"
 	}
-	if to, ok := changeInPhase[f.Phase]; ok {
+	to, known := changeInPhase[f.Phase]
+	if f.CapacityBytes > 0 && f.RequestedBytes >= f.CapacityBytes/largeTensors && f.Phase != "setup" && f.Phase != "optimizer" {
+		return "One tensor of that size is usually the logits of a large vocabulary (chunked or fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
+	}
+	if known {
 		return to
 	}
 	return "A smaller batch or shorter sequences, checkpointing, or chunked logits; record a snapshot to see what held the memory"
