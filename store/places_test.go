@@ -346,6 +346,19 @@ func TestPool(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
+	for _, above := range []string{folder, "file://" + folder, "s3://team/out?endpoint=" + s.url} {
+		name := store.Join(above, "runs", "x/report.html")
+		err := pool.Write(context.Background(), name, func(w io.Writer) error { return nil })
+		if f, failed := pool.Stat(context.Background(), name); err != nil || failed != nil || !strings.HasSuffix(f.Name, "/runs/x/report.html") {
+			t.Errorf("wrote %s: %v; %v, %v", name, err, f, failed)
+		}
+		if err := pool.Remove(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+		if _, err := pool.Stat(context.Background(), name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s after it was removed: %v", name, err)
+		}
+	}
 	for _, err := range pool.List(context.Background(), folder+"/none") {
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("of a folder that isn't there: %v", err)

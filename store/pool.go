@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"strings"
 	"sync"
@@ -50,14 +51,49 @@ func (p *Pool) Place(ctx context.Context, name string) (*Place, error) {
 	return place, nil
 }
 
+// of is the place that a file is in, and its name there.
+func (p *Pool) of(ctx context.Context, name string) (place *Place, file string, err error) {
+	above, file := Split(name)
+	place, err = p.Place(ctx, above)
+	return place, file, err
+}
+
+// Stat is what List would say of one file.
+func (p *Pool) Stat(ctx context.Context, name string) (File, error) {
+	place, file, err := p.of(ctx, name)
+	if err != nil {
+		return File{}, err
+	}
+	f, err := place.Stat(ctx, file)
+	f.Name = place.URL(f.Name)
+	return f, err
+}
+
 // Read opens a file by its full name.
 func (p *Pool) Read(ctx context.Context, name string) (*Reader, error) {
-	above, file := Split(name)
-	place, err := p.Place(ctx, above)
+	place, file, err := p.of(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return place.Read(ctx, file)
+}
+
+// Write makes a file as Place.Write does.
+func (p *Pool) Write(ctx context.Context, name string, write func(io.Writer) error) error {
+	place, file, err := p.of(ctx, name)
+	if err != nil {
+		return err
+	}
+	return place.Write(ctx, file, write)
+}
+
+// Remove deletes a file; that it isn't there is no error.
+func (p *Pool) Remove(ctx context.Context, name string) error {
+	place, file, err := p.of(ctx, name)
+	if err != nil {
+		return err
+	}
+	return place.Remove(ctx, file)
 }
 
 // List is the files below a place by their full names, as messages and
@@ -72,7 +108,7 @@ func (p *Pool) List(ctx context.Context, name string) iter.Seq2[File, error] {
 		found := false
 		for f, err := range place.List(ctx) {
 			if err != nil && !found {
-				if one, ok := p.one(ctx, name); ok {
+				if one, err := p.Stat(ctx, name); err == nil {
 					yield(one, nil)
 					return
 				}
@@ -85,22 +121,10 @@ func (p *Pool) List(ctx context.Context, name string) iter.Seq2[File, error] {
 		if found {
 			return
 		}
-		if one, ok := p.one(ctx, name); ok {
+		if one, err := p.Stat(ctx, name); err == nil {
 			yield(one, nil)
 		}
 	}
-}
-
-// one is a name that is a file.
-func (p *Pool) one(ctx context.Context, name string) (File, bool) {
-	above, file := Split(name)
-	place, err := p.Place(ctx, above)
-	if err != nil {
-		return File{}, false
-	}
-	f, err := place.Stat(ctx, file)
-	f.Name = Show(name)
-	return f, err == nil
 }
 
 // Close lets go of all connections.

@@ -151,6 +151,19 @@ func Split(name string) (place, file string) {
 	return rest[:i] + query, rest[i+1:]
 }
 
+// Join is a name below a place, such as pool.Write takes: as path.Join, and
+// parameters stay at the end.
+func Join(place string, names ...string) string {
+	rest, query := place, ""
+	if IsURL(place) {
+		var given bool
+		if rest, query, given = strings.Cut(place, "?"); given {
+			query = "?" + query
+		}
+	}
+	return strings.TrimSuffix(rest, "/") + "/" + path.Join(names...) + query
+}
+
 // Local is the folder on this machine, if it is one.
 func (p *Place) Local() (dir string, ok bool) {
 	f, ok := p.backend.(folder)
