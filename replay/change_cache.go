@@ -43,16 +43,15 @@ const nearby = 24
 // they are copied from is as large and goes at once. Else the original stays
 // anyway, as a part of one projection of queries, keys and values.
 func (r *rewriter) wouldBeSaved(id timeline.AllocationID) (until int, ok bool) {
-	born := r.born(id)
-	for from := id - 1; from >= 0 && id-from <= nearby && !ok; from-- {
-		ok = r.Timeline.Requested(from) == r.Timeline.Requested(id) && r.born(from) >= 0 &&
-			r.died(from) > born && r.born(min(id+nearby, timeline.AllocationID(r.Timeline.Len()-1))) > r.died(from)
+	born, all := r.born(id), r.Timeline.Len()
+	over := r.born(timeline.AllocationID(min(int(id)+nearby, all-1)))
+	for i := int(id) - 1; i >= max(0, int(id)-nearby) && !ok; i-- {
+		from := timeline.AllocationID(i)
+		ok = r.Timeline.Requested(from) == r.Timeline.Requested(id) && r.born(from) >= 0 && r.died(from) > born && r.died(from) < over
 	}
-	if !ok {
-		return 0, false
-	}
-	for saved := id - 1; saved >= 0 && id-saved <= 2*nearby; saved-- {
-		if r.classes.Category[saved] == classify.Activations && r.died(saved) > born {
+	for i := int(id) - 1; i >= max(0, int(id)-2*nearby) && ok; i-- {
+		saved := timeline.AllocationID(i)
+		if r.classes.Category[i] == classify.Activations && r.died(saved) > born {
 			return r.died(saved), r.died(saved) < r.died(id)
 		}
 	}

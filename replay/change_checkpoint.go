@@ -12,6 +12,9 @@ import (
 // checkpoint keeps of each layer only its input through the forward pass, and
 // makes the rest again when the layer's backward begins.
 func (r *rewriter) checkpoint() (string, error) {
+	if slices.Contains(r.classes.Detail, classify.CheckpointInput) || slices.Contains(r.classes.Detail, classify.Recomputed) {
+		return "", fmt.Errorf("the recorded program uses checkpointing already")
+	}
 	passes, err := r.forwardPasses()
 	if err != nil {
 		return "", err
@@ -39,37 +42,42 @@ func (r *rewriter) checkpoint() (string, error) {
 // pass is a forward pass.
 type pass struct {
 	saved    []timeline.AllocationID // for its backward pass, in the order of their birth
-	backward int                     // the event with which that begins
+	start    int                     // the event before the first of them is born
+	backward int                     // the event with which its backward pass begins
+	end      int                     // the event with which that ends
 }
 
-// forwardPasses finds the passes and what they save.
-func (r *rewriter) forwardPasses() ([]pass, error) {
-	var backward []int // where backward passes begin
+// backwardPasses are the first and the last events of each.
+func (r *rewriter) backwardPasses() [][2]int {
+	var list [][2]int
 	spans := slices.Clone(r.classes.Before)
 	for i := range r.classes.Steps {
 		spans = append(spans, r.classes.Steps[i].Phases...)
 	}
 	for _, p := range spans {
 		if p.Phase == classify.Backward {
-			backward = append(backward, p.FirstEvent)
+			list = append(list, [2]int{p.FirstEvent, p.LastEvent})
 		}
 	}
+	return list
+}
+
+// forwardPasses finds the passes and what they save.
+func (r *rewriter) forwardPasses() ([]pass, error) {
+	backward := r.backwardPasses()
 	var passes []pass
 	last := -1
 	for id, category := range r.classes.Category {
 		a := timeline.AllocationID(id)
-		switch r.classes.Detail[id] {
-		case classify.CheckpointInput, classify.Recomputed:
-			return nil, fmt.Errorf("the recorded program uses checkpointing already")
-		}
 		if category != classify.Activations || r.classes.Phase[id] != classify.Forward || r.born(a) < 0 {
 			continue
 		}
-		n := sort.SearchInts(backward, r.born(a))
+		n := sort.Search(len(backward), func(i int) bool { return backward[i][0] >= r.born(a) })
 		if n != last {
-			passes = append(passes, pass{backward: r.Timeline.Device.Events.Len()})
+			end := r.Timeline.Device.Events.Len()
+			passes = append(passes, pass{start: r.born(a) - 1, backward: end, end: end})
 			if n < len(backward) {
-				passes[len(passes)-1].backward = backward[n]
+				passes[len(passes)-1].backward, passes[len(passes)-1].end = backward[n][0], backward[n][1]
 			}
 			last = n
 		}
@@ -166,10 +174,11 @@ func distances[K comparable](keys []K) []int {
 // layer is one of the layers of a pass.
 type layer struct {
 	saved      []timeline.AllocationID
-	start, end int   // of its forward, in events
-	first      int   // the first death of its backward; the number of events when there is none
-	last       int   // the last one
-	least      int64 // bytes from which on a tensor isn't just a statistic of a layer's input
+	start, end int                            // of its forward, in events
+	first      int                            // the first death of its backward; the number of events when there is none
+	last       int                            // the last one
+	kept       map[timeline.AllocationID]bool // inputs of layers that are saved anyway
+	least      int64                          // bytes from which on a tensor isn't just a statistic of a layer's input
 }
 
 // inputShare is how many times larger than a layer's input its largest tensor
@@ -180,6 +189,31 @@ const inputShare = 256
 // whether there was anything that needn't be kept.
 func (r *rewriter) checkpointLayers(p *pass, l layers) bool {
 	events := r.Timeline.Device.Events.Len()
+	list := r.layersIn(p, l)
+	if large := slices.DeleteFunc(slices.Clone(list[0].saved), func(id timeline.AllocationID) bool { return r.Timeline.Requested(id) < list[0].least }); len(large) < 2 {
+		return false // one tensor for each layer is all that checkpointing keeps
+	}
+	before := p.saved[max(0, l.from-l.period):l.from]
+	some := false
+	for k := range list {
+		x := &list[k]
+		if !r.takesSaved(before, x) {
+			r.keepInput(x)
+		}
+		for _, id := range x.saved {
+			if r.died(id) > x.end && !x.kept[id] && (x.first == events || r.died(id) >= x.first) {
+				r.remake(id, x.end, x.first)
+				some = true
+			}
+		}
+		r.castAgain(p, x)
+		before = x.saved
+	}
+	return some
+}
+
+// layersIn tells the layers of a part of a pass apart.
+func (r *rewriter) layersIn(p *pass, l layers) []layer {
 	list := make([]layer, l.count)
 	for k := range list {
 		from := l.from + k*l.period
@@ -194,30 +228,14 @@ func (r *rewriter) checkpointLayers(p *pass, l layers) bool {
 			x.least = max(x.least, r.Timeline.Requested(id)/inputShare)
 		}
 	}
-	if large := slices.DeleteFunc(slices.Clone(list[0].saved), func(id timeline.AllocationID) bool { return r.Timeline.Requested(id) < list[0].least }); len(large) < 2 {
-		return false // one tensor for each layer is all that checkpointing keeps
-	}
 	after := p.saved[l.from+l.period*l.count:]
 	after = after[:min(len(after), tail)]
 	kept := r.savedInputs(list, after)
-	r.findBackward(p, list, after, kept)
-	before := p.saved[max(0, l.from-l.period):l.from]
-	some := false
 	for k := range list {
-		x := &list[k]
-		if !r.takesSaved(before, x) {
-			r.keepInput(x)
-		}
-		for _, id := range x.saved {
-			if r.died(id) > x.end && !kept[id] && (x.first == events || r.died(id) >= x.first) {
-				r.remake(id, x.end, x.first)
-				some = true
-			}
-		}
-		r.castAgain(p, x)
-		before = x.saved
+		list[k].kept = kept
 	}
-	return some
+	r.findBackward(p, list, after)
+	return list
 }
 
 // tail is how many tensors after the last layer are looked at to tell where
@@ -227,7 +245,7 @@ const tail = 6
 // findBackward tells the backward passes of layers apart: what a layer saved
 // for itself dies after all that later layers did. What it passed on to the
 // next one dies with that.
-func (r *rewriter) findBackward(p *pass, list []layer, tail []timeline.AllocationID, kept map[timeline.AllocationID]bool) {
+func (r *rewriter) findBackward(p *pass, list []layer, tail []timeline.AllocationID) {
 	events := r.Timeline.Device.Events.Len()
 	after := p.backward - 1
 	for _, id := range tail {
@@ -239,7 +257,7 @@ func (r *rewriter) findBackward(p *pass, list []layer, tail []timeline.Allocatio
 		x := &list[k]
 		x.first = events
 		for _, id := range x.saved {
-			if d := r.died(id); d > after && !kept[id] {
+			if d := r.died(id); d > after && !x.kept[id] {
 				x.first = min(x.first, d)
 			}
 		}
@@ -285,8 +303,9 @@ const mostBetween = 256
 // inputOf is the input of a layer by the order of births: of what is alive
 // when the layer begins, the last that was made.
 func (r *rewriter) inputOf(x *layer) (timeline.AllocationID, bool) {
-	for id, n := x.saved[0]-1, 0; id >= 0 && n < mostBetween && r.born(id) >= 0; id, n = id-1, n+1 {
-		if r.died(id) > x.start && r.Timeline.Requested(id) >= x.least {
+	first := int(x.saved[0])
+	for i := first - 1; i >= max(0, first-mostBetween) && r.born(timeline.AllocationID(i)) >= 0; i-- {
+		if id := timeline.AllocationID(i); r.died(id) > x.start && r.Timeline.Requested(id) >= x.least {
 			return id, true
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -133,47 +132,6 @@ func (r *rewriter) lion() (string, error) {
 	return "Lion keeps one moment where this optimizer keeps two; what the step itself needs stays as recorded.", err
 }
 
-// tokensOfChunk is how many tokens a chunked loss takes at a time.
-const tokensOfChunk = 1024
-
-func (r *rewriter) chunked() (string, error) {
-	w := r.weights()
-	vocabulary := w.vocabulary()
-	if vocabulary == 0 {
-		return "", fmt.Errorf("the vocabulary can't be told from the weights, so neither how many tokens the logits have")
-	}
-	return r.shrinkLogits(func(bytes int64) int64 {
-		for _, e := range []int64{2, 4} {
-			if limit := tokensOfChunk * vocabulary * e; bytes%(vocabulary*e) == 0 && e >= w.element {
-				return min(bytes, limit)
-			}
-		}
-		return min(bytes, tokensOfChunk*vocabulary*4)
-	}, fmt.Sprintf("The loss takes %d tokens of %s words at a time, forward and backward, and holds one piece of logits, copies and gradients where there was the whole.", tokensOfChunk, report.Count(int(vocabulary))))
-}
-
-func (r *rewriter) fused() (string, error) {
-	w := r.weights()
-	vocabulary := w.vocabulary()
-	if vocabulary == 0 || w.element == 0 {
-		return "", fmt.Errorf("width and vocabulary can't be told from the weights, by which a fused kernel cuts the logits")
-	}
-	width := w.vector / w.element
-	pieces := int64(1)
-	for pieces*width < vocabulary {
-		pieces *= 2
-	}
-	return r.shrinkLogits(func(bytes int64) int64 { return max(bytes/pieces, 1) },
-		fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the hidden states (%s words, width %s).", pieces, report.Count(int(vocabulary)), report.Count(int(width))))
-}
-
-func (r *rewriter) shrinkLogits(size func(int64) int64, assumption string) (string, error) {
-	if r.of(classify.Logits, func(id timeline.AllocationID) { r.resize(id, size(r.bytes[id])) }) == 0 {
-		return "", fmt.Errorf("no logits were found in the recording")
-	}
-	return assumption, nil
-}
-
 // batchLeast is the size from which on temporaries are taken as data; smaller
 // ones are counters and scalars.
 const batchLeast = 4096
@@ -204,17 +162,4 @@ func (r *rewriter) batch(factor float64) (string, error) {
 		return "", fmt.Errorf("no activations, logits, inputs or caches were found in the recording")
 	}
 	return fmt.Sprintf("Activations, logits, inputs and caches are %g times as large, and so are temporaries of the forward and backward passes unless they have the size of a weight; the rest stays.", factor), nil
-}
-
-func (r *rewriter) shard(gpus int) (string, error) {
-	n := 0
-	for _, category := range []classify.Category{classify.Weights, classify.Gradients, classify.OptimizerState} {
-		n += r.of(category, func(id timeline.AllocationID) {
-			r.resize(id, (r.bytes[id]+int64(gpus)-1)/int64(gpus))
-		})
-	}
-	if n == 0 {
-		return "", fmt.Errorf("no weights, gradients or optimizer state were found in the recording")
-	}
-	return fmt.Sprintf("Each of %d GPUs holds its share of weights, gradients and optimizer state; the gathered weights of the layer at work and the buffers of communication come on top.", gpus), nil
 }

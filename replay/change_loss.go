@@ -1,0 +1,192 @@
+package replay
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// tokensOfChunk is how many tokens a chunked loss takes at a time.
+const tokensOfChunk = 1024
+
+// chunked is a loss in pieces, each checkpointed.
+func (r *rewriter) chunked() (string, error) {
+	h, err := r.head()
+	if err != nil {
+		return "", err
+	}
+	if !h.shrink(func(bytes, tokens int64) int64 {
+		if tokens <= tokensOfChunk {
+			return bytes
+		}
+		return int64(float64(bytes) / float64(tokens) * tokensOfChunk)
+	}) {
+		return "", fmt.Errorf("the loss takes no more than %d tokens at a time as it is", tokensOfChunk)
+	}
+	for _, l := range h.losses() {
+		h.letGo(&l)
+		if l.gradient == none {
+			continue
+		}
+		// The head's gradient is summed up over the pieces.
+		sum := r.Timeline.Requested(l.gradient)
+		r.extra(sum, l.backward, l.end)
+		if l.narrow == none {
+			r.extra(sum, l.end, l.end+1) // what the sum and the last piece's add up to
+		}
+	}
+	return fmt.Sprintf("The loss takes %d tokens of %s words at a time, forward and backward, and holds one piece of logits, copies and gradients where there was the whole; the head's gradient is summed up over the pieces.",
+		tokensOfChunk, report.Count(int(h.vocabulary))), nil
+}
+
+// fused is a linear cross-entropy in one kernel that makes the gradients in
+// the forward pass.
+func (r *rewriter) fused() (string, error) {
+	h, err := r.head()
+	if err != nil {
+		return "", err
+	}
+	if h.element == 0 {
+		return "", fmt.Errorf("the width can't be told from the weights, by which a fused kernel cuts the logits")
+	}
+	width := h.vector / h.element
+	pieces := int64(1)
+	for pieces*width < h.vocabulary {
+		pieces *= 2
+	}
+	h.shrink(func(bytes, _ int64) int64 { return max(bytes/pieces, 1) })
+	for _, l := range h.losses() {
+		h.letGo(&l)
+		if l.gradient != none {
+			r.extra(r.Timeline.Requested(l.gradient), l.forward, r.born(l.gradient)-1)
+		}
+	}
+	return fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the hidden states (%s words, width %s), and makes the head's gradient in the forward pass.", pieces, report.Count(int(h.vocabulary)), report.Count(int(width))), nil
+}
+
+// head is a language model's last layer and what is known of its logits.
+type head struct {
+	*rewriter
+	weights
+	vocabulary int64
+	sizes      map[int64]int // how often logits, their copies and gradients have each size
+}
+
+func (r *rewriter) head() (*head, error) {
+	h := &head{rewriter: r, weights: r.weights(), sizes: map[int64]int{}}
+	if h.vocabulary = h.weights.vocabulary(); h.vocabulary == 0 {
+		return nil, fmt.Errorf("the vocabulary can't be told from the weights, so neither how many tokens the logits have")
+	}
+	if r.of(classify.Logits, func(id timeline.AllocationID) { h.sizes[r.Timeline.Requested(id)]++ }) == 0 {
+		return nil, fmt.Errorf("no logits were found in the recording")
+	}
+	return h, nil
+}
+
+// tokens is how many tokens logits of some bytes are for: where half or twice
+// as many bytes occur too, the larger ones are fp32 and the smaller 16 bits wide.
+func (h *head) tokens(bytes int64) int64 {
+	element := max(h.element, 2)
+	if h.element == 0 {
+		element = 4
+	}
+	switch {
+	case bytes%2 == 0 && h.sizes[bytes/2] > 0:
+		element = 4
+	case h.sizes[bytes*2] > 0:
+		element = 2
+	}
+	return bytes / (h.vocabulary * element)
+}
+
+// shrink gives every tensor of logits another size; blocks of the same sizes
+// that nobody knows the purpose of are taken as logits, too. It tells whether
+// any became smaller.
+func (h *head) shrink(size func(bytes, tokens int64) int64) bool {
+	some := false
+	for i, category := range h.classes.Category {
+		id := timeline.AllocationID(i)
+		bytes := h.Timeline.Requested(id)
+		switch category {
+		case classify.Logits:
+		case classify.Temporary, classify.Unknown:
+			if h.sizes[bytes] == 0 || h.weights.sizes[bytes] > 0 || bytes < h.vocabulary {
+				continue
+			}
+		default:
+			continue
+		}
+		n := size(bytes, h.tokens(bytes))
+		some = some || n < bytes
+		h.resize(id, n)
+	}
+	return some
+}
+
+// loss is where a step takes its loss, in events.
+type loss struct {
+	forward  int                   // its first logits
+	backward int                   // where its backward pass begins
+	end      int                   // after the head's gradient is there and its logits are gone
+	gradient timeline.AllocationID // of the head's weight; none: it has none
+	narrow   timeline.AllocationID // the same in 16 bits, before it is widened; none: there is none
+}
+
+// none is no allocation.
+const none = timeline.NoAllocation
+
+// mostAfter bounds the search for the head's gradient, in allocations.
+const mostAfter = 512
+
+// losses finds the loss of every backward pass.
+func (h *head) losses() []loss {
+	t := h.Timeline
+	var list []loss
+	for _, span := range h.backwardPasses() {
+		start := span[0]
+		l := loss{forward: start, backward: start, end: start, gradient: none, narrow: none}
+		from := sort.Search(t.Len(), func(i int) bool { return h.born(timeline.AllocationID(i)) >= start })
+		for i := from - 1; i >= max(0, from-mostAfter); i-- {
+			if id := timeline.AllocationID(i); h.classes.Category[i] == classify.Logits && h.born(id) >= 0 && h.died(id) >= start {
+				l.forward = h.born(id)
+			}
+		}
+		for id := timeline.AllocationID(from); int(id) < min(from+mostAfter, t.Len()) && l.gradient == none; id++ {
+			switch n := t.Requested(id); {
+			case n == h.largest:
+				l.gradient, l.end = id, h.born(id)
+			case 2*n == h.largest && h.classes.Category[id] != classify.Logits && l.narrow == none:
+				l.narrow = id
+			}
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// letGo frees the logits that a program holds longer than its loss needs them:
+// a loss in pieces has none to give away.
+func (h *head) letGo(l *loss) {
+	from := sort.Search(h.Timeline.Len(), func(i int) bool { return h.born(timeline.AllocationID(i)) >= l.forward })
+	last := l.backward
+	var held []timeline.AllocationID
+	for id := timeline.AllocationID(from); int(id) < h.Timeline.Len() && h.born(id) <= max(l.backward, l.end); id++ {
+		if h.classes.Category[id] != classify.Logits {
+			continue
+		}
+		if h.classes.Phase[id] == classify.Forward {
+			held = append(held, id)
+		} else if d := h.died(id); d < h.Timeline.Device.Events.Len() {
+			last = max(last, d)
+		}
+	}
+	l.end = max(l.end, last)
+	for _, id := range held {
+		if h.died(id) > l.end {
+			h.release(id, l.end)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package replay
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// shard spreads weights, gradients and optimizer state over GPUs, as FSDP and
+// ZeRO 3 do: the weights of a layer are gathered while it works, its gradients
+// are reduced as soon as they are there.
+func (r *rewriter) shard(gpus int) (string, error) {
+	passes, err := r.forwardPasses()
+	if err != nil {
+		return "", fmt.Errorf("%w: sharding is for training", err)
+	}
+	if r.gathers() {
+		return "", fmt.Errorf("the recorded program gathers its weights from several GPUs already")
+	}
+	w := r.weights()
+	if len(w.sizes) == 0 {
+		return "", fmt.Errorf("no weights were found in the recording")
+	}
+	part := func(id timeline.AllocationID) {
+		r.resize(id, (r.bytes[id]+int64(gpus)-1)/int64(gpus))
+	}
+	narrow := r.of(classify.AutocastCopies, func(id timeline.AllocationID) { r.resize(id, 0) }) > 0 // weights are gathered as such
+	r.of(classify.Communication, func(id timeline.AllocationID) { r.resize(id, 0) })                // buckets of data parallelism
+	r.of(classify.Weights, part)
+	r.of(classify.OptimizerState, part)
+	r.of(classify.Gradients, func(id timeline.AllocationID) {
+		whole := r.bytes[id]
+		part(id)
+		if r.born(id) >= 0 {
+			r.extra(2*whole, r.born(id), r.born(id)) // itself, and what is sent
+		}
+	})
+	r.of(classify.Temporary, func(id timeline.AllocationID) {
+		if r.classes.Phase[id] == classify.Optimizer && w.sizes[r.Timeline.Requested(id)] > 0 {
+			part(id)
+		}
+	})
+	return r.gather(passes, &w, gpus, narrow), nil
+}
+
+// gathers tells whether a program gathers weights in its forward pass.
+func (r *rewriter) gathers() bool {
+	found := false
+	r.of(classify.Communication, func(id timeline.AllocationID) {
+		found = found || r.classes.Phase[id] == classify.Forward && r.died(id) < r.Timeline.Device.Events.Len()
+	})
+	return found
+}
+
+// How often the weights of a layer are there at once while it works: as they
+// were received, cut into tensors, and already those of the next layer; in the
+// backward pass also the gradients that are sent.
+const (
+	gatheredForward  = 3
+	gatheredBackward = 4
+)
+
+// gather adds what is gathered from the other GPUs.
+func (r *rewriter) gather(passes []pass, w *weights, gpus int, narrow bool) string {
+	share := int64(1)
+	if narrow && w.element != 2 {
+		share = 2 // autocast's type has half the bytes
+	}
+	var outside, inside int64 // of the layers: embedding and head
+	for n, count := range w.sizes {
+		if w.vocabulary() > 0 && n == w.largest {
+			outside += n * int64(count) / share
+		} else {
+			inside += n * int64(count) / share
+		}
+	}
+	most, one := 0, int64(0)
+	for i := range passes {
+		p := &passes[i]
+		all := 0
+		found := r.layersOf(p.saved)
+		for _, l := range found {
+			all += l.count
+		}
+		most = max(most, all)
+		if all == 0 {
+			r.extra(outside+inside, p.start, p.end)
+			continue
+		}
+		one = inside / int64(all)
+		r.extra(outside, p.start, p.end)
+		for _, l := range found {
+			for _, x := range r.layersIn(p, l) {
+				r.extra(gatheredForward*one, x.start, x.end)
+				if at := min(x.first, x.last) - 1; at > x.end && at+1 < r.Timeline.Device.Events.Len() {
+					r.extra(gatheredBackward*one, at, at)
+				}
+			}
+		}
+	}
+	text := fmt.Sprintf("Each of %d GPUs holds its share of weights, gradients and optimizer state, and its own batch as recorded; ", gpus)
+	if narrow {
+		text += "weights are gathered in 16 bits in the place of autocast's copies, activations stay as recorded; "
+	}
+	if most == 0 {
+		return text + fmt.Sprintf("no repeated layers were found, so all weights (%s) are gathered at once.", report.Bytes(outside+inside))
+	}
+	text += fmt.Sprintf("of %d layers, the one at work is gathered (%s, up to %d times for receiving, sending and the next layer)", most, report.Bytes(one), gatheredBackward)
+	if outside > 0 {
+		text += fmt.Sprintf("; embedding and head (%s) stay gathered from the forward pass to the end of the backward pass", report.Bytes(outside))
+	}
+	return text + "."
+}
