@@ -28,6 +28,7 @@ var words = []feature{
 	{`e "`, hasTrace}, {".py", hasTrace}, {"Traceback (", hasTrace}, {"ll In[", hasTrace}, {"ut In ", hasTrace}, {"<ipython", hasTrace}, {"ipykernel", hasTrace}, {".ipynb", hasTrace},
 	{"oss", hasMetric}, {"OSS", hasMetric}, {"tep", hasMetric}, {"iter", hasMetric}, {"Iter", hasMetric}, {"mem", hasMetric}, {"Mem", hasMetric},
 	{"lloc", hasMetric}, {"iB", hasMetric}, {"GB", hasMetric}, {"MB", hasMetric}, {"KV cache", hasMetric}, {"roughput", hasMetric},
+	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},

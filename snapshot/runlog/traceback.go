@@ -19,7 +19,7 @@ type traceback struct {
 	line int
 	// phase is what the libraries' frames say was going on.
 	phase string
-	age  int // lines of this writer since the last frame or code line
+	age   int // lines of this writer since the last frame or code line
 	// pending is an old IPython frame whose line number comes with the arrow.
 	pending string
 }
