@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -27,6 +28,9 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		}
 		if o.Largest >= 0 {
 			x.LargestFreeBlock = ptr(o.Largest)
+		}
+		if s := e.shortage(o, dev); s.usable > 0 {
+			x.MissingBytes = ptr(s.missing)
 		}
 		if o.Stack != 0 {
 			x.Site = ptr(siteOf(siteKey{site: e.view.Site(o.Stack), known: true}))
@@ -66,40 +70,10 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 		}
 		return "true_shortage"
 	}
-	if e.stillToCome(o) > capacity-o.Active {
+	if replay.StillToCome(e.classes, o) > capacity-o.Active {
 		return "true_shortage"
 	}
 	return "fragmentation"
-}
-
-// stillToCome is what the first optimizer step has yet to allocate when it
-// fails, in bytes: as much state for every gradient as those have got that it
-// has reached. The one failing request may have fitted; the step can't.
-func (e *examination) stillToCome(o *timeline.OOM) int64 {
-	phase, ok := e.phaseAt(o.Event)
-	if !ok || phase != classify.Optimizer {
-		return 0
-	}
-	var gradients, state, second int64
-	for i := range e.t.Born {
-		if id := timeline.AllocationID(i); !e.t.AliveAt(id, o.Event) {
-			continue
-		}
-		switch bytes := e.t.Allocated[i]; e.classes.Category[i] {
-		case classify.Gradients:
-			gradients += bytes
-		case classify.OptimizerState:
-			state += bytes
-			if e.classes.Detail[i] == classify.Moment2 {
-				second += bytes
-			}
-		}
-	}
-	moments := int64(1)
-	if second > 0 {
-		moments = 2
-	}
-	return max(0, moments*gradients-state)
 }
 
 // phaseAt is the phase that an event lies in.

@@ -28,5 +28,14 @@ func (e *examination) compare(doc *report.Document) error {
 		table.Categories = append(table.Categories, report.Compared{Name: g.Category, Budget: g.Budget, Measured: &g.Measured, Reason: g.Reason})
 	}
 	doc.Comparison = table
+	if f := overBudget(r); f != nil {
+		for i := range doc.Devices {
+			if d := &doc.Devices[i]; d.Device == e.t.Device.Ordinal {
+				d.Findings = append(d.Findings, *f)
+				rank(d.Findings)
+				break
+			}
+		}
+	}
 	return nil
 }

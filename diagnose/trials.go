@@ -8,17 +8,14 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-// maxReplayed bounds the recordings that are replayed for a report, in events:
-// half a second of work. Larger ones are left to the whatif command.
-const maxReplayed = 300_000
-
 // tryOthers replays a failed recording under other settings and with changes,
 // and lets the outcome speak in the findings: what has been tried isn't guessed.
 func (e *examination) tryOthers(doc *report.Document, dev *report.Device) {
-	if len(e.t.OOMs) == 0 || e.t.Device.Events.Len() > maxReplayed {
+	p := e.program()
+	if len(e.t.OOMs) == 0 || p == nil {
 		return
 	}
-	d, err := replay.WhatIf(e.t, e.classes, replay.Options{GPU: e.options.Capacity})
+	d, err := p.WhatIf(e.classes, replay.Options{GPU: e.options.Capacity, MaxEvents: maxTried})
 	if err != nil || d.Refused != nil || len(d.Scenarios) == 0 {
 		return // the whatif command says why
 	}

@@ -27,12 +27,8 @@ func verdict(doc *report.Document) report.Verdict {
 			main = d
 		}
 	}
-	for i := range doc.Devices {
-		for j := range doc.Devices[i].Leaks {
-			if l := &doc.Devices[i].Leaks[j]; l.Defect && !l.Suspected {
-				return leakVerdict(&doc.Devices[i], l)
-			}
-		}
+	if v, ok := defectVerdict(doc); ok {
+		return v
 	}
 	v := report.Verdict{Severity: report.Info}
 	where := ""
@@ -51,6 +47,9 @@ func verdict(doc *report.Document) report.Verdict {
 			v.Text += fmt.Sprintf(", of %s", report.Bytes(*main.CapacityBytes))
 		}
 	}
+	if f := worthChanging(main); f != nil && v.Fix == nil {
+		v.Fix, v.SavesBytes = f.Fix, f.SavesBytes
+	}
 	for _, d := range doc.Devices {
 		for _, f := range d.Findings {
 			if f.ID == "damage" && v.Severity == report.Info {
@@ -61,9 +60,43 @@ func verdict(doc *report.Document) report.Verdict {
 	return v
 }
 
+// worthChanging is the finding whose fix saves most of those that save a part of
+// the peak worth having and are sure enough, nil when none is.
+func worthChanging(d *report.Device) *report.Finding {
+	for i := range d.Findings {
+		if f := &d.Findings[i]; f.Fix != nil && f.Confidence >= 0.7 && share(saved(f), d.Peaks.Allocated.Bytes) >= 5 {
+			return f
+		}
+	}
+	return nil
+}
+
+// defectVerdict is about the first mistake in the program that is sure enough.
+func defectVerdict(doc *report.Document) (report.Verdict, bool) {
+	for i := range doc.Devices {
+		d := &doc.Devices[i]
+		for j := range d.Findings {
+			f := &d.Findings[j]
+			if f.ID == "missing_no_grad" {
+				text := f.Title
+				if strings.HasPrefix(f.Evidence[0], "called in ") {
+					text += ", " + f.Evidence[0]
+				}
+				return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes}, true
+			}
+			for k := range d.Leaks {
+				if l := &d.Leaks[k]; l.Kind == f.ID && l.Defect && !l.Suspected && leakTitle(l) == f.Title {
+					return leakVerdict(d, l, f), true
+				}
+			}
+		}
+	}
+	return report.Verdict{}, false
+}
+
 // leakVerdict says what grows, by how much, and where.
-func leakVerdict(d *report.Device, l *report.Leak) report.Verdict {
-	text := leakTitle(l)
+func leakVerdict(d *report.Device, l *report.Leak, f *report.Finding) report.Verdict {
+	text := f.Title
 	if l.BytesPerStep != nil && (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) {
 		text = fmt.Sprintf("Memory on device %d grows by %s in every step. %s", d.Device, report.Bytes(*l.BytesPerStep), text)
 	}
@@ -73,11 +106,7 @@ func leakVerdict(d *report.Device, l *report.Leak) report.Verdict {
 			text += fmt.Sprintf(":%d", *l.Line)
 		}
 	}
-	v := report.Verdict{Severity: report.Warning, Text: text, SavesBytes: &l.TotalBytes}
-	if l.Fix != "" {
-		v.Fix = &l.Fix
-	}
-	return v
+	return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes}
 }
 
 func noDevices(doc *report.Document) report.Verdict {
@@ -113,8 +142,11 @@ func oomVerdict(d *report.Device) report.Verdict {
 		}
 		text += " by " + by
 	}
+	if o.MissingBytes != nil && *o.MissingBytes > 0 {
+		text += fmt.Sprintf(", %s missing", report.Bytes(*o.MissingBytes))
+	}
 	if o.DeviceFreeBytes != nil {
-		text += fmt.Sprintf(", %s left on the device, %s free in PyTorch's cache", report.Bytes(*o.DeviceFreeBytes), report.Bytes(o.ReservedBytes-o.AllocatedBytes))
+		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", report.Bytes(*o.DeviceFreeBytes), report.Bytes(o.ReservedBytes-o.AllocatedBytes))
 	}
 	if name, bytes := largest(d.AtPeak.Categories); bytes > 0 && name != "unknown" {
 		text += fmt.Sprintf("; %s hold %s (%s)", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes), report.Percent(bytes, d.AtPeak.AllocatedBytes))

@@ -147,6 +147,7 @@ func StillToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 		return 0
 	}
 	var gradients, state, second int64
+	var sizes []int64 // of the state, in the order in which it was made
 	for i, bytes := range c.Timeline.Allocated {
 		if !c.Timeline.AliveAt(timeline.AllocationID(i), oom.Event) {
 			continue
@@ -156,16 +157,37 @@ func StillToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 			gradients += bytes
 		case classify.OptimizerState:
 			state += bytes
+			if bytes > scalarBlock {
+				sizes = append(sizes, bytes)
+			}
 			if c.Detail[i] == classify.Moment2 {
 				second += bytes
 			}
 		}
 	}
 	moments := int64(1)
-	if second > 0 {
+	if second > 0 || inPairs(sizes) {
 		moments = 2
 	}
 	return max(0, moments*gradients-state)
+}
+
+// scalarBlock is what a single number takes.
+const scalarBlock = 512
+
+// inPairs tells whether sizes come in pairs of equal ones, as two moments of
+// each parameter do; the last may lack its other half.
+func inPairs(sizes []int64) bool {
+	kinds := 0
+	for i := 0; i+1 < len(sizes); i += 2 {
+		if sizes[i] != sizes[i+1] {
+			return false
+		}
+		if i > 0 && sizes[i] != sizes[i-1] {
+			kinds++
+		}
+	}
+	return kinds > 0
 }
 
 func (x *Explanation) text(refusal string) string {

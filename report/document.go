@@ -297,8 +297,11 @@ type OOM struct {
 	ReservedBytes    int64   `json:"reserved_bytes"`
 	DeviceFreeBytes  *int64  `json:"device_free_bytes"`
 	LargestFreeBlock *int64  `json:"largest_free_block_bytes"`
-	PinnedBy         []Pin   `json:"pinned_by"`
-	Site             *Site   `json:"site"` // who asked
+	// MissingBytes is by how much what was in use and still needed exceeds what
+	// PyTorch could have; nil: not known, 0: memory was there, in pieces or refused.
+	MissingBytes *int64 `json:"missing_bytes"`
+	PinnedBy     []Pin  `json:"pinned_by"`
+	Site         *Site  `json:"site"` // who asked
 }
 
 // Pin is a live block that keeps free memory from being given back.

@@ -1,0 +1,158 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// facts are what several rules ask of a device, worked out in one pass over its
+// allocations.
+type facts struct {
+	// at sums up what is alive at the allocated peak.
+	at     [classify.NumCategories][classify.NumDetails]tally
+	spans  []classify.PhaseSpan // of the whole recording, in order
+	trains bool                 // some backward pass is seen
+	scarce bool                 // a request failed, or nearly all of the device was taken
+}
+
+func (e *examination) facts(dev *report.Device) *facts {
+	f := &facts{spans: slices.Clone(e.classes.Before)}
+	for i := range e.classes.Steps {
+		f.spans = append(f.spans, e.classes.Steps[i].Phases...)
+	}
+	f.trains = slices.ContainsFunc(f.spans, func(s classify.PhaseSpan) bool { return s.Phase == classify.Backward })
+	event := e.t.Peaks.Allocated.Event
+	for i, bytes := range e.t.Allocated {
+		if e.t.AliveAt(timeline.AllocationID(i), event) {
+			f.at[e.classes.Category[i]][e.classes.Detail[i]].add(bytes)
+		}
+	}
+	f.scarce = len(dev.OOMs) > 0 || dev.CapacityBytes != nil && dev.Peaks.Reserved.Bytes >= *dev.CapacityBytes/10*9
+	return f
+}
+
+// held is what a category takes at the peak, all its details together.
+func (f *facts) held(c classify.Category) (bytes int64) {
+	for _, y := range f.at[c] {
+		bytes += y.bytes
+	}
+	return bytes
+}
+
+// severity is that of what costs memory by design: worth a warning only where
+// memory runs short.
+func (f *facts) severity() report.Severity {
+	if f.scarce {
+		return report.Warning
+	}
+	return report.Info
+}
+
+// share is a part of a whole in percent.
+func share(part, whole int64) int64 {
+	if whole <= 0 {
+		return 0
+	}
+	return int64(100 * float64(part) / float64(whole))
+}
+
+// topSite is the call site that holds most of a category at the peak, nil when
+// there is none with a stack.
+func topSite(sites []report.Site, category classify.Category) *report.Site {
+	for i := range sites {
+		if s := &sites[i]; *s.Category == category.String() && s.Known && (s.Function != "" || s.Op != "") {
+			return s
+		}
+	}
+	return nil
+}
+
+// siteLine is a call site with what it holds, for a line of evidence.
+func siteLine(s *report.Site) string {
+	text := report.Bytes(s.Bytes) + " in " + report.Plural(s.Blocks, "block") + " from " + s.Short()
+	if c := s.CalledFrom; c != nil {
+		text += ", called from " + lineText(stacks.Line{Function: c.Function, File: c.File, Line: intOf(c.Line)})
+	}
+	return text
+}
+
+func intOf(p *int) int {
+	if p == nil {
+		return 0
+	}
+	return *p
+}
+
+// lineText names a line of code in a sentence.
+func lineText(l stacks.Line) string {
+	s := report.Site{Function: l.Function, File: l.File, Line: lineOf(l.Line)}
+	return s.Short()
+}
+
+// byStack sums up allocations by their stack.
+func (e *examination) byStack(ids []timeline.AllocationID) map[snapshot.StackID]int64 {
+	sums := map[snapshot.StackID]int64{}
+	for _, id := range ids {
+		sums[e.t.Stack(id)] += e.t.Allocated[id]
+	}
+	return sums
+}
+
+// coveringLine is the innermost of the user's lines, forward methods of modules
+// aside, that nearly all of some memory was asked for under: the call that a
+// change has to go around. It is empty when no stack shows the user's code.
+func (e *examination) coveringLine(bytes map[snapshot.StackID]int64) stacks.Line {
+	type cover struct {
+		bytes int64
+		depth int // smallest distance from the innermost line
+	}
+	covers := map[stacks.Line]cover{}
+	var all int64
+	for id, n := range bytes {
+		all += n
+		seen := map[stacks.Line]bool{}
+		for depth, line := range e.view.User(id) {
+			if seen[line] || line.Function == "forward" {
+				continue
+			}
+			seen[line] = true
+			c, ok := covers[line]
+			if !ok || depth < c.depth {
+				c.depth = depth
+			}
+			c.bytes += n
+			covers[line] = c
+		}
+	}
+	var best stacks.Line
+	found := cover{}
+	for line, c := range covers {
+		enough, was := share(c.bytes, all) >= 98, share(found.bytes, all) >= 98
+		better := enough && !was || enough == was && cmp.Or(order(enough, c.depth, found.depth), cmp.Compare(c.bytes, found.bytes), compareLines(best, line)) > 0
+		if found.bytes == 0 || better {
+			best, found = line, c
+		}
+	}
+	if share(found.bytes, all) < 50 {
+		return stacks.Line{}
+	}
+	return best
+}
+
+// order prefers the inner one of lines that cover enough.
+func order(enough bool, depth, other int) int {
+	if !enough {
+		return 0
+	}
+	return cmp.Compare(other, depth)
+}
+
+func compareLines(a, b stacks.Line) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
+}

@@ -1,0 +1,141 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// activationShare is from which percentage of the peak on activations are worth
+// a word, and activationLeast from how many bytes.
+const (
+	activationShare = 40
+	activationLeast = 256 << 20
+)
+
+const checkpointCode = "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})   # Transformers\n" +
+	"x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)                           # in a loop over blocks"
+
+// checkpointing finds activations that dominate the peak of a training step:
+// nothing is recomputed, or not where it would help.
+func (e *examination) checkpointing(dev *report.Device, f *facts) []draft {
+	if !f.trains {
+		return nil
+	}
+	again := f.at[classify.Activations][classify.Recomputed].bytes
+	kept := f.held(classify.Activations) - again - f.at[classify.Activations][classify.CheckpointInput].bytes - e.leakedAtPeak(classify.Activations)
+	peak := dev.AtPeak.AllocatedBytes
+	remade := e.remadeAtPeak()
+	again += remade
+	recomputes := remade > 0 || slices.Contains(e.classes.Detail, classify.Recomputed)
+	switch {
+	case !recomputes && share(kept, peak) >= activationShare && kept >= activationLeast:
+		return []draft{e.checkpointingAbsent(dev, f, kept)}
+	case recomputes && share(again, peak) >= activationShare && again >= activationLeast:
+		return []draft{e.checkpointingCoarse(dev, f, again)}
+	case recomputes && share(kept, peak) >= activationShare && kept >= activationLeast:
+		return []draft{e.checkpointingPartial(dev, f, kept)}
+	}
+	return nil
+}
+
+func (e *examination) checkpointingAbsent(dev *report.Device, f *facts, kept int64) draft {
+	d := draft{Finding: report.Finding{ID: "checkpointing_absent", Severity: f.severity(), Confidence: 0.9, Code: checkpointCode}, change: "checkpointing=full", byDesign: true}
+	d.Title = fmt.Sprintf("Activations take %s, %s of the peak, and none is recomputed", report.Bytes(kept), report.Percent(kept, dev.AtPeak.AllocatedBytes))
+	d.Evidence = siteLines(dev.Sites, classify.Activations, 3)
+	d.Fix = ptr("Activation checkpointing: keep each block's input and make the rest again in backward, for about a third more compute; or a smaller batch with gradient accumulation")
+	return d
+}
+
+// checkpointingCoarse: one recomputed part is so large that it makes the peak.
+func (e *examination) checkpointingCoarse(dev *report.Device, f *facts, again int64) draft {
+	d := draft{Finding: report.Finding{ID: "checkpointing_ineffective", Severity: f.severity(), Confidence: 0.85, Code: checkpointCode}}
+	d.Title = fmt.Sprintf("Checkpointing saves little: what one part recomputes takes %s, %s of the peak", report.Bytes(again), report.Percent(again, dev.AtPeak.AllocatedBytes))
+	d.Evidence = append(d.Evidence, "a checkpointed part is made again as a whole: at its backward pass all of it is there")
+	d.Fix = ptr("Checkpoint each block by itself instead of several together")
+	return d
+}
+
+// checkpointingPartial: most of what is kept lies outside the checkpointed part.
+func (e *examination) checkpointingPartial(dev *report.Device, f *facts, kept int64) draft {
+	d := draft{Finding: report.Finding{ID: "checkpointing_ineffective", Severity: f.severity(), Confidence: 0.85, Code: checkpointCode}}
+	d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak", report.Bytes(kept), report.Percent(kept, dev.AtPeak.AllocatedBytes))
+	d.Evidence = siteLines(dev.Sites, classify.Activations, 3)
+	where := "the parts that hold most"
+	if s := topSite(dev.Sites, classify.Activations); s != nil {
+		where = "the part that makes most of them, at " + s.Short()
+	}
+	d.Fix = ptr("Checkpoint " + where + ", too")
+	return d
+}
+
+// remadeAtPeak is what checkpointing had made again at the peak and isn't told
+// from other temporaries but by its stack.
+func (e *examination) remadeAtPeak() (bytes int64) {
+	event := e.t.Peaks.Allocated.Event
+	s := e.t.Snapshot
+	rebuilds := make([]bool, len(s.Frames))
+	some := false
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		if name := s.String(f.Function); name == "recompute_fn" || name == "unpack_hook" {
+			rebuilds[i] = strings.HasSuffix(strings.ReplaceAll(s.String(f.File), `\`, "/"), "torch/utils/checkpoint.py")
+			some = some || rebuilds[i]
+		}
+	}
+	if !some {
+		return 0
+	}
+	known := map[snapshot.StackID]bool{}
+	for i, c := range e.classes.Category {
+		id := timeline.AllocationID(i)
+		if c != classify.Temporary || !e.t.AliveAt(id, event) {
+			continue
+		}
+		stack := e.t.Stack(id)
+		is, ok := known[stack]
+		if !ok {
+			is = slices.ContainsFunc(s.Stack(stack), func(f snapshot.FrameID) bool { return rebuilds[f] })
+			known[stack] = is
+		}
+		if is {
+			bytes += e.t.Allocated[i]
+		}
+	}
+	return bytes
+}
+
+// siteLines are the call sites that hold most of a category at the peak.
+func siteLines(sites []report.Site, category classify.Category, n int) []string {
+	out := []string{}
+	for i := range sites {
+		if s := &sites[i]; len(out) < n && *s.Category == category.String() && s.Known && (s.Function != "" || s.Op != "") {
+			out = append(out, siteLine(s))
+		}
+	}
+	return out
+}
+
+// leakedAtPeak is what of a category other findings explain at the peak.
+func (e *examination) leakedAtPeak(category classify.Category) (bytes int64) {
+	event := e.t.Peaks.Allocated.Event
+	add := func(ids []timeline.AllocationID) {
+		for _, id := range ids {
+			if e.classes.Category[id] == category && e.t.AliveAt(id, event) {
+				bytes += e.t.Allocated[id]
+			}
+		}
+	}
+	add(e.unused)
+	for i := range e.classes.Leaks {
+		if l := &e.classes.Leaks[i]; l.Defect {
+			add(l.Allocations)
+		}
+	}
+	return bytes
+}

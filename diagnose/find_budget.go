@@ -1,0 +1,42 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/report"
+)
+
+// overBudget is a finding when the recording holds clearly more than the model
+// should need; nil when it doesn't.
+func overBudget(r *compare.Result) *report.Finding {
+	more := r.Measured.PeakBytes - r.Expected.PeakBytes
+	if share(more, r.Expected.PeakBytes) < 10 || more < 64<<20 {
+		return nil
+	}
+	f := &report.Finding{ID: "over_budget", Severity: report.Info, Confidence: 0.7, Evidence: []string{},
+		Title: fmt.Sprintf("%s more than the budget of this model and setting: %s measured, %s expected", report.Bytes(more), report.Bytes(r.Measured.PeakBytes), report.Bytes(r.Expected.PeakBytes))}
+	var first *compare.Gap
+	for i := range r.Gaps {
+		g := &r.Gaps[i]
+		if g.Measured-g.Budget < more/20 {
+			continue
+		}
+		text := fmt.Sprintf("%s: %s instead of %s", g.Category, report.Bytes(g.Measured), report.Bytes(g.Budget))
+		if g.Reason != nil {
+			text += "; " + *g.Reason
+			if first == nil {
+				first = g
+			}
+		}
+		f.Evidence = append(f.Evidence, text)
+	}
+	if first != nil {
+		f.Confidence = 0.85
+		f.Fix = ptr("Begin with " + first.Category + ": " + *first.Reason)
+		f.SavesBytes = ptr(first.Measured - first.Budget)
+	} else {
+		f.Fix = ptr("See the table of call sites for what holds it, and check that batch, length and precision are what you meant")
+	}
+	return f
+}

@@ -1,0 +1,228 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+)
+
+// emptyCacheInLoop finds programs that give the cache back in every step and
+// ask the driver for the same memory again.
+func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
+	if !slices.ContainsFunc(dev.Actions, func(a report.KeyCount) bool { return a.Key == "segment_free" || a.Key == "segment_unmap" }) || len(e.classes.Steps) < 3 {
+		return nil
+	}
+	calls := replay.EmptiedCaches(e.t)
+	steps := map[int32]bool{}
+	var back, again int64
+	sure := true
+	events := &e.t.Device.Events
+	where := map[stacks.Line]int{}
+	inLoop := calls[:0]
+	for _, c := range calls {
+		step := e.stepNear(c.First)
+		if step < 0 {
+			continue
+		}
+		steps[step] = true
+		sure = sure && c.Certain
+		inLoop = append(inLoop, c)
+		for i := c.First; i <= c.Last; i++ {
+			if a := events.Action[i]; a == snapshot.SegmentFree || a == snapshot.SegmentUnmap {
+				back += events.Size[i]
+			}
+		}
+		if lines := e.view.User(events.StackOf(c.First)); len(lines) > 0 {
+			where[lines[0]]++
+		}
+	}
+	if len(steps) < 3 || 2*len(steps) < len(e.classes.Steps) {
+		return nil
+	}
+	segments := 0
+	for i := inLoop[0].Last; i < events.Len(); i++ {
+		if a := events.Action[i]; a == snapshot.SegmentAlloc || a == snapshot.SegmentMap {
+			again += events.Size[i]
+			segments++
+		}
+	}
+	if again < back/2 {
+		return nil
+	}
+	d := draft{Finding: report.Finding{ID: "empty_cache_in_loop", Severity: report.Warning, Confidence: 0.95}}
+	if !sure {
+		d.Confidence = 0.6
+	}
+	d.Title = fmt.Sprintf("empty_cache in the loop: %s given back to the driver in %s, and asked for again", report.Bytes(back), report.Plural(len(steps), "step"))
+	d.Evidence = []string{fmt.Sprintf("%s, %s each on average", report.Plural(len(inLoop), "call"), report.Bytes(back/int64(len(inLoop)))),
+		fmt.Sprintf("%s in %s asked of the driver again after the first call: each waits for the GPU", report.Bytes(again), report.Plural(segments, "piece"))}
+	at := ""
+	best := 0
+	for line, n := range where {
+		text := " at " + lineText(line)
+		if n > best || n == best && text < at {
+			at, best = text, n
+		}
+	}
+	d.Fix = ptr("Take torch.cuda.empty_cache() out of the loop" + at + ": it makes no room that PyTorch wouldn't find itself, and costs time in every step")
+	return []draft{d}
+}
+
+// stepNear is the number of the step of an event or, between steps, of the one
+// before; -1 before the first.
+func (e *examination) stepNear(event int) int32 {
+	steps := e.classes.Steps
+	if len(steps) == 0 || event < steps[0].FirstEvent {
+		return -1
+	}
+	i, found := slices.BinarySearchFunc(steps, event, func(s classify.Step, at int) int { return s.FirstEvent - at })
+	if !found {
+		i--
+	}
+	return int32(steps[i].Number)
+}
+
+// expandable is the setting that helps most often against memory in pieces.
+const expandable = "expandable_segments:True"
+
+// anew is the scenario in which the recorded settings begin with the first
+// blocks laid out one after the other, as others have to.
+const anew = "recorded, laid out anew"
+
+// otherSettings are tried where much of what is reserved isn't in use. "" is
+// PyTorch's default.
+var otherSettings = []string{"", expandable, "max_split_size_mb:512", "roundup_power2_divisions:8"}
+
+// Where it counts how reserved memory could be less, in percent of it.
+const (
+	wasteWorth = 5  // trying other settings
+	gainWorth  = 3  // a word
+	wasteLong  = 15 // a word on recordings that are too long to replay
+)
+
+// settings is what replays under other settings show; nil where none were made.
+func (e *examination) settings() *replay.Document {
+	if e.settingsTried {
+		return e.settingsDoc
+	}
+	e.settingsTried = true
+	p := e.program()
+	if p == nil {
+		return nil
+	}
+	d, err := p.WhatIf(nil, replay.Options{GPU: e.options.Capacity, Confs: otherSettings, MaxEvents: maxReplays})
+	if err == nil && d.Refused == nil && len(d.Scenarios) > 0 {
+		e.settingsDoc = d
+	}
+	return e.settingsDoc
+}
+
+// allocatorSetting says whether the recorded settings serve the program, by
+// replay.
+func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
+	if len(dev.OOMs) > 0 || dev.History == "none" {
+		return nil // what was tried is said where the failure is
+	}
+	peak := dev.Peaks.Reserved.Bytes
+	waste := peak - dev.Peaks.Allocated.Bytes
+	p := e.program()
+	if p == nil {
+		return e.wasteUnreplayed(dev, waste)
+	}
+	set := p.Settings.String()
+	if set == "" && (share(waste, peak) < wasteWorth || waste < 64<<20) {
+		return nil
+	}
+	doc := e.settings()
+	if doc == nil {
+		return nil
+	}
+	recorded := &doc.Scenarios[0]
+	begun := recorded.PeakReservedBytes // of the recorded settings, begun in the same way
+	var best, standard *replay.Outcome
+	for i := range doc.Scenarios[1:] {
+		o := &doc.Scenarios[i+1]
+		if len(o.Changes) > 0 || o.OOM {
+			continue
+		}
+		if o.Name == anew {
+			begun = o.PeakReservedBytes
+			continue
+		}
+		if o.Settings == "" {
+			standard = o
+		}
+		if best == nil || o.SavesBytes > best.SavesBytes {
+			best = o
+		}
+	}
+	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.95, Evidence: []string{
+		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once", report.Bytes(peak), report.Bytes(dev.Peaks.Allocated.Bytes), report.Bytes(waste), report.Percent(waste, peak))}}}
+	for i := range doc.Scenarios[1:] {
+		if o := &doc.Scenarios[i+1]; !o.OOM && o.Name != anew {
+			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings), report.Bytes(o.PeakReservedBytes), difference(-o.SavesBytes)))
+		}
+	}
+	worth := func(o *replay.Outcome) bool {
+		return o != nil && share(o.SavesBytes, begun) >= gainWorth && o.SavesBytes >= 32<<20
+	}
+	switch {
+	case set != "" && worth(standard):
+		d.Severity = report.Warning
+		d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, report.Bytes(standard.SavesBytes))
+		d.Fix, d.SavesBytes = ptr("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), ptr(standard.SavesBytes)
+		if worth(best) && best.SavesBytes > standard.SavesBytes+32<<20 {
+			d.Fix, d.SavesBytes = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), ptr(best.SavesBytes)
+		}
+	case worth(best):
+		d.Severity = f.severity()
+		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, report.Bytes(best.SavesBytes))
+		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(best.SavesBytes)
+	case set != "" && standard != nil && share(-standard.SavesBytes, begun) >= gainWorth:
+		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set, report.Bytes(-standard.SavesBytes))
+	case set != "" && standard != nil:
+		d.Title = fmt.Sprintf("%s makes no difference to speak of here", set)
+	default:
+		d.Title = fmt.Sprintf("The allocator's settings are the best of those tried; %s of %s reserved are never in use at once", report.Bytes(waste), report.Bytes(peak))
+		if share(begun-dev.Peaks.Allocated.Bytes, begun) < 2*wasteWorth {
+			return nil // most of it was cached before the recording began
+		}
+	}
+	return []draft{d}
+}
+
+// wasteUnreplayed speaks of recordings that are too long, or too incomplete, to
+// replay here.
+func (e *examination) wasteUnreplayed(dev *report.Device, waste int64) []draft {
+	if share(waste, dev.Peaks.Reserved.Bytes) < wasteLong || waste < 1<<30 || dev.Events <= maxReplayed {
+		return nil
+	}
+	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.5}}
+	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once", report.Bytes(waste), report.Bytes(dev.Peaks.Reserved.Bytes))
+	d.Evidence = []string{fmt.Sprintf("%s are too many to replay here", report.Plural(dev.Events, "event"))}
+	d.Fix = ptr("Try PYTORCH_CUDA_ALLOC_CONF=" + expandable + "; vramscope whatif on the same file says what it would have reserved")
+	return []draft{d}
+}
+
+func orDefault(settings string) string {
+	if settings == "" {
+		return "the default settings"
+	}
+	return settings
+}
+
+// difference says what became of a size.
+func difference(n int64) string {
+	switch {
+	case n > 0:
+		return report.Bytes(n) + " more"
+	case n < 0:
+		return report.Bytes(-n) + " less"
+	}
+	return "no less"
+}

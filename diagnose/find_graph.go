@@ -1,0 +1,221 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// An autograd graph that no backward pass uses goes all at once when the last
+// tensor of it is dropped. Under no_grad, most of what forward makes is gone
+// before its end.
+const (
+	bulkLeast  = 16 // blocks freed in a row without a request in between
+	kindsLeast = 4  // places of the program, or sizes, among them
+	bulkShare  = 25 // percent of what the pass made
+	// linger is for how many events a tensor of a forward pass is still needed
+	// when nothing keeps it for a backward pass: until the operations that read
+	// it have run.
+	linger = 24
+)
+
+// dropped are the blocks of graphs that were built and never used.
+type dropped struct {
+	ids    []timeline.AllocationID
+	graphs int   // how many were dropped
+	bytes  int64 // of the largest of them
+	proven bool  // the frees' stacks show autograd letting go of saved tensors
+}
+
+// missingNoGrad finds forward passes whose graph is kept, and dropped without a
+// backward pass: evaluation or generation that was meant to keep nothing.
+func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
+	x := e.droppedGraphs(f)
+	if x.graphs == 0 || x.bytes < 1<<20 {
+		return nil
+	}
+	if !f.trains && x.graphs < 2 {
+		return nil // the only forward pass of a recording may have been cut off from its backward pass
+	}
+	d := draft{Finding: report.Finding{ID: "missing_no_grad", Severity: report.Warning, Confidence: 0.8, Evidence: []string{},
+		Code: "with torch.no_grad():          # or torch.inference_mode()\n    out = model(batch)\n# model.eval() alone doesn't do it"}}
+	d.Title = fmt.Sprintf("Missing no_grad: forward passes keep up to %s for a backward pass that never runs", report.Bytes(x.bytes))
+	where := "the forward passes that are not trained on"
+	if line := e.coveringLine(e.byStack(x.ids)); line.File != "" {
+		where = "the call in " + lineText(line)
+		d.Evidence = append(d.Evidence, "called in "+lineText(line))
+	}
+	how := "nothing that was saved for backward is read by one"
+	if x.proven {
+		how = "autograd lets go of saved tensors outside any backward pass"
+		d.Confidence = 0.97
+	}
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s dropped without a backward pass, up to %s each: %s", report.Plural(x.graphs, "autograd graph"), report.Bytes(x.bytes), how))
+	if !f.trains {
+		d.Evidence = append(d.Evidence, "no backward pass in the whole recording")
+	}
+	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", where))
+	d.without = "without the graphs,"
+	for _, id := range x.ids {
+		if e.classes.Category[id] == classify.Logits && e.classes.Detail[id] == classify.NoDetail {
+			continue // the scores themselves are wanted
+		}
+		s := e.lifeOf(id)
+		s.from += linger
+		d.spells = append(d.spells, s)
+	}
+	e.unused = x.ids
+	return []draft{d}
+}
+
+// droppedGraphs goes once over the events.
+func (e *examination) droppedGraphs(f *facts) (x dropped) {
+	letsGo := e.releases()
+	var bulk []timeline.AllocationID
+	var made []int32 // forward allocations before each one; worked out when first needed
+	released := 0
+	span, backward, failed := -1, -1, -1 // event at which the last backward pass began, the last request failed
+	inBackward := false
+	flush := func() {
+		if len(bulk) >= bulkLeast && e.isGraph(bulk, &made) && (!letsGo.known || released*100 >= bulkShare*len(bulk)) {
+			x.graphs++
+			var bytes int64
+			for _, id := range bulk {
+				bytes += e.t.Allocated[id]
+			}
+			x.bytes = max(x.bytes, bytes)
+			x.ids = append(x.ids, bulk...)
+			x.proven = letsGo.known
+		}
+		bulk, released = bulk[:0], 0
+	}
+	events := &e.t.Device.Events
+	for i, action := range events.Action {
+		for span+1 < len(f.spans) && f.spans[span+1].FirstEvent <= i {
+			span++
+			if inBackward = f.spans[span].Phase == classify.Backward; inBackward {
+				backward = i
+			}
+		}
+		switch action {
+		case snapshot.Alloc:
+			flush()
+		case snapshot.OOM:
+			flush()
+			failed = i
+		case snapshot.FreeRequested:
+			id := e.t.Of[i]
+			if inBackward || id == timeline.NoAllocation {
+				continue
+			}
+			born := e.t.Born[id]
+			if born == timeline.Never || int(born) <= max(backward, failed) || !e.forGraph(id) {
+				continue
+			}
+			bulk = append(bulk, id)
+			if letsGo.known && letsGo.stacks[events.StackOf(i)] {
+				released++
+			}
+		}
+	}
+	flush()
+	return x
+}
+
+// forGraph tells whether an allocation may be a tensor that forward saved.
+func (e *examination) forGraph(id timeline.AllocationID) bool {
+	if e.classes.Phase[id] != classify.Forward || e.t.Allocated[id] <= 512 {
+		return false
+	}
+	switch e.classes.Category[id] {
+	case classify.Activations, classify.Logits, classify.AutocastCopies, classify.Temporary, classify.Unknown:
+		return true
+	}
+	return false
+}
+
+// isGraph tells a graph from outputs that are merely many: it has tensors of
+// several kinds, and they are a good part of what the pass made.
+func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool {
+	type kind struct {
+		stack snapshot.StackID
+		bytes int64
+	}
+	kinds := map[kind]bool{}
+	first, last := bulk[0], bulk[0]
+	for _, id := range bulk {
+		first, last = min(first, id), max(last, id)
+		if len(kinds) < kindsLeast {
+			k := kind{stack: e.t.Stack(id)}
+			if k.stack == 0 {
+				k.bytes = e.t.Requested(id)
+			}
+			kinds[k] = true
+		}
+	}
+	if len(kinds) < kindsLeast {
+		return false
+	}
+	if *made == nil {
+		*made = make([]int32, e.t.Len()+1)
+		for i := range e.t.Len() {
+			(*made)[i+1] = (*made)[i]
+			if e.forGraph(timeline.AllocationID(i)) {
+				(*made)[i+1]++
+			}
+		}
+	}
+	return len(bulk)*100 >= bulkShare*int((*made)[last+1]-(*made)[first])
+}
+
+// letting says which stacks of frees show autograd dropping what it saved,
+// outside its engine; known is false where frees have no C++ stacks.
+type letting struct {
+	stacks []bool
+	known  bool
+}
+
+// releases looks at each frame once.
+func (e *examination) releases() (x letting) {
+	s := e.t.Snapshot
+	const (
+		native = 1 << iota
+		saved
+		engine
+	)
+	marks := make([]uint8, len(s.Frames))
+	for i := range s.Frames {
+		name := s.String(s.Frames[i].Function)
+		if strings.Contains(name, "::") {
+			marks[i] |= native
+		}
+		if strings.Contains(name, "SavedVariable") || strings.Contains(name, "release_variables") || strings.Contains(name, "autograd::Node::~Node") {
+			marks[i] |= saved
+		}
+		if strings.Contains(name, "autograd::Engine::") {
+			marks[i] |= engine
+		}
+	}
+	x.stacks = make([]bool, max(1, s.NumStacks()))
+	nativeStack := make([]bool, len(x.stacks))
+	for id := 1; id < s.NumStacks(); id++ {
+		var all uint8
+		for _, f := range s.Stack(snapshot.StackID(id)) {
+			all |= marks[f]
+		}
+		x.stacks[id] = all&saved != 0 && all&engine == 0
+		nativeStack[id] = all&native != 0
+	}
+	events := &e.t.Device.Events
+	for i, action := range events.Action {
+		if action == snapshot.FreeRequested && nativeStack[events.StackOf(i)] {
+			x.known = true
+			break
+		}
+	}
+	return x
+}

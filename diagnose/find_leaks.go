@@ -1,0 +1,119 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// leakFindings turn leaks into findings: defects are warnings, the rest are
+// costs or expected.
+func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
+	var out []draft
+	for i := range dev.Leaks {
+		l := &dev.Leaks[i]
+		ids := e.classes.Leaks[i].Allocations
+		if l.Kind == classify.StaleOutputs && e.explained(ids) {
+			continue // the graph behind them is what counts, and is reported
+		}
+		d := draft{Finding: report.Finding{ID: l.Kind, Severity: report.Info, Confidence: l.Confidence, Evidence: []string{}, Code: l.FixCode}}
+		if l.Fix != "" {
+			d.Fix = &l.Fix
+		}
+		if l.Defect {
+			d.Severity = report.Warning
+		}
+		d.Title = leakTitle(l)
+		d.Evidence = append(d.Evidence, leakEvidence(l)...)
+		switch l.Kind {
+		case classify.GrowingList, classify.RetainedGraph:
+			d.spells, d.without = e.beyondStep(ids), "without what is kept,"
+		case classify.StaleOutputs:
+			d.spells, d.without = e.beyondStep(ids), "dropped at the end of their step,"
+		case classify.GradientsKept:
+			d.change = "gradients=set_to_none"
+		case classify.FirstStepState:
+			d.change = "optimizer=8bit"
+		case classify.VaryingShapes, classify.FragmentationCreep:
+			d.setting = expandable
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// explained tells whether most of some memory belongs to graphs that another
+// finding is about.
+func (e *examination) explained(ids []timeline.AllocationID) bool {
+	if len(e.unused) == 0 {
+		return false
+	}
+	known := make(map[timeline.AllocationID]bool, len(e.unused))
+	for _, id := range e.unused {
+		known[id] = true
+	}
+	var both, all int64
+	for _, id := range ids {
+		all += e.t.Allocated[id]
+		if known[id] {
+			both += e.t.Allocated[id]
+		}
+	}
+	return 2*both > all
+}
+
+// beyondStep is what allocations take after the step that made them.
+func (e *examination) beyondStep(ids []timeline.AllocationID) []spell {
+	end := make(map[int32]int, len(e.classes.Steps))
+	for i := range e.classes.Steps {
+		end[int32(e.classes.Steps[i].Number)] = e.classes.Steps[i].LastEvent
+	}
+	out := make([]spell, 0, len(ids))
+	for _, id := range ids {
+		s := e.lifeOf(id)
+		if last, ok := end[e.classes.Step[id]]; ok {
+			s.from = max(s.from, last)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func leakEvidence(l *report.Leak) (out []string) {
+	if l.File != nil {
+		where := *l.Function + "  " + report.ShortFile(*l.File)
+		if l.Line != nil {
+			where += fmt.Sprintf(":%d", *l.Line)
+		}
+		out = append(out, where)
+	}
+	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph || l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
+		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s in all", report.Bytes(*l.BytesPerStep), report.Plural(l.Steps, "step"), report.Bytes(l.TotalBytes)))
+	} else {
+		out = append(out, "seen in "+report.Plural(l.Steps, "step"))
+	}
+	if l.FullAtStep != nil {
+		out = append(out, fmt.Sprintf("at this pace the GPU is full at step %s", report.Count(*l.FullAtStep)))
+	}
+	return out
+}
+
+// leakTitle is a leak in one sentence.
+func leakTitle(l *report.Leak) string {
+	suspected := ""
+	if l.Suspected {
+		suspected = " (suspected: too few steps to be sure)"
+	}
+	what := map[string]string{
+		classify.GrowingList:        "Tensors pile up from step to step",
+		classify.RetainedGraph:      "Each step's autograd graph is kept alive, with all it saved for backward",
+		classify.GradientsKept:      "Gradients are zeroed in place instead of freed: they stay through forward",
+		classify.StaleOutputs:       "The last step's outputs are still alive during the next forward",
+		classify.VaryingShapes:      "Every step asks for other sizes, so freed blocks don't fit again",
+		classify.FragmentationCreep: "Reserved memory grows while allocated memory doesn't",
+		classify.FirstStepState:     "The first optimizer step makes its state: expected, not a leak",
+	}[l.Kind]
+	return fmt.Sprintf("%s: %s%s", what, report.Bytes(l.TotalBytes), suspected)
+}

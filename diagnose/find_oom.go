@@ -1,0 +1,329 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// shortage is what a failed request lacked, in bytes.
+type shortage struct {
+	usable  int64 // what PyTorch could have had; 0: not known
+	still   int64 // what the optimizer's first step had yet to make, this request included; 0 elsewhere
+	missing int64 // of what the program needed then; 0 where memory was there, or isn't known
+}
+
+// need is what the program wanted to hold next.
+func (s *shortage) need(o *timeline.OOM) int64 { return o.Active + max(o.Requested, s.still) }
+
+func (e *examination) shortage(o *timeline.OOM, dev *report.Device) shortage {
+	s := shortage{usable: o.Capacity(), still: replay.StillToCome(e.classes, o)}
+	if s.usable < 0 {
+		s.usable = 0
+		if dev.CapacityBytes != nil {
+			s.usable = *dev.CapacityBytes
+		}
+	}
+	if s.usable > 0 {
+		s.missing = max(0, s.need(o)-s.usable)
+	}
+	return s
+}
+
+// oomFindings explain each kind of failed request once.
+func (e *examination) oomFindings(dev *report.Device, f *facts) []draft {
+	var out []draft
+	seen := map[string]bool{}
+	for i := range dev.OOMs {
+		if o := &dev.OOMs[i]; !seen[o.Verdict] {
+			seen[o.Verdict] = true
+			out = append(out, e.oomFinding(o, &e.t.OOMs[i], dev))
+		}
+	}
+	return out
+}
+
+func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *report.Device) draft {
+	s := e.shortage(recorded, dev)
+	d := draft{Finding: report.Finding{ID: "oom_" + o.Verdict, Severity: report.Critical, Confidence: 0.9, Evidence: []string{e.asked(o, dev)}}}
+	d.Evidence = append(d.Evidence, roomLeft(o))
+	what := report.Bytes(o.RequestedBytes)
+	switch o.Verdict {
+	case "true_shortage":
+		d.Title = fmt.Sprintf("True shortage: a request of %s found no room, %s are missing", what, report.Bytes(s.missing))
+		if s.still > o.RequestedBytes {
+			d.Title = fmt.Sprintf("True shortage: the optimizer's first step still has to make %s, %s are missing", report.Bytes(s.still), report.Bytes(s.missing))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have", report.Bytes(s.need(recorded)), report.Bytes(s.usable)))
+		} else {
+			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no allocator setting helps", report.Bytes(recorded.Active), what, report.Bytes(s.usable)))
+		}
+		d.Evidence = append(d.Evidence, mostOf(dev))
+	case "fragmentation":
+		d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small", what, report.Bytes(max(0, s.usable-recorded.Active)))
+		d.Evidence = append(d.Evidence, e.pinnedBy(recorded)...)
+		d.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=" + expandable + ", or allocate the largest tensors first")
+		return d
+	case "memory_fraction":
+		d.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", what)
+		if p := e.program(); p != nil {
+			if l := p.Limits(); l.Allowed > 0 {
+				d.Evidence = append(d.Evidence, fmt.Sprintf("the limit is about %s", report.Bytes(l.Allowed)))
+			}
+		}
+		d.Evidence = append(d.Evidence, mostOf(dev))
+		d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF), or hold less")
+		return d
+	case "other_process":
+		d.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", what)
+		d.Fix = ptr("Find them with nvidia-smi and stop them, or move to a free GPU")
+		return d
+	default:
+		d.ID, d.Confidence = "oom_true_shortage", 0.3
+		d.Title = fmt.Sprintf("A request of %s failed; what was left on the device was not recorded", what)
+		d.Evidence = append(d.Evidence, mostOf(dev))
+		d.Fix = ptr("Give the GPU's size with --gpu, or the log with the error message")
+		return d
+	}
+	e.remedy(&d, recorded, s, dev)
+	return d
+}
+
+// asked says what was asked for, when and by which line.
+func (e *examination) asked(o *report.OOM, dev *report.Device) string {
+	text := fmt.Sprintf("event %s: %s asked for", report.Count(o.Event), report.Bytes(o.RequestedBytes))
+	if o.Site != nil && (o.Site.Function != "" || o.Site.Op != "") {
+		text += " by " + o.Site.Short()
+		if o.Site.Function != "" && o.Site.Op != "" {
+			text += " (" + o.Site.Op + ")"
+		}
+		if c := o.Site.CalledFrom; c != nil {
+			text += ", called from " + userLine(o.Site)
+		}
+	}
+	if o.Phase != nil {
+		text += " in " + phaseText[*o.Phase]
+		for _, s := range dev.Steps {
+			if s.FirstEvent <= o.Event && o.Event <= s.LastEvent {
+				text += fmt.Sprintf(" of step %d", s.Step)
+			}
+		}
+	}
+	return text
+}
+
+func roomLeft(o *report.OOM) string {
+	text := fmt.Sprintf("%s allocated, %s reserved", report.Bytes(o.AllocatedBytes), report.Bytes(o.ReservedBytes))
+	if o.DeviceFreeBytes != nil {
+		text += fmt.Sprintf(", %s left on the device", report.Bytes(*o.DeviceFreeBytes))
+	}
+	if o.LargestFreeBlock != nil {
+		text += fmt.Sprintf("; %s free in PyTorch's cache, the largest block %s", report.Bytes(o.ReservedBytes-o.AllocatedBytes), report.Bytes(*o.LargestFreeBlock))
+	}
+	return text
+}
+
+// mostOf names what took most of the peak.
+func mostOf(dev *report.Device) string {
+	name, bytes := largest(dev.AtPeak.Categories)
+	return fmt.Sprintf("most of it: %s, %s (%s)", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
+}
+
+// pinnedBy says which blocks keep free memory in pieces, by name and line:
+// those of segments that have free memory, summed up by who made them.
+func (e *examination) pinnedBy(o *timeline.OOM) []string {
+	type pin struct {
+		tally
+		free     int64 // in the segments that hold such blocks
+		segments int
+		example  timeline.AllocationID // the smallest
+	}
+	pins := map[siteKey]*pin{}
+	var keys []siteKey
+	layout := e.t.LayoutAt(o.Event)
+	for _, s := range layout.Segments {
+		var free int64
+		least := timeline.NoAllocation
+		for _, b := range s.Blocks {
+			if b.Allocation == timeline.NoAllocation {
+				free += b.Bytes
+			} else if least == timeline.NoAllocation || b.Bytes < e.t.Allocated[least] {
+				least = b.Allocation
+			}
+		}
+		if free == 0 || least == timeline.NoAllocation {
+			continue
+		}
+		k := siteKey{category: e.classes.Category[least]}
+		if stack := e.t.Stack(least); stack != 0 {
+			k.site, k.known = e.view.Site(stack), true
+		}
+		p := pins[k]
+		if p == nil {
+			p = &pin{example: least}
+			pins[k], keys = p, append(keys, k)
+		}
+		p.add(e.t.Allocated[least])
+		p.free += free
+		p.segments++
+		if e.t.Allocated[least] < e.t.Allocated[p.example] {
+			p.example = least
+		}
+	}
+	slices.SortStableFunc(keys, func(a, b siteKey) int { return cmp.Compare(pins[b].free, pins[a].free) })
+	var out []string
+	for i, k := range keys[:min(len(keys), 3)] {
+		p := pins[k]
+		if i > 0 && p.free*20 < pins[keys[0]].free {
+			break
+		}
+		what := strings.ReplaceAll(k.category.String(), "_", " ")
+		if name := e.nameOf(p.example); name != "" {
+			what += " such as " + name
+		}
+		from := ""
+		if s := siteOf(k); k.known && s.Short() != "" {
+			from = " from " + userLine(&s)
+		}
+		sizes := report.Bytes(p.largest)
+		if least := e.t.Allocated[p.example]; least < p.largest {
+			sizes = report.Bytes(least) + " to " + sizes
+		}
+		out = append(out, fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", report.Plural(p.blocks, "block"), what, from,
+			sizes, report.Bytes(p.free), report.Plural(p.segments, "segment")))
+	}
+	return out
+}
+
+// nameOf is the name of a weight, gradient or state, "" when it has none.
+func (e *examination) nameOf(id timeline.AllocationID) string {
+	if len(e.classes.Name) == 0 {
+		return ""
+	}
+	return e.classes.Names[e.classes.Name[id]]
+}
+
+// remedies are changes that a replay knows, in words; the first of several that
+// save the same is the one that asks least of the training.
+var remedies = []struct {
+	change string
+	about  []classify.Category // that must matter at the peak
+	text   string
+}{
+	{"leak=fixed", nil, "Fix the leak that is reported below"},
+	{"gradients=set_to_none", nil, "optimizer.zero_grad(set_to_none=True)"},
+	{"logits=chunked", []classify.Category{classify.Logits}, "Chunked or fused cross-entropy, so that the logits of all tokens never exist at once"},
+	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing"},
+	{"optimizer=8bit", []classify.Category{classify.OptimizerState}, "An 8-bit optimizer (bitsandbytes' AdamW8bit)"},
+	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs}, "Half the batch, with gradients accumulated over two"},
+}
+
+// remedy looks for what would have made the room that was missing: by replay
+// where that can be, else by what the memory is for.
+func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.Device) {
+	name, _ := largest(dev.AtPeak.Categories)
+	d.Fix = ptr(firstChange[name])
+	list := e.tryRemedies(o, s, dev)
+	if len(list) == 0 {
+		return
+	}
+	best := list[0]
+	d.SavesBytes = ptr(best.saves)
+	d.Fix = ptr(remedyText(best.change) + ": " + enough(best.saves, s))
+	if best.saves < s.missing {
+		d.Fix = ptr(*d.Fix + ". Besides: " + lowerFirst(firstChange[name]))
+	}
+	var tried []string
+	for _, r := range list {
+		tried = append(tried, fmt.Sprintf("%s %s", r.change, report.Bytes(r.saves)))
+	}
+	d.Evidence = append(d.Evidence, "would have saved, by replay: "+strings.Join(tried, ", "))
+}
+
+// enough says whether a saving makes the room that was missing.
+func enough(saves int64, s shortage) string {
+	if left := saves - s.missing; left >= 0 {
+		return fmt.Sprintf("makes up for the %s missing, with %s to spare", report.Bytes(s.missing), report.Bytes(left))
+	}
+	return fmt.Sprintf("not enough by itself, %s would still be missing", report.Bytes(s.missing-saves))
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+func remedyText(change string) string {
+	for _, r := range remedies {
+		if r.change == change {
+			return r.text
+		}
+	}
+	return change
+}
+
+// tried is a remedy with what it saves.
+type tried struct {
+	change string
+	saves  int64
+}
+
+// tryRemedies replays the changes that could matter, the best first.
+func (e *examination) tryRemedies(o *timeline.OOM, s shortage, dev *report.Device) []tried {
+	p := e.program()
+	if p == nil {
+		return nil
+	}
+	var names []string
+	for _, r := range remedies {
+		if e.matters(r.change, r.about, dev) {
+			names = append(names, r.change)
+		}
+	}
+	names = names[:min(len(names), max(0, maxReplays/e.t.Device.Events.Len()-1))]
+	if len(names) == 0 {
+		return nil
+	}
+	list, err := p.Saves(e.classes, names...)
+	if err != nil {
+		return nil
+	}
+	var out []tried
+	for _, x := range list {
+		saves := x.Allocated
+		if x.Change == "optimizer=8bit" && s.still > o.Requested {
+			saves = e.scaleState(saves, o, s, dev)
+		}
+		if x.Impossible == "" && saves >= 1<<20 {
+			out = append(out, tried{x.Change, saves})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b tried) int { return cmp.Compare(b.saves, a.saves) })
+	return out
+}
+
+func (e *examination) matters(change string, about []classify.Category, dev *report.Device) bool {
+	switch change {
+	case "leak=fixed":
+		return slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool { return l.Defect && l.Kind != classify.GradientsKept })
+	case "gradients=set_to_none":
+		return slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool { return l.Kind == classify.GradientsKept })
+	}
+	var bytes int64
+	for _, c := range about {
+		bytes += dev.AtPeak.Categories[c.String()]
+	}
+	return share(bytes, dev.AtPeak.AllocatedBytes) >= 5
+}
+
+// scaleState takes what a change saves of the optimizer's state so far to all
+// of it: the first step had made only a part.
+func (e *examination) scaleState(saves int64, o *timeline.OOM, s shortage, dev *report.Device) int64 {
+	so := dev.AtPeak.Categories[classify.OptimizerState.String()] + o.Requested
+	if so <= 0 || saves <= 0 {
+		return saves
+	}
+	return int64(float64(saves) * float64(dev.AtPeak.Categories[classify.OptimizerState.String()]+s.still) / float64(so))
+}
