@@ -23,6 +23,9 @@ func outsideDocument(doc *report.Document, capacity int64) {
 		return
 	}
 	w := &witness{doc: doc, capacity: capacity}
+	for i := range doc.Devices {
+		doc.Clocks = append(doc.Clocks, doc.Devices[i].Clocks...)
+	}
 	w.outOfMemory()
 	spilt := w.spills()
 	for _, d := range doc.Evidence.Details {

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
@@ -168,40 +167,8 @@ func (w *witness) facts() []string {
 			out = append(out, fmt.Sprintf("memory_summary() shows peaks of %s allocated and %s reserved on device %d", report.Bytes(*s.PeakAllocatedBytes), report.Bytes(*s.PeakReservedBytes), s.Device))
 		}
 	}
-	for i, t := range ev.Traces {
-		if i == 1 {
-			break
-		}
-		text := fmt.Sprintf("a trace with %s", report.Plural(t.MemoryEvents, "memory event"))
-		if t.PeakAllocatedBytes != nil {
-			text += fmt.Sprintf(", at most %s allocated", report.Bytes(*t.PeakAllocatedBytes))
-		}
-		if t.PeakReservedBytes != nil {
-			text += fmt.Sprintf(" and %s reserved", report.Bytes(*t.PeakReservedBytes))
-		}
-		out = append(out, text)
-	}
+	out = append(out, w.traceFacts()...)
 	return append(out, w.timelines()...)
-}
-
-// timelines are what export_memory_timeline's files hold.
-func (w *witness) timelines() []string {
-	var out []string
-	for _, d := range w.doc.Evidence.Details {
-		t := d.Timeline
-		if t == nil {
-			continue
-		}
-		most := 0
-		for i, bytes := range t.AtPeak {
-			if bytes > t.AtPeak[most] {
-				most = i
-			}
-		}
-		out = append(out, fmt.Sprintf("a memory timeline with a peak of %s, of which %s hold %s", report.Bytes(t.PeakBytes),
-			strings.ToLower(strings.ReplaceAll(kinetoCategory(most), "_", " ")), report.Bytes(t.AtPeak[most])))
-	}
-	return out
 }
 
 // largestProcess names the process that holds most.

@@ -1,17 +1,136 @@
 package diagnose
 
 import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/kineto"
 )
 
-func kinetoCategory(i int) string {
-	if c := kineto.Category(i); c == kineto.Uncategorised {
-		return "uncategorised tensors"
-	} else {
-		return c.String() + "s"
+// traced tells what a trace's memory events show by themselves: whether what
+// is left at the lowest point of each step grows from step to step.
+func (w *witness) traced(source int, t *kineto.Trace) {
+	for i := range t.Devices {
+		d := &t.Devices[i]
+		if !d.Type.IsAccelerator() {
+			continue
+		}
+		floors, first := stepFloors(t.Steps, &d.Levels)
+		g, ok := rising(floors)
+		if !ok {
+			continue
+		}
+		w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.8, Code: how("loop"),
+			Title: fmt.Sprintf("What is left at the lowest point of each step grows by %s a step on device %d", report.Bytes(int64(g.perPoint)), d.ID),
+			Evidence: []string{fmt.Sprintf("%s: %s more over %s from ProfilerStep#%d on", w.name(source), report.Bytes(int64(g.total)), report.Plural(len(floors), "step"), first),
+				where(t, d)},
+			Fix: ptr("Record a snapshot of a few steps: it names the line that keeps the memory")})
 	}
 }
 
-// traced tells what a trace's memory events show by themselves.
-func (w *witness) traced(source int, t *kineto.Trace) {
+// stepFloors are the lowest levels within each step; nil where the steps are
+// too short for the curve's slots.
+func stepFloors(steps []kineto.Span, l *kineto.Levels) ([]float64, int64) {
+	if len(steps) < growthPoints {
+		return nil, 0
+	}
+	var out []float64
+	next := 0
+	for _, s := range steps {
+		if s.Duration < 8*l.Width {
+			return nil, 0
+		}
+		low := math.Inf(1)
+		for next < len(l.Slots) && l.Slots[next].Micros < s.Micros {
+			next++
+		}
+		for k := next; k < len(l.Slots) && l.Slots[k].Micros < s.Micros+s.Duration; k++ {
+			low = min(low, float64(l.Slots[k].Low))
+		}
+		if !math.IsInf(low, 1) {
+			out = append(out, low)
+		}
+	}
+	return out, steps[0].Step
 }
+
+// where says in which step and which of the program's own parts a device's
+// memory was largest.
+func where(t *kineto.Trace, d *kineto.Device) string {
+	if d.PeakAllocatedBytes <= 0 {
+		return "the trace carries no totals"
+	}
+	text := report.Bytes(d.PeakAllocatedBytes) + " allocated at most"
+	var parts []string
+	for _, spans := range [][]kineto.Span{t.Steps, t.Annotations} {
+		if s := innermost(spans, d.PeakMicros); s != nil {
+			parts = append(parts, s.Name)
+		}
+	}
+	if len(parts) > 0 {
+		text += ", in " + strings.Join(parts, ", ")
+	}
+	return text
+}
+
+// innermost is the shortest span around a time.
+func innermost(spans []kineto.Span, at float64) *kineto.Span {
+	var found *kineto.Span
+	for i := range spans {
+		if s := &spans[i]; s.Micros <= at && at <= s.Micros+s.Duration && (found == nil || s.Duration < found.Duration) {
+			found = s
+		}
+	}
+	return found
+}
+
+// traceFacts are what traces show without anything being wrong.
+func (w *witness) traceFacts() []string {
+	var out []string
+	for _, detail := range w.doc.Evidence.Details {
+		t := detail.Trace
+		if t == nil {
+			continue
+		}
+		text := "a trace with " + report.Plural(t.MemoryEvents, "memory event")
+		for i := range t.Devices {
+			d := &t.Devices[i]
+			if !d.Type.IsAccelerator() || d.PeakAllocatedBytes <= 0 {
+				continue
+			}
+			text += fmt.Sprintf("; device %d: %s", d.ID, where(t, d))
+			if d.PeakReservedBytes > 0 {
+				text += fmt.Sprintf(", %s reserved", report.Bytes(d.PeakReservedBytes))
+			}
+		}
+		if len(out) == 2 {
+			break
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// timelines are what export_memory_timeline's files hold.
+func (w *witness) timelines() []string {
+	var out []string
+	for _, d := range w.doc.Evidence.Details {
+		t := d.Timeline
+		if t == nil {
+			continue
+		}
+		most := 0
+		for i, bytes := range t.AtPeak {
+			if bytes > t.AtPeak[most] {
+				most = i
+			}
+		}
+		out = append(out, fmt.Sprintf("a memory timeline with a peak of %s, of which %s hold %s", report.Bytes(t.PeakBytes), timelineCategories[most], report.Bytes(t.AtPeak[most])))
+	}
+	return out
+}
+
+// timelineCategories are the profiler's categories in words, in its order.
+var timelineCategories = [kineto.Categories]string{"parameters", "optimizer state", "inputs", "temporaries", "activations", "gradients", "autograd's own tensors", "tensors of no category"}

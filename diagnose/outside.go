@@ -174,6 +174,7 @@ func named(name *string) string {
 // outsideFindings put what lies outside PyTorch beside the device's categories
 // and say what of it could be had back.
 func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
+	e.align(dev)
 	o, ok := e.outsideOf(dev)
 	if !ok {
 		return nil

@@ -178,8 +178,10 @@ type Device struct {
 	Findings []Finding `json:"findings"`
 	Damage   []string  `json:"damage"`
 
-	Curve    Curve     `json:"-"` // for the pictures
-	Pictures *Pictures `json:"-"` // nil unless asked for
+	Curve      Curve     `json:"-"` // for the pictures
+	StepEndsUS []int64   `json:"-"` // when each step ended, since the Unix epoch
+	Clocks     []Clock   `json:"-"` // the document's, those against this device
+	Pictures   *Pictures `json:"-"` // nil unless asked for
 }
 
 // KeyCount counts something by name.
@@ -362,4 +364,5 @@ type Curve struct {
 	Allocated []int64
 	Active    []int64
 	Reserved  []int64
+	TimeUS    []int64 // since the Unix epoch; nil when the recording has no clock
 }

@@ -63,8 +63,10 @@ type Device struct {
 	Events             int
 	PeakAllocatedBytes int64
 	PeakReservedBytes  int64
+	PeakMicros         float64 // of the first event with the allocated peak
 	FirstMicros        float64
 	LastMicros         float64
+	Levels             Levels
 }
 
 // DeviceType is PyTorch's c10::DeviceType (c10/core/DeviceType.h).
@@ -348,7 +350,12 @@ func (p *parser) count(e *MemoryEvent) {
 	}
 	d.Events++
 	d.LastMicros = e.Micros
-	d.PeakAllocatedBytes = max(d.PeakAllocatedBytes, e.TotalAllocated)
+	if e.TotalAllocated > d.PeakAllocatedBytes {
+		d.PeakAllocatedBytes, d.PeakMicros = e.TotalAllocated, e.Micros
+	}
+	if e.Type.IsAccelerator() {
+		d.Levels.add(e)
+	}
 	d.PeakReservedBytes = max(d.PeakReservedBytes, e.TotalReserved)
 }
 

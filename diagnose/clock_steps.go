@@ -1,0 +1,184 @@
+package diagnose
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/kineto"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// alignLog finds where a log's steps lie on the recording's clock: by their
+// time stamps, else by the memory they print, which the recording must have
+// had at the ends of the same steps.
+func (e *examination) alignLog(dev *report.Device, source int, steps *runlog.Steps) {
+	if len(dev.Steps) < 2 {
+		return
+	}
+	m := match{reason: "its steps have neither times nor memory that would place them"}
+	if stamps := stampsOf(steps); len(stamps) > 1 && len(dev.StepEndsUS) > 1 && dev.StepEndsUS[0] > 0 {
+		m = matchStepTimes(dev.StepEndsUS, stamps)
+	}
+	if m.method == "" {
+		if byMemory, ok := e.matchStepMemory(dev, steps); ok {
+			m = byMemory
+		}
+	}
+	var offset *float64
+	if m.method == "timestamps" {
+		offset = &m.offset
+	}
+	dev.Clocks = append(dev.Clocks, clockOf(dev, source, "log", m.method, offset, m.confidence, m.reason))
+}
+
+func stampsOf(steps *runlog.Steps) []float64 {
+	var out []float64
+	for i := range steps.Curve {
+		if at := steps.Curve[i].At; at != 0 {
+			out = append(out, float64(at)/1e9)
+		}
+	}
+	if !sort.Float64sAreSorted(out) {
+		return nil
+	}
+	return out
+}
+
+// matchStepTimes takes the whole quarter-hours that put a time stamp next to
+// the end of every recorded step.
+func matchStepTimes(ends []int64, stamps []float64) match {
+	recorded := make([]float64, len(ends))
+	for i, us := range ends {
+		recorded[i] = float64(us) / 1e6
+	}
+	step := (recorded[len(recorded)-1] - recorded[0]) / float64(len(recorded)-1)
+	best, distance := 0.0, math.Inf(1)
+	for k := -int(farthest) / quarter; k <= int(farthest)/quarter; k++ {
+		offset := float64(k * quarter)
+		var all []float64
+		for _, at := range recorded {
+			all = append(all, nearest(stamps, at-offset))
+		}
+		if d := median(all); d < distance || d == distance && math.Abs(offset) < math.Abs(best) {
+			best, distance = offset, d
+		}
+	}
+	limit := max(step, 2) // logs have whole seconds, and print a little later
+	if distance > limit {
+		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone", duration(distance))}
+	}
+	m := match{method: "timestamps", offset: best, confidence: 0.9,
+		reason: fmt.Sprintf("by time stamps, the log's clock read as %s: recorded steps end %s from a step's line", zoneText(best), duration(distance))}
+	if step < 1 {
+		m.confidence = 0.7 // the log's clock is coarser than a step
+	}
+	return m
+}
+
+// nearest is the distance to the next of some rising times.
+func nearest(stamps []float64, at float64) float64 {
+	i := sort.SearchFloat64s(stamps, at)
+	d := math.Inf(1)
+	if i < len(stamps) {
+		d = stamps[i] - at
+	}
+	if i > 0 {
+		d = min(d, at-stamps[i-1])
+	}
+	return d
+}
+
+// matchStepMemory compares the memory that a log prints at each step with what
+// was allocated at the ends of the recorded steps, or at most up to there.
+func (e *examination) matchStepMemory(dev *report.Device, steps *runlog.Steps) (match, bool) {
+	ends := make([]int64, len(dev.Steps))
+	peaks := make([]int64, len(dev.Steps))
+	var most int64
+	next := 0
+	levels := dev.Curve
+	for i, s := range dev.Steps {
+		for next < len(levels.Events) && levels.Events[next] <= s.LastEvent {
+			ends[i] = levels.Allocated[next]
+			most = max(most, levels.Allocated[next])
+			next++
+		}
+		peaks[i] = most
+	}
+	var printed []int64
+	for i := range steps.Curve {
+		printed = append(printed, max(steps.Curve[i].AllocatedBytes, 0))
+	}
+	best, shift, distinct := 0, 0, map[int64]bool{}
+	for s := -len(ends); s <= len(printed); s++ {
+		n := 0
+		for i := range ends {
+			if k := i + s; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i]) || close(printed[k], peaks[i])) {
+				n++
+			}
+		}
+		if n > best || n == best && abs(s) < abs(shift) {
+			best, shift = n, s
+		}
+	}
+	for _, p := range printed {
+		distinct[p>>20] = true
+	}
+	if best < 2 || best*2 < min(len(ends), len(printed)) {
+		return match{}, false
+	}
+	share := float64(best) / float64(min(len(ends), len(printed)))
+	m := match{method: "steps", confidence: 0.9 * share,
+		reason: fmt.Sprintf("by the memory it prints: that of %d steps is what was recorded at the end of the %s", best, sameOrShifted(shift))}
+	if len(distinct) < 3 {
+		m.confidence = min(m.confidence, 0.5) // any shift would do
+		m.reason += "; it hardly changes, so they may be others"
+	}
+	return m, true
+}
+
+func sameOrShifted(shift int) string {
+	switch {
+	case shift == 0:
+		return "same steps"
+	case shift > 0:
+		return fmt.Sprintf("steps recorded %d earlier in its count", shift)
+	}
+	return fmt.Sprintf("steps recorded %d later in its count", -shift)
+}
+
+// close tells figures apart that differ by more than rounding to two digits
+// behind the point of a GiB, or one of a smaller size.
+func close(printed, bytes int64) bool {
+	return max(printed-bytes, bytes-printed) <= max(bytes/200, 6<<20)
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// alignTrace compares a profiler trace's times, which count from 1970 like the
+// recorder's, and where they disagree the peaks that both saw.
+func (e *examination) alignTrace(dev *report.Device, source int, t *kineto.Trace) {
+	for i := range t.Devices {
+		d := &t.Devices[i]
+		if !d.Type.IsAccelerator() || d.ID != dev.Device || d.Events == 0 {
+			continue
+		}
+		base := float64(t.BaseNanoseconds) / 1e9
+		first, last := base+d.FirstMicros/1e6, base+d.LastMicros/1e6
+		samePeak := d.PeakAllocatedBytes > 0 && close(d.PeakAllocatedBytes, dev.Peaks.Allocated.Bytes)
+		m := match{reason: "its times lie outside the recording, and its peak is another"}
+		if dev.FirstTime != nil && dev.LastTime != nil {
+			if from, to := float64(*dev.FirstTime)/1e6, float64(*dev.LastTime)/1e6; first <= to && last >= from {
+				m = match{method: "timestamps", confidence: 0.9, reason: "by time stamps, both count from 1970"}
+				if samePeak {
+					m.confidence, m.reason = 0.98, m.reason+"; both saw the same peak"
+				}
+			} else if samePeak && d.PeakMicros > 0 && dev.Peaks.Allocated.Event != nil {
+				at := float64(e.t.Device.Events.TimeUS[*dev.Peaks.Allocated.Event]) / 1e6
+				m = match{method: "curves", offset: at - base - d.PeakMicros/1e6, confidence: 0.7, reason: "by the peak, which both saw at the same size; their clocks differ"}
+			}
+		}
+		dev.Clocks = append(dev.Clocks, clockOf(dev, source, "trace", m.method, &m.offset, m.confidence, m.reason))
+	}
+}
