@@ -83,28 +83,38 @@ func (o *objects) open(ctx context.Context, name string, offset, length int64) (
 var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".json": "application/json", ".md": "text/markdown; charset=utf-8",
 	".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".jsonl": "application/jsonl", ".parquet": "application/vnd.apache.parquet"}
 
-// write uploads; an object appears when its upload is completed, and an upload
-// whose context ends before that is dropped.
-func (o *objects) write(ctx context.Context, name string, write func(io.Writer) error) error {
-	ctx, drop := context.WithCancel(ctx)
-	defer drop()
+// upload is an object that appears when it is completed, and doesn't when its
+// context ends before.
+type upload struct {
+	*blob.Writer
+	drop context.CancelFunc
+}
+
+func (o *objects) create(ctx context.Context, name string) (sink, error) {
 	kind := contentTypes[path.Ext(name)]
 	if kind == "" {
 		kind = "application/octet-stream"
 	}
+	ctx, drop := context.WithCancel(ctx)
 	w, err := o.bucket.NewWriter(ctx, o.prefix+name, &blob.WriterOptions{ContentType: kind})
 	if err != nil {
-		return err
-	}
-	if err := write(w); err != nil {
 		drop()
-		closing := w.Close()
-		if closing != nil && !errors.Is(closing, context.Canceled) {
-			return closing // the writer's error is often only that the upload had ended
-		}
+		return nil, err
+	}
+	return &upload{w, drop}, nil
+}
+
+func (u *upload) commit() error {
+	defer u.drop()
+	return u.Close()
+}
+
+func (u *upload) abort() error {
+	u.drop()
+	if err := u.Close(); !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return w.Close()
+	return nil
 }
 
 func (o *objects) remove(ctx context.Context, name string) error {
@@ -114,5 +124,7 @@ func (o *objects) remove(ctx context.Context, name string) error {
 	}
 	return err
 }
+
+func (o *objects) sub(name string) backend { return &objects{o.bucket, o.prefix + name + "/"} }
 
 func (o *objects) close() error { return o.bucket.Close() }

@@ -1,12 +1,12 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -101,43 +101,75 @@ func (f folder) open(_ context.Context, name string, offset, _ int64) (*content,
 	return &content{file, info.Size(), version(info)}, nil
 }
 
-// write writes to a temporary file beside the one wanted that then takes its name.
-func (f folder) write(ctx context.Context, name string, write func(io.Writer) error) error {
+// unfinished is in the names of files that are being written.
+const unfinished = ".vramscope-tmp-"
+
+// temporary is a file beside the one wanted, whose name it takes in the end.
+type temporary struct {
+	*os.File
+	ctx  context.Context
+	name string
+}
+
+func (f folder) create(ctx context.Context, name string) (sink, error) {
 	name = f.path(name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
+	for attempt := 0; ; attempt++ {
+		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		var t *os.File
+		if err == nil {
+			t, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+unfinished)
+		}
+		if err == nil {
+			return &temporary{t, ctx, name}, nil
+		}
+		if attempt == 3 || !os.IsNotExist(err) { // remove may take an empty folder away meanwhile
+			return nil, err
+		}
 	}
-	t, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(t.Name()) // gone after the rename
-	w := bufio.NewWriterSize(t, 1<<16)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = t.Chmod(0o644)
-	}
+}
+
+func (t *temporary) commit() error {
+	err := t.Chmod(0o644)
 	if closing := t.Close(); err == nil {
 		err = closing
 	}
 	if err == nil {
-		err = ctx.Err()
+		err = t.ctx.Err()
+	}
+	if err == nil {
+		err = os.Rename(t.Name(), t.name)
 	}
 	if err != nil {
-		return err
+		os.Remove(t.Name())
 	}
-	return os.Rename(t.Name(), name)
+	return err
+}
+
+func (t *temporary) abort() error {
+	t.Close()
+	os.Remove(t.Name())
+	return nil
+}
+
+func (f folder) sweep(name string) {
+	entries, _ := os.ReadDir(f.path(name))
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), ".") && strings.Contains(e.Name(), unfinished) {
+			os.Remove(filepath.Join(f.path(name), e.Name()))
+		}
+	}
 }
 
 func (f folder) remove(_ context.Context, name string) error {
 	err := os.Remove(f.path(name))
+	for above := path.Dir(name); above != "." && os.Remove(f.path(above)) == nil; above = path.Dir(above) {
+	}
 	if os.IsNotExist(err) {
 		return nil
 	}
 	return err
 }
+
+func (f folder) sub(name string) backend { return folder{f.path(name)} }
 
 func (folder) close() error { return nil }

@@ -263,6 +263,61 @@ func TestInterruptedWrite(t *testing.T) {
 	_ = s
 }
 
+// TestRemoveLeavesNoFolders, and no file of others.
+func TestRemoveLeavesNoFolders(t *testing.T) {
+	startS3(t)
+	folder := t.TempDir()
+	for _, place := range []string{folder, "s3://team/out"} {
+		p := open(t, place)
+		runs := p.Sub("runs")
+		for _, name := range []string{"a/report.html", "a/report.json", "b/report.html"} {
+			if err := write(runs, name, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"runs/a/report.html", "runs/a/report.json"} {
+			if err := p.Remove(context.Background(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := names(t, p); !slices.Equal(got, []string{"runs/b/report.html"}) || runs.URL("b") != place+"/runs/b" {
+			t.Errorf("%s: left %q", runs.URL("b"), got)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(folder, "runs")); err != nil || len(left) != 1 {
+		t.Errorf("left folders %v, %v", left, err)
+	}
+	if err := open(t, folder).Remove(context.Background(), "runs/b/report.html"); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("the place itself should stay, empty: %v, %v", left, err)
+	}
+}
+
+// TestSweep removes what a killed program left, and only that.
+func TestSweep(t *testing.T) {
+	folder := t.TempDir()
+	p := open(t, folder)
+	w, err := p.Create(context.Background(), "a/x.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := write(p, "a/.hidden", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, p); len(got) != 2 {
+		t.Errorf("before: %q", got)
+	}
+	p.Sweep("a")
+	if got := names(t, p); !slices.Equal(got, []string{"a/.hidden"}) {
+		t.Errorf("after: %q", got)
+	}
+	if err := w.Commit(); err == nil {
+		t.Error("a file was committed that isn't there")
+	}
+}
+
 // TestBigWrite goes up in parts.
 func TestBigWrite(t *testing.T) {
 	startS3(t)

@@ -14,8 +14,8 @@
 package store
 
 import (
+	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -43,9 +43,17 @@ type backend interface {
 	list(ctx context.Context) iter.Seq2[File, error]
 	stat(ctx context.Context, name string) (File, error)
 	open(ctx context.Context, name string, offset, length int64) (*content, error) // length -1: to the end
-	write(ctx context.Context, name string, write func(io.Writer) error) error
+	create(ctx context.Context, name string) (sink, error)
 	remove(ctx context.Context, name string) error
+	sub(name string) backend
 	close() error
+}
+
+// sink is a file that isn't there yet.
+type sink interface {
+	io.Writer
+	commit() error
+	abort() error // what went wrong underneath, if anything did
 }
 
 // content is a part of an object.
@@ -223,26 +231,87 @@ func (p *Place) Read(ctx context.Context, name string) (*Reader, error) {
 // Write makes a file of what the function writes: whole, or, when that or the
 // writing fails, not at all, and what was there before stays.
 func (p *Place) Write(ctx context.Context, name string, write func(io.Writer) error) error {
-	if err := p.check(name); err != nil {
+	w, err := p.Create(ctx, name)
+	if err != nil {
 		return err
 	}
-	var own error // the function's, which isn't the store's to explain
-	err := p.backend.write(ctx, name, func(w io.Writer) error {
-		own = write(w)
-		return own
-	})
-	if own != nil && errors.Is(own, err) {
-		return own
+	if err := write(w); err != nil {
+		if under := w.Abort(); under != nil {
+			return under // the function's is often only that the upload had ended
+		}
+		return err
 	}
-	return p.fail(name, err)
+	return w.Commit()
 }
 
-// Remove deletes a file; that it isn't there is no error.
+// Writer writes a file that is there once it is committed.
+type Writer struct {
+	w     *bufio.Writer
+	sink  sink
+	place *Place
+	name  string
+	over  bool
+}
+
+// Create begins a file; Commit or Abort must follow. The context holds for all
+// of it: when it ends before Commit there is no file.
+func (p *Place) Create(ctx context.Context, name string) (*Writer, error) {
+	if err := p.check(name); err != nil {
+		return nil, err
+	}
+	s, err := p.backend.create(ctx, name)
+	if err != nil {
+		return nil, p.fail(name, err)
+	}
+	return &Writer{w: bufio.NewWriterSize(s, 1<<16), sink: s, place: p, name: name}, nil
+}
+
+// Write writes on.
+func (w *Writer) Write(b []byte) (int, error) {
+	n, err := w.w.Write(b)
+	return n, w.place.fail(w.name, err)
+}
+
+// Commit puts the file in its place.
+func (w *Writer) Commit() error {
+	if err := w.w.Flush(); err != nil {
+		if under := w.Abort(); under != nil {
+			return under
+		}
+		return w.place.fail(w.name, err)
+	}
+	w.over = true
+	return w.place.fail(w.name, w.sink.commit())
+}
+
+// Abort drops what was written, unless it is committed: it may be deferred. The
+// error is what had gone wrong before, if anything had.
+func (w *Writer) Abort() error {
+	if w.over {
+		return nil
+	}
+	w.over = true
+	return w.place.fail(w.name, w.sink.abort())
+}
+
+// Remove deletes a file; that it isn't there is no error. As in a bucket there
+// are no empty folders below a place: those that it leaves go, too.
 func (p *Place) Remove(ctx context.Context, name string) error {
 	if err := p.check(name); err != nil {
 		return err
 	}
 	return p.fail(name, p.backend.remove(ctx, name))
+}
+
+// Sub is a place below this one, on the same connection.
+func (p *Place) Sub(name string) *Place { return &Place{p.backend.sub(name), p.URL(name)} }
+
+// Sweep removes what a program that was killed while it wrote has left of
+// files in one folder of the place, "" for the place itself.
+func (p *Place) Sweep(name string) {
+	if f, ok := p.backend.(folder); ok {
+		f.sweep(name)
+	}
 }
 
 // Close lets go of connections.
