@@ -7,6 +7,8 @@
 package diagnose
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/evidence"
@@ -15,18 +17,6 @@ import (
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-// Source is one input after it was read.
-type Source struct {
-	Path     string
-	Kind     string
-	Contains []string
-	Snapshot *snapshot.Snapshot
-	Failed   string // why the input could not be read, "" when it could
-	// Digest is the SHA-256 and the bytes of the input as given, before
-	// decompression. It is asked for last: it may still be being worked out.
-	Digest func() (sum string, bytes int64)
-}
 
 // Options are what the user says about the run.
 type Options struct {
@@ -41,85 +31,45 @@ type Options struct {
 	Pictures bool            // also work out what the HTML page draws
 }
 
-func (o *Options) names(t *timeline.Timeline) classify.Options {
-	if o.Names == nil {
-		return classify.Options{}
-	}
-	return o.Names(t)
-}
-
-// Run makes the Document of one run. The error is about a theory that can't be.
+// Run makes the Document of one run. Its recordings are decoded one after
+// another, and only what a report needs is kept of each. The error is about a
+// recording that can't be read, a device that isn't there, or a theory that
+// can't be.
 func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, error) {
+	j := &job{sources: slices.Clone(sources), evidence: ev, options: o, overlaps: map[[2]int]overlap{}}
+	if err := j.examineAll(); err != nil {
+		return nil, err
+	}
 	doc := &report.Document{Schema: report.Schema, Tool: o.Tool, Title: o.Title, Notes: []report.Note{}, Command: []string{}, Inputs: []report.Input{},
-		Devices: []report.Device{}, Findings: []report.Finding{}, Clocks: []report.Clock{}, Evidence: ev}
+		Devices: []report.Device{}, Trend: []report.Trend{}, Findings: []report.Finding{}, Clocks: []report.Clock{}, Evidence: ev}
 	doc.Notes = append(doc.Notes, o.Notes...)
-	var main *examination // of the fullest device
-	for i, source := range sources {
-		if source.Snapshot == nil {
-			continue
-		}
-		view := stacks.New(source.Snapshot)
-		for j := range source.Snapshot.Devices {
-			d := &source.Snapshot.Devices[j]
-			if o.Device != nil && *o.Device != d.Ordinal {
-				continue
-			}
-			t := timeline.New(source.Snapshot, d)
-			e := &examination{t: t, classes: classify.New(t, o.names(t)), view: view, source: source, evidence: ev, options: o}
-			dev := e.device()
-			dev.Input = i
-			doc.Devices = append(doc.Devices, dev)
-			if main == nil || t.Peaks.Allocated.Bytes > main.t.Peaks.Allocated.Bytes {
-				main = e
-			}
-		}
-		if h := source.Snapshot.Host; h != nil {
-			doc.Host = hostOf(source.Snapshot, h)
-		}
+	j.arrange(doc)
+	if o.Device != nil && len(doc.Devices) == 0 && len(j.recorded) > 0 {
+		return nil, j.noSuchDevice()
 	}
-	for _, source := range sources {
-		doc.Inputs = append(doc.Inputs, inputOf(source))
+	main := j.mainDevice(doc)
+	e, err := j.complete(doc, main)
+	if err != nil {
+		return nil, err
 	}
-	if main != nil {
-		for i := range doc.Devices {
-			if d := &doc.Devices[i]; d.Device == main.t.Device.Ordinal && len(d.OOMs) > 0 {
-				main.tryOthers(doc, d)
-				break
-			}
+	for i := range j.sources {
+		doc.Inputs = append(doc.Inputs, j.sources[i].input())
+	}
+	one := *doc // the device that matters most, alone
+	if e != nil {
+		one.Devices = doc.Devices[main : main+1]
+		if d := &one.Devices[0]; len(d.OOMs) > 0 {
+			e.tryOthers(&one, d)
+			doc.WhatIf, doc.Trials = one.WhatIf, one.Trials
 		}
 	}
 	outsideDocument(doc, o.Capacity)
-	doc.Verdict = verdict(doc)
-	if o.Theory != nil && main != nil {
-		return doc, main.compare(doc)
+	doc.Verdict = j.verdict(doc, &one)
+	if o.Theory != nil && e != nil {
+		err = e.compare(&one)
+		doc.Budget, doc.Comparison = one.Budget, one.Comparison
 	}
-	return doc, nil
-}
-
-func inputOf(s Source) report.Input {
-	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Damage: []string{}, Settings: []report.KeyValue{}, Unknown: []report.Unknown{}}
-	if s.Failed != "" {
-		in.Damage = append(in.Damage, s.Failed)
-	}
-	if s.Digest != nil {
-		in.SHA256, in.Bytes = s.Digest()
-	}
-	if s.Contains == nil {
-		in.Contains = []string{s.Kind}
-	}
-	if s.Snapshot == nil {
-		return in
-	}
-	in.Era = &s.Snapshot.Era
-	in.Partial = s.Snapshot.Cut >= 0
-	in.Damage = append(in.Damage, s.Snapshot.Damage...)
-	for _, x := range s.Snapshot.Settings {
-		in.Settings = append(in.Settings, report.KeyValue{Key: x.Key, Value: x.Value})
-	}
-	for _, u := range s.Snapshot.Unknown {
-		in.Unknown = append(in.Unknown, report.Unknown{Where: u.Where, Key: u.Key, Count: u.Count, Example: u.Example})
-	}
-	return in
+	return doc, err
 }
 
 // examination is the work on one device.

@@ -25,6 +25,8 @@ type Document struct {
 	Inputs   []Input            `json:"inputs"`
 	Verdict  Verdict            `json:"verdict"`
 	Devices  []Device           `json:"devices"`
+	Ranks    *Ranks             `json:"ranks"`    // nil for one process
+	Trend    []Trend            `json:"trend"`    // of processes with several dumps
 	Findings []Finding          `json:"findings"` // about the run, told by what is no recording: logs, nvidia-smi, traces
 	Clocks   []Clock            `json:"clocks"`   // how other evidence lies in time against the recording
 	Host     *HostMemory        `json:"host"`     // pinned host memory, when recorded
@@ -112,6 +114,7 @@ type Input struct {
 	Partial  bool       `json:"partial"`
 	Settings []KeyValue `json:"allocator_settings"`
 	Unknown  []Unknown  `json:"unknown_keys"`
+	Notes    []string   `json:"notes"` // how the input is used
 }
 
 // KeyValue is one setting.
@@ -151,6 +154,8 @@ type Device struct {
 	Device         int     `json:"device"`
 	Input          int     `json:"input"` // index into Inputs
 	Rank           *int    `json:"rank"`
+	Alike          *int    `json:"alike"`   // index of the device that is shown in its place
+	Summary        bool    `json:"summary"` // of many: only the largest sites are listed, and no steps
 	CapacityBytes  *int64  `json:"capacity_bytes"`
 	CapacitySource *string `json:"capacity_source"`
 

@@ -138,9 +138,6 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	defer run.Close()
 	if cmd.Flags().Changed("device") {
 		o.Device = &f.device
-		if !run.HasDevice(f.device) {
-			return nil, fmt.Errorf("--device %d: the recording has %s", f.device, run.DeviceList())
-		}
 	}
 	if o.Theory, err = f.theoryOf(cmd, run); err != nil {
 		return nil, err

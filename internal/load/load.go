@@ -2,10 +2,6 @@
 package load
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,30 +10,28 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
-// Kinds that are told apart here; the other evidence's are evidence's own.
-const (
-	KindSnapshot   = "snapshot"
-	KindConfig     = "model_config"
-	KindCheckpoint = "checkpoint_header"
-	KindLabels     = "labels"
-)
-
-// Run is all that was given about one run.
+// Run is all that was given about one run. Its recordings are decoded when they
+// are asked for.
 type Run struct {
 	Sources  []diagnose.Source
 	Evidence *evidence.Evidence
 
 	inputs []*snapshot.Input
+	opened *recording // the last one decoded
+	given  []string   // the paths of Sources before they were redacted
 }
 
 // Close lets go of the files. Digests that weren't asked for are waited for.
 func (r *Run) Close() {
+	r.opened.settle()
 	for _, in := range r.inputs {
 		in.Close()
 	}
@@ -69,12 +63,13 @@ func Open(names []string, o Options) (*Run, error) {
 		run.Close()
 		return nil, err
 	}
+	run.pair()
 	return run, nil
 }
 
 func (r *Run) addAll(names []string, o Options) error {
 	if o.Lenient {
-		return r.leniently("these files", slices.Values(names), o)
+		return r.leniently("these files", filepath.Dir(common(names)), slices.Values(names), o)
 	}
 	for _, name := range names {
 		if err := r.add(name, o); err != nil {
@@ -90,7 +85,7 @@ func (r *Run) add(name string, o Options) error {
 		if err != nil {
 			return err
 		}
-		return r.read(in, o)
+		return r.read(in, o, false)
 	}
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		return r.directory(name, o)
@@ -99,19 +94,35 @@ func (r *Run) add(name string, o Options) error {
 	if err != nil {
 		return err
 	}
-	r.inputs = append(r.inputs, in)
-	return r.read(in, o)
+	before := len(r.Sources)
+	if err := r.read(in, o, false); err != nil {
+		return err
+	}
+	r.nameSources(before, nearest(name))
+	return nil
+}
+
+// nearest is a file's path as far as its folders say something about it: those
+// of a dump and of a rank lie next to it.
+func nearest(name string) string {
+	parts := strings.Split(filepath.ToSlash(name), "/")
+	return strings.Join(parts[max(0, len(parts)-3):], "/")
+}
+
+// nameSources reads the names of the sources added since there were so many.
+func (r *Run) nameSources(before int, name string) {
+	for i := before; i < len(r.Sources); i++ {
+		n := filename.Parse(name)
+		r.Sources[i].Name = &n
+	}
 }
 
 // directory reads what it can of the files below a folder, in order of their names.
 func (r *Run) directory(name string, o Options) error {
 	var walked error
-	err := r.leniently(name, func(yield func(string) bool) {
+	err := r.leniently(name, filepath.Dir(filepath.Clean(name)), func(yield func(string) bool) {
 		seen := 0
-		walked = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return err
-			}
+		walked = walk(name, func(path string) error {
 			if seen++; seen > maxFiles {
 				return fmt.Errorf("%s: more than %d files", name, maxFiles)
 			}
@@ -127,25 +138,64 @@ func (r *Run) directory(name string, o Options) error {
 	return err
 }
 
+// walk visits the files below a folder that could be a run's, in order of
+// their names.
+func walk(root string, visit func(path string) error) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			if base := d.Name(); path != root && (strings.HasPrefix(base, ".") || otherFolders[base]) {
+				return fs.SkipDir
+			}
+			return nil
+		case !d.Type().IsRegular() || !couldBeOfRun(path):
+			return nil
+		}
+		return visit(path)
+	})
+}
+
+// otherFolders hold programs, not what they leave behind.
+var otherFolders = map[string]bool{"__pycache__": true, "site-packages": true, "node_modules": true, "venv": true}
+
+// otherEndings are of texts that people write: a log or a message quoted in
+// them is nobody's evidence.
+var otherEndings = map[string]bool{".py": true, ".md": true, ".rst": true, ".sh": true, ".bash": true, ".slurm": true, ".sbatch": true, ".tex": true,
+	".yaml": true, ".yml": true, ".toml": true, ".cfg": true, ".ini": true, ".c": true, ".h": true, ".cc": true, ".cpp": true, ".cu": true, ".cuh": true,
+	".go": true, ".rs": true, ".js": true, ".ts": true, ".css": true, ".html": true, ".htm": true, ".pdf": true, ".png": true, ".jpg": true, ".svg": true}
+
+// couldBeOfRun tells by a file's name whether it may be evidence.
+func couldBeOfRun(path string) bool {
+	base := strings.ToLower(filepath.Base(path))
+	return !otherEndings[filepath.Ext(base)] && !strings.HasPrefix(base, "readme")
+}
+
 // leniently reads what it can of some files: those of no known kind are passed
-// over, those that are broken are noted as long as there are others.
-func (r *Run) leniently(where string, files iter.Seq[string], o Options) error {
+// over, those that are broken are noted as long as there are others. What is
+// below root in their paths may tell their ranks.
+func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) error {
 	before := len(r.Sources)
 	var failed []error
 	var broken []diagnose.Source
 	for path := range files {
+		name := path
+		if below, err := filepath.Rel(root, path); err == nil {
+			name = filepath.ToSlash(below)
+		}
+		added := len(r.Sources)
 		in, err := snapshot.OpenInput(path)
 		if err == nil {
-			if err = r.read(in, o); err == nil {
-				r.inputs = append(r.inputs, in)
+			if err = r.read(in, o, true); err == nil {
+				r.nameSources(added, name)
 				continue
 			}
-			in.Close()
 		}
-		var e *snapshot.Error
-		if errors.As(err, &e) && !errors.Is(err, snapshot.ErrNotSnapshot) && !errors.Is(err, errUnknown) {
+		if isBroken(path, err) {
 			failed = append(failed, err)
-			broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: err.Error()})
+			n := filename.Parse(name)
+			broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: err.Error(), Name: &n})
 		}
 	}
 	if len(r.Sources) == before {
@@ -159,132 +209,49 @@ func (r *Run) leniently(where string, files iter.Seq[string], o Options) error {
 	return nil
 }
 
+// isBroken tells a recording that can't be read from what is none.
+func isBroken(path string, err error) bool {
+	var e *snapshot.Error
+	switch {
+	case !errors.As(err, &e) || errors.Is(err, errUnknown):
+		return false
+	case errors.Is(err, snapshot.ErrNotSnapshot):
+		return e.Cause == "the file is empty" && calledSnapshot(path)
+	}
+	return true
+}
+
+// calledSnapshot tells by its name that a file was to be a pickle.
+func calledSnapshot(path string) bool {
+	base := strings.ToLower(filepath.Base(path))
+	for _, ending := range []string{".gz", ".zst", ".zip"} {
+		base = strings.TrimSuffix(base, ending)
+	}
+	return strings.HasSuffix(base, ".pickle") || strings.HasSuffix(base, ".pkl")
+}
+
+// common is the longest path that all names begin with.
+func common(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	first := names[0]
+	n := len(first)
+	for _, name := range names[1:] {
+		i := 0
+		for i < min(n, len(name)) && name[i] == first[i] {
+			i++
+		}
+		n = i
+	}
+	return first[:n]
+}
+
 // ErrNothing is wrapped by errors about files of which none is of a known kind.
 var ErrNothing = errors.New("nothing known")
 
 // errUnknown is for input of no known kind.
 var errUnknown = errors.New("of no known kind")
-
-// read takes one input in.
-func (r *Run) read(in *snapshot.Input, o Options) error {
-	source := diagnose.Source{Path: in.Name}
-	s, err := in.Snapshot(snapshot.Options{MaxMemory: o.MaxMemory, Partial: o.Partial})
-	switch {
-	case err == nil:
-		source.Kind, source.Snapshot = KindSnapshot, s
-	case !errors.Is(err, snapshot.ErrNotSnapshot) && !isArchive(in, err):
-		return err
-	default:
-		if source.Kind, source.Contains, err = r.other(in, err); err != nil {
-			return err
-		}
-	}
-	source.Digest = in.Digest
-	r.Sources = append(r.Sources, source)
-	return nil
-}
-
-// isArchive tells whether the error is about a zip of several files, which a
-// checkpoint is.
-func isArchive(in *snapshot.Input, err error) bool {
-	return in.Compression == "zip" && in.IsCheckpoint()
-}
-
-// other recognises what isn't a snapshot.
-func (r *Run) other(in *snapshot.Input, why error) (kind string, contains []string, err error) {
-	if in.Compression == "zip" && in.IsCheckpoint() {
-		return KindCheckpoint, nil, nil
-	}
-	c, total, err := in.Content()
-	if err != nil {
-		return "", nil, err
-	}
-	defer c.Close()
-	b := bufio.NewReaderSize(c, 64<<10)
-	head, err := b.Peek(64 << 10)
-	if len(head) == 0 {
-		return "", nil, why // an empty file
-	}
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
-		return "", nil, &snapshot.Error{File: in.Name, Offset: int64(len(head)), Cause: err.Error()}
-	}
-	if isSafetensors(head, total) {
-		return KindCheckpoint, nil, nil
-	}
-	if looksBinary(head) {
-		return "", nil, unknown(in.Name, why)
-	}
-	kinds, found, err := evidence.Read(b, in.Name, len(r.Sources))
-	switch {
-	case err == nil:
-		r.Evidence.Add(found)
-		return kinds[0], kinds, nil
-	case errors.Is(err, evidence.ErrOtherJSON):
-		if kind := jsonKind(head); kind != "" {
-			return kind, nil, nil
-		}
-	}
-	return "", nil, unknown(in.Name, err)
-}
-
-// unknown is the error for input that nothing can be made of.
-func unknown(name string, why error) error {
-	var e *snapshot.Error
-	if errors.As(why, &e) && e.Cause != "not a pickle" {
-		return why
-	}
-	return &snapshot.Error{File: name, Offset: 0, Err: errUnknown,
-		Cause:  "neither a memory snapshot nor a log, nvidia-smi output or profiler trace that is known",
-		Advice: "Give the file that torch.cuda.memory._dump_snapshot wrote; `vramscope record` prints how to make one."}
-}
-
-// looksBinary tells data from text: text has no NUL bytes unless it is UTF-16.
-func looksBinary(head []byte) bool {
-	if bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) {
-		return false
-	}
-	return bytes.IndexByte(head[:min(len(head), 4096)], 0) >= 0
-}
-
-// isSafetensors recognises the length of a JSON header and the header behind it.
-func isSafetensors(head []byte, total int64) bool {
-	if len(head) < 10 || head[8] != '{' {
-		return false
-	}
-	n := binary.LittleEndian.Uint64(head)
-	return n >= 2 && n < 1<<30 && (total == 0 || int64(n)+8 <= total)
-}
-
-// jsonKind tells configurations and labels apart by their keys.
-func jsonKind(head []byte) string {
-	keys := map[string]string{}
-	d := json.NewDecoder(bytes.NewReader(head))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return ""
-	}
-	for d.More() && len(keys) < 1000 {
-		k, err := d.Token()
-		if err != nil {
-			break
-		}
-		var v json.RawMessage
-		key, _ := k.(string)
-		keys[key] = ""
-		if err := d.Decode(&v); err != nil {
-			break
-		}
-		keys[key] = string(v)
-	}
-	switch {
-	case keys["schema"] == `"vramscope.labels/1"`:
-		return KindLabels
-	case has(keys, "model_type") || has(keys, "architectures") || has(keys, "hidden_size") || has(keys, "n_embd") || has(keys, "d_model"):
-		return KindConfig
-	}
-	return ""
-}
-
-func has(m map[string]string, key string) bool { _, ok := m[key]; return ok }
 
 // check refuses a run of nothing but accessories.
 func (r *Run) check() error {
@@ -299,31 +266,4 @@ func (r *Run) check() error {
 	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint", KindLabels: "a labels file"}[r.Sources[0].Kind]
 	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Cause: "is " + what + ": an analysis needs a recording beside it",
 		Advice: "Give the snapshot too; `vramscope record` prints how to make one."}
-}
-
-// HasDevice tells whether any snapshot of the run knows a device.
-func (r *Run) HasDevice(ordinal int) bool {
-	for _, s := range r.Sources {
-		if s.Snapshot != nil && s.Snapshot.Device(ordinal) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// DeviceList names the devices of the run's snapshots.
-func (r *Run) DeviceList() string {
-	list := ""
-	for _, s := range r.Sources {
-		if s.Snapshot == nil {
-			continue
-		}
-		for _, d := range s.Snapshot.Devices {
-			list += fmt.Sprintf(", %d", d.Ordinal)
-		}
-	}
-	if list == "" {
-		return "no device"
-	}
-	return "device " + list[2:]
 }

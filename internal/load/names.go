@@ -1,9 +1,9 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
@@ -40,9 +40,7 @@ func (n *Names) Labels(paths ...string) error {
 func LabelsBeside(snapshots []string) []string {
 	var found []string
 	for _, name := range snapshots {
-		for _, ending := range []string{".gz", ".zst", ".zip", ".pickle", ".pkl"} {
-			name = strings.TrimSuffix(name, ending)
-		}
+		name = withoutEnding(name)
 		if _, err := os.Stat(name + ".labels.json"); err == nil {
 			found = append(found, name+".labels.json")
 		}
@@ -106,9 +104,33 @@ func (r *Run) Config() *budget.Config {
 func (r *Run) Redact(x *redact.Redactor) {
 	for i := range r.Sources {
 		s := &r.Sources[i]
-		s.Failed = x.Error(s.Failed, s.Path)
-		if s.Path = x.Input(s.Path); s.Snapshot != nil {
+		path := s.Path
+		s.Failed = x.Error(s.Failed, path)
+		s.Path = x.Input(path)
+		if s.Snapshot != nil {
 			x.Snapshot(s.Snapshot)
+		}
+		if open := s.Open; open != nil {
+			s.Open = func() (*snapshot.Snapshot, error) {
+				recording, err := open()
+				if err != nil {
+					return nil, errors.New(x.Error(err.Error(), path))
+				}
+				x.Snapshot(recording)
+				return recording, nil
+			}
+		}
+		if labels := s.Labels; labels != nil {
+			s.Labels = func(t *timeline.Timeline) ([]classify.Label, error) {
+				found, err := labels(t)
+				for k := range found {
+					found[k].Name = x.Metadata(found[k].Name)
+				}
+				if err != nil {
+					err = errors.New(x.Error(err.Error(), r.given...))
+				}
+				return found, err
+			}
 		}
 	}
 	x.Evidence(r.Evidence)

@@ -1,0 +1,195 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// names gives the labels and tensors that name a device's allocations.
+func (j *job) names(source int, t *timeline.Timeline) classify.Options {
+	var o classify.Options
+	if j.options.Names != nil {
+		o = j.options.Names(t)
+	}
+	s := &j.sources[source]
+	if s.Labels == nil {
+		return o
+	}
+	labels, err := s.Labels(t)
+	if err != nil {
+		s.labelsFailed = err.Error()
+	}
+	o.Labels = append(o.Labels, labels...)
+	return o
+}
+
+// arrange puts the devices of the processes' latest dumps into the document.
+func (j *job) arrange(doc *report.Document) {
+	all := j.processes()
+	place := map[*rememberedDevice]int{}
+	for _, p := range all {
+		r := j.recorded[p.main()]
+		for _, x := range r.devices {
+			x.dev.Rank = rankOf(p)
+			place[x] = len(doc.Devices)
+			doc.Devices = append(doc.Devices, x.dev)
+		}
+		if host := j.sources[r.source].facts.host; host != nil {
+			doc.Host = host
+		}
+	}
+	doc.Ranks = j.ranks(all, place)
+	doc.Trend = j.trends(all, place)
+	if doc.Ranks != nil {
+		for k := range doc.Ranks.Groups {
+			g := &doc.Ranks.Groups[k]
+			for _, i := range g.Rows {
+				if i != g.Shown {
+					doc.Devices[doc.Ranks.Rows[i].Index].Alike = ptr(doc.Ranks.Rows[g.Shown].Index)
+				}
+			}
+		}
+	}
+}
+
+func (j *job) noSuchDevice() error {
+	var list []string
+	for _, r := range j.recorded {
+		if s, err := j.sources[r.source].decode(); err == nil {
+			for _, d := range s.Devices {
+				if name := fmt.Sprint(d.Ordinal); !slices.Contains(list, name) {
+					list = append(list, name)
+				}
+			}
+		}
+	}
+	what := "no device"
+	if len(list) > 0 {
+		what = "device " + strings.Join(list, ", ")
+	}
+	if len(j.recorded) == 1 {
+		return fmt.Errorf("--device %d: %s has %s", *j.options.Device, j.sources[j.recorded[0].source].Path, what)
+	}
+	return fmt.Errorf("--device %d: the recordings have %s", *j.options.Device, what)
+}
+
+// mainDevice is the device that matters most: the first that failed, else the
+// fullest; -1 without any.
+func (j *job) mainDevice(doc *report.Document) int {
+	if r := doc.Ranks; r != nil && len(r.Rows) > 0 {
+		worst := 0
+		for i := range r.Rows {
+			if worse(r, i, worst) < 0 {
+				worst = i
+			}
+		}
+		return r.Rows[worst].Index
+	}
+	main := -1
+	for i := range doc.Devices {
+		d := &doc.Devices[i]
+		if main < 0 || len(d.OOMs) > 0 && len(doc.Devices[main].OOMs) == 0 ||
+			(len(d.OOMs) > 0) == (len(doc.Devices[main].OOMs) > 0) && d.Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
+			main = i
+		}
+	}
+	return main
+}
+
+// complete examines those devices again that are shown in full, where they were
+// only remembered in short or are to be drawn, and gives the main one's
+// examination.
+func (j *job) complete(doc *report.Document, main int) (*examination, error) {
+	if main < 0 {
+		return nil, nil
+	}
+	if j.only != nil {
+		return j.only, nil
+	}
+	want := map[int]map[int]bool{} // devices by source
+	add := func(i int) {
+		d := &doc.Devices[i]
+		if want[d.Input] == nil {
+			want[d.Input] = map[int]bool{}
+		}
+		want[d.Input][d.Device] = true
+	}
+	for i := range doc.Devices {
+		shown := doc.Ranks == nil || i == main || slices.Contains(doc.Ranks.Shown, i)
+		if shown && (j.options.Pictures || doc.Devices[i].Summary || i == main && j.needsMain(&doc.Devices[i])) {
+			add(i)
+		}
+	}
+	var e *examination
+	for source := range j.sources {
+		if want[source] == nil {
+			continue
+		}
+		err := j.again(source, want[source], func(x *examination, dev *report.Device) {
+			for i := range doc.Devices {
+				if d := &doc.Devices[i]; d.Input == source && d.Device == dev.Device {
+					dev.Rank, dev.Alike = d.Rank, d.Alike
+					*d = *dev
+					if i == main {
+						e = x
+					}
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if doc.Ranks != nil {
+		imbalanceFindings(doc.Ranks, doc.Devices)
+	}
+	return e, nil
+}
+
+// needsMain tells whether more is asked of the main device than its report.
+func (j *job) needsMain(d *report.Device) bool { return len(d.OOMs) > 0 || j.options.Theory != nil }
+
+// verdict is the run in one sentence: that of the device that matters most,
+// with its place among the ranks.
+func (j *job) verdict(doc, one *report.Document) report.Verdict {
+	r := doc.Ranks
+	if r == nil || len(one.Devices) != 1 || len(r.Rows) < 2 {
+		return verdict(doc)
+	}
+	one.Findings = doc.Findings
+	v := verdict(one)
+	main := slices.IndexFunc(r.Rows, func(row report.Rank) bool { return &doc.Devices[row.Index] == &one.Devices[0] })
+	row := &r.Rows[main]
+	where := rankWord(row)
+	switch f := r.FirstOOM; {
+	case f != nil && f.Row == main && f.Failed > 1:
+		where += fmt.Sprintf(", the first of %s to fail", report.Plural(f.Failed, "rank"))
+	case len(one.Devices[0].OOMs) > 0 && failedRows(r) > 1:
+		where += fmt.Sprintf(", one of %s that failed", report.Plural(failedRows(r), "rank"))
+	case len(one.Devices[0].OOMs) > 0:
+		where += fmt.Sprintf(" alone, of %d", r.Count)
+	default:
+		where += fmt.Sprintf(", the fullest of %d", r.Count)
+	}
+	v.Text = strings.ToUpper(where[:1]) + where[1:] + ": " + v.Text
+	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes && percentOf(m.Bytes, row.PeakAllocated) >= unevenInfo {
+		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", report.Bytes(m.Bytes)) + explained(m.Categories, nil)
+	}
+	return v
+}
+
+// failedRows counts the rows that ran out of memory.
+func failedRows(r *report.Ranks) int {
+	n := 0
+	for i := range r.Rows {
+		if strings.HasPrefix(r.Rows[i].Verdict, "out of memory") {
+			n++
+		}
+	}
+	return n
+}

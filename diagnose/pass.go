@@ -1,0 +1,183 @@
+package diagnose
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/filename"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// job is the work on one run: its recordings are decoded one at a time, looked
+// at and let go; what is remembered of each is small.
+type job struct {
+	sources  []Source
+	evidence *evidence.Evidence
+	options  Options
+	recorded []*remembered
+	overlaps map[[2]int]overlap // by earlier and later index into recorded
+	only     *examination       // the fullest or failing device, kept when there is just one recording
+}
+
+// remembered is what is remembered of one recording.
+type remembered struct {
+	source      int
+	name        filename.Name
+	devices     []*rememberedDevice
+	said        int   // the rank that its content names, filename.Unknown
+	first, last int64 // times of its events, microseconds since the Unix epoch; 0: none
+	complete    bool  // it begins with its process
+	empty       bool  // no device at all
+}
+
+// rememberedDevice is what is remembered of one device of a recording.
+type rememberedDevice struct {
+	dev        report.Device
+	head, tail trail
+	alive      []held // at the end
+	older      []held // before the first event
+	cut        bool   // dev was shortened
+	lastFailed int64  // time of the last failed request, 0: none or unknown
+	firstFail  int64
+}
+
+// Recordings beyond this number are remembered in short.
+const fewRecordings = 8
+
+// sitesInShort is how many call sites are remembered of each of many recordings.
+const sitesInShort = 24
+
+// largeRecording is the size, in events, from which memory is handed back
+// before the next recording is decoded.
+const largeRecording = 4 << 20
+
+// examineAll looks at every recording once.
+func (j *job) examineAll() error {
+	var recordings []int
+	for i := range j.sources {
+		if j.sources[i].isRecording() {
+			recordings = append(recordings, i)
+		}
+	}
+	var failed error
+	read := 0
+	for _, i := range recordings {
+		s, err := j.sources[i].decode()
+		if err != nil {
+			if failed == nil {
+				failed = err
+			}
+			if len(recordings) == 1 || !j.sources[i].Optional && !j.inFamily(i, recordings) {
+				return err
+			}
+			j.sources[i].Failed = err.Error()
+			continue
+		}
+		read++
+		j.remember(i, s, len(recordings))
+	}
+	if read == 0 && failed != nil {
+		return failed
+	}
+	return nil
+}
+
+// inFamily tells whether a recording's name makes it one of several ranks or
+// dumps: the others can be judged without it.
+func (j *job) inFamily(i int, recordings []int) bool {
+	n := j.sources[i].name()
+	for _, k := range recordings {
+		if other := j.sources[k].name(); k != i && other.Shape == n.Shape && (n.Rank != other.Rank || n.Local != other.Local || filename.Compare(n, other) != 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// remember examines the devices of one recording.
+func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
+	r := &remembered{source: source, name: j.sources[source].name(), said: saidRank(s), empty: len(s.Devices) == 0, complete: len(s.Devices) > 0}
+	view := stacks.New(s)
+	o := j.options
+	o.Pictures = o.Pictures && recordings == 1
+	events := 0
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		events += d.Events.Len()
+		if o.Device != nil && *o.Device != d.Ordinal {
+			continue
+		}
+		e := j.examination(source, s, d, view, o)
+		x := &rememberedDevice{dev: e.device()}
+		x.dev.Input = source
+		if recordings == 1 {
+			j.keep(e, &x.dev)
+		} else {
+			r.trace(e, x)
+			x.shorten(recordings)
+		}
+		r.devices = append(r.devices, x)
+		r.complete = r.complete && e.t.History == timeline.Complete
+	}
+	if recordings > 1 {
+		j.meet(r, s)
+	}
+	j.recorded = append(j.recorded, r)
+	if events > largeRecording && recordings > 1 {
+		runtime.GC() // the next one would come on top
+	}
+}
+
+func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *stacks.View, o Options) *examination {
+	t := timeline.New(s, d)
+	return &examination{t: t, classes: classify.New(t, j.names(source, t)), view: view, source: j.sources[source], evidence: j.evidenceOf(source), options: o}
+}
+
+// keep holds on to the device that matters most: one that failed, else the fullest.
+func (j *job) keep(e *examination, dev *report.Device) {
+	if j.only == nil || j.only.failed() == e.failed() && dev.Peaks.Allocated.Bytes > j.only.t.Peaks.Allocated.Bytes || e.failed() && !j.only.failed() {
+		j.only = e
+	}
+}
+
+func (e *examination) failed() bool { return len(e.t.OOMs) > 0 }
+
+// shorten lets go of what only a full report of the device shows.
+func (x *rememberedDevice) shorten(recordings int) {
+	if recordings <= fewRecordings {
+		return
+	}
+	d := &x.dev
+	x.cut = true
+	d.Summary = true
+	d.Curve = report.Curve{}
+	d.Sites, d.SitesAtEnd = cutSites(d.Sites), cutSites(d.SitesAtEnd)
+	d.Steps = []report.Step{}
+}
+
+func cutSites(sites []report.Site) []report.Site {
+	return append([]report.Site{}, sites[:min(len(sites), sitesInShort)]...)
+}
+
+// again examines devices of one recording once more, in full.
+func (j *job) again(source int, want map[int]bool, visit func(*examination, *report.Device)) error {
+	s, err := j.sources[source].decode()
+	if err != nil {
+		return fmt.Errorf("%w (when it was read for the second time)", err)
+	}
+	view := stacks.New(s)
+	for i := range s.Devices {
+		if d := &s.Devices[i]; want[d.Ordinal] {
+			e := j.examination(source, s, d, view, j.options)
+			dev := e.device()
+			dev.Input = source
+			visit(e, &dev)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// ranksShown is how many ranks of a job are shown in full.
+const ranksShown = 3
+
+// ranks puts the processes of a job beside each other; nil for one process.
+func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ranks {
+	if len(all) < 2 {
+		return nil
+	}
+	r := &report.Ranks{Count: len(all), Sure: true, Missing: []int{}, Rows: []report.Rank{}, Groups: []report.Like{}, Notes: []string{}, Shown: []int{}}
+	var told []string
+	seen := map[int]bool{}
+	for _, p := range all {
+		switch {
+		case p.rank < 0:
+			r.Sure = false
+		case seen[p.rank]:
+			r.Notes = append(r.Notes, fmt.Sprintf("two recordings say that they are rank %d, but they ran at the same time: the files may be of two jobs", p.rank))
+		case !slices.Contains(told, toldBy[p.from]):
+			told = append(told, toldBy[p.from])
+		}
+		seen[p.rank] = true
+		for _, x := range j.recorded[p.main()].devices {
+			r.Rows = append(r.Rows, j.row(p, x, place[x]))
+		}
+	}
+	r.Told = strings.Join(told, "; ")
+	j.missing(r, all, seen)
+	group(r, j.rowDevices(all))
+	r.FirstOOM = firstOOM(r)
+	j.imbalance(r, all)
+	r.Shown = shown(r)
+	return r
+}
+
+func (j *job) row(p *process, x *rememberedDevice, index int) report.Rank {
+	d := &x.dev
+	row := report.Rank{Rank: rankOf(p), RankFrom: p.from, Input: d.Input, Index: index, Device: d.Device, PeakAllocated: d.Peaks.Allocated.Bytes,
+		PeakReserved: d.Peaks.Reserved.Bytes, AtEnd: d.AtEnd.AllocatedBytes, Capacity: d.CapacityBytes, Dumps: len(p.dumps), Verdict: inAWord(d)}
+	if x.firstFail > 0 {
+		row.OOMTime = &x.firstFail
+	}
+	return row
+}
+
+func rankOf(p *process) *int {
+	if p.rank < 0 {
+		return nil
+	}
+	return &p.rank
+}
+
+// inAWord is a device's verdict for a table.
+func inAWord(d *report.Device) string {
+	if n := len(d.OOMs); n > 0 {
+		if v := d.OOMs[n-1].Verdict; v != "unknown" {
+			return "out of memory: " + strings.ReplaceAll(v, "_", " ")
+		}
+		return "out of memory"
+	}
+	for _, l := range d.Leaks {
+		if l.Defect && !l.Suspected {
+			return "leak: " + strings.ReplaceAll(l.Kind, "_", " ")
+		}
+	}
+	for _, f := range d.Findings {
+		if f.Severity != report.Info {
+			return strings.ReplaceAll(f.ID, "_", " ")
+		}
+	}
+	return "fine"
+}
+
+// rowDevices are the devices of the table's rows.
+func (j *job) rowDevices(all []*process) []*rememberedDevice {
+	var out []*rememberedDevice
+	for _, p := range all {
+		out = append(out, j.recorded[p.main()].devices...)
+	}
+	return out
+}
+
+// missingListed bounds the list of missing ranks.
+const missingListed = 4096
+
+func (j *job) missing(r *report.Ranks, all []*process, seen map[int]bool) {
+	if !r.Sure {
+		return
+	}
+	world := 0
+	for _, p := range all {
+		for _, i := range p.dumps {
+			world = max(world, j.recorded[i].name.World)
+		}
+	}
+	last := all[len(all)-1].rank
+	if world > last {
+		r.World = &world
+		last = world - 1
+	}
+	for n := 0; n <= last && len(r.Missing) < missingListed; n++ {
+		if !seen[n] {
+			r.Missing = append(r.Missing, n)
+		}
+	}
+}
+
+// group puts rows together that are alike. Of processes whose ranks are not
+// known each stands for itself: they may have nothing to do with each other.
+func group(r *report.Ranks, devices []*rememberedDevice) {
+	for i := range r.Rows {
+		placed := false
+		for k := range r.Groups {
+			if g := &r.Groups[k]; r.Sure && alike(&devices[g.Rows[0]].dev, &devices[i].dev, r.Rows[g.Rows[0]].Verdict == r.Rows[i].Verdict) {
+				g.Rows = append(g.Rows, i)
+				placed = true
+				break
+			}
+		}
+		if !placed {
+			r.Groups = append(r.Groups, report.Like{Rows: []int{i}})
+		}
+	}
+	for k := range r.Groups {
+		g := &r.Groups[k]
+		g.Shown = slices.MinFunc(g.Rows, func(a, b int) int { return worse(r, a, b) })
+	}
+	slices.SortStableFunc(r.Groups, func(a, b report.Like) int { return worse(r, a.Shown, b.Shown) })
+	for k := range r.Groups {
+		for _, i := range r.Groups[k].Rows {
+			r.Rows[i].Group = k
+		}
+	}
+}
+
+// worse orders rows: the first that failed, then the fullest.
+func worse(r *report.Ranks, a, b int) int {
+	x, y := &r.Rows[a], &r.Rows[b]
+	failed := func(row *report.Rank) int {
+		if strings.HasPrefix(row.Verdict, "out of memory") {
+			return 0
+		}
+		return 1
+	}
+	byTime := 0
+	if x.OOMTime != nil && y.OOMTime != nil {
+		byTime = cmp.Compare(*x.OOMTime, *y.OOMTime)
+	}
+	return cmp.Or(cmp.Compare(failed(x), failed(y)), byTime, -cmp.Compare(x.PeakAllocated, y.PeakAllocated), cmp.Compare(a, b))
+}
+
+// What two ranks may differ by and still be alike: a hundredth of the peak,
+// but at least so many bytes.
+const (
+	alikeShare = 100
+	alikeBytes = 4 << 20
+)
+
+func alike(a, b *report.Device, verdicts bool) bool {
+	room := max(a.Peaks.Allocated.Bytes/alikeShare, alikeBytes)
+	near := func(x, y int64) bool { return max(x-y, y-x) <= room }
+	if !verdicts || a.History != b.History || !near(a.Peaks.Allocated.Bytes, b.Peaks.Allocated.Bytes) || !near(a.Peaks.Reserved.Bytes, b.Peaks.Reserved.Bytes) {
+		return false
+	}
+	for _, c := range report.Categories {
+		if !near(a.AtPeak.Categories[c], b.AtPeak.Categories[c]) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstOOM is who failed first, when that can be told.
+func firstOOM(r *report.Ranks) *report.FirstOOM {
+	var failed []int
+	for i := range r.Rows {
+		if r.Rows[i].OOMTime != nil {
+			failed = append(failed, i)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(failed, func(a, b int) int { return cmp.Compare(*r.Rows[a].OOMTime, *r.Rows[b].OOMTime) })
+	first := &report.FirstOOM{Row: failed[0], TimeUS: *r.Rows[failed[0]].OOMTime, Failed: len(failed)}
+	if len(failed) > 1 {
+		first.NextUS = *r.Rows[failed[1]].OOMTime - first.TimeUS
+	}
+	return first
+}
+
+// shown are the devices that a report shows in full: the worst, the fullest,
+// the usual one; without known ranks all, as far as they are few.
+func shown(r *report.Ranks) []int {
+	var out []int
+	add := func(row int) {
+		if i := r.Rows[row].Index; !slices.Contains(out, i) {
+			out = append(out, i)
+		}
+	}
+	if !r.Sure {
+		for i := range r.Rows[:min(len(r.Rows), fewRecordings)] {
+			add(i)
+		}
+		return out
+	}
+	for k := range r.Groups[:min(1, len(r.Groups))] {
+		add(r.Groups[k].Shown)
+	}
+	if m := r.Imbalance; m != nil {
+		add(r.Groups[r.Rows[m.Highest].Group].Shown)
+		add(r.Groups[r.Rows[m.Usual].Group].Shown)
+	}
+	for k := range r.Groups {
+		if len(out) < ranksShown {
+			add(r.Groups[k].Shown)
+		}
+	}
+	return out
+}
+
+// rankWord names a row in a sentence.
+func rankWord(row *report.Rank) string {
+	if row.Rank == nil {
+		return "a process of unknown rank"
+	}
+	return fmt.Sprintf("rank %d", *row.Rank)
+}

@@ -1,0 +1,177 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// From which difference on ranks are out of balance: a share of the fullest
+// one's peak in percent, and bytes.
+const (
+	unevenNoted   = 2
+	unevenInfo    = 5
+	unevenWarning = 10
+	unevenBytes   = 64 << 20
+)
+
+// imbalance compares the fullest rank with the usual one.
+func (j *job) imbalance(r *report.Ranks, all []*process) {
+	if !r.Sure {
+		return
+	}
+	rows := fullest(r)
+	if len(rows) < 2 {
+		return
+	}
+	byPeak := slices.Clone(rows)
+	slices.SortStableFunc(byPeak, func(a, b int) int { return cmp.Compare(r.Rows[a].PeakAllocated, r.Rows[b].PeakAllocated) })
+	highest, usual := byPeak[len(byPeak)-1], byPeak[(len(byPeak)-1)/2]
+	m := &report.Imbalance{Highest: highest, Usual: usual, Bytes: r.Rows[highest].PeakAllocated - r.Rows[usual].PeakAllocated,
+		Categories: []report.CategoryExcess{}, Sites: []report.SiteExcess{}, Elsewhere: elsewhere(r, rows)}
+	uneven := m.Bytes >= unevenBytes && 100*m.Bytes >= unevenNoted*r.Rows[highest].PeakAllocated
+	if !uneven && len(m.Elsewhere) == 0 {
+		return
+	}
+	devices := j.rowDevices(all)
+	a, b := &devices[highest].dev, &devices[usual].dev
+	m.Categories = categoryExcess(a.AtPeak.Categories, b.AtPeak.Categories)
+	m.Sites = siteExcess(a.Sites, b.Sites, max(m.Bytes/20, 1<<20))
+	r.Imbalance = m
+}
+
+// fullest is the row of each process's fullest device; a process's rows lie
+// together.
+func fullest(r *report.Ranks) []int {
+	var out []int
+	for i := range r.Rows {
+		switch n := len(out); {
+		case n == 0 || r.Rows[out[n-1]].Input != r.Rows[i].Input:
+			out = append(out, i)
+		case r.Rows[i].PeakAllocated > r.Rows[out[n-1]].PeakAllocated:
+			out[n-1] = i
+		}
+	}
+	return out
+}
+
+// elsewhere finds memory of ranks on the GPU of another one. That can only be
+// told where each rank has a device number of its own.
+func elsewhere(r *report.Ranks, rows []int) []report.Elsewhere {
+	out := []report.Elsewhere{}
+	owner := map[int]int{} // by device, a row
+	for _, i := range rows {
+		if _, taken := owner[r.Rows[i].Device]; taken {
+			return out
+		}
+		owner[r.Rows[i].Device] = i
+	}
+	place := map[int]int{}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		of, ok := owner[row.Device]
+		if !ok || of == i || r.Rows[of].Input == row.Input || row.PeakReserved == 0 {
+			continue
+		}
+		k, ok := place[row.Device]
+		if !ok {
+			k = len(out)
+			place[row.Device] = k
+			out = append(out, report.Elsewhere{Device: row.Device, Owner: *r.Rows[of].Rank, Ranks: []int{}})
+		}
+		out[k].Ranks = append(out[k].Ranks, *row.Rank)
+		out[k].Bytes += row.PeakReserved
+	}
+	return out
+}
+
+// balance is what evens out a category among ranks.
+var balance = map[string]string{
+	"activations":     "Give every rank as many tokens: sort or pack sequences by length before they are dealt out; in a pipeline, move layers away from this stage",
+	"logits":          "This rank holds the logits: chunked or fused cross-entropy, or fewer layers on the pipeline stage with the head",
+	"weights":         "Shard the weights evenly (embeddings and head in groups of their own), and look for a copy that only this rank holds: an EMA, a full state dict",
+	"gradients":       "Deal the parameters out evenly: flat shards (FSDP, ZeRO-2) instead of whole parameters for each rank",
+	"optimizer_state": "Deal the parameters out evenly: flat shards (FSDP, ZeRO-1) instead of whole parameters for each rank",
+	"kv_cache":        "Deal the sequences out by length, so that every rank caches as many tokens",
+	"inputs":          "Deal the data out evenly, and leave what only this rank loads on the host",
+}
+
+// usualBalance is for the rest.
+const usualBalance = "Look for what this rank alone does: logging, evaluation, gathering outputs, a full state dict for a checkpoint"
+
+// imbalanceFindings are about the fullest rank's device, and about GPUs that
+// several ranks use.
+func imbalanceFindings(r *report.Ranks, devices []report.Device) {
+	m := r.Imbalance
+	if m == nil {
+		return
+	}
+	high, usual := &r.Rows[m.Highest], &r.Rows[m.Usual]
+	dev := &devices[high.Index]
+	if share := percentOf(m.Bytes, high.PeakAllocated); m.Bytes >= unevenBytes && share >= unevenInfo {
+		f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes, Evidence: []string{},
+			Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank, report.Bytes(m.Bytes), report.Plural(r.Count, "rank"), share)}
+		if share >= unevenWarning {
+			f.Severity = report.Warning
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank, report.Bytes(high.PeakAllocated), *usual.Rank, report.Bytes(usual.PeakAllocated)))
+		for _, c := range m.Categories[:min(3, len(m.Categories))] {
+			if 10*c.More >= m.Bytes {
+				f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category), report.Bytes(c.More), report.Bytes(c.Than)))
+			}
+		}
+		for i := range m.Sites[:min(2, len(m.Sites))] {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s more by %s", report.Bytes(m.Sites[i].More), m.Sites[i].Site.Short()))
+		}
+		if other := &devices[usual.Index]; !sameTime(dev, other) {
+			f.Confidence = 0.5
+			f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest moment")
+		}
+		fix := usualBalance
+		if len(m.Categories) > 0 && balance[m.Categories[0].Category] != "" {
+			fix = balance[m.Categories[0].Category]
+		}
+		f.Fix = &fix
+		addFinding(dev, f)
+	}
+	for _, x := range m.Elsewhere {
+		for i := range r.Rows {
+			if row := &r.Rows[i]; *row.Rank == x.Owner && row.Device == x.Device {
+				addFinding(&devices[row.Index], report.Finding{ID: "rank_imbalance", Severity: report.Warning, Confidence: 0.95, SavesBytes: ptr(x.Bytes),
+					Title:    fmt.Sprintf("Other ranks hold %s on device %d, which is rank %d's; each has a CUDA context there besides", report.Bytes(x.Bytes), x.Device, x.Owner),
+					Evidence: []string{"ranks " + report.Spans(x.Ranks)},
+					Fix:      ptr("Call torch.cuda.set_device(local_rank) before anything else, and load checkpoints with map_location: without them tensors go to device 0"),
+					Code:     "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))\nstate = torch.load(path, map_location=\"cpu\")\n"})
+			}
+		}
+	}
+}
+
+func percentOf(part, whole int64) int64 {
+	if whole <= 0 {
+		return 0
+	}
+	return 100 * part / whole
+}
+
+// sameTime tells whether two recordings lie in the same time, for the larger
+// part of the shorter one; recordings without a clock do.
+func sameTime(a, b *report.Device) bool {
+	if a.FirstTime == nil || b.FirstTime == nil || a.LastTime == nil || b.LastTime == nil {
+		return a.History == b.History
+	}
+	both := min(*a.LastTime, *b.LastTime) - max(*a.FirstTime, *b.FirstTime)
+	return 2*both >= min(*a.LastTime-*a.FirstTime, *b.LastTime-*b.FirstTime)
+}
+
+// addFinding puts a finding where its severity belongs.
+func addFinding(d *report.Device, f report.Finding) {
+	rank := map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}
+	at := slices.IndexFunc(d.Findings, func(x report.Finding) bool { return rank[x.Severity] > rank[f.Severity] })
+	if at < 0 {
+		at = len(d.Findings)
+	}
+	d.Findings = slices.Insert(d.Findings, at, f)
+}

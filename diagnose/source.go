@@ -1,0 +1,110 @@
+package diagnose
+
+import (
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/filename"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Source is one input after it was looked at.
+type Source struct {
+	Path     string
+	Kind     string
+	Contains []string
+	// Snapshot is a recording that was decoded before; of others, Open decodes
+	// it, each time anew: what is decoded is let go as soon as it was looked at.
+	Snapshot *snapshot.Snapshot
+	Open     func() (*snapshot.Snapshot, error)
+	// Optional marks a recording that the run can do without: when it can't be
+	// decoded, that is noted as damage as long as there are others.
+	Optional bool
+	Failed   string // why the input could not be read, "" when it could
+	// Name is what the path says, read before it was redacted; nil: read Path.
+	Name  *filename.Name
+	Notes []string // how the input is used, for people
+	// Labels are those that lie beside the recording; nil: none.
+	Labels func(*timeline.Timeline) ([]classify.Label, error)
+	// Digest is the SHA-256 and the bytes of the input as given, before
+	// decompression. It is asked for last: it may still be being worked out.
+	Digest func() (sum string, bytes int64)
+
+	facts        *recordingFacts // once decoded
+	labelsFailed string
+}
+
+// isRecording tells whether there is, or could be, a snapshot.
+func (s *Source) isRecording() bool { return s.Snapshot != nil || s.Open != nil && s.Failed == "" }
+
+// decode gives the recording and notes what the report says of the file.
+func (s *Source) decode() (*snapshot.Snapshot, error) {
+	recording := s.Snapshot
+	if recording == nil {
+		var err error
+		if recording, err = s.Open(); err != nil {
+			return nil, err
+		}
+	}
+	if s.facts == nil {
+		s.facts = factsOf(recording)
+	}
+	return recording, nil
+}
+
+func (s *Source) name() filename.Name {
+	if s.Name != nil {
+		return *s.Name
+	}
+	return filename.Parse(s.Path)
+}
+
+// recordingFacts are what a report says of a snapshot's file.
+type recordingFacts struct {
+	era      string
+	cut      int64
+	damage   []string
+	settings []report.KeyValue
+	unknown  []report.Unknown
+	host     *report.HostMemory
+}
+
+func factsOf(s *snapshot.Snapshot) *recordingFacts {
+	f := &recordingFacts{era: s.Era, cut: s.Cut, damage: s.Damage}
+	for _, x := range s.Settings {
+		f.settings = append(f.settings, report.KeyValue{Key: x.Key, Value: x.Value})
+	}
+	for _, u := range s.Unknown {
+		f.unknown = append(f.unknown, report.Unknown{Where: u.Where, Key: u.Key, Count: u.Count, Example: u.Example})
+	}
+	if s.Host != nil {
+		f.host = hostOf(s, s.Host)
+	}
+	return f
+}
+
+// input is what the report says of the file.
+func (s *Source) input() report.Input {
+	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Damage: []string{}, Settings: []report.KeyValue{}, Unknown: []report.Unknown{}, Notes: []string{}}
+	if s.Failed != "" {
+		in.Damage = append(in.Damage, s.Failed)
+	}
+	if s.labelsFailed != "" {
+		in.Damage = append(in.Damage, s.labelsFailed)
+	}
+	in.Notes = append(in.Notes, s.Notes...)
+	if s.Digest != nil {
+		in.SHA256, in.Bytes = s.Digest()
+	}
+	if s.Contains == nil {
+		in.Contains = []string{s.Kind}
+	}
+	if f := s.facts; f != nil {
+		in.Era = &f.era
+		in.Partial = f.cut >= 0
+		in.Damage = append(in.Damage, f.damage...)
+		in.Settings = append(in.Settings, f.settings...)
+		in.Unknown = append(in.Unknown, f.unknown...)
+	}
+	return in
+}
