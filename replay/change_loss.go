@@ -31,11 +31,12 @@ func (r *rewriter) chunked() (string, error) {
 		if l.gradient == none {
 			continue
 		}
-		// The head's gradient is summed up over the pieces.
-		sum := r.Timeline.Requested(l.gradient)
-		r.extra(sum, l.backward, l.end)
+		// The head's gradient is summed up over the pieces, in the type of the
+		// product that makes it; then there are the sum, the last piece's, and
+		// what they add up to.
+		r.extra(l.sum(h), l.backward, l.end)
 		if l.narrow == none {
-			r.extra(sum, l.end, l.end+1) // what the sum and the last piece's add up to
+			r.extra(l.sum(h), l.end, l.end+1)
 		}
 	}
 	return fmt.Sprintf("The loss takes %d tokens of %s words at a time, forward and backward, and holds one piece of logits, copies and gradients where there was the whole; the head's gradient is summed up over the pieces.",
@@ -61,7 +62,7 @@ func (r *rewriter) fused() (string, error) {
 	for _, l := range h.losses() {
 		h.letGo(&l)
 		if l.gradient != none {
-			r.extra(r.Timeline.Requested(l.gradient), l.forward, r.born(l.gradient)-1)
+			r.extra(l.sum(h), l.forward, r.born(l.gradient)-1)
 		}
 	}
 	return fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the hidden states (%s words, width %s), and makes the head's gradient in the forward pass.", pieces, report.Count(int(h.vocabulary)), report.Count(int(width))), nil
@@ -133,6 +134,14 @@ type loss struct {
 	end      int                   // after the head's gradient is there and its logits are gone
 	gradient timeline.AllocationID // of the head's weight; none: it has none
 	narrow   timeline.AllocationID // the same in 16 bits, before it is widened; none: there is none
+}
+
+// sum is the bytes of the head's gradient while it is summed up.
+func (l *loss) sum(h *head) int64 {
+	if l.narrow != none {
+		return h.Timeline.Requested(l.narrow)
+	}
+	return h.Timeline.Requested(l.gradient)
 }
 
 // none is no allocation.

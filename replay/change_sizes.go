@@ -2,8 +2,11 @@ package replay
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -60,32 +63,75 @@ func (w *weights) vocabulary() int64 {
 	return w.largest / w.vector
 }
 
-// moments calls f with every moment of the optimizer and the bytes of one of
-// its numbers; it gives a sentence on how those were found.
-func (r *rewriter) moments(f func(id timeline.AllocationID, element int64)) (string, error) {
+// moments are what an optimizer keeps for each weight.
+type moments struct {
+	ids     map[int64][]timeline.AllocationID // by size in bytes
+	bytes   int64
+	trained int64 // bytes of the weights that have moments of their own size, or of twice as much
+	element int64 // bytes of a number
+	how     string
+
+	factored bool // Adafactor's: rows and columns, not one for each number
+}
+
+// moments finds the moments of the optimizer and tells how they were found.
+func (r *rewriter) moments() (*moments, error) {
 	w := r.weights()
-	element, how := w.element, "from the shapes of the weights"
-	if element == 0 {
-		element, how = 4, "as is usual"
-	}
-	n := 0
+	m := &moments{ids: map[int64][]timeline.AllocationID{}, element: w.element, how: "from the shapes of the weights"}
 	r.of(classify.OptimizerState, func(id timeline.AllocationID) {
 		switch r.classes.Detail[id] {
 		case classify.MasterWeights, classify.StepCounter:
 			return
 		}
-		bytes := r.Timeline.Requested(id)
-		e := element
-		if w.sizes[bytes] == 0 && w.sizes[bytes/2] > 0 {
-			e = min(2*element, 4) // fp32 moments of low-precision weights
-		}
-		f(id, e)
-		n++
+		n := r.Timeline.Requested(id)
+		m.ids[n] = append(m.ids[n], id)
+		m.bytes += n
 	})
-	if n == 0 {
-		return "", fmt.Errorf("no optimizer state was found in the recording")
+	if len(m.ids) == 0 {
+		return nil, fmt.Errorf("no optimizer state was found in the recording")
 	}
-	return fmt.Sprintf("%d bytes for each number of the optimizer's state, %s", element, how), nil
+	largest := slices.Max(slices.Collect(maps.Keys(m.ids)))
+	r.of(classify.Gradients, func(id timeline.AllocationID) {
+		m.factored = m.factored || r.Timeline.Requested(id) > 8*largest
+	})
+	var all, half int64 // weights, and those whose moments are twice as wide
+	for n, count := range w.sizes {
+		all += n * int64(count)
+		if len(m.ids[n]) > 0 {
+			m.trained += n * int64(count)
+		} else if len(m.ids[2*n]) > 0 {
+			half += n * int64(count)
+		}
+	}
+	switch m.trained += half; {
+	case m.element == 0:
+		m.element, m.how = 4, "as is usual"
+	case m.trained*10 < all:
+		m.element, m.how = 4, "as adapters have it"
+	case 2*half > m.trained:
+		m.element = min(2*m.element, 4)
+	}
+	return m, nil
+}
+
+// each calls f for every moment.
+func (m *moments) each(f func(id timeline.AllocationID)) {
+	for _, ids := range m.ids {
+		for _, id := range ids {
+			f(id)
+		}
+	}
+}
+
+// noLists takes away the lists of temporaries, as large as the weights, that an
+// optimizer step for many tensors at once makes.
+func (r *rewriter) noLists() {
+	w := r.weights()
+	r.of(classify.Temporary, func(id timeline.AllocationID) {
+		if n := r.Timeline.Requested(id); r.classes.Phase[id] == classify.Optimizer && (w.sizes[n] > 0 || w.sizes[n/2] > 0) {
+			r.resize(id, 0)
+		}
+	})
 }
 
 // The block-wise quantisation of bitsandbytes.
@@ -95,41 +141,59 @@ const (
 )
 
 func (r *rewriter) eightBit() (string, error) {
-	how, err := r.moments(func(id timeline.AllocationID, element int64) {
-		n := r.bytes[id] / element
-		if n >= quantLeast {
+	m, err := r.moments()
+	if err != nil {
+		return "", err
+	}
+	if m.factored {
+		return "", fmt.Errorf("the optimizer's state is small already, %s in all: a row and a column for each matrix", report.Bytes(m.bytes))
+	}
+	m.each(func(id timeline.AllocationID) {
+		if n := r.bytes[id] / m.element; n >= quantLeast {
 			r.resize(id, n+(n+quantBlock-1)/quantBlock*4)
 		}
 	})
-	return "Moments take one byte and a 256th of a scale each, tensors below 4096 numbers stay as they are (" + how + "); what the step itself needs stays.", err
+	r.noLists()
+	return fmt.Sprintf("Moments take one byte and a 256th of a scale each, tensors below 4096 numbers stay as they are (%d bytes for each number as recorded, %s); the step needs no temporaries.", m.element, m.how), nil
 }
 
 func (r *rewriter) plainSGD() (string, error) {
-	_, err := r.moments(func(id timeline.AllocationID, _ int64) { r.resize(id, 0) })
-	return "SGD without momentum keeps no moments; what the optimizer's step needs besides stays as recorded. Whether training goes as well is another question.", err
+	m, err := r.moments()
+	if err != nil {
+		return "", err
+	}
+	m.each(func(id timeline.AllocationID) { r.resize(id, 0) })
+	r.noLists()
+	return "SGD without momentum keeps no moments and needs no temporaries. Whether training goes as well is another question.", nil
 }
 
 func (r *rewriter) lion() (string, error) {
-	seen := map[int64]int{}
-	var kept, dropped int
-	_, err := r.moments(func(id timeline.AllocationID, _ int64) {
-		bytes := r.Timeline.Requested(id)
-		drop := r.classes.Detail[id] == classify.Moment2
-		if r.classes.Detail[id] == classify.NoDetail {
-			seen[bytes]++ // moments come in pairs of one size
-			drop = seen[bytes]%2 == 0
-		}
-		if drop {
-			r.resize(id, 0)
-			dropped++
-		} else {
-			kept++
-		}
-	})
-	if err == nil && dropped == 0 {
-		err = fmt.Errorf("the optimizer keeps one moment already")
+	m, err := r.moments()
+	if err != nil {
+		return "", err
 	}
-	return "Lion keeps one moment where this optimizer keeps two; what the step itself needs stays as recorded.", err
+	if m.factored || m.bytes*2 < m.trained*3 { // one moment has as many bytes as the weights, two have twice as many
+		return "", fmt.Errorf("the optimizer keeps one moment already")
+	}
+	var largest int64
+	for n, ids := range m.ids {
+		largest = max(largest, n)
+		// Moments come in pairs of one size: the second ones go, as far as it is
+		// known which those are.
+		slices.SortStableFunc(ids, func(a, b timeline.AllocationID) int {
+			return int(r.classes.Detail[a]) - int(r.classes.Detail[b])
+		})
+		for _, id := range ids[(len(ids)+1)/2:] {
+			r.resize(id, 0)
+		}
+	}
+	r.noLists()
+	for i := range r.classes.Steps {
+		if first, _, ok := phaseOf(&r.classes.Steps[i], classify.Optimizer); ok {
+			r.extra(2*largest, first, first)
+		}
+	}
+	return "Lion keeps one moment where this optimizer keeps two; its step works on one tensor at a time, with two temporaries.", nil
 }
 
 // batchLeast is the size from which on temporaries are taken as data; smaller
@@ -152,6 +216,8 @@ func (r *rewriter) batch(factor float64) (string, error) {
 		case classify.Temporary, classify.Unknown:
 			phase := r.classes.Phase[id]
 			inModel := phase == classify.Forward || phase == classify.Backward || phase == classify.Generate || phase == classify.Data
+			// What is older than the trace and goes away was the last step's.
+			inModel = inModel || r.born(id) < 0 && r.died(id) < r.Timeline.Device.Events.Len()
 			ofWeights := w.sizes[bytes] > 0 || w.sizes[bytes*2] > 0 || bytes%2 == 0 && w.sizes[bytes/2] > 0
 			if inModel && !ofWeights && bytes >= batchLeast {
 				scale(id)
