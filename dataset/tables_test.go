@@ -4,8 +4,17 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet/file"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/snapshot"
@@ -13,19 +22,8 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// tables are all tables with what writes them.
-var tables = []struct {
-	table Table
-	write func(*Writer, Recording, int)
-}{
-	{Events, func(x *Writer, r Recording, _ int) { WriteEvents(x, r) }},
-	{Allocations, func(x *Writer, r Recording, _ int) { WriteAllocations(x, r) }},
-	{Stacks, func(x *Writer, r Recording, _ int) { WriteStacks(x, r.Timeline.Snapshot, r.View) }},
-	{Segments, WriteSegments},
-	{Blocks, WriteBlocks},
-}
-
-func shipped(t *testing.T, name string) Recording {
+// shipped is the first GPU of one of the project's own recordings.
+func shipped(t testing.TB, name string) Recording {
 	t.Helper()
 	s, err := snapshot.Open("../testdata/recordings/"+name, snapshot.Options{})
 	if err != nil {
@@ -35,48 +33,151 @@ func shipped(t *testing.T, name string) Recording {
 	return Recording{Timeline: tl, View: stacks.New(s), Classes: classify.New(tl, classify.Options{})}
 }
 
-// TestFormatsAgree reads every table back in both formats: the same columns, as
-// many rows, the same values.
-func TestFormatsAgree(t *testing.T) {
-	r := shipped(t, "mlp_regression__script/snapshot_all.pickle.gz")
-	event := r.Timeline.Peaks.Allocated.Event
-	for _, c := range tables {
-		var lines, sheet bytes.Buffer
-		for format, w := range map[Format]*bytes.Buffer{JSONL: &lines, CSV: &sheet} {
-			x := NewWriter(w, format, c.table)
-			c.write(x, r, event)
-			if err := x.Flush(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		rows, err := csv.NewReader(&sheet).ReadAll()
+// written is a table of a recording in one format.
+func written(t testing.TB, f Format, table *Table, r Recording, event int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	sink, err := NewSink(&b, f, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Write(sink, table, event); err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// readers read a table back as JSON lines, with the schema that was found.
+var readers = map[Format]func(t *testing.T, data []byte) (*arrow.Schema, []byte){
+	Parquet: func(t *testing.T, data []byte) (*arrow.Schema, []byte) {
+		f, err := file.NewParquetReader(bytes.NewReader(data))
 		if err != nil {
-			t.Fatalf("%s: %v", c.table.Name, err)
+			t.Fatal(err)
 		}
-		if strings.Join(rows[0], ",") != strings.Join(c.table.Columns, ",") {
-			t.Fatalf("%s: columns %v", c.table.Name, rows[0])
+		r, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: 1000}, memory.DefaultAllocator)
+		if err != nil {
+			t.Fatal(err)
 		}
-		d := json.NewDecoder(&lines)
-		for i, row := range rows[1:] {
-			var object map[string]json.RawMessage
-			if err := d.Decode(&object); err != nil {
-				t.Fatalf("%s: row %d: %v", c.table.Name, i, err)
-			}
-			for k, column := range c.table.Columns {
-				value := string(object[column])
-				var text string
-				if json.Unmarshal(object[column], &text) == nil {
-					value = text // null unmarshals to ""
-				}
-				if value != row[k] {
-					t.Fatalf("%s: row %d, %s: JSON %s, CSV %s", c.table.Name, i, column, value, row[k])
-				}
-			}
+		schema, err := r.Schema()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if d.More() {
-			t.Errorf("%s: more JSON lines than CSV rows", c.table.Name)
+		records, err := r.GetRecordReader(t.Context(), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema, linesOf(t, schema, records)
+	},
+	Arrow: func(t *testing.T, data []byte) (*arrow.Schema, []byte) {
+		r, err := ipc.NewReader(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Schema(), linesOf(t, r.Schema(), r)
+	},
+}
+
+func linesOf(t *testing.T, schema *arrow.Schema, r array.RecordReader) []byte {
+	var b bytes.Buffer
+	x := newText(&b, JSONL, schema)
+	for r.Next() {
+		if err := x.Write(r.Record()); err != nil {
+			t.Fatal(err)
 		}
 	}
+	if err := r.Err(); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestFormatsAgree reads every table back from every format: the same columns,
+// the same units and meanings, the same values.
+func TestFormatsAgree(t *testing.T) {
+	for _, name := range []string{"mlp_regression__script/snapshot_all.pickle.gz", "qwen_vocab_oom__05b/snapshot_all.pickle.gz"} {
+		r := shipped(t, name)
+		event := r.Timeline.Peaks.Allocated.Event
+		for _, table := range RecordingTables() {
+			t.Run(name+"/"+table.Name, func(t *testing.T) {
+				lines := written(t, JSONL, table, r, event)
+				if len(lines) == 0 {
+					t.Fatal("no rows")
+				}
+				for _, f := range []Format{Parquet, Arrow} {
+					schema, read := readers[f](t, written(t, f, table, r, event))
+					checkSchema(t, f, table, schema)
+					if !bytes.Equal(read, lines) {
+						t.Errorf("%s: other values than in JSON lines", f)
+					}
+				}
+				checkSheet(t, table, written(t, CSV, table, r, event), lines)
+			})
+		}
+	}
+}
+
+func checkSchema(t *testing.T, f Format, table *Table, got *arrow.Schema) {
+	t.Helper()
+	if version, _ := got.Metadata().GetValue("vramscope.schema"); version != table.Version {
+		t.Errorf("%s: schema %q, want %q", f, version, table.Version)
+	}
+	for i, c := range table.Columns {
+		field := got.Field(i)
+		unit, _ := field.Metadata.GetValue("unit")
+		doc, _ := field.Metadata.GetValue("doc")
+		if field.Name != c.Name || unit != c.Unit || doc != c.Doc || field.Nullable != c.Null || field.Type.ID() != c.Type.ID() {
+			t.Errorf("%s: column %v, want %+v", f, field, c)
+		}
+	}
+}
+
+// checkSheet compares a CSV table with the same as JSON lines.
+func checkSheet(t *testing.T, table *Table, sheet, lines []byte) {
+	t.Helper()
+	rows, err := csv.NewReader(bytes.NewReader(sheet)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(lines))
+	for i, row := range rows[1:] {
+		var object map[string]json.RawMessage
+		if err := d.Decode(&object); err != nil {
+			t.Fatalf("row %d: %v", i, err)
+		}
+		for k, c := range table.Columns {
+			value := string(object[c.Name])
+			var text string
+			if json.Unmarshal(object[c.Name], &text) == nil {
+				value = text // null unmarshals to ""
+			}
+			if value != row[k] || rows[0][k] != c.Name {
+				t.Fatalf("row %d, %s: JSON %s, CSV %s %s", i, c.Name, value, rows[0][k], row[k])
+			}
+		}
+	}
+	if d.More() {
+		t.Error("more JSON lines than CSV rows")
+	}
+}
+
+// rowsOf are a table's rows as another program reads them.
+func rowsOf(t *testing.T, table *Table, r Recording, event int) (rows []map[string]any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(written(t, JSONL, table, r, event)))
+	for d.More() {
+		var row map[string]any
+		if err := d.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // TestSums checks that the tables conserve bytes: blocks in use are what is
@@ -84,39 +185,67 @@ func TestFormatsAgree(t *testing.T) {
 func TestSums(t *testing.T) {
 	r := shipped(t, "side_stream__prefetcher/snapshot_all.pickle.gz")
 	tl := r.Timeline
-	event := tl.Peaks.Allocated.Event
-	sum := func(table Table, write func(*Writer, Recording, int), column string, keep func(map[string]any) bool) (total int64) {
-		var b bytes.Buffer
-		x := NewWriter(&b, JSONL, table)
-		write(x, r, event)
-		if err := x.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		for d := json.NewDecoder(&b); d.More(); {
-			var row map[string]any
-			if err := d.Decode(&row); err != nil {
-				t.Fatal(err)
-			}
+	sum := func(table *Table, keep func(map[string]any) bool) (total int64) {
+		for _, row := range rowsOf(t, table, r, tl.Peaks.Allocated.Event) {
 			if keep(row) {
-				total += int64(row[column].(float64))
+				total += int64(row["bytes"].(float64))
 			}
 		}
 		return total
 	}
 	all := func(map[string]any) bool { return true }
-	if got := sum(Segments, WriteSegments, "bytes", all); got != tl.AtPeak.Reserved {
+	if got := sum(Segments, all); got != tl.AtPeak.Reserved {
 		t.Errorf("segments hold %d bytes, reserved are %d", got, tl.AtPeak.Reserved)
 	}
-	if got := sum(Blocks, WriteBlocks, "bytes", all); got != tl.AtPeak.Reserved {
+	if got := sum(Blocks, all); got != tl.AtPeak.Reserved {
 		t.Errorf("blocks hold %d bytes, reserved are %d", got, tl.AtPeak.Reserved)
 	}
 	used := func(row map[string]any) bool { return row["state"] != "inactive" }
-	if got := sum(Blocks, WriteBlocks, "bytes", used); got != tl.AtPeak.Active {
+	if got := sum(Blocks, used); got != tl.AtPeak.Active {
 		t.Errorf("blocks in use hold %d bytes, active are %d", got, tl.AtPeak.Active)
 	}
 	allocated := func(row map[string]any) bool { return row["state"] == "active_allocated" && row["category"] != nil }
-	if got := sum(Blocks, WriteBlocks, "bytes", allocated); got != tl.AtPeak.Allocated {
+	if got := sum(Blocks, allocated); got != tl.AtPeak.Allocated {
 		t.Errorf("categories hold %d bytes, allocated are %d", got, tl.AtPeak.Allocated)
+	}
+}
+
+// TestCurve follows the categories of every recording: they sum to what is
+// allocated at every event, and a row is missing only where nothing changes.
+func TestCurve(t *testing.T) {
+	for _, name := range []string{"mlp_regression__script", "side_stream__prefetcher", "decode__hf_dynamic_cache", "frag_oom__pairwise_docs"} {
+		t.Run(name, func(t *testing.T) {
+			r := shipped(t, name+"/snapshot_all.pickle.gz")
+			at := map[int]int64{}
+			for _, row := range rowsOf(t, Categories, r, 0) {
+				event := timeline.NoEvent
+				if e, ok := row["event"].(float64); ok {
+					event = int(e)
+				}
+				var total int64
+				for k := range classify.NumCategories {
+					bytes := row[classify.Category(k).String()].(float64)
+					if bytes < 0 {
+						t.Fatalf("event %d: %v", event, row)
+					}
+					total += int64(bytes)
+				}
+				at[event] = total
+			}
+			now := r.Timeline.Start.Allocated
+			if at[timeline.NoEvent] != now {
+				t.Errorf("%d bytes before the first event, want %d", at[timeline.NoEvent], now)
+			}
+			r.Timeline.Walk(func(event int, levels timeline.Levels) {
+				total, changed := at[event]
+				if changed {
+					now = total
+				}
+				if now != levels.Allocated {
+					t.Fatalf("event %d: categories hold %d bytes, allocated are %d", event, now, levels.Allocated)
+				}
+			})
+		})
 	}
 }
 
@@ -124,22 +253,20 @@ func TestSums(t *testing.T) {
 func TestText(t *testing.T) {
 	for _, s := range []string{"plain", `say "hi"`, "a,b", "two\nlines", "tab\t", "ünïcode", "<script>", "", "\u2028"} {
 		var b bytes.Buffer
-		x := NewWriter(&b, CSV, Table{"t", []string{"a", "b"}})
-		x.Text(s)
-		x.Int(1)
-		x.Flush()
+		x := textSink{format: CSV}
+		b.Write(x.quote(nil, s))
+		b.WriteString(",1\n")
 		rows, err := csv.NewReader(&b).ReadAll()
-		if err != nil || rows[1][0] != s {
+		if err != nil || rows[0][0] != s {
 			t.Errorf("CSV of %q: %v %v", s, rows, err)
 		}
-		b.Reset()
-		x = NewWriter(&b, JSONL, Table{"t", []string{"a", "b"}})
-		x.Text(s)
-		x.Null()
-		x.Flush()
-		var row struct{ A string }
-		if err := json.Unmarshal(b.Bytes(), &row); err != nil || row.A != s {
-			t.Errorf("JSON of %q: %s %v", s, b.String(), err)
+		x.format = JSONL
+		var read string
+		if err := json.Unmarshal(x.quote(nil, s), &read); err != nil || read != s {
+			t.Errorf("JSON of %q: %s %v", s, read, err)
 		}
+	}
+	if strings.Contains(string((&textSink{format: JSONL}).quote(nil, "</script>")), "<") {
+		t.Error("a page could be left")
 	}
 }

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/dataset"
+	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// exportTables are the tables that can be exported: a recording's facts, and
+// what its report says. A batch's categories are another table of that name.
+func exportTables() []*dataset.Table {
+	return append(dataset.RecordingTables(), slices.DeleteFunc(dataset.RunTables(), func(t *dataset.Table) bool { return t == dataset.RunCategories })...)
+}
+
+func tableHelp() string {
+	var names []string
+	for _, t := range exportTables() {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ") + ", or all of them"
+}
+
+// tables are those that --table names.
+func (f *exportFlags) tables(cmd *cobra.Command) ([]*dataset.Table, error) {
+	if f.table == "all" {
+		if !f.toFolder() {
+			return nil, fmt.Errorf("--table all: name a folder with -o DIR/")
+		}
+		return exportTables(), nil
+	}
+	for _, t := range exportTables() {
+		if t.Name != f.table {
+			continue
+		}
+		if cmd.Flags().Changed("at-event") && t != dataset.Segments && t != dataset.Blocks {
+			return nil, fmt.Errorf("--at-event is for the tables segments and blocks")
+		}
+		return []*dataset.Table{t}, nil
+	}
+	return nil, fmt.Errorf("--table %q: %s", f.table, tableHelp())
+}
+
+// toFolder tells whether -o names a folder.
+func (f *exportFlags) toFolder() bool {
+	if f.output == "" {
+		return false
+	}
+	st, err := os.Stat(f.output)
+	return err == nil && st.IsDir() || strings.HasSuffix(f.output, "/") || f.table == "all" && os.IsNotExist(err)
+}
+
+// exported is a recording whose tables are asked for, each at most once.
+type exported struct {
+	name     string // redacted when that is asked for
+	snapshot *snapshot.Snapshot
+	view     *stacks.View
+	devices  []exportedDevice
+	options  func(*timeline.Timeline) classify.Options
+	report   func() (*report.Document, error)
+}
+
+// exportedDevice is one GPU; its event is the moment of segments and blocks.
+type exportedDevice struct {
+	timeline *timeline.Timeline
+	classes  func() *classify.Classification
+	event    int
+}
+
+// exported reads a recording.
+func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, error) {
+	s, err := f.snapshot(cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	if cmd.Flags().Changed("device") && s.Device(f.device) == nil {
+		return nil, fmt.Errorf("--device %d: not in the recording", f.device)
+	}
+	if err := f.names.read([]string{name}); err != nil {
+		return nil, err
+	}
+	if err := f.names.model(&f.theory); err != nil {
+		return nil, err
+	}
+	var size int64 // as far as it is a file
+	if st, err := os.Stat(name); err == nil {
+		size = st.Size()
+	}
+	if f.redact {
+		r := newRedactor()
+		r.Snapshot(s)
+		f.names.redact(r)
+		name = r.Input(name)
+	}
+	x := &exported{name: name, snapshot: s, view: stacks.New(s), options: f.names.options}
+	o := diagnose.Options{Tool: "vramscope " + versionString(), Names: f.names.options}
+	if f.device >= 0 {
+		o.Device = &f.device
+	}
+	x.report = sync.OnceValues(func() (*report.Document, error) {
+		return diagnose.Run([]diagnose.Source{{Path: name, Kind: load.KindSnapshot, Snapshot: s,
+			Digest: func() (string, int64) { return "", size }}}, evidence.New(), o)
+	})
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if f.device >= 0 && d.Ordinal != f.device {
+			continue
+		}
+		event := d.Events.Len() - 1
+		if cmd.Flags().Changed("at-event") {
+			if f.atEvent > event || f.atEvent < 0 {
+				return nil, fmt.Errorf("--at-event %d: device %d has events 0 to %d", f.atEvent, d.Ordinal, event)
+			}
+			event = f.atEvent
+		}
+		t := timeline.New(s, d)
+		classes := sync.OnceValue(func() *classify.Classification { return classify.New(t, f.names.options(t)) })
+		x.devices = append(x.devices, exportedDevice{t, classes, event})
+	}
+	return x, nil
+}
+
+// table writes one table.
+func (x *exported) table(w io.Writer, format dataset.Format, t *dataset.Table) error {
+	if slices.Contains(dataset.RunTables(), t) {
+		doc, err := x.report()
+		if err != nil {
+			return err
+		}
+		a, err := dataset.NewAppender(w, format, t)
+		if err != nil {
+			return err
+		}
+		if err := a.Document(x.name, doc); err != nil {
+			return err
+		}
+		return a.Close()
+	}
+	sink, err := dataset.NewSink(w, format, t)
+	if err != nil {
+		return err
+	}
+	for _, d := range x.devices {
+		r := dataset.Recording{Timeline: d.timeline, View: x.view}
+		if t == dataset.Allocations || t == dataset.Blocks || t == dataset.Categories {
+			r.Classes = d.classes()
+		}
+		if err := r.Write(sink, t, d.event); err != nil {
+			return err
+		}
+		if t == dataset.Stacks {
+			break // the same for all
+		}
+	}
+	return sink.Close()
+}
+
+// folder writes tables into a folder, all or none: they take their names when
+// the last is written.
+func (x *exported) folder(dir string, format dataset.Format, tables []*dataset.Table) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("%s: can't be made: %w", dir, err)
+	}
+	work, err := os.MkdirTemp(dir, ".export-*")
+	if err != nil {
+		return fmt.Errorf("%s: can't be written: %w", dir, err)
+	}
+	defer os.RemoveAll(work)
+	var g errgroup.Group
+	g.SetLimit(4)
+	for _, t := range tables {
+		g.Go(func() error {
+			return writeFile(filepath.Join(work, t.Name+"."+format.String()), func(w io.Writer) error { return x.table(w, format, t) })
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		name := t.Name + "." + format.String()
+		if err := os.Rename(filepath.Join(work, name), filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package dataset
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// Appender writes one of RunTables run by run. What it writes depends on the
+// sequence of rows alone.
+type Appender struct {
+	table *Table
+	sink  Sink
+	rows  *rows
+}
+
+// NewAppender begins a table.
+func NewAppender(w io.Writer, f Format, t *Table) (*Appender, error) {
+	if documentRows(t) == nil {
+		return nil, fmt.Errorf("dataset: the table %s isn't made from reports", t.Version)
+	}
+	sink, err := NewSink(w, f, t)
+	if err != nil {
+		return nil, err
+	}
+	return &Appender{t, sink, newRows(t, sink)}, nil
+}
+
+// Document appends a run's rows, made from its report.
+func (a *Appender) Document(run string, d *report.Document) error {
+	documentRows(a.table)(a.rows, run, d)
+	return a.rows.err
+}
+
+// Failed appends a run that couldn't be analysed: a row of Runs with the
+// reason, nothing to the other tables.
+func (a *Appender) Failed(run, reason string) error {
+	if a.table == Runs {
+		runRow(a.rows, run, reason, &report.Document{})
+	}
+	return a.rows.err
+}
+
+// Part appends a run's rows from an earlier file.
+func (a *Appender) Part(p *Part, run string) error {
+	if p.table != a.table {
+		return fmt.Errorf("dataset: rows of %s for a table of %s", p.table.Version, a.table.Version)
+	}
+	for _, i := range p.rows[run] {
+		record, row := p.at(i)
+		for c, column := range a.table.Columns {
+			if err := copyValue(a.rows.next(), record.Column(c), row); err != nil {
+				return fmt.Errorf("dataset: %s, row %d, %s: %w", p.table.Name, i, column.Name, err)
+			}
+		}
+		a.rows.end()
+	}
+	return a.rows.err
+}
+
+// Close writes what is left and what ends the table. It doesn't close what is
+// written to.
+func (a *Appender) Close() error {
+	err := a.rows.flush()
+	a.rows.release()
+	if closing := a.sink.Close(); err == nil {
+		err = closing
+	}
+	return err
+}

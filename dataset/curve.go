@@ -1,0 +1,110 @@
+package dataset
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// curve is the rows of Categories that are being made.
+type curve struct {
+	sink   Sink
+	schema *arrow.Schema
+	device []int32
+	event  []uint32
+	bytes  [classify.NumCategories][]int64
+	now    [classify.NumCategories]int64
+	rows   int
+}
+
+func newCurve(sink Sink, device int) *curve {
+	c := &curve{sink: sink, schema: Categories.Schema(), device: make([]int32, batchRows), event: make([]uint32, batchRows)}
+	for i := range c.device {
+		c.device[i] = int32(device)
+	}
+	for k := range c.bytes {
+		c.bytes[k] = make([]int64, batchRows)
+	}
+	return c
+}
+
+// add adds a row; timeline.Before is the instant before the first event.
+func (c *curve) add(event uint32) error {
+	c.event[c.rows] = event
+	for k := range c.bytes {
+		c.bytes[k][c.rows] = c.now[k]
+	}
+	if c.rows++; c.rows == batchRows {
+		return c.flush()
+	}
+	return nil
+}
+
+func (c *curve) flush() error {
+	n := c.rows
+	if c.rows = 0; n == 0 {
+		return nil
+	}
+	columns := []arrow.Array{arrayOf(int32s, c.device[:n]), arrayWithin(uint32s, c.event[:n], 0, timeline.Before)}
+	for k := range c.bytes {
+		columns = append(columns, arrayOf(int64s, c.bytes[k][:n]))
+	}
+	return writeRecord(c.sink, c.schema, columns, n)
+}
+
+// categories writes what is allocated in each category after every event that
+// changes it, beginning with what is older than the trace.
+func (r Recording) categories(sink Sink) error {
+	t, of := r.Timeline, r.Classes.Category
+	c := newCurve(sink, t.Device.Ordinal)
+	for id := range t.Older() {
+		if t.FreeRequested[id] != timeline.Before {
+			c.now[of[id]] += t.Allocated[id]
+		}
+	}
+	if c.now != [classify.NumCategories]int64{} {
+		if err := c.add(timeline.Before); err != nil {
+			return err
+		}
+	}
+	unseen := unseenFrees(t)
+	for i, action := range t.Device.Events.Action {
+		id := t.Of[i]
+		switch {
+		case id == timeline.NoAllocation:
+			continue
+		case action == snapshot.Alloc:
+			for len(unseen) > 0 && t.FreeRequested[unseen[0]] == uint32(i) {
+				c.now[of[unseen[0]]] -= t.Allocated[unseen[0]]
+				unseen = unseen[1:]
+			}
+			c.now[of[id]] += t.Allocated[id]
+		case t.FreeRequested[id] == uint32(i):
+			c.now[of[id]] -= t.Allocated[id]
+		default:
+			continue
+		}
+		if err := c.add(uint32(i)); err != nil {
+			return err
+		}
+	}
+	return c.flush()
+}
+
+// unseenFrees are the allocations whose free the trace doesn't show: their
+// address is given out again. They are in the order of that event.
+func unseenFrees(t *timeline.Timeline) []timeline.AllocationID {
+	var ids []timeline.AllocationID
+	for id, e := range t.FreeRequested {
+		if e < timeline.Before && t.Of[e] != timeline.AllocationID(id) {
+			ids = append(ids, timeline.AllocationID(id))
+		}
+	}
+	slices.SortFunc(ids, func(a, b timeline.AllocationID) int { return cmp.Compare(t.FreeRequested[a], t.FreeRequested[b]) })
+	return ids
+}

@@ -1,0 +1,99 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/file"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+)
+
+// Part is a Parquet file that an Appender wrote, in memory.
+type Part struct {
+	table   *Table
+	records []arrow.Record
+	first   []int // row of the whole that each record begins with
+	runs    []string
+	rows    map[string][]int
+}
+
+// OpenPart reads a Parquet file that an Appender wrote.
+func OpenPart(t *Table, r parquet.ReaderAtSeeker) (p *Part, err error) {
+	defer func() {
+		if x := recover(); x != nil { // the reader panics at some files that aren't whole
+			err = fmt.Errorf("not to be read: %v", x)
+		}
+		if err != nil {
+			p, err = nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}()
+	f, err := file.NewParquetReader(r)
+	if err != nil {
+		return nil, err
+	}
+	x, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: rowsPerRecord}, memory.DefaultAllocator)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := x.Schema()
+	if err != nil {
+		return nil, err
+	}
+	if version, _ := schema.Metadata().GetValue(schemaKey); version != t.Version {
+		return nil, fmt.Errorf("its schema is %q, not %q as this version writes it", version, t.Version)
+	}
+	for i, c := range t.Columns {
+		if i >= len(schema.Fields()) || schema.Field(i).Name != c.Name || schema.Field(i).Type.ID() != c.Type.ID() {
+			return nil, fmt.Errorf("its columns aren't those that this version writes: no %s at %d", c.Name, i)
+		}
+	}
+	records, err := x.GetRecordReader(context.Background(), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer records.Release()
+	p = &Part{table: t, rows: map[string][]int{}}
+	n := 0
+	for records.Next() {
+		record := records.Record()
+		record.Retain()
+		p.index(record, n)
+		n += int(record.NumRows())
+	}
+	if err := records.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if int64(n) != f.NumRows() {
+		return nil, fmt.Errorf("%d rows of %d", n, f.NumRows())
+	}
+	return p, nil
+}
+
+// index notes the runs of a record's rows.
+func (p *Part) index(record arrow.Record, first int) {
+	p.records, p.first = append(p.records, record), append(p.first, first)
+	names := record.Column(0).(*array.Dictionary)
+	for i := range int(record.NumRows()) {
+		run := wordAt(names, i)
+		if _, seen := p.rows[run]; !seen {
+			p.runs = append(p.runs, run)
+		}
+		p.rows[run] = append(p.rows[run], first+i)
+	}
+}
+
+// Runs are the names of the runs, in the order of the file.
+func (p *Part) Runs() []string { return p.runs }
+
+// at finds a row of the whole.
+func (p *Part) at(i int) (arrow.Record, int) {
+	k := sort.SearchInts(p.first, i+1) - 1
+	return p.records[k], i - p.first[k]
+}
