@@ -34,6 +34,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.spells, d.without = e.beyondStep(ids), "dropped at the end of their step,"
 		case classify.GradientsKept:
 			d.change = "gradients=set_to_none"
+			d.spells, d.without = e.betweenSteps(ids), "freed after each optimizer step,"
 		case classify.FirstStepState:
 			d.change = "optimizer=8bit"
 		case classify.VaryingShapes, classify.FragmentationCreep:
@@ -80,6 +81,42 @@ func (e *examination) beyondStep(ids []timeline.AllocationID) []spell {
 	}
 	return out
 }
+
+// betweenSteps is what gradients take from the end of an optimizer step to the
+// beginning of the next backward pass.
+func (e *examination) betweenSteps(ids []timeline.AllocationID) (out []spell) {
+	steps := e.classes.Steps
+	for i := range steps[:max(0, len(steps)-1)] {
+		from, to := -1, -1
+		for _, p := range steps[i].Phases {
+			if p.Phase == classify.Optimizer {
+				from = p.LastEvent
+			}
+		}
+		for _, p := range steps[i+1].Phases {
+			if p.Phase == classify.Backward && to < 0 {
+				to = p.FirstEvent
+			}
+		}
+		if from < 0 || to < from {
+			continue
+		}
+		s := spell{from: from, to: to}
+		for _, id := range ids {
+			if e.t.AliveAt(id, from) && e.t.AliveAt(id, to) {
+				s.bytes += e.t.Allocated[id]
+			}
+		}
+		out = append(out, s)
+		if len(out) == maxSpells {
+			break
+		}
+	}
+	return out
+}
+
+// maxSpells bounds the work on recordings of very many steps.
+const maxSpells = 500
 
 func leakEvidence(l *report.Leak) (out []string) {
 	if l.File != nil {

@@ -17,7 +17,9 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	}
 	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", byDesign: true}
 	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
-	if words, tokens := e.vocabulary(); words > 0 && tokens > 0 {
+	words, tokens := e.vocabulary()
+	if words > 0 && tokens > 0 {
+		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", report.Count(chunk))
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", report.Count(int(tokens)), report.Count(int(words)), trim(float64(bytes)/float64(words)/float64(tokens))))
 	} else if words > 0 {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("the vocabulary has %s words", report.Count(int(words))))
@@ -42,6 +44,24 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 		"# or: the head and the loss on 1,024 tokens at a time, made again in backward\n" +
 		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), labels.split(1024)))"
 	return []draft{d}
+}
+
+// chunk is how many tokens a chunked loss takes at a time.
+const chunk = 1024
+
+// allBut is what a category takes at any time, less the share of one chunk.
+func (e *examination) allBut(category classify.Category, chunk, whole int64) (out []spell) {
+	if whole <= chunk {
+		return nil
+	}
+	for i, c := range e.classes.Category {
+		if c == category {
+			s := e.lifeOf(timeline.AllocationID(i))
+			s.bytes = int64(float64(s.bytes) * (1 - float64(chunk)/float64(whole)))
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // userLine is the user's line of a call site, else the library's.

@@ -73,7 +73,7 @@ func how(name string) string {
 func (e *examination) recordingFindings(dev *report.Device) []report.Finding {
 	var out []report.Finding
 	add := func(id string, severity report.Severity, title, fix, recipe string, evidence ...string) {
-		out = append(out, report.Finding{ID: id, Severity: severity, Title: title, Evidence: evidence, Fix: &fix, Confidence: 1, Code: how(recipe)})
+		out = append(out, report.Finding{ID: id, Severity: severity, Title: title, Evidence: append([]string{}, evidence...), Fix: &fix, Confidence: 1, Code: how(recipe)})
 	}
 	switch dev.History {
 	case "none":

@@ -83,6 +83,9 @@ func (e *examination) settle(drafts []draft) []report.Finding {
 			before, after := peakWithout(levels, nil), peakWithout(levels, d.spells)
 			d.saves(d.without, before, before-after)
 		}
+		if d.SavesBytes == nil && d.change != "" && e.t.Device.Events.Len() > maxReplayed {
+			d.Evidence = append(d.Evidence, fmt.Sprintf("too long to replay here: vramscope whatif --change %s says what a change saves", d.change))
+		}
 		if d.byDesign && d.SavesBytes != nil && share(*d.SavesBytes, e.t.Peaks.Allocated.Bytes) < 1 {
 			continue // what takes the room then is something else
 		}
