@@ -142,7 +142,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Theory, err = f.theoryOf(cmd, run); err != nil {
 		return nil, err
 	}
-	if err := f.names.read(args); err != nil {
+	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
 		return nil, err
 	}
 	if err := f.names.model(&f.theory); err != nil {

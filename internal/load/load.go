@@ -59,11 +59,13 @@ func Open(names []string, o Options) (*Run, error) {
 	if err == nil {
 		err = run.check()
 	}
+	if err == nil {
+		err = run.pair()
+	}
 	if err != nil {
 		run.Close()
 		return nil, err
 	}
-	run.pair()
 	return run, nil
 }
 

@@ -22,14 +22,9 @@ type Names struct {
 // Labels reads labels files.
 func (n *Names) Labels(paths ...string) error {
 	for _, path := range paths {
-		f, err := os.Open(path)
+		file, err := readLabels(path)
 		if err != nil {
-			return &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
-		}
-		file, err := labels.Read(f)
-		f.Close()
-		if err != nil {
-			return &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
+			return err
 		}
 		n.files = append(n.files, file)
 	}

@@ -10,37 +10,53 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// pair gives labels files that were found to the recordings that they are of:
-// the one beside which they lie, or the only one there is.
-func (r *Run) pair() {
+// pair gives labels files to the recordings that they are of: the one beside
+// which they lie, or the only one there is. The error is about a file beside a
+// recording that was named by itself.
+func (r *Run) pair() error {
 	var recordings []int
+	given := map[string]int{} // labels files among the inputs
 	for i := range r.Sources {
-		r.given = append(r.given, r.Sources[i].Path)
-		if r.Sources[i].Kind == KindSnapshot && r.Sources[i].Failed == "" {
+		s := &r.Sources[i]
+		r.given = append(r.given, s.Path)
+		switch {
+		case s.Kind == KindSnapshot && s.Failed == "":
 			recordings = append(recordings, i)
+		case s.Kind == KindLabels:
+			given[s.Path] = i
+		}
+	}
+	for _, k := range recordings {
+		s := &r.Sources[k]
+		beside := withoutEnding(s.Path) + ".labels.json"
+		if _, err := os.Stat(beside); err != nil {
+			continue
+		}
+		s.Labels = labelsOf(beside)
+		if i, ok := given[beside]; ok {
+			r.Sources[i].Notes = append(r.Sources[i].Notes, "names what the recording beside it holds")
+			delete(given, beside)
+		}
+		if s.Optional {
+			continue // a broken one is noted
+		}
+		if _, err := readLabels(beside); err != nil {
+			return err
 		}
 	}
 	for i := range r.Sources {
 		s := &r.Sources[i]
-		if s.Kind != KindLabels {
+		if _, left := given[s.Path]; s.Kind != KindLabels || !left {
 			continue
 		}
-		of := -1
-		for _, k := range recordings {
-			if withoutEnding(r.Sources[k].Path) == strings.TrimSuffix(s.Path, ".labels.json") {
-				of = k
-			}
-		}
-		if of < 0 && len(recordings) == 1 {
-			of = recordings[0]
-		}
-		if of < 0 {
-			s.Notes = append(s.Notes, "not used: it lies beside none of the recordings")
+		if len(recordings) != 1 || r.Sources[recordings[0]].Labels != nil {
+			s.Notes = append(s.Notes, "not used: it lies beside no recording")
 			continue
 		}
-		s.Notes = append(s.Notes, "names what the recording beside it holds")
-		r.Sources[of].Labels = readLabels(s.Path, r.Sources[of].Labels)
+		s.Notes = append(s.Notes, "names what the recording holds")
+		r.Sources[recordings[0]].Labels = labelsOf(s.Path)
 	}
+	return nil
 }
 
 // withoutEnding is a snapshot's path as its labels file repeats it.
@@ -51,32 +67,27 @@ func withoutEnding(name string) string {
 	return name
 }
 
-// labeller gives the labels that concern one device.
-type labeller = func(*timeline.Timeline) ([]classify.Label, error)
-
-// readLabels reads a labels file when its recording is looked at: of many
-// ranks, one file at a time.
-func readLabels(path string, more labeller) labeller {
+// labelsOf reads a labels file when its recording is looked at: of many ranks,
+// one file at a time.
+func labelsOf(path string) func(*timeline.Timeline) ([]classify.Label, error) {
 	return func(t *timeline.Timeline) ([]classify.Label, error) {
-		var found []classify.Label
-		if more != nil {
-			var err error
-			if found, err = more(t); err != nil {
-				return nil, err
-			}
+		file, err := readLabels(path)
+		if err != nil || file.Device != t.Device.Ordinal {
+			return nil, err
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return found, &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
-		}
-		defer f.Close()
-		file, err := labels.Read(f)
-		if err != nil {
-			return found, &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
-		}
-		if file.Device != t.Device.Ordinal {
-			return found, nil
-		}
-		return append(found, classify.LabelsOf(t, file)...), nil
+		return classify.LabelsOf(t, file), nil
 	}
+}
+
+func readLabels(path string) (*labels.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
+	}
+	defer f.Close()
+	file, err := labels.Read(f)
+	if err != nil {
+		return nil, &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
+	}
+	return file, nil
 }
