@@ -4,7 +4,6 @@ package templates
 
 import (
 	"embed"
-	"io/fs"
 	"strings"
 )
 
@@ -13,7 +12,12 @@ import (
 //go:embed *.tmpl
 var Pages embed.FS
 
-//go:embed css/*.css js/*.js
+// Index is the template of the page over many runs.
+//
+//go:embed index/index.tmpl
+var Index string
+
+//go:embed css/*.css js/*.js index/*.css index/*.js
 var parts embed.FS
 
 //go:embed echarts/echarts.min.js
@@ -38,6 +42,22 @@ func Scripts() []string {
 	return []string{echarts, "(function () {\n'use strict';\n" + join("js") + "})();\n"}
 }
 
+// IndexStyle is what the page over many runs adds to Style.
+func IndexStyle() string { return read("index/index.css") }
+
+// IndexScript is the script of the page over many runs.
+func IndexScript() string {
+	return "(function () {\n'use strict';\n" + read("js/10-base.js") + read("index/index.js") + "})();\n"
+}
+
+func read(name string) string {
+	text, err := parts.ReadFile(name)
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return string(text)
+}
+
 // join puts a folder's files together in the order of their names.
 func join(folder string) string {
 	entries, err := parts.ReadDir(folder)
@@ -46,11 +66,7 @@ func join(folder string) string {
 	}
 	var b strings.Builder
 	for _, e := range entries {
-		text, err := fs.ReadFile(parts, folder+"/"+e.Name())
-		if err != nil {
-			panic(err)
-		}
-		b.Write(text)
+		b.WriteString(read(folder + "/" + e.Name()))
 	}
 	return b.String()
 }

@@ -62,5 +62,6 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newVersion())
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
+	root.AddCommand(newBatch(), newMerge())
 	return root
 }

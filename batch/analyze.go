@@ -1,0 +1,184 @@
+package batch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/redact"
+	"github.com/vramscope/vramscope/report"
+)
+
+// ErrNothing is wrapped by the error about a run of which no file says anything.
+var ErrNothing = load.ErrNothing
+
+// Result is what became of one run: its report, or the reason why there is none.
+type Result struct {
+	Entry
+	HTML, JSON []byte // nil without a report
+	Err        error  `json:"-"` // Entry.Error, whole
+}
+
+// Analyze makes the report of one run, as the analyze command does of its files.
+// Build tells versions of the program apart. A panic becomes an error: one file
+// must not end the work on a thousand.
+func Analyze(run Run, build string, o Options) *Result {
+	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment, Inputs: len(run.Files)}}
+	r.HTML, r.JSON, r.Fingerprint, r.Err = analyze(run, build, o)
+	if r.Err != nil {
+		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", oneLine(r.Err)
+	}
+	return r
+}
+
+func analyze(run Run, build string, o Options) (html, json []byte, sum string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = o.redacted(fmt.Errorf("%s: the analysis broke down (%v) %s", run.Place, p, where(debug.Stack())), run)
+		}
+	}()
+	in, err := load.Open(run.Files, load.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true})
+	if err != nil {
+		return nil, nil, "", o.redacted(err, run)
+	}
+	defer in.Close()
+	d, err := o.diagnosis(run, in)
+	if err != nil {
+		return nil, nil, "", o.redacted(err, run)
+	}
+	digests := map[string]func() (string, int64){}
+	for _, s := range in.Sources {
+		digests[s.Path] = s.Digest
+	}
+	if o.Redact {
+		o.redact(in, d)
+	}
+	doc, err := diagnose.Run(in.Sources, in.Evidence, *d)
+	if err != nil {
+		return nil, nil, "", o.redacted(err, run)
+	}
+	doc.Command = o.command(doc)
+	var page, data bytes.Buffer
+	if err := report.HTML(&page, doc); err != nil {
+		return nil, nil, "", o.redacted(err, run)
+	}
+	if err := report.JSON(&data, doc); err != nil {
+		return nil, nil, "", o.redacted(err, run)
+	}
+	sum, err = fingerprint(run, build, o, digests)
+	return page.Bytes(), data.Bytes(), sum, err
+}
+
+// diagnosis is how a run is judged.
+func (o *Options) diagnosis(run Run, in *load.Run) (*diagnose.Options, error) {
+	d := &diagnose.Options{Tool: o.Tool, Notes: append([]report.Note{}, o.Notes...), Capacity: o.Capacity, Pictures: true}
+	config := in.Config()
+	if o.Config != "" {
+		var err error
+		if config, err = load.ReadConfig(o.Config); err != nil {
+			return nil, err
+		}
+	}
+	if config != nil {
+		d.Theory = &compare.Theory{Config: config, Setting: budget.Setting{LastLogit: true}.Defaults(), Given: map[string]bool{}}
+	}
+	var names load.Names
+	if err := names.Labels(append(append([]string{}, o.Labels...), load.LabelsBeside(run.Files)...)...); err != nil {
+		return nil, err
+	}
+	if err := names.Tensors(o.Model, o.Config); err != nil {
+		return nil, err
+	}
+	if o.Redact {
+		names.Redact(redact.New(o.Key))
+	}
+	d.Names = names.Options
+	return d, nil
+}
+
+// redact takes out of a run and of what stands above its report what tells who
+// and where.
+func (o *Options) redact(in *load.Run, d *diagnose.Options) {
+	r := redact.New(o.Key)
+	in.Redact(r)
+	for i := range d.Notes {
+		n := &d.Notes[i]
+		n.Key, n.Value = r.Note(n.Key, n.Value)
+	}
+}
+
+// redacted is an error that names no file of the run's.
+func (o *Options) redacted(err error, run Run) error {
+	if !o.Redact {
+		return err
+	}
+	message := redact.New(o.Key).Error(err.Error(), append([]string{o.Config, o.Model}, append(o.Labels, run.Files...)...)...)
+	return &hidden{message, err}
+}
+
+// hidden says an error in other words.
+type hidden struct {
+	message string
+	err     error
+}
+
+func (h *hidden) Error() string        { return h.message }
+func (h *hidden) Is(target error) bool { return errors.Is(h.err, target) }
+
+// command is the command line that makes the same report again.
+func (o *Options) command(doc *report.Document) []string {
+	out := []string{"vramscope", "analyze"}
+	add := func(flag, value string) {
+		if value != "" {
+			if o.Redact && flag != "gpu" {
+				value = redact.New(o.Key).Input(value)
+			}
+			out = append(out, "--"+flag+"="+value)
+		}
+	}
+	add("config", o.Config)
+	add("gpu", o.GPU)
+	for _, l := range o.Labels {
+		add("labels", l)
+	}
+	add("model", o.Model)
+	if o.Partial {
+		out = append(out, "--partial")
+	}
+	for _, in := range doc.Inputs {
+		out = append(out, in.Path)
+	}
+	return out
+}
+
+// where is the innermost line of our own in a panic's stack.
+func where(stack []byte) string {
+	lines := strings.Split(string(stack), "\n")
+	broke := false
+	for _, l := range lines {
+		if strings.HasPrefix(l, "panic(") {
+			broke = true
+		}
+		if at := strings.LastIndex(l, ".go:"); broke && strings.HasPrefix(l, "\t") && at > 0 && !strings.Contains(l, "/runtime/") {
+			file := l[1:at]
+			line, _, _ := strings.Cut(l[at+4:], " ")
+			if _, err := strconv.Atoi(line); err == nil {
+				return "at " + report.ShortFile(file) + ".go:" + line + "; please report it with the file if you can"
+			}
+		}
+	}
+	return ""
+}
+
+// oneLine is an error as one line, without advice.
+func oneLine(err error) string {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	return strings.Join(strings.Fields(first), " ")
+}

@@ -1,0 +1,56 @@
+// Package batch analyses many runs: it finds them below folders, makes a
+// report of each, and joins the reports into tables and one page.
+//
+// The steps are functions of their own, so that other programs can spread them
+// over machines as they like. On this machine, Work does the first two:
+//
+//	found, err := batch.Find(ctx, []string{"experiments"}, batch.FindOptions{})
+//	for _, run := range found.Runs {
+//		result := batch.Analyze(run, "v1", batch.Options{}) // anywhere, in any order
+//		err = result.Write("out")
+//	}
+//	err = batch.Combine("out", batch.Stored("out"))
+package batch
+
+import (
+	"github.com/vramscope/vramscope/report"
+)
+
+// Run is what belongs together and gets one report: the files of a directory,
+// of a set of ranks, or a single recording among unrelated ones.
+type Run struct {
+	// Path is what the tables and the page call the run: where it lies, as the
+	// user named it, with slashes; with redaction, its pseudonym. Unique.
+	Path string `json:"path"`
+	// Name is the run's folder below runs/, made of Path alone.
+	Name string `json:"name"`
+	// Experiment is what runs of the same kind have in common: Path without
+	// numbers, dates and the like.
+	Experiment string `json:"experiment"`
+
+	Files []string `json:"files"` // to read, in order
+	// Sure is false when nothing but text was found, which may turn out to say
+	// nothing; it is no failure then.
+	Sure bool `json:"sure"`
+	// Place is where the run lies, the same as Path without redaction. What
+	// shard a run belongs to hangs on it.
+	Place string `json:"place"`
+	Bytes int64  `json:"bytes"` // of the files together
+}
+
+// Options are what a user says that changes reports.
+type Options struct {
+	Tool     string        // name and version of the program, as the reports say it
+	Notes    []report.Note // to stand above every report
+	GPU      string        // name or size of the GPU, where a recording doesn't tell
+	Capacity int64         // bytes of that GPU, 0 when not given
+	Config   string        // file with the model's configuration; "": one among the run's files
+	Model    string        // checkpoint whose header names the tensors; "": none
+	Labels   []string      // files that say what memory holds, beside those that lie beside recordings
+	Partial  bool          // use what damaged files still hold
+	Redact   bool
+	Key      string `json:"-"` // makes pseudonyms one's own
+	// MaxMemory is how many bytes the analysis of one run may use; 0: no limit.
+	// It changes no report.
+	MaxMemory int64 `json:"-"`
+}

@@ -1,0 +1,88 @@
+package batch
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// gap collects the runs of one configuration.
+type gap struct {
+	budget, measured []int64
+	link             report.IndexLink // to the one with the largest difference
+	largest          int64
+}
+
+// compared is what the page needs of a report's budget.
+type compared struct {
+	Model struct {
+		Type       string `json:"type"`
+		Parameters int64  `json:"parameters"`
+	} `json:"model"`
+	Setting struct {
+		Batch         int64  `json:"batch"`
+		Sequence      int64  `json:"sequence"`
+		Precision     string `json:"precision"`
+		Optimizer     string `json:"optimizer"`
+		Checkpointing string `json:"checkpointing"`
+		Inference     bool   `json:"inference"`
+	} `json:"setting"`
+	Expected struct {
+		PeakBytes int64 `json:"peak_bytes"`
+	} `json:"expected"`
+	Measured struct {
+		PeakBytes int64 `json:"peak_bytes"`
+	} `json:"measured"`
+}
+
+// addBudget takes the comparison of a run in, if it has one.
+func (b *indexBuilder) addBudget(r *Report) {
+	if r.Document.Budget == nil {
+		return
+	}
+	var c compared
+	text, err := json.Marshal(r.Document.Budget)
+	if err != nil || json.Unmarshal(text, &c) != nil || c.Measured.PeakBytes == 0 {
+		return
+	}
+	s := &c.Setting
+	setting := fmt.Sprintf("%d x %d tokens, %s", s.Batch, s.Sequence, s.Precision)
+	if s.Inference {
+		setting += ", inference"
+	} else {
+		setting += ", " + s.Optimizer
+		if s.Checkpointing != "none" && s.Checkpointing != "" {
+			setting += ", " + s.Checkpointing + " checkpointing"
+		}
+	}
+	key := [2]string{fmt.Sprintf("%s, %s parameters", c.Model.Type, report.Count(int(c.Model.Parameters))), setting}
+	g := b.budgets[key]
+	if g == nil {
+		g = &gap{largest: -1}
+		b.budgets[key] = g
+	}
+	g.budget, g.measured = append(g.budget, c.Expected.PeakBytes), append(g.measured, c.Measured.PeakBytes)
+	if d := abs(c.Measured.PeakBytes - c.Expected.PeakBytes); d > g.largest {
+		g.largest, g.link = d, report.IndexLink{Path: r.Path, Name: r.Name}
+	}
+}
+
+// gaps are the configurations, the largest difference first.
+func (b *indexBuilder) gaps() []report.BudgetGap {
+	var out []report.BudgetGap
+	keys := slices.SortedFunc(maps.Keys(b.budgets), func(x, y [2]string) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) })
+	for _, key := range keys {
+		g := b.budgets[key]
+		out = append(out, report.BudgetGap{Model: key[0], Setting: key[1], Runs: len(g.budget), Budget: median(g.budget), Measured: median(g.measured), Link: g.link})
+	}
+	slices.SortStableFunc(out, func(a, b report.BudgetGap) int {
+		return cmp.Compare(abs(b.Measured-b.Budget), abs(a.Measured-a.Budget))
+	})
+	return out
+}
+
+func abs(n int64) int64 { return max(n, -n) }

@@ -1,0 +1,70 @@
+package batch
+
+import (
+	"archive/zip"
+	"encoding/binary"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// baseCost is what any run takes, and perByte what each byte of its files
+	// adds: a recording with short stacks, which is the worst, takes 2.6 with all
+	// that is drawn of it.
+	baseCost, perByte = 24 << 20, 3
+	// usualRatio is how far pickles compress, where a container doesn't say.
+	usualRatio = 12
+)
+
+// Cost is about how many bytes of memory the analysis of a run needs. A hostile
+// file may need more: the decoder, which keeps to MaxMemory, finds out.
+func Cost(run Run) int64 {
+	var largest, all int64
+	for _, name := range run.Files {
+		n := plainSize(name)
+		all += n
+		largest = max(largest, n)
+	}
+	// Recordings of a run may be held one after another or together.
+	return baseCost + perByte*max(largest, all)
+}
+
+// plainSize is the size of what a file holds, uncompressed, as far as its
+// container tells.
+func plainSize(name string) int64 {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	size := st.Size()
+	head := make([]byte, min(size, zstd.HeaderMaxSize))
+	if _, err := io.ReadFull(f, head); err != nil || len(head) < 4 {
+		return size
+	}
+	switch binary.LittleEndian.Uint32(head) & 0xffffff {
+	case 0x088b1f: // gzip: the last four bytes are the size modulo 4 GiB, of the last member
+		var last [4]byte
+		if _, err := f.ReadAt(last[:], size-4); err != nil || size > 256<<20 {
+			return size * usualRatio
+		}
+		return max(int64(binary.LittleEndian.Uint32(last[:])), size)
+	case 0x2fb528 & 0xffffff:
+		var h zstd.Header
+		if err := h.Decode(head); err == nil && h.HasFCS && h.FrameContentSize < 1<<50 {
+			return max(int64(h.FrameContentSize), size)
+		}
+		return size * usualRatio
+	case 0x034b50:
+		if z, err := zip.NewReader(f, size); err == nil && len(z.File) == 1 && z.File[0].UncompressedSize64 < 1<<50 {
+			return max(int64(z.File[0].UncompressedSize64), size)
+		}
+	}
+	return size
+}

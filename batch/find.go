@@ -1,0 +1,206 @@
+package batch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vramscope/vramscope/redact"
+)
+
+// FindOptions say where not to look.
+type FindOptions struct {
+	Skip   string // a folder that is passed over: where the results go
+	Redact bool   // runs are called by pseudonyms
+	Key    string // that makes pseudonyms one's own
+}
+
+// Found is what lies below some folders.
+type Found struct {
+	Runs    []Run    // by Path
+	Pickles []string // pickles of something else, which were passed over
+	Failed  []error  // folders and files that could not be read
+}
+
+// File is a file that may belong to a run.
+type File struct {
+	Path  string // with slashes
+	Root  string // the folder that was given: runs don't reach above it
+	Bytes int64
+	Kind  Kind
+}
+
+const (
+	maxFiles = 2_000_000
+	maxDepth = 64
+)
+
+// Find finds the runs below folders, and those that are named file by file, by
+// what the files hold.
+func Find(ctx context.Context, roots []string, o FindOptions) (*Found, error) {
+	w := walker{ctx: ctx, seen: map[string]bool{}}
+	if o.Skip != "" {
+		w.skip, _ = os.Stat(o.Skip) // nothing is there yet, perhaps
+	}
+	found := &Found{}
+	for _, root := range roots {
+		st, err := os.Stat(root)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", root, unwrapPath(err))
+		}
+		clean := filepath.Clean(root)
+		if st.IsDir() {
+			w.root = filepath.ToSlash(clean)
+			if err := w.folder(clean, 0); err != nil {
+				return nil, err
+			}
+		} else if place := filepath.ToSlash(clean); !w.seen[place] {
+			w.seen[place] = true
+			found.Runs = append(found.Runs, Run{Place: place, Files: []string{place}, Bytes: st.Size(), Sure: true})
+		}
+	}
+	if err := w.sniff(); err != nil {
+		return nil, err
+	}
+	found.Failed = w.failed
+	for _, f := range w.files {
+		if f.Kind == Pickle {
+			found.Pickles = append(found.Pickles, f.Path)
+		}
+	}
+	found.Runs = append(found.Runs, Group(w.files)...)
+	Call(found.Runs, o)
+	return found, nil
+}
+
+// Call gives runs the names that the outputs call them by, and puts them into
+// the order of the tables. With redaction these are pseudonyms; two that would
+// be alike are told apart in the order of their places.
+func Call(runs []Run, o FindOptions) {
+	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Place, b.Place) })
+	var r *redact.Redactor
+	taken := map[string]int{}
+	if o.Redact {
+		r = redact.New(o.Key)
+	}
+	for i := range runs {
+		run := &runs[i]
+		run.Path, run.Experiment = run.Place, ExperimentOf(run.Place)
+		if r != nil {
+			run.Path, run.Experiment = r.Input(run.Path), r.Input(run.Experiment)
+			if n := taken[run.Path]; n > 0 {
+				taken[run.Path]++
+				run.Path = fmt.Sprintf("%s-%d", run.Path, n+1)
+			}
+			taken[run.Path]++
+		}
+		run.Name = FolderName(run.Path)
+	}
+	slices.SortFunc(runs, byPath)
+}
+
+func byPath(a, b Run) int { return cmp.Compare(a.Path, b.Path) }
+
+// walker collects the files below folders.
+type walker struct {
+	ctx    context.Context
+	skip   os.FileInfo
+	seen   map[string]bool // folders and files, in case roots overlap
+	files  []File
+	failed []error
+	root   string // the present one
+}
+
+// passed are folders in which nobody keeps runs.
+var passed = map[string]bool{"__pycache__": true, "node_modules": true, "site-packages": true, "dist-packages": true, "lost+found": true}
+
+// folder adds what lies below a folder. Links are not followed: what they lead
+// to would count twice.
+func (w *walker) folder(name string, depth int) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	if w.seen[name] {
+		return nil
+	}
+	w.seen[name] = true
+	if w.skip != nil {
+		if st, err := os.Stat(name); err == nil && os.SameFile(st, w.skip) {
+			return nil
+		}
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		w.failed = append(w.failed, fmt.Errorf("%s: %w", name, unwrapPath(err)))
+	}
+	for _, e := range entries {
+		full := filepath.Join(name, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."), e.IsDir() && passed[e.Name()]:
+		case e.IsDir() && depth >= maxDepth:
+			w.failed = append(w.failed, fmt.Errorf("%s: more than %d folders deep: not looked at", full, maxDepth))
+		case e.IsDir():
+			if err := w.folder(full, depth+1); err != nil {
+				return err
+			}
+		case e.Type().IsRegular() && !sourceName.MatchString(strings.ToLower(e.Name())):
+			st, err := e.Info()
+			if err != nil || w.seen[filepath.ToSlash(full)] {
+				continue // gone meanwhile, or named before
+			}
+			if len(w.files) == maxFiles {
+				return fmt.Errorf("%s: more than %d files: give folders further down", name, maxFiles)
+			}
+			w.files = append(w.files, File{Path: filepath.ToSlash(full), Root: w.root, Bytes: st.Size()})
+		}
+	}
+	return nil
+}
+
+// sniff looks into the files, several at a time: on a network's disk each takes
+// its time.
+func (w *walker) sniff() error {
+	var next, failed sync.Mutex
+	var done sync.WaitGroup
+	at := 0
+	for range 4 * runtime.GOMAXPROCS(0) {
+		done.Go(func() {
+			for {
+				next.Lock()
+				i := at
+				at++
+				next.Unlock()
+				if i >= len(w.files) || w.ctx.Err() != nil {
+					return
+				}
+				f := &w.files[i]
+				var err error
+				if f.Kind, err = sniffFile(f.Path, f.Bytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					failed.Lock()
+					w.failed = append(w.failed, fmt.Errorf("%s: %w", f.Path, unwrapPath(err)))
+					failed.Unlock()
+				}
+			}
+		})
+	}
+	done.Wait()
+	slices.SortFunc(w.failed, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return w.ctx.Err()
+}
+
+// unwrapPath is an error without the path, which the caller names.
+func unwrapPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,191 @@
+package batch
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Group puts files together into runs. The files of a directory are one run
+// when the names of their recordings differ in nothing but ranks, steps and
+// words such as "oom" or "final"; unrelated recordings side by side are a run
+// each, with the log and the labels that share their names. Folders that are
+// parts of a run (logs, snapshots, rank3, iteration_10) count as the folder
+// above them.
+func Group(files []File) []Run {
+	homes := map[string][]File{}
+	for _, f := range files {
+		if f.Kind != Other && f.Kind != Pickle {
+			home := homeOf(&f)
+			homes[home] = append(homes[home], f)
+		}
+	}
+	var runs []Run
+	for home, files := range homes {
+		slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+		runs = append(runs, runsIn(home, files)...)
+	}
+	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Place, b.Place) })
+	return runs
+}
+
+// partFolder are folders that hold a part of a run.
+var partFolder = regexp.MustCompile(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|traces?|dumps?|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
+
+// homeOf is the folder that a file belongs to.
+func homeOf(f *File) string {
+	dir := path.Dir(f.Path)
+	for dir != f.Root && partFolder.MatchString(path.Base(dir)) && path.Dir(dir) != dir {
+		dir = path.Dir(dir)
+	}
+	return dir
+}
+
+// runsIn makes the runs of one folder.
+func runsIn(home string, files []File) []Run {
+	recordings := families(files, Recording)
+	if len(recordings) == 0 {
+		return textRuns(home, files)
+	}
+	if len(recordings) == 1 {
+		return []Run{runOf(home, files, true)}
+	}
+	// Unrelated recordings: what else is there belongs to the one whose name it
+	// begins with, if there is such.
+	var others []File
+	for _, f := range files {
+		if f.Kind == Recording {
+			continue
+		}
+		key := familyOf(f.Path)
+		best := ""
+		for name := range recordings {
+			if name != "" && len(name) > len(best) && strings.HasPrefix(key, name) && (len(key) == len(name) || key[len(name)] == '-') {
+				best = name
+			}
+		}
+		if _, ok := recordings[best]; ok {
+			recordings[best] = append(recordings[best], f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	var runs []Run
+	for _, members := range recordings {
+		runs = append(runs, runOf(members[0].Path, members, true)) // a recording comes first
+	}
+	if len(others) == 0 {
+		return runs
+	}
+	for _, r := range textRuns(home, others) {
+		if r.Place == home { // is the folder of all of them
+			r.Place = r.Files[0]
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// textRuns makes runs of logs alone; a model's configuration is none. Logs with
+// names of their own are several runs'.
+func textRuns(home string, files []File) []Run {
+	groups := families(files, Text)
+	named := len(groups)
+	if groups[""] != nil {
+		named--
+	}
+	switch {
+	case len(groups) == 0:
+		return nil
+	case named <= 1:
+		return []Run{runOf(home, files, false)}
+	}
+	var runs []Run
+	for _, members := range groups {
+		runs = append(runs, runOf(members[0].Path, members, false))
+	}
+	return runs
+}
+
+// families puts the files of a kind together by what their names have in common.
+func families(files []File, kind Kind) map[string][]File {
+	groups := map[string][]File{}
+	for _, f := range files {
+		if f.Kind == kind {
+			key := familyOf(f.Path)
+			groups[key] = append(groups[key], f)
+		}
+	}
+	if kind == Recording {
+		groups = joinRanks(groups)
+	}
+	return groups
+}
+
+// maxBareRanks is how many recordings may be told apart by a bare number and
+// still be the ranks of one job.
+const maxBareRanks = 64
+
+// joinRanks makes one family of recordings named 0, 1, 2 and so on, whose names
+// say nothing else.
+func joinRanks(groups map[string][]File) map[string][]File {
+	var members []File
+	for i := range len(groups) {
+		g, ok := groups[strconv.Itoa(i)]
+		if !ok || len(g) != 1 || len(groups) > maxBareRanks {
+			return groups
+		}
+		members = append(members, g[0])
+	}
+	if len(members) < 2 {
+		return groups
+	}
+	return map[string][]File{"": members}
+}
+
+var (
+	// partWords tell the parts of one run apart: ranks and moments.
+	partWords = regexp.MustCompile(`^((rank|gpu|cuda|device|node|worker|proc|process|host|replica|step|iter|iteration|epoch|dp|tp|pp|ep|cp|r))-?([0-9]+)$`)
+	// plainWords say nothing of which run it is.
+	plainWords = map[string]bool{"snapshot": true, "snapshots": true, "memory": true, "mem": true, "cuda": true, "gpu": true, "torch": true, "pytorch": true, "dump": true,
+		"oom": true, "exit": true, "final": true, "last": true, "latest": true, "end": true, "peak": true, "alloc": true, "history": true,
+		"log": true, "logs": true, "train": true, "training": true, "out": true, "err": true, "output": true, "stdout": true, "stderr": true, "console": true,
+		"smi": true, "nvidia": true, "nvsmi": true, "usage": true, "monitor": true, "stats": true, "apps": true, "dmon": true, "pmon": true, "trace": true, "profile": true, "profiler": true,
+		"config": true, "labels": true, "local": true, "global": true, "eval": true, "test": true, "val": true, "valid": true, "debug": true, "error": true, "errors": true,
+		"info": true, "metrics": true, "metric": true, "util": true, "utilization": true, "main": true}
+	wordSplit = regexp.MustCompile(`[-_. ]+`)
+	ending    = regexp.MustCompile(`(?i)(\.(pickle|pkl|json|jsonl|log|txt|out|err|csv|xml|gz|zst|zip|labels|pt))+$`)
+)
+
+// familyOf is what a file's name says beyond ranks, steps and what it holds: the
+// same for the files of one run.
+func familyOf(file string) string {
+	words := wordSplit.Split(strings.ToLower(ending.ReplaceAllString(path.Base(file), "")), -1)
+	var kept []string
+	for i := 0; i < len(words); i++ {
+		pair := ""
+		if i+1 < len(words) {
+			pair = words[i] + "-" + words[i+1]
+		}
+		switch {
+		case partWords.MatchString(pair):
+			i++
+		case words[i] == "", plainWords[words[i]], partWords.MatchString(words[i]):
+		default:
+			kept = append(kept, words[i])
+		}
+	}
+	return strings.Join(kept, "-")
+}
+
+func runOf(place string, files []File, sure bool) Run {
+	r := Run{Place: place, Sure: sure}
+	for _, f := range files {
+		r.Files = append(r.Files, f.Path)
+		r.Bytes += f.Bytes
+	}
+	return r
+}

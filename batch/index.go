@@ -1,0 +1,180 @@
+package batch
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// maxRows bounds the rows of the page: a browser takes a second for so many.
+const maxRows = 20_000
+
+// indexBuilder sums reports up, one after another, into the page over all.
+type indexBuilder struct {
+	rows        []report.IndexRow
+	figures     report.IndexFigures
+	failures    map[string]*failure
+	experiments map[string][]point
+	budgets     map[[2]string]*gap
+}
+
+// point is one run within its experiment.
+type point struct {
+	link      report.IndexLink
+	time      int64
+	allocated int64 // its peak; with what the failed request asked for, when one failed
+	reached   int64 // its peak
+	oom       bool
+	usable    bool // has a peak to compare
+	leak      int64
+	kind      string
+	where     string
+}
+
+// add takes one report in. Runs come in the order of their paths.
+func (b *indexBuilder) add(r *Report) {
+	if b.failures == nil {
+		b.failures, b.experiments, b.budgets = map[string]*failure{}, map[string][]point{}, map[[2]string]*gap{}
+	}
+	row := report.IndexRow{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: report.StatusFailed, Text: r.Error}
+	b.figures.Runs++
+	if r.Document == nil {
+		b.figures.Failed++
+		b.rows = append(b.rows, row)
+		b.experiments[r.Experiment] = append(b.experiments[r.Experiment], point{})
+		return
+	}
+	doc := r.Document
+	row.Text, row.Fix, row.SavesBytes, row.Devices = doc.Verdict.Text, doc.Verdict.Fix, doc.Verdict.SavesBytes, len(doc.Devices)
+	row.Time = firstTime(doc)
+	p := point{link: report.IndexLink{Path: r.Path, Name: r.Name}}
+	if row.Time != nil {
+		p.time = *row.Time
+		b.figures.FirstTime, b.figures.LastTime = earlier(b.figures.FirstTime, row.Time), later(b.figures.LastTime, row.Time)
+	}
+	if d := fullest(doc); d != nil {
+		b.device(&row, &p, d)
+	}
+	for i := range doc.Devices {
+		for _, l := range doc.Devices[i].Leaks {
+			if l.Defect && !l.Suspected && l.BytesPerStep != nil && *l.BytesPerStep > p.leak {
+				p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(&l)
+			}
+		}
+	}
+	if p.leak > 0 {
+		row.LeakBytes = &p.leak
+	}
+	row.Failures = b.addFailures(r, row.Time)
+	row.Status = statusOf(doc, len(row.Failures) > 0, p.leak > 0)
+	b.count(row.Status)
+	b.rows = append(b.rows, row)
+	b.experiments[r.Experiment] = append(b.experiments[r.Experiment], p)
+	b.addBudget(r)
+}
+
+// device takes the figures of the run's fullest GPU.
+func (b *indexBuilder) device(row *report.IndexRow, p *point, d *report.Device) {
+	row.Capacity, row.Allocated, row.Reserved = d.CapacityBytes, &d.Peaks.Allocated.Bytes, &d.Peaks.Reserved.Bytes
+	for _, c := range report.Categories {
+		row.Categories = append(row.Categories, d.AtPeak.Categories[c])
+	}
+	b.figures.PeakBytes += d.Peaks.Allocated.Bytes
+	b.figures.CacheBytes += d.AtPeak.CacheBytes
+	b.figures.UnknownBytes += d.AtPeak.Categories["unknown"]
+	p.allocated, p.reached, p.usable = d.Peaks.Allocated.Bytes, d.Peaks.Allocated.Bytes, d.History != "none"
+	for _, o := range d.OOMs {
+		p.oom, p.allocated = true, max(p.allocated, o.AllocatedBytes+o.RequestedBytes)
+	}
+}
+
+func (b *indexBuilder) count(s report.Status) {
+	switch s {
+	case report.StatusOOM:
+		b.figures.OOM++
+	case report.StatusFine:
+		b.figures.Fine++
+	}
+}
+
+// statusOf is the worst thing that a report says.
+func statusOf(doc *report.Document, oom, leaks bool) report.Status {
+	switch {
+	case oom:
+		return report.StatusOOM
+	case leaks:
+		return report.StatusLeak
+	case doc.Verdict.Severity != report.Info:
+		return report.StatusWarning
+	}
+	return report.StatusFine
+}
+
+// index is the page's contents.
+func (b *indexBuilder) index() *report.Index {
+	x := &report.Index{Rows: b.rows, Figures: b.figures, Experiments: len(b.experiments)}
+	for _, name := range slices.Sorted(maps.Keys(b.experiments)) {
+		points := b.experiments[name]
+		slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.time, b.time) })
+		if g, ok := grown(name, points); ok {
+			x.Regressions = append(x.Regressions, g)
+		}
+		if l, ok := leakTrend(name, points); ok {
+			x.Leaks = append(x.Leaks, l)
+		}
+		for _, p := range points {
+			if p.leak > 0 {
+				x.Figures.Leaking++
+			}
+		}
+	}
+	slices.SortStableFunc(x.Regressions, func(a, b report.Regression) int { return cmp.Compare(*b.Since, *a.Since) })
+	slices.SortStableFunc(x.Leaks, func(a, b report.LeakTrend) int { return cmp.Compare(b.Latest, a.Latest) })
+	x.OOMs, x.Budgets = b.groups(), b.gaps()
+	if len(x.Rows) > maxRows {
+		x.Rows, x.Left = report.Worst(x.Rows, maxRows), len(x.Rows)-maxRows
+	}
+	return x
+}
+
+// fullest is the device with the largest allocated peak, nil without one.
+func fullest(doc *report.Document) *report.Device {
+	var most *report.Device
+	for i := range doc.Devices {
+		if d := &doc.Devices[i]; most == nil || d.Peaks.Allocated.Bytes > most.Peaks.Allocated.Bytes {
+			most = d
+		}
+	}
+	return most
+}
+
+// firstTime is when a run's recording began, by its own clock.
+func firstTime(doc *report.Document) *int64 {
+	var first *int64
+	for i := range doc.Devices {
+		first = earlier(first, doc.Devices[i].FirstTime)
+	}
+	return first
+}
+
+// earlier and later choose among times of which either may be unknown.
+func earlier(a, b *int64) *int64 {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
+
+func later(a, b *int64) *int64 {
+	if a == nil || b != nil && *b > *a {
+		return b
+	}
+	return a
+}
+
+func median(values []int64) int64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[(len(sorted)-1)/2]
+}

@@ -1,0 +1,137 @@
+package batch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path"
+	"regexp"
+	"strings"
+)
+
+const (
+	maxName    = 120 // bytes of a folder's name, less than any file system's limit
+	nameDigits = 12  // of the hash that tells names apart which lost something
+)
+
+// FolderName is the folder below runs/ of the run at a path. It hangs on the
+// path alone, so that every shard gives the same; no two paths share one; and
+// it is one element that is safe in any file system, whatever the path holds.
+func FolderName(place string) string {
+	var b strings.Builder
+	for _, c := range []byte(place) {
+		switch {
+		case c == '/':
+			b.WriteString("__")
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_':
+			b.WriteByte(c)
+		default:
+			b.WriteByte('_')
+		}
+	}
+	name := b.String()
+	if plainPath.MatchString(place) && !strings.HasSuffix(place, ".") && !hashed.MatchString(place) && len(name) <= maxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(place))
+	name = strings.Trim(name[:min(len(name), maxName-nameDigits-1)], "._-")
+	if name == "" {
+		name = "run"
+	}
+	return name + "-" + hex.EncodeToString(sum[:])[:nameDigits]
+}
+
+var (
+	// plainPath is a path that its folder's name shows in full.
+	plainPath = regexp.MustCompile(`^/?[A-Za-z0-9][A-Za-z0-9.-]*([_/][A-Za-z0-9][A-Za-z0-9.-]*)*$`)
+	hashed    = regexp.MustCompile(`-[0-9a-f]{12}$`)
+)
+
+// recordingEndings are taken off names before they are compared.
+var recordingEndings = regexp.MustCompile(`(?i)(\.(pickle|pkl|json|log|txt|out|err|csv|xml|gz|zst|zip|labels))+$`)
+
+// ExperimentOf is what runs of the same experiment have in common: the path
+// without endings and without numbers, dates and random ids that tell one run
+// from the next. Numbers of a model's size or of a setting stay: llama-7b,
+// bs16, seq_2048.
+func ExperimentOf(place string) string {
+	var kept []string
+	for _, element := range strings.Split(recordingEndings.ReplaceAllString(place, ""), "/") {
+		if e := withoutNumbers(element); e != "" {
+			kept = append(kept, e)
+		}
+	}
+	if len(kept) == 0 {
+		return "runs"
+	}
+	e := path.Join(kept...)
+	if strings.HasPrefix(place, "/") {
+		e = "/" + e
+	}
+	return e
+}
+
+// withoutNumbers takes out of one element what numbers a run.
+func withoutNumbers(element string) string {
+	if element == ".." || element == "." {
+		return element
+	}
+	var b strings.Builder
+	before := "" // the word before
+	for rest := element; rest != ""; {
+		at := strings.IndexFunc(rest, func(c rune) bool { return !strings.ContainsRune(separators, c) })
+		if at < 0 {
+			break
+		}
+		gap, word := rest[:at], rest[at:]
+		if end := strings.IndexAny(word, separators); end >= 0 {
+			word = word[:end]
+		}
+		rest = rest[at+len(word):]
+		kept := word
+		switch low := strings.ToLower(word); {
+		case allDigits.MatchString(low) && !settingWord.MatchString(before), stamp.MatchString(low), isRandom(low):
+			kept = ""
+		case numbered.MatchString(low):
+			kept = strings.TrimRight(word, "0123456789")
+		case month.MatchString(low) && nextIsNumber.MatchString(rest):
+			kept = ""
+		}
+		before = strings.ToLower(word)
+		if kept == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString(gap)
+		}
+		b.WriteString(kept)
+	}
+	return b.String()
+}
+
+const separators = "-_. ,=:+"
+
+var (
+	allDigits    = regexp.MustCompile(`^[0-9]+$`)
+	stamp        = regexp.MustCompile(`^[0-9]{4,14}t[0-9]{4,12}z?$|^[0-9]{1,2}h[0-9]{1,2}(m([0-9]{1,2}s?)?)?$`)
+	nextIsNumber = regexp.MustCompile(`^[-_. ][0-9]`)
+	month        = regexp.MustCompile(`^(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*$`)
+	// numbered are words whose number tells one run from the next.
+	numbered = regexp.MustCompile(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)[0-9]+$`)
+	// settingWord are words whose number is a setting.
+	settingWord = regexp.MustCompile(`^(b|bs|mbs|lbs|gbs|batch|batchsize|size|seq|seqlen|len|length|ctx|context|lr|wd|tp|pp|dp|cp|ep|fsdp|zero|stage|gpu|gpus|gpt|llama|bert|t|layers|layer|dim|hidden|heads|vocab|accum|accumulate|world|nodes|fp|bf|int|lora|r|top|beam)$`)
+	randomID    = regexp.MustCompile(`^[0-9a-z]{7,40}$`)
+)
+
+// isRandom tells the ids that trackers make from words: letters and digits in turns.
+func isRandom(word string) bool {
+	if !randomID.MatchString(word) {
+		return false
+	}
+	turns := 0
+	for i := 1; i < len(word); i++ {
+		if (word[i] <= '9') != (word[i-1] <= '9') {
+			turns++
+		}
+	}
+	return turns >= 3
+}

@@ -1,0 +1,155 @@
+package batch
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Kind is what a file may be, as far as its first bytes tell.
+type Kind uint8
+
+// The kinds that matter for finding runs.
+const (
+	Other     Kind = iota // nothing that is analysed
+	Recording             // a memory snapshot, or what has the name of one and is damaged
+	Pickle                // a pickle of something else
+	Text                  // a log, nvidia-smi output or a trace, perhaps
+	Accessory             // a model's configuration or a labels file
+)
+
+// HeadBytes is how much of a file's beginning Sniff needs.
+const HeadBytes = 64 << 10
+
+// Sniff tells what a file may be from its name, its first bytes (HeadBytes, or
+// all of a shorter one) and its last bytes, which may be missing.
+func Sniff(name string, head, tail []byte) Kind {
+	plain, packed := uncompressed(head)
+	low := strings.ToLower(path.Base(name))
+	named := pickleName.MatchString(low)
+	switch {
+	case len(head) == 0:
+		return map[bool]Kind{true: Recording, false: Other}[named] // an empty recording is a failure to tell
+	case plain == nil:
+		return map[bool]Kind{true: Recording, false: Other}[named]
+	case isPickle(plain):
+		if snapshotKey.Match(plain) {
+			return Recording
+		}
+		return Pickle
+	case named:
+		return Recording
+	case isBinary(plain) || sourceName.MatchString(low):
+		return Other
+	case plain[0] == '{' && accessory.Match(plain) && !traceKey.Match(plain):
+		return Accessory
+	case packed || bytes.HasPrefix(plain, []byte{0xff, 0xfe}) || bytes.HasPrefix(plain, []byte{0xfe, 0xff}):
+		return Text
+	case telling.Match(plain) || telling.Match(tail):
+		return Text
+	}
+	return Other
+}
+
+var (
+	pickleName = regexp.MustCompile(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
+	// snapshotKey is a key of PyTorch's memory snapshots, as pickles write it.
+	snapshotKey = regexp.MustCompile(`segments|device_traces|total_size|allocator_settings`)
+	// sourceName are files of programs and people: text that is no run's output.
+	sourceName = regexp.MustCompile(`\.(py|pyi|pyx|md|rst|tex|html?|css|js|ts|go|rs|c|cc|cpp|cu|cuh|h|hpp|java|sh|bash|toml|ya?ml|cfg|ini|lock|svg|sql|proto|patch|diff|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|requirements|makefile|dockerfile)`)
+	accessory  = regexp.MustCompile(`"(model_type|architectures|hidden_size|n_embd|d_model)"|vramscope\.labels/`)
+	traceKey   = regexp.MustCompile(`"traceEvents"|"schemaVersion"`)
+	// telling are words that text which says something of memory or steps has.
+	telling = regexp.MustCompile(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total|free)|used_gpu_memory|traceEvents|memory summary|# gpu|\bloss\b|\bstep\b|\bepoch\b|\biter(ation)?\b|[0-9] ?[MG]i?B\b|\btorch|cuda`)
+)
+
+// uncompressed is the beginning of what a container holds; nil when that can't be read.
+func uncompressed(head []byte) (plain []byte, packed bool) {
+	var r io.Reader
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(bytes.NewReader(head))
+		if err != nil {
+			return nil, true
+		}
+		r = z
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(bytes.NewReader(head), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, true
+		}
+		defer z.Close()
+		r = z
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		return zipped(head), true
+	default:
+		return head, false
+	}
+	plain, err := io.ReadAll(io.LimitReader(r, HeadBytes))
+	if len(plain) == 0 && err != nil {
+		return nil, true
+	}
+	return plain, true
+}
+
+// zipped is the beginning of a zip's first file, without its directory, which
+// lies at the end; a checkpoint, which is a zip of many files, gives nothing.
+func zipped(head []byte) []byte {
+	const fixed = 30
+	if len(head) < fixed {
+		return nil
+	}
+	method := binary.LittleEndian.Uint16(head[8:])
+	name, extra := int(binary.LittleEndian.Uint16(head[26:])), int(binary.LittleEndian.Uint16(head[28:]))
+	if len(head) < fixed+name+extra || strings.HasSuffix(string(head[fixed:fixed+name]), "/data.pkl") {
+		return nil
+	}
+	body := head[fixed+name+extra:]
+	if method == zip.Store {
+		return body
+	}
+	plain, _ := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), HeadBytes))
+	return plain
+}
+
+func isPickle(b []byte) bool { return len(b) > 1 && b[0] == 0x80 && b[1] >= 2 && b[1] <= 5 }
+
+// isBinary tells data from text: text has no NUL bytes unless it is UTF-16.
+func isBinary(b []byte) bool {
+	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) || bytes.HasPrefix(b, []byte{0xfe, 0xff}) {
+		return false
+	}
+	return bytes.IndexByte(b[:min(len(b), 4096)], 0) >= 0
+}
+
+// sniffFile reads what Sniff needs of a file.
+func sniffFile(name string, size int64) (Kind, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return Other, err
+	}
+	defer f.Close()
+	head := make([]byte, min(size, HeadBytes))
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return Other, err
+	}
+	var tail []byte
+	if size > HeadBytes && head[0] != 0x80 {
+		tail = make([]byte, min(size-HeadBytes, HeadBytes))
+		if m, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+			tail = tail[:m]
+		}
+	}
+	return Sniff(name, head[:n], tail), nil
+}

@@ -1,0 +1,227 @@
+package batch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// Config says how a batch is worked off on one machine.
+type Config struct {
+	Out     string // folder of the results
+	Build   string // tells one version of the program from another, for resuming
+	Options Options
+	Workers int // runs at a time; 0: one for each core
+	// MaxMemory is how many bytes all runs at a time may use; 0: no limit.
+	// Options.MaxMemory is set from it.
+	MaxMemory int64
+	// Done is called when a run is done, by one goroutine at a time. May be nil.
+	Done func(Progress)
+}
+
+// Progress is one run that is done.
+type Progress struct {
+	Run     Run
+	Err     error // why it couldn't be analysed
+	Skipped bool  // nothing has changed since it was done
+	Nothing bool  // text that says nothing: no run after all
+}
+
+// Work analyses runs and writes the folder of each, with as many at a time as
+// there are cores and as memory allows. What is there already and wouldn't
+// change is left. The error is about the folder of the results, or that ctx
+// ended; a run that can't be analysed is no error.
+func Work(ctx context.Context, runs []Run, c Config) error {
+	if err := distinct(runs); err != nil {
+		return err
+	}
+	w, err := NewWorker(c)
+	if err != nil {
+		return err
+	}
+	queue := make(chan Run)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var done sync.WaitGroup
+	for range cmp.Or(max(c.Workers, 0), runtime.GOMAXPROCS(0)) {
+		done.Go(func() {
+			for run := range queue {
+				if ctx.Err() != nil {
+					continue
+				}
+				if p, err := w.Do(ctx, run); err != nil {
+					stop(err)
+				} else {
+					w.report(p)
+				}
+			}
+		})
+	}
+feed:
+	for _, run := range runs {
+		select {
+		case queue <- run:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(queue)
+	done.Wait()
+	return context.Cause(ctx)
+}
+
+// distinct refuses runs whose folders would be the same.
+func distinct(runs []Run) error {
+	seen := map[string]string{}
+	for _, r := range runs {
+		if other, ok := seen[r.Name]; ok {
+			return fmt.Errorf("%s and %s would both be written to %s/%s", other, r.Path, runsFolder, r.Name)
+		}
+		seen[r.Name] = r.Path
+	}
+	return nil
+}
+
+// Worker does runs, several at a time if asked to; they share its memory.
+type Worker struct {
+	Config
+	memory memory
+	said   sync.Mutex
+}
+
+// NewWorker prepares the folder of the results.
+func NewWorker(c Config) (*Worker, error) {
+	if err := os.MkdirAll(filepath.Join(c.Out, runsFolder), 0o755); err != nil {
+		return nil, err
+	}
+	return &Worker{Config: c, memory: newMemory(c.MaxMemory)}, nil
+}
+
+func (w *Worker) report(p Progress) {
+	if w.Done == nil {
+		return
+	}
+	w.said.Lock()
+	defer w.said.Unlock()
+	w.Done(p)
+}
+
+// Do analyses one run and writes its folder, unless that is there and wouldn't
+// change. The error is about the folder of the results, or that ctx ended.
+func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
+	p := Progress{Run: run}
+	folder := filepath.Join(w.Out, runsFolder, run.Name)
+	if old, err := readEntry(folder); err == nil && old.Error == "" && old.whole(folder) && old.Inputs == len(run.Files) {
+		sum, err := fingerprint(run, w.Build, w.Options, nil)
+		if err == nil && sum == old.Fingerprint {
+			sweep(folder)
+			p.Skipped = true
+			return p, nil
+		}
+	}
+	result, err := w.analyze(ctx, run)
+	switch {
+	case err != nil:
+		return p, err
+	case errors.Is(result.Err, ErrNothing) && !run.Sure:
+		p.Nothing = true
+		return p, removeRun(folder)
+	}
+	p.Err = result.Err
+	return p, result.Write(w.Out)
+}
+
+// analyze waits for the memory that a run is thought to need. One that needs
+// more is done again with all there is.
+func (w *Worker) analyze(ctx context.Context, run Run) (*Result, error) {
+	need := w.memory.clip(Cost(run))
+	for {
+		if err := w.memory.Acquire(ctx, need); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		o := w.Options
+		o.MaxMemory = w.memory.share(need)
+		r := Analyze(run, w.Build, o)
+		w.memory.Release(need)
+		if !errors.Is(r.Err, snapshot.ErrMemory) || need == w.memory.all {
+			return r, context.Cause(ctx)
+		}
+		need = w.memory.all
+	}
+}
+
+// memory is what runs at a time share, in bytes.
+type memory struct {
+	*semaphore.Weighted
+	all int64
+}
+
+const unlimited = 1 << 62
+
+func newMemory(limit int64) memory {
+	if limit <= 0 {
+		limit = unlimited
+	}
+	return memory{semaphore.NewWeighted(limit), limit}
+}
+
+func (m memory) clip(need int64) int64 { return min(need, m.all) }
+
+// share is the limit for a decoder that was given so much; 0: none.
+func (m memory) share(need int64) int64 {
+	if m.all == unlimited {
+		return 0
+	}
+	return need
+}
+
+// Write writes the folder of a run: its reports, or none, and then the entry
+// that says that they are whole.
+func (r *Result) Write(out string) error {
+	folder := filepath.Join(out, runsFolder, r.Name)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	sweep(folder)
+	entry, err := json.MarshalIndent(&r.Entry, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := remove(filepath.Join(folder, entryFile)); err != nil {
+		return err
+	}
+	for _, file := range []struct {
+		name string
+		text []byte
+	}{{reportHTML, r.HTML}, {reportJSON, r.JSON}, {entryFile, append(entry, '\n')}} {
+		full := filepath.Join(folder, file.name)
+		if file.text == nil {
+			err = remove(full)
+		} else {
+			err = writeFile(full, func(w io.Writer) error { _, err := w.Write(file.text); return err })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes a file that need not be there.
+func remove(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

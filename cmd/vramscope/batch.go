@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/batch"
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/report"
+)
+
+type batchFlags struct {
+	output    string
+	shard     string
+	jobs      int
+	gpu       string
+	config    string
+	model     string
+	labels    []string
+	notes     []string
+	partial   bool
+	redact    bool
+	failOn    []string
+	quiet     bool
+	maxMemory string
+}
+
+func newBatch() *cobra.Command {
+	var f batchFlags
+	cmd := &cobra.Command{
+		Use:   "batch [DIR…] -o OUT",
+		Short: "Many runs: a report for each, tables and one page over all",
+		Long: `Batch finds the runs below folders by what the files hold, analyses each, and
+writes into OUT a report for every run (runs/NAME/report.html and report.json),
+tables for DuckDB, pandas or Polars (runs.parquet, findings.parquet,
+categories.parquet, ooms.parquet and others), and index.html over all of them.
+
+A run is a folder with recordings or logs, or a set of ranks; unrelated
+recordings in one folder are a run each. A file that can't be read costs one
+line. Started again, it goes on where it stopped and does only what has changed.`,
+		Example: `  vramscope batch experiments/ -o reports
+  vramscope batch experiments/ -o reports --fail-on oom --fail-on failed
+  vramscope batch experiments/ -o part-3 --shard 3/16   # one of a job array of 16
+  vramscope merge part-* -o reports`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return redactError(f.redact, runBatch(cmd, args, &f), append(args, f.output, f.config, f.model)...)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.output, "output", "o", "", "`FOLDER` of the results")
+	flags.StringVar(&f.shard, "shard", "", "only part `I/N` of the runs, I from 0 to N-1: for job arrays; merge joins the parts")
+	flags.IntVar(&f.jobs, "jobs", 0, "`N` runs at a time (default: one for each core)")
+	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, where a recording doesn't tell")
+	flags.StringVar(&f.config, "config", "", "a Transformers `config.json` for all runs (default: the one among a run's files)")
+	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
+	flags.StringArrayVar(&f.labels, "labels", nil, "a labels `FILE` for all runs; those beside recordings are found (repeatable)")
+	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above every report, `KEY=VALUE` (repeatable)")
+	flags.BoolVar(&f.partial, "partial", false, "use what damaged files still hold")
+	flags.BoolVar(&f.redact, "redact", false, redactHelp)
+	failOnFlag(cmd, &f.failOn)
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no summary, only failures")
+	flags.StringVar(&f.maxMemory, "max-memory", "", "keep all runs at a time within `SIZE` (default: three quarters of the machine's)")
+	cobra.CheckErr(cmd.MarkFlagRequired("output"))
+	return cmd
+}
+
+func failOnFlag(cmd *cobra.Command, conditions *[]string) {
+	cmd.Flags().StringArrayVar(conditions, "fail-on", nil, "exit with 1 when `CONDITION` holds for any run: failed, "+conditionHelp+" (repeatable)")
+}
+
+func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
+	conditions, failed, err := batchConditions(f.failOn)
+	if err != nil {
+		return err
+	}
+	c, err := f.work(cmd)
+	if err != nil {
+		return err
+	}
+	shard, err := parseShard(f.shard)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	found, err := batch.Find(ctx, args, batch.FindOptions{Skip: f.output, Redact: f.redact, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")})
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	say := newTeller(cmd.ErrOrStderr(), f, append(args, f.output))
+	say.found(found)
+	runs := shard.of(found.Runs)
+	if len(found.Runs) == 0 {
+		return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
+	}
+	say.begin(runs)
+	c.Done = say.done
+	err = batch.Work(ctx, runs, *c)
+	say.end()
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	removed, err := batch.Tidy(f.output, found.Runs)
+	if err != nil {
+		return err
+	}
+	if err := batch.Combine(f.output, c.Options.Tool, batch.Stored(f.output, runs...)); err != nil {
+		return err
+	}
+	say.summary(cmd.OutOrStdout(), removed)
+	if say.analysed == 0 && !(f.shard != "" && len(runs) == 0) {
+		return fmt.Errorf("none of %s could be analysed", report.Plural(len(runs), "run"))
+	}
+	return checkAll(conditions, failed, batch.Stored(f.output, runs...))
+}
+
+// work is how the flags want the batch to be done.
+func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
+	limit, err := memoryLimit(f.maxMemory)
+	if err != nil {
+		return nil, err
+	}
+	o := batch.Options{Tool: "vramscope " + versionString(), GPU: f.gpu, Config: f.config, Model: f.model, Labels: f.labels, Partial: f.partial,
+		Redact: f.redact, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")}
+	if o.Notes, err = parseNotes(f.notes); err != nil {
+		return nil, err
+	}
+	if f.gpu != "" {
+		gpu, err := budget.FindGPU(f.gpu)
+		if err != nil {
+			return nil, fmt.Errorf("--gpu: %w", err)
+		}
+		o.Capacity = gpu.Capacity
+	}
+	if f.config != "" {
+		if _, err := load.ReadConfig(f.config); err != nil {
+			return nil, err
+		}
+	}
+	var names load.Names
+	if err := errors.Join(names.Labels(f.labels...), names.Tensors(f.model, f.config)); err != nil {
+		return nil, err
+	}
+	build, err := buildOf()
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 {
+		debug.SetMemoryLimit(limit) // the collector works harder before the limit, not later
+	}
+	return &batch.Config{Out: f.output, Build: build, Options: o, Workers: f.jobs, MaxMemory: limit / 10 * 9}, nil
+}
+
+// interrupted says what to do after a signal.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errors.New("interrupted: the same command goes on where it stopped")
+	}
+	return err
+}
+
+func newMerge() *cobra.Command {
+	var output string
+	var failOn []string
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "merge PART… -o OUT",
+		Short: "The shards of a batch into one",
+		Long: `Merge puts the results of a batch's shards together: the runs' folders are
+copied, tables and page are made over all. What it writes is, byte for byte,
+what one batch over all runs would have written.`,
+		Example: "  vramscope merge part-* -o reports",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conditions, failed, err := batchConditions(failOn)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			runs, err := batch.Merge(ctx, args, output, "vramscope "+versionString())
+			if err != nil {
+				return err
+			}
+			if !quiet {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", report.Plural(len(runs), "run"), report.Plural(len(args), "part"), output)
+			}
+			return checkAll(conditions, failed, batch.Stored(output, runs...))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FOLDER` of the results")
+	failOnFlag(cmd, &failOn)
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
+	cobra.CheckErr(cmd.MarkFlagRequired("output"))
+	return cmd
+}
+
+// batchConditions are --fail-on's conditions on a report, and whether a run
+// without one is a condition, too.
+func batchConditions(texts []string) (conditions []condition, failed bool, err error) {
+	var rest []string
+	for _, text := range texts {
+		if text == "failed" {
+			failed = true
+		} else {
+			rest = append(rest, text)
+		}
+	}
+	conditions, err = parseConditions(rest)
+	return conditions, failed, err
+}
+
+// checkAll gives an error that names the conditions that hold for any run, and
+// for how many.
+func checkAll(conditions []condition, failed bool, reports batch.Reports) error {
+	if len(conditions) == 0 && !failed {
+		return nil
+	}
+	counts := map[string]int{}
+	all := 0
+	for r, err := range reports {
+		if err != nil {
+			return err
+		}
+		all++
+		if r.Document == nil {
+			counts["failed"]++
+			continue
+		}
+		for _, c := range conditions {
+			if c.holds(r.Document) {
+				counts[c.text]++
+			}
+		}
+	}
+	if !failed {
+		delete(counts, "failed")
+	}
+	var hold []string
+	for _, text := range append([]string{"failed"}, texts(conditions)...) {
+		if n := counts[text]; n > 0 {
+			hold = append(hold, fmt.Sprintf("%s (%d of %d runs)", text, n, all))
+			delete(counts, text)
+		}
+	}
+	if hold != nil {
+		return &conditionError{hold}
+	}
+	return nil
+}
+
+func texts(conditions []condition) []string {
+	var out []string
+	for _, c := range conditions {
+		out = append(out, c.text)
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/progress"
+	"golang.org/x/term"
+
+	"github.com/vramscope/vramscope/batch"
+	"github.com/vramscope/vramscope/report"
+)
+
+// teller says how a batch goes: a bar on a terminal, and one line for each
+// failure wherever it goes.
+type teller struct {
+	err   io.Writer
+	flags *batchFlags
+	paths []string // to redact
+
+	bar     progress.Writer // nil: no terminal
+	tracker *progress.Tracker
+
+	analysed, skipped, failed, nothing int
+}
+
+func newTeller(err io.Writer, f *batchFlags, paths []string) *teller {
+	return &teller{err: err, flags: f, paths: paths}
+}
+
+// line prints a line above the bar, if there is one.
+func (t *teller) line(text string) {
+	text = "vramscope: " + strings.Join(strings.Fields(text), " ")
+	if t.bar != nil {
+		t.bar.Log("%s", text)
+		return
+	}
+	fmt.Fprintln(t.err, text)
+}
+
+// found says what was passed over although it looked as if it was meant.
+func (t *teller) found(f *batch.Found) {
+	for _, err := range f.Failed {
+		t.line(redactError(t.flags.redact, err, t.paths...).Error())
+	}
+	if n := len(f.Pickles); n > 0 {
+		first := f.Pickles[0]
+		if t.flags.redact {
+			first = newRedactor().Input(first)
+		}
+		more := ""
+		if n > 1 {
+			more = fmt.Sprintf(" and %d more", n-1)
+		}
+		t.line(fmt.Sprintf("%s%s: pickled, but no memory snapshot: passed over", first, more))
+	}
+}
+
+// begin shows the bar, on a terminal.
+func (t *teller) begin(runs []batch.Run) {
+	f, ok := t.err.(*os.File)
+	if !ok || t.flags.quiet || !term.IsTerminal(int(f.Fd())) {
+		return
+	}
+	t.bar = progress.NewWriter()
+	t.bar.SetOutputWriter(f)
+	t.bar.SetAutoStop(true)
+	t.bar.SetMessageLength(20)
+	t.bar.SetTrackerLength(30)
+	t.bar.SetTrackerPosition(progress.PositionRight)
+	t.bar.SetUpdateFrequency(200 * time.Millisecond)
+	t.bar.Style().Visibility.ETA = true
+	t.bar.Style().Visibility.Value = true
+	t.bar.Style().Options.ETAPrecision = time.Second
+	var bytes int64
+	for _, r := range runs {
+		bytes += r.Bytes + perRun
+	}
+	t.tracker = &progress.Tracker{Message: report.Plural(len(runs), "run"), Total: bytes, Units: progress.UnitsBytes}
+	t.bar.AppendTracker(t.tracker)
+	go t.bar.Render()
+}
+
+// perRun is what a run counts for in the bar besides its bytes.
+const perRun = 64 << 10
+
+func (t *teller) done(p batch.Progress) {
+	if t.tracker != nil {
+		t.tracker.Increment(p.Run.Bytes + perRun)
+	}
+	switch {
+	case p.Nothing:
+		t.nothing++
+	case p.Err != nil:
+		t.failed++
+		message, _, _ := strings.Cut(p.Err.Error(), "\n")
+		t.line(message)
+	case p.Skipped:
+		t.skipped++
+		t.analysed++
+	default:
+		t.analysed++
+	}
+}
+
+// end takes the bar away.
+func (t *teller) end() {
+	if t.bar == nil {
+		return
+	}
+	t.tracker.MarkAsDone()
+	for t.bar.IsRenderInProgress() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.bar = nil
+}
+
+// summary says what was done.
+func (t *teller) summary(out io.Writer, removed int) {
+	if t.flags.quiet {
+		return
+	}
+	parts := []string{report.Plural(t.analysed, "run") + " analysed"}
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{t.skipped, "unchanged since the last time"}, {t.failed, "failed"}, {removed, "no longer there and removed"}} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
+		}
+	}
+	fmt.Fprintf(out, "%s: %s/index.html\n", strings.Join(parts, ", "), strings.TrimSuffix(t.flags.output, "/"))
+}

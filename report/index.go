@@ -1,0 +1,108 @@
+package report
+
+// Index is everything that the page over many runs says. Texts come from
+// recordings and may hold anything; sizes are bytes, times microseconds since
+// the Unix epoch as recorded.
+type Index struct {
+	Tool        string
+	Rows        []IndexRow // by path
+	Left        int        // rows that the page leaves out, the least worrying
+	Figures     IndexFigures
+	OOMs        []OOMGroup   // most runs first
+	Regressions []Regression // newest first
+	Leaks       []LeakTrend  // largest growth first
+	Budgets     []BudgetGap  // largest gap first
+	Experiments int
+}
+
+// IndexFigures count over all runs.
+type IndexFigures struct {
+	Runs, Failed, OOM, Leaking, Fine int
+	FirstTime, LastTime              *int64
+	PeakBytes                        int64 // sum of the allocated peaks
+	CacheBytes                       int64 // reserved but free at those peaks
+	UnknownBytes                     int64 // of them without a known category
+}
+
+// Status is the worst thing that a run's report says.
+type Status string
+
+// The statuses of a run, worst first.
+const (
+	StatusFailed  Status = "failed" // no report
+	StatusOOM     Status = "oom"
+	StatusLeak    Status = "leak"
+	StatusWarning Status = "warning"
+	StatusFine    Status = "fine"
+)
+
+// IndexRow is one run.
+type IndexRow struct {
+	Path       string
+	Name       string // folder of its report below runs/
+	Experiment string
+	Status     Status
+	Text       string // the verdict, or why there is none
+	Fix        *string
+	SavesBytes *int64
+	Devices    int
+	Capacity   *int64
+	Allocated  *int64 // peaks of the fullest device; nil without a recording
+	Reserved   *int64
+	Categories []int64 // at that peak, by Categories
+	LeakBytes  *int64  // growth per step by defects
+	Time       *int64
+	Failures   []string // fingerprints of the requests that failed
+}
+
+// IndexLink names a run with where its report is.
+type IndexLink struct{ Path, Name string }
+
+// OOMGroup is one failure in many runs.
+type OOMGroup struct {
+	Fingerprint string // "" for failures that only logs tell
+	Verdict     string
+	Phase       string
+	Where       string // the call site in a few words
+	Runs        int
+	Requests    int // that failed, in these runs
+	First, Last *int64
+	MinBytes    int64 // asked for
+	MaxBytes    int64
+	Fix         string
+	FixRuns     int    // runs whose report advises this
+	SavesBytes  *int64 // the median of what it saves
+	Examples    []IndexLink
+}
+
+// Regression is an experiment whose peak grew from one run to the next.
+type Regression struct {
+	Experiment    string
+	Before, After int64
+	OOM           bool // the later run no longer fits; After is what it would have held
+	Since         *int64
+	Last, First   IndexLink // fitting before, and the first that grew
+	Peaks         []int64   // of all runs in the order of time
+	Now           int64     // of the newest run
+}
+
+// LeakTrend is how an experiment's leaks went over its runs.
+type LeakTrend struct {
+	Experiment string
+	Rates      []int64 // bytes per step, by run in the order of time
+	Leaking    int     // runs that leak
+	Since      *int64  // of the first of the last unbroken row of leaking runs
+	Still      bool    // the newest run leaks
+	Latest     int64   // bytes per step of the last that leaks
+	Where      string  // the line that most of them name
+	Kind       string
+	Link       IndexLink // to the last that leaks
+}
+
+// BudgetGap is what runs of one configuration took beside what they should have.
+type BudgetGap struct {
+	Model, Setting   string
+	Runs             int
+	Budget, Measured int64 // medians
+	Link             IndexLink
+}

@@ -1,0 +1,254 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vramscope/vramscope/templates"
+)
+
+// IndexHTML writes the page over many runs. Like a report it needs nothing but
+// itself; its links lead to the reports beside it.
+func IndexHTML(w io.Writer, x *Index) error {
+	t, err := indexTemplate()
+	if err != nil {
+		return err
+	}
+	v := newIndexView(x)
+	data := make([]rowData, len(x.Rows))
+	for i := range x.Rows {
+		data[i] = v.data(&x.Rows[i])
+	}
+	if v.Data, err = embed(data); err != nil {
+		return err
+	}
+	return t.Execute(w, v)
+}
+
+var indexTemplate = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("index").Funcs(functions).Funcs(template.FuncMap{
+		"day": day, "minute": minute, "sparkline": sparkline,
+		"statusWord": func(s Status) string { return statusWords[s] },
+	}).Parse(templates.Index)
+})
+
+// indexView is what the template sees.
+type indexView struct {
+	*Index
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	Data   template.JS
+	Tiles  []figure
+	First  []indexRowView // for those without scripts
+	Kinds  []Kind         // categories that occur
+	Whole  int64          // what bars of runs without a capacity are drawn against
+}
+
+// rowData is a row for the script.
+type rowData struct {
+	Path       string  `json:"p"`
+	Name       string  `json:"n"`
+	Experiment string  `json:"e"`
+	Status     Status  `json:"s"`
+	Text       string  `json:"t"`
+	Fix        string  `json:"f,omitempty"`
+	Saves      *int64  `json:"b"`
+	Devices    int     `json:"d"`
+	Capacity   *int64  `json:"c"`
+	Allocated  *int64  `json:"a"`
+	Reserved   *int64  `json:"r"`
+	Parts      []int64 `json:"k"` // category, bytes, category, bytes, …
+	Leak       *int64  `json:"l"`
+	Time       string  `json:"w"`
+	// Failures are the fingerprints of the run's failed requests: to search for.
+	Failures []string `json:"g,omitempty"`
+}
+
+// indexRowView is a row as the page shows it without scripts.
+type indexRowView struct {
+	*IndexRow
+	When string
+	Bar  []barPart
+}
+
+// barPart is a piece of a bar, in percent of its length.
+type barPart struct {
+	Category string
+	Percent  float64
+}
+
+// firstRows is how many rows stand in the page without a script.
+const firstRows = 200
+
+func newIndexView(x *Index) *indexView {
+	script := templates.IndexScript()
+	v := &indexView{Index: x, Style: template.CSS(templates.Style() + templates.IndexStyle()), Script: template.JS(script), Whole: 1}
+	v.Policy = policy([]template.JS{v.Script})
+	f := &x.Figures
+	v.Tiles = []figure{
+		{"Runs", Count(f.Runs), Plural(x.Experiments, "experiment") + between(f.FirstTime, f.LastTime)},
+		{"Out of memory", Count(f.OOM), kindsOfOOM(len(x.OOMs))},
+		{"Leaking", Count(f.Leaking), "a defect that grows from step to step"},
+		{"Could not be read", Count(f.Failed), map[bool]string{true: "every run has a report", false: "the table says why"}[f.Failed == 0]},
+		{"Peaks together", Bytes(f.PeakBytes), "allocated, of the fullest GPU of each run"},
+		{"Free in the caches", Bytes(f.CacheBytes), Percent(f.CacheBytes, f.PeakBytes+f.CacheBytes) + " of what was reserved at the peaks"},
+		{"Not explained", Percent(f.UnknownBytes, f.PeakBytes), "of the peaks is of no known category"},
+		{"Fine", Count(f.Fine), Percent(int64(f.Fine), int64(f.Runs)) + " of all runs: no failure, leak or warning"},
+	}
+	seen := map[string]bool{}
+	for i := range x.Rows {
+		r := &x.Rows[i]
+		for k, bytes := range r.Categories {
+			if bytes > 0 {
+				seen[Categories[k]] = true
+			}
+		}
+		for _, n := range []*int64{r.Capacity, r.Allocated} {
+			if n != nil {
+				v.Whole = max(v.Whole, *n)
+			}
+		}
+	}
+	for i, c := range Categories {
+		if seen[c] {
+			v.Kinds = append(v.Kinds, Kind{Category: i, Detail: c})
+		}
+	}
+	for _, i := range worstFirst(x.Rows)[:min(len(x.Rows), firstRows)] {
+		r := &x.Rows[i]
+		row := indexRowView{IndexRow: r, When: day(r.Time)}
+		for k, bytes := range r.Categories {
+			if bytes > 0 {
+				row.Bar = append(row.Bar, barPart{Categories[k], 100 * float64(bytes) / float64(v.whole(r))})
+			}
+		}
+		v.First = append(v.First, row)
+	}
+	return v
+}
+
+func kindsOfOOM(n int) string {
+	if n == 0 {
+		return "no request failed"
+	}
+	return Plural(n, "different failure")
+}
+
+// whole is what a row's bar is drawn against.
+func (v *indexView) whole(r *IndexRow) int64 {
+	if r.Capacity != nil && r.Allocated != nil {
+		return max(*r.Capacity, *r.Allocated)
+	}
+	return v.Whole
+}
+
+func (v *indexView) data(r *IndexRow) rowData {
+	d := rowData{r.Path, r.Name, r.Experiment, r.Status, r.Text, "", r.SavesBytes, r.Devices, r.Capacity, r.Allocated, r.Reserved, []int64{}, r.LeakBytes, minute(r.Time), r.Failures}
+	if r.Fix != nil {
+		d.Fix = *r.Fix
+	}
+	for k, bytes := range r.Categories {
+		if bytes > 0 {
+			d.Parts = append(d.Parts, int64(k), bytes)
+		}
+	}
+	return d
+}
+
+var statusWords = map[Status]string{StatusOOM: "Out of memory", StatusLeak: "Leak", StatusWarning: "Warning", StatusFailed: "Failed", StatusFine: "Fine"}
+
+var statusRank = map[Status]int{StatusOOM: 0, StatusLeak: 1, StatusWarning: 2, StatusFailed: 3, StatusFine: 4}
+
+// worstFirst is the order in which rows are shown: what needs somebody first,
+// and of these the fullest.
+func worstFirst(rows []IndexRow) []int {
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	peak := func(r *IndexRow) int64 {
+		if r.Allocated == nil {
+			return -1
+		}
+		return *r.Allocated
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := &rows[i], &rows[j]
+		if d := statusRank[a.Status] - statusRank[b.Status]; d != 0 {
+			return d
+		}
+		if x, y := peak(a), peak(b); x != y {
+			return map[bool]int{true: -1, false: 1}[x > y]
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return order
+}
+
+// Worst are the n rows that most need somebody, in their own order.
+func Worst(rows []IndexRow, n int) []IndexRow {
+	order := worstFirst(rows)[:n]
+	slices.Sort(order)
+	out := make([]IndexRow, n)
+	for i, k := range order {
+		out[i] = rows[k]
+	}
+	return out
+}
+
+// CategoryNames are what the script calls the parts of bars by.
+func (v *indexView) CategoryNames() (template.JS, error) { return embed(Categories) }
+
+// day and minute are times as UTC, "" for unknown ones.
+func day(us *int64) string    { return clock(us, "2006-01-02") }
+func minute(us *int64) string { return clock(us, "2006-01-02 15:04") }
+
+func clock(us *int64, layout string) string {
+	if us == nil {
+		return ""
+	}
+	return time.UnixMicro(*us).UTC().Format(layout)
+}
+
+func between(first, last *int64) string {
+	if first == nil || last == nil {
+		return ""
+	}
+	if day(first) == day(last) {
+		return ", " + day(first)
+	}
+	return ", " + day(first) + " to " + day(last)
+}
+
+// sparkline is the path of a small curve, 120 wide and 28 high.
+func sparkline(values []int64) string {
+	const width, height, most = 120.0, 28.0, 240
+	if len(values) > most {
+		thin := make([]int64, most) // the largest of each stretch
+		for i, n := range values {
+			at := i * most / len(values)
+			thin[at] = max(thin[at], n)
+		}
+		values = thin
+	}
+	top := float64(max(1, slices.Max(values)))
+	var b strings.Builder
+	for i, n := range values {
+		x := width / 2
+		if len(values) > 1 {
+			x = 2 + (width-4)*float64(i)/float64(len(values)-1)
+		}
+		fmt.Fprintf(&b, "%.1f,%.1f ", x, math.Round((height-3-(height-6)*float64(n)/top)*10)/10)
+	}
+	if len(values) == 1 {
+		return b.String() + strings.TrimSpace(b.String()) // a dot
+	}
+	return strings.TrimSpace(b.String())
+}
