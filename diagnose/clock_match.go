@@ -62,16 +62,20 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 	}
 	type candidate struct {
 		offset, quality float64
+		covered         float64 // share of the recording
 		within          int
 	}
 	var all []candidate
+	first, last := ref.span()
+	from, to := readings.span()
 	shifted := make([]float64, readings.len())
 	for _, offset := range offsets {
 		for i, at := range readings.at {
 			shifted[i] = at + offset
 		}
 		if quality, within := fit(ref, shifted, readings.level); within > 0 {
-			all = append(all, candidate{offset, quality, within})
+			covered := min(last, to+offset) - max(first, from+offset)
+			all = append(all, candidate{offset, quality, max(0, covered) / max(last-first, 1e-6), within})
 		}
 	}
 	if len(all) == 0 {
@@ -81,7 +85,7 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 		if math.IsNaN(c.quality) {
 			return 0
 		}
-		return c.quality
+		return c.quality * c.covered
 	}
 	best := slices.MaxFunc(all, func(a, b candidate) int { return compareFloat(value(a), value(b)) })
 	next := 0.0
@@ -94,7 +98,7 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 	if !zoned {
 		m.reason += ", the log's clock read as " + zoneText(best.offset)
 	}
-	quality := value(best)
+	quality, margin := best.quality, value(best)-next
 	switch {
 	case math.IsNaN(best.quality) && len(all) == 1:
 		m.confidence = 0.7
@@ -107,13 +111,13 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 	case quality < 0.3:
 		m.confidence = 0.3 * quality
 		m.reason += ": the times overlap but the curves disagree; another GPU or program, perhaps"
-	case quality-next < clearMargin && len(all) > 1:
+	case margin < clearMargin && len(all) > 1:
 		return match{reason: fmt.Sprintf("several time zones make the curves agree about as well (%.0f %%)", 100*quality)}
 	default:
 		m.confidence = min(0.99, 0.5+0.5*quality)
 		m.reason += fmt.Sprintf("; the curves agree to %.0f %% over %s", 100*quality, report.Plural(best.within, "reading"))
 		if len(all) > 1 {
-			m.confidence = min(m.confidence, 0.6+(quality-next))
+			m.confidence = min(m.confidence, 0.6+margin)
 		}
 	}
 	return m

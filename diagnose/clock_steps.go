@@ -17,7 +17,12 @@ func (e *examination) alignLog(dev *report.Device, source int, steps *runlog.Ste
 	if len(dev.Steps) < 2 {
 		return
 	}
-	m := match{reason: "its steps have neither times nor memory that would place them"}
+	m := match{reason: "its steps have no times"}
+	if steps.MaxAllocatedBytes > 0 {
+		m.reason += ", and the memory it prints is not that of the recorded steps"
+	} else {
+		m.reason += " and no memory, either of which would place them"
+	}
 	if stamps := stampsOf(steps); len(stamps) > 1 && len(dev.StepEndsUS) > 1 && dev.StepEndsUS[0] > 0 {
 		m = matchStepTimes(dev.StepEndsUS, stamps)
 	}
@@ -111,10 +116,11 @@ func (e *examination) matchStepMemory(dev *report.Device, steps *runlog.Steps) (
 		printed = append(printed, max(steps.Curve[i].AllocatedBytes, 0))
 	}
 	best, shift, distinct := 0, 0, map[int64]bool{}
+	rounding := roundingOf(printed)
 	for s := -len(ends); s <= len(printed); s++ {
 		n := 0
 		for i := range ends {
-			if k := i + s; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i]) || close(printed[k], peaks[i])) {
+			if k := i + s; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i], rounding) || close(printed[k], peaks[i], rounding)) {
 				n++
 			}
 		}
@@ -148,10 +154,26 @@ func sameOrShifted(shift int) string {
 	return fmt.Sprintf("steps recorded %d later in its count", -shift)
 }
 
-// close tells figures apart that differ by more than rounding to two digits
-// behind the point of a GiB, or one of a smaller size.
-func close(printed, bytes int64) bool {
-	return max(printed-bytes, bytes-printed) <= max(bytes/200, 6<<20)
+// close tells figures apart that differ by more than rounding.
+func close(printed, bytes, rounding int64) bool {
+	return max(printed-bytes, bytes-printed) <= max(bytes/200, rounding)
+}
+
+// roundingOf is half of the last digit that figures were printed with: of a
+// tenth of a GiB or GB if that is what they all are multiples of, else of a
+// hundredth of a GiB.
+func roundingOf(printed []int64) int64 {
+	for _, unit := range []float64{1 << 30, 1e9} {
+		tenths := true
+		for _, p := range printed {
+			x := float64(p) / unit * 10
+			tenths = tenths && math.Abs(x-math.Round(x)) < 1e-6
+		}
+		if tenths {
+			return int64(unit / 20)
+		}
+	}
+	return 6 << 20
 }
 
 func abs(n int) int { return max(n, -n) }
@@ -166,7 +188,7 @@ func (e *examination) alignTrace(dev *report.Device, source int, t *kineto.Trace
 		}
 		base := float64(t.BaseNanoseconds) / 1e9
 		first, last := base+d.FirstMicros/1e6, base+d.LastMicros/1e6
-		samePeak := d.PeakAllocatedBytes > 0 && close(d.PeakAllocatedBytes, dev.Peaks.Allocated.Bytes)
+		samePeak := d.PeakAllocatedBytes > 0 && close(d.PeakAllocatedBytes, dev.Peaks.Allocated.Bytes, 2<<20)
 		m := match{reason: "its times lie outside the recording, and its peak is another"}
 		if dev.FirstTime != nil && dev.LastTime != nil {
 			if from, to := float64(*dev.FirstTime)/1e6, float64(*dev.LastTime)/1e6; first <= to && last >= from {

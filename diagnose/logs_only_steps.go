@@ -50,6 +50,9 @@ const (
 // steps that become slow. Slow steps that spilling explains are told there.
 func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
 	allocated, reserved, seconds := seriesOf(steps.Curve, allocatedOf), seriesOf(steps.Curve, reservedOf), seriesOf(steps.Curve, secondsOf)
+	if w.leaking() {
+		allocated.values, reserved.values = nil, nil // the recording says more of it
+	}
 	if g, ok := rising(allocated.values); ok {
 		w.grows(source, "Allocated memory", "memory_grows", &allocated, g, "Record a few steps and look what survives them: a list of tensors or of losses with their graph (append loss.item()), outputs kept, a cache that is never cleared")
 	} else if g, ok := rising(reserved.values); ok {
@@ -58,7 +61,7 @@ func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
 			id, what = "fragmentation_creep", "Reserved memory grows while allocated memory doesn't: it"
 		}
 		w.grows(source, what, id, &reserved, g, "Record a few steps; if allocated memory stays the same, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and batches of one length")
-	} else if j, ok := jumped(allocated.values, expected); ok {
+	} else if j, ok := jumped(allocated.values, expected); ok && j.sharp {
 		w.stateMade(source, &allocated, j)
 	}
 	if j, ok := jumped(seconds.values, slower); ok && !spilt {
@@ -68,6 +71,18 @@ func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
 				report.Count(stepsFrom(&seconds, j.at)), report.Count(steps.Count), duration((j.after-j.before)*float64(stepsFrom(&seconds, j.at))))},
 			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries of a full allocator or a slow data loader look alike in a log")})
 	}
+}
+
+// leaking tells whether a recording shows what grows.
+func (w *witness) leaking() bool {
+	for i := range w.doc.Devices {
+		for _, l := range w.doc.Devices[i].Leaks {
+			if l.Defect {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // stepsFrom is how many steps the values from an index on stand for.

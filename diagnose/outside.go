@@ -77,7 +77,7 @@ func outsideOfMessage(m *runlog.OOM) (outside, bool) {
 		own = p.Bytes
 	}
 	if own >= held {
-		return outside{context: own - held, others: max(0, taken-own), confidence: 0.95,
+		return outside{context: own - held, others: rounded(taken - own), confidence: 0.95,
 			basis: []string{fmt.Sprintf("the out-of-memory message: this process had %s, PyTorch %s of it; %s of %s were in use",
 				report.Bytes(own), report.Bytes(held), report.Bytes(taken), report.Bytes(m.CapacityBytes))}}, true
 	}
@@ -88,6 +88,14 @@ func outsideOfMessage(m *runlog.OOM) (outside, bool) {
 	o := split(rest)
 	o.basis = []string{fmt.Sprintf("the out-of-memory message: %s of %s were in use, %s of it by PyTorch", report.Bytes(taken), report.Bytes(m.CapacityBytes), report.Bytes(held))}
 	return o, true
+}
+
+// rounded takes what rounding to two decimals of a GiB leaves for nothing.
+func rounded(bytes int64) int64 {
+	if bytes < 32<<20 {
+		return 0
+	}
+	return bytes
 }
 
 // split guesses what an undivided rest is: as much as a context takes is one.

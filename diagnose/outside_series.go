@@ -78,6 +78,7 @@ func rising(values []float64) (growth, bool) {
 type jump struct {
 	at            int // index of the first value after it
 	before, after float64
+	sharp         bool // nearly all of it between two values, level before and after
 }
 
 const jumpPoints = 6
@@ -104,6 +105,8 @@ func jumped(values []float64, factor float64) (jump, bool) {
 	}
 	at = at * len(values) / len(coarse)
 	j := jump{at: at, before: median(values[:at]), after: median(values[at:])}
+	size := j.after - j.before
+	j.sharp = values[at]-values[at-1] >= 0.8*size && deviation(values[:at]) <= 0.1*size*float64(at) && deviation(values[at:]) <= 0.1*size*float64(len(values)-at)
 	low, high := quantile(values[:at], 0.9), quantile(values[at:], 0.1)
 	return j, j.before > 0 && j.after >= factor*j.before && high > low
 }

@@ -1,0 +1,146 @@
+package diagnose
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+func fileInput(t *testing.T, name string) input {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return input{name: name, text: string(text)}
+}
+
+// stepLog is a log with a line for each step.
+func stepLog(steps int, line func(i int) string) string {
+	var b strings.Builder
+	for i := range steps {
+		b.WriteString(line(i) + "\n")
+	}
+	return b.String()
+}
+
+// gib is a number of GiB with the noise that real figures have.
+func gibAt(base, slope float64, i int) float64 { return base + slope*float64(i) + 0.01*float64(i%3) }
+
+// TestStepLogs tells growth and slowness from what only looks like it.
+func TestStepLogs(t *testing.T) {
+	tests := []struct {
+		name string
+		log  string
+		id   string // "" when nothing may be found
+		says string
+	}{
+		{"a leak", stepLog(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0.25, i))
+		}), "memory_grows", "from 10.00 GiB at step 0 to 24.77 GiB at step 59"},
+		{"flat", stepLog(60, func(i int) string { return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0, i)) }), "", ""},
+		{"a running maximum that flattens out", stepLog(200, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, 20-8/float64(1+i/10))
+		}), "", ""},
+		{"sawtooth of validation", stepLog(200, func(i int) string { return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, 10+float64(i%20)/10) }), "", ""},
+		{"the optimizer's first step", stepLog(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, 10+5*float64(min(1, i/16)))
+		}), "first_step_state", "5.00 GiB at step 16"},
+		{"reserved grows, allocated doesn't", stepLog(40, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 allocated 9.50 GiB reserved %.2f GiB", i, gibAt(12, 0.5, i))
+		}), "fragmentation_creep", "from 12.00 GiB to 31.50 GiB"},
+		{"slow from some step on", stepLog(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 time %.2fs", i, 0.5+0.8*float64(min(1, i/40)))
+		}), "step_time_jump", "2.6 times slower at step 40"},
+		{"a slow first step", stepLog(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 time %.2fs", i, 0.5+40*float64(max(0, 1-i)))
+		}), "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, input{name: "train.log", text: test.log})
+			if test.id == "" {
+				if len(doc.Findings) > 0 {
+					t.Fatalf("found %+v in a healthy log", doc.Findings)
+				}
+				if !strings.Contains(doc.Verdict.Text, "No failure") || !strings.Contains(doc.Verdict.Text, "steps") {
+					t.Errorf("verdict %q", doc.Verdict.Text)
+				}
+				return
+			}
+			f := found(doc, test.id)
+			if f == nil || !strings.Contains(f.Title, test.says) {
+				t.Fatalf("found %+v, want %s that says %q", doc.Findings, test.id, test.says)
+			}
+			if f.Severity != report.Info && doc.Verdict.Text != f.Title {
+				t.Errorf("verdict %q", doc.Verdict.Text)
+			}
+		})
+	}
+}
+
+// TestGPUsAlone judges what nvidia-smi saw without anything else.
+func TestGPUsAlone(t *testing.T) {
+	csv := func(rows int, row func(i int) string) string {
+		return "timestamp, index, utilization.gpu [%], memory.used [MiB], memory.total [MiB]\n" + stepLog(rows, func(i int) string {
+			return fmt.Sprintf("2026/03/04 05:%02d:%02d.000, 0, %s, 81559 MiB", i/60, i%60, row(i))
+		})
+	}
+	tests := []struct{ name, text, id, says string }{
+		{"full", csv(40, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", min(81000, 10000+9000*i)) }), "gpu_full", "79.10 GiB of 79.65 GiB"},
+		{"grows to the end", csv(400, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", 20000+100*i) }), "memory_grows", "GPU 0"},
+		{"held for nothing", csv(60, func(i int) string { return fmt.Sprintf("%d %%, 40000 MiB", 90*(i%4/3)) }), "gpu_idle", "75 %"},
+		{"shared", smiTable(30000, "100 12000", "200 17000"), "outside_pytorch", "2 programs share GPU 0"},
+		{"a healthy run", csv(100, func(i int) string { return fmt.Sprintf("97 %%, %d MiB", min(60000, 20000*i)) }), "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, input{name: "gpu.csv", text: test.text})
+			if test.id == "" {
+				if len(doc.Findings) > 0 {
+					t.Fatalf("found %+v", doc.Findings)
+				}
+				return
+			}
+			if f := found(doc, test.id); f == nil || !strings.Contains(f.Title, test.says) {
+				t.Fatalf("found %+v, want %s that says %q", doc.Findings, test.id, test.says)
+			}
+		})
+	}
+}
+
+// TestTraceAlone finds what grows from step to step in a profiler's trace.
+func TestTraceAlone(t *testing.T) {
+	trace := func(kept int) string {
+		var b strings.Builder
+		b.WriteString(`{"traceEvents": [`)
+		for step := range 10 {
+			start := 1e6 * float64(step)
+			fmt.Fprintf(&b, `{"ph":"X","cat":"user_annotation","name":"ProfilerStep#%d","ts":%f,"dur":900000},`, step, start)
+			level := 2<<30 + step*kept
+			for k := range 100 { // up and down again
+				bytes := 64 << 20
+				if k >= 50 {
+					bytes = -bytes
+				}
+				level += bytes
+				if k == 99 {
+					level += kept
+				}
+				fmt.Fprintf(&b, `{"ph":"i","cat":"cpu_instant_event","name":"[memory]","ts":%f,"args":{"Device Type":1,"Device Id":0,"Addr":1,"Bytes":%d,"Total Allocated":%d,"Total Reserved":%d}},`,
+					start+1000+8000*float64(k), bytes, level, 8<<30)
+			}
+		}
+		return strings.TrimSuffix(b.String(), ",") + `]}`
+	}
+	if f := found(judged(t, input{name: "trace.json", text: trace(100 << 20)}), "memory_grows"); f == nil || !strings.Contains(f.Title, "100.00 MiB a step") {
+		t.Errorf("found %+v", f)
+	}
+	doc := judged(t, input{name: "trace.json", text: trace(0)})
+	if len(doc.Findings) > 0 || !strings.Contains(doc.Verdict.Text, "ProfilerStep#") {
+		t.Errorf("found %+v, verdict %q", doc.Findings, doc.Verdict.Text)
+	}
+}

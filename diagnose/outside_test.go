@@ -1,0 +1,198 @@
+package diagnose
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// input is one file of a run: a text, or a shipped recording.
+type input struct {
+	name, text string
+	snapshot   *snapshot.Snapshot
+}
+
+// judged is the report on a run that left these files behind.
+func judged(t *testing.T, files ...input) *report.Document {
+	t.Helper()
+	ev := evidence.New()
+	var sources []Source
+	for i, f := range files {
+		if f.snapshot != nil {
+			sources = append(sources, Source{Path: f.name, Kind: "snapshot", Snapshot: f.snapshot})
+			continue
+		}
+		kinds, found, err := evidence.Read(strings.NewReader(f.text), f.name, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev.Add(found)
+		sources = append(sources, Source{Path: f.name, Kind: kinds[0], Contains: kinds})
+	}
+	doc, err := Run(sources, ev, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// recording reads a shipped recording.
+func recording(t *testing.T, name string) *snapshot.Snapshot {
+	t.Helper()
+	in, err := snapshot.OpenInput(filepath.Join("..", "testdata", "recordings", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	s, err := in.Snapshot(snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// found is the finding with an id, wherever it stands.
+func found(doc *report.Document, id string) *report.Finding {
+	all := slices.Clone(doc.Findings)
+	for i := range doc.Devices {
+		all = append(all, doc.Devices[i].Findings...)
+	}
+	for i := range all {
+		if all[i].ID == id {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// TestMessages judges out-of-memory messages by their own figures. The figures
+// are those of messages found in the wild.
+func TestMessages(t *testing.T) {
+	tests := []struct{ name, log, id, says string }{
+		{"more than is free", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 27.82 GiB. GPU 0 has a total capacity of 79.10 GiB of which 4.96 GiB is free. Including non-PyTorch memory, this process has 74.13 GiB memory in use. Of the allocated memory 72.87 GiB is allocated by PyTorch, and 774.75 MiB is reserved by PyTorch but unallocated. If reserved",
+			"oom_true_shortage", "22.10 GiB short"},
+		{"in pieces", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.53 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1004.94 MiB is free. Including non-PyTorch memory, this process has 78.12 GiB memory in use. Of the allocated memory 53.47 GiB is allocated by PyTorch, and 24.14 GiB is reserved by PyTorch but unallocated. If",
+			"oom_fragmentation", "24.14 GiB were free in PyTorch's cache"},
+		{"all but scraps in use", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 has a total capacity of 79.10 GiB of which 92.94 MiB is free. Including non-PyTorch memory, this process has 79.01 GiB memory in use. Of the allocated memory 74.90 GiB is allocated by PyTorch, and 3.60 GiB is reserved by PyTorch but unallocated. If",
+			"oom_true_shortage", "PyTorch used 95.4 %"},
+		{"a fraction", "OutOfMemoryError: CUDA out of memory. Tried to allocate 120.00 MiB. GPU 0 has a total capacity of 79.10 GiB of which 52.50 GiB is free. Including non-PyTorch memory, this process has 26.60 GiB memory in use. 26.10 GiB allowed; Of the allocated memory 25.04 GiB is allocated by PyTorch, and 1.05 GiB is reserved by PyTorch but unallocated. If",
+			"oom_memory_fraction", "26.10 GiB of 79.10 GiB"},
+		{"others, with this process listed among them", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.42 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.08 GiB is free. Process 1209517 has 64.87 GiB memory in use. Process 1212465 has 13.29 GiB memory in use. Of the allocated memory 11.09 GiB is allocated by PyTorch, and 124.45 MiB is reserved by PyTorch but unallocated. If",
+			"oom_other_process", "others hold 64.88 GiB"},
+		{"others, told by what is missing", "RuntimeError: CUDA out of memory. Tried to allocate 12.00 MiB (GPU 0; 7.76 GiB total capacity; 4.42 GiB already allocated; 51.25 MiB free; 4.49 GiB reserved in total by PyTorch) If reserved memory is >> allocated",
+			"oom_other_process", "PyTorch held only 4.49 GiB"},
+		{"a context of another rank makes no difference", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 892.00 MiB. GPU 0 has a total capacity of 178.35 GiB of which 438.27 MiB is free. Process 3692507 has 616.00 MiB memory in use. Including non-PyTorch memory, this process has 177.19 GiB memory in use. Of the allocated memory 172.96 GiB is allocated by PyTorch, and 320.19 MiB is reserved by PyTorch but unallocated. If",
+			"oom_true_shortage", "short of it"},
+		{"more than any GPU has", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 5607.61 GiB. GPU 0 has a total capacity of 79.15 GiB of which 77.73 GiB is free. Including non-PyTorch memory, this process has 1.42 GiB memory in use. Of the allocated memory 884.81 MiB is allocated by PyTorch, and 15.19 MiB is reserved by PyTorch but unallocated. If",
+			"oom_true_shortage", "larger than the GPU"},
+		{"refused by the driver", "RuntimeError: CUDA error: out of memory", "oom_true_shortage", "driver itself refused"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, input{name: "train.log", text: test.log + "\n"})
+			f := found(doc, test.id)
+			if f == nil || f.Severity != report.Critical || !strings.Contains(f.Title, test.says) {
+				t.Fatalf("found %+v, want %s that says %q", doc.Findings, test.id, test.says)
+			}
+			if doc.Verdict.Text != f.Title || f.Fix == nil || len(f.Evidence) == 0 || !strings.Contains(f.Evidence[0], "train.log:1") {
+				t.Errorf("verdict %q, evidence %q", doc.Verdict.Text, f.Evidence)
+			}
+		})
+	}
+}
+
+// TestTraceback names the phase, the step and the user's line.
+func TestTraceback(t *testing.T) {
+	log := `step 41 | loss 2.31 | 0.52 s
+Traceback (most recent call last):
+  File "/home/me/train.py", line 88, in <module>
+    loss.backward()
+  File "/venv/lib/python3.11/site-packages/torch/_tensor.py", line 581, in backward
+    torch.autograd.backward(
+  File "/venv/lib/python3.11/site-packages/torch/autograd/__init__.py", line 347, in backward
+    _engine_run_backward(
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.10 GiB memory in use. Of the allocated memory 77.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated. If reserved
+`
+	doc := judged(t, input{name: "train.log", text: log})
+	want := "Out of memory in the backward pass on GPU 3, after step 41: 2.00 GiB asked for at me/train.py:88; all that was free is 512.00 MiB short of it"
+	if doc.Verdict.Text != want {
+		t.Errorf("verdict\n%s\nwant\n%s", doc.Verdict.Text, want)
+	}
+	if fix := *doc.Verdict.Fix; !strings.Contains(fix, "Checkpointing") {
+		t.Errorf("fix %q", fix)
+	}
+}
+
+// TestOutsidePyTorch takes what PyTorch reserved from what the GPU had in use.
+func TestOutsidePyTorch(t *testing.T) {
+	const gib = 1 << 30
+	message, err := filepath.Abs("../testdata/recordings/frag_oom__pairwise_docs/log.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := recording(t, "mlp_regression__script/snapshot_all.pickle.gz")
+	reserved := judged(t, input{name: "s", snapshot: s}).Devices[0].Peaks.Reserved.Bytes
+	mib := func(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
+	gpu := func(used int64) string {
+		return fmt.Sprintf("index, name, memory.used [MiB], memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, %d MiB, 81559 MiB\n", mib(used))
+	}
+	tests := []struct {
+		name                         string
+		files                        []input
+		context, others, unaccounted int64 // -1: null; in MiB
+		severity                     report.Severity
+	}{
+		{"the message says it all", []input{{name: "s", snapshot: recording(t, "frag_oom__pairwise_docs/snapshot_all.pickle.gz")}, fileInput(t, message)}, 522, 0, 0, report.Info},
+		{"as much as a context", []input{{name: "s", snapshot: s}, {name: "gpu.csv", text: gpu(reserved + gib/2)}}, 512, -1, 0, report.Info},
+		{"more than a context", []input{{name: "s", snapshot: s}, {name: "gpu.csv", text: gpu(reserved + 9*gib)}}, -1, -1, 9216, report.Warning},
+		{"the process list divides it", []input{{name: "s", snapshot: s}, {name: "smi.txt", text: smiTable(mib(reserved+9*gib),
+			fmt.Sprintf("4711 %d", mib(reserved+gib/2)), "4712 8192")}}, 512, 8192, 512, report.Warning},
+		{"less than PyTorch had: another moment", []input{{name: "s", snapshot: s}, {name: "gpu.csv", text: gpu(gib / 4)}}, -1, -1, -1, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, test.files...)
+			m := doc.Devices[0].AtPeak
+			for i, want := range []int64{test.context, test.others, test.unaccounted} {
+				bytes := []*int64{m.CUDAContext, m.OtherProcesses, m.Unaccounted}[i]
+				if want < 0 && bytes != nil || want >= 0 && (bytes == nil || *bytes>>20 > want+1 || *bytes>>20 < want-1) {
+					t.Errorf("part %d: %v, want %d MiB", i, bytes, want)
+				}
+			}
+			f := found(doc, "outside_pytorch")
+			if test.severity == "" && f != nil || test.severity != "" && (f == nil || f.Severity != test.severity) {
+				t.Errorf("finding %+v", f)
+			}
+		})
+	}
+}
+
+// smiTable is nvidia-smi's table with processes given as "PID MIB".
+func smiTable(used int64, processes ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `+-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.10                 Driver Version: 570.10         CUDA Version: 12.8     |
++-----------------------------------------+------------------------+----------------------+
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:00:09.0 Off |                    0 |
+| N/A   52C    P0            432W /  700W | %7dMiB /  81559MiB |     98%%      Default |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+| Processes:                                                                              |
+|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
+|        ID   ID                                                               Usage      |
+|=========================================================================================|
+`, used)
+	for _, p := range processes {
+		var pid, mib int64
+		fmt.Sscan(p, &pid, &mib)
+		fmt.Fprintf(&b, "|    0   N/A  N/A      %10d      C   python                            %7dMiB |\n", pid, mib)
+	}
+	b.WriteString("+-----------------------------------------------------------------------------------------+\n")
+	return b.String()
+}
