@@ -63,8 +63,9 @@ func (m *markdownWriter) verdict(v *Verdict) {
 	m.line("")
 }
 
+// saves is what a fix saves, in brackets; "" where that isn't known, or nothing.
 func saves(bytes *int64) string {
-	if bytes == nil {
+	if bytes == nil || *bytes <= 0 {
 		return ""
 	}
 	return " (saves " + Bytes(*bytes) + ")"

@@ -38,8 +38,10 @@ func Text(w io.Writer, doc *Document, style Style) error {
 	if style.Quiet {
 		return t.err
 	}
-	for i := range doc.Devices {
-		t.device(doc, &doc.Devices[i])
+	t.ranks(doc)
+	t.trends(doc)
+	for _, i := range doc.shown() {
+		t.device(doc, i)
 	}
 	t.findings("Findings in logs, nvidia-smi and traces", doc.Findings)
 	t.evidence(doc)
@@ -104,16 +106,13 @@ func (t *text) verdict(doc *Document) {
 	}
 	t.wrap("", t.paint(doc.Verdict.Severity, printable(doc.Verdict.Text)))
 	if doc.Verdict.Fix != nil {
-		saves := ""
-		if doc.Verdict.SavesBytes != nil {
-			saves = " (saves " + Bytes(*doc.Verdict.SavesBytes) + ")"
-		}
-		t.wrap("  First change   ", printable(*doc.Verdict.Fix)+saves)
+		t.wrap("  First change   ", printable(*doc.Verdict.Fix)+saves(doc.Verdict.SavesBytes))
 	}
 }
 
-func (t *text) device(doc *Document, d *Device) {
-	t.head("Device %d", d.Device)
+func (t *text) device(doc *Document, index int) {
+	d := &doc.Devices[index]
+	t.head("%s", doc.deviceTitle(index))
 	t.wrap("  recorded         ", t.recorded(doc, d))
 	if d.History != "none" {
 		t.peak("peak allocated", d.Peaks.Allocated, "what torch.cuda.max_memory_allocated() reports", d)
@@ -352,7 +351,7 @@ func (t *text) findings(head string, list []Finding) {
 			t.wrap("       ", printable(e))
 		}
 		if f.Fix != nil {
-			t.wrap("     > ", printable(*f.Fix))
+			t.wrap("     > ", printable(*f.Fix)+saves(f.SavesBytes))
 		}
 		if f.Code != "" && !code[f.Code] {
 			code[f.Code] = true
@@ -365,7 +364,12 @@ func (t *text) findings(head string, list []Finding) {
 
 func (t *text) inputs(doc *Document) {
 	t.head("Read")
-	for _, in := range doc.Inputs {
+	rest := 0
+	for i, in := range doc.Inputs {
+		if i >= textInputs && len(in.Damage) == 0 && len(in.Notes) == 0 || i >= 4*textInputs {
+			rest++
+			continue
+		}
 		t.line("  %s  (%s, %s)", printable(in.Path), in.Kind, Bytes(in.Bytes))
 		for _, u := range in.Unknown {
 			t.wrap("    ", printable(fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, where(u.Where), Plural(u.Count, "time"), u.Example)))
@@ -373,6 +377,12 @@ func (t *text) inputs(doc *Document) {
 		for _, x := range in.Damage {
 			t.wrap("    damage: ", printable(x))
 		}
+		for _, x := range in.Notes {
+			t.wrap("    ", printable(x))
+		}
+	}
+	if rest > 0 {
+		t.line("  and %s", Plural(rest, "more file"))
 	}
 }
 
