@@ -108,7 +108,7 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 		if size != first && size != last {
 			continue
 		}
-		if n >= 2 && !a.recorded.allocs && a.twoNumbers(p, size) || dominates && size == top {
+		if n >= 2 && !a.recorded.allocs && a.twoNumbers(p, size) || dominates && family(size, top) {
 			return size
 		}
 	}
@@ -119,16 +119,17 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 // makes the loss and the weight of all targets, one after the other.
 func (a *analysis) twoNumbers(p pass, size int64) bool {
 	numbers := 0
-	for i := p.end - 1; i >= p.first && a.events.Size[i] != size; i-- {
-		if a.events.Action[i] != snapshot.Alloc {
-			continue
-		}
-		if a.events.Size[i] > scalar {
+	for i := p.end - 1; i >= p.first; i-- {
+		switch n := a.events.Size[i]; {
+		case a.events.Action[i] != snapshot.Alloc:
+		case n == size:
+			return false
+		case n > scalar:
 			numbers = 0
-			continue
-		}
-		if numbers++; numbers == 2 {
-			return true
+		default:
+			if numbers++; numbers == 2 {
+				return true
+			}
 		}
 	}
 	return false
@@ -189,7 +190,7 @@ func family(n, size int64) bool {
 // product that made them, and on to the end of forward.
 func (a *analysis) markForward(p pass, size int64) {
 	at := a.lossAt(p, size)
-	flat := a.transposed(at, p.end, size) && (a.recorded.allocs || a.staying(p, size) <= 2)
+	flat := a.transposed(at, p.end, size) && !a.sliced(at, p.first, size) && (a.recorded.allocs || a.staying(p, size) <= 2)
 	for i := at; i < p.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc || flat && (i == at || a.freed(a.t.Of[i]) <= i+2) {
 			continue
@@ -198,7 +199,15 @@ func (a *analysis) markForward(p pass, size int64) {
 			a.logits[a.t.Of[i]] = LogitsCopy
 		}
 	}
-	for i, budget := at-1, 16; i >= p.first && budget > 0; i-- {
+	a.markBefore(at, p.first, size)
+	if !flat {
+		a.markOthers(p, size)
+	}
+}
+
+// markBefore marks the scores and what was made of them before an event.
+func (a *analysis) markBefore(at, first int, size int64) {
+	for i, budget := at-1, 16; i >= first && budget > 0; i-- {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}
@@ -217,6 +226,45 @@ func (a *analysis) markForward(p pass, size int64) {
 			return
 		}
 	}
+}
+
+// markOthers marks what else has the size of a large log-softmax in the same
+// pass, when that is little: the scores of a second model, or of the same one
+// for another loss.
+func (a *analysis) markOthers(p pass, size int64) {
+	const few = 8
+	if size < 1<<20 || a.weightHalf[size] || cublasSize(size) {
+		return
+	}
+	var same []int
+	for i := p.first; i < p.end; i++ {
+		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size && a.stacks[a.events.StackOf(i)].marks&workspace == 0 {
+			if same = append(same, i); len(same) > few {
+				return
+			}
+		}
+	}
+	for _, i := range same {
+		if id := a.t.Of[i]; a.logits[id] == NoDetail {
+			a.logits[id] = LogitsCopy
+			a.markBefore(i, p.first, size)
+		}
+	}
+}
+
+// sliced tells whether the scores before a log-softmax have a little more than
+// it: a slice that leaves out the last token is copied first, too.
+func (a *analysis) sliced(at, first int, size int64) bool {
+	for i, budget := at-1, 8; i >= first && budget > 0; i-- {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		budget--
+		if n := a.events.Size[i]; n > size && n-size <= size/8 && a.freed(a.t.Of[i]) > at {
+			return true
+		}
+	}
+	return false
 }
 
 // staying counts the requests of one size that forward doesn't free at once.
