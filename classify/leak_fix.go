@@ -37,7 +37,7 @@ func (l *Leak) Fix() Fix {
 			near = fmt.Sprintf(" Look for zero_grad near %s:%d, where the optimizer runs.", path.Base(l.Near.File), l.Near.Line)
 		}
 		return Fix{
-			"Gradients are zeroed in place and live through the next forward, where nobody needs them. Freeing them costs nothing and lowers the peak by their size." + near,
+			"Gradients are zeroed in place and live through the next forward, where nobody needs them. Freeing them costs nothing and makes room in forward." + near,
 			"optimizer.zero_grad(set_to_none=True)   # the default since PyTorch 2.0",
 		}
 	case StaleOutputs:
