@@ -208,7 +208,8 @@ func (e *examination) nameOf(id timeline.AllocationID) string {
 	return e.classes.Names[e.classes.Name[id]]
 }
 
-// remedies are changes that a replay knows, in words; the first of several that
+// remedies are changes that a replay knows, in words, with "@" where the line
+// belongs that most of such memory is asked for under; the first of several that
 // save the same is the one that asks least of the training.
 var remedies = []struct {
 	change string
@@ -217,8 +218,8 @@ var remedies = []struct {
 }{
 	{"leak=fixed", nil, "Fix the leak that is reported below"},
 	{"gradients=set_to_none", nil, "optimizer.zero_grad(set_to_none=True)"},
-	{"logits=chunked", []classify.Category{classify.Logits}, "Chunked or fused cross-entropy, so that the logits of all tokens never exist at once"},
-	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing"},
+	{"logits=chunked", []classify.Category{classify.Logits}, "Chunked or fused cross-entropy@, so that the logits of all tokens never exist at once"},
+	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing@"},
 	{"optimizer=8bit", []classify.Category{classify.OptimizerState}, "An 8-bit optimizer (bitsandbytes' AdamW8bit)"},
 	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs}, "Half the batch, with gradients accumulated over two"},
 }
@@ -234,7 +235,7 @@ func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.
 	}
 	best := list[0]
 	d.SavesBytes = ptr(best.saves)
-	d.Fix = ptr(remedyText(best.change) + ": " + enough(best.saves, s))
+	d.Fix = ptr(remedyText(best.change, dev) + ": " + enough(best.saves, s))
 	if best.saves < s.missing {
 		d.Fix = ptr(*d.Fix + ". Besides: " + lowerFirst(firstChange[name]))
 	}
@@ -255,11 +256,18 @@ func enough(saves int64, s shortage) string {
 
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
-func remedyText(change string) string {
+func remedyText(change string, dev *report.Device) string {
 	for _, r := range remedies {
-		if r.change == change {
-			return r.text
+		if r.change != change {
+			continue
 		}
+		at := ""
+		if len(r.about) == 1 {
+			if s := topSite(dev.Sites, r.about[0]); s != nil {
+				at = " at " + userLine(s)
+			}
+		}
+		return strings.ReplaceAll(r.text, "@", at)
 	}
 	return change
 }

@@ -35,6 +35,9 @@ func (e *examination) tryOthers(doc *report.Document, dev *report.Device) {
 // is only advised against fragmentation: against a shortage it helps one
 // request, and not the rest.
 func (e *examination) speak(f *report.Finding, d *replay.Document) {
+	if f.ID == "oom_true_shortage" && f.SavesBytes != nil {
+		return // what helps is said already
+	}
 	f.Evidence = append(f.Evidence, "by replay: "+d.Verdict)
 	if f.ID != "oom_fragmentation" {
 		return
