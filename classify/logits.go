@@ -108,7 +108,7 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 		if size != first && size != last {
 			continue
 		}
-		if n >= 2 && !a.recorded.allocs && a.twoNumbers(p, size) || dominates && family(size, top) {
+		if n >= 2 && !a.recorded.native && a.twoNumbers(p, size) || dominates && family(size, top) {
 			return size
 		}
 	}
