@@ -105,14 +105,10 @@ const (
 
 // layersOf finds the parts of a pass that repeat themselves, longest first.
 func (r *rewriter) layersOf(saved []timeline.AllocationID) []layers {
-	type key struct {
-		bytes int64
-		stack uint32
-	}
-	keys := make([]key, len(saved))
+	keys := make([]savedKey, len(saved))
 	sums := make([]int64, len(saved)+1)
 	for i, id := range saved {
-		keys[i] = key{r.Timeline.Requested(id), uint32(r.Timeline.Stack(id))}
+		keys[i] = savedKey{r.Timeline.Requested(id), uint32(r.Timeline.Stack(id))}
 		sums[i+1] = sums[i] + keys[i].bytes
 	}
 	best := func(from, to int) (l layers, bytes int64) {
@@ -142,15 +138,29 @@ func (r *rewriter) layersOf(saved []timeline.AllocationID) []layers {
 		if bytes*100 < sums[len(saved)]*leastShare || bytes == 0 {
 			continue
 		}
+		// The first layer's input is made elsewhere than those of the others.
+		for l.from-l.period >= part[0] && sameSizes(keys[l.from-l.period:l.from], keys[l.from:l.from+l.period]) {
+			l.from, l.count = l.from-l.period, l.count+1
+		}
 		found = append(found, l)
 		open = append(open, [2]int{part[0], l.from}, [2]int{l.from + l.count*l.period, part[1]})
 	}
 	return found
 }
 
+// savedKey is what a tensor has in common with those of other layers.
+type savedKey struct {
+	bytes int64
+	stack uint32
+}
+
+func sameSizes(a, b []savedKey) bool {
+	return slices.EqualFunc(a, b, func(x, y savedKey) bool { return x.bytes == y.bytes })
+}
+
 // distances are how far apart equal keys lie, the most frequent first.
-func distances[K comparable](keys []K) []int {
-	last := map[K]int{}
+func distances(keys []savedKey) []int {
+	last := map[savedKey]int{}
 	votes := map[int]int{}
 	for i, k := range keys {
 		if at, ok := last[k]; ok {

@@ -23,12 +23,15 @@ type Explanation struct {
 	Missing     int64
 	Free        int64 // within segments
 	LargestFree int64
-	// StillToCome is what the first optimizer step has yet to allocate, when
-	// the request failed in it; 0 elsewhere.
+	// StillToCome is what the phase at work has yet to allocate, this request
+	// included: the state of a first optimizer step, or what the rest of the
+	// forward pass and the loss need by an earlier step; 0: not known.
 	StillToCome int64
 	Segments    []PinnedSegment // most free memory first
 	Trials      []Trial         // most promising first
 	Text        string          // all of it in a few sentences
+
+	inOptimizer bool // StillToCome is the state of the first optimizer step
 }
 
 // PinnedSegment is a segment with free memory that blocks in use keep from
@@ -73,7 +76,7 @@ func (p *Program) Explain(oom *timeline.OOM, classes *classify.Classification, s
 	x.Free, x.LargestFree = layout.Free()
 	x.pinned(&layout)
 	if classes != nil {
-		x.StillToCome = StillToCome(classes, oom)
+		x.StillToCome, x.inOptimizer = toCome(classes, oom)
 	}
 	if settings == nil {
 		w := whatIf{p: p, limits: limits}
@@ -200,8 +203,12 @@ func (x *Explanation) text(refusal string) string {
 	default:
 		s += fmt.Sprintf("; %s were there, but the largest free piece was %s.", report.Bytes(x.Usable-x.Live), report.Bytes(x.LargestFree))
 	}
-	if x.StillToCome > x.Requested {
+	switch {
+	case x.StillToCome <= x.Requested:
+	case x.inOptimizer:
 		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state.", report.Bytes(x.StillToCome))
+	default:
+		s += fmt.Sprintf(" By the step before, the rest of this one needs about %s at a time.", report.Bytes(x.StillToCome))
 	}
 	if refusal != "" {
 		return s + " Settings are not tried: " + refusal + "."

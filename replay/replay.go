@@ -33,6 +33,14 @@ type Scenario struct {
 	recorded bool // requests that failed when recorded fail again
 }
 
+// most is what PyTorch could have, in bytes; 0: not known.
+func (s *Scenario) most() int64 {
+	if s.Allowed > 0 && (s.Usable <= 0 || s.Allowed < s.Usable) {
+		return s.Allowed
+	}
+	return max(0, s.Usable)
+}
+
 // Result is what came of a scenario.
 type Result struct {
 	PeakAllocated, PeakReserved   int64

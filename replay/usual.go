@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
@@ -53,6 +54,12 @@ func (w *whatIf) usualChanges() []Change {
 	}
 	if at[classify.Activations]+at[classify.Logits] > all/5 {
 		names = append(names, "batch=x0.5")
+	}
+	if some(classify.KVCache, 2) && at[classify.Activations] > 0 {
+		names = append(names, "use_cache=off")
+	}
+	if states := at[classify.Weights] + at[classify.Gradients] + at[classify.OptimizerState]; len(t.OOMs) > 0 && states > all/3 {
+		names = append(names, "sharding=2")
 	}
 	for i := range w.classes.Leaks {
 		if w.classes.Leaks[i].Defect {
@@ -108,55 +115,60 @@ func sameCapacity(a, b *Outcome) bool {
 }
 
 func (w *whatIf) judgeOOM(first *Outcome) {
-	var settings, changes string
-	later := 0
+	var best *Outcome // the settings by themselves that leave most
+	var changes []string
+	later, closer := 0, false
 	for i := range w.Scenarios[1:] {
 		o := &w.Scenarios[i+1]
-		if !sameCapacity(o, first) {
-			continue
-		}
-		if o.OOM {
-			if len(o.Changes) == 0 {
-				later = max(later, o.Allocations-first.Allocations)
-			}
-			continue
-		}
-		if len(o.Changes) > 0 && changes == "" {
-			changes = o.Name
-		} else if len(o.Changes) == 0 && settings == "" {
-			settings = o.Name
+		switch {
+		case !sameCapacity(o, first):
+		case o.OOM && len(o.Changes) == 0:
+			later = max(later, o.Allocations-first.Allocations)
+			closer = closer || o.Allocations > first.Allocations || o.Allocations == first.Allocations && o.ShortBytes < first.ShortBytes
+		case !o.OOM && len(o.Changes) > 0 && len(changes) < 3:
+			changes = append(changes, o.Name+left(o, " (%s left)"))
+		case !o.OOM && len(o.Changes) == 0 && (best == nil || w.toComeAfter(best) > 0 && w.toComeAfter(o) <= 0):
+			best = o
 		}
 	}
-	known := "; whether the program would have gone on to its end isn't recorded"
 	switch {
-	case settings != "" && !w.enough(settings):
-		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met, but what the optimizer's first step still has to make would not have fitted.", settings)
-	case settings != "":
-		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s.", settings, known)
+	case best == nil:
+		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones it lacks %s", report.Bytes(first.ShortBytes))
+		switch {
+		case later > 0:
+			w.Verdict += fmt.Sprintf(", others fail up to %s later.", report.Plural(later, "allocation"))
+		case !closer:
+			w.Verdict += ", and none comes closer."
+		default:
+			w.Verdict += "."
+		}
+	case w.toComeAfter(best) > 0:
+		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make about %s, more than the %s that are left then: it would have failed later.",
+			best.Name, report.Bytes(w.toComeAfter(best)), report.Bytes(*best.LeftBytes))
 	default:
-		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones it lacks %s.", report.Bytes(first.ShortBytes))
+		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it isn't recorded.", best.Name, left(best, ", with %s left"))
 	}
-	if changes != "" {
-		w.Verdict += fmt.Sprintf(" With %s it would have been met%s.", changes, known)
-	}
-	if settings == "" && later > 0 {
-		w.Verdict += fmt.Sprintf(" Others fail up to %s later.", report.Plural(later, "allocation"))
+	if len(changes) > 0 {
+		w.Verdict += " Changes to the program that meet it: " + strings.Join(changes, ", ") + "."
 	}
 }
 
-// enough tells whether what the first optimizer step has yet to make would
-// have fitted, in a scenario that meets the request which failed.
-func (w *whatIf) enough(name string) bool {
-	if w.classes == nil {
-		return true
+// left is how much memory a scenario leaves, in a format; "" when unknown.
+func left(o *Outcome, format string) string {
+	if o.LeftBytes == nil {
+		return ""
 	}
-	for i := range w.p.Timeline.OOMs {
-		oom := &w.p.Timeline.OOMs[i]
-		for _, o := range w.Scenarios {
-			if o.Name == name && o.LastEvent == oom.Event && o.UsableBytes != nil {
-				return *o.UsableBytes-o.PeakAllocatedBytes >= StillToCome(w.classes, oom)-oom.Requested
-			}
+	return fmt.Sprintf(format, report.Bytes(*o.LeftBytes))
+}
+
+// toComeAfter is what a step still had to allocate after the request that
+// failed, where that is more than a scenario which meets it leaves; else 0.
+func (w *whatIf) toComeAfter(o *Outcome) int64 {
+	for i := range w.Failures {
+		f := &w.Failures[i]
+		if n := f.StillToComeBytes - f.RequestedBytes; o.LastEvent == f.Event && o.LeftBytes != nil && n > *o.LeftBytes {
+			return n
 		}
 	}
-	return true
+	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
@@ -25,6 +26,7 @@ type Document struct {
 	Refused         *string   `json:"refused"`
 	Notes           []string  `json:"notes"`
 	Verdict         string    `json:"verdict"`
+	Failures        []Failure `json:"failures"`  // requests that could not be met when recorded
 	Scenarios       []Outcome `json:"scenarios"` // the recorded one first, then by what they gain
 }
 
@@ -46,6 +48,7 @@ type Outcome struct {
 	OOMEvent           *int     `json:"oom_event"`
 	Allocations        int      `json:"allocations"` // requests met
 	ShortBytes         int64    `json:"short_bytes"` // what the failed request lacked
+	LeftBytes          *int64   `json:"left_bytes"`  // of what PyTorch could have, beyond peak allocated; nil: not known
 	Retries            int      `json:"retries"`
 	DeviceCalls        int      `json:"device_calls"`
 	// Complete is false when the program went another way than it was
@@ -86,7 +89,7 @@ func WhatIf(t *timeline.Timeline, classes *classify.Classification, o Options) (
 }
 
 func newDocument(t *timeline.Timeline) *Document {
-	return &Document{Schema: Schema, Device: t.Device.Ordinal, History: t.History.String(), Notes: []string{}, Scenarios: []Outcome{}}
+	return &Document{Schema: Schema, Device: t.Device.Ordinal, History: t.History.String(), Notes: []string{}, Failures: []Failure{}, Scenarios: []Outcome{}}
 }
 
 // WhatIf tries scenarios on a program that is there already.
@@ -116,6 +119,7 @@ func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document
 		doc.Notes = append(doc.Notes, w.limits.Note)
 	}
 	w.outside()
+	w.failures()
 	w.recorded()
 	if reason := check.Refusal(); reason != "" {
 		doc.Refused = &reason
@@ -124,6 +128,7 @@ func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document
 	}
 	w.try(settings, changes)
 	w.sort()
+	w.unsureNote()
 	w.judge()
 	return doc, nil
 }
@@ -141,8 +146,9 @@ type whatIf struct {
 	p       *Program
 	classes *classify.Classification
 	limits  Limits
-	taken   int64 // bytes of a GPU that PyTorch can't have
-	anew    int64 // peak reserved of the recorded settings with the first blocks laid out anew; 0: there are none
+	taken   int64    // bytes of a GPU that PyTorch can't have
+	unsure  []string // scenarios whose outcome depends on a limit that isn't known exactly
+	anew    int64    // peak reserved of the recorded settings with the first blocks laid out anew; 0: there are none
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -210,6 +216,9 @@ func (w *whatIf) add(name string, p *Program, s Scenario, capacity int64, change
 	if s.Allowed > 0 {
 		o.AllowedBytes = &s.Allowed
 	}
+	if most := s.most(); most > 0 && !r.OOM {
+		o.LeftBytes = ptr(most - r.PeakAllocated)
+	}
 	if r.OOM {
 		o.OOMEvent = &r.OOMEvent
 	}
@@ -243,11 +252,22 @@ func (w *whatIf) spread(name string, p *Program, s Scenario, r Result) {
 	}
 	for _, end := range []int64{w.limits.From, w.limits.To} {
 		*limit = end
-		if other := p.Run(s); other.OOM != r.OOM || other.PeakReserved != r.PeakReserved {
-			w.Notes = append(w.Notes, fmt.Sprintf("%s depends on the limit, which isn't known exactly: with %d bytes it peaks at %s reserved%s",
-				name, end, report.Bytes(other.PeakReserved), map[bool]string{true: " and runs out of memory"}[other.OOM]))
+		if other := p.Run(s); other.OOM != r.OOM {
+			w.unsure = append(w.unsure, name)
+			return
 		}
 	}
+}
+
+// unsureNote names the scenarios whose outcome a limit decides that isn't
+// known exactly.
+func (w *whatIf) unsureNote() {
+	if len(w.unsure) == 0 {
+		return
+	}
+	slices.Sort(w.unsure)
+	w.Notes = append(w.Notes, fmt.Sprintf("the limit lies between %s and %s; which of these run out of memory depends on it: %s",
+		report.Bytes(w.limits.From), report.Bytes(w.limits.To), strings.Join(w.unsure, "; ")))
 }
 
 func (w *whatIf) recorded() {

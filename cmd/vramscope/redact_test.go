@@ -176,6 +176,16 @@ func TestRedactEverywhere(t *testing.T) {
 
 // TestRedactedFailures: nor do the tables of what went wrong name the program.
 func TestRedactedFailures(t *testing.T) {
+	var text, stderr bytes.Buffer
+	for _, format := range []string{"text", "json"} {
+		text.Reset()
+		if run([]string{"whatif", "../../testdata/recordings/frag_oom__pairwise_docs/snapshot_all.pickle.gz", "--redact", "--format", format}, nil, &text, &stderr) != 0 {
+			t.Fatal(stderr.String())
+		}
+		if strings.Contains(text.String(), "pairwise") || !strings.Contains(text.String(), ".py") {
+			t.Errorf("whatif %s: %s", format, text.String())
+		}
+	}
 	for table, recording := range map[string]string{"leaks": "growing_list__step_cache", "ooms": "frag_oom__pairwise_docs", "findings": "growing_list__step_cache"} {
 		file := map[string]string{"leaks": "replay_buffer", "ooms": "pairwise", "findings": "replay_buffer"}[table]
 		for _, format := range []string{"jsonl", "csv", "arrow", "parquet"} {

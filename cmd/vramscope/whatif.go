@@ -23,6 +23,7 @@ type whatifFlags struct {
 	capacities []string
 	changes    []string
 	partial    bool
+	redact     bool
 	quiet      bool
 	noColor    bool
 	maxMemory  string
@@ -39,13 +40,19 @@ out as recorded, then under others. All combinations of --conf, --capacity and
 --change are run, each also with what was recorded; without any of them, the
 settings and changes that usually matter.
 
-Changes: ` + replay.ChangeNames + `.`,
+For a request that failed it says whether memory was missing or in pieces, and
+which blocks keep whole segments from being used.
+
+Changes: ` + replay.ChangeNames + `.
+Each says what it takes for granted.`,
 		Example: `  vramscope whatif oom.pickle
   vramscope whatif snapshot.pickle --conf expandable_segments:True --conf max_split_size_mb:128
   vramscope whatif snapshot.pickle --capacity 24GiB --capacity 40GiB
   vramscope whatif snapshot.pickle --change optimizer=8bit --change logits=chunked`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return whatif(cmd, args[0], &f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return redactError(f.redact, whatif(cmd, args[0], &f), args[0], f.outputs)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "text or json")
@@ -56,6 +63,7 @@ Changes: ` + replay.ChangeNames + `.`,
 	flags.StringArrayVar(&f.confs, "conf", nil, "`SETTINGS` to try, in the syntax of PYTORCH_CUDA_ALLOC_CONF (repeatable)")
 	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
 	flags.StringArrayVar(&f.changes, "change", nil, "a `CHANGE` to the program to try, such as optimizer=8bit (repeatable)")
+	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
 	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
@@ -74,6 +82,9 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 	s, err := (&exportFlags{partial: f.partial, maxMemory: f.maxMemory}).snapshot(cmd, name)
 	if err != nil {
 		return err
+	}
+	if f.redact {
+		newRedactor().Snapshot(s)
 	}
 	t, err := f.timeline(s)
 	if err != nil {

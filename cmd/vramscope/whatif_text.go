@@ -24,6 +24,7 @@ func whatifText(w io.Writer, doc *replay.Document, style report.Style) error {
 	}
 	paragraph(&b, "", verdict, width)
 	if !style.Quiet {
+		whatifFailures(&b, doc, width)
 		whatifTable(&b, doc)
 		whatifNotes(&b, doc, width)
 	}
@@ -31,21 +32,67 @@ func whatifText(w io.Writer, doc *replay.Document, style report.Style) error {
 	return err
 }
 
+// whatifFailures tells why requests failed, and which blocks keep free memory
+// from being used.
+func whatifFailures(b *strings.Builder, doc *replay.Document, width int) {
+	for i := range doc.Failures {
+		f := &doc.Failures[i]
+		b.WriteString("\n")
+		paragraph(b, "  ", fmt.Sprintf("At event %s: %s", report.Count(f.Event), f.Text), width)
+		if len(f.Pins) == 0 {
+			continue
+		}
+		b.WriteString("  Whole segments would be free for any request without these blocks, or if they lay elsewhere:\n")
+		rows := [][]string{{"", "frees", "segments", "blocks", "of"}}
+		for k := range f.Pins {
+			p := &f.Pins[k]
+			rows = append(rows, []string{p.Category, report.Bytes(p.Frees), strconv.Itoa(p.Segments), strconv.Itoa(p.Blocks), report.Bytes(p.Bytes), pinPlace(p)})
+		}
+		rows[0] = append(rows[0], "made at")
+		writeTable(b, rows)
+	}
+}
+
+// pinPlace is where blocks were made.
+func pinPlace(p *replay.Pin) string {
+	text := ""
+	if p.File != nil {
+		text = report.ShortFile(*p.File)
+		if p.Line != nil {
+			text += ":" + strconv.Itoa(*p.Line)
+		}
+	}
+	if p.Function != nil && *p.Function != "" {
+		text = strings.TrimSpace(text + " " + *p.Function)
+	}
+	return text
+}
+
 func whatifTable(b *strings.Builder, doc *replay.Document) {
 	if len(doc.Scenarios) == 0 {
 		return
 	}
-	rows := [][]string{{"", "peak reserved", "gains", "peak allocated", "segments", "retries", "out of memory"}}
-	for i := range doc.Scenarios {
-		rows = append(rows, whatifRow(&doc.Scenarios[i], i == 0))
+	gains := "gains"
+	if doc.Scenarios[0].OOM {
+		gains = "leaves" // what peaks gain counts for nothing where more is allocated
 	}
+	rows := [][]string{{"", "peak reserved", gains, "peak allocated", "segments", "retries", "out of memory"}}
+	for i := range doc.Scenarios {
+		rows = append(rows, whatifRow(&doc.Scenarios[i], i == 0, doc.Scenarios[0].OOM))
+	}
+	b.WriteString("\n")
+	writeTable(b, rows)
+}
+
+// writeTable writes rows under a head; all but the first and the last column
+// are numbers.
+func writeTable(b *strings.Builder, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	b.WriteString("\n")
 	for _, row := range rows {
 		line := ""
 		for i, cell := range row {
@@ -60,7 +107,7 @@ func whatifTable(b *strings.Builder, doc *replay.Document) {
 	}
 }
 
-func whatifRow(o *replay.Outcome, first bool) []string {
+func whatifRow(o *replay.Outcome, first, failed bool) []string {
 	most := ""
 	if !o.Complete && !first {
 		most = "≥ "
@@ -72,10 +119,16 @@ func whatifRow(o *replay.Outcome, first bool) []string {
 			gain = ""
 		}
 	}
+	if failed {
+		gain = ""
+		if o.LeftBytes != nil {
+			gain = report.Bytes(*o.LeftBytes)
+		}
+	}
 	fails := ""
 	switch {
 	case o.OOM:
-		fails = fmt.Sprintf("at event %d, lacks %s", *o.OOMEvent, report.Bytes(o.ShortBytes))
+		fails = fmt.Sprintf("at event %s, lacks %s", report.Count(*o.OOMEvent), report.Bytes(o.ShortBytes))
 	case o.Survived:
 		fails = "no, as far as recorded"
 	default:
