@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/fakes3"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -46,14 +47,14 @@ func cutAfter(n int, requests *atomic.Int64) func(http.ResponseWriter, *http.Req
 
 // TestBrokenConnections are taken up where they broke.
 func TestBrokenConnections(t *testing.T) {
-	s := startS3(t)
+	s := fakes3.Start(t)
 	data := make([]byte, 1_000_000)
 	for i := range data {
 		data[i] = byte(rand.Uint32())
 	}
-	s.put(t, "a.pickle", data)
+	s.Put(t, "a.pickle", data)
 	var requests atomic.Int64
-	s.before = cutAfter(150_000, &requests)
+	s.Before = cutAfter(150_000, &requests)
 	if got := read(t, open(t, "s3://team"), "a.pickle"); got != string(data) {
 		t.Error("what was read isn't what lies there")
 	}
@@ -62,13 +63,13 @@ func TestBrokenConnections(t *testing.T) {
 	}
 
 	requests.Store(0)
-	s.before = cutAfter(len(data), &requests)
+	s.Before = cutAfter(len(data), &requests)
 	read(t, open(t, "s3://team"), "a.pickle")
 	if n := requests.Load(); n != 2 {
 		t.Errorf("%d requests, want one for a look and one for the rest", n)
 	}
 
-	s.before = cutAfter(0, &requests)
+	s.Before = cutAfter(0, &requests)
 	r, err := open(t, "s3://team").Read(context.Background(), "a.pickle")
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +81,10 @@ func TestBrokenConnections(t *testing.T) {
 
 // TestChangedWhileRead is an error: half of one and half of another is neither.
 func TestChangedWhileRead(t *testing.T) {
-	s := startS3(t)
-	s.put(t, "a.pickle", make([]byte, 300_000))
+	s := fakes3.Start(t)
+	s.Put(t, "a.pickle", make([]byte, 300_000))
 	var requests atomic.Int64
-	s.before = cutAfter(100_000, &requests)
+	s.Before = cutAfter(100_000, &requests)
 	r, err := open(t, "s3://team").Read(context.Background(), "a.pickle")
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,7 @@ func TestChangedWhileRead(t *testing.T) {
 	if _, err := io.ReadFull(r, make([]byte, 50_000)); err != nil {
 		t.Fatal(err)
 	}
-	s.put(t, "a.pickle", make([]byte, 300_001))
+	s.Put(t, "a.pickle", make([]byte, 300_001))
 	if _, err := io.ReadAll(r); err == nil || err.Error() != "s3://team/a.pickle: was changed while it was read" {
 		t.Errorf("error is %v", err)
 	}
@@ -99,8 +100,8 @@ func TestChangedWhileRead(t *testing.T) {
 
 // TestSeek reads a part and the whole again.
 func TestSeek(t *testing.T) {
-	s := startS3(t)
-	s.put(t, "a", []byte("0123456789"))
+	s := fakes3.Start(t)
+	s.Put(t, "a", []byte("0123456789"))
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/a", []byte("0123456789"), 0o644); err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func answer(status int, code, message string) func(http.ResponseWriter, *http.Re
 
 // TestErrors say where and why, and never with what credentials.
 func TestErrors(t *testing.T) {
-	s := startS3(t)
+	s := fakes3.Start(t)
 	for _, c := range []struct {
 		name, place, want string
 		before            func(http.ResponseWriter, *http.Request, http.Handler)
@@ -157,15 +158,15 @@ func TestErrors(t *testing.T) {
 		{"other", "s3://team", "s3://team: Strange: we are closed", answer(400, "Strange", "we are closed"), nil},
 		{"nobody", "s3://team?endpoint=http://127.0.0.1:1", "s3://team: no connection: ", nil, nil},
 		{"scheme", "ftp://team/x", "ftp://team/x: no such kind of store: file://, gs://, s3:// are known", nil, nil},
-		{"user", "s3://me:" + secret + "@team/x", "s3://team/x: a URL isn't the place for credentials", nil, nil},
+		{"user", "s3://me:" + fakes3.Secret + "@team/x", "s3://team/x: a URL isn't the place for credentials", nil, nil},
 		{"no bucket", "s3:///x", "s3:///x: no bucket is named", nil, nil},
-		{"parameter", "s3://team?colour=" + secret, "s3://team: unknown query parameter \"colour\"", nil, nil},
-		{"flag", "s3://team?disable_https=" + secret, "s3://team: parameter disable_https is neither true nor false", nil, nil},
-		{"endpoint", "s3://team?endpoint=http://me:" + secret + "@%zz", "s3://team: ", nil, nil},
+		{"parameter", "s3://team?colour=" + fakes3.Secret, "s3://team: unknown query parameter \"colour\"", nil, nil},
+		{"flag", "s3://team?disable_https=" + fakes3.Secret, "s3://team: parameter disable_https is neither true nor false", nil, nil},
+		{"endpoint", "s3://team?endpoint=http://me:" + fakes3.Secret + "@%zz", "s3://team: ", nil, nil},
 		{"relative", "file://x/y", "a file URL needs an absolute path", nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s.before = c.before
+			s.Before = c.before
 			p, err := store.Open(context.Background(), c.place)
 			if err == nil {
 				defer p.Close()
@@ -179,7 +180,7 @@ func TestErrors(t *testing.T) {
 			if c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("is not %v", c.is)
 			}
-			for _, hidden := range []string{secret, "AKIATEST", "X-Amz"} {
+			for _, hidden := range []string{fakes3.Secret, "AKIATEST", "X-Amz"} {
 				if strings.Contains(err.Error(), hidden) {
 					t.Errorf("shows %s: %v", hidden, err)
 				}
@@ -189,7 +190,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestNoCredentials(t *testing.T) {
-	startS3(t)
+	fakes3.Start(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	for _, err := range open(t, "s3://team").List(context.Background()) {
@@ -205,8 +206,8 @@ func TestNoCredentials(t *testing.T) {
 // TestQuiet finds nothing on standard error, where the client warns of every
 // object that was stored without a checksum.
 func TestQuiet(t *testing.T) {
-	s := startS3(t)
-	s.put(t, "a", []byte("x"))
+	s := fakes3.Start(t)
+	s.Put(t, "a", []byte("x"))
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,65 +1,21 @@
 package store_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
-
+	"github.com/vramscope/vramscope/internal/fakes3"
 	"github.com/vramscope/vramscope/store"
 )
-
-const secret = "s3cr3t/with+signs"
-
-// server is an S3 store in this process. Handlers may be put before it.
-type server struct {
-	*s3mem.Backend
-	before func(w http.ResponseWriter, r *http.Request, next http.Handler)
-	url    string
-}
-
-// startS3 starts a store with one bucket, "team", and points the environment at it.
-func startS3(t *testing.T) *server {
-	t.Helper()
-	s := &server{Backend: s3mem.New()}
-	if err := s.CreateBucket("team"); err != nil {
-		t.Fatal(err)
-	}
-	h := gofakes3.New(s).Server()
-	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.before != nil {
-			s.before(w, r, h)
-			return
-		}
-		h.ServeHTTP(w, r)
-	}))
-	t.Cleanup(l.Close)
-	s.url = l.URL
-	for k, v := range map[string]string{"AWS_ENDPOINT_URL_S3": l.URL, "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": secret,
-		"AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": ""} {
-		t.Setenv(k, v)
-	}
-	return s
-}
-
-func (s *server) put(t *testing.T, name string, data []byte) {
-	t.Helper()
-	if _, err := s.PutObject("team", name, map[string]string{}, bytes.NewReader(data), int64(len(data)), nil); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func open(t *testing.T, name string) *store.Place {
 	t.Helper()
@@ -109,14 +65,14 @@ func read(t *testing.T, p *store.Place, name string) string {
 
 // TestPlacesAreAlike does the same in a folder, below a file URL and in a bucket.
 func TestPlacesAreAlike(t *testing.T) {
-	s := startS3(t)
+	s := fakes3.Start(t)
 	folder := t.TempDir()
 	for _, c := range []struct{ name, place, shown string }{
 		{"path", folder, folder},
 		{"file URL", "file://" + t.TempDir(), ""},
 		{"bucket", "s3://team", "s3://team"},
 		{"prefix", "s3://team/deep/er/", "s3://team/deep/er"},
-		{"endpoint in the URL", "s3://team/x?use_path_style=true&region=eu-west-1&endpoint=" + s.url, "s3://team/x"},
+		{"endpoint in the URL", "s3://team/x?use_path_style=true&region=eu-west-1&endpoint=" + s.URL, "s3://team/x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, c.place)
@@ -184,18 +140,18 @@ func versions(t *testing.T, p *store.Place) map[string]string {
 
 // TestListReadsAllPages lists more objects than a page holds, in order.
 func TestListReadsAllPages(t *testing.T) {
-	s := startS3(t)
+	s := fakes3.Start(t)
 	pages := 0
-	s.before = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	s.Before = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		pages++
 		next.ServeHTTP(w, r)
 	}
 	const n = 2345
 	for i := range n {
-		s.put(t, fmt.Sprintf("runs/%05d/snapshot.pickle", i*7919%n), []byte("x"))
+		s.Put(t, fmt.Sprintf("runs/%05d/snapshot.pickle", i*7919%n), []byte("x"))
 	}
-	s.put(t, "runs/", nil) // as consoles make a folder
-	s.put(t, "runs-of-others/a", nil)
+	s.Put(t, "runs/", nil) // as consoles make a folder
+	s.Put(t, "runs-of-others/a", nil)
 	got := names(t, open(t, "s3://team/runs"))
 	if len(got) != n || !slices.IsSorted(got) || got[n-1] != "02344/snapshot.pickle" {
 		t.Errorf("listed %d objects, want %d in order", len(got), n)
@@ -223,7 +179,7 @@ func TestListOfAFolderThatIsGone(t *testing.T) {
 
 // TestInterruptedWrite leaves what was there, and nothing else.
 func TestInterruptedWrite(t *testing.T) {
-	s := startS3(t)
+	fakes3.Start(t)
 	folder := t.TempDir()
 	own := errors.New("the disk of dreams is full")
 	for _, place := range []string{folder, "s3://team/out"} {
@@ -260,12 +216,11 @@ func TestInterruptedWrite(t *testing.T) {
 			}
 		}
 	}
-	_ = s
 }
 
 // TestRemoveLeavesNoFolders, and no file of others.
 func TestRemoveLeavesNoFolders(t *testing.T) {
-	startS3(t)
+	fakes3.Start(t)
 	folder := t.TempDir()
 	for _, place := range []string{folder, "s3://team/out"} {
 		p := open(t, place)
@@ -320,7 +275,7 @@ func TestSweep(t *testing.T) {
 
 // TestBigWrite goes up in parts.
 func TestBigWrite(t *testing.T) {
-	startS3(t)
+	fakes3.Start(t)
 	p := open(t, "s3://team")
 	big := strings.Repeat("0123456789abcdef", 1<<20)
 	if err := write(p, "big", big); err != nil {
@@ -361,9 +316,9 @@ func TestNames(t *testing.T) {
 // TestPool opens names as they were listed, with the parameters that the
 // bucket was given once.
 func TestPool(t *testing.T) {
-	s := startS3(t)
-	s.put(t, "runs/a b/x.pickle", []byte("ab"))
-	s.put(t, "runs/a b/x.pickle.log", []byte("log"))
+	s := fakes3.Start(t)
+	s.Put(t, "runs/a b/x.pickle", []byte("ab"))
+	s.Put(t, "runs/a b/x.pickle.log", []byte("log"))
 	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
 	folder := t.TempDir()
 	if err := write(open(t, folder), "a b/x.pickle", "ab"); err != nil {
@@ -375,7 +330,7 @@ func TestPool(t *testing.T) {
 		name string
 		want []string
 	}{
-		{"s3://team/runs/?endpoint=" + s.url, []string{"s3://team/runs/a b/x.pickle", "s3://team/runs/a b/x.pickle.log"}},
+		{"s3://team/runs/?endpoint=" + s.URL, []string{"s3://team/runs/a b/x.pickle", "s3://team/runs/a b/x.pickle.log"}},
 		{"s3://team", []string{"s3://team/runs/a b/x.pickle", "s3://team/runs/a b/x.pickle.log"}},
 		{"s3://team/runs/a b/x.pickle", []string{"s3://team/runs/a b/x.pickle"}},
 		{"s3://team/run", nil},
@@ -401,7 +356,7 @@ func TestPool(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	for _, above := range []string{folder, "file://" + folder, "s3://team/out?endpoint=" + s.url} {
+	for _, above := range []string{folder, "file://" + folder, "s3://team/out?endpoint=" + s.URL} {
 		name := store.Join(above, "runs", "x/report.html")
 		err := pool.Write(context.Background(), name, func(w io.Writer) error { return nil })
 		if f, failed := pool.Stat(context.Background(), name); err != nil || failed != nil || !strings.HasSuffix(f.Name, "/runs/x/report.html") {

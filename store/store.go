@@ -112,6 +112,14 @@ func IsURL(name string) bool {
 	return ok
 }
 
+// Path is the path of a name that is one or that is a file:// URL.
+func Path(name string) (path string, ok bool) {
+	if scheme, rest, url := split(name); url {
+		return rest, scheme == "file" && strings.HasPrefix(rest, "/")
+	}
+	return name, true
+}
+
 // split takes the scheme off; a path may have a colon, not the two slashes
 // behind a word.
 func split(name string) (scheme, rest string, ok bool) {

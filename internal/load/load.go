@@ -2,12 +2,14 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/store"
 )
 
 // Run is all that was given about one run. Its recordings are decoded when they
@@ -24,6 +27,7 @@ type Run struct {
 	Sources  []diagnose.Source
 	Evidence *evidence.Evidence
 
+	files  files
 	inputs []*snapshot.Input
 	opened *recording // the last one decoded
 	given  []string   // the paths of Sources before they were redacted
@@ -35,6 +39,7 @@ func (r *Run) Close() {
 	for _, in := range r.inputs {
 		in.Close()
 	}
+	r.files.close()
 }
 
 // Options steer the reading.
@@ -45,6 +50,10 @@ type Options struct {
 	// Lenient passes over what is of no known kind among the named files, and
 	// notes what is broken, as is done within a directory.
 	Lenient bool
+	// Context ends the reading of stores; nil: nothing does.
+	Context context.Context
+	// Stores are the connections to them; nil: the run has its own.
+	Stores *store.Pool
 }
 
 // maxFiles bounds the files of a run's directory that are looked at.
@@ -54,7 +63,7 @@ const maxFiles = 10_000
 // named one by one must be usable; of a directory, what is of no known kind is
 // passed over.
 func Open(names []string, o Options) (*Run, error) {
-	run := &Run{Evidence: evidence.New()}
+	run := &Run{Evidence: evidence.New(), files: o.files()}
 	err := run.addAll(names, o)
 	if err == nil {
 		err = run.check()
@@ -89,10 +98,14 @@ func (r *Run) add(name string, o Options) error {
 		}
 		return r.read(in, o, false)
 	}
-	if st, err := os.Stat(name); err == nil && st.IsDir() {
-		return r.directory(name, o)
+	if local, ok := store.Path(name); !ok {
+		if below, err := r.files.below(name); err != nil || below != nil {
+			return r.prefix(name, below, err, o)
+		}
+	} else if st, err := os.Stat(local); err == nil && st.IsDir() {
+		return r.directory(local, o)
 	}
-	in, err := snapshot.OpenInput(name)
+	in, err := r.files.input(name)
 	if err != nil {
 		return err
 	}
@@ -138,6 +151,15 @@ func (r *Run) directory(name string, o Options) error {
 		return walked
 	}
 	return err
+}
+
+// prefix reads what it can of a bucket's objects.
+func (r *Run) prefix(name string, below []string, err error, o Options) error {
+	if err != nil {
+		return err
+	}
+	name = store.Show(name)
+	return r.leniently(name, path.Dir(strings.TrimSuffix(name, "/")), slices.Values(below), o)
 }
 
 // walk visits the files below a folder that could be a run's, in order of
@@ -187,7 +209,7 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 			name = filepath.ToSlash(below)
 		}
 		added := len(r.Sources)
-		in, err := snapshot.OpenInput(path)
+		in, err := r.files.input(path)
 		if err == nil {
 			if err = r.read(in, o, true); err == nil {
 				r.nameSources(added, name)
@@ -197,7 +219,7 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 		if isBroken(path, err) {
 			failed = append(failed, err)
 			n := filename.Parse(name)
-			broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: err.Error(), Name: &n})
+			broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: onOneLine(err), Name: &n})
 		}
 	}
 	if len(r.Sources) == before {
@@ -209,6 +231,12 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 	}
 	r.Sources = append(r.Sources, broken...)
 	return nil
+}
+
+// onOneLine is an error without what it advises.
+func onOneLine(err error) string {
+	cause, _, _ := strings.Cut(err.Error(), "\n")
+	return cause
 }
 
 // isBroken tells a recording that can't be read from what is none.

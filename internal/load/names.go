@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/snapshot/labels"
+	"github.com/vramscope/vramscope/store"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -21,8 +23,10 @@ type Names struct {
 
 // Labels reads labels files.
 func (n *Names) Labels(paths ...string) error {
+	f := (&Options{}).files()
+	defer f.close()
 	for _, path := range paths {
-		file, err := readLabels(path)
+		file, err := f.labels(path)
 		if err != nil {
 			return err
 		}
@@ -31,13 +35,21 @@ func (n *Names) Labels(paths ...string) error {
 	return nil
 }
 
-// LabelsBeside are the labels files that lie beside snapshots.
-func LabelsBeside(snapshots []string) []string {
+// LabelsBeside are the labels files that lie beside the snapshots among some
+// files; those of a store are seen when they are among the files.
+func LabelsBeside(names []string) []string {
 	var found []string
-	for _, name := range snapshots {
-		name = withoutEnding(name)
-		if _, err := os.Stat(name + ".labels.json"); err == nil {
-			found = append(found, name+".labels.json")
+	for _, name := range names {
+		beside := withoutEnding(name) + ".labels.json"
+		local, ok := store.Path(name)
+		if ok {
+			_, err := os.Stat(withoutEnding(local) + ".labels.json")
+			ok = err == nil
+		} else {
+			ok = slices.Contains(names, beside)
+		}
+		if ok {
+			found = append(found, beside)
 		}
 	}
 	return found
@@ -68,14 +80,20 @@ func (n *Names) Tensors(checkpoint, config string) error {
 
 // ReadConfig reads a model's configuration.
 func ReadConfig(path string) (*budget.Config, error) {
-	file, err := os.Open(path)
+	f := (&Options{}).files()
+	defer f.close()
+	return f.config(path)
+}
+
+func (f files) config(path string) (*budget.Config, error) {
+	text, err := f.text(path)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	c, err := budget.ReadConfig(file)
+	defer text.Close()
+	c, err := budget.ReadConfig(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", store.Show(path), err)
 	}
 	return c, nil
 }
@@ -86,7 +104,7 @@ func ReadConfig(path string) (*budget.Config, error) {
 func (r *Run) Config() *budget.Config {
 	for _, s := range r.Sources {
 		if s.Kind == KindConfig {
-			if c, err := ReadConfig(s.Path); err == nil {
+			if c, err := r.files.config(s.Path); err == nil {
 				return c
 			}
 		}

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"os"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -29,10 +28,10 @@ func (r *Run) pair() error {
 	for _, k := range recordings {
 		s := &r.Sources[k]
 		beside := withoutEnding(s.Path) + ".labels.json"
-		if _, err := os.Stat(beside); err != nil {
+		if _, ok := given[beside]; !ok && !r.files.exists(beside) {
 			continue
 		}
-		s.Labels = labelsOf(beside)
+		s.Labels = r.files.labelsOf(beside)
 		if i, ok := given[beside]; ok {
 			r.Sources[i].Notes = append(r.Sources[i].Notes, "names what the recording beside it holds")
 			delete(given, beside)
@@ -40,7 +39,7 @@ func (r *Run) pair() error {
 		if s.Optional {
 			continue // a broken one is noted
 		}
-		if _, err := readLabels(beside); err != nil {
+		if _, err := r.files.labels(beside); err != nil {
 			return err
 		}
 	}
@@ -54,7 +53,7 @@ func (r *Run) pair() error {
 			continue
 		}
 		s.Notes = append(s.Notes, "names what the recording holds")
-		r.Sources[recordings[0]].Labels = labelsOf(s.Path)
+		r.Sources[recordings[0]].Labels = r.files.labelsOf(s.Path)
 	}
 	return nil
 }
@@ -69,9 +68,9 @@ func withoutEnding(name string) string {
 
 // labelsOf reads a labels file when its recording is looked at: of many ranks,
 // one file at a time.
-func labelsOf(path string) func(*timeline.Timeline) ([]classify.Label, error) {
+func (f files) labelsOf(path string) func(*timeline.Timeline) ([]classify.Label, error) {
 	return func(t *timeline.Timeline) ([]classify.Label, error) {
-		file, err := readLabels(path)
+		file, err := f.labels(path)
 		if err != nil || file.Device != t.Device.Ordinal {
 			return nil, err
 		}
@@ -79,13 +78,14 @@ func labelsOf(path string) func(*timeline.Timeline) ([]classify.Label, error) {
 	}
 }
 
-func readLabels(path string) (*labels.File, error) {
-	f, err := os.Open(path)
+// labels reads a labels file.
+func (f files) labels(path string) (*labels.File, error) {
+	text, err := f.text(path)
 	if err != nil {
 		return nil, &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
 	}
-	defer f.Close()
-	file, err := labels.Read(f)
+	defer text.Close()
+	file, err := labels.Read(text)
 	if err != nil {
 		return nil, &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
 	}

@@ -36,7 +36,7 @@ func (x *recording) open() (*snapshot.Snapshot, error) {
 		x.run.opened = x
 	}
 	if x.in == nil {
-		in, err := snapshot.OpenInput(x.path)
+		in, err := x.run.files.input(x.path)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (x *recording) settle() {
 // digest is that of the file, which is read for it if it wasn't yet.
 func (x *recording) digest() (sum string, bytes int64) {
 	if !x.known && x.in == nil {
-		x.in, _ = snapshot.OpenInput(x.path)
+		x.in, _ = x.run.files.input(x.path)
 	}
 	if !x.known && x.in != nil {
 		x.sum, x.bytes = x.in.Digest()
