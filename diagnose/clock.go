@@ -6,6 +6,7 @@ import (
 	"sort"
 	"time"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/nvsmi"
 )
@@ -71,12 +72,8 @@ func (e *examination) align(dev *report.Device) {
 	for i := range e.evidence.Details {
 		d := &e.evidence.Details[i]
 		if d.NVSMI != nil {
-			if g, _ := e.gpuOf(dev); g != nil && g.Source == d.Source {
-				for k := range d.NVSMI.GPUs {
-					if d.NVSMI.GPUs[k].Index == g.GPU {
-						e.alignGPU(dev, d.Source, &d.NVSMI.GPUs[k])
-					}
-				}
+			if g := e.watchedAs(dev, d); g != nil {
+				e.alignGPU(dev, d.Source, g)
 			}
 		}
 		if d.Log != nil && d.Log.Steps.Count > 1 {
@@ -86,6 +83,22 @@ func (e *examination) align(dev *report.Device) {
 			e.alignTrace(dev, d.Source, d.Trace)
 		}
 	}
+}
+
+// watchedAs is the GPU of nvidia-smi that the device is.
+func (e *examination) watchedAs(dev *report.Device, d *evidence.Detail) *nvsmi.GPU {
+	index := dev.Device
+	if g, _ := e.gpuOf(dev); g != nil && g.Source == d.Source {
+		index = g.GPU
+	} else if len(d.NVSMI.GPUs) == 1 {
+		index = d.NVSMI.GPUs[0].Index
+	}
+	for k := range d.NVSMI.GPUs {
+		if d.NVSMI.GPUs[k].Index == index {
+			return &d.NVSMI.GPUs[k]
+		}
+	}
+	return nil
 }
 
 // clockOf makes the report's entry; without a method nothing could be said.

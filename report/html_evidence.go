@@ -29,6 +29,9 @@ func evidenceCharts(doc *Document) ([]chart, error) {
 	if err := add("smi", smiChart(doc)); err != nil {
 		return nil, err
 	}
+	if err := add("clock", clockChart(doc)); err != nil {
+		return nil, err
+	}
 	for _, d := range doc.Evidence.Details {
 		if d.Log != nil {
 			if o := stepChart(d.Log); o != nil { // the log with most steps comes first
@@ -132,6 +135,52 @@ func smiChart(doc *Document) option {
 			}
 		}
 	}
+	l.Validate()
+	o := l.JSON()
+	o["unit"] = u
+	return o
+}
+
+// clockChart puts what nvidia-smi saw on the recording's clock, beside what
+// PyTorch had reserved and allocated; nil where no reading could be placed.
+func clockChart(doc *Document) option {
+	for i := range doc.Clocks {
+		c := &doc.Clocks[i]
+		if len(c.Track) < 2 || c.Device == nil {
+			continue
+		}
+		for k := range doc.Devices {
+			if d := &doc.Devices[k]; d.Device == *c.Device && len(d.Curve.TimeUS) > 1 {
+				return trackChart(d, c)
+			}
+		}
+	}
+	return nil
+}
+
+func trackChart(d *Device, c *Clock) option {
+	first, last := d.Curve.TimeUS[0], d.Curve.TimeUS[len(d.Curve.TimeUS)-1]
+	margin := max((last-first)/10, 1000)
+	most := max(d.Peaks.Reserved.Bytes, 1)
+	for _, x := range c.Track {
+		most = max(most, x.Bytes)
+	}
+	u := unitFor(most)
+	l := lines(opts.XAxis{Type: "value", Scale: opts.Bool(true), Min: float64(first-margin) / 1e3, Max: float64(last+margin) / 1e3,
+		AxisLabel: &opts.AxisLabel{Formatter: "fn:clock", HideOverlap: opts.Bool(true)}}, opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+	var used, reserved, allocated [][2]float64
+	for _, x := range c.Track {
+		if x.MicrosUTC >= first-margin && x.MicrosUTC <= last+margin {
+			used = append(used, [2]float64{float64(x.MicrosUTC) / 1e3, u.value(x.Bytes)})
+		}
+	}
+	for i, at := range d.Curve.TimeUS {
+		reserved = append(reserved, [2]float64{float64(at) / 1e3, u.value(d.Curve.Reserved[i])})
+		allocated = append(allocated, [2]float64{float64(at) / 1e3, u.value(d.Curve.Allocated[i])})
+	}
+	addLine(l, fmt.Sprintf("In use on GPU %d, as nvidia-smi saw it", *c.GPU), "css:--s0", used, 0)
+	addLine(l, "Reserved by PyTorch", "css:--s1", reserved, 0)
+	addLine(l, "Allocated", "css:--s2", allocated, 0)
 	l.Validate()
 	o := l.JSON()
 	o["unit"] = u

@@ -208,7 +208,17 @@ func (d *Device) figures() []figure {
 			f[3].Note = capacityNotes[*d.CapacitySource]
 		}
 	}
-	if outside, ok := d.outside(); ok {
+	if m := &d.AtPeak; m.CUDAContext != nil || m.OtherProcesses != nil || m.Unaccounted != nil {
+		var bytes int64
+		var parts []string
+		for i, part := range m.beside() {
+			if part != nil && *part > 0 {
+				bytes += *part
+				parts = append(parts, Bytes(*part)+" "+[...]string{"context and libraries", "other processes", "not accounted for"}[i])
+			}
+		}
+		f[6].Value, f[6].Note = Bytes(bytes), strings.Join(parts, ", ")
+	} else if outside, ok := d.outside(); ok {
 		f[6].Value, f[6].Note = Bytes(outside), "CUDA context, libraries and other processes when the request failed"
 	}
 	return f
