@@ -158,29 +158,60 @@ func (j *job) needsMain(d *report.Device) bool { return len(d.OOMs) > 0 || j.opt
 // with its place among the ranks.
 func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	r := doc.Ranks
-	if r == nil || len(one.Devices) != 1 || len(r.Rows) < 2 {
-		return verdict(doc)
+	if r == nil || !r.Sure || len(one.Devices) != 1 || len(r.Rows) < 2 {
+		v := verdict(doc)
+		v.Text += j.goesOn(doc, one)
+		return v
 	}
-	one.Findings = doc.Findings
-	v := verdict(one)
-	main := slices.IndexFunc(r.Rows, func(row report.Rank) bool { return &doc.Devices[row.Index] == &one.Devices[0] })
+	v, main := worstVerdict(doc, &one.Devices[0])
 	row := &r.Rows[main]
 	where := rankWord(row)
 	switch f := r.FirstOOM; {
 	case f != nil && f.Row == main && f.Failed > 1:
 		where += fmt.Sprintf(", the first of %s to fail", report.Plural(f.Failed, "rank"))
-	case len(one.Devices[0].OOMs) > 0 && failedRows(r) > 1:
+	case len(doc.Devices[row.Index].OOMs) > 0 && failedRows(r) > 1:
 		where += fmt.Sprintf(", one of %s that failed", report.Plural(failedRows(r), "rank"))
-	case len(one.Devices[0].OOMs) > 0:
+	case len(doc.Devices[row.Index].OOMs) > 0:
 		where += fmt.Sprintf(" alone, of %d", r.Count)
-	default:
+	case &doc.Devices[row.Index] == &one.Devices[0]:
 		where += fmt.Sprintf(", the fullest of %d", r.Count)
+	default:
+		where += fmt.Sprintf(" of %d", r.Count)
 	}
 	v.Text = strings.ToUpper(where[:1]) + where[1:] + ": " + v.Text
 	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes && percentOf(m.Bytes, row.PeakAllocated) >= unevenInfo {
 		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", report.Bytes(m.Bytes)) + explained(m.Categories, nil)
 	}
+	v.Text += j.goesOn(doc, one)
 	return v
+}
+
+// worstVerdict is the gravest verdict on a device of the job by itself, and the
+// device's row; the main one's where no other's is graver.
+func worstVerdict(doc *report.Document, main *report.Device) (v report.Verdict, row int) {
+	grave := map[report.Severity]int{report.Info: 0, report.Warning: 1, report.Critical: 2}
+	look := func(i int) {
+		one := *doc
+		one.Devices = doc.Devices[doc.Ranks.Rows[i].Index : doc.Ranks.Rows[i].Index+1]
+		if x := verdict(&one); v.Text == "" || grave[x.Severity] > grave[v.Severity] {
+			v, row = x, i
+		}
+	}
+	look(slices.IndexFunc(doc.Ranks.Rows, func(x report.Rank) bool { return &doc.Devices[x.Index] == main }))
+	for k := range doc.Ranks.Groups {
+		look(doc.Ranks.Groups[k].Shown)
+	}
+	return v, row
+}
+
+// goesOn tells of growth over the dumps of the main device.
+func (j *job) goesOn(doc, one *report.Document) string {
+	for i := range doc.Trend {
+		if t := &doc.Trend[i]; t.Grows != nil && len(t.Dumps) > 2 && len(one.Devices) == 1 && &doc.Devices[t.Index] == &one.Devices[0] {
+			return fmt.Sprintf("; what is allocated at the end %s", t.Text)
+		}
+	}
+	return ""
 }
 
 // failedRows counts the rows that ran out of memory.

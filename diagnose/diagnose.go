@@ -56,18 +56,24 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 		doc.Inputs = append(doc.Inputs, j.sources[i].input())
 	}
 	one := *doc // the device that matters most, alone
-	if e != nil {
+	if main >= 0 {
 		one.Devices = doc.Devices[main : main+1]
+	}
+	if e != nil {
 		if d := &one.Devices[0]; len(d.OOMs) > 0 {
 			e.tryOthers(&one, d)
-			doc.WhatIf, doc.Trials = one.WhatIf, one.Trials
+			if doc.WhatIf, doc.Trials = one.WhatIf, one.Trials; doc.Trials != nil {
+				doc.Trials.Index = main
+			}
 		}
 	}
 	outsideDocument(doc, o.Capacity)
 	doc.Verdict = j.verdict(doc, &one)
 	if o.Theory != nil && e != nil {
 		err = e.compare(&one)
-		doc.Budget, doc.Comparison = one.Budget, one.Comparison
+		if doc.Budget, doc.Comparison = one.Budget, one.Comparison; doc.Comparison != nil {
+			doc.Comparison.Index = main
+		}
 	}
 	return doc, err
 }

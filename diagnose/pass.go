@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
@@ -75,7 +76,7 @@ func (j *job) examineAll() error {
 			if len(recordings) == 1 || !j.sources[i].Optional && !j.inFamily(i, recordings) {
 				return err
 			}
-			j.sources[i].Failed = err.Error()
+			j.sources[i].Failed, _, _ = strings.Cut(err.Error(), "\n") // less what it advises
 			continue
 		}
 		read++

@@ -104,6 +104,11 @@ func (j *job) missing(r *report.Ranks, all []*process, seen map[int]bool) {
 		}
 	}
 	last := all[len(all)-1].rank
+	for i := range j.sources {
+		if s := &j.sources[i]; s.Failed != "" {
+			last = max(last, sureRank(s.name()))
+		}
+	}
 	if world > last {
 		r.World = &world
 		last = world - 1
@@ -221,8 +226,9 @@ func shown(r *report.Ranks) []int {
 		add(r.Groups[r.Rows[m.Highest].Group].Shown)
 		add(r.Groups[r.Rows[m.Usual].Group].Shown)
 	}
-	for k := range r.Groups {
-		if len(out) < ranksShown {
+	for k := range r.Groups { // what else there is, one of each kind
+		row := &r.Rows[r.Groups[k].Shown]
+		if len(out) < ranksShown && !slices.ContainsFunc(r.Rows, func(x report.Rank) bool { return x.Verdict == row.Verdict && slices.Contains(out, x.Index) }) {
 			add(r.Groups[k].Shown)
 		}
 	}

@@ -86,17 +86,21 @@ func (j *job) growth(t *report.Trend, rows []*rememberedDevice) string {
 	t.Categories = categoryExcess(t.Dumps[last].Categories, t.Dumps[first].Categories)
 	t.Sites = siteExcess(rows[last].dev.SitesAtEnd, rows[first].dev.SitesAtEnd, max(whole, leastGrowth)/20)
 	middle := slices.Sorted(slices.Values(deltas))[(len(deltas)-1)/2]
+	slowest, fastest := slices.Min(deltas), slices.Max(deltas)
 	var text string
-	switch slowest := slices.Min(deltas); {
+	switch {
 	case whole < leastGrowth && -whole < leastGrowth:
 		return fmt.Sprintf("what is allocated at the end is the same in %s", report.Plural(len(comparable), "dump"))
 	case len(deltas) == 1 && whole > 0:
 		text = fmt.Sprintf("%s more at the end of the later dump: two can't show whether it goes on", report.Bytes(whole))
-	case slowest >= max(leastGrowth, middle/4):
+	case slowest >= leastGrowth && fastest <= 4*slowest:
 		t.Grows = &middle
 		text = fmt.Sprintf("grows from dump to dump by %s, %s over %s", report.Bytes(middle), report.Bytes(whole), report.Plural(len(comparable), "dump"))
-	case whole > 0 && slices.Min(deltas[1:]) < leastGrowth && deltas[0] > whole/2:
-		text = fmt.Sprintf("%s more after the first dump, and no steady growth since", report.Bytes(deltas[0]))
+	case whole > 0 && deltas[0] == fastest && slices.Max(deltas[1:]) <= deltas[0]/4:
+		text = fmt.Sprintf("%s more after the first dump, %s since", report.Bytes(deltas[0]), plusMinus(whole-deltas[0]))
+	case slowest >= leastGrowth:
+		t.Grows = &middle
+		text = fmt.Sprintf("grows from dump to dump, by %s to %s, %s over %s", report.Bytes(slowest), report.Bytes(fastest), report.Bytes(whole), report.Plural(len(comparable), "dump"))
 	default:
 		return fmt.Sprintf("goes up and down from dump to dump: %s between the first and the last", plusMinus(whole))
 	}

@@ -63,6 +63,7 @@ type Instant struct {
 
 // Trials are what the same requests would have done under other settings.
 type Trials struct {
+	Index   int // into Devices
 	Device  int
 	Verdict string
 	Rows    []Trial // the recorded settings first, then what gains most
@@ -79,6 +80,7 @@ type Trial struct {
 
 // Comparison is what was measured beside what should have been.
 type Comparison struct {
+	Index      int // into Devices
 	Device     int
 	Model      string
 	Inferred   []string // what of the setting was read from the recording

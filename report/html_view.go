@@ -20,6 +20,9 @@ type view struct {
 	Charts   []chart // of the evidence
 	Markdown template.JS
 	Tag      string // above the verdict
+
+	RankTable   *ranksView
+	TrendTables []trendView
 }
 
 // deviceView is a device with what the templates need beside it.
@@ -69,8 +72,9 @@ func newView(doc *Document) (*view, error) {
 		v.Name = ShortFile(doc.Inputs[0].Path)
 	}
 	v.Tag = verdictTag(doc)
-	for i := range doc.Devices {
-		d, err := newDeviceView(&doc.Devices[i], i, doc)
+	v.RankTable, v.TrendTables = newRanksView(doc), newTrendViews(doc)
+	for place, i := range doc.shown() {
+		d, err := newDeviceView(&doc.Devices[i], place, doc)
 		if err != nil {
 			return nil, err
 		}
@@ -108,10 +112,10 @@ func newDeviceView(d *Device, index int, doc *Document) (deviceView, error) {
 	for category, bytes := range d.AtPeak.Categories {
 		v.Kinds = v.Kinds || bytes > 0 && category != "unknown"
 	}
-	if x := doc.Trials; x != nil && x.Device == d.Device {
+	if x := doc.Trials; x != nil && d == &doc.Devices[x.Index] {
 		v.Trials = x
 	}
-	if c := doc.Comparison; c != nil && c.Device == d.Device {
+	if c := doc.Comparison; c != nil && d == &doc.Devices[c.Index] {
 		v.Budget = c
 		if err := v.add("phases", budgetChart(append([]Compared{c.Peak}, c.Phases...)), nil); err != nil {
 			return v, err

@@ -27,8 +27,10 @@ func Markdown(w io.Writer, doc *Document) error {
 	for _, n := range doc.Notes {
 		m.line("- %s: %s", prose(n.Key), prose(n.Value))
 	}
-	for i := range doc.Devices {
-		m.device(doc, &doc.Devices[i])
+	m.ranks(doc)
+	m.trends(doc)
+	for _, i := range doc.shown() {
+		m.device(doc, i)
 	}
 	m.findings("Findings in logs, nvidia-smi and traces", doc.Findings)
 	m.trials(doc.Trials)
@@ -71,8 +73,9 @@ func saves(bytes *int64) string {
 	return " (saves " + Bytes(*bytes) + ")"
 }
 
-func (m *markdownWriter) device(doc *Document, d *Device) {
-	m.line("\n### Device %d\n", d.Device)
+func (m *markdownWriter) device(doc *Document, index int) {
+	d := &doc.Devices[index]
+	m.line("\n### %s\n", prose(doc.deviceTitle(index)))
 	m.line("| | | |\n|---|---:|---|")
 	if d.History != "none" {
 		m.peak("Peak allocated", d.Peaks.Allocated)

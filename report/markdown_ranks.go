@@ -1,0 +1,57 @@
+package report
+
+import "fmt"
+
+// ticketGroups is how many groups of ranks, and dumps of a trend, go into a ticket.
+const ticketGroups = 10
+
+// ranks is the table of a job's processes.
+func (m *markdownWriter) ranks(doc *Document) {
+	r := doc.Ranks
+	if r == nil {
+		return
+	}
+	m.line("\n### %s\n", prose(r.title()))
+	m.line("| %s | Device | Peak allocated | Peak reserved | Capacity | Verdict |\n|---|---:|---:|---:|---:|---|", map[bool]string{true: "Ranks", false: "Recording"}[r.Sure])
+	for k := range r.Groups {
+		if k == ticketGroups {
+			m.line("\nand %s", Plural(len(r.Groups)-k, "more group"))
+			break
+		}
+		g := &r.Groups[k]
+		row := &r.Rows[g.Shown]
+		label := code(r.label(doc, g))
+		if r.Sure {
+			label = prose(r.label(doc, g))
+		}
+		m.row(label, r.deviceOf(g), Bytes(row.PeakAllocated), Bytes(row.PeakReserved), orUnknown(row.Capacity), prose(row.Verdict))
+	}
+	if s := r.sentences(); len(s) > 0 {
+		m.line("")
+		for _, x := range s {
+			m.line("- %s", prose(x))
+		}
+	}
+}
+
+// trends are what several dumps of one process show.
+func (m *markdownWriter) trends(doc *Document) {
+	shown := 0
+	for i := range doc.Trend {
+		x := &doc.Trend[i]
+		if !doc.isShown(x.Index) || shown == textTrends {
+			continue
+		}
+		shown++
+		m.line("\n### %s\n", prose(x.title()))
+		m.line("| Dump | Events | Peak allocated | At the end | Reserved | |\n|---|---:|---:|---:|---:|---|")
+		for k := max(0, len(x.Dumps)-ticketGroups); k < len(x.Dumps); k++ {
+			d := &x.Dumps[k]
+			m.row(code(ShortFile(doc.Inputs[d.Input].Path)), Count(d.Events), Bytes(d.PeakAllocated), Bytes(d.AtEnd), Bytes(d.Reserved), prose(d.words()))
+		}
+		m.line("\n%s", prose(x.Text))
+	}
+	if rest := len(doc.Trend) - shown; rest > 0 && shown > 0 {
+		m.line("\n%s", fmt.Sprintf("and %s of other processes", Plural(rest, "trend")))
+	}
+}
