@@ -29,6 +29,21 @@ type dropped struct {
 	graphs int   // how many were dropped
 	bytes  int64 // of the largest of them
 	proven bool  // the frees' stacks show autograd letting go of saved tensors
+	after  int   // the event after which a graph may be there that no backward pass has come to
+}
+
+// graphKind tells the tensors of one place of the program, or without stacks of
+// one size.
+type graphKind struct {
+	stack snapshot.StackID
+	bytes int64
+}
+
+func (e *examination) kindOf(id timeline.AllocationID) graphKind {
+	if stack := e.t.Stack(id); stack != 0 {
+		return graphKind{stack: stack}
+	}
+	return graphKind{bytes: e.t.Requested(id)}
 }
 
 // missingNoGrad finds forward passes whose graph is kept, and dropped without a
@@ -60,6 +75,7 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	}
 	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", where))
 	d.without = "without the graphs,"
+	x.ids = append(x.ids, e.stillBuilt(&x)...)
 	for _, id := range x.ids {
 		if e.classes.Category[id] == classify.Logits && e.classes.Detail[id] == classify.NoDetail {
 			continue // the scores themselves are wanted
@@ -123,7 +139,24 @@ func (e *examination) droppedGraphs(f *facts) (x dropped) {
 		}
 	}
 	flush()
+	x.after = max(backward, failed)
 	return x
+}
+
+// stillBuilt is what a last graph of the same kind holds at the end of the
+// recording.
+func (e *examination) stillBuilt(x *dropped) (ids []timeline.AllocationID) {
+	kinds := map[graphKind]bool{}
+	for _, id := range x.ids {
+		kinds[e.kindOf(id)] = true
+	}
+	for i := e.t.Older(); i < e.t.Len(); i++ {
+		id := timeline.AllocationID(i)
+		if e.t.FreeRequested[i] == timeline.Never && int(e.t.Born[i]) > x.after && e.forGraph(id) && kinds[e.kindOf(id)] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // forGraph tells whether an allocation may be a tensor that forward saved.
@@ -141,20 +174,12 @@ func (e *examination) forGraph(id timeline.AllocationID) bool {
 // isGraph tells a graph from outputs that are merely many: it has tensors of
 // several kinds, and they are a good part of what the pass made.
 func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool {
-	type kind struct {
-		stack snapshot.StackID
-		bytes int64
-	}
-	kinds := map[kind]bool{}
+	kinds := map[graphKind]bool{}
 	first, last := bulk[0], bulk[0]
 	for _, id := range bulk {
 		first, last = min(first, id), max(last, id)
 		if len(kinds) < kindsLeast {
-			k := kind{stack: e.t.Stack(id)}
-			if k.stack == 0 {
-				k.bytes = e.t.Requested(id)
-			}
-			kinds[k] = true
+			kinds[e.kindOf(id)] = true
 		}
 	}
 	if len(kinds) < kindsLeast {

@@ -43,13 +43,13 @@ func (e *examination) oomFindings(dev *report.Device, f *facts) []draft {
 	for i := range dev.OOMs {
 		if o := &dev.OOMs[i]; !seen[o.Verdict] {
 			seen[o.Verdict] = true
-			out = append(out, e.oomFinding(o, &e.t.OOMs[i], dev))
+			out = append(out, e.oomFinding(o, &e.t.OOMs[i], dev, f))
 		}
 	}
 	return out
 }
 
-func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *report.Device) draft {
+func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *report.Device, f *facts) draft {
 	s := e.shortage(recorded, dev)
 	d := draft{Finding: report.Finding{ID: "oom_" + o.Verdict, Severity: report.Critical, Confidence: 0.9, Evidence: []string{e.asked(o, dev)}}}
 	d.Evidence = append(d.Evidence, roomLeft(o))
@@ -91,6 +91,9 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		return d
 	}
 	e.remedy(&d, recorded, s, dev)
+	if bytes := dev.AtPeak.Categories[classify.Activations.String()]; !f.trains && share(bytes, dev.AtPeak.AllocatedBytes) >= 30 {
+		d.Fix = ptr(*d.Fix + fmt.Sprintf(". If this pass isn't for training: torch.no_grad() around it keeps none of the %s of activations", report.Bytes(bytes)))
+	}
 	return d
 }
 
