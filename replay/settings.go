@@ -2,11 +2,11 @@ package replay
 
 import (
 	"math"
-	"math/bits"
 	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // The allocator's constants (c10/cuda/CUDACachingAllocator.cpp), in bytes.
@@ -143,29 +143,7 @@ func (s Settings) shapes() Settings {
 const maxRequest = int64(1) << 50
 
 // round is the block size that a request of n bytes needs.
-func (s *Settings) round(n int64) int64 {
-	if n < minBlock {
-		return minBlock
-	}
-	index := min(max(bits.Len64(uint64(n))-1-20, 0), 15)
-	if d := s.Divisions[index]; d > 1 && n > minBlock*d {
-		return powerOfTwoDivision(n, d)
-	}
-	return (n + minBlock - 1) / minBlock * minBlock
-}
-
-// powerOfTwoDivision rounds n up to one of d steps between powers of two.
-func powerOfTwoDivision(n, d int64) int64 {
-	if n&(n-1) == 0 {
-		return n
-	}
-	floor := int64(1) << (bits.Len64(uint64(n)) - 1)
-	step := floor >> (bits.Len64(uint64(d)) - 1)
-	if step == 0 {
-		return floor * 2
-	}
-	return (n + step - 1) &^ (step - 1)
-}
+func (s *Settings) round(n int64) int64 { return timeline.BlockSize(n, &s.Divisions) }
 
 // segmentFor is what the driver is asked for when a request of the rounded
 // size r finds no free block.

@@ -36,12 +36,17 @@ func newRounding(settings snapshot.Settings) rounding {
 }
 
 // round is the block size that a request of n bytes needs.
-func (r *rounding) round(n int64) int64 {
+func (r *rounding) round(n int64) int64 { return BlockSize(n, &r.divisions) }
+
+// BlockSize is the size of the block that PyTorch's allocator takes for a
+// request of n bytes, before what it doesn't split off. Divisions are
+// roundup_power2_divisions by power of two from 1 MiB on; 0 and 1 are none.
+func BlockSize(n int64, divisions *[16]int64) int64 {
 	if n < minBlock {
 		return minBlock
 	}
 	index := min(max(bits.Len64(uint64(n))-1-20, 0), 15)
-	if d := r.divisions[index]; d > 1 && n > minBlock*d {
+	if d := divisions[index]; d > 1 && n > minBlock*d {
 		return powerOfTwoDivision(n, d)
 	}
 	return (n + minBlock - 1) / minBlock * minBlock
