@@ -49,7 +49,7 @@ func analyze(run Run, build string, o Options) (html, json []byte, sum string, e
 		return nil, nil, "", o.redacted(err, run)
 	}
 	defer in.Close()
-	d, err := o.diagnosis(run, in)
+	d, err := o.diagnosis(in)
 	if err != nil {
 		return nil, nil, "", o.redacted(err, run)
 	}
@@ -77,7 +77,7 @@ func analyze(run Run, build string, o Options) (html, json []byte, sum string, e
 }
 
 // diagnosis is how a run is judged.
-func (o *Options) diagnosis(run Run, in *load.Run) (*diagnose.Options, error) {
+func (o *Options) diagnosis(in *load.Run) (*diagnose.Options, error) {
 	d := &diagnose.Options{Tool: o.Tool, Notes: append([]report.Note{}, o.Notes...), Capacity: o.Capacity, Pictures: true}
 	config := in.Config()
 	if o.Config != "" {
@@ -90,7 +90,7 @@ func (o *Options) diagnosis(run Run, in *load.Run) (*diagnose.Options, error) {
 		d.Theory = &compare.Theory{Config: config, Setting: budget.Setting{LastLogit: true}.Defaults(), Given: map[string]bool{}}
 	}
 	var names load.Names
-	if err := names.Labels(append(append([]string{}, o.Labels...), load.LabelsBeside(run.Files)...)...); err != nil {
+	if err := names.Labels(o.Labels...); err != nil { // those beside recordings are found by load
 		return nil, err
 	}
 	if err := names.Tensors(o.Model, o.Config); err != nil {

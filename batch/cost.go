@@ -14,6 +14,9 @@ const (
 	// adds: a recording with short stacks, which is the worst, takes 2.6 with all
 	// that is drawn of it.
 	baseCost, perByte = 24 << 20, 3
+	// restShare is the part of the other files that stays while the largest is
+	// looked at.
+	restShare = 8
 	// usualRatio is how far pickles compress, where a container doesn't say.
 	usualRatio = 12
 )
@@ -27,8 +30,7 @@ func Cost(run Run) int64 {
 		all += n
 		largest = max(largest, n)
 	}
-	// Recordings of a run may be held one after another or together.
-	return baseCost + perByte*max(largest, all)
+	return baseCost + perByte*largest + (all-largest)/restShare // recordings are held one after another
 }
 
 // plainSize is the size of what a file holds, uncompressed, as far as its

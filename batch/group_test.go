@@ -1,0 +1,73 @@
+package batch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestGroup: which files make one run, in layouts that people have.
+func TestGroup(t *testing.T) {
+	many := func(format string, from, to int) (names []string) {
+		for i := from; i < to; i++ {
+			names = append(names, fmt.Sprintf(format, i))
+		}
+		return names
+	}
+	for _, c := range []struct {
+		name  string
+		files []string // "T " before text, "A " before an accessory
+		want  []string // place: number of files
+	}{
+		{"one folder, one run", []string{"d/a/snapshot.pickle", "T d/a/train.log", "T d/a/nvidia-smi.csv", "A d/a/config.json"}, []string{"d/a: 4"}},
+		{"ranks", []string{"d/a/rank0.pickle", "d/a/rank1.pickle", "d/a/rank_2_memory.pickle"}, []string{"d/a: 3"}},
+		{"ranks in folders", []string{"d/a/rank0/snapshot.pickle", "d/a/rank1/snapshot.pickle", "T d/a/log.txt"}, []string{"d/a: 3"}},
+		{"torchtitan", []string{"d/memory_snapshot/iteration_10/rank0_memory_snapshot.pickle", "d/memory_snapshot/iteration_10_exit/rank0_memory_snapshot.pickle"}, []string{"d: 2"}},
+		{"dumps and the failure", []string{"d/a/snapshot_step100.pickle", "d/a/snapshot_step200.pickle", "d/a/oom.pickle"}, []string{"d/a: 3"}},
+		{"a folder of logs", []string{"d/a/snapshots/x.pickle", "T d/a/logs/train.log"}, []string{"d/a: 2"}},
+		{"unrelated side by side", []string{"d/bert.pickle", "d/gpt.pickle", "T d/bert.log", "A d/gpt.labels.json"}, []string{"d/bert.pickle: 2", "d/gpt.pickle: 2"}},
+		{"unrelated by number", many("d/run_%04d.pickle", 0, 5), []string{"d/run_0000.pickle: 1", "d/run_0001.pickle: 1", "d/run_0002.pickle: 1", "d/run_0003.pickle: 1", "d/run_0004.pickle: 1"}},
+		{"bare numbers from 0 are ranks", many("d/snapshot_%d.pickle", 0, 4), []string{"d: 4"}},
+		{"bare numbers from 1 are runs", many("d/snapshot_%d.pickle", 1, 3), []string{"d/snapshot_1.pickle: 1", "d/snapshot_2.pickle: 1"}},
+		{"too many numbers for ranks", many("d/snapshot_%d.pickle", 0, 100), nil},
+		{"a broken one beside", []string{"d/a/snapshot.pickle", "d/a/broken.pickle"}, []string{"d/a/broken.pickle: 1", "d/a/snapshot.pickle: 1"}},
+		{"a log of nobody's", []string{"d/bert.pickle", "d/gpt.pickle", "T d/log.txt"}, []string{"d/bert.pickle: 1", "d/gpt.pickle: 1", "d/log.txt: 1"}},
+		{"logs alone", []string{"T d/a/train.log", "T d/a/smi.csv"}, []string{"d/a: 2"}},
+		{"logs of several", []string{"T d/slurm-1.out", "T d/slurm-2.out"}, []string{"d/slurm-1.out: 1", "d/slurm-2.out: 1"}},
+		{"a configuration alone", []string{"A d/a/config.json"}, []string{}},
+		{"two jobs in one folder", []string{"d/bert_rank0.pickle", "d/bert_rank1.pickle", "d/gpt_rank0.pickle", "d/gpt_rank1.pickle"}, []string{"d/bert_rank0.pickle: 2", "d/gpt_rank0.pickle: 2"}},
+		{"not above the root", []string{"d/snapshot.pickle"}, []string{"d: 1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var files []File
+			for _, name := range c.files {
+				f := File{Path: name, Root: "d", Kind: Recording, Bytes: 1}
+				if kind, rest, ok := strings.Cut(name, " "); ok {
+					f.Path, f.Kind = rest, map[string]Kind{"T": Text, "A": Accessory}[kind]
+				}
+				files = append(files, f)
+			}
+			got := []string{}
+			total := 0
+			runs := Group(files)
+			for _, r := range runs {
+				got = append(got, fmt.Sprintf("%s: %d", r.Place, len(r.Files)))
+				total += len(r.Files)
+			}
+			if c.want == nil {
+				if len(runs) != len(files) {
+					t.Errorf("%d runs of %d files", len(runs), len(files))
+				}
+			} else if !slices.Equal(got, c.want) {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+			slices.Reverse(files)
+			for i, r := range Group(files) {
+				if r.Place != runs[i].Place || !slices.Equal(r.Files, runs[i].Files) {
+					t.Errorf("in another order of files, run %d is %s %q", i, r.Place, r.Files)
+				}
+			}
+		})
+	}
+}

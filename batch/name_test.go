@@ -1,0 +1,94 @@
+package batch
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestFolderName(t *testing.T) {
+	for _, c := range []struct{ place, want string }{
+		{"runs/gpt2/run_07", "runs__gpt2__run_07"},
+		{"/data/exp/a.pickle.gz", "__data__exp__a.pickle.gz"},
+		{"run", "run"},
+		{"a b", "a_b-"},
+		{"a_b", "a_b"},
+		{"..", "run-"},
+		{"../x", "x-"},
+		{".", "run-"},
+		{"a__b", "a__b-"},
+		{"a_/b", "a___b-"},
+		{"a/_b", "a___b-"},
+		{"<script>alert(1)</script>", "script_alert_1____script-"},
+		{"a/../../etc/passwd", "a__..__..__etc__passwd-"},
+		{strings.Repeat("x/", 200) + "y", "x__x__x-"},
+		{"trailing.", "trailing-"},
+		{"already-0123456789ab", "already-0123456789ab-"},
+		{"日本", "run-"},
+		{"", "run-"},
+	} {
+		t.Run(c.place, func(t *testing.T) {
+			got := FolderName(c.place)
+			want := c.want
+			if strings.HasSuffix(want, "-") { // and a hash
+				want = strings.TrimSuffix(want, "-")
+				got = got[:min(len(got), len(want))]
+			}
+			if got != want {
+				t.Errorf("got %q, want %q", FolderName(c.place), c.want)
+			}
+			safe(t, FolderName(c.place))
+		})
+	}
+}
+
+var safeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*[A-Za-z0-9_-]$|^[A-Za-z0-9]$`)
+
+func safe(t *testing.T, name string) {
+	t.Helper()
+	if !safeName.MatchString(name) || len(name) > maxName || name == "." || name == ".." {
+		t.Errorf("%q is no safe name of a folder", name)
+	}
+}
+
+// FuzzFolderName: whatever the path, the name is one safe element, and two
+// paths don't share one.
+func FuzzFolderName(f *testing.F) {
+	for _, s := range []string{"a/b", "a__b", "a_/b", "../../x", "a b\x00c", "x-0123456789ab", "CON", "a/./b", "é"} {
+		f.Add(s, s+"x")
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, y := FolderName(a), FolderName(b)
+		safe(t, x)
+		if a != b && x == y {
+			t.Errorf("%q and %q are both %q", a, b, x)
+		}
+	})
+}
+
+func TestExperimentOf(t *testing.T) {
+	for _, c := range []struct{ place, want string }{
+		{"exp/gpt2/run_0042", "exp/gpt2/run"},
+		{"exp/gpt2/2024-01-02_03-04-05", "exp/gpt2"},
+		{"exp/run7/snapshot.pickle.gz", "exp/run/snapshot"},
+		{"exp/llama-7b", "exp/llama-7b"},
+		{"exp/llama-13b", "exp/llama-13b"},
+		{"exp/gpt-2/seed3", "exp/gpt-2/seed"},
+		{"sweep/bs_16/run12", "sweep/bs_16/run"},
+		{"sweep/bs16-lr_3/1", "sweep/bs16-lr_3"},
+		{"wandb/run-20240101_120000-a1b2c3d4", "wandb/run"},
+		{"host_Jun_10_12_34_56.pickle", "host"},
+		{"decode__hf_dynamic_cache", "decode__hf_dynamic_cache"},
+		{"20240102T030405Z/x", "x"},
+		{"/data/001", "/data"},
+		{"17", "runs"},
+		{"../runs/5", "../runs"},
+		{"june", "june"},
+	} {
+		t.Run(c.place, func(t *testing.T) {
+			if got := ExperimentOf(c.place); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
