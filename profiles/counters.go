@@ -66,8 +66,8 @@ func newCounters(x *trace, d Device) *counters {
 	for i, k := range order {
 		c.shown[len(curves)+i] = occurs[k]
 	}
-	if n := d.Timeline.Device.Events.Len(); n > allEvents {
-		c.stretch = (n + maxStretches - 1) / maxStretches
+	if n := d.Timeline.Device.Events.Len(); n > x.allEvents {
+		c.stretch = (n + x.stretches - 1) / x.stretches
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
@@ -18,23 +19,38 @@ type place struct {
 	python bool
 }
 
-// Frames that stand for what has no stack, or none that could be shown.
+// Frames that stand for stacks of which nothing can be shown.
 var (
-	unrecorded = place{name: "[no stack recorded]", python: true}
-	older      = place{name: "[older than the recording]", python: true}
-	nameless   = place{name: "[C++ without names]"}
+	older    = place{name: "[older than the recording]", python: true}
+	nameless = place{name: "[C++ without names]"}
 )
 
-// stackKey names a stack as it is shown.
+// unrecorded stands for a missing stack: backward passes have none where only
+// Python's were recorded.
+var unrecorded = func() (out [classify.NumPhases]place) {
+	for i := range out {
+		out[i] = place{name: "[" + classify.Phase(i).String() + ", no stack recorded]", python: true}
+	}
+	return out
+}()
+
+// stackKey names a stack as it is shown. Where id is 0, the others say what is
+// known instead.
 type stackKey struct {
 	id    snapshot.StackID
-	older bool // has no stack because the allocation is older than the recording
+	older bool
+	phase classify.Phase
 }
 
-func stackOf(t *timeline.Timeline, id timeline.AllocationID) stackKey {
-	k := stackKey{id: t.Stack(id)}
-	k.older = k.id == 0 && t.Born[id] == timeline.Never && t.Device.Events.Len() > 0
-	return k
+func (d Device) stackOf(id timeline.AllocationID) stackKey {
+	t := d.Timeline
+	switch stack := t.Stack(id); {
+	case stack != 0:
+		return stackKey{id: stack}
+	case t.Born[id] == timeline.Never && t.Device.Events.Len() > 0:
+		return stackKey{older: true}
+	}
+	return stackKey{phase: d.Classes.Phase[id]}
 }
 
 // frames are the frames of a snapshot as they are shown, each looked at once.
@@ -60,7 +76,7 @@ func (f *frames) stack(k stackKey) []*place {
 	case k.older:
 		return []*place{&older}
 	case k.id == 0:
-		return []*place{&unrecorded}
+		return []*place{&unrecorded[k.phase]}
 	}
 	var out []*place
 	for _, frame := range f.s.Stack(k.id) {

@@ -30,7 +30,10 @@ const (
 
 // trace writes one Perfetto trace.
 type trace struct {
-	w     *bufio.Writer
+	w *bufio.Writer
+
+	allEvents, stretches int // how counters are thinned out (counters.go)
+
 	body  message // of the packet being written
 	event message // within it
 
@@ -50,7 +53,11 @@ type trace struct {
 // says so. The counters of a long recording are thinned out (counters.go), and
 // that is said there, too.
 func WritePerfetto(w io.Writer, r Recording) error {
-	x := &trace{w: bufio.NewWriterSize(w, 1<<16)}
+	x := &trace{w: bufio.NewWriterSize(w, 1<<16), allEvents: allEvents, stretches: maxStretches}
+	return x.write(r)
+}
+
+func (x *trace) write(r Recording) error {
 	recorded := timed(r)
 	for i, d := range r.Devices {
 		x.sequence = i + 1

@@ -111,7 +111,7 @@ func (b *pprofBuilder) device(d Device, at Moment, event int) {
 
 func (b *pprofBuilder) key(d Device, id timeline.AllocationID, inUse bool) sampleKey {
 	t, c := d.Timeline, d.Classes
-	k := sampleKey{device: t.Device.Ordinal, stack: stackOf(t, id), category: c.Category[id], detail: c.Detail[id], phase: c.Phase[id], inUse: inUse}
+	k := sampleKey{device: t.Device.Ordinal, stack: d.stackOf(id), category: c.Category[id], detail: c.Detail[id], phase: c.Phase[id], inUse: inUse}
 	if inUse {
 		k.step, k.confidence, k.bytes = c.Step[id], c.Confidence[id], t.Allocated[id]
 		if c.Name != nil {

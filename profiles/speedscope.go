@@ -114,7 +114,7 @@ func (x *speedscope) churn(d Device) {
 }
 
 func (d Device) flameKey(id timeline.AllocationID) flameKey {
-	return flameKey{d.Classes.Category[id], stackOf(d.Timeline, id)}
+	return flameKey{d.Classes.Category[id], d.stackOf(id)}
 }
 
 // add adds a profile; categories stand one after the other, what lives longest
