@@ -13,6 +13,7 @@ type Appender struct {
 	table *Table
 	sink  Sink
 	rows  *rows
+	next  called
 }
 
 // NewAppender begins a table.
@@ -24,12 +25,21 @@ func NewAppender(w io.Writer, f Format, t *Table) (*Appender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Appender{t, sink, newRows(t, sink)}, nil
+	return &Appender{table: t, sink: sink, rows: newRows(t, sink)}, nil
 }
+
+// Called says what a batch calls the next run besides its path: the folder of
+// its report, and what runs of its kind have in common.
+func (a *Appender) Called(report, experiment string) { a.next = called{report, experiment} }
 
 // Document appends a run's rows, made from its report.
 func (a *Appender) Document(run string, d *report.Document) error {
-	documentRows(a.table)(a.rows, run, d)
+	if a.table == Runs {
+		runRow(a.rows, run, a.next, "", d)
+	} else {
+		documentRows(a.table)(a.rows, run, d)
+	}
+	a.next = called{}
 	return a.rows.err
 }
 
@@ -37,8 +47,9 @@ func (a *Appender) Document(run string, d *report.Document) error {
 // reason, nothing to the other tables.
 func (a *Appender) Failed(run, reason string) error {
 	if a.table == Runs {
-		runRow(a.rows, run, reason, &report.Document{})
+		runRow(a.rows, run, a.next, reason, &report.Document{})
 	}
+	a.next = called{}
 	return a.rows.err
 }
 

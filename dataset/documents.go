@@ -10,7 +10,7 @@ import (
 func documentRows(t *Table) func(*rows, string, *report.Document) {
 	switch t {
 	case Runs:
-		return func(r *rows, run string, d *report.Document) { runRow(r, run, "", d) }
+		return func(r *rows, run string, d *report.Document) { runRow(r, run, called{}, "", d) }
 	case Devices:
 		return perDevice(deviceRow)
 	case Findings:
@@ -21,6 +21,10 @@ func documentRows(t *Table) func(*rows, string, *report.Document) {
 		return perDevice(oomRows)
 	case Leaks:
 		return perDevice(leakRows)
+	case Sites:
+		return perDevice(siteRows)
+	case Settings:
+		return settingRows
 	}
 	return nil
 }
@@ -145,8 +149,10 @@ func oomRows(r *rows, begin func(), doc *report.Document, d *report.Device) {
 		r.textOrNull(site.Function)
 		r.textOrNull(site.File)
 		r.intAt(site.Line)
+		calledFrom(r, site)
 		r.textOrNull(site.Op)
 		r.textAt(fixOf(doc, d, o))
+		r.int64At(d.FirstTime)
 		r.int64At(d.LastTime)
 		r.list(len(o.PinnedBy), func(x *rows, i int) {
 			p := &o.PinnedBy[i]

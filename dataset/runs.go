@@ -10,9 +10,14 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
+// called is what a batch calls a run besides its path.
+type called struct{ report, experiment string }
+
 // runRow writes the row of a run; the reason is "" unless it failed.
-func runRow(r *rows, run, reason string, doc *report.Document) {
+func runRow(r *rows, run string, c called, reason string, doc *report.Document) {
 	r.text(run)
+	r.textOrNull(c.experiment)
+	r.textOrNull(c.report)
 	r.textOrNull(doc.Title)
 	r.textOrNull(reason)
 	var size, damage int64
@@ -149,18 +154,9 @@ func budgetCells(r *rows, doc *report.Document) {
 // bestSetting writes the allocator setting that saves most, of those that were
 // tried and met all requests.
 func bestSetting(r *rows, doc *report.Document) {
-	type scenario struct {
-		Name     string   `json:"name"`
-		Settings string   `json:"settings"`
-		Changes  []string `json:"changes"`
-		Saves    int64    `json:"saves_bytes"`
-		OOM      bool     `json:"oom"`
-	}
-	var tried struct {
-		Scenarios []scenario `json:"scenarios"`
-	}
-	readPart(doc.WhatIf, &tried)
-	saving := slices.DeleteFunc(tried.Scenarios, func(s scenario) bool { return s.Saves <= 0 || s.OOM || len(s.Changes) > 0 })
+	var t tried
+	readPart(doc.WhatIf, &t)
+	saving := slices.DeleteFunc(t.Scenarios, func(s scenario) bool { return s.Saves <= 0 || s.OOM || len(s.Changes) > 0 })
 	if len(saving) == 0 {
 		r.null()
 		r.null()

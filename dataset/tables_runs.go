@@ -5,7 +5,7 @@ import "github.com/apache/arrow/go/v15/arrow"
 // RunTables are the tables about whole runs, made from their reports: what a
 // batch writes, each as Name + ".parquet".
 func RunTables() []*Table {
-	return []*Table{Runs, Devices, Findings, RunCategories, OOMs, Leaks}
+	return []*Table{Runs, Devices, Findings, RunCategories, OOMs, Leaks, Sites, Settings}
 }
 
 // The columns with which the tables about runs begin.
@@ -18,6 +18,8 @@ var (
 // Runs is one row for each run.
 var Runs = &Table{"runs", "vramscope.runs/1", "one row for each run; what has one value per GPU is that of the GPU with the largest allocated peak, and null without a recording", []Column{
 	runColumn,
+	wordOrNull("experiment", "what runs of one kind have in common: the path without numbers and dates; null: not of a batch"),
+	wordOrNull("report", "folder of the run's report below runs/; null: not of a batch"),
 	wordOrNull("title", "title that was given to the report"),
 	wordOrNull("error", "why the run couldn't be analysed; all that follows is null or 0 then"),
 	countColumn("inputs", "files that were read"),
@@ -123,8 +125,12 @@ var OOMs = &Table{"ooms", "vramscope.ooms/1", "one row for each request that fai
 	wordOrNull("function", "where it was made; null: no stack"),
 	wordOrNull("file", "of that function"),
 	countOrNull("line", "in that file"),
+	wordOrNull("from_function", "the user's function that led there, when function is a library's"),
+	wordOrNull("from_file", "of that function"),
+	countOrNull("from_line", "in that file"),
 	wordOrNull("op", "operator or autograd node that asked"),
 	wordOrNull("fix", "what to change first"),
+	timeOrNull("first_time_us", "time of the first event of the device since the Unix epoch"),
 	timeOrNull("last_time_us", "time of the last event of the device since the Unix epoch"),
 	{Name: "pinned_by", Type: listOf(arrow.StructOf(required("address", uint64s), required("bytes", int64s), optional("category", text),
 		optional("function", text), optional("file", text), optional("line", int64s))), Doc: "blocks that keep free memory from being given back, with their size in bytes"},
