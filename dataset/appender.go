@@ -61,7 +61,7 @@ func (a *Appender) Part(p *Part, run string) error {
 	for _, i := range p.rows[run] {
 		record, row := p.at(i)
 		for c, column := range a.table.Columns {
-			if err := copyValue(a.rows.next(), record.Column(c), row); err != nil {
+			if err := a.rows.copy(record.Column(c), row); err != nil {
 				return fmt.Errorf("dataset: %s, row %d, %s: %w", p.table.Name, i, column.Name, err)
 			}
 		}

@@ -10,10 +10,12 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 )
 
-// groupRows is the length of a row group.
-const groupRows = 1 << 20
+// pageBytes bounds a page before compression. Every page has its own
+// compressor, so that small ones cost more than what is in them.
+const pageBytes = 4 << 20
 
-// parquetSink writes a Parquet file.
+// parquetSink writes a row group for every record, column by column, so that
+// no more than a column's pages are held.
 type parquetSink struct {
 	w   *pqarrow.FileWriter
 	out *noter
@@ -24,12 +26,29 @@ func newParquet(w io.Writer, t *Table, schema *arrow.Schema) (Sink, error) {
 		// With version 1 the buffers of levels grow by a page at almost every flush.
 		parquet.WithDataPageVersion(parquet.DataPageV2),
 		parquet.WithVersion(parquet.V2_LATEST), // keeps unsigned integers of 32 bits as such
-		parquet.WithMaxRowGroupLength(groupRows),
+		parquet.WithDataPageSize(pageBytes),
 		parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithCompressionLevel(1),
 		parquet.WithCreatedBy("vramscope"),
-		parquet.WithBatchSize(1 << 30),
 	}
+	batch := int64(batchRows)
+	for _, c := range t.Columns {
+		switch {
+		case c.Type.ID() == arrow.LIST:
+			batch = maxElements
+		case c.Type.ID() == arrow.DICTIONARY:
+		case c.Type == uint32s && !c.Null:
+			// Numbers of rows, which rise. The encoder panics at pages of nulls alone.
+			o = append(o, parquet.WithDictionaryFor(c.Name, false), parquet.WithEncodingFor(c.Name, parquet.Encodings.DeltaBinaryPacked))
+		default:
+			// As they are in memory: the compressor finds what repeats faster than a
+			// dictionary does, and better.
+			o = append(o, parquet.WithDictionaryFor(c.Name, false))
+		}
+	}
+	// The writer looks at pages' sizes between batches, and cuts lists of
+	// dictionaries, and any list longer than a batch, at the wrong places.
+	o = append(o, parquet.WithBatchSize(batch))
 	out := &noter{w: w}
 	x, err := pqarrow.NewFileWriter(schema, out, parquet.NewWriterProperties(o...), pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
 	if err != nil {
@@ -39,7 +58,7 @@ func newParquet(w io.Writer, t *Table, schema *arrow.Schema) (Sink, error) {
 }
 
 func (p *parquetSink) Write(r arrow.Record) error {
-	if err := p.w.WriteBuffered(r); err != nil {
+	if err := p.w.Write(r); err != nil {
 		return err
 	}
 	return p.out.err
@@ -53,16 +72,15 @@ func (p *parquetSink) Close() error {
 }
 
 // noter notes the first error of what it writes to, which the Parquet writer
-// may drop, and hides its Close, which it would call.
+// would drop or panic at, and hides its Close, which it would call.
 type noter struct {
 	w   io.Writer
 	err error
 }
 
 func (n *noter) Write(b []byte) (int, error) {
-	k, err := n.w.Write(b)
 	if n.err == nil {
-		n.err = err
+		_, n.err = n.w.Write(b)
 	}
-	return k, err
+	return len(b), nil
 }

@@ -54,21 +54,24 @@ func OpenPart(t *Table, r parquet.ReaderAtSeeker) (p *Part, err error) {
 			return nil, fmt.Errorf("its columns aren't those that this version writes: no %s at %d", c.Name, i)
 		}
 	}
-	records, err := x.GetRecordReader(context.Background(), nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer records.Release()
 	p = &Part{table: t, rows: map[string][]int{}}
 	n := 0
-	for records.Next() {
-		record := records.Record()
-		record.Retain()
-		p.index(record, n)
-		n += int(record.NumRows())
-	}
-	if err := records.Err(); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+	for g := range f.NumRowGroups() { // one by one, as each has its own dictionaries
+		records, err := x.GetRecordReader(context.Background(), nil, []int{g})
+		if err != nil {
+			return nil, err
+		}
+		for records.Next() {
+			record := records.Record()
+			record.Retain()
+			p.index(record, n)
+			n += int(record.NumRows())
+		}
+		err = records.Err()
+		records.Release()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
 	}
 	if int64(n) != f.NumRows() {
 		return nil, fmt.Errorf("%d rows of %d", n, f.NumRows())

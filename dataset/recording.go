@@ -21,7 +21,7 @@ type Recording struct {
 }
 
 // batchRows is how many rows of a long table are made at once.
-const batchRows = 1 << 16
+const batchRows = 1 << 18
 
 // Write writes a device's rows of one of RecordingTables. Segments and Blocks
 // are those right after the event. Stacks are the same for all devices of a

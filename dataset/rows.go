@@ -8,19 +8,25 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// rowsPerRecord is how many rows of a small table are held before they are
-// written. Fixed, so that a file's bytes depend on its rows alone.
-const rowsPerRecord = 1 << 16
+// A record of a table that is made row by row ends after so many rows, or
+// elements of lists. Fixed, so that a file's bytes depend on its rows alone.
+const (
+	rowsPerRecord     = 1 << 16
+	elementsPerRecord = 1 << 20
+	// maxElements bounds a record's elements with those of its last row.
+	maxElements = 1 << 25
+)
 
 // rows takes the rows of a small table value by value, in the order of the
 // columns, and hands them to a sink.
 type rows struct {
-	build *array.RecordBuilder
-	of    fields // build, or a structure within a row
-	sink  Sink
-	at    int // column of the next value
-	held  int
-	err   error
+	build    *array.RecordBuilder
+	of       fields // build, or a structure within a row
+	sink     Sink
+	at       int // column of the next value
+	held     int // rows
+	elements int
+	err      error
 }
 
 // fields are builders by index.
@@ -48,18 +54,20 @@ func (r *rows) end() {
 		r.err = fmt.Errorf("dataset: a row of %d values in a table of %d columns", r.at, n)
 	}
 	r.at = 0
-	if r.held++; r.held == rowsPerRecord {
+	if r.held++; r.held == rowsPerRecord || r.elements >= elementsPerRecord {
 		r.flush()
 	}
 }
 
 // flush writes what is held and gives the first error of all.
 func (r *rows) flush() error {
-	if r.held > 0 && r.err == nil {
-		r.held = 0
+	if r.held > 0 {
+		r.held, r.elements = 0, 0
 		record := r.build.NewRecord()
-		r.err = r.sink.Write(record)
-		record.Release()
+		defer record.Release()
+		if r.err == nil {
+			r.err = r.sink.Write(record)
+		}
 	}
 	return r.err
 }
@@ -117,20 +125,31 @@ func (r *rows) textAt(v *string) {
 	}
 }
 
-// texts appends a list of texts.
-func (r *rows) texts(list []string) {
+// begin begins a list of n elements.
+func (r *rows) begin(n int) array.Builder {
+	if n > maxElements-elementsPerRecord && r.err == nil {
+		r.err = fmt.Errorf("dataset: a list of %d elements is too long for a table", n)
+	}
+	r.elements += n
 	l := r.next().(*array.ListBuilder)
 	l.Append(true)
+	return l.ValueBuilder()
+}
+
+// texts appends a list of texts.
+func (r *rows) texts(list []string) {
+	b := r.begin(len(list))
 	for _, s := range list {
-		appendText(l.ValueBuilder(), s)
+		appendText(b, s)
 	}
 }
 
 // list appends a list of n structures.
 func (r *rows) list(n int, structure func(x *rows, i int)) {
-	l := r.next().(*array.ListBuilder)
-	l.Append(true)
-	s := l.ValueBuilder().(*array.StructBuilder)
+	s := r.begin(n).(*array.StructBuilder)
+	if r.err != nil {
+		return // nothing will be written
+	}
 	for i := range n {
 		s.Append(true)
 		structure(&rows{of: s}, i)
@@ -147,8 +166,22 @@ func appendText(b array.Builder, v string) {
 	}
 }
 
-// copyValue appends the value of another array of the same type; dictionaries
-// may differ.
+// copy appends the value of another array of the next column's type;
+// dictionaries may differ.
+func (r *rows) copy(from arrow.Array, i int) error {
+	if list, ok := from.(*array.List); ok && list.IsValid(i) {
+		start, end := list.ValueOffsets(i)
+		b := r.begin(int(end - start))
+		for ; start < end; start++ {
+			if err := copyValue(b, list.ListValues(), int(start)); err != nil {
+				return err
+			}
+		}
+		return r.err
+	}
+	return copyValue(r.next(), from, i)
+}
+
 func copyValue(b array.Builder, from arrow.Array, i int) error {
 	if from.IsNull(i) {
 		b.AppendNull()
@@ -156,15 +189,10 @@ func copyValue(b array.Builder, from arrow.Array, i int) error {
 	}
 	switch a := from.(type) {
 	case *array.Dictionary:
-		return b.(*array.BinaryDictionaryBuilder).AppendString(wordAt(a, i))
-	case *array.List:
-		l := b.(*array.ListBuilder)
-		l.Append(true)
-		for j, end := a.ValueOffsets(i); j < end; j++ {
-			if err := copyValue(l.ValueBuilder(), a.ListValues(), int(j)); err != nil {
-				return err
-			}
-		}
+		appendText(b, wordAt(a, i))
+		return nil
+	case *array.Float64:
+		b.(*array.Float64Builder).Append(a.Value(i)) // its text isn't exact
 		return nil
 	case *array.Struct:
 		s := b.(*array.StructBuilder)
@@ -174,9 +202,6 @@ func copyValue(b array.Builder, from arrow.Array, i int) error {
 				return err
 			}
 		}
-		return nil
-	case *array.Float64:
-		b.(*array.Float64Builder).Append(a.Value(i)) // its text isn't exact
 		return nil
 	}
 	return b.AppendValueFromString(from.ValueStr(i))

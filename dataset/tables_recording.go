@@ -6,9 +6,9 @@ import (
 	"github.com/vramscope/vramscope/classify"
 )
 
-// RecordingTables are the tables of one recording's facts.
+// RecordingTables are the tables of one recording's facts, the longest first.
 func RecordingTables() []*Table {
-	return []*Table{Events, Allocations, Stacks, Segments, Blocks, Categories}
+	return []*Table{Events, Allocations, Categories, Stacks, Segments, Blocks}
 }
 
 var (

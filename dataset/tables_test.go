@@ -65,11 +65,15 @@ var readers = map[Format]func(t *testing.T, data []byte) (*arrow.Schema, []byte)
 		if err != nil {
 			t.Fatal(err)
 		}
-		records, err := r.GetRecordReader(t.Context(), nil, nil)
-		if err != nil {
-			t.Fatal(err)
+		var lines []byte
+		for g := range f.NumRowGroups() {
+			records, err := r.GetRecordReader(t.Context(), nil, []int{g})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines = append(lines, linesOf(t, schema, records)...)
 		}
-		return schema, linesOf(t, schema, records)
+		return schema, lines
 	},
 	Arrow: func(t *testing.T, data []byte) (*arrow.Schema, []byte) {
 		r, err := ipc.NewReader(bytes.NewReader(data))

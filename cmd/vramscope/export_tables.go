@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -183,7 +184,7 @@ func (x *exported) folder(dir string, format dataset.Format, tables []*dataset.T
 	}
 	defer os.RemoveAll(work)
 	var g errgroup.Group
-	g.SetLimit(4)
+	g.SetLimit(runtime.GOMAXPROCS(0)) // the longest come first
 	for _, t := range tables {
 		g.Go(func() error {
 			return writeFile(filepath.Join(work, t.Name+"."+format.String()), func(w io.Writer) error { return x.table(w, format, t) })
