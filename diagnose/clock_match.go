@@ -96,7 +96,7 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 	}
 	m := match{method: "timestamps", offset: best.offset, reason: "by time stamps"}
 	if !zoned {
-		m.reason += ", the log's clock read as " + zoneText(best.offset)
+		m.reason += ", its clock read as " + zoneText(best.offset)
 	}
 	quality, margin := best.quality, value(best)-next
 	switch {

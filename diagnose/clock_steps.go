@@ -75,7 +75,7 @@ func matchStepTimes(ends []int64, stamps []float64) match {
 		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone", duration(distance))}
 	}
 	m := match{method: "timestamps", offset: best, confidence: 0.9,
-		reason: fmt.Sprintf("by time stamps, the log's clock read as %s: recorded steps end %s from a step's line", zoneText(best), duration(distance))}
+		reason: fmt.Sprintf("by time stamps, its clock read as %s: recorded steps end %s from a step's line", zoneText(best), duration(distance))}
 	if step < 1 {
 		m.confidence = 0.7 // the log's clock is coarser than a step
 	}

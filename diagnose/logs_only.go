@@ -140,10 +140,20 @@ func (w *witness) outOfMemory() {
 	slices.SortStableFunc(groups, func(a, b *failures) int {
 		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(b.Line, a.Line))
 	})
-	for _, g := range groups {
-		w.add(w.failureFinding(g))
+	for i, g := range groups {
+		f := w.failureFinding(g)
+		if i == maxFailures-1 && len(groups) > maxFailures {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("and failures at %s, earlier in the logs", report.Plural(len(groups)-maxFailures, "other line")))
+		}
+		w.add(f)
+		if i == maxFailures-1 {
+			break
+		}
 	}
 }
+
+// maxFailures is how many failures of different lines are told.
+const maxFailures = 5
 
 // recorded tells whether a device's own failed request is what the message is about.
 func (w *witness) recorded(m *runlog.OOM) bool {

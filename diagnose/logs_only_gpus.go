@@ -17,6 +17,7 @@ const (
 
 // watched tells what nvidia-smi's readings show by themselves.
 func (w *witness) watched(r *nvsmi.Report) {
+	w.strays(r)
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
 		w.full(g)
@@ -94,6 +95,33 @@ func (w *witness) sharedGPU(g *nvsmi.GPU) {
 	}
 	w.add(report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: 0.8, Title: title, Evidence: large,
 		Fix: ptr("If one of them runs out of memory, give it a GPU of its own (CUDA_VISIBLE_DEVICES)")})
+}
+
+// strays tells of ranks that made a CUDA context on a GPU besides their own.
+func (w *witness) strays(r *nvsmi.Report) {
+	home := map[int]int64{} // the most that a process holds on any GPU
+	for i := range r.GPUs {
+		for _, p := range r.GPUs[i].Processes {
+			home[p.PID] = max(home[p.PID], p.PeakUsedBytes)
+		}
+	}
+	for i := range r.GPUs {
+		g := &r.GPUs[i]
+		n, bytes := 0, int64(0)
+		for _, p := range g.Processes {
+			if p.PeakUsedBytes > 0 && p.PeakUsedBytes < usualContext && home[p.PID] > p.PeakUsedBytes {
+				n++
+				bytes += p.PeakUsedBytes
+			}
+		}
+		if n < 2 {
+			continue
+		}
+		w.add(report.Finding{ID: "outside_pytorch", Severity: report.Warning, Confidence: 0.9, SavesBytes: &bytes,
+			Title: fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.Index, report.Bytes(bytes)),
+			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context", report.Bytes(bytes/int64(n)))},
+			Fix:      ptr("torch.cuda.set_device(local_rank) before anything touches CUDA, and map_location when a checkpoint is loaded")})
+	}
 }
 
 // idle tells of memory that is held while nothing is computed.

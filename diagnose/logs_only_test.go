@@ -94,6 +94,7 @@ func TestGPUsAlone(t *testing.T) {
 		{"grows to the end", csv(400, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", 20000+100*i) }), "memory_grows", "GPU 0"},
 		{"held for nothing", csv(60, func(i int) string { return fmt.Sprintf("%d %%, 40000 MiB", 90*(i%4/3)) }), "gpu_idle", "75 %"},
 		{"shared", smiTable(30000, "100 12000", "200 17000"), "outside_pytorch", "2 programs share GPU 0"},
+		{"ranks that came to the wrong GPU", strayTable(), "outside_pytorch", "2 processes that work on other GPUs hold a CUDA context on GPU 0 as well: 1.20 GiB"},
 		{"a healthy run", csv(100, func(i int) string { return fmt.Sprintf("97 %%, %d MiB", min(60000, 20000*i)) }), "", ""},
 	}
 	for _, test := range tests {
@@ -110,6 +111,18 @@ func TestGPUsAlone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// strayTable are the processes of three ranks, all of which were on GPU 0.
+func strayTable() string {
+	text := smiTable(30000, "100 20000", "101 614", "102 614")
+	for gpu := 1; gpu < 3; gpu++ {
+		row := fmt.Sprintf("|    %d   N/A  N/A      %10d      C   python                            %7dMiB |\n+----", gpu, 100+gpu, 20000)
+		at := strings.LastIndex(text, "+----")
+		at = strings.LastIndex(text[:at], "\n") + 1
+		text = text[:at] + row + text[at+len("+----"):]
+	}
+	return text
 }
 
 // TestTraceAlone finds what grows from step to step in a profiler's trace.

@@ -79,6 +79,7 @@ func addLine(l *charts.Line, name, color string, data [][2]float64, axis int) {
 func smiChart(doc *Document) option {
 	var most int64 = 1
 	timed, zoned, curves := true, true, 0
+	sources, last := 0, -1
 	each := func(visit func(source int, g *nvsmi.GPU)) {
 		for i := range doc.Evidence.Details {
 			if r := doc.Evidence.Details[i].NVSMI; r != nil {
@@ -90,7 +91,10 @@ func smiChart(doc *Document) option {
 			}
 		}
 	}
-	each(func(_ int, g *nvsmi.GPU) {
+	each(func(source int, g *nvsmi.GPU) {
+		if source != last {
+			sources, last = sources+1, source
+		}
 		for _, s := range g.Series.Samples {
 			most = max(most, s.UsedBytes)
 			timed = timed && s.At.Known()
@@ -123,7 +127,11 @@ func smiChart(doc *Document) option {
 			}
 			data = append(data, [2]float64{at, u.value(s.UsedBytes)})
 		}
-		addLine(l, fmt.Sprintf("GPU %d, in use", g.Index), fmt.Sprintf("css:--s%d", n%8), data, 0)
+		name := fmt.Sprintf("GPU %d, in use", g.Index)
+		if sources > 1 {
+			name = fmt.Sprintf("GPU %d in %s", g.Index, ShortFile(doc.Inputs[source].Path))
+		}
+		addLine(l, name, fmt.Sprintf("css:--s%d", n%8), data, 0)
 		n++
 	})
 	if timed && zoned {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -35,7 +36,8 @@ func (t *text) beside(m *Moment) {
 // evidence sums up what was read besides recordings.
 func (t *text) evidence(doc *Document) {
 	ev := doc.Evidence
-	if ev == nil || len(ev.GPUs)+len(ev.OOMMessages)+len(ev.MemorySummaries)+len(ev.Steps)+len(ev.Traces) == 0 {
+	told := slices.ContainsFunc(doc.Findings, func(f Finding) bool { return strings.HasPrefix(f.ID, "oom_") })
+	if ev == nil || len(ev.GPUs)+len(ev.MemorySummaries)+len(ev.Steps)+len(ev.Traces)+len(doc.Clocks) == 0 && (told || len(ev.OOMMessages) == 0) {
 		return
 	}
 	t.head("Logs, nvidia-smi and traces")
@@ -44,13 +46,20 @@ func (t *text) evidence(doc *Document) {
 		t.steps(doc, &ev.Steps[i])
 	}
 	for i := range ev.OOMMessages {
+		if told {
+			break // the findings above name every one that matters
+		}
 		if i == textMessages {
 			t.line("  and %s", Plural(len(ev.OOMMessages)-i, "more out-of-memory message"))
 			break
 		}
 		t.message(doc, &ev.OOMMessages[i])
 	}
-	for _, s := range ev.MemorySummaries {
+	for i, s := range ev.MemorySummaries {
+		if i == textMessages {
+			t.line("  and %s", Plural(len(ev.MemorySummaries)-i, "more memory_summary table"))
+			break
+		}
 		t.wrap("  memory_summary   ", fmt.Sprintf("device %d: %s allocated (peak %s), %s reserved (peak %s); %s:%d", s.Device, bytesOr(s.AllocatedBytes),
 			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes), printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))
 	}
