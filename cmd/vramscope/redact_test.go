@@ -82,6 +82,9 @@ func outputs(t *testing.T, dir, first, second string) map[string][]string {
 			out["export "+table.Name+" "+format] = []string{"export", first, "--table", table.Name, "--format", format}
 		}
 	}
+	for format := range exportProfiles {
+		out["export "+format] = []string{"export", first, "--format", format}
+	}
 	out["no such file"] = []string{"analyze", filepath.Join(dir, secret+"2.pickle")}
 	out["no such folder for the output"] = []string{"analyze", first, "-o", filepath.Join(dir, secret, "x.json")}
 	out["no such file to compare"] = []string{"diff", first, filepath.Join(dir, secret+"2.pickle")}
@@ -118,6 +121,9 @@ var packed = regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`)
 func readable(text string) string {
 	var b strings.Builder
 	b.WriteString(text)
+	if z, err := gzip.NewReader(strings.NewReader(text)); err == nil { // pprof
+		io.Copy(&b, z)
+	}
 	if strings.HasPrefix(text, "PAR1") {
 		b.WriteString(parquetText(text))
 	}
@@ -141,7 +147,7 @@ func readable(text string) string {
 // it in all outputs of all commands; without --redact, it is to be seen.
 func TestRedactEverywhere(t *testing.T) {
 	dir, first, second := plantRun(t)
-	silent := regexp.MustCompile(`^export (segments|blocks|categories|findings|ooms|leaks)`) // tables that hold no such text of this run
+	silent := regexp.MustCompile(`^export (segments|blocks|categories|findings|ooms|leaks|perfetto)`) // tables that hold no such text of this run
 	seen := 0
 	for name, args := range outputs(t, dir, first, second) {
 		t.Run(name, func(t *testing.T) {
