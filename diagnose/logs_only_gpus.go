@@ -118,7 +118,7 @@ func (w *witness) strays(r *nvsmi.Report) {
 			continue
 		}
 		w.add(report.Finding{ID: "outside_pytorch", Severity: report.Warning, Confidence: 0.9, SavesBytes: &bytes,
-			Title: fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.Index, report.Bytes(bytes)),
+			Title:    fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.Index, report.Bytes(bytes)),
 			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context", report.Bytes(bytes/int64(n)))},
 			Fix:      ptr("torch.cuda.set_device(local_rank) before anything touches CUDA, and map_location when a checkpoint is loaded")})
 	}
