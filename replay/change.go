@@ -70,6 +70,7 @@ type rewriter struct {
 	classes *classify.Classification
 	bytes   []int64 // by allocation: what is asked for instead; 0: nothing
 	edits   []edit
+	inputs  []int64         // bytes of layers' inputs
 	extras  int             // slots of extra allocations
 	sizes   map[int64]int64 // what became of each requested size, for requests that failed when recorded
 }

@@ -27,6 +27,9 @@ func (r *rewriter) checkpoint() (string, error) {
 				n += l.count
 			}
 		}
+		if n > most && most == 0 {
+			r.checkpointOlder(&passes[i], n)
+		}
 		most = max(most, n)
 	}
 	if most == 0 {
@@ -66,26 +69,31 @@ func (r *rewriter) backwardPasses() [][2]int {
 func (r *rewriter) forwardPasses() ([]pass, error) {
 	backward := r.backwardPasses()
 	var passes []pass
-	last := -1
+	last, step := -1, int32(0)
 	for id, category := range r.classes.Category {
 		a := timeline.AllocationID(id)
 		if category != classify.Activations || r.classes.Phase[id] != classify.Forward || r.born(a) < 0 {
 			continue
 		}
 		n := sort.Search(len(backward), func(i int) bool { return backward[i][0] >= r.born(a) })
-		if n != last {
+		if n != last || r.classes.Step[id] != step { // a loop that only runs forward has no backward passes to part them
 			end := r.Timeline.Device.Events.Len()
 			passes = append(passes, pass{start: r.born(a) - 1, backward: end, end: end})
 			if n < len(backward) {
 				passes[len(passes)-1].backward, passes[len(passes)-1].end = backward[n][0], backward[n][1]
 			}
-			last = n
+			last, step = n, r.classes.Step[id]
 		}
 		p := &passes[len(passes)-1]
 		p.saved = append(p.saved, a)
 	}
 	if len(passes) == 0 {
 		return nil, fmt.Errorf("no activations were found in the recording")
+	}
+	for i := range passes[:len(passes)-1] {
+		if p, next := &passes[i], &passes[i+1]; p.backward > next.start {
+			p.backward, p.end = next.start, next.start // it has none
+		}
 	}
 	return passes, nil
 }
@@ -207,6 +215,9 @@ func (r *rewriter) checkpointLayers(p *pass, l layers) bool {
 	some := false
 	for k := range list {
 		x := &list[k]
+		if id, ok := r.inputOf(x); ok {
+			r.inputs = append(r.inputs, r.Timeline.Requested(id))
+		}
 		if !r.takesSaved(before, x) {
 			r.keepInput(x)
 		}
@@ -329,6 +340,25 @@ func (r *rewriter) keepInput(x *layer) {
 	if ok && r.classes.Category[id] != classify.Activations && r.died(id) < x.last {
 		r.extra(r.bytes[id], r.died(id), x.last)
 	}
+}
+
+// checkpointOlder frees what a pass before the recording saved and no backward
+// pass uses any more, but for as many inputs as there are layers.
+func (r *rewriter) checkpointOlder(p *pass, layers int) {
+	if len(r.inputs) == 0 {
+		return
+	}
+	input, kept := slices.Max(r.inputs), 0
+	r.of(classify.Activations, func(id timeline.AllocationID) {
+		if r.born(id) >= 0 || r.died(id) >= p.backward {
+			return
+		}
+		if r.Timeline.Requested(id) == input && kept < layers {
+			kept++
+			return
+		}
+		r.release(id, -1)
+	})
 }
 
 // remake frees an allocation after one event and makes it again before another.

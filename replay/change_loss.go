@@ -165,9 +165,9 @@ func (h *head) losses() []loss {
 		}
 		for id := timeline.AllocationID(from); int(id) < min(from+mostAfter, t.Len()) && l.gradient == none; id++ {
 			switch n := t.Requested(id); {
-			case n == h.largest:
+			case n == h.embedding:
 				l.gradient, l.end = id, h.born(id)
-			case 2*n == h.largest && h.classes.Category[id] != classify.Logits && l.narrow == none:
+			case 2*n == h.embedding && h.classes.Category[id] != classify.Logits && l.narrow == none:
 				l.narrow = id
 			}
 		}

@@ -70,7 +70,7 @@ func (r *rewriter) gather(passes []pass, w *weights, gpus int, narrow bool) stri
 	}
 	var outside, inside int64 // of the layers: embedding and head
 	for n, count := range w.sizes {
-		if w.vocabulary() > 0 && n == w.largest {
+		if w.vocabulary() > 0 && n == w.embedding {
 			outside += n * int64(count) / share
 		} else {
 			inside += n * int64(count) / share

@@ -13,10 +13,10 @@ import (
 // weights are the sizes of a model's weights in requested bytes, with what
 // they tell about its shapes.
 type weights struct {
-	sizes   map[int64]int // how often each occurs
-	vector  int64         // bytes of a vector of the model's width, by far the most common small size
-	element int64         // bytes of a number; 0 when it can't be told
-	largest int64
+	sizes     map[int64]int // how often each occurs
+	vector    int64         // bytes of a vector of the model's width, by far the most common small size
+	element   int64         // bytes of a number; 0 when it can't be told
+	embedding int64         // bytes of the largest matrix that few have: embedding and head; 0: none
 }
 
 // weights looks at what is classified as weights. A vector has width × element
@@ -27,11 +27,15 @@ func (r *rewriter) weights() weights {
 	r.of(classify.Weights, func(id timeline.AllocationID) {
 		n := r.Timeline.Requested(id)
 		w.sizes[n]++
-		w.largest = max(w.largest, n)
 	})
 	for n, count := range w.sizes {
 		if n >= 128 && n <= 1<<17 && (count > w.sizes[w.vector] || count == w.sizes[w.vector] && n < w.vector) {
 			w.vector = n
+		}
+	}
+	for n, count := range w.sizes {
+		if count <= mostHeads {
+			w.embedding = max(w.embedding, n)
 		}
 	}
 	if w.vector == 0 {
@@ -54,13 +58,18 @@ func (r *rewriter) weights() weights {
 	return w
 }
 
-// vocabulary is the rows of the largest weight, as of an embedding; 0 when it
-// is no multiple of the model's width.
+// mostHeads is how often a size of embedding and head occurs at most: with two
+// of them, and a copy of each such as an EMA keeps. Matrices of layers occur
+// more often.
+const mostHeads = 4
+
+// vocabulary is the rows of embedding and head; 0 when it is no
+// multiple of the model's width.
 func (w *weights) vocabulary() int64 {
-	if w.vector == 0 || w.largest%w.vector != 0 || w.largest/w.vector < 4000 {
+	if w.vector == 0 || w.embedding%w.vector != 0 || w.embedding/w.vector < 4000 {
 		return 0
 	}
-	return w.largest / w.vector
+	return w.embedding / w.vector
 }
 
 // moments are what an optimizer keeps for each weight.
