@@ -5,8 +5,6 @@ import (
 	"html/template"
 	"strings"
 	"time"
-
-	"github.com/vramscope/vramscope/templates"
 )
 
 // view is what the templates see.
@@ -14,7 +12,6 @@ type view struct {
 	*Document
 	Policy   string
 	Style    template.CSS
-	Scripts  []template.JS
 	Name     string // in the head of the page
 	Devices  []deviceView
 	Charts   []chart // of the evidence
@@ -64,10 +61,7 @@ type chart struct {
 const tableRows = 25
 
 func newView(doc *Document) (*view, error) {
-	v := &view{Document: doc, Style: template.CSS(templates.Style()), Name: doc.Title}
-	for _, s := range templates.Scripts() {
-		v.Scripts = append(v.Scripts, template.JS(s))
-	}
+	v := &view{Document: doc, Name: doc.Title}
 	if v.Name == "" && len(doc.Inputs) > 0 {
 		v.Name = ShortFile(doc.Inputs[0].Path)
 	}
