@@ -33,7 +33,7 @@ type analysis struct {
 	weightHalf       map[int64]bool // half of them
 	logits           []Detail       // by allocation: scores, NoDetail for anything else
 	labels           map[timeline.AllocationID]Category
-	growing          map[int64]int                   // sizes of a cache that grows, and the event at which such a block is there
+	growing          map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
 	older            map[timeline.AllocationID]claim // blocks older than the trace that stay
 	gradientSize     map[int64]int                   // gradients that one step makes, by requested bytes
 	copies           []bool                          // by allocation: casts of autocast, by size

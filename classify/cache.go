@@ -1,18 +1,21 @@
 package classify
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// grown is what is known of all loop allocations of one size.
+// grown is what is known of loop allocations of one size: of all of them in
+// training, else of a spell of them, during which at least one was there.
 type grown struct {
-	size        int64
-	count       int
-	first, last int // births
-	minFreed    int
+	size               int64
+	count              int
+	first, last        int // births
+	minFreed, maxFreed int
+	grows              bool
 }
 
 // findGrowth finds caches that a program lets grow by concatenation: equal
@@ -20,26 +23,18 @@ type grown struct {
 // freed only after the next size is there. It also tells generation from other
 // loops that only run forward.
 func (a *analysis) findGrowth() {
-	a.growing = map[int64]int{}
-	bySize := map[int64]*grown{}
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		if p := a.Phase[id]; p != Forward && p != Generate {
-			continue
-		}
-		n, b, f := a.t.Requested(id), a.born(id), a.freed(id)
-		g := bySize[n]
-		if g == nil {
-			g = &grown{size: n, first: b, minFreed: f}
-			bySize[n] = g
-		}
-		g.count++
-		g.last, g.minFreed = b, min(g.minFreed, f)
+	a.growing = map[int64][]int{}
+	bySize := a.spells()
+	fewest := 2
+	if !a.trains {
+		fewest = 4 // keys and values of two layers: short spells are many
 	}
 	var sizes []*grown
-	for _, g := range bySize {
-		if g.count >= 2 && g.size >= 1024 {
-			sizes = append(sizes, g)
+	for _, spells := range bySize {
+		for _, g := range spells {
+			if g.count >= fewest && g.size >= 1024 && (a.trains || g.minFreed > g.last) {
+				sizes = append(sizes, g)
+			}
 		}
 	}
 	sort.Slice(sizes, func(i, j int) bool {
@@ -54,12 +49,39 @@ func (a *analysis) findGrowth() {
 			if h.size <= g.size || h.size > 2*g.size || !follows(g, h) {
 				continue
 			}
-			if _, known := a.growing[h.size]; !known {
+			if !h.grows {
 				a.followGrowth(bySize, g, h)
 			}
 			break
 		}
 	}
+	for _, at := range a.growing {
+		slices.Sort(at)
+	}
+}
+
+// spells gathers what forward passes allocate by size. In training all of a
+// size are one spell: what is saved for backward rises and falls in every step.
+func (a *analysis) spells() map[int64][]*grown {
+	bySize := map[int64][]*grown{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if p := a.Phase[id]; p != Forward && p != Generate {
+			continue
+		}
+		n, b, f := a.t.Requested(id), a.born(id), a.freed(id)
+		var g *grown
+		if spells := bySize[n]; len(spells) > 0 {
+			g = spells[len(spells)-1]
+		}
+		if g == nil || !a.trains && b > g.maxFreed {
+			g = &grown{size: n, first: b, minFreed: f}
+			bySize[n] = append(bySize[n], g)
+		}
+		g.count++
+		g.last, g.minFreed, g.maxFreed = b, min(g.minFreed, f), max(g.maxFreed, f)
+	}
+	return bySize
 }
 
 // follows tells whether one size takes the place of another.
@@ -68,26 +90,31 @@ func follows(g, h *grown) bool {
 }
 
 // followGrowth walks up from two sizes as long as the next one is there.
-func (a *analysis) followGrowth(bySize map[int64]*grown, g, h *grown) {
+func (a *analysis) followGrowth(bySize map[int64][]*grown, g, h *grown) {
 	chain := []*grown{g, h}
 	for step := h.size - g.size; len(chain) < 1<<16; {
 		last := chain[len(chain)-1]
-		next := bySize[last.size+step]
-		if next == nil || !follows(last, next) {
+		spells := bySize[last.size+step]
+		i := sort.Search(len(spells), func(i int) bool { return spells[i].first > last.last })
+		if i == len(spells) || !follows(last, spells[i]) || !a.trains && chain[len(chain)-2].maxFreed > spells[i].first {
 			break
 		}
-		chain = append(chain, next)
+		chain = append(chain, spells[i])
 	}
 	if len(chain) < 4 {
 		return
 	}
-	for i, c := range chain[:len(chain)-1] {
-		a.growing[c.size] = chain[i+1].first
+	for i, c := range chain {
+		at := c.last
+		if i+1 < len(chain) {
+			at = chain[i+1].first
+		}
+		a.growing[c.size] = append(a.growing[c.size], at)
+		c.grows = true
 	}
-	a.growing[chain[len(chain)-1].size] = chain[len(chain)-1].last
 	// what the first one took the place of, among other things of its size
-	if step := h.size - g.size; a.growing[g.size-step] == 0 && bySize[g.size-step] != nil {
-		a.growing[g.size-step] = g.first
+	if before := g.size - (h.size - g.size); len(bySize[before]) > 0 && (len(a.growing[before]) == 0 || !a.trains) {
+		a.growing[before] = append(a.growing[before], g.first)
 	}
 }
 

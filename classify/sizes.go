@@ -1,6 +1,10 @@
 package classify
 
-import "github.com/vramscope/vramscope/timeline"
+import (
+	"sort"
+
+	"github.com/vramscope/vramscope/timeline"
+)
 
 // findSizes counts the sizes of what looks like weights: they return as
 // gradients, as moments, and halved as autocast's copies.
@@ -53,8 +57,9 @@ func (a *analysis) isGrowing(id timeline.AllocationID) bool {
 	if a.Phase[id] != Generate && a.Phase[id] != Forward {
 		return false
 	}
-	at, ok := a.growing[a.t.Requested(id)]
-	return ok && a.born(id) <= at && a.freed(id) > at
+	at := a.growing[a.t.Requested(id)]
+	i := sort.SearchInts(at, a.born(id)) // the first one it may have seen
+	return i < len(at) && a.freed(id) > at[i]
 }
 
 // cublasSize tells torch's default workspaces: 32 MiB on Hopper, 8 MiB and a
