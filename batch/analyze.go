@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -29,22 +30,22 @@ type Result struct {
 // Analyze makes the report of one run, as the analyze command does of its files.
 // Build tells versions of the program apart. A panic becomes an error: one file
 // must not end the work on a thousand.
-func Analyze(run Run, build string, o Options) *Result {
+func Analyze(ctx context.Context, run Run, build string, o Options) *Result {
 	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment, Inputs: len(run.Files)}}
-	r.HTML, r.JSON, r.Fingerprint, r.Err = analyze(run, build, o)
+	r.HTML, r.JSON, r.Fingerprint, r.Err = analyze(ctx, run, build, o)
 	if r.Err != nil {
 		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", oneLine(r.Err)
 	}
 	return r
 }
 
-func analyze(run Run, build string, o Options) (html, json []byte, sum string, err error) {
+func analyze(ctx context.Context, run Run, build string, o Options) (html, json []byte, sum string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = o.redacted(fmt.Errorf("%s: the analysis broke down (%v) %s", run.Place, p, where(debug.Stack())), run)
 		}
 	}()
-	in, err := load.Open(run.Files, load.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true})
+	in, err := load.Open(run.Files, load.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true, Context: ctx, Stores: o.Stores})
 	if err != nil {
 		return nil, nil, "", o.redacted(err, run)
 	}
@@ -72,7 +73,7 @@ func analyze(run Run, build string, o Options) (html, json []byte, sum string, e
 	if err := report.JSON(&data, doc); err != nil {
 		return nil, nil, "", o.redacted(err, run)
 	}
-	sum, err = fingerprint(run, build, o, digests)
+	sum, err = fingerprint(ctx, run, build, o, digests)
 	return page.Bytes(), data.Bytes(), sum, err
 }
 

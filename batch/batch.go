@@ -4,16 +4,18 @@
 // The steps are functions of their own, so that other programs can spread them
 // over machines as they like. On this machine, Work does the first two:
 //
+//	out, err := store.Open(ctx, "out")
 //	found, err := batch.Find(ctx, []string{"experiments"}, batch.FindOptions{})
 //	for _, run := range found.Runs {
-//		result := batch.Analyze(run, "v1", batch.Options{}) // anywhere, in any order
-//		err = result.Write("out")
+//		result := batch.Analyze(ctx, run, "v1", batch.Options{}) // anywhere, in any order
+//		err = result.Write(ctx, out)
 //	}
-//	err = batch.Combine("out", batch.Stored("out"))
+//	err = batch.Combine(ctx, out, "", batch.Stored(ctx, out))
 package batch
 
 import (
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/store"
 )
 
 // Run is what belongs together and gets one report: the files of a directory,
@@ -36,6 +38,9 @@ type Run struct {
 	// shard a run belongs to hangs on it.
 	Place string `json:"place"`
 	Bytes int64  `json:"bytes"` // of the files together
+	// Versions are of the files, in their order, where a store tells them: what
+	// is unchanged need not be read to know it. Empty for folders.
+	Versions []string `json:"versions"`
 }
 
 // Options are what a user says that changes reports.
@@ -53,4 +58,6 @@ type Options struct {
 	// MaxMemory is how many bytes the analysis of one run may use; 0: no limit.
 	// It changes no report.
 	MaxMemory int64 `json:"-"`
+	// Stores are the connections to stores; nil: each run makes its own.
+	Stores *store.Pool `json:"-"`
 }

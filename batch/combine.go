@@ -1,17 +1,20 @@
 package batch
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/dataset"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/store"
 )
 
 // Report is a run with what became of it, read back.
@@ -24,27 +27,21 @@ type Report struct {
 // gone through more than once.
 type Reports = iter.Seq2[*Report, error]
 
-// Stored are the reports of some runs in the folder of results; one at a time is
-// in memory. Without runs it is all that are there.
-func Stored(out string, runs ...Run) Reports {
+// Stored are the reports of some runs in the place of the results; a few at a
+// time are in memory. Without runs it is all that are there.
+func Stored(ctx context.Context, out *store.Place, runs ...Run) Reports {
 	return func(yield func(*Report, error) bool) {
 		list := runs
 		if len(list) == 0 {
 			var err error
-			if list, err = storedRuns(out); err != nil {
+			if list, err = storedRuns(ctx, out); err != nil {
 				yield(nil, err)
 				return
 			}
 		}
-		for _, run := range list {
-			e, err := readEntry(filepath.Join(out, runsFolder, run.Name))
-			if errors.Is(err, os.ErrNotExist) {
+		for r, err := range ahead(list, func(run Run) (*Report, error) { return readReport(ctx, out, run) }) {
+			if err == nil && r == nil {
 				continue // text that said nothing
-			}
-			r := &Report{}
-			if err == nil {
-				r.Entry = *e
-				err = r.read(out)
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -53,20 +50,27 @@ func Stored(out string, runs ...Run) Reports {
 	}
 }
 
-func (r *Report) read(out string) error {
-	if r.Error != "" {
-		return nil
+// readReport reads a run's entry and report, nil when it has none.
+func readReport(ctx context.Context, out *store.Place, run Run) (*Report, error) {
+	e, err := readEntry(ctx, out, run.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	name := filepath.Join(out, runsFolder, r.Name, reportJSON)
-	text, err := os.ReadFile(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.Document, err = Decode(text)
+	if e.Error != "" {
+		return &Report{Entry: *e}, nil
+	}
+	text, err := readAll(ctx, out, in(run.Name, reportJSON))
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
-	return nil
+	doc, err := Decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", out.URL(in(run.Name, reportJSON)), err)
+	}
+	return &Report{*e, doc}, nil
 }
 
 // Decode reads a report as Result.JSON holds it.
@@ -82,17 +86,13 @@ func Decode(text []byte) (*report.Document, error) {
 }
 
 // storedRuns are the runs that have an entry, by path.
-func storedRuns(out string) ([]Run, error) {
-	folders, err := os.ReadDir(filepath.Join(out, runsFolder))
+func storedRuns(ctx context.Context, out *store.Place) ([]Run, error) {
+	names, err := storedNames(ctx, out)
 	if err != nil {
 		return nil, err
 	}
 	var runs []Run
-	for _, f := range folders {
-		e, err := readEntry(filepath.Join(out, runsFolder, f.Name()))
-		if errors.Is(err, os.ErrNotExist) || !f.IsDir() {
-			continue
-		}
+	for e, err := range ahead(names, func(name string) (*Entry, error) { return readEntry(ctx, out, name) }) {
 		if err != nil {
 			return nil, err
 		}
@@ -102,29 +102,74 @@ func storedRuns(out string) ([]Run, error) {
 	return runs, nil
 }
 
-// Combine writes the tables and the page over all reports into the folder of
-// results. Their bytes hang on the reports alone.
-func Combine(out, tool string, reports Reports) error {
-	sweep(out)
-	for _, t := range dataset.RunTables() {
-		name := filepath.Join(out, t.Name+".parquet")
-		if err := writeFile(name, func(w io.Writer) error { return WriteTable(w, t, reports) }); err != nil {
-			return err
+// storedNames are the folders below runs/ that have an entry.
+func storedNames(ctx context.Context, out *store.Place) ([]string, error) {
+	var names []string
+	for f, err := range out.Sub(runsFolder).List(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if name, file := path.Split(f.Name); file == entryFile && strings.Count(name, "/") == 1 {
+			names = append(names, strings.TrimSuffix(name, "/"))
 		}
 	}
-	return writeFile(filepath.Join(out, indexFile), func(w io.Writer) error { return WriteIndex(w, tool, reports) })
+	return names, nil
 }
 
-// WriteTable writes one of dataset.RunTables as a Parquet file.
-func WriteTable(w io.Writer, t *dataset.Table, reports Reports) error {
-	a, err := dataset.NewAppender(w, dataset.Parquet, t)
+// Combine writes the tables and the page over all reports into the place of the
+// results, in one pass over them. Their bytes hang on the reports alone.
+func Combine(ctx context.Context, out *store.Place, tool string, reports Reports) error {
+	out.Sweep("")
+	tables, err := newTables(ctx, out)
+	defer tables.abort()
 	if err != nil {
 		return err
 	}
+	var index indexBuilder
 	for r, err := range reports {
+		if err == nil {
+			err = tables.add(r)
+		}
 		if err != nil {
 			return err
 		}
+		index.add(r)
+	}
+	if err := tables.commit(); err != nil {
+		return err
+	}
+	page := index.index()
+	page.Tool = tool
+	return out.Write(ctx, indexFile, func(w io.Writer) error { return report.IndexHTML(w, page) })
+}
+
+// tables are all tables over runs, being written.
+type tables struct {
+	files     []*store.Writer
+	appenders []*dataset.Appender
+}
+
+func newTables(ctx context.Context, out *store.Place) (*tables, error) {
+	t := &tables{}
+	for _, table := range dataset.RunTables() {
+		f, err := out.Create(ctx, table.Name+".parquet")
+		if err != nil {
+			return t, err
+		}
+		t.files = append(t.files, f)
+		a, err := dataset.NewAppender(f, dataset.Parquet, table)
+		if err != nil {
+			return t, err
+		}
+		t.appenders = append(t.appenders, a)
+	}
+	return t, nil
+}
+
+func (t *tables) add(r *Report) error {
+	for _, a := range t.appenders {
+		a.Called(r.Name, r.Experiment)
+		var err error
 		if r.Document == nil {
 			err = a.Failed(r.Path, r.Error)
 		} else {
@@ -134,41 +179,55 @@ func WriteTable(w io.Writer, t *dataset.Table, reports Reports) error {
 			return err
 		}
 	}
-	return a.Close()
+	return nil
 }
 
-// WriteIndex writes the page over all runs.
-func WriteIndex(w io.Writer, tool string, reports Reports) error {
-	var b indexBuilder
-	for r, err := range reports {
-		if err != nil {
+// commit puts the tables in their places once all are whole.
+func (t *tables) commit() error {
+	for _, a := range t.appenders {
+		if err := a.Close(); err != nil {
 			return err
 		}
-		b.add(r)
 	}
-	x := b.index()
-	x.Tool = tool
-	return report.IndexHTML(w, x)
+	for _, f := range t.files {
+		if err := f.Commit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// abort drops what isn't committed.
+func (t *tables) abort() {
+	for _, f := range t.files {
+		f.Abort()
+	}
 }
 
 // Tidy removes the folders of runs that are not among those given, which an
 // earlier batch left in the same place, and gives their number. What the program
 // didn't write stays.
-func Tidy(out string, runs []Run) (int, error) {
+func Tidy(ctx context.Context, out *store.Place, runs []Run) (int, error) {
 	keep := map[string]bool{}
 	for _, r := range runs {
 		keep[r.Name] = true
 	}
-	old, err := storedRuns(out)
+	names, err := storedNames(ctx, out)
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, nil
+		}
 		return 0, err
 	}
 	removed := 0
-	for _, r := range old {
-		if keep[r.Name] {
+	for _, name := range names {
+		if keep[name] {
 			continue
 		}
-		if err := removeRun(filepath.Join(out, runsFolder, r.Name)); err != nil {
+		if _, err := readEntry(ctx, out, name); err != nil {
+			return removed, err // another program's, perhaps
+		}
+		if err := removeRun(ctx, out, name); err != nil {
 			return removed, err
 		}
 		removed++

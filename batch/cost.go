@@ -2,11 +2,13 @@ package batch
 
 import (
 	"archive/zip"
+	"context"
 	"encoding/binary"
 	"io"
-	"os"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/vramscope/vramscope/store"
 )
 
 const (
@@ -23,10 +25,10 @@ const (
 
 // Cost is about how many bytes of memory the analysis of a run needs. A hostile
 // file may need more: the decoder, which keeps to MaxMemory, finds out.
-func Cost(run Run) int64 {
+func Cost(ctx context.Context, run Run, stores *store.Pool) int64 {
 	var largest, all int64
 	for _, name := range run.Files {
-		n := plainSize(name)
+		n := plainSize(ctx, name, stores)
 		all += n
 		largest = max(largest, n)
 	}
@@ -35,17 +37,13 @@ func Cost(run Run) int64 {
 
 // plainSize is the size of what a file holds, uncompressed, as far as its
 // container tells.
-func plainSize(name string) int64 {
-	f, err := os.Open(name)
+func plainSize(ctx context.Context, name string, stores *store.Pool) int64 {
+	f, err := stores.Read(ctx, name)
 	if err != nil {
 		return 0
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return 0
-	}
-	size := st.Size()
+	size := f.Size
 	head := make([]byte, min(size, zstd.HeaderMaxSize))
 	if _, err := io.ReadFull(f, head); err != nil || len(head) < 4 {
 		return size

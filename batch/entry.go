@@ -1,19 +1,18 @@
 package batch
 
 import (
-	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/store"
 )
 
 // Names below the folder of the results.
@@ -43,120 +42,102 @@ type Entry struct {
 }
 
 // fingerprint is a hash over all that the report of a run is made of. The
-// digests of files that are known already need not be made again.
-func fingerprint(run Run, build string, o Options, known map[string]func() (string, int64)) (string, error) {
+// digests of files that are known already need not be made again, and of files
+// in stores, which are far to read, the store's own version is taken.
+func fingerprint(ctx context.Context, run Run, build string, o Options, known map[string]func() (string, int64)) (string, error) {
 	h := sha256.New()
 	e := json.NewEncoder(h)
-	_ = e.Encode([]any{entrySchema, report.Schema, build, run.Path, run.Experiment, o, o.Key}) // plain data always can be
+	_ = e.Encode([]any{entrySchema, report.Schema, build, run.Path, run.Experiment, o, o.Key, run.Versions}) // plain data always can be
 	settings := append([]string{o.Config, o.Model}, o.Labels...)
 	files := append(slices.Clone(run.Files), load.LabelsBeside(run.Files)...)
+	if len(run.Versions) == len(run.Files) {
+		files = nil // all are in Versions
+	}
 	for _, name := range append(settings, files...) {
 		var sum string
 		if get := known[name]; get != nil {
 			sum, _ = get()
 		} else if name != "" {
 			var err error
-			if sum, err = digest(name); err != nil {
+			if sum, err = digest(ctx, name, o.Stores); err != nil {
 				return "", err
 			}
 		}
-		_ = e.Encode([]string{name, sum})
+		_ = e.Encode([]string{store.Show(name), sum})
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // digest is the SHA-256 of a file, "" of one that can't be read.
-func digest(name string) (string, error) {
-	f, err := os.Open(name)
+func digest(ctx context.Context, name string, stores *store.Pool) (string, error) {
+	f, err := stores.Read(ctx, name)
 	if err != nil {
 		return "", nil // as unreadable the next time, or not the same
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.CopyBuffer(h, f, make([]byte, 256<<10)); err != nil {
-		return "", fmt.Errorf("%s: %w", name, unwrapPath(err))
+		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// readEntry reads the entry of a folder below runs/.
-func readEntry(folder string) (*Entry, error) {
-	text, err := os.ReadFile(filepath.Join(folder, entryFile))
+// in is a file's name in the place of the results.
+func in(run, file string) string { return path.Join(runsFolder, run, file) }
+
+// readEntry reads the entry of the folder of that name below runs/.
+func readEntry(ctx context.Context, out *store.Place, name string) (*Entry, error) {
+	text, err := readAll(ctx, out, in(name, entryFile))
 	if err != nil {
 		return nil, err
 	}
 	var e Entry
+	where := out.URL(in(name, entryFile))
 	if err := json.Unmarshal(text, &e); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(folder, entryFile), err)
+		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	switch {
 	case e.Schema != entrySchema:
-		return nil, fmt.Errorf("%s: schema %q: this program writes and reads %s", filepath.Join(folder, entryFile), e.Schema, entrySchema)
-	case e.Name != FolderName(e.Path) || e.Name != filepath.Base(folder):
-		return nil, fmt.Errorf("%s: is not of the run %q", filepath.Join(folder, entryFile), e.Path)
+		return nil, fmt.Errorf("%s: schema %q: this program writes and reads %s", where, e.Schema, entrySchema)
+	case e.Name != FolderName(e.Path) || e.Name != name:
+		return nil, fmt.Errorf("%s: is not of the run %q", where, e.Path)
 	}
 	return &e, nil
 }
 
+// readAll reads one of the results.
+func readAll(ctx context.Context, out *store.Place, name string) ([]byte, error) {
+	r, err := out.Read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	text := make([]byte, r.Size)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
 // whole tells whether an entry's report is there.
-func (e *Entry) whole(folder string) bool {
+func (e *Entry) whole(ctx context.Context, out *store.Place) bool {
 	for _, name := range []string{reportHTML, reportJSON} {
-		st, err := os.Stat(filepath.Join(folder, name))
-		if (err == nil && st.Size() > 0) != (e.Error == "") {
+		f, err := out.Stat(ctx, in(e.Name, name))
+		if (err == nil && f.Size > 0) != (e.Error == "") {
 			return false
 		}
 	}
 	return true
 }
 
-// tempMark is in the names of files that are being written.
-const tempMark = ".vramscope-tmp-"
-
-// writeFile writes a whole file or nothing.
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+tempMark)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, unwrapPath(err))
-	}
-	defer os.Remove(f.Name()) // gone after the rename
-	w := bufio.NewWriterSize(f, 1<<16)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, unwrapPath(err))
-	}
-	return nil
-}
-
-// sweep removes what a run that was killed left half-written in a folder.
-func sweep(folder string) {
-	entries, _ := os.ReadDir(folder)
-	for _, e := range entries {
-		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), ".") && strings.Contains(e.Name(), tempMark) {
-			os.Remove(filepath.Join(folder, e.Name()))
-		}
-	}
-}
-
 // removeRun removes a run's folder with what the program wrote there, and
 // nothing else.
-func removeRun(folder string) error {
-	sweep(folder)
-	for _, name := range slices.Backward(runFiles) { // the entry first
-		if err := remove(filepath.Join(folder, name)); err != nil {
+func removeRun(ctx context.Context, out *store.Place, name string) error {
+	out.Sweep(path.Join(runsFolder, name))
+	for _, file := range []string{entryFile, reportHTML, reportJSON} {
+		if err := out.Remove(ctx, in(name, file)); err != nil {
 			return err
 		}
 	}
-	return remove(folder)
+	return nil
 }

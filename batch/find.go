@@ -14,13 +14,15 @@ import (
 	"sync"
 
 	"github.com/vramscope/vramscope/redact"
+	"github.com/vramscope/vramscope/store"
 )
 
 // FindOptions say where not to look.
 type FindOptions struct {
-	Skip   string // a folder that is passed over: where the results go
-	Redact bool   // runs are called by pseudonyms
-	Key    string // that makes pseudonyms one's own
+	Skip   string      // a folder or prefix that is passed over: where the results go
+	Redact bool        // runs are called by pseudonyms
+	Key    string      // that makes pseudonyms one's own
+	Stores *store.Pool // connections to stores; nil: its own
 }
 
 // Found is what lies below some folders.
@@ -36,6 +38,8 @@ type File struct {
 	Root  string // the folder that was given: runs don't reach above it
 	Bytes int64
 	Kind  Kind
+	// Version is what a store says to tell a changed file; "" of a folder's.
+	Version string
 }
 
 const (
@@ -46,12 +50,25 @@ const (
 // Find finds the runs below folders, and those that are named file by file, by
 // what the files hold.
 func Find(ctx context.Context, roots []string, o FindOptions) (*Found, error) {
-	w := walker{ctx: ctx, seen: map[string]bool{}}
-	if o.Skip != "" {
-		w.skip, _ = os.Stat(o.Skip) // nothing is there yet, perhaps
+	w := walker{ctx: ctx, stores: o.Stores, seen: map[string]bool{}}
+	if w.stores == nil {
+		w.stores = &store.Pool{}
+		defer w.stores.Close()
+	}
+	if local, ok := store.Path(o.Skip); !ok {
+		w.skipped = strings.TrimSuffix(store.Show(o.Skip), "/") + "/"
+	} else if o.Skip != "" {
+		w.skip, _ = os.Stat(local) // nothing is there yet, perhaps
 	}
 	found := &Found{}
 	for _, root := range roots {
+		root, ok := store.Path(root)
+		if !ok {
+			if err := w.prefix(root, found); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		st, err := os.Stat(root)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", root, unwrapPath(err))
@@ -111,12 +128,14 @@ func byPath(a, b Run) int { return cmp.Compare(a.Path, b.Path) }
 
 // walker collects the files below folders.
 type walker struct {
-	ctx    context.Context
-	skip   os.FileInfo
-	seen   map[string]bool // folders and files, in case roots overlap
-	files  []File
-	failed []error
-	root   string // the present one
+	ctx     context.Context
+	stores  *store.Pool
+	skip    os.FileInfo
+	skipped string          // a prefix in a bucket, with a slash
+	seen    map[string]bool // folders and files, in case roots overlap
+	files   []File
+	failed  []error
+	root    string // the present one
 }
 
 // passed are folders in which nobody keeps runs.
@@ -165,6 +184,47 @@ func (w *walker) folder(name string, depth int) error {
 	return nil
 }
 
+// prefix adds what lies below a prefix of a bucket, or the object of that name.
+func (w *walker) prefix(root string, found *Found) error {
+	place, err := w.stores.Place(w.ctx, root)
+	if err != nil {
+		return err
+	}
+	before := len(w.files)
+	for f, err := range place.List(w.ctx) {
+		name := place.URL(f.Name)
+		switch {
+		case err != nil:
+			return err
+		case w.seen[name], w.skipped != "" && strings.HasPrefix(name, w.skipped), !likely(f.Name):
+			continue
+		case len(w.files) == maxFiles:
+			return fmt.Errorf("%s: more than %d files: give prefixes further down", place.URL(""), maxFiles)
+		}
+		w.seen[name] = true
+		w.files = append(w.files, File{Path: name, Root: place.URL(""), Bytes: f.Size, Version: f.Version})
+	}
+	if len(w.files) > before {
+		return nil
+	}
+	if f, err := w.stores.Stat(w.ctx, root); err == nil && !w.seen[f.Name] {
+		w.seen[f.Name] = true
+		found.Runs = append(found.Runs, Run{Place: f.Name, Files: []string{f.Name}, Versions: []string{f.Version}, Bytes: f.Size, Sure: true})
+	}
+	return nil
+}
+
+// likely is what folder asks of names.
+func likely(name string) bool {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		if last := i == len(parts)-1; strings.HasPrefix(part, ".") || !last && passed[part] || last && sourceName.MatchString(strings.ToLower(part)) {
+			return false
+		}
+	}
+	return len(parts) <= maxDepth
+}
+
 // sniff looks into the files, several at a time: on a network's disk each takes
 // its time.
 func (w *walker) sniff() error {
@@ -183,7 +243,7 @@ func (w *walker) sniff() error {
 				}
 				f := &w.files[i]
 				var err error
-				if f.Kind, err = sniffFile(f.Path, f.Bytes); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if f.Kind, err = sniffFile(w.ctx, f.Path, f.Bytes, w.stores); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					failed.Lock()
 					w.failed = append(w.failed, fmt.Errorf("%s: %w", f.Path, unwrapPath(err)))
 					failed.Unlock()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/store"
 )
 
 // Group puts files together into runs. The files of a directory are one run
@@ -37,11 +39,21 @@ var partFolder = regexp.MustCompile(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?
 
 // homeOf is the folder that a file belongs to.
 func homeOf(f *File) string {
-	dir := path.Dir(f.Path)
-	for dir != f.Root && partFolder.MatchString(path.Base(dir)) && path.Dir(dir) != dir {
-		dir = path.Dir(dir)
+	dir := above(f.Path)
+	for dir != f.Root && partFolder.MatchString(path.Base(dir)) && above(dir) != dir {
+		dir = above(dir)
 	}
 	return dir
+}
+
+// above is the folder of a path or of a store's name, whose two slashes path.Dir
+// would make one.
+func above(name string) string {
+	if store.IsURL(name) {
+		dir, _ := store.Split(name)
+		return dir
+	}
+	return path.Dir(name)
 }
 
 // runsIn makes the runs of one folder.
@@ -185,6 +197,9 @@ func runOf(place string, files []File, sure bool) Run {
 	r := Run{Place: place, Sure: sure}
 	for _, f := range files {
 		r.Files = append(r.Files, f.Path)
+		if f.Version != "" {
+			r.Versions = append(r.Versions, f.Version)
+		}
 		r.Bytes += f.Bytes
 	}
 	return r

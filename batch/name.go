@@ -54,6 +54,9 @@ var recordingEndings = regexp.MustCompile(`(?i)(\.(pickle|pkl|json|log|txt|out|e
 // from the next. Numbers of a model's size or of a setting stay: llama-7b,
 // bs16, seq_2048.
 func ExperimentOf(place string) string {
+	if scheme, rest, ok := strings.Cut(place, "://"); ok {
+		return scheme + "://" + ExperimentOf(rest)
+	}
 	var kept []string
 	for _, element := range strings.Split(recordingEndings.ReplaceAllString(place, ""), "/") {
 		if e := withoutNumbers(element); e != "" {

@@ -3,10 +3,10 @@ package batch
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
-	"os"
 	"path"
 	"regexp"
 	"strings"
@@ -14,6 +14,8 @@ import (
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/vramscope/vramscope/store"
 )
 
 // Kind is what a file may be, as far as its first bytes tell.
@@ -133,8 +135,8 @@ func isBinary(b []byte) bool {
 }
 
 // sniffFile reads what Sniff needs of a file.
-func sniffFile(name string, size int64) (Kind, error) {
-	f, err := os.Open(name)
+func sniffFile(ctx context.Context, name string, size int64, stores *store.Pool) (Kind, error) {
+	f, err := stores.Read(ctx, name)
 	if err != nil {
 		return Other, err
 	}

@@ -7,20 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"path"
 	"runtime"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/store"
 )
 
 // Config says how a batch is worked off on one machine.
 type Config struct {
-	Out     string // folder of the results
-	Build   string // tells one version of the program from another, for resuming
+	Out     *store.Place // of the results
+	Build   string       // tells one version of the program from another, for resuming
 	Options Options
 	Workers int // runs at a time; 0: one for each core
 	// MaxMemory is how many bytes all runs at a time may use; 0: no limit.
@@ -46,10 +46,7 @@ func Work(ctx context.Context, runs []Run, c Config) error {
 	if err := distinct(runs); err != nil {
 		return err
 	}
-	w, err := NewWorker(c)
-	if err != nil {
-		return err
-	}
+	w := NewWorker(c)
 	queue := make(chan Run)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -100,12 +97,12 @@ type Worker struct {
 	said   sync.Mutex
 }
 
-// NewWorker prepares the folder of the results.
-func NewWorker(c Config) (*Worker, error) {
-	if err := os.MkdirAll(filepath.Join(c.Out, runsFolder), 0o755); err != nil {
-		return nil, err
+// NewWorker makes a worker.
+func NewWorker(c Config) *Worker {
+	if c.Options.Stores == nil {
+		c.Options.Stores = &store.Pool{}
 	}
-	return &Worker{Config: c, memory: newMemory(c.MaxMemory)}, nil
+	return &Worker{Config: c, memory: newMemory(c.MaxMemory)}
 }
 
 func (w *Worker) report(p Progress) {
@@ -121,11 +118,10 @@ func (w *Worker) report(p Progress) {
 // change. The error is about the folder of the results, or that ctx ended.
 func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
 	p := Progress{Run: run}
-	folder := filepath.Join(w.Out, runsFolder, run.Name)
-	if old, err := readEntry(folder); err == nil && old.Error == "" && old.whole(folder) && old.Inputs == len(run.Files) {
-		sum, err := fingerprint(run, w.Build, w.Options, nil)
+	if old, err := readEntry(ctx, w.Out, run.Name); err == nil && old.Error == "" && old.Inputs == len(run.Files) && old.whole(ctx, w.Out) {
+		sum, err := fingerprint(ctx, run, w.Build, w.Options, nil)
 		if err == nil && sum == old.Fingerprint {
-			sweep(folder)
+			w.Out.Sweep(path.Join(runsFolder, run.Name))
 			p.Skipped = true
 			return p, nil
 		}
@@ -136,23 +132,23 @@ func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
 		return p, err
 	case errors.Is(result.Err, ErrNothing) && !run.Sure:
 		p.Nothing = true
-		return p, removeRun(folder)
+		return p, removeRun(ctx, w.Out, run.Name)
 	}
 	p.Err = result.Err
-	return p, result.Write(w.Out)
+	return p, result.Write(ctx, w.Out)
 }
 
 // analyze waits for the memory that a run is thought to need. One that needs
 // more is done again with all there is.
 func (w *Worker) analyze(ctx context.Context, run Run) (*Result, error) {
-	need := w.memory.clip(Cost(run))
+	need := w.memory.clip(Cost(ctx, run, w.Options.Stores))
 	for {
 		if err := w.memory.Acquire(ctx, need); err != nil {
 			return nil, context.Cause(ctx)
 		}
 		o := w.Options
 		o.MaxMemory = w.memory.share(need)
-		r := Analyze(run, w.Build, o)
+		r := Analyze(ctx, run, w.Build, o)
 		w.memory.Release(need)
 		if !errors.Is(r.Err, snapshot.ErrMemory) || need == w.memory.all {
 			return r, context.Cause(ctx)
@@ -188,40 +184,29 @@ func (m memory) share(need int64) int64 {
 
 // Write writes the folder of a run: its reports, or none, and then the entry
 // that says that they are whole.
-func (r *Result) Write(out string) error {
-	folder := filepath.Join(out, runsFolder, r.Name)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	sweep(folder)
+func (r *Result) Write(ctx context.Context, out *store.Place) error {
+	out.Sweep(path.Join(runsFolder, r.Name))
 	entry, err := json.MarshalIndent(&r.Entry, "", " ")
 	if err != nil {
 		return err
 	}
-	if err := remove(filepath.Join(folder, entryFile)); err != nil {
+	if r.JSON == nil { // what an earlier batch left
+		if err := removeRun(ctx, out, r.Name); err != nil {
+			return err
+		}
+	} else if err := out.Remove(ctx, in(r.Name, entryFile)); err != nil {
 		return err
 	}
 	for _, file := range []struct {
 		name string
 		text []byte
 	}{{reportHTML, r.HTML}, {reportJSON, r.JSON}, {entryFile, append(entry, '\n')}} {
-		full := filepath.Join(folder, file.name)
 		if file.text == nil {
-			err = remove(full)
-		} else {
-			err = writeFile(full, func(w io.Writer) error { _, err := w.Write(file.text); return err })
+			continue
 		}
-		if err != nil {
+		if err := out.Write(ctx, in(r.Name, file.name), func(w io.Writer) error { _, err := w.Write(file.text); return err }); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// remove removes a file that need not be there.
-func remove(name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
 	}
 	return nil
 }

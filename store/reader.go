@@ -111,6 +111,19 @@ func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
+// ReadAt reads from a position; reading goes on behind it. Unlike that of other
+// readers it may not be called at the same time as itself.
+func (r *Reader) ReadAt(b []byte, offset int64) (int, error) {
+	if _, err := r.Seek(offset, io.SeekStart); err != nil {
+		return 0, err
+	}
+	n, err := io.ReadFull(r, b)
+	if err == io.ErrUnexpectedEOF {
+		err = io.EOF
+	}
+	return n, err
+}
+
 // Close ends the reading.
 func (r *Reader) Close() error {
 	r.drop()

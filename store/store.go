@@ -112,12 +112,14 @@ func IsURL(name string) bool {
 	return ok
 }
 
-// Path is the path of a name that is one or that is a file:// URL.
+// Path is the path of a name that is one or that is a file:// URL; of others
+// the name.
 func Path(name string) (path string, ok bool) {
-	if scheme, rest, url := split(name); url {
-		return rest, scheme == "file" && strings.HasPrefix(rest, "/")
+	scheme, rest, url := split(name)
+	if scheme == "file" && strings.HasPrefix(rest, "/") {
+		return rest, true
 	}
-	return name, true
+	return name, !url
 }
 
 // split takes the scheme off; a path may have a colon, not the two slashes

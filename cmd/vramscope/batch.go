@@ -16,6 +16,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/store"
 )
 
 type batchFlags struct {
@@ -57,7 +58,7 @@ line. Started again, it goes on where it stopped and does only what has changed.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.output, "output", "o", "", "`FOLDER` of the results")
+	flags.StringVarP(&f.output, "output", "o", "", "`FOLDER` or s3:// URL of the results")
 	flags.StringVar(&f.shard, "shard", "", "only part `I/N` of the runs, I from 0 to N-1: for job arrays; merge joins the parts")
 	flags.IntVar(&f.jobs, "jobs", 0, "`N` runs at a time (default: one for each core)")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, where a recording doesn't tell")
@@ -93,7 +94,13 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	found, err := batch.Find(ctx, args, batch.FindOptions{Skip: f.output, Redact: f.redact, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")})
+	var stores store.Pool
+	defer stores.Close()
+	if c.Out, err = stores.Place(ctx, f.output); err != nil {
+		return err
+	}
+	c.Options.Stores = &stores
+	found, err := batch.Find(ctx, args, batch.FindOptions{Skip: f.output, Redact: f.redact, Key: os.Getenv("VRAMSCOPE_REDACT_KEY"), Stores: &stores})
 	if err != nil {
 		return interrupted(ctx, err)
 	}
@@ -110,18 +117,18 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	removed, err := batch.Tidy(f.output, found.Runs)
+	removed, err := batch.Tidy(ctx, c.Out, found.Runs)
 	if err != nil {
 		return err
 	}
-	if err := batch.Combine(f.output, c.Options.Tool, batch.Stored(f.output, runs...)); err != nil {
+	if err := batch.Combine(ctx, c.Out, c.Options.Tool, batch.Stored(ctx, c.Out, runs...)); err != nil {
 		return err
 	}
 	say.summary(cmd.OutOrStdout(), removed)
 	if say.analysed == 0 && !(f.shard != "" && len(runs) == 0) {
 		return fmt.Errorf("none of %s could be analysed", report.Plural(len(runs), "run"))
 	}
-	return checkAll(conditions, failed, batch.Stored(f.output, runs...))
+	return checkAll(conditions, failed, batch.Stored(ctx, c.Out, runs...))
 }
 
 // work is how the flags want the batch to be done.
@@ -158,7 +165,7 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	if limit > 0 {
 		debug.SetMemoryLimit(limit) // the collector works harder before the limit, not later
 	}
-	return &batch.Config{Out: f.output, Build: build, Options: o, Workers: f.jobs, MaxMemory: limit / 10 * 9}, nil
+	return &batch.Config{Build: build, Options: o, Workers: f.jobs, MaxMemory: limit / 10 * 9}, nil
 }
 
 // interrupted says what to do after a signal.
@@ -188,17 +195,29 @@ what one batch over all runs would have written.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			runs, err := batch.Merge(ctx, args, output, "vramscope "+versionString())
+			var stores store.Pool
+			defer stores.Close()
+			out, err := stores.Place(ctx, output)
+			if err != nil {
+				return err
+			}
+			parts := make([]*store.Place, len(args))
+			for i, name := range args {
+				if parts[i], err = stores.Place(ctx, name); err != nil {
+					return err
+				}
+			}
+			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString())
 			if err != nil {
 				return err
 			}
 			if !quiet {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", report.Plural(len(runs), "run"), report.Plural(len(args), "part"), output)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", report.Plural(len(runs), "run"), report.Plural(len(args), "part"), out.URL(""))
 			}
-			return checkAll(conditions, failed, batch.Stored(output, runs...))
+			return checkAll(conditions, failed, batch.Stored(ctx, out, runs...))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`FOLDER` of the results")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "`FOLDER` or s3:// URL of the results")
 	failOnFlag(cmd, &failOn)
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))

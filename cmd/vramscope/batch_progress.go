@@ -12,6 +12,7 @@ import (
 
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/store"
 )
 
 // teller says how a batch goes: a bar on a terminal, and one line for each
@@ -132,5 +133,5 @@ func (t *teller) summary(out io.Writer, removed int) {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
 		}
 	}
-	fmt.Fprintf(out, "%s: %s/index.html\n", strings.Join(parts, ", "), strings.TrimSuffix(t.flags.output, "/"))
+	fmt.Fprintf(out, "%s: %s/index.html\n", strings.Join(parts, ", "), strings.TrimSuffix(store.Show(t.flags.output), "/"))
 }
