@@ -48,6 +48,10 @@ func (e *examination) checkpointingAbsent(dev *report.Device, f *facts, kept int
 	d := draft{Finding: report.Finding{ID: "checkpointing_absent", Severity: f.severity(), Confidence: 0.9, Code: checkpointCode}, change: "checkpointing=full", byDesign: true}
 	d.Title = fmt.Sprintf("Activations take %s, %s of the peak, and none is recomputed", report.Bytes(kept), report.Percent(kept, dev.AtPeak.AllocatedBytes))
 	d.Evidence = siteLines(dev.Sites, classify.Activations, 3)
+	if dev.Stacks == "none" {
+		d.Confidence = 0.6
+		d.Evidence = append(d.Evidence, "without stacks, recomputation is told by sizes only: a part may be checkpointed already")
+	}
 	d.Fix = ptr("Activation checkpointing: keep each block's input and make the rest again in backward, for about a third more compute; or a smaller batch with gradient accumulation")
 	return d
 }

@@ -37,6 +37,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.spells, d.without = e.betweenSteps(ids), "freed after each optimizer step,"
 		case classify.FirstStepState:
 			d.change = "optimizer=8bit"
+			d.Fix = ptr("Nothing to repair. Where room is missing: an optimizer that keeps fewer bytes for each parameter")
 		case classify.VaryingShapes, classify.FragmentationCreep:
 			d.setting = expandable
 		}

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
@@ -14,7 +15,6 @@ type memo struct {
 	tried         bool // replayed was asked for
 	settingsDoc   *replay.Document
 	settingsTried bool
-	curveOf       []int64                 // levels
 	unused        []timeline.AllocationID // of graphs that no backward pass used
 }
 
@@ -72,16 +72,12 @@ func (e *examination) program() *replay.Program {
 // gone. Both count peak allocated memory, a request that failed as met.
 func (e *examination) settle(drafts []draft) []report.Finding {
 	e.settleByReplay(drafts)
+	e.settleByLives(drafts)
 	out := make([]report.Finding, 0, len(drafts))
 	for i := range drafts {
 		d := &drafts[i]
 		if d.setting != "" {
 			e.settleSetting(d)
-		}
-		if d.SavesBytes == nil && len(d.spells) > 0 {
-			levels := e.levels()
-			before, after := peakWithout(levels, nil), peakWithout(levels, d.spells)
-			d.saves(d.without, before, before-after)
 		}
 		if d.SavesBytes == nil && d.change != "" && e.t.Device.Events.Len() > maxReplayed {
 			d.Evidence = append(d.Evidence, fmt.Sprintf("too long to replay here: vramscope whatif --change %s says what a change saves", d.change))
@@ -127,7 +123,7 @@ func (e *examination) settleByReplay(drafts []draft) {
 	if err != nil {
 		return
 	}
-	before := peakWithout(e.levels(), nil)
+	before := e.needed()
 	for i, s := range list {
 		if s.Impossible == "" {
 			drafts[of[i]].saves("replayed with "+s.Change+",", before, s.Allocated)
@@ -135,51 +131,87 @@ func (e *examination) settleByReplay(drafts []draft) {
 	}
 }
 
-// levels is the allocated memory after every event; at a request that failed,
-// what it would have taken.
-func (e *examination) levels() []int64 {
-	if e.curveOf != nil {
-		return e.curveOf
-	}
-	out := make([]int64, e.t.Device.Events.Len())
-	e.t.Walk(func(event int, now timeline.Levels) { out[event] = now.Allocated })
-	for i := range e.t.OOMs {
-		if o := &e.t.OOMs[i]; o.Event >= 0 && o.Event < len(out) {
-			out[o.Event] += o.Requested
-			break // what came after a failure isn't what the program meant to do
-		}
-	}
-	e.curveOf = out
-	return out
-}
-
-// peakWithout is the largest level once some memory is gone.
-func peakWithout(levels []int64, spells []spell) int64 {
-	var peak int64
-	if len(spells) == 0 {
-		for _, n := range levels {
-			peak = max(peak, n)
-		}
-		return peak
-	}
-	change := make([]int64, len(levels)+1)
-	for _, s := range spells {
-		if from, to := max(s.from, 0), min(s.to, len(levels)); from < to {
-			change[from] += s.bytes
-			change[to] -= s.bytes
-		}
-	}
-	var gone int64
-	for i, n := range levels {
-		gone += change[i]
-		peak = max(peak, n-gone)
+// needed is the largest amount of memory that the program held, or would have
+// with the first request that failed.
+func (e *examination) needed() int64 {
+	peak := e.t.Peaks.Allocated.Bytes
+	if len(e.t.OOMs) > 0 {
+		peak = max(peak, e.t.OOMs[0].Allocated+e.t.OOMs[0].Requested)
 	}
 	return peak
 }
 
+// settleByLives goes once over the curve for all that is still unsettled.
+func (e *examination) settleByLives(drafts []draft) {
+	var of []*draft
+	var curves []*lowered
+	for i := range drafts {
+		if d := &drafts[i]; d.SavesBytes == nil && len(d.spells) > 0 {
+			of, curves = append(of, d), append(curves, newLowered(d.spells))
+		}
+	}
+	if len(curves) == 0 {
+		return
+	}
+	failed, asked := -1, int64(0)
+	if len(e.t.OOMs) > 0 {
+		failed, asked = e.t.OOMs[0].Event, e.t.OOMs[0].Requested
+	}
+	for _, c := range curves {
+		c.at(timeline.NoEvent, e.t.Start.Allocated)
+	}
+	e.t.Walk(func(event int, now timeline.Levels) {
+		level := now.Allocated
+		if event == failed {
+			level += asked
+		}
+		for _, c := range curves {
+			c.at(event, level)
+		}
+	})
+	before := e.needed()
+	for i, c := range curves {
+		of[i].saves(of[i].without, before, before-c.peak)
+	}
+}
+
+// lowered is a curve with some memory gone.
+type lowered struct {
+	steps []step // by event
+	next  int
+	gone  int64
+	peak  int64
+}
+
+// step is a change of what is gone, from an event on.
+type step struct {
+	event int
+	bytes int64
+}
+
+func newLowered(spells []spell) *lowered {
+	l := &lowered{steps: make([]step, 0, 2*len(spells))}
+	for _, s := range spells {
+		if s.from < s.to {
+			l.steps = append(l.steps, step{s.from, s.bytes}, step{s.to, -s.bytes})
+		}
+	}
+	slices.SortFunc(l.steps, func(a, b step) int { return a.event - b.event })
+	return l
+}
+
+// at tells the level after an event; events come in order.
+func (l *lowered) at(event int, level int64) {
+	for l.next < len(l.steps) && l.steps[l.next].event <= event {
+		l.gone += l.steps[l.next].bytes
+		l.next++
+	}
+	l.peak = max(l.peak, level-l.gone)
+}
+
 // lifeOf is the time that an allocation takes room, as a spell.
 func (e *examination) lifeOf(id timeline.AllocationID) spell {
-	s := spell{to: e.t.Device.Events.Len(), bytes: e.t.Allocated[id]}
+	s := spell{from: timeline.NoEvent, to: e.t.Device.Events.Len(), bytes: e.t.Allocated[id]}
 	if b := e.t.Born[id]; b != timeline.Never {
 		s.from = int(b)
 	}
