@@ -34,6 +34,7 @@ type analysis struct {
 	logits           []Detail       // by allocation: scores, NoDetail for anything else
 	labels           map[timeline.AllocationID]Category
 	growing          map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
+	chains           [][]*grown                      // a growing cache in every pass of one request
 	older            map[timeline.AllocationID]claim // blocks older than the trace that stay
 	gradientSize     map[int64]int                   // gradients that one step makes, by requested bytes
 	copies           []bool                          // by allocation: casts of autocast, by size

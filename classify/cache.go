@@ -23,7 +23,7 @@ type grown struct {
 // freed only after the next size is there. It also tells generation from other
 // loops that only run forward.
 func (a *analysis) findGrowth() {
-	a.growing = map[int64][]int{}
+	a.growing, a.chains = map[int64][]int{}, nil
 	bySize := a.spells()
 	fewest := 2
 	if !a.trains {
@@ -112,6 +112,7 @@ func (a *analysis) followGrowth(bySize map[int64][]*grown, g, h *grown) {
 		a.growing[c.size] = append(a.growing[c.size], at)
 		c.grows = true
 	}
+	a.chains = append(a.chains, chain)
 	// what the first one took the place of, among other things of its size
 	if before := g.size - (h.size - g.size); len(bySize[before]) > 0 && (len(a.growing[before]) == 0 || !a.trains) {
 		a.growing[before] = append(a.growing[before], g.first)

@@ -40,6 +40,10 @@ func (a *analysis) passes() []pass {
 // run of equal sizes around a classification loss.
 func (a *analysis) findLogits() {
 	a.logits = make([]Detail, len(a.Category))
+	if !a.trains && !a.recorded.allocs && len(a.chains) > 0 {
+		a.markGenerated()
+		return
+	}
 	for _, p := range a.passes() {
 		if size := a.lossSize(p); size > 64 {
 			a.markForward(p, size)
