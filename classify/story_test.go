@@ -138,8 +138,8 @@ func (s *story) extend() {
 	}
 }
 
-// classified is the story's recording with what was told of it.
-func (s *story) classified() *Classification {
+// timeline of the story's recording.
+func (s *story) timeline() *timeline.Timeline {
 	seg := recorder.Segment{Address: storyBase, Total: int64(s.address - storyBase)}
 	for i, a := range s.allocs {
 		end := s.address
@@ -164,6 +164,12 @@ func (s *story) classified() *Classification {
 	if tl.Older() != 0 || tl.Len() != len(s.allocs) {
 		s.t.Fatalf("the story has %d allocations, the timeline %d and %d older ones", len(s.allocs), tl.Len(), tl.Older())
 	}
+	return tl
+}
+
+// classified is the story's recording with what was told of it.
+func (s *story) classified() *Classification {
+	tl := s.timeline()
 	c := blank(tl)
 	for i, a := range s.allocs {
 		c.Category[i], c.Phase[i], c.Step[i], c.Confidence[i], c.Signal[i] = a.category, a.phase, int32(a.step), 95, ByLife
