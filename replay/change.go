@@ -72,7 +72,7 @@ type rewriter struct {
 	edits   []edit
 	inputs  []int64         // bytes of layers' inputs
 	extras  int             // slots of extra allocations
-	sizes   map[int64]int64 // what became of each requested size, for requests that failed when recorded
+	sizes   map[int64]int64 // the most that became of each size, for requests that failed when recorded
 }
 
 // Apply makes the program that changes would have made of this one, and says
@@ -116,7 +116,8 @@ func (r *rewriter) doubt() string {
 
 // resize changes the size of an allocation.
 func (r *rewriter) resize(id timeline.AllocationID, bytes int64) {
-	r.sizes[r.Settings.round(r.Timeline.Requested(id))] = bytes
+	size := r.Settings.round(r.Timeline.Requested(id))
+	r.sizes[size] = max(r.sizes[size], bytes)
 	r.bytes[id] = bytes
 }
 

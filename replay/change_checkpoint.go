@@ -357,7 +357,7 @@ func (r *rewriter) checkpointOlder(p *pass, layers int) {
 			kept++
 			return
 		}
-		r.release(id, -1)
+		r.bytes[id] = 0
 	})
 }
 

@@ -31,7 +31,8 @@ type Explanation struct {
 	Trials      []Trial         // most promising first
 	Text        string          // all of it in a few sentences
 
-	inOptimizer bool // StillToCome is the state of the first optimizer step
+	pinnedAll   []PinnedSegment // Segments, all of them
+	inOptimizer bool            // StillToCome is the state of the first optimizer step
 }
 
 // PinnedSegment is a segment with free memory that blocks in use keep from
@@ -131,6 +132,7 @@ func (x *Explanation) pinned(l *timeline.Layout) {
 		}
 	}
 	slices.SortStableFunc(x.Segments, func(a, b PinnedSegment) int { return cmp.Compare(b.Free, a.Free) })
+	x.pinnedAll = x.Segments
 	x.Segments = x.Segments[:min(len(x.Segments), maxPinned)]
 }
 

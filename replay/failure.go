@@ -22,6 +22,8 @@ type Failure struct {
 	StillToComeBytes int64  `json:"still_to_come_bytes"` // what the phase at work has yet to allocate, as far as that is known
 	Text             string `json:"text"`
 	Pins             []Pin  `json:"pinned_by"` // what frees most first; only where memory was there
+
+	inOptimizer bool // what is still to come is the state of the first optimizer step
 }
 
 // Pin is a group of blocks that keep segments from being given back: those of
@@ -50,12 +52,12 @@ func (w *whatIf) failures() {
 	for i := range t.OOMs[:min(len(t.OOMs), maxFailures)] {
 		x := w.p.Explain(&t.OOMs[i], w.classes, []Settings{})
 		f := Failure{Event: x.Event, RequestedBytes: x.Requested, LiveBytes: x.Live, ReservedBytes: x.Reserved, MissingBytes: max(0, x.Missing),
-			FreeBytes: x.Free, LargestFreeBytes: x.LargestFree, StillToComeBytes: x.StillToCome, Text: x.Text, Pins: []Pin{}}
+			FreeBytes: x.Free, LargestFreeBytes: x.LargestFree, StillToComeBytes: x.StillToCome, Text: x.Text, Pins: []Pin{}, inOptimizer: x.inOptimizer}
 		if x.Usable > 0 {
 			f.AvailableBytes = &x.Usable
 		}
 		if x.Missing <= 0 && w.classes != nil {
-			f.Pins = pinsOf(x.Segments, w.classes, view)
+			f.Pins = pinsOf(x.pinnedAll, w.classes, view)
 		}
 		w.Failures = append(w.Failures, f)
 	}

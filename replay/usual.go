@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -125,8 +126,10 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 		case o.OOM && len(o.Changes) == 0:
 			later = max(later, o.Allocations-first.Allocations)
 			closer = closer || o.Allocations > first.Allocations || o.Allocations == first.Allocations && o.ShortBytes < first.ShortBytes
-		case !o.OOM && len(o.Changes) > 0 && len(changes) < 3:
-			changes = append(changes, o.Name+left(o, " (%s left)"))
+		case !o.OOM && len(o.Changes) > 0:
+			if len(changes) < 3 && w.toComeAfter(o) <= 0 {
+				changes = append(changes, o.Name+left(o, " (%s left)"))
+			}
 		case !o.OOM && len(o.Changes) == 0 && (best == nil || w.toComeAfter(best) > 0 && w.toComeAfter(o) <= 0):
 			best = o
 		}
@@ -166,9 +169,23 @@ func left(o *Outcome, format string) string {
 func (w *whatIf) toComeAfter(o *Outcome) int64 {
 	for i := range w.Failures {
 		f := &w.Failures[i]
+		if slices.ContainsFunc(o.Changes, f.shrinks) {
+			continue // how much of it is left nobody knows
+		}
 		if n := f.StillToComeBytes - f.RequestedBytes; o.LastEvent == f.Event && o.LeftBytes != nil && n > *o.LeftBytes {
 			return n
 		}
 	}
 	return 0
+}
+
+// shrinks tells whether a change makes less of what was still to come.
+func (f *Failure) shrinks(change string) bool {
+	switch about, _, _ := strings.Cut(change, "="); about {
+	case "optimizer", "sharding":
+		return f.inOptimizer
+	case "checkpointing", "batch", "logits", "use_cache":
+		return !f.inOptimizer
+	}
+	return false
 }
