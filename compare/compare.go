@@ -34,6 +34,8 @@ type Result struct {
 	Measured Measured        `json:"measured"`
 	ByPhase  []MeasuredPhase `json:"measured_phases"` // beside Document.Phases, the same order
 	Gaps     []Gap           `json:"gaps"`            // per category in the phase of the measured peak, largest first
+	// Foreign tells that there are weights and none that the model has.
+	Foreign bool `json:"-"`
 }
 
 // Expected is the budget of the part of the run that can be compared: a steady
@@ -84,7 +86,7 @@ func Run(t *timeline.Timeline, c *classify.Classification, v *stacks.View, theor
 		return nil, fmt.Errorf("the budget for the setting that the recording shows (%d x %d tokens, %s, %s): %w",
 			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)
 	}
-	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, Inferred: inferred}
+	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, Inferred: inferred, Foreign: weights.foreign()}
 	x := e.extent()
 	at := e.measure(r, x)
 	g := gaps{eye: e, r: r, x: x, at: at, weights: weights}

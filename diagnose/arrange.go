@@ -2,10 +2,13 @@ package diagnose
 
 import (
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -158,19 +161,22 @@ func (j *job) needsMain(d *report.Device) bool { return len(d.OOMs) > 0 || j.opt
 // with its place among the ranks.
 func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	r := doc.Ranks
-	if r == nil || !r.Sure || len(one.Devices) != 1 || len(r.Rows) < 2 {
+	if r == nil || len(one.Devices) != 1 || len(r.Rows) < 2 {
 		v := verdict(doc)
 		v.Text += j.goesOn(doc, one)
 		return v
 	}
 	v, main := worstVerdict(doc, &one.Devices[0])
 	row := &r.Rows[main]
-	where := rankWord(row)
+	where, of := path.Base(filepath.ToSlash(doc.Inputs[row.Input].Path)), "recording"
+	if row.Rank != nil {
+		where, of = fmt.Sprintf("Rank %d", *row.Rank), "rank"
+	}
 	switch f := r.FirstOOM; {
 	case f != nil && f.Row == main && f.Failed > 1:
-		where += fmt.Sprintf(", the first of %s to fail", report.Plural(f.Failed, "rank"))
+		where += fmt.Sprintf(", the first of %s to fail", report.Plural(f.Failed, of))
 	case len(doc.Devices[row.Index].OOMs) > 0 && failedRows(r) > 1:
-		where += fmt.Sprintf(", one of %s that failed", report.Plural(failedRows(r), "rank"))
+		where += fmt.Sprintf(", one of %s that failed", report.Plural(failedRows(r), of))
 	case len(doc.Devices[row.Index].OOMs) > 0:
 		where += fmt.Sprintf(" alone, of %d", r.Count)
 	case &doc.Devices[row.Index] == &one.Devices[0]:
@@ -178,7 +184,7 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	default:
 		where += fmt.Sprintf(" of %d", r.Count)
 	}
-	v.Text = strings.ToUpper(where[:1]) + where[1:] + ": " + v.Text
+	v.Text = where + ": " + v.Text
 	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes && percentOf(m.Bytes, row.PeakAllocated) >= unevenInfo {
 		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", report.Bytes(m.Bytes)) + explained(m.Categories, nil)
 	}
@@ -208,10 +214,41 @@ func worstVerdict(doc *report.Document, main *report.Device) (v report.Verdict, 
 func (j *job) goesOn(doc, one *report.Document) string {
 	for i := range doc.Trend {
 		if t := &doc.Trend[i]; t.Grows != nil && len(t.Dumps) > 2 && len(one.Devices) == 1 && &doc.Devices[t.Index] == &one.Devices[0] {
-			return fmt.Sprintf("; what is allocated at the end %s", t.Text)
+			return fmt.Sprintf("; it grows from dump to dump by %s", report.Bytes(*t.Grows))
 		}
 	}
 	return ""
+}
+
+// compare puts the budget beside the main device. A configuration that was only
+// found among the inputs is left out when it describes another model.
+func (j *job) compare(doc, one *report.Document, e *examination, main int) error {
+	found := slices.IndexFunc(j.sources, func(s Source) bool { return s.Config != nil && s.Config == j.options.Theory.Config })
+	if found < 0 {
+		err := e.compare(one)
+		j.takeBudget(doc, one, main)
+		return err
+	}
+	in := &doc.Inputs[found]
+	if err := e.compare(one); err != nil {
+		in.Notes = append(in.Notes, "not used: "+err.Error())
+		return nil
+	}
+	if r, ok := one.Budget.(*compare.Result); ok && r.Foreign {
+		in.Notes = append(in.Notes, "not used: the weights in the recording are another model's")
+		d := &one.Devices[0]
+		d.Findings = slices.DeleteFunc(d.Findings, func(f report.Finding) bool { return f.ID == "over_budget" })
+		return nil
+	}
+	in.Notes = append(in.Notes, "the recording is compared with it")
+	j.takeBudget(doc, one, main)
+	return nil
+}
+
+func (j *job) takeBudget(doc, one *report.Document, main int) {
+	if doc.Budget, doc.Comparison = one.Budget, one.Comparison; doc.Comparison != nil {
+		doc.Comparison.Index = main
+	}
 }
 
 // failedRows counts the rows that ran out of memory.

@@ -70,12 +70,9 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	outsideDocument(doc, o.Capacity)
 	doc.Verdict = j.verdict(doc, &one)
 	if o.Theory != nil && e != nil {
-		err = e.compare(&one)
-		if doc.Budget, doc.Comparison = one.Budget, one.Comparison; doc.Comparison != nil {
-			doc.Comparison.Index = main
-		}
+		return doc, j.compare(doc, &one, e, main)
 	}
-	return doc, err
+	return doc, nil
 }
 
 // examination is the work on one device.

@@ -37,7 +37,9 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 	r.Told = strings.Join(told, "; ")
 	j.missing(r, all, seen)
 	group(r, j.rowDevices(all))
-	r.FirstOOM = firstOOM(r)
+	if r.Sure {
+		r.FirstOOM = firstOOM(r)
+	}
 	j.imbalance(r, all)
 	r.Shown = shown(r)
 	return r
@@ -158,7 +160,7 @@ func worse(r *report.Ranks, a, b int) int {
 		return 1
 	}
 	byTime := 0
-	if x.OOMTime != nil && y.OOMTime != nil {
+	if r.Sure && x.OOMTime != nil && y.OOMTime != nil {
 		byTime = cmp.Compare(*x.OOMTime, *y.OOMTime)
 	}
 	return cmp.Or(cmp.Compare(failed(x), failed(y)), byTime, -cmp.Compare(x.PeakAllocated, y.PeakAllocated), cmp.Compare(a, b))
@@ -205,7 +207,7 @@ func firstOOM(r *report.Ranks) *report.FirstOOM {
 }
 
 // shown are the devices that a report shows in full: the worst, the fullest,
-// the usual one; without known ranks all, as far as they are few.
+// the usual one; without known ranks all, where they are few.
 func shown(r *report.Ranks) []int {
 	var out []int
 	add := func(row int) {
@@ -214,8 +216,14 @@ func shown(r *report.Ranks) []int {
 		}
 	}
 	if !r.Sure {
-		for i := range r.Rows[:min(len(r.Rows), fewRecordings)] {
-			add(i)
+		if len(r.Rows) <= fewRecordings {
+			for i := range r.Rows {
+				add(i)
+			}
+			return out
+		}
+		for k := range r.Groups[:ranksShown] {
+			add(r.Groups[k].Shown)
 		}
 		return out
 	}
@@ -233,12 +241,4 @@ func shown(r *report.Ranks) []int {
 		}
 	}
 	return out
-}
-
-// rankWord names a row in a sentence.
-func rankWord(row *report.Rank) string {
-	if row.Rank == nil {
-		return "a process of unknown rank"
-	}
-	return fmt.Sprintf("rank %d", *row.Rank)
 }

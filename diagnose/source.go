@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/report"
@@ -24,6 +25,9 @@ type Source struct {
 	// Name is what the path says, read before it was redacted; nil: read Path.
 	Name  *filename.Name
 	Notes []string // how the input is used, for people
+	// Config is a model's configuration. Where Options.Theory is about it, it was
+	// found, not given: one that doesn't fit the recording is left out.
+	Config *budget.Config
 	// Labels are those that lie beside the recording; nil: none.
 	Labels func(*timeline.Timeline) ([]classify.Label, error)
 	// Digest is the SHA-256 and the bytes of the input as given, before

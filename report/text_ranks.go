@@ -23,8 +23,13 @@ func (t *text) ranks(doc *Document) {
 		return
 	}
 	t.head("%s", r.title())
+	width, capacity := 24, " %12s"
+	if !r.Sure { // names of files need room
+		width, capacity = 40, "%.0s"
+	}
+	format := fmt.Sprintf("  %%-%ds %%6s %%14s %%14s%s  %%s", width, capacity)
 	if len(r.Rows) > 0 {
-		t.line("  %-24s %6s %14s %14s %12s  %s", r.columns(), "device", "peak allocated", "peak reserved", "capacity", "verdict")
+		t.line(format, r.columns(), "device", "peak allocated", "peak reserved", "capacity", "verdict")
 	}
 	for k := range r.Groups {
 		if k == textGroups && len(r.Groups) > textGroups+1 {
@@ -32,12 +37,12 @@ func (t *text) ranks(doc *Document) {
 			for _, g := range r.Groups[k:] {
 				rest += len(g.Rows)
 			}
-			t.line("  and %s in %s less full", Plural(rest, "more row"), Plural(len(r.Groups)-k, "group"))
+			t.line("  and %s, less full", Plural(rest, "more row"))
 			break
 		}
 		g := &r.Groups[k]
 		row := &r.Rows[g.Shown]
-		t.line("  %-24s %6s %14s %14s %12s  %s", fit(r.label(doc, g), 24), r.deviceOf(g), Bytes(row.PeakAllocated), Bytes(row.PeakReserved), orUnknown(row.Capacity), row.Verdict)
+		t.line(format, fit(r.label(doc, g), width), r.deviceOf(g), Bytes(row.PeakAllocated), Bytes(row.PeakReserved), orUnknown(row.Capacity), row.Verdict)
 	}
 	for _, s := range r.sentences() {
 		t.wrap("  ", printable(s))

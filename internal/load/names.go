@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/snapshot/labels"
@@ -98,18 +101,31 @@ func (f files) config(path string) (*budget.Config, error) {
 	return c, nil
 }
 
-// Config is the first configuration of a model that lies among the run's files,
-// nil without one. One that can't be read is no reason to fail: it may be of
-// another program.
+// Config is the configuration of a model that lies among the run's files, the
+// uppermost one; nil without one. One that can't be read is no reason to fail:
+// it may be of another program.
 func (r *Run) Config() *budget.Config {
-	for _, s := range r.Sources {
-		if s.Kind == KindConfig {
-			if c, err := r.files.config(s.Path); err == nil {
-				return c
-			}
+	var found *diagnose.Source
+	depth := func(s *diagnose.Source) int { return strings.Count(filepath.ToSlash(s.Path), "/") }
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		if s.Kind != KindConfig || found != nil && depth(found) <= depth(s) {
+			continue
+		}
+		if c, err := r.files.config(s.Path); err == nil {
+			s.Config, found = c, s
 		}
 	}
-	return nil
+	if found == nil {
+		return nil
+	}
+	for i := range r.Sources {
+		if s := &r.Sources[i]; s.Kind == KindConfig && s != found {
+			s.Config = nil
+			s.Notes = append(s.Notes, "not used: another model's configuration lies further up")
+		}
+	}
+	return found.Config
 }
 
 // Redact takes out of a run what tells who and where. What comes later never

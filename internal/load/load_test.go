@@ -1,0 +1,311 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// recorded is a small snapshot; labels names its blocks.
+func recorded(seed uint64) (file, labels string) {
+	run := recorder.Simulate(recorder.Program{Seed: seed, Events: 200, Depth: 2, Capacity: 1 << 30})
+	var list []string
+	for _, g := range run.Recording.Segments {
+		for _, b := range g.Blocks {
+			if b.State == "active_allocated" {
+				list = append(list, `{"address": `+fmt.Sprint(b.Address)+`, "event": null, "category": "kv_cache", "name": "cache"}`)
+			}
+		}
+	}
+	return string(run.Recording.Dump(recorder.Style{Protocol: 4, Era: recorder.V2_15})), `{"schema": "vramscope.labels/1", "device": 0, "labels": [` + strings.Join(list, ",") + `]}`
+}
+
+const (
+	errorLine = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free. " +
+		"Of the allocated memory 70.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\n"
+	gpt2Config  = `{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257}`
+	smiOutput   = "timestamp, index, name, memory.used [MiB], memory.total [MiB]\n2026/01/01 00:00:00.000, 0, NVIDIA H100 80GB HBM3, 1000 MiB, 81559 MiB\n"
+	foreignPage = "<!DOCTYPE html><html><body>" + errorLine + "</body></html>"
+)
+
+// write makes a folder of files.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// kinds are the sources below a folder by their names there.
+func kinds(t *testing.T, dir string, r *Run) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, s := range r.Sources {
+		name, err := filepath.Rel(dir, s.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := s.Kind
+		if s.Failed != "" {
+			kind = "broken"
+		}
+		out[filepath.ToSlash(name)] = kind
+	}
+	return out
+}
+
+// TestDirectory: what counts of a run's directory, what is passed over, and
+// what is noted as broken.
+func TestDirectory(t *testing.T) {
+	file, labels := recorded(1)
+	made := strings.ReplaceAll(`{"schema": "vramscope.report/1", "title": "", "text": "`+errorLine+`"}`, "\n", " ")
+	dir := write(t, map[string]string{
+		"iteration_10/rank0_memory_snapshot.pickle": file,
+		"rank1.pickle":                    file,
+		"rank1.labels.json":               labels,
+		"logs/rank1.log":                  errorLine,
+		"nvidia-smi.csv":                  smiOutput,
+		"config.json":                     gpt2Config,
+		"rank2.pickle":                    file[:len(file)/2],
+		"rank3.pickle":                    "",
+		"README.md":                       errorLine,
+		"README":                          errorLine,
+		"train.py":                        "print('''" + errorLine + "''')",
+		"conf.yaml":                       errorLine,
+		"notes.txt":                       "nothing of note\n",
+		"report.html":                     foreignPage,
+		"page":                            foreignPage,
+		"report.json":                     made,
+		".git/rank9.pickle":               file,
+		"__pycache__/x.pickle":            file,
+		"tokenizer.pkl":                   "\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x01a\x94K\x01s.",
+		"optimizer.pkl":                   "\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01.",
+		"model.safetensors":               "\x02\x00\x00\x00\x00\x00\x00\x00{}",
+		"data.bin":                        "\x00\x01\x02\x03",
+		"empty.log":                       "",
+		"checkpoint-5/trainer_state.json": `{"epoch": 1, "log_history": []}`,
+	})
+	r, err := Open([]string{dir}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	want := map[string]string{"iteration_10/rank0_memory_snapshot.pickle": "snapshot", "rank1.pickle": "snapshot", "rank2.pickle": "snapshot", "rank3.pickle": "broken",
+		"rank1.labels.json": "labels", "logs/rank1.log": "oom_message", "nvidia-smi.csv": "nvidia_smi_csv", "config.json": "model_config"}
+	got := kinds(t, dir, r)
+	for name, kind := range want {
+		if got[name] != kind {
+			t.Errorf("%s: %q, want %q", name, got[name], kind)
+		}
+		delete(got, name)
+	}
+	for name, kind := range got {
+		t.Errorf("%s was taken for %s", name, kind)
+	}
+	doc, err := diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.Ranks == nil || doc.Ranks.Count != 2 || !slices.Equal(doc.Ranks.Missing, []int{2, 3}) {
+		t.Errorf("ranks %+v", doc.Ranks)
+	}
+	if of(doc, dir, "rank1.pickle").AtEnd.Categories["kv_cache"] == 0 || of(doc, dir, "iteration_10/rank0_memory_snapshot.pickle").AtEnd.Categories["kv_cache"] > 0 {
+		t.Error("rank 1's labels are not those of rank 1 alone")
+	}
+	if c := of(doc, dir, "rank1.pickle").CapacityBytes; c == nil || *c>>30 != 79 {
+		t.Errorf("rank 1's capacity, which its log tells: %v", c)
+	}
+	for _, in := range doc.Inputs {
+		if broken := strings.HasSuffix(in.Path, "rank2.pickle") || strings.HasSuffix(in.Path, "rank3.pickle"); broken != (len(in.Damage) > 0) {
+			t.Errorf("%s: damage %q", in.Path, in.Damage)
+		}
+	}
+}
+
+// of is the device of a recording.
+func of(doc *report.Document, dir, name string) *report.Device {
+	for i := range doc.Devices {
+		if doc.Inputs[doc.Devices[i].Input].Path == filepath.Join(dir, filepath.FromSlash(name)) {
+			return &doc.Devices[i]
+		}
+	}
+	return &report.Device{}
+}
+
+// TestRunsThatCannotBeRead say why.
+func TestRunsThatCannotBeRead(t *testing.T) {
+	file, _ := recorded(1)
+	for _, x := range []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"nothing", nil, "no recording, log or trace"},
+		{"code alone", map[string]string{"train.py": errorLine}, "no recording, log or trace"},
+		{"a broken recording alone", map[string]string{"a.pickle": file[:len(file)/2]}, "the file ends in the middle"},
+		{"an empty recording alone", map[string]string{"a.pickle": ""}, "the file is empty"},
+		{"a configuration alone", map[string]string{"config.json": gpt2Config}, "an analysis needs a recording"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			r, err := Open([]string{write(t, x.files)}, Options{})
+			if err == nil {
+				defer r.Close()
+				_, err = diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
+			}
+			if err == nil || !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%v, want %q", err, x.want)
+			}
+		})
+	}
+}
+
+// TestNamedFiles must be usable, but for one of several ranks.
+func TestNamedFiles(t *testing.T) {
+	file, _ := recorded(1)
+	dir := write(t, map[string]string{"rank0.pickle": file, "rank1.pickle": file[:99], "other.pickle": file[:99], "notes.txt": "nothing\n", "rank0.labels.json": "{"})
+	path := func(name string) string { return filepath.Join(dir, name) }
+	run := func(names ...string) (*report.Document, error) {
+		r, err := Open(names, Options{})
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		return diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
+	}
+	var e *snapshot.Error
+	if _, err := run(path("rank0.pickle")); !errors.As(err, &e) || !strings.HasSuffix(e.File, "rank0.labels.json") {
+		t.Errorf("broken labels beside a file that was named: %v", err)
+	}
+	if err := os.Remove(path("rank0.labels.json")); err != nil {
+		t.Fatal(err)
+	}
+	if doc, err := run(path("rank0.pickle"), path("rank1.pickle")); err != nil || len(doc.Devices) != 1 || len(doc.Inputs[1].Damage) != 1 {
+		t.Errorf("a broken rank: %v", err)
+	}
+	if _, err := run(path("rank0.pickle"), path("other.pickle")); !errors.As(err, &e) || e.File != path("other.pickle") {
+		t.Errorf("a broken file: %v", err)
+	}
+	if _, err := run(path("rank0.pickle"), path("notes.txt")); !errors.As(err, &e) || e.File != path("notes.txt") {
+		t.Errorf("a file of no use: %v", err)
+	}
+}
+
+// TestDigests are of the files as given, however often and whenever they were
+// read.
+func TestDigests(t *testing.T) {
+	file, _ := recorded(1)
+	dir := write(t, map[string]string{"rank0.pickle": file, "rank1.pickle": file + "\n", "train.log": errorLine})
+	r, err := Open([]string{dir}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for range 2 {
+		for i := range r.Sources {
+			if open := r.Sources[i].Open; open != nil {
+				if _, err := open(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	sums := map[string]bool{}
+	for _, s := range r.Sources {
+		sum, n := s.Digest()
+		st, err := os.Stat(s.Path)
+		if again, _ := s.Digest(); err != nil || n != st.Size() || len(sum) != 64 || again != sum {
+			t.Errorf("%s: %q, %d bytes", s.Path, sum, n)
+		}
+		sums[sum] = true
+	}
+	if len(sums) != 3 {
+		t.Errorf("%d digests", len(sums))
+	}
+}
+
+// TestStream: standard input is decoded at once, as it can't be read again.
+func TestStream(t *testing.T) {
+	file, _ := recorded(1)
+	r, err := Open([]string{"-"}, Options{Stdin: io.MultiReader(strings.NewReader(file))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if len(r.Sources) != 1 || r.Sources[0].Snapshot == nil {
+		t.Errorf("%+v", r.Sources)
+	}
+}
+
+// TestLabelledRuns: the folders of real runs tell their ranks, or don't.
+func TestLabelledRuns(t *testing.T) {
+	for _, x := range []struct {
+		path    string
+		rank    int
+		devices int
+	}{
+		{"fsdp2__llama_rank0/snapshot_all.pickle.gz", 0, 1}, {"ddp__gpt2/snapshot_all.pickle.gz", -1, 1}, {"device_map__two_gpus/snapshot_all.pickle.gz", -1, 2},
+	} {
+		t.Run(x.path, func(t *testing.T) {
+			path := filepath.Join("../../../shared/corpus/labelled", x.path)
+			if _, err := os.Stat(path); err != nil {
+				t.Skip(err)
+			}
+			r, err := Open([]string{path}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			doc, err := diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
+			if err != nil || len(doc.Devices) != x.devices || doc.Ranks != nil {
+				t.Fatalf("%v, %d devices, ranks %+v", err, len(doc.Devices), doc.Ranks)
+			}
+			if got := doc.Devices[0].Rank; (got == nil) != (x.rank < 0) || got != nil && *got != x.rank {
+				t.Errorf("rank %v", got)
+			}
+		})
+	}
+}
+
+// TestUnrelatedRecordings: of many people's recordings in one folder none is
+// taken for a rank or for a dump of another.
+func TestUnrelatedRecordings(t *testing.T) {
+	dir := "../../../shared/corpus/snapshots"
+	if _, err := os.Stat(dir); err != nil || testing.Short() {
+		t.Skip("not there")
+	}
+	r, err := Open([]string{dir}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	doc, err := diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range doc.Devices {
+		if d := &doc.Devices[i]; d.Rank != nil || d.Alike != nil {
+			t.Errorf("%s: rank %d", doc.Inputs[d.Input].Path, *d.Rank)
+		}
+	}
+	if len(doc.Trend) > 0 || doc.Ranks.Sure || doc.Ranks.Count < 60 {
+		t.Errorf("trends %+v, %d processes", doc.Trend, doc.Ranks.Count)
+	}
+}
