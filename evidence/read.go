@@ -70,6 +70,9 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 	var smi nvsmi.Parser
 	var log runlog.Parser
 	err := split(r, func(number int, line []byte) {
+		if smi.Idle() && !startsTable(line) && log.Again(number, line) {
+			return
+		}
 		if !smi.Line(number, line[containerStamp(line):]) {
 			log.Line(number, line)
 		}
@@ -90,6 +93,11 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 	ev.addLog(report, source)
 	ev.Details = []Detail{{Source: source, NVSMI: gpus, Log: report}}
 	return kinds, ev, err
+}
+
+// startsTable tells lines that may belong to nvidia-smi's tables.
+func startsTable(line []byte) bool {
+	return len(line) == 0 || line[0] == '|' || line[0] == '+' || line[0] == '<' || line[0] == '#' || line[0] == '='
 }
 
 // containerStamp is the length of the time that container runtimes put before

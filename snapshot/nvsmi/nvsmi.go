@@ -140,6 +140,12 @@ func (p *Parser) Line(number int, line []byte) bool {
 	return p.startLine(line)
 }
 
+// Idle tells that no form has begun that the next line could be part of,
+// whatever it is, unless it starts like one.
+func (p *Parser) Idle() bool {
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.quoted.open()
+}
+
 // startLine looks for the beginning of any form; it sees every line of an
 // ordinary log and must refuse most of them after a few byte searches.
 func (p *Parser) startLine(line []byte) bool {

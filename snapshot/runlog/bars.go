@@ -94,37 +94,51 @@ func trainingName(name []byte) bool {
 }
 
 // timeStamp finds 2026-05-20 04:24:47,521 near the beginning of a line, in
-// nanoseconds since 1970 of the log's own clock; 0 when there is none.
-func timeStamp(line []byte) int64 {
+// nanoseconds since 1970 of the log's own clock; 0 when there is none. It looks
+// first where the line before had it.
+func timeStamp(line []byte, before int) (nanos int64, at int) {
 	limit := min(len(line)-19, 80)
-	for i := 0; i <= limit; i++ {
-		b := line[i:]
-		if b[4] != '-' && b[4] != '/' || b[7] != b[4] || b[13] != ':' || b[16] != ':' || b[10] != ' ' && b[10] != 'T' {
-			continue
+	if before <= limit {
+		if nanos = stampOf(line[before:]); nanos != 0 {
+			return nanos, before
 		}
-		var v [6]int64
-		ok := true
-		for k, at := range [6][2]int{{0, 4}, {5, 7}, {8, 10}, {11, 13}, {14, 16}, {17, 19}} {
-			n, rest, is := integer(b[at[0]:at[1]])
-			v[k], ok = n, ok && is && len(rest) == 0
-		}
-		if !ok || v[0] < 1970 || v[1] < 1 || v[1] > 12 {
-			continue
-		}
-		nanos := (civilDays(v[0], v[1], v[2])*86400 + v[3]*3600 + v[4]*60 + v[5]) * 1e9
-		if len(b) > 20 && (b[19] == '.' || b[19] == ',') {
-			scale := int64(1e8)
-			for _, c := range b[20:] {
-				if !isDigit(c) || scale == 0 {
-					break
-				}
-				nanos += int64(c-'0') * scale
-				scale /= 10
-			}
-		}
-		return nanos
 	}
-	return 0
+	for i := 0; i <= limit; i++ {
+		if nanos = stampOf(line[i:]); nanos != 0 {
+			return nanos, i
+		}
+	}
+	return 0, before
+}
+
+// stampOf reads a time at the beginning of at least 19 bytes, 0 for none.
+func stampOf(b []byte) int64 {
+	if b[4] != '-' && b[4] != '/' || b[7] != b[4] || b[13] != ':' || b[16] != ':' || b[10] != ' ' && b[10] != 'T' {
+		return 0
+	}
+	var v [6]int64
+	for k, at := range [6][2]int{{0, 4}, {5, 7}, {8, 10}, {11, 13}, {14, 16}, {17, 19}} {
+		n, rest, ok := integer(b[at[0]:at[1]])
+		if !ok || len(rest) > 0 {
+			return 0
+		}
+		v[k] = n
+	}
+	if v[0] < 1970 || v[1] < 1 || v[1] > 12 {
+		return 0
+	}
+	nanos := (civilDays(v[0], v[1], v[2])*86400 + v[3]*3600 + v[4]*60 + v[5]) * 1e9
+	if len(b) > 20 && (b[19] == '.' || b[19] == ',') {
+		scale := int64(1e8)
+		for _, c := range b[20:] {
+			if !isDigit(c) || scale == 0 {
+				break
+			}
+			nanos += int64(c-'0') * scale
+			scale /= 10
+		}
+	}
+	return nanos
 }
 
 // civilDays counts days since 1970-01-01 (Howard Hinnant's method).

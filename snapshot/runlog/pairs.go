@@ -175,13 +175,15 @@ func (p *pair) number(line []byte, i int) int {
 	p.value, i = magnitude(line, i)
 	if i+1 < len(line) && line[i] == '.' && isDigit(line[i+1]) {
 		p.whole = false
-		scale := 0.1
-		start := i
+		start := i + 1
+		fraction := uint64(0)
 		for i++; i < len(line) && isDigit(line[i]); i++ {
-			p.value += float64(line[i]-'0') * scale
-			scale /= 10
+			if i-start < len(powers)-1 {
+				fraction = fraction*10 + uint64(line[i]-'0')
+			}
 		}
-		p.decimals = i - start - 1
+		p.decimals = i - start
+		p.value += float64(fraction) / powers[min(p.decimals, len(powers)-1)]
 	} else if i < len(line) && line[i] == '.' && (i+1 == len(line) || line[i+1] == ' ' || line[i+1] == ',') {
 		p.whole = false // Python's "2." of a rounded float, or a full stop
 	}
@@ -220,21 +222,36 @@ func (p *pair) number(line []byte, i int) int {
 	return i
 }
 
+// powers of ten that float64 has exactly, as far as uint64 goes along.
+var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
+
 // magnitude reads digits with thousands separators.
 func magnitude(line []byte, i int) (v float64, end int) {
 	group := 0
+	whole := uint64(0)
 	for ; i < len(line); i++ {
 		c := line[i]
 		switch {
 		case isDigit(c):
-			v = v*10 + float64(c-'0')
+			if whole > 1<<60 {
+				return longMagnitude(float64(whole), line, i)
+			}
+			whole = whole*10 + uint64(c-'0')
 			group++
 		case c == ',' && group <= 3 && group > 0 && i+3 < len(line) && isDigit(line[i+1]) && isDigit(line[i+2]) && isDigit(line[i+3]) &&
 			(i+4 == len(line) || !isDigit(line[i+4])):
 			group = 0
 		default:
-			return v, i
+			return float64(whole), i
 		}
+	}
+	return float64(whole), i
+}
+
+// longMagnitude goes on where an integer would overflow.
+func longMagnitude(v float64, line []byte, i int) (float64, int) {
+	for ; i < len(line) && isDigit(line[i]); i++ {
+		v = v*10 + float64(line[i]-'0')
 	}
 	return v, i
 }

@@ -47,6 +47,8 @@ type Parser struct {
 	summary summaryState
 	steps   stepState
 	plain   []byte // the line without colours
+	// coloured tells that some line had colours.
+	coloured bool
 }
 
 // Line takes one line without its line feed; parts of a line that overwrite
@@ -58,6 +60,7 @@ func (p *Parser) Line(number int, line []byte) {
 		return
 	}
 	if bytes.IndexByte(line, 0x1b) >= 0 {
+		p.coloured = true
 		p.plain = stripColours(p.plain[:0], line)
 		line = p.plain
 		if len(line) == 0 {
@@ -86,7 +89,10 @@ func (p *Parser) Line(number int, line []byte) {
 		return
 	}
 	if has&hasMetric != 0 || counted(line) {
-		p.steps.line(p, number, line, has&hasBar != 0)
+		isStep := p.steps.line(p, number, line, has&hasBar != 0)
+		if isStep && has&^(hasMetric|hasTable) == 0 {
+			p.steps.templates.remember(line, p.steps.pairs)
+		}
 	}
 }
 

@@ -215,11 +215,15 @@ func FuzzParser(f *testing.F) {
 		"\x1b[31mstep:  1  \x1b[32mloss: 12.5\nstep 1/2 loss 1,000.5e-3 mem 8GB\n",
 		"{'loss': 0.48, 'epoch': 0.2}\n 10%|#   | 1/10 [00:01<00:09,  1.0s/it, loss=2]\n",
 		"0 1.5 3\n1 1.4 3\n[2] 1.3\n[3] 1.2\n",
+		"2026-01-02 03:04:05 step 1 loss 2.5\n2026-01-02 03:04:06 step 2 loss 1e-3 \nstep 3: loss nan\nstep 4: loss 1.25\n",
 		"/a/b.py in f(x)\n---> 12 code\nCell In[3], line 4\nRuntimeError: HIP out of memory. Tried to allocate",
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if with, without := read(data, true), read(data, false); with != without {
+			t.Fatalf("with templates\n%s\nwithout\n%s", with, without)
+		}
 		r := parse(string(data))
 		for _, m := range r.OOMs {
 			if m.RequestedBytes < Unknown || m.ReservedUnallocatedBytes < Unknown || m.Line < 1 {

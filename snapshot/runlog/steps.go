@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"bytes"
+	"hash/maphash"
 	"math"
 )
 
@@ -48,7 +49,11 @@ type stepState struct {
 	allocated int64
 	reserved  int64
 	last      uint64 // hash of the last unnumbered step line
+	seed      maphash.Seed
+	stamp     int  // where in the last line its time stood
+	unstamped bool // this line is known to have none
 	table     tableGuess
+	templates templates
 }
 
 // tableGuess holds the first line of what may be a table of steps without
@@ -64,7 +69,7 @@ type tableGuess struct {
 // line reads a step line or a progress bar.
 func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 	if !s.ready {
-		*s = stepState{ready: true, epoch: -1, allocated: Unknown, reserved: Unknown}
+		*s = stepState{ready: true, epoch: -1, allocated: Unknown, reserved: Unknown, seed: maphash.MakeSeed()}
 		s.main.init()
 		s.bars.init()
 	}
@@ -129,7 +134,7 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 		return true
 	case dict:
 		s.keepMemory(f)
-		if h := hash(line); h != s.last { // a second logger repeats the line
+		if h := maphash.Bytes(s.seed, line); h != s.last { // a second logger repeats the line
 			s.last = h
 			s.count(p, number, line, f)
 		}
@@ -200,8 +205,8 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 	if step.Epoch < 0 {
 		step.Epoch = s.epoch
 	}
-	if s.main.reported.n == 0 && f.secondsPerStep < 0 {
-		step.At = timeStamp(line)
+	if s.main.reported.n == 0 && f.secondsPerStep < 0 && !s.unstamped {
+		step.At, s.stamp = timeStamp(line, s.stamp)
 	}
 	if s.main.add(step, f.cumulativeSeconds) && p.OnStep != nil {
 		p.OnStep(step)
@@ -319,13 +324,4 @@ func (s *stepState) latest() int64 {
 		return s.main.previous.Number
 	}
 	return s.bars.previous.Number
-}
-
-// hash is FNV-1a, to notice a line printed twice.
-func hash(line []byte) uint64 {
-	h := uint64(14695981039346656037)
-	for _, c := range line {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return h
 }

@@ -142,12 +142,14 @@ func (n *numberSet) add(epoch, step int64) bool {
 type median struct {
 	n      int
 	exact  []float64
-	counts map[int32]int // by logarithm, once there are too many
+	counts map[int32]int // by bucket, once there are too many
 }
 
 const (
 	medianExact = 1 << 15
-	medianBase  = 1.001
+	// medianBits is what a bucket drops of a number's 52 bits of fraction: ten
+	// bits are left, so that its ends are 0.1 % apart.
+	medianBits = 42
 )
 
 func (m *median) add(v float64) {
@@ -166,7 +168,13 @@ func (m *median) add(v float64) {
 	m.counts[bucket(v)]++
 }
 
-func bucket(v float64) int32 { return int32(math.Round(math.Log(v) / math.Log(medianBase))) }
+// bucket is a positive number's exponent and the first bits of its fraction.
+func bucket(v float64) int32 { return int32(math.Float64bits(v) >> medianBits) }
+
+// middle is the number in the middle of a bucket.
+func middle(bucket int32) float64 {
+	return math.Float64frombits(uint64(bucket)<<medianBits | 1<<(medianBits-1))
+}
 
 func (m *median) value() float64 {
 	if m.counts == nil {
@@ -185,7 +193,7 @@ func (m *median) value() float64 {
 	below := 0
 	for _, k := range keys {
 		if below += m.counts[k]; 2*below >= m.n {
-			return math.Pow(medianBase, float64(k))
+			return middle(k)
 		}
 	}
 	return -1
