@@ -93,13 +93,19 @@ func looksLikeRecording(head []byte) bool {
 	return false
 }
 
-// isReport recognises what this program wrote: its pages, and pages at large.
+// ownWords stand in every report for a terminal.
+var ownWords = [][]byte{[]byte("what torch.cuda.max_memory_allocated() reports"), []byte("held from the driver")}
+
+// isReport recognises what this program wrote, and pages at large.
 func isReport(head []byte) bool {
 	start := bytes.ToLower(bytes.TrimLeft(head[:min(len(head), 256)], "\xef\xbb\xbf \t\r\n"))
-	if bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html")) {
+	switch {
+	case bytes.HasPrefix(start, []byte("<!doctype html")), bytes.HasPrefix(start, []byte("<html")):
 		return true
+	case bytes.HasPrefix(start, []byte("{")):
+		return bytes.Contains(start, []byte(`"vramscope.`)) && !bytes.Contains(start, []byte(`"vramscope.labels/`))
 	}
-	return bytes.HasPrefix(start, []byte("{")) && bytes.Contains(start, []byte(`"vramscope.`)) && !bytes.Contains(start, []byte(`"vramscope.labels/`))
+	return bytes.Contains(head, ownWords[0]) && bytes.Contains(head, ownWords[1])
 }
 
 // other recognises what isn't a snapshot.
