@@ -2,21 +2,23 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/report"
 )
 
 // overBudget is a finding when the recording holds clearly more than the model
-// should need; nil when it doesn't.
-func overBudget(r *compare.Result) *report.Finding {
+// should need; nil when it doesn't, or when the budget may be of something else.
+func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 	more := r.Measured.PeakBytes - r.Expected.PeakBytes
-	if share(more, r.Expected.PeakBytes) < 10 || more < 64<<20 {
+	if share(more, r.Expected.PeakBytes) < 10 || more < 64<<20 || !likeWithLike(r, theory) {
 		return nil
 	}
 	f := &report.Finding{ID: "over_budget", Severity: report.Info, Confidence: 0.7, Evidence: []string{},
 		Title: fmt.Sprintf("%s more than the budget of this model and setting: %s measured, %s expected", report.Bytes(more), report.Bytes(r.Measured.PeakBytes), report.Bytes(r.Expected.PeakBytes))}
-	var first *compare.Gap
+	var first *compare.Gap // of which the reason is known
 	for i := range r.Gaps {
 		g := &r.Gaps[i]
 		if g.Measured-g.Budget < more/20 {
@@ -39,4 +41,21 @@ func overBudget(r *compare.Result) *report.Finding {
 		f.Fix = ptr("See the table of call sites for what holds it, and check that batch, length and precision are what you meant")
 	}
 	return f
+}
+
+// likeWithLike tells whether recording and budget are of the same model and the
+// same batch: the weights are all there, once or several times, and the batch
+// was given or could be told.
+func likeWithLike(r *compare.Result, theory *compare.Theory) bool {
+	measured, budget := r.Measured.Categories["weights"], r.Categories["weights"]
+	if budget <= 0 || share(measured, budget) < 95 || share(measured, budget) > 110 && share(measured, budget) < 190 {
+		return false
+	}
+	said := func(what string) bool {
+		return slices.ContainsFunc(r.Inferred, func(s string) bool { return strings.HasPrefix(s, what) })
+	}
+	if said("the weights are another model's") {
+		return false
+	}
+	return theory.Given["batch"] && theory.Given["seq"] || said(fmt.Sprintf("batch %v x ", r.Setting["batch"]))
 }

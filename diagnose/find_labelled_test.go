@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/report"
@@ -223,6 +225,46 @@ func TestFoundRecordings(t *testing.T) {
 						t.Errorf("nothing failed, yet critical: %s", f.Title)
 					}
 				}
+			}
+		})
+	}
+}
+
+// TestOverBudget is about recordings beside a configuration: more than the
+// budget is a finding only where both are of the same model.
+func TestOverBudget(t *testing.T) {
+	config, err := budget.ReadConfig(strings.NewReader(`{"model_type":"gpt2","architectures":["GPT2LMHeadModel"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		run  string
+		over bool
+	}{
+		{"gpt2_fp32_adamw__hf_loop/snapshot_all", false},
+		{"qwen_vocab_oom__05b/snapshot_all", false},             // another model
+		{"retained_graph__trainer_entropy/snapshot_all", false}, // a smaller one
+		{"eval_no_nograd__gpt2/snapshot_all", true},
+	} {
+		t.Run(c.run, func(t *testing.T) {
+			path := "../testdata/recordings/" + c.run + ".pickle.gz"
+			if _, err := os.Stat(path); err != nil {
+				path = "../../shared/corpus/labelled/" + c.run + ".pickle.gz"
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Skip("not here")
+			}
+			run, err := load.Open([]string{path}, load.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer run.Close()
+			doc, err := diagnose.Run(run.Sources, run.Evidence, diagnose.Options{Theory: &compare.Theory{Config: config}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if over := slices.Contains(idsOf(doc), "over_budget"); over != c.over {
+				t.Errorf("over budget: %v", over)
 			}
 		})
 	}

@@ -28,7 +28,7 @@ func (e *examination) compare(doc *report.Document) error {
 		table.Categories = append(table.Categories, report.Compared{Name: g.Category, Budget: g.Budget, Measured: &g.Measured, Reason: g.Reason})
 	}
 	doc.Comparison = table
-	if f := overBudget(r); f != nil {
+	if f := overBudget(r, e.options.Theory); f != nil {
 		for i := range doc.Devices {
 			if d := &doc.Devices[i]; d.Device == e.t.Device.Ordinal {
 				d.Findings = append(d.Findings, *f)
