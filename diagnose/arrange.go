@@ -231,7 +231,7 @@ func (j *job) compare(doc, one *report.Document, e *examination, main int) error
 	}
 	in := &doc.Inputs[found]
 	if err := e.compare(one); err != nil {
-		in.Notes = append(in.Notes, "not used: "+err.Error())
+		in.Notes = append(in.Notes, "not used: no budget can be worked out from it; `vramscope budget --config` says why") // the error may quote the file
 		return nil
 	}
 	if r, ok := one.Budget.(*compare.Result); ok && r.Foreign {
