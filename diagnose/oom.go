@@ -68,6 +68,9 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 				return "other_process"
 			}
 		}
+		if e.othersAt(o, dev) >= missing {
+			return "other_process"
+		}
 		return "true_shortage"
 	}
 	if replay.StillToCome(e.classes, o) > capacity-o.Active {

@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/runlog"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // outside is the memory on a GPU that PyTorch's allocator has no part in, in
@@ -48,22 +49,38 @@ func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
 // lastMessage is the last out-of-memory message about the device that has all
 // figures; where the recording has failed requests, about one of those.
 func (e *examination) lastMessage(dev *report.Device) *runlog.OOM {
+	return e.message(dev, func(m *runlog.OOM) bool {
+		return m.AllocatedBytes >= 0 && m.ReservedUnallocatedBytes >= 0 &&
+			(len(dev.OOMs) == 0 || slices.ContainsFunc(dev.OOMs, func(o report.OOM) bool { return sameRequest(m.RequestedBytes, o.RequestedBytes) }))
+	})
+}
+
+// message is the last out-of-memory message about the device that will do.
+func (e *examination) message(dev *report.Device, will func(*runlog.OOM) bool) *runlog.OOM {
 	var last *runlog.OOM
 	for _, d := range e.evidence.Details {
 		if d.Log == nil {
 			continue
 		}
 		for i := range d.Log.OOMs {
-			m := &d.Log.OOMs[i]
-			if m.GPU >= 0 && m.GPU != dev.Device || m.AllocatedBytes < 0 || m.ReservedUnallocatedBytes < 0 {
-				continue
-			}
-			if len(dev.OOMs) == 0 || slices.ContainsFunc(dev.OOMs, func(o report.OOM) bool { return sameRequest(m.RequestedBytes, o.RequestedBytes) }) {
+			if m := &d.Log.OOMs[i]; (m.GPU < 0 || m.GPU == dev.Device) && will(m) {
 				last = m
 			}
 		}
 	}
 	return last
+}
+
+// othersAt is what other processes held of the GPU when a request failed, in
+// bytes, as the log's message about it tells, else nvidia-smi's size of the GPU.
+func (e *examination) othersAt(o *timeline.OOM, dev *report.Device) int64 {
+	if m := e.message(dev, func(m *runlog.OOM) bool { return sameRequest(m.RequestedBytes, o.Requested) }); m != nil && m.CapacityBytes > 0 {
+		return othersOf(m)
+	}
+	if g, _ := e.gpuOf(dev); g != nil && g.TotalBytes != nil && o.Capacity() > 0 {
+		return *g.TotalBytes - o.Capacity() - contextBytes
+	}
+	return 0
 }
 
 func outsideOfMessage(m *runlog.OOM) (outside, bool) {

@@ -129,6 +129,31 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 ha
 	}
 }
 
+// TestOthersDecide gives a recorded failure the figures of other processes,
+// which the recording itself can't have.
+func TestOthersDecide(t *testing.T) {
+	s := recording(t, "qwen_vocab_oom__05b/snapshot_named.pickle.gz")
+	const message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 27.82 GiB. GPU 0 has a total capacity of %s of which 4.96 GiB is free. %sIncluding non-PyTorch memory, this process has 74.13 GiB memory in use. Of the allocated memory 72.87 GiB is allocated by PyTorch, and 774.75 MiB is reserved by PyTorch but unallocated. If\n"
+	for _, test := range []struct {
+		name     string
+		evidence input
+		want     string
+	}{
+		{"alone", input{name: "train.log", text: fmt.Sprintf(message, "79.10 GiB", "")}, "true_shortage"},
+		{"beside a process that holds what is missing", input{name: "train.log", text: fmt.Sprintf(message, "139.80 GiB", "Process 7 has 60.50 GiB memory in use. ")}, "other_process"},
+		{"beside a small one", input{name: "train.log", text: fmt.Sprintf(message, "84.40 GiB", "Process 7 has 5.30 GiB memory in use. ")}, "true_shortage"},
+		{"on a GPU that nvidia-smi knows to be larger", input{name: "gpu.csv", text: "index, memory.used [MiB], memory.total [MiB]\n0, 140000 MiB, 143771 MiB\n"}, "other_process"},
+		{"on a GPU of just this size", input{name: "gpu.csv", text: "index, memory.used [MiB], memory.total [MiB]\n0, 81000 MiB, 81559 MiB\n"}, "true_shortage"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := judged(t, input{name: "s", snapshot: s}, test.evidence).Devices[0]
+			if got := d.OOMs[len(d.OOMs)-1].Verdict; got != test.want {
+				t.Errorf("verdict %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 // TestOutsidePyTorch takes what PyTorch reserved from what the GPU had in use.
 func TestOutsidePyTorch(t *testing.T) {
 	const gib = 1 << 30
