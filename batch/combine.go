@@ -106,6 +106,9 @@ func storedRuns(ctx context.Context, out *store.Place) ([]Run, error) {
 func storedNames(ctx context.Context, out *store.Place) ([]string, error) {
 	var names []string
 	for f, err := range out.Sub(runsFolder).List(ctx) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil // of a shard without a run
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -22,6 +22,9 @@ func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool str
 	from := map[string]*store.Place{} // the part of each run, by name
 	var runs []Run
 	for _, part := range parts {
+		if _, err := part.Stat(ctx, indexFile); errors.Is(err, fs.ErrNotExist) { // it is written last
+			return nil, fmt.Errorf("%s: no finished part of a batch: run its shard again", part.URL(""))
+		}
 		found, err := storedRuns(ctx, part)
 		if err != nil {
 			return nil, fmt.Errorf("%s: no part of a batch: %w", part.URL(""), unwrapPath(err))

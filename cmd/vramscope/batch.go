@@ -88,12 +88,13 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	shard, err := parseShard(f.shard)
+	index, count, err := parseShard(f.shard)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	var stores store.Pool
 	defer stores.Close()
 	if c.Out, err = stores.Place(ctx, f.output); err != nil {
@@ -106,7 +107,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	}
 	say := newTeller(cmd.ErrOrStderr(), f, append(args, f.output))
 	say.found(found)
-	runs := shard.of(found.Runs)
+	runs := batch.Shard(found.Runs, index, count)
 	if len(found.Runs) == 0 {
 		return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
 	}
