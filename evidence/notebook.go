@@ -27,6 +27,7 @@ type notebookReader struct {
 	line    []byte // text since the last line feed
 	pending bool   // text may turn out to be a key
 	started int    // line where text began
+	table   stepTable
 }
 
 // read walks over the JSON token by token. A string followed by a colon is a
@@ -76,6 +77,9 @@ func (n *notebookReader) value() {
 	}
 	n.pending = false
 	switch string(n.key) {
+	case "text/html":
+		n.table.html(n.text, n.started, n.f)
+		return
 	case "text", "text/plain", "evalue", "traceback", "stdout", "stderr":
 	default:
 		return
