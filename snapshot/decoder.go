@@ -149,7 +149,7 @@ func (d *decoder) take(bytes int64) error {
 }
 
 func tooMuch(at, limit int64) error {
-	return &Error{Offset: at, Err: ErrMemory, Cause: fmt.Sprintf("needs more than the %d MiB of memory allowed", limit>>20), Advice: "Allow more with --max-memory."}
+	return &Error{Offset: at, Err: ErrMemory, Cause: fmt.Sprintf("needs more than the %d MiB of memory allowed for reading it", limit>>20), Advice: "Allow more with --max-memory."}
 }
 
 // need makes n bytes available at p.

@@ -115,7 +115,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 
 // document reads the inputs and judges them.
 func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Document, error) {
-	limit, err := memoryLimit(f.maxMemory)
+	limit, err := readingLimit(f.maxMemory)
 	if err != nil {
 		return nil, err
 	}

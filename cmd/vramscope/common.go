@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,16 @@ func memoryLimit(flag string) (int64, error) {
 		return 0, fmt.Errorf("--max-memory: %w", err)
 	}
 	return n, nil
+}
+
+// readingLimit is how many bytes reading a recording may take, so that what is
+// then made of it, half as much again, stays within --max-memory, too.
+func readingLimit(flag string) (int64, error) {
+	limit, err := memoryLimit(flag)
+	if err == nil && flag != "" {
+		debug.SetMemoryLimit(limit) // the collector works harder before the limit, not later
+	}
+	return limit / 3 * 2, err
 }
 
 // writeFile writes a whole file or nothing: to a temporary file beside it

@@ -111,7 +111,7 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 
 // document reads and judges one of the two.
 func (f *diffFlags) document(cmd *cobra.Command, name string, r *redact.Redactor) (*report.Document, error) {
-	limit, err := memoryLimit(f.maxMemory)
+	limit, err := readingLimit(f.maxMemory)
 	if err != nil {
 		return nil, err
 	}

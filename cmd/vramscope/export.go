@@ -82,7 +82,7 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 }
 
 func (f *exportFlags) snapshot(cmd *cobra.Command, name string) (*snapshot.Snapshot, error) {
-	limit, err := memoryLimit(f.maxMemory)
+	limit, err := readingLimit(f.maxMemory)
 	if err != nil {
 		return nil, err
 	}
