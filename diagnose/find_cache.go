@@ -94,8 +94,8 @@ const expandable = "expandable_segments:True"
 // blocks laid out one after the other, as others have to.
 const anew = "recorded, laid out anew"
 
-// otherSettings are tried where much of what is reserved isn't in use. "" is
-// PyTorch's default.
+// otherSettings are tried where much of what is reserved isn't in use, first of
+// all PyTorch's default.
 var otherSettings = []string{"", expandable, "max_split_size_mb:512", "roundup_power2_divisions:8"}
 
 // Where it counts how reserved memory could be less, in percent of it.
@@ -115,7 +115,11 @@ func (e *examination) settings() *replay.Document {
 	if p == nil {
 		return nil
 	}
-	d, err := p.WhatIf(nil, replay.Options{GPU: e.options.Capacity, Confs: otherSettings, MaxEvents: maxReplays})
+	others := otherSettings
+	if p.Settings.String() == "" {
+		others = others[1:]
+	}
+	d, err := p.WhatIf(nil, replay.Options{GPU: e.options.Capacity, Confs: others, MaxEvents: maxReplays})
 	if err == nil && d.Refused == nil && len(d.Scenarios) > 0 {
 		e.settingsDoc = d
 	}

@@ -283,26 +283,14 @@ type tried struct {
 
 // tryRemedies replays the changes that could matter, the best first.
 func (e *examination) tryRemedies(o *timeline.OOM, s shortage, dev *report.Device) []tried {
-	p := e.program()
-	if p == nil {
-		return nil
-	}
 	var names []string
 	for _, r := range remedies {
 		if e.matters(r.change, r.about, dev) {
 			names = append(names, r.change)
 		}
 	}
-	names = names[:min(len(names), max(0, maxReplays/e.t.Device.Events.Len()-1))]
-	if len(names) == 0 {
-		return nil
-	}
-	list, err := p.Saves(e.classes, names...)
-	if err != nil {
-		return nil
-	}
 	var out []tried
-	for _, x := range list {
+	for _, x := range e.changed(names) {
 		saves := x.Allocated
 		if x.Change == "optimizer=8bit" && s.still > o.Requested {
 			saves = e.scaleState(saves, o, s, dev)

@@ -15,7 +15,8 @@ type memo struct {
 	tried         bool // replayed was asked for
 	settingsDoc   *replay.Document
 	settingsTried bool
-	unused        []timeline.AllocationID // of graphs that no backward pass used
+	savings       map[string]replay.Saving // by change
+	unused        []timeline.AllocationID  // of graphs that no backward pass used
 }
 
 // draft is a finding whose savings are still to be worked out.
@@ -41,8 +42,8 @@ type spell struct {
 // Bounds on the replays of a report, in events: half a second of work for all
 // of them. What lies beyond is left to the whatif command.
 const (
-	maxReplayed = 300_000   // of one recording
-	maxReplays  = 1_200_000 // of all replays that weigh fixes, and again of those that weigh settings
+	maxReplayed = 200_000   // of one recording
+	maxReplays  = 800_000   // of all replays that weigh fixes, and again of those that weigh settings
 	maxTried    = 4_000_000 // of all replays of a failure
 )
 
@@ -112,23 +113,48 @@ func (e *examination) settleByReplay(drafts []draft) {
 	if len(names) == 0 {
 		return
 	}
-	p := e.program()
-	if p == nil {
-		return
-	}
-	if most := maxReplays/e.t.Device.Events.Len() - 1; len(names) > most {
-		names = names[:max(0, most)]
-	}
-	list, err := p.Saves(e.classes, names...)
-	if err != nil {
-		return
-	}
 	before := e.needed()
-	for i, s := range list {
+	for i, s := range e.changed(names) {
 		if s.Impossible == "" {
 			drafts[of[i]].saves("replayed with "+s.Change+",", before, s.Allocated)
 		}
 	}
+}
+
+// changed is what some changes save by replay, in their order; the last ones are
+// left out where there would be too much to replay.
+func (e *examination) changed(names []string) (list []replay.Saving) {
+	p := e.program()
+	if p == nil {
+		return nil
+	}
+	if e.savings == nil {
+		e.savings = map[string]replay.Saving{}
+	}
+	var unknown []string
+	for _, name := range names {
+		if _, ok := e.savings[name]; !ok {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		most := max(0, maxReplays/e.t.Device.Events.Len()-1-len(e.savings))
+		found, err := p.Saves(e.classes, unknown[:min(len(unknown), most)]...)
+		if err != nil {
+			return nil
+		}
+		for _, s := range found {
+			e.savings[s.Change] = s
+		}
+	}
+	for _, name := range names {
+		s, ok := e.savings[name]
+		if !ok {
+			s = replay.Saving{Change: name, Impossible: "too much to replay"}
+		}
+		list = append(list, s)
+	}
+	return list
 }
 
 // needed is the largest amount of memory that the program held, or would have
