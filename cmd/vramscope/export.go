@@ -27,7 +27,10 @@ func newExport() *cobra.Command {
 		Short: "The facts of a recording as data for other programs",
 		Example: `  vramscope export snapshot.pickle --table allocations --format csv -o allocations.csv
   vramscope export snapshot.pickle --table blocks --at-event 1234 --format jsonl
-  vramscope export snapshot.pickle --table all --format parquet -o tables/`,
+  vramscope export snapshot.pickle --table all --format parquet -o tables/
+  vramscope export snapshot.pickle --format pprof -o peak.pb.gz      # go tool pprof -http=: peak.pb.gz
+  vramscope export snapshot.pickle --format perfetto -o run.pftrace  # open it at ui.perfetto.dev
+  vramscope export snapshot.pickle --format speedscope -o run.speedscope.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return redactError(f.redact, export(cmd, args[0], &f), args[0], f.output)
@@ -36,7 +39,7 @@ func newExport() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.table, "table", "", tableHelp())
 	flags.StringVar(&f.format, "format", "jsonl", "jsonl, csv, arrow or parquet; without --table pprof, perfetto or speedscope")
-	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index")
+	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index; speedscope without it has peak and end")
 	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output; a folder, or a name that ends in /, gets a file for each table")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
 	flags.IntVar(&f.atEvent, "at-event", -1, "segments and blocks right after event `N` instead of at the end")

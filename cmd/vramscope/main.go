@@ -63,5 +63,6 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newMerge())
+	offerValues(root)
 	return root
 }
