@@ -122,6 +122,7 @@ func (e *examination) alignGPU(dev *report.Device, source int, g *nvsmi.GPU) {
 	case stamped && timed:
 		m := matchStamped(&ref, &readings, zoned)
 		c = clockOf(dev, source, "nvidia_smi", m.method, &m.offset, m.confidence, m.reason)
+		besides(&c, &m)
 		if m.method != "" {
 			for i, at := range readings.at {
 				c.Track = append(c.Track, report.Instant{MicrosUTC: int64(math.Round((at + m.offset) * 1e6)), Bytes: int64(readings.level[i])})
@@ -130,6 +131,7 @@ func (e *examination) alignGPU(dev *report.Device, source int, g *nvsmi.GPU) {
 	case timed:
 		m := matchUnstamped(&ref, readings.level)
 		c = clockOf(dev, source, "nvidia_smi", m.method, nil, m.confidence, m.reason)
+		besides(&c, &m)
 		if m.method != "" {
 			for i, bytes := range readings.level {
 				c.Track = append(c.Track, report.Instant{MicrosUTC: int64((m.offset + float64(i)*m.period) * 1e6), Bytes: int64(bytes)})
@@ -142,6 +144,17 @@ func (e *examination) alignGPU(dev *report.Device, source int, g *nvsmi.GPU) {
 	c.GPU = ptr(g.Index)
 	dev.Clocks = append(dev.Clocks, c)
 }
+
+// besides keeps by how much a GPU's readings lie above what was reserved, where
+// it is known that they are of the same time.
+func besides(c *report.Clock, m *match) {
+	if m.method != "" && m.confidence >= sure && m.outside >= 0 {
+		c.OutsideBytes = ptr(int64(m.outside))
+	}
+}
+
+// sure is from which confidence on figures of two clocks are put together.
+const sure = 0.7
 
 // readingsOf are nvidia-smi's memory readings in order; by time where every
 // one has it.

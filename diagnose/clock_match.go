@@ -14,6 +14,7 @@ type match struct {
 	offset     float64 // seconds to add to the second's times; its first reading's time where it has none
 	period     float64 // seconds between readings without times
 	confidence float64
+	outside    float64 // bytes by which the readings lie above the recording; NaN: not known
 	reason     string
 }
 
@@ -27,8 +28,8 @@ const (
 // fit tells how well readings follow the reference, 1 for a constant distance
 // and 0 for one that varies as much as the reference does; NaN when the
 // reference is too flat or the readings are too few to tell. Readings below
-// what PyTorch had reserved can't be of the same time.
-func fit(ref *curve, at, level []float64) (quality float64, within int) {
+// what PyTorch had reserved can't be of the same time. The distance is in bytes.
+func fit(ref *curve, at, level []float64) (quality, between float64, within int) {
 	first, last := ref.span()
 	var distance, held []float64
 	below := 0
@@ -44,11 +45,11 @@ func fit(ref *curve, at, level []float64) (quality float64, within int) {
 		}
 	}
 	if len(held) < fitPoints || slices.Max(held)-slices.Min(held) < flatRange {
-		return math.NaN(), len(held)
+		return math.NaN(), median(distance), len(held)
 	}
 	spread := quantile(distance, 0.9) - quantile(distance, 0.1)
 	quality = 1 - spread/(slices.Max(held)-slices.Min(held))
-	return max(0, quality-2*float64(below)/float64(len(held))), len(held)
+	return max(0, quality-2*float64(below)/float64(len(held))), median(distance), len(held)
 }
 
 // matchStamped aligns readings that have times. Clocks without a zone may be
@@ -62,6 +63,7 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 	}
 	type candidate struct {
 		offset, quality float64
+		between         float64
 		covered         float64 // share of the recording
 		within          int
 	}
@@ -73,9 +75,9 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 		for i, at := range readings.at {
 			shifted[i] = at + offset
 		}
-		if quality, within := fit(ref, shifted, readings.level); within > 0 {
+		if quality, between, within := fit(ref, shifted, readings.level); within > 0 {
 			covered := min(last, to+offset) - max(first, from+offset)
-			all = append(all, candidate{offset, quality, max(0, covered) / max(last-first, 1e-6), within})
+			all = append(all, candidate{offset, quality, between, max(0, covered) / max(last-first, 1e-6), within})
 		}
 	}
 	if len(all) == 0 {
@@ -94,7 +96,7 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 			next = max(next, value(c))
 		}
 	}
-	m := match{method: "timestamps", offset: best.offset, reason: "by time stamps"}
+	m := match{method: "timestamps", offset: best.offset, outside: best.between, reason: "by time stamps"}
 	if !zoned {
 		m.reason += ", its clock read as " + zoneText(best.offset)
 	}
@@ -162,12 +164,12 @@ func matchUnstamped(ref *curve, level []float64) match {
 			for i := range at {
 				at[i] = first + (k+float64(i))*period
 			}
-			quality, within := fit(ref, at, level)
+			quality, between, within := fit(ref, at, level)
 			if math.IsNaN(quality) || float64(within) < n/2 {
 				continue
 			}
 			if quality > own.confidence {
-				own = match{offset: at[0], period: period, confidence: quality}
+				own = match{offset: at[0], period: period, confidence: quality, outside: between}
 			}
 		}
 		if own.confidence > best.confidence {

@@ -101,6 +101,12 @@ func TestClock(t *testing.T) {
 				t.Errorf("offset %v, want %v", *c.OffsetSeconds, test.offset.Seconds())
 			}
 			misplaced(t, &doc.Devices[0], c.Track)
+			if c.OutsideBytes == nil || *c.OutsideBytes < 500<<20 || *c.OutsideBytes > 524<<20 {
+				t.Errorf("%v outside PyTorch, want 512 MiB", c.OutsideBytes)
+			}
+			if m := doc.Devices[0].AtPeak; m.CUDAContext == nil || *m.CUDAContext != *c.OutsideBytes {
+				t.Errorf("context %v", m.CUDAContext)
+			}
 		})
 	}
 }

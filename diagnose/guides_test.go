@@ -114,6 +114,15 @@ func TestSpillCost(t *testing.T) {
 	if f == nil || *f.SavesBytes != 2<<30 || !strings.Contains(strings.Join(f.Evidence, "\n"), "20 steps of the log took 12.0 s each instead of 2.0 s (6.0 times): 3.3 min lost") {
 		t.Fatalf("found %+v", f)
 	}
+	linux := judged(t, input{name: "train.log", text: stepLog(50, func(i int) string {
+		return fmt.Sprintf("step %d loss 1.0 time %.1fs", i, 2+10*float64(min(1, i/30)))
+	})}, input{name: "gpu.csv", text: "index, name, memory.used [MiB], memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, 81000 MiB, 81559 MiB\n"})
+	if f := found(linux, "shared_memory_spill"); f != nil {
+		t.Errorf("found %+v on a GPU whose driver gives errors instead", f)
+	}
+	if f := found(linux, "step_time_jump"); f == nil || !strings.Contains(strings.Join(f.Evidence, "\n"), "num_alloc_retries") {
+		t.Errorf("found %+v", linux.Findings)
+	}
 	healthy := judged(t, input{name: "train.log", text: stepLog(50, func(i int) string { return fmt.Sprintf("step %d loss 1.0 time 2.0s mem 10.00 GiB", i) })},
 		input{name: "gpu.csv", text: "index, memory.used [MiB], memory.total [MiB]\n0, 12000 MiB, 12288 MiB\n"})
 	if f := found(healthy, "shared_memory_spill"); f != nil {

@@ -65,11 +65,15 @@ func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
 		w.stateMade(source, &allocated, j)
 	}
 	if j, ok := jumped(seconds.values, slower); ok && !spilt {
-		w.add(report.Finding{ID: "step_time_jump", Severity: report.Warning, Confidence: 0.8,
+		f := report.Finding{ID: "step_time_jump", Severity: report.Warning, Confidence: 0.8,
 			Title: fmt.Sprintf("Steps became %.1f times slower at step %d: %s each instead of %s", j.after/j.before, seconds.numbers[j.at], duration(j.after), duration(j.before)),
 			Evidence: []string{fmt.Sprintf("%s: %s of %s steps in the log are the slow ones, %s lost so far", w.name(source),
 				report.Count(stepsFrom(&seconds, j.at)), report.Count(steps.Count), duration((j.after-j.before)*float64(stepsFrom(&seconds, j.at))))},
-			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries of a full allocator or a slow data loader look alike in a log")})
+			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries of a full allocator or a slow data loader look alike in a log")}
+		if full, percent := w.brimful(); full {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi saw the GPU %.1f %% full: PyTorch may be freeing its cache and asking the driver again in every step (torch.cuda.memory_stats()[\"num_alloc_retries\"] counts it)", percent))
+		}
+		w.add(f)
 	}
 }
 

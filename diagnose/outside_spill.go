@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/runlog"
@@ -54,7 +55,7 @@ func (w *witness) spills() bool {
 			s := spill{most - capacity, capacity, fmt.Sprintf("%s reports %s", w.name(d.Source), report.Bytes(most))}
 			w.add(s.finding(steps))
 			found = true
-		case full:
+		case full && w.mayspill():
 			seconds := seriesOf(steps.Curve, secondsOf)
 			if _, ok := jumped(seconds.values, slower); ok {
 				s := spill{0, capacity, fmt.Sprintf("nvidia-smi saw it %.1f %% full", percent)}
@@ -74,6 +75,23 @@ func (w *witness) devicesFindings() []report.Finding {
 		all = append(all, w.doc.Devices[i].Findings...)
 	}
 	return all
+}
+
+// mayspill tells a driver that puts what doesn't fit into the host's memory:
+// that of Windows, which WSL has too. Data centre GPUs run on Linux, where a
+// full GPU means errors, or an allocator that gives back and asks again.
+func (w *witness) mayspill() bool {
+	for _, g := range w.doc.Evidence.GPUs {
+		if g.Name != nil && strings.Contains(*g.Name, "GeForce") {
+			return true
+		}
+		for _, p := range g.Processes {
+			if p.Name != nil && (strings.Contains(*p.Name, `:\`) || strings.HasSuffix(*p.Name, ".exe")) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // brimful tells whether nvidia-smi saw any GPU filled to the last percents.

@@ -49,6 +49,7 @@ type Clock struct {
 	Method        *string  `json:"method"`
 	OffsetSeconds *float64 `json:"offset_seconds"` // to add to the input's times
 	Confidence    *float64 `json:"confidence"`     // 0 to 1
+	OutsideBytes  *int64   `json:"outside_bytes"`  // by which nvidia-smi's readings lie above what was reserved
 	Reason        string   `json:"reason"`
 
 	// Track is the input's curve on the recording's clock, for the pictures.
