@@ -79,8 +79,9 @@ func (e *examination) capacity(dev *report.Device) {
 			set(*m.CapacityBytes, "message")
 		}
 	}
+	number, _ := e.gpuNumber(dev)
 	for _, g := range e.evidence.GPUs {
-		if g.TotalBytes != nil && g.GPU == dev.Device {
+		if g.TotalBytes != nil && g.GPU == number {
 			set(*g.TotalBytes, "nvidia_smi")
 		}
 	}

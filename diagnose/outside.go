@@ -36,30 +36,14 @@ func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
 		}
 	}
 	g, how := e.gpuOf(dev)
-	if g != nil {
-		o, ok := outsideOfGPU(g, dev.Peaks.Reserved.Bytes)
-		if how != "" {
-			o.basis = append(o.basis, how)
-		}
-		if ok && len(o.processes) > 0 || !clocked(dev) {
-			return o, ok
-		}
+	if g == nil {
+		return outside{}, false
 	}
-	for i := range dev.Clocks {
-		if c := &dev.Clocks[i]; c.OutsideBytes != nil {
-			o := split(*c.OutsideBytes)
-			o.confidence = *c.Confidence
-			o.basis = []string{fmt.Sprintf("nvidia-smi's readings lie %s above what PyTorch had reserved at the same times", report.Bytes(*c.OutsideBytes))}
-			return o, true
-		}
+	o, ok := outsideOfGPU(g, dev.Peaks.Reserved.Bytes)
+	if ok && how != "" {
+		o.basis = append(o.basis, how)
 	}
-	return outside{}, false
-}
-
-// clocked tells whether readings were compared with the recording moment by
-// moment, which is better than peak by peak.
-func clocked(dev *report.Device) bool {
-	return slices.ContainsFunc(dev.Clocks, func(c report.Clock) bool { return c.OutsideBytes != nil })
+	return o, ok
 }
 
 // lastMessage is the last out-of-memory message about the device that has all
@@ -144,14 +128,15 @@ func split(rest int64) outside {
 func (e *examination) gpuOf(dev *report.Device) (*evidence.GPU, string) {
 	var same, other *evidence.GPU
 	fits := 0
+	number, why := e.gpuNumber(dev)
 	for i := range e.evidence.GPUs {
 		g := &e.evidence.GPUs[i]
 		if g.PeakUsedBytes == nil || *g.PeakUsedBytes < dev.Peaks.Reserved.Bytes-64<<20 {
 			continue
 		}
-		if g.GPU == dev.Device && (same == nil || *g.PeakUsedBytes > *same.PeakUsedBytes) {
+		if g.GPU == number && (same == nil || *g.PeakUsedBytes > *same.PeakUsedBytes) {
 			same = g
-		} else if g.GPU != dev.Device {
+		} else if g.GPU != number {
 			other = g
 			fits++
 		}
@@ -159,7 +144,7 @@ func (e *examination) gpuOf(dev *report.Device) (*evidence.GPU, string) {
 	if same == nil && fits == 1 {
 		return other, fmt.Sprintf("taken to be GPU %d of nvidia-smi, the only one that held as much: CUDA_VISIBLE_DEVICES renumbers them", other.GPU)
 	}
-	return same, ""
+	return same, why
 }
 
 // outsideOfGPU takes what PyTorch reserved at most from what nvidia-smi saw at

@@ -369,3 +369,39 @@ func TestOrderOfFilesDoesNotMatter(t *testing.T) {
 		t.Error("the documents differ")
 	}
 }
+
+// TestGPUOfRank: which of nvidia-smi's GPUs a rank's device is.
+func TestGPUOfRank(t *testing.T) {
+	on := func(device int, p program) program { p.device = device; return p }
+	gpus := func(used ...int64) *evidence.Evidence {
+		ev := evidence.New()
+		for i, n := range used {
+			ev.GPUs = append(ev.GPUs, evidence.GPU{GPU: i, PeakUsedBytes: ptr(n << 30), TotalBytes: ptr(int64(80+i) << 30), Processes: []evidence.Process{}})
+		}
+		return ev
+	}
+	for _, x := range []struct {
+		name string
+		path string
+		p    program
+		ev   *evidence.Evidence
+		want int64 // the GPU's size in GiB
+	}{
+		{"its own number", "rank2.pickle", on(2, short(1, 0)), gpus(9, 9, 9, 9), 82},
+		{"numbered anew", "rank2.pickle", short(1, 0), gpus(9, 9, 9, 9), 82},
+		{"numbered anew on the second machine", "rank6.pickle", short(1, 0), gpus(9, 9, 9, 9), 82},
+		{"the first of the second machine", "rank4.pickle", short(1, 0), gpus(9, 9, 9, 9), 80},
+		{"by local rank", "node1_local_rank_3.pickle", short(1, 0), gpus(9, 9, 9, 9), 83},
+		{"without a rank", "snapshot.pickle", short(1, 0), gpus(9, 9, 9, 9), 80},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			doc, err := Run([]Source{x.p.dump(t, x.path)}, x.ev, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := doc.Devices[0].CapacityBytes; c == nil || *c>>30 != x.want {
+				t.Errorf("capacity %v, want that of %d GiB", c, x.want)
+			}
+		})
+	}
+}
