@@ -45,7 +45,12 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 			err = o.redacted(fmt.Errorf("%s: the analysis broke down (%v) %s", run.Place, p, where(debug.Stack())), run)
 		}
 	}()
-	in, err := load.Open(run.Files, load.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true, Context: ctx, Stores: o.Stores})
+	open := load.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true, Context: ctx, Stores: o.Stores}
+	in, err := load.Open(run.Files, open)
+	if errors.Is(err, ErrNothing) && run.Sure { // say what is wrong with it
+		open.Lenient = false
+		in, err = load.Open(run.Files[:1], open)
+	}
 	if err != nil {
 		return nil, nil, "", o.redacted(err, run)
 	}

@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 			"bytes":  writeBytes,
 			"gunzip": gunzip,
 			"bomb":   bomb,
+			"same":   sameFolders,
 		},
 	})
 }
