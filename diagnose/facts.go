@@ -62,11 +62,11 @@ func share(part, whole int64) int64 {
 	return int64(100 * float64(part) / float64(whole))
 }
 
-// topSite is the call site that holds most of a category at the peak, nil when
-// there is none with a stack.
+// topSite is the line of code that holds most of a category at the peak, nil
+// when no stack shows any.
 func topSite(sites []report.Site, category classify.Category) *report.Site {
 	for i := range sites {
-		if s := &sites[i]; *s.Category == category.String() && s.Known && (s.Function != "" || s.Op != "") {
+		if s := &sites[i]; *s.Category == category.String() && s.Known && s.Function != "" {
 			return s
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -35,14 +34,11 @@ func (e *examination) cacheInTraining(dev *report.Device, f *facts) []draft {
 	if !f.trains || bytes < 16<<20 || share(bytes, dev.AtPeak.AllocatedBytes) < 1 {
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "kv_cache_in_training", Severity: report.Info, Confidence: 0.9, Code: "out = model(**batch, use_cache=False)      # or model.config.use_cache = False"}}
+	d := draft{Finding: report.Finding{ID: "kv_cache_in_training", Severity: report.Info, Confidence: 0.9, Code: "out = model(**batch, use_cache=False)      # or model.config.use_cache = False"},
+		change: "use_cache=off"}
 	d.Title = fmt.Sprintf("Keys and values are cached in training, where nothing is generated: %s at the peak", report.Bytes(bytes))
-	d.Evidence = append(siteLines(dev.Sites, classify.KVCache, 2), "what attention itself saves for backward stays: the cache holds it longer, until the outputs are dropped")
+	d.Evidence = siteLines(dev.Sites, classify.KVCache, 2)
 	d.Fix = ptr("use_cache=False when the model is called for training")
-	const change = "use_cache=off"
-	if _, err := replay.ParseChange(change); err == nil {
-		d.change = change
-	}
 	return []draft{d}
 }
 

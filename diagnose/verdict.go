@@ -64,7 +64,7 @@ func verdict(doc *report.Document) report.Verdict {
 // the peak worth having and are sure enough, nil when none is.
 func worthChanging(d *report.Device) *report.Finding {
 	for i := range d.Findings {
-		if f := &d.Findings[i]; f.Fix != nil && f.Confidence >= 0.7 && share(saved(f), d.Peaks.Allocated.Bytes) >= 5 {
+		if f := &d.Findings[i]; f.Fix != nil && f.Confidence >= 0.7 && share(saved(f), d.Peaks.Allocated.Bytes) >= 10 {
 			return f
 		}
 	}
