@@ -147,7 +147,7 @@ func readable(text string) string {
 // it in all outputs of all commands; without --redact, it is to be seen.
 func TestRedactEverywhere(t *testing.T) {
 	dir, first, second := plantRun(t)
-	silent := regexp.MustCompile(`^export (segments|blocks|categories|findings|ooms|leaks|perfetto)`) // tables that hold no such text of this run
+	silent := regexp.MustCompile(`^export (segments|blocks|categories|findings|ooms|leaks|settings|perfetto)`) // tables that hold no such text of this run
 	seen := 0
 	for name, args := range outputs(t, dir, first, second) {
 		t.Run(name, func(t *testing.T) {
@@ -242,5 +242,55 @@ func TestRedactChangesNoFigure(t *testing.T) {
 				t.Errorf("%d figures, redacted %d", len(a), len(b))
 			}
 		})
+	}
+}
+
+// TestRedactBatch looks for the secret in all that a batch writes and says.
+func TestRedactBatch(t *testing.T) {
+	dir, first, _ := plantRun(t)
+	root := filepath.Dir(dir)
+	again := filepath.Join(root, secret+"_two", "run_7")
+	if err := os.MkdirAll(again, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{secret + ".pickle": text, secret + "_cut.pickle": text[:len(text)/2], secret + ".pkl": []byte("\x80\x04N.")} {
+		if err := os.WriteFile(filepath.Join(again, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, redacted := range []bool{true, false} {
+		out := filepath.Join(t.TempDir(), "out")
+		args := []string{"batch", root, "-o", out, "--note", secret + "=1", "--fail-on", "failed"}
+		if redacted {
+			args = append(args, "--redact")
+		}
+		var stdout, stderr bytes.Buffer
+		if code := run(args, nil, &stdout, &stderr); code != exitCondition {
+			t.Fatalf("exit %d: %s", code, stderr.String())
+		}
+		written, err := tree(out)
+		if err != nil || len(written) < 15 {
+			t.Fatalf("%d files, %v", len(written), err)
+		}
+		written["standard output"], written["standard error"] = stdout.String(), stderr.String()
+		seen := 0
+		for name, text := range written {
+			if all := readable(name + "\n" + text); strings.Contains(all, secret) {
+				seen++
+				if at := strings.Index(all, secret); redacted {
+					t.Errorf("%s: …%q…", name, all[max(0, at-100):min(len(all), at+60)])
+				}
+			}
+		}
+		if !redacted && seen < 10 {
+			t.Errorf("only %d files show the secret without --redact", seen)
+		}
+		if redacted && strings.Contains(stdout.String()+stderr.String(), root) {
+			t.Error("the folder is named")
+		}
 	}
 }
