@@ -128,6 +128,17 @@ func (r *Run) Config() *budget.Config {
 	return found.Config
 }
 
+// renamed is an error in other words; what kind it is can still be asked.
+type renamed struct {
+	message string
+	err     error
+}
+
+func (e *renamed) Error() string { return e.message }
+
+// Is asks the error itself, which isn't handed out: it names files.
+func (e *renamed) Is(target error) bool { return errors.Is(e.err, target) }
+
 // Redact takes out of a run what tells who and where. What comes later never
 // sees the names.
 func (r *Run) Redact(x *redact.Redactor) {
@@ -143,7 +154,7 @@ func (r *Run) Redact(x *redact.Redactor) {
 			s.Open = func() (*snapshot.Snapshot, error) {
 				recording, err := open()
 				if err != nil {
-					return nil, errors.New(x.Error(err.Error(), path))
+					return nil, &renamed{x.Error(err.Error(), path), err}
 				}
 				x.Snapshot(recording)
 				return recording, nil
