@@ -10,13 +10,20 @@ import (
 // evidenceOf is the evidence that concerns a recording: all but what another
 // rank left behind, as far as names tell.
 func (j *job) evidenceOf(source int) *evidence.Evidence {
-	rank := sureRank(j.sources[source].name())
+	n := j.sources[source].name()
+	rank := max(sureRank(n), n.Local)
 	if rank < 0 || j.evidence == nil {
 		return j.evidence
 	}
+	machine := 0 // ranks on one, as far as the local ranks of logs and traces tell
+	for i := range j.sources {
+		if s := &j.sources[i]; !s.isRecording() {
+			machine = max(machine, s.name().Local+1)
+		}
+	}
 	foreign := map[int]bool{}
 	for i := range j.sources {
-		if other := sureRank(j.sources[i].name()); other >= 0 && other != rank && !j.sources[i].isRecording() {
+		if s := &j.sources[i]; !s.isRecording() && ofOther(s.name(), n, rank, machine) {
 			foreign[i] = true
 		}
 	}
@@ -24,6 +31,20 @@ func (j *job) evidenceOf(source int) *evidence.Evidence {
 		return j.evidence
 	}
 	return without(j.evidence, foreign)
+}
+
+// ofOther tells whether a file is by its name another rank's than a recording's;
+// machine is the number of ranks on one.
+func ofOther(file, recording filename.Name, rank, machine int) bool {
+	switch r := sureRank(file); {
+	case r >= 0 && sureRank(recording) >= 0:
+		return r != rank
+	case file.Local >= 0 && recording.Local >= 0:
+		return file.Local != recording.Local
+	case file.Local >= 0 && machine > 0:
+		return file.Local != rank%machine
+	}
+	return false
 }
 
 // without is evidence less that of some sources.

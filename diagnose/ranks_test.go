@@ -405,3 +405,28 @@ func TestGPUOfRank(t *testing.T) {
 		})
 	}
 }
+
+// TestEvidenceOfRank: a rank's own log, and what belongs to none.
+func TestEvidenceOfRank(t *testing.T) {
+	for _, x := range []struct {
+		recording, log string
+		heard          bool
+	}{
+		{"rank1.pickle", "rank1.log", true}, {"rank1.pickle", "rank0.log", false}, {"rank1.pickle", "train.log", true}, {"snapshot.pickle", "rank0.log", true},
+		{"rank1.pickle", "attempt_0/1/stderr.log", true}, {"rank3.pickle", "attempt_0/0/stderr.log", false}, {"gpu1.pickle", "attempt_0/0/stderr.log", false},
+	} {
+		t.Run(x.recording+" "+x.log, func(t *testing.T) {
+			ev := evidence.New()
+			ev.OOMMessages = []evidence.OOMMessage{{Source: 1, CapacityBytes: ptr(int64(40) << 30)}}
+			log := Source{Path: x.log, Kind: evidence.KindTrainingLog}
+			last := Source{Path: "attempt_0/1/stdout.log", Kind: evidence.KindTrainingLog} // shows that a machine has two
+			doc, err := Run([]Source{short(1, 0).dump(t, x.recording), log, last}, ev, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if heard := doc.Devices[0].CapacityBytes != nil; heard != x.heard {
+				t.Errorf("heard %v, want %v", heard, x.heard)
+			}
+		})
+	}
+}
