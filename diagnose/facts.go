@@ -110,22 +110,22 @@ func (e *examination) byStack(ids []timeline.AllocationID) map[snapshot.StackID]
 func (e *examination) coveringLine(bytes map[snapshot.StackID]int64) stacks.Line {
 	type cover struct {
 		bytes int64
-		depth int // smallest distance from the innermost line
+		depth int // most lines that it was called through
 	}
 	covers := map[stacks.Line]cover{}
 	var all int64
 	for id, n := range bytes {
 		all += n
 		seen := map[stacks.Line]bool{}
-		for depth, line := range e.view.User(id) {
+		lines := e.view.User(id)
+		for i, line := range lines {
+			depth := len(lines) - i
 			if seen[line] || line.Function == "forward" {
 				continue
 			}
 			seen[line] = true
-			c, ok := covers[line]
-			if !ok || depth < c.depth {
-				c.depth = depth
-			}
+			c := covers[line]
+			c.depth = max(c.depth, depth)
 			c.bytes += n
 			covers[line] = c
 		}
@@ -134,7 +134,7 @@ func (e *examination) coveringLine(bytes map[snapshot.StackID]int64) stacks.Line
 	found := cover{}
 	for line, c := range covers {
 		enough, was := share(c.bytes, all) >= 98, share(found.bytes, all) >= 98
-		better := enough && !was || enough == was && cmp.Or(order(enough, c.depth, found.depth), cmp.Compare(c.bytes, found.bytes), compareLines(best, line)) > 0
+		better := enough && !was || enough == was && cmp.Or(deeper(enough, c.depth, found.depth), cmp.Compare(c.bytes, found.bytes), compareLines(best, line)) > 0
 		if found.bytes == 0 || better {
 			best, found = line, c
 		}
@@ -145,12 +145,12 @@ func (e *examination) coveringLine(bytes map[snapshot.StackID]int64) stacks.Line
 	return best
 }
 
-// order prefers the inner one of lines that cover enough.
-func order(enough bool, depth, other int) int {
+// deeper prefers the inner one of lines that cover enough.
+func deeper(enough bool, depth, other int) int {
 	if !enough {
 		return 0
 	}
-	return cmp.Compare(other, depth)
+	return cmp.Compare(depth, other)
 }
 
 func compareLines(a, b stacks.Line) int {

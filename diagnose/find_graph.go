@@ -26,8 +26,8 @@ const (
 // dropped are the blocks of graphs that were built and never used.
 type dropped struct {
 	ids    []timeline.AllocationID
-	graphs int   // how many were dropped
-	bytes  int64 // of the largest of them
+	graphs int   // how often some were dropped
+	bytes  int64 // at most at once
 	proven bool  // the frees' stacks show autograd letting go of saved tensors
 	after  int   // the event after which a graph may be there that no backward pass has come to
 }
@@ -69,7 +69,7 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 		how = "autograd lets go of saved tensors outside any backward pass"
 		d.Confidence = 0.97
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s dropped without a backward pass, up to %s each: %s", report.Plural(x.graphs, "autograd graph"), report.Bytes(x.bytes), how))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s autograd graphs were dropped without a backward pass, up to %s at once: %s", times(x.graphs), report.Bytes(x.bytes), how))
 	if !f.trains {
 		d.Evidence = append(d.Evidence, "no backward pass in the whole recording")
 	}
@@ -86,6 +86,14 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	}
 	e.unused = x.ids
 	return []draft{d}
+}
+
+// times says how often.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return report.Count(n) + " times"
 }
 
 // droppedGraphs goes once over the events.

@@ -1,0 +1,165 @@
+package diagnose
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// scenario reads a recording of testdata/scenarios.
+func scenario(t *testing.T, name string) *report.Device {
+	t.Helper()
+	s, err := snapshot.Open(filepath.Join("../testdata/scenarios", name+".pickle.gz"), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := Run([]Source{{Path: name, Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &doc.Devices[0]
+}
+
+func finding(d *report.Device, id string) *report.Finding {
+	for i := range d.Findings {
+		if d.Findings[i].ID == id {
+			return &d.Findings[i]
+		}
+	}
+	return nil
+}
+
+// TestScenarios reads recordings of one small model, each with one habit.
+func TestScenarios(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		must  string // a finding that has to be there
+		says  string // somewhere in its title, evidence or fix
+		never string // findings that must not be
+	}{
+		{"train_eval_grad__python", "missing_no_grad", "called in evaluate run/scenarios.py:", ""},
+		{"train_eval_grad__none", "missing_no_grad", "4 times autograd graphs", ""},
+		{"train_eval_ok__python", "", "", "missing_no_grad"},
+		{"train_eval_ok__none", "", "", "missing_no_grad"},
+		{"eval_one_grad__python", "missing_no_grad", "once autograd graphs", ""},
+		{"recompute_metric__python", "missing_no_grad", "the peak is elsewhere", ""},
+		{"eval_hidden__python", "", "", "missing_no_grad checkpointing_absent"},
+		{"eval_hidden__none", "", "", "missing_no_grad checkpointing_absent"},
+		{"state_dict_left__python", "weights_twice", "map_location", "missing_no_grad"},
+		{"ema_deepcopy__python", "weights_twice", "EMA", "missing_no_grad"},
+		{"dpo_reference__python", "weights_twice", "reference", "missing_no_grad"},
+		{"empty_cache__python", "empty_cache_in_loop", "6 calls", "missing_no_grad"},
+		{"empty_cache__none", "empty_cache_in_loop", "6 calls", "missing_no_grad"},
+		{"good_ckpt__python", "", "", "checkpointing_absent checkpointing_ineffective weights_twice empty_cache_in_loop"},
+		{"partial_ckpt__python", "checkpointing_ineffective", "outside it", "checkpointing_absent"},
+		{"whole_ckpt__python", "checkpointing_ineffective", "each block by itself", "checkpointing_absent"},
+		{"data_on_gpu__python", "inputs_kept", "before the first step", ""},
+		{"cuda_graph__python", "private_pools", "most of it", "missing_no_grad"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := scenario(t, c.name)
+			for _, id := range strings.Fields(c.never) {
+				if f := finding(d, id); f != nil {
+					t.Errorf("%s: %s %q", id, f.Title, f.Evidence)
+				}
+			}
+			if c.must == "" {
+				return
+			}
+			f := finding(d, c.must)
+			if f == nil {
+				t.Fatalf("no %s", c.must)
+			}
+			text := strings.Join(append([]string{f.Title, f.Code}, f.Evidence...), "\n")
+			if f.Fix != nil {
+				text += "\n" + *f.Fix
+			}
+			if !strings.Contains(text, c.says) {
+				t.Errorf("%q isn't said in:\n%s", c.says, text)
+			}
+		})
+	}
+}
+
+// TestSavingsAreReal compares what a fix is said to save with a recording of
+// the same program once it was made.
+func TestSavingsAreReal(t *testing.T) {
+	wrong, right := scenario(t, "train_eval_grad__python"), scenario(t, "train_eval_ok__python")
+	f := finding(wrong, "missing_no_grad")
+	if f == nil || f.SavesBytes == nil {
+		t.Fatalf("%+v", f)
+	}
+	said, is := wrong.Peaks.Allocated.Bytes-*f.SavesBytes, right.Peaks.Allocated.Bytes
+	if d := said - is; d < -is/100 || d > is/100 {
+		t.Errorf("said to peak at %s without the graphs, with no_grad it peaks at %s", report.Bytes(said), report.Bytes(is))
+	}
+}
+
+// Taking memory out of a curve is the same event by event.
+func TestLowered(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		levels := make([]int64, 1+r.IntN(40))
+		for i := range levels {
+			levels[i] = 1000 + r.Int64N(1000)
+		}
+		spells := make([]spell, r.IntN(6))
+		for i := range spells {
+			spells[i] = spell{from: r.IntN(50) - 5, to: r.IntN(50) - 5, bytes: r.Int64N(100)}
+		}
+		var want int64
+		for i, n := range levels {
+			for _, s := range spells {
+				if s.from <= i && i < s.to {
+					n -= s.bytes
+				}
+			}
+			want = max(want, n)
+		}
+		l := newLowered(spells)
+		for i, n := range levels {
+			l.at(i, n)
+		}
+		if l.peak != want {
+			t.Fatalf("%d instead of %d: %v without %v", l.peak, want, levels, spells)
+		}
+	}
+}
+
+// Every finding that the code can report is explained.
+func TestFindingsAreExplained(t *testing.T) {
+	doc, err := os.ReadFile("../doc/findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, _ := filepath.Glob("*.go")
+	id := regexp.MustCompile(`\bID: +"([a-z_]+)"`)
+	seen := 0
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		code, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range id.FindAllSubmatch(code, -1) {
+			if name := string(m[1]); !strings.HasSuffix(name, "_") {
+				seen++
+				if !strings.Contains(string(doc), "`"+name+"`") {
+					t.Errorf("%s: %s isn't explained in doc/findings.md", path, name)
+				}
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d findings in the code: the pattern is out of date", seen)
+	}
+}

@@ -1,0 +1,151 @@
+import sys, copy, io
+import torch, torch.nn as nn
+from torch.utils.checkpoint import checkpoint
+name, variant, out = sys.argv[1:4]
+kw = {"all": dict(context="all", stacks="all"), "python": dict(context="all", stacks="python"), "none": dict(context=None)}[variant]
+torch.cuda.memory._record_memory_history(max_entries=200000, **kw)
+
+class Block(nn.Module):
+    def __init__(s, h=512, a=8):
+        super().__init__()
+        s.ln1 = nn.LayerNorm(h); s.qkv = nn.Linear(h, 3*h); s.o = nn.Linear(h, h); s.ln2 = nn.LayerNorm(h)
+        s.up = nn.Linear(h, 4*h); s.down = nn.Linear(4*h, h); s.a = a
+    def forward(s, x):
+        b, t, h = x.shape
+        q, k, v = s.qkv(s.ln1(x)).view(b, t, 3, s.a, h//s.a).permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + s.o(y.transpose(1, 2).reshape(b, t, h))
+        return x + s.down(nn.functional.gelu(s.up(s.ln2(x))))
+
+class LM(nn.Module):
+    def __init__(s, layers=6, h=512, vocab=8000, seq=512, ckpt=()):
+        super().__init__()
+        s.emb = nn.Embedding(vocab, h); s.pos = nn.Embedding(seq, h)
+        s.blocks = nn.ModuleList([Block(h) for _ in range(layers)]); s.ln = nn.LayerNorm(h); s.head = nn.Linear(h, vocab, bias=False)
+        s.ckpt = ckpt
+    def forward(s, ids, hidden=False):
+        x = s.emb(ids) + s.pos.weight[: ids.shape[1]]
+        hs = [x]
+        for i, b in enumerate(s.blocks):
+            x = checkpoint(b, x, use_reentrant=False) if i in s.ckpt else b(x)
+            if hidden: hs.append(x)
+        return (s.head(s.ln(x)), hs) if hidden else s.head(s.ln(x))
+
+V = 8000
+def batches(n, b=8, t=512): return [torch.randint(0, V, (b, t)) for _ in range(n)]
+def loss_of(model, ids):
+    logits = model(ids)
+    return nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+
+def train_step(model, opt, ids):
+    ids = ids.cuda()
+    loss = loss_of(model, ids)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    return loss.item()
+
+def evaluate(model, data, grad):
+    model.eval()
+    total = 0.0
+    for ids in data:
+        ids = ids.cuda()
+        with torch.set_grad_enabled(grad):
+            loss = loss_of(model, ids)
+        total += loss.item()
+    model.train()
+    return total
+
+def eval_hidden(model, data):
+    model.eval()
+    with torch.no_grad():
+        for ids in data:
+            logits, hs = model(ids.cuda(), hidden=True)
+            score = sum(h.mean() for h in hs).item()
+
+if name in ("train_eval_grad", "train_eval_ok"):
+    model = LM().cuda(); opt = torch.optim.AdamW(model.parameters())
+    for epoch in range(2):
+        for ids in batches(3): train_step(model, opt, ids)
+        evaluate(model, batches(3, b=16), name == "train_eval_grad")
+elif name == "eval_one_grad":
+    model = LM().cuda(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(4): train_step(model, opt, ids)
+    evaluate(model, batches(1, b=16), True)
+    for ids in batches(2): train_step(model, opt, ids)
+elif name == "eval_hidden":
+    model = LM().cuda(); eval_hidden(model, batches(4))
+elif name == "state_dict_left":
+    model = LM(); file = io.BytesIO(); torch.save(model.state_dict(), file); file.seek(0)
+    model = model.cuda(); sd = torch.load(file, map_location="cuda"); model.load_state_dict(sd)
+    opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(4, b=2): train_step(model, opt, ids)
+elif name == "ema_deepcopy":
+    model = LM().cuda(); ema = copy.deepcopy(model); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(4, b=2):
+        train_step(model, opt, ids)
+        with torch.no_grad():
+            for p, q in zip(ema.parameters(), model.parameters()): p.mul_(0.99).add_(q, alpha=0.01)
+elif name == "dpo_reference":
+    model = LM().cuda()
+    ref = LM().cuda().eval(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(4, b=2):
+        ids = ids.cuda()
+        with torch.no_grad(): r = loss_of(ref, ids)
+        loss = loss_of(model, ids) - r
+        loss.backward(); opt.step(); opt.zero_grad()
+elif name == "empty_cache":
+    model = LM().cuda(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(6):
+        train_step(model, opt, ids); torch.cuda.empty_cache()
+elif name == "partial_ckpt":
+    model = LM(layers=12, ckpt=(0, 1)).cuda(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(3): train_step(model, opt, ids)
+elif name == "whole_ckpt":
+    model = LM(layers=12).cuda(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(3):
+        ids = ids.cuda(); emb = model.emb(ids)
+        def body(x):
+            for b in model.blocks: x = b(x)
+            return x
+        x = checkpoint(body, emb, use_reentrant=False)
+        loss = nn.functional.cross_entropy(model.head(model.ln(x)).flatten(0, 1), ids.flatten())
+        opt.zero_grad(); loss.backward(); opt.step()
+elif name == "good_ckpt":
+    model = LM(layers=12, ckpt=range(12)).cuda(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(3): train_step(model, opt, ids)
+elif name == "data_on_gpu":
+    model = nn.Sequential(nn.Linear(4096, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    data, target = torch.randn(20480, 4096).cuda(), torch.randint(0, 10, (20480,)).cuda()
+    for i in range(0, 4096, 512):
+        x, y = data[i : i + 512].clone(), target[i : i + 512].clone()
+        loss = nn.functional.cross_entropy(model(x), y); opt.zero_grad(); loss.backward(); opt.step()
+elif name == "cuda_graph":
+    model = LM(layers=2).cuda().eval(); ids = batches(1)[0].cuda()
+    with torch.no_grad():
+        s = torch.cuda.Stream(); s.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(s): model(ids)
+        torch.cuda.current_stream().wait_stream(s)
+        g = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(g): static = model(ids)
+        for _ in range(3): g.replay()
+elif name == "encoder_twins":
+    enc = nn.TransformerEncoder(nn.TransformerEncoderLayer(512, 8, batch_first=True), 12).cuda(); head = nn.Linear(512, 10).cuda()
+    opt = torch.optim.AdamW([*enc.parameters(), *head.parameters()])
+    for _ in range(3):
+        x = torch.randn(16, 128, 512).cuda(); y = torch.randint(0, 10, (16,)).cuda()
+        loss = nn.functional.cross_entropy(head(enc(x).mean(1)), y); opt.zero_grad(); loss.backward(); opt.step()
+elif name == "pinned":
+    model = LM().cuda(); opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for ids in batches(3):
+        big = torch.zeros(64 << 20, pin_memory=True)
+        train_step(model, opt, ids.pin_memory())
+elif name == "recompute_metric":
+    # a training step whose accuracy is worked out by a second forward without no_grad
+    model = LM().cuda(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(4):
+        train_step(model, opt, ids)
+        acc = (model(ids.cuda()).argmax(-1) == ids.cuda()).float().mean().item()
+else: raise SystemExit("unknown " + name)
+torch.cuda.memory._dump_snapshot(out)
