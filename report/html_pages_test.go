@@ -71,8 +71,8 @@ func TestPagesOpen(t *testing.T) {
 func TestPageCharts(t *testing.T) {
 	b := newTab(t, 1440, 900)
 	b.open(saved(t, written(t, sample())))
-	if n := eval[int](b, `document.querySelectorAll('.chart[data-drawn] canvas').length`); n != 5 {
-		t.Errorf("%d charts instead of 5", n)
+	if n := eval[int](b, `document.querySelectorAll('.chart[data-drawn] canvas').length`); n != 6 {
+		t.Errorf("%d charts instead of 6", n)
 	}
 	for _, canvas := range []string{"canvas.timeline", "canvas.map", ".chart canvas"} {
 		if n := eval[int](b, `(() => { const c = document.querySelector(%s), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();

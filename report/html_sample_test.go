@@ -18,7 +18,8 @@ func sample() *report.Document {
 		FirstTime: ptr(int64(1_700_000_000_000_000)), LastTime: ptr(int64(1_700_000_000_750_000)),
 		Peaks: report.Peaks{Requested: report.Peak{Bytes: gib(8), Event: ptr(3)}, Allocated: report.Peak{Bytes: gib(8), Event: ptr(3)},
 			Active: report.Peak{Bytes: gib(8), Event: ptr(3)}, Reserved: report.Peak{Bytes: gib(9), Event: ptr(3)}},
-		AtPeak: report.Moment{Event: ptr(3), AllocatedBytes: gib(8), ReservedBytes: gib(9), CacheBytes: gib(1), Blocks: 3, Categories: map[string]int64{"weights": gib(2), "logits": gib(6)}},
+		AtPeak: report.Moment{Event: ptr(3), AllocatedBytes: gib(8), ReservedBytes: gib(9), CacheBytes: gib(1), Blocks: 3, Categories: map[string]int64{"weights": gib(2), "logits": gib(6)},
+			CUDAContext: ptr(gib(0.5)), OtherProcesses: ptr(gib(0.25)), Unaccounted: ptr(int64(0))},
 		AtEnd:  report.Moment{Event: ptr(7), AllocatedBytes: gib(6), ReservedBytes: gib(9), CacheBytes: gib(3), Blocks: 2, Categories: map[string]int64{"weights": gib(2), "logits": gib(4)}},
 		Sites:  []report.Site{train, old}, SitesAtEnd: []report.Site{train, old},
 		Segments: report.SegmentsSummary{Count: 2, Bytes: gib(9), FreeBytes: gib(3), LargestFree: gib(2), Empty: 1, EmptyBytes: gib(1), PinnedSegments: 1, PinnedFreeBytes: gib(2)},
@@ -33,6 +34,9 @@ func sample() *report.Document {
 			SavesBytes: ptr(gib(1)), Confidence: 0.5, Code: "import os\nos.environ[\"A\"] = \"<b>\""}},
 		Damage: []string{"one event is odd"},
 	}
+	d.Curve = report.Curve{Events: []int{0, 3, 7}, Allocated: []int64{gib(2), gib(8), gib(6)}, Reserved: []int64{gib(2), gib(9), gib(9)},
+		Requested: []int64{gib(2), gib(8), gib(6)}, Active: []int64{gib(2), gib(8), gib(6)},
+		TimeUS: []int64{1_700_000_000_000_000, 1_700_000_000_300_000, 1_700_000_000_750_000}}
 	d.Pictures = &report.Pictures{Events: 8, TimeUS: []int64{1_700_000_000_000_000, 1_700_000_000_750_000}, TimeEvery: 7,
 		Bands: report.Bands{Older: 1, Born: []uint32{0, 0, 2}, Freed: []uint32{report.NotFreed, 6, report.NotFreed}, Bytes: []int64{gib(2), gib(2), gib(4)},
 			Kind: []uint16{0, 1, 1}, Stack: []uint32{0, 1, 1}},
@@ -64,6 +68,10 @@ func sample() *report.Document {
 		Comparison: &report.Comparison{Model: "llama, 8 parameters", Inferred: []string{"batch 4"}, Peak: report.Compared{Name: "peak", Budget: gib(6), Measured: ptr(gib(8))},
 			Phases:     []report.Compared{{Name: "first_optimizer_step", Budget: gib(5), Reason: ptr("never reached")}},
 			Categories: []report.Compared{{Name: "logits", Budget: gib(4), Measured: ptr(gib(6)), Reason: ptr("two copies in float32")}}},
+		Findings: []report.Finding{{ID: "shared_memory_spill", Severity: report.Warning, Title: "2.00 GiB more than the GPU has", Evidence: []string{"train.log reports 12 GiB"},
+			Fix: ptr("hold less"), SavesBytes: ptr(gib(2)), Confidence: 0.8}},
+		Clocks: []report.Clock{{Source: 1, What: "nvidia_smi", GPU: ptr(0), Device: ptr(0), Method: ptr("timestamps"), OffsetSeconds: ptr(-28800.0), Confidence: ptr(0.97),
+			OutsideBytes: ptr(gib(0.5)), Reason: "by time stamps", Track: []report.Instant{{MicrosUTC: 1_700_000_000_100_000, Bytes: gib(5)}, {MicrosUTC: 1_700_000_000_600_000, Bytes: gib(9.5)}}}},
 		Devices: []report.Device{d}, Evidence: ev, Host: &report.HostMemory{Segments: 1, Bytes: gib(1), Used: gib(0.5), Events: 4, PeakBytes: gib(0.5)}}
 }
 
