@@ -149,7 +149,7 @@ func oomVerdict(d *report.Device) report.Verdict {
 		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", report.Bytes(*o.DeviceFreeBytes), report.Bytes(o.ReservedBytes-o.AllocatedBytes))
 	}
 	if name, bytes := largest(d.AtPeak.Categories); bytes > 0 && name != "unknown" {
-		text += fmt.Sprintf("; %s hold %s (%s)", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes), report.Percent(bytes, d.AtPeak.AllocatedBytes))
+		text += fmt.Sprintf("; %s %s (%s)", holding(name), report.Bytes(bytes), report.Percent(bytes, d.AtPeak.AllocatedBytes))
 	}
 	v := report.Verdict{Severity: report.Critical, Text: text}
 	for _, f := range d.Findings {
@@ -164,6 +164,21 @@ func oomVerdict(d *report.Device) report.Verdict {
 // phaseText is a phase in a sentence.
 var phaseText = map[string]string{"setup": "setup", "data": "data loading", "forward": "the forward pass", "backward": "the backward pass",
 	"optimizer": "the optimizer step", "zero_grad": "zero_grad", "generate": "generation", "other": "other work"}
+
+// holding is a category as the beginning of a sentence on what it holds.
+func holding(category string) string {
+	switch category {
+	case "temporary":
+		return "temporary tensors hold"
+	case "kv_cache":
+		return "keys and values hold"
+	case "communication":
+		return "buffers for communication hold"
+	case "optimizer_state", "workspace":
+		return strings.ReplaceAll(category, "_", " ") + " holds"
+	}
+	return strings.ReplaceAll(category, "_", " ") + " hold"
+}
 
 // largest is the category that holds most.
 func largest(categories map[string]int64) (name string, bytes int64) {
