@@ -23,7 +23,7 @@ var budgeted = []struct {
 	apart                []string // changes of which budget and replay think differently
 }{
 	{"gpt2_fp32_adamw__hf_loop", "late", `{"model_type":"gpt2"}`, []string{
-		"logits=chunked", "logits=fused"}}, // the cache of the step before is still held in the forward pass, which the budget doesn't count
+		"logits=fused"}}, // the cache of the step before is still held in the forward pass, which the budget doesn't count
 	{"accelerate_loop__bert", "named", `{"model_type":"bert","architectures":["BertForSequenceClassification"],"num_labels":3}`, nil},
 	{"bert_mlm__late_recording", "named", `{"model_type":"bert","architectures":["BertForMaskedLM"]}`, nil},
 	{"checkpointing__hf_reentrant", "named", `{"model_type":"llama","vocab_size":32000,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":22,"num_attention_heads":32,"num_key_value_heads":4}`, nil},

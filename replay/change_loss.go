@@ -120,6 +120,10 @@ func (h *head) shrink(size func(bytes, tokens int64) int64) bool {
 		default:
 			continue
 		}
+		if h.born(id) < 0 {
+			h.bytes[id] = 0 // the last step's, which nobody would hold
+			continue
+		}
 		n := size(bytes, h.tokens(bytes))
 		some = some || n < bytes
 		h.resize(id, n)
@@ -194,8 +198,8 @@ func (h *head) letGo(l *loss) {
 	}
 	l.end = max(l.end, last)
 	for _, id := range held {
-		if h.died(id) > l.end {
-			h.release(id, l.end)
+		if h.died(id) > l.end { // for no backward pass
+			h.release(id, l.backward-1)
 		}
 	}
 }
