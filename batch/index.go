@@ -130,13 +130,28 @@ func (b *indexBuilder) index() *report.Index {
 			}
 		}
 	}
-	slices.SortStableFunc(x.Regressions, func(a, b report.Regression) int { return cmp.Compare(*b.Since, *a.Since) })
-	slices.SortStableFunc(x.Leaks, func(a, b report.LeakTrend) int { return cmp.Compare(b.Latest, a.Latest) })
+	slices.SortStableFunc(x.Regressions, func(a, b report.Regression) int {
+		return cmp.Or(last(a.Still, b.Still), cmp.Compare(*b.Since, *a.Since))
+	})
+	slices.SortStableFunc(x.Leaks, func(a, b report.LeakTrend) int {
+		return cmp.Or(last(a.Still, b.Still), cmp.Compare(b.Latest, a.Latest))
+	})
 	x.OOMs, x.Budgets = b.groups(), b.gaps()
 	if len(x.Rows) > maxRows {
 		x.Rows, x.Left = report.Worst(x.Rows, maxRows), len(x.Rows)-maxRows
 	}
 	return x
+}
+
+// last puts what is over behind what isn't.
+func last(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // fullest is the device with the largest allocated peak, nil without one.

@@ -34,6 +34,7 @@ func grown(name string, points []point) (report.Regression, bool) {
 	}
 	for _, p := range timed {
 		g.Peaks, g.Now = append(g.Peaks, p.reached), p.reached
+		g.Still = float64(p.allocated) > (1+growth)*float64(g.Before)
 	}
 	return g, found
 }
@@ -41,7 +42,7 @@ func grown(name string, points []point) (report.Regression, bool) {
 // leakTrend is how the leaks of an experiment went; false when no run leaks.
 func leakTrend(name string, points []point) (report.LeakTrend, bool) {
 	l := report.LeakTrend{Experiment: name}
-	where := map[string]int{}
+	where := map[[2]string]int{} // by kind and line
 	for i := range points {
 		p := &points[i]
 		if p.link.Name == "" {
@@ -57,11 +58,15 @@ func leakTrend(name string, points []point) (report.LeakTrend, bool) {
 		if l.Leaking == 1 || l.Since == nil {
 			l.Since = known(p.time)
 		}
-		if p.where != "" {
-			where[p.where]++
+		where[[2]string{p.kind, p.where}]++
+	}
+	lines := map[string]int{}
+	for key, n := range where {
+		if key[0] == l.Kind && key[1] != "" {
+			lines[key[1]] += n
 		}
 	}
-	l.Where, _ = most(where)
+	l.Where, _ = most(lines)
 	return l, l.Leaking > 0
 }
 

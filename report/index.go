@@ -84,6 +84,7 @@ type Regression struct {
 	Last, First   IndexLink // fitting before, and the first that grew
 	Peaks         []int64   // of all runs in the order of time
 	Now           int64     // of the newest run
+	Still         bool      // which is above Before, too
 }
 
 // LeakTrend is how an experiment's leaks went over its runs.

@@ -227,8 +227,13 @@ func between(first, last *int64) string {
 	return ", " + day(first) + " to " + day(last)
 }
 
-// sparkline is the path of a small curve, 120 wide and 28 high.
-func sparkline(values []int64) string {
+// curve is a small curve, 120 wide and 28 high, and where it ends.
+type curve struct {
+	Points string
+	X, Y   float64
+}
+
+func sparkline(values []int64) curve {
 	const width, height, most = 120.0, 28.0, 240
 	if len(values) > most {
 		thin := make([]int64, most) // the largest of each stretch
@@ -238,17 +243,16 @@ func sparkline(values []int64) string {
 		}
 		values = thin
 	}
-	top := float64(max(1, slices.Max(values)))
+	var c curve
 	var b strings.Builder
+	top := float64(max(1, slices.Max(values)))
 	for i, n := range values {
-		x := width / 2
+		c.X, c.Y = width/2, math.Round((height-3-(height-6)*float64(n)/top)*10)/10
 		if len(values) > 1 {
-			x = 2 + (width-4)*float64(i)/float64(len(values)-1)
+			c.X = math.Round((3+(width-6)*float64(i)/float64(len(values)-1))*10) / 10
 		}
-		fmt.Fprintf(&b, "%.1f,%.1f ", x, math.Round((height-3-(height-6)*float64(n)/top)*10)/10)
+		fmt.Fprintf(&b, "%.1f,%.1f ", c.X, c.Y)
 	}
-	if len(values) == 1 {
-		return b.String() + strings.TrimSpace(b.String()) // a dot
-	}
-	return strings.TrimSpace(b.String())
+	c.Points = strings.TrimSpace(b.String())
+	return c
 }

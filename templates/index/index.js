@@ -20,9 +20,10 @@ function found() {
 }
 
 function bar(r) {
+  if (r.a === null) return '';
   const parts = [], of = r.c !== null && r.a !== null ? Math.max(r.c, r.a) : whole;
   for (let i = 0; i < r.k.length; i += 2) parts.push(el('span', {class: 'c-' + categories[r.k[i]], style: {width: (100 * r.k[i + 1] / of).toFixed(2) + '%'}, title: words(categories[r.k[i]]) + ' ' + size(r.k[i + 1])}));
-  return el('span', {class: r.c === null ? 'fill free' : 'fill', title: r.a === null ? '' : size(r.a) + (r.c === null ? ', capacity unknown' : ' of ' + size(r.c) + ' (' + percent(r.a, r.c) + ')')}, parts);
+  return el('span', {class: r.c === null ? 'fill free' : 'fill', title: size(r.a) + (r.c === null ? ', capacity unknown' : ' of ' + size(r.c) + ' (' + percent(r.a, r.c) + ')')}, parts);
 }
 
 function line(r) {
@@ -59,6 +60,16 @@ function search(text) {
   fill();
 }
 
+// fold hides all but the first rows of the tables above the runs.
+const FIRST_ROWS = 10;
+function fold(part) {
+  const rest = all('tbody tr', part).slice(FIRST_ROWS);
+  if (rest.length < 3) return;
+  rest.forEach(tr => { tr.hidden = true; });
+  const button = el('button', {type: 'button', class: 'unfold', onclick: () => { rest.forEach(tr => { tr.hidden = false; }); button.remove(); }}, 'Show ' + count(rest.length) + ' more');
+  part.append(button);
+}
+
 function setTheme(theme) { root.setAttribute('data-theme', theme); }
 
 function main() {
@@ -67,6 +78,7 @@ function main() {
   dark.addEventListener('change', e => setTheme(e.matches ? 'dark' : 'light'));
   byId('theme').addEventListener('click', () => setTheme(root.getAttribute('data-theme') === 'dark' ? 'light' : 'dark'));
   byId('controls').hidden = false;
+  all('section.card').filter(part => part.id !== 'runs').forEach(fold);
   for (const th of table.tHead.rows[0].cells) {
     th.replaceChildren(el('button', {type: 'button', onclick: () => {
       const by = th.dataset.sort;
