@@ -1,0 +1,105 @@
+package batch
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/vramscope/vramscope/store"
+)
+
+// packings are the containers in which a file may come.
+func packings(t *testing.T, plain []byte) map[string][]byte {
+	t.Helper()
+	var g, zi bytes.Buffer
+	w := gzip.NewWriter(&g)
+	w.Write(plain)
+	w.Close()
+	e, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := zip.NewWriter(&zi)
+	f, err := a.Create("snapshot.pickle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write(plain)
+	a.Close()
+	return map[string][]byte{"plain": plain, "gzip": g.Bytes(), "zstd": e.EncodeAll(plain, nil), "zip": zi.Bytes()}
+}
+
+func TestSniff(t *testing.T) {
+	snapshot := append([]byte("\x80\x04}\x94(\x8c\x08segments\x94]\x94"), bytes.Repeat([]byte("a"), 5000)...)
+	for _, c := range []struct {
+		name, content string
+		want          Kind
+	}{
+		{"snapshot.pickle", string(snapshot), Recording},
+		{"of-any-name", string(snapshot), Recording},
+		{"data.pickle", "\x80\x04]\x94(K\x01K\x02e.", Pickle},
+		{"cut.pickle", "\x80", Recording},
+		{"empty.pickle", "", Recording},
+		{"empty.log", "", Other},
+		{"text.pickle", "no pickle", Recording},
+		{"train.log", "step 1 loss 3.2\n", Text},
+		{"slurm-17", "CUDA out of memory", Text},
+		{"words.txt", "nothing of interest", Other},
+		{"train.py", "loss = model(x)  # CUDA out of memory", Other},
+		{"README", "step by step", Other},
+		{"config.json", `{"model_type": "gpt2"}`, Accessory},
+		{"a.labels.json", `{"schema": "vramscope.labels/1"}`, Accessory},
+		{"trace.json", `{"schemaVersion": 1, "traceEvents": []}`, Text},
+		{"weights.bin", "\x00\x01\x02\x03loss", Other},
+		{"utf16.csv", "\xff\xfet\x00i\x00m\x00e\x00", Text},
+		{"model.pt", "PK\x03\x04" + strings.Repeat("\x00", 22) + "\x10\x00\x00\x00archive/data.pkl", Other},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Sniff(c.name, []byte(c.content), nil); got != c.want {
+				t.Errorf("%d, want %d", got, c.want)
+			}
+		})
+	}
+	for packing, b := range packings(t, snapshot) {
+		if got := Sniff("x", b[:min(len(b), HeadBytes)], nil); got != Recording {
+			t.Errorf("in %s: %d", packing, got)
+		}
+	}
+	if got := Sniff("long.out", []byte("words"), []byte("torch.OutOfMemoryError: CUDA out of memory")); got != Text {
+		t.Errorf("told by its end: %d", got)
+	}
+}
+
+// TestCost knows how large a file is unpacked before it is.
+func TestCost(t *testing.T) {
+	plain := bytes.Repeat([]byte("0123456789abcdef"), 1<<17)
+	dir := t.TempDir()
+	for packing, b := range packings(t, plain) {
+		name := filepath.Join(dir, packing)
+		put(t, name, b)
+		want := int64(baseCost + perByte*len(plain))
+		if got := Cost(context.Background(), Run{Files: []string{name}}, &store.Pool{}); got != want {
+			t.Errorf("%s: %d bytes, want %d", packing, got, want)
+		}
+	}
+}
+
+// TestWhereItBroke names the line of a panic.
+func TestWhereItBroke(t *testing.T) {
+	defer func() {
+		recover()
+		if got := where(debug.Stack()); !strings.HasPrefix(got, "at batch/sniff_test.go:") {
+			t.Errorf("%q", got)
+		}
+	}()
+	var none map[string]int
+	none[fmt.Sprint(1)] = 2
+}
