@@ -46,6 +46,9 @@ func (m *markdownWriter) evidence(doc *Document) {
 		m.row(code(ShortFile(doc.Inputs[s.Source].Path)), Count(s.Count), seconds, bytesOr(s.MaxMemoryBytes))
 	}
 	for i := range doc.Clocks {
+		if doc.Clocks[i].Method == nil {
+			continue
+		}
 		m.line("\n%s", prose(doc.Clocks[i].sentence(doc)))
 	}
 }

@@ -68,7 +68,9 @@ func (t *text) evidence(doc *Document) {
 			bytesOr(x.PeakAllocatedBytes), bytesOr(x.PeakReservedBytes)))
 	}
 	for _, c := range doc.Clocks {
-		t.wrap("  clock            ", c.sentence(doc))
+		if c.Method != nil {
+			t.wrap("  clock            ", c.sentence(doc))
+		}
 	}
 }
 
