@@ -52,15 +52,18 @@ func (r *run) fusedLoss(h *value) *value {
 	}
 	in := m.cast(h, m.narrow(h.e))
 	w := m.weight(mod.head.weight)
-	gx := m.alloc(in.bytes(), Temporary)
-	gw := m.alloc(w.bytes(), Temporary)
+	made := []*storage{m.alloc(in.bytes(), Temporary), nil}
+	if w.needsGrad() { // a frozen head gets none
+		made[1] = m.alloc(w.bytes(), Temporary)
+	}
 	m.pulse(chunk*v*(w.e+4), Logits)
 	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{in, w}, []*storage{gx, gw}, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.keep(gx), m.keep(gw)}
+	m.record([]*value{loss}, []*value{in, w}, made, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.keep(made[0]), m.keep(made[1])}
 	})
-	m.release(gx)
-	m.release(gw)
+	for _, g := range made {
+		m.release(g)
+	}
 	m.drop(in, w)
 	return loss
 }
