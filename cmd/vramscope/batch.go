@@ -114,7 +114,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	say.begin(runs)
 	c.Done = say.done
 	err = batch.Work(ctx, runs, *c)
-	say.end()
+	say.end(err)
 	if err != nil {
 		return interrupted(ctx, err)
 	}

@@ -25,6 +25,7 @@ type teller struct {
 	bar     progress.Writer // nil: no terminal
 	tracker *progress.Tracker
 
+	runs, all                          int // to do, done
 	analysed, skipped, failed, nothing int
 }
 
@@ -76,11 +77,14 @@ func (t *teller) begin(runs []batch.Run) {
 	t.bar.Style().Visibility.ETA = true
 	t.bar.Style().Visibility.Value = true
 	t.bar.Style().Options.ETAPrecision = time.Second
+	t.bar.Style().Options.TimeInProgressPrecision = time.Second
+	t.bar.Style().Options.TimeDonePrecision = time.Second
 	var bytes int64
 	for _, r := range runs {
 		bytes += r.Bytes + perRun
 	}
-	t.tracker = &progress.Tracker{Message: report.Plural(len(runs), "run"), Total: bytes, Units: progress.UnitsBytes}
+	t.tracker = &progress.Tracker{Message: report.Plural(len(runs), "run"), Total: bytes, Units: progress.Units{Formatter: func(n int64) string { return report.Bytes(n) }}}
+	t.runs = len(runs)
 	t.bar.AppendTracker(t.tracker)
 	go t.bar.Render()
 }
@@ -89,7 +93,8 @@ func (t *teller) begin(runs []batch.Run) {
 const perRun = 64 << 10
 
 func (t *teller) done(p batch.Progress) {
-	if t.tracker != nil {
+	if t.all++; t.tracker != nil {
+		t.tracker.UpdateMessage(fmt.Sprintf("%d of %s", t.all, report.Plural(t.runs, "run")))
 		t.tracker.Increment(p.Run.Bytes + perRun)
 	}
 	switch {
@@ -108,11 +113,15 @@ func (t *teller) done(p batch.Progress) {
 }
 
 // end takes the bar away.
-func (t *teller) end() {
+func (t *teller) end(err error) {
 	if t.bar == nil {
 		return
 	}
-	t.tracker.MarkAsDone()
+	if err != nil {
+		t.tracker.MarkAsErrored()
+	} else {
+		t.tracker.MarkAsDone()
+	}
 	for t.bar.IsRenderInProgress() {
 		time.Sleep(10 * time.Millisecond)
 	}
