@@ -74,6 +74,7 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if err != nil {
 		return err
 	}
+	defer boundGarbage()()
 	if f.toFolder() {
 		return x.folder(f.output, format, tables)
 	}

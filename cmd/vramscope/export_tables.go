@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -135,6 +136,18 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 		x.devices = append(x.devices, exportedDevice{t, classes, event})
 	}
 	return x, nil
+}
+
+// garbage is how much of it may add up while tables are written, in bytes.
+const garbage = 128 << 20
+
+// boundGarbage keeps what was written from adding up to as much as a long
+// recording. It gives what undoes that.
+func boundGarbage() func() {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	before := debug.SetGCPercent(int(min(100, max(10, garbage*100/(m.HeapAlloc+1)))))
+	return func() { debug.SetGCPercent(before) }
 }
 
 // table writes one table.
