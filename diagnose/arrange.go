@@ -169,7 +169,7 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	v, main := worstVerdict(doc, &one.Devices[0])
 	row := &r.Rows[main]
 	where, of := path.Base(filepath.ToSlash(doc.Inputs[row.Input].Path)), "recording"
-	if row.Rank != nil {
+	if r.Sure && row.Rank != nil {
 		where, of = fmt.Sprintf("Rank %d", *row.Rank), "rank"
 	}
 	switch f := r.FirstOOM; {

@@ -3,6 +3,8 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,25 +19,37 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 	if len(all) < 2 {
 		return nil
 	}
-	r := &report.Ranks{Count: len(all), Sure: true, Missing: []int{}, Rows: []report.Rank{}, Groups: []report.Like{}, Notes: []string{}, Shown: []int{}}
-	var told []string
+	r := &report.Ranks{Missing: []int{}, Rows: []report.Rank{}, Groups: []report.Like{}, Notes: []string{}, Shown: []int{}}
+	var told, others []string
+	var twice []int
 	seen := map[int]bool{}
 	for _, p := range all {
 		switch {
 		case p.rank < 0:
-			r.Sure = false
+			others = append(others, path.Base(filepath.ToSlash(j.sources[j.recorded[p.main()].source].Path)))
 		case seen[p.rank]:
-			r.Notes = append(r.Notes, fmt.Sprintf("two recordings say that they are rank %d, but they ran at the same time: the files may be of two jobs", p.rank))
-		case !slices.Contains(told, toldBy[p.from]):
-			told = append(told, toldBy[p.from])
+			twice = append(twice, p.rank)
+		default:
+			seen[p.rank] = true
+			if how := toldBy[p.from]; !slices.Contains(told, how) {
+				told = append(told, how)
+			}
 		}
-		seen[p.rank] = true
 		for _, x := range j.recorded[p.main()].devices {
 			r.Rows = append(r.Rows, j.row(p, x, place[x]))
 		}
 	}
-	r.Told = strings.Join(told, "; ")
-	j.missing(r, all, seen)
+	r.Sure = len(seen) > 1 && len(twice) == 0
+	if r.Count = len(all); r.Sure {
+		r.Count, r.Told = len(seen), strings.Join(told, "; ")
+		j.missing(r, all, seen)
+		if len(others) > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s of no known rank: %s", report.Plural(len(others), "recording"), listed(others)))
+		}
+	}
+	if len(twice) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("of rank %s there is more than one process: the files are of several jobs, which can't be put beside each other; give those of one", report.Spans(twice)))
+	}
 	group(r, j.rowDevices(all))
 	if r.Sure {
 		r.FirstOOM = firstOOM(r)
@@ -92,20 +106,29 @@ func (j *job) rowDevices(all []*process) []*rememberedDevice {
 	return out
 }
 
+// othersListed is how many files of no known rank are named.
+const othersListed = 5
+
+func listed(names []string) string {
+	if len(names) > othersListed {
+		return strings.Join(names[:othersListed], ", ") + fmt.Sprintf(" and %d more", len(names)-othersListed)
+	}
+	return strings.Join(names, ", ")
+}
+
 // missingListed bounds the list of missing ranks.
 const missingListed = 4096
 
 func (j *job) missing(r *report.Ranks, all []*process, seen map[int]bool) {
-	if !r.Sure {
-		return
+	world, last := 0, 0
+	for rank := range seen {
+		last = max(last, rank)
 	}
-	world := 0
 	for _, p := range all {
 		for _, i := range p.dumps {
 			world = max(world, j.recorded[i].name.World)
 		}
 	}
-	last := all[len(all)-1].rank
 	for i := range j.sources {
 		if s := &j.sources[i]; s.Failed != "" {
 			last = max(last, sureRank(s.name()))
@@ -128,7 +151,7 @@ func group(r *report.Ranks, devices []*rememberedDevice) {
 	for i := range r.Rows {
 		placed := false
 		for k := range r.Groups {
-			if g := &r.Groups[k]; r.Sure && alike(&devices[g.Rows[0]].dev, &devices[i].dev, r.Rows[g.Rows[0]].Verdict == r.Rows[i].Verdict) {
+			if g := &r.Groups[k]; r.Sure && r.Rows[i].Rank != nil && r.Rows[g.Rows[0]].Rank != nil && alike(&devices[g.Rows[0]].dev, &devices[i].dev, r.Rows[g.Rows[0]].Verdict == r.Rows[i].Verdict) {
 				g.Rows = append(g.Rows, i)
 				placed = true
 				break
@@ -191,7 +214,7 @@ func alike(a, b *report.Device, verdicts bool) bool {
 func firstOOM(r *report.Ranks) *report.FirstOOM {
 	var failed []int
 	for i := range r.Rows {
-		if r.Rows[i].OOMTime != nil {
+		if r.Rows[i].OOMTime != nil && r.Rows[i].Rank != nil {
 			failed = append(failed, i)
 		}
 	}

@@ -42,12 +42,13 @@ func (j *job) imbalance(r *report.Ranks, all []*process) {
 	r.Imbalance = m
 }
 
-// fullest is the row of each process's fullest device; a process's rows lie
+// fullest is the row of each rank's fullest device; a process's rows lie
 // together.
 func fullest(r *report.Ranks) []int {
 	var out []int
 	for i := range r.Rows {
 		switch n := len(out); {
+		case r.Rows[i].Rank == nil:
 		case n == 0 || r.Rows[out[n-1]].Input != r.Rows[i].Input:
 			out = append(out, i)
 		case r.Rows[i].PeakAllocated > r.Rows[out[n-1]].PeakAllocated:
@@ -72,7 +73,7 @@ func elsewhere(r *report.Ranks, rows []int) []report.Elsewhere {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		of, ok := owner[row.Device]
-		if !ok || of == i || r.Rows[of].Input == row.Input || row.PeakReserved == 0 {
+		if !ok || of == i || row.Rank == nil || r.Rows[of].Input == row.Input || row.PeakReserved == 0 {
 			continue
 		}
 		k, ok := place[row.Device]
@@ -138,7 +139,7 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 	}
 	for _, x := range m.Elsewhere {
 		for i := range r.Rows {
-			if row := &r.Rows[i]; *row.Rank == x.Owner && row.Device == x.Device {
+			if row := &r.Rows[i]; row.Rank != nil && *row.Rank == x.Owner && row.Device == x.Device {
 				addFinding(&devices[row.Index], report.Finding{ID: "rank_imbalance", Severity: report.Warning, Confidence: 0.95, SavesBytes: ptr(x.Bytes),
 					Title:    fmt.Sprintf("Other ranks hold %s on device %d, which is rank %d's; each has a CUDA context there besides", report.Bytes(x.Bytes), x.Device, x.Owner),
 					Evidence: []string{"ranks " + report.Spans(x.Ranks)},

@@ -89,8 +89,12 @@ func (j *job) later(a, b int) int {
 }
 
 // sameRank: a rank is one process at a time; two that ran at the same time are
-// of different jobs.
-func (j *job) sameRank(a, b int) bool { return !j.apart(a, b) }
+// of different jobs, as are two of different names that both begin anew.
+func (j *job) sameRank(a, b int) bool {
+	x, y := j.recorded[a], j.recorded[b]
+	anew := y.complete && y.first > 0 && !j.sameProcess(a, b)
+	return !j.apart(a, b) && !(anew && x.name.Stem != y.name.Stem)
+}
 
 // continues tells whether a recording without a rank goes on from another of
 // the same name but for a number of its dump or a time.

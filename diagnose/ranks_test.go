@@ -430,3 +430,24 @@ func TestEvidenceOfRank(t *testing.T) {
 		})
 	}
 }
+
+// TestNotOneJob: what can't be put beside each other isn't.
+func TestNotOneJob(t *testing.T) {
+	a, b, c := short(1, 0).dump(t, "rank0.pickle"), short(1, 7).dump(t, "rank1.pickle"), short(2, 14).dump(t, "snapshot.pickle")
+	r := ofJob(t, Options{}, a, b, c).Ranks
+	if !r.Sure || r.Count != 2 || len(r.Rows) != 3 || len(r.Groups) != 2 || !slices.Equal(r.Notes, []string{"1 recording of no known rank: snapshot.pickle"}) {
+		t.Errorf("ranks and another: %+v", r)
+	}
+	hour := int64(3600e6)
+	for name, later := range map[string]int64{"at the same time": 70, "one after the other": hour} {
+		two := ofJob(t, Options{}, short(1, 0).dump(t, "a/rank0.pickle"), short(1, 7).dump(t, "a/rank1.pickle"),
+			short(2, later).dump(t, "b/rank0.pickle"), short(2, later+7).dump(t, "b/rank1.pickle"))
+		if r := two.Ranks; r.Sure || len(r.Rows) != 4 || len(r.Groups) != 4 || r.Imbalance != nil || r.FirstOOM != nil || len(two.Trend) > 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "rank 0, 1") {
+			t.Errorf("two jobs %s: %+v", name, r)
+		}
+	}
+	again := ofJob(t, Options{}, short(1, 0).dump(t, "rank0_step5.pickle"), short(2, hour).dump(t, "rank0_step9.pickle"))
+	if len(again.Devices) != 1 || len(again.Trend) != 1 || !again.Trend[0].Dumps[1].NewProcess || again.Trend[0].Grows != nil {
+		t.Errorf("a job that was started again: %+v", again.Trend)
+	}
+}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +51,11 @@ func (t *text) ranks(doc *Document) {
 // title says how many processes there are and how their ranks are known.
 func (r *Ranks) title() string {
 	if !r.Sure {
+		for i := range r.Rows {
+			if r.Rows[i].Rank != nil {
+				return Plural(r.Count, "recording") + " that are not the ranks of one job"
+			}
+		}
 		return Plural(r.Count, "recording") + ", each of a process by itself: neither names nor contents tell ranks"
 	}
 	s := Plural(r.Count, "rank") + " of one job, told " + r.Told
@@ -76,10 +80,10 @@ func (r *Ranks) label(doc *Document, g *Like) string {
 			numbers = append(numbers, *n)
 		}
 	}
-	if len(numbers) == len(g.Rows) {
+	if r.Sure && len(numbers) == len(g.Rows) {
 		return Spans(numbers)
 	}
-	return printable(path.Base(doc.Inputs[r.Rows[g.Shown].Input].Path))
+	return printable(ShortFile(doc.Inputs[r.Rows[g.Shown].Input].Path))
 }
 
 // deviceOf is the device of all rows of a group, "each" when it differs.
@@ -185,7 +189,7 @@ func (doc *Document) deviceTitle(index int) string {
 	title := fmt.Sprintf("Device %d", d.Device)
 	switch r := doc.Ranks; {
 	case r == nil:
-	case d.Rank == nil:
+	case d.Rank == nil || !r.Sure:
 		title += " in " + printable(ShortFile(doc.Inputs[d.Input].Path))
 	default:
 		title += fmt.Sprintf(" of rank %d", *d.Rank)
