@@ -23,6 +23,8 @@ const (
 	linger = 24
 )
 
+const noGradCode = "with torch.no_grad():          # or torch.inference_mode()\n    out = model(batch)\n# model.eval() alone doesn't do it"
+
 // dropped are the blocks of graphs that were built and never used.
 type dropped struct {
 	ids    []timeline.AllocationID
@@ -56,8 +58,7 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	if !f.trains && x.graphs < 2 {
 		return nil // the only forward pass of a recording may have been cut off from its backward pass
 	}
-	d := draft{Finding: report.Finding{ID: "missing_no_grad", Severity: report.Warning, Confidence: 0.8, Evidence: []string{},
-		Code: "with torch.no_grad():          # or torch.inference_mode()\n    out = model(batch)\n# model.eval() alone doesn't do it"}}
+	d := draft{Finding: report.Finding{ID: "missing_no_grad", Severity: report.Warning, Confidence: 0.8, Evidence: []string{}, Code: noGradCode}}
 	d.Title = fmt.Sprintf("Missing no_grad: forward passes keep up to %s for a backward pass that never runs", report.Bytes(x.bytes))
 	where := "the forward passes that are not trained on"
 	if line := e.coveringLine(e.byStack(x.ids)); line.File != "" {
@@ -76,16 +77,23 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", where))
 	d.without = "without the graphs,"
 	x.ids = append(x.ids, e.stillBuilt(&x)...)
-	for _, id := range x.ids {
+	d.spells = e.afterUse(x.ids)
+	e.unused = x.ids
+	return []draft{d}
+}
+
+// afterUse is what tensors of forward passes take once they were read.
+func (e *examination) afterUse(ids []timeline.AllocationID) []spell {
+	out := make([]spell, 0, len(ids))
+	for _, id := range ids {
 		if e.classes.Category[id] == classify.Logits && e.classes.Detail[id] == classify.NoDetail {
 			continue // the scores themselves are wanted
 		}
 		s := e.lifeOf(id)
 		s.from += linger
-		d.spells = append(d.spells, s)
+		out = append(out, s)
 	}
-	e.unused = x.ids
-	return []draft{d}
+	return out
 }
 
 // times says how often.

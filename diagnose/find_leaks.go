@@ -2,9 +2,11 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -26,10 +28,19 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.Severity = report.Warning
 		}
 		d.Title = leakTitle(l)
-		d.Evidence = append(d.Evidence, leakEvidence(l)...)
+		if l.Kind == classify.RetainedGraph && !f.trains {
+			e.untrained(&d, l)
+		}
+		if d.ID == l.Kind {
+			d.Evidence = append(d.Evidence, leakEvidence(l)...)
+		}
 		switch l.Kind {
 		case classify.GrowingList, classify.RetainedGraph:
-			d.spells, d.without = e.beyondStep(ids), "without what is kept,"
+			if d.spells = e.beyondStep(ids); d.ID != l.Kind {
+				d.spells = e.afterUse(ids)
+			} else {
+				d.without = "without what is kept,"
+			}
 		case classify.StaleOutputs:
 			d.spells, d.without = e.beyondStep(ids), "dropped at the end of their step,"
 		case classify.GradientsKept:
@@ -44,6 +55,22 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 		out = append(out, d)
 	}
 	return out
+}
+
+// untrained is about graphs that are kept in a recording without any backward
+// pass: they needn't be there at all.
+func (e *examination) untrained(d *draft, l *report.Leak) {
+	d.ID = "missing_no_grad"
+	d.Confidence = min(d.Confidence, 0.8)
+	d.Title = fmt.Sprintf("Missing no_grad: graphs of %s pile up, and no backward pass uses them", report.Bytes(l.TotalBytes))
+	at := "the forward pass"
+	if l.File != nil {
+		at = "the call in " + lineText(stacks.Line{Function: *l.Function, File: *l.File, Line: intOf(l.Line)})
+		d.Evidence = append(d.Evidence, "called in "+strings.TrimPrefix(at, "the call in "))
+	}
+	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", at))
+	d.Code = noGradCode
+	d.without = "without the graphs,"
 }
 
 // explained tells whether most of some memory belongs to graphs that another

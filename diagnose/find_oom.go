@@ -9,13 +9,14 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // shortage is what a failed request lacked, in bytes.
 type shortage struct {
 	usable  int64 // what PyTorch could have had; 0: not known
-	still   int64 // what the optimizer's first step had yet to make, this request included; 0 elsewhere
+	still   int64 // what the phase at work had yet to make, this request included; 0: not known
 	missing int64 // of what the program needed then; 0 where memory was there, or isn't known
 }
 
@@ -23,7 +24,7 @@ type shortage struct {
 func (s *shortage) need(o *timeline.OOM) int64 { return o.Active + max(o.Requested, s.still) }
 
 func (e *examination) shortage(o *timeline.OOM, dev *report.Device) shortage {
-	s := shortage{usable: o.Capacity(), still: replay.StillToCome(e.classes, o)}
+	s := shortage{usable: o.Capacity(), still: e.stillToCome(o)}
 	if s.usable < 0 {
 		s.usable = 0
 		if dev.CapacityBytes != nil {
@@ -34,6 +35,27 @@ func (e *examination) shortage(o *timeline.OOM, dev *report.Device) shortage {
 		s.missing = max(0, s.need(o)-s.usable)
 	}
 	return s
+}
+
+// maxExplained bounds the failures for which the rest of their step is worked out.
+const maxExplained = 8
+
+// stillToCome is what the phase in which a request failed had yet to make: the
+// state of a first optimizer step, or what the rest of a step needs by one
+// before. The one failing request may have fitted; the step can't. 0: not known.
+func (e *examination) stillToCome(o *timeline.OOM) int64 {
+	if n, ok := e.toCome[o.Event]; ok {
+		return n
+	}
+	if e.toCome == nil {
+		e.toCome = map[int]int64{}
+	}
+	n := replay.StillToCome(e.classes, o)
+	if p := e.program(); n == 0 && p != nil && len(e.toCome) < maxExplained {
+		n = p.Explain(o, e.classes, []replay.Settings{}).StillToCome
+	}
+	e.toCome[o.Event] = n
+	return n
 }
 
 // oomFindings explain each kind of failed request once.
@@ -58,7 +80,11 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	case "true_shortage":
 		d.Title = fmt.Sprintf("True shortage: a request of %s found no room, %s are missing", what, report.Bytes(s.missing))
 		if s.still > o.RequestedBytes {
-			d.Title = fmt.Sprintf("True shortage: the optimizer's first step still has to make %s, %s are missing", report.Bytes(s.still), report.Bytes(s.missing))
+			step := "the rest of the step"
+			if o.Phase != nil && *o.Phase == classify.Optimizer.String() {
+				step = "the optimizer's first step"
+			}
+			d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, report.Bytes(s.still), report.Bytes(s.missing))
 			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have", report.Bytes(s.need(recorded)), report.Bytes(s.usable)))
 		} else {
 			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no allocator setting helps", report.Bytes(recorded.Active), what, report.Bytes(s.usable)))
@@ -90,11 +116,44 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		d.Fix = ptr("Give the GPU's size with --gpu, or the log with the error message")
 		return d
 	}
+	if l := graphsKept(dev); l != nil && !f.trains {
+		e.evaluating(&d, l)
+		return d
+	}
 	e.remedy(&d, recorded, s, dev)
 	if bytes := dev.AtPeak.Categories[classify.Activations.String()]; !f.trains && share(bytes, dev.AtPeak.AllocatedBytes) >= 30 {
 		d.Fix = ptr(*d.Fix + fmt.Sprintf(". If this pass isn't for training: torch.no_grad() around it keeps none of the %s of activations", report.Bytes(bytes)))
 	}
 	return d
+}
+
+// graphsKept is the leak of a program that keeps whole graphs, nil when it
+// doesn't.
+func graphsKept(dev *report.Device) *report.Leak {
+	for i := range dev.Leaks {
+		if dev.Leaks[i].Kind == classify.RetainedGraph {
+			return &dev.Leaks[i]
+		}
+	}
+	return nil
+}
+
+// evaluating is about a failure in a program that only runs forward, and keeps
+// the graph of every pass: it needs none.
+func (e *examination) evaluating(d *draft, l *report.Leak) {
+	at := ""
+	if l.File != nil {
+		at = " around the call in " + lineText(stacks.Line{Function: *l.Function, File: *l.File, Line: intOf(l.Line)})
+	}
+	d.Fix = ptr("torch.no_grad()" + at + ": no backward pass uses the graphs that are kept")
+	d.without = "without the graphs,"
+	var ids []timeline.AllocationID
+	for i, c := range e.classes.Category {
+		if c == classify.Activations || c == classify.Logits {
+			ids = append(ids, timeline.AllocationID(i))
+		}
+	}
+	d.spells = e.afterUse(ids)
 }
 
 // asked says what was asked for, when and by which line.
@@ -209,120 +268,4 @@ func (e *examination) nameOf(id timeline.AllocationID) string {
 		return ""
 	}
 	return e.classes.Names[e.classes.Name[id]]
-}
-
-// remedies are changes that a replay knows, in words, with "@" where the line
-// belongs that most of such memory is asked for under; the first of several that
-// save the same is the one that asks least of the training.
-var remedies = []struct {
-	change string
-	about  []classify.Category // that must matter at the peak
-	text   string
-}{
-	{"leak=fixed", nil, "Fix the leak that is reported below"},
-	{"gradients=set_to_none", nil, "optimizer.zero_grad(set_to_none=True)"},
-	{"logits=chunked", []classify.Category{classify.Logits}, "Chunked or fused cross-entropy@, so that the logits of all tokens never exist at once"},
-	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing@"},
-	{"optimizer=8bit", []classify.Category{classify.OptimizerState}, "An 8-bit optimizer (bitsandbytes' AdamW8bit)"},
-	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs}, "Half the batch, with gradients accumulated over two"},
-}
-
-// remedy looks for what would have made the room that was missing: by replay
-// where that can be, else by what the memory is for.
-func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.Device) {
-	name, _ := largest(dev.AtPeak.Categories)
-	d.Fix = ptr(firstChange[name])
-	list := e.tryRemedies(o, s, dev)
-	if len(list) == 0 {
-		return
-	}
-	best := list[0]
-	d.SavesBytes = ptr(best.saves)
-	d.Fix = ptr(remedyText(best.change, dev) + ": " + enough(best.saves, s))
-	if best.saves < s.missing {
-		d.Fix = ptr(*d.Fix + ". Besides: " + lowerFirst(firstChange[name]))
-	}
-	var tried []string
-	for _, r := range list {
-		tried = append(tried, fmt.Sprintf("%s %s", r.change, report.Bytes(r.saves)))
-	}
-	d.Evidence = append(d.Evidence, "would have saved, by replay: "+strings.Join(tried, ", "))
-}
-
-// enough says whether a saving makes the room that was missing.
-func enough(saves int64, s shortage) string {
-	if left := saves - s.missing; left >= 0 {
-		return fmt.Sprintf("makes up for the %s missing, with %s to spare", report.Bytes(s.missing), report.Bytes(left))
-	}
-	return fmt.Sprintf("not enough by itself, %s would still be missing", report.Bytes(s.missing-saves))
-}
-
-func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
-
-func remedyText(change string, dev *report.Device) string {
-	for _, r := range remedies {
-		if r.change != change {
-			continue
-		}
-		at := ""
-		if len(r.about) == 1 {
-			if s := topSite(dev.Sites, r.about[0]); s != nil {
-				at = " at " + userLine(s)
-			}
-		}
-		return strings.ReplaceAll(r.text, "@", at)
-	}
-	return change
-}
-
-// tried is a remedy with what it saves.
-type tried struct {
-	change string
-	saves  int64
-}
-
-// tryRemedies replays the changes that could matter, the best first.
-func (e *examination) tryRemedies(o *timeline.OOM, s shortage, dev *report.Device) []tried {
-	var names []string
-	for _, r := range remedies {
-		if e.matters(r.change, r.about, dev) {
-			names = append(names, r.change)
-		}
-	}
-	var out []tried
-	for _, x := range e.changed(names) {
-		saves := x.Allocated
-		if x.Change == "optimizer=8bit" && s.still > o.Requested {
-			saves = e.scaleState(saves, o, s, dev)
-		}
-		if x.Impossible == "" && saves >= 1<<20 {
-			out = append(out, tried{x.Change, saves})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b tried) int { return cmp.Compare(b.saves, a.saves) })
-	return out
-}
-
-func (e *examination) matters(change string, about []classify.Category, dev *report.Device) bool {
-	switch change {
-	case "leak=fixed":
-		return slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool { return l.Defect && l.Kind != classify.GradientsKept })
-	case "gradients=set_to_none":
-		return slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool { return l.Kind == classify.GradientsKept })
-	}
-	var bytes int64
-	for _, c := range about {
-		bytes += dev.AtPeak.Categories[c.String()]
-	}
-	return share(bytes, dev.AtPeak.AllocatedBytes) >= 5
-}
-
-// scaleState takes what a change saves of the optimizer's state so far to all
-// of it: the first step had made only a part.
-func (e *examination) scaleState(saves int64, o *timeline.OOM, s shortage, dev *report.Device) int64 {
-	so := dev.AtPeak.Categories[classify.OptimizerState.String()] + o.Requested
-	if so <= 0 || saves <= 0 {
-		return saves
-	}
-	return int64(float64(saves) * float64(dev.AtPeak.Categories[classify.OptimizerState.String()]+s.still) / float64(so))
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -73,7 +72,7 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 		}
 		return "true_shortage"
 	}
-	if replay.StillToCome(e.classes, o) > capacity-o.Active {
+	if e.stillToCome(o) > capacity-o.Active {
 		return "true_shortage"
 	}
 	return "fragmentation"

@@ -16,6 +16,7 @@ type memo struct {
 	settingsDoc   *replay.Document
 	settingsTried bool
 	savings       map[string]replay.Saving // by change
+	toCome        map[int]int64            // by event of a failed request
 	unused        []timeline.AllocationID  // of graphs that no backward pass used
 }
 

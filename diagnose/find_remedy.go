@@ -1,0 +1,128 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// remedies are changes that a replay knows, in words, with "@" where the line
+// belongs that most of such memory is asked for under; the first of several that
+// save the same is the one that asks least of the training.
+var remedies = []struct {
+	change string
+	about  []classify.Category // that must matter at the peak
+	text   string
+}{
+	{"leak=fixed", nil, "Fix the leak that is reported below"},
+	{"gradients=set_to_none", nil, "optimizer.zero_grad(set_to_none=True)"},
+	{"logits=chunked", []classify.Category{classify.Logits}, "Chunked or fused cross-entropy@, so that the logits of all tokens never exist at once"},
+	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing@"},
+	{"optimizer=8bit", []classify.Category{classify.OptimizerState}, "An 8-bit optimizer (bitsandbytes' AdamW8bit)"},
+	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs}, "Half the batch, with gradients accumulated over two"},
+}
+
+// remedy looks for what would have made the room that was missing: by replay
+// where that can be, else by what the memory is for.
+func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.Device) {
+	name, _ := largest(dev.AtPeak.Categories)
+	d.Fix = ptr(firstChange[name])
+	list := e.tryRemedies(o, s, dev)
+	if len(list) == 0 {
+		return
+	}
+	best := list[0]
+	d.SavesBytes = ptr(best.saves)
+	d.Fix = ptr(remedyText(best.change, dev) + ": " + enough(best.saves, s))
+	if best.saves < s.missing {
+		d.Fix = ptr(*d.Fix + ". Besides: " + lowerFirst(firstChange[name]))
+	}
+	var tried []string
+	for _, r := range list {
+		tried = append(tried, fmt.Sprintf("%s %s", r.change, report.Bytes(r.saves)))
+	}
+	d.Evidence = append(d.Evidence, "would have saved, by replay: "+strings.Join(tried, ", "))
+}
+
+// enough says whether a saving makes the room that was missing.
+func enough(saves int64, s shortage) string {
+	if left := saves - s.missing; left >= 0 {
+		return fmt.Sprintf("makes up for the %s missing, with %s to spare", report.Bytes(s.missing), report.Bytes(left))
+	}
+	return fmt.Sprintf("not enough by itself, %s would still be missing", report.Bytes(s.missing-saves))
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+func remedyText(change string, dev *report.Device) string {
+	for _, r := range remedies {
+		if r.change != change {
+			continue
+		}
+		at := ""
+		if len(r.about) == 1 {
+			if s := topSite(dev.Sites, r.about[0]); s != nil {
+				at = " at " + userLine(s)
+			}
+		}
+		return strings.ReplaceAll(r.text, "@", at)
+	}
+	return change
+}
+
+// tried is a remedy with what it saves.
+type tried struct {
+	change string
+	saves  int64
+}
+
+// tryRemedies replays the changes that could matter, the best first.
+func (e *examination) tryRemedies(o *timeline.OOM, s shortage, dev *report.Device) []tried {
+	var names []string
+	for _, r := range remedies {
+		if e.matters(r.change, r.about, dev) {
+			names = append(names, r.change)
+		}
+	}
+	var out []tried
+	for _, x := range e.changed(names) {
+		saves := x.Allocated
+		if x.Change == "optimizer=8bit" && s.still > o.Requested {
+			saves = e.scaleState(saves, o, s, dev)
+		}
+		if x.Impossible == "" && saves >= 1<<20 {
+			out = append(out, tried{x.Change, saves})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b tried) int { return cmp.Compare(b.saves, a.saves) })
+	return out
+}
+
+func (e *examination) matters(change string, about []classify.Category, dev *report.Device) bool {
+	switch change {
+	case "leak=fixed":
+		return slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool { return l.Defect && l.Kind != classify.GradientsKept })
+	case "gradients=set_to_none":
+		return slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool { return l.Kind == classify.GradientsKept })
+	}
+	var bytes int64
+	for _, c := range about {
+		bytes += dev.AtPeak.Categories[c.String()]
+	}
+	return share(bytes, dev.AtPeak.AllocatedBytes) >= 5
+}
+
+// scaleState takes what a change saves of the optimizer's state so far to all
+// of it: the first step had made only a part.
+func (e *examination) scaleState(saves int64, o *timeline.OOM, s shortage, dev *report.Device) int64 {
+	so := dev.AtPeak.Categories[classify.OptimizerState.String()] + o.Requested
+	if so <= 0 || saves <= 0 {
+		return saves
+	}
+	return int64(float64(saves) * float64(dev.AtPeak.Categories[classify.OptimizerState.String()]+s.still) / float64(so))
+}
