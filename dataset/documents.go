@@ -86,6 +86,12 @@ func defects(d *report.Device) (n int) {
 }
 
 func findingRows(r *rows, run string, doc *report.Document) {
+	for i := range doc.Findings { // of the whole run: no device, no rank
+		r.text(run)
+		r.null()
+		r.null()
+		findingRow(r, &doc.Findings[i])
+	}
 	perDevice(func(r *rows, begin func(), _ *report.Document, d *report.Device) {
 		for i := range d.Findings {
 			begin()
