@@ -102,7 +102,7 @@ func (j *job) inFamily(i int, recordings []int) bool {
 
 // remember examines the devices of one recording.
 func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
-	r := &remembered{source: source, name: j.sources[source].name(), said: saidRank(s), empty: len(s.Devices) == 0, complete: len(s.Devices) > 0}
+	r := &remembered{source: source, name: j.sources[source].name(), said: j.saidRank(source, s), empty: len(s.Devices) == 0, complete: len(s.Devices) > 0}
 	view := stacks.New(s)
 	o := j.options
 	o.Pictures = o.Pictures && recordings == 1
@@ -132,6 +132,14 @@ func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
 	if events > largeRecording && recordings > 1 {
 		runtime.GC() // the next one would come on top
 	}
+}
+
+// saidRank is the rank that a recording's content names.
+func (j *job) saidRank(source int, s *snapshot.Snapshot) int {
+	if said := j.sources[source].Said; said != nil {
+		return *said
+	}
+	return SaidRank(s)
 }
 
 func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *stacks.View, o Options) *examination {

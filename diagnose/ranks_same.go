@@ -191,9 +191,9 @@ func sharedHeld(before, after []held) bool {
 // rankSaid finds a rank in annotations and metadata.
 var rankSaid = regexp.MustCompile(`(?i)(?:^|[^a-z0-9_]|global_)rank["']?[ _:=#]{0,3}([0-9]{1,6})(?:$|[^0-9a-z.])`)
 
-// saidRank is the rank that a program writes into its recording, if it is
-// always the same one; else Unknown.
-func saidRank(s *snapshot.Snapshot) int {
+// SaidRank is the rank that a program writes into its recording's annotations
+// and metadata, if it is always the same one; else -1.
+func SaidRank(s *snapshot.Snapshot) int {
 	said := filename.Unknown
 	agree := true
 	hear := func(text string) {

@@ -23,7 +23,10 @@ type Source struct {
 	Optional bool
 	Failed   string // why the input could not be read, "" when it could
 	// Name is what the path says, read before it was redacted; nil: read Path.
-	Name  *filename.Name
+	Name *filename.Name
+	// Said is the rank that SaidRank found before the recording was redacted; nil:
+	// ask the recording.
+	Said  *int
 	Notes []string // how the input is used, for people
 	// Config is a model's configuration. Where Options.Theory is about it, it was
 	// found, not given: one that doesn't fit the recording is left out.

@@ -51,7 +51,8 @@ func newAnalyze() *cobra.Command {
 		Long: `Analyze reads the files of one run, or its directory, in any mix: memory
 snapshots, nvidia-smi output, training logs, profiler traces. Inputs are
 recognised by content; gzip, zstd and single-file zip are read as they are;
-"-" is standard input.`,
+"-" is standard input. Ranks of one job, and several dumps of one process, are
+told by the files' names and contents.`,
 		Example: `  vramscope analyze snapshot.pickle
   vramscope analyze oom.pickle train.log -o report.html -o report.json
   vramscope analyze run42/ --fail-on oom --fail-on 'reserved>95%'`,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -307,5 +308,26 @@ func TestUnrelatedRecordings(t *testing.T) {
 	}
 	if len(doc.Trend) > 0 || doc.Ranks.Sure || doc.Ranks.Count < 60 {
 		t.Errorf("trends %+v, %d processes", doc.Trend, doc.Ranks.Count)
+	}
+}
+
+// TestRanksThatAreSaidSurviveRedaction: they are told from annotations, which are
+// then hidden.
+func TestRanksThatAreSaidSurviveRedaction(t *testing.T) {
+	files := map[string]string{}
+	for rank, name := range []string{"a.pickle", "b.pickle"} {
+		run := recorder.Simulate(recorder.Program{Seed: uint64(rank + 1), Events: 100, Depth: 2, Capacity: 1 << 30})
+		run.Recording.Annotations = []recorder.Annotation{{Stage: "START", Name: fmt.Sprintf("moonshot rank %d", rank+4), TimeUS: 1}}
+		files[name] = string(run.Recording.Dump(recorder.Style{Protocol: 4, Era: recorder.V2_15}))
+	}
+	r, err := Open([]string{write(t, files)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.Redact(redact.New(""))
+	doc, err := diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
+	if err != nil || doc.Ranks == nil || !doc.Ranks.Sure || *doc.Devices[0].Rank != 4 || *doc.Devices[1].Rank != 5 {
+		t.Errorf("%v, %+v", err, doc.Ranks)
 	}
 }

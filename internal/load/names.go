@@ -11,6 +11,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/snapshot/labels"
@@ -147,7 +148,10 @@ func (r *Run) Redact(x *redact.Redactor) {
 		path := s.Path
 		s.Failed = x.Error(s.Failed, path)
 		s.Path = x.Input(path)
+		said := filename.Unknown // the rank, which redaction hides
+		s.Said = &said
 		if s.Snapshot != nil {
+			said = diagnose.SaidRank(s.Snapshot)
 			x.Snapshot(s.Snapshot)
 		}
 		if open := s.Open; open != nil {
@@ -156,6 +160,7 @@ func (r *Run) Redact(x *redact.Redactor) {
 				if err != nil {
 					return nil, &renamed{x.Error(err.Error(), path), err}
 				}
+				said = diagnose.SaidRank(recording)
 				x.Snapshot(recording)
 				return recording, nil
 			}
