@@ -87,7 +87,7 @@ func (e *examination) align(dev *report.Device) {
 
 // watchedAs is the GPU of nvidia-smi that the device is.
 func (e *examination) watchedAs(dev *report.Device, d *evidence.Detail) *nvsmi.GPU {
-	index := dev.Device
+	index, _ := e.gpuNumber(dev)
 	if g, _ := e.gpuOf(dev); g != nil && g.Source == d.Source {
 		index = g.GPU
 	} else if len(d.NVSMI.GPUs) == 1 {

@@ -36,14 +36,30 @@ func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
 		}
 	}
 	g, how := e.gpuOf(dev)
-	if g == nil {
-		return outside{}, false
+	if g != nil {
+		o, ok := outsideOfGPU(g, dev.Peaks.Reserved.Bytes)
+		if how != "" {
+			o.basis = append(o.basis, how)
+		}
+		if ok && len(o.processes) > 0 || !clocked(dev) {
+			return o, ok
+		}
 	}
-	o, ok := outsideOfGPU(g, dev.Peaks.Reserved.Bytes)
-	if ok && how != "" {
-		o.basis = append(o.basis, how)
+	for i := range dev.Clocks {
+		if c := &dev.Clocks[i]; c.OutsideBytes != nil {
+			o := split(*c.OutsideBytes)
+			o.confidence = *c.Confidence
+			o.basis = []string{fmt.Sprintf("nvidia-smi's readings lie %s above what PyTorch had reserved at the same times", report.Bytes(*c.OutsideBytes))}
+			return o, true
+		}
 	}
-	return o, ok
+	return outside{}, false
+}
+
+// clocked tells whether readings were compared with the recording moment by
+// moment, which is better than peak by peak.
+func clocked(dev *report.Device) bool {
+	return slices.ContainsFunc(dev.Clocks, func(c report.Clock) bool { return c.OutsideBytes != nil })
 }
 
 // lastMessage is the last out-of-memory message about the device that has all
