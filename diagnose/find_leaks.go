@@ -28,28 +28,27 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.Severity = report.Warning
 		}
 		d.Title = leakTitle(l)
-		if l.Kind == classify.RetainedGraph && !f.trains {
-			e.untrained(&d, l)
+		unused := e.unusedGraph(&e.classes.Leaks[i], f)
+		if unused {
+			untrained(&d, l)
+			d.spells = e.afterUse(ids)
 		}
 		if d.ID == l.Kind {
 			d.Evidence = append(d.Evidence, leakEvidence(l)...)
 		}
-		switch l.Kind {
-		case classify.GrowingList, classify.RetainedGraph:
-			if d.spells = e.beyondStep(ids); d.ID != l.Kind {
-				d.spells = e.afterUse(ids)
-			} else {
-				d.without = "without what is kept,"
-			}
-		case classify.StaleOutputs:
+		switch {
+		case unused:
+		case l.Kind == classify.GrowingList, l.Kind == classify.RetainedGraph:
+			d.spells, d.without = e.beyondStep(ids), "without what is kept,"
+		case l.Kind == classify.StaleOutputs:
 			d.spells, d.without = e.beyondStep(ids), "dropped at the end of their step,"
-		case classify.GradientsKept:
+		case l.Kind == classify.GradientsKept:
 			d.change = "gradients=set_to_none"
 			d.spells, d.without = e.betweenSteps(ids), "freed after each optimizer step,"
-		case classify.FirstStepState:
+		case l.Kind == classify.FirstStepState:
 			d.change = "optimizer=8bit"
 			d.Fix = ptr("Nothing to repair. Where room is missing: an optimizer that keeps fewer bytes for each parameter")
-		case classify.VaryingShapes, classify.FragmentationCreep:
+		case l.Kind == classify.VaryingShapes, l.Kind == classify.FragmentationCreep:
 			d.setting = expandable
 		}
 		out = append(out, d)
@@ -57,12 +56,21 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 	return out
 }
 
-// untrained is about graphs that are kept in a recording without any backward
-// pass: they needn't be there at all.
-func (e *examination) untrained(d *draft, l *report.Leak) {
-	d.ID = "missing_no_grad"
+// unusedGraph tells whether what is kept are graphs, in a recording without any
+// backward pass.
+func (e *examination) unusedGraph(l *classify.Leak, f *facts) bool {
+	if f.trains {
+		return false
+	}
+	var made []int32
+	return l.Kind == classify.RetainedGraph || l.Kind == classify.StaleOutputs && len(l.Allocations) >= bulkLeast && e.isGraph(l.Allocations, &made)
+}
+
+// untrained is about graphs that needn't be there at all.
+func untrained(d *draft, l *report.Leak) {
+	d.ID, d.Severity = "missing_no_grad", report.Warning
 	d.Confidence = min(d.Confidence, 0.8)
-	d.Title = fmt.Sprintf("Missing no_grad: graphs of %s pile up, and no backward pass uses them", report.Bytes(l.TotalBytes))
+	d.Title = fmt.Sprintf("Missing no_grad: graphs of %s are kept, and no backward pass uses them", report.Bytes(l.TotalBytes))
 	at := "the forward pass"
 	if l.File != nil {
 		at = "the call in " + lineText(stacks.Line{Function: *l.Function, File: *l.File, Line: intOf(l.Line)})

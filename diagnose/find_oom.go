@@ -116,7 +116,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		d.Fix = ptr("Give the GPU's size with --gpu, or the log with the error message")
 		return d
 	}
-	if l := graphsKept(dev); l != nil && !f.trains {
+	if l := e.graphsKept(dev, f); l != nil {
 		e.evaluating(&d, l)
 		return d
 	}
@@ -127,11 +127,11 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	return d
 }
 
-// graphsKept is the leak of a program that keeps whole graphs, nil when it
-// doesn't.
-func graphsKept(dev *report.Device) *report.Leak {
+// graphsKept is the leak of a program that keeps whole graphs and runs no
+// backward pass, nil when it doesn't.
+func (e *examination) graphsKept(dev *report.Device, f *facts) *report.Leak {
 	for i := range dev.Leaks {
-		if dev.Leaks[i].Kind == classify.RetainedGraph {
+		if e.unusedGraph(&e.classes.Leaks[i], f) {
 			return &dev.Leaks[i]
 		}
 	}

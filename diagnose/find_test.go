@@ -49,6 +49,8 @@ func TestScenarios(t *testing.T) {
 		{"train_eval_ok__python", "", "", "missing_no_grad"},
 		{"train_eval_ok__none", "", "", "missing_no_grad"},
 		{"eval_one_grad__python", "missing_no_grad", "once autograd graphs", ""},
+		{"eval_oom__python", "missing_no_grad", "called in evaluate run/scenarios.py:", "checkpointing_absent"},
+		{"eval_oom__python", "oom_true_shortage", "torch.no_grad() around the call in", "stale_outputs"},
 		{"recompute_metric__python", "missing_no_grad", "the peak is elsewhere", ""},
 		{"eval_hidden__python", "", "", "missing_no_grad checkpointing_absent"},
 		{"eval_hidden__none", "", "", "missing_no_grad checkpointing_absent"},

@@ -73,6 +73,10 @@ elif name == "eval_one_grad":
     for ids in batches(4): train_step(model, opt, ids)
     evaluate(model, batches(1, b=16), True)
     for ids in batches(2): train_step(model, opt, ids)
+elif name == "eval_oom":  # on a device of 4 GiB
+    model = LM().cuda()
+    try: evaluate(model, batches(3, b=16), True)
+    except torch.OutOfMemoryError as e: print(e)
 elif name == "eval_hidden":
     model = LM().cuda(); eval_hidden(model, batches(4))
 elif name == "state_dict_left":
