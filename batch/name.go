@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -92,7 +93,7 @@ func withoutNumbers(element string) string {
 		rest = rest[at+len(word):]
 		kept := word
 		switch low := strings.ToLower(word); {
-		case allDigits.MatchString(low) && !settingWord.MatchString(before), stamp.MatchString(low), isRandom(low):
+		case allDigits.MatchString(low) && (word == element || countsRuns(low, before)), stamp.MatchString(low), isRandom(low):
 			kept = ""
 		case numbered.MatchString(low):
 			kept = strings.TrimRight(word, "0123456789")
@@ -120,10 +121,19 @@ var (
 	month        = regexp.MustCompile(`^(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*$`)
 	// numbered are words whose number tells one run from the next.
 	numbered = regexp.MustCompile(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)[0-9]+$`)
+	counter  = regexp.MustCompile(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)$`)
 	// settingWord are words whose number is a setting.
 	settingWord = regexp.MustCompile(`^(b|bs|mbs|lbs|gbs|batch|batchsize|size|seq|seqlen|len|length|ctx|context|lr|wd|tp|pp|dp|cp|ep|fsdp|zero|stage|gpu|gpus|gpt|llama|bert|t|layers|layer|dim|hidden|heads|vocab|accum|accumulate|world|nodes|fp|bf|int|lora|r|top|beam)$`)
 	randomID    = regexp.MustCompile(`^[0-9a-z]{7,40}$`)
 )
+
+// countsRuns tells a number that counts runs from one of a setting: behind a
+// word for it, or a power of two as sequences' lengths are.
+func countsRuns(number, before string) bool {
+	n, err := strconv.ParseUint(number, 10, 32)
+	size := err == nil && n >= 64 && n&(n-1) == 0 && number[0] != '0'
+	return !settingWord.MatchString(before) && (!size || counter.MatchString(before))
+}
 
 // isRandom tells the ids that trackers make from words: letters and digits in turns.
 func isRandom(word string) bool {

@@ -90,6 +90,10 @@ func TestExperimentOf(t *testing.T) {
 		{"17", "runs"},
 		{"../runs/5", "../runs"},
 		{"june", "june"},
+		{"x/forward_only_512", "x/forward_only_512"},
+		{"x/run_512", "x/run"},
+		{"x/512", "x"},
+		{"x/snapshot_0512", "x/snapshot"},
 	} {
 		t.Run(c.place, func(t *testing.T) {
 			if got := ExperimentOf(c.place); got != c.want {
