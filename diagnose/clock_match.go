@@ -140,7 +140,8 @@ var periods = []float64{0.1, 0.2, 0.25, 0.5, 1, 2, 3, 5, 10, 15, 20, 30, 60, 120
 
 const (
 	unstampedPoints = 6
-	unstampedMost   = 4096 // offsets that are tried for a period
+	unstampedMost   = 1024 // places that are tried for a period at first
+	unstampedCoarse = 96   // readings that are looked at there
 	unstampedFit    = 0.85
 )
 
@@ -149,7 +150,6 @@ const (
 func matchUnstamped(ref *curve, level []float64) match {
 	first, last := ref.span()
 	best, next := match{confidence: -1}, 0.0
-	at := make([]float64, len(level))
 	for _, period := range periods {
 		n := (last - first) / period
 		if n < unstampedPoints || len(level) < unstampedPoints {
@@ -159,18 +159,10 @@ func matchUnstamped(ref *curve, level []float64) match {
 		from := -float64(len(level) - unstampedPoints)
 		to := n - unstampedPoints
 		stride := max(0.5, (to-from)/unstampedMost)
-		own := match{confidence: -1}
-		for k := from; k <= to; k += stride {
-			for i := range at {
-				at[i] = first + (k+float64(i))*period
-			}
-			quality, between, within := fit(ref, at, level)
-			if math.IsNaN(quality) || float64(within) < n/2 {
-				continue
-			}
-			if quality > own.confidence {
-				own = match{offset: at[0], period: period, confidence: quality, outside: between}
-			}
+		own := slide(ref, level, period, from, to, stride, 1+int(n)/unstampedCoarse)
+		if own.confidence > 0 {
+			at := (own.offset - first) / period
+			own = slide(ref, level, period, max(from, at-stride), min(to, at+stride), min(0.5, stride/4), 1)
 		}
 		if own.confidence > best.confidence {
 			best, next = own, max(next, best.confidence)
@@ -189,6 +181,33 @@ func matchUnstamped(ref *curve, level []float64) match {
 	best.method = "curves"
 	best.reason = fmt.Sprintf("by matching curves: a reading every %s follows the reserved memory to %.0f %%", duration(best.period), 100*best.confidence)
 	best.confidence = min(0.9, best.confidence-unstampedFit/4)
+	return best
+}
+
+// slide tries places of the first reading, in periods from the recording's
+// beginning, looking at every so many readings; confidence -1 where none fits.
+func slide(ref *curve, level []float64, period, from, to, stride float64, every int) match {
+	first, last := ref.span()
+	best := match{confidence: -1}
+	var at, seen []float64
+	for k := from; k <= to; k += stride {
+		at, seen = at[:0], seen[:0]
+		begin := max(0, int(math.Ceil(-k)))
+		for i := begin; i < len(level); i += every {
+			t := first + (k+float64(i))*period
+			if t > last {
+				break
+			}
+			at, seen = append(at, t), append(seen, level[i])
+		}
+		quality, between, within := fit(ref, at, seen)
+		if math.IsNaN(quality) || float64(within*every) < (last-first)/period/2 {
+			continue
+		}
+		if quality > best.confidence {
+			best = match{offset: first + k*period, period: period, confidence: quality, outside: between}
+		}
+	}
 	return best
 }
 

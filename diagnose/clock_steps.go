@@ -111,6 +111,8 @@ func (e *examination) matchStepMemory(dev *report.Device, steps *runlog.Steps) (
 		}
 		peaks[i] = most
 	}
+	dropped := max(0, len(ends)-mostSteps)
+	ends, peaks = ends[dropped:], peaks[dropped:]
 	var printed []int64
 	for i := range steps.Curve {
 		printed = append(printed, max(steps.Curve[i].AllocatedBytes, 0))
@@ -136,13 +138,16 @@ func (e *examination) matchStepMemory(dev *report.Device, steps *runlog.Steps) (
 	}
 	share := float64(best) / float64(min(len(ends), len(printed)))
 	m := match{method: "steps", confidence: 0.9 * share,
-		reason: fmt.Sprintf("by the memory it prints: that of %d steps is what was recorded at the end of the %s", best, sameOrShifted(shift))}
+		reason: fmt.Sprintf("by the memory it prints: that of %d steps is what was recorded at the end of the %s", best, sameOrShifted(shift-dropped))}
 	if len(distinct) < 3 {
 		m.confidence = min(m.confidence, 0.5) // any shift would do
 		m.reason += "; it hardly changes, so they may be others"
 	}
 	return m, true
 }
+
+// mostSteps bounds the recorded steps that a log's are compared with.
+const mostSteps = 512
 
 func sameOrShifted(shift int) string {
 	switch {
