@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -88,7 +87,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		return fmt.Errorf("--format %q: text, json, markdown or html", f.format)
 	}
 	for _, name := range f.outputs {
-		if all[filepath.Ext(name)] == nil {
+		if all[ending(name)] == nil {
 			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
 		}
 	}
@@ -131,7 +130,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		}
 		o.Capacity = gpu.Capacity
 	}
-	o.Pictures = f.format == "html" || slices.ContainsFunc(f.outputs, func(name string) bool { return filepath.Ext(name) == ".html" })
+	o.Pictures = f.format == "html" || slices.ContainsFunc(f.outputs, func(name string) bool { return ending(name) == ".html" })
 	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vramscope/vramscope/redact"
+	"github.com/vramscope/vramscope/store"
 )
 
 // presentation are flags that say where a report goes or how it looks, and what
@@ -34,12 +35,13 @@ func commandLine(cmd *cobra.Command, args []string, r *redact.Redactor) []string
 				out = append(out, "--"+f.Name)
 				continue
 			case r != nil && slices.Contains(pathFlags, f.Name):
-				v = r.Input(v)
+				v = r.Input(store.Show(v))
 			}
 			out = append(out, "--"+f.Name+"="+v)
 		}
 	})
 	for _, a := range args {
+		a = store.Show(a)
 		if r != nil {
 			a = r.Input(a)
 		}

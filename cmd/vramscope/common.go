@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/store"
 )
 
 // parseSize reads "40GiB", "512 MiB", "80GB" or plain bytes; all units are binary.
@@ -66,9 +68,18 @@ func readingLimit(flag string) (int64, error) {
 	return limit / 3 * 2, err
 }
 
+// ending is that of a file's name, or of an object's in a store.
+func ending(name string) string { return filepath.Ext(store.Show(name)) }
+
 // writeFile writes a whole file or nothing: to a temporary file beside it
-// that then takes its name.
+// that then takes its name, or to a store.
 func writeFile(name string, write func(io.Writer) error) error {
+	name, local := store.Path(name)
+	if !local {
+		var stores store.Pool
+		defer stores.Close()
+		return stores.Write(context.Background(), name, write)
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return fmt.Errorf("%s: can't be written: %w", name, err)
@@ -98,7 +109,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 // the file's name tells.
 func writeOutputs[T any, R ~func(io.Writer, T) error](names []string, renderers map[string]R, v T) error {
 	for _, name := range names {
-		if err := writeFile(name, func(w io.Writer) error { return renderers[filepath.Ext(name)](w, v) }); err != nil {
+		if err := writeFile(name, func(w io.Writer) error { return renderers[ending(name)](w, v) }); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,7 +69,7 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 		return fmt.Errorf("--format %q: text, json, markdown or html", f.format)
 	}
 	for _, name := range f.outputs {
-		if all[filepath.Ext(name)] == nil {
+		if all[ending(name)] == nil {
 			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
 		}
 	}
