@@ -124,8 +124,32 @@ func (e *examination) vocabulary() (words, tokens int64) {
 			}
 		}
 	}
-	if least > 0 && most == 2*least {
+	switch {
+	case least > 0 && most == 2*least:
 		return words, least / words / 2
+	case least > 0 && most == least:
+		return words, most / words / e.elementOf(vector)
 	}
 	return words, 0
+}
+
+// elementOf is the bytes of a weight's number, by the square matrices that
+// vectors of a model's width make; 4 where there are none.
+func (e *examination) elementOf(vector int64) int64 {
+	half, full := 0, 0
+	for i, c := range e.classes.Category {
+		if c != classify.Weights {
+			continue
+		}
+		switch e.t.Requested(timeline.AllocationID(i)) {
+		case vector * (vector / 2):
+			half++
+		case vector * (vector / 4):
+			full++
+		}
+	}
+	if half > full {
+		return 2
+	}
+	return 4
 }

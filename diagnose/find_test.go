@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -101,6 +102,38 @@ func TestSavingsAreReal(t *testing.T) {
 	said, is := wrong.Peaks.Allocated.Bytes-*f.SavesBytes, right.Peaks.Allocated.Bytes
 	if d := said - is; d < -is/100 || d > is/100 {
 		t.Errorf("said to peak at %s without the graphs, with no_grad it peaks at %s", report.Bytes(said), report.Bytes(is))
+	}
+}
+
+// TestSettingIsWorse compares what replay says of a recording's setting with
+// what the same program reserved without it.
+func TestSettingIsWorse(t *testing.T) {
+	const run = "../testdata/recordings/gpt2_fp32_adamw__hf_loop/"
+	s, err := snapshot.Open(run+"snapshot_roundup4.pickle.gz", snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := Run([]Source{{Path: "roundup4", Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(run + "run.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var without struct {
+		Reserved int64 `json:"max_memory_reserved"` // PyTorch's own counter, default settings
+	}
+	if err := json.Unmarshal(data, &without); err != nil {
+		t.Fatal(err)
+	}
+	d := &doc.Devices[0]
+	f := finding(d, "allocator_setting")
+	if f == nil || f.SavesBytes == nil || f.Severity != report.Warning {
+		t.Fatalf("%+v", f)
+	}
+	if is := d.Peaks.Reserved.Bytes - without.Reserved; *f.SavesBytes != is {
+		t.Errorf("said to save %d bytes, it saved %d", *f.SavesBytes, is)
 	}
 }
 
