@@ -5,7 +5,7 @@
 #   go build -o vramscope-beam . && ./flink.sh ./vramscope-beam RUNS… -o OUT
 #
 # FLINK_HOME   where the packages are kept (default: .flink beside this script)
-# FLINK_MASTER another Flink, HOST:PORT of its REST interface (default: in the job server's own process)
+# BOOT         Beam's boot program: workers are then processes of their own, as on a cluster (default: the program itself works)
 # PARALLELISM  how many parts of the pipeline run at a time (default: 2)
 #
 # Exits with 3 when the packages can't be fetched, else as the program does.
@@ -40,7 +40,7 @@ for package in java.lang java.util java.util.concurrent java.nio java.net java.i
 done
 # Port 0: whatever is free.
 java -Xmx2g "${opens[@]}" -Djava.io.tmpdir="$work" -cp "$home/lib/*" org.apache.beam.runners.flink.FlinkJobServerDriver \
-  --flink-master="${FLINK_MASTER:-[local]}" --job-host=localhost --job-port=0 --artifact-port=0 --expansion-port=0 \
+  --flink-master='[local]' --job-host=localhost --job-port=0 --artifact-port=0 --expansion-port=0 \
   --artifacts-dir="$work/artifacts" >"$work/log" 2>&1 &
 server=$!
 endpoint=
@@ -52,9 +52,12 @@ for _ in $(seq 240); do
 done
 [ -n "$endpoint" ] || { echo "flink.sh: the job server did not start:" >&2; tail -30 "$work/log" >&2; exit 1; }
 
-# LOOPBACK: Flink's workers call back into this program, which does the work.
+# LOOPBACK: Flink calls back into this program, which does the work.
+where=(--environment_type=LOOPBACK)
+if [ -n "${BOOT:-}" ]; then
+  where=(--environment_type=PROCESS --environment_config="{\"command\": \"$(realpath "$BOOT")\"}")
+fi
 code=0
-"$@" --runner=flink --endpoint="$endpoint" --environment_type=LOOPBACK --worker_binary="$(command -v "$1")" --parallelism="${PARALLELISM:-2}" || code=$?
-# 1 and 2 are the program's own words; what Flink has to say is in its log.
+"$@" --runner=flink --endpoint="$endpoint" "${where[@]}" --worker_binary="$(command -v "$1")" --parallelism="${PARALLELISM:-2}" || code=$?
 if [ "$code" -ne 0 ]; then grep -E 'ERROR|Caused by' "$work/log" | tail -20 >&2 || true; fi
 exit "$code"

@@ -1,11 +1,15 @@
 package load_test
 
 import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/vramscope/vramscope/diagnose"
@@ -72,6 +76,59 @@ func absolute(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return full
+}
+
+// TestCheckpointsStayWhereTheyAre reads a run beside gigabytes, which here are
+// megabytes, without their transfer.
+func TestCheckpointsStayWhereTheyAre(t *testing.T) {
+	s := fakes3.Start(t)
+	s.PutFolder(t, "run", filepath.Join(recordings, "mlp_regression__script"))
+	header := `{"w":{"dtype":"F32","shape":[2097152],"data_offsets":[0,8388608]}}`
+	tensors := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	s.Put(t, "run/model.safetensors", append(tensors, make([]byte, 8<<20)...))
+	var zipped bytes.Buffer
+	w := zip.NewWriter(&zipped)
+	for name, size := range map[string]int{"model/data.pkl": 100, "model/data/0": 8 << 20} {
+		f, err := w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		if err == nil {
+			_, err = f.Write(make([]byte, size))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	s.Put(t, "run/model.pt", zipped.Bytes())
+	var asked atomic.Int64
+	s.Before = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if strings.Contains(r.URL.Path, "/model.") {
+			w = &meter{w, &asked}
+		}
+		next.ServeHTTP(w, r)
+	}
+	doc, err := judged(t, "s3://team/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := asked.Load(); n > 2<<20 {
+		t.Errorf("%d bytes of the checkpoints were transferred", n)
+	}
+	for _, in := range doc.Inputs {
+		if in.Kind == load.KindCheckpoint && in.Bytes < 8<<20 {
+			t.Errorf("%s of %d bytes", in.Path, in.Bytes)
+		}
+	}
+}
+
+// meter counts the bytes of answers.
+type meter struct {
+	http.ResponseWriter
+	n *atomic.Int64
+}
+
+func (m *meter) Write(b []byte) (int, error) {
+	m.n.Add(int64(len(b)))
+	return m.ResponseWriter.Write(b)
 }
 
 // TestStoresThatFail say which object and why.
