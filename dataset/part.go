@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,21 +39,15 @@ func OpenPart(t *Table, r parquet.ReaderAtSeeker) (p *Part, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := sameSchema(t, f); err != nil {
+		return nil, err
+	}
+	if err := verify(f); err != nil {
+		return nil, err
+	}
 	x, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: rowsPerRecord}, memory.DefaultAllocator)
 	if err != nil {
 		return nil, err
-	}
-	schema, err := x.Schema()
-	if err != nil {
-		return nil, err
-	}
-	if version, _ := schema.Metadata().GetValue(schemaKey); version != t.Version {
-		return nil, fmt.Errorf("its schema is %q, not %q as this version writes it", version, t.Version)
-	}
-	for i, c := range t.Columns {
-		if i >= len(schema.Fields()) || schema.Field(i).Name != c.Name || schema.Field(i).Type.ID() != c.Type.ID() {
-			return nil, fmt.Errorf("its columns aren't those that this version writes: no %s at %d", c.Name, i)
-		}
 	}
 	p = &Part{table: t, rows: map[string][]int{}}
 	n := 0
@@ -77,6 +72,33 @@ func OpenPart(t *Table, r parquet.ReaderAtSeeker) (p *Part, err error) {
 		return nil, fmt.Errorf("%d rows of %d", n, f.NumRows())
 	}
 	return p, nil
+}
+
+// sameSchema compares a file's schemas with those that this version writes. The
+// reader would believe whatever they say, lengths included.
+func sameSchema(t *Table, f *file.Reader) error {
+	metadata := f.MetaData().KeyValueMetadata()
+	if version := metadata.FindValue(schemaKey); version == nil || *version != t.Version {
+		return fmt.Errorf("its schema isn't %s, which this version writes", t.Version)
+	}
+	var b bytes.Buffer
+	sink, err := NewSink(&b, Parquet, t)
+	if err != nil {
+		return err
+	}
+	if err := sink.Close(); err != nil {
+		return err
+	}
+	empty, err := file.NewParquetReader(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		return err
+	}
+	const arrowKey = "ARROW:schema"
+	got, want := metadata.FindValue(arrowKey), empty.MetaData().KeyValueMetadata().FindValue(arrowKey)
+	if got == nil || *got != *want || !f.MetaData().Schema.Equals(empty.MetaData().Schema) {
+		return fmt.Errorf("its columns aren't those that this version writes")
+	}
+	return nil
 }
 
 // index notes the runs of a record's rows.
