@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -9,7 +10,7 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-const conditionHelp = "leak, oom, damage, fragmentation>10%, allocated>70GiB, reserved>95%, unknown>5%"
+const conditionHelp = "leak, oom, damage, fragmentation>10%, allocated>70GiB, reserved>95%, unknown>5%, over-budget>10%"
 
 // condition is one --fail-on.
 type condition struct {
@@ -17,7 +18,7 @@ type condition struct {
 	holds func(*report.Document) bool
 }
 
-var comparison = regexp.MustCompile(`^(fragmentation|allocated|reserved|unknown)>(.+)$`)
+var comparison = regexp.MustCompile(`^(fragmentation|allocated|reserved|unknown|over-budget)>(.+)$`)
 
 func parseConditions(texts []string) ([]condition, error) {
 	var out []condition
@@ -74,11 +75,27 @@ func anyDevice(f func(*report.Device) bool) func(*report.Document) bool {
 // above compares a quantity with a size or a share: allocated and reserved are
 // the peaks, as a share of the capacity; fragmentation is the free part of what
 // is reserved at the reserved peak's end state; unknown is the share of bytes at
-// the allocated peak without a category.
+// the allocated peak without a category; over-budget is what was measured above
+// the model's budget, as a share of that.
 func above(quantity, limit string) (func(*report.Document) bool, error) {
 	share, isShare, err := parseShare(limit)
 	if err != nil {
 		return nil, err
+	}
+	var bytes int64
+	if !isShare {
+		if bytes, err = parseSize(limit); err != nil {
+			return nil, err
+		}
+	}
+	if quantity == "over-budget" {
+		return func(doc *report.Document) bool {
+			over, budget := overBudget(doc)
+			if isShare {
+				return budget > 0 && 100*float64(over) > share*float64(budget)
+			}
+			return over > bytes
+		}, nil
 	}
 	if isShare {
 		return anyDevice(func(d *report.Device) bool {
@@ -86,14 +103,27 @@ func above(quantity, limit string) (func(*report.Document) bool, error) {
 			return whole > 0 && 100*float64(part) > share*float64(whole)
 		}), nil
 	}
-	bytes, err := parseSize(limit)
-	if err != nil {
-		return nil, err
-	}
 	return anyDevice(func(d *report.Device) bool {
 		part, _ := quantityOf(quantity, d)
 		return part > bytes
 	}), nil
+}
+
+// overBudget is by how much a run took more than its model's budget, and that
+// budget, in bytes; 0 without one. The budget may have been read from JSON.
+func overBudget(doc *report.Document) (over, budget int64) {
+	var b struct {
+		Expected struct {
+			Peak int64 `json:"peak_bytes"`
+		} `json:"expected"`
+		Measured struct {
+			Peak int64 `json:"peak_bytes"`
+		} `json:"measured"`
+	}
+	if text, err := json.Marshal(doc.Budget); err != nil || json.Unmarshal(text, &b) != nil || b.Measured.Peak == 0 {
+		return 0, 0
+	}
+	return b.Measured.Peak - b.Expected.Peak, b.Expected.Peak
 }
 
 // parseShare reads a percentage; isShare is false for what doesn't end in "%".
