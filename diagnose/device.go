@@ -148,7 +148,7 @@ func (e *examination) pools() []report.PoolSummary {
 			i = len(out)
 			place[g.Pool] = i
 			kind := "mem_pool"
-			if id[0] == 0 {
+			if id[1] == 0 { // a capture's own pool; the program's own have (0, n)
 				kind = "cuda_graph"
 			}
 			out = append(out, report.PoolSummary{Pool: fmt.Sprintf("(%d, %d)", id[0], id[1]), Kind: kind})

@@ -172,6 +172,11 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings), report.Bytes(o.PeakReservedBytes), difference(-o.SavesBytes)))
 		}
 	}
+	if twice := slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool {
+		return l.Kind == classify.VaryingShapes || l.Kind == classify.FragmentationCreep
+	}); twice {
+		d.Evidence = append(d.Evidence, "the same gain as that of the finding about sizes or pieces, not a second one")
+	}
 	worth := func(o *replay.Outcome) bool {
 		return o != nil && share(o.SavesBytes, begun) >= gainWorth && o.SavesBytes >= 32<<20
 	}

@@ -27,13 +27,16 @@ func (e *examination) privatePools(dev *report.Device, f *facts) []draft {
 	d.Title = fmt.Sprintf("%s lie in private pools (CUDA graphs, MemPools), %s of it free for nobody else", report.Bytes(bytes), report.Bytes(bytes-used))
 	holders := e.poolHolders()
 	for _, p := range dev.Pools {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("pool %s: %s in %s, %s in use%s", p.Pool, report.Bytes(p.Bytes), report.Plural(p.Segments, "segment"), report.Bytes(p.Used), holders[p.Pool]))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s %s: %s in %s, %s in use%s", poolWords[p.Kind], p.Pool, report.Bytes(p.Bytes), report.Plural(p.Segments, "segment"), report.Bytes(p.Used), holders[p.Pool]))
 	}
 	if graphs && bytes-used >= 64<<20 && share(bytes-used, bytes) >= 10 {
 		d.Fix = ptr("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and capture the largest batch first")
 	}
 	return []draft{d}
 }
+
+// poolWords name the kinds of pools.
+var poolWords = map[string]string{"cuda_graph": "a CUDA graph's own pool", "mem_pool": "the program's pool"}
 
 // poolHolders says of each pool what takes most of it at the end.
 func (e *examination) poolHolders() map[string]string {

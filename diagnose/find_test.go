@@ -64,7 +64,7 @@ func TestScenarios(t *testing.T) {
 		{"partial_ckpt__python", "checkpointing_ineffective", "outside it", "checkpointing_absent"},
 		{"whole_ckpt__python", "checkpointing_ineffective", "each block by itself", "checkpointing_absent"},
 		{"data_on_gpu__python", "inputs_kept", "before the first step", ""},
-		{"cuda_graph__python", "private_pools", "most of it", "missing_no_grad"},
+		{"cuda_graph__python", "private_pools", "CUDA graph's own pool (1, 0)", "missing_no_grad"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := scenario(t, c.name)

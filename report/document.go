@@ -265,7 +265,7 @@ type SegmentsSummary struct {
 // PoolSummary is one private pool at the end of the recording.
 type PoolSummary struct {
 	Pool     string `json:"pool"`
-	Kind     string `json:"kind"` // cuda_graph, mem_pool
+	Kind     string `json:"kind"` // cuda_graph: one capture's own; mem_pool: made by the program, a MemPool or a pool that graphs share
 	Segments int    `json:"segments"`
 	Bytes    int64  `json:"bytes"`
 	Used     int64  `json:"used_bytes"`
