@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +53,10 @@ line. Started again, it goes on where it stopped and does only what has changed.
   vramscope batch experiments/ -o reports --fail-on oom --fail-on failed
   vramscope batch experiments/ -o part-3 --shard 3/16   # one of a job array of 16
   vramscope merge part-* -o reports`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"."}
+			}
 			return redactError(f.redact, runBatch(cmd, args, &f), append(args, f.output, f.config, f.model)...)
 		},
 	}
@@ -126,8 +129,8 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return err
 	}
 	say.summary(cmd.OutOrStdout(), removed)
-	if say.analysed == 0 && !(f.shard != "" && len(runs) == 0) {
-		return fmt.Errorf("none of %s could be analysed", report.Plural(len(runs), "run"))
+	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
+		return errNone(runs)
 	}
 	return checkAll(conditions, failed, batch.Stored(ctx, c.Out, runs...))
 }
@@ -215,6 +218,9 @@ what one batch over all runs would have written.`,
 			if !quiet {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", report.Plural(len(runs), "run"), report.Plural(len(args), "part"), out.URL(""))
 			}
+			if any, err := anyReport(batch.Stored(ctx, out, runs...)); err != nil || !any {
+				return cmp.Or(err, errNone(runs))
+			}
 			return checkAll(conditions, failed, batch.Stored(ctx, out, runs...))
 		},
 	}
@@ -223,6 +229,20 @@ what one batch over all runs would have written.`,
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd
+}
+
+func errNone(runs []batch.Run) error {
+	return fmt.Errorf("none of %s could be analysed", report.Plural(len(runs), "run"))
+}
+
+// anyReport tells whether any run could be analysed.
+func anyReport(reports batch.Reports) (bool, error) {
+	for r, err := range reports {
+		if err != nil || r.Document != nil {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // batchConditions are --fail-on's conditions on a report, and whether a run
