@@ -1,5 +1,7 @@
 package kineto
 
+import "math"
+
 // Level is what a device held during a slot of time.
 type Level struct {
 	Micros    float64 // at which the slot begins
@@ -22,10 +24,15 @@ type Levels struct {
 const (
 	levelSlots = 2048
 	levelWidth = 16 // microseconds, at first
+	// farthestMicros is the year 5000, in microseconds since 1970.
+	farthestMicros = 1e17
 )
 
 func (l *Levels) add(e *MemoryEvent) {
 	l.sum += e.Bytes
+	if math.Abs(e.Micros) > farthestMicros || math.IsNaN(e.Micros) {
+		return // a time that no slot is wide enough for
+	}
 	level := e.TotalAllocated
 	if level == Unknown {
 		l.Relative = true

@@ -154,7 +154,7 @@ func (p *Parser) monitorValues(cells [][]byte) bool {
 		case monMIG:
 			part = part || !missing(cell)
 		default:
-			if d := cell[0]; len(cell) > 6 && (d < '0' || d > '9') && d != '-' {
+			if len(cell) > 6 && !isDigit(cell[0]) && cell[0] != '-' {
 				return false
 			}
 		}

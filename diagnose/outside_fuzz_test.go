@@ -1,0 +1,51 @@
+package diagnose
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+)
+
+// FuzzEvidenceAlone judges whatever was read from any text, and writes it in
+// every form but the page.
+func FuzzEvidenceAlone(f *testing.F) {
+	files, _ := filepath.Glob("../evidence/testdata/*.*")
+	for _, file := range files {
+		if data, err := os.ReadFile(file); err == nil && len(data) < 4<<10 {
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		kinds, ev, err := evidence.Read(bytes.NewReader(data), "x", 0)
+		if err != nil {
+			return
+		}
+		doc, err := Run([]Source{{Path: "x", Kind: kinds[0], Contains: kinds}}, ev, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc.Verdict.Text == "" {
+			t.Error("no verdict")
+		}
+		for _, g := range doc.Findings {
+			if g.Title == "" || g.Confidence <= 0 || g.Confidence > 1 || g.SavesBytes != nil && *g.SavesBytes <= 0 {
+				t.Errorf("%+v", g)
+			}
+		}
+		if _, err := json.Marshal(doc); err != nil {
+			t.Error(err)
+		}
+		if err := report.Text(io.Discard, doc, report.Style{}); err != nil {
+			t.Error(err)
+		}
+		if err := report.Markdown(io.Discard, doc); err != nil {
+			t.Error(err)
+		}
+	})
+}
