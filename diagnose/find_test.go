@@ -137,6 +137,31 @@ func TestSettingIsWorse(t *testing.T) {
 	}
 }
 
+// TestFirstStepShortage: AdamW in fp32 needs 16 bytes for each parameter, whatever
+// part of its state was made when the first step failed.
+func TestFirstStepShortage(t *testing.T) {
+	const parameters = 8_030_261_248 // of Llama 3.1 8B
+	for _, variant := range []string{"all", "named", "python", "none"} {
+		path := "../testdata/recordings/llama8b_full_oom__fp32_autocast/snapshot_" + variant + ".pickle.gz"
+		if _, err := os.Stat(path); err != nil {
+			continue // not all are shipped
+		}
+		s, err := snapshot.Open(path, snapshot.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := Run([]Source{{Path: variant, Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := doc.Devices[0].OOMs[0]
+		want := int64(16*parameters) - o.ReservedBytes - *o.DeviceFreeBytes
+		if o.MissingBytes == nil || *o.MissingBytes < want-want/100 || *o.MissingBytes > want+want/100 {
+			t.Errorf("%s: %v bytes missing, by the model %d", variant, o.MissingBytes, want)
+		}
+	}
+}
+
 // Taking memory out of a curve is the same event by event.
 func TestLowered(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
