@@ -94,6 +94,14 @@ func verdictTag(doc *Document) string {
 			return "Out of memory"
 		}
 	}
+	if len(doc.Findings) > 0 && doc.Findings[0].Title == doc.Verdict.Text {
+		kind, ok := strings.CutPrefix(doc.Findings[0].ID, "oom_")
+		if ok && doc.Findings[0].Confidence < 0.5 {
+			return "Out of memory"
+		} else if ok {
+			return "Out of memory: " + strings.ReplaceAll(kind, "_", " ")
+		}
+	}
 	return severityWord(doc.Verdict.Severity)
 }
 
