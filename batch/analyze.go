@@ -72,6 +72,7 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 	}
 	doc.Command = o.command(doc)
 	var page, data bytes.Buffer
+	page.Grow(1 << 20) // what every page has in common is most of that
 	if err := report.HTML(&page, doc); err != nil {
 		return nil, nil, "", o.redacted(err, run)
 	}

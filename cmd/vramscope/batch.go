@@ -167,7 +167,10 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 		return nil, err
 	}
 	if limit > 0 {
-		debug.SetMemoryLimit(limit) // the collector works harder before the limit, not later
+		debug.SetMemoryLimit(limit / 10 * 9) // the collector works harder before the limit, and less far from it
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(400)
+		}
 	}
 	return &batch.Config{Build: build, Options: o, Workers: f.jobs, MaxMemory: limit / 10 * 9}, nil
 }
