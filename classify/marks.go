@@ -29,6 +29,7 @@ const (
 	nested                      // the innermost Python frame is where a pass runs the engine
 	compiled                    // by torch.compile: operators have no frames
 	planar                      // a loss over planes: classes are not the last dimension
+	unpacked                    // checkpointing made it again for a saved tensor's hook
 )
 
 // hint is a phase that a stack names, 0 for none.
@@ -97,7 +98,7 @@ var pythonRules = []frameRule{
 	{"torch/_inductor/output_code.py", "", compiled, 0},
 	{"torch/utils/checkpoint.py", "backward", engine | rebuild, hintOf(Backward)},
 	{"torch/utils/checkpoint.py", "unpack_hook", engine | rebuild, hintOf(Backward)},
-	{"torch/utils/checkpoint.py", "recompute_fn", rebuild, hintOf(Backward)},
+	{"torch/utils/checkpoint.py", "recompute_fn", rebuild | unpacked, hintOf(Backward)},
 	{"torch/utils/checkpoint.py", "forward", rebuild, 0},
 	{"deepspeed/runtime/activation_checkpointing/checkpointing.py", "backward", engine | rebuild, hintOf(Backward)},
 	{"megatron/core/tensor_parallel/random.py", "backward", engine | rebuild, hintOf(Backward)},

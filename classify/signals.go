@@ -45,7 +45,16 @@ func (freeSignal) name() Signal { return ByFreeStack }
 func (freeSignal) hears() marks { return 0 }
 
 func (freeSignal) claim(a *analysis, id timeline.AllocationID) claim {
-	if a.death(id).marks&release == 0 {
+	d := a.death(id).marks
+	if d&unpacked != 0 { // gone before the hook had what it was made for
+		return claim{}
+	}
+	if d&release == 0 {
+		// Checkpointing without a nested pass hands tensors out through a hook:
+		// the node that used one lets it go.
+		if d&(engine|rebuild) == engine && a.birth(id).marks&(unpacked|nested) == unpacked && a.Phase[id] == Backward {
+			return claim{Activations, Recomputed, strong}
+		}
 		return claim{}
 	}
 	if a.born(id) < 0 && a.t.Stack(id) == 0 {
