@@ -2,7 +2,6 @@ package redact
 
 import (
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -71,7 +70,7 @@ func (r *Redactor) trace(x *kineto.Trace) {
 	}
 }
 
-var spanCategory = regexp.MustCompile(`^(user_annotation|gpu_user_annotation|cpu_op|python_function|kernel|gpu_memcpy|gpu_memset|cuda_runtime|overhead|Operator)?$`)
+var spanCategory = pattern(`^(user_annotation|gpu_user_annotation|cpu_op|python_function|kernel|gpu_memcpy|gpu_memset|cuda_runtime|overhead|Operator)?$`)
 
 func (r *Redactor) source(file string) string {
 	to, _ := r.file(file)
@@ -89,10 +88,10 @@ func (r *Redactor) gpu(name string) string {
 // process keeps the names of programs that everybody has, without their folder.
 func (r *Redactor) process(name string) string {
 	base := path.Base(strings.ReplaceAll(name, `\`, "/"))
-	if processName.MatchString(base) {
+	if processName().MatchString(base) {
 		return base
 	}
 	return r.name("process", name)
 }
 
-var processName = regexp.MustCompile(`^((?i:python)[0-9.]*(\.exe)?|\[Not Found\]|\[N/A\]|N/A|-|\[?Insufficient Permissions\]?|Xorg|gnome-shell|kwin_x11|nvidia-cuda-mps-server|nv-hostengine|dcgmi|torchrun|ray|vllm|jupyter-lab|ipython|firefox|chrome)$`)
+var processName = pattern(`^((?i:python)[0-9.]*(\.exe)?|\[Not Found\]|\[N/A\]|N/A|-|\[?Insufficient Permissions\]?|Xorg|gnome-shell|kwin_x11|nvidia-cuda-mps-server|nv-hostengine|dcgmi|torchrun|ray|vllm|jupyter-lab|ipython|firefox|chrome)$`)

@@ -2,7 +2,6 @@ package redact
 
 import (
 	_ "embed"
-	"regexp"
 	"strings"
 )
 
@@ -41,9 +40,9 @@ func wordSet(text string) map[string]bool {
 var commonFunctions = wordSet(functionsText + `<module> <lambda> <listcomp> <dictcomp> <setcomp> <genexpr> forward backward main call
 	wrapper wrapped inner _wrapped decorate_context new_forward`)
 
-var dunder = regexp.MustCompile(`^__(init|new|call|enter|exit|del|iter|next|len|getitem|setitem|getattr|setattr|post_init|torch_function|torch_dispatch)__$`)
+var dunder = pattern(`^__(init|new|call|enter|exit|del|iter|next|len|getitem|setitem|getattr|setattr|post_init|torch_function|torch_dispatch)__$`)
 
-func commonFunction(name string) bool { return commonFunctions[name] || dunder.MatchString(name) }
+func commonFunction(name string) bool { return commonFunctions[name] || dunder().MatchString(name) }
 
 // modelWords are parts of the names of modules and tensors that models share.
 var modelWords = wordSet(`model module modules layer layers block blocks h transformer encoder decoder embeddings embed embedding embed_tokens wte wpe

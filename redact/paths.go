@@ -2,7 +2,6 @@ package redact
 
 import (
 	"path"
-	"regexp"
 	"strings"
 )
 
@@ -78,14 +77,14 @@ func (r *Redactor) file(file string) (to string, ok bool) {
 func (r *Redactor) plain(file, low string) (string, bool) {
 	base := path.Base(strings.ReplaceAll(file, `\`, "/"))
 	dir := file[:max(0, len(file)-len(base))]
-	if library.MatchString(base) { // C libraries and the interpreter
+	if library().MatchString(base) { // C libraries and the interpreter
 		bin := ""
 		if strings.Contains(low, "/bin/") {
 			bin = "bin/"
 		}
 		return r.folder(dir) + bin + base, true
 	}
-	if i := strings.Index(low, "/python-3."); i >= 0 && sourceOfPython.MatchString(file[i:]) {
+	if i := strings.Index(low, "/python-3."); i >= 0 && sourceOfPython().MatchString(file[i:]) {
 		return r.folder(file[:i]) + file[i:], true
 	}
 	to := r.leaf(file)
@@ -96,15 +95,15 @@ func (r *Redactor) plain(file, low string) (string, bool) {
 }
 
 // library are shared objects and executables that everybody has.
-var library = regexp.MustCompile(`^(lib(torch|torch_cpu|torch_cuda|torch_cuda_linalg|torch_python|torch_global_deps|c10|c10_cuda|python[23]|python[23]\.[0-9]+[a-z]?|cuda|cudart|cublas|cublasLt|cudnn|cudnn_[a-z_]+|nccl|nvrtc|cupti|stdc\+\+|c|m|pthread|gomp|gcc_s|dl|rt)(-[0-9a-f.]+)?\.(so|dll|dylib)[0-9.]*|python[0-9.]*|ld-linux[a-z0-9_-]*\.so[0-9.]*|crtstuff\.c|_C\.(cpython[a-z0-9_-]*\.)?(so|pyd))$`)
+var library = pattern(`^(lib(torch|torch_cpu|torch_cuda|torch_cuda_linalg|torch_python|torch_global_deps|c10|c10_cuda|python[23]|python[23]\.[0-9]+[a-z]?|cuda|cudart|cublas|cublasLt|cudnn|cudnn_[a-z_]+|nccl|nvrtc|cupti|stdc\+\+|c|m|pthread|gomp|gcc_s|dl|rt)(-[0-9a-f.]+)?\.(so|dll|dylib)[0-9.]*|python[0-9.]*|ld-linux[a-z0-9_-]*\.so[0-9.]*|crtstuff\.c|_C\.(cpython[a-z0-9_-]*\.)?(so|pyd))$`)
 
-var sourceOfPython = regexp.MustCompile(`^[Pp]ython-3\.[0-9.rcab]+/(Objects|Python|Modules|Parser|Programs|Include)/[\w./]+$`)
+var sourceOfPython = pattern(`^[Pp]ython-3\.[0-9.rcab]+/(Objects|Python|Modules|Parser|Programs|Include)/[\w./]+$`)
 
 // ownLibrary is a file below lib/pythonX.Y without site-packages; the version
 // ends at the next slash.
 func (r *Redactor) ownLibrary(file string, lib, version int) (string, bool) {
 	end := strings.IndexAny(file[version:], `/\`)
-	if end < 0 || !pythonVersion.MatchString(file[version:version+end]) {
+	if end < 0 || !pythonVersion().MatchString(file[version:version+end]) {
 		return r.folder(file[:lib]) + "lib/python3/" + r.leaf(file), false
 	}
 	rest := file[version+end+1:]
@@ -115,7 +114,7 @@ func (r *Redactor) ownLibrary(file string, lib, version int) (string, bool) {
 	return head + r.leaf(rest), false
 }
 
-var pythonVersion = regexp.MustCompile(`^[0-9.]{0,6}t?$`)
+var pythonVersion = pattern(`^[0-9.]{0,6}t?$`)
 
 func (r *Redactor) isStdlib(rest string) bool {
 	module, _, _ := strings.Cut(rest, "/")
@@ -194,13 +193,13 @@ func (r *Redactor) leaf(file string) string {
 
 // angled are names of code that lies in no file.
 func (r *Redactor) angled(file string) (string, bool) {
-	if m := frozen.FindStringSubmatch(file); m != nil {
+	if m := frozen().FindStringSubmatch(file); m != nil {
 		module, _, _ := strings.Cut(m[1], ".")
 		if stdlib[module] {
 			return file, true
 		}
 	}
-	if m := generated.FindString(file); m != "" {
+	if m := generated().FindString(file); m != "" {
 		return m, false
 	}
 	for _, mark := range []string{"<ipython-input", "<stdin", "<ipython"} {
@@ -212,8 +211,8 @@ func (r *Redactor) angled(file string) (string, bool) {
 }
 
 var (
-	frozen    = regexp.MustCompile(`^<frozen ([a-z_.]+)>$`)
-	generated = regexp.MustCompile(`^<(string|stdin|eval_with_key|__array_function__ internals|generated|unknown|decorator-gen-[0-9]+)>(\.[0-9]+)?$`)
+	frozen    = pattern(`^<frozen ([a-z_.]+)>$`)
+	generated = pattern(`^<(string|stdin|eval_with_key|__array_function__ internals|generated|unknown|decorator-gen-[0-9]+)>(\.[0-9]+)?$`)
 )
 
 // Input is a path that the user gave. Usual names are kept, and the rank.
@@ -224,9 +223,9 @@ func (r *Redactor) Input(file string) string {
 	clean := strings.ReplaceAll(file, `\`, "/")
 	base := path.Base(clean)
 	to := r.leaf(base)
-	if usualInput.MatchString(base) {
+	if usualInput().MatchString(base) {
 		to = base
-	} else if m := rank.FindString(base); m != "" {
+	} else if m := rank().FindString(base); m != "" {
 		to = r.leafWith(base, m)
 	}
 	if dir := path.Dir(clean); dir != "." {
@@ -236,8 +235,8 @@ func (r *Redactor) Input(file string) string {
 }
 
 var (
-	usualInput = regexp.MustCompile(`^(snapshot|oom|memory|dump|log|train|config|nvidia-smi|trace|labels)(_(all|named|python|none|late|ring|[0-9]{1,4}))?(_?rank_?[0-9]{1,5})?\.(pickle|pkl|json|log|txt|csv|xml)(\.gz|\.zst|\.zip)?$`)
-	rank       = regexp.MustCompile(`rank_?[0-9]{1,5}`)
+	usualInput = pattern(`^(snapshot|oom|memory|dump|log|train|config|nvidia-smi|trace|labels)(_(all|named|python|none|late|ring|[0-9]{1,4}))?(_?rank_?[0-9]{1,5})?\.(pickle|pkl|json|log|txt|csv|xml)(\.gz|\.zst|\.zip)?$`)
+	rank       = pattern(`rank_?[0-9]{1,5}`)
 )
 
 // leafWith is a leaf that goes on naming a rank.

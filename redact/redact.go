@@ -21,7 +21,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"strings"
 )
 
@@ -71,7 +70,7 @@ func (r *Redactor) Text(s string) string { return r.name("text", s) }
 var factKeys = wordSet("torch pytorch torch_version pytorch_version cuda cuda_version driver driver_version python python_version gpu gpus gpu_name nccl precision dtype optimizer batch batch_size seq sequence framework transformers")
 
 // fact is a value that names hardware, a version or a number.
-var fact = regexp.MustCompile(`^v?[0-9][0-9a-z.+_-]{0,31}$`)
+var fact = pattern(`^v?[0-9][0-9a-z.+_-]{0,31}$`)
 
 // Note is a key and its value; a fact such as torch=2.9.1 or gpu=H100 is kept.
 func (r *Redactor) Note(key, value string) (string, string) {
@@ -79,7 +78,7 @@ func (r *Redactor) Note(key, value string) (string, string) {
 	if !factKeys[k] {
 		return r.name("key", key), r.name("value", value)
 	}
-	if v := strings.ToLower(value); fact.MatchString(v) && !strings.ContainsAny(v, "_-") || isGPU(value) || factValues[v] {
+	if v := strings.ToLower(value); fact().MatchString(v) && !strings.ContainsAny(v, "_-") || isGPU(value) || factValues[v] {
 		return key, value
 	}
 	return key, r.name("value", value)
@@ -89,9 +88,9 @@ func (r *Redactor) Note(key, value string) (string, string) {
 var factValues = wordSet("bf16 fp16 fp32 fp8 bfloat16 float16 float32 amp adamw adam sgd lion adafactor muon fsdp fsdp2 ddp deepspeed accelerate lightning megatron vllm")
 
 // gpuName is how vendors name their GPUs; nothing else may stand there.
-var gpuName = regexp.MustCompile(`^(?i)((nvidia|tesla|geforce|quadro|amd|radeon|instinct|rtx|gtx|titan|grid|graphics|device|ada|generation|super|ti|max-q|laptop|gpu|pcie|sxm[0-9]?|nvl|hbm[0-9]?e?|oam|dgx|hgx|xp|x|v|pro|blackwell|hopper|mi[0-9]{2,3}[xa]?|[abchlptv][0-9]{1,3}[a-z]?|gb?[hb]?[0-9]{2,3}|[0-9]{3,4}|[0-9]+ ?gi?b)[ -]*)+$`)
+var gpuName = pattern(`^(?i)((nvidia|tesla|geforce|quadro|amd|radeon|instinct|rtx|gtx|titan|grid|graphics|device|ada|generation|super|ti|max-q|laptop|gpu|pcie|sxm[0-9]?|nvl|hbm[0-9]?e?|oam|dgx|hgx|xp|x|v|pro|blackwell|hopper|mi[0-9]{2,3}[xa]?|[abchlptv][0-9]{1,3}[a-z]?|gb?[hb]?[0-9]{2,3}|[0-9]{3,4}|[0-9]+ ?gi?b)[ -]*)+$`)
 
-func isGPU(s string) bool { return len(s) < 64 && gpuName.MatchString(s) }
+func isGPU(s string) bool { return len(s) < 64 && gpuName().MatchString(s) }
 
 // Error rewrites a message that may name the given paths, or what lies below
 // them, and may quote a file.
@@ -113,8 +112,8 @@ func (r *Redactor) Error(message string, paths ...string) string {
 		}
 		message = out.String()
 	}
-	return quoted.ReplaceAllStringFunc(message, func(s string) string { return s[:1] + r.Text(s[1:len(s)-1]) + s[len(s)-1:] })
+	return quoted().ReplaceAllStringFunc(message, func(s string) string { return s[:1] + r.Text(s[1:len(s)-1]) + s[len(s)-1:] })
 }
 
 // quoted is a text from a file within a message.
-var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+var quoted = pattern(`"(?:[^"\\]|\\.)*"`)

@@ -25,30 +25,30 @@ func (r *Redactor) Snapshot(s *snapshot.Snapshot) {
 }
 
 // unless keeps what is of a known form.
-func (r *Redactor) unless(known *regexp.Regexp, kind, text string) string {
-	if known.MatchString(text) {
+func (r *Redactor) unless(known func() *regexp.Regexp, kind, text string) string {
+	if known().MatchString(text) {
 		return text
 	}
 	return r.name(kind, text)
 }
 
 var (
-	compileContext = regexp.MustCompile(`^(Torch-Compiled Region: )?[0-9/_!]+$`)
-	category       = regexp.MustCompile(`^(PARAMETER|OPTIMIZER_STATE|INPUT|TEMPORARY|ACTIVATION|GRADIENT|AUTOGRAD_DETAIL|UNKNOWN|None|unknown)$`)
-	profilerStep   = regexp.MustCompile(`^(ProfilerStep#[0-9]+|## (forward|backward|optimizer|zero_grad|data) ##|(?i:forward|backward|optimizer|optimizer_step|zero_grad|train|eval|step|loss|data)|nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|reduce_scatter|broadcast|DistributedDataParallel\.forward|DataParallel\.forward|Torch-Compiled Region: [0-9/_]+|## Call CompiledFxGraph [a-z0-9]+ ##|CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
-	optimizerRange = regexp.MustCompile(`^(Optimizer\.(?:step|zero_grad)#)(\w+)(\.\w+)$`)
-	loaderRange    = regexp.MustCompile(`^enumerate\(DataLoader\)#_(SingleProcess|MultiProcessing)DataLoaderIter\.__next__$`)
-	fsdpRange      = regexp.MustCompile(`^(FSDP::[a-z_]+(?: for)?)(?: (\(?)([^()]*)(\)?))?$`)
-	timedRange     = regexp.MustCompile(`^([\w.<>]+) \(dynamo_timed\)$`)
+	compileContext = pattern(`^(Torch-Compiled Region: )?[0-9/_!]+$`)
+	category       = pattern(`^(PARAMETER|OPTIMIZER_STATE|INPUT|TEMPORARY|ACTIVATION|GRADIENT|AUTOGRAD_DETAIL|UNKNOWN|None|unknown)$`)
+	profilerStep   = pattern(`^(ProfilerStep#[0-9]+|## (forward|backward|optimizer|zero_grad|data) ##|(?i:forward|backward|optimizer|optimizer_step|zero_grad|train|eval|step|loss|data)|nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|reduce_scatter|broadcast|DistributedDataParallel\.forward|DataParallel\.forward|Torch-Compiled Region: [0-9/_]+|## Call CompiledFxGraph [a-z0-9]+ ##|CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
+	optimizerRange = pattern(`^(Optimizer\.(?:step|zero_grad)#)(\w+)(\.\w+)$`)
+	loaderRange    = pattern(`^enumerate\(DataLoader\)#_(SingleProcess|MultiProcessing)DataLoaderIter\.__next__$`)
+	fsdpRange      = pattern(`^(FSDP::[a-z_]+(?: for)?)(?: (\(?)([^()]*)(\)?))?$`)
+	timedRange     = pattern(`^([\w.<>]+) \(dynamo_timed\)$`)
 )
 
 // Annotation is the name of a record_function range; torch's own are kept, less
 // the names of a program's classes and modules in them.
 func (r *Redactor) Annotation(name string) string {
-	if profilerStep.MatchString(name) || loaderRange.MatchString(name) || timedRange.MatchString(name) {
+	if profilerStep().MatchString(name) || loaderRange().MatchString(name) || timedRange().MatchString(name) {
 		return name
 	}
-	if m := optimizerRange.FindStringSubmatch(name); m != nil {
+	if m := optimizerRange().FindStringSubmatch(name); m != nil {
 		class, method := m[2], m[3]
 		if !optimizers[class] {
 			class = r.name("class", class)
@@ -63,7 +63,7 @@ func (r *Redactor) Annotation(name string) string {
 			return mark + r.name("class", name[len(mark):])
 		}
 	}
-	if m := fsdpRange.FindStringSubmatch(name); m != nil {
+	if m := fsdpRange().FindStringSubmatch(name); m != nil {
 		if m[2]+m[3]+m[4] == "" {
 			return m[1]
 		}
@@ -73,17 +73,17 @@ func (r *Redactor) Annotation(name string) string {
 }
 
 // dotted is the name of a module or tensor.
-var dotted = regexp.MustCompile(`^[\w.]{1,256}$`)
+var dotted = pattern(`^[\w.]{1,256}$`)
 
 // Metadata is what a program says of an allocation, often a module's or a
 // tensor's name: words that models share are kept.
 func (r *Redactor) Metadata(text string) string {
-	if !dotted.MatchString(text) {
+	if !dotted().MatchString(text) {
 		return r.name("text", text)
 	}
 	words := strings.Split(text, ".")
 	for i, w := range words {
-		if !modelWords[w] && !number.MatchString(w) {
+		if !modelWords[w] && !number().MatchString(w) {
 			words[i] = r.name("name", w)
 		}
 	}
@@ -91,9 +91,9 @@ func (r *Redactor) Metadata(text string) string {
 }
 
 var (
-	number      = regexp.MustCompile(`^[0-9]*$`)
-	plainValue  = regexp.MustCompile(`^(True|False|None|true|false|-?[0-9.]+(e[-+]?[0-9]+)?)?$`)
-	optionWords = regexp.MustCompile(`[^,:\[\]> \t]+`)
+	number      = pattern(`^[0-9]*$`)
+	plainValue  = pattern(`^(True|False|None|true|false|-?[0-9.]+(e[-+]?[0-9]+)?)?$`)
+	optionWords = pattern(`[^,:\[\]> \t]+`)
 )
 
 // setting keeps the allocator's options with their numbers and words.
@@ -103,13 +103,13 @@ func (r *Redactor) setting(x snapshot.Setting) snapshot.Setting {
 		head = r.name("key", head)
 	}
 	if x.Key = head; nested {
-		if !number.MatchString(tail) {
+		if !number().MatchString(tail) {
 			tail = r.name("key", tail)
 		}
 		x.Key += "." + tail
 	}
-	x.Value = optionWords.ReplaceAllStringFunc(x.Value, func(w string) string {
-		if options[w] || plainValue.MatchString(w) {
+	x.Value = optionWords().ReplaceAllStringFunc(x.Value, func(w string) string {
+		if options[w] || plainValue().MatchString(w) {
 			return w
 		}
 		return r.name("value", w)

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -27,11 +26,11 @@ func (r *Redactor) frame(s *snapshot.Snapshot, v *stacks.View, id snapshot.Frame
 func (r *Redactor) native(function, file string) (string, string) {
 	known, torch := symbol(function)
 	to, ours := r.file(file)
-	if torch && known && !strings.ContainsAny(file, `/\`) && !ours && sourceName.MatchString(file) {
+	if torch && known && !strings.ContainsAny(file, `/\`) && !ours && sourceName().MatchString(file) {
 		to = file // torch's own binaries name their sources without a folder
 	}
 	switch {
-	case known, ours && file != "" && file != "??" && plainName.MatchString(function), function == "" || function == "??":
+	case known, ours && file != "" && file != "??" && plainName().MatchString(function), function == "" || function == "??":
 		return function, to
 	}
 	return compiled(r.name("fn", function), function), to
@@ -49,9 +48,9 @@ func compiled(name, function string) string {
 }
 
 var (
-	sourceName = regexp.MustCompile(`^[A-Za-z0-9_.-]+\.(c|cc|cpp|cu|cuh|h|hpp)$`)
-	plainName  = regexp.MustCompile(`^[\w.]+$`)
-	identifier = regexp.MustCompile(`[A-Za-z_$~][\w$]*`)
+	sourceName = pattern(`^[A-Za-z0-9_.-]+\.(c|cc|cpp|cu|cuh|h|hpp)$`)
+	plainName  = pattern(`^[\w.]+$`)
+	identifier = pattern(`[A-Za-z_$~][\w$]*`)
 )
 
 // spaces are namespaces of public code; those that are true are torch's.
@@ -66,7 +65,7 @@ var language = wordSet(`const void int long short char bool float double unsigne
 	__nv_hdl_wrapper_t __nv_dl_tag __nv_dl_wrapper_t CUstream_st cudaDeviceProp THPVariable THPFunction`)
 
 // interpreter are functions of the C library, CPython and torch's bindings.
-var interpreter = regexp.MustCompile(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Mapping|Descr|Type|CFunction|CMethod|Method|Unicode|Module|Weakref|Callable|Thread|Interpreter|Mem|Frame|Function|Stack|Set|Dict|List|Tuple|Long|Float|Bool|Bytes|Gen|GILState|Vectorcall|Code|Import|Capsule|Context|Cell|Slice|File|Arg|Async|Coro|Buffer|Memory|State|TraceBack|Sys)_[A-Za-z_]+` +
+var interpreter = pattern(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Mapping|Descr|Type|CFunction|CMethod|Method|Unicode|Module|Weakref|Callable|Thread|Interpreter|Mem|Frame|Function|Stack|Set|Dict|List|Tuple|Long|Float|Bool|Bytes|Gen|GILState|Vectorcall|Code|Import|Capsule|Context|Cell|Slice|File|Arg|Async|Coro|Buffer|Memory|State|TraceBack|Sys)_[A-Za-z_]+` +
 	`|_PyObject|_PyEvalFrameClearAndPop|_?Py_(BytesMain|RunMain|Main|Dealloc|DECREF|CheckFunctionResult|c_pow|HashPointer|[A-Z][A-Za-z]+|dg_strtod)|PyInit__[a-z]+|TH[PC]P?[A-Z][A-Za-z_]*|THP_[A-Za-z_]+` +
 	`|dynamo_(_custom_eval_frame|eval_custom_code|eval_custom_code_impl|custom_eval_frame_shim)|pybind11_(object|meta)_[a-z]+|__libc_(start_main|start_call_main|start_main_impl|init_first)|__clone3?|clone3|_start|start_thread|main` +
 	`|execute_native_thread_routine|thread_run|pythread_wrapper|slot_(tp|nb|sq|mp)_[a-z_]+|(method|cfunction)_vectorcall(_[A-Z_]+)?|cfunction_call|type_call|partial_call` +
@@ -79,7 +78,7 @@ var interpreter = regexp.MustCompile(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Seq
 // parameter perhaps, makes it unknown.
 func symbol(s string) (known, torch bool) {
 	seen := false
-	for _, at := range identifier.FindAllStringIndex(s, -1) {
+	for _, at := range identifier().FindAllStringIndex(s, -1) {
 		word := s[at[0]:at[1]]
 		switch {
 		case at[0] > 0 && (isDigit(s[at[0]-1])):
@@ -98,7 +97,7 @@ func symbol(s string) (known, torch bool) {
 			torch = torch || !seen && isTorch
 		case word == "at" && strings.HasPrefix(s[at[1]:], " "): // "{lambda at file:line}" names a file
 			return false, false
-		case !scoped && interpreter.MatchString(word):
+		case !scoped && interpreter().MatchString(word):
 		default:
 			return false, false
 		}
