@@ -146,6 +146,7 @@ func answer(status int, code, message string) func(http.ResponseWriter, *http.Re
 // TestErrors say where and why, and never with what credentials.
 func TestErrors(t *testing.T) {
 	s := fakes3.Start(t)
+	t.Setenv("AWS_MAX_ATTEMPTS", "1")
 	for _, c := range []struct {
 		name, place, want string
 		before            func(http.ResponseWriter, *http.Request, http.Handler)
@@ -189,18 +190,46 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestNoCredentials says so, and nothing of where it has looked for them.
 func TestNoCredentials(t *testing.T) {
 	fakes3.Start(t)
-	t.Setenv("AWS_ACCESS_KEY_ID", "")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
-	for _, err := range open(t, "s3://team").List(context.Background()) {
-		if err == nil || !strings.HasPrefix(err.Error(), "s3://team: no credentials\nSet AWS_PROFILE") {
-			t.Errorf("error is %v", err)
+	machine := httptest.NewServer(http.NotFoundHandler())
+	defer machine.Close()
+	for k, v := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": machine.URL} {
+		t.Setenv(k, v)
+	}
+	said := standardError(t, func() {
+		for _, err := range open(t, "s3://team").List(context.Background()) {
+			if err == nil || !strings.HasPrefix(err.Error(), "s3://team: no credentials\nSet AWS_PROFILE") {
+				t.Errorf("error is %v", err)
+			}
 		}
+	})
+	if said != "" {
+		t.Errorf("said %q", said)
 	}
 	if _, err := open(t, "s3://team?anonymous=true").Read(context.Background(), "x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without credentials where none are asked for: %v", err)
 	}
+}
+
+// standardError is what a function prints there.
+func standardError(t *testing.T, f func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := os.Stderr
+	os.Stderr = w
+	f()
+	os.Stderr = before
+	w.Close()
+	said, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(said)
 }
 
 // TestQuiet finds nothing on standard error, where the client warns of every
@@ -208,18 +237,12 @@ func TestNoCredentials(t *testing.T) {
 func TestQuiet(t *testing.T) {
 	s := fakes3.Start(t)
 	s.Put(t, "a", []byte("x"))
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stderr := os.Stderr
-	os.Stderr = w
-	p := open(t, "s3://team")
-	got := read(t, p, "a")
-	os.Stderr = stderr
-	w.Close()
-	said, _ := io.ReadAll(r)
-	if got != "x" || len(said) > 0 {
-		t.Errorf("read %q and said %q", got, said)
+	said := standardError(t, func() {
+		if got := read(t, open(t, "s3://team"), "a"); got != "x" {
+			t.Errorf("read %q", got)
+		}
+	})
+	if said != "" {
+		t.Errorf("said %q", said)
 	}
 }
