@@ -1,6 +1,9 @@
 package classify
 
-import "github.com/vramscope/vramscope/snapshot"
+import (
+	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/snapshot"
+)
 
 // findCategories lets every signal look at every allocation.
 func (a *analysis) findCategories() {
@@ -20,7 +23,7 @@ func (a *analysis) findCategories() {
 	a.generates()
 	a.findSizes()
 	a.sharing = a.communicates()
-	together( // each finds what only the join reads
+	together.Do( // each finds what only the join reads
 		func() { a.findKept(); a.findLogits(); a.markScores() },
 		func() { a.findOlder(); a.findUnmatched() },
 		func() { a.findCopies(); a.findRecomputed() },

@@ -1,6 +1,9 @@
 package classify
 
-import "github.com/vramscope/vramscope/timeline"
+import (
+	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/timeline"
+)
 
 // claim is what one signal says of one allocation; sure is in percent, 0 for
 // nothing to say.
@@ -61,7 +64,7 @@ func (a *analysis) join(signals []signal) {
 			}
 		})
 	}
-	together(pieces...)
+	together.Do(pieces...)
 }
 
 func (a *analysis) joinOne(signals []signal, hears []marks, id timeline.AllocationID) {

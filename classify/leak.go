@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -71,7 +72,7 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 	}
 	var found [3][]Leak // in the order of the kinds, whichever is done first
 	own := [3]*loop{l.apart(), l.apart(), l.apart()}
-	together(
+	together.Do(
 		func() { found[0] = own[0].growth(own[0].survivors()) },
 		func() { found[1] = append(own[1].keptGradients(), own[1].staleOutputs()...) },
 		func() { found[2] = slices.Concat(own[2].varyingShapes(), own[2].creep(), own[2].firstStepState()) })

@@ -24,7 +24,7 @@ func (e *examination) device() report.Device {
 	dev.Pools = e.pools()
 	dev.OOMs = e.ooms(&dev)
 	dev.Leaks = e.leaks(&dev)
-	dev.Curve = e.curve()
+	dev.Curve = e.curve
 	dev.Findings = e.findings(&dev)
 	if e.options.Pictures {
 		dev.Pictures = e.pictures(&dev, e.classes)
@@ -167,9 +167,9 @@ func (e *examination) pools() []report.PoolSummary {
 // curvePoints is about how many points the curves are thinned out to.
 const curvePoints = 1500
 
-// curve keeps of each stretch of events its first one and those at which
+// drawCurve keeps of each stretch of events its first one and those at which
 // allocated and reserved memory were largest.
-func (e *examination) curve() report.Curve {
+func (e *examination) drawCurve() report.Curve {
 	t := e.t
 	n := t.Device.Events.Len()
 	stretch := max(1, (n+curvePoints/3-1)/(curvePoints/3))

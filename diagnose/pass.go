@@ -8,6 +8,7 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
+	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
@@ -144,7 +145,12 @@ func (j *job) saidRank(source int, s *snapshot.Snapshot) int {
 
 func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *stacks.View, o Options) *examination {
 	t := timeline.New(s, d)
-	return &examination{t: t, classes: classify.New(t, j.names(source, t)), view: view, source: j.sources[source], evidence: j.evidenceOf(source), options: o}
+	e := &examination{t: t, view: view, source: j.sources[source], evidence: j.evidenceOf(source), options: o}
+	names := j.names(source, t)
+	together.Do(
+		func() { e.classes = classify.New(t, names) },
+		func() { e.curve = e.drawCurve() })
+	return e
 }
 
 // keep holds on to the device that matters most: one that failed, else the fullest.

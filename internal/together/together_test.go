@@ -1,11 +1,11 @@
-package classify
+package together
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestTogetherHandsPanicsOn(t *testing.T) {
+func TestPanicsReachTheCaller(t *testing.T) {
 	ran := make([]bool, 2)
 	defer func() {
 		r, _ := recover().(string)
@@ -16,5 +16,5 @@ func TestTogetherHandsPanicsOn(t *testing.T) {
 			t.Errorf("ran %v: want all parts", ran)
 		}
 	}()
-	together(func() { ran[0] = true }, func() { panic("broken") }, func() { ran[1] = true })
+	Do(func() { ran[0] = true }, func() { panic("broken") }, func() { ran[1] = true })
 }

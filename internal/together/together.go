@@ -1,4 +1,5 @@
-package classify
+// Package together runs the parts of one piece of work at the same time.
+package together
 
 import (
 	"fmt"
@@ -6,9 +7,9 @@ import (
 	"sync"
 )
 
-// together runs the parts at the same time and waits for all of them. A panic
+// Do runs the parts at the same time and waits for all of them. A panic
 // in one reaches the caller, who may have a thousand other recordings to see to.
-func together(parts ...func()) {
+func Do(parts ...func()) {
 	var done sync.WaitGroup
 	var once sync.Once
 	var failed any
