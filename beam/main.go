@@ -18,12 +18,15 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec/optimized"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/spark"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal"
 	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/store"
 )
 
 func main() {
@@ -93,6 +96,10 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 			return errors.New("interrupted: the same command goes on where it stopped")
 		}
 		return plain(err)
+	}
+	if *jobopts.Async {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "submitted; when it is done, %s will say what failed\n", store.Show(store.Join(t.Out, summaryFile)))
+		return err
 	}
 	s, err := takeSummary(ctx, t.Out)
 	if err != nil {
