@@ -21,7 +21,7 @@ type decoder struct {
 	p     int    // position in b
 	base  int64  // offset of b[0]
 	feed  *feed
-	buf   []byte // the feed's, which b is part of; nil when b is the decoder's own
+	buf   *buffer // the feed's, which b is part of; nil when b is the decoder's own
 	eof   bool
 	torn  bool  // a container ended too early
 	more  int   // p from which more of the stream is to be read

@@ -3,24 +3,33 @@ package snapshot
 import (
 	"errors"
 	"io"
+	"sync/atomic"
 )
 
 const (
 	chunk  = 1 << 20  // bytes read at a time
+	ahead  = 8        // chunks in use at most: the digest may be some behind
 	margin = 64 << 10 // what the tight loops want ahead of them, carried over between chunks
 )
 
 // feed reads a stream ahead of its user, on another core where there is one.
 type feed struct {
-	full chan piece
-	free chan []byte
-	stop chan struct{}
-	done chan struct{}
+	full  chan piece
+	free  chan *buffer
+	stop  chan struct{}
+	done  chan struct{}
+	along *along // digests the stream; nil: nobody does
+}
+
+// buffer is margin bytes of room and a chunk of the stream.
+type buffer struct {
+	b    []byte
+	uses atomic.Int32 // by the decoder and the digest
 }
 
 // piece is a chunk of the stream behind room for what was left of the one before.
 type piece struct {
-	buf []byte // margin bytes of room, then n bytes of the stream
+	buf *buffer
 	n   int
 	err error // after these n bytes; io.EOF at the end
 }
@@ -31,8 +40,13 @@ func newFeed(r io.Reader, size int64) *feed {
 	if 0 < size && size < bytes {
 		bytes = size + 1 // the end shows in the first read
 	}
-	f := &feed{full: make(chan piece, 2), free: make(chan []byte, 3), stop: make(chan struct{}), done: make(chan struct{})}
-	for range cap(f.free) {
+	f := &feed{full: make(chan piece, 2), free: make(chan *buffer, ahead), stop: make(chan struct{}), done: make(chan struct{})}
+	n := 3
+	if f.along, _ = r.(*along); f.along != nil {
+		n = ahead
+		f.along.begin(f)
+	}
+	for range n {
 		f.free <- nil
 	}
 	go f.read(r, int(bytes))
@@ -41,28 +55,44 @@ func newFeed(r io.Reader, size int64) *feed {
 
 func (f *feed) read(r io.Reader, bytes int) {
 	defer close(f.done)
+	if f.along != nil {
+		defer close(f.along.pieces)
+	}
 	for {
-		var buf []byte
+		var buf *buffer
 		select {
 		case buf = <-f.free:
 		case <-f.stop:
 			return
 		}
 		if buf == nil {
-			buf = make([]byte, margin+bytes)
+			buf = &buffer{b: make([]byte, margin+bytes)}
 		}
-		n, err := io.ReadFull(r, buf[margin:])
+		n, err := io.ReadFull(r, buf.b[margin:])
 		if errors.Is(err, io.ErrUnexpectedEOF) && n > 0 { // also what a truncated container gives
 			err = io.EOF
 		}
+		next := piece{buf, n, err}
+		buf.uses.Store(1)
+		if f.along != nil {
+			buf.uses.Store(2)
+			f.along.pieces <- next
+		}
 		select {
-		case f.full <- piece{buf, n, err}:
+		case f.full <- next:
 		case <-f.stop:
 			return
 		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+// give returns a buffer that one of its users is done with.
+func (f *feed) give(buf *buffer) {
+	if buf.uses.Add(-1) == 0 {
+		f.free <- buf
 	}
 }
 
@@ -81,22 +111,22 @@ func (d *decoder) fill(n int) error {
 		d.p = 0
 		if len(rest) <= margin {
 			start := margin - len(rest)
-			copy(next.buf[start:], rest)
+			copy(next.buf.b[start:], rest)
 			if d.buf != nil {
-				d.feed.free <- d.buf
+				d.feed.give(d.buf)
 			}
-			d.b, d.buf = next.buf[start:margin+next.n], next.buf
+			d.b, d.buf = next.buf.b[start:margin+next.n], next.buf
 		} else { // a string longer than a chunk
 			if err := d.take(int64(next.n)); err != nil {
 				return err
 			}
 			if d.buf != nil {
 				rest = append(make([]byte, 0, max(n, len(rest)+chunk)), rest...)
-				d.feed.free <- d.buf
+				d.feed.give(d.buf)
 			}
-			d.b, d.buf = append(rest, next.buf[margin:margin+next.n]...), nil
+			d.b, d.buf = append(rest, next.buf.b[margin:margin+next.n]...), nil
 			if next.err == nil {
-				d.feed.free <- next.buf
+				d.feed.give(next.buf)
 			}
 		}
 		if next.err != nil {

@@ -33,6 +33,7 @@ type Input struct {
 	rest   *bufio.Reader
 	digest chan digest
 	begun  sync.Once // of the digest
+	along  *along    // digests what is decoded; nil: the digest is worked out by itself
 	sum    *digest
 	hash   hash.Hash // of a stream that isn't kept
 	read   int64
@@ -83,6 +84,15 @@ func (in *Input) beginDigest() {
 			in.digest <- digest{hex.EncodeToString(h.Sum(nil)), n, err}
 		}()
 	})
+}
+
+// digestAlong lets the next reader of a file work out its digest.
+func (in *Input) digestAlong() {
+	if in.file == nil || in.Compression == "zip" {
+		in.beginDigest()
+		return
+	}
+	in.begun.Do(func() { in.along = newAlong(in.file) })
 }
 
 // ReadInput takes a stream, such as standard input.
@@ -172,7 +182,12 @@ func (in *Input) Digest() (sum string, bytes int64) {
 	}
 	if in.sum == nil {
 		in.beginDigest()
-		d := <-in.digest
+		var d digest
+		if in.along != nil {
+			d = in.along.finish()
+		} else {
+			d = <-in.digest
+		}
 		in.sum = &d
 	}
 	return in.sum.sum, in.sum.bytes
@@ -181,6 +196,9 @@ func (in *Input) Digest() (sum string, bytes int64) {
 // raw is the input from its beginning, as given.
 func (in *Input) raw() io.Reader {
 	switch {
+	case in.along != nil && !in.along.used:
+		in.along.used = true
+		return in.along
 	case in.file != nil:
 		return io.NewSectionReader(in.file, 0, 1<<62)
 	case in.far != nil:
@@ -261,6 +279,9 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 		}
 		return c, 0, nil
 	}
+	if a, ok := r.(*along); ok {
+		return a, in.size(), nil // as itself: the feed asks for it
+	}
 	return io.NopCloser(r), in.size(), nil
 }
 
@@ -279,7 +300,12 @@ func (in *Input) size() int64 {
 
 // Snapshot decodes the input. The error is an *Error with the file's name.
 func (in *Input) Snapshot(o Options) (*Snapshot, error) {
-	r, total, err := in.Content()
+	in.digestAlong()
+	return in.decode(o)
+}
+
+func (in *Input) decode(o Options) (*Snapshot, error) {
+	r, total, err := in.content()
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +324,7 @@ func (in *Input) Snapshot(o Options) (*Snapshot, error) {
 
 // general reads with the other decoder what the fast one has refused for its layout.
 func (in *Input) general(o Options, why error) (*Snapshot, error) {
-	r, _, err := in.Content()
+	r, _, err := in.content()
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +350,7 @@ func Open(name string, o Options) (*Snapshot, error) {
 		return nil, err
 	}
 	defer in.Close()
-	return in.Snapshot(o)
+	return in.decode(o)
 }
 
 // unwrapPath is an error without the path, which the caller names.

@@ -119,6 +119,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err != nil {
 		return nil, err
 	}
+	if f.maxMemory == "" {
+		collectRarely(args)
+	}
 	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.title}
 	if o.Notes, err = parseNotes(f.notes); err != nil {
 		return nil, err

@@ -1,0 +1,63 @@
+package snapshot
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"os"
+)
+
+// along reads a file from its beginning and digests it on the way, so that one
+// pass over the bytes serves both: what a feed reads is digested on another
+// core, while it is decoded; what a decompressor reads, at once.
+type along struct {
+	file *os.File
+	hash hash.Hash
+	at   int64 // digested so far
+	read int64
+	used bool // by a reader; a second one gets the plain file
+
+	pieces chan piece    // of a feed
+	idle   chan struct{} // closed when they are all digested
+}
+
+func newAlong(f *os.File) *along { return &along{file: f, hash: sha256.New()} }
+
+func (a *along) Read(b []byte) (int, error) {
+	n, err := a.file.ReadAt(b, a.read)
+	a.read += int64(n)
+	if a.pieces == nil {
+		a.add(b[:n])
+	}
+	return n, err
+}
+
+// Close does nothing: the file belongs to its Input.
+func (a *along) Close() error { return nil }
+
+func (a *along) add(b []byte) {
+	a.hash.Write(b)
+	a.at += int64(len(b))
+}
+
+// begin digests the pieces that a feed reads.
+func (a *along) begin(f *feed) {
+	a.pieces, a.idle = make(chan piece, ahead), make(chan struct{})
+	go func() {
+		defer close(a.idle)
+		for p := range a.pieces {
+			a.add(p.buf.b[margin : margin+p.n])
+			f.give(p.buf)
+		}
+	}()
+}
+
+// finish waits for the pieces and digests what nobody has read.
+func (a *along) finish() digest {
+	if a.idle != nil {
+		<-a.idle
+	}
+	n, err := io.CopyBuffer(a.hash, io.NewSectionReader(a.file, a.at, 1<<62-a.at), make([]byte, 256<<10))
+	return digest{hex.EncodeToString(a.hash.Sum(nil)), a.at + n, err}
+}
