@@ -187,13 +187,18 @@ func (e *examination) settleByLives(drafts []draft) {
 	for _, c := range curves {
 		c.at(timeline.NoEvent, e.t.Start.Allocated)
 	}
+	last := e.t.Start.Allocated
 	e.t.Walk(func(event int, now timeline.Levels) {
 		level := now.Allocated
+		rises := level > last
+		last = level
 		if event == failed {
-			level += asked
+			level, rises = level+asked, true
 		}
 		for _, c := range curves {
-			c.at(event, level)
+			if rises || c.due(event) { // nothing else makes a peak
+				c.at(event, level)
+			}
 		}
 	})
 	before := e.needed()
@@ -226,6 +231,9 @@ func newLowered(spells []spell) *lowered {
 	slices.SortFunc(l.steps, func(a, b step) int { return a.event - b.event })
 	return l
 }
+
+// due tells whether what is gone changes by an event.
+func (l *lowered) due(event int) bool { return l.next < len(l.steps) && l.steps[l.next].event <= event }
 
 // at tells the level after an event; events come in order.
 func (l *lowered) at(event int, level int64) {
