@@ -34,6 +34,7 @@ type Input struct {
 	digest chan digest
 	begun  sync.Once // of the digest
 	along  *along    // digests what is decoded; nil: the digest is worked out by itself
+	ended  sync.Once // of along
 	sum    *digest
 	hash   hash.Hash // of a stream that isn't kept
 	read   int64
@@ -84,6 +85,11 @@ func (in *Input) beginDigest() {
 			in.digest <- digest{hex.EncodeToString(h.Sum(nil)), n, err}
 		}()
 	})
+	if in.along != nil { // decoding is over: what it didn't read is left
+		in.ended.Do(func() {
+			go func() { in.digest <- in.along.finish() }()
+		})
+	}
 }
 
 // digestAlong lets the next reader of a file work out its digest.
@@ -182,12 +188,7 @@ func (in *Input) Digest() (sum string, bytes int64) {
 	}
 	if in.sum == nil {
 		in.beginDigest()
-		var d digest
-		if in.along != nil {
-			d = in.along.finish()
-		} else {
-			d = <-in.digest
-		}
+		d := <-in.digest
 		in.sum = &d
 	}
 	return in.sum.sum, in.sum.bytes
