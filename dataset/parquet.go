@@ -27,9 +27,12 @@ func newParquet(w io.Writer, t *Table, schema *arrow.Schema) (Sink, error) {
 		parquet.WithDataPageVersion(parquet.DataPageV2),
 		parquet.WithVersion(parquet.V2_LATEST), // keeps unsigned integers of 32 bits as such
 		parquet.WithDataPageSize(pageBytes),
-		parquet.WithCompression(compress.Codecs.Zstd),
-		parquet.WithCompressionLevel(1),
 		parquet.WithCreatedBy("vramscope"),
+	}
+	if t == Allocations || t == Categories { // wide: twice as fast to write, and half as large again
+		o = append(o, parquet.WithCompression(compress.Codecs.Snappy))
+	} else {
+		o = append(o, parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1))
 	}
 	batch := int64(batchRows)
 	for _, c := range t.Columns {
