@@ -16,13 +16,13 @@ type along struct {
 	hash hash.Hash
 	at   int64 // digested so far
 	read int64
-	used bool // by a reader; a second one gets the plain file
+	used bool // by a reader, or not for one: readers get the plain file
 
 	pieces chan piece    // of a feed
 	idle   chan struct{} // closed when they are all digested
 }
 
-func newAlong(f *os.File) *along { return &along{file: f, hash: sha256.New()} }
+func newAlong(f *os.File, used bool) *along { return &along{file: f, hash: sha256.New(), used: used} }
 
 func (a *along) Read(b []byte) (int, error) {
 	n, err := a.file.ReadAt(b, a.read)

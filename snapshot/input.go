@@ -33,8 +33,8 @@ type Input struct {
 	rest   *bufio.Reader
 	digest chan digest
 	begun  sync.Once // of the digest
-	along  *along    // digests what is decoded; nil: the digest is worked out by itself
-	ended  sync.Once // of along
+	along  *along    // digests the file, on the way to a reader or by itself
+	ended  sync.Once // of along: its last bytes are on their way
 	sum    *digest
 	hash   hash.Hash // of a stream that isn't kept
 	read   int64
@@ -78,18 +78,10 @@ func (in *Input) beginDigest() {
 	if in.file == nil {
 		return
 	}
-	in.begun.Do(func() {
-		go func() {
-			h := sha256.New()
-			n, err := io.CopyBuffer(h, io.NewSectionReader(in.file, 0, 1<<62), make([]byte, 256<<10))
-			in.digest <- digest{hex.EncodeToString(h.Sum(nil)), n, err}
-		}()
+	in.begun.Do(func() { in.along = newAlong(in.file, true) })
+	in.ended.Do(func() { // decoding, if there was any, is over: what it didn't read is left
+		go func() { in.digest <- in.along.finish() }()
 	})
-	if in.along != nil { // decoding is over: what it didn't read is left
-		in.ended.Do(func() {
-			go func() { in.digest <- in.along.finish() }()
-		})
-	}
 }
 
 // digestAlong lets the next reader of a file work out its digest.
@@ -98,7 +90,7 @@ func (in *Input) digestAlong() {
 		in.beginDigest()
 		return
 	}
-	in.begun.Do(func() { in.along = newAlong(in.file) })
+	in.begun.Do(func() { in.along = newAlong(in.file, false) })
 }
 
 // ReadInput takes a stream, such as standard input.
