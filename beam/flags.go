@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -90,7 +89,7 @@ func (f *flags) task(args []string) (*task, error) {
 	if t.MaxMemory, err = parseSize(f.maxMemory); err != nil {
 		return nil, fmt.Errorf("--max-memory: %w", err)
 	}
-	t.Build, err = buildOf()
+	t.Build, err = batch.BuildOf(versionString())
 	return t, err
 }
 
@@ -118,28 +117,6 @@ func versionString() string {
 		}
 	}
 	return version
-}
-
-// buildOf tells one version of the program from another. Without a release's
-// name it is the program's digest.
-func buildOf() (string, error) {
-	if v := versionString(); v != "devel" {
-		return v, nil
-	}
-	name, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return "devel " + hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // keyVariable holds what makes pseudonyms one's own. It is never sent: each

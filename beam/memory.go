@@ -1,17 +1,17 @@
 package main
 
 import (
-	"bufio"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/batch"
 )
 
 // ownMemory is how many bytes this process may use: the container's limit or
 // the machine's memory; 0 when neither can be told.
 func ownMemory() int64 {
-	machine := machineMemory()
+	machine := batch.MachineMemory()
 	for _, name := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -22,19 +22,4 @@ func ownMemory() int64 {
 		}
 	}
 	return machine
-}
-
-func machineMemory() int64 {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var kib int64
-		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
-			return kib << 10
-		}
-	}
-	return 0
 }

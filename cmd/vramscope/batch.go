@@ -162,7 +162,7 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	if err := errors.Join(names.Labels(f.labels...), names.Tensors(f.model, f.config)); err != nil {
 		return nil, err
 	}
-	build, err := buildOf()
+	build, err := batch.BuildOf(version)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -25,26 +21,4 @@ func parseShard(text string) (index, count int, err error) {
 		return 0, 0, fmt.Errorf("--shard %q: I/N, the parts being 0/N to N-1/N", text)
 	}
 	return int(i), int(n), nil
-}
-
-// buildOf tells this program from any other version: by the release, or by the
-// program itself where there is none.
-func buildOf() (string, error) {
-	if version != "devel" {
-		return version, nil
-	}
-	name, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return "devel " + hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
 )
@@ -30,26 +31,10 @@ func parseSize(s string) (int64, error) {
 	return int64(f * float64(int64(1)<<bits)), nil
 }
 
-// physicalMemory is the machine's memory in bytes, 0 when it can't be told.
-func physicalMemory() int64 {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var kib int64
-		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
-			return kib << 10
-		}
-	}
-	return 0
-}
-
 // memoryLimit is --max-memory in bytes; without it, three quarters of the machine's.
 func memoryLimit(flag string) (int64, error) {
 	if flag == "" {
-		return physicalMemory() / 4 * 3, nil
+		return batch.MachineMemory() / 4 * 3, nil
 	}
 	n, err := parseSize(flag)
 	if err != nil {

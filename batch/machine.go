@@ -1,0 +1,48 @@
+package batch
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+)
+
+// BuildOf tells this program from any other version, for Config.Build: by its
+// release, or by the program itself where that is "devel".
+func BuildOf(release string) (string, error) {
+	if release != "devel" {
+		return release, nil
+	}
+	name, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return "devel " + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// MachineMemory is the machine's memory in bytes, 0 when it can't be told.
+func MachineMemory() int64 {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var kib int64
+		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
+}
