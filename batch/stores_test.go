@@ -2,7 +2,6 @@ package batch_test
 
 import (
 	"context"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -69,41 +68,13 @@ func whole(t *testing.T, root, out string) map[string]batch.Progress {
 	return done
 }
 
-// contents are the files of a place by name.
-func contents(t *testing.T, name string) map[string]string {
-	t.Helper()
-	ctx := context.Background()
-	p, err := store.Open(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	files := map[string]string{}
-	for f, err := range p.List(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := p.Read(ctx, f.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
-		files[f.Name] = string(data)
-	}
-	return files
-}
-
 // TestResultsInAStore are those in a folder, byte for byte.
 func TestResultsInAStore(t *testing.T) {
 	fakes3.Start(t)
 	runs, folder := someRuns(t), t.TempDir()
 	whole(t, runs, folder)
 	whole(t, runs, "s3://team/out")
-	want, got := contents(t, folder), contents(t, "s3://team/out")
+	want, got := fakes3.Contents(t, folder), fakes3.Contents(t, "s3://team/out")
 	if names := slices.Sorted(maps.Keys(want)); !slices.Equal(names, slices.Sorted(maps.Keys(got))) || len(names) < 15 {
 		t.Errorf("files %q", names)
 	}
@@ -121,7 +92,7 @@ func TestRunsInAStore(t *testing.T) {
 	s.PutFolder(t, "runs", someRuns(t))
 	var transferred atomic.Int64
 	s.Before = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
-		next.ServeHTTP(&meter{w, &transferred}, r)
+		next.ServeHTTP(&fakes3.Meter{ResponseWriter: w, N: &transferred}, r)
 	}
 	folder := t.TempDir()
 	first := whole(t, "s3://team/runs", folder)
@@ -135,7 +106,7 @@ func TestRunsInAStore(t *testing.T) {
 			t.Errorf("error is %v", p.Err)
 		}
 	}
-	before := contents(t, folder)
+	before := fakes3.Contents(t, folder)
 	for name, text := range before {
 		if strings.Contains(text, fakes3.Secret) || strings.Contains(text, s.URL) {
 			t.Errorf("%s tells the way to the store", name)
@@ -150,7 +121,7 @@ func TestRunsInAStore(t *testing.T) {
 	if again := transferred.Load(); again > all/2 {
 		t.Errorf("%d bytes were read again, %d the first time", again, all)
 	}
-	if !maps.Equal(before, contents(t, folder)) {
+	if !maps.Equal(before, fakes3.Contents(t, folder)) {
 		t.Error("the results are others the second time")
 	}
 	// Results beside the runs are no runs.
@@ -158,17 +129,6 @@ func TestRunsInAStore(t *testing.T) {
 	if again := whole(t, "s3://team", "s3://team/out"); len(again) != len(first) {
 		t.Errorf("%d runs with the results among them, want %d", len(again), len(first))
 	}
-}
-
-// meter counts the bytes of answers.
-type meter struct {
-	http.ResponseWriter
-	n *atomic.Int64
-}
-
-func (m *meter) Write(b []byte) (int, error) {
-	m.n.Add(int64(len(b)))
-	return m.ResponseWriter.Write(b)
 }
 
 // TestShardsInStores are merged into what one batch writes.
@@ -195,7 +155,7 @@ func TestShardsInStores(t *testing.T) {
 	if _, err := batch.Merge(ctx, parts[:4], parts[4], "test"); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := contents(t, "s3://team/merged"), contents(t, "s3://team/single"); !maps.Equal(got, want) {
+	if got, want := fakes3.Contents(t, "s3://team/merged"), fakes3.Contents(t, "s3://team/single"); !maps.Equal(got, want) {
 		t.Errorf("merged %d files, one batch wrote %d, or they differ", len(got), len(want))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"flag"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -86,38 +85,10 @@ func onPrism(t *testing.T, job task) (*summary, error) {
 	return takeSummary(ctx, job.Out)
 }
 
-// contents are the files of a place by name.
-func contents(t *testing.T, name string) map[string]string {
-	t.Helper()
-	ctx := context.Background()
-	p, err := store.Open(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	files := map[string]string{}
-	for f, err := range p.List(ctx) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := p.Read(ctx, f.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Close()
-		files[f.Name] = string(data)
-	}
-	return files
-}
-
 // same compares results file by file: tables and reports, byte for byte.
 func same(t *testing.T, got, want string) {
 	t.Helper()
-	a, b := contents(t, got), contents(t, want)
+	a, b := fakes3.Contents(t, got), fakes3.Contents(t, want)
 	if names := slices.Sorted(maps.Keys(b)); !slices.Equal(slices.Sorted(maps.Keys(a)), names) || len(names) < 10 {
 		t.Errorf("files %q\nwant  %q", slices.Sorted(maps.Keys(a)), names)
 	}
@@ -197,7 +168,7 @@ func TestNothingToDo(t *testing.T) {
 	if err != nil || s.Runs != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if got := contents(t, out); got["runs.parquet"] != "of before" || len(got) != 1 {
+	if got := fakes3.Contents(t, out); got["runs.parquet"] != "of before" || len(got) != 1 {
 		t.Errorf("left %q", got)
 	}
 	none := filepath.Join(t.TempDir(), "none")

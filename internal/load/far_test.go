@@ -102,7 +102,7 @@ func TestCheckpointsStayWhereTheyAre(t *testing.T) {
 	var asked atomic.Int64
 	s.Before = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if strings.Contains(r.URL.Path, "/model.") {
-			w = &meter{w, &asked}
+			w = &fakes3.Meter{ResponseWriter: w, N: &asked}
 		}
 		next.ServeHTTP(w, r)
 	}
@@ -118,17 +118,6 @@ func TestCheckpointsStayWhereTheyAre(t *testing.T) {
 			t.Errorf("%s of %d bytes", in.Path, in.Bytes)
 		}
 	}
-}
-
-// meter counts the bytes of answers.
-type meter struct {
-	http.ResponseWriter
-	n *atomic.Int64
-}
-
-func (m *meter) Write(b []byte) (int, error) {
-	m.n.Add(int64(len(b)))
-	return m.ResponseWriter.Write(b)
 }
 
 // TestStoresThatFail say which object and why.
