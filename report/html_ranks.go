@@ -78,11 +78,7 @@ func newRanksView(doc *Document) *ranksView {
 }
 
 func newTrendViews(doc *Document) (out []trendView) {
-	for i := range doc.Trend {
-		x := &doc.Trend[i]
-		if !doc.isShown(x.Index) || len(out) == htmlTrends {
-			continue
-		}
+	for _, x := range doc.shownTrends(htmlTrends) {
 		v := trendView{Trend: x, Title: x.title(), Earlier: max(0, len(x.Dumps)-htmlDumps)}
 		for k := v.Earlier; k < len(x.Dumps); k++ {
 			d := &x.Dumps[k]

@@ -36,13 +36,8 @@ func (m *markdownWriter) ranks(doc *Document) {
 
 // trends are what several dumps of one process show.
 func (m *markdownWriter) trends(doc *Document) {
-	shown := 0
-	for i := range doc.Trend {
-		x := &doc.Trend[i]
-		if !doc.isShown(x.Index) || shown == textTrends {
-			continue
-		}
-		shown++
+	shown := doc.shownTrends(textTrends)
+	for _, x := range shown {
 		m.line("\n### %s\n", prose(x.title()))
 		m.line("| Dump | Events | Peak allocated | At the end | Reserved | |\n|---|---:|---:|---:|---:|---|")
 		for k := max(0, len(x.Dumps)-ticketGroups); k < len(x.Dumps); k++ {
@@ -51,7 +46,7 @@ func (m *markdownWriter) trends(doc *Document) {
 		}
 		m.line("\n%s", prose(x.Text))
 	}
-	if rest := len(doc.Trend) - shown; rest > 0 && shown > 0 {
+	if rest := len(doc.Trend) - len(shown); rest > 0 && len(shown) > 0 {
 		m.line("\n%s", fmt.Sprintf("and %s of other processes", Plural(rest, "trend")))
 	}
 }

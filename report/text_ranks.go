@@ -165,9 +165,16 @@ func (r *Ranks) name(row int) string {
 	return "one process"
 }
 
-// isShown tells whether a device is worth showing in full.
-func (doc *Document) isShown(index int) bool {
-	return doc.Ranks == nil || slices.Contains(doc.Ranks.Shown, index)
+// shownTrends are the first trends, at most so many, of devices that are worth
+// showing in full.
+func (doc *Document) shownTrends(most int) (out []*Trend) {
+	for i := range doc.Trend {
+		x := &doc.Trend[i]
+		if len(out) < most && (doc.Ranks == nil || slices.Contains(doc.Ranks.Shown, x.Index)) {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // shown are the devices that are worth showing in full, the worst first where
@@ -204,13 +211,8 @@ func (doc *Document) deviceTitle(index int) string {
 
 // trends are what several dumps of one process show.
 func (t *text) trends(doc *Document) {
-	shown := 0
-	for i := range doc.Trend {
-		x := &doc.Trend[i]
-		if !doc.isShown(x.Index) || shown == textTrends {
-			continue
-		}
-		shown++
+	shown := doc.shownTrends(textTrends)
+	for _, x := range shown {
 		t.head("%s", x.title())
 		t.line("  %-36s %9s %14s %14s %14s", "dump", "events", "peak allocated", "at the end", "reserved")
 		from := max(0, len(x.Dumps)-textDumps)
@@ -223,7 +225,7 @@ func (t *text) trends(doc *Document) {
 		}
 		t.wrap("  ", printable(x.Text))
 	}
-	if rest := len(doc.Trend) - shown; rest > 0 && shown > 0 {
+	if rest := len(doc.Trend) - len(shown); rest > 0 && len(shown) > 0 {
 		t.line("  and %s of other processes, alike or less full", Plural(rest, "trend"))
 	}
 }
