@@ -14,35 +14,37 @@ import (
 // compressor, so that small ones cost more than what is in them.
 const pageBytes = 4 << 20
 
-// parquetSink writes a row group for every record, column by column, so that
-// no more than a column's pages are held.
+// parquetSink writes tables with lists or flags: a row group for every record,
+// column by column, so that no more than a column's pages are held.
 type parquetSink struct {
 	w   *pqarrow.FileWriter
 	out *noter
 }
 
-func newParquet(w io.Writer, t *Table, schema *arrow.Schema) (Sink, error) {
-	o := []parquet.WriterProperty{
+// arrowProperties keep dictionaries, units and meanings.
+var arrowProperties = pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema())
+
+// commonProperties are those of all Parquet files.
+func commonProperties() []parquet.WriterProperty {
+	return []parquet.WriterProperty{
 		// With version 1 the buffers of levels grow by a page at almost every flush.
 		parquet.WithDataPageVersion(parquet.DataPageV2),
 		parquet.WithVersion(parquet.V2_LATEST), // keeps unsigned integers of 32 bits as such
-		parquet.WithDataPageSize(pageBytes),
 		parquet.WithCreatedBy("vramscope"),
 	}
-	if t == Allocations || t == Categories { // wide: twice as fast to write, and half as large again
-		o = append(o, parquet.WithCompression(compress.Codecs.Snappy))
-	} else {
-		o = append(o, parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1))
+}
+
+func newParquet(w io.Writer, t *Table, schema *arrow.Schema) (Sink, error) {
+	if isFlat(t) {
+		return newFlat(w, t, schema)
 	}
+	o := append(commonProperties(), parquet.WithDataPageSize(pageBytes), parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1))
 	batch := int64(batchRows)
 	for _, c := range t.Columns {
 		switch {
 		case c.Type.ID() == arrow.LIST:
 			batch = maxElements
 		case c.Type.ID() == arrow.DICTIONARY:
-		case c.Type == uint32s && !c.Null:
-			// Numbers of rows, which rise. The encoder panics at pages of nulls alone.
-			o = append(o, parquet.WithDictionaryFor(c.Name, false), parquet.WithEncodingFor(c.Name, parquet.Encodings.DeltaBinaryPacked))
 		default:
 			// As they are in memory: the compressor finds what repeats faster than a
 			// dictionary does, and better.
@@ -53,7 +55,7 @@ func newParquet(w io.Writer, t *Table, schema *arrow.Schema) (Sink, error) {
 	// dictionaries, and any list longer than a batch, at the wrong places.
 	o = append(o, parquet.WithBatchSize(batch))
 	out := &noter{w: w}
-	x, err := pqarrow.NewFileWriter(schema, out, parquet.NewWriterProperties(o...), pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	x, err := pqarrow.NewFileWriter(schema, out, parquet.NewWriterProperties(o...), arrowProperties)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %s: %w", t.Name, err)
 	}
@@ -77,13 +79,18 @@ func (p *parquetSink) Close() error {
 // noter notes the first error of what it writes to, which the Parquet writer
 // would drop or panic at, and hides its Close, which it would call.
 type noter struct {
-	w   io.Writer
-	err error
+	w     io.Writer
+	bytes int64
+	err   error
 }
 
 func (n *noter) Write(b []byte) (int, error) {
 	if n.err == nil {
 		_, n.err = n.w.Write(b)
 	}
+	n.bytes += int64(len(b))
 	return len(b), nil
 }
+
+// Tell is where the next byte goes.
+func (n *noter) Tell() int64 { return n.bytes }
