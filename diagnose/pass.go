@@ -144,11 +144,17 @@ func (j *job) saidRank(source int, s *snapshot.Snapshot) int {
 }
 
 func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *stacks.View, o Options) *examination {
-	t := timeline.New(s, d)
-	e := &examination{t: t, view: view, source: j.sources[source], evidence: j.evidenceOf(source), options: o}
-	names := j.names(source, t)
+	e := &examination{view: view, source: j.sources[source], evidence: j.evidenceOf(source), options: o}
+	var classes func() *classify.Classification
+	if e.source.Made != nil {
+		e.t, classes = e.source.Made(d)
+	} else {
+		e.t = timeline.New(s, d)
+		names := j.names(source, e.t)
+		classes = func() *classify.Classification { return classify.New(e.t, names) }
+	}
 	together.Do(
-		func() { e.classes = classify.New(t, names) },
+		func() { e.classes = classes() },
 		func() { e.curve = e.drawCurve() })
 	return e
 }

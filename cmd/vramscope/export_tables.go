@@ -74,7 +74,6 @@ type exported struct {
 	snapshot *snapshot.Snapshot
 	view     *stacks.View
 	devices  []exportedDevice
-	options  func(*timeline.Timeline) classify.Options
 	report   func() (*report.Document, error)
 }
 
@@ -110,14 +109,14 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 		f.names.redact(r)
 		name = r.Input(name)
 	}
-	x := &exported{name: name, snapshot: s, view: stacks.New(s), options: f.names.options}
-	o := diagnose.Options{Tool: "vramscope " + versionString(), Names: f.names.options}
+	x := &exported{name: name, snapshot: s, view: stacks.New(s)}
+	o := diagnose.Options{Tool: "vramscope " + versionString()}
 	if f.device >= 0 {
 		o.Device = &f.device
 	}
 	x.report = sync.OnceValues(func() (*report.Document, error) {
 		return diagnose.Run([]diagnose.Source{{Path: name, Kind: load.KindSnapshot, Snapshot: s,
-			Digest: func() (string, int64) { return "", size }}}, evidence.New(), o)
+			Made: x.made, Digest: func() (string, int64) { return "", size }}}, evidence.New(), o)
 	})
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -136,6 +135,12 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 		x.devices = append(x.devices, exportedDevice{t, classes, event})
 	}
 	return x, nil
+}
+
+// made is what was made of a device for its tables.
+func (x *exported) made(d *snapshot.Device) (*timeline.Timeline, func() *classify.Classification) {
+	i := slices.IndexFunc(x.devices, func(e exportedDevice) bool { return e.timeline.Device == d })
+	return x.devices[i].timeline, x.devices[i].classes
 }
 
 // garbage is how much of it may add up while tables are written, in bytes.
