@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # compare.sh [-n RUNS] [-1] [-g GROW.PY TIMES] FILE
 #
-# Reads FILE (an uncompressed snapshot) with CPython's pickle.load and with this
-# decoder, in turn, RUNS times (5), and prints the smallest and the median time
-# of both, the ratio, and the decoder's peak memory. -1 keeps each on one core.
+# Reads FILE (an uncompressed snapshot) with CPython's pickle.load, then takes
+# the passes over it in one process each time, and analyzes it as a whole with
+# the digest, in turn, RUNS times (5). It prints the smallest and the median time
+# of all, the ratios, and the decoder's peak memory. -1 keeps each on one core.
 # -g makes FILE larger first: GROW.PY SOURCE TARGET TIMES is a script that does so.
 set -euo pipefail
 
@@ -17,39 +18,54 @@ while getopts 'n:1g:' option; do
   esac
 done
 shift $((OPTIND - 1))
-[ $# -eq 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 file=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 here=$(cd "$(dirname "$0")" && pwd)
-(cd "$here/.." && go build -o "$work/decode" ./bench/decode)
+(cd "$here/.." && go build -o "$work/passes" ./bench/passes && go build -o "$work/vramscope" ./cmd/vramscope)
 if [ -n "$grow" ]; then
   python3 "$grow" "$file" "$work/grown.pickle" "$times"
   file=$work/grown.pickle
 fi
-cat "$file" >/dev/null # into the page cache, for both
+cat "$file" >/dev/null # into the page cache, for all
 
 for _ in $(seq "$runs"); do
-  ${pin[@]+"${pin[@]}"} "$work/decode" "$file" >>"$work/go"
-  ${pin[@]+"${pin[@]}"} python3 "$here/load.py" "$file" >>"$work/python"
+  ${pin[@]+"${pin[@]}"} "$work/passes" "$file" >>"$work/laps"
+  ${pin[@]+"${pin[@]}"} python3 "$here/load.py" "$file" >>"$work/laps"
+  from=${EPOCHREALTIME/[.,]/}
+  ${pin[@]+"${pin[@]}"} "$work/vramscope" analyze "$file" >/dev/null
+  echo "analyze $((${EPOCHREALTIME/[.,]/} - from))e-6" >>"$work/laps"
 done
 
-python3 - "$work" "$(stat -c %s "$file")" <<'PY'
+python3 - "$work/laps" "$(stat -c %s "$file")" <<'PY'
+import collections
 import statistics
 import sys
 
-work, size = sys.argv[1], int(sys.argv[2])
-rows = [line.split() for line in open(f"{work}/go")]
-go, timeline = ([float(r[i]) for r in rows] for i in (0, 1))
-memory, events = max(float(r[2]) for r in rows), int(rows[0][3])
-python = [float(line) for line in open(f"{work}/python")]
-mid = statistics.median
-print(f"{size / 1e6:.1f} MB, {events} events, {len(go)} runs of each")
-print(f"pickle.load  min {min(python):8.3f} s  median {mid(python):8.3f} s")
-print(f"decode       min {min(go):8.3f} s  median {mid(go):8.3f} s  {size / 1e6 / min(go):.0f} MB/s")
-print(f"timeline     min {min(timeline):8.3f} s  median {mid(timeline):8.3f} s")
-print(f"ratio        min {min(python) / min(go):8.1f}    median {mid(python) / mid(go):8.1f}")
+size = int(sys.argv[2])
+laps = collections.defaultdict(list)
+for line in open(sys.argv[1]):
+    name, number = line.split()
+    laps[name].append(float(number))
+memory, events, table = max(laps.pop("memory")), int(laps.pop("events")[0]), laps.pop("events.parquet")[0]
+print(f"{size / 1e6:.1f} MB, {events} events, {len(laps['decode'])} runs of each; seconds")
+for name, seconds in laps.items():
+    print(f"{name:24} min {min(seconds):8.3f}  median {statistics.median(seconds):8.3f}")
+
+
+def ratio(a, b, aim):
+    of = [f(laps[a]) / f(laps[b]) for f in (min, statistics.median)]
+    print(f"{a + ' / ' + b:24} min {of[0]:8.2f}  median {of[1]:8.2f}  (aim: {aim})")
+
+
+ratio("pickle.load", "decode", "25 or more")
+ratio("pickle.load", "analyze", "10 or more")
+ratio("analyze", "decode", "2 or less")
+ratio("classify", "decode", "0.33 or less")
+ratio("tables", "decode", "1.5 or less")
 allowed = max(0.5 * size, 100 * events) / 1e6 + 60
-print(f"peak memory  {memory:.1f} MB, {memory * 1e6 / max(events, 1):.1f} bytes an event (aim: at most {allowed:.1f} MB)")
+print(f"events.parquet is 1/{size / table:.0f} of the file (aim: 1/20 or less)")
+print(f"decoding takes {memory / 1e6:.1f} MB, {memory / max(events, 1):.1f} bytes an event (aim: {allowed:.1f} MB or less)")
 PY

@@ -27,9 +27,10 @@ type decoder struct {
 	more  int   // p from which more of the stream is to be read
 	total int64 // size of the whole file, 0 when unknown
 
-	stack []value
-	marks []int
-	memo  []ref
+	stack      []value
+	marks      []int
+	memo       []ref
+	memoGrowth growth
 	// aliased: a dictionary was referred to before it turned out to be a row.
 	aliased bool
 	holes   int64 // positions of memo that no PUT filled
@@ -58,7 +59,7 @@ type decoder struct {
 
 	events      Events // columns longer than rows
 	rows        int
-	firstAt     int64 // offset of the first event
+	eventGrowth growth
 	ooms        []OutOfMemory
 	blocks      []Block
 	segments    []segmentRow
@@ -97,8 +98,8 @@ func newDecoder() *decoder {
 	d := &decoder{
 		strings: make(map[string]StringID, 1024), frames: make(map[Frame]FrameID, 1024),
 		streams: map[uint64]uint32{0: 0}, pools: map[Pool]uint32{{}: 0}, actions: map[StringID]Action{},
-		unknown: map[[2]StringID]*Unknown{}, firstAt: -1,
-		out: &Snapshot{Streams: []uint64{0}, Pools: []Pool{{}}, Cut: -1, Fast: true, stacks: newStackTable()},
+		unknown: map[[2]StringID]*Unknown{},
+		out:     &Snapshot{Streams: []uint64{0}, Pools: []Pool{{}}, Cut: -1, Fast: true, stacks: newStackTable()},
 	}
 	for i, s := range known {
 		d.strings[s] = StringID(i)

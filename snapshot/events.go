@@ -83,10 +83,7 @@ func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, 
 func (d *decoder) growEvents() error {
 	c := &d.events
 	old := len(c.Action)
-	if old == 0 {
-		d.firstAt = d.base + int64(d.p)
-	}
-	size := d.estimate(old+1, old)
+	size := d.estimate(old+1, old, &d.eventGrowth)
 	if err := d.take(int64(size-old) * eventBytes); err != nil {
 		return err
 	}

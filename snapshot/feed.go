@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	chunk  = 1 << 20  // bytes read at a time
-	ahead  = 8        // chunks in use at most: the digest may be some behind
-	margin = 64 << 10 // what the tight loops want ahead of them, carried over between chunks
+	chunk  = 256 << 10 // bytes read at a time: they stay in a core's cache
+	ahead  = 16        // chunks in use at most: the digest may be some behind
+	margin = 64 << 10  // what the tight loops want ahead of them, carried over between chunks
 )
 
 // feed reads a stream ahead of its user, on another core where there is one.
@@ -56,7 +56,7 @@ func newFeed(r io.Reader, size int64) *feed {
 func (f *feed) read(r io.Reader, bytes int) {
 	defer close(f.done)
 	if f.along != nil {
-		defer close(f.along.pieces)
+		defer f.along.end()
 	}
 	for {
 		var buf *buffer
@@ -75,8 +75,7 @@ func (f *feed) read(r io.Reader, bytes int) {
 		next := piece{buf, n, err}
 		buf.uses.Store(1)
 		if f.along != nil {
-			buf.uses.Store(2)
-			f.along.pieces <- next
+			f.along.offer(next)
 		}
 		select {
 		case f.full <- next:

@@ -64,7 +64,7 @@ func (d *decoder) growMemo(n int) error {
 	if n <= cap(d.memo) {
 		return nil
 	}
-	size := d.estimate(n, cap(d.memo))
+	size := d.estimate(n, cap(d.memo), &d.memoGrowth)
 	if err := d.take(int64(size-cap(d.memo)) * 4); err != nil {
 		return err
 	}
@@ -74,14 +74,29 @@ func (d *decoder) growMemo(n int) error {
 	return nil
 }
 
+// growth is where a column was when it last grew: so many entries at a place
+// in the file.
+type growth struct {
+	entries int
+	at      int64
+}
+
 // estimate is the capacity for a column that has filled old places and needs
-// n: what the rest of the file will bring, or half as much again.
-func (d *decoder) estimate(n, old int) int {
+// n: what the rest of the file will bring if it goes on as it did since the
+// last time, and a quarter more. A file's beginning says little of the rest:
+// there every stack is new.
+func (d *decoder) estimate(n, old int, last *growth) int {
 	size := max(n, old+old/2, 4096)
-	done := d.base + int64(d.p)
-	if start := max(d.firstAt, 0); d.total > 0 && old >= 4096 && done > start {
-		size = max(size, int(float64(n)*float64(d.total-start)/float64(done-start)*1.5))
+	now := growth{n, d.base + int64(d.p)}
+	switch {
+	case old == 0 || d.total == 0:
+	case old < 16384:
+		size = max(n, 4*old)
+	case now.at > last.at:
+		rate := float64(n-last.entries) / float64(now.at-last.at)
+		size = max(size, n+int(1.25*rate*float64(d.total-now.at)))
 	}
+	*last = now
 	return size
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // least is the size from which a slice is worth the call, in bytes.
-const least = 4 << 20
+const least = 512 << 10
 
 // Make is make([]T, length, capacity); the system is free to ignore the advice.
 func Make[T any](length, capacity int) []T {
