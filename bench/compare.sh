@@ -2,10 +2,11 @@
 # compare.sh [-n RUNS] [-1] [-g GROW.PY TIMES] FILE
 #
 # Reads FILE (an uncompressed snapshot) with CPython's pickle.load, then takes
-# the passes over it in one process each time, and analyzes it as a whole with
-# the digest, in turn, RUNS times (5). It prints the smallest and the median time
-# of all, the ratios, and the decoder's peak memory. -1 keeps each on one core.
-# -g makes FILE larger first: GROW.PY SOURCE TARGET TIMES is a script that does so.
+# the passes over it in one process each time, and analyzes it as a whole, as
+# text and, with the file's digest, as JSON, in turn, RUNS times (5). It prints
+# the smallest and the median time of each, their ratios, and the decoder's peak
+# memory. -1 keeps each on one core. -g makes FILE larger first: GROW.PY SOURCE
+# TARGET TIMES is a script that does so.
 set -euo pipefail
 
 runs=5 pin=() grow='' times=0
@@ -18,7 +19,7 @@ while getopts 'n:1g:' option; do
   esac
 done
 shift $((OPTIND - 1))
-[ $# -eq 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 file=$(realpath "$1")
 work=$(mktemp -d)
@@ -34,9 +35,11 @@ cat "$file" >/dev/null # into the page cache, for all
 for _ in $(seq "$runs"); do
   ${pin[@]+"${pin[@]}"} "$work/passes" "$file" >>"$work/laps"
   ${pin[@]+"${pin[@]}"} python3 "$here/load.py" "$file" >>"$work/laps"
-  from=${EPOCHREALTIME/[.,]/}
-  ${pin[@]+"${pin[@]}"} "$work/vramscope" analyze "$file" >/dev/null
-  echo "analyze $((${EPOCHREALTIME/[.,]/} - from))e-6" >>"$work/laps"
+  for format in text json; do
+    from=${EPOCHREALTIME/[.,]/}
+    ${pin[@]+"${pin[@]}"} "$work/vramscope" analyze --format "$format" "$file" >/dev/null
+    echo "analyze-$format $((${EPOCHREALTIME/[.,]/} - from))e-6" >>"$work/laps"
+  done
 done
 
 python3 - "$work/laps" "$(stat -c %s "$file")" <<'PY'
@@ -61,8 +64,9 @@ def ratio(a, b, aim):
 
 
 ratio("pickle.load", "decode", "25 or more")
-ratio("pickle.load", "analyze", "10 or more")
-ratio("analyze", "decode", "2 or less")
+for analyze in ("analyze-text", "analyze-json"):
+    ratio("pickle.load", analyze, "10 or more")
+    ratio(analyze, "decode", "2 or less")
 ratio("classify", "decode", "0.33 or less")
 ratio("tables", "decode", "1.5 or less")
 allowed = max(0.5 * size, 100 * events) / 1e6 + 60
