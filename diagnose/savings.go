@@ -188,8 +188,7 @@ func (e *examination) settleByLives(drafts []draft) {
 		c.at(timeline.NoEvent, e.t.Start.Allocated)
 	}
 	last := e.t.Start.Allocated
-	e.t.Walk(func(event int, now timeline.Levels) {
-		level := now.Allocated
+	e.t.WalkAllocated(func(event int, level int64) {
 		rises := level > last
 		last = level
 		if event == failed {

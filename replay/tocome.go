@@ -47,12 +47,12 @@ func (r *rewriter) rest(whole, broken *pass) int64 {
 	}
 	from := r.born(whole.saved[n-1])
 	var at, peak int64
-	r.Timeline.Walk(func(event int, now timeline.Levels) {
+	r.Timeline.WalkAllocated(func(event int, bytes int64) {
 		if event == from {
-			at = now.Allocated
+			at = bytes
 		}
 		if event >= from && event <= whole.end {
-			peak = max(peak, now.Allocated)
+			peak = max(peak, bytes)
 		}
 	})
 	if there == 0 {

@@ -73,7 +73,12 @@ func checkAny(t *testing.T, tl *timeline.Timeline) {
 	e := &tl.Device.Events
 	peaks := timeline.Peaks{Requested: timeline.Peak{Bytes: tl.Start.Requested}, Allocated: timeline.Peak{Bytes: tl.Start.Allocated}, Active: timeline.Peak{Bytes: tl.Start.Active}, Reserved: timeline.Peak{Bytes: tl.Start.Reserved}}
 	last := tl.Start
+	allocated := make([]int64, tl.Device.Events.Len())
+	tl.WalkAllocated(func(event int, bytes int64) { allocated[event] = bytes })
 	tl.Walk(func(event int, now timeline.Levels) {
+		if now.Allocated != allocated[event] {
+			t.Fatalf("event %d: %d bytes allocated, alone %d", event, now.Allocated, allocated[event])
+		}
 		if min(now.Requested, now.Allocated, now.Active, now.Reserved) < 0 {
 			t.Fatalf("event %d: %+v", event, now)
 		}

@@ -24,11 +24,10 @@ type span struct {
 func (t *Timeline) spansAt(event int) []span {
 	var later []int
 	e := &t.Device.Events
-	if t.segmentEvents() > 0 {
-		for i := event + 1; i < e.Len(); i++ {
-			if isSegment(e.Action[i]) && e.Size[i] > 0 {
-				later = append(later, i)
-			}
+	first, _ := slices.BinarySearch(t.segments, uint32(event+1))
+	for _, i := range t.segments[first:] {
+		if e.Size[i] > 0 {
+			later = append(later, int(i))
 		}
 	}
 	final := t.finalSpans()
@@ -79,11 +78,6 @@ func (t *Timeline) spansAt(event int) []span {
 
 func isSegment(a snapshot.Action) bool {
 	return a >= snapshot.SegmentAlloc && a <= snapshot.SegmentUnmap
-}
-
-// segmentEvents is how many events change what is reserved.
-func (t *Timeline) segmentEvents() int {
-	return t.counts[snapshot.SegmentAlloc] + t.counts[snapshot.SegmentFree] + t.counts[snapshot.SegmentMap] + t.counts[snapshot.SegmentUnmap]
 }
 
 // finalSpans are the segments at the dump, unsorted.

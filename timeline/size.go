@@ -21,9 +21,10 @@ func (t *Timeline) size() {
 			t.Allocated[id] = t.rounding.round(t.older[id].requested)
 		}
 	}
-	w := walk{t: t, now: t.startLevels()}
-	t.Start, w.atPeak = w.now, w.now
-	w.peaks = Peaks{Peak{w.now.Requested, NoEvent}, Peak{w.now.Allocated, NoEvent}, Peak{w.now.Active, NoEvent}, Peak{w.now.Reserved, NoEvent}}
+	t.Start = t.startLevels()
+	w := walk{t: t, now: t.Start}
+	t.AtPeak = t.Start
+	t.Peaks = Peaks{Peak{t.Start.Requested, NoEvent}, Peak{t.Start.Allocated, NoEvent}, Peak{t.Start.Active, NoEvent}, Peak{t.Start.Reserved, NoEvent}}
 	e := &t.Device.Events
 	for i, action := range e.Action {
 		switch action {
@@ -48,8 +49,18 @@ func (t *Timeline) size() {
 			t.failed(i, w.now)
 		}
 		w.step(i, action)
+		switch {
+		case action == snapshot.Alloc:
+			t.Peaks.Requested.rise(w.now.Requested, i)
+			t.Peaks.Active.rise(w.now.Active, i)
+			if t.Peaks.Allocated.rise(w.now.Allocated, i) {
+				t.AtPeak = w.now
+			}
+		case isSegment(action):
+			t.Peaks.Reserved.rise(w.now.Reserved, i)
+		}
 	}
-	t.End, t.Peaks, t.AtPeak = w.now, w.peaks, w.atPeak
+	t.End = w.now
 	t.checkEnd()
 }
 
@@ -70,10 +81,8 @@ func (t *Timeline) startLevels() Levels {
 		l.Reserved = add(l.Reserved, t.Device.Segments[i].TotalSize)
 	}
 	e := &t.Device.Events
-	if t.segmentEvents() > 0 {
-		for i, action := range e.Action {
-			l.Reserved = add(l.Reserved, -reservedBy(action, e.Size[i]))
-		}
+	for _, i := range t.segments {
+		l.Reserved = add(l.Reserved, -reservedBy(e.Action[i], e.Size[i]))
 	}
 	if least := t.leastReserved(l.Reserved); least < 0 {
 		t.damagef("the segment events would leave %d bytes less than nothing reserved", -least)
@@ -86,12 +95,10 @@ func (t *Timeline) startLevels() Levels {
 // event finds that much.
 func (t *Timeline) leastReserved(now int64) int64 {
 	least := now
-	if t.segmentEvents() > 0 {
-		e := &t.Device.Events
-		for i, action := range e.Action {
-			now = add(now, reservedBy(action, e.Size[i]))
-			least = min(least, now)
-		}
+	e := &t.Device.Events
+	for _, i := range t.segments {
+		now = add(now, reservedBy(e.Action[i], e.Size[i]))
+		least = min(least, now)
 	}
 	return least
 }
@@ -123,8 +130,6 @@ func add(a, b int64) int64 {
 type walk struct {
 	t        *Timeline
 	now      Levels
-	peaks    Peaks
-	atPeak   Levels
 	implicit int // implicit deaths already counted
 }
 
@@ -133,44 +138,38 @@ func (w *walk) step(i int, action snapshot.Action) {
 	t := w.t
 	switch action {
 	case snapshot.Alloc:
-		id := t.Of[i]
 		for w.implicit < len(t.implicit) && t.implicit[w.implicit].event == uint32(i) {
 			w.end(t.implicit[w.implicit].id, i)
 			w.implicit++
 		}
-		size := t.Allocated[id]
+		size := t.Allocated[t.Of[i]]
 		w.now.Requested = add(w.now.Requested, t.Device.Events.Size[i])
 		w.now.Allocated = add(w.now.Allocated, size)
 		w.now.Active = add(w.now.Active, size)
-		w.peaks.Requested.rise(w.now.Requested, i)
-		if w.now.Allocated > w.peaks.Allocated.Bytes {
-			w.peaks.Allocated, w.atPeak = Peak{w.now.Allocated, i}, w.now
-		}
-		w.peaks.Active.rise(w.now.Active, i)
 	case snapshot.FreeRequested, snapshot.FreeCompleted:
 		w.end(t.Of[i], i)
 	case snapshot.SegmentAlloc, snapshot.SegmentMap, snapshot.SegmentFree, snapshot.SegmentUnmap:
 		w.now.Reserved = max(add(w.now.Reserved, reservedBy(action, t.Device.Events.Size[i])), 0)
-		w.peaks.Reserved.rise(w.now.Reserved, i)
 	}
 }
 
 // end takes an allocation out of those curves that event i takes it out of.
 func (w *walk) end(id AllocationID, i int) {
 	t := w.t
-	if t.FreeRequested[id] == uint32(i) {
-		w.now.Allocated = max(w.now.Allocated-t.Allocated[id], 0) // less than 0 only where add had to stop
-	}
+	w.now.Allocated = t.lessAllocated(w.now.Allocated, id, i)
 	if t.Freed[id] == uint32(i) {
 		w.now.Active = max(w.now.Active-t.Allocated[id], 0)
 		w.now.Requested = max(w.now.Requested-t.Requested(id), 0)
 	}
 }
 
-func (p *Peak) rise(bytes int64, event int) {
-	if bytes > p.Bytes {
-		p.Bytes, p.Event = bytes, event
+// rise tells whether the value is the largest so far.
+func (p *Peak) rise(bytes int64, event int) bool {
+	if bytes <= p.Bytes {
+		return false
 	}
+	p.Bytes, p.Event = bytes, event
+	return true
 }
 
 // Walk calls f with the curves after every event, in order.
@@ -180,6 +179,32 @@ func (t *Timeline) Walk(f func(event int, now Levels)) {
 		w.step(i, action)
 		f(i, w.now)
 	}
+}
+
+// WalkAllocated is Walk with the allocated bytes alone, in half the time.
+func (t *Timeline) WalkAllocated(f func(event int, bytes int64)) {
+	now, implicit := t.Start.Allocated, t.implicit
+	for i, action := range t.Device.Events.Action {
+		switch action {
+		case snapshot.Alloc:
+			for len(implicit) > 0 && implicit[0].event == uint32(i) {
+				now = t.lessAllocated(now, implicit[0].id, i)
+				implicit = implicit[1:]
+			}
+			now = add(now, t.Allocated[t.Of[i]])
+		case snapshot.FreeRequested, snapshot.FreeCompleted:
+			now = t.lessAllocated(now, t.Of[i], i)
+		}
+		f(i, now)
+	}
+}
+
+// lessAllocated is what is allocated after event i, which may end an allocation.
+func (t *Timeline) lessAllocated(now int64, id AllocationID, i int) int64 {
+	if t.FreeRequested[id] == uint32(i) {
+		now = max(now-t.Allocated[id], 0) // less than 0 only where add had to stop
+	}
+	return now
 }
 
 // checkEnd compares the curves' ends with the final state.

@@ -74,6 +74,7 @@ type Timeline struct {
 	Damage     []string // where the trace contradicts itself or the final state
 
 	older    []older
+	segments []uint32 // events that change what is reserved
 	implicit []implicitFree
 	rounding rounding
 	counts   [snapshot.ActionOther + 1]int
@@ -100,8 +101,11 @@ type implicitFree struct {
 // together is named in Damage.
 func New(s *snapshot.Snapshot, d *snapshot.Device) *Timeline {
 	t := &Timeline{Snapshot: s, Device: d, rounding: newRounding(s.Settings)}
-	for _, a := range d.Events.Action {
+	for i, a := range d.Events.Action {
 		t.counts[min(a, snapshot.ActionOther)]++
+		if isSegment(a) {
+			t.segments = append(t.segments, uint32(i))
+		}
 	}
 	t.pair()
 	t.size()
