@@ -26,6 +26,9 @@ const kept = 64 << 20
 type Input struct {
 	Name        string
 	Compression string // "gzip", "zstd", "zip", "" for none
+	// Undigested says that nobody will show a file's digest, which takes as long
+	// as decoding: Digest then gives the size alone. Set before anything is read.
+	Undigested bool
 
 	file   *os.File // nil for streams
 	far    *far     // of a store
@@ -72,6 +75,9 @@ func OpenInput(name string) (*Input, error) {
 
 // beginDigest starts working out a file's digest, unless that was done before.
 func (in *Input) beginDigest() {
+	if in.Undigested {
+		return
+	}
 	if in.far != nil {
 		in.far.wanted = true
 	}
@@ -86,7 +92,7 @@ func (in *Input) beginDigest() {
 
 // digestAlong lets the next reader of a file work out its digest.
 func (in *Input) digestAlong() {
-	if in.file == nil || in.Compression == "zip" {
+	if in.Undigested || in.file == nil || in.Compression == "zip" {
 		in.beginDigest()
 		return
 	}
@@ -169,7 +175,8 @@ func (in *Input) Head(n int) ([]byte, error) {
 }
 
 // Digest is the SHA-256 and the number of bytes of the input as given, before
-// decompression. Of a stream it is that of what was read.
+// decompression. Of a stream it is that of what was read. sum is empty where
+// the file was left Undigested.
 func (in *Input) Digest() (sum string, bytes int64) {
 	if in.far != nil {
 		return in.far.digest()
@@ -177,6 +184,9 @@ func (in *Input) Digest() (sum string, bytes int64) {
 	if in.sum == nil && in.hash != nil {
 		_, _ = io.Copy(io.Discard, in.rest)
 		in.sum = &digest{hex.EncodeToString(in.hash.Sum(nil)), in.read, nil}
+	}
+	if in.sum == nil && in.Undigested && in.file != nil {
+		return "", in.size()
 	}
 	if in.sum == nil {
 		in.beginDigest()

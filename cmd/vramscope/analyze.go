@@ -134,7 +134,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		o.Capacity = gpu.Capacity
 	}
 	o.Pictures = f.format == "html" || slices.ContainsFunc(f.outputs, func(name string) bool { return ending(name) == ".html" })
-	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
+	// Text shows no digests.
+	undigested := f.format == "text" && !slices.ContainsFunc(f.outputs, func(name string) bool { return ending(name) != ".txt" })
+	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial, Undigested: undigested})
 	if err != nil {
 		return nil, err
 	}

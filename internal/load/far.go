@@ -16,11 +16,12 @@ import (
 type files struct {
 	ctx context.Context
 	*store.Pool
-	own bool // the pool is closed in the end
+	own        bool // the pool is closed in the end
+	undigested bool
 }
 
 func (o *Options) files() files {
-	f := files{o.Context, o.Stores, false}
+	f := files{o.Context, o.Stores, false, o.Undigested}
 	if f.ctx == nil {
 		f.ctx = context.Background()
 	}
@@ -38,6 +39,14 @@ func (f files) close() {
 
 // input opens one of a run's files.
 func (f files) input(name string) (*snapshot.Input, error) {
+	in, err := f.open(name)
+	if err == nil {
+		in.Undigested = f.undigested
+	}
+	return in, err
+}
+
+func (f files) open(name string) (*snapshot.Input, error) {
 	if local, ok := store.Path(name); ok {
 		return snapshot.OpenInput(local)
 	}

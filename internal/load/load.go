@@ -47,6 +47,8 @@ type Options struct {
 	Stdin     io.Reader
 	MaxMemory int64 // bytes, 0: no limit
 	Partial   bool
+	// Undigested says that nobody will ask for digests: Digest gives sizes alone.
+	Undigested bool
 	// Lenient passes over what is of no known kind among the named files, and
 	// notes what is broken, as is done within a directory.
 	Lenient bool

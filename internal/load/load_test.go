@@ -242,6 +242,29 @@ func TestDigests(t *testing.T) {
 	}
 }
 
+// TestUndigested: nobody works out digests that nobody asks for, and sizes are
+// known all the same.
+func TestUndigested(t *testing.T) {
+	file, _ := recorded(1)
+	dir := write(t, map[string]string{"rank0.pickle": file, "rank1.pickle": file + "\n", "train.log": errorLine})
+	r, err := Open([]string{dir}, Options{Undigested: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, s := range r.Sources {
+		if s.Open != nil {
+			if _, err := s.Open(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum, n := s.Digest()
+		if st, err := os.Stat(s.Path); err != nil || sum != "" || n != st.Size() {
+			t.Errorf("%s: %q, %d bytes", s.Path, sum, n)
+		}
+	}
+}
+
 // TestStream: standard input is decoded at once, as it can't be read again.
 func TestStream(t *testing.T) {
 	file, _ := recorded(1)
