@@ -170,7 +170,7 @@ func (w *walker) folder(name string, depth int) error {
 			if err := w.folder(full, depth+1); err != nil {
 				return err
 			}
-		case e.Type().IsRegular() && !sourceName.MatchString(strings.ToLower(e.Name())):
+		case e.Type().IsRegular() && !sourceName().MatchString(strings.ToLower(e.Name())):
 			st, err := e.Info()
 			if err != nil || w.seen[filepath.ToSlash(full)] {
 				continue // gone meanwhile, or named before
@@ -218,7 +218,7 @@ func (w *walker) prefix(root string, found *Found) error {
 func likely(name string) bool {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
-		if last := i == len(parts)-1; strings.HasPrefix(part, ".") || !last && passed[part] || last && sourceName.MatchString(strings.ToLower(part)) {
+		if last := i == len(parts)-1; strings.HasPrefix(part, ".") || !last && passed[part] || last && sourceName().MatchString(strings.ToLower(part)) {
 			return false
 		}
 	}

@@ -3,11 +3,11 @@ package batch
 import (
 	"cmp"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -35,12 +35,12 @@ func Group(files []File) []Run {
 }
 
 // partFolder are folders that hold a part of a run.
-var partFolder = regexp.MustCompile(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|traces?|dumps?|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
+var partFolder = pattern.Of(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|traces?|dumps?|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
 
 // homeOf is the folder that a file belongs to.
 func homeOf(f *File) string {
 	dir := above(f.Path)
-	for dir != f.Root && partFolder.MatchString(path.Base(dir)) && above(dir) != dir {
+	for dir != f.Root && partFolder().MatchString(path.Base(dir)) && above(dir) != dir {
 		dir = above(dir)
 	}
 	return dir
@@ -160,7 +160,7 @@ func joinRanks(groups map[string][]File) map[string][]File {
 
 var (
 	// partWords tell the parts of one run apart: ranks and moments.
-	partWords = regexp.MustCompile(`^((rank|gpu|cuda|device|node|worker|proc|process|host|replica|step|iter|iteration|epoch|dp|tp|pp|ep|cp|r))-?([0-9]+)$`)
+	partWords = pattern.Of(`^((rank|gpu|cuda|device|node|worker|proc|process|host|replica|step|iter|iteration|epoch|dp|tp|pp|ep|cp|r))-?([0-9]+)$`)
 	// plainWords say nothing of which run it is.
 	plainWords = map[string]bool{"snapshot": true, "snapshots": true, "memory": true, "mem": true, "cuda": true, "gpu": true, "torch": true, "pytorch": true, "dump": true,
 		"oom": true, "exit": true, "final": true, "last": true, "latest": true, "end": true, "peak": true, "alloc": true, "history": true,
@@ -168,14 +168,14 @@ var (
 		"smi": true, "nvidia": true, "nvsmi": true, "usage": true, "monitor": true, "stats": true, "apps": true, "dmon": true, "pmon": true, "trace": true, "profile": true, "profiler": true,
 		"config": true, "labels": true, "local": true, "global": true, "eval": true, "test": true, "val": true, "valid": true, "debug": true, "error": true, "errors": true,
 		"info": true, "metrics": true, "metric": true, "util": true, "utilization": true, "main": true}
-	wordSplit = regexp.MustCompile(`[-_. ]+`)
-	ending    = regexp.MustCompile(`(?i)(\.(pickle|pkl|json|jsonl|log|txt|out|err|csv|xml|gz|zst|zip|labels|pt))+$`)
+	wordSplit = pattern.Of(`[-_. ]+`)
+	ending    = pattern.Of(`(?i)(\.(pickle|pkl|json|jsonl|log|txt|out|err|csv|xml|gz|zst|zip|labels|pt))+$`)
 )
 
 // familyOf is what a file's name says beyond ranks, steps and what it holds: the
 // same for the files of one run.
 func familyOf(file string) string {
-	words := wordSplit.Split(strings.ToLower(ending.ReplaceAllString(path.Base(file), "")), -1)
+	words := wordSplit().Split(strings.ToLower(ending().ReplaceAllString(path.Base(file), "")), -1)
 	var kept []string
 	for i := 0; i < len(words); i++ {
 		pair := ""
@@ -183,9 +183,9 @@ func familyOf(file string) string {
 			pair = words[i] + "-" + words[i+1]
 		}
 		switch {
-		case partWords.MatchString(pair):
+		case partWords().MatchString(pair):
 			i++
-		case words[i] == "", plainWords[words[i]], partWords.MatchString(words[i]):
+		case words[i] == "", plainWords[words[i]], partWords().MatchString(words[i]):
 		default:
 			kept = append(kept, words[i])
 		}

@@ -4,9 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 const (
@@ -30,7 +31,7 @@ func FolderName(place string) string {
 		}
 	}
 	name := b.String()
-	if plainPath.MatchString(place) && !strings.HasSuffix(place, ".") && !hashed.MatchString(place) && len(name) <= maxName {
+	if plainPath().MatchString(place) && !strings.HasSuffix(place, ".") && !hashed().MatchString(place) && len(name) <= maxName {
 		return name
 	}
 	sum := sha256.Sum256([]byte(place))
@@ -43,12 +44,12 @@ func FolderName(place string) string {
 
 var (
 	// plainPath is a path that its folder's name shows in full.
-	plainPath = regexp.MustCompile(`^/?[A-Za-z0-9][A-Za-z0-9.-]*([_/][A-Za-z0-9][A-Za-z0-9.-]*)*$`)
-	hashed    = regexp.MustCompile(`-[0-9a-f]{12}$`)
+	plainPath = pattern.Of(`^/?[A-Za-z0-9][A-Za-z0-9.-]*([_/][A-Za-z0-9][A-Za-z0-9.-]*)*$`)
+	hashed    = pattern.Of(`-[0-9a-f]{12}$`)
 )
 
 // recordingEndings are taken off names before they are compared.
-var recordingEndings = regexp.MustCompile(`(?i)(\.(pickle|pkl|json|log|txt|out|err|csv|xml|gz|zst|zip|labels))+$`)
+var recordingEndings = pattern.Of(`(?i)(\.(pickle|pkl|json|log|txt|out|err|csv|xml|gz|zst|zip|labels))+$`)
 
 // ExperimentOf is what runs of the same experiment have in common: the path
 // without endings and without numbers, dates and random ids that tell one run
@@ -59,7 +60,7 @@ func ExperimentOf(place string) string {
 		return scheme + "://" + ExperimentOf(rest)
 	}
 	var kept []string
-	for _, element := range strings.Split(recordingEndings.ReplaceAllString(place, ""), "/") {
+	for _, element := range strings.Split(recordingEndings().ReplaceAllString(place, ""), "/") {
 		if e := withoutNumbers(element); e != "" {
 			kept = append(kept, e)
 		}
@@ -93,11 +94,11 @@ func withoutNumbers(element string) string {
 		rest = rest[at+len(word):]
 		kept := word
 		switch low := strings.ToLower(word); {
-		case allDigits.MatchString(low) && (word == element || countsRuns(low, before)), stamp.MatchString(low), isRandom(low):
+		case allDigits().MatchString(low) && (word == element || countsRuns(low, before)), stamp().MatchString(low), isRandom(low):
 			kept = ""
-		case numbered.MatchString(low):
+		case numbered().MatchString(low):
 			kept = strings.TrimRight(word, "0123456789")
-		case month.MatchString(low) && nextIsNumber.MatchString(rest):
+		case month().MatchString(low) && nextIsNumber().MatchString(rest):
 			kept = ""
 		}
 		before = strings.ToLower(word)
@@ -115,16 +116,16 @@ func withoutNumbers(element string) string {
 const separators = "-_. ,=:+"
 
 var (
-	allDigits    = regexp.MustCompile(`^[0-9]+$`)
-	stamp        = regexp.MustCompile(`^[0-9]{4,14}t[0-9]{4,12}z?$|^[0-9]{1,2}h[0-9]{1,2}(m([0-9]{1,2}s?)?)?$`)
-	nextIsNumber = regexp.MustCompile(`^[-_. ][0-9]`)
-	month        = regexp.MustCompile(`^(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*$`)
+	allDigits    = pattern.Of(`^[0-9]+$`)
+	stamp        = pattern.Of(`^[0-9]{4,14}t[0-9]{4,12}z?$|^[0-9]{1,2}h[0-9]{1,2}(m([0-9]{1,2}s?)?)?$`)
+	nextIsNumber = pattern.Of(`^[-_. ][0-9]`)
+	month        = pattern.Of(`^(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*$`)
 	// numbered are words whose number tells one run from the next.
-	numbered = regexp.MustCompile(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)[0-9]+$`)
-	counter  = regexp.MustCompile(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)$`)
+	numbered = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)[0-9]+$`)
+	counter  = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)$`)
 	// settingWord are words whose number is a setting.
-	settingWord = regexp.MustCompile(`^(b|bs|mbs|lbs|gbs|batch|batchsize|size|seq|seqlen|len|length|ctx|context|lr|wd|tp|pp|dp|cp|ep|fsdp|zero|stage|gpu|gpus|gpt|llama|bert|t|layers|layer|dim|hidden|heads|vocab|accum|accumulate|world|nodes|fp|bf|int|lora|r|top|beam)$`)
-	randomID    = regexp.MustCompile(`^[0-9a-z]{7,40}$`)
+	settingWord = pattern.Of(`^(b|bs|mbs|lbs|gbs|batch|batchsize|size|seq|seqlen|len|length|ctx|context|lr|wd|tp|pp|dp|cp|ep|fsdp|zero|stage|gpu|gpus|gpt|llama|bert|t|layers|layer|dim|hidden|heads|vocab|accum|accumulate|world|nodes|fp|bf|int|lora|r|top|beam)$`)
+	randomID    = pattern.Of(`^[0-9a-z]{7,40}$`)
 )
 
 // countsRuns tells a number that counts runs from one of a setting: behind a
@@ -132,12 +133,12 @@ var (
 func countsRuns(number, before string) bool {
 	n, err := strconv.ParseUint(number, 10, 32)
 	size := err == nil && n >= 64 && n&(n-1) == 0 && number[0] != '0'
-	return !settingWord.MatchString(before) && (!size || counter.MatchString(before))
+	return !settingWord().MatchString(before) && (!size || counter().MatchString(before))
 }
 
 // isRandom tells the ids that trackers make from words: letters and digits in turns.
 func isRandom(word string) bool {
-	if !randomID.MatchString(word) {
+	if !randomID().MatchString(word) {
 		return false
 	}
 	turns := 0

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"io"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -38,41 +38,41 @@ const HeadBytes = 64 << 10
 func Sniff(name string, head, tail []byte) Kind {
 	plain, packed := uncompressed(head)
 	low := strings.ToLower(path.Base(name))
-	named := pickleName.MatchString(low)
+	named := pickleName().MatchString(low)
 	switch {
 	case len(head) == 0:
 		return map[bool]Kind{true: Recording, false: Other}[named] // an empty recording is a failure to tell
 	case plain == nil:
 		return map[bool]Kind{true: Recording, false: Other}[named]
 	case isPickle(plain):
-		if snapshotKey.Match(plain) {
+		if snapshotKey().Match(plain) {
 			return Recording
 		}
 		return Pickle
 	case named:
 		return Recording
-	case isBinary(plain) || sourceName.MatchString(low):
+	case isBinary(plain) || sourceName().MatchString(low):
 		return Other
-	case plain[0] == '{' && accessory.Match(plain) && !traceKey.Match(plain):
+	case plain[0] == '{' && accessory().Match(plain) && !traceKey().Match(plain):
 		return Accessory
 	case packed || bytes.HasPrefix(plain, []byte{0xff, 0xfe}) || bytes.HasPrefix(plain, []byte{0xfe, 0xff}):
 		return Text
-	case telling.Match(plain) || telling.Match(tail):
+	case telling().Match(plain) || telling().Match(tail):
 		return Text
 	}
 	return Other
 }
 
 var (
-	pickleName = regexp.MustCompile(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
+	pickleName = pattern.Of(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
 	// snapshotKey is a key of PyTorch's memory snapshots, as pickles write it.
-	snapshotKey = regexp.MustCompile(`segments|device_traces|total_size|allocator_settings`)
+	snapshotKey = pattern.Of(`segments|device_traces|total_size|allocator_settings`)
 	// sourceName are files of programs and people: text that is no run's output.
-	sourceName = regexp.MustCompile(`\.(py|pyi|pyx|md|rst|tex|html?|css|js|ts|go|rs|c|cc|cpp|cu|cuh|h|hpp|java|sh|bash|toml|ya?ml|cfg|ini|lock|svg|sql|proto|patch|diff|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|requirements|makefile|dockerfile)`)
-	accessory  = regexp.MustCompile(`"(model_type|architectures|hidden_size|n_embd|d_model)"|vramscope\.labels/`)
-	traceKey   = regexp.MustCompile(`"traceEvents"|"schemaVersion"`)
+	sourceName = pattern.Of(`\.(py|pyi|pyx|md|rst|tex|html?|css|js|ts|go|rs|c|cc|cpp|cu|cuh|h|hpp|java|sh|bash|toml|ya?ml|cfg|ini|lock|svg|sql|proto|patch|diff|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|requirements|makefile|dockerfile)`)
+	accessory  = pattern.Of(`"(model_type|architectures|hidden_size|n_embd|d_model)"|vramscope\.labels/`)
+	traceKey   = pattern.Of(`"traceEvents"|"schemaVersion"`)
 	// telling are words that text which says something of memory or steps has.
-	telling = regexp.MustCompile(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total|free)|used_gpu_memory|traceEvents|memory summary|# gpu|\bloss\b|\bstep\b|\bepoch\b|\biter(ation)?\b|[0-9] ?[MG]i?B\b|\btorch|cuda`)
+	telling = pattern.Of(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total|free)|used_gpu_memory|traceEvents|memory summary|# gpu|\bloss\b|\bstep\b|\bepoch\b|\biter(ation)?\b|[0-9] ?[MG]i?B\b|\btorch|cuda`)
 )
 
 // uncompressed is the beginning of what a container holds; nil when that can't be read.

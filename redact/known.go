@@ -3,6 +3,9 @@ package redact
 import (
 	_ "embed"
 	"strings"
+	"sync"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 //go:embed known/packages.txt
@@ -27,12 +30,15 @@ var (
 	parts = wordSet(partsText)
 )
 
-func wordSet(text string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range strings.Fields(text) {
-		set[w] = true
-	}
-	return set
+// wordSet are the words of a text, told apart when they are first asked for.
+func wordSet(text string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		set := map[string]bool{}
+		for _, w := range strings.Fields(text) {
+			set[w] = true
+		}
+		return set
+	})
 }
 
 // commonFunctions are names of functions that tell nothing of the program:
@@ -40,9 +46,9 @@ func wordSet(text string) map[string]bool {
 var commonFunctions = wordSet(functionsText + `<module> <lambda> <listcomp> <dictcomp> <setcomp> <genexpr> forward backward main call
 	wrapper wrapped inner _wrapped decorate_context new_forward`)
 
-var dunder = pattern(`^__(init|new|call|enter|exit|del|iter|next|len|getitem|setitem|getattr|setattr|post_init|torch_function|torch_dispatch)__$`)
+var dunder = pattern.Of(`^__(init|new|call|enter|exit|del|iter|next|len|getitem|setitem|getattr|setattr|post_init|torch_function|torch_dispatch)__$`)
 
-func commonFunction(name string) bool { return commonFunctions[name] || dunder().MatchString(name) }
+func commonFunction(name string) bool { return commonFunctions()[name] || dunder().MatchString(name) }
 
 // modelWords are parts of the names of modules and tensors that models share.
 var modelWords = wordSet(`model module modules layer layers block blocks h transformer encoder decoder embeddings embed embedding embed_tokens wte wpe

@@ -3,6 +3,8 @@ package redact
 import (
 	"path"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // slashed is a path in lower case (ASCII, so that places stay the same) with
@@ -41,7 +43,7 @@ func (r *Redactor) file(file string) (to string, ok bool) {
 			return r.name("dir", file[:i]) + "/other-packages/torch/" + file[at:], true
 		}
 		pkg, rest, _ := strings.Cut(strings.ReplaceAll(file[at:], `\`, "/"), "/")
-		if name, _, _ := strings.Cut(pkg, "."); packages[name] {
+		if name, _, _ := strings.Cut(pkg, "."); packages()[name] {
 			return r.folder(file[:i]) + file[i:], true
 		}
 		return r.folder(file[:i]) + file[i:at] + r.below(pkg, rest), false
@@ -95,9 +97,9 @@ func (r *Redactor) plain(file, low string) (string, bool) {
 }
 
 // library are shared objects and executables that everybody has.
-var library = pattern(`^(lib(torch|torch_cpu|torch_cuda|torch_cuda_linalg|torch_python|torch_global_deps|c10|c10_cuda|python[23]|python[23]\.[0-9]+[a-z]?|cuda|cudart|cublas|cublasLt|cudnn|cudnn_[a-z_]+|nccl|nvrtc|cupti|stdc\+\+|c|m|pthread|gomp|gcc_s|dl|rt)(-[0-9a-f.]+)?\.(so|dll|dylib)[0-9.]*|python[0-9.]*|ld-linux[a-z0-9_-]*\.so[0-9.]*|crtstuff\.c|_C\.(cpython[a-z0-9_-]*\.)?(so|pyd))$`)
+var library = pattern.Of(`^(lib(torch|torch_cpu|torch_cuda|torch_cuda_linalg|torch_python|torch_global_deps|c10|c10_cuda|python[23]|python[23]\.[0-9]+[a-z]?|cuda|cudart|cublas|cublasLt|cudnn|cudnn_[a-z_]+|nccl|nvrtc|cupti|stdc\+\+|c|m|pthread|gomp|gcc_s|dl|rt)(-[0-9a-f.]+)?\.(so|dll|dylib)[0-9.]*|python[0-9.]*|ld-linux[a-z0-9_-]*\.so[0-9.]*|crtstuff\.c|_C\.(cpython[a-z0-9_-]*\.)?(so|pyd))$`)
 
-var sourceOfPython = pattern(`^[Pp]ython-3\.[0-9.rcab]+/(Objects|Python|Modules|Parser|Programs|Include)/[\w./]+$`)
+var sourceOfPython = pattern.Of(`^[Pp]ython-3\.[0-9.rcab]+/(Objects|Python|Modules|Parser|Programs|Include)/[\w./]+$`)
 
 // ownLibrary is a file below lib/pythonX.Y without site-packages; the version
 // ends at the next slash.
@@ -114,11 +116,11 @@ func (r *Redactor) ownLibrary(file string, lib, version int) (string, bool) {
 	return head + r.leaf(rest), false
 }
 
-var pythonVersion = pattern(`^[0-9.]{0,6}t?$`)
+var pythonVersion = pattern.Of(`^[0-9.]{0,6}t?$`)
 
 func (r *Redactor) isStdlib(rest string) bool {
 	module, _, _ := strings.Cut(rest, "/")
-	return stdlib[strings.TrimSuffix(module, ".py")]
+	return stdlib()[strings.TrimSuffix(module, ".py")]
 }
 
 // checkouts are packages that are often run from a source tree.
@@ -134,7 +136,7 @@ func (r *Redactor) checkout(file, low string) (to string, ok bool) {
 		}
 		rest := strings.Split(strings.ReplaceAll(file[i+len(mark)-1:], `\`, "/"), "/")
 		known := 0
-		for known < len(rest) && parts[rest[known]] {
+		for known < len(rest) && parts()[rest[known]] {
 			known++
 		}
 		if known == len(rest) { // a project of one's own may have such names, too: only torch's are sure
@@ -185,7 +187,7 @@ func (r *Redactor) leaf(file string) string {
 	if i := strings.Index(base, ".so."); i > 0 {
 		stem, ending = base[:i], ".so"
 	}
-	for ext := path.Ext(stem); stem != ext && endings[ext]; ext = path.Ext(stem) {
+	for ext := path.Ext(stem); stem != ext && endings()[ext]; ext = path.Ext(stem) {
 		stem, ending = strings.TrimSuffix(stem, ext), ext+ending
 	}
 	return r.name("file", stem) + ending
@@ -195,7 +197,7 @@ func (r *Redactor) leaf(file string) string {
 func (r *Redactor) angled(file string) (string, bool) {
 	if m := frozen().FindStringSubmatch(file); m != nil {
 		module, _, _ := strings.Cut(m[1], ".")
-		if stdlib[module] {
+		if stdlib()[module] {
 			return file, true
 		}
 	}
@@ -211,8 +213,8 @@ func (r *Redactor) angled(file string) (string, bool) {
 }
 
 var (
-	frozen    = pattern(`^<frozen ([a-z_.]+)>$`)
-	generated = pattern(`^<(string|stdin|eval_with_key|__array_function__ internals|generated|unknown|decorator-gen-[0-9]+)>(\.[0-9]+)?$`)
+	frozen    = pattern.Of(`^<frozen ([a-z_.]+)>$`)
+	generated = pattern.Of(`^<(string|stdin|eval_with_key|__array_function__ internals|generated|unknown|decorator-gen-[0-9]+)>(\.[0-9]+)?$`)
 )
 
 // Input is a path that the user gave. Usual names are kept, and the rank.
@@ -235,8 +237,8 @@ func (r *Redactor) Input(file string) string {
 }
 
 var (
-	usualInput = pattern(`^(snapshot|oom|memory|dump|log|train|config|nvidia-smi|trace|labels)(_(all|named|python|none|late|ring|[0-9]{1,4}))?(_?rank_?[0-9]{1,5})?\.(pickle|pkl|json|log|txt|csv|xml)(\.gz|\.zst|\.zip)?$`)
-	rank       = pattern(`rank_?[0-9]{1,5}`)
+	usualInput = pattern.Of(`^(snapshot|oom|memory|dump|log|train|config|nvidia-smi|trace|labels)(_(all|named|python|none|late|ring|[0-9]{1,4}))?(_?rank_?[0-9]{1,5})?\.(pickle|pkl|json|log|txt|csv|xml)(\.gz|\.zst|\.zip)?$`)
+	rank       = pattern.Of(`rank_?[0-9]{1,5}`)
 )
 
 // leafWith is a leaf that goes on naming a rank.

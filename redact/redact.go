@@ -22,6 +22,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // digits is how much of the hash a pseudonym shows, in hexadecimal digits.
@@ -70,15 +72,15 @@ func (r *Redactor) Text(s string) string { return r.name("text", s) }
 var factKeys = wordSet("torch pytorch torch_version pytorch_version cuda cuda_version driver driver_version python python_version gpu gpus gpu_name nccl precision dtype optimizer batch batch_size seq sequence framework transformers")
 
 // fact is a value that names hardware, a version or a number.
-var fact = pattern(`^v?[0-9][0-9a-z.+_-]{0,31}$`)
+var fact = pattern.Of(`^v?[0-9][0-9a-z.+_-]{0,31}$`)
 
 // Note is a key and its value; a fact such as torch=2.9.1 or gpu=H100 is kept.
 func (r *Redactor) Note(key, value string) (string, string) {
 	k := strings.ToLower(strings.TrimSpace(key))
-	if !factKeys[k] {
+	if !factKeys()[k] {
 		return r.name("key", key), r.name("value", value)
 	}
-	if v := strings.ToLower(value); fact().MatchString(v) && !strings.ContainsAny(v, "_-") || isGPU(value) || factValues[v] {
+	if v := strings.ToLower(value); fact().MatchString(v) && !strings.ContainsAny(v, "_-") || isGPU(value) || factValues()[v] {
 		return key, value
 	}
 	return key, r.name("value", value)
@@ -88,7 +90,7 @@ func (r *Redactor) Note(key, value string) (string, string) {
 var factValues = wordSet("bf16 fp16 fp32 fp8 bfloat16 float16 float32 amp adamw adam sgd lion adafactor muon fsdp fsdp2 ddp deepspeed accelerate lightning megatron vllm")
 
 // gpuName is how vendors name their GPUs; nothing else may stand there.
-var gpuName = pattern(`^(?i)((nvidia|tesla|geforce|quadro|amd|radeon|instinct|rtx|gtx|titan|grid|graphics|device|ada|generation|super|ti|max-q|laptop|gpu|pcie|sxm[0-9]?|nvl|hbm[0-9]?e?|oam|dgx|hgx|xp|x|v|pro|blackwell|hopper|mi[0-9]{2,3}[xa]?|[abchlptv][0-9]{1,3}[a-z]?|gb?[hb]?[0-9]{2,3}|[0-9]{3,4}|[0-9]+ ?gi?b)[ -]*)+$`)
+var gpuName = pattern.Of(`^(?i)((nvidia|tesla|geforce|quadro|amd|radeon|instinct|rtx|gtx|titan|grid|graphics|device|ada|generation|super|ti|max-q|laptop|gpu|pcie|sxm[0-9]?|nvl|hbm[0-9]?e?|oam|dgx|hgx|xp|x|v|pro|blackwell|hopper|mi[0-9]{2,3}[xa]?|[abchlptv][0-9]{1,3}[a-z]?|gb?[hb]?[0-9]{2,3}|[0-9]{3,4}|[0-9]+ ?gi?b)[ -]*)+$`)
 
 func isGPU(s string) bool { return len(s) < 64 && gpuName().MatchString(s) }
 
@@ -116,4 +118,4 @@ func (r *Redactor) Error(message string, paths ...string) string {
 }
 
 // quoted is a text from a file within a message.
-var quoted = pattern(`"(?:[^"\\]|\\.)*"`)
+var quoted = pattern.Of(`"(?:[^"\\]|\\.)*"`)

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
 )
@@ -33,13 +34,13 @@ func (r *Redactor) unless(known func() *regexp.Regexp, kind, text string) string
 }
 
 var (
-	compileContext = pattern(`^(Torch-Compiled Region: )?[0-9/_!]+$`)
-	category       = pattern(`^(PARAMETER|OPTIMIZER_STATE|INPUT|TEMPORARY|ACTIVATION|GRADIENT|AUTOGRAD_DETAIL|UNKNOWN|None|unknown)$`)
-	profilerStep   = pattern(`^(ProfilerStep#[0-9]+|## (forward|backward|optimizer|zero_grad|data) ##|(?i:forward|backward|optimizer|optimizer_step|zero_grad|train|eval|step|loss|data)|nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|reduce_scatter|broadcast|DistributedDataParallel\.forward|DataParallel\.forward|Torch-Compiled Region: [0-9/_]+|## Call CompiledFxGraph [a-z0-9]+ ##|CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
-	optimizerRange = pattern(`^(Optimizer\.(?:step|zero_grad)#)(\w+)(\.\w+)$`)
-	loaderRange    = pattern(`^enumerate\(DataLoader\)#_(SingleProcess|MultiProcessing)DataLoaderIter\.__next__$`)
-	fsdpRange      = pattern(`^(FSDP::[a-z_]+(?: for)?)(?: (\(?)([^()]*)(\)?))?$`)
-	timedRange     = pattern(`^([\w.<>]+) \(dynamo_timed\)$`)
+	compileContext = pattern.Of(`^(Torch-Compiled Region: )?[0-9/_!]+$`)
+	category       = pattern.Of(`^(PARAMETER|OPTIMIZER_STATE|INPUT|TEMPORARY|ACTIVATION|GRADIENT|AUTOGRAD_DETAIL|UNKNOWN|None|unknown)$`)
+	profilerStep   = pattern.Of(`^(ProfilerStep#[0-9]+|## (forward|backward|optimizer|zero_grad|data) ##|(?i:forward|backward|optimizer|optimizer_step|zero_grad|train|eval|step|loss|data)|nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|reduce_scatter|broadcast|DistributedDataParallel\.forward|DataParallel\.forward|Torch-Compiled Region: [0-9/_]+|## Call CompiledFxGraph [a-z0-9]+ ##|CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
+	optimizerRange = pattern.Of(`^(Optimizer\.(?:step|zero_grad)#)(\w+)(\.\w+)$`)
+	loaderRange    = pattern.Of(`^enumerate\(DataLoader\)#_(SingleProcess|MultiProcessing)DataLoaderIter\.__next__$`)
+	fsdpRange      = pattern.Of(`^(FSDP::[a-z_]+(?: for)?)(?: (\(?)([^()]*)(\)?))?$`)
+	timedRange     = pattern.Of(`^([\w.<>]+) \(dynamo_timed\)$`)
 )
 
 // Annotation is the name of a record_function range; torch's own are kept, less
@@ -50,7 +51,7 @@ func (r *Redactor) Annotation(name string) string {
 	}
 	if m := optimizerRange().FindStringSubmatch(name); m != nil {
 		class, method := m[2], m[3]
-		if !optimizers[class] {
+		if !optimizers()[class] {
 			class = r.name("class", class)
 		}
 		if method != ".step" && method != ".zero_grad" {
@@ -73,7 +74,7 @@ func (r *Redactor) Annotation(name string) string {
 }
 
 // dotted is the name of a module or tensor.
-var dotted = pattern(`^[\w.]{1,256}$`)
+var dotted = pattern.Of(`^[\w.]{1,256}$`)
 
 // Metadata is what a program says of an allocation, often a module's or a
 // tensor's name: words that models share are kept.
@@ -83,7 +84,7 @@ func (r *Redactor) Metadata(text string) string {
 	}
 	words := strings.Split(text, ".")
 	for i, w := range words {
-		if !modelWords[w] && !number().MatchString(w) {
+		if !modelWords()[w] && !number().MatchString(w) {
 			words[i] = r.name("name", w)
 		}
 	}
@@ -91,15 +92,15 @@ func (r *Redactor) Metadata(text string) string {
 }
 
 var (
-	number      = pattern(`^[0-9]*$`)
-	plainValue  = pattern(`^(True|False|None|true|false|-?[0-9.]+(e[-+]?[0-9]+)?)?$`)
-	optionWords = pattern(`[^,:\[\]> \t]+`)
+	number      = pattern.Of(`^[0-9]*$`)
+	plainValue  = pattern.Of(`^(True|False|None|true|false|-?[0-9.]+(e[-+]?[0-9]+)?)?$`)
+	optionWords = pattern.Of(`[^,:\[\]> \t]+`)
 )
 
 // setting keeps the allocator's options with their numbers and words.
 func (r *Redactor) setting(x snapshot.Setting) snapshot.Setting {
 	head, tail, nested := strings.Cut(x.Key, ".")
-	if !options[head] {
+	if !options()[head] {
 		head = r.name("key", head)
 	}
 	if x.Key = head; nested {
@@ -109,7 +110,7 @@ func (r *Redactor) setting(x snapshot.Setting) snapshot.Setting {
 		x.Key += "." + tail
 	}
 	x.Value = optionWords().ReplaceAllStringFunc(x.Value, func(w string) string {
-		if options[w] || plainValue().MatchString(w) {
+		if options()[w] || plainValue().MatchString(w) {
 			return w
 		}
 		return r.name("value", w)

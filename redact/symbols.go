@@ -3,6 +3,7 @@ package redact
 import (
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
 )
@@ -48,9 +49,9 @@ func compiled(name, function string) string {
 }
 
 var (
-	sourceName = pattern(`^[A-Za-z0-9_.-]+\.(c|cc|cpp|cu|cuh|h|hpp)$`)
-	plainName  = pattern(`^[\w.]+$`)
-	identifier = pattern(`[A-Za-z_$~][\w$]*`)
+	sourceName = pattern.Of(`^[A-Za-z0-9_.-]+\.(c|cc|cpp|cu|cuh|h|hpp)$`)
+	plainName  = pattern.Of(`^[\w.]+$`)
+	identifier = pattern.Of(`[A-Za-z_$~][\w$]*`)
 )
 
 // spaces are namespaces of public code; those that are true are torch's.
@@ -65,7 +66,7 @@ var language = wordSet(`const void int long short char bool float double unsigne
 	__nv_hdl_wrapper_t __nv_dl_tag __nv_dl_wrapper_t CUstream_st cudaDeviceProp THPVariable THPFunction`)
 
 // interpreter are functions of the C library, CPython and torch's bindings.
-var interpreter = pattern(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Mapping|Descr|Type|CFunction|CMethod|Method|Unicode|Module|Weakref|Callable|Thread|Interpreter|Mem|Frame|Function|Stack|Set|Dict|List|Tuple|Long|Float|Bool|Bytes|Gen|GILState|Vectorcall|Code|Import|Capsule|Context|Cell|Slice|File|Arg|Async|Coro|Buffer|Memory|State|TraceBack|Sys)_[A-Za-z_]+` +
+var interpreter = pattern.Of(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Mapping|Descr|Type|CFunction|CMethod|Method|Unicode|Module|Weakref|Callable|Thread|Interpreter|Mem|Frame|Function|Stack|Set|Dict|List|Tuple|Long|Float|Bool|Bytes|Gen|GILState|Vectorcall|Code|Import|Capsule|Context|Cell|Slice|File|Arg|Async|Coro|Buffer|Memory|State|TraceBack|Sys)_[A-Za-z_]+` +
 	`|_PyObject|_PyEvalFrameClearAndPop|_?Py_(BytesMain|RunMain|Main|Dealloc|DECREF|CheckFunctionResult|c_pow|HashPointer|[A-Z][A-Za-z]+|dg_strtod)|PyInit__[a-z]+|TH[PC]P?[A-Z][A-Za-z_]*|THP_[A-Za-z_]+` +
 	`|dynamo_(_custom_eval_frame|eval_custom_code|eval_custom_code_impl|custom_eval_frame_shim)|pybind11_(object|meta)_[a-z]+|__libc_(start_main|start_call_main|start_main_impl|init_first)|__clone3?|clone3|_start|start_thread|main` +
 	`|execute_native_thread_routine|thread_run|pythread_wrapper|slot_(tp|nb|sq|mp)_[a-z_]+|(method|cfunction)_vectorcall(_[A-Z_]+)?|cfunction_call|type_call|partial_call` +
@@ -85,9 +86,9 @@ func symbol(s string) (known, torch bool) {
 			continue // the unit of a number, such as 4ul
 		case at[0] > 1 && s[at[0]-2:at[0]] == "::" && seen:
 			continue // goes on
-		case at[0] > 0 && s[at[0]-1] == '.' && seen && language[word]:
+		case at[0] > 0 && s[at[0]-1] == '.' && seen && language()[word]:
 			continue
-		case language[word]:
+		case language()[word]:
 			continue
 		}
 		isTorch, public := spaces[word]

@@ -2,8 +2,9 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // apart is a zero-width space: it keeps a sign from meaning something to
@@ -13,33 +14,33 @@ const apart = "\u200b"
 
 var (
 	markup    = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "~", `\~`, "[", `\[`, "]", `\]`, "|", `\|`, "&", "&amp;", "<", "&lt;", ">", "&gt;", "#", `\#`, "!", `\!`)
-	reference = regexp.MustCompile(`(@)([A-Za-z0-9])|(\\#|GH-|gh-)([0-9])|((?i:https?|ftp|mailto|xmpp))(:)|((?i:www))(\.)|(:)([a-z0-9+-]*:)`)
-	commit    = regexp.MustCompile(`\b[0-9a-f]{7}[0-9a-f]{0,33}\b`)
-	space     = regexp.MustCompile(`\s+`)
+	reference = pattern.Of(`(@)([A-Za-z0-9])|(\\#|GH-|gh-)([0-9])|((?i:https?|ftp|mailto|xmpp))(:)|((?i:www))(\.)|(:)([a-z0-9+-]*:)`)
+	commit    = pattern.Of(`\b[0-9a-f]{7}[0-9a-f]{0,33}\b`)
+	space     = pattern.Of(`\s+`)
 )
 
 // prose makes a text safe as Markdown outside code: one line, no markup, no
 // mention, no reference to an issue or a commit, no link, no formula, no emoji.
 func prose(s string) string {
-	s = markup.Replace(printable(space.ReplaceAllString(strings.TrimSpace(s), " ")))
+	s = markup.Replace(printable(space().ReplaceAllString(strings.TrimSpace(s), " ")))
 	s = strings.ReplaceAll(s, "$", "<span>$</span>")
-	s = reference.ReplaceAllString(s, "$1$3$5$7$9"+apart+"$2$4$6$8$10")
-	s = commit.ReplaceAllStringFunc(s, func(hash string) string {
+	s = reference().ReplaceAllString(s, "$1$3$5$7$9"+apart+"$2$4$6$8$10")
+	s = commit().ReplaceAllStringFunc(s, func(hash string) string {
 		if strings.ContainsAny(hash, "abcdef") && strings.ContainsAny(hash, "0123456789") {
 			return hash[:3] + apart + hash[3:]
 		}
 		return hash
 	})
-	return listMark.ReplaceAllString(s, `$1$4\$2$5$3$6`)
+	return listMark().ReplaceAllString(s, `$1$4\$2$5$3$6`)
 }
 
 // listMark is what would begin a list or underline a heading at the beginning of a line.
-var listMark = regexp.MustCompile(`^([0-9]{1,9})([.)])( |$)|^()([-+=])()`)
+var listMark = pattern.Of(`^([0-9]{1,9})([.)])( |$)|^()([-+=])()`)
 
 // code is a text as it stands, for a table or a line of text; "" for nothing.
 // Text in code is never markup, a mention or a reference.
 func code(s string) string {
-	s = printable(space.ReplaceAllString(strings.TrimSpace(s), " "))
+	s = printable(space().ReplaceAllString(strings.TrimSpace(s), " "))
 	if s == "" {
 		return ""
 	}

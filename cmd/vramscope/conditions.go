@@ -3,10 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -18,13 +18,13 @@ type condition struct {
 	holds func(*report.Document) bool
 }
 
-var comparison = regexp.MustCompile(`^(fragmentation|allocated|reserved|unknown|over-budget)>(.+)$`)
+var comparison = pattern.Of(`^(fragmentation|allocated|reserved|unknown|over-budget)>(.+)$`)
 
 func parseConditions(texts []string) ([]condition, error) {
 	var out []condition
 	for _, text := range texts {
 		c := condition{text: text}
-		switch m := comparison.FindStringSubmatch(strings.ReplaceAll(text, " ", "")); {
+		switch m := comparison().FindStringSubmatch(strings.ReplaceAll(text, " ", "")); {
 		case text == "leak":
 			c.holds = anyDevice(func(d *report.Device) bool {
 				for _, l := range d.Leaks {

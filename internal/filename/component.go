@@ -1,11 +1,12 @@
 package filename
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // component is one folder's or file's name.
@@ -29,13 +30,13 @@ type token struct {
 	taken  bool // it tells ranks or dumps apart
 }
 
-var tokens = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+|[0-9]+`)
+var tokens = pattern.Of(`[A-Z]?[a-z]+|[A-Z]+|[0-9]+`)
 
 // read finds what the component says.
 func (p *component) read() {
 	p.rank, p.local, p.node = Unknown, Unknown, Unknown
 	text := p.takeTime(p.text)
-	for _, s := range tokens.FindAllString(text, 1000) {
+	for _, s := range tokens().FindAllString(text, 1000) {
 		v, err := strconv.ParseInt(s, 10, 64)
 		p.tokens = append(p.tokens, token{text: strings.ToLower(s), number: err == nil, value: v})
 	}
@@ -148,9 +149,9 @@ func (p *component) stem() string {
 // How times stand in names: 2024-06-10_12-34-56 and its shorter forms,
 // Jun_10_12_34_56 as in PyTorch's own example, and seconds or finer since 1970.
 var (
-	dayTime  = regexp.MustCompile(`(20[1-9][0-9])[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])(?:[-_T. ]?([01][0-9]|2[0-3])[-_:.h]?([0-5][0-9])(?:[-_:.m]?([0-5][0-9]))?(?:[-_.]([0-9]{1,6}))?)?`)
-	monthDay = regexp.MustCompile(`(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[-_ ]([0-3][0-9])[-_ ]([01][0-9]|2[0-3])[-_: ]([0-5][0-9])[-_: ]([0-5][0-9])`)
-	sinceDay = regexp.MustCompile(`(?:^|[^0-9])t?(1[4-9][0-9]{8})(?:\.([0-9]{1,7})|([0-9]{3})|([0-9]{6})|([0-9]{9}))?(?:$|[^0-9])`)
+	dayTime  = pattern.Of(`(20[1-9][0-9])[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])(?:[-_T. ]?([01][0-9]|2[0-3])[-_:.h]?([0-5][0-9])(?:[-_:.m]?([0-5][0-9]))?(?:[-_.]([0-9]{1,6}))?)?`)
+	monthDay = pattern.Of(`(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[-_ ]([0-3][0-9])[-_ ]([01][0-9]|2[0-3])[-_: ]([0-5][0-9])[-_: ]([0-5][0-9])`)
+	sinceDay = pattern.Of(`(?:^|[^0-9])t?(1[4-9][0-9]{8})(?:\.([0-9]{1,7})|([0-9]{3})|([0-9]{6})|([0-9]{9}))?(?:$|[^0-9])`)
 )
 
 var months = []string{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"}
@@ -162,7 +163,7 @@ func (p *component) takeTime(text string) string {
 		n, _ := strconv.ParseInt((s + "000000")[:6], 10, 64)
 		return n
 	}
-	if m := sinceDay.FindStringSubmatchIndex(text); m != nil {
+	if m := sinceDay().FindStringSubmatchIndex(text); m != nil {
 		part := func(i int) string {
 			if m[2*i] < 0 {
 				return ""
@@ -181,12 +182,12 @@ func (p *component) takeTime(text string) string {
 		}
 		return text[:begin] + " " + text[end:]
 	}
-	if m := monthDay.FindStringSubmatch(text); m != nil {
+	if m := monthDay().FindStringSubmatch(text); m != nil {
 		month := slices.Index(months, m[1]) + 1
 		p.time = time.Date(2000, time.Month(month), number(m[2]), number(m[3]), number(m[4]), number(m[5]), 0, time.UTC).UnixMicro()
 		return strings.Replace(text, m[0], " ", 1)
 	}
-	if m := dayTime.FindStringSubmatch(text); m != nil {
+	if m := dayTime().FindStringSubmatch(text); m != nil {
 		p.time = time.Date(number(m[1]), time.Month(number(m[2])), number(m[3]), number(m[4]), number(m[5]), number(m[6]), 0, time.UTC).UnixMicro() + fraction(m[7])
 		return strings.Replace(text, m[0], " ", 1)
 	}

@@ -11,10 +11,11 @@ package filename
 import (
 	"cmp"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // Unknown is a number that a name doesn't say.
@@ -63,7 +64,7 @@ func Parse(name string) Name {
 		}
 	}
 	n.Stem = strings.Join(stem, "/")
-	n.Shape = digits.ReplaceAllStringFunc(n.Stem, func(s string) string {
+	n.Shape = digits().ReplaceAllStringFunc(n.Stem, func(s string) string {
 		v, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
 			return s
@@ -110,7 +111,7 @@ func boolCompare(a, b bool) int {
 	return 1
 }
 
-var digits = regexp.MustCompile(`[0-9]+`)
+var digits = pattern.Of(`[0-9]+`)
 
 // endings say how a file is written, not which it is.
 var endings = map[string]bool{".gz": true, ".zst": true, ".zip": true, ".pickle": true, ".pkl": true, ".pt": true, ".bin": true, ".dump": true,
