@@ -9,6 +9,7 @@ import (
 const (
 	chunk  = 256 << 10 // bytes read at a time: they stay in a core's cache
 	ahead  = 16        // chunks in use at most: the digest may be some behind
+	batch  = 4         // free chunks that are worth waking the reader for
 	margin = 64 << 10  // what the tight loops want ahead of them, carried over between chunks
 )
 
@@ -16,6 +17,8 @@ const (
 type feed struct {
 	full  chan piece
 	free  chan *buffer
+	idle  atomic.Bool   // the reader waits for more
+	more  chan struct{} // there are some
 	stop  chan struct{}
 	done  chan struct{}
 	along *along // digests the stream; nil: nobody does
@@ -40,8 +43,8 @@ func newFeed(r io.Reader, size int64) *feed {
 	if 0 < size && size < bytes {
 		bytes = size + 1 // the end shows in the first read
 	}
-	f := &feed{full: make(chan piece, 2), free: make(chan *buffer, ahead), stop: make(chan struct{}), done: make(chan struct{})}
-	n := 3
+	f := &feed{full: make(chan piece, ahead), free: make(chan *buffer, ahead), more: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	n := 2 * batch
 	if f.along, _ = r.(*along); f.along != nil {
 		n = ahead
 		f.along.begin(f)
@@ -59,10 +62,8 @@ func (f *feed) read(r io.Reader, bytes int) {
 		defer f.along.end()
 	}
 	for {
-		var buf *buffer
-		select {
-		case buf = <-f.free:
-		case <-f.stop:
+		buf, ok := f.take()
+		if !ok {
 			return
 		}
 		if buf == nil {
@@ -88,10 +89,42 @@ func (f *feed) read(r io.Reader, bytes int) {
 	}
 }
 
+// take is a free buffer, nil for one that is still to be made; not ok once
+// nobody wants any more. Waking the reader takes longer than a chunk is read
+// in, so that it sleeps until several are free.
+func (f *feed) take() (buf *buffer, ok bool) {
+	for {
+		select {
+		case <-f.stop:
+			return nil, false
+		case buf = <-f.free:
+			return buf, true
+		default:
+		}
+		f.idle.Store(true)
+		if len(f.free) >= batch { // came in the meantime
+			f.idle.Store(false)
+			continue
+		}
+		select {
+		case <-f.more:
+		case <-f.stop:
+			return nil, false
+		}
+	}
+}
+
 // give returns a buffer that one of its users is done with.
 func (f *feed) give(buf *buffer) {
-	if buf.uses.Add(-1) == 0 {
-		f.free <- buf
+	if buf.uses.Add(-1) != 0 {
+		return
+	}
+	f.free <- buf
+	if len(f.free) >= batch && f.idle.CompareAndSwap(true, false) {
+		select {
+		case f.more <- struct{}{}:
+		default: // was told already
+		}
 	}
 }
 
