@@ -3,75 +3,72 @@ package timeline
 // addresses is a hash table from an address to a non-zero number, with linear
 // probing: blocks come and go by the million.
 type addresses struct {
-	keys   []uint64
-	values []uint32 // 0: empty
-	count  int
-	shift  uint
+	slots []slot
+	count int
+	shift uint
 }
 
-func newAddresses() *addresses {
-	return &addresses{keys: make([]uint64, 1<<10), values: make([]uint32, 1<<10), shift: 64 - 10}
+type slot struct {
+	key   uint64
+	value uint32 // 0: empty
 }
 
-func (a *addresses) slot(key uint64) int { return int(key * 0x9E3779B97F4A7C15 >> a.shift) }
+func newAddresses() *addresses { return &addresses{slots: make([]slot, 1<<10), shift: 64 - 10} }
+
+func (a *addresses) home(key uint64) int { return int(key * 0x9E3779B97F4A7C15 >> a.shift) }
+
+// find is the slot of a key, or the empty one where it would go.
+func (a *addresses) find(key uint64) int {
+	mask := len(a.slots) - 1
+	for i := a.home(key); ; i = (i + 1) & mask {
+		if s := &a.slots[i&mask]; s.value == 0 || s.key == key {
+			return i
+		}
+	}
+}
 
 // get is the number at a key, 0 when there is none.
-func (a *addresses) get(key uint64) uint32 {
-	mask := len(a.keys) - 1
-	for i := a.slot(key); ; i = (i + 1) & mask {
-		if a.values[i] == 0 || a.keys[i] == key {
-			return a.values[i]
-		}
-	}
-}
+func (a *addresses) get(key uint64) uint32 { return a.slots[a.find(key)].value }
 
-// set gives a key a number other than 0.
-func (a *addresses) set(key uint64, value uint32) {
-	mask := len(a.keys) - 1
-	i := a.slot(key)
-	for a.values[i] != 0 && a.keys[i] != key {
-		i = (i + 1) & mask
-	}
-	if a.values[i] == 0 {
-		if a.count++; 2*a.count > len(a.keys) {
+// set gives a key a number other than 0, and tells the one that it had, 0 for none.
+func (a *addresses) set(key uint64, value uint32) (before uint32) {
+	s := &a.slots[a.find(key)]
+	before = s.value
+	*s = slot{key, value}
+	if before == 0 {
+		if a.count++; 2*a.count > len(a.slots) {
 			a.grow()
-			a.set(key, value)
-			return
 		}
 	}
-	a.keys[i], a.values[i] = key, value
+	return before
 }
 
 func (a *addresses) grow() {
-	keys, values := a.keys, a.values
-	*a = addresses{keys: make([]uint64, 2*len(keys)), values: make([]uint32, 2*len(keys)), shift: a.shift - 1}
-	for i, v := range values {
-		if v != 0 {
-			a.set(keys[i], v)
+	old := a.slots
+	*a = addresses{slots: make([]slot, 2*len(old)), shift: a.shift - 1}
+	for _, s := range old {
+		if s.value != 0 {
+			a.set(s.key, s.value)
 		}
 	}
 }
 
-// remove takes a key out and closes the gap that it leaves.
-func (a *addresses) remove(key uint64) {
-	mask := len(a.keys) - 1
-	i := a.slot(key)
-	for a.keys[i] != key {
-		if a.values[i] == 0 {
-			return
-		}
-		i = (i + 1) & mask
-	}
-	if a.values[i] == 0 {
-		return
+// remove takes a key out, closes the gap that it leaves, and tells the number
+// that it had, 0 for none.
+func (a *addresses) remove(key uint64) (before uint32) {
+	mask := len(a.slots) - 1
+	i := a.find(key)
+	if before = a.slots[i].value; before == 0 {
+		return 0
 	}
 	a.count--
-	for j := (i + 1) & mask; a.values[j] != 0; j = (j + 1) & mask {
+	for j := (i + 1) & mask; a.slots[j].value != 0; j = (j + 1) & mask {
 		// An entry moves up unless its own place lies behind the gap.
-		if (j-a.slot(a.keys[j]))&mask >= (j-i)&mask {
-			a.keys[i], a.values[i] = a.keys[j], a.values[j]
+		if (j-a.home(a.slots[j].key))&mask >= (j-i)&mask {
+			a.slots[i] = a.slots[j]
 			i = j
 		}
 	}
-	a.values[i] = 0
+	a.slots[i].value = 0
+	return before
 }

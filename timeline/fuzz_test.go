@@ -71,6 +71,17 @@ func FuzzTimeline(f *testing.F) {
 func checkAny(t *testing.T, tl *timeline.Timeline) {
 	t.Helper()
 	e := &tl.Device.Events
+	for i, id := range tl.Of {
+		switch {
+		case id == timeline.NoAllocation:
+		case int(id) >= tl.Len():
+			t.Fatalf("event %d concerns allocation %d of %d", i, id, tl.Len())
+		case tl.Address(id) != e.Address[i]:
+			t.Fatalf("event %d at %#x concerns allocation %d at %#x", i, e.Address[i], id, tl.Address(id))
+		case (e.Action[i] == snapshot.Alloc) != (tl.Born[id] == uint32(i)):
+			t.Fatalf("event %d: %v, its allocation %d was born at %d", i, e.Action[i], id, tl.Born[id])
+		}
+	}
 	peaks := timeline.Peaks{Requested: timeline.Peak{Bytes: tl.Start.Requested}, Allocated: timeline.Peak{Bytes: tl.Start.Allocated}, Active: timeline.Peak{Bytes: tl.Start.Active}, Reserved: timeline.Peak{Bytes: tl.Start.Reserved}}
 	last := tl.Start
 	allocated := make([]int64, tl.Device.Events.Len())

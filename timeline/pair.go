@@ -17,6 +17,8 @@ type pairing struct {
 	live  *addresses // id plus one
 	old   []older
 	oldOf struct{ requested, freed []uint32 }
+	oldIn []uint32       // events that concern one of old
+	room  int            // ids that are kept free for old: as many as there should be
 	place []AllocationID // final ids of old, once all are known
 
 	// What skip_actions left out of the trace.
@@ -28,12 +30,18 @@ type pairing struct {
 func (t *Timeline) pair() {
 	e := &t.Device.Events
 	n := t.counts[snapshot.Alloc]
-	requests, pending := t.counts[snapshot.FreeRequested], t.pendingAtEnd()
+	requests, completions := t.counts[snapshot.FreeRequested], t.counts[snapshot.FreeCompleted]
+	used, pending := t.usedAtEnd()
 	p := pairing{t: t, live: newAddresses(), noRequests: requests == 0,
-		noCompletions: t.counts[snapshot.FreeCompleted] == 0 && (pending == 0 || pending < requests)}
+		noCompletions: completions == 0 && (pending == 0 || pending < requests)}
+	frees := completions
+	if p.noCompletions {
+		frees = requests
+	}
+	p.room = max(0, used+frees-n) // what is there in the end, and freed before, was made before
 	t.Of = pages.Make[AllocationID](e.Len(), e.Len())
-	t.Born = pages.Make[uint32](0, n)
-	t.FreeRequested, t.Freed = pages.Make[uint32](0, n), pages.Make[uint32](0, n)
+	t.Born = pages.Make[uint32](p.room, p.room+n)
+	t.FreeRequested, t.Freed = pages.Make[uint32](p.room, p.room+n), pages.Make[uint32](p.room, p.room+n)
 	for i, action := range e.Action {
 		id := NoAllocation
 		switch action {
@@ -53,33 +61,35 @@ func (t *Timeline) pair() {
 	p.renumber()
 	t.Allocated = pages.Make[int64](len(t.Born), len(t.Born))
 	for _, s := range sizes {
-		id := s.id
-		if id&provisional == 0 {
-			id += AllocationID(len(t.older))
-		} else {
-			id = p.place[id&^provisional]
-		}
-		t.Allocated[id] = s.size
+		t.Allocated[p.final(s.id)] = s.size
 	}
 }
 
-// pendingAtEnd is how many final blocks wait for other streams: when all frees
-// are among them, none was completed, and nothing left out.
-func (t *Timeline) pendingAtEnd() int {
-	n := 0
+// usedAtEnd is how many final blocks are in use, and how many of them wait for
+// other streams: when all frees are among these, none was completed, and
+// nothing left out.
+func (t *Timeline) usedAtEnd() (used, pending int) {
 	for i := range t.Device.Segments {
 		for _, b := range t.Device.Segments[i].Blocks {
-			if b.State == snapshot.ActivePendingFree {
-				n++
+			switch b.State {
+			case snapshot.Inactive:
+				continue
+			case snapshot.ActivePendingFree:
+				pending++
 			}
+			used++
 		}
 	}
-	return n
+	return used, pending
 }
 
 func (p *pairing) alloc(i uint32, address uint64) AllocationID {
 	t := p.t
-	if v := p.live.get(address); v != 0 {
+	id := AllocationID(len(t.Born))
+	t.Born = append(t.Born, i)
+	t.FreeRequested = append(t.FreeRequested, Never)
+	t.Freed = append(t.Freed, Never)
+	if v := p.live.set(address, uint32(id)+1); v != 0 {
 		id := AllocationID(v - 1)
 		p.end(id, i)
 		t.implicit = append(t.implicit, implicitFree{i, id})
@@ -87,11 +97,6 @@ func (p *pairing) alloc(i uint32, address uint64) AllocationID {
 			p.reused++
 		}
 	}
-	id := AllocationID(len(t.Born))
-	t.Born = append(t.Born, i)
-	t.FreeRequested = append(t.FreeRequested, Never)
-	t.Freed = append(t.Freed, Never)
-	p.live.set(address, uint32(id)+1)
 	return id
 }
 
@@ -126,6 +131,9 @@ func (p *pairing) requested(i uint32, address uint64) AllocationID {
 		id = p.oldBlock(i, address)
 		p.live.set(address, uint32(id)+1)
 	}
+	if id&provisional != 0 {
+		p.oldIn = append(p.oldIn, i)
+	}
 	if p.noCompletions {
 		p.end(id, i)
 		p.live.remove(address)
@@ -138,9 +146,10 @@ func (p *pairing) requested(i uint32, address uint64) AllocationID {
 }
 
 func (p *pairing) completed(i uint32, address uint64) AllocationID {
-	v := p.live.get(address)
+	v := p.live.remove(address)
 	if v == 0 {
 		id := p.oldBlock(i, address)
+		p.oldIn = append(p.oldIn, i)
 		if !p.noRequests { // the request came before the recording
 			p.oldOf.requested[id&^provisional] = Before
 		}
@@ -148,8 +157,10 @@ func (p *pairing) completed(i uint32, address uint64) AllocationID {
 		return id
 	}
 	id := AllocationID(v - 1)
+	if id&provisional != 0 {
+		p.oldIn = append(p.oldIn, i)
+	}
 	p.end(id, i)
-	p.live.remove(address)
 	return id
 }
 
@@ -218,13 +229,10 @@ func (p *pairing) requestedBytes(id AllocationID) int64 {
 }
 
 // renumber puts the older blocks first, by address and then by death, and
-// moves all other ids up.
+// moves all other ids where there aren't as many of them as there was room for.
 func (p *pairing) renumber() {
 	t := p.t
 	n := len(p.old)
-	if n == 0 {
-		return
-	}
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -232,30 +240,39 @@ func (p *pairing) renumber() {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(p.old[a].address, p.old[b].address), cmp.Compare(p.oldOf.freed[a], p.oldOf.freed[b]), cmp.Compare(a, b))
 	})
-	place := make([]AllocationID, n)
+	for _, column := range []*[]uint32{&t.Born, &t.FreeRequested, &t.Freed} {
+		if n > p.room {
+			*column = append(make([]uint32, n-p.room, n-p.room+len(*column)), *column...)
+		} else {
+			*column = (*column)[p.room-n:]
+		}
+	}
+	p.place = make([]AllocationID, n)
 	t.older = make([]older, n)
-	born, requested, freed := make([]uint32, n, n+len(t.Born)), make([]uint32, n, n+len(t.Born)), make([]uint32, n, n+len(t.Born))
 	for rank, i := range order {
 		t.older[rank] = p.old[i]
-		born[rank], requested[rank], freed[rank] = Never, p.oldOf.requested[i], p.oldOf.freed[i]
-		place[i] = AllocationID(rank)
+		t.Born[rank], t.FreeRequested[rank], t.Freed[rank] = Never, p.oldOf.requested[i], p.oldOf.freed[i]
+		p.place[i] = AllocationID(rank)
 	}
-	p.place = place
-	t.Born, t.FreeRequested, t.Freed = append(born, t.Born...), append(requested, t.FreeRequested...), append(freed, t.Freed...)
-	for i, id := range t.Of {
-		switch {
-		case id == NoAllocation:
-		case id&provisional != 0:
-			t.Of[i] = place[id&^provisional]
-		default:
-			t.Of[i] = id + AllocationID(n)
+	if n != p.room {
+		for i, id := range t.Of {
+			if id&provisional == 0 {
+				t.Of[i] = p.final(id)
+			}
 		}
 	}
-	for i, f := range t.implicit {
-		if f.id&provisional != 0 {
-			t.implicit[i].id = place[f.id&^provisional]
-		} else {
-			t.implicit[i].id += AllocationID(n)
-		}
+	for _, i := range p.oldIn {
+		t.Of[i] = p.final(t.Of[i])
 	}
+	for i := range t.implicit {
+		t.implicit[i].id = p.final(t.implicit[i].id)
+	}
+}
+
+// final is the id of an allocation once all are known.
+func (p *pairing) final(id AllocationID) AllocationID {
+	if id&provisional != 0 {
+		return p.place[id&^provisional]
+	}
+	return id + AllocationID(len(p.old)) - AllocationID(p.room)
 }
