@@ -27,11 +27,12 @@ func (a *analysis) passes() []pass {
 		return out
 	}
 	first := a.loop
-	for _, s := range a.Steps {
-		if s.FirstEvent > first {
-			out = append(out, pass{first, s.FirstEvent, nil})
+	for i := range a.Steps { // their peaks are being worked out
+		next := a.Steps[i].FirstEvent
+		if next > first {
+			out = append(out, pass{first, next, nil})
 		}
-		first = s.FirstEvent
+		first = next
 	}
 	return append(out, pass{first, a.last, nil})
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -19,9 +20,13 @@ func (e *examination) device() report.Device {
 	e.capacity(&dev)
 	dev.Peaks = report.Peaks{Requested: peakOf(t.Peaks.Requested), Allocated: peakOf(t.Peaks.Allocated),
 		Active: peakOf(t.Peaks.Active), Reserved: peakOf(t.Peaks.Reserved)}
-	e.moments(&dev)
-	dev.Segments = e.segments()
-	dev.Pools = e.pools()
+	together.Do(
+		func() { e.dropped = e.droppedGraphs(e.spans()) },
+		func() {
+			e.moments(&dev)
+			dev.Segments = e.segments()
+			dev.Pools = e.pools()
+		})
 	dev.OOMs = e.ooms(&dev)
 	dev.Leaks = e.leaks(&dev)
 	dev.Curve = e.curve

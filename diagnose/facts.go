@@ -22,10 +22,7 @@ type facts struct {
 }
 
 func (e *examination) facts(dev *report.Device) *facts {
-	f := &facts{spans: slices.Clone(e.classes.Before)}
-	for i := range e.classes.Steps {
-		f.spans = append(f.spans, e.classes.Steps[i].Phases...)
-	}
+	f := &facts{spans: e.spans()}
 	f.trains = slices.ContainsFunc(f.spans, func(s classify.PhaseSpan) bool { return s.Phase == classify.Backward })
 	event := e.t.Peaks.Allocated.Event
 	for i, bytes := range e.t.Allocated {
@@ -35,6 +32,15 @@ func (e *examination) facts(dev *report.Device) *facts {
 	}
 	f.scarce = len(dev.OOMs) > 0 || dev.CapacityBytes != nil && dev.Peaks.Reserved.Bytes >= *dev.CapacityBytes/10*9
 	return f
+}
+
+// spans are the phases of the whole recording, in order.
+func (e *examination) spans() []classify.PhaseSpan {
+	spans := slices.Clone(e.classes.Before)
+	for i := range e.classes.Steps {
+		spans = append(spans, e.classes.Steps[i].Phases...)
+	}
+	return spans
 }
 
 // held is what a category takes at the peak, all its details together.

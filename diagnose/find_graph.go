@@ -51,7 +51,7 @@ func (e *examination) kindOf(id timeline.AllocationID) graphKind {
 // missingNoGrad finds forward passes whose graph is kept, and dropped without a
 // backward pass: evaluation or generation that was meant to keep nothing.
 func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
-	x := e.droppedGraphs(f)
+	x := e.dropped
 	if x.graphs == 0 || x.bytes < 1<<20 {
 		return nil
 	}
@@ -105,7 +105,7 @@ func times(n int) string {
 }
 
 // droppedGraphs goes once over the events.
-func (e *examination) droppedGraphs(f *facts) (x dropped) {
+func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 	letsGo := e.releases()
 	var bulk []timeline.AllocationID
 	var made []int32 // forward allocations before each one; worked out when first needed
@@ -127,9 +127,9 @@ func (e *examination) droppedGraphs(f *facts) (x dropped) {
 	}
 	events := &e.t.Device.Events
 	for i, action := range events.Action {
-		for span+1 < len(f.spans) && f.spans[span+1].FirstEvent <= i {
+		for span+1 < len(spans) && spans[span+1].FirstEvent <= i {
 			span++
-			if inBackward = f.spans[span].Phase == classify.Backward; inBackward {
+			if inBackward = spans[span].Phase == classify.Backward; inBackward {
 				backward = i
 			}
 		}

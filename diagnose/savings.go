@@ -17,6 +17,7 @@ type memo struct {
 	settingsTried bool
 	savings       map[string]replay.Saving // by change
 	toCome        map[int]int64            // by event of a failed request
+	dropped       dropped                  // worked out before the rules begin
 	unused        []timeline.AllocationID  // of graphs that no backward pass used
 }
 
