@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
+	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // evidenceOf is the evidence that concerns a recording: all but what another
@@ -21,6 +22,7 @@ func (j *job) evidenceOf(source int) *evidence.Evidence {
 			machine = max(machine, s.name().Local+1)
 		}
 	}
+	ev := ofRank(j.evidence, sureRank(n))
 	foreign := map[int]bool{}
 	for i := range j.sources {
 		if s := &j.sources[i]; !s.isRecording() && ofOther(s.name(), n, rank, machine) {
@@ -28,9 +30,31 @@ func (j *job) evidenceOf(source int) *evidence.Evidence {
 		}
 	}
 	if len(foreign) == 0 {
-		return j.evidence
+		return ev
 	}
-	return without(j.evidence, foreign)
+	return without(ev, foreign)
+}
+
+// ofRank is evidence less the messages that a log of several ranks marks as
+// another one's.
+func ofRank(ev *evidence.Evidence, rank int) *evidence.Evidence {
+	if rank < 0 {
+		return ev
+	}
+	own := *ev
+	own.OOMMessages = less(ev.OOMMessages, func(x evidence.OOMMessage) bool { return x.Rank != nil && *x.Rank != rank })
+	if len(own.OOMMessages) == len(ev.OOMMessages) {
+		return ev
+	}
+	own.Details = slices.Clone(ev.Details)
+	for i := range own.Details {
+		if d := &own.Details[i]; d.Log != nil {
+			log := *d.Log
+			log.OOMs = less(log.OOMs, func(x runlog.OOM) bool { return x.Rank >= 0 && x.Rank != rank })
+			d.Log = &log
+		}
+	}
+	return &own
 }
 
 // ofOther tells whether a file is by its name another rank's than a recording's;

@@ -105,6 +105,7 @@ type failures struct {
 	failure
 	source int
 	count  int
+	ranks  []int // whose messages they are, as far as lines are marked
 }
 
 // outOfMemory turns messages into findings, those of the same cause and line
@@ -123,15 +124,19 @@ func (w *witness) outOfMemory() {
 			}
 			f := judge(m)
 			key := fmt.Sprint(d.Source, f.verdict, m.Phase, m.UserFile, m.UserLine, f.absurd())
-			if g := byKey[key]; g != nil {
-				g.count++
-				if m.RequestedBytes >= 0 { // a repeat without figures adds nothing
-					g.failure = f
-				}
-				continue
+			g := byKey[key]
+			if g == nil {
+				g = &failures{failure: f, source: d.Source}
+				byKey[key] = g
+				groups = append(groups, g)
 			}
-			byKey[key] = &failures{failure: f, source: d.Source, count: 1}
-			groups = append(groups, byKey[key])
+			g.count++
+			if m.RequestedBytes >= 0 { // a repeat without figures adds nothing
+				g.failure = f
+			}
+			if m.Rank >= 0 && !slices.Contains(g.ranks, m.Rank) {
+				g.ranks = append(g.ranks, m.Rank)
+			}
 		}
 	}
 	if slices.ContainsFunc(groups, func(g *failures) bool { return g.verdict != "unknown" }) {
@@ -151,6 +156,9 @@ func (w *witness) outOfMemory() {
 		}
 	}
 }
+
+// maxRanks is how many ranks are listed.
+const maxRanks = 16
 
 // maxFailures is how many failures of different lines are told.
 const maxFailures = 5
@@ -194,7 +202,14 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if g.Phase != "" {
 		title += " in " + phaseText[g.Phase]
 	}
-	if g.GPU >= 0 {
+	switch {
+	case len(g.ranks) > 1:
+		title += fmt.Sprintf(" on %s", report.Plural(len(g.ranks), "rank"))
+	case len(g.ranks) == 1 && g.GPU >= 0:
+		title += fmt.Sprintf(" on rank %d, GPU %d", g.ranks[0], g.GPU)
+	case len(g.ranks) == 1:
+		title += fmt.Sprintf(" on rank %d", g.ranks[0])
+	case g.GPU >= 0:
 		title += fmt.Sprintf(" on GPU %d", g.GPU)
 	}
 	if g.AfterStep >= 0 {
@@ -236,6 +251,14 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	}
 	if g.count > 1 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the same %s times in this log", report.Count(g.count)))
+	}
+	if n := len(g.ranks); n > 1 {
+		slices.Sort(g.ranks)
+		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(g.ranks[:min(n, maxRanks)]), " ", ", "), "[]")
+		if n > maxRanks {
+			list += fmt.Sprintf(" and %s more", report.Count(n-maxRanks))
+		}
+		f.Evidence = append(f.Evidence, "ranks "+list)
 	}
 	return f
 }

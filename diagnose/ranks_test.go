@@ -431,6 +431,32 @@ func TestEvidenceOfRank(t *testing.T) {
 	}
 }
 
+// TestMessagesOfRanks: a log of all ranks, whose launcher marks the lines.
+func TestMessagesOfRanks(t *testing.T) {
+	message := func(rank, capacity int) string {
+		return fmt.Sprintf("[rank%d]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of %d.00 GiB of which 1.00 GiB is free. "+
+			"Of the allocated memory %d.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated.\n", rank, capacity, capacity-3)
+	}
+	_, ev, err := evidence.Read(strings.NewReader(message(2, 80)+message(1, 40)+message(1, 40)), "train.log", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := Source{Path: "train.log", Kind: evidence.KindTrainingLog}
+	doc, err := Run([]Source{short(1, 0).dump(t, "rank0.pickle"), short(1, 7).dump(t, "rank1.pickle"), log}, ev, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []*int64{nil, ptr(int64(40) << 30)} {
+		if got := doc.Devices[i].CapacityBytes; fmt.Sprint(got == nil) != fmt.Sprint(want == nil) || got != nil && *got != *want {
+			t.Errorf("rank %d: capacity %v, want %v", i, got, want)
+		}
+	}
+	f := found(doc, "oom_true_shortage")
+	if f == nil || !strings.Contains(f.Title, "on 2 ranks") || !slices.Contains(f.Evidence, "ranks 1, 2") {
+		t.Errorf("found %+v", doc.Findings)
+	}
+}
+
 // TestNotOneJob: what can't be put beside each other isn't.
 func TestNotOneJob(t *testing.T) {
 	a, b, c := short(1, 0).dump(t, "rank0.pickle"), short(1, 7).dump(t, "rank1.pickle"), short(2, 14).dump(t, "snapshot.pickle")

@@ -42,6 +42,9 @@ func (e *Evidence) addLog(r *runlog.Report, source int) {
 		if m.GPU >= 0 {
 			out.GPU = &m.GPU
 		}
+		if m.Rank >= 0 {
+			out.Rank = &m.Rank
+		}
 		if m.UserFile != "" && m.UserLine > 0 {
 			out.UserLine = &m.UserLine
 		}

@@ -81,6 +81,7 @@ type OOMMessage struct {
 	Source                   int     `json:"source"`
 	Line                     int     `json:"line"`
 	GPU                      *int    `json:"gpu"`
+	Rank                     *int    `json:"rank"` // as the launcher marks its lines
 	RequestedBytes           *int64  `json:"requested_bytes"`
 	CapacityBytes            *int64  `json:"capacity_bytes"`
 	DeviceFreeBytes          *int64  `json:"device_free_bytes"`

@@ -155,6 +155,9 @@ func (t *text) message(doc *Document, m *evidence.OOMMessage) {
 	} else {
 		text += Bytes(*m.RequestedBytes) + " asked for"
 	}
+	if m.Rank != nil {
+		text += fmt.Sprintf(" by rank %d", *m.Rank)
+	}
 	if m.GPU != nil {
 		text += fmt.Sprintf(" on GPU %d", *m.GPU)
 	}

@@ -7,6 +7,7 @@ import "bytes"
 type OOM struct {
 	Line                     int // where "out of memory" stands, 1-based
 	GPU                      int // -1: not said
+	Rank                     int // that the launcher put in front of the line; -1: none
 	RequestedBytes           int64
 	CapacityBytes            int64
 	DeviceFreeBytes          int64
@@ -140,7 +141,7 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	o.finish(p)
 	backend := backendOf(line[:at])
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
-	o.message = OOM{Line: number, GPU: -1, Backend: backend, AfterStep: p.steps.latest()}
+	o.message = OOM{Line: number, GPU: -1, Rank: rankOf(line[:at]), Backend: backend, AfterStep: p.steps.latest()}
 	o.message.UserFile, o.message.UserLine, o.message.Phase = p.traces.user(line[:at])
 	o.add(line[at:])
 	if o.complete() {

@@ -70,6 +70,19 @@ func TestUserFrame(t *testing.T) {
 	}
 }
 
+// TestRankOfMessage reads the marks that launchers put in front.
+func TestRankOfMessage(t *testing.T) {
+	for prefix, want := range map[string]int{
+		"": -1, "[rank3]: ": 3, "[rank12]:[titan] ": 12, "[Rank 5] ": 5, "12: ": -1, "[default3]:": -1, "(Worker pid=77) ": -1, "ranked: ": -1,
+		"[rank99999999999999999999]: ": -1,
+	} {
+		r := parse(prefix + "torch.OutOfMemoryError: " + message)
+		if len(r.OOMs) != 1 || r.OOMs[0].Rank != want {
+			t.Errorf("%q: %+v, want rank %d", prefix, r.OOMs, want)
+		}
+	}
+}
+
 // TestRanksInterleaved keeps the traces of two ranks apart.
 func TestRanksInterleaved(t *testing.T) {
 	r := parse(`[rank0]: Traceback (most recent call last):

@@ -154,6 +154,18 @@ func writerKey(line []byte) []byte {
 	return nil
 }
 
+// rankOf is the rank whose line this is, -1 where no mark tells. What torchrun
+// puts in front otherwise, [default3]:, counts within one machine alone.
+func rankOf(line []byte) int {
+	key := bytes.ToLower(writerKey(line))
+	if digits, ok := bytes.CutPrefix(key, []byte("rank")); ok {
+		if n, _, ok := integer(bytes.TrimLeft(digits, " -")); ok && n < 1<<20 {
+			return int(n)
+		}
+	}
+	return -1
+}
+
 // frame reads one frame line; number 0 means that it comes later.
 func frame(line []byte) (file string, number int, ok bool) {
 	if i := bytes.Index(line, []byte(`File "`)); i >= 0 {
