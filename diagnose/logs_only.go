@@ -106,6 +106,7 @@ type failures struct {
 	source int
 	count  int
 	ranks  []int // whose messages they are, as far as lines are marked
+	gpus   []int // that they are about
 }
 
 // outOfMemory turns messages into findings, those of the same cause and line
@@ -134,9 +135,7 @@ func (w *witness) outOfMemory() {
 			if m.RequestedBytes >= 0 { // a repeat without figures adds nothing
 				g.failure = f
 			}
-			if m.Rank >= 0 && !slices.Contains(g.ranks, m.Rank) {
-				g.ranks = append(g.ranks, m.Rank)
-			}
+			g.ranks, g.gpus = including(g.ranks, m.Rank), including(g.gpus, m.GPU)
 		}
 	}
 	if slices.ContainsFunc(groups, func(g *failures) bool { return g.verdict != "unknown" }) {
@@ -157,8 +156,30 @@ func (w *witness) outOfMemory() {
 	}
 }
 
-// maxRanks is how many ranks are listed.
-const maxRanks = 16
+// including is a list of numbers with one more, if it is known and wasn't there.
+func including(list []int, n int) []int {
+	if n < 0 || slices.Contains(list, n) {
+		return list
+	}
+	return append(list, n)
+}
+
+// maxNumbers is how many ranks or GPUs are listed.
+const maxNumbers = 16
+
+// numbered lists some of a kind, "" for less than two.
+func numbered(kind string, list []int) string {
+	n := len(list)
+	if n < 2 {
+		return ""
+	}
+	slices.Sort(list)
+	text := kind + " " + strings.Trim(strings.ReplaceAll(fmt.Sprint(list[:min(n, maxNumbers)]), " ", ", "), "[]")
+	if n > maxNumbers {
+		text += fmt.Sprintf(" and %s more", report.Count(n-maxNumbers))
+	}
+	return text
+}
 
 // maxFailures is how many failures of different lines are told.
 const maxFailures = 5
@@ -209,6 +230,8 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		title += fmt.Sprintf(" on rank %d, GPU %d", g.ranks[0], g.GPU)
 	case len(g.ranks) == 1:
 		title += fmt.Sprintf(" on rank %d", g.ranks[0])
+	case len(g.gpus) > 1:
+		title += fmt.Sprintf(" on %s", report.Plural(len(g.gpus), "GPU"))
 	case g.GPU >= 0:
 		title += fmt.Sprintf(" on GPU %d", g.GPU)
 	}
@@ -252,13 +275,8 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if g.count > 1 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the same %s times in this log", report.Count(g.count)))
 	}
-	if n := len(g.ranks); n > 1 {
-		slices.Sort(g.ranks)
-		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(g.ranks[:min(n, maxRanks)]), " ", ", "), "[]")
-		if n > maxRanks {
-			list += fmt.Sprintf(" and %s more", report.Count(n-maxRanks))
-		}
-		f.Evidence = append(f.Evidence, "ranks "+list)
+	if list := cmp.Or(numbered("ranks", g.ranks), numbered("GPUs", g.gpus)); list != "" {
+		f.Evidence = append(f.Evidence, list)
 	}
 	return f
 }
