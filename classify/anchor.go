@@ -6,7 +6,7 @@ import "github.com/vramscope/vramscope/snapshot"
 // once in each: the stack, or without stacks the run of sizes, whose
 // occurrences lie farthest and most evenly apart.
 func (a *analysis) anchored() []int {
-	var allocs []int
+	allocs := make([]int, 0, min(a.last-a.loop, a.t.Len()))
 	for i := a.loop; i < a.last; i++ {
 		if a.events.Action[i] == snapshot.Alloc {
 			allocs = append(allocs, i)
@@ -15,10 +15,12 @@ func (a *analysis) anchored() []int {
 	keys := a.anchorKeys(allocs)
 	type seen struct{ first, last, count, widest, narrowest int }
 	tally := map[uint64]*seen{}
+	var order []*seen // so that the same input gives the same answer
 	for k, key := range keys {
 		s := tally[key]
 		if s == nil {
-			tally[key] = &seen{first: k, last: k, count: 1, narrowest: len(keys)}
+			s = &seen{first: k, last: k, count: 1, narrowest: len(keys)}
+			tally[key], order = s, append(order, s)
 			continue
 		}
 		gap := k - s.last
@@ -26,8 +28,7 @@ func (a *analysis) anchored() []int {
 		s.last, s.count = k, s.count+1
 	}
 	var best *seen
-	for _, key := range keys { // in order, so that the same input gives the same answer
-		s := tally[key]
+	for _, s := range order {
 		if s.count < 3 || s.widest > s.narrowest+s.narrowest/4 || (s.last-s.first)*2 < len(keys) {
 			continue
 		}

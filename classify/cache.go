@@ -64,20 +64,31 @@ func (a *analysis) findGrowth() {
 // size are one spell: what is saved for backward rises and falls in every step.
 func (a *analysis) spells() map[int64][]*grown {
 	bySize := map[int64][]*grown{}
+	var recent [256]*grown // the last spells of sizes, which come again and again
+	var room []grown
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if p := a.Phase[id]; p != Forward && p != Generate {
 			continue
 		}
 		n, b, f := a.t.Requested(id), a.born(id), a.freed(id)
-		var g *grown
-		if spells := bySize[n]; len(spells) > 0 {
-			g = spells[len(spells)-1]
+		last := &recent[(n>>9^n>>17)&255]
+		g := *last
+		if g == nil || g.size != n {
+			g = nil
+			if spells := bySize[n]; len(spells) > 0 {
+				g = spells[len(spells)-1]
+			}
 		}
 		if g == nil || !a.trains && b > g.maxFreed {
-			g = &grown{size: n, first: b, minFreed: f}
+			if len(room) == 0 {
+				room = make([]grown, 256)
+			}
+			g, room = &room[0], room[1:]
+			*g = grown{size: n, first: b, minFreed: f}
 			bySize[n] = append(bySize[n], g)
 		}
+		*last = g
 		g.count++
 		g.last, g.minFreed, g.maxFreed = b, min(g.minFreed, f), max(g.maxFreed, f)
 	}
