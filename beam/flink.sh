@@ -38,6 +38,7 @@ opens=()
 for package in java.lang java.util java.util.concurrent java.nio java.net java.io sun.nio.ch; do
   opens+=("--add-opens=java.base/$package=ALL-UNNAMED")
 done
+: >"$work/log" # it is looked at before the server may have begun it
 # Port 0: whatever is free.
 java -Xmx2g "${opens[@]}" -Djava.io.tmpdir="$work" -cp "$home/lib/*" org.apache.beam.runners.flink.FlinkJobServerDriver \
   --flink-master='[local]' --job-host=localhost --job-port=0 --artifact-port=0 --expansion-port=0 \
