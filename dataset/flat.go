@@ -82,7 +82,7 @@ func newFlat(w io.Writer, t *Table, s *arrow.Schema) (Sink, error) {
 	}
 	f := &flatSink{out: &noter{w: w}, plain: plain, delta: delta, file: metadata.NewFileMetadataBuilder(columns, plain, meta)}
 	if numbers == compress.Codecs.Zstd {
-		if f.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)); err != nil {
+		if f.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)); err != nil {
 			return nil, err
 		}
 	}
@@ -182,11 +182,25 @@ func writeIntegers[T int32 | int64](c *chunk, space *[]T, values []T) error {
 	// Arrow's reader in Go up to version 15 loses its place in differences of
 	// 64-bit numbers that may be unknown.
 	risky := c.meta.Descr().MaxDefinitionLevel() > 0 && unsafe.Sizeof(T(0)) == 8
-	if len(values) == 0 || risky || !rises(values) {
+	if len(values) == 0 || risky || !smallerAsDelta(c, values) {
 		return c.finish(parquet.Encodings.Plain, as[byte](values), nil)
 	}
 	c.raw = appendDelta(c.raw[:0], values)
 	return c.finish(parquet.Encodings.DeltaBinaryPacked, c.raw, nil)
+}
+
+// smallerAsDelta tries both encodings on values from the middle.
+func smallerAsDelta[T int32 | int64](c *chunk, values []T) bool {
+	const sample = 4096
+	if extra := len(values) - sample; extra > 0 {
+		values = values[extra/2 : extra/2+sample]
+	}
+	codec := c.plain.CompressionFor(c.meta.Descr().Path())
+	c.page = c.compress(c.page[:0], as[byte](values), codec)
+	plain := len(c.page)
+	c.raw = appendDelta(c.raw[:0], values)
+	c.page = c.compress(c.page[:0], c.raw, codec)
+	return len(c.page) < plain
 }
 
 func writeWords[T code](c *chunk, a *array.Dictionary, codes []T) error {

@@ -114,24 +114,3 @@ func appendDelta[T int32 | int64](dst []byte, values []T) []byte {
 	}
 	return dst
 }
-
-// rises tells from a sample whether the values mostly rise and hardly ever
-// fall, so that their differences are small, or are all the same.
-func rises[T int32 | int64](values []T) bool {
-	const samples = 256
-	step := max(1, len(values)/samples)
-	rose, fell, seen := 0, 0, 0
-	for i := step; i < len(values); i += step {
-		seen++
-		switch {
-		case values[i] > values[i-1]:
-			rose++
-		case values[i] < values[i-1]:
-			fell++
-		}
-	}
-	if rose == 0 && fell == 0 {
-		return !slices.ContainsFunc(values, func(v T) bool { return v != values[0] })
-	}
-	return rose*2 > seen && fell*16 < seen
-}
