@@ -401,7 +401,7 @@ func (d *decoder) fastStack(b []byte, p int, id *StackID) (n int) {
 	if b[p] == opEmptyList {
 		end, stack := d.frameList(p)
 		if end == 0 {
-			return 0
+			return d.noFrames(b, p, id)
 		}
 		*id = stack
 		return end - p
@@ -418,6 +418,23 @@ func (d *decoder) fastStack(b []byte, p int, id *StackID) (n int) {
 		}
 	}
 	return 0
+}
+
+// noFrames reads an event's empty list at p: the next key or the end of the
+// event is behind it. What would put something into the list is an opcode that
+// stands nowhere in an event of the usual kind.
+func (d *decoder) noFrames(b []byte, p int, id *StackID) (n int) {
+	n = d.memoOp(p + 1)
+	switch b[p+1+n] {
+	case opSetItems, opBinGet, opLongBinGet:
+	default:
+		return 0
+	}
+	if n > 0 {
+		d.memo = append(d.memo, newValue(kStack, 0).ref())
+	}
+	*id = 0
+	return 1 + n
 }
 
 // fastPool reads `K a K b TUPLE2 MEMOIZE` at p, or a reference to such a pair.
