@@ -77,10 +77,12 @@ func (s Settings) String() string {
 
 func (s *Settings) divisionsText() string {
 	same := true
-	list := make([]string, len(s.Divisions))
+	var list []string
 	for i, d := range s.Divisions {
 		same = same && d == s.Divisions[0]
-		list[i] = strconv.Itoa(1<<i) + ":" + strconv.FormatInt(d, 10)
+		if d != 0 { // which no list can say
+			list = append(list, strconv.Itoa(1<<i)+":"+strconv.FormatInt(d, 10))
+		}
 	}
 	if same {
 		return strconv.FormatInt(s.Divisions[0], 10)
