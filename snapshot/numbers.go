@@ -75,7 +75,12 @@ func (d *decoder) number(n int64) value {
 	return d.bigValue(big{low: uint64(n), negative: n < 0})
 }
 
+// bigValue is a value for an integer that doesn't fit one. What takes more than
+// 64 bits is nothing that was recorded: nothing of it counts.
 func (d *decoder) bigValue(b big) value {
+	if b.huge {
+		b.low = 0
+	}
 	d.used += 24 // the next allocation that is checked reports a limit that is passed
 	d.bigs = append(d.bigs, b)
 	return newValue(kBig, uint64(len(d.bigs)-1))
