@@ -60,6 +60,8 @@ type decoder struct {
 	events      Events // columns longer than rows
 	rows        int
 	eventGrowth growth
+	readyRows   int // memory is behind the columns up to here
+	readyMemo   int
 	ooms        []OutOfMemory
 	blocks      []Block
 	segments    []segmentRow

@@ -2,8 +2,6 @@ package snapshot
 
 import (
 	"cmp"
-
-	"github.com/vramscope/vramscope/internal/pages"
 )
 
 // event is one trace entry while it is read.
@@ -72,7 +70,7 @@ func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, 
 		if err := d.take(int64(len(d.events.Action)) * 4); err != nil {
 			return err
 		}
-		*column = pages.Make[T](len(d.events.Action), len(d.events.Action))
+		*column = make([]T, len(d.events.Action), len(d.events.Action))
 	}
 	(*column)[n] = v
 	return nil
@@ -99,11 +97,12 @@ func (d *decoder) growEvents() error {
 	resizeOptional(&c.Internal, size)
 	resizeOptional(&c.ForwardStack, size)
 	resizeOptional(&c.Category, size)
+	d.readyRows = old
 	return nil
 }
 
 func resize[T any](column *[]T, size int) {
-	grown := pages.Make[T](size, size)
+	grown := make([]T, size, size)
 	copy(grown, *column)
 	*column = grown
 }

@@ -136,6 +136,7 @@ func (f *feed) close() {
 
 // fill makes at least n bytes available at p unless the stream ends before.
 func (d *decoder) fill(n int) error {
+	d.prepare()
 	for len(d.b)-d.p < n && !d.eof {
 		next := <-d.feed.full
 		rest := d.b[d.p:]

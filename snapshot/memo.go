@@ -3,8 +3,6 @@ package snapshot
 import (
 	"math"
 	"strconv"
-
-	"github.com/vramscope/vramscope/internal/pages"
 )
 
 func (d *decoder) put(op byte, at int) error {
@@ -68,9 +66,9 @@ func (d *decoder) growMemo(n int) error {
 	if err := d.take(int64(size-cap(d.memo)) * 4); err != nil {
 		return err
 	}
-	memo := pages.Make[ref](len(d.memo), size)
+	memo := make([]ref, len(d.memo), size)
 	copy(memo, d.memo)
-	d.memo = memo
+	d.memo, d.readyMemo = memo, len(memo)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -39,9 +38,9 @@ func (t *Timeline) pair() {
 		frees = requests
 	}
 	p.room = max(0, used+frees-n) // what is there in the end, and freed before, was made before
-	t.Of = pages.Make[AllocationID](e.Len(), e.Len())
-	t.Born = pages.Make[uint32](p.room, p.room+n)
-	t.FreeRequested, t.Freed = pages.Make[uint32](p.room, p.room+n), pages.Make[uint32](p.room, p.room+n)
+	t.Of = make([]AllocationID, e.Len(), e.Len())
+	t.Born = make([]uint32, p.room, p.room+n)
+	t.FreeRequested, t.Freed = make([]uint32, p.room, p.room+n), make([]uint32, p.room, p.room+n)
 	for i, action := range e.Action {
 		id := NoAllocation
 		switch action {
@@ -59,7 +58,7 @@ func (t *Timeline) pair() {
 	}
 	sizes := p.matchFinal()
 	p.renumber()
-	t.Allocated = pages.Make[int64](len(t.Born), len(t.Born))
+	t.Allocated = make([]int64, len(t.Born), len(t.Born))
 	for _, s := range sizes {
 		t.Allocated[p.final(s.id)] = s.size
 	}

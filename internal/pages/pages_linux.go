@@ -1,22 +1,28 @@
-// Package pages asks the system for large pages behind large slices: a column
-// of millions of rows is touched once from its beginning to its end, and most of
-// that time would go into one page fault for every 4 KiB.
+// Package pages has the system put memory behind long slices before they are
+// used. A column of millions of rows is filled once from its beginning to its
+// end; a page fault for every 4 KiB of it takes longer than filling them, and
+// longer than asking for many pages in one call, on another core.
 package pages
 
 import (
+	"runtime"
 	"syscall"
 	"unsafe"
 )
 
-// least is the size from which a slice is worth the call, in bytes.
-const least = 512 << 10
+// populate is MADV_POPULATE_WRITE: fault pages in without changing them.
+const populate = 23
 
-// Make is make([]T, length, capacity); the system is free to ignore the advice.
-func Make[T any](length, capacity int) []T {
-	s := make([]T, length, capacity)
-	if size := capacity * int(unsafe.Sizeof(*new(T))); size >= least {
-		b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), size)
-		_ = syscall.Madvise(b, syscall.MADV_HUGEPAGE)
+// Touch puts pages behind s. It neither reads nor writes what is there, so s
+// may be in use meanwhile; a system that takes no such advice faults later.
+func Touch[T any](s []T) {
+	size := uintptr(len(s)) * unsafe.Sizeof(*new(T))
+	if size == 0 {
+		return
 	}
-	return s
+	// Whole pages: those at the ends are the heap's, too.
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(s)))
+	first := start &^ uintptr(syscall.Getpagesize()-1)
+	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, first, start+size-first, populate)
+	runtime.KeepAlive(s)
 }

@@ -1,7 +1,8 @@
 //go:build !linux
 
-// Package pages asks the system for large pages where it takes such advice.
+// Package pages has the system put memory behind long slices before they are
+// used, where it takes such advice.
 package pages
 
-// Make is make([]T, length, capacity).
-func Make[T any](length, capacity int) []T { return make([]T, length, capacity) }
+// Touch does nothing here.
+func Touch[T any](s []T) {}
