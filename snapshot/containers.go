@@ -155,7 +155,7 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 		if l.isStack || l.expanded {
 			return d.shape(at, "a list is changed after it was read")
 		}
-		for _, v := range d.stack[m:] {
+		for _, v := range d.stack[m+l.extendRun(d.stack[m:]):] {
 			if err := d.appendTo(l, d.closed(v)); err != nil {
 				return err
 			}
@@ -197,6 +197,23 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 	e = &d.dicts[target.index()]
 	e.items, e.mask = append(e.items, items...), e.mask|keysOf(items)
 	return nil
+}
+
+// extendRun adds those first values that are events one after the other, and
+// gives their number.
+func (l *list) extendRun(values []value) (n int) {
+	if len(values) == 0 || l.items != nil || values[0].kind() != kEvent {
+		return 0
+	}
+	if l.count == 0 {
+		l.run = values[0]
+	}
+	next := l.run + newValue(0, uint64(l.count))
+	for n < len(values) && values[n] == next {
+		n, next = n+1, next+newValue(0, 1)
+	}
+	l.count += n
+	return n
 }
 
 // appendTo adds one element; rows of a table that follow each other stay a run.

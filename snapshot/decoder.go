@@ -46,7 +46,7 @@ type decoder struct {
 	pools    map[Pool]uint32
 	actions  map[StringID]Action
 	raw      *rawStacks
-	layout   [16]keyLook
+	fields   field       // of events: what comes first is behind it
 	strange  [4]struct { // keys of the event at hand that aren't known
 		key   StringID
 		value value
@@ -110,7 +110,7 @@ func newDecoder() *decoder {
 	for i := range actionNames {
 		d.actions[sAlloc+StringID(i)] = Action(i)
 	}
-	d.raw, d.layout = newRawStacks(), noLayout()
+	d.raw = newRawStacks()
 	return d
 }
 

@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,5 +32,71 @@ func TestNoFrames(t *testing.T) {
 				t.Errorf("%d bytes, stack %d, memo %d", n, id, len(d.memo))
 			}
 		})
+	}
+}
+
+// TestFramesAmidEvent: FRAME opcodes may stand anywhere, as many as a file likes.
+func TestFramesAmidEvent(t *testing.T) {
+	const head = "\x80\x04}(\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94]\x94(}\x94(" +
+		"\x8c\x06action\x94\x8c\x05alloc\x94\x8c\x04addr\x94J\x00\x00\x01\x00\x8c\x04size\x94M\x00\x02\x8c\x06frames\x94]\x94u"
+	const frame = "\x95\x00\x00\x00\x00\x00\x00\x00\x00"
+	// The fields of further events, the frames between them.
+	fields := []string{"}\x94(h\x06h\x07", "h\x08", "J\x00\x00\x02\x00", "h\x09M\x00\x02", "h\x0a", "]\x94", "u"}
+	event := strings.Join(fields, "")
+	for _, n := range []int{0, 1, 2, 100, 100_000} {
+		for at := 1; at < len(fields); at++ {
+			framed := strings.Join(fields[:at], "") + strings.Repeat(frame, n) + strings.Join(fields[at:], "")
+			file := head + strings.Repeat(event, 60) + framed + strings.Repeat(event, 60) + "eau."
+			s, err := Decode(bytes.NewReader([]byte(file)), Options{Size: int64(len(file))})
+			if err != nil {
+				t.Fatalf("%d frames at field %d: %v", n, at, err)
+			}
+			e := s.Devices[0].Events
+			if e.Len() != 122 || e.Address[61] != 0x20000 || e.Size[61] != 512 || len(s.Damage) > 0 {
+				t.Errorf("%d frames at field %d: %d events, %#x, %d bytes, damage %v", n, at, e.Len(), e.Address[61], e.Size[61], s.Damage)
+			}
+		}
+	}
+}
+
+// TestAlternatives: however the widths of numbers and the keys change from
+// event to event, the rows are the same, and the tree stays small.
+func TestAlternatives(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("\x80\x04}(\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94]\x94(}\x94(" +
+		"\x8c\x06action\x94\x8c\x05alloc\x94\x8c\x04addr\x94J\x00\x00\x01\x00\x8c\x04size\x94K\x01\x8c\x06frames\x94]\x94u")
+	sizes := []string{"K\x01", "M\x01\x00", "J\x01\x00\x00\x00", "\x8a\x01\x01", "\x8a\x05\x01\x00\x00\x00\x00", "\x8a\x08\x01\x00\x00\x00\x00\x00\x00\x00", "\x8a\x09\x01\x00\x00\x00\x00\x00\x00\x00\x00"}
+	pairs := func(i int) string { // in three orders
+		action, address, size := "h\x06h\x07", "h\x08J\x00\x00\x01\x00", "h\x09"+sizes[i%len(sizes)]
+		return [3]string{action + address + size, size + action + address, address + size + action}[i/7%3]
+	}
+	const n = 2000
+	for i := range n {
+		file.WriteString("}\x94(" + pairs(i) + "h\x0a]\x94u")
+	}
+	file.WriteString("eau.")
+	d := newDecoder()
+	d.feed = newFeed(strings.NewReader(file.String()), int64(file.Len()))
+	defer d.feed.close()
+	v, err := d.run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.assemble(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := s.Devices[0].Events
+	if e.Len() != n+1 || slices.Max(e.Size) != 1 || slices.Min(e.Size) != 1 || slices.Max(e.Address) != 0x10000 {
+		t.Errorf("%d events, sizes %d to %d", e.Len(), slices.Min(e.Size), slices.Max(e.Size))
+	}
+	for f := d.fields.next; f != nil; f = f.next {
+		n := 0
+		for a := f; a != nil; a = a.alt {
+			n++
+		}
+		if n > maxAlternatives {
+			t.Errorf("%d alternatives of one field", n)
+		}
 	}
 }
