@@ -155,7 +155,14 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 		if l.isStack || l.expanded {
 			return d.shape(at, "a list is changed after it was read")
 		}
-		for _, v := range d.stack[m+l.extendRun(d.stack[m:]):] {
+		values := d.stack[m:]
+		if op == opAppends && l.length() == 0 && d.allFrames(values) {
+			var err error
+			l.stack, err = d.internStack(d.scratch)
+			l.isStack = true
+			return err
+		}
+		for _, v := range values[l.extendRun(values):] {
 			if err := d.appendTo(l, d.closed(v)); err != nil {
 				return err
 			}
@@ -197,6 +204,26 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 	e = &d.dicts[target.index()]
 	e.items, e.mask = append(e.items, items...), e.mask|keysOf(items)
 	return nil
+}
+
+// batched is how many elements CPython adds to a list with one APPENDS; more
+// of them may follow.
+const batched = 1000
+
+// allFrames tells whether values are all there is of a stack, whose frames are
+// then in decoder.scratch.
+func (d *decoder) allFrames(values []value) bool {
+	if len(values) >= batched {
+		return false
+	}
+	d.scratch = d.scratch[:0]
+	for _, v := range values {
+		if v.kind() != kFrame {
+			return false
+		}
+		d.scratch = append(d.scratch, FrameID(v.index()))
+	}
+	return len(values) > 0
 }
 
 // extendRun adds those first values that are events one after the other, and

@@ -241,6 +241,8 @@ func (d *decoder) run() (value, error) {
 			continue
 		case op == opEmptyList && d.fastFrames():
 			continue
+		case d.fastScalars():
+			continue
 		}
 		d.p++
 		if op == opStop {

@@ -174,3 +174,21 @@ func TestBothReadersAgreeOnRecordings(t *testing.T) {
 		})
 	}
 }
+
+// CPython adds at most 1000 elements to a list at once; a stack may have more frames.
+func TestLongStacks(t *testing.T) {
+	for _, n := range []int{1, 2, 999, 1000, 1001, 2500} {
+		r := small()
+		stack := r.Traces[0][0].Stack
+		stack.Frames = nil
+		for i := range n {
+			stack.Frames = append(stack.Frames, &recorder.Frame{File: "/src/deep.py", Name: fmt.Sprint("recurse", i), Line: i + 1})
+		}
+		for name, style := range map[string]recorder.Style{"": {Era: recorder.V2_15, Protocol: 4}, "torch's pickler": {Era: recorder.V2_15, JIT: true}} {
+			s := both(t, r.Dump(style))
+			if got := len(s.Stack(s.Devices[0].Events.Stack[1])); got != n {
+				t.Errorf("%s: %d frames, want %d", name, got, n)
+			}
+		}
+	}
+}

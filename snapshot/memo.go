@@ -82,13 +82,15 @@ type growth struct {
 // estimate is the capacity for a column that has filled old places and needs
 // n: what the rest of the file will bring if it goes on as it did since the
 // last time, and a quarter more. A file's beginning says little of the rest:
-// there every stack is new.
+// there every stack is new, and one entry for 64 bytes a fair guess.
 func (d *decoder) estimate(n, old int, last *growth) int {
 	size := max(n, old+old/2, 4096)
 	now := growth{n, d.base + int64(d.p)}
 	switch {
-	case old == 0 || d.total == 0:
-	case old < 16384:
+	case d.total == 0:
+	case old == 0:
+		size = max(size, int(min(d.total/64, 16384)))
+	case old <= 16384:
 		size = max(n, 4*old)
 	case now.at > last.at:
 		rate := float64(n-last.entries) / float64(now.at-last.at)

@@ -11,7 +11,13 @@ import (
 func (d *decoder) integer(op byte, at int) error {
 	switch op {
 	case opBinInt1, opBinInt2, opBinInt:
-		width := map[byte]int{opBinInt1: 1, opBinInt2: 2, opBinInt: 4}[op]
+		width := 4
+		switch op {
+		case opBinInt1:
+			width = 1
+		case opBinInt2:
+			width = 2
+		}
 		x, err := d.uint(width)
 		if err != nil {
 			return err
