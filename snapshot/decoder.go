@@ -38,16 +38,17 @@ type decoder struct {
 	// the tight loops rely on it.
 	rewritten bool
 
-	strings  map[string]StringID
-	lastText string // the last literal string and its id: recorders repeat them
-	lastID   StringID
-	frames   map[Frame]FrameID
-	streams  map[uint64]uint32
-	pools    map[Pool]uint32
-	actions  map[StringID]Action
-	raw      *rawStacks
-	fields   field       // of events: what comes first is behind it
-	strange  [4]struct { // keys of the event at hand that aren't known
+	strings   map[string]StringID
+	lastText  string // the last literal string and its id: recorders repeat them
+	lastID    StringID
+	frames    map[Frame]FrameID
+	streams   map[uint64]uint32
+	pools     map[Pool]uint32
+	actions   map[StringID]Action
+	raw       *rawStacks
+	fields    field // of events: what comes first is behind it
+	numFields int
+	strange   [4]struct { // keys of the event at hand that aren't known
 		key   StringID
 		value value
 	}

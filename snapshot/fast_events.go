@@ -190,8 +190,10 @@ type field struct {
 	step       step
 }
 
-// maxAlternatives is how many fields in one place are told from each other.
-const maxAlternatives = 8
+const (
+	maxAlternatives = 8    // fields in one place that are told from each other
+	maxFields       = 4096 // in the tree
+)
 
 // step is what is to be done for a field.
 type step uint8
@@ -219,8 +221,8 @@ var (
 )
 
 // learn is the field at p, which comes behind last; nil when it is none. It is
-// known from then on. A frame may begin anywhere, once in 64 KiB: at is where
-// the field begins.
+// known from then on, unless the tree has grown beyond what recorders write. A
+// frame may begin anywhere, once in 64 KiB: at is where the field begins.
 func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
 	if b[p] == opFrame {
 		p += 9
@@ -236,6 +238,9 @@ func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
 	if f.length == 0 {
 		return nil, p
 	}
+	if d.numFields == maxFields {
+		return f, p
+	}
 	place := &last.next
 	for n := 0; *place != nil && n < maxAlternatives; n++ {
 		if known == 0 && (*place).key == f.key {
@@ -250,6 +255,7 @@ func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
 		f.mask = ^uint64(0) >> (64 - 8*known)
 		f.bits = binary.LittleEndian.Uint64(b[p:]) & f.mask
 		*place = f
+		d.numFields++
 	}
 	return f, p
 }

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -59,20 +60,22 @@ func TestFramesAmidEvent(t *testing.T) {
 	}
 }
 
-// TestAlternatives: however the widths of numbers and the keys change from
-// event to event, the rows are the same, and the tree stays small.
+// TestAlternatives: however the widths of numbers and the order of keys change
+// from event to event, the rows are the same, and the tree stays small.
 func TestAlternatives(t *testing.T) {
 	var file strings.Builder
 	file.WriteString("\x80\x04}(\x8c\x08segments\x94]\x94\x8c\x0ddevice_traces\x94]\x94]\x94(}\x94(" +
-		"\x8c\x06action\x94\x8c\x05alloc\x94\x8c\x04addr\x94J\x00\x00\x01\x00\x8c\x04size\x94K\x01\x8c\x06frames\x94]\x94u")
-	sizes := []string{"K\x01", "M\x01\x00", "J\x01\x00\x00\x00", "\x8a\x01\x01", "\x8a\x05\x01\x00\x00\x00\x00", "\x8a\x08\x01\x00\x00\x00\x00\x00\x00\x00", "\x8a\x09\x01\x00\x00\x00\x00\x00\x00\x00\x00"}
-	pairs := func(i int) string { // in three orders
-		action, address, size := "h\x06h\x07", "h\x08J\x00\x00\x01\x00", "h\x09"+sizes[i%len(sizes)]
-		return [3]string{action + address + size, size + action + address, address + size + action}[i/7%3]
-	}
-	const n = 2000
+		"\x8c\x06action\x94\x8c\x05alloc\x94\x8c\x04addr\x94J\x00\x00\x01\x00\x8c\x04size\x94K\x01" +
+		"\x8c\x06stream\x94K\x00\x8c\x07time_us\x94K\x01\x8c\x06frames\x94]\x94u")
+	ones := []string{"K\x01", "M\x01\x00", "J\x01\x00\x00\x00", "\x8a\x01\x01", "\x8a\x05\x01\x00\x00\x00\x00", "\x8a\x08\x01\x00\x00\x00\x00\x00\x00\x00",
+		"\x8a\x09\x01\x00\x00\x00\x00\x00\x00\x00\x00"}
+	r := rand.New(rand.NewPCG(1, 2))
+	const n = 20_000
 	for i := range n {
-		file.WriteString("}\x94(" + pairs(i) + "h\x0a]\x94u")
+		one := ones[i%len(ones)]
+		fields := []string{"h\x06h\x07", "h\x08J\x00\x00\x01\x00", "h\x09" + one, "h\x0aK\x00", "h\x0b" + one, "h\x0c]\x94"}
+		r.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+		file.WriteString("}\x94(" + strings.Join(fields, "") + "u")
 	}
 	file.WriteString("eau.")
 	d := newDecoder()
@@ -87,16 +90,23 @@ func TestAlternatives(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := s.Devices[0].Events
-	if e.Len() != n+1 || slices.Max(e.Size) != 1 || slices.Min(e.Size) != 1 || slices.Max(e.Address) != 0x10000 {
+	if e.Len() != n+1 || slices.Max(e.Size) != 1 || slices.Min(e.Size) != 1 || slices.Max(e.TimeUS) != 1 || slices.Min(e.TimeUS) != 1 ||
+		slices.Max(e.Address) != 0x10000 || slices.Min(e.Address) != 0x10000 || slices.Max(e.Action) != Alloc || slices.Max(e.Stack) != 0 {
 		t.Errorf("%d events, sizes %d to %d", e.Len(), slices.Min(e.Size), slices.Max(e.Size))
 	}
-	for f := d.fields.next; f != nil; f = f.next {
-		n := 0
-		for a := f; a != nil; a = a.alt {
-			n++
-		}
-		if n > maxAlternatives {
-			t.Errorf("%d alternatives of one field", n)
-		}
+	if n := countFields(t, d.fields.next); n > maxFields {
+		t.Errorf("%d fields in the tree", n)
 	}
+}
+
+func countFields(t *testing.T, f *field) (n int) {
+	alternatives := 0
+	for ; f != nil; f = f.alt {
+		n += 1 + countFields(t, f.next)
+		alternatives++
+	}
+	if alternatives > maxAlternatives {
+		t.Errorf("%d alternatives of one field", alternatives)
+	}
+	return n
 }
