@@ -38,15 +38,21 @@ func (t *Timeline) pair() {
 		frees = requests
 	}
 	p.room = max(0, used+frees-n) // what is there in the end, and freed before, was made before
-	t.Of = make([]AllocationID, e.Len(), e.Len())
+	t.Of = make([]AllocationID, e.Len())
 	t.Born = make([]uint32, p.room, p.room+n)
 	t.FreeRequested, t.Freed = make([]uint32, p.room, p.room+n), make([]uint32, p.room, p.room+n)
-	for i, action := range e.Action {
+	for i := 0; i < len(e.Action); i++ {
 		id := NoAllocation
-		switch action {
+		switch e.Action[i] {
 		case snapshot.Alloc:
 			id = p.alloc(uint32(i), e.Address[i])
 		case snapshot.FreeRequested:
+			if !p.noCompletions && completedNext(e, i) {
+				id = p.freed(uint32(i), e.Address[i])
+				t.Of[i] = id
+				i++
+				break
+			}
 			id = p.requested(uint32(i), e.Address[i])
 		case snapshot.FreeCompleted:
 			id = p.completed(uint32(i), e.Address[i])
@@ -58,7 +64,7 @@ func (t *Timeline) pair() {
 	}
 	sizes := p.matchFinal()
 	p.renumber()
-	t.Allocated = make([]int64, len(t.Born), len(t.Born))
+	t.Allocated = make([]int64, len(t.Born))
 	for _, s := range sizes {
 		t.Allocated[p.final(s.id)] = s.size
 	}
@@ -141,6 +147,29 @@ func (p *pairing) requested(i uint32, address uint64) AllocationID {
 	} else {
 		p.t.FreeRequested[id] = i
 	}
+	return id
+}
+
+// completedNext tells whether the request to free at event i is carried out by
+// the next event, as it is where no other stream uses the block.
+func completedNext(e *snapshot.Events, i int) bool {
+	return i+1 < len(e.Action) && e.Action[i+1] == snapshot.FreeCompleted && e.Address[i+1] == e.Address[i]
+}
+
+// freed is requested and completed at once, at events i and i+1.
+func (p *pairing) freed(i uint32, address uint64) AllocationID {
+	v := p.live.remove(address)
+	id := AllocationID(v - 1)
+	if v == 0 {
+		id = p.oldBlock(i, address)
+	}
+	if id&provisional != 0 {
+		p.oldIn = append(p.oldIn, i, i+1)
+		old := id &^ provisional
+		p.oldOf.requested[old], p.oldOf.freed[old] = i, i+1
+		return id
+	}
+	p.t.FreeRequested[id], p.t.Freed[id] = i, i+1
 	return id
 }
 

@@ -26,7 +26,8 @@ func (t *Timeline) size() {
 	t.AtPeak = t.Start
 	t.Peaks = Peaks{Peak{t.Start.Requested, NoEvent}, Peak{t.Start.Allocated, NoEvent}, Peak{t.Start.Active, NoEvent}, Peak{t.Start.Reserved, NoEvent}}
 	e := &t.Device.Events
-	for i, action := range e.Action {
+	for i := 0; i < len(e.Action); i++ {
+		action := e.Action[i]
 		switch action {
 		case snapshot.Alloc:
 			id := t.Of[i]
@@ -38,9 +39,17 @@ func (t *Timeline) size() {
 				t.Allocated[id] = r
 			}
 		case snapshot.FreeRequested, snapshot.FreeCompleted:
-			if id := t.Of[i]; t.Freed[id] == uint32(i) && t.Allocated[id] > smallSize {
+			id := t.Of[i]
+			// Mostly the next event completes it: no peak lies between them.
+			if t.FreeRequested[id] == uint32(i) && t.Freed[id] == uint32(i+1) && e.Action[i+1] == snapshot.FreeCompleted {
+				w.end(id, i)
+				i++
+			}
+			if t.Freed[id] == uint32(i) && t.Allocated[id] > smallSize {
 				l.free(e.Address[i])
 			}
+			w.end(id, i)
+			continue
 		case snapshot.SegmentAlloc:
 			l.addSegment(e.Address[i], e.Size[i])
 		case snapshot.SegmentFree:
