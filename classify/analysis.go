@@ -62,20 +62,23 @@ func newAnalysis(c *Classification) *analysis {
 	a.last = a.events.Len()
 	a.stacks = judgeStacks(a.t.Snapshot)
 	for i, action := range a.events.Action {
+		if action != snapshot.Alloc && action != snapshot.FreeRequested {
+			continue
+		}
 		id := a.events.StackOf(i)
 		if id == 0 {
 			continue
 		}
-		switch action {
-		case snapshot.Alloc:
+		if action == snapshot.Alloc {
 			a.recorded.allocs = true
-		case snapshot.FreeRequested:
+		} else {
 			a.recorded.frees = true
-		default:
-			continue
 		}
 		if a.stacks[id].marks&native != 0 {
 			a.recorded.native = true
+		}
+		if a.recorded == (recorded{true, true, true}) {
+			break
 		}
 	}
 	return a

@@ -16,10 +16,8 @@ func (a *analysis) findCategories() {
 			a.ooms = append(a.ooms, i)
 		}
 	}
-	a.findGrowth()
 	a.kept = make([]bool, len(a.Category))
-	a.findSaved()
-	a.findRetained()
+	together.Do(a.findGrowth, a.findSaved, a.findRetained)
 	a.generates()
 	a.findSizes()
 	a.sharing = a.communicates()

@@ -17,8 +17,10 @@ func (a *analysis) findDetails() {
 	pairs := gradients > 0 && states*2 >= gradients*3 // Adam's two, not momentum's one
 	first := int64(-1)                                // size of a first moment whose second is to come
 	for i, c := range a.Category {
-		id := timeline.AllocationID(i)
-		n := a.t.Requested(id)
+		if c != OptimizerState && c != Weights {
+			continue
+		}
+		n := a.t.Requested(timeline.AllocationID(i))
 		switch {
 		case a.Detail[i] != NoDetail:
 		case c == OptimizerState && n <= scalar:

@@ -245,11 +245,14 @@ func (a *analysis) phaseAt(event int) Phase {
 // assignPhases copies the events' phases and steps to the allocations made in
 // them.
 func (a *analysis) assignPhases() {
-	for id := range a.Phase {
-		b := a.born(timeline.AllocationID(id))
-		a.Phase[id] = a.phaseAt(b)
-		if h := a.birth(timeline.AllocationID(id)).hint; b < 0 && h != 0 {
+	for i := range a.Phase {
+		id := timeline.AllocationID(i)
+		if b := a.born(id); b >= 0 {
+			a.Phase[id] = a.phases[b]
+		} else if h := a.birth(id).hint; h != 0 {
 			a.Phase[id] = Phase(h - 1)
+		} else {
+			a.Phase[id] = Setup
 		}
 	}
 }

@@ -11,12 +11,15 @@ type run struct {
 func (a *analysis) findRuns() {
 	a.runOf = make([]int32, a.last)
 	for i := 0; i < a.last; {
-		j := i
-		for j < a.last && a.phases[j] == a.phases[i] {
-			a.runOf[j] = int32(len(a.runs))
+		p, j := a.phases[i], i
+		for j < a.last && a.phases[j] == p {
 			j++
 		}
-		a.runs = append(a.runs, run{phase: a.phases[i], first: i, end: j})
+		of := a.runOf[i:j]
+		for k := range of {
+			of[k] = int32(len(a.runs))
+		}
+		a.runs = append(a.runs, run{phase: p, first: i, end: j})
 		i = j
 	}
 	a.nextBackward = make([]int32, len(a.runs)+1)

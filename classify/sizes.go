@@ -12,9 +12,11 @@ func (a *analysis) findSizes() {
 	a.weightSize, a.weightHalf = map[int64]int{}, map[int64]bool{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		n := a.t.Requested(id)
 		older := a.born(id) < 0
-		if (a.Phase[id] == Setup || older) && n > scalar && (a.outlives(id) || !older && a.phaseAt(a.freed(id)) != Setup) {
+		if a.Phase[id] != Setup && !older {
+			continue
+		}
+		if n := a.t.Requested(id); n > scalar && (a.outlives(id) || !older && a.phaseAt(a.freed(id)) != Setup) {
 			a.weightSize[n]++
 			a.weightHalf[n/2] = true
 		}

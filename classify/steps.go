@@ -38,12 +38,12 @@ func (a *analysis) findSteps() {
 // spans lists the runs of equal phase from one event up to another.
 func (a *analysis) spans(from, to int) []PhaseSpan {
 	var out []PhaseSpan
-	for i := from; i < to; i++ {
-		if n := len(out); n > 0 && out[n-1].Phase == a.phases[i] {
-			out[n-1].LastEvent = i
-			continue
+	for i := from; i < to; {
+		p, first := a.phases[i], i
+		for i < to && a.phases[i] == p {
+			i++
 		}
-		out = append(out, PhaseSpan{a.phases[i], i, i})
+		out = append(out, PhaseSpan{p, first, i - 1})
 	}
 	return out
 }
