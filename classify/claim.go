@@ -55,7 +55,7 @@ func (a *analysis) join(signals []signal) {
 	for i, s := range signals {
 		hears[i] = s.hears()
 	}
-	const piece = 1 << 16
+	const piece = 1 << 14
 	var pieces []func()
 	for from := 0; from < len(a.Category); from += piece {
 		pieces = append(pieces, func() {
