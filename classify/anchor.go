@@ -12,23 +12,24 @@ func (a *analysis) anchored() []int {
 			allocs = append(allocs, i)
 		}
 	}
-	keys := a.anchorKeys(allocs)
+	keys, n := a.anchorKeys(allocs)
 	type seen struct{ first, last, count, widest, narrowest int }
-	tally := map[uint64]*seen{}
-	var order []*seen // so that the same input gives the same answer
+	tally := make([]int, n) // by key, index into order and 1
+	var order []seen        // so that the same input gives the same answer
 	for k, key := range keys {
-		s := tally[key]
-		if s == nil {
-			s = &seen{first: k, last: k, count: 1, narrowest: len(keys)}
-			tally[key], order = s, append(order, s)
+		if tally[key] == 0 {
+			order = append(order, seen{first: k, last: k, count: 1, narrowest: len(keys)})
+			tally[key] = len(order)
 			continue
 		}
+		s := &order[tally[key]-1]
 		gap := k - s.last
 		s.widest, s.narrowest = max(s.widest, gap), min(s.narrowest, gap)
 		s.last, s.count = k, s.count+1
 	}
 	var best *seen
-	for _, s := range order {
+	for i := range order {
+		s := &order[i]
 		if s.count < 3 || s.widest > s.narrowest+s.narrowest/4 || (s.last-s.first)*2 < len(keys) {
 			continue
 		}
@@ -79,20 +80,29 @@ func (a *analysis) loops(allocs []int, count int) bool {
 	return recurring*3 >= len(tally) // the first pass may be called from another line
 }
 
-// anchorKeys are what is compared: the stack, or a hash of the next sizes.
-func (a *analysis) anchorKeys(allocs []int) []uint64 {
-	keys := make([]uint64, len(allocs))
-	const run = 5
-	for k, i := range allocs {
-		if a.recorded.allocs {
-			keys[k] = uint64(a.events.StackOf(i))
-			continue
+// anchorKeys are what is compared: the stack, or a number for each hash of the
+// next sizes. They are below n.
+func (a *analysis) anchorKeys(allocs []int) (keys []uint32, n int) {
+	keys = make([]uint32, len(allocs))
+	if a.recorded.allocs {
+		for k, i := range allocs {
+			keys[k] = uint32(a.events.StackOf(i))
 		}
+		return keys, len(a.stacks)
+	}
+	const run = 5
+	numbers := map[uint64]uint32{}
+	for k := range allocs {
 		h := uint64(14695981039346656037)
 		for _, j := range allocs[k:min(len(allocs), k+run)] {
 			h = (h ^ uint64(a.events.Size[j])) * 1099511628211
 		}
-		keys[k] = h
+		number, ok := numbers[h]
+		if !ok {
+			number = uint32(len(numbers))
+			numbers[h] = number
+		}
+		keys[k] = number
 	}
-	return keys
+	return keys, len(numbers)
 }

@@ -116,8 +116,11 @@ func (e *examination) vocabulary() (words, tokens int64) {
 	var least, most int64
 	event := e.t.Peaks.Allocated.Event
 	for i, c := range e.classes.Category {
+		if c != classify.Logits {
+			continue
+		}
 		id := timeline.AllocationID(i)
-		if n := e.t.Requested(id); c == classify.Logits && n%words == 0 && e.t.AliveAt(id, event) {
+		if n := e.t.Requested(id); n%words == 0 && e.t.AliveAt(id, event) {
 			most = max(most, n)
 			if least == 0 || n < least {
 				least = n

@@ -18,6 +18,7 @@ type pairing struct {
 	oldOf struct{ requested, freed []uint32 }
 	oldIn []uint32       // events that concern one of old
 	room  int            // ids that are kept free for old: as many as there should be
+	next  AllocationID   // of the next allocation
 	place []AllocationID // final ids of old, once all are known
 
 	// What skip_actions left out of the trace.
@@ -39,8 +40,8 @@ func (t *Timeline) pair() {
 	}
 	p.room = max(0, used+frees-n) // what is there in the end, and freed before, was made before
 	t.Of = make([]AllocationID, e.Len())
-	t.Born = make([]uint32, p.room, p.room+n)
-	t.FreeRequested, t.Freed = make([]uint32, p.room, p.room+n), make([]uint32, p.room, p.room+n)
+	t.Born, t.FreeRequested, t.Freed = make([]uint32, p.room+n), make([]uint32, p.room+n), make([]uint32, p.room+n)
+	p.next = AllocationID(p.room)
 	for i := 0; i < len(e.Action); i++ {
 		id := NoAllocation
 		switch e.Action[i] {
@@ -90,10 +91,9 @@ func (t *Timeline) usedAtEnd() (used, pending int) {
 
 func (p *pairing) alloc(i uint32, address uint64) AllocationID {
 	t := p.t
-	id := AllocationID(len(t.Born))
-	t.Born = append(t.Born, i)
-	t.FreeRequested = append(t.FreeRequested, Never)
-	t.Freed = append(t.Freed, Never)
+	id := p.next
+	p.next++
+	t.Born[id], t.FreeRequested[id], t.Freed[id] = i, Never, Never
 	if v := p.live.set(address, uint32(id)+1); v != 0 {
 		id := AllocationID(v - 1)
 		p.end(id, i)

@@ -42,13 +42,14 @@ func (t *Timeline) size() {
 			id := t.Of[i]
 			// Mostly the next event completes it: no peak lies between them.
 			if t.FreeRequested[id] == uint32(i) && t.Freed[id] == uint32(i+1) && e.Action[i+1] == snapshot.FreeCompleted {
-				w.end(id, i)
 				i++
+				w.gone(id)
+			} else {
+				w.end(id, i)
 			}
 			if t.Freed[id] == uint32(i) && t.Allocated[id] > smallSize {
 				l.free(e.Address[i])
 			}
-			w.end(id, i)
 			continue
 		case snapshot.SegmentAlloc:
 			l.addSegment(e.Address[i], e.Size[i])
@@ -170,6 +171,14 @@ func (w *walk) end(id AllocationID, i int) {
 		w.now.Active = max(w.now.Active-t.Allocated[id], 0)
 		w.now.Requested = max(w.now.Requested-t.Requested(id), 0)
 	}
+}
+
+// gone takes an allocation out of all curves.
+func (w *walk) gone(id AllocationID) {
+	size := w.t.Allocated[id]
+	w.now.Allocated = max(w.now.Allocated-size, 0)
+	w.now.Active = max(w.now.Active-size, 0)
+	w.now.Requested = max(w.now.Requested-w.t.Requested(id), 0)
 }
 
 // rise tells whether the value is the largest so far.
