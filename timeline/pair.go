@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -42,6 +43,7 @@ func (t *Timeline) pair() {
 	t.Of = make([]AllocationID, e.Len())
 	t.Born, t.FreeRequested, t.Freed = make([]uint32, p.room+n), make([]uint32, p.room+n), make([]uint32, p.room+n)
 	p.next = AllocationID(p.room)
+	touch(t.Of, t.Born, t.FreeRequested, t.Freed)
 	for i := 0; i < len(e.Action); i++ {
 		id := NoAllocation
 		switch e.Action[i] {
@@ -69,6 +71,20 @@ func (t *Timeline) pair() {
 	for _, s := range sizes {
 		t.Allocated[p.final(s.id)] = s.size
 	}
+}
+
+// touch has memory put behind the columns on another core while they are filled.
+func touch(of []AllocationID, columns ...[]uint32) {
+	const many = 1 << 15
+	if len(of) < many {
+		return
+	}
+	go func() {
+		pages.Touch(of)
+		for _, c := range columns {
+			pages.Touch(c)
+		}
+	}()
 }
 
 // usedAtEnd is how many final blocks are in use, and how many of them wait for
