@@ -70,7 +70,7 @@ func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, 
 		if err := d.take(int64(len(d.events.Action)) * 4); err != nil {
 			return err
 		}
-		*column = make([]T, len(d.events.Action), len(d.events.Action))
+		*column = make([]T, len(d.events.Action))
 	}
 	(*column)[n] = v
 	return nil
@@ -102,7 +102,7 @@ func (d *decoder) growEvents() error {
 }
 
 func resize[T any](column *[]T, size int) {
-	grown := make([]T, size, size)
+	grown := make([]T, size)
 	copy(grown, *column)
 	*column = grown
 }
