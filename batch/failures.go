@@ -2,9 +2,6 @@ package batch
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -85,16 +82,10 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 
 // groupOf is the failure that a message in a log tells of, when no recording does.
 func groupOf(m *evidence.OOMMessage) report.OOMGroup {
-	g := report.OOMGroup{Verdict: "told by a log"}
+	g := report.OOMGroup{Verdict: "told by a log", Fingerprint: report.MessageFingerprint(m)}
 	if m.UserFile != nil {
 		g.Where = report.ShortFile(*m.UserFile)
 	}
-	key := "log\x00" + g.Where
-	if g.Where == "" && m.RequestedBytes != nil { // the same program asks for the same
-		key += fmt.Sprint(*m.RequestedBytes)
-	}
-	sum := sha256.Sum256([]byte(key))
-	g.Fingerprint = hex.EncodeToString(sum[:8])
 	return g
 }
 

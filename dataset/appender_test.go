@@ -2,12 +2,15 @@ package dataset
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -43,8 +46,10 @@ func someReport(seed int) *report.Document {
 			map[string]any{"name": "expandable", "settings": "expandable_segments:True", "saves_bytes": seed, "complete": true, "changes": []any{}},
 			map[string]any{"name": "8-bit", "saves_bytes": 1 << 40, "changes": []any{"optimizer=8bit"}}}}
 	}
-	if seed%5 == 4 {
-		return d // no recording
+	if seed%5 == 4 { // no recording
+		d.Evidence = &evidence.Evidence{OOMMessages: []evidence.OOMMessage{
+			{GPU: &seed, RequestedBytes: bytes(2), AllocatedBytes: bytes(7), ReservedUnallocatedBytes: bytes(1), UserFile: text("train.py"), UserLine: &line}, {}}}
+		return d
 	}
 	for k := range seed%3 + 1 {
 		var rank *int
@@ -269,7 +274,7 @@ func TestOpenPart(t *testing.T) {
 		data  []byte
 		want  string
 	}{
-		"another table": {OOMs, file, "its schema isn't vramscope.ooms/1"},
+		"another table": {OOMs, file, "its schema isn't vramscope.ooms/2"},
 		"empty":         {Findings, nil, "findings"},
 		"no Parquet":    {Findings, []byte(strings.Repeat("text ", 100)), "findings"},
 		"cut":           {Findings, file[:len(file)/2], "findings"},
@@ -313,6 +318,49 @@ func TestFullDisk(t *testing.T) {
 			if err == nil {
 				t.Errorf("%s: %d of %d bytes written without an error", f, room, size)
 			}
+		}
+	}
+}
+
+// TestOOMsOfLogs: what only a log tells of is a row, too; what a recording has, is not told twice.
+func TestOOMsOfLogs(t *testing.T) {
+	two, gpu, rank, line := int64(2<<30), 1, 3, 12
+	file, fix := "/home/u/proj/train.py", "Lower the batch"
+	messages := []evidence.OOMMessage{
+		{GPU: &gpu, Rank: &rank, RequestedBytes: &two, AllocatedBytes: &two, ReservedUnallocatedBytes: &two, CapacityBytes: &two, UserFile: &file, UserLine: &line},
+		{},
+	}
+	logs := &report.Document{Verdict: report.Verdict{Fix: &fix}, Evidence: &evidence.Evidence{OOMMessages: messages}}
+	both := &report.Document{Devices: []report.Device{{OOMs: []report.OOM{{Event: 5, Verdict: "fragmentation"}}}}, Evidence: logs.Evidence}
+	for table, want := range map[*Table][]string{
+		OOMs: {
+			"run,device,rank,told_by,event,fingerprint,verdict,phase,requested_bytes,allocated_bytes,reserved_bytes,device_free_bytes,largest_free_block_bytes,capacity_bytes,category,function,file,line",
+			"logs,1,3,log,,a1aff2f814164a3a,unknown,,2147483648,2147483648,4294967296,,,2147483648,,,/home/u/proj/train.py,12",
+			"logs,,,log,,8b701f465117fc4a,unknown,,,,,,,,,,,",
+			"both,0,,recording,5,,fragmentation,,0,0,0,,,,,,,",
+		},
+		Runs: {"ooms", "2", "1"},
+	} {
+		out := string(appended(t, table, CSV, func(a *Appender) error {
+			if err := a.Document("logs", logs); err != nil {
+				return err
+			}
+			return a.Document("both", both)
+		}))
+		rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, row := range rows {
+			if table == Runs {
+				got = append(got, row[slices.Index(rows[0], "ooms")])
+			} else {
+				got = append(got, strings.Join(row[:18], ","))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", table.Name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

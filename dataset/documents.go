@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -18,7 +19,7 @@ func documentRows(t *Table) func(*rows, string, *report.Document) {
 	case RunCategories:
 		return perDevice(momentRows)
 	case OOMs:
-		return perDevice(oomRows)
+		return oomRows
 	case Leaks:
 		return perDevice(leakRows)
 	case Sites:
@@ -133,10 +134,65 @@ func momentRows(r *rows, begin func(), _ *report.Document, d *report.Device) {
 	}
 }
 
-func oomRows(r *rows, begin func(), doc *report.Document, d *report.Device) {
+func oomRows(r *rows, run string, doc *report.Document) {
+	perDevice(recordedRows)(r, run, doc)
+	for _, m := range toldByLogs(doc) {
+		messageRow(r, run, doc, &m)
+	}
+}
+
+// toldByLogs are the messages about failed requests of a run whose recordings
+// have none.
+func toldByLogs(doc *report.Document) []evidence.OOMMessage {
+	for i := range doc.Devices {
+		if len(doc.Devices[i].OOMs) > 0 {
+			return nil
+		}
+	}
+	if doc.Evidence == nil {
+		return nil
+	}
+	return doc.Evidence.OOMMessages
+}
+
+func messageRow(r *rows, run string, doc *report.Document, m *evidence.OOMMessage) {
+	r.text(run)
+	r.intAt(m.GPU)
+	r.intAt(m.Rank)
+	r.text("log")
+	r.null() // event
+	r.text(report.MessageFingerprint(m))
+	r.text("unknown")
+	r.null() // phase
+	r.int64At(m.RequestedBytes)
+	r.int64At(m.AllocatedBytes)
+	if m.AllocatedBytes != nil && m.ReservedUnallocatedBytes != nil {
+		r.int(*m.AllocatedBytes + *m.ReservedUnallocatedBytes)
+	} else {
+		r.null()
+	}
+	r.int64At(m.DeviceFreeBytes)
+	r.null() // largest free block
+	r.int64At(m.CapacityBytes)
+	r.null() // category
+	r.null() // function
+	r.textAt(m.UserFile)
+	r.intAt(m.UserLine)
+	for range 4 { // where it was called from, op
+		r.null()
+	}
+	r.textAt(doc.Verdict.Fix)
+	r.null() // first and last time
+	r.null()
+	r.list(0, nil)
+	r.end()
+}
+
+func recordedRows(r *rows, begin func(), doc *report.Document, d *report.Device) {
 	for i := range d.OOMs {
 		o := &d.OOMs[i]
 		begin()
+		r.text("recording")
 		r.int(int64(o.Event))
 		r.textAt(o.Fingerprint)
 		r.text(o.Verdict)

@@ -1,5 +1,13 @@
 package report
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/vramscope/vramscope/evidence"
+)
+
 // Index is everything that the page over many runs says. Texts come from
 // recordings and may hold anything; sizes are bytes, times microseconds since
 // the Unix epoch as recorded.
@@ -60,7 +68,7 @@ type IndexLink struct{ Path, Name string }
 
 // OOMGroup is one failure in many runs.
 type OOMGroup struct {
-	Fingerprint string // "" for failures that only logs tell
+	Fingerprint string
 	Verdict     string
 	Phase       string
 	Where       string // the call site in a few words
@@ -106,4 +114,19 @@ type BudgetGap struct {
 	Runs             int
 	Budget, Measured int64 // medians
 	Link             IndexLink
+}
+
+// MessageFingerprint is the same for the same failure in another run, of which
+// only a log tells.
+func MessageFingerprint(m *evidence.OOMMessage) string {
+	where := ""
+	if m.UserFile != nil {
+		where = ShortFile(*m.UserFile)
+	}
+	key := "log\x00" + where
+	if where == "" && m.RequestedBytes != nil { // the same program asks for the same
+		key += fmt.Sprint(*m.RequestedBytes)
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:8])
 }
