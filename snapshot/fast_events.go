@@ -64,7 +64,7 @@ func (d *decoder) fastFields(b []byte, p int) (end int) {
 	var e fastRow
 	f := &d.fields
 	start := unsafe.Pointer(unsafe.SliceData(b))
-	for len(b)-p >= fieldRoom { // which is what eight allows
+	for len(b)-p >= fieldRoom { // all that eight looks at, even behind a FRAME
 		word, last := eight(start, p), f
 		for f = f.next; f != nil && word&f.mask != f.bits; f = f.alt {
 		}
