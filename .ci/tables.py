@@ -8,6 +8,7 @@ import csv
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 
 FORMATS = ["jsonl", "csv", "arrow", "parquet"]
 TYPES = {"address": pa.uint64(), "bytes": pa.int64(), "event": pa.uint32(), "device": pa.int32(), "time_us": pa.int64(), "stack": pa.uint32()}
+VERSIONS = dict(re.findall(r"`(vramscope\.\w+)/(\d+)`", open("doc/tables.md").read()))
 failures = []
 
 
@@ -83,7 +85,7 @@ def read_texts(where, base, want):
 
 
 def check_schema(where, table, schema):
-    check(where + " version", (schema.metadata or {}).get(b"vramscope.schema") == f"vramscope.{table}/1".encode(), schema.metadata)
+    check(where + " version", (schema.metadata or {}).get(b"vramscope.schema") == f"vramscope.{table}/{VERSIONS['vramscope.' + table]}".encode(), schema.metadata)
     for field in schema:
         meta = field.metadata or {}
         check(f"{where} {field.name}: meaning", meta.get(b"doc"), meta)
