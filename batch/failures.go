@@ -67,15 +67,13 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 			note(g, o.RequestedBytes, fix, saves)
 		}
 	}
-	if len(seen) == 0 && r.Document.Evidence != nil {
-		for i := range r.Document.Evidence.OOMMessages {
-			m := &r.Document.Evidence.OOMMessages[i]
-			var requested int64
-			if m.RequestedBytes != nil {
-				requested = *m.RequestedBytes
-			}
-			note(groupOf(m), requested, r.Document.Verdict.Fix, r.Document.Verdict.SavesBytes)
+	told := r.Document.OnlyLogged()
+	for i := range told {
+		var requested int64
+		if n := told[i].RequestedBytes; n != nil {
+			requested = *n
 		}
+		note(groupOf(&told[i]), requested, r.Document.Verdict.Fix, r.Document.Verdict.SavesBytes)
 	}
 	return seen
 }

@@ -136,23 +136,10 @@ func momentRows(r *rows, begin func(), _ *report.Document, d *report.Device) {
 
 func oomRows(r *rows, run string, doc *report.Document) {
 	perDevice(recordedRows)(r, run, doc)
-	for _, m := range toldByLogs(doc) {
-		messageRow(r, run, doc, &m)
+	told := doc.OnlyLogged()
+	for i := range told {
+		messageRow(r, run, doc, &told[i])
 	}
-}
-
-// toldByLogs are the messages about failed requests of a run whose recordings
-// have none.
-func toldByLogs(doc *report.Document) []evidence.OOMMessage {
-	for i := range doc.Devices {
-		if len(doc.Devices[i].OOMs) > 0 {
-			return nil
-		}
-	}
-	if doc.Evidence == nil {
-		return nil
-	}
-	return doc.Evidence.OOMMessages
 }
 
 func messageRow(r *rows, run string, doc *report.Document, m *evidence.OOMMessage) {

@@ -42,7 +42,7 @@ func runRow(r *rows, run string, c called, reason string, doc *report.Document) 
 	for i := range doc.Devices {
 		t.add(&doc.Devices[i])
 	}
-	t.ooms += len(toldByLogs(doc))
+	t.ooms += len(doc.OnlyLogged())
 	for _, n := range [...]int{t.events, t.allocations, t.steps, t.ooms, t.defects} {
 		r.int(int64(n))
 	}

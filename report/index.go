@@ -116,6 +116,20 @@ type BudgetGap struct {
 	Link             IndexLink
 }
 
+// OnlyLogged are the messages about failed requests of a run whose recordings
+// have none.
+func (d *Document) OnlyLogged() []evidence.OOMMessage {
+	for i := range d.Devices {
+		if len(d.Devices[i].OOMs) > 0 {
+			return nil
+		}
+	}
+	if d.Evidence == nil {
+		return nil
+	}
+	return d.Evidence.OOMMessages
+}
+
 // MessageFingerprint is the same for the same failure in another run, of which
 // only a log tells.
 func MessageFingerprint(m *evidence.OOMMessage) string {

@@ -1,8 +1,6 @@
 package snapshot
 
-import (
-	"cmp"
-)
+import "cmp"
 
 // event is one trace entry while it is read.
 type event struct {
