@@ -12,9 +12,9 @@ import (
 // What a Parquet page holds, as https://parquet.apache.org/docs/file-format/data-pages/encodings
 // has it. The library's encoders take the values one by one.
 
-// appendLevels appends which of n rows are known: a run of equal rows, or a bit
+// appendBits appends which of n rows are known: a run of equal rows, or a bit
 // for each. valid is the bitmap from a bit on, nil when all are known.
-func appendLevels(dst, valid []byte, from, n, nulls int) []byte {
+func appendBits(dst, valid []byte, from, n, nulls int) []byte {
 	switch nulls {
 	case 0:
 		return append(binary.AppendUvarint(dst, uint64(n)<<1), 1)
@@ -35,7 +35,12 @@ type code interface{ uint8 | uint32 | int32 }
 // appendCodes appends numbers below n, in as many bits as the largest needs.
 func appendCodes[T code](dst []byte, codes []T, n int) []byte {
 	width := bits.Len(uint(max(n-1, 0)))
-	dst = append(dst, byte(width))
+	return appendRun(append(dst, byte(width)), codes, width)
+}
+
+// appendRun appends numbers of so many bits: one and how often if all are
+// equal, else each.
+func appendRun[T code](dst []byte, codes []T, width int) []byte {
 	if len(codes) == 0 {
 		return dst
 	}

@@ -1,78 +1,113 @@
 package dataset
 
 import (
-	"fmt"
+	"encoding/binary"
+	"errors"
 	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/endian"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"github.com/apache/arrow/go/v15/parquet/metadata"
+	"github.com/klauspost/compress/zstd"
 )
 
-// pageBytes bounds a page before compression. Every page has its own
-// compressor, so that small ones cost more than what is in them.
-const pageBytes = 4 << 20
-
-// parquetSink writes tables with lists or flags: a row group for every record,
-// column by column, so that no more than a column's pages are held.
+// parquetSink writes a table as Parquet: a row group for every record, in it
+// one page for every column. Pages are made from the arrays themselves; the
+// library's own writer copies each column several times and makes a compressor
+// anew for every page, which takes three times as long. Pages' headers,
+// statistics and the footer are the library's.
 type parquetSink struct {
-	w   *pqarrow.FileWriter
-	out *noter
+	out          *noter
+	plain, delta *parquet.WriterProperties // of column chunks, by the encoding of their numbers
+	file         *metadata.FileMetaDataBuilder
+	zstd         *zstd.Encoder // nil: nothing is compressed with it
+	groups       int16
+	space
 }
 
-// arrowProperties keep dictionaries, units and meanings.
-var arrowProperties = pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema())
+// magic begins and ends a Parquet file.
+const magic = "PAR1"
 
-// commonProperties are those of all Parquet files.
-func commonProperties() []parquet.WriterProperty {
-	return []parquet.WriterProperty{
-		// With version 1 the buffers of levels grow by a page at almost every flush.
-		parquet.WithDataPageVersion(parquet.DataPageV2),
+func newParquet(w io.Writer, t *Table, s *arrow.Schema) (Sink, error) {
+	if endian.IsBigEndian {
+		return nil, errors.New("dataset: pages are written as memory is, which is the wrong way round on this machine")
+	}
+	others := compress.Codecs.Snappy
+	if t == Events || !isFlat(t) { // the longest by far, and texts: a third of the bytes is worth the time
+		others = compress.Codecs.Zstd
+	}
+	o := []parquet.WriterProperty{
 		parquet.WithVersion(parquet.V2_LATEST), // keeps unsigned integers of 32 bits as such
 		parquet.WithCreatedBy("vramscope"),
+		parquet.WithCompression(others),
 	}
-}
-
-func newParquet(w io.Writer, t *Table, schema *arrow.Schema) (Sink, error) {
-	if isFlat(t) {
-		return newFlat(w, t, schema)
-	}
-	o := append(commonProperties(), parquet.WithDataPageSize(pageBytes), parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1))
-	batch := int64(batchRows)
 	for _, c := range t.Columns {
-		switch {
-		case c.Type.ID() == arrow.LIST:
-			batch = maxElements
-		case c.Type.ID() == arrow.DICTIONARY:
-		default:
-			// As they are in memory: the compressor finds what repeats faster than a
-			// dictionary does, and better.
-			o = append(o, parquet.WithDictionaryFor(c.Name, false))
+		if c.Type.ID() == arrow.DICTIONARY {
+			o = append(o, parquet.WithCompressionFor(c.Name, compress.Codecs.Snappy))
 		}
 	}
-	// The writer looks at pages' sizes between batches, and cuts lists of
-	// dictionaries, and any list longer than a batch, at the wrong places.
-	o = append(o, parquet.WithBatchSize(batch))
-	out := &noter{w: w}
-	x, err := pqarrow.NewFileWriter(schema, out, parquet.NewWriterProperties(o...), arrowProperties)
+	plain := parquet.NewWriterProperties(o...)
+	delta := parquet.NewWriterProperties(append(o, parquet.WithEncoding(parquet.Encodings.DeltaBinaryPacked))...)
+	columns, err := parquetSchema(s)
 	if err != nil {
-		return nil, fmt.Errorf("dataset: %s: %w", t.Name, err)
+		return nil, err
 	}
-	return &parquetSink{x, out}, nil
+	keys, err := keysOf(s)
+	if err != nil {
+		return nil, err
+	}
+	p := &parquetSink{out: &noter{w: w}, plain: plain, delta: delta, file: metadata.NewFileMetadataBuilder(columns, plain, keys)}
+	if others == compress.Codecs.Zstd {
+		level := zstd.SpeedFastest
+		if t == Events {
+			level = zstd.SpeedDefault
+		}
+		if p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)); err != nil {
+			return nil, err
+		}
+	}
+	_, err = io.WriteString(p.out, magic)
+	return p, err
+}
+
+// isFlat tells whether a table has columns of numbers and words alone.
+func isFlat(t *Table) bool {
+	for _, c := range t.Columns {
+		switch c.Type.ID() {
+		case arrow.LIST, arrow.STRING:
+			return false
+		}
+	}
+	return true
 }
 
 func (p *parquetSink) Write(r arrow.Record) error {
-	if err := p.w.Write(r); err != nil {
+	g := &group{parquetSink: p, meta: p.file.AppendRowGroup(), rows: int(r.NumRows())}
+	g.meta.SetNumRows(g.rows)
+	for _, column := range r.Columns() {
+		if err := g.write(column); err != nil {
+			return err
+		}
+	}
+	if err := g.meta.Finish(g.size, p.groups); err != nil {
 		return err
 	}
+	p.groups++
 	return p.out.err
 }
 
 func (p *parquetSink) Close() error {
-	if err := p.w.Close(); err != nil {
+	meta, err := p.file.Finish()
+	if err != nil {
 		return err
 	}
+	n, err := meta.WriteTo(p.out, nil)
+	if err != nil {
+		return err
+	}
+	p.out.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(n)), magic...))
 	return p.out.err
 }
 

@@ -2,18 +2,13 @@ package dataset
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sort"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/file"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 )
 
 // Part is a Parquet file that an Appender wrote, in memory.
@@ -42,31 +37,15 @@ func OpenPart(t *Table, r parquet.ReaderAtSeeker) (p *Part, err error) {
 	if err := sameSchema(t, f); err != nil {
 		return nil, err
 	}
-	if err := verify(f); err != nil {
-		return nil, err
-	}
-	x, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{BatchSize: rowsPerRecord}, memory.DefaultAllocator)
-	if err != nil {
-		return nil, err
-	}
 	p = &Part{table: t, rows: map[string][]int{}}
 	n := 0
-	for g := range f.NumRowGroups() { // one by one, as each has its own dictionaries
-		records, err := x.GetRecordReader(context.Background(), nil, []int{g})
+	for g := range f.NumRowGroups() {
+		record, err := readGroup(t, f.RowGroup(g))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("row group %d, %w", g, err)
 		}
-		for records.Next() {
-			record := records.Record()
-			record.Retain()
-			p.index(record, n)
-			n += int(record.NumRows())
-		}
-		err = records.Err()
-		records.Release()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
+		p.index(record, n)
+		n += int(record.NumRows())
 	}
 	if int64(n) != f.NumRows() {
 		return nil, fmt.Errorf("%d rows of %d", n, f.NumRows())
@@ -93,7 +72,6 @@ func sameSchema(t *Table, f *file.Reader) error {
 	if err != nil {
 		return err
 	}
-	const arrowKey = "ARROW:schema"
 	got, want := metadata.FindValue(arrowKey), empty.MetaData().KeyValueMetadata().FindValue(arrowKey)
 	if got == nil || *got != *want || !f.MetaData().Schema.Equals(empty.MetaData().Schema) {
 		return fmt.Errorf("its columns aren't those that this version writes")

@@ -1,149 +1,120 @@
 package dataset
 
 import (
-	"bytes"
-	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"io"
+	"math"
+	"math/bits"
 	"slices"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/bitutil"
-	"github.com/apache/arrow/go/v15/arrow/endian"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/file"
 	"github.com/apache/arrow/go/v15/parquet/metadata"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 	"github.com/apache/arrow/go/v15/parquet/schema"
 	"github.com/klauspost/compress/s2"
-	"github.com/klauspost/compress/zstd"
 )
 
-// flatSink writes tables of numbers and words as Parquet: a row group for
-// every record, in it one page for every column. Pages are made from the arrays
-// themselves; the library's own writer copies each column several times and
-// makes a compressor anew for every page, which takes three times as long.
-// Pages' headers, statistics and the footer are the library's.
-type flatSink struct {
-	out          *noter
-	plain, delta *parquet.WriterProperties // of column chunks, by the encoding of their numbers
-	file         *metadata.FileMetaDataBuilder
-	zstd         *zstd.Encoder // nil: nothing is compressed with it
-	groups       int16
-
-	// Space for one column after the other.
+// space is for one column after the other.
+type space struct {
 	page, raw []byte
 	narrow    []int32
 	wide      []int64
 	real      []float64
+	flags     []bool
 }
 
-// isFlat tells whether a table has columns of numbers and words alone.
-func isFlat(t *Table) bool {
-	for _, c := range t.Columns {
-		switch c.Type.ID() {
-		case arrow.INT32, arrow.UINT32, arrow.INT64, arrow.UINT64, arrow.FLOAT64, arrow.DICTIONARY:
-		default:
-			return false
-		}
-	}
-	return !endian.IsBigEndian // pages are as memory is
+// group is a record on its way into the file.
+type group struct {
+	*parquetSink
+	meta    *metadata.RowGroupMetaDataBuilder
+	rows    int
+	size    int64 // of the columns so far, uncompressed
+	columns int16
 }
 
-// magic begins and ends a Parquet file.
-const magic = "PAR1"
-
-func newFlat(w io.Writer, t *Table, s *arrow.Schema) (Sink, error) {
-	numbers := compress.Codecs.Snappy
-	if t == Events { // the longest by far: a third of the bytes is worth the time
-		numbers = compress.Codecs.Zstd
+// write writes a column of the table: one of numbers or texts, or a list of
+// them or of structures of them, each of whose fields is a column of the file.
+func (g *group) write(column arrow.Array) error {
+	list, ok := column.(*array.List)
+	if !ok {
+		return g.leaf(column, nil)
 	}
-	o := append(commonProperties(), parquet.WithCompression(numbers))
-	for _, c := range t.Columns {
-		if c.Type.ID() == arrow.DICTIONARY {
-			o = append(o, parquet.WithCompressionFor(c.Name, compress.Codecs.Snappy))
-		}
+	l := listsOf(list)
+	elements := array.NewSlice(list.ListValues(), l.from, l.to)
+	defer elements.Release()
+	structures, ok := elements.(*array.Struct)
+	if !ok {
+		return g.leaf(elements, l)
 	}
-	plain := parquet.NewWriterProperties(o...)
-	delta := parquet.NewWriterProperties(append(o, parquet.WithEncoding(parquet.Encodings.DeltaBinaryPacked))...)
-	columns, err := pqarrow.ToParquet(s, plain, arrowProperties)
-	if err != nil {
-		return nil, err
-	}
-	meta, err := keysOf(s)
-	if err != nil {
-		return nil, err
-	}
-	f := &flatSink{out: &noter{w: w}, plain: plain, delta: delta, file: metadata.NewFileMetadataBuilder(columns, plain, meta)}
-	if numbers == compress.Codecs.Zstd {
-		if f.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)); err != nil {
-			return nil, err
-		}
-	}
-	_, err = io.WriteString(f.out, magic)
-	return f, err
-}
-
-// keysOf is a schema's metadata, and the schema itself as pqarrow keeps it.
-func keysOf(s *arrow.Schema) (metadata.KeyValueMetadata, error) {
-	keys := metadata.NewKeyValueMetadata()
-	for i, k := range s.Metadata().Keys() {
-		if err := keys.Append(k, s.Metadata().Values()[i]); err != nil {
-			return nil, err
-		}
-	}
-	var b bytes.Buffer
-	if err := ipc.NewWriter(&b, ipc.WithSchema(s)).Close(); err != nil {
-		return nil, err
-	}
-	err := keys.Append("ARROW:schema", base64.StdEncoding.EncodeToString(b.Bytes()))
-	return keys, err
-}
-
-func (f *flatSink) Write(r arrow.Record) error {
-	group := f.file.AppendRowGroup()
-	group.SetNumRows(int(r.NumRows()))
-	var size int64
-	for i, column := range r.Columns() {
-		c := &chunk{flatSink: f, meta: group.NextColumnChunk(), column: column, ordinal: int16(i)}
-		if err := c.write(); err != nil {
+	for i := range structures.NumField() {
+		if err := g.leaf(structures.Field(i), l); err != nil {
 			return err
 		}
-		size += c.meta.Contents().MetaData.TotalUncompressedSize
 	}
-	if err := group.Finish(size, f.groups); err != nil {
-		return err
-	}
-	f.groups++
-	return f.out.err
+	return nil
 }
 
-func (f *flatSink) Close() error {
-	meta, err := f.file.Finish()
-	if err != nil {
+// leaf writes a column of the file, whose values are elements of lists unless
+// l is nil.
+func (g *group) leaf(values arrow.Array, l *lists) error {
+	c := &chunk{group: g, meta: g.meta.NextColumnChunk(), column: values, lists: l}
+	if err := c.write(); err != nil {
 		return err
 	}
-	n, err := meta.WriteTo(f.out, nil)
-	if err != nil {
-		return err
-	}
-	f.out.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(n)), magic...))
-	return f.out.err
+	g.size += c.meta.Contents().MetaData.TotalUncompressedSize
+	g.columns++
+	return nil
 }
 
-// chunk is one column of a record on its way into the file.
+// lists tell their elements apart.
+type lists struct {
+	from, to   int64   // the elements
+	repetition []uint8 // 0 begins a list
+	filled     []uint8 // 1 for an element, 0 for a list without any
+}
+
+func listsOf(a *array.List) *lists {
+	l := &lists{}
+	for i := range a.Len() {
+		start, end := a.ValueOffsets(i)
+		if i == 0 {
+			l.from = start
+		}
+		l.to = end
+		if start == end {
+			l.repetition, l.filled = append(l.repetition, 0), append(l.filled, 0)
+		}
+		for k := start; k < end; k++ {
+			l.repetition, l.filled = append(l.repetition, uint8(min(k-start, 1))), append(l.filled, 1)
+		}
+	}
+	return l
+}
+
+// chunk is one column of a row group.
 type chunk struct {
-	*flatSink
-	meta    *metadata.ColumnChunkMetaDataBuilder
-	column  arrow.Array
-	ordinal int16
+	*group
+	meta   *metadata.ColumnChunkMetaDataBuilder
+	column arrow.Array
+	lists  *lists // whose elements the values are; nil: they are the rows
 }
+
+// entries is how many values the column has, with a row that has none as one.
+func (c *chunk) entries() int {
+	if c.lists == nil {
+		return c.rows
+	}
+	return len(c.lists.filled)
+}
+
+// nulls is how many of them are unknown.
+func (c *chunk) nulls() int { return c.entries() - c.column.Len() + c.column.NullN() }
 
 func (c *chunk) write() error {
 	switch a := c.column.(type) {
@@ -161,6 +132,10 @@ func (c *chunk) write() error {
 			return err
 		}
 		return c.finish(parquet.Encodings.Plain, as[byte](values), nil)
+	case *array.Boolean:
+		return writeFlags(c, a)
+	case *array.String:
+		return writeTexts(c, a)
 	case *array.Dictionary:
 		switch codes := a.Indices().(type) {
 		case *array.Uint8:
@@ -227,6 +202,40 @@ func writeWords[T code](c *chunk, a *array.Dictionary, codes []T) error {
 	return c.finish(parquet.Encodings.RLEDict, c.raw, page)
 }
 
+func writeTexts(c *chunk, a *array.String) error {
+	var texts []parquet.ByteArray
+	c.raw = c.raw[:0]
+	for i := range a.Len() {
+		if a.IsNull(i) {
+			continue
+		}
+		text := a.Value(i)
+		texts = append(texts, parquet.ByteArray(text))
+		c.raw = append(binary.LittleEndian.AppendUint32(c.raw, uint32(len(text))), text...)
+	}
+	if err := setStatistics(c, texts); err != nil {
+		return err
+	}
+	return c.finish(parquet.Encodings.Plain, c.raw, nil)
+}
+
+func writeFlags(c *chunk, a *array.Boolean) error {
+	c.flags = c.flags[:0]
+	for i := range a.Len() {
+		if a.IsValid(i) {
+			c.flags = append(c.flags, a.Value(i))
+		}
+	}
+	if err := setStatistics(c, c.flags); err != nil {
+		return err
+	}
+	c.raw = append(c.raw[:0], make([]byte, (len(c.flags)+7)/8)...)
+	for i, flag := range c.flags {
+		bitutil.SetBitTo(c.raw, i, flag)
+	}
+	return c.finish(parquet.Encodings.Plain, c.raw, nil)
+}
+
 // known are the values that are, in space unless all of them are.
 func known[T any](space *[]T, values []T, a arrow.Array) []T {
 	if a.NullN() == 0 {
@@ -251,7 +260,7 @@ func setStatistics[T any](c *chunk, values []T) error {
 	}
 	d := c.meta.Descr()
 	s := metadata.NewStatistics(d, memory.DefaultAllocator).(statistics)
-	s.Update(values, int64(c.column.NullN()))
+	s.Update(values, int64(c.nulls()))
 	encoded, err := s.Encode()
 	if err != nil {
 		return err
@@ -270,7 +279,7 @@ func (c *chunk) finish(encoding parquet.Encoding, raw []byte, dictionary *file.D
 		c.meta = metadata.NewColumnChunkMetaDataBuilderWithContents(c.delta, d, c.meta.Contents())
 	}
 	codec := c.plain.CompressionFor(d.Path())
-	pages, err := file.NewPageWriter(c.out, codec, 1, c.meta, c.groups, c.ordinal, memory.DefaultAllocator, false, nil, nil)
+	pages, err := file.NewPageWriter(c.out, codec, 1, c.meta, c.groups, c.columns, memory.DefaultAllocator, false, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -279,27 +288,53 @@ func (c *chunk) finish(encoding parquet.Encoding, raw []byte, dictionary *file.D
 			return err
 		}
 	}
-	rows, nulls := c.column.Len(), c.column.NullN()
-	page := c.page[:0]
-	if d.MaxDefinitionLevel() > 0 {
-		page = appendLevels(page, c.column.NullBitmapBytes(), c.column.Data().Offset(), rows, nulls)
-	}
+	page, repetition := c.appendLevels(c.page[:0])
 	levels := len(page)
 	if len(raw) > 0 {
 		page = c.compress(page, raw, codec)
 	}
 	c.page = page
-	data := file.NewDataPageV2(memory.NewBufferBytes(page), int32(rows), int32(nulls), int32(rows), encoding, int32(levels), 0, int32(levels+len(raw)), len(raw) > 0)
+	if max(len(page), levels+len(raw)) > math.MaxInt32 {
+		return fmt.Errorf("dataset: %s: texts of %d bytes are too long for a Parquet file", d.Path(), len(raw))
+	}
+	data := file.NewDataPageV2(memory.NewBufferBytes(page), int32(c.entries()), int32(c.nulls()), int32(c.rows), encoding, int32(levels-repetition), int32(repetition), int32(levels+len(raw)), len(raw) > 0)
 	if _, err := pages.WriteDataPage(data); err != nil {
 		return err
 	}
 	return pages.Close(dictionary != nil, false)
 }
 
+// appendLevels appends what tells lists from each other, in so many bytes, and
+// which values are known.
+func (c *chunk) appendLevels(page []byte) (_ []byte, repetition int) {
+	most := c.meta.Descr().MaxDefinitionLevel()
+	bitmap, from := c.column.NullBitmapBytes(), c.column.Data().Offset()
+	if c.lists == nil {
+		if most > 0 {
+			page = appendBits(page, bitmap, from, c.rows, c.nulls())
+		}
+		return page, 0
+	}
+	page = appendRun(page, c.lists.repetition, 1)
+	repetition = len(page)
+	definition := make([]uint8, len(c.lists.filled))
+	for i, filled := range c.lists.filled {
+		if filled == 0 {
+			continue
+		}
+		definition[i] = uint8(most)
+		if c.column.NullN() > 0 && !bitutil.BitIsSet(bitmap, from) {
+			definition[i]--
+		}
+		from++
+	}
+	return appendRun(page, definition, bits.Len16(uint16(most))), repetition
+}
+
 // compress appends raw to dst in fewer bytes.
-func (f *flatSink) compress(dst, raw []byte, codec compress.Compression) []byte {
+func (p *parquetSink) compress(dst, raw []byte, codec compress.Compression) []byte {
 	if codec == compress.Codecs.Zstd {
-		return f.zstd.EncodeAll(raw, dst)
+		return p.zstd.EncodeAll(raw, dst)
 	}
 	dst = slices.Grow(dst, s2.MaxEncodedLen(len(raw)))
 	return dst[:len(dst)+len(s2.EncodeSnappy(dst[len(dst):cap(dst)], raw))]
