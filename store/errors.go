@@ -5,11 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
-	"gocloud.dev/gcerrors"
 )
 
 // Error says what could not be read or written and why, without credentials.
@@ -33,17 +34,12 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Is knows fs.ErrNotExist and fs.ErrPermission, whatever the store.
 func (e *Error) Is(target error) bool {
-	switch target {
-	case fs.ErrNotExist:
-		return gcerrors.Code(e.Err) == gcerrors.NotFound
-	case fs.ErrPermission:
-		return gcerrors.Code(e.Err) == gcerrors.PermissionDenied
-	}
-	return false
+	return target == kindOf(e.Err)
 }
 
 var (
 	errAbsent  = fs.ErrNotExist
+	errDenied  = fs.ErrPermission
 	errFolder  = errors.New("is a directory")
 	errChanged = errors.New("was changed while it was read")
 )
@@ -79,6 +75,25 @@ var apiCauses = map[string][2]string{
 	"AuthorizationHeaderMalformed": {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
 }
 
+// kindOf is errAbsent, errDenied, or nil for another error of a store and none.
+func kindOf(err error) error {
+	var api smithy.APIError
+	var response *awshttp.ResponseError
+	code, status := "", 0
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	} else if errors.As(err, &response) { // without a body that names it
+		status = response.HTTPStatusCode()
+	}
+	switch {
+	case errors.Is(err, errAbsent), code == "NoSuchBucket", code == "NoSuchKey", code == "NotFound", status == http.StatusNotFound:
+		return errAbsent
+	case errors.Is(err, errDenied), code == "AccessDenied", code == "Forbidden", status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return errDenied
+	}
+	return nil
+}
+
 // cause puts a store's error into words. Messages of clients may hold whole
 // requests, so that only known parts of them are passed on.
 func cause(err error) (cause, advice string) {
@@ -110,10 +125,10 @@ func cause(err error) (cause, advice string) {
 	case errors.As(err, &network):
 		return "no connection: " + network.Err.Error(), ""
 	}
-	switch gcerrors.Code(err) {
-	case gcerrors.NotFound:
+	switch kindOf(err) {
+	case errAbsent:
 		return "no such object or bucket", ""
-	case gcerrors.PermissionDenied:
+	case errDenied:
 		return "access denied", ""
 	}
 	return oneLine(err.Error()), ""

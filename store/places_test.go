@@ -167,6 +167,28 @@ func TestListReadsAllPages(t *testing.T) {
 	}
 }
 
+// TestListOfEncodedNames reads names as stores write them that were asked to
+// write them as in a URL, and as those do that don't know how.
+func TestListOfEncodedNames(t *testing.T) {
+	s := fakes3.Start(t)
+	for encoding, want := range map[string]string{"<EncodingType>url</EncodingType>": "a b+ü/%.pickle", "": "a+b%2B%C3%BC/%25.pickle"} {
+		s.Before = func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+			if r.URL.Query().Get("encoding-type") != "url" {
+				t.Errorf("asked for %s", r.URL)
+			}
+			fmt.Fprintf(w, `<ListBucketResult>%s<Contents><Key>x/a+b%%2B%%C3%%BC/%%25.pickle</Key><Size>5</Size><ETag>"00ff"</ETag><LastModified>2026-01-02T03:04:05.000Z</LastModified></Contents></ListBucketResult>`, encoding)
+		}
+		p := open(t, "s3://team/x")
+		const version = "5-1767323045000000000-00ff"
+		if got := versions(t, p); len(got) != 1 || got[want] != version {
+			t.Errorf("listed %v, want %s", got, want)
+		}
+		if f, err := p.Stat(context.Background(), want); err != nil || f.Version != version {
+			t.Errorf("%+v, %v", f, err)
+		}
+	}
+}
+
 // TestListOfAFolderThatIsGone says so, once.
 func TestListOfAFolderThatIsGone(t *testing.T) {
 	p := open(t, filepath.Join(t.TempDir(), "none"))

@@ -44,11 +44,10 @@ func (p *Pool) Place(ctx context.Context, name string) (*Place, error) {
 		}
 		p.buckets[key] = whole
 	}
-	place := &Place{&objects{bucket: whole.backend.(*objects).bucket}, strings.TrimSuffix(key+"/"+prefix, "/")}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
-		place.backend.(*objects).prefix = prefix + "/"
+		return whole.Sub(prefix), nil
 	}
-	return place, nil
+	return &Place{whole.backend, whole.base}, nil
 }
 
 // of is the place that a file is in, and its name there.

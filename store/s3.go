@@ -1,23 +1,41 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
+	"net/http"
 	"net/url"
+	"path"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go/logging"
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/s3blob"
 )
+
+// s3Objects are those of a bucket whose names begin with a prefix.
+type s3Objects struct {
+	client  *s3.Client
+	uploads *transfermanager.Client
+	bucket  string
+	prefix  string // "" or with a slash at its end
+}
 
 // openS3 opens a bucket of Amazon S3 or of a store that speaks its protocol,
 // named by ?endpoint= or AWS_ENDPOINT_URL_S3, with the credentials that AWS's
 // own tools would use.
-func openS3(ctx context.Context, bucket string, params url.Values) (*blob.Bucket, error) {
+func openS3(ctx context.Context, bucket string, params url.Values) (backend, error) {
 	// The client's log is of warnings about objects without checksums and
 	// places without credentials; what matters comes back as an error.
 	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
@@ -66,5 +84,160 @@ func openS3(ctx context.Context, bucket string, params url.Values) (*blob.Bucket
 		}
 		checksums = o.RequestChecksumCalculation
 	})
-	return s3blob.OpenBucket(ctx, client, bucket, &s3blob.Options{RequestChecksumCalculation: checksums})
+	uploads := transfermanager.New(client, func(o *transfermanager.Options) { o.RequestChecksumCalculation = checksums })
+	return &s3Objects{client: client, uploads: uploads, bucket: bucket}, nil
 }
+
+func (o *s3Objects) list(ctx context.Context) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		// Names as in URLs: XML has no way to write all of their characters.
+		pages := s3.NewListObjectsV2Paginator(o.client, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: &o.prefix, EncodingType: types.EncodingTypeUrl})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(File{}, err)
+				return
+			}
+			for i := range page.Contents {
+				f := s3File(page, i)
+				f.Name = strings.TrimPrefix(f.Name, o.prefix)
+				if f.Name == "" || strings.HasSuffix(f.Name, "/") { // what consoles make for a folder
+					continue
+				}
+				if !yield(f, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// s3File is an object of a listing by its full name.
+func s3File(page *s3.ListObjectsV2Output, i int) File {
+	obj := &page.Contents[i]
+	name := aws.ToString(obj.Key)
+	if page.EncodingType == types.EncodingTypeUrl {
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+	}
+	return File{name, aws.ToInt64(obj.Size), objectVersion(aws.ToInt64(obj.Size), aws.ToTime(obj.LastModified), digest(aws.ToString(obj.ETag)))}
+}
+
+// objectVersion tells a changed object from what it was.
+func objectVersion(size int64, modified time.Time, md5 []byte) string {
+	return strconv.FormatInt(size, 10) + "-" + strconv.FormatInt(modified.UnixNano(), 10) + "-" + hex.EncodeToString(md5)
+}
+
+// digest is the one that an entity tag is, unless the object was put together
+// from parts.
+func digest(tag string) []byte {
+	md5, err := hex.DecodeString(strings.Trim(strings.TrimPrefix(tag, "W/"), `"`))
+	if err != nil {
+		return nil
+	}
+	return md5
+}
+
+// stat lists the names that begin with the one wanted: it is the first of them.
+// A listing says more of an object than the object's own headers do.
+func (o *s3Objects) stat(ctx context.Context, name string) (File, error) {
+	page, err := o.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: aws.String(o.prefix + name), MaxKeys: aws.Int32(1), EncodingType: types.EncodingTypeUrl})
+	if err != nil {
+		return File{}, err
+	}
+	if len(page.Contents) == 0 {
+		return File{}, errAbsent
+	}
+	f := s3File(page, 0)
+	if f.Name = strings.TrimPrefix(f.Name, o.prefix); f.Name != name {
+		return File{}, errAbsent
+	}
+	return f, nil
+}
+
+func (o *s3Objects) open(ctx context.Context, name string, offset, length int64) (*content, error) {
+	in := &s3.GetObjectInput{Bucket: &o.bucket, Key: aws.String(o.prefix + name)}
+	switch {
+	case length >= 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", offset, offset+length-1))
+	case offset > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-", offset))
+	}
+	out, err := o.client.GetObject(ctx, in)
+	var response *awshttp.ResponseError
+	if offset == 0 && errors.As(err, &response) && response.HTTPStatusCode() == http.StatusRequestedRangeNotSatisfiable {
+		in.Range = nil // there is no first byte
+		out, err = o.client.GetObject(ctx, in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	size := aws.ToInt64(out.ContentLength)
+	if _, whole, ok := strings.Cut(aws.ToString(out.ContentRange), "/"); ok { // bytes 0-9/1234
+		if size, err = strconv.ParseInt(whole, 10, 64); err != nil {
+			out.Body.Close()
+			return nil, fmt.Errorf("the range %q isn't one", aws.ToString(out.ContentRange))
+		}
+	}
+	return &content{out.Body, size, aws.ToTime(out.LastModified).String()}, nil
+}
+
+// upload is an object that appears when it is completed, and doesn't when its
+// context ends before.
+type upload struct {
+	*io.PipeWriter
+	drop context.CancelFunc
+	done chan error
+}
+
+func (o *s3Objects) create(ctx context.Context, name string) (sink, error) {
+	ctx, drop := context.WithCancel(ctx)
+	body, w := io.Pipe()
+	u := &upload{w, drop, make(chan error, 1)}
+	go func() {
+		_, err := o.uploads.UploadObject(ctx, &transfermanager.UploadObjectInput{Bucket: &o.bucket, Key: aws.String(o.prefix + name), Body: body, ContentType: aws.String(contentType(name))})
+		body.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
+		u.done <- err
+	}()
+	return u, nil
+}
+
+func (u *upload) commit() error {
+	defer u.drop()
+	u.Close()
+	return <-u.done
+}
+
+func (u *upload) abort() error {
+	u.drop()
+	u.CloseWithError(context.Canceled)
+	if err := <-u.done; !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// contentTypes let a browser show a report where it lies.
+var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".json": "application/json", ".md": "text/markdown; charset=utf-8",
+	".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".jsonl": "application/jsonl", ".parquet": "application/vnd.apache.parquet"}
+
+func contentType(name string) string {
+	return cmp.Or(contentTypes[path.Ext(name)], "application/octet-stream")
+}
+
+func (o *s3Objects) remove(ctx context.Context, name string) error {
+	_, err := o.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &o.bucket, Key: aws.String(o.prefix + name)})
+	if kindOf(err) == errAbsent {
+		return nil
+	}
+	return err
+}
+
+func (o *s3Objects) sub(name string) backend {
+	below := *o
+	below.prefix += name + "/"
+	return &below
+}
+
+func (o *s3Objects) close() error { return nil }

@@ -90,19 +90,21 @@ func Open(ctx context.Context, name string) (*Place, error) {
 	case err != nil:
 		return fail("the parameters after \"?\" can't be read", "")
 	}
-	open, ok := schemes[scheme]
-	if !ok {
-		return fail("no such kind of store: "+known(), "")
+	open := openS3
+	switch scheme {
+	case "s3":
+	case "gs":
+		open = openGS
+	default:
+		return fail("no such kind of store: file://, gs://, s3:// are known", "")
 	}
 	p := &Place{base: scheme + "://" + strings.TrimSuffix(bucket+"/"+prefix, "/")}
-	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
-		prefix += "/"
-	}
-	b, err := open(ctx, bucket, params)
-	if err != nil {
+	if p.backend, err = open(ctx, bucket, params); err != nil {
 		return nil, p.fail("", err)
 	}
-	p.backend = &objects{bucket: b, prefix: prefix}
+	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
+		p.backend = p.backend.sub(prefix)
+	}
 	return p, nil
 }
 
