@@ -8,11 +8,10 @@ import (
 // analysis is what the signals share while they look at one device.
 type analysis struct {
 	*Classification
+	*Evidence
 	t      *timeline.Timeline
 	events *snapshot.Events
-	stacks []evidence // by StackID
 
-	recorded recorded
 	phases   []Phase // by event
 	roots    []root
 	windows  []window // optimizer steps and the like, by annotation
@@ -57,31 +56,68 @@ type recorded struct {
 	native        bool // with C++ frames
 }
 
-func newAnalysis(c *Classification) *analysis {
-	a := &analysis{Classification: c, t: c.Timeline, events: &c.Timeline.Device.Events}
-	a.last = a.events.Len()
-	a.stacks = judgeStacks(a.t.Snapshot)
-	for i, action := range a.events.Action {
+// Evidence is what the stacks of a device's events say by themselves.
+type Evidence struct {
+	stacks   []evidence // by StackID
+	recorded recorded
+	hints    []hint // by event: the phase that its own stack names
+}
+
+// Gather looks at a device's stacks. It needs no timeline: both may be made at
+// the same time.
+func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
+	v := &Evidence{stacks: judgeStacks(s)}
+	v.recorded = v.what(&d.Events)
+	v.hints = v.hint(&d.Events)
+	return v
+}
+
+// what tells which stacks the events have.
+func (v *Evidence) what(events *snapshot.Events) (r recorded) {
+	for i, action := range events.Action {
 		if action != snapshot.Alloc && action != snapshot.FreeRequested {
 			continue
 		}
-		id := a.events.StackOf(i)
+		id := events.StackOf(i)
 		if id == 0 {
 			continue
 		}
 		if action == snapshot.Alloc {
-			a.recorded.allocs = true
+			r.allocs = true
 		} else {
-			a.recorded.frees = true
+			r.frees = true
 		}
-		if a.stacks[id].marks&native != 0 {
-			a.recorded.native = true
+		if v.stacks[id].marks&native != 0 {
+			r.native = true
 		}
-		if a.recorded == (recorded{true, true, true}) {
+		if r == (recorded{true, true, true}) {
 			break
 		}
 	}
-	return a
+	return r
+}
+
+// hint finds the phases that the events' own stacks name.
+func (v *Evidence) hint(events *snapshot.Events) []hint {
+	out := make([]hint, events.Len())
+	python := v.recorded.allocs && !v.recorded.native
+	for i, action := range events.Action {
+		switch action {
+		case snapshot.Alloc, snapshot.FreeRequested, snapshot.FreeCompleted:
+		default:
+			continue
+		}
+		if id := events.StackOf(i); id != 0 {
+			e := &v.stacks[id]
+			out[i] = e.hint
+			if e.marks&release != 0 && out[i] == hintOf(Setup) {
+				out[i] = 0
+			}
+		} else if python && (action == snapshot.Alloc || v.recorded.frees && action == snapshot.FreeRequested) {
+			out[i] = hintOf(Backward) // the engine's threads run no Python
+		}
+	}
+	return out
 }
 
 // birth is the evidence of the stack that allocated; older blocks may have one

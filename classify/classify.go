@@ -153,8 +153,9 @@ type Label struct {
 
 // Options are facts from outside the recording.
 type Options struct {
-	Labels  []Label
-	Tensors []Tensor // the model's, in the order in which it lists them
+	Labels   []Label
+	Tensors  []Tensor  // the model's, in the order in which it lists them
+	Evidence *Evidence // of the device, used up by New; nil: New gathers it
 }
 
 // PhaseSpan is a run of events in one phase, both ends included.
@@ -198,7 +199,10 @@ func New(t *timeline.Timeline, o Options) *Classification {
 		Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
 		Signal: make([]Signal, n), Phase: make([]Phase, n), Step: make([]int32, n),
 	}
-	a := newAnalysis(c)
+	if o.Evidence == nil {
+		o.Evidence = Gather(t.Snapshot, t.Device)
+	}
+	a := &analysis{Classification: c, Evidence: o.Evidence, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
 	a.findPhases()
 	a.assignPhases()
 	a.findSteps()

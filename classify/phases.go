@@ -11,7 +11,7 @@ import (
 // what the rhythm of lifetimes shows, and what lies between takes after its
 // neighbours.
 func (a *analysis) findPhases() {
-	hints := a.hints()
+	hints := a.hints
 	a.windows = a.annotated()
 	a.covered = make([]hint, a.last)
 	done := 0 // windows may overlap: each event once
@@ -36,28 +36,6 @@ func (a *analysis) findPhases() {
 	a.loop = a.loopStart(hints)
 	a.hintBatches(hints)
 	a.phases = a.fill(hints)
-}
-
-// hints are the phases that the events' own stacks name.
-func (a *analysis) hints() []hint {
-	out := make([]hint, a.last)
-	python := a.recorded.allocs && !a.recorded.native
-	for i, action := range a.events.Action {
-		switch action {
-		case snapshot.Alloc, snapshot.FreeRequested, snapshot.FreeCompleted:
-		default:
-			continue
-		}
-		if id := a.events.StackOf(i); id != 0 {
-			out[i] = a.stacks[id].hint
-			if a.stacks[id].marks&release != 0 && out[i] == hintOf(Setup) {
-				out[i] = 0
-			}
-		} else if python && (action == snapshot.Alloc || a.recorded.frees && action == snapshot.FreeRequested) {
-			out[i] = hintOf(Backward) // the engine's threads run no Python
-		}
-	}
-	return out
 }
 
 // loopStart is the first event after the program has set itself up.
@@ -158,7 +136,13 @@ func (a *analysis) fill(hints []hint) []Phase {
 		if j < a.last {
 			after = hints[j]
 		}
-		a.fillRun(out, i, j, before, after)
+		if before == after && before != 0 && i >= a.loop && !oneOf(before, Data, Optimizer) { // most, by far
+			for k := i; k < j; k++ {
+				out[k] = Phase(before - 1)
+			}
+		} else {
+			a.fillRun(out, i, j, before, after)
+		}
 		i = j
 	}
 	return out
@@ -182,14 +166,10 @@ func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
 		}
 	case isBefore(Backward) && oneOf(after, Optimizer):
 		set(i, j, OtherPhase)
-	case before == after && before != 0 && !isBefore(Backward, Data, Optimizer):
-		set(i, j, Phase(before-1))
 	case oneOf(after, Forward, Data, Generate) && isBefore(Backward, Optimizer, ZeroGrad, Data, OtherPhase, Setup) || before == 0 && oneOf(after, Forward, Generate):
 		a.fillData(out, i, j)
 	case isBefore(Forward, Generate):
 		set(i, j, Phase(before-1))
-	case isBefore(Backward) && oneOf(after, Backward):
-		set(i, j, Backward)
 	case oneOf(after, Backward):
 		set(i, j, Forward)
 	case before == 0 && after != 0:

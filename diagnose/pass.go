@@ -149,8 +149,12 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 	if e.source.Made != nil {
 		e.t, classes = e.source.Made(d)
 	} else {
-		e.t = timeline.New(s, d)
+		var evidence *classify.Evidence
+		together.Do(
+			func() { e.t = timeline.New(s, d) },
+			func() { evidence = classify.Gather(s, d) })
 		names := j.names(source, e.t)
+		names.Evidence = evidence
 		classes = func() *classify.Classification { return classify.New(e.t, names) }
 	}
 	together.Do(

@@ -42,8 +42,9 @@ func (t *Timeline) pair() {
 	p.room = max(0, used+frees-n) // what is there in the end, and freed before, was made before
 	t.Of = make([]AllocationID, e.Len())
 	t.Born, t.FreeRequested, t.Freed = make([]uint32, p.room+n), make([]uint32, p.room+n), make([]uint32, p.room+n)
+	t.Allocated = make([]int64, p.room+n) // for later: a page that is read before it is written costs twice
 	p.next = AllocationID(p.room)
-	touch(t.Of, t.Born, t.FreeRequested, t.Freed)
+	touch(t.Of, t.Allocated, t.Born, t.FreeRequested, t.Freed)
 	for i := 0; i < len(e.Action); i++ {
 		id := NoAllocation
 		switch e.Action[i] {
@@ -67,14 +68,13 @@ func (t *Timeline) pair() {
 	}
 	sizes := p.matchFinal()
 	p.renumber()
-	t.Allocated = make([]int64, len(t.Born))
 	for _, s := range sizes {
 		t.Allocated[p.final(s.id)] = s.size
 	}
 }
 
 // touch has memory put behind the columns on another core while they are filled.
-func touch(of []AllocationID, columns ...[]uint32) {
+func touch(of []AllocationID, allocated []int64, columns ...[]uint32) {
 	const many = 1 << 15
 	if len(of) < many {
 		return
@@ -84,6 +84,7 @@ func touch(of []AllocationID, columns ...[]uint32) {
 		for _, c := range columns {
 			pages.Touch(c)
 		}
+		pages.Touch(allocated)
 	}()
 }
 
@@ -290,6 +291,11 @@ func (p *pairing) renumber() {
 		} else {
 			*column = (*column)[p.room-n:]
 		}
+	}
+	if n > p.room {
+		t.Allocated = make([]int64, len(t.Born))
+	} else {
+		t.Allocated = t.Allocated[p.room-n:]
 	}
 	p.place = make([]AllocationID, n)
 	t.older = make([]older, n)
