@@ -51,7 +51,7 @@ func measure(name string) error {
 		return err
 	}
 	if st.Size() < 128<<20 { // as the command does with files of this size
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(1600)
 	}
 	s, err := snapshot.Decode(f, snapshot.Options{Size: st.Size()})
 	if err != nil {
