@@ -11,6 +11,7 @@ import (
 type window struct {
 	phase      Phase
 	first, end int
+	closure    bool // an optimizer's step that runs forward and backward itself
 }
 
 // annotated turns the ranges that torch and its users name into events by their
@@ -36,7 +37,7 @@ func (a *analysis) annotated() []window {
 			continue
 		}
 		if starts := open[k]; len(starts) > 0 {
-			w := window{phase, a.eventAt(starts[len(starts)-1]), a.eventAt(n.TimeUS + 1)}
+			w := window{phase: phase, first: a.eventAt(starts[len(starts)-1]), end: a.eventAt(n.TimeUS + 1)}
 			open[k] = starts[:len(starts)-1]
 			if w.first < a.last && w.end > 0 {
 				out = append(out, w)
@@ -47,7 +48,7 @@ func (a *analysis) annotated() []window {
 		phase, _ := phaseNamed(a.t.Snapshot.String(k.name))
 		for _, s := range starts {
 			if first := a.eventAt(s); first < a.last && phase != Data {
-				out = append(out, window{phase, first, a.last})
+				out = append(out, window{phase: phase, first: first, end: a.last})
 			}
 		}
 	}
@@ -57,6 +58,22 @@ func (a *analysis) annotated() []window {
 		}
 		return out[i].end < out[j].end
 	})
+	for i := range out {
+		w := &out[i]
+		if w.phase != Optimizer {
+			continue
+		}
+		inside := i
+		for inside > 0 && out[inside-1].first == w.first {
+			inside--
+		}
+		for _, x := range out[inside:] {
+			if x.first >= w.end {
+				break
+			}
+			w.closure = w.closure || x.phase != Optimizer && x.end < w.end
+		}
+	}
 	return out
 }
 

@@ -13,6 +13,7 @@ type frameFact struct {
 	hint         hint
 	python, user bool
 	forward      bool // one level of a module's forward
+	step         bool // of one of torch's optimizers, which may be given a closure
 }
 
 // judgeStacks works out the evidence of every distinct stack, each frame once.
@@ -38,10 +39,14 @@ func judgeStacks(s *snapshot.Snapshot) []evidence {
 
 func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 	var e evidence
-	python := false
+	python, user, closure := false, false, false
 	for _, f := range frames {
 		fact := &facts[f]
 		m := fact.marks
+		// The program's own code inside a step is what the step was given to run:
+		// another forward and backward.
+		user = user || fact.user
+		closure = closure || user && fact.step
 		if e.hint == hintOf(Optimizer) { // what an optimizer is called from says nothing of its work
 			m &^= weight | inModule
 		}
@@ -55,7 +60,7 @@ func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 				e.marks |= nested
 			}
 		}
-		if e.hint == 0 || e.hint == hintOf(Forward) && fact.hint == hintOf(Generate) {
+		if (e.hint == 0 || e.hint == hintOf(Forward) && fact.hint == hintOf(Generate)) && !(closure && fact.hint == hintOf(Optimizer)) {
 			e.hint = fact.hint
 		}
 		if fact.forward && e.depth < 255 {
@@ -87,6 +92,7 @@ func judgePython(function, file string) frameFact {
 	case "cross_entropy", "cross_entropy_loss", "nll_loss", "log_softmax":
 		fact.marks |= loss
 	}
+	fact.step = function == "step" && strings.Contains(file, "torch/optim/") && !strings.HasSuffix(file, "torch/optim/optimizer.py")
 	fact.forward = function == "_call_impl" && strings.HasSuffix(file, "torch/nn/modules/module.py")
 	return fact
 }

@@ -3,6 +3,7 @@ package classify
 import (
 	"sort"
 
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -32,6 +33,8 @@ func (lifeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 		return a.backwardClaim(id, b, f)
 	case Optimizer:
 		switch {
+		case end != a.run(b) && end < int(a.nextOptimizer[a.run(b)]) && !a.recorded.allocs && a.weightSized(id):
+			return claim{Gradients, NoDetail, guess} // the program's copy of one, made before the optimizer's own work
 		case end == a.run(b) || end < int(a.nextOptimizer[a.run(b)]):
 			return claim{Temporary, NoDetail, strong}
 		case end < len(a.runs) && end == int(a.nextOptimizer[a.run(b)]): // replaced by every step
@@ -43,6 +46,9 @@ func (lifeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 			return claim{OptimizerState, StepCounter, plausible}
 		}
 		return claim{OptimizerState, NoDetail, strong}
+	}
+	if a.copiedGradient(id, b, f) {
+		return claim{Gradients, NoDetail, plausible}
 	}
 	return claim{Temporary, NoDetail, plausible}
 }
@@ -57,6 +63,9 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 			}
 			return claim{Inputs, NoDetail, plausible}
 		}
+		if a.recorded.allocs && e.marks&(weight|inModule) == 0 {
+			return claim{Weights, NoDetail, plausible} // nothing in its stack builds or moves a module
+		}
 		return claim{Weights, NoDetail, likely}
 	case f-b > 64:
 		return claim{Temporary, NoDetail, guess}
@@ -68,6 +77,12 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 	r := a.run(a.born(id))
 	if end == r {
 		return claim{Temporary, NoDetail, plausible}
+	}
+	if !a.recorded.allocs && a.weightSized(id) { // or what a program makes of its weights' gradients
+		if a.copiedGradient(id, a.born(id), a.freed(id)) {
+			return claim{Gradients, NoDetail, guess}
+		}
+		return claim{Inputs, NoDetail, guess}
 	}
 	return claim{Inputs, NoDetail, likely + 7}
 }
@@ -90,6 +105,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Activations, NoDetail, guess}
 		case a.saves && !a.trains && a.inBulk[id]:
 			return claim{Activations, NoDetail, likely}
+		case !a.recorded.allocs && f-b > 64 && a.weightSized(id):
+			return claim{Temporary, NoDetail, guess} // or a copy of a gradient, of an optimizer that nothing shows
 		}
 		return claim{Temporary, NoDetail, strong - 3}
 	case f < a.last && a.phases[f] == Backward:
@@ -115,6 +132,8 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 	switch {
 	case a.stacks[a.t.Stack(id)].marks&rooted != 0:
 		return claim{Temporary, NoDetail, strong}
+	case f-b <= 2: // at once, though nothing says that this still is backward
+		return claim{Temporary, NoDetail, strong - 3}
 	case f < end:
 		if c, ok := a.recomputedClaim(id, f); ok {
 			return c
@@ -127,8 +146,43 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Temporary, NoDetail, guess}
 	case a.t.Requested(id) <= scalar && len(a.roots) > 0:
 		return claim{Temporary, NoDetail, plausible}
+	case a.weightSize[a.t.Requested(id)] == 0 && f < a.last && a.phases[f] == Backward:
+		// No gradient of a weight, and gone in another pass: what a gradient's own
+		// gradient needs (create_graph).
+		return claim{Activations, NoDetail, likely}
 	}
 	return claim{Gradients, NoDetail, strong}
+}
+
+// copiedGradient tells whether something as large as a weight is made right
+// after backward and stays until an optimizer has used it: programs that keep
+// their own copies of the weights copy gradients, too.
+func (a *analysis) copiedGradient(id timeline.AllocationID, b, f int) bool {
+	r := a.run(b)
+	next := int(a.nextOptimizer[r])
+	if !a.weightSized(id) || r == 0 || a.runs[r-1].phase != Backward || next == len(a.runs) || f < a.runs[next].first {
+		return false
+	}
+	if int(a.nextBackward[r]) > next {
+		return true
+	}
+	// Another backward follows: a copy to add to, if what it was made from goes next.
+	const soon = 16 // events
+	for i := b + 1; i < min(b+soon, a.last) && a.events.Action[i] != snapshot.Alloc; i++ {
+		if a.events.Action[i] == snapshot.FreeRequested && a.t.Of[i] != timeline.NoAllocation {
+			from, n := a.t.Of[i], a.t.Requested(id)
+			return a.run(a.born(from)) == r-1 && (a.t.Requested(from) == n || a.t.Requested(from)*2 == n)
+		}
+	}
+	return false
+}
+
+// weightSized tells whether an allocation is as large as a weight, and larger
+// than what has a weight's size by chance.
+func (a *analysis) weightSized(id timeline.AllocationID) bool {
+	const large = 1 << 16 // bytes
+	n := a.t.Requested(id)
+	return n >= large && a.weightSize[n] > 0
 }
 
 // failedBetween tells whether a request failed between two events: what the

@@ -66,6 +66,7 @@ var pythonRules = []frameRule{
 	{"torch/optim/", "add_param_group", 0, hintOf(Setup)},
 	{"torch/optim/lr_scheduler.py", "", 0, 0},
 	{"torch/optim/swa_utils.py", "__init__", weight, hintOf(Setup)},
+	{"torch/optim/adagrad.py", "__init__", state, hintOf(Setup)}, // alone in not waiting for the first step
 	{"torch/optim/", "__init__", 0, 0},
 	{"torch/optim/", "profile_hook_step", 0, 0},
 	{"torch/optim/", "", 0, hintOf(Optimizer)},

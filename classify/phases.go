@@ -16,6 +16,9 @@ func (a *analysis) findPhases() {
 	a.covered = make([]hint, a.last)
 	done := 0 // windows may overlap: each event once
 	for _, w := range a.windows {
+		if w.closure {
+			continue
+		}
 		if w.phase != Data {
 			a.stepping = append(a.stepping, w.first)
 		}
@@ -29,13 +32,57 @@ func (a *analysis) findPhases() {
 		}
 		done = max(done, w.end)
 	}
-	if !a.recorded.allocs {
+	if a.recorded.allocs {
+		a.hintClosures(hints)
+	} else {
 		a.roots = a.findRoots()
 		a.hintRhythm(hints)
 	}
 	a.loop = a.loopStart(hints)
 	a.hintBatches(hints)
 	a.phases = a.fill(hints)
+}
+
+// hintClosures leaves to optimizers that run forward and backward themselves
+// what comes after backward: up to the end of the step, or up to the next
+// zero_grad where that is what the closure begins with.
+func (a *analysis) hintClosures(hints []hint) {
+	const atOnce = 2 // events
+	for k, w := range a.windows {
+		if !w.closure {
+			continue
+		}
+		for k > 0 && a.windows[k-1].first == w.first {
+			k-- // one without events
+		}
+		ends, clears := []int{w.end}, false
+		for _, inner := range a.windows[k:] {
+			if inner.first >= w.end {
+				break
+			}
+			if inner.phase == ZeroGrad {
+				clears = clears || inner.first <= w.first+atOnce
+				ends = append(ends, inner.first)
+			}
+		}
+		if !clears {
+			ends = ends[:1]
+		}
+		for _, end := range ends {
+			rest := end
+			for rest > w.first && hints[rest-1] != hintOf(Backward) {
+				rest--
+			}
+			if rest == w.first && end < w.end {
+				continue // else it only clears gradients
+			}
+			for i := rest; i < end; i++ {
+				if hints[i] == 0 {
+					hints[i] = hintOf(Optimizer)
+				}
+			}
+		}
+	}
 }
 
 // loopStart is the first event after the program has set itself up.
@@ -48,9 +95,46 @@ func (a *analysis) loopStart(hints []hint) int {
 		}
 	}
 	if a.recorded.allocs {
-		return a.dataBefore(first, hints)
+		return a.dataBefore(a.pastHelpers(first, hints), hints)
 	}
 	return min(first, a.rhythmStart())
+}
+
+// pastHelpers passes over torch's functions that a program's setup calls
+// itself, once, outside of any module, and makes them part of it.
+func (a *analysis) pastHelpers(first int, hints []hint) int {
+	helper := func(i int) bool {
+		return hints[i] == hintOf(Forward) && a.stacks[a.events.StackOf(i)].marks&(inModule|engine) == 0
+	}
+	if first == a.last || !helper(first) {
+		return first
+	}
+	last := make([]int32, len(a.stacks)) // event at which each stack allocates for the last time
+	for i, action := range a.events.Action {
+		if action == snapshot.Alloc {
+			last[a.events.StackOf(i)] = int32(i)
+		}
+	}
+	const once = 64 // events
+	start := first
+	for i := first; i < a.last; i++ {
+		if a.events.Action[i] != snapshot.Alloc || hints[i] == 0 || hints[i] == hintOf(Setup) {
+			continue
+		}
+		if !helper(i) || int(last[a.events.StackOf(i)]) > i+once {
+			start = i
+			break
+		}
+	}
+	if start == first {
+		return first
+	}
+	for i := first; i < start; i++ {
+		if hints[i] == hintOf(Forward) {
+			hints[i] = hintOf(Setup)
+		}
+	}
+	return start
 }
 
 // dataBefore goes back over the first batch: what is allocated right before the

@@ -202,6 +202,7 @@ func (a *analysis) hintRhythm(hints []hint) {
 			}
 		}
 	}
+	a.hintClosures(hints)
 	// What lies between two known parts is forward, its first allocations that
 	// outlive the pass are the batch.
 	from := 0

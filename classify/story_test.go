@@ -25,6 +25,7 @@ type story struct {
 	allocs   []told
 	steps    []Step
 	reserved []recorder.Segment
+	ranges   []recorder.Annotation
 	frames   map[string]*recorder.Stack
 }
 
@@ -121,6 +122,13 @@ func (s *story) note(id int, text string, late bool) {
 	s.extend()
 }
 
+// within tells of a range that torch names.
+func (s *story) within(name string, body func()) {
+	s.ranges = append(s.ranges, recorder.Annotation{Stage: "START", Name: name, TimeUS: int64(len(s.events))})
+	body()
+	s.ranges = append(s.ranges, recorder.Annotation{Stage: "END", Name: name, TimeUS: int64(len(s.events) - 1)})
+}
+
 // reserve tells of a segment that nothing uses.
 func (s *story) reserve(size int64) {
 	address := storyExtra + uint64(len(s.reserved))<<34
@@ -155,7 +163,7 @@ func (s *story) timeline() *timeline.Timeline {
 		}
 		seg.Blocks = append(seg.Blocks, b)
 	}
-	r := recorder.Recording{Segments: append([]recorder.Segment{seg}, s.reserved...), Traces: [][]recorder.Event{s.events}}
+	r := recorder.Recording{Segments: append([]recorder.Segment{seg}, s.reserved...), Traces: [][]recorder.Event{s.events}, Annotations: s.ranges}
 	sn, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Era: recorder.V2_10, Protocol: 4})), snapshot.Options{})
 	if err != nil {
 		s.t.Fatal(err)

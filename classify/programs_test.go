@@ -1,0 +1,220 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Stacks of torch, innermost first, with the program's own lines around.
+const (
+	applyFrame   = "site-packages/torch/nn/modules/module.py:900 _apply"
+	callFrame    = "site-packages/torch/nn/modules/module.py:1780 _call_impl"
+	linearFrame  = "site-packages/torch/nn/modules/linear.py:134 forward"
+	stepFrame    = "site-packages/torch/optim/adamw.py:220 step"
+	wrapperFrame = "site-packages/torch/optim/optimizer.py:480 wrapper"
+	stateFrame   = "site-packages/torch/optim/adamw.py:130 _init_group"
+)
+
+// program is told as one with Python stacks only, whose backward passes have
+// none. What outer says is around every line of the loop.
+type program struct {
+	*story
+	outer          []string
+	weights, grads []int
+}
+
+// newProgram has three weights of different sizes.
+func newProgram(t *testing.T, stacks bool) *program {
+	p := &program{story: newStory(t, stacks)}
+	for i := range 3 {
+		p.weights = append(p.weights, p.alloc(Weights, p.weight(i), applyFrame, "train.py:5 main"))
+	}
+	return p
+}
+
+func (p *program) weight(i int) int64 { return int64(12+8*i) * mib }
+
+func (p *program) at(lines ...string) []string { return append(slices.Clone(lines), p.outer...) }
+
+// forward makes what the layers save for backward.
+func (p *program) forward(line string, n int) (saved []int) {
+	for range n {
+		saved = append(saved, p.alloc(Activations, 5*mib, p.at(linearFrame, callFrame, line)...))
+		p.free(p.alloc(Temporary, 3*mib, p.at(linearFrame, callFrame, line)...))
+	}
+	return saved
+}
+
+// backward lets go of what was saved, the last first, and makes gradients.
+func (p *program) backward(saved []int) {
+	root := p.alloc(Temporary, 4) // the gradient of the loss
+	for i := len(saved) - 1; i >= 0; i-- {
+		p.free(p.alloc(Temporary, 5*mib))
+		p.free(saved[i])
+	}
+	for i := len(p.weights) - 1; i >= 0 && len(p.grads) < len(p.weights); i-- {
+		p.grads = append(p.grads, p.alloc(Gradients, p.weight(i)))
+	}
+	p.free(root)
+}
+
+// update is the optimizer's own work.
+func (p *program) update(k int) {
+	for i := range p.weights {
+		if k == 0 {
+			p.alloc(OptimizerState, p.weight(i), stateFrame, stepFrame, wrapperFrame, "train.py:15 main")
+		}
+		p.free(p.alloc(Temporary, p.weight(i), stepFrame, wrapperFrame, "train.py:15 main"))
+	}
+}
+
+func (p *program) clear() {
+	slices.Reverse(p.grads)
+	p.free(p.grads...)
+	p.grads = nil
+}
+
+// programs are those in which something runs where nobody would look for it.
+var programs = map[string]func(p *program){
+	"an ordinary loop": func(p *program) {
+		p.loop(4, func(k int) {
+			batch := p.alloc(Inputs, mib, "train.py:10 main")
+			p.backward(p.forward("train.py:12 main", 8))
+			p.update(k)
+			p.clear()
+			p.free(batch)
+		})
+	},
+
+	"the optimizer runs forward and backward, as LBFGS does, and Lightning lets any do": func(p *program) {
+		p.loop(4, func(k int) {
+			batch := p.alloc(Inputs, mib, "train.py:10 main")
+			p.within("Optimizer.step#LBFGS.step", func() {
+				p.outer = []string{stepFrame, wrapperFrame, "train.py:15 main"}
+				p.within("Optimizer.zero_grad#LBFGS.zero_grad", p.clear)
+				saved := p.forward("train.py:12 closure", 8)
+				saved = append(saved, p.alloc(Activations, 7*mib, p.at("train.py:13 closure")...))
+				saved = append(saved, p.alloc(Activations, 4, p.at("train.py:13 closure")...))
+				p.backward(saved)
+				p.outer = nil
+				p.update(k)
+			})
+			p.free(batch)
+		})
+	},
+
+	"the gradient of a gradient, as for forces and penalties": func(p *program) {
+		p.loop(4, func(k int) {
+			batch := p.alloc(Inputs, mib, "train.py:10 main")
+			saved := p.forward("train.py:12 main", 8)
+			for i := range 8 { // create_graph=True: the first pass saves, too
+				saved = append(saved, p.alloc(Activations, int64(4+i%2)*mib))
+				p.free(p.alloc(Temporary, 5*mib))
+			}
+			saved = append(saved, p.alloc(Activations, 2*mib, linearFrame, callFrame, "train.py:13 main"))
+			p.backward(saved)
+			p.update(k)
+			p.clear()
+			p.free(batch)
+		})
+	},
+
+	"the program keeps copies of its weights and copies their gradients": func(p *program) {
+		p.loop(4, func(k int) {
+			batch := p.alloc(Inputs, mib, "train.py:10 main")
+			p.backward(p.forward("train.py:12 main", 8))
+			var copies []int
+			for i := range p.weights {
+				copies = append(copies, p.alloc(Gradients, p.weight(i), "train.py:14 main"))
+				p.free(p.grads[len(p.weights)-1-i])
+			}
+			p.grads = nil
+			if k%2 == 0 { // another batch is added to them
+				p.backward(p.forward("train.py:12 main", 8))
+				for i := range p.weights {
+					p.free(p.alloc(Temporary, p.weight(i), "train.py:14 main"), p.grads[len(p.weights)-1-i])
+				}
+				p.grads = nil
+			}
+			p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
+			p.free(copies...)
+			p.free(batch)
+		})
+	},
+
+	"weights are moved along their gradients and back, with another pass between": func(p *program) {
+		p.loop(4, func(k int) {
+			batch := p.alloc(Inputs, mib, "train.py:10 main")
+			p.backward(p.forward("train.py:12 main", 8))
+			var moved []int
+			for i := range p.weights {
+				moved = append(moved, p.alloc(Temporary, p.weight(i), "train.py:13 main"))
+			}
+			p.clear()
+			p.backward(p.forward("train.py:14 main", 8))
+			p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
+			p.clear()
+			p.free(moved...)
+			p.free(batch)
+		})
+	},
+
+	"Adagrad makes its state before the first step": func(p *program) {
+		for i := range p.weights {
+			p.alloc(OptimizerState, p.weight(i), "site-packages/torch/optim/adagrad.py:80 __init__", "train.py:7 main")
+		}
+		p.loop(4, func(int) {
+			batch := p.alloc(Inputs, mib, "train.py:10 main")
+			p.backward(p.forward("train.py:12 main", 8))
+			p.update(1)
+			p.clear()
+			p.free(batch)
+		})
+	},
+
+	"setup calls a function of torch's": func(p *program) {
+		p.alloc(Weights, 9*mib, "site-packages/torch/nn/functional.py:5600 normalize", "train.py:6 main") // or another table: not sure
+		p.loop(4, func(k int) {
+			batch := p.alloc(Inputs, mib, "train.py:10 main")
+			p.backward(p.forward("train.py:12 main", 8))
+			p.update(k)
+			p.clear()
+			p.free(batch)
+		})
+	},
+}
+
+// TestPrograms classifies what the programs tell: right with Python stacks, and
+// without any not wrong where it is sure.
+func TestPrograms(t *testing.T) {
+	for name, tell := range programs {
+		for _, stacks := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, stacks %v", name, stacks), func(t *testing.T) {
+				p := newProgram(t, stacks)
+				tell(p)
+				c := New(p.timeline(), Options{})
+				sure := uint8(0)
+				if !stacks {
+					sure = 90
+				}
+				said := map[string]int{}
+				for id, a := range p.allocs {
+					if got := c.Category[id]; got != a.category && a.bytes >= mib && c.Confidence[id] >= sure {
+						said[fmt.Sprintf("%d MiB of %v in step %d: said %v, %d %% sure by %v in %v", a.bytes>>20, a.category, a.step, got, c.Confidence[id], c.Signal[id], c.Phase[id])]++
+					}
+				}
+				for what, n := range said {
+					t.Errorf("%d times %s", n, what)
+				}
+				if stacks && len(c.Steps) != len(p.steps) {
+					t.Errorf("%d steps, want %d", len(c.Steps), len(p.steps))
+				}
+				if strings.HasPrefix(name, "setup") && c.Confidence[3] > 80 {
+					t.Errorf("%d %% sure of a table that nothing but its life tells of", c.Confidence[3])
+				}
+			})
+		}
+	}
+}
