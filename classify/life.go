@@ -67,6 +67,8 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Weights, NoDetail, plausible} // nothing in its stack builds or moves a module
 		}
 		return claim{Weights, NoDetail, likely}
+	case f-b > 16 && a.castAway(id):
+		return claim{Weights, NoDetail, plausible}
 	case f-b > 64:
 		return claim{Temporary, NoDetail, guess}
 	}

@@ -174,6 +174,28 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"a module is cast on the GPU, and then only runs forward": func(p *program) {
+		for i := range 24 {
+			p.weights = append(p.weights, p.alloc(Weights, 8*mib+int64(i%3)*mib, applyFrame, "train.py:5 main"))
+		}
+		for _, old := range p.weights {
+			p.alloc(Weights, p.allocs[old].bytes/2, applyFrame, "train.py:6 main")
+			p.free(old)
+		}
+		p.loop(6, func(int) {
+			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
+			var last int
+			for k := range 8 {
+				out := p.alloc(Temporary, 5*mib, linearFrame, callFrame, "train.py:12 main")
+				if k > 0 {
+					p.free(last)
+				}
+				last = out
+			}
+			p.free(last, batch)
+		})
+	},
+
 	"setup calls a function of torch's": func(p *program) {
 		p.alloc(Weights, 9*mib, "site-packages/torch/nn/functional.py:5600 normalize", "train.py:6 main") // or another table: not sure
 		p.loop(4, func(k int) {

@@ -293,7 +293,7 @@ func (a *analysis) rhythmStart() int {
 	limit := a.roots[min(3, len(a.roots)-1)].end // an iteration may have several backward passes
 	for k := len(one) - 1; k >= 0; k-- {
 		switch f := a.freed(a.t.Of[one[k]]); {
-		case f-one[k] <= 16: // a helper, as there are in setup too
+		case f-one[k] <= 16 || a.castAway(a.t.Of[one[k]]): // a helper, as there are in setup too
 		case f <= limit:
 			score++
 		default:
@@ -344,13 +344,31 @@ func (a *analysis) allocsBefore(event, from int) []int {
 	return out
 }
 
-// firstShortLived is the first allocation that is freed again but not at once.
+// castAway tells whether an allocation goes when one of half or twice its size is
+// there, which stays: a weight of a module that is brought to another type.
+func (a *analysis) castAway(id timeline.AllocationID) bool {
+	const near = 4 // events
+	f, n := a.freed(id), a.t.Requested(id)
+	if f >= a.last {
+		return false
+	}
+	for i := f - 1; i >= max(0, f-near); i-- {
+		if a.events.Action[i] == snapshot.Alloc {
+			m := a.events.Size[i]
+			return (m*2 == n || n*2 == m) && a.outlives(a.t.Of[i])
+		}
+	}
+	return false
+}
+
+// firstShortLived is the first allocation that is freed again but not at once,
+// nor for the same in another type.
 func (a *analysis) firstShortLived() int {
 	for i, action := range a.events.Action {
 		if action != snapshot.Alloc {
 			continue
 		}
-		if f := a.freed(a.t.Of[i]); f < a.last && f-i > 4 {
+		if f := a.freed(a.t.Of[i]); f < a.last && f-i > 4 && !a.castAway(a.t.Of[i]) {
 			return i
 		}
 	}
