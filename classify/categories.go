@@ -17,9 +17,9 @@ func (a *analysis) findCategories() {
 		}
 	}
 	a.kept = make([]bool, len(a.Category))
+	a.findSizes()
 	together.Do(a.findGrowth, a.findSaved, a.findRetained)
 	a.generates()
-	a.findSizes()
 	a.sharing = a.communicates()
 	together.Do( // each finds what only the join reads
 		func() { a.findKept(); a.findLogits(); a.markScores() },

@@ -11,9 +11,9 @@ import (
 // findCopies finds autocast's half-precision copies of weights where no C++
 // frame names them. Their gradient is computed in half precision and converted:
 // a gradient with half of its bytes freed right after its birth tells which
-// sizes were cast, and how many of each in one pass.
+// sizes were cast, and how many of each in one pass. Where nothing is trained,
+// findSaved has found them.
 func (a *analysis) findCopies() {
-	a.copies = make([]bool, len(a.Category))
 	if a.recorded.native && !slices.ContainsFunc(a.stacks, func(e evidence) bool { return e.marks&compiled != 0 }) {
 		return // frames name them
 	}

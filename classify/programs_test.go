@@ -196,6 +196,22 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"autocast casts every weight once a pass, though nothing is trained": func(p *program) {
+		for i := range 24 {
+			p.weights = append(p.weights, p.alloc(Weights, 8*mib+int64(i%3)*mib, applyFrame, "train.py:5 main"))
+		}
+		p.loop(6, func(int) {
+			var casts []int
+			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
+			for _, w := range p.weights {
+				casts = append(casts, p.alloc(AutocastCopies, p.allocs[w].bytes/2, linearFrame, callFrame, "train.py:12 main"))
+				p.free(p.alloc(Temporary, 7*mib, linearFrame, callFrame, "train.py:12 main"))
+			}
+			p.free(casts...)
+			p.free(batch)
+		})
+	},
+
 	"setup calls a function of torch's": func(p *program) {
 		p.alloc(Weights, 9*mib, "site-packages/torch/nn/functional.py:5600 normalize", "train.py:6 main") // or another table: not sure
 		p.loop(4, func(k int) {

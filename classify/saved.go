@@ -45,7 +45,7 @@ func (a *analysis) findRetained() {
 // what one would need: under no_grad nearly everything is freed on the way,
 // else it piles up and goes in one bulk when the output is dropped.
 func (a *analysis) findSaved() {
-	a.inBulk = make([]bool, len(a.Category))
+	a.inBulk, a.copies = make([]bool, len(a.Category)), make([]bool, len(a.Category))
 	if a.trains {
 		return
 	}
@@ -53,7 +53,13 @@ func (a *analysis) findSaved() {
 	var together []timeline.AllocationID
 	bulks := 0
 	flush := func() {
-		if len(together) >= bulk {
+		switch {
+		case len(together) < bulk:
+		case a.areCasts(together):
+			for _, id := range together {
+				a.copies[id] = a.weightHalf[a.t.Requested(id)]
+			}
+		default:
 			for _, id := range together {
 				a.inBulk[id] = true
 			}
@@ -87,4 +93,19 @@ func (a *analysis) findSaved() {
 	if a.recorded.native && a.recorded.frees {
 		a.saves = a.saves || a.releases()
 	}
+}
+
+// areCasts tells whether what goes together is what autocast lets go of when it
+// is left: nearly all of it half as large as a weight, and no more of a size
+// than there are such weights. Under no_grad, too, weights are cast once a pass.
+func (a *analysis) areCasts(together []timeline.AllocationID) bool {
+	of := map[int64]int{}
+	casts := 0
+	for _, id := range together {
+		n := a.t.Requested(id)
+		if of[n]++; a.weightHalf[n] && of[n] <= a.weightSize[2*n] {
+			casts++
+		}
+	}
+	return casts*10 >= len(together)*9
 }

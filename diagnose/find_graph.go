@@ -188,17 +188,21 @@ func (e *examination) forGraph(id timeline.AllocationID) bool {
 }
 
 // isGraph tells a graph from outputs that are merely many: it has tensors of
-// several kinds, and they are a good part of what the pass made.
+// several kinds, and they are a good part of what the pass made. What autocast
+// cast goes in one bulk under no_grad, too.
 func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool {
 	kinds := map[graphKind]bool{}
-	first, last := bulk[0], bulk[0]
+	first, last, casts := bulk[0], bulk[0], 0
 	for _, id := range bulk {
 		first, last = min(first, id), max(last, id)
 		if len(kinds) < kindsLeast {
 			kinds[e.kindOf(id)] = true
 		}
+		if e.classes.Category[id] == classify.AutocastCopies {
+			casts++
+		}
 	}
-	if len(kinds) < kindsLeast {
+	if len(kinds) < kindsLeast || casts*4 >= len(bulk)*3 {
 		return false
 	}
 	if *made == nil {
