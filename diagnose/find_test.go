@@ -55,6 +55,8 @@ func TestScenarios(t *testing.T) {
 		{"recompute_metric__python", "missing_no_grad", "the peak is elsewhere", ""},
 		{"eval_hidden__python", "", "", "missing_no_grad checkpointing_absent"},
 		{"eval_hidden__none", "", "", "missing_no_grad checkpointing_absent"},
+		{"autocast_infer__python", "autocast_copies", "", "missing_no_grad"},
+		{"autocast_infer__none", "autocast_copies", "", "missing_no_grad"},
 		{"state_dict_left__python", "weights_twice", "map_location", "missing_no_grad"},
 		{"ema_deepcopy__python", "weights_twice", "EMA", "missing_no_grad"},
 		{"dpo_reference__python", "weights_twice", "reference", "missing_no_grad"},
