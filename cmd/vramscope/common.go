@@ -68,7 +68,7 @@ func collectRarely(names []string) {
 		bytes += st.Size()
 	}
 	if bytes < smallInputs {
-		debug.SetGCPercent(1600) // the first time at 64 MiB, which most never reach
+		debug.SetGCPercent(1600)              // the first time at 64 MiB, which most never reach
 		debug.SetMemoryLimit(8 * smallInputs) // compressed ones may turn out large
 	}
 }
