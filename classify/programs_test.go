@@ -184,6 +184,8 @@ var programs = map[string]func(p *program){
 		}
 		p.loop(6, func(int) {
 			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
+			p.free(p.alloc(Temporary, mib/4, "train.py:11 main"))
+			mask := p.alloc(Inputs, mib/2, "train.py:10 main")
 			var last int
 			for k := range 8 {
 				out := p.alloc(Temporary, 5*mib, linearFrame, callFrame, "train.py:12 main")
@@ -192,7 +194,7 @@ var programs = map[string]func(p *program){
 				}
 				last = out
 			}
-			p.free(last, batch)
+			p.free(last, mask, batch)
 		})
 	},
 

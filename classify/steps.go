@@ -190,9 +190,14 @@ func recurrence(numbers []int, part int) int {
 // where the first line of a pass allocates again.
 func (a *analysis) forwardStarts() []int {
 	var starts []int
+	used := true // by a forward pass: what is loaded in pieces is one batch
 	for i := a.loop; i < a.last; i++ {
-		if a.phases[i] == Data && (i == a.loop || a.phases[i-1] != Data) && a.events.Action[i] == snapshot.Alloc {
+		switch {
+		case a.phases[i] == Forward || a.phases[i] == Generate:
+			used = true
+		case used && a.phases[i] == Data && (i == a.loop || a.phases[i-1] != Data) && a.events.Action[i] == snapshot.Alloc:
 			starts = append(starts, i)
+			used = false
 		}
 	}
 	if len(starts) > 1 {
