@@ -155,6 +155,11 @@ var pythonRules = []frameRule{
 	{"vllm/", "initialize_kv_cache", cache, hintOf(Setup)},
 	{"vllm/", "_allocate_kv_cache", cache, hintOf(Setup)},
 	{"vllm/", "_allocate_kv_cache_tensors", cache, hintOf(Setup)},
+	{"sglang/srt/mem_cache/memory_pool", "_create_buffers", cache, hintOf(Setup)},
+	{"lmdeploy/pytorch/engine/cache_engine.py", "_allocate_cache", cache, hintOf(Setup)},
+	{"lmdeploy/pytorch/engine/cache_engine.py", "allocate_gpu_cache", cache, hintOf(Setup)},
+	{"text_generation_server/layers/attention/kv_cache.py", "__init__", cache, hintOf(Setup)},
+	{"transformers/generation/continuous_batching/cache.py", "__init__", cache, hintOf(Setup)},
 	{"transformers/generation/utils.py", "", 0, hintOf(Generate)},
 
 	{"transformers/trainer.py", "_clip_grad_norm", 0, hintOf(Optimizer)},

@@ -214,6 +214,23 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"servers make their caches before anybody asks": func(p *program) {
+		for _, frame := range []string{
+			"site-packages/vllm/v1/worker/gpu_model_runner.py:3900 _allocate_kv_cache_tensors",
+			"site-packages/sglang/srt/mem_cache/memory_pool.py:850 _create_buffers",
+			"site-packages/lmdeploy/pytorch/engine/cache_engine.py:150 _allocate_cache",
+			"site-packages/text_generation_server/layers/attention/kv_cache.py:80 __init__",
+			"site-packages/transformers/generation/continuous_batching/cache.py:190 __init__",
+		} {
+			p.alloc(KVCache, 64*mib, frame, "serve.py:7 main")
+		}
+		p.loop(6, func(int) {
+			for k := range 8 {
+				p.free(p.alloc(Temporary, 5*mib, linearFrame, callFrame, fmt.Sprintf("net.py:%d forward", 20+k), callFrame, "serve.py:12 main"))
+			}
+		})
+	},
+
 	"setup calls a function of torch's": func(p *program) {
 		p.alloc(Weights, 9*mib, "site-packages/torch/nn/functional.py:5600 normalize", "train.py:6 main") // or another table: not sure
 		p.loop(4, func(k int) {
