@@ -43,6 +43,25 @@ var expected = map[string]struct{ must, never []string }{
 	"gan__two_optimizers":               {never: []string{"missing_no_grad", "weights_twice"}},
 }
 
+// scores are what the programs compute their loss over, where a report may say it.
+var scores = map[string]string{
+	"qwen_vocab_oom__05b":               "49,152 tokens x a vocabulary of 151,936 x",
+	"checkpointing__hf_reentrant":       "16,384 tokens x a vocabulary of 32,000 x",
+	"bert_mlm__late_recording":          "8,192 tokens x a vocabulary of 30,522 x",
+	"compile__gpt2":                     "4,096 tokens x a vocabulary of 50,257 x",
+	"ddp__gpt2":                         "8,192 tokens x a vocabulary of 50,257 x",
+	"decode__hf_dynamic_cache":          "8,192 tokens x a vocabulary of 128,256 x",
+	"device_map__two_gpus":              "4,096 tokens x a vocabulary of 50,257 x",
+	"ema__dict":                         "4,096 tokens x a vocabulary of 50,257 x",
+	"eval_no_nograd__gpt2":              "8,192 tokens x a vocabulary of 50,257 x",
+	"fp16_scaler__nanogpt":              "8,192 tokens x a vocabulary of 50,304 x",
+	"fsdp2__llama_rank0":                "4,096 tokens x a vocabulary of 128,256 x",
+	"gpt2_fp32_adamw__hf_loop":          "4,096 tokens x a vocabulary of 50,257 x",
+	"llama1b_bf16_fused__hf_dataloader": "8,192 tokens x a vocabulary of 128,256 x",
+	"nanogpt_bf16_autocast__gpt124m":    "12,288 tokens x a vocabulary of 50,304 x",
+	"retained_graph__trainer_entropy":   "2,048 tokens x a vocabulary of 50,257 x",
+}
+
 // quiet are the warnings that may stand in a report on a healthy run.
 var quiet = []string{"recording_overflowed", "recording_stopped", "recording_empty", "allocator_setting"}
 
@@ -105,6 +124,7 @@ func TestLabelledFindings(t *testing.T) {
 				checkDefects(t, doc, &p)
 				checkVerdicts(t, doc, &p)
 				checkFindings(t, doc)
+				checkScores(t, doc, scores[name])
 				if want := expected[name]; variant == "all" || variant == "named" {
 					ids := idsOf(doc)
 					for _, id := range want.must {
@@ -119,6 +139,20 @@ func TestLabelledFindings(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// checkScores: what is said of the logits' shape is so.
+func checkScores(t *testing.T, doc *report.Document, want string) {
+	t.Helper()
+	for _, d := range doc.Devices {
+		for _, f := range d.Findings {
+			for _, line := range f.Evidence {
+				if strings.Contains(line, "x a vocabulary of") && (want == "" || !strings.HasPrefix(line, want)) {
+					t.Errorf("%q, want %q", line, want)
+				}
+			}
 		}
 	}
 }

@@ -17,12 +17,9 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	}
 	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", byDesign: true}
 	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
-	words, tokens := e.vocabulary()
-	if words > 0 && tokens > 0 {
+	if words, tokens := e.vocabulary(); words > 0 {
 		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", report.Count(chunk))
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", report.Count(int(tokens)), report.Count(int(words)), trim(float64(bytes)/float64(words)/float64(tokens))))
-	} else if words > 0 {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("the vocabulary has %s words", report.Count(int(words))))
 	}
 	site := topSite(dev.Sites, classify.Logits)
 	for i, n := 0, 0; i < len(dev.Sites) && n < 3; i++ {
@@ -80,79 +77,74 @@ func trim(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// leastWords is less than any vocabulary has, and widest more than any model's
-// vectors take, in bytes.
 const (
-	leastWords = 4000
-	widest     = 1 << 17
+	leastWords = 4000    // less than any vocabulary has
+	widest     = 1 << 17 // more than any model's vectors take, in bytes
+	fewVectors = 3       // biases and norms of a model's width
 )
 
-// vocabulary is the number of rows of the largest weight, as of an embedding,
-// and how many tokens the logits at the peak are of; 0 where it can't be told.
-// A model's vectors are by far the most common small weights.
+// vocabulary is how many words there are, and how many tokens the logits at the
+// peak are of: a table of the model's has a vector for each word, the largest
+// logits a score of 2 or 4 bytes for each word and token, and a batch at least
+// as many numbers as there are tokens. 0 where that doesn't say it all.
 func (e *examination) vocabulary() (words, tokens int64) {
-	count := map[int64]int{}
-	var vector, table int64
-	for i, c := range e.classes.Category {
-		if c != classify.Weights {
+	held, inputs := e.sizesAtPeak()
+	var scores int64
+	for n := range held[classify.Logits] {
+		scores = max(scores, n)
+	}
+	for vector, count := range held[classify.Weights] {
+		if vector < 128 || vector > widest || count < fewVectors {
 			continue
 		}
-		n := e.t.Requested(timeline.AllocationID(i))
-		table = max(table, n)
-		if n >= 128 && n <= widest {
-			count[n]++
-		}
-	}
-	for n, k := range count {
-		if best := count[vector]; k > best || k == best && n < vector {
-			vector = n
-		}
-	}
-	if vector == 0 || table%vector != 0 || table/vector < leastWords {
-		return 0, 0
-	}
-	words = table / vector
-	// Scores exist in 16 and in 32 bits; where both do, their sizes tell which is which.
-	var least, most int64
-	event := e.t.Peaks.Allocated.Event
-	for i, c := range e.classes.Category {
-		if c != classify.Logits {
-			continue
-		}
-		id := timeline.AllocationID(i)
-		if n := e.t.Requested(id); n%words == 0 && e.t.AliveAt(id, event) {
-			most = max(most, n)
-			if least == 0 || n < least {
-				least = n
+		for table := range held[classify.Weights] {
+			w := table / vector
+			if table%vector != 0 || w < leastWords {
+				continue
+			}
+			for _, score := range [...]int64{2, 4} {
+				n := scores / (w * score)
+				if scores%(w*score) != 0 || !isBatch(inputs, n) || w == words && n == tokens {
+					continue
+				}
+				if words > 0 {
+					return 0, 0 // more than one answer
+				}
+				words, tokens = w, n
 			}
 		}
 	}
-	switch {
-	case least > 0 && most == 2*least:
-		return words, least / words / 2
-	case least > 0 && most == least:
-		return words, most / words / e.elementOf(vector)
-	}
-	return words, 0
+	return words, tokens
 }
 
-// elementOf is the bytes of a weight's number, by the square matrices that
-// vectors of a model's width make; 4 where there are none.
-func (e *examination) elementOf(vector int64) int64 {
-	half, full := 0, 0
+// sizesAtPeak counts what is allocated at the peak by category and requested
+// bytes, and inputs whenever they are there: backward has no need of them.
+func (e *examination) sizesAtPeak() (held [classify.NumCategories]map[int64]int, inputs map[int64]int) {
+	for c := range held {
+		held[c] = map[int64]int{}
+	}
+	inputs = map[int64]int{}
+	event := e.t.Peaks.Allocated.Event
 	for i, c := range e.classes.Category {
-		if c != classify.Weights {
-			continue
+		id := timeline.AllocationID(i)
+		if c == classify.Inputs {
+			inputs[e.t.Requested(id)]++
 		}
-		switch e.t.Requested(timeline.AllocationID(i)) {
-		case vector * (vector / 2):
-			half++
-		case vector * (vector / 4):
-			full++
+		if e.t.AliveAt(id, event) {
+			held[c][e.t.Requested(id)]++
 		}
 	}
-	if half > full {
-		return 2
+	return held, inputs
+}
+
+// isBatch tells whether one of the inputs has a number of 8 bytes for each
+// token, or for one token more in each sequence.
+func isBatch(inputs map[int64]int, tokens int64) bool {
+	for n := range inputs {
+		sequences := n/8 - tokens
+		if n%8 == 0 && (sequences == 0 || sequences > 0 && sequences*8 <= tokens && tokens%sequences == 0) {
+			return true
+		}
 	}
-	return 4
+	return false
 }
