@@ -7,10 +7,6 @@ import (
 
 // findCategories lets every signal look at every allocation.
 func (a *analysis) findCategories() {
-	a.findRuns()
-	for _, r := range a.runs {
-		a.trains = a.trains || r.phase == Backward
-	}
 	for i, action := range a.events.Action {
 		if action == snapshot.OOM {
 			a.ooms = append(a.ooms, i)

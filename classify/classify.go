@@ -30,6 +30,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -204,8 +205,9 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	}
 	a := &analysis{Classification: c, Evidence: o.Evidence, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
 	a.findPhases()
-	a.assignPhases()
-	a.findSteps()
+	together.Do(
+		func() { a.assignPhases(); a.findSteps() },
+		a.findRuns)
 	a.labels = c.readLabels(o.Labels)
 	a.findCategories()
 	c.findNames(o.Tensors)

@@ -20,6 +20,7 @@ func (a *analysis) findRuns() {
 			of[k] = int32(len(a.runs))
 		}
 		a.runs = append(a.runs, run{phase: p, first: i, end: j})
+		a.trains = a.trains || p == Backward
 		i = j
 	}
 	a.nextBackward = make([]int32, len(a.runs)+1)
