@@ -121,6 +121,9 @@ func (a *analysis) pastHelpers(first int, hints []hint) int {
 		if a.events.Action[i] != snapshot.Alloc || hints[i] == 0 || hints[i] == hintOf(Setup) {
 			continue
 		}
+		if !oneOf(hints[i], Forward, Generate, Data) {
+			break // all of the only pass was such functions
+		}
 		if !helper(i) || int(last[a.events.StackOf(i)]) > i+once {
 			start = i
 			break

@@ -214,6 +214,20 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"one pass of a model of functions": func(p *program) {
+		p.loop(1, func(k int) {
+			batch := p.alloc(Inputs, mib/2, "train.py:10 main")
+			var saved []int
+			for i := range 8 {
+				saved = append(saved, p.alloc(Activations, int64(3+5*i%8)*mib, "site-packages/torch/nn/functional.py:1500 relu", fmt.Sprintf("train.py:%d model", 20+i), "train.py:12 main"))
+			}
+			p.backward(saved)
+			p.update(k)
+			p.clear()
+			p.free(batch)
+		})
+	},
+
 	"servers make their caches before anybody asks": func(p *program) {
 		for _, frame := range []string{
 			"site-packages/vllm/v1/worker/gpu_model_runner.py:3900 _allocate_kv_cache_tensors",
