@@ -9,7 +9,8 @@ type template struct {
 	text  []byte // the line that it was made from
 	holes []hole
 	tail  int // where the text after the last number begins
-	// unstamped tells that the line has no time: nor will those like it.
+	// unstamped tells that the line has no time, and nothing that other numbers
+	// make one of.
 	unstamped bool
 }
 
@@ -34,7 +35,7 @@ func (t *templates) remember(line []byte, pairs []pair) {
 	last.text = append(last.text[:0], line...)
 	last.holes = last.holes[:0]
 	_, at := timeStamp(line, len(line))
-	last.tail, last.unstamped = 0, at == len(line)
+	last.tail, last.unstamped = 0, at == len(line) && !mayBeTimed(line)
 	for i := range pairs {
 		p := &pairs[i]
 		if !isDigit(line[p.position]) { // nan, or inf: the next one may be a number
@@ -45,6 +46,25 @@ func (t *templates) remember(line []byte, pairs []pair) {
 		last.tail = p.end
 	}
 	t[0] = last
+}
+
+// mayBeTimed tells whether a line has three numbers as in 12:34:56, 2026-05-20
+// or 2026/05/20.
+func mayBeTimed(line []byte) bool {
+	var between byte
+	for i, c := range line {
+		switch {
+		case isDigit(c):
+		case (c == ':' || c == '-' || c == '/') && i > 0 && isDigit(line[i-1]):
+			if c == between {
+				return true
+			}
+			between = c
+		default:
+			between = 0
+		}
+	}
+	return false
 }
 
 // match reads the numbers of a line that is like one of the templates.
