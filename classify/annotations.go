@@ -59,22 +59,28 @@ func (a *analysis) annotated() []window {
 		return out[i].end < out[j].end
 	})
 	for i := range out {
-		w := &out[i]
-		if w.phase != Optimizer {
-			continue
-		}
-		inside := i
-		for inside > 0 && out[inside-1].first == w.first {
-			inside--
-		}
-		for _, x := range out[inside:] {
-			if x.first >= w.end {
-				break
-			}
-			w.closure = w.closure || x.phase != Optimizer && x.end < w.end
+		for _, x := range inside(out, i) {
+			out[i].closure = out[i].closure || out[i].phase == Optimizer && x.phase != Optimizer && x.end < out[i].end
 		}
 	}
 	return out
+}
+
+// inside are the windows that begin within one, itself among them: sorted by
+// their first events, and at the same event the shorter one first.
+func inside(windows []window, k int) []window {
+	w := windows[k]
+	if w.first >= w.end {
+		return nil
+	}
+	from, to := k, k
+	for from > 0 && windows[from-1].first == w.first {
+		from--
+	}
+	for to < len(windows) && windows[to].first < w.end {
+		to++
+	}
+	return windows[from:to]
 }
 
 // otherDevice tells whether a range belongs to another GPU that has ranges and

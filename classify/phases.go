@@ -52,17 +52,11 @@ func (a *analysis) hintClosures(hints []hint) {
 		if !w.closure {
 			continue
 		}
-		for k > 0 && a.windows[k-1].first == w.first {
-			k-- // one without events
-		}
 		ends, clears := []int{w.end}, false
-		for _, inner := range a.windows[k:] {
-			if inner.first >= w.end {
-				break
-			}
-			if inner.phase == ZeroGrad {
-				clears = clears || inner.first <= w.first+atOnce
-				ends = append(ends, inner.first)
+		for _, x := range inside(a.windows, k) {
+			if x.phase == ZeroGrad {
+				clears = clears || x.first <= w.first+atOnce
+				ends = append(ends, x.first)
 			}
 		}
 		if !clears {

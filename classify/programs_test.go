@@ -29,9 +29,30 @@ type program struct {
 func newProgram(t *testing.T, stacks bool) *program {
 	p := &program{story: newStory(t, stacks)}
 	for i := range 3 {
-		p.weights = append(p.weights, p.alloc(Weights, p.weight(i), applyFrame, "train.py:5 main"))
+		p.build(p.weight(i))
 	}
 	return p
+}
+
+// build makes a weight.
+func (p *program) build(bytes int64) {
+	p.weights = append(p.weights, p.alloc(Weights, bytes, applyFrame, "train.py:5 main"))
+}
+
+// train tells n steps, each with a batch that is there to its end.
+func (p *program) train(n int, step func(k int)) {
+	p.loop(n, func(k int) {
+		batch := p.alloc(Inputs, mib, "train.py:10 main")
+		step(k)
+		p.free(batch)
+	})
+}
+
+// ordinary is a step as in most programs.
+func (p *program) ordinary(k int) {
+	p.backward(p.forward("train.py:12 main", 8))
+	p.update(k)
+	p.clear()
 }
 
 func (p *program) weight(i int) int64 { return int64(12+8*i) * mib }
@@ -79,18 +100,11 @@ func (p *program) clear() {
 // programs are those in which something runs where nobody would look for it.
 var programs = map[string]func(p *program){
 	"an ordinary loop": func(p *program) {
-		p.loop(4, func(k int) {
-			batch := p.alloc(Inputs, mib, "train.py:10 main")
-			p.backward(p.forward("train.py:12 main", 8))
-			p.update(k)
-			p.clear()
-			p.free(batch)
-		})
+		p.train(4, p.ordinary)
 	},
 
 	"the optimizer runs forward and backward, as LBFGS does, and Lightning lets any do": func(p *program) {
-		p.loop(4, func(k int) {
-			batch := p.alloc(Inputs, mib, "train.py:10 main")
+		p.train(4, func(k int) {
 			p.within("Optimizer.step#LBFGS.step", func() {
 				p.outer = []string{stepFrame, wrapperFrame, "train.py:15 main"}
 				p.within("Optimizer.zero_grad#LBFGS.zero_grad", p.clear)
@@ -101,13 +115,11 @@ var programs = map[string]func(p *program){
 				p.outer = nil
 				p.update(k)
 			})
-			p.free(batch)
 		})
 	},
 
 	"the gradient of a gradient, as for forces and penalties": func(p *program) {
-		p.loop(4, func(k int) {
-			batch := p.alloc(Inputs, mib, "train.py:10 main")
+		p.train(4, func(k int) {
 			saved := p.forward("train.py:12 main", 8)
 			for i := range 8 { // create_graph=True: the first pass saves, too
 				saved = append(saved, p.alloc(Activations, int64(4+i%2)*mib))
@@ -117,13 +129,11 @@ var programs = map[string]func(p *program){
 			p.backward(saved)
 			p.update(k)
 			p.clear()
-			p.free(batch)
 		})
 	},
 
 	"the program keeps copies of its weights and copies their gradients": func(p *program) {
-		p.loop(4, func(k int) {
-			batch := p.alloc(Inputs, mib, "train.py:10 main")
+		p.train(4, func(k int) {
 			p.backward(p.forward("train.py:12 main", 8))
 			var copies []int
 			for i := range p.weights {
@@ -140,13 +150,11 @@ var programs = map[string]func(p *program){
 			}
 			p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
 			p.free(copies...)
-			p.free(batch)
 		})
 	},
 
 	"weights are moved along their gradients and back, with another pass between": func(p *program) {
-		p.loop(4, func(k int) {
-			batch := p.alloc(Inputs, mib, "train.py:10 main")
+		p.train(4, func(k int) {
 			p.backward(p.forward("train.py:12 main", 8))
 			var moved []int
 			for i := range p.weights {
@@ -157,7 +165,6 @@ var programs = map[string]func(p *program){
 			p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
 			p.clear()
 			p.free(moved...)
-			p.free(batch)
 		})
 	},
 
@@ -165,18 +172,12 @@ var programs = map[string]func(p *program){
 		for i := range p.weights {
 			p.alloc(OptimizerState, p.weight(i), "site-packages/torch/optim/adagrad.py:80 __init__", "train.py:7 main")
 		}
-		p.loop(4, func(int) {
-			batch := p.alloc(Inputs, mib, "train.py:10 main")
-			p.backward(p.forward("train.py:12 main", 8))
-			p.update(1)
-			p.clear()
-			p.free(batch)
-		})
+		p.train(4, func(int) { p.ordinary(1) })
 	},
 
 	"a module is cast on the GPU, and then only runs forward": func(p *program) {
 		for i := range 24 {
-			p.weights = append(p.weights, p.alloc(Weights, 8*mib+int64(i%3)*mib, applyFrame, "train.py:5 main"))
+			p.build(int64(8+i%3) * mib)
 		}
 		for _, old := range p.weights {
 			p.alloc(Weights, p.allocs[old].bytes/2, applyFrame, "train.py:6 main")
@@ -200,7 +201,7 @@ var programs = map[string]func(p *program){
 
 	"autocast casts every weight once a pass, though nothing is trained": func(p *program) {
 		for i := range 24 {
-			p.weights = append(p.weights, p.alloc(Weights, 8*mib+int64(i%3)*mib, applyFrame, "train.py:5 main"))
+			p.build(int64(8+i%3) * mib)
 		}
 		p.loop(6, func(int) {
 			var casts []int
@@ -247,13 +248,7 @@ var programs = map[string]func(p *program){
 
 	"setup calls a function of torch's": func(p *program) {
 		p.alloc(Weights, 9*mib, "site-packages/torch/nn/functional.py:5600 normalize", "train.py:6 main") // or another table: not sure
-		p.loop(4, func(k int) {
-			batch := p.alloc(Inputs, mib, "train.py:10 main")
-			p.backward(p.forward("train.py:12 main", 8))
-			p.update(k)
-			p.clear()
-			p.free(batch)
-		})
+		p.train(4, p.ordinary)
 	},
 }
 

@@ -71,14 +71,15 @@ func (o *gsObjects) list(ctx context.Context) iter.Seq2[File, error] {
 				return
 			}
 			name := strings.TrimPrefix(obj.Key, o.prefix)
-			if name == "" || strings.HasSuffix(name, "/") { // what consoles make for a folder
-				continue
-			}
-			if !yield(File{name, obj.Size, objectVersion(obj.Size, obj.ModTime, obj.MD5)}, nil) {
+			if !isFolder(name) && !yield(gsFile(name, obj), nil) {
 				return
 			}
 		}
 	}
+}
+
+func gsFile(name string, obj *blob.ListObject) File {
+	return File{name, obj.Size, objectVersion(obj.Size, obj.ModTime, obj.MD5)}
 }
 
 func (o *gsObjects) stat(ctx context.Context, name string) (File, error) {
@@ -89,7 +90,7 @@ func (o *gsObjects) stat(ctx context.Context, name string) (File, error) {
 	if err != nil {
 		return File{}, told(err)
 	}
-	return File{name, obj.Size, objectVersion(obj.Size, obj.ModTime, obj.MD5)}, nil
+	return gsFile(name, obj), nil
 }
 
 func (o *gsObjects) open(ctx context.Context, name string, offset, length int64) (*content, error) {

@@ -101,16 +101,17 @@ func (o *s3Objects) list(ctx context.Context) iter.Seq2[File, error] {
 			for i := range page.Contents {
 				f := s3File(page, i)
 				f.Name = strings.TrimPrefix(f.Name, o.prefix)
-				if f.Name == "" || strings.HasSuffix(f.Name, "/") { // what consoles make for a folder
-					continue
-				}
-				if !yield(f, nil) {
+				if !isFolder(f.Name) && !yield(f, nil) {
 					return
 				}
 			}
 		}
 	}
 }
+
+// isFolder tells objects without content that consoles make for folders by
+// their names below a prefix.
+func isFolder(name string) bool { return name == "" || strings.HasSuffix(name, "/") }
 
 // s3File is an object of a listing by its full name.
 func s3File(page *s3.ListObjectsV2Output, i int) File {

@@ -285,18 +285,9 @@ func (p *pairing) renumber() {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(p.old[a].address, p.old[b].address), cmp.Compare(p.oldOf.freed[a], p.oldOf.freed[b]), cmp.Compare(a, b))
 	})
-	for _, column := range []*[]uint32{&t.Born, &t.FreeRequested, &t.Freed} {
-		if n > p.room {
-			*column = append(make([]uint32, n-p.room, n-p.room+len(*column)), *column...)
-		} else {
-			*column = (*column)[p.room-n:]
-		}
-	}
-	if n > p.room {
-		t.Allocated = make([]int64, len(t.Born))
-	} else {
-		t.Allocated = t.Allocated[p.room-n:]
-	}
+	more := n - p.room
+	t.Born, t.FreeRequested, t.Freed = moved(t.Born, more), moved(t.FreeRequested, more), moved(t.Freed, more)
+	t.Allocated = moved(t.Allocated, more)
 	p.place = make([]AllocationID, n)
 	t.older = make([]older, n)
 	for rank, i := range order {
@@ -317,6 +308,14 @@ func (p *pairing) renumber() {
 	for i := range t.implicit {
 		t.implicit[i].id = p.final(t.implicit[i].id)
 	}
+}
+
+// moved is a column with so many more places in front, or fewer.
+func moved[T any](column []T, more int) []T {
+	if more > 0 {
+		return append(make([]T, more, more+len(column)), column...)
+	}
+	return column[-more:]
 }
 
 // final is the id of an allocation once all are known.
