@@ -70,7 +70,8 @@ func readJSON(path string, v any) error {
 func labelledRuns(t *testing.T) []*labelledRun {
 	t.Helper()
 	paths, _ := filepath.Glob(filepath.Join(labelled, "*", "run.json"))
-	if len(paths) == 0 {
+	shipped := len(paths) == 0 // some variants of each run only
+	if shipped {
 		paths, _ = filepath.Glob(filepath.Join(own, "*", "run.json"))
 	}
 	var runs []*labelledRun
@@ -83,15 +84,27 @@ func labelledRuns(t *testing.T) []*labelledRun {
 			t.Fatal(err)
 		}
 		r.Name = filepath.Base(r.Dir)
+		if shipped {
+			for name := range r.Variants {
+				if _, err := os.Stat(r.path(name)); err != nil {
+					delete(r.Variants, name)
+				}
+			}
+		}
 		runs = append(runs, r)
 	}
 	return runs
 }
 
+// path of one of the run's recordings.
+func (r *labelledRun) path(variant string) string {
+	return filepath.Join(r.Dir, "snapshot_"+variant+".pickle.gz")
+}
+
 // timeline of the labelled device in one of the run's recordings.
 func (r *labelledRun) timeline(t *testing.T, variant string) *timeline.Timeline {
 	t.Helper()
-	s, err := snapshot.Open(filepath.Join(r.Dir, "snapshot_"+variant+".pickle.gz"), snapshot.Options{})
+	s, err := snapshot.Open(r.path(variant), snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
