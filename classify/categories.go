@@ -31,13 +31,16 @@ func (a *analysis) findCategories() {
 func (a *analysis) signals() []signal {
 	var out []signal
 	if len(a.labels) > 0 {
-		out = append(out, labelSignal{})
+		out = append(out, signal{name: ByLabel, claim: labelClaim})
 	}
 	if a.sharing != nil {
-		out = append(out, annotationSignal{})
+		out = append(out, signal{name: ByAnnotation, claim: annotationClaim})
 	}
 	if len(a.stacks) > 1 {
-		out = append(out, nativeSignal{}, freeSignal{}, pythonSignal{})
+		out = append(out,
+			signal{name: ByNativeStack, birth: workspace | bucket | lossGrad | cast, claim: nativeClaim},
+			signal{name: ByFreeStack, death: release | engine, claim: freeClaim},
+			signal{name: ByPythonStack, birth: bucket | keep | comm | cache | restore | state | weight | input, claim: pythonClaim})
 	}
-	return append(out, lifeSignal{}, sizeSignal{})
+	return append(out, signal{name: ByLife, claim: lifeClaim}, signal{name: BySize, claim: sizeClaim})
 }

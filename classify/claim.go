@@ -14,12 +14,12 @@ type claim struct {
 }
 
 // signal is one independent kind of evidence.
-type signal interface {
-	name() Signal
-	// hears are the marks of a birth's stack of which the signal speaks, 0 when
-	// it may speak of any allocation. Most stacks have none of them.
-	hears() marks
-	claim(a *analysis, id timeline.AllocationID) claim
+type signal struct {
+	name Signal
+	// birth and death are the marks of an allocation's stacks of which the signal
+	// speaks; without any it may speak of all. Most stacks have none of them.
+	birth, death marks
+	claim        func(a *analysis, id timeline.AllocationID) claim
 }
 
 // sureness words of claims, in percent.
@@ -31,16 +31,11 @@ const (
 	guess     = 50
 )
 
-// annotationSignal reads the ranges that a library names while it works.
-type annotationSignal struct{}
-
-func (annotationSignal) name() Signal { return ByAnnotation }
-func (annotationSignal) hears() marks { return 0 }
-
-func (annotationSignal) claim(a *analysis, id timeline.AllocationID) claim {
+// annotationClaim reads the ranges that a library names while it works.
+func annotationClaim(a *analysis, id timeline.AllocationID) claim {
 	b := a.born(id)
 	switch {
-	case a.sharing == nil || b < 0 || !a.sharing[b] || a.Phase[id] == Setup:
+	case b < 0 || !a.sharing[b] || a.Phase[id] == Setup:
 		return claim{}
 	case a.Phase[id] == Backward && a.outlivesPass(id):
 		return claim{Gradients, NoDetail, likely}
@@ -51,29 +46,26 @@ func (annotationSignal) claim(a *analysis, id timeline.AllocationID) claim {
 // join is the one place where signals meet: the surest claim decides, a signal
 // that says something else takes from it, one that agrees adds to it.
 func (a *analysis) join(signals []signal) {
-	hears := make([]marks, len(signals))
-	for i, s := range signals {
-		hears[i] = s.hears()
-	}
 	const piece = 1 << 14
 	var pieces []func()
 	for from := 0; from < len(a.Category); from += piece {
 		pieces = append(pieces, func() {
 			for i := from; i < min(from+piece, len(a.Category)); i++ {
-				a.joinOne(signals, hears, timeline.AllocationID(i))
+				a.joinOne(signals, timeline.AllocationID(i))
 			}
 		})
 	}
 	together.Do(pieces...)
 }
 
-func (a *analysis) joinOne(signals []signal, hears []marks, id timeline.AllocationID) {
+func (a *analysis) joinOne(signals []signal, id timeline.AllocationID) {
 	var best claim
 	var by Signal
 	var against, agreeing uint8
-	birth := a.birth(id).marks
-	for i, s := range signals {
-		if hears[i] != 0 && birth&hears[i] == 0 {
+	birth, death := a.birth(id).marks, a.death(id).marks
+	for i := range signals {
+		s := &signals[i]
+		if s.birth|s.death != 0 && birth&s.birth|death&s.death == 0 {
 			continue
 		}
 		c := s.claim(a, id)
@@ -82,14 +74,14 @@ func (a *analysis) joinOne(signals []signal, hears []marks, id timeline.Allocati
 		case c.category == best.category:
 			agreeing = max(agreeing, min(c.sure, best.sure))
 			if c.sure > best.sure {
-				best.sure, by = c.sure, s.name()
+				best.sure, by = c.sure, s.name
 			}
 			if best.detail == NoDetail {
 				best.detail = c.detail
 			}
 		case c.sure > best.sure:
 			against, agreeing = best.sure, 0
-			best, by = c, s.name()
+			best, by = c, s.name
 		default:
 			against = max(against, c.sure)
 		}

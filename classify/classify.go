@@ -30,6 +30,8 @@
 package classify
 
 import (
+	"sync"
+
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
@@ -189,7 +191,17 @@ type Classification struct {
 
 	Steps  []Step
 	Before []PhaseSpan // events before the first step
-	Leaks  []Leak
+
+	leaks struct {
+		sync.Once
+		found []Leak
+	}
+}
+
+// Leaks are found when they are first asked for.
+func (c *Classification) Leaks() []Leak {
+	c.leaks.Do(func() { c.leaks.found = c.findLeaks(stacks.New(c.Timeline.Snapshot)) })
+	return c.leaks.found
 }
 
 // New classifies the allocations of a timeline.
@@ -205,12 +217,10 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	}
 	a := &analysis{Classification: c, Evidence: o.Evidence, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
 	a.findPhases()
-	together.Do(
-		func() { a.assignPhases(); a.findSteps() },
-		a.findRuns)
+	a.findRuns()
+	together.Do(a.assignPhases, a.findSteps)
 	a.labels = c.readLabels(o.Labels)
 	a.findCategories()
 	c.findNames(o.Tensors)
-	c.Leaks = c.findLeaks(stacks.New(t.Snapshot))
 	return c
 }

@@ -148,7 +148,7 @@ func TestLabelledLeaks(t *testing.T) {
 					c := fromTruth(r, p, tl, v)
 					leaks = c.findLeaks(stacks.New(tl.Snapshot))
 				} else {
-					leaks = New(tl, Options{}).Leaks
+					leaks = New(tl, Options{}).Leaks()
 				}
 				planted, found, wrong := judgeLeaks(leaks, p, sites, name != "none")
 				s := sums[source+" "+name]
@@ -244,7 +244,7 @@ func TestFoundRecordingsShowNoDefect(t *testing.T) {
 			continue
 		}
 		for i := range s.Devices {
-			for _, l := range New(timeline.New(s, &s.Devices[i]), Options{}).Leaks {
+			for _, l := range New(timeline.New(s, &s.Devices[i]), Options{}).Leaks() {
 				say := t.Logf
 				if l.Defect {
 					say = t.Errorf

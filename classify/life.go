@@ -7,16 +7,11 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// lifeSignal judges by the phases in which an allocation was born and freed:
+// lifeClaim judges by the phases in which an allocation was born and freed:
 // what forward makes and backward frees was saved for it, what backward makes
 // and the optimizer finds are gradients, what an optimizer makes and keeps is
 // its state.
-type lifeSignal struct{}
-
-func (lifeSignal) name() Signal { return ByLife }
-func (lifeSignal) hears() marks { return 0 }
-
-func (lifeSignal) claim(a *analysis, id timeline.AllocationID) claim {
+func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	b, f := a.born(id), a.freed(id)
 	if b < 0 {
 		return a.olderClaim(id)

@@ -2,26 +2,16 @@ package classify
 
 import "github.com/vramscope/vramscope/timeline"
 
-// labelSignal is somebody's word.
-type labelSignal struct{}
-
-func (labelSignal) name() Signal { return ByLabel }
-func (labelSignal) hears() marks { return 0 }
-
-func (labelSignal) claim(a *analysis, id timeline.AllocationID) claim {
+// labelClaim is somebody's word.
+func labelClaim(a *analysis, id timeline.AllocationID) claim {
 	if c, ok := a.labels[id]; ok && c != Unknown {
 		return claim{category: c, sure: 100}
 	}
 	return claim{}
 }
 
-// nativeSignal reads C++ frames, which don't lie: they are torch's own.
-type nativeSignal struct{}
-
-func (nativeSignal) name() Signal { return ByNativeStack }
-func (nativeSignal) hears() marks { return workspace | bucket | lossGrad | cast }
-
-func (nativeSignal) claim(a *analysis, id timeline.AllocationID) claim {
+// nativeClaim reads C++ frames, which don't lie: they are torch's own.
+func nativeClaim(a *analysis, id timeline.AllocationID) claim {
 	e := a.birth(id)
 	switch {
 	case e.marks&native == 0:
@@ -38,13 +28,8 @@ func (nativeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	return claim{}
 }
 
-// freeSignal reads the stack of the free: autograd letting go of what it saved.
-type freeSignal struct{}
-
-func (freeSignal) name() Signal { return ByFreeStack }
-func (freeSignal) hears() marks { return 0 }
-
-func (freeSignal) claim(a *analysis, id timeline.AllocationID) claim {
+// freeClaim reads the stack of the free: autograd letting go of what it saved.
+func freeClaim(a *analysis, id timeline.AllocationID) claim {
 	d := a.death(id).marks
 	if d&unpacked != 0 { // gone before the hook had what it was made for
 		return claim{}
@@ -75,15 +60,8 @@ func (freeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	return claim{}
 }
 
-// pythonSignal reads Python frames of torch and public libraries.
-type pythonSignal struct{}
-
-func (pythonSignal) name() Signal { return ByPythonStack }
-func (pythonSignal) hears() marks {
-	return bucket | keep | comm | cache | restore | state | weight | input
-}
-
-func (pythonSignal) claim(a *analysis, id timeline.AllocationID) claim {
+// pythonClaim reads Python frames of torch and public libraries.
+func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 	e := a.birth(id)
 	p := a.Phase[id]
 	switch {

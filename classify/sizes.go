@@ -23,13 +23,8 @@ func (a *analysis) findSizes() {
 	}
 }
 
-// sizeSignal recognises what only its size gives away.
-type sizeSignal struct{}
-
-func (sizeSignal) name() Signal { return BySize }
-func (sizeSignal) hears() marks { return 0 }
-
-func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
+// sizeClaim recognises what only its size gives away.
+func sizeClaim(a *analysis, id timeline.AllocationID) claim {
 	if d := a.logits[id]; d != NoDetail {
 		if d == scores {
 			d = NoDetail
@@ -42,10 +37,10 @@ func (sizeSignal) claim(a *analysis, id timeline.AllocationID) claim {
 	if a.copies[id] && (!a.recorded.native || a.birth(id).marks&compiled != 0) {
 		return claim{AutocastCopies, NoDetail, strong}
 	}
-	if a.buckets[id] {
+	if len(a.buckets) > 0 && a.buckets[id] {
 		return claim{Communication, GradientBucket, plausible + 5}
 	}
-	if a.dataset[id] {
+	if len(a.dataset) > 0 && a.dataset[id] {
 		return claim{Inputs, NoDetail, likely + 1}
 	}
 	if c := a.workspaceBySize(id); c.sure > 0 {

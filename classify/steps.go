@@ -38,35 +38,38 @@ func (a *analysis) findSteps() {
 // spans lists the runs of equal phase from one event up to another.
 func (a *analysis) spans(from, to int) []PhaseSpan {
 	var out []PhaseSpan
-	for i := from; i < to; {
-		p, first := a.phases[i], i
-		for i < to && a.phases[i] == p {
-			i++
-		}
-		out = append(out, PhaseSpan{p, first, i - 1})
+	if from >= to {
+		return nil
+	}
+	for _, r := range a.runs[a.runOf[from] : a.runOf[to-1]+1] {
+		out = append(out, PhaseSpan{r.phase, max(r.first, from), min(r.end, to) - 1})
 	}
 	return out
 }
 
 // peaks finds the largest allocated bytes of every step.
 func (a *analysis) peaks() {
-	n := 0
 	now := a.t.Start.Allocated
-	for i, action := range a.events.Action {
-		if id := a.t.Of[i]; id != timeline.NoAllocation {
-			switch action {
+	walk := func(from, to int) (peak int64) {
+		for i := from; i < to; i++ {
+			switch a.events.Action[i] {
 			case snapshot.Alloc:
-				now += a.t.Allocated[id]
+				now += a.t.Allocated[a.t.Of[i]]
 			case snapshot.FreeRequested:
-				now -= a.t.Allocated[id]
+				if id := a.t.Of[i]; id != timeline.NoAllocation {
+					now -= a.t.Allocated[id]
+				}
 			}
+			peak = max(peak, now)
 		}
-		for n < len(a.Steps) && i > a.Steps[n].LastEvent {
-			n++
-		}
-		if n < len(a.Steps) && i >= a.Steps[n].FirstEvent {
-			a.Steps[n].PeakAllocated = max(a.Steps[n].PeakAllocated, now)
-		}
+		return peak
+	}
+	before := 0
+	for i := range a.Steps {
+		s := &a.Steps[i]
+		walk(before, s.FirstEvent)
+		s.PeakAllocated = walk(s.FirstEvent, s.LastEvent+1)
+		before = s.LastEvent + 1
 	}
 }
 
@@ -133,9 +136,9 @@ func (a *analysis) ticks() []int {
 // runEnds are the ends of the stretches of one phase.
 func (a *analysis) runEnds(p Phase) []int {
 	var out []int
-	for i := a.loop + 1; i <= a.last; i++ {
-		if a.phases[i-1] == p && (i == a.last || a.phases[i] != p) {
-			out = append(out, i)
+	for _, r := range a.runs {
+		if r.phase == p && r.end > a.loop {
+			out = append(out, r.end)
 		}
 	}
 	return out

@@ -88,7 +88,7 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 
 // held looks for what earlier steps, or a growing list, keep of a category.
 func (g *gaps) held(c classify.Category, more int64) string {
-	for _, l := range g.c.Leaks {
+	for _, l := range g.c.Leaks() {
 		var bytes int64
 		for _, id := range l.Allocations {
 			if g.c.Category[id] == c && g.t.AliveAt(id, g.at) && (l.Kind == classify.GrowingList || g.earlier(id)) {
@@ -139,7 +139,7 @@ func (g *gaps) explainPhases() {
 			continue
 		}
 		var stale int64
-		for _, l := range g.c.Leaks {
+		for _, l := range g.c.Leaks() {
 			if l.Kind == classify.StaleOutputs {
 				stale += l.BytesPerStep
 			}

@@ -222,7 +222,7 @@ func (e *eye) dropsOutputs() bool {
 func (e *eye) keepsGradients() bool { return e.leaks(classify.GradientsKept) }
 
 func (e *eye) leaks(kind string) bool {
-	for _, l := range e.c.Leaks {
+	for _, l := range e.c.Leaks() {
 		if l.Kind == kind {
 			return true
 		}

@@ -146,8 +146,8 @@ func (r Recording) allocations(sink Sink) error {
 // leakOf tells which leak an allocation is part of, -1 for none.
 func leakOf(c *classify.Classification) func(timeline.AllocationID) int32 {
 	leaks := make(map[timeline.AllocationID]int32)
-	for i := range c.Leaks {
-		for _, id := range c.Leaks[i].Allocations {
+	for i := range c.Leaks() {
+		for _, id := range c.Leaks()[i].Allocations {
 			leaks[id] = int32(i)
 		}
 	}

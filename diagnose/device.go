@@ -21,6 +21,7 @@ func (e *examination) device() report.Device {
 	dev.Peaks = report.Peaks{Requested: peakOf(t.Peaks.Requested), Allocated: peakOf(t.Peaks.Allocated),
 		Active: peakOf(t.Peaks.Active), Reserved: peakOf(t.Peaks.Reserved)}
 	together.Do(
+		func() { e.classes.Leaks() },
 		func() { e.dropped = e.droppedGraphs(e.spans()) },
 		func() {
 			e.moments(&dev)
@@ -29,7 +30,7 @@ func (e *examination) device() report.Device {
 		})
 	dev.OOMs = e.ooms(&dev)
 	dev.Leaks = e.leaks(&dev)
-	dev.Curve = e.curve
+	dev.Curve = curveOf(t)
 	dev.Findings = e.findings(&dev)
 	if e.options.Pictures {
 		dev.Pictures = e.pictures(&dev, e.classes)
@@ -169,59 +170,15 @@ func (e *examination) pools() []report.PoolSummary {
 	return out
 }
 
-// curvePoints is about how many points the curves are thinned out to.
-const curvePoints = 1500
-
-// drawCurve keeps of each stretch of events its first one and those at which
-// allocated and reserved memory were largest.
-func (e *examination) drawCurve() report.Curve {
-	t := e.t
-	n := t.Device.Events.Len()
-	stretch := max(1, (n+curvePoints/3-1)/(curvePoints/3))
+// curveOf is the timeline's curve as a report has it.
+func curveOf(t *timeline.Timeline) report.Curve {
 	var c report.Curve
-	add := func(event int, l timeline.Levels) {
-		if k := len(c.Events); k > 0 && c.Events[k-1] == event {
-			return
-		}
-		c.Events = append(c.Events, event)
-		c.Requested = append(c.Requested, l.Requested)
-		c.Allocated = append(c.Allocated, l.Allocated)
-		c.Active = append(c.Active, l.Active)
-		c.Reserved = append(c.Reserved, l.Reserved)
-	}
-	type point struct {
-		event int
-		l     timeline.Levels
-	}
-	add(timeline.NoEvent, t.Start)
-	var first, high, wide point
-	flush := func() {
-		points := []point{first, high, wide}
-		if high.event > wide.event {
-			points[1], points[2] = wide, high
-		}
-		for _, p := range points {
-			add(p.event, p.l)
-		}
-	}
-	t.Walk(func(event int, l timeline.Levels) {
-		p := point{event, l}
-		switch {
-		case event%stretch == 0:
-			if event > 0 {
-				flush()
-			}
-			first, high, wide = p, p, p
-		case l.Allocated > high.l.Allocated:
-			high = p
-		}
-		if l.Reserved > wide.l.Reserved {
-			wide = p
-		}
-	})
-	if n > 0 {
-		flush()
-		add(n-1, t.End)
+	for _, p := range t.Curve {
+		c.Events = append(c.Events, p.Event)
+		c.Requested = append(c.Requested, p.Requested)
+		c.Allocated = append(c.Allocated, p.Allocated)
+		c.Active = append(c.Active, p.Active)
+		c.Reserved = append(c.Reserved, p.Reserved)
 	}
 	return c
 }

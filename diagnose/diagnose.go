@@ -79,7 +79,6 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 type examination struct {
 	t        *timeline.Timeline
 	classes  *classify.Classification
-	curve    report.Curve
 	view     *stacks.View
 	source   Source
 	evidence *evidence.Evidence

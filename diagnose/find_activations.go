@@ -136,8 +136,8 @@ func (e *examination) leakedAtPeak(category classify.Category) (bytes int64) {
 		}
 	}
 	add(e.unused)
-	for i := range e.classes.Leaks {
-		if l := &e.classes.Leaks[i]; l.Defect {
+	for i := range e.classes.Leaks() {
+		if l := &e.classes.Leaks()[i]; l.Defect {
 			add(l.Allocations)
 		}
 	}

@@ -16,7 +16,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 	var out []draft
 	for i := range dev.Leaks {
 		l := &dev.Leaks[i]
-		ids := e.classes.Leaks[i].Allocations
+		ids := e.classes.Leaks()[i].Allocations
 		if l.Kind == classify.StaleOutputs && e.explained(ids) {
 			continue // the graph behind them is what counts, and is reported
 		}
@@ -28,7 +28,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.Severity = report.Warning
 		}
 		d.Title = leakTitle(l)
-		unused := e.unusedGraph(&e.classes.Leaks[i], f)
+		unused := e.unusedGraph(&e.classes.Leaks()[i], f)
 		if unused {
 			untrained(&d, l)
 			d.spells = e.afterUse(ids)

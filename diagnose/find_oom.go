@@ -131,7 +131,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 // backward pass, nil when it doesn't.
 func (e *examination) graphsKept(dev *report.Device, f *facts) *report.Leak {
 	for i := range dev.Leaks {
-		if e.unusedGraph(&e.classes.Leaks[i], f) {
+		if e.unusedGraph(&e.classes.Leaks()[i], f) {
 			return &dev.Leaks[i]
 		}
 	}

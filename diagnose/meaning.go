@@ -20,8 +20,8 @@ func (e *examination) steps() []report.Step {
 // leaks are what grows from step to step, or looks as if it did.
 func (e *examination) leaks(dev *report.Device) []report.Leak {
 	out := []report.Leak{}
-	for i := range e.classes.Leaks {
-		l := &e.classes.Leaks[i]
+	for i := range e.classes.Leaks() {
+		l := &e.classes.Leaks()[i]
 		x := report.Leak{Kind: l.Kind, Defect: l.Defect, Suspected: l.Suspected, Sites: []report.LeakSite{}, Category: ptr(l.Category.String()),
 			BytesPerStep: ptr(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}
 		if l.File != "" {

@@ -145,9 +145,8 @@ func (j *job) saidRank(source int, s *snapshot.Snapshot) int {
 
 func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *stacks.View, o Options) *examination {
 	e := &examination{view: view, source: j.sources[source], evidence: j.evidenceOf(source), options: o}
-	var classes func() *classify.Classification
 	if e.source.Made != nil {
-		e.t, classes = e.source.Made(d)
+		e.t, e.classes = e.source.Made(d)
 	} else {
 		var evidence *classify.Evidence
 		together.Do(
@@ -155,11 +154,8 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 			func() { evidence = classify.Gather(s, d) })
 		names := j.names(source, e.t)
 		names.Evidence = evidence
-		classes = func() *classify.Classification { return classify.New(e.t, names) }
+		e.classes = classify.New(e.t, names)
 	}
-	together.Do(
-		func() { e.classes = classes() },
-		func() { e.curve = e.drawCurve() })
 	return e
 }
 

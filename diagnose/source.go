@@ -18,7 +18,7 @@ type Source struct {
 	// it, each time anew: what is decoded is let go as soon as it was looked at.
 	Snapshot *snapshot.Snapshot
 	// Made gives what was made of Snapshot's devices before; nil: nothing was.
-	Made func(*snapshot.Device) (*timeline.Timeline, func() *classify.Classification)
+	Made func(*snapshot.Device) (*timeline.Timeline, *classify.Classification)
 	Open func() (*snapshot.Snapshot, error)
 	// Optional marks a recording that the run can do without: when it can't be
 	// decoded, that is noted as damage as long as there are others.

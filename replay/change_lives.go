@@ -10,8 +10,8 @@ import (
 // fixLeaks frees what a defect keeps at the end of the step that made it.
 func (r *rewriter) fixLeaks() (string, error) {
 	kinds := ""
-	for i := range r.classes.Leaks {
-		l := &r.classes.Leaks[i]
+	for i := range r.classes.Leaks() {
+		l := &r.classes.Leaks()[i]
 		if !l.Defect {
 			continue
 		}

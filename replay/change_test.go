@@ -102,7 +102,7 @@ func TestLeakFixed(t *testing.T) {
 	for _, run := range []string{"retained_graph__trainer_entropy/snapshot_named", "growing_list__step_cache/snapshot_all"} {
 		c := classified(t, run)
 		var kept int64
-		for _, l := range c.classes.Leaks {
+		for _, l := range c.classes.Leaks() {
 			if l.Defect {
 				kept += l.TotalBytes
 			}

@@ -62,8 +62,8 @@ func (w *whatIf) usualChanges() []Change {
 	if states := at[classify.Weights] + at[classify.Gradients] + at[classify.OptimizerState]; len(t.OOMs) > 0 && states > all/3 {
 		names = append(names, "sharding=2")
 	}
-	for i := range w.classes.Leaks {
-		if w.classes.Leaks[i].Defect {
+	for i := range w.classes.Leaks() {
+		if w.classes.Leaks()[i].Defect {
 			names = append(names, "leak=fixed")
 			break
 		}

@@ -26,6 +26,7 @@ func (t *Timeline) size() {
 	t.AtPeak = t.Start
 	t.Peaks = Peaks{Peak{t.Start.Requested, NoEvent}, Peak{t.Start.Allocated, NoEvent}, Peak{t.Start.Active, NoEvent}, Peak{t.Start.Reserved, NoEvent}}
 	e := &t.Device.Events
+	c := newThinning(len(e.Action), t.Start)
 	for i := 0; i < len(e.Action); i++ {
 		action := e.Action[i]
 		switch action {
@@ -38,10 +39,16 @@ func (t *Timeline) size() {
 			if t.Allocated[id] == 0 {
 				t.Allocated[id] = r
 			}
+			w.alloc(i, id)
+			t.Peaks.Requested.rise(w.now.Requested, i)
+			t.Peaks.Active.rise(w.now.Active, i)
+			if t.Peaks.Allocated.rise(w.now.Allocated, i) {
+				t.AtPeak = w.now
+			}
 		case snapshot.FreeRequested, snapshot.FreeCompleted:
 			id := t.Of[i]
 			// Mostly the next event completes it: no peak lies between them.
-			if t.FreeRequested[id] == uint32(i) && t.Freed[id] == uint32(i+1) && e.Action[i+1] == snapshot.FreeCompleted {
+			if t.FreeRequested[id] == uint32(i) && t.Freed[id] == uint32(i+1) && e.Action[i+1] == snapshot.FreeCompleted && i < c.next {
 				i++
 				w.gone(id)
 			} else {
@@ -50,26 +57,23 @@ func (t *Timeline) size() {
 			if t.Freed[id] == uint32(i) && t.Allocated[id] > smallSize {
 				l.free(e.Address[i])
 			}
-			continue
-		case snapshot.SegmentAlloc:
-			l.addSegment(e.Address[i], e.Size[i])
-		case snapshot.SegmentFree:
-			l.dropSegment(e.Address[i])
+		case snapshot.SegmentAlloc, snapshot.SegmentMap, snapshot.SegmentFree, snapshot.SegmentUnmap:
+			switch action {
+			case snapshot.SegmentAlloc:
+				l.addSegment(e.Address[i], e.Size[i])
+			case snapshot.SegmentFree:
+				l.dropSegment(e.Address[i])
+			}
+			w.step(i, action)
+			t.Peaks.Reserved.rise(w.now.Reserved, i)
 		case snapshot.OOM:
 			t.failed(i, w.now)
 		}
-		w.step(i, action)
-		switch {
-		case action == snapshot.Alloc:
-			t.Peaks.Requested.rise(w.now.Requested, i)
-			t.Peaks.Active.rise(w.now.Active, i)
-			if t.Peaks.Allocated.rise(w.now.Allocated, i) {
-				t.AtPeak = w.now
-			}
-		case isSegment(action):
-			t.Peaks.Reserved.rise(w.now.Reserved, i)
+		if i >= c.next || w.now.Allocated > c.high.Allocated || w.now.Reserved > c.wide.Reserved {
+			c.take(Instant{i, w.now})
 		}
 	}
+	t.Curve = c.curve(Instant{len(e.Action) - 1, w.now})
 	t.End = w.now
 	t.checkEnd()
 }
@@ -126,14 +130,11 @@ func reservedBy(a snapshot.Action, size int64) int64 {
 
 // add stays within 63 bits, whatever a hostile file says.
 func add(a, b int64) int64 {
-	switch c := a + b; {
-	case a > 0 && b > 0 && c < 0:
-		return math.MaxInt64
-	case a < 0 && b < 0 && c >= 0:
-		return math.MinInt64
-	default:
-		return c
+	c := a + b
+	if (a^c)&(b^c) < 0 { // the sum's sign is neither's
+		return math.MaxInt64 ^ a>>63
 	}
+	return c
 }
 
 // walk follows the four curves from event to event.
@@ -148,19 +149,25 @@ func (w *walk) step(i int, action snapshot.Action) {
 	t := w.t
 	switch action {
 	case snapshot.Alloc:
-		for w.implicit < len(t.implicit) && t.implicit[w.implicit].event == uint32(i) {
-			w.end(t.implicit[w.implicit].id, i)
-			w.implicit++
-		}
-		size := t.Allocated[t.Of[i]]
-		w.now.Requested = add(w.now.Requested, t.Device.Events.Size[i])
-		w.now.Allocated = add(w.now.Allocated, size)
-		w.now.Active = add(w.now.Active, size)
+		w.alloc(i, t.Of[i])
 	case snapshot.FreeRequested, snapshot.FreeCompleted:
 		w.end(t.Of[i], i)
 	case snapshot.SegmentAlloc, snapshot.SegmentMap, snapshot.SegmentFree, snapshot.SegmentUnmap:
 		w.now.Reserved = max(add(w.now.Reserved, reservedBy(action, t.Device.Events.Size[i])), 0)
 	}
+}
+
+// alloc adds what event i makes.
+func (w *walk) alloc(i int, id AllocationID) {
+	t := w.t
+	for w.implicit < len(t.implicit) && t.implicit[w.implicit].event == uint32(i) {
+		w.end(t.implicit[w.implicit].id, i)
+		w.implicit++
+	}
+	size := t.Allocated[id]
+	w.now.Requested = add(w.now.Requested, t.Device.Events.Size[i])
+	w.now.Allocated = add(w.now.Allocated, size)
+	w.now.Active = add(w.now.Active, size)
 }
 
 // end takes an allocation out of those curves that event i takes it out of.

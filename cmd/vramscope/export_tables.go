@@ -138,9 +138,9 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 }
 
 // made is what was made of a device for its tables.
-func (x *exported) made(d *snapshot.Device) (*timeline.Timeline, func() *classify.Classification) {
+func (x *exported) made(d *snapshot.Device) (*timeline.Timeline, *classify.Classification) {
 	i := slices.IndexFunc(x.devices, func(e exportedDevice) bool { return e.timeline.Device == d })
-	return x.devices[i].timeline, x.devices[i].classes
+	return x.devices[i].timeline, x.devices[i].classes()
 }
 
 // garbage is how much of it may add up while tables are written, in bytes.
