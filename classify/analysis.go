@@ -59,6 +59,7 @@ type recorded struct {
 // Evidence is what the stacks of a device's events say by themselves.
 type Evidence struct {
 	stacks   []evidence // by StackID
+	all      marks      // of any of them
 	recorded recorded
 	hints    []hint // by event: the phase that its own stack names
 }
@@ -67,6 +68,9 @@ type Evidence struct {
 // the same time.
 func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 	v := &Evidence{stacks: judgeStacks(s)}
+	for _, e := range v.stacks {
+		v.all |= e.marks
+	}
 	v.recorded = v.what(&d.Events)
 	v.hints = v.hint(&d.Events)
 	return v
@@ -74,6 +78,7 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 
 // what tells which stacks the events have.
 func (v *Evidence) what(events *snapshot.Events) (r recorded) {
+	most := recorded{true, true, v.all&native != 0}
 	for i, action := range events.Action {
 		if action != snapshot.Alloc && action != snapshot.FreeRequested {
 			continue
@@ -90,7 +95,7 @@ func (v *Evidence) what(events *snapshot.Events) (r recorded) {
 		if v.stacks[id].marks&native != 0 {
 			r.native = true
 		}
-		if r == (recorded{true, true, true}) {
+		if r == most {
 			break
 		}
 	}

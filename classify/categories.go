@@ -36,11 +36,14 @@ func (a *analysis) signals() []signal {
 	if a.sharing != nil {
 		out = append(out, signal{name: ByAnnotation, claim: annotationClaim})
 	}
-	if len(a.stacks) > 1 {
-		out = append(out,
-			signal{name: ByNativeStack, birth: workspace | bucket | lossGrad | cast, claim: nativeClaim},
-			signal{name: ByFreeStack, death: release | engine, claim: freeClaim},
-			signal{name: ByPythonStack, birth: bucket | keep | comm | cache | restore | state | weight | input, claim: pythonClaim})
+	for _, s := range []signal{
+		{ByNativeStack, workspace | bucket | lossGrad | cast, 0, nativeClaim},
+		{ByFreeStack, 0, release | engine, freeClaim},
+		{ByPythonStack, bucket | keep | comm | cache | restore | state | weight | input, 0, pythonClaim},
+	} {
+		if a.all&(s.birth|s.death) != 0 {
+			out = append(out, s)
+		}
 	}
 	return append(out, signal{name: ByLife, claim: lifeClaim}, signal{name: BySize, claim: sizeClaim})
 }

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -14,7 +13,7 @@ import (
 // sizes were cast, and how many of each in one pass. Where nothing is trained,
 // findSaved has found them.
 func (a *analysis) findCopies() {
-	if a.recorded.native && !slices.ContainsFunc(a.stacks, func(e evidence) bool { return e.marks&compiled != 0 }) {
+	if a.recorded.native && a.all&compiled == 0 {
 		return // frames name them
 	}
 	cast := map[int64]int{}
@@ -40,8 +39,11 @@ func (a *analysis) findCopies() {
 func (a *analysis) converted(p *run) map[int64]int {
 	out := map[int64]int{}
 	for i := p.first; i < p.end; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
 		n := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || n < 1024 || n%2 != 0 || !a.weightHalf[n/2] || a.freed(a.t.Of[i]) < p.end {
+		if n < 1024 || n%2 != 0 || a.freed(a.t.Of[i]) < p.end || !a.weightHalf[n/2] {
 			continue
 		}
 		const near = 4 // events until the converted one is gone

@@ -12,7 +12,7 @@ func (a *analysis) markScores() {
 	a.heads = map[snapshot.StackID]bool{}
 	deeper := 0 // maps below the model since the last candidate
 	candidate := timeline.NoAllocation
-	for i := a.loop; i < a.last; i++ {
+	for i := a.loop; i < a.last && a.all&matmul != 0; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}

@@ -116,19 +116,12 @@ func (l *loop) creep() []Leak {
 func (l *loop) reserved() []int64 {
 	held := make([]int64, l.n)
 	now, k := l.t.Start.Reserved, 0
-	e := &l.t.Device.Events
-	for i, action := range e.Action {
-		for k < l.n && uint32(i) > l.last[k] {
+	l.t.ReservedAt(func(event int, bytes int64) {
+		for ; k < l.n && uint32(event) > l.last[k]; k++ {
 			held[k] = now
-			k++
 		}
-		switch action {
-		case snapshot.SegmentAlloc, snapshot.SegmentMap:
-			now += e.Size[i]
-		case snapshot.SegmentFree, snapshot.SegmentUnmap:
-			now -= e.Size[i]
-		}
-	}
+		now = bytes
+	})
 	for ; k < l.n; k++ {
 		held[k] = now
 	}

@@ -75,6 +75,9 @@ func (a *analysis) lossSize(p pass) int64 {
 // among those asked for.
 func (a *analysis) largest(first, end int, asked, wanted marks) int64 {
 	var size int64
+	if a.all&wanted != wanted {
+		return 0
+	}
 	for i := first; i < end; i++ {
 		if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].marks&asked == wanted {
 			size = max(size, a.events.Size[i])

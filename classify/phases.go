@@ -137,16 +137,14 @@ func (a *analysis) pastHelpers(first int, hints []hint) int {
 // dataBefore goes back over the first batch: what is allocated right before the
 // first forward, from lines that allocate again later or that a loader runs.
 func (a *analysis) dataBefore(first int, hints []hint) int {
-	again := make([]bool, len(a.stacks))
-	for i := first + 1; i < a.last; i++ {
-		if a.events.Action[i] == snapshot.Alloc {
-			again[a.events.StackOf(i)] = true
-		}
-	}
+	var again []bool // by stack: allocates after first
 	start := first
 	for i := first - 1; i >= 0 && hints[i] != hintOf(Setup); i-- {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
+		}
+		if again == nil {
+			again = a.allocating(first + 1)
 		}
 		if !again[a.events.StackOf(i)] {
 			break
@@ -167,6 +165,17 @@ func (a *analysis) dataBefore(first int, hints []hint) int {
 		}
 	}
 	return start
+}
+
+// allocating tells which stacks allocate from an event on.
+func (a *analysis) allocating(from int) []bool {
+	out := make([]bool, len(a.stacks))
+	for i := from; i < a.last; i++ {
+		if a.events.Action[i] == snapshot.Alloc {
+			out[a.events.StackOf(i)] = true
+		}
+	}
+	return out
 }
 
 // hintBatches marks the lines that loaded the first batch wherever they run again.

@@ -7,6 +7,9 @@ import (
 
 // releases tells whether autograd is ever seen letting go of a saved tensor.
 func (a *analysis) releases() bool {
+	if a.all&release == 0 {
+		return false
+	}
 	for i := range a.Category {
 		if a.death(timeline.AllocationID(i)).marks&release != 0 {
 			return true

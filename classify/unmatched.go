@@ -7,6 +7,9 @@ import (
 // viewsBuckets tells whether gradients are views of DDP's buckets: then backward
 // makes next to none that last.
 func (a *analysis) viewsBuckets() bool {
+	if !a.trains || a.all&bucket == 0 {
+		return false
+	}
 	var gradients, buckets int64
 	for n, count := range a.gradientSize {
 		gradients += n * int64(count)
@@ -17,7 +20,7 @@ func (a *analysis) viewsBuckets() bool {
 			buckets += a.t.Requested(id)
 		}
 	}
-	return a.trains && buckets > 0 && gradients*4 < buckets
+	return buckets > 0 && gradients*4 < buckets
 }
 
 // findUnmatched looks, in training without stacks, at what stays and isn't the

@@ -135,7 +135,9 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 		}
 		switch action {
 		case snapshot.Alloc:
-			flush()
+			if len(bulk) > 0 {
+				flush()
+			}
 		case snapshot.OOM:
 			flush()
 			failed = i

@@ -76,6 +76,17 @@ func (t *Timeline) spansAt(event int) []span {
 	return merge(spans)
 }
 
+// ReservedAt calls f with what is reserved after each event that changes it, in
+// order.
+func (t *Timeline) ReservedAt(f func(event int, bytes int64)) {
+	now := t.Start.Reserved
+	e := &t.Device.Events
+	for _, i := range t.segments {
+		now = max(add(now, reservedBy(e.Action[i], e.Size[i])), 0)
+		f(int(i), now)
+	}
+}
+
 func isSegment(a snapshot.Action) bool {
 	return a >= snapshot.SegmentAlloc && a <= snapshot.SegmentUnmap
 }
