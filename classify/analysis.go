@@ -62,6 +62,7 @@ type Evidence struct {
 	all      marks      // of any of them
 	recorded recorded
 	hints    []hint // by event: the phase that its own stack names
+	followed *analysis
 }
 
 // Gather looks at a device's stacks. It needs no timeline: both may be made at

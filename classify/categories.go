@@ -5,8 +5,8 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 )
 
-// findCategories lets every signal look at every allocation.
-func (a *analysis) findCategories() {
+// prepare finds what signals look at.
+func (a *analysis) prepare() {
 	for i, action := range a.events.Action {
 		if action == snapshot.OOM {
 			a.ooms = append(a.ooms, i)
@@ -20,11 +20,7 @@ func (a *analysis) findCategories() {
 	together.Do( // each finds what only the join reads
 		func() { a.findKept(); a.findLogits(); a.markScores() },
 		func() { a.findOlder(); a.findUnmatched() },
-		func() { a.findCopies(); a.findRecomputed() },
-		a.peaks)
-	a.join(a.signals())
-	a.joinSites()
-	a.findDetails()
+		func() { a.findCopies(); a.findRecomputed() })
 }
 
 // signals are those that have something to look at in this recording.

@@ -206,21 +206,35 @@ func (c *Classification) Leaks() []Leak {
 
 // New classifies the allocations of a timeline.
 func New(t *timeline.Timeline, o Options) *Classification {
+	v := o.Evidence
+	if v == nil {
+		v = Gather(t.Snapshot, t.Device)
+	}
+	if v.followed == nil {
+		v.Follow(t)
+	}
+	a := v.followed
+	a.labels = a.readLabels(o.Labels)
+	together.Do(func() { a.join(a.signals()) }, a.peaks)
+	a.joinSites()
+	a.findDetails()
+	a.findNames(o.Tensors)
+	return a.Classification
+}
+
+// Follow looks at births and deaths, too: phases, steps and what signals ask
+// for. The timeline may be one that was only begun.
+func (v *Evidence) Follow(t *timeline.Timeline) {
 	n := t.Len()
 	c := &Classification{
 		Timeline: t,
 		Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
 		Signal: make([]Signal, n), Phase: make([]Phase, n), Step: make([]int32, n),
 	}
-	if o.Evidence == nil {
-		o.Evidence = Gather(t.Snapshot, t.Device)
-	}
-	a := &analysis{Classification: c, Evidence: o.Evidence, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
+	a := &analysis{Classification: c, Evidence: v, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
+	v.followed = a
 	a.findPhases()
 	a.findRuns()
 	together.Do(a.assignPhases, a.findSteps)
-	a.labels = c.readLabels(o.Labels)
-	a.findCategories()
-	c.findNames(o.Tensors)
-	return c
+	a.prepare()
 }

@@ -150,8 +150,11 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 	} else {
 		var evidence *classify.Evidence
 		together.Do(
-			func() { e.t = timeline.New(s, d) },
+			func() { e.t = timeline.Begin(s, d) },
 			func() { evidence = classify.Gather(s, d) })
+		together.Do(
+			e.t.Finish,
+			func() { evidence.Follow(e.t) })
 		names := j.names(source, e.t)
 		names.Evidence = evidence
 		e.classes = classify.New(e.t, names)

@@ -101,6 +101,14 @@ type implicitFree struct {
 // New works out the history of a device. It never fails: what doesn't fit
 // together is named in Damage.
 func New(s *snapshot.Snapshot, d *snapshot.Device) *Timeline {
+	t := Begin(s, d)
+	t.Finish()
+	return t
+}
+
+// Begin finds births and deaths. What there is beside them, true sizes and all
+// that is summed up from them, only Finish knows.
+func Begin(s *snapshot.Snapshot, d *snapshot.Device) *Timeline {
 	t := &Timeline{Snapshot: s, Device: d, rounding: newRounding(s.Settings)}
 	for i, a := range d.Events.Action {
 		t.counts[min(a, snapshot.ActionOther)]++
@@ -109,10 +117,14 @@ func New(s *snapshot.Snapshot, d *snapshot.Device) *Timeline {
 		}
 	}
 	t.pair()
+	return t
+}
+
+// Finish does the rest of New; births and deaths may be read meanwhile.
+func (t *Timeline) Finish() {
 	t.size()
 	t.layOutOOMs()
 	t.judgeHistory()
-	return t
 }
 
 // Len is the number of allocations.
