@@ -137,7 +137,7 @@ func (a *analysis) generates() {
 		return
 	}
 	cached := len(a.growing) > 0 || a.findStatic()
-	for i := 0; i < len(a.Category) && !cached; i++ {
+	for i := 0; i < len(a.Category) && !cached && a.all&cache != 0; i++ {
 		id := timeline.AllocationID(i)
 		cached = a.birth(id).marks&cache != 0 && a.Phase[i] == Forward
 	}

@@ -36,7 +36,7 @@ func (a *analysis) markScores() {
 			candidate = timeline.NoAllocation
 		}
 	}
-	if a.trains {
+	if a.trains || len(a.heads) == 0 {
 		return
 	}
 	var size int64

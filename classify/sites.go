@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -25,10 +26,13 @@ func (a *analysis) joinSites() {
 	if loose.n == 0 {
 		return
 	}
-	exact := a.rank(sized)
+	var exact, places sites
+	together.Do(
+		func() { exact = a.rank(sized) },
+		func() { places = a.rank(loose) })
 	a.joinBy(exact, nil, 6)
 	own := a.own(exact)
-	a.joinBy(a.rank(loose), own, 8)
+	a.joinBy(places, own, 8)
 	a.joinBy(sized, own, 8)
 }
 
@@ -56,6 +60,11 @@ func (a *analysis) askedSites() (loose, sized sites) {
 	}
 	loose.of, sized.of = make([]int32, len(a.Category)), make([]int32, len(a.Category))
 	index := map[withSize]int32{}
+	type latest struct {
+		size  int64
+		sized int32 // and 1
+	}
+	recent := make([]latest, loose.n) // most sites have a single size
 	for i := range loose.of {
 		id := timeline.AllocationID(i)
 		s := number[key(id)] - 1
@@ -64,13 +73,18 @@ func (a *analysis) askedSites() (loose, sized sites) {
 			loose.of[i], sized.of[i] = elsewhere, elsewhere
 			continue
 		}
-		k := withSize{s, a.t.Requested(id)}
+		size := a.t.Requested(id)
+		if r := recent[s]; r.sized > 0 && r.size == size {
+			sized.of[i] = r.sized - 1
+			continue
+		}
+		k := withSize{s, size}
 		n, ok := index[k]
 		if !ok {
 			n = int32(len(index))
 			index[k] = n
 		}
-		sized.of[i] = n
+		sized.of[i], recent[s] = n, latest{size, n + 1}
 	}
 	sized.n = len(index)
 	return loose, sized

@@ -13,7 +13,7 @@ import (
 func (e *examination) device() report.Device {
 	t, d := e.t, e.t.Device
 	dev := report.Device{Device: d.Ordinal, Events: d.Events.Len(), Allocations: t.Len(), Older: t.Older(),
-		History: t.History.String(), HistoryReason: t.Reason, Stacks: e.view.Recorded(d), Actions: e.actions(),
+		History: t.History.String(), HistoryReason: t.Reason,
 		Steps: e.steps(), OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{}}
 	dev.Damage = append(dev.Damage, t.Damage...)
 	e.times(&dev)
@@ -25,6 +25,8 @@ func (e *examination) device() report.Device {
 		func() { e.dropped = e.droppedGraphs(e.spans()) },
 		func() {
 			e.moments(&dev)
+			dev.Stacks = e.view.Recorded(d)
+			dev.Actions = e.actions()
 			dev.Segments = e.segments()
 			dev.Pools = e.pools()
 		})

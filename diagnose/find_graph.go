@@ -110,8 +110,7 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 	var bulk []timeline.AllocationID
 	var made []int32 // forward allocations before each one; worked out when first needed
 	released := 0
-	span, backward, failed := -1, -1, -1 // event at which the last backward pass began, the last request failed
-	inBackward := false
+	backward, failed := -1, -1 // event at which the last backward pass began, the last request failed
 	flush := func() {
 		if len(bulk) >= bulkLeast && e.isGraph(bulk, &made) && (!letsGo.known || released*100 >= bulkShare*len(bulk)) {
 			x.graphs++
@@ -126,33 +125,48 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 		bulk, released = bulk[:0], 0
 	}
 	events := &e.t.Device.Events
-	for i, action := range events.Action {
-		for span+1 < len(spans) && spans[span+1].FirstEvent <= i {
-			span++
-			if inBackward = spans[span].Phase == classify.Backward; inBackward {
-				backward = i
-			}
+	for k, span := range spans {
+		end := events.Len()
+		if k+1 < len(spans) {
+			end = spans[k+1].FirstEvent
 		}
-		switch action {
-		case snapshot.Alloc:
-			if len(bulk) > 0 {
+		if span.Phase == classify.Backward { // what it frees was used
+			backward = span.FirstEvent
+			for _, action := range events.Action[span.FirstEvent:end] {
+				if action == snapshot.Alloc || action == snapshot.OOM {
+					flush()
+					break
+				}
+			}
+			for _, o := range e.t.OOMs {
+				if o.Event >= span.FirstEvent && o.Event < end {
+					failed = o.Event
+				}
+			}
+			continue
+		}
+		for i := span.FirstEvent; i < end; i++ {
+			switch events.Action[i] {
+			case snapshot.Alloc:
+				if len(bulk) > 0 {
+					flush()
+				}
+			case snapshot.OOM:
 				flush()
-			}
-		case snapshot.OOM:
-			flush()
-			failed = i
-		case snapshot.FreeRequested:
-			id := e.t.Of[i]
-			if inBackward || id == timeline.NoAllocation {
-				continue
-			}
-			born := e.t.Born[id]
-			if born == timeline.Never || int(born) <= max(backward, failed) || !e.forGraph(id) {
-				continue
-			}
-			bulk = append(bulk, id)
-			if letsGo.known && letsGo.stacks[events.StackOf(i)] {
-				released++
+				failed = i
+			case snapshot.FreeRequested:
+				id := e.t.Of[i]
+				if id == timeline.NoAllocation {
+					continue
+				}
+				born := e.t.Born[id]
+				if born == timeline.Never || int(born) <= max(backward, failed) || !e.forGraph(id) {
+					continue
+				}
+				bulk = append(bulk, id)
+				if letsGo.known && letsGo.stacks[events.StackOf(i)] {
+					released++
+				}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/vramscope/vramscope/replay"
@@ -188,17 +189,19 @@ func (e *examination) settleByLives(drafts []draft) {
 	for _, c := range curves {
 		c.at(timeline.NoEvent, e.t.Start.Allocated)
 	}
-	last := e.t.Start.Allocated
+	last, due := e.t.Start.Allocated, timeline.NoEvent
 	e.t.WalkAllocated(func(event int, level int64) {
 		rises := level > last
 		last = level
 		if event == failed {
 			level, rises = level+asked, true
 		}
+		if !rises && event < due { // nothing else makes a peak
+			return
+		}
+		due = math.MaxInt
 		for _, c := range curves {
-			if rises || c.due(event) { // nothing else makes a peak
-				c.at(event, level)
-			}
+			due = min(due, c.at(event, level))
 		}
 	})
 	before := e.needed()
@@ -232,16 +235,18 @@ func newLowered(spells []spell) *lowered {
 	return l
 }
 
-// due tells whether what is gone changes by an event.
-func (l *lowered) due(event int) bool { return l.next < len(l.steps) && l.steps[l.next].event <= event }
-
-// at tells the level after an event; events come in order.
-func (l *lowered) at(event int, level int64) {
+// at takes the level after an event; events come in order. It tells the next
+// event by which what is gone changes.
+func (l *lowered) at(event int, level int64) int {
 	for l.next < len(l.steps) && l.steps[l.next].event <= event {
 		l.gone += l.steps[l.next].bytes
 		l.next++
 	}
 	l.peak = max(l.peak, level-l.gone)
+	if l.next == len(l.steps) {
+		return math.MaxInt
+	}
+	return l.steps[l.next].event
 }
 
 // lifeOf is the time that an allocation takes room, as a spell.

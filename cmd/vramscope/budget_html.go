@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"sync"
 
 	"github.com/vramscope/vramscope/budget"
 )
@@ -82,13 +83,14 @@ func budgetHTML(w io.Writer, d *budget.Document) error {
 	for _, k := range largestFirst(d.Categories) {
 		p.Rows = append(p.Rows, legendEntry{word(k), categoryColours[k], sizeText(d.Categories[k]), fmt.Sprintf("%.1f %%", 100*float64(d.Categories[k])/float64(max(d.PeakBytes, 1)))})
 	}
-	return budgetTemplate.Execute(w, p)
+	return budgetTemplate().Execute(w, p)
 }
 
-var budgetTemplate = template.Must(template.New("budget").Funcs(template.FuncMap{
-	"size": sizeText, "count": countText, "optional": optional, "phase": func(s string) string { return phaseWords[s] }, "top": topThree, "saved": saved,
-	"bottom": func(y, n int) int { return y + n },
-}).Parse(`<!doctype html>
+var budgetTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("budget").Funcs(template.FuncMap{
+		"size": sizeText, "count": countText, "optional": optional, "phase": func(s string) string { return phaseWords[s] }, "top": topThree, "saved": saved,
+		"bottom": func(y, n int) int { return y + n },
+	}).Parse(`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -143,3 +145,4 @@ svg text{fill:var(--ink);font:12px system-ui,sans-serif}.swatch{display:inline-b
 </body>
 </html>
 `))
+})
