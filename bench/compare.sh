@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # compare.sh [-n RUNS] [-1] [-g GROW.PY TIMES] FILE
 #
-# Reads FILE (an uncompressed snapshot) with CPython's pickle.load, then takes
-# the passes over it in one process each time, and analyzes it as a whole, as
-# text and, with the file's digest, as JSON, in turn, RUNS times (5). It prints
-# the smallest and the median time of each, their ratios, and the decoder's peak
-# memory. -1 keeps each on one core. -g makes FILE larger first: GROW.PY SOURCE
-# TARGET TIMES is a script that does so.
+# Reads FILE (an uncompressed snapshot) with CPython's pickle.load, takes the
+# passes over it in one process each time, and analyzes it as a whole, as text
+# and, with the file's digest, as JSON: RUNS times (5), each time in another
+# order, as what one leaves behind slows the next down. It prints the smallest and the
+# median time of each, their ratios, and the decoder's peak memory. -1 keeps each
+# on one core. -g makes FILE larger first: GROW.PY SOURCE TARGET TIMES is a
+# script that does so.
 set -euo pipefail
 
 runs=5 pin=() grow='' times=0
@@ -19,7 +20,7 @@ while getopts 'n:1g:' option; do
   esac
 done
 shift $((OPTIND - 1))
-[ $# -eq 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 file=$(realpath "$1")
 work=$(mktemp -d)
@@ -32,14 +33,19 @@ if [ -n "$grow" ]; then
 fi
 cat "$file" >/dev/null # into the page cache, for all
 
+one() {
+  case $1 in
+    passes) ${pin[@]+"${pin[@]}"} "$work/passes" "$file" >>"$work/laps" ;;
+    load) ${pin[@]+"${pin[@]}"} python3 "$here/load.py" "$file" >>"$work/laps" ;;
+    *)
+      local from=${EPOCHREALTIME/[.,]/}
+      ${pin[@]+"${pin[@]}"} "$work/vramscope" analyze --format "$1" "$file" >/dev/null
+      echo "analyze-$1 $((${EPOCHREALTIME/[.,]/} - from))e-6" >>"$work/laps"
+      ;;
+  esac
+}
 for _ in $(seq "$runs"); do
-  ${pin[@]+"${pin[@]}"} "$work/passes" "$file" >>"$work/laps"
-  ${pin[@]+"${pin[@]}"} python3 "$here/load.py" "$file" >>"$work/laps"
-  for format in text json; do
-    from=${EPOCHREALTIME/[.,]/}
-    ${pin[@]+"${pin[@]}"} "$work/vramscope" analyze --format "$format" "$file" >/dev/null
-    echo "analyze-$format $((${EPOCHREALTIME/[.,]/} - from))e-6" >>"$work/laps"
-  done
+  for what in $(shuf -e passes load text json); do one "$what"; done
 done
 
 python3 - "$work/laps" "$(stat -c %s "$file")" <<'PY'
@@ -54,7 +60,7 @@ for line in open(sys.argv[1]):
     laps[name].append(float(number))
 memory, events, table = max(laps.pop("memory")), int(laps.pop("events")[0]), laps.pop("events.parquet")[0]
 print(f"{size / 1e6:.1f} MB, {events} events, {len(laps['decode'])} runs of each; seconds")
-for name, seconds in laps.items():
+for name, seconds in sorted(laps.items()):
     print(f"{name:24} min {min(seconds):8.3f}  median {statistics.median(seconds):8.3f}")
 
 

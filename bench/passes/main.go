@@ -68,6 +68,7 @@ func measure(name string) error {
 	lap("timeline")
 	for i := range devices {
 		devices[i].Classes = classify.New(devices[i].Timeline, classify.Options{})
+		devices[i].Classes.Leaks()
 	}
 	lap("classify")
 	written, err := writeTables(s, devices)
