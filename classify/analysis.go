@@ -38,7 +38,7 @@ type analysis struct {
 	gradientSize     map[int64]int                   // gradients that one step makes, by requested bytes
 	copies           []bool                          // by allocation: casts of autocast, by size
 	loads            map[snapshot.StackID]bool       // the program's lines that load batches
-	heads            map[snapshot.StackID]bool       // of the last linear map of the model
+	heads            []bool                          // by StackID: of the last linear map of the model
 	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
 	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
 	retained         []bool                          // by run: a forward whose graph outlives its backward

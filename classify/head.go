@@ -9,7 +9,8 @@ import (
 // program makes of them: the last linear map of a pass, when the model itself
 // calls it and the other maps lie in modules below.
 func (a *analysis) markScores() {
-	a.heads = map[snapshot.StackID]bool{}
+	a.heads = make([]bool, len(a.stacks))
+	found := false
 	deeper := 0 // maps below the model since the last candidate
 	candidate := timeline.NoAllocation
 	for i := a.loop; i < a.last && a.all&matmul != 0; i++ {
@@ -32,11 +33,11 @@ func (a *analysis) markScores() {
 			deeper++
 			candidate = timeline.NoAllocation
 		case e.depth <= 1 && candidate != timeline.NoAllocation:
-			a.heads[a.t.Stack(candidate)] = true
+			a.heads[a.t.Stack(candidate)], found = true, true
 			candidate = timeline.NoAllocation
 		}
 	}
-	if a.trains || len(a.heads) == 0 {
+	if a.trains || !found {
 		return
 	}
 	var size int64

@@ -22,7 +22,7 @@ func (a *analysis) joinSites() {
 	if !a.recorded.allocs {
 		return
 	}
-	loose, sized := a.askedSites()
+	loose, sized, unsure := a.askedSites()
 	if loose.n == 0 {
 		return
 	}
@@ -30,15 +30,15 @@ func (a *analysis) joinSites() {
 	together.Do(
 		func() { exact = a.rank(sized) },
 		func() { places = a.rank(loose) })
-	a.joinBy(exact, nil, 6)
-	own := a.own(exact)
-	a.joinBy(places, own, 8)
-	a.joinBy(sized, own, 8)
+	a.joinBy(exact, unsure, nil, 6)
+	own := a.own(exact, unsure)
+	a.joinBy(places, unsure, own, 8)
+	a.joinBy(sized, unsure, own, 8)
 }
 
 // askedSites numbers stacks within a phase, without their sizes and with them,
 // where any allocation is unsure: most of a recording isn't asked about.
-func (a *analysis) askedSites() (loose, sized sites) {
+func (a *analysis) askedSites() (loose, sized sites, unsure []timeline.AllocationID) {
 	key := func(id timeline.AllocationID) int { return int(a.t.Stack(id))*NumPhases + int(a.Phase[id]) }
 	number := make([]int32, len(a.stacks)*NumPhases) // from 1
 	for i, sure := range a.Confidence {
@@ -46,13 +46,14 @@ func (a *analysis) askedSites() (loose, sized sites) {
 		if sure >= plausible || a.t.Stack(id) == 0 {
 			continue
 		}
+		unsure = append(unsure, id)
 		if k := key(id); number[k] == 0 {
 			loose.n++
 			number[k] = int32(loose.n)
 		}
 	}
 	if loose.n == 0 {
-		return loose, sized
+		return loose, sized, nil
 	}
 	type withSize struct {
 		loose int32
@@ -87,7 +88,7 @@ func (a *analysis) askedSites() (loose, sized sites) {
 		sized.of[i], recent[s] = n, latest{size, n + 1}
 	}
 	sized.n = len(index)
-	return loose, sized
+	return loose, sized, unsure
 }
 
 // rank splits sites by the how-manieth of its site an allocation is in its run.
@@ -119,54 +120,58 @@ func (a *analysis) rank(s sites) sites {
 	return out
 }
 
-// own marks what belongs to a site whose allocations are unsure every time: it
-// differs from its neighbours, which must not speak for it.
-func (a *analysis) own(s sites) []bool {
+// own marks what of the unsure belongs to a site whose allocations are unsure
+// every time: it differs from its neighbours, which must not speak for it.
+func (a *analysis) own(s sites, unsure []timeline.AllocationID) []bool {
 	const often = 3
-	unsure := make([]int32, s.n)
-	for i, site := range s.of {
-		if site != elsewhere && a.Confidence[i] < plausible {
-			unsure[site]++
+	count := make([]int32, s.n)
+	for _, id := range unsure {
+		if a.Confidence[id] < plausible {
+			count[s.of[id]]++
 		}
 	}
-	out := make([]bool, len(s.of))
-	for i, site := range s.of {
-		out[i] = site != elsewhere && a.Confidence[i] < plausible && unsure[site] >= often
+	out := make([]bool, len(unsure))
+	for i, id := range unsure {
+		out[i] = a.Confidence[id] < plausible && count[s.of[id]] >= often
 	}
 	return out
 }
 
 // joinBy asks the other allocations of an unsure one's site; share is how many
 // of ten must agree.
-func (a *analysis) joinBy(s sites, leave []bool, share int32) {
+func (a *analysis) joinBy(s sites, unsure []timeline.AllocationID, leave []bool, share int32) {
 	type tally struct {
 		unsure int32
 		of     [NumCategories]int32
 	}
 	var tallies []tally
 	asked := make([]int32, s.n) // index into tallies and 1
-	for i, site := range s.of {
-		if site == elsewhere || a.Confidence[i] >= plausible {
+	for _, id := range unsure {
+		if a.Confidence[id] >= plausible {
 			continue
 		}
+		site := s.of[id]
 		if asked[site] == 0 {
 			tallies = append(tallies, tally{})
 			asked[site] = int32(len(tallies))
 		}
 		tallies[asked[site]-1].unsure++
 	}
+	if len(tallies) == 0 {
+		return
+	}
 	for i, site := range s.of {
 		if site != elsewhere && asked[site] != 0 && a.Confidence[i] >= likely {
 			tallies[asked[site]-1].of[a.Category[i]]++
 		}
 	}
-	for i, site := range s.of {
-		if site == elsewhere || a.Confidence[i] >= plausible || leave != nil && leave[i] {
+	for i, id := range unsure {
+		if a.Confidence[id] >= plausible || leave != nil && leave[i] {
 			continue
 		}
 		var best Category
 		var sum int32
-		t := &tallies[asked[site]-1]
+		t := &tallies[asked[s.of[id]]-1]
 		for c, n := range t.of {
 			sum += n
 			if n > t.of[best] {
@@ -174,7 +179,7 @@ func (a *analysis) joinBy(s sites, leave []bool, share int32) {
 			}
 		}
 		if sum*2 >= t.unsure && t.of[best]*10 >= sum*share {
-			a.Category[i], a.Signal[i], a.Confidence[i] = best, BySite, likely
+			a.Category[id], a.Signal[id], a.Confidence[id] = best, BySite, likely
 		}
 	}
 }

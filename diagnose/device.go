@@ -175,7 +175,7 @@ func (e *examination) pools() []report.PoolSummary {
 // curveOf is the timeline's curve as a report has it.
 func curveOf(t *timeline.Timeline) report.Curve {
 	var c report.Curve
-	for _, p := range t.Curve {
+	for _, p := range t.Curve() {
 		c.Events = append(c.Events, p.Event)
 		c.Requested = append(c.Requested, p.Requested)
 		c.Allocated = append(c.Allocated, p.Allocated)

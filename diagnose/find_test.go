@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/recorder"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // scenario reads a recording of testdata/scenarios.
@@ -164,33 +166,34 @@ func TestFirstStepShortage(t *testing.T) {
 	}
 }
 
-// Taking memory out of a curve is the same event by event.
-func TestLowered(t *testing.T) {
+// Memory taken out of a curve by its stretches is the same event by event.
+func TestPeakWithout(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		levels := make([]int64, 1+r.IntN(40))
-		for i := range levels {
-			levels[i] = 1000 + r.Int64N(1000)
-		}
-		spells := make([]spell, r.IntN(6))
+	for seed := range uint64(30) {
+		e := examinationOf(t, recorder.Program{Seed: seed, Events: 1 + int(seed)*60, Skip: int(seed%4) * 50, Capacity: int64(seed%3) << 28, Streams: int(seed % 2)})
+		n := e.t.Device.Events.Len()
+		spells := make([]spell, r.IntN(12))
 		for i := range spells {
-			spells[i] = spell{from: r.IntN(50) - 5, to: r.IntN(50) - 5, bytes: r.Int64N(100)}
+			from := r.IntN(n+10) - 5
+			spells[i] = spell{from: from, to: from + r.IntN(n/4+10) - 5, bytes: r.Int64N(e.t.Peaks.Allocated.Bytes + 1)}
 		}
 		var want int64
-		for i, n := range levels {
+		at := func(event int, level int64) {
 			for _, s := range spells {
-				if s.from <= i && i < s.to {
-					n -= s.bytes
+				if s.from <= event && event < s.to {
+					level -= s.bytes
 				}
 			}
-			want = max(want, n)
+			want = max(want, level)
 		}
-		l := newLowered(spells)
-		for i, n := range levels {
-			l.at(i, n)
+		at(timeline.NoEvent, e.t.Start.Allocated)
+		e.t.WalkAllocated(at)
+		if len(e.t.OOMs) > 0 {
+			o := &e.t.OOMs[0]
+			at(o.Event, o.Allocated+o.Requested)
 		}
-		if l.peak != want {
-			t.Fatalf("%d instead of %d: %v without %v", l.peak, want, levels, spells)
+		if got := e.peakWithout(spells); got != want {
+			t.Fatalf("program %d of %d events: %d instead of %d without %v", seed, n, got, want, spells)
 		}
 	}
 }

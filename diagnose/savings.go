@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/vramscope/vramscope/replay"
@@ -170,52 +169,53 @@ func (e *examination) needed() int64 {
 	return peak
 }
 
-// settleByLives goes once over the curve for all that is still unsettled.
+// settleByLives takes out of the curve what is still unsettled.
 func (e *examination) settleByLives(drafts []draft) {
-	var of []*draft
-	var curves []*lowered
+	before := e.needed()
 	for i := range drafts {
 		if d := &drafts[i]; d.SavesBytes == nil && len(d.spells) > 0 {
-			of, curves = append(of, d), append(curves, newLowered(d.spells))
+			d.saves(d.without, before, before-e.peakWithout(d.spells))
 		}
-	}
-	if len(curves) == 0 {
-		return
-	}
-	failed, asked := -1, int64(0)
-	if len(e.t.OOMs) > 0 {
-		failed, asked = e.t.OOMs[0].Event, e.t.OOMs[0].Requested
-	}
-	for _, c := range curves {
-		c.at(timeline.NoEvent, e.t.Start.Allocated)
-	}
-	last, due := e.t.Start.Allocated, timeline.NoEvent
-	e.t.WalkAllocated(func(event int, level int64) {
-		rises := level > last
-		last = level
-		if event == failed {
-			level, rises = level+asked, true
-		}
-		if !rises && event < due { // nothing else makes a peak
-			return
-		}
-		due = math.MaxInt
-		for _, c := range curves {
-			due = min(due, c.at(event, level))
-		}
-	})
-	before := e.needed()
-	for i, c := range curves {
-		of[i].saves(of[i].without, before, before-c.peak)
 	}
 }
 
-// lowered is a curve with some memory gone.
+// peakWithout is what needed would be with some memory gone. Most stretches
+// have nothing higher than what is found at their ends.
+func (e *examination) peakWithout(spells []spell) int64 {
+	l := newLowered(spells)
+	peak := e.t.Start.Allocated - l.goneAt(timeline.NoEvent)
+	for _, p := range e.t.Curve() {
+		peak = max(peak, p.Allocated-l.goneAt(p.Event))
+	}
+	l.rewind(0)
+	if len(e.t.OOMs) > 0 {
+		o := &e.t.OOMs[0]
+		peak = max(peak, o.Allocated+o.Requested-l.goneAt(o.Event))
+		l.rewind(0)
+	}
+	for k, s := range e.t.Stretches {
+		least := l.goneAt(s.First.Event)
+		from := l.next
+		end := e.t.Device.Events.Len()
+		if k+1 < len(e.t.Stretches) {
+			end = e.t.Stretches[k+1].First.Event
+		}
+		for l.next < len(l.steps) && l.steps[l.next].event < end {
+			least = min(least, l.goneAt(l.steps[l.next].event))
+		}
+		if s.High.Allocated-least > peak {
+			l.rewind(from)
+			e.t.WalkStretch(k, func(event int, level int64) { peak = max(peak, level-l.goneAt(event)) })
+		}
+	}
+	return peak
+}
+
+// lowered is what is gone of a curve.
 type lowered struct {
 	steps []step // by event
 	next  int
-	gone  int64
-	peak  int64
+	gone  int64 // after all steps before next
 }
 
 // step is a change of what is gone, from an event on.
@@ -235,18 +235,20 @@ func newLowered(spells []spell) *lowered {
 	return l
 }
 
-// at takes the level after an event; events come in order. It tells the next
-// event by which what is gone changes.
-func (l *lowered) at(event int, level int64) int {
+// goneAt is what is gone after an event; events are asked for in order.
+func (l *lowered) goneAt(event int) int64 {
 	for l.next < len(l.steps) && l.steps[l.next].event <= event {
 		l.gone += l.steps[l.next].bytes
 		l.next++
 	}
-	l.peak = max(l.peak, level-l.gone)
-	if l.next == len(l.steps) {
-		return math.MaxInt
+	return l.gone
+}
+
+// rewind goes back to a step.
+func (l *lowered) rewind(next int) {
+	for ; l.next > next; l.next-- {
+		l.gone -= l.steps[l.next-1].bytes
 	}
-	return l.steps[l.next].event
 }
 
 // lifeOf is the time that an allocation takes room, as a spell.

@@ -6,21 +6,23 @@ type Instant struct {
 	Levels
 }
 
-// curvePoints is about how many instants the curves are thinned out to.
-const curvePoints = 1500
+// Stretch is a part of the recording, up to the next one's first event: its
+// first instant, and the first of those at which allocated and reserved memory
+// were largest.
+type Stretch struct{ First, High, Wide Instant }
 
-// thinning keeps of each stretch of events its first one and those at which
-// allocated and reserved memory were largest.
+// stretches is into about how many a recording is cut.
+const stretches = 500
+
+// thinning takes the curves as they are walked.
 type thinning struct {
-	kept              []Instant
-	stretch, next     int // events; the first event of the next stretch
-	first, high, wide Instant
+	Stretch
+	done         []Stretch
+	length, next int // events of a stretch; the first event of the next one
 }
 
-func newThinning(events int, start Levels) *thinning {
-	const stretches = curvePoints / 3
-	return &thinning{kept: []Instant{{NoEvent, start}}, stretch: max(1, (events+stretches-1)/stretches),
-		first: Instant{Event: NoEvent}, high: Instant{Event: NoEvent}, wide: Instant{Event: NoEvent}}
+func newThinning(events int) *thinning {
+	return &thinning{length: max(1, (events+stretches-1)/stretches)}
 }
 
 // take sees one event: the first of a stretch, or one that is higher than those
@@ -28,37 +30,42 @@ func newThinning(events int, start Levels) *thinning {
 func (c *thinning) take(now Instant) {
 	if now.Event >= c.next {
 		c.flush()
-		c.first, c.high, c.wide = now, now, now
-		c.next += c.stretch
+		c.Stretch = Stretch{now, now, now}
+		c.next += c.length
 		return
 	}
-	if now.Allocated > c.high.Allocated {
-		c.high = now
+	if now.Allocated > c.High.Allocated {
+		c.High = now
 	}
-	if now.Reserved > c.wide.Reserved {
-		c.wide = now
+	if now.Reserved > c.Wide.Reserved {
+		c.Wide = now
 	}
 }
 
 func (c *thinning) flush() {
-	a, b := c.high, c.wide
-	if a.Event > b.Event {
-		a, b = b, a
-	}
-	c.keep(c.first)
-	c.keep(a)
-	c.keep(b)
-}
-
-func (c *thinning) keep(p Instant) {
-	if p.Event != c.kept[len(c.kept)-1].Event {
-		c.kept = append(c.kept, p)
+	if c.next > 0 {
+		c.done = append(c.done, c.Stretch)
 	}
 }
 
-// curve is what was kept, up to the last event.
-func (c *thinning) curve(last Instant) []Instant {
-	c.flush()
-	c.keep(last)
-	return c.kept
+// Curve is the four quantities over the recording, thinned out.
+func (t *Timeline) Curve() []Instant {
+	out := []Instant{{NoEvent, t.Start}}
+	add := func(p Instant) {
+		if p.Event != out[len(out)-1].Event {
+			out = append(out, p)
+		}
+	}
+	for _, s := range t.Stretches {
+		add(s.First)
+		if s.High.Event < s.Wide.Event {
+			add(s.High)
+			add(s.Wide)
+		} else {
+			add(s.Wide)
+			add(s.High)
+		}
+	}
+	add(Instant{t.Device.Events.Len() - 1, t.End})
+	return out
 }

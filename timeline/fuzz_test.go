@@ -86,6 +86,7 @@ func checkAny(t *testing.T, tl *timeline.Timeline) {
 	last := tl.Start
 	allocated := make([]int64, tl.Device.Events.Len())
 	tl.WalkAllocated(func(event int, bytes int64) { allocated[event] = bytes })
+	checkStretches(t, tl, allocated)
 	tl.Walk(func(event int, now timeline.Levels) {
 		if now.Allocated != allocated[event] {
 			t.Fatalf("event %d: %d bytes allocated, alone %d", event, now.Allocated, allocated[event])
@@ -132,5 +133,35 @@ func checkAny(t *testing.T, tl *timeline.Timeline) {
 				t.Fatalf("event %d: the blocks of %#x end at %#x", event, s.Address, at)
 			}
 		}
+	}
+}
+
+// checkStretches compares the stretches with the walk over all events.
+func checkStretches(t *testing.T, tl *timeline.Timeline, allocated []int64) {
+	t.Helper()
+	all := make([]timeline.Levels, len(allocated))
+	tl.Walk(func(event int, now timeline.Levels) { all[event] = now })
+	next := 0
+	for k, s := range tl.Stretches {
+		want := timeline.Stretch{First: timeline.Instant{Event: next, Levels: all[next]}}
+		want.High, want.Wide = want.First, want.First
+		tl.WalkStretch(k, func(event int, bytes int64) {
+			if event != next || bytes != allocated[event] {
+				t.Fatalf("stretch %d has %d bytes after event %d, want event %d with %d", k, bytes, event, next, allocated[next])
+			}
+			if bytes > want.High.Allocated {
+				want.High = timeline.Instant{Event: event, Levels: all[event]}
+			}
+			if all[event].Reserved > want.Wide.Reserved {
+				want.Wide = timeline.Instant{Event: event, Levels: all[event]}
+			}
+			next++
+		})
+		if s != want {
+			t.Fatalf("stretch %d: %+v, want %+v", k, s, want)
+		}
+	}
+	if next != len(allocated) {
+		t.Fatalf("the stretches have %d of %d events", next, len(allocated))
 	}
 }

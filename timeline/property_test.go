@@ -90,11 +90,13 @@ func checkTruth(t *testing.T, tl *timeline.Timeline, truth *recorder.Truth) {
 			t.Fatalf("event %d: %+v, want %+v", event, now, want)
 		}
 	})
+	allocated := make([]int64, len(truth.Levels))
 	tl.WalkAllocated(func(event int, bytes int64) {
-		if want := truth.Levels[event].Allocated; bytes != want {
-			t.Fatalf("event %d: %d bytes allocated, want %d", event, bytes, want)
+		if allocated[event] = truth.Levels[event].Allocated; bytes != allocated[event] {
+			t.Fatalf("event %d: %d bytes allocated, want %d", event, bytes, allocated[event])
 		}
 	})
+	checkStretches(t, tl, allocated)
 	peaks := timeline.Peaks{Requested: timeline.Peak(truth.Peaks.Requested), Allocated: timeline.Peak(truth.Peaks.Allocated),
 		Active: timeline.Peak(truth.Peaks.Active), Reserved: timeline.Peak(truth.Peaks.Reserved)}
 	if tl.Peaks != peaks {

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"math"
+	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -26,7 +27,7 @@ func (t *Timeline) size() {
 	t.AtPeak = t.Start
 	t.Peaks = Peaks{Peak{t.Start.Requested, NoEvent}, Peak{t.Start.Allocated, NoEvent}, Peak{t.Start.Active, NoEvent}, Peak{t.Start.Reserved, NoEvent}}
 	e := &t.Device.Events
-	c := newThinning(len(e.Action), t.Start)
+	c := newThinning(len(e.Action))
 	for i := 0; i < len(e.Action); i++ {
 		action := e.Action[i]
 		switch action {
@@ -69,11 +70,12 @@ func (t *Timeline) size() {
 		case snapshot.OOM:
 			t.failed(i, w.now)
 		}
-		if i >= c.next || w.now.Allocated > c.high.Allocated || w.now.Reserved > c.wide.Reserved {
+		if i >= c.next || w.now.Allocated > c.High.Allocated || w.now.Reserved > c.Wide.Reserved {
 			c.take(Instant{i, w.now})
 		}
 	}
-	t.Curve = c.curve(Instant{len(e.Action) - 1, w.now})
+	c.flush()
+	t.Stretches = c.done
 	t.End = w.now
 	t.checkEnd()
 }
@@ -208,9 +210,25 @@ func (t *Timeline) Walk(f func(event int, now Levels)) {
 
 // WalkAllocated is Walk with the allocated bytes alone, in half the time.
 func (t *Timeline) WalkAllocated(f func(event int, bytes int64)) {
-	now, implicit := t.Start.Allocated, t.implicit
-	for i, action := range t.Device.Events.Action {
-		switch action {
+	t.walkAllocated(NoEvent, t.Device.Events.Len(), t.Start.Allocated, f)
+}
+
+// WalkStretch is WalkAllocated within one of the stretches.
+func (t *Timeline) WalkStretch(k int, f func(event int, bytes int64)) {
+	end := t.Device.Events.Len()
+	if k+1 < len(t.Stretches) {
+		end = t.Stretches[k+1].First.Event
+	}
+	first := t.Stretches[k].First
+	f(first.Event, first.Allocated)
+	t.walkAllocated(first.Event, end, first.Allocated, f)
+}
+
+// walkAllocated goes on from what is allocated after an event, up to another.
+func (t *Timeline) walkAllocated(after, end int, now int64, f func(event int, bytes int64)) {
+	implicit := t.implicit[sort.Search(len(t.implicit), func(i int) bool { return int(t.implicit[i].event) > after }):]
+	for i := after + 1; i < end; i++ {
+		switch t.Device.Events.Action[i] {
 		case snapshot.Alloc:
 			for len(implicit) > 0 && implicit[0].event == uint32(i) {
 				now = t.lessAllocated(now, implicit[0].id, i)

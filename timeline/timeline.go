@@ -68,7 +68,7 @@ type Timeline struct {
 	Start, End Levels
 	AtPeak     Levels // all four at the allocated peak
 	Peaks      Peaks
-	Curve      []Instant // the four quantities over the recording, thinned out
+	Stretches  []Stretch // the recording in about 500 parts
 	OOMs       []OOM
 	History    History
 	Reason     string   // of History, in words
