@@ -18,9 +18,11 @@ func (a *analysis) prepare() {
 	a.generates()
 	a.sharing = a.communicates()
 	together.Do( // each finds what only the join reads
-		func() { a.findKept(); a.findLogits(); a.markScores() },
+		func() { a.findKept(); a.findLogits() },
+		a.findHeads,
 		func() { a.findOlder(); a.findUnmatched() },
 		func() { a.findCopies(); a.findRecomputed() })
+	a.markScores()
 }
 
 // signals are those that have something to look at in this recording.

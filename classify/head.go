@@ -1,16 +1,16 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// markScores marks the scores of passes without a loss, and the copies that the
-// program makes of them: the last linear map of a pass, when the model itself
-// calls it and the other maps lie in modules below.
-func (a *analysis) markScores() {
+// findHeads finds what makes the scores: the last linear map of a pass, when the
+// model itself calls it and the other maps lie in modules below.
+func (a *analysis) findHeads() {
 	a.heads = make([]bool, len(a.stacks))
-	found := false
 	deeper := 0 // maps below the model since the last candidate
 	candidate := timeline.NoAllocation
 	for i := a.loop; i < a.last && a.all&matmul != 0; i++ {
@@ -33,11 +33,16 @@ func (a *analysis) markScores() {
 			deeper++
 			candidate = timeline.NoAllocation
 		case e.depth <= 1 && candidate != timeline.NoAllocation:
-			a.heads[a.t.Stack(candidate)], found = true, true
+			a.heads[a.t.Stack(candidate)] = true
 			candidate = timeline.NoAllocation
 		}
 	}
-	if a.trains || !found {
+}
+
+// markScores marks the scores of passes without a loss, and the copies that the
+// program makes of them.
+func (a *analysis) markScores() {
+	if a.trains || !slices.Contains(a.heads, true) {
 		return
 	}
 	var size int64
