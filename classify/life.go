@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -39,6 +40,8 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 			return claim{OptimizerState, NoDetail, plausible}
 		case a.t.Requested(id) <= scalar:
 			return claim{OptimizerState, StepCounter, plausible}
+		case !a.recorded.allocs && len(a.windows) > 0 && a.covered[b] == 0: // made outside of all steps that are named
+			return claim{OptimizerState, NoDetail, guess}
 		}
 		return claim{OptimizerState, NoDetail, strong}
 	}
@@ -81,6 +84,9 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 		}
 		return claim{Inputs, NoDetail, guess}
 	}
+	if !a.recorded.allocs { // or the first that forward keeps
+		return claim{Inputs, NoDetail, likely}
+	}
 	return claim{Inputs, NoDetail, likely + 7}
 }
 
@@ -104,6 +110,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Activations, NoDetail, likely}
 		case !a.recorded.allocs && f-b > 64 && a.weightSized(id):
 			return claim{Temporary, NoDetail, guess} // or a copy of a gradient, of an optimizer that nothing shows
+		case !a.trains && f-b > 16 && slices.ContainsFunc(a.windows, func(w window) bool { return w.phase == Optimizer }):
+			return claim{Activations, NoDetail, guess} // something is trained, by a backward pass that wasn't seen
 		}
 		return claim{Temporary, NoDetail, strong - 3}
 	case f < a.last && a.phases[f] == Backward:

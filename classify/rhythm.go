@@ -205,32 +205,76 @@ func (a *analysis) hintRhythm(hints []hint) {
 	a.hintClosures(hints)
 	// What lies between two known parts is forward, its first allocations that
 	// outlive the pass are the batch.
-	from := 0
+	from := a.rhythmStart()
 	for n, r := range a.roots {
-		if n == 0 {
-			from = a.rhythmStart()
-		}
+		from = a.hintUpdates(hints, from, r.first, n > 0)
 		a.hintForward(hints, from, r.first, r.end)
 		from = r.end + 1
 	}
 	if from < a.last {
-		if len(a.roots) == 0 {
-			from = a.rhythmStart()
-		}
+		from = a.hintUpdates(hints, from, a.last, len(a.roots) > 0)
 		a.hintForward(hints, from, a.last, a.last)
 	}
 }
 
-// hintForward divides the unknown events before a backward pass.
-func (a *analysis) hintForward(hints []hint, from, to, end int) {
-	if t := a.tickIn(from, to); t >= 0 {
-		for k := from; k < t; k++ {
+// hintUpdates divides the unknown events up to the last step of an optimizer
+// before a backward pass, and tells where that ends. Between a backward pass and
+// the step that follows gradients are clipped and scaled; other steps are of
+// iterations whose backward pass wasn't seen.
+func (a *analysis) hintUpdates(hints []hint, from, to int, trained bool) int {
+	for {
+		first, end := a.tickAfter(from, to)
+		if end < 0 {
+			return from
+		}
+		p := Optimizer
+		if !trained {
+			p = Forward
+		}
+		for k := from; k < end; k++ {
 			if hints[k] == 0 {
-				hints[k] = hintOf(Optimizer) // clipping, scaling
+				if k >= first {
+					p = Optimizer
+				}
+				hints[k] = hintOf(p)
 			}
 		}
-		from = t
+		from, trained = end, false
 	}
+}
+
+// tickAfter is the first of an optimizer's steps that ends between two events:
+// its first event and its end, or that of the last of several optimizers that
+// step with hardly anything in between; an end of -1 when there is none.
+func (a *analysis) tickAfter(from, to int) (first, end int) {
+	const hardly = 8 // allocations
+	end = -1
+	i := sort.Search(len(a.windows), func(i int) bool { return a.windows[i].first > from })
+	for ; i < len(a.windows) && a.windows[i].first <= to; i++ {
+		w := a.windows[i]
+		if w.phase != Optimizer || w.end > to {
+			continue
+		}
+		if end < 0 {
+			first, end = w.first, w.end
+			continue
+		}
+		made := 0
+		for k := end; k < w.first && made <= hardly; k++ {
+			if a.events.Action[k] == snapshot.Alloc {
+				made++
+			}
+		}
+		if made > hardly {
+			break
+		}
+		end = max(end, w.end)
+	}
+	return first, end
+}
+
+// hintForward divides the unknown events before a backward pass.
+func (a *analysis) hintForward(hints []hint, from, to, end int) {
 	batch := a.batchEnd(from, to, end)
 	lastEnd := a.last
 	if n := len(a.roots); n > 0 {

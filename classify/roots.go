@@ -6,8 +6,9 @@ import (
 )
 
 // rootsByWeights finds backward passes that free nothing of what forward saved,
-// because the graph is retained: the shortest lives of lone numbers during which
-// most of the weights' sizes are allocated again, as their gradients.
+// because the graph is retained or the program still holds what was saved: the
+// shortest lives of lone numbers during which most of the weights' sizes are
+// allocated again, as their gradients.
 func (a *analysis) rootsByWeights() []root {
 	const large, shortest, most = 4096, 12, 1000
 	start := a.firstShortLived()
@@ -17,7 +18,9 @@ func (a *analysis) rootsByWeights() []root {
 			weights[a.t.Requested(id)] = true
 		}
 	}
-	if len(weights) < 3 {
+	if trained := a.trainedSizes(large); len(trained) > 1 {
+		weights = trained
+	} else if len(weights) < 3 {
 		return nil
 	}
 	var out []root
@@ -47,6 +50,19 @@ func (a *analysis) rootsByWeights() []root {
 	}
 	for l, r := 0, len(out)-1; l < r; l, r = l+1, r-1 {
 		out[l], out[r] = out[r], out[l]
+	}
+	return out
+}
+
+// trainedSizes are the sizes of what optimizers made in their steps and kept: of
+// the weights that they train.
+func (a *analysis) trainedSizes(least int64) map[int64]bool {
+	out := map[int64]bool{}
+	for id := a.t.Older(); id < a.t.Len(); id++ {
+		id := timeline.AllocationID(id)
+		if n := a.t.Requested(id); n >= least && a.covered[a.born(id)] == hintOf(Optimizer) && a.outlives(id) {
+			out[n] = true
+		}
 	}
 	return out
 }
