@@ -16,6 +16,7 @@ type analysis struct {
 	roots    []root
 	windows  []window // optimizer steps and the like, by annotation
 	covered  []hint   // by event: within the window of an optimizer
+	fused    []bool   // by event: within such a window in a backward pass; nil: none is
 	stepping []int    // first events of the windows in which an optimizer steps or clears
 	loop     int      // first event of the program's loop
 

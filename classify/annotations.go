@@ -12,6 +12,8 @@ type window struct {
 	phase      Phase
 	first, end int
 	closure    bool // an optimizer's step that runs forward and backward itself
+	fused      bool // within a backward pass
+	ends       bool // the last step of a backward pass that has some
 }
 
 // annotated turns the ranges that torch and its users name into events by their

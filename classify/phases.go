@@ -19,9 +19,6 @@ func (a *analysis) findPhases() {
 		if w.closure {
 			continue
 		}
-		if w.phase != Data {
-			a.stepping = append(a.stepping, w.first)
-		}
 		for i := max(w.first, done); i < w.end; i++ {
 			if hints[i] == 0 {
 				hints[i] = hintOf(w.phase)
@@ -31,6 +28,12 @@ func (a *analysis) findPhases() {
 			}
 		}
 		done = max(done, w.end)
+	}
+	a.findFused()
+	for _, w := range a.windows {
+		if w.phase != Data && !w.closure && !w.fused {
+			a.stepping = append(a.stepping, w.first)
+		}
 	}
 	if a.recorded.allocs {
 		a.hintClosures(hints)
@@ -254,6 +257,8 @@ func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
 		if m < j {
 			set(m, j, Data)
 		}
+	case a.fused != nil && i > 0 && (a.fused[i-1] || isBefore(Backward)) && (j < a.last && a.fused[j] || oneOf(after, Backward)):
+		set(i, j, Backward)
 	case isBefore(Backward) && oneOf(after, Optimizer):
 		set(i, j, OtherPhase)
 	case oneOf(after, Forward, Data, Generate) && isBefore(Backward, Optimizer, ZeroGrad, Data, OtherPhase, Setup) || before == 0 && oneOf(after, Forward, Generate):

@@ -168,6 +168,66 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"each weight is updated inside backward, as soon as its gradient is there": func(p *program) {
+		for i := range 9 {
+			p.build(p.weight(3 + i))
+		}
+		p.train(4, func(k int) {
+			saved := p.forward("train.py:12 main", 2*len(p.weights))
+			root := p.alloc(Temporary, 4)
+			for i := len(p.weights) - 1; i >= 0; i-- {
+				for _, s := range []int{saved[2*i+1], saved[2*i]} {
+					p.free(p.alloc(Temporary, 5*mib))
+					p.free(s)
+				}
+				grad := p.alloc(Gradients, p.weight(i))
+				p.within("Optimizer.step#AdamW.step", func() {
+					if k == 0 {
+						p.alloc(OptimizerState, p.weight(i), stateFrame, stepFrame, wrapperFrame, "train.py:8 hook")
+					}
+					p.free(p.alloc(Temporary, p.weight(i), stepFrame, wrapperFrame, "train.py:8 hook"))
+				})
+				p.within("Optimizer.zero_grad#AdamW.zero_grad", func() { p.free(grad) })
+			}
+			p.free(root)
+		})
+	},
+
+	"the program holds what forward saved until the next pass has computed it anew": func(p *program) {
+		for i := range 6 { // a frozen model
+			p.build(int64(3+i) * mib)
+		}
+		trained := p.weights[:3]
+		var held []int
+		p.loop(5, func(k int) {
+			batch := p.alloc(Inputs, mib, "train.py:10 main")
+			var last []int
+			for i := range 6 {
+				out := p.alloc(Temporary, 4*mib, linearFrame, callFrame, "train.py:11 main")
+				last = append(last, p.alloc(Temporary, 2*mib, linearFrame, callFrame, "train.py:11 main"))
+				p.free(out)
+				if i > 2 {
+					p.free(last[i-3])
+				}
+			}
+			saved := p.forward("train.py:12 main", 2)
+			p.free(last[3:]...)
+			p.free(held...)
+			held = saved
+			root := p.alloc(Temporary, 4)
+			p.weights = trained
+			for i := range trained {
+				p.free(p.alloc(Temporary, 5*mib))
+				p.grads = append(p.grads, p.alloc(Gradients, p.weight(i)))
+				p.free(p.alloc(Temporary, 7*mib))
+			}
+			p.free(root)
+			p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
+			p.within("Optimizer.zero_grad#AdamW.zero_grad", p.clear)
+			p.free(batch)
+		})
+	},
+
 	"Adagrad makes its state before the first step": func(p *program) {
 		for i := range p.weights {
 			p.alloc(OptimizerState, p.weight(i), "site-packages/torch/optim/adagrad.py:80 __init__", "train.py:7 main")

@@ -59,7 +59,7 @@ func (a *analysis) findRoots() []root {
 // stepsWithin tells whether an optimizer or zero_grad runs between two events,
 // or at the second: nothing of a backward pass does that.
 func (a *analysis) stepsWithin(from, to int) bool {
-	if a.covered[to] != 0 {
+	if a.covered[to] != 0 && (a.fused == nil || !a.fused[to]) {
 		return true
 	}
 	i := sort.SearchInts(a.stepping, from+1)
@@ -252,7 +252,7 @@ func (a *analysis) tickAfter(from, to int) (first, end int) {
 	i := sort.Search(len(a.windows), func(i int) bool { return a.windows[i].first > from })
 	for ; i < len(a.windows) && a.windows[i].first <= to; i++ {
 		w := a.windows[i]
-		if w.phase != Optimizer || w.end > to {
+		if w.phase != Optimizer || w.fused || w.end > to {
 			continue
 		}
 		if end < 0 {

@@ -126,7 +126,7 @@ func (a *analysis) stepEnds() []int {
 func (a *analysis) ticks() []int {
 	var out []int
 	for _, w := range a.windows {
-		if w.phase == Optimizer && w.end < a.last && (len(out) == 0 || w.end > out[len(out)-1]) {
+		if w.phase == Optimizer && (!w.fused || w.ends) && w.end < a.last && (len(out) == 0 || w.end > out[len(out)-1]) {
 			out = append(out, w.end)
 		}
 	}
@@ -214,7 +214,7 @@ func (a *analysis) forwardStarts() []int {
 func (a *analysis) tickIn(from, to int) int {
 	i := sort.Search(len(a.windows), func(i int) bool { return a.windows[i].first > to })
 	for i--; i >= 0 && a.windows[i].first > from; i-- {
-		if w := a.windows[i]; w.phase == Optimizer && w.end <= to {
+		if w := a.windows[i]; w.phase == Optimizer && !w.fused && w.end <= to {
 			return w.end
 		}
 	}

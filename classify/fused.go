@@ -1,0 +1,92 @@
+package classify
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findFused finds optimizers that step inside the backward pass, for each weight
+// as soon as its gradient is there: between their steps what forward had saved
+// goes on being freed, and hardly anything is made that lasts for a while.
+func (a *analysis) findFused() {
+	const (
+		some = 4 // gaps between steps in which something is freed
+		few  = 3 // what one layer leaves: its gradients, and that of its input
+	)
+	var steps []int
+	for i := range a.windows {
+		if w := &a.windows[i]; w.phase == Optimizer && !w.closure {
+			steps = append(steps, i)
+		}
+	}
+	for k := 0; k < len(steps); {
+		gaps, old, young, j := 0, 0, 0, k+1
+		for ; j < len(steps); j++ {
+			g := a.between(&a.windows[steps[j-1]], &a.windows[steps[j]])
+			if g.young+max(0, g.left-few) > g.old {
+				break
+			}
+			if g.old > 0 {
+				gaps++
+			}
+			old, young = old+g.old, young+g.young
+		}
+		if gaps >= some && old >= 2*young {
+			a.fuse(a.windows[steps[k]].first, a.windows[steps[j-1]].end)
+		}
+		k = j
+	}
+}
+
+// fuse makes all windows between two events part of a backward pass, and a
+// zero_grad that follows at once. The last of its steps ends an iteration.
+func (a *analysis) fuse(first, end int) {
+	const atOnce = 2 // events
+	if i := slices.IndexFunc(a.windows, func(w window) bool { return w.phase == ZeroGrad && w.first >= end }); i >= 0 && a.windows[i].first < end+atOnce {
+		end = a.windows[i].end
+	}
+	if a.fused == nil {
+		a.fused = make([]bool, a.last)
+	}
+	var last *window
+	for i := range a.windows {
+		w := &a.windows[i]
+		if w.first < first || w.end > end || w.phase != Optimizer && w.phase != ZeroGrad {
+			continue
+		}
+		w.fused = true
+		if w.phase == Optimizer {
+			last = w
+		}
+		for k := w.first; k < w.end; k++ {
+			a.fused[k] = true
+		}
+	}
+	last.ends = true
+}
+
+// gap is what happens between two steps, in allocations.
+type gap struct {
+	old, young int // freed after a while: were there before the first step, were made since
+	left       int // made since, and there when the second step begins
+}
+
+func (a *analysis) between(w, next *window) (g gap) {
+	const while = 12 // events
+	for i := w.end; i < next.first; i++ {
+		id := a.t.Of[i]
+		switch {
+		case id == timeline.NoAllocation || a.covered[i] != 0:
+		case a.events.Action[i] == snapshot.Alloc && a.freed(id) >= next.first:
+			g.left++
+		case a.events.Action[i] != snapshot.FreeRequested || i-a.born(id) < while:
+		case a.born(id) < w.first:
+			g.old++
+		default:
+			g.young++
+		}
+	}
+	return g
+}
