@@ -91,6 +91,8 @@ func judgePython(function, file string) frameFact {
 	switch function { // of torch, or what people call their own
 	case "cross_entropy", "cross_entropy_loss", "nll_loss", "log_softmax":
 		fact.marks |= loss
+	case "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss":
+		fact.marks |= distance
 	}
 	fact.step = function == "step" && strings.Contains(file, "torch/optim/") && !strings.HasSuffix(file, "torch/optim/optimizer.py")
 	fact.forward = function == "_call_impl" && strings.HasSuffix(file, "torch/nn/modules/module.py")

@@ -65,8 +65,8 @@ func (a *analysis) lossSize(p pass) int64 {
 	if p.backward != nil {
 		largest = max(largest, a.largest(p.backward.first, p.backward.end, lossGrad|workspace, lossGrad))
 	}
-	if largest == 0 && p.backward != nil {
-		return a.lossSizeByOrder(p)
+	if largest == 0 && p.backward != nil && a.largest(p.first, p.end, distance, distance) == 0 {
+		return a.lossSizeByOrder(p) // the loss is compiled, or not torch's
 	}
 	return largest
 }
@@ -147,18 +147,39 @@ func (a *analysis) twoNumbers(p pass, size int64) bool {
 // largest of those before them.
 func (a *analysis) tail(p pass) (tail []int64, rest int64) {
 	const length = 12
+	seen := 0
 	for i := p.end - 1; i >= p.first; i-- {
 		n := a.events.Size[i]
 		if a.events.Action[i] != snapshot.Alloc || n <= 64 || a.sharing != nil && a.sharing[i] || a.workspaceBySize(a.t.Of[i]).sure > 0 {
 			continue
 		}
-		if len(tail) < length {
+		if seen++; seen <= length && !a.unread(i) {
 			tail = append(tail, n)
 		} else {
 			rest = max(rest, n)
 		}
 	}
 	return tail, rest
+}
+
+// unread tells whether what an event makes is gone before anything else is made:
+// what an operator needs for itself, and nobody reads.
+func (a *analysis) unread(event int) bool {
+	for i := event + 1; i < a.last; i++ {
+		switch a.events.Action[i] {
+		case snapshot.OOM:
+			return false
+		case snapshot.Alloc:
+			if !cublasSize(a.events.Size[i]) { // what a matrix library needs reads it, too, but makes nothing
+				return false
+			}
+		case snapshot.FreeRequested:
+			if a.t.Of[i] == a.t.Of[event] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // head is the run of related sizes that a backward pass begins with, each made

@@ -30,6 +30,7 @@ const (
 	compiled                    // by torch.compile: operators have no frames
 	planar                      // a loss over planes: classes are not the last dimension
 	unpacked                    // checkpointing made it again for a saved tensor's hook
+	distance                    // a loss that compares numbers: there are no scores
 )
 
 // hint is a phase that a stack names, 0 for none.
@@ -200,4 +201,5 @@ var operators = map[string]marks{
 	"nll_loss2d": planar, "nll_loss2d_backward": lossGrad | planar,
 	"_log_softmax": loss, "log_softmax_int": loss, "nll_loss_forward": loss, "nll_loss2d_forward": loss | planar, "cross_entropy_loss": loss,
 	"_log_softmax_backward_data": lossGrad, "nll_loss_backward": lossGrad,
+	"mse_loss": distance, "l1_loss": distance, "smooth_l1_loss": distance, "huber_loss": distance,
 }

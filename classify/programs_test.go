@@ -228,6 +228,37 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"a loss that compares numbers, with a penalty on what is widest": func(p *program) {
+		p.train(4, func(k int) {
+			saved := []int{
+				p.alloc(Activations, 64*mib, linearFrame, callFrame, "train.py:12 main"),
+				p.alloc(Activations, 4*mib, linearFrame, callFrame, "train.py:12 main"),
+				p.alloc(Activations, 4, "site-packages/torch/nn/functional.py:3880 mse_loss", "train.py:13 main"),
+				p.alloc(Activations, 4, "train.py:13 main"),
+			}
+			root := p.alloc(Temporary, 4)
+			first := p.alloc(Temporary, 64*mib)
+			second := p.alloc(Temporary, 64*mib)
+			p.free(first, second, root)
+			p.backward(saved)
+			p.update(k)
+			p.clear()
+		})
+	},
+
+	"operators need much more for themselves than they make": func(p *program) {
+		p.loop(6, func(int) {
+			last := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
+			for k := range 8 {
+				out := p.alloc(Temporary, mib, "site-packages/torch/nn/modules/conv.py:700 forward", callFrame, "train.py:12 main")
+				p.free(p.alloc(Temporary, int64(5+40*(k%3))*mib, "site-packages/torch/nn/modules/conv.py:700 forward", callFrame, "train.py:12 main"))
+				p.free(last)
+				last = out
+			}
+			p.free(last)
+		})
+	},
+
 	"Adagrad makes its state before the first step": func(p *program) {
 		for i := range p.weights {
 			p.alloc(OptimizerState, p.weight(i), "site-packages/torch/optim/adagrad.py:80 __init__", "train.py:7 main")
@@ -336,6 +367,9 @@ func TestPrograms(t *testing.T) {
 				}
 				if stacks && len(c.Steps) != len(p.steps) {
 					t.Errorf("%d steps, want %d", len(c.Steps), len(p.steps))
+				}
+				if n := slices.Index(c.Category, Logits); n >= 0 {
+					t.Errorf("scores of %d bytes, where there are none", p.allocs[n].bytes)
 				}
 				if strings.HasPrefix(name, "setup") && c.Confidence[3] > 80 {
 					t.Errorf("%d %% sure of a table that nothing but its life tells of", c.Confidence[3])
