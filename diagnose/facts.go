@@ -17,13 +17,18 @@ type facts struct {
 	// at sums up what is alive at the allocated peak.
 	at     [classify.NumCategories][classify.NumDetails]tally
 	spans  []classify.PhaseSpan // of the whole recording, in order
-	trains bool                 // some backward pass is seen
+	trains bool                 // some backward pass is seen, or an optimizer's step
+	unseen bool                 // it trains, but no backward pass could be seen
 	scarce bool                 // a request failed, or nearly all of the device was taken
 }
 
 func (e *examination) facts(dev *report.Device) *facts {
 	f := &facts{spans: e.spans()}
-	f.trains = slices.ContainsFunc(f.spans, func(s classify.PhaseSpan) bool { return s.Phase == classify.Backward })
+	has := func(p classify.Phase) bool {
+		return slices.ContainsFunc(f.spans, func(s classify.PhaseSpan) bool { return s.Phase == p })
+	}
+	f.unseen = !has(classify.Backward) && has(classify.Optimizer)
+	f.trains = f.unseen || has(classify.Backward)
 	event := e.t.Peaks.Allocated.Event
 	for i, bytes := range e.t.Allocated {
 		if e.t.AliveAt(timeline.AllocationID(i), event) {

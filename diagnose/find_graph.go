@@ -52,7 +52,7 @@ func (e *examination) kindOf(id timeline.AllocationID) graphKind {
 // backward pass: evaluation or generation that was meant to keep nothing.
 func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	x := e.dropped
-	if x.graphs == 0 || x.bytes < 1<<20 {
+	if x.graphs == 0 || x.bytes < 1<<20 || f.unseen {
 		return nil
 	}
 	if !f.trains && x.graphs < 2 {
