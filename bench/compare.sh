@@ -4,10 +4,10 @@
 # Reads FILE (an uncompressed snapshot) with CPython's pickle.load, takes the
 # passes over it in one process each time, and analyzes it as a whole, as text
 # and, with the file's digest, as JSON: RUNS times (5), each time in another
-# order, as what one leaves behind slows the next down. It prints the smallest and the
-# median time of each, their ratios, and the decoder's peak memory. -1 keeps each
-# on one core. -g makes FILE larger first: GROW.PY SOURCE TARGET TIMES is a
-# script that does so.
+# order, as what one leaves behind slows the next down. It prints the smallest
+# and the median time of each, their ratios, and the decoder's peak memory. -1
+# keeps each on one core. -g makes FILE larger first: GROW.PY SOURCE TARGET TIMES
+# is a script that does so.
 set -euo pipefail
 
 runs=5 pin=() grow='' times=0

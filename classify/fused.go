@@ -12,8 +12,9 @@ import (
 // goes on being freed, and hardly anything is made that lasts for a while.
 func (a *analysis) findFused() {
 	const (
-		some = 4 // gaps between steps in which something is freed
-		few  = 3 // what one layer leaves: its gradients, and that of its input
+		some  = 4 // gaps between steps in which something is freed
+		few   = 3 // what one layer leaves: its gradients, and that of its input
+		slack = 8 // what an operator may need for itself
 	)
 	var steps []int
 	for i := range a.windows {
@@ -25,7 +26,7 @@ func (a *analysis) findFused() {
 		gaps, old, young, j := 0, 0, 0, k+1
 		for ; j < len(steps); j++ {
 			g := a.between(&a.windows[steps[j-1]], &a.windows[steps[j]])
-			if g.young+max(0, g.left-few) > g.old {
+			if g.left > few || g.young > g.old+slack {
 				break
 			}
 			if g.old > 0 {

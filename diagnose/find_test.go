@@ -95,6 +95,20 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
+// TestStepInBackward: a program whose optimizers step inside the backward pass
+// is the same without stacks.
+func TestStepInBackward(t *testing.T) {
+	python, none := scenario(t, "step_in_backward__python"), scenario(t, "step_in_backward__none")
+	if len(python.Steps) != 4 || len(none.Steps) != 4 {
+		t.Errorf("%d and %d steps, want 4", len(python.Steps), len(none.Steps))
+	}
+	for category, bytes := range python.AtPeak.Categories {
+		if d := none.AtPeak.Categories[category] - bytes; d < -1<<20 || d > 1<<20 {
+			t.Errorf("%s: %s with Python stacks, %s without any", category, report.Bytes(bytes), report.Bytes(none.AtPeak.Categories[category]))
+		}
+	}
+}
+
 // TestSavingsAreReal compares what a fix is said to save with a recording of
 // the same program once it was made.
 func TestSavingsAreReal(t *testing.T) {

@@ -118,6 +118,11 @@ elif name == "whole_ckpt":
 elif name == "good_ckpt":
     model = LM(layers=12, ckpt=range(12)).cuda(); opt = torch.optim.AdamW(model.parameters())
     for ids in batches(3): train_step(model, opt, ids)
+elif name == "step_in_backward":
+    model = LM().cuda(); opts = {p: torch.optim.AdamW([p], foreach=False) for p in model.parameters()}
+    def update(p): opts[p].step(); opts[p].zero_grad()
+    for p in model.parameters(): p.register_post_accumulate_grad_hook(update)
+    for ids in batches(4): loss_of(model, ids.cuda()).backward()
 elif name == "data_on_gpu":
     model = nn.Sequential(nn.Linear(4096, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
     opt = torch.optim.SGD(model.parameters(), lr=0.1)
