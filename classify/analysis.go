@@ -18,6 +18,7 @@ type analysis struct {
 	covered  []hint   // by event: within the window of an optimizer
 	fused    []bool   // by event: within such a window in a backward pass; nil: none is
 	stepping []int    // first events of the windows in which an optimizer steps or clears
+	updates  bool     // an optimizer steps in one of the windows
 	loop     int      // first event of the program's loop
 
 	runs          []run

@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"slices"
-
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -35,37 +33,32 @@ func (a *analysis) findFused() {
 			old, young = old+g.old, young+g.young
 		}
 		if gaps >= some && old >= 2*young {
-			a.fuse(a.windows[steps[k]].first, a.windows[steps[j-1]].end)
+			a.fuse(steps[k], steps[j-1])
 		}
 		k = j
 	}
 }
 
-// fuse makes all windows between two events part of a backward pass, and a
-// zero_grad that follows at once. The last of its steps ends an iteration.
-func (a *analysis) fuse(first, end int) {
+// fuse makes all steps from one window to another part of a backward pass, and
+// a zero_grad that follows at once. The last step ends an iteration.
+func (a *analysis) fuse(first, last int) {
 	const atOnce = 2 // events
-	if i := slices.IndexFunc(a.windows, func(w window) bool { return w.phase == ZeroGrad && w.first >= end }); i >= 0 && a.windows[i].first < end+atOnce {
-		end = a.windows[i].end
-	}
 	if a.fused == nil {
 		a.fused = make([]bool, a.last)
 	}
-	var last *window
-	for i := range a.windows {
+	a.windows[last].ends = true
+	done := 0 // windows may overlap: each event once
+	for i := first; i < len(a.windows) && (i <= last || a.windows[i].first < a.windows[last].end+atOnce); i++ {
 		w := &a.windows[i]
-		if w.first < first || w.end > end || w.phase != Optimizer && w.phase != ZeroGrad {
+		if w.phase != ZeroGrad && (w.phase != Optimizer || i > last) {
 			continue
 		}
 		w.fused = true
-		if w.phase == Optimizer {
-			last = w
-		}
-		for k := w.first; k < w.end; k++ {
+		for k := max(w.first, done); k < w.end; k++ {
 			a.fused[k] = true
 		}
+		done = max(done, w.end)
 	}
-	last.ends = true
 }
 
 // gap is what happens between two steps, in allocations.

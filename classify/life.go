@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -110,7 +109,7 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Activations, NoDetail, likely}
 		case !a.recorded.allocs && f-b > 64 && a.weightSized(id):
 			return claim{Temporary, NoDetail, guess} // or a copy of a gradient, of an optimizer that nothing shows
-		case !a.trains && f-b > 16 && slices.ContainsFunc(a.windows, func(w window) bool { return w.phase == Optimizer }):
+		case !a.trains && a.updates && f-b > 16:
 			return claim{Activations, NoDetail, guess} // something is trained, by a backward pass that wasn't seen
 		}
 		return claim{Temporary, NoDetail, strong - 3}

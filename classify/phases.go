@@ -34,6 +34,7 @@ func (a *analysis) findPhases() {
 		if w.phase != Data && !w.closure && !w.fused {
 			a.stepping = append(a.stepping, w.first)
 		}
+		a.updates = a.updates || w.phase == Optimizer
 	}
 	if a.recorded.allocs {
 		a.hintClosures(hints)
