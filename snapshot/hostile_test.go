@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/big"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -296,4 +298,12 @@ func checkPrefix(t *testing.T, n int, cut, whole *snapshot.Snapshot) int {
 		t.Fatalf("%d bytes: %d segments", n, len(cut.Devices[0].Segments))
 	}
 	return a.Len()
+}
+
+// A file that isn't there is told as the system tells it.
+func TestMissingFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "missing.pickle")
+	if _, err := snapshot.Open(name, snapshot.Options{}); !errors.Is(err, fs.ErrNotExist) || err.Error() != name+": no such file or directory" {
+		t.Errorf("%v", err)
+	}
 }

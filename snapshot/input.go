@@ -54,7 +54,7 @@ type digest struct {
 func OpenInput(name string) (*Input, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err)}
+		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err), Err: err}
 	}
 	st, err := f.Stat()
 	if err != nil || st.IsDir() {
