@@ -43,6 +43,7 @@ type analysis struct {
 	heads            []bool                          // by StackID: of the last linear map of the model
 	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
 	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
+	twins            map[timeline.AllocationID]bool  // copies of all weights
 	retained         []bool                          // by run: a forward whose graph outlives its backward
 	recomputed       []bool                          // by allocation: made again inside backward, by sizes
 	bucketViews      bool                            // gradients are views of the buckets

@@ -20,6 +20,7 @@ func (a *analysis) prepare() {
 	together.Do( // each finds what only the join reads
 		func() { a.findKept(); a.findLogits() },
 		a.findHeads,
+		a.findTwins,
 		func() { a.findOlder(); a.findUnmatched() },
 		func() { a.findCopies(); a.findRecomputed() })
 	a.markScores()

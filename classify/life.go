@@ -16,6 +16,9 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	if b < 0 {
 		return a.olderClaim(id)
 	}
+	if len(a.twins) > 0 && a.twins[id] {
+		return claim{Weights, NoDetail, likely}
+	}
 	end := a.run(f)
 	switch a.Phase[id] {
 	case Setup:

@@ -228,6 +228,28 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"the best weights so far are copied after every evaluation": func(p *program) {
+		for i := range 9 {
+			p.build(p.weight(3 + i))
+		}
+		var best []int
+		p.loop(4, func(k int) {
+			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: an evaluation comes first
+			for range 6 {
+				p.free(p.alloc(Temporary, 6*mib, linearFrame, callFrame, "train.py:16 main"))
+			}
+			old := best
+			best = nil
+			for i := range p.weights {
+				best = append(best, p.alloc(Weights, p.weight(i), "site-packages/torch/storage.py:264 clone", "train.py:17 main"))
+				p.free(p.alloc(Temporary, 4, "train.py:17 main"))
+			}
+			p.free(old...)
+			p.ordinary(k)
+			p.free(batch)
+		})
+	},
+
 	"a loss that compares numbers, with a penalty on what is widest": func(p *program) {
 		p.train(4, func(k int) {
 			saved := []int{

@@ -1,0 +1,72 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findTwins finds copies of all weights that a program makes in the middle of
+// its loop, to keep the best ones or an average: one allocation after the other
+// has a weight's size and stays, until most of the weights were there. Right
+// after a backward pass they would be gradients, inside of one or of an
+// optimizer something else.
+func (a *analysis) findTwins() {
+	const (
+		few   = 8  // weights
+		while = 64 // events that a copy is there at least
+	)
+	a.twins = map[timeline.AllocationID]bool{}
+	var all int64
+	for n, count := range a.weightSize {
+		all += n * int64(count)
+	}
+	var copies []timeline.AllocationID
+	var bytes int64
+	seen := map[int64]int{}
+	flush := func() {
+		if len(copies) == 0 {
+			return
+		}
+		if len(copies) >= few && bytes*10 >= all*9 {
+			for _, id := range copies {
+				a.twins[id] = true
+			}
+		}
+		copies, bytes = copies[:0], 0
+		clear(seen)
+	}
+	for r := range a.runs {
+		run := &a.runs[r]
+		flush()
+		switch run.phase {
+		case Forward, Generate, Data, OtherPhase:
+		default:
+			continue
+		}
+		if r > 0 && a.runs[r-1].phase == Backward {
+			continue
+		}
+		for i := max(run.first, a.loop); i < run.end; i++ {
+			if a.events.Action[i] != snapshot.Alloc {
+				continue
+			}
+			id, n := a.t.Of[i], a.events.Size[i]
+			if n <= scalar {
+				continue
+			}
+			weights := 0 // of this size
+			if a.freed(id)-i >= while {
+				weights = a.weightSize[n]
+			}
+			if weights == 0 || seen[n] == weights {
+				flush()
+			}
+			if weights == 0 {
+				continue
+			}
+			seen[n]++
+			copies, bytes = append(copies, id), bytes+n
+		}
+	}
+	flush()
+}
