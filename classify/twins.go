@@ -32,8 +32,7 @@ func (a *analysis) findTwins() {
 				a.twins[id] = true
 			}
 		}
-		copies, bytes = copies[:0], 0
-		clear(seen)
+		copies, bytes, seen = copies[:0], 0, map[int64]int{}
 	}
 	for r := range a.runs {
 		run := &a.runs[r]
