@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"sort"
 	"strings"
 
@@ -61,8 +62,8 @@ func (a *analysis) annotated() []window {
 		return out[i].end < out[j].end
 	})
 	for i := range out {
-		for _, x := range inside(out, i) {
-			out[i].closure = out[i].closure || out[i].phase == Optimizer && x.phase != Optimizer && x.end < out[i].end
+		if w := &out[i]; w.phase == Optimizer {
+			w.closure = slices.ContainsFunc(inside(out, i), func(x window) bool { return x.phase != Optimizer && x.end < w.end })
 		}
 	}
 	return out

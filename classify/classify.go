@@ -12,9 +12,10 @@
 //
 // Phases (phases.go) come from the marks of stacks (marks.go), which are worked
 // out once for every distinct stack, and from annotated ranges
-// (annotations.go, fused.go). Where there are no stacks, a backward pass is seen by its
-// root gradient, one number that lives as long as the pass while saved tensors
-// are freed in the opposite order of their birth (rhythm.go, roots.go).
+// (annotations.go, fused.go). Where there are no stacks, a backward pass is
+// seen by its root gradient, one number that lives as long as the pass while
+// saved tensors are freed in the opposite order of their birth (rhythm.go,
+// roots.go).
 //
 // Steps (steps.go) end with the last of their optimizers, else with their
 // backward pass; loops that only run forward are cut where a batch is loaded or
@@ -24,9 +25,9 @@
 // frames of the birth, of the free, Python frames (signals.go), the phases in
 // which a block was born and freed (life.go), sizes (sizes.go and what it asks:
 // scores around a loss, growing caches, halves of weights, recomputation,
-// copies of all weights, buckets, blocks older than the trace). Every claim says how sure it is and
-// join (claim.go) is the one place where they meet. What stays unsure asks the
-// other allocations of its site (sites.go).
+// copies of all weights, buckets, blocks older than the trace). Every claim says
+// how sure it is and join (claim.go) is the one place where they meet. What
+// stays unsure asks the other allocations of its site (sites.go).
 package classify
 
 import (

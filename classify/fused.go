@@ -61,6 +61,11 @@ func (a *analysis) fuse(first, last int) {
 	}
 }
 
+// isFused tells whether an event is part of a step within a backward pass.
+func (a *analysis) isFused(event int) bool {
+	return a.fused != nil && event >= 0 && event < a.last && a.fused[event]
+}
+
 // gap is what happens between two steps, in allocations.
 type gap struct {
 	old, young int // freed after a while: were there before the first step, were made since

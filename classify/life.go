@@ -141,7 +141,7 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Temporary, NoDetail, strong}
 	case f-b <= 2: // at once, though nothing says that this still is backward
 		return claim{Temporary, NoDetail, strong - 3}
-	case f < end && a.fused != nil && a.covered[f] == hintOf(ZeroGrad):
+	case f < end && a.isFused(f) && a.covered[f] == hintOf(ZeroGrad):
 		return claim{Gradients, NoDetail, strong}
 	case f < end:
 		if c, ok := a.recomputedClaim(id, f); ok {

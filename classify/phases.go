@@ -47,6 +47,15 @@ func (a *analysis) findPhases() {
 	a.phases = a.fill(hints)
 }
 
+// suppose gives a phase to events that have none yet.
+func suppose(hints []hint, p Phase) {
+	for i, h := range hints {
+		if h == 0 {
+			hints[i] = hintOf(p)
+		}
+	}
+}
+
 // hintClosures leaves to optimizers that run forward and backward themselves
 // what comes after backward: up to the end of the step, or up to the next
 // zero_grad where that is what the closure begins with.
@@ -74,11 +83,7 @@ func (a *analysis) hintClosures(hints []hint) {
 			if rest == w.first && end < w.end {
 				continue // else it only clears gradients
 			}
-			for i := rest; i < end; i++ {
-				if hints[i] == 0 {
-					hints[i] = hintOf(Optimizer)
-				}
-			}
+			suppose(hints[rest:end], Optimizer)
 		}
 	}
 }
@@ -258,7 +263,7 @@ func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
 		if m < j {
 			set(m, j, Data)
 		}
-	case a.fused != nil && i > 0 && (a.fused[i-1] || isBefore(Backward)) && (j < a.last && a.fused[j] || oneOf(after, Backward)):
+	case (a.isFused(i-1) || isBefore(Backward)) && (a.isFused(j) || oneOf(after, Backward)):
 		set(i, j, Backward)
 	case isBefore(Backward) && oneOf(after, Optimizer):
 		set(i, j, OtherPhase)

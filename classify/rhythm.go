@@ -59,7 +59,7 @@ func (a *analysis) findRoots() []root {
 // stepsWithin tells whether an optimizer or zero_grad runs between two events,
 // or at the second: nothing of a backward pass does that.
 func (a *analysis) stepsWithin(from, to int) bool {
-	if a.covered[to] != 0 && (a.fused == nil || !a.fused[to]) {
+	if a.covered[to] != 0 && !a.isFused(to) {
 		return true
 	}
 	i := sort.SearchInts(a.stepping, from+1)
@@ -196,11 +196,7 @@ func (r *releases) bornBefore(event int) int64 {
 // hintRhythm marks backward passes and what follows from them.
 func (a *analysis) hintRhythm(hints []hint) {
 	for _, r := range a.roots {
-		for i := r.first; i <= r.end; i++ {
-			if hints[i] == 0 {
-				hints[i] = hintOf(Backward)
-			}
-		}
+		suppose(hints[r.first:r.end+1], Backward)
 	}
 	a.hintClosures(hints)
 	// What lies between two known parts is forward, its first allocations that
@@ -227,18 +223,10 @@ func (a *analysis) hintUpdates(hints []hint, from, to int, trained bool) int {
 		if end < 0 {
 			return from
 		}
-		p := Optimizer
 		if !trained {
-			p = Forward
+			suppose(hints[from:first], Forward)
 		}
-		for k := from; k < end; k++ {
-			if hints[k] == 0 {
-				if k >= first {
-					p = Optimizer
-				}
-				hints[k] = hintOf(p)
-			}
-		}
+		suppose(hints[from:end], Optimizer)
 		from, trained = end, false
 	}
 }

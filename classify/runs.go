@@ -12,7 +12,7 @@ func (a *analysis) findRuns() {
 	a.runOf = make([]int32, a.last)
 	for i := 0; i < a.last; {
 		p, j := a.phases[i], i
-		for j < a.last && (a.phases[j] == p || a.fused != nil && a.fused[j]) {
+		for j < a.last && (a.phases[j] == p || a.isFused(j)) {
 			j++
 		}
 		of := a.runOf[i:j]

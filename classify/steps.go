@@ -42,7 +42,12 @@ func (a *analysis) spans(from, to int) []PhaseSpan {
 		return nil
 	}
 	for _, r := range a.runs[a.runOf[from] : a.runOf[to-1]+1] {
-		out = append(out, PhaseSpan{r.phase, max(r.first, from), min(r.end, to) - 1})
+		last := min(r.end, to) - 1
+		if n := len(out); n > 0 && out[n-1].Phase == r.phase { // several became generation
+			out[n-1].LastEvent = last
+			continue
+		}
+		out = append(out, PhaseSpan{r.phase, max(r.first, from), last})
 	}
 	return out
 }

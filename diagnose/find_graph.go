@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -138,10 +139,8 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 					break
 				}
 			}
-			for _, o := range e.t.OOMs {
-				if o.Event >= span.FirstEvent && o.Event < end {
-					failed = o.Event
-				}
+			if n := sort.Search(len(e.t.OOMs), func(i int) bool { return e.t.OOMs[i].Event >= end }); n > 0 {
+				failed = e.t.OOMs[n-1].Event
 			}
 			continue
 		}

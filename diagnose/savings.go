@@ -179,8 +179,8 @@ func (e *examination) settleByLives(drafts []draft) {
 	}
 }
 
-// peakWithout is what needed would be with some memory gone. Most stretches
-// have nothing higher than what is found at their ends.
+// peakWithout is what needed would be with some memory gone. Only stretches that
+// could hold more than was found at the curve's instants are walked through.
 func (e *examination) peakWithout(spells []spell) int64 {
 	l := newLowered(spells)
 	peak := e.t.Start.Allocated - l.goneAt(timeline.NoEvent)
@@ -196,11 +196,7 @@ func (e *examination) peakWithout(spells []spell) int64 {
 	for k, s := range e.t.Stretches {
 		least := l.goneAt(s.First.Event)
 		from := l.next
-		end := e.t.Device.Events.Len()
-		if k+1 < len(e.t.Stretches) {
-			end = e.t.Stretches[k+1].First.Event
-		}
-		for l.next < len(l.steps) && l.steps[l.next].event < end {
+		for l.next < len(l.steps) && l.steps[l.next].event < s.End {
 			least = min(least, l.goneAt(l.steps[l.next].event))
 		}
 		if s.High.Allocated-least > peak {

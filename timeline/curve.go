@@ -6,10 +6,12 @@ type Instant struct {
 	Levels
 }
 
-// Stretch is a part of the recording, up to the next one's first event: its
-// first instant, and the first of those at which allocated and reserved memory
-// were largest.
-type Stretch struct{ First, High, Wide Instant }
+// Stretch is a part of the recording: its first instant, and the first of those
+// at which allocated and reserved memory were largest.
+type Stretch struct {
+	First, High, Wide Instant
+	End               int // the event after its last one
+}
 
 // stretches is into about how many a recording is cut.
 const stretches = 500
@@ -18,11 +20,12 @@ const stretches = 500
 type thinning struct {
 	Stretch
 	done         []Stretch
+	events       int // of the recording
 	length, next int // events of a stretch; the first event of the next one
 }
 
 func newThinning(events int) *thinning {
-	return &thinning{length: max(1, (events+stretches-1)/stretches)}
+	return &thinning{events: events, length: max(1, (events+stretches-1)/stretches)}
 }
 
 // take sees one event: the first of a stretch, or one that is higher than those
@@ -30,8 +33,8 @@ func newThinning(events int) *thinning {
 func (c *thinning) take(now Instant) {
 	if now.Event >= c.next {
 		c.flush()
-		c.Stretch = Stretch{now, now, now}
 		c.next += c.length
+		c.Stretch = Stretch{now, now, now, min(c.next, c.events)}
 		return
 	}
 	if now.Allocated > c.High.Allocated {

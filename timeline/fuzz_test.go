@@ -157,6 +157,7 @@ func checkStretches(t *testing.T, tl *timeline.Timeline, allocated []int64) {
 			}
 			next++
 		})
+		want.End = next
 		if s != want {
 			t.Fatalf("stretch %d: %+v, want %+v", k, s, want)
 		}

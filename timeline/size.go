@@ -215,13 +215,9 @@ func (t *Timeline) WalkAllocated(f func(event int, bytes int64)) {
 
 // WalkStretch is WalkAllocated within one of the stretches.
 func (t *Timeline) WalkStretch(k int, f func(event int, bytes int64)) {
-	end := t.Device.Events.Len()
-	if k+1 < len(t.Stretches) {
-		end = t.Stretches[k+1].First.Event
-	}
-	first := t.Stretches[k].First
-	f(first.Event, first.Allocated)
-	t.walkAllocated(first.Event, end, first.Allocated, f)
+	s := &t.Stretches[k]
+	f(s.First.Event, s.First.Allocated)
+	t.walkAllocated(s.First.Event, s.End, s.First.Allocated, f)
 }
 
 // walkAllocated goes on from what is allocated after an event, up to another.
