@@ -1,10 +1,14 @@
 package classify
 
-import "github.com/vramscope/vramscope/snapshot"
+import (
+	"sort"
+
+	"github.com/vramscope/vramscope/snapshot"
+)
 
 // anchored finds the iterations of a loop that only runs forward by what recurs
-// once in each: the stack, or without stacks the run of sizes, whose
-// occurrences lie farthest and most evenly apart.
+// once in each: the stack, or without stacks the run of sizes, or of lives where
+// batches of different sizes take turns.
 func (a *analysis) anchored() []int {
 	allocs := make([]int, 0, min(a.last-a.loop, a.t.Len()))
 	for i := a.loop; i < a.last; i++ {
@@ -12,17 +16,50 @@ func (a *analysis) anchored() []int {
 			allocs = append(allocs, i)
 		}
 	}
-	keys, n := a.anchorKeys(allocs)
+	var starts []int
+	if a.recorded.allocs {
+		starts = recurring(allocs, len(a.stacks), func(i int) uint32 { return uint32(a.events.StackOf(i)) })
+		if !a.loops(allocs, len(starts)) {
+			starts = nil
+		}
+	} else {
+		const most = 4 // sizes that take turns
+		starts = a.recurringRuns(allocs, func(i int) int64 { return a.events.Size[i] })
+		lives := a.recurringRuns(allocs, func(i int) int64 { return a.madeUntil(i, allocs) })
+		if n := len(starts); n == 0 || len(lives) <= most*n && len(lives)*2 >= n*3 {
+			starts = lives
+		}
+	}
+	if len(starts) == 0 {
+		return []int{a.loop}
+	}
+	return starts
+}
+
+// madeUntil counts what is made while the allocation of an event lives, -1 where
+// it outlives the recording: the same for batches of any size.
+func (a *analysis) madeUntil(event int, allocs []int) int64 {
+	f := a.freed(a.t.Of[event])
+	if f >= a.last {
+		return -1
+	}
+	return int64(sort.SearchInts(allocs, f) - sort.SearchInts(allocs, event))
+}
+
+// recurring finds those allocations with a key, below n, whose occurrences lie
+// farthest and most evenly apart.
+func recurring(allocs []int, n int, key func(event int) uint32) []int {
 	type seen struct{ first, last, count, widest, narrowest int }
 	tally := make([]int, n) // by key, index into order and 1
 	var order []seen        // so that the same input gives the same answer
-	for k, key := range keys {
-		if tally[key] == 0 {
-			order = append(order, seen{first: k, last: k, count: 1, narrowest: len(keys)})
-			tally[key] = len(order)
+	for k, i := range allocs {
+		at := &tally[key(i)]
+		if *at == 0 {
+			order = append(order, seen{first: k, last: k, count: 1, narrowest: len(allocs)})
+			*at = len(order)
 			continue
 		}
-		s := &order[tally[key]-1]
+		s := &order[*at-1]
 		gap := k - s.last
 		s.widest, s.narrowest = max(s.widest, gap), min(s.narrowest, gap)
 		s.last, s.count = k, s.count+1
@@ -30,21 +67,20 @@ func (a *analysis) anchored() []int {
 	var best *seen
 	for i := range order {
 		s := &order[i]
-		if s.count < 3 || s.widest > s.narrowest+s.narrowest/4 || (s.last-s.first)*2 < len(keys) {
+		if s.count < 3 || s.widest > s.narrowest+s.narrowest/4 || (s.last-s.first)*2 < len(allocs) {
 			continue
 		}
 		if best == nil || s.narrowest > best.narrowest || s.narrowest == best.narrowest && s.first < best.first {
 			best = s
 		}
 	}
-	if best == nil || !a.loops(allocs, best.count) {
-		return []int{a.loop}
+	if best == nil {
+		return nil
 	}
-	key := keys[best.first]
 	var starts []int
-	for k := best.first; k < len(keys); k++ {
-		if keys[k] == key {
-			starts = append(starts, allocs[k])
+	for _, i := range allocs[best.first:] {
+		if key(i) == key(allocs[best.first]) {
+			starts = append(starts, i)
 		}
 	}
 	return starts
@@ -80,29 +116,27 @@ func (a *analysis) loops(allocs []int, count int) bool {
 	return recurring*3 >= len(tally) // the first pass may be called from another line
 }
 
-// anchorKeys are what is compared: the stack, or a number for each hash of the
-// next sizes. They are below n.
-func (a *analysis) anchorKeys(allocs []int) (keys []uint32, n int) {
-	keys = make([]uint32, len(allocs))
-	if a.recorded.allocs {
-		for k, i := range allocs {
-			keys[k] = uint32(a.events.StackOf(i))
-		}
-		return keys, len(a.stacks)
-	}
+// recurringRuns are the recurring allocations by a number that they and the next
+// few have.
+func (a *analysis) recurringRuns(allocs []int, number func(event int) int64) []int {
 	const run = 5
-	numbers := map[uint64]uint32{}
-	for k := range allocs {
-		h := uint64(14695981039346656037)
-		for _, j := range allocs[k:min(len(allocs), k+run)] {
-			h = (h ^ uint64(a.events.Size[j])) * 1099511628211
-		}
-		number, ok := numbers[h]
-		if !ok {
-			number = uint32(len(numbers))
-			numbers[h] = number
-		}
-		keys[k] = number
+	numbers := make([]int64, len(allocs))
+	for k, i := range allocs {
+		numbers[k] = number(i)
 	}
-	return keys, len(numbers)
+	ids := map[uint64]uint32{}
+	keys := make([]uint32, a.t.Len())
+	for k, i := range allocs {
+		h := uint64(14695981039346656037)
+		for _, x := range numbers[k:min(len(numbers), k+run)] {
+			h = (h ^ uint64(x)) * 1099511628211
+		}
+		id, ok := ids[h]
+		if !ok {
+			id = uint32(len(ids))
+			ids[h] = id
+		}
+		keys[a.t.Of[i]] = id
+	}
+	return recurring(allocs, len(ids), func(event int) uint32 { return keys[a.t.Of[event]] })
 }

@@ -50,7 +50,7 @@ func (a *analysis) findRoots() []root {
 			}
 		}
 	}
-	if roots := a.gradual(keepRoots(found)); len(roots) > 0 {
+	if roots := a.gradual(a.consuming(keepRoots(found))); len(roots) > 0 {
 		return roots
 	}
 	return a.rootsByWeights()
@@ -106,6 +106,53 @@ func keepRoots(found []root) []root {
 		out = append(out, r)
 	}
 	return out
+}
+
+// consuming keeps those that leave something, as gradients are, or free most of
+// what was made since the last of them and doesn't stay, or begin at a loss: a
+// number that a cache keeps beside its keys lives through the rest of a pass, too.
+func (a *analysis) consuming(roots []root) []root {
+	const few = 2
+	var out []root
+	from := 0
+	for _, r := range roots {
+		freed, rest, left := 0, 0, 0
+		for i := from; i <= r.end; i++ {
+			if a.events.Action[i] != snapshot.Alloc || a.covered[i] != 0 {
+				continue
+			}
+			switch f := a.freed(a.t.Of[i]); {
+			case i > r.first && f > r.end:
+				left++
+			case i >= r.first || f < r.first || f >= a.last:
+			case f <= r.end:
+				freed++
+			default:
+				rest++
+			}
+		}
+		if left > few || freed >= rest || a.afterLoss(r) {
+			out = append(out, r)
+		}
+		from = r.end + 1
+	}
+	return out
+}
+
+// afterLoss tells whether one of the last things made before a root gradient is
+// a number of the same type that is still there: the loss that it is of.
+func (a *analysis) afterLoss(r root) bool {
+	const near = 16 // allocations
+	for i, made := r.first-1, 0; i >= 0 && made < near; i-- {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		made++
+		if a.events.Size[i] == a.events.Size[r.first] && a.freed(a.t.Of[i]) > r.first {
+			return true
+		}
+	}
+	return false
 }
 
 // gradual keeps those during which the freeing goes on between allocations: an
