@@ -32,6 +32,7 @@ type analysis struct {
 
 	weightSize       map[int64]int  // requested bytes of what looks like weights
 	weightHalf       map[int64]bool // half of them
+	stateSize        map[int64]bool // requested bytes of what an optimizer makes and keeps
 	logits           []Detail       // by allocation: scores, NoDetail for anything else
 	labels           map[timeline.AllocationID]Category
 	growing          map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
@@ -44,6 +45,7 @@ type analysis struct {
 	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
 	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
 	twins            map[timeline.AllocationID]bool  // copies of all weights
+	packed, unpacked map[timeline.AllocationID]bool  // flat buffers of weights, and what they were made of
 	retained         []bool                          // by run: a forward whose graph outlives its backward
 	recomputed       []bool                          // by allocation: made again inside backward, by sizes
 	bucketViews      bool                            // gradients are views of the buckets

@@ -16,7 +16,7 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	if b < 0 {
 		return a.olderClaim(id)
 	}
-	if len(a.twins) > 0 && a.twins[id] {
+	if len(a.twins) > 0 && a.twins[id] || len(a.packed) > 0 && a.packed[id] && a.Phase[id] == Setup {
 		return claim{Weights, NoDetail, likely}
 	}
 	end := a.run(f)
@@ -58,8 +58,11 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 	case f >= a.last || a.phaseAt(f) != Setup:
 		e := a.birth(id)
 		if e.marks&userInner != 0 && e.marks&(weight|inModule) == 0 {
-			if a.weightSize[a.t.Requested(id)] > 1 {
+			switch n := a.t.Requested(id); {
+			case a.weightSize[n] > 1:
 				return claim{Weights, NoDetail, plausible}
+			case n > scalar && a.stateSize[n]: // an optimizer trains it
+				return claim{Weights, NoDetail, likely}
 			}
 			return claim{Inputs, NoDetail, plausible}
 		}
@@ -67,7 +70,7 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Weights, NoDetail, plausible} // nothing in its stack builds or moves a module
 		}
 		return claim{Weights, NoDetail, likely}
-	case f-b > 16 && a.castAway(id):
+	case a.unpacked[id] || f-b > 16 && a.castAway(id):
 		return claim{Weights, NoDetail, plausible}
 	case f-b > 64:
 		return claim{Temporary, NoDetail, guess}

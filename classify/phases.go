@@ -30,6 +30,7 @@ func (a *analysis) findPhases() {
 		done = max(done, w.end)
 	}
 	a.findFused()
+	a.findPacked()
 	for _, w := range a.windows {
 		if w.phase != Data && !w.closure && !w.fused {
 			a.stepping = append(a.stepping, w.first)

@@ -228,6 +228,20 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"weights are packed into one buffer, of which a part is trained in full precision": func(p *program) {
+		for i := range 9 {
+			p.build(p.weight(3 + i))
+		}
+		var bytes int64
+		for _, w := range p.weights {
+			bytes += p.allocs[w].bytes
+		}
+		p.alloc(Weights, bytes+mib, "train.py:6 main") // the padding
+		p.free(p.weights...)
+		p.weights = []int{p.alloc(Weights, p.weight(0), "train.py:7 main")}
+		p.train(4, p.ordinary)
+	},
+
 	"the best weights so far are copied after every evaluation": func(p *program) {
 		for i := range 9 {
 			p.build(p.weight(3 + i))

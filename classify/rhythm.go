@@ -424,9 +424,13 @@ func (a *analysis) allocsBefore(event, from int) []int {
 }
 
 // castAway tells whether an allocation goes when one of half or twice its size is
-// there, which stays: a weight of a module that is brought to another type.
+// there, which stays, or a flat buffer for all: a weight of a module that is
+// brought to another type or packed.
 func (a *analysis) castAway(id timeline.AllocationID) bool {
 	const near = 4 // events
+	if len(a.unpacked) > 0 && a.unpacked[id] {
+		return true
+	}
 	f, n := a.freed(id), a.t.Requested(id)
 	if f >= a.last {
 		return false
@@ -434,7 +438,7 @@ func (a *analysis) castAway(id timeline.AllocationID) bool {
 	for i := f - 1; i >= max(0, f-near); i-- {
 		if a.events.Action[i] == snapshot.Alloc {
 			m := a.events.Size[i]
-			return (m*2 == n || n*2 == m) && a.outlives(a.t.Of[i])
+			return (m*2 == n || n*2 == m) && (a.outlives(a.t.Of[i]) || a.unpacked[a.t.Of[i]])
 		}
 	}
 	return false

@@ -44,6 +44,7 @@ func (e *examination) cacheInTraining(dev *report.Device, f *facts) []draft {
 
 // inputsKept finds batches of other steps, or a whole data set, on the GPU.
 func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
+	const likely = 80 // percent
 	bytes := f.held(classify.Inputs)
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 5 || bytes < 64<<20 {
 		return nil
@@ -51,7 +52,7 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 	event := e.t.Peaks.Allocated.Event
 	now := e.stepAt(event)
 	d := draft{Finding: report.Finding{ID: "inputs_kept", Severity: f.severity(), Confidence: 0.8, Evidence: []string{}}, without: "with one batch at a time,", byDesign: true}
-	var others int64
+	var others, guessed int64
 	blocks, before := 0, 0
 	for i, c := range e.classes.Category {
 		id := timeline.AllocationID(i)
@@ -59,6 +60,9 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 			continue
 		}
 		others += e.t.Allocated[i]
+		if e.classes.Confidence[i] < likely {
+			guessed += e.t.Allocated[i]
+		}
 		blocks++
 		if e.classes.Step[i] < 0 {
 			before++
@@ -68,14 +72,20 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 	if share(others, dev.AtPeak.AllocatedBytes) < 5 || others < 64<<20 {
 		return nil
 	}
-	d.Title = fmt.Sprintf("Inputs that the step doesn't use stay on the GPU: %s, %s of the peak", report.Bytes(others), report.Percent(others, dev.AtPeak.AllocatedBytes))
+	what, fix := "Inputs that the step doesn't use stay on the GPU", "Keep the data on the host and move one batch at a time"
+	if guessed*2 > others {
+		what, fix = "What may be inputs of other steps stays on the GPU", "If it is data: keep it on the host and move one batch at a time"
+		d.Evidence = append(d.Evidence, "nothing but when it was made tells so: a table or a buffer that every step uses would look the same")
+		d.Confidence = 0.5
+	}
+	d.Title = fmt.Sprintf("%s: %s, %s of the peak", what, report.Bytes(others), report.Percent(others, dev.AtPeak.AllocatedBytes))
 	d.Evidence = append(d.Evidence, siteLines(dev.Sites, classify.Inputs, 2)...)
 	if before == blocks {
 		d.Evidence = append(d.Evidence, report.Plural(blocks, "block")+" loaded before the first step: a data set, or all of its batches")
 	} else {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s, %d of them from steps before", report.Plural(blocks, "block"), blocks-before))
 	}
-	d.Fix = ptr("Keep the data on the host and move one batch at a time")
+	d.Fix = ptr(fix)
 	d.Code = "loader = DataLoader(dataset, batch_size=n, pin_memory=True)\nfor x, y in loader:\n    x, y = x.to(\"cuda\", non_blocking=True), y.to(\"cuda\", non_blocking=True)"
 	return []draft{d}
 }

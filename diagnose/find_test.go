@@ -68,6 +68,7 @@ func TestScenarios(t *testing.T) {
 		{"partial_ckpt__python", "checkpointing_ineffective", "outside it", "checkpointing_absent"},
 		{"whole_ckpt__python", "checkpointing_ineffective", "each block by itself", "checkpointing_absent"},
 		{"data_on_gpu__python", "inputs_kept", "before the first step", ""},
+		{"data_on_gpu__python", "inputs_kept", "a table or a buffer that every step uses would look the same", ""},
 		{"cuda_graph__python", "private_pools", "CUDA graph's own pool (1, 0)", "missing_no_grad"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
