@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 	"path"
+	"strings"
 )
 
 // Fix is what usually helps, one paragraph of text and a few lines of code.
@@ -15,7 +16,7 @@ type Fix struct {
 func (l *Leak) Fix() Fix {
 	where := ""
 	if l.File != "" {
-		where = fmt.Sprintf(" (%s:%d)", path.Base(l.File), l.Line)
+		where = fmt.Sprintf(" (%s:%d)", fileName(l.File), l.Line)
 	}
 	switch l.Kind {
 	case GrowingList:
@@ -34,7 +35,7 @@ func (l *Leak) Fix() Fix {
 	case GradientsKept:
 		near := ""
 		if l.Near.File != "" {
-			near = fmt.Sprintf(" Look for zero_grad near %s:%d, where the optimizer runs.", path.Base(l.Near.File), l.Near.Line)
+			near = fmt.Sprintf(" Look for zero_grad near %s:%d, where the optimizer runs.", fileName(l.Near.File), l.Near.Line)
 		}
 		return Fix{
 			"Gradients are zeroed in place and live through the next forward, where nobody needs them. Freeing them costs nothing and makes room in forward." + near,
@@ -64,3 +65,6 @@ func (l *Leak) Fix() Fix {
 	}
 	return Fix{}
 }
+
+// fileName is a file's name without its folder, also one of Windows.
+func fileName(file string) string { return path.Base(strings.ReplaceAll(file, `\`, "/")) }

@@ -130,3 +130,13 @@ func BenchmarkLeaks(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.Timeline.Len()), "ns/allocation")
 }
+
+// TestFixNamesTheFile: without its folder, as Unix and Windows write it.
+func TestFixNamesTheFile(t *testing.T) {
+	for _, file := range []string{"/home/ml/run/train.py", `C:\Users\ml\run\train.py`, "train.py"} {
+		l := Leak{Kind: GrowingList, Site: Site{File: file, Line: 14}}
+		if text := l.Fix().Text; !strings.Contains(text, "(train.py:14)") {
+			t.Errorf("%s: %s", file, text)
+		}
+	}
+}
