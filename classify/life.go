@@ -117,6 +117,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Temporary, NoDetail, guess} // or a copy of a gradient, of an optimizer that nothing shows
 		case !a.trains && a.updates && f-b > 16:
 			return claim{Activations, NoDetail, guess} // something is trained, by a backward pass that wasn't seen
+		case !a.trains && !a.recorded.allocs && a.spansStep(id, f-b):
+			return claim{Temporary, NoDetail, plausible} // or a batch, which goes when the next one is there
 		}
 		return claim{Temporary, NoDetail, strong - 3}
 	case f < a.last && a.phases[f] == Backward:
@@ -133,6 +135,13 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{Activations, NoDetail, guess}
+}
+
+// spansStep tells whether a number of events is a good part of the step in which
+// an allocation was made.
+func (a *analysis) spansStep(id timeline.AllocationID, events int) bool {
+	n := a.Step[id]
+	return n >= 0 && events*3 > a.Steps[n].LastEvent-a.Steps[n].FirstEvent
 }
 
 // backwardClaim judges what backward makes.

@@ -306,6 +306,7 @@ var programs = map[string]func(p *program){
 		for i := range 24 {
 			p.build(int64(8+i%3) * mib)
 		}
+		p.build(4) // a temperature, which lives as long as the gradient of a loss would
 		for _, old := range p.weights {
 			p.alloc(Weights, p.allocs[old].bytes/2, applyFrame, "train.py:6 main")
 			p.free(old)
@@ -323,6 +324,48 @@ var programs = map[string]func(p *program){
 				last = out
 			}
 			p.free(last, mask, batch)
+		})
+	},
+
+	"one weight is brought to another memory format, and nothing is trained": func(p *program) {
+		for i := range 24 {
+			p.build(int64(8+i%3) * mib)
+		}
+		p.alloc(Weights, p.allocs[p.weights[0]].bytes, applyFrame, "train.py:6 main")
+		p.free(p.weights[0])
+		p.loop(6, func(int) {
+			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
+			var last int
+			for k := range 8 {
+				out := p.alloc(Temporary, 5*mib, linearFrame, callFrame, "train.py:12 main")
+				if k > 0 {
+					p.free(last)
+				}
+				last = out
+			}
+			p.free(last, batch)
+		})
+	},
+
+	"each batch takes the place of the last one, each of another size, and nothing is trained": func(p *program) {
+		for i := range 24 {
+			p.build(int64(8+i%3) * mib)
+		}
+		var before []int
+		p.loop(9, func(k int) {
+			batch := []int{p.alloc(Inputs, int64(20+k*k)*mib, "train.py:10 main")}
+			p.free(before...)
+			var last int
+			for i := range 24 {
+				out := p.alloc(Temporary, int64(5+k)*mib, linearFrame, callFrame, fmt.Sprintf("net.py:%d forward", 20+i), callFrame, "train.py:12 main")
+				p.free(p.alloc(Temporary, 2*mib, linearFrame, callFrame, fmt.Sprintf("net.py:%d forward", 20+i), callFrame, "train.py:12 main"))
+				if i > 0 {
+					p.free(last)
+				}
+				last = out
+			}
+			p.free(last)
+			before = batch
 		})
 	},
 
@@ -406,6 +449,11 @@ func TestPrograms(t *testing.T) {
 				}
 				if n := slices.Index(c.Category, Logits); n >= 0 {
 					t.Errorf("scores of %d bytes, where there are none", p.allocs[n].bytes)
+				}
+				for _, id := range p.weights {
+					if !stacks && c.Category[id] != Weights && p.allocs[id].bytes >= mib && !slices.Contains(c.Phase, Backward) {
+						t.Errorf("%d MiB of weights: said %v in %v", p.allocs[id].bytes>>20, c.Category[id], c.Phase[id])
+					}
 				}
 				if strings.HasPrefix(name, "setup") && c.Confidence[3] > 80 {
 					t.Errorf("%d %% sure of a table that nothing but its life tells of", c.Confidence[3])

@@ -423,9 +423,9 @@ func (a *analysis) allocsBefore(event, from int) []int {
 	return out
 }
 
-// castAway tells whether an allocation goes when one of half or twice its size is
-// there, which stays, or a flat buffer for all: a weight of a module that is
-// brought to another type or packed.
+// castAway tells whether an allocation goes when one of its size, of half or of
+// twice that is there, which stays, or a flat buffer for all: a weight of a
+// module that is brought to another memory format or type, or packed.
 func (a *analysis) castAway(id timeline.AllocationID) bool {
 	const near = 4 // events
 	if len(a.unpacked) > 0 && a.unpacked[id] {
@@ -438,7 +438,7 @@ func (a *analysis) castAway(id timeline.AllocationID) bool {
 	for i := f - 1; i >= max(0, f-near); i-- {
 		if a.events.Action[i] == snapshot.Alloc {
 			m := a.events.Size[i]
-			return (m*2 == n || n*2 == m) && (a.outlives(a.t.Of[i]) || a.unpacked[a.t.Of[i]])
+			return (m == n || m*2 == n || n*2 == m) && (a.outlives(a.t.Of[i]) || a.unpacked[a.t.Of[i]])
 		}
 	}
 	return false

@@ -25,7 +25,7 @@ func (a *analysis) rootsByWeights() []root {
 	}
 	var out []root
 	tried, budget := 0, 32*a.last                      // events looked at
-	for i := a.last - 1; i >= 0 && tried < most; i-- { // the later of nested ones is the shorter
+	for i := a.last - 1; i >= start && tried < most; i-- { // the later of nested ones is the shorter
 		id := a.t.Of[i]
 		if a.events.Action[i] != snapshot.Alloc || a.t.Requested(id) > scalar {
 			continue
