@@ -29,7 +29,7 @@ func (a *analysis) findCopies() {
 	}
 	for r := range a.runs {
 		if a.runs[r].phase == Forward {
-			a.findCopiesIn(a.runs[r], maps.Clone(cast))
+			a.findCopiesIn(a.runs[r], cast)
 		}
 	}
 }
@@ -58,17 +58,28 @@ func (a *analysis) converted(p *run) map[int64]int {
 	return out
 }
 
-// findCopiesIn marks as many allocations of a forward pass as were converted
-// back.
+// findCopiesIn marks as many allocations of a forward run as were converted
+// back, and as many again once these are all gone: several passes may follow each
+// other.
 func (a *analysis) findCopiesIn(r run, cast map[int64]int) {
+	left := maps.Clone(cast)
+	gone := -1 // when those that were found are; before any was
 	for i := r.first; i < r.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}
 		id, n := a.t.Of[i], a.events.Size[i]
-		if cast[n] > 0 && a.freed(id) > i+8 {
-			cast[n]--
+		f := a.freed(id)
+		if cast[n] == 0 || f <= i+8 {
+			continue
+		}
+		if 0 <= gone && gone < i {
+			left, gone = maps.Clone(cast), -1
+		}
+		if left[n] > 0 {
+			left[n]--
 			a.copies[id] = true
+			gone = max(gone, f)
 		}
 	}
 }

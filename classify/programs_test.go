@@ -385,6 +385,36 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"autocast casts every weight for an evaluation, and again for the training pass after it": func(p *program) {
+		cast := func() (copies []int) {
+			for _, w := range p.weights {
+				copies = append(copies, p.alloc(AutocastCopies, p.allocs[w].bytes/2, linearFrame, callFrame, "train.py:12 main"))
+				p.free(p.alloc(Temporary, 7*mib, linearFrame, callFrame, "train.py:12 main"))
+				p.free(p.alloc(Temporary, 5*mib, linearFrame, callFrame, "train.py:12 main"))
+			}
+			return copies
+		}
+		p.train(4, func(k int) {
+			p.free(cast()...)
+			copies := cast()
+			saved := p.forward("train.py:12 main", 8)
+			root := p.alloc(Temporary, 4)
+			for i := len(saved) - 1; i >= 0; i-- {
+				p.free(p.alloc(Temporary, 5*mib))
+				p.free(saved[i])
+			}
+			for i := len(p.weights) - 1; i >= 0; i-- {
+				half := p.alloc(Temporary, p.weight(i)/2)
+				p.free(copies[i])
+				p.grads = append(p.grads, p.alloc(Gradients, p.weight(i)))
+				p.free(half)
+			}
+			p.free(p.alloc(Temporary, 5*mib), root)
+			p.update(k)
+			p.clear()
+		})
+	},
+
 	"one pass of a model of functions": func(p *program) {
 		p.loop(1, func(k int) {
 			batch := p.alloc(Inputs, mib/2, "train.py:10 main")

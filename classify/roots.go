@@ -24,7 +24,7 @@ func (a *analysis) rootsByWeights() []root {
 		return nil
 	}
 	var out []root
-	tried, budget := 0, 32*a.last                      // events looked at
+	tried, budget := 0, 32*a.last                          // events looked at
 	for i := a.last - 1; i >= start && tried < most; i-- { // the later of nested ones is the shorter
 		id := a.t.Of[i]
 		if a.events.Action[i] != snapshot.Alloc || a.t.Requested(id) > scalar {
