@@ -25,9 +25,9 @@
 // frames of the birth, of the free, Python frames (signals.go), the phases in
 // which a block was born and freed (life.go), sizes (sizes.go and what it asks:
 // scores around a loss, growing caches, halves of weights, recomputation,
-// copies of all weights, packed ones, buckets, blocks older than the trace). Every claim says
-// how sure it is and join (claim.go) is the one place where they meet. What
-// stays unsure asks the other allocations of its site (sites.go).
+// copies of all weights, packed ones, buckets, blocks older than the trace).
+// Every claim says how sure it is and join (claim.go) is the one place where they
+// meet. What stays unsure asks the other allocations of its site (sites.go).
 package classify
 
 import (

@@ -26,7 +26,11 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	case Data:
 		return a.dataClaim(id, end)
 	case Forward, Generate:
-		return a.forwardClaim(id, b, f)
+		c := a.forwardClaim(id, b, f)
+		if len(a.widest) > 0 && a.widest[id] {
+			c.sure = min(c.sure, plausible)
+		}
+		return c
 	case Backward:
 		return a.backwardClaim(id, b, f)
 	case Optimizer:

@@ -45,12 +45,16 @@ func (a *analysis) findLogits() {
 		a.markGenerated()
 		return
 	}
+	a.widest = map[timeline.AllocationID]bool{}
 	for _, p := range a.passes() {
 		if size := a.lossSize(p); size > 64 {
 			a.markForward(p, size)
 			if p.backward != nil {
 				a.markBackward(p.backward, size)
 			}
+		}
+		if !a.recorded.allocs {
+			a.markWidest(p)
 		}
 	}
 }

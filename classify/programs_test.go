@@ -545,3 +545,32 @@ func TestEvaluation(t *testing.T) {
 		}
 	}
 }
+
+// TestScoresOfTokens computes with the score of each token's own class, as
+// policy gradients do: many small results lie between the scores and the
+// backward pass, which then shows no loss over classes.
+func TestScoresOfTokens(t *testing.T) {
+	p := newProgram(t, false)
+	p.train(4, func(k int) {
+		saved := p.forward("", 40)
+		p.free(p.alloc(Logits, 96*mib))
+		saved = append(saved, p.alloc(Logits, 96*mib))
+		for range 14 {
+			saved = append(saved, p.alloc(Activations, 1200))
+		}
+		p.backward(append(saved, p.alloc(Activations, 4)))
+		p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
+		p.clear()
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if a.bytes < mib || c.Category[id] == a.category {
+			continue
+		}
+		if a.category != Logits {
+			t.Errorf("%d MiB of %v in step %d: said %v", a.bytes>>20, a.category, a.step, c.Category[id])
+		} else if c.Confidence[id] > 80 {
+			t.Errorf("scores in step %d: said %v, %d %% sure", a.step, c.Category[id], c.Confidence[id])
+		}
+	}
+}
