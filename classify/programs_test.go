@@ -97,6 +97,18 @@ func (p *program) clear() {
 	p.grads = nil
 }
 
+// infer makes what each layer hands to the next, and returns the last of it.
+func (p *program) infer() (last int) {
+	for k := range 8 {
+		out := p.alloc(Temporary, 5*mib, linearFrame, callFrame, "train.py:12 main")
+		if k > 0 {
+			p.free(last)
+		}
+		last = out
+	}
+	return last
+}
+
 // programs are those in which something runs where nobody would look for it.
 var programs = map[string]func(p *program){
 	"an ordinary loop": func(p *program) {
@@ -315,15 +327,7 @@ var programs = map[string]func(p *program){
 			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
 			p.free(p.alloc(Temporary, mib/4, "train.py:11 main"))
 			mask := p.alloc(Inputs, mib/2, "train.py:10 main")
-			var last int
-			for k := range 8 {
-				out := p.alloc(Temporary, 5*mib, linearFrame, callFrame, "train.py:12 main")
-				if k > 0 {
-					p.free(last)
-				}
-				last = out
-			}
-			p.free(last, mask, batch)
+			p.free(p.infer(), mask, batch)
 		})
 	},
 
@@ -335,15 +339,7 @@ var programs = map[string]func(p *program){
 		p.free(p.weights[0])
 		p.loop(6, func(int) {
 			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
-			var last int
-			for k := range 8 {
-				out := p.alloc(Temporary, 5*mib, linearFrame, callFrame, "train.py:12 main")
-				if k > 0 {
-					p.free(last)
-				}
-				last = out
-			}
-			p.free(last, batch)
+			p.free(p.infer(), batch)
 		})
 	},
 
@@ -489,88 +485,6 @@ func TestPrograms(t *testing.T) {
 					t.Errorf("%d %% sure of a table that nothing but its life tells of", c.Confidence[3])
 				}
 			})
-		}
-	}
-}
-
-// TestEvaluation runs a language model on texts of two lengths in turn, which
-// caches keys beside a number for each layer, as if something were generated.
-func TestEvaluation(t *testing.T) {
-	p := newProgram(t, false)
-	for i := range 21 {
-		p.build(p.weight(i % 3))
-	}
-	var held []int // what was computed of the text before
-	p.loop(8, func(k int) {
-		length := int64(2 + k%2)
-		batch := p.alloc(Inputs, 8<<10*length)
-		positions := []int{p.alloc(Temporary, 4<<10*length), p.alloc(Temporary, 4<<10*length)}
-		hidden := p.alloc(Temporary, mib*length)
-		var caches [][]int
-		for range 8 {
-			cache := []int{p.alloc(Temporary, 8), p.alloc(KVCache, mib*length/2), p.alloc(KVCache, mib*length/2)}
-			for range 9 {
-				made := p.alloc(Temporary, 2*mib*length)
-				p.free(p.alloc(Temporary, 3*mib*length))
-				p.free(made)
-			}
-			next := p.alloc(Temporary, mib*length)
-			p.free(hidden)
-			hidden = next
-			caches = append(caches, cache)
-		}
-		p.free(positions...)
-		scores := p.alloc(Logits, 48*mib*length)
-		p.free(hidden)
-		for i := range caches { // a list goes from its end
-			c := caches[len(caches)-1-i]
-			p.free(c[1], c[2], c[0])
-		}
-		logs := p.alloc(Logits, 96*mib*length)
-		p.free(held...)
-		sum := p.alloc(Temporary, 4)
-		p.free(p.alloc(Temporary, 4<<10*length), sum, batch)
-		held = []int{scores, logs}
-	})
-	c := New(p.timeline(), Options{})
-	if len(c.Steps) < 7 || len(c.Steps) > 8 {
-		t.Errorf("%d steps, want one for each of 8 texts", len(c.Steps))
-	}
-	for id, a := range p.allocs {
-		if c.Phase[id] == Backward {
-			t.Fatalf("a backward pass in step %d, where nothing is trained", a.step)
-		}
-		if a.category == Logits && c.Category[id] != Logits && c.Confidence[id] > 60 {
-			t.Errorf("%d MiB of scores in step %d: said %v, %d %% sure", a.bytes>>20, a.step, c.Category[id], c.Confidence[id])
-		}
-	}
-}
-
-// TestScoresOfTokens computes with the score of each token's own class, as
-// policy gradients do: many small results lie between the scores and the
-// backward pass, which then shows no loss over classes.
-func TestScoresOfTokens(t *testing.T) {
-	p := newProgram(t, false)
-	p.train(4, func(k int) {
-		saved := p.forward("", 40)
-		p.free(p.alloc(Logits, 96*mib))
-		saved = append(saved, p.alloc(Logits, 96*mib))
-		for range 14 {
-			saved = append(saved, p.alloc(Activations, 1200))
-		}
-		p.backward(append(saved, p.alloc(Activations, 4)))
-		p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
-		p.clear()
-	})
-	c := New(p.timeline(), Options{})
-	for id, a := range p.allocs {
-		if a.bytes < mib || c.Category[id] == a.category {
-			continue
-		}
-		if a.category != Logits {
-			t.Errorf("%d MiB of %v in step %d: said %v", a.bytes>>20, a.category, a.step, c.Category[id])
-		} else if c.Confidence[id] > 80 {
-			t.Errorf("scores in step %d: said %v, %d %% sure", a.step, c.Category[id], c.Confidence[id])
 		}
 	}
 }
