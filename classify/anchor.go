@@ -18,14 +18,25 @@ func (a *analysis) anchored() []int {
 	}
 	var starts []int
 	if a.recorded.allocs {
-		starts = recurring(allocs, len(a.stacks), func(i int) uint32 { return uint32(a.events.StackOf(i)) })
+		keys := make([]uint32, len(allocs))
+		for k, i := range allocs {
+			keys[k] = uint32(a.events.StackOf(i))
+		}
+		starts = recurring(allocs, keys, len(a.stacks))
 		if !a.loops(allocs, len(starts)) {
 			starts = nil
 		}
 	} else {
 		const most = 4 // sizes that take turns
-		starts = a.recurringRuns(allocs, func(i int) int64 { return a.events.Size[i] })
-		lives := a.recurringRuns(allocs, func(i int) int64 { return a.madeUntil(i, allocs) })
+		sizes, made := make([]int64, len(allocs)), make([]int64, len(allocs))
+		for k, i := range allocs {
+			sizes[k], made[k] = a.events.Size[i], -1
+			if f := a.freed(a.t.Of[i]); f < a.last { // the same for batches of any size
+				made[k] = int64(sort.SearchInts(allocs, f) - k)
+			}
+		}
+		starts = recurringRuns(allocs, sizes)
+		lives := recurringRuns(allocs, made)
 		if n := len(starts); n == 0 || len(lives) <= most*n && len(lives)*2 >= n*3 {
 			starts = lives
 		}
@@ -36,30 +47,19 @@ func (a *analysis) anchored() []int {
 	return starts
 }
 
-// madeUntil counts what is made while the allocation of an event lives, -1 where
-// it outlives the recording: the same for batches of any size.
-func (a *analysis) madeUntil(event int, allocs []int) int64 {
-	f := a.freed(a.t.Of[event])
-	if f >= a.last {
-		return -1
-	}
-	return int64(sort.SearchInts(allocs, f) - sort.SearchInts(allocs, event))
-}
-
-// recurring finds those allocations with a key, below n, whose occurrences lie
-// farthest and most evenly apart.
-func recurring(allocs []int, n int, key func(event int) uint32) []int {
+// recurring finds those allocations whose key, one of n, has the occurrences that
+// lie farthest and most evenly apart.
+func recurring(allocs []int, keys []uint32, n int) []int {
 	type seen struct{ first, last, count, widest, narrowest int }
 	tally := make([]int, n) // by key, index into order and 1
 	var order []seen        // so that the same input gives the same answer
-	for k, i := range allocs {
-		at := &tally[key(i)]
-		if *at == 0 {
-			order = append(order, seen{first: k, last: k, count: 1, narrowest: len(allocs)})
-			*at = len(order)
+	for k, key := range keys {
+		if tally[key] == 0 {
+			order = append(order, seen{first: k, last: k, count: 1, narrowest: len(keys)})
+			tally[key] = len(order)
 			continue
 		}
-		s := &order[*at-1]
+		s := &order[tally[key]-1]
 		gap := k - s.last
 		s.widest, s.narrowest = max(s.widest, gap), min(s.narrowest, gap)
 		s.last, s.count = k, s.count+1
@@ -67,7 +67,7 @@ func recurring(allocs []int, n int, key func(event int) uint32) []int {
 	var best *seen
 	for i := range order {
 		s := &order[i]
-		if s.count < 3 || s.widest > s.narrowest+s.narrowest/4 || (s.last-s.first)*2 < len(allocs) {
+		if s.count < 3 || s.widest > s.narrowest+s.narrowest/4 || (s.last-s.first)*2 < len(keys) {
 			continue
 		}
 		if best == nil || s.narrowest > best.narrowest || s.narrowest == best.narrowest && s.first < best.first {
@@ -78,9 +78,9 @@ func recurring(allocs []int, n int, key func(event int) uint32) []int {
 		return nil
 	}
 	var starts []int
-	for _, i := range allocs[best.first:] {
-		if key(i) == key(allocs[best.first]) {
-			starts = append(starts, i)
+	for k, key := range keys {
+		if key == keys[best.first] {
+			starts = append(starts, allocs[k])
 		}
 	}
 	return starts
@@ -116,17 +116,13 @@ func (a *analysis) loops(allocs []int, count int) bool {
 	return recurring*3 >= len(tally) // the first pass may be called from another line
 }
 
-// recurringRuns are the recurring allocations by a number that they and the next
-// few have.
-func (a *analysis) recurringRuns(allocs []int, number func(event int) int64) []int {
+// recurringRuns are the recurring allocations by the numbers that they and the
+// next few have.
+func recurringRuns(allocs []int, numbers []int64) []int {
 	const run = 5
-	numbers := make([]int64, len(allocs))
-	for k, i := range allocs {
-		numbers[k] = number(i)
-	}
 	ids := map[uint64]uint32{}
-	keys := make([]uint32, a.t.Len())
-	for k, i := range allocs {
+	keys := make([]uint32, len(numbers))
+	for k := range numbers {
 		h := uint64(14695981039346656037)
 		for _, x := range numbers[k:min(len(numbers), k+run)] {
 			h = (h ^ uint64(x)) * 1099511628211
@@ -136,7 +132,7 @@ func (a *analysis) recurringRuns(allocs []int, number func(event int) int64) []i
 			id = uint32(len(ids))
 			ids[h] = id
 		}
-		keys[a.t.Of[i]] = id
+		keys[k] = id
 	}
-	return recurring(allocs, len(ids), func(event int) uint32 { return keys[a.t.Of[event]] })
+	return recurring(allocs, keys, len(ids))
 }
