@@ -19,10 +19,21 @@ type Options struct {
 
 // Decode reads one uncompressed pickle. The error is an *Error.
 func Decode(r io.Reader, o Options) (*Snapshot, error) {
-	d := newDecoder()
-	d.total, d.limit, d.partial = o.Size, o.MaxMemory, o.Partial
+	d := newDecoder(o)
 	d.feed = newFeed(r, o.Size)
 	defer d.feed.close()
+	return d.decode()
+}
+
+// decodeMapped reads one uncompressed pickle from a file that is mapped.
+func decodeMapped(m *mapped, o Options) (*Snapshot, error) {
+	o.Size = int64(len(m.b))
+	d := newDecoder(o)
+	d.mapped = m
+	return d.decode()
+}
+
+func (d *decoder) decode() (*Snapshot, error) {
 	if err := d.fill(margin); err != nil {
 		return nil, err
 	}
@@ -38,8 +49,8 @@ func Decode(r io.Reader, o Options) (*Snapshot, error) {
 	}
 	v, err := d.run()
 	cut := int64(-1)
-	if errors.Is(err, errTruncated) && o.Partial {
-		cut = d.base + int64(len(d.b))
+	if errors.Is(err, errTruncated) && d.partial {
+		cut = d.end()
 		v, err = d.fold()
 	}
 	if err != nil {

@@ -17,15 +17,16 @@ const (
 // frames, events, blocks and segments as they close and appends them to
 // columns. It never builds the objects themselves.
 type decoder struct {
-	b     []byte // the window of the stream that is at hand
-	p     int    // position in b
-	base  int64  // offset of b[0]
-	feed  *feed
-	buf   *buffer // the feed's, which b is part of; nil when b is the decoder's own
-	eof   bool
-	torn  bool  // a container ended too early
-	more  int   // p from which more of the stream is to be read
-	total int64 // size of the whole file, 0 when unknown
+	b      []byte  // the window of the stream that is at hand
+	p      int     // position in b
+	base   int64   // offset of b[0]
+	mapped *mapped // the file, where it is mapped; else
+	feed   *feed
+	buf    []byte // the feed's, which b is part of; nil when b is the decoder's own
+	eof    bool
+	torn   bool  // a container ended too early
+	more   int   // p from which more of the stream is to be read
+	total  int64 // size of the whole file, 0 when unknown
 
 	stack      []value
 	marks      []int
@@ -97,8 +98,9 @@ type damage struct {
 	at    int64
 }
 
-func newDecoder() *decoder {
+func newDecoder(o Options) *decoder {
 	d := &decoder{
+		total: o.Size, limit: o.MaxMemory, partial: o.Partial,
 		strings: make(map[string]StringID, 1024), frames: make(map[Frame]FrameID, 1024),
 		streams: map[uint64]uint32{0: 0}, pools: map[Pool]uint32{{}: 0}, actions: map[StringID]Action{},
 		unknown: map[[2]StringID]*Unknown{},
@@ -124,9 +126,17 @@ func (d *decoder) shape(at int, format string, args ...any) error {
 	return &Error{Offset: d.base + int64(at), Cause: fmt.Sprintf(format, args...), Err: errShape}
 }
 
+// end is where the file ends, once that is known.
+func (d *decoder) end() int64 {
+	if read := d.base + int64(len(d.b)); d.eof {
+		return read
+	}
+	return d.total
+}
+
 // cut is the error for a file that ends too early.
 func (d *decoder) cut() *Error {
-	return &Error{Offset: d.base + int64(len(d.b)), Cause: "the file ends in the middle of the recording",
+	return &Error{Offset: d.end(), Cause: "the file ends in the middle of the recording",
 		Advice: "The dump was cut off: dump again, or read what is there with --partial.", Err: errTruncated}
 }
 

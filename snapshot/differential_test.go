@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -174,6 +175,38 @@ func TestBothReadersAgreeOnRecordings(t *testing.T) {
 			}
 			both(t, b)
 		})
+	}
+}
+
+// A file is looked at where the system holds it, a stream is read piece by
+// piece: both give the same recording, or the same error.
+func TestFileAndStreamAgree(t *testing.T) {
+	run := recorder.Simulate(recorder.Program{Seed: 7, Events: 20_000, Depth: 9})
+	run.Recording.Traces[0][5000].Stack.Frames[0].Name = strings.Repeat("long", 1<<18) // more than is read at a time
+	long := run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4, OwnLists: true})
+	name := filepath.Join(t.TempDir(), "s.pickle")
+	for _, n := range []int{len(long), len(long) - 1, len(long) / 2, 1 << 20, 256 << 10, 64<<10 + 1, 4096, 1, 0} {
+		for _, partial := range []bool{false, true} {
+			if err := os.WriteFile(name, long[:n], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o := snapshot.Options{Partial: partial, Size: int64(n)}
+			stream, want := snapshot.Decode(bytes.NewReader(long[:n]), o)
+			file, err := snapshot.Open(name, o)
+			var e *snapshot.Error
+			if errors.As(err, &e) {
+				e.File = ""
+			}
+			if (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
+				t.Errorf("%d bytes: %v, and as a stream %v", n, err, want)
+			}
+			if err != nil || want != nil {
+				continue
+			}
+			if d := firstDifference(dump(file), dump(stream)); d != "" || file.Cut != stream.Cut {
+				t.Errorf("%d bytes: file and stream differ in %s, cut at %d and %d", n, d, file.Cut, stream.Cut)
+			}
+		}
 	}
 }
 

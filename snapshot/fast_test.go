@@ -24,7 +24,7 @@ func TestNoFrames(t *testing.T) {
 		{"filled by a dictionary", []byte{opEmptyList, opMemoize, opEmptyDict}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDecoder()
+			d := newDecoder(Options{})
 			d.memo = make([]ref, 0, 8)
 			d.b = append(slices.Clone(c.list), make([]byte, room)...)
 			id := StackID(9)
@@ -78,7 +78,7 @@ func TestAlternatives(t *testing.T) {
 		file.WriteString("}\x94(" + strings.Join(fields, "") + "u")
 	}
 	file.WriteString("eau.")
-	d := newDecoder()
+	d := newDecoder(Options{})
 	d.feed = newFeed(strings.NewReader(file.String()), int64(file.Len()))
 	defer d.feed.close()
 	v, err := d.run()

@@ -8,31 +8,24 @@ import (
 
 const (
 	chunk  = 256 << 10 // bytes read at a time: they stay in a core's cache
-	ahead  = 16        // chunks in use at most: the digest may be some behind
+	ahead  = 8         // chunks in use at most
 	batch  = 4         // free chunks that are worth waking the reader for
 	margin = 64 << 10  // what the tight loops want ahead of them, carried over between chunks
 )
 
 // feed reads a stream ahead of its user, on another core where there is one.
 type feed struct {
-	full  chan piece
-	free  chan *buffer
-	idle  atomic.Bool   // the reader waits for more
-	more  chan struct{} // there are some
-	stop  chan struct{}
-	done  chan struct{}
-	along *along // digests the stream; nil: nobody does
-}
-
-// buffer is margin bytes of room and a chunk of the stream.
-type buffer struct {
-	b    []byte
-	uses atomic.Int32 // by the decoder and the digest
+	full chan piece
+	free chan []byte   // margin bytes of room and a chunk each
+	idle atomic.Bool   // the reader waits for more
+	more chan struct{} // there are some
+	stop chan struct{}
+	done chan struct{}
 }
 
 // piece is a chunk of the stream behind room for what was left of the one before.
 type piece struct {
-	buf *buffer
+	buf []byte
 	n   int
 	err error // after these n bytes; io.EOF at the end
 }
@@ -43,13 +36,8 @@ func newFeed(r io.Reader, size int64) *feed {
 	if 0 < size && size < bytes {
 		bytes = size + 1 // the end shows in the first read
 	}
-	f := &feed{full: make(chan piece, ahead), free: make(chan *buffer, ahead), more: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
-	n := 2 * batch
-	if f.along, _ = r.(*along); f.along != nil {
-		n = ahead
-		f.along.begin(f)
-	}
-	for range n {
+	f := &feed{full: make(chan piece, ahead), free: make(chan []byte, ahead), more: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	for range ahead {
 		f.free <- nil
 	}
 	go f.read(r, int(bytes))
@@ -58,28 +46,20 @@ func newFeed(r io.Reader, size int64) *feed {
 
 func (f *feed) read(r io.Reader, bytes int) {
 	defer close(f.done)
-	if f.along != nil {
-		defer f.along.end()
-	}
 	for {
 		buf, ok := f.take()
 		if !ok {
 			return
 		}
 		if buf == nil {
-			buf = &buffer{b: make([]byte, margin+bytes)}
+			buf = make([]byte, margin+bytes)
 		}
-		n, err := io.ReadFull(r, buf.b[margin:])
+		n, err := io.ReadFull(r, buf[margin:])
 		if errors.Is(err, io.ErrUnexpectedEOF) && n > 0 { // also what a truncated container gives
 			err = io.EOF
 		}
-		next := piece{buf, n, err}
-		buf.uses.Store(1)
-		if f.along != nil {
-			f.along.offer(next)
-		}
 		select {
-		case f.full <- next:
+		case f.full <- piece{buf, n, err}:
 		case <-f.stop:
 			return
 		}
@@ -92,7 +72,7 @@ func (f *feed) read(r io.Reader, bytes int) {
 // take is a free buffer, nil for one that is still to be made; not ok once
 // nobody wants any more. Waking the reader takes longer than a chunk is read
 // in, so that it sleeps until several are free.
-func (f *feed) take() (buf *buffer, ok bool) {
+func (f *feed) take() (buf []byte, ok bool) {
 	for {
 		select {
 		case <-f.stop:
@@ -114,11 +94,8 @@ func (f *feed) take() (buf *buffer, ok bool) {
 	}
 }
 
-// give returns a buffer that one of its users is done with.
-func (f *feed) give(buf *buffer) {
-	if buf.uses.Add(-1) != 0 {
-		return
-	}
+// give returns a buffer.
+func (f *feed) give(buf []byte) {
 	f.free <- buf
 	if len(f.free) >= batch && f.idle.CompareAndSwap(true, false) {
 		select {
@@ -134,9 +111,23 @@ func (f *feed) close() {
 	<-f.done
 }
 
-// fill makes at least n bytes available at p unless the stream ends before.
+// fill makes at least n bytes available at p unless the file ends before.
 func (d *decoder) fill(n int) error {
 	d.prepare()
+	if d.mapped != nil {
+		d.slide(n)
+	} else if err := d.read(n); err != nil {
+		return err
+	}
+	d.more = len(d.b) - margin
+	if d.eof {
+		d.more = len(d.b) + 1
+	}
+	return nil
+}
+
+// read takes chunks from the feed until n bytes are available at p.
+func (d *decoder) read(n int) error {
 	for len(d.b)-d.p < n && !d.eof {
 		next := <-d.feed.full
 		rest := d.b[d.p:]
@@ -144,11 +135,11 @@ func (d *decoder) fill(n int) error {
 		d.p = 0
 		if len(rest) <= margin {
 			start := margin - len(rest)
-			copy(next.buf.b[start:], rest)
+			copy(next.buf[start:], rest)
 			if d.buf != nil {
 				d.feed.give(d.buf)
 			}
-			d.b, d.buf = next.buf.b[start:margin+next.n], next.buf
+			d.b, d.buf = next.buf[start:margin+next.n], next.buf
 		} else { // a string longer than a chunk
 			if err := d.take(int64(next.n)); err != nil {
 				return err
@@ -157,7 +148,7 @@ func (d *decoder) fill(n int) error {
 				rest = append(make([]byte, 0, max(n, len(rest)+chunk)), rest...)
 				d.feed.give(d.buf)
 			}
-			d.b, d.buf = append(rest, next.buf.b[margin:margin+next.n]...), nil
+			d.b, d.buf = append(rest, next.buf[margin:margin+next.n]...), nil
 			if next.err == nil {
 				d.feed.give(next.buf)
 			}
@@ -168,10 +159,6 @@ func (d *decoder) fill(n int) error {
 				return &Error{Offset: d.base + int64(len(d.b)), Cause: next.err.Error()}
 			}
 		}
-	}
-	d.more = len(d.b) - margin
-	if d.eof {
-		d.more = len(d.b) + 1
 	}
 	return nil
 }

@@ -36,17 +36,9 @@ type Input struct {
 	rest   *bufio.Reader
 	digest chan digest
 	begun  sync.Once // of the digest
-	along  *along    // digests the file, on the way to a reader or by itself
-	ended  sync.Once // of along: its last bytes are on their way
 	sum    *digest
 	hash   hash.Hash // of a stream that isn't kept
 	read   int64
-}
-
-type digest struct {
-	sum   string
-	bytes int64
-	err   error
 }
 
 // OpenInput opens a file. Its digest is worked out while it is read, on another
@@ -73,32 +65,6 @@ func OpenInput(name string) (*Input, error) {
 	return in, nil
 }
 
-// beginDigest starts working out a file's digest, unless that was done before.
-func (in *Input) beginDigest() {
-	if in.Undigested {
-		return
-	}
-	if in.far != nil {
-		in.far.wanted = true
-	}
-	if in.file == nil {
-		return
-	}
-	in.begun.Do(func() { in.along = newAlong(in.file, true) })
-	in.ended.Do(func() { // decoding, if there was any, is over: what it didn't read is left
-		go func() { in.digest <- in.along.finish() }()
-	})
-}
-
-// digestAlong lets the next reader of a file work out its digest.
-func (in *Input) digestAlong() {
-	if in.Undigested || in.file == nil || in.Compression == "zip" {
-		in.beginDigest()
-		return
-	}
-	in.begun.Do(func() { in.along = newAlong(in.file, false) })
-}
-
 // ReadInput takes a stream, such as standard input.
 func ReadInput(name string, r io.Reader) (*Input, error) {
 	return (&Input{Name: name, digest: make(chan digest, 1)}).stream(r)
@@ -112,7 +78,7 @@ func (in *Input) stream(r io.Reader) (*Input, error) {
 	in.data = data
 	if len(data) < kept {
 		sum := sha256.Sum256(data)
-		in.digest <- digest{hex.EncodeToString(sum[:]), int64(len(data)), nil}
+		in.digest <- digest{hex.EncodeToString(sum[:]), int64(len(data))}
 	} else {
 		in.hash = sha256.New()
 		in.rest = bufio.NewReaderSize(io.TeeReader(io.MultiReader(bytes.NewReader(data), r), in), 1<<20)
@@ -174,34 +140,9 @@ func (in *Input) Head(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Digest is the SHA-256 and the number of bytes of the input as given, before
-// decompression. Of a stream it is that of what was read. sum is empty where
-// the file was left Undigested.
-func (in *Input) Digest() (sum string, bytes int64) {
-	if in.far != nil {
-		return in.far.digest()
-	}
-	if in.sum == nil && in.hash != nil {
-		_, _ = io.Copy(io.Discard, in.rest)
-		in.sum = &digest{hex.EncodeToString(in.hash.Sum(nil)), in.read, nil}
-	}
-	if in.sum == nil && in.Undigested && in.file != nil {
-		return "", in.size()
-	}
-	if in.sum == nil {
-		in.beginDigest()
-		d := <-in.digest
-		in.sum = &d
-	}
-	return in.sum.sum, in.sum.bytes
-}
-
 // raw is the input from its beginning, as given.
 func (in *Input) raw() io.Reader {
 	switch {
-	case in.along != nil && !in.along.used:
-		in.along.used = true
-		return in.along
 	case in.file != nil:
 		return io.NewSectionReader(in.file, 0, 1<<62)
 	case in.far != nil:
@@ -282,9 +223,6 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 		}
 		return c, 0, nil
 	}
-	if a, ok := r.(*along); ok {
-		return a, in.size(), nil // as itself: the feed asks for it
-	}
 	return io.NopCloser(r), in.size(), nil
 }
 
@@ -303,18 +241,12 @@ func (in *Input) size() int64 {
 
 // Snapshot decodes the input. The error is an *Error with the file's name.
 func (in *Input) Snapshot(o Options) (*Snapshot, error) {
-	in.digestAlong()
+	in.beginDigest()
 	return in.decode(o)
 }
 
 func (in *Input) decode(o Options) (*Snapshot, error) {
-	r, total, err := in.content()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	o.Size = total
-	s, err := Decode(r, o)
+	s, err := in.fast(o)
 	if errors.Is(err, errShape) && in.rest == nil {
 		s, err = in.general(o, err)
 	}
@@ -323,6 +255,26 @@ func (in *Input) decode(o Options) (*Snapshot, error) {
 		e.File = in.Name
 	}
 	return s, err
+}
+
+func (in *Input) fast(o Options) (s *Snapshot, err error) {
+	if in.file != nil && in.Compression == "" {
+		if m := mapFile(in.file, in.size()); m != nil {
+			defer m.close()
+			err = m.guard(func() error {
+				s, err = decodeMapped(m, o)
+				return err
+			})
+			return s, err
+		}
+	}
+	r, total, err := in.content()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	o.Size = total
+	return Decode(r, o)
 }
 
 // general reads with the other decoder what the fast one has refused for its layout.

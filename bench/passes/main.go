@@ -41,19 +41,14 @@ func measure(name string) error {
 		fmt.Printf("%s %.4f\n", pass, time.Since(last).Seconds())
 		last = time.Now()
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	st, err := f.Stat()
+	st, err := os.Stat(name)
 	if err != nil {
 		return err
 	}
 	if st.Size() < 128<<20 { // as the command does with files of this size
 		debug.SetGCPercent(1600)
 	}
-	s, err := snapshot.Decode(f, snapshot.Options{Size: st.Size()})
+	s, err := snapshot.Open(name, snapshot.Options{})
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,10 @@
-// Package pages has the system put memory behind long slices before they are
-// used. A column of millions of rows is filled once from its beginning to its
-// end; a page fault for every 4 KiB of it takes longer than filling them, and
-// longer than asking for many pages in one call, on another core.
+// Package pages talks to the system about memory in pages: it has pages put
+// behind long slices before they are used, and looks at files where the system
+// holds them anyway.
 package pages
 
 import (
+	"os"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -13,8 +13,11 @@ import (
 // populate is MADV_POPULATE_WRITE: fault pages in without changing them.
 const populate = 23
 
-// Touch puts pages behind s. It neither reads nor writes what is there, so s
-// may be in use meanwhile; a system that takes no such advice faults later.
+// Touch puts pages behind s. A column of millions of rows is filled once from
+// its beginning to its end; a page fault for every 4 KiB of it takes longer than
+// filling them, and longer than asking for many pages in one call, on another
+// core. It neither reads nor writes what is there, so s may be in use meanwhile;
+// a system that takes no such advice faults later.
 func Touch[T any](s []T) {
 	size := uintptr(len(s)) * unsafe.Sizeof(*new(T))
 	if size == 0 {
@@ -26,3 +29,21 @@ func Touch[T any](s []T) {
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, first, start+size-first, populate)
 	runtime.KeepAlive(s)
 }
+
+// Map is the first size bytes of a file, to be read from the beginning to the
+// end and then to be unmapped. Reading what can't be had, as of a file that has
+// become shorter, is a fault.
+func Map(f *os.File, size int) ([]byte, error) {
+	b, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ, syscall.MAP_SHARED)
+	if err == nil {
+		_ = syscall.Madvise(b, syscall.MADV_SEQUENTIAL)
+	}
+	return b, err
+}
+
+// Unmap ends the use of what Map gave.
+func Unmap(b []byte) { _ = syscall.Munmap(b) }
+
+// Leave takes bytes of a mapped file, which begin where a page does, out of what
+// counts as this program's memory, until they are read again.
+func Leave(b []byte) { _ = syscall.Madvise(b, syscall.MADV_DONTNEED) }
