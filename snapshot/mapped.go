@@ -11,7 +11,7 @@ import (
 )
 
 // passing is how many bytes of a mapped file are held behind its reader.
-const passing = 4 << 20
+const passing = 16 << 20
 
 // mapped is a file as the system holds it, read once from its beginning to its
 // end without a copy. What was read is given back, so that it doesn't count as
