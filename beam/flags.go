@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
 )
@@ -86,22 +85,13 @@ func (f *flags) task(args []string) (*task, error) {
 		t.KeyMark = keyMark(os.Getenv(keyVariable))
 	}
 	var err error
-	if t.MaxMemory, err = parseSize(f.maxMemory); err != nil {
-		return nil, fmt.Errorf("--max-memory: %w", err)
+	if f.maxMemory != "" {
+		if t.MaxMemory, err = size.Parse(f.maxMemory); err != nil {
+			return nil, fmt.Errorf("--max-memory: %w", err)
+		}
 	}
 	t.Build, err = batch.BuildOf(versionString())
 	return t, err
-}
-
-// parseSize reads 4GiB, 512MiB or bytes; "" is 0.
-func parseSize(s string) (int64, error) {
-	number := strings.TrimRight(strings.ToUpper(s), "KMGTIB")
-	shift, ok := map[string]uint{"": 0, "B": 0, "KIB": 10, "MIB": 20, "GIB": 30, "TIB": 40}[strings.ToUpper(s[len(number):])]
-	n, err := strconv.ParseFloat(cmp.Or(number, "0"), 64)
-	if err != nil || !ok || n < 0 || n*float64(int64(1)<<shift) >= 1<<62 {
-		return 0, fmt.Errorf("%q is no size such as 4GiB", s)
-	}
-	return int64(n * float64(int64(1)<<shift)), nil
 }
 
 // versionString is the release's version, or that of the module that makes the

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/size"
 )
 
 const (
@@ -48,7 +50,7 @@ func GPUs() []GPU { return append([]GPU(nil), gpus...) }
 
 // FindGPU reads a device's name ("H100 80GB", "a100-40", "4090") or a size ("80GiB").
 func FindGPU(s string) (GPU, error) {
-	if n, err := ParseSize(s); err == nil {
+	if n, err := size.Parse(s); err == nil && n >= mib { // 4090 is no size
 		return GPU{Name: s, Capacity: n, Context: 614 * mib, Hopper: true}, nil
 	}
 	want := squeeze(s)
@@ -86,27 +88,6 @@ func squeeze(s string) string {
 		}
 		return -1
 	}, strings.ToLower(strings.TrimPrefix(strings.ToLower(s), "nvidia")))
-}
-
-// ParseSize reads bytes: 80GiB, 81559MiB, 85520809984. Units are binary, as
-// everywhere in this tool: 80GB means 80GiB here.
-func ParseSize(s string) (int64, error) {
-	units := []struct {
-		suffix string
-		n      float64
-	}{{"tib", 1 << 40}, {"gib", gib}, {"mib", mib}, {"kib", 1 << 10}, {"tb", 1 << 40}, {"gb", gib}, {"mb", mib}, {"kb", 1 << 10}, {"b", 1}, {"", 1}}
-	t := strings.ToLower(strings.TrimSpace(s))
-	for _, u := range units {
-		if !strings.HasSuffix(t, u.suffix) {
-			continue
-		}
-		f, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(t, u.suffix)), 64)
-		if err != nil || !(f > 0) || f*u.n >= 1<<62 || u.suffix == "" && f < mib {
-			break
-		}
-		return int64(f * u.n), nil
-	}
-	return 0, fmt.Errorf("%q is not a size like 80GiB", short(s))
 }
 
 // device is the GPU a setting is for; an H100 when none is named.

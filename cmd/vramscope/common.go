@@ -8,35 +8,22 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 
 	"golang.org/x/term"
 
 	"github.com/vramscope/vramscope/batch"
+	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
 )
-
-// parseSize reads "40GiB", "512 MiB", "80GB" or plain bytes; all units are binary.
-func parseSize(s string) (int64, error) {
-	text := strings.ToUpper(strings.ReplaceAll(strings.TrimSpace(s), " ", ""))
-	number := strings.TrimRight(text, "KMGTIB")
-	shift := map[string]uint{"": 0, "B": 0, "K": 10, "KB": 10, "KIB": 10, "M": 20, "MB": 20, "MIB": 20, "G": 30, "GB": 30, "GIB": 30, "T": 40, "TB": 40, "TIB": 40}
-	bits, ok := shift[text[len(number):]]
-	f, err := strconv.ParseFloat(number, 64)
-	if err != nil || !ok || !(f > 0) || f*float64(int64(1)<<bits) >= 1<<62 {
-		return 0, fmt.Errorf("%q is no size such as 40GiB", s)
-	}
-	return int64(f * float64(int64(1)<<bits)), nil
-}
 
 // memoryLimit is --max-memory in bytes; without it, three quarters of the machine's.
 func memoryLimit(flag string) (int64, error) {
 	if flag == "" {
 		return batch.MachineMemory() / 4 * 3, nil
 	}
-	n, err := parseSize(flag)
+	n, err := size.Parse(flag)
 	if err != nil {
 		return 0, fmt.Errorf("--max-memory: %w", err)
 	}

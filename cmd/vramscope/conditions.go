@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -84,7 +85,7 @@ func above(quantity, limit string) (func(*report.Document) bool, error) {
 	}
 	var bytes int64
 	if !isShare {
-		if bytes, err = parseSize(limit); err != nil {
+		if bytes, err = size.Parse(limit); err != nil {
 			return nil, err
 		}
 	}

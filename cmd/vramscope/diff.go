@@ -10,6 +10,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/diff"
 	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 )
@@ -158,7 +159,7 @@ func parseGrowth(texts []string) ([]growthCondition, []condition, error) {
 				return 100*float64(p.Change()) > share*float64(p.Before)
 			}
 		} else {
-			bytes, err := parseSize(limit)
+			bytes, err := size.Parse(limit)
 			if err != nil {
 				return nil, nil, fmt.Errorf("--fail-on %q: %w", text, err)
 			}

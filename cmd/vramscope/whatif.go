@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -114,7 +115,7 @@ func (f *whatifFlags) options() (replay.Options, error) {
 	var err error
 	size := func(flag, text string) (n int64) {
 		if text != "" && err == nil {
-			if n, err = parseSize(text); err != nil {
+			if n, err = size.Parse(text); err != nil {
 				err = fmt.Errorf("%s: %w", flag, err)
 			}
 		}
