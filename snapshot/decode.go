@@ -25,11 +25,12 @@ func Decode(r io.Reader, o Options) (*Snapshot, error) {
 	return d.decode()
 }
 
-// decodeMapped reads one uncompressed pickle from a file that is mapped.
-func decodeMapped(m *mapped, o Options) (*Snapshot, error) {
-	o.Size = int64(len(m.b))
+// decodeWhole reads one uncompressed pickle that is at hand; passed, unless nil,
+// is told now and then how much of it was read.
+func decodeWhole(b []byte, passed func(p int), o Options) (*Snapshot, error) {
+	o.Size = int64(len(b))
 	d := newDecoder(o)
-	d.mapped = m
+	d.whole, d.passed = b, passed
 	return d.decode()
 }
 

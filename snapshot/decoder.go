@@ -17,15 +17,16 @@ const (
 // frames, events, blocks and segments as they close and appends them to
 // columns. It never builds the objects themselves.
 type decoder struct {
-	b      []byte  // the window of the stream that is at hand
-	p      int     // position in b
-	base   int64   // offset of b[0]
-	mapped *mapped // the file, where it is mapped; else
+	b      []byte      // what is at hand of the file
+	p      int         // position in b
+	base   int64       // offset of b[0]
+	whole  []byte      // all of the file, where there is no feed
+	passed func(p int) // nil, or told now and then what was read of it
 	feed   *feed
 	buf    []byte // the feed's, which b is part of; nil when b is the decoder's own
 	eof    bool
 	torn   bool  // a container ended too early
-	more   int   // p from which more of the stream is to be read
+	more   int   // p from which more of the file is to be made available
 	total  int64 // size of the whole file, 0 when unknown
 
 	stack      []value

@@ -114,7 +114,7 @@ func (f *feed) close() {
 // fill makes at least n bytes available at p unless the file ends before.
 func (d *decoder) fill(n int) error {
 	d.prepare()
-	if d.mapped != nil {
+	if d.feed == nil {
 		d.slide(n)
 	} else if err := d.read(n); err != nil {
 		return err
@@ -124,6 +124,17 @@ func (d *decoder) fill(n int) error {
 		d.more = len(d.b) + 1
 	}
 	return nil
+}
+
+// slide makes at least n bytes of the whole file available at p, and few more:
+// what is called for each piece keeps up with the decoder.
+func (d *decoder) slide(n int) {
+	end := min(max(d.p+n, len(d.b))+chunk, len(d.whole))
+	d.b = d.whole[:end]
+	d.eof = end == len(d.whole)
+	if d.passed != nil {
+		d.passed(d.p)
+	}
 }
 
 // read takes chunks from the feed until n bytes are available at p.

@@ -257,12 +257,17 @@ func (in *Input) decode(o Options) (*Snapshot, error) {
 	return s, err
 }
 
+// fast reads with the decoder for what PyTorch writes.
 func (in *Input) fast(o Options) (s *Snapshot, err error) {
-	if in.file != nil && in.Compression == "" {
+	switch {
+	case in.Compression != "":
+	case in.data != nil:
+		return decodeWhole(in.data, nil, o)
+	case in.file != nil:
 		if m := mapFile(in.file, in.size()); m != nil {
 			defer m.close()
 			err = m.guard(func() error {
-				s, err = decodeMapped(m, o)
+				s, err = decodeWhole(m.b, m.pass, o)
 				return err
 			})
 			return s, err

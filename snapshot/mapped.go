@@ -70,12 +70,3 @@ func (m *mapped) guard(read func() error) (err error) {
 	}()
 	return read()
 }
-
-// slide makes at least n bytes of the mapped file available at p, and few more:
-// what is called at each step keeps up with the decoder.
-func (d *decoder) slide(n int) {
-	end := min(max(d.p+n, len(d.b))+chunk, len(d.mapped.b))
-	d.b = d.mapped.b[:end]
-	d.eof = end == len(d.mapped.b)
-	d.mapped.pass(d.p)
-}

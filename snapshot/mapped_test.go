@@ -39,7 +39,7 @@ func TestFileBecomesShorter(t *testing.T) {
 	}
 	defer m.close()
 	err := m.guard(func() error {
-		_, err := decodeMapped(m, Options{})
+		_, err := decodeWhole(m.b, m.pass, Options{})
 		return err
 	})
 	var e *Error
