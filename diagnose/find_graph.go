@@ -56,13 +56,17 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	if x.graphs == 0 || x.bytes < 1<<20 || f.unseen {
 		return nil
 	}
-	if !f.trains && x.graphs < 2 {
+	if !f.trains && x.graphs < 2 && !x.proven {
 		return nil // the only forward pass of a recording may have been cut off from its backward pass
 	}
 	d := draft{Finding: report.Finding{ID: "missing_no_grad", Severity: report.Warning, Confidence: 0.8, Evidence: []string{}, Code: noGradCode}}
-	d.Title = fmt.Sprintf("Missing no_grad: forward passes keep up to %s for a backward pass that never runs", report.Bytes(x.bytes))
+	x.ids = append(x.ids, e.stillBuilt(&x)...)
+	once := e.mostAtOnce(x.ids)
+	d.Title = fmt.Sprintf("Missing no_grad: forward passes keep up to %s for a backward pass that never runs", report.Bytes(once))
 	where := "the forward passes that are not trained on"
-	if line := e.coveringLine(e.byStack(x.ids)); line.File != "" {
+	bytes := e.byStack(x.ids)
+	delete(bytes, 0) // what is older than the recording says nothing against the others
+	if line := e.coveringLine(bytes); line.File != "" {
 		where = "the call in " + lineText(line)
 		d.Evidence = append(d.Evidence, "called in "+lineText(line))
 	}
@@ -71,16 +75,31 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 		how = "autograd lets go of saved tensors outside any backward pass"
 		d.Confidence = 0.97
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s autograd graphs were dropped without a backward pass, up to %s at once: %s", times(x.graphs), report.Bytes(x.bytes), how))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s autograd graphs were dropped without a backward pass, the largest of %s: %s", times(x.graphs), report.Bytes(x.bytes), how))
+	if once > x.bytes+x.bytes/2 {
+		d.Evidence = append(d.Evidence, "a graph stays until the next forward pass is through: something holds its output so long")
+	}
 	if !f.trains {
 		d.Evidence = append(d.Evidence, "no backward pass in the whole recording")
 	}
 	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", where))
 	d.without = "without the graphs,"
-	x.ids = append(x.ids, e.stillBuilt(&x)...)
 	d.spells = e.afterUse(x.ids)
 	e.unused = x.ids
 	return []draft{d}
+}
+
+// mostAtOnce is the most that some allocations take at the same time, in bytes.
+func (e *examination) mostAtOnce(ids []timeline.AllocationID) (most int64) {
+	spells := make([]spell, len(ids))
+	for i, id := range ids {
+		spells[i] = e.lifeOf(id)
+	}
+	l := newLowered(spells)
+	for _, s := range l.steps {
+		most = max(most, l.goneAt(s.event))
+	}
+	return most
 }
 
 // afterUse is what tensors of forward passes take once they were read.
@@ -91,7 +110,9 @@ func (e *examination) afterUse(ids []timeline.AllocationID) []spell {
 			continue // the scores themselves are wanted
 		}
 		s := e.lifeOf(id)
-		s.from += linger
+		if s.from != timeline.NoEvent { // else it was read before the first event
+			s.from += linger
+		}
 		out = append(out, s)
 	}
 	return out
@@ -158,12 +179,16 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 				if id == timeline.NoAllocation {
 					continue
 				}
-				born := e.t.Born[id]
-				if born == timeline.Never || int(born) <= max(backward, failed) || !e.forGraph(id) {
+				saved := letsGo.known && letsGo.stacks[events.StackOf(i)]
+				if born := e.t.Born[id]; born == timeline.Never {
+					if !saved || max(backward, failed) >= 0 {
+						continue
+					}
+				} else if int(born) <= max(backward, failed) || !e.forGraph(id) {
 					continue
 				}
 				bulk = append(bulk, id)
-				if letsGo.known && letsGo.stacks[events.StackOf(i)] {
+				if saved {
 					released++
 				}
 			}
@@ -177,13 +202,14 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 // stillBuilt is what a last graph of the same kind holds at the end of the
 // recording.
 func (e *examination) stillBuilt(x *dropped) (ids []timeline.AllocationID) {
-	kinds := map[graphKind]bool{}
+	kinds := map[graphKind]bool{} // where the dropped ones have no stacks, of their sizes
 	for _, id := range x.ids {
 		kinds[e.kindOf(id)] = true
 	}
 	for i := e.t.Older(); i < e.t.Len(); i++ {
 		id := timeline.AllocationID(i)
-		if e.t.FreeRequested[i] == timeline.Never && int(e.t.Born[i]) > x.after && e.forGraph(id) && kinds[e.kindOf(id)] {
+		if e.t.FreeRequested[i] == timeline.Never && int(e.t.Born[i]) > x.after && e.forGraph(id) &&
+			(kinds[e.kindOf(id)] || kinds[graphKind{bytes: e.t.Requested(id)}]) {
 			ids = append(ids, id)
 		}
 	}

@@ -92,6 +92,11 @@ func (e *examination) recordingFindings(dev *report.Device) []report.Finding {
 		add("recording_overflowed", report.Warning, "The recorder's ring buffer was too small: the oldest events are lost",
 			"Raise max_entries, or record fewer steps", "loop", dev.HistoryReason, fmt.Sprintf("%s are left", report.Plural(dev.Events, "event")))
 	}
+	if kept := e.keptAtEnd(); kept > 0 {
+		add("recording_stopped", report.Info, fmt.Sprintf("The recording ends in a forward pass: %s of activations are kept for a backward pass that wasn't recorded", report.Bytes(kept)),
+			"Record a whole training step: its peak may come later, in backward or in the optimizer. If nothing is trained here, torch.no_grad() keeps none of them", "loop",
+			fmt.Sprintf("no backward pass in the whole recording, and %s of what is allocated at its end are activations", report.Percent(kept, e.t.End.Allocated)))
+	}
 	if dev.Stacks == "none" && dev.Allocations > 0 {
 		add("recording_without_stacks", report.Info, "No stacks were recorded: no line of code can be named",
 			"Record with context=\"all\" and stacks=\"all\", which are the defaults", "loop", fmt.Sprintf("%s without a stack", report.Plural(dev.Allocations, "allocation")))

@@ -150,6 +150,13 @@ elif name == "pinned":
     for ids in batches(3):
         big = torch.zeros(64 << 20, pin_memory=True)
         train_step(model, opt, ids.pin_memory())
+elif name in ("forward_graph", "forward_cut"):
+    # forward passes with gradients, without backward; the recording begins late
+    torch.cuda.memory._record_memory_history(enabled=None)
+    model = LM().cuda(); ids = batches(1)[0].cuda(); scores = None
+    if name == "forward_graph": scores = model(ids)
+    torch.cuda.memory._record_memory_history(max_entries=200000, **kw)
+    scores = model(ids)
 elif name == "recompute_metric":
     # a training step whose accuracy is worked out by a second forward without no_grad
     model = LM().cuda(); opt = torch.optim.AdamW(model.parameters())
