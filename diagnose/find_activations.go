@@ -12,10 +12,14 @@ import (
 )
 
 // activationShare is from which percentage of the peak on activations are worth
-// a word, and activationLeast from how many bytes.
+// a word, and activationLeast from how many bytes. From activationPart on they
+// are where a replay shows that recomputing them saves at least recomputeWorth
+// percent of it.
 const (
 	activationShare = 40
 	activationLeast = 256 << 20
+	activationPart  = 20
+	recomputeWorth  = 15
 )
 
 const checkpointCode = "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})   # Transformers\n" +
@@ -34,8 +38,12 @@ func (e *examination) checkpointing(dev *report.Device, f *facts) []draft {
 	again += remade
 	recomputes := remade > 0 || slices.Contains(e.classes.Detail, classify.Recomputed)
 	switch {
-	case !recomputes && share(kept, peak) >= activationShare && kept >= activationLeast:
-		return []draft{e.checkpointingAbsent(dev, f, kept)}
+	case !recomputes && share(kept, peak) >= activationPart && kept >= activationLeast:
+		d := e.checkpointingAbsent(dev, f, kept)
+		if share(kept, peak) < activationShare {
+			d.worth = recomputeWorth
+		}
+		return []draft{d}
 	case recomputes && share(again, peak) >= activationShare && again >= activationLeast:
 		return []draft{e.checkpointingCoarse(dev, f, again)}
 	case recomputes && share(kept, peak) >= activationShare && kept >= activationLeast:
@@ -45,7 +53,7 @@ func (e *examination) checkpointing(dev *report.Device, f *facts) []draft {
 }
 
 func (e *examination) checkpointingAbsent(dev *report.Device, f *facts, kept int64) draft {
-	d := draft{Finding: report.Finding{ID: "checkpointing_absent", Severity: f.severity(), Confidence: 0.9, Code: checkpointCode}, change: "checkpointing=full", byDesign: true}
+	d := draft{Finding: report.Finding{ID: "checkpointing_absent", Severity: f.severity(), Confidence: 0.9, Code: checkpointCode}, change: "checkpointing=full", worth: 1}
 	d.Title = fmt.Sprintf("Activations take %s, %s of the peak, and none is recomputed", report.Bytes(kept), report.Percent(kept, dev.AtPeak.AllocatedBytes))
 	d.Evidence = siteLines(dev.Sites, classify.Activations, 3)
 	if dev.Stacks == "none" {

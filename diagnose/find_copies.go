@@ -14,7 +14,7 @@ func (e *examination) autocastCopies(dev *report.Device, f *facts) []draft {
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 5 || bytes < 32<<20 {
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "autocast_copies", Severity: report.Info, Confidence: 0.9}, without: "without the copies,", byDesign: true}
+	d := draft{Finding: report.Finding{ID: "autocast_copies", Severity: report.Info, Confidence: 0.9}, without: "without the copies,", worth: 1}
 	d.Title = fmt.Sprintf("Autocast keeps a 16-bit copy of the weights beside them: %s, %s of the peak", report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
 	d.Evidence = append(siteLines(dev.Sites, classify.AutocastCopies, 1), fmt.Sprintf("the weights themselves take %s", report.Bytes(f.held(classify.Weights))))
 	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and weights and gradients take half; keep an fp32 master copy in the optimizer if the training needs it")
@@ -51,7 +51,7 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 	}
 	event := e.t.Peaks.Allocated.Event
 	now := e.stepAt(event)
-	d := draft{Finding: report.Finding{ID: "inputs_kept", Severity: f.severity(), Confidence: 0.8, Evidence: []string{}}, without: "with one batch at a time,", byDesign: true}
+	d := draft{Finding: report.Finding{ID: "inputs_kept", Severity: f.severity(), Confidence: 0.8, Evidence: []string{}}, without: "with one batch at a time,", worth: 1}
 	var others, guessed int64
 	blocks, before := 0, 0
 	for i, c := range e.classes.Category {

@@ -15,7 +15,7 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 25 || bytes < 64<<20 {
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", byDesign: true}
+	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", worth: 1}
 	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
 	if words, tokens := e.vocabulary(); words > 0 {
 		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", report.Count(chunk))

@@ -27,9 +27,9 @@ type draft struct {
 	change  string  // what a replay would change about the program; "": nothing that it knows
 	setting string  // what would take its place in PYTORCH_CUDA_ALLOC_CONF
 	spells  []spell // memory that wouldn't be there
-	// byDesign marks what is no mistake: not worth a word where changing it
-	// doesn't lower the peak.
-	byDesign bool
+	// worth is the percentage of the peak from which on changing what is no
+	// mistake is worth a word.
+	worth int64
 	// without says in words what the peak falls by, as in "without the graphs".
 	without string
 }
@@ -85,8 +85,8 @@ func (e *examination) settle(drafts []draft) []report.Finding {
 		if d.SavesBytes == nil && d.change != "" && e.t.Device.Events.Len() > maxReplayed {
 			d.Evidence = append(d.Evidence, fmt.Sprintf("too long to replay here: vramscope whatif --change %s says what a change saves", d.change))
 		}
-		if d.byDesign && d.SavesBytes != nil && share(*d.SavesBytes, e.t.Peaks.Allocated.Bytes) < 1 {
-			continue // what takes the room then is something else
+		if d.SavesBytes != nil && share(*d.SavesBytes, e.t.Peaks.Allocated.Bytes) < d.worth || d.SavesBytes == nil && d.worth > 1 {
+			continue // what takes the room then is something else, or may be
 		}
 		out = append(out, d.Finding)
 	}
