@@ -2,7 +2,7 @@ package replay
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -118,7 +118,7 @@ func sameCapacity(a, b *Outcome) bool {
 func (w *whatIf) judgeOOM(first *Outcome) {
 	var best *Outcome // the settings by themselves that leave most
 	var changes []string
-	later, closer := 0, false
+	later, closer, open := 0, false, false // open: the rest of the step may still fail
 	for i := range w.Scenarios[1:] {
 		o := &w.Scenarios[i+1]
 		switch {
@@ -127,8 +127,9 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 			later = max(later, o.Allocations-first.Allocations)
 			closer = closer || o.Allocations > first.Allocations || o.Allocations == first.Allocations && o.ShortBytes < first.ShortBytes
 		case !o.OOM && len(o.Changes) > 0:
-			if len(changes) < 3 && w.toComeAfter(o) <= 0 {
-				changes = append(changes, o.Name+left(o, " (%s left)"))
+			if r := w.restAfter(o); len(changes) < 3 && w.toComeAfter(o) == 0 {
+				changes = append(changes, o.Name+spare(o, r))
+				open = open || !r.known
 			}
 		case !o.OOM && len(o.Changes) == 0 && (best == nil || w.toComeAfter(best) > 0 && w.toComeAfter(o) <= 0):
 			best = o
@@ -153,7 +154,22 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	}
 	if len(changes) > 0 {
 		w.Verdict += " Changes to the program that meet it: " + strings.Join(changes, ", ") + "."
+		if open {
+			w.Verdict += " What the rest of the step needs with them isn't known."
+		}
 	}
+}
+
+// spare is what a changed program leaves, after the rest of the step where that
+// is known; "" when unknown.
+func spare(o *Outcome, r rest) string {
+	switch {
+	case o.LeftBytes == nil:
+		return ""
+	case r.bytes > 0:
+		return fmt.Sprintf(" (%s left after the rest of the step)", report.Bytes(*o.LeftBytes-r.bytes))
+	}
+	return left(o, " (%s left then)")
 }
 
 // left is how much memory a scenario leaves, in a format; "" when unknown.
@@ -164,28 +180,61 @@ func left(o *Outcome, format string) string {
 	return fmt.Sprintf(format, report.Bytes(*o.LeftBytes))
 }
 
+// rest is what the step had yet to allocate after the request that failed, as a
+// scenario changes it.
+type rest struct {
+	bytes int64
+	known bool
+}
+
+// restAfter is unknown where nothing before shows how the step goes on, or where
+// nobody knows how much of it a change leaves.
+func (w *whatIf) restAfter(o *Outcome) rest {
+	for i := range w.Failures {
+		f := &w.Failures[i]
+		if o.LastEvent != f.Event {
+			continue
+		}
+		if f.StillToComeBytes == 0 {
+			return rest{}
+		}
+		bytes := float64(f.StillToComeBytes - f.RequestedBytes)
+		for _, change := range o.Changes {
+			part := f.leaves(change)
+			if part < 0 {
+				return rest{}
+			}
+			bytes *= part
+		}
+		return rest{int64(bytes), true}
+	}
+	return rest{known: true}
+}
+
 // toComeAfter is what a step still had to allocate after the request that
 // failed, where that is more than a scenario which meets it leaves; else 0.
 func (w *whatIf) toComeAfter(o *Outcome) int64 {
-	for i := range w.Failures {
-		f := &w.Failures[i]
-		if slices.ContainsFunc(o.Changes, f.shrinks) {
-			continue // how much of it is left nobody knows
-		}
-		if n := f.StillToComeBytes - f.RequestedBytes; o.LastEvent == f.Event && o.LeftBytes != nil && n > *o.LeftBytes {
-			return n
-		}
+	if r := w.restAfter(o); r.known && o.LeftBytes != nil && r.bytes > *o.LeftBytes {
+		return r.bytes
 	}
 	return 0
 }
 
-// shrinks tells whether a change makes less of what was still to come.
-func (f *Failure) shrinks(change string) bool {
-	switch about, _, _ := strings.Cut(change, "="); about {
-	case "optimizer", "sharding":
-		return f.inOptimizer
-	case "checkpointing", "batch", "logits", "use_cache":
-		return !f.inOptimizer
+// leaves is the part that a change leaves of what was still to come; -1: nobody
+// knows.
+func (f *Failure) leaves(change string) float64 {
+	about, value, _ := strings.Cut(change, "=")
+	switch {
+	case about == "optimizer" && f.inOptimizer:
+		return map[string]float64{"8bit": 0.254, "lion": 0.5}[value] // one byte of four and the blocks' scales; one moment of two; sgd: none
+	case about == "sharding" && f.inOptimizer:
+		n, _ := strconv.ParseFloat(value, 64)
+		return 1 / n
+	case about == "batch" && !f.inOptimizer:
+		part, _ := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
+		return part
+	case (about == "checkpointing" || about == "logits" || about == "use_cache") && !f.inOptimizer:
+		return -1
 	}
-	return false
+	return 1
 }
