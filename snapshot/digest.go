@@ -64,7 +64,7 @@ func digestFile(f *os.File, size int64) digest {
 				hash.Write(m.b[at:min(at+chunk, len(m.b))])
 				m.pass(at)
 			}
-			return nil
+			return m.shorter()
 		})
 	} else {
 		size, err = io.CopyBuffer(hash, io.NewSectionReader(f, 0, 1<<62), make([]byte, chunk))

@@ -51,6 +51,9 @@ func (m *mapped) guard(read func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
+			if err != nil && m.shorter() != nil { // zeros stood for what was gone of its last page
+				err = m.shorter()
+			}
 		case interface {
 			runtime.Error
 			Addr() uintptr
@@ -59,14 +62,20 @@ func (m *mapped) guard(read func() error) (err error) {
 			if at >= uintptr(len(m.b)) {
 				panic(r)
 			}
-			e := &Error{Offset: int64(at), Cause: "can't be read: its disk may be damaged"}
-			if st, stat := m.file.Stat(); stat == nil && st.Size() < int64(len(m.b)) {
-				e.Offset, e.Cause = st.Size(), "the file became shorter while it was read"
+			if err = m.shorter(); err == nil {
+				err = &Error{Offset: int64(at), Cause: "can't be read: its disk may be damaged"}
 			}
-			err = e
 		default:
 			panic(r)
 		}
 	}()
 	return read()
+}
+
+// shorter is an error if the file is no longer as long as it was.
+func (m *mapped) shorter() error {
+	if st, err := m.file.Stat(); err == nil && st.Size() < int64(len(m.b)) {
+		return &Error{Offset: st.Size(), Cause: "the file became shorter while it was read"}
+	}
+	return nil
 }

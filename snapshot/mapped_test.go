@@ -29,25 +29,37 @@ func shrunk(t *testing.T, data []byte, lost int) (*os.File, int64) {
 // error, not the end of the program.
 func TestFileBecomesShorter(t *testing.T) {
 	page := os.Getpagesize()
-	// Half a string: the decoder wants the rest.
-	data := []byte("\x80\x04}\x94(\x8c\x08segments\x94]\x94\x8c\x0edevice_traces\x94X\x00\x00\x40\x00")
-	data = append(data, strings.Repeat("a", 3*page-len(data))...)
-	f, size := shrunk(t, data, 8<<20)
-	m := mapFile(f, size)
-	if m == nil {
-		t.Skip("files aren't mapped here")
-	}
-	defer m.close()
-	err := m.guard(func() error {
-		_, err := decodeWhole(m.b, m.pass, Options{})
-		return err
-	})
-	var e *Error
-	if !errors.As(err, &e) || e.Offset != int64(3*page) || !strings.Contains(e.Cause, "became shorter") {
-		t.Errorf("%v", err)
-	}
-	if d := digestFile(f, size); d.sum != "" || d.bytes != size {
-		t.Errorf("a digest of what could not be read: %v", d)
+	for name, c := range map[string]struct{ left, lost int }{
+		"by many pages":               {3 * page, 8 << 20},
+		"within its last page":        {3 * page, 10 - page},
+		"by pages and a part of them": {3*page + 100, 8 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Half a string: the decoder wants the rest.
+			data := []byte("\x80\x04}\x94(\x8c\x08segments\x94]\x94\x8c\x0edevice_traces\x94X\x00\x00\x40\x00")
+			left := c.left
+			if c.lost < 0 { // the zeros behind the end are read as if they were the file's
+				left += c.lost
+			}
+			data = append(data, strings.Repeat("a", left-len(data))...)
+			f, size := shrunk(t, data, max(c.lost, -c.lost))
+			m := mapFile(f, size)
+			if m == nil {
+				t.Skip("files aren't mapped here")
+			}
+			defer m.close()
+			err := m.guard(func() error {
+				_, err := decodeWhole(m.b, m.pass, Options{})
+				return err
+			})
+			var e *Error
+			if !errors.As(err, &e) || e.Offset != int64(len(data)) || !strings.Contains(e.Cause, "became shorter") {
+				t.Errorf("%v", err)
+			}
+			if d := digestFile(f, size); d.sum != "" || d.bytes != size {
+				t.Errorf("a digest of what could not be read: %v", d)
+			}
+		})
 	}
 }
 
