@@ -54,7 +54,7 @@ func (l *Leak) Fix() Fix {
 		}
 	case FragmentationCreep:
 		return Fix{
-			"Reserved memory grows from step to step while what is allocated doesn't: free memory lies in pieces that no request fits.",
+			"Reserved memory grows from step to step by more than what is allocated: free memory lies in pieces that no request fits.",
 			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		}
 	case FirstStepState:

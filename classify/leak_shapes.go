@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -16,7 +18,7 @@ func (l *loop) varyingShapes() []Leak {
 	compare := func(k int) { // step k is over
 		if k > 0 && len(now) >= 8 && len(before) >= 8 && (k < l.n-1 || !l.cut()) {
 			pairs++
-			if differ(before, now) >= 0.05 {
+			if differ(before, now) >= 0.05 && unmatched(before, now) >= 0.25 {
 				other++
 				a, b := l.steps[k-1].PeakAllocated, l.steps[k].PeakAllocated
 				change += max(a-b, b-a)
@@ -76,6 +78,35 @@ func differ(a, b []int64) float64 {
 		return 0
 	}
 	return apart / all
+}
+
+// unmatched is the share of bytes that two steps' forwards asked for in sizes
+// that the other didn't: a few operations more, as of a first step, put all that
+// follows out of order, but ask for no other sizes.
+func unmatched(a, b []int64) float64 {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	var alone, all int64
+	for _, n := range a {
+		all += n
+	}
+	for _, n := range b {
+		all += n
+	}
+	i, k := 0, 0
+	for i < len(a) || k < len(b) {
+		switch {
+		case k == len(b) || i < len(a) && a[i] < b[k]:
+			alone += a[i]
+			i++
+		case i == len(a) || b[k] < a[i]:
+			alone += b[k]
+			k++
+		default:
+			i++
+			k++
+		}
+	}
+	return float64(alone) / float64(max(1, all))
 }
 
 // creep finds reserved memory that grows from step to step while what is

@@ -389,6 +389,25 @@ var leakStories = []struct {
 		})
 	}, nil, []string{"varying_shapes data.py:5"}, false},
 
+	{"batches of one length, with a few operations more in some steps", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(6, func(k int) {
+			s.in(Forward)
+			var acts []int
+			for range k % 3 {
+				acts = append(acts, s.alloc(Temporary, 8*mib, "net.py:19 forward"))
+			}
+			for i := range 60 {
+				acts = append(acts, s.alloc(Activations, int64(2+i%4*3)*mib, fmt.Sprintf("net.py:%d forward", 20+i)))
+			}
+			tr.backward()
+			s.free(acts...)
+			tr.optimize()
+			tr.zeroGrad()
+			tr.outputs = nil
+		})
+	}, nil, nil, false},
+
 	{"reserved memory that grows alone", func(s *story) {
 		tr := newTrainer(s)
 		s.loop(8, func(int) {

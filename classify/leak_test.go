@@ -43,6 +43,11 @@ func TestLeakStories(t *testing.T) {
 				if !slices.Equal(defects, want) {
 					t.Errorf("defects %q, want %q", defects, want)
 				}
+				for _, w := range others {
+					if kind, _, _ := strings.Cut(w, " "); (kind == VaryingShapes || kind == FragmentationCreep) && !slices.Contains(also, w) {
+						t.Errorf("%s is found", w)
+					}
+				}
 				for _, w := range also {
 					if !slices.Contains(others, w) {
 						t.Errorf("%q are found besides, not %q", others, w)

@@ -34,7 +34,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.spells = e.afterUse(ids)
 		}
 		if d.ID == l.Kind {
-			d.Evidence = append(d.Evidence, leakEvidence(l)...)
+			d.Evidence = append(d.Evidence, leakEvidence(l, len(dev.OOMs) > 0)...)
 		}
 		switch {
 		case unused:
@@ -48,8 +48,10 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 		case l.Kind == classify.FirstStepState:
 			d.change = "optimizer=8bit"
 			d.Fix = ptr("This is how optimizers work. Where room is missing: one that keeps fewer bytes for each parameter, such as an 8-bit AdamW or Adafactor")
-		case l.Kind == classify.VaryingShapes, l.Kind == classify.FragmentationCreep:
+		case l.Kind == classify.VaryingShapes:
 			d.setting = expandable
+		case l.Kind == classify.FragmentationCreep:
+			d.setting, d.worth = expandable, 1
 		}
 		out = append(out, d)
 	}
@@ -154,7 +156,7 @@ func (e *examination) betweenSteps(ids []timeline.AllocationID) (out []spell) {
 // maxSpells bounds the work on recordings of very many steps.
 const maxSpells = 500
 
-func leakEvidence(l *report.Leak) (out []string) {
+func leakEvidence(l *report.Leak, failed bool) (out []string) {
 	if l.File != nil {
 		where := *l.Function + "  " + report.ShortFile(*l.File)
 		if l.Line != nil {
@@ -167,7 +169,7 @@ func leakEvidence(l *report.Leak) (out []string) {
 	} else {
 		out = append(out, "seen in "+report.Plural(l.Steps, "step"))
 	}
-	if l.FullAtStep != nil {
+	if l.FullAtStep != nil && !failed {
 		out = append(out, fmt.Sprintf("at this pace the GPU is full at step %s", report.Count(*l.FullAtStep)))
 	}
 	return out
@@ -185,7 +187,7 @@ func leakTitle(l *report.Leak) string {
 		classify.GradientsKept:      "Gradients are zeroed in place instead of freed: they stay through forward",
 		classify.StaleOutputs:       "The last step's outputs are still alive during the next forward",
 		classify.VaryingShapes:      "Every step asks for other sizes, so freed blocks don't fit again",
-		classify.FragmentationCreep: "Reserved memory grows while allocated memory doesn't",
+		classify.FragmentationCreep: "Reserved memory grows by more than allocated memory does",
 		classify.FirstStepState:     "The first optimizer step makes its state: expected, not a leak",
 	}[l.Kind]
 	return fmt.Sprintf("%s: %s%s", what, report.Bytes(l.TotalBytes), suspected)
