@@ -14,6 +14,8 @@ type frameFact struct {
 	python, user bool
 	forward      bool // one level of a module's forward
 	step         bool // of one of torch's optimizers, which may be given a closure
+	named        bool // the program's own, of a name that says it makes weights
+	builds       bool // a constructor of the program's own
 }
 
 // judgeStacks works out the evidence of every distinct stack, each frame once.
@@ -26,6 +28,8 @@ func judgeStacks(s *snapshot.Snapshot) []evidence {
 		if view.Language(id) == stacks.Python {
 			facts[i] = judgePython(s.String(f.Function), s.String(f.File))
 			facts[i].user = view.Owner(id) == stacks.User
+			facts[i].named = facts[i].user && namesWeights(s.String(f.Function))
+			facts[i].builds = facts[i].user && s.String(f.Function) == "__init__"
 		} else {
 			facts[i] = judgeNative(s.String(f.Function))
 		}
@@ -51,6 +55,9 @@ func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 			m &^= weight | inModule
 		}
 		e.marks |= m
+		if fact.named || fact.builds && !python {
+			e.marks |= named
+		}
 		if fact.python && !python {
 			python = true
 			if fact.user {
@@ -74,6 +81,20 @@ func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 		e.hint = hintOf(Backward)
 	}
 	return e
+}
+
+// namesWeights tells names such as init_all_weights and load_params.
+func namesWeights(function string) bool {
+	name := strings.ToLower(function)
+	if !strings.Contains(name, "weight") && !strings.Contains(name, "param") {
+		return false
+	}
+	for _, verb := range [...]string{"init", "load", "create", "make", "build", "alloc"} {
+		if strings.HasPrefix(strings.TrimLeft(name, "_"), verb) {
+			return true
+		}
+	}
+	return false
 }
 
 func judgePython(function, file string) frameFact {

@@ -67,6 +67,8 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 				return claim{Weights, NoDetail, plausible}
 			case n > scalar && a.stateSize[n]: // an optimizer trains it
 				return claim{Weights, NoDetail, likely}
+			case e.marks&named != 0:
+				return claim{Weights, NoDetail, guess}
 			}
 			return claim{Inputs, NoDetail, plausible}
 		}

@@ -31,6 +31,7 @@ const (
 	planar                      // a loss over planes: classes are not the last dimension
 	unpacked                    // checkpointing made it again for a saved tensor's hook
 	distance                    // a loss that compares numbers: there are no scores
+	named                       // a function of the program's own says that it makes weights, or is a constructor
 )
 
 // hint is a phase that a stack names, 0 for none.

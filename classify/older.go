@@ -54,9 +54,11 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 		return claim{Gradients, NoDetail, likely}
 	case e.hint == hintOf(Forward) && gone && a.phaseAt(f) == Backward:
 		return claim{Activations, NoDetail, likely}
+	case e.hint == 0 && e.marks&userInner != 0 && e.marks&named != 0:
+		return claim{Weights, NoDetail, plausible}
 	case e.hint == 0 && e.marks&userInner != 0:
 		return claim{Inputs, NoDetail, plausible}
-	case e.hint == hintOf(Forward) && !gone: // kept by the program
+	case e.hint == hintOf(Forward) && !gone && a.t.Older() < a.t.Len(): // kept by the program; without any history, saved as likely
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{}

@@ -167,7 +167,7 @@ func (a *analysis) dataBefore(first int, hints []hint) int {
 	const few = 4 // a recording of one iteration: what the program itself made last
 	for i, n := first-1, 0; i >= 0 && n < few && hints[i] != hintOf(Setup); i-- {
 		if a.events.Action[i] == snapshot.Alloc {
-			if e := a.stacks[a.events.StackOf(i)]; e.marks&userInner == 0 || e.marks&(weight|inModule) != 0 {
+			if e := a.stacks[a.events.StackOf(i)]; e.marks&userInner == 0 || e.marks&(weight|inModule|named) != 0 {
 				break
 			}
 			start = i

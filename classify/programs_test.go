@@ -442,6 +442,19 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"a program that builds its layers without torch's": func(p *program) {
+		for i := range 5 {
+			p.alloc(Weights, int64(3+2*i)*mib, "layers.py:9 __init__", "train.py:5 main")
+			p.alloc(Weights, int64(30+i)*mib, "backend.py:19 allocate", "layers.py:30 init_all_weights", "train.py:5 main")
+		}
+		p.alloc(Inputs, 25*mib, "train.py:6 main")
+		p.loop(6, func(int) {
+			for k := range 8 {
+				p.free(p.alloc(Temporary, 5*mib, linearFrame, callFrame, fmt.Sprintf("net.py:%d forward", 20+k), callFrame, "serve.py:12 main"))
+			}
+		})
+	},
+
 	"setup calls a function of torch's": func(p *program) {
 		p.alloc(Weights, 9*mib, "site-packages/torch/nn/functional.py:5600 normalize", "train.py:6 main") // or another table: not sure
 		p.train(4, p.ordinary)
