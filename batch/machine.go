@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 )
 
 // BuildOf tells this program from any other version, for Config.Build: by its
@@ -31,8 +33,24 @@ func BuildOf(release string) (string, error) {
 	return "devel " + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// MachineMemory is the machine's memory in bytes, 0 when it can't be told.
+// MachineMemory is how many bytes this process may use: the container's limit
+// or the machine's memory, 0 when neither can be told.
 func MachineMemory() int64 {
+	machine := allMemory()
+	for _, name := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && (machine == 0 || n < machine) {
+			return n // "max" is no number
+		}
+	}
+	return machine
+}
+
+// allMemory is the machine's memory, whoever may use it.
+func allMemory() int64 {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return 0

@@ -53,7 +53,7 @@ func (f *flags) define(set *pflag.FlagSet) {
 	set.BoolVar(&f.redact, "redact", false, "pseudonyms in the place of what tells who and where; VRAMSCOPE_REDACT_KEY must be the same on every worker")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "only failures")
 	set.BoolVar(&f.verbose, "verbose", false, "what Beam and the runner have to say, too")
-	set.StringVar(&f.maxMemory, "max-memory", "", "keep each worker within `SIZE` (default: three quarters of what its machine or container has)")
+	set.StringVar(&f.maxMemory, "max-memory", "", "keep each worker within `SIZE` (default: three quarters of its container's or machine's)")
 }
 
 // task is what the flags ask for. What can be wrong with them is found here and

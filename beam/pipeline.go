@@ -155,7 +155,7 @@ func (t task) worker() (*batch.Worker, error) {
 	}
 	limit := t.MaxMemory
 	if limit == 0 {
-		limit = ownMemory() / 4 * 3
+		limit = batch.MachineMemory() / 4 * 3
 	}
 	if limit > 0 {
 		debug.SetMemoryLimit(limit) // the collector works harder before the limit, not later

@@ -73,7 +73,7 @@ line. Started again, it goes on where it stopped and does only what has changed.
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	failOnFlag(cmd, &f.failOn)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no summary, only failures")
-	flags.StringVar(&f.maxMemory, "max-memory", "", "keep all runs at a time within `SIZE` (default: three quarters of the machine's)")
+	flags.StringVar(&f.maxMemory, "max-memory", "", "keep all runs at a time within `SIZE` (default: three quarters of the container's or machine's)")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd
 }

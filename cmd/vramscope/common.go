@@ -18,7 +18,8 @@ import (
 	"github.com/vramscope/vramscope/store"
 )
 
-// memoryLimit is --max-memory in bytes; without it, three quarters of the machine's.
+// memoryLimit is --max-memory in bytes; without it, three quarters of the
+// container's or machine's.
 func memoryLimit(flag string) (int64, error) {
 	if flag == "" {
 		return batch.MachineMemory() / 4 * 3, nil

@@ -48,7 +48,7 @@ func newExport() *cobra.Command {
 	flags.StringVar(&f.theory.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
-	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the machine's)")
+	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
 	return cmd
 }
 
