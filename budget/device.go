@@ -72,13 +72,13 @@ func FindGPU(s string) (GPU, error) {
 		for _, g := range hits {
 			names = append(names, strconv.Quote(g.Name))
 		}
-		return GPU{}, fmt.Errorf("--gpu %q could be %s: give the whole name", short(s), strings.Join(names, " or "))
+		return GPU{}, fmt.Errorf("%q could be %s: give the whole name", short(s), strings.Join(names, " or "))
 	}
 	var names []string
 	for _, g := range gpus {
 		names = append(names, g.Name)
 	}
-	return GPU{}, fmt.Errorf("--gpu %q is neither a size like 80GiB nor one of: %s", short(s), strings.Join(names, ", "))
+	return GPU{}, fmt.Errorf("%q is neither a size like 80GiB nor one of: %s", short(s), strings.Join(names, ", "))
 }
 
 func squeeze(s string) string {

@@ -233,7 +233,7 @@ func (f *budgetFlags) devicesOf() ([]budget.GPU, error) {
 		}
 		g, err := budget.FindGPU(n)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--gpu: %w", err)
 		}
 		gs = append(gs, g)
 	}

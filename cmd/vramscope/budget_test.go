@@ -116,7 +116,7 @@ func TestBudgetRefusals(t *testing.T) {
 		"overflow":        {[]string{"--config", good, "--batch", "999999999999", "--seq", "999999999999"}, "2^62"},
 		"format":          {[]string{"--config", good, "--format", "pdf"}, "pdf"},
 		"output":          {[]string{"--config", good, "-o", "x.pdf"}, "x.pdf"},
-		"device":          {[]string{"--config", good, "--gpu", "toaster"}, "toaster"},
+		"device":          {[]string{"--config", good, "--gpu", "toaster"}, `vramscope: --gpu: "toaster" is neither`},
 		"solve":           {[]string{"--config", good, "--gpu", "H100", "--solve", "world"}, "world"},
 		"size":            {[]string{"--params", "8Q"}, "8Q"},
 	} {
