@@ -63,7 +63,7 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 				site.Line = nil // may differ from run to run
 				g.Where = site.Short()
 			}
-			fix, saves := adviceFor(r.Document, d, o)
+			fix, saves := r.Document.Advice(d, o)
 			note(g, o.RequestedBytes, fix, saves)
 		}
 	}
@@ -85,16 +85,6 @@ func groupOf(m *evidence.OOMMessage) report.OOMGroup {
 		g.Where = report.ShortFile(*m.UserFile)
 	}
 	return g
-}
-
-// adviceFor is what the report advises against a failure.
-func adviceFor(doc *report.Document, d *report.Device, o *report.OOM) (fix *string, saves *int64) {
-	for i := range d.Findings {
-		if f := &d.Findings[i]; f.ID == "oom_"+o.Verdict {
-			return f.Fix, f.SavesBytes
-		}
-	}
-	return doc.Verdict.Fix, doc.Verdict.SavesBytes
 }
 
 // groups are the failures, those of most runs first.

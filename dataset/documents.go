@@ -200,7 +200,8 @@ func recordedRows(r *rows, begin func(), doc *report.Document, d *report.Device)
 		r.intAt(site.Line)
 		calledFrom(r, site)
 		r.textOrNull(site.Op)
-		r.textAt(fixOf(doc, d, o))
+		fix, _ := doc.Advice(d, o)
+		r.textAt(fix)
 		r.int64At(d.FirstTime)
 		r.int64At(d.LastTime)
 		r.list(len(o.PinnedBy), func(x *rows, i int) {
@@ -214,17 +215,6 @@ func recordedRows(r *rows, begin func(), doc *report.Document, d *report.Device)
 		})
 		r.end()
 	}
-}
-
-// fixOf is what to change about a failed request: its finding's fix, else the
-// verdict's.
-func fixOf(doc *report.Document, d *report.Device, o *report.OOM) *string {
-	for i := range d.Findings {
-		if f := &d.Findings[i]; f.ID == "oom_"+o.Verdict && f.Fix != nil {
-			return f.Fix
-		}
-	}
-	return doc.Verdict.Fix
 }
 
 func leakRows(r *rows, begin func(), _ *report.Document, d *report.Device) {

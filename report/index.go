@@ -130,6 +130,17 @@ func (d *Document) OnlyLogged() []evidence.OOMMessage {
 	return d.Evidence.OOMMessages
 }
 
+// Advice is what to change against a failed request of a device, and what that
+// saves: as its finding says, or the verdict where that one knows no change.
+func (d *Document) Advice(on *Device, o *OOM) (fix *string, saves *int64) {
+	for i := range on.Findings {
+		if f := &on.Findings[i]; f.ID == "oom_"+o.Verdict && f.Fix != nil {
+			return f.Fix, f.SavesBytes
+		}
+	}
+	return d.Verdict.Fix, d.Verdict.SavesBytes
+}
+
 // MessageFingerprint is the same for the same failure in another run, of which
 // only a log tells.
 func MessageFingerprint(m *evidence.OOMMessage) string {

@@ -159,3 +159,22 @@ func TestIndexHostileNames(t *testing.T) {
 	}
 	b.clean()
 }
+
+func TestAdvice(t *testing.T) {
+	saves, other := int64(5), int64(7)
+	doc := &report.Document{Verdict: report.Verdict{Fix: ptr("the verdict's"), SavesBytes: &other}}
+	for name, c := range map[string]struct {
+		findings []report.Finding
+		fix      string
+		saves    int64
+	}{
+		"its finding":            {[]report.Finding{{ID: "oom_true_shortage"}, {ID: "oom_fragmentation", Fix: ptr("its own"), SavesBytes: &saves}}, "its own", 5},
+		"no finding":             {nil, "the verdict's", 7},
+		"a finding without more": {[]report.Finding{{ID: "oom_fragmentation", SavesBytes: &saves}}, "the verdict's", 7},
+	} {
+		fix, saves := doc.Advice(&report.Device{Findings: c.findings}, &report.OOM{Verdict: "fragmentation"})
+		if fix == nil || *fix != c.fix || saves == nil || *saves != c.saves {
+			t.Errorf("%s: %v %v", name, fix, saves)
+		}
+	}
+}
