@@ -53,23 +53,6 @@ func (a *Appender) Failed(run, reason string) error {
 	return a.rows.err
 }
 
-// Part appends a run's rows from an earlier file.
-func (a *Appender) Part(p *Part, run string) error {
-	if p.table != a.table {
-		return fmt.Errorf("dataset: rows of %s for a table of %s", p.table.Version, a.table.Version)
-	}
-	for _, i := range p.rows[run] {
-		record, row := p.at(i)
-		for c, column := range a.table.Columns {
-			if err := a.rows.copy(record.Column(c), row); err != nil {
-				return fmt.Errorf("dataset: %s, row %d, %s: %w", p.table.Name, i, column.Name, err)
-			}
-		}
-		a.rows.end()
-	}
-	return a.rows.err
-}
-
 // Close writes what is left and what ends the table. It doesn't close what is
 // written to.
 func (a *Appender) Close() error {

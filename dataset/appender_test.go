@@ -94,9 +94,9 @@ func appended(t *testing.T, table *Table, f Format, fill func(a *Appender) error
 
 func runName(i int) string { return fmt.Sprintf("exp%03d/run", i) }
 
-// TestMerge writes the same runs in one go, from reports that were read from
-// JSON, and from the parts of three shards: the same bytes.
-func TestMerge(t *testing.T) {
+// TestFromJSON writes the same runs from reports in memory and from reports that
+// were read from JSON: the same bytes.
+func TestFromJSON(t *testing.T) {
 	const runs = 60
 	for _, table := range RunTables() {
 		t.Run(table.Name, func(t *testing.T) {
@@ -140,35 +140,6 @@ func TestMerge(t *testing.T) {
 			})
 			if !bytes.Equal(whole, fromJSON) {
 				t.Error("other bytes from reports that were read from JSON")
-			}
-			var parts []*Part
-			for shard := range 3 {
-				p, err := OpenPart(table, bytes.NewReader(appended(t, table, Parquet, func(a *Appender) error {
-					for i := shard; i < runs; i += 3 {
-						if err := one(a, i); err != nil {
-							return err
-						}
-					}
-					return nil
-				})))
-				if err != nil {
-					t.Fatal(err)
-				}
-				parts = append(parts, p)
-			}
-			merged := appended(t, table, Parquet, func(a *Appender) error {
-				for i := range runs {
-					if err := a.Part(parts[i%3], runName(i)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if !bytes.Equal(whole, merged) {
-				t.Error("other bytes from merged shards")
-			}
-			if table == Runs && len(parts[0].Runs()) != runs/3 {
-				t.Errorf("%d runs in a shard: %v", len(parts[0].Runs()), parts[0].Runs())
 			}
 		})
 	}
@@ -246,47 +217,8 @@ func TestManyRows(t *testing.T) {
 		return nil
 	}
 	file := appended(t, RunCategories, Parquet, fill)
-	p, err := OpenPart(RunCategories, bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := appended(t, RunCategories, Parquet, func(a *Appender) error {
-		for _, run := range p.Runs() {
-			if err := a.Part(p, run); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if !bytes.Equal(file, again) {
-		t.Error("copied, the file has other bytes")
-	}
 	if _, lines := readers[Parquet](t, file); !bytes.Equal(lines, appended(t, RunCategories, JSONL, fill)) {
 		t.Error("other values than in JSON lines")
-	}
-}
-
-// TestOpenPart refuses what it didn't write, with the table's name and the cause.
-func TestOpenPart(t *testing.T) {
-	file := appended(t, Findings, Parquet, func(a *Appender) error { return a.Document("run", someReport(2)) })
-	for name, c := range map[string]struct {
-		table *Table
-		data  []byte
-		want  string
-	}{
-		"another table": {OOMs, file, "its schema isn't vramscope.ooms/2"},
-		"empty":         {Findings, nil, "findings"},
-		"no Parquet":    {Findings, []byte(strings.Repeat("text ", 100)), "findings"},
-		"cut":           {Findings, file[:len(file)/2], "findings"},
-		"no head":       {Findings, file[len(file)/2:], "findings"},
-		"zeros within":  {Findings, append(append(append([]byte{}, file[:4]...), make([]byte, 200)...), file[204:]...), "findings"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, err := OpenPart(c.table, bytes.NewReader(c.data))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v %v", p, err)
-			}
-		})
 	}
 }
 

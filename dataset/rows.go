@@ -3,7 +3,6 @@ package dataset
 import (
 	"fmt"
 
-	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
@@ -164,50 +163,4 @@ func appendText(b array.Builder, v string) {
 	if err := b.(*array.BinaryDictionaryBuilder).AppendString(v); err != nil {
 		panic(err) // 2^31 distinct texts in one record
 	}
-}
-
-// copy appends the value of another array of the next column's type;
-// dictionaries may differ.
-func (r *rows) copy(from arrow.Array, i int) error {
-	if list, ok := from.(*array.List); ok && list.IsValid(i) {
-		start, end := list.ValueOffsets(i)
-		b := r.begin(int(end - start))
-		for ; start < end; start++ {
-			if err := copyValue(b, list.ListValues(), int(start)); err != nil {
-				return err
-			}
-		}
-		return r.err
-	}
-	return copyValue(r.next(), from, i)
-}
-
-func copyValue(b array.Builder, from arrow.Array, i int) error {
-	if from.IsNull(i) {
-		b.AppendNull()
-		return nil
-	}
-	switch a := from.(type) {
-	case *array.Dictionary:
-		appendText(b, wordAt(a, i))
-		return nil
-	case *array.Float64:
-		b.(*array.Float64Builder).Append(a.Value(i)) // its text isn't exact
-		return nil
-	case *array.Struct:
-		s := b.(*array.StructBuilder)
-		s.Append(true)
-		for f := range a.NumField() {
-			if err := copyValue(s.FieldBuilder(f), a.Field(f), i); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return b.AppendValueFromString(from.ValueStr(i))
-}
-
-// wordAt is an entry of a dictionary column.
-func wordAt(a *array.Dictionary, i int) string {
-	return a.Dictionary().(*array.String).Value(a.GetValueIndex(i))
 }
