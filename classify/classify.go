@@ -138,13 +138,12 @@ const (
 	BySite               // what other allocations of the same stack turned out to be
 	ByLife               // in which phases it was born and freed
 	BySize               // sizes that recur as weight, gradient and moment; tokens × vocabulary
-	ByOrder              // its place in the sequence of allocations
-	NumSignals    = int(ByOrder) + 1
+	NumSignals    = int(BySize) + 1
 )
 
 // String is the word of tables.
 func (s Signal) String() string {
-	return [...]string{"none", "label", "annotation", "native_stack", "free_stack", "python_stack", "site", "life", "size", "order"}[s]
+	return [...]string{"none", "label", "annotation", "native_stack", "free_stack", "python_stack", "site", "life", "size"}[s]
 }
 
 // Label is what somebody who knows says about one allocation.

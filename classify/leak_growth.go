@@ -72,7 +72,7 @@ func (l *loop) belongs(id timeline.AllocationID) bool {
 		return !l.trains
 	case Weights, Communication:
 		s := l.c.Signal[id]
-		return s != BySite && s != ByLife && s != BySize && s != ByOrder
+		return s != BySite && s != ByLife && s != BySize
 	}
 	return false
 }
