@@ -34,7 +34,7 @@ func Analyze(ctx context.Context, run Run, build string, o Options) *Result {
 	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment, Inputs: len(run.Files)}}
 	r.HTML, r.JSON, r.Fingerprint, r.Err = analyze(ctx, run, build, o)
 	if r.Err != nil {
-		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", oneLine(r.Err)
+		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", load.OneLine(r.Err)
 	}
 	return r
 }
@@ -64,7 +64,7 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 		digests[s.Path] = s.Digest
 	}
 	if o.Redact {
-		o.redact(in, d)
+		in.Redact(redact.New(o.Key), d)
 	}
 	doc, err := diagnose.Run(in.Sources, in.Evidence, *d)
 	if err != nil {
@@ -110,34 +110,13 @@ func (o *Options) diagnosis(in *load.Run) (*diagnose.Options, error) {
 	return d, nil
 }
 
-// redact takes out of a run and of what stands above its report what tells who
-// and where.
-func (o *Options) redact(in *load.Run, d *diagnose.Options) {
-	r := redact.New(o.Key)
-	in.Redact(r)
-	for i := range d.Notes {
-		n := &d.Notes[i]
-		n.Key, n.Value = r.Note(n.Key, n.Value)
-	}
-}
-
 // redacted is an error that names no file of the run's.
 func (o *Options) redacted(err error, run Run) error {
 	if !o.Redact {
 		return err
 	}
-	message := redact.New(o.Key).Error(err.Error(), append([]string{o.Config, o.Model}, append(o.Labels, run.Files...)...)...)
-	return &hidden{message, err}
+	return redact.New(o.Key).Renamed(err, append([]string{o.Config, o.Model}, append(o.Labels, run.Files...)...)...)
 }
-
-// hidden says an error in other words.
-type hidden struct {
-	message string
-	err     error
-}
-
-func (h *hidden) Error() string        { return h.message }
-func (h *hidden) Is(target error) bool { return errors.Is(h.err, target) }
 
 // command is the command line that makes the same report again.
 func (o *Options) command(doc *report.Document) []string {
@@ -182,10 +161,4 @@ func where(stack []byte) string {
 		}
 	}
 	return ""
-}
-
-// oneLine is an error as one line, without advice.
-func oneLine(err error) string {
-	first, _, _ := strings.Cut(err.Error(), "\n")
-	return strings.Join(strings.Fields(first), " ")
 }

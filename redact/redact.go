@@ -21,6 +21,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/pattern"
@@ -116,6 +117,22 @@ func (r *Redactor) Error(message string, paths ...string) string {
 	}
 	return quoted().ReplaceAllStringFunc(message, func(s string) string { return s[:1] + r.Text(s[1:len(s)-1]) + s[len(s)-1:] })
 }
+
+// Renamed is an error whose message Error rewrote. What kind it is can still be
+// asked.
+func (r *Redactor) Renamed(err error, paths ...string) error {
+	return &renamed{r.Error(err.Error(), paths...), err}
+}
+
+type renamed struct {
+	message string
+	err     error
+}
+
+func (e *renamed) Error() string { return e.message }
+
+// Is asks the error itself, which isn't handed out: it names files.
+func (e *renamed) Is(target error) bool { return errors.Is(e.err, target) }
 
 // quoted is a text from a file within a message.
 var quoted = pattern.Of(`"(?:[^"\\]|\\.)*"`)

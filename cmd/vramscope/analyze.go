@@ -158,7 +158,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if f.redact {
 		r := newRedactor()
 		f.names.redact(r)
-		redactRun(r, run, &o)
+		run.Redact(r, &o)
 		command = commandLine(cmd, args, r)
 	}
 	doc, err := diagnose.Run(run.Sources, run.Evidence, o)

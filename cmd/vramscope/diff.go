@@ -128,7 +128,7 @@ func (f *diffFlags) document(cmd *cobra.Command, name string, r *redact.Redactor
 		o.Device = &f.device
 	}
 	if f.redact {
-		redactRun(r, run, &o)
+		run.Redact(r, &o)
 	}
 	return diagnose.Run(run.Sources, run.Evidence, o)
 }

@@ -5,25 +5,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/redact"
 )
 
 const redactHelp = "pseudonyms for paths, users' functions, annotations, titles and notes; VRAMSCOPE_REDACT_KEY makes them your own"
 
 func newRedactor() *redact.Redactor { return redact.New(os.Getenv("VRAMSCOPE_REDACT_KEY")) }
-
-// redactRun redacts all that a report will be made of. What comes later never
-// sees the names.
-func redactRun(r *redact.Redactor, run *load.Run, o *diagnose.Options) {
-	run.Redact(r)
-	o.Title = r.Text(o.Title)
-	for i := range o.Notes {
-		n := &o.Notes[i]
-		n.Key, n.Value = r.Note(n.Key, n.Value)
-	}
-}
 
 // redactError takes the names of files out of an error's message, which may
 // end in a log that others read.

@@ -221,7 +221,7 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 		if isBroken(path, err) {
 			failed = append(failed, err)
 			n := filename.Parse(name)
-			broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: onOneLine(err), Name: &n})
+			broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: OneLine(err), Name: &n})
 		}
 	}
 	if len(r.Sources) == before {
@@ -235,8 +235,8 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 	return nil
 }
 
-// onOneLine is an error without what it advises.
-func onOneLine(err error) string {
+// OneLine is an error without what it advises.
+func OneLine(err error) string {
 	cause, _, _ := strings.Cut(err.Error(), "\n")
 	return cause
 }

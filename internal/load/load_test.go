@@ -348,7 +348,7 @@ func TestRanksThatAreSaidSurviveRedaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	r.Redact(redact.New(""))
+	r.Redact(redact.New(""), &diagnose.Options{})
 	doc, err := diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
 	if err != nil || doc.Ranks == nil || !doc.Ranks.Sure || *doc.Devices[0].Rank != 4 || *doc.Devices[1].Rank != 5 {
 		t.Errorf("%v, %+v", err, doc.Ranks)

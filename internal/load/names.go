@@ -129,20 +129,9 @@ func (r *Run) Config() *budget.Config {
 	return found.Config
 }
 
-// renamed is an error in other words; what kind it is can still be asked.
-type renamed struct {
-	message string
-	err     error
-}
-
-func (e *renamed) Error() string { return e.message }
-
-// Is asks the error itself, which isn't handed out: it names files.
-func (e *renamed) Is(target error) bool { return errors.Is(e.err, target) }
-
-// Redact takes out of a run what tells who and where. What comes later never
-// sees the names.
-func (r *Run) Redact(x *redact.Redactor) {
+// Redact takes out of a run, and of what will stand above its report, what
+// tells who and where. What comes later never sees the names.
+func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
 	for i := range r.Sources {
 		s := &r.Sources[i]
 		path := s.Path
@@ -158,7 +147,7 @@ func (r *Run) Redact(x *redact.Redactor) {
 			s.Open = func() (*snapshot.Snapshot, error) {
 				recording, err := open()
 				if err != nil {
-					return nil, &renamed{x.Error(err.Error(), path), err}
+					return nil, x.Renamed(err, path)
 				}
 				said = diagnose.SaidRank(recording)
 				x.Snapshot(recording)
@@ -179,6 +168,11 @@ func (r *Run) Redact(x *redact.Redactor) {
 		}
 	}
 	x.Evidence(r.Evidence)
+	above.Title = x.Text(above.Title)
+	for i := range above.Notes {
+		n := &above.Notes[i]
+		n.Key, n.Value = x.Note(n.Key, n.Value)
+	}
 }
 
 // Redact takes what isn't common knowledge out of the names.
