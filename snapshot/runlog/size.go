@@ -24,24 +24,32 @@ func size(text []byte) (int64, []byte) {
 		n = 2
 	}
 	if unit == 0 && n > 0 {
-		switch rest[0] {
-		case 'K', 'k':
-			unit = 1 << 10
-		case 'M':
-			unit = 1 << 20
-		case 'G':
-			unit = 1 << 30
-		case 'T':
-			unit = 1 << 40
-		case 'E':
-			unit = 1 << 60
-		}
+		unit = prefix(rest[0])
 	}
 	if v *= unit; unit == 0 || v > maxMemory || v < 0 {
 		// 5607.61 GiB asked for at once is real; 2^60 is not.
 		return Unknown, text
 	}
 	return int64(math.Round(v)), rest[n:]
+}
+
+// prefix is what a unit's first letter stands for, 0 for none of them.
+func prefix(letter byte) float64 {
+	switch letter {
+	case 'K', 'k':
+		return 1 << 10
+	case 'M':
+		return 1 << 20
+	case 'G':
+		return 1 << 30
+	case 'T':
+		return 1 << 40
+	case 'P':
+		return 1 << 50
+	case 'E':
+		return 1 << 60
+	}
+	return 0
 }
 
 func integer(b []byte) (v int64, rest []byte, ok bool) {

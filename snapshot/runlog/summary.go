@@ -82,23 +82,11 @@ func cellSize(cell []byte) int64 {
 	if !ok || len(rest) == 0 {
 		return Unknown
 	}
-	unit := 1.0
-	switch rest[0] {
-	case 'K', 'k':
-		unit = 1 << 10
-	case 'M':
-		unit = 1 << 20
-	case 'G':
-		unit = 1 << 30
-	case 'T':
-		unit = 1 << 40
-	case 'P':
-		unit = 1 << 50
-	case 'B':
-	default:
-		return Unknown
+	unit := prefix(rest[0])
+	if rest[0] == 'B' {
+		unit = 1
 	}
-	if v *= unit; v > maxMemory {
+	if v *= unit; unit == 0 || v > maxMemory {
 		return Unknown
 	}
 	return int64(math.Round(v))
