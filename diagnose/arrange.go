@@ -195,11 +195,10 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 // worstVerdict is the gravest verdict on a device of the job by itself, and the
 // device's row; the main one's where no other's is graver.
 func worstVerdict(doc *report.Document, main *report.Device) (v report.Verdict, row int) {
-	grave := map[report.Severity]int{report.Info: 0, report.Warning: 1, report.Critical: 2}
 	look := func(i int) {
 		one := *doc
 		one.Devices = doc.Devices[doc.Ranks.Rows[i].Index : doc.Ranks.Rows[i].Index+1]
-		if x := verdict(&one); v.Text == "" || grave[x.Severity] > grave[v.Severity] {
+		if x := verdict(&one); v.Text == "" || severities[x.Severity] < severities[v.Severity] {
 			v, row = x, i
 		}
 	}
@@ -255,7 +254,7 @@ func (j *job) takeBudget(doc, one *report.Document, main int) {
 func failedRows(r *report.Ranks) int {
 	n := 0
 	for i := range r.Rows {
-		if strings.HasPrefix(r.Rows[i].Verdict, "out of memory") {
+		if r.Rows[i].Failed {
 			n++
 		}
 	}

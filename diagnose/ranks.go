@@ -62,7 +62,7 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 func (j *job) row(p *process, x *rememberedDevice, index int) report.Rank {
 	d := &x.dev
 	row := report.Rank{Rank: rankOf(p), RankFrom: p.from, Input: d.Input, Index: index, Device: d.Device, PeakAllocated: d.Peaks.Allocated.Bytes,
-		PeakReserved: d.Peaks.Reserved.Bytes, AtEnd: d.AtEnd.AllocatedBytes, Capacity: d.CapacityBytes, Dumps: len(p.dumps), Verdict: inAWord(d)}
+		PeakReserved: d.Peaks.Reserved.Bytes, AtEnd: d.AtEnd.AllocatedBytes, Capacity: d.CapacityBytes, Dumps: len(p.dumps), Verdict: inAWord(d), Failed: len(d.OOMs) > 0}
 	if x.firstFail > 0 {
 		row.OOMTime = &x.firstFail
 	}
@@ -177,7 +177,7 @@ func group(r *report.Ranks, devices []*rememberedDevice) {
 func worse(r *report.Ranks, a, b int) int {
 	x, y := &r.Rows[a], &r.Rows[b]
 	failed := func(row *report.Rank) int {
-		if strings.HasPrefix(row.Verdict, "out of memory") {
+		if row.Failed {
 			return 0
 		}
 		return 1

@@ -36,6 +36,7 @@ type Rank struct {
 	Capacity      *int64 `json:"capacity_bytes"`
 	Dumps         int    `json:"dumps"` // recordings of this process, the shown one included
 	Verdict       string `json:"verdict"`
+	Failed        bool   `json:"-"` // ran out of memory
 	OOMTime       *int64 `json:"first_oom_time_us"`
 	Group         int    `json:"alike"` // index into Groups
 }
