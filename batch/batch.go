@@ -2,7 +2,7 @@
 // report of each, and joins the reports into tables and one page.
 //
 // The steps are functions of their own, so that other programs can spread them
-// over machines as they like. On this machine, Work does the first two:
+// over machines as they like. On this machine, Work analyses and writes:
 //
 //	out, err := store.Open(ctx, "out")
 //	found, err := batch.Find(ctx, []string{"experiments"}, batch.FindOptions{})

@@ -1,8 +1,9 @@
-// Package report renders one Document as terminal text, JSON or HTML. It knows
-// how things look, not how they were computed.
+// Package report renders one Document as terminal text, JSON, Markdown or HTML,
+// a Diff of two likewise, and an Index of many as one page. It knows how things
+// look, not how they were computed.
 //
-//	doc := diagnose.Run(inputs, diagnose.Options{})
-//	err := report.Text(os.Stdout, doc, report.Style{Width: 100})
+//	doc, err := diagnose.Run(sources, evidence.New(), diagnose.Options{})
+//	err = report.Text(os.Stdout, doc, report.Style{Width: 100})
 package report
 
 import (

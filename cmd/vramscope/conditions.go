@@ -75,9 +75,9 @@ func anyDevice(f func(*report.Device) bool) func(*report.Document) bool {
 
 // above compares a quantity with a size or a share: allocated and reserved are
 // the peaks, as a share of the capacity; fragmentation is the free part of what
-// is reserved at the reserved peak's end state; unknown is the share of bytes at
-// the allocated peak without a category; over-budget is what was measured above
-// the model's budget, as a share of that.
+// is reserved at the allocated peak; unknown is the share of bytes there without
+// a category; over-budget is what was measured above the model's budget, as a
+// share of that.
 func above(quantity, limit string) (func(*report.Document) bool, error) {
 	share, isShare, err := parseShare(limit)
 	if err != nil {
