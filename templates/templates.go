@@ -23,15 +23,15 @@ var parts embed.FS
 //go:embed echarts/echarts.min.js
 var echarts string
 
-// Licence is that of the charting library; it goes wherever the pages go.
+// licence is that of the charting library; it goes wherever the library goes.
 //
 //go:embed echarts/LICENSE
-var Licence string
+var licence string
 
-// Notice belongs to the licence.
+// notice belongs to the licence.
 //
 //go:embed echarts/NOTICE
-var Notice string
+var notice string
 
 // Style is the page's style sheet.
 func Style() string { return join("css") }
@@ -39,7 +39,9 @@ func Style() string { return join("css") }
 // Scripts are the page's scripts in the order in which they run. Those of the
 // report are one function, so that they share names with each other only.
 func Scripts() []string {
-	return []string{echarts, "(function () {\n'use strict';\n" + join("js") + "})();\n"}
+	// A browser drops "\r", and would see another script than the policy allows.
+	terms := strings.ReplaceAll("/*\n"+notice+"\n\n"+licence+"\n*/\n", "\r", "")
+	return []string{terms + echarts, "(function () {\n'use strict';\n" + join("js") + "})();\n"}
 }
 
 // IndexStyle is what the page over many runs adds to Style.

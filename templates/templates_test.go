@@ -1,11 +1,14 @@
 package templates_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/templates"
 )
 
@@ -37,16 +40,22 @@ func TestOwnScriptsMakeNoMarkup(t *testing.T) {
 	}
 }
 
-// TestBundleHasItsLicence checks that the charting library comes with what its
-// licence asks for, and is the version that is pinned.
+// TestBundleHasItsLicence checks that the charting library stands in a page with
+// what its licence asks for before it, and is the version that is pinned.
 func TestBundleHasItsLicence(t *testing.T) {
-	for _, want := range []string{"Apache License", "zrender", "tslib"} {
-		if !strings.Contains(templates.Licence, want) {
-			t.Errorf("the licence doesn't mention %s", want)
-		}
+	var page bytes.Buffer
+	if err := report.HTML(&page, &report.Document{Evidence: evidence.New()}); err != nil {
+		t.Fatal(err)
 	}
-	if !strings.Contains(templates.Notice, "Apache ECharts") {
-		t.Error("the notice isn't that of Apache ECharts")
+	_, rest, _ := strings.Cut(page.String(), "<script>/*\n")
+	terms, library, found := strings.Cut(rest, "*/\n")
+	if !found || !strings.HasPrefix(library, "var echarts=") {
+		t.Fatal("the page doesn't begin its library with a comment")
+	}
+	for _, want := range []string{"The Apache Software Foundation", "Apache License", "zrender", "tslib"} {
+		if !strings.Contains(terms, want) {
+			t.Errorf("the comment doesn't mention %s", want)
+		}
 	}
 	text, err := os.ReadFile("echarts/package.json")
 	if err != nil {
@@ -56,7 +65,7 @@ func TestBundleHasItsLicence(t *testing.T) {
 	if err := json.Unmarshal(text, &p); err != nil {
 		t.Fatal(err)
 	}
-	if v := p.Dependencies["echarts"]; v == "" || !strings.Contains(templates.Scripts()[0], `"`+v+`"`) {
+	if v := p.Dependencies["echarts"]; v == "" || !strings.Contains(library, `"`+v+`"`) {
 		t.Errorf("the bundle isn't version %q", v)
 	}
 }
