@@ -66,15 +66,15 @@ func readReport(ctx context.Context, out *store.Place, run Run) (*Report, error)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := Decode(text)
+	doc, err := decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", out.URL(in(run.Name, reportJSON)), err)
 	}
 	return &Report{*e, doc}, nil
 }
 
-// Decode reads a report as Result.JSON holds it.
-func Decode(text []byte) (*report.Document, error) {
+// decode reads a report as Result.JSON holds it.
+func decode(text []byte) (*report.Document, error) {
 	doc := &report.Document{}
 	if err := json.Unmarshal(text, doc); err != nil {
 		return nil, err

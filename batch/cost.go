@@ -23,9 +23,9 @@ const (
 	usualRatio = 12
 )
 
-// Cost is about how many bytes of memory the analysis of a run needs. A hostile
+// cost is about how many bytes of memory the analysis of a run needs. A hostile
 // file may need more: the decoder, which keeps to MaxMemory, finds out.
-func Cost(ctx context.Context, run Run, stores *store.Pool) int64 {
+func cost(ctx context.Context, run Run, stores *store.Pool) int64 {
 	var largest, all int64
 	for _, name := range run.Files {
 		n := plainSize(ctx, name, stores)

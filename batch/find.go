@@ -32,12 +32,12 @@ type Found struct {
 	Failed  []error  // folders and files that could not be read
 }
 
-// File is a file that may belong to a run.
-type File struct {
+// candidate is a file that may belong to a run.
+type candidate struct {
 	Path  string // with slashes
 	Root  string // the folder that was given: runs don't reach above it
 	Bytes int64
-	Kind  Kind
+	Kind  fileKind
 	// Version is what a store says to tell a changed file; "" of a folder's.
 	Version string
 }
@@ -89,19 +89,19 @@ func Find(ctx context.Context, roots []string, o FindOptions) (*Found, error) {
 	}
 	found.Failed = w.failed
 	for _, f := range w.files {
-		if f.Kind == Pickle {
+		if f.Kind == kindPickle {
 			found.Pickles = append(found.Pickles, f.Path)
 		}
 	}
-	found.Runs = append(found.Runs, Group(w.files)...)
-	Call(found.Runs, o)
+	found.Runs = append(found.Runs, group(w.files)...)
+	call(found.Runs, o)
 	return found, nil
 }
 
-// Call gives runs the names that the outputs call them by, and puts them into
+// call gives runs the names that the outputs call them by, and puts them into
 // the order of the tables. With redaction these are pseudonyms; two that would
 // be alike are told apart in the order of their places.
-func Call(runs []Run, o FindOptions) {
+func call(runs []Run, o FindOptions) {
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Place, b.Place) })
 	var r *redact.Redactor
 	taken := map[string]int{}
@@ -110,7 +110,7 @@ func Call(runs []Run, o FindOptions) {
 	}
 	for i := range runs {
 		run := &runs[i]
-		run.Path, run.Experiment = run.Place, ExperimentOf(run.Place)
+		run.Path, run.Experiment = run.Place, experimentOf(run.Place)
 		if r != nil {
 			run.Path, run.Experiment = r.Input(run.Path), r.Input(run.Experiment)
 			if n := taken[run.Path]; n > 0 {
@@ -133,7 +133,7 @@ type walker struct {
 	skip    os.FileInfo
 	skipped string          // a prefix in a bucket, with a slash
 	seen    map[string]bool // folders and files, in case roots overlap
-	files   []File
+	files   []candidate
 	failed  []error
 	root    string // the present one
 }
@@ -178,7 +178,7 @@ func (w *walker) folder(name string, depth int) error {
 			if len(w.files) == maxFiles {
 				return fmt.Errorf("%s: more than %d files: give folders further down", name, maxFiles)
 			}
-			w.files = append(w.files, File{Path: filepath.ToSlash(full), Root: w.root, Bytes: st.Size()})
+			w.files = append(w.files, candidate{Path: filepath.ToSlash(full), Root: w.root, Bytes: st.Size()})
 		}
 	}
 	return nil
@@ -202,7 +202,7 @@ func (w *walker) prefix(root string, found *Found) error {
 			return fmt.Errorf("%s: more than %d files: give prefixes further down", place.URL(""), maxFiles)
 		}
 		w.seen[name] = true
-		w.files = append(w.files, File{Path: name, Root: place.URL(""), Bytes: f.Size, Version: f.Version})
+		w.files = append(w.files, candidate{Path: name, Root: place.URL(""), Bytes: f.Size, Version: f.Version})
 	}
 	if len(w.files) > before {
 		return nil

@@ -11,23 +11,23 @@ import (
 	"github.com/vramscope/vramscope/store"
 )
 
-// Group puts files together into runs. The files of a directory are one run
+// group puts files together into runs. The files of a directory are one run
 // when the names of their recordings differ in nothing but ranks, steps and
 // words such as "oom" or "final"; unrelated recordings side by side are a run
 // each, with the log and the labels that share their names. Folders that are
 // parts of a run (logs, snapshots, rank3, iteration_10) count as the folder
 // above them.
-func Group(files []File) []Run {
-	homes := map[string][]File{}
+func group(files []candidate) []Run {
+	homes := map[string][]candidate{}
 	for _, f := range files {
-		if f.Kind != Other && f.Kind != Pickle {
+		if f.Kind != kindOther && f.Kind != kindPickle {
 			home := homeOf(&f)
 			homes[home] = append(homes[home], f)
 		}
 	}
 	var runs []Run
 	for home, files := range homes {
-		slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+		slices.SortFunc(files, func(a, b candidate) int { return cmp.Compare(a.Path, b.Path) })
 		runs = append(runs, runsIn(home, files)...)
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Place, b.Place) })
@@ -38,7 +38,7 @@ func Group(files []File) []Run {
 var partFolder = pattern.Of(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|traces?|dumps?|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
 
 // homeOf is the folder that a file belongs to.
-func homeOf(f *File) string {
+func homeOf(f *candidate) string {
 	dir := above(f.Path)
 	for dir != f.Root && partFolder().MatchString(path.Base(dir)) && above(dir) != dir {
 		dir = above(dir)
@@ -57,8 +57,8 @@ func above(name string) string {
 }
 
 // runsIn makes the runs of one folder.
-func runsIn(home string, files []File) []Run {
-	recordings := families(files, Recording)
+func runsIn(home string, files []candidate) []Run {
+	recordings := families(files, kindRecording)
 	if len(recordings) == 0 {
 		return textRuns(home, files)
 	}
@@ -67,9 +67,9 @@ func runsIn(home string, files []File) []Run {
 	}
 	// Unrelated recordings: what else is there belongs to the one whose name it
 	// begins with, if there is such.
-	var others []File
+	var others []candidate
 	for _, f := range files {
-		if f.Kind == Recording {
+		if f.Kind == kindRecording {
 			continue
 		}
 		key := familyOf(f.Path)
@@ -103,8 +103,8 @@ func runsIn(home string, files []File) []Run {
 
 // textRuns makes runs of logs alone; a model's configuration is none. Logs with
 // names of their own are several runs'.
-func textRuns(home string, files []File) []Run {
-	groups := families(files, Text)
+func textRuns(home string, files []candidate) []Run {
+	groups := families(files, kindText)
 	named := len(groups)
 	if groups[""] != nil {
 		named--
@@ -123,15 +123,15 @@ func textRuns(home string, files []File) []Run {
 }
 
 // families puts the files of a kind together by what their names have in common.
-func families(files []File, kind Kind) map[string][]File {
-	groups := map[string][]File{}
+func families(files []candidate, kind fileKind) map[string][]candidate {
+	groups := map[string][]candidate{}
 	for _, f := range files {
 		if f.Kind == kind {
 			key := familyOf(f.Path)
 			groups[key] = append(groups[key], f)
 		}
 	}
-	if kind == Recording {
+	if kind == kindRecording {
 		groups = joinRanks(groups)
 	}
 	return groups
@@ -143,8 +143,8 @@ const maxBareRanks = 64
 
 // joinRanks makes one family of recordings named 0, 1, 2 and so on, whose names
 // say nothing else.
-func joinRanks(groups map[string][]File) map[string][]File {
-	var members []File
+func joinRanks(groups map[string][]candidate) map[string][]candidate {
+	var members []candidate
 	for i := range len(groups) {
 		g, ok := groups[strconv.Itoa(i)]
 		if !ok || len(g) != 1 || len(groups) > maxBareRanks {
@@ -155,7 +155,7 @@ func joinRanks(groups map[string][]File) map[string][]File {
 	if len(members) < 2 {
 		return groups
 	}
-	return map[string][]File{"": members}
+	return map[string][]candidate{"": members}
 }
 
 var (
@@ -193,7 +193,7 @@ func familyOf(file string) string {
 	return strings.Join(kept, "-")
 }
 
-func runOf(place string, files []File, sure bool) Run {
+func runOf(place string, files []candidate, sure bool) Run {
 	r := Run{Place: place, Sure: sure}
 	for _, f := range files {
 		r.Files = append(r.Files, f.Path)

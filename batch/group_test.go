@@ -40,17 +40,17 @@ func TestGroup(t *testing.T) {
 		{"not above the root", []string{"d/snapshot.pickle"}, []string{"d: 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var files []File
+			var files []candidate
 			for _, name := range c.files {
-				f := File{Path: name, Root: "d", Kind: Recording, Bytes: 1}
+				f := candidate{Path: name, Root: "d", Kind: kindRecording, Bytes: 1}
 				if kind, rest, ok := strings.Cut(name, " "); ok {
-					f.Path, f.Kind = rest, map[string]Kind{"T": Text, "A": Accessory}[kind]
+					f.Path, f.Kind = rest, map[string]fileKind{"T": kindText, "A": kindAccessory}[kind]
 				}
 				files = append(files, f)
 			}
 			got := []string{}
 			total := 0
-			runs := Group(files)
+			runs := group(files)
 			for _, r := range runs {
 				got = append(got, fmt.Sprintf("%s: %d", r.Place, len(r.Files)))
 				total += len(r.Files)
@@ -63,7 +63,7 @@ func TestGroup(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 			slices.Reverse(files)
-			for i, r := range Group(files) {
+			for i, r := range group(files) {
 				if r.Place != runs[i].Place || !slices.Equal(r.Files, runs[i].Files) {
 					t.Errorf("in another order of files, run %d is %s %q", i, r.Place, r.Files)
 				}

@@ -72,7 +72,7 @@ func failing(path, fingerprint, fix string, time, requested int64) *Report {
 	d := report.Device{History: "complete", FirstTime: &time, Peaks: report.Peaks{Allocated: report.Peak{Bytes: gib}},
 		OOMs:     []report.OOM{{Verdict: "fragmentation", Fingerprint: &fingerprint, RequestedBytes: requested, Site: &report.Site{Function: "f", File: "a/b.py", Line: ptr(7), Known: true}}},
 		Findings: []report.Finding{{ID: "oom_fragmentation", Fix: &fix, SavesBytes: ptr(requested / 2)}}}
-	return &Report{Entry: Entry{Path: path, Name: FolderName(path), Experiment: ExperimentOf(path)},
+	return &Report{Entry: Entry{Path: path, Name: FolderName(path), Experiment: experimentOf(path)},
 		Document: &report.Document{Devices: []report.Device{d}, Verdict: report.Verdict{Severity: report.Critical}, Evidence: evidence.New()}}
 }
 

@@ -51,13 +51,13 @@ var (
 // recordingEndings are taken off names before they are compared.
 var recordingEndings = pattern.Of(`(?i)(\.(pickle|pkl|json|log|txt|out|err|csv|xml|gz|zst|zip|labels))+$`)
 
-// ExperimentOf is what runs of the same experiment have in common: the path
+// experimentOf is what runs of the same experiment have in common: the path
 // without endings and without numbers, dates and random ids that tell one run
 // from the next. Numbers of a model's size or of a setting stay: llama-7b,
 // bs16, seq_2048.
-func ExperimentOf(place string) string {
+func experimentOf(place string) string {
 	if scheme, rest, ok := strings.Cut(place, "://"); ok {
-		return scheme + "://" + ExperimentOf(rest)
+		return scheme + "://" + experimentOf(rest)
 	}
 	var kept []string
 	for _, element := range strings.Split(recordingEndings().ReplaceAllString(place, ""), "/") {

@@ -96,7 +96,7 @@ func TestExperimentOf(t *testing.T) {
 		{"x/snapshot_0512", "x/snapshot"},
 	} {
 		t.Run(c.place, func(t *testing.T) {
-			if got := ExperimentOf(c.place); got != c.want {
+			if got := experimentOf(c.place); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -141,7 +141,7 @@ func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
 // analyze waits for the memory that a run is thought to need. One that needs
 // more is done again with all there is.
 func (w *Worker) analyze(ctx context.Context, run Run) (*Result, error) {
-	need := w.memory.clip(Cost(ctx, run, w.Options.Stores))
+	need := w.memory.clip(cost(ctx, run, w.Options.Stores))
 	for {
 		if err := w.memory.Acquire(ctx, need); err != nil {
 			return nil, context.Cause(ctx)
