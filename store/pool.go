@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"strings"
 	"sync"
 )
@@ -57,7 +56,8 @@ func (p *Pool) of(ctx context.Context, name string) (place *Place, file string, 
 	return place, file, err
 }
 
-// Stat is what List would say of one file.
+// Stat is a file by its full name, as messages and reports show it and as Read
+// takes it.
 func (p *Pool) Stat(ctx context.Context, name string) (File, error) {
 	place, file, err := p.of(ctx, name)
 	if err != nil {
@@ -84,46 +84,6 @@ func (p *Pool) Write(ctx context.Context, name string, write func(io.Writer) err
 		return err
 	}
 	return place.Write(ctx, file, write)
-}
-
-// Remove deletes a file; that it isn't there is no error.
-func (p *Pool) Remove(ctx context.Context, name string) error {
-	place, file, err := p.of(ctx, name)
-	if err != nil {
-		return err
-	}
-	return place.Remove(ctx, file)
-}
-
-// List is the files below a place by their full names, as messages and
-// reports show them and as Read takes them; of a name that is a file, that one.
-func (p *Pool) List(ctx context.Context, name string) iter.Seq2[File, error] {
-	return func(yield func(File, error) bool) {
-		place, err := p.Place(ctx, name)
-		if err != nil {
-			yield(File{Name: Show(name)}, err)
-			return
-		}
-		found := false
-		for f, err := range place.List(ctx) {
-			if err != nil && !found {
-				if one, err := p.Stat(ctx, name); err == nil {
-					yield(one, nil)
-					return
-				}
-			}
-			f.Name = place.URL(f.Name)
-			if found = true; !yield(f, err) {
-				return
-			}
-		}
-		if found {
-			return
-		}
-		if one, err := p.Stat(ctx, name); err == nil {
-			yield(one, nil)
-		}
-	}
 }
 
 // Close lets go of all connections.
