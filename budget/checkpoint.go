@@ -45,7 +45,7 @@ func ReadCheckpoint(path string) ([]Tensor, error) {
 		}
 		return readTorchZip(f, info.Size(), path)
 	case len(head) == 9 && head[8] == '{' && binary.LittleEndian.Uint64(head) <= maxHeaderBytes:
-		ts, err := ReadSafetensors(f)
+		ts, err := readSafetensors(f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -58,8 +58,8 @@ func ReadCheckpoint(path string) ([]Tensor, error) {
 	return nil, fmt.Errorf("%s: neither a .safetensors file or index nor a .pt archive", path)
 }
 
-// ReadSafetensors reads the header at the start of a .safetensors file.
-func ReadSafetensors(r io.Reader) ([]Tensor, error) {
+// readSafetensors reads the header at the start of a .safetensors file.
+func readSafetensors(r io.Reader) ([]Tensor, error) {
 	var size uint64
 	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
 		return nil, fmt.Errorf("offset 0: no header length: %w", err)
@@ -178,7 +178,7 @@ func readIndex(r io.Reader, path string) ([]Tensor, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: the index has no shapes, and its shard is missing: %w (give the model's config.json with --config instead)", path, err)
 		}
-		part, err := ReadSafetensors(f)
+		part, err := readSafetensors(f)
 		f.Close()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -212,7 +212,7 @@ func readTorchZip(f io.ReaderAt, size int64, path string) ([]Tensor, error) {
 		if len(data) > maxHeaderBytes {
 			return nil, fmt.Errorf("%s: %s is larger than %d MiB", path, e.Name, maxHeaderBytes>>20)
 		}
-		ts, err := ReadTorchPickle(data)
+		ts, err := readTorchPickle(data)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, e.Name, err)
 		}

@@ -64,7 +64,7 @@ func TestCheckpointRefusals(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := ReadSafetensors(bytes.NewReader(tt.data)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := readSafetensors(bytes.NewReader(tt.data)); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
@@ -106,7 +106,7 @@ func FuzzReadTorchPickle(f *testing.F) {
 	f.Add([]byte("\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\x00)R."))
 	f.Add([]byte("\x80\x04\x8c\x04eval\x8c\x08builtins\x93."))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		ts, err := ReadTorchPickle(data)
+		ts, err := readTorchPickle(data)
 		if err == nil && len(ts) == 0 {
 			t.Error("no tensors and no error")
 		}

@@ -48,11 +48,6 @@ var classes = sync.OnceValue(func() map[string]json.RawMessage {
 	return m
 })
 
-// Families lists the model types whose tensors are known, sorted.
-func Families() []string {
-	return slices.Sorted(maps.Keys(families))
-}
-
 // ReadConfig reads a config.json.
 func ReadConfig(r io.Reader) (*Config, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxConfigBytes+1))
@@ -68,18 +63,18 @@ func ReadConfig(r io.Reader) (*Config, error) {
 	if err := d.Decode(&m); err != nil {
 		return nil, fmt.Errorf("not a model configuration: %w", err)
 	}
-	return NewConfig(m)
+	return newConfig(m)
 }
 
-// NewConfig wraps the fields of a config.json.
-func NewConfig(fields map[string]any) (*Config, error) {
+// newConfig wraps the fields of a config.json.
+func newConfig(fields map[string]any) (*Config, error) {
 	t, _ := fields["model_type"].(string)
 	if t == "" {
 		return nil, fmt.Errorf("the configuration has no model_type: give a Transformers config.json, a checkpoint with --model, or a size with --params")
 	}
 	if _, ok := families[t]; !ok {
 		return nil, fmt.Errorf("the tensors of model_type %q are not known: give the checkpoint's header with --model FILE.safetensors, or its size with --params (known: %s)",
-			short(t), strings.Join(Families(), " "))
+			short(t), strings.Join(slices.Sorted(maps.Keys(families)), " "))
 	}
 	return sub(t, fields), nil
 }

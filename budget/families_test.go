@@ -37,7 +37,7 @@ func TestOddModels(t *testing.T) {
 	}
 	for _, m := range ms {
 		t.Run(m.Name, func(t *testing.T) {
-			c, err := NewConfig(m.Config)
+			c, err := newConfig(m.Config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func smallConfig(t *testing.T, family string) *Config {
 	}
 	for _, m := range ms {
 		if m.Config["model_type"] == family {
-			c, err := NewConfig(m.Config)
+			c, err := newConfig(m.Config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestRefusals(t *testing.T) {
 		for k, v := range change {
 			f[k] = v
 		}
-		c, err := NewConfig(f)
+		c, err := newConfig(f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if _, err := NewConfig(map[string]any{"model_type": "quantum"}); err == nil || !strings.Contains(err.Error(), "quantum") || !strings.Contains(err.Error(), "--params") {
+	if _, err := newConfig(map[string]any{"model_type": "quantum"}); err == nil || !strings.Contains(err.Error(), "quantum") || !strings.Contains(err.Error(), "--params") {
 		t.Errorf("an unknown family: %v", err)
 	}
 }

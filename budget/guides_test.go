@@ -38,7 +38,7 @@ var (
 const elleci = 1.2625e9
 
 func must(fields map[string]any, s Setting) *Budget {
-	c, err := NewConfig(fields)
+	c, err := newConfig(fields)
 	if err != nil {
 		panic(err)
 	}
@@ -74,7 +74,7 @@ func logitsBytes(b, s, v, width float64) float64 { return b * s * v * width }
 
 // cePeak is the loss and its backward, in bytes per logit of a float32 model.
 func cePeak(logits float64) float64 {
-	c, _ := NewConfig(map[string]any{"model_type": "gpt2", "n_layer": 1.0, "n_embd": 64.0, "n_head": 1.0, "vocab_size": 32768.0})
+	c, _ := newConfig(map[string]any{"model_type": "gpt2", "n_layer": 1.0, "n_embd": 64.0, "n_head": 1.0, "vocab_size": 32768.0})
 	b, _ := Compute(c, Setting{Batch: 8, Sequence: 512, Precision: "fp32", Optimizer: "none"})
 	per := float64(b.Phase(Backward).Categories[Logits]) / (8 * 512 * 32768 * 4)
 	return logits * per
@@ -186,7 +186,7 @@ var guideChecks = map[string]func() []string{
 	"s=8192 scores": func() []string { return []string{whole(8192.0*8192*4/mib) + " MiB", gib2(8192.0 * 8192 * 4 * 32)} },
 	"Flash: ~100 MB per layer": func() []string {
 		kept := func(f map[string]any) float64 { // q, k, v, output and statistics of one layer
-			c, _ := NewConfig(f)
+			c, _ := newConfig(f)
 			m, _ := newModel(c)
 			a := m.first()
 			return float64(8192 * (2*(2*a.heads*a.d+2*a.kv*a.d) + 4*a.heads))
@@ -244,7 +244,7 @@ var guideChecks = map[string]func() []string{
 		return []string{num(float64(40960<<20) - (8*n + 4e9)), "-33.88"}
 	},
 	"Adafactor 0.5x": func() []string {
-		c, _ := NewConfig(llama31)
+		c, _ := newConfig(llama31)
 		m, _ := newModel(c)
 		s, _ := optimizerBytes("adafactor", optTensors(m, nil), 4, 0, false)
 		return []string{fmt.Sprintf("%.1f MB", float64(s)/1e6)}

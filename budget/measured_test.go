@@ -119,7 +119,7 @@ func checkRows(t *testing.T, rows []measuredRow) {
 	for _, r := range rows {
 		folder := strings.SplitN(r.ID, "/", 2)[0]
 		r.Config["architectures"] = []any{r.Class}
-		c, err := NewConfig(r.Config)
+		c, err := newConfig(r.Config)
 		if err != nil {
 			t.Errorf("%s: %v", r.ID, err)
 			continue

@@ -8,7 +8,7 @@ import (
 // A configuration that has been asked before answers as a new one does.
 func TestMemoChangesNothing(t *testing.T) {
 	config := func() *Config {
-		c, err := NewConfig(map[string]any{"model_type": "llama", "num_hidden_layers": 3.0, "hidden_size": 256.0, "intermediate_size": 512.0, "num_attention_heads": 4.0})
+		c, err := newConfig(map[string]any{"model_type": "llama", "num_hidden_layers": 3.0, "hidden_size": 256.0, "intermediate_size": 512.0, "num_attention_heads": 4.0})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 // Optimizer state of an 8-billion-parameter llama, in GB (1e9).
 func TestOptimizerState(t *testing.T) {
-	c, err := NewConfig(llama31)
+	c, err := newConfig(llama31)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestOptimizerState(t *testing.T) {
 // Weights, gradients and state per rank in 16-bit training with float32
 // masters, as the ZeRO paper counts them.
 func TestSharding(t *testing.T) {
-	c, err := NewConfig(llama31)
+	c, err := newConfig(llama31)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestCachePerToken(t *testing.T) {
 		"latent":           {map[string]any{"model_type": "deepseek_v3"}, "", 70272},
 		"windows still in": {map[string]any{"model_type": "gemma2", "hidden_size": 3584.0, "num_hidden_layers": 42.0, "num_attention_heads": 16.0, "num_key_value_heads": 8.0}, "", 344064},
 	} {
-		c, err := NewConfig(tt.config)
+		c, err := newConfig(tt.config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestCachePerToken(t *testing.T) {
 
 // A layer with a window keeps the whole prompt until the first decoding step.
 func TestWindowedCache(t *testing.T) {
-	c, err := NewConfig(map[string]any{"model_type": "mistral", "sliding_window": 4096.0})
+	c, err := newConfig(map[string]any{"model_type": "mistral", "sliding_window": 4096.0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestWindowedCache(t *testing.T) {
 
 // More of anything never takes less memory.
 func TestMemoryGrows(t *testing.T) {
-	c, err := NewConfig(map[string]any{"model_type": "llama", "num_hidden_layers": 4.0, "hidden_size": 512.0, "num_attention_heads": 8.0, "intermediate_size": 1408.0})
+	c, err := newConfig(map[string]any{"model_type": "llama", "num_hidden_layers": 4.0, "hidden_size": 512.0, "num_attention_heads": 8.0, "intermediate_size": 1408.0})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func readExpected(t *testing.T, path string) []expectedModel {
 func checkExpected(t *testing.T, ms []expectedModel) {
 	for _, m := range ms {
 		t.Run(m.Name, func(t *testing.T) {
-			c, err := NewConfig(m.Config)
+			c, err := newConfig(m.Config)
 			if err != nil {
 				t.Fatal(err)
 			}

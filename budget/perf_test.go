@@ -10,7 +10,7 @@ func BenchmarkCompute(b *testing.B) {
 		{"8B", map[string]any{"model_type": "llama", "num_key_value_heads": 8.0, "intermediate_size": 14336.0, "vocab_size": 128256.0}},
 		{"405B", map[string]any{"model_type": "llama", "hidden_size": 16384.0, "num_hidden_layers": 126.0, "num_attention_heads": 128.0, "num_key_value_heads": 8.0, "intermediate_size": 53248.0}},
 	} {
-		c, err := NewConfig(m.cfg)
+		c, err := newConfig(m.cfg)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -60,9 +60,9 @@ var allowed = map[string]bool{
 	"torch.float32": true, "torch.float16": true, "torch.bfloat16": true, "torch.float64": true, "torch.int64": true, "torch.float8_e4m3fn": true,
 }
 
-// ReadTorchPickle lists the tensors in the data.pkl of a .pt archive. Any
+// readTorchPickle lists the tensors in the data.pkl of a .pt archive. Any
 // name outside the list of tensor rebuilding is refused.
-func ReadTorchPickle(data []byte) (ts []Tensor, err error) {
+func readTorchPickle(data []byte) (ts []Tensor, err error) {
 	if err := scanPickle(data); err != nil {
 		return nil, err
 	}

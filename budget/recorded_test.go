@@ -34,7 +34,7 @@ var recordedRuns = []struct {
 func TestRecordedRuns(t *testing.T) {
 	var errs []float64
 	for _, r := range recordedRuns {
-		c, err := NewConfig(r.config)
+		c, err := newConfig(r.config)
 		if err != nil {
 			t.Fatal(err)
 		}

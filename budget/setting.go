@@ -26,15 +26,6 @@ var categoryNames = [numCategories]string{"weights", "gradients", "optimizer_sta
 
 func (c Category) String() string { return categoryNames[c] }
 
-// AllCategories lists the categories in the order they are shown.
-func AllCategories() []Category {
-	cs := make([]Category, numCategories)
-	for i := range cs {
-		cs[i] = Category(i)
-	}
-	return cs
-}
-
 // Sum is the bytes of all categories.
 func (c Categories) Sum() int64 {
 	var n int64
