@@ -81,16 +81,18 @@ func (in *Input) stream(r io.Reader) (*Input, error) {
 		in.digest <- digest{hex.EncodeToString(sum[:]), int64(len(data))}
 	} else {
 		in.hash = sha256.New()
-		in.rest = bufio.NewReaderSize(io.TeeReader(io.MultiReader(bytes.NewReader(data), r), in), 1<<20)
+		in.rest = bufio.NewReaderSize(io.TeeReader(io.MultiReader(bytes.NewReader(data), r), streamed{in}), 1<<20)
 		in.data = nil
 	}
 	return in, in.sniff()
 }
 
-// Write counts and digests a stream as it goes by.
-func (in *Input) Write(b []byte) (int, error) {
-	in.read += int64(len(b))
-	return in.hash.Write(b)
+// streamed counts and digests an input's stream as it goes by.
+type streamed struct{ in *Input }
+
+func (s streamed) Write(b []byte) (int, error) {
+	s.in.read += int64(len(b))
+	return s.in.hash.Write(b)
 }
 
 // Close lets go of the file. The digest of what was read can still be asked for.
