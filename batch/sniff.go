@@ -18,49 +18,47 @@ import (
 	"github.com/vramscope/vramscope/store"
 )
 
-// fileKind is what a file may be, as far as its first bytes tell.
-type fileKind uint8
+// Kind is what a file may be, as far as its first bytes tell.
+type Kind uint8
 
 // The kinds that matter for finding runs.
 const (
-	kindOther     fileKind = iota // nothing that is analysed
-	kindRecording                 // a memory snapshot, or what has the name of one and is damaged
-	kindPickle                    // a pickle of something else
-	kindText                      // a log, nvidia-smi output or a trace, perhaps
-	kindAccessory                 // a model's configuration or a labels file
+	Other     Kind = iota // nothing that is analysed
+	Recording             // a memory snapshot, or what has the name of one and is damaged
+	Pickle                // a pickle of something else
+	Text                  // a log, nvidia-smi output or a trace, perhaps
+	Accessory             // a model's configuration or a labels file
 )
 
-// headBytes is how much of a file's beginning sniff needs.
-const headBytes = 64 << 10
+// HeadBytes is how much of a file's beginning Sniff needs.
+const HeadBytes = 64 << 10
 
-// sniff tells what a file may be from its name, its first bytes (headBytes, or
+// Sniff tells what a file may be from its name, its first bytes (HeadBytes, or
 // all of a shorter one) and its last bytes, which may be missing.
-func sniff(name string, head, tail []byte) fileKind {
+func Sniff(name string, head, tail []byte) Kind {
 	plain, packed := uncompressed(head)
 	low := strings.ToLower(path.Base(name))
 	named := pickleName().MatchString(low)
 	switch {
-	case len(head) == 0:
-		return map[bool]fileKind{true: kindRecording, false: kindOther}[named] // an empty recording is a failure to tell
-	case plain == nil:
-		return map[bool]fileKind{true: kindRecording, false: kindOther}[named]
+	case len(plain) == 0: // empty, or a container that can't be read
+		return map[bool]Kind{true: Recording, false: Other}[named] // such a recording is a failure to tell
 	case isPickle(plain):
 		if snapshotKey().Match(plain) {
-			return kindRecording
+			return Recording
 		}
-		return kindPickle
+		return Pickle
 	case named:
-		return kindRecording
+		return Recording
 	case isBinary(plain) || sourceName().MatchString(low):
-		return kindOther
+		return Other
 	case plain[0] == '{' && accessory().Match(plain) && !traceKey().Match(plain):
-		return kindAccessory
+		return Accessory
 	case packed || bytes.HasPrefix(plain, []byte{0xff, 0xfe}) || bytes.HasPrefix(plain, []byte{0xfe, 0xff}):
-		return kindText
+		return Text
 	case telling().Match(plain) || telling().Match(tail):
-		return kindText
+		return Text
 	}
-	return kindOther
+	return Other
 }
 
 var (
@@ -97,7 +95,7 @@ func uncompressed(head []byte) (plain []byte, packed bool) {
 	default:
 		return head, false
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, headBytes))
+	plain, err := io.ReadAll(io.LimitReader(r, HeadBytes))
 	if len(plain) == 0 && err != nil {
 		return nil, true
 	}
@@ -120,7 +118,7 @@ func zipped(head []byte) []byte {
 	if method == zip.Store {
 		return body
 	}
-	plain, _ := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), headBytes))
+	plain, _ := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), HeadBytes))
 	return plain
 }
 
@@ -134,24 +132,24 @@ func isBinary(b []byte) bool {
 	return bytes.IndexByte(b[:min(len(b), 4096)], 0) >= 0
 }
 
-// sniffFile reads what sniff needs of a file.
-func sniffFile(ctx context.Context, name string, size int64, stores *store.Pool) (fileKind, error) {
+// sniffFile reads what Sniff needs of a file.
+func sniffFile(ctx context.Context, name string, size int64, stores *store.Pool) (Kind, error) {
 	f, err := stores.Read(ctx, name)
 	if err != nil {
-		return kindOther, err
+		return Other, err
 	}
 	defer f.Close()
-	head := make([]byte, min(size, headBytes))
+	head := make([]byte, min(size, HeadBytes))
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return kindOther, err
+		return Other, err
 	}
 	var tail []byte
-	if size > headBytes && head[0] != 0x80 {
-		tail = make([]byte, min(size-headBytes, headBytes))
+	if size > HeadBytes && head[0] != 0x80 {
+		tail = make([]byte, min(size-HeadBytes, HeadBytes))
 		if m, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
 			tail = tail[:m]
 		}
 	}
-	return sniff(name, head[:n], tail), nil
+	return Sniff(name, head[:n], tail), nil
 }
