@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/store"
 )
@@ -138,9 +139,6 @@ type walker struct {
 	root    string // the present one
 }
 
-// passed are folders in which nobody keeps runs.
-var passed = map[string]bool{"__pycache__": true, "node_modules": true, "site-packages": true, "dist-packages": true, "lost+found": true}
-
 // folder adds what lies below a folder. Links are not followed: what they lead
 // to would count twice.
 func (w *walker) folder(name string, depth int) error {
@@ -163,14 +161,14 @@ func (w *walker) folder(name string, depth int) error {
 	for _, e := range entries {
 		full := filepath.Join(name, e.Name())
 		switch {
-		case strings.HasPrefix(e.Name(), "."), e.IsDir() && passed[e.Name()]:
+		case e.IsDir() && sniff.OtherFolder(e.Name()):
 		case e.IsDir() && depth >= maxDepth:
 			w.failed = append(w.failed, fmt.Errorf("%s: more than %d folders deep: not looked at", full, maxDepth))
 		case e.IsDir():
 			if err := w.folder(full, depth+1); err != nil {
 				return err
 			}
-		case e.Type().IsRegular() && !sourceName().MatchString(strings.ToLower(e.Name())):
+		case e.Type().IsRegular() && !sniff.OtherFile(e.Name()):
 			st, err := e.Info()
 			if err != nil || w.seen[filepath.ToSlash(full)] {
 				continue // gone meanwhile, or named before
@@ -216,13 +214,7 @@ func (w *walker) prefix(root string, found *Found) error {
 
 // likely is what folder asks of names.
 func likely(name string) bool {
-	parts := strings.Split(name, "/")
-	for i, part := range parts {
-		if last := i == len(parts)-1; strings.HasPrefix(part, ".") || !last && passed[part] || last && sourceName().MatchString(strings.ToLower(part)) {
-			return false
-		}
-	}
-	return len(parts) <= maxDepth
+	return strings.Count(name, "/") < maxDepth && !sniff.Other(name)
 }
 
 // sniff looks into the files, several at a time: on a network's disk each takes

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -31,29 +32,27 @@ const (
 )
 
 // HeadBytes is how much of a file's beginning Sniff needs.
-const HeadBytes = 64 << 10
+const HeadBytes = sniff.HeadBytes
 
 // Sniff tells what a file may be from its name, its first bytes (HeadBytes, or
 // all of a shorter one) and its last bytes, which may be missing.
 func Sniff(name string, head, tail []byte) Kind {
 	plain, packed := uncompressed(head)
-	low := strings.ToLower(path.Base(name))
-	named := pickleName().MatchString(low)
+	named := sniff.CalledRecording(name)
 	switch {
 	case len(plain) == 0: // empty, or a container that can't be read
 		return map[bool]Kind{true: Recording, false: Other}[named] // such a recording is a failure to tell
+	case sniff.IsRecording(plain):
+		return Recording
 	case isPickle(plain):
-		if snapshotKey().Match(plain) {
-			return Recording
-		}
 		return Pickle
 	case named:
 		return Recording
-	case isBinary(plain) || sourceName().MatchString(low):
+	case sniff.IsBinary(plain), sniff.IsSafetensors(plain, 0), sniff.IsReport(plain), sniff.OtherFile(path.Base(name)):
 		return Other
-	case plain[0] == '{' && accessory().Match(plain) && !traceKey().Match(plain):
+	case sniff.AccessoryOf(plain) != sniff.None:
 		return Accessory
-	case packed || bytes.HasPrefix(plain, []byte{0xff, 0xfe}) || bytes.HasPrefix(plain, []byte{0xfe, 0xff}):
+	case packed || sniff.IsUTF16(plain):
 		return Text
 	case telling().Match(plain) || telling().Match(tail):
 		return Text
@@ -61,17 +60,8 @@ func Sniff(name string, head, tail []byte) Kind {
 	return Other
 }
 
-var (
-	pickleName = pattern.Of(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
-	// snapshotKey is a key of PyTorch's memory snapshots, as pickles write it.
-	snapshotKey = pattern.Of(`segments|device_traces|total_size|allocator_settings`)
-	// sourceName are files of programs and people: text that is no run's output.
-	sourceName = pattern.Of(`\.(py|pyi|pyx|md|rst|tex|html?|css|js|ts|go|rs|c|cc|cpp|cu|cuh|h|hpp|java|sh|bash|toml|ya?ml|cfg|ini|lock|svg|sql|proto|patch|diff|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|requirements|makefile|dockerfile)`)
-	accessory  = pattern.Of(`"(model_type|architectures|hidden_size|n_embd|d_model)"|vramscope\.labels/`)
-	traceKey   = pattern.Of(`"traceEvents"|"schemaVersion"`)
-	// telling are words that text which says something of memory or steps has.
-	telling = pattern.Of(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total|free)|used_gpu_memory|traceEvents|memory summary|# gpu|\bloss\b|\bstep\b|\bepoch\b|\biter(ation)?\b|[0-9] ?[MG]i?B\b|\btorch|cuda`)
-)
+// telling are words that text which says something of memory or steps has.
+var telling = pattern.Of(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total|free)|used_gpu_memory|traceEvents|memory summary|# gpu|\bloss\b|\bstep\b|\bepoch\b|\biter(ation)?\b|[0-9] ?[MG]i?B\b|\btorch|cuda`)
 
 // uncompressed is the beginning of what a container holds; nil when that can't be read.
 func uncompressed(head []byte) (plain []byte, packed bool) {
@@ -122,15 +112,7 @@ func zipped(head []byte) []byte {
 	return plain
 }
 
-func isPickle(b []byte) bool { return len(b) > 1 && b[0] == 0x80 && b[1] >= 2 && b[1] <= 5 }
-
-// isBinary tells data from text: text has no NUL bytes unless it is UTF-16.
-func isBinary(b []byte) bool {
-	if bytes.HasPrefix(b, []byte{0xff, 0xfe}) || bytes.HasPrefix(b, []byte{0xfe, 0xff}) {
-		return false
-	}
-	return bytes.IndexByte(b[:min(len(b), 4096)], 0) >= 0
-}
+func isPickle(b []byte) bool { return len(b) > 1 && b[0] == sniff.PickleMark && b[1] >= 2 && b[1] <= 5 }
 
 // sniffFile reads what Sniff needs of a file.
 func sniffFile(ctx context.Context, name string, size int64, stores *store.Pool) (Kind, error) {
@@ -145,7 +127,7 @@ func sniffFile(ctx context.Context, name string, size int64, stores *store.Pool)
 		return Other, err
 	}
 	var tail []byte
-	if size > HeadBytes && head[0] != 0x80 {
+	if size > HeadBytes && head[0] != sniff.PickleMark {
 		tail = make([]byte, min(size-HeadBytes, HeadBytes))
 		if m, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
 			tail = tail[:m]

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -108,4 +109,54 @@ func TestWhereItBroke(t *testing.T) {
 	}()
 	var none []int
 	t.Log(none[len(t.Name())])
+}
+
+// TestFindsWhatAnalyzeFinds: a folder of one file is a run, for a batch and by
+// itself, or for neither.
+func TestFindsWhatAnalyzeFinds(t *testing.T) {
+	message := "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free.\n"
+	tensors := "\x40\x00\x00\x00\x00\x00\x00\x00{\"__metadata__\":{\"format\":\"torch step\"},\"wte\":{\"dtype\":\"F32\"}}"
+	ctx := context.Background()
+	for _, c := range []struct {
+		name, content string
+		run           bool
+	}{
+		{"train.log", message, true},
+		{"hole.log", "step 1\n" + strings.Repeat("\x00", 64) + message, true},
+		{"progress.log", strings.Repeat("\b", 99) + message, true},
+		{"objects.jsonl", strings.Repeat("{\"step\": 1, \"loss\": 2.1, \"model\": {\"hidden_size\": 8}}\n{\"step\": 2, \"loss\": 2.0}\n", 3), true},
+		{"data.log", strings.Repeat("\x01\x00", 64) + message, false},
+		{"job.sbatch", "#!/bin/bash\n# " + message, false},
+		{"job.slurm.gz", "# " + message, false},
+		{"Fix.java", "// " + message, false},
+		{"Dockerfile.gpu", "# " + message, false},
+		{"page", "<html>" + message, false},
+		{"model.safetensors", tensors, false},
+		{".train.log", message, false},
+		{"venv/train.log", message, false},
+		{"lost+found/train.log", message, false},
+		{"config.json", `{"d_model": 8}`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := t.TempDir()
+			put(t, filepath.Join(root, c.name), []byte(c.content))
+			if r, err := load.Open([]string{root}, load.Options{}); (err == nil) != c.run {
+				t.Errorf("by itself: %v", err)
+			} else if err == nil {
+				r.Close()
+			}
+			found, err := Find(ctx, []string{root}, FindOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			analysed := len(found.Runs) == 1
+			if analysed {
+				r := Analyze(ctx, found.Runs[0], "test", Options{Tool: "test"})
+				analysed = r.Err == nil
+			}
+			if analysed != c.run {
+				t.Errorf("in a batch: %t, want %t", analysed, c.run)
+			}
+		})
+	}
 }

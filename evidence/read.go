@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/snapshot/kineto"
 	"github.com/vramscope/vramscope/snapshot/nvsmi"
 	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // peekBytes is how much of the beginning decides what a stream is.
-const peekBytes = 64 << 10
+const peekBytes = sniff.HeadBytes
 
 // Read recognises a stream by its content and reads all evidence in it in one
 // pass. The name is for errors only; source is the index of the input that the
@@ -31,7 +32,7 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 		head, _ = b.Peek(peekBytes)
 		in = b
 	}
-	switch sniff(head) {
+	switch contentsOf(head) {
 	case binaryData:
 		return nil, nil, fmt.Errorf("%s: offset 0: binary data, neither text nor JSON: %w", name, ErrNothingKnown)
 	case jsonData:
@@ -126,8 +127,8 @@ const (
 	binaryData
 )
 
-// sniff tells JSON from logs whose lines begin with a brace or a bracket.
-func sniff(head []byte) contents {
+// contentsOf tells JSON from logs whose lines begin with a brace or a bracket.
+func contentsOf(head []byte) contents {
 	body := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	if len(body) == 0 {
 		return textData
@@ -149,12 +150,8 @@ func sniff(head []byte) contents {
 		if len(rest) == 0 || rest[0] == '[' && listOfNumbers(rest) || rest[0] == '{' && objectFollows(rest) {
 			return jsonData
 		}
-	case 0x80, 0x1f, 'P':
-		if isBinary(head) {
-			return binaryData
-		}
 	}
-	if isBinary(head) {
+	if sniff.IsBinary(head) {
 		return binaryData
 	}
 	return textData
@@ -169,18 +166,6 @@ func objectFollows(b []byte) bool {
 func listOfNumbers(b []byte) bool {
 	rest := bytes.TrimLeft(b[1:], " \t\r\n")
 	return len(rest) == 0 || rest[0] == '-' || rest[0] == ']' || rest[0] >= '0' && rest[0] <= '9'
-}
-
-// isBinary looks for control bytes; a few NULs occur in logs that two
-// processes wrote to.
-func isBinary(head []byte) bool {
-	control := 0
-	for _, c := range head {
-		if c < 9 && c != 0 || c > 13 && c < 32 && c != 0x1b {
-			control++
-		}
-	}
-	return control*50 > len(head)
 }
 
 // topKeys lists the keys of the outermost object as far as head shows them.

@@ -141,3 +141,12 @@ func decimal(n int) string {
 	text, _ := json.Marshal(n)
 	return string(text)
 }
+
+// TestProgressBar: backspaces, with which it is drawn, don't make a log binary.
+func TestProgressBar(t *testing.T) {
+	log := " 1/10" + strings.Repeat("\b", 5) + "10/10\nstep 1 loss 2.5\nstep 2 loss 2.4\n"
+	kinds, _, err := Read(strings.NewReader(log), "train.log", 0)
+	if err != nil || len(kinds) != 1 || kinds[0] != KindTrainingLog {
+		t.Errorf("%v, %v", kinds, err)
+	}
+}

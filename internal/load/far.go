@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
-	"strings"
 
+	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -96,7 +95,7 @@ func (f files) below(name string) ([]string, error) {
 		if err != nil {
 			return nil, inputError(err)
 		}
-		if !likely(file.Name) {
+		if sniff.Other(file.Name) {
 			continue
 		}
 		if found = append(found, place.URL(file.Name)); len(found) > maxFiles {
@@ -104,14 +103,4 @@ func (f files) below(name string) ([]string, error) {
 		}
 	}
 	return found, nil
-}
-
-// likely is what walk asks of a folder's files.
-func likely(name string) bool {
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if base := path.Base(dir); strings.HasPrefix(base, ".") || otherFolders[base] {
-			return false
-		}
-	}
-	return couldBeOfRun(name)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
+	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -172,30 +173,15 @@ func walk(root string, visit func(path string) error) error {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if base := d.Name(); path != root && (strings.HasPrefix(base, ".") || otherFolders[base]) {
+			if path != root && sniff.OtherFolder(d.Name()) {
 				return fs.SkipDir
 			}
 			return nil
-		case !d.Type().IsRegular() || !couldBeOfRun(path):
+		case !d.Type().IsRegular() || sniff.OtherFile(d.Name()):
 			return nil
 		}
 		return visit(path)
 	})
-}
-
-// otherFolders hold programs, not what they leave behind.
-var otherFolders = map[string]bool{"__pycache__": true, "site-packages": true, "node_modules": true, "venv": true}
-
-// otherEndings are of texts that people write: a log or a message quoted in
-// them is nobody's evidence.
-var otherEndings = map[string]bool{".py": true, ".md": true, ".rst": true, ".sh": true, ".bash": true, ".slurm": true, ".sbatch": true, ".tex": true,
-	".yaml": true, ".yml": true, ".toml": true, ".cfg": true, ".ini": true, ".c": true, ".h": true, ".cc": true, ".cpp": true, ".cu": true, ".cuh": true,
-	".go": true, ".rs": true, ".js": true, ".ts": true, ".css": true, ".html": true, ".htm": true, ".pdf": true, ".png": true, ".jpg": true, ".svg": true}
-
-// couldBeOfRun tells by a file's name whether it may be evidence.
-func couldBeOfRun(path string) bool {
-	base := strings.ToLower(filepath.Base(path))
-	return !otherEndings[filepath.Ext(base)] && !strings.HasPrefix(base, "readme")
 }
 
 // leniently reads what it can of some files: those of no known kind are passed
@@ -248,18 +234,9 @@ func isBroken(path string, err error) bool {
 	case !errors.As(err, &e) || errors.Is(err, errUnknown):
 		return false
 	case errors.Is(err, snapshot.ErrNotSnapshot):
-		return e.Cause == "the file is empty" && calledSnapshot(path)
+		return e.Cause == "the file is empty" && sniff.CalledRecording(path)
 	}
 	return true
-}
-
-// calledSnapshot tells by its name that a file was to be a pickle.
-func calledSnapshot(path string) bool {
-	base := strings.ToLower(filepath.Base(path))
-	for _, ending := range []string{".gz", ".zst", ".zip"} {
-		base = strings.TrimSuffix(base, ending)
-	}
-	return strings.HasSuffix(base, ".pickle") || strings.HasSuffix(base, ".pkl")
 }
 
 // common is the longest path that all names begin with.
