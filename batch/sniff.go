@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/store"
@@ -54,14 +55,22 @@ func Sniff(name string, head, tail []byte) Kind {
 		return Accessory
 	case packed || sniff.IsUTF16(plain):
 		return Text
-	case telling().Match(plain) || telling().Match(tail):
+	case isEvidence(plain), telling().Match(plain), telling().Match(tail):
 		return Text
 	}
 	return Other
 }
 
-// telling are words that text which says something of memory or steps has.
+// telling are words that text has which may say something of memory or steps
+// further on than was looked at.
 var telling = pattern.Of(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total|free)|used_gpu_memory|traceEvents|memory summary|# gpu|\bloss\b|\bstep\b|\bepoch\b|\biter(ation)?\b|[0-9] ?[MG]i?B\b|\btorch|cuda`)
+
+// isEvidence tells text whose beginning says something, as analyze reads it: it
+// may do so in numbers alone.
+func isEvidence(plain []byte) bool {
+	kinds, _, _ := evidence.Read(bytes.NewReader(plain), "", 0)
+	return len(kinds) > 0
+}
 
 // uncompressed is the beginning of what a container holds; nil when that can't be read.
 func uncompressed(head []byte) (plain []byte, packed bool) {
