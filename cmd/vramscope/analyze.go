@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -83,13 +82,8 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	out := cmd.OutOrStdout()
 	text := func(w io.Writer, doc *report.Document) error { return report.Text(w, doc, report.Style{}) }
 	all := renderers(text)
-	if all[f.format] == nil || strings.HasPrefix(f.format, ".") {
-		return fmt.Errorf("--format %q: text, json, markdown or html", f.format)
-	}
-	for _, name := range f.outputs {
-		if all[ending(name)] == nil {
-			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
-		}
+	if err := checkFormats(f.format, f.outputs, all); err != nil {
+		return err
 	}
 	conditions, err := parseConditions(f.failOn)
 	if err != nil {

@@ -41,8 +41,8 @@ bytes by category in each phase, whether it fits, and what to change first.
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBudget(cmd, &f) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.format, "format", "text", "text, json, markdown or html")
-	fl.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE` (.html .json .md .txt)")
+	fl.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
+	fl.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
 	fl.StringArrayVar(&f.devices, "gpu", nil, "a device's `NAME` or size: \"H100 80GB\", 24GiB, all (repeatable)")
 	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
@@ -103,14 +103,8 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 
 func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	debug.SetGCPercent(400) // a short run that makes many small things
-	render, ok := budgetFormats[f.format]
-	if !ok {
-		return fmt.Errorf("--format %q: text, json, markdown or html", f.format)
-	}
-	for _, o := range f.outputs {
-		if _, err := formatOf(o); err != nil {
-			return err
-		}
+	if err := checkFormats(f.format, f.outputs, budgetRenderers); err != nil {
+		return err
 	}
 	c, notes, err := f.load(cmd.InOrStdin())
 	if err != nil {
@@ -124,21 +118,14 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		return err
 	}
 	doc.Notes = append(notes, doc.Notes...)
-	if f.quiet && f.format == "text" {
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), sizeText(doc.PeakBytes))
-	} else {
-		err = render(cmd.OutOrStdout(), doc)
-	}
-	if err != nil {
+	if err := writeOutputs(f.outputs, budgetRenderers, doc); err != nil {
 		return err
 	}
-	for _, o := range f.outputs {
-		r, _ := formatOf(o)
-		if err := writeFile(o, func(w io.Writer) error { return r(w, doc) }); err != nil {
-			return err
-		}
+	if f.quiet && f.format == "text" {
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), sizeText(doc.PeakBytes))
+		return err
 	}
-	return nil
+	return budgetRenderers[f.format](cmd.OutOrStdout(), doc)
 }
 
 // load finds the configuration: the file's, one beside the checkpoint, or one
@@ -325,19 +312,10 @@ func (f *budgetFlags) otherVocabulary(c *budget.Config, b *budget.Budget, doc *b
 	return nil
 }
 
-// budgetFormats are the ways of writing a budget.
-var budgetFormats = map[string]func(io.Writer, *budget.Document) error{
-	"text": budgetText, "json": budgetJSON, "markdown": budgetMarkdown, "html": budgetHTML,
-}
-
-// formatOf takes a format from a file's name.
-func formatOf(name string) (func(io.Writer, *budget.Document) error, error) {
-	format := map[string]string{".html": "html", ".htm": "html", ".json": "json", ".md": "markdown", ".txt": "text"}[strings.ToLower(filepath.Ext(name))]
-	if format == "" {
-		return nil, fmt.Errorf("-o %s: the name has to end in .html, .json, .md or .txt", name)
-	}
-	return budgetFormats[format], nil
-}
+// budgetRenderers are the ways of writing a budget, by --format's word and by the
+// ending of -o's files.
+var budgetRenderers = map[string]func(io.Writer, *budget.Document) error{"text": budgetText, ".txt": budgetText, "json": budgetJSON, ".json": budgetJSON,
+	"markdown": budgetMarkdown, ".md": budgetMarkdown, "html": budgetHTML, ".html": budgetHTML}
 
 func budgetJSON(w io.Writer, d *budget.Document) error {
 	e := json.NewEncoder(w)

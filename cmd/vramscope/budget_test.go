@@ -134,7 +134,7 @@ func TestBudgetRefusals(t *testing.T) {
 func TestBudgetFiles(t *testing.T) {
 	dir := t.TempDir()
 	var args []string
-	for _, f := range []string{"a.html", "a.json", "a.md", "a.txt"} {
+	for _, f := range []string{"a.html", "a.json", "a.md", "a.txt", "B.HTM"} {
 		args = append(args, "-o", filepath.Join(dir, f))
 	}
 	_, errs, code := budgetRun(t, append(args, "--config", llamaFile(t, ""), "--gpu", "24GiB")...)

@@ -61,8 +61,28 @@ func collectRarely(names []string) {
 	}
 }
 
-// ending is that of a file's name, or of an object's in a store.
-func ending(name string) string { return filepath.Ext(store.Show(name)) }
+// ending is that of a file's name, or of an object's in a store, as formats are
+// known by it.
+func ending(name string) string {
+	e := strings.ToLower(filepath.Ext(store.Show(name)))
+	if e == ".htm" {
+		return ".html"
+	}
+	return e
+}
+
+// checkFormats refuses a --format and names of -o's files that no renderer is for.
+func checkFormats[R any](format string, outputs []string, renderers map[string]R) error {
+	if _, ok := renderers[format]; !ok || strings.HasPrefix(format, ".") {
+		return fmt.Errorf("--format %q: text, json, markdown or html", format)
+	}
+	for _, name := range outputs {
+		if _, ok := renderers[ending(name)]; !ok {
+			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
+		}
+	}
+	return nil
+}
 
 // writeFile writes a whole file or nothing: to a temporary file beside it
 // that then takes its name, or to a store.

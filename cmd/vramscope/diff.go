@@ -66,13 +66,8 @@ func diffRenderers() map[string]func(io.Writer, *report.Diff) error {
 
 func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	all := diffRenderers()
-	if all[f.format] == nil || strings.HasPrefix(f.format, ".") {
-		return fmt.Errorf("--format %q: text, json, markdown or html", f.format)
-	}
-	for _, name := range f.outputs {
-		if all[ending(name)] == nil {
-			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
-		}
+	if err := checkFormats(f.format, f.outputs, all); err != nil {
+		return err
 	}
 	growth, conditions, err := parseGrowth(f.failOn)
 	if err != nil {
