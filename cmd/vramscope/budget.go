@@ -47,7 +47,7 @@ bytes by category in each phase, whether it fits, and what to change first.
 	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
 	fl.BoolVar(&f.noLadder, "no-ladder", false, "leave the list of measures out")
-	fl.BoolVar(&f.quiet, "quiet", false, "print the peak only")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print the peak only")
 	modelFlags(cmd, &f)
 	settingFlags(cmd, &f)
 	return cmd

@@ -98,6 +98,16 @@ func TestBudgetSolves(t *testing.T) {
 
 func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 
+// TestBudgetQuiet: -q is --quiet, as of the other commands.
+func TestBudgetQuiet(t *testing.T) {
+	file := llamaFile(t, "")
+	long, _, _ := budgetRun(t, "--config", file, "--quiet")
+	short, errs, code := budgetRun(t, "--config", file, "-q")
+	if code != exitFine || short != long || strings.Count(short, "\n") != 1 {
+		t.Errorf("code %d, %q, %q, with --quiet %q", code, short, errs, long)
+	}
+}
+
 // Bad flags get one sentence and exit code 2.
 func TestBudgetRefusals(t *testing.T) {
 	good := llamaFile(t, "")
