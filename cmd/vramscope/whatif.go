@@ -57,7 +57,7 @@ Each says what it takes for granted.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "text or json")
-	flags.StringVarP(&f.outputs, "output", "o", "", "write `FILE` instead of standard output")
+	flags.StringVarP(&f.outputs, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .json .txt")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal` (default: the one that reserves most)")
 	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `SIZE`, such as 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.outside, "outside", "", "`SIZE` that PyTorch can't have of a GPU: the CUDA context, other processes (default: what the recording tells with --gpu, else 520MiB)")
@@ -73,8 +73,9 @@ Each says what it takes for granted.`,
 }
 
 func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
-	if f.format != "text" && f.format != "json" {
-		return fmt.Errorf("--format %q: text or json", f.format)
+	format, err := f.formatOf(cmd)
+	if err != nil {
+		return err
 	}
 	o, err := f.options()
 	if err != nil {
@@ -96,7 +97,7 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 		return err
 	}
 	write := func(w io.Writer) error {
-		if f.format == "json" {
+		if format == "json" {
 			e := json.NewEncoder(w)
 			e.SetEscapeHTML(false)
 			e.SetIndent("", "  ")
@@ -108,6 +109,23 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 		return writeFile(f.outputs, write)
 	}
 	return write(cmd.OutOrStdout())
+}
+
+// formatOf is the format of --format, or else the one that -o's name tells.
+func (f *whatifFlags) formatOf(cmd *cobra.Command) (string, error) {
+	if f.format != "text" && f.format != "json" {
+		return "", fmt.Errorf("--format %q: text or json", f.format)
+	}
+	if cmd.Flags().Changed("format") {
+		return f.format, nil
+	}
+	switch ending(f.outputs) {
+	case ".json":
+		return "json", nil
+	case ".html", ".md":
+		return "", fmt.Errorf("-o %s: text or JSON, the name must end in .txt or .json", f.outputs)
+	}
+	return f.format, nil
 }
 
 func (f *whatifFlags) options() (replay.Options, error) {
