@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
 
@@ -123,7 +122,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if f.gpu != "" {
 		gpu, err := budget.FindGPU(f.gpu)
 		if err != nil {
-			return nil, fmt.Errorf("--gpu: %w", err)
+			return nil, err
 		}
 		o.Capacity = gpu.Capacity
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/replay"
@@ -59,7 +60,7 @@ Each says what it takes for granted.`,
 	flags.StringVar(&f.format, "format", "text", "text or json")
 	flags.StringVarP(&f.outputs, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .json .txt")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal` (default: the one that reserves most)")
-	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `SIZE`, such as 80GiB, where the recording doesn't tell")
+	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.outside, "outside", "", "`SIZE` that PyTorch can't have of a GPU: the CUDA context, other processes (default: what the recording tells with --gpu, else 520MiB)")
 	flags.StringArrayVar(&f.confs, "conf", nil, "`SETTINGS` to try, in the syntax of PYTORCH_CUDA_ALLOC_CONF (repeatable)")
 	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
@@ -139,7 +140,14 @@ func (f *whatifFlags) options() (replay.Options, error) {
 		}
 		return n
 	}
-	o.GPU, o.Outside = size("--gpu", f.gpu), size("--outside", f.outside)
+	if f.gpu != "" {
+		gpu, err := budget.FindGPU(f.gpu)
+		if err != nil {
+			return o, err
+		}
+		o.GPU = gpu.Capacity
+	}
+	o.Outside = size("--outside", f.outside)
 	for _, text := range f.capacities {
 		if text == "" {
 			return o, fmt.Errorf("--capacity: no size")
