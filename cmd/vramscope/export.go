@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/dataset"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/store"
 )
 
 type exportFlags struct {
@@ -25,12 +28,12 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export INPUT --table TABLE --format FORMAT",
 		Short: "The facts of a recording as data for other programs",
-		Example: `  vramscope export snapshot.pickle --table allocations --format csv -o allocations.csv
+		Example: `  vramscope export snapshot.pickle --table allocations -o allocations.csv
   vramscope export snapshot.pickle --table blocks --at-event 1234 --format jsonl
   vramscope export snapshot.pickle --table all --format parquet -o tables/
-  vramscope export snapshot.pickle --format pprof -o peak.pb.gz      # go tool pprof -http=: peak.pb.gz
-  vramscope export snapshot.pickle --format perfetto -o run.pftrace  # open it at ui.perfetto.dev
-  vramscope export snapshot.pickle --format speedscope -o run.speedscope.json`,
+  vramscope export snapshot.pickle -o peak.pb.gz    # go tool pprof -http=: peak.pb.gz
+  vramscope export snapshot.pickle -o run.pftrace   # open it at ui.perfetto.dev
+  vramscope export snapshot.pickle -o run.speedscope.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return redactError(f.redact, export(cmd, args[0], &f), args[0], f.output)
@@ -40,7 +43,7 @@ func newExport() *cobra.Command {
 	flags.StringVar(&f.table, "table", "", tableHelp())
 	flags.StringVar(&f.format, "format", "jsonl", "jsonl, csv, arrow or parquet; without --table pprof, perfetto or speedscope")
 	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index; speedscope without it has peak and end")
-	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output; a folder, or a name that ends in /, gets a file for each table")
+	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .jsonl .csv .arrow .parquet .pb.gz .pftrace .speedscope.json; a folder, or a name that ends in /, gets a file for each table")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
 	flags.IntVar(&f.atEvent, "at-event", -1, "segments and blocks right after event `N` instead of at the end")
 	f.names.flags(cmd)
@@ -53,6 +56,9 @@ func newExport() *cobra.Command {
 }
 
 func export(cmd *cobra.Command, name string, f *exportFlags) error {
+	if !cmd.Flags().Changed("format") {
+		f.format = cmp.Or(f.formatOfName(), f.format)
+	}
 	if _, ok := exportProfiles[f.format]; ok {
 		return exportProfile(cmd, name, f)
 	}
@@ -83,6 +89,24 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 		return writeFile(f.output, write)
 	}
 	return write(cmd.OutOrStdout())
+}
+
+// formatOfName is the format that -o's name tells; "" when it says nothing.
+func (f *exportFlags) formatOfName() string {
+	if f.output == "" || f.toFolder() {
+		return ""
+	}
+	if format, ok := dataset.FormatNamed(strings.TrimPrefix(ending(f.output), ".")); ok {
+		return format.String()
+	}
+	if f.table == "" {
+		for format, x := range exportProfiles {
+			if strings.HasSuffix(strings.ToLower(store.Show(f.output)), x.ending) {
+				return format
+			}
+		}
+	}
+	return ""
 }
 
 func (f *exportFlags) snapshot(cmd *cobra.Command, name string) (*snapshot.Snapshot, error) {

@@ -20,14 +20,15 @@ var exportProfiles = map[string]struct {
 	binary bool
 	moment bool // is of moments: takes --at
 	usual  []profiles.Moment
+	ending string // of the names that viewers know their files by
 }{
 	"pprof": {func(w io.Writer, r profiles.Recording, at ...profiles.Moment) error {
 		return profiles.WritePprof(w, r, at[0])
-	}, true, true, []profiles.Moment{profiles.Peak}},
+	}, true, true, []profiles.Moment{profiles.Peak}, ".pb.gz"},
 	"perfetto": {write: func(w io.Writer, r profiles.Recording, _ ...profiles.Moment) error {
 		return profiles.WritePerfetto(w, r)
-	}, binary: true},
-	"speedscope": {profiles.WriteSpeedscope, false, true, []profiles.Moment{profiles.Peak, profiles.End}},
+	}, binary: true, ending: ".pftrace"},
+	"speedscope": {profiles.WriteSpeedscope, false, true, []profiles.Moment{profiles.Peak, profiles.End}, ".speedscope.json"},
 }
 
 // exportProfile writes a whole recording for a viewer.
