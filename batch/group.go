@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/store"
 )
@@ -169,13 +170,12 @@ var (
 		"config": true, "labels": true, "local": true, "global": true, "eval": true, "test": true, "val": true, "valid": true, "debug": true, "error": true, "errors": true,
 		"info": true, "metrics": true, "metric": true, "util": true, "utilization": true, "main": true}
 	wordSplit = pattern.Of(`[-_. ]+`)
-	ending    = pattern.Of(`(?i)(\.(pickle|pkl|json|jsonl|log|txt|out|err|csv|xml|gz|zst|zip|labels|pt))+$`)
 )
 
 // familyOf is what a file's name says beyond ranks, steps and what it holds: the
 // same for the files of one run.
 func familyOf(file string) string {
-	words := wordSplit().Split(strings.ToLower(ending().ReplaceAllString(path.Base(file), "")), -1)
+	words := wordSplit().Split(strings.ToLower(filename.WithoutEndings(path.Base(file))), -1)
 	var kept []string
 	for i := 0; i < len(words); i++ {
 		pair := ""

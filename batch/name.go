@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
@@ -48,9 +49,6 @@ var (
 	hashed    = pattern.Of(`-[0-9a-f]{12}$`)
 )
 
-// recordingEndings are taken off names before they are compared.
-var recordingEndings = pattern.Of(`(?i)(\.(pickle|pkl|json|log|txt|out|err|csv|xml|gz|zst|zip|labels))+$`)
-
 // experimentOf is what runs of the same experiment have in common: the path
 // without endings and without numbers, dates and random ids that tell one run
 // from the next. Numbers of a model's size or of a setting stay: llama-7b,
@@ -60,7 +58,7 @@ func experimentOf(place string) string {
 		return scheme + "://" + experimentOf(rest)
 	}
 	var kept []string
-	for _, element := range strings.Split(recordingEndings().ReplaceAllString(place, ""), "/") {
+	for _, element := range strings.Split(filename.WithoutEndings(place), "/") {
 		if e := withoutNumbers(element); e != "" {
 			kept = append(kept, e)
 		}

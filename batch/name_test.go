@@ -77,6 +77,8 @@ func TestExperimentOf(t *testing.T) {
 		{"exp/gpt2/run_0042", "exp/gpt2/run"},
 		{"exp/gpt2/2024-01-02_03-04-05", "exp/gpt2"},
 		{"exp/run7/snapshot.pickle.gz", "exp/run/snapshot"},
+		{"exp/train_001.jsonl", "exp/train"},
+		{"exp/train_001.PT.gz", "exp/train"},
 		{"exp/llama-7b", "exp/llama-7b"},
 		{"exp/llama-13b", "exp/llama-13b"},
 		{"exp/gpt-2/seed3", "exp/gpt-2/seed"},

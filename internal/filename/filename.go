@@ -48,7 +48,7 @@ const maxRank = 1 << 17
 func Parse(name string) Name {
 	n := Name{Rank: Unknown, Local: Unknown, Node: Unknown}
 	parts := strings.Split(strings.ReplaceAll(name, `\`, "/"), "/")
-	parts[len(parts)-1] = withoutEndings(parts[len(parts)-1])
+	parts[len(parts)-1] = without(parts[len(parts)-1], endings, dumpEndings)
 	var stem []string
 	torchrun := false
 	for i, part := range parts {
@@ -114,15 +114,22 @@ func boolCompare(a, b bool) int {
 var digits = pattern.Of(`[0-9]+`)
 
 // endings say how a file is written, not which it is.
-var endings = map[string]bool{".gz": true, ".zst": true, ".zip": true, ".pickle": true, ".pkl": true, ".pt": true, ".bin": true, ".dump": true,
-	".json": true, ".jsonl": true, ".log": true, ".txt": true, ".csv": true, ".out": true, ".err": true, ".xml": true, ".trace": true, ".labels": true}
+var endings = map[string]bool{".gz": true, ".zst": true, ".zip": true, ".pickle": true, ".pkl": true, ".pt": true,
+	".json": true, ".jsonl": true, ".log": true, ".txt": true, ".csv": true, ".out": true, ".err": true, ".xml": true, ".labels": true}
 
-func withoutEndings(base string) string {
+// dumpEndings say nothing of ranks, but may tell one run's files from another's.
+var dumpEndings = map[string]bool{".bin": true, ".dump": true, ".trace": true}
+
+// WithoutEndings is a file's name, or its path with slashes, without what says how
+// the file is written.
+func WithoutEndings(name string) string { return without(name, endings) }
+
+func without(name string, lists ...map[string]bool) string {
 	for {
-		ext := path.Ext(base)
-		if !endings[strings.ToLower(ext)] || ext == base {
-			return base
+		ext := path.Ext(name)
+		if ext == name || !slices.ContainsFunc(lists, func(list map[string]bool) bool { return list[strings.ToLower(ext)] }) {
+			return name
 		}
-		base = strings.TrimSuffix(base, ext)
+		name = strings.TrimSuffix(name, ext)
 	}
 }

@@ -89,3 +89,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestWithoutEndings: those of files, not of folders, and never a whole name.
+func TestWithoutEndings(t *testing.T) {
+	for name, want := range map[string]string{"a.pickle.gz": "a", "d.log/A.JSONL.ZST": "d.log/A", "rank0.labels.json": "rank0", "v1.5.pt": "v1.5", ".log": ".log",
+		"out.err": "out", "x.pt.trace.json": "x.pt.trace", "x.bin": "x.bin", "": ""} {
+		if got := WithoutEndings(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	if n := Parse("rank3.pt.trace.json"); n.Rank != 3 || n.Stem != "" {
+		t.Errorf("%+v", n)
+	}
+}
