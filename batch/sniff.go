@@ -20,45 +20,42 @@ import (
 	"github.com/vramscope/vramscope/store"
 )
 
-// Kind is what a file may be, as far as its first bytes tell.
-type Kind uint8
+// fileKind is what a file may be, as far as its first bytes tell.
+type fileKind uint8
 
 // The kinds that matter for finding runs.
 const (
-	Other     Kind = iota // nothing that is analysed
-	Recording             // a memory snapshot, or what has the name of one and is damaged
-	Pickle                // a pickle of something else
-	Text                  // a log, nvidia-smi output or a trace, perhaps
-	Accessory             // a model's configuration or a labels file
+	kindOther     fileKind = iota // nothing that is analysed
+	kindRecording                 // a memory snapshot, or what has the name of one and is damaged
+	kindPickle                    // a pickle of something else
+	kindText                      // a log, nvidia-smi output or a trace, perhaps
+	kindAccessory                 // a model's configuration or a labels file
 )
 
-// HeadBytes is how much of a file's beginning Sniff needs.
-const HeadBytes = sniff.HeadBytes
-
-// Sniff tells what a file may be from its name, its first bytes (HeadBytes, or
+// kindOf tells what a file may be from its name, its first bytes (sniff.HeadBytes, or
 // all of a shorter one) and its last bytes, which may be missing.
-func Sniff(name string, head, tail []byte) Kind {
+func kindOf(name string, head, tail []byte) fileKind {
 	plain, packed := uncompressed(head)
 	named := sniff.CalledRecording(name)
 	switch {
 	case len(plain) == 0: // empty, or a container that can't be read
-		return map[bool]Kind{true: Recording, false: Other}[named] // such a recording is a failure to tell
+		return map[bool]fileKind{true: kindRecording, false: kindOther}[named] // such a recording is a failure to tell
 	case sniff.IsRecording(plain):
-		return Recording
+		return kindRecording
 	case isPickle(plain):
-		return Pickle
+		return kindPickle
 	case named:
-		return Recording
+		return kindRecording
 	case sniff.IsBinary(plain), sniff.IsSafetensors(plain, 0), sniff.IsReport(plain), sniff.OtherFile(path.Base(name)):
-		return Other
+		return kindOther
 	case sniff.AccessoryOf(plain) != sniff.None:
-		return Accessory
+		return kindAccessory
 	case packed || sniff.IsUTF16(plain):
-		return Text
+		return kindText
 	case isEvidence(plain), telling().Match(plain), telling().Match(tail):
-		return Text
+		return kindText
 	}
-	return Other
+	return kindOther
 }
 
 // telling are words that text has which may say something of memory or steps
@@ -94,7 +91,7 @@ func uncompressed(head []byte) (plain []byte, packed bool) {
 	default:
 		return head, false
 	}
-	plain, err := io.ReadAll(io.LimitReader(r, HeadBytes))
+	plain, err := io.ReadAll(io.LimitReader(r, sniff.HeadBytes))
 	if len(plain) == 0 && err != nil {
 		return nil, true
 	}
@@ -117,30 +114,30 @@ func zipped(head []byte) []byte {
 	if method == zip.Store {
 		return body
 	}
-	plain, _ := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), HeadBytes))
+	plain, _ := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), sniff.HeadBytes))
 	return plain
 }
 
 func isPickle(b []byte) bool { return len(b) > 1 && b[0] == sniff.PickleMark && b[1] >= 2 && b[1] <= 5 }
 
-// sniffFile reads what Sniff needs of a file.
-func sniffFile(ctx context.Context, name string, size int64, stores *store.Pool) (Kind, error) {
+// sniffFile reads what kindOf needs of a file.
+func sniffFile(ctx context.Context, name string, size int64, stores *store.Pool) (fileKind, error) {
 	f, err := stores.Read(ctx, name)
 	if err != nil {
-		return Other, err
+		return kindOther, err
 	}
 	defer f.Close()
-	head := make([]byte, min(size, HeadBytes))
+	head := make([]byte, min(size, sniff.HeadBytes))
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return Other, err
+		return kindOther, err
 	}
 	var tail []byte
-	if size > HeadBytes && head[0] != sniff.PickleMark {
-		tail = make([]byte, min(size-HeadBytes, HeadBytes))
+	if size > sniff.HeadBytes && head[0] != sniff.PickleMark {
+		tail = make([]byte, min(size-sniff.HeadBytes, sniff.HeadBytes))
 		if m, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
 			tail = tail[:m]
 		}
 	}
-	return Sniff(name, head[:n], tail), nil
+	return kindOf(name, head[:n], tail), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -41,49 +42,49 @@ func TestSniff(t *testing.T) {
 	snapshot := append([]byte("\x80\x04}\x94(\x8c\x08segments\x94]\x94"), bytes.Repeat([]byte("a"), 5000)...)
 	for _, c := range []struct {
 		name, content string
-		want          Kind
+		want          fileKind
 	}{
-		{"snapshot.pickle", string(snapshot), Recording},
-		{"of-any-name", string(snapshot), Recording},
-		{"data.pickle", "\x80\x04]\x94(K\x01K\x02e.", Pickle},
-		{"cut.pickle", "\x80", Recording},
-		{"empty.pickle", "", Recording},
-		{"empty.log", "", Other},
-		{"text.pickle", "no pickle", Recording},
-		{"train.log", "step 1 loss 3.2\n", Text},
-		{"slurm-17", "CUDA out of memory", Text},
-		{"numbers.txt", "0 1.1780 1417953280\n1 1.0480 1493450752\n2 0.9449 1568948224\n3 0.8608 1644445696\n", Text},
-		{"gan.txt", "[0] D 1.478 G 1.323\n[1] D 1.203 G 1.106\n[2] D 1.027 G 1.180\n", Text},
-		{"timeline.json", "[[1, 0, 1000, 0], [2, 1, 500, 0]]", Text},
-		{"words.txt", "nothing of interest", Other},
-		{"train.py", "loss = model(x)  # CUDA out of memory", Other},
-		{"README", "step by step", Other},
-		{"config.json", `{"model_type": "gpt2"}`, Accessory},
-		{"a.labels.json", `{"schema": "vramscope.labels/1"}`, Accessory},
-		{"trace.json", `{"schemaVersion": 1, "traceEvents": []}`, Text},
-		{"weights.bin", "\x00\x01\x02\x03loss", Other},
-		{"utf16.csv", "\xff\xfet\x00i\x00m\x00e\x00", Text},
-		{"model.pt", "PK\x03\x04" + strings.Repeat("\x00", 22) + "\x10\x00\x00\x00archive/data.pkl", Other},
+		{"snapshot.pickle", string(snapshot), kindRecording},
+		{"of-any-name", string(snapshot), kindRecording},
+		{"data.pickle", "\x80\x04]\x94(K\x01K\x02e.", kindPickle},
+		{"cut.pickle", "\x80", kindRecording},
+		{"empty.pickle", "", kindRecording},
+		{"empty.log", "", kindOther},
+		{"text.pickle", "no pickle", kindRecording},
+		{"train.log", "step 1 loss 3.2\n", kindText},
+		{"slurm-17", "CUDA out of memory", kindText},
+		{"numbers.txt", "0 1.1780 1417953280\n1 1.0480 1493450752\n2 0.9449 1568948224\n3 0.8608 1644445696\n", kindText},
+		{"gan.txt", "[0] D 1.478 G 1.323\n[1] D 1.203 G 1.106\n[2] D 1.027 G 1.180\n", kindText},
+		{"timeline.json", "[[1, 0, 1000, 0], [2, 1, 500, 0]]", kindText},
+		{"words.txt", "nothing of interest", kindOther},
+		{"train.py", "loss = model(x)  # CUDA out of memory", kindOther},
+		{"README", "step by step", kindOther},
+		{"config.json", `{"model_type": "gpt2"}`, kindAccessory},
+		{"a.labels.json", `{"schema": "vramscope.labels/1"}`, kindAccessory},
+		{"trace.json", `{"schemaVersion": 1, "traceEvents": []}`, kindText},
+		{"weights.bin", "\x00\x01\x02\x03loss", kindOther},
+		{"utf16.csv", "\xff\xfet\x00i\x00m\x00e\x00", kindText},
+		{"model.pt", "PK\x03\x04" + strings.Repeat("\x00", 22) + "\x10\x00\x00\x00archive/data.pkl", kindOther},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := Sniff(c.name, []byte(c.content), nil); got != c.want {
+			if got := kindOf(c.name, []byte(c.content), nil); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)
 			}
 		})
 	}
 	for packing, b := range packings(t, snapshot) {
-		if got := Sniff("x", b[:min(len(b), HeadBytes)], nil); got != Recording {
+		if got := kindOf("x", b[:min(len(b), sniff.HeadBytes)], nil); got != kindRecording {
 			t.Errorf("in %s: %d", packing, got)
 		}
 	}
 	for packing, b := range packings(t, nil) {
-		for name, want := range map[string]Kind{"empty.log": Other, "empty.pickle": Recording} {
-			if got := Sniff(name, b, nil); got != want {
+		for name, want := range map[string]fileKind{"empty.log": kindOther, "empty.pickle": kindRecording} {
+			if got := kindOf(name, b, nil); got != want {
 				t.Errorf("%s of nothing, in %s: %d, want %d", name, packing, got, want)
 			}
 		}
 	}
-	if got := Sniff("long.out", []byte("words"), []byte("torch.OutOfMemoryError: CUDA out of memory")); got != Text {
+	if got := kindOf("long.out", []byte("words"), []byte("torch.OutOfMemoryError: CUDA out of memory")); got != kindText {
 		t.Errorf("told by its end: %d", got)
 	}
 }
@@ -96,7 +97,7 @@ func TestCost(t *testing.T) {
 		name := filepath.Join(dir, packing)
 		put(t, name, b)
 		want := int64(baseCost + perByte*len(plain))
-		if got := Cost(context.Background(), Run{Files: []string{name}}, &store.Pool{}); got != want {
+		if got := cost(context.Background(), Run{Files: []string{name}}, &store.Pool{}); got != want {
 			t.Errorf("%s: %d bytes, want %d", packing, got, want)
 		}
 	}

@@ -122,7 +122,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if f.gpu != "" {
 		gpu, err := budget.FindGPU(f.gpu)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--gpu: %w", err)
 		}
 		o.Capacity = gpu.Capacity
 	}

@@ -149,7 +149,7 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	if f.gpu != "" {
 		gpu, err := budget.FindGPU(f.gpu)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--gpu: %w", err)
 		}
 		o.Capacity = gpu.Capacity
 	}

@@ -143,7 +143,7 @@ func (f *whatifFlags) options() (replay.Options, error) {
 	if f.gpu != "" {
 		gpu, err := budget.FindGPU(f.gpu)
 		if err != nil {
-			return o, err
+			return o, fmt.Errorf("--gpu: %w", err)
 		}
 		o.GPU = gpu.Capacity
 	}
