@@ -131,7 +131,7 @@ var OOMs = &Table{"ooms", "vramscope.ooms/2", "one row for each request that fai
 	wordOrNull("from_function", "the user's function that led there, when function is a library's"),
 	wordOrNull("from_file", "of that function"),
 	countOrNull("from_line", "in that file"),
-	wordOrNull("op", "operator or autograd node that asked"),
+	wordOrNull("op", "operator or autograd node that asked, or torch.compile"),
 	wordOrNull("fix", "what to change first"),
 	timeOrNull("first_time_us", "time of the first event of the device since the Unix epoch"),
 	timeOrNull("last_time_us", "time of the last event of the device since the Unix epoch"),

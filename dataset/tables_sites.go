@@ -11,7 +11,7 @@ var Sites = &Table{"sites", "vramscope.sites/1", "one row for each call site tha
 	wordOrNull("from_function", "the user's function that led there, when function is a library's"),
 	wordOrNull("from_file", "of that function"),
 	countOrNull("from_line", "in that file"),
-	wordOrNull("op", "operator or autograd node that allocated"),
+	wordOrNull("op", "operator or autograd node that allocated, or torch.compile: code that it wrote"),
 	bytesColumn("bytes", "held at the peak"),
 	countColumn("blocks", "number of blocks"),
 	{Name: "oom", Type: boolean, Doc: "a request failed on this GPU"},

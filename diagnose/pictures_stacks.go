@@ -94,7 +94,7 @@ func (s *stackTable) frame(frames map[snapshot.FrameID]int, id snapshot.FrameID)
 		frames[id] = n
 		line, owner := s.e.view.Line(id), s.e.view.Owner(id)
 		s.out.Frames = append(s.out.Frames, report.Frame{Function: shorten(line.Function), File: shorten(line.File), Line: line.Line,
-			Fold: owner == stacks.Torch || owner == stacks.Internal})
+			Fold: owner >= stacks.Compiled})
 	}
 	return n
 }

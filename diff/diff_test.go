@@ -62,6 +62,8 @@ func TestMatching(t *testing.T) {
 		{"the folder tells files of one name apart", []report.Site{site("f", "/a/one/x.py", 10, 5), site("f", "/a/two/x.py", 10, 50)},
 			[]report.Site{site("f", "/b/two/x.py", 10, 60), site("f", "/b/one/x.py", 10, 5)}, []row{{10, 10, 50, 60}, {10, 10, 5, 5}}},
 		{"a cell of a notebook", []report.Site{site("f", "/tmp/ipykernel_1/111.py", 2, 5)}, []report.Site{site("f", "/tmp/ipykernel_2/222.py", 2, 5)}, []row{{2, 2, 5, 5}}},
+		{"what torch.compile wrote", []report.Site{site("call", "/data/cache/sw/cswp5ixeakqt67jllg4cafb436aapz7anou4ezexk47xedoait66.py", 2, 5)},
+			[]report.Site{site("call", "/tmp/torchinductor_ada/ab/cab.py", 2, 6)}, []row{{2, 2, 5, 6}}},
 		{"another function", []report.Site{site("f", "/a/x.py", 10, 5)}, []report.Site{site("g", "/a/x.py", 10, 5)}, []row{{0, 10, 0, 5}, {10, 0, 5, 0}}},
 		{"another operator", []report.Site{with(site("f", "/a/x.py", 10, 5), op("aten::mm"))}, []report.Site{with(site("f", "/a/x.py", 10, 6), op("aten::add"))}, []row{{0, 10, 0, 6}, {10, 0, 5, 0}}},
 		{"another caller", []report.Site{with(site("f", "/a/x.py", 10, 5), from("train", 3))}, []report.Site{with(site("f", "/a/x.py", 10, 6), from("fit", 4))}, []row{{10, 10, 5, 6}}},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/stacks"
 )
 
 // sites pairs the call sites of two recordings whose code may lie in other
@@ -148,7 +149,7 @@ func base(file string) string {
 	switch {
 	case strings.Contains(file, "/ipykernel_"), strings.HasPrefix(file, "<ipython-input"):
 		return "a notebook's cell"
-	case strings.Contains(file, "/torchinductor_"), strings.Contains(file, "/.triton/"):
+	case stacks.Generated(file), strings.Contains(file, "/.triton/"):
 		return "compiled code"
 	}
 	return path.Base(file)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/stacks"
 )
 
 // slashed is a path in lower case (ASCII, so that places stay the same) with
@@ -33,6 +34,9 @@ func (r *Redactor) file(file string) (to string, ok bool) {
 		return r.angled(file)
 	}
 	low := "/" + slashed(file) // places in it are one more than in file
+	if stacks.Generated(file) {
+		return r.name("dir", path.Dir(low)) + "/torchinductor_user/" + r.leaf(file), false
+	}
 	for _, mark := range []string{"/site-packages/", "/dist-packages/", "-packages/torch/"} {
 		i := strings.LastIndex(low, mark)
 		if i < 0 {
@@ -60,13 +64,9 @@ func (r *Redactor) file(file string) (to string, ok bool) {
 		}
 		return file[:2] + `\` + r.name("dir", file[:i-1]) + `\python\Lib\` + r.leaf(rest), false
 	}
-	for _, mark := range []string{"/torchinductor_", "/.triton/", "/lib/multiprocessing/"} {
+	for _, mark := range []string{"/.triton/", "/lib/multiprocessing/"} {
 		if strings.Contains(low, mark) {
-			keep := strings.Trim(mark, "/")
-			if keep == "torchinductor_" {
-				keep += "user"
-			}
-			return r.name("dir", path.Dir(low)) + "/" + keep + "/" + r.leaf(file), false
+			return r.name("dir", path.Dir(low)) + mark + r.leaf(file), false
 		}
 	}
 	if to, ok := r.checkout(file, low); to != "" {

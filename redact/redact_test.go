@@ -44,6 +44,7 @@ func TestFiles(t *testing.T) {
 		{"beside Python's own", "/home/ann/lib/python3.9/moonshot.py", "dir/lib/python3.9/file.py", false},
 		{"Python's own on Windows", `C:\Users\Ann\Python311\Lib\threading.py`, `C:\dir\python\Lib\threading.py`, true},
 		{"inductor's cache", "/tmp/torchinductor_ann/ab/cabcdef.py", "dir/torchinductor_user/file.py", false},
+		{"inductor's cache in a folder of one's own", "/data/ann/cache/sw/cswp5ixeakqt67jllg4cafb436aapz7anou4ezexk47xedoait66.py", "dir/torchinductor_user/file.py", false},
 		{"triton's cache", "/home/ann/.triton/cache/abc/kernel.py", "dir/.triton/file.py", false},
 		{"not Python's library", "/home/ann/lib/pythonstuff/train.py", "dir/file.py", false},
 		{"C++ library", "/home/ann/lib/libpython3.11.so.1.0", "dir/libpython3.11.so.1.0", true},

@@ -233,7 +233,7 @@ type Site struct {
 	File       string  `json:"file"`
 	Line       *int    `json:"line"`
 	CalledFrom *Place  `json:"called_from"` // the user's line, when Function is a library's
-	Op         string  `json:"op"`          // autograd node or operator that allocated
+	Op         string  `json:"op"`          // autograd node or operator that allocated, or torch.compile
 	Category   *string `json:"category"`
 	Bytes      int64   `json:"bytes"`
 	Blocks     int     `json:"blocks"`

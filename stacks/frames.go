@@ -47,7 +47,26 @@ var torchFolders = []string{"/torch/nn/", "/torch/autograd/", "/torch/optim/", "
 	"/torch/serialization.py", "/torch/storage.py", "/torch/accelerator/", "/torch/xpu/", "/torch/_decomp/", "/torch/_subclasses/"}
 
 // installed marks paths of packages and of Python's own library.
-var installed = []string{"/site-packages/", "/dist-packages/", "/lib/python2", "/lib/python3", "/lib64/python3", "/lib/multiprocessing/", "/torchinductor_", "/.triton/"}
+var installed = []string{"/site-packages/", "/dist-packages/", "/lib/python2", "/lib/python3", "/lib64/python3", "/lib/multiprocessing/", "/.triton/"}
+
+// Generated tells whether torch.compile wrote a file. Those lie in a folder
+// torchinductor_USER, or, where another one was set, are still named "c" and 51
+// characters of a hash, in a folder of the second and third
+// (torch/_inductor/codecache.py).
+func Generated(file string) bool {
+	return generated(strings.ToLower(strings.ReplaceAll(file, `\`, "/")))
+}
+
+func generated(file string) bool {
+	if strings.HasPrefix(file, "torchinductor_") || strings.Contains(file, "/torchinductor_") {
+		return true
+	}
+	dir, name := path.Split(file)
+	stem, ok := strings.CutSuffix(name, ".py")
+	return ok && len(stem) == 52 && stem[0] == 'c' && strings.Trim(stem, hashed) == "" && path.Base(dir) == stem[1:3]
+}
+
+const hashed = "abcdefghijklmnopqrstuvwxyz234567" // the digits of base32
 
 func ownerOf(file string, language Language) Owner {
 	if language != Python {
@@ -59,6 +78,9 @@ func ownerOf(file string, language Language) Owner {
 			return User
 		}
 		return Torch // code that torch made or ran from text
+	}
+	if generated(file) {
+		return Compiled
 	}
 	rooted := "/" + file
 	if strings.Contains(file, "-packages/torch/") || strings.HasPrefix(file, "torch/") {

@@ -33,6 +33,7 @@ type Owner uint8
 const (
 	User     Owner = iota // the program under examination
 	Library               // an installed package, Python's own library
+	Compiled              // Python code that torch.compile wrote: its names change from run to run
 	Torch                 // Python code of torch itself
 	Internal              // C and C++
 )
@@ -46,13 +47,15 @@ type Line struct {
 // Site is where an allocation was made, in the words of a summary.
 type Site struct {
 	// Line is the innermost line outside torch, the user's or a library's;
-	// its fields are empty when there is none.
+	// its fields are empty when there is none. In what torch.compile wrote,
+	// PyTorch records the line that it was written for below its own.
 	Line
 	// CalledFrom is the user's innermost line when Line is a library's.
 	CalledFrom Line
 	// Op is the operation that allocated: an autograd node such as
-	// "LogSoftmaxBackward0", else an ATen operator such as "aten::mm"; ""
-	// when the stack names neither.
+	// "LogSoftmaxBackward0", else an ATen operator such as "aten::mm", else
+	// "torch.compile" when code that it wrote did, between Line's and the
+	// allocator; "" when the stack names none.
 	Op string
 }
 
@@ -105,16 +108,15 @@ func (v *View) User(id snapshot.StackID) []Line {
 // Site is where an allocation with this stack was made.
 func (v *View) Site(id snapshot.StackID) Site {
 	if !v.known[id] {
-		v.sites[id], v.known[id] = v.site(id), true
+		v.sites[id], v.known[id] = v.site(v.s.Stack(id)), true
 	}
 	return v.sites[id]
 }
 
-func (v *View) site(id snapshot.StackID) Site {
+func (v *View) site(frames []snapshot.FrameID) Site {
 	var s Site
 	inner, user := -1, -1
-	torch := -1
-	frames := v.s.Stack(id)
+	compiled, torch := -1, -1
 	for i, f := range frames {
 		switch v.frames[f].owner {
 		case User:
@@ -128,11 +130,19 @@ func (v *View) site(id snapshot.StackID) Site {
 			if inner < 0 && user < 0 && !plumbing[v.s.String(v.s.Frames[f].Function)] {
 				inner = i
 			}
+		case Compiled:
+			if compiled < 0 {
+				compiled = i
+			}
 		case Torch:
 			if torch < 0 {
 				torch = i
 			}
 		}
+	}
+	written := compiled >= 0 && (inner < 0 || compiled < inner)
+	if inner < 0 {
+		inner = compiled
 	}
 	if inner < 0 {
 		inner = torch
@@ -143,7 +153,9 @@ func (v *View) site(id snapshot.StackID) Site {
 	if user >= 0 && user != inner {
 		s.CalledFrom = v.Line(frames[user])
 	}
-	s.Op = v.op(frames)
+	if s.Op = v.op(frames); s.Op == "" && written {
+		s.Op = "torch.compile"
+	}
 	return s
 }
 

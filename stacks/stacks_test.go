@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -24,7 +25,11 @@ func TestFrames(t *testing.T) {
 		{"forward", "/opt/conda/lib/python3.11/site-packages/transformers/models/llama/modeling_llama.py", 9, Python, Library},
 		{"run", "/usr/lib/python3.11/threading.py", 9, Python, Library},
 		{"run", `C:\Python311\Lib\threading.py`, 9, Python, Library},
-		{"call", "/tmp/torchinductor_ada/xy/cxyz.py", 9, Python, Library},
+		{"call", "/tmp/torchinductor_ada/xy/cxyz.py", 9, Python, Compiled},
+		{"call", `C:\Temp\torchinductor_ada\xy\cxyz.py`, 9, Python, Compiled},
+		{"call", "/data/cache/sw/cswp5ixeakqt67jllg4cafb436aapz7anou4ezexk47xedoait66.py", 9, Python, Compiled},
+		{"call", "/data/cache/ab/cswp5ixeakqt67jllg4cafb436aapz7anou4ezexk47xedoait66.py", 9, Python, User},
+		{"call", "/home/ada/sw/cswitch.py", 9, Python, User},
 		{"forward", "<eval_with_key>.7", 4, Python, Torch},
 		{"_bootstrap", "<frozen importlib._bootstrap>", 4, Python, Torch},
 		{"at::_ops::mm::call(at::Tensor const&)", "??", 0, CPP, Internal},
@@ -72,5 +77,48 @@ func TestSite(t *testing.T) {
 		if !seen {
 			t.Errorf("no stack has the site %q", key)
 		}
+	}
+}
+
+// TestCompiled tells whose line code that torch.compile wrote stands for: PyTorch
+// puts the lines that it was written for below its own frame.
+func TestCompiled(t *testing.T) {
+	const (
+		call     = "call /tmp/torchinductor_ada/kb/ckb.py"
+		attend   = "softmax /home/ada/net.py"
+		train    = "train /home/ada/train.py"
+		loss     = "ForCausalLMLoss /opt/site-packages/transformers/loss/loss_utils.py"
+		run      = "__call__ /opt/site-packages/torch/_inductor/output_code.py"
+		dispatch = "__torch_dispatch__ /opt/site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py"
+		bench    = "get_empty_cache_for_benchmark /opt/site-packages/triton/backends/nvidia/driver.py"
+		mm       = "at::_ops::mm::call() ??"
+	)
+	for _, c := range []struct {
+		name   string
+		frames []string // innermost first
+		want   string
+	}{
+		{"the user's line", []string{call, attend, run, train}, "softmax <  torch.compile"},
+		{"a library's line", []string{call, loss, run, train}, "ForCausalLMLoss < train torch.compile"},
+		{"an operator of the line", []string{mm, call, attend, run, train}, "softmax <  aten::mm"},
+		{"a line without the one that it stands for", []string{call, run, train}, "train <  torch.compile"},
+		{"nothing but the code itself", []string{dispatch, call, run}, "call <  torch.compile"},
+		{"trials of kernels", []string{bench, call, run, train}, "get_empty_cache_for_benchmark < train "},
+		{"a line that isn't compiled", []string{attend, train}, "softmax <  "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &snapshot.Snapshot{}
+			var ids []snapshot.FrameID
+			for i, f := range c.frames {
+				function, file, _ := strings.Cut(f, " ")
+				s.Strings = append(s.Strings, function, file)
+				s.Frames = append(s.Frames, snapshot.Frame{Function: snapshot.StringID(2 * i), File: snapshot.StringID(2*i + 1), Line: int32(i + 1)})
+				ids = append(ids, snapshot.FrameID(i))
+			}
+			site := New(s).site(ids)
+			if got := site.Function + " < " + site.CalledFrom.Function + " " + site.Op; got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }
