@@ -124,6 +124,46 @@ func (l *loop) inBackward(s survivor) bool {
 	return b != timeline.Never && l.t.Born[s.id] >= b
 }
 
+// holder guesses the line whose variable holds what was made below it: the
+// innermost that nearly all of it was made under, seen from outside the modules.
+// It is empty where no line stands for that much.
+func (l *loop) holder(byStack map[snapshot.StackID]int64) Site {
+	type under struct {
+		bytes int64
+		depth int // most lines that it was called through
+	}
+	covers := map[stacks.Line]under{}
+	var all int64
+	for stack, bytes := range byStack {
+		lines := l.userLines(stack)
+		if len(lines) > 0 {
+			all += bytes
+		}
+		seen := map[stacks.Line]bool{}
+		for i, line := range lines {
+			if called[line.Function] || seen[line] {
+				continue
+			}
+			seen[line] = true
+			u := covers[line]
+			covers[line] = under{u.bytes + bytes, max(u.depth, len(lines)-i)}
+		}
+	}
+	var best Site
+	depth := 0
+	for line, u := range covers {
+		site := siteOf(line, u.bytes)
+		if u.bytes*20 >= all*19 && (best.File == "" || cmp.Or(cmp.Compare(u.depth, depth), cmp.Compare(u.bytes, best.Bytes), compareSites(best, site)) > 0) {
+			best, depth = site, u.depth
+		}
+	}
+	return best
+}
+
+func compareSites(a, b Site) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
+}
+
 // bySource gathers groups whose innermost user function is the same: one line
 // of a program often keeps several tensors.
 func (l *loop) bySource(groups []placed) [][]placed {

@@ -53,7 +53,8 @@ func (l *loop) staleOutputs() []Leak {
 		}
 	}
 	leak.Sites = l.sites(byStack)
-	if len(leak.Sites) > 0 {
+	leak.Site = l.holder(byStack)
+	if leak.File == "" && len(leak.Sites) > 0 {
 		leak.Site = leak.Sites[0]
 	}
 	leak.Confidence = confidence(steps+1, float64(steps)/float64(max(1, could)), leak.File != "")

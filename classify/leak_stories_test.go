@@ -319,6 +319,21 @@ var leakStories = []struct {
 		})
 	}, nil, []string{"stale_outputs train.py:11"}, false},
 
+	{"outputs of a module, held by who calls it", func(s *story) {
+		s.alloc(Weights, 256*mib, "check.py:3 main")
+		var held []int
+		s.loop(4, func(int) {
+			s.in(Forward)
+			hidden := s.alloc(Temporary, 32*mib, "net.py:20 forward", "check.py:9 validate", "check.py:30 main")
+			s.free(s.alloc(Temporary, 32*mib, "net.py:22 forward", "check.py:9 validate", "check.py:30 main"))
+			out := s.alloc(Logits, 200*mib, "net.py:24 forward", "net.py:30 forward", "check.py:9 validate", "check.py:30 main")
+			s.free(hidden)
+			s.free(held...)
+			loss := s.alloc(Temporary, mib, "check.py:10 validate", "check.py:30 main")
+			held = []int{out, loss}
+		})
+	}, nil, []string{"stale_outputs check.py:9"}, false},
+
 	{"decoding with a cache that is copied as it grows", func(s *story) {
 		s.alloc(Weights, 512*mib, "chat.py:3 main")
 		cache := make([]int, 4)
