@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -36,6 +37,14 @@ type Leak struct {
 	Suspected bool   // too few steps, or too uneven, to be sure
 	Site             // the best guess at the line that keeps it; File is empty when no stack shows any
 
+	// Made is the line that made most of what is kept, where the line above only
+	// led there: the user's, else a library's. It is empty for graphs.
+	Made stacks.Line
+	// CalledFrom is the user's line that called the function of the line above,
+	// which may be the one that keeps what that returns; empty where no line
+	// of the loop did.
+	CalledFrom stacks.Line
+
 	Sites        []Site // the user's lines on the stacks of what is kept, most bytes first
 	Category     Category
 	BytesPerStep int64 // growth; for what doesn't grow, the bytes held in a step
@@ -49,8 +58,9 @@ type Leak struct {
 	// allocations are made by autograd and have no line.
 	Near Site
 
-	lastStep int   // number of the last step
-	peak     int64 // bytes allocated at most in it
+	stack    snapshot.StackID // one that shows the line
+	lastStep int              // number of the last step
+	peak     int64            // bytes allocated at most in it
 }
 
 // StepAtCapacity is the number of the step whose peak won't fit any more, if
@@ -85,6 +95,7 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 		if leak.Kind == FirstStepState {
 			leak.Suspected = leak.Confidence < 0.9
 		}
+		l.surround(leak)
 		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[last-1].PeakAllocated)
 	}
 	slices.SortStableFunc(leaks, func(a, b Leak) int {

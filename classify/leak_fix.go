@@ -16,7 +16,11 @@ type Fix struct {
 func (l *Leak) Fix() Fix {
 	where := ""
 	if l.File != "" {
-		where = fmt.Sprintf(" (%s:%d)", fileName(l.File), l.Line)
+		where = fmt.Sprintf("%s:%d", fileName(l.File), l.Line)
+		if from := l.CalledFrom; from.File != "" {
+			where += fmt.Sprintf(", called from %s:%d", fileName(from.File), from.Line)
+		}
+		where = " (" + where + ")"
 	}
 	switch l.Kind {
 	case GrowingList:

@@ -308,7 +308,7 @@ func (l *loop) claim(leaks []Leak, kind string, groups []placed) []Leak {
 	leak := Leak{Kind: kind, Steps: p.steps, BytesPerStep: perStep, TotalBytes: p.bytes}
 	l.describe(&leak, p.alive)
 	leak.Confidence = confidence(p.steps, p.regular, leak.File != "")
-	leak.Site = l.keeper(kind, p)
+	leak.Site, leak.stack = l.keeper(kind, p)
 	return append(leaks, leak)
 }
 

@@ -81,7 +81,7 @@ var called = map[string]bool{"forward": true, "__call__": true, "<lambda>": true
 // keeper guesses the line that keeps: for a graph where its last tensor is
 // made, for a list where most of its bytes come from, seen from outside the
 // modules.
-func (l *loop) keeper(kind string, p pace) Site {
+func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 	var best timeline.AllocationID
 	var bytes int64 = -1
 	step := p.alive[0].born // the last step but one: the last may not be over
@@ -99,7 +99,7 @@ func (l *loop) keeper(kind string, p pace) Site {
 		}
 	}
 	if bytes < 0 {
-		return Site{}
+		return Site{}, 0
 	}
 	lines := l.userLines(l.t.Stack(best))
 	at := lines[0]
@@ -116,7 +116,7 @@ func (l *loop) keeper(kind string, p pace) Site {
 			total += l.bytes(s.id)
 		}
 	}
-	return siteOf(at, total)
+	return siteOf(at, total), l.t.Stack(best)
 }
 
 func (l *loop) inBackward(s survivor) bool {
@@ -126,11 +126,13 @@ func (l *loop) inBackward(s survivor) bool {
 
 // holder guesses the line whose variable holds what was made below it: the
 // innermost that nearly all of it was made under, seen from outside the modules.
-// It is empty where no line stands for that much.
-func (l *loop) holder(byStack map[snapshot.StackID]int64) Site {
+// It is empty where no line stands for that much. The stack is that of most
+// bytes that shows the line.
+func (l *loop) holder(byStack map[snapshot.StackID]int64) (Site, snapshot.StackID) {
 	type under struct {
 		bytes int64
 		depth int // most lines that it was called through
+		most  snapshot.StackID
 	}
 	covers := map[stacks.Line]under{}
 	var all int64
@@ -146,18 +148,21 @@ func (l *loop) holder(byStack map[snapshot.StackID]int64) Site {
 			}
 			seen[line] = true
 			u := covers[line]
-			covers[line] = under{u.bytes + bytes, max(u.depth, len(lines)-i)}
+			if most := byStack[u.most]; u.bytes == 0 || bytes > most || bytes == most && stack < u.most {
+				u.most = stack
+			}
+			covers[line] = under{u.bytes + bytes, max(u.depth, len(lines)-i), u.most}
 		}
 	}
 	var best Site
-	depth := 0
+	depth, shows := 0, snapshot.StackID(0)
 	for line, u := range covers {
 		site := siteOf(line, u.bytes)
 		if u.bytes*20 >= all*19 && (best.File == "" || cmp.Or(cmp.Compare(u.depth, depth), cmp.Compare(u.bytes, best.Bytes), compareSites(best, site)) > 0) {
-			best, depth = site, u.depth
+			best, depth, shows = site, u.depth, u.most
 		}
 	}
-	return best
+	return best, shows
 }
 
 func compareSites(a, b Site) int {

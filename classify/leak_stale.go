@@ -53,7 +53,7 @@ func (l *loop) staleOutputs() []Leak {
 		}
 	}
 	leak.Sites = l.sites(byStack)
-	leak.Site = l.holder(byStack)
+	leak.Site, leak.stack = l.holder(byStack)
 	if leak.File == "" && len(leak.Sites) > 0 {
 		leak.Site = leak.Sites[0]
 	}

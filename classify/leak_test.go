@@ -58,6 +58,57 @@ func TestLeakStories(t *testing.T) {
 	}
 }
 
+// TestLeadsToLeaks tells what is said around the line of a leak: where the memory
+// is made, and which of the loop's lines leads there.
+func TestLeadsToLeaks(t *testing.T) {
+	const library, trainer = "/opt/lib/python3.11/site-packages/bert.py:350 forward", "/opt/lib/python3.11/site-packages/trainer.py:9 fit"
+	for _, x := range []struct {
+		name   string
+		stacks [2][]string // of what is kept, of the rest of a step
+		want   string      // made > line < called from
+	}{
+		{"in a function of the loop's", [2][]string{{"a.py:12 encode", "a.py:18 <module>"}, {"a.py:17 <module>"}}, " > a.py:12 < a.py:18"},
+		{"in a library's module", [2][]string{{library, "a.py:12 encode", "a.py:18 <module>"}, {"a.py:17 <module>"}}, "bert.py:350 > a.py:12 < a.py:18"},
+		{"in a module of one's own", [2][]string{{"net.py:4 forward", "net.py:9 forward", "a.py:12 encode", "a.py:18 main", "a.py:40 <module>"}, {"a.py:17 main", "a.py:40 <module>"}}, "net.py:4 > a.py:12 < a.py:18"},
+		{"in a library, for a module of one's own", [2][]string{{library, "net.py:4 forward", "a.py:12 encode", "a.py:18 main", "a.py:40 <module>"}, {"a.py:17 main"}}, "net.py:4 > a.py:12 < a.py:18"},
+		{"in the loop", [2][]string{{"a.py:12 main", "a.py:40 <module>"}, {"a.py:11 main", "a.py:40 <module>"}}, " > a.py:12 < "},
+		{"in the script", [2][]string{{"a.py:12 <module>"}, {"a.py:11 <module>"}}, " > a.py:12 < "},
+		{"in a comprehension", [2][]string{{"a.py:12 <dictcomp>", "a.py:12 remember", "a.py:18 <module>"}, {"a.py:11 <module>"}}, " > a.py:12 < a.py:18"},
+		{"in what a library calls", [2][]string{{"a.py:12 compute_loss", trainer, "a.py:18 main"}, {trainer, "a.py:18 main"}}, " > a.py:12 < "},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			s := newStory(t, true)
+			s.alloc(Weights, 256*mib, "a.py:3 <module>")
+			s.loop(6, func(int) {
+				s.in(Data)
+				in := s.alloc(Inputs, mib, x.stacks[1]...)
+				s.in(Forward)
+				for range 3 {
+					s.free(s.alloc(Temporary, 32*mib, x.stacks[1]...))
+				}
+				s.alloc(Temporary, 4*mib, x.stacks[0]...)
+				s.free(in)
+			})
+			for _, l := range s.leaks() {
+				if l.Kind != GrowingList {
+					continue
+				}
+				word := func(file string, line int) string {
+					if file == "" {
+						return ""
+					}
+					return fmt.Sprintf("%s:%d", path.Base(file), line)
+				}
+				if got := word(l.Made.File, l.Made.Line) + " > " + word(l.File, l.Line) + " < " + word(l.CalledFrom.File, l.CalledFrom.Line); got != x.want {
+					t.Errorf("%s, want %s", got, x.want)
+				}
+				return
+			}
+			t.Errorf("no list grows: %v", s.leaks())
+		})
+	}
+}
+
 func withoutLines(words []string) (kinds []string) {
 	for _, w := range words {
 		kind, _, _ := strings.Cut(w, " ")
@@ -141,6 +192,10 @@ func TestFixNamesTheFile(t *testing.T) {
 	for _, file := range []string{"/home/ml/run/train.py", `C:\Users\ml\run\train.py`, "train.py"} {
 		l := Leak{Kind: GrowingList, Site: Site{File: file, Line: 14}}
 		if text := l.Fix().Text; !strings.Contains(text, "(train.py:14)") {
+			t.Errorf("%s: %s", file, text)
+		}
+		l.CalledFrom = stacks.Line{File: file, Line: 30}
+		if text := l.Fix().Text; !strings.Contains(text, "(train.py:14, called from train.py:30)") {
 			t.Errorf("%s: %s", file, text)
 		}
 	}

@@ -86,11 +86,19 @@ func topSite(sites []report.Site, category classify.Category) *report.Site {
 
 // siteLine is a call site with what it holds, for a line of evidence.
 func siteLine(s *report.Site) string {
-	text := report.Bytes(s.Bytes) + " in " + report.Plural(s.Blocks, "block") + " from " + s.Short()
-	if c := s.CalledFrom; c != nil {
-		text += ", called from " + lineText(stacks.Line{Function: c.Function, File: c.File, Line: intOf(c.Line)})
+	return report.Bytes(s.Bytes) + " in " + report.Plural(s.Blocks, "block") + " from " + s.Short() + calledFrom(s.CalledFrom)
+}
+
+// calledFrom goes on after a line of code with the one that called it, if any.
+func calledFrom(p *report.Place) string {
+	if p == nil {
+		return ""
 	}
-	return text
+	return ", called from " + placeText(p)
+}
+
+func placeText(p *report.Place) string {
+	return (&report.Site{Function: p.Function, File: p.File, Line: p.Line}).Short()
 }
 
 func intOf(p *int) int {

@@ -162,7 +162,10 @@ func leakEvidence(l *report.Leak, failed bool) (out []string) {
 		if l.Line != nil {
 			where += fmt.Sprintf(":%d", *l.Line)
 		}
-		out = append(out, where)
+		out = append(out, where+calledFrom(l.CalledFrom))
+	}
+	if l.MadeIn != nil {
+		out = append(out, "made in "+placeText(l.MadeIn))
 	}
 	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph || l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
 		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s in all", report.Bytes(*l.BytesPerStep), report.Plural(l.Steps, "step"), report.Bytes(l.TotalBytes)))

@@ -64,7 +64,7 @@ func (e *examination) allBut(category classify.Category, chunk, whole int64) (ou
 // userLine is the user's line of a call site, else the library's.
 func userLine(s *report.Site) string {
 	if c := s.CalledFrom; c != nil {
-		return (&report.Site{Function: c.Function, File: c.File, Line: c.Line}).Short()
+		return placeText(c)
 	}
 	return s.Short()
 }

@@ -164,9 +164,7 @@ func (e *examination) asked(o *report.OOM, dev *report.Device) string {
 		if o.Site.Function != "" && o.Site.Op != "" {
 			text += " (" + o.Site.Op + ")"
 		}
-		if c := o.Site.CalledFrom; c != nil {
-			text += ", called from " + userLine(o.Site)
-		}
+		text += calledFrom(o.Site.CalledFrom)
 	}
 	if o.Phase != nil {
 		text += " in " + phaseText[*o.Phase]

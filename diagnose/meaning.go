@@ -27,6 +27,12 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		if l.File != "" {
 			x.File, x.Line, x.Function = &l.File, lineOf(l.Line), &l.Function
 		}
+		if l.Made.File != "" {
+			x.MadeIn = placeOf(l.Made)
+		}
+		if l.CalledFrom.File != "" {
+			x.CalledFrom = placeOf(l.CalledFrom)
+		}
 		for _, s := range l.Sites {
 			x.Sites = append(x.Sites, report.LeakSite{File: s.File, Line: lineOf(s.Line), Function: s.Function, Bytes: s.Bytes})
 		}

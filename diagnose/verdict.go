@@ -105,6 +105,7 @@ func leakVerdict(d *report.Device, l *report.Leak, f *report.Finding) report.Ver
 		if l.Line != nil {
 			text += fmt.Sprintf(":%d", *l.Line)
 		}
+		text += calledFrom(l.CalledFrom)
 	}
 	return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes}
 }

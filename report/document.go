@@ -333,6 +333,8 @@ type Leak struct {
 	File         *string    `json:"file"`
 	Line         *int       `json:"line"`
 	Function     *string    `json:"function"`
+	MadeIn       *Place     `json:"made_in"`     // the line that made most of it, when that is another one
+	CalledFrom   *Place     `json:"called_from"` // the user's line of the loop that called Function
 	Sites        []LeakSite `json:"sites"`
 	Category     *string    `json:"category"`
 	BytesPerStep *int64     `json:"bytes_per_step"`

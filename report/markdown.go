@@ -278,6 +278,9 @@ func (m *markdownWriter) leaks(leaks []Leak) {
 		if l.File != nil {
 			where = placeCode(text0(l.Function), *l.File, l.Line)
 		}
+		if c := l.CalledFrom; c != nil {
+			where += " from " + placeCode(c.Function, c.File, c.Line)
+		}
 		m.row(kind, where, categoryOf(l.Category), bytesOr(l.BytesPerStep), Count(l.Steps), Bytes(l.TotalBytes), fmt.Sprintf("%.0f %%", 100*l.Confidence))
 	}
 }
