@@ -142,6 +142,22 @@ func (a *allocator) unmapPart(id blockID, begin uint64, bytes int64) {
 	a.addHole(id)
 }
 
+// mapped counts the stretches of memory without a hole in expandable segments:
+// a snapshot lists each as a segment.
+func (a *allocator) mapped() int {
+	n := 0
+	for i := range a.blocks {
+		b := &a.blocks[i]
+		if b.range_ == 0 || b.state == unmapped {
+			continue
+		}
+		if b.prev == 0 || a.blocks[b.prev].state == unmapped {
+			n++
+		}
+	}
+	return n
+}
+
 // resume continues the range of an arena at an address, or begins one there:
 // what lies between its mapped parts is unmapped. Parts come in the order of
 // their addresses.

@@ -46,7 +46,8 @@ type Result struct {
 	PeakAllocated, PeakReserved   int64
 	FinalAllocated, FinalReserved int64
 	Waste                         int64 // largest reserved − allocated
-	Segments                      int   // cudaMallocs in use at the end; expandable segments don't count
+	Segments                      int   // cudaMallocs in use at the end, as PyTorch's own counter has them
+	Mapped                        int   // stretches of memory in expandable segments at the end, each a segment in a snapshot
 	Retries                       int   // requests that first had to free the cache
 	DeviceCalls                   int   // cudaMalloc, cudaFree, maps and unmaps
 	Allocations                   int   // requests met, those of blocks older than the recording included
@@ -220,7 +221,7 @@ func (r *run) shortage(bytes int64) int64 {
 func (r *run) finish() Result {
 	r.PeakReserved = r.a.peakReserved
 	r.FinalAllocated, r.FinalReserved = r.allocated, r.a.reserved
-	r.Segments, r.Retries, r.DeviceCalls = r.a.segments, r.a.retries, r.a.calls
+	r.Segments, r.Mapped, r.Retries, r.DeviceCalls = r.a.segments, r.a.mapped(), r.a.retries, r.a.calls
 	r.Allocations += len(r.p.older)
 	return r.Result
 }

@@ -52,4 +52,7 @@ func checkRecorded(t *testing.T, tl *timeline.Timeline) {
 	if r.FinalReserved != tl.End.Reserved || r.FinalAllocated != tl.End.Allocated {
 		t.Errorf("ends with %d reserved and %d allocated, recorded %d and %d", r.FinalReserved, r.FinalAllocated, tl.End.Reserved, tl.End.Allocated)
 	}
+	if n := len(tl.Device.Segments); r.Segments+r.Mapped != n {
+		t.Errorf("ends with %d segments and %d expandable ones, recorded %d", r.Segments, r.Mapped, n)
+	}
 }

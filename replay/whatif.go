@@ -43,7 +43,7 @@ type Outcome struct {
 	PeakReservedBytes  int64    `json:"peak_reserved_bytes"`
 	FinalReservedBytes int64    `json:"final_reserved_bytes"`
 	SavesBytes         int64    `json:"saves_bytes"` // of peak reserved memory, against the recorded scenario
-	Segments           int      `json:"segments"`
+	Segments           int      `json:"segments"`    // at the end; of expandable ones each stretch of memory, as a snapshot lists them
 	OOM                bool     `json:"oom"`
 	OOMEvent           *int     `json:"oom_event"`
 	Allocations        int      `json:"allocations"` // requests met
@@ -205,7 +205,7 @@ func (w *whatIf) add(name string, p *Program, s Scenario, capacity int64, change
 	r := p.Run(s)
 	o := Outcome{Name: name, Settings: s.Settings.String(), Changes: []string{}, Assumptions: []string{},
 		PeakAllocatedBytes: r.PeakAllocated, PeakReservedBytes: r.PeakReserved, FinalReservedBytes: r.FinalReserved,
-		Segments: r.Segments, OOM: r.OOM, Allocations: r.Allocations, ShortBytes: r.Short, Retries: r.Retries, DeviceCalls: r.DeviceCalls,
+		Segments: r.Segments + r.Mapped, OOM: r.OOM, Allocations: r.Allocations, ShortBytes: r.Short, Retries: r.Retries, DeviceCalls: r.DeviceCalls,
 		Complete: r.Until == w.p.Timeline.Device.Events.Len()-1 && !r.Survived, Survived: r.Survived, LastEvent: r.Until}
 	if capacity > 0 {
 		o.CapacityBytes = &capacity

@@ -43,6 +43,19 @@ func TestScenariosAreAllPairs(t *testing.T) {
 	}
 }
 
+// Expandable segments are counted as the recording lists them, not left out.
+func TestExpandableSegmentsCount(t *testing.T) {
+	doc := tried(t, "frag_oom__pairwise_docs/snapshot_expandable", Options{})
+	for _, o := range doc.Scenarios {
+		if o.FinalReservedBytes > 0 && o.Segments == 0 {
+			t.Errorf("%s: %d bytes in no segment", o.Name, o.FinalReservedBytes)
+		}
+	}
+	if got := doc.Scenarios[0].Segments; got != 19 {
+		t.Errorf("%d segments as recorded, the snapshot has 19", got)
+	}
+}
+
 // The field names are a contract.
 func TestDocumentSchema(t *testing.T) {
 	raw, err := json.Marshal(tried(t, "qwen_vocab_oom__05b/snapshot_python", Options{}))
