@@ -54,6 +54,17 @@ func within[T integer](values []T, from, to T) (*memory.Buffer, int) {
 	return memory.NewBufferBytes(bitmap), len(values) - known
 }
 
+// whether is an array that tells which values are a certain one.
+func whether[T integer](values []T, is T) arrow.Array {
+	bitmap := make([]byte, (len(values)+7)/8)
+	for i, v := range values {
+		if v == is {
+			bitmap[i/8] |= 1 << (i % 8)
+		}
+	}
+	return array.MakeFromData(array.NewData(boolean, len(values), []*memory.Buffer{nil, memory.NewBufferBytes(bitmap)}, nil, 0, 0))
+}
+
 // coded is an array of texts, given by their numbers.
 func coded[T ~uint8 | ~uint32](t *arrow.DictionaryType, values []T, texts arrow.Array) arrow.Array {
 	return array.NewDictionaryArray(t, arrayOf(t.IndexType, values), texts)

@@ -139,6 +139,7 @@ func (r Recording) allocations(sink Sink) error {
 			coded(codes, c.Phase[from:to], phases),
 			arrayOf(int32s, c.Step[from:to]),
 			arrayWithin(int32s, leaks.fill(n, func(i int) int32 { return leak(id(i)) }), 0, math.MaxInt32),
+			whether(t.FreeRequested[from:to], timeline.Before),
 		}
 	})
 }

@@ -43,7 +43,7 @@ var Allocations = &Table{"allocations", "vramscope.allocations/1", "one row for 
 	deviceColumn,
 	{Name: "allocation", Type: uint32s, Doc: "index within its device"},
 	eventColumn("alloc_event", "index of its alloc event; null: older than the trace"),
-	eventColumn("free_event", "index of its free_requested event; null: never, or before the trace"),
+	eventColumn("free_event", "index of its free_requested event; null: never, or free_before_trace"),
 	eventColumn("free_completed_event", "index of its free_completed event, from which on the block is free; null: never"),
 	addressColumn,
 	bytesColumn("requested_bytes", "what the program asked for"),
@@ -58,6 +58,7 @@ var Allocations = &Table{"allocations", "vramscope.allocations/1", "one row for 
 	{Name: "phase", Type: codes, Doc: "what the program was doing when it was made"},
 	{Name: "step", Type: int32s, Doc: "in which it was made; -1: before the first"},
 	{Name: "leak", Type: int32s, Null: true, Doc: "row of the table leaks, within its device; null: part of none"},
+	{Name: "free_before_trace", Type: boolean, Doc: "its free was requested before the trace: active until it is completed, but allocated no more"},
 }}
 
 // Stacks is one row for each distinct stack, the same for all devices.

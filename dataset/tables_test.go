@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -211,6 +212,82 @@ func TestSums(t *testing.T) {
 	allocated := func(row map[string]any) bool { return row["state"] == "active_allocated" && row["category"] != nil }
 	if got := sum(Blocks, allocated); got != tl.AtPeak.Allocated {
 		t.Errorf("categories hold %d bytes, allocated are %d", got, tl.AtPeak.Allocated)
+	}
+}
+
+// allocatedAt sums the rows of Allocations that are allocated right after an
+// event, as the query in doc/tables.md does.
+func allocatedAt(t *testing.T, r Recording, event int) (total int64) {
+	t.Helper()
+	for _, row := range rowsOf(t, Allocations, r, 0) {
+		born, old := row["alloc_event"].(float64)
+		freed, gone := row["free_event"].(float64)
+		if (!old || int(born) <= event) && (!gone || int(freed) > event) && row["free_before_trace"] == false {
+			total += int64(row["allocated_bytes"].(float64))
+		}
+	}
+	return total
+}
+
+// TestAllocatedAtPeak sums the allocations at the peak of every recording.
+func TestAllocatedAtPeak(t *testing.T) {
+	files, err := filepath.Glob("../testdata/recordings/*/snapshot_*.pickle.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no recordings", err)
+	}
+	for _, file := range files {
+		s, err := snapshot.Open(file, snapshot.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Devices {
+			tl := timeline.New(s, &s.Devices[i])
+			r := Recording{Timeline: tl, View: stacks.New(s), Classes: classify.New(tl, classify.Options{})}
+			if got, peak := allocatedAt(t, r, tl.Peaks.Allocated.Event), tl.Peaks.Allocated; got != peak.Bytes {
+				t.Errorf("%s, device %d: %d bytes at event %d, the peak is %d", file, i, got, peak.Event, peak.Bytes)
+			}
+		}
+	}
+}
+
+// TestFreeBeforeTrace begins a recording between the request to free a block
+// and its completion: within the window or, as where only the final state was
+// recorded, beyond it.
+func TestFreeBeforeTrace(t *testing.T) {
+	pending := func(r Recording) Recording {
+		tl := timeline.New(r.Timeline.Snapshot, r.Timeline.Device)
+		if tl.Start.Active == tl.Start.Allocated {
+			t.Fatal("no block is pending at the start")
+		}
+		return Recording{Timeline: tl, View: r.View, Classes: classify.New(tl, classify.Options{})}
+	}
+	whole := shipped(t, "side_stream__prefetcher/snapshot_all.pickle.gz")
+	first := -1
+	for id, asked := range whole.Timeline.FreeRequested {
+		if done := whole.Timeline.Freed[id]; done < timeline.Before && done > asked+1 {
+			first = int(asked) + 1
+			break
+		}
+	}
+	if first < 0 {
+		t.Fatal("no free waits for another stream")
+	}
+	e := &whole.Timeline.Device.Events
+	e.Action, e.Address, e.Size, e.Stack = e.Action[first:], e.Address[first:], e.Size[first:], e.Stack[first:]
+	e.TimeUS, e.Stream, e.Pool = part(e.TimeUS, first, first+len(e.Action)), part(e.Stream, first, first+len(e.Action)), nil
+
+	final := shipped(t, "mlp_regression__script/snapshot_state.pickle.gz")
+	for i := range final.Timeline.Device.Segments {
+		for j := range final.Timeline.Device.Segments[i].Blocks {
+			if b := &final.Timeline.Device.Segments[i].Blocks[j]; b.State == snapshot.ActiveAllocated && b.Size > 1<<20 {
+				b.State = snapshot.ActivePendingFree
+			}
+		}
+	}
+	for name, r := range map[string]Recording{"completed": pending(whole), "never completed": pending(final)} {
+		if got, peak := allocatedAt(t, r, r.Timeline.Peaks.Allocated.Event), r.Timeline.Peaks.Allocated; got != peak.Bytes {
+			t.Errorf("%s: %d bytes at event %d, the peak is %d", name, got, peak.Event, peak.Bytes)
+		}
 	}
 }
 
