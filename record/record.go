@@ -31,12 +31,12 @@ func Names() []string {
 }
 
 // Advice is what makes the difference between a recording that answers and one
-// that doesn't.
-const Advice = `Record before the model is built, or weights have no history.
-Record two or three steps: the first one makes optimizer state, later ones show growth.
-Keep stacks="all" (the default): backward allocations have no Python frames.
-Dump before recording is switched off: enabled=None clears the events.
-max_entries is a ring: 1,000,000 events hold several steps of most models, 100 to 300 MB on disk.
+// that doesn't, as comments.
+const Advice = `# Record before the model is built, or weights have no history.
+# Record two or three steps: the first one makes optimizer state, later ones show growth.
+# Keep stacks="all" (the default): backward allocations have no Python frames.
+# Dump before recording is switched off: enabled=None clears the events.
+# max_entries is a ring: 1,000,000 events hold several steps of most models, 100 to 300 MB on disk.
 `
 
 // Recipes are the kinds of programs that people record.
@@ -135,11 +135,12 @@ def write_labels(path, model, optimizer, device=0):
 `},
 }
 
-// Text is all recipes, or one, as the command prints them.
+// Text is recipes with the advice, as the command prints them: Python as a
+// whole, for it may be written into a file.
 func Text(recipes ...Recipe) string {
 	var b strings.Builder
 	for _, r := range recipes {
 		b.WriteString("# " + r.Title + "\n\n" + r.Code + "\n")
 	}
-	return b.String()
+	return b.String() + Advice
 }

@@ -27,7 +27,7 @@ func newRecord() *cobra.Command {
 					recipes = append(recipes, r)
 				}
 			}
-			_, err := fmt.Fprint(cmd.OutOrStdout(), record.Text(recipes...), record.Advice)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), record.Text(recipes...))
 			return err
 		},
 	}
