@@ -92,9 +92,6 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 		leak := &leaks[i]
 		leak.Suspected = leak.Steps < 3 || leak.Confidence < 0.9
 		leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
-		if leak.Kind == FirstStepState {
-			leak.Suspected = leak.Confidence < 0.9
-		}
 		l.surround(leak)
 		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[last-1].PeakAllocated)
 	}

@@ -181,7 +181,7 @@ func leakEvidence(l *report.Leak, failed bool) (out []string) {
 // leakTitle is a leak in one sentence.
 func leakTitle(l *report.Leak) string {
 	suspected := ""
-	if l.Suspected {
+	if l.Suspected && (l.Kind != classify.FirstStepState || l.Confidence < 0.9) { // a single step shows it by its nature
 		suspected = " (suspected: too few steps to be sure)"
 	}
 	what := map[string]string{
