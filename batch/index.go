@@ -82,7 +82,7 @@ func (b *indexBuilder) device(row *report.IndexRow, p *point, d *report.Device) 
 		row.Categories = append(row.Categories, d.AtPeak.Categories[c])
 	}
 	b.figures.PeakBytes += d.Peaks.Allocated.Bytes
-	b.figures.CacheBytes += d.AtPeak.CacheBytes
+	b.figures.CacheBytes += max(0, d.AtPeak.CacheBytes) // negative where a file contradicts itself
 	b.figures.UnknownBytes += d.AtPeak.Categories["unknown"]
 	p.allocated, p.reached, p.usable = d.Peaks.Allocated.Bytes, d.Peaks.Allocated.Bytes, d.History != "none"
 	for _, o := range d.OOMs {

@@ -218,7 +218,7 @@ type Moment struct {
 	Event          *int  `json:"event"`
 	AllocatedBytes int64 `json:"allocated_bytes"`
 	ReservedBytes  int64 `json:"reserved_bytes"`
-	CacheBytes     int64 `json:"cache_bytes"` // reserved - allocated, blocks pending free included
+	CacheBytes     int64 `json:"cache_bytes"` // reserved - allocated, blocks pending free included; negative where a file contradicts itself
 	// What the GPU holds besides, in bytes; nil where no evidence tells.
 	CUDAContext    *int64           `json:"cuda_context"` // with NCCL and other libraries of this process
 	OtherProcesses *int64           `json:"other_processes"`

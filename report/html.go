@@ -108,6 +108,7 @@ func embed(v any) (template.JS, error) {
 // functions are what the templates call.
 var functions = template.FuncMap{
 	"bytes":    Bytes,
+	"cache":    cacheCell,
 	"count":    Count,
 	"plural":   Plural,
 	"percent":  Percent,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"html"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -167,5 +168,32 @@ func TestHTMLWithoutPictures(t *testing.T) {
 	doc.Devices[0].Pictures = nil
 	if page := textOf(written(t, doc)); !strings.Contains(page, "No timeline") {
 		t.Error("the page doesn't say that the timeline is missing")
+	}
+}
+
+// A file that contradicts itself may have more allocated than reserved: no
+// format calls that a negative amount of free memory.
+func TestMoreAllocatedThanReserved(t *testing.T) {
+	doc := sample()
+	d := &doc.Devices[0]
+	for _, m := range []*report.Moment{&d.AtPeak, &d.AtEnd} {
+		m.ReservedBytes = m.AllocatedBytes - 2<<30
+		m.CacheBytes = -2 << 30
+	}
+	for name, write := range map[string]func(io.Writer, *report.Document) error{
+		"text":     func(w io.Writer, doc *report.Document) error { return report.Text(w, doc, report.Style{}) },
+		"markdown": report.Markdown, "html": report.HTML,
+	} {
+		var b bytes.Buffer
+		if err := write(&b, doc); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		if name == "html" {
+			text = textOf(b.Bytes())
+		}
+		if !strings.Contains(text, "2.00 GiB more is allocated than reserved") || strings.Contains(text, "-2.00 GiB") {
+			t.Errorf("%s:\n%s", name, text)
+		}
 	}
 }

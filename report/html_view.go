@@ -208,6 +208,9 @@ func (d *Device) figures() []figure {
 	if d.AtPeak.ReservedBytes == 0 {
 		f[4].Note = "nothing was reserved"
 	}
+	if lacks := d.AtPeak.lacks(); lacks != "" {
+		f[4].Value, f[4].Note = "none", lacks
+	}
 	if d.CapacityBytes != nil {
 		f[3].Value, f[3].Note = Bytes(*d.CapacityBytes), ""
 		if d.CapacitySource != nil {

@@ -127,7 +127,11 @@ func (m *markdownWriter) held(d *Device) {
 	if at.Event != nil && d.History != "none" {
 		when += " (event " + Count(*at.Event) + ")"
 	}
-	m.line("\n#### %s: %s allocated in %s, %s reserved\n", when, Bytes(at.AllocatedBytes), Plural(at.Blocks, "block"), Bytes(at.ReservedBytes))
+	reserved := Bytes(at.ReservedBytes) + " reserved"
+	if lacks := at.lacks(); lacks != "" {
+		reserved += ", but " + lacks
+	}
+	m.line("\n#### %s: %s allocated in %s, %s\n", when, Bytes(at.AllocatedBytes), Plural(at.Blocks, "block"), reserved)
 	if len(at.Categories) > 0 {
 		m.line("| Category | Bytes | Share | |\n|---|---:|---:|---|")
 		for _, name := range Categories {

@@ -208,7 +208,7 @@ func (t *text) held(d *Device) {
 	if m.Event != nil {
 		at = " (event " + Count(*m.Event) + ")"
 	}
-	t.head("%s%s: %s in %s; %s reserved, %s of it free", when, at, Bytes(m.AllocatedBytes), Plural(m.Blocks, "block"), Bytes(m.ReservedBytes), Bytes(m.CacheBytes))
+	t.head("%s%s: %s in %s; %s reserved, %s", when, at, Bytes(m.AllocatedBytes), Plural(m.Blocks, "block"), Bytes(m.ReservedBytes), m.free())
 	t.categories(m)
 	t.beside(&m)
 	t.line("  held by")

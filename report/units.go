@@ -54,3 +54,28 @@ func Percent(part, whole int64) string {
 	}
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
 }
+
+// lacks says that more is allocated than reserved, which only a file that
+// contradicts itself holds; "" for all others.
+func (m Moment) lacks() string {
+	if m.CacheBytes >= 0 {
+		return ""
+	}
+	return Bytes(-m.CacheBytes) + " more is allocated than reserved"
+}
+
+// free is the part of what is reserved that isn't allocated, in words.
+func (m Moment) free() string {
+	if lacks := m.lacks(); lacks != "" {
+		return "but " + lacks
+	}
+	return Bytes(m.CacheBytes) + " of it free"
+}
+
+// cacheCell is the same as a number in a table.
+func cacheCell(m Moment) string {
+	if lacks := m.lacks(); lacks != "" {
+		return "none: " + lacks
+	}
+	return Bytes(m.CacheBytes)
+}
