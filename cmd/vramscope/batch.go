@@ -259,7 +259,7 @@ func batchConditions(texts []string) (conditions []condition, failed bool, err e
 			rest = append(rest, text)
 		}
 	}
-	conditions, err = parseConditions(rest)
+	conditions, err = parseConditions(rest, "failed")
 	return conditions, failed, err
 }
 

@@ -21,7 +21,8 @@ type condition struct {
 
 var comparison = pattern.Of(`^(fragmentation|allocated|reserved|unknown|over-budget)>(.+)$`)
 
-func parseConditions(texts []string) ([]condition, error) {
+// parseConditions reads --fail-on; others are what the command knows besides.
+func parseConditions(texts []string, others ...string) ([]condition, error) {
 	var out []condition
 	for _, text := range texts {
 		c := condition{text: text}
@@ -55,7 +56,8 @@ func parseConditions(texts []string) ([]condition, error) {
 			}
 			c.holds = holds
 		default:
-			return nil, fmt.Errorf("--fail-on %q: known are %s", text, conditionHelp)
+			known := strings.Join(append(others, conditionHelp), ", ")
+			return nil, fmt.Errorf("--fail-on %q: known are %s", text, known)
 		}
 		out = append(out, c)
 	}
@@ -85,7 +87,7 @@ func above(quantity, limit string) (func(*report.Document) bool, error) {
 	}
 	var bytes int64
 	if !isShare {
-		if bytes, err = size.Parse(limit); err != nil {
+		if bytes, err = parseLimit(limit); err != nil {
 			return nil, err
 		}
 	}
@@ -125,6 +127,23 @@ func overBudget(doc *report.Document) (over, budget int64) {
 		return 0, 0
 	}
 	return b.Measured.Peak - b.Expected.Peak, b.Expected.Peak
+}
+
+// parseLimit reads a size. One of less than 1 KiB is a share whose percent sign
+// is missing: as bytes it would always be exceeded.
+func parseLimit(limit string) (int64, error) {
+	bytes, err := size.Parse(limit)
+	if err != nil || bytes >= 1<<10 {
+		return bytes, err
+	}
+	percent, err := strconv.ParseFloat(limit, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is less than 1 KiB", limit)
+	}
+	if percent <= 1 {
+		percent *= 100
+	}
+	return 0, fmt.Errorf("%q is less than 1 KiB; for a share write %.4g%%", limit, percent)
 }
 
 // parseShare reads a percentage; isShare is false for what doesn't end in "%".

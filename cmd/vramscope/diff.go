@@ -10,7 +10,6 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/diff"
 	"github.com/vramscope/vramscope/internal/load"
-	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 )
@@ -154,7 +153,7 @@ func parseGrowth(texts []string) ([]growthCondition, []condition, error) {
 				return 100*float64(p.Change()) > share*float64(p.Before)
 			}
 		} else {
-			bytes, err := size.Parse(limit)
+			bytes, err := parseLimit(limit)
 			if err != nil {
 				return nil, nil, fmt.Errorf("--fail-on %q: %w", text, err)
 			}
@@ -162,7 +161,7 @@ func parseGrowth(texts []string) ([]growthCondition, []condition, error) {
 		}
 		growth = append(growth, c)
 	}
-	conditions, err := parseConditions(rest)
+	conditions, err := parseConditions(rest, "grew>5%")
 	return growth, conditions, err
 }
 
