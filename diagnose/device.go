@@ -72,15 +72,20 @@ func (e *examination) times(dev *report.Device) {
 	}
 }
 
-// capacity takes the strongest word on the size of the GPU: the user's, the
-// oom entries', the OOM message's, nvidia-smi's.
+// capacity takes the strongest word on the size of the GPU: the user's, unless
+// the recording shows more, the oom entries', the OOM message's, nvidia-smi's.
 func (e *examination) capacity(dev *report.Device) {
 	set := func(bytes int64, source string) {
 		if dev.CapacityBytes == nil && bytes > 0 {
 			dev.CapacityBytes, dev.CapacitySource = &bytes, &source
 		}
 	}
-	set(e.options.Capacity, "flag")
+	given := e.options.Capacity
+	// Without a failure the driver may have put the rest into the host's memory.
+	if len(e.t.OOMs) > 0 && given > 0 && given < max(e.t.Capacity(), e.t.Peaks.Reserved.Bytes) {
+		dev.CapacityDisproved, given = ptr(given), 0
+	}
+	set(given, "flag")
 	set(e.t.Capacity(), "oom_entry")
 	for _, m := range e.evidence.OOMMessages {
 		if m.CapacityBytes != nil && (m.GPU == nil || *m.GPU == dev.Device) {

@@ -25,6 +25,9 @@ func outsideDocument(doc *report.Document, capacity int64) {
 	w := &witness{doc: doc, capacity: capacity}
 	for i := range doc.Devices {
 		doc.Clocks = append(doc.Clocks, doc.Devices[i].Clocks...)
+		if doc.Devices[i].CapacityDisproved != nil {
+			w.capacity = 0
+		}
 	}
 	w.outOfMemory()
 	spilt := w.spills()

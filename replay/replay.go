@@ -207,15 +207,16 @@ func (r *run) fail(o *op) {
 // shortage is how many bytes more the device would have needed for a request
 // that was refused.
 func (r *run) shortage(bytes int64) int64 {
-	want := r.a.reserved + r.a.set.segmentFor(bytes)
-	if r.a.set.Expandable {
-		want = r.a.reserved + bytes
+	want := r.a.set.segmentFor(bytes)
+	short := r.a.reserved + want - r.a.limit
+	if r.a.set.Expandable { // a limit is compared with a segment, the device with pages
+		page := r.a.set.page(bytes <= smallSize)
+		want = (bytes + page - 1) / page * page
 	}
-	most := r.a.limit
 	if d, ok := r.a.driver.(*device); ok {
-		most = min(most, d.capacity)
+		short = max(short, r.a.reserved+want-d.capacity)
 	}
-	return max(0, want-most)
+	return max(0, short)
 }
 
 func (r *run) finish() Result {

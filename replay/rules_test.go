@@ -269,3 +269,20 @@ func FuzzParseConf(f *testing.F) {
 		}
 	})
 }
+
+// What a refused request lacks is never nothing: whole pages are mapped.
+func TestShortage(t *testing.T) {
+	for _, c := range []struct {
+		name, conf  string
+		bytes, want int64
+	}{
+		{"a segment", "", 31 << 20, 2 << 20},
+		{"pages", "expandable_segments:True", 25 << 20, 10 << 20},
+		{"small pages", "expandable_segments:True", 512, 0},
+	} {
+		r := &run{a: machine(t, c.conf, 30<<20)}
+		if got := r.shortage(c.bytes); got != c.want {
+			t.Errorf("%s: lacks %d bytes, want %d", c.name, got, c.want)
+		}
+	}
+}

@@ -118,6 +118,7 @@ func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document
 	if w.limits.Note != "" {
 		doc.Notes = append(doc.Notes, w.limits.Note)
 	}
+	w.disproved()
 	w.outside()
 	w.failures()
 	w.recorded()
@@ -181,6 +182,16 @@ func (w *whatIf) parse() ([]Settings, []Change, error) {
 func (w *whatIf) notes(t *timeline.Timeline) {
 	if len(t.OOMs) > 0 {
 		w.Notes = append(w.Notes, "the recorded program ran out of memory: where another scenario meets that request, what the program would have needed later isn't recorded, and its peaks are those up to there")
+	}
+}
+
+// disproved drops the size that was given for the GPU where the recording shows
+// more: with it the recorded program could not have come as far as it did.
+func (w *whatIf) disproved() {
+	t := w.p.Timeline
+	if least := max(t.Capacity(), t.Peaks.Reserved.Bytes); w.o.GPU > 0 && w.o.GPU < least {
+		w.Notes = append(w.Notes, fmt.Sprintf("the recorded GPU isn't of %s as given: PyTorch could have at least %s of it", report.Bytes(w.o.GPU), report.Bytes(least)))
+		w.o.GPU = 0
 	}
 }
 

@@ -3,6 +3,8 @@ package replay
 import (
 	"encoding/json"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,5 +168,25 @@ func TestExplain(t *testing.T) {
 				t.Errorf("%d free in pinned segments, %d in all, %d in use of %d", free, x.Free, x.Live, x.Reserved)
 			}
 		})
+	}
+}
+
+// A GPU that is smaller than what was reserved on it isn't the recorded one.
+func TestDisprovedGPU(t *testing.T) {
+	const run = "qwen_vocab_oom__05b/snapshot_all"
+	want, got := tried(t, run, Options{}), tried(t, run, Options{GPU: 24 << 30})
+	if !reflect.DeepEqual(got.Scenarios, want.Scenarios) {
+		t.Errorf("%+v, without the GPU %+v", got.Scenarios, want.Scenarios)
+	}
+	if !slices.ContainsFunc(got.Notes, func(n string) bool { return strings.Contains(n, "isn't of 24.00 GiB as given") }) {
+		t.Errorf("no word of it: %q", got.Notes)
+	}
+	for _, o := range append(got.Scenarios, tried(t, run, Options{Capacities: []int64{8 << 30, 24 << 30}, Confs: []string{"expandable_segments:True"}}).Scenarios...) {
+		if o.OOM && o.ShortBytes == 0 {
+			t.Errorf("%s is out of memory and lacks nothing", o.Name)
+		}
+	}
+	if kept := tried(t, run, Options{GPU: 80 << 30}); *kept.Scenarios[0].CapacityBytes != 80<<30 {
+		t.Errorf("80 GiB are taken for %d", *kept.Scenarios[0].CapacityBytes)
 	}
 }

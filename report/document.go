@@ -162,6 +162,8 @@ type Device struct {
 	Summary        bool    `json:"summary"` // of many: only the largest sites are listed, and no steps
 	CapacityBytes  *int64  `json:"capacity_bytes"`
 	CapacitySource *string `json:"capacity_source"`
+	// CapacityDisproved was given as the GPU's size, but the recording shows more.
+	CapacityDisproved *int64 `json:"capacity_disproved_bytes"`
 
 	Events        int        `json:"events"`
 	Allocations   int        `json:"allocations"`

@@ -213,9 +213,9 @@ func (d *Device) figures() []figure {
 	}
 	if d.CapacityBytes != nil {
 		f[3].Value, f[3].Note = Bytes(*d.CapacityBytes), ""
-		if d.CapacitySource != nil {
-			f[3].Note = capacityNotes[*d.CapacitySource]
-		}
+	}
+	if note := d.capacityNote(capacityNotes); note != "" {
+		f[3].Note = note
 	}
 	if m := &d.AtPeak; m.CUDAContext != nil || m.OtherProcesses != nil || m.Unaccounted != nil {
 		var bytes int64

@@ -83,9 +83,9 @@ func (m *markdownWriter) device(doc *Document, index int) {
 		m.peak("Peak active", d.Peaks.Active)
 		m.peak("Peak reserved", d.Peaks.Reserved)
 	}
-	if d.CapacityBytes != nil {
-		m.row("Capacity", Bytes(*d.CapacityBytes), map[string]string{"flag": "as given", "oom_entry": "at the failed request",
-			"message": "from the error message", "nvidia_smi": "from nvidia-smi"}[*d.CapacitySource])
+	if d.CapacityBytes != nil || d.CapacityDisproved != nil {
+		m.row("Capacity", bytesOr(d.CapacityBytes), d.capacityNote(map[string]string{"flag": "as given", "oom_entry": "at the failed request",
+			"message": "from the error message", "nvidia_smi": "from nvidia-smi"}))
 	}
 	if n := len(d.Steps); n > 0 {
 		m.row("Steps", Count(n), "")

@@ -120,9 +120,9 @@ func (t *text) device(doc *Document, index int) {
 		t.peak("peak active", d.Peaks.Active, "with blocks whose free is pending", d)
 		t.peak("peak reserved", d.Peaks.Reserved, "held from the driver", d)
 	}
-	if d.CapacityBytes != nil {
-		t.line("  %-16s %12s   %s", "capacity", Bytes(*d.CapacityBytes), map[string]string{"flag": "as given",
-			"oom_entry": "reserved + left on the device when the request failed", "message": "from the error message", "nvidia_smi": "from nvidia-smi"}[*d.CapacitySource])
+	if d.CapacityBytes != nil || d.CapacityDisproved != nil {
+		t.line("  %-16s %12s   %s", "capacity", bytesOr(d.CapacityBytes), d.capacityNote(map[string]string{"flag": "as given",
+			"oom_entry": "reserved + left on the device when the request failed", "message": "from the error message", "nvidia_smi": "from nvidia-smi"}))
 	}
 	t.plot(d)
 	for i := range d.OOMs {

@@ -79,3 +79,15 @@ func cacheCell(m Moment) string {
 	}
 	return Bytes(m.CacheBytes)
 }
+
+// capacityNote says where the size of the GPU is from, in words by source.
+func (d *Device) capacityNote(words map[string]string) string {
+	var parts []string
+	if d.CapacitySource != nil {
+		parts = append(parts, words[*d.CapacitySource])
+	}
+	if d.CapacityDisproved != nil {
+		parts = append(parts, "more than the "+Bytes(*d.CapacityDisproved)+" given")
+	}
+	return strings.Join(parts, ", ")
+}
