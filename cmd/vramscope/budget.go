@@ -142,7 +142,7 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 	}
 	switch {
 	case f.config == "-":
-		c, err = budget.ReadConfig(stdin)
+		c, err = load.ConfigFrom(stdin)
 	case f.config != "":
 		c, err = load.ReadConfig(f.config)
 	case f.params != "":

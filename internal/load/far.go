@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -65,13 +66,32 @@ func inputError(err error) error {
 	return e
 }
 
-// text opens a file of which only the text matters.
+// text opens a file of which only the text matters, compressed or not.
 func (f files) text(name string) (io.ReadCloser, error) {
-	if local, ok := store.Path(name); ok {
-		return os.Open(local)
+	in, err := f.open(name)
+	if err != nil {
+		return nil, err
 	}
-	return f.Read(f.ctx, name)
+	return textOf(in)
 }
+
+// text is the content of an input, which is closed with it.
+type text struct {
+	io.ReadCloser
+	in *snapshot.Input
+}
+
+func textOf(in *snapshot.Input) (io.ReadCloser, error) {
+	in.Undigested = true
+	r, _, err := in.Content()
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	return text{r, in}, nil
+}
+
+func (t text) Close() error { return errors.Join(t.ReadCloser.Close(), t.in.Close()) }
 
 // exists tells whether a file is there.
 func (f files) exists(name string) bool {

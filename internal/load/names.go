@@ -3,6 +3,7 @@ package load
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,20 @@ func ReadConfig(path string) (*budget.Config, error) {
 	f := (&Options{}).files()
 	defer f.close()
 	return f.config(path)
+}
+
+// ConfigFrom reads a model's configuration from a stream, compressed or not.
+func ConfigFrom(r io.Reader) (*budget.Config, error) {
+	in, err := snapshot.ReadInput("standard input", r)
+	if err != nil {
+		return nil, err
+	}
+	text, err := textOf(in)
+	if err != nil {
+		return nil, err
+	}
+	defer text.Close()
+	return budget.ReadConfig(text)
 }
 
 func (f files) config(path string) (*budget.Config, error) {

@@ -82,7 +82,7 @@ func (f files) labelsOf(path string) func(*timeline.Timeline) ([]classify.Label,
 func (f files) labels(path string) (*labels.File, error) {
 	text, err := f.text(path)
 	if err != nil {
-		return nil, &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
+		return nil, err
 	}
 	defer text.Close()
 	file, err := labels.Read(text)
