@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -54,7 +55,12 @@ told by the files' names and contents.`,
 		Example: `  vramscope analyze snapshot.pickle
   vramscope analyze oom.pickle train.log -o report.html -o report.json
   vramscope analyze run42/ --fail-on oom --fail-on 'reserved>95%'`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("analyze: no input\n  Give a memory snapshot, logs or a run's directory, or - for standard input; `vramscope record` prints how to make a snapshot")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return redactError(f.redact, analyze(cmd, args, &f), append(args, append(f.outputs, f.theory.config, f.theory.model)...)...)
 		},
