@@ -35,9 +35,11 @@ const (
 // kindOf tells what a file may be from its name, its first bytes (sniff.HeadBytes, or
 // all of a shorter one) and its last bytes, which may be missing.
 func kindOf(name string, head, tail []byte) fileKind {
-	plain, packed := uncompressed(head)
+	plain, packed, torn := uncompressed(head)
 	named := sniff.CalledRecording(name)
 	switch {
+	case len(plain) == 0 && torn && !named:
+		return kindText // perhaps: what it was, nobody can tell, and it must not vanish
 	case len(plain) == 0: // empty, or a container that can't be read
 		return map[bool]fileKind{true: kindRecording, false: kindOther}[named] // such a recording is a failure to tell
 	case sniff.IsRecording(plain):
@@ -69,33 +71,31 @@ func isEvidence(plain []byte) bool {
 	return len(kinds) > 0
 }
 
-// uncompressed is the beginning of what a container holds; nil when that can't be read.
-func uncompressed(head []byte) (plain []byte, packed bool) {
+// uncompressed is the beginning of what a container holds, empty when that can't
+// be read; torn when the container itself ends too early.
+func uncompressed(head []byte) (plain []byte, packed, torn bool) {
 	var r io.Reader
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(bytes.NewReader(head))
 		if err != nil {
-			return nil, true
+			return nil, true, false
 		}
 		r = z
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(bytes.NewReader(head), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
-			return nil, true
+			return nil, true, false
 		}
 		defer z.Close()
 		r = z
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-		return zipped(head), true
+		return zipped(head), true, false
 	default:
-		return head, false
+		return head, false, false
 	}
 	plain, err := io.ReadAll(io.LimitReader(r, sniff.HeadBytes))
-	if len(plain) == 0 && err != nil {
-		return nil, true
-	}
-	return plain, true
+	return plain, true, len(head) < sniff.HeadBytes && errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // zipped is the beginning of a zip's first file, without its directory, which

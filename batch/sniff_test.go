@@ -84,6 +84,11 @@ func TestSniff(t *testing.T) {
 			}
 		}
 	}
+	for packing, b := range packings(t, bytes.Repeat([]byte("step 1 loss 3.2\n"), 99)) {
+		if got := kindOf("cut", b[:len(b)/2], nil); got != kindText {
+			t.Errorf("cut in %s: %d", packing, got)
+		}
+	}
 	if got := kindOf("long.out", []byte("words"), []byte("torch.OutOfMemoryError: CUDA out of memory")); got != kindText {
 		t.Errorf("told by its end: %d", got)
 	}
