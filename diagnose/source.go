@@ -24,6 +24,7 @@ type Source struct {
 	// decoded, that is noted as damage as long as there are others.
 	Optional bool
 	Failed   string // why the input could not be read, "" when it could
+	Cut      string // where text that was cut off or is damaged ends, "" when it is whole
 	// Name is what the path says, read before it was redacted; nil: read Path.
 	Name *filename.Name
 	// Said is the rank that SaidRank found before the recording was redacted; nil:
@@ -98,6 +99,10 @@ func (s *Source) input() report.Input {
 	if s.Failed != "" {
 		in.Damage = append(in.Damage, s.Failed)
 	}
+	if s.Cut != "" {
+		in.Partial = true
+		in.Damage = append(in.Damage, s.Cut)
+	}
 	if s.labelsFailed != "" {
 		in.Damage = append(in.Damage, s.labelsFailed)
 	}
@@ -110,7 +115,7 @@ func (s *Source) input() report.Input {
 	}
 	if f := s.facts; f != nil {
 		in.Era = &f.era
-		in.Partial = f.cut >= 0
+		in.Partial = in.Partial || f.cut >= 0
 		in.Damage = append(in.Damage, f.damage...)
 		in.Settings = append(in.Settings, f.settings...)
 		in.Unknown = append(in.Unknown, f.unknown...)

@@ -32,12 +32,13 @@ func textLines(r io.Reader, f lineFunc) error {
 			rest = rest[i+1:]
 		}
 		switch {
-		case errors.Is(err, io.EOF):
-			if len(rest) > 0 {
+		case err != nil:
+			if len(rest) > 0 { // a line that isn't ended, or cut
 				carriage(number, rest, f)
 			}
-			return nil
-		case err != nil:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
 			return fmt.Errorf("offset %d: %w", offset, err)
 		case len(rest) >= maxLine:
 			carriage(number, rest, f)

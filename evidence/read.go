@@ -24,7 +24,11 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 	b := bufio.NewReaderSize(r, peekBytes)
 	head, err := b.Peek(peekBytes)
 	if err != nil && err != io.EOF {
-		return nil, nil, fmt.Errorf("%s: offset 0: %w", name, err)
+		if len(head) == 0 {
+			return nil, nil, fmt.Errorf("%s: offset 0: %w", name, err)
+		}
+		head = bytes.Clone(head)
+		b = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), broken{err}), peekBytes)
 	}
 	var in io.Reader = b
 	if utf16 := detectUTF16(head); utf16 != 0 {
@@ -42,6 +46,11 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 	}
 	return readText(in, name, source, textLines)
 }
+
+// broken is the end of a stream that breaks off.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error) {
 	result, err := kineto.Read(r, kineto.Options{})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -50,6 +51,25 @@ func TestReadErrorKeepsWhatWasRead(t *testing.T) {
 	}
 	if len(kinds) != 1 || ev == nil || len(ev.Steps) != 1 || ev.Steps[0].Count != 2 {
 		t.Errorf("kinds %v, evidence %+v", kinds, ev)
+	}
+}
+
+// TestCutAnywhere reads a stream that breaks off after any of its bytes, and that
+// says so only once.
+func TestCutAnywhere(t *testing.T) {
+	log := "step 1 loss 2.5\nstep 2 loss 2.4\n"
+	wide := "\xff\xfe"
+	for _, c := range log {
+		wide += string([]byte{byte(c), 0})
+	}
+	torn := fmt.Errorf("torn: %w", io.ErrUnexpectedEOF)
+	for _, text := range []string{log, wide} {
+		for n := len(text) / 2; n <= len(text); n++ {
+			kinds, ev, err := Read(io.MultiReader(strings.NewReader(text[:n]), &failing{torn}), "train.log", 0)
+			if !errors.Is(err, torn) || len(kinds) != 1 || len(ev.Steps) != 1 {
+				t.Fatalf("%d of %d bytes: kinds %v, error %v", n, len(text), kinds, err)
+			}
+		}
 	}
 }
 

@@ -83,7 +83,7 @@ func (u *utf16Reader) decode() error {
 			if len(u.buf) > 0 {
 				break
 			}
-			if err == io.ErrUnexpectedEOF {
+			if err == io.ErrUnexpectedEOF { // ReadFull's own: of a container that is cut it is wrapped
 				err = io.EOF
 			}
 			return err

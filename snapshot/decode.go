@@ -50,7 +50,7 @@ func (d *decoder) decode() (*Snapshot, error) {
 	}
 	v, err := d.run()
 	cut := int64(-1)
-	if errors.Is(err, errTruncated) && d.partial {
+	if errors.Is(err, ErrCut) && d.partial {
 		cut = d.end()
 		v, err = d.fold()
 	}

@@ -138,7 +138,7 @@ func (d *decoder) end() int64 {
 // cut is the error for a file that ends too early.
 func (d *decoder) cut() *Error {
 	return &Error{Offset: d.end(), Cause: "the file ends in the middle of the recording",
-		Advice: "The dump was cut off: dump again, or read what is there with --partial.", Err: errTruncated}
+		Advice: "The dump was cut off: dump again, or read what is there with --partial.", Err: ErrCut}
 }
 
 // note counts damage; the text names the kind, the first place is kept.

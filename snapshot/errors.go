@@ -42,5 +42,5 @@ var ErrMemory = errors.New("more memory than allowed")
 // out as the fast decoder needs it.
 var errShape = errors.New("unusual layout")
 
-// errTruncated marks a file that ends too early.
-var errTruncated = errors.New("truncated")
+// ErrCut is wrapped by errors about a file that ends too early.
+var ErrCut = errors.New("truncated")

@@ -200,13 +200,13 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 		if err != nil {
 			return fail(err)
 		}
-		return z, 0, nil
+		return &packed{ReadCloser: z, kind: in.Compression}, 0, nil
 	case "zstd":
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return fail(err)
 		}
-		return z.IOReadCloser(), 0, nil
+		return &packed{ReadCloser: z.IOReadCloser(), kind: in.Compression}, 0, nil
 	case "zip":
 		at, ok := r.(io.ReaderAt)
 		if !ok {
@@ -223,10 +223,41 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 		if err != nil {
 			return fail(err)
 		}
-		return c, 0, nil
+		return &packed{ReadCloser: c, kind: in.Compression}, 0, nil
 	}
 	return io.NopCloser(r), in.size(), nil
 }
+
+// packed is what a container holds. Its errors say that it is the container that
+// ends too early or breaks, and once there is one it stays.
+type packed struct {
+	io.ReadCloser
+	kind string
+	err  error
+}
+
+func (p *packed) Read(b []byte) (n int, err error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	n, err = p.ReadCloser.Read(b)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		p.err = &tornError{p.kind}
+	case err != nil && err != io.EOF:
+		p.err = fmt.Errorf("%s: %w", p.kind, err)
+	default:
+		p.err = err
+	}
+	return n, p.err
+}
+
+// tornError says that a container ends too early.
+type tornError struct{ kind string }
+
+func (e *tornError) Error() string { return "the file ends in the middle of its " + e.kind + " data" }
+
+func (e *tornError) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // size is the number of bytes as given, 0 when it isn't known.
 func (in *Input) size() int64 {

@@ -3,12 +3,14 @@ package load
 import (
 	"bufio"
 	"errors"
-	"io"
+	"io/fs"
+	"strings"
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/store"
 )
 
 // Kinds that are told apart here; the other evidence's are evidence's own.
@@ -62,14 +64,16 @@ func (r *Run) kindOf(in *snapshot.Input, head []byte, o snapshot.Options, source
 	case err == nil:
 		source.Snapshot = s
 		return KindSnapshot, nil, nil
+	case len(head) == 0 && in.Compression != "" && errors.Is(err, snapshot.ErrCut) && !calledSnapshot(in.Name):
+		return "", nil, &snapshot.Error{File: in.Name, Offset: 0, Err: errText, Cause: "the file ends in the middle of its " + in.Compression + " data: nothing of it can be read"}
 	case !errors.Is(err, snapshot.ErrNotSnapshot):
 		return "", nil, err
 	}
-	return r.other(in, err)
+	return r.other(in, err, o.Partial, source)
 }
 
 // other recognises what isn't a snapshot.
-func (r *Run) other(in *snapshot.Input, why error) (kind string, contains []string, err error) {
+func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnose.Source) (kind string, contains []string, err error) {
 	c, total, err := in.Content()
 	if err != nil {
 		return "", nil, err
@@ -80,7 +84,7 @@ func (r *Run) other(in *snapshot.Input, why error) (kind string, contains []stri
 	if len(head) == 0 {
 		return "", nil, why // an empty file
 	}
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+	if unreadable(err) {
 		return "", nil, &snapshot.Error{File: in.Name, Offset: int64(len(head)), Cause: err.Error()}
 	}
 	if sniff.IsSafetensors(head, total) {
@@ -101,8 +105,31 @@ func (r *Run) other(in *snapshot.Input, why error) (kind string, contains []stri
 		case sniff.Labels:
 			return KindLabels, nil, nil
 		}
+	case !errors.Is(err, evidence.ErrNothingKnown):
+		cut := &snapshot.Error{File: in.Name, Offset: -1, Cause: strings.TrimPrefix(strings.TrimPrefix(err.Error(), in.Name+": "), "kineto: ")}
+		switch {
+		case unreadable(err):
+		case kinds == nil && in.Compression == "":
+			cut.Err = errUnknown // JSON that ends before it says what it is
+		case kinds == nil:
+			cut.Err = errText
+		case !partial && !source.Optional:
+			cut.Advice = "It was cut off or is damaged: read what is there with --partial."
+		default: // beside others, too: what is there says more than a line on why it was left out
+			r.Evidence.Add(found)
+			source.Cut = cut.Cause
+			return kinds[0], kinds, nil
+		}
+		return "", nil, cut
 	}
 	return "", nil, unknown(in.Name, err)
+}
+
+// unreadable tells that a file can't be got at from one that is cut or damaged.
+func unreadable(err error) bool {
+	var disk *fs.PathError
+	var far *store.Error
+	return errors.As(err, &disk) || errors.As(err, &far)
 }
 
 // unknown is the error for input that nothing can be made of.

@@ -207,7 +207,11 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 		if isBroken(path, err) {
 			failed = append(failed, err)
 			n := filename.Parse(name)
-			broken = append(broken, diagnose.Source{Path: path, Kind: KindSnapshot, Failed: OneLine(err), Name: &n})
+			kind := KindSnapshot
+			if errors.Is(err, errText) {
+				kind = evidence.KindTrainingLog
+			}
+			broken = append(broken, diagnose.Source{Path: path, Kind: kind, Failed: OneLine(err), Name: &n})
 		}
 	}
 	if len(r.Sources) == before {
@@ -261,6 +265,9 @@ var ErrNothing = errors.New("nothing known")
 
 // errUnknown is for input of no known kind.
 var errUnknown = errors.New("of no known kind")
+
+// errText is for text that is cut before anything known stands in it.
+var errText = errors.New("text that is cut")
 
 // check refuses a run of nothing but accessories.
 func (r *Run) check() error {

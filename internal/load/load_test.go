@@ -1,6 +1,8 @@
 package load
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -353,4 +355,81 @@ func TestRanksThatAreSaidSurviveRedaction(t *testing.T) {
 	if err != nil || doc.Ranks == nil || !doc.Ranks.Sure || *doc.Devices[0].Rank != 4 || *doc.Devices[1].Rank != 5 {
 		t.Errorf("%v, %+v", err, doc.Ranks)
 	}
+}
+
+// squeezed is a text in gzip, less the last bytes.
+func squeezed(t *testing.T, text string, less int) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()[:b.Len()-less]
+}
+
+// TestCutText: text that ends too early is refused with the place, used when
+// that was asked for, and used and marked within a directory.
+func TestCutText(t *testing.T) {
+	file, _ := recorded(1)
+	trace := `{"schemaVersion": 1, "deviceProperties": [], "traceEvents": [{"ph": "i", "name": "[memory]", "args": {"Bytes": 512, "Device Type": 1, "Device Id": 0}}, {"ph`
+	const torn = "the file ends in the middle of its gzip data"
+	cut := []struct{ name, text, kind, why string }{
+		{"train.log.gz", squeezed(t, errorLine+strings.Repeat("words\n", 30_000), 12), "oom_message", torn},
+		{"short.log.gz", squeezed(t, errorLine, 12), "oom_message", torn},
+		{"smi.csv.gz", squeezed(t, smiOutput, 9), "nvidia_smi_csv", torn},
+		{"trace.json", trace, "profiler_trace", "the file ends inside"},
+		{"trace.json.gz", squeezed(t, trace, 9), "profiler_trace", torn},
+	}
+	files := map[string]string{"rank0.pickle": file, "prose.gz": squeezed(t, "nothing of note\n", 9), "other.json": `{"a": [1, 2`}
+	for _, c := range cut {
+		files[c.name] = c.text
+	}
+	dir := write(t, files)
+	for _, c := range cut {
+		name := filepath.Join(dir, c.name)
+		var e *snapshot.Error
+		if r, err := Open([]string{name}, Options{}); !errors.As(err, &e) {
+			t.Errorf("%s was read: %v", c.name, kinds(t, dir, r))
+		} else if text := e.Error(); !strings.HasPrefix(text, name+": offset ") || !strings.Contains(text, c.why) || !strings.Contains(text, "--partial") {
+			t.Errorf("%s: error %q", c.name, text)
+		}
+		doc := documentOf(t, Options{Partial: true}, name)
+		if in := doc.Inputs[0]; in.Kind != c.kind || !in.Partial || len(in.Damage) != 1 || !strings.HasPrefix(in.Damage[0], "offset ") || !strings.Contains(in.Damage[0], c.why) {
+			t.Errorf("%s: %s, partial %v, damage %q", c.name, in.Kind, in.Partial, in.Damage)
+		}
+	}
+	if _, err := Open([]string{filepath.Join(dir, "prose.gz")}, Options{Partial: true}); err == nil || !strings.Contains(err.Error(), torn) {
+		t.Errorf("text that is cut and says nothing: %v", err)
+	}
+	doc := documentOf(t, Options{}, dir)
+	damage := map[string]int{}
+	for _, in := range doc.Inputs {
+		damage[filepath.Base(in.Path)] = len(in.Damage)
+	}
+	for _, c := range cut {
+		if damage[c.name] != 1 {
+			t.Errorf("%s within a directory: %d lines of damage", c.name, damage[c.name])
+		}
+	}
+	if _, ok := damage["other.json"]; ok || damage["prose.gz"] != 1 || damage["rank0.pickle"] != 0 || len(doc.Evidence.OOMMessages) != 2 {
+		t.Errorf("damage %v, %d messages", damage, len(doc.Evidence.OOMMessages))
+	}
+}
+
+func documentOf(t *testing.T, o Options, names ...string) *report.Document {
+	t.Helper()
+	r, err := Open(names, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	doc, err := diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
 }

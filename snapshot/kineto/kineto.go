@@ -125,7 +125,7 @@ func Read(r io.Reader, o Options) (Result, error) {
 		return Result{}, s.fail("an empty file", ErrNotTrace)
 	case c == '{':
 		err := p.object()
-		if !p.found {
+		if !p.found && !(p.profiler && errors.Is(err, io.ErrUnexpectedEOF)) {
 			if err == nil {
 				err = s.fail("JSON without traceEvents", ErrNotTrace)
 			}
@@ -143,9 +143,11 @@ type parser struct {
 	options Options
 	trace   *Trace
 	found   bool // traceEvents
-	devices map[deviceKey]*Device
-	props   map[int]Device
-	phases  int // events with a "ph", which every trace event has
+	// profiler says that a key before traceEvents was seen that only the profiler writes.
+	profiler bool
+	devices  map[deviceKey]*Device
+	props    map[int]Device
+	phases   int // events with a "ph", which every trace event has
 
 	// the list of numbers read last
 	kept                    []int64
@@ -160,6 +162,7 @@ type deviceKey struct {
 
 // object reads the top level: {"deviceProperties": …, "traceEvents": […]}.
 func (p *parser) object() error {
+	defer p.finish() // of what was read, wherever it ends
 	p.skip(1)
 	for {
 		c, ok := p.next()
@@ -167,7 +170,6 @@ func (p *parser) object() error {
 			return p.cut("the trace's outermost object")
 		}
 		if c == '}' {
-			p.finish()
 			return nil
 		}
 		if c == ',' {
@@ -176,11 +178,9 @@ func (p *parser) object() error {
 		}
 		key, err := p.key()
 		if err != nil {
-			p.finish()
 			return err
 		}
 		if err := p.topValue(key); err != nil {
-			p.finish()
 			return err
 		}
 	}
@@ -197,6 +197,7 @@ func (p *parser) topValue(key string) error {
 		p.skip(1)
 		return p.events()
 	case key == "deviceProperties" || key == "distributedInfo" || key == "baseTimeNanoseconds":
+		p.profiler = true
 		value, err := p.value()
 		if err == nil {
 			p.property(key, value)

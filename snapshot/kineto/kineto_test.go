@@ -154,3 +154,23 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+// TestCut gives what was read of a trace that ends too early, wherever it ends.
+func TestCut(t *testing.T) {
+	head := `{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100"}], "traceEvents": [`
+	event := `{"ph": "i", "name": "[memory]", "ts": 5, "args": {"Bytes": 512, "Device Type": 1, "Device Id": 0, "Total Allocated": 512}}`
+	whole := head + event + `], "traceName": "x"}`
+	for n := strings.Index(whole, `[{`) + 1; n < len(whole); n++ {
+		r, err := Read(strings.NewReader(whole[:n]), Options{})
+		if !errors.Is(err, io.ErrUnexpectedEOF) || r.Trace == nil {
+			t.Fatalf("%d bytes: %v, trace %v", n, err, r.Trace)
+		}
+		want := 0
+		if n >= len(head+event) {
+			want = 1
+		}
+		if r.Trace.MemoryEvents != want || len(r.Trace.Devices) != want {
+			t.Errorf("%d bytes: %d events on %d devices, want %d", n, r.Trace.MemoryEvents, len(r.Trace.Devices), want)
+		}
+	}
+}
