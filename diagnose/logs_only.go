@@ -99,8 +99,19 @@ func outsideVerdict(doc *report.Document) (report.Verdict, bool) {
 	if len(facts) == 0 {
 		return report.Verdict{}, false
 	}
-	return report.Verdict{Severity: report.Info, Text: "No failure in what was given: " + strings.Join(facts, "; "),
-		Fix: ptr("Record a snapshot to see what the memory is for: `vramscope record` prints how")}, true
+	v := report.Verdict{Severity: report.Info, Text: "No failure in what was given: " + strings.Join(facts, "; "),
+		Fix: ptr("Record a snapshot to see what the memory is for: `vramscope record` prints how")}
+	damaged := 0
+	for _, in := range doc.Inputs {
+		if len(in.Damage) > 0 {
+			damaged++
+		}
+	}
+	if damaged > 0 {
+		v.Severity = report.Warning
+		v.Text += fmt.Sprintf("; %s cut off or damaged, what else stood there is not known", report.Plural(damaged, "file"))
+	}
+	return v, true
 }
 
 // failures are the out-of-memory messages of one log that tell the same.

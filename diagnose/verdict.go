@@ -112,7 +112,7 @@ func leakVerdict(d *report.Device, l *report.Leak, f *report.Finding) report.Ver
 
 func noDevices(doc *report.Document) report.Verdict {
 	for _, in := range doc.Inputs {
-		if in.Kind == "snapshot" {
+		if in.Kind == "snapshot" && in.Era != nil { // it was read
 			return report.Verdict{Severity: report.Warning, Text: "empty recording: no CUDA memory was allocated, and no event recorded",
 				Fix: ptr("Record in the process that uses the GPU, before the model is built, and dump while it is alive")}
 		}

@@ -433,3 +433,12 @@ func documentOf(t *testing.T, o Options, names ...string) *report.Document {
 	}
 	return doc
 }
+
+// TestLogBesideBrokenRecording: what can't be read isn't taken for an empty recording.
+func TestLogBesideBrokenRecording(t *testing.T) {
+	dir := write(t, map[string]string{"a.pickle": "", "train.log": "step 1 loss 2.5\nstep 2 loss 2.4\n"})
+	v := documentOf(t, Options{}, dir).Verdict
+	if !strings.Contains(v.Text, "2 steps") || !strings.Contains(v.Text, "1 file cut off or damaged") || v.Severity != report.Warning {
+		t.Errorf("%s: %s", v.Severity, v.Text)
+	}
+}
