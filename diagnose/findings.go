@@ -107,19 +107,28 @@ func (e *examination) recordingFindings(dev *report.Device) []report.Finding {
 	return out
 }
 
+// cutOff says what is known of a recording that ends at an offset of its file.
+func cutOff(offset int64) string {
+	return fmt.Sprintf("the file ends at offset %d: only events before that are shown, on top of an unknown beginning, so levels are lower bounds", offset)
+}
+
 // maxDamage is how many contradictions a finding lists.
 const maxDamage = 10
 
 func (e *examination) damageFindings(dev *report.Device) []report.Finding {
 	var all []string
-	if cut := e.t.Snapshot.Cut; cut >= 0 {
-		all = append(all, fmt.Sprintf("the file ends at offset %d: only events before that are shown, on top of an unknown beginning, so levels are lower bounds", cut))
+	cut := e.t.Snapshot.Cut
+	if cut >= 0 {
+		all = append(all, cutOff(cut))
 	}
 	all = append(append(all, e.t.Snapshot.Damage...), dev.Damage...)
 	if len(all) == 0 {
 		return nil
 	}
 	title := "The file contradicts itself: " + all[0]
+	if cut >= 0 { // what else is odd about it comes of that, most likely
+		title = fmt.Sprintf("The file was cut off at offset %d: what came after is not known", cut)
+	}
 	if len(all) > maxDamage {
 		all = append(all[:maxDamage:maxDamage], fmt.Sprintf("and %d more", len(all)-maxDamage))
 	}

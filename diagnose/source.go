@@ -115,7 +115,10 @@ func (s *Source) input() report.Input {
 	}
 	if f := s.facts; f != nil {
 		in.Era = &f.era
-		in.Partial = in.Partial || f.cut >= 0
+		if f.cut >= 0 {
+			in.Partial = true
+			in.Damage = append(in.Damage, cutOff(f.cut))
+		}
 		in.Damage = append(in.Damage, f.damage...)
 		in.Settings = append(in.Settings, f.settings...)
 		in.Unknown = append(in.Unknown, f.unknown...)

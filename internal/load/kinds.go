@@ -64,7 +64,7 @@ func (r *Run) kindOf(in *snapshot.Input, head []byte, o snapshot.Options, source
 	case err == nil:
 		source.Snapshot = s
 		return KindSnapshot, nil, nil
-	case len(head) == 0 && in.Compression != "" && errors.Is(err, snapshot.ErrCut) && !calledSnapshot(in.Name):
+	case len(head) == 0 && in.Compression != "" && errors.Is(err, snapshot.ErrCut) && !sniff.CalledRecording(in.Name):
 		return "", nil, &snapshot.Error{File: in.Name, Offset: 0, Err: errText, Cause: "the file ends in the middle of its " + in.Compression + " data: nothing of it can be read"}
 	case !errors.Is(err, snapshot.ErrNotSnapshot):
 		return "", nil, err
