@@ -101,21 +101,6 @@ func IsSafetensors(head []byte, size int64) bool {
 	return n >= 2 && n < 1<<30 && (size == 0 || int64(n)+8 <= size)
 }
 
-// ownWords stand in every report for a terminal.
-var ownWords = [][]byte{[]byte("what torch.cuda.max_memory_allocated() reports"), []byte("held from the driver")}
-
-// IsReport recognises what this program wrote, and pages at large.
-func IsReport(head []byte) bool {
-	start := bytes.ToLower(bytes.TrimLeft(head[:min(len(head), 256)], "\xef\xbb\xbf \t\r\n"))
-	switch {
-	case bytes.HasPrefix(start, []byte("<!doctype html")), bytes.HasPrefix(start, []byte("<html")):
-		return true
-	case bytes.HasPrefix(start, []byte("{")):
-		return bytes.Contains(start, []byte(`"vramscope.`)) && !bytes.Contains(start, []byte(`"vramscope.labels/`))
-	}
-	return bytes.Contains(head, ownWords[0]) && bytes.Contains(head, ownWords[1])
-}
-
 // Accessory is what explains a recording and is no evidence by itself.
 type Accessory uint8
 
