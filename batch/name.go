@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
@@ -52,7 +53,7 @@ var (
 // experimentOf is what runs of the same experiment have in common: the path
 // without endings and without numbers, dates and random ids that tell one run
 // from the next. Numbers of a model's size or of a setting stay: llama-7b,
-// bs16, seq_2048.
+// bs16, seq_2048, lr0.001.
 func experimentOf(place string) string {
 	if scheme, rest, ok := strings.Cut(place, "://"); ok {
 		return scheme + "://" + experimentOf(rest)
@@ -85,13 +86,16 @@ func withoutNumbers(element string) string {
 		if at < 0 {
 			break
 		}
-		gap, word := rest[:at], rest[at:]
-		if end := strings.IndexAny(word, separators); end >= 0 {
-			word = word[:end]
-		}
+		gap := rest[:at]
+		inside := gap == "." && endsInDigit().MatchString(before) // of a version or an address
+		word, number := firstWord(rest[at:], before, inside)
 		rest = rest[at+len(word):]
 		kept := word
 		switch low := strings.ToLower(word); {
+		case number >= 0:
+			if measured().MatchString(cmp.Or(strings.ToLower(word[:number]), before)) {
+				kept = word[:number]
+			}
 		case allDigits().MatchString(low) && (word == element || countsRuns(low, before)), stamp().MatchString(low), isRandom(low):
 			kept = ""
 		case numbered().MatchString(low):
@@ -111,6 +115,25 @@ func withoutNumbers(element string) string {
 	return b.String()
 }
 
+// firstWord is what text begins with up to a separator, and where in it a
+// decimal number begins, -1 for none: its point and the sign of its exponent
+// separate nothing.
+func firstWord(text, before string, inside bool) (word string, number int) {
+	if m := decimal().FindStringSubmatchIndex(text); m != nil && !inside {
+		word, number = text[:m[1]], m[4]
+		after := text[m[1]:]
+		ends := after == "" || strings.Contains(separators, after[:1]) && !pointed().MatchString(after)
+		clock := clockTime().MatchString(word) && allDigits().MatchString(before)
+		if ends && !clock {
+			return word, number
+		}
+	}
+	if end := strings.IndexAny(text, separators); end >= 0 {
+		text = text[:end]
+	}
+	return text, -1
+}
+
 const separators = "-_. ,=:+"
 
 var (
@@ -118,6 +141,14 @@ var (
 	stamp        = pattern.Of(`^[0-9]{4,14}t[0-9]{4,12}z?$|^[0-9]{1,2}h[0-9]{1,2}(m([0-9]{1,2}s?)?)?$`)
 	nextIsNumber = pattern.Of(`^[-_. ][0-9]`)
 	month        = pattern.Of(`^(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*$`)
+	// decimal is a word with a number such as 1.3b, 0.001 or 1e-5; numbers with more
+	// digits are times and process ids.
+	decimal     = pattern.Of(`^((?:[^-_. ,=:+]*[^-_. ,=:+0-9])?)((?:(?:0|[1-9][0-9]{0,2})\.[0-9]{1,6}(?:[eE][-+]?[0-9]{1,2})?|[1-9][0-9]{0,2}[eE][-+][0-9]{1,2})(?:[^-_. ,=:+0-9][^-_. ,=:+]*)?)`)
+	endsInDigit = pattern.Of(`[0-9]$`)
+	pointed     = pattern.Of(`^\.[0-9]`)
+	clockTime   = pattern.Of(`^[0-9]{2}\.[0-9]{2}$`)
+	// measured are words whose decimal number tells one run from the next.
+	measured = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node|loss|acc|accuracy|ppl|perplexity|score)$`)
 	// numbered are words whose number tells one run from the next.
 	numbered = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)[0-9]+$`)
 	counter  = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)$`)

@@ -72,7 +72,7 @@ func TestFolderNameSafe(t *testing.T) {
 	}
 }
 
-func TestExperimentOf(t *testing.T) {
+func TestexperimentOf(t *testing.T) {
 	for _, c := range []struct{ place, want string }{
 		{"exp/gpt2/run_0042", "exp/gpt2/run"},
 		{"exp/gpt2/2024-01-02_03-04-05", "exp/gpt2"},
@@ -96,6 +96,32 @@ func TestExperimentOf(t *testing.T) {
 		{"x/run_512", "x/run"},
 		{"x/512", "x"},
 		{"x/snapshot_0512", "x/snapshot"},
+		{"w/opt_1.3b", "w/opt_1.3b"},
+		{"w/opt_6.3b", "w/opt_6.3b"},
+		{"w/opt-6.7b/run_3", "w/opt-6.7b/run"},
+		{"w/opt-6.7b.pickle.gz", "w/opt-6.7b"},
+		{"w/Qwen2.5-7B", "w/Qwen2.5-7B"},
+		{"w/Qwen2.5-0.5B", "w/Qwen2.5-0.5B"},
+		{"w/gpt2-1.5B", "w/gpt2-1.5B"},
+		{"w/mistral-7b-v0.1", "w/mistral-7b-v0.1"},
+		{"w/lr0.001", "w/lr0.001"},
+		{"w/lr0.01", "w/lr0.01"},
+		{"w/lr_0.0003_seed3", "w/lr_0.0003_seed"},
+		{"w/lr=1e-5", "w/lr=1e-5"},
+		{"w/lr1e-4_wd0.1", "w/lr1e-4_wd0.1"},
+		{"w/lr2.5e-4", "w/lr2.5e-4"},
+		{"w/0.95", "w/0.95"},
+		{"w/\u212a\u212a1.5", "w/\u212a\u212a1.5"}, // shorter in lower case
+		{"w/epoch=3-loss=2.345", "w/epoch-loss"},
+		{"w/run1.2", "w/run"},
+		{"w/run_1.2", "w/run"},
+		{"w/2024-01-02_13.45", "w"},
+		{"w/2024-01-02_03.04.05", "w"},
+		{"w/2024.01.02", "w"},
+		{"w/train_2024.01.02", "w/train"},
+		{"w/slurm-123456.0", "w/slurm"},
+		{"w/host_4242.1700000000000", "w/host"},
+		{"w/machine-10.0.0.1", "w/machine"},
 	} {
 		t.Run(c.place, func(t *testing.T) {
 			if got := experimentOf(c.place); got != c.want {
