@@ -160,14 +160,16 @@ func (w *witness) facts() []string {
 			text += " of " + duration(*s.MedianStepSeconds)
 		}
 		if s.MaxMemoryBytes != nil {
-			text += fmt.Sprintf(", at most %s of GPU memory by the log", report.Bytes(*s.MaxMemoryBytes))
+			text += fmt.Sprintf("; the log reports at most %s", report.MostMemory(&s))
 		}
 		out = append(out, text)
 	}
 	if len(ev.Steps) == 0 {
 		for _, d := range ev.Details {
 			if d.Log != nil && d.Log.Steps.MaxMemoryBytes() > 0 {
-				out = append(out, fmt.Sprintf("%s mentions at most %s of GPU memory", w.name(d.Source), report.Bytes(d.Log.Steps.MaxMemoryBytes())))
+				s := &d.Log.Steps
+				out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(d.Source), report.MostMemory(&evidence.Steps{
+					MaxMemoryBytes: known(s.MaxMemoryBytes()), MaxReservedBytes: known(s.MaxReservedBytes), Named: s.Named})))
 				break
 			}
 		}

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -77,6 +78,43 @@ func TestStepLogs(t *testing.T) {
 			}
 			if f.Severity != report.Info && doc.Verdict.Text != f.Title {
 				t.Errorf("verdict %q", doc.Verdict.Text)
+			}
+		})
+	}
+}
+
+// TestMostMemory names the kind of memory that a log's largest figure is of,
+// and agrees with the curve below.
+func TestMostMemory(t *testing.T) {
+	tests := []struct {
+		name string
+		line func(i int) string
+		says string
+	}{
+		{"both kinds", func(i int) string {
+			return fmt.Sprintf("{'loss': 1.5, 'step': %d, 'total_peak_memory_allocated_MB': %d, 'total_peak_memory_reserved_MB': %d}", i, 10240, 20480+512*(i%2))
+		}, "at most 20.50 GiB of GPU memory reserved, 10.00 GiB allocated"},
+		{"both kinds with a unit at the end", func(i int) string {
+			return fmt.Sprintf("%d: loss 2.1 allocated 1290 reserved %d MiB", i, 3292+100*(i%2))
+		},
+			"at most 3.31 GiB of GPU memory reserved, 1.26 GiB allocated"},
+		{"reserved", func(i int) string { return fmt.Sprintf("step %d loss 2.1 reserved 12.00 GiB", i) }, "at most 12.00 GiB of GPU memory reserved"},
+		{"allocated", func(i int) string { return fmt.Sprintf("step %d loss 2.1 allocated 9.50 GiB", i) }, "at most 9.50 GiB of GPU memory allocated"},
+		{"either", func(i int) string { return fmt.Sprintf("step %d loss 2.1 memory: 9.50GiB(94.81%%)", i) }, "at most 9.50 GiB of GPU memory"},
+		{"outside of steps", func(i int) string { return "[after setup] GPU Allocated: 8.00 GiB | GPU Reserved: 9.00 GiB" }, "mentions at most 9.00 GiB of GPU memory reserved, 8.00 GiB allocated"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, input{name: "train.log", text: stepLog(12, test.line)})
+			if !strings.HasSuffix(doc.Verdict.Text, test.says) {
+				t.Errorf("verdict %q, want %q", doc.Verdict.Text, test.says)
+			}
+			var b bytes.Buffer
+			if err := report.Text(&b, doc, report.Style{}); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(b.String(), "memory reserved, ") != strings.Contains(test.says, "reserved, ") {
+				t.Errorf("%s", b.String())
 			}
 		})
 	}

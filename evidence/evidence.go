@@ -112,6 +112,8 @@ type Steps struct {
 	Last              *int64   `json:"last"`
 	MedianStepSeconds *float64 `json:"median_step_seconds"`
 	MaxMemoryBytes    *int64   `json:"max_memory_bytes"`
+	MaxReservedBytes  *int64   `json:"max_reserved_bytes"`
+	Named             bool     `json:"-"` // MaxMemoryBytes is called allocated by the log
 }
 
 // Trace sums up one profiler trace.

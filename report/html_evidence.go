@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/go-echarts/go-echarts/v2/charts"
 	"github.com/go-echarts/go-echarts/v2/opts"
@@ -199,8 +200,9 @@ func trackChart(d *Device, c *Clock) option {
 func stepChart(r *runlog.Report) option {
 	var seconds, memory [][2]float64
 	var most int64 = 1
-	for _, s := range r.Steps.Curve {
-		most = max(most, s.AllocatedBytes, s.ReservedBytes)
+	name, bytesOf := stepMemory(r)
+	for i := range r.Steps.Curve {
+		most = max(most, bytesOf(&r.Steps.Curve[i]))
 	}
 	u := unitFor(most)
 	for i, s := range r.Steps.Curve {
@@ -211,7 +213,7 @@ func stepChart(r *runlog.Report) option {
 		if s.Seconds > 0 && !math.IsInf(s.Seconds, 0) && !math.IsNaN(s.Seconds) {
 			seconds = append(seconds, [2]float64{x, math.Round(s.Seconds*1e6) / 1e6})
 		}
-		if bytes := max(s.AllocatedBytes, s.ReservedBytes); bytes > 0 {
+		if bytes := bytesOf(&s); bytes > 0 {
 			memory = append(memory, [2]float64{x, u.value(bytes)})
 		}
 	}
@@ -224,7 +226,7 @@ func stepChart(r *runlog.Report) option {
 		addLine(l, "Seconds per step", "css:--s0", seconds, 0)
 	}
 	if len(memory) > 1 {
-		addLine(l, "Memory in the log", "css:--s1", memory, 1)
+		addLine(l, strings.ToUpper(name[:1])+name[1:]+" by the log", "css:--s1", memory, 1)
 	}
 	l.Validate()
 	o := l.JSON()

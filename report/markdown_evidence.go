@@ -36,14 +36,14 @@ func (m *markdownWriter) evidence(doc *Document) {
 	}
 	if len(ev.Steps) > 0 {
 		m.line("\n### Steps in the logs\n")
-		m.line("| Log | Steps | Seconds per step (median) | Most memory |\n|---|---:|---:|---:|")
+		m.line("| Log | Steps | Seconds per step (median) | Most memory | Most reserved |\n|---|---:|---:|---:|---:|")
 	}
 	for _, s := range ev.Steps {
 		seconds := "?"
 		if s.MedianStepSeconds != nil {
 			seconds = fmt.Sprintf("%.3f", *s.MedianStepSeconds)
 		}
-		m.row(code(ShortFile(doc.Inputs[s.Source].Path)), Count(s.Count), seconds, bytesOr(s.MaxMemoryBytes))
+		m.row(code(ShortFile(doc.Inputs[s.Source].Path)), Count(s.Count), seconds, bytesOr(s.MaxMemoryBytes), bytesOr(s.MaxReservedBytes))
 	}
 	for i := range doc.Clocks {
 		if doc.Clocks[i].Method == nil {

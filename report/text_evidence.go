@@ -130,22 +130,49 @@ func (t *text) steps(doc *Document, s *evidence.Steps) {
 		text += fmt.Sprintf(", %.3f s each (median)", *s.MedianStepSeconds)
 	}
 	if s.MaxMemoryBytes != nil {
-		text += fmt.Sprintf(", at most %s of GPU memory", Bytes(*s.MaxMemoryBytes))
+		text += ", at most " + MostMemory(s)
 	}
 	t.wrap("  steps            ", text)
 	if r := doc.logOf(s.Source); r != nil {
 		var seconds, memory []float64
+		name, bytesOf := stepMemory(r)
 		for _, x := range r.Steps.Curve {
 			if x.Seconds > 0 {
 				seconds = append(seconds, x.Seconds)
 			}
-			if bytes := max(x.AllocatedBytes, x.ReservedBytes); bytes > 0 {
+			if bytes := bytesOf(&x); bytes > 0 {
 				memory = append(memory, float64(bytes))
 			}
 		}
 		t.curve("step time", seconds, func(v float64) string { return fmt.Sprintf("%.3g s", v) })
-		t.curve("memory", memory, func(v float64) string { return Bytes(int64(v)) })
+		t.curve(name, memory, func(v float64) string { return Bytes(int64(v)) })
 	}
+}
+
+// MostMemory says which kind of memory a log's largest figures are of.
+func MostMemory(s *evidence.Steps) string {
+	most, reserved := s.MaxMemoryBytes, s.MaxReservedBytes
+	switch {
+	case reserved != nil && *most != *reserved:
+		return fmt.Sprintf("%s of GPU memory reserved, %s allocated", Bytes(*reserved), Bytes(*most))
+	case reserved != nil:
+		return Bytes(*most) + " of GPU memory reserved"
+	case s.Named:
+		return Bytes(*most) + " of GPU memory allocated"
+	}
+	return Bytes(*most) + " of GPU memory"
+}
+
+// stepMemory is the memory that a log's curve shows, and its name: the
+// reserved one where the log has it, as that is what the GPU gave.
+func stepMemory(r *runlog.Report) (string, func(*runlog.Step) int64) {
+	switch {
+	case slices.ContainsFunc(r.Steps.Curve, func(s runlog.Step) bool { return s.ReservedBytes > 0 }):
+		return "memory reserved", func(s *runlog.Step) int64 { return s.ReservedBytes }
+	case r.Steps.Named:
+		return "memory allocated", func(s *runlog.Step) int64 { return s.AllocatedBytes }
+	}
+	return "memory", func(s *runlog.Step) int64 { return s.AllocatedBytes }
 }
 
 func (t *text) message(doc *Document, m *evidence.OOMMessage) {

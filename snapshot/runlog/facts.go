@@ -18,6 +18,7 @@ type facts struct {
 	cumulativeSeconds   float64
 	tokensPerSecond     float64
 	allocated, reserved int64
+	named               bool // the line calls it allocated
 }
 
 func noFacts() facts {
@@ -49,9 +50,9 @@ func readFacts(list []pair, line []byte) facts {
 					inMB = 1
 				}
 			}
-			f.keepMemory(p.value*p.bytesEach(list[i+1:], inMB == 1, line), p.meaning.reserved)
+			f.keepMemory(p.value*p.bytesEach(list[i+1:], inMB == 1, line), p.meaning)
 		case p.empty && p.unit.isSize():
-			f.keepMemory(p.value*p.unit.factor(false), false)
+			f.keepMemory(p.value*p.unit.factor(false), p.meaning)
 		}
 	}
 	return f
@@ -159,13 +160,15 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 	return 0
 }
 
-func (f *facts) keepMemory(value float64, reserved bool) {
+func (f *facts) keepMemory(value float64, m *meaning) {
 	if value <= 0 || value > maxMemory || math.IsNaN(value) {
 		return
 	}
-	if reserved {
-		f.reserved = max(f.reserved, int64(math.Round(value)))
-	} else {
-		f.allocated = max(f.allocated, int64(math.Round(value)))
+	bytes := int64(math.Round(value))
+	switch {
+	case m.reserved:
+		f.reserved = max(f.reserved, bytes)
+	case bytes > f.allocated:
+		f.allocated, f.named = bytes, m.named
 	}
 }

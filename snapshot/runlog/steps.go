@@ -27,7 +27,10 @@ type Steps struct {
 	TimeFrom          string // "reported", "cumulative" or "timestamps", "" when unknown
 	MaxAllocatedBytes int64
 	MaxReservedBytes  int64
-	Curve             []Step // at most 2048, evenly thinned
+	// Named tells that the log calls the largest allocated figure that; others
+	// just say memory.
+	Named bool
+	Curve []Step // at most 2048, evenly thinned
 }
 
 // MaxMemoryBytes is the largest allocated figure, or the reserved one when
@@ -48,6 +51,7 @@ type stepState struct {
 	epoch     int64 // of the last line that names only an epoch
 	allocated int64
 	reserved  int64
+	named     bool   // the log calls the largest allocated figure that
 	last      uint64 // hash of the last unnumbered step line
 	seed      maphash.Seed
 	stamp     int  // where in the last line its time stood
@@ -191,7 +195,9 @@ func evaluationLine(line []byte) bool {
 }
 
 func (s *stepState) keepMemory(f *facts) {
-	s.allocated = max(s.allocated, f.allocated)
+	if f.allocated > s.allocated {
+		s.allocated, s.named = f.allocated, f.named
+	}
 	s.reserved = max(s.reserved, f.reserved)
 }
 
@@ -311,7 +317,7 @@ func (s *stepState) finish() Steps {
 		t = &s.bars
 	}
 	steps := t.steps()
-	steps.MaxAllocatedBytes, steps.MaxReservedBytes = s.allocated, s.reserved
+	steps.MaxAllocatedBytes, steps.MaxReservedBytes, steps.Named = s.allocated, s.reserved, s.named
 	return steps
 }
 

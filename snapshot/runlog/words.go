@@ -25,6 +25,7 @@ type meaning struct {
 	memory   bool // of the GPU
 	sized    bool // …if a unit follows
 	reserved bool
+	named    bool    // memory that is said to be allocated
 	plain    bool    // memory that may be printed outside of step lines
 	factor   float64 // bytes in one, from the name: allocated_MB
 	binary   bool    // its MB are MiB
@@ -177,6 +178,7 @@ func (m *meaning) sizes(p phrase) {
 		m.memory = p.has("mem", "alloc", "reserved", "cached", "vram")
 	}
 	m.reserved = p.has("reserved", "cached") || m.word == "ca" || m.word == "max_ca"
+	m.named = p.has("alloc") || m.word == "ma" || m.word == "max_ma"
 	m.plain = m.plain || m.memory && p.has("alloc", "reserved", "peak", "usage", "used")
 	m.binary = m.binary || p.has("_mb", "_gb", "memalloc")
 	switch {
