@@ -102,6 +102,7 @@ func TestMostMemory(t *testing.T) {
 		{"allocated", func(i int) string { return fmt.Sprintf("step %d loss 2.1 allocated 9.50 GiB", i) }, "at most 9.50 GiB of GPU memory allocated"},
 		{"either", func(i int) string { return fmt.Sprintf("step %d loss 2.1 memory: 9.50GiB(94.81%%)", i) }, "at most 9.50 GiB of GPU memory"},
 		{"outside of steps", func(i int) string { return "[after setup] GPU Allocated: 8.00 GiB | GPU Reserved: 9.00 GiB" }, "mentions at most 9.00 GiB of GPU memory reserved, 8.00 GiB allocated"},
+		{"a table without words", func(i int) string { return fmt.Sprintf("%d 2.%04d %d", i, 500-i, 1<<30+i<<20) }, "at most 1.01 GiB of GPU memory"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -246,6 +246,7 @@ func (s *stepState) tableLine(p *Parser, number int, line []byte, f *facts) bool
 	if t.bytes != Unknown {
 		f.allocated = bytes
 	}
+	s.keepMemory(f)
 	s.count(p, number, nil, f)
 	*t = tableGuess{line: number, number: f.lead, shape: t.shape, bytes: bytes, counted: true}
 	return true
