@@ -57,7 +57,7 @@ func judge(m *runlog.OOM) failure {
 		f.verdict, f.confidence, f.saves = "other_process", 0.8, others
 		f.why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", report.Bytes(held), report.Bytes(others), report.Bytes(capacity))
 	case cached >= r && float64(cached) >= scraps*float64(held):
-		f.verdict, f.confidence, f.saves = "fragmentation", 0.85, cached
+		f.verdict, f.confidence = "fragmentation", 0.85
 		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", report.Bytes(cached), report.Percent(cached, held))
 	case free >= r && cached < r:
 		f.verdict, f.confidence = "memory_fraction", 0.5
@@ -164,7 +164,8 @@ func (f *failure) change() string {
 		}
 		return "Find them with nvidia-smi and stop them, or move to a free GPU (CUDA_VISIBLE_DEVICES)"
 	case "fragmentation":
-		return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free pieces be used together"
+		// Expandable segments leave gaps, too: all of the cache is only a bound.
+		return fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot tells how much", report.Bytes(f.ReservedUnallocatedBytes))
 	case "unknown":
 		return "Look at nvidia-smi: another process may hold the GPU; a snapshot dumped at the failure would tell more"
 	}

@@ -107,6 +107,15 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestFragmentationOfMessage claims no saving that only a replay could tell.
+func TestFragmentationOfMessage(t *testing.T) {
+	f := found(judged(t, input{name: "train.log", text: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.53 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1004.94 MiB is free. " +
+		"Including non-PyTorch memory, this process has 78.12 GiB memory in use. Of the allocated memory 53.47 GiB is allocated by PyTorch, and 24.14 GiB is reserved by PyTorch but unallocated.\n"}), "oom_fragmentation")
+	if f == nil || f.SavesBytes != nil || !strings.Contains(*f.Fix, "up to 24.14 GiB") {
+		t.Errorf("found %+v", f)
+	}
+}
+
 // TestTraceback names the phase, the step and the user's line.
 func TestTraceback(t *testing.T) {
 	log := `step 41 | loss 2.31 | 0.52 s
