@@ -121,6 +121,18 @@ type failures struct {
 	count  int
 	ranks  []int // whose messages they are, as far as lines are marked
 	gpus   []int // that they are about
+	first  int   // the one of the ranks that failed before all others, -1: not known
+}
+
+// firstFailed is the rank that the launcher saw fail first, -1 where it told of none.
+func firstFailed(log *runlog.Report) int {
+	rank := -1
+	for _, f := range log.Failures {
+		if f.First {
+			rank = f.Rank
+		}
+	}
+	return rank
 }
 
 // outOfMemory turns messages into findings, those of the same cause and line
@@ -132,6 +144,7 @@ func (w *witness) outOfMemory() {
 		if d.Log == nil {
 			continue
 		}
+		first := firstFailed(d.Log)
 		for i := range d.Log.OOMs {
 			m := &d.Log.OOMs[i]
 			if w.recorded(m) {
@@ -141,13 +154,17 @@ func (w *witness) outOfMemory() {
 			key := fmt.Sprint(d.Source, f.verdict, m.Phase, m.UserFile, m.UserLine, f.absurd())
 			g := byKey[key]
 			if g == nil {
-				g = &failures{failure: f, source: d.Source}
+				g = &failures{failure: f, source: d.Source, first: -1}
 				byKey[key] = g
 				groups = append(groups, g)
 			}
 			g.count++
-			if m.RequestedBytes >= 0 { // a repeat without figures adds nothing
+			isFirst := first >= 0 && m.Rank == first
+			if m.RequestedBytes >= 0 && (isFirst || g.first < 0) { // a repeat without figures adds nothing
 				g.failure = f
+			}
+			if isFirst {
+				g.first = first
 			}
 			g.ranks, g.gpus = including(g.ranks, m.Rank), including(g.gpus, m.GPU)
 		}
@@ -156,7 +173,7 @@ func (w *witness) outOfMemory() {
 		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.verdict == "unknown" })
 	}
 	slices.SortStableFunc(groups, func(a, b *failures) int {
-		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(b.Line, a.Line))
+		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(min(b.first, 0), min(a.first, 0)), cmp.Compare(b.Line, a.Line))
 	})
 	for i, g := range groups {
 		f := w.failureFinding(g)
@@ -240,6 +257,9 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	switch {
 	case len(g.ranks) > 1:
 		title += fmt.Sprintf(" on %s", report.Plural(len(g.ranks), "rank"))
+		if g.first >= 0 {
+			title += fmt.Sprintf(", rank %d first", g.first)
+		}
 	case len(g.ranks) == 1 && g.GPU >= 0:
 		title += fmt.Sprintf(" on rank %d, GPU %d", g.ranks[0], g.GPU)
 	case len(g.ranks) == 1:
@@ -287,7 +307,10 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use", report.Bytes(g.PrivatePoolBytes)))
 	}
 	if g.count > 1 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("the same %s times in this log", report.Count(g.count)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("told %s times in this log", report.Count(g.count)))
+	}
+	if g.first >= 0 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("by the launcher's list of failures, rank %d failed before all others", g.first))
 	}
 	if list := cmp.Or(numbered("ranks", g.ranks), numbered("GPUs", g.gpus)); list != "" {
 		f.Evidence = append(f.Evidence, list)

@@ -116,6 +116,36 @@ func TestFragmentationOfMessage(t *testing.T) {
 	}
 }
 
+// TestFirstRank tells which of several ranks failed first, where the launcher does.
+func TestFirstRank(t *testing.T) {
+	oom := func(gpu int, free string) string {
+		return fmt.Sprintf("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.90 GiB. GPU %d has a total capacity of 178.35 GiB of which %s is free. Including non-PyTorch memory, this process has 175.48 GiB memory in use. "+
+			"Of the allocated memory 173.25 GiB is allocated by PyTorch, and 587.86 MiB is reserved by PyTorch but unallocated.\n", gpu, free)
+	}
+	record := func(rank int, text string) string {
+		return fmt.Sprintf("[0]:\n  rank      : %d (local_rank: %d)\n  traceback : %s", rank, rank, text)
+	}
+	rule := strings.Repeat("-", 60) + "\n"
+	root := rule + "Root Cause (first observed failure):\n"
+	tests := []struct{ name, log, says string }{
+		{"one writes, the record is of another", "[rank0]: " + oom(0, "1.47 GiB") + rule + record(0, oom(0, "1.47 GiB")) + record(1, oom(1, "2.86 GiB")) + root + record(4, oom(4, "2.86 GiB")),
+			"Out of memory on 3 ranks, rank 4 first: 2.90 GiB"},
+		{"a list without tracebacks", "[rank2]: " + oom(2, "2.86 GiB") + "[rank1]: " + oom(1, "2.86 GiB") + root + record(2, "To enable traceback see: https://pytorch.org\n"),
+			"Out of memory on 2 ranks, rank 2 first: 2.90 GiB"},
+		{"of two failures that of the root cause", "[rank2]: " + oom(2, "2.86 GiB") + "[rank1]:   File \"/a/other.py\", line 5, in f\n[rank1]: " + oom(1, "2.86 GiB") + root + record(2, "To enable traceback see: https://pytorch.org\n"),
+			"Out of memory on rank 2, GPU 2: 2.90 GiB"},
+		{"no list", "[rank2]: " + oom(2, "2.86 GiB") + "[rank1]: " + oom(1, "2.86 GiB"), "Out of memory on 2 ranks: 2.90 GiB"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, input{name: "train.log", text: test.log})
+			if !strings.HasPrefix(doc.Verdict.Text, test.says) {
+				t.Errorf("verdict %q, want %q", doc.Verdict.Text, test.says)
+			}
+		})
+	}
+}
+
 // TestTraceback names the phase, the step and the user's line.
 func TestTraceback(t *testing.T) {
 	log := `step 41 | loss 2.31 | 0.52 s

@@ -13,6 +13,7 @@ const (
 	hasBar                         // a progress bar
 	hasTable                       // a column separator
 	hasCut                         // what may be "CUDA out of memory", cut by the end of the line
+	hasRecord                      // torchrun's list of failures
 )
 
 // feature is a word and what it tells.
@@ -31,6 +32,7 @@ var words = []feature{
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
+	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 

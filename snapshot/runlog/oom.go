@@ -7,7 +7,7 @@ import "bytes"
 type OOM struct {
 	Line                     int // where "out of memory" stands, 1-based
 	GPU                      int // -1: not said
-	Rank                     int // that the launcher put in front of the line; -1: none
+	Rank                     int // that the launcher put in front of the line, or of its record of the failure; -1: none
 	RequestedBytes           int64
 	CapacityBytes            int64
 	DeviceFreeBytes          int64
@@ -142,6 +142,9 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	backend := backendOf(line[:at])
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
 	o.message = OOM{Line: number, GPU: -1, Rank: rankOf(line[:at]), Backend: backend, AfterStep: p.steps.latest()}
+	if o.message.Rank < 0 {
+		o.message.Rank = p.records.of(number)
+	}
 	o.message.UserFile, o.message.UserLine, o.message.Phase = p.traces.user(line[:at])
 	o.add(line[at:])
 	if o.complete() {

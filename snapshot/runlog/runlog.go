@@ -23,6 +23,7 @@ type Report struct {
 	OOMs      []OOM
 	Summaries []Summary
 	Steps     Steps
+	Failures  []Failure
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
 	Known int
@@ -44,6 +45,7 @@ type Parser struct {
 	report  Report
 	traces  tracebacks
 	oom     oomState
+	records records
 	summary summaryState
 	steps   stepState
 	plain   []byte // the line without colours
@@ -78,6 +80,9 @@ func (p *Parser) Line(number int, line []byte) {
 	has := featuresOf(line)
 	if has&hasCut != 0 && p.oom.cutShort(number, line) {
 		return
+	}
+	if has&hasRecord != 0 || p.records.open && (line[0] == '-' || line[0] == '=') {
+		p.records.line(p, number, line)
 	}
 	if has&hasOOM != 0 && p.oom.start(p, number, line) {
 		return

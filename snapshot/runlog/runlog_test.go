@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -80,6 +81,50 @@ func TestRankOfMessage(t *testing.T) {
 		if len(r.OOMs) != 1 || r.OOMs[0].Rank != want {
 			t.Errorf("%q: %+v, want rank %d", prefix, r.OOMs, want)
 		}
+	}
+}
+
+// TestRecords takes ranks from torchrun's list of failures, whose tracebacks
+// have no rank of their own.
+func TestRecords(t *testing.T) {
+	oom := "torch.OutOfMemoryError: " + message
+	record := func(rank int, text string) string {
+		return fmt.Sprintf("[%d]:\n  time      : 2026-03-04_05:06:07\n  host      : node7\n  rank      : %d (local_rank: %d)\n  exitcode  : 1 (pid: 88)\n  error_file: /tmp/x/error.json\n  traceback : %s\n",
+			rank, rank, rank%8, text)
+	}
+	trace := "Traceback (most recent call last):\n    File \"/a/train.py\", line 5, in f\n      x()\n  " + oom + "\n  "
+	rule, border := strings.Repeat("-", 60)+"\n", strings.Repeat("=", 60)+"\n"
+	list := border + "train FAILED\n" + rule + "Failures:\n" + record(0, trace) + record(9, trace) + rule + "Root Cause (first observed failure):\n" + record(12, trace) + border
+	tests := []struct {
+		name, log string
+		ranks     []int
+		first     int
+	}{
+		{"a list", list, []int{0, 9, 12}, 12},
+		{"after the lines of one rank", "[rank0]: " + oom + "\nE0304 api.py:988] failed (exitcode: 1) local_rank: 4 (pid: 88) of binary: python\n" + list, []int{0, 0, 9, 12}, 12},
+		{"no tracebacks", "[rank3]: " + oom + "\n" + rule + "Root Cause (first observed failure):\n" + record(3, "To enable traceback see: https://pytorch.org") + border, []int{3}, 3},
+		{"below the list", list + oom, []int{0, 9, 12, -1}, 12},
+		{"cut off", rule + "Failures:\n" + record(5, trace) + strings.Repeat("other output\n", 600) + oom, []int{5, -1}, -1},
+		{"marks win", rule + "Failures:\n" + record(5, "[rank2]: "+oom), []int{2}, -1},
+		{"other ranks", "rank: 3 (local_rank: none)\nmy rank is (local_rank: 2)\nrank 7 (local_rank: 7)\n" + oom, []int{3}, -1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := parse(test.log)
+			var ranks []int
+			for _, m := range r.OOMs {
+				ranks = append(ranks, m.Rank)
+			}
+			first := -1
+			for _, f := range r.Failures {
+				if f.First {
+					first = f.Rank
+				}
+			}
+			if !slices.Equal(ranks, test.ranks) || first != test.first {
+				t.Errorf("ranks %v, first %d", ranks, first)
+			}
+		})
 	}
 }
 
