@@ -298,11 +298,10 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if list := strangers(g.OOM); len(list) > 0 {
 		f.Evidence = append(f.Evidence, "others on the same GPU: "+processList(list))
 	}
-	for _, gpu := range w.doc.Evidence.GPUs {
-		if gpu.Source == g.source && gpu.GPU == g.GPU && gpu.Samples == 1 && gpu.PeakUsedBytes != nil {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi, printed once into the same log, saw %s in use on GPU %d", report.Bytes(*gpu.PeakUsedBytes), g.GPU))
-		}
+	if gpu := w.printed(g); gpu != nil {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d", times(gpu.Samples), sawOf(gpu), g.GPU))
 	}
+	w.maybeOwn(g, &f)
 	if g.PrivatePoolBytes > 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use", report.Bytes(g.PrivatePoolBytes)))
 	}

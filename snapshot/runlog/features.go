@@ -14,6 +14,7 @@ const (
 	hasTable                       // a column separator
 	hasCut                         // what may be "CUDA out of memory", cut by the end of the line
 	hasRecord                      // torchrun's list of failures
+	hasServer                      // an inference server
 )
 
 // feature is a word and what it tells.
@@ -33,6 +34,8 @@ var words = []feature{
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
+	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},
+	{"vllm.entrypoints", hasServer}, {"vllm serve ", hasServer}, {"VLLM::", hasServer}, {"LLM engine (v", hasServer},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 

@@ -24,6 +24,7 @@ type Report struct {
 	Summaries []Summary
 	Steps     Steps
 	Failures  []Failure
+	Servers   []Server
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
 	Known int
@@ -83,6 +84,9 @@ func (p *Parser) Line(number int, line []byte) {
 	}
 	if has&hasRecord != 0 || p.records.open && (line[0] == '-' || line[0] == '=') {
 		p.records.line(p, number, line)
+	}
+	if has&hasServer != 0 {
+		p.report.serverLine(number, line)
 	}
 	if has&hasOOM != 0 && p.oom.start(p, number, line) {
 		return

@@ -1,0 +1,92 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// shareSettings are how inference servers are told to take less of a GPU.
+var shareSettings = map[string]string{"sglang": "--mem-fraction-static", "vLLM": "gpu_memory_utilization"}
+
+// maybeOwn takes back the advice to stop other processes where they may belong
+// to the run itself: where the log starts an inference server, or nvidia-smi
+// saw the GPU without them.
+func (w *witness) maybeOwn(g *failures, f *report.Finding) {
+	if g.verdict != "other_process" {
+		return
+	}
+	who := orElse(processList(strangers(g.OOM)), "what others hold")
+	if name, where := w.server(g); name != "" {
+		f.SavesBytes = nil // of a share, not all
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s is probably this run's own", where, who))
+		f.Fix = ptr(fmt.Sprintf("Give the %s server less of the GPU (%s), or a GPU of its own: %s is probably this run's server, no stranger", name, shareSettings[name], who))
+		return
+	}
+	why := ""
+	if gpu := w.printed(g); gpu != nil && *gpu.PeakUsedBytes < min(usualContext, othersOf(g.OOM)) {
+		why = "nvidia-smi saw the GPU empty"
+	} else if slices.ContainsFunc(w.names(g), func(name string) bool { return strings.HasPrefix(name, "ray::") }) {
+		why = "it is a worker of Ray"
+	}
+	if why != "" {
+		f.SavesBytes = nil
+		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give it less or another GPU; else stop it or move to a free GPU (CUDA_VISIBLE_DEVICES)", who, why))
+	}
+}
+
+// server is the inference server that others on the GPU may be, and what tells.
+func (w *witness) server(g *failures) (name, where string) {
+	for _, p := range w.names(g) {
+		if name := runlog.ServerOf(p); name != "" {
+			return name, fmt.Sprintf("nvidia-smi calls it %s", p)
+		}
+	}
+	for _, d := range w.doc.Evidence.Details {
+		if d.Source != g.source || d.Log == nil {
+			continue
+		}
+		for _, s := range d.Log.Servers {
+			if s.Line < g.Line {
+				return s.Name, fmt.Sprintf("%s starts a server of %s", w.at(d.Source, s.Line), s.Name)
+			}
+		}
+	}
+	return "", ""
+}
+
+// names are what nvidia-smi calls the other processes that a message lists.
+func (w *witness) names(g *failures) []string {
+	var out []string
+	for _, gpu := range w.doc.Evidence.GPUs {
+		for _, p := range gpu.Processes {
+			if p.Name != nil && slices.ContainsFunc(strangers(g.OOM), func(s runlog.ProcessUse) bool { return s.PID == p.PID }) {
+				out = append(out, *p.Name)
+			}
+		}
+	}
+	return out
+}
+
+// printed is what nvidia-smi said of the GPU in the log that has the message,
+// nil where it said nothing of its memory.
+func (w *witness) printed(g *failures) *evidence.GPU {
+	for i := range w.doc.Evidence.GPUs {
+		gpu := &w.doc.Evidence.GPUs[i]
+		if gpu.Source == g.source && gpu.GPU == g.GPU && gpu.PeakUsedBytes != nil {
+			return gpu
+		}
+	}
+	return nil
+}
+
+func sawOf(gpu *evidence.GPU) string {
+	if gpu.Samples == 1 {
+		return report.Bytes(*gpu.PeakUsedBytes)
+	}
+	return "at most " + report.Bytes(*gpu.PeakUsedBytes)
+}

@@ -1,0 +1,47 @@
+package runlog
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Server is an inference server that a log starts, or whose workers it shows:
+// it takes a share of the GPU beside the training, as runs with reinforcement
+// learning have it.
+type Server struct {
+	Name string // sglang or vLLM
+	Line int    // of its first mention
+}
+
+// serverMarks are what only a started server brings into a log: its command,
+// its own settings, and the names of its processes.
+var serverMarks = []struct{ text, name string }{
+	{"sglang.launch_server", "sglang"}, {"server_args=ServerArgs(", "sglang"}, {"sglang::", "sglang"},
+	{"vllm.entrypoints", "vLLM"}, {"vllm serve ", "vLLM"}, {"VLLM::", "vLLM"}, {"LLM engine (v", "vLLM"},
+}
+
+// serverLine notes a server at its first mention.
+func (r *Report) serverLine(number int, line []byte) {
+	for _, m := range serverMarks {
+		if !bytes.Contains(line, []byte(m.text)) {
+			continue
+		}
+		for _, s := range r.Servers {
+			if s.Name == m.name {
+				return
+			}
+		}
+		r.Servers = append(r.Servers, Server{Name: m.name, Line: number})
+		return
+	}
+}
+
+// ServerOf is the kind of server whose process has a name, "" for any other.
+func ServerOf(process string) string {
+	for _, m := range serverMarks {
+		if strings.Contains(process, m.text) {
+			return m.name
+		}
+	}
+	return ""
+}
