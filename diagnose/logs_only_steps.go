@@ -100,7 +100,7 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g growth, fi
 	f := report.Finding{ID: id, Severity: report.Warning, Confidence: 0.75, Fix: &fix, Code: how("loop"),
 		Title: fmt.Sprintf("%s grows by %s a step in the log, from %s at step %d to %s at step %d", what, report.Bytes(perStep),
 			report.Bytes(int64(s.values[0])), s.numbers[0], report.Bytes(int64(s.values[last])), s.numbers[last]),
-		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source), report.Bytes(int64(g.total)), report.Count(int(s.numbers[last]-s.numbers[0])))}}
+		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source), report.Bytes(int64(s.values[last]-s.values[0])), report.Count(int(s.numbers[last]-s.numbers[0])))}}
 	if what == "Reserved memory grows while allocated memory doesn't: it" {
 		f.Title = fmt.Sprintf("%s rose by %s a step, from %s to %s", what, report.Bytes(perStep), report.Bytes(int64(s.values[0])), report.Bytes(int64(s.values[last])))
 	}

@@ -76,6 +76,9 @@ func TestStepLogs(t *testing.T) {
 			if f == nil || !strings.Contains(f.Title, test.says) {
 				t.Fatalf("found %+v, want %s that says %q", doc.Findings, test.id, test.says)
 			}
+			if test.id == "memory_grows" && !strings.Contains(f.Evidence[0], "14.77 GiB more in 59 steps") { // as in the title
+				t.Errorf("evidence %q", f.Evidence)
+			}
 			if f.Severity != report.Info && doc.Verdict.Text != f.Title {
 				t.Errorf("verdict %q", doc.Verdict.Text)
 			}
