@@ -116,6 +116,16 @@ index, pid, process_name, used_gpu_memory [MiB]
 	}
 }
 
+// TestProcessOfNothing takes 0 MiB for what it is: not known.
+func TestProcessOfNothing(t *testing.T) {
+	r := parse("index, pid, process_name, used_gpu_memory [MiB]\n0, 77, python, 0 MiB\n0, 78, python, 0 MiB\n0, 78, python, 600 MiB\n")
+	for i, want := range []int64{Unknown, 600 << 20} {
+		if p := r.GPUs[0].Processes[i]; p.PeakUsedBytes != want {
+			t.Errorf("process %d: %d, want %d", p.PID, p.PeakUsedBytes, want)
+		}
+	}
+}
+
 // TestForeignLines puts a table between the lines of other writers.
 func TestForeignLines(t *testing.T) {
 	table := `Tue Mar  3 08:12:38 2026

@@ -116,6 +116,9 @@ func (u *unit) process(at Stamp, pid int, name []byte, used int64) {
 		proc.Last = at
 	}
 	proc.Name = betterName(proc.Name, string(name))
+	if used == 0 { // what nvidia-smi prints in some containers: a context alone takes more
+		used = Unknown
+	}
 	proc.PeakUsedBytes = max(proc.PeakUsedBytes, used)
 	proc.Series.add(Sample{At: at, UsedBytes: used, UtilizationPercent: -1, PowerWatts: -1})
 }
