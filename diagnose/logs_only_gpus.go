@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
@@ -174,18 +175,26 @@ func (w *witness) facts() []string {
 			}
 		}
 	}
+	blind := len(ev.GPUs) > 1 && !slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.PeakUsedBytes != nil })
 	for i, g := range ev.GPUs {
+		if blind {
+			out = append(out, fmt.Sprintf("%d GPUs without a figure for their memory (--query-gpu=memory.used shows it)", len(ev.GPUs)))
+			break
+		}
 		if i == 2 {
-			out = append(out, fmt.Sprintf("%d more GPUs in nvidia-smi", len(ev.GPUs)-i))
+			out = append(out, report.Plural(len(ev.GPUs)-i, "more GPU")+" in nvidia-smi")
 			break
 		}
 		if g.PeakUsedBytes == nil {
 			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (--query-gpu=memory.used shows it)%s", g.GPU, largestProcess(g.Processes)))
 			continue
 		}
-		text := fmt.Sprintf("GPU %d used at most %s", g.GPU, report.Bytes(*g.PeakUsedBytes))
+		text := fmt.Sprintf("GPU %d used %s", g.GPU, sawOf(&g))
 		if g.TotalBytes != nil {
 			text += fmt.Sprintf(" of %s", report.Bytes(*g.TotalBytes))
+		}
+		if g.Samples == 1 {
+			text += " in nvidia-smi's only reading"
 		}
 		out = append(out, text)
 	}

@@ -155,6 +155,28 @@ func TestGPUsAlone(t *testing.T) {
 	}
 }
 
+// TestReadings says of GPUs without a finding no more than was read.
+func TestReadings(t *testing.T) {
+	csv := func(columns string, rows ...string) string {
+		return "index, " + columns + "\n" + strings.Join(rows, "\n") + "\n"
+	}
+	const used = "memory.used [MiB], memory.total [MiB]"
+	tests := []struct{ name, text, says string }{
+		{"one reading", smiTable(0), "GPU 0 used 0 B of 79.65 GiB in nvidia-smi's only reading"},
+		{"several", csv(used, "0, 1024 MiB, 8192 MiB", "0, 2048 MiB, 8192 MiB"), "GPU 0 used at most 2.00 GiB of 8.00 GiB"},
+		{"three GPUs", csv(used, "0, 1024 MiB, 8192 MiB", "1, 1024 MiB, 8192 MiB", "2, 1024 MiB, 8192 MiB"),
+			"GPU 0 used 1.00 GiB of 8.00 GiB in nvidia-smi's only reading; GPU 1 used 1.00 GiB of 8.00 GiB in nvidia-smi's only reading; 1 more GPU in nvidia-smi"},
+		{"no memory", csv("power.draw [W]", "0, 90.0 W", "1, 80.0 W", "2, 80.0 W"), "3 GPUs without a figure for their memory (--query-gpu=memory.used shows it)"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if text := judged(t, input{name: "gpu.csv", text: test.text}).Verdict.Text; text != "No failure in what was given: "+test.says {
+				t.Errorf("verdict %q", text)
+			}
+		})
+	}
+}
+
 // strayTable are the processes of three ranks, all of which were on GPU 0.
 func strayTable() string {
 	text := smiTable(30000, "100 20000", "101 614", "102 614")

@@ -87,7 +87,10 @@ func (t *text) gpus(doc *Document) {
 		}
 		used := "no memory figure"
 		if g.PeakUsedBytes != nil {
-			used = "at most " + Bytes(*g.PeakUsedBytes) + " in use"
+			used = Bytes(*g.PeakUsedBytes) + " in use"
+			if g.Samples != 1 {
+				used = "at most " + used
+			}
 		}
 		if g.TotalBytes != nil {
 			used += " of " + Bytes(*g.TotalBytes)
@@ -107,7 +110,11 @@ func (t *text) processes(list []evidence.Process) {
 	shown := 0
 	for _, p := range largestFirst(list) {
 		if shown++; shown > textProcesses {
-			t.line("%19sand %d more processes", "", len(list)-textProcesses)
+			more := "processes"
+			if len(list) == textProcesses+1 {
+				more = "process"
+			}
+			t.line("%19sand %d more %s", "", len(list)-textProcesses, more)
 			return
 		}
 		name, bytes := "", ""
