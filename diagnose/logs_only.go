@@ -145,10 +145,16 @@ func (w *witness) outOfMemory() {
 			continue
 		}
 		first := firstFailed(d.Log)
+		placed := map[string]bool{} // messages that come with a traceback
+		for i := range d.Log.OOMs {
+			if m := &d.Log.OOMs[i]; m.UserFile != "" && m.RequestedBytes >= 0 {
+				placed[sameFigures(m)] = true
+			}
+		}
 		for i := range d.Log.OOMs {
 			m := &d.Log.OOMs[i]
-			if w.recorded(m) {
-				continue
+			if w.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] {
+				continue // told elsewhere, and better
 			}
 			f := judge(m)
 			key := fmt.Sprint(d.Source, f.verdict, m.Phase, m.UserFile, m.UserLine, f.absurd())
@@ -185,6 +191,12 @@ func (w *witness) outOfMemory() {
 			break
 		}
 	}
+}
+
+// sameFigures tells the messages of one failure, which notebooks, pytest and
+// loggers print several times, from those of others.
+func sameFigures(m *runlog.OOM) string {
+	return fmt.Sprint(m.GPU, m.Rank, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes, m.AllocatedBytes, m.ReservedUnallocatedBytes)
 }
 
 // including is a list of numbers with one more, if it is known and wasn't there.

@@ -146,6 +146,26 @@ func TestFirstRank(t *testing.T) {
 	}
 }
 
+// TestRepeats tells a failure once that a log prints with and without its traceback.
+func TestRepeats(t *testing.T) {
+	oom := func(free string) string {
+		return "RuntimeError: CUDA out of memory. Tried to allocate 10.00 MiB (GPU 0; 23.69 GiB total capacity; 5.97 GiB already allocated; " + free + " free; 6.47 GiB reserved in total by PyTorch)\n"
+	}
+	const trace = "Traceback (most recent call last):\n  File \"/a/train.py\", line 27, in f\n    x()\n"
+	for name, test := range map[string]struct {
+		log  string
+		want int
+	}{
+		"the same": {oom("7.00 MiB") + trace + oom("7.00 MiB"), 1},
+		"another":  {oom("8.00 MiB") + trace + oom("7.00 MiB"), 2},
+	} {
+		doc := judged(t, input{name: "train.log", text: test.log})
+		if len(doc.Findings) != test.want || !strings.Contains(doc.Verdict.Text, "train.py:27") {
+			t.Errorf("%s: found %+v", name, doc.Findings)
+		}
+	}
+}
+
 // TestOwnServer stops no process that the run may have started itself.
 func TestOwnServer(t *testing.T) {
 	const oom = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.43 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.09 GiB is free. Process 4001 has 64.85 GiB memory in use. " +
