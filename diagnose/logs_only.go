@@ -122,6 +122,8 @@ type failures struct {
 	ranks  []int // whose messages they are, as far as lines are marked
 	gpus   []int // that they are about
 	first  int   // the one of the ranks that failed before all others, -1: not known
+	least  int64 // bytes asked for, over all messages; 0: not known
+	most   int64
 }
 
 // firstFailed is the rank that the launcher saw fail first, -1 where it told of none.
@@ -165,6 +167,12 @@ func (w *witness) outOfMemory() {
 				groups = append(groups, g)
 			}
 			g.count++
+			if r := m.RequestedBytes; r > 0 {
+				if g.least == 0 || r < g.least {
+					g.least = r
+				}
+				g.most = max(g.most, r)
+			}
 			isFirst := first >= 0 && m.Rank == first
 			if m.RequestedBytes >= 0 && (isFirst || g.first < 0) { // a repeat without figures adds nothing
 				g.failure = f
@@ -318,7 +326,11 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use", report.Bytes(g.PrivatePoolBytes)))
 	}
 	if g.count > 1 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("told %s times in this log", report.Count(g.count)))
+		text := fmt.Sprintf("told %s times in this log", report.Count(g.count))
+		if g.least < g.most {
+			text += fmt.Sprintf(", with %s to %s asked for", report.Bytes(g.least), report.Bytes(g.most))
+		}
+		f.Evidence = append(f.Evidence, text)
 	}
 	if g.first >= 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("by the launcher's list of failures, rank %d failed before all others", g.first))

@@ -166,6 +166,21 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
+// TestAsked gives the range of what failures of one line asked for.
+func TestAsked(t *testing.T) {
+	oom := func(size string) string {
+		return "RuntimeError: CUDA out of memory. Tried to allocate " + size + " (GPU 0; 23.69 GiB total capacity; 22.97 GiB already allocated; 7.00 MiB free; 22.99 GiB reserved in total by PyTorch)\n"
+	}
+	for log, want := range map[string]string{
+		oom("1.50 GiB") + oom("1.25 GiB") + oom("2.00 GiB"): "told 3 times in this log, with 1.25 GiB to 2.00 GiB asked for",
+		oom("1.50 GiB") + oom("1.50 GiB"):                   "told 2 times in this log",
+	} {
+		if f := found(judged(t, input{name: "train.log", text: log}), "oom_true_shortage"); f == nil || !slices.Contains(f.Evidence, want) {
+			t.Errorf("found %+v, want %q", f, want)
+		}
+	}
+}
+
 // TestOwnServer stops no process that the run may have started itself.
 func TestOwnServer(t *testing.T) {
 	const oom = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.43 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.09 GiB is free. Process 4001 has 64.85 GiB memory in use. " +
