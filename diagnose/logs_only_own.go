@@ -34,8 +34,9 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 		why = "it is a worker of Ray"
 	}
 	if why != "" {
+		_, visible := g.tools()
 		f.SavesBytes = nil
-		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give it less or another GPU; else stop it or move to a free GPU (CUDA_VISIBLE_DEVICES)", who, why))
+		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give it less or another GPU; else stop it or move to a free GPU (%s)", who, why, visible))
 	}
 }
 

@@ -152,6 +152,7 @@ func (f *failure) figures() string {
 
 // change is what to do about it.
 func (f *failure) change() string {
+	smi, visible := f.tools()
 	switch f.verdict {
 	case "memory_fraction":
 		if f.AllowedBytes > 0 {
@@ -160,14 +161,14 @@ func (f *failure) change() string {
 		return "Look for set_per_process_memory_fraction, a MIG slice or a vGPU profile; else run it again"
 	case "other_process":
 		if list := strangers(f.OOM); len(list) > 0 {
-			return fmt.Sprintf("Stop %s or move to a free GPU (CUDA_VISIBLE_DEVICES)", processList(list))
+			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", processList(list), visible)
 		}
-		return "Find them with nvidia-smi and stop them, or move to a free GPU (CUDA_VISIBLE_DEVICES)"
+		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", smi, visible)
 	case "fragmentation":
 		// Expandable segments leave gaps, too: all of the cache is only a bound.
 		return fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot tells how much", report.Bytes(f.ReservedUnallocatedBytes))
 	case "unknown":
-		return "Look at nvidia-smi: another process may hold the GPU; a snapshot dumped at the failure would tell more"
+		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more", smi)
 	}
 	if f.absurd() {
 		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more than any GPU has"
@@ -180,6 +181,14 @@ func (f *failure) change() string {
 		return to
 	}
 	return "A smaller batch or shorter sequences, checkpointing, or chunked logits; record a snapshot to see what held the memory"
+}
+
+// tools are what lists the processes on GPUs of that maker, and what chooses one.
+func (f *failure) tools() (smi, visible string) {
+	if f.Backend == "HIP" {
+		return "rocm-smi --showpids", "HIP_VISIBLE_DEVICES"
+	}
+	return "nvidia-smi", "CUDA_VISIBLE_DEVICES"
 }
 
 // changeInPhase is what helps when memory runs out there.

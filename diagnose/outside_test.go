@@ -181,6 +181,20 @@ func TestAsked(t *testing.T) {
 	}
 }
 
+// TestToolsOfTheMaker sends nobody with an AMD GPU to nvidia-smi.
+func TestToolsOfTheMaker(t *testing.T) {
+	for backend, want := range map[string]string{
+		"HIP":  "Find them with rocm-smi --showpids and stop them, or move to a free GPU (HIP_VISIBLE_DEVICES)",
+		"CUDA": "Find them with nvidia-smi and stop them, or move to a free GPU (CUDA_VISIBLE_DEVICES)",
+	} {
+		doc := judged(t, input{name: "train.log", text: "torch.OutOfMemoryError: " + backend + " out of memory. Tried to allocate 978.00 MiB. GPU 0 has a total capacity of 15.98 GiB of which 630.00 MiB is free. " +
+			"Of the allocated memory 0 bytes is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated.\n"})
+		if doc.Verdict.Fix == nil || *doc.Verdict.Fix != want {
+			t.Errorf("%s: %+v", backend, doc.Verdict)
+		}
+	}
+}
+
 // TestOwnServer stops no process that the run may have started itself.
 func TestOwnServer(t *testing.T) {
 	const oom = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.43 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.09 GiB is free. Process 4001 has 64.85 GiB memory in use. " +
