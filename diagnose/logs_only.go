@@ -159,7 +159,7 @@ func (w *witness) outOfMemory() {
 				continue // told elsewhere, and better
 			}
 			f := judge(m)
-			key := fmt.Sprint(d.Source, f.verdict, m.Phase, m.UserFile, m.UserLine, f.absurd())
+			key := fmt.Sprint(d.Source, f.verdict, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
 			g := byKey[key]
 			if g == nil {
 				g = &failures{failure: f, source: d.Source, first: -1}
@@ -296,9 +296,13 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		title += fmt.Sprintf(": %s asked for", report.Bytes(g.RequestedBytes))
 	}
 	if g.UserFile != "" {
-		title += " at " + report.ShortFile(g.UserFile)
-		if g.UserLine > 0 {
-			title += fmt.Sprintf(":%d", g.UserLine)
+		file, line := g.UserFile, g.UserLine
+		if g.OwnFile != "" {
+			file, line = g.OwnFile, g.OwnLine
+		}
+		title += " at " + report.ShortFile(file)
+		if line > 0 {
+			title += fmt.Sprintf(":%d", line)
 		}
 	}
 	title += "; "

@@ -56,6 +56,7 @@ func (r *Redactor) nvsmi(x *nvsmi.Report) {
 func (r *Redactor) log(x *runlog.Report) {
 	for i := range x.OOMs {
 		x.OOMs[i].UserFile = r.source(x.OOMs[i].UserFile)
+		x.OOMs[i].OwnFile = r.source(x.OOMs[i].OwnFile)
 	}
 }
 

@@ -19,6 +19,8 @@ type OOM struct {
 	OtherProcesses           []ProcessUse
 	UserFile                 string // "" without a traceback
 	UserLine                 int
+	OwnFile                  string // as UserFile, but no source tree of PyTorch; "" without such a frame
+	OwnLine                  int
 	Phase                    string // as reports name phases; "" without a traceback that tells
 	AfterStep                int64  // the last step that the log had reported, -1: none
 	Backend                  string // CUDA, HIP, XPU, MPS
@@ -145,7 +147,7 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	if o.message.Rank < 0 {
 		o.message.Rank = p.records.of(number)
 	}
-	o.message.UserFile, o.message.UserLine, o.message.Phase = p.traces.user(line[:at])
+	p.traces.tell(&o.message, line[:at])
 	o.add(line[at:])
 	if o.complete() {
 		o.finish(p)

@@ -71,6 +71,28 @@ func TestUserFrame(t *testing.T) {
 	}
 }
 
+// TestOwnFrame looks past a PyTorch that runs from its source.
+func TestOwnFrame(t *testing.T) {
+	frames := func(files ...string) string {
+		text := "Traceback (most recent call last):\n"
+		for i, f := range files {
+			text += fmt.Sprintf("  File \"%s\", line %d, in f\n    x()\n", f, i+1)
+		}
+		return text + "torch.OutOfMemoryError: " + message
+	}
+	for _, test := range []struct {
+		log, user, own string
+	}{
+		{frames("/a/train.py", "/home/me/pytorch/torch/nn/functional.py", "/x/site-packages/y.py"), "/home/me/pytorch/torch/nn/functional.py", "/a/train.py"},
+		{frames("/a/train.py", "/x/site-packages/torch/nn/functional.py"), "/a/train.py", "/a/train.py"},
+		{frames(`C:\pytorch\torch\nn\functional.py`), `C:\pytorch\torch\nn\functional.py`, ""},
+	} {
+		if m := parse(test.log).OOMs[0]; m.UserFile != test.user || m.OwnFile != test.own {
+			t.Errorf("found %s and %s, want %s and %s", m.UserFile, m.OwnFile, test.user, test.own)
+		}
+	}
+}
+
 // TestRankOfMessage reads the marks that launchers put in front.
 func TestRankOfMessage(t *testing.T) {
 	for prefix, want := range map[string]int{

@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"bytes"
+	"strings"
 )
 
 // tracebacks follows the stack traces of a log, one per writer: the ranks of
@@ -17,6 +18,9 @@ type tracebacks struct {
 type traceback struct {
 	file string // innermost frame of the user's own code
 	line int
+	// own is the same without a PyTorch built where its source lies.
+	own     string
+	ownLine int
 	// phase is what the libraries' frames say was going on.
 	phase string
 	age   int // lines of this writer since the last frame or code line
@@ -65,7 +69,8 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 		if number == 0 {
 			w.pending = file
 		} else if isUser(file) {
-			w.file, w.line, w.pending = file, number, ""
+			w.see(file, number)
+			w.pending = ""
 		} else {
 			w.pending = ""
 		}
@@ -78,7 +83,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 	if w.pending != "" {
 		if n, ok := arrow(line); ok {
 			if isUser(w.pending) {
-				w.file, w.line = w.pending, n
+				w.see(w.pending, n)
 			}
 			w.pending, w.age = "", 0
 			return
@@ -91,18 +96,26 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 	}
 }
 
-// user gives the innermost user frame of the trace that a message ends, and
+// see takes a frame that is not of an installed package.
+func (t *traceback) see(file string, line int) {
+	t.file, t.line = file, line
+	if !strings.Contains(strings.ReplaceAll(file, `\`, "/"), "/pytorch/torch/") {
+		t.own, t.ownLine = file, line
+	}
+}
+
+// tell gives a message the innermost user frame of the trace that it ends, and
 // the phase that its frames tell of.
-func (t *tracebacks) user(prefix []byte) (file string, line int, phase string) {
+func (t *tracebacks) tell(m *OOM, prefix []byte) {
 	if len(t.writers) == 0 {
-		return "", 0, ""
+		return
 	}
 	w := t.writer(prefix)
 	if w.age > traceAge {
-		return "", 0, ""
+		return
 	}
 	// The trace is kept for a few lines: some runners print the message twice.
-	return w.file, w.line, w.phase
+	m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, m.Phase = w.file, w.line, w.own, w.ownLine, w.phase
 }
 
 // writer tells who printed a line, by the marks that launchers put in front:
