@@ -3,10 +3,12 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/nvsmi"
+	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 const (
@@ -175,6 +177,12 @@ func (w *witness) facts() []string {
 			}
 		}
 	}
+	for _, d := range ev.Details {
+		if d.Log != nil && d.Log.Engine != (runlog.Engine{}) {
+			out = append(out, engineTook(&d.Log.Engine))
+			break
+		}
+	}
 	blind := len(ev.GPUs) > 1 && !slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.PeakUsedBytes != nil })
 	for i, g := range ev.GPUs {
 		if blind {
@@ -208,6 +216,20 @@ func (w *witness) facts() []string {
 	}
 	out = append(out, w.traceFacts()...)
 	return append(out, w.timelines()...)
+}
+
+// engineTook is what an inference engine took of a GPU by its own word.
+func engineTook(e *runlog.Engine) string {
+	var parts []string
+	for _, part := range []struct {
+		bytes int64
+		what  string
+	}{{e.Weights, "weights"}, {e.Cache, "its key-value cache"}, {e.Graphs, "CUDA graphs"}} {
+		if part.bytes > 0 {
+			parts = append(parts, report.Bytes(part.bytes)+" for "+part.what)
+		}
+	}
+	return "vLLM took " + strings.Join(parts, ", ")
 }
 
 // largestProcess names the process that holds most.

@@ -155,6 +155,25 @@ func TestGPUsAlone(t *testing.T) {
 	}
 }
 
+// TestEngine tells what vLLM says to take, rather than nothing.
+func TestEngine(t *testing.T) {
+	tests := []struct{ name, log, says string }{
+		{"now", "INFO 03-04 05:06:07 [gpu_model_runner.py:1892] Model loading took 40.5000 GiB and 13.9 seconds\n" +
+			"INFO 03-04 05:07:07 [gpu_worker.py:255] Available KV cache memory: 38.25 GiB\n" +
+			"INFO 03-04 05:08:07 [gpu_model_runner.py:2485] Graph capturing finished in 36 secs, took 2.75 GiB\n",
+			"vLLM took 40.50 GiB for weights, 38.25 GiB for its key-value cache, 2.75 GiB for CUDA graphs"},
+		{"before, on two workers", "(Worker pid=7) INFO 03-04 model_runner.py:1115] Loading model weights took 2.2500 GB\n(Worker pid=8) INFO 03-04 model_runner.py:1115] Loading model weights took 2.5000 GB\n",
+			"vLLM took 2.50 GiB for weights"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if text := judged(t, input{name: "serve.log", text: test.log}).Verdict.Text; text != "No failure in what was given: "+test.says {
+				t.Errorf("verdict %q", text)
+			}
+		})
+	}
+}
+
 // TestReadings says of GPUs without a finding no more than was read.
 func TestReadings(t *testing.T) {
 	csv := func(columns string, rows ...string) string {

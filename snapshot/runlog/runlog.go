@@ -25,6 +25,7 @@ type Report struct {
 	Steps     Steps
 	Failures  []Failure
 	Servers   []Server
+	Engine    Engine
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
 	Known int

@@ -152,6 +152,7 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 		p.report.Known++
 	case f.hasLoss && f.epoch >= 0 || knownLine(line):
 		p.report.Known++
+		p.report.Engine.line(line)
 	default:
 		return false
 	}
@@ -300,7 +301,7 @@ func knownLine(line []byte) bool {
 	for _, w := range [...]string{
 		"GPU KV cache size", "# GPU blocks", "GPU KV cache usage", "Available KV cache memory", "Avg prompt throughput",
 		"CUDA memory usage for model", "Model loading took", "trainable params:", "see_memory_usage", "eak memory usage",
-		"max_memory_allocated", "Graph capturing finished",
+		"max_memory_allocated", "Graph capturing finished", "Loading model weights took",
 	} {
 		if bytes.Contains(line, []byte(w)) {
 			return w != "max_memory_allocated" || !bytes.Contains(line, []byte("("))
