@@ -72,7 +72,7 @@ func TestFolderNameSafe(t *testing.T) {
 	}
 }
 
-func TestexperimentOf(t *testing.T) {
+func TestExperimentOf(t *testing.T) {
 	for _, c := range []struct{ place, want string }{
 		{"exp/gpt2/run_0042", "exp/gpt2/run"},
 		{"exp/gpt2/2024-01-02_03-04-05", "exp/gpt2"},
