@@ -47,7 +47,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.spells, d.without = e.betweenSteps(ids), "freed after each optimizer step,"
 		case l.Kind == classify.FirstStepState:
 			d.change = "optimizer=8bit"
-			d.Fix = ptr("This is how optimizers work. Where room is missing: one that keeps fewer bytes for each parameter, such as an 8-bit AdamW or Adafactor")
+			d.Fix = ptr("Where room is missing: an optimizer that keeps fewer bytes for each parameter, such as an 8-bit AdamW or Adafactor")
 		case l.Kind == classify.VaryingShapes:
 			d.setting = expandable
 		case l.Kind == classify.FragmentationCreep:
