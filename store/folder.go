@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // folder is a place on this machine.
@@ -151,10 +152,17 @@ func (t *temporary) abort() error {
 	return nil
 }
 
+// abandoned is the age at which nobody is writing a temporary file any more.
+// It is more than the clocks of this machine and of a file server are apart.
+const abandoned = 24 * time.Hour
+
 func (f folder) sweep(name string) {
 	entries, _ := os.ReadDir(f.path(name))
 	for _, e := range entries {
-		if e.Type().IsRegular() && strings.HasPrefix(e.Name(), ".") && strings.Contains(e.Name(), unfinished) {
+		if !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), ".") || !strings.Contains(e.Name(), unfinished) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
 			os.Remove(filepath.Join(f.path(name), e.Name()))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vramscope/vramscope/internal/fakes3"
 	"github.com/vramscope/vramscope/store"
@@ -286,12 +287,35 @@ func TestSweep(t *testing.T) {
 	if got := names(t, p); len(got) != 2 {
 		t.Errorf("before: %q", got)
 	}
+	old := time.Now().Add(-48 * time.Hour)
+	for _, name := range names(t, p) {
+		if err := os.Chtimes(filepath.Join(folder, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p.Sweep("a")
 	if got := names(t, p); !slices.Equal(got, []string{"a/.hidden"}) {
 		t.Errorf("after: %q", got)
 	}
 	if err := w.Commit(); err == nil {
 		t.Error("a file was committed that isn't there")
+	}
+}
+
+// TestSweepLeavesOthersWork: two programs may write into one place at once.
+func TestSweepLeavesOthersWork(t *testing.T) {
+	folder := t.TempDir()
+	p := open(t, folder)
+	w, err := p.Create(context.Background(), "x.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open(t, folder).Sweep("")
+	if err := w.Commit(); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, p); !slices.Equal(got, []string{"x.parquet"}) {
+		t.Errorf("after: %q", got)
 	}
 }
 

@@ -318,8 +318,9 @@ func (p *Place) Remove(ctx context.Context, name string) error {
 // Sub is a place below this one, on the same connection.
 func (p *Place) Sub(name string) *Place { return &Place{p.backend.sub(name), p.URL(name)} }
 
-// Sweep removes what a program that was killed while it wrote has left of
-// files in one folder of the place, "" for the place itself.
+// Sweep removes what a program that was killed while it wrote, a day ago or
+// more, has left of files in one folder of the place, "" for the place itself.
+// What is younger may be another program's that is about to commit it.
 func (p *Place) Sweep(name string) {
 	if f, ok := p.backend.(folder); ok {
 		f.sweep(name)

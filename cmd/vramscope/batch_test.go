@@ -138,6 +138,15 @@ func TestKilledHalfWay(t *testing.T) {
 	if !regexp.MustCompile(`^16 runs analysed, ([5-9]|1[0-6]) unchanged`).Match(out) {
 		t.Errorf("the second go says: %s", out)
 	}
+	left, err := filepath.Glob(killed + "/runs/*/.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range left { // half-written, too young to be nobody's
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if d := difference(killed, whole); d != "" {
 		t.Error(d)
 	}
