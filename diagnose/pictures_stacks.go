@@ -48,6 +48,10 @@ func (s *stackTable) site(id snapshot.StackID) int {
 	}
 	site := s.e.view.Site(id)
 	n, ok := s.sites[site]
+	if !ok && len(s.sites) >= maxSites {
+		site = stacks.Site{Line: stacks.Line{Function: otherSites}}
+		n, ok = s.sites[site]
+	}
 	if !ok {
 		n = len(s.out.Sites)
 		s.sites[site] = n

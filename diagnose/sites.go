@@ -31,14 +31,60 @@ func (y *tally) add(bytes int64) {
 	y.blocks++
 }
 
+// maxSites bounds a report's list of call sites. A program has hundreds; what
+// has more than this was generated, and nobody reads it to its end.
+const maxSites = 10_000
+
+// otherSites stands for the rest.
+const otherSites = "(other call sites)"
+
+// cell is the sum of one stack and category.
+type cell struct {
+	tally
+	stack    snapshot.StackID
+	category classify.Category
+	next     int32 // of the same stack, index plus one
+}
+
+// cells sums up by stack and category. Most stacks have one category: room for
+// all of them would be ten times as large.
+type cells struct {
+	first []int32 // by stack, index into list plus one
+	list  []cell
+}
+
+func (c *cells) add(stack snapshot.StackID, category classify.Category, bytes int64) {
+	for i := c.first[stack]; i != 0; i = c.list[i-1].next {
+		if x := &c.list[i-1]; x.category == category {
+			x.add(bytes)
+			return
+		}
+	}
+	x := cell{stack: stack, category: category, next: c.first[stack]}
+	x.add(bytes)
+	c.list = append(c.list, x)
+	c.first[stack] = int32(len(c.list))
+}
+
+// sorted is the cells by category and stack; when they may make too many sites,
+// the largest first.
+func (c *cells) sorted() []cell {
+	slices.SortFunc(c.list, func(a, b cell) int {
+		if len(c.list) > maxSites && a.bytes != b.bytes {
+			return -cmp.Compare(a.bytes, b.bytes)
+		}
+		return cmp.Or(cmp.Compare(a.category, b.category), cmp.Compare(a.stack, b.stack))
+	})
+	return c.list
+}
+
 // sites groups what is allocated right after an event by call site and
 // category, most bytes first, and counts the blocks. Blocks are summed up by
 // stack first: there are far fewer stacks.
 func (e *examination) sites(event int) (sites []report.Site, blocks int, categories map[string]int64) {
 	t := e.t
-	type cell = [classify.NumCategories]tally
-	byStack := make([]cell, t.Snapshot.NumStacks())
-	var older, sums cell
+	byStack := cells{first: make([]int32, t.Snapshot.NumStacks())}
+	var older, sums [classify.NumCategories]tally
 	for i := range t.Born {
 		id := timeline.AllocationID(i)
 		if !t.AliveAt(id, event) {
@@ -50,7 +96,7 @@ func (e *examination) sites(event int) (sites []report.Site, blocks int, categor
 		if stack := t.Stack(id); stack == 0 && t.Born[i] == timeline.Never {
 			older[category].add(t.Allocated[i])
 		} else {
-			byStack[stack][category].add(t.Allocated[i])
+			byStack.add(stack, category, t.Allocated[i])
 		}
 	}
 	index := map[siteKey]int{}
@@ -60,6 +106,10 @@ func (e *examination) sites(event int) (sites []report.Site, blocks int, categor
 			return
 		}
 		n, ok := index[key]
+		if !ok && len(index) >= maxSites {
+			key = siteKey{site: stacks.Site{Line: stacks.Line{Function: otherSites}}, category: key.category}
+			n, ok = index[key]
+		}
 		if !ok {
 			n = len(out)
 			index[key] = n
@@ -74,12 +124,13 @@ func (e *examination) sites(event int) (sites []report.Site, blocks int, categor
 		category := classify.Category(i)
 		categories[category.String()] = sums[i].bytes
 		collect(siteKey{older: true, category: category}, older[i])
-		collect(siteKey{category: category}, byStack[0][i])
-		for stack := 1; stack < len(byStack); stack++ {
-			if byStack[stack][i].blocks > 0 {
-				collect(siteKey{site: e.view.Site(snapshot.StackID(stack)), known: true, category: category}, byStack[stack][i])
-			}
+	}
+	for _, c := range byStack.sorted() {
+		key := siteKey{category: c.category}
+		if c.stack != 0 {
+			key.site, key.known = e.view.Site(c.stack), true
 		}
+		collect(key, c.tally)
 	}
 	slices.SortStableFunc(out, func(a, b report.Site) int {
 		return cmp.Or(-cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.File, b.File), cmp.Compare(a.Function, b.Function), cmp.Compare(a.Op, b.Op), cmp.Compare(*a.Category, *b.Category))
