@@ -44,6 +44,7 @@ type pprofBuilder struct {
 	functions map[place]*profile.Function // less the line
 	locations map[*place]*profile.Location
 	stacks    map[stackKey][]*profile.Location
+	labels    map[sampleKey]*profile.Sample // with no stack: what samples share
 	python    *profile.Mapping
 	native    *profile.Mapping
 }
@@ -53,16 +54,7 @@ type pprofBuilder struct {
 // category, detail and phase, and on what is in use also step, confidence (in
 // percent), bytes (of one block) and tensor, where known.
 func WritePprof(w io.Writer, r Recording, at Moment) error {
-	b := &pprofBuilder{frames: newFrames(r), functions: map[place]*profile.Function{}, locations: map[*place]*profile.Location{},
-		stacks: map[stackKey][]*profile.Location{},
-		python: &profile.Mapping{ID: 1, File: "python", HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
-		native: &profile.Mapping{ID: 2, File: "c++", HasFunctions: true, HasFilenames: true, HasLineNumbers: true}}
-	b.p = &profile.Profile{
-		SampleType: []*profile.ValueType{{Type: "alloc_objects", Unit: "count"}, {Type: "alloc_space", Unit: "bytes"},
-			{Type: "inuse_objects", Unit: "count"}, {Type: "inuse_space", Unit: "bytes"}},
-		DefaultSampleType: "inuse_space",
-		Mapping:           []*profile.Mapping{b.python, b.native},
-	}
+	b := newBuilder(r)
 	for _, d := range r.Devices {
 		event, err := at.event(d.Timeline)
 		if err != nil {
@@ -75,6 +67,21 @@ func WritePprof(w io.Writer, r Recording, at Moment) error {
 		return err
 	}
 	return z.Close()
+}
+
+// newBuilder begins an empty profile.
+func newBuilder(r Recording) *pprofBuilder {
+	b := &pprofBuilder{frames: newFrames(r), functions: map[place]*profile.Function{}, locations: map[*place]*profile.Location{},
+		stacks: map[stackKey][]*profile.Location{}, labels: map[sampleKey]*profile.Sample{},
+		python: &profile.Mapping{ID: 1, File: "python", HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
+		native: &profile.Mapping{ID: 2, File: "c++", HasFunctions: true, HasFilenames: true, HasLineNumbers: true}}
+	b.p = &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "alloc_objects", Unit: "count"}, {Type: "alloc_space", Unit: "bytes"},
+			{Type: "inuse_objects", Unit: "count"}, {Type: "inuse_space", Unit: "bytes"}},
+		DefaultSampleType: "inuse_space",
+		Mapping:           []*profile.Mapping{b.python, b.native},
+	}
+	return b
 }
 
 // device adds the samples of one device.
@@ -121,9 +128,22 @@ func (b *pprofBuilder) key(d Device, id timeline.AllocationID, inUse bool) sampl
 	return k
 }
 
-// sample is an empty sample with the labels of a key.
+// sample is an empty sample with the labels of a key. Samples that differ in
+// their stacks alone share the labels, which are most of a sample.
 func (b *pprofBuilder) sample(d Device, k sampleKey) *profile.Sample {
-	s := &profile.Sample{Value: make([]int64, numValues), Location: b.stack(k.stack),
+	alike := k
+	alike.stack = stackKey{}
+	l := b.labels[alike]
+	if l == nil {
+		l = labelled(d, alike)
+		b.labels[alike] = l
+	}
+	return &profile.Sample{Value: make([]int64, numValues), Location: b.stack(k.stack), Label: l.Label, NumLabel: l.NumLabel, NumUnit: l.NumUnit}
+}
+
+// labelled is a sample of nothing but labels.
+func labelled(d Device, k sampleKey) *profile.Sample {
+	s := &profile.Sample{
 		Label: map[string][]string{"device": {strconv.Itoa(k.device)}, "category": {k.category.String()}, "phase": {k.phase.String()}}}
 	if k.detail != classify.NoDetail {
 		s.Label["detail"] = []string{k.detail.String()}

@@ -3,12 +3,14 @@ package profiles
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"testing"
 
 	"github.com/google/pprof/profile"
 
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -77,4 +79,22 @@ func TestPprofGolden(t *testing.T) {
 	p := pprofOf(t, recording(t, small), Peak)
 	text := regexp.MustCompile(`(?m)^Time: .*$`).ReplaceAllString(p.String(), "Time: "+fmt.Sprint(p.TimeNanos)) // whatever the zone
 	golden(t, "pprof.txt", text)
+}
+
+// TestPprofSharesLabels: samples of many stacks have one set of labels.
+func TestPprofSharesLabels(t *testing.T) {
+	r := recording(t, small)
+	b := newBuilder(r)
+	var samples []*profile.Sample
+	for id := range 2 {
+		samples = append(samples, b.sample(r.Devices[0], sampleKey{stack: stackKey{id: snapshot.StackID(id + 1)}, inUse: true, bytes: 512}))
+	}
+	if maps := func(s *profile.Sample) [3]uintptr {
+		return [3]uintptr{reflect.ValueOf(s.Label).Pointer(), reflect.ValueOf(s.NumLabel).Pointer(), reflect.ValueOf(s.NumUnit).Pointer()}
+	}; maps(samples[0]) != maps(samples[1]) {
+		t.Error("each sample has labels of its own")
+	}
+	if &samples[0].Location[0] == &samples[1].Location[0] {
+		t.Error("two stacks have the same locations")
+	}
 }
