@@ -21,6 +21,14 @@ const (
 	numValues
 )
 
+// What samples take, in bytes: the sample with its key, the labels as they are
+// written, and the place of each of its lines.
+const (
+	sampleBytes   = 400
+	labelBytes    = 1000 // of labels that no sample had before
+	locationBytes = 48
+)
+
 // sampleKey is what allocations of one pprof sample have in common. What was
 // freed before the moment keeps only what there are few of, so that the
 // profile's size doesn't grow with the number of steps.
@@ -39,6 +47,7 @@ type sampleKey struct {
 
 // pprofBuilder makes the profile of one recording.
 type pprofBuilder struct {
+	budget
 	p         *profile.Profile
 	frames    *frames
 	functions map[place]*profile.Function // less the line
@@ -60,7 +69,9 @@ func WritePprof(w io.Writer, r Recording, at Moment) error {
 		if err != nil {
 			return err
 		}
-		b.device(d, at, event)
+		if err := b.device(d, at, event); err != nil {
+			return err
+		}
 	}
 	z := gzip.NewWriter(w) // its header has no time: the same bytes every time
 	if err := b.p.WriteUncompressed(z); err != nil {
@@ -71,7 +82,7 @@ func WritePprof(w io.Writer, r Recording, at Moment) error {
 
 // newBuilder begins an empty profile.
 func newBuilder(r Recording) *pprofBuilder {
-	b := &pprofBuilder{frames: newFrames(r), functions: map[place]*profile.Function{}, locations: map[*place]*profile.Location{},
+	b := &pprofBuilder{budget: budget{limit: r.MaxMemory}, frames: newFrames(r), functions: map[place]*profile.Function{}, locations: map[*place]*profile.Location{},
 		stacks: map[stackKey][]*profile.Location{}, labels: map[sampleKey]*profile.Sample{},
 		python: &profile.Mapping{ID: 1, File: "python", HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
 		native: &profile.Mapping{ID: 2, File: "c++", HasFunctions: true, HasFilenames: true, HasLineNumbers: true}}
@@ -85,7 +96,7 @@ func newBuilder(r Recording) *pprofBuilder {
 }
 
 // device adds the samples of one device.
-func (b *pprofBuilder) device(d Device, at Moment, event int) {
+func (b *pprofBuilder) device(d Device, at Moment, event int) error {
 	t := d.Timeline
 	b.p.Comments = append(b.p.Comments, fmt.Sprintf("device %d, %s", t.Device.Ordinal, at.name(event)))
 	if t.Device.Events.Len() > 0 && b.p.TimeNanos == 0 {
@@ -104,6 +115,9 @@ func (b *pprofBuilder) device(d Device, at Moment, event int) {
 		s := samples[key]
 		if s == nil {
 			s = b.sample(d, key)
+			if err := b.take(sampleBytes + locationBytes*len(s.Location)); err != nil {
+				return err
+			}
 			samples[key] = s
 			b.p.Sample = append(b.p.Sample, s)
 		}
@@ -114,6 +128,7 @@ func (b *pprofBuilder) device(d Device, at Moment, event int) {
 			s.Value[inuseSpace] += t.Allocated[i]
 		}
 	}
+	return nil
 }
 
 func (b *pprofBuilder) key(d Device, id timeline.AllocationID, inUse bool) sampleKey {
@@ -137,6 +152,7 @@ func (b *pprofBuilder) sample(d Device, k sampleKey) *profile.Sample {
 	if l == nil {
 		l = labelled(d, alike)
 		b.labels[alike] = l
+		b.used += labelBytes
 	}
 	return &profile.Sample{Value: make([]int64, numValues), Location: b.stack(k.stack), Label: l.Label, NumLabel: l.NumLabel, NumUnit: l.NumUnit}
 }

@@ -19,6 +19,7 @@ import (
 	"strconv"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -27,6 +28,23 @@ import (
 type Recording struct {
 	View    *stacks.View
 	Devices []Device
+	// MaxMemory is how many bytes making a profile of stacks may take; 0: no
+	// limit. The error about more wraps snapshot.ErrMemory.
+	MaxMemory int64
+}
+
+// budget is the memory left for making a profile. What it is told is about
+// what was measured on a profile of 400,000 samples.
+type budget struct{ limit, used int64 }
+
+// take accounts for memory about to be used.
+func (b *budget) take(bytes int) error {
+	b.used += int64(bytes)
+	if b.limit == 0 || b.used <= b.limit {
+		return nil
+	}
+	return &snapshot.Error{Offset: -1, Err: snapshot.ErrMemory, Advice: "Allow more with --max-memory.",
+		Cause: fmt.Sprintf("the profile needs more than the %d MiB of memory allowed for making it", b.limit>>20)}
 }
 
 // Device is one device's history and what its memory is for.

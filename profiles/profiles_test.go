@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -48,6 +49,28 @@ func forEachRecording(t *testing.T, f func(t *testing.T, r Recording)) {
 		name := filepath.Join(filepath.Base(filepath.Dir(p)), filepath.Base(p))
 		t.Run(name, func(t *testing.T) { f(t, recording(t, name)) })
 	}
+}
+
+// TestMemoryIsBounded: profiles that need too much are refused before anything
+// is written, and ordinary recordings need little.
+func TestMemoryIsBounded(t *testing.T) {
+	writers := map[string]func(io.Writer, Recording) error{
+		"pprof":      func(w io.Writer, r Recording) error { return WritePprof(w, r, Peak) },
+		"speedscope": func(w io.Writer, r Recording) error { return WriteSpeedscope(w, r, Peak, End) },
+	}
+	forEachRecording(t, func(t *testing.T, r Recording) {
+		for name, write := range writers {
+			var out bytes.Buffer
+			r.MaxMemory = 1000
+			if err := write(&out, r); !errors.Is(err, snapshot.ErrMemory) || out.Len() > 0 {
+				t.Errorf("%s with no memory: %d bytes, %v", name, out.Len(), err)
+			}
+			r.MaxMemory = 8 << 20
+			if err := write(io.Discard, r); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
 }
 
 // golden compares with a file in testdata.

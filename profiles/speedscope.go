@@ -41,6 +41,10 @@ type (
 	}
 )
 
+// What a stack takes, in bytes: itself with its key, each of its frames, and
+// what is shared of a frame.
+const flameBytes, flameFrameBytes, sharedFrameBytes = 60, 16, 250
+
 // flame collects the stacks of one profile.
 type flame struct {
 	weights map[flameKey]int64
@@ -61,6 +65,7 @@ func (f *flame) add(k flameKey, bytes int64) {
 
 // speedscope makes one file.
 type speedscope struct {
+	budget
 	file   speedscopeFile
 	frames *frames
 	index  map[place]int
@@ -70,7 +75,7 @@ type speedscope struct {
 // category and stack, and last all that was allocated within the recording.
 // The outermost frame of every stack is its category.
 func WriteSpeedscope(w io.Writer, r Recording, moments ...Moment) error {
-	x := &speedscope{frames: newFrames(r), index: map[place]int{}, file: speedscopeFile{Schema: "https://www.speedscope.app/file-format-schema.json",
+	x := &speedscope{budget: budget{limit: r.MaxMemory}, frames: newFrames(r), index: map[place]int{}, file: speedscopeFile{Schema: "https://www.speedscope.app/file-format-schema.json",
 		Exporter: "vramscope", Name: "GPU memory", Shared: speedscopeShared{Frames: []speedscopeFrame{}}, Profiles: []speedscopeProfile{}}}
 	for _, d := range r.Devices {
 		for _, m := range moments {
@@ -78,9 +83,13 @@ func WriteSpeedscope(w io.Writer, r Recording, moments ...Moment) error {
 			if err != nil {
 				return err
 			}
-			x.inUse(d, event, fmt.Sprintf("device %d: in use %s", d.Timeline.Device.Ordinal, m.name(event)))
+			if err := x.inUse(d, event, fmt.Sprintf("device %d: in use %s", d.Timeline.Device.Ordinal, m.name(event))); err != nil {
+				return err
+			}
 		}
-		x.churn(d)
+		if err := x.churn(d); err != nil {
+			return err
+		}
 	}
 	out := bufio.NewWriter(w)
 	e := json.NewEncoder(out)
@@ -92,25 +101,26 @@ func WriteSpeedscope(w io.Writer, r Recording, moments ...Moment) error {
 }
 
 // inUse adds the profile of a moment.
-func (x *speedscope) inUse(d Device, event int, name string) {
+func (x *speedscope) inUse(d Device, event int, name string) error {
 	f := flame{weights: map[flameKey]int64{}}
 	for i := range d.Timeline.Len() {
 		if id := timeline.AllocationID(i); d.Timeline.AliveAt(id, event) {
 			f.add(d.flameKey(id), d.Timeline.Allocated[i])
 		}
 	}
-	x.add(&f, name)
+	return x.add(&f, name)
 }
 
 // churn adds the profile of all that was allocated, freed or not.
-func (x *speedscope) churn(d Device) {
+func (x *speedscope) churn(d Device) error {
 	f := flame{weights: map[flameKey]int64{}}
 	for i := d.Timeline.Older(); i < d.Timeline.Len(); i++ {
 		f.add(d.flameKey(timeline.AllocationID(i)), d.Timeline.Allocated[i])
 	}
-	if len(f.order) > 0 {
-		x.add(&f, fmt.Sprintf("device %d: allocated in the course of the recording", d.Timeline.Device.Ordinal))
+	if len(f.order) == 0 {
+		return nil
 	}
+	return x.add(&f, fmt.Sprintf("device %d: allocated in the course of the recording", d.Timeline.Device.Ordinal))
 }
 
 func (d Device) flameKey(id timeline.AllocationID) flameKey {
@@ -119,7 +129,7 @@ func (d Device) flameKey(id timeline.AllocationID) flameKey {
 
 // add adds a profile; categories stand one after the other, what lives longest
 // first, and within them stacks by their first allocation.
-func (x *speedscope) add(f *flame, name string) {
+func (x *speedscope) add(f *flame, name string) error {
 	p := speedscopeProfile{Type: "sampled", Name: name, Unit: "bytes", Samples: [][]int{}, Weights: []int64{}}
 	slices.SortStableFunc(f.order, func(a, b flameKey) int {
 		return cmp.Compare(slices.Index(order[:], a.category), slices.Index(order[:], b.category))
@@ -129,11 +139,15 @@ func (x *speedscope) add(f *flame, name string) {
 		for _, place := range slices.Backward(x.frames.stack(k.stack)) {
 			stack = append(stack, x.frame(place))
 		}
+		if err := x.take(flameBytes + flameFrameBytes*len(stack)); err != nil {
+			return err
+		}
 		p.Samples = append(p.Samples, stack)
 		p.Weights = append(p.Weights, f.weights[k])
 		p.End += f.weights[k]
 	}
 	x.file.Profiles = append(x.file.Profiles, p)
+	return nil
 }
 
 // frame is the index of a shared frame.
@@ -141,6 +155,7 @@ func (x *speedscope) frame(p *place) int {
 	i, ok := x.index[*p]
 	if !ok {
 		i = len(x.file.Shared.Frames)
+		x.used += sharedFrameBytes
 		x.index[*p] = i
 		x.file.Shared.Frames = append(x.file.Shared.Frames, speedscopeFrame{p.name, p.file, p.line})
 	}

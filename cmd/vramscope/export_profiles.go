@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/profiles"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -64,9 +66,15 @@ func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
 		return nil
 	}
 	if f.output != "" {
-		return writeFile(f.output, write)
+		err = writeFile(f.output, write)
+	} else {
+		err = write(cmd.OutOrStdout())
 	}
-	return write(cmd.OutOrStdout())
+	if e := (*snapshot.Error)(nil); errors.As(err, &e) { // too much memory: about what was read, not where it goes
+		e.File = name
+		return e
+	}
+	return err
 }
 
 // profiled reads and classifies a recording.
@@ -89,7 +97,11 @@ func (f *exportFlags) profiled(cmd *cobra.Command, name string) (profiles.Record
 		r.Snapshot(s)
 		f.names.redact(r)
 	}
-	r := profiles.Recording{View: stacks.New(s)}
+	limit, err := memoryLimit(f.maxMemory)
+	if err != nil {
+		return profiles.Recording{}, err
+	}
+	r := profiles.Recording{View: stacks.New(s), MaxMemory: limit / 2} // the recording itself is small where stacks are many
 	for i := range s.Devices {
 		if d := &s.Devices[i]; f.device < 0 || d.Ordinal == f.device {
 			t := timeline.New(s, d)
