@@ -57,13 +57,17 @@ func (b *Budget) Phase(p Phase) *PhaseBytes {
 	return nil
 }
 
+// broken makes an error of a panic: a configuration that no test has thought of
+// must not end the program.
+func (c *Config) broken(err *error) {
+	if e := recover(); e != nil {
+		*err = fmt.Errorf("%s: this configuration cannot be worked through: %v", c.Type, e)
+	}
+}
+
 // Compute works a budget out.
 func Compute(c *Config, s Setting) (b *Budget, err error) {
-	defer func() { // a configuration that no test has thought of must not end the program
-		if e := recover(); e != nil {
-			b, err = nil, fmt.Errorf("%s: this configuration cannot be worked through: %v", c.Type, e)
-		}
-	}()
+	defer c.broken(&err)
 	s = s.Defaults()
 	p, err := newPlan(c, s)
 	if err != nil {

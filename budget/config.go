@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -61,9 +62,22 @@ func ReadConfig(r io.Reader) (*Config, error) {
 	d.UseNumber()
 	var m map[string]any
 	if err := d.Decode(&m); err != nil {
-		return nil, fmt.Errorf("not a model configuration: %w", err)
+		return nil, fmt.Errorf("offset %d: not a model configuration: %w", brokenAt(err, len(data)), err)
 	}
 	return newConfig(m)
+}
+
+// brokenAt is where JSON of so many bytes can't be read.
+func brokenAt(err error, size int) int64 {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return max(syntax.Offset-1, 0) // it counts the byte that is wrong
+	case errors.As(err, &kind):
+		return max(kind.Offset-1, 0)
+	}
+	return int64(size) // it ends too early
 }
 
 // newConfig wraps the fields of a config.json.

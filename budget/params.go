@@ -17,7 +17,8 @@ type Counts struct {
 }
 
 // Count counts the parameters of a configuration.
-func Count(c *Config) (Counts, error) {
+func Count(c *Config) (_ Counts, err error) {
+	defer c.broken(&err)
 	m, err := newModel(c)
 	if err != nil {
 		return Counts{}, err

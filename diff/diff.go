@@ -19,11 +19,14 @@ import (
 func Compute(before, after *report.Document) (*report.Diff, error) {
 	a, b := fullest(before), fullest(after)
 	if a == nil || b == nil {
-		which := "the first"
+		which, doc := "the first input", before
 		if a != nil {
-			which = "the second"
+			which, doc = "the second input", after
 		}
-		return nil, errors.New("nothing to compare: " + which + " input holds no snapshot with a device")
+		if len(doc.Inputs) > 0 {
+			which = doc.Inputs[0].Path
+		}
+		return nil, errors.New(which + ": nothing to compare: no snapshot with a device")
 	}
 	d := &report.Diff{Schema: report.DiffSchema, Title: after.Title, Notes: after.Notes, Tool: after.Tool, Before: side(before, a), After: side(after, b),
 		Steps: steps(a.Steps, b.Steps), Caveats: caveats(before, after, a, b)}

@@ -83,16 +83,29 @@ func (n *Names) Tensors(checkpoint, config string) error {
 	return nil
 }
 
-// ReadConfig reads a model's configuration.
+// ReadConfig reads a model's configuration and makes sure that its numbers can
+// be a model's: later errors don't know the file.
 func ReadConfig(path string) (*budget.Config, error) {
 	f := (&Options{}).files()
 	defer f.close()
-	return f.config(path)
+	c, err := f.config(path)
+	if err == nil {
+		err = countable(store.Show(path), c)
+	}
+	return c, err
 }
 
-// ConfigFrom reads a model's configuration from a stream, compressed or not.
+func countable(name string, c *budget.Config) error {
+	if _, err := budget.Count(c); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// ConfigFrom does the same with a stream, compressed or not.
 func ConfigFrom(r io.Reader) (*budget.Config, error) {
-	in, err := snapshot.ReadInput("standard input", r)
+	const name = "standard input"
+	in, err := snapshot.ReadInput(name, r)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +114,11 @@ func ConfigFrom(r io.Reader) (*budget.Config, error) {
 		return nil, err
 	}
 	defer text.Close()
-	return budget.ReadConfig(text)
+	c, err := budget.ReadConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, countable(name, c)
 }
 
 func (f files) config(path string) (*budget.Config, error) {
