@@ -94,6 +94,7 @@ func (d *Device) pack() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	text = steady(text)
 	b := make([]byte, 0, len(text)+12*len(p.Bands.Born)+1024)
 	b = binary.AppendUvarint(b, uint64(len(text)))
 	b = append(b, text...)

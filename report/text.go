@@ -306,16 +306,6 @@ func ShortFile(file string) string {
 	return base
 }
 
-// printable keeps names from a file from steering the terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || 0x7f <= r && r < 0xa0 || 0x200e <= r && r <= 0x200f || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
 func (t *text) segments(d *Device) {
 	s := d.Segments
 	if s.Count == 0 {
