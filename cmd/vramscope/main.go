@@ -58,6 +58,8 @@ func newRoot() *cobra.Command {
 		Short:         "What filled the GPU, why, what it should have been, and what to change",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+
+		PersistentPreRunE: spareInputs,
 	}
 	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newVersion())
 	root.AddCommand(newBudget())

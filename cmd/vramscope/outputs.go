@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/vramscope/vramscope/store"
+)
+
+// spareInputs refuses an output that is one of the inputs: a recording of a
+// failure may be the only one. A link is only replaced by the output.
+func spareInputs(cmd *cobra.Command, args []string) error {
+	inputs := args
+	for _, name := range pathFlags {
+		inputs = append(inputs[:len(inputs):len(inputs)], valuesOf(cmd, name)...)
+	}
+	for _, out := range valuesOf(cmd, "output") {
+		name, local := store.Path(out)
+		info, err := os.Lstat(name)
+		if !local || err != nil || info.IsDir() {
+			continue
+		}
+		for _, in := range inputs {
+			name, local := store.Path(in)
+			if other, err := os.Stat(name); local && err == nil && os.SameFile(info, other) {
+				return fmt.Errorf("-o %s is an input of this command, too: nothing was written", out)
+			}
+		}
+	}
+	return nil
+}
+
+// valuesOf are a flag's values, none where the command doesn't have it.
+func valuesOf(cmd *cobra.Command, flag string) []string {
+	f := cmd.Flags().Lookup(flag)
+	if f == nil {
+		return nil
+	}
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
+}
