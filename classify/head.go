@@ -8,21 +8,32 @@ import (
 )
 
 // findHeads finds what makes the scores: the last linear map of a pass, when the
-// model itself calls it and the other maps lie in modules below.
+// model itself calls it and the other maps lie in modules below; or, wherever it
+// lies, when its result is larger than those of all others and has a score
+// for each word and token.
 func (a *analysis) findHeads() {
 	a.heads = make([]bool, len(a.stacks))
 	deeper := 0 // maps below the model since the last candidate
 	candidate := timeline.NoAllocation
+	var wide wideHead
 	for i := a.loop; i < a.last && a.all&matmul != 0; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}
 		id := a.t.Of[i]
 		e := a.birth(id)
-		if e.marks&(workspace|cast|engine) != 0 || !a.recorded.native && cublasSize(a.events.Size[i]) {
+		if e.marks&(workspace|cast|engine) != 0 || cublasSize(a.events.Size[i]) && (!a.recorded.native || a.freed(id)-i <= 2) {
 			continue
 		}
 		isMap := e.marks&matmul != 0
+		switch {
+		case isMap:
+			wide.add(id, a.t.Requested(id))
+		case e.depth <= 1:
+			if head := wide.end(a.t.Requested(id)); head != timeline.NoAllocation {
+				a.heads[a.t.Stack(head)] = true
+			}
+		}
 		switch {
 		case isMap && e.depth == 2:
 			if deeper >= 3 {
@@ -37,6 +48,49 @@ func (a *analysis) findHeads() {
 			candidate = timeline.NoAllocation
 		}
 	}
+}
+
+// wideHead follows the linear maps of a pass.
+type wideHead struct {
+	maps         int
+	last         timeline.AllocationID
+	bytes, other int64     // of the last map's result, of the largest of the others
+	ids          [16]int64 // bytes of the last tensors outside of the model: token ids among them
+	n            int
+}
+
+func (w *wideHead) add(id timeline.AllocationID, bytes int64) {
+	w.maps++
+	w.other = max(w.other, w.bytes)
+	w.last, w.bytes = id, bytes
+}
+
+// end is told of tensors outside of the model, of which the first ends a pass; it
+// gives what has made scores then.
+func (w *wideHead) end(bytes int64) timeline.AllocationID {
+	head := timeline.NoAllocation
+	if w.maps > 3 && w.bytes > w.other+w.other/2 && w.scores() {
+		head = w.last
+	}
+	w.maps, w.bytes, w.other = 0, 0, 0
+	w.ids[w.n%len(w.ids)] = bytes
+	w.n++
+	return head
+}
+
+// scores tells whether the result has a number of 2 or 4 bytes for each of the
+// tokens, whose ids have 8, and of at least so many words.
+func (w *wideHead) scores() bool {
+	const fewWords, manyWords = 4000, 1 << 20
+	for _, bytes := range w.ids {
+		for _, score := range [...]int64{2, 4} {
+			row := bytes / 8 * score
+			if bytes >= 8 && bytes%8 == 0 && w.bytes%row == 0 && w.bytes/row >= fewWords && w.bytes/row <= manyWords {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // markScores marks the scores of passes without a loss, and the copies that the
