@@ -14,7 +14,6 @@ type frameFact struct {
 	python, user bool
 	forward      bool // one level of a module's forward
 	step         bool // of one of torch's optimizers, which may be given a closure
-	named        bool // the program's own, of a name that says it makes weights
 	builds       bool // a constructor of the program's own
 }
 
@@ -28,7 +27,9 @@ func judgeStacks(s *snapshot.Snapshot) []evidence {
 		if view.Language(id) == stacks.Python {
 			facts[i] = judgePython(s.String(f.Function), s.String(f.File))
 			facts[i].user = view.Owner(id) == stacks.User
-			facts[i].named = facts[i].user && namesWeights(s.String(f.Function))
+			if facts[i].user && namesWeights(s.String(f.Function)) {
+				facts[i].marks |= named
+			}
 			facts[i].builds = facts[i].user && s.String(f.Function) == "__init__"
 		} else {
 			facts[i] = judgeNative(s.String(f.Function))
@@ -55,7 +56,7 @@ func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 			m &^= weight | inModule
 		}
 		e.marks |= m
-		if fact.named || fact.builds && !python {
+		if fact.builds && !python {
 			e.marks |= named
 		}
 		if fact.python && !python {

@@ -89,18 +89,12 @@ func (e *examination) checkpointingPartial(dev *report.Device, f *facts, kept in
 // keptAtEnd is what a forward pass that the recording ends in has kept, in
 // bytes; 0 where it isn't much, or where that pass isn't all that was recorded:
 // what it keeps is then told by backward passes or by dropped graphs.
-func (e *examination) keptAtEnd() (kept int64) {
-	spans := e.spans()
-	if len(spans) == 0 || e.dropped.graphs > 0 || spans[len(spans)-1].Phase != classify.Forward {
+func (e *examination) keptAtEnd(f *facts) (kept int64) {
+	if n := len(f.spans); n == 0 || f.trains || e.dropped.graphs > 0 || f.spans[n-1].Phase != classify.Forward {
 		return 0
 	}
 	if slices.ContainsFunc(e.t.Snapshot.Devices, func(d snapshot.Device) bool { return len(d.OOMs) > 0 }) {
 		return 0 // a request that failed, on this GPU or another, has ended it
-	}
-	for _, s := range spans {
-		if s.Phase == classify.Backward || s.Phase == classify.Optimizer {
-			return 0
-		}
 	}
 	for i, c := range e.classes.Category {
 		if c == classify.Activations && e.t.FreeRequested[i] == timeline.Never && e.t.Born[i] != timeline.Never {

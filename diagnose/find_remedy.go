@@ -51,12 +51,14 @@ func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.
 
 // enough says whether a saving makes the room that was missing.
 func enough(saves int64, s shortage) string {
-	if left := saves - s.missing; left >= 0 && s.still == 0 {
+	switch left := saves - s.missing; {
+	case left < 0:
+		return fmt.Sprintf("not enough by itself, %s would still be missing", report.Bytes(-left))
+	case s.still == 0:
 		return fmt.Sprintf("makes up for the %s missing, with %s left for what comes after it, which isn't recorded", report.Bytes(s.missing), report.Bytes(left))
-	} else if left >= 0 {
+	default:
 		return fmt.Sprintf("makes up for the %s missing, with %s to spare", report.Bytes(s.missing), report.Bytes(left))
 	}
-	return fmt.Sprintf("not enough by itself, %s would still be missing", report.Bytes(s.missing-saves))
 }
 
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }

@@ -35,8 +35,8 @@ func (e *examination) findings(dev *report.Device) []report.Finding {
 	for _, rule := range rules {
 		drafts = append(drafts, rule(e, dev, f)...)
 	}
-	out := e.settle(drafts)
-	for _, rule := range []func(*report.Device) []report.Finding{e.recordingFindings, e.damageFindings, e.outsideFindings, e.spillFindings} {
+	out := append(e.settle(drafts), e.recordingFindings(dev, f)...)
+	for _, rule := range []func(*report.Device) []report.Finding{e.damageFindings, e.outsideFindings, e.spillFindings} {
 		out = append(out, rule(dev)...)
 	}
 	rank(out)
@@ -70,7 +70,7 @@ func how(name string) string {
 
 // recordingFindings say what the recording can't answer, and how to record so
 // that it can.
-func (e *examination) recordingFindings(dev *report.Device) []report.Finding {
+func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.Finding {
 	var out []report.Finding
 	add := func(id string, severity report.Severity, title, fix, recipe string, evidence ...string) {
 		out = append(out, report.Finding{ID: id, Severity: severity, Title: title, Evidence: append([]string{}, evidence...), Fix: &fix, Confidence: 1, Code: how(recipe)})
@@ -92,7 +92,7 @@ func (e *examination) recordingFindings(dev *report.Device) []report.Finding {
 		add("recording_overflowed", report.Warning, "The recorder's ring buffer was too small: the oldest events are lost",
 			"Raise max_entries, or record fewer steps", "loop", dev.HistoryReason, fmt.Sprintf("%s are left", report.Plural(dev.Events, "event")))
 	}
-	if kept := e.keptAtEnd(); kept > 0 {
+	if kept := e.keptAtEnd(f); kept > 0 {
 		add("recording_stopped", report.Info, fmt.Sprintf("The recording ends in a forward pass: %s of activations are kept for a backward pass that wasn't recorded", report.Bytes(kept)),
 			"Record a whole training step: its peak may come later, in backward or in the optimizer. If nothing is trained here, torch.no_grad() keeps none of them", "loop",
 			fmt.Sprintf("no backward pass in the whole recording, and %s of what is allocated at its end are activations", report.Percent(kept, e.t.End.Allocated)))

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
@@ -220,16 +219,7 @@ func (w *witness) facts() []string {
 
 // engineTook is what an inference engine took of a GPU by its own word.
 func engineTook(e *runlog.Engine) string {
-	var parts []string
-	for _, part := range []struct {
-		bytes int64
-		what  string
-	}{{e.Weights, "weights"}, {e.Cache, "its key-value cache"}, {e.Graphs, "CUDA graphs"}} {
-		if part.bytes > 0 {
-			parts = append(parts, report.Bytes(part.bytes)+" for "+part.what)
-		}
-	}
-	return "vLLM took " + strings.Join(parts, ", ")
+	return "vLLM took " + amounts(amount{e.Weights, "for weights"}, amount{e.Cache, "for its key-value cache"}, amount{e.Graphs, "for CUDA graphs"})
 }
 
 // largestProcess names the process that holds most.

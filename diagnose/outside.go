@@ -225,18 +225,9 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 		m.CUDAContext, m.OtherProcesses, m.Unaccounted = known(o.context), known(o.others), known(o.unaccounted)
 	}
 	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.confidence, Evidence: o.basis}
-	var parts []string
-	for _, part := range []struct {
-		bytes int64
-		what  string
-	}{{o.context, "CUDA context, NCCL and libraries"}, {o.others, "other processes"}, {o.unaccounted, "not accounted for"}} {
-		if part.bytes > 0 {
-			parts = append(parts, report.Bytes(part.bytes)+" "+part.what)
-		}
-	}
 	f.Title = fmt.Sprintf("%s on the GPU are outside PyTorch's allocator", report.Bytes(o.total()))
-	if len(parts) > 0 {
-		f.Title += ": " + strings.Join(parts, ", ")
+	if parts := amounts(amount{o.context, "CUDA context, NCCL and libraries"}, amount{o.others, "other processes"}, amount{o.unaccounted, "not accounted for"}); parts != "" {
+		f.Title += ": " + parts
 	}
 	for i, p := range o.processes {
 		if i == 5 {
@@ -271,4 +262,21 @@ func known(bytes int64) *int64 {
 		return nil
 	}
 	return &bytes
+}
+
+// amount is a part of some memory, and what it is.
+type amount struct {
+	bytes int64
+	what  string
+}
+
+// amounts lists the parts that there are.
+func amounts(parts ...amount) string {
+	var out []string
+	for _, p := range parts {
+		if p.bytes > 0 {
+			out = append(out, report.Bytes(p.bytes)+" "+p.what)
+		}
+	}
+	return strings.Join(out, ", ")
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"math"
 	"os"
 	"runtime"
@@ -51,8 +52,8 @@ func (m *mapped) guard(read func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
-			if err != nil && m.shorter() != nil { // zeros stood for what was gone of its last page
-				err = m.shorter()
+			if err != nil { // zeros may have stood for what was gone of its last page
+				err = cmp.Or(m.shorter(), err)
 			}
 		case interface {
 			runtime.Error

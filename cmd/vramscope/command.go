@@ -25,11 +25,7 @@ func commandLine(cmd *cobra.Command, args []string, r *redact.Redactor) []string
 		if slices.Contains(presentation, f.Name) {
 			return
 		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		for _, v := range values {
+		for _, v := range valuesOf(f) {
 			switch {
 			case f.Value.Type() == "bool" && v == "true":
 				out = append(out, "--"+f.Name)

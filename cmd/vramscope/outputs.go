@@ -15,9 +15,9 @@ import (
 func spareInputs(cmd *cobra.Command, args []string) error {
 	inputs := args
 	for _, name := range pathFlags {
-		inputs = append(inputs[:len(inputs):len(inputs)], valuesOf(cmd, name)...)
+		inputs = append(inputs[:len(inputs):len(inputs)], valuesOf(cmd.Flags().Lookup(name))...)
 	}
-	for _, out := range valuesOf(cmd, "output") {
+	for _, out := range valuesOf(cmd.Flags().Lookup("output")) {
 		name, local := store.Path(out)
 		info, err := os.Lstat(name)
 		if !local || err != nil || info.IsDir() {
@@ -33,9 +33,8 @@ func spareInputs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// valuesOf are a flag's values, none where the command doesn't have it.
-func valuesOf(cmd *cobra.Command, flag string) []string {
-	f := cmd.Flags().Lookup(flag)
+// valuesOf are a flag's values, none of one that a command doesn't have.
+func valuesOf(f *pflag.Flag) []string {
 	if f == nil {
 		return nil
 	}

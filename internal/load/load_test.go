@@ -317,15 +317,7 @@ func TestUnrelatedRecordings(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil || testing.Short() {
 		t.Skip("not there")
 	}
-	r, err := Open([]string{dir}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	doc, err := diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := documentOf(t, Options{}, dir)
 	for i := range doc.Devices {
 		if d := &doc.Devices[i]; d.Rank != nil || d.Alike != nil {
 			t.Errorf("%s: rank %d", doc.Inputs[d.Input].Path, *d.Rank)

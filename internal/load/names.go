@@ -114,11 +114,11 @@ func ConfigFrom(r io.Reader) (*budget.Config, error) {
 		return nil, err
 	}
 	defer text.Close()
-	c, err := budget.ReadConfig(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	c, err := configOf(name, text)
+	if err == nil {
+		err = countable(name, c)
 	}
-	return c, countable(name, c)
+	return c, err
 }
 
 func (f files) config(path string) (*budget.Config, error) {
@@ -127,9 +127,14 @@ func (f files) config(path string) (*budget.Config, error) {
 		return nil, err
 	}
 	defer text.Close()
+	return configOf(store.Show(path), text)
+}
+
+// configOf reads a configuration; errors name its file.
+func configOf(name string, text io.Reader) (*budget.Config, error) {
 	c, err := budget.ReadConfig(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", store.Show(path), err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, nil
 }
