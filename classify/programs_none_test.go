@@ -83,3 +83,19 @@ func TestScoresOfTokens(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptAfterTraining keeps what a last pass made, more than 3 GB of it: its
+// size isn't that of the gradients, which DDP's buckets have.
+func TestKeptAfterTraining(t *testing.T) {
+	p := newProgram(t, false)
+	p.train(4, p.ordinary)
+	p.alloc(Inputs, mib)
+	kept := []int{p.alloc(Activations, 3<<30), p.alloc(Activations, 2<<30)}
+	p.free(p.alloc(Temporary, 8*mib))
+	c := New(p.timeline(), Options{})
+	for _, id := range kept {
+		if c.Category[id] == Communication {
+			t.Errorf("%d MiB are communication, %d %% sure", p.allocs[id].bytes>>20, c.Confidence[id])
+		}
+	}
+}

@@ -75,7 +75,7 @@ func (a *analysis) findUnmatched() {
 		for _, id := range ids {
 			sum += a.t.Requested(id)
 		}
-		if d := sum - gradients; len(ids) > 1 && d*d < gradients*gradients/10000 {
+		if d := max(sum-gradients, gradients-sum); len(ids) > 1 && d < gradients/100 {
 			for _, id := range ids {
 				a.buckets[id] = true
 			}
