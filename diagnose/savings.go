@@ -95,9 +95,11 @@ func (e *examination) settle(drafts []draft) []report.Finding {
 
 func (d *draft) saves(how string, before, bytes int64) {
 	d.SavesBytes = ptr(max(0, bytes))
-	switch {
+	switch from, to := report.Bytes(before), report.Bytes(before-*d.SavesBytes); {
+	case from != to:
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory falls from %s to %s", how, from, to))
 	case bytes > 0:
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory falls from %s to %s", how, report.Bytes(before), report.Bytes(before-bytes)))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory hardly falls: the peak is elsewhere", how))
 	default:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory stays as it is: the peak is elsewhere", how))
 	}

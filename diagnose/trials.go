@@ -55,7 +55,7 @@ func trialOf(o *replay.Outcome) report.Trial {
 	t := report.Trial{Name: o.Name, PeakReserved: o.PeakReservedBytes, PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete, Retries: o.Retries, Segments: o.Segments}
 	switch {
 	case o.OOM:
-		t.Outcome = fmt.Sprintf("out of memory at event %s, lacks %s", report.Count(*o.OOMEvent), report.Bytes(o.ShortBytes))
+		t.Outcome = fmt.Sprintf("out of memory at event %s, a segment lacks %s", report.Count(*o.OOMEvent), report.Bytes(o.ShortBytes))
 	case o.Survived:
 		t.Outcome = "the failed request is met"
 	default:

@@ -137,7 +137,7 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	}
 	switch {
 	case best == nil:
-		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones it lacks %s", report.Bytes(first.ShortBytes))
+		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones a segment for it lacks %s", report.Bytes(first.ShortBytes))
 		switch {
 		case later > 0:
 			w.Verdict += fmt.Sprintf(", others fail up to %s later.", report.Plural(later, "allocation"))

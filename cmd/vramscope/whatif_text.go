@@ -128,7 +128,7 @@ func whatifRow(o *replay.Outcome, first, failed bool) []string {
 	fails := ""
 	switch {
 	case o.OOM:
-		fails = fmt.Sprintf("at event %s, lacks %s", report.Count(*o.OOMEvent), report.Bytes(o.ShortBytes))
+		fails = fmt.Sprintf("at event %s, a segment lacks %s", report.Count(*o.OOMEvent), report.Bytes(o.ShortBytes))
 	case o.Survived:
 		fails = "no, as far as recorded"
 	default:
