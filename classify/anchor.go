@@ -10,8 +10,16 @@ import (
 // once in each: the stack, or without stacks the run of sizes, or of lives where
 // batches of different sizes take turns.
 func (a *analysis) anchored() []int {
-	allocs := make([]int, 0, min(a.last-a.loop, a.t.Len()))
-	for i := a.loop; i < a.last; i++ {
+	if starts := a.anchoredIn(a.loop, a.last); len(starts) > 0 {
+		return starts
+	}
+	return []int{a.loop}
+}
+
+// anchoredIn finds them between two events; none where nothing recurs.
+func (a *analysis) anchoredIn(from, to int) []int {
+	allocs := make([]int, 0, min(to-from, a.t.Len()))
+	for i := from; i < to; i++ {
 		if a.events.Action[i] == snapshot.Alloc {
 			allocs = append(allocs, i)
 		}
@@ -40,9 +48,6 @@ func (a *analysis) anchored() []int {
 		if n := len(starts); n == 0 || len(lives) <= most*n && len(lives)*2 >= n*3 {
 			starts = lives
 		}
-	}
-	if len(starts) == 0 {
-		return []int{a.loop}
 	}
 	return starts
 }

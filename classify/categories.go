@@ -1,17 +1,9 @@
 package classify
 
-import (
-	"github.com/vramscope/vramscope/internal/together"
-	"github.com/vramscope/vramscope/snapshot"
-)
+import "github.com/vramscope/vramscope/internal/together"
 
 // prepare finds what signals look at.
 func (a *analysis) prepare() {
-	for i, action := range a.events.Action {
-		if action == snapshot.OOM {
-			a.ooms = append(a.ooms, i)
-		}
-	}
 	a.kept = make([]bool, len(a.Category))
 	a.findSizes()
 	together.Do(a.findGrowth, a.findSaved, a.findRetained)

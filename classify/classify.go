@@ -19,7 +19,8 @@
 //
 // Steps (steps.go) end with the last of their optimizers, else with their
 // backward pass; loops that only run forward are cut where a batch is loaded or
-// where what happens once per pass comes back (anchor.go).
+// where what happens once per pass comes back (anchor.go). So are validations
+// and the like in programs that train (untrained.go).
 //
 // Categories are claimed by independent signals: labels, annotated ranges, C++
 // frames of the birth, of the free, Python frames (signals.go), the phases in
@@ -34,6 +35,7 @@ import (
 	"sync"
 
 	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -192,6 +194,11 @@ type Classification struct {
 	Steps  []Step
 	Before []PhaseSpan // events before the first step
 
+	// Untrained are the iterations of each stretch of forward passes that no
+	// backward pass follows, such as a validation, in a program that trains.
+	// They lie within steps, or before the first; their peaks aren't known.
+	Untrained [][]Step
+
 	leaks struct {
 		sync.Once
 		found []Leak
@@ -233,8 +240,13 @@ func (v *Evidence) Follow(t *timeline.Timeline) {
 	}
 	a := &analysis{Classification: c, Evidence: v, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
 	v.followed = a
+	for i, action := range a.events.Action {
+		if action == snapshot.OOM {
+			a.ooms = append(a.ooms, i)
+		}
+	}
 	a.findPhases()
 	a.findRuns()
-	together.Do(a.assignPhases, a.findSteps)
+	together.Do(a.assignPhases, a.findSteps, a.findUntrained)
 	a.prepare()
 }

@@ -35,6 +35,7 @@ type Leak struct {
 	Kind      string // a word of the report schema
 	Defect    bool   // a mistake in the program; else a cost, or expected
 	Suspected bool   // too few steps, or too uneven, to be sure
+	Untrained bool   // of forward passes that no backward pass follows, though the program trains: steps are those passes
 	Site             // the best guess at the line that keeps it; File is empty when no stack shows any
 
 	// Made is the line that made most of what is kept, where the line above only
@@ -66,7 +67,7 @@ type Leak struct {
 // StepAtCapacity is the number of the step whose peak won't fit any more, if
 // the growth goes on; false for what doesn't grow.
 func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
-	if l.Kind != GrowingList && l.Kind != RetainedGraph || l.BytesPerStep <= 0 || capacity <= 0 {
+	if l.Kind != GrowingList && l.Kind != RetainedGraph || l.Untrained || l.BytesPerStep <= 0 || capacity <= 0 {
 		return 0, false
 	}
 	left := max(0, capacity-l.peak)
@@ -76,6 +77,23 @@ func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
 // findLeaks judges what every step leaves behind. It needs the steps, phases
 // and categories; its time is linear in the allocations.
 func (c *Classification) findLeaks(view *stacks.View) []Leak {
+	leaks := c.stepLeaks(view)
+	for _, leak := range c.untrainedLeaks(view) {
+		if !slices.ContainsFunc(leaks, leak.overlaps) {
+			leaks = append(leaks, leak)
+		}
+	}
+	slices.SortStableFunc(leaks, func(a, b Leak) int {
+		if a.Defect != b.Defect {
+			return cmp.Compare(asInt(b.Defect), asInt(a.Defect))
+		}
+		return cmp.Compare(b.TotalBytes, a.TotalBytes)
+	})
+	return leaks
+}
+
+// stepLeaks are those of the program's loop.
+func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 	l := newLoop(c, view)
 	if l == nil {
 		return nil
@@ -90,18 +108,17 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 	last := l.n - 1
 	for i := range leaks {
 		leak := &leaks[i]
-		leak.Suspected = leak.Steps < 3 || leak.Confidence < 0.9
-		leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
-		l.surround(leak)
+		l.judge(leak)
 		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[last-1].PeakAllocated)
 	}
-	slices.SortStableFunc(leaks, func(a, b Leak) int {
-		if a.Defect != b.Defect {
-			return cmp.Compare(asInt(b.Defect), asInt(a.Defect))
-		}
-		return cmp.Compare(b.TotalBytes, a.TotalBytes)
-	})
 	return leaks
+}
+
+// judge fills in what follows from what is known of a leak.
+func (l *loop) judge(leak *Leak) {
+	leak.Suspected = leak.Steps < 3 || leak.Confidence < 0.9
+	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
+	l.surround(leak)
 }
 
 func asInt(b bool) int {

@@ -24,6 +24,7 @@ type loop struct {
 	forwardEnd  []uint32
 	backward    []uint32 // first event of the step's first backward, Never without one
 	trains      bool     // some step has a backward
+	untrained   bool     // forward passes of a program that trains: none has a backward
 
 	lines map[snapshot.StackID][]stacks.Line
 }
@@ -36,10 +37,14 @@ func newLoop(c *Classification, view *stacks.View) *loop {
 			steps, coarse = r, true
 		}
 	}
-	n := len(steps)
-	if n < 2 {
+	if len(steps) < 2 {
 		return nil
 	}
+	return loopOf(c, view, steps, coarse)
+}
+
+func loopOf(c *Classification, view *stacks.View, steps []Step, coarse bool) *loop {
+	n := len(steps)
 	l := &loop{steps: steps, coarse: coarse, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]stacks.Line{}}
 	for k := range steps {
 		s := &steps[k]

@@ -94,7 +94,7 @@ func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 		if s.born != step || len(l.userLines(l.t.Stack(s.id))) == 0 {
 			continue
 		}
-		if size := l.bytes(s.id); kind == RetainedGraph && !l.inBackward(s) || size > bytes {
+		if size := l.bytes(s.id); kind == RetainedGraph && !l.untrained && !l.inBackward(s) || size > bytes {
 			best, bytes = s.id, size
 		}
 	}
@@ -110,13 +110,20 @@ func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 			}
 		}
 	}
-	var total int64
+	if kind == RetainedGraph && l.untrained {
+		at = l.call(lines, p)
+	}
+	return siteOf(at, l.under(at, p)), l.t.Stack(best)
+}
+
+// under is what survivors take that a line, or what it called, made.
+func (l *loop) under(at stacks.Line, p pace) (bytes int64) {
 	for _, s := range p.alive {
 		if slices.Contains(l.userLines(l.t.Stack(s.id)), at) {
-			total += l.bytes(s.id)
+			bytes += l.bytes(s.id)
 		}
 	}
-	return siteOf(at, total), l.t.Stack(best)
+	return bytes
 }
 
 func (l *loop) inBackward(s survivor) bool {

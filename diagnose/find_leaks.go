@@ -16,8 +16,9 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 	var out []draft
 	for i := range dev.Leaks {
 		l := &dev.Leaks[i]
-		ids := e.classes.Leaks()[i].Allocations
-		if l.Kind == classify.StaleOutputs && e.explained(ids) {
+		kept := &e.classes.Leaks()[i]
+		ids := kept.Allocations
+		if (l.Kind == classify.StaleOutputs || kept.Untrained) && e.explained(ids) {
 			continue // the graph behind them is what counts, and is reported
 		}
 		d := draft{Finding: report.Finding{ID: l.Kind, Severity: report.Info, Confidence: l.Confidence, Evidence: []string{}, Code: l.FixCode}}
@@ -28,7 +29,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.Severity = report.Warning
 		}
 		d.Title = leakTitle(l)
-		unused := e.unusedGraph(&e.classes.Leaks()[i], f)
+		unused := e.unusedGraph(kept, f)
 		if unused {
 			untrained(&d, l)
 			d.spells = e.afterUse(ids)
@@ -38,6 +39,8 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 		}
 		switch {
 		case unused:
+		case kept.Untrained:
+			d.spells, d.without = e.afterUse(ids), "without what is kept,"
 		case l.Kind == classify.GrowingList, l.Kind == classify.RetainedGraph:
 			d.spells, d.without = e.beyondStep(ids), "without what is kept,"
 		case l.Kind == classify.StaleOutputs:
@@ -58,9 +61,12 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 	return out
 }
 
-// unusedGraph tells whether what is kept are graphs, in a recording without any
-// backward pass.
+// unusedGraph tells whether what is kept are graphs of passes that aren't trained
+// on.
 func (e *examination) unusedGraph(l *classify.Leak, f *facts) bool {
+	if l.Untrained {
+		return l.Kind == classify.RetainedGraph
+	}
 	if f.trains {
 		return false
 	}

@@ -116,8 +116,8 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		d.Fix = ptr("Give the GPU's size with --gpu, or the log with the error message")
 		return d
 	}
-	if l := e.graphsKept(dev, f); l != nil {
-		e.evaluating(&d, l)
+	if i := e.graphsKept(recorded, f); i >= 0 {
+		e.evaluating(&d, &dev.Leaks[i], &e.classes.Leaks()[i])
 		return d
 	}
 	e.remedy(&d, recorded, s, dev)
@@ -127,26 +127,37 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	return d
 }
 
-// graphsKept is the leak of a program that keeps whole graphs and runs no
-// backward pass, nil when it doesn't.
-func (e *examination) graphsKept(dev *report.Device, f *facts) *report.Leak {
-	for i := range dev.Leaks {
-		if e.unusedGraph(&e.classes.Leaks()[i], f) {
-			return &dev.Leaks[i]
+// graphsKept is the leak that keeps whole graphs, a good part of what was in use,
+// of passes that no backward pass follows; -1 for none.
+func (e *examination) graphsKept(o *timeline.OOM, f *facts) int {
+	const good = 20 // percent
+	return slices.IndexFunc(e.classes.Leaks(), func(l classify.Leak) bool {
+		if !e.unusedGraph(&l, f) {
+			return false
 		}
-	}
-	return nil
+		var there int64
+		for _, id := range l.Allocations {
+			if e.t.AliveAt(id, o.Event) {
+				there += e.t.Allocated[id]
+			}
+		}
+		return !f.trains || share(there, o.Active) >= good
+	})
 }
 
-// evaluating is about a failure in a program that only runs forward, and keeps
-// the graph of every pass: it needs none.
-func (e *examination) evaluating(d *draft, l *report.Leak) {
+// evaluating is about a failure while graphs are kept that no backward pass
+// needs.
+func (e *examination) evaluating(d *draft, l *report.Leak, kept *classify.Leak) {
 	at := ""
 	if l.File != nil {
 		at = " around the call in " + lineText(stacks.Line{Function: *l.Function, File: *l.File, Line: intOf(l.Line)})
 	}
 	d.Fix = ptr("torch.no_grad()" + at + ": no backward pass uses the graphs that are kept")
 	d.without = "without the graphs,"
+	if kept.Untrained {
+		d.spells = e.afterUse(kept.Allocations)
+		return
+	}
 	var ids []timeline.AllocationID
 	for i, c := range e.classes.Category {
 		if c == classify.Activations || c == classify.Logits {

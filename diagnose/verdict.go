@@ -79,7 +79,7 @@ func defectVerdict(doc *report.Document) (report.Verdict, bool) {
 			f := &d.Findings[j]
 			if f.ID == "missing_no_grad" {
 				text := f.Title
-				if strings.HasPrefix(f.Evidence[0], "called in ") {
+				if len(f.Evidence) > 0 && strings.HasPrefix(f.Evidence[0], "called in ") {
 					text += ", " + f.Evidence[0]
 				}
 				return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes}, true

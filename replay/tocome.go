@@ -2,6 +2,7 @@ package replay
 
 import (
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -28,27 +29,50 @@ func restOfPass(c *classify.Classification, oom *timeline.OOM) int64 {
 	if oom.Event <= broken.start || oom.Event >= broken.backward {
 		return 0
 	}
+	made := 0 // what was asked for in it, the request that failed included
+	for i := broken.start + 1; i <= oom.Event; i++ {
+		if r.asks(i) {
+			made++
+		}
+	}
 	for i := len(passes) - 2; i >= 0; i-- {
 		whole := &passes[i]
-		if n := len(broken.saved); len(whole.saved) > n && whole.backward > r.born(whole.saved[n]) {
-			return r.rest(whole, broken)
+		from, n := whole.start, made
+		for n > 0 && from+1 < whole.backward {
+			if from++; r.asks(from) {
+				n--
+			}
+		}
+		if more := len(whole.saved) - 1; n == 0 && more >= 0 && r.born(whole.saved[more]) >= from {
+			if rest := r.rest(whole, broken, from); rest >= oom.Requested {
+				return rest
+			}
+			return 0 // they aren't alike
 		}
 	}
 	return 0
 }
 
-// rest compares a broken pass with a whole one.
-func (r *rewriter) rest(whole, broken *pass) int64 {
-	n := len(broken.saved)
+// asks tells whether an event is a request, met or not.
+func (r *rewriter) asks(event int) bool {
+	action := r.Timeline.Device.Events.Action[event]
+	return action == snapshot.Alloc || action == snapshot.OOM
+}
+
+// rest compares a broken pass with a whole one, which came as far at an event.
+func (r *rewriter) rest(whole, broken *pass, from int) int64 {
 	var here, there int64
-	for i := range n {
-		here += r.Timeline.Requested(broken.saved[i])
-		there += r.Timeline.Requested(whole.saved[i])
+	for _, id := range broken.saved {
+		here += r.Timeline.Requested(id)
 	}
-	from := r.born(whole.saved[n-1])
+	for _, id := range whole.saved {
+		if r.born(id) < from {
+			there += r.Timeline.Requested(id)
+		}
+	}
 	var at, peak int64
 	r.Timeline.WalkAllocated(func(event int, bytes int64) {
-		if event == from {
+		if event < from {
 			at = bytes
 		}
 		if event >= from && event <= whole.end {

@@ -163,5 +163,14 @@ elif name == "recompute_metric":
     for ids in batches(4):
         train_step(model, opt, ids)
         acc = (model(ids.cuda()).argmax(-1) == ids.cuda()).float().mean().item()
+elif name in ("eval_losses", "eval_losses_ok", "eval_losses_oom"):
+    # after training, a validation that keeps its losses; _oom on a device of 6 GiB
+    model = LM().cuda(); opt = torch.optim.AdamW(model.parameters()); losses = []
+    for ids in batches(4): train_step(model, opt, ids)
+    model.eval()
+    try:
+        for ids in batches(20 if name == "eval_losses_oom" else 5):
+            with torch.set_grad_enabled(name != "eval_losses_ok"): losses.append(loss_of(model, ids.cuda()))
+    except torch.OutOfMemoryError as e: print(e)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)

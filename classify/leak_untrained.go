@@ -1,0 +1,111 @@
+package classify
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// maxUntrained bounds the stretches that are looked at: the next ones of a long
+// program do the same.
+const maxUntrained = 64
+
+// untrainedLeaks are what forward passes leave behind that aren't trained on.
+// What several stretches leave at one line, as each epoch's validation does, is
+// one leak.
+func (c *Classification) untrainedLeaks(view *stacks.View) (all []Leak) {
+	for _, steps := range c.Untrained[:min(len(c.Untrained), maxUntrained)] {
+		for _, leak := range c.leftBy(view, steps) {
+			i := slices.IndexFunc(all, func(x Leak) bool { return x.Kind == leak.Kind && x.File == leak.File && x.Line == leak.Line })
+			if i < 0 {
+				all = append(all, leak)
+				continue
+			}
+			kept := append(all[i].Allocations, leak.Allocations...) // later ones
+			if leak.TotalBytes > all[i].TotalBytes {
+				all[i] = leak
+			}
+			all[i].Allocations = kept
+		}
+	}
+	return all
+}
+
+// leftBy is what one stretch leaves behind: graphs that nobody needs, and what is
+// collected from pass to pass, where that takes a good part of the memory and the
+// recording ends before it is used.
+func (c *Classification) leftBy(view *stacks.View, steps []Step) []Leak {
+	const good = 10 // percent of the allocated peak
+	l := loopOf(c, view, steps, false)
+	l.untrained = true
+	atEnd := steps[len(steps)-1].LastEvent+1 == l.t.Device.Events.Len() || l.cut()
+	leaks := slices.DeleteFunc(l.growth(l.survivors()), func(leak Leak) bool {
+		return leak.Kind == GrowingList && (!atEnd || leak.TotalBytes*100 < good*l.t.Peaks.Allocated.Bytes)
+	})
+	for i := range leaks {
+		l.judge(&leaks[i])
+		leaks[i].Untrained = true
+	}
+	return leaks
+}
+
+// call is the innermost of some lines that nearly all of what a stretch keeps was
+// made under and that isn't trained through, too: no_grad goes around it.
+func (l *loop) call(lines []stacks.Line, p pace) stacks.Line {
+	const nearly = 90 // percent
+	trained := l.trainedThrough()
+	best := lines[0]
+	for _, line := range lines {
+		if called[line.Function] || l.under(line, p)*100 < nearly*p.bytes {
+			continue
+		}
+		if best == lines[0] {
+			best = line
+		}
+		if !trained[line] {
+			return line
+		}
+	}
+	return best
+}
+
+// trainedThrough are the user's lines on the stacks of all other forward passes.
+func (l *loop) trainedThrough() map[stacks.Line]bool {
+	seen := make([]bool, l.t.Snapshot.NumStacks())
+	lines := map[stacks.Line]bool{}
+	for i, phase := range l.c.Phase {
+		id := timeline.AllocationID(i)
+		stack := l.t.Stack(id)
+		if phase != Forward || seen[stack] || l.c.inUntrained(l.t.Born[id]) {
+			continue
+		}
+		seen[stack] = true
+		for _, line := range l.userLines(stack) {
+			lines[line] = true
+		}
+	}
+	return lines
+}
+
+// inUntrained tells whether an event lies in a stretch that isn't trained on.
+func (c *Classification) inUntrained(event uint32) bool {
+	i := sort.Search(len(c.Untrained), func(i int) bool { return uint32(c.Untrained[i][0].FirstEvent) > event })
+	return i > 0 && event <= uint32(c.Untrained[i-1][len(c.Untrained[i-1])-1].LastEvent)
+}
+
+// overlaps tells whether two leaks share most of what the smaller one keeps.
+func (l *Leak) overlaps(other Leak) bool {
+	mine := make(map[timeline.AllocationID]bool, len(l.Allocations))
+	for _, id := range l.Allocations {
+		mine[id] = true
+	}
+	both := 0
+	for _, id := range other.Allocations {
+		if mine[id] {
+			both++
+		}
+	}
+	return 2*both > min(len(l.Allocations), len(other.Allocations))
+}

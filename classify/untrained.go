@@ -1,0 +1,101 @@
+package classify
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// untrainedPasses is how many passes at least must follow each other for a
+// validation, a sampler or the like to be seen.
+const untrainedPasses = 3
+
+// findUntrained finds, in a program that trains, the stretches in which forward
+// passes follow each other and no backward pass does, and cuts them into their
+// iterations. A pass that is trained on tells how much one makes: less is a
+// layer.
+func (a *analysis) findUntrained() {
+	if !a.trains {
+		return
+	}
+	stretches := a.betweenUpdates()
+	var made []int // by trained pass: allocations
+	for _, s := range stretches {
+		if s.trained {
+			made = append(made, s.allocs)
+		}
+	}
+	if len(made) == 0 {
+		return
+	}
+	slices.Sort(made)
+	usual := made[len(made)/2]
+	for _, s := range stretches {
+		if s.trained { // the last pass is
+			for n := min(usual, s.allocs); n > 0; n-- {
+				for s.end--; a.events.Action[s.end] != snapshot.Alloc; s.end-- {
+				}
+				s.allocs--
+			}
+		}
+		if s.allocs < usual*untrainedPasses/2 {
+			continue
+		}
+		if i := sort.SearchInts(a.ooms, s.first); i < len(a.ooms) { // what the error unwinds is no pass
+			s.end = min(s.end, a.ooms[i]+1)
+		}
+		starts := a.anchoredIn(s.first, s.end)
+		if len(starts) < untrainedPasses || s.allocs*5 < usual*2*len(starts) {
+			continue
+		}
+		var steps []Step
+		for n, first := range starts {
+			end := s.end
+			if n+1 < len(starts) {
+				end = starts[n+1]
+			}
+			steps = append(steps, Step{Number: n, FirstEvent: first, LastEvent: end - 1, Phases: a.spans(first, end)})
+		}
+		a.Untrained = append(a.Untrained, steps)
+	}
+}
+
+// stretch is a part of the loop without a backward pass or an optimizer's step.
+type stretch struct {
+	first, end int // events
+	allocs     int
+	trained    bool // a backward pass follows
+}
+
+// betweenUpdates are the stretches of the loop that run forward.
+func (a *analysis) betweenUpdates() (out []stretch) {
+	open := false
+	for _, r := range a.runs {
+		if r.end <= a.loop {
+			continue
+		}
+		switch r.phase {
+		case ZeroGrad: // also between a forward and its backward pass
+			continue
+		case Backward, Optimizer:
+			if open {
+				out[len(out)-1].trained = r.phase == Backward
+			}
+			open = false
+			continue
+		}
+		if !open {
+			out = append(out, stretch{first: max(r.first, a.loop)})
+			open = true
+		}
+		s := &out[len(out)-1]
+		s.end = r.end
+		for i := max(r.first, a.loop); i < r.end; i++ {
+			if a.events.Action[i] == snapshot.Alloc {
+				s.allocs++
+			}
+		}
+	}
+	return out
+}
