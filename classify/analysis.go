@@ -35,6 +35,7 @@ type analysis struct {
 	stateSize        map[int64]bool                 // requested bytes of what an optimizer makes and keeps
 	logits           []Detail                       // by allocation: scores, NoDetail for anything else
 	widest           map[timeline.AllocationID]bool // may be scores, though no loss shows
+	large            []int64                        // requested bytes of what the loop makes, sorted; worked out when first asked for
 	labels           map[timeline.AllocationID]Category
 	growing          map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
 	chains           [][]*grown                      // a growing cache in every pass of one request

@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -110,7 +112,7 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 	}
 	dominates := top >= 2*rest && top >= 1<<16 || around >= 2 && top*2 >= rest*3
 	if p.backward == nil {
-		if dominates {
+		if dominates && !a.ordinary(top) {
 			return top
 		}
 		return 0
@@ -125,6 +127,26 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 		}
 	}
 	return 0
+}
+
+// ordinary tells whether most of the large requests of a loop that only runs
+// forward have a size, or one of its family: its layers do.
+func (a *analysis) ordinary(size int64) bool {
+	if a.large == nil {
+		for i := a.loop; i < a.last; i++ {
+			if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && n > 64 && !cublasSize(n) {
+				a.large = append(a.large, n)
+			}
+		}
+		slices.Sort(a.large)
+	}
+	same := 0
+	for _, m := range [...]int64{size, size / 2, size * 2} {
+		from, _ := slices.BinarySearch(a.large, m-m/64)
+		to, _ := slices.BinarySearch(a.large, m+m/64+1)
+		same += to - from
+	}
+	return same > 8 && same*2 > len(a.large)
 }
 
 // twoNumbers tells whether nll_loss ran after the last request of a size: it

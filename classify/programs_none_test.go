@@ -99,3 +99,22 @@ func TestKeptAfterTraining(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualLayers fails in a forward pass whose layers all make the same: none of
+// it are scores, though nothing else is as large.
+func TestEqualLayers(t *testing.T) {
+	p := newProgram(t, false)
+	p.loop(1, func(int) {
+		p.alloc(Inputs, 40*mib)
+		for range 16 {
+			p.alloc(Activations, 40*mib)
+			p.free(p.alloc(Temporary, mib))
+		}
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if a.category == Activations && c.Category[id] == Logits {
+			t.Fatalf("a layer's result is scores, %d %% sure", c.Confidence[id])
+		}
+	}
+}

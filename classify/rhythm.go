@@ -445,13 +445,14 @@ func (a *analysis) castAway(id timeline.AllocationID) bool {
 }
 
 // firstShortLived is the first allocation that is freed again but not at once,
-// nor for the same in another type.
+// nor for the same in another type; or what a matrix library works in.
 func (a *analysis) firstShortLived() int {
 	for i, action := range a.events.Action {
 		if action != snapshot.Alloc {
 			continue
 		}
-		if f := a.freed(a.t.Of[i]); f < a.last && f-i > 4 && !a.castAway(a.t.Of[i]) {
+		id := a.t.Of[i]
+		if f := a.freed(id); f < a.last && f-i > 4 && !a.castAway(id) || a.workspaceBySize(id).sure > 0 {
 			return i
 		}
 	}
