@@ -86,6 +86,10 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 			}
 			d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, report.Bytes(s.still), report.Bytes(s.missing))
 			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have", report.Bytes(s.need(recorded)), report.Bytes(s.usable)))
+		} else if s.missing == 0 {
+			d.Confidence = 0.7
+			d.Title = fmt.Sprintf("True shortage: nearly all is in use, a request of %s would have left %s", what, report.Bytes(s.usable-s.need(recorded)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have; what is free lies in pieces, and an allocator setting that joins them gains no more", report.Bytes(recorded.Active), what, report.Bytes(s.usable)))
 		} else {
 			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no allocator setting helps", report.Bytes(recorded.Active), what, report.Bytes(s.usable)))
 		}
@@ -121,6 +125,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		return d
 	}
 	e.remedy(&d, recorded, s, dev)
+	e.retried(&d, recorded)
 	if bytes := dev.AtPeak.Categories[classify.Activations.String()]; !f.trains && share(bytes, dev.AtPeak.AllocatedBytes) >= 30 {
 		d.Fix = ptr(*d.Fix + fmt.Sprintf(". If this pass isn't for training: torch.no_grad() around it keeps none of the %s of activations", report.Bytes(bytes)))
 	}
@@ -165,6 +170,38 @@ func (e *examination) evaluating(d *draft, l *report.Leak, kept *classify.Leak) 
 		}
 	}
 	d.spells = e.afterUse(ids)
+}
+
+// retried says that a program went on after a failure, and failed again for what
+// the attempt before still held.
+func (e *examination) retried(d *draft, o *timeline.OOM) {
+	const most = 50 // percent of what is in use
+	last := &e.t.OOMs[len(e.t.OOMs)-1]
+	if last.Event <= o.Event {
+		return
+	}
+	var held int64
+	again := false
+	for i, bytes := range e.t.Allocated {
+		id := timeline.AllocationID(i)
+		born := e.t.Born[i]
+		again = again || born != timeline.Never && int(born) > o.Event && int(born) < last.Event
+		if p := e.classes.Phase[i]; (p == classify.Forward || p == classify.Backward) && e.classes.Category[i] != classify.Gradients &&
+			e.t.AliveAt(id, o.Event) && e.t.AliveAt(id, last.Event) {
+			held += bytes
+		}
+	}
+	if !again || share(held, last.Active) < most {
+		return
+	}
+	failed := 0
+	for i := range e.t.OOMs {
+		if e.t.OOMs[i].Event > o.Event {
+			failed++
+		}
+	}
+	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made were still held then", report.Plural(failed, "more request"), report.Bytes(held)))
+	d.Fix = ptr("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try again outside the except block, and keep str(error) instead of the error. Then: " + lowerFirst(*d.Fix))
 }
 
 // asked says what was asked for, when and by which line.

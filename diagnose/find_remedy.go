@@ -52,6 +52,8 @@ func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.
 // enough says whether a saving makes the room that was missing.
 func enough(saves int64, s shortage) string {
 	switch left := saves - s.missing; {
+	case s.missing == 0:
+		return fmt.Sprintf("makes room for %s, for what comes after it, too, which isn't recorded", report.Bytes(saves))
 	case left < 0:
 		return fmt.Sprintf("not enough by itself, %s would still be missing", report.Bytes(-left))
 	case s.still == 0:

@@ -15,6 +15,7 @@ var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).oomFindings,
 	(*examination).missingNoGrad,
 	(*examination).leakFindings,
+	(*examination).gradientsUnused,
 	(*examination).logitsDominate,
 	(*examination).checkpointing,
 	(*examination).weightsTwice,

@@ -72,7 +72,9 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 		}
 		return "true_shortage"
 	}
-	if e.stillToCome(o) > capacity-o.Active {
+	const nearlyAll = 1 // percent that the request would have left
+	switch still, left := e.stillToCome(o), capacity-o.Active; {
+	case still > left, still == 0 && (left-o.Requested)*100 < nearlyAll*capacity:
 		return "true_shortage"
 	}
 	return "fragmentation"

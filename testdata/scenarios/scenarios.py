@@ -172,5 +172,16 @@ elif name in ("eval_losses", "eval_losses_ok", "eval_losses_oom"):
         for ids in batches(20 if name == "eval_losses_oom" else 5):
             with torch.set_grad_enabled(name != "eval_losses_ok"): losses.append(loss_of(model, ids.cuda()))
     except torch.OutOfMemoryError as e: print(e)
+elif name == "teacher_grad":
+    model = LM(layers=2).cuda(); teacher = LM(layers=4).cuda().eval(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(5, b=2):
+        ids = ids.cuda(); target = teacher(ids).softmax(-1)
+        loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), target.flatten(0, 1))
+        opt.zero_grad(); loss.backward(); opt.step()
+elif name == "retry_held":  # on a device of 4 GiB
+    model = LM().cuda(); opt = torch.optim.AdamW(model.parameters()); errors = []; b = 64
+    while b > 2:
+        try: train_step(model, opt, batches(1, b=b)[0]); break
+        except torch.OutOfMemoryError as e: errors.append(e); b //= 2
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
