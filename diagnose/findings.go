@@ -18,6 +18,7 @@ var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).gradientsUnused,
 	(*examination).logitsDominate,
 	(*examination).checkpointing,
+	(*examination).attentionMatrices,
 	(*examination).weightsTwice,
 	(*examination).autocastCopies,
 	(*examination).cacheInTraining,

@@ -153,7 +153,7 @@ func (v *View) site(frames []snapshot.FrameID) Site {
 	if user >= 0 && user != inner {
 		s.CalledFrom = v.Line(frames[user])
 	}
-	if s.Op = v.op(frames); s.Op == "" && written {
+	if s.Op = v.Op(frames); s.Op == "" && written {
 		s.Op = "torch.compile"
 	}
 	return s
@@ -162,8 +162,8 @@ func (v *View) site(frames []snapshot.FrameID) Site {
 // plumbing are wrappers in libraries that say nothing about what was done.
 var plumbing = map[string]bool{"wrapper": true, "wrapped": true, "inner": true, "_wrapped": true, "decorate_context": true, "new_forward": true}
 
-// op is the innermost autograd node of a stack, else its innermost operator.
-func (v *View) op(frames []snapshot.FrameID) string {
+// Op is the innermost autograd node of a stack's frames, else their innermost operator.
+func (v *View) Op(frames []snapshot.FrameID) string {
 	op := ""
 	for _, f := range frames {
 		if v.frames[f].language == Python {

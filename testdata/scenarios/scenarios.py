@@ -183,5 +183,15 @@ elif name == "retry_held":  # on a device of 4 GiB
     while b > 2:
         try: train_step(model, opt, batches(1, b=b)[0]); break
         except torch.OutOfMemoryError as e: errors.append(e); b //= 2
+elif name in ("eager_attention", "math_attention"):
+    def attention(q, k, v, is_causal):
+        if name == "math_attention":
+            with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH): return sdpa(q, k, v, is_causal=is_causal)
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+        mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()
+        return torch.softmax(scores.masked_fill(~mask, float("-inf")), -1) @ v
+    sdpa = nn.functional.scaled_dot_product_attention; nn.functional.scaled_dot_product_attention = attention
+    model = LM(layers=4, h=256, vocab=1000, seq=1024).cuda(); opt = torch.optim.AdamW(model.parameters())
+    for ids in batches(3, b=4, t=1024): train_step(model, opt, ids % 1000)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
