@@ -31,6 +31,13 @@ func (a *analysis) anchoredIn(from, to int) []int {
 			keys[k] = uint32(a.events.StackOf(i))
 		}
 		starts = recurring(allocs, keys, len(a.stacks))
+		if len(starts) == 0 { // every line asks for several
+			ids := make([]int64, len(keys))
+			for k, key := range keys {
+				ids[k] = int64(key)
+			}
+			starts = recurringRuns(allocs, ids)
+		}
 		if !a.loops(allocs, len(starts)) {
 			starts = nil
 		}

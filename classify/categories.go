@@ -16,6 +16,9 @@ func (a *analysis) prepare() {
 		func() { a.findOlder(); a.findUnmatched() },
 		func() { a.findCopies(); a.findRecomputed() })
 	a.markScores()
+	for _, steps := range a.Untrained {
+		a.markJoined(steps)
+	}
 }
 
 // signals are those that have something to look at in this recording.

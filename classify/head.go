@@ -96,11 +96,20 @@ func (w *wideHead) scores() bool {
 // markScores marks the scores of passes without a loss, and the copies that the
 // program makes of them.
 func (a *analysis) markScores() {
-	if a.trains || !slices.Contains(a.heads, true) {
+	if !slices.Contains(a.heads, true) {
 		return
 	}
+	if !a.trains {
+		a.markScoresIn(a.loop, a.last)
+	}
+	for _, steps := range a.Untrained {
+		a.markScoresIn(steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1)
+	}
+}
+
+func (a *analysis) markScoresIn(from, to int) {
 	var size int64
-	for i := a.loop; i < a.last; i++ {
+	for i := from; i < to; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}

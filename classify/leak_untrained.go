@@ -2,7 +2,6 @@ package classify
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
@@ -78,7 +77,7 @@ func (l *loop) trainedThrough() map[stacks.Line]bool {
 	for i, phase := range l.c.Phase {
 		id := timeline.AllocationID(i)
 		stack := l.t.Stack(id)
-		if phase != Forward || seen[stack] || l.c.inUntrained(l.t.Born[id]) {
+		if phase != Forward || seen[stack] || l.c.untrainedAt(int(l.t.Born[id])) != nil {
 			continue
 		}
 		seen[stack] = true
@@ -87,12 +86,6 @@ func (l *loop) trainedThrough() map[stacks.Line]bool {
 		}
 	}
 	return lines
-}
-
-// inUntrained tells whether an event lies in a stretch that isn't trained on.
-func (c *Classification) inUntrained(event uint32) bool {
-	i := sort.Search(len(c.Untrained), func(i int) bool { return uint32(c.Untrained[i][0].FirstEvent) > event })
-	return i > 0 && event <= uint32(c.Untrained[i-1][len(c.Untrained[i-1])-1].LastEvent)
 }
 
 // overlaps tells whether two leaks share most of what the smaller one keeps.

@@ -113,6 +113,10 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Temporary, NoDetail, guess}
 	case pass == nil || f < pass.first: // never saw a backward
 		switch {
+		case a.trains && a.inBulk[id]:
+			return claim{Activations, NoDetail, likely}
+		case f >= a.last && a.untrainedAt(b) != nil: // collected, in passes that keep no graph
+			return claim{Temporary, NoDetail, guess}
 		case f >= a.last:
 			return claim{Activations, NoDetail, guess - 10}
 		case a.failedBetween(b, f):
@@ -125,6 +129,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Activations, NoDetail, guess} // something is trained, by a backward pass that wasn't seen
 		case !a.trains && !a.recorded.allocs && a.spansStep(id, f-b):
 			return claim{Temporary, NoDetail, plausible} // or a batch, which goes when the next one is there
+		case f > a.untrainedEnd(b):
+			return claim{Temporary, NoDetail, plausible} // collected, whatever it is
 		}
 		return claim{Temporary, NoDetail, strong - 3}
 	case f < a.last && a.phases[f] == Backward:

@@ -16,14 +16,32 @@ type pass struct {
 	backward   *run
 }
 
-// passes are the forward runs of training, or the iterations of a loop that only
-// runs forward.
+// passes are the forward runs of training, cut where passes follow each other
+// that no backward pass does, or the iterations of a loop that only runs forward.
 func (a *analysis) passes() []pass {
 	var out []pass
 	if a.trains {
+		var cuts []int
+		for _, steps := range a.Untrained {
+			for i := range steps {
+				cuts = append(cuts, steps[i].FirstEvent)
+			}
+			cuts = append(cuts, steps[len(steps)-1].LastEvent+1)
+		}
 		for r := range a.runs {
-			if a.runs[r].phase == Forward {
-				out = append(out, pass{a.runs[r].first, a.runs[r].end, a.backwardAfter(r)})
+			if a.runs[r].phase != Forward {
+				continue
+			}
+			for first := a.runs[r].first; first < a.runs[r].end; {
+				p := pass{first, a.runs[r].end, a.backwardAfter(r)}
+				if i, _ := slices.BinarySearch(cuts, first+1); i < len(cuts) {
+					p.end = min(p.end, cuts[i])
+				}
+				if a.untrainedAt(first) != nil {
+					p.backward = nil
+				}
+				out = append(out, p)
+				first = p.end
 			}
 		}
 		return out
@@ -57,6 +75,30 @@ func (a *analysis) findLogits() {
 		}
 		if !a.recorded.allocs {
 			a.markWidest(p)
+		}
+	}
+}
+
+// markJoined marks what joins the scores of several passes that aren't trained
+// on, as evaluations do: as large as those of two or more.
+func (a *analysis) markJoined(steps []Step) {
+	const large = 1 << 20
+	sizes := map[int64]bool{}
+	for i := steps[0].FirstEvent; i <= steps[len(steps)-1].LastEvent; i++ {
+		n := a.events.Size[i]
+		if a.events.Action[i] != snapshot.Alloc || n < large {
+			continue
+		}
+		id := a.t.Of[i]
+		switch {
+		case a.logits[id] == scores && len(sizes) < 4:
+			sizes[n] = true
+		case a.logits[id] == NoDetail && a.stacks[a.t.Stack(id)].marks&(workspace|inModule) == 0:
+			for size := range sizes {
+				if n > size && n%size == 0 && n/size <= 2*int64(len(steps)) {
+					a.logits[id] = LogitsCopy
+				}
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -50,9 +52,9 @@ func (a *analysis) findRetained() {
 func (a *analysis) findSaved() {
 	a.inBulk, a.copies = make([]bool, len(a.Category)), make([]bool, len(a.Category))
 	if a.trains {
+		a.findDropped()
 		return
 	}
-	const bulk = 16 // frees without an allocation in between
 	var together []timeline.AllocationID
 	bulks := 0
 	flush := func() {
@@ -95,6 +97,83 @@ func (a *analysis) findSaved() {
 	a.saves = kept >= bulk && kept*4 >= all
 	if a.recorded.native && a.recorded.frees {
 		a.saves = a.saves || a.releases()
+	}
+}
+
+// bulk is how many frees at least without an allocation in between are a graph's.
+const bulk = 16
+
+// findDropped sees, in programs that train, graphs that no backward pass uses:
+// many tensors of several kinds go at once, a good part of what was made
+// meanwhile, or are there when the next of passes without one begins. Results
+// that were merely collected are few, or of few kinds.
+func (a *analysis) findDropped() {
+	const least = 512                        // bytes
+	made := make([]int32, len(a.Category)+1) // forward allocations before each one
+	for i := range a.Category {
+		made[i+1] = made[i]
+		if a.Phase[i] == Forward && a.t.Requested(timeline.AllocationID(i)) > least {
+			made[i+1]++
+		}
+	}
+	var together []timeline.AllocationID
+	for _, steps := range a.Untrained {
+		for _, s := range steps {
+			for i := s.FirstEvent; i <= s.LastEvent; i++ {
+				if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && a.Phase[id] == Forward && a.t.Requested(id) > least && a.freed(id) > s.LastEvent {
+					together = append(together, id)
+				}
+			}
+			a.markGraph(together, made, 20)
+			together = together[:0]
+		}
+	}
+	flush := func() {
+		a.markGraph(together, made, 4)
+		together = together[:0]
+	}
+	for i := a.loop; i < a.last; i++ {
+		switch a.events.Action[i] {
+		case snapshot.Alloc, snapshot.OOM:
+			flush()
+		case snapshot.FreeRequested:
+			id := a.t.Of[i]
+			if a.phases[i] == Backward || id == timeline.NoAllocation || a.born(id) < a.loop || a.Phase[id] != Forward || a.t.Requested(id) <= least {
+				continue
+			}
+			if p := a.backwardAfter(a.run(a.born(id))); (p == nil || i < p.first) && !a.failedBetween(a.born(id), i) {
+				together = append(together, id)
+			}
+		}
+	}
+	flush()
+}
+
+// markGraph marks tensors that are a graph's, one in so many of what forward has
+// made meanwhile; made counts that before each allocation.
+func (a *analysis) markGraph(together []timeline.AllocationID, made []int32, part int) {
+	const kinds = 4 // stacks, or sizes where there are none
+	type kind struct {
+		stack snapshot.StackID
+		bytes int64
+	}
+	if len(together) < bulk {
+		return
+	}
+	of := map[kind]bool{}
+	for _, id := range together {
+		k := kind{stack: a.t.Stack(id)}
+		if k.stack == 0 {
+			k.bytes = a.t.Requested(id)
+		}
+		of[k] = true
+	}
+	first, last := slices.Min(together), slices.Max(together)
+	if len(of) < kinds || len(together)*part < int(made[last+1]-made[first]) || a.areCasts(together) {
+		return
+	}
+	for _, id := range together {
+		a.inBulk[id] = true
 	}
 }
 

@@ -99,3 +99,26 @@ func (a *analysis) betweenUpdates() (out []stretch) {
 	}
 	return out
 }
+
+// untrainedAt is the pass of such a stretch that an event lies in, nil for none.
+func (c *Classification) untrainedAt(event int) *Step {
+	i := sort.Search(len(c.Untrained), func(i int) bool { return c.Untrained[i][0].FirstEvent > event })
+	if i == 0 {
+		return nil
+	}
+	steps := c.Untrained[i-1]
+	k := sort.Search(len(steps), func(k int) bool { return steps[k].FirstEvent > event })
+	if s := &steps[k-1]; event <= s.LastEvent {
+		return s
+	}
+	return nil
+}
+
+// untrainedEnd is the last event of the pass that an event lies in where that
+// isn't trained on, else the last of all.
+func (a *analysis) untrainedEnd(event int) int {
+	if s := a.untrainedAt(event); s != nil {
+		return s.LastEvent
+	}
+	return a.last
+}

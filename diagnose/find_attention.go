@@ -133,25 +133,28 @@ func (e *examination) attentions() attentionStacks {
 	return x
 }
 
-// attentionOf is the function that calls softmax on a stack: the innermost one
-// of Python outside of torch that isn't softmax itself.
+// attentionOf is the function that calls softmax on a stack, within a module: the
+// innermost one of Python outside of torch that isn't softmax itself.
 func (e *examination) attentionOf(frames []snapshot.FrameID) (a attention, ok bool) {
-	softmax := isSoftmax(e.view.Op(frames))
+	softmax, found := isSoftmax(e.view.Op(frames)), false
 	for _, f := range frames {
-		line := e.view.Line(f)
-		if e.view.Language(f) != stacks.Python {
+		line, owner := e.view.Line(f), e.view.Owner(f)
+		written := owner == stacks.User || owner == stacks.Library
+		switch {
+		case e.view.Language(f) != stacks.Python:
 			a.math = a.math || strings.Contains(line.Function, "scaled_dot_product_attention_math")
 			continue
-		}
-		if isSoftmax(line.Function) || strings.HasSuffix(strings.ToLower(line.File), "softmax.py") {
+		case !found && (isSoftmax(line.Function) || strings.HasSuffix(strings.ToLower(line.File), "softmax.py")):
 			softmax = true
 			continue
+		case !written:
+			continue
+		case !softmax:
+			return attention{}, false
+		case !found:
+			a.function, a.file, found = line.Function, line.File, true
 		}
-		if !softmax && e.view.Owner(f) == stacks.User {
-			return attention{}, false // only within softmax, however it is called
-		}
-		if owner := e.view.Owner(f); softmax && (owner == stacks.User || owner == stacks.Library) {
-			a.function, a.file = line.Function, line.File
+		if line.Function == "forward" {
 			return a, true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // peak.
 func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	bytes := f.held(classify.Logits)
-	if share(bytes, dev.AtPeak.AllocatedBytes) < 25 || bytes < 64<<20 {
+	if e.collects || share(bytes, dev.AtPeak.AllocatedBytes) < 25 || bytes < 64<<20 {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", worth: 1}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/recorder"
 	"github.com/vramscope/vramscope/report"
@@ -76,6 +77,12 @@ func TestScenarios(t *testing.T) {
 		{"eager_attention__all", "attention_matrices", "in place of the softmax in attention run/scenarios.py", ""},
 		{"math_attention__all", "attention_matrices", "fell back to its math backend", ""},
 		{"good_ckpt__python", "", "", "attention_matrices"},
+		{"eval_joined__python", "results_collected", "up to 250.75 MiB", "logits_dominate growing_list missing_no_grad"},
+		{"eval_joined__python", "results_collected", "collected in <module> run/scenarios.py:204", "attention_matrices"},
+		{"eval_joined__none", "results_collected", "8 forward passes", "logits_dominate growing_list missing_no_grad"},
+		{"train_eval_ok__python", "", "", "results_collected"},
+		{"train_eval_ok__none", "", "", "results_collected"},
+		{"eval_losses__python", "", "", "results_collected"},
 		{"recompute_metric__python", "missing_no_grad", "the peak is elsewhere", ""},
 		{"eval_hidden__python", "", "", "missing_no_grad checkpointing_absent"},
 		{"eval_hidden__none", "", "", "missing_no_grad checkpointing_absent"},
@@ -263,5 +270,32 @@ func TestFindingsAreExplained(t *testing.T) {
 	}
 	if seen < 10 {
 		t.Errorf("only %d findings in the code: the pattern is out of date", seen)
+	}
+}
+
+// TestEvaluationsByCategory: what evaluations keep beside training is what it is
+// for, with stacks and without.
+func TestEvaluationsByCategory(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		category []classify.Category
+		percent  int64 // of the peak, at least
+	}{
+		{"eval_losses", []classify.Category{classify.Activations, classify.Logits}, 90},
+		{"train_eval_grad", []classify.Category{classify.Activations, classify.Logits}, 75},
+		{"eval_joined", []classify.Category{classify.Logits}, 64},
+	} {
+		for _, stacks := range []string{"python", "none"} {
+			t.Run(c.name+"/"+stacks, func(t *testing.T) {
+				at := scenario(t, c.name+"__"+stacks).AtPeak
+				var bytes int64
+				for _, category := range c.category {
+					bytes += at.Categories[category.String()]
+				}
+				if bytes*100 < c.percent*at.AllocatedBytes {
+					t.Errorf("%v are %d of %d bytes, want %d %%", c.category, bytes, at.AllocatedBytes, c.percent)
+				}
+			})
+		}
 	}
 }

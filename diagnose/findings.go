@@ -16,6 +16,7 @@ var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).missingNoGrad,
 	(*examination).leakFindings,
 	(*examination).gradientsUnused,
+	(*examination).resultsCollected,
 	(*examination).logitsDominate,
 	(*examination).checkpointing,
 	(*examination).attentionMatrices,

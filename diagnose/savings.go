@@ -19,6 +19,7 @@ type memo struct {
 	toCome        map[int]int64            // by event of a failed request
 	dropped       dropped                  // worked out before the rules begin
 	unused        []timeline.AllocationID  // of graphs that no backward pass used
+	collects      bool                     // the peak is that of an evaluation that keeps its results
 }
 
 // draft is a finding whose savings are still to be worked out.

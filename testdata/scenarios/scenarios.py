@@ -193,5 +193,16 @@ elif name in ("eager_attention", "math_attention"):
     sdpa = nn.functional.scaled_dot_product_attention; nn.functional.scaled_dot_product_attention = attention
     model = LM(layers=4, h=256, vocab=1000, seq=1024).cuda(); opt = torch.optim.AdamW(model.parameters())
     for ids in batches(3, b=4, t=1024): train_step(model, opt, ids % 1000)
+elif name == "eval_joined":
+    # an evaluation that joins the logits of all batches on the GPU
+    model = LM(layers=2).cuda(); opt = torch.optim.AdamW(model.parameters()); joined = None
+    for ids in batches(3, b=2): train_step(model, opt, ids)
+    model.eval()
+    with torch.no_grad():
+        for ids in batches(8, b=2):
+            logits = model(ids.cuda())
+            joined = logits if joined is None else torch.cat((joined, logits))
+    joined = joined.argmax(-1).cpu(); del logits
+    model.train(); train_step(model, opt, batches(1, b=2)[0])
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
