@@ -49,6 +49,7 @@ func (a *analysis) findUntrained() {
 		if len(starts) < untrainedPasses || s.allocs*5 < usual*2*len(starts) {
 			continue
 		}
+		s.end = a.asLong(starts, s.end)
 		var steps []Step
 		for n, first := range starts {
 			end := s.end
@@ -59,6 +60,27 @@ func (a *analysis) findUntrained() {
 		}
 		a.Untrained = append(a.Untrained, steps)
 	}
+}
+
+// asLong is where the last of some iterations ends: after as many allocations as
+// the one before had, for the program may go on with something else.
+func (a *analysis) asLong(starts []int, end int) int {
+	made := 0
+	n := len(starts)
+	for i := starts[n-2]; i < starts[n-1]; i++ {
+		if a.events.Action[i] == snapshot.Alloc {
+			made++
+		}
+	}
+	for i := starts[n-1]; i < end; i++ {
+		if a.events.Action[i] == snapshot.Alloc {
+			if made == 0 {
+				return i
+			}
+			made--
+		}
+	}
+	return end
 }
 
 // stretch is a part of the loop without a backward pass or an optimizer's step.
