@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -33,60 +34,34 @@ func (e *examination) attentionMatrices(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	at := e.attentions()
-	sizes := map[attention]map[int64]bool{}
-	for i, category := range e.classes.Category {
-		if category != classify.Activations {
-			continue
-		}
-		id := timeline.AllocationID(i)
-		if a, ok := at.softmax[e.t.Stack(id)]; ok {
-			if sizes[a] == nil {
-				sizes[a] = map[int64]bool{}
-			}
-			n := e.t.Requested(id)
-			sizes[a][n], sizes[a][n*2], sizes[a][n/2], sizes[a][n/4] = true, true, true, true
-		}
-	}
-	if len(sizes) == 0 {
+	if len(at.functions) == 0 {
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "attention_matrices", Severity: f.severity(), Confidence: 0.8}, without: "without them,", worth: 10}
-	held := map[attention]int64{}
-	most := map[attention]tally{} // of the softmax itself
+	peak := e.t.Peaks.Allocated.Event
+	held, most := make([]int64, len(at.functions)), make([]tally, len(at.functions)) // most: of the softmax itself
 	var all int64
-	for i, category := range e.classes.Category {
-		id := timeline.AllocationID(i)
-		a, ok := at.inside[e.t.Stack(id)]
-		if !ok || category != classify.Activations || !sizes[a][e.t.Requested(id)] {
-			continue
-		}
-		d.spells = append(d.spells, e.lifeOf(id))
-		if !e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
-			continue
-		}
+	e.eachMatrix(&at, func(id timeline.AllocationID) bool { return e.t.AliveAt(id, peak) }, func(id timeline.AllocationID, k int) {
 		all += e.t.Allocated[id]
-		held[a] += e.t.Allocated[id]
-		if _, ok := at.softmax[e.t.Stack(id)]; ok {
-			y := most[a]
-			y.add(e.t.Allocated[id])
-			most[a] = y
+		held[k] += e.t.Allocated[id]
+		if at.softmax[e.t.Stack(id)] > 0 {
+			most[k].add(e.t.Allocated[id])
 		}
-	}
+	})
 	if share(all, dev.AtPeak.AllocatedBytes) < attentionShare || all < attentionLeast {
 		return nil
 	}
-	var top attention
-	for a, bytes := range held {
-		if bytes > held[top] || bytes == held[top] && a.file+a.function < top.file+top.function {
-			top = a
-		}
-	}
-	if most[top].blocks < 2 { // one softmax may be a classifier's
+	k := slices.Index(held, slices.Max(held))
+	top := at.functions[k]
+	if most[k].blocks < 2 { // one softmax may be a classifier's
 		return nil
 	}
+	d := draft{Finding: report.Finding{ID: "attention_matrices", Severity: f.severity(), Confidence: 0.8}, without: "without them,", worth: 10}
+	e.eachMatrix(&at, func(timeline.AllocationID) bool { return true }, func(id timeline.AllocationID, _ int) {
+		d.spells = append(d.spells, e.lifeOf(id))
+	})
 	where := top.function + " " + report.ShortFile(top.file)
 	d.Title = fmt.Sprintf("Attention keeps the scores of all pairs of tokens: %s, %s of the peak", report.Bytes(all), report.Percent(all, dev.AtPeak.AllocatedBytes))
-	d.Evidence = []string{fmt.Sprintf("%s in %s, of them %s from %s", report.Bytes(held[top]), where, report.Bytes(most[top].bytes), report.Plural(most[top].blocks, "softmax result"))}
+	d.Evidence = []string{fmt.Sprintf("%s in %s, of them %s from %s", report.Bytes(held[k]), where, report.Bytes(most[k].bytes), report.Plural(most[k].blocks, "softmax result"))}
 	if top.math {
 		d.Fix = ptr("scaled_dot_product_attention fell back to its math backend, which makes them, at " + where + ": 16-bit inputs, and no mask that needs a gradient, let the flash or memory-efficient backend run")
 		d.Code = "with torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):  # says why it can't\n    y = model(batch)"
@@ -98,34 +73,60 @@ func (e *examination) attentionMatrices(dev *report.Device, f *facts) []draft {
 	return []draft{d}
 }
 
-// attentionStacks says of stacks which function's softmax they make, and within
-// which such function they allocate.
+// eachMatrix visits the activations among some allocations that have the size of a
+// softmax of the function they are made in.
+func (e *examination) eachMatrix(at *attentionStacks, among func(timeline.AllocationID) bool, visit func(id timeline.AllocationID, k int)) {
+	sizes := make([]map[int64]bool, len(at.functions))
+	for i, category := range e.classes.Category {
+		id := timeline.AllocationID(i)
+		if k := at.softmax[e.t.Stack(id)] - 1; k >= 0 && category == classify.Activations && among(id) {
+			if sizes[k] == nil {
+				sizes[k] = map[int64]bool{}
+			}
+			n := e.t.Requested(id)
+			sizes[k][n], sizes[k][n*2], sizes[k][n/2], sizes[k][n/4] = true, true, true, true
+		}
+	}
+	for i, category := range e.classes.Category {
+		id := timeline.AllocationID(i)
+		if k := at.inside[e.t.Stack(id)] - 1; k >= 0 && category == classify.Activations && sizes[k][e.t.Requested(id)] && among(id) {
+			visit(id, int(k))
+		}
+	}
+}
+
+// attentionStacks says by stack which function's softmax it makes, and within
+// which such function it allocates: an index into functions and 1, 0 for none.
 type attentionStacks struct {
-	softmax, inside map[snapshot.StackID]attention
+	functions       []attention
+	softmax, inside []int32
 }
 
 // attentions looks at each stack once.
 func (e *examination) attentions() attentionStacks {
 	s := e.t.Snapshot
-	x := attentionStacks{softmax: map[snapshot.StackID]attention{}, inside: map[snapshot.StackID]attention{}}
-	known := map[[2]string]attention{}
-	for id := snapshot.StackID(1); int(id) < s.NumStacks(); id++ {
-		if a, ok := e.attentionOf(s.Stack(id)); ok {
-			x.softmax[id] = a
-			known[[2]string{a.function, a.file}] = a
+	n := max(1, s.NumStacks())
+	x := attentionStacks{softmax: make([]int32, n), inside: make([]int32, n)}
+	known := map[[2]string]int32{}
+	for id := 1; id < s.NumStacks(); id++ {
+		if a, ok := e.attentionOf(s.Stack(snapshot.StackID(id))); ok {
+			k, seen := known[[2]string{a.function, a.file}]
+			if !seen {
+				x.functions = append(x.functions, a)
+				k = int32(len(x.functions))
+				known[[2]string{a.function, a.file}] = k
+			}
+			x.softmax[id] = k
 		}
 	}
-	if len(known) == 0 {
-		return x
-	}
-	for id := snapshot.StackID(1); int(id) < s.NumStacks(); id++ {
-		for _, f := range s.Stack(id) {
+	for id := 1; id < s.NumStacks() && len(known) > 0; id++ {
+		for _, f := range s.Stack(snapshot.StackID(id)) {
 			line := e.view.Line(f)
 			if strings.HasSuffix(line.File, "torch/nn/modules/linear.py") {
 				break // what the scores are made from
 			}
-			if a, ok := known[[2]string{line.Function, line.File}]; ok {
-				x.inside[id] = a
+			if k := known[[2]string{line.Function, line.File}]; k > 0 {
+				x.inside[id] = k
 				break
 			}
 		}
