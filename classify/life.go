@@ -63,7 +63,7 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 		e := a.birth(id)
 		if e.marks&userInner != 0 && e.marks&(weight|inModule) == 0 {
 			switch n := a.t.Requested(id); {
-			case a.weightSize[n] > 1:
+			case a.weightSize[n] > 1 && (len(a.stateSize) == 0 || a.stateSize[n] || e.marks&named != 0): // else a pair of tables
 				return claim{Weights, NoDetail, plausible}
 			case n > scalar && a.stateSize[n]: // an optimizer trains it
 				return claim{Weights, NoDetail, likely}
