@@ -69,7 +69,7 @@ func (l *loop) belongs(id timeline.AllocationID) bool {
 	case Workspace:
 		return true
 	case KVCache: // grows while it decodes, but nothing trained needs it
-		return !l.trains
+		return !l.trains && !l.serves
 	case Weights, Communication:
 		s := l.c.Signal[id]
 		return s != BySite && s != ByLife && s != BySize

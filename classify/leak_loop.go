@@ -24,6 +24,7 @@ type loop struct {
 	forwardEnd  []uint32
 	backward    []uint32 // first event of the step's first backward, Never without one
 	trains      bool     // some step has a backward
+	serves      bool     // a step is a whole request: its cache grows and is left behind
 	untrained   bool     // forward passes of a program that trains: none has a backward
 
 	lines map[snapshot.StackID][]stacks.Line
@@ -73,7 +74,32 @@ func loopOf(c *Classification, view *stacks.View, steps []Step, coarse bool) *lo
 		l.forward, l.forwardEnd = append(l.forward, forward), append(l.forwardEnd, forwardEnd)
 		l.backward = append(l.backward, backward)
 	}
+	l.serves = !l.trains && l.perRequest()
 	return l
+}
+
+// perRequest tells whether caches are copied in every step several times for each
+// one that stays, as while the tokens of one request are made.
+func (l *loop) perRequest() bool {
+	const several = 3
+	copied, left := make([]int, l.n), make([]int, l.n)
+	for id, step := range l.all() {
+		if l.c.Category[id] != KVCache {
+			continue
+		}
+		if died := l.t.FreeRequested[id]; died != timeline.Never && died <= l.last[step] {
+			copied[step]++
+		} else {
+			left[step]++
+		}
+	}
+	requests := 0
+	for step, n := range left {
+		if n > 0 && copied[step] >= several*n {
+			requests++
+		}
+	}
+	return requests*2 > l.n
 }
 
 // apart is the same loop for another goroutine: only what it has looked up is

@@ -350,6 +350,36 @@ var leakStories = []struct {
 		})
 	}, nil, nil, false},
 
+	{"the caches of all requests", func(s *story) {
+		s.alloc(Weights, 512*mib, "chat.py:3 main")
+		s.loop(6, func(int) {
+			cache := make([]int, 4)
+			s.in(Generate)
+			for token := range 8 {
+				for i := range cache {
+					s.free(s.alloc(Temporary, 4*mib, "net.py:20 forward", "chat.py:9 reply", "chat.py:20 main"))
+					next := s.alloc(KVCache, int64(100+token)*32<<10, "net.py:25 forward", "chat.py:9 reply", "chat.py:20 main")
+					if token > 0 {
+						s.free(cache[i])
+					}
+					cache[i] = next
+				}
+			}
+		})
+	}, []string{"growing_list chat.py:9"}, nil, false},
+
+	{"decoding with a cache that is a list of tokens", func(s *story) {
+		s.alloc(Weights, 512*mib, "chat.py:3 main")
+		s.loop(12, func(int) {
+			s.in(Generate)
+			for range 4 {
+				s.free(s.alloc(Temporary, 4*mib, "net.py:20 forward", "chat.py:9 main"))
+				s.alloc(KVCache, 64<<10, "net.py:25 forward", "chat.py:9 main")
+				s.free(s.alloc(KVCache, 1*mib, "net.py:26 forward", "chat.py:9 main"))
+			}
+		})
+	}, nil, nil, false},
+
 	{"the layers of one forward", func(s *story) {
 		s.alloc(Weights, 256*mib, "train.py:5 main")
 		s.in(Forward)
