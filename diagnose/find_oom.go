@@ -125,6 +125,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		return d
 	}
 	e.remedy(&d, recorded, s, dev)
+	e.outlier(&d, recorded)
 	e.retried(&d, recorded)
 	if bytes := dev.AtPeak.Categories[classify.Activations.String()]; !f.trains && share(bytes, dev.AtPeak.AllocatedBytes) >= 30 {
 		d.Fix = ptr(*d.Fix + fmt.Sprintf(". If this pass isn't for training: torch.no_grad() around it keeps none of the %s of activations", report.Bytes(bytes)))
@@ -170,6 +171,29 @@ func (e *examination) evaluating(d *draft, l *report.Leak, kept *classify.Leak) 
 		}
 	}
 	d.spells = e.afterUse(ids)
+}
+
+// outlier says that the step of a failure has larger inputs than all steps before
+// it: that batch doesn't fit, others do.
+func (e *examination) outlier(d *draft, o *timeline.OOM) {
+	const steps, larger = 2, 1.5 // steps that went well before, at least
+	k := slices.IndexFunc(e.classes.Steps, func(s classify.Step) bool { return s.FirstEvent <= o.Event && o.Event <= s.LastEvent })
+	if k < steps {
+		return
+	}
+	inputs := make([]int64, len(e.classes.Steps)) // requested bytes by step
+	for i, category := range e.classes.Category {
+		if step := e.classes.Step[i]; category == classify.Inputs && step >= 0 && e.t.Born[i] != timeline.Never {
+			inputs[step] += e.t.Requested(timeline.AllocationID(i))
+		}
+	}
+	before := slices.Max(inputs[:k])
+	if before == 0 || float64(inputs[k]) < larger*float64(before) {
+		return
+	}
+	times := float64(inputs[k]) / float64(before)
+	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s at most %s", times, report.Bytes(inputs[k]), report.Plural(k, "step"), report.Bytes(before)))
+	d.Fix = ptr(*d.Fix + fmt.Sprintf(". Or don't let it come to that: truncate or split what is %.1f times as large as all before, or group inputs by length with a bound on tokens per batch", times))
 }
 
 // retried says that a program went on after a failure, and failed again for what

@@ -83,6 +83,8 @@ func TestScenarios(t *testing.T) {
 		{"train_eval_ok__python", "", "", "results_collected"},
 		{"train_eval_ok__none", "", "", "results_collected"},
 		{"eval_losses__python", "", "", "results_collected"},
+		{"long_batch__python", "oom_true_shortage", "13.7 times as large as the largest before", ""},
+		{"long_batch__python", "oom_true_shortage", "group inputs by length", ""},
 		{"recompute_metric__python", "missing_no_grad", "the peak is elsewhere", ""},
 		{"eval_hidden__python", "", "", "missing_no_grad checkpointing_absent"},
 		{"eval_hidden__none", "", "", "missing_no_grad checkpointing_absent"},

@@ -204,5 +204,10 @@ elif name == "eval_joined":
             joined = logits if joined is None else torch.cat((joined, logits))
     joined = joined.argmax(-1).cpu(); del logits
     model.train(); train_step(model, opt, batches(1, b=2)[0])
+elif name == "long_batch":  # on a device of 2 GiB
+    model = LM(layers=4, seq=4096).cuda(); opt = torch.optim.AdamW(model.parameters())
+    try:
+        for t in (256, 300, 200, 280, 4096): train_step(model, opt, batches(1, b=2, t=t)[0])
+    except torch.OutOfMemoryError as e: print(e)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
