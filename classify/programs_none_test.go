@@ -118,3 +118,34 @@ func TestEqualLayers(t *testing.T) {
 		}
 	}
 }
+
+// TestDecoderOutOfMemory fails in the middle of a pass whose tensors grow towards
+// its end, as those of image decoders do: the last ones made are no scores.
+func TestDecoderOutOfMemory(t *testing.T) {
+	p := newProgram(t, false)
+	pass := func(unit int64, stages int) {
+		x := p.alloc(Inputs, unit)
+		for k := range stages {
+			for range 6 {
+				y := p.alloc(Temporary, unit<<k)
+				z := p.alloc(Temporary, unit<<k)
+				p.free(x, y)
+				x = z
+			}
+		}
+		if stages == 6 {
+			p.free(x)
+		}
+	}
+	p.loop(3, func(k int) { pass(mib, 6) })
+	p.loop(1, func(int) {
+		pass(128*mib, 5)
+		p.fail(4096 * mib)
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if c.Category[id] == Logits && c.Confidence[id] > 70 && a.bytes > 64*mib {
+			t.Fatalf("%d MiB are scores, %d %% sure", a.bytes>>20, c.Confidence[id])
+		}
+	}
+}

@@ -111,6 +111,12 @@ func (s *story) free(ids ...int) {
 	s.extend()
 }
 
+// fail tells of a request that found no room.
+func (s *story) fail(bytes int64) {
+	s.events = append(s.events, recorder.Event{Action: "oom", Size: bytes, DeviceFree: int64(0), Stream: uint64(0), TimeUS: int64(len(s.events))})
+	s.extend()
+}
+
 // note tells of user_metadata on the last allocation, or on a late annotate
 // entry for any.
 func (s *story) note(id int, text string, late bool) {
