@@ -144,14 +144,12 @@ func (l *loop) stepAt(event uint32) int {
 // all are the allocations made in a step, with the step, in order.
 func (l *loop) all() iter.Seq2[timeline.AllocationID, int] {
 	return func(yield func(timeline.AllocationID, int) bool) {
-		k := -1
-		for i := l.t.Older(); i < l.t.Len(); i++ {
+		k, older := -1, l.t.Older()
+		from := sort.Search(l.t.Len()-older, func(i int) bool { return l.t.Born[older+i] >= l.first[0] })
+		for i := older + from; i < l.t.Len(); i++ {
 			born := l.t.Born[i]
 			for k+1 < l.n && l.first[k+1] <= born {
 				k++
-			}
-			if k < 0 {
-				continue
 			}
 			if born > l.last[l.n-1] || !yield(timeline.AllocationID(i), k) {
 				return
