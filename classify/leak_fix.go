@@ -23,18 +23,25 @@ func (l *Leak) Fix() Fix {
 		where = " (" + where + ")"
 	}
 	switch l.Kind {
-	case GrowingList:
-		return Fix{
-			"Something that outlives the step" + where + " takes a tensor in every step: a list, a dictionary, an attribute. Move what must be kept to the host, or keep a number, or bound the container.",
-			"kept.append(x.detach().cpu())      # on the host, without its graph\n" +
-				"history = collections.deque(maxlen=100)",
-		}
 	case RetainedGraph:
+		if l.Untrained {
+			return Fix{
+				"Results of forward passes that no backward pass follows" + where + " are kept with their autograd graphs, and with them everything that was saved for backward. Build none: torch.no_grad() around the call.",
+				"with torch.no_grad():              # or torch.inference_mode(); model.eval() alone doesn't do it\n" +
+					"    out = model(batch)",
+			}
+		}
 		return Fix{
 			"A tensor that still has its autograd graph is kept beyond its step" + where + ", and with it everything its operations saved for backward. Keep a number or a detached tensor.",
 			"self.hidden = hidden.detach()      # a state carried into the next step\n" +
 				"total += loss.item()               # a loss or metric that is summed or logged\n" +
 				"with torch.no_grad(): ...          # around what is never trained on",
+		}
+	case GrowingList:
+		return Fix{
+			"Something that outlives the step" + where + " takes a tensor in every step: a list, a dictionary, an attribute. Move what must be kept to the host, or keep a number, or bound the container.",
+			"kept.append(x.detach().cpu())      # on the host, without its graph\n" +
+				"history = collections.deque(maxlen=100)",
 		}
 	case GradientsKept:
 		near := ""

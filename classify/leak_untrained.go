@@ -77,7 +77,7 @@ func (l *loop) trainedThrough() map[stacks.Line]bool {
 	for i, phase := range l.c.Phase {
 		id := timeline.AllocationID(i)
 		stack := l.t.Stack(id)
-		if phase != Forward || seen[stack] || l.c.untrainedAt(int(l.t.Born[id])) != nil {
+		if phase != Forward || seen[stack] || l.c.UntrainedAt(int(l.t.Born[id])) != nil {
 			continue
 		}
 		seen[stack] = true

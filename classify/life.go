@@ -115,7 +115,7 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		switch {
 		case a.trains && a.inBulk[id]:
 			return claim{Activations, NoDetail, likely}
-		case f >= a.last && a.untrainedAt(b) != nil: // collected, in passes that keep no graph
+		case f >= a.last && a.UntrainedAt(b) != nil: // collected, in passes that keep no graph
 			return claim{Temporary, NoDetail, guess}
 		case f >= a.last:
 			return claim{Activations, NoDetail, guess - 10}

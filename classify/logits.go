@@ -37,7 +37,7 @@ func (a *analysis) passes() []pass {
 				if i, _ := slices.BinarySearch(cuts, first+1); i < len(cuts) {
 					p.end = min(p.end, cuts[i])
 				}
-				if a.untrainedAt(first) != nil {
+				if a.UntrainedAt(first) != nil {
 					p.backward = nil
 				}
 				out = append(out, p)

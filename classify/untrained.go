@@ -122,8 +122,8 @@ func (a *analysis) betweenUpdates() (out []stretch) {
 	return out
 }
 
-// untrainedAt is the pass of such a stretch that an event lies in, nil for none.
-func (c *Classification) untrainedAt(event int) *Step {
+// UntrainedAt is the pass that an event lies in where that is one of Untrained, else nil.
+func (c *Classification) UntrainedAt(event int) *Step {
 	i := sort.Search(len(c.Untrained), func(i int) bool { return c.Untrained[i][0].FirstEvent > event })
 	if i == 0 {
 		return nil
@@ -139,7 +139,7 @@ func (c *Classification) untrainedAt(event int) *Step {
 // untrainedEnd is the last event of the pass that an event lies in where that
 // isn't trained on, else the last of all.
 func (a *analysis) untrainedEnd(event int) int {
-	if s := a.untrainedAt(event); s != nil {
+	if s := a.UntrainedAt(event); s != nil {
 		return s.LastEvent
 	}
 	return a.last

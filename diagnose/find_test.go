@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,11 @@ import (
 // scenario reads a recording of testdata/scenarios.
 func scenario(t *testing.T, name string) *report.Device {
 	t.Helper()
+	return &scenarioReport(t, name).Devices[0]
+}
+
+func scenarioReport(t *testing.T, name string) *report.Document {
+	t.Helper()
 	s, err := snapshot.Open(filepath.Join("../testdata/scenarios", name+".pickle.gz"), snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +34,7 @@ func scenario(t *testing.T, name string) *report.Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &doc.Devices[0]
+	return doc
 }
 
 func finding(d *report.Device, id string) *report.Finding {
@@ -272,6 +278,24 @@ func TestFindingsAreExplained(t *testing.T) {
 	}
 	if seen < 10 {
 		t.Errorf("only %d findings in the code: the pattern is out of date", seen)
+	}
+}
+
+// TestLeakOfEvaluationFixed: what an evaluation keeps is gone after each of its
+// passes in the replay that fixes leaks.
+func TestLeakOfEvaluationFixed(t *testing.T) {
+	doc := scenarioReport(t, "eval_losses_oom__python")
+	tried := doc.Trials.Rows
+	i := slices.IndexFunc(tried, func(x report.Trial) bool { return x.Name == "leak=fixed" })
+	if i < 0 {
+		t.Fatal("fixing the leak isn't tried")
+	}
+	if x := tried[i]; x.Outcome != "the failed request is met" || x.PeakAllocated > 1700<<20 {
+		t.Errorf("%s at %s", x.Outcome, report.Bytes(x.PeakAllocated))
+	}
+	l := doc.Devices[0].Leaks[0]
+	if l.Kind != classify.RetainedGraph || !strings.Contains(l.Fix, "torch.no_grad()") || !strings.Contains(l.Fix, "scenarios.py:173") {
+		t.Errorf("%s: %s", l.Kind, l.Fix)
 	}
 }
 

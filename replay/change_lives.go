@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/timeline"
@@ -21,9 +22,15 @@ func (r *rewriter) fixLeaks() (string, error) {
 			}
 		} else {
 			for _, id := range l.Allocations {
-				step := r.stepAt(r.born(id))
-				if step >= 0 && r.classes.Steps[step].LastEvent < r.died(id) {
-					r.release(id, r.classes.Steps[step].LastEvent)
+				end := math.MaxInt
+				if step := r.stepAt(r.born(id)); step >= 0 {
+					end = r.classes.Steps[step].LastEvent
+				}
+				if s := r.classes.UntrainedAt(r.born(id)); l.Untrained && s != nil {
+					end = s.LastEvent
+				}
+				if end < r.died(id) {
+					r.release(id, end)
 				}
 			}
 		}
@@ -35,7 +42,7 @@ func (r *rewriter) fixLeaks() (string, error) {
 	if kinds == "" {
 		return "", fmt.Errorf("no leak was found in the recording")
 	}
-	return "What the leak (" + kinds + ") keeps is freed at the end of the step that made it.", nil
+	return "What the leak (" + kinds + ") keeps is freed at the end of the step or pass that made it.", nil
 }
 
 // setToNone frees gradients after each optimizer step and makes them again at
