@@ -91,6 +91,8 @@ func TestScenarios(t *testing.T) {
 		{"eval_losses__python", "", "", "results_collected"},
 		{"long_batch__python", "oom_true_shortage", "13.7 times as large as the largest before", ""},
 		{"long_batch__python", "oom_true_shortage", "group inputs by length", ""},
+		{"data_parallel__python", "data_parallel", "524.00 MiB reserved at the end, at most 210.00 MiB on the others", ""},
+		{"train_eval_ok__python", "", "", "data_parallel"},
 		{"recompute_metric__python", "missing_no_grad", "the peak is elsewhere", ""},
 		{"eval_hidden__python", "", "", "missing_no_grad checkpointing_absent"},
 		{"eval_hidden__none", "", "", "missing_no_grad checkpointing_absent"},

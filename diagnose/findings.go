@@ -24,6 +24,7 @@ var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).autocastCopies,
 	(*examination).cacheInTraining,
 	(*examination).inputsKept,
+	(*examination).dataParallel,
 	(*examination).emptyCacheInLoop,
 	(*examination).allocatorSetting,
 	(*examination).privatePools,

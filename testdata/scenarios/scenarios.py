@@ -209,5 +209,8 @@ elif name == "long_batch":  # on a device of 2 GiB
     try:
         for t in (256, 300, 200, 280, 4096): train_step(model, opt, batches(1, b=2, t=t)[0])
     except torch.OutOfMemoryError as e: print(e)
+elif name == "data_parallel":  # on two devices
+    model = LM(layers=2).cuda(); opt = torch.optim.AdamW(model.parameters()); both = nn.DataParallel(model, device_ids=[0, 1])
+    for ids in batches(3, b=4): train_step(both, opt, ids)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
