@@ -212,11 +212,25 @@ func (a *analysis) findKept() {
 			}
 		}
 		for _, ids := range survivors {
-			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 {
+			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 && a.paired(ids) {
 				for _, id := range ids {
 					a.kept[id] = true
 				}
 			}
 		}
 	}
+}
+
+// paired tells whether allocations come two by two, a key and a value of each
+// layer, with more between the pairs than within them; what an encoder hands to
+// a decoder may be one more before them.
+func (a *analysis) paired(ids []timeline.AllocationID) bool {
+	ids = ids[len(ids)%2:]
+	for i := 2; i < len(ids); i += 2 {
+		between := a.born(ids[i]) - a.born(ids[i-1])
+		if a.born(ids[i-1])-a.born(ids[i-2]) >= between || a.born(ids[i+1])-a.born(ids[i]) >= between {
+			return false
+		}
+	}
+	return true
 }

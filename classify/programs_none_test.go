@@ -149,3 +149,26 @@ func TestDecoderOutOfMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestResultsOfOneSize keeps four results of one size beyond each backward pass:
+// no keys and values, which come two by two.
+func TestResultsOfOneSize(t *testing.T) {
+	p := newProgram(t, false)
+	var kept []int
+	p.train(4, func(k int) {
+		p.free(kept...)
+		kept = []int{p.alloc(Temporary, 16*mib), p.alloc(Temporary, 16*mib), p.alloc(Temporary, 16*mib)}
+		saved := p.forward("", 20)
+		kept = append(kept, p.alloc(Temporary, 16*mib))
+		saved = append(saved, p.forward("", 20)...)
+		p.backward(saved)
+		p.update(k)
+		p.clear()
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if c.Category[id] == KVCache {
+			t.Fatalf("%d MiB of step %d are keys and values, %d %% sure", a.bytes>>20, a.step, c.Confidence[id])
+		}
+	}
+}

@@ -38,6 +38,9 @@ func (e *examination) cacheInTraining(dev *report.Device, f *facts) []draft {
 		change: "use_cache=off"}
 	d.Title = fmt.Sprintf("Keys and values are cached in training, where nothing is generated: %s at the peak", report.Bytes(bytes))
 	d.Evidence = siteLines(dev.Sites, classify.KVCache, 2)
+	if dev.Stacks == "none" {
+		d.Confidence = 0.7
+	}
 	d.Fix = ptr("use_cache=False when the model is called for training")
 	return []draft{d}
 }
