@@ -157,8 +157,9 @@ func TestResultsOfOneSize(t *testing.T) {
 	var kept []int
 	p.train(4, func(k int) {
 		p.free(kept...)
+		saved := p.forward("", 4)
 		kept = []int{p.alloc(Temporary, 16*mib), p.alloc(Temporary, 16*mib), p.alloc(Temporary, 16*mib)}
-		saved := p.forward("", 20)
+		saved = append(saved, p.forward("", 20)...)
 		kept = append(kept, p.alloc(Temporary, 16*mib))
 		saved = append(saved, p.forward("", 20)...)
 		p.backward(saved)
