@@ -104,6 +104,9 @@ func (g *general) value(v any) value {
 		d.lists = append(d.lists, list{count: len(*x)})
 		return newValue(kTuple, uint64(len(d.lists)-1))
 	case *types.Dict:
+		if g.shape(x) != kDict {
+			break
+		}
 		d.dicts = append(d.dicts, dict{items: make([]value, 2*len(*x))})
 		return newValue(kDict, uint64(len(d.dicts)-1))
 	}
@@ -174,6 +177,20 @@ func (g *general) table(v any) ([]any, error) {
 type row struct {
 	values map[StringID]any
 	mask   uint64
+}
+
+// shape tells by a dictionary's known keys which table it is a row of; kDict is
+// for none.
+func (g *general) shape(dict *types.Dict) value {
+	var mask uint64
+	for _, e := range *dict {
+		if s, ok := e.Key.(string); ok {
+			if key := g.intern(s); key < numKeys {
+				mask |= 1 << key
+			}
+		}
+	}
+	return shapeOf(mask)
 }
 
 // row is v as a row of a table; ok is false when it isn't one, by its keys.

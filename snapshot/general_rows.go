@@ -80,7 +80,7 @@ func (g *general) perDevice(v any, devices deviceTable, set func(*Device, any)) 
 
 func (g *general) settings(v any, prefix string, depth int) {
 	dict, ok := v.(*types.Dict)
-	if !ok || depth > 4 {
+	if !ok || depth > 4 || g.shape(dict) != kDict {
 		return
 	}
 	for _, e := range *dict {
@@ -88,7 +88,7 @@ func (g *general) settings(v any, prefix string, depth int) {
 			return
 		}
 		key := prefix + short(g.brief(e.Key))
-		if _, nested := e.Value.(*types.Dict); nested {
+		if inner, nested := e.Value.(*types.Dict); nested && g.shape(inner) == kDict {
 			g.settings(e.Value, key+".", depth+1)
 			continue
 		}
