@@ -2,6 +2,7 @@ package classify
 
 import (
 	"iter"
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -74,7 +75,7 @@ func loopOf(c *Classification, view *stacks.View, steps []Step, coarse bool) *lo
 		l.forward, l.forwardEnd = append(l.forward, forward), append(l.forwardEnd, forwardEnd)
 		l.backward = append(l.backward, backward)
 	}
-	l.serves = !l.trains && l.perRequest()
+	l.serves = !l.trains && slices.Contains(c.Category, KVCache) && l.perRequest()
 	return l
 }
 
