@@ -23,6 +23,12 @@ func (l *Leak) Fix() Fix {
 		where = " (" + where + ")"
 	}
 	switch l.Kind {
+	case GrowingList:
+		return Fix{
+			"Something that outlives the step" + where + " takes a tensor in every step: a list, a dictionary, an attribute. Move what must be kept to the host, or keep a number, or bound the container.",
+			"kept.append(x.detach().cpu())      # on the host, without its graph\n" +
+				"history = collections.deque(maxlen=100)",
+		}
 	case RetainedGraph:
 		if l.Untrained {
 			return Fix{
@@ -36,12 +42,6 @@ func (l *Leak) Fix() Fix {
 			"self.hidden = hidden.detach()      # a state carried into the next step\n" +
 				"total += loss.item()               # a loss or metric that is summed or logged\n" +
 				"with torch.no_grad(): ...          # around what is never trained on",
-		}
-	case GrowingList:
-		return Fix{
-			"Something that outlives the step" + where + " takes a tensor in every step: a list, a dictionary, an attribute. Move what must be kept to the host, or keep a number, or bound the container.",
-			"kept.append(x.detach().cpu())      # on the host, without its graph\n" +
-				"history = collections.deque(maxlen=100)",
 		}
 	case GradientsKept:
 		near := ""

@@ -63,7 +63,7 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 		return nil, growing
 	case trains && len(numbers) > 0 && large >= 2 && kinds >= 2:
 	case trains && inputs > 0 && large >= 4: // the first layer saves its input
-	case large >= 6 && kinds >= 3 && !trains && !l.untrained && made[0]:
+	case large >= 6 && kinds >= 3 && !trains && !l.untrained() && made[0]:
 		// The layers of a single forward look the same: nothing can be said.
 		return nil, nil
 	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:

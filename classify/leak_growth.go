@@ -150,7 +150,7 @@ func (l *loop) growth(groups []placed) []Leak {
 	if pool, ok := l.pooled(rest); ok && l.t.Older() == 0 {
 		growing = append(growing, pool)
 	}
-	if len(growing) == 0 || !l.untrained && !l.works() || l.inModule() {
+	if len(growing) == 0 || !l.untrained() && !l.works() || l.inModule() {
 		return nil
 	}
 	graph, lists := l.split(growing)

@@ -26,7 +26,10 @@ type loop struct {
 	backward    []uint32 // first event of the step's first backward, Never without one
 	trains      bool     // some step has a backward
 	serves      bool     // a step is a whole request: its cache grows and is left behind
-	untrained   bool     // forward passes of a program that trains: none has a backward
+
+	// trained gives the lines that other passes run through, where the steps are
+	// forward passes without a backward one in a program that trains; else nil.
+	trained func() map[stacks.Line]bool
 
 	lines map[snapshot.StackID][]stacks.Line
 }
@@ -78,6 +81,9 @@ func loopOf(c *Classification, view *stacks.View, steps []Step, coarse bool) *lo
 	l.serves = !l.trains && slices.Contains(c.Category, KVCache) && l.perRequest()
 	return l
 }
+
+// untrained tells whether the steps are passes that aren't trained on.
+func (l *loop) untrained() bool { return l.trained != nil }
 
 // perRequest tells whether caches are copied in every step several times for each
 // one that stays, as while the tokens of one request are made.

@@ -94,7 +94,7 @@ func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 		if s.born != step || len(l.userLines(l.t.Stack(s.id))) == 0 {
 			continue
 		}
-		if size := l.bytes(s.id); kind == RetainedGraph && !l.untrained && !l.inBackward(s) || size > bytes {
+		if size := l.bytes(s.id); kind == RetainedGraph && !l.untrained() && !l.inBackward(s) || size > bytes {
 			best, bytes = s.id, size
 		}
 	}
@@ -110,7 +110,7 @@ func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 			}
 		}
 	}
-	if kind == RetainedGraph && l.untrained {
+	if kind == RetainedGraph && l.untrained() {
 		at = l.call(lines, p)
 	}
 	return siteOf(at, l.under(at, p)), l.t.Stack(best)

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
@@ -15,8 +16,11 @@ const maxUntrained = 64
 // What several stretches leave at one line, as each epoch's validation does, is
 // one leak.
 func (c *Classification) untrainedLeaks(view *stacks.View) (all []Leak) {
+	trained := sync.OnceValue(func() map[stacks.Line]bool { return c.trainedThrough(view) })
 	for _, steps := range c.Untrained[:min(len(c.Untrained), maxUntrained)] {
-		for _, leak := range c.leftBy(view, steps) {
+		l := loopOf(c, view, steps, false)
+		l.trained = trained
+		for _, leak := range l.leftBehind() {
 			i := slices.IndexFunc(all, func(x Leak) bool { return x.Kind == leak.Kind && x.File == leak.File && x.Line == leak.Line })
 			if i < 0 {
 				all = append(all, leak)
@@ -32,14 +36,12 @@ func (c *Classification) untrainedLeaks(view *stacks.View) (all []Leak) {
 	return all
 }
 
-// leftBy is what one stretch leaves behind: graphs that nobody needs, and what is
+// leftBehind is what one stretch leaves behind: graphs that nobody needs, and what is
 // collected from pass to pass, where that takes a good part of the memory and the
 // recording ends before it is used.
-func (c *Classification) leftBy(view *stacks.View, steps []Step) []Leak {
+func (l *loop) leftBehind() []Leak {
 	const good = 10 // percent of the allocated peak
-	l := loopOf(c, view, steps, false)
-	l.untrained = true
-	atEnd := steps[len(steps)-1].LastEvent+1 == l.t.Device.Events.Len() || l.cut()
+	atEnd := l.steps[l.n-1].LastEvent+1 == l.t.Device.Events.Len() || l.cut()
 	leaks := slices.DeleteFunc(l.growth(l.survivors()), func(leak Leak) bool {
 		return leak.Kind == GrowingList && (!atEnd || leak.TotalBytes*100 < good*l.t.Peaks.Allocated.Bytes)
 	})
@@ -54,7 +56,7 @@ func (c *Classification) leftBy(view *stacks.View, steps []Step) []Leak {
 // made under and that isn't trained through, too: no_grad goes around it.
 func (l *loop) call(lines []stacks.Line, p pace) stacks.Line {
 	const nearly = 90 // percent
-	trained := l.trainedThrough()
+	trained := l.trained()
 	best := lines[0]
 	for _, line := range lines {
 		if called[line.Function] || l.under(line, p)*100 < nearly*p.bytes {
@@ -71,17 +73,17 @@ func (l *loop) call(lines []stacks.Line, p pace) stacks.Line {
 }
 
 // trainedThrough are the user's lines on the stacks of all other forward passes.
-func (l *loop) trainedThrough() map[stacks.Line]bool {
-	seen := make([]bool, l.t.Snapshot.NumStacks())
+func (c *Classification) trainedThrough(view *stacks.View) map[stacks.Line]bool {
+	t := c.Timeline
+	seen := make([]bool, t.Snapshot.NumStacks())
 	lines := map[stacks.Line]bool{}
-	for i, phase := range l.c.Phase {
-		id := timeline.AllocationID(i)
-		stack := l.t.Stack(id)
-		if phase != Forward || seen[stack] || l.c.UntrainedAt(int(l.t.Born[id])) != nil {
+	for i, phase := range c.Phase {
+		stack := t.Stack(timeline.AllocationID(i))
+		if phase != Forward || seen[stack] || c.UntrainedAt(int(t.Born[i])) != nil {
 			continue
 		}
 		seen[stack] = true
-		for _, line := range l.userLines(stack) {
+		for _, line := range view.User(stack) {
 			lines[line] = true
 		}
 	}

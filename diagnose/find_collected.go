@@ -28,7 +28,7 @@ func (e *examination) resultsCollected(dev *report.Device, f *facts) []draft {
 	var all []timeline.AllocationID
 	peak, within := e.t.Peaks.Allocated.Event, false
 	for _, steps := range e.classes.Untrained[:min(len(e.classes.Untrained), maxStretches)] {
-		ids, held := e.carried(steps)
+		ids, spells, held := e.carried(steps)
 		top := slices.Max(held)
 		if top < collectedLeast || share(top, dev.AtPeak.AllocatedBytes) < collectedShare || top < 2*held[1] {
 			continue
@@ -36,11 +36,7 @@ func (e *examination) resultsCollected(dev *report.Device, f *facts) []draft {
 		if top > most {
 			most, passes = top, len(steps)
 		}
-		for _, id := range ids {
-			s := e.lifeOf(id)
-			s.from = max(s.from, steps[passAt(steps, s.from)].LastEvent)
-			d.spells = append(d.spells, s)
-		}
+		d.spells = append(d.spells, spells...)
 		all = append(all, ids...)
 		within = within || steps[0].FirstEvent <= peak && peak <= steps[len(steps)-1].LastEvent
 	}
@@ -61,8 +57,9 @@ func (e *examination) resultsCollected(dev *report.Device, f *facts) []draft {
 }
 
 // carried are the allocations of some passes that are still there when the next
-// one begins, and the bytes of all such at the beginning of each.
-func (e *examination) carried(steps []classify.Step) (ids []timeline.AllocationID, held []int64) {
+// one begins, their lives from then on, and the bytes of all at the beginning of
+// each.
+func (e *examination) carried(steps []classify.Step) (ids []timeline.AllocationID, spells []spell, held []int64) {
 	held = make([]int64, len(steps)+1)
 	first, last := steps[0].FirstEvent, steps[len(steps)-1].LastEvent
 	older := e.t.Older()
@@ -74,6 +71,7 @@ func (e *examination) carried(steps []classify.Step) (ids []timeline.AllocationI
 			continue
 		}
 		ids = append(ids, id)
+		spells = append(spells, spell{from: steps[made].LastEvent, to: life.to, bytes: life.bytes})
 		held[made+1] += e.t.Allocated[i]
 		if gone := passAt(steps, life.to) + 1; gone < len(held) {
 			held[gone] -= e.t.Allocated[i]
@@ -82,7 +80,7 @@ func (e *examination) carried(steps []classify.Step) (ids []timeline.AllocationI
 	for n := 1; n < len(held); n++ {
 		held[n] += held[n-1]
 	}
-	return ids, held[:len(steps)]
+	return ids, spells, held[:len(steps)]
 }
 
 // passAt is the pass that an event lies in, or that is the last before it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -177,7 +178,7 @@ func (e *examination) evaluating(d *draft, l *report.Leak, kept *classify.Leak) 
 // it: that batch doesn't fit, others do.
 func (e *examination) outlier(d *draft, o *timeline.OOM) {
 	const steps, larger = 2, 1.5 // steps that went well before, at least
-	k := slices.IndexFunc(e.classes.Steps, func(s classify.Step) bool { return s.FirstEvent <= o.Event && o.Event <= s.LastEvent })
+	k := int(e.stepAt(o.Event))
 	if k < steps {
 		return
 	}
@@ -218,12 +219,7 @@ func (e *examination) retried(d *draft, o *timeline.OOM) {
 	if !again || share(held, last.Active) < most {
 		return
 	}
-	failed := 0
-	for i := range e.t.OOMs {
-		if e.t.OOMs[i].Event > o.Event {
-			failed++
-		}
-	}
+	failed := len(e.t.OOMs) - sort.Search(len(e.t.OOMs), func(i int) bool { return e.t.OOMs[i].Event > o.Event })
 	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made were still held then", report.Plural(failed, "more request"), report.Bytes(held)))
 	d.Fix = ptr("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try again outside the except block, and keep str(error) instead of the error. Then: " + lowerFirst(*d.Fix))
 }

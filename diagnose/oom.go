@@ -73,8 +73,7 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 		return "true_shortage"
 	}
 	const nearlyAll = 1 // percent that the request would have left
-	switch still, left := e.stillToCome(o), capacity-o.Active; {
-	case still > left, still == 0 && (left-o.Requested)*100 < nearlyAll*capacity:
+	if still, left := e.stillToCome(o), capacity-o.Active; still > left || still == 0 && (left-o.Requested)*100 < nearlyAll*capacity {
 		return "true_shortage"
 	}
 	return "fragmentation"

@@ -179,28 +179,9 @@ type row struct {
 	mask   uint64
 }
 
-// shape tells by a dictionary's known keys which table it is a row of; kDict is
-// for none.
-func (g *general) shape(dict *types.Dict) value {
-	var mask uint64
-	for _, e := range *dict {
-		if s, ok := e.Key.(string); ok {
-			if key := g.intern(s); key < numKeys {
-				mask |= 1 << key
-			}
-		}
-	}
-	return shapeOf(mask)
-}
-
-// row is v as a row of a table; ok is false when it isn't one, by its keys.
-// Keys that aren't known are counted under the table's name.
-func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
-	dict, ok := v.(*types.Dict)
-	if !ok {
-		return row{}, false
-	}
-	r = row{values: make(map[StringID]any, len(*dict))}
+// known is a dictionary by its known keys.
+func (g *general) known(dict *types.Dict) row {
+	r := row{values: make(map[StringID]any, len(*dict))}
 	for _, e := range *dict {
 		if s, ok := e.Key.(string); ok {
 			if key := g.intern(s); key < numKeys {
@@ -209,6 +190,20 @@ func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
 			}
 		}
 	}
+	return r
+}
+
+// shape tells which table a dictionary is a row of; kDict is for none.
+func (g *general) shape(dict *types.Dict) value { return shapeOf(g.known(dict).mask) }
+
+// row is v as a row of a table; ok is false when it isn't one, by its keys.
+// Keys that aren't known are counted under the table's name.
+func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
+	dict, ok := v.(*types.Dict)
+	if !ok {
+		return row{}, false
+	}
+	r = g.known(dict)
 	if shapeOf(r.mask) != shape {
 		return row{}, false
 	}
