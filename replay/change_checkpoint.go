@@ -68,21 +68,15 @@ func (r *rewriter) backwardPasses() [][2]int {
 // forwardPasses finds the passes and what they save.
 func (r *rewriter) forwardPasses() ([]pass, error) {
 	backward := r.backwardPasses()
-	var untrained []int // where passes without one begin
-	for _, steps := range r.classes.Untrained {
-		for i := range steps {
-			untrained = append(untrained, steps[i].FirstEvent)
-		}
-	}
 	var passes []pass
-	last, step, alone := -1, int32(0), 0
+	last, step, alone := -1, int32(0), (*classify.Step)(nil)
 	for id, category := range r.classes.Category {
 		a := timeline.AllocationID(id)
 		if category != classify.Activations || r.classes.Phase[id] != classify.Forward || r.born(a) < 0 {
 			continue
 		}
 		n := sort.Search(len(backward), func(i int) bool { return backward[i][0] >= r.born(a) })
-		u := sort.SearchInts(untrained, r.born(a)+1)
+		u := r.classes.UntrainedAt(r.born(a))
 		if n != last || u != alone || r.classes.Step[id] != step { // a loop that only runs forward has no backward passes to part them
 			end := r.Timeline.Device.Events.Len()
 			passes = append(passes, pass{start: r.born(a) - 1, backward: end, end: end})
