@@ -38,7 +38,7 @@ func (a *analysis) anchoredIn(from, to int) []int {
 			}
 			starts = recurringRuns(allocs, ids)
 		}
-		if !a.loops(allocs, len(starts)) {
+		if len(starts) > 0 && !a.loops(allocs, len(starts)) {
 			starts = nil
 		}
 	} else {
@@ -101,31 +101,28 @@ func recurring(allocs []int, keys []uint32, n int) []int {
 // loops tells a loop from the layers of a single pass: what happens
 // outside all modules, or right below the model, comes back as often.
 func (a *analysis) loops(allocs []int, count int) bool {
-	if !a.recorded.allocs {
-		return true
-	}
 	shallow := uint8(255)
+	tally := make([]int, len(a.stacks))
 	for _, i := range allocs {
-		if d := a.stacks[a.events.StackOf(i)].depth; d > 0 {
-			shallow = min(shallow, d)
+		id := a.events.StackOf(i)
+		if tally[id]++; tally[id] == 1 && a.stacks[id].depth > 0 {
+			shallow = min(shallow, a.stacks[id].depth)
 		}
 	}
 	if shallow == 255 {
 		return true
 	}
-	tally := map[snapshot.StackID]int{}
-	for _, i := range allocs {
-		if id := a.events.StackOf(i); a.stacks[id].depth <= shallow {
-			tally[id]++
+	recurring, outside := 0, 0
+	for id, n := range tally {
+		if n == 0 || a.stacks[id].depth > shallow {
+			continue
 		}
-	}
-	recurring := 0
-	for _, n := range tally {
+		outside++
 		if n+1 >= count {
 			recurring++
 		}
 	}
-	return recurring*3 >= len(tally) // the first pass may be called from another line
+	return recurring*3 >= outside // the first pass may be called from another line
 }
 
 // recurringRuns are the recurring allocations by the numbers that they and the
@@ -133,18 +130,29 @@ func (a *analysis) loops(allocs []int, count int) bool {
 func recurringRuns(allocs []int, numbers []int64) []int {
 	const run = 5
 	ids := map[uint64]uint32{}
+	var hashes []uint64 // by id
+	var after []uint32  // by id: what came after it the last time, as in a loop it will again
 	keys := make([]uint32, len(numbers))
+	last := uint32(0)
 	for k := range numbers {
 		h := uint64(14695981039346656037)
 		for _, x := range numbers[k:min(len(numbers), k+run)] {
 			h = (h ^ uint64(x)) * 1099511628211
 		}
-		id, ok := ids[h]
-		if !ok {
-			id = uint32(len(ids))
-			ids[h] = id
+		id, ok := uint32(0), false
+		if k > 0 {
+			id = after[last]
+			ok = hashes[id] == h
 		}
-		keys[k] = id
+		if !ok {
+			if id, ok = ids[h]; !ok {
+				id = uint32(len(ids))
+				ids[h] = id
+				hashes, after = append(hashes, h), append(after, 0)
+			}
+			after[last] = id
+		}
+		keys[k], last = id, id
 	}
 	return recurring(allocs, keys, len(ids))
 }

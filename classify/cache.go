@@ -24,11 +24,11 @@ type grown struct {
 // loops that only run forward.
 func (a *analysis) findGrowth() {
 	a.growing, a.chains = map[int64][]int{}, nil
-	bySize := a.spells()
 	fewest := 2
 	if !a.trains {
 		fewest = 4 // keys and values of two layers: short spells are many
 	}
+	bySize := a.spells(fewest)
 	var sizes []*grown
 	for _, spells := range bySize {
 		for _, g := range spells {
@@ -62,7 +62,8 @@ func (a *analysis) findGrowth() {
 
 // spells gathers what forward passes allocate by size. In training all of a
 // size are one spell: what is saved for backward rises and falls in every step.
-func (a *analysis) spells() map[int64][]*grown {
+// Of those with fewer blocks than that, a size keeps only the last.
+func (a *analysis) spells(fewest int) map[int64][]*grown {
 	bySize := map[int64][]*grown{}
 	var recent [256]*grown // the last spells of sizes, which come again and again
 	var room []grown
@@ -80,13 +81,15 @@ func (a *analysis) spells() map[int64][]*grown {
 				g = spells[len(spells)-1]
 			}
 		}
-		if g == nil || !a.trains && b > g.maxFreed {
-			if len(room) == 0 {
-				room = make([]grown, 256)
+		if over := g != nil && !a.trains && b > g.maxFreed; g == nil || over {
+			if !over || g.count >= fewest {
+				if len(room) == 0 {
+					room = make([]grown, 256)
+				}
+				g, room = &room[0], room[1:]
+				bySize[n] = append(bySize[n], g)
 			}
-			g, room = &room[0], room[1:]
 			*g = grown{size: n, first: b, minFreed: f}
-			bySize[n] = append(bySize[n], g)
 		}
 		*last = g
 		g.count++
