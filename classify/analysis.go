@@ -20,6 +20,7 @@ type analysis struct {
 	stepping []int    // first events of the windows in which an optimizer steps or clears
 	updates  bool     // an optimizer steps in one of the windows
 	loop     int      // first event of the program's loop
+	plain    bool     // there is no model, as far as stacks show
 
 	runs          []run
 	runOf         []int32 // by event

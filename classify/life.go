@@ -54,6 +54,9 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	if a.copiedGradient(id, b, f) {
 		return claim{Gradients, NoDetail, plausible}
 	}
+	if a.plain && a.outlives(id) && a.birth(id).marks&userInner != 0 {
+		return claim{Inputs, NoDetail, guess} // or what the program makes of them
+	}
 	return claim{Temporary, NoDetail, plausible}
 }
 

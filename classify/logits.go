@@ -68,9 +68,9 @@ func (a *analysis) findLogits() {
 	a.widest = map[timeline.AllocationID]bool{}
 	for _, p := range a.passes() {
 		if size := a.lossSize(p); size > 64 {
-			a.markForward(p, size)
+			all := a.markForward(p, size)
 			if p.backward != nil {
-				a.markBackward(p.backward, size)
+				a.markBackward(p.backward, size, all)
 			}
 		}
 		if !a.recorded.allocs {
@@ -160,7 +160,12 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 		}
 		return 0
 	}
-	first, last, n := a.head(p.backward)
+	const picked = 64 // tokens' own scores are so much less than those of all words
+	least := int64(0)
+	if dominates && a.recorded.allocs { // by a loss that isn't torch's own
+		least = top / picked
+	}
+	first, last, n := a.head(p.backward, least)
 	for _, size := range tail {
 		if size != first && size != last {
 			continue
@@ -253,12 +258,12 @@ func (a *analysis) unread(event int) bool {
 
 // head is the run of related sizes that a backward pass begins with, each made
 // from the one before, which then goes: the first and the last of them, and how
-// many.
-func (a *analysis) head(b *run) (first, last int64, n int) {
+// many. Before them only less than a size may come.
+func (a *analysis) head(b *run, least int64) (first, last int64, n int) {
 	var before timeline.AllocationID
 	for i := b.first; i < b.end && n < 6; i++ {
 		size := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || size <= 64 || a.sharing != nil && a.sharing[i] {
+		if a.events.Action[i] != snapshot.Alloc || size <= 64 || n == 0 && size < least || a.sharing != nil && a.sharing[i] {
 			continue
 		}
 		if n > 0 && (size != last && size*2 != last && last*2 != size || a.freed(before) > i+8) {
@@ -285,8 +290,9 @@ func family(n, size int64) bool {
 }
 
 // markForward marks the scores and their copies: back from the loss to the
-// product that made them, and on to the end of forward.
-func (a *analysis) markForward(p pass, size int64) {
+// product that made them, and on to the end of forward. It gives the size of the
+// scores of all tokens where the loss is of some of them, else the same one.
+func (a *analysis) markForward(p pass, size int64) int64 {
 	at := a.lossAt(p, size)
 	flat := a.transposed(at, p.end, size) && !a.sliced(at, p.first, size) && (a.recorded.allocs || a.staying(p, size) <= 2)
 	for i := at; i < p.end; i++ {
@@ -297,14 +303,17 @@ func (a *analysis) markForward(p pass, size int64) {
 			a.logits[a.t.Of[i]] = LogitsCopy
 		}
 	}
-	a.markBefore(at, p.first, size)
+	all := a.markBefore(at, p.first, size)
 	if !flat {
 		a.markOthers(p, size)
 	}
+	return all
 }
 
-// markBefore marks the scores and what was made of them before an event.
-func (a *analysis) markBefore(at, first int, size int64) {
+// markBefore marks the scores and what was made of them before an event. It
+// gives their size, or that of what they became where they aren't found.
+func (a *analysis) markBefore(at, first int, size int64) int64 {
+	made := at // event that made the earliest of them
 	for i, budget := at-1, 16; i >= first && budget > 0; i-- {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
@@ -314,16 +323,35 @@ func (a *analysis) markBefore(at, first int, size int64) {
 		e := a.stacks[a.events.StackOf(i)]
 		switch {
 		case family(n, size) && e.marks&workspace == 0:
+			made = i
 			if e.marks&matmul != 0 && e.marks&copying == 0 {
 				a.logits[id] = scores
-				return
+				return size
 			}
 			a.logits[id] = LogitsCopy
 		case n*16 < size || e.marks&workspace != 0 || cublasSize(n):
+		case e.marks&matmul != 0 && e.marks&copying == 0 && e.depth <= 2 && a.freed(id) > made && sameRows(n, size):
+			a.logits[id] = scores
+			return n
 		default:
-			return
+			return size
 		}
 	}
+	return size
+}
+
+// sameRows tells whether two sizes can be scores of different numbers of tokens,
+// for as many words.
+func sameRows(n, size int64) bool {
+	const fewWords, manyTokens, far = 4000, 1 << 16, 16
+	if n > far*size || size > far*n {
+		return false
+	}
+	row, rest := n, size
+	for rest > 0 {
+		row, rest = rest, row%rest
+	}
+	return row >= 2*fewWords && n/row <= manyTokens && size/row <= manyTokens
 }
 
 // markOthers marks what else has the size of a large log-softmax in the same
@@ -416,8 +444,9 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 	return a.freed(a.t.Of[next]) <= next+2 && a.freed(a.t.Of[at]) > next+2
 }
 
-// markBackward marks the gradients of the scores.
-func (a *analysis) markBackward(p *run, size int64) {
+// markBackward marks the gradients of the scores: those that the loss is of, and
+// those of all tokens.
+func (a *analysis) markBackward(p *run, size, all int64) {
 	misses := 0
 	before := timeline.NoAllocation
 	for i, budget := p.first, 24; i < p.end && budget > 0; i++ {
@@ -432,7 +461,7 @@ func (a *analysis) markBackward(p *run, size int64) {
 			return
 		case !a.recorded.native && before != timeline.NoAllocation && a.freed(before) > i+4: // not made from the one before
 			return
-		case family(n, size) && a.freed(id) < p.end:
+		case (family(n, size) || n == all) && a.freed(id) < p.end:
 			a.logits[id] = LogitsGradient
 			before = id
 		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSize(n):

@@ -43,6 +43,9 @@ func (a *analysis) findPhases() {
 		a.roots = a.findRoots()
 		a.hintRhythm(hints)
 	}
+	if a.plain = a.isPlain(hints); a.plain {
+		suppose(hints, OtherPhase)
+	}
 	a.loop = a.loopStart(hints)
 	a.hintBatches(hints)
 	a.phases = a.fill(hints)
@@ -92,6 +95,9 @@ func (a *analysis) hintClosures(hints []hint) {
 // loopStart is the first event after the program has set itself up.
 func (a *analysis) loopStart(hints []hint) int {
 	first := a.last
+	if a.plain {
+		return first
+	}
 	for i, h := range hints {
 		if h != 0 && h != hintOf(Setup) && a.events.Action[i] == snapshot.Alloc {
 			first = i
@@ -102,6 +108,13 @@ func (a *analysis) loopStart(hints []hint) int {
 		return a.dataBefore(a.pastHelpers(first, hints), hints)
 	}
 	return min(first, a.rhythmStart())
+}
+
+// isPlain tells programs without a model: from their beginning on their stacks
+// show that they neither make nor load weights, run no module and train nothing.
+func (a *analysis) isPlain(hints []hint) bool {
+	return a.all&userInner != 0 && a.all&(weight|inModule) == 0 && a.t.Older() == 0 &&
+		!slices.ContainsFunc(hints, func(h hint) bool { return h != 0 && h != hintOf(Setup) })
 }
 
 // pastHelpers passes over torch's functions that a program's setup calls

@@ -150,7 +150,8 @@ func (a *analysis) runEnds(p Phase) []int {
 }
 
 // period counts how many optimizers take turns within an iteration, by what is
-// allocated between their steps: bytes where they repeat, else numbers.
+// allocated between their steps: bytes where they repeat, else numbers. What they
+// allocate themselves is more where one is made anew.
 func (a *analysis) period(ends []int) int {
 	counts, bytes := make([]int, len(ends)), make([]int, len(ends))
 	for k, e := range ends {
@@ -159,7 +160,7 @@ func (a *analysis) period(ends []int) int {
 			from = ends[k-1]
 		}
 		for i := from; i < e; i++ {
-			if a.events.Action[i] == snapshot.Alloc {
+			if a.events.Action[i] == snapshot.Alloc && a.phases[i] != Optimizer {
 				counts[k]++
 				bytes[k] += int(a.events.Size[i] >> 4)
 			}

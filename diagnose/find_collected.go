@@ -40,7 +40,7 @@ func (e *examination) resultsCollected(dev *report.Device, f *facts) []draft {
 		all = append(all, ids...)
 		within = within || steps[0].FirstEvent <= peak && peak <= steps[len(steps)-1].LastEvent
 	}
-	if len(all) == 0 || e.explained(all) || slices.ContainsFunc(e.classes.Leaks(), func(l classify.Leak) bool { return l.Defect && l.Untrained }) {
+	if len(all) == 0 || e.mostly(all, e.unused) || slices.ContainsFunc(e.classes.Leaks(), func(l classify.Leak) bool { return l.Defect && l.Untrained }) {
 		return nil
 	}
 	e.collects = within

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
@@ -29,6 +30,9 @@ func (e *examination) gradientsUnused(dev *report.Device, f *facts) []draft {
 		id := timeline.AllocationID(i)
 		if category != classify.Gradients || e.classes.Detail[i] != classify.NoDetail || e.t.Born[i] == timeline.Never || e.classes.Phase[i] != classify.Backward {
 			continue
+		}
+		if _, ok := slices.BinarySearch(e.again, id); ok {
+			continue // of an earlier model
 		}
 		switch {
 		case e.t.FreeRequested[i] != timeline.Never:

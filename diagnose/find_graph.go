@@ -120,8 +120,11 @@ func (e *examination) afterUse(ids []timeline.AllocationID) []spell {
 
 // times says how often.
 func times(n int) string {
-	if n == 1 {
+	switch n {
+	case 1:
 		return "once"
+	case 2:
+		return "twice"
 	}
 	return report.Count(n) + " times"
 }

@@ -18,8 +18,11 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 		l := &dev.Leaks[i]
 		kept := &e.classes.Leaks()[i]
 		ids := kept.Allocations
-		if (l.Kind == classify.StaleOutputs || kept.Untrained) && e.explained(ids) {
+		if (l.Kind == classify.StaleOutputs || kept.Untrained) && e.mostly(ids, e.unused) {
 			continue // the graph behind them is what counts, and is reported
+		}
+		if l.Kind == classify.GrowingList && e.mostly(ids, e.again) {
+			continue // so are the models and optimizers that they are of
 		}
 		d := draft{Finding: report.Finding{ID: l.Kind, Severity: report.Info, Confidence: l.Confidence, Evidence: []string{}, Code: l.FixCode}}
 		if l.Fix != "" {
@@ -89,14 +92,13 @@ func untrained(d *draft, l *report.Leak) {
 	d.without = "without the graphs,"
 }
 
-// explained tells whether most of some memory belongs to graphs that another
-// finding is about.
-func (e *examination) explained(ids []timeline.AllocationID) bool {
-	if len(e.unused) == 0 {
+// mostly tells whether at least half of some memory is that of others.
+func (e *examination) mostly(ids, others []timeline.AllocationID) bool {
+	if len(others) == 0 {
 		return false
 	}
-	known := make(map[timeline.AllocationID]bool, len(e.unused))
-	for _, id := range e.unused {
+	known := make(map[timeline.AllocationID]bool, len(others))
+	for _, id := range others {
 		known[id] = true
 	}
 	var both, all int64
@@ -106,7 +108,7 @@ func (e *examination) explained(ids []timeline.AllocationID) bool {
 			both += e.t.Allocated[id]
 		}
 	}
-	return 2*both > all
+	return 2*both >= all
 }
 
 // beyondStep is what allocations take after the step that made them.

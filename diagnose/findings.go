@@ -10,10 +10,11 @@ import (
 )
 
 // rules find what is worth knowing about a recording; each is of one kind. The
-// first two leave behind what later ones needn't say again.
+// first three leave behind what later ones needn't say again.
 var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).oomFindings,
 	(*examination).missingNoGrad,
+	(*examination).madeAgain,
 	(*examination).leakFindings,
 	(*examination).gradientsUnused,
 	(*examination).resultsCollected,

@@ -19,6 +19,7 @@ type memo struct {
 	toCome        map[int]int64            // by event of a failed request
 	dropped       dropped                  // worked out before the rules begin
 	unused        []timeline.AllocationID  // of graphs that no backward pass used
+	again         []timeline.AllocationID  // of earlier models and optimizers, made again since
 	collects      bool                     // the peak is that of an evaluation that keeps its results
 }
 

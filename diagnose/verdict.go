@@ -77,21 +77,32 @@ func defectVerdict(doc *report.Document) (report.Verdict, bool) {
 		d := &doc.Devices[i]
 		for j := range d.Findings {
 			f := &d.Findings[j]
-			if f.ID == "missing_no_grad" {
-				text := f.Title
-				if len(f.Evidence) > 0 && strings.HasPrefix(f.Evidence[0], "called in ") {
-					text += ", " + f.Evidence[0]
-				}
-				return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes}, true
-			}
 			for k := range d.Leaks {
 				if l := &d.Leaks[k]; l.Kind == f.ID && l.Defect && !l.Suspected && leakTitle(l) == f.Title {
 					return leakVerdict(d, l, f), true
 				}
 			}
+			if text, ok := mistake(f); ok {
+				return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes}, true
+			}
 		}
 	}
 	return report.Verdict{}, false
+}
+
+// mistake is a mistake in the program that isn't told by a leak, in one sentence
+// with the line of code that its evidence begins with.
+func mistake(f *report.Finding) (string, bool) {
+	if f.ID != "missing_no_grad" && !isAgain(f) {
+		return "", false
+	}
+	text := f.Title
+	for _, at := range []string{"called in ", "made at ", "stepped at "} {
+		if len(f.Evidence) > 0 && strings.HasPrefix(f.Evidence[0], at) {
+			text += ", " + f.Evidence[0]
+		}
+	}
+	return text, true
 }
 
 // leakVerdict says what grows, by how much, and where.

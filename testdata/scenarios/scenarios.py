@@ -212,5 +212,32 @@ elif name == "long_batch":  # on a device of 2 GiB
 elif name == "data_parallel":  # on two devices
     model = LM(layers=2).cuda(); opt = torch.optim.AdamW(model.parameters()); both = nn.DataParallel(model, device_ids=[0, 1])
     for ids in batches(3, b=4): train_step(both, opt, ids)
+elif name == "pairs":  # no model at all; fails on a device of 80 GiB
+    x = torch.randn(60000, 256).cuda(); best = []
+    for i in range(0, 60000, 6000): best.append(torch.cdist(x[i:i+6000], x).topk(10, largest=False)[1])
+    try: torch.cdist(x, x).sort(1)
+    except torch.OutOfMemoryError as e: print(e)
+elif name == "model_again":
+    # a notebook's cell that is run three times, and whose output holds what it made
+    Out = {}
+    for cell in range(3):
+        model = LM(layers=2).cuda(); opt = torch.optim.AdamW(model.parameters()); Out[cell] = model, opt
+        for ids in batches(5, b=1): train_step(model, opt, ids)
+elif name in ("optimizer_again", "optimizer_again_ok"):
+    # an optimizer for each epoch, of which the schedulers are kept
+    model = LM(layers=2).cuda(); kept = []
+    for epoch in range(3):
+        opt = torch.optim.AdamW(model.parameters())
+        if name == "optimizer_again": kept.append(torch.optim.lr_scheduler.StepLR(opt, 10))
+        for ids in batches(5, b=1): train_step(model, opt, ids)
+elif name in ("policy_gradient", "policy_gradient_own"):
+    # log-probabilities of the last tokens, from the scores of all; _own by what no frame of torch names
+    model = LM(layers=2).cuda().bfloat16(); opt = torch.optim.AdamW(model.parameters())
+    own = name == "policy_gradient_own"; first = 256 if own else 352
+    for ids in batches(4, b=4):
+        ids = ids.cuda(); scores = model(ids); last = scores[:, first-1:-1].float()
+        logp = last.log_softmax(-1) if own else nn.functional.log_softmax(last, -1)
+        loss = -(logp.gather(-1, ids[:, first:, None]) * 0.5).mean()
+        opt.zero_grad(); loss.backward(); opt.step()
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)

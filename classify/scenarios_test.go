@@ -1,0 +1,64 @@
+package classify
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+func scenario(t *testing.T, name string) *Classification {
+	t.Helper()
+	s, err := snapshot.Open(filepath.Join("../testdata/scenarios", name+".pickle.gz"), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(timeline.New(s, &s.Devices[0]), Options{})
+}
+
+// TestScoresOfSomeTokens: where a loss is of some tokens, the scores of all are
+// scores, too, and so is their gradient; also where no frame names the loss.
+func TestScoresOfSomeTokens(t *testing.T) {
+	const word = 8000 * 4 // sequences
+	for name, sizes := range map[string][]int64{
+		"policy_gradient__python":     {512 * word * 2, 160 * word * 4, 160 * word * 2},
+		"policy_gradient_own__python": {512 * word * 2, 256 * word * 4, 256 * word * 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := scenario(t, name)
+			made := map[Phase]int{}
+			for id := range c.Category {
+				if p := c.Phase[id]; p != Forward && p != Backward || !slices.Contains(sizes, c.Timeline.Requested(timeline.AllocationID(id))) {
+					continue
+				}
+				made[c.Phase[id]]++
+				if c.Category[id] != Logits {
+					t.Errorf("%v, %d %% sure, in %v", c.Category[id], c.Confidence[id], c.Phase[id])
+				}
+			}
+			if made[Forward] < 12 || made[Backward] < 12 {
+				t.Errorf("%v: want three of each in 4 steps", made)
+			}
+		})
+	}
+}
+
+// TestNoModel: where no model is there, what operations make is no batch and no
+// weights.
+func TestNoModel(t *testing.T) {
+	c := scenario(t, "pairs__python")
+	if len(c.Steps) > 0 {
+		t.Errorf("%d steps", len(c.Steps))
+	}
+	for id, category := range c.Category {
+		large := c.Timeline.Requested(timeline.AllocationID(id)) > 1<<30
+		switch {
+		case c.Phase[id] != OtherPhase:
+			t.Errorf("allocation %d is made in %v", id, c.Phase[id])
+		case large && category != Temporary, category == Weights:
+			t.Errorf("allocation %d is %v, %d %% sure", id, category, c.Confidence[id])
+		}
+	}
+}
