@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/classify"
@@ -74,33 +75,72 @@ type head struct {
 	weights
 	vocabulary int64
 	sizes      map[int64]int // how often logits, their copies and gradients have each size
+	batches    []int64       // how many tokens batches may have: ids have 8 bytes
 }
 
 func (r *rewriter) head() (*head, error) {
 	h := &head{rewriter: r, weights: r.weights(), sizes: map[int64]int{}}
-	if h.vocabulary = h.weights.vocabulary(); h.vocabulary == 0 {
-		return nil, fmt.Errorf("the vocabulary can't be told from the weights, so neither how many tokens the logits have")
-	}
 	if r.of(classify.Logits, func(id timeline.AllocationID) { h.sizes[r.Timeline.Requested(id)]++ }) == 0 {
 		return nil, fmt.Errorf("no logits were found in the recording")
+	}
+	h.of(classify.Inputs, func(id timeline.AllocationID) {
+		if n := h.Timeline.Requested(id) / 8; n > 0 && h.classes.Phase[id] == classify.Data && !slices.Contains(h.batches, n) && len(h.batches) < mostBatches {
+			h.batches = append(h.batches, n)
+		}
+	})
+	if h.vocabulary = h.weights.vocabulary(); h.vocabulary == 0 {
+		h.vocabulary = h.words()
+	}
+	if h.vocabulary == 0 {
+		return nil, fmt.Errorf("the vocabulary can't be told from the weights, so neither how many tokens the logits have")
 	}
 	return h, nil
 }
 
-// tokens is how many tokens logits of some bytes are for: where half or twice
-// as many bytes occur too, the larger ones are fp32 and the smaller 16 bits wide.
-func (h *head) tokens(bytes int64) int64 {
-	element := max(h.element, 2)
-	if h.element == 0 {
-		element = 4
+// mostBatches bounds the numbers of tokens that are looked at.
+const mostBatches = 64
+
+// words is the vocabulary by the logits of whole batches; the embedding has a row
+// for each word. It is 0 when that can't be.
+func (h *head) words() int64 {
+	const few = 4000
+	var words int64
+	for bytes := range h.sizes {
+		for _, tokens := range h.batches {
+			row := tokens * h.width(bytes)
+			if v := bytes / row; bytes%row == 0 && v >= few && h.embedding%(2*v) == 0 {
+				words = max(words, v)
+			}
+		}
+	}
+	return words
+}
+
+// tokens is how many tokens logits of some bytes are for.
+func (h *head) tokens(bytes int64) int64 { return bytes / (h.vocabulary * h.width(bytes)) }
+
+// width is how many bytes each of the scores has, by a batch's tokens, all or
+// less the last; else, where about half or twice as many bytes of logits occur
+// too, the larger ones are fp32 and the smaller 16 bits wide.
+func (h *head) width(bytes int64) int64 {
+	about := func(n int64) bool { return max(bytes-n, n-bytes) <= n/64 }
+	two, four := false, false
+	for _, tokens := range h.batches {
+		two = two || about(tokens*h.vocabulary*2)
+		four = four || about(tokens*h.vocabulary*4)
+	}
+	if two == four {
+		for n := range h.sizes {
+			two, four = two || about(n/2), four || about(n*2)
+		}
 	}
 	switch {
-	case bytes%2 == 0 && h.sizes[bytes/2] > 0:
-		element = 4
-	case h.sizes[bytes*2] > 0:
-		element = 2
+	case four, h.element == 0 && !two:
+		return 4
+	case two:
+		return 2
 	}
-	return bytes / (h.vocabulary * element)
+	return max(h.element, 2)
 }
 
 // shrink gives every tensor of logits another size; blocks of the same sizes

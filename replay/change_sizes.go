@@ -24,18 +24,35 @@ type weights struct {
 // which of the possible widths occurs as a number of rows.
 func (r *rewriter) weights() weights {
 	w := weights{sizes: map[int64]int{}}
+	there := map[int64]int{} // at the peak: not what was cast meanwhile
 	r.of(classify.Weights, func(id timeline.AllocationID) {
 		n := r.Timeline.Requested(id)
 		w.sizes[n]++
-	})
-	for n, count := range w.sizes {
-		if n >= 128 && n <= 1<<17 && (count > w.sizes[w.vector] || count == w.sizes[w.vector] && n < w.vector) {
-			w.vector = n
+		if r.Timeline.AliveAt(id, r.Timeline.Peaks.Allocated.Event) {
+			there[n]++
 		}
+	})
+	if len(there) > 0 {
+		w.sizes = there
 	}
 	for n, count := range w.sizes {
 		if count <= mostHeads {
 			w.embedding = max(w.embedding, n)
+		}
+	}
+	for n, count := range w.sizes {
+		if n < 128 || n > 1<<17 {
+			continue
+		}
+		// An adapter's matrices may be more than there are vectors; no embedding
+		// has so few rows of them.
+		a, b := weights{embedding: w.embedding, vector: n}, weights{embedding: w.embedding, vector: w.vector}
+		better := a.vocabulary() > 0
+		if better == (b.vocabulary() > 0) {
+			better = count > w.sizes[w.vector] || count == w.sizes[w.vector] && n < w.vector
+		}
+		if better {
+			w.vector = n
 		}
 	}
 	if w.vector == 0 {

@@ -239,5 +239,15 @@ elif name in ("policy_gradient", "policy_gradient_own"):
         logp = last.log_softmax(-1) if own else nn.functional.log_softmax(last, -1)
         loss = -(logp.gather(-1, ids[:, first:, None]) * 0.5).mean()
         opt.zero_grad(); loss.backward(); opt.step()
+elif name == "adapters":  # more matrices of adapters than vectors of the model's width
+    class Adapter(nn.Module):
+        def __init__(s, base, r=16):
+            super().__init__(); s.base = base; s.down = nn.Linear(base.in_features, r, bias=False); s.up = nn.Linear(r, base.out_features, bias=False)
+        def forward(s, x): return s.base(x) + s.up(s.down(x.float())).to(x.dtype)
+    model = LM(layers=4, h=256, vocab=16000).bfloat16().requires_grad_(False)
+    for b in model.blocks:
+        for part in ("qkv", "o", "up", "down"): setattr(b, part, Adapter(getattr(b, part)))
+    model.cuda(); opt = torch.optim.AdamW(p for p in model.parameters() if p.requires_grad)
+    for ids in batches(3, b=4): train_step(model, opt, ids)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
