@@ -23,6 +23,7 @@ var remedies = []struct {
 	{"gradients=set_to_none", nil, "optimizer.zero_grad(set_to_none=True)"},
 	{"logits=chunked", []classify.Category{classify.Logits}, "Chunked or fused cross-entropy@, so that the logits of all tokens never exist at once"},
 	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing@"},
+	{"optimizer=fused", []classify.Category{classify.OptimizerState}, "fused=True for the optimizer"},
 	{"optimizer=8bit", []classify.Category{classify.OptimizerState}, "An 8-bit optimizer (bitsandbytes' AdamW8bit)"},
 	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs}, "Half the batch, with gradients accumulated over two"},
 }

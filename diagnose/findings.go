@@ -21,6 +21,7 @@ var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).logitsDominate,
 	(*examination).checkpointing,
 	(*examination).attentionMatrices,
+	(*examination).optimizerLists,
 	(*examination).weightsTwice,
 	(*examination).autocastCopies,
 	(*examination).cacheInTraining,

@@ -26,6 +26,7 @@ var changes = map[string]func(*rewriter) (string, error){
 	"optimizer=8bit":        (*rewriter).eightBit,
 	"optimizer=sgd":         (*rewriter).plainSGD,
 	"optimizer=lion":        (*rewriter).lion,
+	"optimizer=fused":       (*rewriter).fusedStep,
 	"logits=chunked":        (*rewriter).chunked,
 	"logits=fused":          (*rewriter).fused,
 	"checkpointing=full":    (*rewriter).checkpoint,
@@ -35,7 +36,7 @@ var changes = map[string]func(*rewriter) (string, error){
 }
 
 // ChangeNames are the changes that ParseChange knows.
-const ChangeNames = "optimizer=8bit|sgd|lion, logits=chunked|fused, checkpointing=full, gradients=set_to_none, batch=x0.5, leak=fixed, use_cache=off, sharding=4"
+const ChangeNames = "optimizer=8bit|sgd|lion|fused, logits=chunked|fused, checkpointing=full, gradients=set_to_none, batch=x0.5, leak=fixed, use_cache=off, sharding=4"
 
 // ParseChange reads a change such as optimizer=8bit or batch=x0.5.
 func ParseChange(text string) (Change, error) {

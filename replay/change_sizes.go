@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -150,14 +151,42 @@ func (m *moments) each(f func(id timeline.AllocationID)) {
 }
 
 // noLists takes away the lists of temporaries, as large as the weights, that an
-// optimizer step for many tensors at once makes.
-func (r *rewriter) noLists() {
+// optimizer step for many tensors at once makes. It tells whose stacks they had.
+func (r *rewriter) noLists() map[snapshot.StackID]bool {
 	w := r.weights()
+	made := map[snapshot.StackID]bool{}
 	r.of(classify.Temporary, func(id timeline.AllocationID) {
 		if n := r.Timeline.Requested(id); r.classes.Phase[id] == classify.Optimizer && (w.sizes[n] > 0 || w.sizes[n/2] > 0) {
 			r.resize(id, 0)
+			made[r.Timeline.Stack(id)] = true
 		}
 	})
+	return made
+}
+
+// fusedStep is torch's step in one kernel, of the optimizers that have one.
+func (r *rewriter) fusedStep() (string, error) {
+	if m, err := r.moments(); err == nil && m.factored {
+		return "", fmt.Errorf("Adafactor has no fused step")
+	}
+	made := r.noLists()
+	if len(made) == 0 {
+		return "", fmt.Errorf("the optimizer's step makes no lists of temporaries")
+	}
+	s := r.Timeline.Snapshot
+	known := made[0]
+	for stack := range made {
+		for _, f := range s.Stack(stack) {
+			switch s.String(s.Frames[f].Function) {
+			case "_multi_tensor_adam", "_multi_tensor_adamw", "_multi_tensor_sgd", "_multi_tensor_adagrad":
+				known = true
+			}
+		}
+	}
+	if !known {
+		return "", fmt.Errorf("no step of Adam, AdamW, SGD or Adagrad for many tensors at once is on the stacks")
+	}
+	return "The optimizer is given fused=True: one kernel updates the weights and needs no lists of temporaries.", nil
 }
 
 // The block-wise quantisation of bitsandbytes.

@@ -98,6 +98,25 @@ func TestOptimizers(t *testing.T) {
 	}
 }
 
+// TestFusedStep: what a step in one kernel saves is what PyTorch saves by it.
+func TestFusedStep(t *testing.T) {
+	load := func(name string) changed { return classified(t, "../scenarios/"+name) }
+	want := load("foreach_off__python")
+	for _, name := range []string{"foreach__python", "foreach__none"} {
+		got, _ := load(name).after(t, "optimizer=fused")
+		if d := got.PeakAllocated - want.before.PeakAllocated; max(d, -d) > 64<<10 || got.PeakReserved != want.before.PeakReserved {
+			t.Errorf("%s: peaks %d and %d, recorded with fused=True %d and %d", name, got.PeakAllocated, got.PeakReserved, want.before.PeakAllocated, want.before.PeakReserved)
+		}
+	}
+	fused, _ := ParseChange("optimizer=fused")
+	for name, says := range map[string]string{"foreach_off__python": "makes no lists", "foreach_rms__python": "no step of Adam, AdamW, SGD or Adagrad"} {
+		c := load(name)
+		if _, _, err := c.Apply([]Change{fused}, c.classes); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", name, err, says)
+		}
+	}
+}
+
 func TestLeakFixed(t *testing.T) {
 	for _, run := range []string{"retained_graph__trainer_entropy/snapshot_named", "growing_list__step_cache/snapshot_all"} {
 		c := classified(t, run)

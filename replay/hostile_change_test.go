@@ -12,7 +12,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-var everyChange = []string{"optimizer=8bit", "optimizer=sgd", "optimizer=lion", "logits=chunked", "logits=fused", "checkpointing=full",
+var everyChange = []string{"optimizer=8bit", "optimizer=sgd", "optimizer=lion", "optimizer=fused", "logits=chunked", "logits=fused", "checkpointing=full",
 	"gradients=set_to_none", "batch=x0.5", "batch=x3", "leak=fixed", "use_cache=off", "sharding=2", "sharding=7"}
 
 // Whatever allocations are taken for, a changed program is one that can run:

@@ -35,17 +35,23 @@ func (w *whatIf) usualChanges() []Change {
 	}
 	t := w.p.Timeline
 	var at [classify.NumCategories]int64
-	var all int64
+	var all, lists int64 // lists: what an optimizer's step makes for itself
 	for id, c := range w.classes.Category {
 		if t.AliveAt(timeline.AllocationID(id), t.Peaks.Allocated.Event) {
 			at[c] += t.Allocated[id]
 			all += t.Allocated[id]
+			if c == classify.Temporary && w.classes.Phase[id] == classify.Optimizer {
+				lists += t.Allocated[id]
+			}
 		}
 	}
 	var names []string
 	some := func(c classify.Category, percent int64) bool { return at[c] > 0 && at[c]*100 >= all*percent }
 	if some(classify.OptimizerState, 3) {
 		names = append(names, "optimizer=8bit")
+	}
+	if lists*20 >= all && lists > 0 {
+		names = append(names, "optimizer=fused")
 	}
 	if some(classify.Logits, 5) {
 		names = append(names, "logits=chunked")
@@ -226,7 +232,7 @@ func (f *Failure) leaves(change string) float64 {
 	about, value, _ := strings.Cut(change, "=")
 	switch {
 	case about == "optimizer" && f.inOptimizer:
-		return map[string]float64{"8bit": 0.254, "lion": 0.5}[value] // one byte of four and the blocks' scales; one moment of two; sgd: none
+		return map[string]float64{"8bit": 0.254, "lion": 0.5, "fused": 1}[value] // one byte of four and the blocks' scales; one moment of two; sgd: none
 	case about == "sharding" && f.inOptimizer:
 		n, _ := strconv.ParseFloat(value, 64)
 		return 1 / n

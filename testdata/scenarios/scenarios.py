@@ -249,5 +249,11 @@ elif name == "adapters":  # more matrices of adapters than vectors of the model'
         for part in ("qkv", "o", "up", "down"): setattr(b, part, Adapter(getattr(b, part)))
     model.cuda(); opt = torch.optim.AdamW(p for p in model.parameters() if p.requires_grad)
     for ids in batches(3, b=4): train_step(model, opt, ids)
+elif name in ("foreach", "foreach_rms", "foreach_off"):
+    # wide layers and few rows: the peak is in the optimizer's step
+    model = nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(10)]).cuda()
+    opt = torch.optim.RMSprop(model.parameters()) if name == "foreach_rms" else torch.optim.AdamW(model.parameters(), fused=name == "foreach_off" or None)
+    for i in range(4):
+        loss = model(torch.randn(8, 2048).cuda()).square().mean(); opt.zero_grad(); loss.backward(); opt.step()
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
