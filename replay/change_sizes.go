@@ -167,7 +167,7 @@ func (r *rewriter) noLists() map[snapshot.StackID]bool {
 // fusedStep is torch's step in one kernel, of the optimizers that have one.
 func (r *rewriter) fusedStep() (string, error) {
 	if m, err := r.moments(); err == nil && m.factored {
-		return "", fmt.Errorf("Adafactor has no fused step")
+		return "", fmt.Errorf("no fused step is there for an optimizer with a row and a column for each matrix")
 	}
 	made := r.noLists()
 	if len(made) == 0 {
