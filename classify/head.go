@@ -81,7 +81,7 @@ func (w *wideHead) end(bytes int64) timeline.AllocationID {
 // scores tells whether the result has a number of 2 or 4 bytes for each of the
 // tokens, whose ids have 8, and of at least so many words.
 func (w *wideHead) scores() bool {
-	const fewWords, manyWords = 4000, 1 << 20
+	const manyWords = 1 << 20
 	for _, bytes := range w.ids {
 		for _, score := range [...]int64{2, 4} {
 			row := bytes / 8 * score

@@ -66,15 +66,45 @@ func (a *analysis) findLogits() {
 		return
 	}
 	a.widest = map[timeline.AllocationID]bool{}
+	var trained int64 // the last scores of tokens that were trained on
 	for _, p := range a.passes() {
-		if size := a.lossSize(p); size > 64 {
+		switch size := a.lossSize(p); {
+		case size > 64:
 			all := a.markForward(p, size)
 			if p.backward != nil {
 				a.markBackward(p.backward, size, all)
+				trained = all
 			}
+		case p.backward == nil && trained > 0:
+			a.markAsTrained(p, trained)
 		}
 		if !a.recorded.allocs {
 			a.markWidest(p)
+		}
+	}
+}
+
+// markAsTrained marks the scores of a pass that came to no loss: the largest thing
+// there, made by a linear map that the model itself calls, for the words of those
+// that were trained on; and what the program makes of them.
+func (a *analysis) markAsTrained(p pass, trained int64) {
+	const large = 1 << 20
+	top := timeline.NoAllocation
+	for i := p.first; i < p.end; i++ {
+		if a.events.Action[i] == snapshot.Alloc && (top == timeline.NoAllocation || a.events.Size[i] > a.t.Requested(top)) {
+			top = a.t.Of[i]
+		}
+	}
+	if top == timeline.NoAllocation {
+		return
+	}
+	e := a.birth(top)
+	if n := a.t.Requested(top); min(n, trained) >= large && e.marks&matmul != 0 && e.marks&(copying|workspace) == 0 && e.depth > 0 && e.depth <= 2 && row(n, trained) >= 2*fewWords {
+		a.logits[top] = scores
+		for i := a.born(top) + 1; i < p.end; i++ {
+			if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], n) && a.birth(id).depth <= 1 && a.birth(id).marks&workspace == 0 {
+				a.logits[id] = LogitsCopy
+			}
 		}
 	}
 }
@@ -343,15 +373,20 @@ func (a *analysis) markBefore(at, first int, size int64) int64 {
 // sameRows tells whether two sizes can be scores of different numbers of tokens,
 // for as many words.
 func sameRows(n, size int64) bool {
-	const fewWords, manyTokens, far = 4000, 1 << 16, 16
-	if n > far*size || size > far*n {
-		return false
+	const manyTokens, far = 1 << 16, 16
+	r := row(n, size)
+	return n <= far*size && size <= far*n && r >= 2*fewWords && n/r <= manyTokens && size/r <= manyTokens
+}
+
+// fewWords is how many words a language model has at least.
+const fewWords = 4000
+
+// row is the largest size that two are multiples of.
+func row(n, size int64) int64 {
+	for size > 0 {
+		n, size = size, n%size
 	}
-	row, rest := n, size
-	for rest > 0 {
-		row, rest = rest, row%rest
-	}
-	return row >= 2*fewWords && n/row <= manyTokens && size/row <= manyTokens
+	return n
 }
 
 // markOthers marks what else has the size of a large log-softmax in the same

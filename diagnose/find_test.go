@@ -111,6 +111,8 @@ func TestScenarios(t *testing.T) {
 		{"foreach_rms__python", "optimizer_temporaries", "with the temporaries of one weight at a time, peak allocated memory falls from 640.31 MiB to 512.35 MiB", ""},
 		{"foreach_rms__python", "optimizer_temporaries", "lr=lr, foreach=False", ""},
 		{"foreach_off__python", "", "", "optimizer_temporaries"},
+		{"eval_batch__python", "oom_true_shortage", "a request of 498.05 MiB found no room, 67.87 MiB are missing", ""},
+		{"eval_batch__python", "oom_true_shortage", "most of it: logits, 998.05 MiB (90.9 %)", ""},
 		{"autocast_infer__python", "autocast_copies", "", "missing_no_grad"},
 		{"autocast_infer__none", "autocast_copies", "", "missing_no_grad"},
 		{"state_dict_left__python", "weights_twice", "map_location", "missing_no_grad"},

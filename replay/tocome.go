@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -29,22 +31,23 @@ func restOfPass(c *classify.Classification, oom *timeline.OOM) int64 {
 	if oom.Event <= broken.start || oom.Event >= broken.backward {
 		return 0
 	}
-	made := 0 // what was asked for in it, the request that failed included
+	var made []int64 // what was asked for in it, the request that failed included
 	for i := broken.start + 1; i <= oom.Event; i++ {
 		if r.asks(i) {
-			made++
+			made = append(made, r.Timeline.Device.Events.Size[i])
 		}
 	}
 	for i := len(passes) - 2; i >= 0; i-- {
 		whole := &passes[i]
-		from, n := whole.start, made
-		for n > 0 && from+1 < whole.backward {
+		from := whole.start
+		var before []int64
+		for len(before) < len(made) && from+1 < whole.backward {
 			if from++; r.asks(from) {
-				n--
+				before = append(before, r.Timeline.Device.Events.Size[from])
 			}
 		}
-		if more := len(whole.saved) - 1; n == 0 && more >= 0 && r.born(whole.saved[more]) >= from {
-			if rest := r.rest(whole, broken, from); rest >= oom.Requested {
+		if more := len(whole.saved) - 1; len(before) == len(made) && more >= 0 && r.born(whole.saved[more]) >= from {
+			if rest := r.rest(whole, broken, from, proportion(made, before)); rest >= oom.Requested {
 				return rest
 			}
 			return 0 // they aren't alike
@@ -53,14 +56,50 @@ func restOfPass(c *classify.Classification, oom *timeline.OOM) int64 {
 	return 0
 }
 
+// proportion is that of most of two passes' requests, the smallest to the smallest:
+// one for batches of another size. Those of another part of the program, such as
+// an evaluation, have none: 0.
+func proportion(a, b []int64) float64 {
+	const (
+		small = 64 << 10 // bytes; what doesn't depend on the batch
+		few   = 8        // requests
+	)
+	if len(a) != len(b) {
+		return 0
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	var ratios []float64
+	for i := range a {
+		if max(a[i], b[i]) > small && b[i] > 0 {
+			ratios = append(ratios, float64(a[i])/float64(b[i]))
+		}
+	}
+	if len(ratios) < few {
+		return 0
+	}
+	slices.Sort(ratios)
+	usual, same := ratios[len(ratios)/2], 0
+	for _, x := range ratios {
+		if x > usual*0.8 && x < usual*1.25 {
+			same++
+		}
+	}
+	if same*3 < len(ratios)*2 {
+		return 0
+	}
+	return usual
+}
+
 // asks tells whether an event is a request, met or not.
 func (r *rewriter) asks(event int) bool {
 	action := r.Timeline.Device.Events.Action[event]
 	return action == snapshot.Alloc || action == snapshot.OOM
 }
 
-// rest compares a broken pass with a whole one, which came as far at an event.
-func (r *rewriter) rest(whole, broken *pass, from int) int64 {
+// rest compares a broken pass with a whole one, which came as far at an event and
+// had asked for less in some proportion: what both had saved must bear it out.
+func (r *rewriter) rest(whole, broken *pass, from int, usual float64) int64 {
 	var here, there int64
 	for _, id := range broken.saved {
 		here += r.Timeline.Requested(id)
@@ -82,5 +121,9 @@ func (r *rewriter) rest(whole, broken *pass, from int) int64 {
 	if there == 0 {
 		return 0
 	}
-	return int64(float64(peak-at) / float64(there) * float64(here))
+	ratio := float64(here) / float64(there)
+	if ratio > 2*usual || usual > 2*ratio {
+		return 0
+	}
+	return int64(float64(peak-at) * ratio)
 }

@@ -255,5 +255,13 @@ elif name in ("foreach", "foreach_rms", "foreach_off"):
     opt = torch.optim.RMSprop(model.parameters()) if name == "foreach_rms" else torch.optim.AdamW(model.parameters(), fused=name == "foreach_off" or None)
     for i in range(4):
         loss = model(torch.randn(8, 2048).cuda()).square().mean(); opt.zero_grad(); loss.backward(); opt.step()
+elif name == "eval_batch":  # evaluations with far more sequences at once, the second one on a device of 2 GiB too many
+    model = nn.Sequential(nn.Embedding(V, 256), *[nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True) for _ in range(3)], nn.Linear(256, V)).cuda()
+    opt = torch.optim.AdamW(model.parameters())
+    try:
+        for b in (32, 64):
+            for ids in batches(3, b=2, t=256): train_step(model, opt, ids)
+            for ids in batches(2, b=b, t=256): evaluate(model, [ids], False)
+    except torch.OutOfMemoryError as e: print(e)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
