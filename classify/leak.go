@@ -35,6 +35,7 @@ type Leak struct {
 	Kind      string // a word of the report schema
 	Defect    bool   // a mistake in the program; else a cost, or expected
 	Suspected bool   // too few steps, or too uneven, to be sure
+	Joined    bool   // one tensor, made anew and larger every time; Allocations are all of them
 	Untrained bool   // of forward passes that no backward pass follows, though the program trains: steps are those passes
 	Site             // the best guess at the line that keeps it; File is empty when no stack shows any
 
@@ -101,7 +102,7 @@ func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 	var found [3][]Leak // in the order of the kinds, whichever is done first
 	own := [3]*loop{l.apart(), l.apart(), l.apart()}
 	together.Do(
-		func() { found[0] = own[0].growth(own[0].survivors()) },
+		func() { found[0] = append(own[0].growth(own[0].survivors()), own[0].joined()...) },
 		func() { found[1] = append(own[1].keptGradients(), own[1].staleOutputs()...) },
 		func() { found[2] = slices.Concat(own[2].varyingShapes(), own[2].creep(), own[2].firstStepState()) })
 	leaks := slices.Concat(found[:]...)

@@ -24,6 +24,13 @@ func (l *Leak) Fix() Fix {
 	}
 	switch l.Kind {
 	case GrowingList:
+		if l.Joined {
+			return Fix{
+				"A tensor is joined with what it holds so far in every step" + where + ": it grows, and while it is made it is there twice. Move each piece to the host and join them in the end, or keep the last ones only.",
+				"pieces.append(x.detach().cpu())    # torch.cat(pieces) in the end\n" +
+					"bank = torch.cat([bank, x.detach()])[-size:].clone()",
+			}
+		}
 		return Fix{
 			"Something that outlives the step" + where + " takes a tensor in every step: a list, a dictionary, an attribute. Move what must be kept to the host, or keep a number, or bound the container.",
 			"kept.append(x.detach().cpu())      # on the host, without its graph\n" +

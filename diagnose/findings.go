@@ -22,6 +22,7 @@ var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).checkpointing,
 	(*examination).attentionMatrices,
 	(*examination).optimizerLists,
+	(*examination).ownTemporaries,
 	(*examination).weightsTwice,
 	(*examination).autocastCopies,
 	(*examination).cacheInTraining,

@@ -263,5 +263,23 @@ elif name == "eval_batch":  # evaluations with far more sequences at once, the s
             for ids in batches(3, b=2, t=256): train_step(model, opt, ids)
             for ids in batches(2, b=b, t=256): evaluate(model, [ids], False)
     except torch.OutOfMemoryError as e: print(e)
+elif name in ("joined_anew", "joined_last"):
+    # features of all steps, joined again in each; _last keeps those of two
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(4)]).cuda(); head = nn.Linear(1024, 10).cuda(); bank = None
+    opt = torch.optim.SGD([*model.parameters(), *head.parameters()], 0.1)
+    for i in range(10):
+        features = model(torch.randn(2048, 1024).cuda())
+        loss = head(features).square().mean(); opt.zero_grad(); loss.backward(); opt.step()
+        bank = features.detach() if bank is None else torch.cat([bank, features.detach()])
+        if name == "joined_last": bank = bank[-4096:].clone()
+elif name == "saved_copy":
+    # a checkpoint whose tensors are all copied on the GPU first
+    model = LM(layers=2).cuda(); opt = torch.optim.AdamW(model.parameters(), fused=True)
+    for i, ids in enumerate(batches(4, b=1)):
+        train_step(model, opt, ids)
+        if i % 2:
+            weights = {k: v.clone() for k, v in model.state_dict().items()}
+            state = [{k: v.clone() for k, v in s.items()} for s in opt.state.values()]
+            torch.save((weights, state), io.BytesIO()); del weights, state
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)

@@ -1,0 +1,116 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// joint is a tensor that a line makes again in step after step, each larger than
+// the one whose place it takes.
+type joint struct {
+	ids         []timeline.AllocationID
+	steps       []int
+	least, most int64 // requested bytes that one has more than the one before
+}
+
+// joined finds what a program joins anew in every step (torch.cat): no tensor
+// stays, but what they hold does. It needs stacks.
+func (l *loop) joined() []Leak {
+	const fewest = 4 // that follow each other
+	open := map[snapshot.StackID]*joint{}
+	var order []snapshot.StackID // so that the same input gives the same answer
+	looks := 4 << 20             // at allocations, in all
+	for id, step := range l.all() {
+		stack := l.t.Stack(id)
+		switch l.c.Category[id] {
+		case Temporary, Inputs, Unknown:
+		default:
+			continue
+		}
+		if stack == 0 || !l.ownLine(stack) {
+			continue
+		}
+		j := open[stack]
+		if j == nil {
+			j = &joint{}
+			open[stack], order = j, append(order, stack)
+		}
+		if !j.goesOn(l, id, step, &looks) {
+			*j = joint{}
+		}
+		j.ids, j.steps = append(j.ids, id), append(j.steps, step)
+	}
+	var leaks []Leak
+	for _, stack := range order {
+		j := open[stack]
+		n := len(j.ids)
+		if n < fewest {
+			continue
+		}
+		apart := (j.steps[n-1] - j.steps[0]) / (n - 1)
+		last := j.ids[n-1]
+		perStep := j.least / int64(max(1, apart))
+		if j.steps[n-1]+apart < l.n-1 || perStep < smallGrowth || l.bytes(last) < smallTotal { // it has stopped
+			continue
+		}
+		leak := Leak{Kind: GrowingList, Steps: n, BytesPerStep: perStep, TotalBytes: l.bytes(last)}
+		kept := make([]survivor, n)
+		for i, id := range j.ids {
+			kept[i] = survivor{id, int32(j.steps[i]), int32(l.n)}
+		}
+		l.describe(&leak, kept)
+		leak.Site, leak.stack = l.keeper(GrowingList, pace{alive: kept})
+		leak.Site.Bytes = leak.TotalBytes
+		leak.Confidence = confidence(n, 1, leak.File != "")
+		leak.Joined = true
+		leaks = append(leaks, leak)
+	}
+	return leaks
+}
+
+// goesOn tells whether an allocation takes the place of the last one, in a later
+// step, and is larger by something that is there, about as large as the time
+// before: batches of growing sizes take each other's place, too.
+func (j *joint) goesOn(l *loop, id timeline.AllocationID, step int, looks *int) bool {
+	n := len(j.ids)
+	if n == 0 {
+		return true
+	}
+	last := j.ids[n-1]
+	more := l.t.Requested(id) - l.t.Requested(last)
+	died := l.t.FreeRequested[last]
+	if step <= j.steps[n-1] || more <= 0 || died == timeline.Never || died < l.t.Born[id] || died > l.last[min(step+1, l.n-1)] {
+		return false
+	}
+	if !l.there(more, last, id, looks) {
+		return false
+	}
+	if j.most == 0 {
+		j.least, j.most = more, more
+	}
+	j.least, j.most = min(j.least, more), max(j.most, more)
+	return j.most <= 2*j.least
+}
+
+// there tells whether something of a size that was made after one allocation was
+// alive when another was made.
+func (l *loop) there(size int64, after, id timeline.AllocationID, looks *int) bool {
+	for k := id - 1; k > after && *looks > 0; k-- {
+		*looks--
+		if l.t.Requested(k) == size && l.t.FreeRequested[k] > l.t.Born[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// ownLine tells whether the innermost Python frame of a stack is the user's.
+func (l *loop) ownLine(stack snapshot.StackID) bool {
+	for _, f := range l.t.Snapshot.Stack(stack) {
+		if l.view.Language(f) == stacks.Python {
+			return l.view.Owner(f) == stacks.User
+		}
+	}
+	return false
+}
