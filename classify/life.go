@@ -146,10 +146,23 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Activations, NoDetail, strong - 3}
 	case small:
 		return claim{Temporary, NoDetail, likely}
-	case !a.retained[r]:
+	case !a.retained[r] && !a.heldByModule(id, f):
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{Activations, NoDetail, guess}
+}
+
+// heldByModule tells whether something that outlives its backward pass was made
+// by a layer, and goes when that layer makes it again: an attribute or a hook
+// holds it, and what follows in the model has saved it, most likely.
+func (a *analysis) heldByModule(id timeline.AllocationID, f int) bool {
+	if n := int(a.Step[id]); a.birth(id).depth < 2 || n < 0 || n+1 >= len(a.Steps) || f > a.Steps[n+1].LastEvent {
+		return false
+	}
+	b := a.born(id)
+	r := a.runs[a.run(b)]
+	made, all := (b-r.first)*20, r.end-r.first
+	return made > all && made < all*18 // the first ones are masks and tables, the last what the model returns
 }
 
 // spansStep tells whether a number of events is a good part of the step in which

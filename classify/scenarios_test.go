@@ -45,6 +45,30 @@ func TestScoresOfSomeTokens(t *testing.T) {
 	}
 }
 
+// TestHeldByHooks: what a layer made for backward is that, whoever holds it until
+// the layer makes it again. The last layer's could be what the model returns.
+func TestHeldByHooks(t *testing.T) {
+	c := scenario(t, "hooked__python")
+	const up = 4 * 512 * 4 * 256 * 4 // sequences, tokens, hidden and four times as wide, bytes
+	held, other := 0, map[int32]int{}
+	for id := range c.Category {
+		if c.Timeline.Requested(timeline.AllocationID(id)) != up || c.Phase[id] != Forward || c.Step[id] > 2 {
+			continue
+		}
+		if c.Category[id] != Activations {
+			if other[c.Step[id]]++; other[c.Step[id]] > 1 || c.Confidence[id] > 50 {
+				t.Errorf("allocation %d of step %d is %v, %d %% sure", id, c.Step[id], c.Category[id], c.Confidence[id])
+			}
+		}
+		if int(c.Timeline.FreeRequested[id]) > c.Steps[c.Step[id]].LastEvent {
+			held++
+		}
+	}
+	if held < 3*7 {
+		t.Errorf("%d outlive their step: want those of 7 layers and more in 3 steps", held)
+	}
+}
+
 // TestNoModel: where no model is there, what operations make is no batch and no
 // weights.
 func TestNoModel(t *testing.T) {

@@ -281,5 +281,10 @@ elif name == "saved_copy":
             weights = {k: v.clone() for k, v in model.state_dict().items()}
             state = [{k: v.clone() for k, v in s.items()} for s in opt.state.values()]
             torch.save((weights, state), io.BytesIO()); del weights, state
+elif name == "hooked":
+    # hooks that hold what layers made until they make it again, for plots
+    model = LM(layers=8, h=256, vocab=1000).cuda(); opt = torch.optim.AdamW(model.parameters()); last = {}
+    for i, b in enumerate(model.blocks): b.up.register_forward_hook(lambda m, x, y, i=i: last.__setitem__(i, y.detach()))
+    for ids in batches(4, b=4): train_step(model, opt, ids % 1000)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
