@@ -94,6 +94,16 @@ func (r *rewriter) head() (*head, error) {
 	if h.vocabulary == 0 {
 		return nil, fmt.Errorf("the vocabulary can't be told from the weights, so neither how many tokens the logits have")
 	}
+	var rows, all float64 // bytes
+	for bytes, n := range h.sizes {
+		all += float64(bytes) * float64(n)
+		if bytes%(h.vocabulary*2) == 0 {
+			rows += float64(bytes) * float64(n)
+		}
+	}
+	if rows*2 < all {
+		return nil, fmt.Errorf("the logits aren't those of %s words, as many as the largest weights would have", report.Count(int(h.vocabulary)))
+	}
 	return h, nil
 }
 

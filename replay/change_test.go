@@ -181,6 +181,24 @@ func TestLogits(t *testing.T) {
 	}
 }
 
+// TestLogitsOfNoVocabulary: what isn't made of rows of the vocabulary, as the
+// largest weights would have it, can't be cut by tokens.
+func TestLogitsOfNoVocabulary(t *testing.T) {
+	c := classified(t, "qwen_vocab_oom__05b/snapshot_all")
+	for i, category := range c.classes.Category {
+		switch {
+		case category == classify.Logits:
+			c.classes.Category[i] = classify.Activations
+		case category == classify.Activations && c.Timeline.Requested(timeline.AllocationID(i))%(2*151936) != 0:
+			c.classes.Category[i] = classify.Logits
+		}
+	}
+	x, _ := ParseChange("logits=chunked")
+	if _, _, err := c.Apply([]Change{x}, c.classes); err == nil || !strings.Contains(err.Error(), "aren't those of 151,936 words") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestSharding(t *testing.T) {
 	c := classified(t, "mlp_regression__script/snapshot_all")
 	two, _ := c.after(t, "sharding=2")
