@@ -21,20 +21,26 @@ func (l *loop) joined() []Leak {
 	open := map[snapshot.StackID]*joint{}
 	var order []snapshot.StackID // so that the same input gives the same answer
 	looks := 4 << 20             // at allocations, in all
+	seen := make([]bool, l.t.Snapshot.NumStacks()+1)
 	for id, step := range l.all() {
-		stack := l.t.Stack(id)
 		switch l.c.Category[id] {
 		case Temporary, Inputs, Unknown:
 		default:
 			continue
 		}
-		if stack == 0 || !l.ownLine(stack) {
+		stack := l.t.Stack(id)
+		if l.t.Requested(id) < smallGrowth || stack == 0 {
 			continue
+		}
+		if !seen[stack] {
+			seen[stack] = true
+			if l.ownLine(stack) {
+				open[stack], order = &joint{}, append(order, stack)
+			}
 		}
 		j := open[stack]
 		if j == nil {
-			j = &joint{}
-			open[stack], order = j, append(order, stack)
+			continue
 		}
 		if !j.goesOn(l, id, step, &looks) {
 			*j = joint{}

@@ -62,14 +62,20 @@ func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
 	own := make([]int64, len(models)) // by model: gradients and state
 	d := draft{Finding: report.Finding{ID: "weights_twice", Severity: report.Warning, Confidence: 0.9}, without: "without the earlier ones,"}
 	last := models[len(models)-1].first
+	weights := map[timeline.AllocationID]bool{}
+	for _, m := range models {
+		for _, id := range m.ids {
+			weights[id] = true
+		}
+	}
 	for i, c := range e.classes.Category {
 		id := timeline.AllocationID(i)
 		born := e.t.Born[i]
 		if born == timeline.Never || int(born) < models[0].first || int(born) >= last || !e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
 			continue
 		}
-		switch c {
-		case classify.Weights, classify.Gradients, classify.OptimizerState:
+		switch {
+		case c == classify.Gradients, c == classify.OptimizerState, weights[id]:
 		default:
 			continue
 		}
