@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -75,6 +76,7 @@ type head struct {
 	weights
 	vocabulary int64
 	sizes      map[int64]int // how often logits, their copies and gradients have each size
+	ordered    []int64       // those sizes, sorted
 	batches    []int64       // how many tokens batches may have: ids have 8 bytes
 }
 
@@ -83,6 +85,7 @@ func (r *rewriter) head() (*head, error) {
 	if r.of(classify.Logits, func(id timeline.AllocationID) { h.sizes[r.Timeline.Requested(id)]++ }) == 0 {
 		return nil, fmt.Errorf("no logits were found in the recording")
 	}
+	h.ordered = slices.Sorted(maps.Keys(h.sizes))
 	h.of(classify.Inputs, func(id timeline.AllocationID) {
 		if n := h.Timeline.Requested(id) / 8; n > 0 && h.classes.Phase[id] == classify.Data && !slices.Contains(h.batches, n) && len(h.batches) < mostBatches {
 			h.batches = append(h.batches, n)
@@ -133,16 +136,13 @@ func (h *head) tokens(bytes int64) int64 { return bytes / (h.vocabulary * h.widt
 // less the last; else, where about half or twice as many bytes of logits occur
 // too, the larger ones are fp32 and the smaller 16 bits wide.
 func (h *head) width(bytes int64) int64 {
-	about := func(n int64) bool { return max(bytes-n, n-bytes) <= n/64 }
 	two, four := false, false
 	for _, tokens := range h.batches {
-		two = two || about(tokens*h.vocabulary*2)
-		four = four || about(tokens*h.vocabulary*4)
+		two = two || about(bytes, tokens*h.vocabulary*2)
+		four = four || about(bytes, tokens*h.vocabulary*4)
 	}
 	if two == four {
-		for n := range h.sizes {
-			two, four = two || about(n/2), four || about(n*2)
-		}
+		two, four = h.occurs(bytes*2), h.occurs(bytes/2)
 	}
 	switch {
 	case four, h.element == 0 && !two:
@@ -151,6 +151,15 @@ func (h *head) width(bytes int64) int64 {
 		return 2
 	}
 	return max(h.element, 2)
+}
+
+// about tells whether two sizes differ by what the last token makes at most.
+func about(n, m int64) bool { return max(n-m, m-n) <= m/64 }
+
+// occurs tells whether logits have about as many bytes.
+func (h *head) occurs(bytes int64) bool {
+	i, _ := slices.BinarySearch(h.ordered, bytes-bytes/64)
+	return i < len(h.ordered) && about(h.ordered[i], bytes)
 }
 
 // shrink gives every tensor of logits another size; blocks of the same sizes
