@@ -81,12 +81,12 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	case "true_shortage":
 		d.Title = fmt.Sprintf("True shortage: a request of %s found no room, %s are missing", what, report.Bytes(s.missing))
 		if s.still > o.RequestedBytes {
-			step := "the rest of the step"
+			step, besides := "the rest of the step", ""
 			if o.Phase != nil && *o.Phase == classify.Optimizer.String() {
-				step = "the optimizer's first step"
+				step, besides = "the optimizer's first step", "; unless it is fused, temporaries come on top"
 			}
 			d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, report.Bytes(s.still), report.Bytes(s.missing))
-			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have", report.Bytes(s.need(recorded)), report.Bytes(s.usable)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have%s", report.Bytes(s.need(recorded)), report.Bytes(s.usable), besides))
 		} else if s.missing == 0 {
 			d.Confidence = 0.7
 			d.Title = fmt.Sprintf("True shortage: nearly all is in use, a request of %s would have left %s", what, report.Bytes(s.usable-s.need(recorded)))

@@ -350,3 +350,16 @@ func TestEvaluationsByCategory(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstStepNeedsMore: what an optimizer's first step still has to make is its
+// state; temporaries are no part of that figure.
+func TestFirstStepNeedsMore(t *testing.T) {
+	doc, err := Run([]Source{{Path: "s", Kind: "snapshot", Snapshot: recording(t, "llama8b_full_oom__fp32_autocast/snapshot_named.pickle.gz")}}, evidence.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := finding(&doc.Devices[0], "oom_true_shortage")
+	if f == nil || !strings.Contains(strings.Join(f.Evidence, "\n"), "unless it is fused, temporaries come on top") {
+		t.Errorf("%+v", f)
+	}
+}
