@@ -56,7 +56,7 @@ func (e *examination) ownTemporaries(dev *report.Device, f *facts) []draft {
 	d.Fix = ptr("Do it in smaller pieces, free each result before the next is made (del), or do it on the host")
 	if copied*5 >= bytes*4 && len(ids) > 1 {
 		what = "Copies of weights and of their state take"
-		d.Fix = ptr("Copy tensor by tensor to the host, with no copy of all of them on the GPU before")
+		d.Fix = ptr("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them on the GPU")
 		d.Code = "state = {name: t.detach().cpu() for name, t in model.state_dict().items()}"
 	}
 	d.Title = fmt.Sprintf("%s %s of the peak, outside of all passes", what, report.Bytes(bytes))
