@@ -39,8 +39,8 @@ func (d *decoder) brief(v value) string {
 	case kPool:
 		p := d.out.Pools[v.index()]
 		return fmt.Sprintf("(%d, %d)", p[0], p[1])
-	case kList, kTuple:
-		return fmt.Sprintf("%d elements", d.lists[v.index()].length())
+	case kList, kTuple, kStack: // frames are no longer with their list
+		return "a list"
 	case kDict:
 		return fmt.Sprintf("%d keys", len(d.dicts[v.index()].items)/2)
 	}
