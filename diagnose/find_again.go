@@ -153,10 +153,7 @@ func (e *examination) generations(category classify.Category, apart func(last, b
 	last := 0
 	for i, c := range e.classes.Category {
 		id := timeline.AllocationID(i)
-		if c != category || e.t.Requested(id) <= smallWeight || !e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
-			continue
-		}
-		if e.t.Born[i] == timeline.Never {
+		if c != category || e.t.Born[i] == timeline.Never || e.t.Requested(id) <= smallWeight || !e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
 			continue
 		}
 		born := int(e.t.Born[i])

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -49,11 +50,18 @@ func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
 }
 
 // manyTensors is the kind of torch's optimizer whose step on many tensors made
-// some allocations; "own" where stacks show none, "" where there are no stacks.
+// some allocations, of several the first; "own" where stacks show none, "" where
+// there are no stacks.
 func (e *examination) manyTensors(ids []timeline.AllocationID) string {
 	s := e.t.Snapshot
 	kind := ""
-	for stack := range e.byStack(ids) {
+	seen := map[snapshot.StackID]bool{}
+	for _, id := range ids {
+		stack := e.t.Stack(id)
+		if seen[stack] {
+			continue
+		}
+		seen[stack] = true
 		for _, f := range s.Stack(stack) {
 			if of, ok := strings.CutPrefix(s.String(s.Frames[f].Function), "_multi_tensor_"); ok {
 				return of
