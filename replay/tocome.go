@@ -56,17 +56,14 @@ func restOfPass(c *classify.Classification, oom *timeline.OOM) int64 {
 	return 0
 }
 
-// proportion is that of most of two passes' requests, the smallest to the smallest:
-// one for batches of another size. Those of another part of the program, such as
-// an evaluation, have none: 0.
+// proportion is that of most of as many requests of two passes, the smallest to the
+// smallest: one for batches of another size. Those of another part of the program,
+// such as an evaluation, have none: 0. It sorts both.
 func proportion(a, b []int64) float64 {
 	const (
 		small = 64 << 10 // bytes; what doesn't depend on the batch
 		few   = 8        // requests
 	)
-	if len(a) != len(b) {
-		return 0
-	}
 	slices.Sort(a)
 	slices.Sort(b)
 	var ratios []float64
