@@ -162,25 +162,43 @@ func (a *analysis) generates() {
 }
 
 // findStatic finds caches of full length that are made once, in the first pass of
-// a program that only runs forward: blocks of one size in numbers that stay.
+// a program that only runs forward or of each of its requests: blocks of one size
+// in numbers that stay for the passes that follow.
 func (a *analysis) findStatic() bool {
-	if a.recorded.allocs || a.saves || len(a.Steps) < 3 {
+	const (
+		pairs, passes = 8, 3
+		layer         = 8 // events between two of them at least: adapters are loaded in one go
+	)
+	if a.saves || len(a.Steps) < passes {
 		return false
 	}
-	const pairs = 8
-	bySize := map[int64][]timeline.AllocationID{}
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		if b := a.born(id); b >= a.loop && b <= a.Steps[0].LastEvent && a.outlives(id) && a.t.Requested(id) >= 1024 {
-			bySize[a.t.Requested(id)] = append(bySize[a.t.Requested(id)], id)
-		}
-	}
 	found := false
-	for _, ids := range bySize {
-		if len(ids) >= pairs && len(ids)%2 == 0 {
-			found = true
+	for k := range a.Steps { // each a pass, or a request
+		first, last := max(a.loop, a.Steps[k].FirstEvent), a.Steps[k].LastEvent
+		bySize := map[int64][]timeline.AllocationID{}
+		for i := first; i <= last; i++ {
+			n := a.events.Size[i]
+			if a.events.Action[i] != snapshot.Alloc || n < 1024 || a.freed(a.t.Of[i])-i < (last-first)/2 {
+				continue
+			}
+			if e := a.birth(a.t.Of[i]); !a.recorded.allocs || e.marks&userInner != 0 && e.marks&weight == 0 {
+				bySize[n] = append(bySize[n], a.t.Of[i])
+			}
+		}
+		for _, ids := range bySize {
+			if len(ids) < pairs || len(ids)%2 != 0 {
+				continue
+			}
+			gone, stay := a.last, true
 			for _, id := range ids {
-				a.kept[id] = true
+				gone, stay = min(gone, a.freed(id)), stay && a.outlives(id)
+			}
+			pass := a.born(ids[len(ids)-1]) - a.born(ids[0])
+			if k == 0 && stay || pass > layer*len(ids) && gone-a.born(ids[0]) > (passes+1)*pass && a.paired(ids) {
+				found = true
+				for _, id := range ids {
+					a.kept[id] = true
+				}
 			}
 		}
 	}

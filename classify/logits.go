@@ -67,8 +67,20 @@ func (a *analysis) findLogits() {
 	}
 	a.widest = map[timeline.AllocationID]bool{}
 	var trained int64 // the last scores of tokens that were trained on
-	for _, p := range a.passes() {
-		switch size := a.lossSize(p); {
+	passes := a.passes()
+	sizes := make([]int64, len(passes))
+	found := 0
+	for i, p := range passes {
+		if sizes[i] = a.lossSize(p); sizes[i] > 64 {
+			found++
+		}
+	}
+	const several = 4
+	if !a.recorded.allocs && !a.trains && len(passes) >= several && found*3 < len(passes) {
+		clear(sizes) // every pass that only runs forward ends in scores, or none does
+	}
+	for i, p := range passes {
+		switch size := sizes[i]; {
 		case size > 64:
 			all := a.markForward(p, size)
 			if p.backward != nil {
@@ -143,8 +155,11 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 	}
 	const picked = 64 // tokens' own scores are so much less than those of all words
 	least := int64(0)
-	if dominates && a.recorded.allocs { // by a loss that isn't torch's own
-		least = top / picked
+	if a.recorded.allocs { // a loss that isn't torch's own
+		dominates = dominates && !a.layered(p, top)
+		if dominates {
+			least = top / picked
+		}
 	}
 	first, last, n := a.head(p.backward, least)
 	for _, size := range tail {
@@ -156,6 +171,18 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 		}
 	}
 	return 0
+}
+
+// layered tells whether a pass's modules make what is of a size, or of its family,
+// again and again: hidden layers do, and scores come from one of them.
+func (a *analysis) layered(p pass, size int64) bool {
+	made := 0
+	for i := p.first; i < p.end; i++ {
+		if a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], size) && a.stacks[a.events.StackOf(i)].depth > 1 {
+			made++
+		}
+	}
+	return made > 2
 }
 
 // ordinary tells whether most of the large requests of a loop that only runs

@@ -62,7 +62,7 @@ func (a *analysis) findUnmatched() {
 	for _, id := range alone {
 		single += a.t.Requested(id)
 	}
-	if len(alone) <= 2 && matched > 0 && (unmatched-single)*10 < matched {
+	if len(alone) <= 2 && matched > 0 && (unmatched-single)*10 < matched && !a.freezes() {
 		for _, id := range alone {
 			a.dataset[id] = true
 		}
@@ -81,4 +81,16 @@ func (a *analysis) findUnmatched() {
 			}
 		}
 	}
+}
+
+// freezes tells whether some weights have no gradients, though others of their
+// size do: then a table without one may be a weight, too.
+func (a *analysis) freezes() bool {
+	const large = 64 << 10 // statistics of layers are smaller, and have none anyway
+	for n, weights := range a.weightSize {
+		if gradients := a.gradientSize[n]; n >= large && 0 < gradients && gradients < weights {
+			return true
+		}
+	}
+	return false
 }

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -90,7 +91,10 @@ func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
 		e.again = append(e.again, id)
 	}
 	bytes := held[classify.Weights] + held[classify.Gradients] + held[classify.OptimizerState]
-	copied := e.t.Stack(models[0].ids[0]) == 0 && slices.Min(own[:len(models)-1]) < models[0].bytes/2 // as the best ones are
+	// Without stacks these may be copies, as the best ones and averages are: then
+	// the first has no gradients or state, or the last gets none.
+	before, after := e.stateMade(models[0].first, last), e.stateMade(last, math.MaxInt)
+	copied := e.t.Stack(models[0].ids[0]) == 0 && (slices.Min(own[:len(models)-1]) < models[0].bytes/2 || 2*after*int64(len(models)-1) < before)
 	if copied || share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
 		e.again = nil
 		return draft{}, false
@@ -104,6 +108,17 @@ func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
 	d.Fix = ptr("Let go of a model and its optimizer before the next ones are made, or move the model to the host. What holds them may be a list, a scheduler or, in a notebook, a variable, a cell's output (Out, _) or the traceback of an error")
 	d.Code = "del model, optimizer\ngc.collect()\ntorch.cuda.empty_cache()"
 	return d, true
+}
+
+// stateMade is the bytes of all state that optimizers made from an event on, up
+// to another.
+func (e *examination) stateMade(from, to int) (bytes int64) {
+	for i, c := range e.classes.Category {
+		if born := e.t.Born[i]; c == classify.OptimizerState && born != timeline.Never && from <= int(born) && int(born) < to {
+			bytes += e.t.Allocated[i]
+		}
+	}
+	return bytes
 }
 
 // optimizersAgain looks for the state of optimizers that were made anew for
