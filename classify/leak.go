@@ -52,6 +52,7 @@ type Leak struct {
 	BytesPerStep int64 // growth; for what doesn't grow, the bytes held in a step
 	Steps        int   // that show it
 	TotalBytes   int64 // kept at the end of the last step
+	Older        int64 // of those bytes, made by steps before the trace
 	Confidence   float64
 
 	// Allocations are what is kept, in ascending order.
@@ -117,7 +118,7 @@ func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 
 // judge fills in what follows from what is known of a leak.
 func (l *loop) judge(leak *Leak) {
-	leak.Suspected = leak.Steps < 3 || leak.Confidence < 0.9
+	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
 	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
 	l.surround(leak)
 }

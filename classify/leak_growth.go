@@ -188,7 +188,7 @@ func (l *loop) pooled(rest []placed) (placed, bool) {
 // step.
 func (l *loop) stateOf(kept []survivor) bool {
 	state := 0
-	made := make([]int64, l.n)
+	made := make([]int64, l.n) // by step, in bytes
 	for _, s := range kept {
 		if l.c.Category[s.id] == OptimizerState {
 			state++
@@ -198,12 +198,33 @@ func (l *loop) stateOf(kept []survivor) bool {
 	if 2*state < len(kept) {
 		return false
 	}
+	if l.unfrozen(made, int(kept[0].born)) {
+		return true
+	}
 	later := slices.DeleteFunc(made[kept[0].born+1:], func(bytes int64) bool { return bytes == 0 })
 	if len(later) < 2 {
 		return true
 	}
 	slices.Sort(later)
 	return 10*later[0] < 9*later[len(later)/2]
+}
+
+// unfrozen tells whether all steps after the first that made state, so many
+// bytes each, made more gradients than the one before: layers that are trained
+// from then on have none yet.
+func (l *loop) unfrozen(made []int64, first int) bool {
+	gradients := make([]int64, l.n)
+	for id, step := range l.all() {
+		if l.c.Category[id] == Gradients {
+			gradients[step] += l.bytes(id)
+		}
+	}
+	for k := first + 1; k < l.n; k++ {
+		if made[k] > 0 && gradients[k] <= gradients[k-1] {
+			return false
+		}
+	}
+	return true
 }
 
 // even tells whether the steps leave about as many survivors each; those of one
@@ -306,11 +327,34 @@ func (l *loop) claim(leaks []Leak, kind string, groups []placed) []Leak {
 		return leaks
 	}
 	leak := Leak{Kind: kind, Steps: p.steps, BytesPerStep: perStep, TotalBytes: p.bytes}
-	l.describe(&leak, p.alive)
-	leak.Confidence = confidence(p.steps, p.regular, leak.File != "")
+	before := l.before(groups)
+	for _, s := range before {
+		leak.Older += l.bytes(s.id)
+	}
+	leak.TotalBytes += leak.Older
+	l.describe(&leak, append(before, p.alive...))
+	leak.Confidence = confidence(leak.shownBy(), p.regular, leak.File != "")
 	leak.Site, leak.stack = l.keeper(kind, p)
 	return append(leaks, leak)
 }
+
+// before is what the same lines made before the trace and what is still there: of
+// steps that the ring buffer has dropped.
+func (l *loop) before(groups []placed) (out []survivor) {
+	places := map[snapshot.StackID]bool{}
+	for _, g := range groups {
+		places[g.stack] = g.stack != 0
+	}
+	for id := range timeline.AllocationID(l.t.Older()) {
+		if places[l.t.Stack(id)] && l.t.FreeRequested[id] == timeline.Never && !l.belongs(id) {
+			out = append(out, survivor{id, -1, int32(l.n)})
+		}
+	}
+	return out
+}
+
+// shownBy is the number of steps that show a leak, with those before the trace.
+func (l *Leak) shownBy() int { return l.Steps + int(l.Older/max(1, l.BytesPerStep)) }
 
 // perStep is what a step usually leaves behind, in bytes; over steps that leave
 // nothing it is spread evenly.

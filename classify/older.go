@@ -3,6 +3,7 @@ package classify
 import (
 	"math"
 
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -58,10 +59,41 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 		return claim{Weights, NoDetail, plausible}
 	case e.hint == 0 && e.marks&userInner != 0:
 		return claim{Inputs, NoDetail, plausible}
+	case e.hint == hintOf(Forward) && !gone && a.graphs[a.t.Stack(id)]:
+		return claim{Activations, NoDetail, guess}
 	case e.hint == hintOf(Forward) && !gone && a.t.Older() < a.t.Len(): // kept by the program; without any history, saved as likely
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{}
+}
+
+// olderGraphs are the stacks of graphs that forward passes older than the trace
+// left: what is there comes from many places in layers, which results don't, or
+// is what later passes leave as parts of theirs.
+func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
+	const many = 8
+	forward := func(id timeline.AllocationID) bool {
+		return a.birth(id).hint == hintOf(Forward) && a.outlives(id) && a.t.Requested(id) > 64
+	}
+	places, layers := map[snapshot.StackID]bool{}, 0
+	for id := range timeline.AllocationID(a.t.Older()) {
+		if stack := a.t.Stack(id); forward(id) && !places[stack] {
+			places[stack] = true
+			if a.birth(id).depth > 1 {
+				layers++
+			}
+		}
+	}
+	if layers >= many || len(places) == 0 {
+		return places
+	}
+	later := map[snapshot.StackID]bool{}
+	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len(); id++ {
+		if stack := a.t.Stack(id); places[stack] && forward(id) && a.retained[a.run(a.born(id))] {
+			later[stack] = true
+		}
+	}
+	return later
 }
 
 // findOlder tells weights from optimizer state among the blocks that were there
@@ -71,6 +103,7 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 func (a *analysis) findOlder() {
 	a.older = map[timeline.AllocationID]claim{}
 	a.gradientSize = a.gradientsPerStep()
+	a.graphs = a.olderGraphs()
 	bySize := map[int64][]timeline.AllocationID{}
 	for i := range a.t.Older() {
 		id := timeline.AllocationID(i)

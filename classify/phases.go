@@ -113,8 +113,15 @@ func (a *analysis) loopStart(hints []hint) int {
 // isPlain tells programs without a model: from their beginning on their stacks
 // show that they neither make nor load weights, run no module and train nothing.
 func (a *analysis) isPlain(hints []hint) bool {
-	return a.all&userInner != 0 && a.all&(weight|inModule) == 0 && a.t.Older() == 0 &&
-		!slices.ContainsFunc(hints, func(h hint) bool { return h != 0 && h != hintOf(Setup) })
+	if a.all&userInner == 0 || a.all&(weight|inModule) != 0 || a.t.Older() == a.t.Len() {
+		return false
+	}
+	for id := range timeline.AllocationID(a.t.Older()) {
+		if a.outlives(id) && a.t.Stack(id) == 0 {
+			return false // it may be one
+		}
+	}
+	return !slices.ContainsFunc(hints, func(h hint) bool { return h != 0 && h != hintOf(Setup) })
 }
 
 // pastHelpers passes over torch's functions that a program's setup calls

@@ -50,10 +50,11 @@ func (a *analysis) findRoots() []root {
 			}
 		}
 	}
-	if roots := a.gradual(a.consuming(keepRoots(found))); len(roots) > 0 {
-		return roots
+	roots := a.gradual(a.consuming(keepRoots(found)))
+	if len(roots) == 0 {
+		roots = a.rootsByWeights()
 	}
-	return a.rootsByWeights()
+	return a.withFirst(roots)
 }
 
 // stepsWithin tells whether an optimizer or zero_grad runs between two events,
@@ -186,17 +187,25 @@ func (a *analysis) gradual(roots []root) []root {
 
 // mirrored tells whether what is freed during a run goes in the opposite order of
 // its birth, as saved tensors do and caches don't: what the first half of the
-// frees lets go was born after what the second half does.
+// frees lets go was born after what the second half does. Of what is older than
+// the trace the order isn't known: gradients must do.
 func (a *analysis) mirrored(r root) bool {
 	var births []int
+	older := 0
 	for i := r.first; i < r.end; i++ {
 		id := a.t.Of[i]
 		if a.events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation || a.covered[i] != 0 {
 			continue
 		}
-		if b := a.born(id); b >= 0 && b < r.first {
+		switch b := a.born(id); {
+		case b < 0:
+			older++
+		case b < r.first:
 			births = append(births, b)
 		}
+	}
+	if older > len(births) {
+		return a.makesGradients(r.first, r.end, a.gradientKinds(nil))
 	}
 	half := len(births) / 2
 	return mean(births[:half]) > mean(births[half:])

@@ -24,6 +24,7 @@ func (a *analysis) rootsByWeights() []root {
 		return nil
 	}
 	var out []root
+	kept := false                                          // one of the passes leaves gradients
 	tried, budget := 0, 32*a.last                          // events looked at
 	for i := a.last - 1; i >= start && tried < most; i-- { // the later of nested ones is the shorter
 		id := a.t.Of[i]
@@ -38,15 +39,22 @@ func (a *analysis) rootsByWeights() []root {
 			break
 		}
 		budget -= f - i
-		seen := map[int64]bool{}
+		seen, left := map[int64]bool{}, map[int64]bool{}
 		for k := i; k < f; k++ {
 			if n := a.events.Size[k]; a.events.Action[k] == snapshot.Alloc && weights[n] {
 				seen[n] = true
+				if a.freed(a.t.Of[k]) > f || a.covered[k] != 0 {
+					left[n] = true
+				}
 			}
 		}
 		if len(seen)*10 >= len(weights)*7 {
 			out = append(out, root{i, f, int64(len(seen))})
+			kept = kept || len(left)*2 > len(seen)
 		}
+	}
+	if !kept { // as many tokens as a layer is wide: what it computes is as large as its weights
+		return nil
 	}
 	for l, r := 0, len(out)-1; l < r; l, r = l+1, r-1 {
 		out[l], out[r] = out[r], out[l]
@@ -61,6 +69,96 @@ func (a *analysis) trainedSizes(least int64) map[int64]bool {
 	for id := a.t.Older(); id < a.t.Len(); id++ {
 		id := timeline.AllocationID(id)
 		if n := a.t.Requested(id); n >= least && a.covered[a.born(id)] == hintOf(Optimizer) && a.outlives(id) {
+			out[n] = true
+		}
+	}
+	return out
+}
+
+// withFirst puts a backward pass before the others in whose middle the trace
+// begins: blocks older than the trace are freed bit by bit while gradients are
+// made, up to the free of a number that is older, too.
+func (a *analysis) withFirst(roots []root) []root {
+	const (
+		few, least = 8, 8 // frees without an allocation in between; freed blocks of the shortest rest
+		near       = 64   // events
+	)
+	gradients := a.gradientKinds(roots)
+	limit := a.last
+	if len(roots) > 0 {
+		limit = roots[0].first
+	}
+	steps := 0
+	for _, w := range a.windows {
+		if w.phase == Optimizer && !w.fused {
+			limit = min(limit, w.first)
+			steps++
+		}
+	}
+	if len(roots) == 0 && steps > 1 {
+		return nil // the others weren't seen
+	}
+	end, together, spread, all, made := -1, 0, 0, 0, 0
+	for i := range limit {
+		id := a.t.Of[i]
+		switch {
+		case id == timeline.NoAllocation:
+		case a.events.Action[i] == snapshot.Alloc:
+			if together > 0 && together <= few {
+				spread += together
+				end = i
+			}
+			together = 0
+			if gradients[a.t.Requested(id)] {
+				made++
+			}
+		case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < 0 && a.t.Requested(id) > scalar:
+			together++
+			all++
+		}
+	}
+	if spread < least || spread*3 < all || made*4 < spread || !a.makesGradients(0, limit, gradients) {
+		return roots
+	}
+	for i := end; i < min(end+near, limit); i++ {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation && a.born(id) < 0 {
+			if end = i; a.t.Requested(id) <= scalar {
+				break
+			}
+		}
+	}
+	return append([]root{{0, end, int64(all)}}, roots...)
+}
+
+// makesGradients tells whether several of some sizes are requested in a range.
+func (a *analysis) makesGradients(first, end int, sizes map[int64]bool) bool {
+	const several = 3
+	seen := map[int64]bool{}
+	for i := first; i < end && len(seen) < several; i++ {
+		if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && sizes[n] {
+			seen[n] = true
+		}
+	}
+	return len(seen) >= several
+}
+
+// gradientKinds are the sizes of what backward passes leave; of what is there
+// throughout, when they leave nothing.
+func (a *analysis) gradientKinds(roots []root) map[int64]bool {
+	const large = 4096
+	out := map[int64]bool{}
+	for _, r := range roots {
+		for i := r.first; i < r.end; i++ {
+			if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && n >= large && a.freed(a.t.Of[i]) > r.end {
+				out[n] = true
+			}
+		}
+	}
+	for id := range timeline.AllocationID(a.t.Older()) {
+		if len(roots) > 0 && len(out) > 0 {
+			break
+		}
+		if n := a.t.Requested(id); n >= large && a.outlives(id) {
 			out[n] = true
 		}
 	}

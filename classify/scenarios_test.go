@@ -86,3 +86,49 @@ func TestNoModel(t *testing.T) {
 		}
 	}
 }
+
+// TestLayersAreNoScores: layers that are all as wide, before a loss of the
+// program's own, are layers.
+func TestLayersAreNoScores(t *testing.T) {
+	c := scenario(t, "regression__python")
+	for id, category := range c.Category {
+		if n := c.Timeline.Requested(timeline.AllocationID(id)); n > 1<<20 && category == Logits {
+			t.Fatalf("allocation %d, %d bytes, is %v, %d %% sure", id, n, category, c.Confidence[id])
+		}
+	}
+}
+
+// TestStaticCache: what each request makes in its first pass, layer by layer, and
+// drops in the end is its cache; and nothing goes backward, though a prompt's
+// tensors are as large as the weights.
+func TestStaticCache(t *testing.T) {
+	for _, name := range []string{"static_cache__none", "static_cache__python"} {
+		t.Run(name, func(t *testing.T) {
+			c := scenario(t, name)
+			const length = 4 * 256 * 512 * 4 // sequences, tokens, hidden, bytes
+			caches := 0
+			for id, category := range c.Category {
+				if c.Phase[id] == Backward {
+					t.Fatalf("allocation %d is of a backward pass", id)
+				}
+				if category == KVCache && c.Timeline.Requested(timeline.AllocationID(id)) == length {
+					caches++
+				}
+			}
+			if caches != 3*6*2 {
+				t.Errorf("%d: want keys and values of 6 layers in 3 requests", caches)
+			}
+		})
+	}
+}
+
+// TestFrozenTable: a table without gradients is a weight where other weights have
+// none either.
+func TestFrozenTable(t *testing.T) {
+	c := scenario(t, "unfrozen__none")
+	for id, category := range c.Category {
+		if n := c.Timeline.Requested(timeline.AllocationID(id)); n == 8000*512*4 && category != Weights {
+			t.Errorf("the table is %v, %d %% sure", category, c.Confidence[id])
+		}
+	}
+}

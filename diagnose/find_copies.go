@@ -55,6 +55,7 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 	event := e.t.Peaks.Allocated.Event
 	now := e.stepAt(event)
 	d := draft{Finding: report.Finding{ID: "inputs_kept", Severity: f.severity(), Confidence: 0.8, Evidence: []string{}}, without: "with one batch at a time,", worth: 1}
+	var kept []timeline.AllocationID
 	var others, guessed int64
 	blocks, before := 0, 0
 	for i, c := range e.classes.Category {
@@ -70,9 +71,10 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 		if e.classes.Step[i] < 0 {
 			before++
 		}
+		kept = append(kept, id)
 		d.spells = append(d.spells, e.lifeOf(id))
 	}
-	if share(others, dev.AtPeak.AllocatedBytes) < 5 || others < 64<<20 {
+	if share(others, dev.AtPeak.AllocatedBytes) < 5 || others < 64<<20 || e.mostly(kept, e.leaked()) {
 		return nil
 	}
 	what, fix := "Inputs that the step doesn't use stay on the GPU", "Keep the data on the host and move one batch at a time"

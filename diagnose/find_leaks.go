@@ -38,7 +38,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.spells = e.afterUse(ids)
 		}
 		if d.ID == l.Kind {
-			d.Evidence = append(d.Evidence, leakEvidence(l, len(dev.OOMs) > 0)...)
+			d.Evidence = append(d.Evidence, leakEvidence(l, kept.Older, len(dev.OOMs) > 0)...)
 		}
 		switch {
 		case unused:
@@ -90,6 +90,16 @@ func untrained(d *draft, l *report.Leak) {
 	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", at))
 	d.Code = noGradCode
 	d.without = "without the graphs,"
+}
+
+// leaked is what defects keep.
+func (e *examination) leaked() (ids []timeline.AllocationID) {
+	for _, l := range e.classes.Leaks() {
+		if l.Defect {
+			ids = append(ids, l.Allocations...)
+		}
+	}
+	return ids
 }
 
 // mostly tells whether at least half of some memory is that of others.
@@ -164,7 +174,8 @@ func (e *examination) betweenSteps(ids []timeline.AllocationID) (out []spell) {
 // maxSpells bounds the work on recordings of very many steps.
 const maxSpells = 500
 
-func leakEvidence(l *report.Leak, failed bool) (out []string) {
+// leakEvidence is what shows a leak, of which older bytes were made before the trace.
+func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 	if l.File != nil {
 		where := *l.Function + "  " + report.ShortFile(*l.File)
 		if l.Line != nil {
@@ -176,7 +187,11 @@ func leakEvidence(l *report.Leak, failed bool) (out []string) {
 		out = append(out, "made in "+placeText(l.MadeIn))
 	}
 	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph || l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
-		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s in all", report.Bytes(*l.BytesPerStep), report.Plural(l.Steps, "step"), report.Bytes(l.TotalBytes)))
+		before := ""
+		if older > 0 {
+			before = report.Bytes(older) + " from before the first event, "
+		}
+		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", report.Bytes(*l.BytesPerStep), report.Plural(l.Steps, "step"), before, report.Bytes(l.TotalBytes)))
 	} else {
 		out = append(out, "seen in "+report.Plural(l.Steps, "step"))
 	}

@@ -286,5 +286,42 @@ elif name == "hooked":
     model = LM(layers=8, h=256, vocab=1000).cuda(); opt = torch.optim.AdamW(model.parameters()); last = {}
     for i, b in enumerate(model.blocks): b.up.register_forward_hook(lambda m, x, y, i=i: last.__setitem__(i, y.detach()))
     for ids in batches(4, b=4): train_step(model, opt, ids % 1000)
+elif name == "unfrozen":
+    # one more layer is trained every few steps; the table never is
+    model = nn.Sequential(nn.Embedding(V, 512), *[nn.Linear(512, 512) for _ in range(8)], nn.Linear(512, 16)).cuda().requires_grad_(False)
+    model[-1].requires_grad_(True); opt = torch.optim.AdamW(model[-1].parameters())
+    for i in range(18):
+        if i and i % 3 == 0: opt.add_param_group({"params": list(model[-1 - i // 3].requires_grad_(True).parameters())})
+        loss = nn.functional.cross_entropy(model(batches(1)[0].cuda()).flatten(0, 1), torch.zeros(4096, dtype=torch.long, device="cuda")); opt.zero_grad(); loss.backward(); opt.step()
+elif name == "averaged":
+    # weights are averaged from the middle of training on
+    model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(6)]).cuda(); opt = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9); mean = None
+    for i in range(12):
+        loss = model(torch.randn(256, 1024).cuda()).square().mean(); opt.zero_grad(); loss.backward(); opt.step()
+        if i >= 6:
+            mean = mean or torch.optim.swa_utils.AveragedModel(model)
+            mean.update_parameters(model)
+elif name == "regression":
+    # a network of few wide layers, a loss of the program's own
+    model = nn.Sequential(nn.Linear(3, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 1)).cuda(); opt = torch.optim.SGD(model.parameters(), 0.1)
+    x, y = torch.rand(8192, 3).cuda(), torch.rand(8192, 1).cuda()
+    for i in range(6):
+        loss = ((model(x) - y) ** 2).mean(); opt.zero_grad(); loss.backward(); opt.step()
+elif name == "static_cache":
+    # a cache of full length for each request, as many tokens in a prompt as a layer is wide
+    h, layers = 512, 6
+    model = nn.ModuleList([nn.ModuleList([nn.Linear(h, 3 * h), nn.Linear(h, h), nn.Linear(h, 4 * h), nn.Linear(4 * h, h)]) for _ in range(layers)]).cuda(); emb = nn.Embedding(V, h).cuda()
+    def forward(ids, caches, at):
+        x = emb(ids)
+        for i, (qkv, o, up, down) in enumerate(model):
+            if i == len(caches): caches.append([torch.zeros(4, 256, h, device="cuda") for _ in range(2)] + [torch.zeros((), device="cuda")])
+            q, k, v = qkv(x).chunk(3, -1)
+            for c, new in zip(caches[i], (k, v)): c[:, at : at + ids.shape[1]] = new
+            x = x + o(torch.softmax(q @ caches[i][0].transpose(1, 2), -1) @ caches[i][1]); x = x + down(torch.relu(up(x)))
+        return (x @ emb.weight.T)[:, -1:].argmax(-1)
+    with torch.no_grad():
+        for request in range(3):
+            caches = []; ids = forward(torch.randint(0, V, (4, 128)).cuda(), caches, 0)
+            for i in range(12): ids = forward(ids, caches, 128 + i)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)

@@ -1,0 +1,122 @@
+package diagnose
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// overflow leaves of a recording what a ring buffer that is too small keeps: its
+// events from a part of them on.
+func overflow(s *snapshot.Snapshot, part float64) {
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		e := &d.Events
+		from := int(part * float64(e.Len()))
+		e.Action, e.Address, e.Size = e.Action[from:], e.Address[from:], e.Size[from:]
+		e.TimeUS, e.Stack, e.Stream, e.Pool = behind(e.TimeUS, from), behind(e.Stack, from), behind(e.Stream, from), behind(e.Pool, from)
+		e.CompileContext, e.Metadata, e.Internal = behind(e.CompileContext, from), behind(e.Metadata, from), behind(e.Internal, from)
+		e.ForwardStack, e.Category = behind(e.ForwardStack, from), behind(e.Category, from)
+		d.OOMs = slices.DeleteFunc(d.OOMs, func(o snapshot.OutOfMemory) bool { return o.Event < from })
+		for k := range d.OOMs {
+			d.OOMs[k].Event -= from
+		}
+	}
+}
+
+func behind[T any](column []T, from int) []T {
+	if column == nil {
+		return nil
+	}
+	return column[from:]
+}
+
+// overflowed reads a recording of testdata of which the first part is lost.
+func overflowed(t *testing.T, file string, part float64) *report.Document {
+	t.Helper()
+	s, err := snapshot.Open(file, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overflow(s, part)
+	doc, err := Run([]Source{{Path: file, Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// warnings of a report, but for those of the recording itself.
+func warnings(doc *report.Document) map[string]string {
+	out := map[string]string{}
+	for _, d := range doc.Devices {
+		for _, f := range d.Findings {
+			if f.Severity != report.Info && !strings.HasPrefix(f.ID, "recording_") {
+				out[f.ID] = f.Title
+			}
+		}
+	}
+	return out
+}
+
+// TestOverflowInventsNothing: of a program with which nothing is wrong, the last
+// part of a recording shows nothing either, wherever it begins.
+func TestOverflowInventsNothing(t *testing.T) {
+	files, err := filepath.Glob("../testdata/*/*.pickle.gz")
+	more, _ := filepath.Glob("../testdata/recordings/*/*.pickle.gz")
+	if files = append(files, more...); err != nil || len(files) < 60 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			if len(warnings(overflowed(t, file, 0))) > 0 || strings.Contains(file, "forward_cut") { // of its only pass a part would be left
+				return
+			}
+			for _, part := range []float64{0.3, 0.45, 0.6, 0.75} {
+				for _, title := range warnings(overflowed(t, file, part)) {
+					t.Errorf("without the first %.0f %%: %s", 100*part, title)
+				}
+			}
+		})
+	}
+}
+
+// TestOverflowKeepsLeaks: what the lost steps left behind is there, and counts.
+func TestOverflowKeepsLeaks(t *testing.T) {
+	file := "../testdata/recordings/growing_list__step_cache/snapshot_python.pickle.gz"
+	leak := func(part float64) report.Leak {
+		leaks := overflowed(t, file, part).Devices[0].Leaks
+		i := slices.IndexFunc(leaks, func(l report.Leak) bool { return l.Kind == classify.GrowingList })
+		if i < 0 {
+			t.Fatalf("without the first %.0f %%: none", 100*part)
+		}
+		return leaks[i]
+	}
+	whole := leak(0)
+	for _, part := range []float64{0.25, 0.5, 0.75} {
+		l := leak(part)
+		if *l.Line != *whole.Line || l.Suspected || l.TotalBytes < whole.TotalBytes*9/10 || l.TotalBytes > whole.TotalBytes {
+			t.Errorf("without the first %.0f %%: line %d, %s, suspected %t; line %d and %s in all", 100*part, *l.Line, report.Bytes(l.TotalBytes), l.Suspected, *whole.Line, report.Bytes(whole.TotalBytes))
+		}
+	}
+}
+
+// TestOverflowKeepsGraphs: the graphs of lost passes are activations, as their
+// stacks show.
+func TestOverflowKeepsGraphs(t *testing.T) {
+	for _, name := range []string{"eval_losses__python"} {
+		t.Run(name, func(t *testing.T) {
+			d := overflowed(t, "../testdata/scenarios/"+name+".pickle.gz", 0.9).Devices[0]
+			if got, all := d.AtPeak.Categories["activations"], d.AtPeak.AllocatedBytes; 2*got < all {
+				t.Errorf("%s of %s are activations: %v", report.Bytes(got), report.Bytes(all), d.AtPeak.Categories)
+			}
+		})
+	}
+}
