@@ -223,6 +223,7 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	a := v.followed
 	a.labels = a.readLabels(o.Labels)
 	together.Do(func() { a.join(a.signals()) }, a.peaks)
+	a.joinOlder()
 	a.joinSites()
 	a.findDetails()
 	a.findNames(o.Tensors)

@@ -17,7 +17,7 @@ func (a *analysis) olderClaim(id timeline.AllocationID) claim {
 			return c
 		}
 	}
-	if f >= a.last {
+	if a.lasts(id) {
 		return a.older[id]
 	}
 	switch a.phaseAt(f) {
@@ -96,6 +96,29 @@ func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 	return later
 }
 
+// lasts tells whether a block that is older than the trace is there for good: to
+// its end, or, where that is the program's own, until a backward pass is over
+// that follows an optimizer's step. Gradients and what forward saves don't last
+// so long.
+func (a *analysis) lasts(id timeline.AllocationID) bool {
+	f := a.freed(id)
+	if f >= a.last {
+		return true
+	}
+	stepped := false
+	for i := range a.runs {
+		switch r := &a.runs[i]; {
+		case r.end > f:
+			return false
+		case r.phase == Optimizer:
+			stepped = true
+		case r.phase == Backward && stepped:
+			return true
+		}
+	}
+	return false
+}
+
 // findOlder tells weights from optimizer state among the blocks that were there
 // before the trace and stay: a size that comes back as gradients belongs to so
 // many weights, and the rest of its blocks to their state. Weights were made
@@ -107,7 +130,7 @@ func (a *analysis) findOlder() {
 	bySize := map[int64][]timeline.AllocationID{}
 	for i := range a.t.Older() {
 		id := timeline.AllocationID(i)
-		if a.outlives(id) && a.t.Stack(id) == 0 {
+		if a.lasts(id) && a.t.Stack(id) == 0 {
 			bySize[a.t.Requested(id)] = append(bySize[a.t.Requested(id)], id)
 		}
 	}
@@ -191,6 +214,73 @@ func (a *analysis) multiples(bySize map[int64][]timeline.AllocationID) {
 			default:
 				a.older[id] = claim{Gradients, NoDetail, guess}
 			}
+		}
+	}
+}
+
+// joinOlder asks, for blocks older than the trace of which only their lives tell,
+// the later ones of their size: for what stays, those that three steps or more
+// left. What returns as gradients is told by that.
+func (a *analysis) joinOlder() {
+	const large, few, steps = 4096, 2, 3
+	type tally struct {
+		of    [NumCategories]int
+		steps int
+		last  int32
+	}
+	stay, all := map[int64]*tally{}, map[int64]*tally{}
+	asks := func(id timeline.AllocationID) bool {
+		n := a.t.Requested(id)
+		return a.t.Stack(id) == 0 && a.Confidence[id] <= plausible && n >= large && a.gradientSize[n] == 0
+	}
+	for id := range timeline.AllocationID(a.t.Older()) {
+		if n := a.t.Requested(id); asks(id) && all[n] == nil {
+			stay[n], all[n] = &tally{last: -1}, &tally{}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len(); id++ {
+		n := a.t.Requested(id)
+		t := all[n]
+		if t == nil {
+			continue
+		}
+		t.of[a.Category[id]]++
+		if s := stay[n]; a.outlives(id) {
+			s.of[a.Category[id]]++
+			if s.last != a.Step[id] {
+				s.steps, s.last = s.steps+1, a.Step[id]
+			}
+		}
+	}
+	for id := range timeline.AllocationID(a.t.Older()) {
+		if !asks(id) {
+			continue
+		}
+		n := a.t.Requested(id)
+		t, lasts := all[n], a.lasts(id)
+		if lasts {
+			t = stay[n]
+		}
+		best, sum := Unknown, 0
+		for c, count := range t.of {
+			if sum += count; count > t.of[best] {
+				best = Category(c)
+			}
+		}
+		switch best {
+		case Activations, Logits, KVCache, Inputs:
+		case Temporary:
+			if !lasts {
+				continue
+			}
+		default:
+			continue
+		}
+		if t.of[best] >= few && t.of[best]*5 >= sum*4 && (!lasts || t.steps >= steps) {
+			a.Category[id], a.Detail[id], a.Signal[id], a.Confidence[id] = best, NoDetail, BySize, guess
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (a *analysis) withFirst(roots []root) []root {
 			all++
 		}
 	}
-	if spread < least || spread*3 < all || made*4 < spread || !a.makesGradients(0, limit, gradients) {
+	if spread < least || spread*3 < all || made*8 < spread || !a.makesGradients(0, limit, gradients) {
 		return roots
 	}
 	for i := end; i < min(end+near, limit); i++ {
