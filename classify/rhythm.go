@@ -205,7 +205,7 @@ func (a *analysis) mirrored(r root) bool {
 		}
 	}
 	if older > len(births) {
-		return a.makesGradients(r.first, r.end, a.gradientKinds(nil))
+		return a.makesGradients(r.first, r.end, a.gradientKinds(nil), true)
 	}
 	half := len(births) / 2
 	return mean(births[:half]) > mean(births[half:])

@@ -95,12 +95,16 @@ func (a *analysis) withFirst(roots []root) []root {
 			steps++
 		}
 	}
-	if len(roots) == 0 && steps > 1 {
-		return nil // the others weren't seen
+	if len(roots) == 0 && steps != 1 {
+		return nil // the others weren't seen, or nothing says that there are any
 	}
 	end, together, spread, all, made := -1, 0, 0, 0, 0
+	last, widest := 0, near // event of the last such free; most events between two
 	for i := range limit {
 		id := a.t.Of[i]
+		if spread >= least && i-last > 16*widest {
+			break // the next pass
+		}
 		switch {
 		case id == timeline.NoAllocation:
 		case a.events.Action[i] == snapshot.Alloc:
@@ -115,9 +119,10 @@ func (a *analysis) withFirst(roots []root) []root {
 		case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < 0 && a.t.Requested(id) > scalar:
 			together++
 			all++
+			last, widest = i, max(widest, i-last)
 		}
 	}
-	if spread < least || spread*3 < all || made*8 < spread || !a.makesGradients(0, limit, gradients) {
+	if spread < least || spread*3 < all || made*8 < spread || !a.makesGradients(0, end, gradients, false) {
 		return roots
 	}
 	for i := end; i < min(end+near, limit); i++ {
@@ -130,22 +135,35 @@ func (a *analysis) withFirst(roots []root) []root {
 	return append([]root{{0, end, int64(all)}}, roots...)
 }
 
-// makesGradients tells whether several of some sizes are requested in a range.
-func (a *analysis) makesGradients(first, end int, sizes map[int64]bool) bool {
-	const several = 3
+// makesGradients tells whether several of some sizes are requested in a range, and
+// hardly anything else is left there where alone says so: what a program that only
+// runs forward asks for may be as large as its weights.
+func (a *analysis) makesGradients(first, end int, sizes map[int64]bool, alone bool) bool {
+	const several, large = 3, 4096
 	seen := map[int64]bool{}
-	for i := first; i < end && len(seen) < several; i++ {
-		if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && sizes[n] {
+	gradients, left := 0, 0
+	for i := first; i < end; i++ {
+		n := a.events.Size[i]
+		if a.events.Action[i] != snapshot.Alloc || n < large {
+			continue
+		}
+		stays := a.freed(a.t.Of[i]) > end
+		if sizes[n] && (stays || !alone) {
 			seen[n] = true
 		}
+		if stays {
+			if left++; sizes[n] {
+				gradients++
+			}
+		}
 	}
-	return len(seen) >= several
+	return len(seen) >= several && (!alone || gradients*10 >= left*9)
 }
 
 // gradientKinds are the sizes of what backward passes leave; of what is there
-// throughout, when they leave nothing.
+// throughout, when they leave next to nothing.
 func (a *analysis) gradientKinds(roots []root) map[int64]bool {
-	const large = 4096
+	const large, some = 4096, 3
 	out := map[int64]bool{}
 	for _, r := range roots {
 		for i := r.first; i < r.end; i++ {
@@ -155,7 +173,7 @@ func (a *analysis) gradientKinds(roots []root) map[int64]bool {
 		}
 	}
 	for id := range timeline.AllocationID(a.t.Older()) {
-		if len(roots) > 0 && len(out) > 0 {
+		if len(roots) > 0 && len(out) >= some {
 			break
 		}
 		if n := a.t.Requested(id); n >= large && a.outlives(id) {
