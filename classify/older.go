@@ -138,6 +138,11 @@ func (a *analysis) findOlder() {
 		a.multiples(bySize)
 		return
 	}
+	if a.trains && !a.returning(bySize) { // gradients stay, or none is recorded
+		if a.multiples(bySize); len(a.older) > 0 {
+			return
+		}
+	}
 	for n, ids := range bySize {
 		g, half := a.gradientSize[n], a.gradientSize[n/2]
 		if n%2 != 0 {
@@ -160,6 +165,19 @@ func (a *analysis) findOlder() {
 			}
 		}
 	}
+}
+
+// returning tells whether a good part of some blocks is of sizes that steps make
+// gradients of.
+func (a *analysis) returning(bySize map[int64][]timeline.AllocationID) bool {
+	var bytes, all int64
+	for n, ids := range bySize {
+		all += n * int64(len(ids))
+		if a.gradientSize[n] > 0 {
+			bytes += n * int64(len(ids))
+		}
+	}
+	return bytes*4 >= all
 }
 
 // gradientsPerStep counts by size the gradients that one step makes.
@@ -219,39 +237,46 @@ func (a *analysis) multiples(bySize map[int64][]timeline.AllocationID) {
 }
 
 // joinOlder asks, for blocks older than the trace of which only their lives tell,
-// the later ones of their size: for what stays, those that three steps or more
-// left. What returns as gradients is told by that.
+// the later ones of their stack, or without one of their size: for what stays,
+// those that three steps or more left. A size that returns as gradients is told
+// by that.
 func (a *analysis) joinOlder() {
-	const large, few, steps = 4096, 2, 3
-	type tally struct {
-		of    [NumCategories]int
-		steps int
-		last  int32
+	const large, steps = 4096, 3
+	type place struct {
+		stack snapshot.StackID
+		size  int64 // without a stack
 	}
-	stay, all := map[int64]*tally{}, map[int64]*tally{}
+	placeOf := func(id timeline.AllocationID) place {
+		if stack := a.t.Stack(id); stack != 0 {
+			return place{stack: stack}
+		}
+		return place{size: a.t.Requested(id)}
+	}
 	asks := func(id timeline.AllocationID) bool {
 		n := a.t.Requested(id)
-		return a.t.Stack(id) == 0 && a.Confidence[id] <= plausible && n >= large && a.gradientSize[n] == 0
+		return a.Confidence[id] <= plausible && n >= large && (a.t.Stack(id) != 0 || a.gradientSize[n] == 0)
 	}
+	stay, all := map[place]*tally{}, map[place]*tally{}
 	for id := range timeline.AllocationID(a.t.Older()) {
-		if n := a.t.Requested(id); asks(id) && all[n] == nil {
-			stay[n], all[n] = &tally{last: -1}, &tally{}
+		if p := placeOf(id); asks(id) && all[p] == nil {
+			stay[p], all[p] = &tally{last: -1}, &tally{}
 		}
 	}
 	if len(all) == 0 {
 		return
 	}
 	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len(); id++ {
-		n := a.t.Requested(id)
-		t := all[n]
-		if t == nil {
-			continue
-		}
-		t.of[a.Category[id]]++
-		if s := stay[n]; a.outlives(id) {
-			s.of[a.Category[id]]++
-			if s.last != a.Step[id] {
-				s.steps, s.last = s.steps+1, a.Step[id]
+		for _, p := range [...]place{{stack: a.t.Stack(id)}, {size: a.t.Requested(id)}} {
+			t := all[p]
+			if t == nil {
+				continue
+			}
+			t.of[a.Category[id]]++
+			if s := stay[p]; a.outlives(id) {
+				s.of[a.Category[id]]++
+				if s.last != a.Step[id] {
+					s.steps, s.last = s.steps+1, a.Step[id]
+				}
 			}
 		}
 	}
@@ -259,28 +284,46 @@ func (a *analysis) joinOlder() {
 		if !asks(id) {
 			continue
 		}
-		n := a.t.Requested(id)
-		t, lasts := all[n], a.lasts(id)
-		if lasts {
-			t = stay[n]
-		}
-		best, sum := Unknown, 0
-		for c, count := range t.of {
-			if sum += count; count > t.of[best] {
-				best = Category(c)
-			}
+		p := placeOf(id)
+		t, lasts := all[p], a.lasts(id)
+		best, most := t.best()
+		if lasts && (best != Logits || !most) { // nothing else is as large as scores
+			t = stay[p]
+			best, most = t.best()
+			most = most && (p.stack != 0 || t.steps >= steps)
 		}
 		switch best {
 		case Activations, Logits, KVCache, Inputs:
 		case Temporary:
-			if !lasts {
-				continue
-			}
+			most = most && lasts
 		default:
-			continue
+			most = false
 		}
-		if t.of[best] >= few && t.of[best]*5 >= sum*4 && (!lasts || t.steps >= steps) {
+		if most {
 			a.Category[id], a.Detail[id], a.Signal[id], a.Confidence[id] = best, NoDetail, BySize, guess
+			if p.stack != 0 {
+				a.Signal[id] = BySite
+			}
 		}
 	}
+}
+
+// tally counts allocations by category.
+type tally struct {
+	of    [NumCategories]int
+	steps int // in which some were made
+	last  int32
+}
+
+// best is the category of most; most tells whether there are some, and whether
+// it is that of four fifths.
+func (t *tally) best() (best Category, most bool) {
+	const few = 2
+	sum := 0
+	for c, n := range t.of {
+		if sum += n; n > t.of[best] {
+			best = Category(c)
+		}
+	}
+	return best, t.of[best] >= few && t.of[best]*5 >= sum*4
 }
