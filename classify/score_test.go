@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/ring"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -67,7 +69,46 @@ func TestLabelledRuns(t *testing.T) {
 		}
 	}
 	printFigures(t, got)
-	const accepted = "testdata/accepted.json"
+	noWorse(t, got, "testdata/accepted.json")
+}
+
+// TestOverflowedRuns does the same with what a ring buffer that is too small would
+// have kept of each run.
+func TestOverflowedRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads many labelled recordings")
+	}
+	got := map[string]figures{}
+	for _, r := range labelledRuns(t) {
+		for _, name := range []string{"python", "none"} {
+			v, ok := r.Variants[name]
+			if _, err := os.Stat(r.path(name)); err != nil || !ok || v.OK != nil && !*v.OK {
+				continue
+			}
+			for _, part := range []float64{0.35, 0.6, 0.8} {
+				s, d := r.device(t, name)
+				n, v := int(part*float64(d.Events.Len())), v
+				for _, action := range d.Events.Action[:n] {
+					if action == snapshot.Alloc {
+						v.FirstOrdinal++
+					}
+				}
+				v.FirstEvent, v.Events = v.FirstEvent+n, v.Events-n
+				ring.Drop(d, n)
+				tl := timeline.New(s, d)
+				got[fmt.Sprintf("%s from %.0f %% on %s", r.Name, 100*part, name)] = r.score(tl, New(tl, Options{}), v)
+			}
+		}
+	}
+	for name, f := range got {
+		t.Logf("%-60s %s unknown %5.2f %v", name, f, f.unknown, most(f.confusion))
+	}
+	noWorse(t, got, "testdata/accepted_overflowed.json")
+}
+
+// noWorse compares figures with the last accepted ones, or accepts them.
+func noWorse(t *testing.T, got map[string]figures, accepted string) {
+	t.Helper()
 	if *update {
 		b, err := json.MarshalIndent(got, "", " ")
 		if err != nil {

@@ -104,14 +104,20 @@ func (r *labelledRun) path(variant string) string {
 // timeline of the labelled device in one of the run's recordings.
 func (r *labelledRun) timeline(t *testing.T, variant string) *timeline.Timeline {
 	t.Helper()
+	return timeline.New(r.device(t, variant))
+}
+
+// device is the labelled one in one of the run's recordings.
+func (r *labelledRun) device(t *testing.T, variant string) (*snapshot.Snapshot, *snapshot.Device) {
+	t.Helper()
 	s, err := snapshot.Open(r.path(variant), snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Device != nil {
-		return timeline.New(s, s.Device(*r.Device))
+		return s, s.Device(*r.Device)
 	}
-	return timeline.New(s, longest(s))
+	return s, longest(s)
 }
 
 // longest is the device with the longest trace.

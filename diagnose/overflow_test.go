@@ -8,34 +8,10 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/ring"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )
-
-// overflow leaves of a recording what a ring buffer that is too small keeps: its
-// events from a part of them on.
-func overflow(s *snapshot.Snapshot, part float64) {
-	for i := range s.Devices {
-		d := &s.Devices[i]
-		e := &d.Events
-		from := int(part * float64(e.Len()))
-		e.Action, e.Address, e.Size = e.Action[from:], e.Address[from:], e.Size[from:]
-		e.TimeUS, e.Stack, e.Stream, e.Pool = behind(e.TimeUS, from), behind(e.Stack, from), behind(e.Stream, from), behind(e.Pool, from)
-		e.CompileContext, e.Metadata, e.Internal = behind(e.CompileContext, from), behind(e.Metadata, from), behind(e.Internal, from)
-		e.ForwardStack, e.Category = behind(e.ForwardStack, from), behind(e.Category, from)
-		d.OOMs = slices.DeleteFunc(d.OOMs, func(o snapshot.OutOfMemory) bool { return o.Event < from })
-		for k := range d.OOMs {
-			d.OOMs[k].Event -= from
-		}
-	}
-}
-
-func behind[T any](column []T, from int) []T {
-	if column == nil {
-		return nil
-	}
-	return column[from:]
-}
 
 // overflowed reads a recording of testdata of which the first part is lost.
 func overflowed(t *testing.T, file string, part float64) *report.Document {
@@ -44,7 +20,7 @@ func overflowed(t *testing.T, file string, part float64) *report.Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overflow(s, part)
+	ring.Overflow(s, part)
 	doc, err := Run([]Source{{Path: file, Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,33 @@
+// Package ring makes of a whole recording what a recorder with too small a ring
+// buffer would have kept. It serves tests.
+package ring
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// Overflow drops the first part of every device's events, of 1, in place. Blocks
+// and their stacks stay, as they do in the allocator.
+func Overflow(s *snapshot.Snapshot, part float64) {
+	for i := range s.Devices {
+		Drop(&s.Devices[i], int(part*float64(s.Devices[i].Events.Len())))
+	}
+}
+
+// Drop drops a device's first n events, in place.
+func Drop(d *snapshot.Device, n int) {
+	e := &d.Events
+	e.Action, e.Address, e.Size = e.Action[n:], e.Address[n:], e.Size[n:]
+	e.TimeUS, e.Stack, e.Stream, e.Pool = behind(e.TimeUS, n), behind(e.Stack, n), behind(e.Stream, n), behind(e.Pool, n)
+	e.CompileContext, e.Metadata, e.Internal = behind(e.CompileContext, n), behind(e.Metadata, n), behind(e.Internal, n)
+	e.ForwardStack, e.Category = behind(e.ForwardStack, n), behind(e.Category, n)
+	d.OOMs = slices.DeleteFunc(d.OOMs, func(o snapshot.OutOfMemory) bool { return o.Event < n })
+	for i := range d.OOMs {
+		d.OOMs[i].Event -= n
+	}
+}
+
+// behind is what follows the first n of a column that may be left out.
+func behind[T any](column []T, n int) []T { return column[min(n, len(column)):] }
