@@ -118,6 +118,9 @@ func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 
 // judge fills in what follows from what is known of a leak.
 func (l *loop) judge(leak *Leak) {
+	if leak.File == "" && !l.trains && l.t.Older() > 0 { // the layers of one pass may be taken for steps
+		leak.Confidence = min(leak.Confidence, 0.8)
+	}
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
 	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
 	l.surround(leak)

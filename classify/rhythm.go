@@ -190,6 +190,7 @@ func (a *analysis) gradual(roots []root) []root {
 // frees lets go was born after what the second half does. Of what is older than
 // the trace the order isn't known: gradients must do.
 func (a *analysis) mirrored(r root) bool {
+	const several = 8
 	var births []int
 	older := 0
 	for i := r.first; i < r.end; i++ {
@@ -204,7 +205,7 @@ func (a *analysis) mirrored(r root) bool {
 			births = append(births, b)
 		}
 	}
-	if older > len(births) {
+	if older > len(births) && len(births) < several {
 		return a.makesGradients(r.first, r.end, a.gradientKinds(nil), true)
 	}
 	half := len(births) / 2

@@ -95,8 +95,8 @@ func (a *analysis) withFirst(roots []root) []root {
 			steps++
 		}
 	}
-	if len(roots) == 0 && steps != 1 {
-		return nil // the others weren't seen, or nothing says that there are any
+	if len(roots) == 0 && steps > 1 {
+		return nil // the others weren't seen
 	}
 	end, together, spread, all, made := -1, 0, 0, 0, 0
 	last, widest := 0, near // event of the last such free; most events between two
@@ -124,6 +124,9 @@ func (a *analysis) withFirst(roots []root) []root {
 	}
 	if spread < least || spread*3 < all || made*8 < spread || !a.makesGradients(0, end, gradients, false) {
 		return roots
+	}
+	if len(roots)+steps == 0 && (a.last-end)*16 > a.last {
+		return nil // nothing says that there are any, unless it is all that is recorded
 	}
 	for i := end; i < min(end+near, limit); i++ {
 		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation && a.born(id) < 0 {
