@@ -148,7 +148,8 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 	dominates := top >= 2*rest && top >= 1<<16 || around >= 2 && top*2 >= rest*3
 	if p.backward == nil {
 		const far = 8 // where an error has cut the pass, its end isn't the model's
-		if dominates && !a.ordinary(top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
+		layers := around > 4 && around*3 > len(tail)*2
+		if dominates && !layers && !a.ordinary(top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
 			return top
 		}
 		return 0

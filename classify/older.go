@@ -43,6 +43,8 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 	switch {
 	case e.marks&(loss|lossGrad) != 0 && a.t.Requested(id) > 64, a.heads[a.t.Stack(id)]:
 		return claim{Logits, NoDetail, likely}
+	case e.hint == hintOf(Forward) && !gone && a.graphs[a.t.Stack(id)]:
+		return claim{Activations, NoDetail, guess}
 	case e.marks&matmul != 0 && e.marks&(workspace|copying|engine) == 0 && e.depth == 2 && !gone:
 		return claim{Logits, NoDetail, plausible}
 	case e.hint == hintOf(Setup):
@@ -59,8 +61,6 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 		return claim{Weights, NoDetail, plausible}
 	case e.hint == 0 && e.marks&userInner != 0:
 		return claim{Inputs, NoDetail, plausible}
-	case e.hint == hintOf(Forward) && !gone && a.graphs[a.t.Stack(id)]:
-		return claim{Activations, NoDetail, guess}
 	case e.hint == hintOf(Forward) && !gone && a.t.Older() < a.t.Len(): // kept by the program; without any history, saved as likely
 		return claim{Temporary, NoDetail, guess}
 	}
@@ -69,7 +69,7 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 
 // olderGraphs are the stacks of graphs that forward passes older than the trace
 // left: what is there comes from many places in layers, which results don't, or
-// is what later passes leave as parts of theirs.
+// is what later passes leave as parts of theirs, or of what an error cut short.
 func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 	const many = 8
 	forward := func(id timeline.AllocationID) bool {
@@ -89,7 +89,7 @@ func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 	}
 	later := map[snapshot.StackID]bool{}
 	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len(); id++ {
-		if stack := a.t.Stack(id); places[stack] && forward(id) && a.retained[a.run(a.born(id))] {
+		if stack, b := a.t.Stack(id), a.born(id); places[stack] && forward(id) && (a.retained[a.run(b)] || a.failedBetween(b, a.last)) {
 			later[stack] = true
 		}
 	}

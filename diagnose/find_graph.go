@@ -82,6 +82,9 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	if !f.trains {
 		d.Evidence = append(d.Evidence, "no backward pass in the whole recording")
 	}
+	if !f.trains && dev.Stacks == "none" && e.t.Older() > 0 { // caches of passes before the recording may go so, too
+		d.Severity, d.Confidence = report.Info, 0.5
+	}
 	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", where))
 	d.without = "without the graphs,"
 	d.spells = e.afterUse(x.ids)
@@ -233,10 +236,11 @@ func (e *examination) forGraph(id timeline.AllocationID) bool {
 
 // isGraph tells a graph from outputs that are merely many: it has tensors of
 // several kinds, and they are a good part of what the pass made. What autocast
-// cast goes in one bulk under no_grad, too.
+// cast goes in one bulk under no_grad, too, and so do copies of all weights.
 func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool {
 	kinds := map[graphKind]bool{}
-	first, last, casts := bulk[0], bulk[0], 0
+	first, last, casts, copies := bulk[0], bulk[0], 0, 0
+	weights := e.weightSizes()
 	for _, id := range bulk {
 		first, last = min(first, id), max(last, id)
 		if len(kinds) < kindsLeast {
@@ -245,8 +249,11 @@ func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool 
 		if e.classes.Category[id] == classify.AutocastCopies {
 			casts++
 		}
+		if e.t.Stack(id) == 0 && weights[e.t.Requested(id)] {
+			copies++
+		}
 	}
-	if len(kinds) < kindsLeast || casts*4 >= len(bulk)*3 {
+	if len(kinds) < kindsLeast || casts*4 >= len(bulk)*3 || copies*4 >= len(bulk)*3 {
 		return false
 	}
 	if *made == nil {
@@ -259,6 +266,19 @@ func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool 
 		}
 	}
 	return len(bulk)*100 >= bulkShare*int((*made)[last+1]-(*made)[first])
+}
+
+// weightSizes are the requested bytes of weights, by category.
+func (e *examination) weightSizes() map[int64]bool {
+	if e.sizes == nil {
+		e.sizes = map[int64]bool{}
+		for i, c := range e.classes.Category {
+			if c == classify.Weights {
+				e.sizes[e.t.Requested(timeline.AllocationID(i))] = true
+			}
+		}
+	}
+	return e.sizes
 }
 
 // letting says which stacks of frees show autograd dropping what it saved,

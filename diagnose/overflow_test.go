@@ -55,7 +55,7 @@ func TestOverflowInventsNothing(t *testing.T) {
 			if len(warnings(overflowed(t, file, 0))) > 0 || strings.Contains(file, "forward_cut") { // of its only pass a part would be left
 				return
 			}
-			for _, part := range []float64{0.3, 0.45, 0.6, 0.75} {
+			for _, part := range []float64{0.3, 0.45, 0.6, 0.75, 0.9} {
 				for _, title := range warnings(overflowed(t, file, part)) {
 					t.Errorf("without the first %.0f %%: %s", 100*part, title)
 				}

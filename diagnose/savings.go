@@ -18,6 +18,7 @@ type memo struct {
 	savings       map[string]replay.Saving // by change
 	toCome        map[int]int64            // by event of a failed request
 	dropped       dropped                  // worked out before the rules begin
+	sizes         map[int64]bool           // requested bytes of weights, once asked for
 	unused        []timeline.AllocationID  // of graphs that no backward pass used
 	again         []timeline.AllocationID  // of earlier models and optimizers, made again since
 	collects      bool                     // the peak is that of an evaluation that keeps its results
