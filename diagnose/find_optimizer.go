@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -31,15 +32,17 @@ func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
 		d.Evidence = append(d.Evidence, "stepped at "+lineText(line))
 	}
 	const loop = "foreach=False, which makes them for one weight after the other, and is slower"
-	switch e.manyTensors(ids) {
-	case "adam", "adamw", "sgd", "adagrad":
+	kind := e.manyTensors(ids)
+	class := replay.FusedOptimizer(kind)
+	switch {
+	case class != "":
 		d.change = "optimizer=fused"
 		d.Fix = ptr("fused=True: one kernel updates the weights and needs no temporaries. Or " + loop)
-		d.Code = "optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)"
-	case "": // no stacks
+		d.Code = "optimizer = torch.optim." + class + "(model.parameters(), lr=lr, fused=True)"
+	case kind == "": // no stacks
 		d.change, d.Confidence = "optimizer=fused", 0.7
 		d.Fix = ptr("fused=True, which Adam, AdamW and SGD have: one kernel updates the weights and needs no temporaries. Or " + loop)
-	case "own":
+	case kind == "own":
 		return nil
 	default:
 		d.spells, d.without = e.listsOfSteps(), "with the temporaries of one weight at a time,"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
@@ -164,6 +165,12 @@ func (r *rewriter) noLists() map[snapshot.StackID]bool {
 	return made
 }
 
+// FusedOptimizer is the class of torch.optim whose step of a kind, as the name of
+// its function for many tensors says it, can be one kernel; "" for other kinds.
+func FusedOptimizer(kind string) string {
+	return map[string]string{"adam": "AdamW", "adamw": "AdamW", "sgd": "SGD", "adagrad": "Adagrad"}[kind]
+}
+
 // fusedStep is torch's step in one kernel, of the optimizers that have one.
 func (r *rewriter) fusedStep() (string, error) {
 	if m, err := r.moments(); err == nil && m.factored {
@@ -177,8 +184,7 @@ func (r *rewriter) fusedStep() (string, error) {
 	known := made[0]
 	for stack := range made {
 		for _, f := range s.Stack(stack) {
-			switch s.String(s.Frames[f].Function) {
-			case "_multi_tensor_adam", "_multi_tensor_adamw", "_multi_tensor_sgd", "_multi_tensor_adagrad":
+			if kind, ok := strings.CutPrefix(s.String(s.Frames[f].Function), "_multi_tensor_"); ok && FusedOptimizer(kind) != "" {
 				known = true
 			}
 		}

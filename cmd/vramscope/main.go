@@ -56,11 +56,13 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "vramscope",
 		Short:         "What filled the GPU, why, what it should have been, and what to change",
+		Version:       versionString(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
 		PersistentPreRunE: spareInputs,
 	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newVersion())
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
