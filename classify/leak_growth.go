@@ -213,14 +213,16 @@ func (l *loop) stateOf(kept []survivor) bool {
 // bytes each, made more gradients than the one before: layers that are trained
 // from then on have none yet.
 func (l *loop) unfrozen(made []int64, first int) bool {
-	gradients := make([]int64, l.n)
-	for id, step := range l.all() {
-		if l.c.Category[id] == Gradients {
-			gradients[step] += l.bytes(id)
+	if l.gradients == nil {
+		l.gradients = make([]int64, l.n)
+		for id, step := range l.all() {
+			if l.c.Category[id] == Gradients {
+				l.gradients[step] += l.bytes(id)
+			}
 		}
 	}
 	for k := first + 1; k < l.n; k++ {
-		if made[k] > 0 && gradients[k] <= gradients[k-1] {
+		if made[k] > 0 && l.gradients[k] <= l.gradients[k-1] {
 			return false
 		}
 	}

@@ -31,7 +31,8 @@ type loop struct {
 	// forward passes without a backward one in a program that trains; else nil.
 	trained func() map[stacks.Line]bool
 
-	lines map[snapshot.StackID][]stacks.Line
+	lines     map[snapshot.StackID][]stacks.Line
+	gradients []int64 // bytes made in each step, once asked for
 }
 
 // newLoop is nil when there are too few steps to compare.

@@ -100,23 +100,20 @@ func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 // its end, or, where that is the program's own, until a backward pass is over
 // that follows an optimizer's step. Gradients and what forward saves don't last
 // so long.
-func (a *analysis) lasts(id timeline.AllocationID) bool {
-	f := a.freed(id)
-	if f >= a.last {
-		return true
-	}
+func (a *analysis) lasts(id timeline.AllocationID) bool { return a.freed(id) >= a.settled }
+
+// settles is the event from which what is older lasts.
+func (a *analysis) settles() int {
 	stepped := false
 	for i := range a.runs {
 		switch r := &a.runs[i]; {
-		case r.end > f:
-			return false
 		case r.phase == Optimizer:
 			stepped = true
 		case r.phase == Backward && stepped:
-			return true
+			return r.end
 		}
 	}
-	return false
+	return a.last
 }
 
 // findOlder tells weights from optimizer state among the blocks that were there
@@ -126,7 +123,7 @@ func (a *analysis) lasts(id timeline.AllocationID) bool {
 func (a *analysis) findOlder() {
 	a.older = map[timeline.AllocationID]claim{}
 	a.gradientSize = a.gradientsPerStep()
-	a.graphs = a.olderGraphs()
+	a.settled, a.graphs = a.settles(), a.olderGraphs()
 	bySize := map[int64][]timeline.AllocationID{}
 	for i := range a.t.Older() {
 		id := timeline.AllocationID(i)

@@ -160,6 +160,10 @@ func (a *analysis) afterLoss(r root) bool {
 // output that holds a graph until the next one is there frees it in one go.
 func (a *analysis) gradual(roots []root) []root {
 	const few, least = 8, 6 // frees without an allocation in between; allocations of the smallest backward
+	var kinds map[int64]bool
+	if len(roots) > 0 {
+		kinds = a.gradientKinds(nil)
+	}
 	var out []root
 	for _, r := range roots {
 		together, spread, all, made := 0, 0, 0, 0
@@ -178,7 +182,7 @@ func (a *analysis) gradual(roots []root) []root {
 				all++
 			}
 		}
-		if spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r) { // every saved tensor serves a gradient
+		if spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r, kinds) { // every saved tensor serves a gradient
 			out = append(out, r)
 		}
 	}
@@ -188,8 +192,8 @@ func (a *analysis) gradual(roots []root) []root {
 // mirrored tells whether what is freed during a run goes in the opposite order of
 // its birth, as saved tensors do and caches don't: what the first half of the
 // frees lets go was born after what the second half does. Of what is older than
-// the trace the order isn't known: gradients must do.
-func (a *analysis) mirrored(r root) bool {
+// the trace the order isn't known: gradients, of the given sizes, must do.
+func (a *analysis) mirrored(r root, kinds map[int64]bool) bool {
 	const several = 8
 	var births []int
 	older := 0
@@ -206,7 +210,7 @@ func (a *analysis) mirrored(r root) bool {
 		}
 	}
 	if older > len(births) && len(births) < several {
-		return a.makesGradients(r.first, r.end, a.gradientKinds(nil), true)
+		return a.makesGradients(r.first, r.end, kinds, true)
 	}
 	half := len(births) / 2
 	return mean(births[:half]) > mean(births[half:])
