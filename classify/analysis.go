@@ -41,7 +41,7 @@ type analysis struct {
 	growing          map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
 	chains           [][]*grown                      // a growing cache in every pass of one request
 	older            map[timeline.AllocationID]claim // blocks older than the trace that stay
-	settled          int                             // event from which blocks older than the trace last
+	settled, made    int                             // events: from which blocks older than the trace last; the last that makes something
 	graphs           map[snapshot.StackID]bool       // of which blocks older than the trace are parts of autograd graphs
 	gradientSize     map[int64]int                   // gradients that one step makes, by requested bytes
 	copies           []bool                          // by allocation: casts of autocast, by size

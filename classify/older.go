@@ -98,22 +98,32 @@ func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 
 // lasts tells whether a block that is older than the trace is there for good: to
 // its end, or, where that is the program's own, until a backward pass is over
-// that follows an optimizer's step. Gradients and what forward saves don't last
-// so long.
-func (a *analysis) lasts(id timeline.AllocationID) bool { return a.freed(id) >= a.settled }
+// that follows an optimizer's step, or after one until nothing is made any more.
+// Gradients and what forward saves don't last so long.
+func (a *analysis) lasts(id timeline.AllocationID) bool {
+	f := a.freed(id)
+	return f >= a.settled || f > a.made && !oneOf(hintOf(a.phaseAt(f)), Backward, Optimizer, ZeroGrad)
+}
 
-// settles is the event from which what is older lasts.
-func (a *analysis) settles() int {
+// settles finds the event from which what is older lasts, and, where an optimizer
+// steps, the last at which anything is made.
+func (a *analysis) settles() {
+	a.settled, a.made = a.last, a.last
 	stepped := false
 	for i := range a.runs {
 		switch r := &a.runs[i]; {
 		case r.phase == Optimizer:
 			stepped = true
 		case r.phase == Backward && stepped:
-			return r.end
+			a.settled = r.end
+			return
 		}
 	}
-	return a.last
+	if stepped {
+		for a.made--; a.made > 0 && a.events.Action[a.made] != snapshot.Alloc; {
+			a.made--
+		}
+	}
 }
 
 // findOlder tells weights from optimizer state among the blocks that were there
@@ -123,12 +133,16 @@ func (a *analysis) settles() int {
 func (a *analysis) findOlder() {
 	a.older = map[timeline.AllocationID]claim{}
 	a.gradientSize = a.gradientsPerStep()
-	a.settled, a.graphs = a.settles(), a.olderGraphs()
-	bySize := map[int64][]timeline.AllocationID{}
+	a.settles()
+	a.graphs = a.olderGraphs()
+	bySize, known := map[int64][]timeline.AllocationID{}, map[int64]int{} // by size: those without a stack; weights, by theirs
 	for i := range a.t.Older() {
 		id := timeline.AllocationID(i)
-		if a.lasts(id) && a.t.Stack(id) == 0 {
-			bySize[a.t.Requested(id)] = append(bySize[a.t.Requested(id)], id)
+		switch n := a.t.Requested(id); {
+		case a.t.Stack(id) != 0 && a.birth(id).hint == hintOf(Setup):
+			known[n]++
+		case a.t.Stack(id) == 0 && a.lasts(id):
+			bySize[n] = append(bySize[n], id)
 		}
 	}
 	if a.last == 0 || !a.trains && a.loop >= a.last {
@@ -151,9 +165,9 @@ func (a *analysis) findOlder() {
 				a.older[id] = claim{Workspace, CuBLAS, plausible} // before torch 2.15 it stays
 			case n <= scalar && g == 0:
 				a.older[id] = claim{OptimizerState, StepCounter, guess}
-			case g > 0 && k < g:
+			case g > 0 && k < g-known[n]:
 				a.older[id] = claim{Weights, NoDetail, likely}
-			case g > 0 && len(ids) >= 2*g:
+			case g > 0 && known[n]+len(ids) >= 2*g:
 				a.older[id] = claim{OptimizerState, NoDetail, likely}
 			case g == 0 && half > 0 && len(ids) >= 2*half:
 				a.older[id] = claim{OptimizerState, NoDetail, plausible}

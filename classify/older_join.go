@@ -3,7 +3,7 @@ package classify
 import "github.com/vramscope/vramscope/timeline"
 
 // joinOlder asks, for blocks older than the trace of which only their lives tell,
-// the later ones of their stack, or without one of their size: for what stays,
+// the later ones of their stack, or where there are none of their size: for what stays,
 // those that three steps or more left. A size that returns as gradients is told
 // by that.
 func (a *analysis) joinOlder() {
@@ -14,15 +14,16 @@ func (a *analysis) joinOlder() {
 	bucket := func(n int64) uint8 { return uint8(n>>9 ^ n>>17) }
 	for id := range timeline.AllocationID(a.t.Older()) {
 		n, stack := a.t.Requested(id), a.t.Stack(id)
-		switch {
-		case a.Confidence[id] > plausible || n < large || stack == 0 && a.gradientSize[n] > 0:
+		if a.Confidence[id] > plausible || n < large {
 			continue
-		case stack != 0 && byStack[stack] == nil:
-			byStack[stack] = &tallies{}
-		case stack == 0 && bySize[n] == nil:
-			bySize[n], maybe[bucket(n)] = &tallies{}, true
 		}
 		unsure = append(unsure, id)
+		if stack != 0 && byStack[stack] == nil {
+			byStack[stack] = &tallies{}
+		}
+		if a.gradientSize[n] == 0 && bySize[n] == nil {
+			bySize[n], maybe[bucket(n)] = &tallies{}, true
+		}
 	}
 	if len(unsure) == 0 {
 		return
@@ -39,8 +40,11 @@ func (a *analysis) joinOlder() {
 	}
 	for _, id := range unsure {
 		signal, t := BySite, byStack[a.t.Stack(id)]
-		if t == nil {
+		if t == nil || t.all == (tally{}) {
 			signal, t = BySize, bySize[a.t.Requested(id)]
+		}
+		if t == nil {
+			continue
 		}
 		lasts := a.lasts(id)
 		best, most := t.all.best()

@@ -43,7 +43,7 @@ func freeClaim(a *analysis, id timeline.AllocationID) claim {
 		return claim{}
 	}
 	if a.born(id) < 0 && a.t.Stack(id) == 0 {
-		return claim{Activations, NoDetail, likely + 5}
+		return claim{Activations, NoDetail, likely} // or scores, which are saved, too
 	}
 	switch a.Phase[id] {
 	case Backward:
