@@ -61,6 +61,7 @@ func TestScenarios(t *testing.T) {
 		{"unfrozen__python", "", "", "growing_list"},
 		{"unfrozen__none", "", "", "growing_list"},
 		{"averaged__none", "", "", "weights_twice"},
+		{"eval_first__python", "retained_graph", "called in <listcomp> run/scenarios.py:", "missing_no_grad"},
 		{"eval_one_grad__python", "missing_no_grad", "once autograd graphs", ""},
 		{"eval_oom__python", "missing_no_grad", "called in evaluate run/scenarios.py:", "checkpointing_absent"},
 		{"eval_oom__python", "oom_true_shortage", "torch.no_grad() around the call in", "stale_outputs"},

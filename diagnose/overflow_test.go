@@ -84,6 +84,16 @@ func TestOverflowKeepsLeaks(t *testing.T) {
 	}
 }
 
+// TestGraphsOfLostPasses: graphs that no backward pass frees are named, also where
+// the passes that made them are lost.
+func TestGraphsOfLostPasses(t *testing.T) {
+	d := overflowed(t, "../testdata/scenarios/eval_first__python.pickle.gz", 0.5).Devices[0]
+	f := finding(&d, classify.RetainedGraph)
+	if f == nil || !strings.Contains(f.Title, "before the recording") || f.SavesBytes == nil || *f.SavesBytes < 500<<20 {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestOverflowKeepsGraphs: the graphs of lost passes are activations, as their
 // stacks show.
 func TestOverflowKeepsGraphs(t *testing.T) {

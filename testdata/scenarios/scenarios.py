@@ -323,5 +323,10 @@ elif name == "static_cache":
         for request in range(3):
             caches = []; ids = forward(torch.randint(0, V, (4, 128)).cuda(), caches, 0)
             for i in range(12): ids = forward(ids, caches, 128 + i)
+elif name == "eval_first":
+    # a validation before training, with gradients, whose scores are kept
+    model = LM(layers=8, h=256, vocab=1000).cuda(); opt = torch.optim.AdamW(model.parameters())
+    kept = [model((ids % 1000).cuda()) for ids in batches(2, b=4)]
+    for ids in batches(4, b=4): train_step(model, opt, ids % 1000)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
