@@ -47,9 +47,9 @@ func (a *analysis) joinOlder() {
 			continue
 		}
 		lasts := a.lasts(id)
-		best, most := t.all.best()
+		best, most := t.all.agreed()
 		if lasts && (best != Logits || !most) { // nothing else is as large as scores
-			best, most = t.stay.best()
+			best, most = t.stay.agreed()
 			most = most && (signal == BySite || t.steps >= steps)
 		}
 		switch best {
@@ -85,15 +85,20 @@ func (t *tallies) add(a *analysis, id timeline.AllocationID) {
 // tally counts allocations by category.
 type tally [NumCategories]int
 
-// best is the category of most; most tells whether there are some, and whether
-// it is that of four fifths.
-func (t *tally) best() (best Category, most bool) {
-	const few = 2
-	sum := 0
+// best is the category of most; sum is the number of all.
+func (t *tally) best() (best Category, sum int) {
 	for c, n := range t {
 		if sum += n; n > t[best] {
 			best = Category(c)
 		}
 	}
+	return best, sum
+}
+
+// agreed is the best one; most tells whether there are some, and whether it is
+// that of four fifths.
+func (t *tally) agreed() (best Category, most bool) {
+	const few = 2
+	best, sum := t.best()
 	return best, t[best] >= few && t[best]*5 >= sum*4
 }

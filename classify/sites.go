@@ -139,45 +139,38 @@ func (a *analysis) own(s sites, unsure []timeline.AllocationID) []bool {
 
 // joinBy asks the other allocations of an unsure one's site; share is how many
 // of ten must agree.
-func (a *analysis) joinBy(s sites, unsure []timeline.AllocationID, leave []bool, share int32) {
-	type tally struct {
-		unsure int32
-		of     [NumCategories]int32
+func (a *analysis) joinBy(s sites, unsure []timeline.AllocationID, leave []bool, share int) {
+	type answers struct {
+		unsure int
+		of     tally
 	}
-	var tallies []tally
-	asked := make([]int32, s.n) // index into tallies and 1
+	var asking []answers
+	asked := make([]int32, s.n) // index into asking and 1
 	for _, id := range unsure {
 		if a.Confidence[id] >= plausible {
 			continue
 		}
 		site := s.of[id]
 		if asked[site] == 0 {
-			tallies = append(tallies, tally{})
-			asked[site] = int32(len(tallies))
+			asking = append(asking, answers{})
+			asked[site] = int32(len(asking))
 		}
-		tallies[asked[site]-1].unsure++
+		asking[asked[site]-1].unsure++
 	}
-	if len(tallies) == 0 {
+	if len(asking) == 0 {
 		return
 	}
 	for i, site := range s.of {
 		if site != elsewhere && asked[site] != 0 && a.Confidence[i] >= likely {
-			tallies[asked[site]-1].of[a.Category[i]]++
+			asking[asked[site]-1].of[a.Category[i]]++
 		}
 	}
 	for i, id := range unsure {
 		if a.Confidence[id] >= plausible || leave != nil && leave[i] {
 			continue
 		}
-		var best Category
-		var sum int32
-		t := &tallies[asked[s.of[id]]-1]
-		for c, n := range t.of {
-			sum += n
-			if n > t.of[best] {
-				best = Category(c)
-			}
-		}
+		t := &asking[asked[s.of[id]]-1]
+		best, sum := t.of.best()
 		if sum*2 >= t.unsure && t.of[best]*10 >= sum*share {
 			a.Category[id], a.Signal[id], a.Confidence[id] = best, BySite, likely
 		}

@@ -11,7 +11,7 @@ const prepared = 32 << 10
 func (d *decoder) prepare() {
 	if rows := len(d.events.Action); d.rows+prepared > d.readyRows && d.readyRows < rows {
 		from, to := max(d.readyRows, d.rows), min(d.rows+2*prepared, rows)
-		c := d.events.slice(from, to)
+		c := d.events.Slice(from, to)
 		go func() {
 			pages.Touch(c.Action)
 			pages.Touch(c.Address)

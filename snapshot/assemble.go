@@ -236,7 +236,7 @@ func (d *decoder) assembleTraces(v value, device func(int64) (*Device, error)) e
 func (d *decoder) setEvents(dev *Device, l *list) error {
 	if l.count > 0 && l.run.kind() == kEvent {
 		first := l.run.index()
-		dev.Events, dev.FirstEvent = d.events.slice(first, first+l.count), first
+		dev.Events, dev.FirstEvent = d.events.Slice(first, first+l.count), first
 		for _, o := range d.ooms {
 			if o.Event >= first && o.Event < first+l.count {
 				dev.OOMs = append(dev.OOMs, OutOfMemory{o.Event - first, o.DeviceFree})

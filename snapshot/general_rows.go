@@ -196,7 +196,7 @@ func (g *general) events(dev *Device, v any) error {
 	if d.rows == first {
 		return nil
 	}
-	dev.Events, dev.FirstEvent = d.events.slice(first, d.rows), first
+	dev.Events, dev.FirstEvent = d.events.Slice(first, d.rows), first
 	for _, o := range d.ooms[firstOOM:] {
 		dev.OOMs = append(dev.OOMs, OutOfMemory{o.Event - first, o.DeviceFree})
 	}

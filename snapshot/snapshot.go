@@ -102,8 +102,8 @@ func at[T any](column []T, i int) (zero T) {
 	return column[i]
 }
 
-// slice is the events from i up to j as a view on the same memory.
-func (e *Events) slice(i, j int) Events {
+// Slice is the events from i up to j as a view on the same memory.
+func (e *Events) Slice(i, j int) Events {
 	return Events{
 		Action: e.Action[i:j:j], Address: e.Address[i:j:j], Size: e.Size[i:j:j],
 		TimeUS: part(e.TimeUS, i, j), Stack: part(e.Stack, i, j), Stream: part(e.Stream, i, j),

@@ -18,16 +18,9 @@ func Overflow(s *snapshot.Snapshot, part float64) {
 
 // Drop drops a device's first n events, in place.
 func Drop(d *snapshot.Device, n int) {
-	e := &d.Events
-	e.Action, e.Address, e.Size = e.Action[n:], e.Address[n:], e.Size[n:]
-	e.TimeUS, e.Stack, e.Stream, e.Pool = behind(e.TimeUS, n), behind(e.Stack, n), behind(e.Stream, n), behind(e.Pool, n)
-	e.CompileContext, e.Metadata, e.Internal = behind(e.CompileContext, n), behind(e.Metadata, n), behind(e.Internal, n)
-	e.ForwardStack, e.Category = behind(e.ForwardStack, n), behind(e.Category, n)
+	d.Events = d.Events.Slice(n, d.Events.Len())
 	d.OOMs = slices.DeleteFunc(d.OOMs, func(o snapshot.OutOfMemory) bool { return o.Event < n })
 	for i := range d.OOMs {
 		d.OOMs[i].Event -= n
 	}
 }
-
-// behind is what follows the first n of a column that may be left out.
-func behind[T any](column []T, n int) []T { return column[min(n, len(column)):] }
