@@ -240,7 +240,6 @@ func (e *examination) forGraph(id timeline.AllocationID) bool {
 func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool {
 	kinds := map[graphKind]bool{}
 	first, last, casts, copies := bulk[0], bulk[0], 0, 0
-	weights := e.weightSizes()
 	for _, id := range bulk {
 		first, last = min(first, id), max(last, id)
 		if len(kinds) < kindsLeast {
@@ -249,7 +248,7 @@ func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool 
 		if e.classes.Category[id] == classify.AutocastCopies {
 			casts++
 		}
-		if e.t.Stack(id) == 0 && weights[e.t.Requested(id)] {
+		if e.t.Stack(id) == 0 && e.weightSizes()[e.t.Requested(id)] {
 			copies++
 		}
 	}

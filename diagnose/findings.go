@@ -16,6 +16,7 @@ var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).missingNoGrad,
 	(*examination).madeAgain,
 	(*examination).leakFindings,
+	(*examination).graphsLeft,
 	(*examination).gradientsUnused,
 	(*examination).resultsCollected,
 	(*examination).logitsDominate,
