@@ -139,7 +139,7 @@ func (a *analysis) generates() {
 	if a.trains {
 		return
 	}
-	cached := len(a.growing) > 0 || a.findStatic()
+	cached := len(a.growing) > 0 || a.findStatic() || a.findPool()
 	for i := 0; i < len(a.Category) && !cached && a.all&cache != 0; i++ {
 		id := timeline.AllocationID(i)
 		cached = a.birth(id).marks&cache != 0 && a.Phase[i] == Forward
@@ -233,13 +233,23 @@ func (a *analysis) findKept() {
 			}
 		}
 		for _, ids := range survivors {
-			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 && a.paired(ids) {
+			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 && a.paired(ids) && a.dropped(ids) {
 				for _, id := range ids {
 					a.kept[id] = true
 				}
 			}
 		}
 	}
+}
+
+// dropped tells whether allocations go in one go: what a backward pass frees goes
+// bit by bit, while it makes gradients.
+func (a *analysis) dropped(ids []timeline.AllocationID) bool {
+	first, end := a.last, 0
+	for _, id := range ids {
+		first, end = min(first, a.freed(id)), max(end, a.freed(id))
+	}
+	return !slices.Contains(a.events.Action[first:end], snapshot.Alloc)
 }
 
 // paired tells whether allocations come two by two, a key and a value of each

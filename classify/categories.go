@@ -13,6 +13,7 @@ func (a *analysis) prepare() {
 		func() { a.findKept(); a.findLogits() },
 		a.findHeads,
 		a.findTwins,
+		a.findResumed,
 		func() { a.findOlder(); a.findUnmatched() },
 		func() { a.findCopies(); a.findRecomputed() })
 	a.markScores()

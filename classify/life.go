@@ -62,6 +62,10 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 
 func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 	switch {
+	case a.kept[id]:
+		return claim{KVCache, NoDetail, plausible}
+	case a.resumed[id] != NoDetail:
+		return claim{OptimizerState, a.resumed[id], likely}
 	case f >= a.last || a.phaseAt(f) != Setup:
 		e := a.birth(id)
 		if e.marks&userInner != 0 && e.marks&(weight|inModule) == 0 {

@@ -65,7 +65,7 @@ func (a *analysis) findLogits() {
 		a.markGenerated()
 		return
 	}
-	a.widest = map[timeline.AllocationID]bool{}
+	a.widest, a.chunks = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
 	var trained int64 // the last scores of tokens that were trained on
 	passes := a.passes()
 	sizes := make([]int64, len(passes))
@@ -89,8 +89,10 @@ func (a *analysis) findLogits() {
 			}
 		case p.backward == nil && trained > 0:
 			a.markAsTrained(p, trained)
+		default:
+			a.markChunks(p)
 		}
-		if !a.recorded.allocs {
+		if !a.recorded.allocs || !a.trains {
 			a.markWidest(p)
 		}
 	}

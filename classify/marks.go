@@ -66,6 +66,8 @@ var pythonRules = []frameRule{
 	{"torch/nn/modules/module.py", "zero_grad", 0, hintOf(ZeroGrad)},
 	{"torch/optim/", "_init_group", state, hintOf(Optimizer)},
 	{"torch/optim/", "add_param_group", 0, hintOf(Setup)},
+	{"torch/optim/", "load_state_dict", state, hintOf(Setup)},
+	{"torch/optim/", "_process_value_according_to_param_policy", state, hintOf(Setup)},
 	{"torch/optim/lr_scheduler.py", "", 0, 0},
 	{"torch/optim/swa_utils.py", "__init__", weight, hintOf(Setup)},
 	{"torch/optim/adagrad.py", "__init__", state, hintOf(Setup)}, // alone in not waiting for the first step

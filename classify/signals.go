@@ -79,7 +79,7 @@ func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 		if a.outlives(id) || a.freed(id)-a.born(id) > 200 {
 			return claim{OptimizerState, NoDetail, strong}
 		}
-	case e.marks&weight != 0 && p == Setup:
+	case e.marks&weight != 0 && p == Setup && a.resumed[id] == NoDetail:
 		if a.outlives(id) || a.run(a.freed(id)) != a.run(a.born(id)) {
 			return claim{Weights, Parameter, strong}
 		}

@@ -34,6 +34,9 @@ func sizeClaim(a *analysis, id timeline.AllocationID) claim {
 		}
 		return claim{Logits, d, strong + 1}
 	}
+	if len(a.chunks) > 0 && a.chunks[id] {
+		return a.chunkClaim(id)
+	}
 	if len(a.growing) > 0 && a.isGrowing(id) {
 		return claim{KVCache, NoDetail, strong}
 	}

@@ -46,7 +46,7 @@ func (a *analysis) findUntrained() {
 			s.end = min(s.end, a.ooms[i]+1)
 		}
 		starts := a.anchoredIn(s.first, s.end)
-		if len(starts) < untrainedPasses || s.allocs*5 < usual*2*len(starts) {
+		if len(starts) < untrainedPasses || s.allocs*5 < usual*2*len(starts) || a.inFlight(s) {
 			continue
 		}
 		s.end = a.asLong(starts, s.end)
@@ -60,6 +60,25 @@ func (a *analysis) findUntrained() {
 		}
 		a.Untrained = append(a.Untrained, steps)
 	}
+}
+
+// inFlight tells whether backward passes come to what a stretch made later: of
+// the micro-batches in a pipeline, several are on their way at a time.
+func (a *analysis) inFlight(s stretch) bool {
+	kept, used := 0, 0
+	for i := s.first; i < s.end; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		id := a.t.Of[i]
+		if f := a.freed(id); f >= s.end && a.t.Requested(id) > scalar {
+			kept++
+			if f < a.last && a.phases[f] == Backward {
+				used++
+			}
+		}
+	}
+	return used*2 > kept && used*4 >= s.allocs
 }
 
 // asLong is where the last of some iterations ends: after as many allocations as

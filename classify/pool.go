@@ -1,0 +1,56 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findPool finds the keys and values that a server makes room for before it
+// serves: a row of equal blocks, one or two for each layer, the last that is made
+// before its passes and not small beside what its layers hold. Weights of
+// different layers come with others between them.
+func (a *analysis) findPool() bool {
+	const (
+		fewest = 8
+		large  = 1 << 20 // bytes
+		part   = 16      // of a layer's largest weight: adapters are far less
+	)
+	var row []timeline.AllocationID
+	of := map[int64]int{} // what stays of setup, by size
+	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len() && a.Phase[id] == Setup; id++ {
+		n := a.t.Requested(id)
+		if n <= scalar || !a.outlives(id) {
+			continue
+		}
+		of[n]++
+		if len(row) > 0 && n != a.t.Requested(row[0]) {
+			row = row[:0]
+		}
+		row = append(row, id)
+	}
+	if len(row) < fewest || a.t.Requested(row[0]) < large || of[a.t.Requested(row[0])] > len(row) {
+		return false
+	}
+	size := a.t.Requested(row[0])
+	layers := false
+	for n, count := range of {
+		if n == size || count*2 < fewest {
+			continue
+		}
+		if n > size*part {
+			return false
+		}
+		layers = layers || count == len(row) || count*2 == len(row) || count == len(row)*2
+	}
+	if !layers {
+		return false
+	}
+	for _, id := range row {
+		if a.recorded.allocs && a.birth(id).marks&(weight|inModule|input) != 0 {
+			return false
+		}
+	}
+	for _, id := range row {
+		a.kept[id] = true
+	}
+	return true
+}

@@ -1,0 +1,56 @@
+package classify
+
+import "github.com/vramscope/vramscope/timeline"
+
+// findResumed finds the state that an optimizer has from a checkpoint, before its
+// first step: two moments of each weight's size, one right behind the other, after
+// the weights themselves. No model has its own weights like that.
+func (a *analysis) findResumed() {
+	a.resumed = map[timeline.AllocationID]Detail{}
+	if !a.trains && !a.updates {
+		return
+	}
+	var ids []timeline.AllocationID // what setup leaves
+	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len(); id++ {
+		if a.Phase[id] == Setup && a.t.Requested(id) > scalar && (a.outlives(id) || a.phaseAt(a.freed(id)) != Setup) {
+			ids = append(ids, id)
+		}
+	}
+	for odd := range 2 {
+		for from := odd; from+1 < len(ids); from += 2 {
+			end := from
+			for end+1 < len(ids) && a.t.Requested(ids[end]) == a.t.Requested(ids[end+1]) {
+				end += 2
+			}
+			if end > from {
+				a.markMoments(ids[:end], from)
+				from = end
+			}
+		}
+	}
+}
+
+// markMoments marks the moments among allocations that come two by two from one on,
+// where that many weights come before them and an optimizer doesn't make them itself.
+func (a *analysis) markMoments(ids []timeline.AllocationID, from int) {
+	const few = 8 // pairs
+	of, pairs := map[int64]int{}, map[int64]int{}
+	for _, id := range ids {
+		of[a.t.Requested(id)]++
+	}
+	first := len(ids)
+	for first-2 >= from {
+		n := a.t.Requested(ids[first-1])
+		if a.stateSize[n] || of[n]-2*(pairs[n]+1) <= pairs[n] {
+			break
+		}
+		pairs[n]++
+		first -= 2
+	}
+	if len(ids)-first < 2*few || len(pairs) < 2 {
+		return
+	}
+	for i := first; i < len(ids); i += 2 {
+		a.resumed[ids[i]], a.resumed[ids[i+1]] = Moment1, Moment2
+	}
+}
