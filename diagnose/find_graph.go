@@ -252,7 +252,7 @@ func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool 
 			copies++
 		}
 	}
-	if len(kinds) < kindsLeast || casts*4 >= len(bulk)*3 || copies*4 >= len(bulk)*3 {
+	if len(kinds) < kindsLeast || casts*4 >= len(bulk)*3 || copies*4 >= len(bulk)*3 || e.isModule(bulk) {
 		return false
 	}
 	if *made == nil {
@@ -265,6 +265,25 @@ func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool 
 		}
 	}
 	return len(bulk)*100 >= bulkShare*int((*made)[last+1]-(*made)[first])
+}
+
+// isModule tells, without stacks, whether what goes at once is a module that leaves
+// the GPU: its parameters go in the order in which they came, with next to nothing
+// made between them. A graph goes from its end.
+func (e *examination) isModule(bulk []timeline.AllocationID) bool {
+	inOrder, close := 0, 0
+	for i, id := range bulk[1:] {
+		if e.t.Stack(id) != 0 {
+			return false
+		}
+		if before := bulk[i]; id > before {
+			inOrder++
+			if id-before <= 2 {
+				close++
+			}
+		}
+	}
+	return inOrder*4 >= len(bulk)*3 && close*4 >= inOrder*3
 }
 
 // weightSizes are the requested bytes of weights, by category.
