@@ -36,6 +36,7 @@ type analysis struct {
 	stateSize        map[int64]bool                   // requested bytes of what an optimizer makes and keeps
 	logits           []Detail                         // by allocation: scores, NoDetail for anything else
 	widest           map[timeline.AllocationID]bool   // may be scores, though no loss shows
+	piled            map[int64]bool                   // sizes of which every step of an optimizer leaves some, without stacks
 	resumed          map[timeline.AllocationID]Detail // moments that come from a checkpoint
 	chunks           map[timeline.AllocationID]bool   // scores of a part of the tokens, as of a loss that is worked out in parts
 	large            []int64                          // requested bytes of what the loop makes, sorted; worked out when first asked for

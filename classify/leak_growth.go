@@ -86,10 +86,19 @@ type pace struct {
 	bytes       int64 // alive after the last step
 }
 
-// paceOf tells whether survivors keep coming, and at which pace. What is made
-// once (optimizer state), twice (DDP rebuilds its buckets in the second step)
-// or in a queue of some length doesn't.
+// paceOf tells whether survivors keep coming, and at which pace.
 func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
+	end := l.n - 1
+	if l.cut() {
+		end--
+	}
+	return l.paceUpTo(kept, end)
+}
+
+// paceUpTo tells whether survivors keep coming up to a step, and at which pace.
+// What is made once (optimizer state), twice (DDP rebuilds its buckets in the second
+// step) or in a queue of some length doesn't.
+func (l *loop) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	var steps []int
 	firstDead, firstAlive := int32(l.n), int32(l.n)
 	dead := 0
@@ -116,10 +125,6 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 	}
 	slices.Sort(gaps)
 	usual := gaps[(len(gaps)-1)/2]
-	end := l.n - 1
-	if l.cut() {
-		end--
-	}
 	expected := max(1, (end-p.first)/usual+1)
 	p.regular = min(1, float64(p.steps)/float64(expected))
 	switch {
@@ -138,10 +143,16 @@ func (l *loop) growth(groups []placed) []Leak {
 	var growing, rest []placed
 	for _, g := range groups {
 		all := g
+		p, ok := l.paceOf(g.kept)
 		if g.stack == 0 {
-			g.kept = l.recurring(g.kept)
+			if g.kept = l.recurring(g.kept); len(g.kept) < len(all.kept) {
+				p, ok = l.paceOf(g.kept)
+			}
+			if last := l.n - 2; !ok && len(g.kept) > 0 && int(g.kept[len(g.kept)-1].born) == last && int(all.kept[len(all.kept)-1].born) > last {
+				p, ok = l.paceUpTo(g.kept, last) // the last step's weren't told from what it leaves anyhow
+			}
 		}
-		if p, ok := l.paceOf(g.kept); ok && !l.stateOf(g.kept) && (g.stack != 0 || l.even(p)) && (p.steps > 2 || l.twice(&g)) {
+		if ok && !l.stateOf(g.kept) && (g.stack != 0 || l.even(p)) && (p.steps > 2 || l.twice(&g)) {
 			growing = append(growing, g)
 		} else if g.requested > 0 {
 			rest = append(rest, all)

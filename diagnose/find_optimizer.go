@@ -22,7 +22,7 @@ func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
 			bytes += e.t.Allocated[i]
 		}
 	}
-	if share(bytes, dev.AtPeak.AllocatedBytes) < 5 || bytes < 32<<20 {
+	if share(bytes, dev.AtPeak.AllocatedBytes) < 5 || bytes < 32<<20 || e.mostly(ids, e.leaked()) {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "optimizer_temporaries", Severity: f.severity(), Confidence: 0.9}, worth: 2}
