@@ -151,6 +151,9 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 	if p.backward == nil {
 		const far = 8 // where an error has cut the pass, its end isn't the model's
 		layers := around > 4 && around*3 > len(tail)*2
+		if a.trains && a.weightSize[top] > 0 && a.UntrainedAt(p.first) == nil { // what follows the last backward pass
+			return 0
+		}
 		if dominates && !layers && !a.ordinary(top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
 			return top
 		}
