@@ -21,18 +21,22 @@ func (e *examination) madeAgain(dev *report.Device, f *facts) []draft {
 	if d, ok := e.optimizersAgain(dev, f); ok {
 		return []draft{d}
 	}
+	if d, ok := e.copiesAgain(dev, f); ok {
+		return []draft{d}
+	}
 	return nil
 }
 
 // isAgain tells whether that is what a finding is about.
 func isAgain(f *report.Finding) bool {
-	return strings.HasPrefix(f.Title, modelAgain) || strings.HasPrefix(f.Title, optimizerAgain)
+	return strings.HasPrefix(f.Title, modelAgain) || strings.HasPrefix(f.Title, optimizerAgain) || strings.HasPrefix(f.Title, copiesAgain)
 }
 
 // How the findings' titles begin.
 const (
 	modelAgain     = "A model was made "
 	optimizerAgain = "An optimizer was made "
+	copiesAgain    = "Copies of the model pile up"
 )
 
 // generation is what the same lines of a program made in one go.
@@ -45,17 +49,8 @@ type generation struct {
 // modelsAgain looks for weights that the lines which made the first ones made
 // again, after work had been done with those.
 func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
-	var work []int // first events of what a model does
-	for _, s := range f.spans {
-		switch s.Phase {
-		case classify.Forward, classify.Backward, classify.Optimizer, classify.Generate:
-			work = append(work, s.FirstEvent)
-		}
-	}
-	models := e.generations(classify.Weights, func(last, born int) bool {
-		return sort.SearchInts(work, last) < sort.SearchInts(work, born)
-	})
-	if models = e.alike(models); len(models) < 2 {
+	models := e.alike(e.models(f))
+	if len(models) < 2 {
 		return draft{}, false
 	}
 	// What the earlier ones were trained with goes with them.
@@ -108,6 +103,71 @@ func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
 	d.Fix = ptr("Let go of a model and its optimizer before the next ones are made, or move the model to the host. What holds them may be a list, a scheduler or, in a notebook, a variable, a cell's output (Out, _) or the traceback of an error")
 	d.Code = "del model, optimizer\ngc.collect()\ntorch.cuda.empty_cache()"
 	return d, true
+}
+
+// models are the weights that are there at the peak, by what a model does between
+// the births of one set and the next.
+func (e *examination) models(f *facts) []generation {
+	var work []int // first events
+	for _, s := range f.spans {
+		switch s.Phase {
+		case classify.Forward, classify.Backward, classify.Optimizer, classify.Generate:
+			work = append(work, s.FirstEvent)
+		}
+	}
+	return e.generations(classify.Weights, func(last, born int) bool {
+		return sort.SearchInts(work, last) < sort.SearchInts(work, born)
+	})
+}
+
+// copiesAgain looks for copies of a model that one line makes again and again and
+// that all stay, as when the best ones so far are put into a list.
+func (e *examination) copiesAgain(dev *report.Device, f *facts) (draft, bool) {
+	const several = 3 // a copy takes the place of another when both are there
+	models := e.models(f)
+	if len(models) <= several || e.t.Stack(models[1].ids[0]) == 0 {
+		return draft{}, false
+	}
+	model, copies := models[0], e.alike(models[1:])
+	if len(copies) < several || !e.sameSizes(model.ids, copies[0].ids) {
+		return draft{}, false
+	}
+	d := draft{Finding: report.Finding{ID: classify.GrowingList, Severity: report.Warning, Confidence: 0.9}, without: "with the last copy alone,"}
+	var bytes int64
+	for k, g := range copies[:len(copies)-1] {
+		bytes += g.bytes
+		for _, id := range g.ids {
+			s := e.lifeOf(id)
+			s.from = max(s.from, copies[k+1].first)
+			d.spells = append(d.spells, s)
+			e.again = append(e.again, id)
+		}
+	}
+	if share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
+		e.again = nil
+		return draft{}, false
+	}
+	d.Title = fmt.Sprintf(copiesAgain+": %d were made, and %s are still there: %s", len(copies), earlier(len(copies)-1), report.Bytes(bytes))
+	if line := e.coveringLine(e.byStack(copies[0].ids)); line.File != "" {
+		d.Evidence = append(d.Evidence, "made at "+lineText(line))
+	}
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s in each, of the sizes that the model's weights have", report.Plural(len(copies[0].ids), "block")))
+	d.Fix = ptr("Keep the best one only, and on the host: what holds the earlier ones is a list, a dict or a variable of the loop")
+	d.Code = "best = {k: v.to(\"cpu\", copy=True) for k, v in model.state_dict().items()}"
+	return d, true
+}
+
+// sameSizes tells whether two sets of weights have the same sizes, in any order.
+func (e *examination) sameSizes(a, b []timeline.AllocationID) bool {
+	sizes := func(ids []timeline.AllocationID) []int64 {
+		out := make([]int64, len(ids))
+		for i, id := range ids {
+			out[i] = e.t.Requested(id)
+		}
+		slices.Sort(out)
+		return out
+	}
+	return slices.Equal(sizes(a), sizes(b))
 }
 
 // stateMade is the bytes of all state that optimizers made from an event on, up
