@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/vramscope/vramscope/classify"
@@ -9,7 +10,7 @@ import (
 )
 
 // TestCopiesAreNoGraph: what goes in one bulk and is as large as the weights, for
-// the most part, are copies of them.
+// the most part, are copies of them; in the order in which it came, a module.
 func TestCopiesAreNoGraph(t *testing.T) {
 	e := examinationOf(t, recorder.Program{Seed: 6, Events: 3000})
 	e.t.Device.Events.Stack = nil
@@ -18,6 +19,10 @@ func TestCopiesAreNoGraph(t *testing.T) {
 		bulk = append(bulk, id)
 	}
 	var made []int32
+	if e.isGraph(bulk, &made) {
+		t.Error("a module that leaves the GPU is a graph: its parameters go in the order in which they came")
+	}
+	slices.Reverse(bulk)
 	if !e.isGraph(bulk, &made) {
 		t.Fatal("many tensors of several sizes are no graph")
 	}
