@@ -141,20 +141,13 @@ func (l *loop) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 // growth finds what every step leaves behind, and tells graphs from lists.
 func (l *loop) growth(groups []placed) []Leak {
 	var growing, rest []placed
-	for _, g := range groups {
-		all := g
-		p, ok := l.paceOf(g.kept)
-		if g.stack == 0 {
-			if g.kept = l.recurring(g.kept); len(g.kept) < len(all.kept) {
-				p, ok = l.paceOf(g.kept)
-			}
-			if last := l.n - 2; !ok && len(g.kept) > 0 && int(g.kept[len(g.kept)-1].born) == last && int(all.kept[len(all.kept)-1].born) > last {
-				p, ok = l.paceUpTo(g.kept, last) // the last step's weren't told from what it leaves anyhow
-			}
-		}
-		if ok && !l.stateOf(g.kept) && (g.stack != 0 || l.even(p)) && (p.steps > 2 || l.twice(&g)) {
+	for _, all := range groups {
+		g, p, ok := l.grows(all)
+		switch {
+		case ok && l.replaces(p):
+		case ok && !l.stateOf(g.kept) && (g.stack != 0 || l.even(p)) && (p.steps > 2 || l.twice(&g)):
 			growing = append(growing, g)
-		} else if g.requested > 0 {
+		case g.requested > 0:
 			rest = append(rest, all)
 		}
 	}
@@ -173,6 +166,21 @@ func (l *loop) growth(groups []placed) []Leak {
 		leaks = l.claim(leaks, GrowingList, list)
 	}
 	return leaks
+}
+
+// grows tells whether a group keeps growing, and gives what of it does.
+func (l *loop) grows(all placed) (g placed, p pace, ok bool) {
+	if all.stack != 0 {
+		p, ok = l.paceOf(all.kept)
+		return all, p, ok
+	}
+	g = placed{all.place, l.recurring(all.kept)}
+	p, ok = l.paceOf(g.kept)
+	last := func(kept []survivor) int { return int(kept[len(kept)-1].born) }
+	if !ok && len(g.kept) > 0 && last(g.kept) == l.n-2 && last(all.kept) == l.n-1 {
+		p, ok = l.paceUpTo(g.kept, l.n-2) // the last step's weren't told from what it leaves anyhow
+	}
+	return g, p, ok
 }
 
 // lasting are the categories of which much stays for good reason.
@@ -238,6 +246,34 @@ func (l *loop) unfrozen(made []int64, first int) bool {
 		}
 	}
 	return true
+}
+
+// replaces tells whether what steps leave takes the place of what was there before
+// the first of them: weights that are converted layer by layer. In most steps as
+// much goes as comes.
+func (l *loop) replaces(p pace) bool {
+	if l.gone == nil {
+		l.gone = make([]int64, l.n)
+		for id, born := range l.t.Born {
+			if died := l.t.FreeRequested[id]; (born == timeline.Never || born < l.first[0]) && died != timeline.Never && died != timeline.Before && died >= l.first[0] {
+				l.gone[min(l.stepAt(died), l.n-1)] += l.bytes(timeline.AllocationID(id))
+			}
+		}
+	}
+	left := make([]int64, l.n)
+	for _, s := range p.alive {
+		left[s.born] += l.bytes(s.id)
+	}
+	steps, even := 0, 0
+	for k, bytes := range left {
+		if bytes > 0 {
+			steps++
+			if l.gone[k] >= bytes {
+				even++
+			}
+		}
+	}
+	return even*4 >= steps*3
 }
 
 // even tells whether the steps leave about as many survivors each; those of one

@@ -33,6 +33,7 @@ type loop struct {
 
 	lines     map[snapshot.StackID][]stacks.Line
 	gradients []int64 // bytes made in each step, once asked for
+	gone      []int64 // bytes of what was there before the first step that go in each, once asked for
 }
 
 // newLoop is nil when there are too few steps to compare.
