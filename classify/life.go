@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -104,6 +105,9 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 		}
 		return claim{Inputs, NoDetail, guess}
 	}
+	if !a.recorded.allocs && a.trainedOn(id, r) {
+		return claim{Weights, NoDetail, plausible}
+	}
 	if !a.recorded.allocs { // or the first that forward keeps
 		return claim{Inputs, NoDetail, likely}
 	}
@@ -111,6 +115,22 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 		return claim{Inputs, NoDetail, plausible}
 	}
 	return claim{Inputs, NoDetail, likely + 7}
+}
+
+// trainedOn tells, without stacks, whether something large that an iteration begins
+// with is there after two of an optimizer's steps, and gradients come in its size: a model
+// that is made anew.
+func (a *analysis) trainedOn(id timeline.AllocationID, r int) bool {
+	const large = 1 << 16 // bytes
+	n := a.t.Requested(id)
+	after := r // the second step
+	for range 2 {
+		if after = int(a.nextOptimizer[after]) + 1; after >= len(a.runs) {
+			return false
+		}
+	}
+	_, found := slices.BinarySearch(a.gradientIn[n], a.nextBackward[r])
+	return n >= large && found && a.freed(id) >= a.runs[after].first
 }
 
 // forwardClaim judges what forward makes.
