@@ -56,6 +56,7 @@ type analysis struct {
 	twins            map[timeline.AllocationID]bool  // copies of all weights
 	packed, unpacked map[timeline.AllocationID]bool  // flat buffers of weights, and what they were made of
 	retained         []bool                          // by run: a forward whose graph outlives its backward
+	retains          bool                            // most of them
 	recomputed       []bool                          // by allocation: made again inside backward, by sizes
 	bucketViews      bool                            // gradients are views of the buckets
 

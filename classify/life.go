@@ -175,6 +175,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Activations, NoDetail, strong - 3}
 	case small:
 		return claim{Temporary, NoDetail, likely}
+	case !a.recorded.allocs && !a.retains && a.trainedOn(id, r):
+		return claim{Weights, NoDetail, plausible}
 	case !a.retained[r] && !a.heldByModule(id, f):
 		return claim{Temporary, NoDetail, guess}
 	}

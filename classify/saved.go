@@ -41,9 +41,17 @@ func (a *analysis) findRetained() {
 		}
 	}
 	a.retained = make([]bool, len(a.runs))
+	all, some := 0, 0 // forward runs before a backward pass
 	for r := range a.retained {
 		a.retained[r] = stayed[r]*4 >= released[r]
+		if released[r]+stayed[r] > 0 {
+			all++
+			if a.retained[r] {
+				some++
+			}
+		}
 	}
+	a.retains = some*2 > all
 }
 
 // findSaved sees, in programs without a backward pass, whether forward keeps
