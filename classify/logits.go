@@ -280,6 +280,9 @@ func (a *analysis) head(b *run, least int64) (first, last int64, n int) {
 		if a.events.Action[i] != snapshot.Alloc || size <= 64 || n == 0 && size < least || a.sharing != nil && a.sharing[i] {
 			continue
 		}
+		if n == 1 && size > last && size-last <= last/8 && a.freed(before) <= i+8 { // of a slice, put into that of all
+			n = 0
+		}
 		if n > 0 && (size != last && size*2 != last && last*2 != size || a.freed(before) > i+8) {
 			break
 		}
