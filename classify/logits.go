@@ -234,11 +234,30 @@ func (a *analysis) twoNumbers(p pass, size int64) bool {
 // tail lists the last large requests of a pass, the last one first, and the
 // largest of those before them.
 func (a *analysis) tail(p pass) (tail []int64, rest int64) {
+	const far = 1024 // times as large as what is made of a few scores
+	tail, rest = a.tailAbove(p, 64)
+	crumbs, again := 0, 0
+	of := map[int64]int{}
+	for _, n := range tail {
+		if n <= rest/far {
+			crumbs++
+			of[n]++
+			again = max(again, of[n])
+		}
+	}
+	if p.backward == nil && crumbs*3 >= len(tail)*2 && again > 2 { // each sequence's own are looked at
+		return a.tailAbove(p, rest/far)
+	}
+	return tail, rest
+}
+
+// tailAbove is tail for what is larger than some bytes.
+func (a *analysis) tailAbove(p pass, least int64) (tail []int64, rest int64) {
 	const length = 12
 	seen := 0
 	for i := p.end - 1; i >= p.first; i-- {
 		n := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || n <= 64 || a.sharing != nil && a.sharing[i] || a.workspaceBySize(a.t.Of[i]).sure > 0 {
+		if a.events.Action[i] != snapshot.Alloc || n <= least || a.sharing != nil && a.sharing[i] || a.workspaceBySize(a.t.Of[i]).sure > 0 {
 			continue
 		}
 		if seen++; seen <= length && !a.unread(i) {
