@@ -340,10 +340,50 @@ func (a *analysis) markForward(p pass, size int64) int64 {
 		}
 	}
 	all := a.markBefore(at, p.first, size)
+	a.markAlike(p)
 	if !flat {
 		a.markOthers(p, size)
 	}
 	return all
+}
+
+// markAlike marks the scores of other chunks of the tokens: as large as those that
+// were found, made by the same lines, and no more than there are copies. A line
+// that calls all layers makes other sizes, too, or more.
+func (a *analysis) markAlike(p pass) {
+	var stack snapshot.StackID
+	var size int64
+	copies := 0
+	for i := p.first; i < p.end; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		switch a.logits[a.t.Of[i]] {
+		case scores:
+			stack, size = a.events.StackOf(i), a.events.Size[i]
+		case LogitsCopy:
+			copies++
+		}
+	}
+	if stack == 0 {
+		return
+	}
+	var alike []timeline.AllocationID
+	for i := p.first; i < p.end; i++ {
+		id := a.t.Of[i]
+		if a.events.Action[i] != snapshot.Alloc || a.events.StackOf(i) != stack || a.birth(id).marks&workspace != 0 || cublasSize(a.events.Size[i]) {
+			continue
+		}
+		if a.events.Size[i] != size {
+			return
+		}
+		alike = append(alike, id)
+	}
+	if len(alike) <= copies {
+		for _, id := range alike {
+			a.logits[id] = scores
+		}
+	}
 }
 
 // markBefore marks the scores and what was made of them before an event. It
