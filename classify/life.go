@@ -57,6 +57,9 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	if a.copiedGradient(id, b, f) {
 		return claim{Gradients, NoDetail, plausible}
 	}
+	if c, ok := a.remadeClaim(id, a.run(b)); ok {
+		return c
+	}
 	if a.plain && a.outlives(id) && a.birth(id).marks&userInner != 0 {
 		return claim{Inputs, NoDetail, guess} // or what the program makes of them
 	}
@@ -105,8 +108,8 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 		}
 		return claim{Inputs, NoDetail, guess}
 	}
-	if !a.recorded.allocs && a.trainedOn(id, r) {
-		return claim{Weights, NoDetail, plausible}
+	if c, ok := a.remadeClaim(id, r); ok {
+		return c
 	}
 	if !a.recorded.allocs { // or the first that forward keeps
 		return claim{Inputs, NoDetail, likely}
@@ -117,20 +120,46 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 	return claim{Inputs, NoDetail, likely + 7}
 }
 
-// trainedOn tells, without stacks, whether something large that an iteration begins
-// with is there after two of an optimizer's steps, and gradients come in its size: a model
-// that is made anew.
-func (a *analysis) trainedOn(id timeline.AllocationID, r int) bool {
+// remadeClaim judges weights and state that are made anew in the loop, in
+// recordings without stacks and of programs without modules: a block is there after
+// two of an optimizer's steps, and gradients come in its size. State takes the
+// place of earlier state at once.
+func (a *analysis) remadeClaim(id timeline.AllocationID, r int) (claim, bool) {
 	const large = 1 << 16 // bytes
 	n := a.t.Requested(id)
+	if n < large || a.recorded.allocs && a.all&inModule != 0 {
+		return claim{}, false
+	}
 	after := r // the second step
 	for range 2 {
 		if after = int(a.nextOptimizer[after]) + 1; after >= len(a.runs) {
-			return false
+			return claim{}, false
 		}
 	}
-	_, found := slices.BinarySearch(a.gradientIn[n], a.nextBackward[r])
-	return n >= large && found && a.freed(id) >= a.runs[after].first
+	if _, found := slices.BinarySearch(a.gradientIn[n], a.nextBackward[r]); !found || a.freed(id) < a.runs[after].first {
+		return claim{}, false
+	}
+	if a.takesPlace(id, r) {
+		return claim{OptimizerState, NoDetail, plausible}, true
+	}
+	return claim{Weights, NoDetail, plausible}, true
+}
+
+// takesPlace tells whether an allocation has hardly been made when one of about
+// its size goes that was there in an optimizer's step before.
+func (a *analysis) takesPlace(id timeline.AllocationID, r int) bool {
+	n := a.t.Requested(id)
+	for i := a.born(id) + 1; i < a.last && a.events.Action[i] != snapshot.Alloc; i++ {
+		if a.events.Action[i] != snapshot.FreeRequested || a.t.Of[i] == timeline.NoAllocation {
+			continue
+		}
+		old := a.t.Of[i]
+		m, b := a.t.Requested(old), a.born(old)
+		if step := int(a.nextOptimizer[max(a.run(b), 0)]); step < r && m*4 >= n && n*4 >= m {
+			return true
+		}
+	}
+	return false
 }
 
 // forwardClaim judges what forward makes.
@@ -175,8 +204,12 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{Activations, NoDetail, strong - 3}
 	case small:
 		return claim{Temporary, NoDetail, likely}
-	case !a.recorded.allocs && !a.retains && a.trainedOn(id, r):
-		return claim{Weights, NoDetail, plausible}
+	case !a.retains:
+		if c, ok := a.remadeClaim(id, r); ok {
+			return c
+		}
+	}
+	switch {
 	case !a.retained[r] && !a.heldByModule(id, f):
 		return claim{Temporary, NoDetail, guess}
 	}

@@ -214,7 +214,21 @@ func (a *analysis) hintBatches(hints []hint) {
 		return
 	}
 	a.loads = map[snapshot.StackID]bool{}
-	for i := a.loop; i < a.last && (hints[i] == 0 || hints[i] == hintOf(Data)); i++ {
+	end := a.loop
+	for end < a.last && (hints[end] == 0 || hints[end] == hintOf(Data)) {
+		end++
+	}
+	modules := end == a.last || hints[end] != hintOf(Backward)
+	if !modules { // what backward frees is no batch
+		back := end
+		for i := end; i < a.last && (hints[i] == 0 || hints[i] == hintOf(Backward)); i++ {
+			if hints[i] != 0 {
+				back = i
+			}
+		}
+		end = a.batchEnd(a.loop, end, back)
+	}
+	for i := a.loop; i < end; i++ {
 		if id := a.events.StackOf(i); a.events.Action[i] == snapshot.Alloc && a.stacks[id].marks&userInner != 0 {
 			a.loads[id] = true
 		}
@@ -226,8 +240,13 @@ func (a *analysis) hintBatches(hints []hint) {
 	last := hint(0)
 	for i := a.loop; i < a.last; i++ {
 		computing := trains && oneOf(last, Forward, Generate) // one line may load, run the model and compute the loss
-		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && a.loads[a.events.StackOf(i)] && !computing {
-			hints[i] = hintOf(Data)
+		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && !computing {
+			switch {
+			case a.loads[a.events.StackOf(i)]:
+				hints[i] = hintOf(Data)
+			case !modules:
+				last = hintOf(Forward)
+			}
 		}
 		if hints[i] != 0 {
 			last = hints[i]
