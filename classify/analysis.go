@@ -46,6 +46,7 @@ type analysis struct {
 	older            map[timeline.AllocationID]claim // blocks older than the trace that stay
 	settled, made    int                             // events: from which blocks older than the trace last; the last that makes something
 	graphs           map[snapshot.StackID]bool       // of which blocks older than the trace are parts of autograd graphs
+	nextStep         []int32                         // by run: the first optimizer's step at or after it, or backward pass where steps make nothing
 	gradientIn       map[int64][]int32               // runs that leave gradients of a size, in order
 	gradientSize     map[int64]int                   // gradients that one step makes, by requested bytes
 	copies           []bool                          // by allocation: casts of autocast, by size

@@ -14,6 +14,7 @@ func (a *analysis) prepare() {
 		a.findHeads,
 		a.findTwins,
 		a.findResumed,
+		a.findRemade,
 		a.findPiled,
 		func() { a.findOlder(); a.findUnmatched() },
 		func() { a.findCopies(); a.findRecomputed() })

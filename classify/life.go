@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -83,6 +82,9 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 			case e.marks&named != 0:
 				return claim{Weights, NoDetail, guess}
 			}
+			if c, ok := a.remadeClaim(id, a.run(b)); ok {
+				return c
+			}
 			return claim{Inputs, NoDetail, plausible}
 		}
 		if a.recorded.allocs && e.marks&(weight|inModule) == 0 {
@@ -118,48 +120,6 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 		return claim{Inputs, NoDetail, plausible}
 	}
 	return claim{Inputs, NoDetail, likely + 7}
-}
-
-// remadeClaim judges weights and state that are made anew in the loop, in
-// recordings without stacks and of programs without modules: a block is there after
-// two of an optimizer's steps, and gradients come in its size. State takes the
-// place of earlier state at once.
-func (a *analysis) remadeClaim(id timeline.AllocationID, r int) (claim, bool) {
-	const large = 1 << 16 // bytes
-	n := a.t.Requested(id)
-	if n < large || a.recorded.allocs && a.all&inModule != 0 {
-		return claim{}, false
-	}
-	after := r // the second step
-	for range 2 {
-		if after = int(a.nextOptimizer[after]) + 1; after >= len(a.runs) {
-			return claim{}, false
-		}
-	}
-	if _, found := slices.BinarySearch(a.gradientIn[n], a.nextBackward[r]); !found || a.freed(id) < a.runs[after].first {
-		return claim{}, false
-	}
-	if a.takesPlace(id, r) {
-		return claim{OptimizerState, NoDetail, plausible}, true
-	}
-	return claim{Weights, NoDetail, plausible}, true
-}
-
-// takesPlace tells whether an allocation has hardly been made when one of about
-// its size goes that was there in an optimizer's step before.
-func (a *analysis) takesPlace(id timeline.AllocationID, r int) bool {
-	n := a.t.Requested(id)
-	for i := a.born(id) + 1; i < a.last && a.events.Action[i] != snapshot.Alloc; i++ {
-		if a.events.Action[i] != snapshot.FreeRequested || a.t.Of[i] == timeline.NoAllocation {
-			continue
-		}
-		old := a.t.Of[i]
-		m, b := a.t.Requested(old), a.born(old)
-		if step := int(a.nextOptimizer[max(a.run(b), 0)]); step < r && m*4 >= n && n*4 >= m {
-			return true
-		}
-	}
-	return false
 }
 
 // forwardClaim judges what forward makes.

@@ -194,18 +194,13 @@ func (a *analysis) returning(bySize map[int64][]timeline.AllocationID) bool {
 // gradientsPerStep counts by size the gradients that one step makes.
 func (a *analysis) gradientsPerStep() map[int64]int {
 	total := map[int64]int{}
-	a.gradientIn = map[int64][]int32{}
 	steps := map[int32]bool{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if a.Phase[id] != Backward || a.born(id) < 0 || !a.outlivesPass(id) || a.t.Requested(id) <= scalar {
 			continue
 		}
-		n := a.t.Requested(id)
-		total[n]++
-		if in, r := a.gradientIn[n], a.runOf[a.born(id)]; len(in) == 0 || in[len(in)-1] != r {
-			a.gradientIn[n] = append(in, r)
-		}
+		total[a.t.Requested(id)]++
 		steps[a.Step[id]] = true
 	}
 	if n := len(steps); n > 1 {

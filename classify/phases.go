@@ -237,13 +237,14 @@ func (a *analysis) hintBatches(hints []hint) {
 		return
 	}
 	trains := slices.Contains(hints, hintOf(Backward))
-	last := hint(0)
+	last, back := hint(0), false
 	for i := a.loop; i < a.last; i++ {
-		computing := trains && oneOf(last, Forward, Generate) // one line may load, run the model and compute the loss
+		back = back || hints[i] == hintOf(Backward)
+		computing := trains && oneOf(last, Forward, Generate) && (modules || !back) // one line may load, run the model and compute the loss
 		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && !computing {
 			switch {
 			case a.loads[a.events.StackOf(i)]:
-				hints[i] = hintOf(Data)
+				hints[i], back = hintOf(Data), false
 			case !modules:
 				last = hintOf(Forward)
 			}
@@ -311,7 +312,7 @@ func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
 		a.fillData(out, i, j)
 	case isBefore(Forward, Generate):
 		set(i, j, Phase(before-1))
-	case oneOf(after, Backward):
+	case oneOf(after, Backward), a.recorded.allocs && a.all&inModule == 0 && isBefore(Data) && oneOf(after, ZeroGrad):
 		set(i, j, Forward)
 	case before == 0 && after != 0:
 		set(i, j, Phase(after-1))

@@ -53,4 +53,9 @@ func (a *analysis) markMoments(ids []timeline.AllocationID, from int) {
 	for i := first; i < len(ids); i += 2 {
 		a.resumed[ids[i]], a.resumed[ids[i+1]] = Moment1, Moment2
 	}
+	for id := max(ids[first]-1, 0); id < ids[len(ids)-1]; id++ { // counters come before or between them
+		if a.t.Requested(id) <= scalar && a.Phase[id] == Setup && a.outlives(id) {
+			a.resumed[id] = StepCounter
+		}
+	}
 }

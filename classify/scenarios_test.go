@@ -132,3 +132,95 @@ func TestFrozenTable(t *testing.T) {
 		}
 	}
 }
+
+// of sums the allocated bytes of a category that are alive at an event.
+func of(c *Classification, category Category, event int) (bytes int64) {
+	for i, got := range c.Category {
+		if got == category && c.Timeline.AliveAt(timeline.AllocationID(i), event) {
+			bytes += c.Timeline.Allocated[i]
+		}
+	}
+	return bytes
+}
+
+// TestResumed: what an optimizer has from a checkpoint is its state, though the
+// loader made it, or nothing says who did.
+func TestResumed(t *testing.T) {
+	for _, name := range []string{"resumed__python", "resumed__none"} {
+		t.Run(name, func(t *testing.T) {
+			c := scenario(t, name)
+			peak := c.Timeline.Peaks.Allocated.Event
+			weights, state := of(c, Weights, peak), of(c, OptimizerState, peak)
+			if weights < 27<<20 || weights > 28<<20 || state != 2*weights+50*512 {
+				t.Errorf("weights %d, state %d bytes: want twice the 27.7 MiB of the weights, and a counter for each of 50", weights, state)
+			}
+		})
+	}
+}
+
+// TestPool: room for the keys and values of all layers isn't weights.
+func TestPool(t *testing.T) {
+	for _, name := range []string{"pool__python", "pool__none"} {
+		t.Run(name, func(t *testing.T) {
+			c := scenario(t, name)
+			const room = 8 * 2 * 16384 * 512 * 4 // layers, keys and values, tokens, hidden, bytes
+			if got := of(c, KVCache, c.Timeline.Peaks.Allocated.Event); got != room {
+				t.Errorf("%d bytes of keys and values: want %d", got, room)
+			}
+		})
+	}
+}
+
+// TestLossInParts: scores of a part of the tokens, which are gone before backward
+// begins, are scores all the same.
+func TestLossInParts(t *testing.T) {
+	c := scenario(t, "loss_in_parts__python")
+	const part = 1024 * 32000 * 4
+	found := 0
+	for id, category := range c.Category {
+		if c.Timeline.Requested(timeline.AllocationID(id)) == part {
+			if found++; category != Logits {
+				t.Errorf("allocation %d is %v, %d %% sure", id, category, c.Confidence[id])
+			}
+		}
+	}
+	if found != 4*4*2 {
+		t.Errorf("%d: want the product and its softmax of 4 parts in 4 steps", found)
+	}
+}
+
+// TestPoints: in a program without a module, what a step begins with and still
+// needs after its backward pass is a batch, and nothing else; parameters that are
+// made anew stay weights, and their state stays state.
+func TestPoints(t *testing.T) {
+	c := scenario(t, "points__python")
+	const batch, color = 50000 * 3 * 4, 24 * 4
+	batches := 0
+	for i, category := range c.Category {
+		id := timeline.AllocationID(i)
+		if category != Inputs {
+			continue
+		}
+		batches++
+		if n := c.Timeline.Requested(id); n != batch {
+			t.Errorf("allocation %d of %d bytes is inputs, %d %% sure", id, n, c.Confidence[id])
+		}
+	}
+	if batches != 24 {
+		t.Errorf("%d batches: want one in each of 24 steps", batches)
+	}
+	step := c.Steps[20] // after three of four growths
+	const points = 50000 + 12500 + 15625 + 19531
+	for category, copies := range map[Category]int{Weights: 1, OptimizerState: 2} {
+		found := 0
+		for i, got := range c.Category {
+			id := timeline.AllocationID(i)
+			if got == category && c.Timeline.Requested(id) == points*color && c.Timeline.AliveAt(id, step.FirstEvent) {
+				found++
+			}
+		}
+		if found != copies {
+			t.Errorf("%d blocks of all colors are %v: want %d", found, category, copies)
+		}
+	}
+}

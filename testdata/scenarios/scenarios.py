@@ -328,5 +328,85 @@ elif name == "eval_first":
     model = LM(layers=8, h=256, vocab=1000).cuda(); opt = torch.optim.AdamW(model.parameters())
     kept = [model((ids % 1000).cuda()) for ids in batches(2, b=4)]
     for ids in batches(4, b=4): train_step(model, opt, ids % 1000)
+elif name == "pipeline":
+    # one stage of a pipeline: three micro-batches are on their way at a time
+    model = nn.Sequential(*[Block(256) for _ in range(4)]).cuda(); opt = torch.optim.AdamW(model.parameters(), fused=True)
+    for _ in range(4):
+        flying = []
+        for i in range(8):
+            if i < 6: flying.append(model(torch.randn(4, 256, 256).cuda().requires_grad_()))
+            if i >= 3 and flying: flying.pop(0).sum().backward()
+        for y in flying: y.sum().backward()
+        del y, flying; opt.step(); opt.zero_grad()
+elif name == "resumed":
+    # training goes on from a checkpoint that is read to the GPU
+    def parts(): m = nn.Sequential(nn.Embedding(V, 256), *[Block(256) for _ in range(4)], nn.Linear(256, V, bias=False)); return m, torch.optim.AdamW(m.parameters(), fused=True)
+    old, opt = parts()
+    for p in old.parameters(): p.grad = torch.zeros_like(p)
+    opt.step(); file = io.BytesIO(); torch.save((old.state_dict(), opt.state_dict()), file); file.seek(0)
+    model = parts()[0].cuda(); opt = torch.optim.AdamW(model.parameters(), fused=True)
+    weights, state = torch.load(file, map_location="cuda"); model.load_state_dict(weights); opt.load_state_dict(state); del weights, state
+    for ids in batches(4, b=4, t=256): train_step(model, opt, ids)
+elif name == "pool":
+    # a server that makes room for all keys and values before it serves
+    h, layers = 512, 8
+    model = nn.ModuleList([nn.ModuleList([nn.Linear(h, 3 * h, bias=False), nn.Linear(h, h, bias=False), nn.Linear(h, 4 * h, bias=False), nn.Linear(4 * h, h, bias=False)]) for _ in range(layers)]).cuda(); emb = nn.Embedding(V, h).cuda()
+    room = [[torch.zeros(16384, h, device="cuda") for _ in range(2)] for _ in range(layers)]
+    with torch.inference_mode():
+        for i in range(10):
+            n = 1000 if i % 5 == 0 else 16 + i
+            ids, slots = torch.randint(0, V, (n,)).cuda(), torch.arange(n).cuda(); x = emb(ids)
+            for (qkv, o, up, down), (k, v) in zip(model, room):
+                q, k[slots], v[slots] = qkv(x).chunk(3, -1); x = x + o(torch.softmax(q @ k[:1000].T, -1) @ v[:1000]); x = x + down(torch.relu(up(x)))
+            (x @ emb.weight.T).argmax(-1).cpu()
+elif name == "loss_in_parts":
+    # a loss that works out its gradient in forward, for a part of the tokens at a time
+    class Loss(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight, ids):
+            gx, gw = torch.empty_like(x), torch.zeros_like(weight)
+            for part in torch.arange(len(x)).split(1024):
+                p = (x[part[0]: part[-1] + 1] @ weight.T).float().softmax(-1); p[torch.arange(len(part)).cuda(), ids[part[0]: part[-1] + 1]] -= 1
+                gx[part[0]: part[-1] + 1] = p @ weight; gw += p.T @ x[part[0]: part[-1] + 1]
+            ctx.save_for_backward(gx, gw); return p.sum()
+        @staticmethod
+        def backward(ctx, g): return ctx.saved_tensors[0] * g, ctx.saved_tensors[1] * g, None
+    body = nn.Sequential(nn.Embedding(32000, 256), *[Block(256) for _ in range(4)]).cuda(); head = nn.Linear(256, 32000, bias=False).cuda(); opt = torch.optim.AdamW([*body.parameters(), *head.parameters()], fused=True)
+    for _ in range(4):
+        ids = torch.randint(0, 32000, (8, 513)).cuda(); loss = Loss.apply(body(ids[:, :-1]).flatten(0, 1), head.weight, ids[:, 1:].flatten()); opt.zero_grad(); loss.backward(); opt.step()
+elif name == "best_models":
+    # the model is copied on the GPU whenever it is the best so far, and all copies are kept
+    model = LM(layers=2, h=256, vocab=1000).cuda(); opt = torch.optim.AdamW(model.parameters(), fused=True); best = []
+    for epoch in range(5):
+        for ids in batches(2, b=2): train_step(model, opt, ids % 1000)
+        best.append(copy.deepcopy(model))
+elif name == "converted":
+    # weights are rounded layer by layer, and take the place of the old ones
+    model = nn.ModuleList([nn.ModuleList([nn.Linear(1024, 2048), nn.Linear(2048, 1024)]) for _ in range(6)]).cuda().half()
+    with torch.no_grad():
+        x = torch.randn(4096, 1024).cuda().half()
+        for layer in model:
+            for part in range(4): x = x + layer[1](torch.relu(layer[0](x)))
+            for m in layer: m.weight.data = (m.weight.float() / 0.1).round().mul(0.1).half()
+elif name == "points":
+    # parameters without a module, which grow now and then together with their state
+    params = {k: torch.randn(50000, d, device="cuda").requires_grad_() for k, d in (("at", 3), ("color", 24), ("size", 4))}
+    opt = torch.optim.Adam([{"params": [p], "name": k} for k, p in params.items()], fused=True)
+    def draw():
+        color = torch.sigmoid(params["color"]).view(-1, 8, 3).mean(1)
+        wide = torch.exp(params["size"]).sum(1, keepdim=True)
+        near = (params["at"] * wide).sigmoid()
+        return (color * near).relu()
+    for i in range(24):
+        seen = torch.rand(50000, 3).cuda()
+        image = draw()
+        loss = (image[:50000] - seen).abs().mean()
+        opt.zero_grad(); loss.backward(); opt.step()
+        if i % 6 == 5:
+            for group in opt.param_groups:
+                old = group["params"][0]; state = opt.state.pop(old); more = len(old) // 4
+                for k in ("exp_avg", "exp_avg_sq"): state[k] = torch.cat([state[k], torch.zeros_like(state[k][:more])])
+                new = torch.cat([old.detach(), old.detach()[:more]]).requires_grad_()
+                group["params"][0] = params[group["name"]] = new; opt.state[new] = state; del old, new, state
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)

@@ -1,0 +1,77 @@
+package classify
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findRemade prepares what tells weights and state that are made anew in the loop,
+// where no module shows them: in recordings without stacks, and in programs that
+// have none.
+func (a *analysis) findRemade() {
+	if a.recorded.allocs && a.all&inModule != 0 || len(a.runs) == 0 {
+		return
+	}
+	a.gradientIn = map[int64][]int32{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.Phase[id] != Backward || a.born(id) < 0 || !a.outlivesPass(id) {
+			continue
+		}
+		n, r := a.t.Requested(id), a.runOf[a.born(id)]
+		if in := a.gradientIn[n]; len(in) == 0 || in[len(in)-1] != r {
+			a.gradientIn[n] = append(in, r)
+		}
+	}
+	var of [NumPhases]int
+	for _, r := range a.runs {
+		of[r.phase]++
+	}
+	a.nextStep = a.nextOptimizer
+	if of[Optimizer]*2 < of[Backward] { // steps that make nothing
+		a.nextStep = a.nextBackward
+	}
+}
+
+// remadeClaim judges weights and state that are made anew in the loop: a block is
+// there after two of an optimizer's steps, and gradients come in its size. State
+// takes the place of earlier state at once.
+func (a *analysis) remadeClaim(id timeline.AllocationID, r int) (claim, bool) {
+	const large = 1 << 16 // bytes
+	n := a.t.Requested(id)
+	if a.gradientIn == nil || n < large {
+		return claim{}, false
+	}
+	after := r // the second step
+	for range 2 {
+		if after = int(a.nextStep[after]) + 1; after >= len(a.runs) {
+			return claim{}, false
+		}
+	}
+	if _, found := slices.BinarySearch(a.gradientIn[n], a.nextBackward[r]); !found || a.freed(id) < a.runs[after].first {
+		return claim{}, false
+	}
+	if a.takesPlace(id, r) {
+		return claim{OptimizerState, NoDetail, plausible}, true
+	}
+	return claim{Weights, NoDetail, plausible}, true
+}
+
+// takesPlace tells whether an allocation has hardly been made when one of about
+// its size goes that was there in a step before.
+func (a *analysis) takesPlace(id timeline.AllocationID, r int) bool {
+	n := a.t.Requested(id)
+	for i := a.born(id) + 1; i < a.last && a.events.Action[i] != snapshot.Alloc; i++ {
+		if a.events.Action[i] != snapshot.FreeRequested || a.t.Of[i] == timeline.NoAllocation {
+			continue
+		}
+		old := a.t.Of[i]
+		m, b := a.t.Requested(old), a.born(old)
+		if step := int(a.nextStep[max(a.run(b), 0)]); step < r && m*4 >= n && n*4 >= m {
+			return true
+		}
+	}
+	return false
+}
