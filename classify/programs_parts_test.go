@@ -1,0 +1,158 @@
+package classify
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestCopiesOfGradients keeps a copy of all gradients in every step, which the last
+// step ends with: they pile up, and are no state.
+func TestCopiesOfGradients(t *testing.T) {
+	p := newProgram(t, false)
+	var copies []int
+	p.train(8, func(k int) {
+		saved := p.forward("", 8)
+		p.within("Optimizer.zero_grad#SGD.zero_grad", p.clear)
+		p.backward(saved)
+		for i := len(p.weights) - 1; i >= 0; i-- {
+			copies = append(copies, p.alloc(Temporary, p.weight(i)))
+		}
+		if k < 7 {
+			p.within("Optimizer.step#SGD.step", func() {})
+		}
+	})
+	c := New(p.timeline(), Options{})
+	for _, id := range copies[:7*3] {
+		if c.Category[id] == OptimizerState {
+			t.Errorf("a copy of step %d is state, %d %% sure", p.allocs[id].step, c.Confidence[id])
+		}
+	}
+	leaks := c.Leaks()
+	if !slices.ContainsFunc(leaks, func(l Leak) bool { return l.Kind == GrowingList }) {
+		t.Errorf("%d leaks, none of them a growing list", len(leaks))
+	}
+}
+
+// TestScoresOfASlice takes a loss of its own of all scores but each sequence's last:
+// backward begins with the gradient of these, and puts it into that of all.
+func TestScoresOfASlice(t *testing.T) {
+	p := newProgram(t, true)
+	p.train(4, func(k int) {
+		saved := p.forward("train.py:12 main", 24)
+		scores := p.alloc(Logits, 80*mib, linearFrame, callFrame, "train.py:12 main")
+		logs := p.alloc(Logits, 80*mib, "train.py:13 main")
+		p.free(p.alloc(Temporary, 4, "train.py:13 main"))
+		root := p.alloc(Temporary, 4)
+		part := p.alloc(Logits, 78*mib)
+		all := p.alloc(Logits, 80*mib)
+		p.free(part)
+		of := p.alloc(Logits, 80*mib)
+		p.free(all, logs)
+		p.free(p.alloc(Temporary, 5*mib), of, root)
+		p.backward(saved)
+		p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
+		p.clear()
+		p.free(scores)
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if a.bytes == 80*mib && a.phase != Backward && c.Category[id] != a.category {
+			t.Errorf("scores in step %d: said %v, %d %% sure", a.step, c.Category[id], c.Confidence[id])
+		}
+	}
+}
+
+// TestPartsOfOneLine makes the scores of each part of the tokens at one line, and
+// then the losses: all parts are scores.
+func TestPartsOfOneLine(t *testing.T) {
+	const loss = "site-packages/torch/nn/functional.py:3500 cross_entropy"
+	p := newProgram(t, true)
+	p.train(4, func(k int) {
+		saved := p.forward("train.py:12 main", 8)
+		var parts []int
+		for range 4 {
+			parts = append(parts, p.alloc(Logits, 40*mib, linearFrame, callFrame, "train.py:13 main"))
+		}
+		for range parts {
+			wide := p.alloc(Logits, 80*mib, "train.py:14 main")
+			saved = append(saved, p.alloc(Logits, 80*mib, loss, "train.py:14 main"))
+			p.free(wide)
+		}
+		p.free(parts...)
+		p.backward(saved)
+		p.update(k)
+		p.clear()
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if a.bytes == 40*mib && a.category == Logits && c.Category[id] != Logits {
+			t.Errorf("a part in step %d: said %v, %d %% sure", a.step, c.Category[id], c.Confidence[id])
+		}
+	}
+}
+
+// TestScoresLookedAt looks at each sequence's own scores after a pass, without
+// stacks: the many small results are not the pass's end.
+func TestScoresLookedAt(t *testing.T) {
+	p := newProgram(t, false)
+	for i := range 21 {
+		p.build(p.weight(i % 3))
+	}
+	p.loop(8, func(k int) {
+		length := int64(16 - k)
+		batch := p.alloc(Inputs, 8<<10*length)
+		hidden := p.alloc(Temporary, mib*length)
+		for range 8 {
+			wide := p.alloc(Temporary, 3*mib*length)
+			p.free(p.alloc(Temporary, 4*mib*length))
+			next := p.alloc(Temporary, mib*length)
+			p.free(hidden, wide)
+			hidden = next
+		}
+		scores := p.alloc(Logits, 48*mib*length)
+		p.free(hidden)
+		wide := p.alloc(Logits, 96*mib*length)
+		logs := p.alloc(Logits, 96*mib*length)
+		p.free(wide)
+		for range 8 {
+			best := p.alloc(Temporary, 160)
+			own := p.alloc(Temporary, 160)
+			p.free(best, own, p.alloc(Temporary, 4))
+		}
+		p.free(scores, logs, batch)
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if a.category == Logits && c.Category[id] != Logits {
+			t.Errorf("%d MiB of scores in step %d: said %v, %d %% sure", a.bytes>>20, a.step, c.Category[id], c.Confidence[id])
+		}
+	}
+}
+
+// TestPairsThatGoBitByBit keeps pairs of one size beyond a backward pass, and the
+// next one frees them while it works: a graph's, no keys and values.
+func TestPairsThatGoBitByBit(t *testing.T) {
+	p := newProgram(t, false)
+	var kept []int
+	p.train(6, func(k int) {
+		saved := p.forward("", 4)
+		earlier := kept
+		kept = nil
+		for range 8 {
+			kept = append(kept, p.alloc(Activations, 16*mib), p.alloc(Activations, 16*mib))
+			saved = append(saved, p.forward("", 6)...)
+		}
+		for i := len(earlier) - 1; i >= 0; i-- {
+			p.free(p.alloc(Temporary, 16*mib), earlier[i])
+		}
+		p.backward(saved)
+		p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
+		p.clear()
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if c.Category[id] == KVCache && a.step < 5 { // of the last step nothing is known
+			t.Fatalf("%d MiB of step %d are keys and values, %d %% sure", a.bytes>>20, a.step, c.Confidence[id])
+		}
+	}
+}
