@@ -31,6 +31,7 @@ const (
 	planar                      // a loss over planes: classes are not the last dimension
 	unpacked                    // checkpointing made it again for a saved tensor's hook
 	distance                    // a loss that compares numbers: there are no scores
+	stored                      // read from a file
 	named                       // a function of the program's own says that it makes weights, or is a constructor
 )
 
@@ -146,7 +147,7 @@ var pythonRules = []frameRule{
 	{"torch/nn/modules/linear.py", "forward", matmul, hintOf(Forward)},
 	{"torch/nn/modules/", "forward", 0, hintOf(Forward)},
 	{"torch/nn/functional.py", "", 0, hintOf(Forward)},
-	{"torch/serialization.py", "", weight, hintOf(Setup)},
+	{"torch/serialization.py", "", weight | stored, hintOf(Setup)},
 	{"safetensors/torch.py", "", weight, hintOf(Setup)},
 	{"transformers/modeling_utils.py", "from_pretrained", weight, hintOf(Setup)},
 	{"transformers/core_model_loading.py", "", weight, hintOf(Setup)},

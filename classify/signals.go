@@ -81,6 +81,9 @@ func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 		}
 	case e.marks&weight != 0 && p == Setup && a.resumed[id] == NoDetail:
 		if a.outlives(id) || a.run(a.freed(id)) != a.run(a.born(id)) {
+			if e.marks&stored != 0 && a.trains && len(a.stateSize) == 0 {
+				return claim{Weights, Parameter, plausible} // or the state of an optimizer that makes none
+			}
 			return claim{Weights, Parameter, strong}
 		}
 		if e.hint == hintOf(Setup) && a.Phase[id] == Setup && a.freed(id)-a.born(id) > 64 {
