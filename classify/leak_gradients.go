@@ -18,11 +18,15 @@ func (l *loop) keptGradients() []Leak {
 	}
 	var held []survivor
 	var bytes, outlived int64 // outlived the optimizer at least once
+	var freed int64           // by zero_grad
 	for id := range l.t.Len() {
 		a := timeline.AllocationID(id)
 		born, died := l.t.Born[id], l.t.FreeRequested[id]
 		if l.c.Category[id] != Gradients || l.c.Detail[id] == GradientBucket || died == timeline.Before {
 			continue
+		}
+		if died != timeline.Never && l.clears(died) {
+			freed += l.bytes(a)
 		}
 		if born == timeline.Never {
 			born = 0
@@ -39,7 +43,7 @@ func (l *loop) keptGradients() []Leak {
 			bytes += l.bytes(a)
 		}
 	}
-	if bytes < smallTotal || 10*bytes < 9*outlived {
+	if bytes < smallTotal || 10*bytes < 9*outlived || 2*freed > bytes {
 		return nil
 	}
 	shown := 0 // backwards that added to what was there
@@ -53,6 +57,14 @@ func (l *loop) keptGradients() []Leak {
 	leak.Confidence = confidence(shown, 1, true)
 	leak.Near = l.optimizerLine()
 	return []Leak{leak}
+}
+
+// clears tells whether an event is one of zero_grad's.
+func (l *loop) clears(event uint32) bool {
+	k := l.stepAt(event)
+	return k >= 0 && k < l.n && slices.ContainsFunc(l.steps[k].Phases, func(p PhaseSpan) bool {
+		return p.Phase == ZeroGrad && uint32(p.FirstEvent) <= event && event <= uint32(p.LastEvent)
+	})
 }
 
 // endsOf are the last events of a phase's spans, in order.
