@@ -36,7 +36,7 @@ type dropped struct {
 }
 
 // graphKind tells the tensors of one place of the program, or without stacks of
-// one size.
+// one size; both where that is asked for.
 type graphKind struct {
 	stack snapshot.StackID
 	bytes int64

@@ -17,7 +17,8 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	}
 	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", worth: 1}
 	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
-	if words, tokens := e.vocabulary(); words > 0 {
+	parts := e.inParts()
+	if words, tokens := e.vocabulary(); words > 0 && !parts {
 		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", report.Count(chunk))
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", report.Count(int(tokens)), report.Count(int(words)), trim(float64(bytes)/float64(words)/float64(tokens))))
 	}
@@ -37,10 +38,46 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 		at = " in place of the loss at " + userLine(site)
 	}
 	d.Fix = ptr("Chunked or fused cross-entropy" + at + ", so that the logits of all tokens never exist at once; or fewer tokens in a batch")
+	if parts {
+		d.Evidence = append(d.Evidence, "a part of the tokens at a time already")
+		d.Fix = ptr("Smaller parts, or a kernel that needs no logits," + at + "; or fewer tokens in a batch")
+	}
 	d.Code = "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all\n" +
 		"# or: the head and the loss on 1,024 tokens at a time, made again in backward\n" +
 		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), labels.split(1024)))"
 	return []draft{d}
+}
+
+// inParts tells whether a line makes scores three times in a row, each time soon
+// after those went that it made before: a part of the tokens at a time. Between
+// others lies a whole pass.
+func (e *examination) inParts() bool {
+	const (
+		soon = 12 // allocations
+		row  = 3
+	)
+	type chain struct {
+		last  timeline.AllocationID
+		count int
+	}
+	chains := map[graphKind]chain{}
+	for i := e.t.Older(); i < e.t.Len(); i++ {
+		id := timeline.AllocationID(i)
+		k := graphKind{e.t.Stack(id), e.t.Requested(id)}
+		if e.classes.Category[id] != classify.Logits || e.classes.Phase[id] != classify.Forward || k.stack == 0 {
+			continue
+		}
+		switch c, ok := chains[k]; {
+		case !ok || id-c.last > soon:
+			chains[k] = chain{id, 1}
+		case e.t.FreeRequested[c.last] < e.t.Born[i]:
+			if c.count+1 == row {
+				return true
+			}
+			chains[k] = chain{id, c.count + 1}
+		}
+	}
+	return false
 }
 
 // chunk is how many tokens a chunked loss takes at a time.

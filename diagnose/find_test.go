@@ -62,6 +62,7 @@ func TestScenarios(t *testing.T) {
 		{"unfrozen__none", "", "", "growing_list"},
 		{"pipeline__python", "", "", "missing_no_grad retained_graph growing_list"},
 		{"resumed__python", "", "", "weights_twice"},
+		{"loss_in_parts__python", "logits_dominate", "a part of the tokens at a time already", ""},
 		{"pool__none", "", "", "varying_shapes missing_no_grad"},
 		{"best_models__python", "growing_list", "made at <module> run/scenarios.py:", ""},
 		{"best_models__python", "growing_list", "4 were made, and the earlier 3 are still there", "weights_twice"},
