@@ -133,16 +133,7 @@ func (e *examination) copiesAgain(dev *report.Device, f *facts) (draft, bool) {
 		return draft{}, false
 	}
 	d := draft{Finding: report.Finding{ID: classify.GrowingList, Severity: report.Warning, Confidence: 0.9}, without: "with the last copy alone,"}
-	var bytes int64
-	for k, g := range copies[:len(copies)-1] {
-		bytes += g.bytes
-		for _, id := range g.ids {
-			s := e.lifeOf(id)
-			s.from = max(s.from, copies[k+1].first)
-			d.spells = append(d.spells, s)
-			e.again = append(e.again, id)
-		}
-	}
+	bytes := e.butLast(&d, copies)
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
 		e.again = nil
 		return draft{}, false
@@ -198,16 +189,7 @@ func (e *examination) optimizersAgain(dev *report.Device, f *facts) (draft, bool
 		return draft{}, false
 	}
 	d := draft{Finding: report.Finding{ID: classify.GrowingList, Severity: report.Warning, Confidence: 0.9}, without: "without the earlier ones,"}
-	var bytes int64
-	for k, g := range states[:len(states)-1] {
-		bytes += g.bytes
-		for _, id := range g.ids {
-			s := e.lifeOf(id)
-			s.from = max(s.from, states[k+1].first)
-			d.spells = append(d.spells, s)
-			e.again = append(e.again, id)
-		}
-	}
+	bytes := e.butLast(&d, states)
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
 		e.again = nil
 		return draft{}, false
@@ -220,6 +202,21 @@ func (e *examination) optimizersAgain(dev *report.Device, f *facts) (draft, bool
 	d.Fix = ptr("Keep one optimizer and change its settings, or let go of the old one and of all that refers to it, such as its learning-rate scheduler, before a new one is made")
 	d.Code = "for group in optimizer.param_groups:\n    group[\"lr\"] = lr"
 	return d, true
+}
+
+// butLast notes that all generations but the last could go as soon as the next is
+// made, and gives what they take, in bytes.
+func (e *examination) butLast(d *draft, all []generation) (bytes int64) {
+	for k, g := range all[:len(all)-1] {
+		bytes += g.bytes
+		for _, id := range g.ids {
+			s := e.lifeOf(id)
+			s.from = max(s.from, all[k+1].first)
+			d.spells = append(d.spells, s)
+			e.again = append(e.again, id)
+		}
+	}
+	return bytes
 }
 
 // generations cuts what is alive of a category at the peak into what was made
