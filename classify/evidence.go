@@ -115,6 +115,8 @@ func judgePython(function, file string) frameFact {
 		fact.marks |= loss
 	case "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss":
 		fact.marks |= distance
+	case "binary_cross_entropy_with_logits":
+		fact.marks |= perClass
 	}
 	fact.step = function == "step" && strings.Contains(file, "torch/optim/") && !strings.HasSuffix(file, "torch/optim/optimizer.py")
 	fact.forward = function == "_call_impl" && strings.HasSuffix(file, "torch/nn/modules/module.py")

@@ -47,7 +47,7 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 	}
 	first, last, n := a.head(p.backward, least)
 	for _, size := range tail {
-		if size != first && size != last {
+		if size != first && size != last || a.compared(p, size) {
 			continue
 		}
 		if n >= 2 && !a.recorded.native && a.twoNumbers(p, size) || dominates && family(size, top) {
@@ -67,6 +67,28 @@ func (a *analysis) layered(p pass, size int64) bool {
 		}
 	}
 	return made > 2
+}
+
+// compared tells whether something was there before a pass that is as large as what
+// the pass ends in, as its stacks show: what a model should give, to the number.
+// Targets of scores are one number for each token, unless each class is asked for
+// by itself.
+func (a *analysis) compared(p pass, size int64) bool {
+	if !a.recorded.allocs || a.all&perClass != 0 {
+		return false
+	}
+	if a.given == nil {
+		a.given = map[int64][]timeline.AllocationID{}
+		for i := range a.Category {
+			id := timeline.AllocationID(i)
+			if n := a.t.Requested(id); n > scalar && (a.born(id) < 0 || oneOf(hintOf(a.Phase[id]), Setup, Data)) {
+				a.given[n] = append(a.given[n], id)
+			}
+		}
+	}
+	return slices.ContainsFunc(a.given[size], func(id timeline.AllocationID) bool {
+		return a.born(id) < p.end && a.freed(id) > p.end
+	})
 }
 
 // ordinary tells whether most of the large requests of a loop that only runs

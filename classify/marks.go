@@ -25,12 +25,13 @@ const (
 	userInner                   // the innermost Python frame isn't a library's
 	lossGrad                    // gradient of a classification loss
 	rooted                      // autograd makes the gradient that backward starts from
-	keep                        // a view of communication: gradients that FSDP reduces
+	keep                        // gradients: those that FSDP reduces are views of communication
 	nested                      // the innermost Python frame is where a pass runs the engine
 	compiled                    // by torch.compile: operators have no frames
 	planar                      // a loss over planes: classes are not the last dimension
 	unpacked                    // checkpointing made it again for a saved tensor's hook
 	distance                    // a loss that compares numbers: there are no scores
+	perClass                    // a loss that compares each score with a target of its own
 	stored                      // read from a file
 	named                       // a function of the program's own says that it makes weights, or is a constructor
 )
@@ -65,6 +66,7 @@ var pythonRules = []frameRule{
 
 	{"torch/optim/", "zero_grad", 0, hintOf(ZeroGrad)},
 	{"torch/nn/modules/module.py", "zero_grad", 0, hintOf(ZeroGrad)},
+	{"pyro/infer/util.py", "zero_grads", keep, hintOf(ZeroGrad)}, // by new ones
 	{"torch/optim/", "_init_group", state, hintOf(Optimizer)},
 	{"torch/optim/", "add_param_group", 0, hintOf(Setup)},
 	{"torch/optim/", "load_state_dict", state, hintOf(Setup)},
@@ -85,6 +87,7 @@ var pythonRules = []frameRule{
 	{"deepspeed/runtime/engine.py", "_take_model_step", 0, hintOf(Optimizer)},
 	{"accelerate/optimizer.py", "step", 0, hintOf(Optimizer)},
 	{"torch/nn/utils/clip_grad.py", "", 0, hintOf(Optimizer)},
+	{"gpytorch/kernels/", "", distance, 0}, // a matrix of all pairs of points
 	{"torch/amp/grad_scaler.py", "scale", 0, hintOf(Forward)},
 	{"torch/amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", state, hintOf(Forward)},
 	{"torch/amp/grad_scaler.py", "", 0, hintOf(Optimizer)},
@@ -203,7 +206,7 @@ var operators = map[string]marks{
 	"mm": matmul, "addmm": matmul, "bmm": matmul, "baddbmm": matmul, "matmul": matmul, "linear": matmul, "_addmm_activation": matmul,
 	"_to_copy": copying, "copy_": copying, "clone": copying, "contiguous": copying, "to_copy": copying,
 	"nll_loss2d": planar, "nll_loss2d_backward": lossGrad | planar,
-	"_log_softmax": loss, "log_softmax_int": loss, "nll_loss_forward": loss, "nll_loss2d_forward": loss | planar, "cross_entropy_loss": loss,
+	"_log_softmax": loss, "log_softmax_int": loss, "nll_loss_forward": loss, "nll_loss2d_forward": loss | planar, "cross_entropy_loss": loss, "binary_cross_entropy_with_logits": perClass,
 	"_log_softmax_backward_data": lossGrad, "nll_loss_backward": lossGrad,
 	"mse_loss": distance, "l1_loss": distance, "smooth_l1_loss": distance, "huber_loss": distance,
 }

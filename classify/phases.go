@@ -214,9 +214,16 @@ func (a *analysis) hintBatches(hints []hint) {
 		return
 	}
 	a.loads = map[snapshot.StackID]bool{}
-	end := a.loop
-	for end < a.last && (hints[end] == 0 || hints[end] == hintOf(Data)) {
-		end++
+	upTo := func(ps ...Phase) int {
+		i := a.loop
+		for i < a.last && (hints[i] == 0 || oneOf(hints[i], ps...)) {
+			i++
+		}
+		return i
+	}
+	end := upTo(Data)
+	if back := upTo(Data, Forward, ZeroGrad); a.all&inModule == 0 && back < a.last {
+		end = back // torch's functions that a program calls itself are not where its forward begins
 	}
 	modules := end == a.last || hints[end] != hintOf(Backward)
 	if !modules { // what backward frees is no batch
@@ -234,6 +241,9 @@ func (a *analysis) hintBatches(hints []hint) {
 		}
 	}
 	if len(a.loads) == 0 {
+		if !modules && a.all&inModule == 0 {
+			a.hintFits(hints)
+		}
 		return
 	}
 	trains := slices.Contains(hints, hintOf(Backward))
@@ -251,6 +261,25 @@ func (a *analysis) hintBatches(hints []hint) {
 		}
 		if hints[i] != 0 {
 			last = hints[i]
+		}
+	}
+}
+
+// hintFits makes all that comes before a backward pass its forward, in a
+// program without modules or batches: one that fits parameters to what it has.
+func (a *analysis) hintFits(hints []hint) {
+	from, inside := a.loop, false // a backward pass that torch's functions don't interrupt
+	for i := a.loop; i < a.last; i++ {
+		switch h := hints[i]; {
+		case h == 0:
+		case oneOf(h, Forward, ZeroGrad):
+			inside = false
+		default:
+			back := oneOf(h, Backward)
+			if back && !inside {
+				suppose(hints[from:i], Forward)
+			}
+			from, inside = i+1, back
 		}
 	}
 }

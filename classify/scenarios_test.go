@@ -192,6 +192,34 @@ func TestLossInParts(t *testing.T) {
 // TestPoints: in a program without a module, what a step begins with and still
 // needs after its backward pass is a batch, and nothing else; parameters that are
 // made anew stay weights, and their state stays state.
+// TestNumbers reads programs that have neither modules nor batches: what a backward
+// pass frees was saved for it, and what is compared with numbers is no scores.
+func TestNumbers(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		size        int64 // of what forward keeps, requested
+		activations int   // in each of five steps
+	}{
+		{"simulation__python", 480 * 480 * 4, 23},
+		{"factors__python", 4000 * 3000 * 4, 1},
+	} {
+		c := scenario(t, test.name)
+		found := 0
+		for i, category := range c.Category {
+			id := timeline.AllocationID(i)
+			switch n := c.Timeline.Requested(id); {
+			case category == Logits || category == Inputs && c.Phase[id] != Setup:
+				t.Errorf("%s: allocation %d of %d bytes is %v, %d %% sure", test.name, id, n, category, c.Confidence[id])
+			case category == Activations && n == test.size:
+				found++
+			}
+		}
+		if len(c.Steps) != 5 || found != 5*test.activations {
+			t.Errorf("%s: %d steps, %d activations of %d bytes: want 5 and %d in each", test.name, len(c.Steps), found, test.size, test.activations)
+		}
+	}
+}
+
 func TestPoints(t *testing.T) {
 	c := scenario(t, "points__python")
 	const batch, color = 50000 * 3 * 4, 24 * 4

@@ -408,5 +408,24 @@ elif name == "points":
                 for k in ("exp_avg", "exp_avg_sq"): state[k] = torch.cat([state[k], torch.zeros_like(state[k][:more])])
                 new = torch.cat([old.detach(), old.detach()[:more]]).requires_grad_()
                 group["params"][0] = params[group["name"]] = new; opt.state[new] = state; del old, new, state
+elif name == "simulation":
+    # a field that is fitted through the steps of a wave equation: no module, no batch
+    speed = torch.nn.Parameter(torch.ones(1, 1, 480, 480, device="cuda")); opt = torch.optim.Adam([speed], lr=0.01)
+    seen = torch.rand(1, 1, 480, 480).cuda()
+    for i in range(5):
+        at = torch.zeros(1, 1, 480, 480, device="cuda"); pace = torch.zeros_like(at)
+        for t in range(12):
+            pace = pace + 0.1 * speed * (at.roll(1, 2) + at.roll(-1, 2) + at.roll(1, 3) + at.roll(-1, 3) - 4 * at)
+            at = at + 0.1 * pace
+        loss = torch.nn.functional.mse_loss(at, seen)
+        opt.zero_grad(); loss.backward(); opt.step()
+elif name == "factors":
+    # a matrix that is factorized: what is compared with it is as large as the largest scores
+    given = torch.rand(4000, 3000).cuda()
+    rows, columns = (torch.nn.Parameter(torch.randn(n, 32, device="cuda")) for n in (4000, 3000))
+    opt = torch.optim.Adam([rows, columns], lr=0.01)
+    for i in range(5):
+        opt.zero_grad(); loss = ((rows @ columns.T - given) ** 2).mean() + 1e-4 * (rows.norm() + columns.norm())
+        loss.backward(); opt.step()
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
