@@ -16,7 +16,7 @@ func (a *analysis) prepare() {
 		a.findResumed,
 		a.findRemade,
 		a.findPiled,
-		func() { a.findOlder(); a.findUnmatched() },
+		func() { a.findOlder(); a.findUnmatched(); a.findReplaced() },
 		func() { a.findCopies(); a.findRecomputed() })
 	a.markScores()
 	for _, steps := range a.Untrained {

@@ -98,7 +98,7 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 	l := newLoop(c, view)
 	if l == nil {
-		return nil
+		return c.onlyStep(view)
 	}
 	var found [3][]Leak // in the order of the kinds, whichever is done first
 	own := [3]*loop{l.apart(), l.apart(), l.apart()}
@@ -112,6 +112,20 @@ func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 		leak := &leaks[i]
 		l.judge(leak)
 		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[last-1].PeakAllocated)
+	}
+	return leaks
+}
+
+// onlyStep is what one step alone can show: the state that its optimizer makes.
+func (c *Classification) onlyStep(view *stacks.View) []Leak {
+	if len(c.Steps) != 1 {
+		return nil
+	}
+	l := loopOf(c, view, c.Steps, false)
+	leaks := l.firstStepState()
+	for i := range leaks {
+		l.judge(&leaks[i])
+		leaks[i].lastStep, leaks[i].peak = l.steps[0].Number, l.steps[0].PeakAllocated
 	}
 	return leaks
 }

@@ -100,6 +100,20 @@ func (l *loop) optimizerLine() Site {
 	return Site{}
 }
 
+// stateGone counts the bytes of an optimizer's state that was there before a step
+// and goes in it.
+func (l *loop) stateGone(step int) int64 {
+	first, last := uint32(l.steps[step].FirstEvent), uint32(l.steps[step].LastEvent)
+	var bytes int64
+	for i, category := range l.c.Category {
+		id := timeline.AllocationID(i)
+		if f := l.t.FreeRequested[id]; category == OptimizerState && f >= first && f <= last && l.t.AliveAt(id, int(first)) {
+			bytes += l.bytes(id)
+		}
+	}
+	return bytes
+}
+
 // firstStepState finds the state that the optimizer makes in its first step
 // and keeps: the jump that is mistaken for a leak.
 func (l *loop) firstStepState() []Leak {
@@ -121,6 +135,9 @@ func (l *loop) firstStepState() []Leak {
 	}
 	if total < 1<<20 || byStep[step]*2 < total || total*100 < l.peakAllocated() {
 		return nil
+	}
+	if l.stateGone(step)*2 >= byStep[step] {
+		return nil // every step makes it anew
 	}
 	kept := slices.DeleteFunc(state, func(s survivor) bool { return int(s.born) != step })
 	var sure, weighed float64

@@ -12,6 +12,9 @@ import (
 // and the optimizer finds are gradients, what an optimizer makes and keeps is
 // its state.
 func lifeClaim(a *analysis, id timeline.AllocationID) claim {
+	if c, ok := a.replaced[id]; ok {
+		return c
+	}
 	b, f := a.born(id), a.freed(id)
 	if b < 0 {
 		return a.olderClaim(id)

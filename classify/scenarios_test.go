@@ -220,6 +220,40 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestReplaced reads optimizers that put new weights and state in the place of the
+// old ones, and gradients that are never dropped, in recordings that begin late.
+func TestReplaced(t *testing.T) {
+	const model = 2 * 2 * (512 + 576 + 640) * 256 * 4 // bytes of six pairs of layers, without biases
+	for _, name := range []string{"replaced__python", "replaced__none", "added_to__python", "added_to__none"} {
+		c := scenario(t, name)
+		of := map[Category]int64{}
+		at := c.Timeline.Peaks.Allocated.Event
+		for i, category := range c.Category {
+			if id := timeline.AllocationID(i); c.Timeline.AliveAt(id, at) && c.Timeline.Requested(id) > 4096 {
+				of[category] += c.Timeline.Requested(id)
+			}
+		}
+		for category, copies := range map[Category]int64{Weights: 1, Gradients: 1, OptimizerState: 2} {
+			if of[category] != copies*model {
+				t.Errorf("%s: %d bytes are %v, want %d times the model's %d", name, of[category], category, copies, model)
+			}
+		}
+		for _, leak := range c.Leaks() {
+			if leak.Kind == FirstStepState {
+				t.Errorf("%s: the first step makes %d bytes of state", name, leak.TotalBytes)
+			}
+		}
+	}
+}
+
+// TestOnlyStep: one step alone shows the state that its optimizer makes.
+func TestOnlyStep(t *testing.T) {
+	c := scenario(t, "../recordings/llama8b_full_oom__fp32_autocast/snapshot_none")
+	if leaks := c.Leaks(); len(c.Steps) != 1 || len(leaks) != 1 || leaks[0].Kind != FirstStepState {
+		t.Errorf("%d leaks in %d steps", len(leaks), len(c.Steps))
+	}
+}
+
 func TestPoints(t *testing.T) {
 	c := scenario(t, "points__python")
 	const batch, color = 50000 * 3 * 4, 24 * 4

@@ -3,7 +3,8 @@ import torch, torch.nn as nn
 from torch.utils.checkpoint import checkpoint
 name, variant, out = sys.argv[1:4]
 kw = {"all": dict(context="all", stacks="all"), "python": dict(context="all", stacks="python"), "none": dict(context=None)}[variant]
-torch.cuda.memory._record_memory_history(max_entries=200000, **kw)
+def record(): torch.cuda.memory._record_memory_history(max_entries=200000, **kw)
+if name != "added_to": record()
 
 class Block(nn.Module):
     def __init__(s, h=512, a=8):
@@ -427,5 +428,28 @@ elif name == "factors":
     for i in range(5):
         opt.zero_grad(); loss = ((rows @ columns.T - given) ** 2).mean() + 1e-4 * (rows.norm() + columns.norm())
         loss.backward(); opt.step()
+elif name in ("replaced", "added_to"):
+    # an optimizer written out, which puts new weights and state in the place of the old ones; with added_to gradients are
+    # never dropped, and the recording begins after two steps
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(256, 512 + 64 * (i % 3)), nn.ReLU(), nn.Linear(512 + 64 * (i % 3), 256)) for i in range(6)]).cuda()
+    class Own(torch.optim.Optimizer):
+        @torch.no_grad()
+        def step(self):
+            for p in self.param_groups[0]["params"]:
+                s = self.state[p]
+                m, v = s.get("m", torch.zeros_like(p)), s.get("v", torch.zeros_like(p))
+                s["m"] = m = 0.9 * m + 0.1 * p.grad
+                s["v"] = v = 0.99 * v + 0.01 * p.grad ** 2
+                if name == "replaced": p.data = p.data - 1e-3 * m / (v.sqrt() + 1e-8)
+                else: p.data -= 1e-3 * m / (v.sqrt() + 1e-8)
+    opt = Own(model.parameters(), {})
+    def step():
+        loss = model(torch.randn(96, 256).cuda()).square().mean()
+        if name == "replaced": opt.zero_grad()
+        loss.backward(); opt.step()
+    if name == "added_to":
+        for i in range(2): step()
+        record()
+    for i in range(4): step()
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)

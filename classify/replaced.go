@@ -1,0 +1,178 @@
+package classify
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findReplaced judges weights and state that every step of an optimizer makes anew
+// and puts in the place of those before (p.data = p.data - …), and what such an
+// optimizer began with.
+func (a *analysis) findReplaced() {
+	a.replaced = map[timeline.AllocationID]claim{}
+	if !a.trains {
+		return
+	}
+	before := a.successions()
+	added := a.addedTo()
+	if len(before) == 0 && added == nil {
+		return
+	}
+	taken := map[timeline.AllocationID]bool{}
+	for _, old := range before {
+		taken[old] = true
+	}
+	bySize := map[int64][]timeline.AllocationID{} // what was there before the first step, the earliest first
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		n := a.t.Requested(id)
+		if n <= scalar || !a.early(id) || a.born(id) < 0 && a.t.Stack(id) != 0 {
+			continue
+		}
+		if taken[id] || a.outlives(id) || a.born(id) < 0 && a.lasts(id) {
+			bySize[n] = append(bySize[n], id)
+		}
+	}
+	for n, ids := range bySize {
+		a.judgeReplaced(ids, taken, a.gradientSize[n], added[n])
+	}
+	var ids []timeline.AllocationID
+	for id := range before {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids) // what takes a place is younger than what was there
+	for _, id := range ids {
+		if c, ok := a.replaced[before[id]]; ok {
+			a.replaced[id] = c
+		}
+	}
+}
+
+// successions pair what an optimizer's step makes and leaves with what it drops of
+// the same size: by allocation, the one before it. Gradients are dropped, too, but
+// nothing takes their place.
+func (a *analysis) successions() map[timeline.AllocationID]timeline.AllocationID {
+	before := map[timeline.AllocationID]timeline.AllocationID{}
+	waiting := map[int64][]timeline.AllocationID{}
+	for _, r := range a.runs {
+		if r.phase != Optimizer {
+			continue
+		}
+		clear(waiting)
+		for i := r.first; i < r.end; i++ {
+			id := a.t.Of[i]
+			if id == timeline.NoAllocation || a.t.Requested(id) <= scalar {
+				continue
+			}
+			n := a.t.Requested(id)
+			switch b := a.born(id); {
+			case b == i && a.freed(id) >= r.end:
+				waiting[n] = append(waiting[n], id)
+			case b < r.first && a.freed(id) == i && (a.early(id) || a.Phase[id] == Optimizer):
+				if w := waiting[n]; len(w) > 0 {
+					before[w[len(w)-1]] = id
+					waiting[n] = w[:len(w)-1]
+				}
+			}
+		}
+	}
+	return before
+}
+
+// early tells whether an allocation was there before the first step. Weights that
+// the first step drops look like its batch where no stacks tell.
+func (a *analysis) early(id timeline.AllocationID) bool {
+	return a.born(id) < 0 || a.Phase[id] == Setup || a.Phase[id] == Data && a.Step[id] < 0
+}
+
+// addedTo counts, by size, the gradients that a backward pass adds to those that are
+// older than the trace: it makes as many as there are weights and drops them. They
+// show in how often nearly all sizes recur among what is older: twice without an
+// optimizer's state, up to four times with it. It is nil where they don't.
+func (a *analysis) addedTo() map[int64]int {
+	var pass *run // the one that makes the most
+	for i := range a.runs {
+		if r := &a.runs[i]; r.phase == Backward && (pass == nil || r.end-r.first > pass.end-pass.first) {
+			pass = r
+		}
+	}
+	if pass == nil || a.t.Older() == 0 {
+		return nil
+	}
+	made, old := map[int64]int{}, map[int64]int{}
+	for i := pass.first; i < pass.end; i++ {
+		if id := a.t.Of[i]; id != timeline.NoAllocation && a.born(id) == i && a.freed(id) < pass.end {
+			made[a.t.Requested(id)]++
+		}
+	}
+	var all int64
+	for i := range a.t.Older() {
+		id := timeline.AllocationID(i)
+		if n := a.t.Requested(id); n > scalar && a.t.Stack(id) == 0 && !cublasSize(n) && (a.lasts(id) || a.phaseAt(a.freed(id)) == Optimizer) {
+			old[n]++
+			all += n
+		}
+	}
+	for times := 4; times >= 2; times-- {
+		var bytes int64
+		sizes := 0
+		for n, count := range old {
+			if made[n] > 0 && count == times*made[n] && a.gradientSize[n] == 0 {
+				bytes += n * int64(count)
+				sizes++
+			}
+		}
+		const several, nearly = 3, 0.9
+		if sizes >= several && float64(bytes) >= nearly*float64(all) {
+			for n := range made {
+				if old[n] != times*made[n] {
+					delete(made, n)
+				}
+			}
+			return made
+		}
+	}
+	return nil
+}
+
+// judgeReplaced judges what was there of one size before the first recorded step,
+// the earliest first: as many weights as a step makes gradients, or as gradients
+// that are added to, then these, then state. What nothing takes the place of is
+// left to others where no gradients show it.
+func (a *analysis) judgeReplaced(ids []timeline.AllocationID, taken map[timeline.AllocationID]bool, gradients, added int) {
+	var stay, gone []timeline.AllocationID
+	for _, id := range ids {
+		if taken[id] {
+			gone = append(gone, id)
+		} else {
+			stay = append(stay, id)
+		}
+	}
+	put := func(ids []timeline.AllocationID, from, to int, category Category) {
+		for k := max(from, 0); k < min(to, len(ids)); k++ {
+			a.replaced[ids[k]] = claim{category, NoDetail, plausible}
+		}
+	}
+	switch {
+	case added > 0 && len(stay) == added && len(gone) > 0: // only gradients stay
+		put(stay, 0, added, Gradients)
+		put(gone, 0, added, Weights)
+		put(gone, added, math.MaxInt, OptimizerState)
+	case added > 0:
+		put(stay, 0, added, Weights)
+		put(stay, added, 2*added, Gradients)
+		put(stay, 2*added, math.MaxInt, OptimizerState)
+		put(gone, 0, math.MaxInt, OptimizerState)
+	case gradients > 0 && len(gone) > 0:
+		for k, id := range ids {
+			switch {
+			case k < gradients:
+				a.replaced[id] = claim{Weights, NoDetail, plausible}
+			case taken[id]:
+				a.replaced[id] = claim{OptimizerState, NoDetail, plausible}
+			}
+		}
+	}
+}
