@@ -75,7 +75,11 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 		how = "autograd lets go of saved tensors outside any backward pass"
 		d.Confidence = 0.97
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s autograd graphs were dropped without a backward pass, the largest of %s: %s", times(x.graphs), report.Bytes(x.bytes), how))
+	graphs := "an autograd graph of " + report.Bytes(x.bytes) + " was dropped without a backward pass"
+	if x.graphs > 1 {
+		graphs = fmt.Sprintf("%s were dropped without a backward pass, the largest of %s", report.Plural(x.graphs, "autograd graph"), report.Bytes(x.bytes))
+	}
+	d.Evidence = append(d.Evidence, graphs+": "+how)
 	if once > x.bytes+x.bytes/2 {
 		d.Evidence = append(d.Evidence, "a graph stays until the next forward pass is through: something holds its output so long")
 	}

@@ -30,6 +30,7 @@ var rules = []func(*examination, *report.Device, *facts) []draft{
 	(*examination).inputsKept,
 	(*examination).dataParallel,
 	(*examination).emptyCacheInLoop,
+	(*examination).cacheFlushed,
 	(*examination).allocatorSetting,
 	(*examination).privatePools,
 	(*examination).pinnedHost,

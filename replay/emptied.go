@@ -1,6 +1,9 @@
 package replay
 
-import "github.com/vramscope/vramscope/timeline"
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
 
 // Emptied is a moment at which the program itself gave cached memory back to
 // the driver, as torch.cuda.empty_cache() does.
@@ -17,6 +20,40 @@ func EmptiedCaches(t *timeline.Timeline) []Emptied {
 		if b.cause == byEmptyCache {
 			out = append(out, Emptied{b.first, b.last, b.certain})
 		}
+	}
+	return out
+}
+
+// Flush is a request that found no room until all that lay in the cache went back
+// to the driver: PyTorch counts it among num_alloc_retries.
+type Flush struct {
+	First, Last int   // events that give memory back
+	Asked       int   // event in which the driver is asked again, and gives
+	Freed       int64 // bytes of it
+	Wanted      int64 // bytes asked of the driver right after it
+	Reserved    int64 // bytes held before it
+	Certain     bool  // a stack says so; else that what was wanted had not fitted
+}
+
+// Flushes finds them all, in one pass over the events. Requests that failed in the
+// end are not among them.
+func Flushes(t *timeline.Timeline) []Flush {
+	var out []Flush
+	e := &t.Device.Events
+	for _, b := range findBursts(t) {
+		if b.cause != byPressure || b.want == 0 || b.want == unlimited {
+			continue
+		}
+		f := Flush{First: b.first, Last: b.last, Wanted: b.want, Reserved: b.reserved, Certain: b.certain}
+		for i := b.first; f.Asked == 0; i++ {
+			switch e.Action[i] {
+			case snapshot.SegmentFree, snapshot.SegmentUnmap:
+				f.Freed += e.Size[i]
+			case snapshot.SegmentAlloc, snapshot.SegmentMap:
+				f.Asked = i
+			}
+		}
+		out = append(out, f)
 	}
 	return out
 }

@@ -1,0 +1,70 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/stacks"
+)
+
+// cacheFlushed finds requests that the driver refused until PyTorch had given it all
+// of its cache: the program runs at the GPU's limit, and waits each time.
+func (e *examination) cacheFlushed(dev *report.Device, f *facts) []draft {
+	if len(dev.OOMs) > 0 || !slices.ContainsFunc(dev.Actions, func(a report.KeyCount) bool { return a.Key == "segment_free" || a.Key == "segment_unmap" }) {
+		return nil
+	}
+	flushes := replay.Flushes(e.t)
+	if len(flushes) == 0 {
+		return nil
+	}
+	var freed int64
+	least := flushes[0] // where it had the least room
+	where := map[stacks.Line]int{}
+	sure := true
+	for _, x := range flushes {
+		freed += x.Freed
+		sure = sure && x.Certain
+		if x.Reserved+x.Wanted < least.Reserved+least.Wanted {
+			least = x
+		}
+		if lines := e.view.User(e.t.Device.Events.StackOf(x.Asked)); len(lines) > 0 {
+			where[lines[0]]++
+		}
+	}
+	const often, large = 3, 20 // times; a twentieth of what is reserved
+	if len(flushes) < often && freed*large < dev.Peaks.Reserved.Bytes {
+		return nil
+	}
+	d := draft{Finding: report.Finding{ID: "cache_flushed", Severity: report.Info, Confidence: 0.95}}
+	if len(flushes) >= often {
+		d.Severity = report.Warning
+	}
+	if !sure {
+		d.Confidence = 0.7
+	}
+	d.Title = fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back, %s, before it got more", times(len(flushes)), report.Bytes(freed))
+	d.Evidence = []string{
+		fmt.Sprintf("%s were asked for with %s reserved, and refused at first: this process can't have so much", report.Bytes(least.Wanted), report.Bytes(least.Reserved)),
+		"torch.cuda.memory_stats()[\"num_alloc_retries\"] counts them; each waits for all work on the GPU to end",
+	}
+	for _, line := range mostOften(where, 3) {
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s at %s", times(where[line]), lineText(line)))
+	}
+	d.Fix = ptr("Need less at a time: a smaller or shorter batch, or what the findings about the peak say. A little more, and such a request fails")
+	return []draft{d}
+}
+
+// mostOften are the lines that occur most often, at most so many.
+func mostOften(where map[stacks.Line]int, most int) []stacks.Line {
+	lines := make([]stacks.Line, 0, len(where))
+	for line := range where {
+		lines = append(lines, line)
+	}
+	slices.SortFunc(lines, func(a, b stacks.Line) int {
+		return cmp.Or(cmp.Compare(where[b], where[a]), cmp.Compare(lineText(a), lineText(b)))
+	})
+	return lines[:min(most, len(lines))]
+}
