@@ -61,6 +61,7 @@ type analysis struct {
 	retained         []bool                          // by run: a forward whose graph outlives its backward
 	retains          bool                            // most of them
 	recomputed       []bool                          // by allocation: made again inside backward, by sizes
+	lastFlat         int32                           // line that makes Megatron's buffers of gradients
 	bucketViews      bool                            // gradients are views of the buckets
 
 	sharing []bool // by event: within a range that FSDP names

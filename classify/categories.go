@@ -16,6 +16,7 @@ func (a *analysis) prepare() {
 		a.findResumed,
 		a.findRemade,
 		a.findPiled,
+		a.findFlat,
 		func() { a.findOlder(); a.findUnmatched(); a.findReplaced() },
 		func() { a.findCopies(); a.findRecomputed() })
 	a.markScores()
@@ -36,7 +37,7 @@ func (a *analysis) signals() []signal {
 	for _, s := range []signal{
 		{ByNativeStack, workspace | bucket | lossGrad | cast, 0, nativeClaim},
 		{ByFreeStack, 0, release | engine, freeClaim},
-		{ByPythonStack, bucket | keep | comm | cache | restore | state | weight | input, 0, pythonClaim},
+		{ByPythonStack, bucket | flat | keep | comm | cache | restore | state | weight | input, 0, pythonClaim},
 	} {
 		if a.all&(s.birth|s.death) != 0 {
 			out = append(out, s)

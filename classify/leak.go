@@ -61,9 +61,10 @@ type Leak struct {
 	// allocations are made by autograd and have no line.
 	Near Site
 
-	stack    snapshot.StackID // one that shows the line
-	lastStep int              // number of the last step
-	peak     int64            // bytes allocated at most in it
+	forwardOnly bool             // no step has a backward pass
+	stack       snapshot.StackID // one that shows the line
+	lastStep    int              // number of the last step
+	peak        int64            // bytes allocated at most in it
 }
 
 // StepAtCapacity is the number of the step whose peak won't fit any more, if
@@ -135,6 +136,7 @@ func (l *loop) judge(leak *Leak) {
 	if leak.File == "" && !l.trains && l.t.Older() > 0 { // the layers of one pass may be taken for steps
 		leak.Confidence = min(leak.Confidence, 0.8)
 	}
+	leak.forwardOnly = !l.trains
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
 	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
 	l.surround(leak)

@@ -60,9 +60,13 @@ func (l *Leak) Fix() Fix {
 			"optimizer.zero_grad(set_to_none=True)   # the default since PyTorch 2.0",
 		}
 	case StaleOutputs:
+		code := "loss.backward()\noptimizer.step()\ndel outputs, loss                  # or leave the scope of a function"
+		if l.forwardOnly {
+			code = "outputs = model(batch)\n...                                # what is done with them\ndel outputs                        # or leave the scope of a function"
+		}
 		return Fix{
 			"A variable" + where + " holds the last step's outputs until the next forward has made new ones, so both exist at once. Drop it when the step is done.",
-			"loss.backward()\noptimizer.step()\ndel outputs, loss                  # or leave the scope of a function",
+			code,
 		}
 	case VaryingShapes:
 		return Fix{

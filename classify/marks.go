@@ -21,6 +21,7 @@ const (
 	state                       // an optimizer makes its state
 	comm                        // collective communication, sharding
 	bucket                      // DDP's reducer
+	flat                        // Megatron's buffers of all weights and of all gradients
 	inModule                    // a module's forward
 	userInner                   // the innermost Python frame isn't a library's
 	lossGrad                    // gradient of a classification loss
@@ -137,7 +138,7 @@ var pythonRules = []frameRule{
 	{"deepspeed/runtime/zero/partition_parameters.py", "_allgather_params", comm, 0},
 	{"deepspeed/runtime/zero/stage_1_and_2.py", "__init__", state, hintOf(Setup)},
 	{"deepspeed/runtime/zero/stage3.py", "__init__", state, hintOf(Setup)},
-	{"megatron/core/distributed/param_and_grad_buffer.py", "__init__", bucket, hintOf(Setup)},
+	{flatBuffers, "__init__", flat, hintOf(Setup)},
 
 	{"torch/nn/modules/module.py", "_apply", weight, hintOf(Setup)},
 	{"torch/nn/modules/module.py", "load_state_dict", weight, hintOf(Setup)},

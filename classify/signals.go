@@ -67,6 +67,11 @@ func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 	switch {
 	case e.marks&bucket != 0:
 		return a.bucketClaim(id)
+	case e.marks&flat != 0:
+		if a.flatLine(id) < a.lastFlat {
+			return claim{Weights, NoDetail, strong}
+		}
+		return claim{Gradients, GradientBucket, strong}
 	case e.marks&keep != 0 && a.outlivesPass(id):
 		return claim{Gradients, NoDetail, strong}
 	case e.marks&comm != 0:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -18,9 +19,13 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", worth: 1}
 	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
 	parts := e.inParts()
+	stale := e.staleAtPeak()
 	if words, tokens := e.vocabulary(); words > 0 && !parts {
 		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", report.Count(chunk))
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", report.Count(int(tokens)), report.Count(int(words)), trim(float64(bytes)/float64(words)/float64(tokens))))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", report.Count(int(tokens)), report.Count(int(words)), trim(float64(bytes-stale)/float64(words)/float64(tokens))))
+	}
+	if stale > 0 {
+		d.Evidence = append(d.Evidence, report.Bytes(stale)+" of it are the step before's, which a variable still holds")
 	}
 	site := topSite(dev.Sites, classify.Logits)
 	for i, n := 0, 0; i < len(dev.Sites) && n < 3; i++ {
@@ -30,7 +35,10 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 		}
 	}
 	if !f.trains && len(dev.OOMs) == 0 {
-		d.Fix = ptr("Compute scores only for the positions that are read (logits_to_keep=1 when generating), or in pieces")
+		if d.Fix = ptr("Compute scores only for the positions that are read (logits_to_keep=1 when generating), or in pieces"); e.scored() {
+			d.Fix = ptr("The head and the loss on a part of the tokens at a time, so that the logits of all never exist at once; or fewer tokens in a batch")
+			d.Code = "loss = sum(cross_entropy(head(h), y, reduction=\"sum\") for h, y in zip(hidden.split(1024), labels.split(1024))) / labels.numel()"
+		}
 		return []draft{d}
 	}
 	at := ""
@@ -46,6 +54,43 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 		"# or: the head and the loss on 1,024 tokens at a time, made again in backward\n" +
 		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), labels.split(1024)))"
 	return []draft{d}
+}
+
+// staleAtPeak counts the bytes of scores at the peak that the step before left.
+func (e *examination) staleAtPeak() (bytes int64) {
+	peak := e.t.Peaks.Allocated.Event
+	now := e.stepNear(peak)
+	for _, l := range e.classes.Leaks() {
+		if l.Kind != classify.StaleOutputs {
+			continue
+		}
+		for _, id := range l.Allocations {
+			if e.classes.Category[id] == classify.Logits && e.t.AliveAt(id, peak) && e.classes.Step[id] < now {
+				bytes += e.t.Allocated[id]
+			}
+		}
+	}
+	return bytes
+}
+
+// scored tells whether a loss is worked out of the scores: all of them are read.
+func (e *examination) scored() bool {
+	s := e.t.Snapshot
+	seen := map[snapshot.StackID]bool{}
+	for i, c := range e.classes.Category {
+		stack := e.t.Stack(timeline.AllocationID(i))
+		if c != classify.Logits || seen[stack] {
+			continue
+		}
+		seen[stack] = true
+		for _, f := range s.Stack(stack) {
+			switch s.String(s.Frames[f].Function) {
+			case "cross_entropy", "nll_loss", "log_softmax":
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // inParts tells whether a line makes scores three times in a row, each time soon

@@ -106,7 +106,7 @@ func TestScenarios(t *testing.T) {
 		{"long_batch__python", "oom_true_shortage", "group inputs by length", ""},
 		{"data_parallel__python", "data_parallel", "524.00 MiB reserved at the end, at most 210.00 MiB on the others", ""},
 		{"train_eval_ok__python", "", "", "data_parallel"},
-		{"recompute_metric__python", "missing_no_grad", "the peak is elsewhere", ""},
+		{"recompute_metric__python", "missing_no_grad", "as much is in use at another moment", ""},
 		{"eval_hidden__python", "", "", "missing_no_grad checkpointing_absent"},
 		{"eval_hidden__none", "", "", "missing_no_grad checkpointing_absent"},
 		{"pairs__python", "oom_true_shortage", "Process in smaller pieces", "inputs_kept"},

@@ -102,9 +102,9 @@ func (d *draft) saves(how string, before, bytes int64) {
 	case from != to:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory falls from %s to %s", how, from, to))
 	case bytes > 0:
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory hardly falls: the peak is elsewhere", how))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory hardly falls: nearly as much is in use at another moment", how))
 	default:
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory stays as it is: the peak is elsewhere", how))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory stays as it is: as much is in use at another moment", how))
 	}
 }
 

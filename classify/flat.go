@@ -1,0 +1,34 @@
+package classify
+
+import (
+	"strings"
+
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// flatBuffers is the file in whose constructor Megatron makes one buffer for all
+// weights, if its optimizer is a distributed one, and then one for all gradients.
+const flatBuffers = "megatron/core/distributed/param_and_grad_buffer.py"
+
+// findFlat finds the line that makes the gradients' buffers: the last of them.
+func (a *analysis) findFlat() {
+	if a.all&flat == 0 {
+		return
+	}
+	for i := range a.Category {
+		if id := timeline.AllocationID(i); a.birth(id).marks&flat != 0 {
+			a.lastFlat = max(a.lastFlat, a.flatLine(id))
+		}
+	}
+}
+
+// flatLine is the line that makes one of Megatron's buffers.
+func (a *analysis) flatLine(id timeline.AllocationID) int32 {
+	s := a.t.Snapshot
+	for _, f := range s.Stack(a.t.Stack(id)) {
+		if strings.Contains(s.String(s.Frames[f].File), flatBuffers) {
+			return s.Frames[f].Line
+		}
+	}
+	return 0
+}
