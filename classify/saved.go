@@ -2,6 +2,7 @@ package classify
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -102,10 +103,29 @@ func (a *analysis) findSaved() {
 			kept++
 		}
 	}
-	a.saves = kept >= bulk && kept*4 >= all
+	a.saves = kept >= bulk && (kept*4 >= all || a.all&compiled != 0 && a.compiledToTrain() >= bulk)
 	if a.recorded.native && a.recorded.frees {
 		a.saves = a.saves || a.releases()
 	}
+}
+
+// compiledToTrain counts what stays of compiled forward passes that autograd runs:
+// without gradients it would have no part in them. The compiler's own trials, which
+// free what they make, may be many beside them.
+func (a *analysis) compiledToTrain() (kept int) {
+	s := a.t.Snapshot
+	wraps := make([]bool, len(s.Frames))
+	for i, f := range s.Frames {
+		wraps[i] = s.String(f.Function) == "forward" && strings.Contains(s.String(f.File), "torch/_functorch/")
+	}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.Phase[i] == Forward && a.born(id) >= 0 && a.outlives(id) && a.birth(id).marks&compiled != 0 &&
+			slices.ContainsFunc(s.Stack(a.t.Stack(id)), func(f snapshot.FrameID) bool { return wraps[f] }) {
+			kept++
+		}
+	}
+	return kept
 }
 
 // bulk is how many frees at least without an allocation in between are a graph's.

@@ -108,6 +108,8 @@ func TestScenarios(t *testing.T) {
 		{"train_eval_ok__python", "", "", "data_parallel"},
 		{"recompute_metric__python", "missing_no_grad", "as much is in use at another moment", ""},
 		{"eval_hidden__python", "", "", "missing_no_grad checkpointing_absent"},
+		{"eval_hidden__python", "logits_dominate", "are the step before's, which a variable still holds", ""},
+		{"eval_hidden__python", "stale_outputs", "outputs = model(batch)", ""},
 		{"eval_hidden__none", "", "", "missing_no_grad checkpointing_absent"},
 		{"pairs__python", "oom_true_shortage", "Process in smaller pieces", "inputs_kept"},
 		{"pairs__python", "oom_true_shortage", "asked for by <module> run/scenarios.py:218 in other work", ""},
