@@ -226,14 +226,18 @@ func (a *analysis) multiples(bySize map[int64][]timeline.AllocationID) {
 			sizes++
 		}
 	}
+	times := fewest
 	if sizes < 4 || fewest < 3 || fewest > 4 {
+		times = copiesOf(bySize, total)
+	}
+	if times == 0 {
 		return
 	}
 	for _, ids := range bySize {
-		if len(ids)%fewest != 0 {
+		if len(ids)%times != 0 {
 			continue
 		}
-		each := len(ids) / fewest
+		each := len(ids) / times
 		for k, id := range ids {
 			switch {
 			case k < each:
@@ -245,4 +249,25 @@ func (a *analysis) multiples(bySize map[int64][]timeline.AllocationID) {
 			}
 		}
 	}
+}
+
+// copiesOf is how often a model is there, three or four times, going by all sizes:
+// nearly all bytes are of sizes of which there are multiples of that, and of no more.
+// Layers alone would leave out embeddings and the last norm. 0: nothing shows it.
+func copiesOf(bySize map[int64][]timeline.AllocationID, total int64) int {
+	for _, times := range [...]int64{4, 3} {
+		var bytes, common int64
+		sizes := 0
+		for n, ids := range bySize {
+			if count := int64(len(ids)); count%times == 0 && n*count >= total/50000 {
+				bytes += n * count
+				common = row(common, count)
+				sizes++
+			}
+		}
+		if sizes >= 4 && common == times && bytes*100 >= total*99 {
+			return int(times)
+		}
+	}
+	return 0
 }
