@@ -26,9 +26,9 @@ type attention struct {
 	math           bool // it is the fallback of scaled_dot_product_attention
 }
 
-// attentionMatrices finds what such functions keep for backward: the softmax and
-// what has its size in the same function, also in half the precision or as the
-// mask of a dropout.
+// attentionMatrices finds what such functions keep for backward, or hold at once
+// where there is none: the softmax and what has its size in the same function, also
+// in half the precision or as the mask of a dropout.
 func (e *examination) attentionMatrices(dev *report.Device, f *facts) []draft {
 	if dev.Stacks == "none" {
 		return nil
@@ -37,10 +37,20 @@ func (e *examination) attentionMatrices(dev *report.Device, f *facts) []draft {
 	if len(at.functions) == 0 {
 		return nil
 	}
+	at.of = classify.Activations
+	drafts := e.matricesAtPeak(dev, f, &at)
+	if len(drafts) == 0 && !f.trains {
+		at.of = classify.Temporary
+		drafts = e.matricesAtPeak(dev, f, &at)
+	}
+	return drafts
+}
+
+func (e *examination) matricesAtPeak(dev *report.Device, f *facts, at *attentionStacks) []draft {
 	peak := e.t.Peaks.Allocated.Event
 	held, most := make([]int64, len(at.functions)), make([]tally, len(at.functions)) // most: of the softmax itself
 	var all int64
-	e.eachMatrix(&at, func(id timeline.AllocationID) bool { return e.t.AliveAt(id, peak) }, func(id timeline.AllocationID, k int) {
+	e.eachMatrix(at, func(id timeline.AllocationID) bool { return e.t.AliveAt(id, peak) }, func(id timeline.AllocationID, k int) {
 		all += e.t.Allocated[id]
 		held[k] += e.t.Allocated[id]
 		if at.softmax[e.t.Stack(id)] > 0 {
@@ -52,15 +62,28 @@ func (e *examination) attentionMatrices(dev *report.Device, f *facts) []draft {
 	}
 	k := slices.Index(held, slices.Max(held))
 	top := at.functions[k]
-	if most[k].blocks < 2 { // one softmax may be a classifier's
+	results := most[k].blocks
+	if at.of == classify.Temporary { // there is one at a time
+		results = 0
+		e.eachMatrix(at, func(timeline.AllocationID) bool { return true }, func(id timeline.AllocationID, k int) {
+			if at.softmax[e.t.Stack(id)] == int32(k)+1 {
+				results++
+			}
+		})
+	}
+	if results < 2 { // one softmax may be a classifier's
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "attention_matrices", Severity: f.severity(), Confidence: 0.8}, without: "without them,", worth: 10}
-	e.eachMatrix(&at, func(timeline.AllocationID) bool { return true }, func(id timeline.AllocationID, _ int) {
+	e.eachMatrix(at, func(timeline.AllocationID) bool { return true }, func(id timeline.AllocationID, _ int) {
 		d.spells = append(d.spells, e.lifeOf(id))
 	})
 	where := top.function + " " + report.ShortFile(top.file)
-	d.Title = fmt.Sprintf("Attention keeps the scores of all pairs of tokens: %s, %s of the peak", report.Bytes(all), report.Percent(all, dev.AtPeak.AllocatedBytes))
+	does := "keeps"
+	if at.of == classify.Temporary {
+		does = "makes"
+	}
+	d.Title = fmt.Sprintf("Attention %s the scores of all pairs of tokens: %s, %s of the peak", does, report.Bytes(all), report.Percent(all, dev.AtPeak.AllocatedBytes))
 	d.Evidence = []string{fmt.Sprintf("%s in %s, of them %s from %s", report.Bytes(held[k]), where, report.Bytes(most[k].bytes), report.Plural(most[k].blocks, "softmax result"))}
 	if top.math {
 		d.Fix = ptr("scaled_dot_product_attention fell back to its math backend, which makes them, at " + where + ": 16-bit inputs, and no mask that needs a gradient, let the flash or memory-efficient backend run")
@@ -73,13 +96,13 @@ func (e *examination) attentionMatrices(dev *report.Device, f *facts) []draft {
 	return []draft{d}
 }
 
-// eachMatrix visits the activations among some allocations that have the size of a
+// eachMatrix visits those of the looked at category among some allocations that have the size of a
 // softmax of the function they are made in.
 func (e *examination) eachMatrix(at *attentionStacks, among func(timeline.AllocationID) bool, visit func(id timeline.AllocationID, k int)) {
 	sizes := make([]map[int64]bool, len(at.functions))
 	for i, category := range e.classes.Category {
 		id := timeline.AllocationID(i)
-		if k := at.softmax[e.t.Stack(id)] - 1; k >= 0 && category == classify.Activations && among(id) {
+		if k := at.softmax[e.t.Stack(id)] - 1; k >= 0 && category == at.of && among(id) {
 			if sizes[k] == nil {
 				sizes[k] = map[int64]bool{}
 			}
@@ -89,7 +112,7 @@ func (e *examination) eachMatrix(at *attentionStacks, among func(timeline.Alloca
 	}
 	for i, category := range e.classes.Category {
 		id := timeline.AllocationID(i)
-		if k := at.inside[e.t.Stack(id)] - 1; k >= 0 && category == classify.Activations && sizes[k][e.t.Requested(id)] && among(id) {
+		if k := at.inside[e.t.Stack(id)] - 1; k >= 0 && category == at.of && sizes[k][e.t.Requested(id)] && among(id) {
 			visit(id, int(k))
 		}
 	}
@@ -100,6 +123,7 @@ func (e *examination) eachMatrix(at *attentionStacks, among func(timeline.Alloca
 type attentionStacks struct {
 	functions       []attention
 	softmax, inside []int32
+	of              classify.Category // the matrices looked at: kept for backward, or temporary
 }
 
 // attentions looks at each stack once.

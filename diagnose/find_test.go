@@ -95,6 +95,7 @@ func TestScenarios(t *testing.T) {
 		{"eager_attention__all", "attention_matrices", "512.00 MiB from 4 softmax results", ""},
 		{"eager_attention__all", "attention_matrices", "in place of the softmax in attention run/scenarios.py", ""},
 		{"math_attention__all", "attention_matrices", "fell back to its math backend", ""},
+		{"eager_served__all", "attention_matrices", "Attention makes the scores of all pairs of tokens: 384.00 MiB", ""},
 		{"good_ckpt__python", "", "", "attention_matrices"},
 		{"eval_joined__python", "results_collected", "up to 250.75 MiB", "logits_dominate growing_list missing_no_grad"},
 		{"eval_joined__python", "results_collected", "collected in <module> run/scenarios.py:204", "attention_matrices"},

@@ -184,7 +184,7 @@ elif name == "retry_held":  # on a device of 4 GiB
     while b > 2:
         try: train_step(model, opt, batches(1, b=b)[0]); break
         except torch.OutOfMemoryError as e: errors.append(e); b //= 2
-elif name in ("eager_attention", "math_attention"):
+elif name in ("eager_attention", "math_attention", "eager_served"):
     def attention(q, k, v, is_causal):
         if name == "math_attention":
             with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH): return sdpa(q, k, v, is_causal=is_causal)
@@ -192,8 +192,13 @@ elif name in ("eager_attention", "math_attention"):
         mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()
         return torch.softmax(scores.masked_fill(~mask, float("-inf")), -1) @ v
     sdpa = nn.functional.scaled_dot_product_attention; nn.functional.scaled_dot_product_attention = attention
-    model = LM(layers=4, h=256, vocab=1000, seq=1024).cuda(); opt = torch.optim.AdamW(model.parameters())
-    for ids in batches(3, b=4, t=1024): train_step(model, opt, ids % 1000)
+    model = LM(layers=4, h=256, vocab=1000, seq=1024).cuda()
+    if name == "eager_served":
+        with torch.no_grad():
+            for ids in batches(3, b=4, t=1024): model(ids.cuda() % 1000)
+    else:
+        opt = torch.optim.AdamW(model.parameters())
+        for ids in batches(3, b=4, t=1024): train_step(model, opt, ids % 1000)
 elif name == "eval_joined":
     # an evaluation that joins the logits of all batches on the GPU
     model = LM(layers=2).cuda(); opt = torch.optim.AdamW(model.parameters()); joined = None
