@@ -90,6 +90,8 @@ func (d *Device) pack() (string, error) {
 			}
 		}
 	}
+	h.Categories, h.Titles, h.Kinds, h.Sites, h.Frames = list(h.Categories), list(h.Titles), list(h.Kinds), list(h.Sites), list(h.Frames)
+	h.Maps, h.Pools, h.Spans, h.Steps, h.OOMs = list(h.Maps), list(h.Pools), list(h.Spans), list(h.Steps), list(h.OOMs)
 	text, err := json.Marshal(&h)
 	if err != nil {
 		return "", err
@@ -108,6 +110,14 @@ func (d *Device) pack() (string, error) {
 		b = m.appendTo(b, pools)
 	}
 	return compress(b)
+}
+
+// list is what a page can walk over: JSON has no nil slice.
+func list[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
 }
 
 // compress is gzip in base64. A fast level: the page must take less time to

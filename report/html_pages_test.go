@@ -35,6 +35,16 @@ func TestPagesOpen(t *testing.T) {
 		"two devices": func(t *testing.T) *report.Document {
 			return recording(t, "device_map__two_gpus/snapshot_named.pickle.gz")
 		},
+		"one event": func(t *testing.T) *report.Document { // no peak, failure or capacity to mark
+			return simulated(t, recorder.Program{Seed: 5, Events: 300, Depth: 4}, func(r *recorder.Recording) {
+				r.Traces = [][]recorder.Event{{{Action: "free_completed", Address: 1 << 40, Size: 8, Stream: 0}}}
+			})
+		},
+		"events without blocks": func(t *testing.T) *report.Document {
+			return simulated(t, recorder.Program{Seed: 5, Events: 300, Depth: 4}, func(r *recorder.Recording) {
+				r.Segments, r.Traces = nil, [][]recorder.Event{{{Action: "snapshot", Address: 0, Size: 0, Stream: 0}}}
+			})
+		},
 		"pools and streams": func(t *testing.T) *report.Document {
 			return simulated(t, recorder.Program{Seed: 5, Events: 3000, Depth: 4, Streams: 2, Pools: 2}, nil)
 		},

@@ -24,17 +24,21 @@ function start(d, h, charts) {
   const part = d.part, s = d.state = new State(h, part), canvas = part.querySelector('canvas.timeline'), map = part.querySelector('canvas.map');
   const timeline = d.timeline = canvas ? new Timeline(s, canvas) : null;
   const table = d.table = new Table(s, part);
-  if (charts.area) startArea(d, charts.area);
-  if (charts.tree) table.tree = mountChart(charts.tree.place, charts.tree.option, o => table.prepareTree(o));
-  for (const k of ['phases', 'budget', 'grown']) if (charts[k]) mountChart(charts[k].place, charts[k].option);
-  if (map && h.maps.length) d.map = new SegmentMap(s, part, map);
-  controls(d);
-  all('details.fold[data-stack]', part).forEach(x => unfold(x, h));
+  apart(() => charts.area && startArea(d, charts.area));
+  apart(() => { if (charts.tree) table.tree = mountChart(charts.tree.place, charts.tree.option, o => table.prepareTree(o)); });
+  for (const k of ['phases', 'budget', 'grown']) apart(() => charts[k] && mountChart(charts[k].place, charts[k].option));
+  apart(() => { if (map && h.maps.length) d.map = new SegmentMap(s, part, map); });
+  apart(() => controls(d));
+  apart(() => all('details.fold[data-stack]', part).forEach(x => unfold(x, h)));
 }
+
+// apart does a part of the page: what goes wrong with it leaves the others.
+function apart(part) { try { part(); } catch (e) { console.error(e); } }
 
 function startArea(d, {place, option}) {
   const s = d.state, t = d.timeline;
   option.history = undefined;
+  option.series[option.series.length - 1].markLine.data ||= []; // none: no peak, failure or capacity to mark
   const scene = mountChart(place, option, (o, chart) => {
     o.history = s.h;
     mark(o, s);
