@@ -74,7 +74,9 @@ type run struct {
 // a time.
 func (p *Program) Run(s Scenario) Result {
 	r := p.start(&s)
-	r.play(&s, p.ops)
+	if !r.OOM {
+		r.play(&s, p.ops)
+	}
 	return r.finish()
 }
 
@@ -94,9 +96,22 @@ func (p *Program) start(s *Scenario) *run {
 		r.pack()
 	} else {
 		r.layOut(d)
+		r.confine(min(usable, allowed))
 	}
 	r.peak()
 	return r
+}
+
+// confine tells whether the recording's first state fits where there is less room:
+// without what lay in its cache, which pressure would have made free.
+func (r *run) confine(limit int64) {
+	if r.a.reserved <= limit {
+		return
+	}
+	if r.a.emptyCache(); r.a.reserved > limit {
+		r.OOM, r.OOMEvent, r.Until = true, 0, 0
+		r.Short = r.a.reserved - limit
+	}
 }
 
 // laysAnew tells whether a scenario can't begin with the first layout as it was.

@@ -78,3 +78,15 @@ func TestWhatIfBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstStateMustFit: what was there before the recording needs room, too, less
+// what lay in its cache.
+func TestFirstStateMustFit(t *testing.T) {
+	p := load(t, "../testdata/recordings/gpt2_fp32_adamw__hf_loop/snapshot_late.pickle.gz")
+	for usable, fits := range map[int64]bool{64 << 30: true, 9800 << 20: true, 2 << 30: false} {
+		r := p.Run(Scenario{Settings: p.Settings, Usable: usable})
+		if r.OOM == fits || !fits && (r.OOMEvent != 0 || r.Short <= 0) {
+			t.Errorf("with %d MiB: out of memory %v at event %d, %d bytes short", usable>>20, r.OOM, r.OOMEvent, r.Short)
+		}
+	}
+}
