@@ -17,13 +17,17 @@ func (a *analysis) findResumed() {
 		}
 	}
 	for odd := range 2 {
+		of, counted := map[int64]int{}, 0 // by size, of the first ones
 		for from := odd; from+1 < len(ids); from += 2 {
 			end := from
 			for end+1 < len(ids) && a.t.Requested(ids[end]) == a.t.Requested(ids[end+1]) {
 				end += 2
 			}
 			if end > from {
-				a.markMoments(ids[:end], from)
+				for ; counted < end; counted++ {
+					of[a.t.Requested(ids[counted])]++
+				}
+				a.markMoments(ids[:end], from, of)
 				from = end
 			}
 		}
@@ -32,12 +36,10 @@ func (a *analysis) findResumed() {
 
 // markMoments marks the moments among allocations that come two by two from one on,
 // where that many weights come before them and an optimizer doesn't make them itself.
-func (a *analysis) markMoments(ids []timeline.AllocationID, from int) {
+// of counts them by size.
+func (a *analysis) markMoments(ids []timeline.AllocationID, from int, of map[int64]int) {
 	const few = 8 // pairs
-	of, pairs := map[int64]int{}, map[int64]int{}
-	for _, id := range ids {
-		of[a.t.Requested(id)]++
-	}
+	pairs := map[int64]int{}
 	first := len(ids)
 	for first-2 >= from {
 		n := a.t.Requested(ids[first-1])

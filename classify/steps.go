@@ -88,8 +88,9 @@ func (a *analysis) stepStarts() []int {
 		return a.forwardStarts()
 	}
 	starts := []int{a.loop}
+	i := a.loop
 	for _, e := range ends {
-		i := max(e, a.loop)
+		i = max(i, e) // what doesn't begin a step after the end before doesn't after this one
 		for i < a.last && (a.events.Action[i] != snapshot.Alloc || a.phases[i] != Data && a.phases[i] != Forward && a.phases[i] != Generate) {
 			i++
 		}

@@ -39,7 +39,7 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 			x.Phase = ptr(phase.String())
 		}
 		x.Fingerprint = ptr(fingerprint(&x))
-		if x.Verdict == "fragmentation" {
+		if x.Verdict == "fragmentation" && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
 			x.PinnedBy = e.pins(o.Event)
 		}
 		out = append(out, x)

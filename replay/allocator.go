@@ -29,6 +29,7 @@ type block struct {
 // stream, one pool, and one of the sizes small and large.
 type arena struct {
 	free     tree
+	plain    int  // free blocks outside of expandable segments
 	holes    tree // unmapped ranges
 	stream   uint32
 	pool     uint16 // index into the program's pools; 0 is the default pool
@@ -110,12 +111,19 @@ func (a *allocator) cache(id blockID) {
 		b.born = a.clock[ar.pool]
 	}
 	ar.free.insert(b.key(id))
+	if b.range_ == 0 {
+		ar.plain++
+	}
 }
 
 // uncache takes a block out of its free tree.
 func (a *allocator) uncache(id blockID) {
 	b := &a.blocks[id]
-	a.arenas[b.arena].free.remove(b.key(id))
+	ar := &a.arenas[b.arena]
+	ar.free.remove(b.key(id))
+	if b.range_ == 0 {
+		ar.plain--
+	}
 }
 
 // whole tells whether a block is an entire segment.
@@ -161,7 +169,7 @@ func (a *allocator) take(id blockID, r int64) {
 	case split:
 		a.cache(a.cut(id, r))
 	case had:
-		ar.free.remove(was)
+		a.uncache(id)
 	}
 	a.blocks[id].state = used
 }
@@ -217,6 +225,9 @@ func (a *allocator) fit(where uint32, r int64) blockID {
 // first that is not.
 func (a *allocator) fitExpandable(ar *arena, k key) (key, bool) {
 	if !a.set.Expandable {
+		if ar.plain == 0 {
+			return key{}, false
+		}
 		for ok := true; ok; k, ok = ar.free.after(k) {
 			if a.blocks[k.block].range_ == 0 {
 				return k, true

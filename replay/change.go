@@ -71,6 +71,7 @@ type rewriter struct {
 	classes *classify.Classification
 	bytes   []int64 // by allocation: what is asked for instead; 0: nothing
 	edits   []edit
+	tooMany bool            // more than maxEdits
 	inputs  []int64         // bytes of layers' inputs
 	extras  int             // slots of extra allocations
 	sizes   map[int64]int64 // the most that became of each size, for requests that failed when recorded
@@ -89,6 +90,9 @@ func (p *Program) Apply(list []Change, classes *classify.Classification) (*Progr
 		assumption, err := c.plan(r)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if r.tooMany {
+			return nil, nil, fmt.Errorf("%s: it changes more than %d things, too many to replay", c.Name, maxEdits)
 		}
 		c.Assumption = assumption + r.doubt()
 		done = append(done, c)
@@ -134,12 +138,12 @@ type edit struct {
 
 // release gives an allocation back right after an event.
 func (r *rewriter) release(id timeline.AllocationID, event int) {
-	r.edits = append(r.edits, edit{event: event, kind: opFree, id: id})
+	r.edit(edit{event: event, kind: opFree, id: id})
 }
 
 // revive asks for an allocation again right after an event.
 func (r *rewriter) revive(id timeline.AllocationID, event int) {
-	r.edits = append(r.edits, edit{event: event, kind: opAlloc, id: id})
+	r.edit(edit{event: event, kind: opAlloc, id: id})
 }
 
 // extra asks for memory that the recorded program had no need of, from right
@@ -147,8 +151,21 @@ func (r *rewriter) revive(id timeline.AllocationID, event int) {
 func (r *rewriter) extra(bytes int64, from, to int) {
 	slot := uint32(r.slots + r.extras)
 	r.extras++
-	r.edits = append(r.edits, edit{event: from, kind: opAlloc, id: timeline.NoAllocation, bytes: bytes, slot: slot},
-		edit{event: to, kind: opFree, id: timeline.NoAllocation, slot: slot})
+	r.edit(edit{event: from, kind: opAlloc, id: timeline.NoAllocation, bytes: bytes, slot: slot})
+	r.edit(edit{event: to, kind: opFree, id: timeline.NoAllocation, slot: slot})
+}
+
+// maxEdits bounds what a change may do to a program: some multiply what lives by
+// the steps that it lives through.
+const maxEdits = 1 << 21
+
+// edit takes one down, and of too many only that they are too many.
+func (r *rewriter) edit(e edit) {
+	if len(r.edits) == maxEdits {
+		r.tooMany = true
+		return
+	}
+	r.edits = append(r.edits, e)
 }
 
 // program puts the rewritten requests in order.

@@ -49,30 +49,35 @@ func (r *rewriter) fixLeaks() (string, error) {
 // the same place of the next backward pass.
 func (r *rewriter) setToNone() (string, error) {
 	steps := r.classes.Steps
+	updated := make([]int, len(steps))    // the last event of each step's optimizer, -1: none
+	backward := make([]int, len(steps)+1) // the first step with a backward pass, from each one on
+	backward[len(steps)] = len(steps)
+	for at := len(steps) - 1; at >= 0; at-- {
+		updated[at], backward[at] = -1, backward[at+1]
+		if _, end, ok := phaseOf(&steps[at], classify.Optimizer); ok {
+			updated[at] = end
+		}
+		if _, _, ok := phaseOf(&steps[at], classify.Backward); ok {
+			backward[at] = at
+		}
+	}
 	changed := 0
 	r.of(classify.Gradients, func(id timeline.AllocationID) {
-		at := r.stepAt(r.born(id))
-		if at < 0 {
-			at = 0
-		}
+		born, died := r.born(id), r.died(id)
+		at := max(r.stepAt(born), 0)
 		share := r.placeInBackward(id)
-		for ; at < len(steps) && steps[at].LastEvent < r.died(id); at++ {
-			_, end, ok := phaseOf(&steps[at], classify.Optimizer)
-			if !ok || end < r.born(id) {
+		for ; at < len(steps) && steps[at].LastEvent < died && !r.tooMany; at++ {
+			if updated[at] < 0 || updated[at] < born {
 				continue // gradients are summed up over several backward passes
 			}
-			r.release(id, end)
+			r.release(id, updated[at])
 			changed++
-			for next := at + 1; next < len(steps); next++ {
-				first, last, ok := phaseOf(&steps[next], classify.Backward)
-				if !ok {
-					continue
-				}
-				if event := first + int(share*float64(last-first)); event < r.died(id) {
+			if next := backward[at+1]; next < len(steps) {
+				first, last, _ := phaseOf(&steps[next], classify.Backward)
+				if event := first + int(share*float64(last-first)); event < died {
 					r.revive(id, event)
 				}
 				at = next - 1
-				break
 			}
 		}
 	})

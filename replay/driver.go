@@ -12,6 +12,7 @@ type driver interface {
 	mapPages(bytes, reserved int64) bool
 	// addressRange is address space for one expandable segment.
 	addressRange(page int64) (start uint64, bytes int64)
+	rangeBytes() int64 // of each
 	dropRange(start uint64)
 }
 
@@ -98,11 +99,14 @@ func (d *device) occupy(address uint64, bytes int64) {
 
 func (d *device) mapPages(bytes, reserved int64) bool { return reserved+bytes <= d.capacity }
 
-func (d *device) addressRange(page int64) (uint64, int64) {
-	bytes := int64(1) << 45
+func (d *device) rangeBytes() int64 {
 	if d.total > 0 {
-		bytes = min(bytes, d.total+d.total/8)
+		return min(1<<45, d.total+d.total/8)
 	}
+	return 1 << 45
+}
+
+func (d *device) addressRange(page int64) (uint64, int64) {
 	start := uint64(page) // the lowest stride that is free
 	for _, taken := range d.ranges {
 		if taken == start {
@@ -113,7 +117,7 @@ func (d *device) addressRange(page int64) (uint64, int64) {
 	d.ranges = append(d.ranges, 0)
 	copy(d.ranges[i+1:], d.ranges[i:])
 	d.ranges[i] = start
-	return start, (bytes + page - 1) / page * page
+	return start, (d.rangeBytes() + page - 1) / page * page
 }
 
 func (d *device) dropRange(start uint64) {

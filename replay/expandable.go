@@ -6,6 +6,9 @@ package replay
 func (a *allocator) expand(where uint32, r int64) blockID {
 	id := a.candidate(where, r)
 	if id == 0 {
+		if r > a.driver.rangeBytes() { // more than the device has: no range would do, however often it is asked for
+			return 0
+		}
 		id = a.newRange(where)
 	}
 	for {
