@@ -58,13 +58,43 @@ func ReadConfig(r io.Reader) (*Config, error) {
 	if len(data) > maxConfigBytes {
 		return nil, fmt.Errorf("a config.json of more than %d MiB is none", maxConfigBytes>>20)
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
+	d := json.NewDecoder(bytes.NewReader(plainJSON(data)))
 	d.UseNumber()
 	var m map[string]any
 	if err := d.Decode(&m); err != nil {
 		return nil, fmt.Errorf("offset %d: not a model configuration: %w", brokenAt(err, len(data)), err)
 	}
 	return newConfig(m)
+}
+
+// notNumbers are what Python's json writes for floats that JSON has no word for.
+var notNumbers = []string{"-Infinity", "Infinity", "NaN"}
+
+// plainJSON puts an empty value of the same length in the place of Python's
+// Infinity and NaN outside of strings, and of a byte-order mark.
+func plainJSON(data []byte) []byte {
+	out := bytes.Clone(data)
+	if bytes.HasPrefix(out, []byte("\ufeff")) {
+		copy(out, "   ")
+	}
+	inside := false
+	for i := 0; i < len(out); i++ {
+		switch c := out[i]; {
+		case inside && c == '\\':
+			i++
+		case c == '"':
+			inside = !inside
+		case !inside && (c == '-' || c == 'I' || c == 'N'):
+			for _, word := range notNumbers {
+				if bytes.HasPrefix(out[i:], []byte(word)) {
+					copy(out[i:], `""`+strings.Repeat(" ", len(word)-2))
+					i += len(word) - 1
+					break
+				}
+			}
+		}
+	}
+	return out
 }
 
 // brokenAt is where JSON of so many bytes can't be read.

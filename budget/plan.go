@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // choices are the words that a setting's fields accept.
@@ -28,6 +30,8 @@ func oneOf(name, v string) error {
 	return nil
 }
 
+var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
+
 // check refuses settings that cannot be.
 func (s Setting) check() error {
 	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention}, {"loss", s.Loss}, {"offload", s.Offload},
@@ -51,6 +55,8 @@ func (s Setting) check() error {
 		}
 	}
 	switch {
+	case s.Torch != "" && !version().MatchString(s.Torch):
+		return fmt.Errorf("--torch %q: a version, such as 2.8", short(s.Torch))
 	case s.NewTokens < 0 || s.NewTokens > 1<<40:
 		return fmt.Errorf("--new-tokens %d: zero or more", s.NewTokens)
 	case s.LoRA < 0 || s.LoRA > 1<<20:

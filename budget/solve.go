@@ -149,7 +149,11 @@ func reserveFactor(s Setting) float64 {
 // Solve finds the largest batch or sequence, or the fewest GPUs, for a device.
 func Solve(c *Config, s Setting, what string, g GPU) (int64, error) {
 	s = s.Defaults()
-	if _, err := Compute(c, s); err != nil {
+	first := s
+	if what == "gpus" {
+		first.Zero, first.FSDP = 0, "" // how many there are to shard over is what is asked
+	}
+	if _, err := Compute(c, first); err != nil {
 		return 0, err
 	}
 	try := func(change func(*Setting, int64)) func(int64) int64 {

@@ -1,0 +1,58 @@
+package budget
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestPythonJSON: Python writes floats that JSON has no words for, and editors marks
+// of byte order.
+func TestPythonJSON(t *testing.T) {
+	const config = `{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 1000`
+	want, err := ReadConfig(strings.NewReader(config + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		config + `, "time_step_limit": [0.0, Infinity], "low": -Infinity, "no": NaN}`,
+		config + `, "name": "Infinity \" NaN", "at": Infinity}`,
+		"\ufeff" + config + "}",
+	} {
+		got, err := ReadConfig(strings.NewReader(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		a, errA := Compute(want, Setting{})
+		b, errB := Compute(got, Setting{})
+		if errA != nil || errB != nil || a.PeakBytes != b.PeakBytes {
+			t.Errorf("%s: %v, %v", text, errA, errB)
+		}
+	}
+	if _, err := ReadConfig(strings.NewReader(config + `, "x": Infinit}`)); err == nil || !strings.Contains(err.Error(), "offset") {
+		t.Errorf("a word that is none: %v", err)
+	}
+}
+
+// TestFewestGPUs: that a model is to be sharded says nothing about how many GPUs it
+// needs at least.
+func TestFewestGPUs(t *testing.T) {
+	c, err := ReadConfig(strings.NewReader(`{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Setting{{FSDP: "full"}, {Zero: 3}, {}} {
+		for bytes, most := range map[int64]int64{24 << 30: 8, 400 << 30: 1} {
+			n, err := Solve(c, s, "gpus", GPU{Name: "test", Capacity: bytes})
+			if err != nil || n < 1 || n > most || most > 1 && n == 1 {
+				t.Errorf("%+v on %d GiB: %d GPUs, %v", s, bytes>>30, n, err)
+			}
+		}
+		if n, err := Solve(c, s, "gpus", GPU{Name: "test", Capacity: 1 << 20}); err != nil || n != 0 {
+			t.Errorf("%+v on 1 MiB: %d GPUs, %v", s, n, err)
+		}
+	}
+	if _, err := Compute(c, Setting{Torch: "new"}); err == nil {
+		t.Error("a version that is none")
+	}
+}
