@@ -77,6 +77,11 @@ func ParseMoment(text string) (Moment, error) {
 	return Moment(n), nil
 }
 
+// MomentError says that a recording has no such moment.
+type MomentError string
+
+func (e MomentError) Error() string { return string(e) }
+
 // event is the moment on a device; timeline.NoEvent stands for the state
 // before the first event.
 func (m Moment) event(t *timeline.Timeline) (int, error) {
@@ -87,7 +92,7 @@ func (m Moment) event(t *timeline.Timeline) (int, error) {
 	case m == End:
 		return last, nil
 	case int(m) > last:
-		return 0, fmt.Errorf("event %d: device %d has events 0 to %d", m, t.Device.Ordinal, last)
+		return 0, MomentError(fmt.Sprintf("event %d: device %d has events 0 to %d", m, t.Device.Ordinal, last))
 	}
 	return int(m), nil
 }

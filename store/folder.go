@@ -118,7 +118,7 @@ func (f folder) create(ctx context.Context, name string) (sink, error) {
 		err := os.MkdirAll(filepath.Dir(name), 0o755)
 		var t *os.File
 		if err == nil {
-			t, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+unfinished)
+			t, err = Beside(name, unfinished)
 		}
 		if err == nil {
 			return &temporary{t, ctx, name}, nil
@@ -130,10 +130,7 @@ func (f folder) create(ctx context.Context, name string) (sink, error) {
 }
 
 func (t *temporary) commit() error {
-	err := t.Chmod(0o644)
-	if closing := t.Close(); err == nil {
-		err = closing
-	}
+	err := t.Close()
 	if err == nil {
 		err = t.ctx.Err()
 	}

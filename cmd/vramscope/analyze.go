@@ -110,6 +110,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err != nil {
 		return err
 	}
+	warnUntold(cmd.ErrOrStderr(), conditions, doc)
 	return check(conditions, doc)
 }
 

@@ -93,7 +93,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 		defer stores.Close()
 		return stores.Write(context.Background(), name, write)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	f, err := store.Beside(name, ".")
 	if err != nil {
 		return fmt.Errorf("%s: can't be written: %w", name, err)
 	}
@@ -102,9 +102,6 @@ func writeFile(name string, write func(io.Writer) error) error {
 	err = write(w)
 	if err == nil {
 		err = w.Flush()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
 	}
 	if closing := f.Close(); err == nil {
 		err = closing

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,7 @@ const conditionHelp = "leak, oom, damage, fragmentation>10%, allocated>70GiB, re
 type condition struct {
 	text  string
 	holds func(*report.Document) bool
+	lacks func(*report.Document) string // what a run would have to tell for that; "" or nil: nothing
 }
 
 var comparison = pattern.Of(`^(fragmentation|allocated|reserved|unknown|over-budget)>(.+)$`)
@@ -55,6 +57,7 @@ func parseConditions(texts []string, others ...string) ([]condition, error) {
 				return nil, fmt.Errorf("--fail-on %q: %w", text, err)
 			}
 			c.holds = holds
+			c.lacks = func(doc *report.Document) string { return lacking(m[1], strings.HasSuffix(m[2], "%"), doc) }
 		default:
 			known := strings.Join(append(others, conditionHelp), ", ")
 			return nil, fmt.Errorf("--fail-on %q: known are %s", text, known)
@@ -110,6 +113,36 @@ func above(quantity, limit string) (func(*report.Document) bool, error) {
 		part, _ := quantityOf(quantity, d)
 		return part > bytes
 	}), nil
+}
+
+// lacking is what a run doesn't tell of a quantity, or of what it is a share of.
+func lacking(quantity string, share bool, doc *report.Document) string {
+	switch {
+	case quantity == "over-budget":
+		if _, budget := overBudget(doc); budget == 0 {
+			return "there is no budget to compare with (--config, --model or --params)"
+		}
+	case len(doc.Devices) == 0:
+		return "there is no recording"
+	case share && (quantity == "allocated" || quantity == "reserved"):
+		if !anyDevice(func(d *report.Device) bool { return d.CapacityBytes != nil })(doc) {
+			return "the GPU's size isn't known (--gpu)"
+		}
+	}
+	return ""
+}
+
+// warnUntold says which conditions nothing can be said about: a gate must not pass
+// in silence.
+func warnUntold(w io.Writer, conditions []condition, doc *report.Document) {
+	for _, c := range conditions {
+		if c.lacks == nil {
+			continue
+		}
+		if what := c.lacks(doc); what != "" {
+			fmt.Fprintf(w, "vramscope: --fail-on %s can't be told: %s\n", c.text, what)
+		}
+	}
 }
 
 // overBudget is by how much a run took more than its model's budget, and that

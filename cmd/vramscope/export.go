@@ -56,6 +56,9 @@ func newExport() *cobra.Command {
 }
 
 func export(cmd *cobra.Command, name string, f *exportFlags) error {
+	if f.output == "-" {
+		f.output = "" // standard output
+	}
 	if !cmd.Flags().Changed("format") {
 		f.format = cmp.Or(f.formatOfName(), f.format)
 	}

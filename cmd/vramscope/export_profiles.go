@@ -60,10 +60,11 @@ func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
 		return err
 	}
 	write := func(w io.Writer) error {
-		if err := x.write(w, r, moments...); err != nil {
-			return fmt.Errorf("--at %w", err)
+		err := x.write(w, r, moments...)
+		if none := profiles.MomentError(""); errors.As(err, &none) {
+			err = fmt.Errorf("--at %w", none)
 		}
-		return nil
+		return err
 	}
 	if f.output != "" {
 		err = writeFile(f.output, write)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -44,12 +46,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitFine
 	case errors.As(err, &condition):
-		fmt.Fprintln(stderr, "vramscope:", err)
+		fmt.Fprintln(stderr, "vramscope:", printable(err.Error()))
 		return exitCondition
 	default:
-		fmt.Fprintln(stderr, "vramscope:", err)
+		fmt.Fprintln(stderr, "vramscope:", printable(err.Error()))
 		return exitUnusable
 	}
+}
+
+// printable keeps what a file's name holds from steering a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 func newRoot() *cobra.Command {

@@ -74,6 +74,9 @@ Each says what it takes for granted.`,
 }
 
 func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
+	if f.outputs == "-" {
+		f.outputs = "" // standard output
+	}
 	format, err := f.formatOf(cmd)
 	if err != nil {
 		return err
