@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // Limits on what a checkpoint's header may claim.
@@ -26,6 +28,10 @@ const (
 // ReadCheckpoint lists the tensors of a checkpoint: a .safetensors file, its
 // index, or a .pt file of PyTorch's zip format. Only headers are read.
 func ReadCheckpoint(path string) ([]Tensor, error) {
+	path, err := wholeOf(path)
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -56,6 +62,21 @@ func ReadCheckpoint(path string) ([]Tensor, error) {
 		return nil, fmt.Errorf("%s: a pickle without PyTorch's zip container (before version 1.6): save it again with a newer torch.save, or give a .safetensors file", path)
 	}
 	return nil, fmt.Errorf("%s: neither a .safetensors file or index nor a .pt archive", path)
+}
+
+var shardName = pattern.Of(`^(.*)-[0-9]{5}-of-([0-9]{5})(\.safetensors)$`)
+
+// wholeOf is the index beside one of several shards: a shard alone is no model.
+func wholeOf(path string) (string, error) {
+	m := shardName().FindStringSubmatch(filepath.Base(path))
+	if m == nil || m[2] == "00001" {
+		return path, nil
+	}
+	index := m[1] + m[3] + ".index.json"
+	if _, err := os.Stat(filepath.Join(filepath.Dir(path), index)); err != nil {
+		return "", fmt.Errorf("%s: one of %s shards: give %s, which lists all of them, or the model's config.json with --config", path, strings.TrimLeft(m[2], "0"), index)
+	}
+	return filepath.Join(filepath.Dir(path), index), nil
 }
 
 // readSafetensors reads the header at the start of a .safetensors file.

@@ -26,8 +26,12 @@ func (e *examination) privatePools(dev *report.Device, f *facts) []draft {
 	}
 	d.Title = fmt.Sprintf("%s lie in private pools (CUDA graphs, MemPools), %s of it free for nobody else", report.Bytes(bytes), report.Bytes(bytes-used))
 	holders := e.poolHolders()
-	for _, p := range dev.Pools {
+	shown, rest := report.LargestPools(dev.Pools)
+	for _, p := range shown {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s %s: %s in %s, %s in use%s", poolWords[p.Kind], p.Pool, report.Bytes(p.Bytes), report.Plural(p.Segments, "segment"), report.Bytes(p.Used), holders[p.Pool]))
+	}
+	if rest != "" {
+		d.Evidence = append(d.Evidence, rest)
 	}
 	if graphs && bytes-used >= 64<<20 && share(bytes-used, bytes) >= 10 {
 		d.Fix = ptr("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and capture the largest batch first")

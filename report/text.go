@@ -323,8 +323,12 @@ func (t *text) segments(d *Device) {
 	if s.PinnedSegments > 0 {
 		t.line("  %12s free in %s that a smaller part in use keeps", Bytes(s.PinnedFreeBytes), Plural(s.PinnedSegments, "segment"))
 	}
-	for _, p := range d.Pools {
+	pools, rest := LargestPools(d.Pools)
+	for _, p := range pools {
 		t.line("  %12s in private pool %s (%s), %s in use", Bytes(p.Bytes), p.Pool, strings.ReplaceAll(p.Kind, "_", " "), Bytes(p.Used))
+	}
+	if rest != "" {
+		t.line("  %s", rest)
 	}
 }
 
