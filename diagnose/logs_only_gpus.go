@@ -144,7 +144,7 @@ func (w *witness) idle(g *nvsmi.GPU) {
 		Title: fmt.Sprintf("GPU %d held memory but computed nothing in %.0f %% of the readings", g.Index, 100*float64(nothing)/float64(held)),
 		Evidence: []string{fmt.Sprintf("utilisation 0 %% in %s of %s that found memory held, at most %s of it",
 			report.Count(nothing), report.Plural(held, "reading"), report.Bytes(g.PeakUsedBytes))},
-		Fix:      ptr("Look for a data loader or another rank that it waits for, or a finished job that was never stopped")})
+		Fix: ptr("Look for a data loader or another rank that it waits for, or a finished job that was never stopped")})
 }
 
 // facts are what was seen, a clause each, for runs without anything to report.
