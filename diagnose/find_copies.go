@@ -19,9 +19,24 @@ func (e *examination) autocastCopies(dev *report.Device, f *facts) []draft {
 	d.Evidence = append(siteLines(dev.Sites, classify.AutocastCopies, 1), fmt.Sprintf("the weights themselves take %s", report.Bytes(f.held(classify.Weights))))
 	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and weights and gradients take half; keep an fp32 master copy in the optimizer if the training needs it")
 	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
+	copied := map[int64]bool{} // sizes of weights that have a copy
 	for i, c := range e.classes.Category {
-		if c == classify.AutocastCopies {
-			d.spells = append(d.spells, e.lifeOf(timeline.AllocationID(i)))
+		if id := timeline.AllocationID(i); c == classify.AutocastCopies {
+			d.spells = append(d.spells, e.lifeOf(id))
+			copied[2*e.t.Requested(id)] = true
+		}
+	}
+	if f.trains {
+		return []draft{d}
+	}
+	d.without = "without the copies and with half of what they are made of,"
+	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and the weights take half")
+	d.Evidence = append(d.Evidence, "torch.autocast(\"cuda\", cache_enabled=False) keeps no copies, either: it casts in every layer anew")
+	for i, c := range e.classes.Category {
+		if id := timeline.AllocationID(i); c == classify.Weights && copied[e.t.Requested(id)] {
+			s := e.lifeOf(id)
+			s.bytes /= 2
+			d.spells = append(d.spells, s)
 		}
 	}
 	return []draft{d}
