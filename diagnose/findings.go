@@ -134,14 +134,16 @@ func (e *examination) damageFindings(dev *report.Device) []report.Finding {
 	if len(all) == 0 {
 		return nil
 	}
-	title := "The file contradicts itself: " + all[0]
+	var title string
 	if cut >= 0 { // what else is odd about it comes of that, most likely
 		title = fmt.Sprintf("The file was cut off at offset %d: what came after is not known", cut)
+	} else {
+		title, all = "The file contradicts itself: "+all[0], all[1:]
 	}
 	if len(all) > maxDamage {
 		all = append(all[:maxDamage:maxDamage], fmt.Sprintf("and %d more", len(all)-maxDamage))
 	}
-	return []report.Finding{{ID: "damage", Severity: report.Warning, Title: title, Evidence: all, Confidence: 1,
+	return []report.Finding{{ID: "damage", Severity: report.Warning, Title: title, Evidence: append([]string{}, all...), Confidence: 1,
 		Fix: ptr("Dump again if you can; take figures that touch the damaged parts with care")}}
 }
 
