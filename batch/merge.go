@@ -19,6 +19,9 @@ import (
 // go over all would have written. Two parts may hold the same run only if they
 // say the same of it. It gives the runs, by path.
 func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool string) ([]Run, error) {
+	if err := missingPart(ctx, parts); err != nil {
+		return nil, err
+	}
 	from := map[string]*store.Place{} // the part of each run, by name
 	var runs []Run
 	for _, part := range parts {

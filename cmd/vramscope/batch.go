@@ -125,6 +125,9 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := batch.NotePart(ctx, c.Out, index, count); err != nil {
+		return err
+	}
 	if err := batch.Combine(ctx, c.Out, c.Options.Tool, batch.Stored(ctx, c.Out, runs...)); err != nil {
 		return err
 	}
