@@ -101,13 +101,17 @@ func (l *loop) optimizerLine() Site {
 }
 
 // stateGone counts the bytes of an optimizer's state that was there before a step
-// and goes in it.
-func (l *loop) stateGone(step int) int64 {
-	first, last := uint32(l.steps[step].FirstEvent), uint32(l.steps[step].LastEvent)
-	var bytes int64
+// and that its optimizer drops.
+func (l *loop) stateGone(step int) (bytes int64) {
+	phases := l.steps[step].Phases
 	for i, category := range l.c.Category {
 		id := timeline.AllocationID(i)
-		if f := l.t.FreeRequested[id]; category == OptimizerState && f >= first && f <= last && l.t.AliveAt(id, int(first)) {
+		f := l.t.FreeRequested[id]
+		if category != OptimizerState || f == timeline.Never || f == timeline.Before {
+			continue
+		}
+		k := sort.Search(len(phases), func(k int) bool { return uint32(phases[k].LastEvent) >= f })
+		if k < len(phases) && phases[k].Phase == Optimizer && uint32(phases[k].FirstEvent) <= f && l.t.AliveAt(id, phases[k].FirstEvent) {
 			bytes += l.bytes(id)
 		}
 	}
