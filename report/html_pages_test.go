@@ -77,6 +77,26 @@ func TestPagesOpen(t *testing.T) {
 	}
 }
 
+// TestOnePictureFails breaks the segment map: the rest must be there, and the
+// console must say so.
+func TestOnePictureFails(t *testing.T) {
+	var page bytes.Buffer
+	if err := report.UnsafeHTML(&page, sample(), false, true); err != nil {
+		t.Fatal(err)
+	}
+	b := newTab(t, 1440, 900)
+	b.open(saved(t, bytes.Replace(page.Bytes(), []byte("this.choose(0);"), []byte("throw new Error('no map');"), 1)))
+	if n := eval[int](b, `document.querySelectorAll('.chart[data-drawn] canvas').length`); n != 6 {
+		t.Errorf("%d charts instead of 6", n)
+	}
+	b.do(chromedp.Click(chromedp.CSS("[data-role=chips] button")))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.said) != 1 || !strings.Contains(b.said[0], "no map") {
+		t.Errorf("the console has %q", b.said)
+	}
+}
+
 // TestPageCharts looks whether charts were drawn, not only the frames of them.
 func TestPageCharts(t *testing.T) {
 	b := newTab(t, 1440, 900)

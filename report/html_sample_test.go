@@ -88,3 +88,12 @@ func unclassified() *report.Document {
 	d.Pictures.Curve.Bytes = d.Pictures.Curve.Bytes[1:]
 	return doc
 }
+
+// blockless is a recording whose events make and free nothing.
+func blockless() *report.Document {
+	doc := sample()
+	d := report.Device{Events: 2, History: "complete", Stacks: "none"}
+	d.Pictures = &report.Pictures{Events: 2, TimeEvery: 1, Curve: report.CategoryCurve{Events: []int{-1, 0, 1}, Reserved: []int64{0, 0, 0}}}
+	doc.Devices = []report.Device{d}
+	return doc
+}

@@ -2,6 +2,10 @@ package report_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
 	"flag"
 	"html"
 	"io"
@@ -69,6 +73,38 @@ func TestHTMLIsReproducible(t *testing.T) {
 	a, b := written(t, simulated(t, program, nil)), written(t, simulated(t, program, nil))
 	if !bytes.Equal(a, b) {
 		t.Error("the same recording gave two different pages")
+	}
+}
+
+// TestHTMLListsAreLists looks for lists that JSON would write as null, where
+// the script goes through them.
+func TestHTMLListsAreLists(t *testing.T) {
+	doc := blockless()
+	data := regexp.MustCompile(`id="data">"([^"]*)"`).FindSubmatch(written(t, doc))
+	if data == nil {
+		t.Fatal("the page has no data")
+	}
+	packed, err := base64.StdEncoding.DecodeString(string(data[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	columns, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, k := binary.Uvarint(columns)
+	var header map[string]any
+	if err := json.Unmarshal(columns[k:k+int(n)], &header); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range header {
+		if value == nil && key != "peak" && key != "capacity" {
+			t.Errorf("%s is null", key)
+		}
 	}
 }
 

@@ -73,5 +73,11 @@ function onColor(color) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? '#000' : '#fff';
 }
 
+// attempt lets one picture fail without the rest of the page; the console has why.
+function attempt(f) {
+  try { return f(); } catch (e) { console.error(e); }
+}
+
 // Scenes are what must be drawn again in other colours or another size.
 const scenes = [];
+const redraw = how => scenes.forEach(s => attempt(() => s[how]()));

@@ -38,7 +38,7 @@ class History {
     for (let i = 1, p = 0; i < h.times; i++) this.times[i] = p += r.signed();
     this.readStacks(r);
     this.readRest(r);
-    this.maps = (h.maps || []).map(m => readMap(r, m, h.pools));
+    this.maps = h.maps.map(m => readMap(r, m, h.pools));
     this.category = new Uint8Array(h.kinds.map(k => k.category));
     this.index();
   }

@@ -23,7 +23,7 @@ class Timeline {
   // lanes are named ranges above the picture: steps and phases, or else what
   // the program itself annotated.
   findLanes() {
-    const steps = this.h.header.steps || [], spans = this.h.header.spans || [], lanes = [];
+    const {steps, spans} = this.h.header, lanes = [];
     if (steps.length) {
       lanes.push(steps.map(s => ({name: 'step ' + s.step, first: s.first_event, last: s.last_event})));
       const phases = steps.flatMap(s => s.phases.map(p => ({name: words(p.phase), first: p.first_event, last: p.last_event})));
@@ -121,7 +121,7 @@ class Timeline {
   }
   drawMarks(g) {
     const s = this.s, m = s.moment, head = this.h.header;
-    for (const o of head.ooms || []) this.line(g, o.event, css('--fail'), [4, 3]);
+    for (const o of head.ooms) this.line(g, o.event, css('--fail'), [4, 3]);
     if (s.peak >= 0) this.line(g, s.peak, css('--ink'), [2, 3]);
     if (m.kind === 'range') {
       const a = Math.max(LEFT, this.x(m.from)), b = Math.min(LEFT + this.w, this.x(m.to + 1));

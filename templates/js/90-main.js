@@ -15,25 +15,23 @@ function startDevice(index) {
   const part = document.querySelector('.device[data-index="' + index + '"]'), suffix = index ? '-d' + index : '';
   const d = devices[index] = {part, index};
   const data = json('data' + suffix), charts = startCharts(part);
-  d.ready = data === null ? Promise.resolve(startPlain(charts)) : inflate(data).then(bytes => start(d, new History(bytes), charts));
+  d.ready = data === null ? Promise.resolve(startPlain(charts)) : inflate(data).then(bytes => start(d, new History(bytes), charts)).catch(e => console.error(e));
   return d.ready;
 }
-function startPlain(charts) { for (const k in charts) mountChart(charts[k].place, charts[k].option); }
+function startPlain(charts) { for (const k in charts) attempt(() => mountChart(charts[k].place, charts[k].option)); }
 
 function start(d, h, charts) {
-  const part = d.part, s = d.state = new State(h, part), canvas = part.querySelector('canvas.timeline'), map = part.querySelector('canvas.map');
-  const timeline = d.timeline = canvas ? new Timeline(s, canvas) : null;
+  const part = d.part, {area, tree, ...plain} = charts, canvas = part.querySelector('canvas.timeline'), map = part.querySelector('canvas.map');
+  startPlain(plain);
+  const s = d.state = new State(h, part);
+  d.timeline = canvas ? attempt(() => new Timeline(s, canvas)) : null;
   const table = d.table = new Table(s, part);
-  apart(() => charts.area && startArea(d, charts.area));
-  apart(() => { if (charts.tree) table.tree = mountChart(charts.tree.place, charts.tree.option, o => table.prepareTree(o)); });
-  for (const k of ['phases', 'budget', 'grown']) apart(() => charts[k] && mountChart(charts[k].place, charts[k].option));
-  apart(() => { if (map && h.maps.length) d.map = new SegmentMap(s, part, map); });
-  apart(() => controls(d));
-  apart(() => all('details.fold[data-stack]', part).forEach(x => unfold(x, h)));
+  if (area) attempt(() => startArea(d, area));
+  if (tree) attempt(() => { table.tree = mountChart(tree.place, tree.option, o => table.prepareTree(o)); });
+  if (map && h.maps.length) attempt(() => { d.map = new SegmentMap(s, part, map); });
+  attempt(() => controls(d));
+  attempt(() => all('details.fold[data-stack]', part).forEach(x => unfold(x, h)));
 }
-
-// apart does a part of the page: what goes wrong with it leaves the others.
-function apart(part) { try { part(); } catch (e) { console.error(e); } }
 
 function startArea(d, {place, option}) {
   const s = d.state, t = d.timeline;
@@ -60,14 +58,14 @@ function startArea(d, {place, option}) {
   // mark draws the moment among the other marks.
   function mark(o, state) {
     const last = o.series[o.series.length - 1], m = state.moment;
-    if (last.markLine && m.kind !== 'peak') last.markLine.data.push({name: 'moment', xAxis: m.event, label: {formatter: '', position: 'end'}});
+    if (m.kind !== 'peak') last.markLine.data.push({name: 'moment', xAxis: m.event, label: {formatter: '', position: 'end'}});
   }
   s.listeners.push(what => {
     if (what === 'moment') {
       const o = JSON.parse(JSON.stringify(option)), n = o.series.length;
       mark(o, s);
       skinMarks(o.series[n - 1].markLine, css('--ink'), css('--mut'));
-      scene.chart().setOption({series: o.series.map((x, i) => i === n - 1 ? {markLine: x.series ? {} : o.series[n - 1].markLine} : {})});
+      scene.chart().setOption({series: o.series.map((x, i) => i === n - 1 ? {markLine: x.markLine} : {})});
     }
     if (what === 'groups' && s.mode === 'category' && s.classified) {
       s.groups.forEach((g, i) => scene.chart().dispatchAction({type: s.shown[i] ? 'legendSelect' : 'legendUnSelect', name: g.name}));
@@ -107,7 +105,7 @@ function controls(d) {
 }
 
 function go(s, kind) {
-  const ooms = s.h.header.ooms || [], last = s.h.events - 1;
+  const ooms = s.h.header.ooms, last = s.h.events - 1;
   s.go({kind, event: kind === 'peak' ? s.peak : kind === 'oom' ? ooms[ooms.length - 1].event : last}, true);
 }
 
@@ -117,7 +115,7 @@ function showDevice(index) {
   current = index;
   all('.device').forEach(p => { p.hidden = +p.dataset.index !== index; });
   all('button[data-device]').forEach(b => b.setAttribute('aria-pressed', +b.dataset.device === index));
-  if (devices[index]) scenes.forEach(s => s.resize());
+  if (devices[index]) redraw('resize');
   return startDevice(index);
 }
 
@@ -151,7 +149,7 @@ function followLink() {
 
 function setTheme(theme) {
   root.setAttribute('data-theme', theme);
-  scenes.forEach(s => s.build());
+  redraw('build');
 }
 
 function copyText(text, button) {
@@ -191,9 +189,9 @@ function main() {
     width = e[0].contentRect.width;
     if (first) return;
     clearTimeout(timer);
-    timer = setTimeout(() => scenes.forEach(s => s.resize()), 60);
+    timer = setTimeout(() => redraw('resize'), 60);
   }).observe(document.querySelector('main'));
   window.addEventListener('hashchange', followLink);
   const first = document.querySelector('.device') ? showDevice(0) : Promise.resolve();
-  first.then(followLink).then(() => root.setAttribute('data-ready', '1'));
+  first.then(followLink).catch(e => console.error(e)).then(() => root.setAttribute('data-ready', '1'));
 }
