@@ -60,9 +60,12 @@ func TestPagesOpen(t *testing.T) {
 			light := eval[string](b, "getComputedStyle(document.body).backgroundColor")
 			b.media("", &emulation.MediaFeature{Name: "prefers-color-scheme", Value: "dark"})
 			b.until(fmt.Sprintf("getComputedStyle(document.body).backgroundColor !== %q", light))
-			for _, width := range []int64{390, 1920, 1100} {
+			for _, width := range []int64{390, 1920, 1280, 1100} {
 				b.do(chromedp.EmulateViewport(width, 900))
 				b.until(fmt.Sprintf("document.documentElement.clientWidth === %d && document.documentElement.scrollWidth <= %d", width, width))
+				if width == 1280 {
+					b.until(`Array.from(document.querySelectorAll('.scroll:has(.sites)')).every(e => e.scrollWidth <= e.clientWidth)`)
+				}
 			}
 			b.media("print")
 			if w := eval[int64](b, "document.documentElement.scrollWidth"); w > 1100 {
