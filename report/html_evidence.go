@@ -74,36 +74,53 @@ func addLine(l *charts.Line, name, color string, data [][2]float64, axis int) {
 	l.MultiSeries = append(l.MultiSeries, s)
 }
 
+// reading is a sample with its place in the file.
+type reading struct {
+	nvsmi.Sample
+	number int
+}
+
+// readings are a GPU's samples that say how much memory is in use; not every
+// query of nvidia-smi asks for that.
+func readings(g *nvsmi.GPU) []reading {
+	var out []reading
+	for i, s := range g.Series.Samples {
+		if s.UsedBytes >= 0 {
+			out = append(out, reading{s, i})
+		}
+	}
+	return out
+}
+
 // smiChart is the memory in use on each GPU as nvidia-smi saw it; on the clock
 // where the samples have one, with the time of the recording shaded where both
 // clocks name instants.
 func smiChart(doc *Document) option {
 	var most int64 = 1
-	timed, zoned, curves := true, true, 0
+	timed, zoned := true, true
 	sources, last := 0, -1
-	each := func(visit func(source int, g *nvsmi.GPU)) {
+	each := func(visit func(source, gpu int, used []reading)) {
 		for i := range doc.Evidence.Details {
 			if r := doc.Evidence.Details[i].NVSMI; r != nil {
 				for k := range r.GPUs {
-					if len(r.GPUs[k].Series.Samples) > 1 {
-						visit(doc.Evidence.Details[i].Source, &r.GPUs[k])
+					if used := readings(&r.GPUs[k]); len(used) > 1 {
+						visit(doc.Evidence.Details[i].Source, r.GPUs[k].Index, used)
 					}
 				}
 			}
 		}
 	}
-	each(func(source int, g *nvsmi.GPU) {
+	each(func(source, gpu int, used []reading) {
 		if source != last {
 			sources, last = sources+1, source
 		}
-		for _, s := range g.Series.Samples {
+		for _, s := range used {
 			most = max(most, s.UsedBytes)
 			timed = timed && s.At.Known()
 			zoned = zoned && s.At.Zoned()
 		}
-		curves++
 	})
-	if curves == 0 {
+	if sources == 0 {
 		return nil
 	}
 	u := unitFor(most)
@@ -113,24 +130,21 @@ func smiChart(doc *Document) option {
 	}
 	l := lines(x, opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
 	n := 0
-	each(func(source int, g *nvsmi.GPU) {
+	each(func(source, gpu int, used []reading) {
 		if n >= 16 {
 			return
 		}
 		var data [][2]float64
-		for i, s := range g.Series.Samples {
-			if s.UsedBytes < 0 {
-				continue
-			}
-			at := float64(i)
+		for _, s := range used {
+			at := float64(s.number)
 			if timed {
 				at = float64(s.At.Nanoseconds() / 1e6)
 			}
 			data = append(data, [2]float64{at, u.value(s.UsedBytes)})
 		}
-		name := fmt.Sprintf("GPU %d, in use", g.Index)
+		name := fmt.Sprintf("GPU %d, in use", gpu)
 		if sources > 1 {
-			name = fmt.Sprintf("GPU %d in %s", g.Index, ShortFile(doc.Inputs[source].Path))
+			name = fmt.Sprintf("GPU %d in %s", gpu, ShortFile(doc.Inputs[source].Path))
 		}
 		addLine(l, name, fmt.Sprintf("css:--s%d", n%8), data, 0)
 		n++

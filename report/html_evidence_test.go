@@ -1,0 +1,47 @@
+package report_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/kineto"
+	"github.com/vramscope/vramscope/snapshot/nvsmi"
+)
+
+// Not every query of nvidia-smi asks for the memory in use: without any there
+// is no curve to draw.
+func TestNoCurveWithoutMemory(t *testing.T) {
+	samples := []nvsmi.Sample{{UsedBytes: nvsmi.Unknown}, {UsedBytes: nvsmi.Unknown}, {UsedBytes: nvsmi.Unknown}}
+	page := func() string {
+		ev := evidence.New()
+		ev.GPUs = []evidence.GPU{{Samples: len(samples)}}
+		ev.Details = []evidence.Detail{{NVSMI: &nvsmi.Report{GPUs: []nvsmi.GPU{{Series: nvsmi.Series{Samples: samples}}}}}}
+		return string(written(t, &report.Document{Inputs: []report.Input{{Path: "smi.csv"}}, Evidence: ev}))
+	}
+	if p := page(); strings.Contains(p, `data-chart="smi"`) || strings.Count(p, "<td>unknown</td>") != 2 {
+		t.Error("without readings of the memory there is a chart, or a figure")
+	}
+	samples[0].UsedBytes, samples[2].UsedBytes = 1<<30, 2<<30
+	if p := page(); !strings.Contains(p, `data-chart="smi"`) || !strings.Contains(p, `[[0,1],[2,2]]`) {
+		t.Error("two readings of three make no curve")
+	}
+}
+
+func TestMemoryTimelineAlone(t *testing.T) {
+	ev := evidence.New()
+	timeline := kineto.Timeline{PeakBytes: 4 << 30}
+	timeline.AtPeak[kineto.Activation], timeline.PeakByCategory[kineto.Activation] = 3<<30, 3<<30
+	timeline.AtPeak[kineto.OptimizerState], timeline.PeakByCategory[kineto.OptimizerState] = 1<<30, 2<<30
+	ev.Details = []evidence.Detail{{Timeline: &timeline}}
+	text := textOf(written(t, &report.Document{Inputs: []report.Input{{Path: "memory.raw"}}, Evidence: ev}))
+	for _, want := range []string{"memory.raw: 4.00 GiB at its peak", "activation 3.00 GiB 75.0 % 3.00 GiB\noptimizer state 1.00 GiB 25.0 % 2.00 GiB"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "None was given") {
+		t.Error("the page says that nothing was given")
+	}
+}
