@@ -110,7 +110,7 @@ class Table {
   }
 
   treeData() {
-    const groups = new Map();
+    const groups = new Map(), others = css('--s8');
     for (const r of this.rows.filter(r => r.bytes > 0).sort((a, b) => b.bytes - a.bytes)) {
       let g = groups.get(r.category);
       const color = css(r.color), label = {color: onColor(color)};
@@ -119,7 +119,7 @@ class Table {
       if (g.children.length < TREE_LIMIT) g.children.push({name: r.name, value: r.bytes, label, itemStyle: {color}}); else g.rest += r.bytes;
     }
     return Array.from(groups.values(), g => {
-      if (g.rest) g.children.push({name: 'others', value: g.rest, itemStyle: {color: css('--s8')}});
+      if (g.rest) g.children.push({name: 'others', value: g.rest, label: {color: onColor(others)}, itemStyle: {color: others}});
       return {name: g.name, value: g.value, upperLabel: g.label, itemStyle: this.s.classified ? {color: g.color, borderColor: g.color} : {color: css('--c-all')}, children: g.children};
     });
   }
