@@ -256,6 +256,15 @@ func TestKeyboardAndLinks(t *testing.T) {
 	if v := eval[float64](b, `vramscope[1].timeline.v1 - vramscope[1].timeline.v0`); v >= float64(doc.Devices[1].Events) {
 		t.Errorf("the plus key leaves %v events in view", v)
 	}
+	// Buttons that are made anew when they are pressed keep the keyboard.
+	b.do(chromedp.KeyEvent("\r"))
+	for _, c := range [][2]string{{"[data-role=chips] button:nth-of-type(2)", "[data-role=chips] button:nth-of-type(2)"}, {"[data-role=pin] button", "[data-role=pin]"}} {
+		place := `.device[data-index="1"] `
+		eval[bool](b, `(e => { e.focus(); e.click(); return true; })(document.querySelector(%s))`, quoted(place+c[0]))
+		if !eval[bool](b, `document.activeElement === document.querySelector(%s)`, quoted(place+c[1])) {
+			t.Errorf("pressing %s leaves the keyboard at %s", c[0], eval[string](b, `document.activeElement.outerHTML.slice(0, 80)`))
+		}
+	}
 	if n := eval[int](b, `Array.from(document.querySelectorAll('button, a, input, summary, canvas.timeline')).filter(e => e.tabIndex < 0).length`); n > 0 {
 		t.Errorf("%d controls can't be reached by keyboard", n)
 	}

@@ -42,9 +42,8 @@ function fill() {
   for (const th of table.tHead.rows[0].cells) {
     if (view.by && th.dataset.sort === view.by) th.setAttribute('aria-sort', view.down ? 'descending' : 'ascending'); else th.removeAttribute('aria-sort');
   }
-  const more = byId('more');
-  more.replaceChildren(plural(list.length, 'run') + (list.length === rows.length ? '' : ' of ' + count(rows.length)) + (shown.length < list.length ? ', ' + count(shown.length) + ' shown ' : ''));
-  if (shown.length < list.length) more.append(el('button', {type: 'button', onclick: () => { view.all = true; fill(); }}, 'Show all'));
+  keepFocus(byId('more'), plural(list.length, 'run') + (list.length === rows.length ? '' : ' of ' + count(rows.length)) + (shown.length < list.length ? ', ' + count(shown.length) + ' shown ' : ''),
+    shown.length < list.length ? el('button', {type: 'button', onclick: () => { view.all = true; fill(); }}, 'Show all') : '');
   say(plural(list.length, 'run'));
 }
 

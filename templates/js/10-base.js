@@ -73,6 +73,16 @@ function onColor(color) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? '#000' : '#fff';
 }
 
+// keepFocus fills a place anew, and leaves the keyboard where it was in it: on
+// the button of the same place, or else the nearest.
+function keepFocus(place, ...children) {
+  const before = all('button', place).indexOf(document.activeElement);
+  place.replaceChildren(...children);
+  if (before < 0) return;
+  const now = all('button', place), next = now[Math.min(before, now.length - 1)];
+  if (next) next.focus(); else { place.tabIndex = -1; place.focus(); }
+}
+
 // attempt lets one picture fail without the rest of the page; the console has why.
 function attempt(f) {
   try { return f(); } catch (e) { console.error(e); }

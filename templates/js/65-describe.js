@@ -46,7 +46,7 @@ function unfold(details, h) {
 // showPin fills the panel below the timeline.
 function showPin(state, panel) {
   const h = state.h, i = state.pinned;
-  if (i < 0) { panel.replaceChildren(el('span', {class: 'muted'}, 'No allocation pinned.')); return; }
+  if (i < 0) { keepFocus(panel, el('span', {class: 'muted'}, 'No allocation pinned.')); return; }
   const k = h.header.kinds[h.kind[i]], s = h.site(h.siteOf(i)), rows = [];
   const row = (name, value) => { if (value) rows.push(el('dt', null, name), el('dd', null, value)); };
   row('Size', size(h.bytes[i]) + ' (' + count(h.bytes[i]) + ' bytes)');
@@ -56,6 +56,6 @@ function showPin(state, panel) {
   row('Made by', siteName(s));
   row('Called from', s.called_from ? s.called_from.function + ' ' + placeOf(s.called_from.file, s.called_from.line) : '');
   row('Operation', s.op);
-  panel.replaceChildren(el('b', null, 'Allocation ' + h.idOf(i)), ' ', el('button', {type: 'button', onclick: () => state.pin(-1, true)}, 'Unpin'), el('dl', null, rows), folded(h, h.stack[i]));
+  keepFocus(panel, el('b', null, 'Allocation ' + h.idOf(i)), ' ', el('button', {type: 'button', onclick: () => state.pin(-1, true)}, 'Unpin'), el('dl', null, rows), folded(h, h.stack[i]));
   say('Pinned allocation ' + h.idOf(i) + ', ' + size(h.bytes[i]) + ', ' + siteName(s));
 }

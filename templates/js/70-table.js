@@ -80,8 +80,7 @@ class Table {
     const found = this.part.querySelector('[data-role=rows]');
     if (found) {
       const bytes = rows.reduce((n, r) => n + r.bytes, 0);
-      found.replaceChildren(plural(rows.length, 'row') + ', ' + size(bytes));
-      if (rows.length > shown.length) found.append(' ', el('button', {type: 'button', onclick: () => { this.everything = true; this.fill(); }}, 'Show all'));
+      keepFocus(found, plural(rows.length, 'row') + ', ' + size(bytes) + ' ', rows.length > shown.length ? el('button', {type: 'button', onclick: () => { this.everything = true; this.fill(); }}, 'Show all') : '');
     }
   }
 

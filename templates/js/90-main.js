@@ -78,7 +78,7 @@ function startArea(d, {place, option}) {
 function chips(d) {
   const s = d.state, place = d.part.querySelector('[data-role=chips]');
   if (!place) return;
-  place.replaceChildren(...s.groups.map((g, i) => s.used[i] ? el('button', {type: 'button', 'data-group': String(i), 'aria-pressed': String(s.shown[i]), title: g.name, onclick: () => s.toggle(i)},
+  keepFocus(place, ...s.groups.map((g, i) => s.used[i] ? el('button', {type: 'button', 'data-group': String(i), 'aria-pressed': String(s.shown[i]), title: g.name, onclick: () => s.toggle(i)},
     el('span', {class: 'dot', style: {background: css(g.color)}}), g.name) : ''));
 }
 
