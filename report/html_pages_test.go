@@ -238,6 +238,29 @@ func TestTableFollows(t *testing.T) {
 	b.clean()
 }
 
+// TestTableWithoutEverything looks at a recording of which the page doesn't
+// hold every allocation: the table of its peak follows the choice all the same.
+func TestTableWithoutEverything(t *testing.T) {
+	doc := sample()
+	doc.Devices[0].Pictures.Rest = &report.Rest{Allocations: 9, Events: []int{0}, Bytes: [][]int64{{0}, {1 << 30}}}
+	b := newTab(t, 1440, 900)
+	b.open(saved(t, written(t, doc)))
+	b.do(chromedp.Click(chromedp.CSS("[data-color=site]")))
+	const peak = "8.00 GiB in 3 blocks, at event 3 (321.43 ms)."
+	if got := b.text("[data-role=table-note]"); got != peak {
+		t.Errorf("at the peak: %q", got)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`[data-role=chips] button[title^=training_step]`)))
+	if got := b.text("[data-role=table-note]"); !strings.HasPrefix(got, "2.00 GiB in 1 block, ") || !strings.HasSuffix(got, "Filtered by the choice above the timeline.") {
+		t.Errorf("without training_step: %q", got)
+	}
+	b.do(chromedp.Click(chromedp.CSS(`[data-role=chips] button[title^=training_step]`)), chromedp.Click(chromedp.CSS("[data-moment=end]")))
+	if got := b.text("[data-role=table-note]"); !strings.HasPrefix(got, "7.00 GiB: 2 blocks and 1.00 GiB in smaller ones, at event 7") {
+		t.Errorf("at the end: %q", got)
+	}
+	b.clean()
+}
+
 func TestKeyboardAndLinks(t *testing.T) {
 	doc := recording(t, "device_map__two_gpus/snapshot_named.pickle.gz")
 	b := newTab(t, 1440, 900)

@@ -110,11 +110,12 @@ class State {
   // peakRows are the figures of the peak as they were worked out from
   // everything, where the page doesn't hold every allocation.
   peakRows(sites) {
-    const categories = this.h.header.categories;
+    const header = this.h.header, key = s => JSON.stringify([s.function, s.file, s.line, s.called_from, s.op, s.has_stack, s.before_recording]);
+    const numbers = new Map(header.sites.map((s, i) => [key(s), i]));
     return sites.map(s => {
-      const category = Math.max(0, categories.indexOf(s.category));
-      return this.finish({site: -4, category, blocks: s.blocks, bytes: s.bytes, growth: 0, stacks: new Map()}, s);
-    }).filter(r => this.mode === 'site' || this.shown[r.category]);
+      const site = numbers.has(key(s)) ? numbers.get(key(s)) : s.has_stack ? -3 : s.before_recording ? -2 : -1;
+      return this.finish({site, category: Math.max(0, header.categories.indexOf(s.category)), blocks: s.blocks, bytes: s.bytes, growth: 0, stacks: new Map()}, s);
+    }).filter(r => this.shown[this.mode === 'site' ? this.slot(r.site) : r.category]);
   }
   finish(r, s) {
     const h = this.h;

@@ -44,13 +44,13 @@ class Table {
   }
 
   title() {
-    const s = this.s, m = s.moment, h = s.h, blocks = this.rows.reduce((n, r) => n + (r.blocks || 0), 0), t = h.time(m.event);
+    const s = this.s, m = s.moment, h = s.h, blocks = this.rows.reduce((n, r) => n + (r.blocks || 0), 0), rest = this.rows.reduce((n, r) => n + (r.blocks === null ? r.bytes : 0), 0), t = h.time(m.event);
     const where = m.event < 0 ? 'before the first event' : 'at event ' + count(m.event) + (t === null ? '' : ' (' + duration(t) + ')');
     const title = {peak: h.events ? 'Allocated at the peak' : 'Allocated when the snapshot was taken', end: 'Allocated at the end', oom: 'Allocated when the request failed', event: 'Allocated ' + where,
       range: 'Allocated between events ' + count(m.from || 0) + ' and ' + count(m.to || 0)}[m.kind];
     this.part.querySelector('[data-role=table-title]').textContent = title;
     const hidden = s.shown.every((x, i) => x || !s.used[i]) ? '' : ' Filtered by the choice above the timeline.';
-    this.part.querySelector('[data-role=table-note]').textContent = size(this.sum) + ' in ' + plural(blocks, 'block') + (h.events ? ', ' + where : '') + (m.kind === 'range' ? ', the fullest of the range' : '') + '.' + hidden;
+    this.part.querySelector('[data-role=table-note]').textContent = size(this.sum) + (rest ? ': ' : ' in ') + plural(blocks, 'block') + (rest ? ' and ' + size(rest) + ' in smaller ones' : '') + (h.events ? ', ' + where : '') + (m.kind === 'range' ? ', the fullest of the range' : '') + '.' + hidden;
     all('[data-moment]', this.part).forEach(b => b.setAttribute('aria-pressed', b.dataset.moment === m.kind));
     const set = (role, v) => { const i = this.part.querySelector('[data-role=' + role + ']'); if (i && document.activeElement !== i) i.value = v; };
     set('event', Math.max(0, m.event));
