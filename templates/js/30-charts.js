@@ -61,7 +61,7 @@ function skin(o) {
   o.textStyle = {fontFamily: getComputedStyle(document.body).fontFamily};
   delete o.title;
   delete o.toolbox;
-  if (o.legend) Object.assign(o.legend, {textStyle: {color: ink, fontSize: 12}, inactiveColor: line, pageTextStyle: {color: mut}, pageIconColor: mut});
+  if (o.legend) Object.assign(o.legend, {textStyle: {color: ink, fontSize: 12, lineHeight: 18}, inactiveColor: line, pageTextStyle: {color: mut}, pageIconColor: mut});
   o.tooltip = Object.assign(o.tooltip || {}, {backgroundColor: css('--tip'), borderColor: line, textStyle: {color: ink, fontSize: 12.5}, confine: true, transitionDuration: 0, extraCssText: 'max-width:460px;white-space:normal'});
   const lying = (o.yAxis || []).some(a => a.type === 'category');
   (o.xAxis || []).forEach(a => { a.bars = lying; skinAxis(a, true); });
