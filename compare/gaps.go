@@ -22,6 +22,8 @@ type gaps struct {
 	x       extent
 	at      int // event of the measured peak
 	weights stored
+	partly  bool // less of the model is here than the budget is for
+	other   bool // what is here is of another size, and not of the same tensors
 }
 
 // compare goes category by category in the phase of the measured peak.
@@ -34,13 +36,16 @@ func (g *gaps) compare() {
 			_, theirs = g.x.expect(p)
 		}
 	}
+	more := r.Measured.Categories[classify.Weights.String()] - theirs[classify.Weights.String()]
+	g.partly = g.weights.part < 0.95 && more < 0
+	g.other = !g.partly && g.weights.missing > 0 && g.matters(more)
 	for i := range classify.NumCategories {
 		name := classify.Category(i).String()
 		y := Gap{Category: name, Budget: theirs[name], Measured: r.Measured.Categories[name]}
 		if y.Budget == 0 && y.Measured == 0 {
 			continue
 		}
-		if d := y.Measured - y.Budget; float64(abs(d)) > tolerance*float64(r.Expected.PeakBytes) {
+		if d := y.Measured - y.Budget; g.matters(d) {
 			if why := g.reason(classify.Category(i), d); why != "" {
 				y.Reason = &why
 			}
@@ -50,6 +55,11 @@ func (g *gaps) compare() {
 	slices.SortStableFunc(r.Gaps, func(a, b Gap) int {
 		return -cmp.Compare(abs(a.Measured-a.Budget), abs(b.Measured-b.Budget))
 	})
+}
+
+// matters tells whether a difference is worth a word.
+func (g *gaps) matters(difference int64) bool {
+	return float64(abs(difference)) > tolerance*float64(g.r.Expected.PeakBytes)
 }
 
 func abs(n int64) int64 { return max(n, -n) }
@@ -64,7 +74,7 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 	switch {
 	case g.weights.foreign():
 		return "the weights do not fit the configuration: it is another model's"
-	case g.weights.part < 0.95:
+	case g.partly && more < 0:
 		return fmt.Sprintf("%.0f %% of the model is on this device, the budget is for all of it", 100*g.weights.part)
 	case c == classify.Weights && more > 0 && g.weights.copies > 1.5:
 		return fmt.Sprintf("the weights are there %.1f times: a second copy, as an EMA or a reference model has", g.weights.copies)
@@ -78,7 +88,7 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 		return "the step's outputs are still held when the optimizer runs: del them after the backward pass"
 	case c == classify.KVCache && more > 0 && g.training:
 		return "keys and values are cached in training: use_cache=False"
-	case g.weights.missing > 0 && c != classify.Weights:
+	case g.other && c != classify.Weights:
 		return fmt.Sprintf("%d of the configuration's %d tensors are not here: another model ran than the one it describes", g.weights.missing, len(g.tensors))
 	case g.r.Expected.Note != nil && more < 0 && g.step == nil:
 		return "not yet reached when the recording ended"

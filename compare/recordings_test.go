@@ -120,6 +120,30 @@ func TestForeignConfiguration(t *testing.T) {
 	}
 }
 
+// Where all the weights are there, no gap comes from a part that isn't, though
+// a few have other shapes than the model that is guessed from its size.
+func TestNoPartOfTheModelLacks(t *testing.T) {
+	s, err := snapshot.Open("../testdata/recordings/llama8b_full_oom__fp32_autocast/snapshot_named.pickle.gz", snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := budget.FromParams(8e9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl := timeline.New(s, &s.Devices[0])
+	r, err := Run(tl, classify.New(tl, classify.Options{}), stacks.New(s), Theory{Config: c,
+		Setting: budget.Setting{Batch: 1, Sequence: 1024, Precision: "bf16-mixed"}, Given: map[string]bool{"batch": true, "seq": true, "precision": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range r.Gaps {
+		if g.Reason != nil && (strings.Contains(*g.Reason, "on this device") || strings.Contains(*g.Reason, "another model")) {
+			t.Errorf("%s, %d of %d: %s", g.Category, g.Measured, g.Budget, *g.Reason)
+		}
+	}
+}
+
 // An empty recording has nothing to compare, and says so.
 func TestEmptyRecording(t *testing.T) {
 	s := &snapshot.Snapshot{Devices: []snapshot.Device{{}}}
