@@ -238,6 +238,19 @@ func TestTableFollows(t *testing.T) {
 	b.clean()
 }
 
+// TestMapPins clicks a block in the segment map, and wants to see what it is.
+func TestMapPins(t *testing.T) {
+	b := newTab(t, 1440, 900)
+	b.open(saved(t, written(t, sample())))
+	at := eval[point](b, `(c => { c.scrollIntoView({block: 'center', behavior: 'instant'}); const r = c.getBoundingClientRect(); return {X: r.left + 75, Y: r.top + 4}; })(document.querySelector('canvas.map'))`)
+	b.do(chromedp.MouseClickXY(at.X, at.Y))
+	b.until(`(r => r.top >= 0 && r.bottom <= innerHeight)(document.querySelector('[data-role=pin]').getBoundingClientRect())`)
+	if pin := b.text("[data-role=pin]"); !strings.HasPrefix(pin, "Allocation 0") {
+		t.Errorf("pinned: %q", pin)
+	}
+	b.clean()
+}
+
 // TestTableWithoutEverything looks at a recording of which the page doesn't
 // hold every allocation: the table of its peak follows the choice all the same.
 func TestTableWithoutEverything(t *testing.T) {

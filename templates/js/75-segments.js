@@ -12,7 +12,10 @@ class SegmentMap {
     canvas.addEventListener('pointerleave', () => tip.hide());
     canvas.addEventListener('click', e => {
       const x = this.find(e), i = x && x.block && x.block.state ? this.h.find(x.block.allocation) : -1;
-      if (i >= 0) { this.s.pin(i, true); }
+      if (i < 0) return;
+      this.s.pin(i, true);
+      const panel = this.part.querySelector('[data-role=pin]');
+      if (panel) panel.scrollIntoView({block: 'center'}); // smoothly or not, as the style sheet says
     });
   }
   choose(which) {
