@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"path"
 	"strings"
 	"time"
 )
@@ -64,6 +65,9 @@ func newView(doc *Document) (*view, error) {
 	v := &view{Document: doc, Name: doc.Title}
 	if v.Name == "" && len(doc.Inputs) > 0 {
 		v.Name = ShortFile(doc.Inputs[0].Path)
+		if folder := commonFolder(doc.Inputs); doc.Ranks != nil && folder != "" {
+			v.Name = folder // a job, of which the first input is any rank's
+		}
 	}
 	v.Tag = verdictTag(doc)
 	v.RankTable, v.TrendTables = newRanksView(doc), newTrendViews(doc)
@@ -84,6 +88,27 @@ func newView(doc *Document) (*view, error) {
 	}
 	v.Markdown, err = embed(ticket.String())
 	return v, err
+}
+
+// commonFolder is the name of the innermost folder that holds all inputs, ""
+// without one.
+func commonFolder(inputs []Input) string {
+	var common []string
+	for i, in := range inputs {
+		folders := strings.Split(path.Dir(strings.ReplaceAll(in.Path, `\`, "/")), "/")
+		if i == 0 {
+			common = folders
+		}
+		n := 0
+		for n < min(len(common), len(folders)) && common[n] == folders[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	if len(common) == 0 || strings.Trim(common[len(common)-1], ".") == "" {
+		return ""
+	}
+	return common[len(common)-1]
 }
 
 func verdictTag(doc *Document) string {

@@ -105,6 +105,8 @@ func TestRecordingsOfNoKnownRank(t *testing.T) {
 	}
 	if page := string(written(t, doc)); strings.Contains(page, "<b>rank2</b>") || !strings.Contains(page, "&lt;b&gt;rank2&lt;/b&gt;") {
 		t.Error("a name became markup on the page")
+	} else if !strings.Contains(page, "<title>job · GPU memory report</title>") {
+		t.Error("the page isn't named after the job's folder")
 	}
 }
 
