@@ -27,6 +27,9 @@ func runsIndex(runs int, name func(int) string) *report.Index {
 		switch r.Status {
 		case report.StatusOOM:
 			r.Failures, r.Fix, r.SavesBytes = []string{"feedface"}, ptr("fix of "+name(i)), ptr(int64(3)<<30)
+			if i == 1 {
+				r.LeakBytes = ptr(int64(1)) // a leak until there was no more
+			}
 		case report.StatusLeak:
 			r.LeakBytes = ptr(int64(i) << 10)
 		}
@@ -111,8 +114,11 @@ func TestIndexInBrowser(t *testing.T) {
 		t.Errorf("sorted backwards, first is %q", got)
 	}
 	click("button[data-status=leak]")
-	if n := rows(); n != 60 {
+	if n := rows(); n != 61 { // one of them failed in the end
 		t.Errorf("%d leaking runs", n)
+	}
+	if got := b.text("button[data-status=leak]"); got != "Leak 61" {
+		t.Errorf("the button says %q", got)
 	}
 	click("button.pick")
 	if n := rows(); n != 60 {

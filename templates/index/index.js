@@ -6,8 +6,11 @@ const whole = rows.reduce((n, r) => Math.max(n, r.c || 0, r.a || 0), 1);
 const table = document.querySelector('table.runs'), body = table.tBodies[0];
 const view = {by: '', down: false, status: '', words: [], all: false};
 
+// has tells whether a run is of a status; one that leaks may also run out of memory.
+const has = (r, status) => !status || (status === 'leak' ? r.l !== null : r.s === status);
+
 function found() {
-  const list = rows.filter(r => (!view.status || r.s === view.status) && view.words.every(w => (r.p + ' ' + r.e + ' ' + r.t + ' ' + (r.f || '') + ' ' + STATUS[r.s] + ' ' + r.w + ' ' + (r.g || []).join(' ')).toLowerCase().includes(w)));
+  const list = rows.filter(r => has(r, view.status) && view.words.every(w => (r.p + ' ' + r.e + ' ' + r.t + ' ' + (r.f || '') + ' ' + STATUS[r.s] + ' ' + r.w + ' ' + (r.g || []).join(' ')).toLowerCase().includes(w)));
   const worst = (a, b) => RANK[a.s] - RANK[b.s] || (b.a === null ? -1 : b.a) - (a.a === null ? -1 : a.a) || (a.p < b.p ? -1 : 1);
   if (!view.by) return list.sort(worst);
   const sign = view.down ? -1 : 1, key = view.by;
@@ -87,7 +90,7 @@ function main() {
     }}, th.textContent));
   }
   all('button[data-status]').forEach(b => {
-    const n = rows.filter(r => r.s === b.dataset.status).length;
+    const n = rows.filter(r => has(r, b.dataset.status)).length;
     b.hidden = b.dataset.status !== '' && n === 0;
     if (b.dataset.status) b.append(' ' + count(n));
     b.addEventListener('click', () => choose(b.dataset.status));
