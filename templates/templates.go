@@ -36,6 +36,13 @@ var notice string
 // Style is the page's style sheet.
 func Style() string { return join("css") }
 
+// Colours are those of Style for a page without scripts, which can't switch:
+// dark where the reader's other windows are.
+func Colours() string {
+	light, dark, _ := strings.Cut(read("css/10-colors.css"), ":root[data-theme=dark]")
+	return light + "@media (prefers-color-scheme:dark){:root" + strings.TrimSpace(dark) + "}"
+}
+
 // Scripts are the page's scripts in the order in which they run. Those of the
 // report are one function, so that they share names with each other only.
 func Scripts() []string {

@@ -40,6 +40,14 @@ func TestOwnScriptsMakeNoMarkup(t *testing.T) {
 	}
 }
 
+// TestColoursByMedia checks that a page without scripts gets both themes.
+func TestColoursByMedia(t *testing.T) {
+	light, dark, found := strings.Cut(templates.Colours(), "@media (prefers-color-scheme:dark){:root{")
+	if !found || strings.Contains(templates.Colours(), "data-theme") || strings.Count(light, "--ok:") != 1 || strings.Count(dark, "--ok:") != 1 || !strings.HasSuffix(dark, "}}") {
+		t.Errorf("the colours are %s", templates.Colours())
+	}
+}
+
 // TestBundleHasItsLicence checks that the charting library stands in a page with
 // what its licence asks for before it, and is the version that is pinned.
 func TestBundleHasItsLicence(t *testing.T) {

@@ -7,14 +7,8 @@ import (
 	"sync"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/templates"
 )
-
-// categoryColours are the colours of the categories, dark enough for white
-// paper and light enough for a dark page.
-var categoryColours = map[string]string{
-	"weights": "#4269d0", "gradients": "#efb118", "optimizer_state": "#9467bd", "activations": "#3ca951", "logits": "#ff725c", "kv_cache": "#17a2b8",
-	"inputs": "#97bbf5", "autocast_copies": "#6cc5b0", "communication": "#a463f2", "workspace": "#9c6b4e", "temporary": "#9498a0",
-}
 
 // budgetPage is what the page shows.
 type budgetPage struct {
@@ -25,6 +19,7 @@ type budgetPage struct {
 	Lines           []capacityLine
 	Rows            []legendEntry
 	Height, Serving int
+	Colours         template.CSS // those of the report
 }
 
 type phaseBar struct {
@@ -36,7 +31,7 @@ type phaseBar struct {
 type barPart struct {
 	X, Width     float64
 	Y            int
-	Colour, Text string
+	Category, Text string
 }
 
 type capacityLine struct {
@@ -45,7 +40,7 @@ type capacityLine struct {
 	Y     int
 }
 
-type legendEntry struct{ Name, Colour, Size, Share string }
+type legendEntry struct{ Name, Category, Size, Share string }
 
 // The chart's measures in its own units.
 const (
@@ -53,7 +48,7 @@ const (
 )
 
 func budgetHTML(w io.Writer, d *budget.Document) error {
-	p := budgetPage{Doc: d, Verdict: verdictOf(d), Model: modelLine(d), Setting: settingLine(d)}
+	p := budgetPage{Doc: d, Verdict: verdictOf(d), Model: modelLine(d), Setting: settingLine(d), Colours: template.CSS(templates.Colours())}
 	if d.Setting["inference"] == true {
 		p.Serving = 1
 	}
@@ -69,7 +64,7 @@ func budgetHTML(w io.Writer, d *budget.Document) error {
 		x := float64(barLeft)
 		for _, k := range largestFirst(ph.Categories) {
 			n := float64(ph.Categories[k]) * scale
-			b.Parts = append(b.Parts, barPart{X: x, Y: b.Y, Width: n, Colour: categoryColours[k], Text: fmt.Sprintf("%s %s", word(k), sizeText(ph.Categories[k]))})
+			b.Parts = append(b.Parts, barPart{X: x, Y: b.Y, Width: n, Category: k, Text: fmt.Sprintf("%s %s", word(k), sizeText(ph.Categories[k]))})
 			x += n
 		}
 		p.Bars = append(p.Bars, b)
@@ -81,7 +76,7 @@ func budgetHTML(w io.Writer, d *budget.Document) error {
 		}
 	}
 	for _, k := range largestFirst(d.Categories) {
-		p.Rows = append(p.Rows, legendEntry{word(k), categoryColours[k], sizeText(d.Categories[k]), fmt.Sprintf("%.1f %%", 100*float64(d.Categories[k])/float64(max(d.PeakBytes, 1)))})
+		p.Rows = append(p.Rows, legendEntry{word(k), k, sizeText(d.Categories[k]), fmt.Sprintf("%.1f %%", 100*float64(d.Categories[k])/float64(max(d.PeakBytes, 1)))})
 	}
 	return budgetTemplate().Execute(w, p)
 }
@@ -98,16 +93,16 @@ var budgetTemplate = sync.OnceValue(func() *template.Template {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Memory budget: {{.Doc.Model.Type}}</title>
 <style>
-:root{color-scheme:light dark;--ink:#1b1f24;--soft:#57606a;--paper:#fff;--line:#d0d7de;--panel:#f6f8fa}
-@media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa4af;--paper:#0d1117;--line:#30363d;--panel:#161b22}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:960px;margin:0 auto;padding:24px 16px}
+{{.Colours}}
+:root{color-scheme:light dark}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);max-width:960px;margin:0 auto;padding:24px 16px}
 h1{font-size:1.3rem;margin:0 0 4px}h2{font-size:1.05rem;margin:28px 0 8px}
-p{margin:4px 0}.soft{color:var(--soft)}
+p{margin:4px 0}.soft{color:var(--mut)}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:5px 10px;border-bottom:1px solid var(--line)}td.n,th.n{text-align:right;white-space:nowrap}
-.wrap{overflow-x:auto}svg{max-width:100%;height:auto;background:var(--panel);border:1px solid var(--line);border-radius:6px}
-svg text{fill:var(--ink);font:12px system-ui,sans-serif}.swatch{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:6px}
-.yes{color:#1a7f37;font-weight:600}.no{color:#cf222e;font-weight:600}code{background:var(--panel);padding:1px 4px;border-radius:4px}
+.wrap{overflow-x:auto}svg{max-width:100%;height:auto;background:var(--card);border:1px solid var(--line);border-radius:6px}
+svg line{stroke:var(--fail);stroke-dasharray:4 3}svg text{fill:var(--ink);font:12px system-ui,sans-serif}.swatch{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:6px}
+.yes{color:var(--ok);font-weight:600}.no{color:var(--fail);font-weight:600}code{background:var(--code);padding:1px 4px;border-radius:4px}
 @media print{body{max-width:none;padding:0}svg{border:0}}
 </style>
 </head>
@@ -118,14 +113,14 @@ svg text{fill:var(--ink);font:12px system-ui,sans-serif}.swatch{display:inline-b
 {{with .Doc.Solved}}<p>Solved for {{.What}} on {{.GPU}}: <b>{{count .Value}}</b></p>{{end}}
 <h2>What is alive in each phase</h2>
 <svg viewBox="0 0 860 {{.Height}}" role="img" aria-label="Bytes by category in each phase, against the capacity of devices">
-{{range .Lines}}<line x1="{{.X}}" x2="{{.X}}" y1="20" y2="{{.Y}}" stroke="#cf222e" stroke-dasharray="4 3"/><text x="{{.X}}" y="{{.Y}}" text-anchor="end" dx="-4">{{.Label}}</text>
+{{range .Lines}}<line x1="{{.X}}" x2="{{.X}}" y1="20" y2="{{.Y}}"/><text x="{{.X}}" y="{{.Y}}" text-anchor="end" dx="-4">{{.Label}}</text>
 {{end}}{{range .Bars}}<text x="102" y="{{bottom .Y 15}}" text-anchor="end">{{.Label}}</text>
-{{range .Parts}}<rect x="{{.X}}" y="{{.Y}}" width="{{.Width}}" height="22" fill="{{.Colour}}"><title>{{.Text}}</title></rect>
+{{range .Parts}}<rect x="{{.X}}" y="{{.Y}}" width="{{.Width}}" height="22" style="fill:var(--c-{{.Category}})"><title>{{.Text}}</title></rect>
 {{end}}<text x="756" y="{{bottom .Y 15}}">{{.Total}}</text>
 {{end}}</svg>
 <h2>At the peak</h2>
 <div class="wrap"><table><thead><tr><th>Category</th><th class="n">Bytes</th><th class="n">Share</th></tr></thead><tbody>
-{{range .Rows}}<tr><td><span class="swatch" style="background:{{.Colour}}"></span>{{.Name}}</td><td class="n">{{.Size}}</td><td class="n">{{.Share}}</td></tr>
+{{range .Rows}}<tr><td><span class="swatch" style="background:var(--c-{{.Category}})"></span>{{.Name}}</td><td class="n">{{.Size}}</td><td class="n">{{.Share}}</td></tr>
 {{end}}</tbody></table></div>
 <p class="soft">Reserved by the allocator about {{size .Doc.Reserved}}; with the CUDA context {{size .Doc.TotalDevice}} on the device. First step: {{size .Doc.FirstStep}}.{{if .Doc.CacheToken}} KV cache: {{size .Doc.CacheToken}} per token.{{end}}</p>
 <h2>By phase</h2>
