@@ -292,6 +292,10 @@ func TestKeyboardAndLinks(t *testing.T) {
 	if v := eval[float64](b, `vramscope[1].timeline.v1 - vramscope[1].timeline.v0`); v >= float64(doc.Devices[1].Events) {
 		t.Errorf("the plus key leaves %v events in view", v)
 	}
+	field := `document.querySelector('.device[data-index="1"] [data-role=event]')`
+	if got := eval[string](b, `(e => { e.value = ''; e.dispatchEvent(new Event('change')); return e.value + ' ' + vramscope[1].state.moment.event; })(%s)`, field); got != "101 101" {
+		t.Errorf("an emptied field for the event, and the event: %s", got)
+	}
 	// Buttons that are made anew when they are pressed keep the keyboard.
 	b.do(chromedp.KeyEvent("\r"))
 	for _, c := range [][2]string{{"[data-role=chips] button:nth-of-type(2)", "[data-role=chips] button:nth-of-type(2)"}, {"[data-role=pin] button", "[data-role=pin]"}} {

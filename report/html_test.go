@@ -207,6 +207,19 @@ func TestHTMLWithoutPictures(t *testing.T) {
 	}
 }
 
+func TestPeakWithoutEvents(t *testing.T) {
+	doc := sample()
+	d := &doc.Devices[0]
+	d.Peaks.Allocated.Event, d.Peaks.Reserved.Event = nil, nil
+	if page := textOf(written(t, doc)); !strings.Contains(page, "capacity, before the first event") || strings.Contains(page, "at the dump") {
+		t.Error("a peak before the first event isn't called that")
+	}
+	d.Events = 0
+	if page := textOf(written(t, doc)); strings.Contains(page, "capacity, before the first event") || !strings.Contains(page, "capacity, at the dump") {
+		t.Error("without events the peak isn't at the dump")
+	}
+}
+
 // A file that contradicts itself may have more allocated than reserved: no
 // format calls that a negative amount of free memory.
 func TestMoreAllocatedThanReserved(t *testing.T) {

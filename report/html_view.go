@@ -203,11 +203,14 @@ func (v *deviceView) HasChart(id string) bool {
 }
 
 // atEvent says where a peak lies.
-func atEvent(event *int) string {
-	if event == nil {
-		return "before the first event"
+func (d *Device) atEvent(event *int) string {
+	switch {
+	case event != nil:
+		return "at event " + Count(*event)
+	case d.Events == 0:
+		return "at the dump"
 	}
-	return "at event " + Count(*event)
+	return "before the first event"
 }
 
 // figures are the key figures of a device, each with its name: "peak" alone
@@ -221,8 +224,8 @@ func (d *Device) figures() []figure {
 	}
 	cached := d.AtPeak.CacheBytes
 	f := []figure{
-		{"Peak allocated", Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, atEvent(d.Peaks.Allocated.Event))},
-		{"Peak reserved", Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, atEvent(d.Peaks.Reserved.Event))},
+		{"Peak allocated", Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, d.atEvent(d.Peaks.Allocated.Event))},
+		{"Peak reserved", Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, d.atEvent(d.Peaks.Reserved.Event))},
 		{"Peak requested", Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
 		{"Capacity", "unknown", "give it with --gpu, or add the log of the failure"},
 		{"Free in the cache at the peak", Bytes(cached), Percent(cached, d.AtPeak.ReservedBytes) + " of what was reserved"},

@@ -95,7 +95,11 @@ function controls(d) {
   all('[data-moment]', part).forEach(b => b.addEventListener('click', () => go(s, b.dataset.moment)));
   const input = role => part.querySelector('[data-role=' + role + ']');
   if (input('event')) {
-    input('event').addEventListener('change', e => { s.at(+e.target.value, true); if (t) t.show(s.moment.event); });
+    input('event').addEventListener('change', e => {
+      if (e.target.value === '') { e.target.value = Math.max(0, s.moment.event); return; }
+      s.at(+e.target.value, true);
+      if (t) t.show(s.moment.event);
+    });
     const range = () => { if (input('from').value !== '' && input('to').value !== '') s.range(+input('from').value, +input('to').value, true); };
     input('from').addEventListener('change', range);
     input('to').addEventListener('change', range);
