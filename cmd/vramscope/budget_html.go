@@ -29,8 +29,8 @@ type phaseBar struct {
 }
 
 type barPart struct {
-	X, Width     float64
-	Y            int
+	X, Width       float64
+	Y              int
 	Category, Text string
 }
 
