@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -262,19 +263,22 @@ func TestOOMsOfLogs(t *testing.T) {
 		{GPU: &gpu, Rank: &rank, RequestedBytes: &two, AllocatedBytes: &two, ReservedUnallocatedBytes: &two, CapacityBytes: &two, UserFile: &file, UserLine: &line},
 		{},
 	}
-	logs := &report.Document{Verdict: report.Verdict{Fix: &fix}, Evidence: &evidence.Evidence{OOMMessages: messages}}
+	logs := &report.Document{Verdict: report.Verdict{Fix: &fix}, Evidence: &evidence.Evidence{OOMMessages: messages},
+		Findings: []report.Finding{{ID: "gpu_idle"}, {ID: "oom_fragmentation", Confidence: 0.85}}}
+	unsure := &report.Document{Evidence: &evidence.Evidence{OOMMessages: messages[1:]}, Findings: []report.Finding{{ID: "oom_true_shortage", Confidence: 0.5}}}
 	both := &report.Document{Devices: []report.Device{{OOMs: []report.OOM{{Event: 5, Verdict: "fragmentation"}}}}, Evidence: logs.Evidence}
 	for table, want := range map[*Table][]string{
 		OOMs: {
 			"run,device,rank,told_by,event,fingerprint,verdict,phase,requested_bytes,allocated_bytes,reserved_bytes,device_free_bytes,largest_free_block_bytes,capacity_bytes,category,function,file,line",
-			"logs,1,3,log,,a1aff2f814164a3a,unknown,,2147483648,2147483648,4294967296,,,2147483648,,,/home/u/proj/train.py,12",
-			"logs,,,log,,8b701f465117fc4a,unknown,,,,,,,,,,,",
+			"logs,1,3,log,,a1aff2f814164a3a,fragmentation,,2147483648,2147483648,4294967296,,,2147483648,,,/home/u/proj/train.py,12",
+			"logs,,,log,,8b701f465117fc4a,fragmentation,,,,,,,,,,,",
+			"unsure,,,log,,8b701f465117fc4a,unknown,,,,,,,,,,,",
 			"both,0,,recording,5,,fragmentation,,0,0,0,,,,,,,",
 		},
-		Runs: {"ooms", "2", "1"},
+		Runs: {"ooms", "2", "1", "1"},
 	} {
 		out := string(appended(t, table, CSV, func(a *Appender) error {
-			if err := a.Document("logs", logs); err != nil {
+			if err := cmp.Or(a.Document("logs", logs), a.Document("unsure", unsure)); err != nil {
 				return err
 			}
 			return a.Document("both", both)

@@ -1,6 +1,9 @@
 package dataset
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
@@ -137,19 +140,37 @@ func momentRows(r *rows, begin func(), _ *report.Document, d *report.Device) {
 func oomRows(r *rows, run string, doc *report.Document) {
 	perDevice(recordedRows)(r, run, doc)
 	told := doc.OnlyLogged()
+	verdict := loggedVerdict(doc)
 	for i := range told {
-		messageRow(r, run, doc, &told[i])
+		messageRow(r, run, doc, &told[i], verdict)
 	}
 }
 
-func messageRow(r *rows, run string, doc *report.Document, m *evidence.OOMMessage) {
+// loggedVerdict is why the requests failed that a run's logs tell of, where the
+// findings about them agree and are sure enough.
+func loggedVerdict(doc *report.Document) string {
+	const sure = 0.8
+	verdict := ""
+	for _, f := range doc.Findings {
+		switch of, ok := strings.CutPrefix(f.ID, "oom_"); {
+		case !ok:
+		case f.Confidence < sure, verdict != "" && verdict != of:
+			return "unknown"
+		default:
+			verdict = of
+		}
+	}
+	return cmp.Or(verdict, "unknown")
+}
+
+func messageRow(r *rows, run string, doc *report.Document, m *evidence.OOMMessage, verdict string) {
 	r.text(run)
 	r.intAt(m.GPU)
 	r.intAt(m.Rank)
 	r.text("log")
 	r.null() // event
 	r.text(report.MessageFingerprint(m))
-	r.text("unknown")
+	r.text(verdict)
 	r.null() // phase
 	r.int64At(m.RequestedBytes)
 	r.int64At(m.AllocatedBytes)
