@@ -55,12 +55,11 @@ func (a *analysis) findReplaced() {
 // nothing takes their place.
 func (a *analysis) successions() map[timeline.AllocationID]timeline.AllocationID {
 	before := map[timeline.AllocationID]timeline.AllocationID{}
-	waiting := map[int64][]timeline.AllocationID{}
 	for _, r := range a.runs {
 		if r.phase != Optimizer {
 			continue
 		}
-		clear(waiting)
+		waiting := map[int64][]timeline.AllocationID{}
 		for i := r.first; i < r.end; i++ {
 			id := a.t.Of[i]
 			if id == timeline.NoAllocation || a.t.Requested(id) <= scalar {
@@ -151,7 +150,7 @@ func (a *analysis) judgeReplaced(ids []timeline.AllocationID, taken map[timeline
 		}
 	}
 	put := func(ids []timeline.AllocationID, from, to int, category Category) {
-		for k := max(from, 0); k < min(to, len(ids)); k++ {
+		for k := from; k < min(to, len(ids)); k++ {
 			a.replaced[ids[k]] = claim{category, NoDetail, plausible}
 		}
 	}
