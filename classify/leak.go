@@ -107,14 +107,7 @@ func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 		func() { found[0] = append(own[0].growth(own[0].survivors()), own[0].joined()...) },
 		func() { found[1] = append(own[1].keptGradients(), own[1].staleOutputs()...) },
 		func() { found[2] = slices.Concat(own[2].varyingShapes(), own[2].creep(), own[2].firstStepState()) })
-	leaks := slices.Concat(found[:]...)
-	last := l.n - 1
-	for i := range leaks {
-		leak := &leaks[i]
-		l.judge(leak)
-		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[last-1].PeakAllocated)
-	}
-	return leaks
+	return l.judged(slices.Concat(found[:]...))
 }
 
 // onlyStep is what one step alone can show: the state that its optimizer makes.
@@ -123,10 +116,16 @@ func (c *Classification) onlyStep(view *stacks.View) []Leak {
 		return nil
 	}
 	l := loopOf(c, view, c.Steps, false)
-	leaks := l.firstStepState()
+	return l.judged(l.firstStepState())
+}
+
+// judged are leaks of the program's loop with all that is said of them.
+func (l *loop) judged(leaks []Leak) []Leak {
+	last := l.n - 1
 	for i := range leaks {
-		l.judge(&leaks[i])
-		leaks[i].lastStep, leaks[i].peak = l.steps[0].Number, l.steps[0].PeakAllocated
+		leak := &leaks[i]
+		l.judge(leak)
+		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[max(last-1, 0)].PeakAllocated)
 	}
 	return leaks
 }

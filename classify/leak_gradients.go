@@ -62,9 +62,17 @@ func (l *loop) keptGradients() []Leak {
 // clears tells whether an event is one of zero_grad's.
 func (l *loop) clears(event uint32) bool {
 	k := l.stepAt(event)
-	return k >= 0 && k < l.n && slices.ContainsFunc(l.steps[k].Phases, func(p PhaseSpan) bool {
-		return p.Phase == ZeroGrad && uint32(p.FirstEvent) <= event && event <= uint32(p.LastEvent)
-	})
+	return k >= 0 && k < l.n && l.spanAt(k, event).Phase == ZeroGrad
+}
+
+// spanAt is a step's phase that an event is in; one of OtherPhase where it is in none.
+func (l *loop) spanAt(step int, event uint32) PhaseSpan {
+	phases := l.steps[step].Phases
+	k := sort.Search(len(phases), func(k int) bool { return uint32(phases[k].LastEvent) >= event })
+	if k == len(phases) || uint32(phases[k].FirstEvent) > event {
+		return PhaseSpan{Phase: OtherPhase}
+	}
+	return phases[k]
 }
 
 // endsOf are the last events of a phase's spans, in order.
@@ -103,15 +111,13 @@ func (l *loop) optimizerLine() Site {
 // stateGone counts the bytes of an optimizer's state that was there before a step
 // and that its optimizer drops.
 func (l *loop) stateGone(step int) (bytes int64) {
-	phases := l.steps[step].Phases
 	for i, category := range l.c.Category {
 		id := timeline.AllocationID(i)
 		f := l.t.FreeRequested[id]
 		if category != OptimizerState || f == timeline.Never || f == timeline.Before {
 			continue
 		}
-		k := sort.Search(len(phases), func(k int) bool { return uint32(phases[k].LastEvent) >= f })
-		if k < len(phases) && phases[k].Phase == Optimizer && uint32(phases[k].FirstEvent) <= f && l.t.AliveAt(id, phases[k].FirstEvent) {
+		if p := l.spanAt(step, f); p.Phase == Optimizer && l.t.AliveAt(id, p.FirstEvent) {
 			bytes += l.bytes(id)
 		}
 	}

@@ -11,10 +11,15 @@ import (
 	"github.com/vramscope/vramscope/stacks"
 )
 
+// givesBack tells whether memory goes back to the driver within the recording.
+func givesBack(dev *report.Device) bool {
+	return slices.ContainsFunc(dev.Actions, func(a report.KeyCount) bool { return a.Key == "segment_free" || a.Key == "segment_unmap" })
+}
+
 // emptyCacheInLoop finds programs that give the cache back in every step and
 // ask the driver for the same memory again.
 func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
-	if !slices.ContainsFunc(dev.Actions, func(a report.KeyCount) bool { return a.Key == "segment_free" || a.Key == "segment_unmap" }) || len(e.classes.Steps) < 3 {
+	if !givesBack(dev) || len(e.classes.Steps) < 3 {
 		return nil
 	}
 	calls := replay.EmptiedCaches(e.t)
@@ -32,11 +37,7 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 		steps[step] = true
 		sure = sure && c.Certain
 		inLoop = append(inLoop, c)
-		for i := c.First; i <= c.Last; i++ {
-			if a := events.Action[i]; a == snapshot.SegmentFree || a == snapshot.SegmentUnmap {
-				back += events.Size[i]
-			}
-		}
+		back += c.Freed
 		if lines := e.view.User(events.StackOf(c.First)); len(lines) > 0 {
 			where[lines[0]]++
 		}
@@ -62,12 +63,8 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 	d.Evidence = []string{fmt.Sprintf("%s, %s each on average", report.Plural(len(inLoop), "call"), report.Bytes(back/int64(len(inLoop)))),
 		fmt.Sprintf("%s in %s asked of the driver again after the first call: each waits for the GPU", report.Bytes(again), report.Plural(segments, "piece"))}
 	at := ""
-	best := 0
-	for line, n := range where {
-		text := " at " + lineText(line)
-		if n > best || n == best && text < at {
-			at, best = text, n
-		}
+	for _, line := range mostOften(where, 1) {
+		at = " at " + lineText(line)
 	}
 	d.Fix = ptr("Take torch.cuda.empty_cache() out of the loop" + at + ": it makes no room that PyTorch wouldn't find itself, and costs time in every step")
 	return []draft{d}

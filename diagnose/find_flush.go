@@ -13,7 +13,7 @@ import (
 // cacheFlushed finds requests that the driver refused until PyTorch had given it all
 // of its cache: the program runs at the GPU's limit, and waits each time.
 func (e *examination) cacheFlushed(dev *report.Device, f *facts) []draft {
-	if len(dev.OOMs) > 0 || !slices.ContainsFunc(dev.Actions, func(a report.KeyCount) bool { return a.Key == "segment_free" || a.Key == "segment_unmap" }) {
+	if len(dev.OOMs) > 0 || !givesBack(dev) {
 		return nil
 	}
 	flushes := replay.Flushes(e.t)

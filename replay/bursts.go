@@ -23,6 +23,8 @@ type burst struct {
 	certain     bool  // a stack says so
 	want        int64 // bytes asked of the driver right after it; 0: nothing
 	reserved    int64 // before it
+	freed       int64 // bytes that go back
+	asked       int   // event of that request
 }
 
 // findBursts finds where memory went back to the driver, and why: by the
@@ -45,13 +47,15 @@ func findBursts(t *timeline.Timeline) []burst {
 			}
 			b := &list[len(list)-1]
 			b.last = i
+			b.freed += e.Size[i]
 			if c, ok := causes[e.StackOf(i)]; ok {
 				b.cause, b.certain = c, true
 			}
 		case snapshot.FreeCompleted, snapshot.SnapshotTaken, snapshot.Annotate:
 		case snapshot.SegmentAlloc, snapshot.SegmentMap:
 			if open {
-				list[len(list)-1].want = e.Size[i]
+				b := &list[len(list)-1]
+				b.want, b.asked = e.Size[i], i
 			}
 			open = false
 		case snapshot.OOM:

@@ -1,15 +1,13 @@
 package replay
 
-import (
-	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/timeline"
-)
+import "github.com/vramscope/vramscope/timeline"
 
 // Emptied is a moment at which the program itself gave cached memory back to
 // the driver, as torch.cuda.empty_cache() does.
 type Emptied struct {
-	First, Last int  // events
-	Certain     bool // a stack says so; else what follows speaks for it
+	First, Last int   // events
+	Freed       int64 // bytes
+	Certain     bool  // a stack says so; else what follows speaks for it
 }
 
 // EmptiedCaches finds them all, in one pass over the events. What the allocator
@@ -18,7 +16,7 @@ func EmptiedCaches(t *timeline.Timeline) []Emptied {
 	var out []Emptied
 	for _, b := range findBursts(t) {
 		if b.cause == byEmptyCache {
-			out = append(out, Emptied{b.first, b.last, b.certain})
+			out = append(out, Emptied{b.first, b.last, b.freed, b.certain})
 		}
 	}
 	return out
@@ -27,33 +25,21 @@ func EmptiedCaches(t *timeline.Timeline) []Emptied {
 // Flush is a request that found no room until all that lay in the cache went back
 // to the driver: PyTorch counts it among num_alloc_retries.
 type Flush struct {
-	First, Last int   // events that give memory back
-	Asked       int   // event in which the driver is asked again, and gives
-	Freed       int64 // bytes of it
-	Wanted      int64 // bytes asked of the driver right after it
-	Reserved    int64 // bytes held before it
-	Certain     bool  // a stack says so; else that what was wanted had not fitted
+	Asked    int   // event in which the driver is asked again, and gives
+	Freed    int64 // bytes that went back before
+	Wanted   int64 // bytes asked of the driver
+	Reserved int64 // bytes held before anything went back
+	Certain  bool  // a stack says so; else that what was wanted had not fitted
 }
 
 // Flushes finds them all, in one pass over the events. Requests that failed in the
 // end are not among them.
 func Flushes(t *timeline.Timeline) []Flush {
 	var out []Flush
-	e := &t.Device.Events
 	for _, b := range findBursts(t) {
-		if b.cause != byPressure || b.want == 0 || b.want == unlimited {
-			continue
+		if b.cause == byPressure && b.want != 0 && b.want != unlimited {
+			out = append(out, Flush{b.asked, b.freed, b.want, b.reserved, b.certain})
 		}
-		f := Flush{First: b.first, Last: b.last, Wanted: b.want, Reserved: b.reserved, Certain: b.certain}
-		for i := b.first; f.Asked == 0; i++ {
-			switch e.Action[i] {
-			case snapshot.SegmentFree, snapshot.SegmentUnmap:
-				f.Freed += e.Size[i]
-			case snapshot.SegmentAlloc, snapshot.SegmentMap:
-				f.Asked = i
-			}
-		}
-		out = append(out, f)
 	}
 	return out
 }

@@ -102,8 +102,8 @@ func (p *Program) start(s *Scenario) *run {
 	return r
 }
 
-// confine tells whether the recording's first state fits where there is less room:
-// without what lay in its cache, which pressure would have made free.
+// confine fails where the recording's first state needs more than there is, even
+// without what lay in its cache, which pressure would have freed.
 func (r *run) confine(limit int64) {
 	if r.a.reserved <= limit {
 		return

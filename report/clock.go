@@ -12,7 +12,7 @@ import (
 
 // sentence says how an input's times were brought together with the recording's.
 func (c *Clock) sentence(doc *Document) string {
-	text := printable(ShortFile(doc.Inputs[c.Source].Path)) + " (" + c.Kind() + "): " + c.Reason
+	text := Printable(ShortFile(doc.Inputs[c.Source].Path)) + " (" + c.Kind() + "): " + c.Reason
 	if c.Confidence != nil {
 		text += fmt.Sprintf(" (%.0f %% sure)", 100**c.Confidence)
 	}

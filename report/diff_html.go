@@ -16,7 +16,7 @@ var diffPage string
 
 // DiffHTML writes a comparison as one page that loads nothing and runs nothing.
 func DiffHTML(w io.Writer, d *Diff) error {
-	page, err := template.New("diff").Funcs(template.FuncMap{"bytes": Bytes, "signed": Signed, "count": Count, "printable": printable,
+	page, err := template.New("diff").Funcs(template.FuncMap{"bytes": Bytes, "signed": Signed, "count": Count, "printable": Printable,
 		"known": bytesOr, "category": categoryTitleOf, "plural": Plural}).Parse(diffPage)
 	if err != nil {
 		return err

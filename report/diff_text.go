@@ -17,11 +17,11 @@ func DiffText(w io.Writer, d *Diff, style Style) error {
 		return t.err
 	}
 	for _, c := range d.Caveats {
-		t.wrap("  note: ", printable(c))
+		t.wrap("  note: ", Printable(c))
 	}
 	t.line("")
-	t.wrap("  before  ", printable(d.Before.Path+" ("+d.Before.what()+")"))
-	t.wrap("  after   ", printable(d.After.Path+" ("+d.After.what()+")"))
+	t.wrap("  before  ", Printable(d.Before.Path+" ("+d.Before.what()+")"))
+	t.wrap("  after   ", Printable(d.After.Path+" ("+d.After.what()+")"))
 	t.line("")
 	t.line("  %-18s %12s %12s %13s %10s", "", "before", "after", "change", "")
 	t.diffRows(d.peakRows())
@@ -34,7 +34,7 @@ func DiffText(w io.Writer, d *Diff, style Style) error {
 
 func (t *text) diffRows(rows []diffRow) {
 	for _, r := range rows {
-		t.line("  %-18s %12s %12s %13s %10s", printable(r.Name), Bytes(r.Before), Bytes(r.After), Signed(r.Change()), r.relative())
+		t.line("  %-18s %12s %12s %13s %10s", Printable(r.Name), Bytes(r.Before), Bytes(r.After), Signed(r.Change()), r.relative())
 	}
 }
 
@@ -47,13 +47,13 @@ func (t *text) changed(d *Diff) {
 	}
 	for i := range shown {
 		s := &shown[i]
-		words := printable(s.Name())
+		words := Printable(s.Name())
 		if more := s.detail(); more != "" {
-			words += "  (" + printable(more) + ")"
+			words += "  (" + Printable(more) + ")"
 		}
 		category := ""
 		if s.Category != nil {
-			category = printable(CategoryWords(*s.Category)) + strings.Repeat(" ", max(0, 16-len(*s.Category)))
+			category = Printable(CategoryWords(*s.Category)) + strings.Repeat(" ", max(0, 16-len(*s.Category)))
 		}
 		t.wrap("  "+right(Signed(s.Change()), 13)+" "+right(Bytes(s.BeforeBytes), 12)+" "+right(Bytes(s.AfterBytes), 12)+"   "+category, words)
 	}

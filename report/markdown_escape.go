@@ -22,7 +22,7 @@ var (
 // prose makes a text safe as Markdown outside code: one line, no markup, no
 // mention, no reference to an issue or a commit, no link, no formula, no emoji.
 func prose(s string) string {
-	s = markup.Replace(printable(space().ReplaceAllString(strings.TrimSpace(s), " ")))
+	s = markup.Replace(Printable(space().ReplaceAllString(strings.TrimSpace(s), " ")))
 	s = strings.ReplaceAll(s, "$", "<span>$</span>")
 	s = reference().ReplaceAllString(s, "$1$3$5$7$9"+apart+"$2$4$6$8$10")
 	s = commit().ReplaceAllStringFunc(s, func(hash string) string {
@@ -40,7 +40,7 @@ var listMark = pattern.Of(`^([0-9]{1,9})([.)])( |$)|^()([-+=])()`)
 // code is a text as it stands, for a table or a line of text; "" for nothing.
 // Text in code is never markup, a mention or a reference.
 func code(s string) string {
-	s = printable(space().ReplaceAllString(strings.TrimSpace(s), " "))
+	s = Printable(space().ReplaceAllString(strings.TrimSpace(s), " "))
 	if s == "" {
 		return ""
 	}

@@ -112,5 +112,5 @@ func shellWord(s string) string {
 	}) {
 		return s
 	}
-	return "'" + strings.ReplaceAll(printable(s), "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(Printable(s), "'", `'\''`) + "'"
 }

@@ -240,7 +240,7 @@ func TestMarkdownCheckCanFail(t *testing.T) {
 
 func TestCodeKeepsTheText(t *testing.T) {
 	for _, name := range hostile {
-		want := strings.Join(strings.Fields(printable(strings.NewReplacer("\n", " ").Replace(name))), " ")
+		want := strings.Join(strings.Fields(Printable(strings.NewReplacer("\n", " ").Replace(name))), " ")
 		page := rendered(t, []byte("| a |\n|---|\n| "+code(name)+" |\n"))
 		d := xml.NewDecoder(strings.NewReader(page))
 		got, inside := "", false

@@ -13,8 +13,8 @@ func steers(r rune) bool {
 	return 0x200e <= r && r <= 0x200f || 0x2028 <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069
 }
 
-// printable keeps names from a file from steering the terminal.
-func printable(s string) string {
+// Printable keeps names from a file from steering the terminal.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || 0x7f <= r && r < 0xa0 || steers(r) {
 			return utf8.RuneError

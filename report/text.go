@@ -99,14 +99,14 @@ func (t *text) head(format string, args ...any) {
 
 func (t *text) verdict(doc *Document) {
 	if doc.Title != "" {
-		t.line("%s", t.paint(Info, printable(doc.Title)))
+		t.line("%s", t.paint(Info, Printable(doc.Title)))
 	}
 	for _, n := range doc.Notes {
-		t.line("%s: %s", printable(n.Key), printable(n.Value))
+		t.line("%s: %s", Printable(n.Key), Printable(n.Value))
 	}
-	t.wrap("", t.paint(doc.Verdict.Severity, printable(doc.Verdict.Text)))
+	t.wrap("", t.paint(doc.Verdict.Severity, Printable(doc.Verdict.Text)))
 	if doc.Verdict.Fix != nil {
-		t.wrap("  First change   ", printable(*doc.Verdict.Fix)+saves(doc.Verdict.SavesBytes))
+		t.wrap("  First change   ", Printable(*doc.Verdict.Fix)+saves(doc.Verdict.SavesBytes))
 	}
 }
 
@@ -186,7 +186,7 @@ func (t *text) oom(o *OOM) {
 		}
 		where := "no stack"
 		if p.Function != nil {
-			where = printable(*p.Function)
+			where = Printable(*p.Function)
 			if p.File != nil {
 				where = place(Place{*p.Function, *p.File, p.Line})
 			}
@@ -276,20 +276,20 @@ func siteText(s *Site) string {
 	}
 	if s.Op != "" {
 		if out != "" {
-			return out + "  [" + printable(s.Op) + "]"
+			return out + "  [" + Printable(s.Op) + "]"
 		}
-		return printable(s.Op)
+		return Printable(s.Op)
 	}
 	return out
 }
 
 // place is a line of code with its file's last two folders.
 func place(p Place) string {
-	out := printable(p.Function)
+	out := Printable(p.Function)
 	if p.File == "" || p.File == "??" {
 		return out
 	}
-	out += "  " + printable(ShortFile(p.File))
+	out += "  " + Printable(ShortFile(p.File))
 	if p.Line != nil {
 		out += fmt.Sprintf(":%d", *p.Line)
 	}
@@ -340,12 +340,12 @@ func (t *text) findings(head string, list []Finding) {
 	code := map[string]bool{}
 	for _, f := range list {
 		mark := map[Severity]string{Critical: "!!", Warning: "! ", Info: "- "}[f.Severity]
-		t.wrap("  "+t.paint(f.Severity, mark)+" ", printable(f.Title))
+		t.wrap("  "+t.paint(f.Severity, mark)+" ", Printable(f.Title))
 		for _, e := range f.Evidence {
-			t.wrap("       ", printable(e))
+			t.wrap("       ", Printable(e))
 		}
 		if f.Fix != nil {
-			t.wrap("     > ", printable(*f.Fix)+saves(f.SavesBytes))
+			t.wrap("     > ", Printable(*f.Fix)+saves(f.SavesBytes))
 		}
 		if f.Code != "" && !code[f.Code] {
 			code[f.Code] = true
@@ -364,15 +364,15 @@ func (t *text) inputs(doc *Document) {
 			rest++
 			continue
 		}
-		t.line("  %s  (%s, %s)", printable(in.Path), in.Kind, Bytes(in.Bytes))
+		t.line("  %s  (%s, %s)", Printable(in.Path), in.Kind, Bytes(in.Bytes))
 		for _, u := range in.Unknown {
-			t.wrap("    ", printable(fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, where(u.Where), Plural(u.Count, "time"), u.Example)))
+			t.wrap("    ", Printable(fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, where(u.Where), Plural(u.Count, "time"), u.Example)))
 		}
 		for _, x := range in.Damage {
-			t.wrap("    damage: ", printable(x))
+			t.wrap("    damage: ", Printable(x))
 		}
 		for _, x := range in.Notes {
-			t.wrap("    ", printable(x))
+			t.wrap("    ", Printable(x))
 		}
 	}
 	if rest > 0 {

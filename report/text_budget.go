@@ -10,7 +10,7 @@ func (t *text) comparison(c *Comparison) {
 	if c == nil {
 		return
 	}
-	t.head("Against the budget (device %d, requested bytes): %s", c.Device, printable(c.Model))
+	t.head("Against the budget (device %d, requested bytes): %s", c.Device, Printable(c.Model))
 	t.line("  %-22s %12s %12s %13s %7s", "", "budget", "measured", "difference", "of peak")
 	t.compared(c.Peak, c.Peak.Budget)
 	for _, p := range c.Phases {
@@ -26,7 +26,7 @@ func (t *text) comparison(c *Comparison) {
 	t.line("")
 	t.line("  The setting as the recording shows it (a flag overrides each):")
 	for _, s := range c.Inferred {
-		t.wrap("    ", printable(s))
+		t.wrap("    ", Printable(s))
 	}
 }
 
@@ -57,6 +57,6 @@ func (t *text) compared(c Compared, peak int64) {
 	}
 	t.line("  %-22s %12s %12s %13s %7s", name, Bytes(c.Budget), Bytes(*c.Measured), difference, share)
 	if c.Reason != nil {
-		t.wrap("      ", printable(*c.Reason))
+		t.wrap("      ", Printable(*c.Reason))
 	}
 }

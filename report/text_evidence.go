@@ -61,10 +61,10 @@ func (t *text) evidence(doc *Document) {
 			break
 		}
 		t.wrap("  memory_summary   ", fmt.Sprintf("device %d: %s allocated (peak %s), %s reserved (peak %s); %s:%d", s.Device, bytesOr(s.AllocatedBytes),
-			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes), printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))
+			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes), Printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))
 	}
 	for _, x := range ev.Traces {
-		t.wrap("  trace            ", fmt.Sprintf("%s: %s, peak %s allocated and %s reserved", printable(ShortFile(doc.Inputs[x.Source].Path)), Plural(x.MemoryEvents, "memory event"),
+		t.wrap("  trace            ", fmt.Sprintf("%s: %s, peak %s allocated and %s reserved", Printable(ShortFile(doc.Inputs[x.Source].Path)), Plural(x.MemoryEvents, "memory event"),
 			bytesOr(x.PeakAllocatedBytes), bytesOr(x.PeakReservedBytes)))
 	}
 	for _, c := range doc.Clocks {
@@ -83,7 +83,7 @@ func (t *text) gpus(doc *Document) {
 		g := &doc.Evidence.GPUs[i]
 		parts := []string{}
 		if g.Name != nil {
-			parts = append(parts, printable(*g.Name))
+			parts = append(parts, Printable(*g.Name))
 		}
 		used := "no memory figure"
 		if g.PeakUsedBytes != nil {
@@ -119,7 +119,7 @@ func (t *text) processes(list []evidence.Process) {
 		}
 		name, bytes := "", ""
 		if p.Name != nil {
-			name = "  " + printable(*p.Name)
+			name = "  " + Printable(*p.Name)
 		}
 		if p.PeakUsedBytes != nil {
 			bytes = "  " + Bytes(*p.PeakUsedBytes)
@@ -129,7 +129,7 @@ func (t *text) processes(list []evidence.Process) {
 }
 
 func (t *text) steps(doc *Document, s *evidence.Steps) {
-	text := printable(ShortFile(doc.Inputs[s.Source].Path)) + ": " + Plural(s.Count, "step")
+	text := Printable(ShortFile(doc.Inputs[s.Source].Path)) + ": " + Plural(s.Count, "step")
 	if s.First != nil && s.Last != nil {
 		text += fmt.Sprintf(" (%d to %d)", *s.First, *s.Last)
 	}
@@ -183,7 +183,7 @@ func stepMemory(r *runlog.Report) (string, func(*runlog.Step) int64) {
 }
 
 func (t *text) message(doc *Document, m *evidence.OOMMessage) {
-	text := fmt.Sprintf("%s:%d: ", printable(ShortFile(doc.Inputs[m.Source].Path)), m.Line)
+	text := fmt.Sprintf("%s:%d: ", Printable(ShortFile(doc.Inputs[m.Source].Path)), m.Line)
 	if m.RequestedBytes == nil {
 		text += "no figures"
 	} else {
@@ -202,7 +202,7 @@ func (t *text) message(doc *Document, m *evidence.OOMMessage) {
 		text += fmt.Sprintf(", %s allocated and %s in PyTorch's cache", Bytes(*m.AllocatedBytes), bytesOr(m.ReservedUnallocatedBytes))
 	}
 	if m.UserFile != nil {
-		text += "; at " + printable(shortPlace(*m.UserFile, m.UserLine))
+		text += "; at " + Printable(shortPlace(*m.UserFile, m.UserLine))
 	}
 	t.wrap("  out of memory    ", text)
 }

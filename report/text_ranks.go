@@ -44,7 +44,7 @@ func (t *text) ranks(doc *Document) {
 		t.line(format, fit(r.label(doc, g), width), r.deviceOf(g), Bytes(row.PeakAllocated), Bytes(row.PeakReserved), orUnknown(row.Capacity), row.Verdict)
 	}
 	for _, s := range r.sentences() {
-		t.wrap("  ", printable(s))
+		t.wrap("  ", Printable(s))
 	}
 }
 
@@ -83,7 +83,7 @@ func (r *Ranks) label(doc *Document, g *Like) string {
 	if r.Sure && len(numbers) == len(g.Rows) {
 		return Spans(numbers)
 	}
-	return printable(ShortFile(doc.Inputs[r.Rows[g.Shown].Input].Path))
+	return Printable(ShortFile(doc.Inputs[r.Rows[g.Shown].Input].Path))
 }
 
 // deviceOf is the device of all rows of a group, "each" when it differs.
@@ -197,7 +197,7 @@ func (doc *Document) deviceTitle(index int) string {
 	switch r := doc.Ranks; {
 	case r == nil:
 	case d.Rank == nil || !r.Sure:
-		title += " in " + printable(ShortFile(doc.Inputs[d.Input].Path))
+		title += " in " + Printable(ShortFile(doc.Inputs[d.Input].Path))
 	default:
 		title += fmt.Sprintf(" of rank %d", *d.Rank)
 		for k := range r.Groups {
@@ -221,9 +221,9 @@ func (t *text) trends(doc *Document) {
 		}
 		for k := from; k < len(x.Dumps); k++ {
 			d := &x.Dumps[k]
-			t.line("  %-36s %9s %14s %14s %14s  %s", fit(printable(ShortFile(doc.Inputs[d.Input].Path)), 36), Count(d.Events), Bytes(d.PeakAllocated), Bytes(d.AtEnd), Bytes(d.Reserved), d.words())
+			t.line("  %-36s %9s %14s %14s %14s  %s", fit(Printable(ShortFile(doc.Inputs[d.Input].Path)), 36), Count(d.Events), Bytes(d.PeakAllocated), Bytes(d.AtEnd), Bytes(d.Reserved), d.words())
 		}
-		t.wrap("  ", printable(x.Text))
+		t.wrap("  ", Printable(x.Text))
 	}
 	if rest := len(doc.Trend) - len(shown); rest > 0 && len(shown) > 0 {
 		t.line("  and %s of other processes, alike or less full", Plural(rest, "trend"))

@@ -8,13 +8,13 @@ func (t *text) trials(x *Trials) {
 		return
 	}
 	t.head("The same requests under other settings (device %d, replayed)", x.Device)
-	t.wrap("  ", printable(x.Verdict))
+	t.wrap("  ", Printable(x.Verdict))
 	t.line("  %-28s %14s %14s", "", "peak reserved", "allocated")
 	for _, r := range x.Rows {
 		least := "  "
 		if r.AtLeast {
 			least = "≥ "
 		}
-		t.wrap(fmt.Sprintf("  %-28s %14s %14s   ", printable(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated)), r.Outcome)
+		t.wrap(fmt.Sprintf("  %-28s %14s %14s   ", Printable(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated)), r.Outcome)
 	}
 }

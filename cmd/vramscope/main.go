@@ -8,9 +8,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/report"
 )
 
 // Exit codes, as scripts rely on them.
@@ -46,22 +47,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitFine
 	case errors.As(err, &condition):
-		fmt.Fprintln(stderr, "vramscope:", printable(err.Error()))
+		fmt.Fprintln(stderr, "vramscope:", printable(err))
 		return exitCondition
 	default:
-		fmt.Fprintln(stderr, "vramscope:", printable(err.Error()))
+		fmt.Fprintln(stderr, "vramscope:", printable(err))
 		return exitUnusable
 	}
 }
 
-// printable keeps what a file's name holds from steering a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
+// printable keeps names of files in an error from steering a terminal; its lines
+// are its own.
+func printable(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = report.Printable(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func newRoot() *cobra.Command {
