@@ -147,6 +147,36 @@ func TestMaxMemory(t *testing.T) {
 	}
 }
 
+// Values that belong to nothing are refused long before memory is short, as a
+// small compressed file may hold any number of them.
+func TestLooseValues(t *testing.T) {
+	for name, unit := range map[string]string{
+		"numbers": "K\x01", "memo": "N0\x94", "elements": "Na", "pairs": "NNs", "lists given up": "]0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			head := "\x80\x04N]"
+			if unit == "NNs" {
+				head = "\x80\x04N}"
+			}
+			in, err := snapshot.ReadInput("input", repeat(head, unit, 200<<20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = in.Snapshot(snapshot.Options{})
+			wantError(t, err, "no memory snapshot")
+		})
+	}
+}
+
+// The same holds for the general decoder, which makes an object of each value.
+func TestLooseValuesInGeneral(t *testing.T) {
+	file := "\x80\x04}(X\x08\x00\x00\x00segments]X\x01\x00\x00\x00x](" + strings.Repeat("]", 1<<20) + "eu."
+	_, err := snapshot.DecodeGeneral([]byte(file))
+	if err == nil || !strings.Contains(err.Error(), "no memory snapshot") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func gzipped(t testing.TB, r io.Reader) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

@@ -1,6 +1,9 @@
 package snapshot
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 const (
 	listBytes = int64(unsafe.Sizeof(list{}))
@@ -201,6 +204,7 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 	if err := d.take(8 * int64(len(items))); err != nil {
 		return err
 	}
+	d.kept += len(items)
 	e = &d.dicts[target.index()]
 	e.items, e.mask = append(e.items, items...), e.mask|keysOf(items)
 	return nil
@@ -264,10 +268,13 @@ func (d *decoder) appendTo(l *list, v value) error {
 		}
 		l.items, l.count = items, 0
 	}
+	d.kept++
 	if len(l.items) == cap(l.items) {
-		if err := d.take(8 * int64(len(l.items)+4)); err != nil {
+		more := len(l.items) + 4
+		if err := d.take(8 * int64(more)); err != nil {
 			return err
 		}
+		l.items = slices.Grow(l.items, more)
 	}
 	l.items = append(l.items, v)
 	return nil

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -57,6 +58,7 @@ type decoder struct {
 
 	lists  []list
 	dicts  []dict
+	kept   int // values that were put into them
 	bigs   []big
 	floats []float64
 
@@ -163,6 +165,20 @@ func (d *decoder) take(bytes int64) error {
 	return nil
 }
 
+// maxLoose is how many values no row has to be told for: a recorder writes a
+// handful of them for each row, in lists of a thousand at a time.
+const maxLoose = 1 << 22
+
+// looseValues refuses values piled up of which no row of a snapshot is made. They take
+// a byte each in the file, next to none when it is compressed, and much memory.
+func (d *decoder) looseValues() error {
+	rows := d.rows + len(d.blocks) + len(d.segments) + len(d.histories) + len(d.annotations) + len(d.out.Frames) + len(d.out.Strings)
+	if n := len(d.stack) + len(d.lists) + len(d.dicts) + d.kept + len(d.memo); n > maxLoose+16*rows {
+		return d.fail(d.p, "%d values piled up, hardly an event, segment, block or frame among them: no memory snapshot", n)
+	}
+	return nil
+}
+
 func tooMuch(at, limit int64) error {
 	return &Error{Offset: at, Err: ErrMemory, Cause: fmt.Sprintf("needs more than the %d MiB of memory allowed for reading it", limit>>20), Advice: "Allow more with --max-memory."}
 }
@@ -241,9 +257,11 @@ func (d *decoder) run() (value, error) {
 			}
 		}
 		if len(d.stack) == cap(d.stack) {
-			if err := d.take(int64(cap(d.stack)+64) * 8); err != nil {
+			more := cap(d.stack) + 64
+			if err := d.take(int64(more) * 8); err != nil {
 				return 0, err
 			}
+			d.stack = slices.Grow(d.stack, more)
 		}
 		at := d.p
 		op := d.b[at]

@@ -113,6 +113,9 @@ func (f *feed) close() {
 
 // fill makes at least n bytes available at p unless the file ends before.
 func (d *decoder) fill(n int) error {
+	if err := d.looseValues(); err != nil {
+		return err
+	}
 	d.prepare()
 	if d.feed == nil {
 		d.slide(n)

@@ -26,6 +26,9 @@ func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
 	if limit > 0 && cost > limit {
 		return nil, tooMuch(0, limit)
 	}
+	if cost > maxCost*int64(len(b))+64<<20 {
+		return nil, &Error{Offset: -1, Cause: "little but empty lists and the like: no memory snapshot"}
+	}
 	root, err := unpickle(b)
 	if err != nil {
 		return nil, err
@@ -42,6 +45,10 @@ func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
 	g.d.out.Fast = false
 	return g.d.out, nil
 }
+
+// maxCost is the most memory that objects may take, per byte of the file: what
+// recorders write comes to 65 at most, empty lists to hundreds.
+const maxCost = 128
 
 // unpickle builds the objects of a pickle that scan has accepted.
 func unpickle(b []byte) (root any, err error) {
