@@ -140,6 +140,7 @@ func firstFailed(log *runlog.Report) int {
 // outOfMemory turns messages into findings, those of the same cause and line
 // into one, the last first. What a recorded device reports itself is left out.
 func (w *witness) outOfMemory() {
+	failed := requestsOf(w.doc.Devices...)
 	var groups []*failures
 	byKey := map[string]*failures{}
 	for _, d := range w.doc.Evidence.Details {
@@ -155,7 +156,7 @@ func (w *witness) outOfMemory() {
 		}
 		for i := range d.Log.OOMs {
 			m := &d.Log.OOMs[i]
-			if w.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] {
+			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] {
 				continue // told elsewhere, and better
 			}
 			f := judge(m)
@@ -235,31 +236,41 @@ func numbered(kind string, list []int) string {
 // maxFailures is how many failures of different lines are told.
 const maxFailures = 5
 
-// recorded tells whether a device's own failed request is what the message is about.
-func (w *witness) recorded(m *runlog.OOM) bool {
-	for i := range w.doc.Devices {
-		for _, o := range w.doc.Devices[i].OOMs {
-			if sameRequest(m.RequestedBytes, o.RequestedBytes) {
-				return true
-			}
+// requests are what failed requests asked of the driver, in order.
+type requests []int64
+
+func requestsOf(devices ...report.Device) requests {
+	var r requests
+	for i := range devices {
+		for _, o := range devices[i].OOMs {
+			r = append(r, asked(o.RequestedBytes))
 		}
 	}
-	return false
+	slices.Sort(r)
+	return r
 }
 
-// sameRequest compares a message's figure with a recorded request: messages
-// print, with two decimals, what was asked of the driver: 2 MiB for the
-// smallest, 20 MiB for small ones, else multiples of 2 MiB.
-func sameRequest(message, recorded int64) bool {
+// recorded tells whether one of them is what the message is about.
+func (r requests) recorded(m *runlog.OOM) bool {
+	i, _ := slices.BinarySearch(r, m.RequestedBytes)
+	return i < len(r) && tells(m.RequestedBytes, r[i]) || i > 0 && tells(m.RequestedBytes, r[i-1])
+}
+
+// asked is what a request that finds no room in the cache asks of the driver:
+// 2 MiB for the smallest, 20 MiB for small ones, else a multiple of 2 MiB.
+func asked(requested int64) int64 {
 	switch {
-	case recorded <= 1<<20:
-		recorded = 2 << 20
-	case recorded < 10<<20:
-		recorded = 20 << 20
-	default:
-		recorded = (recorded + 2<<20 - 1) / (2 << 20) * (2 << 20)
+	case requested <= 1<<20:
+		return 2 << 20
+	case requested < 10<<20:
+		return 20 << 20
 	}
-	return message > 0 && max(message-recorded, recorded-message) <= max(recorded/100, 1<<16)
+	return (requested + 2<<20 - 1) / (2 << 20) * (2 << 20)
+}
+
+// tells compares the figure of a message, which has two decimals, with what was asked of the driver.
+func tells(message, asked int64) bool {
+	return message > 0 && max(message-asked, asked-message) <= max(asked/100, 1<<16)
 }
 
 func (w *witness) failureFinding(g *failures) report.Finding {

@@ -65,9 +65,9 @@ func clocked(dev *report.Device) bool {
 // lastMessage is the last out-of-memory message about the device that has all
 // figures; where the recording has failed requests, about one of those.
 func (e *examination) lastMessage(dev *report.Device) *runlog.OOM {
+	failed := requestsOf(*dev)
 	return e.message(dev, func(m *runlog.OOM) bool {
-		return m.AllocatedBytes >= 0 && m.ReservedUnallocatedBytes >= 0 &&
-			(len(dev.OOMs) == 0 || slices.ContainsFunc(dev.OOMs, func(o report.OOM) bool { return sameRequest(m.RequestedBytes, o.RequestedBytes) }))
+		return m.AllocatedBytes >= 0 && m.ReservedUnallocatedBytes >= 0 && (len(failed) == 0 || failed.recorded(m))
 	})
 }
 
@@ -87,10 +87,24 @@ func (e *examination) message(dev *report.Device, will func(*runlog.OOM) bool) *
 	return last
 }
 
+// messageOf is the last message about a failed request.
+func (e *examination) messageOf(o *timeline.OOM, dev *report.Device) *runlog.OOM {
+	size := asked(o.Requested)
+	m, ok := e.messages[size]
+	if !ok {
+		if e.messages == nil {
+			e.messages = map[int64]*runlog.OOM{}
+		}
+		m = e.message(dev, func(m *runlog.OOM) bool { return tells(m.RequestedBytes, size) })
+		e.messages[size] = m
+	}
+	return m
+}
+
 // othersAt is what other processes held of the GPU when a request failed, in
 // bytes, as the log's message about it tells, else nvidia-smi's size of the GPU.
 func (e *examination) othersAt(o *timeline.OOM, dev *report.Device) int64 {
-	if m := e.message(dev, func(m *runlog.OOM) bool { return sameRequest(m.RequestedBytes, o.Requested) }); m != nil && m.CapacityBytes > 0 {
+	if m := e.messageOf(o, dev); m != nil && m.CapacityBytes > 0 {
 		return othersOf(m)
 	}
 	if g, _ := e.gpuOf(dev); g != nil && g.TotalBytes != nil && o.Capacity() > 0 {

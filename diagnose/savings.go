@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/runlog"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -17,6 +18,7 @@ type memo struct {
 	settingsTried bool
 	savings       map[string]replay.Saving // by change
 	toCome        map[int]int64            // by event of a failed request
+	messages      map[int64]*runlog.OOM    // about failed requests, by what those asked of the driver
 	dropped       dropped                  // worked out before the rules begin
 	sizes         map[int64]bool           // requested bytes of weights, once asked for
 	unused        []timeline.AllocationID  // of graphs that no backward pass used
