@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -98,6 +101,7 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return fmt.Errorf("%s: can't be written: %w", name, err)
 	}
 	defer os.Remove(f.Name()) // gone after the rename
+	defer removeOnSignal(f.Name())()
 	w := bufio.NewWriterSize(f, 1<<16)
 	err = write(w)
 	if err == nil {
@@ -113,6 +117,31 @@ func writeFile(name string, write func(io.Writer) error) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// halfWritten has the names of the temporary files and folders that a signal takes along.
+var halfWritten sync.Map
+
+// listen makes an interrupted program leave nothing temporary.
+var listen = sync.OnceFunc(func() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-c
+		halfWritten.Range(func(name, _ any) bool {
+			os.RemoveAll(name.(string))
+			return true
+		})
+		number, _ := s.(syscall.Signal)
+		os.Exit(128 + int(number)) // as shells tell of a program that a signal ended
+	}()
+})
+
+// removeOnSignal has a file or folder removed if the program is interrupted before done is called.
+func removeOnSignal(name string) (done func()) {
+	listen()
+	halfWritten.Store(name, nil)
+	return func() { halfWritten.Delete(name) }
 }
 
 // writeOutputs writes a value to every file that -o names, in the format that

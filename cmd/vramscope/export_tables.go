@@ -201,6 +201,7 @@ func (x *exported) folder(dir string, format dataset.Format, tables []*dataset.T
 		return fmt.Errorf("%s: can't be written: %w", dir, err)
 	}
 	defer os.RemoveAll(work)
+	defer removeOnSignal(work)()
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0)) // the longest come first
 	for _, t := range tables {
