@@ -41,6 +41,10 @@ func (r *rewriter) chunked() (string, error) {
 			r.extra(l.sum(h), l.end, l.end+1)
 		}
 	}
+	if !h.trained() {
+		return fmt.Sprintf("The head takes %d tokens at a time, and what is wanted of their scores, each for %s words, is taken from every piece. Generating wants the last token's alone: logits_to_keep=1 makes no others.",
+			tokensOfChunk, report.Count(int(h.vocabulary))), nil
+	}
 	return fmt.Sprintf("The loss takes %d tokens of %s words at a time, forward and backward, and holds one piece of logits, copies and gradients where there was the whole; the head's gradient is summed up over the pieces.",
 		tokensOfChunk, report.Count(int(h.vocabulary))), nil
 }
@@ -51,6 +55,9 @@ func (r *rewriter) fused() (string, error) {
 	h, err := r.head()
 	if err != nil {
 		return "", err
+	}
+	if !h.trained() {
+		return "", fmt.Errorf("no backward pass was recorded, and a fused cross-entropy is for training")
 	}
 	if h.element == 0 {
 		return "", fmt.Errorf("the width can't be told from the weights, by which a fused kernel cuts the logits")
@@ -109,6 +116,10 @@ func (r *rewriter) head() (*head, error) {
 	}
 	return h, nil
 }
+
+// trained tells whether a loss's gradient is worked out, or would have been but
+// for a failed request.
+func (h *head) trained() bool { return len(h.backwardPasses()) > 0 || len(h.Timeline.OOMs) > 0 }
 
 // mostBatches bounds the numbers of tokens that are looked at.
 const mostBatches = 64

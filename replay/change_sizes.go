@@ -100,6 +100,7 @@ type moments struct {
 	how     string
 
 	factored bool // Adafactor's: rows and columns, not one for each number
+	second   bool // some are known as second moments
 }
 
 // moments finds the moments of the optimizer and tells how they were found.
@@ -110,6 +111,8 @@ func (r *rewriter) moments() (*moments, error) {
 		switch r.classes.Detail[id] {
 		case classify.MasterWeights, classify.StepCounter:
 			return
+		case classify.Moment2:
+			m.second = true
 		}
 		n := r.Timeline.Requested(id)
 		m.ids[n] = append(m.ids[n], id)
@@ -233,7 +236,12 @@ func (r *rewriter) lion() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if m.factored || m.bytes*2 < m.trained*3 { // one moment has as many bytes as the weights, two have twice as many
+	switch {
+	case m.factored:
+		return "", fmt.Errorf("the optimizer keeps a row and a column for each matrix, %s in all: Lion's moment would be more", report.Bytes(m.bytes))
+	case len(r.Timeline.OOMs) > 0 && StillToCome(r.classes, &r.Timeline.OOMs[0]) > 0:
+		return "", fmt.Errorf("the optimizer's first step failed before all of its state was there")
+	case !m.second && m.bytes*2 < m.trained*3: // one moment has as many bytes as the weights, two have twice as many
 		return "", fmt.Errorf("the optimizer keeps one moment already")
 	}
 	var largest int64

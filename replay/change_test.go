@@ -225,19 +225,25 @@ func TestGradientsSetToNone(t *testing.T) {
 }
 
 func TestChangesThatCantBeMade(t *testing.T) {
-	c := classified(t, "qwen_vocab_oom__05b/snapshot_all")
-	for name, why := range map[string]string{
-		"optimizer=8bit":        "no optimizer state",
-		"checkpointing=full":    "checkpointing already",
-		"gradients=set_to_none": "no gradient outlives",
-		"leak=fixed":            "no leak",
+	for recording, changes := range map[string]map[string]string{
+		"qwen_vocab_oom__05b/snapshot_all": {
+			"optimizer=8bit":        "no optimizer state",
+			"checkpointing=full":    "checkpointing already",
+			"gradients=set_to_none": "no gradient outlives",
+			"leak=fixed":            "no leak",
+		},
+		"llama8b_full_oom__fp32_autocast/snapshot_none": {"optimizer=lion": "failed before all of its state"},
+		"decode__hf_dynamic_cache/snapshot_all":         {"logits=fused": "no backward pass"},
 	} {
-		x, err := ParseChange(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := c.Apply([]Change{x}, c.classes); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%s: %v, want %q", name, err, why)
+		c := classified(t, recording)
+		for name, why := range changes {
+			x, err := ParseChange(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := c.Apply([]Change{x}, c.classes); err == nil || !strings.Contains(err.Error(), why) {
+				t.Errorf("%s: %v, want %q", name, err, why)
+			}
 		}
 	}
 	for _, name := range []string{"", "optimizer", "optimizer=adam", "batch=2", "batch=x0", "batch=xNaN", "sharding=1", "batch=x1e9"} {

@@ -162,6 +162,9 @@ func (w *whatIf) parse() ([]Settings, []Change, error) {
 			return nil, nil, err
 		}
 		w.Notes = append(w.Notes, notes...)
+		if s.Fraction > 0 && w.o.GPU == 0 && w.p.Recorded().GPU == 0 && len(w.o.Capacities) == 0 {
+			w.Notes = append(w.Notes, "per_process_memory_fraction is a part of the GPU, whose size isn't known: it changes nothing here until the size is given")
+		}
 		settings = append(settings, s)
 	}
 	var changes []Change

@@ -107,6 +107,23 @@ func TestRecordingsThatCantBeReplayed(t *testing.T) {
 	}
 }
 
+// A part of a GPU whose size nobody knows is no limit, and that is said.
+func TestFractionOfUnknownGPU(t *testing.T) {
+	s := open(t, filepath.Join(shipped, "mlp_regression__script/snapshot_all.pickle.gz"))
+	for _, c := range []struct {
+		gpu   int64
+		noted bool
+	}{{0, true}, {24 << 30, false}} {
+		doc, err := WhatIf(timeline.New(s, &s.Devices[0]), nil, Options{Confs: []string{"per_process_memory_fraction:0.5"}, GPU: c.gpu})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(strings.Join(doc.Notes, "\n"), "size isn't known"); got != c.noted {
+			t.Errorf("GPU of %d bytes: noted %v, %q", c.gpu, got, doc.Notes)
+		}
+	}
+}
+
 // A recording under one setting that claims another doesn't come out as
 // recorded, and nothing is told about others.
 func TestWrongSettingsAreNoticed(t *testing.T) {
