@@ -18,8 +18,11 @@ func (a *analysis) findRecomputed() {
 			continue
 		}
 		forward := a.sizesIn(p.first, p.end)
-		if grams := a.grams(forward); len(grams) > 0 && a.keepsLittle(forward, p.end) {
-			a.markRecomputed(a.sizesIn(p.backward.first, p.backward.end), grams)
+		if grams := a.grams(forward); len(grams) > 0 && a.keepsLittle(forward, p.end) &&
+			a.markRecomputed(a.sizesIn(p.backward.first, p.backward.end), grams) {
+			for _, i := range forward { // what a layer's variables hold goes at once, too, when it is through
+				a.inBulk[a.t.Of[i]] = false
+			}
 		}
 	}
 }
@@ -76,8 +79,8 @@ func (a *analysis) keepsLittle(events []int, end int) bool {
 	return gone*10 >= len(events)*8
 }
 
-// markRecomputed marks what outlives each run of known sizes.
-func (a *analysis) markRecomputed(events []int, grams map[uint64]bool) {
+// markRecomputed marks what outlives each run of known sizes, and tells whether anything does.
+func (a *analysis) markRecomputed(events []int, grams map[uint64]bool) (any bool) {
 	for at := 0; at < len(events); {
 		if h, ok := a.gram(events, at); !ok || !grams[h] {
 			at++
@@ -93,9 +96,11 @@ func (a *analysis) markRecomputed(events []int, grams map[uint64]bool) {
 		for _, i := range events[first:min(last, len(events))] {
 			id := a.t.Of[i]
 			a.recomputed[id] = a.freed(id) > end && a.freed(id) < a.last
+			any = any || a.recomputed[id]
 		}
 		at = last
 	}
+	return any
 }
 
 // recomputedClaim is for what checkpointing made again and kept for the gradients

@@ -197,12 +197,39 @@ func (a *analysis) markGraph(together []timeline.AllocationID, made []int32, par
 		of[k] = true
 	}
 	first, last := slices.Min(together), slices.Max(together)
-	if len(of) < kinds || len(together)*part < int(made[last+1]-made[first]) || a.areCasts(together) {
+	if len(of) < kinds || len(together)*part < int(made[last+1]-made[first]) || a.areCasts(together) || AreLocals(a.t, together) {
 		return
 	}
 	for _, id := range together {
 		a.inBulk[id] = true
 	}
+}
+
+// AreLocals tells whether blocks freed in a row are what a function's variables held
+// until it returned: under checkpointing or no_grad nothing else holds them. The
+// function that frees them made them, with no module's call in between; a graph's
+// tensors are made within modules, and nearly all have no other name.
+func AreLocals(t *timeline.Timeline, ids []timeline.AllocationID) bool {
+	s := t.Snapshot
+	direct := 0
+	for _, id := range ids {
+		freed := t.FreeRequested[id]
+		if freed == timeline.Never {
+			continue
+		}
+		free, made := s.Stack(t.Device.Events.StackOf(int(freed))), s.Stack(t.Stack(id))
+		inner := len(made) - len(free)
+		if len(free) == 0 || inner < 0 || !slices.Equal(made[inner+1:], free[1:]) {
+			continue
+		}
+		if f, g := &s.Frames[made[inner]], &s.Frames[free[0]]; f.Function != g.Function || f.File != g.File {
+			continue
+		}
+		if !slices.ContainsFunc(made[:inner], func(f snapshot.FrameID) bool { return s.String(s.Frames[f].Function) == "_call_impl" }) {
+			direct++
+		}
+	}
+	return direct*4 >= len(ids)*3
 }
 
 // areCasts tells whether what goes together is what autocast lets go of when it

@@ -246,6 +246,23 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// TestLocals: what a checkpointed layer's variables hold until its function returns
+// is not saved for the backward pass.
+func TestLocals(t *testing.T) {
+	for name, most := range map[string]int{"mixers__python": 0, "mixers__none": 72} { // three gradients' sizes in each layer stay in doubt without stacks
+		c := scenario(t, name)
+		saved := 0
+		for i, category := range c.Category {
+			if n := c.Timeline.Requested(timeline.AllocationID(i)); category == Activations && c.Phase[i] == Forward && n > 4096 && n < 2<<20 {
+				saved++
+			}
+		}
+		if saved > most {
+			t.Errorf("%s: %d variables are activations, want %d at most", name, saved, most)
+		}
+	}
+}
+
 // TestOnlyStep: one step alone shows the state that its optimizer makes.
 func TestOnlyStep(t *testing.T) {
 	c := scenario(t, "../recordings/llama8b_full_oom__fp32_autocast/snapshot_none")

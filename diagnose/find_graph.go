@@ -143,8 +143,9 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 	var made []int32 // forward allocations before each one; worked out when first needed
 	released := 0
 	backward, failed := -1, -1 // event at which the last backward pass began, the last request failed
+	layers := e.remadeLayers(spans)
 	flush := func() {
-		if len(bulk) >= bulkLeast && e.isGraph(bulk, &made) && (!letsGo.known || released*100 >= bulkShare*len(bulk)) {
+		if len(bulk) >= bulkLeast && e.isGraph(bulk, &made) && !classify.AreLocals(e.t, bulk) && !layers.one(e, bulk) && (!letsGo.known || released*100 >= bulkShare*len(bulk)) {
 			x.graphs++
 			var bytes int64
 			for _, id := range bulk {
@@ -269,6 +270,51 @@ func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool 
 		}
 	}
 	return len(bulk)*100 >= bulkShare*int((*made)[last+1]-(*made)[first])
+}
+
+// remade is what backward passes make again under checkpointing.
+type remade struct {
+	sizes map[int64]bool // requested bytes, of what passes use up as well
+	each  int            // how many blocks a pass keeps
+}
+
+// remadeLayers looks at all backward passes; it finds nothing without checkpointing.
+func (e *examination) remadeLayers(spans []classify.PhaseSpan) remade {
+	r := remade{sizes: map[int64]bool{}}
+	passes := 0
+	for _, d := range e.classes.Detail {
+		if d == classify.Recomputed {
+			r.each++
+		}
+	}
+	if r.each == 0 {
+		return r
+	}
+	for i, phase := range e.classes.Phase {
+		if phase == classify.Backward && e.classes.Category[i] != classify.Gradients {
+			r.sizes[e.t.Requested(timeline.AllocationID(i))] = true
+		}
+	}
+	for _, span := range spans {
+		if span.Phase == classify.Backward {
+			passes++
+		}
+	}
+	r.each /= max(passes, 1)
+	return r
+}
+
+// one tells, without stacks, whether blocks are what the variables of a checkpointed
+// layer held in a forward pass: their sizes are made again, and there are far fewer
+// than all layers have.
+func (r *remade) one(e *examination, bulk []timeline.AllocationID) bool {
+	n := 0
+	for _, id := range bulk {
+		if e.t.Stack(id) == 0 && r.sizes[e.t.Requested(id)] {
+			n++
+		}
+	}
+	return n*4 >= len(bulk)*3 && len(bulk)*2 < r.each
 }
 
 // isModule tells, without stacks, whether what goes at once is a module that leaves

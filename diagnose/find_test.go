@@ -58,6 +58,8 @@ func TestScenarios(t *testing.T) {
 		{"train_eval_grad__none", "missing_no_grad", "4 autograd graphs were dropped", ""},
 		{"train_eval_ok__python", "", "", "missing_no_grad"},
 		{"train_eval_ok__none", "", "", "missing_no_grad"},
+		{"mixers__python", "", "", "missing_no_grad checkpointing_absent"},
+		{"mixers__none", "", "", "missing_no_grad checkpointing_absent"},
 		{"unfrozen__python", "", "", "growing_list"},
 		{"unfrozen__none", "", "", "growing_list"},
 		{"pipeline__python", "", "", "missing_no_grad retained_graph growing_list"},
