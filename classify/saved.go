@@ -68,7 +68,7 @@ func (a *analysis) findSaved() {
 	bulks := 0
 	flush := func() {
 		switch {
-		case len(together) < bulk:
+		case len(together) < bulk, HaveNames(a.t, together):
 		case a.areCasts(together):
 			for _, id := range together {
 				a.copies[id] = a.weightHalf[a.t.Requested(id)]
@@ -157,7 +157,9 @@ func (a *analysis) findDropped() {
 		}
 	}
 	flush := func() {
-		a.markGraph(together, made, 4)
+		if len(together) >= bulk && !HaveNames(a.t, together) {
+			a.markGraph(together, made, 4)
+		}
 		together = together[:0]
 	}
 	for i := a.loop; i < a.last; i++ {
@@ -197,7 +199,7 @@ func (a *analysis) markGraph(together []timeline.AllocationID, made []int32, par
 		of[k] = true
 	}
 	first, last := slices.Min(together), slices.Max(together)
-	if len(of) < kinds || len(together)*part < int(made[last+1]-made[first]) || a.areCasts(together) || AreLocals(a.t, together) {
+	if len(of) < kinds || len(together)*part < int(made[last+1]-made[first]) || a.areCasts(together) {
 		return
 	}
 	for _, id := range together {
@@ -205,19 +207,35 @@ func (a *analysis) markGraph(together []timeline.AllocationID, made []int32, par
 	}
 }
 
-// AreLocals tells whether blocks freed in a row are what a function's variables held
-// until it returned: under checkpointing or no_grad nothing else holds them. The
-// function that frees them made them, with no module's call in between; a graph's
-// tensors are made within modules, and nearly all have no other name.
-func AreLocals(t *timeline.Timeline, ids []timeline.AllocationID) bool {
+// HaveNames tells whether blocks freed in a row were held by names of the program,
+// not by an autograd graph: by a function's variables until it returned, by a list
+// of equal tensors or by a module. Under checkpointing or no_grad nothing else holds
+// them. With stacks, the function that frees variables made them, with no module's
+// call in between; a graph's tensors are made within modules, and nearly all have no
+// name. Without, variables and parameters go in the order in which they came, and a
+// graph from its end, but for what each of its nodes saved.
+func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 	s := t.Snapshot
-	direct := 0
-	for _, id := range ids {
+	direct, bare, inOrder := 0, 0, 0
+	sizes := map[int64]int{}
+	equal := 0
+	for i, id := range ids {
+		stack := t.Stack(id)
+		if stack == 0 {
+			bare++
+			n := t.Requested(id)
+			sizes[n]++
+			equal = max(equal, sizes[n])
+			if i > 0 && ids[i-1] < id {
+				inOrder++
+			}
+			continue
+		}
 		freed := t.FreeRequested[id]
 		if freed == timeline.Never {
 			continue
 		}
-		free, made := s.Stack(t.Device.Events.StackOf(int(freed))), s.Stack(t.Stack(id))
+		free, made := s.Stack(t.Device.Events.StackOf(int(freed))), s.Stack(stack)
 		inner := len(made) - len(free)
 		if len(free) == 0 || inner < 0 || !slices.Equal(made[inner+1:], free[1:]) {
 			continue
@@ -228,6 +246,9 @@ func AreLocals(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 		if !slices.ContainsFunc(made[:inner], func(f snapshot.FrameID) bool { return s.String(s.Frames[f].Function) == "_call_impl" }) {
 			direct++
 		}
+	}
+	if bare == len(ids) {
+		return inOrder*20 >= len(ids)*13 || equal*10 >= len(ids)*9 && inOrder*10 <= len(ids)
 	}
 	return direct*4 >= len(ids)*3
 }

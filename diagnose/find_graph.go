@@ -145,7 +145,7 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 	backward, failed := -1, -1 // event at which the last backward pass began, the last request failed
 	layers := e.remadeLayers(spans)
 	flush := func() {
-		if len(bulk) >= bulkLeast && e.isGraph(bulk, &made) && !classify.AreLocals(e.t, bulk) && !layers.one(e, bulk) && (!letsGo.known || released*100 >= bulkShare*len(bulk)) {
+		if len(bulk) >= bulkLeast && e.isGraph(bulk, &made) && !layers.one(e, bulk) && (!letsGo.known || released*100 >= bulkShare*len(bulk)) {
 			x.graphs++
 			var bytes int64
 			for _, id := range bulk {
@@ -257,7 +257,7 @@ func (e *examination) isGraph(bulk []timeline.AllocationID, made *[]int32) bool 
 			copies++
 		}
 	}
-	if len(kinds) < kindsLeast || casts*4 >= len(bulk)*3 || copies*4 >= len(bulk)*3 || e.isModule(bulk) {
+	if len(kinds) < kindsLeast || casts*4 >= len(bulk)*3 || copies*4 >= len(bulk)*3 || classify.HaveNames(e.t, bulk) {
 		return false
 	}
 	if *made == nil {
@@ -315,25 +315,6 @@ func (r *remade) one(e *examination, bulk []timeline.AllocationID) bool {
 		}
 	}
 	return n*4 >= len(bulk)*3 && len(bulk)*2 < r.each
-}
-
-// isModule tells, without stacks, whether what goes at once is a module that leaves
-// the GPU: its parameters go in the order in which they came, with next to nothing
-// made between them. A graph goes from its end.
-func (e *examination) isModule(bulk []timeline.AllocationID) bool {
-	inOrder, close := 0, 0
-	for i, id := range bulk[1:] {
-		if e.t.Stack(id) != 0 {
-			return false
-		}
-		if before := bulk[i]; id > before {
-			inOrder++
-			if id-before <= 2 {
-				close++
-			}
-		}
-	}
-	return inOrder*4 >= len(bulk)*3 && close*4 >= inOrder*3
 }
 
 // weightSizes are the requested bytes of weights, by category.
