@@ -11,7 +11,10 @@
 // keeps the books that PyTorch's autograd keeps.
 package budget
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Budget is the answer: what is alive in each phase.
 type Budget struct {
@@ -79,7 +82,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	case s.Inference:
 		err = p.serve(b)
 	case s.PP > 1:
-		err = p.pipeline(b)
+		p.pipeline(b)
 	default:
 		p.train(b, 1, nil)
 	}
@@ -109,35 +112,57 @@ func (b *Budget) describe(c *Config, p *plan) {
 	}
 }
 
-// gradients is the bytes of a full set of gradients on this rank.
-func (p *plan) gradients() int64 {
-	var n int64
+// gradients is the bytes of a full set of gradients on this rank, and what it
+// holds of them once they are reduced.
+func (p *plan) gradients() (whole, held int64) {
+	var dense, experts int64
 	for _, q := range p.model.params {
-		if q.trainable {
-			n += q.Elements() * p.kept
+		switch n := q.Elements() * p.kept; {
+		case !q.trainable:
+		case q.expert():
+			experts += n
+		default:
+			dense += n
 		}
 	}
 	for _, q := range p.adapters {
-		n += q.Elements() * p.adapterWidth()
+		dense += q.Elements() * p.adapterWidth()
 	}
-	return n
+	return dense + experts, p.share(dense, 2, false) + p.share(experts, 2, true)
+}
+
+// optimizer is what the optimizer keeps and takes on this rank. Sharded
+// experts are a parameter group of their own, as they lie on other ranks than
+// the rest, and groups take their steps one after the other.
+func (p *plan) optimizer() (state, temp int64) {
+	if p.Offload != "none" {
+		return 0, 0
+	}
+	wp := p.kept
+	if len(p.adapters) > 0 {
+		wp = p.adapterWidth()
+	}
+	ws, _ := p.workspaces()
+	add := func(ts []optTensor, experts bool) {
+		s, t := optimizerBytes(p.Optimizer, ts, wp, ws, p.MasterWeights)
+		state += p.share(s, 1, experts)
+		temp = max(temp, p.share(t, 1, experts))
+	}
+	ts := optTensors(p.model, p.adapters)
+	if p.EP > 1 && p.shards(true) != p.shards(false) && (p.Zero > 0 || p.FSDP != "") {
+		add(slices.DeleteFunc(slices.Clone(ts), func(t optTensor) bool { return !t.expert }), true)
+		ts = slices.DeleteFunc(ts, func(t optTensor) bool { return t.expert })
+	}
+	add(ts, false)
+	return state, temp
 }
 
 // train fills in the phases of training. inFlight is how many micro-batches'
 // activations a pipeline stage holds at once; first, when not nil, replaces
 // the simulated step's own start.
 func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
-	wp := p.kept
-	if len(p.adapters) > 0 {
-		wp = p.adapterWidth()
-	}
-	ws, _ := p.workspaces()
-	state, temp := optimizerBytes(p.Optimizer, optTensors(p.model, p.adapters), wp, ws, p.MasterWeights)
-	state, temp = p.share(state, 1), p.share(temp, 1)
-	if p.Offload != "none" {
-		state, temp = 0, 0
-	}
-	grads := p.gradients()
+	state, temp := p.optimizer()
+	grads, held := p.gradients()
 	kept := p.KeepGradients || p.Accumulate > 1
 	bucket := p.buckets(grads)
 	early := optimizers[p.Optimizer].early
@@ -157,7 +182,6 @@ func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 		rest[Activations] += (inFlight - 1) * acts
 		coldRest[Activations] += (inFlight - 1) * acts
 	}
-	held := p.share(grads, 2)
 	add := func(ph Phase, peak instant, end int64, extra Categories) {
 		c := peak.cats
 		for i := range c {
@@ -197,7 +221,7 @@ func (p *plan) simulate(kept bool, prepare func(*run)) *run {
 	if kept {
 		for _, q := range append(append([]*parameter{}, p.model.params...), p.adapters...) {
 			if q.trainable {
-				r.m.held[q] = r.m.alloc(p.share(p.keptBytes(q), 2), Gradients)
+				r.m.held[q] = r.m.alloc(p.share(p.keptBytes(q), 2, q.expert()), Gradients)
 			}
 		}
 	}
@@ -232,11 +256,8 @@ func (b *Budget) peak() {
 
 // pipeline takes the worse of the first and the last stage: the first holds
 // as many micro-batches as there are stages, the last has the head.
-func (p *plan) pipeline(b *Budget) error {
+func (p *plan) pipeline(b *Budget) {
 	all := p.model.blocks
-	if int64(len(all)) < p.PP || p.model.encoder != nil {
-		return fmt.Errorf("--pp %d: the model's %d layers cannot be divided into as many stages", p.PP, len(all))
-	}
 	per := (int64(len(all)) + p.PP - 1) / p.PP
 	first := p.stage(all[:per], true, false)
 	last := p.stage(all[int64(len(all))-per:], false, true)
@@ -250,7 +271,6 @@ func (p *plan) pipeline(b *Budget) error {
 	b.Phases, b.FirstStep, b.WeightsBytes = pick.Phases, pick.FirstStep, pick.WeightsBytes
 	b.peak()
 	b.note("the %s of %d pipeline stages is the fullest; it is the one shown", name, p.PP)
-	return nil
 }
 
 // stage is the part of the model on one pipeline rank.
@@ -259,18 +279,37 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 	m := *p.model
 	m.blocks = blocks
 	if !last {
-		m.head, m.headParts, m.final, m.task = nil, nil, nil, taskBackbone
+		m.head, m.headParts, m.final, m.projectOut, m.task = nil, nil, nil, nil, taskBackbone
 	}
-	mine := map[*parameter]bool{}
+	mine, inBlocks := map[*parameter]bool{}, map[*parameter]bool{}
+	for _, bl := range p.model.blocks {
+		for _, x := range bl.params {
+			inBlocks[x] = true
+		}
+	}
 	for _, bl := range blocks {
 		for _, x := range bl.params {
 			mine[x] = true
 		}
 	}
+	atEnd := map[*parameter]bool{}
+	if n := p.model.final; n != nil {
+		atEnd[n.weight], atEnd[n.bias] = true, true
+	}
+	if l := p.model.projectOut; l != nil {
+		atEnd[l.weight] = true
+	}
 	m.params = nil
+	after := false // the blocks: what is listed before them is the first stage's
 	for _, x := range p.model.params {
-		outside := x.Role == RoleEmbedding || x.Role == RolePosition
-		if mine[x] || outside && first || last && (x.Role == RoleHead || p.model.final != nil && (x == p.model.final.weight || x == p.model.final.bias)) || outside && last && m.tied {
+		after = after || inBlocks[x]
+		switch {
+		case x == p.model.rest(): // of all stages
+			part := *x
+			part.Shape = []int64{(x.Elements() + p.PP - 1) / p.PP}
+			m.params = append(m.params, &part)
+		case inBlocks[x] && !mine[x]:
+		case inBlocks[x], last && x == m.embed && m.tied, (after || atEnd[x]) && last, !after && !atEnd[x] && first:
 			m.params = append(m.params, x)
 		}
 	}

@@ -163,6 +163,10 @@ func (b *Budget) explain(p *plan) {
 	if a := p.model.config.assumed; a != "" {
 		b.note("%s", a)
 	}
+	b.Notes = append(b.Notes, p.notes...)
+	if p.EP > 1 && p.expertTP < p.TP && p.whole.ByRole[RoleExpert] > 0 {
+		b.note("experts are cut over %d of the %d tensor-parallel ranks: --tp %d x --ep %d are more than the %d GPUs of a stage", p.expertTP, p.TP, p.TP, p.EP, p.GPUs/p.PP)
+	}
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)
 	}

@@ -85,9 +85,9 @@ func zeroState(params float64, stage int, n int64, master bool) float64 {
 	p := plan{Setting: Setting{Zero: stage}, dp: n}
 	w := 2 * params
 	if stage == 3 {
-		w = float64(p.share(int64(w), 3))
+		w = float64(p.share(int64(w), 3, false))
 	}
-	return w + float64(p.share(int64(2*params), 2)) + float64(p.share(int64(state("adamw", int64(params), 2, master)), 1))
+	return w + float64(p.share(int64(2*params), 2, false)) + float64(p.share(int64(state("adamw", int64(params), 2, master)), 1, false))
 }
 
 func newllm(b, v float64) []string {

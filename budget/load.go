@@ -58,7 +58,8 @@ func (p *plan) stored(q *parameter) int64 {
 		b = quantisedBytes(p.Precision, n)
 	}
 	if p.sharded() {
-		b = (b + p.shards() - 1) / p.shards()
+		k := p.shards(q.expert())
+		b = (b + k - 1) / k
 	}
 	if p.Offload == "params" {
 		return 0

@@ -70,6 +70,9 @@ type parameter struct {
 	val       *value
 }
 
+// expert says whether expert parallelism divides the weight.
+func (p *parameter) expert() bool { return p.Role == RoleExpert }
+
 // node is one backward function.
 type node struct {
 	saved []*storage

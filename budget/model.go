@@ -210,6 +210,15 @@ func newModel(c *Config) (*model, error) {
 	return m, nil
 }
 
+// rest is what stands for the parameters that a configuration of a given size
+// has beyond its shape, nil without.
+func (m *model) rest() *parameter {
+	if m.config.extra == 0 {
+		return nil
+	}
+	return m.params[len(m.params)-1]
+}
+
 // Tensors lists every weight of a configuration, by name and shape.
 func Tensors(c *Config) ([]Tensor, error) {
 	m, err := newModel(c)

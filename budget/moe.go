@@ -17,6 +17,7 @@ type experts struct {
 	sharedGate  *linear
 	oss         bool  // clamped halves and x * sigmoid(a x)
 	local       int64 // expert-parallel ranks, 0 or 1 without
+	sharing     int64 // tensor-parallel ranks that have whole experts and share the tokens, 0 or 1 without
 	wideRouter  bool  // routes in float32 (deepseek)
 }
 
@@ -106,7 +107,7 @@ func ossExperts(b *builder, _ int64) feedForward {
 
 func (x *experts) forward(m *machine, in *value) *value {
 	t := in.n / x.h
-	s := t * x.topK
+	s := (t*x.topK + max(x.sharing, 1) - 1) / max(x.sharing, 1)
 	var shared *value
 	if x.shared != nil && x.sharedGate != nil {
 		shared = x.shared.forward(m, in)

@@ -22,6 +22,7 @@ type optimizerRow struct {
 type optTensor struct {
 	n, rows, cols int64 // rows and cols 0 for a vector
 	hidden        bool  // neither embedding nor head nor vector
+	expert        bool
 }
 
 // optimizers, by the name of --optimizer. Plain names are PyTorch's default
@@ -168,7 +169,7 @@ func optTensors(mod *model, adapters []*parameter) []optTensor {
 		if !q.trainable {
 			continue
 		}
-		t := optTensor{n: q.Elements()}
+		t := optTensor{n: q.Elements(), expert: q.expert()}
 		if k := len(q.Shape); k > 1 && !(q.Shape[k-1] == 1 && k == 2) {
 			t.cols = q.Shape[k-1]
 			t.rows = q.Shape[k-2]

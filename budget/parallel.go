@@ -6,12 +6,17 @@ package budget
 // sharded says whether parameters themselves are split over the ranks.
 func (p *plan) sharded() bool { return (p.Zero == 3 || p.FSDP != "") && p.dp > 1 }
 
-// shards is over how many ranks: all of them, or the GPUs of one node.
-func (p *plan) shards() int64 {
+// shards is over how many ranks: all of them, or the GPUs of one node. Experts
+// are on few of these already: theirs are the ranks that have the same ones.
+func (p *plan) shards(experts bool) int64 {
+	n := p.dp
 	if p.FSDP == "hybrid" {
-		return min(p.dp, 8)
+		n = min(p.dp, 8)
 	}
-	return p.dp
+	if experts && p.EP > 1 {
+		n = max(n*p.expertDP/p.dp, 1)
+	}
+	return n
 }
 
 // gathered runs a block with its parameters gathered: the flat buffer of the
@@ -45,10 +50,16 @@ func (p *plan) groupBytes(b *block) int64 {
 			n += l.bias.Elements()
 		}
 	}
-	if x, ok := b.ff.(*experts); ok {
+	if x, ok := b.ff.(*experts); ok && !p.expertsWhole() {
 		n += x.gateUp.Elements() + x.down.Elements()
 	}
 	return n * p.width
+}
+
+// expertsWhole says whether a rank computes with its experts as they lie there:
+// no other has a part of them, and they need no conversion.
+func (p *plan) expertsWhole() bool {
+	return p.shards(true) == 1 && p.kept == p.width && p.Offload != "params"
 }
 
 // rootBytes are the parameters outside the blocks, which stay gathered from
@@ -72,11 +83,14 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 	if p == nil || p.dp < 2 || !(p.sharded() || p.Zero >= 2) {
 		return false
 	}
-	part := (p.keptBytes(q) + p.shards() - 1) / p.shards()
+	n := p.shards(q.expert())
+	part := (p.keptBytes(q) + n - 1) / n
 	if m.held[q] == nil {
 		m.held[q] = m.alloc(part, Gradients)
 	}
-	m.pulse(a.st.bytes, Communication)
+	if n > 1 {
+		m.pulse(a.st.bytes, Communication)
+	}
 	m.release(a.st)
 	return true
 }
@@ -95,10 +109,11 @@ func (p *plan) buckets(gradients int64) int64 {
 	}
 }
 
-// share is this rank's part of n bytes.
-func (p *plan) share(n int64, from int) int64 {
+// share is this rank's part of n bytes, of experts or of the rest.
+func (p *plan) share(n int64, from int, experts bool) int64 {
 	if p.Zero >= from && p.dp > 1 || p.FSDP != "" && p.dp > 1 {
-		return (n + p.shards() - 1) / p.shards()
+		k := p.shards(experts)
+		return (n + k - 1) / k
 	}
 	return n
 }

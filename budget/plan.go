@@ -46,7 +46,7 @@ func (s Setting) check() error {
 	for _, n := range []struct {
 		name string
 		v    int64
-	}{{"batch", s.Batch}, {"seq", s.Sequence}, {"decoder-seq", s.DecoderSeq}, {"accumulate", s.Accumulate}, {"gpus", s.GPUs}, {"tp", s.TP}, {"pp", s.PP}, {"ep", s.EP}, {"cp", s.CP}, {"context", s.Context}} {
+	}{{"batch", s.Batch}, {"seq", s.Sequence}, {"decoder-seq", s.DecoderSeq}, {"accumulate", s.Accumulate}, {"tp", s.TP}, {"pp", s.PP}, {"ep", s.EP}, {"cp", s.CP}, {"gpus", s.GPUs}, {"context", s.Context}} {
 		if n.v < 1 {
 			return fmt.Errorf("--%s %d: at least 1", n.name, n.v)
 		}
@@ -109,6 +109,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP * s.CP), whole: mod.counts()}
+	p.expertTP, p.expertDP = s.expertRanks()
 	switch s.Precision {
 	case "fp32":
 		p.width, p.wide = 4, 4
@@ -126,6 +127,9 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if mod.patch != nil {
 		p.Sequence = mod.patches
 	}
+	if err := p.stages(); err != nil {
+		return nil, err
+	}
 	if err := p.overflow(); err != nil {
 		return nil, err
 	}
@@ -136,6 +140,21 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// stages refuses a pipeline that the model cannot be divided into.
+func (p *plan) stages() error {
+	switch n := len(p.model.blocks); {
+	case p.PP == 1:
+		return nil
+	case p.model.encoder != nil:
+		return fmt.Errorf("--pp %d: pipeline stages of encoder-decoder models are not supported", p.PP)
+	case p.model.task == taskContrast:
+		return fmt.Errorf("--pp %d: pipeline stages of models with two encoders are not supported", p.PP)
+	case int64(n) < p.PP:
+		return fmt.Errorf("--pp %d: the model's %d layers cannot be divided into as many stages", p.PP, n)
+	}
+	return nil
 }
 
 // overflow refuses what would not fit into 63 bits, in floating point so that

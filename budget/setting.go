@@ -93,7 +93,7 @@ type Setting struct {
 
 	Zero           int    // ZeRO stage, 0-3
 	FSDP           string // full, hybrid
-	GPUs           int64
+	GPUs           int64  // altogether, 0: the fewest that the model can be divided over
 	TP, PP, EP, CP int64
 	Offload        string // none optimizer params
 
@@ -133,11 +133,13 @@ func (s Setting) Defaults() Setting {
 	def(&s.Allocator, "native")
 	one(&s.Batch)
 	one(&s.Accumulate)
-	one(&s.GPUs)
 	one(&s.TP)
 	one(&s.PP)
 	one(&s.EP)
 	one(&s.CP)
+	if s.GPUs == 0 {
+		s.GPUs = s.group()
+	}
 	if s.Sequence == 0 {
 		s.Sequence = 1024
 	}
@@ -146,6 +148,28 @@ func (s Setting) Defaults() Setting {
 	}
 	if s.Context == 0 {
 		s.Context = s.Sequence
+	}
+	return s
+}
+
+// group is the fewest GPUs that the model can be divided over as the setting
+// says; more of them are multiples of it.
+func (s Setting) group() int64 {
+	ways := s.TP * s.CP
+	return s.PP * (ways / gcd(ways, s.EP) * s.EP)
+}
+
+// onGPUs is the setting on n GPUs: served by more tensor-parallel ranks,
+// trained by more data-parallel ones, which share the state.
+func (s Setting) onGPUs(n int64) Setting {
+	s.GPUs = n
+	switch {
+	case s.Inference:
+		s.TP = n / (s.PP * s.CP)
+	case n == s.TP*s.PP*s.CP:
+		s.Zero, s.FSDP = 0, ""
+	case s.Zero == 0 && s.FSDP == "":
+		s.Zero = 3
 	}
 	return s
 }
@@ -159,8 +183,11 @@ type plan struct {
 	wide     int64 // bytes of a trained parameter as the layers see it
 	kept     int64 // bytes of a parameter as it is kept between steps, with its gradient and state
 	dp       int64 // data-parallel ranks
+	expertTP int64 // ranks that an expert's matrices are cut over
+	expertDP int64 // ranks that have the same experts
 	adapters []*parameter
 	whole    Counts // of the model before it is divided
+	notes    []string
 }
 
 func (p *plan) inference() bool { return p.Inference }

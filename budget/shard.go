@@ -2,179 +2,338 @@ package budget
 
 import "fmt"
 
-// tensorParallel makes this rank's part of the model: heads, inner sizes and
-// the vocabulary divided, norms and routers whole.
+// expertRanks is how experts lie on the GPUs of a stage: each on one of the
+// expert-parallel ranks, cut there over as many of the tensor-parallel ranks
+// as the GPUs suffice for (with --tp 8 --ep 8 on 8 GPUs over none: each GPU
+// has whole experts, as vLLM lays them). copies is how many ranks have the same.
+func (s Setting) expertRanks() (tp, copies int64) {
+	n := s.GPUs / s.PP / s.EP
+	tp = gcd(s.TP, n)
+	return tp, n / tp
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// cutter makes one rank's part of a model as Megatron-LM and vLLM do: heads,
+// inner sizes, mixers' channels and the vocabulary divided by t, norms,
+// routers and narrow latents whole.
+type cutter struct {
+	t       int64
+	ep, etp int64 // expert-parallel ranks, and those that an expert is cut over
+	done    map[*parameter]bool
+}
+
+// tensorParallel makes this rank's part of the model.
 func (p *plan) tensorParallel() error {
-	t, e := p.TP, p.EP
-	if t == 1 && e == 1 {
+	if p.TP == 1 && p.EP == 1 {
 		return nil
 	}
 	mod := p.model
-	done := map[*parameter]bool{}
-	cut := func(q *parameter, dim int, by int64, what string) error {
-		if q == nil || done[q] || by == 1 {
-			return nil
-		}
-		done[q] = true
-		if dim >= len(q.Shape) {
-			return nil
-		}
-		if q.Shape[dim]%by != 0 {
-			if q == mod.embed || mod.head != nil && q == mod.head.weight { // vocabularies are padded
-				q.Shape[dim] = (q.Shape[dim] + by - 1) / by
-				return nil
-			}
-			return fmt.Errorf("%s: %d of %s cannot be divided by %d", q.Name, q.Shape[dim], what, by)
-		}
-		s := append([]int64(nil), q.Shape...)
-		s[dim] /= by
-		q.Shape = s
-		return nil
+	c := &cutter{t: p.TP, ep: p.EP, etp: p.expertTP, done: map[*parameter]bool{}}
+	blocks := mod.blocks
+	if mod.encoder != nil {
+		blocks = append(append([]*block{}, blocks...), mod.encoder.blocks...)
 	}
-	column := func(l *linear) error {
-		if l == nil || t == 1 {
-			return nil
-		}
-		if l.out%t != 0 {
-			return fmt.Errorf("--tp %d does not divide %s's %d outputs", t, l.weight.Name, l.out)
-		}
-		dim := 0
-		if len(l.weight.Shape) == 2 && l.weight.Shape[0] == l.in && l.weight.Shape[1] == l.out && l.in != l.out {
-			dim = 1
-		}
-		l.out /= t
-		if err := cut(l.weight, dim, t, "outputs"); err != nil {
+	if mod.vision != nil && mod.vision.divides(p.TP) {
+		blocks = append(append([]*block{}, blocks...), mod.vision.blocks...)
+	}
+	for _, b := range blocks {
+		if err := c.block(b); err != nil {
 			return err
 		}
-		return cut(l.bias, 0, t, "outputs")
 	}
-	row := func(l *linear) error {
-		if l == nil || t == 1 {
-			return nil
-		}
-		if l.in%t != 0 {
-			return fmt.Errorf("--tp %d does not divide %s's %d inputs", t, l.weight.Name, l.in)
-		}
-		dim := 1
-		if l.weight.Shape[0] == l.in && l.weight.Shape[1] == l.out && l.in != l.out {
-			dim = 0
-		}
-		l.in /= t
-		return cut(l.weight, dim, t, "inputs")
+	if p.TP == 1 {
+		return nil
 	}
-	all := mod.blocks
-	if mod.encoder != nil {
-		all = append(append([]*block{}, all...), mod.encoder.blocks...)
+	c.pad(mod.embed)
+	if h := mod.head; h != nil && mod.task != taskContrast {
+		h.out = (h.out + p.TP - 1) / p.TP
+		c.pad(h.weight)
+		c.pad(h.bias)
 	}
-	for _, b := range all {
-		for _, a := range []*attention{b.attn, b.cross} {
-			if a == nil {
-				continue
-			}
-			if a.heads%t != 0 {
-				return fmt.Errorf("--tp %d does not divide the %d attention heads", t, a.heads)
-			}
-			if a.kv > 1 && a.kv%t != 0 && t%a.kv != 0 {
-				return fmt.Errorf("--tp %d and %d key-value heads do not fit each other", t, a.kv)
-			}
-			if err := p.shardAttention(a, column, row); err != nil {
-				return err
-			}
+	c.pad(mod.rest())
+	p.undivided(c)
+	return nil
+}
+
+// undivided notes what is left whole though it is large, for want of a scheme.
+func (p *plan) undivided(c *cutter) {
+	var n int64
+	name := ""
+	for _, q := range p.model.params {
+		if len(q.Shape) < 2 || c.done[q] || q.Role == RoleNorm || q.Role == RoleRouter || q.Role == RolePosition {
+			continue
 		}
-		switch f := b.ff.(type) {
-		case *mlp:
-			for _, l := range []*linear{f.gate, f.up} {
-				if err := column(l); err != nil {
-					return err
-				}
-			}
-			if err := row(f.down); err != nil {
-				return err
-			}
-		case *experts:
-			if f.count%e != 0 {
-				return fmt.Errorf("--ep %d does not divide the %d experts", e, f.count)
-			}
-			f.local = e
-			for _, q := range []*parameter{f.gateUp, f.down, f.upBias, f.downBias} {
-				if err := cut(q, 0, e, "experts"); err != nil {
-					return err
-				}
-			}
-			if f.inner%t != 0 {
-				return fmt.Errorf("--tp %d does not divide the experts' inner size of %d", t, f.inner)
-			}
-			done = map[*parameter]bool{}
-			for i, q := range []*parameter{f.gateUp, f.down} {
-				dim := 1 + i
-				if f.oss {
-					dim = 2 - i
-				}
-				if err := cut(q, dim, t, "inner size"); err != nil {
-					return err
-				}
-			}
-			f.inner /= t
+		if n == 0 {
+			name = q.Name
+		}
+		n += q.Elements()
+	}
+	if n > p.whole.Total/100 {
+		p.notes = append(p.notes, fmt.Sprintf("--tp %d leaves %d parameters whole on every rank (the first is %s): no known scheme divides them", p.TP, n, name))
+	}
+}
+
+// divides says whether a vision encoder's heads and inner sizes can be.
+func (m *model) divides(t int64) bool {
+	for _, b := range m.blocks {
+		if f, ok := b.ff.(*mlp); !ok || f.up.out%t != 0 || b.attn == nil || b.attn.heads%t != 0 {
+			return false
 		}
 	}
-	if err := cut(mod.embed, 0, t, "vocabulary"); err != nil {
-		return err
+	return true
+}
+
+// cut divides one dimension, of a tensor that two modules share once.
+func (c *cutter) cut(q *parameter, dim int, what string) error {
+	if q == nil || c.done[q] {
+		return nil
 	}
-	if mod.head != nil {
-		mod.head.out = (mod.head.out + t - 1) / t
-		if !mod.tied {
-			return cut(mod.head.weight, 0, t, "vocabulary")
+	c.done[q] = true
+	return cutBy(q, dim, c.t, what)
+}
+
+func cutBy(q *parameter, dim int, by int64, what string) error {
+	if q == nil || dim >= len(q.Shape) {
+		return nil
+	}
+	if q.Shape[dim]%by != 0 {
+		return fmt.Errorf("%s: %d of %s cannot be divided by %d", q.Name, q.Shape[dim], what, by)
+	}
+	q.Shape[dim] /= by
+	return nil
+}
+
+// pad divides what is padded until it can be: the rows of a vocabulary.
+func (c *cutter) pad(q *parameter) {
+	if q != nil && !c.done[q] {
+		c.done[q] = true
+		q.Shape[0] = (q.Shape[0] + c.t - 1) / c.t
+	}
+}
+
+// resize gives a layer another number of outputs, where they are not simply
+// divided.
+func (c *cutter) resize(l *linear, out int64) {
+	l.out = out
+	l.weight.Shape = []int64{out, l.in}
+	c.done[l.weight] = true
+	if l.bias != nil {
+		l.bias.Shape = []int64{out}
+	}
+}
+
+// column divides the outputs of layers, row the inputs of one.
+func (c *cutter) column(ls ...*linear) error {
+	for _, l := range ls {
+		if l == nil || c.t == 1 {
+			continue
+		}
+		if l.out%c.t != 0 {
+			return fmt.Errorf("--tp %d does not divide %s's %d outputs", c.t, l.weight.Name, l.out)
+		}
+		dim := 0
+		if l.turned() {
+			dim = 1
+		}
+		l.out /= c.t
+		if err := c.cut(l.weight, dim, "outputs"); err != nil {
+			return err
+		}
+		if err := c.cut(l.bias, 0, "outputs"); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (p *plan) shardAttention(a *attention, column, row func(*linear) error) error {
-	t := p.TP
-	if a.latent != nil {
-		for _, l := range []*linear{a.latent.qb, a.latent.kvb} {
-			if err := column(l); err != nil {
+func (c *cutter) row(l *linear) error {
+	if l == nil || c.t == 1 {
+		return nil
+	}
+	if l.in%c.t != 0 {
+		return fmt.Errorf("--tp %d does not divide %s's %d inputs", c.t, l.weight.Name, l.in)
+	}
+	dim := 1
+	if l.turned() {
+		dim = 0
+	}
+	l.in /= c.t
+	return c.cut(l.weight, dim, "inputs")
+}
+
+// turned says whether a weight is stored transposed (gpt2).
+func (l *linear) turned() bool {
+	s := l.weight.Shape
+	return len(s) == 2 && s[0] == l.in && s[1] == l.out && l.in != l.out
+}
+
+func (c *cutter) block(b *block) error {
+	for _, a := range []*attention{b.attn, b.cross} {
+		if a == nil {
+			continue
+		}
+		if a.heads%c.t != 0 {
+			return fmt.Errorf("--tp %d does not divide the %d attention heads", c.t, a.heads)
+		}
+		if a.kv > 1 && a.kv%c.t != 0 && c.t%a.kv != 0 {
+			return fmt.Errorf("--tp %d and %d key-value heads do not fit each other", c.t, a.kv)
+		}
+		if err := c.attention(a); err != nil {
+			return err
+		}
+	}
+	if x, ok := b.mixer.(*mamba); ok && c.t > 1 {
+		if err := c.mixer(x); err != nil {
+			return err
+		}
+	}
+	return c.feedForward(b.ff)
+}
+
+func (c *cutter) feedForward(f feedForward) error {
+	switch f := f.(type) {
+	case *mlp:
+		if err := c.column(f.gate, f.up); err != nil {
+			return err
+		}
+		return c.row(f.down)
+	case *experts:
+		if err := c.experts(f); err != nil {
+			return err
+		}
+		return c.feedForward(f.shared)
+	}
+	return nil
+}
+
+func (c *cutter) experts(f *experts) error {
+	if f.count%c.ep != 0 {
+		return fmt.Errorf("--ep %d does not divide the %d experts", c.ep, f.count)
+	}
+	if f.inner%c.etp != 0 {
+		return fmt.Errorf("--tp %d does not divide the experts' inner size of %d", c.etp, f.inner)
+	}
+	f.local, f.sharing = c.ep, c.t/c.etp
+	inner := []int{1, 2, 1, -1} // the inner size's place in each
+	if f.oss {
+		inner[0], inner[1] = 2, 1
+	}
+	for i, q := range []*parameter{f.gateUp, f.down, f.upBias, f.downBias} {
+		if q == nil {
+			continue
+		}
+		c.done[q] = true
+		if err := cutBy(q, 0, c.ep, "experts"); err != nil {
+			return err
+		}
+		if inner[i] < 0 {
+			continue
+		}
+		if err := cutBy(q, inner[i], c.etp, "inner size"); err != nil {
+			return err
+		}
+	}
+	f.inner /= c.etp
+	return nil
+}
+
+func (c *cutter) attention(a *attention) error {
+	t := c.t
+	if l := a.latent; l != nil {
+		if err := c.column(l.qb, l.kvb); err != nil {
+			return err
+		}
+		if l.qa == nil {
+			if err := c.column(a.q); err != nil {
 				return err
 			}
+		} else {
+			c.done[l.qa.weight] = true
 		}
-		if a.latent.qa == nil {
-			if err := column(a.q); err != nil {
-				return err
-			}
-		}
+		c.done[l.kva.weight] = true
 		a.heads, a.kv = a.heads/t, a.kv/t
-		return row(a.o)
+		return c.row(a.o)
 	}
-	if a.fused && a.kv < t { // a shared key and value head is copied to every rank
-		hq, hk := a.heads*a.d, a.kv*a.d
-		a.q.out = hq/t + 2*hk
-		a.q.weight.Shape = []int64{a.q.out, a.q.in}
-		a.heads /= t
-		return row(a.o)
+	switch few := a.kv < t; { // then each rank keeps the one head that its queries use
+	case few && a.fused:
+		c.resize(a.q, a.heads*a.d/t+2*a.d)
+	case few:
+		if err := c.column(a.q); err != nil {
+			return err
+		}
+		c.resize(a.k, a.k.out/a.kv)
+		c.resize(a.v, a.v.out/a.kv)
+	case a.fused:
+		if err := c.column(a.q); err != nil {
+			return err
+		}
+	default:
+		if err := c.column(a.q, a.k, a.v); err != nil {
+			return err
+		}
 	}
-	if err := column(a.q); err != nil {
+	a.heads, a.kv = a.heads/t, max(a.kv/t, 1)
+	return c.row(a.o)
+}
+
+// mixer divides the channels of a state-space layer, and with them its heads
+// and groups; a single group is copied to every rank.
+func (c *cutter) mixer(x *mamba) error {
+	t := c.t
+	refuse := func(n int64, what string) error {
+		return fmt.Errorf("--tp %d does not divide the mixers' %d %s", t, n, what)
+	}
+	switch {
+	case x.inner%t != 0:
+		return refuse(x.inner, "channels")
+	case x.heads%t != 0:
+		return refuse(x.heads, "heads")
+	case x.second && x.groups > 1 && x.groups%t != 0:
+		return refuse(x.groups, "groups")
+	case x.delta && x.keys/x.state_%t != 0:
+		return refuse(x.keys/x.state_, "key heads")
+	}
+	x.inner, x.heads, x.keys = x.inner/t, x.heads/t, x.keys/t
+	var err error
+	if x.second {
+		x.groups = max(x.groups/t, 1)
+		channels := x.inner + 2*x.groups*x.state_
+		c.resize(x.in, x.inner+channels+x.heads)
+		for _, q := range []*parameter{x.conv, x.convBias} {
+			if q != nil {
+				q.Shape[0], c.done[q] = channels, true
+			}
+		}
+		n := *x.norm // over the rank's own channels
+		n.size = x.inner
+		x.norm, err = &n, c.cut(n.weight, 0, "channels")
+	} else {
+		err = c.column(x.in)
+	}
+	if err != nil {
 		return err
 	}
-	if !a.fused && a.kv >= t {
-		for _, l := range []*linear{a.k, a.v} {
-			if err := column(l); err != nil {
-				return err
-			}
-		}
+	if err = c.column(x.z, x.dt); err != nil {
+		return err
 	}
-	if !a.fused && a.kv < t && a.kv > 1 {
-		share := a.kv // each rank keeps the one head its queries use
-		for _, l := range []*linear{a.k, a.v} {
-			l.out /= share
-			l.weight.Shape = []int64{l.out, l.in}
-			if l.bias != nil {
-				l.bias.Shape = []int64{l.out}
-			}
-		}
-		a.kv = 1
+	if x.delta {
+		err = c.column(x.x)
 	} else {
-		a.kv = max(a.kv/t, 1)
+		err = c.row(x.x)
 	}
-	a.heads /= t
-	return row(a.o)
+	if err != nil {
+		return err
+	}
+	for _, q := range []*parameter{x.conv, x.convBias, x.a, x.skip, x.dtBias} {
+		if err := c.cut(q, 0, "channels"); err != nil {
+			return err
+		}
+	}
+	return c.row(x.out)
 }

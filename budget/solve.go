@@ -146,58 +146,61 @@ func reserveFactor(s Setting) float64 {
 	return nativeReserve
 }
 
-// Solve finds the largest batch or sequence, or the fewest GPUs, for a device.
-func Solve(c *Config, s Setting, what string, g GPU) (int64, error) {
+// Solve finds the largest batch or sequence, or the fewest GPUs, for a device,
+// and the setting with it; 0 and the setting as it is when none fits.
+func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 	s = s.Defaults()
+	unit, limit := int64(1), int64(limitBatch)
+	var with func(n int64) Setting
 	first := s
-	if what == "gpus" {
-		first.Zero, first.FSDP = 0, "" // how many there are to shard over is what is asked
-	}
-	if _, err := Compute(c, first); err != nil {
-		return 0, err
-	}
-	try := func(change func(*Setting, int64)) func(int64) int64 {
-		return func(n int64) int64 {
-			t := s
-			change(&t, n)
-			b, err := Compute(c, t)
-			if err != nil {
-				return -1
-			}
-			return b.need(g)
-		}
-	}
 	switch what {
 	case "batch":
-		return largest(1, limitBatch, g.Capacity, try(func(t *Setting, n int64) { t.Batch = n })), nil
+		with = func(n int64) Setting { t := s; t.Batch = n; return t }
 	case "seq":
-		return largest(max(64/s.CP*s.CP, s.CP), limitSequence, g.Capacity, try(func(t *Setting, n int64) {
-			t.Context = max(t.Context-t.Sequence, 0) + n
-			t.Sequence = n
-		})), nil
+		unit, limit = max(64/s.CP*s.CP, s.CP), limitSequence
+		with = s.withSequence
 	case "gpus":
-		if s.Zero == 0 && s.FSDP == "" && !s.Inference {
-			s.Zero = 3
-		}
+		with = s.onGPUs
 		if s.Inference {
-			return fewest(s, func(t *Setting, n int64) { t.TP, t.GPUs = n, n*t.PP*t.CP }, c, g), nil
+			first.TP = 1 // how many is what is asked
 		}
-		return fewest(s, func(t *Setting, n int64) { t.GPUs = n * t.TP * t.PP * t.CP }, c, g), nil
+		unit = first.group()
+		first.GPUs, first.Zero, first.FSDP = unit, 0, ""
+	default:
+		return 0, s, fmt.Errorf("--solve %q: batch, seq or gpus", short(what))
 	}
-	return 0, fmt.Errorf("--solve %q: batch, seq or gpus", short(what))
+	if _, err := Compute(c, first); err != nil {
+		return 0, s, err
+	}
+	need := func(n int64) int64 {
+		b, err := Compute(c, with(n))
+		if err != nil {
+			return -1
+		}
+		return b.need(g)
+	}
+	var n int64
+	if what == "gpus" {
+		n = unit * fewest(func(n int64) bool { b := need(n * unit); return b >= 0 && b <= g.Capacity })
+	} else {
+		n = largest(unit, limit, g.Capacity, need)
+	}
+	if n == 0 {
+		return 0, s, nil
+	}
+	return n, with(n), nil
+}
+
+// withSequence is the setting with sequences of n tokens, and as many more in
+// the cache as before.
+func (s Setting) withSequence(n int64) Setting {
+	s.Context = max(s.Context-s.Sequence, 0) + n
+	s.Sequence = n
+	return s
 }
 
 // fewest tries powers of two and what lies between the last two.
-func fewest(s Setting, set func(*Setting, int64), c *Config, g GPU) int64 {
-	ok := func(n int64) bool {
-		t := s
-		set(&t, n)
-		if n == 1 {
-			t.Zero, t.FSDP = 0, ""
-		}
-		b, err := Compute(c, t)
-		return err == nil && b.fits(g)
-	}
+func fewest(ok func(int64) bool) int64 {
 	for n := int64(1); n <= 1<<16; n *= 2 {
 		if !ok(n) {
 			continue

@@ -81,7 +81,7 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.Float64Var(&s.LoRADropout, "lora-dropout", 0, "dropout in front of the adapters")
 	fl.IntVar(&s.Zero, "zero", 0, "ZeRO stage, 0 to 3")
 	fl.StringVar(&s.FSDP, "fsdp", "", "full or hybrid")
-	fl.Int64Var(&s.GPUs, "gpus", 0, "GPUs altogether (default: what --tp, --pp and --cp need)")
+	fl.Int64Var(&s.GPUs, "gpus", 0, "GPUs altogether (default: what --tp, --pp, --cp and --ep need)")
 	fl.Int64Var(&s.TP, "tp", 1, "tensor-parallel ranks")
 	fl.Int64Var(&s.PP, "pp", 1, "pipeline stages")
 	fl.Int64Var(&s.EP, "ep", 1, "expert-parallel ranks")
@@ -193,9 +193,6 @@ func (f *budgetFlags) setting(cmd *cobra.Command) error {
 			return fmt.Errorf("--%s %d: at least 1", n, v)
 		}
 	}
-	if s.GPUs == 0 {
-		s.GPUs = s.TP * s.PP * s.CP
-	}
 	s.LastLogit = !f.allLogits
 	if s.Inference && s.Context == 0 {
 		s.Context = s.Sequence
@@ -241,12 +238,12 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		if len(f.devices) == 0 {
 			return nil, fmt.Errorf("--solve %s needs a --gpu to fit", f.solve)
 		}
-		n, err := budget.Solve(c, f.s, f.solve, gs[0])
+		n, s, err := budget.Solve(c, f.s, f.solve, gs[0])
 		if err != nil {
 			return nil, err
 		}
 		solved = &budget.DocSolved{What: f.solve, GPU: gs[0].Name, Value: n}
-		f.take(n)
+		f.s = s // so that the rest is about it
 	}
 	b, err := budget.Compute(c, f.s)
 	if err != nil {
@@ -276,27 +273,6 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		}
 	}
 	return doc, nil
-}
-
-// take puts a solution into the setting, so that the rest is about it.
-func (f *budgetFlags) take(n int64) {
-	switch {
-	case n == 0:
-	case f.solve == "batch":
-		f.s.Batch = n
-	case f.solve == "seq":
-		f.s.Context = max(f.s.Context-f.s.Sequence, 0) + n
-		f.s.Sequence = n
-	case f.solve == "gpus" && f.s.Inference:
-		f.s.TP, f.s.GPUs = n, n*f.s.PP*f.s.CP
-	case f.solve == "gpus":
-		f.s.GPUs = n * f.s.TP * f.s.PP * f.s.CP
-		if n == 1 {
-			f.s.Zero, f.s.FSDP = 0, ""
-		} else if f.s.Zero == 0 && f.s.FSDP == "" {
-			f.s.Zero = 3
-		}
-	}
 }
 
 func (f *budgetFlags) otherVocabulary(c *budget.Config, b *budget.Budget, doc *budget.Document) error {
