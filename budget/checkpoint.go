@@ -343,8 +343,7 @@ func FromParams(n int64) (*Config, error) {
 		h -= min(128, h-64)
 		layers = max(h/128, 1)
 	}
-	d := min(int64(128), max(h/4, 16))
-	a := max(h/d, 1)
+	a := headCount(h)
 	k := a
 	if a%8 == 0 {
 		k = 8

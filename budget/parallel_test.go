@@ -179,3 +179,21 @@ func TestDivisionsRefused(t *testing.T) {
 		})
 	}
 }
+
+// A model of a given size has heads that the usual ranks divide.
+func TestHeadsOfMadeModels(t *testing.T) {
+	for _, params := range []int64{1e9, 3e9, 7e9, 8e9, 13e9, 14e9, 32e9, 34e9, 70e9, 72e9, 123e9, 175e9, 405e9, 671e9} {
+		c, err := FromParams(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tp := range []int64{1, 2, 4, 8} {
+			b, err := Compute(c, Setting{TP: tp, Sequence: 64, Inference: true})
+			if err != nil {
+				t.Errorf("%d parameters, --tp %d: %v", params, tp, err)
+			} else if all := b.WeightsBytes * tp; all < 2*params || all > 2*params+params/100 {
+				t.Errorf("%d parameters, --tp %d: %d bytes on all ranks", params, tp, all)
+			}
+		}
+	}
+}

@@ -80,3 +80,17 @@ func ParseParams(s string) (int64, error) {
 	}
 	return int64(math.Round(f * unit)), nil
 }
+
+// headCount is how many attention heads a model of a hidden size is given: of
+// about 128 elements each, and where that can be a multiple of 8, so that the
+// usual numbers of tensor-parallel ranks divide them.
+func headCount(h int64) int64 {
+	want := max(h/min(128, max(h/4, 16)), 1)
+	best := want
+	for a := int64(8); a <= h/16; a += 8 {
+		if h%a == 0 && (best%8 != 0 || max(a-want, want-a) < max(best-want, want-best)) {
+			best = a
+		}
+	}
+	return best
+}
