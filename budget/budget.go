@@ -71,7 +71,9 @@ func (c *Config) broken(err *error) {
 // Compute works a budget out.
 func Compute(c *Config, s Setting) (b *Budget, err error) {
 	defer c.broken(&err)
-	s = s.Defaults()
+	if s, err = c.complete(s); err != nil {
+		return nil, err
+	}
 	p, err := newPlan(c, s)
 	if err != nil {
 		return nil, err
@@ -80,14 +82,11 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	b.describe(c, p)
 	switch {
 	case s.Inference:
-		err = p.serve(b)
+		p.serve(b)
 	case s.PP > 1:
 		p.pipeline(b)
 	default:
 		p.train(b, 1, nil)
-	}
-	if err != nil {
-		return nil, err
 	}
 	b.finish(p)
 	p.giveBack(c)

@@ -1,7 +1,5 @@
 package budget
 
-import "fmt"
-
 // kvBytes is the width of one element of the cache, with what its scales add:
 // int8 a float32 per head and token, int4 two bf16 numbers per 64 elements.
 func (p *plan) kvBytes(elements, head int64) int64 {
@@ -37,12 +35,9 @@ func (a *attention) perToken() (elements, head int64) {
 // tokens only, but after a prefill the whole prompt's storage stays until the
 // next decoding step (whole).
 func (p *plan) cacheBytes(context int64, whole bool) (bytes, fixed, layerKeys int64) {
+	fixed = p.states()
+	bytes = fixed
 	for _, b := range p.model.blocks {
-		if b.mixer != nil {
-			s := b.mixer.state(p.Batch, p.width)
-			bytes += s
-			fixed += s
-		}
 		a := b.attn
 		if a == nil {
 			continue
@@ -62,6 +57,16 @@ func (p *plan) cacheBytes(context int64, whole bool) (bytes, fixed, layerKeys in
 		}
 	}
 	return bytes, fixed, layerKeys
+}
+
+// states are the recurrent ones.
+func (p *plan) states() (bytes int64) {
+	for _, b := range p.model.blocks {
+		if b.mixer != nil {
+			bytes += b.mixer.state(p.Batch, p.width)
+		}
+	}
+	return bytes
 }
 
 // crossLength is what a decoder's attention to the encoder sees.
@@ -101,7 +106,7 @@ func (p *plan) headWidth() int64 {
 }
 
 // serve fills in prefill and decode.
-func (p *plan) serve(b *Budget) error {
+func (p *plan) serve(b *Budget) {
 	if p.model.task == taskContrast || p.model.task == taskClassify || p.model.task == taskMasked || p.model.task == taskTokens {
 		p.Cache = "none"
 	}
@@ -114,14 +119,8 @@ func (p *plan) serve(b *Budget) error {
 	m := r.m
 	load := r.ends[Load]
 	b.WeightsBytes = load.cats[Weights]
-	total := p.Context + p.NewTokens
-	if p.Context < p.Sequence {
-		return fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", p.Context, p.Sequence)
-	}
-	static, fixed, _ := p.cacheBytes(total, false)
-	if p.Cache == "none" {
-		static, fixed = 0, 0
-	}
+	total := (p.Context + p.NewTokens + p.CP - 1) / p.CP // context-parallel ranks share the cache, too
+	static, _, _ := p.cacheBytes(total, false)
 	if p.Cache == "static" {
 		m.alloc(static, KVCache)
 	}
@@ -133,8 +132,8 @@ func (p *plan) serve(b *Budget) error {
 	h := r.network(batch)
 	logits := r.logits(h)
 	m.drop(h)
-	if p.Cache == "dynamic" { // recurrent states
-		m.alloc(fixed, KVCache)
+	if p.Cache == "dynamic" {
+		m.alloc(p.states(), KVCache)
 	}
 	r.end(Prefill)
 	pre := m.peaks[Prefill]
@@ -146,7 +145,6 @@ func (p *plan) serve(b *Budget) error {
 	}
 	b.serving(p)
 	b.peak()
-	return nil
 }
 
 // decode is one token on a full context: a dynamic cache copies a layer's

@@ -71,7 +71,7 @@ func (p Phase) String() string { return phaseNames[p] }
 type Setting struct {
 	Batch      int64 // sequences per GPU and micro-batch
 	Sequence   int64 // tokens per sequence; the encoder's in an encoder-decoder
-	DecoderSeq int64 // tokens per target sequence
+	DecoderSeq int64 // tokens per target sequence, for what is served when it is whole
 
 	Precision     string // fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4
 	Optimizer     string
@@ -98,7 +98,7 @@ type Setting struct {
 	Offload        string // none optimizer params
 
 	Inference bool
-	Context   int64 // tokens in the cache while decoding, the sequence if 0
+	Context   int64 // tokens in a decoder's cache while decoding, the sequence (in an encoder-decoder the target sequence) if 0
 	NewTokens int64
 	Cache     string // dynamic static none
 	KV        string // the cache's type, the model's if empty
@@ -107,6 +107,8 @@ type Setting struct {
 	Torch     string // version
 	Allocator string // native, expandable
 	GPU       string // decides workspaces and context; empty: an H100
+
+	encoder bool // the sequence is an encoder's, of which a decoder's cache holds nothing
 }
 
 // Defaults fills in what a plain training loop has.
@@ -150,6 +152,36 @@ func (s Setting) Defaults() Setting {
 		s.Context = s.Sequence
 	}
 	return s
+}
+
+// complete fills in what has a default, where it is the model's, too: the cache
+// of an encoder-decoder holds the target sequence, not the encoder's, and
+// where the encoder hears sound, the target has the only tokens: as many as
+// its table of positions at most.
+func (c *Config) complete(s Setting) (_ Setting, err error) {
+	defer c.broken(&err)
+	m, err := c.network()
+	if err != nil {
+		return s, err
+	}
+	if m.config.spare == c.spare {
+		c.spare.Store(m)
+	}
+	if s.Sequence == 0 && s.Inference && m.encoder == nil {
+		s.Sequence = s.Context
+	}
+	d := s.Defaults()
+	if m.encoder == nil {
+		return d, nil
+	}
+	d.encoder = true
+	if s.DecoderSeq == 0 && m.encoder.conv != nil {
+		d.DecoderSeq = min(d.Sequence, m.position.Shape[0])
+	}
+	if s.Context == 0 {
+		d.Context = d.DecoderSeq
+	}
+	return d, nil
 }
 
 // group is the fewest GPUs that the model can be divided over as the setting

@@ -12,7 +12,7 @@ type Fit struct {
 	MaxBatch    int64 // at the setting's sequence; 0: not even one
 	MaxSequence int64 // at the setting's batch
 	MaxTokens   int64 // serving: tokens in all caches together
-	HasSequence bool  // false for images, which have one length
+	HasSequence bool  // false for images and sound, which have one length
 }
 
 // fits says whether a budget fits a device. The table's capacities are what
@@ -42,11 +42,8 @@ func (v *solver) at(batch, seq int64) *Budget {
 		return b
 	}
 	s := v.s
-	s.Batch, s.Sequence = batch, seq
-	if s.Inference {
-		s.Context = max(seq, s.Context-v.s.Sequence+seq)
-	}
-	b, err := Compute(v.c, s)
+	s.Batch = batch
+	b, err := Compute(v.c, s.withSequence(seq))
 	if err != nil {
 		b = nil
 	}
@@ -96,7 +93,10 @@ const (
 
 // Fits works the table over devices out.
 func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
-	s = s.Defaults()
+	s, err := c.complete(s)
+	if err != nil {
+		return nil, err
+	}
 	v := &solver{c: c, s: s, seen: map[[2]int64]*Budget{}}
 	here, err := Compute(c, s)
 	if err != nil {
@@ -117,17 +117,17 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 		if s.Inference && here.CacheToken > 0 {
 			work := here.workingBytes() - here.WeightsBytes
 			free := g.Capacity - g.Context - here.WeightsBytes - int64(float64(work)*reserveFactor(s))
-			f.MaxTokens = max(0, int64(float64(free)/reserveFactor(s))/here.CacheToken)
+			f.MaxTokens = max(0, int64(float64(free)/reserveFactor(s))/here.CacheToken) * s.CP // a token is on one of these ranks
 		}
 		fits = append(fits, f)
 	}
 	return fits, nil
 }
 
-// sequenceFree: images have one length.
+// sequenceFree: images and sound have one length.
 func (b *Budget) sequenceFree() bool {
 	c := b.Model.Type
-	return c != "vit" && c != "clip"
+	return c != "vit" && c != "clip" && c != "whisper"
 }
 
 // workingBytes is what serving takes without the cache.
@@ -149,7 +149,10 @@ func reserveFactor(s Setting) float64 {
 // Solve finds the largest batch or sequence, or the fewest GPUs, for a device,
 // and the setting with it; 0 and the setting as it is when none fits.
 func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
-	s = s.Defaults()
+	s, err := c.complete(s)
+	if err != nil {
+		return 0, s, err
+	}
 	unit, limit := int64(1), int64(limitBatch)
 	var with func(n int64) Setting
 	first := s
@@ -169,8 +172,12 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 	default:
 		return 0, s, fmt.Errorf("--solve %q: batch, seq or gpus", short(what))
 	}
-	if _, err := Compute(c, first); err != nil {
+	b, err := Compute(c, first)
+	if err != nil {
 		return 0, s, err
+	}
+	if what == "seq" && !b.sequenceFree() {
+		return 0, s, fmt.Errorf("--solve seq: the inputs of %s have one length", b.Model.Type)
 	}
 	need := func(n int64) int64 {
 		b, err := Compute(c, with(n))
@@ -194,7 +201,9 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 // withSequence is the setting with sequences of n tokens, and as many more in
 // the cache as before.
 func (s Setting) withSequence(n int64) Setting {
-	s.Context = max(s.Context-s.Sequence, 0) + n
+	if !s.encoder {
+		s.Context = max(s.Context-s.Sequence, 0) + n
+	}
 	s.Sequence = n
 	return s
 }
@@ -300,8 +309,7 @@ var rungs = []struct {
 	{"shorter sequences, by half", "--seq N/2", "shorter context", func(s *Setting) bool {
 		on := s.Sequence > 256
 		if on {
-			s.Sequence /= 2
-			s.Context = s.Sequence
+			*s = s.withSequence(s.Sequence / 2)
 		}
 		return on
 	}},
@@ -310,7 +318,10 @@ var rungs = []struct {
 // Ladder applies the measures one after another, keeping those that save,
 // until the setting fits the device (or, without one, to the end).
 func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
-	s = s.Defaults()
+	s, err := c.complete(s)
+	if err != nil {
+		return nil, err
+	}
 	b, err := Compute(c, s)
 	if err != nil {
 		return nil, err

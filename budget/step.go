@@ -80,7 +80,8 @@ func (r *run) batch() batchOf {
 	var b batchOf
 	switch {
 	case mod.encoder != nil && mod.encoder.conv != nil:
-		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * t), decoder: in(8 * t), tokens: t}
+		td := p.Batch * p.DecoderSeq
+		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * td), decoder: in(8 * td), tokens: td}
 	case mod.encoder != nil:
 		td := p.Batch * p.DecoderSeq
 		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
@@ -118,11 +119,7 @@ func (r *run) network(b batchOf) *value {
 		enc := r.body(mod.encoder, b, p.Batch, seq, nil, 0)
 		d := b
 		d.ids = b.decoder
-		n := p.DecoderSeq
-		if mod.encoder.conv != nil {
-			n = p.Sequence
-		}
-		dec := r.body(mod, d, p.Batch, n, enc, seq)
+		dec := r.body(mod, d, p.Batch, p.DecoderSeq, enc, seq)
 		m.cached = append(m.cached, enc.st) // outputs carry the encoder's last states
 		return dec
 	case mod.patch != nil:

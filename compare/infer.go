@@ -57,7 +57,7 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 		n.said = append(n.said, "batch and sequence: nothing in the recording tells them, give --batch and --seq")
 	}
 	n.take("padding", e.signs.masked, func() { s.Padding = true }, "an attention mask is written out, as for padding or packing")
-	if s.Inference {
+	if s.Inference && s.Context > 0 {
 		s.Context = max(s.Context, s.Sequence)
 	}
 	return s, w, n.said

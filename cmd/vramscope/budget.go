@@ -66,7 +66,7 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl, s := cmd.Flags(), &f.s
 	fl.Int64Var(&s.Batch, "batch", 1, "sequences per GPU and micro-batch")
 	fl.Int64Var(&s.Sequence, "seq", 1024, "tokens per sequence (the encoder's, for an encoder-decoder)")
-	fl.Int64Var(&s.DecoderSeq, "decoder-seq", 0, "tokens per target sequence (default 128 or --seq)")
+	fl.Int64Var(&s.DecoderSeq, "decoder-seq", 0, "tokens per target sequence (default 128 or --seq; of whisper --seq, as far as it has positions)")
 	fl.StringVar(&s.Precision, "precision", "bf16", "fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4")
 	fl.StringVar(&s.Optimizer, "optimizer", "adamw", strings.Join(budget.Optimizers(), " "))
 	fl.StringVar(&s.Checkpointing, "checkpointing", "none", "none selective full")
@@ -92,7 +92,7 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.BoolVar(&s.DropOutputs, "drop-outputs", false, "outputs are dropped before backward")
 	fl.BoolVar(&s.Trainer, "trainer", false, "autocast wraps the model as Accelerate does: outputs become float32")
 	fl.BoolVar(&s.Inference, "inference", false, "serve instead of train")
-	fl.Int64Var(&s.Context, "context", 0, "tokens in the cache while decoding (default --seq)")
+	fl.Int64Var(&s.Context, "context", 0, "tokens in the decoder's cache while decoding (default --seq, of an encoder-decoder --decoder-seq)")
 	fl.Int64Var(&s.NewTokens, "new-tokens", 0, "tokens generated on top of the context")
 	fl.StringVar(&s.Cache, "cache", "dynamic", "dynamic static none")
 	fl.StringVar(&s.KV, "kv", "", "the cache's type: fp16 fp8 int8 int4 (default the model's)")
@@ -194,11 +194,8 @@ func (f *budgetFlags) setting(cmd *cobra.Command) error {
 		}
 	}
 	s.LastLogit = !f.allLogits
-	if s.Inference && s.Context == 0 {
-		s.Context = s.Sequence
-	}
 	if s.Inference && cmd.Flags().Changed("context") && !cmd.Flags().Changed("seq") {
-		s.Sequence = s.Context
+		s.Sequence = 0 // the prompt fills the context
 	}
 	return nil
 }

@@ -1,0 +1,67 @@
+package budget
+
+import "testing"
+
+var (
+	flanT5Large  = map[string]any{"model_type": "t5", "d_model": 1024.0, "d_kv": 64.0, "d_ff": 2816.0, "num_layers": 24.0, "num_heads": 16.0, "vocab_size": 32128.0, "feed_forward_proj": "gated-gelu"}
+	whisperSmall = map[string]any{"model_type": "whisper", "d_model": 768.0, "encoder_layers": 12.0, "decoder_layers": 12.0, "encoder_attention_heads": 12.0, "decoder_attention_heads": 12.0,
+		"encoder_ffn_dim": 3072.0, "decoder_ffn_dim": 3072.0, "vocab_size": 51865.0, "num_mel_bins": 80.0, "max_source_positions": 1500.0, "max_target_positions": 448.0}
+)
+
+// What the cache holds after the prompt and while decoding, in KiB.
+func TestCacheLengths(t *testing.T) {
+	const llamaToken, t5Token, whisperToken = 128, 96, 36
+	for _, tt := range []struct {
+		name            string
+		config          map[string]any
+		s               Setting
+		prefill, decode int64
+	}{
+		{"a decoder", llama31, Setting{Sequence: 8192}, 8192 * llamaToken, 8192 * llamaToken},
+		{"context alone is the prompt", llama31, Setting{Context: 4096}, 4096 * llamaToken, 4096 * llamaToken},
+		{"a context over four ranks", llama31, Setting{Sequence: 8192, CP: 4}, 2048 * llamaToken, 2048 * llamaToken},
+		{"with new tokens", llama31, Setting{Sequence: 8192, NewTokens: 5, CP: 4}, 2048 * llamaToken, 2050 * llamaToken},
+		{"an encoder's prompt", flanT5Large, Setting{Sequence: 512, DecoderSeq: 16}, (1 + 512) * t5Token, (16 + 512) * t5Token},
+		{"a context of the decoder's", flanT5Large, Setting{Sequence: 512, Context: 128}, (1 + 512) * t5Token, (128 + 512) * t5Token},
+		{"a context alone", flanT5Large, Setting{Context: 64}, (1 + 1024) * t5Token, (64 + 1024) * t5Token},
+		{"new tokens of the decoder", flanT5Large, Setting{Sequence: 512, DecoderSeq: 16, NewTokens: 4}, (1 + 512) * t5Token, (20 + 512) * t5Token},
+		{"sound", whisperSmall, Setting{}, (1 + 1500) * whisperToken, (448 + 1500) * whisperToken},
+		{"sound, a short text", whisperSmall, Setting{DecoderSeq: 64}, (1 + 1500) * whisperToken, (64 + 1500) * whisperToken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := tt.s
+			s.Inference, s.LastLogit = true, true
+			b, err := Compute(configOf(t, tt.config), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys := b.Phase(Decode).Peak - b.Phase(Decode).End // one layer's, copied to append to them
+			if got := b.Phase(Prefill).Categories[KVCache]; got > tt.prefill<<10 {
+				t.Errorf("after the prompt %d KiB, want %d", got>>10, tt.prefill)
+			}
+			if got := b.Phase(Decode).Categories[KVCache] - keys; got != tt.decode<<10 {
+				t.Errorf("while decoding %d KiB, want %d", got>>10, tt.decode)
+			}
+		})
+	}
+}
+
+// A decoder that hears sound is trained on as many tokens as the target has,
+// and on no more than it has positions for unless told to.
+func TestTokensOfSound(t *testing.T) {
+	for _, tt := range []struct {
+		s    Setting
+		want int64
+	}{{Setting{}, 448}, {Setting{Sequence: 128}, 128}, {Setting{DecoderSeq: 64}, 64}, {Setting{Sequence: 128, DecoderSeq: 64}, 64}} {
+		b, err := Compute(configOf(t, whisperSmall), tt.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Phase(Forward).Categories[Logits]; b.Setting.DecoderSeq != tt.want || got > 2*tt.want*51865 {
+			t.Errorf("%+v: %d tokens, logits of %d bytes, want %d tokens", tt.s, b.Setting.DecoderSeq, got, tt.want)
+		}
+	}
+	if n, _, err := Solve(configOf(t, whisperSmall), Setting{}, "seq", GPUs()[0]); err == nil {
+		t.Errorf("the longest sound: %d", n)
+	}
+}
