@@ -175,8 +175,11 @@ func (c *Config) complete(s Setting) (_ Setting, err error) {
 		return d, nil
 	}
 	d.encoder = true
-	if s.DecoderSeq == 0 && m.encoder.conv != nil {
-		d.DecoderSeq = min(d.Sequence, m.position.Shape[0])
+	if m.encoder.conv != nil {
+		if s.DecoderSeq == 0 {
+			d.DecoderSeq = min(d.Sequence, m.position.Shape[0])
+		}
+		d.Sequence = d.DecoderSeq
 	}
 	if s.Context == 0 {
 		d.Context = d.DecoderSeq
