@@ -2,7 +2,15 @@ package budget
 
 // embeddings turns tokens into the stream. The word and position vectors
 // keep a name of their own until the model returns.
-func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (*value, []*value) {
+func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (x *value, names []*value) {
+	r.fetched(r.p.tableBytes(mod), nil, func() *value {
+		x, names = r.embedded(mod, b, batch, seq)
+		return x
+	})
+	return x, names
+}
+
+func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*value) {
 	m := r.m
 	t := batch * seq
 	switch {

@@ -51,6 +51,10 @@ func (r *run) fusedLoss(h *value) *value {
 		chunk *= 2
 	}
 	in := m.cast(h, m.narrow(h.e))
+	var head *storage
+	if r.p.Offload == "params" && !r.p.sharded() {
+		head = m.alloc(r.p.headBytes(), Communication)
+	}
 	w := m.weight(mod.head.weight)
 	made := []*storage{m.alloc(in.bytes(), Temporary), nil}
 	if w.needsGrad() { // a frozen head gets none
@@ -61,7 +65,7 @@ func (r *run) fusedLoss(h *value) *value {
 	m.record([]*value{loss}, []*value{in, w}, made, func(m *machine, g []*storage) []*storage {
 		return []*storage{m.keep(made[0]), m.keep(made[1])}
 	})
-	for _, g := range made {
+	for _, g := range append(made, head) {
 		m.release(g)
 	}
 	m.drop(in, w)
@@ -70,6 +74,13 @@ func (r *run) fusedLoss(h *value) *value {
 
 // logits is the head on the stream.
 func (r *run) logits(h *value) *value {
+	if r.mod.head == nil {
+		return r.projected(h)
+	}
+	return r.fetched(r.p.headBytes(), r.mod.head.weight, func() *value { return r.projected(h) })
+}
+
+func (r *run) projected(h *value) *value {
 	m, mod := r.m, r.mod
 	x := m.again(h)
 	for _, part := range mod.headParts {

@@ -124,6 +124,7 @@ func (p *plan) serve(b *Budget) {
 	if p.Cache == "static" {
 		m.alloc(static, KVCache)
 	}
+	root := m.alloc(p.rootBytes(), Communication)
 	m.phase = Prefill
 	batch := r.batch()
 	m.release(batch.labels)
@@ -135,6 +136,7 @@ func (p *plan) serve(b *Budget) {
 	if p.Cache == "dynamic" {
 		m.alloc(p.states(), KVCache)
 	}
+	m.release(root)
 	r.end(Prefill)
 	pre := m.peaks[Prefill]
 	b.Phases = append(b.Phases, PhaseBytes{Phase: Load, Peak: load.bytes, End: load.bytes, Categories: load.cats},
@@ -176,6 +178,7 @@ func (p *plan) decode(b *Budget, load instant, total int64) {
 	}
 	c[Temporary] += 8 * p.Batch * p.model.hidden * p.width
 	end := c
+	c[Communication] += p.arriving()
 	if p.Cache == "dynamic" && keys > ws {
 		end[KVCache] -= keys
 	}

@@ -65,3 +65,42 @@ func TestTokensOfSound(t *testing.T) {
 		t.Errorf("the longest sound: %d", n)
 	}
 }
+
+// Weights in host memory, or sharded over ranks, come to the GPU to be used:
+// no phase does with less than the largest that it needs at once.
+func TestWeightsComeToTheGPU(t *testing.T) {
+	gemma := map[string]any{"model_type": "gemma", "hidden_size": 2048.0, "num_hidden_layers": 18.0, "num_attention_heads": 8.0, "num_key_value_heads": 1.0, "head_dim": 256.0, "intermediate_size": 16384.0, "vocab_size": 256000.0}
+	const head, layer = 2048 * 256000 * 2, 2 * (3*2048*16384 + 2*2048*2048 + 2*2048*256)
+	for _, tt := range []struct {
+		name  string
+		s     Setting
+		least map[Phase]int64
+		most  int64 // of any phase, 0: not asked
+	}{
+		{"served", Setting{Offload: "params", Inference: true, LastLogit: true}, map[Phase]int64{Prefill: head, Decode: head}, head + head/2},
+		{"adapters", Setting{Offload: "params", LoRA: 8}, map[Phase]int64{Forward: head, Backward: head}, 2 * head},
+		{"in parts", Setting{Offload: "params", LoRA: 8, Loss: "chunked"}, map[Phase]int64{Forward: head, Loss: head, Backward: head}, 2 * head},
+		{"fused", Setting{Offload: "params", LoRA: 8, Loss: "fused"}, map[Phase]int64{Forward: head, Loss: head}, 2 * head},
+		{"trained", Setting{Offload: "params"}, map[Phase]int64{Forward: head, Backward: 2 * head}, 0},
+		{"under autocast", Setting{Offload: "params", Precision: "bf16-mixed", LoRA: 8}, map[Phase]int64{Forward: 2 * head}, 0},
+		{"sharded and served", Setting{Zero: 3, GPUs: 8, Inference: true, LastLogit: true}, map[Phase]int64{Prefill: head + layer, Decode: head + layer}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := tt.s
+			s.Sequence = 64
+			b, err := Compute(configOf(t, gemma), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkBudget(t, tt.name, b)
+			for ph, least := range tt.least {
+				if got := b.Phase(ph).Peak; got < least {
+					t.Errorf("%s: %d bytes, needs %d", ph, got, least)
+				}
+			}
+			if tt.most > 0 && b.PeakBytes > tt.most {
+				t.Errorf("the peak is %d bytes, more than %d", b.PeakBytes, tt.most)
+			}
+		})
+	}
+}
