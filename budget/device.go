@@ -165,7 +165,11 @@ func (b *Budget) explain(p *plan) {
 	}
 	b.Notes = append(b.Notes, p.notes...)
 	if p.EP > 1 && p.expertTP < p.TP && p.whole.ByRole[RoleExpert] > 0 {
-		b.note("experts are cut over %d of the %d tensor-parallel ranks: --tp %d x --ep %d are more than the %d GPUs of a stage", p.expertTP, p.TP, p.TP, p.EP, p.GPUs/p.PP)
+		how := "lies whole on a GPU"
+		if p.expertTP > 1 {
+			how = fmt.Sprintf("is cut over %d GPUs", p.expertTP)
+		}
+		b.note("each expert %s: the %d GPUs of a stage are too few for --tp %d x --ep %d", how, p.GPUs/p.PP, p.TP, p.EP)
 	}
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)

@@ -112,6 +112,16 @@ func TestRanksShareAll(t *testing.T) {
 	}
 }
 
+// Where the GPUs do not suffice to cut experts, too, a note says how they lie.
+func TestExpertsNoted(t *testing.T) {
+	for ep, want := range map[int64]string{8: "each expert lies whole on a GPU", 4: "each expert is cut over 2 GPUs"} {
+		b, err := Compute(configOf(t, mixtral8x7B), Setting{GPUs: 8, TP: 8, EP: ep, Inference: true, Sequence: 64})
+		if err != nil || len(b.Notes) != 1 || !strings.HasPrefix(b.Notes[0], want) {
+			t.Errorf("--ep %d: %v, %v", ep, b.Notes, err)
+		}
+	}
+}
+
 // What no scheme divides is said to stay whole.
 func TestUndividedIsNoted(t *testing.T) {
 	odd := map[string]any{"model_type": "clip", "projection_dim": 768.0, "text_config": clip["text_config"],
