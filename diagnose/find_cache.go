@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/replay"
@@ -28,7 +29,7 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 	sure := true
 	events := &e.t.Device.Events
 	where := map[stacks.Line]int{}
-	inLoop := calls[:0]
+	inLoop, captures := calls[:0], 0
 	for _, c := range calls {
 		step := e.stepNear(c.First)
 		if step < 0 {
@@ -38,6 +39,9 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 		sure = sure && c.Certain
 		inLoop = append(inLoop, c)
 		back += c.Freed
+		if e.captures(events.StackOf(c.First)) {
+			captures++
+		}
 		if lines := e.view.User(events.StackOf(c.First)); len(lines) > 0 {
 			where[lines[0]]++
 		}
@@ -67,7 +71,25 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 		at = " at " + lineText(line)
 	}
 	d.Fix = ptr("Take torch.cuda.empty_cache() out of the loop" + at + ": it makes no room that PyTorch wouldn't find itself, and costs time in every step")
+	switch {
+	case captures*2 > len(inLoop):
+		d.Title = fmt.Sprintf("CUDA graphs captured in the loop: each capture empties the cache, %s given back in %s and asked for again", report.Bytes(back), report.Plural(len(steps), "step"))
+		d.Fix = ptr("Capture once" + at + " and run the same graphs again: batches, lengths and caches of one size, or of a few, padded; or compile without CUDA graphs")
+	case captures == 0 && dev.Stacks == "none" && len(dev.Pools) > 0:
+		d.Confidence = min(d.Confidence, 0.5)
+		d.Evidence = append(d.Evidence, "there are private pools: capturing a CUDA graph empties the cache, too")
+		*d.Fix += "; where it is CUDA graphs that are captured in every step, capture them once"
+	}
 	return []draft{d}
+}
+
+// captures tells whether a stack is that of a CUDA graph's capture, which empties
+// the cache before it begins.
+func (e *examination) captures(stack snapshot.StackID) bool {
+	s := e.t.Snapshot
+	return slices.ContainsFunc(s.Stack(stack), func(f snapshot.FrameID) bool {
+		return strings.HasSuffix(s.String(s.Frames[f].File), "torch/cuda/graphs.py")
+	})
 }
 
 // stepNear is the number of the step of an event or, between steps, of the one

@@ -40,7 +40,7 @@ func (e *examination) privatePools(dev *report.Device, f *facts) []draft {
 }
 
 // poolWords name the kinds of pools.
-var poolWords = map[string]string{"cuda_graph": "a CUDA graph's own pool", "mem_pool": "the program's pool"}
+var poolWords = map[string]string{"cuda_graph": "a CUDA graph's own pool", "mem_pool": "a pool that graphs share or a MemPool"}
 
 // poolHolders says of each pool what takes most of it at the end.
 func (e *examination) poolHolders() map[string]string {

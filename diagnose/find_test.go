@@ -58,6 +58,8 @@ func TestScenarios(t *testing.T) {
 		{"train_eval_grad__none", "missing_no_grad", "4 autograd graphs were dropped", ""},
 		{"train_eval_ok__python", "", "", "missing_no_grad"},
 		{"train_eval_ok__none", "", "", "missing_no_grad"},
+		{"captures__python", "empty_cache_in_loop", "Capture once at <module> run/scenarios.py:", "cache_flushed"},
+		{"captures__none", "empty_cache_in_loop", "capturing a CUDA graph empties the cache, too", "cache_flushed"},
 		{"mixers__python", "", "", "missing_no_grad checkpointing_absent"},
 		{"mixers__none", "", "", "missing_no_grad checkpointing_absent"},
 		{"unfrozen__python", "", "", "growing_list"},

@@ -71,11 +71,34 @@ func findBursts(t *timeline.Timeline) []burst {
 	})
 	for i := range list {
 		b := &list[i]
-		if !b.certain && (b.want == 0 || b.want < unlimited && b.reserved+b.want <= peak) {
+		if !b.certain && (b.want == 0 || b.want < unlimited && (b.reserved+b.want <= peak || b.hadRoom(e))) {
 			b.cause = byEmptyCache
 		}
 	}
 	return list
+}
+
+// hadRoom tells whether what was asked for next would have found room in a segment
+// that went back: then it was the program that gave it back, or a CUDA graph's
+// capture, whose requests have a pool of their own.
+func (b *burst) hadRoom(e *snapshot.Events) bool {
+	next := b.asked + 1
+	for next < e.Len() && (e.Action[next] == snapshot.SnapshotTaken || e.Action[next] == snapshot.Annotate) {
+		next++
+	}
+	if next == e.Len() || e.Action[next] != snapshot.Alloc {
+		return false
+	}
+	need := e.Size[next]
+	for i := b.first; i <= b.last; i++ {
+		if e.Action[i] != snapshot.SegmentFree || e.StreamOf(i) != e.StreamOf(next) {
+			continue
+		}
+		if small := e.Size[i] == smallBuffer; small == (need <= smallSize) && need <= e.Size[i] {
+			return true
+		}
+	}
+	return false
 }
 
 // stackCauses finds the stacks that tell why memory went back.

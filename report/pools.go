@@ -10,6 +10,9 @@ import (
 // graph for every shape.
 const manyPools = 12
 
+// poolKinds are the kinds of private pools in words.
+var poolKinds = map[string]string{"cuda_graph": "a CUDA graph's", "mem_pool": "shared by graphs, or a MemPool"}
+
 // LargestPools are the private pools worth a line each, in their order, and what to
 // say of the others, "" where there are none.
 func LargestPools(pools []PoolSummary) (shown []PoolSummary, rest string) {

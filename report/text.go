@@ -325,7 +325,7 @@ func (t *text) segments(d *Device) {
 	}
 	pools, rest := LargestPools(d.Pools)
 	for _, p := range pools {
-		t.line("  %12s in private pool %s (%s), %s in use", Bytes(p.Bytes), p.Pool, strings.ReplaceAll(p.Kind, "_", " "), Bytes(p.Used))
+		t.line("  %12s in private pool %s (%s), %s in use", Bytes(p.Bytes), p.Pool, poolKinds[p.Kind], Bytes(p.Used))
 	}
 	if rest != "" {
 		t.line("  %s", rest)

@@ -475,5 +475,14 @@ elif name == "mixers":
         x = torch.randn(8, 256, 256).cuda()
         for layer in layers: x = checkpoint(layer, x, use_reentrant=False)
         loss = x.square().mean(); opt.zero_grad(); loss.backward(); opt.step()
+elif name == "captures":
+    # a CUDA graph captured anew for every request, which empties the cache each time
+    layers = nn.Sequential(*[nn.Linear(512, 512) for _ in range(6)]).cuda().eval()
+    with torch.no_grad():
+        for i in range(5):
+            x = torch.randn(4096, 512).cuda(); warm = layers(x).relu(); del warm
+            g = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(g): y = layers(x)
+            g.replay(); result = y.cpu(); del g, x, y
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
