@@ -18,9 +18,11 @@ type root struct {
 // scalar is the largest request that can be one number.
 const scalar = 8
 
+// shortest is how many events a backward pass has at least.
+const shortest = 12
+
 // findRoots finds the backward passes by their root gradients.
 func (a *analysis) findRoots() []root {
-	const shortest = 12 // events of the shortest backward
 	released := newReleases(a.last)
 	pending := map[timeline.AllocationID]int64{}
 	var found []root
@@ -50,7 +52,7 @@ func (a *analysis) findRoots() []root {
 			}
 		}
 	}
-	roots := a.gradual(a.consuming(keepRoots(found)))
+	roots := a.weighty(a.gradual(a.consuming(keepRoots(found))))
 	if len(roots) == 0 {
 		roots = a.rootsByWeights()
 	}
@@ -187,6 +189,35 @@ func (a *analysis) gradual(roots []root) []root {
 		}
 	}
 	return out
+}
+
+// weighty drops all of them where they free next to nothing of what was made before
+// them: masks and positions are worked out around numbers, too, once in every pass.
+func (a *analysis) weighty(roots []root) []root {
+	const part = 1000
+	var within, all int64 // bytes
+	n := 0
+	for i := 0; i < a.last && len(roots) > 0; i++ {
+		id := a.t.Of[i]
+		if a.events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation {
+			continue
+		}
+		b := a.born(id)
+		if b < 0 || i-b < shortest {
+			continue
+		}
+		all += a.t.Requested(id)
+		for n < len(roots)-1 && roots[n].end < i {
+			n++
+		}
+		if r := roots[n]; b < r.first && r.first <= i && i <= r.end {
+			within += a.t.Requested(id)
+		}
+	}
+	if within < all/part {
+		return nil
+	}
+	return roots
 }
 
 // mirrored tells whether what is freed during a run goes in the opposite order of
