@@ -51,6 +51,22 @@ func (a *analysis) markTurn(from, end int) {
 	if top < 2*rest || top < 1<<16 {
 		return
 	}
+	const far, few = 24, 2 // allocations; places far from each other
+	made, last, places, gap := 0, -far-1, 0, 0
+	each(func(_ int, n int64) {
+		if made++; family(n, top) {
+			if made-last > far {
+				places++
+			}
+			if places > 1 {
+				gap = max(gap, made-last)
+			}
+			last = made
+		}
+	})
+	if places > few || places == few && gap*4 > made {
+		return // scores are worked on at once: these are of layers
+	}
 	first := true
 	each(func(i int, n int64) {
 		if !family(n, top) {
