@@ -60,6 +60,8 @@ type analysis struct {
 	packed, unpacked map[timeline.AllocationID]bool  // flat buffers of weights, and what they were made of
 	retained         []bool                          // by run: a forward whose graph outlives its backward
 	retains          bool                            // most of them
+	moved            map[timeline.AllocationID]bool  // copies for what goes at once
+	reordered        map[timeline.AllocationID]int   // when the last copy goes of what such a copy takes the place of
 	recomputed       []bool                          // by allocation: made again inside backward, by sizes
 	lastFlat         int32                           // line that makes Megatron's buffers of gradients
 	bucketViews      bool                            // gradients are views of the buckets

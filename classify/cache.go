@@ -28,6 +28,7 @@ func (a *analysis) findGrowth() {
 	if !a.trains {
 		fewest = 4 // keys and values of two layers: short spells are many
 	}
+	a.findReordered()
 	bySize := a.spells(fewest)
 	var sizes []*grown
 	for _, spells := range bySize {
@@ -69,10 +70,10 @@ func (a *analysis) spells(fewest int) map[int64][]*grown {
 	var room []grown
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if p := a.Phase[id]; p != Forward && p != Generate {
+		if p := a.Phase[id]; p != Forward && p != Generate || a.moved[id] {
 			continue
 		}
-		n, b, f := a.t.Requested(id), a.born(id), a.freed(id)
+		n, b, f := a.t.Requested(id), a.born(id), a.goes(id)
 		last := &recent[(n>>9^n>>17)&255]
 		g := *last
 		if g == nil || g.size != n {
@@ -96,6 +97,36 @@ func (a *analysis) spells(fewest int) map[int64][]*grown {
 		g.last, g.minFreed, g.maxFreed = b, min(g.minFreed, f), max(g.maxFreed, f)
 	}
 	return bySize
+}
+
+// findReordered sees, without stacks, copies that take the place of what they are
+// made of, as beam search puts its caches in another order: of the same size, and
+// the next thing is that the other goes.
+func (a *analysis) findReordered() {
+	a.moved, a.reordered = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]int{}
+	if a.trains || a.recorded.allocs {
+		return
+	}
+	const large = 1024
+	for i := len(a.Category) - 1; i >= 0; i-- {
+		id := timeline.AllocationID(i)
+		f := a.freed(id)
+		if n := a.t.Requested(id); n < large || f < 1 || f >= a.last || a.events.Action[f-1] != snapshot.Alloc || a.events.Size[f-1] != n {
+			continue
+		}
+		if copied := a.t.Of[f-1]; copied != id {
+			a.moved[copied], a.reordered[id] = true, a.goes(copied)
+		}
+	}
+}
+
+// goes is the event at which what an allocation holds is gone, in copies that take
+// its place, too.
+func (a *analysis) goes(id timeline.AllocationID) int {
+	if f, ok := a.reordered[id]; ok {
+		return f
+	}
+	return a.freed(id)
 }
 
 // follows tells whether one size takes the place of another.

@@ -92,7 +92,7 @@ func (a *analysis) isGrowing(id timeline.AllocationID) bool {
 	}
 	at := a.growing[a.t.Requested(id)]
 	i := sort.SearchInts(at, a.born(id)) // the first one it may have seen
-	return i < len(at) && a.freed(id) > at[i]
+	return i < len(at) && a.goes(id) > at[i]
 }
 
 // cublasSize tells torch's default workspaces: 32 MiB on Hopper, 8 MiB and a
