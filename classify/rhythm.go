@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -52,7 +53,7 @@ func (a *analysis) findRoots() []root {
 			}
 		}
 	}
-	roots := a.weighty(a.gradual(a.consuming(keepRoots(found))))
+	roots := a.weighty(proportioned(a.gradual(a.consuming(keepRoots(found)))))
 	if len(roots) == 0 {
 		roots = a.rootsByWeights()
 	}
@@ -189,6 +190,20 @@ func (a *analysis) gradual(roots []root) []root {
 		}
 	}
 	return out
+}
+
+// proportioned drops those that take many times as long as anything between them: a
+// number that a request makes after its prompt may live through all of its tokens.
+func proportioned(roots []root) []root {
+	const times = 12
+	if len(roots) < 2 {
+		return roots // what came before it may be older than the trace
+	}
+	longest := 0 // events
+	for i := range roots[1:] {
+		longest = max(longest, roots[i+1].first-roots[i].end)
+	}
+	return slices.DeleteFunc(roots, func(r root) bool { return r.end-r.first > times*longest })
 }
 
 // weighty drops all of them where they free next to nothing of what was made before
