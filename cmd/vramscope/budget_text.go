@@ -45,25 +45,31 @@ func modelLine(d *budget.Document) string {
 func settingLine(d *budget.Document) string {
 	s := d.Setting
 	if s["inference"] == true {
-		return fmt.Sprintf("serving in %v: %v x %v tokens, context %v, %v cache%s", s["precision"], s["batch"], s["sequence"], s["context"], s["cache"], suffix(" in ", s["kv"]))
+		return fmt.Sprintf("serving in %v: %v x %v tokens, context %v, %v cache%s", s["precision"], s["batch"], s["sequence"], s["context"], s["cache"], suffix(" in ", s["kv"])) + gpusText(s)
 	}
 	line := fmt.Sprintf("training in %v: %v x %v tokens, %v, %v attention, checkpointing %v, loss %v", s["precision"], s["batch"], s["sequence"], s["optimizer"], s["attention"], s["checkpointing"], s["loss"])
 	if n, _ := s["lora"].(int64); n > 0 {
 		line += fmt.Sprintf(", LoRA rank %d on %v", n, s["lora_targets"])
 	}
-	if n, _ := s["gpus"].(int64); n > 1 {
-		line += fmt.Sprintf(", %d GPUs", n)
-		for _, k := range []string{"tp", "pp", "ep", "cp"} {
-			if v, _ := s[k].(int64); v > 1 {
-				line += fmt.Sprintf(" %s %d", k, v)
-			}
-		}
-		if z, _ := s["zero"].(int); z > 0 {
-			line += fmt.Sprintf(" ZeRO-%d", z)
-		}
-		line += suffix(" FSDP ", s["fsdp"])
+	return line + gpusText(s)
+}
+
+// gpusText is how many GPUs there are and how they share the model, "" for one.
+func gpusText(s map[string]any) string {
+	n, _ := s["gpus"].(int64)
+	if n <= 1 {
+		return ""
 	}
-	return line
+	line := fmt.Sprintf(", %d GPUs", n)
+	for _, k := range []string{"tp", "pp", "ep", "cp"} {
+		if v, _ := s[k].(int64); v > 1 {
+			line += fmt.Sprintf(" %s %d", k, v)
+		}
+	}
+	if z, _ := s["zero"].(int); z > 0 {
+		line += fmt.Sprintf(" ZeRO-%d", z)
+	}
+	return line + suffix(" FSDP ", s["fsdp"])
 }
 
 func suffix(before string, v any) string {
