@@ -80,6 +80,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	}
 	b = &Budget{Setting: s}
 	b.describe(c, p)
+	b.packingNote(p)
 	switch {
 	case s.Inference:
 		p.serve(b)

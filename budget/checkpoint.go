@@ -107,11 +107,12 @@ func readSafetensors(r io.Reader) ([]Tensor, error) {
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		var e struct {
 			Shape []int64 `json:"shape"`
+			Dtype string  `json:"dtype"`
 		}
 		if err := json.Unmarshal(entries[name], &e); err != nil {
 			return nil, fmt.Errorf("header: tensor %q: %w", short(name), err)
 		}
-		t, err := tensorOf(name, e.Shape)
+		t, err := tensorOf(name, e.Shape, e.Dtype)
 		if err != nil {
 			return nil, fmt.Errorf("header: %w", err)
 		}
@@ -121,7 +122,7 @@ func readSafetensors(r io.Reader) ([]Tensor, error) {
 }
 
 // tensorOf checks a shape and guesses the role from the name.
-func tensorOf(name string, shape []int64) (Tensor, error) {
+func tensorOf(name string, shape []int64, dtype string) (Tensor, error) {
 	if len(shape) > maxDims {
 		return Tensor{}, fmt.Errorf("tensor %q has %d dimensions", short(name), len(shape))
 	}
@@ -135,13 +136,13 @@ func tensorOf(name string, shape []int64) (Tensor, error) {
 	if n > 1<<50 {
 		return Tensor{}, fmt.Errorf("tensor %q would have %.3g elements", short(name), n)
 	}
-	return Tensor{Name: name, Shape: shape, Role: roleOf(name), Buffer: isBuffer(name)}, nil
+	return Tensor{Name: name, Shape: shape, Role: roleOf(name), Buffer: isBuffer(name) || isScale(name) || isCount(name, dtype), Dtype: dtype}, nil
 }
 
 // isBuffer knows the buffers that old checkpoints carry: they are not
 // parameters, so a file's total is not the parameter count.
 func isBuffer(name string) bool {
-	for _, s := range []string{"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", "position_ids", "e_score_correction_bias", "num_batches_tracked", "running_mean", "running_var", "weight_scale_inv"} {
+	for _, s := range []string{"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", "position_ids", "e_score_correction_bias", "num_batches_tracked", "running_mean", "running_var"} {
 		if strings.HasSuffix(name, s) {
 			return true
 		}
@@ -244,8 +245,21 @@ func readTorchZip(f io.ReaderAt, size int64, path string) ([]Tensor, error) {
 
 // FromTensors makes a configuration that has exactly the tensors' number of
 // parameters and the shape of a Llama-like decoder as far as their names
-// tell; what had to be assumed is said.
+// tell; what had to be assumed is said. Packed weights whose shapes are not
+// the model's are refused.
 func FromTensors(ts []Tensor) (*Config, error) {
+	w := PackedIn(ts)
+	if w != nil && !w.shaped {
+		return nil, fmt.Errorf("the checkpoint's weights are packed (%s), and packed shapes do not tell the model: put its config.json beside the file, or give that alone with --config", w.Kind)
+	}
+	c, err := fromShapes(ts)
+	if w == nil || err != nil {
+		return c, err
+	}
+	return c.Store(w)
+}
+
+func fromShapes(ts []Tensor) (*Config, error) {
 	var total, h, v, inner, kv, layers, count int64
 	for _, t := range ts {
 		if t.Buffer {

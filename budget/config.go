@@ -26,6 +26,7 @@ type Config struct {
 	memo     *memo                  // steps that were simulated
 	extra    int64                  // parameters beyond the shape's, for a model known by its size only
 	assumed  string                 // what was assumed, in words
+	file     *Packed                // the weights of a quantised checkpoint, nil without one
 }
 
 // maxConfigBytes bounds a config.json; real ones are a few kilobytes.

@@ -11,7 +11,7 @@ func newRun(p *plan) *run {
 		n := q.Elements()
 		stored := p.stored(q)
 		q.val = &value{st: m.alloc(stored, Weights), n: n, e: p.wide, leaf: q}
-		q.packed = p.quantised(q)
+		q.packed = p.quantised(q) || p.packing().packs(q) && p.packing().direct == ""
 	}
 	for _, q := range p.adapters {
 		e := p.adapterWidth()
@@ -54,7 +54,9 @@ func (p *plan) quantised(q *parameter) bool {
 func (p *plan) stored(q *parameter) int64 {
 	n := q.Elements()
 	b := n * p.kept
-	if p.quantised(q) {
+	if z := p.packing(); z.packs(q) {
+		b = z.bytes(q)
+	} else if p.quantised(q) {
 		b = quantisedBytes(p.Precision, n)
 	}
 	if p.sharded() {

@@ -31,6 +31,7 @@ type Tensor struct {
 	Role  Role
 	// Buffer marks what the optimizer never sees.
 	Buffer bool
+	Dtype  string // in a checkpoint, as safetensors calls it; a configuration has none
 }
 
 // Elements is the number of elements.
@@ -94,6 +95,7 @@ type model struct {
 	buffers, wideBuffers float64
 	patch                *patching
 	conv                 *convolutions
+	quant                *quantization // nil: every weight has the setting's type
 }
 
 // headPart is one operation of a head: a projection, an activation or a norm.
@@ -197,6 +199,10 @@ func newModel(c *Config) (*model, error) {
 		return nil, b.err
 	}
 	m.layers = len(m.blocks)
+	m.quant = c.quantization()
+	if c.file != nil {
+		m.store(c.file)
+	}
 	for _, e := range []*model{m.encoder, m.vision} {
 		if e == nil {
 			continue

@@ -10,8 +10,26 @@ import (
 	"github.com/nlpodyssey/gopickle/types"
 )
 
-// inertTensor is what a tensor's rebuild call becomes: its shape.
-type inertTensor struct{ shape []int64 }
+// inertTensor is what a tensor's rebuild call becomes: its shape and type.
+type inertTensor struct {
+	shape []int64
+	dtype string
+}
+
+// storageTypes are the types of PyTorch's storages, as safetensors calls them.
+var storageTypes = map[string]string{"torch.FloatStorage": "F32", "torch.HalfStorage": "F16", "torch.BFloat16Storage": "BF16", "torch.DoubleStorage": "F64", "torch.LongStorage": "I64",
+	"torch.IntStorage": "I32", "torch.ShortStorage": "I16", "torch.CharStorage": "I8", "torch.ByteStorage": "U8", "torch.BoolStorage": "BOOL"}
+
+// inertStorage is what a storage becomes: a tensor of its type. It is named
+// ("storage", type, key, device, size).
+func inertStorage(id any) (any, error) {
+	if l, ok := id.(*types.Tuple); ok && l.Len() > 1 {
+		if r, ok := l.Get(1).(rebuild); ok {
+			return inertTensor{dtype: storageTypes[r.name]}, nil
+		}
+	}
+	return inertTensor{}, nil
+}
 
 // rebuild is an allowed name of a checkpoint's pickle. Nothing is called but
 // this descriptor, and storages are never read.
@@ -36,7 +54,8 @@ func (r rebuild) Call(args ...any) (any, error) {
 	if !ok || l.Len() > maxDims {
 		return nil, fmt.Errorf("%s without a shape", r.name)
 	}
-	t := inertTensor{}
+	t, _ := args[0].(inertTensor) // the storage
+	t.shape = nil
 	for i := range l.Len() {
 		n, ok := l.Get(i).(int)
 		if !ok || n < 0 {
@@ -82,7 +101,7 @@ func readTorchPickle(data []byte) (ts []Tensor, err error) {
 		}
 		return rebuild{full}, nil
 	}
-	u.PersistentLoad = func(any) (any, error) { return inertTensor{}, nil }
+	u.PersistentLoad = inertStorage
 	top, err := u.Load()
 	if err != nil {
 		return nil, err
@@ -116,7 +135,7 @@ func collect(ts []Tensor, prefix string, v any, depth int) ([]Tensor, error) {
 		switch x := x.(type) {
 		case inertTensor:
 			var t Tensor
-			if t, err = tensorOf(prefix+name, x.shape); err == nil {
+			if t, err = tensorOf(prefix+name, x.shape, x.dtype); err == nil {
 				ts = append(ts, t)
 			}
 		case *types.Dict, *types.OrderedDict:

@@ -335,7 +335,7 @@ func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
 			break
 		}
 		t := s
-		if !r.apply(&t) {
+		if !r.apply(&t) || t.Precision == "int4" && s.Precision != "int4" && c.packedBits() <= 4 {
 			continue
 		}
 		n, err := Compute(c, t)
@@ -370,8 +370,12 @@ func ladderServing(c *Config, s Setting, b *Budget, g *GPU) []Measure {
 	try("flash attention through sdpa", "--attention sdpa", "nothing", func(t *Setting) { t.Attention = "sdpa" })
 	try("expandable segments", "--allocator expandable", "nothing", func(t *Setting) { t.Allocator = "expandable" })
 	try("a cache in 8 bits", "--kv fp8", "a little noise", func(t *Setting) { t.KV = "fp8" })
-	try("weights in 8 bits", "--precision int8", "slower products", func(t *Setting) { t.Precision = "int8" })
-	try("weights in 4 bits", "--precision int4", "a little noise", func(t *Setting) { t.Precision = "int4" })
+	if c.packedBits() > 8 {
+		try("weights in 8 bits", "--precision int8", "slower products", func(t *Setting) { t.Precision = "int8" })
+	}
+	if c.packedBits() > 4 {
+		try("weights in 4 bits", "--precision int4", "a little noise", func(t *Setting) { t.Precision = "int4" })
+	}
 	try("half the sequences at once", "--batch N/2", "less throughput", func(t *Setting) { t.Batch = (t.Batch + 1) / 2 })
 	return ms
 }

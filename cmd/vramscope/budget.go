@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
@@ -67,7 +69,7 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.Int64Var(&s.Batch, "batch", 1, "sequences per GPU and micro-batch")
 	fl.Int64Var(&s.Sequence, "seq", 1024, "tokens per sequence (the encoder's, for an encoder-decoder)")
 	fl.Int64Var(&s.DecoderSeq, "decoder-seq", 0, "tokens per target sequence (default 128 or --seq; of whisper --seq, as far as it has positions)")
-	fl.StringVar(&s.Precision, "precision", "bf16", "fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4")
+	fl.StringVar(&s.Precision, "precision", "bf16", "fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4; wins over quantization_config")
 	fl.StringVar(&s.Optimizer, "optimizer", "adamw", strings.Join(budget.Optimizers(), " "))
 	fl.StringVar(&s.Checkpointing, "checkpointing", "none", "none selective full")
 	fl.StringVar(&s.Attention, "attention", "sdpa", "eager sdpa flash")
@@ -112,6 +114,9 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	}
 	if err := f.setting(cmd); err != nil {
 		return err
+	}
+	if cmd.Flags().Changed("precision") { // what is asked for wins over what the files say
+		c = c.Unpacked()
 	}
 	doc, err := f.answer(c)
 	if err != nil {
@@ -158,11 +163,27 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 }
 
 // loadCheckpoint prefers the config.json beside a checkpoint and says where
-// the two disagree.
+// the two disagree. Packed weights have their bytes from the checkpoint and
+// everything else from the configuration.
 func loadCheckpoint(path string) (*budget.Config, []string, error) {
 	ts, err := budget.ReadCheckpoint(path)
 	if err != nil {
 		return nil, nil, err
+	}
+	beside := filepath.Join(filepath.Dir(path), "config.json")
+	if packed := budget.PackedIn(ts); packed != nil {
+		c, err := load.ReadConfig(beside)
+		if err != nil {
+			c, other := budget.FromTensors(ts)
+			if other != nil && !errors.Is(err, fs.ErrNotExist) { // there is one, and why it does not help is what to know
+				other = err
+			}
+			return c, nil, other
+		}
+		if c, err = c.Store(packed); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", beside, err)
+		}
+		return c, []string{fmt.Sprintf("%s describes the model; the checkpoint packs its weights (%s) into %s", beside, packed.Kind, sizeText(packed.Bytes))}, nil
 	}
 	var total int64
 	for _, t := range ts {
@@ -170,7 +191,6 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 			total += t.Elements()
 		}
 	}
-	beside := filepath.Join(filepath.Dir(path), "config.json")
 	if c, err := load.ReadConfig(beside); err == nil {
 		n, err := budget.Count(c)
 		if err == nil && n.Total == total {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -173,4 +174,73 @@ func TestBudgetFiles(t *testing.T) {
 	if strings.Contains(out+errs, "<script>alert(1)</script>") && out != "" {
 		t.Error("a name ran")
 	}
+}
+
+// A quantised checkpoint has its bytes from its tensors and everything else
+// from the config.json beside it; a precision that is asked for unpacks it.
+func TestBudgetQuantized(t *testing.T) {
+	const hidden, layers, words = 512, 4, 1000
+	header := map[string]any{"model.embed_tokens.weight": tensor("BF16", words, hidden), "lm_head.weight": tensor("BF16", words, hidden), "model.norm.weight": tensor("BF16", hidden)}
+	want := 2 * (2*words*hidden + hidden)
+	for i := range layers {
+		at := "model.layers." + itoa(i) + "."
+		for _, n := range []string{"input_layernorm", "post_attention_layernorm"} {
+			header[at+n+".weight"] = tensor("BF16", hidden)
+			want += 2 * hidden
+		}
+		for n, shape := range map[string][2]int{"self_attn.q_proj": {hidden, hidden}, "self_attn.k_proj": {hidden, hidden}, "self_attn.v_proj": {hidden, hidden}, "self_attn.o_proj": {hidden, hidden},
+			"mlp.gate_proj": {1024, hidden}, "mlp.up_proj": {1024, hidden}, "mlp.down_proj": {hidden, 1024}} {
+			out, in := shape[0], shape[1]
+			header[at+n+".qweight"], header[at+n+".qzeros"], header[at+n+".scales"] = tensor("I32", in, out/8), tensor("I32", in/128, out/8), tensor("F16", in/128, out)
+			want += in*out/2 + in/128*out/2 + in/128*out*2
+		}
+	}
+	data, err := json.Marshal(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := llamaFile(t, `,"quantization_config":{"quant_method":"awq","bits":4}`)
+	file := filepath.Join(filepath.Dir(config), "model.safetensors")
+	data = append(binary.LittleEndian.AppendUint64(nil, uint64(len(data))), data...)
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	alone := filepath.Join(t.TempDir(), "alone.safetensors")
+	if err := os.WriteFile(alone, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const parameters = 2*words*hidden + hidden + layers*(2*hidden+4*hidden*hidden+3*hidden*1024)
+	for name, tt := range map[string]struct {
+		args    []string
+		weights int
+		note    string
+	}{
+		"checkpoint":                  {[]string{"--model", file}, want, "AWQ"},
+		"configuration":               {[]string{"--config", config}, want, "(awq, 4 bits)"},
+		"checkpoint, precision given": {[]string{"--model", file, "--precision", "bf16"}, 2 * parameters, ""},
+		"precision given":             {[]string{"--config", config, "--precision", "bf16"}, 2 * parameters, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := budgetRun(t, append(tt.args, "--inference", "--seq", "64", "--format", "json")...)
+			var d struct {
+				Model   struct{ Parameters int }
+				Weights int `json:"weights_bytes"`
+				Notes   []string
+			}
+			if err := json.Unmarshal([]byte(out), &d); err != nil || code != exitFine {
+				t.Fatal(code, errs, err)
+			}
+			if d.Model.Parameters != parameters || d.Weights != tt.weights || !strings.Contains(strings.Join(d.Notes, "\n"), tt.note) {
+				t.Errorf("%d parameters in %d bytes, want %d in %d; %q", d.Model.Parameters, d.Weights, parameters, tt.weights, d.Notes)
+			}
+		})
+	}
+	if out, errs, code := budgetRun(t, "--model", alone, "--inference"); code != exitUnusable || out != "" || !strings.Contains(errs, "packed shapes do not tell the model") {
+		t.Errorf("without a configuration: code %d, %q, %q", code, out, errs)
+	}
+}
+
+// tensor is an entry of a .safetensors header.
+func tensor(dtype string, shape ...int) map[string]any {
+	return map[string]any{"dtype": dtype, "shape": shape}
 }
