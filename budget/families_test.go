@@ -143,6 +143,41 @@ func smallConfig(t *testing.T, family string) *Config {
 	return nil
 }
 
+// Encoders have nothing to decode and no cache; what generates has both.
+func TestEncodersKeepNoCache(t *testing.T) {
+	for _, tt := range []struct {
+		kind, class string
+		want        bool
+	}{
+		{"bert", "BertModel", false}, {"bert", "BertForMaskedLM", false}, {"bert", "", false}, {"roberta", "RobertaModel", false}, {"distilbert", "DistilBertModel", false},
+		{"modernbert", "ModernBertModel", false}, {"vit", "ViTModel", false}, {"t5", "T5EncoderModel", false}, {"llama", "LlamaForSequenceClassification", false},
+		{"t5", "T5ForConditionalGeneration", true}, {"llama", "LlamaModel", true}, {"gpt2", "GPT2LMHeadModel", true}, {"mamba", "MambaModel", true},
+	} {
+		t.Run(tt.kind+" "+tt.class, func(t *testing.T) {
+			fields := map[string]any{"model_type": tt.kind}
+			if tt.class != "" {
+				fields["architectures"] = []any{tt.class}
+			}
+			c, err := newConfig(fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := Compute(c, Setting{Inference: true, Batch: 2, Sequence: 128})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkBudget(t, tt.class, b)
+			var cache int64
+			for _, p := range b.Phases {
+				cache += p.Categories[KVCache]
+			}
+			if got := b.Phase(Decode) != nil; got != tt.want || got != (cache > 0) || got != (b.CacheToken+b.CacheFixed > 0) || got != (b.Setting.Cache != "none") {
+				t.Errorf("decodes: %v, cache %d, per token %d, setting %q", got, cache, b.CacheToken, b.Setting.Cache)
+			}
+		})
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	llama := func(change map[string]any) *Config {
 		f := map[string]any{"model_type": "llama"}

@@ -98,6 +98,17 @@ type model struct {
 	quant                *quantization // nil: every weight has the setting's type
 }
 
+// generates says whether a model makes one token after another, and so keeps
+// what came before: encoders see everything at once, and labels come alone.
+func (m *model) generates() bool {
+	switch m.task {
+	case taskContrast, taskClassify, taskMasked, taskTokens:
+		return false
+	}
+	a := m.first()
+	return m.patch == nil && (a == nil || !a.bidirectional && !a.uncached)
+}
+
 // headPart is one operation of a head: a projection, an activation or a norm.
 type headPart struct {
 	lin  *linear

@@ -123,7 +123,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if p.FSDP != "" && p.mixed && p.dp > 1 && !s.Inference {
 		p.mixed, p.wide = false, 2 // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
 	}
-	if s.Inference && mod.encoder == nil && s.Context < s.Sequence {
+	if s.Inference && mod.encoder == nil && mod.generates() && s.Context < s.Sequence {
 		return nil, fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", s.Context, s.Sequence)
 	}
 	p.Sequence /= s.CP

@@ -107,8 +107,9 @@ func (p *plan) headWidth() int64 {
 
 // serve fills in prefill and decode.
 func (p *plan) serve(b *Budget) {
-	if p.model.task == taskContrast || p.model.task == taskClassify || p.model.task == taskMasked || p.model.task == taskTokens {
+	if !p.model.generates() {
 		p.Cache = "none"
+		b.Setting.Cache = p.Cache
 	}
 	if p.PP > 1 {
 		n := (int64(len(p.model.blocks)) + p.PP - 1) / p.PP
