@@ -353,7 +353,7 @@ func (b *builder) embedding(name string, vocab, width int64) {
 func (b *builder) decoderHead(d *decoder, kind headKind) {
 	c, m := b.c, b.m
 	switch kind {
-	case headDefault, headLM, headSeq2Seq:
+	case headDefault, headLM, headSeq2Seq, headDouble:
 		m.task = taskCausal
 		m.softcap = c.Float("final_logit_softcapping") > 0
 		m.scaleHead = d.scaledEmbed && c.Type != "gemma" && c.Type != "gemma2" && c.Type != "gemma3_text" || c.Type == "cohere"
@@ -367,6 +367,12 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 			l.bias = b.param(d.head+".bias", RoleHead, m.vocab)
 		}
 		m.head = l
+		if kind == headDouble {
+			if c.Type != "gpt2" {
+				b.noHead()
+			}
+			b.linear("multiple_choice_head.summary", RoleOther, m.wordWidth, 1, true)
+		}
 	case headNone:
 		m.task = taskBackbone
 	case headSequence:
@@ -386,6 +392,6 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 		m.task, m.vocab = taskTokens, 2
 		m.head = b.linear("qa_outputs", RoleHead, m.wordWidth, 2, true)
 	default:
-		b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", c.Type, short(c.architecture()))
+		b.noHead()
 	}
 }

@@ -23,7 +23,7 @@ var bertLike = bertNames{
 // bertLayer is one post-norm encoder layer.
 func (b *builder) bertLayer(n bertNames, h, a, inner int64) *block {
 	d := h / a
-	at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true, outDrop: b.drop(n.hiddenDrop), bidirectional: true}
+	at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true, outDrop: b.drop(n.hiddenDrop), bidirectional: !b.c.Bool("is_decoder")}
 	at.q = b.linear(n.q, RoleAttention, h, h, true)
 	at.k = b.linear(n.k, RoleAttention, h, h, true)
 	at.v = b.linear(n.v, RoleAttention, h, h, true)
@@ -76,6 +76,9 @@ func (b *builder) maskedHead(name string, bias *parameter) {
 		l.weight = b.param(name+".weight", RoleHead, m.vocab, m.hidden)
 	}
 	m.head, m.task = l, taskMasked
+	if b.c.Bool("is_decoder") {
+		m.task, m.directLoss = taskCausal, false
+	}
 }
 
 func (b *builder) pooler(name string, h int64) {
@@ -129,7 +132,7 @@ func (b *builder) simpleHead(kind headKind, h int64) {
 		m.task, m.vocab = taskTokens, 2
 		m.head = b.linear("qa_outputs", RoleHead, h, 2, true)
 	default:
-		b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", c.Type, short(c.architecture()))
+		b.noHead()
 	}
 }
 
@@ -324,6 +327,10 @@ func buildViT(b *builder) {
 		return
 	}
 	b.prefix = ""
+	if kind != headDefault && kind != headImage {
+		b.noHead()
+		return
+	}
 	m.task, m.vocab = taskClassify, c.labels()
 	m.head = b.linear("classifier", RoleHead, h, c.labels(), true)
 }

@@ -93,8 +93,13 @@ var headKinds = []struct {
 }{
 	{"ForCausalLM", headLM}, {"LMHeadModel", headLM}, {"ForMaskedLM", headMasked}, {"ForPreTraining", headPreTraining},
 	{"ForSequenceClassification", headSequence}, {"ForTokenClassification", headToken}, {"ForQuestionAnswering", headSpan},
-	{"ForImageClassification", headImage}, {"ForConditionalGeneration", headSeq2Seq}, {"DoubleHeadsModel", headLM},
+	{"ForImageClassification", headImage}, {"ForConditionalGeneration", headSeq2Seq}, {"DoubleHeadsModel", headDouble},
 	{"ForMultipleChoice", headChoice}, {"RewardModel", headReward}, {"EncoderModel", headEncoder}, {"Model", headNone},
+}
+
+// noHead refuses a class that the family's network is not built for.
+func (b *builder) noHead() {
+	b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", b.c.Type, short(b.c.architecture()))
 }
 
 type headKind int
@@ -112,6 +117,7 @@ const (
 	headChoice
 	headReward
 	headEncoder
+	headDouble // words, and one score for each choice
 	headNone
 )
 

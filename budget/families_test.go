@@ -2,6 +2,7 @@ package budget
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -100,23 +101,27 @@ func TestNothingStaysBehind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, s := range []Setting{{}, {Precision: "bf16-mixed"}, {Checkpointing: "full"}, {Attention: "eager", Precision: "fp32"}, {Loss: "chunked"}} {
 				s.Batch, s.Sequence = 1, 16
-				c := smallConfig(t, name)
-				p, err := newPlan(c, s.Defaults())
-				if err != nil {
-					t.Fatal(err)
-				}
-				r := newRun(p)
-				before := r.m.live
-				r.trainStep()
-				left := r.m.live - before - r.m.cats[Gradients]
-				if left != 0 {
-					t.Errorf("%+v: %d bytes stay behind: %v", s, left, r.m.cats.Map())
-				}
-				if len(r.m.tape) != 0 || len(r.m.casts) != 0 {
-					t.Errorf("%d nodes and %d weight copies stay behind", len(r.m.tape), len(r.m.casts))
-				}
+				nothingStays(t, smallConfig(t, name), s)
 			}
 		})
+	}
+}
+
+func nothingStays(t *testing.T, c *Config, s Setting) {
+	t.Helper()
+	p, err := newPlan(c, s.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(p)
+	before := r.m.live
+	r.trainStep()
+	left := r.m.live - before - r.m.cats[Gradients]
+	if left != 0 {
+		t.Errorf("%+v: %d bytes stay behind: %v", s, left, r.m.cats.Map())
+	}
+	if len(r.m.tape) != 0 || len(r.m.casts) != 0 {
+		t.Errorf("%d nodes and %d weight copies stay behind", len(r.m.tape), len(r.m.casts))
 	}
 }
 
@@ -143,6 +148,75 @@ func smallConfig(t *testing.T, family string) *Config {
 	return nil
 }
 
+// The class in architectures decides what there is beside the backbone; what
+// is not built is refused. Counts are those of the published base sizes.
+func TestClasses(t *testing.T) {
+	bart := map[string]any{"vocab_size": 50265.0}
+	t5 := map[string]any{"d_model": 768.0, "d_kv": 64.0, "d_ff": 3072.0, "num_layers": 12.0, "num_heads": 12.0}
+	decoder := map[string]any{"is_decoder": true}
+	cross := map[string]any{"is_decoder": true, "add_cross_attention": true}
+	for _, tt := range []struct {
+		kind, class string
+		fields      map[string]any
+		want        int64
+		refused     string
+	}{
+		{"clip", "", nil, 151277313, ""},
+		{"clip", "CLIPModel", nil, 151277313, ""},
+		{"clip", "CLIPTextModel", nil, 63165952, ""},
+		{"clip", "CLIPVisionModel", nil, 87456000, ""},
+		{"clip", "CLIPForImageClassification", nil, 87457538, ""},
+		{"clip", "CLIPTextModelWithProjection", nil, 0, "CLIPTextModelWithProjection"},
+		{"vit", "ViTForImageClassification", nil, 86567656, ""},
+		{"vit", "ViTForTokenClassification", nil, 0, "ViTForTokenClassification"},
+		{"t5", "T5EncoderModel", t5, 109628544, ""},
+		{"t5", "T5ForTokenClassification", t5, 109630082, ""},
+		{"t5", "T5ForSequenceClassification", t5, 223495682, ""},
+		{"t5", "T5ForConditionalGeneration", t5, 222903552, ""},
+		{"t5", "T5ForMultipleChoice", t5, 0, "T5ForMultipleChoice"},
+		{"bart", "BartModel", bart, 406291456, ""},
+		{"bart", "BartForCausalLM", bart, 0, "encoder that this configuration does not have"},
+		{"gpt2", "GPT2LMHeadModel", nil, 124439808, ""},
+		{"gpt2", "GPT2DoubleHeadsModel", nil, 124440577, ""},
+		{"gpt2", "GPT2LMHeadModel", cross, 0, "add_cross_attention"},
+		{"bert", "BertLMHeadModel", decoder, 109514298, ""},
+		{"bert", "BertLMHeadModel", cross, 0, "add_cross_attention"},
+	} {
+		t.Run(tt.kind+" "+tt.class, func(t *testing.T) {
+			fields := map[string]any{"model_type": tt.kind}
+			maps.Copy(fields, tt.fields)
+			if tt.class != "" {
+				fields["architectures"] = []any{tt.class}
+			}
+			c, err := newConfig(fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := Count(c)
+			if tt.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.refused) || !strings.Contains(err.Error(), "--model") {
+					t.Errorf("%d parameters, %v", n.Total, err)
+				}
+				return
+			}
+			if err != nil || n.Total != tt.want {
+				t.Fatalf("%d parameters, want %d (%v)", n.Total, tt.want, err)
+			}
+			for _, s := range []Setting{{}, {Inference: true}, {Checkpointing: "full", Attention: "eager"}, {LoRA: 4, LoRATargets: "qv"}} {
+				s.Batch, s.Sequence = 2, 64
+				b, err := Compute(c, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkBudget(t, tt.class, b)
+				if !s.Inference && s.LoRA == 0 {
+					nothingStays(t, c, s)
+				}
+			}
+		})
+	}
+}
+
 // Encoders have nothing to decode and no cache; what generates has both.
 func TestEncodersKeepNoCache(t *testing.T) {
 	for _, tt := range []struct {
@@ -150,7 +224,8 @@ func TestEncodersKeepNoCache(t *testing.T) {
 		want        bool
 	}{
 		{"bert", "BertModel", false}, {"bert", "BertForMaskedLM", false}, {"bert", "", false}, {"roberta", "RobertaModel", false}, {"distilbert", "DistilBertModel", false},
-		{"modernbert", "ModernBertModel", false}, {"vit", "ViTModel", false}, {"t5", "T5EncoderModel", false}, {"llama", "LlamaForSequenceClassification", false},
+		{"modernbert", "ModernBertModel", false}, {"vit", "ViTModel", false}, {"t5", "T5EncoderModel", false}, {"t5", "T5ForTokenClassification", false}, {"llama", "LlamaForSequenceClassification", false},
+		{"clip", "CLIPTextModel", false}, {"clip", "CLIPVisionModel", false},
 		{"t5", "T5ForConditionalGeneration", true}, {"llama", "LlamaModel", true}, {"gpt2", "GPT2LMHeadModel", true}, {"mamba", "MambaModel", true},
 	} {
 		t.Run(tt.kind+" "+tt.class, func(t *testing.T) {

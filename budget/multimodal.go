@@ -7,19 +7,51 @@ type patching struct {
 	pixels       int64      // numbers in one image
 }
 
+// buildCLIP is both encoders with their projections, or one of them alone.
 func buildCLIP(b *builder) {
 	c, m := b.c, b.m
 	t, v := c.nested("text_config", "clip_text_model"), c.nested("vision_config", "clip_vision_model")
 	proj := c.Int("projection_dim")
-	m.task = taskContrast
-	b.param("logit_scale", RoleOther)
+	switch name := c.architecture(); name {
+	case "", "CLIPModel":
+		m.task, m.vision = taskContrast, &model{config: v}
+		b.param("logit_scale", RoleOther)
+		b.clipText(t)
+		b.clipVision(v, m.vision)
+		if b.err != nil {
+			return
+		}
+		m.vision.head = b.linear("visual_projection", RoleHead, m.vision.hidden, proj, false)
+		m.head = b.linear("text_projection", RoleHead, m.hidden, proj, false)
+		m.vocab = proj
+	case "CLIPTextModel":
+		m.task = taskBackbone
+		b.clipText(t)
+		for _, bl := range m.blocks {
+			bl.attn.uncached = true
+		}
+	case "CLIPVisionModel", "CLIPForImageClassification":
+		m.task = taskBackbone
+		b.clipVision(v, m)
+		m.final = nil // on the class token alone, which is little and which the classifier does not take
+		if name == "CLIPForImageClassification" && b.err == nil {
+			m.task, m.vocab = taskClassify, c.labels()
+			m.head = b.linear("classifier", RoleHead, m.hidden, c.labels(), true)
+		}
+	default:
+		b.noHead()
+	}
+}
+
+// clipText is CLIP's text encoder.
+func (b *builder) clipText(t *Config) {
+	m, whole := b.m, b.c
 	h, a, inner := t.Int("hidden_size"), t.Int("num_attention_heads"), t.Int("intermediate_size")
 	if err := t.need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"); err != nil || h%a != 0 {
-		b.fail("%s: a text encoder of hidden size %d and %d heads", c.Type, h, a)
+		b.fail("%s: a text encoder of hidden size %d and %d heads", b.c.Type, h, a)
 		return
 	}
 	m.hidden, m.wordWidth = h, h
-	whole := b.c
 	b.c = t
 	b.under("text_model.", func() {
 		b.embedding("embeddings.token_embedding", t.Int("vocab_size"), h)
@@ -31,8 +63,13 @@ func buildCLIP(b *builder) {
 		})
 		m.final = b.norm("final_layer_norm", layerNormKind, h, true)
 	})
+	b.c = whole
+}
+
+// clipVision is CLIP's image encoder.
+func (b *builder) clipVision(v *Config, im *model) {
+	whole := b.c
 	b.c = v
-	im := &model{config: v}
 	b.under("vision_model.", func() {
 		h, a, inner, n, ps := b.imageSizes(v)
 		if b.err != nil {
@@ -50,13 +87,6 @@ func buildCLIP(b *builder) {
 		im.final = b.norm("post_layernorm", layerNormKind, h, true)
 	})
 	b.c = whole
-	if b.err != nil {
-		return
-	}
-	m.vision = im
-	im.head = b.linear("visual_projection", RoleHead, im.hidden, proj, false)
-	m.head = b.linear("text_projection", RoleHead, h, proj, false)
-	m.vocab = proj
 }
 
 // buildGemma3 is the language model with its image encoder in front.

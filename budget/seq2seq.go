@@ -61,8 +61,13 @@ func buildT5(b *builder) {
 		enc.blocks = append(enc.blocks, bl)
 	})
 	enc.final, enc.finalDrop = b.norm("encoder.final_layer_norm", rmsT5Kind, h, false), drop
-	if b.headKind() == headEncoder {
-		*m = model{config: c, task: taskBackbone, params: m.params, embed: m.embed, hidden: h, wordWidth: h, vocab: m.vocab, embedDrop: drop, blocks: enc.blocks, final: enc.final, finalDrop: drop}
+	kind := b.headKind()
+	if kind == headEncoder || kind == headToken {
+		*m = model{config: c, task: taskBackbone, params: m.params, embed: m.embed, hidden: h, wordWidth: h, vocab: m.vocab, embedDrop: drop, blocks: enc.blocks, final: enc.final, finalDrop: drop, directLoss: true}
+		if kind == headToken {
+			m.task, m.vocab = taskTokens, c.labels()
+			m.head = b.linear("classifier", RoleHead, h, m.vocab, true)
+		}
 		return
 	}
 	b.layers("decoder.block.", c.IntOr("num_decoder_layers", c.Int("num_layers")), func(i int64) {
@@ -76,8 +81,22 @@ func buildT5(b *builder) {
 	})
 	m.final, m.finalDrop = b.norm("decoder.final_layer_norm", rmsT5Kind, h, false), drop
 	m.encoder = enc
-	if b.headKind() == headNone {
+	switch kind {
+	case headNone:
 		m.task = taskBackbone
+		return
+	case headSequence:
+		m.task, m.vocab = taskClassify, c.labels()
+		b.linear("classification_head.dense", RoleHead, h, h, true)
+		m.head = b.linear("classification_head.out_proj", RoleHead, h, m.vocab, true)
+		return
+	case headSpan:
+		m.task, m.vocab = taskTokens, 2
+		m.head = b.linear("qa_outputs", RoleHead, h, 2, true)
+		return
+	case headDefault, headSeq2Seq, headLM:
+	default:
+		b.noHead()
 		return
 	}
 	m.task = taskSeq2Seq
@@ -156,7 +175,9 @@ func buildBART(b *builder) {
 	switch kind {
 	case headNone:
 		m.task = taskBackbone
-	case headSeq2Seq, headDefault, headLM:
+	case headLM:
+		b.fail("%s: a decoder whose cross-attention looks at an encoder that this configuration does not have: give the checkpoint's header with --model FILE.safetensors", short(c.architecture()))
+	case headSeq2Seq, headDefault:
 		m.task, m.tied, m.plusBias = taskSeq2Seq, c.tied(), true
 		m.wideBuffers += float64(m.vocab)
 		m.head = &linear{in: h, out: m.vocab, weight: m.embed}
@@ -171,7 +192,7 @@ func buildBART(b *builder) {
 		m.task, m.vocab = taskTokens, 2
 		m.head = b.linear("qa_outputs", RoleHead, h, 2, true)
 	default:
-		b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", c.Type, short(c.architecture()))
+		b.noHead()
 	}
 }
 
@@ -213,7 +234,7 @@ func buildWhisper(b *builder) {
 			m.head.weight = b.param("proj_out.weight", RoleHead, m.vocab, h)
 		}
 	default:
-		b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", c.Type, short(c.architecture()))
+		b.noHead()
 	}
 }
 

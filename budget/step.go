@@ -80,10 +80,10 @@ func (r *run) batch() batchOf {
 	var b batchOf
 	switch {
 	case mod.encoder != nil && mod.encoder.conv != nil:
-		td := p.Batch * p.DecoderSeq
+		td := p.Batch * p.decoderTokens()
 		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * td), decoder: in(8 * td), tokens: td}
 	case mod.encoder != nil:
-		td := p.Batch * p.DecoderSeq
+		td := p.Batch * p.decoderTokens()
 		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
 	case mod.task == taskContrast:
 		b = batchOf{ids: in(8 * t), pixels: in(p.Batch * mod.vision.patch.pixels * p.wide), tokens: p.Batch}
@@ -98,6 +98,15 @@ func (r *run) batch() batchOf {
 		b.mask = in(8 * t)
 	}
 	return b
+}
+
+// decoderTokens is what a decoder beside an encoder is given: a classifier of
+// whole sequences reads its input there once more.
+func (p *plan) decoderTokens() int64 {
+	if p.model.task == taskClassify || p.model.task == taskTokens {
+		return p.Sequence
+	}
+	return p.DecoderSeq
 }
 
 // network runs everything up to the head.
@@ -119,7 +128,7 @@ func (r *run) network(b batchOf) *value {
 		enc := r.body(mod.encoder, b, p.Batch, seq, nil, 0)
 		d := b
 		d.ids = b.decoder
-		dec := r.body(mod, d, p.Batch, p.DecoderSeq, enc, seq)
+		dec := r.body(mod, d, p.Batch, p.decoderTokens(), enc, seq)
 		m.cached = append(m.cached, enc.st) // outputs carry the encoder's last states
 		return dec
 	case mod.patch != nil:
