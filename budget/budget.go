@@ -38,6 +38,7 @@ type ModelInfo struct {
 	Type                                  string
 	Parameters, Active, Trainable         int64
 	Embedding, Layers, Hidden, Vocabulary int64
+	Positions                             int64 // learned ones, which bound a sequence; 0 without
 }
 
 // PhaseBytes is one phase.
@@ -96,7 +97,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 
 func (b *Budget) describe(c *Config, p *plan) {
 	n, m := p.whole, p.model
-	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.layers), Hidden: m.hidden, Vocabulary: m.vocab}
+	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.layers), Hidden: m.hidden, Vocabulary: m.vocab, Positions: m.positions()}
 	if m.encoder != nil {
 		b.Model.Layers += int64(len(m.encoder.blocks))
 	}

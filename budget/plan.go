@@ -126,6 +126,9 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if s.Inference && mod.encoder == nil && mod.generates() && s.Context < s.Sequence {
 		return nil, fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", s.Context, s.Sequence)
 	}
+	if err := p.withinPositions(); err != nil {
+		return nil, err
+	}
 	p.Sequence /= s.CP
 	if s.Inference && mod.encoder != nil {
 		p.DecoderSeq = 1 // the prompt is the encoder's: the decoder starts with one token

@@ -170,6 +170,9 @@ func (c *Config) complete(s Setting) (_ Setting, err error) {
 	if s.Sequence == 0 && s.Inference && m.encoder == nil {
 		s.Sequence = s.Context
 	}
+	if n := m.positions(); s.Sequence == 0 && n > 0 {
+		s.Sequence = min(n, 1024)
+	}
 	d := s.Defaults()
 	if m.encoder == nil {
 		return d, nil

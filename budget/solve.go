@@ -112,7 +112,7 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 			unit = 64
 		}
 		if f.HasSequence = here.sequenceFree(); f.HasSequence {
-			f.MaxSequence = largest(unit, limitSequence, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
+			f.MaxSequence = c.longest(unit, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
 		}
 		if s.Inference && here.CacheToken > 0 {
 			work := here.workingBytes() - here.WeightsBytes
@@ -153,14 +153,14 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 	if err != nil {
 		return 0, s, err
 	}
-	unit, limit := int64(1), int64(limitBatch)
+	unit := int64(1)
 	var with func(n int64) Setting
 	first := s
 	switch what {
 	case "batch":
 		with = func(n int64) Setting { t := s; t.Batch = n; return t }
 	case "seq":
-		unit, limit = max(64/s.CP*s.CP, s.CP), limitSequence
+		unit = max(64/s.CP*s.CP, s.CP)
 		with = s.withSequence
 	case "gpus":
 		with = s.onGPUs
@@ -187,10 +187,13 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 		return b.need(g)
 	}
 	var n int64
-	if what == "gpus" {
+	switch what {
+	case "gpus":
 		n = unit * fewest(func(n int64) bool { b := need(n * unit); return b >= 0 && b <= g.Capacity })
-	} else {
-		n = largest(unit, limit, g.Capacity, need)
+	case "seq":
+		n = c.longest(unit, g.Capacity, need)
+	default:
+		n = largest(unit, limitBatch, g.Capacity, need)
 	}
 	if n == 0 {
 		return 0, s, nil

@@ -25,6 +25,9 @@ func (n *notes) take(flag string, found bool, set func(), format string, args ..
 // took from where.
 func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 	s, n := theory.Setting, &notes{theory.Given, []string{}}
+	if most := e.config.Positions(); most > 0 && !theory.Given["seq"] && s.Sequence > most {
+		s.Sequence, s.Context = most, most
+	}
 	n.take("inference", !e.training, func() { s.Inference = true }, "inference: no backward pass is in the recording")
 	w := e.storedWeights()
 	mixed := w.element == 4 && e.narrowCompute(w.bytes)

@@ -76,6 +76,10 @@ func (e *eye) lengths(tokens, element int64) []int64 {
 	if hidden == 0 {
 		hidden = e.config.Int("n_embd")
 	}
+	most := e.config.Positions()
+	if most <= 0 {
+		most = tokens
+	}
 	var out []int64
 	e.within(func(id timeline.AllocationID) {
 		stack := e.t.Stack(id)
@@ -89,7 +93,7 @@ func (e *eye) lengths(tokens, element int64) []int64 {
 		case row > 0 && bytes%row == 0 && bytes < tokens*row && e.embeds(stack):
 			n = bytes / row // of positions: the words have a row for each token
 		}
-		if n > 1 && n <= tokens && !contains(out, n) {
+		if n > 1 && n <= min(tokens, most) && !contains(out, n) {
 			out = append(out, n)
 		}
 	})
@@ -135,11 +139,33 @@ func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Th
 		s.Batch, s.Sequence = tokens/limit, limit
 		return "taken as long as the model allows: give --seq if they are shorter"
 	}
+	if s.Batch, s.Sequence = e.apart(tokens); s.Batch > 1 {
+		return "no sequence has more tokens than the model has learned positions: give --seq if they are shorter"
+	}
 	return "taken as one sequence: give --seq if there are more"
+}
+
+// apart divides tokens into as few sequences as learned positions allow, alike
+// ones if nearly as few do.
+func (e *eye) apart(tokens int64) (batch, length int64) {
+	most := e.config.Positions()
+	if most <= 0 || tokens <= most {
+		return 1, tokens
+	}
+	few := (tokens + most - 1) / most
+	for n := few; n < 2*few; n++ {
+		if tokens%n == 0 {
+			return n, tokens / n
+		}
+	}
+	return few, tokens / few
 }
 
 // limit is the longest sequence that the model knows positions for.
 func (e *eye) limit() int64 {
+	if n := e.config.Positions(); n > 0 {
+		return n
+	}
 	if n := e.config.Int("max_position_embeddings"); n > 0 {
 		return n
 	}
@@ -160,6 +186,10 @@ func (e *eye) splitPair(s *budget.Setting, tokens, decoder int64, lengths []int6
 		s.Batch, s.Sequence, s.DecoderSeq = tokens/limit, limit, decoder/(tokens/limit)
 		return fmt.Sprintf("and %d target tokens each, taken as long as the model allows: give --batch, --seq and --decoder-seq", s.DecoderSeq)
 	}
-	s.Batch, s.Sequence, s.DecoderSeq = 1, max(tokens, 1), decoder
+	n, _ := e.apart(max(tokens, decoder, 1))
+	s.Batch, s.Sequence, s.DecoderSeq = n, max(tokens/n, 1), max(decoder/n, 1)
+	if n > 1 {
+		return fmt.Sprintf("and %d target tokens each, no more than the model has learned positions: give --batch, --seq and --decoder-seq", s.DecoderSeq)
+	}
 	return fmt.Sprintf("and %d target tokens, taken as one sequence: give --batch, --seq and --decoder-seq", decoder)
 }

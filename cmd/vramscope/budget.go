@@ -112,6 +112,9 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err != nil {
 		return err
 	}
+	if n := c.Positions(); n > 0 && !cmd.Flags().Changed("seq") { // what nobody asked for is not what to refuse
+		f.s.Sequence = min(f.s.Sequence, max(n-f.s.NewTokens, 1))
+	}
 	if err := f.setting(cmd); err != nil {
 		return err
 	}
@@ -273,6 +276,13 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		return nil, err
 	}
 	doc.AddFits(fits, f.s.Inference)
+	longest := f.solve == "seq" && f.s.Sequence == b.Model.Positions
+	for _, fit := range fits {
+		longest = longest || fit.HasSequence && fit.MaxSequence > 0 && fit.MaxSequence == b.Model.Positions
+	}
+	if longest {
+		doc.Notes = append(doc.Notes, fmt.Sprintf("sequences end at the model's %s learned positions, whatever memory is left", countText(b.Model.Positions)))
+	}
 	if !f.noLadder {
 		var target *budget.GPU
 		if len(f.devices) > 0 {

@@ -240,6 +240,34 @@ func TestBudgetQuantized(t *testing.T) {
 	}
 }
 
+// Learned positions end the default sequence, what is solved for and the
+// table's column, and that is said; more tokens that are asked for are refused.
+func TestBudgetLearnedPositions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(`{"model_type":"bert"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{"default": nil, "solved": {"--solve", "seq"}, "serving": {"--inference"}} {
+		out, errs, code := budgetRun(t, append(args, "--config", file, "--gpu", "H100 80GB", "--format", "json")...)
+		var d struct {
+			Setting struct{ Sequence int }
+			Fits    []struct {
+				Longest int `json:"max_sequence"`
+			}
+			Notes []string
+		}
+		if err := json.Unmarshal([]byte(out), &d); err != nil || code != exitFine {
+			t.Fatal(name, code, errs, err)
+		}
+		if d.Setting.Sequence != 512 || d.Fits[0].Longest != 512 || !strings.Contains(strings.Join(d.Notes, "\n"), "512 learned positions") {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	if out, errs, code := budgetRun(t, "--config", file, "--seq", "513"); code != exitUnusable || out != "" || !strings.Contains(errs, "--seq 513") {
+		t.Errorf("code %d, %q, %q", code, out, errs)
+	}
+}
+
 // tensor is an entry of a .safetensors header.
 func tensor(dtype string, shape ...int) map[string]any {
 	return map[string]any{"dtype": dtype, "shape": shape}
