@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -84,17 +85,35 @@ func (p *plan) addLoRA() error {
 		l.adapter = &adapter{a: mk(l.in, r), b: mk(r, l.out), wide: wide}
 	}
 	blocks := mod.blocks
-	if mod.encoder != nil {
-		blocks = append(append([]*block{}, mod.encoder.blocks...), blocks...)
+	for _, e := range []*model{mod.encoder, mod.vision} {
+		if e != nil {
+			blocks = append(append([]*block{}, e.blocks...), blocks...)
+		}
 	}
+	wanted := p.targets()
+	found, names := map[string]bool{}, map[string]bool{}
 	for _, b := range blocks {
-		for _, l := range b.linears() {
-			if p.targets(l.weight) {
+		ls := b.linears()
+		if x, ok := b.ff.(*experts); ok && x.sharedGate != nil {
+			ls = append(ls, x.sharedGate)
+		}
+		for _, l := range ls {
+			path := strings.TrimSuffix(l.weight.Name, ".weight")
+			names[path[strings.LastIndexByte(path, '.')+1:]] = true
+			hit := wanted == nil
+			for _, t := range wanted {
+				if strings.HasSuffix("."+path, "."+t) { // as PEFT matches names
+					hit, found[t] = true, true
+				}
+			}
+			if hit {
 				hang(l)
 			}
 		}
-		if x, ok := b.ff.(*experts); ok && p.LoRATargets == "all" && x.sharedGate != nil {
-			hang(x.sharedGate)
+	}
+	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
+		if !found[t] && p.LoRATargets != "qv" {
+			return fmt.Errorf("--lora-targets: %q is none of the linear layers in this model's blocks, which are %s", short(t), strings.Join(slices.Sorted(maps.Keys(names)), " "))
 		}
 	}
 	if len(p.adapters) == 0 {
@@ -103,16 +122,22 @@ func (p *plan) addLoRA() error {
 	return nil
 }
 
-// targets says whether a weight gets an adapter: "all", "qv", or a list of
-// the names of its modules.
-func (p *plan) targets(w *parameter) bool {
-	name := strings.TrimSuffix(w.Name, ".weight")
-	last := name[strings.LastIndexByte(name, '.')+1:]
+// queriesAndValues are what families call the layers that "qv" means.
+var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "q", "v", "q_lin", "v_lin", "c_attn", "query_key_value", "qkv_proj", "Wqkv"}
+
+// targets are the names of the layers that get an adapter, nil for all.
+func (p *plan) targets() []string {
 	switch p.LoRATargets {
 	case "all":
-		return true
+		return nil
 	case "qv":
-		return slices.Contains([]string{"q_proj", "v_proj", "query", "value", "q", "v", "q_lin", "v_lin", "c_attn", "query_key_value", "qkv_proj", "Wqkv"}, last)
+		return queriesAndValues
 	}
-	return slices.Contains(strings.Split(p.LoRATargets, ","), last)
+	ts := []string{} // an empty list names none
+	for _, t := range strings.Split(p.LoRATargets, ",") {
+		if t = strings.TrimSpace(t); t != "" {
+			ts = append(ts, t)
+		}
+	}
+	return ts
 }
