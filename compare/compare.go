@@ -81,7 +81,11 @@ func Run(t *timeline.Timeline, c *classify.Classification, v *stacks.View, theor
 		return nil, err
 	}
 	setting, weights, inferred := e.infer(theory)
-	b, err := budget.Compute(theory.Config, setting)
+	config := theory.Config
+	if weights.unpacked() || theory.Given["precision"] {
+		config = config.Unpacked()
+	}
+	b, err := budget.Compute(config, setting)
 	if err != nil {
 		return nil, fmt.Errorf("the budget for the setting that the recording shows (%d x %d tokens, %s, %s): %w",
 			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)

@@ -106,6 +106,24 @@ func TestGivenSettingStays(t *testing.T) {
 	}
 }
 
+// What a configuration says of quantization gives way to plain weights that the
+// recording holds, and to a precision that is given.
+func TestQuantizedConfiguration(t *testing.T) {
+	const run = "decode__hf_dynamic_cache"
+	file := "../testdata/recordings/" + run + "/snapshot_all.pickle.gz"
+	want, err := compareFile(t, file, configOf(t, run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := compareFile(t, file, strings.TrimSuffix(configOf(t, run), "}")+`,"quantization_config":{"quant_method":"awq","bits":4}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.PeakBytes != want.PeakBytes {
+		t.Errorf("a peak of %d, want %d", got.PeakBytes, want.PeakBytes)
+	}
+}
+
 // A configuration of another model is said to be one.
 func TestForeignConfiguration(t *testing.T) {
 	r, err := compareFile(t, "../testdata/recordings/retained_graph__trainer_entropy/snapshot_named.pickle.gz", configOf(t, "grads_kept__set_to_none_false"))

@@ -21,6 +21,11 @@ type stored struct {
 // foreign tells whether there are weights, and none that the model has.
 func (w stored) foreign() bool { return w.bytes > 0 && w.element == 0 }
 
+// unpacked tells whether most of the model is here as plain numbers, whatever
+// its configuration says of quantization: libraries unpack what a GPU has no
+// kernels for.
+func (w stored) unpacked() bool { return w.element >= 2 && w.part > 0.5 }
+
 // storedWeights compares the sizes of the weights with those of the model's
 // tensors in every width, and takes the width that explains most of them.
 func (e *eye) storedWeights() stored {
