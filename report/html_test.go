@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"html"
 	"io"
 	"os"
@@ -243,6 +244,42 @@ func TestMoreAllocatedThanReserved(t *testing.T) {
 		}
 		if !strings.Contains(text, "2.00 GiB more is allocated than reserved") || strings.Contains(text, "-2.00 GiB") {
 			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+}
+
+// TestVerdictDevice: the page opens on the device that the verdict is about.
+func TestVerdictDevice(t *testing.T) {
+	ranks := &report.Ranks{Rows: []report.Rank{{Index: 0}, {Index: 1}}, Shown: []int{0, 1}, FirstOOM: &report.FirstOOM{Row: 1}}
+	failed := []report.OOM{{Verdict: "true_shortage"}}
+	for name, c := range map[string]struct {
+		change func(doc *report.Document)
+		shown  int
+		tag    string
+	}{
+		"one that failed": {func(doc *report.Document) { doc.Devices[1].OOMs = failed }, 1, "Out of memory: true shortage"},
+		"the first to fail": {func(doc *report.Document) {
+			doc.Devices[0].OOMs, doc.Devices[1].OOMs, doc.Ranks = failed, []report.OOM{{Verdict: "memory_fraction"}}, ranks
+		}, 1, "Out of memory: memory fraction"},
+		"one with its finding": {func(doc *report.Document) {
+			doc.Devices[1].Findings = []report.Finding{{Title: "Missing no_grad"}}
+			doc.Verdict.Text = "Missing no_grad, called in f"
+		}, 1, ""},
+		"the fullest": {func(doc *report.Document) { doc.Devices[0].Peaks.Allocated.Bytes = 1 << 40 }, 0, ""},
+	} {
+		doc := sample()
+		second := doc.Devices[0]
+		second.Device, second.Input, second.Pictures = 1, 0, nil
+		doc.Devices[0].OOMs, second.OOMs, doc.Devices[0].Findings, second.Findings = nil, nil, nil, nil
+		doc.Devices = append(doc.Devices[:1], second)
+		doc.Findings, doc.Verdict.Text = nil, "memory peaked"
+		c.change(doc)
+		page := string(written(t, doc))
+		if want := fmt.Sprintf(`<main data-main="%d">`, c.shown); !strings.Contains(page, want) {
+			t.Errorf("%s: no %s", name, want)
+		}
+		if !strings.Contains(page, `<div class="tag">`+c.tag) {
+			t.Errorf("%s: the tag isn't %q", name, c.tag)
 		}
 	}
 }

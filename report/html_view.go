@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,6 +19,7 @@ type view struct {
 	Charts   []chart // of the evidence
 	Markdown template.JS
 	Tag      string // above the verdict
+	Main     int    // place in Devices of the one that the verdict is about
 
 	RankTable   *ranksView
 	TrendTables []trendView
@@ -69,7 +71,8 @@ func newView(doc *Document) (*view, error) {
 			v.Name = folder // a job, of which the first input is any rank's
 		}
 	}
-	v.Tag = verdictTag(doc)
+	main := verdictDevice(doc)
+	v.Tag = verdictTag(doc, main)
 	v.RankTable, v.TrendTables = newRanksView(doc), newTrendViews(doc)
 	for place, i := range doc.shown() {
 		d, err := newDeviceView(&doc.Devices[i], place, doc)
@@ -77,6 +80,9 @@ func newView(doc *Document) (*view, error) {
 			return nil, err
 		}
 		v.Devices = append(v.Devices, d)
+		if i == main {
+			v.Main = place
+		}
 	}
 	var err error
 	if v.Charts, err = evidenceCharts(doc); err != nil {
@@ -111,10 +117,39 @@ func commonFolder(inputs []Input) string {
 	return common[len(common)-1]
 }
 
-func verdictTag(doc *Document) string {
-	for _, d := range doc.Devices {
-		if n := len(d.OOMs); n > 0 && d.OOMs[n-1].Verdict != "unknown" {
-			return "Out of memory: " + functions["words"].(func(string) string)(d.OOMs[n-1].Verdict)
+// verdictDevice is the index of the device that the verdict is about, as far as
+// that can be told: the one that failed, first of all ranks, or whose finding it
+// repeats; else the fullest. It is -1 without devices.
+func verdictDevice(doc *Document) int {
+	if doc.Ranks != nil && doc.Ranks.FirstOOM != nil {
+		return doc.Ranks.Rows[doc.Ranks.FirstOOM.Row].Index
+	}
+	failed, told, main := -1, -1, -1
+	for _, i := range doc.shown() {
+		d := &doc.Devices[i]
+		if failed < 0 && len(d.OOMs) > 0 {
+			failed = i
+		}
+		if told < 0 && slices.ContainsFunc(d.Findings, func(f Finding) bool { return strings.Contains(doc.Verdict.Text, f.Title) }) {
+			told = i
+		}
+		if main < 0 || d.Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
+			main = i
+		}
+	}
+	if failed < 0 {
+		failed = told
+	}
+	if failed < 0 {
+		failed = main
+	}
+	return failed
+}
+
+func verdictTag(doc *Document, main int) string {
+	if main >= 0 {
+		if n := len(doc.Devices[main].OOMs); n > 0 && doc.Devices[main].OOMs[n-1].Verdict != "unknown" {
+			return "Out of memory: " + functions["words"].(func(string) string)(doc.Devices[main].OOMs[n-1].Verdict)
 		} else if n > 0 {
 			return "Out of memory"
 		}

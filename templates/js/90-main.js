@@ -196,6 +196,6 @@ function main() {
     timer = setTimeout(() => redraw('resize'), 60);
   }).observe(document.querySelector('main'));
   window.addEventListener('hashchange', followLink);
-  const first = document.querySelector('.device') ? showDevice(0) : Promise.resolve();
+  const first = document.querySelector('.device') ? showDevice(+document.querySelector('main').dataset.main) : Promise.resolve();
   first.then(followLink).catch(e => console.error(e)).then(() => root.setAttribute('data-ready', '1'));
 }
