@@ -182,8 +182,11 @@ func nameIndex(columns []column, cells [][]byte, plain []int) {
 	}
 }
 
-// nameCounts finds used and total among figures without units.
+// nameCounts finds used and total among figures without units. What may be a
+// percentage, a temperature or an index is not taken for memory in use: a later
+// row tells, when more is in use.
 func nameCounts(columns []column, cells [][]byte, plain []int) bool {
+	const leastUsed = 100
 	total := -1
 	for _, i := range plain {
 		v, _, _ := amount(cells[i])
@@ -200,7 +203,10 @@ func nameCounts(columns []column, cells [][]byte, plain []int) bool {
 		return false
 	}
 	for _, i := range [...]int{total - 1, total + 1} {
-		if i >= 0 && i < len(cells) && columns[i].role == other && isCount(cells[i]) {
+		if i < 0 || i >= len(cells) || columns[i].role != other {
+			continue
+		}
+		if v, rest, ok := amount(cells[i]); ok && len(rest) == 0 && v > leastUsed {
 			columns[total].role, columns[i].role = totalMemory, usedMemory
 			nameIndex(columns, cells, plain)
 			if columns[i].role == gpuIndex {

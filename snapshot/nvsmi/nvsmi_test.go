@@ -2,6 +2,7 @@ package nvsmi
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -70,6 +71,29 @@ func TestColumns(t *testing.T) {
 		c := columnOf([]byte(test.name))
 		if c.role != test.want || c.unit != test.unit && test.want != other {
 			t.Errorf("%q is %d in units of %g, want %d of %g", test.name, c.role, c.unit, test.want, test.unit)
+		}
+	}
+}
+
+// TestBareCounts: figures without units are memory only where they can be nothing
+// else; a percentage, a temperature or an index is none.
+func TestBareCounts(t *testing.T) {
+	const time = "2024/05/01 12:00:00.123"
+	for row, want := range map[string][]role{
+		time + ", 40000, 81920":                     {timestamp, usedMemory, totalMemory},
+		time + ", 0, 81920, 40000":                  {timestamp, gpuIndex, totalMemory, usedMemory},
+		time + ", 90, 40000":                        nil,
+		time + ", NVIDIA H100 80GB HBM3, 40000, 35": nil,
+	} {
+		columns, ok := inferColumns(splitCells(nil, []byte(row), ','))
+		var got []role
+		for _, c := range columns {
+			if ok {
+				got = append(got, c.role)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", row, got, want)
 		}
 	}
 }

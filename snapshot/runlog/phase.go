@@ -23,9 +23,19 @@ func phaseAfter(phase string, frame []byte) string {
 		return phase
 	}
 	for _, m := range phaseMarks {
-		if bytes.Contains(frame, []byte(m.in)) && !(m.phase == "data" && phase != "") {
+		if names(frame, m.in) && !(m.phase == "data" && phase != "") {
 			return m.phase
 		}
 	}
 	return phase
+}
+
+// names tells whether a frame has a mark; a function's name is one as a whole.
+func names(frame []byte, mark string) bool {
+	i := bytes.Index(frame, []byte(mark))
+	if i < 0 || mark[:3] != "in " {
+		return i >= 0
+	}
+	rest := frame[i+len(mark):]
+	return len(rest) == 0 || rest[0] != '_' && !('a' <= rest[0] && rest[0] <= 'z') && !('A' <= rest[0] && rest[0] <= 'Z') && !('0' <= rest[0] && rest[0] <= '9')
 }

@@ -93,6 +93,18 @@ func TestOwnFrame(t *testing.T) {
 	}
 }
 
+// TestPhaseOfFunctions: a function's name tells a phase as a whole, or not at all.
+func TestPhaseOfFunctions(t *testing.T) {
+	for function, want := range map[string]string{
+		"_apply": "setup", "_apply_rotary_emb_qkv": "forward", "_apply_to_tensors": "forward", "generate": "generate", "generate_square_subsequent_mask": "forward",
+	} {
+		log := "Traceback (most recent call last):\n  File \"/a/model.py\", line 3, in forward\n    x()\n  File \"/a/rotary.py\", line 4, in " + function + "\n    y()\ntorch.OutOfMemoryError: " + message
+		if m := parse(log).OOMs[0]; m.Phase != want {
+			t.Errorf("%s: phase %q, want %q", function, m.Phase, want)
+		}
+	}
+}
+
 // TestRankOfMessage reads the marks that launchers put in front.
 func TestRankOfMessage(t *testing.T) {
 	for prefix, want := range map[string]int{
