@@ -15,6 +15,7 @@ type quantization struct {
 	skip    []string                        // modules that stay as they are
 	head    bool                            // the head is packed like the blocks
 	experts bool                            // nothing but the experts is packed
+	linears bool                            // only nn.Linear is: Transformers 5 keeps experts in one tensor
 	direct  string                          // products read the packed form on such GPUs: nothing is unpacked for them
 	frozen  bool                            // no adapters are trained on it
 	file    map[*parameter]share            // what a checkpoint's tensors give each weight
@@ -68,13 +69,14 @@ func (c *Config) quantization() *quantization {
 	}
 	// These leave the head alone by themselves only as long as no list is given.
 	if z.method == "bitsandbytes" || z.method == "fp8" || z.method == "fbgemm_fp8" {
-		z.head = len(z.skip) > 0
+		z.head = f.get(skipped) != nil
 	}
 	return z
 }
 
 // bitsAndBytes: NF4 or FP4 with a scale per 64 weights, or int8 with a scale per row.
 func (z *quantization) bitsAndBytes(f *Config) {
+	z.linears = true
 	switch {
 	case f.Bool("load_in_4bit") && f.Bool("bnb_4bit_use_double_quant"):
 		z.bits, z.matrix = 4, func(rows, columns int64) int64 { return quantisedBytes("int4", rows*columns) }
@@ -129,7 +131,7 @@ func (z *quantization) packs(q *parameter) bool {
 	case RoleHead:
 		linear = linear && z.head
 	case RoleExpert:
-		linear = linear || len(q.Shape) == 3
+		linear = linear || len(q.Shape) == 3 && !z.linears
 	}
 	return linear && !slices.ContainsFunc(z.skip, func(s string) bool { return strings.Contains("."+q.Name, "."+s+".") })
 }
@@ -173,6 +175,9 @@ func (b *Budget) packingNote(p *plan) {
 		b.note("quantization_config: how %s packs these weights is not known here, they are taken as %s; --precision int8 or int4 takes the blocks' matrices in 8 or 4 bits, --model FILE the bytes of a checkpoint", method, p.Precision)
 	default:
 		b.note("the weights are packed (%s), and packed they cannot be trained like this: they are taken as %s", method, p.Precision)
+	}
+	if p.packing() != nil && z.linears && slices.ContainsFunc(p.model.params, func(q *parameter) bool { return q.Role == RoleExpert }) {
+		b.note("%s packs nn.Linear alone: the experts, which Transformers 5 keeps in one tensor for all, stay %s", method, p.Precision)
 	}
 	if p.packing() != nil && z.direct != "" {
 		b.note("such weights stay packed on GPUs %s; elsewhere Transformers unpacks them, which --precision bf16 shows", z.direct)
@@ -336,11 +341,13 @@ func (m *model) packed() int64 {
 	return n
 }
 
-// orMatrices stands in for a configuration that does not say what is packed.
+// orMatrices stands in for a configuration that does not say what is packed; a
+// checkpoint's experts are as packed as the rest.
 func (z *quantization) orMatrices() *quantization {
 	if z == nil {
 		z = &quantization{}
 	}
+	z.linears = false
 	return z
 }
 

@@ -17,6 +17,7 @@ func TestQuantizationConfig(t *testing.T) {
 	columns := int64(32 * (4096*6 + 14336))
 	oss := map[string]any{"model_type": "gpt_oss", "hidden_size": 2880.0, "intermediate_size": 2880.0, "num_hidden_layers": 24.0, "num_attention_heads": 64.0, "num_key_value_heads": 8.0,
 		"head_dim": 64.0, "vocab_size": 201088.0, "num_local_experts": 32.0, "num_experts_per_tok": 4.0}
+	mixtral := map[string]any{"model_type": "mixtral", "num_key_value_heads": 8.0}
 	serve, lora := Setting{Inference: true}, Setting{LoRA: 16}
 	const unpacked = 2 * (llamaMatrices + llamaOthers)
 	for _, tt := range []struct {
@@ -39,6 +40,7 @@ func TestQuantizationConfig(t *testing.T) {
 			llamaMatrices + 4*rows + 2*llamaOthers - 128256*4096 + 4*128256, "8 bits"},
 		{"fp8 in blocks", llama31, map[string]any{"quant_method": "fp8", "weight_block_size": []any{128.0, 128.0}}, serve, llamaMatrices + llamaMatrices/4096 + 2*llamaOthers, "compute capability 8.9"},
 		{"mxfp4", oss, map[string]any{"quant_method": "mxfp4"}, serve, 13761264768, "MXFP4 kernels"},
+		{"experts beside NF4", mixtral, map[string]any{"load_in_4bit": true}, serve, 32*(2*4096*4096+2*4096*1024)/16*9 + 2*(46702792704-32*(2*4096*4096+2*4096*1024)), "stay bf16"},
 		{"adapters on NF4", llama31, map[string]any{"quant_method": "bitsandbytes", "load_in_4bit": true}, lora, llamaMatrices/2 + llamaMatrices/64*4 + 2*llamaOthers + 4*41943040, "4 bits"},
 		{"adapters on fp8", llama31, map[string]any{"quant_method": "fp8"}, lora, unpacked + 4*41943040, "cannot be trained"},
 		{"training", llama31, map[string]any{"quant_method": "awq", "bits": 4.0}, Setting{}, unpacked, "cannot be trained"},
