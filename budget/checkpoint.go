@@ -136,7 +136,7 @@ func tensorOf(name string, shape []int64, dtype string) (Tensor, error) {
 	if n > 1<<50 {
 		return Tensor{}, fmt.Errorf("tensor %q would have %.3g elements", short(name), n)
 	}
-	return Tensor{Name: name, Shape: shape, Role: roleOf(name), Buffer: isBuffer(name) || isScale(name) || isCount(name, dtype), Dtype: dtype}, nil
+	return Tensor{Name: name, Shape: shape, Role: roleOf(name), Buffer: isBuffer(name) || isScale(name) || isWhole(dtype) && !isPacked(name, dtype, len(shape)), Dtype: dtype}, nil
 }
 
 // isBuffer knows the buffers that old checkpoints carry: they are not

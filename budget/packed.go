@@ -226,28 +226,25 @@ var dtypes = map[string]int64{"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, 
 // beside are the endings of what lies beside a packed weight.
 var beside = []string{".scales", ".qzeros", ".g_idx", ".absmax", ".nested_absmax", ".quant_map", ".nested_quant_map", ".SCB", ".weight_format", ".weight_scale",
 	".weight_scale_inv", "_proj_scale_inv", ".weight_scale_2", ".weight_global_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx", ".input_scale", ".input_global_scale",
-	".activation_scale", "_proj_scales", "_proj.scales"}
+	".activation_scale", ".weight_scales", "_proj_scales", "_proj.scales"}
 
 func isScale(name string) bool {
 	return strings.Contains(name, ".quant_state.") || slices.ContainsFunc(beside, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
 // isPacked knows a weight that is not stored as numbers of 16 bits or more.
-func isPacked(name, dtype string) bool {
-	switch {
-	case isScale(name):
+// Integers of at least two dimensions are one, unless they are a mask.
+func isPacked(name, dtype string, dims int) bool {
+	if isScale(name) || isBuffer(name) || strings.HasSuffix(name, ".bias") {
 		return false
-	case strings.HasPrefix(dtype, "F8_"):
-		return true
-	case dtype == "U8" || dtype == "I8":
-		return strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, ".weight_packed") || strings.HasSuffix(name, "_blocks") || strings.HasSuffix(name, ".blocks")
 	}
-	return dtype == "I32" && (strings.HasSuffix(name, ".qweight") || strings.HasSuffix(name, ".weight_packed"))
+	return strings.HasPrefix(dtype, "F8_") || dims > 1 && isWhole(dtype) && dtype != "BOOL" && dtypes[dtype] < 8
 }
 
-// isCount: whole numbers that pack nothing are masks, positions and counters.
-func isCount(name, dtype string) bool {
-	return (dtype == "BOOL" || strings.HasPrefix(dtype, "I") || strings.HasPrefix(dtype, "U")) && !isPacked(name, dtype)
+// isWhole: a type of whole numbers, which are counters, positions and masks
+// where they pack nothing.
+func isWhole(dtype string) bool {
+	return dtype == "BOOL" || strings.HasPrefix(dtype, "I") || strings.HasPrefix(dtype, "U")
 }
 
 // PackedIn sums a checkpoint's packed tensors up, nil when it has none.
@@ -262,7 +259,7 @@ func PackedIn(ts []Tensor) *Packed {
 	counted := true
 	for _, t := range ts {
 		switch n := t.Elements(); {
-		case isPacked(t.Name, t.Dtype):
+		case isPacked(t.Name, t.Dtype, len(t.Shape)):
 			w.Bytes += n * dtypes[t.Dtype]
 			kind, per := packedKind(t, shapes)
 			w.Kind = kind

@@ -132,6 +132,9 @@ func TestPackedCheckpoints(t *testing.T) {
 		"fp8": {func(n string, out, in int64) []Tensor {
 			return []Tensor{{Name: n + ".weight", Shape: []int64{out, in}, Dtype: "F8_E4M3"}, {Name: n + ".weight_scale_inv", Shape: []int64{out / 128, in / 128}, Dtype: "F32"}}
 		}, "FP8", true},
+		"mlx": {func(n string, out, in int64) []Tensor {
+			return []Tensor{{Name: n + ".weight", Shape: []int64{out, in / 8}, Dtype: "U32"}, {Name: n + ".scales", Shape: []int64{out, in / 64}, Dtype: "F16"}, {Name: n + ".biases", Shape: []int64{out, in / 64}, Dtype: "F16"}}
+		}, "packed in U32", false},
 		"compressed": {func(n string, out, in int64) []Tensor {
 			return []Tensor{{Name: n + ".weight_packed", Shape: []int64{out, in / 8}, Dtype: "I32"}, {Name: n + ".weight_scale", Shape: []int64{out, in / 128}, Dtype: "BF16"}, {Name: n + ".weight_shape", Shape: []int64{2}, Dtype: "I64"}}
 		}, "packed in I32", false},
@@ -142,7 +145,7 @@ func TestPackedCheckpoints(t *testing.T) {
 			if w == nil || !strings.Contains(w.Kind, tt.kind) {
 				t.Fatalf("taken for %v", w)
 			}
-			if n, err := Count(c); err != nil || name != "compressed" && w.Weights+w.Plain != n.Total {
+			if n, err := Count(c); err != nil || w.Weights > 0 && w.Weights+w.Plain != n.Total {
 				t.Errorf("%d packed and %d other parameters, want %d", w.Weights, w.Plain, n.Total)
 			}
 			stored, err := c.Store(w)
@@ -193,5 +196,22 @@ func TestPackedCheckpoints(t *testing.T) {
 	})
 	if _, err := small.Store(PackedIn(ts)); err == nil || !strings.Contains(err.Error(), "not the same model") {
 		t.Errorf("another model's configuration: %v", err)
+	}
+}
+
+// Masks, positions and counters are buffers, and pack nothing.
+func TestWholeNumbersThatPackNothing(t *testing.T) {
+	var ts []Tensor
+	for _, x := range []Tensor{{Name: "h.0.attn.attention.bias", Shape: []int64{1, 1, 64, 64}, Dtype: "U8"}, {Name: "layers.0.attention.bias", Shape: []int64{1, 1, 64, 64}, Dtype: "BOOL"},
+		{Name: "embeddings.position_ids", Shape: []int64{1, 512}, Dtype: "I64"}, {Name: "bn.num_batches_tracked", Dtype: "I64"}, {Name: "steps", Shape: []int64{8}, Dtype: "I32"}} {
+		x, err := tensorOf(x.Name, x.Shape, x.Dtype)
+		if err != nil || !x.Buffer {
+			t.Errorf("%s: no buffer, %v", x.Name, err)
+		}
+		ts = append(ts, x)
+	}
+	x, err := tensorOf("h.0.mlp.weight", []int64{64, 64}, "F16")
+	if ts = append(ts, x); err != nil || x.Buffer || PackedIn(ts) != nil {
+		t.Errorf("%v, %v, %v", PackedIn(ts), x, err)
 	}
 }
