@@ -167,6 +167,14 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 	}
 	recorded := &doc.Scenarios[0]
 	begun := recorded.PeakReservedBytes // of the recorded settings, begun in the same way
+	// What lay in the cache before a late recording begins anew in a replay: a gain
+	// that what was really reserved doesn't bear out is none.
+	gain := func(o *replay.Outcome) int64 {
+		if o.SavesBytes <= 0 {
+			return o.SavesBytes
+		}
+		return min(o.SavesBytes, max(0, peak-o.PeakReservedBytes))
+	}
 	var best, standard *replay.Outcome
 	for i := range doc.Scenarios[1:] {
 		o := &doc.Scenarios[i+1]
@@ -180,15 +188,18 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		if o.Settings == "" {
 			standard = o
 		}
-		if best == nil || o.SavesBytes > best.SavesBytes {
+		if best == nil || gain(o) > gain(best) {
 			best = o
 		}
 	}
 	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.95, Evidence: []string{
 		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once", report.Bytes(peak), report.Bytes(dev.Peaks.Allocated.Bytes), report.Bytes(waste), report.Percent(waste, peak))}}}
+	if begun != recorded.PeakReservedBytes {
+		d.Evidence = append(d.Evidence, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded settings they reserve %s", report.Bytes(begun)))
+	}
 	for i := range doc.Scenarios[1:] {
 		if o := &doc.Scenarios[i+1]; !o.OOM && o.Name != anew {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings), report.Bytes(o.PeakReservedBytes), difference(-o.SavesBytes)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings), report.Bytes(o.PeakReservedBytes), difference(o.PeakReservedBytes-begun)))
 		}
 	}
 	if twice := slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool {
@@ -197,26 +208,30 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		d.Evidence = append(d.Evidence, "the same gain as that of the finding about sizes or pieces, not a second one")
 	}
 	worth := func(o *replay.Outcome) bool {
-		return o != nil && share(o.SavesBytes, begun) >= gainWorth && o.SavesBytes >= 32<<20
+		return o != nil && share(gain(o), begun) >= gainWorth && gain(o) >= 32<<20
 	}
 	switch {
 	case set != "" && worth(standard):
 		d.Severity = report.Warning
-		d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, report.Bytes(standard.SavesBytes))
-		d.Fix, d.SavesBytes = ptr("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), ptr(standard.SavesBytes)
-		if worth(best) && best.SavesBytes > standard.SavesBytes+32<<20 {
-			d.Fix, d.SavesBytes = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), ptr(best.SavesBytes)
+		d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, report.Bytes(gain(standard)))
+		d.Fix, d.SavesBytes = ptr("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), ptr(gain(standard))
+		if worth(best) && gain(best) > gain(standard)+32<<20 {
+			d.Fix, d.SavesBytes = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), ptr(gain(best))
 		}
 	case worth(best):
 		d.Severity = f.severity()
-		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, report.Bytes(best.SavesBytes))
-		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(best.SavesBytes)
+		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, report.Bytes(gain(best)))
+		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(gain(best))
 	case set != "" && standard != nil && share(-standard.SavesBytes, begun) >= gainWorth:
 		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set, report.Bytes(-standard.SavesBytes))
 	case set != "" && standard != nil:
 		d.Title = fmt.Sprintf("%s makes no difference to speak of here", set)
 	default:
-		d.Title = fmt.Sprintf("The allocator's settings are the best of those tried; %s of %s reserved are never in use at once", report.Bytes(waste), report.Bytes(peak))
+		which := "The allocator's settings are the best of those tried"
+		if best != nil && gain(best) > 0 {
+			which = "No other setting that was tried gains much"
+		}
+		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once", which, report.Bytes(waste), report.Bytes(peak))
 		if share(begun-dev.Peaks.Allocated.Bytes, begun) < 2*wasteWorth {
 			return nil // most of it was cached before the recording began
 		}
