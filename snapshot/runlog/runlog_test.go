@@ -191,6 +191,7 @@ func TestStepForms(t *testing.T) {
 		{"modded-nanogpt", "step:7/20344 train_loss:2.8457 train_time:34635190ms step_avg:1703.57ms", 7, 2.8457, -1, -1, -1},
 		{"torchtitan", "[rank0]:[titan] 2026-05-20 04:24:49,599 - root - INFO - \x1b[31mstep:  2  \x1b[32mloss: 10.46569  \x1b[38;2;54;234;195mmemory: 169.50GiB(94.81%)", 2, 10.46569, -1, 339 << 29, -1},
 		{"Megatron", " iteration       12/    1000 | elapsed time per iteration (ms): 2000.5/1.0 | lm loss: 1.25E+01 | loss scale: 1024.0 | number of nan iterations:   0 |", 12, 12.5, 2.0005, -1, -1},
+		{"active beside allocated", "{'loss': 1.5, 'step': 3, 'memory/max_active (GiB)': 3.0, 'memory/max_allocated (GiB)': 2.0}", 3, 1.5, -1, 2 << 30, -1},
 		{"reserved", "step 3 loss 1.5 reserved 2.00 GiB", 3, 1.5, -1, -1, 2 << 30},
 		{"bytes", "step 3 loss 1.5 mem 536870912", 3, 1.5, -1, 512 << 20, -1},
 		{"no unit", "step 3 loss 1.5 mem 671", 3, 1.5, -1, -1, -1},
@@ -230,9 +231,12 @@ func TestNotSteps(t *testing.T) {
 		"<img src=\"./step-2.png\" width=\"50%\"> memory 7.2GB",
 		"        print(f'step:{step}/{args.n} loss:{loss:.4f}')",
 		"Loading checkpoint shards: 100%|#####| 8/8 [00:10<00:00,  1.27s/it]",
+		"[0] NVIDIA A100-SXM4-80GB | 35'C,  99 % | 70000 / 81920 MB | me(69900M)",
+		"RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes.",
+		"[2026-07-01] max_total_num_tokens=81920, context_len=4096, avail mem=62.11 GB",
 	} {
-		if r := parse(line); r.Steps.Count != 0 {
-			t.Errorf("%q is %d steps", line, r.Steps.Count)
+		if r := parse(line); r.Steps.Count != 0 || r.Steps.MaxMemoryBytes() > 0 && !strings.Contains(line, "GiB") {
+			t.Errorf("%q is %d steps with %d bytes", line, r.Steps.Count, r.Steps.MaxMemoryBytes())
 		}
 	}
 }

@@ -120,7 +120,10 @@ func counted(line []byte) bool {
 
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))
-	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && (f.hasLoss || f.hasMemory()) {
+	if f.hasMemory() && bytes.Contains(line, []byte("DefaultCPUAllocator")) {
+		return false // the host's memory
+	}
+	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && !gpustatLine(line) && (f.hasLoss || f.hasMemory()) {
 		f.step, isStep = f.lead, true
 	}
 	dict := f.step < 0 && f.hasLoss && isDict(line)
@@ -148,7 +151,7 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
 		s.epoch = f.epoch
 		return false
-	case f.hasMemory() && s.memoryLine(line):
+	case f.hasMemory() && !gpustatLine(line) && s.memoryLine(line):
 		p.report.Known++
 	case f.hasLoss && f.epoch >= 0 || knownLine(line):
 		p.report.Known++
@@ -158,6 +161,13 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	}
 	s.keepMemory(f)
 	return true
+}
+
+// gpustatLine tells gpustat's line of a GPU, whose number in brackets is no step:
+// "[0] NVIDIA A100 | 41'C,  97 % | 70000 / 81920 MB | me(69996M)".
+func gpustatLine(line []byte) bool {
+	i := bytes.Index(line, []byte(" MB"))
+	return i > 0 && line[0] == '[' && bytes.Contains(line[:i], []byte(" | ")) && bytes.Contains(line[:i], []byte(" / "))
 }
 
 // memoryLine tells a print of the GPU's memory outside of a step line from

@@ -164,7 +164,7 @@ func (m *meaning) times(p phrase) {
 
 // sizes tells the words for the memory of a GPU from those for anything else.
 func (m *meaning) sizes(p phrase) {
-	if p.has("cpu", "host", "virtual", "disk", "kv cache", "free", "available", "util", "pinned", "limit", "usage/",
+	if p.has("cpu", "host", "virtual", "disk", "kv cache", "free", "avail", "active", "util", "pinned", "limit", "usage/",
 		"capacity", "fragment", "ratio", "swap", " ram", "model size", "process", "total_gpu", "weights take", "non_torch",
 		"max memory:", "storage", "theoretical", "weight and optimizer", "activation", " takes") {
 		return
