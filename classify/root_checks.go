@@ -1,0 +1,168 @@
+package classify
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// What a backward pass does and a number that merely lives for a while doesn't.
+
+// consuming keeps those that leave something, as gradients are, or free most of
+// what was made since the last of them and doesn't stay, or begin at a loss: a
+// number that a cache keeps beside its keys lives through the rest of a pass, too.
+func (a *analysis) consuming(roots []root) []root {
+	const few = 2
+	var out []root
+	from := 0
+	for _, r := range roots {
+		freed, rest, left := 0, 0, 0
+		for i := from; i <= r.end; i++ {
+			if a.events.Action[i] != snapshot.Alloc || a.covered[i] != 0 {
+				continue
+			}
+			switch f := a.freed(a.t.Of[i]); {
+			case i > r.first && f > r.end:
+				left++
+			case i >= r.first || f < r.first || f >= a.last:
+			case f <= r.end:
+				freed++
+			default:
+				rest++
+			}
+		}
+		if left > few || freed >= rest || a.afterLoss(r) {
+			out = append(out, r)
+		}
+		from = r.end + 1
+	}
+	return out
+}
+
+// afterLoss tells whether one of the last things made before a root gradient is
+// a number of the same type that is still there: the loss that it is of.
+func (a *analysis) afterLoss(r root) bool {
+	const near = 16 // allocations
+	for i, made := r.first-1, 0; i >= 0 && made < near; i-- {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		made++
+		if a.events.Size[i] == a.events.Size[r.first] && a.freed(a.t.Of[i]) > r.first {
+			return true
+		}
+	}
+	return false
+}
+
+// gradual keeps those during which the freeing goes on between allocations: an
+// output that holds a graph until the next one is there frees it in one go.
+func (a *analysis) gradual(roots []root) []root {
+	const few, least = 8, 6 // frees without an allocation in between; allocations of the smallest backward
+	var kinds map[int64]bool
+	if len(roots) > 0 {
+		kinds = a.gradientKinds(nil)
+	}
+	var out []root
+	for _, r := range roots {
+		together, spread, all, made := 0, 0, 0, 0
+		for i := r.first; i <= r.end; i++ {
+			id := a.t.Of[i]
+			switch {
+			case id == timeline.NoAllocation || a.covered[i] != 0:
+			case a.events.Action[i] == snapshot.Alloc:
+				if together <= few {
+					spread += together
+				}
+				together = 0
+				made++
+			case a.events.Action[i] == snapshot.FreeRequested && a.born(id) < r.first:
+				together++
+				all++
+			}
+		}
+		if spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r, kinds) { // every saved tensor serves a gradient
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// proportioned drops those that take many times as long as anything between them: a
+// number that a request makes after its prompt may live through all of its tokens.
+func proportioned(roots []root) []root {
+	const times = 12
+	if len(roots) < 2 {
+		return roots // what came before it may be older than the trace
+	}
+	longest := 0 // events
+	for i := range roots[1:] {
+		longest = max(longest, roots[i+1].first-roots[i].end)
+	}
+	return slices.DeleteFunc(roots, func(r root) bool { return r.end-r.first > times*longest })
+}
+
+// weighty drops all of them where they free next to nothing of what was made before
+// them: masks and positions are worked out around numbers, too, once in every pass.
+func (a *analysis) weighty(roots []root) []root {
+	const part = 1000
+	var within, all int64 // bytes
+	n := 0
+	for i := 0; i < a.last && len(roots) > 0; i++ {
+		id := a.t.Of[i]
+		if a.events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation {
+			continue
+		}
+		b := a.born(id)
+		if b < 0 || i-b < shortest {
+			continue
+		}
+		all += a.t.Requested(id)
+		for n < len(roots)-1 && roots[n].end < i {
+			n++
+		}
+		if r := roots[n]; b < r.first && r.first <= i && i <= r.end {
+			within += a.t.Requested(id)
+		}
+	}
+	if within < all/part {
+		return nil
+	}
+	return roots
+}
+
+// mirrored tells whether what is freed during a run goes in the opposite order of
+// its birth, as saved tensors do and caches don't: what the first half of the
+// frees lets go was born after what the second half does. Of what is older than
+// the trace the order isn't known: gradients, of the given sizes, must do.
+func (a *analysis) mirrored(r root, kinds map[int64]bool) bool {
+	const several = 8
+	var births []int
+	older := 0
+	for i := r.first; i < r.end; i++ {
+		id := a.t.Of[i]
+		if a.events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation || a.covered[i] != 0 {
+			continue
+		}
+		switch b := a.born(id); {
+		case b < 0:
+			older++
+		case b < r.first:
+			births = append(births, b)
+		}
+	}
+	if older > len(births) && len(births) < several {
+		return a.makesGradients(r.first, r.end, kinds, true)
+	}
+	half := len(births) / 2
+	return mean(births[:half]) > mean(births[half:])
+}
+
+func mean(numbers []int) float64 {
+	sum := 0.0
+	for _, n := range numbers {
+		sum += float64(n)
+	}
+	return sum / float64(max(len(numbers), 1))
+}
