@@ -13,6 +13,7 @@ type tracebacks struct {
 	open    bool // some trace may still be going on
 	quiet   int  // lines since the last frame of any writer
 	lastKey []byte
+	marks   [][]byte // what stood before the head of a trace, and tells its writer
 }
 
 type traceback struct {
@@ -49,10 +50,16 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 	if len(line) > 4096 {
 		line = line[:4096]
 	}
-	if mayBeFrame && bytes.Contains(line, []byte("Traceback (most recent call last)")) {
-		*t.writer(line) = traceback{}
-		t.open, t.quiet = true, 0
-		return
+	if mayBeFrame {
+		if i := bytes.Index(line, []byte("Traceback (most recent call last)")); i >= 0 {
+			if t.mark(line[:i]) {
+				// A logger puts its name before the first line alone.
+				*t.writer(nil) = traceback{}
+			}
+			*t.writer(line) = traceback{}
+			t.open, t.quiet = true, 0
+			return
+		}
 	}
 	if t.quiet++; t.quiet > traceQuiet {
 		*t = tracebacks{}
@@ -89,11 +96,34 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 			return
 		}
 	}
-	if !isCode(line) {
+	text := line[t.marked(line):]
+	if isOtherError(text) {
+		*w = traceback{age: traceAge}
+	}
+	if !isCode(text) {
 		if w.age++; w.age > traceAge {
 			*w = traceback{age: w.age}
 		}
 	}
+}
+
+// isOtherError tells the line that ends the trace of an exception which says
+// what it is, and that it isn't memory: "ValueError: bad".
+func isOtherError(line []byte) bool {
+	end := 0
+	for end < len(line) && (isWordByte(line[end]) || line[end] == '.') {
+		end++
+	}
+	name := line[:end]
+	if !bytes.HasSuffix(name, []byte("Error")) && !bytes.HasSuffix(name, []byte("Exception")) &&
+		!bytes.HasSuffix(name, []byte("KeyboardInterrupt")) {
+		return false
+	}
+	if bytes.Contains(line, []byte("emory")) {
+		return false
+	}
+	said, ok := bytes.CutPrefix(line[end:], []byte(":"))
+	return len(line) == end || ok && len(bytes.TrimSpace(said)) > 0
 }
 
 // see takes a frame that is not of an installed package.
@@ -119,9 +149,15 @@ func (t *tracebacks) tell(m *OOM, prefix []byte) {
 }
 
 // writer tells who printed a line, by the marks that launchers put in front:
-// [rank3]:, 12: (srun -l), (Worker pid=77).
+// [rank3]:, 12: (srun -l), (Worker pid=77), and whatever stood before the head
+// of a trace: [default0]:, trainer-0 |, [1,0]<stderr>:, node-a:.
 func (t *tracebacks) writer(line []byte) *traceback {
 	key := writerKey(line)
+	if key == nil {
+		if end := t.marked(line); end > 0 {
+			key = bytes.TrimSpace(line[afterTime(line):end])
+		}
+	}
 	if t.last != nil && bytes.Equal(key, t.lastKey) {
 		return t.last
 	}
@@ -137,6 +173,68 @@ func (t *tracebacks) writer(line []byte) *traceback {
 	}
 	t.last, t.lastKey = w, append(t.lastKey[:0], key...)
 	return w
+}
+
+// maxMarks bounds the marks that are looked for on every line of a trace.
+const maxMarks = 64
+
+// mark notes what stands before the head of a trace as its writer's; false
+// where that is nothing that later lines would have, too.
+func (t *tracebacks) mark(before []byte) bool {
+	mark := bytes.TrimRight(before[afterTime(before):], " \t")
+	if len(mark) == 0 || len(mark) > 100 || !bytes.ContainsRune([]byte("]:|)>"), rune(mark[len(mark)-1])) ||
+		!bytes.ContainsFunc(mark, func(r rune) bool { return r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' }) ||
+		mayBeTimed(mark) || writerKey(before) != nil {
+		return false
+	}
+	for _, known := range t.marks {
+		if bytes.Equal(known, mark) {
+			return true
+		}
+	}
+	if len(t.marks) < maxMarks {
+		t.marks = append(t.marks, bytes.Clone(mark))
+	}
+	return true
+}
+
+// marked is where the mark ends that a line begins with, 0 without one.
+func (t *tracebacks) marked(line []byte) int {
+	if len(t.marks) == 0 {
+		return 0
+	}
+	from, end := afterTime(line), 0
+	for _, mark := range t.marks {
+		if bytes.HasPrefix(line[from:], mark) {
+			end = max(end, from+len(mark))
+		}
+	}
+	return end
+}
+
+// afterTime is the length of the times and dates that a line begins with:
+// 2024-05-01T12:00:00.1Z, [2024-05-01 12:00:00,123].
+func afterTime(line []byte) int {
+	at := 0
+	for {
+		end, digits, between := at, 0, 0
+		for end < len(line) && line[end] != ' ' {
+			switch c := line[end]; {
+			case c >= '0' && c <= '9':
+				digits++
+			case c == '-' || c == ':':
+				between++
+			case bytes.IndexByte([]byte("/.,+TZ[]"), c) >= 0:
+			default:
+				return at
+			}
+			end++
+		}
+		if end == len(line) || digits < 4 || between < 2 {
+			return at
+		}
+		at = end + 1
+	}
 }
 
 func writerKey(line []byte) []byte {
@@ -157,6 +255,10 @@ func writerKey(line []byte) []byte {
 			end++
 		}
 		if end > digits {
+			// The same process number may be another machine's: pid=300, ip=10.0.0.2.
+			if address := bytes.IndexByte(line[end:], ')'); mark == "pid=" && address > 0 {
+				end += address
+			}
 			return line[i:end]
 		}
 	}
