@@ -40,7 +40,14 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 	case binaryData:
 		return nil, nil, fmt.Errorf("%s: offset 0: binary data, neither text nor JSON: %w", name, ErrNothingKnown)
 	case jsonData:
-		return readJSON(in, name, source)
+		kinds, ev, err := readJSON(in, name, source)
+		if errors.Is(err, ErrOtherJSON) && len(head) < peekBytes {
+			// A launcher's or a logger's record of a failure is JSON, too.
+			if kinds, ev, err := readText(bytes.NewReader(head), name, source, textLines); err == nil && len(ev.OOMMessages) > 0 {
+				return kinds, ev, nil
+			}
+		}
+		return kinds, ev, err
 	case notebook:
 		return readText(in, name, source, notebookLines)
 	}

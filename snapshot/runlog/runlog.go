@@ -53,6 +53,8 @@ type Parser struct {
 	plain   []byte // the line without colours
 	// coloured tells that some line had colours.
 	coloured bool
+	text     []byte // a line of a string
+	inString bool   // the line is one of a string's
 }
 
 // Line takes one line without its line feed; parts of a line that overwrite
@@ -80,6 +82,10 @@ func (p *Parser) Line(number int, line []byte) {
 		number, line = p.oom.mend(number, line)
 	}
 	has := featuresOf(line)
+	if has&(hasOOM|hasTrace) != 0 && !p.inString && isEscaped(line) {
+		p.escaped(number, line)
+		return
+	}
 	if has&hasCut != 0 && p.oom.cutShort(number, line) {
 		return
 	}

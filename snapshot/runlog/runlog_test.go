@@ -56,6 +56,9 @@ func TestUserFrame(t *testing.T) {
 		{"python", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\n  File \"/a/lib/python3.11/site-packages/torch/x.py\", line 9, in g\n    y()", "/a/train.py", 5},
 		{"its own library", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\n  File \"/usr/local/lib/python3.8/runpy.py\", line 9, in g\n    y()", "/a/train.py", 5},
 		{"a finished trace", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\nValueError: no\na\nb\nc\nd\ne\nf\ng", "", 0},
+		{"another exception's", "Traceback (most recent call last):\n  File \"/a/fetch.py\", line 5, in f\n    x()\nurllib.error.HTTPError: HTTP Error 503\nretrying", "", 0},
+		{"a head without its message", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\nRuntimeError:", "/a/train.py", 5},
+		{"a logger's first line", "ERROR:root:Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()", "/a/train.py", 5},
 		{"a new trace", "  File \"/a/old.py\", line 5, in f\nTraceback (most recent call last):\n  File \"/b/site-packages/x.py\", line 9, in g", "", 0},
 		{"pytest", "/a/test_x.py:12: in test_x\n    model(x)\n/a/model.py:44: in forward\n    return y\n", "/a/model.py", 44},
 		{"a cell", "Cell In[5], line 3\n----> 3 loss = model(x)\n", "Cell In[5]", 3},
@@ -164,16 +167,51 @@ func TestRecords(t *testing.T) {
 
 // TestRanksInterleaved keeps the traces of two ranks apart.
 func TestRanksInterleaved(t *testing.T) {
-	r := parse(`[rank0]: Traceback (most recent call last):
-[rank1]: Traceback (most recent call last):
-[rank0]:   File "/a/zero.py", line 10, in f
-[rank1]:   File "/a/one.py", line 11, in f
-[rank0]:     x()
-[rank1]:     x()
-[rank1]: torch.OutOfMemoryError: ` + message + `
-[rank0]: torch.OutOfMemoryError: ` + message)
-	if len(r.OOMs) != 2 || r.OOMs[0].UserFile != "/a/one.py" || r.OOMs[1].UserFile != "/a/zero.py" {
-		t.Errorf("%+v", r.OOMs)
+	for _, marks := range [][2]string{
+		{"[rank0]: ", "[rank1]: "},
+		{"0: ", "1: "},                       // srun -l
+		{"[default0]:", "[default1]:"},       // torchrun --tee
+		{"[1,0]<stderr>:", "[1,1]<stderr>:"}, // mpirun --tag-output
+		{"node-a: ", "node-b: "},             // pdsh
+		{"trainer-0  | ", "trainer-1  | "},   // compose
+		{"[pod/job-0/pytorch] ", "[pod/job-1/pytorch] "},
+		{"(W pid=300, ip=10.0.0.1) ", "(W pid=300, ip=10.0.0.2) "},
+		{"2026-05-01T12:00:00.1Z [default0]:", "2026-05-01T12:00:00.1Z [default1]:"},
+	} {
+		t.Run(marks[0], func(t *testing.T) {
+			var log strings.Builder
+			for i, line := range []string{"Traceback (most recent call last):", `  File "/a/%s.py", line 1, in f`, "    x()",
+				"    y()", "    z()", "    ^^^", "torch.OutOfMemoryError: " + message} {
+				for rank, mark := range marks {
+					if i > 2 { // the clock goes on
+						mark = strings.Replace(mark, "00.1Z", "01.5Z", 1)
+					}
+					fmt.Fprintln(&log, mark+strings.Replace(line, "%s", [...]string{"zero", "one"}[rank], 1))
+				}
+			}
+			r := parse(log.String())
+			if len(r.OOMs) != 2 || r.OOMs[0].UserFile != "/a/zero.py" || r.OOMs[1].UserFile != "/a/one.py" {
+				t.Errorf("%+v", r.OOMs)
+			}
+		})
+	}
+}
+
+// TestStrings reads messages and traces out of lines of JSON.
+func TestStrings(t *testing.T) {
+	trace := `Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\n`
+	for name, log := range map[string]string{
+		"a logger's":           `{"ts": "2026-05-01T12:00:00Z", "msg": "` + trace + `torch.OutOfMemoryError: ` + message + `"}`,
+		"a container's":        `{"log": "Traceback (most recent call last):\n", "stream": "stderr"}` + "\n" + `{"log": "  File \"/a/train.py\", line 5, in f\n", "stream": "stderr"}` + "\n" + `{"log": "torch.OutOfMemoryError: ` + message + `\n", "stream": "stderr"}`,
+		"a launcher's":         `{"message": {"message": "OutOfMemoryError: ` + message + `", "extraInfo": {"py_callstack": "` + trace + `", "timestamp": "1"}}}`,
+		"a worker's, in a log": `worker died: 'Traceback (most recent call last):\n  File "/a/train.py", line 5, in f\n    x()\ntorch.OutOfMemoryError: ` + message + `\n'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := parse(log)
+			if len(r.OOMs) != 1 || r.OOMs[0].UserFile != "/a/train.py" || r.OOMs[0].UserLine != 5 || r.OOMs[0].RequestedBytes <= 0 {
+				t.Errorf("%+v", r.OOMs)
+			}
+		})
 	}
 }
 

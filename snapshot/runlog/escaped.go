@@ -1,0 +1,50 @@
+package runlog
+
+import "bytes"
+
+// isEscaped tells a line that holds several: a string of JSON, or a trace that
+// Python printed as a string. A backslash and an n alone may be a path's.
+func isEscaped(line []byte) bool {
+	return bytes.Contains(line, []byte(`\n`)) &&
+		(line[0] == '{' || bytes.Contains(line, []byte(`(most recent call last):\n`)))
+}
+
+// escaped takes such a line. Torchrun's error files tell the message first and
+// the trace that it ends after it.
+func (p *Parser) escaped(number int, line []byte) {
+	p.inString = true
+	defer func() { p.inString = false }()
+	trace := bytes.Index(line, []byte("Traceback ("))
+	message := bytes.Index(line, outOfMemory)
+	if message >= 0 && message < trace {
+		p.unescape(number, line[trace:])
+		line = line[:trace]
+	}
+	p.unescape(number, line)
+}
+
+func (p *Parser) unescape(number int, line []byte) {
+	text := p.text[:0]
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		if c == '\\' && i+1 < len(line) {
+			i++
+			switch c = line[i]; c {
+			case 'n':
+				p.Line(number, text)
+				text = text[:0]
+				continue
+			case 't':
+				c = '\t'
+			case 'r':
+				continue
+			case '"', '\'', '\\', '/':
+			default:
+				text = append(text, '\\')
+			}
+		}
+		text = append(text, c)
+	}
+	p.Line(number, text)
+	p.text = text
+}
