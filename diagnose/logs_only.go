@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/runlog"
 )
@@ -30,6 +31,7 @@ func outsideDocument(doc *report.Document, capacity int64) {
 		}
 	}
 	w.outOfMemory()
+	w.counted()
 	spilt := w.spills()
 	for _, d := range doc.Evidence.Details {
 		if d.Log != nil {
@@ -200,6 +202,33 @@ func (w *witness) outOfMemory() {
 			break
 		}
 	}
+}
+
+// counted tells of failures that nothing but PyTorch's own counter shows, as
+// memory_summary() prints it.
+func (w *witness) counted() {
+	told := func(d report.Device) bool { return len(d.OOMs) > 0 }
+	if len(w.doc.Evidence.OOMMessages) > 0 || slices.ContainsFunc(w.doc.Devices, told) {
+		return
+	}
+	var last *evidence.MemorySummary
+	for i := range w.doc.Evidence.MemorySummaries {
+		if s := &w.doc.Evidence.MemorySummaries[i]; s.OOMs != nil && *s.OOMs > 0 {
+			last = s
+		}
+	}
+	if last == nil {
+		return
+	}
+	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: 0.3,
+		Title: fmt.Sprintf("Out of memory on GPU %d: PyTorch counted %s before memory_summary() was printed; the messages aren't in what was given, so the cause isn't known",
+			last.Device, report.Plural(int(*last.OOMs), "failed request")),
+		Evidence: []string{w.at(last.Source, last.Line) + ": CUDA OOMs: " + report.Count(int(*last.OOMs))},
+		Fix:      ptr("Give the log with the message, too, or record a snapshot at the failure"), Code: how("oom")}
+	if last.PeakAllocatedBytes != nil && last.PeakReservedBytes != nil {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("peaks of %s allocated and %s reserved", report.Bytes(*last.PeakAllocatedBytes), report.Bytes(*last.PeakReservedBytes)))
+	}
+	w.add(f)
 }
 
 // sameFigures tells the messages of one failure, which notebooks, pytest and

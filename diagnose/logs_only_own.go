@@ -34,9 +34,8 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 		why = "it is a worker of Ray"
 	}
 	if why != "" {
-		_, visible := g.tools()
 		f.SavesBytes = nil
-		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give it less or another GPU; else stop it or move to a free GPU (%s)", who, why, visible))
+		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give it less or another GPU; else stop it or move to a free GPU (%s)", who, why, g.tools().visible))
 	}
 }
 

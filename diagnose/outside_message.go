@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/runlog"
@@ -29,6 +30,10 @@ const manyTimes = 2
 func judge(m *runlog.OOM) failure {
 	f := failure{OOM: m, verdict: "unknown", confidence: 0.3}
 	r, free, capacity := m.RequestedBytes, m.DeviceFreeBytes, m.CapacityBytes
+	if r >= 0 && free < 0 && m.AllocatedBytes >= 0 && max(capacity, m.AllowedBytes) > 0 {
+		f.withoutFree()
+		return f
+	}
 	if r < 0 || free < 0 || capacity <= 0 {
 		f.why = "the message has no figures"
 		if m.Backend == "CUDA" && r < 0 {
@@ -73,6 +78,31 @@ func judge(m *runlog.OOM) failure {
 		f.confidence = 0.6 // a first step may still have had to allocate far more
 	}
 	return f
+}
+
+// withoutFree judges the messages of MPS and of XPU before 2.6, which don't say
+// what was free on the device.
+func (f *failure) withoutFree() {
+	r, cached := f.RequestedBytes, max(0, f.ReservedUnallocatedBytes)
+	whole, limit := f.CapacityBytes, fmt.Sprintf("the GPU's %s", report.Bytes(f.CapacityBytes))
+	if whole <= 0 {
+		whole, limit = f.AllowedBytes, fmt.Sprintf("the %s that MPS allows", report.Bytes(f.AllowedBytes))
+	}
+	used := f.AllocatedBytes + max(0, f.BesideBytes)
+	held := used + cached
+	switch {
+	case used+r > whole:
+		f.verdict, f.confidence = "true_shortage", 0.9
+		f.why = fmt.Sprintf("with the %s in use it exceeds %s by %s", report.Bytes(used), limit, report.Bytes(used+r-whole))
+	case cached >= r && float64(cached) >= scraps*float64(held):
+		f.verdict, f.confidence = "fragmentation", 0.6
+		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", report.Bytes(cached), report.Percent(cached, held))
+	case held+r > whole:
+		f.verdict, f.confidence = "true_shortage", 0.6
+		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", report.Percent(used, held), report.Bytes(held), report.Bytes(cached))
+	default:
+		f.why = fmt.Sprintf("PyTorch held %s of %s; the message doesn't say what was free of the rest", report.Bytes(held), limit)
+	}
 }
 
 // ownProcess is this process in a message's list, which names it like any
@@ -146,13 +176,14 @@ func (f *failure) figures() string {
 	}
 	add("%s allocated by PyTorch", f.AllocatedBytes)
 	add("%s more in its cache", f.ReservedUnallocatedBytes)
+	add("%s in this process beside it", f.BesideBytes)
 	add("%s allowed", f.AllowedBytes)
 	return text
 }
 
 // change is what to do about it.
 func (f *failure) change() string {
-	smi, visible := f.tools()
+	to := f.tools()
 	switch f.verdict {
 	case "memory_fraction":
 		if f.AllowedBytes > 0 {
@@ -161,34 +192,49 @@ func (f *failure) change() string {
 		return "Look for set_per_process_memory_fraction, a MIG slice or a vGPU profile; else run it again"
 	case "other_process":
 		if list := strangers(f.OOM); len(list) > 0 {
-			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", processList(list), visible)
+			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", processList(list), to.visible)
 		}
-		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", smi, visible)
+		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", to.smi, to.visible)
 	case "fragmentation":
 		// Expandable segments leave gaps, too: all of the cache is only a bound.
-		return fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot tells how much", report.Bytes(f.ReservedUnallocatedBytes))
+		if to.settings != "" {
+			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot tells how much", to.settings, report.Bytes(f.ReservedUnallocatedBytes))
+		}
+		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s", strings.ToLower(f.Backend), report.Bytes(f.ReservedUnallocatedBytes))
 	case "unknown":
-		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more", smi)
+		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more", to.smi)
 	}
 	if f.absurd() {
 		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more than any GPU has"
 	}
-	to, known := changeInPhase[f.Phase]
+	change, known := changeInPhase[f.Phase]
 	if f.CapacityBytes > 0 && f.RequestedBytes >= f.CapacityBytes/largeTensors && f.Phase != "setup" && f.Phase != "optimizer" {
 		return "One tensor of that size is usually the logits of a large vocabulary (chunked or fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
 	}
 	if known {
-		return to
+		return change
 	}
 	return "A smaller batch or shorter sequences, checkpointing, or chunked logits; record a snapshot to see what held the memory"
 }
 
-// tools are what lists the processes on GPUs of that maker, and what chooses one.
-func (f *failure) tools() (smi, visible string) {
-	if f.Backend == "HIP" {
-		return "rocm-smi --showpids", "HIP_VISIBLE_DEVICES"
+// tools are what goes with a maker's GPUs: what lists their processes, what
+// chooses one, and the variable with the allocator's settings, "" where it has
+// no expandable segments.
+type tools struct{ smi, visible, settings string }
+
+var toolsOf = map[string]tools{
+	"HIP":  {"rocm-smi --showpids", "HIP_VISIBLE_DEVICES", "PYTORCH_HIP_ALLOC_CONF"},
+	"XPU":  {"xpu-smi ps", "ZE_AFFINITY_MASK", ""},
+	"NPU":  {"npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF"},
+	"MUSA": {"mthreads-gmi", "MUSA_VISIBLE_DEVICES", ""},
+	"MPS":  {"Activity Monitor", "", ""},
+}
+
+func (f *failure) tools() tools {
+	if t, ok := toolsOf[f.Backend]; ok {
+		return t
 	}
-	return "nvidia-smi", "CUDA_VISIBLE_DEVICES"
+	return tools{"nvidia-smi", "CUDA_VISIBLE_DEVICES", "PYTORCH_CUDA_ALLOC_CONF"}
 }
 
 // changeInPhase is what helps when memory runs out there.

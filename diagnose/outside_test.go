@@ -91,6 +91,14 @@ func TestMessages(t *testing.T) {
 			"oom_true_shortage", "short of it"},
 		{"more than any GPU has", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 5607.61 GiB. GPU 0 has a total capacity of 79.15 GiB of which 77.73 GiB is free. Including non-PyTorch memory, this process has 1.42 GiB memory in use. Of the allocated memory 884.81 MiB is allocated by PyTorch, and 15.19 MiB is reserved by PyTorch but unallocated. If",
 			"oom_true_shortage", "larger than the GPU"},
+		{"of an Intel GPU, which doesn't say what is free", "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.11 GiB. Of the allocated memory 12.50 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated. Please use `empty_cache`",
+			"oom_true_shortage", "doesn't say what was free"},
+		{"of an Intel GPU that it can't fit", "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 15.11 GiB. Of the allocated memory 12.50 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated. Please use `empty_cache`",
+			"oom_true_shortage", "with the 12.50 GiB in use it exceeds the GPU's 15.11 GiB by 1.39 GiB"},
+		{"of MPS", "RuntimeError: MPS backend out of memory (MPS allocated: 17.20 GB, other allocations: 528.00 MB, max allowed: 18.13 GB). Tried to allocate 1.00 GB on private pool. Use PYTORCH_MPS",
+			"oom_true_shortage", "with the 17.72 GiB in use it exceeds the 18.13 GiB that MPS allows by 599.68 MiB"},
+		{"that only the allocator's counter tells of", "|                  PyTorch CUDA memory summary, device ID 0                 |\n|            CUDA OOMs: 2            |        cudaMalloc retries: 5         |\n| Allocated memory      |      0 B   |  77824 MiB |      9 GiB |      8 GiB |\n| GPU reserved memory   |      0 B   |  79360 MiB |      9 GiB |      8 GiB |",
+			"oom_true_shortage", "PyTorch counted 2 failed requests"},
 		{"refused by the driver", "RuntimeError: CUDA error: out of memory", "oom_true_shortage", "driver itself refused"},
 	}
 	for _, test := range tests {

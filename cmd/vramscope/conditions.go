@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,7 +41,9 @@ func parseConditions(texts []string, others ...string) ([]condition, error) {
 			})
 		case text == "oom":
 			c.holds = func(doc *report.Document) bool {
-				return len(doc.Evidence.OOMMessages) > 0 || anyDevice(func(d *report.Device) bool { return len(d.OOMs) > 0 })(doc)
+				counted := func(f report.Finding) bool { return strings.HasPrefix(f.ID, "oom_") }
+				return len(doc.Evidence.OOMMessages) > 0 || slices.ContainsFunc(doc.Findings, counted) ||
+					anyDevice(func(d *report.Device) bool { return len(d.OOMs) > 0 })(doc)
 			}
 		case text == "damage":
 			c.holds = func(doc *report.Document) bool {

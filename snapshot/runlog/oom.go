@@ -16,6 +16,7 @@ type OOM struct {
 	ReservedUnallocatedBytes int64
 	AllowedBytes             int64 // under a memory fraction
 	PrivatePoolBytes         int64
+	BesideBytes              int64 // of this process outside of PyTorch's allocator (MPS: "other allocations")
 	OtherProcesses           []ProcessUse
 	UserFile                 string // "" without a traceback
 	UserLine                 int
@@ -277,6 +278,7 @@ func (m *OOM) read(text []byte) {
 	m.ProcessBytes = sizeAfter(text, "thisprocesshas")
 	m.AllowedBytes = first(sizeBefore(text, "allowed;"), sizeAfter(text, "maxallowed:"))
 	m.AllocatedBytes = first(sizeBefore(text, "isallocatedbyPyTorch"), sizeBefore(text, "alreadyallocated"), sizeAfter(text, "MPSallocated:"))
+	m.BesideBytes = sizeAfter(text, "otherallocations:")
 	m.PrivatePoolBytes = sizeBefore(text, "allocatedinprivatepools")
 	// Before 1.4 "cached" was what is reserved and not allocated
 	// (c10/cuda/CUDACachingAllocator.cpp: amount_cached - amount_allocated).
@@ -284,9 +286,12 @@ func (m *OOM) read(text []byte) {
 	if r := sizeBefore(text, "reservedintotalbyPyTorch"); r != Unknown && m.AllocatedBytes != Unknown {
 		m.ReservedUnallocatedBytes = max(r-m.AllocatedBytes, 0)
 	}
-	if i := bytes.Index(text, []byte("GPU")); i >= 0 {
-		if n, _, ok := integer(text[i+3:]); ok && n < 1024 {
-			m.GPU = int(n)
+	for _, word := range [...]string{"GPU", "(NPU"} {
+		if i := bytes.Index(text, []byte(word)); i >= 0 {
+			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
+				m.GPU = int(n)
+				break
+			}
 		}
 	}
 	m.readProcesses(text)
