@@ -62,10 +62,15 @@ type Leak struct {
 	Near Site
 
 	forwardOnly bool             // no step has a backward pass
+	expandable  bool             // segments grow
 	stack       snapshot.StackID // one that shows the line
 	lastStep    int              // number of the last step
 	peak        int64            // bytes allocated at most in it
 }
+
+// Reused tells whether blocks that requests of other sizes left fit again: they
+// do where segments grow.
+func (l *Leak) Reused() bool { return l.expandable }
 
 // StepAtCapacity is the number of the step whose peak won't fit any more, if
 // the growth goes on; false for what doesn't grow.
@@ -135,7 +140,7 @@ func (l *loop) judge(leak *Leak) {
 	if leak.File == "" && !l.trains && l.t.Older() > 0 { // the layers of one pass may be taken for steps
 		leak.Confidence = min(leak.Confidence, 0.8)
 	}
-	leak.forwardOnly = !l.trains
+	leak.forwardOnly, leak.expandable = !l.trains, l.t.Expandable()
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
 	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
 	l.surround(leak)

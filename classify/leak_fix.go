@@ -69,14 +69,26 @@ func (l *Leak) Fix() Fix {
 			code,
 		}
 	case VaryingShapes:
+		if l.expandable {
+			return Fix{
+				"Every step asks for other sizes" + where + ": segments grow, so freed blocks fit again, but the largest step sets the peak. Cap the length, or batch by the number of tokens.",
+				"batch = tokenizer(texts, truncation=True, max_length=512)",
+			}
+		}
 		return Fix{
 			"Every step asks for other sizes" + where + ": freed blocks rarely fit the next request and the cache grows. Group inputs of similar length, pad to a few lengths, or let segments grow.",
 			"batch = tokenizer.pad(batch, pad_to_multiple_of=64)\n" +
 				"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		}
 	case FragmentationCreep:
+		if l.expandable {
+			return Fix{
+				"Reserved memory grows from step to step by more than what is allocated: free memory lies in pieces that no request fits, though segments grow. Make what lives long before what doesn't; emptying the cache gives back the pages that are free.",
+				"torch.cuda.empty_cache()           # once in a while, between steps",
+			}
+		}
 		return Fix{
-			"Reserved memory grows from step to step by more than what is allocated: free memory lies in pieces that no request fits.",
+			"Reserved memory grows from step to step by more than what is allocated: free memory lies in pieces that no request fits. Let segments grow, or make what lives long before what doesn't.",
 			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		}
 	case FirstStepState:

@@ -125,17 +125,18 @@ func (l *loop) creep() []Leak {
 		peak = max(peak, allocated[i])
 	}
 	rises := 0
-	var waste int64
+	spare := reserved[from] - peak // beyond what the steps so far had in use at once
+	before := spare
 	for i := from + 1; i < l.n; i++ {
-		more := reserved[i] - reserved[i-1]
-		grown := max(0, allocated[i]-peak)
 		peak = max(peak, allocated[i])
-		if more > grown && more >= 2<<20 {
+		now := reserved[i] - peak
+		if now >= spare+2<<20 {
 			rises++
-			waste += more - grown
 		}
+		spare = now
 	}
 	steps := l.n - 1 - from
+	waste := spare - before
 	if rises < 2 || rises*2 < steps || waste*20 < reserved[l.n-1] {
 		return nil
 	}

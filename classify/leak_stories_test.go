@@ -460,4 +460,17 @@ var leakStories = []struct {
 			s.reserve(200 * mib)
 		})
 	}, nil, []string{"fragmentation_creep"}, false},
+
+	{"reserved memory that is given back and taken again", func(s *story) {
+		tr := newTrainer(s)
+		s.loop(9, func(k int) {
+			tr.train()
+			if k%3 == 2 {
+				s.giveBack()
+				s.giveBack()
+			} else {
+				s.reserve(800 * mib)
+			}
+		})
+	}, nil, nil, false},
 }

@@ -143,6 +143,14 @@ func (s *story) reserve(size int64) {
 	s.extend()
 }
 
+// giveBack returns what was reserved last to the driver.
+func (s *story) giveBack() {
+	last := s.reserved[len(s.reserved)-1]
+	s.reserved = s.reserved[:len(s.reserved)-1]
+	s.events = append(s.events, recorder.Event{Action: "segment_free", Address: last.Address, Size: last.Total, Stream: uint64(0), TimeUS: int64(len(s.events))})
+	s.extend()
+}
+
 func (s *story) extend() {
 	if s.step < 0 {
 		return

@@ -54,6 +54,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 		case l.Kind == classify.FirstStepState:
 			d.change = "optimizer=8bit"
 			d.Fix = ptr("Where room is missing: an optimizer that keeps fewer bytes for each parameter, such as an 8-bit AdamW or Adafactor")
+		case kept.Reused(): // segments grow already
 		case l.Kind == classify.VaryingShapes:
 			d.setting = expandable
 		case l.Kind == classify.FragmentationCreep:
@@ -207,12 +208,14 @@ func leakTitle(l *report.Leak) string {
 	if l.Suspected && (l.Kind != classify.FirstStepState || l.Confidence < 0.9) { // a single step shows it by its nature
 		suspected = " (suspected: too few steps to be sure)"
 	}
+	if l.Kind == classify.VaryingShapes {
+		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", report.Bytes(l.TotalBytes), suspected)
+	}
 	what := map[string]string{
 		classify.GrowingList:        "Tensors pile up from step to step",
 		classify.RetainedGraph:      "Each step's autograd graph is kept alive, with all it saved for backward",
 		classify.GradientsKept:      "Gradients are zeroed in place instead of freed: they stay through forward",
 		classify.StaleOutputs:       "The last step's outputs are still alive during the next forward",
-		classify.VaryingShapes:      "Every step asks for other sizes, so freed blocks don't fit again",
 		classify.FragmentationCreep: "Reserved memory grows by more than allocated memory does",
 		classify.FirstStepState:     "The first optimizer step makes its state: expected, not a leak",
 	}[l.Kind]
