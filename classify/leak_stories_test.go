@@ -463,13 +463,14 @@ var leakStories = []struct {
 
 	{"reserved memory that is given back and taken again", func(s *story) {
 		tr := newTrainer(s)
-		s.loop(9, func(k int) {
+		s.loop(10, func(k int) {
 			tr.train()
-			if k%3 == 2 {
-				s.giveBack()
-				s.giveBack()
+			if k == 7 {
+				for range k {
+					s.giveBack()
+				}
 			} else {
-				s.reserve(800 * mib)
+				s.reserve(200 * mib)
 			}
 		})
 	}, nil, nil, false},
