@@ -4,6 +4,7 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // anchored finds the iterations of a loop that only runs forward by what recurs
@@ -55,8 +56,54 @@ func (a *analysis) anchoredIn(from, to int) []int {
 		if n := len(starts); n == 0 || len(lives) <= most*n && len(lives)*2 >= n*3 {
 			starts = lives
 		}
+		if a.layersOfOne(starts) {
+			starts = nil
+		}
 	}
 	return starts
+}
+
+// layersOfOne tells the layers of a single pass, as of a training that fails in
+// its first, from iterations: each keeps most of what it took for a backward
+// pass, makes little, and nothing comes back within it.
+func (a *analysis) layersOfOne(starts []int) bool {
+	const most, few = 256, 64 // layers of a model; allocations of a layer
+	n := len(starts)
+	if n < 3 || n > most {
+		return false
+	}
+	last, keeping := starts[n-1], 0
+	for k := range n - 1 {
+		var sizes []int64
+		var allocs []int
+		var live, peak, kept int64 // beyond what was there when it began
+		for i := starts[k]; i < starts[k+1]; i++ {
+			id := a.t.Of[i]
+			switch a.events.Action[i] {
+			case snapshot.Alloc:
+				sizes, allocs = append(sizes, a.events.Size[i]), append(allocs, i)
+				live += a.t.Requested(id)
+				peak = max(peak, live)
+				if a.freed(id) >= last {
+					kept += a.t.Requested(id)
+				}
+			case snapshot.FreeRequested:
+				if id != timeline.NoAllocation && a.born(id) >= starts[k] {
+					live -= a.t.Requested(id)
+				}
+			}
+		}
+		if len(allocs) > few {
+			return false
+		}
+		if k == n/2 && len(recurringRuns(allocs, sizes)) > 2 {
+			return false
+		}
+		if kept*2 >= peak && kept > 0 {
+			keeping++
+		}
+	}
+	return keeping*5 >= (n-1)*4
 }
 
 // recurring finds those allocations whose key, one of n, has the occurrences that

@@ -165,9 +165,10 @@ func (a *analysis) followGrowth(bySize map[int64][]*grown, g, h *grown) {
 }
 
 // generates turns loops that only run forward and keep a growing cache into
-// generation.
+// generation. Models fill a cache in training, too: a pass that keeps what backward
+// would need, and no cache grows, is the first of one that failed.
 func (a *analysis) generates() {
-	if a.trains {
+	if a.trains || a.saves && len(a.growing) == 0 {
 		return
 	}
 	cached := len(a.growing) > 0 || a.findStatic() || a.findPool()

@@ -143,6 +143,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Temporary, NoDetail, guess}
 		case f >= a.last:
 			return claim{Activations, NoDetail, guess - 10}
+		case a.failedBetween(b, f) && a.saves && a.inBulk[id]: // but for what the request that failed was made with
+			return claim{Activations, NoDetail, plausible}
 		case a.failedBetween(b, f):
 			return claim{Activations, NoDetail, guess}
 		case a.saves && !a.trains && a.inBulk[id]:

@@ -303,3 +303,34 @@ func TestPoints(t *testing.T) {
 		}
 	}
 }
+
+// TestFirstStepFails takes training that fails in its first forward pass for
+// neither generation, though the model fills a cache, nor its layers for steps.
+func TestFirstStepFails(t *testing.T) {
+	for _, name := range []string{"first_step__python", "first_step__none"} {
+		t.Run(name, func(t *testing.T) {
+			c := scenario(t, name)
+			if len(c.Steps) != 1 {
+				t.Errorf("%d steps", len(c.Steps))
+			}
+			var saved, all int64 // of what forward makes and doesn't free at once
+			for i := range c.Category {
+				id := timeline.AllocationID(i)
+				if c.Phase[i] == Generate {
+					t.Fatalf("allocation %d is of generation", i)
+				}
+				b, f := c.Timeline.Born[id], c.Timeline.FreeRequested[id]
+				if c.Phase[i] != Forward || f != timeline.Never && f < b+100 {
+					continue
+				}
+				all += c.Timeline.Requested(id)
+				if c.Category[i] == Activations || c.Category[i] == KVCache {
+					saved += c.Timeline.Requested(id)
+				}
+			}
+			if all == 0 || saved*100 < all*99 {
+				t.Errorf("%d of %d bytes that live on are activations", saved, all)
+			}
+		})
+	}
+}

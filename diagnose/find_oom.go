@@ -235,14 +235,26 @@ func (e *examination) asked(o *report.OOM, dev *report.Device) string {
 		text += calledFrom(o.Site.CalledFrom)
 	}
 	if o.Phase != nil {
-		text += " in " + phaseText[*o.Phase]
-		for _, s := range dev.Steps {
-			if s.FirstEvent <= o.Event && o.Event <= s.LastEvent {
-				text += fmt.Sprintf(" of step %d", s.Step)
-			}
-		}
+		text += " in " + phaseText[*o.Phase] + ofStep(dev, o.Event)
 	}
 	return text
+}
+
+// ofStep names the step of an event. Without stacks, what comes back in passes
+// that only run forward may as well be the layers of one.
+func ofStep(d *report.Device, event int) string {
+	sure := d.Stacks != "none"
+	for _, s := range d.Steps {
+		for _, p := range s.Phases {
+			sure = sure || p.Phase == "backward" || p.Phase == "optimizer"
+		}
+	}
+	for _, s := range d.Steps {
+		if sure && s.FirstEvent <= event && event <= s.LastEvent {
+			return fmt.Sprintf(" of step %d", s.Step)
+		}
+	}
+	return ""
 }
 
 func roomLeft(o *report.OOM) string {

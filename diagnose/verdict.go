@@ -144,12 +144,7 @@ func oomVerdict(d *report.Device) report.Verdict {
 	if o.Phase != nil {
 		text += " in " + phaseText[*o.Phase]
 	}
-	for _, s := range d.Steps {
-		if s.FirstEvent <= o.Event && o.Event <= s.LastEvent {
-			text += fmt.Sprintf(" of step %d", s.Step)
-		}
-	}
-	text += fmt.Sprintf(" on device %d: %s asked for", d.Device, report.Bytes(o.RequestedBytes))
+	text += ofStep(d, o.Event) + fmt.Sprintf(" on device %d: %s asked for", d.Device, report.Bytes(o.RequestedBytes))
 	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {
 		by := o.Site.Op
 		if by == "" {
@@ -160,6 +155,7 @@ func oomVerdict(d *report.Device) report.Verdict {
 	if o.MissingBytes != nil && *o.MissingBytes > 0 {
 		text += fmt.Sprintf(", %s missing", report.Bytes(*o.MissingBytes))
 	}
+	text += refusedFor[o.Verdict]
 	if o.DeviceFreeBytes != nil {
 		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", report.Bytes(*o.DeviceFreeBytes), report.Bytes(o.ReservedBytes-o.AllocatedBytes))
 	}
@@ -175,6 +171,10 @@ func oomVerdict(d *report.Device) report.Verdict {
 	}
 	return v
 }
+
+// refusedFor is why a request failed that the bytes missing don't tell.
+var refusedFor = map[string]string{"fragmentation": ", free only in pieces", "memory_fraction": ", refused by a limit below the device's size",
+	"other_process": ", with others on the device"}
 
 // phaseText is a phase in a sentence.
 var phaseText = map[string]string{"setup": "setup", "data": "data loading", "forward": "the forward pass", "backward": "the backward pass",

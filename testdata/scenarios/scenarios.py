@@ -484,5 +484,15 @@ elif name == "captures":
             g = torch.cuda.CUDAGraph()
             with torch.cuda.graph(g): y = layers(x)
             g.replay(); result = y.cpu(); del g, x, y
+elif name == "first_step":
+    # training that fails in its first forward pass, of a model that fills a cache of keys and values, too
+    from transformers import GPT2Config, GPT2LMHeadModel
+    torch.cuda.set_per_process_memory_fraction(0.03)
+    model = GPT2LMHeadModel(GPT2Config(n_layer=12, n_embd=512, n_head=8, vocab_size=V)).cuda(); opt = torch.optim.AdamW(model.parameters())
+    try:
+        for ids in batches(4, b=16, t=512):
+            ids = ids.cuda()
+            model(input_ids=ids, labels=ids).loss.backward(); opt.step(); opt.zero_grad()
+    except torch.OutOfMemoryError: pass
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
