@@ -133,6 +133,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 	switch {
 	case a.kept[id]:
 		return claim{KVCache, NoDetail, plausible}
+	case a.birth(id).marks&mask != 0 && (f >= a.last || a.failedBetween(b, f)):
+		return claim{Temporary, NoDetail, guess}
 	case !a.trains && f >= a.last && !a.saves:
 		return claim{Temporary, NoDetail, guess}
 	case pass == nil || f < pass.first: // never saw a backward

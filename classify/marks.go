@@ -35,6 +35,7 @@ const (
 	perClass                    // a loss that compares each score with a target of its own
 	stored                      // read from a file
 	named                       // a function of the program's own says that it makes weights, or is a constructor
+	mask                        // an attention mask, which a variable holds through the whole pass
 )
 
 // hint is a phase that a stack names, 0 for none.
@@ -161,6 +162,7 @@ var pythonRules = []frameRule{
 
 	{"transformers/loss/loss_utils.py", "", loss, 0},
 	{"transformers/cache_utils.py", "", cache, 0},
+	{"transformers/masking_utils.py", "", mask, 0},
 	{"vllm/", "initialize_kv_cache", cache, hintOf(Setup)},
 	{"vllm/", "_allocate_kv_cache", cache, hintOf(Setup)},
 	{"vllm/", "_allocate_kv_cache_tensors", cache, hintOf(Setup)},

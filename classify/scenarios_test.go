@@ -3,6 +3,7 @@ package classify
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -304,10 +305,11 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestFirstStepFails takes training that fails in its first forward pass for
-// neither generation, though the model fills a cache, nor its layers for steps.
+// TestFirstStepFails takes training that fails in its first pass, forward or
+// backward, for neither generation, though the model fills a cache, nor its layers
+// for steps, nor what autograd saved for what goes at once.
 func TestFirstStepFails(t *testing.T) {
-	for _, name := range []string{"first_step__python", "first_step__none"} {
+	for _, name := range []string{"first_step__python", "first_step__none", "first_backward__python"} {
 		t.Run(name, func(t *testing.T) {
 			c := scenario(t, name)
 			if len(c.Steps) != 1 {
@@ -324,12 +326,18 @@ func TestFirstStepFails(t *testing.T) {
 					continue
 				}
 				all += c.Timeline.Requested(id)
-				if c.Category[i] == Activations || c.Category[i] == KVCache {
+				if k := c.Category[i]; k == Activations || k == KVCache || k == Logits {
 					saved += c.Timeline.Requested(id)
 				}
 			}
 			if all == 0 || saved*100 < all*99 {
 				t.Errorf("%d of %d bytes that live on are activations", saved, all)
+			}
+			if strings.HasPrefix(name, "first_backward") {
+				phases := c.Steps[0].Phases
+				if last := phases[len(phases)-1]; last.Phase != Backward {
+					t.Errorf("the recording ends in %v, not in a backward pass", last.Phase)
+				}
 			}
 		})
 	}

@@ -141,8 +141,9 @@ func (a *analysis) own(s sites, unsure []timeline.AllocationID) []bool {
 // of ten must agree.
 func (a *analysis) joinBy(s sites, unsure []timeline.AllocationID, leave []bool, share int) {
 	type answers struct {
-		unsure int
-		of     tally
+		unsure  int
+		of      tally
+		longest int // events that a temporary one lived
 	}
 	var asking []answers
 	asked := make([]int32, s.n) // index into asking and 1
@@ -162,7 +163,11 @@ func (a *analysis) joinBy(s sites, unsure []timeline.AllocationID, leave []bool,
 	}
 	for i, site := range s.of {
 		if site != elsewhere && asked[site] != 0 && a.Confidence[i] >= likely {
-			asking[asked[site]-1].of[a.Category[i]]++
+			t := &asking[asked[site]-1]
+			t.of[a.Category[i]]++
+			if id := timeline.AllocationID(i); a.Category[i] == Temporary {
+				t.longest = max(t.longest, a.freed(id)-a.born(id))
+			}
 		}
 	}
 	for i, id := range unsure {
@@ -171,6 +176,9 @@ func (a *analysis) joinBy(s sites, unsure []timeline.AllocationID, leave []bool,
 		}
 		t := &asking[asked[s.of[id]]-1]
 		best, sum := t.of.best()
+		if best == Temporary && a.freed(id)-a.born(id) > 2*t.longest { // one line makes both what goes at once and what is kept
+			continue
+		}
 		if sum*2 >= t.unsure && t.of[best]*10 >= sum*share {
 			a.Category[id], a.Signal[id], a.Confidence[id] = best, BySite, likely
 		}

@@ -494,5 +494,16 @@ elif name == "first_step":
             ids = ids.cuda()
             model(input_ids=ids, labels=ids).loss.backward(); opt.step(); opt.zero_grad()
     except torch.OutOfMemoryError: pass
+elif name == "first_backward":
+    # the first request of the first backward pass fails, and the recording is written at that moment
+    from transformers import GPT2Config, GPT2LMHeadModel
+    model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=512, n_head=8, vocab_size=V)).cuda(); opt = torch.optim.AdamW(model.parameters())
+    def dump(*args): torch.cuda.memory._dump_snapshot(out); sys.exit()
+    torch._C._cuda_attach_out_of_memory_observer(dump)
+    ids = torch.randint(0, V, (16, 512)).cuda()
+    loss = model(input_ids=ids, labels=ids).loss
+    torch.cuda.set_per_process_memory_fraction(torch.cuda.memory_reserved() / torch.cuda.get_device_properties(0).total_memory)
+    try: loss.backward()
+    except torch.OutOfMemoryError: sys.exit()
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
