@@ -137,7 +137,7 @@ func (l *loop) judged(leaks []Leak) []Leak {
 
 // judge fills in what follows from what is known of a leak.
 func (l *loop) judge(leak *Leak) {
-	if leak.File == "" && !l.trains && l.t.Older() > 0 { // the layers of one pass may be taken for steps
+	if leak.File == "" && !l.trains && (l.t.Older() > 0 || l.mayBeLayers(leak.Allocations)) {
 		leak.Confidence = min(leak.Confidence, 0.8)
 	}
 	leak.forwardOnly, leak.expandable = !l.trains, l.t.Expandable()

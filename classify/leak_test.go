@@ -70,6 +70,41 @@ func TestFixesOfGrowingSegments(t *testing.T) {
 	}
 }
 
+// TestLayersOrSteps isn't sure of a list that grows, where the steps of a recording
+// without stacks may be the layers of the pass in which the program failed.
+func TestLayersOrSteps(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		stacks bool
+		fails  bool
+		grows  int64 // bytes by which each is larger than the one before
+		sure   bool
+	}{
+		{"layers, or results that are kept", false, true, 0, false},
+		{"results that grow", false, true, mib, true},
+		{"the program goes on", false, false, 0, true},
+		{"a line keeps them", true, true, 0, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			s := newStory(t, x.stacks)
+			s.in(Setup)
+			s.alloc(Weights, 512*mib, "net.py:5 __init__")
+			s.loop(12, func(k int) {
+				s.in(Forward)
+				s.free(s.alloc(Temporary, 96*mib, "net.py:9 forward"))
+				s.alloc(Temporary, 64*mib+int64(k)*x.grows, "net.py:10 forward", "main.py:5 main")
+				if x.fails && k == 11 {
+					s.fail(96 * mib)
+				}
+			})
+			leaks := s.leaks()
+			if len(leaks) != 1 || leaks[0].Kind != GrowingList || leaks[0].Suspected == x.sure {
+				t.Errorf("%+v", leaks)
+			}
+		})
+	}
+}
+
 // TestLeadsToLeaks tells what is said around the line of a leak: where the memory
 // is made, and which of the loop's lines leads there.
 func TestLeadsToLeaks(t *testing.T) {

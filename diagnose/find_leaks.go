@@ -207,6 +207,9 @@ func leakTitle(l *report.Leak) string {
 	suspected := ""
 	if l.Suspected && (l.Kind != classify.FirstStepState || l.Confidence < 0.9) { // a single step shows it by its nature
 		suspected = " (suspected: too few steps to be sure)"
+		if l.Steps >= 5 {
+			suspected = " (suspected)"
+		}
 	}
 	if l.Kind == classify.VaryingShapes {
 		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", report.Bytes(l.TotalBytes), suspected)
