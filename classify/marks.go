@@ -5,37 +5,38 @@ package classify
 type marks uint32
 
 const (
-	native    marks = 1 << iota // has C++ frames
-	engine                      // under autograd's engine: backward
-	release                     // autograd drops a tensor that it had saved
-	workspace                   // room for a matrix library
-	cast                        // autocast's own casts
-	weight                      // modules are built, moved or loaded
-	input                       // batches are loaded or moved
-	cache                       // a key-value cache of a library
-	rebuild                     // checkpointing: its forward, and the recomputation
-	restore                     // save_on_cpu copies back
-	loss                        // a classification loss
-	matmul                      // the operator is a linear map
-	copying                     // the operator copies or converts
-	state                       // an optimizer makes its state
-	comm                        // collective communication, sharding
-	bucket                      // DDP's reducer
-	flat                        // Megatron's buffers of all weights and of all gradients
-	inModule                    // a module's forward
-	userInner                   // the innermost Python frame isn't a library's
-	lossGrad                    // gradient of a classification loss
-	rooted                      // autograd makes the gradient that backward starts from
-	keep                        // gradients: those that FSDP reduces are views of communication
-	nested                      // the innermost Python frame is where a pass runs the engine
-	compiled                    // by torch.compile: operators have no frames
-	planar                      // a loss over planes: classes are not the last dimension
-	unpacked                    // checkpointing made it again for a saved tensor's hook
-	distance                    // a loss that compares numbers: there are no scores
-	perClass                    // a loss that compares each score with a target of its own
-	stored                      // read from a file
-	named                       // a function of the program's own says that it makes weights, or is a constructor
-	mask                        // an attention mask, which a variable holds through the whole pass
+	native       marks = 1 << iota // has C++ frames
+	engine                         // under autograd's engine: backward
+	release                        // autograd drops a tensor that it had saved
+	workspace                      // room for a matrix library
+	cast                           // autocast's own casts
+	weight                         // modules are built, moved or loaded
+	input                          // batches are loaded or moved
+	cache                          // a key-value cache of a library
+	rebuild                        // checkpointing: its forward, and the recomputation
+	restore                        // save_on_cpu copies back
+	loss                           // a classification loss
+	matmul                         // the operator is a linear map
+	copying                        // the operator copies or converts
+	state                          // an optimizer makes its state
+	comm                           // collective communication, sharding
+	bucket                         // DDP's reducer
+	flat                           // Megatron's buffers of all weights and of all gradients
+	inModule                       // a module's forward
+	userInner                      // the innermost Python frame isn't a library's
+	lossGrad                       // gradient of a classification loss
+	rooted                         // autograd makes the gradient that backward starts from
+	keep                           // gradients: those that FSDP reduces are views of communication
+	nested                         // the innermost Python frame is where a pass runs the engine
+	compiled                       // by torch.compile: operators have no frames
+	planar                         // a loss over planes: classes are not the last dimension
+	unpacked                       // checkpointing made it again for a saved tensor's hook
+	distance                       // a loss that compares numbers: there are no scores
+	perClass                       // a loss that compares each score with a target of its own
+	stored                         // read from a file
+	named                          // a function of the program's own says that it makes weights, or is a constructor
+	mask                           // an attention mask, which a variable holds through the whole pass
+	checkpointed                   // within the first forward of checkpointing
 )
 
 // hint is a phase that a stack names, 0 for none.
@@ -111,6 +112,7 @@ var pythonRules = []frameRule{
 	{"torch/utils/checkpoint.py", "unpack_hook", engine | rebuild, hintOf(Backward)},
 	{"torch/utils/checkpoint.py", "recompute_fn", rebuild | unpacked, hintOf(Backward)},
 	{"torch/utils/checkpoint.py", "forward", rebuild, 0},
+	{"torch/utils/checkpoint.py", "checkpoint", checkpointed, 0},
 	{"deepspeed/runtime/activation_checkpointing/checkpointing.py", "backward", engine | rebuild, hintOf(Backward)},
 	{"megatron/core/tensor_parallel/random.py", "backward", engine | rebuild, hintOf(Backward)},
 

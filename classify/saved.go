@@ -103,7 +103,8 @@ func (a *analysis) findSaved() {
 			kept++
 		}
 	}
-	a.saves = kept >= bulk && (kept*4 >= all || a.all&compiled != 0 && a.compiledToTrain() >= bulk)
+	const layers = 2
+	a.saves = a.all&checkpointed != 0 && kept >= layers || kept >= bulk && (kept*4 >= all || a.all&compiled != 0 && a.compiledToTrain() >= bulk)
 	if a.recorded.native && a.recorded.frees {
 		a.saves = a.saves || a.releases()
 	}
