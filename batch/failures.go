@@ -73,7 +73,8 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 		if n := told[i].RequestedBytes; n != nil {
 			requested = *n
 		}
-		note(groupOf(&told[i]), requested, r.Document.Verdict.Fix, r.Document.Verdict.SavesBytes)
+		fix, saves := r.Document.MessageAdvice(&told[i])
+		note(groupOf(&told[i]), requested, fix, saves)
 	}
 	return seen
 }
@@ -81,8 +82,17 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 // groupOf is the failure that a message in a log tells of, when no recording does.
 func groupOf(m *evidence.OOMMessage) report.OOMGroup {
 	g := report.OOMGroup{Verdict: "told by a log", Fingerprint: report.MessageFingerprint(m)}
+	if m.Verdict != nil && *m.Verdict != "unknown" {
+		g.Verdict = *m.Verdict
+	}
+	if m.Phase != nil {
+		g.Phase = *m.Phase
+	}
 	if m.UserFile != nil {
 		g.Where = report.ShortFile(*m.UserFile)
+		if m.UserFunction != nil && *m.UserFunction != "<module>" {
+			g.Where = *m.UserFunction + "  " + g.Where
+		}
 	}
 	return g
 }

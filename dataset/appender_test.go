@@ -258,21 +258,20 @@ func TestFullDisk(t *testing.T) {
 // TestOOMsOfLogs: what only a log tells of is a row, too; what a recording has, is not told twice.
 func TestOOMsOfLogs(t *testing.T) {
 	two, gpu, rank, line := int64(2<<30), 1, 3, 12
-	file, fix := "/home/u/proj/train.py", "Lower the batch"
+	file, fix, verdict, phase := "/home/u/proj/train.py", "Lower the batch", "fragmentation", "backward"
 	messages := []evidence.OOMMessage{
-		{GPU: &gpu, Rank: &rank, RequestedBytes: &two, AllocatedBytes: &two, ReservedUnallocatedBytes: &two, CapacityBytes: &two, UserFile: &file, UserLine: &line},
+		{GPU: &gpu, Rank: &rank, RequestedBytes: &two, AllocatedBytes: &two, ReservedUnallocatedBytes: &two, CapacityBytes: &two, UserFile: &file, UserLine: &line, UserFunction: &phase, Phase: &phase, Verdict: &verdict, Fix: &fix},
 		{},
 	}
-	logs := &report.Document{Verdict: report.Verdict{Fix: &fix}, Evidence: &evidence.Evidence{OOMMessages: messages},
-		Findings: []report.Finding{{ID: "gpu_idle"}, {ID: "oom_fragmentation", Confidence: 0.85}}}
-	unsure := &report.Document{Evidence: &evidence.Evidence{OOMMessages: messages[1:]}, Findings: []report.Finding{{ID: "oom_true_shortage", Confidence: 0.5}}}
+	logs := &report.Document{Evidence: &evidence.Evidence{OOMMessages: messages}}
+	unsure := &report.Document{Evidence: &evidence.Evidence{OOMMessages: messages[1:]}}
 	both := &report.Document{Devices: []report.Device{{OOMs: []report.OOM{{Event: 5, Verdict: "fragmentation"}}}}, Evidence: logs.Evidence}
 	for table, want := range map[*Table][]string{
 		OOMs: {
 			"run,device,rank,told_by,event,fingerprint,verdict,phase,requested_bytes,allocated_bytes,reserved_bytes,device_free_bytes,largest_free_block_bytes,capacity_bytes,category,function,file,line",
-			"logs,1,3,log,,a1aff2f814164a3a,fragmentation,,2147483648,2147483648,4294967296,,,2147483648,,,/home/u/proj/train.py,12",
-			"logs,,,log,,8b701f465117fc4a,fragmentation,,,,,,,,,,,",
-			"unsure,,,log,,8b701f465117fc4a,unknown,,,,,,,,,,,",
+			"logs,1,3,log,,7edecda077c1e593,fragmentation,backward,2147483648,2147483648,4294967296,,,2147483648,,backward,/home/u/proj/train.py,12",
+			"logs,,,log,,3815498333c11b41,unknown,,,,,,,,,,,",
+			"unsure,,,log,,3815498333c11b41,unknown,,,,,,,,,,,",
 			"both,0,,recording,5,,fragmentation,,0,0,0,,,,,,,",
 		},
 		Runs: {"ooms", "2", "1", "1"},

@@ -1,9 +1,6 @@
 package dataset
 
 import (
-	"cmp"
-	"strings"
-
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
@@ -140,38 +137,24 @@ func momentRows(r *rows, begin func(), _ *report.Document, d *report.Device) {
 func oomRows(r *rows, run string, doc *report.Document) {
 	perDevice(recordedRows)(r, run, doc)
 	told := doc.OnlyLogged()
-	verdict := loggedVerdict(doc)
 	for i := range told {
-		messageRow(r, run, doc, &told[i], verdict)
+		messageRow(r, run, &told[i])
 	}
 }
 
-// loggedVerdict is why the requests failed that a run's logs tell of, where the
-// findings about them agree and are sure enough.
-func loggedVerdict(doc *report.Document) string {
-	const sure = 0.8
-	verdict := ""
-	for _, f := range doc.Findings {
-		switch of, ok := strings.CutPrefix(f.ID, "oom_"); {
-		case !ok:
-		case f.Confidence < sure, verdict != "" && verdict != of:
-			return "unknown"
-		default:
-			verdict = of
-		}
-	}
-	return cmp.Or(verdict, "unknown")
-}
-
-func messageRow(r *rows, run string, doc *report.Document, m *evidence.OOMMessage, verdict string) {
+func messageRow(r *rows, run string, m *evidence.OOMMessage) {
 	r.text(run)
 	r.intAt(m.GPU)
 	r.intAt(m.Rank)
 	r.text("log")
 	r.null() // event
 	r.text(report.MessageFingerprint(m))
-	r.text(verdict)
-	r.null() // phase
+	if m.Verdict != nil {
+		r.text(*m.Verdict)
+	} else {
+		r.text("unknown")
+	}
+	r.textAt(m.Phase)
 	r.int64At(m.RequestedBytes)
 	r.int64At(m.AllocatedBytes)
 	if m.AllocatedBytes != nil && m.ReservedUnallocatedBytes != nil {
@@ -183,13 +166,13 @@ func messageRow(r *rows, run string, doc *report.Document, m *evidence.OOMMessag
 	r.null() // largest free block
 	r.int64At(m.CapacityBytes)
 	r.null() // category
-	r.null() // function
+	r.textAt(m.UserFunction)
 	r.textAt(m.UserFile)
 	r.intAt(m.UserLine)
 	for range 4 { // where it was called from, op
 		r.null()
 	}
-	r.textAt(doc.Verdict.Fix)
+	r.textAt(m.Fix)
 	r.null() // first and last time
 	r.null()
 	r.list(0, nil)

@@ -123,6 +123,7 @@ type failures struct {
 	count  int
 	ranks  []int // whose messages they are, as far as lines are marked
 	gpus   []int // that they are about
+	told   []*evidence.OOMMessage
 	first  int   // the one of the ranks that failed before all others, -1: not known
 	least  int64 // bytes asked for, over all messages; 0: not known
 	most   int64
@@ -142,7 +143,7 @@ func firstFailed(log *runlog.Report) int {
 // outOfMemory turns messages into findings, those of the same cause and line
 // into one, the last first. What a recorded device reports itself is left out.
 func (w *witness) outOfMemory() {
-	failed := requestsOf(w.doc.Devices...)
+	failed, notes := requestsOf(w.doc.Devices...), w.messages()
 	var groups []*failures
 	byKey := map[string]*failures{}
 	for _, d := range w.doc.Evidence.Details {
@@ -158,10 +159,12 @@ func (w *witness) outOfMemory() {
 		}
 		for i := range d.Log.OOMs {
 			m := &d.Log.OOMs[i]
+			f := judge(m)
+			told := notes[[2]int{d.Source, m.Line}]
+			f.tell(told)
 			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] {
 				continue // told elsewhere, and better
 			}
-			f := judge(m)
 			key := fmt.Sprint(d.Source, f.verdict, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
 			g := byKey[key]
 			if g == nil {
@@ -170,6 +173,7 @@ func (w *witness) outOfMemory() {
 				groups = append(groups, g)
 			}
 			g.count++
+			g.told = append(g.told, told...)
 			if r := m.RequestedBytes; r > 0 {
 				if g.least == 0 || r < g.least {
 					g.least = r
@@ -194,6 +198,9 @@ func (w *witness) outOfMemory() {
 	})
 	for i, g := range groups {
 		f := w.failureFinding(g)
+		for _, m := range g.told {
+			m.Fix = f.Fix
+		}
 		if i == maxFailures-1 && len(groups) > maxFailures {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("and failures at %s, earlier in the logs", report.Plural(len(groups)-maxFailures, "other line")))
 		}
@@ -201,6 +208,31 @@ func (w *witness) outOfMemory() {
 		if i == maxFailures-1 {
 			break
 		}
+	}
+}
+
+// messages are the evidence's messages by where they stand.
+func (w *witness) messages() map[[2]int][]*evidence.OOMMessage {
+	out := map[[2]int][]*evidence.OOMMessage{}
+	for i := range w.doc.Evidence.OOMMessages {
+		m := &w.doc.Evidence.OOMMessages[i]
+		at := [2]int{m.Source, m.Line}
+		out[at] = append(out[at], m)
+	}
+	return out
+}
+
+// sureVerdict is the least confidence with which a verdict is one.
+const sureVerdict = 0.8
+
+// tell notes on messages what their figures add up to.
+func (f *failure) tell(told []*evidence.OOMMessage) {
+	verdict := "unknown"
+	if f.confidence >= sureVerdict {
+		verdict = f.verdict
+	}
+	for _, m := range told {
+		m.Verdict, m.Fix = &verdict, ptr(f.change())
 	}
 }
 

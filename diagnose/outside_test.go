@@ -115,6 +115,28 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestEachMessage tells of two failures in one log each by its own figures.
+func TestEachMessage(t *testing.T) {
+	doc := judged(t, input{name: "train.log", text: "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in step\n    loss.backward()\n  File \"/p/site-packages/torch/_tensor.py\", line 1, in backward\n" +
+		"RuntimeError: CUDA out of memory. Tried to allocate 12.00 MiB (GPU 0; 7.76 GiB total capacity; 4.42 GiB already allocated; 51.25 MiB free; 4.49 GiB reserved in total by PyTorch)\n" +
+		"step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\nstep 4 loss 1.8\nstep 5 loss 1.8\nstep 6 loss 1.8\nstep 7 loss 1.8\n" +
+		"RuntimeError: CUDA out of memory. Tried to allocate 8.00 GiB (GPU 0; 7.76 GiB total capacity; 4.42 GiB already allocated; 51.25 MiB free; 7.49 GiB reserved in total by PyTorch)\n"})
+	var got []string
+	for _, m := range doc.Evidence.OOMMessages {
+		got = append(got, *m.Verdict, orElse(text(m.Phase), "-"), orElse(text(m.UserFunction), "-"), strings.Fields(*m.Fix)[0])
+	}
+	if want := []string{"other_process", "backward", "step", "Find", "true_shortage", "-", "-", "One"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
 // TestFragmentationOfMessage claims no saving that only a replay could tell.
 func TestFragmentationOfMessage(t *testing.T) {
 	f := found(judged(t, input{name: "train.log", text: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.53 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1004.94 MiB is free. " +

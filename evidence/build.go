@@ -38,7 +38,8 @@ func (e *Evidence) addLog(r *runlog.Report, source int) {
 		out := OOMMessage{Source: source, Line: m.Line, RequestedBytes: number(m.RequestedBytes),
 			CapacityBytes: number(m.CapacityBytes), DeviceFreeBytes: number(m.DeviceFreeBytes),
 			ProcessBytes: number(m.ProcessBytes), AllocatedBytes: number(m.AllocatedBytes),
-			ReservedUnallocatedBytes: number(m.ReservedUnallocatedBytes), UserFile: text(m.UserFile)}
+			ReservedUnallocatedBytes: number(m.ReservedUnallocatedBytes), UserFile: text(m.UserFile),
+			UserFunction: text(m.UserFunction), Phase: text(m.Phase)}
 		if m.GPU >= 0 {
 			out.GPU = &m.GPU
 		}

@@ -90,6 +90,10 @@ type OOMMessage struct {
 	ReservedUnallocatedBytes *int64  `json:"reserved_unallocated_bytes"`
 	UserFile                 *string `json:"user_file"`
 	UserLine                 *int    `json:"user_line"`
+	UserFunction             *string `json:"user_function"`
+	Phase                    *string `json:"phase"`   // as the traceback's frames tell
+	Verdict                  *string `json:"verdict"` // as of requests that failed in a recording; null until judged
+	Fix                      *string `json:"fix"`     // what to change against it
 }
 
 // MemorySummary is one torch.cuda.memory_summary() table.

@@ -21,7 +21,11 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 		}
 	}
 	for i := range ev.OOMMessages {
-		pointed(ev.OOMMessages[i].UserFile, r.source)
+		m := &ev.OOMMessages[i]
+		if m.UserFile != nil && m.UserFunction != nil {
+			*m.UserFunction = r.function(*m.UserFunction, *m.UserFile)
+		}
+		pointed(m.UserFile, r.source)
 	}
 	for i := range ev.Details {
 		d := &ev.Details[i]
@@ -55,8 +59,9 @@ func (r *Redactor) nvsmi(x *nvsmi.Report) {
 
 func (r *Redactor) log(x *runlog.Report) {
 	for i := range x.OOMs {
-		x.OOMs[i].UserFile = r.source(x.OOMs[i].UserFile)
-		x.OOMs[i].OwnFile = r.source(x.OOMs[i].OwnFile)
+		m := &x.OOMs[i]
+		m.UserFunction = r.function(m.UserFunction, m.UserFile)
+		m.UserFile, m.OwnFile = r.source(m.UserFile), r.source(m.OwnFile)
 	}
 }
 
@@ -77,6 +82,14 @@ var spanCategory = pattern.Of(`^(user_annotation|gpu_user_annotation|cpu_op|pyth
 func (r *Redactor) source(file string) string {
 	to, _ := r.file(file)
 	return to
+}
+
+// function redacts that of a file, as those of stacks.
+func (r *Redactor) function(name, file string) string {
+	if _, known := r.file(file); known || commonFunction(name) || name == "" {
+		return name
+	}
+	return r.name("fn", name)
 }
 
 // gpu keeps what vendors call their products.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 )
@@ -141,15 +142,30 @@ func (d *Document) Advice(on *Device, o *OOM) (fix *string, saves *int64) {
 	return d.Verdict.Fix, d.Verdict.SavesBytes
 }
 
-// MessageFingerprint is the same for the same failure in another run, of which
-// only a log tells.
-func MessageFingerprint(m *evidence.OOMMessage) string {
-	where := ""
-	if m.UserFile != nil {
-		where = ShortFile(*m.UserFile)
+// MessageAdvice is the same for a request that a log tells of.
+func (d *Document) MessageAdvice(m *evidence.OOMMessage) (fix *string, saves *int64) {
+	if m.Fix == nil {
+		return d.Verdict.Fix, d.Verdict.SavesBytes
 	}
-	key := "log\x00" + where
-	if where == "" && m.RequestedBytes != nil { // the same program asks for the same
+	for i := range d.Findings {
+		if f := &d.Findings[i]; strings.HasPrefix(f.ID, "oom_") && f.Fix != nil && *f.Fix == *m.Fix {
+			return f.Fix, f.SavesBytes
+		}
+	}
+	return m.Fix, nil
+}
+
+// MessageFingerprint is the same for the same failure in another run, of which
+// only a log tells: for the same reason, in the same phase and function.
+func MessageFingerprint(m *evidence.OOMMessage) string {
+	key := "log"
+	for _, part := range []*string{m.Verdict, m.Phase, m.UserFile, m.UserFunction} {
+		key += "\x00"
+		if part != nil {
+			key += ShortFile(*part)
+		}
+	}
+	if m.UserFile == nil && m.RequestedBytes != nil { // the same program asks for the same
 		key += fmt.Sprint(*m.RequestedBytes)
 	}
 	sum := sha256.Sum256([]byte(key))

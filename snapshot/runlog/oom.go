@@ -20,6 +20,7 @@ type OOM struct {
 	OtherProcesses           []ProcessUse
 	UserFile                 string // "" without a traceback
 	UserLine                 int
+	UserFunction             string // in which that line is; "" where the form of the frames doesn't say
 	OwnFile                  string // as UserFile, but no source tree of PyTorch; "" without such a frame
 	OwnLine                  int
 	Phase                    string // as reports name phases; "" without a traceback that tells

@@ -17,8 +17,9 @@ type tracebacks struct {
 }
 
 type traceback struct {
-	file string // innermost frame of the user's own code
-	line int
+	file     string // innermost frame of the user's own code
+	line     int
+	function string
 	// own is the same without a PyTorch built where its source lies.
 	own     string
 	ownLine int
@@ -76,7 +77,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 		if number == 0 {
 			w.pending = file
 		} else if isUser(file) {
-			w.see(file, number)
+			w.see(file, number, functionOf(line))
 			w.pending = ""
 		} else {
 			w.pending = ""
@@ -90,7 +91,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 	if w.pending != "" {
 		if n, ok := arrow(line); ok {
 			if isUser(w.pending) {
-				w.see(w.pending, n)
+				w.see(w.pending, n, "")
 			}
 			w.pending, w.age = "", 0
 			return
@@ -127,8 +128,8 @@ func isOtherError(line []byte) bool {
 }
 
 // see takes a frame that is not of an installed package.
-func (t *traceback) see(file string, line int) {
-	t.file, t.line = file, line
+func (t *traceback) see(file string, line int, function string) {
+	t.file, t.line, t.function = file, line, function
 	if !strings.Contains(strings.ReplaceAll(file, `\`, "/"), "/pytorch/torch/") {
 		t.own, t.ownLine = file, line
 	}
@@ -145,6 +146,7 @@ func (t *tracebacks) tell(m *OOM, prefix []byte) {
 		return
 	}
 	// The trace is kept for a few lines: some runners print the message twice.
+	m.UserFunction = w.function
 	m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, m.Phase = w.file, w.line, w.own, w.ownLine, w.phase
 }
 
@@ -309,6 +311,20 @@ func frame(line []byte) (file string, number int, ok bool) {
 		return pathLine(text, " in ", true)
 	}
 	return "", 0, false
+}
+
+// functionOf is the function that a frame names behind its file.
+func functionOf(line []byte) string {
+	i := bytes.LastIndex(line, []byte(" in "))
+	if i < 0 {
+		return ""
+	}
+	name := line[i+len(" in "):]
+	end := 0
+	for end < len(name) && end < 200 && (isWordByte(name[end]) || name[end] == '<' || name[end] == '>' || name[end] == '.') {
+		end++
+	}
+	return string(name[:end])
 }
 
 // pathLine reads path:12 followed by the words of a frame, or, for pytest, by
