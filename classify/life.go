@@ -147,7 +147,7 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Activations, NoDetail, guess - 10}
 		case a.failedBetween(b, f) && a.saves && a.inBulk[id]: // but for what the request that failed was made with
 			return claim{Activations, NoDetail, plausible}
-		case a.failedBetween(b, f):
+		case a.failedBetween(b, f) && a.Phase[id] != Generate:
 			return claim{Activations, NoDetail, guess}
 		case a.saves && !a.trains && a.inBulk[id]:
 			return claim{Activations, NoDetail, likely}

@@ -346,15 +346,21 @@ func (a *analysis) castAway(id timeline.AllocationID) bool {
 }
 
 // firstShortLived is the first allocation that is freed again but not at once,
-// nor for the same in another type; or what a matrix library works in.
+// nor for the same in another type; or what a matrix library works in. Where
+// nothing is but by the error of a request that failed, there is no loop.
 func (a *analysis) firstShortLived() int {
+	first := a.last
 	for i, action := range a.events.Action {
 		if action != snapshot.Alloc {
 			continue
 		}
 		id := a.t.Of[i]
-		if f := a.freed(id); f < a.last && f-i > 4 && !a.castAway(id) || a.workspaceBySize(id).sure > 0 {
-			return i
+		f := a.freed(id)
+		if a.workspaceBySize(id).sure == 0 && (f >= a.last || f-i <= 4 || a.castAway(id)) {
+			continue
+		}
+		if first = min(first, i); !a.failedBetween(i, f) {
+			return first
 		}
 	}
 	return a.last

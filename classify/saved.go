@@ -95,7 +95,7 @@ func (a *analysis) findSaved() {
 	kept, all := bulks, 0
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if p := a.Phase[i]; p != Forward || a.born(id) < 0 || a.birth(id).marks&workspace != 0 {
+		if p := a.Phase[i]; p != Forward && p != Generate || a.born(id) < 0 || a.birth(id).marks&workspace != 0 {
 			continue
 		}
 		all++

@@ -342,3 +342,22 @@ func TestFirstStepFails(t *testing.T) {
 		})
 	}
 }
+
+// TestSetupFails finds no loop where nothing is freed but by the error of a request
+// that failed, without stacks.
+func TestSetupFails(t *testing.T) {
+	s := newStory(t, false)
+	for range 16 {
+		s.alloc(Weights, 16*mib)
+	}
+	var loaded []int
+	for range 6 {
+		loaded = append(loaded, s.alloc(Weights, 16*mib))
+	}
+	s.fail(16 * mib)
+	s.free(loaded...)
+	c := New(s.timeline(), Options{})
+	if len(c.Steps) != 0 || slices.ContainsFunc(c.Category, func(k Category) bool { return k != Weights && k != Temporary }) {
+		t.Errorf("%d steps, categories %v", len(c.Steps), c.Category)
+	}
+}

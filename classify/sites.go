@@ -176,6 +176,9 @@ func (a *analysis) joinBy(s sites, unsure []timeline.AllocationID, leave []bool,
 		}
 		t := &asking[asked[s.of[id]]-1]
 		best, sum := t.of.best()
+		if best == Workspace { // each stream has one
+			continue
+		}
 		if best == Temporary && a.freed(id)-a.born(id) > 2*t.longest { // one line makes both what goes at once and what is kept
 			continue
 		}

@@ -34,7 +34,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 		d.Title = leakTitle(l)
 		unused := e.unusedGraph(kept, f)
 		if unused {
-			untrained(&d, l)
+			untrained(&d, l, f.trains)
 			d.spells = e.afterUse(ids)
 		}
 		if d.ID == l.Kind {
@@ -78,8 +78,9 @@ func (e *examination) unusedGraph(l *classify.Leak, f *facts) bool {
 	return l.Kind == classify.RetainedGraph || l.Kind == classify.StaleOutputs && len(l.Allocations) >= bulkLeast && e.isGraph(l.Allocations, &made)
 }
 
-// untrained is about graphs that needn't be there at all.
-func untrained(d *draft, l *report.Leak) {
+// untrained is about graphs that needn't be there at all, in a program that trains,
+// or not as far as was recorded.
+func untrained(d *draft, l *report.Leak, trains bool) {
 	d.ID, d.Severity = "missing_no_grad", report.Warning
 	d.Confidence = min(d.Confidence, 0.8)
 	d.Title = fmt.Sprintf("Missing no_grad: graphs of %s are kept, and no backward pass uses them", report.Bytes(l.TotalBytes))
@@ -89,6 +90,9 @@ func untrained(d *draft, l *report.Leak) {
 		d.Evidence = append(d.Evidence, "called in "+strings.TrimPrefix(at, "the call in "))
 	}
 	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", at))
+	if !trains {
+		*d.Fix += ". If these passes are trained on, call backward() after each instead of once for the sum of their losses"
+	}
 	d.Code = noGradCode
 	d.without = "without the graphs,"
 }
