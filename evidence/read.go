@@ -100,7 +100,13 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 	gpus, report := smi.Finish(), log.Finish()
 	kinds := kindsOf(gpus, report)
 	if len(kinds) == 0 {
-		if err == nil {
+		switch {
+		case err != nil:
+		case report.HostFailures > 0:
+			err = fmt.Errorf("%s: %w", name, ErrHost)
+		case gpus.Unnamed > 0:
+			err = fmt.Errorf("%s: %w", name, ErrUnnamed)
+		default:
 			err = fmt.Errorf("%s: no line of nvidia-smi, of a training log or of an out-of-memory message: %w", name, ErrNothingKnown)
 		}
 		return nil, nil, err

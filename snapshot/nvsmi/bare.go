@@ -14,6 +14,9 @@ func (p *Parser) bareRow(line []byte) bool {
 	cells := splitCells(nil, line, ',')
 	columns, ok := inferColumns(cells)
 	if !ok {
+		if slashTime(line) || bytes.HasPrefix(line, []byte("GPU-")) {
+			p.unnamed++
+		}
 		return false
 	}
 	p.csv = csvState{active: true, header: header{columns: columns, form: CSV, delimiter: ','}, cells: p.csv.cells,
@@ -81,15 +84,80 @@ func inferColumns(cells [][]byte) ([]column, bool) {
 	switch {
 	case len(sizes) == 1 && bareProcess(columns, cells, plain):
 		columns[sizes[0]].role = processMemory
-		return columns, gpu
+		return columns, gpu || len(cells) == 3
+	case len(sizes) == 1 && len(plain) == 1 && isPID(cells[plain[0]]) && plain[0] < sizes[0] && !gpuNamed(columns):
+		columns[plain[0]].role, columns[sizes[0]].role = pid, processMemory
+		return columns, true
 	case len(sizes) > 0:
 		nameSizes(columns, cells, sizes)
 		nameIndex(columns, cells, plain)
 		return columns, true
-	case gpu && len(plain) > 1:
-		return columns, nameCounts(columns, cells, plain)
+	case gpu && len(plain) > 1 && !mayBeProcess(columns, cells, plain) && nameCounts(columns, cells, plain):
+		return columns, true
+	case gpu && len(plain) == 2 && processCounts(columns, cells, plain):
+		return columns, true
 	}
 	return nil, false
+}
+
+// mayBeProcess tells a row of a GPU's UUID and two figures that may be a process
+// and its memory as well as all memory and what is in use of it.
+func mayBeProcess(columns []column, cells [][]byte, plain []int) bool {
+	if len(cells) != 3 || len(plain) != 2 || columns[0].role != gpuUUID && columns[0].role != gpuBus {
+		return false
+	}
+	first, _, _ := amount(cells[1])
+	second, _, _ := amount(cells[2])
+	return first > second && isPID(cells[1])
+}
+
+// isPID tells a process from an index, a percentage or a temperature.
+func isPID(cell []byte) bool {
+	const least, most = 300, 1 << 22 // the kernel's
+	v, rest, ok := amount(cell)
+	return ok && len(rest) == 0 && v == float64(int(v)) && v > least && v <= most && bytes.IndexByte(cell, '.') < 0
+}
+
+func gpuNamed(columns []column) bool {
+	for _, c := range columns {
+		if c.role == gpuName {
+			return true
+		}
+	}
+	return false
+}
+
+// processCounts takes two figures without units for a process and its memory,
+// where nothing else can be meant: the first follows the GPU's UUID or comes
+// before the program's name.
+func processCounts(columns []column, cells [][]byte, plain []int) bool {
+	first, second := plain[0], plain[1]
+	if !isPID(cells[first]) || second != len(cells)-1 || !isPID(cells[second]) {
+		return false
+	}
+	used, _, _ := amount(cells[first])
+	free, _, _ := amount(cells[second])
+	program := second == first+2 && columns[first+1].role == other
+	onGPU := second == first+1 && first > 0 && columns[first-1].role == gpuUUID || second == first+2 && columns[first+1].role == gpuUUID
+	if gpuNamed(columns) || !program && (!onGPU || isCapacity(used+free)) {
+		return false
+	}
+	columns[first].role, columns[second].role = pid, processMemory
+	if program {
+		columns[first+1].role = processName
+	}
+	return true
+}
+
+// isCapacity tells whether that many MiB may be all of a card's memory, of which
+// drivers show up to a tenth less than what is printed on the box.
+func isCapacity(mebibytes float64) bool {
+	for _, gb := range [...]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96, 128, 141, 144, 192, 256, 288} {
+		if mebibytes <= gb*1024 && mebibytes >= gb*1024*0.9 {
+			return true
+		}
+	}
+	return false
 }
 
 func bareRole(cell []byte) role {
@@ -200,6 +268,9 @@ func nameCounts(columns []column, cells [][]byte, plain []int) bool {
 		}
 	}
 	if total < 0 {
+		return false
+	}
+	if v, _, _ := amount(cells[total]); !isCapacity(v) {
 		return false
 	}
 	for _, i := range [...]int{total - 1, total + 1} {

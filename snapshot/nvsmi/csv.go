@@ -40,12 +40,18 @@ const csvMisses = 2000
 // csvHeader is asked about every line that is nothing else, so its first
 // tests must be cheap: a header holds one of a few words in its first cell.
 func (p *Parser) csvHeader(line []byte) bool {
-	if len(line) > 16<<10 || len(line) < 8 || !headerLike(line) {
+	if len(line) > 16<<10 || len(line) < 8 {
 		return false
 	}
-	h, ok := readHeader(line)
-	if !ok {
-		return false
+	h := header{columns: []column{{role: usedMemory, unit: mib}}, form: CSV, delimiter: ','}
+	if string(bytes.TrimRight(line, " ")) != "memory.used [MiB]" { // one column, and nothing else has that name
+		if !headerLike(line) {
+			return false
+		}
+		ok := false
+		if h, ok = readHeader(line); !ok {
+			return false
+		}
 	}
 	if p.csv.active && sameColumns(p.csv.header.columns, h.columns) {
 		return true // nvidia-smi repeats the header when restarted

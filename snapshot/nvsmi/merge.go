@@ -29,7 +29,7 @@ func (p *Parser) Finish() *Report {
 			}
 		}
 	}
-	return &Report{Rows: p.rows, GPUs: m.sorted()}
+	return &Report{Rows: p.rows, GPUs: m.sorted(), Unnamed: p.unnamed}
 }
 
 // identify keeps only the id column that tells the GPUs of a listing apart.

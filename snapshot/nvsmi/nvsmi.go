@@ -53,6 +53,9 @@ func (f Form) String() string {
 type Report struct {
 	Rows [formCount]int // rows or dumps understood, by Form
 	GPUs []GPU          // by index
+	// Unnamed counts rows without header and units, of which it can't be told
+	// which figure is memory.
+	Unnamed int
 }
 
 // Forms lists the formats found, in the order of their constants.
@@ -102,6 +105,7 @@ type Parser struct {
 	xml     xmlState
 	clock   Stamp // the last date line, which dates the table that follows it
 	quoted  quotedRow
+	unnamed int
 }
 
 // Line takes one line without its line feed. The slice is not kept. It tells
@@ -159,6 +163,7 @@ func (p *Parser) startLine(line []byte) bool {
 	case first >= 'F' && first <= 'W' && p.dateLine(line):
 		return true
 	}
+	p.prefixedDate(line)
 	if p.table.prefixed && p.tableLine(line) {
 		return true
 	}
@@ -187,4 +192,14 @@ func (p *Parser) dateLine(line []byte) bool {
 		p.clock = s
 	}
 	return false
+}
+
+// prefixedDate keeps the same from behind a log's time or rank.
+func (p *Parser) prefixedDate(line []byte) {
+	const date = len("Tue Jul 14 08:12:38 2026")
+	line = bytes.TrimRight(line, " ")
+	n := len(line)
+	if n > date && n < 256 && line[n-1] >= '0' && line[n-1] <= '9' && line[n-5] == ' ' && line[n-8] == ':' {
+		p.dateLine(line[n-date:])
+	}
 }

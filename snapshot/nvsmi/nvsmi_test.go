@@ -78,8 +78,19 @@ func TestColumns(t *testing.T) {
 // TestBareCounts: figures without units are memory only where they can be nothing
 // else; a percentage, a temperature or an index is none.
 func TestBareCounts(t *testing.T) {
-	const time = "2024/05/01 12:00:00.123"
+	const time, uuid = "2024/05/01 12:00:00.123", "GPU-1111aaaa-2222-3333-4444-555555555555"
 	for row, want := range map[string][]role{
+		uuid + ", 40000, 81559":                     {gpuUUID, usedMemory, totalMemory},
+		uuid + ", 81559, 40000":                     nil, // or a process and its memory
+		uuid + ", 1234, 1000":                       {gpuUUID, pid, processMemory},
+		uuid + ", 1234567, 41235":                   {gpuUUID, pid, processMemory},
+		uuid + ", 40001, 41919":                     nil, // in use and free, perhaps
+		uuid + ", 1234567, python, 41235":           {gpuUUID, pid, processName, processMemory},
+		"1234567, " + uuid + ", 41235":              {pid, gpuUUID, processMemory},
+		time + ", 1234567, python, 41235":           {timestamp, pid, processName, processMemory},
+		"1234567, /opt/bin/python, 41235 MiB":       {pid, processName, processMemory},
+		"12345, 1000 MiB":                           {pid, processMemory},
+		"0, 81920 MiB":                              {gpuIndex, totalMemory},
 		time + ", 40000, 81920":                     {timestamp, usedMemory, totalMemory},
 		time + ", 0, 81920, 40000":                  {timestamp, gpuIndex, totalMemory, usedMemory},
 		time + ", 90, 40000":                        nil,
@@ -95,6 +106,38 @@ func TestBareCounts(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", row, got, want)
 		}
+	}
+}
+
+// TestForms: a column alone with its header, and the date of a table behind a prefix.
+func TestForms(t *testing.T) {
+	table := func(prefix, date, used string) string {
+		return prefix + date + "\n" + prefix + "| NVIDIA-SMI 550.54.15      Driver Version: 550.54.15    CUDA Version: 12.4 |\n" +
+			prefix + "|   0  NVIDIA H100 80GB HBM3     On  |   00000000:01:00.0 Off |      0 |\n" +
+			prefix + "| N/A   35C    P0     165W /  700W |  " + used + "MiB /  81559MiB |      0%   Default |\n" + prefix + "+----+\n"
+	}
+	for name, x := range map[string]struct {
+		text    string
+		samples int
+		first   string
+	}{
+		"a column alone":              {"memory.used [MiB]\n1000 MiB\n1001 MiB\n", 2, ""},
+		"a column alone, no units":    {"memory.used [MiB]\n1000\n1001\n", 2, ""},
+		"tables behind a rank":        {table("[rank0]: ", "Wed May  1 12:00:01 2024       ", "1000") + table("[rank0]: ", "Wed May  1 12:00:02 2024       ", "1001"), 2, "2024-05-01T12:00:01"},
+		"tables in a container's log": {table("2024-05-01T12:00:00.1Z stdout F ", "Wed May  1 12:00:01 2024", "1000"), 1, "2024-05-01T12:00:01"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := parse(x.text)
+			if len(r.GPUs) != 1 || r.GPUs[0].Samples != x.samples || r.GPUs[0].PeakUsedBytes < 1000<<20 {
+				t.Fatalf("%+v", r.GPUs)
+			}
+			if first := r.GPUs[0].First; x.first != "" && first.String() != x.first || x.first == "" && first.Known() {
+				t.Errorf("first reading at %v", first)
+			}
+		})
+	}
+	if r := parse("2024/05/01 12:00:00.123, 40000, 90\n"); r.Unnamed != 1 || len(r.GPUs) != 0 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -4,7 +4,7 @@ import "bytes"
 
 // features says which words occur in a line. One pass over the line finds them
 // all; a byte search for each would pass over every line twenty times.
-type features uint8
+type features uint16
 
 const (
 	hasOOM    features = 1 << iota // "out of memory"
@@ -15,6 +15,7 @@ const (
 	hasCut                         // what may be "CUDA out of memory", cut by the end of the line
 	hasRecord                      // torchrun's list of failures
 	hasServer                      // an inference server
+	hasHost                        // the allocator of the host's memory
 )
 
 // feature is a word and what it tells.
@@ -36,6 +37,7 @@ var words = []feature{
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},
 	{"vllm.entrypoints", hasServer}, {"vllm serve ", hasServer}, {"VLLM::", hasServer}, {"LLM engine (v", hasServer},
+	{"tCPUAllocator: ", hasHost},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 
