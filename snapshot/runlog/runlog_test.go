@@ -227,6 +227,7 @@ func TestStepForms(t *testing.T) {
 		{"nanoGPT", "iter 10: loss 9.7188, time 2950.15ms, mfu 22.82%", 10, 9.7188, 2.95015, -1, -1},
 		{"nanochat", "step 00123/16704 (0.99%) | loss: 2.427105 | lrm: 0.00 | dt: 644.50ms | tok/sec: 813,175 | epoch: 3 | total time: 179.42m", 123, 2.427105, 0.6445, -1, -1},
 		{"modded-nanogpt", "step:7/20344 train_loss:2.8457 train_time:34635190ms step_avg:1703.57ms", 7, 2.8457, -1, -1, -1},
+		{"verl", "step:1 - actor/pg_loss:0.01 - actor/grad_norm:0.5 - perf/max_memory_allocated_gb:45.5 - perf/max_memory_reserved_gb:55.25 - timing_s/step:12.1 - training/global_step:1", 1, 0.01, 12.1, 91 << 29, 221 << 28},
 		{"torchtitan", "[rank0]:[titan] 2026-05-20 04:24:49,599 - root - INFO - \x1b[31mstep:  2  \x1b[32mloss: 10.46569  \x1b[38;2;54;234;195mmemory: 169.50GiB(94.81%)", 2, 10.46569, -1, 339 << 29, -1},
 		{"Megatron", " iteration       12/    1000 | elapsed time per iteration (ms): 2000.5/1.0 | lm loss: 1.25E+01 | loss scale: 1024.0 | number of nan iterations:   0 |", 12, 12.5, 2.0005, -1, -1},
 		{"active beside allocated", "{'loss': 1.5, 'step': 3, 'memory/max_active (GiB)': 3.0, 'memory/max_allocated (GiB)': 2.0}", 3, 1.5, -1, 2 << 30, -1},

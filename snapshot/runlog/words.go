@@ -184,7 +184,7 @@ func (m *meaning) sizes(p phrase) {
 	switch {
 	case p.has("_mib", "(mib)", "_mb", "(mb)"):
 		m.factor = 1 << 20
-	case p.has("_gib", "(gib)"):
+	case p.has("_gib", "(gib)", "perf/max_memory_"): // verl divides by 1024³
 		m.factor = 1 << 30
 	case p.has("_gb", "(gb)"):
 		m.factor = 1e9
