@@ -2,6 +2,8 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
@@ -87,17 +89,26 @@ func (e *examination) capacity(dev *report.Device) {
 	}
 	set(given, "flag")
 	set(e.t.Capacity(), "oom_entry")
-	for _, m := range e.evidence.OOMMessages {
-		if m.CapacityBytes != nil && (m.GPU == nil || *m.GPU == dev.Device) {
+	// What files say of a GPU that is smaller than what was reserved is of another
+	// one, but for drivers that go on in the host's memory.
+	least := e.t.Peaks.Reserved.Bytes
+	for _, m := range e.evidence.OOMMessages { // who gets errors doesn't spill
+		if m.CapacityBytes != nil && *m.CapacityBytes >= least && (m.GPU == nil || *m.GPU == dev.Device) {
 			set(*m.CapacityBytes, "message")
 		}
 	}
 	number, _ := e.gpuNumber(dev)
 	for _, g := range e.evidence.GPUs {
-		if g.TotalBytes != nil && g.GPU == number {
+		if g.TotalBytes != nil && g.GPU == number && (*g.TotalBytes >= least || !mustFail(e.evidence) || e.onWindows()) {
 			set(*g.TotalBytes, "nvidia_smi")
 		}
 	}
+}
+
+// onWindows tells by the paths of the program's files.
+func (e *examination) onWindows() bool {
+	s := e.t.Snapshot
+	return slices.ContainsFunc(s.Frames, func(f snapshot.Frame) bool { return strings.Contains(s.String(f.File), `:\`) })
 }
 
 // moments describes the allocated peak and the end of the recording.

@@ -123,9 +123,29 @@ func TestSpillCost(t *testing.T) {
 	if f := found(linux, "step_time_jump"); f == nil || !strings.Contains(strings.Join(f.Evidence, "\n"), "num_alloc_retries") {
 		t.Errorf("found %+v", linux.Findings)
 	}
+	other := judged(t, input{name: "train.log", text: stepLog(20, func(i int) string { return fmt.Sprintf("step %d loss 1.0 mem 81.00 GiB", i) })},
+		input{name: "gpu.csv", text: "index, name, memory.used [MiB], memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, 81000 MiB, 81559 MiB\n"})
+	if f := found(other, "shared_memory_spill"); f != nil {
+		t.Errorf("found %+v, where the log is of another GPU, or of several", f)
+	}
 	healthy := judged(t, input{name: "train.log", text: stepLog(50, func(i int) string { return fmt.Sprintf("step %d loss 1.0 time 2.0s mem 10.00 GiB", i) })},
 		input{name: "gpu.csv", text: "index, memory.used [MiB], memory.total [MiB]\n0, 12000 MiB, 12288 MiB\n"})
 	if f := found(healthy, "shared_memory_spill"); f != nil {
 		t.Errorf("found %+v in a run that is full but not slow", f)
+	}
+}
+
+// TestCapacityOfAnother takes no size from files about a smaller GPU than the
+// recording shows, unless its driver may go on in the host's memory.
+func TestCapacityOfAnother(t *testing.T) {
+	for _, x := range []struct {
+		name, mib string
+		known     bool
+	}{{"NVIDIA A10", "8192", false}, {"NVIDIA GeForce RTX 3060", "8192", true}, {"NVIDIA H100 80GB HBM3", "81559", true}} {
+		doc := judged(t, input{name: "s", snapshot: recording(t, "gpt2_fp32_adamw__hf_loop/snapshot_roundup4.pickle.gz")},
+			input{name: "gpu.csv", text: "index, name, memory.used [MiB], memory.total [MiB]\n0, " + x.name + ", 9000 MiB, " + x.mib + " MiB\n"})
+		if d := doc.Devices[0]; (d.CapacityBytes != nil) != x.known || d.Peaks.Reserved.Bytes < 8192<<20 {
+			t.Errorf("%s: capacity %v, reserved %d", x.name, d.CapacityBytes, d.Peaks.Reserved.Bytes)
+		}
 	}
 }

@@ -2,8 +2,10 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/runlog"
 )
@@ -51,11 +53,11 @@ func (w *witness) spills() bool {
 		capacity := w.capacityOf(-1)
 		most := max(steps.MaxReservedBytes, steps.MaxAllocatedBytes)
 		switch full, percent := w.brimful(); {
-		case capacity > 0 && most > capacity:
+		case capacity > 0 && most > capacity && !mustFail(w.doc.Evidence):
 			s := spill{most - capacity, capacity, fmt.Sprintf("%s reports %s", w.name(d.Source), report.Bytes(most))}
 			w.add(s.finding(steps))
 			found = true
-		case full && w.mayspill():
+		case full && maySpill(w.doc.Evidence):
 			seconds := seriesOf(steps.Curve, secondsOf)
 			if _, ok := jumped(seconds.values, slower); ok {
 				s := spill{0, capacity, fmt.Sprintf("nvidia-smi saw it %.1f %% full", percent)}
@@ -69,6 +71,11 @@ func (w *witness) spills() bool {
 	return found
 }
 
+// mustFail tells of GPUs by whose names nothing spills.
+func mustFail(ev *evidence.Evidence) bool {
+	return !maySpill(ev) && slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.Name != nil })
+}
+
 func (w *witness) devicesFindings() []report.Finding {
 	var all []report.Finding
 	for i := range w.doc.Devices {
@@ -77,11 +84,11 @@ func (w *witness) devicesFindings() []report.Finding {
 	return all
 }
 
-// mayspill tells a driver that puts what doesn't fit into the host's memory:
+// maySpill tells a driver that puts what doesn't fit into the host's memory:
 // that of Windows, which WSL has too. Data centre GPUs run on Linux, where a
 // full GPU means errors, or an allocator that gives back and asks again.
-func (w *witness) mayspill() bool {
-	for _, g := range w.doc.Evidence.GPUs {
+func maySpill(ev *evidence.Evidence) bool {
+	for _, g := range ev.GPUs {
 		if g.Name != nil && strings.Contains(*g.Name, "GeForce") {
 			return true
 		}
