@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -26,7 +27,14 @@ func (a *analysis) findRoots() []root {
 	released := newReleases(a.last)
 	pending := map[timeline.AllocationID]int64{}
 	var found []root
+	failed, atFailure := a.last, released // what the last error unwinds, no backward pass releases
+	if n := len(a.ooms); n > 0 {
+		failed = a.ooms[n-1]
+	}
 	for i, action := range a.events.Action {
+		if i == failed {
+			atFailure = released.clone()
+		}
 		switch action {
 		case snapshot.Alloc:
 			id := a.t.Of[i]
@@ -43,7 +51,11 @@ func (a *analysis) findRoots() []root {
 			b := a.born(id)
 			if before, ok := pending[id]; ok {
 				delete(pending, id)
-				if d := released.bornBefore(b) - before; d > 0 && !a.stepsWithin(b, i) {
+				by := released
+				if b < failed && failed < i {
+					by = atFailure
+				}
+				if d := by.bornBefore(b) - before; d > 0 && !a.stepsWithin(b, i) {
 					found = append(found, root{b, i, d})
 				}
 			}
@@ -52,7 +64,7 @@ func (a *analysis) findRoots() []root {
 			}
 		}
 	}
-	roots := a.weighty(proportioned(a.gradual(a.consuming(keepRoots(found)))))
+	roots := a.weighty(proportioned(a.gradual(a.consuming(a.cutShort(keepRoots(found))))))
 	if len(roots) == 0 {
 		roots = a.rootsByWeights()
 	}
@@ -125,6 +137,8 @@ func newReleases(events int) *releases {
 	}
 	return &releases{make([]int64, events/group+3), group}
 }
+
+func (r *releases) clone() *releases { return &releases{slices.Clone(r.sums), r.group} }
 
 func (r *releases) add(born int, bytes int64) {
 	for i := (born+r.group)/r.group + 1; i < len(r.sums); i += i & -i {
@@ -262,7 +276,7 @@ func (a *analysis) batchEnd(from, to, end int) int {
 // made before stays, what forward makes is freed by the end of its backward. The
 // batch before it is as long as the second one.
 func (a *analysis) rhythmStart() int {
-	if len(a.roots) == 0 {
+	if len(a.roots) == 0 || a.failedBetween(a.roots[0].first, a.roots[0].end) { // no pass frees what its forward made
 		return a.firstShortLived()
 	}
 	if a.modelIsOlder() {
@@ -347,7 +361,7 @@ func (a *analysis) castAway(id timeline.AllocationID) bool {
 
 // firstShortLived is the first allocation that is freed again but not at once,
 // nor for the same in another type; or what a matrix library works in. Where
-// nothing is but by the error of a request that failed, there is no loop.
+// nothing is freed but by the error of a request that failed, there is no loop.
 func (a *analysis) firstShortLived() int {
 	first := a.last
 	for i, action := range a.events.Action {
@@ -356,10 +370,11 @@ func (a *analysis) firstShortLived() int {
 		}
 		id := a.t.Of[i]
 		f := a.freed(id)
-		if a.workspaceBySize(id).sure == 0 && (f >= a.last || f-i <= 4 || a.castAway(id)) {
-			continue
+		short := f < a.last && !a.castAway(id)
+		if short && f-i > 4 || a.workspaceBySize(id).sure > 0 {
+			first = min(first, i)
 		}
-		if first = min(first, i); !a.failedBetween(i, f) {
+		if first < a.last && short && !a.failedBetween(i, f) {
 			return first
 		}
 	}

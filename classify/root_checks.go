@@ -9,6 +9,28 @@ import (
 
 // What a backward pass does and a number that merely lives for a while doesn't.
 
+// cutShort drops one that the last failed request cut short, unless it had freed
+// what was there before it rather than made more: a number that a layer keeps for
+// backward goes with all else when the error unwinds.
+func (a *analysis) cutShort(roots []root) []root {
+	if len(a.ooms) == 0 {
+		return roots
+	}
+	failed := a.ooms[len(a.ooms)-1]
+	return slices.DeleteFunc(roots, func(r root) bool {
+		if failed < r.first || r.end < failed {
+			return false
+		}
+		made := int64(0)
+		for i := r.first; i < failed; i++ {
+			if a.events.Action[i] == snapshot.Alloc && a.freed(a.t.Of[i]) > failed {
+				made++
+			}
+		}
+		return r.released*4 < made
+	})
+}
+
 // consuming keeps those that leave something, as gradients are, or free most of
 // what was made since the last of them and doesn't stay, or begin at a loss: a
 // number that a cache keeps beside its keys lives through the rest of a pass, too.

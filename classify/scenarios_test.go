@@ -361,3 +361,31 @@ func TestSetupFails(t *testing.T) {
 		t.Errorf("%d steps, categories %v", len(c.Steps), c.Category)
 	}
 }
+
+// TestUnwound takes what the error of a failed request frees for no backward pass,
+// though numbers that layers keep live through it.
+func TestUnwound(t *testing.T) {
+	s := newStory(t, false)
+	for i := range int64(24) {
+		s.alloc(Weights, (1+i)*mib)
+	}
+	var kept []int
+	for i := range int64(24) {
+		batch := s.alloc(Temporary, 3*mib)
+		s.free(s.alloc(Temporary, (2+i)*mib), batch)
+		kept = append(kept, s.alloc(Activations, 8), s.alloc(Activations, (64+i)*mib), s.alloc(Activations, (32+i)*mib))
+	}
+	s.fail(64 * mib)
+	slices.Reverse(kept)
+	s.free(kept...)
+	c := New(s.timeline(), Options{})
+	saved := 0
+	for i := range c.Category {
+		if n := c.Timeline.Requested(timeline.AllocationID(i)); n >= 32*mib && c.Category[i] == Activations {
+			saved++
+		}
+	}
+	if slices.Contains(c.Phase, Backward) || saved < 47 || len(c.Steps) != 1 {
+		t.Errorf("%d of 48 are activations, %d steps, phases %v", saved, len(c.Steps), c.Phase)
+	}
+}
