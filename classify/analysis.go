@@ -37,6 +37,7 @@ type analysis struct {
 	logits           []Detail                          // by allocation: scores, NoDetail for anything else
 	widest           map[timeline.AllocationID]bool    // may be scores, though no loss shows
 	piled            map[int64]bool                    // sizes of which every step of an optimizer leaves some, without stacks
+	spare            map[timeline.AllocationID]bool    // what an optimizer worked in when its request failed
 	resumed          map[timeline.AllocationID]Detail  // moments that come from a checkpoint
 	chunks           map[timeline.AllocationID]bool    // scores of a part of the tokens, as of a loss that is worked out in parts
 	large            []int64                           // requested bytes of what the loop makes, sorted; worked out when first asked for

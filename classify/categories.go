@@ -16,6 +16,7 @@ func (a *analysis) prepare() {
 		a.findResumed,
 		a.findRemade,
 		a.findPiled,
+		a.findSpare,
 		a.findFlat,
 		func() { a.findOlder(); a.findUnmatched(); a.findReplaced() },
 		func() { a.findCopies(); a.findRecomputed() })

@@ -38,6 +38,8 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 		return a.backwardClaim(id, b, f)
 	case Optimizer:
 		switch {
+		case len(a.spare) > 0 && a.spare[id]:
+			return claim{Temporary, NoDetail, likely}
 		case end != a.run(b) && end < int(a.nextOptimizer[a.run(b)]) && !a.recorded.allocs && a.weightSized(id):
 			return claim{Gradients, NoDetail, guess} // the program's copy of one, made before the optimizer's own work
 		case end == a.run(b) || end < int(a.nextOptimizer[a.run(b)]):

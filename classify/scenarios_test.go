@@ -389,3 +389,22 @@ func TestUnwound(t *testing.T) {
 		t.Errorf("%d of 48 are activations, %d steps, phases %v", saved, len(c.Steps), c.Phase)
 	}
 }
+
+// TestOptimizerFails tells the state that an optimizer makes from what it works in
+// when its request fails: Adam keeps two numbers for each parameter.
+func TestOptimizerFails(t *testing.T) {
+	for _, name := range []string{"optimizer_fails__python", "optimizer_fails__none"} {
+		t.Run(name, func(t *testing.T) {
+			c := scenario(t, name)
+			of := map[Category]int64{}
+			for i := range c.Category {
+				if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Timeline.Requested(id) > scalar {
+					of[c.Category[i]] += c.Timeline.Requested(id)
+				}
+			}
+			if of[OptimizerState] != 2*of[Gradients] || of[Temporary]*4 < of[Gradients] {
+				t.Errorf("at the end, bytes by category: %v", of)
+			}
+		})
+	}
+}

@@ -56,6 +56,46 @@ func (a *analysis) findPiled() {
 	}
 }
 
+// findSpare sees what an optimizer worked in when a request of its failed, and what
+// so lives as long as its state: by the lines that make state, else what is more
+// than two for each weight.
+func (a *analysis) findSpare() {
+	if len(a.ooms) == 0 || a.phases[a.ooms[len(a.ooms)-1]] != Optimizer {
+		return
+	}
+	failed := a.ooms[len(a.ooms)-1]
+	first := a.runs[a.run(failed)].first
+	made := map[int64]int{} // by size, that stay
+	var marked bool
+	var working, more []timeline.AllocationID
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		b := a.born(id)
+		if b < 0 || b >= failed || a.Phase[id] != Optimizer || a.freed(id) < failed {
+			continue
+		}
+		n := a.t.Requested(id)
+		if made[n]++; b >= first && n > scalar && made[n] > 2*a.weightSize[n] && a.weightSize[n] > 0 {
+			more = append(more, id)
+		}
+		if a.birth(id).marks&state != 0 {
+			marked = true
+		} else if b >= first {
+			working = append(working, id)
+		}
+	}
+	if a.recorded.allocs {
+		more = nil
+		if marked {
+			more = working
+		}
+	}
+	a.spare = map[timeline.AllocationID]bool{}
+	for _, id := range more {
+		a.spare[id] = true
+	}
+}
+
 // sizeClaim recognises what only its size gives away.
 func sizeClaim(a *analysis, id timeline.AllocationID) claim {
 	if d := a.logits[id]; d != NoDetail {

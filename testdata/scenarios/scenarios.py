@@ -1,4 +1,4 @@
-import sys, copy, io
+import os, sys, copy, io
 import torch, torch.nn as nn
 from torch.utils.checkpoint import checkpoint
 name, variant, out = sys.argv[1:4]
@@ -498,12 +498,20 @@ elif name == "first_backward":
     # the first request of the first backward pass fails, and the recording is written at that moment
     from transformers import GPT2Config, GPT2LMHeadModel
     model = GPT2LMHeadModel(GPT2Config(n_layer=6, n_embd=512, n_head=8, vocab_size=V)).cuda(); opt = torch.optim.AdamW(model.parameters())
-    def dump(*args): torch.cuda.memory._dump_snapshot(out); sys.exit()
+    def dump(*args): torch.cuda.memory._dump_snapshot(out); os._exit(0)
     torch._C._cuda_attach_out_of_memory_observer(dump)
     ids = torch.randint(0, V, (16, 512)).cuda()
     loss = model(input_ids=ids, labels=ids).loss
     torch.cuda.set_per_process_memory_fraction(torch.cuda.memory_reserved() / torch.cuda.get_device_properties(0).total_memory)
-    try: loss.backward()
-    except torch.OutOfMemoryError: sys.exit()
+    loss.backward()
+elif name == "optimizer_fails":
+    # the optimizer's first step fails after its state is made, with what it works in; written at that moment
+    model = LM(layers=4).cuda(); opt = torch.optim.AdamW(model.parameters())
+    def dump(*args): torch.cuda.memory._dump_snapshot(out); os._exit(0)
+    torch._C._cuda_attach_out_of_memory_observer(dump)
+    loss_of(model, batches(1)[0].cuda()).backward(); torch.cuda.empty_cache()
+    room = 2.0 * sum(p.numel() * p.element_size() for p in model.parameters())
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + room) / torch.cuda.get_device_properties(0).total_memory)
+    opt.step()
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
