@@ -178,8 +178,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return c
 		}
 	}
-	switch {
-	case !a.retained[r] && !a.heldByModule(id, f):
+	cut := pass.end >= a.last || a.failedBetween(pass.first-1, pass.end) // before it came to what was saved first
+	if !cut && !a.retained[r] && !a.heldByModule(id, f) {
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{Activations, NoDetail, guess}
