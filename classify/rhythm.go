@@ -27,6 +27,7 @@ func (a *analysis) findRoots() []root {
 	released := newReleases(a.last)
 	pending := map[timeline.AllocationID]int64{}
 	var found []root
+	var alive []numberAlive
 	failed, atFailure := a.last, released // what the last error unwinds, no backward pass releases
 	if n := len(a.ooms); n > 0 {
 		failed = a.ooms[n-1]
@@ -39,7 +40,10 @@ func (a *analysis) findRoots() []root {
 		case snapshot.Alloc:
 			id := a.t.Of[i]
 			if a.t.Requested(id) <= scalar {
-				if f := a.freed(id); f < a.last && f-i >= shortest {
+				switch f := a.freed(id); {
+				case f >= a.last:
+					alive = append(alive, numberAlive{i, released.bornBefore(i)})
+				case f-i >= shortest:
 					pending[id] = released.bornBefore(i)
 				}
 			}
@@ -65,6 +69,9 @@ func (a *analysis) findRoots() []root {
 		}
 	}
 	roots := a.weighty(proportioned(a.gradual(a.consuming(a.cutShort(keepRoots(found))))))
+	if r, ok := a.unfinished(alive, released, roots); ok {
+		roots = append(roots, r)
+	}
 	if len(roots) == 0 {
 		roots = a.rootsByWeights()
 	}
@@ -250,10 +257,15 @@ func (a *analysis) hintForward(hints []hint, from, to, end int) {
 }
 
 // batchEnd is where the batch has been loaded: what an iteration begins with and
-// what outlives its backward, with a few short-lived helpers in between.
+// what outlives its backward, with a few short-lived helpers in between. A pass that
+// was cut off leaves what its forward saved, too.
 func (a *analysis) batchEnd(from, to, end int) int {
+	most := 3 // helpers
+	if end >= a.last-1 || a.failedBetween(to, end) {
+		most = 0
+	}
 	batch, helpers := from, 0
-	for i := from; i < to && helpers <= 3; i++ {
+	for i := from; i < to && helpers <= most; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}

@@ -9,6 +9,45 @@ import (
 
 // What a backward pass does and a number that merely lives for a while doesn't.
 
+// numberAlive is a number that is there at the end, and what had been released
+// when it was made.
+type numberAlive struct {
+	born   int
+	before int64
+}
+
+// unfinished is the backward pass in which a recording ends that was written when a
+// request failed: its root gradient is still there.
+func (a *analysis) unfinished(alive []numberAlive, released *releases, found []root) (root, bool) {
+	const most, few = 64, 8 // numbers; releases
+	n := len(a.ooms)
+	if n == 0 {
+		return root{}, false
+	}
+	for i := a.ooms[n-1] + 1; i < a.last; i++ {
+		if a.events.Action[i] == snapshot.Alloc {
+			return root{}, false
+		}
+	}
+	over := 0 // where the last pass that was seen to its end is
+	for _, r := range found {
+		over = max(over, r.end)
+	}
+	made, at := int64(0), a.last
+	for k := len(alive) - 1; k >= max(0, len(alive)-most); k-- {
+		x := alive[k]
+		for ; at > x.born; at-- {
+			if a.events.Action[at-1] == snapshot.Alloc && a.freed(a.t.Of[at-1]) >= a.last {
+				made++
+			}
+		}
+		if d := released.bornBefore(x.born) - x.before; x.born > over && d >= few && d*4 >= made {
+			return root{x.born, a.last - 1, d}, true
+		}
+	}
+	return root{}, false
+}
+
 // cutShort drops one that the last failed request cut short, unless it had freed
 // what was there before it rather than made more: a number that a layer keeps for
 // backward goes with all else when the error unwinds.

@@ -408,3 +408,39 @@ func TestOptimizerFails(t *testing.T) {
 		})
 	}
 }
+
+// TestBackwardCut sees the backward pass in which a request failed, where the
+// recording was written at that moment: its root gradient is still there, as is
+// what it had not come to.
+func TestBackwardCut(t *testing.T) {
+	s := newStory(t, false)
+	for i := range int64(24) {
+		s.alloc(Weights, (1+i)*mib)
+	}
+	var kept []int
+	for i := range int64(24) {
+		scratch := s.alloc(Temporary, 3*mib)
+		kept = append(kept, s.alloc(Activations, (64+i)*mib), s.alloc(Activations, (32+i)*mib))
+		s.free(s.alloc(Temporary, (2+i)*mib), scratch)
+	}
+	s.alloc(Logits, 4) // the loss
+	s.alloc(Temporary, 4)
+	for i := range int64(16) {
+		last := len(kept) - 1
+		s.alloc(Gradients, (24-i)*mib)
+		s.free(s.alloc(Temporary, (40+i)*mib), kept[last])
+		s.free(kept[last-1])
+		kept = kept[:last-1]
+	}
+	s.fail(64 * mib)
+	c := New(s.timeline(), Options{})
+	of := map[Category]int{}
+	for i := range c.Category {
+		if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Phase[i] != Setup && c.Timeline.Requested(id) > scalar {
+			of[c.Category[i]]++
+		}
+	}
+	if of[Gradients] != 16 || of[Activations] != 16 {
+		t.Errorf("at the end: %v", of)
+	}
+}
