@@ -133,6 +133,8 @@ var pythonRules = []frameRule{
 	{"torch/distributed/fsdp/_flat_param.py", "_alloc_padded_unsharded_flat_param", comm, 0},
 	{"torch/distributed/fsdp/_flat_param.py", "__init__", weight, hintOf(Setup)},
 	{"torch/distributed/distributed_c10d.py", "", comm, 0},
+	{"torch/nn/parallel/replicate.py", "", comm, hintOf(Forward)},
+	{"torch/nn/parallel/scatter_gather.py", "scatter", input, 0},
 	{"torch/nn/parallel/distributed.py", "_pre_forward", bucket, hintOf(Forward)},
 	{"torch/nn/parallel/distributed.py", "_ddp_init_helper", bucket, hintOf(Setup)},
 	{"torch/nn/parallel/distributed.py", "__init__", 0, hintOf(Setup)},

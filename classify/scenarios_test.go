@@ -444,3 +444,24 @@ func TestBackwardCut(t *testing.T) {
 		t.Errorf("at the end: %v", of)
 	}
 }
+
+// TestDataParallel tells what is copied to the other GPUs in every pass from what
+// the pass makes there: weights, and their parts of the batch.
+func TestDataParallel(t *testing.T) {
+	s, err := snapshot.Open("../testdata/scenarios/data_parallel__python.pickle.gz", snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(timeline.New(s, &s.Devices[1]), Options{})
+	passes, of := 0, map[Category]int64{}
+	for i, k := range c.Category {
+		of[k] += c.Timeline.Requested(timeline.AllocationID(i))
+		if k == Inputs {
+			passes++
+		}
+	}
+	const parameters, tokens = 14_759_936, 2 * 512 // of the model and of half a batch
+	if passes != 3 || of[Inputs] != int64(passes)*tokens*8 || of[Communication] != int64(passes)*parameters*4 {
+		t.Errorf("%d passes, bytes made by category: %v", passes, of)
+	}
+}
