@@ -131,7 +131,7 @@ func (v *Evidence) hint(events *snapshot.Events) []hint {
 	python := v.recorded.allocs && !v.recorded.native
 	for i, action := range events.Action {
 		switch action {
-		case snapshot.Alloc, snapshot.FreeRequested, snapshot.FreeCompleted:
+		case snapshot.Alloc, snapshot.FreeRequested, snapshot.FreeCompleted, snapshot.OOM:
 		default:
 			continue
 		}
@@ -141,7 +141,7 @@ func (v *Evidence) hint(events *snapshot.Events) []hint {
 			if e.marks&release != 0 && out[i] == hintOf(Setup) {
 				out[i] = 0
 			}
-		} else if python && (action == snapshot.Alloc || v.recorded.frees && action == snapshot.FreeRequested) {
+		} else if python && (action == snapshot.Alloc || action == snapshot.OOM || v.recorded.frees && action == snapshot.FreeRequested) {
 			out[i] = hintOf(Backward) // the engine's threads run no Python
 		}
 	}

@@ -341,15 +341,6 @@ func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
 		a.fillData(out, i, j)
 	case isBefore(Forward, Generate):
 		set(i, j, Phase(before-1))
-	case isBefore(Backward) && after == 0 && a.recorded.allocs: // autograd's thread runs no Python
-		end := i
-		for k := i; k < j; k++ {
-			if a.events.Action[k] == snapshot.OOM && a.events.StackOf(k) == 0 {
-				end = k + 1
-			}
-		}
-		set(i, end, Backward)
-		set(end, j, OtherPhase)
 	case oneOf(after, Backward), a.recorded.allocs && a.all&inModule == 0 && isBefore(Data) && oneOf(after, ZeroGrad):
 		set(i, j, Forward)
 	case before == 0 && after != 0:

@@ -309,7 +309,7 @@ func TestPoints(t *testing.T) {
 // backward, for neither generation, though the model fills a cache, nor its layers
 // for steps, nor what autograd saved for what goes at once.
 func TestFirstStepFails(t *testing.T) {
-	for _, name := range []string{"first_step__python", "first_step__none", "first_backward__python"} {
+	for _, name := range []string{"first_step__python", "first_step__none", "first_backward__python", "first_backward__all"} {
 		t.Run(name, func(t *testing.T) {
 			c := scenario(t, name)
 			if len(c.Steps) != 1 {
