@@ -112,6 +112,11 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	say.found(found)
 	runs := batch.Shard(found.Runs, index, count)
 	if len(found.Runs) == 0 {
+		for _, in := range args {
+			if sameFolder(in, f.output) {
+				return fmt.Errorf("no run below %s: -o names the same folder, which is passed over; give the results a folder of their own", in)
+			}
+		}
 		return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
 	}
 	say.begin(runs)

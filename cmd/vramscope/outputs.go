@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,6 +32,18 @@ func spareInputs(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return nil
+}
+
+// sameFolder tells two names of one folder, or of one prefix in a bucket.
+func sameFolder(a, b string) bool {
+	x, local := store.Path(a)
+	y, other := store.Path(b)
+	if !local || !other {
+		return strings.TrimSuffix(store.Show(a), "/") == strings.TrimSuffix(store.Show(b), "/")
+	}
+	first, err := os.Stat(x)
+	second, err2 := os.Stat(y)
+	return err == nil && err2 == nil && os.SameFile(first, second)
 }
 
 // valuesOf are a flag's values, none of one that a command doesn't have.
