@@ -35,6 +35,7 @@ func outsideDocument(doc *report.Document, capacity int64) {
 	spilt := w.spills()
 	for _, d := range doc.Evidence.Details {
 		if d.Log != nil {
+			w.hostFailed(d.Source, d.Log)
 			w.logged(d.Source, &d.Log.Steps, spilt)
 		}
 		if d.NVSMI != nil {

@@ -240,3 +240,14 @@ func TestTraceAlone(t *testing.T) {
 		t.Errorf("found %+v, verdict %q", doc.Findings, doc.Verdict.Text)
 	}
 }
+
+// TestHostMemory names the host where its memory failed, and advises nothing for the GPU.
+func TestHostMemory(t *testing.T) {
+	const failed = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in <module>\nRuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes. Error code 12 (Cannot allocate memory)\n"
+	doc := judged(t, input{name: "train.log", text: failed + failed})
+	if len(doc.Findings) != 1 || doc.Findings[0].ID != "host_out_of_memory" || doc.Findings[0].Severity != report.Critical ||
+		!strings.HasPrefix(doc.Verdict.Text, "Out of memory on the host, not on the GPU: 16.00 GiB of CPU memory asked for at u/train.py:12") ||
+		!strings.Contains(strings.Join(doc.Findings[0].Evidence, "; "), "told 2 times") {
+		t.Errorf("%+v, %+v", doc.Verdict, doc.Findings)
+	}
+}

@@ -22,13 +22,9 @@ import (
 // known form.
 var ErrNothingKnown = errors.New("nothing known in it")
 
-// ErrUnnamed and ErrHost are wrapped by such errors, too, where a little is known:
-// rows of nvidia-smi without header and units, of which it can't be told which
-// figure is memory, and failures of the host's memory.
-var (
-	ErrUnnamed = fmt.Errorf("rows of nvidia-smi without header and units: %w", ErrNothingKnown)
-	ErrHost    = fmt.Errorf("the host's memory ran out: %w", ErrNothingKnown)
-)
+// ErrUnnamed is wrapped by such errors, too, where a little is known: rows of
+// nvidia-smi without header and units, of which it can't be told which figure is memory.
+var ErrUnnamed = fmt.Errorf("rows of nvidia-smi without header and units: %w", ErrNothingKnown)
 
 // ErrOtherJSON is wrapped by errors about JSON that is neither a trace nor a
 // timeline nor a notebook: a configuration or a labels file, perhaps.

@@ -102,8 +102,6 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 	if len(kinds) == 0 {
 		switch {
 		case err != nil:
-		case report.HostFailures > 0:
-			err = fmt.Errorf("%s: %w", name, ErrHost)
 		case gpus.Unnamed > 0:
 			err = fmt.Errorf("%s: %w", name, ErrUnnamed)
 		default:

@@ -63,6 +63,9 @@ func (r *Redactor) log(x *runlog.Report) {
 		m.UserFunction = r.function(m.UserFunction, m.UserFile)
 		m.UserFile, m.OwnFile = r.source(m.UserFile), r.source(m.OwnFile)
 	}
+	for i := range x.HostFailures {
+		x.HostFailures[i].UserFile = r.source(x.HostFailures[i].UserFile)
+	}
 }
 
 func (r *Redactor) trace(x *kineto.Trace) {

@@ -138,12 +138,7 @@ func unknown(name string, why error) error {
 	if errors.As(why, &e) && e.Cause != "not a pickle" {
 		return why
 	}
-	switch {
-	case errors.Is(why, evidence.ErrHost):
-		return &snapshot.Error{File: name, Offset: -1, Err: errUnknown,
-			Cause:  "the host's memory ran out (DefaultCPUAllocator), not a GPU's: nothing in it is about GPU memory",
-			Advice: "Look at data loaders, pinned memory, and checkpoints that are loaded on the host."}
-	case errors.Is(why, evidence.ErrUnnamed):
+	if errors.Is(why, evidence.ErrUnnamed) {
 		return &snapshot.Error{File: name, Offset: 0, Err: errUnknown,
 			Cause:  "rows of nvidia-smi without header and units: which figure is memory can't be told",
 			Advice: "Keep the header: nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1"}

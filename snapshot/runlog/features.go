@@ -15,7 +15,7 @@ const (
 	hasCut                         // what may be "CUDA out of memory", cut by the end of the line
 	hasRecord                      // torchrun's list of failures
 	hasServer                      // an inference server
-	hasHost                        // the allocator of the host's memory
+	hasHost                        // PyTorch's allocator of the host's memory
 )
 
 // feature is a word and what it tells.
@@ -37,7 +37,7 @@ var words = []feature{
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},
 	{"vllm.entrypoints", hasServer}, {"vllm serve ", hasServer}, {"VLLM::", hasServer}, {"LLM engine (v", hasServer},
-	{"tCPUAllocator: ", hasHost},
+	{hostAllocator, hasHost},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 

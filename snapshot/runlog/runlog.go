@@ -24,13 +24,13 @@ type Report struct {
 	Summaries []Summary
 	Steps     Steps
 	Failures  []Failure
-	Servers   []Server
-	Engine    Engine
+	// HostFailures are in file order, repeats included.
+	HostFailures []HostFailure
+	Servers      []Server
+	Engine       Engine
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
 	Known int
-	// HostFailures counts lines about the host's memory running out.
-	HostFailures int
 	// Dropped counts OOM messages and summaries beyond the bound.
 	Dropped int
 }
@@ -94,11 +94,12 @@ func (p *Parser) Line(number int, line []byte) {
 	if has&hasRecord != 0 || p.records.open && (line[0] == '-' || line[0] == '=') {
 		p.records.line(p, number, line)
 	}
-	if has&hasHost != 0 && (bytes.Contains(line, []byte("allocate memory")) || bytes.Contains(line, []byte("not enough memory"))) {
-		p.report.HostFailures++
-	}
 	if has&hasServer != 0 {
 		p.report.serverLine(number, line)
+	}
+	if has&hasHost != 0 {
+		p.hostFailure(number, line)
+		return // its figures are no GPU's
 	}
 	if has&hasOOM != 0 && p.oom.start(p, number, line) {
 		return

@@ -280,6 +280,33 @@ func TestNotSteps(t *testing.T) {
 	}
 }
 
+// TestHostFailures tells failures of the host's memory from those of a GPU's.
+func TestHostFailures(t *testing.T) {
+	const trace = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in <module>\n    x = torch.empty(n)\n"
+	tests := []struct {
+		log       string
+		requested int64 // 0: no failure
+		file      string
+	}{
+		{"RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes. Error code 12 (Cannot allocate memory)", 16 << 30, ""},
+		{trace + "RuntimeError: [enforce fail at ..\\c10\\core\\CPUAllocator.cpp:72] data. DefaultCPUAllocator: not enough memory: you tried to allocate 536870912 bytes.", 512 << 20, "/home/u/train.py"},
+		{"DefaultCPUAllocator holds 3.00 GiB of memory", 0, ""},
+		{"torch.OutOfMemoryError: " + message, 0, ""},
+	}
+	for _, test := range tests {
+		r := parse(test.log)
+		switch {
+		case test.requested == 0:
+			if len(r.HostFailures) > 0 {
+				t.Errorf("%q: %+v", test.log, r.HostFailures)
+			}
+		case len(r.HostFailures) != 1 || r.HostFailures[0].RequestedBytes != test.requested || r.HostFailures[0].UserFile != test.file ||
+			len(r.OOMs) > 0 || r.Steps.Count > 0 || r.Steps.MaxMemoryBytes() > 0 || !r.IsTrainingLog():
+			t.Errorf("%q: %+v", test.log, r)
+		}
+	}
+}
+
 // TestDistinctSteps counts every step once, whoever reports it again.
 func TestDistinctSteps(t *testing.T) {
 	var b strings.Builder

@@ -120,9 +120,6 @@ func counted(line []byte) bool {
 
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))
-	if f.hasMemory() && bytes.Contains(line, []byte("DefaultCPUAllocator")) {
-		return false // the host's memory
-	}
 	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && !gpustatLine(line) && (f.hasLoss || f.hasMemory()) {
 		f.step, isStep = f.lead, true
 	}
