@@ -132,10 +132,10 @@ func gpuNamed(columns []column) bool {
 // before the program's name.
 func processCounts(columns []column, cells [][]byte, plain []int) bool {
 	first, second := plain[0], plain[1]
-	if !isPID(cells[first]) || second != len(cells)-1 || !isPID(cells[second]) {
+	if !isPID(cells[first]) || second != len(cells)-1 || !isPID(cells[second]) { // less may be a percentage
 		return false
 	}
-	used, _, _ := amount(cells[first])
+	used, _, _ := amount(cells[first]) // if it is no process
 	free, _, _ := amount(cells[second])
 	program := second == first+2 && columns[first+1].role == other
 	onGPU := second == first+1 && first > 0 && columns[first-1].role == gpuUUID || second == first+2 && columns[first+1].role == gpuUUID
