@@ -148,7 +148,11 @@ func (b *Budget) finish(p *plan) {
 	b.Context = p.device().Context
 	if p.GPUs > 1 {
 		comms := int64(0)
-		for _, n := range []int64{p.dp, p.TP, p.PP, p.EP, p.CP} {
+		dp := p.dp
+		if p.Inference { // nothing is reduced over context-parallel ranks
+			dp /= p.CP
+		}
+		for _, n := range []int64{dp, p.TP, p.PP, p.EP, p.CP} {
 			if n > 1 {
 				comms++
 			}
@@ -170,6 +174,9 @@ func (b *Budget) explain(p *plan) {
 			how = fmt.Sprintf("is cut over %d GPUs", p.expertTP)
 		}
 		b.note("each expert %s: the %d GPUs of a stage are too few for --tp %d x --ep %d", how, p.GPUs/p.PP, p.TP, p.EP)
+	}
+	if p.EP > 1 && p.whole.ByRole[RoleExpert] == 0 {
+		b.note("--ep %d divides nothing: this model has no experts", p.EP)
 	}
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)

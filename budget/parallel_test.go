@@ -82,6 +82,8 @@ func TestRanksShareAll(t *testing.T) {
 		weights, state string
 	}{
 		{"experts on 8 ranks", mixtral8x7B, Setting{GPUs: 8, EP: 8, Zero: 3}, "11.68", "23.35"},
+		{"context-parallel ranks", mixtral8x7B, Setting{GPUs: 8, CP: 8, Zero: 3}, "11.68", "23.35"},
+		{"context-parallel ranks with experts", mixtral8x7B, Setting{GPUs: 8, CP: 2, EP: 8, FSDP: "full"}, "11.68", "23.35"},
 		{"no expert parallelism", mixtral8x7B, Setting{GPUs: 8, Zero: 3}, "11.68", "23.35"},
 		{"two replicas of the experts", mixtral8x7B, Setting{GPUs: 16, EP: 8, FSDP: "full"}, "5.84", "11.68"},
 		{"only the state", mixtral8x7B, Setting{GPUs: 8, EP: 8, Zero: 1}, "14.49", "23.35"},
@@ -119,6 +121,14 @@ func TestExpertsNoted(t *testing.T) {
 		if err != nil || len(b.Notes) != 1 || !strings.HasPrefix(b.Notes[0], want) {
 			t.Errorf("--ep %d: %v, %v", ep, b.Notes, err)
 		}
+	}
+}
+
+// Expert parallelism of a model without experts is said to divide nothing.
+func TestNoExpertsNoted(t *testing.T) {
+	b, err := Compute(configOf(t, llama31), Setting{GPUs: 8, EP: 8, Sequence: 64})
+	if err != nil || !strings.Contains(strings.Join(b.Notes, "\n"), "--ep 8 divides nothing") {
+		t.Errorf("%v, %v", b, err)
 	}
 }
 

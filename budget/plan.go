@@ -72,13 +72,13 @@ func (s Setting) check() error {
 	if s.GPUs%ways != 0 {
 		return fmt.Errorf("--gpus %d cannot be divided into tensor x pipeline x context parallel groups of %d x %d x %d", s.GPUs, s.TP, s.PP, s.CP)
 	}
-	dp := s.GPUs / ways
+	dp := s.GPUs / (s.TP * s.PP) // context-parallel ranks have the same weights, too
 	if (s.Zero > 0 || s.FSDP != "") && dp < 2 && !s.Inference {
 		what := fmt.Sprintf("--zero %d", s.Zero)
 		if s.FSDP != "" {
 			what = "--fsdp " + s.FSDP
 		}
-		return fmt.Errorf("%s needs at least two data-parallel GPUs to shard over, and --gpus %d leaves %d", what, s.GPUs, dp)
+		return fmt.Errorf("%s needs at least two data-parallel or context-parallel GPUs to shard over, and --gpus %d leaves %d", what, s.GPUs, dp)
 	}
 	if s.EP > 1 && (s.GPUs/s.PP)%s.EP != 0 {
 		return fmt.Errorf("--ep %d does not divide the %d GPUs of a pipeline stage", s.EP, s.GPUs/s.PP)
@@ -108,7 +108,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP * s.CP), whole: mod.counts()}
+	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
 	p.expertTP, p.expertDP = s.expertRanks()
 	switch s.Precision {
 	case "fp32":

@@ -204,7 +204,7 @@ func (s Setting) onGPUs(n int64) Setting {
 	switch {
 	case s.Inference:
 		s.TP = n / (s.PP * s.CP)
-	case n == s.TP*s.PP*s.CP:
+	case n == s.TP*s.PP:
 		s.Zero, s.FSDP = 0, ""
 	case s.Zero == 0 && s.FSDP == "":
 		s.Zero = 3
@@ -220,7 +220,7 @@ type plan struct {
 	width    int64 // bytes of the compute type
 	wide     int64 // bytes of a trained parameter as the layers see it
 	kept     int64 // bytes of a parameter as it is kept between steps, with its gradient and state
-	dp       int64 // data-parallel ranks
+	dp       int64 // ranks that have the same weights: data-parallel ones, and context-parallel ones among them
 	expertTP int64 // ranks that an expert's matrices are cut over
 	expertDP int64 // ranks that have the same experts
 	adapters []*parameter
