@@ -113,10 +113,14 @@ func (b *Budget) describe(c *Config, p *plan) {
 	}
 }
 
-// gradients is the bytes of a full set of gradients on this rank, and what it
-// holds of them once they are reduced.
-func (p *plan) gradients() (whole, held int64) {
-	var dense, experts int64
+// gradients is what a rank holds of its gradients once they are reduced.
+func (p *plan) gradients() int64 {
+	dense, experts := p.gradientParts()
+	return p.share(dense, 2, false) + p.share(experts, 2, true)
+}
+
+// gradientParts are the bytes of a full set of gradients on this rank.
+func (p *plan) gradientParts() (dense, experts int64) {
 	for _, q := range p.model.params {
 		switch n := q.Elements() * p.kept; {
 		case !q.trainable:
@@ -129,7 +133,7 @@ func (p *plan) gradients() (whole, held int64) {
 	for _, q := range p.adapters {
 		dense += q.Elements() * p.adapterWidth()
 	}
-	return dense + experts, p.share(dense, 2, false) + p.share(experts, 2, true)
+	return dense, experts
 }
 
 // optimizer is what the optimizer keeps and takes on this rank. Sharded
@@ -163,9 +167,9 @@ func (p *plan) optimizer() (state, temp int64) {
 // the simulated step's own start.
 func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 	state, temp := p.optimizer()
-	grads, held := p.gradients()
+	held := p.gradients()
 	kept := p.KeepGradients || p.Accumulate > 1
-	bucket := p.buckets(grads)
+	bucket := p.buckets()
 	early := optimizers[p.Optimizer].early
 	r := p.simulated(kept, prepare)
 	steady := r.peaks

@@ -169,8 +169,13 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 
 // buckets are the communication buffers that live for the whole run: DDP's
 // flat copy of all gradients, or DeepSpeed's reduce and gather buckets of
-// 5e8 elements.
-func (p *plan) buckets(gradients int64) int64 {
+// 5e8 elements. Experts that no other rank has are in none: nothing is added
+// to their gradients.
+func (p *plan) buckets() int64 {
+	gradients, experts := p.gradientParts()
+	if p.expertDP > 1 {
+		gradients += experts
+	}
 	switch {
 	case p.dp < 2 || p.FSDP != "":
 		return 0

@@ -114,6 +114,36 @@ func TestRanksShareAll(t *testing.T) {
 	}
 }
 
+// DDP's buckets are of what ranks share: with as many expert-parallel ranks as
+// GPUs, of all but the experts.
+func TestBucketsHoldSharedGradients(t *testing.T) {
+	c := configOf(t, mixtral8x7B)
+	n, err := Count(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	experts := n.ByRole[RoleExpert]
+	for _, tt := range []struct {
+		name string
+		s    Setting
+		want int64
+	}{
+		{"no expert parallelism", Setting{GPUs: 8}, n.Total},
+		{"experts on one rank each", Setting{GPUs: 8, EP: 8}, n.Total - experts},
+		{"on two each", Setting{GPUs: 16, EP: 8}, n.Total - experts + experts/8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, err := newPlan(c, tt.s.Defaults())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.buckets(); got != 2*tt.want {
+				t.Errorf("%d bytes, want %d", got, 2*tt.want)
+			}
+		})
+	}
+}
+
 // Where the GPUs do not suffice to cut experts, too, a note says how they lie.
 func TestExpertsNoted(t *testing.T) {
 	for ep, want := range map[int64]string{8: "each expert lies whole on a GPU", 4: "each expert is cut over 2 GPUs"} {
