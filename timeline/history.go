@@ -121,6 +121,8 @@ func (t *Timeline) whyNone() string {
 		return "PyTorch up to 2.0 kept only the last uses of each block unless trace_alloc_max_entries was raised"
 	case stacks > 0:
 		return "no event is left although blocks have stacks: recording was switched off before the dump (which clears the events), or enabled=\"state\" was used"
+	case t.Device.Events.Len() > 0:
+		return "recording was on, but kept no allocation and no free: none happened meanwhile, or only the very last events were kept"
 	}
 	return "recording was never switched on, or it was switched off before the dump, which clears the events"
 }

@@ -181,7 +181,7 @@ func TestHistory(t *testing.T) {
 		"no traces":            {"---\nsegment 0 2M small\nblock 0 2M 0 free", func(s *snapshot.Snapshot, _ *snapshot.Device) { s.HasTraces = false }, timeline.None, "no traces"},
 		"a list of segments":   {"---\nsegment 0 2M small\nblock 0 2M 0 free", func(s *snapshot.Snapshot, _ *snapshot.Device) { s.BareSegments = true }, timeline.None, "memory_snapshot()"},
 		"one event":            {"free_completed 0 512\n---\nsegment 0 2M small\nblock 0 2M 0 free", nil, timeline.None, "only the very last event"},
-		"only segments":        {"segment_alloc 0 2M\nsegment_free 0 2M", nil, timeline.None, ""},
+		"only segments":        {"segment_alloc 0 2M\nsegment_free 0 2M", nil, timeline.None, "kept no allocation and no free"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, d := parseScript(t, test.text)
