@@ -123,8 +123,8 @@ func sameCapacity(a, b *Outcome) bool {
 
 func (w *whatIf) judgeOOM(first *Outcome) {
 	var best *Outcome // the settings by themselves that leave most
-	var changes []string
-	later, closer, open := 0, false, false // open: the rest of the step may still fail
+	var changes, open []string // open: with these the rest of the step may still fail
+	later, closer := 0, false
 	for i := range w.Scenarios[1:] {
 		o := &w.Scenarios[i+1]
 		switch {
@@ -135,7 +135,9 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 		case !o.OOM && len(o.Changes) > 0:
 			if r := w.restAfter(o); len(changes) < 3 && w.toComeAfter(o) == 0 {
 				changes = append(changes, o.Name+spare(o, r))
-				open = open || !r.known
+				if !r.known {
+					open = append(open, o.Name)
+				}
 			}
 		case !o.OOM && len(o.Changes) == 0 && (best == nil || w.toComeAfter(best) > 0 && w.toComeAfter(o) <= 0):
 			best = o
@@ -160,8 +162,12 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	}
 	if len(changes) > 0 {
 		w.Verdict += " Changes to the program that meet it: " + strings.Join(changes, ", ") + "."
-		if open {
-			w.Verdict += " What the rest of the step needs with them isn't known."
+		if len(open) > 0 {
+			with := "them"
+			if len(open) == 1 || len(open) < len(changes) {
+				with = strings.Join(open, " and ")
+			}
+			w.Verdict += " What the rest of the step needs with " + with + " isn't known."
 		}
 	}
 }

@@ -92,6 +92,7 @@ func TestVerdicts(t *testing.T) {
 		"frag_oom__pairwise_docs/snapshot_all":          "With expandable_segments:True the request that failed would have been met",
 		"qwen_vocab_oom__05b/snapshot_all":              "No setting that was tried meets the request",
 		"llama8b_full_oom__fp32_autocast/snapshot_none": "it would have failed later",
+		"../scenarios/eval_oom__python":                 "What the rest of the step needs with checkpointing=full and logits=chunked isn't known.",
 	} {
 		if doc := tried(t, run, Options{}); !strings.Contains(doc.Verdict, want) {
 			t.Errorf("%s: %q, want %q", run, doc.Verdict, want)
