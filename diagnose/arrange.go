@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -168,7 +167,7 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	}
 	v, main := worstVerdict(doc, &one.Devices[0])
 	row := &r.Rows[main]
-	where, of := path.Base(filepath.ToSlash(doc.Inputs[row.Input].Path)), "recording"
+	where, of := shortName(doc.Inputs, row.Input), "recording"
 	if r.Sure && row.Rank != nil {
 		where, of = fmt.Sprintf("Rank %d", *row.Rank), "rank"
 	}
@@ -178,7 +177,7 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	case len(doc.Devices[row.Index].OOMs) > 0 && failedRows(r) > 1:
 		where += fmt.Sprintf(", one of %s that failed", report.Plural(failedRows(r), of))
 	case len(doc.Devices[row.Index].OOMs) > 0:
-		where += fmt.Sprintf(" alone, of %d", r.Count)
+		where += fmt.Sprintf(", the only one of %d to fail", r.Count)
 	case &doc.Devices[row.Index] == &one.Devices[0]:
 		where += fmt.Sprintf(", the fullest of %d", r.Count)
 	default:
@@ -190,6 +189,19 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	}
 	v.Text += j.goesOn(doc, one)
 	return v
+}
+
+// shortName is the end of an input's path, as much of it as no other's ends in.
+func shortName(inputs []report.Input, which int) string {
+	name := filepath.ToSlash(inputs[which].Path)
+	at := strings.LastIndexByte(name, '/')
+	for at > 0 && slices.ContainsFunc(inputs, func(i report.Input) bool {
+		other := filepath.ToSlash(i.Path)
+		return other != name && (other == name[at+1:] || strings.HasSuffix(other, name[at:]))
+	}) {
+		at = strings.LastIndexByte(name[:at], '/')
+	}
+	return name[at+1:]
 }
 
 // worstVerdict is the gravest verdict on a device of the job by itself, and the
