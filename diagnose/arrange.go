@@ -30,12 +30,12 @@ func (j *job) names(source int, t *timeline.Timeline) classify.Options {
 	return o
 }
 
-// arrange puts the devices of the processes' latest dumps into the document.
+// arrange puts the devices of the processes' main dumps into the document.
 func (j *job) arrange(doc *report.Document) {
 	all := j.processes()
 	place := map[*rememberedDevice]int{}
 	for _, p := range all {
-		r := j.recorded[p.main()]
+		r := j.recorded[p.main]
 		for _, x := range r.devices {
 			x.dev.Rank = rankOf(p)
 			place[x] = len(doc.Devices)
@@ -221,10 +221,19 @@ func worstVerdict(doc *report.Document, main *report.Device) (v report.Verdict, 
 	return v, row
 }
 
-// goesOn tells of growth over the dumps of the main device.
+// goesOn tells what the main device's dumps show together: growth, or an end
+// without the failure.
 func (j *job) goesOn(doc, one *report.Document) string {
 	for i := range doc.Trend {
-		if t := &doc.Trend[i]; t.Grows != nil && len(t.Dumps) > 2 && len(one.Devices) == 1 && &doc.Devices[t.Index] == &one.Devices[0] {
+		t := &doc.Trend[i]
+		if len(one.Devices) != 1 || &doc.Devices[t.Index] != &one.Devices[0] {
+			continue
+		}
+		last := &t.Dumps[len(t.Dumps)-1]
+		switch {
+		case len(one.Devices[0].OOMs) > 0 && last.OOMs == 0:
+			return fmt.Sprintf("; the later %s holds no failure", shortName(doc.Inputs, last.Input))
+		case t.Grows != nil && len(t.Dumps) > 2:
 			return fmt.Sprintf("; it grows from dump to dump by %s", report.Bytes(*t.Grows))
 		}
 	}

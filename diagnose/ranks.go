@@ -26,7 +26,7 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 	for _, p := range all {
 		switch {
 		case p.rank < 0:
-			others = append(others, path.Base(filepath.ToSlash(j.sources[j.recorded[p.main()].source].Path)))
+			others = append(others, path.Base(filepath.ToSlash(j.sources[j.recorded[p.main].source].Path)))
 		case seen[p.rank]:
 			twice = append(twice, p.rank)
 		default:
@@ -35,7 +35,7 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 				told = append(told, how)
 			}
 		}
-		for _, x := range j.recorded[p.main()].devices {
+		for _, x := range j.recorded[p.main].devices {
 			r.Rows = append(r.Rows, j.row(p, x, place[x]))
 		}
 	}
@@ -101,7 +101,7 @@ func inAWord(d *report.Device) string {
 func (j *job) rowDevices(all []*process) []*rememberedDevice {
 	var out []*rememberedDevice
 	for _, p := range all {
-		out = append(out, j.recorded[p.main()].devices...)
+		out = append(out, j.recorded[p.main].devices...)
 	}
 	return out
 }

@@ -11,11 +11,21 @@ import (
 type process struct {
 	rank  int // filename.Unknown
 	from  string
-	dumps []int  // indices into job.recorded; the last one is the main one
+	dumps []int  // indices into job.recorded
+	main  int    // of the dumps, the one that is shown
 	told  string // why they are one process's, and in which order
 }
 
-func (p *process) main() int { return p.dumps[len(p.dumps)-1] }
+// mainDump is the last dump, which as a rule holds what those before it hold; a
+// failure that it doesn't hold, as of an attempt before, is worth more.
+func (j *job) mainDump(dumps []int) int {
+	for _, i := range slices.Backward(dumps) {
+		if slices.ContainsFunc(j.recorded[i].devices, func(x *rememberedDevice) bool { return len(x.dev.OOMs) > 0 }) {
+			return i
+		}
+	}
+	return dumps[len(dumps)-1]
+}
 
 // processes puts recordings together that are of one process: those of one
 // rank, and of no known rank those that can be shown to be.
@@ -52,6 +62,7 @@ func (j *job) processes() []*process {
 	})
 	for _, p := range out {
 		p.told += ", " + j.orderOf(p.dumps)
+		p.main = j.mainDump(p.dumps)
 	}
 	return out
 }

@@ -291,6 +291,24 @@ func TestFirstToFail(t *testing.T) {
 	}
 }
 
+// TestFailureBeforeALaterDump: an attempt of rank 1 failed, the next one didn't.
+func TestFailureBeforeALaterDump(t *testing.T) {
+	failed := program{Program: recorder.Program{Seed: 11, Events: 4000, Capacity: 1 << 30}}
+	doc := ofJob(t, Options{}, short(5, 0).dump(t, "iteration_2/rank0.pickle"), failed.dump(t, "iteration_2/rank1.pickle"),
+		short(5, 9e9).dump(t, "iteration_4/rank0.pickle"), short(6, 9e9).dump(t, "iteration_4/rank1.pickle"))
+	var shown []string
+	for i := range doc.Devices {
+		shown = append(shown, doc.Inputs[doc.Devices[i].Input].Path)
+	}
+	if want := []string{"iteration_4/rank0.pickle", "iteration_2/rank1.pickle"}; !slices.Equal(shown, want) {
+		t.Errorf("%q are shown, want %q", shown, want)
+	}
+	v := doc.Verdict.Text
+	if !strings.HasPrefix(v, "Rank 1, the only one of 2 to fail: Out of memory") || !strings.HasSuffix(v, "; the later iteration_4/rank1.pickle holds no failure") {
+		t.Error(v)
+	}
+}
+
 // TestOthersOnOnesGPU: ranks that left a part of their memory on device 0.
 func TestOthersOnOnesGPU(t *testing.T) {
 	var sources []Source

@@ -17,7 +17,7 @@ func (j *job) trends(all []*process, place map[*rememberedDevice]int) []report.T
 		if len(p.dumps) < 2 {
 			continue
 		}
-		for _, x := range j.recorded[p.main()].devices {
+		for _, x := range j.recorded[p.main].devices {
 			t := report.Trend{Index: place[x], Device: x.dev.Device, Rank: rankOf(p), Told: p.told, Categories: []report.CategoryExcess{}, Sites: []report.SiteExcess{}}
 			j.dumps(&t, p)
 			if len(t.Dumps) > 1 {

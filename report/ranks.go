@@ -90,7 +90,7 @@ type FirstOOM struct {
 
 // Trend is what several dumps of one process say together.
 type Trend struct {
-	Index  int    `json:"index"` // into Devices: the latest dump's
+	Index  int    `json:"index"` // into Devices: those of the latest dump, or of the latest that failed
 	Device int    `json:"device"`
 	Rank   *int   `json:"rank"`
 	Told   string `json:"told_by"` // why they are taken for one process's, in this order
