@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -221,20 +222,23 @@ func worstVerdict(doc *report.Document, main *report.Device) (v report.Verdict, 
 	return v, row
 }
 
-// goesOn tells what the main device's dumps show together: growth, or an end
-// without the failure.
+// goesOn tells what the main device's dumps show together: an end without the
+// failure, growth, or a peak that isn't in the one that is shown.
 func (j *job) goesOn(doc, one *report.Document) string {
 	for i := range doc.Trend {
 		t := &doc.Trend[i]
 		if len(one.Devices) != 1 || &doc.Devices[t.Index] != &one.Devices[0] {
 			continue
 		}
-		last := &t.Dumps[len(t.Dumps)-1]
+		d, last := &one.Devices[0], &t.Dumps[len(t.Dumps)-1]
+		highest := slices.MaxFunc(t.Dumps, func(a, b report.Dump) int { return cmp.Compare(a.PeakAllocated, b.PeakAllocated) })
 		switch {
-		case len(one.Devices[0].OOMs) > 0 && last.OOMs == 0:
+		case len(d.OOMs) > 0 && last.OOMs == 0:
 			return fmt.Sprintf("; the later %s holds no failure", shortName(doc.Inputs, last.Input))
 		case t.Grows != nil && len(t.Dumps) > 2:
 			return fmt.Sprintf("; it grows from dump to dump by %s", report.Bytes(*t.Grows))
+		case highest.PeakAllocated > d.Peaks.Allocated.Bytes:
+			return fmt.Sprintf("; in %s it had peaked at %s allocated", shortName(doc.Inputs, highest.Input), report.Bytes(highest.PeakAllocated))
 		}
 	}
 	return ""

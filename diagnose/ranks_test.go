@@ -309,6 +309,19 @@ func TestFailureBeforeALaterDump(t *testing.T) {
 	}
 }
 
+// TestPeakBeforeALaterDump: the ring buffer of the last dump has lost the peak.
+func TestPeakBeforeALaterDump(t *testing.T) {
+	all, late := grown(2000, 0, 0), grown(2200, 1900, 0)
+	doc := ofJob(t, Options{}, all.dump(t, "step_1.pickle"), late.dump(t, "step_2.pickle"))
+	peak := doc.Trend[0].Dumps[0].PeakAllocated
+	if len(doc.Devices) != 1 || doc.Devices[0].Peaks.Allocated.Bytes >= peak {
+		t.Fatalf("%d devices, the first dump peaked at %d", len(doc.Devices), peak)
+	}
+	if want := "; in step_1.pickle it had peaked at " + report.Bytes(peak) + " allocated"; !strings.HasSuffix(doc.Verdict.Text, want) {
+		t.Errorf("%q, want its end %q", doc.Verdict.Text, want)
+	}
+}
+
 // TestOthersOnOnesGPU: ranks that left a part of their memory on device 0.
 func TestOthersOnOnesGPU(t *testing.T) {
 	var sources []Source
