@@ -90,8 +90,11 @@ func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.F
 		if dev.Stacks != "none" || dev.Events > 0 {
 			id = "recording_stopped"
 		}
-		add(id, report.Warning, "The recording holds no history: only what was there at the dump can be said",
-			"Switch recording on before the model is built, and dump before it is switched off", "loop", dev.HistoryReason)
+		fix := "Switch recording on before the model is built, and dump before it is switched off"
+		if e.t.Device.Unpaired > 0 {
+			fix = "Record without skip_actions, or skip one of free_requested and free_completed only"
+		}
+		add(id, report.Warning, "The recording holds no history: only what was there at the dump can be said", fix, "loop", dev.HistoryReason)
 	case "late":
 		if e.t.Snapshot.Cut < 0 {
 			add("recording_late", report.Info, fmt.Sprintf("Recording began late: %s (%s) are older than it", report.Plural(dev.Older, "block"), report.Bytes(e.t.Start.Allocated)),

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -40,7 +41,9 @@ func verdict(doc *report.Document) report.Verdict {
 		v.Severity = report.Warning
 		v.Text = fmt.Sprintf("No history was recorded; at the dump %s were allocated in %s and %s reserved%s",
 			report.Bytes(main.AtEnd.AllocatedBytes), report.Plural(main.AtEnd.Blocks, "block"), report.Bytes(main.AtEnd.ReservedBytes), where)
-		v.Fix = ptr("Record before the model is built, and dump before recording is switched off")
+		if i := slices.IndexFunc(main.Findings, func(f report.Finding) bool { return f.ID == "recording_empty" || f.ID == "recording_stopped" }); i >= 0 {
+			v.Fix = main.Findings[i].Fix
+		}
 	default:
 		v.Text = fmt.Sprintf("No failure recorded: memory peaked at %s allocated and %s reserved%s", report.Bytes(main.Peaks.Allocated.Bytes), report.Bytes(main.Peaks.Reserved.Bytes), where)
 		if main.CapacityBytes != nil {

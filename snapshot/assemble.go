@@ -61,6 +61,9 @@ func (d *decoder) assemble(v value) (*Snapshot, error) {
 	}
 	d.countKeys(v)
 	s.Devices, s.Histories = devices.list(), d.histories
+	for i := range s.Devices {
+		d.setUnpairedAside(&s.Devices[i])
+	}
 	s.Era = d.era(func(key StringID) bool { _, ok := limits[key]; return ok })
 	d.report()
 	return s, nil

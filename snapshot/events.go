@@ -111,6 +111,9 @@ func resizeOptional[T any](column *[]T, size int) {
 	}
 }
 
+// lastAction is that of all words for which no number is left.
+const lastAction = Action(255)
+
 // actionOf is the action for a word in the file; new words get numbers of
 // their own as long as there are any.
 func (d *decoder) actionOf(word StringID) Action {
@@ -118,7 +121,7 @@ func (d *decoder) actionOf(word StringID) Action {
 		return a
 	}
 	a := ActionOther + Action(len(d.out.otherActions))
-	if a == 255 {
+	if a == lastAction {
 		return a
 	}
 	d.out.otherActions = append(d.out.otherActions, d.out.Strings[word])

@@ -91,7 +91,7 @@ func TestAlternatives(t *testing.T) {
 	}
 	e := s.Devices[0].Events
 	if e.Len() != n+1 || slices.Max(e.Size) != 1 || slices.Min(e.Size) != 1 || slices.Max(e.TimeUS) != 1 || slices.Min(e.TimeUS) != 1 ||
-		slices.Max(e.Address) != 0x10000 || slices.Min(e.Address) != 0x10000 || slices.Max(e.Action) != Alloc || slices.Max(e.Stack) != 0 {
+		slices.Max(e.Address) != 0x10000 || slices.Min(e.Address) != 0x10000 || slices.Max(e.Action) != slices.Min(e.Action) || s.ActionName(e.Action[0]) != "alloc" || slices.Max(e.Stack) != 0 {
 		t.Errorf("%d events, sizes %d to %d", e.Len(), slices.Min(e.Size), slices.Max(e.Size))
 	}
 	if n := countFields(t, d.fields.next); n > maxFields {

@@ -1,5 +1,7 @@
 package snapshot
 
+import "slices"
+
 // Rewriter says what takes the place of every text that a program, a user or a
 // machine brought into a snapshot. Every field must be set.
 type Rewriter struct {
@@ -45,7 +47,12 @@ func (s *Snapshot) Rewrite(r Rewriter) {
 	}
 	s.Strings = n.list
 	each(s.CategoryNames, r.Category)
-	each(s.otherActions, r.Action)
+	each(s.otherActions, func(name string) string {
+		if slices.Contains(actionNames[:], name) {
+			return name
+		}
+		return r.Action(name)
+	})
 	each(s.Settings, r.Setting)
 	each(s.Unknown, r.Unknown)
 	each(s.Damage, r.Damage)

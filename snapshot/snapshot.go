@@ -184,6 +184,9 @@ type Device struct {
 	TraceMax int64
 	// Overflowed is the recorder's own word on its ring buffer.
 	Overflowed Known
+	// Unpaired is how many allocations or frees are unknown actions by now, as
+	// none of the other kind was recorded.
+	Unpaired int
 }
 
 // Known is a yes or no that a file may not contain.

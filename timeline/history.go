@@ -113,6 +113,8 @@ func (t *Timeline) whyNone() string {
 		}
 	}
 	switch {
+	case t.Device.Unpaired > 0:
+		return "skip_actions left out the allocations, or all frees: nobody knows how long a block was held"
 	case t.Snapshot.BareSegments:
 		return "this is the list of torch.cuda.memory_snapshot(), which holds no events"
 	case !t.Snapshot.HasTraces:

@@ -115,9 +115,7 @@ func (p *pairing) alloc(i uint32, address uint64) AllocationID {
 		id := AllocationID(v - 1)
 		p.end(id, i)
 		t.implicit = append(t.implicit, implicitFree{i, id})
-		if !p.noRequests || !p.noCompletions { // else no free is recorded at all
-			p.reused++
-		}
+		p.reused++
 	}
 	return id
 }

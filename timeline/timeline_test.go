@@ -69,7 +69,7 @@ func TestLives(t *testing.T) {
 		"older, by address":        {"free_requested 1024 10\nfree_completed 1024 10\nfree_requested 0 10\nfree_completed 0 10" + gone, []life{{never, 2, 3}, {never, 0, 1}}, ""},
 		"no requests":              {"segment_alloc 0 2M\nalloc 0 512\nfree_completed 0 512\nfree_completed 512 512" + gone, []life{{never, 3, 3}, {1, 2, 2}}, ""},
 		"no completions":           {"segment_alloc 0 2M\nalloc 0 512\nfree_requested 0 512\nalloc 0 1024\nfree_requested 0 1024" + gone, []life{{1, 2, 2}, {3, 4, 4}}, ""},
-		"no frees at all":          {"segment_alloc 0 2M\nalloc 0 512\nalloc 0 1024\n---\nsegment 0 2M small\nblock 0 1024 1024 used\nblock 1024 2M-1024 0 free", []life{{1, 2, 2}, {2, never, never}}, ""},
+		"no frees at all":          {"segment_alloc 0 2M\nalloc 0 512\nalloc 0 1024\n---\nsegment 0 2M small\nblock 0 1024 1024 used\nblock 1024 2M-1024 0 free", []life{{1, 2, 2}, {2, never, never}}, "1 allocations at an address that is still in use"},
 		"a free is missing":        {"segment_alloc 0 2M\nalloc 0 512\nalloc 0 512\nfree_requested 0 512\nfree_completed 0 512" + gone, []life{{1, 2, 2}, {2, 3, 4}}, "still in use"},
 		"lost":                     {"segment_alloc 0 2M\nalloc 0 512\nalloc 512 512\nfree_requested 512 512\nfree_completed 512 512" + gone, []life{{1, never, never}, {2, 3, 4}}, "not among the final blocks"},
 		"another size":             {"segment_alloc 0 2M\nalloc 0 512\n---\nsegment 0 2M small\nblock 0 512 400 used\nblock 512 2M-512 0 free", []life{{1, never, never}}, "another requested size"},
