@@ -48,6 +48,7 @@ func (a *analysis) findPhases() {
 	}
 	a.loop = a.loopStart(hints)
 	a.hintBatches(hints)
+	a.hintReleases(hints)
 	a.phases = a.fill(hints)
 }
 
@@ -229,7 +230,7 @@ func (a *analysis) hintBatches(hints []hint) {
 	if !modules { // what backward frees is no batch
 		back := end
 		for i := end; i < a.last && (hints[i] == 0 || hints[i] == hintOf(Backward)); i++ {
-			if hints[i] != 0 {
+			if hints[i] != 0 || !a.recorded.frees && back == i-1 && a.events.Action[i] != snapshot.Alloc {
 				back = i
 			}
 		}

@@ -109,9 +109,24 @@ func (a *analysis) recomputedClaim(id timeline.AllocationID, f int) (claim, bool
 	switch {
 	case a.recomputed[id]:
 		return claim{Activations, Recomputed, likely + 2}, true
-	case a.recorded.native || !a.recorded.frees || f >= a.last:
+	case f >= a.last, a.recorded.native && a.recorded.frees:
+	case !a.recorded.frees:
+		// What was made last before a free tells whether the layer is still at work.
+		if made := a.madeBefore(f).marks; a.birth(id).marks&(rebuild|nested) == rebuild && made&(rebuild|nested) != rebuild {
+			return claim{Activations, Recomputed, likely}, true
+		}
 	case a.birth(id).marks&(rebuild|nested) == rebuild && (a.events.StackOf(f) == 0 || a.death(id).marks&nested != 0):
 		return claim{Activations, Recomputed, likely + 5}, true // made by the layer, freed by the engine
 	}
 	return claim{}, false
+}
+
+// madeBefore is the evidence of the last allocation before an event.
+func (a *analysis) madeBefore(event int) evidence {
+	for i := event - 1; i >= 0; i-- {
+		if a.events.Action[i] == snapshot.Alloc {
+			return a.stacks[a.events.StackOf(i)]
+		}
+	}
+	return evidence{}
 }

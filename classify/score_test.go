@@ -106,6 +106,35 @@ func TestOverflowedRuns(t *testing.T) {
 	noWorse(t, got, "testdata/accepted_overflowed.json")
 }
 
+// TestFreesWithoutStacks compares with what the same run's recording tells whose
+// frees have stacks, too: context="alloc" records those of allocations alone.
+func TestFreesWithoutStacks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads many labelled recordings")
+	}
+	for _, r := range labelledRuns(t) {
+		for _, name := range []string{"all", "python"} {
+			v, ok := r.Variants[name]
+			if _, err := os.Stat(r.path(name)); err != nil || !ok || v.OK != nil && !*v.OK {
+				continue
+			}
+			s, d := r.device(t, name)
+			tl := timeline.New(s, d)
+			with := r.score(tl, New(tl, Options{}), v)
+			for i, action := range d.Events.Action {
+				if action != snapshot.Alloc && action != snapshot.OOM && d.Events.Stack != nil {
+					d.Events.Stack[i] = 0
+				}
+			}
+			tl = timeline.New(s, d)
+			without := r.score(tl, New(tl, Options{}), v)
+			if without.Peak < with.Peak-0.5 || without.Life < with.Life-1 || without.SureWrong > with.SureWrong+0.3 {
+				t.Errorf("%s %s: %s %v, with the stacks of frees %s", r.Name, name, without, most(without.confusion), with)
+			}
+		}
+	}
+}
+
 // noWorse compares figures with the last accepted ones, or accepts them.
 func noWorse(t *testing.T, got map[string]figures, accepted string) {
 	t.Helper()
