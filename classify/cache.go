@@ -244,11 +244,16 @@ func (a *analysis) findKept() {
 	if a.recorded.allocs || !a.trains {
 		return
 	}
+	whole, found := false, false // a backward pass to its end; keys and values
 	for r := range a.runs {
 		p := a.backwardAfter(r)
 		if a.runs[r].phase != Forward || p == nil {
 			continue
 		}
+		if a.isCut(p) && whole && !found {
+			continue // it hasn't come to what was saved first
+		}
+		whole = whole || !a.isCut(p)
 		survivors := map[int64][]timeline.AllocationID{}
 		saved := 0
 		for i := a.runs[r].first; i < a.runs[r].end; i++ {
@@ -266,6 +271,7 @@ func (a *analysis) findKept() {
 		}
 		for _, ids := range survivors {
 			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 && a.paired(ids) && a.dropped(ids) {
+				found = true
 				for _, id := range ids {
 					a.kept[id] = true
 				}

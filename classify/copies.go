@@ -18,8 +18,11 @@ func (a *analysis) findCopies() {
 	}
 	cast := map[int64]int{}
 	for r := range a.runs {
-		if a.runs[r].phase == Backward {
-			for n, count := range a.converted(&a.runs[r]) {
+		if p := &a.runs[r]; p.phase == Backward {
+			for n, count := range a.converted(p) {
+				if a.isCut(p) { // it hasn't come to all of them
+					count = max(count, a.weightSize[2*n])
+				}
 				cast[n] = max(cast[n], count)
 			}
 		}

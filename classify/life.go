@@ -178,8 +178,7 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return c
 		}
 	}
-	cut := pass.end >= a.last || a.failedBetween(pass.first-1, pass.end) // before it came to what was saved first
-	if !cut && !a.retained[r] && !a.heldByModule(id, f) {
+	if !a.isCut(pass) && !a.retained[r] && !a.heldByModule(id, f) {
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{Activations, NoDetail, guess}
@@ -265,6 +264,12 @@ func (a *analysis) weightSized(id timeline.AllocationID) bool {
 	const large = 1 << 16 // bytes
 	n := a.t.Requested(id)
 	return n >= large && a.weightSize[n] > 0
+}
+
+// isCut tells whether a backward pass was cut off, by a failure or where the
+// recording ends: it hasn't come to what was saved first.
+func (a *analysis) isCut(pass *run) bool {
+	return pass.end >= a.last || a.failedBetween(pass.first-1, pass.end)
 }
 
 // failedBetween tells whether a request failed between two events: what the

@@ -288,7 +288,7 @@ func (a *analysis) batchEnd(from, to, end int) int {
 // made before stays, what forward makes is freed by the end of its backward. The
 // batch before it is as long as the second one.
 func (a *analysis) rhythmStart() int {
-	if len(a.roots) == 0 || a.failedBetween(a.roots[0].first, a.roots[0].end) { // no pass frees what its forward made
+	if len(a.roots) == 0 || a.roots[0].end >= a.last-1 || a.failedBetween(a.roots[0].first, a.roots[0].end) { // no pass frees all that its forward made
 		return a.firstShortLived()
 	}
 	if a.modelIsOlder() {

@@ -20,14 +20,9 @@ type numberAlive struct {
 // request failed: its root gradient is still there.
 func (a *analysis) unfinished(alive []numberAlive, released *releases, found []root) (root, bool) {
 	const most, few = 64, 8 // numbers; releases
-	n := len(a.ooms)
-	if n == 0 {
-		return root{}, false
-	}
-	for i := a.ooms[n-1] + 1; i < a.last; i++ {
-		if a.events.Action[i] == snapshot.Alloc {
-			return root{}, false
-		}
+	failed := len(a.ooms) > 0
+	for i := a.last - 1; failed && i > a.ooms[len(a.ooms)-1]; i-- {
+		failed = a.events.Action[i] != snapshot.Alloc
 	}
 	over := 0 // where the last pass that was seen to its end is
 	for _, r := range found {
@@ -41,8 +36,9 @@ func (a *analysis) unfinished(alive []numberAlive, released *releases, found []r
 				made++
 			}
 		}
-		if d := released.bornBefore(x.born) - x.before; x.born > over && d >= few && d*4 >= made {
-			return root{x.born, a.last - 1, d}, true
+		r := root{x.born, a.last - 1, released.bornBefore(x.born) - x.before}
+		if x.born > over && r.released >= few && r.released*4 >= made && (failed || len(a.gradual(a.consuming([]root{r}))) > 0) {
+			return r, true
 		}
 	}
 	return root{}, false

@@ -56,15 +56,17 @@ func (a *analysis) findPiled() {
 	}
 }
 
-// findSpare sees what an optimizer worked in when a request of its failed, and what
-// so lives as long as its state: by the lines that make state, else what is more
-// than two for each weight.
+// findSpare sees what an optimizer worked in when a request of its failed or the
+// recording ended, and what so lives as long as its state: by the lines that make
+// state, else, after a failure, what is more than two for each weight.
 func (a *analysis) findSpare() {
-	if len(a.ooms) == 0 || a.phases[a.ooms[len(a.ooms)-1]] != Optimizer {
+	failed := a.last
+	if n := len(a.ooms); n > 0 && a.phases[a.ooms[n-1]] == Optimizer {
+		failed = a.ooms[n-1]
+	} else if a.last == 0 || !a.recorded.allocs || a.phases[a.last-1] != Optimizer {
 		return
 	}
-	failed := a.ooms[len(a.ooms)-1]
-	first := a.runs[a.run(failed)].first
+	first := a.runs[a.run(min(failed, a.last-1))].first
 	made := map[int64]int{} // by size, that stay
 	var marked bool
 	var working, more []timeline.AllocationID
