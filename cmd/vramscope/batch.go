@@ -133,14 +133,24 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err := batch.NotePart(ctx, c.Out, index, count); err != nil {
 		return err
 	}
-	if err := batch.Combine(ctx, c.Out, c.Options.Tool, batch.Stored(ctx, c.Out, runs...)); err != nil {
+	reports := reportsOf(ctx, c.Out, runs)
+	if err := batch.Combine(ctx, c.Out, c.Options.Tool, reports); err != nil {
 		return err
 	}
 	say.summary(cmd.OutOrStdout(), removed)
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
 		return errNone(runs)
 	}
-	return checkAll(conditions, failed, batch.Stored(ctx, c.Out, runs...))
+	return checkAll(conditions, failed, reports)
+}
+
+// reportsOf are the reports of these runs alone. A shard may have none of the
+// runs, and its folder those of an earlier batch.
+func reportsOf(ctx context.Context, out *store.Place, runs []batch.Run) batch.Reports {
+	if len(runs) == 0 {
+		return func(func(*batch.Report, error) bool) {}
+	}
+	return batch.Stored(ctx, out, runs...)
 }
 
 // work is how the flags want the batch to be done.
@@ -229,10 +239,11 @@ what one batch over all runs would have written.`,
 			if !quiet {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", report.Plural(len(runs), "run"), report.Plural(len(args), "part"), out.URL(""))
 			}
-			if any, err := anyReport(batch.Stored(ctx, out, runs...)); err != nil || !any {
+			reports := reportsOf(ctx, out, runs)
+			if any, err := anyReport(reports); err != nil || !any {
 				return cmp.Or(err, errNone(runs))
 			}
-			return checkAll(conditions, failed, batch.Stored(ctx, out, runs...))
+			return checkAll(conditions, failed, reports)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`FOLDER` or s3:// URL of the results")
