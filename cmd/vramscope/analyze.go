@@ -2,14 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/load"
@@ -127,12 +125,8 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Notes, err = parseNotes(f.notes); err != nil {
 		return nil, err
 	}
-	if f.gpu != "" {
-		gpu, err := budget.FindGPU(f.gpu)
-		if err != nil {
-			return nil, fmt.Errorf("--gpu: %w", err)
-		}
-		o.Capacity = gpu.Capacity
+	if o.Capacity, err = capacityOf(f.gpu); err != nil {
+		return nil, err
 	}
 	o.Pictures = f.format == "html" || slices.ContainsFunc(f.outputs, func(name string) bool { return ending(name) == ".html" })
 	// Text shows no digests.

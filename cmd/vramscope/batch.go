@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/batch"
-	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
@@ -164,12 +163,8 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	if o.Notes, err = parseNotes(f.notes); err != nil {
 		return nil, err
 	}
-	if f.gpu != "" {
-		gpu, err := budget.FindGPU(f.gpu)
-		if err != nil {
-			return nil, fmt.Errorf("--gpu: %w", err)
-		}
-		o.Capacity = gpu.Capacity
+	if o.Capacity, err = capacityOf(f.gpu); err != nil {
+		return nil, err
 	}
 	if f.config != "" {
 		if _, err := load.ReadConfig(f.config); err != nil {

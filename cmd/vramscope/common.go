@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/vramscope/vramscope/batch"
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
@@ -32,6 +33,18 @@ func memoryLimit(flag string) (int64, error) {
 		return 0, fmt.Errorf("--max-memory: %w", err)
 	}
 	return n, nil
+}
+
+// capacityOf is the size of the GPU that --gpu names, 0 without one.
+func capacityOf(gpu string) (int64, error) {
+	if gpu == "" {
+		return 0, nil
+	}
+	found, err := budget.FindGPU(gpu)
+	if err != nil {
+		return 0, fmt.Errorf("--gpu: %w", err)
+	}
+	return found.Capacity, nil
 }
 
 // readingLimit is how many bytes reading a recording may take, so that what is

@@ -112,12 +112,13 @@ func (f *exportFlags) formatOfName() string {
 	return ""
 }
 
-func (f *exportFlags) snapshot(cmd *cobra.Command, name string) (*snapshot.Snapshot, error) {
-	limit, err := readingLimit(f.maxMemory)
+// readSnapshot reads a recording, of standard input if it is called "-".
+func readSnapshot(cmd *cobra.Command, name, maxMemory string, partial bool) (*snapshot.Snapshot, error) {
+	limit, err := readingLimit(maxMemory)
 	if err != nil {
 		return nil, err
 	}
-	o := snapshot.Options{MaxMemory: limit, Partial: f.partial}
+	o := snapshot.Options{MaxMemory: limit, Partial: partial}
 	if name != "-" {
 		return snapshot.Open(name, o)
 	}

@@ -80,7 +80,7 @@ func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
 
 // profiled reads and classifies a recording.
 func (f *exportFlags) profiled(cmd *cobra.Command, name string) (profiles.Recording, error) {
-	s, err := f.snapshot(cmd, name)
+	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
 	if err != nil {
 		return profiles.Recording{}, err
 	}

@@ -86,7 +86,7 @@ type exportedDevice struct {
 
 // exported reads a recording.
 func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, error) {
-	s, err := f.snapshot(cmd, name)
+	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/replay"
@@ -85,7 +84,7 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 	if err != nil {
 		return err
 	}
-	s, err := (&exportFlags{partial: f.partial, maxMemory: f.maxMemory}).snapshot(cmd, name)
+	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
 	if err != nil {
 		return err
 	}
@@ -143,12 +142,8 @@ func (f *whatifFlags) options() (replay.Options, error) {
 		}
 		return n
 	}
-	if f.gpu != "" {
-		gpu, err := budget.FindGPU(f.gpu)
-		if err != nil {
-			return o, fmt.Errorf("--gpu: %w", err)
-		}
-		o.GPU = gpu.Capacity
+	if o.GPU, err = capacityOf(f.gpu); err != nil {
+		return o, err
 	}
 	o.Outside = size("--outside", f.outside)
 	for _, text := range f.capacities {
