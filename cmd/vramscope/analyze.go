@@ -166,6 +166,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 // theoryOf is the model to compare with: the flags', or a config.json among
 // the inputs; nil without one.
 func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *load.Run) (*compare.Theory, error) {
+	if err := f.theory.setting(cmd); err != nil {
+		return nil, err
+	}
 	t := &compare.Theory{Setting: f.theory.s, Given: map[string]bool{}}
 	cmd.Flags().Visit(func(flag *pflag.Flag) { t.Given[flag.Name] = true })
 	if f.theory.config == "" && f.theory.model == "" && f.theory.params == "" {
@@ -174,10 +177,6 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *load.Run) (*compare.The
 		}
 		return nil, nil
 	}
-	if err := f.theory.setting(cmd); err != nil {
-		return nil, err
-	}
-	t.Setting = f.theory.s
 	var err error
 	t.Config, _, err = f.theory.load(cmd.InOrStdin())
 	return t, err
