@@ -23,6 +23,7 @@ type whatifFlags struct {
 	confs      []string
 	capacities []string
 	changes    []string
+	names      naming
 	partial    bool
 	redact     bool
 	quiet      bool
@@ -64,6 +65,7 @@ Each says what it takes for granted.`,
 	flags.StringArrayVar(&f.confs, "conf", nil, "`SETTINGS` to try, in the syntax of PYTORCH_CUDA_ALLOC_CONF (repeatable)")
 	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
 	flags.StringArrayVar(&f.changes, "change", nil, "a `CHANGE` to the program to try, such as optimizer=8bit (repeatable)")
+	f.names.flags(cmd)
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
@@ -88,14 +90,19 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := f.names.read([]string{name}); err != nil {
+		return err
+	}
 	if f.redact {
-		newRedactor().Snapshot(s)
+		r := newRedactor()
+		r.Snapshot(s)
+		f.names.redact(r)
 	}
 	t, err := f.timeline(s)
 	if err != nil {
 		return err
 	}
-	doc, err := replay.WhatIf(t, classify.New(t, classify.Options{}), o)
+	doc, err := replay.WhatIf(t, classify.New(t, f.names.options(t)), o)
 	if err != nil {
 		return err
 	}
