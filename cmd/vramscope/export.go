@@ -17,6 +17,7 @@ type exportFlags struct {
 	table, format, output string
 	at                    string // of profiles
 	device, atEvent       int
+	gpu                   string // of the run tables
 	partial, redact       bool
 	names                 naming
 	theory                budgetFlags
@@ -45,6 +46,7 @@ func newExport() *cobra.Command {
 	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index; speedscope without it has peak and end")
 	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .jsonl .csv .arrow .parquet .pb.gz .pftrace .speedscope.json; a folder, or a name that ends in /, gets a file for each table")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
+	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell: for tables that have its capacity")
 	flags.IntVar(&f.atEvent, "at-event", -1, "segments and blocks right after event `N` instead of at the end")
 	f.names.flags(cmd)
 	flags.StringVar(&f.theory.config, "config", "", "the model's `config.json`, which names its tensors")

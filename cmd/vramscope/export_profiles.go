@@ -36,7 +36,7 @@ var exportProfiles = map[string]struct {
 // exportProfile writes a whole recording for a viewer.
 func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
 	x := exportProfiles[f.format]
-	for _, flag := range []string{"table", "at-event"} {
+	for _, flag := range []string{"table", "at-event", "gpu"} {
 		if cmd.Flags().Changed(flag) {
 			return fmt.Errorf("--%s: not with --format %s, which is of the whole recording", flag, f.format)
 		}

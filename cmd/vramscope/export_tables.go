@@ -99,6 +99,10 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 	if err := f.names.model(&f.theory); err != nil {
 		return nil, err
 	}
+	o := diagnose.Options{Tool: "vramscope " + versionString()}
+	if o.Capacity, err = capacityOf(f.gpu); err != nil {
+		return nil, err
+	}
 	var size int64 // as far as it is a file
 	if st, err := os.Stat(name); err == nil {
 		size = st.Size()
@@ -110,7 +114,6 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 		name = r.Input(name)
 	}
 	x := &exported{name: name, snapshot: s, view: stacks.New(s)}
-	o := diagnose.Options{Tool: "vramscope " + versionString()}
 	if f.device >= 0 {
 		o.Device = &f.device
 	}
