@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/load"
@@ -94,7 +93,7 @@ func (o *Options) diagnosis(in *load.Run) (*diagnose.Options, error) {
 		}
 	}
 	if config != nil {
-		d.Theory = &compare.Theory{Config: config, Setting: budget.Setting{LastLogit: true}.Defaults(), Given: map[string]bool{}}
+		d.Theory = compare.Untold(config)
 	}
 	var names load.Names
 	if err := names.Labels(o.Labels...); err != nil { // those beside recordings are found by load

@@ -24,6 +24,11 @@ type Theory struct {
 	Given   map[string]bool // the setting's flags that the user gave
 }
 
+// Untold is the theory of a model of whose setting the user says nothing.
+func Untold(c *budget.Config) *Theory {
+	return &Theory{Config: c, Setting: budget.Setting{LastLogit: true}.Defaults(), Given: map[string]bool{}}
+}
+
 // Result is a budget with what was measured beside it. Its JSON is the schema
 // vramscope.budget/1 with additions.
 type Result struct {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/diff"
 	"github.com/vramscope/vramscope/internal/load"
@@ -18,6 +19,7 @@ type diffFlags struct {
 	format          string
 	outputs         []string
 	device          int
+	gpu, config     string
 	title           string
 	notes           []string
 	partial, redact bool
@@ -38,13 +40,15 @@ and lie in another folder. A and B are files or the directories of runs.`,
   vramscope diff rank0.pickle rank1.pickle -o ranks.html`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, runDiff(cmd, args, &f), append(args, f.outputs...)...)
+			return redactError(f.redact, runDiff(cmd, args, &f), append(args, append(f.outputs, f.config)...)...)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
 	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`, of both (default: the fullest of each)")
+	flags.StringVar(&f.gpu, "gpu", "", "the GPUs' `NAME` or size, \"H100 80GB\" or 80GiB, where a recording doesn't tell")
+	flags.StringVar(&f.config, "config", "", "a Transformers `config.json` for both (default: the one in a run's directory)")
 	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the comparison")
 	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the comparison, `KEY=VALUE` (repeatable)")
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
@@ -100,6 +104,7 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
+	warnUntold(cmd.ErrOrStderr(), conditions, after)
 	return checkGrowth(growth, conditions, d, after)
 }
 
@@ -113,6 +118,9 @@ func (f *diffFlags) document(cmd *cobra.Command, name string, r *redact.Redactor
 	if o.Notes, err = parseNotes(f.notes); err != nil {
 		return nil, err
 	}
+	if o.Capacity, err = capacityOf(f.gpu); err != nil {
+		return nil, err
+	}
 	run, err := load.Open([]string{name}, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
 	if err != nil {
 		return nil, err
@@ -121,7 +129,22 @@ func (f *diffFlags) document(cmd *cobra.Command, name string, r *redact.Redactor
 	if cmd.Flags().Changed("device") {
 		o.Device = &f.device
 	}
+	model := run.Config()
+	var names load.Names
+	if f.config != "" {
+		if model, err = load.ReadConfig(f.config); err != nil {
+			return nil, err
+		}
+		if err := names.Tensors("", f.config); err != nil {
+			return nil, err
+		}
+		o.Names = names.Options
+	}
+	if model != nil {
+		o.Theory = compare.Untold(model)
+	}
 	if f.redact {
+		names.Redact(r)
 		run.Redact(r, &o)
 	}
 	return diagnose.Run(run.Sources, run.Evidence, o)
