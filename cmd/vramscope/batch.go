@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -140,7 +141,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
 		return errNone(runs)
 	}
-	return checkAll(conditions, failed, reports)
+	return checkAll(cmd.ErrOrStderr(), conditions, failed, reports)
 }
 
 // reportsOf are the reports of these runs alone. A shard may have none of the
@@ -238,7 +239,7 @@ what one batch over all runs would have written.`,
 			if any, err := anyReport(reports); err != nil || !any {
 				return cmp.Or(err, errNone(runs))
 			}
-			return checkAll(conditions, failed, reports)
+			return checkAll(cmd.ErrOrStderr(), conditions, failed, reports)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "`FOLDER` or s3:// URL of the results")
@@ -278,12 +279,13 @@ func batchConditions(texts []string) (conditions []condition, failed bool, err e
 }
 
 // checkAll gives an error that names the conditions that hold for any run, and
-// for how many.
-func checkAll(conditions []condition, failed bool, reports batch.Reports) error {
+// for how many. It says of which runs a condition can't be told, as warnUntold
+// does of one.
+func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Reports) error {
 	if len(conditions) == 0 && !failed {
 		return nil
 	}
-	counts := map[string]int{}
+	counts, untold, why := map[string]int{}, map[string]int{}, map[string]string{}
 	all := 0
 	for r, err := range reports {
 		if err != nil {
@@ -297,7 +299,16 @@ func checkAll(conditions []condition, failed bool, reports batch.Reports) error 
 		for _, c := range conditions {
 			if c.holds(r.Document) {
 				counts[c.text]++
+			} else if what := c.untold(r.Document); what != "" {
+				untold[c.text]++
+				why[c.text] = cmp.Or(why[c.text], what)
 			}
+		}
+	}
+	for _, text := range texts(conditions) {
+		if n := untold[text]; n > 0 {
+			fmt.Fprintf(w, "vramscope: --fail-on %s can't be told of %d of %d runs: %s\n", text, n, all, why[text])
+			delete(untold, text)
 		}
 	}
 	if !failed {

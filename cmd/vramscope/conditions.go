@@ -70,6 +70,15 @@ func parseConditions(texts []string, others ...string) ([]condition, error) {
 	return out, nil
 }
 
+// untold is what a run doesn't tell of what the condition asks, "" when nothing
+// is missing.
+func (c *condition) untold(doc *report.Document) string {
+	if c.lacks == nil {
+		return ""
+	}
+	return c.lacks(doc)
+}
+
 func anyDevice(f func(*report.Device) bool) func(*report.Document) bool {
 	return func(doc *report.Document) bool {
 		for i := range doc.Devices {
@@ -139,10 +148,7 @@ func lacking(quantity string, share bool, doc *report.Document) string {
 // in silence.
 func warnUntold(w io.Writer, conditions []condition, doc *report.Document) {
 	for _, c := range conditions {
-		if c.lacks == nil {
-			continue
-		}
-		if what := c.lacks(doc); what != "" {
+		if what := c.untold(doc); what != "" {
 			fmt.Fprintf(w, "vramscope: --fail-on %s can't be told: %s\n", c.text, what)
 		}
 	}
