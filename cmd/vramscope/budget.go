@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,9 +35,8 @@ func newBudget() *cobra.Command {
 		Use:   "budget",
 		Short: "What a model should take: bytes by category and phase, from its configuration",
 		Long: `What a model should take, from its configuration and a training or serving setting:
-bytes by category in each phase, whether it fits, and what to change first.
-
-  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
+bytes by category in each phase, whether it fits, and what to change first.`,
+		Example: `  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
   vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80`,
 		Args: cobra.NoArgs,
@@ -125,7 +125,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err != nil {
 		return err
 	}
-	doc.Notes = append(notes, doc.Notes...)
+	doc.Notes = slices.Insert(doc.Notes, 0, notes...)
 	if err := writeOutputs(f.outputs, budgetRenderers, doc); err != nil {
 		return err
 	}

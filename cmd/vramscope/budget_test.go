@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,11 @@ func TestBudgetJSON(t *testing.T) {
 			for _, k := range []string{"schema", "model", "setting", "categories", "phases", "peak_bytes", "peak_phase", "first_step_peak_bytes", "reserved_bytes", "total_device_bytes", "fits", "notes"} {
 				if _, ok := d[k]; !ok {
 					t.Errorf("no field %s", k)
+				}
+			}
+			for _, k := range []string{"phases", "fits", "ladder", "notes"} {
+				if _, ok := d[k].([]any); !ok {
+					t.Errorf("%s is no list: %v", k, d[k])
 				}
 			}
 			if d["schema"] != "vramscope.budget/1" {
@@ -89,15 +95,13 @@ func TestBudgetSolves(t *testing.T) {
 		t.Fatal(out, errs, err)
 	}
 	n := d.Solved.Value
-	if s := at(itoa(n)); !strings.HasPrefix(s, "FITS") {
+	if s := at(strconv.Itoa(n)); !strings.HasPrefix(s, "FITS") {
 		t.Errorf("batch %d: %s", n, s[:60])
 	}
-	if s := at(itoa(n + 1)); !strings.HasPrefix(s, "DOES NOT FIT") {
+	if s := at(strconv.Itoa(n + 1)); !strings.HasPrefix(s, "DOES NOT FIT") {
 		t.Errorf("batch %d: %s", n+1, s[:60])
 	}
 }
-
-func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 
 // TestBudgetQuiet: -q is --quiet, as of the other commands.
 func TestBudgetQuiet(t *testing.T) {
@@ -183,7 +187,7 @@ func TestBudgetQuantized(t *testing.T) {
 	header := map[string]any{"model.embed_tokens.weight": tensor("BF16", words, hidden), "lm_head.weight": tensor("BF16", words, hidden), "model.norm.weight": tensor("BF16", hidden)}
 	want := 2 * (2*words*hidden + hidden)
 	for i := range layers {
-		at := "model.layers." + itoa(i) + "."
+		at := "model.layers." + strconv.Itoa(i) + "."
 		for _, n := range []string{"input_layernorm", "post_attention_layernorm"} {
 			header[at+n+".weight"] = tensor("BF16", hidden)
 			want += 2 * hidden
