@@ -43,7 +43,7 @@ var Allocations = &Table{"allocations", "vramscope.allocations/1", "one row for 
 	deviceColumn,
 	{Name: "allocation", Type: uint32s, Doc: "index within its device"},
 	eventColumn("alloc_event", "index of its alloc event; null: older than the trace"),
-	eventColumn("free_event", "index of its free_requested event; null: never, or free_before_trace"),
+	eventColumn("free_event", "index of its free_requested event, of its free_completed where the trace has no requests; null: never, or free_before_trace"),
 	eventColumn("free_completed_event", "index of its free_completed event, from which on the block is free; null: never"),
 	addressColumn,
 	bytesColumn("requested_bytes", "what the program asked for"),
