@@ -66,7 +66,7 @@ told by the files' names and contents.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
-	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`")
+	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the report")
 	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the report, `KEY=VALUE` (repeatable)")

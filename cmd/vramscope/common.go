@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/vramscope/vramscope/batch"
@@ -33,6 +34,13 @@ func memoryLimit(flag string) (int64, error) {
 		return 0, fmt.Errorf("--max-memory: %w", err)
 	}
 	return n, nil
+}
+
+// numberFlag is a flag for a number from 0 on; -1, of which its help says
+// nothing, is what it is when it isn't given.
+func numberFlag(cmd *cobra.Command, n *int, name, usage string) {
+	cmd.Flags().IntVar(n, name, -1, usage)
+	cmd.Flags().Lookup(name).DefValue = "0" // which pflag doesn't show
 }
 
 // capacityOf is the size of the GPU that --gpu names, 0 without one.

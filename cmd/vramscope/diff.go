@@ -46,7 +46,7 @@ and lie in another folder. A and B are files or the directories of runs.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
-	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal`, of both (default: the fullest of each)")
+	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`, of both (default: the fullest of each)")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPUs' `NAME` or size, \"H100 80GB\" or 80GiB, where a recording doesn't tell")
 	flags.StringVar(&f.config, "config", "", "a Transformers `config.json` for both (default: the one in a run's directory)")
 	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the comparison")

@@ -59,7 +59,7 @@ Each says what it takes for granted.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "text or json")
 	flags.StringVarP(&f.outputs, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .json .txt")
-	flags.IntVar(&f.device, "device", -1, "only the device with this `ordinal` (default: the one that reserves most)")
+	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal` (default: the one that reserves most)")
 	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.outside, "outside", "", "`SIZE` that PyTorch can't have of a GPU: the CUDA context, other processes (default: what the recording tells with --gpu, else 520MiB)")
 	flags.StringArrayVar(&f.confs, "conf", nil, "`SETTINGS` to try, in the syntax of PYTORCH_CUDA_ALLOC_CONF (repeatable)")
