@@ -54,7 +54,7 @@ func (b *indexBuilder) add(r *Report) {
 		p.time = *row.Time
 		b.figures.FirstTime, b.figures.LastTime = earlier(b.figures.FirstTime, row.Time), later(b.figures.LastTime, row.Time)
 	}
-	if d := fullest(doc); d != nil {
+	if d := doc.Fullest(); d != nil {
 		b.device(&row, &p, d)
 	}
 	for i := range doc.Devices {
@@ -152,17 +152,6 @@ func last(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// fullest is the device with the largest allocated peak, nil without one.
-func fullest(doc *report.Document) *report.Device {
-	var most *report.Device
-	for i := range doc.Devices {
-		if d := &doc.Devices[i]; most == nil || d.Peaks.Allocated.Bytes > most.Peaks.Allocated.Bytes {
-			most = d
-		}
-	}
-	return most
 }
 
 // firstTime is when a run's recording began, by its own clock.

@@ -39,15 +39,15 @@ func newEye(t *timeline.Timeline, c *classify.Classification, v *stacks.View, th
 	e.parameters = counts.Total
 	e.training = e.has(classify.Backward)
 	if e.training {
-		e.step = e.fullest()
+		e.step = e.fullestStep()
 	}
 	e.signs = e.read()
 	return e, nil
 }
 
-// fullest is the whole step with the highest peak. The first one may have been
+// fullestStep is the whole step with the highest peak. The first one may have been
 // cut off, or makes the optimizer's state: it counts only when there is no other.
-func (e *eye) fullest() *classify.Step {
+func (e *eye) fullestStep() *classify.Step {
 	var best *classify.Step
 	steps := e.c.Steps
 	for i := range steps {

@@ -37,7 +37,7 @@ func runRow(r *rows, run string, c called, reason string, doc *report.Document) 
 	r.textOrNull(doc.Verdict.Text)
 	r.textAt(doc.Verdict.Fix)
 	r.int64At(doc.Verdict.SavesBytes)
-	fullest(r, doc)
+	fullestCells(r, doc.Fullest())
 	var t totals
 	for i := range doc.Devices {
 		t.add(&doc.Devices[i])
@@ -59,19 +59,13 @@ func runRow(r *rows, run string, c called, reason string, doc *report.Document) 
 	r.end()
 }
 
-// fullest writes the figures of the GPU with the largest allocated peak.
-func fullest(r *rows, doc *report.Document) {
-	if len(doc.Devices) == 0 {
+// fullestCells writes the figures of the fullest GPU, of which there may be none.
+func fullestCells(r *rows, d *report.Device) {
+	if d == nil {
 		for range 12 {
 			r.null()
 		}
 		return
-	}
-	d := &doc.Devices[0]
-	for i := range doc.Devices {
-		if x := &doc.Devices[i]; x.Peaks.Allocated.Bytes > d.Peaks.Allocated.Bytes {
-			d = x
-		}
 	}
 	r.int(int64(d.Device))
 	r.intAt(d.Rank)

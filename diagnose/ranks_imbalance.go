@@ -22,7 +22,7 @@ func (j *job) imbalance(r *report.Ranks, all []*process) {
 	if !r.Sure {
 		return
 	}
-	rows := fullest(r)
+	rows := fullestRows(r)
 	if len(rows) < 2 {
 		return
 	}
@@ -42,9 +42,9 @@ func (j *job) imbalance(r *report.Ranks, all []*process) {
 	r.Imbalance = m
 }
 
-// fullest is the row of each rank's fullest device; a process's rows lie
+// fullestRows has the row of each rank's fullest device; a process's rows lie
 // together.
-func fullest(r *report.Ranks) []int {
+func fullestRows(r *report.Ranks) []int {
 	var out []int
 	for i := range r.Rows {
 		switch n := len(out); {

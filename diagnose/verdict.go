@@ -22,12 +22,7 @@ func verdict(doc *report.Document) report.Verdict {
 	if v, ok := outsideVerdict(doc); ok && v.Severity == report.Critical {
 		return v // the recording has no failed request, but the log does
 	}
-	main := &doc.Devices[0]
-	for i := range doc.Devices {
-		if d := &doc.Devices[i]; d.Peaks.Allocated.Bytes > main.Peaks.Allocated.Bytes {
-			main = d
-		}
-	}
+	main := doc.Fullest()
 	if v, ok := defectVerdict(doc); ok {
 		return v
 	}

@@ -17,7 +17,7 @@ import (
 // Compute compares the fullest device of each document. The error is about a
 // document that holds no device.
 func Compute(before, after *report.Document) (*report.Diff, error) {
-	a, b := fullest(before), fullest(after)
+	a, b := before.Fullest(), after.Fullest()
 	if a == nil || b == nil {
 		which, doc := "the first input", before
 		if a != nil {
@@ -44,17 +44,6 @@ func Compute(before, after *report.Document) (*report.Diff, error) {
 	d.Sites = sites(a, b)
 	d.Verdict = verdict(d)
 	return d, nil
-}
-
-// fullest is the device with the largest allocated peak, the first of equals.
-func fullest(doc *report.Document) *report.Device {
-	var best *report.Device
-	for i := range doc.Devices {
-		if d := &doc.Devices[i]; best == nil || d.Peaks.Allocated.Bytes > best.Peaks.Allocated.Bytes {
-			best = d
-		}
-	}
-	return best
 }
 
 // moment is the instant that is compared: the allocated peak, or the dump of a

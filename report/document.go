@@ -39,6 +39,18 @@ type Document struct {
 	Trials     *Trials     `json:"-"` // WhatIf, for people
 }
 
+// Fullest is the device with the largest allocated peak, the first of equals,
+// nil without devices.
+func (d *Document) Fullest() *Device {
+	var fullest *Device
+	for i := range d.Devices {
+		if x := &d.Devices[i]; fullest == nil || x.Peaks.Allocated.Bytes > fullest.Peaks.Allocated.Bytes {
+			fullest = x
+		}
+	}
+	return fullest
+}
+
 // Clock says how one input's times lie against a reference: the recording's
 // clock, or that of the input with most of them where there is no recording.
 type Clock struct {
