@@ -2,7 +2,6 @@ package batch
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,36 +16,10 @@ type gap struct {
 	largest          int64
 }
 
-// compared is what the page needs of a report's budget.
-type compared struct {
-	Model struct {
-		Type       string `json:"type"`
-		Parameters int64  `json:"parameters"`
-	} `json:"model"`
-	Setting struct {
-		Batch         int64  `json:"batch"`
-		Sequence      int64  `json:"sequence"`
-		Precision     string `json:"precision"`
-		Optimizer     string `json:"optimizer"`
-		Checkpointing string `json:"checkpointing"`
-		Inference     bool   `json:"inference"`
-	} `json:"setting"`
-	Expected struct {
-		PeakBytes int64 `json:"peak_bytes"`
-	} `json:"expected"`
-	Measured struct {
-		PeakBytes int64 `json:"peak_bytes"`
-	} `json:"measured"`
-}
-
 // addBudget takes the comparison of a run in, if it has one.
 func (b *indexBuilder) addBudget(r *Report) {
-	if r.Document.Budget == nil {
-		return
-	}
-	var c compared
-	text, err := json.Marshal(r.Document.Budget)
-	if err != nil || json.Unmarshal(text, &c) != nil || c.Measured.PeakBytes == 0 {
+	c := r.Document.BudgetFigures()
+	if c == nil || c.Measured.PeakBytes == 0 {
 		return
 	}
 	s := &c.Setting

@@ -161,6 +161,20 @@ func TestRunRow(t *testing.T) {
 	}
 }
 
+// TestServedSetting: what serves a model has no optimizer.
+func TestServedSetting(t *testing.T) {
+	doc := someReport(3)
+	setting := doc.Budget.(map[string]any)["setting"].(map[string]any)
+	setting["inference"], setting["optimizer"], setting["checkpointing"] = true, nil, nil
+	var row map[string]any
+	if err := json.Unmarshal(appended(t, Runs, JSONL, func(a *Appender) error { return a.Document("run", doc) }), &row); err != nil {
+		t.Fatal(err)
+	}
+	if row["setting"] != "4 x 512, bf16, inference" {
+		t.Errorf("%v", row["setting"])
+	}
+}
+
 // TestReportFormatsAgree reads the tables of reports back from every format.
 func TestReportFormatsAgree(t *testing.T) {
 	for _, table := range RunTables() {

@@ -119,20 +119,8 @@ func readPart(v, into any) {
 
 // budgetCells writes what the tables hold of a report's budget.
 func budgetCells(r *rows, doc *report.Document) {
-	var b *struct {
-		Model struct {
-			Type       string `json:"type"`
-			Parameters int64  `json:"parameters"`
-		} `json:"model"`
-		Setting  map[string]any `json:"setting"`
-		Expected struct {
-			Peak *int64 `json:"peak_bytes"`
-		} `json:"expected"`
-		Measured struct {
-			Peak *int64 `json:"peak_bytes"`
-		} `json:"measured"`
-	}
-	if readPart(doc.Budget, &b); b == nil {
+	b := doc.BudgetFigures()
+	if b == nil {
 		for range 5 {
 			r.null()
 		}
@@ -140,10 +128,14 @@ func budgetCells(r *rows, doc *report.Document) {
 	}
 	r.text(b.Model.Type)
 	r.int(b.Model.Parameters)
-	s := b.Setting
-	r.text(fmt.Sprintf("%v x %v, %v, %v, checkpointing %v", s["batch"], s["sequence"], s["precision"], s["optimizer"], s["checkpointing"]))
-	r.int64At(b.Expected.Peak)
-	r.int64At(b.Measured.Peak)
+	s := &b.Setting
+	done := fmt.Sprintf("%s, checkpointing %s", s.Optimizer, s.Checkpointing)
+	if s.Inference {
+		done = "inference"
+	}
+	r.text(fmt.Sprintf("%d x %d, %s, %s", s.Batch, s.Sequence, s.Precision, done))
+	r.int(b.Expected.PeakBytes)
+	r.int(b.Measured.PeakBytes)
 }
 
 // bestSetting writes the allocator setting that saves most, of those that were

@@ -53,7 +53,7 @@ var Runs = &Table{"runs", "vramscope.runs/1", "one row for each run; what has on
 	countColumn("damage", "remarks on what can't be right in files and traces"),
 	wordOrNull("model", "type of the model that the budget is of; null: no budget"),
 	countOrNull("parameters", "of that model"),
-	wordOrNull("setting", "of the budget: batch x sequence, precision, optimizer, checkpointing"),
+	wordOrNull("setting", "of the budget: batch x sequence, precision, then optimizer and checkpointing, or inference"),
 	bytesOrNull("budget_bytes", "requested memory that the run should have needed"),
 	bytesOrNull("measured_bytes", "requested memory that it needed, to compare with the budget"),
 	wordOrNull("best_setting", "allocator setting that saves most of reserved memory; null: not tried, or none does"),

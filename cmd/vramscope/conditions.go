@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -155,20 +154,13 @@ func warnUntold(w io.Writer, conditions []condition, doc *report.Document) {
 }
 
 // overBudget is by how much a run took more than its model's budget, and that
-// budget, in bytes; 0 without one. The budget may have been read from JSON.
+// budget, in bytes; 0 without one.
 func overBudget(doc *report.Document) (over, budget int64) {
-	var b struct {
-		Expected struct {
-			Peak int64 `json:"peak_bytes"`
-		} `json:"expected"`
-		Measured struct {
-			Peak int64 `json:"peak_bytes"`
-		} `json:"measured"`
-	}
-	if text, err := json.Marshal(doc.Budget); err != nil || json.Unmarshal(text, &b) != nil || b.Measured.Peak == 0 {
+	b := doc.BudgetFigures()
+	if b == nil || b.Measured.PeakBytes == 0 {
 		return 0, 0
 	}
-	return b.Measured.Peak - b.Expected.Peak, b.Expected.Peak
+	return b.Measured.PeakBytes - b.Expected.PeakBytes, b.Expected.PeakBytes
 }
 
 // parseLimit reads a size. One of less than 1 KiB is a share whose percent sign
