@@ -62,12 +62,15 @@ func (t *text) line(format string, args ...any) {
 }
 
 // wrap writes text broken at spaces, later lines indented like the first's text.
-func (t *text) wrap(prefix, s string) {
-	indent := strings.Repeat(" ", utf8.RuneCountInString(prefix))
+func (t *text) wrap(prefix, s string) { t.wrapPainted("", prefix, s) }
+
+// wrapPainted does so with each line in a severity's colour.
+func (t *text) wrapPainted(severity Severity, prefix, s string) {
+	indent := strings.Repeat(" ", columns(prefix))
 	for {
 		room := max(t.style.Width-len(indent), 20)
 		if utf8.RuneCountInString(s) <= room {
-			t.line("%s%s", prefix, s)
+			t.line("%s%s", prefix, t.paint(severity, s))
 			return
 		}
 		runes := []rune(s)
@@ -78,7 +81,7 @@ func (t *text) wrap(prefix, s string) {
 		if cut == 0 {
 			cut = room
 		}
-		t.line("%s%s", prefix, string(runes[:cut]))
+		t.line("%s%s", prefix, t.paint(severity, string(runes[:cut])))
 		prefix, s = indent, strings.TrimLeft(string(runes[cut:]), " ")
 	}
 }
@@ -86,10 +89,24 @@ func (t *text) wrap(prefix, s string) {
 var ansi = map[Severity]string{Critical: "\x1b[1;31m", Warning: "\x1b[1;33m", Info: "\x1b[1m"}
 
 func (t *text) paint(s Severity, text string) string {
-	if !t.style.Color {
+	if !t.style.Color || s == "" {
 		return text
 	}
 	return ansi[s] + text + "\x1b[0m"
+}
+
+// columns is the room that text takes on a terminal, where colours take none.
+func columns(s string) int {
+	n := utf8.RuneCountInString(s)
+	for {
+		_, after, ok := strings.Cut(s, "\x1b[")
+		if !ok {
+			return n
+		}
+		code, rest, _ := strings.Cut(after, "m")
+		n -= len("\x1b[m") + len(code)
+		s = rest
+	}
 }
 
 func (t *text) head(format string, args ...any) {
@@ -104,7 +121,7 @@ func (t *text) verdict(doc *Document) {
 	for _, n := range doc.Notes {
 		t.line("%s: %s", Printable(n.Key), Printable(n.Value))
 	}
-	t.wrap("", t.paint(doc.Verdict.Severity, Printable(doc.Verdict.Text)))
+	t.wrapPainted(doc.Verdict.Severity, "", Printable(doc.Verdict.Text))
 	if doc.Verdict.Fix != nil {
 		t.wrap("  First change   ", Printable(*doc.Verdict.Fix)+saves(doc.Verdict.SavesBytes))
 	}
@@ -286,12 +303,8 @@ func siteText(s *Site) string {
 // place is a line of code with its file's last two folders.
 func place(p Place) string {
 	out := Printable(p.Function)
-	if p.File == "" || p.File == "??" {
-		return out
-	}
-	out += "  " + Printable(ShortFile(p.File))
-	if p.Line != nil {
-		out += fmt.Sprintf(":%d", *p.Line)
+	if where := shortPlace(p.File, p.Line); where != "" {
+		out += "  " + Printable(where)
 	}
 	return out
 }

@@ -18,11 +18,12 @@ func whatifText(w io.Writer, doc *replay.Document, style report.Style) error {
 		width = 100
 	}
 	var b strings.Builder
-	verdict := doc.Verdict
+	paragraph(&b, "", doc.Verdict, width)
 	if style.Color {
-		verdict = "\x1b[1m" + verdict + "\x1b[0m"
+		verdict := strings.TrimSuffix(b.String(), "\n")
+		b.Reset()
+		b.WriteString("\x1b[1m" + verdict + "\x1b[0m\n")
 	}
-	paragraph(&b, "", verdict, width)
 	if !style.Quiet {
 		whatifFailures(&b, doc, width)
 		whatifTable(&b, doc)

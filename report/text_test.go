@@ -1,0 +1,30 @@
+package report
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+)
+
+// TestColoursTakeNoRoom breaks lines at the same places with colours and without.
+func TestColoursTakeNoRoom(t *testing.T) {
+	long := strings.Repeat("words that fill a line and more ", 12) + "end"
+	doc := &Document{Title: "title", Verdict: Verdict{Severity: Critical, Text: long}, Evidence: evidence.New(),
+		Findings: []Finding{{Severity: Warning, Title: long, Evidence: []string{long}}}}
+	var plain, coloured bytes.Buffer
+	for out, style := range map[*bytes.Buffer]Style{&plain: {Width: 72}, &coloured: {Width: 72, Color: true}} {
+		if err := Text(out, doc, style); err != nil {
+			t.Fatal(err)
+		}
+	}
+	escapes := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	if !escapes.Match(coloured.Bytes()) || escapes.Match(plain.Bytes()) {
+		t.Error("colours where there should be none, or none where there should be some")
+	}
+	if got := escapes.ReplaceAllString(coloured.String(), ""); got != plain.String() {
+		t.Errorf("with colours:\n%s\nwithout:\n%s", got, plain.String())
+	}
+}
