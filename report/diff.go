@@ -1,9 +1,6 @@
 package report
 
-import (
-	"encoding/json"
-	"io"
-)
+import "io"
 
 // DiffSchema names the JSON form of a Diff.
 const DiffSchema = "vramscope.diff/1"
@@ -103,9 +100,4 @@ func (s DiffSize) Change() int64 { return s.After - s.Before }
 func (s *DiffSite) Change() int64 { return s.AfterBytes - s.BeforeBytes }
 
 // DiffJSON writes a comparison in the form that DiffSchema names.
-func DiffJSON(w io.Writer, d *Diff) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	e.SetEscapeHTML(false)
-	return e.Encode(d)
-}
+func DiffJSON(w io.Writer, d *Diff) error { return encode(w, d) }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -320,9 +319,4 @@ func (f *budgetFlags) otherVocabulary(c *budget.Config, b *budget.Budget, doc *b
 var budgetRenderers = map[string]func(io.Writer, *budget.Document) error{"text": budgetText, ".txt": budgetText, "json": budgetJSON, ".json": budgetJSON,
 	"markdown": budgetMarkdown, ".md": budgetMarkdown, "html": budgetHTML, ".html": budgetHTML}
 
-func budgetJSON(w io.Writer, d *budget.Document) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(d)
-}
+func budgetJSON(w io.Writer, d *budget.Document) error { return writeJSON(w, d) }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -106,6 +107,14 @@ func checkFormats[R any](format string, outputs []string, renderers map[string]R
 		}
 	}
 	return nil
+}
+
+// writeJSON writes a value as people can read it, too.
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
 // writeFile writes a whole file or nothing: to a temporary file beside it

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -108,10 +107,7 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 	}
 	write := func(w io.Writer) error {
 		if format == "json" {
-			e := json.NewEncoder(w)
-			e.SetEscapeHTML(false)
-			e.SetIndent("", "  ")
-			return e.Encode(doc)
+			return writeJSON(w, doc)
 		}
 		return whatifText(w, doc, terminalStyle(w, f.noColor, f.quiet))
 	}
