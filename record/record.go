@@ -107,7 +107,7 @@ for step, batch in enumerate(loader):
         optimizer.zero_grad()
 torch.cuda.memory._dump_snapshot("snapshot.pickle")
 `},
-	{"labels", "A labels file: whose memory every tensor is, exactly", `import json
+	{"labels", "A labels file, which says of every tensor what it is", `import json
 import torch
 
 def write_labels(path, model, optimizer, device=0):

@@ -29,6 +29,9 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export INPUT --table TABLE --format FORMAT",
 		Short: "The facts of a recording as data for other programs",
+		Long: `Export writes tables: what a recording holds (events, allocations, stacks, …) and
+what its report says (findings, leaks, …), or, without --table, a whole recording
+in the format of a viewer: pprof, perfetto or speedscope.`,
 		Example: `  vramscope export snapshot.pickle --table allocations -o allocations.csv
   vramscope export snapshot.pickle --table blocks --at-event 1234 --format jsonl
   vramscope export snapshot.pickle --table all --format parquet -o tables/

@@ -11,9 +11,11 @@ import (
 
 func newRecord() *cobra.Command {
 	return &cobra.Command{
-		Use:       "record [KIND…]",
-		Short:     "How to record properly: lines of Python to paste",
-		Long:      "Record prints the code that makes a recording which can answer, for " + strings.Join(record.Names(), ", ") + "; without a name, all of it.",
+		Use:   "record [KIND…]",
+		Short: "How to record properly: lines of Python to paste",
+		Long:  "Record prints Python to paste into a program, so that its recording can answer every\nquestion of a report. Without a KIND it prints all of them:\n\n" + kinds(),
+		Example: `  vramscope record oom
+  vramscope record torchrun labels`,
 		ValidArgs: record.Names(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			recipes := record.Recipes
@@ -31,4 +33,13 @@ func newRecord() *cobra.Command {
 			return err
 		},
 	}
+}
+
+// kinds lists the recipes with what each is for.
+func kinds() string {
+	var b strings.Builder
+	for _, r := range record.Recipes {
+		fmt.Fprintf(&b, "  %-9s %s\n", r.Name, r.Title)
+	}
+	return strings.TrimRight(b.String(), "\n")
 }
