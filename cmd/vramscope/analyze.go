@@ -74,7 +74,7 @@ told by the files' names and contents.`,
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "on the terminal, the verdict alone")
-	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
+	flags.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
 	f.names.flags(cmd)
 	modelFlags(cmd, &f.theory)

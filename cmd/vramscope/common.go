@@ -37,6 +37,8 @@ func memoryLimit(flag string) (int64, error) {
 	return n, nil
 }
 
+const noColorHelp = "no colours on a terminal; NO_COLOR in the environment says the same"
+
 // numberFlag is a flag for a number from 0 on; -1, of which its help says
 // nothing, is what it is when it isn't given.
 func numberFlag(cmd *cobra.Command, n *int, name, usage string) {

@@ -55,7 +55,7 @@ and lie in another folder. A and B are files or the directories of runs.`,
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: grew>5% or grew>1GiB of the allocated peak, or of B "+conditionHelp+" (repeatable)")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "on the terminal, the verdict alone")
-	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
+	flags.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` for each input (default: three quarters of the container's or machine's)")
 	return cmd
 }

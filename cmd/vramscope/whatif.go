@@ -68,7 +68,7 @@ Each says what it takes for granted.`,
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
-	flags.BoolVar(&f.noColor, "no-color", false, "no colours on a terminal")
+	flags.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
 	return cmd
 }
