@@ -35,7 +35,7 @@ type Run struct {
 	// nothing; it is no failure then.
 	Sure bool `json:"sure"`
 	// Place is where the run lies, the same as Path without redaction. What
-	// shard a run belongs to hangs on it.
+	// shard a run belongs to depends on it.
 	Place string `json:"place"`
 	Bytes int64  `json:"bytes"` // of the files together
 	// Versions are of the files, in their order, where a store tells them: what

@@ -120,7 +120,7 @@ func storedNames(ctx context.Context, out *store.Place) ([]string, error) {
 }
 
 // Combine writes the tables and the page over all reports into the place of the
-// results, in one pass over them. Their bytes hang on the reports alone.
+// results, in one pass over them. Their bytes depend on the reports alone.
 func Combine(ctx context.Context, out *store.Place, tool string, reports Reports) error {
 	out.Sweep("")
 	tables, err := newTables(ctx, out)

@@ -17,7 +17,7 @@ const (
 	nameDigits = 12  // of the hash that tells names apart which lost something
 )
 
-// FolderName is the folder below runs/ of the run at a path. It hangs on the
+// FolderName is the folder below runs/ of the run at a path. It depends on the
 // path alone, so that every shard gives the same; no two paths share one; and
 // it is one element that is safe in any file system, whatever the path holds.
 func FolderName(place string) string {

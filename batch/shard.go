@@ -6,7 +6,7 @@ import (
 )
 
 // Shard is the part of the runs with this index of so many parts. Which part a
-// run belongs to hangs on its place alone, so that a run which comes or goes
+// run belongs to depends on its place alone, so that a run which comes or goes
 // moves no other.
 func Shard(runs []Run, index, count int) []Run {
 	if count <= 1 {

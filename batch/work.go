@@ -17,7 +17,7 @@ import (
 	"github.com/vramscope/vramscope/store"
 )
 
-// Config says how a batch is worked off on one machine.
+// Config says how a batch is done on one machine.
 type Config struct {
 	Out     *store.Place // of the results
 	Build   string       // tells one version of the program from another, for resuming

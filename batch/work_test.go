@@ -228,7 +228,7 @@ func halfWritten(t *testing.T, out string) {
 	}
 }
 
-// TestShardsAreTheWhole: parts worked off apart and merged are what one go
+// TestShardsAreTheWhole: parts done apart and merged are what one go
 // writes, byte for byte, and so are parts that are done twice.
 func TestShardsAreTheWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))

@@ -44,8 +44,8 @@ type rememberedDevice struct {
 	alive      []held // at the end
 	older      []held // before the first event
 	cut        bool   // dev was shortened
-	lastFailed int64  // time of the last failed request, 0: none or unknown
-	firstFail  int64
+	// Times of its first and last failed request, 0: none or unknown.
+	firstFailed, lastFailed int64
 }
 
 // Recordings beyond this number are remembered in short.

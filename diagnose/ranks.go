@@ -63,8 +63,8 @@ func (j *job) row(p *process, x *rememberedDevice, index int) report.Rank {
 	d := &x.dev
 	row := report.Rank{Rank: rankOf(p), RankFrom: p.from, Input: d.Input, Index: index, Device: d.Device, PeakAllocated: d.Peaks.Allocated.Bytes,
 		PeakReserved: d.Peaks.Reserved.Bytes, AtEnd: d.AtEnd.AllocatedBytes, Capacity: d.CapacityBytes, Dumps: len(p.dumps), Verdict: inAWord(d), Failed: len(d.OOMs) > 0}
-	if x.firstFail > 0 {
-		row.OOMTime = &x.firstFail
+	if x.firstFailed > 0 {
+		row.OOMTime = &x.firstFailed
 	}
 	return row
 }

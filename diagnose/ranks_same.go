@@ -57,7 +57,7 @@ func (r *remembered) trace(e *examination, x *rememberedDevice) {
 		}
 		for _, o := range e.t.OOMs {
 			if at := events.TimeOf(o.Event); at > 0 {
-				x.firstFail = cmp.Or(x.firstFail, at)
+				x.firstFailed = cmp.Or(x.firstFailed, at)
 				x.lastFailed = at
 			}
 		}

@@ -145,7 +145,7 @@ func (r *Redactor) checkout(file, low string) (to string, ok bool) {
 		if mark != "/torch/" || known == 0 {
 			continue
 		}
-		// Whose code it is hangs on torch's folder: keep that much.
+		// Whose code it is depends on torch's folder: keep that much.
 		return r.folder(file[:i]) + "torch/" + strings.Join(rest[:known], "/") + "/" + r.leaf(rest[len(rest)-1]), false
 	}
 	return "", false

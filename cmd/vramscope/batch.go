@@ -48,7 +48,7 @@ categories.parquet, ooms.parquet and others), and index.html over all of them.
 
 A run is a folder with recordings or logs, or a set of ranks; unrelated
 recordings in one folder are a run each. A file that can't be read costs one
-line. Started again, it goes on where it stopped and does only what has changed.`,
+line. Run again, it goes on where it stopped and does only what has changed.`,
 		Example: `  vramscope batch experiments/ -o reports
   vramscope batch experiments/ -o reports --fail-on oom --fail-on failed
   vramscope batch experiments/ -o part-3 --shard 3/16   # one of a job array of 16
