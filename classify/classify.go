@@ -66,8 +66,8 @@ var categoryNames = [NumCategories]string{"unknown", "weights", "gradients", "op
 // String is the word of reports and tables.
 func (c Category) String() string { return categoryNames[c] }
 
-// CategoryNamed finds a category by the word of reports and tables.
-func CategoryNamed(word string) (Category, bool) {
+// categoryNamed finds a category by the word of reports and tables.
+func categoryNamed(word string) (Category, bool) {
 	for i, name := range categoryNames {
 		if name == word {
 			return Category(i), true

@@ -188,7 +188,7 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 		if id == timeline.NoAllocation {
 			continue
 		}
-		c.Category[id], _ = CategoryNamed(tr.Categories[tr.Category[o]])
+		c.Category[id], _ = categoryNamed(tr.Categories[tr.Category[o]])
 		c.Signal[id], c.Confidence[id] = ByLife, 100
 		c.Phase[id], c.Step[id] = phases[tr.Phases[tr.Phase[o]]], int32(tr.Step[o])
 	}

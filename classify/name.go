@@ -55,7 +55,7 @@ func LabelsOf(t *timeline.Timeline, f *labels.File) []Label {
 		} else if t.FreeRequested[id] != timeline.Never {
 			continue // older than the trace and not there at its end: no label can point at it
 		}
-		category, _ := CategoryNamed(l.Category)
+		category, _ := categoryNamed(l.Category)
 		found = append(found, Label{l.Address, event, category, l.Name})
 	}
 	return found
@@ -141,7 +141,7 @@ func (c *Classification) readMetadata(n *namer) map[timeline.AllocationID]Catego
 			text = metadataName(t.Snapshot.String(m))
 			texts[m] = text
 		}
-		if category, ok := CategoryNamed(text); ok && category != Unknown {
+		if category, ok := categoryNamed(text); ok && category != Unknown {
 			categories[id] = category
 		}
 		n.name(id, text)

@@ -9,9 +9,9 @@ import (
 // noise is the share of the peak below which a change is not worth a warning.
 const noise = 0.01
 
-// Growth is how much larger the allocated peak is after than before, as a share
+// growth is how much larger the allocated peak is after than before, as a share
 // of it; ok is false when there was nothing before.
-func Growth(d *report.Diff) (share float64, ok bool) {
+func growth(d *report.Diff) (share float64, ok bool) {
 	p := d.Peaks["allocated"]
 	if p.Before <= 0 {
 		return 0, false
@@ -23,7 +23,7 @@ func Growth(d *report.Diff) (share float64, ok bool) {
 func verdict(d *report.Diff) report.Verdict {
 	v := report.Verdict{Severity: report.Info}
 	p := d.Peaks["allocated"]
-	share, ok := Growth(d)
+	share, ok := growth(d)
 	percent := ""
 	if ok {
 		percent = fmt.Sprintf(" (%+.1f %%)", 100*share)

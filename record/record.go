@@ -30,9 +30,9 @@ func Names() []string {
 	return names
 }
 
-// Advice is what makes the difference between a recording that answers and one
+// advice is what makes the difference between a recording that answers and one
 // that doesn't, as comments.
-const Advice = `# Record before the model is built, or weights have no history.
+const advice = `# Record before the model is built, or weights have no history.
 # Record two or three steps: the first one makes optimizer state, later ones show growth.
 # Keep stacks="all" (the default): backward allocations have no Python frames.
 # Dump before recording is switched off: enabled=None clears the events.
@@ -142,5 +142,5 @@ func Text(recipes ...Recipe) string {
 	for _, r := range recipes {
 		b.WriteString("# " + r.Title + "\n\n" + r.Code + "\n")
 	}
-	return b.String() + Advice
+	return b.String() + advice
 }

@@ -31,7 +31,7 @@ func TestRecipes(t *testing.T) {
 		checkPython(r.Name+" as printed", Text(r))
 	}
 	checkPython("all as printed", Text(Recipes...))
-	for line := range strings.Lines(Advice) {
+	for line := range strings.Lines(advice) {
 		if !strings.HasPrefix(line, "# ") {
 			t.Errorf("advice isn't a comment: %s", line)
 		}

@@ -35,3 +35,14 @@ func BenchmarkVerify(b *testing.B) {
 	}
 	b.ReportMetric(float64(requests)/b.Elapsed().Seconds()/1e6, "Mreq/s")
 }
+
+// requests is how many allocations a program makes.
+func (p *Program) requests() int {
+	n := 0
+	for i := range p.ops {
+		if p.ops[i].kind == opAlloc {
+			n++
+		}
+	}
+	return n
+}

@@ -66,7 +66,7 @@ const maxPairs = 1 << 14
 // NewProgram reads the requests out of a timeline.
 func NewProgram(t *timeline.Timeline) (*Program, error) {
 	p := &Program{Timeline: t, streams: map[pair]uint16{}}
-	p.Settings, p.Notes = FromSnapshot(t.Snapshot)
+	p.Settings, p.Notes = fromSnapshot(t.Snapshot)
 	if err := p.usable(); err != nil {
 		return nil, err
 	}
@@ -309,15 +309,4 @@ func (c *compiler) burst(b *burst) {
 	if b.cause == byEmptyCache {
 		c.ops = append(c.ops, op{kind: opEmptyCache, event: uint32(b.first)})
 	}
-}
-
-// requests is how many allocations a program makes.
-func (p *Program) requests() int {
-	n := 0
-	for i := range p.ops {
-		if p.ops[i].kind == opAlloc {
-			n++
-		}
-	}
-	return n
 }

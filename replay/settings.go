@@ -90,9 +90,9 @@ func (s *Settings) divisionsText() string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// FromSnapshot are the settings that a recording was made under, as far as the
+// fromSnapshot are the settings that a recording was made under, as far as the
 // file tells; notes name what it doesn't.
-func FromSnapshot(s *snapshot.Snapshot) (Settings, []string) {
+func fromSnapshot(s *snapshot.Snapshot) (Settings, []string) {
 	set := Defaults()
 	var notes []string
 	if len(s.Settings) == 0 {

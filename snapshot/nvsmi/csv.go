@@ -188,7 +188,7 @@ func (r *row) fill(columns []column, cells [][]byte) bool {
 		}
 		switch c.role {
 		case timestamp:
-			r.at, _ = ParseStamp(cell)
+			r.at, _ = parseStamp(cell)
 		case dateOnly:
 			date = cell
 		case clockOnly:

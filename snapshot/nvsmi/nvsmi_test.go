@@ -33,7 +33,7 @@ func TestParseStamp(t *testing.T) {
 		{"", ""},
 	}
 	for _, test := range tests {
-		s, ok := ParseStamp([]byte(test.in))
+		s, ok := parseStamp([]byte(test.in))
 		if s.String() != test.want || ok != (test.want != "") {
 			t.Errorf("%q is %q (%t), want %q", test.in, s, ok, test.want)
 		}

@@ -83,7 +83,7 @@ func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
 		q.total, q.seen, q.section, q.idle = Unknown, true, "", 0
 		return true
 	case hasValue && string(key) == "Timestamp":
-		q.clock, _ = ParseStamp(value)
+		q.clock, _ = parseStamp(value)
 		return true
 	case hasValue && (string(key) == "Driver Version" || string(key) == "CUDA Version" || string(key) == "Attached GPUs"):
 		return true

@@ -53,11 +53,11 @@ func (s Stamp) String() string {
 
 func (s Stamp) before(t Stamp) bool { return s.nanos < t.nanos }
 
-// ParseStamp reads the times nvidia-smi and the scripts around it write:
+// parseStamp reads the times nvidia-smi and the scripts around it write:
 // 2026/07/14 09:00:44.579, ISO 8601 with or without zone, seconds or
 // milliseconds since 1970. Dates whose day and month cannot be told apart are
 // refused rather than guessed.
-func ParseStamp(text []byte) (Stamp, bool) {
+func parseStamp(text []byte) (Stamp, bool) {
 	if n := len(text); n > 0 && (!isDigit(text[0]) || !isDigit(text[n-1])) {
 		text = bytes.Trim(text, " \t\"'[]")
 	}

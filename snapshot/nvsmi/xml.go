@@ -109,7 +109,7 @@ func (p *Parser) xmlGPU(attributes []byte) {
 func (x *xmlState) value(element string, text []byte) {
 	if x.gpu == nil {
 		if element == "timestamp" {
-			x.clock, _ = ParseStamp(text)
+			x.clock, _ = parseStamp(text)
 		}
 		return
 	}
