@@ -24,7 +24,7 @@ type budgetFlags struct {
 	solve                 string
 	vocabulary            int64
 	noLadder, allLogits   bool
-	quiet                 bool
+	quiet, noColor        bool
 	s                     budget.Setting
 }
 
@@ -49,6 +49,7 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
 	fl.BoolVar(&f.noLadder, "no-ladder", false, "leave the list of measures out")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print the peak only")
+	fl.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	modelFlags(cmd, &f)
 	settingFlags(cmd, &f)
 	return cmd
@@ -128,11 +129,11 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err := writeOutputs(f.outputs, budgetRenderers, doc); err != nil {
 		return err
 	}
-	if f.quiet && f.format == "text" {
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), sizeText(doc.PeakBytes))
-		return err
+	out := cmd.OutOrStdout()
+	if f.format != "text" {
+		return budgetRenderers[f.format](out, doc)
 	}
-	return budgetRenderers[f.format](cmd.OutOrStdout(), doc)
+	return styledBudget(out, doc, terminalStyle(out, f.noColor, f.quiet))
 }
 
 // load finds the configuration: the file's, one beside the checkpoint, or one

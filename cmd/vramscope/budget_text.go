@@ -97,8 +97,17 @@ func verdictOf(d *budget.Document) string {
 }
 
 func budgetText(out io.Writer, d *budget.Document) error {
+	return styledBudget(out, d, report.Style{})
+}
+
+// styledBudget is for a terminal.
+func styledBudget(out io.Writer, d *budget.Document, style report.Style) error {
 	w := &lines{w: out}
-	w.f("%s", verdictOf(d))
+	if style.Quiet {
+		w.f("%s", sizeText(d.PeakBytes))
+		return w.err
+	}
+	w.f("%s", bold(style, verdictOf(d)))
 	w.f("  %s", modelLine(d))
 	w.f("  %s", settingLine(d))
 	if d.Solved != nil {

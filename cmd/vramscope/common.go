@@ -201,6 +201,14 @@ func terminalStyle(w io.Writer, noColor, quiet bool) report.Style {
 	return s
 }
 
+// bold is text that stands out where the style has colours.
+func bold(style report.Style, text string) string {
+	if !style.Color {
+		return text
+	}
+	return "\x1b[1m" + text + "\x1b[0m"
+}
+
 // parseNotes reads KEY=VALUE.
 func parseNotes(flags []string) ([]report.Note, error) {
 	var notes []report.Note

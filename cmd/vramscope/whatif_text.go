@@ -19,11 +19,9 @@ func whatifText(w io.Writer, doc *replay.Document, style report.Style) error {
 	}
 	var b strings.Builder
 	paragraph(&b, "", doc.Verdict, width)
-	if style.Color {
-		verdict := strings.TrimSuffix(b.String(), "\n")
-		b.Reset()
-		b.WriteString("\x1b[1m" + verdict + "\x1b[0m\n")
-	}
+	verdict := strings.TrimSuffix(b.String(), "\n")
+	b.Reset()
+	b.WriteString(bold(style, verdict) + "\n")
 	if !style.Quiet {
 		whatifFailures(&b, doc, width)
 		whatifTable(&b, doc)
