@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/report"
+)
+
+// TestJSONIsDescribed looks every field of the JSON up in doc/json.md, under the
+// heading of its schema, and asks whether that names any that isn't there.
+func TestJSONIsDescribed(t *testing.T) {
+	text, err := os.ReadFile("../../doc/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, s := range strings.Split(string(text), "\n## ")[1:] {
+		title, body, _ := strings.Cut(s, "\n")
+		sections[title] = body
+	}
+	for title, v := range map[string]any{"A report": report.Document{}, "A comparison": report.Diff{}, "A budget": compare.Result{}, "What was replayed": replay.Document{}} {
+		fields := map[string]bool{}
+		fieldsOf(reflect.TypeOf(v), fields, map[reflect.Type]bool{})
+		if title == "A comparison" { // where the two inputs are as in a report
+			inputs := map[string]bool{}
+			fieldsOf(reflect.TypeOf(report.Input{}), inputs, map[reflect.Type]bool{})
+			for name := range inputs {
+				delete(fields, name)
+			}
+		}
+		said := map[string]bool{}
+		for _, name := range regexp.MustCompile(`[a-z0-9_]+`).FindAllString(sections[title], -1) {
+			said[name] = true
+		}
+		for name := range fields {
+			if !said[name] {
+				t.Errorf("%s: no word of %s", title, name)
+			}
+		}
+		for name := range said {
+			if strings.HasSuffix(name, "_bytes") && !fields[name] {
+				t.Errorf("%s: there is no %s", title, name)
+			}
+		}
+	}
+}
+
+// fieldsOf collects the names that values of a type have in JSON.
+func fieldsOf(t reflect.Type, into map[string]bool, seen map[reflect.Type]bool) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		fieldsOf(t.Elem(), into, seen)
+	case reflect.Struct:
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name := f.Tag.Get("json")
+			if name == "-" {
+				continue
+			}
+			if name != "" {
+				into[name] = true
+			}
+			fieldsOf(f.Type, into, seen)
+		}
+	}
+}
