@@ -39,6 +39,14 @@ func memoryLimit(flag string) (int64, error) {
 
 const noColorHelp = "no colours on a terminal; NO_COLOR in the environment says the same"
 
+// readingFlags are those of commands that read one run.
+func readingFlags(cmd *cobra.Command, partial, redact *bool, maxMemory *string) {
+	flags := cmd.Flags()
+	flags.BoolVar(partial, "partial", false, "use what a damaged file still holds")
+	flags.BoolVar(redact, "redact", false, redactHelp)
+	flags.StringVar(maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
+}
+
 // numberFlag is a flag for a number from 0 on; -1, of which its help says
 // nothing, is what it is when it isn't given.
 func numberFlag(cmd *cobra.Command, n *int, name, usage string) {

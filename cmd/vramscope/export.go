@@ -54,9 +54,7 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	f.names.flags(cmd)
 	flags.StringVar(&f.theory.config, "config", "", "the model's `config.json`, which names its tensors")
 	flags.StringVar(&f.theory.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
-	flags.BoolVar(&f.redact, "redact", false, redactHelp)
-	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
-	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
+	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 
 type whatifFlags struct {
 	format     string
-	outputs    string
+	output     string
 	device     int
 	gpu        string
 	outside    string
@@ -52,12 +52,12 @@ Each says what it takes for granted.`,
   vramscope whatif snapshot.pickle --change optimizer=8bit --change logits=chunked`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, whatif(cmd, args[0], &f), args[0], f.outputs)
+			return redactError(f.redact, whatif(cmd, args[0], &f), args[0], f.output)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "text or json")
-	flags.StringVarP(&f.outputs, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .json .txt")
+	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .json .txt")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal` (default: the one that reserves most)")
 	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.outside, "outside", "", "`SIZE` that PyTorch can't have of a GPU: the CUDA context, other processes (default: what the recording tells with --gpu, else 520MiB)")
@@ -65,17 +65,15 @@ Each says what it takes for granted.`,
 	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
 	flags.StringArrayVar(&f.changes, "change", nil, "a `CHANGE` to the program to try, such as optimizer=8bit (repeatable)")
 	f.names.flags(cmd)
-	flags.BoolVar(&f.redact, "redact", false, redactHelp)
-	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
+	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
 	flags.BoolVar(&f.noColor, "no-color", false, noColorHelp)
-	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
 	return cmd
 }
 
 func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
-	if f.outputs == "-" {
-		f.outputs = "" // standard output
+	if f.output == "-" {
+		f.output = "" // standard output
 	}
 	format, err := f.formatOf(cmd)
 	if err != nil {
@@ -111,8 +109,8 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 		}
 		return whatifText(w, doc, terminalStyle(w, f.noColor, f.quiet))
 	}
-	if f.outputs != "" {
-		return writeFile(f.outputs, write)
+	if f.output != "" {
+		return writeFile(f.output, write)
 	}
 	return write(cmd.OutOrStdout())
 }
@@ -125,11 +123,11 @@ func (f *whatifFlags) formatOf(cmd *cobra.Command) (string, error) {
 	if cmd.Flags().Changed("format") {
 		return f.format, nil
 	}
-	switch ending(f.outputs) {
+	switch ending(f.output) {
 	case ".json":
 		return "json", nil
 	case ".html", ".md":
-		return "", fmt.Errorf("-o %s: text or JSON, the name must end in .txt or .json", f.outputs)
+		return "", fmt.Errorf("-o %s: text or JSON, the name must end in .txt or .json", f.output)
 	}
 	return f.format, nil
 }
