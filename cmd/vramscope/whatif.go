@@ -15,7 +15,7 @@ import (
 
 type whatifFlags struct {
 	format     string
-	output     string
+	outputs    []string
 	device     int
 	gpu        string
 	outside    string
@@ -52,12 +52,12 @@ Each says what it takes for granted.`,
   vramscope whatif snapshot.pickle --change optimizer=8bit --change logits=chunked`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, whatif(cmd, args[0], &f), args[0], f.output)
+			return redactError(f.redact, whatif(cmd, args[0], &f), append(args, f.outputs...)...)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "text", "text or json")
-	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .json .txt")
+	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "write `FILE` instead of standard output, without --format in that of its name: .json .txt (repeatable)")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal` (default: the one that reserves most)")
 	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.outside, "outside", "", "`SIZE` that PyTorch can't have of a GPU: the CUDA context, other processes (default: what the recording tells with --gpu, else 520MiB)")
@@ -72,12 +72,15 @@ Each says what it takes for granted.`,
 }
 
 func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
-	if f.output == "-" {
-		f.output = "" // standard output
+	if len(f.outputs) == 0 {
+		f.outputs = []string{"-"}
 	}
-	format, err := f.formatOf(cmd)
-	if err != nil {
-		return err
+	formats := make([]string, len(f.outputs))
+	for i, output := range f.outputs {
+		var err error
+		if formats[i], err = f.formatOf(cmd, output); err != nil {
+			return err
+		}
 	}
 	o, err := f.options()
 	if err != nil {
@@ -103,31 +106,38 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 	if err != nil {
 		return err
 	}
-	write := func(w io.Writer) error {
-		if format == "json" {
-			return writeJSON(w, doc)
+	for i, output := range f.outputs {
+		write := func(w io.Writer) error {
+			if formats[i] == "json" {
+				return writeJSON(w, doc)
+			}
+			return whatifText(w, doc, terminalStyle(w, f.noColor, f.quiet))
 		}
-		return whatifText(w, doc, terminalStyle(w, f.noColor, f.quiet))
+		if output == "-" {
+			err = write(cmd.OutOrStdout())
+		} else {
+			err = writeFile(output, write)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if f.output != "" {
-		return writeFile(f.output, write)
-	}
-	return write(cmd.OutOrStdout())
+	return nil
 }
 
-// formatOf is the format of --format, or else the one that -o's name tells.
-func (f *whatifFlags) formatOf(cmd *cobra.Command) (string, error) {
+// formatOf is the format of --format, or else the one that a name of -o's tells.
+func (f *whatifFlags) formatOf(cmd *cobra.Command, output string) (string, error) {
 	if f.format != "text" && f.format != "json" {
 		return "", fmt.Errorf("--format %q: text or json", f.format)
 	}
 	if cmd.Flags().Changed("format") {
 		return f.format, nil
 	}
-	switch ending(f.output) {
+	switch ending(output) {
 	case ".json":
 		return "json", nil
 	case ".html", ".md":
-		return "", fmt.Errorf("-o %s: text or JSON, the name must end in .txt or .json", f.output)
+		return "", fmt.Errorf("-o %s: text or JSON, the name must end in .txt or .json", output)
 	}
 	return f.format, nil
 }
