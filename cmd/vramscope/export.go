@@ -52,7 +52,7 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell: for tables that have its capacity")
 	numberFlag(cmd, &f.atEvent, "at-event", "segments and blocks right after event `N` instead of at the end")
 	f.names.flags(cmd)
-	flags.StringVar(&f.theory.config, "config", "", "the model's `config.json`, which names its tensors")
+	flags.StringVar(&f.theory.config, "config", "", "the model's `config.json`, which names its tensors and tells its budget")
 	flags.StringVar(&f.theory.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	return cmd

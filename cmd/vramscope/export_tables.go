@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/dataset"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
@@ -102,6 +103,13 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 	o := diagnose.Options{Tool: "vramscope " + versionString()}
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {
 		return nil, err
+	}
+	if f.theory.config != "" && f.theory.model == "" {
+		config, _, err := f.theory.load(cmd.InOrStdin())
+		if err != nil {
+			return nil, err
+		}
+		o.Theory = compare.Untold(config)
 	}
 	var size int64 // as far as it is a file
 	if st, err := os.Stat(name); err == nil {
