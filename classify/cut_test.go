@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/ring"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -75,4 +76,57 @@ func TestCutRuns(t *testing.T) {
 		t.Logf("%-60s %s unknown %5.2f %v", name, f, f.unknown, most(f.confusion))
 	}
 	noWorse(t, got, "testdata/accepted_cut.json")
+}
+
+// startAt makes of a device's recording, in place, what one that was switched on
+// after n events would hold: no stack of a block that is older.
+func startAt(d *snapshot.Device, n int) {
+	ring.Drop(d, n)
+	made := map[uint64]bool{}
+	for i, action := range d.Events.Action {
+		if action == snapshot.Alloc {
+			made[d.Events.Address[i]] = true
+		}
+	}
+	for i := range d.Segments {
+		d.Segments[i].Stack = 0
+		for j := range d.Segments[i].Blocks {
+			if b := &d.Segments[i].Blocks[j]; !made[b.Address] {
+				b.Stack = 0
+			}
+		}
+	}
+	d.Overflowed = snapshot.No
+}
+
+// TestLateRuns compares with the truth what is told of each run when recording
+// begins in the middle of it.
+func TestLateRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads many labelled recordings")
+	}
+	got := map[string]figures{}
+	for _, r := range labelledRuns(t) {
+		v, ok := r.Variants["python"]
+		if _, err := os.Stat(r.path("python")); err != nil || !ok || v.OK != nil && !*v.OK {
+			continue
+		}
+		for _, part := range []float64{0.1, 0.35, 0.65} {
+			s, d := r.device(t, "python")
+			n, v := int(part*float64(d.Events.Len())), v
+			for _, action := range d.Events.Action[:n] {
+				if action == snapshot.Alloc {
+					v.FirstOrdinal++
+				}
+			}
+			v.FirstEvent, v.Events = v.FirstEvent+n, v.Events-n
+			startAt(d, n)
+			tl := timeline.New(s, d)
+			got[fmt.Sprintf("%s from %.0f %%", r.Name, 100*part)] = r.score(tl, New(tl, Options{}), v)
+		}
+	}
+	for name, f := range got {
+		t.Logf("%-60s %s unknown %5.2f %v", name, f, f.unknown, most(f.confusion))
+	}
+	noWorse(t, got, "testdata/accepted_late.json")
 }

@@ -121,7 +121,7 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 	if !a.recorded.allocs { // or the first that forward keeps
 		return claim{Inputs, NoDetail, likely}
 	}
-	if len(a.loads) == 0 && a.t.Older() > 0 { // or what is kept of a step, in a recording that begins in the middle of one
+	if a.t.Older() > 0 { // or what is kept of a step, in a recording that begins in the middle of one
 		return claim{Inputs, NoDetail, plausible}
 	}
 	return claim{Inputs, NoDetail, likely + 7}
