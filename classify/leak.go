@@ -127,6 +127,9 @@ func (c *Classification) onlyStep(view *stacks.View) []Leak {
 // judged are leaks of the program's loop with all that is said of them.
 func (l *loop) judged(leaks []Leak) []Leak {
 	last := l.n - 1
+	leaks = slices.DeleteFunc(leaks, func(leak Leak) bool {
+		return leak.Kind == GrowingList && leak.File == "" && leak.Category == Gradients && l.oneEach(leak.Allocations)
+	})
 	for i := range leaks {
 		leak := &leaks[i]
 		l.judge(leak)
@@ -137,13 +140,34 @@ func (l *loop) judged(leaks []Leak) []Leak {
 
 // judge fills in what follows from what is known of a leak.
 func (l *loop) judge(leak *Leak) {
-	if leak.File == "" && !l.trains && (l.t.Older() > 0 || l.mayBeLayers(leak.Allocations)) {
+	if leak.File == "" && (!l.trains && l.t.Older() > 0 || leak.Kind == GrowingList && l.mayBeLayers(leak.Allocations)) {
 		leak.Confidence = min(leak.Confidence, 0.8)
 	}
 	leak.forwardOnly, leak.expandable = !l.trains, l.t.Expandable()
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
 	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
 	l.surround(leak)
+}
+
+// oneEach tells whether each of what piles up may be the gradient of another
+// weight: without stacks, the layers of one backward pass may have been taken for
+// steps.
+func (l *loop) oneEach(kept []timeline.AllocationID) bool {
+	bySize := map[int64]int{}
+	for _, id := range kept {
+		bySize[l.t.Requested(id)]++
+	}
+	for i, category := range l.c.Category {
+		if category == Weights {
+			bySize[l.t.Requested(timeline.AllocationID(i))]--
+		}
+	}
+	for _, n := range bySize {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func asInt(b bool) int {

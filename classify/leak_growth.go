@@ -118,6 +118,9 @@ func (l *loop) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	if len(steps) < 2 || len(p.alive) < 2 || dead*4 > 3*len(kept) || firstDead < firstAlive {
 		return p, false
 	}
+	if len(steps) == 2 && steps[1] > end && p.bytes*100 < l.peakAllocated() {
+		return p, false // the second step isn't over: what it holds may be a batch beside the next one
+	}
 	p.steps, p.first, p.last = len(steps), steps[0], steps[len(steps)-1]
 	var gaps []int
 	for i := 1; i < len(steps); i++ {

@@ -112,28 +112,33 @@ func (l *loop) perRequest() bool {
 }
 
 // mayBeLayers tells whether the steps may be the layers of one pass, which keeps
-// what each begins with: without stacks, of a program that failed before any
-// backward pass, they make few blocks, in which nothing comes back, and keep the
-// same of each.
+// what each begins with: without stacks, where a request failed or the recording
+// ends in the middle of one, they make few blocks, in which nothing comes back,
+// and keep the same of each.
 func (l *loop) mayBeLayers(kept []timeline.AllocationID) bool {
 	const few, kinds = 128, 4
 	of := map[int64]bool{}
 	for _, id := range kept {
 		of[l.t.Requested(id)] = true
 	}
-	if len(of) == 0 || len(of) > kinds {
+	if len(of) == 0 || len(of) > kinds || l.n < 2 {
 		return false
 	}
+	for _, s := range l.steps {
+		if slices.ContainsFunc(s.Phases, func(p PhaseSpan) bool { return p.Phase == Optimizer }) {
+			return false
+		}
+	}
 	events := &l.t.Device.Events
-	failed := l.view.Recorded(l.t.Device) == "none" && slices.Contains(events.Action[l.first[l.n-1]:], snapshot.OOM)
+	broken := l.view.Recorded(l.t.Device) == "none" && (l.cut() || slices.Contains(events.Action[l.first[l.n-1]:], snapshot.OOM))
 	var allocs []int
 	var sizes []int64
-	for i := int(l.first[l.n/2]); failed && i <= int(l.last[l.n/2]); i++ {
+	for i := int(l.first[l.n/2]); broken && i <= int(l.last[l.n/2]); i++ {
 		if events.Action[i] == snapshot.Alloc {
 			allocs, sizes = append(allocs, i), append(sizes, events.Size[i])
 		}
 	}
-	return failed && len(allocs) <= few && len(recurringRuns(allocs, sizes)) < 3
+	return broken && len(allocs) <= few && len(recurringRuns(allocs, sizes)) < 3
 }
 
 // apart is the same loop for another goroutine: only what it has looked up is
