@@ -16,10 +16,10 @@ type numberAlive struct {
 	before int64
 }
 
-// unfinished is the backward pass in which a recording ends that was written when a
-// request failed: its root gradient is still there.
+// unfinished is the backward pass in which a recording ends: its root gradient is
+// still there. Where no request failed, it must do what others do, too.
 func (a *analysis) unfinished(alive []numberAlive, released *releases, found []root) (root, bool) {
-	const most, few = 64, 8 // numbers; releases
+	const most, few, looks = 64, 8, 4 // numbers; releases; of the numbers that are looked at closely
 	failed := len(a.ooms) > 0
 	for i := a.last - 1; failed && i > a.ooms[len(a.ooms)-1]; i-- {
 		failed = a.events.Action[i] != snapshot.Alloc
@@ -28,7 +28,7 @@ func (a *analysis) unfinished(alive []numberAlive, released *releases, found []r
 	for _, r := range found {
 		over = max(over, r.end)
 	}
-	made, at := int64(0), a.last
+	made, at, looked := int64(0), a.last, 0
 	for k := len(alive) - 1; k >= max(0, len(alive)-most); k-- {
 		x := alive[k]
 		for ; at > x.born; at-- {
@@ -37,8 +37,14 @@ func (a *analysis) unfinished(alive []numberAlive, released *releases, found []r
 			}
 		}
 		r := root{x.born, a.last - 1, released.bornBefore(x.born) - x.before}
-		if x.born > over && r.released >= few && r.released*4 >= made && (failed || len(a.gradual(a.consuming([]root{r}))) > 0) {
+		if x.born <= over || r.released < few || r.released*4 < made {
+			continue
+		}
+		if looked++; failed || len(a.gradual(a.consuming([]root{r}))) > 0 {
 			return r, true
+		}
+		if looked == looks {
+			break
 		}
 	}
 	return root{}, false
