@@ -45,6 +45,9 @@ func (a *attention) linears() []*linear {
 	if a.fused {
 		return []*linear{a.q, a.o}
 	}
+	if a.v == nil { // gpt2's cross-attention makes keys and values in one
+		return []*linear{a.q, a.k, a.o}
+	}
 	return []*linear{a.q, a.k, a.v, a.o}
 }
 

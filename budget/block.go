@@ -64,7 +64,7 @@ func (b *block) forward(m *machine, x *value, c context) *value {
 			return b.attn.forward(m, v, v, c.self)
 		}))
 	}
-	if b.cross != nil {
+	if b.cross != nil && c.memory != nil { // a decoder alone leaves out what looks at an encoder
 		h = m.replace(h, b.part(m, h, b.crossIn, b.crossIn, func(v *value) *value {
 			return b.cross.forward(m, v, c.memory, c.cross)
 		}))

@@ -255,6 +255,14 @@ func buildDecoder(b *builder, d decoder) {
 		bl.attnIn = norm(d.attnIn)
 		b.under(d.attn, func() { b.projections(&d, at, h) })
 		bl.attnOut = norm(d.attnOut)
+		if c.Type == "gpt2" && c.Bool("add_cross_attention") {
+			cross := &attention{heads: a, kv: a, d: hd, dv: hd, dropout: b.drop(d.attnDrop), bidirectional: true}
+			b.under("crossattention.", func() {
+				cross.k, cross.q = b.conv1D("c_attn", RoleAttention, h, 2*h), b.conv1D("q_attn", RoleAttention, h, h)
+				cross.o = b.conv1D("c_proj", RoleAttention, h, h)
+			})
+			bl.cross, bl.crossIn = cross, norm("ln_cross_attn")
+		}
 		bl.mlpIn = norm(d.mlpIn)
 		if d.moe != nil {
 			bl.ff = d.moe(b, i)

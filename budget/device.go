@@ -168,6 +168,9 @@ func (b *Budget) explain(p *plan) {
 		b.note("%s", a)
 	}
 	b.Notes = append(b.Notes, p.notes...)
+	if l := p.model.blocks; p.model.encoder == nil && len(l) > 0 && l[0].cross != nil {
+		b.note("a decoder without its encoder: the weights of its attention to one are counted, but a step leaves them out")
+	}
 	if p.EP > 1 && p.expertTP < p.TP && p.whole.ByRole[RoleExpert] > 0 {
 		how := "lies whole on a GPU"
 		if p.expertTP > 1 {

@@ -12,24 +12,35 @@ type bertNames struct {
 	hiddenDrop, scoreDrop string
 	act                   string
 	pooler                string
+	crosses               bool // has a decoder with attention to an encoder
 }
 
 var bertLike = bertNames{
 	model: "bert.", layer: "encoder.layer.", q: "attention.self.query", k: "attention.self.key", v: "attention.self.value", o: "attention.output.dense",
 	attnNorm: "attention.output.LayerNorm", ffNorm: "output.LayerNorm", up: "intermediate.dense", down: "output.dense", embedNorm: "embeddings.LayerNorm",
-	hiddenDrop: "hidden_dropout_prob", scoreDrop: "attention_probs_dropout_prob", act: "hidden_act", pooler: "pooler.dense",
+	hiddenDrop: "hidden_dropout_prob", scoreDrop: "attention_probs_dropout_prob", act: "hidden_act", pooler: "pooler.dense", crosses: true,
 }
 
 // bertLayer is one post-norm encoder layer.
 func (b *builder) bertLayer(n bertNames, h, a, inner int64) *block {
 	d := h / a
-	at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true, outDrop: b.drop(n.hiddenDrop), bidirectional: !b.c.Bool("is_decoder")}
-	at.q = b.linear(n.q, RoleAttention, h, h, true)
-	at.k = b.linear(n.k, RoleAttention, h, h, true)
-	at.v = b.linear(n.v, RoleAttention, h, h, true)
-	at.o = b.linear(n.o, RoleAttention, h, h, true)
-	bl := &block{attn: at, postNorm: true}
+	attn := func(bidirectional bool) *attention {
+		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true, outDrop: b.drop(n.hiddenDrop), bidirectional: bidirectional}
+		at.q = b.linear(n.q, RoleAttention, h, h, true)
+		at.k = b.linear(n.k, RoleAttention, h, h, true)
+		at.v = b.linear(n.v, RoleAttention, h, h, true)
+		at.o = b.linear(n.o, RoleAttention, h, h, true)
+		return at
+	}
+	bl := &block{attn: attn(!b.c.Bool("is_decoder")), postNorm: true}
 	bl.attnOut = b.norm(n.attnNorm, layerNormKind, h, true)
+	if n.crosses && b.c.Bool("add_cross_attention") {
+		for _, name := range []*string{&n.q, &n.k, &n.v, &n.o, &n.attnNorm} {
+			*name = "cross" + *name
+		}
+		bl.cross = attn(true)
+		bl.crossIn = b.norm(n.attnNorm, layerNormKind, h, true)
+	}
 	bl.ff = &mlp{act: b.activation(n.act), up: b.linear(n.up, RoleMLP, h, inner, true), down: b.linear(n.down, RoleMLP, inner, h, true), drop: b.drop(n.hiddenDrop)}
 	bl.mlpOut = b.norm(n.ffNorm, layerNormKind, h, true)
 	return bl

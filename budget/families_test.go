@@ -178,12 +178,13 @@ func TestClasses(t *testing.T) {
 		{"t5", "T5ForConditionalGeneration", t5, 222903552, ""},
 		{"t5", "T5ForMultipleChoice", t5, 0, "T5ForMultipleChoice"},
 		{"bart", "BartModel", bart, 406291456, ""},
-		{"bart", "BartForCausalLM", bart, 0, "encoder that this configuration does not have"},
+		{"bart", "BartForCausalLM", bart, 254084096, ""},
 		{"gpt2", "GPT2LMHeadModel", nil, 124439808, ""},
 		{"gpt2", "GPT2DoubleHeadsModel", nil, 124440577, ""},
-		{"gpt2", "GPT2LMHeadModel", cross, 0, "add_cross_attention"},
+		{"gpt2", "GPT2LMHeadModel", cross, 152806656, ""},
 		{"bert", "BertLMHeadModel", decoder, 109514298, ""},
-		{"bert", "BertLMHeadModel", cross, 0, "add_cross_attention"},
+		{"bert", "BertLMHeadModel", cross, 137881146, ""},
+		{"roberta", "RobertaForCausalLM", cross, 153063513, ""},
 	} {
 		t.Run(tt.kind+" "+tt.class, func(t *testing.T) {
 			fields := map[string]any{"model_type": tt.kind}

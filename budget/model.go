@@ -202,9 +202,6 @@ func newModel(c *Config) (*model, error) {
 	m := &model{config: c}
 	b := &builder{c: c, m: m}
 	families[c.Type](b)
-	if c.Bool("add_cross_attention") && (c.Type == "gpt2" || c.Type == "bert" || c.Type == "roberta") {
-		b.fail("%s: add_cross_attention looks at an encoder that this configuration does not have: give the checkpoint's header with --model FILE.safetensors", c.Type)
-	}
 	if c.extra > 0 {
 		b.prefix = ""
 		b.param("(the rest)", RoleOther, c.extra)

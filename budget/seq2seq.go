@@ -152,6 +152,10 @@ func buildBART(b *builder) {
 	}
 	h, pos, drop := c.Int("d_model"), c.Int("max_position_embeddings")+2, c.Float("dropout")
 	kind := b.headKind()
+	if kind == headLM {
+		b.bartDecoder(h, pos, drop)
+		return
+	}
 	if kind != headNone {
 		b.prefix = "model."
 	}
@@ -175,8 +179,6 @@ func buildBART(b *builder) {
 	switch kind {
 	case headNone:
 		m.task = taskBackbone
-	case headLM:
-		b.fail("%s: a decoder whose cross-attention looks at an encoder that this configuration does not have: give the checkpoint's header with --model FILE.safetensors", short(c.architecture()))
 	case headSeq2Seq, headDefault:
 		m.task, m.tied, m.plusBias = taskSeq2Seq, c.tied(), true
 		m.wideBuffers += float64(m.vocab)
@@ -193,6 +195,23 @@ func buildBART(b *builder) {
 		m.head = b.linear("qa_outputs", RoleHead, h, 2, true)
 	default:
 		b.noHead()
+	}
+}
+
+// bartDecoder is BartForCausalLM: the decoder and its attention to an encoder,
+// without the encoder and the bias of the logits.
+func (b *builder) bartDecoder(h, pos int64, drop float64) {
+	c, m := b.c, b.m
+	b.prefix = "model.decoder."
+	m.task, m.hidden, m.wordWidth, m.vocab, m.directLoss, m.embedDrop, m.tied = taskCausal, h, h, c.Int("vocab_size"), true, drop, c.tied()
+	b.embedding("embed_tokens", m.vocab, h)
+	m.position = b.param("embed_positions.weight", RolePosition, pos, h)
+	b.stack(m, "", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true, true, drop, c.Float("attention_dropout"), b.activation("activation_function"))
+	m.embedNorm = b.norm("layernorm_embedding", layerNormKind, h, true)
+	b.prefix = ""
+	m.head = &linear{in: h, out: m.vocab, weight: m.embed}
+	if !m.tied {
+		m.head.weight = b.param("lm_head.weight", RoleHead, m.vocab, h)
 	}
 }
 

@@ -49,7 +49,7 @@ func (p *plan) cacheBytes(context int64, whole bool) (bytes, fixed, layerKeys in
 		e, head := a.perToken()
 		bytes += p.kvBytes(p.Batch*n*e, head)
 		layerKeys = max(layerKeys, p.kvBytes(p.Batch*n*a.kv*a.d, head))
-		if b.cross != nil {
+		if b.cross != nil && p.model.encoder != nil {
 			ce, ch := b.cross.perToken()
 			c := p.kvBytes(p.Batch*p.crossLength()*ce, ch)
 			bytes += c
