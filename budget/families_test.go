@@ -258,8 +258,8 @@ func TestEncodersKeepNoCache(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	llama := func(change map[string]any) *Config {
-		f := map[string]any{"model_type": "llama"}
+	other := func(family string, change map[string]any) *Config {
+		f := map[string]any{"model_type": family}
 		for k, v := range change {
 			f[k] = v
 		}
@@ -269,6 +269,7 @@ func TestRefusals(t *testing.T) {
 		}
 		return c
 	}
+	llama := func(change map[string]any) *Config { return other("llama", change) }
 	tests := []struct {
 		name   string
 		config *Config
@@ -286,6 +287,8 @@ func TestRefusals(t *testing.T) {
 		{"negative sizes", llama(map[string]any{"hidden_size": -4.0}), Setting{}, "hidden_size"},
 		{"training in 4 bits", llama(nil), Setting{Precision: "int4"}, "QLoRA"},
 		{"two kinds of sharding", llama(nil), Setting{Zero: 2, FSDP: "full", GPUs: 2}, "one of them"},
+		{"a kind of layer that isn't known", other("nemotron_h", map[string]any{"layers_block_type": []any{"linear_attention", "hyena"}}), Setting{}, `layer kind "hyena"`},
+		{"experts of a latent size", other("nemotron_h", map[string]any{"layers_block_type": []any{"moe"}, "moe_latent_size": 64.0}), Setting{}, "moe_latent_size"},
 		{"unknown optimizer", llama(nil), Setting{Optimizer: "magic"}, "magic"},
 	}
 	for _, tt := range tests {

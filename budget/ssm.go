@@ -114,16 +114,26 @@ func buildMamba2(b *builder) {
 	})
 }
 
-// nemotronLayers reads the pattern of a hybrid: one letter a layer.
-func nemotronLayers(c *Config) string {
+// nemotronLayers reads the pattern of a hybrid: one letter a layer, of which
+// Transformers 5 made words. Of a kind that isn't known it fails.
+func nemotronLayers(b *builder) string {
+	c := b.c
 	if p := c.Str("hybrid_override_pattern"); p != "" {
 		return p
 	}
-	letters := map[string]string{"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
+	list := c.list("layers_block_type")
+	if len(list) == 0 {
+		list = c.list("layer_types")
+	}
+	letters := map[string]byte{"mamba": 'M', "linear_attention": 'M', "attention": '*', "full_attention": '*', "mlp": '-', "moe": 'E'}
 	var s strings.Builder
-	for _, l := range append(c.list("layers_block_type"), c.list("layer_types")...) {
+	for _, l := range list {
 		w, _ := l.(string)
-		s.WriteString(letters[w])
+		if letters[w] == 0 {
+			b.fail("nemotron_h: layer kind %q is not known", w)
+			return ""
+		}
+		s.WriteByte(letters[w])
 	}
 	return s.String()
 }
@@ -134,9 +144,11 @@ func buildNemotron(b *builder) {
 		b.err = err
 		return
 	}
-	pattern := nemotronLayers(c)
-	if pattern == "" {
+	pattern := nemotronLayers(b)
+	if pattern == "" && b.err == nil {
 		b.fail("nemotron_h: the configuration has neither hybrid_override_pattern nor layers_block_type")
+	}
+	if b.err != nil {
 		return
 	}
 	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
@@ -172,6 +184,9 @@ func buildNemotron(b *builder) {
 func (b *builder) nemotronExperts(h int64) *experts {
 	c := b.c
 	x := &experts{count: c.Int("n_routed_experts"), topK: c.Int("num_experts_per_tok"), h: h, inner: c.Int("moe_intermediate_size"), act: actReluSquared}
+	if c.Int("moe_latent_size") > 0 {
+		b.fail("nemotron_h: experts of a latent size (moe_latent_size) aren't known")
+	}
 	ms := c.Int("moe_shared_expert_intermediate_size") * max(c.Int("n_shared_experts"), 1)
 	b.under("mixer.", func() {
 		x.router = &linear{in: h, out: x.count, weight: b.param("gate.weight", RoleRouter, x.count, h)}
