@@ -55,6 +55,8 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 			return claim{Temporary, NoDetail, guess}
 		case !a.recorded.allocs && len(a.windows) > 0 && a.covered[b] == 0: // made outside of all steps that are named
 			return claim{OptimizerState, NoDetail, guess}
+		case !a.recorded.allocs && a.failedBetween(b, a.runs[a.run(b)].end): // or what the step that failed worked in
+			return claim{OptimizerState, NoDetail, plausible}
 		}
 		return claim{OptimizerState, NoDetail, strong}
 	}
