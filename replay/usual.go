@@ -122,7 +122,7 @@ func sameCapacity(a, b *Outcome) bool {
 }
 
 func (w *whatIf) judgeOOM(first *Outcome) {
-	var best *Outcome // the settings by themselves that leave most
+	var best *Outcome          // the settings by themselves that leave most
 	var changes, open []string // open: with these the rest of the step may still fail
 	later, closer := 0, false
 	for i := range w.Scenarios[1:] {
