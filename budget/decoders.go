@@ -89,6 +89,31 @@ var decoders = map[string]decoder{
 		d.norm, d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = rmsWideKind, "", "", "post_attention_layernorm", "post_feedforward_layernorm"
 		d.qkvBias, d.oBias, d.tune, d.rope = "attention_bias", "attention_bias", wholeQKNorm, ropeWide
 	}),
+	"olmo3": llamaLike.as(func(d *decoder) {
+		d.norm, d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = rmsWideKind, "", "", "post_attention_layernorm", "post_feedforward_layernorm"
+		d.qkvBias, d.oBias, d.tune, d.rope, d.window = "attention_bias", "attention_bias", wholeQKNorm, ropeWide, slidingGemma(4)
+	}),
+	"exaone4": llamaLike.as(func(d *decoder) {
+		d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = "", "", "post_attention_layernorm", "post_feedforward_layernorm"
+		d.qNorm, d.kNorm, d.window, d.tune = "q_norm", "k_norm", slidingGemma(4), turnedInWindows
+	}),
+	"smollm3": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
+		d.window, d.tune = slidingSmol, turnedSmol
+	}),
+	"ernie4_5": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.attnDrop = "use_bias", "use_bias", "use_bias", ropeWide, ""
+	}),
+	"seed_oss": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.oBias, d.mlpBias, d.outDrop = "attention_bias", "attention_out_bias", "mlp_bias", "residual_dropout"
+	}),
+	"glm": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.gateUp, d.rope = "attention_bias", "gate_up_proj", ropePartial
+	}),
+	"glm4": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.gateUp, d.rope = "attention_bias", "gate_up_proj", ropePartial
+		d.attnOut, d.mlpOut = "post_self_attn_layernorm", "post_mlp_layernorm"
+	}),
 	"olmoe": llamaLike.as(func(d *decoder) {
 		d.qkvBias, d.oBias, d.tune, d.moe = "attention_bias", "attention_bias", wholeQKNorm, olmoeExperts
 	}),
@@ -107,6 +132,10 @@ var decoders = map[string]decoder{
 	"cohere": llamaLike.as(func(d *decoder) {
 		d.norm, d.mlpIn, d.parallel, d.rope = cohereNormKind, "", "yes", ropeWide
 		d.qkvBias, d.oBias, d.tune = "attention_bias", "attention_bias", cohereHeads
+	}),
+	"cohere2": llamaLike.as(func(d *decoder) {
+		d.norm, d.mlpIn, d.parallel, d.rope, d.window = cohereNormKind, "", "yes", ropeWide, slidingGemma(4)
+		d.qkvBias, d.oBias, d.tune = "attention_bias", "attention_bias", turnedInWindows
 	}),
 	"stablelm": llamaLike.as(func(d *decoder) {
 		d.norm, d.normBias, d.rope, d.qkvBias, d.parallel = layerNormKind, true, ropePartial, "use_qkv_bias", "use_parallel_residual"
@@ -364,7 +393,7 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 	case headDefault, headLM, headSeq2Seq, headDouble:
 		m.task = taskCausal
 		m.softcap = c.Float("final_logit_softcapping") > 0
-		m.scaleHead = d.scaledEmbed && c.Type != "gemma" && c.Type != "gemma2" && c.Type != "gemma3_text" || c.Type == "cohere"
+		m.scaleHead = d.scaledEmbed && c.Type != "gemma" && c.Type != "gemma2" && c.Type != "gemma3_text" || c.Type == "cohere" || c.Type == "cohere2"
 		l := &linear{in: m.wordWidth, out: m.vocab}
 		if m.tied = c.tied(); m.tied {
 			l.weight = m.embed

@@ -26,9 +26,11 @@ var families = map[string]func(*builder){
 
 	"llama": decoderOf("llama"), "mistral": decoderOf("mistral"), "qwen2": decoderOf("qwen2"), "qwen3": decoderOf("qwen3"),
 	"gemma": decoderOf("gemma"), "gemma2": decoderOf("gemma2"), "gemma3_text": decoderOf("gemma3_text"),
-	"olmo": decoderOf("olmo"), "olmo2": decoderOf("olmo2"), "olmoe": decoderOf("olmoe"), "phi": decoderOf("phi"), "phi3": decoderOf("phi3"),
+	"olmo": decoderOf("olmo"), "olmo2": decoderOf("olmo2"), "olmo3": decoderOf("olmo3"), "olmoe": decoderOf("olmoe"), "phi": decoderOf("phi"), "phi3": decoderOf("phi3"),
 	"gpt2": decoderOf("gpt2"), "gpt_neo": decoderOf("gpt_neo"), "gptj": decoderOf("gptj"), "gpt_neox": decoderOf("gpt_neox"), "gpt_oss": decoderOf("gpt_oss"),
 	"opt": decoderOf("opt"), "bloom": decoderOf("bloom"), "falcon": decoderOf("falcon"), "starcoder2": decoderOf("starcoder2"),
+	"smollm3": decoderOf("smollm3"), "ernie4_5": decoderOf("ernie4_5"), "glm": decoderOf("glm"), "glm4": decoderOf("glm4"), "exaone4": decoderOf("exaone4"),
+	"seed_oss": decoderOf("seed_oss"), "cohere2": decoderOf("cohere2"),
 	"cohere": decoderOf("cohere"), "stablelm": decoderOf("stablelm"), "granite": decoderOf("granite"), "granitemoe": decoderOf("granitemoe"),
 	"mixtral": decoderOf("mixtral"), "phimoe": decoderOf("phimoe"), "qwen2_moe": decoderOf("qwen2_moe"), "qwen3_moe": decoderOf("qwen3_moe"),
 }

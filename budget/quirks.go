@@ -35,6 +35,33 @@ func slidingGemma(n int64) func(*Config, int64) int64 {
 	}
 }
 
+// slidingSmol: the layers that layer_types names, none unless windows are on.
+func slidingSmol(c *Config, i int64) int64 {
+	if l := c.list("layer_types"); c.Bool("use_sliding_window") && i < int64(len(l)) && l[i] == "sliding_attention" {
+		return c.Int("sliding_window")
+	}
+	return 0
+}
+
+// turnedSmol: smollm3 leaves every few layers without rotation.
+func turnedSmol(b *builder, _ *decoder, l *layerDraft) {
+	every := b.c.IntOr("no_rope_layer_interval", 4)
+	plain := every > 0 && (l.i+1)%every == 0
+	if list := b.c.list("no_rope_layers"); l.i < int64(len(list)) { // 1: rotated, whatever the name says
+		plain = asInt(list[l.i]) == 0
+	}
+	if plain {
+		l.attn.rope = rotary{}
+	}
+}
+
+// turnedInWindows: where some layers have windows, only these rotate.
+func turnedInWindows(b *builder, _ *decoder, l *layerDraft) {
+	if l.attn.window == 0 && b.c.Int("sliding_window") > 0 {
+		l.attn.rope = rotary{}
+	}
+}
+
 func gemmaNorms(d *decoder) {
 	d.norm, d.qkvBias, d.oBias, d.scaledEmbed = rmsWideKind, "attention_bias", "attention_bias", true
 	d.attnOut, d.mlpIn, d.mlpOut = "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"
