@@ -61,7 +61,7 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.output, "output", "o", "", "`FOLDER` or s3:// URL of the results")
+	outputFlag(cmd, &f.output, "`FOLDER` or s3:// URL of the results")
 	flags.StringVar(&f.shard, "shard", "", "only part `I/N` of the runs, I from 0 to N-1: for job arrays; merge joins the parts")
 	flags.IntVar(&f.jobs, "jobs", 0, "`N` runs at a time (default: one for each core)")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, where a recording doesn't tell")
@@ -242,7 +242,7 @@ what one batch over all runs would have written.`,
 			return checkAll(cmd.ErrOrStderr(), conditions, failed, reports)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "`FOLDER` or s3:// URL of the results")
+	outputFlag(cmd, &output, "`FOLDER` or s3:// URL of the results")
 	failOnFlag(cmd, &failOn)
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))

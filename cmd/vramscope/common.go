@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -53,6 +54,35 @@ func numberFlag(cmd *cobra.Command, n *int, name, usage string) {
 	cmd.Flags().IntVar(n, name, -1, usage)
 	cmd.Flags().Lookup(name).DefValue = "0" // which pflag doesn't show
 }
+
+// outputFlag is -o where there is one output only: of several the last would
+// win, and nobody would hear of the others.
+func outputFlag(cmd *cobra.Command, text *string, usage string) {
+	cmd.Flags().VarP(&once{text: text}, "output", "o", usage)
+}
+
+// once is the text of a flag that is given once at most.
+type once struct {
+	text  *string
+	given bool
+}
+
+func (o *once) Set(text string) error {
+	if o.given {
+		return errors.New("given more than once")
+	}
+	*o.text, o.given = text, true
+	return nil
+}
+
+func (o *once) String() string {
+	if o.text == nil {
+		return ""
+	}
+	return *o.text
+}
+
+func (o *once) Type() string { return "string" }
 
 // capacityOf is the size of the GPU that --gpu names, 0 without one.
 func capacityOf(gpu string) (int64, error) {

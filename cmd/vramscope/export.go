@@ -47,7 +47,7 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	flags.StringVar(&f.table, "table", "", tableHelp())
 	flags.StringVar(&f.format, "format", "jsonl", "jsonl, csv, arrow or parquet; without --table pprof, perfetto or speedscope")
 	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index; speedscope without it has peak and end")
-	flags.StringVarP(&f.output, "output", "o", "", "write `FILE` instead of standard output, without --format in that of its name: .jsonl .csv .arrow .parquet .pb.gz .pftrace .speedscope.json; a folder, or a name that ends in /, gets a file for each table")
+	outputFlag(cmd, &f.output, "write `FILE` instead of standard output, without --format in that of its name: .jsonl .csv .arrow .parquet .pb.gz .pftrace .speedscope.json; a folder, or a name that ends in /, gets a file for each table")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell: for tables that have its capacity")
 	numberFlag(cmd, &f.atEvent, "at-event", "segments and blocks right after event `N` instead of at the end")
