@@ -203,6 +203,16 @@ func TestForeignLines(t *testing.T) {
 	if len(r.GPUs) != 1 || r.GPUs[0].PeakUsedBytes != 1024<<20 || r.Rows[Table] != 1 {
 		t.Errorf("%+v", r)
 	}
+	var others []int
+	p := Parser{}
+	for i, line := range strings.Split(table+"\nCUDA out of memory\nstep 3 | loss 2.5", "\n") {
+		if !p.Line(i+1, []byte("trainer-1  | "+line)) {
+			others = append(others, i)
+		}
+	}
+	if !slices.Equal(others, []int{0, 4, 5}) {
+		t.Errorf("lines %v are no table's", others)
+	}
 	if r := parse("|   0  NVIDIA L4      On  | 00000000:01:00.0 Off |\n| N/A 52C P0 30W / 72W | 1024MiB / 23034MiB |"); len(r.GPUs) != 0 {
 		t.Errorf("rows without the table's head are %+v", r.GPUs)
 	}

@@ -46,6 +46,10 @@ func (p *Parser) tableLine(line []byte) bool {
 	if t.section == outside {
 		return false
 	}
+	if end := bytes.TrimRight(cells, " \t"); end[len(end)-1] != '|' && end[len(end)-1] != '+' {
+		t.rest() // a bar that docker compose puts before every line, or a progress bar's
+		return false
+	}
 	if cells[0] == '+' {
 		return true
 	}

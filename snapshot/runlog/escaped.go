@@ -1,6 +1,29 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// docker is how each line begins that Docker's json-file driver keeps.
+var docker = []byte(`{"log":"`)
+
+// kept takes the text of such a line; false when it is none.
+func (p *Parser) kept(number int, line []byte) bool {
+	if !bytes.HasPrefix(line, docker) {
+		return false
+	}
+	var entry struct {
+		Log string
+	}
+	if json.Unmarshal(line, &entry) != nil {
+		return false
+	}
+	for _, text := range bytes.FieldsFunc([]byte(entry.Log), func(r rune) bool { return r == '\r' || r == '\n' }) {
+		p.Line(number, text)
+	}
+	return true
+}
 
 // isEscaped tells a line that holds several: a string of JSON, or a trace that
 // Python printed as a string. A backslash and an n alone may be a path's.

@@ -52,6 +52,7 @@ type Parser struct {
 	records records
 	summary summaryState
 	steps   stepState
+	labels  labels
 	plain   []byte // the line without colours
 	// coloured tells that some line had colours.
 	coloured bool
@@ -65,6 +66,9 @@ type Parser struct {
 func (p *Parser) Line(number int, line []byte) {
 	if len(line) == 0 {
 		p.oom.blank(p)
+		return
+	}
+	if line[0] == '{' && p.kept(number, line) {
 		return
 	}
 	if bytes.IndexByte(line, 0x1b) >= 0 {
@@ -106,6 +110,10 @@ func (p *Parser) Line(number int, line []byte) {
 	}
 	if has&hasTrace != 0 || p.traces.open {
 		p.traces.line(line, has&hasTrace != 0)
+	}
+	p.labels.note(line, has&hasMetric != 0)
+	if line = p.labels.strip(line); len(line) == 0 {
+		return
 	}
 	if (has&hasTable != 0 || p.summary.open) && p.summary.line(p, number, line) {
 		return

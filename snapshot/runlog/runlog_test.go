@@ -273,6 +273,8 @@ func TestNotSteps(t *testing.T) {
 		"[0] NVIDIA A100-SXM4-80GB | 35'C,  99 % | 70000 / 81920 MB | me(69900M)",
 		"RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes.",
 		"[2026-07-01] max_total_num_tokens=81920, context_len=4096, avail mem=62.11 GB",
+		"+ python train.py --steps 1000 --lr 1e-4",
+		"+ ARGS='  --num-layers 64  --train-iters 1000  --lr 1.5e-4  '",
 	} {
 		if r := parse(line); r.Steps.Count != 0 || r.Steps.MaxMemoryBytes() > 0 && !strings.Contains(line, "GiB") {
 			t.Errorf("%q is %d steps with %d bytes", line, r.Steps.Count, r.Steps.MaxMemoryBytes())

@@ -85,7 +85,7 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 		line = rest
 	}
 	s.pairs = s.words.scan(s.pairs, line)
-	if len(s.pairs) == 0 {
+	if len(s.pairs) == 0 || isCommand(line) {
 		return false
 	}
 	f := readFacts(s.pairs, line)
@@ -288,10 +288,34 @@ func onlyNumbers(line []byte) bool {
 	return true
 }
 
-// isDict tells the Trainer's {'loss': …} and JSON lines.
+// isDict tells the Trainer's {'loss': …} and JSON lines, after a logger's words
+// if need be, which may have braces of their own: "{docker.py:1} INFO - ".
 func isDict(line []byte) bool {
-	i := bytes.IndexByte(line, '{')
-	return i >= 0 && i < 200 && i+1 < len(line) && (line[i+1] == '\'' || line[i+1] == '"') && bytes.IndexByte(line[i:], ':') > 0
+	start := line[:min(len(line), 200)]
+	for i := 0; i+1 < len(start); i++ {
+		if start[i] == '{' && (start[i+1] == '\'' || start[i+1] == '"') {
+			return bytes.IndexByte(line[i:], ':') > 0
+		}
+	}
+	return false
+}
+
+// isCommand tells the echo of a command, whose options are no step's numbers:
+// "python train.py --steps 1000 --lr 1e-4".
+func isCommand(line []byte) bool {
+	options := 0
+	for {
+		i := bytes.Index(line, []byte(" --"))
+		if i < 0 {
+			return false
+		}
+		line = line[i+3:]
+		if len(line) > 0 && isWordByte(line[0]) {
+			if options++; options == 2 {
+				return true
+			}
+		}
+	}
 }
 
 func finished(line []byte) bool {

@@ -127,6 +127,7 @@ func (p *Parser) Again(number int, line []byte) bool {
 			line = p.plain
 		}
 	}
+	line = p.labels.strip(line)
 	s := &p.steps
 	pairs, ok := s.templates.match(s.pairs, line)
 	s.pairs = pairs
