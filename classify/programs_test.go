@@ -42,6 +42,35 @@ var programs = map[string]func(p *program){
 		})
 	},
 
+	"the curvature of a model, by two backward passes in a row": func(p *program) {
+		start := func(line string) int {
+			return p.alloc(Temporary, 4, "site-packages/torch/autograd/__init__.py:233 _make_grads", "site-packages/torch/autograd/__init__.py:500 grad", line)
+		}
+		p.train(4, func(k int) {
+			saved := p.forward("train.py:12 main", 8)
+			root := start("train.py:12 main")
+			var grads []int
+			for i := range 8 { // create_graph=True: the first pass saves, too
+				saved = append(saved, p.alloc(Activations, int64(4+i%2)*mib))
+				p.free(p.alloc(Temporary, 5*mib))
+			}
+			for i := range p.weights {
+				grads = append(grads, p.alloc(Gradients, p.weight(i)))
+			}
+			p.free(root)
+			for range p.weights {
+				p.free(p.alloc(Temporary, 512, "train.py:13 <genexpr>", "train.py:13 main"))
+			}
+			root = start("train.py:13 main")
+			for i := len(saved) - 1; i >= 0; i-- {
+				p.free(p.alloc(Temporary, 5*mib))
+				p.free(saved[i])
+			}
+			p.free(root)
+			p.free(grads...)
+		})
+	},
+
 	"the program keeps copies of its weights and copies their gradients": func(p *program) {
 		p.train(4, func(k int) {
 			p.backward(p.forward("train.py:12 main", 8))

@@ -1,5 +1,7 @@
 package classify
 
+import "github.com/vramscope/vramscope/snapshot"
+
 // run is a stretch of events in one phase.
 type run struct {
 	phase      Phase
@@ -7,12 +9,13 @@ type run struct {
 }
 
 // findRuns cuts the events into runs of equal phase and says for each where the
-// next backward pass is.
+// next backward pass is. Two passes with nothing of forward between them are two:
+// the second may be about the gradients of the first.
 func (a *analysis) findRuns() {
 	a.runOf = make([]int32, a.last)
 	for i := 0; i < a.last; {
 		p, j := a.phases[i], i
-		for j < a.last && (a.phases[j] == p || a.isFused(j)) {
+		for j < a.last && (a.phases[j] == p || a.isFused(j)) && !(p == Backward && j > i && a.isRoot(j) && !a.isRoot(j-1)) {
 			j++
 		}
 		of := a.runOf[i:j]
@@ -37,6 +40,11 @@ func (a *analysis) findRuns() {
 		}
 		a.nextOptimizer[r] = int32(next)
 	}
+}
+
+// isRoot tells where autograd makes the gradient that a backward pass starts from.
+func (a *analysis) isRoot(event int) bool {
+	return a.events.Action[event] == snapshot.Alloc && a.stacks[a.events.Stack[event]].marks&rooted != 0
 }
 
 // run of an event; -1 before the trace, the number of runs after it.
