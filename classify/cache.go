@@ -250,8 +250,8 @@ func (a *analysis) findKept() {
 		if a.runs[r].phase != Forward || p == nil {
 			continue
 		}
-		if a.isCut(p) && whole && !found {
-			continue // it hasn't come to what was saved first
+		if whole && !found && (a.isCut(p) || a.backwardAfter(a.run(p.end)) == nil) {
+			continue // it hasn't come to what was saved first, or a list has kept what a cache doesn't
 		}
 		whole = whole || !a.isCut(p)
 		survivors := map[int64][]timeline.AllocationID{}

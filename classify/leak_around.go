@@ -12,8 +12,10 @@ func (l *loop) surround(leak *Leak) {
 		return
 	}
 	at := stacks.Line{Function: leak.Function, File: leak.File, Line: leak.Line}
-	if made := l.made(leak.stack, at); leak.Kind != RetainedGraph && made != at && l.most(leak, made, at) {
-		leak.Made = made
+	if leak.Kind != RetainedGraph {
+		if made := l.most(leak, at); made != at {
+			leak.Made = made
+		}
 	}
 	if leak.Kind != StaleOutputs { // what holds them is assigned again by the same line
 		leak.CalledFrom = l.caller(leak.stack, at)
@@ -29,16 +31,21 @@ func (l *loop) made(stack snapshot.StackID, at stacks.Line) stacks.Line {
 	return l.view.Site(stack).Line
 }
 
-// most tells whether a line made more than half of what a leak keeps.
-func (l *loop) most(leak *Leak, made, at stacks.Line) bool {
-	var there, all int64
+// most is the line that made more than half of what a leak keeps; the given one
+// where none did.
+func (l *loop) most(leak *Leak, at stacks.Line) stacks.Line {
+	there := map[stacks.Line]int64{}
+	var all int64
 	for _, id := range leak.Allocations {
 		all += l.bytes(id)
-		if l.made(l.t.Stack(id), at) == made {
-			there += l.bytes(id)
+		there[l.made(l.t.Stack(id), at)] += l.bytes(id)
+	}
+	for line, bytes := range there {
+		if 2*bytes > all {
+			return line
 		}
 	}
-	return 2*there > all
+	return at
 }
 
 // caller is the user's line that a line's function was called from: empty where

@@ -156,6 +156,30 @@ func TestLeadsToLeaks(t *testing.T) {
 	}
 }
 
+// TestMadeByMost has a module that keeps two tensors of one size from one of its
+// lines, and before them another from a library's below the line that calls it.
+func TestMadeByMost(t *testing.T) {
+	s := newStory(t, true)
+	s.alloc(Weights, 256*mib, "a.py:3 <module>")
+	s.loop(6, func(int) {
+		s.in(Data)
+		in := s.alloc(Inputs, mib, "a.py:11 main", "a.py:40 <module>")
+		s.in(Forward)
+		for range 3 {
+			s.free(s.alloc(Temporary, 32*mib, "a.py:11 main", "a.py:40 <module>"))
+		}
+		s.alloc(Temporary, 4*mib, linearFrame, callFrame, "net.py:7 forward", "a.py:12 main", "a.py:40 <module>")
+		for range 2 {
+			s.alloc(Temporary, 4*mib, "net.py:4 forward", "net.py:7 forward", "a.py:12 main", "a.py:40 <module>")
+		}
+		s.free(in)
+	})
+	leaks := s.leaks()
+	if len(leaks) != 1 || path.Base(leaks[0].Made.File) != "net.py" || leaks[0].Made.Line != 4 {
+		t.Errorf("made in %+v, want net.py:4", leaks)
+	}
+}
+
 func withoutLines(words []string) (kinds []string) {
 	for _, w := range words {
 		kind, _, _ := strings.Cut(w, " ")
