@@ -39,7 +39,7 @@ func (a *analysis) anchoredIn(from, to int) []int {
 			}
 			starts = recurringRuns(allocs, ids)
 		}
-		if len(starts) > 0 && !a.loops(allocs, len(starts)) {
+		if len(starts) > 0 && (!a.loops(allocs, len(starts)) || a.recursWithin(allocs, starts)) {
 			starts = nil
 		}
 	} else {

@@ -20,7 +20,7 @@ func (l *loop) inModule() bool {
 			common = frames
 		}
 		n := 0
-		for n < min(len(common), len(frames)) && l.sameFunction(common[n], frames[n]) {
+		for n < min(len(common), len(frames)) && sameFunction(l.t.Snapshot, common[n], frames[n]) {
 			n++
 		}
 		common = common[:n]
@@ -41,8 +41,9 @@ func (l *loop) inModule() bool {
 	if len(lines) == 1 {
 		return true
 	}
+	same := func(a, b snapshot.FrameID) bool { return sameFunction(l.t.Snapshot, a, b) }
 	return slices.ContainsFunc(outside, func(frames []snapshot.FrameID) bool {
-		return len(frames) > depth && slices.EqualFunc(frames[:depth+1], common[:depth+1], l.sameFunction) && !lines[frames[depth]]
+		return len(frames) > depth && slices.EqualFunc(frames[:depth+1], common[:depth+1], same) && !lines[frames[depth]]
 	})
 }
 
@@ -62,11 +63,10 @@ func (l *loop) pythonStacks() (inside, outside [][]snapshot.FrameID) {
 			continue
 		}
 		known[stack] = true
-		frames := slices.DeleteFunc(slices.Clone(s.Stack(stack)), func(f snapshot.FrameID) bool { return l.view.Language(f) != stacks.Python })
+		frames := pythonFrames(l.view, s, stack)
 		if len(frames) == 0 { // of backward's thread
 			continue
 		}
-		slices.Reverse(frames)
 		if inLoop[stack] {
 			inside = append(inside, frames)
 		} else {
@@ -74,12 +74,6 @@ func (l *loop) pythonStacks() (inside, outside [][]snapshot.FrameID) {
 		}
 	}
 	return inside, outside
-}
-
-// sameFunction tells whether two frames are lines of one function.
-func (l *loop) sameFunction(a, b snapshot.FrameID) bool {
-	x, y := &l.t.Snapshot.Frames[a], &l.t.Snapshot.Frames[b]
-	return x.Function == y.Function && x.File == y.File
 }
 
 // isForward tells whether a frame is a module's forward.
