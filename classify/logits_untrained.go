@@ -5,22 +5,28 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// markAsTrained marks the scores of a pass that came to no loss: the largest thing
-// there, made by a linear map that the model itself calls, for the words of those
-// that were trained on; and what the program makes of them.
+// markAsTrained marks the scores of a pass that came to no loss: made by a linear map
+// that the model itself calls, for the words of those that were trained on; and
+// what the program makes of them. Nothing there is larger but a copy of them.
 func (a *analysis) markAsTrained(p pass, trained int64) {
 	const large = 1 << 20
+	var largest int64
 	top := timeline.NoAllocation
 	for i := p.first; i < p.end; i++ {
-		if a.events.Action[i] == snapshot.Alloc && (top == timeline.NoAllocation || a.events.Size[i] > a.t.Requested(top)) {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		n := a.events.Size[i]
+		largest = max(largest, n)
+		e := a.stacks[a.events.StackOf(i)]
+		if e.marks&matmul != 0 && e.marks&(copying|workspace) == 0 && e.depth > 0 && e.depth <= 2 && (top == timeline.NoAllocation || n > a.t.Requested(top)) {
 			top = a.t.Of[i]
 		}
 	}
 	if top == timeline.NoAllocation {
 		return
 	}
-	e := a.birth(top)
-	if n := a.t.Requested(top); min(n, trained) >= large && e.marks&matmul != 0 && e.marks&(copying|workspace) == 0 && e.depth > 0 && e.depth <= 2 && row(n, trained) >= 2*fewWords {
+	if n := a.t.Requested(top); min(n, trained) >= large && family(largest, n) && row(n, trained) >= 2*fewWords {
 		a.logits[top] = scores
 		for i := a.born(top) + 1; i < p.end; i++ {
 			if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], n) && a.birth(id).depth <= 1 && a.birth(id).marks&workspace == 0 {
