@@ -65,6 +65,7 @@ type analysis struct {
 	reordered        map[timeline.AllocationID]int   // when the last copy goes of what such a copy takes the place of
 	recomputed       []bool                          // by allocation: made again inside backward, by sizes
 	lastFlat         int32                           // line that makes Megatron's buffers of gradients
+	checkpoints      bool                            // layers of a pass that failed keep one block each, without stacks: what checkpointing does
 	bucketViews      bool                            // gradients are views of the buckets
 
 	sharing []bool // by event: within a range that FSDP names

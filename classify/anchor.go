@@ -64,19 +64,23 @@ func (a *analysis) anchoredIn(from, to int) []int {
 }
 
 // layersOfOne tells the layers of a single pass, as of a training that fails in
-// its first, from iterations: each keeps most of what it took for a backward
-// pass, makes little, and nothing comes back within it.
+// its first, from iterations: nothing comes back within each, though the model's
+// weights do; or each keeps most of what it took for a backward pass, and makes
+// little.
 func (a *analysis) layersOfOne(starts []int) bool {
 	const most, few = 256, 64 // layers of a model; allocations of a layer
 	n := len(starts)
 	if n < 3 || n > most {
 		return false
 	}
-	last, keeping := starts[n-1], 0
+	groups, weights := a.weightGroups()
+	unlike := n <= groups+1 // any iteration through such a model
+	last, keeping, ones := starts[n-1], 0, 0
 	for k := range n - 1 {
 		var sizes []int64
 		var allocs []int
 		var live, peak, kept int64 // beyond what was there when it began
+		blocks := 0
 		for i := starts[k]; i < starts[k+1]; i++ {
 			id := a.t.Of[i]
 			switch a.events.Action[i] {
@@ -86,6 +90,7 @@ func (a *analysis) layersOfOne(starts []int) bool {
 				peak = max(peak, live)
 				if a.freed(id) >= last {
 					kept += a.t.Requested(id)
+					blocks += asInt(a.t.Requested(id) > scalar && !weights[2*a.t.Requested(id)]) // but for autocast's copies
 				}
 			case snapshot.FreeRequested:
 				if id != timeline.NoAllocation && a.born(id) >= starts[k] {
@@ -93,17 +98,53 @@ func (a *analysis) layersOfOne(starts []int) bool {
 				}
 			}
 		}
-		if len(allocs) > few {
+		if len(allocs) > few && !unlike {
 			return false
 		}
-		if k == n/2 && len(recurringRuns(allocs, sizes)) > 2 {
+		if k == n/2 && (len(recurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes)) {
 			return false
 		}
 		if kept*2 >= peak && kept > 0 {
 			keeping++
 		}
+		ones += asInt(blocks == 1)
 	}
-	return keeping*5 >= (n-1)*4
+	a.checkpoints = unlike && ones*5 >= (n-1)*4
+	return unlike || keeping*5 >= (n-1)*4
+}
+
+// comesBack tells whether a run of numbers is there three times, over a third of all.
+func comesBack(numbers []int64) bool {
+	const run = 5
+	type seen struct{ first, times int }
+	runs := map[[run]int64]seen{}
+	for k := 0; k+run <= len(numbers); k++ {
+		key := [run]int64(numbers[k:])
+		s, ok := runs[key]
+		if !ok {
+			s.first = k
+		}
+		s.times++
+		if runs[key] = s; s.times > 2 && (k-s.first)*3 >= len(numbers) {
+			return true
+		}
+	}
+	return false
+}
+
+// weightGroups counts how often a run of sizes comes back in what is there before
+// the loop and stays, the layers of a model, and gives those sizes.
+func (a *analysis) weightGroups() (groups int, weights map[int64]bool) {
+	var allocs []int
+	var sizes []int64
+	weights = map[int64]bool{}
+	for i := range a.loop {
+		if a.events.Action[i] == snapshot.Alloc && a.outlives(a.t.Of[i]) {
+			allocs, sizes = append(allocs, i), append(sizes, a.events.Size[i])
+			weights[a.events.Size[i]] = true
+		}
+	}
+	return len(recurringRuns(allocs, sizes)), weights
 }
 
 // recurring finds those allocations whose key, one of n, has the occurrences that

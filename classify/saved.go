@@ -104,7 +104,7 @@ func (a *analysis) findSaved() {
 		}
 	}
 	const layers = 2
-	a.saves = a.all&checkpointed != 0 && kept >= layers || kept >= bulk && (kept*4 >= all || a.all&compiled != 0 && a.compiledToTrain() >= bulk)
+	a.saves = a.checkpoints || a.all&checkpointed != 0 && kept >= layers || kept >= bulk && (kept*4 >= all || a.all&compiled != 0 && a.compiledToTrain() >= bulk)
 	if a.recorded.native && a.recorded.frees {
 		a.saves = a.saves || a.releases()
 	}
