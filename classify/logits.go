@@ -89,6 +89,8 @@ func (a *analysis) findLogits() {
 			}
 		case p.backward == nil && trained > 0:
 			a.markAsTrained(p, trained)
+		case p.backward == nil && a.recorded.allocs && !a.trains:
+			a.markAtFailure(p)
 		default:
 			a.markChunks(p)
 		}

@@ -1,15 +1,41 @@
 package classify
 
 import (
+	"sort"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// markAsTrained marks the scores of a pass that came to no loss: made by a linear map
-// that the model itself calls, for the words of those that were trained on; and
-// what the program makes of them. Nothing there is larger but a copy of them.
+// markAsTrained marks the scores of a pass that came to no loss: of the words of
+// those that were trained on, before.
 func (a *analysis) markAsTrained(p pass, trained int64) {
 	const large = 1 << 20
+	if top := a.product(p); top != timeline.NoAllocation {
+		if n := a.t.Requested(top); min(n, trained) >= large && row(n, trained) >= 2*fewWords {
+			a.markProduct(p, top)
+		}
+	}
+}
+
+// markAtFailure marks the scores of a first pass that failed where something as
+// large was to be made of them: for every word of what looks like a vocabulary.
+func (a *analysis) markAtFailure(p pass) {
+	i := sort.SearchInts(a.ooms, p.first)
+	if i == len(a.ooms) || a.ooms[i] > p.end {
+		return
+	}
+	at := a.ooms[i]
+	if top := a.product(p); top != timeline.NoAllocation && a.stacks[a.events.StackOf(at)].depth <= 1 {
+		if n := a.t.Requested(top); family(a.events.Size[at], n) && a.forEachWord(n) {
+			a.markProduct(p, top)
+		}
+	}
+}
+
+// product is the largest result of a linear map that the model itself calls, if
+// nothing in the pass is larger but a copy of it.
+func (a *analysis) product(p pass) timeline.AllocationID {
 	var largest int64
 	top := timeline.NoAllocation
 	for i := p.first; i < p.end; i++ {
@@ -23,17 +49,36 @@ func (a *analysis) markAsTrained(p pass, trained int64) {
 			top = a.t.Of[i]
 		}
 	}
-	if top == timeline.NoAllocation {
-		return
+	if top == timeline.NoAllocation || !family(largest, a.t.Requested(top)) {
+		return timeline.NoAllocation
 	}
-	if n := a.t.Requested(top); min(n, trained) >= large && family(largest, n) && row(n, trained) >= 2*fewWords {
-		a.logits[top] = scores
-		for i := a.born(top) + 1; i < p.end; i++ {
-			if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], n) && a.birth(id).depth <= 1 && a.birth(id).marks&workspace == 0 {
-				a.logits[id] = LogitsCopy
-			}
+	return top
+}
+
+// markProduct marks scores, and what the program makes of them.
+func (a *analysis) markProduct(p pass, top timeline.AllocationID) {
+	a.logits[top] = scores
+	for i := a.born(top) + 1; i < p.end; i++ {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], a.t.Requested(top)) && a.birth(id).depth <= 1 && a.birth(id).marks&workspace == 0 {
+			a.logits[id] = LogitsCopy
 		}
 	}
+}
+
+// forEachWord tells whether so many bytes are numbers for each word of the largest
+// weight, of which the small weights of the layers are a row.
+func (a *analysis) forEachWord(n int64) bool {
+	const small, often = 1 << 16, 4
+	var words int64
+	for size := range a.weightSize {
+		words = max(words, size)
+	}
+	for size, count := range a.weightSize {
+		if size > scalar && size <= small && count >= often && words%size == 0 && words/size >= fewWords && n%(words/size) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // markJoined marks what joins the scores of several passes that aren't trained

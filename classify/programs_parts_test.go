@@ -202,3 +202,28 @@ func TestFlatBuffers(t *testing.T) {
 		}
 	}
 }
+
+// TestScoresAtFailure fails in its first pass where something as large as the result
+// of the model's last map is to be made: a copy of scores, if the model has words.
+func TestScoresAtFailure(t *testing.T) {
+	const row, tokens = 768 * 4, 4096 // bytes of a small weight
+	for words, scores := range map[int64]bool{32000: true, 3072: false} {
+		s := newStory(t, true)
+		for range 6 {
+			for _, n := range []int64{row, row, 768 * row, 3072 * row} {
+				s.alloc(Weights, n, applyFrame, "train.py:5 main")
+			}
+		}
+		s.alloc(Weights, words*row, applyFrame, "train.py:5 main")
+		s.alloc(Inputs, tokens*8, "train.py:10 main")
+		for range 6 {
+			s.alloc(Activations, tokens*row, linearFrame, callFrame, "net.py:5 forward", callFrame, "net.py:9 forward", callFrame, "train.py:12 main")
+		}
+		head := s.alloc(Logits, tokens*words*2, linearFrame, callFrame, "net.py:10 forward", callFrame, "train.py:12 main")
+		s.fail(tokens * words * 4)
+		s.events[len(s.events)-1].Stack = s.stack([]string{"train.py:13 main"})
+		if c := New(s.timeline(), Options{}); (c.Category[head] == Logits) != scores {
+			t.Errorf("of %d words: %v", words, c.Category[head])
+		}
+	}
+}
