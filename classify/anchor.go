@@ -101,7 +101,7 @@ func (a *analysis) layersOfOne(starts []int) bool {
 		if len(allocs) > few && !unlike {
 			return false
 		}
-		if k == n/2 && (len(recurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes)) {
+		if k == n/2 && (len(recurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, groups))) {
 			return false
 		}
 		if kept*2 >= peak && kept > 0 {
@@ -113,8 +113,9 @@ func (a *analysis) layersOfOne(starts []int) bool {
 	return unlike || keeping*5 >= (n-1)*4
 }
 
-// comesBack tells whether a run of numbers is there three times, over a third of all.
-func comesBack(numbers []int64) bool {
+// comesBack tells whether a run of numbers is there so many times, over a third of
+// all.
+func comesBack(numbers []int64, times int) bool {
 	const run = 5
 	type seen struct{ first, times int }
 	runs := map[[run]int64]seen{}
@@ -125,7 +126,7 @@ func comesBack(numbers []int64) bool {
 			s.first = k
 		}
 		s.times++
-		if runs[key] = s; s.times > 2 && (k-s.first)*3 >= len(numbers) {
+		if runs[key] = s; s.times >= times && (k-s.first)*3 >= len(numbers) {
 			return true
 		}
 	}

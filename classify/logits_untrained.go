@@ -18,18 +18,27 @@ func (a *analysis) markAsTrained(p pass, trained int64) {
 	}
 }
 
-// markAtFailure marks the scores of a first pass that failed where something as
-// large was to be made of them: for every word of what looks like a vocabulary.
+// markAtFailure marks the scores of a first pass that failed in the loss, or where
+// something as large was to be made of what may be scores, or in making them: for
+// every word of what looks like a vocabulary.
 func (a *analysis) markAtFailure(p pass) {
 	i := sort.SearchInts(a.ooms, p.first)
 	if i == len(a.ooms) || a.ooms[i] > p.end {
 		return
 	}
 	at := a.ooms[i]
-	if top := a.product(p); top != timeline.NoAllocation && a.stacks[a.events.StackOf(at)].depth <= 1 {
-		if n := a.t.Requested(top); family(a.events.Size[at], n) && a.forEachWord(n) {
-			a.markProduct(p, top)
-		}
+	e, asked := a.stacks[a.events.StackOf(at)], a.events.Size[at]
+	if e.marks&(loss|lossGrad) == loss && asked > 64 {
+		a.markForward(p, asked)
+		return
+	}
+	top := a.product(p)
+	if top == timeline.NoAllocation || !a.forEachWord(a.t.Requested(top)) {
+		return
+	}
+	copied := e.depth <= 1 && family(asked, a.t.Requested(top))
+	if making := e.marks&matmul != 0 && at-a.born(top) <= 2; copied || making {
+		a.markProduct(p, top)
 	}
 }
 
