@@ -4,21 +4,26 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/timeline"
 )
 
 // anchored finds the iterations of a loop that only runs forward by what recurs
 // once in each: the stack, or without stacks the run of sizes, or of lives where
 // batches of different sizes take turns.
 func (a *analysis) anchored() []int {
-	if starts := a.anchoredIn(a.loop, a.last); len(starts) > 0 {
+	var l layers
+	if !a.recorded.allocs {
+		l = a.layersOfModel()
+	}
+	starts := a.anchoredIn(a.loop, a.last, &l)
+	a.checkpoints = l.checkpointed
+	if len(starts) > 0 {
 		return starts
 	}
 	return []int{a.loop}
 }
 
 // anchoredIn finds them between two events; none where nothing recurs.
-func (a *analysis) anchoredIn(from, to int) []int {
+func (a *analysis) anchoredIn(from, to int, l *layers) []int {
 	allocs := make([]int, 0, min(to-from, a.t.Len()))
 	for i := from; i < to; i++ {
 		if a.events.Action[i] == snapshot.Alloc {
@@ -56,96 +61,11 @@ func (a *analysis) anchoredIn(from, to int) []int {
 		if n := len(starts); n == 0 || len(lives) <= most*n && len(lives)*2 >= n*3 {
 			starts = lives
 		}
-		if a.layersOfOne(starts) {
+		if a.layersOfOne(starts, l) {
 			starts = nil
 		}
 	}
 	return starts
-}
-
-// layersOfOne tells the layers of a single pass, as of a training that fails in
-// its first, from iterations: nothing comes back within each, though the model's
-// weights do; or each keeps most of what it took for a backward pass, and makes
-// little.
-func (a *analysis) layersOfOne(starts []int) bool {
-	const most, few = 256, 64 // layers of a model; allocations of a layer
-	n := len(starts)
-	if n < 3 || n > most {
-		return false
-	}
-	groups, weights := a.weightGroups()
-	unlike := n <= groups+1 // any iteration through such a model
-	last, keeping, ones := starts[n-1], 0, 0
-	for k := range n - 1 {
-		var sizes []int64
-		var allocs []int
-		var live, peak, kept int64 // beyond what was there when it began
-		blocks := 0
-		for i := starts[k]; i < starts[k+1]; i++ {
-			id := a.t.Of[i]
-			switch a.events.Action[i] {
-			case snapshot.Alloc:
-				sizes, allocs = append(sizes, a.events.Size[i]), append(allocs, i)
-				live += a.t.Requested(id)
-				peak = max(peak, live)
-				if a.freed(id) >= last {
-					kept += a.t.Requested(id)
-					blocks += asInt(a.t.Requested(id) > scalar && !weights[2*a.t.Requested(id)]) // but for autocast's copies
-				}
-			case snapshot.FreeRequested:
-				if id != timeline.NoAllocation && a.born(id) >= starts[k] {
-					live -= a.t.Requested(id)
-				}
-			}
-		}
-		if len(allocs) > few && !unlike {
-			return false
-		}
-		if k == n/2 && (len(recurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, groups))) {
-			return false
-		}
-		if kept*2 >= peak && kept > 0 {
-			keeping++
-		}
-		ones += asInt(blocks == 1)
-	}
-	a.checkpoints = unlike && ones*5 >= (n-1)*4
-	return unlike || keeping*5 >= (n-1)*4
-}
-
-// comesBack tells whether a run of numbers is there so many times, over a third of
-// all.
-func comesBack(numbers []int64, times int) bool {
-	const run = 5
-	type seen struct{ first, times int }
-	runs := map[[run]int64]seen{}
-	for k := 0; k+run <= len(numbers); k++ {
-		key := [run]int64(numbers[k:])
-		s, ok := runs[key]
-		if !ok {
-			s.first = k
-		}
-		s.times++
-		if runs[key] = s; s.times >= times && (k-s.first)*3 >= len(numbers) {
-			return true
-		}
-	}
-	return false
-}
-
-// weightGroups counts how often a run of sizes comes back in what is there before
-// the loop and stays, the layers of a model, and gives those sizes.
-func (a *analysis) weightGroups() (groups int, weights map[int64]bool) {
-	var allocs []int
-	var sizes []int64
-	weights = map[int64]bool{}
-	for i := range a.loop {
-		if a.events.Action[i] == snapshot.Alloc && a.outlives(a.t.Of[i]) {
-			allocs, sizes = append(allocs, i), append(sizes, a.events.Size[i])
-			weights[a.events.Size[i]] = true
-		}
-	}
-	return len(recurringRuns(allocs, sizes)), weights
 }
 
 // recurring finds those allocations whose key, one of n, has the occurrences that

@@ -6,7 +6,99 @@ import (
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/timeline"
 )
+
+// layersOfOne tells the layers of a single pass, as of a training that fails in
+// its first, from iterations: nothing comes back within each, though the model's
+// weights do; or each keeps most of what it took for a backward pass, and makes
+// little.
+func (a *analysis) layersOfOne(starts []int, l *layers) bool {
+	const most, few = 256, 64 // layers of a model; allocations of a layer
+	n := len(starts)
+	if n < 3 || n > most {
+		return false
+	}
+	unlike := l.groups > 0 && n <= l.groups+1 // any iteration through such a model
+	last, keeping, ones := starts[n-1], 0, 0
+	for k := range n - 1 {
+		var sizes []int64
+		var allocs []int
+		var live, peak, kept int64 // beyond what was there when it began
+		blocks := 0
+		for i := starts[k]; i < starts[k+1]; i++ {
+			id := a.t.Of[i]
+			switch a.events.Action[i] {
+			case snapshot.Alloc:
+				sizes, allocs = append(sizes, a.events.Size[i]), append(allocs, i)
+				live += a.t.Requested(id)
+				peak = max(peak, live)
+				if a.freed(id) >= last {
+					kept += a.t.Requested(id)
+					blocks += asInt(a.t.Requested(id) > scalar && !l.weights[2*a.t.Requested(id)]) // but for autocast's copies
+				}
+			case snapshot.FreeRequested:
+				if id != timeline.NoAllocation && a.born(id) >= starts[k] {
+					live -= a.t.Requested(id)
+				}
+			}
+		}
+		if len(allocs) > few && !unlike {
+			return false
+		}
+		if k == n/2 && (len(recurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, l.groups))) {
+			return false
+		}
+		if kept*2 >= peak && kept > 0 {
+			keeping++
+		}
+		ones += asInt(blocks == 1)
+	}
+	l.checkpointed = unlike && ones*5 >= (n-1)*4
+	return unlike || keeping*5 >= (n-1)*4
+}
+
+// comesBack tells whether a run of numbers is there so many times, over a third of
+// all.
+func comesBack(numbers []int64, times int) bool {
+	const run = 5
+	type seen struct{ first, times int }
+	runs := map[[run]int64]seen{}
+	for k := 0; k+run <= len(numbers); k++ {
+		key := [run]int64(numbers[k:])
+		s, ok := runs[key]
+		if !ok {
+			s.first = k
+		}
+		s.times++
+		if runs[key] = s; s.times >= times && (k-s.first)*3 >= len(numbers) {
+			return true
+		}
+	}
+	return false
+}
+
+// layers is what is known of a model's layers without stacks.
+type layers struct {
+	groups       int            // how often a run of sizes comes back in the weights
+	weights      map[int64]bool // those sizes
+	checkpointed bool           // they were taken for steps, and keep one block each
+}
+
+// layersOfModel looks at what is there before the loop and stays.
+func (a *analysis) layersOfModel() (l layers) {
+	var allocs []int
+	var sizes []int64
+	l.weights = map[int64]bool{}
+	for i := range a.loop {
+		if a.events.Action[i] == snapshot.Alloc && a.outlives(a.t.Of[i]) {
+			allocs, sizes = append(allocs, i), append(sizes, a.events.Size[i])
+			l.weights[a.events.Size[i]] = true
+		}
+	}
+	l.groups = len(recurringRuns(allocs, sizes))
+	return l
+}
 
 // recursWithin tells whether what recurs does so within one call of the model: the
 // loop over its layers, then, and no loop around it. All of it comes from one line

@@ -87,10 +87,9 @@ func (a *analysis) findLogits() {
 				a.markBackward(p.backward, size, all)
 				trained = all
 			}
+		case p.backward == nil && a.recorded.allocs && a.markAtFailure(p):
 		case p.backward == nil && trained > 0:
 			a.markAsTrained(p, trained)
-		case p.backward == nil && a.recorded.allocs && !a.trains:
-			a.markAtFailure(p)
 		default:
 			a.markChunks(p)
 		}

@@ -18,28 +18,30 @@ func (a *analysis) markAsTrained(p pass, trained int64) {
 	}
 }
 
-// markAtFailure marks the scores of a first pass that failed in the loss, or where
+// markAtFailure marks the scores of a pass that failed in the loss, or where
 // something as large was to be made of what may be scores, or in making them: for
-// every word of what looks like a vocabulary.
-func (a *analysis) markAtFailure(p pass) {
+// every word of what looks like a vocabulary. It is false where it found none.
+func (a *analysis) markAtFailure(p pass) bool {
 	i := sort.SearchInts(a.ooms, p.first)
 	if i == len(a.ooms) || a.ooms[i] > p.end {
-		return
+		return false
 	}
 	at := a.ooms[i]
 	e, asked := a.stacks[a.events.StackOf(at)], a.events.Size[at]
 	if e.marks&(loss|lossGrad) == loss && asked > 64 {
 		a.markForward(p, asked)
-		return
+		return true
 	}
 	top := a.product(p)
 	if top == timeline.NoAllocation || !a.forEachWord(a.t.Requested(top)) {
-		return
+		return false
 	}
 	copied := e.depth <= 1 && family(asked, a.t.Requested(top))
-	if making := e.marks&matmul != 0 && at-a.born(top) <= 2; copied || making {
+	making := e.marks&matmul != 0 && at-a.born(top) <= 2
+	if copied || making {
 		a.markProduct(p, top)
 	}
+	return copied || making
 }
 
 // product is the largest result of a linear map that the model itself calls, if

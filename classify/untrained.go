@@ -45,7 +45,7 @@ func (a *analysis) findUntrained() {
 		if i := sort.SearchInts(a.ooms, s.first); i < len(a.ooms) { // what the error unwinds is no pass
 			s.end = min(s.end, a.ooms[i]+1)
 		}
-		starts := a.anchoredIn(s.first, s.end)
+		starts := a.anchoredIn(s.first, s.end, &layers{})
 		if len(starts) < untrainedPasses || s.allocs*5 < usual*2*len(starts) || a.inFlight(s) {
 			continue
 		}
