@@ -27,7 +27,6 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	if stale > 0 {
 		d.Evidence = append(d.Evidence, report.Bytes(stale)+" of it are the step before's, which a variable still holds")
 	}
-	site := topSite(dev.Sites, classify.Logits)
 	for i, n := 0, 0; i < len(dev.Sites) && n < 3; i++ {
 		if s := &dev.Sites[i]; *s.Category == classify.Logits.String() && s.Known {
 			d.Evidence = append(d.Evidence, siteLine(s))
@@ -42,7 +41,11 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 		return []draft{d}
 	}
 	at := ""
-	if site != nil {
+	if loss := e.lossSite(); loss != nil {
+		at = " in place of the loss at " + userLine(loss)
+	} else if site := topSite(dev.Sites, classify.Logits); site != nil && site.CalledFrom == nil {
+		at = " on what " + userLine(site) + " makes"
+	} else if site != nil { // a library's model, which works out the loss, too
 		at = " in place of the loss at " + userLine(site)
 	}
 	d.Fix = ptr("Chunked or fused cross-entropy" + at + ", so that the logits of all tokens never exist at once; or fewer tokens in a batch")
@@ -73,9 +76,43 @@ func (e *examination) staleAtPeak() (bytes int64) {
 	return bytes
 }
 
+// lossSite is the line that makes most copies of scores, in a loss if one does; nil
+// when no stack shows any.
+func (e *examination) lossSite() *report.Site {
+	type maker struct {
+		rank  int
+		bytes int64
+	}
+	makers := map[snapshot.StackID]maker{}
+	best := snapshot.StackID(0)
+	for i, detail := range e.classes.Detail {
+		id := timeline.AllocationID(i)
+		stack := e.t.Stack(id)
+		if stack == 0 || detail != classify.LogitsCopy || e.classes.Category[i] != classify.Logits {
+			continue
+		}
+		m, ok := makers[stack]
+		if !ok {
+			m.rank = e.lossRank(stack)
+		}
+		m.bytes += e.t.Requested(id)
+		makers[stack] = m
+		if top := makers[best]; best == 0 || m.rank > top.rank || m.rank == top.rank && m.bytes >= top.bytes {
+			best = stack
+		}
+	}
+	if best == 0 {
+		return nil
+	}
+	s := siteOf(siteKey{site: e.view.Site(best), known: true, category: classify.Logits})
+	if s.Function == "" {
+		return nil
+	}
+	return &s
+}
+
 // scored tells whether a loss is worked out of the scores: all of them are read.
 func (e *examination) scored() bool {
-	s := e.t.Snapshot
 	seen := map[snapshot.StackID]bool{}
 	for i, c := range e.classes.Category {
 		stack := e.t.Stack(timeline.AllocationID(i))
@@ -83,14 +120,26 @@ func (e *examination) scored() bool {
 			continue
 		}
 		seen[stack] = true
-		for _, f := range s.Stack(stack) {
-			switch s.String(s.Frames[f].Function) {
-			case "cross_entropy", "nll_loss", "log_softmax":
-				return true
-			}
+		if e.lossRank(stack) > 0 {
+			return true
 		}
 	}
 	return false
+}
+
+// lossRank says how surely a stack is a loss's: 2 for cross-entropy, 1 for what it
+// is made of, which has other uses, 0 for none.
+func (e *examination) lossRank(stack snapshot.StackID) (rank int) {
+	s := e.t.Snapshot
+	for _, f := range s.Stack(stack) {
+		switch s.String(s.Frames[f].Function) {
+		case "cross_entropy", "nll_loss":
+			return 2
+		case "log_softmax":
+			rank = 1
+		}
+	}
+	return rank
 }
 
 // inParts tells whether a line makes scores three times in a row, each time soon

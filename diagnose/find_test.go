@@ -146,6 +146,8 @@ func TestScenarios(t *testing.T) {
 		{"foreach_off__python", "", "", "optimizer_temporaries"},
 		{"eval_batch__python", "oom_true_shortage", "a request of 498.05 MiB found no room, 67.87 MiB are missing", ""},
 		{"eval_batch__python", "oom_true_shortage", "most of it: logits, 998.05 MiB (90.9 %)", ""},
+		{"eval_batch__python", "logits_dominate", "in place of the loss at loss_of run/scenarios.py:38,", ""},
+		{"policy_gradient__python", "logits_dominate", "in place of the loss at <module> run/scenarios.py:239,", ""},
 		{"joined_anew__python", "growing_list", "A tensor is joined with what it holds so far in every step (scenarios.py:273)", "own_temporaries"},
 		{"joined_anew__python", "growing_list", "8.00 MiB a step, seen in 9 steps, 80.00 MiB in all", ""},
 		{"joined_last__python", "", "", "growing_list own_temporaries"},
