@@ -44,7 +44,7 @@ func (a *analysis) findRuns() {
 
 // isRoot tells where autograd makes the gradient that a backward pass starts from.
 func (a *analysis) isRoot(event int) bool {
-	return a.events.Action[event] == snapshot.Alloc && a.stacks[a.events.Stack[event]].marks&rooted != 0
+	return a.events.Action[event] == snapshot.Alloc && a.stacks[a.events.StackOf(event)].marks&rooted != 0
 }
 
 // run of an event; -1 before the trace, the number of runs after it.
