@@ -71,6 +71,7 @@ type analysis struct {
 	sharing []bool // by event: within a range that FSDP names
 
 	last int // number of events
+	stop int // that of the last allocation, and one
 }
 
 // recorded says which stacks a recording has.

@@ -242,8 +242,11 @@ func (v *Evidence) Follow(t *timeline.Timeline) {
 	a := &analysis{Classification: c, Evidence: v, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
 	v.followed = a
 	for i, action := range a.events.Action {
-		if action == snapshot.OOM {
+		switch action {
+		case snapshot.OOM:
 			a.ooms = append(a.ooms, i)
+		case snapshot.Alloc:
+			a.stop = i + 1
 		}
 	}
 	a.findPhases()

@@ -163,6 +163,8 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Temporary, NoDetail, plausible} // or a batch, which goes when the next one is there
 		case f > a.untrainedEnd(b):
 			return claim{Temporary, NoDetail, plausible} // collected, whatever it is
+		case !a.trains && f >= a.stop && (a.stop-b)*4 > a.stop:
+			return claim{Temporary, NoDetail, guess} // there for a good part of the program: weights, or a graph
 		}
 		return claim{Temporary, NoDetail, strong - 3}
 	case f < a.last && a.phases[f] == Backward:

@@ -24,3 +24,19 @@ func TestReplayBuffers(t *testing.T) {
 		}
 	}
 }
+
+// TestPassLetGo has a program that ends in its first pass, by an error that no
+// request brought about: what was there to the end may have been for a backward.
+func TestPassLetGo(t *testing.T) {
+	p := newProgram(t, true)
+	batch := p.alloc(Inputs, mib, "train.py:10 main")
+	saved := p.forward("train.py:12 main", 8)
+	p.free(saved...)
+	p.free(batch)
+	c := New(p.timeline(), Options{})
+	for k, id := range saved[:2] {
+		if c.Category[id] != Activations && c.Confidence[id] > 75 {
+			t.Errorf("what layer %d keeps is %v, %d %% sure", k, c.Category[id], c.Confidence[id])
+		}
+	}
+}
