@@ -105,10 +105,12 @@ func (a *analysis) layersOfModel() (l layers) {
 // of a module's work, other lines of which allocate too, but not in between; or
 // from modules of one kind that Sequential calls.
 func (a *analysis) recursWithin(allocs, starts []int) bool {
-	inside := make([]bool, len(a.stacks))
+	inside, outside := make([]bool, len(a.stacks)), make([]bool, len(a.stacks))
 	for _, i := range allocs {
 		if starts[0] <= i && i < starts[len(starts)-1] {
 			inside[a.events.StackOf(i)] = true
+		} else {
+			outside[a.events.StackOf(i)] = true
 		}
 	}
 	s := a.t.Snapshot
@@ -123,8 +125,8 @@ func (a *analysis) recursWithin(allocs, starts []int) bool {
 			return true
 		}
 	}
-	for id, in := range inside {
-		if in {
+	for id, out := range outside {
+		if !out || inside[id] {
 			continue
 		}
 		frames := pythonFrames(view, s, snapshot.StackID(id))
