@@ -115,7 +115,16 @@ func (a *analysis) recursWithin(allocs, starts []int) bool {
 	}
 	s := a.t.Snapshot
 	view := stacks.New(s)
-	first, same, single := commonLines(view, s, inside)
+	var in [][]snapshot.FrameID
+	for id, ok := range inside {
+		if !ok {
+			continue
+		}
+		if frames := pythonFrames(view, s, snapshot.StackID(id)); len(frames) > 0 { // else of backward's thread
+			in = append(in, frames)
+		}
+	}
+	first, same, single := commonLines(s, in)
 	model := indexCall(s, first[:single])
 	if model < 0 {
 		return false
@@ -141,19 +150,12 @@ func (a *analysis) recursWithin(allocs, starts []int) bool {
 	return false
 }
 
-// commonLines are the Python frames, outermost first, of one of the given stacks:
+// commonLines are the Python frames, outermost first, of the first of some stacks:
 // all of them have the first so many functions in common, and of those the first
 // so many lines.
-func commonLines(view *stacks.View, s *snapshot.Snapshot, in []bool) (first []snapshot.FrameID, functions, lines int) {
-	for id, ok := range in {
-		if !ok {
-			continue
-		}
-		frames := pythonFrames(view, s, snapshot.StackID(id))
-		if len(frames) == 0 { // of backward's thread
-			continue
-		}
-		if first == nil {
+func commonLines(s *snapshot.Snapshot, in [][]snapshot.FrameID) (first []snapshot.FrameID, functions, lines int) {
+	for i, frames := range in {
+		if i == 0 {
 			first, functions, lines = frames, len(frames), len(frames)
 		}
 		k := 0
@@ -163,8 +165,7 @@ func commonLines(view *stacks.View, s *snapshot.Snapshot, in []bool) (first []sn
 			}
 			k++
 		}
-		functions = k
-		lines = min(lines, k)
+		functions, lines = k, min(lines, k)
 	}
 	return first, functions, lines
 }

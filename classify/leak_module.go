@@ -14,17 +14,8 @@ import (
 // forward allocate outside the loop.
 func (l *loop) inModule() bool {
 	inside, outside := l.pythonStacks()
-	var common []snapshot.FrameID // outermost first, the same functions
-	for i, frames := range inside {
-		if i == 0 {
-			common = frames
-		}
-		n := 0
-		for n < min(len(common), len(frames)) && sameFunction(l.t.Snapshot, common[n], frames[n]) {
-			n++
-		}
-		common = common[:n]
-	}
+	first, functions, _ := commonLines(l.t.Snapshot, inside)
+	common := first[:functions]
 	depth := -1
 	for i, f := range common {
 		if l.isForward(f) {

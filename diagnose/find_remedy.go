@@ -12,8 +12,8 @@ import (
 )
 
 // remedies are changes that a replay knows, in words, with "@" where the line
-// belongs that most of such memory is asked for under; the first of several that
-// save the same is the one that asks least of the training.
+// belongs that it is about; the first of several that save the same is the one that
+// asks least of the training.
 var remedies = []struct {
 	change string
 	about  []classify.Category // that must matter at the peak
@@ -39,7 +39,7 @@ func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.
 	}
 	best := list[0]
 	d.SavesBytes = ptr(best.saves)
-	d.Fix = ptr(remedyText(best.change, dev) + ": " + enough(best.saves, s))
+	d.Fix = ptr(e.remedyText(best.change, dev) + ": " + enough(best.saves, s))
 	if best.saves < s.missing {
 		d.Fix = ptr(*d.Fix + ". Besides: " + lowerFirst(firstChange[name]))
 	}
@@ -66,15 +66,21 @@ func enough(saves int64, s shortage) string {
 
 func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
-func remedyText(change string, dev *report.Device) string {
+// remedyText is a remedy with its line: the loss's for scores, if a stack shows it,
+// else the one that asks for most of such memory at the peak.
+func (e *examination) remedyText(change string, dev *report.Device) string {
 	for _, r := range remedies {
 		if r.change != change {
 			continue
 		}
 		at := ""
 		if len(r.about) == 1 {
-			if s := topSite(dev.Sites, r.about[0]); s != nil {
-				at = " at " + userLine(s)
+			site := topSite(dev.Sites, r.about[0])
+			if r.about[0] == classify.Logits {
+				site = cmp.Or(e.lossSite(), site)
+			}
+			if site != nil {
+				at = " at " + userLine(site)
 			}
 		}
 		return strings.ReplaceAll(r.text, "@", at)
