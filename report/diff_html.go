@@ -8,11 +8,17 @@ import (
 	"io"
 )
 
-//go:embed diff_page.css
-var diffCSS string
+//go:embed plain.css
+var plainCSS string // of pages without scripts
 
-//go:embed diff_page.html
+//go:embed diff.html
 var diffPage string
+
+// plainPolicy allows a page our style sheet by its hash, and nothing else.
+func plainPolicy() string {
+	sum := sha256.Sum256([]byte(plainCSS))
+	return "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
 
 // DiffHTML writes a comparison as one page that loads nothing and runs nothing.
 func DiffHTML(w io.Writer, d *Diff) error {
@@ -63,13 +69,10 @@ type diffStepView struct {
 	Gap    bool // steps are left out before this one
 }
 
-// newDiffView works out what the template shows. The policy allows our style
-// sheet by its hash, and nothing else.
+// newDiffView works out what the template shows.
 func newDiffView(d *Diff) *diffView {
-	sum := sha256.Sum256([]byte(diffCSS))
-	v := &diffView{Diff: d, CSS: template.CSS(diffCSS), Heading: d.heading(), PeakRows: d.peakRows(), Categories: d.categoryRows(),
-		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'",
-		Sides:  []diffSideView{{"Before", d.Before.what(), &d.Before}, {"After", d.After.what(), &d.After}}}
+	v := &diffView{Diff: d, Policy: plainPolicy(), CSS: template.CSS(plainCSS), Heading: d.heading(), PeakRows: d.peakRows(), Categories: d.categoryRows(),
+		Sides: []diffSideView{{"Before", d.Before.what(), &d.Before}, {"After", d.After.what(), &d.After}}}
 	var shown []DiffSite
 	shown, v.Others, v.Rest = d.changedSites()
 	for i := range shown {

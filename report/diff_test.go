@@ -94,6 +94,21 @@ func TestDiffJSONFields(t *testing.T) {
 
 // TestDiffHostile: no name makes an element, in the page or in Markdown.
 func TestDiffHostile(t *testing.T) {
+	checkHostile(t, func(format, text string) string {
+		d := fullDiff()
+		plant(reflect.ValueOf(d).Elem(), text)
+		d.Before.Moment, d.After.Moment = "peak", "peak"
+		var b bytes.Buffer
+		if err := diffFormats[format](&b, d); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	})
+}
+
+// checkHostile writes something as html, md and txt with hostile texts for names.
+func checkHostile(t *testing.T, write func(format, text string) string) {
+	t.Helper()
 	elements := func(page string) (n int) {
 		d := xml.NewDecoder(strings.NewReader(page))
 		d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
@@ -111,16 +126,6 @@ func TestDiffHostile(t *testing.T) {
 				}
 			}
 		}
-	}
-	write := func(format, text string) string {
-		d := fullDiff()
-		plant(reflect.ValueOf(d).Elem(), text)
-		d.Before.Moment, d.After.Moment = "peak", "peak"
-		var b bytes.Buffer
-		if err := diffFormats[format](&b, d); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
 	}
 	wantPage, wantMarkdown := elements(write("html", "harmless")), checkHTML(t, rendered(t, []byte(write("md", "harmless"))))
 	for _, name := range hostile {

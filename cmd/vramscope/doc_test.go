@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/compare"
-	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -24,7 +23,7 @@ func TestJSONIsDescribed(t *testing.T) {
 		title, body, _ := strings.Cut(s, "\n")
 		sections[title] = body
 	}
-	for title, v := range map[string]any{"A report": report.Document{}, "A comparison": report.Diff{}, "A budget": compare.Result{}, "What was replayed": replay.Document{}} {
+	for title, v := range map[string]any{"A report": report.Document{}, "A comparison": report.Diff{}, "A budget": compare.Result{}, "What was replayed": whatifDocument{}} {
 		fields := map[string]bool{}
 		fieldsOf(reflect.TypeOf(v), fields, map[reflect.Type]bool{})
 		if title == "A comparison" { // where the two inputs are as in a report

@@ -183,7 +183,7 @@ func TestRedactEverywhere(t *testing.T) {
 // TestRedactedFailures: nor do the tables of what went wrong name the program.
 func TestRedactedFailures(t *testing.T) {
 	var text, stderr bytes.Buffer
-	for _, format := range []string{"text", "json"} {
+	for _, format := range []string{"text", "json", "markdown", "html"} {
 		text.Reset()
 		if run([]string{"whatif", "../../testdata/recordings/frag_oom__pairwise_docs/snapshot_all.pickle.gz", "--redact", "--format", format}, nil, &text, &stderr) != 0 {
 			t.Fatal(stderr.String())

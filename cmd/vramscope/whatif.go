@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -22,7 +23,10 @@ type whatifFlags struct {
 	confs      []string
 	capacities []string
 	changes    []string
+	title      string
+	notes      []string
 	names      naming
+	theory     budgetFlags
 	partial    bool
 	redact     bool
 	quiet      bool
@@ -52,94 +56,106 @@ Each says what it takes for granted.`,
   vramscope whatif snapshot.pickle --change optimizer=8bit --change logits=chunked`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, whatif(cmd, args[0], &f), append(args, f.outputs...)...)
+			return redactError(f.redact, whatif(cmd, args[0], &f), append(args, append(f.outputs, f.theory.config, f.theory.model)...)...)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "text", "text or json")
-	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "write `FILE` instead of standard output, without --format in that of its name: .json .txt (repeatable)")
+	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
+	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal` (default: the one that reserves most)")
 	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.outside, "outside", "", "`SIZE` that PyTorch can't have of a GPU: the CUDA context, other processes (default: what the recording tells with --gpu, else 520MiB)")
 	flags.StringArrayVar(&f.confs, "conf", nil, "`SETTINGS` to try, in the syntax of PYTORCH_CUDA_ALLOC_CONF (repeatable)")
 	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
 	flags.StringArrayVar(&f.changes, "change", nil, "a `CHANGE` to the program to try, such as optimizer=8bit (repeatable)")
+	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the answer")
+	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the answer, `KEY=VALUE` (repeatable)")
 	f.names.flags(cmd)
+	flags.StringVar(&f.theory.config, "config", "", "the model's `config.json`, which names its tensors")
+	flags.StringVar(&f.theory.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
 	flags.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	return cmd
 }
 
+// whatifDocument is what was tried, with what the user says of it.
+type whatifDocument struct {
+	*replay.Document
+	Tool  string        `json:"tool"`
+	Title string        `json:"title"`
+	Given []report.Note `json:"given"` // "notes" are the replay's
+}
+
+// whatifRenderers are the ways of writing it, by --format's word and by the ending
+// of -o's files.
+func whatifRenderers() map[string]func(io.Writer, *whatifDocument) error {
+	text := func(w io.Writer, d *whatifDocument) error { return report.SheetText(w, whatifSheet(d), report.Style{}) }
+	markdown := func(w io.Writer, d *whatifDocument) error { return report.SheetMarkdown(w, whatifSheet(d)) }
+	html := func(w io.Writer, d *whatifDocument) error { return report.SheetHTML(w, whatifSheet(d)) }
+	json := func(w io.Writer, d *whatifDocument) error { return writeJSON(w, d) }
+	return map[string]func(io.Writer, *whatifDocument) error{"text": text, ".txt": text, "json": json, ".json": json,
+		"markdown": markdown, ".md": markdown, "html": html, ".html": html}
+}
+
 func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
-	if len(f.outputs) == 0 {
-		f.outputs = []string{"-"}
+	all := whatifRenderers()
+	if err := checkFormats(f.format, f.outputs, all); err != nil {
+		return err
 	}
-	formats := make([]string, len(f.outputs))
-	for i, output := range f.outputs {
-		var err error
-		if formats[i], err = f.formatOf(cmd, output); err != nil {
-			return err
-		}
-	}
-	o, err := f.options()
+	doc, err := f.document(cmd, name)
 	if err != nil {
 		return err
+	}
+	if err := writeOutputs(f.outputs, all, doc); err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if f.format == "text" {
+		return report.SheetText(out, whatifSheet(doc), terminalStyle(out, f.noColor, f.quiet))
+	}
+	return all[f.format](out, doc)
+}
+
+// document reads the recording and tries what was asked for.
+func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument, error) {
+	o, err := f.options()
+	if err != nil {
+		return nil, err
+	}
+	doc := &whatifDocument{Tool: "vramscope " + versionString(), Title: f.title}
+	if doc.Given, err = parseNotes(f.notes); err != nil {
+		return nil, err
+	}
+	if f.theory.config == "-" {
+		return nil, fmt.Errorf("--config -: standard input is for the recording; give the configuration as a file")
 	}
 	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := f.names.read([]string{name}); err != nil {
-		return err
+		return nil, err
+	}
+	if err := f.names.model(&f.theory); err != nil {
+		return nil, err
 	}
 	if f.redact {
 		r := newRedactor()
 		r.Snapshot(s)
 		f.names.redact(r)
+		doc.Title = r.Text(doc.Title)
+		for i := range doc.Given {
+			n := &doc.Given[i]
+			n.Key, n.Value = r.Note(n.Key, n.Value)
+		}
 	}
 	t, err := f.timeline(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	doc, err := replay.WhatIf(t, classify.New(t, f.names.options(t)), o)
-	if err != nil {
-		return err
-	}
-	for i, output := range f.outputs {
-		write := func(w io.Writer) error {
-			if formats[i] == "json" {
-				return writeJSON(w, doc)
-			}
-			return whatifText(w, doc, terminalStyle(w, f.noColor, f.quiet))
-		}
-		if output == "-" {
-			err = write(cmd.OutOrStdout())
-		} else {
-			err = writeFile(output, write)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// formatOf is the format of --format, or else the one that a name of -o's tells.
-func (f *whatifFlags) formatOf(cmd *cobra.Command, output string) (string, error) {
-	if f.format != "text" && f.format != "json" {
-		return "", fmt.Errorf("--format %q: text or json", f.format)
-	}
-	if cmd.Flags().Changed("format") {
-		return f.format, nil
-	}
-	switch ending(output) {
-	case ".json":
-		return "json", nil
-	case ".html", ".md":
-		return "", fmt.Errorf("-o %s: text or JSON, the name must end in .txt or .json", output)
-	}
-	return f.format, nil
+	doc.Document, err = replay.WhatIf(t, classify.New(t, f.names.options(t)), o)
+	return doc, err
 }
 
 func (f *whatifFlags) options() (replay.Options, error) {
