@@ -79,6 +79,10 @@ type growth struct {
 	at      int64
 }
 
+// firstRows bounds a column whose file has said nothing yet of what it holds. All
+// of a small file fits: no row of it is copied.
+const firstRows = 64 << 10
+
 // estimate is the capacity for a column that has filled old places and needs
 // n: what the rest of the file will bring if it goes on as it did since the
 // last time, and a quarter more. A file's beginning says little of the rest:
@@ -89,9 +93,7 @@ func (d *decoder) estimate(n, old int, last *growth) int {
 	switch {
 	case d.total == 0:
 	case old == 0:
-		size = max(size, int(min(d.total/64, 16384)))
-	case old <= 16384:
-		size = max(n, 4*old)
+		size = max(size, int(min(d.total/64, firstRows)))
 	case now.at > last.at:
 		rate := float64(n-last.entries) / float64(now.at-last.at)
 		size = max(size, n+int(1.25*rate*float64(d.total-now.at)))
