@@ -47,7 +47,7 @@ func (m *machine) apply(x *value, l *linear) *value {
 // addBias is y + bias in the wider of the two types.
 func (m *machine) addBias(y, b *value) *value {
 	z := m.tensor(y.n, max(y.e, b.e))
-	rows, yb := y.n/b.n, y.bytes()
+	rows, yb, ze := y.n/b.n, y.bytes(), z.e
 	needB := b.needsGrad()
 	m.record([]*value{z}, []*value{y, b}, nil, func(m *machine, g []*storage) []*storage {
 		r := []*storage{m.keep(g[0]), nil}
@@ -56,7 +56,7 @@ func (m *machine) addBias(y, b *value) *value {
 			r[0] = m.alloc(yb, Temporary)
 		}
 		if needB {
-			m.pulse(staging(rows, b.n), Temporary)
+			m.pulse(staging(rows, b.n, ze), Temporary)
 			r[1] = m.alloc(b.bytes(), Gradients)
 		}
 		return r

@@ -122,23 +122,13 @@ func (m *machine) linear(x *value, l *linear) *value {
 			dw()
 			if needB {
 				r[2] = m.alloc(out*e, m.weightGrad(b))
-				m.pulse(staging(t, out), Temporary)
+				m.pulse(staging(t, out, e), Temporary)
 			}
 		}
 		return r
 	})
 	m.drop(in, w, b)
 	return y
-}
-
-// staging is the buffer that sums t rows of n columns into one row on 132
-// multiprocessors.
-func staging(t, n int64) int64 {
-	if t < 128 || n == 0 {
-		return 0
-	}
-	rows := (n + 127) / 128
-	return 4 * n * 128 * min((2112+rows-1)/rows, (t+63)/64)
 }
 
 // embedding looks t rows of h up; idBytes is what the ids cost when they are saved.
@@ -194,7 +184,7 @@ func (m *machine) mul(a, b *value) *value {
 	if small && b.n > 0 {
 		rows = a.n / b.n
 	}
-	bn, leaf := b.n, b.leaf != nil
+	bn, ye, leaf := b.n, y.e, b.leaf != nil
 	m.record([]*value{y}, []*value{a, b}, saved, func(m *machine, g []*storage) []*storage { // MulBackward
 		r := make([]*storage, 2)
 		if na {
@@ -213,7 +203,7 @@ func (m *machine) mul(a, b *value) *value {
 				c = Gradients
 			}
 			if leaf && small {
-				m.pulse(staging(rows, bn)+bb, Temporary)
+				m.pulse(staging(rows, bn, ye)+bb, Temporary)
 			}
 			r[1] = m.fit(r[1], bb, c)
 		}

@@ -128,7 +128,7 @@ func adafactorLoop(ps []optTensor, wp, ws int64) int64 {
 		if p.rows == 0 {
 			peak = max(peak, before+2*wp*p.n)
 		} else {
-			peak = max(peak, before+staging(p.rows, p.cols), before+wp*p.n+ws)
+			peak = max(peak, before+staging(p.rows, p.cols, wp), before+wp*p.n+ws)
 		}
 		before = wp * p.n
 	}
