@@ -2,7 +2,7 @@ package budget
 
 // scanSteps bounds how many steps of a sequential scan are followed one by
 // one; longer sequences are walked in as many larger steps.
-const scanSteps = 128
+const scanSteps = 512
 
 // sequential is mamba's mixer as Python walks it where no kernel is
 // installed: everything of every token's state is kept for backward.
@@ -95,10 +95,10 @@ func (m *machine) pick(x *value, n int64) *value {
 func (m *machine) walk(a, u, c *value, tokens, batch, state, di int64) *value {
 	seq := tokens / max(batch, 1)
 	steps := min(max(seq, 1), scanSteps)
-	per := (seq + steps - 1) / steps * batch
 	st := m.tensor(batch*state, m.narrow(4))
 	var ys []*value
-	for range steps {
+	for i := range steps {
+		per := (seq*(i+1)/steps - seq*i/steps) * batch
 		ai, ui := m.pick(a, per*state), m.pick(u, per*state)
 		prod := m.mul(ai, st)
 		next := m.add(prod, ui)
