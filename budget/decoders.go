@@ -63,9 +63,14 @@ var llamaLike = decoder{
 func (d decoder) as(change func(*decoder)) decoder { change(&d); return d }
 
 var decoders = map[string]decoder{
-	"llama":   llamaLike.as(func(d *decoder) { d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias" }),
-	"mistral": llamaLike.as(func(d *decoder) { d.window = slidingAll }),
-	"qwen2":   llamaLike.as(func(d *decoder) { d.qkvBias = "yes"; d.window = slidingQwen }),
+	"llama":      llamaLike.as(func(d *decoder) { d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias" }),
+	"mistral":    llamaLike.as(func(d *decoder) { d.window = slidingAll }),
+	"qwen2":      llamaLike.as(func(d *decoder) { d.qkvBias = "yes"; d.window = slidingQwen }),
+	"ministral":  llamaLike.as(func(d *decoder) { d.window = slidingTyped }),
+	"ministral3": llamaLike.as(func(d *decoder) { d.window = slidingAll }),
+	"hunyuan_v1_dense": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.oBias, d.qNorm, d.kNorm = "attention_bias", "attention_bias", "query_layernorm", "key_layernorm"
+	}),
 	"qwen3": llamaLike.as(func(d *decoder) {
 		d.qkvBias, d.oBias, d.qNorm, d.kNorm, d.window = "attention_bias", "attention_bias", "q_norm", "k_norm", slidingQwen
 	}),
@@ -145,6 +150,17 @@ var decoders = map[string]decoder{
 	"granitemoe": llamaLike.as(func(d *decoder) {
 		d.qkvBias, d.oBias, d.scaledEmbed, d.tune, d.moe = "attention_bias", "attention_bias", true, scaledParts, graniteExperts
 	}),
+	"granitemoeshared": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.oBias, d.scaledEmbed, d.tune, d.moe = "attention_bias", "attention_bias", true, scaledParts, graniteShared
+	}),
+	"glm4_moe": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.rope, d.setup, d.moe = "attention_bias", ropePartial, glmNorms, glmExperts
+	}),
+	"ernie4_5_moe": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.attnDrop, d.moe = "use_bias", "use_bias", "use_bias", ropeWide, "", ernieExperts
+		d.headBias = "use_bias"
+	}),
+	"minimax_m2": llamaLike.as(func(d *decoder) { d.rope, d.tune, d.moe = ropePartial, wholeQKNorm, minimaxExperts }),
 	"phimoe": llamaLike.as(func(d *decoder) {
 		d.norm, d.normBias, d.qkvBias, d.oBias, d.headBias, d.moe = layerNormKind, true, "attention_bias", "attention_bias", "lm_head_bias", phimoeExperts
 	}),
@@ -160,6 +176,13 @@ var decoders = map[string]decoder{
 		norm: layerNormKind, normBias: true, attn: "attn.", qkv: "c_attn", o: "c_proj", conv1D: true, oBias: "yes", qkvBias: "yes",
 		mlp: "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
 		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", tune: gpt2Attention, kvHeads: everyHead,
+	},
+	"gpt_bigcode": {
+		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
+		norm: layerNormKind, normBias: true, attn: "attn.", qkv: "c_attn", o: "c_proj", qkvBias: "yes", oBias: "yes",
+		mlp: "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
+		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", kvHeads: bigCodeKV,
+		inner: func(c *Config) int64 { return c.IntOr("n_inner", 4*c.Int("hidden_size")) },
 	},
 	"gpt_neo": {
 		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",

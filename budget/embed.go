@@ -24,16 +24,17 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 	case mod.patch != nil:
 		return r.image(mod, b, batch), nil
 	}
-	x := m.embedding(mod.embed, t, mod.wordWidth, b.ids)
+	width := mod.embed.Shape[1]
+	x := m.embedding(mod.embed, t, width, b.ids)
 	if mod.scaled {
 		x = m.replace(x, m.scale(x))
 	}
 	names := []*value{m.again(x)}
 	if mod.projectIn != nil {
-		x = m.replace(x, m.apply(x, mod.projectIn))
+		x, width = m.replace(x, m.apply(x, mod.projectIn)), mod.hidden
 	}
 	plus := func(p *parameter, rows int64, index *storage) {
-		e := m.embedding(p, rows, mod.hidden, index)
+		e := m.embedding(p, rows, width, index)
 		names = append(names, e)
 		x = m.replace(x, m.add(x, e))
 	}
@@ -54,6 +55,9 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 	if mod.bidirectional() { // embeddings are a module of their own, whose names go when it returns
 		m.drop(names...)
 		names = nil
+	}
+	if mod.widen != nil {
+		x = m.replace(x, m.apply(x, mod.widen))
 	}
 	return x, names
 }

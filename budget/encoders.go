@@ -59,13 +59,17 @@ func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
 		return h
 	}
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
-	b.embedding("embeddings.word_embeddings", m.vocab, h)
-	m.position = b.param("embeddings.position_embeddings.weight", RolePosition, positions, h)
+	e := c.IntOr("embedding_size", h)
+	b.embedding("embeddings.word_embeddings", m.vocab, e)
+	m.position = b.param("embeddings.position_embeddings.weight", RolePosition, positions, e)
 	if types > 0 {
-		m.types = b.param("embeddings.token_type_embeddings.weight", RoleEmbedding, types, h)
+		m.types = b.param("embeddings.token_type_embeddings.weight", RoleEmbedding, types, e)
 	}
-	m.embedNorm = b.norm(n.embedNorm, layerNormKind, h, true)
+	m.embedNorm = b.norm(n.embedNorm, layerNormKind, e, true)
 	m.embedDrop = b.drop(n.hiddenDrop)
+	if e != h {
+		m.widen = b.linear("embeddings_project", RoleEmbedding, e, h, true)
+	}
 	b.layers(n.layer, c.Int("num_hidden_layers"), func(int64) {
 		m.blocks = append(m.blocks, b.bertLayer(n, h, a, c.Int("intermediate_size")))
 	})
@@ -80,11 +84,11 @@ func (b *builder) transform(dense, norm string, h int64, act activation) {
 // maskedHead is the decoder over the vocabulary, tied unless the file says not.
 func (b *builder) maskedHead(name string, bias *parameter) {
 	m := b.m
-	l := &linear{in: m.hidden, out: m.vocab, bias: bias}
+	l := &linear{in: m.embed.Shape[1], out: m.vocab, bias: bias}
 	if m.tied = b.c.tied(); m.tied {
 		l.weight = m.embed
 	} else {
-		l.weight = b.param(name+".weight", RoleHead, m.vocab, m.hidden)
+		l.weight = b.param(name+".weight", RoleHead, l.out, l.in)
 	}
 	m.head, m.task = l, taskMasked
 	if b.c.Bool("is_decoder") {
@@ -171,6 +175,43 @@ func buildRoBERTa(b *builder) {
 		b.m.task, b.m.vocab = taskClassify, b.c.labels()
 		b.linear("classifier.dense", RoleHead, h, h, true)
 		b.m.head = b.linear("classifier.out_proj", RoleHead, h, b.c.labels(), true)
+	default:
+		b.simpleHead(kind, h)
+	}
+}
+
+// buildELECTRA has embeddings of a width of their own, and in front of the words of
+// its generator's head what brings the stream back to it.
+func buildELECTRA(b *builder) {
+	n := bertLike
+	n.model = "electra."
+	c, m := b.c, b.m
+	kind := b.headKind()
+	if kind != headNone && kind != headDefault {
+		b.prefix = n.model
+	}
+	h := b.bertBody(n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))
+	if b.err != nil {
+		return
+	}
+	b.prefix = ""
+	switch kind {
+	case headMasked, headLM:
+		e := m.embed.Shape[1]
+		m.headParts = []headPart{{lin: b.linear("generator_predictions.dense", RoleHead, h, e, true)}, {kind: 1, act: actGelu},
+			{kind: 2, norm: b.norm("generator_predictions.LayerNorm", layerNormKind, e, true)}}
+		b.maskedHead("generator_lm_head", b.param("generator_lm_head.bias", RoleHead, m.vocab))
+	case headPreTraining: // one score for each token: is it another's?
+		m.headParts = []headPart{{lin: b.linear("discriminator_predictions.dense", RoleHead, h, h, true)}, {kind: 1, act: b.activation(n.act)}}
+		m.task, m.vocab = taskTokens, 1
+		m.head = b.linear("discriminator_predictions.dense_prediction", RoleHead, h, 1, true)
+	case headSequence:
+		m.task, m.vocab = taskClassify, c.labels()
+		b.linear("classifier.dense", RoleHead, h, h, true)
+		m.head = b.linear("classifier.out_proj", RoleHead, h, c.labels(), true)
+	case headChoice: // a summary of the first token
+		b.linear("sequence_summary.summary", RoleOther, h, h, true)
+		b.simpleHead(kind, h)
 	default:
 		b.simpleHead(kind, h)
 	}

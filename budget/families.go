@@ -5,6 +5,9 @@ package budget
 var families = map[string]func(*builder){
 	"bert":                  buildBERT,
 	"roberta":               buildRoBERTa,
+	"xlm-roberta":           buildRoBERTa,
+	"camembert":             buildRoBERTa,
+	"electra":               buildELECTRA,
 	"distilbert":            buildDistilBERT,
 	"modernbert":            buildModernBERT,
 	"vit":                   buildViT,
@@ -30,7 +33,9 @@ var families = map[string]func(*builder){
 	"gpt2": decoderOf("gpt2"), "gpt_neo": decoderOf("gpt_neo"), "gptj": decoderOf("gptj"), "gpt_neox": decoderOf("gpt_neox"), "gpt_oss": decoderOf("gpt_oss"),
 	"opt": decoderOf("opt"), "bloom": decoderOf("bloom"), "falcon": decoderOf("falcon"), "starcoder2": decoderOf("starcoder2"),
 	"smollm3": decoderOf("smollm3"), "ernie4_5": decoderOf("ernie4_5"), "glm": decoderOf("glm"), "glm4": decoderOf("glm4"), "exaone4": decoderOf("exaone4"),
-	"seed_oss": decoderOf("seed_oss"), "cohere2": decoderOf("cohere2"),
+	"ministral": decoderOf("ministral"), "ministral3": decoderOf("ministral3"), "hunyuan_v1_dense": decoderOf("hunyuan_v1_dense"),
+	"granitemoeshared": decoderOf("granitemoeshared"), "glm4_moe": decoderOf("glm4_moe"), "ernie4_5_moe": decoderOf("ernie4_5_moe"), "minimax_m2": decoderOf("minimax_m2"),
+	"gpt_bigcode": decoderOf("gpt_bigcode"), "seed_oss": decoderOf("seed_oss"), "cohere2": decoderOf("cohere2"),
 	"cohere": decoderOf("cohere"), "stablelm": decoderOf("stablelm"), "granite": decoderOf("granite"), "granitemoe": decoderOf("granitemoe"),
 	"mixtral": decoderOf("mixtral"), "phimoe": decoderOf("phimoe"), "qwen2_moe": decoderOf("qwen2_moe"), "qwen3_moe": decoderOf("qwen3_moe"),
 }

@@ -98,7 +98,7 @@ func checkBudget(t *testing.T, name string, b *Budget) {
 // left: no activation may stay behind.
 func TestNothingStaysBehind(t *testing.T) {
 	for name := range families {
-		if name == "qwen" || name == "gpt_neox_reward_model" || name == "mimo" {
+		if name == "qwen" || name == "gpt_neox_reward_model" || name == "mimo" || name == "gemma3" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func smallConfig(t *testing.T, family string) *Config {
 			return c
 		}
 	}
-	t.Skip("no small model of ", family)
+	t.Fatal("no small model of ", family)
 	return nil
 }
 

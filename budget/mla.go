@@ -105,7 +105,7 @@ func (b *builder) deepSeekFF(i int64) feedForward {
 		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, e)
 	}
 	if n := c.Int("n_shared_experts"); n > 0 {
-		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"))
+		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), false)
 	}
 	return x
 }

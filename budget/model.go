@@ -69,6 +69,7 @@ type model struct {
 	embedNorm  *norm
 	embedDrop  float64
 	projectIn  *linear
+	widen      *linear // from the width of the embeddings to the stream's
 	projectOut *linear
 	blocks     []*block
 	final      *norm

@@ -50,6 +50,51 @@ func graniteExperts(b *builder, _ int64) feedForward {
 	return b.experts("block_sparse_moe.experts", "block_sparse_moe.router", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
 }
 
+// graniteShared: besides, an expert that every token takes.
+func graniteShared(b *builder, i int64) feedForward {
+	x := graniteExperts(b, i).(*experts)
+	if n := b.c.Int("shared_intermediate_size"); n > 0 {
+		x.shared = &mlp{act: b.activation("hidden_act"), fused: true, up: b.linear("shared_mlp.input_linear", RoleShared, x.h, 2*n, false),
+			down: b.linear("shared_mlp.output_linear", RoleShared, n, x.h, false)}
+	}
+	return x
+}
+
+// glmExperts: the first layers are dense.
+func glmExperts(b *builder, i int64) feedForward {
+	c := b.c
+	if i < c.Int("first_k_dense_replace") {
+		return nil
+	}
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("n_routed_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("moe_intermediate_size"))
+	x.wideRouter = true
+	b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
+	b.sharedExpert(x, "mlp.shared_experts.", c.Int("n_shared_experts")*c.Int("moe_intermediate_size"), false)
+	return x
+}
+
+// ernieExperts: the layers of a range, every few; what corrects their scores is a
+// parameter that nothing trains.
+func ernieExperts(b *builder, i int64) feedForward {
+	c := b.c
+	if (i+1)%max(c.Int("moe_layer_interval"), 1) != 0 || i < c.Int("moe_layer_start_index") || i > c.Int("moe_layer_end_index") {
+		return nil
+	}
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("moe_intermediate_size"))
+	x.wideRouter = true
+	b.param("mlp.gate.moe_statics.e_score_correction_bias", RoleRouter, 1, x.count).trainable = false
+	if n := c.Int("moe_num_shared_experts"); n > 0 {
+		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), c.Bool("use_bias"))
+	}
+	return x
+}
+
+func minimaxExperts(b *builder, i int64) feedForward {
+	x := mixtralExperts(b, i).(*experts)
+	b.buffer("mlp.e_score_correction_bias", RoleRouter, x.count)
+	return x
+}
+
 func phimoeExperts(b *builder, _ int64) feedForward {
 	c := b.c
 	return b.experts("mlp.experts", "mlp.router", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
@@ -76,16 +121,16 @@ func qwenExperts(b *builder, i int64) feedForward {
 	}
 	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("moe_intermediate_size"))
 	if ms := c.Int("shared_expert_intermediate_size"); ms > 0 && c.Type != "qwen3_moe" {
-		b.sharedExpert(x, "mlp.shared_expert.", ms)
+		b.sharedExpert(x, "mlp.shared_expert.", ms, false)
 		x.sharedGate = b.linear("mlp.shared_expert_gate", RoleShared, x.h, 1, false)
 	}
 	return x
 }
 
-func (b *builder) sharedExpert(x *experts, name string, ms int64) {
+func (b *builder) sharedExpert(x *experts, name string, ms int64, bias bool) {
 	b.under(name, func() {
-		x.shared = &mlp{act: actSilu, gate: b.linear("gate_proj", RoleShared, x.h, ms, false),
-			up: b.linear("up_proj", RoleShared, x.h, ms, false), down: b.linear("down_proj", RoleShared, ms, x.h, false)}
+		x.shared = &mlp{act: actSilu, gate: b.linear("gate_proj", RoleShared, x.h, ms, bias),
+			up: b.linear("up_proj", RoleShared, x.h, ms, bias), down: b.linear("down_proj", RoleShared, ms, x.h, bias)}
 	})
 }
 

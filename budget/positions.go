@@ -22,7 +22,7 @@ func (m *model) positions() int64 {
 	switch m.config.Type {
 	case "opt", "bart": // two rows in front are for nothing
 		n -= 2
-	case "roberta": // positions begin behind that of the padding
+	case "roberta", "xlm-roberta", "camembert": // positions begin behind that of the padding
 		n -= m.config.IntOr("pad_token_id", 1) + 1
 	}
 	return n

@@ -20,6 +20,14 @@ func slidingQwen(c *Config, i int64) int64 {
 	return c.Int("sliding_window")
 }
 
+// slidingTyped: the layers that layer_types names, all without it.
+func slidingTyped(c *Config, i int64) int64 {
+	if l := c.list("layer_types"); i < int64(len(l)) && l[i] != "sliding_attention" {
+		return 0
+	}
+	return c.Int("sliding_window")
+}
+
 // slidingGemma: every n-th layer sees everything, unless layer_types says otherwise.
 func slidingGemma(n int64) func(*Config, int64) int64 {
 	return func(c *Config, i int64) int64 {
@@ -83,6 +91,21 @@ func wholeQKNorm(b *builder, d *decoder, l *layerDraft) {
 		l.attn.qNorm = b.norm("q_norm", d.norm, l.attn.heads*l.attn.d, false)
 		l.attn.kNorm = b.norm("k_norm", d.norm, l.attn.kv*l.attn.d, false)
 	})
+}
+
+// glmNorms: only the larger models normalise q and k.
+func glmNorms(b *builder, d *decoder) {
+	if b.c.Bool("use_qk_norm") {
+		d.qNorm, d.kNorm = "q_norm", "k_norm"
+	}
+}
+
+// bigCodeKV: all heads may share one key and value.
+func bigCodeKV(c *Config) int64 {
+	if c.Bool("multi_query") {
+		return 1
+	}
+	return everyHead(c)
 }
 
 func phiNorms(b *builder, d *decoder, l *layerDraft) {
