@@ -214,6 +214,7 @@ const (
 	actGeluNew                     // written out in Python: keeps four tensors
 	actRelu                        // keeps its output
 	actQuickGelu                   // x * sigmoid(1.702 x)
+	actBloomGelu                   // written out in Python, forward and backward
 	actReluSquared
 	actTanh
 )
@@ -236,6 +237,8 @@ func (m *machine) activate(x *value, a activation) *value {
 		return y
 	case actGeluNew:
 		return m.geluNew(x)
+	case actBloomGelu:
+		return m.bloomGelu(x)
 	default:
 		return m.unary(x, true, false)
 	}
@@ -257,6 +260,19 @@ func (m *machine) geluNew(x *value) *value {
 	m.drop(t)
 	y := m.mul(half, one)
 	m.drop(half, one)
+	return y
+}
+
+// bloomGelu keeps its input alone; what it is worked out of stands beside it for a
+// while, four parts forward and five backward.
+func (m *machine) bloomGelu(x *value) *value {
+	b := x.bytes()
+	m.pulse(4*b, Temporary)
+	y := m.tensor(x.n, x.e)
+	m.record([]*value{y}, []*value{x}, []*storage{x.st}, func(m *machine, g []*storage) []*storage {
+		m.pulse(5*b, Temporary)
+		return []*storage{m.alloc(b, Temporary)}
+	})
 	return y
 }
 

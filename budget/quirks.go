@@ -207,6 +207,7 @@ func bloomSetup(b *builder, d *decoder) {
 }
 
 func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
+	l.block.ff.(*mlp).act = actBloomGelu
 	l.attn.alibi, l.attn.eagerOnly, l.attn.addmm, l.attn.keepNames = true, true, true, true
 }
 
