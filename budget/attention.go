@@ -200,6 +200,15 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	var bias *storage
 	ins := []*value{cq, ck, cv}
 	var added *value
+	row := (s.keys + 7) / 8 * 8 // to which the kernel has rows of a mask padded
+	padded := func(heads int64) *storage {
+		n := s.batch * heads * s.queries * w
+		if row > s.keys {
+			before := m.alloc(n*s.keys, Temporary)
+			defer m.release(before)
+		}
+		return m.alloc(n*row, Temporary)
+	}
 	switch {
 	case a.t5 && s.bias != nil: // a contiguous copy of the position bias, for all sequences
 		if s.bias.from != nil {
@@ -208,16 +217,19 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 			added = m.again(s.bias)
 		}
 		added = m.replace(added, m.cast(added, w))
-		bias = m.keep(added.st)
+		if bias = m.keep(added.st); row > s.keys {
+			m.release(bias)
+			bias = m.alloc(s.batch*a.heads*s.queries*row*w, Temporary)
+		}
 		if added.needsGrad() {
 			ins = append(ins, added)
 		}
-	case a.alibi && s.mask != nil && m.width == m.wide: // one mask for all layers
+	case a.alibi && s.mask != nil && m.width == m.wide && row == s.keys: // one mask for all layers
 		bias = m.keep(s.mask)
 	case a.alibi:
-		bias = m.alloc(s.batch*a.heads*s.queries*s.keys*w, Temporary)
+		bias = padded(a.heads)
 	case masked:
-		bias = m.alloc(s.batch*s.queries*s.keys*w, Temporary)
+		bias = padded(1)
 	}
 	t := s.batch * s.queries
 	y := m.tensor(t*a.heads*a.dv, w)
