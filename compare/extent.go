@@ -113,6 +113,18 @@ func phaseName(p classify.Phase) string {
 	return ""
 }
 
+// phase is what a phase of the budget needs as far as it is compared. A recording
+// doesn't tell the forward pass from the loss: their larger one stands for both.
+func (x *extent) phase(r *Result, i int) (int64, map[string]int64) {
+	bytes, categories := x.expect(r.Phases[i])
+	if r.Phases[i].Phase == budget.Loss.String() && i > 0 && r.Phases[i-1].Phase == budget.Forward.String() {
+		if forward, theirs := x.expect(r.Phases[i-1]); forward > bytes {
+			return forward, theirs
+		}
+	}
+	return bytes, categories
+}
+
 // expect is the budget's peak and categories in a phase of an extent.
 func (x *extent) expect(p budget.DocPhase) (int64, map[string]int64) {
 	state := p.Categories[budget.OptimizerState.String()]

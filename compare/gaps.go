@@ -143,7 +143,7 @@ func (g *gaps) explainPhases() {
 		if m.PeakBytes == nil {
 			continue
 		}
-		_, theirs := g.x.expect(r.Phases[i])
+		_, theirs := g.x.phase(r, i)
 		more := *m.PeakBytes - m.Budget
 		if float64(more) < tolerance*float64(r.Expected.PeakBytes) {
 			continue

@@ -42,9 +42,9 @@ func (e *eye) measure(r *Result, x extent) int {
 			m.Phase = &s.name
 		}
 	}
-	for _, p := range r.Phases {
+	for i, p := range r.Phases {
 		y := MeasuredPhase{Phase: p.Phase, Categories: map[string]int64{}}
-		y.Budget, _ = x.expect(p)
+		y.Budget, _ = x.phase(r, i)
 		best := instant{}
 		for i, s := range spans {
 			if s.name == p.Phase && peaks[i].Requested > best.Requested {

@@ -1,0 +1,34 @@
+package compare
+
+import (
+	"testing"
+
+	"github.com/vramscope/vramscope/budget"
+)
+
+// TestForwardWithLoss: what a recording shows of both is compared with the larger of
+// the budget's two.
+func TestForwardWithLoss(t *testing.T) {
+	r := &Result{Document: &budget.Document{Phases: []budget.DocPhase{
+		{Phase: "load", PeakBytes: 5},
+		{Phase: "forward", PeakBytes: 40, Categories: map[string]int64{"workspace": 32, "optimizer_state": 8}},
+		{Phase: "loss", PeakBytes: 12, Categories: map[string]int64{"logits": 12}},
+		{Phase: "backward", PeakBytes: 20},
+	}}}
+	for _, tt := range []struct {
+		x     extent
+		wants []int64
+	}{
+		{extent{}, []int64{5, 40, 40, 20}},
+		{extent{cold: true}, []int64{5, 32, 32, 20}}, // without the state
+	} {
+		for i, want := range tt.wants {
+			if got, _ := tt.x.phase(r, i); got != want {
+				t.Errorf("cold %v: %s: %d, want %d", tt.x.cold, r.Phases[i].Phase, got, want)
+			}
+		}
+	}
+	if _, categories := (&extent{}).phase(r, 2); categories["workspace"] != 32 {
+		t.Errorf("categories %v are not those of the forward pass", categories)
+	}
+}
