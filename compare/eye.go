@@ -127,6 +127,7 @@ type signs struct {
 	masked     bool // an attention mask is written out
 	scaler     bool // a GradScaler
 	checkpoint bool
+	eager      bool // attention writes its scores out
 	dropout    bool
 	library    bool // the loss is computed in Transformers
 	direct     bool // the loss is computed outside it
@@ -172,6 +173,8 @@ func (e *eye) readStack(s *signs, seen map[snapshot.StackID]bool, id timeline.Al
 			s.scaler = true
 		case strings.HasSuffix(file, "torch/utils/checkpoint.py"):
 			s.checkpoint = true
+		case l.Function == "eager_attention_forward":
+			s.eager = true
 		case strings.Contains(file, "liger_kernel/") && strings.Contains(file, "cross_entropy"):
 			s.liger = true
 		case l.Function == "cross_entropy":
@@ -183,7 +186,7 @@ func (e *eye) readStack(s *signs, seen map[snapshot.StackID]bool, id timeline.Al
 		case strings.HasPrefix(l.Function, "_multi_tensor_"):
 			s.foreach = true
 		}
-		if e.c.Category[id] == classify.OptimizerState {
+		if e.c.Category[id] == classify.OptimizerState || e.c.Phase[id] == classify.Optimizer {
 			for _, o := range optimizerFiles {
 				if strings.Contains(file, o.file) {
 					s.optimizers[o.name] = true

@@ -9,29 +9,38 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// optimizerFiles tell an optimizer by the file that its state is made in, the
-// telling ones first.
+// optimizerFiles tell an optimizer by the file that its state is made in, or that
+// works in its step, the telling ones first.
 var optimizerFiles = []struct{ file, name string }{
 	{"bitsandbytes/", "adamw-8bit"}, {"torch/optim/adamw.py", "adamw"}, {"torch/optim/adam.py", "adamw"}, {"torch/optim/sgd.py", "momentum"},
 	{"torch/optim/_adafactor.py", "adafactor"}, {"transformers/optimization.py", "adafactor-hf"}, {"torch/optim/rmsprop.py", "rmsprop"},
 	{"torch/optim/adagrad.py", "adagrad"}, {"torch/optim/_muon.py", "muon"}, {"lion", "lion"},
 }
 
-// optimizer is the optimizer's name, by the stacks of its state, else by the
-// size of its state for each byte of what is trained.
+// optimizer is the optimizer's name, by the stacks of its state or of its step,
+// else by the size of its state for each byte of what is trained.
 func (e *eye) optimizer(trained int64) (name, how string) {
 	for _, o := range optimizerFiles {
 		if name == "" && e.signs.optimizers[o.name] {
-			name, how = o.name, "the stacks of its state"
+			name, how = o.name, "the stacks of its state and its step"
 		}
 	}
+	state := e.stateBytes()
+	ratio := float64(state) / float64(max(trained, 1))
+	switch {
+	case name == "adamw" && ratio > 2.6 && ratio < 3.4:
+		name, how = "adamw-amsgrad", how+", and a third moment"
+	case name == "momentum" && state == 0 && !e.first:
+		name, how = "sgd", how+", and no state"
+	}
 	if name == "" {
-		state := e.stateBytes()
-		if trained == 0 || state == 0 && !e.has(classify.Optimizer) {
+		if trained == 0 || state == 0 && !e.has(classify.Optimizer) && !e.goesOn() {
 			return "", ""
 		}
-		how = fmt.Sprintf("%.2f bytes of state for each byte that is trained", float64(state)/float64(trained))
-		switch ratio := float64(state) / float64(trained); {
+		how = fmt.Sprintf("%.2f bytes of state for each byte that is trained", ratio)
+		switch {
+		case ratio > 2.6 && ratio < 3.4:
+			name = "adamw-amsgrad"
 		case ratio > 1.7 && ratio < 2.4:
 			name = "adamw"
 		case ratio > 0.85 && ratio < 1.2:
@@ -58,6 +67,13 @@ func (e *eye) optimizer(trained int64) (name, how string) {
 		name += kind
 	}
 	return name, how
+}
+
+// goesOn tells whether the step that is compared is a whole one, after which another
+// came: an optimizer that has state would have it by then.
+func (e *eye) goesOn() bool {
+	n := len(e.c.Steps)
+	return e.step != nil && n > 1 && e.step != &e.c.Steps[n-1]
 }
 
 // stateBytes is the optimizer's state at the end of what is looked at, without
