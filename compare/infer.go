@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -198,29 +199,36 @@ func (e *eye) backwards() int {
 	return n
 }
 
-// dropsOutputs tells whether the logits are freed before the backward pass.
+// dropsOutputs tells whether a forward pass makes logits of which none outlives the
+// backward pass: what its graph has saved of them goes at its beginning. Where graphs
+// are kept, the first ones alone tell, of which no copies are made yet.
 func (e *eye) dropsOutputs() bool {
 	first, _ := e.looked()
-	backward := -1
+	var backward *classify.PhaseSpan
 	for i := range e.c.Steps {
-		for _, p := range e.c.Steps[i].Phases {
-			if p.Phase == classify.Backward && p.FirstEvent >= first && backward < 0 {
-				backward = p.FirstEvent
+		for k := range e.c.Steps[i].Phases {
+			if p := &e.c.Steps[i].Phases[k]; p.Phase == classify.Backward && p.FirstEvent >= first && backward == nil {
+				backward = p
 			}
 		}
 	}
-	var logits timeline.AllocationID
-	seen := false
-	e.within(func(id timeline.AllocationID) {
-		if !seen && e.c.Category[id] == classify.Logits && e.c.Phase[id] == classify.Forward {
-			logits, seen = id, true
-		}
-	})
-	if !seen || backward < 0 {
+	if backward == nil {
 		return false
 	}
-	free := e.t.FreeRequested[logits]
-	return free != timeline.Never && int(free) < backward
+	last := backward.LastEvent
+	for last > backward.FirstEvent && e.t.Device.Events.Action[last] != snapshot.Alloc {
+		last--
+	}
+	made, held, retained := false, false, e.leaks(classify.RetainedGraph)
+	e.within(func(id timeline.AllocationID) {
+		if e.c.Category[id] != classify.Logits || e.c.Phase[id] != classify.Forward || made && retained {
+			return
+		}
+		made = true
+		free := e.t.FreeRequested[id]
+		held = held || int(e.t.Born[id]) < backward.FirstEvent && (free == timeline.Never || int(free) >= last)
+	})
+	return made && !held
 }
 
 func (e *eye) keepsGradients() bool { return e.leaks(classify.GradientsKept) }

@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/budget"
@@ -30,7 +32,7 @@ func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 		return max(ids, 0), rows, "the batch's ids, " + source
 	case rows > 0 && !e.training && ids > rows: // logits of each sequence's last token
 		return ids, 0, fmt.Sprintf("ids of %d bytes", 8*ids)
-	case rows > 0 && (ids == 0 || ids == rows || !contains(longs, rows)):
+	case rows > 0 && (ids == 0 || ids == rows || !slices.Contains(longs, rows)):
 		return rows, 0, source
 	case rows > 0:
 		return rows, 0, source
@@ -56,26 +58,14 @@ func (e *eye) batch() (logits, ids int64, longs []int64) {
 	return logits, ids, longs
 }
 
-func contains(list []int64, n int64) bool {
-	for _, x := range list {
-		if x == n {
-			return true
-		}
-	}
-	return false
-}
-
 func (e *eye) seq2seq() bool {
 	return e.config.Type == "t5" || e.config.Type == "mt5" || e.config.Type == "bart" || e.config.Type == "mbart" || e.config.Bool("is_encoder_decoder")
 }
 
-// lengths are what a sequence may be long: position ids made with arange, and
-// rows of embeddings that are fewer than the tokens.
+// lengths are what a sequence may be long, the longest first: position ids made with
+// arange, and rows of embeddings that are fewer than the tokens.
 func (e *eye) lengths(tokens, element int64) []int64 {
-	hidden := e.config.Int("hidden_size")
-	if hidden == 0 {
-		hidden = e.config.Int("n_embd")
-	}
+	width := cmp.Or(e.config.Int("embedding_size"), e.config.Int("hidden_size"), e.config.Int("n_embd"))
 	most := e.config.Positions()
 	if most <= 0 {
 		most = tokens
@@ -86,17 +76,19 @@ func (e *eye) lengths(tokens, element int64) []int64 {
 		if stack == 0 || e.c.Phase[id] != classify.Forward && e.c.Phase[id] != classify.Generate {
 			return
 		}
-		n, row := int64(0), hidden*element
+		n, row := int64(0), width*element
 		switch bytes := e.t.Requested(id); {
 		case strings.HasPrefix(e.v.Site(stack).Op, "aten::arange"):
 			n = bytes / 8
 		case row > 0 && bytes%row == 0 && bytes < tokens*row && e.embeds(stack):
 			n = bytes / row // of positions: the words have a row for each token
 		}
-		if n > 1 && n <= min(tokens, most) && !contains(out, n) {
+		if n > 1 && n <= min(tokens, most) && !slices.Contains(out, n) {
 			out = append(out, n)
 		}
 	})
+	slices.Sort(out)
+	slices.Reverse(out)
 	return out
 }
 
@@ -124,15 +116,11 @@ func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Th
 	if decoder > 0 {
 		return e.splitPair(s, tokens, decoder, lengths)
 	}
-	best := int64(0)
 	for _, n := range lengths {
-		if tokens%n == 0 && n > best {
-			best = n
+		if tokens%n == 0 {
+			s.Batch, s.Sequence = tokens/n, n
+			return "the length from the position ids"
 		}
-	}
-	if best > 0 {
-		s.Batch, s.Sequence = tokens/best, best
-		return "the length from the position ids"
 	}
 	s.Batch, s.Sequence = 1, tokens
 	if limit := e.limit(); limit > 0 && tokens > limit && tokens%limit == 0 {
