@@ -62,34 +62,35 @@ func (e *eye) seq2seq() bool {
 	return e.config.Type == "t5" || e.config.Type == "mt5" || e.config.Type == "bart" || e.config.Type == "mbart" || e.config.Bool("is_encoder_decoder")
 }
 
-// lengths are what a sequence may be long, the longest first: position ids made with
-// arange, and rows of embeddings that are fewer than the tokens.
+// lengths are what a sequence may be long: position ids made with arange, the longest
+// first, then rows of embeddings that are fewer than the tokens.
 func (e *eye) lengths(tokens, element int64) []int64 {
 	width := cmp.Or(e.config.Int("embedding_size"), e.config.Int("hidden_size"), e.config.Int("n_embd"))
 	most := e.config.Positions()
 	if most <= 0 {
 		most = tokens
 	}
-	var out []int64
+	var ids, rows []int64
 	e.within(func(id timeline.AllocationID) {
 		stack := e.t.Stack(id)
 		if stack == 0 || e.c.Phase[id] != classify.Forward && e.c.Phase[id] != classify.Generate {
 			return
 		}
-		n, row := int64(0), width*element
+		n, row, out := int64(0), width*element, &rows
 		switch bytes := e.t.Requested(id); {
 		case strings.HasPrefix(e.v.Site(stack).Op, "aten::arange"):
-			n = bytes / 8
+			n, out = bytes/8, &ids
 		case row > 0 && bytes%row == 0 && bytes < tokens*row && e.embeds(stack):
 			n = bytes / row // of positions: the words have a row for each token
 		}
-		if n > 1 && n <= min(tokens, most) && !slices.Contains(out, n) {
-			out = append(out, n)
+		if n > 1 && n <= min(tokens, most) && !slices.Contains(*out, n) {
+			*out = append(*out, n)
 		}
 	})
-	slices.Sort(out)
-	slices.Reverse(out)
-	return out
+	for _, list := range [][]int64{ids, rows} {
+		slices.SortFunc(list, func(a, b int64) int { return cmp.Compare(b, a) })
+	}
+	return append(ids, rows...)
 }
 
 // embeds tells whether a lookup in an embedding is on a stack.
