@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -45,6 +46,11 @@ func (e *eye) optimizer(trained int64) (name, how string) {
 			name = "adamw"
 		case ratio > 0.85 && ratio < 1.2:
 			name = "momentum"
+			if _, most := e.optimizerTemporary(); most > trained*3/2 {
+				name, how = "adagrad", how+", and temporaries of twice that"
+			} else if most > trained/2 {
+				name, how = "rmsprop", how+", and as many of temporaries"
+			}
 		case ratio > 0.4 && ratio < 0.62:
 			name = "adamw-8bit"
 		case ratio > 0 && ratio < 0.02:
@@ -57,8 +63,8 @@ func (e *eye) optimizer(trained int64) (name, how string) {
 		return "", ""
 	}
 	kind := ""
-	switch temporary := e.optimizerTemporary(); {
-	case e.signs.loop && !e.signs.foreach:
+	switch temporary, most := e.optimizerTemporary(); {
+	case e.signs.loop && !e.signs.foreach, !e.signs.stacks && temporary > trained-trained/8 && most < trained/2:
 		kind, how = "-loop", how+", and its loop over parameters"
 	case !e.signs.foreach && e.step != nil && 100*temporary < trained:
 		kind, how = "-fused", how+", and a step that needs no temporaries"
@@ -89,13 +95,26 @@ func (e *eye) stateBytes() int64 {
 	return n
 }
 
-// optimizerTemporary are the bytes of temporaries of the optimizer's step.
-func (e *eye) optimizerTemporary() int64 {
-	var n int64
+// optimizerTemporary are the bytes of temporaries of the optimizer's step, and the
+// most of them at a time.
+func (e *eye) optimizerTemporary() (all, most int64) {
+	type change struct{ event, bytes int64 }
+	var changes []change
 	e.within(func(id timeline.AllocationID) {
 		if e.c.Phase[id] == classify.Optimizer && e.c.Category[id] == classify.Temporary {
-			n += e.t.Requested(id)
+			n := e.t.Requested(id)
+			all += n
+			changes = append(changes, change{int64(e.t.Born[id]), n})
+			if free := e.t.FreeRequested[id]; free != timeline.Never {
+				changes = append(changes, change{int64(free), -n})
+			}
 		}
 	})
-	return n
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.event, b.event) })
+	var now int64
+	for _, c := range changes {
+		now += c.bytes
+		most = max(most, now)
+	}
+	return all, most
 }

@@ -93,6 +93,55 @@ func (e *eye) lengths(tokens, element int64) []int64 {
 	return append(ids, rows...)
 }
 
+// firstPositions is the length of the position ids by their place and size: what a
+// decoder makes between the vectors of its words, which are the first thing as large
+// as the stream, and its first layer. 0 without.
+func (e *eye) firstPositions(tokens int64) int64 {
+	hidden, most := e.config.Int("hidden_size"), e.config.Positions()
+	if most <= 0 {
+		most = tokens
+	}
+	streams, length := 0, int64(0)
+	words := 1 // as large as the stream before the positions
+	if strings.HasPrefix(e.config.Type, "gemma") || e.config.Float("embedding_multiplier") > 0 {
+		words = 2 // they are scaled
+	}
+	e.within(func(id timeline.AllocationID) {
+		bytes := e.t.Requested(id)
+		switch n := bytes / 8; {
+		case e.c.Phase[id] != classify.Forward || length > 0 || streams > words:
+		case bytes == 2*tokens*hidden || bytes == 4*tokens*hidden:
+			streams++
+		case streams > 0 && bytes%8 == 0 && n > 1 && n <= min(tokens, most) && tokens%n == 0:
+			length = n
+		}
+	})
+	return length
+}
+
+// scores tells, where no stacks do, whether attention writes its scores out: as many
+// layers make what no other part of the model makes in this size.
+func (e *eye) scores(s *budget.Setting) bool {
+	c := e.config
+	heads, layers, hidden, inner := c.Int("num_attention_heads"), c.Int("num_hidden_layers"), c.Int("hidden_size"), c.Int("intermediate_size")
+	if e.signs.stacks || heads == 0 || layers == 0 || s.Batch*s.Sequence < 2 {
+		return false
+	}
+	row := heads * s.Sequence // scores of a token
+	for _, other := range []int64{hidden, 2 * hidden, 3 * hidden, 4 * hidden, inner, 2 * inner, heads * c.Int("head_dim"), c.Int("vocab_size")} {
+		if row == other || row == 2*other || 2*row == other {
+			return false
+		}
+	}
+	var found int64
+	e.within(func(id timeline.AllocationID) {
+		if n := e.t.Requested(id) / (s.Batch * s.Sequence); e.c.Phase[id] == classify.Forward && (n == 2*row || n == 4*row) && e.t.Requested(id)%row == 0 {
+			found++
+		}
+	})
+	return found >= layers
+}
+
 // embeds tells whether a lookup in an embedding is on a stack.
 func (e *eye) embeds(stack snapshot.StackID) bool {
 	for _, f := range e.t.Snapshot.Stack(stack) {
@@ -122,6 +171,10 @@ func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Th
 			s.Batch, s.Sequence = tokens/n, n
 			return "the length from the position ids"
 		}
+	}
+	if n := e.firstPositions(tokens); n > 0 {
+		s.Batch, s.Sequence = tokens/n, n
+		return "the length from what a forward pass makes first"
 	}
 	s.Batch, s.Sequence = 1, tokens
 	if limit := e.limit(); limit > 0 && tokens > limit && tokens%limit == 0 {
