@@ -61,7 +61,7 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 		n.said = append(n.said, "batch and sequence: nothing in the recording tells them, give --batch and --seq")
 	}
 	n.take("attention", e.signs.eager || tokens > 0 && e.scores(&s), func() { s.Attention = "eager" }, "eager attention: its scores are written out")
-	n.take("padding", e.signs.masked, func() { s.Padding = true }, "an attention mask is written out, as for padding or packing")
+	n.take("padding", e.signs.masked || tokens > 0 && s.Attention != "eager" && e.masks(&s), func() { s.Padding = true }, "an attention mask is written out, as for padding or packing")
 	if s.Inference && s.Context > 0 {
 		s.Context = max(s.Context, s.Sequence)
 	}

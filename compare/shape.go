@@ -119,28 +119,38 @@ func (e *eye) firstPositions(tokens int64) int64 {
 	return length
 }
 
-// scores tells, where no stacks do, whether attention writes its scores out: as many
-// layers make what no other part of the model makes in this size.
-func (e *eye) scores(s *budget.Setting) bool {
+// layered tells, where no stacks do, whether as many layers as there are make so many
+// numbers of 2 or 4 bytes for each token, which no other part of the model makes.
+func (e *eye) layered(s *budget.Setting, row int64) bool {
 	c := e.config
 	heads, layers, hidden, inner := c.Int("num_attention_heads"), c.Int("num_hidden_layers"), c.Int("hidden_size"), c.Int("intermediate_size")
-	if e.signs.stacks || heads == 0 || layers == 0 || s.Batch*s.Sequence < 2 {
+	tokens := s.Batch * s.Sequence
+	if e.signs.stacks || heads == 0 || layers == 0 || tokens < 2 {
 		return false
 	}
-	row := heads * s.Sequence // scores of a token
-	for _, other := range []int64{hidden, 2 * hidden, 3 * hidden, 4 * hidden, inner, 2 * inner, heads * c.Int("head_dim"), c.Int("vocab_size")} {
+	head := cmp.Or(c.Int("head_dim"), hidden/heads)
+	for _, other := range []int64{hidden, 2 * hidden, 3 * hidden, 4 * hidden, inner, 2 * inner, heads * head, c.Int("num_key_value_heads") * head, c.Int("vocab_size")} {
 		if row == other || row == 2*other || 2*row == other {
 			return false
 		}
 	}
 	var found int64
 	e.within(func(id timeline.AllocationID) {
-		if n := e.t.Requested(id) / (s.Batch * s.Sequence); e.c.Phase[id] == classify.Forward && (n == 2*row || n == 4*row) && e.t.Requested(id)%row == 0 {
+		lasts := e.t.FreeRequested[id] > e.t.Born[id]+2 // unlike a workspace
+		if n := e.t.Requested(id); lasts && e.c.Phase[id] == classify.Forward && (n == 2*row*tokens || n == 4*row*tokens) {
 			found++
 		}
 	})
 	return found >= layers
 }
+
+// scores tells whether attention writes its scores out.
+func (e *eye) scores(s *budget.Setting) bool {
+	return e.layered(s, e.config.Int("num_attention_heads")*s.Sequence)
+}
+
+// masks tells whether each layer's kernel is given a mask, whose rows are padded.
+func (e *eye) masks(s *budget.Setting) bool { return e.layered(s, (s.Sequence+7)/8*8) }
 
 // embeds tells whether a lookup in an embedding is on a stack.
 func (e *eye) embeds(stack snapshot.StackID) bool {
