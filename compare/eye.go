@@ -21,6 +21,7 @@ type eye struct {
 
 	parameters int64
 	training   bool
+	inputsOnly bool           // it fails in its first forward pass, and has kept little more than a tensor of each layer
 	step       *classify.Step // the one that is compared, nil: none is whole
 	first      bool           // it is the first, which begins without an optimizer's state
 	signs      signs
@@ -37,12 +38,29 @@ func newEye(t *timeline.Timeline, c *classify.Classification, v *stacks.View, th
 		return nil, err
 	}
 	e.parameters = counts.Total
-	e.training = e.has(classify.Backward)
+	layers := int(e.config.Int("num_hidden_layers"))
+	kept := e.keptAtFailure()
+	e.training = e.has(classify.Backward) || layers > 0 && kept >= max(4, layers/2)
+	e.inputsOnly = e.training && !e.has(classify.Backward) && kept <= 3*layers
 	if e.training {
 		e.step = e.fullestStep()
 	}
 	e.signs = e.read()
 	return e, nil
+}
+
+// keptAtFailure counts the activations that are there when the first request fails:
+// without a graph that keeps them there would be a few.
+func (e *eye) keptAtFailure() (n int) {
+	if len(e.t.OOMs) == 0 {
+		return 0
+	}
+	for i, category := range e.c.Category {
+		if id := timeline.AllocationID(i); category == classify.Activations && e.t.Requested(id) >= 1<<16 && e.t.AliveAt(id, e.t.OOMs[0].Event) {
+			n++
+		}
+	}
+	return n
 }
 
 // fullestStep is the whole step with the highest peak. The first one may have been

@@ -172,9 +172,9 @@ func (e *eye) caches() bool {
 	return found
 }
 
-// checkpoints tells whether activations are made again.
+// checkpoints tells whether activations are made again, or would have been.
 func (e *eye) checkpoints() bool {
-	return e.signs.checkpoint || e.detail(classify.Recomputed) || e.detail(classify.CheckpointInput)
+	return e.inputsOnly || e.signs.checkpoint || e.detail(classify.Recomputed) || e.detail(classify.CheckpointInput)
 }
 
 func (e *eye) communicates() bool {

@@ -82,17 +82,23 @@ func (e *eye) goesOn() bool {
 	return e.step != nil && n > 1 && e.step != &e.c.Steps[n-1]
 }
 
-// stateBytes is the optimizer's state at the end of what is looked at, without
-// what counts its steps.
+// stateBytes is the optimizer's state at the end of what is looked at, or at its
+// beginning, without what counts its steps: a program's last step ends with all freed.
 func (e *eye) stateBytes() int64 {
-	var n int64
-	_, last := e.looked()
+	var begin, end int64
+	first, last := e.looked()
 	for i, category := range e.c.Category {
-		if id := timeline.AllocationID(i); category == classify.OptimizerState && e.t.Requested(id) > 8 && e.t.AliveAt(id, last) {
-			n += e.t.Requested(id)
+		id := timeline.AllocationID(i)
+		if n := e.t.Requested(id); category == classify.OptimizerState && n > 8 {
+			if e.t.AliveAt(id, last) {
+				end += n
+			}
+			if first != timeline.NoEvent && e.t.AliveAt(id, first) {
+				begin += n
+			}
 		}
 	}
-	return n
+	return max(begin, end)
 }
 
 // optimizerTemporary are the bytes of temporaries of the optimizer's step, and the
