@@ -19,7 +19,8 @@ var optimizerFiles = []struct{ file, name string }{
 }
 
 // optimizer is the optimizer's name, by the stacks of its state or of its step,
-// else by the size of its state for each byte of what is trained.
+// else by the size of its state for each byte of what is trained, unless a failure
+// has left that in parts.
 func (e *eye) optimizer(trained int64) (name, how string) {
 	for _, o := range optimizerFiles {
 		if name == "" && e.signs.optimizers[o.name] {
@@ -35,7 +36,7 @@ func (e *eye) optimizer(trained int64) (name, how string) {
 		name, how = "sgd", how+", and no state"
 	}
 	if name == "" {
-		if trained == 0 || state == 0 && !e.has(classify.Optimizer) && !e.goesOn() {
+		if trained == 0 || e.step == nil && len(e.t.OOMs) > 0 || state == 0 && !e.has(classify.Optimizer) && !e.goesOn() {
 			return "", ""
 		}
 		how = fmt.Sprintf("%.2f bytes of state for each byte that is trained", ratio)

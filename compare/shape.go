@@ -42,7 +42,7 @@ func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 	return 0, 0, ""
 }
 
-// batch are the bytes of the first logits, before copies are made, and the
+// batch are the bytes of the first logits, before wider copies are made, and the
 // number of ids in the largest input and in each.
 func (e *eye) batch() (logits, ids int64, longs []int64) {
 	e.within(func(id timeline.AllocationID) {
@@ -51,7 +51,7 @@ func (e *eye) batch() (logits, ids int64, longs []int64) {
 		case e.c.Category[id] == classify.Inputs && bytes%8 == 0 && e.c.Phase[id] != classify.Setup:
 			ids = max(ids, bytes/8)
 			longs = append(longs, bytes/8)
-		case e.c.Category[id] == classify.Logits && e.c.Phase[id] != classify.Backward && logits == 0:
+		case e.c.Category[id] == classify.Logits && e.c.Phase[id] != classify.Backward && (logits == 0 || logits == 2*bytes):
 			logits = bytes
 		}
 	})
