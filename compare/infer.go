@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
@@ -87,7 +88,7 @@ func (e *eye) inferTraining(s *budget.Setting, w stored, n *notes) {
 	n.take("drop-outputs", e.dropsOutputs(), func() { s.DropOutputs = true }, "the outputs are let go before the backward pass")
 	n.take("trainer", e.signs.converted, func() { s.Trainer = true }, "Accelerate: outputs are converted to float32")
 	n.take("loss", e.signs.liger, func() { s.Loss = "fused" }, "loss: a fused kernel of head and cross entropy")
-	n.take("loss", !e.signs.liger && e.signs.direct && !e.signs.library, func() { s.Loss = "cross-entropy" }, "loss: cross entropy straight from the logits")
+	n.take("loss", !e.signs.liger && (e.signs.direct && !e.signs.library || e.narrowLoss(s.Precision)), func() { s.Loss = "cross-entropy" }, "loss: cross entropy straight from the logits")
 	n.take("gpus", w.shards == 1 && e.detail(classify.GradientBucket) && e.communicates(), func() { s.GPUs = 2 }, "data parallel: DDP's buckets are there (counted as 2 GPUs; more need the same)")
 }
 
@@ -229,6 +230,28 @@ func (e *eye) dropsOutputs() bool {
 		held = held || int(e.t.Born[id]) < backward.FirstEvent && (free == timeline.Never || int(free) >= last)
 	})
 	return made && !held
+}
+
+// narrowLoss tells, where no stacks do, whether the logarithms of 16-bit scores have
+// 16 bits, too: Transformers' own loss makes them float32 first.
+func (e *eye) narrowLoss(precision string) bool {
+	mixed := strings.HasSuffix(precision, "-mixed")
+	if e.signs.stacks || !mixed && precision != "bf16" && precision != "fp16" {
+		return false
+	}
+	logits, _, _ := e.batch()
+	narrow, wide, over := 0, 0, false
+	e.within(func(id timeline.AllocationID) {
+		over = over || e.c.Phase[id] == classify.Backward
+		switch n := e.t.Requested(id); {
+		case over || e.c.Category[id] != classify.Logits:
+		case n == logits:
+			narrow++
+		case n == 2*logits:
+			wide++
+		}
+	})
+	return narrow > 1 && wide <= 1 && (wide == 1) == mixed // which makes them float32 for the loss itself
 }
 
 func (e *eye) keepsGradients() bool { return e.leaks(classify.GradientsKept) }
