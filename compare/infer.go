@@ -77,7 +77,7 @@ func (e *eye) inferTraining(s *budget.Setting, w stored, n *notes) {
 		trained = w.extra
 		n.take("lora-dropout", e.signs.dropout, func() { s.LoRADropout = 0.05 }, "dropout before the adapters")
 	}
-	name, how := e.optimizer(trained)
+	name, how := e.optimizer(trained, w.copies)
 	n.take("optimizer", name != "", func() { s.Optimizer = name }, "%s: by %s", name, how)
 	n.take("master-weights", e.detail(classify.MasterWeights), func() { s.MasterWeights = true }, "master weights: float32 copies in the optimizer's state")
 	n.take("checkpointing", e.checkpoints(), func() { s.Checkpointing = "full" }, "checkpointing: activations are made again in the backward pass")
@@ -251,7 +251,10 @@ func (e *eye) narrowLoss(precision string) bool {
 			wide++
 		}
 	})
-	return narrow > 1 && wide <= 1 && (wide == 1) == mixed // which makes them float32 for the loss itself
+	if mixed { // the loss itself is a float32 operation
+		return narrow > 1 && wide == 1
+	}
+	return narrow > 1 && wide == 0
 }
 
 func (e *eye) keepsGradients() bool { return e.leaks(classify.GradientsKept) }

@@ -15,13 +15,14 @@ import (
 var optimizerFiles = []struct{ file, name string }{
 	{"bitsandbytes/", "adamw-8bit"}, {"torch/optim/adamw.py", "adamw"}, {"torch/optim/adam.py", "adamw"}, {"torch/optim/sgd.py", "momentum"},
 	{"torch/optim/_adafactor.py", "adafactor"}, {"transformers/optimization.py", "adafactor-hf"}, {"torch/optim/rmsprop.py", "rmsprop"},
-	{"torch/optim/adagrad.py", "adagrad"}, {"torch/optim/_muon.py", "muon"}, {"lion", "lion"},
+	{"torch/optim/adagrad.py", "adagrad"}, {"torch/optim/_muon.py", "muon"}, {"lion_pytorch/", "lion"}, {"/lion.py", "lion"},
 }
 
 // optimizer is the optimizer's name, by the stacks of its state or of its step,
 // else by the size of its state for each byte of what is trained, unless a failure
-// has left that in parts.
-func (e *eye) optimizer(trained int64) (name, how string) {
+// has left that in parts. Of weights there are so many copies: where there is more
+// than one, state may be among them.
+func (e *eye) optimizer(trained int64, copies float64) (name, how string) {
 	for _, o := range optimizerFiles {
 		if name == "" && e.signs.optimizers[o.name] {
 			name, how = o.name, "the stacks of its state and its step"
@@ -36,7 +37,8 @@ func (e *eye) optimizer(trained int64) (name, how string) {
 		name, how = "sgd", how+", and no state"
 	}
 	if name == "" {
-		if trained == 0 || e.step == nil && len(e.t.OOMs) > 0 || state == 0 && !e.has(classify.Optimizer) && !e.goesOn() {
+		partial := e.step == nil && len(e.t.OOMs) > 0
+		if trained == 0 || partial || state == 0 && !e.has(classify.Optimizer) && (!e.goesOn() || copies > 1.5) {
 			return "", ""
 		}
 		how = fmt.Sprintf("%.2f bytes of state for each byte that is trained", ratio)
@@ -57,7 +59,7 @@ func (e *eye) optimizer(trained int64) (name, how string) {
 		case ratio > 0 && ratio < 0.02:
 			name = "adafactor"
 		case ratio == 0 && e.step != nil:
-			name = "sgd"
+			name, how = "sgd", "no state, as of no optimizer at all"
 		}
 	}
 	if name == "" {

@@ -184,7 +184,7 @@ func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Th
 	}
 	if n := e.firstPositions(tokens); n > 0 {
 		s.Batch, s.Sequence = tokens/n, n
-		return "the length from what a forward pass makes first"
+		return "the length from the size of the position ids"
 	}
 	s.Batch, s.Sequence = 1, tokens
 	if limit := e.limit(); limit > 0 && tokens > limit && tokens%limit == 0 {
