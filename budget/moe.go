@@ -69,7 +69,9 @@ func glmExperts(b *builder, i int64) feedForward {
 	x := b.experts("mlp.experts", "mlp.gate", c.Int("n_routed_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("moe_intermediate_size"))
 	x.wideRouter = true
 	b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
-	b.sharedExpert(x, "mlp.shared_experts.", c.Int("n_shared_experts")*c.Int("moe_intermediate_size"), false)
+	if n := c.Int("n_shared_experts"); n > 0 {
+		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), false)
+	}
 	return x
 }
 
