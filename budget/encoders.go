@@ -12,7 +12,8 @@ type bertNames struct {
 	hiddenDrop, scoreDrop string
 	act                   string
 	pooler                string
-	crosses               bool // has a decoder with attention to an encoder
+	embedSize             string // field of the embeddings' width, empty: the stream's
+	crosses               bool   // has a decoder with attention to an encoder
 }
 
 var bertLike = bertNames{
@@ -59,7 +60,10 @@ func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
 		return h
 	}
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
-	e := c.IntOr("embedding_size", h)
+	e := h
+	if n.embedSize != "" {
+		e = c.IntOr(n.embedSize, h)
+	}
 	b.embedding("embeddings.word_embeddings", m.vocab, e)
 	m.position = b.param("embeddings.position_embeddings.weight", RolePosition, positions, e)
 	if types > 0 {
@@ -184,7 +188,7 @@ func buildRoBERTa(b *builder) {
 // its generator's head what brings the stream back to it.
 func buildELECTRA(b *builder) {
 	n := bertLike
-	n.model = "electra."
+	n.model, n.embedSize = "electra.", "embedding_size"
 	c, m := b.c, b.m
 	kind := b.headKind()
 	if kind != headNone && kind != headDefault {

@@ -303,3 +303,25 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("an unknown family: %v", err)
 	}
 }
+
+// TestForeignWidth: only ELECTRA's embeddings have a width of their own.
+func TestForeignWidth(t *testing.T) {
+	total := func(fields map[string]any) int64 {
+		t.Helper()
+		c, err := newConfig(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := Count(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Total
+	}
+	for _, family := range []string{"bert", "roberta"} {
+		plain := total(map[string]any{"model_type": family})
+		if got := total(map[string]any{"model_type": family, "embedding_size": 128.0}); got != plain {
+			t.Errorf("%s: %d parameters with a width that it doesn't know, %d without", family, got, plain)
+		}
+	}
+}
