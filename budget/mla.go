@@ -99,10 +99,18 @@ func (b *builder) deepSeekFF(i int64) feedForward {
 		b.under("mlp.", func() { f = b.feedForward(&row, h, c.Int("intermediate_size")) })
 		return f
 	}
-	x := b.experts("mlp.experts", "mlp.gate", e, max(c.Int("num_experts_per_tok"), 1), h, c.Int("moe_intermediate_size"))
+	corrected := c.Str("topk_method") == "noaux_tc" || c.Type == "deepseek_v3" && !c.has("topk_method")
+	return b.deepSeekExperts(max(c.Int("num_experts_per_tok"), 1), corrected)
+}
+
+// deepSeekExperts are routed in float32, perhaps by corrected scores, beside those
+// that every token takes.
+func (b *builder) deepSeekExperts(topK int64, corrected bool) *experts {
+	c := b.c
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("n_routed_experts"), topK, c.Int("hidden_size"), c.Int("moe_intermediate_size"))
 	x.wideRouter = true
-	if c.Str("topk_method") == "noaux_tc" || c.Type == "deepseek_v3" && !c.has("topk_method") {
-		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, e)
+	if corrected {
+		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
 	}
 	if n := c.Int("n_shared_experts"); n > 0 {
 		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), false)

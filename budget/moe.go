@@ -62,17 +62,10 @@ func graniteShared(b *builder, i int64) feedForward {
 
 // glmExperts: the first layers are dense.
 func glmExperts(b *builder, i int64) feedForward {
-	c := b.c
-	if i < c.Int("first_k_dense_replace") {
+	if i < b.c.Int("first_k_dense_replace") {
 		return nil
 	}
-	x := b.experts("mlp.experts", "mlp.gate", c.Int("n_routed_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("moe_intermediate_size"))
-	x.wideRouter = true
-	b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
-	if n := c.Int("n_shared_experts"); n > 0 {
-		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), false)
-	}
-	return x
+	return b.deepSeekExperts(b.c.Int("num_experts_per_tok"), true)
 }
 
 // ernieExperts: the layers of a range, every few; what corrects their scores is a
