@@ -1,29 +1,19 @@
 package report
 
 import (
-	"crypto/sha256"
+	"cmp"
 	_ "embed"
-	"encoding/base64"
 	"html/template"
 	"io"
 )
 
-//go:embed plain.css
-var plainCSS string // of pages without scripts
-
 //go:embed diff.html
 var diffPage string
 
-// plainPolicy allows a page our style sheet by its hash, and nothing else.
-func plainPolicy() string {
-	sum := sha256.Sum256([]byte(plainCSS))
-	return "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
 // DiffHTML writes a comparison as one page that loads nothing and runs nothing.
 func DiffHTML(w io.Writer, d *Diff) error {
-	page, err := template.New("diff").Funcs(template.FuncMap{"bytes": Bytes, "signed": Signed, "count": Count, "printable": Printable,
-		"known": bytesOr, "category": categoryTitleOf, "plural": Plural}).Parse(diffPage)
+	page, err := plainPage(diffPage, template.FuncMap{"bytes": Bytes, "signed": Signed, "count": Count,
+		"known": bytesOr, "category": categoryTitleOf, "plural": Plural})
 	if err != nil {
 		return err
 	}
@@ -40,8 +30,7 @@ func categoryTitleOf(category *string) string {
 // diffView is a comparison as the page's template reads it.
 type diffView struct {
 	*Diff
-	Policy     string
-	CSS        template.CSS
+	Head       plainHead
 	Heading    string
 	Sides      []diffSideView
 	PeakRows   []diffRow
@@ -71,7 +60,7 @@ type diffStepView struct {
 
 // newDiffView works out what the template shows.
 func newDiffView(d *Diff) *diffView {
-	v := &diffView{Diff: d, Policy: plainPolicy(), CSS: template.CSS(plainCSS), Heading: d.heading(), PeakRows: d.peakRows(), Categories: d.categoryRows(),
+	v := &diffView{Diff: d, Head: newPlainHead(cmp.Or(d.Title, "What grew")), Heading: d.heading(), PeakRows: d.peakRows(), Categories: d.categoryRows(),
 		Sides: []diffSideView{{"Before", d.Before.what(), &d.Before}, {"After", d.After.what(), &d.After}}}
 	var shown []DiffSite
 	shown, v.Others, v.Rest = d.changedSites()

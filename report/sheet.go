@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"html/template"
 	"io"
@@ -139,14 +140,12 @@ var sheetPage string
 
 // SheetHTML writes a sheet as one page that loads nothing and runs nothing.
 func SheetHTML(w io.Writer, s *Sheet) error {
-	page, err := template.New("sheet").Funcs(template.FuncMap{"printable": Printable,
-		"number": func(p SheetPart, column int) bool { return p.number(column) }}).Parse(sheetPage)
+	page, err := plainPage(sheetPage, template.FuncMap{"number": func(p SheetPart, column int) bool { return p.number(column) }})
 	if err != nil {
 		return err
 	}
 	return page.Execute(shown{w}, struct {
 		*Sheet
-		Policy string
-		CSS    template.CSS
-	}{s, plainPolicy(), template.CSS(plainCSS)})
+		Head plainHead
+	}{s, newPlainHead(cmp.Or(s.Title, s.Heading))})
 }
