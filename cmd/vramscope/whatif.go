@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/internal/size"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
@@ -144,11 +145,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 		r := newRedactor()
 		r.Snapshot(s)
 		f.names.redact(r)
-		doc.Title = r.Text(doc.Title)
-		for i := range doc.Given {
-			n := &doc.Given[i]
-			n.Key, n.Value = r.Note(n.Key, n.Value)
-		}
+		load.RedactAbove(r, &doc.Title, doc.Given)
 	}
 	t, err := f.timeline(s)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/redact"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/snapshot/labels"
 	"github.com/vramscope/vramscope/store"
@@ -205,9 +206,14 @@ func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
 		}
 	}
 	x.Evidence(r.Evidence)
-	above.Title = x.Text(above.Title)
-	for i := range above.Notes {
-		n := &above.Notes[i]
+	RedactAbove(x, &above.Title, above.Notes)
+}
+
+// RedactAbove does so with what the user puts above an answer.
+func RedactAbove(x *redact.Redactor, title *string, notes []report.Note) {
+	*title = x.Text(*title)
+	for i := range notes {
+		n := &notes[i]
 		n.Key, n.Value = x.Note(n.Key, n.Value)
 	}
 }
