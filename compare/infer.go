@@ -121,7 +121,7 @@ func precisionWhy(mixed bool, w stored) string {
 // narrowCompute tells whether float32 weights are computed with in 16 bits: by
 // autocast, or as FSDP gathers them.
 func (e *eye) narrowCompute(weights int64) bool {
-	logits, ids, _ := e.batch()
+	logits, ids := e.batch()
 	switch words := e.config.Int("vocab_size") * ids; {
 	case words > 0 && logits == 2*words:
 		return true
@@ -161,7 +161,7 @@ func (e *eye) adapters(s budget.Setting, w stored) int64 {
 // allLogits tells whether the first logits are those of as many tokens as the
 // batch has, a sequence being longer than one.
 func (e *eye) allLogits() bool {
-	logits, ids, _ := e.batch()
+	logits, ids := e.batch()
 	words := e.config.Int("vocab_size") * ids
 	return words > 0 && (logits == 2*words || logits == 4*words)
 }
@@ -239,7 +239,7 @@ func (e *eye) narrowLoss(precision string) bool {
 	if e.signs.stacks || !mixed && precision != "bf16" && precision != "fp16" {
 		return false
 	}
-	logits, _, _ := e.batch()
+	logits, _ := e.batch()
 	narrow, wide, over := 0, 0, false
 	e.within(func(id timeline.AllocationID) {
 		over = over || e.c.Phase[id] == classify.Backward

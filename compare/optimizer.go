@@ -29,6 +29,7 @@ func (e *eye) optimizer(trained int64, copies float64) (name, how string) {
 		}
 	}
 	state := e.stateBytes()
+	temporary, most := e.optimizerTemporary()
 	ratio := float64(state) / float64(max(trained, 1))
 	switch {
 	case name == "adamw" && ratio > 2.6 && ratio < 3.4:
@@ -49,7 +50,7 @@ func (e *eye) optimizer(trained int64, copies float64) (name, how string) {
 			name = "adamw"
 		case ratio > 0.85 && ratio < 1.2:
 			name = "momentum"
-			if _, most := e.optimizerTemporary(); most > trained*3/2 {
+			if most > trained*3/2 {
 				name, how = "adagrad", how+", and temporaries of twice that"
 			} else if most > trained/2 {
 				name, how = "rmsprop", how+", and as many of temporaries"
@@ -66,7 +67,7 @@ func (e *eye) optimizer(trained int64, copies float64) (name, how string) {
 		return "", ""
 	}
 	kind := ""
-	switch temporary, most := e.optimizerTemporary(); {
+	switch {
 	case e.signs.loop && !e.signs.foreach, !e.signs.stacks && temporary > trained-trained/8 && most < trained/2:
 		kind, how = "-loop", how+", and its loop over parameters"
 	case !e.signs.foreach && e.step != nil && 100*temporary < trained:

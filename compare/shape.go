@@ -17,7 +17,7 @@ import (
 // In an encoder-decoder the logits are the decoder's, which is the second result.
 func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 	vocabulary := e.config.Int("vocab_size")
-	logits, ids, longs := e.batch()
+	logits, ids := e.batch()
 	rows := int64(0)
 	for _, w := range []int64{width, 2, 4} {
 		if n := vocabulary * w; n > 0 && logits >= n && logits%n == 0 {
@@ -32,8 +32,6 @@ func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 		return max(ids, 0), rows, "the batch's ids, " + source
 	case rows > 0 && !e.training && ids > rows: // logits of each sequence's last token
 		return ids, 0, fmt.Sprintf("ids of %d bytes", 8*ids)
-	case rows > 0 && (ids == 0 || ids == rows || !slices.Contains(longs, rows)):
-		return rows, 0, source
 	case rows > 0:
 		return rows, 0, source
 	case ids > 0:
@@ -43,19 +41,18 @@ func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 }
 
 // batch are the bytes of the first logits, before wider copies are made, and the
-// number of ids in the largest input and in each.
-func (e *eye) batch() (logits, ids int64, longs []int64) {
+// number of ids in the largest input.
+func (e *eye) batch() (logits, ids int64) {
 	e.within(func(id timeline.AllocationID) {
 		bytes := e.t.Requested(id)
 		switch {
 		case e.c.Category[id] == classify.Inputs && bytes%8 == 0 && e.c.Phase[id] != classify.Setup:
 			ids = max(ids, bytes/8)
-			longs = append(longs, bytes/8)
 		case e.c.Category[id] == classify.Logits && e.c.Phase[id] != classify.Backward && (logits == 0 || logits == 2*bytes):
 			logits = bytes
 		}
 	})
-	return logits, ids, longs
+	return logits, ids
 }
 
 func (e *eye) seq2seq() bool {
@@ -65,10 +62,9 @@ func (e *eye) seq2seq() bool {
 // lengths are what a sequence may be long: position ids made with arange, the longest
 // first, then rows of embeddings that are fewer than the tokens.
 func (e *eye) lengths(tokens, element int64) []int64 {
-	width := cmp.Or(e.config.Int("embedding_size"), e.config.Int("hidden_size"), e.config.Int("n_embd"))
-	most := e.config.Positions()
-	if most <= 0 {
-		most = tokens
+	width, most := cmp.Or(e.config.Int("hidden_size"), e.config.Int("n_embd")), e.longest(tokens)
+	if e.config.Type == "electra" {
+		width = cmp.Or(e.config.Int("embedding_size"), width)
 	}
 	var ids, rows []int64
 	e.within(func(id timeline.AllocationID) {
@@ -83,7 +79,7 @@ func (e *eye) lengths(tokens, element int64) []int64 {
 		case row > 0 && bytes%row == 0 && bytes < tokens*row && e.embeds(stack):
 			n = bytes / row // of positions: the words have a row for each token
 		}
-		if n > 1 && n <= min(tokens, most) && !slices.Contains(*out, n) {
+		if n > 1 && n <= most && !slices.Contains(*out, n) {
 			*out = append(*out, n)
 		}
 	})
@@ -93,14 +89,19 @@ func (e *eye) lengths(tokens, element int64) []int64 {
 	return append(ids, rows...)
 }
 
+// longest is how many of some tokens one sequence can have.
+func (e *eye) longest(tokens int64) int64 {
+	if n := e.config.Positions(); n > 0 {
+		return min(n, tokens)
+	}
+	return tokens
+}
+
 // firstPositions is the length of the position ids by their place and size: what a
 // decoder makes between the vectors of its words, which are the first thing as large
 // as the stream, and its first layer. 0 without.
 func (e *eye) firstPositions(tokens int64) int64 {
-	hidden, most := e.config.Int("hidden_size"), e.config.Positions()
-	if most <= 0 {
-		most = tokens
-	}
+	hidden, most := e.config.Int("hidden_size"), e.longest(tokens)
 	streams, length := 0, int64(0)
 	words := 1 // as large as the stream before the positions
 	if strings.HasPrefix(e.config.Type, "gemma") || e.config.Float("embedding_multiplier") > 0 {
@@ -112,7 +113,7 @@ func (e *eye) firstPositions(tokens int64) int64 {
 		case e.c.Phase[id] != classify.Forward || length > 0 || streams > words:
 		case bytes == 2*tokens*hidden || bytes == 4*tokens*hidden:
 			streams++
-		case streams > 0 && bytes%8 == 0 && n > 1 && n <= min(tokens, most) && tokens%n == 0:
+		case streams > 0 && bytes%8 == 0 && n > 1 && n <= most && tokens%n == 0:
 			length = n
 		}
 	})
