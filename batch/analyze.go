@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/load"
@@ -84,22 +86,22 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 
 // diagnosis is how a run is judged.
 func (o *Options) diagnosis(in *load.Run) (*diagnose.Options, error) {
-	d := &diagnose.Options{Tool: o.Tool, Notes: append([]report.Note{}, o.Notes...), Capacity: o.Capacity, Pictures: true}
-	config := in.Config()
+	d := &diagnose.Options{Tool: o.Tool, Title: o.Title, Device: o.Device, Notes: append([]report.Note{}, o.Notes...), Capacity: o.Capacity, Pictures: true}
+	var given *budget.Config
 	if o.Config != "" {
 		var err error
-		if config, err = load.ReadConfig(o.Config); err != nil {
+		if given, err = load.ReadConfig(o.Config); err != nil {
 			return nil, err
 		}
 	}
-	if config != nil {
+	if config := cmp.Or(given, in.Config()); config != nil {
 		d.Theory = compare.Untold(config)
 	}
 	var names load.Names
 	if err := names.Labels(o.Labels...); err != nil { // those beside recordings are found by load
 		return nil, err
 	}
-	if err := names.Tensors(o.Model, o.Config); err != nil {
+	if err := names.Tensors(o.Model, given); err != nil {
 		return nil, err
 	}
 	if o.Redact {
@@ -129,6 +131,9 @@ func (o *Options) command(doc *report.Document) []string {
 		}
 	}
 	add("config", o.Config)
+	if o.Device != nil {
+		out = append(out, "--device="+strconv.Itoa(*o.Device))
+	}
 	add("gpu", o.GPU)
 	for _, l := range o.Labels {
 		add("labels", l)

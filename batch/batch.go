@@ -46,7 +46,9 @@ type Run struct {
 // Options are what a user says that changes reports.
 type Options struct {
 	Tool     string        // name and version of the program, as the reports say it
-	Notes    []report.Note // to stand above every report
+	Title    string        // to stand above every report, and over all of them
+	Notes    []report.Note // as well
+	Device   *int          // the only device to look at; nil: all
 	GPU      string        // name or size of the GPU, where a recording doesn't tell
 	Capacity int64         // bytes of that GPU, 0 when not given
 	Config   string        // file with the model's configuration; "": one among the run's files

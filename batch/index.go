@@ -15,6 +15,7 @@ const maxRows = 20_000
 type indexBuilder struct {
 	rows        []report.IndexRow
 	figures     report.IndexFigures
+	title       *string // of all reports so far, "" where they differ
 	failures    map[string]*failure
 	experiments map[string][]point
 	budgets     map[[2]string]*gap
@@ -47,6 +48,11 @@ func (b *indexBuilder) add(r *Report) {
 		return
 	}
 	doc := r.Document
+	if b.title == nil {
+		b.title = &doc.Title
+	} else if *b.title != doc.Title {
+		b.title = new(string)
+	}
 	row.Text, row.Fix, row.SavesBytes, row.Devices = doc.Verdict.Text, doc.Verdict.Fix, doc.Verdict.SavesBytes, len(doc.Devices)
 	row.Time = firstTime(doc)
 	p := point{link: report.IndexLink{Path: r.Path, Name: r.Name}}
@@ -115,6 +121,9 @@ func statusOf(doc *report.Document, oom, leaks bool) report.Status {
 // index is the page's contents.
 func (b *indexBuilder) index() *report.Index {
 	x := &report.Index{Rows: b.rows, Figures: b.figures, Experiments: len(b.experiments)}
+	if b.title != nil {
+		x.Title = *b.title
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.experiments)) {
 		points := b.experiments[name]
 		slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.time, b.time) })

@@ -33,6 +33,8 @@ type flags struct {
 	config    string
 	model     string
 	labels    []string
+	device    int
+	title     string
 	notes     []string
 	partial   bool
 	redact    bool
@@ -48,6 +50,9 @@ func (f *flags) define(set *pflag.FlagSet) {
 	set.StringVar(&f.config, "config", "", "a Transformers `config.json` for all runs (default: the one among a run's files)")
 	set.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	set.StringArrayVar(&f.labels, "labels", nil, "a labels `FILE` for all runs (repeatable)")
+	set.IntVar(&f.device, "device", -1, "only the device with this `ordinal`, of all runs")
+	set.Lookup("device").DefValue = "0" // which pflag doesn't show
+	set.StringVar(&f.title, "title", "", "a `TEXT` to stand above every report")
 	set.StringArrayVar(&f.notes, "note", nil, "a fact to stand above every report, `KEY=VALUE` (repeatable)")
 	set.BoolVar(&f.partial, "partial", false, "use what damaged files still hold")
 	set.BoolVar(&f.redact, "redact", false, "pseudonyms in the place of what tells who and where; VRAMSCOPE_REDACT_KEY must be the same on every worker")
@@ -66,7 +71,11 @@ func (f *flags) task(args []string) (*task, error) {
 	case len(args) == 0 && f.paths == "":
 		return nil, errors.New("nothing to look at: give folders or URLs, or --paths with a list of them")
 	}
-	t.Options = batch.Options{Tool: "vramscope " + versionString(), GPU: f.gpu, Config: f.config, Model: f.model, Labels: f.labels, Partial: f.partial, Redact: f.redact}
+	t.Options = batch.Options{Tool: "vramscope " + versionString(), Title: f.title, GPU: f.gpu, Config: f.config, Model: f.model,
+		Labels: f.labels, Partial: f.partial, Redact: f.redact}
+	if f.device >= 0 {
+		t.Options.Device = &f.device
+	}
 	for _, n := range f.notes {
 		key, value, ok := strings.Cut(n, "=")
 		if !ok || key == "" {

@@ -72,8 +72,12 @@ func (j *job) noSuchDevice() error {
 		}
 	}
 	what := "no device"
-	if len(list) > 0 {
-		what = "device " + strings.Join(list, ", ")
+	switch len(list) {
+	case 0:
+	case 1:
+		what = "device " + list[0]
+	default:
+		what = "devices " + strings.Join(list, ", ")
 	}
 	if len(j.recorded) == 1 {
 		return fmt.Errorf("--device %d: %s has %s", *j.options.Device, j.sources[j.recorded[0].source].Path, what)

@@ -8,18 +8,18 @@ import (
 func DiffMarkdown(w io.Writer, d *Diff) error {
 	m := &markdownWriter{w: w}
 	if d.Title != "" {
-		m.line("## %s\n", prose(d.Title))
+		m.line("## %s\n", Prose(d.Title))
 	}
 	m.verdict(&d.Verdict)
 	for _, n := range d.Notes {
-		m.line("- %s: %s", prose(n.Key), prose(n.Value))
+		m.line("- %s: %s", Prose(n.Key), Prose(n.Value))
 	}
 	for _, c := range d.Caveats {
-		m.line("- %s", prose(c))
+		m.line("- %s", Prose(c))
 	}
 	m.line("\n| | Before | After | Change | |\n|---|---:|---:|---:|---:|")
 	m.diffRows(d.peakRows())
-	m.line("\n#### By category: %s\n", prose(d.heading()))
+	m.line("\n#### By category: %s\n", Prose(d.heading()))
 	m.line("| Category | Before | After | Change | |\n|---|---:|---:|---:|---:|")
 	m.diffRows(d.categoryRows())
 	m.changed(d)
@@ -27,15 +27,15 @@ func DiffMarkdown(w io.Writer, d *Diff) error {
 	m.line("\n#### Compared\n")
 	m.line("| | Input | | Size | SHA-256 |\n|---|---|---|---:|---|")
 	for i, s := range []*DiffSide{&d.Before, &d.After} {
-		m.row([]string{"before", "after"}[i], code(s.Path), prose(s.what()), Bytes(s.Bytes), code(s.SHA256))
+		m.row([]string{"before", "after"}[i], code(s.Path), Prose(s.what()), Bytes(s.Bytes), code(s.SHA256))
 	}
-	m.line("\n<sub>%s</sub>", prose(d.Tool))
+	m.line("\n<sub>%s</sub>", Prose(d.Tool))
 	return m.err
 }
 
 func (m *markdownWriter) diffRows(rows []diffRow) {
 	for _, r := range rows {
-		m.row(prose(r.Name), Bytes(r.Before), Bytes(r.After), Signed(r.Change()), r.relative())
+		m.row(Prose(r.Name), Bytes(r.Before), Bytes(r.After), Signed(r.Change()), r.relative())
 	}
 }
 
@@ -48,7 +48,7 @@ func (m *markdownWriter) changed(d *Diff) {
 	m.line("| Call site | | Category | Before | After | Change |\n|---|---|---|---:|---:|---:|")
 	for i := range shown {
 		s := &shown[i]
-		m.row(code(s.Name()), prose(s.detail()), categoryOf(s.Category), Bytes(s.BeforeBytes), Bytes(s.AfterBytes), Signed(s.Change()))
+		m.row(code(s.Name()), Prose(s.detail()), categoryOf(s.Category), Bytes(s.BeforeBytes), Bytes(s.AfterBytes), Signed(s.Change()))
 	}
 	if others > 0 {
 		m.row(Plural(others, "other call site"), "", "", Bytes(rest.Before), Bytes(rest.After), Signed(rest.Change()))

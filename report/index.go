@@ -14,6 +14,7 @@ import (
 // the Unix epoch as recorded.
 type Index struct {
 	Tool        string
+	Title       string     // the user's, when all reports have the same
 	Rows        []IndexRow // by path
 	Left        int        // rows that the page leaves out, the least worrying
 	Figures     IndexFigures

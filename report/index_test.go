@@ -11,7 +11,7 @@ import (
 
 // runsIndex is a page over so many runs, of all statuses.
 func runsIndex(runs int, name func(int) string) *report.Index {
-	x := &report.Index{Tool: "vramscope test", Experiments: 3}
+	x := &report.Index{Tool: "vramscope test", Title: name(0), Experiments: 3}
 	statuses := []report.Status{report.StatusFine, report.StatusOOM, report.StatusLeak, report.StatusWarning, report.StatusFailed}
 	for i := range runs {
 		r := report.IndexRow{Path: name(i), Name: fmt.Sprintf("run-%d", i), Experiment: name(i % 3), Status: statuses[i%5], Text: "verdict of " + name(i)}

@@ -21,11 +21,11 @@ const (
 func Markdown(w io.Writer, doc *Document) error {
 	m := &markdownWriter{w: w}
 	if doc.Title != "" {
-		m.line("## %s\n", prose(doc.Title))
+		m.line("## %s\n", Prose(doc.Title))
 	}
 	m.verdict(&doc.Verdict)
 	for _, n := range doc.Notes {
-		m.line("- %s: %s", prose(n.Key), prose(n.Value))
+		m.line("- %s: %s", Prose(n.Key), Prose(n.Value))
 	}
 	m.ranks(doc)
 	m.trends(doc)
@@ -58,9 +58,9 @@ func (m *markdownWriter) row(cells ...string) { m.line("| %s |", strings.Join(ce
 
 func (m *markdownWriter) verdict(v *Verdict) {
 	m.line("> [!%s]", map[Severity]string{Critical: "CAUTION", Warning: "WARNING", Info: "NOTE"}[v.Severity])
-	m.line("> **%s**", prose(v.Text))
+	m.line("> **%s**", Prose(v.Text))
 	if v.Fix != nil {
-		m.line(">\n> First change: %s%s", prose(*v.Fix), saves(v.SavesBytes))
+		m.line(">\n> First change: %s%s", Prose(*v.Fix), saves(v.SavesBytes))
 	}
 	m.line("")
 }
@@ -75,7 +75,7 @@ func saves(bytes *int64) string {
 
 func (m *markdownWriter) device(doc *Document, index int) {
 	d := &doc.Devices[index]
-	m.line("\n### %s\n", prose(doc.deviceTitle(index)))
+	m.line("\n### %s\n", Prose(doc.deviceTitle(index)))
 	m.line("| | | |\n|---|---:|---|")
 	if d.History != "none" {
 		m.peak("Peak allocated", d.Peaks.Allocated)
@@ -90,7 +90,7 @@ func (m *markdownWriter) device(doc *Document, index int) {
 	if n := len(d.Steps); n > 0 {
 		m.row("Steps", Count(n), "")
 	}
-	m.row("Recorded", Plural(d.Events, "event"), prose(recordedAs(doc, d)))
+	m.row("Recorded", Plural(d.Events, "event"), Prose(recordedAs(doc, d)))
 	m.held(d)
 	m.failed(d.OOMs)
 	m.findings("Findings", d.Findings)
@@ -141,7 +141,7 @@ func (m *markdownWriter) held(d *Device) {
 		}
 		for i, bytes := range at.beside() {
 			if bytes != nil && *bytes > 0 {
-				m.row(prose(besideTitles[i]), Bytes(*bytes), "", "")
+				m.row(Prose(besideTitles[i]), Bytes(*bytes), "", "")
 			}
 		}
 		m.line("")
@@ -243,16 +243,16 @@ func (m *markdownWriter) findings(head string, findings []Finding) {
 			m.line("- and %s", Plural(len(findings)-i, "more"))
 			break
 		}
-		m.line("- **%s** (%s)", prose(f.Title), severityName[f.Severity])
+		m.line("- **%s** (%s)", Prose(f.Title), severityName[f.Severity])
 		for k, e := range f.Evidence {
 			if k == ticketEvidence {
 				m.line("  - and %s", Plural(len(f.Evidence)-k, "more line"))
 				break
 			}
-			m.line("  - %s", prose(e))
+			m.line("  - %s", Prose(e))
 		}
 		if f.Fix != nil {
-			m.line("  - Change: %s%s", prose(*f.Fix), saves(f.SavesBytes))
+			m.line("  - Change: %s%s", Prose(*f.Fix), saves(f.SavesBytes))
 		}
 	}
 }
@@ -290,7 +290,7 @@ func (m *markdownWriter) leaks(leaks []Leak) {
 }
 
 // words are a fixed name in plain words.
-func words(name string) string { return prose(strings.ReplaceAll(name, "_", " ")) }
+func words(name string) string { return Prose(strings.ReplaceAll(name, "_", " ")) }
 
 // text0 is a text, "" for none.
 func text0(s *string) string {

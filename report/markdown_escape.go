@@ -19,9 +19,9 @@ var (
 	space     = pattern.Of(`\s+`)
 )
 
-// prose makes a text safe as Markdown outside code: one line, no markup, no
+// Prose makes a text safe as Markdown outside code: one line, no markup, no
 // mention, no reference to an issue or a commit, no link, no formula, no emoji.
-func prose(s string) string {
+func Prose(s string) string {
 	s = markup.Replace(Printable(space().ReplaceAllString(strings.TrimSpace(s), " ")))
 	s = strings.ReplaceAll(s, "$", "<span>$</span>")
 	s = reference().ReplaceAllString(s, "$1$3$5$7$9"+apart+"$2$4$6$8$10")

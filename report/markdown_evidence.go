@@ -32,7 +32,7 @@ func (m *markdownWriter) evidence(doc *Document) {
 				most += ", " + Bytes(*p.PeakUsedBytes)
 			}
 		}
-		m.row(fmt.Sprint(g.GPU), prose(text0(g.Name)), Count(g.Samples), bytesOr(g.PeakUsedBytes), bytesOr(g.TotalBytes), most)
+		m.row(fmt.Sprint(g.GPU), Prose(text0(g.Name)), Count(g.Samples), bytesOr(g.PeakUsedBytes), bytesOr(g.TotalBytes), most)
 	}
 	if len(ev.Steps) > 0 {
 		m.line("\n### Steps in the logs\n")
@@ -49,6 +49,6 @@ func (m *markdownWriter) evidence(doc *Document) {
 		if doc.Clocks[i].Method == nil {
 			continue
 		}
-		m.line("\n%s", prose(doc.Clocks[i].sentence(doc)))
+		m.line("\n%s", Prose(doc.Clocks[i].sentence(doc)))
 	}
 }

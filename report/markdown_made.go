@@ -10,7 +10,7 @@ func (m *markdownWriter) comparison(c *Comparison) {
 	if c == nil {
 		return
 	}
-	m.line("\n### Against the budget of %s (device %d, requested bytes)\n", prose(c.Model), c.Device)
+	m.line("\n### Against the budget of %s (device %d, requested bytes)\n", Prose(c.Model), c.Device)
 	m.line("| | Budget | Measured | Difference | |\n|---|---:|---:|---:|---|")
 	for _, x := range append([]Compared{c.Peak}, append(c.Phases, c.Categories...)...) {
 		measured, difference, reason := "?", "", ""
@@ -18,7 +18,7 @@ func (m *markdownWriter) comparison(c *Comparison) {
 			measured, difference = Bytes(*x.Measured), Signed(*x.Measured-x.Budget)
 		}
 		if x.Reason != nil {
-			reason = prose(*x.Reason)
+			reason = Prose(*x.Reason)
 		}
 		m.row(words(x.Name), Bytes(x.Budget), measured, difference, reason)
 	}
@@ -30,14 +30,14 @@ func (m *markdownWriter) trials(x *Trials) {
 		return
 	}
 	m.line("\n### The same requests under other settings (device %d, replayed)\n", x.Device)
-	m.line("%s\n", prose(x.Verdict))
+	m.line("%s\n", Prose(x.Verdict))
 	m.line("| | Peak reserved | Peak allocated | |\n|---|---:|---:|---|")
 	for _, r := range x.Rows {
 		least := ""
 		if r.AtLeast {
 			least = "≥ "
 		}
-		m.row(code(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated), prose(r.Outcome))
+		m.row(code(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated), Prose(r.Outcome))
 	}
 }
 
@@ -78,7 +78,7 @@ func (m *markdownWriter) made(doc *Document) {
 		m.fenced("sh", strings.Join(words, " "))
 	}
 	m.inputs(doc.Inputs)
-	m.line("\n<sub>%s</sub>", prose(doc.Tool))
+	m.line("\n<sub>%s</sub>", Prose(doc.Tool))
 }
 
 func (m *markdownWriter) inputs(inputs []Input) {

@@ -11,7 +11,7 @@ func (m *markdownWriter) ranks(doc *Document) {
 	if r == nil {
 		return
 	}
-	m.line("\n### %s\n", prose(r.title()))
+	m.line("\n### %s\n", Prose(r.title()))
 	m.line("| %s | Device | Peak allocated | Peak reserved | Capacity | Verdict |\n|---|---:|---:|---:|---:|---|", map[bool]string{true: "Ranks", false: "Recording"}[r.Sure])
 	for k := range r.Groups {
 		if k == ticketGroups {
@@ -22,14 +22,14 @@ func (m *markdownWriter) ranks(doc *Document) {
 		row := &r.Rows[g.Shown]
 		label := code(r.label(doc, g))
 		if r.Sure {
-			label = prose(r.label(doc, g))
+			label = Prose(r.label(doc, g))
 		}
-		m.row(label, r.deviceOf(g), Bytes(row.PeakAllocated), Bytes(row.PeakReserved), orUnknown(row.Capacity), prose(row.Verdict))
+		m.row(label, r.deviceOf(g), Bytes(row.PeakAllocated), Bytes(row.PeakReserved), orUnknown(row.Capacity), Prose(row.Verdict))
 	}
 	if s := r.sentences(); len(s) > 0 {
 		m.line("")
 		for _, x := range s {
-			m.line("- %s", prose(x))
+			m.line("- %s", Prose(x))
 		}
 	}
 }
@@ -38,13 +38,13 @@ func (m *markdownWriter) ranks(doc *Document) {
 func (m *markdownWriter) trends(doc *Document) {
 	shown := doc.shownTrends(textTrends)
 	for _, x := range shown {
-		m.line("\n### %s\n", prose(x.title()))
+		m.line("\n### %s\n", Prose(x.title()))
 		m.line("| Dump | Events | Peak allocated | At the end | Reserved | |\n|---|---:|---:|---:|---:|---|")
 		for k := max(0, len(x.Dumps)-ticketGroups); k < len(x.Dumps); k++ {
 			d := &x.Dumps[k]
-			m.row(code(ShortFile(doc.Inputs[d.Input].Path)), Count(d.Events), Bytes(d.PeakAllocated), Bytes(d.AtEnd), Bytes(d.Reserved), prose(d.words()))
+			m.row(code(ShortFile(doc.Inputs[d.Input].Path)), Count(d.Events), Bytes(d.PeakAllocated), Bytes(d.AtEnd), Bytes(d.Reserved), Prose(d.words()))
 		}
-		m.line("\n%s", prose(x.Text))
+		m.line("\n%s", Prose(x.Text))
 	}
 	if rest := len(doc.Trend) - len(shown); rest > 0 && len(shown) > 0 {
 		m.line("\n%s", fmt.Sprintf("and %s of other processes", Plural(rest, "trend")))

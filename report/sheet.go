@@ -89,29 +89,29 @@ func (p *SheetPart) number(column int) bool { return 0 < column && column < len(
 func SheetMarkdown(w io.Writer, s *Sheet) error {
 	m := &markdownWriter{w: w}
 	if s.Title != "" {
-		m.line("## %s\n", prose(s.Title))
+		m.line("## %s\n", Prose(s.Title))
 	}
-	m.line("**%s**\n", prose(s.Verdict))
+	m.line("**%s**\n", Prose(s.Verdict))
 	for _, n := range s.Notes {
-		m.line("- %s: %s", prose(n.Key), prose(n.Value))
+		m.line("- %s: %s", Prose(n.Key), Prose(n.Value))
 	}
 	for _, p := range s.Parts {
 		if p.Heading != "" {
-			m.line("\n#### %s", prose(p.Heading))
+			m.line("\n#### %s", Prose(p.Heading))
 		}
 		if p.List {
 			m.line("")
 		}
 		for _, text := range p.Text {
 			if p.List {
-				m.line("- %s", prose(text))
+				m.line("- %s", Prose(text))
 			} else {
-				m.line("\n%s", prose(text))
+				m.line("\n%s", Prose(text))
 			}
 		}
 		m.table(&p)
 	}
-	m.line("\n<sub>%s</sub>", prose(s.Tool))
+	m.line("\n<sub>%s</sub>", Prose(s.Tool))
 	return m.err
 }
 
@@ -130,7 +130,7 @@ func (m *markdownWriter) table(p *SheetPart) {
 func (m *markdownWriter) cells(row []string) {
 	cells := make([]string, len(row))
 	for i, cell := range row {
-		cells[i] = prose(cell)
+		cells[i] = Prose(cell)
 	}
 	m.row(cells...)
 }

@@ -2,39 +2,27 @@ package main
 
 import (
 	"errors"
-	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/report"
 )
 
-// renderer writes a document in one format.
-type renderer func(io.Writer, *report.Document) error
-
-// renderers by the word of --format and by the ending of -o's files.
-func renderers(text renderer) map[string]renderer {
-	return map[string]renderer{"text": text, ".txt": text, "json": report.JSON, ".json": report.JSON, "html": report.HTML, ".html": report.HTML,
-		"markdown": report.Markdown, ".md": report.Markdown}
-}
+var documentFormats = formats[*report.Document]{text: report.Text, json: report.JSON, markdown: report.Markdown, html: report.HTML}
 
 type analyzeFlags struct {
-	format    string
-	outputs   []string
+	out       outputFlags
+	above     aboveFlags
 	device    int
 	gpu       string
-	title     string
-	notes     []string
 	partial   bool
 	redact    bool
 	failOn    []string
-	quiet     bool
-	noColor   bool
 	maxMemory string
 	theory    budgetFlags
 	names     naming
@@ -60,20 +48,16 @@ told by the files' names and contents.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, analyze(cmd, args, &f), append(args, append(f.outputs, f.theory.config, f.theory.model)...)...)
+			return redactError(f.redact, analyze(cmd, args, &f), append(args, append(append(f.out.files, f.theory.config, f.theory.model), f.names.paths...)...)...)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
-	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
+	f.out.flags(cmd, "on the terminal, the verdict alone")
+	f.above.flags(cmd, "the report")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
-	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the report")
-	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the report, `KEY=VALUE` (repeatable)")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "on the terminal, the verdict alone")
-	flags.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	f.names.flags(cmd)
 	modelFlags(cmd, &f.theory)
 	settingFlags(cmd, &f.theory)
@@ -81,10 +65,7 @@ told by the files' names and contents.`,
 }
 
 func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
-	out := cmd.OutOrStdout()
-	text := func(w io.Writer, doc *report.Document) error { return report.Text(w, doc, report.Style{}) }
-	all := renderers(text)
-	if err := checkFormats(f.format, f.outputs, all); err != nil {
+	if err := f.out.check(); err != nil {
 		return err
 	}
 	conditions, err := parseConditions(f.failOn)
@@ -95,15 +76,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := writeOutputs(f.outputs, all, doc); err != nil {
-		return err
-	}
-	if f.format == "text" {
-		err = report.Text(out, doc, terminalStyle(out, f.noColor, f.quiet))
-	} else {
-		err = all[f.format](out, doc)
-	}
-	if err != nil {
+	if err := documentFormats.write(cmd, &f.out, doc); err != nil {
 		return err
 	}
 	warnUntold(cmd.ErrOrStderr(), conditions, doc)
@@ -119,16 +92,15 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if f.maxMemory == "" {
 		collectRarely(args)
 	}
-	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.title}
-	if o.Notes, err = parseNotes(f.notes); err != nil {
+	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title}
+	if o.Notes, err = f.above.parse(); err != nil {
 		return nil, err
 	}
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {
 		return nil, err
 	}
-	o.Pictures = f.format == "html" || slices.ContainsFunc(f.outputs, func(name string) bool { return ending(name) == ".html" })
-	// Text shows no digests.
-	undigested := f.format == "text" && !slices.ContainsFunc(f.outputs, func(name string) bool { return ending(name) != ".txt" })
+	o.Pictures = f.out.any("html", ".html")
+	undigested := !f.out.any("json", ".json") && !o.Pictures && !f.out.any("markdown", ".md") // text shows no digests
 	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial, Undigested: undigested})
 	if err != nil {
 		return nil, err
@@ -143,7 +115,11 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
 		return nil, err
 	}
-	if err := f.names.model(&f.theory); err != nil {
+	var config *budget.Config
+	if f.theory.config != "" {
+		config = o.Theory.Config
+	}
+	if err := f.names.model(f.theory.model, config); err != nil {
 		return nil, err
 	}
 	o.Names = f.names.options

@@ -28,7 +28,8 @@ type batchFlags struct {
 	config    string
 	model     string
 	labels    []string
-	notes     []string
+	above     aboveFlags
+	device    int
 	partial   bool
 	redact    bool
 	failOn    []string
@@ -57,7 +58,7 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 			if len(args) == 0 {
 				args = []string{"."}
 			}
-			return redactError(f.redact, runBatch(cmd, args, &f), append(args, f.output, f.config, f.model)...)
+			return redactError(f.redact, runBatch(cmd, args, &f), append(append(args, f.output, f.config, f.model), f.labels...)...)
 		},
 	}
 	flags := cmd.Flags()
@@ -68,7 +69,8 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 	flags.StringVar(&f.config, "config", "", "a Transformers `config.json` for all runs (default: the one among a run's files)")
 	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	flags.StringArrayVar(&f.labels, "labels", nil, "a labels `FILE` for all runs; those beside recordings are found (repeatable)")
-	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above every report, `KEY=VALUE` (repeatable)")
+	f.above.flags(cmd, "every report")
+	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`, of all runs")
 	flags.BoolVar(&f.partial, "partial", false, "use what damaged files still hold")
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	failOnFlag(cmd, &f.failOn)
@@ -159,21 +161,23 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := batch.Options{Tool: "vramscope " + versionString(), GPU: f.gpu, Config: f.config, Model: f.model, Labels: f.labels, Partial: f.partial,
+	o := batch.Options{Tool: "vramscope " + versionString(), Title: f.above.title, GPU: f.gpu, Config: f.config, Model: f.model, Labels: f.labels, Partial: f.partial,
 		Redact: f.redact, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")}
-	if o.Notes, err = parseNotes(f.notes); err != nil {
+	if o.Notes, err = f.above.parse(); err != nil {
 		return nil, err
 	}
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {
 		return nil, err
 	}
-	if f.config != "" {
-		if _, err := load.ReadConfig(f.config); err != nil {
-			return nil, err
-		}
+	if cmd.Flags().Changed("device") {
+		o.Device = &f.device
+	}
+	config, err := configFile(f.config)
+	if err != nil {
+		return nil, err
 	}
 	var names load.Names
-	if err := errors.Join(names.Labels(f.labels...), names.Tensors(f.model, f.config)); err != nil {
+	if err := errors.Join(names.Labels(f.labels...), names.Tensors(f.model, config)); err != nil {
 		return nil, err
 	}
 	build, err := batch.BuildOf(version)

@@ -14,17 +14,19 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/report"
 )
 
 // budgetFlags are the flags of the budget command as they are given.
 type budgetFlags struct {
 	config, model, params string
-	format                string
-	outputs, devices      []string
+	out                   outputFlags
+	above                 aboveFlags
+	devices               []string
 	solve                 string
 	vocabulary            int64
 	noLadder, allLogits   bool
-	quiet, noColor        bool
+	redact                bool
 	s                     budget.Setting
 }
 
@@ -39,17 +41,18 @@ bytes by category in each phase, whether it fits, and what to change first.`,
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
   vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runBudget(cmd, &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return redactError(f.redact, runBudget(cmd, &f), append(f.out.files, f.config, f.model)...)
+		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
-	fl.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
+	f.out.flags(cmd, "print the peak only")
+	f.above.flags(cmd, "the budget")
+	fl.BoolVar(&f.redact, "redact", false, redactHelp)
 	fl.StringArrayVar(&f.devices, "gpu", nil, "a device's `NAME` or size: \"H100 80GB\", 24GiB, all (repeatable)")
 	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
 	fl.BoolVar(&f.noLadder, "no-ladder", false, "leave the list of measures out")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "print the peak only")
-	fl.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	modelFlags(cmd, &f)
 	settingFlags(cmd, &f)
 	return cmd
@@ -105,7 +108,12 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 
 func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	debug.SetGCPercent(400) // a short run that makes many small things
-	if err := checkFormats(f.format, f.outputs, budgetRenderers); err != nil {
+	if err := f.out.check(); err != nil {
+		return err
+	}
+	d := &budgetDocument{Tool: "vramscope " + versionString(), Title: f.above.title}
+	var err error
+	if d.Given, err = f.above.parse(); err != nil {
 		return err
 	}
 	c, notes, err := f.load(cmd.InOrStdin())
@@ -121,19 +129,18 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if cmd.Flags().Changed("precision") { // what is asked for wins over what the files say
 		c = c.Unpacked()
 	}
-	doc, err := f.answer(c)
-	if err != nil {
+	if d.Document, err = f.answer(c); err != nil {
 		return err
 	}
-	doc.Notes = slices.Insert(doc.Notes, 0, notes...)
-	if err := writeOutputs(f.outputs, budgetRenderers, doc); err != nil {
-		return err
+	if f.redact {
+		r := newRedactor()
+		load.RedactAbove(r, &d.Title, d.Given)
+		for i := range notes {
+			notes[i] = r.Error(notes[i], besideCheckpoint(f.model))
+		}
 	}
-	out := cmd.OutOrStdout()
-	if f.format != "text" {
-		return budgetRenderers[f.format](out, doc)
-	}
-	return styledBudget(out, doc, terminalStyle(out, f.noColor, f.quiet))
+	d.Notes = slices.Insert(d.Notes, 0, notes...)
+	return budgetFormats.write(cmd, &f.out, d)
 }
 
 // load finds the configuration: the file's, one beside the checkpoint, or one
@@ -165,6 +172,9 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 	return c, nil, err
 }
 
+// besideCheckpoint is where a checkpoint's configuration lies.
+func besideCheckpoint(path string) string { return filepath.Join(filepath.Dir(path), "config.json") }
+
 // loadCheckpoint prefers the config.json beside a checkpoint and says where
 // the two disagree. Packed weights have their bytes from the checkpoint and
 // everything else from the configuration.
@@ -173,7 +183,7 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	beside := filepath.Join(filepath.Dir(path), "config.json")
+	beside := besideCheckpoint(path)
 	if packed := budget.PackedIn(ts); packed != nil {
 		c, err := load.ReadConfig(beside)
 		if err != nil {
@@ -315,9 +325,17 @@ func (f *budgetFlags) otherVocabulary(c *budget.Config, b *budget.Budget, doc *b
 	return nil
 }
 
-// budgetRenderers are the ways of writing a budget, by --format's word and by the
-// ending of -o's files.
-var budgetRenderers = map[string]func(io.Writer, *budget.Document) error{"text": budgetText, ".txt": budgetText, "json": budgetJSON, ".json": budgetJSON,
-	"markdown": budgetMarkdown, ".md": budgetMarkdown, "html": budgetHTML, ".html": budgetHTML}
+// budgetDocument is a budget with what the user says of it.
+type budgetDocument struct {
+	*budget.Document
+	Tool  string        `json:"tool"`
+	Title string        `json:"title"`
+	Given []report.Note `json:"given"` // "notes" are the budget's
+}
 
-func budgetJSON(w io.Writer, d *budget.Document) error { return writeJSON(w, d) }
+var budgetFormats = formats[*budgetDocument]{
+	text:     budgetText,
+	json:     func(w io.Writer, d *budgetDocument) error { return writeJSON(w, d) },
+	markdown: budgetMarkdown,
+	html:     budgetHTML,
+}

@@ -6,13 +6,12 @@ import (
 	"io"
 	"sync"
 
-	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/templates"
 )
 
 // budgetPage is what the page shows.
 type budgetPage struct {
-	Doc             *budget.Document
+	Doc             *budgetDocument
 	Verdict         string
 	Model, Setting  string
 	Bars            []phaseBar
@@ -47,8 +46,9 @@ const (
 	barLeft, barWidth, barStep, barTop = 110, 640, 34, 40
 )
 
-func budgetHTML(w io.Writer, d *budget.Document) error {
-	p := budgetPage{Doc: d, Verdict: verdictOf(d), Model: modelLine(d), Setting: settingLine(d), Colours: template.CSS(templates.Colours())}
+func budgetHTML(w io.Writer, doc *budgetDocument) error {
+	d := doc.Document
+	p := budgetPage{Doc: doc, Verdict: verdictOf(d), Model: modelLine(d), Setting: settingLine(d), Colours: template.CSS(templates.Colours())}
 	if d.Setting["inference"] == true {
 		p.Serving = 1
 	}
@@ -91,7 +91,7 @@ var budgetTemplate = sync.OnceValue(func() *template.Template {
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Memory budget: {{.Doc.Model.Type}}</title>
+<title>{{or .Doc.Title (print "Memory budget: " .Doc.Model.Type)}}</title>
 <style>
 {{.Colours}}
 :root{color-scheme:light dark}
@@ -107,7 +107,9 @@ svg line{stroke:var(--fail);stroke-dasharray:4 3}svg text{fill:var(--ink);font:1
 </style>
 </head>
 <body>
+{{with .Doc.Title}}<p>{{.}}</p>{{end}}
 <h1>{{.Verdict}}</h1>
+{{range .Doc.Given}}<p class="soft">{{.Key}}: {{.Value}}</p>{{end}}
 <p>{{.Model}}</p>
 <p class="soft">{{.Setting}}</p>
 {{with .Doc.Solved}}<p>Solved for {{.What}} on {{.GPU}}: <b>{{count .Value}}</b></p>{{end}}

@@ -276,3 +276,36 @@ func TestBudgetLearnedPositions(t *testing.T) {
 func tensor(dtype string, shape ...int) map[string]any {
 	return map[string]any{"dtype": dtype, "shape": shape}
 }
+
+// TestBudgetAbove: what the user says stands in every format, as text, and goes
+// with --redact, as do the folders of files.
+func TestBudgetAbove(t *testing.T) {
+	config := llamaFile(t, "")
+	for format, want := range map[string][]string{
+		"text":     {"Run <4>\n", "\n  job: a*b\n"},
+		"json":     {`"title": "Run <4>"`, `"key": "job"`, `"value": "a*b"`, `"tool": "vramscope `},
+		"markdown": {"# Run &lt;4&gt;\n", "- job: a\\*b\n"},
+		"html":     {"<title>Run &lt;4&gt;</title>", "<p>Run &lt;4&gt;</p>", "job: a*b"},
+	} {
+		out, errs, code := budgetRun(t, "--config", config, "--title", "Run <4>", "--note", "job=a*b", "--format", format)
+		if code != exitFine {
+			t.Fatal(code, errs)
+		}
+		for _, text := range want {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s: no %q in\n%s", format, text, out)
+			}
+		}
+		out, errs, code = budgetRun(t, "--config", config, "--title", "Secret", "--note", "job=Secret", "--redact", "--format", format)
+		if code != exitFine || strings.Contains(out, "Secret") || !strings.Contains(strings.ReplaceAll(out, `\_`, "_"), "text_") {
+			t.Errorf("%s: %d %s\n%s", format, code, errs, out)
+		}
+	}
+	if _, errs, code := budgetRun(t, "--config", config, "--note", "job"); code != exitUnusable || !strings.Contains(errs, "KEY=VALUE") {
+		t.Error(code, errs)
+	}
+	missing := filepath.Join(filepath.Dir(config), "acme.json")
+	if _, errs, code := budgetRun(t, "--config", missing, "--redact"); code != exitUnusable || strings.Contains(errs, "acme") {
+		t.Error(code, errs)
+	}
+}

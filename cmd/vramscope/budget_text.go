@@ -96,18 +96,20 @@ func verdictOf(d *budget.Document) string {
 	return s
 }
 
-func budgetText(out io.Writer, d *budget.Document) error {
-	return styledBudget(out, d, report.Style{})
-}
-
-// styledBudget is for a terminal.
-func styledBudget(out io.Writer, d *budget.Document, style report.Style) error {
+func budgetText(out io.Writer, doc *budgetDocument, style report.Style) error {
 	w := &lines{w: out}
+	d := doc.Document
 	if style.Quiet {
 		w.f("%s", sizeText(d.PeakBytes))
 		return w.err
 	}
+	if doc.Title != "" {
+		w.f("%s", report.Printable(doc.Title))
+	}
 	w.f("%s", bold(style, verdictOf(d)))
+	for _, n := range doc.Given {
+		w.f("  %s: %s", report.Printable(n.Key), report.Printable(n.Value))
+	}
 	w.f("  %s", modelLine(d))
 	w.f("  %s", settingLine(d))
 	if d.Solved != nil {
@@ -230,9 +232,14 @@ func cellText(s string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(s)
 }
 
-func budgetMarkdown(out io.Writer, d *budget.Document) error {
+func budgetMarkdown(out io.Writer, doc *budgetDocument) error {
 	w := &lines{w: out}
-	w.f("# Memory budget\n\n**%s**\n\n- %s\n- %s\n", cellText(verdictOf(d)), cellText(modelLine(d)), cellText(settingLine(d)))
+	d := doc.Document
+	w.f("# %s\n\n**%s**\n", cmp.Or(report.Prose(doc.Title), "Memory budget"), cellText(verdictOf(d)))
+	for _, n := range doc.Given {
+		w.f("- %s: %s", report.Prose(n.Key), report.Prose(n.Value))
+	}
+	w.f("- %s\n- %s\n", cellText(modelLine(d)), cellText(settingLine(d)))
 	if s := d.Solved; s != nil {
 		w.f("Solved for %s on %s: %s\n", s.What, cellText(s.GPU), countText(s.Value))
 	}

@@ -9,14 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/budget"
@@ -37,8 +34,6 @@ func memoryLimit(flag string) (int64, error) {
 	}
 	return n, nil
 }
-
-const noColorHelp = "no colours on a terminal; NO_COLOR in the environment says the same"
 
 // readingFlags are those of commands that read one run.
 func readingFlags(cmd *cobra.Command, partial, redact *bool, maxMemory *string) {
@@ -126,29 +121,6 @@ func collectRarely(names []string) {
 	}
 }
 
-// ending is that of a file's name, or of an object's in a store, as formats are
-// known by it.
-func ending(name string) string {
-	e := strings.ToLower(filepath.Ext(store.Show(name)))
-	if e == ".htm" {
-		return ".html"
-	}
-	return e
-}
-
-// checkFormats refuses a --format and names of -o's files that no renderer is for.
-func checkFormats[R any](format string, outputs []string, renderers map[string]R) error {
-	if _, ok := renderers[format]; !ok || strings.HasPrefix(format, ".") {
-		return fmt.Errorf("--format %q: text, json, markdown or html", format)
-	}
-	for _, name := range outputs {
-		if _, ok := renderers[ending(name)]; !ok {
-			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
-		}
-	}
-	return nil
-}
-
 // writeJSON writes a value as people can read it, too.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
@@ -214,48 +186,10 @@ func removeOnSignal(name string) (done func()) {
 	return func() { halfWritten.Delete(name) }
 }
 
-// writeOutputs writes a value to every file that -o names, in the format that
-// the file's name tells.
-func writeOutputs[T any, R ~func(io.Writer, T) error](names []string, renderers map[string]R, v T) error {
-	for _, name := range names {
-		if err := writeFile(name, func(w io.Writer) error { return renderers[ending(name)](w, v) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// terminalStyle is how text looks on the given output.
-func terminalStyle(w io.Writer, noColor, quiet bool) report.Style {
-	s := report.Style{Quiet: quiet}
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return s
-	}
-	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-		s.Width = width
-	}
-	s.Color = !noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return s
-}
-
 // bold is text that stands out where the style has colours.
 func bold(style report.Style, text string) string {
 	if !style.Color {
 		return text
 	}
 	return "\x1b[1m" + text + "\x1b[0m"
-}
-
-// parseNotes reads KEY=VALUE.
-func parseNotes(flags []string) ([]report.Note, error) {
-	var notes []report.Note
-	for _, n := range flags {
-		key, value, ok := strings.Cut(n, "=")
-		if !ok || key == "" {
-			return nil, fmt.Errorf("--note %q is not KEY=VALUE", n)
-		}
-		notes = append(notes, report.Note{Key: key, Value: value})
-	}
-	return notes, nil
 }

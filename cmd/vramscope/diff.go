@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,15 +16,14 @@ import (
 )
 
 type diffFlags struct {
-	format          string
-	outputs         []string
+	out             outputFlags
+	above           aboveFlags
 	device          int
-	gpu, config     string
-	title           string
-	notes           []string
+	gpu             string
+	config, model   string
+	labels          []string
 	partial, redact bool
 	failOn          []string
-	quiet, noColor  bool
 	maxMemory       string
 }
 
@@ -40,51 +39,43 @@ and lie in another folder. A and B are files or the directories of runs.`,
   vramscope diff rank0.pickle rank1.pickle -o ranks.html`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, runDiff(cmd, args, &f), append(args, append(f.outputs, f.config)...)...)
+			return redactError(f.redact, runDiff(cmd, args, &f), append(args, append(append(f.out.files, f.config, f.model), f.labels...)...)...)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
-	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
+	f.out.flags(cmd, "on the terminal, the verdict alone")
+	f.above.flags(cmd, "the comparison")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`, of both (default: the fullest of each)")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPUs' `NAME` or size, \"H100 80GB\" or 80GiB, where a recording doesn't tell")
 	flags.StringVar(&f.config, "config", "", "a Transformers `config.json` for both (default: the one in a run's directory)")
-	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the comparison")
-	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the comparison, `KEY=VALUE` (repeatable)")
+	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors of both: `FILE`.safetensors, its index, or .pt")
+	flags.StringArrayVar(&f.labels, "labels", nil, "a labels `FILE` that says what A holds; the second one says it of B; those beside recordings are found")
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: grew>5% or grew>1GiB of the allocated peak, or of B "+conditionHelp+" (repeatable)")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "on the terminal, the verdict alone")
-	flags.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` for each input (default: three quarters of the container's or machine's)")
 	return cmd
 }
 
-// diffRenderers are the formats by --format's word and by the ending of -o's files.
-func diffRenderers() map[string]func(io.Writer, *report.Diff) error {
-	text := func(w io.Writer, d *report.Diff) error { return report.DiffText(w, d, report.Style{}) }
-	return map[string]func(io.Writer, *report.Diff) error{"text": text, ".txt": text, "json": report.DiffJSON, ".json": report.DiffJSON,
-		"markdown": report.DiffMarkdown, ".md": report.DiffMarkdown, "html": report.DiffHTML, ".html": report.DiffHTML}
-}
+var diffFormats = formats[*report.Diff]{text: report.DiffText, json: report.DiffJSON, markdown: report.DiffMarkdown, html: report.DiffHTML}
 
 func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
-	all := diffRenderers()
-	if err := checkFormats(f.format, f.outputs, all); err != nil {
+	if err := f.out.check(); err != nil {
 		return err
 	}
 	growth, conditions, err := parseGrowth(f.failOn)
 	if err != nil {
 		return err
 	}
-	if args[0] == "-" && args[1] == "-" {
-		return fmt.Errorf("only one of the two can be standard input")
+	if len(f.labels) > 2 {
+		return fmt.Errorf("--labels %s: the first is for A, the second for B, and there is no third input", f.labels[2])
 	}
 	r := newRedactor() // one for both: what has one name has one pseudonym
-	before, err := f.document(cmd, args[0], r)
+	before, err := f.document(cmd, args, 0, r)
 	if err != nil {
 		return err
 	}
-	after, err := f.document(cmd, args[1], r)
+	after, err := f.document(cmd, args, 1, r)
 	if err != nil {
 		return err
 	}
@@ -92,36 +83,27 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := writeOutputs(f.outputs, all, d); err != nil {
-		return err
-	}
-	out := cmd.OutOrStdout()
-	if f.format == "text" {
-		err = report.DiffText(out, d, terminalStyle(out, f.noColor, f.quiet))
-	} else {
-		err = all[f.format](out, d)
-	}
-	if err != nil {
+	if err := diffFormats.write(cmd, &f.out, d); err != nil {
 		return err
 	}
 	warnUntold(cmd.ErrOrStderr(), conditions, after)
 	return checkGrowth(growth, conditions, d, after)
 }
 
-// document reads and judges one of the two.
-func (f *diffFlags) document(cmd *cobra.Command, name string, r *redact.Redactor) (*report.Document, error) {
+// document reads and judges the first or second of the two.
+func (f *diffFlags) document(cmd *cobra.Command, args []string, which int, r *redact.Redactor) (*report.Document, error) {
 	limit, err := readingLimit(f.maxMemory)
 	if err != nil {
 		return nil, err
 	}
-	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.title}
-	if o.Notes, err = parseNotes(f.notes); err != nil {
+	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title}
+	if o.Notes, err = f.above.parse(); err != nil {
 		return nil, err
 	}
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {
 		return nil, err
 	}
-	run, err := load.Open([]string{name}, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
+	run, err := load.Open(args[which:which+1], load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
 	if err != nil {
 		return nil, err
 	}
@@ -129,19 +111,22 @@ func (f *diffFlags) document(cmd *cobra.Command, name string, r *redact.Redactor
 	if cmd.Flags().Changed("device") {
 		o.Device = &f.device
 	}
-	model := run.Config()
-	var names load.Names
-	if f.config != "" {
-		if model, err = load.ReadConfig(f.config); err != nil {
-			return nil, err
-		}
-		if err := names.Tensors("", f.config); err != nil {
-			return nil, err
-		}
-		o.Names = names.Options
+	config, err := configFile(f.config)
+	if err != nil {
+		return nil, err
 	}
-	if model != nil {
-		o.Theory = compare.Untold(model)
+	var names load.Names
+	if err := names.Tensors(f.model, config); err != nil {
+		return nil, err
+	}
+	if which < len(f.labels) {
+		if err := names.Labels(f.labels[which]); err != nil {
+			return nil, err
+		}
+	}
+	o.Names = names.Options
+	if config = cmp.Or(config, run.Config()); config != nil {
+		o.Theory = compare.Untold(config)
 	}
 	if f.redact {
 		names.Redact(r)

@@ -23,7 +23,11 @@ func TestJSONIsDescribed(t *testing.T) {
 		title, body, _ := strings.Cut(s, "\n")
 		sections[title] = body
 	}
-	for title, v := range map[string]any{"A report": report.Document{}, "A comparison": report.Diff{}, "A budget": compare.Result{}, "What was replayed": whatifDocument{}} {
+	type budgets struct { // in a report, and the command's
+		Within compare.Result
+		Alone  budgetDocument
+	}
+	for title, v := range map[string]any{"A report": report.Document{}, "A comparison": report.Diff{}, "A budget": budgets{}, "What was replayed": whatifDocument{}} {
 		fields := map[string]bool{}
 		fieldsOf(reflect.TypeOf(v), fields, map[reflect.Type]bool{})
 		if title == "A comparison" { // where the two inputs are as in a report

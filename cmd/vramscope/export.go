@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/dataset"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
@@ -20,7 +21,7 @@ type exportFlags struct {
 	gpu                   string // of the run tables
 	partial, redact       bool
 	names                 naming
-	theory                budgetFlags
+	config, model         string
 	maxMemory             string
 }
 
@@ -40,7 +41,7 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
   vramscope export snapshot.pickle -o run.speedscope.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, export(cmd, args[0], &f), args[0], f.output)
+			return redactError(f.redact, export(cmd, args[0], &f), append(f.names.paths, args[0], f.output, f.config, f.model)...)
 		},
 	}
 	flags := cmd.Flags()
@@ -52,8 +53,8 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell: for tables that have its capacity")
 	numberFlag(cmd, &f.atEvent, "at-event", "segments and blocks right after event `N` instead of at the end")
 	f.names.flags(cmd)
-	flags.StringVar(&f.theory.config, "config", "", "the model's `config.json`, which names its tensors and tells its budget")
-	flags.StringVar(&f.theory.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
+	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors and tells its budget")
+	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	return cmd
 }
@@ -113,6 +114,24 @@ func (f *exportFlags) formatOfName() string {
 		}
 	}
 	return ""
+}
+
+// recording reads a recording and what names its allocations; config is nil
+// without --config.
+func (f *exportFlags) recording(cmd *cobra.Command, name string) (s *snapshot.Snapshot, config *budget.Config, err error) {
+	if s, err = readSnapshot(cmd, name, f.maxMemory, f.partial); err != nil {
+		return nil, nil, err
+	}
+	if cmd.Flags().Changed("device") && s.Device(f.device) == nil {
+		return nil, nil, fmt.Errorf("--device %d: not in the recording", f.device)
+	}
+	if err = f.names.read([]string{name}); err != nil {
+		return nil, nil, err
+	}
+	if config, err = configFile(f.config); err != nil {
+		return nil, nil, err
+	}
+	return s, config, f.names.model(f.model, config)
 }
 
 // readSnapshot reads a recording, of standard input if it is called "-".

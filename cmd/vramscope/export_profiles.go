@@ -80,17 +80,8 @@ func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
 
 // profiled reads and classifies a recording.
 func (f *exportFlags) profiled(cmd *cobra.Command, name string) (profiles.Recording, error) {
-	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
+	s, _, err := f.recording(cmd, name)
 	if err != nil {
-		return profiles.Recording{}, err
-	}
-	if cmd.Flags().Changed("device") && s.Device(f.device) == nil {
-		return profiles.Recording{}, fmt.Errorf("--device %d: not in the recording", f.device)
-	}
-	if err := f.names.read([]string{name}); err != nil {
-		return profiles.Recording{}, err
-	}
-	if err := f.names.model(&f.theory); err != nil {
 		return profiles.Recording{}, err
 	}
 	if f.redact {

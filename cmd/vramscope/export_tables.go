@@ -87,28 +87,15 @@ type exportedDevice struct {
 
 // exported reads a recording.
 func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, error) {
-	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
+	s, config, err := f.recording(cmd, name)
 	if err != nil {
-		return nil, err
-	}
-	if cmd.Flags().Changed("device") && s.Device(f.device) == nil {
-		return nil, fmt.Errorf("--device %d: not in the recording", f.device)
-	}
-	if err := f.names.read([]string{name}); err != nil {
-		return nil, err
-	}
-	if err := f.names.model(&f.theory); err != nil {
 		return nil, err
 	}
 	o := diagnose.Options{Tool: "vramscope " + versionString()}
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {
 		return nil, err
 	}
-	if f.theory.config != "" && f.theory.model == "" {
-		config, _, err := f.theory.load(cmd.InOrStdin())
-		if err != nil {
-			return nil, err
-		}
+	if config != nil {
 		o.Theory = compare.Untold(config)
 	}
 	var size int64 // as far as it is a file

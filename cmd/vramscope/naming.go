@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/redact"
@@ -24,9 +25,19 @@ func (n *naming) read(snapshots []string) error {
 	return n.names.Labels(append(append([]string(nil), n.paths...), load.LabelsBeside(snapshots)...)...)
 }
 
-// model takes the tensors' names from a model's configuration or from a
-// checkpoint's header.
-func (n *naming) model(f *budgetFlags) error { return n.names.Tensors(f.model, f.config) }
+// model takes the tensors' names from a checkpoint's header or, without one, from
+// a model's configuration; "" and nil are none.
+func (n *naming) model(checkpoint string, config *budget.Config) error {
+	return n.names.Tensors(checkpoint, config)
+}
+
+// configFile reads --config where standard input is for the recording; nil without it.
+func configFile(name string) (*budget.Config, error) {
+	if name == "" {
+		return nil, nil
+	}
+	return load.ReadConfig(name)
+}
 
 // redact takes what isn't common knowledge out of the names.
 func (n *naming) redact(r *redact.Redactor) { n.names.Redact(r) }

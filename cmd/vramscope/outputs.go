@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,9 @@ func spareInputs(cmd *cobra.Command, args []string) error {
 	inputs := args
 	for _, name := range pathFlags {
 		inputs = append(inputs[:len(inputs):len(inputs)], valuesOf(cmd.Flags().Lookup(name))...)
+	}
+	if n := len(inputs) - len(slices.DeleteFunc(slices.Clone(inputs), func(name string) bool { return name == "-" })); n > 1 {
+		return errors.New("- stands for standard input, which can be one input only")
 	}
 	for _, out := range valuesOf(cmd.Flags().Lookup("output")) {
 		name, local := store.Path(out)

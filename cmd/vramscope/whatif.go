@@ -16,22 +16,19 @@ import (
 )
 
 type whatifFlags struct {
-	format     string
-	outputs    []string
+	out        outputFlags
+	above      aboveFlags
 	device     int
 	gpu        string
 	outside    string
 	confs      []string
 	capacities []string
 	changes    []string
-	title      string
-	notes      []string
 	names      naming
-	theory     budgetFlags
+	config     string
+	model      string
 	partial    bool
 	redact     bool
-	quiet      bool
-	noColor    bool
 	maxMemory  string
 }
 
@@ -57,26 +54,22 @@ Each says what it takes for granted.`,
   vramscope whatif snapshot.pickle --change optimizer=8bit --change logits=chunked`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, whatif(cmd, args[0], &f), append(args, append(f.outputs, f.theory.config, f.theory.model)...)...)
+			return redactError(f.redact, whatif(cmd, args[0], &f), append(args, append(append(f.out.files, f.config, f.model), f.names.paths...)...)...)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "text", "what goes to standard output: text, json, markdown or html")
-	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
+	f.out.flags(cmd, "the verdict alone")
+	f.above.flags(cmd, "the answer")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal` (default: the one that reserves most)")
 	flags.StringVar(&f.gpu, "gpu", "", "the recorded GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 	flags.StringVar(&f.outside, "outside", "", "`SIZE` that PyTorch can't have of a GPU: the CUDA context, other processes (default: what the recording tells with --gpu, else 520MiB)")
 	flags.StringArrayVar(&f.confs, "conf", nil, "`SETTINGS` to try, in the syntax of PYTORCH_CUDA_ALLOC_CONF (repeatable)")
 	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
 	flags.StringArrayVar(&f.changes, "change", nil, "a `CHANGE` to the program to try, such as optimizer=8bit (repeatable)")
-	flags.StringVar(&f.title, "title", "", "a `TEXT` to stand above the answer")
-	flags.StringArrayVar(&f.notes, "note", nil, "a fact to stand above the answer, `KEY=VALUE` (repeatable)")
 	f.names.flags(cmd)
-	flags.StringVar(&f.theory.config, "config", "", "the model's `config.json`, which names its tensors")
-	flags.StringVar(&f.theory.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
+	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors")
+	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "the verdict alone")
-	flags.BoolVar(&f.noColor, "no-color", false, noColorHelp)
 	return cmd
 }
 
@@ -88,34 +81,24 @@ type whatifDocument struct {
 	Given []report.Note `json:"given"` // "notes" are the replay's
 }
 
-// whatifRenderers are the ways of writing it, by --format's word and by the ending
-// of -o's files.
-func whatifRenderers() map[string]func(io.Writer, *whatifDocument) error {
-	text := func(w io.Writer, d *whatifDocument) error { return report.SheetText(w, whatifSheet(d), report.Style{}) }
-	markdown := func(w io.Writer, d *whatifDocument) error { return report.SheetMarkdown(w, whatifSheet(d)) }
-	html := func(w io.Writer, d *whatifDocument) error { return report.SheetHTML(w, whatifSheet(d)) }
-	json := func(w io.Writer, d *whatifDocument) error { return writeJSON(w, d) }
-	return map[string]func(io.Writer, *whatifDocument) error{"text": text, ".txt": text, "json": json, ".json": json,
-		"markdown": markdown, ".md": markdown, "html": html, ".html": html}
+var whatifFormats = formats[*whatifDocument]{
+	text: func(w io.Writer, d *whatifDocument, style report.Style) error {
+		return report.SheetText(w, whatifSheet(d), style)
+	},
+	json:     func(w io.Writer, d *whatifDocument) error { return writeJSON(w, d) },
+	markdown: func(w io.Writer, d *whatifDocument) error { return report.SheetMarkdown(w, whatifSheet(d)) },
+	html:     func(w io.Writer, d *whatifDocument) error { return report.SheetHTML(w, whatifSheet(d)) },
 }
 
 func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
-	all := whatifRenderers()
-	if err := checkFormats(f.format, f.outputs, all); err != nil {
+	if err := f.out.check(); err != nil {
 		return err
 	}
 	doc, err := f.document(cmd, name)
 	if err != nil {
 		return err
 	}
-	if err := writeOutputs(f.outputs, all, doc); err != nil {
-		return err
-	}
-	out := cmd.OutOrStdout()
-	if f.format == "text" {
-		return report.SheetText(out, whatifSheet(doc), terminalStyle(out, f.noColor, f.quiet))
-	}
-	return all[f.format](out, doc)
+	return whatifFormats.write(cmd, &f.out, doc)
 }
 
 // document reads the recording and tries what was asked for.
@@ -124,12 +107,9 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 	if err != nil {
 		return nil, err
 	}
-	doc := &whatifDocument{Tool: "vramscope " + versionString(), Title: f.title}
-	if doc.Given, err = parseNotes(f.notes); err != nil {
+	doc := &whatifDocument{Tool: "vramscope " + versionString(), Title: f.above.title}
+	if doc.Given, err = f.above.parse(); err != nil {
 		return nil, err
-	}
-	if f.theory.config == "-" {
-		return nil, fmt.Errorf("--config -: standard input is for the recording; give the configuration as a file")
 	}
 	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
 	if err != nil {
@@ -138,7 +118,11 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 	if err := f.names.read([]string{name}); err != nil {
 		return nil, err
 	}
-	if err := f.names.model(&f.theory); err != nil {
+	config, err := configFile(f.config)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.names.model(f.model, config); err != nil {
 		return nil, err
 	}
 	if f.redact {

@@ -62,18 +62,15 @@ func LabelsBeside(names []string) []string {
 }
 
 // Tensors takes the tensors' names from a checkpoint's header or, without one,
-// from a model's configuration; "" is none.
-func (n *Names) Tensors(checkpoint, config string) error {
+// from a model's configuration; "" and nil are none.
+func (n *Names) Tensors(checkpoint string, config *budget.Config) error {
 	var tensors []budget.Tensor
 	var err error
 	switch {
 	case checkpoint != "":
 		tensors, err = budget.ReadCheckpoint(checkpoint)
-	case config != "" && config != "-":
-		var c *budget.Config
-		if c, err = ReadConfig(config); err == nil {
-			tensors, err = budget.Tensors(c)
-		}
+	case config != nil:
+		tensors, err = budget.Tensors(config)
 	}
 	if err != nil {
 		return err
@@ -84,9 +81,12 @@ func (n *Names) Tensors(checkpoint, config string) error {
 	return nil
 }
 
-// ReadConfig reads a model's configuration and makes sure that its numbers can
-// be a model's: later errors don't know the file.
+// ReadConfig reads a model's configuration from a file and makes sure that its
+// numbers can be a model's: later errors don't know the file.
 func ReadConfig(path string) (*budget.Config, error) {
+	if path == "-" {
+		return nil, errors.New("--config -: standard input is for the recording; give the configuration as a file")
+	}
 	f := (&Options{}).files()
 	defer f.close()
 	c, err := f.config(path)

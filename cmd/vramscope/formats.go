@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/store"
+)
+
+// formats are the ways of writing an answer. Text looks as the style says on a
+// terminal, and plain in a file.
+type formats[T any] struct {
+	text                 func(io.Writer, T, report.Style) error
+	json, markdown, html func(io.Writer, T) error
+}
+
+// named are the formats by --format's word and by the ending of -o's files.
+func (f *formats[T]) named(word string, style report.Style) func(io.Writer, T) error {
+	switch word {
+	case "json", ".json":
+		return f.json
+	case "markdown", ".md":
+		return f.markdown
+	case "html", ".html":
+		return f.html
+	}
+	return func(w io.Writer, v T) error { return f.text(w, v, style) }
+}
+
+// write writes an answer to the files that -o names, and then to standard output.
+func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
+	for _, name := range o.files {
+		if err := writeFile(name, func(w io.Writer) error { return f.named(ending(name), report.Style{})(w, v) }); err != nil {
+			return err
+		}
+	}
+	out := cmd.OutOrStdout()
+	return f.named(o.format, o.style(out))(out, v)
+}
+
+// outputFlags say where an answer goes and how it looks.
+type outputFlags struct {
+	format         string
+	files          []string
+	quiet, noColor bool
+}
+
+func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.format, "format", "text", "what goes to standard output: text, json, markdown or html")
+	flags.StringArrayVarP(&o.files, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, quiet)
+	flags.BoolVar(&o.noColor, "no-color", false, "no colours on a terminal; NO_COLOR in the environment says the same")
+}
+
+// check refuses what no format is for, before anything is read.
+func (o *outputFlags) check() error {
+	if !slices.Contains([]string{"text", "json", "markdown", "html"}, o.format) {
+		return fmt.Errorf("--format %q: text, json, markdown or html", o.format)
+	}
+	for _, name := range o.files {
+		if !slices.Contains([]string{".html", ".json", ".md", ".txt"}, ending(name)) {
+			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
+		}
+	}
+	return nil
+}
+
+// any tells whether something is written in such a format, by --format's word or
+// the ending of a file.
+func (o *outputFlags) any(word, end string) bool {
+	return o.format == word || slices.ContainsFunc(o.files, func(name string) bool { return ending(name) == end })
+}
+
+// style is how text looks on standard output.
+func (o *outputFlags) style(w io.Writer) report.Style {
+	s := report.Style{Quiet: o.quiet}
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return s
+	}
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		s.Width = width
+	}
+	s.Color = !o.noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return s
+}
+
+// ending is that of a file's name, or of an object's in a store, as formats are
+// known by it.
+func ending(name string) string {
+	e := strings.ToLower(filepath.Ext(store.Show(name)))
+	if e == ".htm" {
+		return ".html"
+	}
+	return e
+}
+
+// aboveFlags are what the user says of an answer, to stand above it.
+type aboveFlags struct {
+	title string
+	notes []string
+}
+
+func (a *aboveFlags) flags(cmd *cobra.Command, what string) {
+	cmd.Flags().StringVar(&a.title, "title", "", "a `TEXT` to stand above "+what)
+	cmd.Flags().StringArrayVar(&a.notes, "note", nil, "a fact to stand above "+what+", `KEY=VALUE` (repeatable)")
+}
+
+// parse reads KEY=VALUE.
+func (a *aboveFlags) parse() ([]report.Note, error) {
+	var notes []report.Note
+	for _, n := range a.notes {
+		key, value, ok := strings.Cut(n, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("--note %q is not KEY=VALUE", n)
+		}
+		notes = append(notes, report.Note{Key: key, Value: value})
+	}
+	return notes, nil
+}
