@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/vramscope/vramscope/internal/pages"
 )
 
 // maxDevices bounds the devices of one file; the largest machines have 16.
@@ -174,7 +176,9 @@ func (d *decoder) assembleSegments(v value, device func(int64) (*Device, error))
 		}
 		return nil
 	}
+	left := d.lists[v.index()].length()
 	return d.each(v, func(x value) error {
+		left--
 		if x.kind() != kSegment {
 			d.note("segment that is no dictionary")
 			return nil
@@ -183,6 +187,12 @@ func (d *decoder) assembleSegments(v value, device func(int64) (*Device, error))
 		dev, err := device(row.device)
 		if err != nil {
 			return err
+		}
+		if len(dev.Segments) == cap(dev.Segments) {
+			more := make([]Segment, len(dev.Segments), len(dev.Segments)+min(left+1, 4*len(dev.Segments)+64))
+			pages.Huge(more)
+			copy(more, dev.Segments)
+			dev.Segments = more
 		}
 		s := row.Segment
 		s.Blocks = d.blocks[row.firstBlock : row.firstBlock+row.numBlocks : row.firstBlock+row.numBlocks]

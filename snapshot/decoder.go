@@ -50,13 +50,15 @@ type decoder struct {
 	actions   map[StringID]Action
 	raw       *rawStacks
 	fields    field // of events: what comes first is behind it
+	states    field // of segments and blocks
+	inState   bool  // the last row was one of these
 	numFields int
 	strange   [4]struct { // keys of the event at hand that aren't known
 		key   StringID
 		value value
 	}
 
-	lists  []list
+	lists  []list // the first one is tableList
 	dicts  []dict
 	kept   int // values that were put into them
 	bigs   []big
@@ -86,6 +88,9 @@ type decoder struct {
 	scratch   []FrameID
 	framed    []byte
 }
+
+// tableList stands for every list that was read together with the rows in it.
+var tableList = newValue(kList, 0)
 
 // segmentRow is a segment whose device isn't sorted out yet.
 type segmentRow struct {
@@ -117,6 +122,8 @@ func newDecoder(o Options) *decoder {
 		d.actions[sAlloc+StringID(i)] = Action(i)
 	}
 	d.raw = newRawStacks()
+	d.lists = []list{{expanded: true}}
+	d.fields.steps, d.states.steps = &eventSteps, &stateSteps
 	return d
 }
 
@@ -267,7 +274,7 @@ func (d *decoder) run() (value, error) {
 		op := d.b[at]
 		switch {
 		case d.rewritten:
-		case op == opEmptyDict && d.fastEvents():
+		case op == opEmptyDict && d.fastRows():
 			continue
 		case op == opEmptyList && d.fastFrames():
 			continue

@@ -1,6 +1,10 @@
 package snapshot
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/vramscope/vramscope/internal/pages"
+)
 
 // event is one trace entry while it is read.
 type event struct {
@@ -69,6 +73,7 @@ func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, 
 			return err
 		}
 		*column = make([]T, len(d.events.Action))
+		pages.Huge(*column)
 	}
 	(*column)[n] = v
 	return nil
@@ -101,6 +106,7 @@ func (d *decoder) growEvents() error {
 
 func resize[T any](column *[]T, size int) {
 	grown := make([]T, size)
+	pages.Huge(grown)
 	copy(grown, *column)
 	*column = grown
 }

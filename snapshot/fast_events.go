@@ -167,9 +167,7 @@ func (d *decoder) addRow(e *fastRow) bool {
 	if e.action == OOM {
 		d.ooms = append(d.ooms, OutOfMemory{Event: n, DeviceFree: -1})
 	}
-	for _, x := range d.strange[:e.strangers] {
-		d.unknownKey(sDeviceTraces, x.key, x.value)
-	}
+	d.countStrange(sDeviceTraces, e.strangers)
 	d.rows = n + 1
 	d.push(newValue(kEvent, uint64(n)))
 	return true
@@ -186,6 +184,8 @@ type field struct {
 	length     int    // with the value, when that is one
 	keys       uint64 // known ones up to here, as bits
 	next, alt  *field // that come behind it; that stand in its place
+	steps      *stepTable
+	row        value // of an end, what the keys make
 	key        StringID
 	step       step
 }
@@ -209,16 +209,33 @@ const (
 	stepMetadata
 	stepPool
 	stepStack
-	stepNoFrames // an empty list, and the event's end behind it
+	stepNoFrames // an empty list, and the row's end behind it
 	stepEnd      // SETITEMS
+	stepTotalSize
+	stepRequested
+	stepAllocated
+	stepActive
+	stepDevice
+	stepState // the payload is a position in the memo
+	stepSegmentType
+	stepExpandable // the payload is NEWTRUE or NEWFALSE
+	stepBlocks     // a list, still to be read
 )
 
-// numberSteps is what is done for numbers, referenceSteps for references.
-var (
-	numberSteps    = [numKeys + 1]step{sAddr: stepAddress, sSize: stepSize, sTimeUS: stepTime, sStream: stepStream}
-	referenceSteps = [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata,
-		sPoolID: stepPool, sFrames: stepStack}
-)
+// stepTable is what is done for values of keys: for numbers, for references to
+// the memo, for booleans.
+type stepTable struct {
+	number, reference, boolean [numKeys + 1]step
+}
+
+var eventSteps = stepTable{
+	number: [numKeys + 1]step{sAddr: stepAddress, sSize: stepSize, sTimeUS: stepTime, sStream: stepStream},
+	reference: [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata,
+		sPoolID: stepPool, sFrames: stepStack},
+}
+
+// sizeKeys are those of sizes, as bits: no size is larger than maxBytes.
+const sizeKeys = 1<<sSize | 1<<sTotalSize | 1<<sRequestedSize | 1<<sAllocatedSize | 1<<sActiveSize
 
 // learn is the field at p, which comes behind last; nil when it is none. It is
 // known from then on, unless the tree has grown beyond what recorders write. A
@@ -263,9 +280,9 @@ func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
 // describe makes f the field at b, of length 0 when it is none. It is told by
 // that many bytes; 0: it must not be known again.
 func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
-	f.keys = last.keys
+	f.keys, f.steps = last.keys, last.steps
 	if b[0] == opSetItems {
-		f.length, f.step = 1, stepEnd
+		f.length, f.step, f.row = 1, stepEnd, shapeOf(f.keys)
 		return 1
 	}
 	key, n := d.stringRef(b, 0)
@@ -286,7 +303,8 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 	}
 	v := b[f.value:]
 	f.length = f.value
-	width, number, reference := 0, numberSteps[min(key, numKeys)], referenceSteps[min(key, numKeys)]
+	at := min(key, numKeys)
+	width, number, reference := 0, f.steps.number[at], f.steps.reference[at]
 	switch op := v[0]; {
 	case number != stepOther && op == opBinInt1, reference != stepOther && op == opBinGet:
 		f.value, width = f.value+1, 1
@@ -297,6 +315,10 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 	case number != stepOther && op == opLong1 && v[1]-1 < 8:
 		f.value, width = f.value+2, int(v[1])
 		known += min(known, 1)
+	case f.steps.boolean[at] != stepOther && (op == opNewTrue || op == opNewFalse):
+		f.step, f.length, f.payload, f.max = f.steps.boolean[at], f.length+1, 0xff, 0xff
+	case key == sBlocks && op == opEmptyList && f.steps == &stateSteps:
+		f.step = stepBlocks
 	case key == sFrames && op == opEmptyList && v[1] == opMemoize:
 		if v[2] == opSetItems {
 			f.length, f.step = f.length+2, stepNoFrames
@@ -311,7 +333,7 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 		if v[0] == opBinInt || v[0] == opLong1 {
 			f.max >>= 1 // the sign
 		}
-		if key == sSize {
+		if uint64(1)<<key&sizeKeys != 0 {
 			f.max = min(f.max, maxBytes)
 		}
 	}
@@ -401,16 +423,21 @@ func (d *decoder) knownStack(v value) (id StackID, ok bool) {
 // stands nowhere in an event of the usual kind.
 func (d *decoder) noFrames(b []byte, p int, id *StackID) (n int) {
 	n = d.memoOp(p + 1)
-	switch b[p+1+n] {
+	memo := n > 0
+	n++
+	if b[p+n] == opMark && b[p+n+1] == opAppends { // torch's own pickler adds none to it
+		n += 2
+	}
+	switch b[p+n] {
 	case opSetItems, opBinGet, opLongBinGet:
 	default:
 		return 0
 	}
-	if n > 0 {
+	if memo {
 		d.memo = append(d.memo, newValue(kStack, 0).ref())
 	}
 	*id = 0
-	return 1 + n
+	return n
 }
 
 // fastPool reads `K a K b TUPLE2 MEMOIZE` at p, or a reference to such a pair.

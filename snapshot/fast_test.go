@@ -21,6 +21,8 @@ func TestNoFrames(t *testing.T) {
 		{"a key behind it", []byte{opEmptyList, opMemoize, opBinGet, 7, opBinInt1}, 2, true},
 		{"a key behind it, far in the memo", []byte{opEmptyList, opMemoize, opLongBinGet, 7, 1, 0, 0}, 2, true},
 		{"not in the memo", []byte{opEmptyList, opSetItems}, 1, false},
+		{"as torch's own pickler writes it", []byte{opEmptyList, opMark, opAppends, opSetItems}, 3, false},
+		{"in its memo", []byte{opEmptyList, opMark, opAppends, opBinPut, 0}, 0, false},
 		{"filled by a dictionary", []byte{opEmptyList, opMemoize, opEmptyDict}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

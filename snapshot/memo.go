@@ -3,6 +3,8 @@ package snapshot
 import (
 	"math"
 	"strconv"
+
+	"github.com/vramscope/vramscope/internal/pages"
 )
 
 func (d *decoder) put(op byte, at int) error {
@@ -67,6 +69,7 @@ func (d *decoder) growMemo(n int) error {
 		return err
 	}
 	memo := make([]ref, len(d.memo), size)
+	pages.Huge(memo)
 	copy(memo, d.memo)
 	d.memo, d.readyMemo = memo, len(memo)
 	return nil

@@ -1,6 +1,10 @@
 package snapshot
 
-import "math"
+import (
+	"math"
+
+	"github.com/vramscope/vramscope/internal/pages"
+)
 
 // Keys by which a closed dictionary is told.
 const (
@@ -246,9 +250,36 @@ func (d *decoder) closeAnnotation(items []value) (value, bool, error) {
 	return newValue(kNote, uint64(len(d.annotations)-1)), true, d.take(64)
 }
 
-// blockStates gives the state for the word in the file.
-var blockStates = map[StringID]BlockState{sActiveAllocated: ActiveAllocated, sActivePendingFree: ActivePendingFree,
-	sActiveAwaitingFree: ActivePendingFree, sInactive: Inactive}
+// blockState is the state for the word in the file.
+func blockState(word StringID) (state BlockState, ok bool) {
+	switch word {
+	case sActiveAllocated:
+		return ActiveAllocated, true
+	case sActivePendingFree, sActiveAwaitingFree:
+		return ActivePendingFree, true
+	case sInactive:
+		return Inactive, true
+	}
+	return Inactive, false
+}
+
+// doubled makes room for more rows when there is none: append copies a long table
+// several times as often.
+func doubled[T any](rows []T) []T {
+	if len(rows) < cap(rows) {
+		return rows
+	}
+	more := make([]T, len(rows), 2*len(rows)+64)
+	pages.Huge(more)
+	copy(more, rows)
+	return more
+}
+
+// What a block and a segment are taken to need, in bytes: twice their rows, which grow.
+const (
+	blockBytes   = 128
+	segmentBytes = 256
+)
 
 func (d *decoder) closeBlock(items []value) (value, bool, error) {
 	b := Block{Requested: -1}
@@ -276,12 +307,12 @@ func (d *decoder) closeBlock(items []value) (value, bool, error) {
 		return 0, false, err
 	}
 	d.presentUse(&b)
-	d.blocks = append(d.blocks, b)
-	return newValue(kBlock, uint64(len(d.blocks)-1)), true, d.take(128)
+	d.blocks = append(doubled(d.blocks), b)
+	return newValue(kBlock, uint64(len(d.blocks)-1)), true, d.take(blockBytes)
 }
 
 func (d *decoder) stateOf(v value) BlockState {
-	state, ok := blockStates[d.str(v)]
+	state, ok := blockState(d.str(v))
 	if !ok {
 		d.note("block in an unknown state, taken as inactive")
 	}
@@ -366,8 +397,8 @@ func (d *decoder) closeSegment(items []value) (value, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	d.segments = append(d.segments, s)
-	return newValue(kSegment, uint64(len(d.segments)-1)), true, d.take(256)
+	d.segments = append(doubled(d.segments), s)
+	return newValue(kSegment, uint64(len(d.segments)-1)), true, d.take(segmentBytes)
 }
 
 // blocksOf is where the rows of a list of blocks stand in decoder.blocks; rows
@@ -391,7 +422,7 @@ func (d *decoder) blocksOf(v value) (first, count int, err error) {
 			return nil
 		}
 		d.blocks = append(d.blocks, d.blocks[x.index()])
-		return d.take(128)
+		return d.take(blockBytes)
 	})
 	return first, len(d.blocks) - first, err
 }

@@ -1,0 +1,129 @@
+package snapshot
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/recorder"
+)
+
+// tiled is a recording of segments with so many blocks each.
+func tiled(blocks ...int) *recorder.Recording {
+	r := &recorder.Recording{Traces: [][]recorder.Event{{}}}
+	stacks := []*recorder.Stack{{Frames: []*recorder.Frame{{File: "a.py", Name: "f", Line: 3}}}, nil}
+	address := uint64(0x7f00_0000_0000)
+	for i, n := range blocks {
+		s := recorder.Segment{Device: i % 3, Address: address, Total: int64(n) << 10, Allocated: int64(n) << 9, Active: int64(n) << 9, Requested: int64(n) << 9,
+			Stream: uint64(i % 2 * 77), Pool: [2]int64{0, int64(i % 2)}, Small: i%2 > 0, Expandable: i%4 > 0, Stack: stacks[i%2]}
+		for k := range n {
+			s.Blocks = append(s.Blocks, recorder.Block{Address: address, Size: int64(1024), Requested: int64(k % 1024), State: []string{"active_allocated",
+				"inactive", "active_pending_free", "active_awaiting_free"}[k%4], Stack: stacks[k/2%2]})
+			address += 1024
+		}
+		r.Segments = append(r.Segments, s)
+		address += 1 << 30
+	}
+	return r
+}
+
+// decoded reads a file and gives the decoder, too, to see how it was read.
+func decoded(t *testing.T, file []byte) (*decoder, *Snapshot) {
+	t.Helper()
+	d := newDecoder(Options{Size: int64(len(file))})
+	d.feed = newFeed(bytes.NewReader(file), int64(len(file)))
+	defer d.feed.close()
+	s, err := d.decode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, s
+}
+
+// TestTiles: segments are read together with their blocks, however many those are;
+// of one that is larger than what is at hand, the blocks are.
+func TestTiles(t *testing.T) {
+	counts := []int{1, 2, 3, 0, 999, 1000, 1001, 1002, 2000, 2001, 3, 20_000, 2, 1, 0, 5, 4}
+	r := tiled(counts...)
+	for _, style := range []recorder.Style{{Era: recorder.V2_15, Protocol: 4}, {Era: recorder.V2_5, Protocol: 5, Shuffle: 3}, {Era: recorder.V2_8, Protocol: 2},
+		{Era: recorder.V2_1, Protocol: 4, OwnLists: true}, {Era: recorder.V2_15, JIT: true}, {Era: recorder.V2_0, Protocol: 4}} {
+		t.Run(fmt.Sprintf("%+v", style), func(t *testing.T) {
+			file := r.Dump(style)
+			d, s := decoded(t, file)
+			general, err := DecodeGeneral(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			segments := 0
+			for i := range s.Devices {
+				for k, x := range s.Devices[i].Segments {
+					y := general.Devices[i].Segments[k]
+					segments++
+					if fmt.Sprint(x) != fmt.Sprint(y) {
+						t.Fatalf("device %d, segment %d: %.300v, general %.300v", i, k, x, y)
+					}
+				}
+			}
+			if len(s.Devices) != len(general.Devices) || segments != len(counts) || len(s.Damage) > 0 || len(s.Device(2).Segments[3].Blocks) != 20_000 {
+				t.Errorf("%d devices, %d segments, damage %q", len(s.Devices), segments, s.Damage)
+			}
+			if usual := style.Era > recorder.V2_0; usual && len(d.lists) > 60 {
+				t.Errorf("%d lists: segments were read value by value", len(d.lists))
+			}
+		})
+	}
+}
+
+// TestUnknownKeysInState: keys that a later PyTorch may add to segments and blocks
+// are told, each as often as it is there.
+func TestUnknownKeysInState(t *testing.T) {
+	r := tiled(3, 1, 0, 1500, 2, 2)
+	n := 0
+	for i := range r.Segments {
+		r.Segments[i].Extra = []recorder.Item{{Key: "numa", Value: i}}
+		for k := range r.Segments[i].Blocks {
+			n++
+			r.Segments[i].Blocks[k].Extra = []recorder.Item{{Key: "owner", Value: []any{"me", nil, k, &recorder.Text{S: "own"}}[k%4]}}
+			if k == 1 {
+				r.Segments[i].Blocks[k].Extra = append(r.Segments[i].Blocks[k].Extra, recorder.Item{Key: "parts", Value: &recorder.List{Items: []any{1}}})
+			}
+		}
+	}
+	for _, style := range []recorder.Style{{Era: recorder.V2_15, Protocol: 4}, {Era: recorder.V2_15, Protocol: 4, Shuffle: 5}, {Era: recorder.V2_15, JIT: true}} {
+		_, s := decoded(t, r.Dump(style))
+		got := map[string]int{}
+		for _, u := range s.Unknown {
+			got[u.Where+"."+u.Key] = u.Count
+		}
+		if got["segments.numa"] != 6 || got["blocks.owner"] != n || got["blocks.parts"] != 4 || len(got) != 3 {
+			t.Errorf("%+v: %v, %d blocks", style, got, n)
+		}
+	}
+}
+
+// TestOddState: what isn't as PyTorch writes it is judged as ever.
+func TestOddState(t *testing.T) {
+	const damaged = 3
+	for name, odd := range map[string]func(*recorder.Segment){
+		"size below zero, counted as 0":          func(s *recorder.Segment) { s.Blocks[0].Size = int64(-1) },
+		"size beyond 64 TiB, counted as 0":       func(s *recorder.Segment) { s.Total = int64(1) << 50 },
+		"block in an unknown state":              func(s *recorder.Segment) { s.Blocks[1].State = "lost" },
+		"size that is no integer, counted as 0":  func(s *recorder.Segment) { s.Blocks[1].Requested = "many" },
+		"address below zero":                     func(s *recorder.Segment) { s.Address = int64(-5) },
+		"address that is no integer":             func(s *recorder.Segment) { s.Blocks[0].Address = 1.5 },
+		"device ordinal that can't be right, ta": func(s *recorder.Segment) { s.Device = 1 << 30 },
+	} {
+		r := tiled(2, 2, 2, 2, 2)
+		odd(&r.Segments[damaged])
+		file := r.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})
+		_, s := decoded(t, file)
+		general, err := DecodeGeneral(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Damage) == 0 || !bytes.Contains([]byte(fmt.Sprint(s.Damage)), []byte(name)) || len(s.Damage) != len(general.Damage) ||
+			fmt.Sprint(s.Devices) != fmt.Sprint(general.Devices) {
+			t.Errorf("%s: %q, general %q", name, s.Damage, general.Damage)
+		}
+	}
+}
