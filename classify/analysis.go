@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -129,7 +130,7 @@ func (v *Evidence) what(events *snapshot.Events) (r recorded) {
 
 // hint finds the phases that the events' own stacks name.
 func (v *Evidence) hint(events *snapshot.Events) []hint {
-	out := make([]hint, events.Len())
+	out := pages.Make[hint](events.Len())
 	python := v.recorded.allocs && !v.recorded.native
 	for i, action := range events.Action {
 		switch action {

@@ -34,6 +34,7 @@ package classify
 import (
 	"sync"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
@@ -236,8 +237,8 @@ func (v *Evidence) Follow(t *timeline.Timeline) {
 	n := t.Len()
 	c := &Classification{
 		Timeline: t,
-		Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
-		Signal: make([]Signal, n), Phase: make([]Phase, n), Step: make([]int32, n),
+		Category: pages.Make[Category](n), Detail: pages.Make[Detail](n), Confidence: pages.Make[uint8](n),
+		Signal: pages.Make[Signal](n), Phase: pages.Make[Phase](n), Step: pages.Make[int32](n),
 	}
 	a := &analysis{Classification: c, Evidence: v, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
 	v.followed = a

@@ -1,6 +1,9 @@
 package classify
 
-import "github.com/vramscope/vramscope/snapshot"
+import (
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
+)
 
 // run is a stretch of events in one phase.
 type run struct {
@@ -12,7 +15,7 @@ type run struct {
 // next backward pass is. Two passes with nothing of forward between them are two:
 // the second may be about the gradients of the first.
 func (a *analysis) findRuns() {
-	a.runOf = make([]int32, a.last)
+	a.runOf = pages.Make[int32](a.last)
 	for i := 0; i < a.last; {
 		p, j := a.phases[i], i
 		for j < a.last && (a.phases[j] == p || a.isFused(j)) && !(p == Backward && j > i && a.isRoot(j) && !a.isRoot(j-1)) {

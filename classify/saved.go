@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -137,8 +138,8 @@ const bulk = 16
 // meanwhile, or are there when the next of passes without one begins. Results
 // that were merely collected are few, or of few kinds.
 func (a *analysis) findDropped() {
-	const least = 512                        // bytes
-	made := make([]int32, len(a.Category)+1) // forward allocations before each one
+	const least = 512                              // bytes
+	made := pages.Make[int32](len(a.Category) + 1) // forward allocations before each one
 	for i := range a.Category {
 		made[i+1] = made[i]
 		if a.Phase[i] == Forward && a.t.Requested(timeline.AllocationID(i)) > least {

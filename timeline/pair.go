@@ -40,9 +40,9 @@ func (t *Timeline) pair() {
 		frees = requests
 	}
 	p.room = max(0, used+frees-n) // what is there in the end, and freed before, was made before
-	t.Of = make([]AllocationID, e.Len())
-	t.Born, t.FreeRequested, t.Freed = make([]uint32, p.room+n), make([]uint32, p.room+n), make([]uint32, p.room+n)
-	t.Allocated = make([]int64, p.room+n) // for later: a page that is read before it is written costs twice
+	t.Of = pages.Make[AllocationID](e.Len())
+	t.Born, t.FreeRequested, t.Freed = pages.Make[uint32](p.room+n), pages.Make[uint32](p.room+n), pages.Make[uint32](p.room+n)
+	t.Allocated = pages.Make[int64](p.room + n) // for later: a page that is read before it is written costs twice
 	p.next = AllocationID(p.room)
 	touch(t.Of, t.Allocated, t.Born, t.FreeRequested, t.Freed)
 	for i := 0; i < len(e.Action); i++ {
