@@ -230,13 +230,13 @@ func (d *decoder) allFrames(values []value) bool {
 	return len(values) > 0
 }
 
-// extendRun adds those first values that are events, blocks or segments one after
-// the other, and gives their number.
+// extendRun adds those first values that are events, blocks, segments or annotations
+// one after the other, and gives their number.
 func (l *list) extendRun(values []value) (n int) {
 	if len(values) == 0 || l.items != nil {
 		return 0
 	}
-	if k := values[0].kind(); k != kEvent && k != kBlock && k != kSegment {
+	if k := values[0].kind(); k != kEvent && k != kBlock && k != kSegment && k != kNote {
 		return 0
 	}
 	if l.count == 0 {

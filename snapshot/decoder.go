@@ -41,10 +41,14 @@ type decoder struct {
 	// the tight loops rely on it.
 	rewritten bool
 
-	strings   map[string]StringID
-	lastText  string // the last literal string and its id: recorders repeat them
-	lastID    StringID
-	frames    map[Frame]FrameID
+	strings    map[string]StringID
+	lastText   string // the last literal string and its id: recorders repeat them
+	lastID     StringID
+	frames     map[Frame]FrameID
+	lastStream struct {
+		raw uint64
+		id  uint32
+	}
 	streams   map[uint64]uint32
 	pools     map[Pool]uint32
 	actions   map[StringID]Action

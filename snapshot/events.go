@@ -1,10 +1,6 @@
 package snapshot
 
-import (
-	"cmp"
-
-	"github.com/vramscope/vramscope/internal/pages"
-)
+import "github.com/vramscope/vramscope/internal/pages"
 
 // event is one trace entry while it is read.
 type event struct {
@@ -58,25 +54,27 @@ func (d *decoder) addEvent(e *event) (value, error) {
 // is only made for its first value that isn't.
 func (d *decoder) addOptional(e *event, n int) error {
 	c := &d.events
-	return cmp.Or(
-		put(d, &c.Stream, n, e.stream), put(d, &c.Pool, n, e.pool), put(d, &c.CompileContext, n, e.compile),
-		put(d, &c.Metadata, n, e.metadata), put(d, &c.Internal, n, e.internal),
-		put(d, &c.ForwardStack, n, e.forward), put(d, &c.Category, n, e.category))
-}
-
-func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, v T) error {
-	if v == 0 {
+	if put(d, &c.Stream, n, e.stream) && put(d, &c.Pool, n, e.pool) && put(d, &c.CompileContext, n, e.compile) &&
+		put(d, &c.Metadata, n, e.metadata) && put(d, &c.Internal, n, e.internal) &&
+		put(d, &c.ForwardStack, n, e.forward) && put(d, &c.Category, n, e.category) {
 		return nil
 	}
+	return d.take(0)
+}
+
+// put is false where there is no memory for a column, as take then says.
+func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, v T) bool {
+	if v == 0 {
+		return true
+	}
 	if *column == nil {
-		if err := d.take(int64(len(d.events.Action)) * 4); err != nil {
-			return err
+		if d.take(int64(len(d.events.Action))*4) != nil {
+			return false
 		}
-		*column = make([]T, len(d.events.Action))
-		pages.Huge(*column)
+		*column = pages.Make[T](len(d.events.Action))
 	}
 	(*column)[n] = v
-	return nil
+	return true
 }
 
 // growEvents makes all columns as long as the file is likely to need; memory
@@ -105,8 +103,7 @@ func (d *decoder) growEvents() error {
 }
 
 func resize[T any](column *[]T, size int) {
-	grown := make([]T, size)
-	pages.Huge(grown)
+	grown := pages.Make[T](size)
 	copy(grown, *column)
 	*column = grown
 }

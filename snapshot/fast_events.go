@@ -220,6 +220,10 @@ const (
 	stepSegmentType
 	stepExpandable // the payload is NEWTRUE or NEWFALSE
 	stepBlocks     // a list, still to be read
+	stepLine
+	stepFile // the payload is a position in the memo
+	stepName
+	stepStage
 )
 
 // stepTable is what is done for values of keys: for numbers, for references to

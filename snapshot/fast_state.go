@@ -1,13 +1,17 @@
 package snapshot
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
-// stateSteps are those of segments and blocks, what is there at the dump.
+// stateSteps are those of all rows but events: segments, blocks, frames, annotations.
 var stateSteps = stepTable{
 	number: [numKeys + 1]step{sAddress: stepAddress, sSize: stepSize, sRequestedSize: stepRequested, sTotalSize: stepTotalSize,
-		sAllocatedSize: stepAllocated, sActiveSize: stepActive, sStream: stepStream, sDevice: stepDevice},
-	reference: [numKeys + 1]step{sState: stepState, sSegmentType: stepSegmentType, sSegmentPoolID: stepPool, sFrames: stepStack},
-	boolean:   [numKeys + 1]step{sIsExpandable: stepExpandable},
+		sAllocatedSize: stepAllocated, sActiveSize: stepActive, sStream: stepStream, sDevice: stepDevice, sLine: stepLine, sTimeUS: stepTime},
+	reference: [numKeys + 1]step{sState: stepState, sSegmentType: stepSegmentType, sSegmentPoolID: stepPool, sFrames: stepStack,
+		sName: stepName, sFilename: stepFile, sStage: stepStage},
+	boolean: [numKeys + 1]step{sIsExpandable: stepExpandable},
 }
 
 // fastRows reads dictionaries at d.p, which is at `}`, as long as they are rows
@@ -27,7 +31,7 @@ func (d *decoder) fastRows() bool {
 	return d.inState
 }
 
-// fastStates reads segments and blocks.
+// fastStates reads segments, blocks, frames and annotations.
 func (d *decoder) fastStates() bool {
 	found := false
 	for {
@@ -44,13 +48,15 @@ func (d *decoder) fastStates() bool {
 	}
 }
 
-// stateRow is a segment or block of the usual kind while it is read; what isn't
-// there is zero.
+// stateRow is a segment, block, frame or annotation of the usual kind while it is
+// read; what isn't there is zero.
 type stateRow struct {
 	address, size, total, requested, allocated, active uint64
 	device                                             int64
 	stream, pool                                       uint32
 	stack                                              StackID
+	line, time                                         uint64
+	file, name, stage                                  StringID
 	state                                              BlockState
 	small, expandable, list                            bool
 	firstBlock, numBlocks                              int
@@ -141,6 +147,16 @@ func (d *decoder) stateFields(b []byte, p int, within bool) (v value, end int) {
 			s.pool = uint32(v.index())
 		case stepExpandable:
 			s.expandable = x == opNewTrue
+		case stepLine:
+			s.line = x
+		case stepTime:
+			s.time = x
+		case stepName, stepFile, stepStage:
+			v := d.remembered(x)
+			if v.kind() != kString {
+				return 0, 0
+			}
+			s.word(f.key, StringID(v.index()))
 		case stepStack:
 			id, ok := d.knownStack(d.remembered(x))
 			if !ok {
@@ -179,6 +195,10 @@ func (d *decoder) stateValue(b []byte, p int, key StringID, s *stateRow) (n int)
 		n = d.fastStack(b, p, &s.stack)
 	case key == sSegmentPoolID:
 		s.pool, n = d.fastPool(b, p)
+	case key == sName || key == sFilename || key == sStage:
+		var id StringID
+		id, n = d.fastText(b, p)
+		s.word(key, id)
 	case key >= numKeys && s.strangers < len(d.strange):
 		x := &d.strange[s.strangers]
 		x.key = key
@@ -186,6 +206,18 @@ func (d *decoder) stateValue(b []byte, p int, key StringID, s *stateRow) (n int)
 		s.strangers++
 	}
 	return n
+}
+
+// word is the value of one of the keys that have any text.
+func (s *stateRow) word(key, id StringID) {
+	switch key {
+	case sName:
+		s.name = id
+	case sFilename:
+		s.file = id
+	case sStage:
+		s.stage = id
+	}
 }
 
 // fastBlocks reads a list of blocks at p.
@@ -254,6 +286,20 @@ func (d *decoder) addState(s *stateRow, f *field, within bool) value {
 		d.blocks = append(doubled(d.blocks), Block{Address: s.address, Size: int64(s.size), Requested: has(sRequestedSize, s.requested), State: s.state, Stack: s.stack})
 		d.countStrange(sBlocks, s.strangers)
 		return newValue(kBlock, uint64(len(d.blocks)-1))
+	case f.row == kFrame && s.line <= math.MaxInt32:
+		id, err := d.frame(Frame{Function: s.name, File: s.file, Line: int32(s.line)})
+		if err != nil {
+			return 0
+		}
+		d.countStrange(sFrames, s.strangers)
+		return newValue(kFrame, uint64(id))
+	case f.row == kNote:
+		if d.take(64) != nil {
+			return 0
+		}
+		d.annotations = append(doubled(d.annotations), Annotation{Start: s.stage == sStart, Name: s.name, Device: int(s.device), TimeUS: int64(s.time)})
+		d.countStrange(sExternalAnnotations, s.strangers)
+		return newValue(kNote, uint64(len(d.annotations)-1))
 	case f.row == kSegment:
 		if d.take(segmentBytes) != nil {
 			return 0

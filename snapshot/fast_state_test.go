@@ -127,3 +127,68 @@ func TestOddState(t *testing.T) {
 		}
 	}
 }
+
+// TestFramesAndAnnotations: both are read in the tight loop, with keys that aren't
+// known, and those that make no usual row in the general way.
+func TestFramesAndAnnotations(t *testing.T) {
+	r := tiled(2)
+	var frames []*recorder.Frame
+	for i := range 400 {
+		f := &recorder.Frame{File: fmt.Sprintf("/srv/%d.py", i%7), Name: fmt.Sprintf("f%d", i%90), Line: i}
+		switch i % 40 {
+		case 1:
+			f.FX = []recorder.Item{{Key: "module", Value: fmt.Sprint("m", i)}}
+		case 2:
+			f.FX = []recorder.Item{{Key: "fx_node_op", Value: "call_function"}}
+		case 3:
+			f.Line = uint64(1<<64 - 1)
+		case 4:
+			f.Line = int64(1) << 31
+		case 5:
+			f.Line = -1
+		case 6:
+			f.Name = string(bytes.Repeat([]byte("long"), 100))
+		}
+		frames = append(frames, f)
+	}
+	for i := range 40 {
+		r.Traces[0] = append(r.Traces[0], recorder.Event{Action: "alloc", Address: 0x1000 * i, Size: 512, Stream: 0, Stack: &recorder.Stack{Frames: frames[10*i : 10*i+10]}})
+	}
+	for i := range 500 {
+		r.Annotations = append(r.Annotations, recorder.Annotation{Stage: []string{"START", "END"}[i%2], Name: fmt.Sprintf("step %d", i/2%20), Device: i % 3, TimeUS: int64(i) << 30})
+	}
+	for _, style := range []recorder.Style{{Era: recorder.V2_15, Protocol: 4}, {Era: recorder.V2_8, Protocol: 3, Shuffle: 4}, {Era: recorder.V2_5, JIT: true}} {
+		file := r.Dump(style)
+		d, s := decoded(t, file)
+		general, err := DecodeGeneral(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Devices[0].Events.Len() {
+			if a, b := named(s, s.Devices[0].Events.Stack[i]), named(general, general.Devices[0].Events.Stack[i]); a != b {
+				t.Fatalf("%+v: event %d:\n%s\n%s", style, i, a, b)
+			}
+		}
+		notes := func(s *Snapshot) (text string) {
+			for _, a := range s.Annotations {
+				text += fmt.Sprintln(a.Start, s.String(a.Name), a.Device, a.TimeUS)
+			}
+			return text
+		}
+		if len(s.Annotations) != 500 || notes(s) != notes(general) || len(s.Unknown) != 1 || s.Unknown[0].Count != 10 || s.Unknown[0].Where != "frames" {
+			t.Errorf("%+v: %d annotations, %+v", style, len(s.Annotations), s.Unknown)
+		}
+		if len(d.dicts) > 100 {
+			t.Errorf("%+v: %d dictionaries: rows were read value by value", style, len(d.dicts))
+		}
+	}
+}
+
+// named is a stack in words.
+func named(s *Snapshot, id StackID) (text string) {
+	for _, f := range s.Stack(id) {
+		x := s.Frames[f]
+		text += fmt.Sprintln(s.String(x.File), s.String(x.Function), x.Line, s.String(x.FX))
+	}
+	return text
+}

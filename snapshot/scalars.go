@@ -131,6 +131,9 @@ func (d *decoder) str(v value) StringID {
 
 func (d *decoder) stream(v value) uint32 {
 	raw := d.address(v)
+	if raw == d.lastStream.raw {
+		return d.lastStream.id
+	}
 	id, ok := d.streams[raw]
 	if !ok {
 		d.used += 64
@@ -138,6 +141,7 @@ func (d *decoder) stream(v value) uint32 {
 		d.out.Streams = append(d.out.Streams, raw)
 		d.streams[raw] = id
 	}
+	d.lastStream.raw, d.lastStream.id = raw, id
 	return id
 }
 

@@ -246,7 +246,7 @@ func (d *decoder) closeAnnotation(items []value) (value, bool, error) {
 			a.TimeUS = d.int(v)
 		}
 	}
-	d.annotations = append(d.annotations, a)
+	d.annotations = append(doubled(d.annotations), a)
 	return newValue(kNote, uint64(len(d.annotations)-1)), true, d.take(64)
 }
 
