@@ -62,7 +62,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		// Rows that stand nowhere count for the fast reader's era and unknown keys.
 		fast.Era, fast.Unknown, general.Era, general.Unknown = "", nil, "", nil
-		if d := firstDifference(dump(fast), dump(general)); d != "" && b[0] != '(' { // gopickle doesn't unescape protocol 0's strings
+		if d := firstDifference(dump(fast), dump(general)); d != "" && !bytes.Contains(b, []byte{'V'}) { // gopickle doesn't unescape protocol 0's strings
 			t.Fatalf("the readers differ in %s", d)
 		}
 	})
