@@ -189,10 +189,7 @@ func (d *decoder) assembleSegments(v value, device func(int64) (*Device, error))
 			return err
 		}
 		if len(dev.Segments) == cap(dev.Segments) {
-			more := make([]Segment, len(dev.Segments), len(dev.Segments)+min(left+1, 4*len(dev.Segments)+64))
-			pages.Huge(more)
-			copy(more, dev.Segments)
-			dev.Segments = more
+			dev.Segments = pages.Grown(dev.Segments, min(left+1, 4*len(dev.Segments)+64))
 		}
 		s := row.Segment
 		s.Blocks = d.blocks[row.firstBlock : row.firstBlock+row.numBlocks : row.firstBlock+row.numBlocks]

@@ -3,6 +3,8 @@ package snapshot
 import (
 	"math"
 	"unsafe"
+
+	"github.com/vramscope/vramscope/internal/pages"
 )
 
 // stateSteps are those of all rows but events: segments, blocks, frames, annotations.
@@ -283,7 +285,7 @@ func (d *decoder) addState(s *stateRow, f *field, within bool) value {
 		if d.take(blockBytes) != nil {
 			return 0
 		}
-		d.blocks = append(doubled(d.blocks), Block{Address: s.address, Size: int64(s.size), Requested: has(sRequestedSize, s.requested), State: s.state, Stack: s.stack})
+		d.blocks = append(pages.Grown(d.blocks, 1), Block{Address: s.address, Size: int64(s.size), Requested: has(sRequestedSize, s.requested), State: s.state, Stack: s.stack})
 		d.countStrange(sBlocks, s.strangers)
 		return newValue(kBlock, uint64(len(d.blocks)-1))
 	case f.row == kFrame && s.line <= math.MaxInt32:
@@ -297,14 +299,14 @@ func (d *decoder) addState(s *stateRow, f *field, within bool) value {
 		if d.take(64) != nil {
 			return 0
 		}
-		d.annotations = append(doubled(d.annotations), Annotation{Start: s.stage == sStart, Name: s.name, Device: int(s.device), TimeUS: int64(s.time)})
+		d.annotations = append(pages.Grown(d.annotations, 1), Annotation{Start: s.stage == sStart, Name: s.name, Device: int(s.device), TimeUS: int64(s.time)})
 		d.countStrange(sExternalAnnotations, s.strangers)
 		return newValue(kNote, uint64(len(d.annotations)-1))
 	case f.row == kSegment:
 		if d.take(segmentBytes) != nil {
 			return 0
 		}
-		d.segments = append(doubled(d.segments), segmentRow{device: s.device, firstBlock: s.firstBlock, numBlocks: s.numBlocks, Segment: Segment{
+		d.segments = append(pages.Grown(d.segments, 1), segmentRow{device: s.device, firstBlock: s.firstBlock, numBlocks: s.numBlocks, Segment: Segment{
 			Address: s.address, TotalSize: int64(s.total), Allocated: has(sAllocatedSize, s.allocated), Active: has(sActiveSize, s.active),
 			Requested: has(sRequestedSize, s.requested), Stream: s.stream, Pool: s.pool, Small: s.small, Expandable: s.expandable, Stack: s.stack}})
 		d.countStrange(sSegments, s.strangers)

@@ -3,6 +3,8 @@ package snapshot
 import (
 	"hash/maphash"
 	"unsafe"
+
+	"github.com/vramscope/vramscope/internal/pages"
 )
 
 // stackTable interns lists of frames by content. Ids are given in order of
@@ -33,8 +35,8 @@ func (t *stackTable) intern(frames []FrameID) StackID {
 	for slot := t.index.first(h); ; slot = t.index.next(slot) {
 		id, found := t.index.at(slot, h)
 		if id == 0 {
-			t.arena = append(t.arena, frames...)
-			t.ends = append(t.ends, len(t.arena))
+			t.arena = append(pages.Grown(t.arena, len(frames)), frames...)
+			t.ends = append(pages.Grown(t.ends, 1), len(t.arena))
 			id := uint32(len(t.ends) - 1)
 			t.index.insert(h, id)
 			return StackID(id)
@@ -84,7 +86,7 @@ func (x *hashIndex) at(slot, h uint64) (id uint32, same bool) {
 func (x *hashIndex) insert(h uint64, id uint32) {
 	if x.used*2 >= len(x.ids) {
 		hashes, ids := x.hashes, x.ids
-		x.hashes, x.ids, x.used = make([]uint64, 2*len(ids)), make([]uint32, 2*len(ids)), 0
+		x.hashes, x.ids, x.used = pages.Make[uint64](2*len(ids)), pages.Make[uint32](2*len(ids)), 0
 		for i, id := range ids {
 			if id != 0 {
 				x.place(hashes[i], id)

@@ -1,5 +1,7 @@
 package snapshot
 
+import "github.com/vramscope/vramscope/internal/pages"
+
 // rawStacks remembers what lists of frames look like in the file: the bytes of
 // the references between MARK and APPENDS. Memo entries don't change, so equal
 // bytes are equal stacks, and neither need be looked at frame by frame.
@@ -59,8 +61,8 @@ func (r *rawStacks) find(raw []byte) (id StackID, h uint64) {
 
 func (r *rawStacks) add(raw []byte, h uint64, id StackID) {
 	start := len(r.arena)
-	r.arena = append(r.arena, raw...)
-	r.list = append(r.list, rawStack{start: start, end: len(r.arena), id: id})
+	r.arena = append(pages.Grown(r.arena, len(raw)), raw...)
+	r.list = append(pages.Grown(r.list, 1), rawStack{start: start, end: len(r.arena), id: id})
 	i := uint32(len(r.list) - 1)
 	r.index.insert(h, i)
 	*r.slot() = i

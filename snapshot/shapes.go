@@ -246,7 +246,7 @@ func (d *decoder) closeAnnotation(items []value) (value, bool, error) {
 			a.TimeUS = d.int(v)
 		}
 	}
-	d.annotations = append(doubled(d.annotations), a)
+	d.annotations = append(pages.Grown(d.annotations, 1), a)
 	return newValue(kNote, uint64(len(d.annotations)-1)), true, d.take(64)
 }
 
@@ -261,18 +261,6 @@ func blockState(word StringID) (state BlockState, ok bool) {
 		return Inactive, true
 	}
 	return Inactive, false
-}
-
-// doubled makes room for more rows when there is none: append copies a long table
-// several times as often.
-func doubled[T any](rows []T) []T {
-	if len(rows) < cap(rows) {
-		return rows
-	}
-	more := make([]T, len(rows), 2*len(rows)+64)
-	pages.Huge(more)
-	copy(more, rows)
-	return more
 }
 
 // What a block and a segment are taken to need, in bytes: twice their rows, which grow.
@@ -307,7 +295,7 @@ func (d *decoder) closeBlock(items []value) (value, bool, error) {
 		return 0, false, err
 	}
 	d.presentUse(&b)
-	d.blocks = append(doubled(d.blocks), b)
+	d.blocks = append(pages.Grown(d.blocks, 1), b)
 	return newValue(kBlock, uint64(len(d.blocks)-1)), true, d.take(blockBytes)
 }
 
@@ -397,7 +385,7 @@ func (d *decoder) closeSegment(items []value) (value, bool, error) {
 	if err != nil {
 		return 0, false, err
 	}
-	d.segments = append(doubled(d.segments), s)
+	d.segments = append(pages.Grown(d.segments, 1), s)
 	return newValue(kSegment, uint64(len(d.segments)-1)), true, d.take(segmentBytes)
 }
 

@@ -19,3 +19,26 @@ func TestTouch(t *testing.T) {
 		}
 	}
 }
+
+// TestGrown: what is there stays, and there is room for what is wanted.
+func TestGrown(t *testing.T) {
+	var s []int32
+	for i := range 300_000 {
+		before := cap(s)
+		s = append(Grown(s, 1), int32(i))
+		if before != cap(s) && cap(s) < 2*before {
+			t.Fatalf("from %d to %d places", before, cap(s))
+		}
+	}
+	for i, x := range s {
+		if x != int32(i) {
+			t.Fatalf("s[%d] = %d", i, x)
+		}
+	}
+	if s = Grown(s, 1_000_000); cap(s)-len(s) < 1_000_000 || len(s) != 300_000 {
+		t.Errorf("%d of %d places", len(s), cap(s))
+	}
+	if m := Make[uint64](1 << 18); len(m) != 1<<18 || m[0]|m[len(m)-1] != 0 {
+		t.Errorf("%d numbers", len(m))
+	}
+}
