@@ -465,16 +465,21 @@ func (d *decoder) fastPool(b []byte, p int) (id uint32, n int) {
 	return id, 5 + n
 }
 
-// fastText reads a reference to a string, or a short literal with its memo opcode, at p.
+// fastText reads a reference to a string, or a literal with its memo opcode, at p.
 func (d *decoder) fastText(b []byte, p int) (id StringID, n int) {
-	if b[p] != opShortBinUnicode {
+	start, size := p+2, int(b[p+1])
+	switch b[p] {
+	case opShortBinUnicode:
+	case opBinUnicode: // up to protocol 3
+		start, size = p+5, int(binary.LittleEndian.Uint32(b[p+1:]))
+	default:
 		return d.stringRef(b, p)
 	}
-	end := p + 2 + int(b[p+1])
-	if len(b)-end < room {
+	if len(b)-start-room < size {
 		return 0, 0
 	}
-	id, err := d.intern(b[p+2 : end])
+	end := start + size
+	id, err := d.intern(b[start:end])
 	if err != nil {
 		return 0, 0
 	}
