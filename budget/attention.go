@@ -233,7 +233,7 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	}
 	t := s.batch * s.queries
 	y := m.tensor(t*a.heads*a.dv, w)
-	y.byHead = q.byHead && w == 2
+	y.byHead = q.byHead && flash // the other kernel writes token by token
 	lse := m.alloc(4*a.heads*t, Temporary)
 	qb, kb, vb := cq.bytes(), ck.bytes(), cv.bytes()
 	wide := t * a.heads * a.d
@@ -249,7 +249,6 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 		if rep > 1 {
 			tmp = append(tmp, m.alloc(keys*a.d*w, Temporary), m.alloc(keys*a.dv*w, Temporary))
 		}
-		_ = flash
 		for _, x := range tmp {
 			m.release(x)
 		}

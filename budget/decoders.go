@@ -63,7 +63,17 @@ var llamaLike = decoder{
 func (d decoder) as(change func(*decoder)) decoder { change(&d); return d }
 
 var decoders = map[string]decoder{
-	"llama":      llamaLike.as(func(d *decoder) { d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias" }),
+	"llama": llamaLike.as(func(d *decoder) { d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias" }),
+	"arcee": llamaLike.as(func(d *decoder) {
+		d.gate, d.qkvBias, d.oBias, d.mlpBias = "", "attention_bias", "attention_bias", "mlp_bias"
+	}),
+	"helium": llamaLike.as(func(d *decoder) {
+		d.norm, d.qkvBias, d.mlpBias = rmsWideKind, "attention_bias", "mlp_bias"
+	}),
+	"nemotron": llamaLike.as(func(d *decoder) {
+		d.norm, d.normBias, d.gate, d.rope = layerNormNarrowKind, true, "", ropePartial
+		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
+	}),
 	"mistral":    llamaLike.as(func(d *decoder) { d.window = slidingAll }),
 	"qwen2":      llamaLike.as(func(d *decoder) { d.qkvBias = "yes"; d.window = slidingQwen }),
 	"ministral":  llamaLike.as(func(d *decoder) { d.window = slidingTyped }),

@@ -32,6 +32,7 @@ var families = map[string]func(*builder){
 	"olmo": decoderOf("olmo"), "olmo2": decoderOf("olmo2"), "olmo3": decoderOf("olmo3"), "olmoe": decoderOf("olmoe"), "phi": decoderOf("phi"), "phi3": decoderOf("phi3"),
 	"gpt2": decoderOf("gpt2"), "gpt_neo": decoderOf("gpt_neo"), "gptj": decoderOf("gptj"), "gpt_neox": decoderOf("gpt_neox"), "gpt_oss": decoderOf("gpt_oss"),
 	"opt": decoderOf("opt"), "bloom": decoderOf("bloom"), "falcon": decoderOf("falcon"), "starcoder2": decoderOf("starcoder2"),
+	"arcee": decoderOf("arcee"), "helium": decoderOf("helium"), "nemotron": decoderOf("nemotron"),
 	"smollm3": decoderOf("smollm3"), "ernie4_5": decoderOf("ernie4_5"), "glm": decoderOf("glm"), "glm4": decoderOf("glm4"), "exaone4": decoderOf("exaone4"),
 	"ministral": decoderOf("ministral"), "ministral3": decoderOf("ministral3"), "hunyuan_v1_dense": decoderOf("hunyuan_v1_dense"),
 	"granitemoeshared": decoderOf("granitemoeshared"), "glm4_moe": decoderOf("glm4_moe"), "ernie4_5_moe": decoderOf("ernie4_5_moe"), "minimax_m2": decoderOf("minimax_m2"),

@@ -156,7 +156,7 @@ func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
 }
 
 func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm {
-	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind && b.c.Type != "olmo2" && b.c.Type != "olmo3"}
+	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind && b.c.Type != "olmo2" && b.c.Type != "olmo3" && b.c.Type != "helium"}
 	if bias {
 		n.bias = b.param(name+".bias", RoleNorm, size)
 	}

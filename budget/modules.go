@@ -14,12 +14,13 @@ type linear struct {
 type normKind int
 
 const (
-	layerNormKind     normKind = iota
-	rmsNormKind                // llama: float32 inside, the weight times the narrow result
-	rmsWideKind                // gemma, olmo2: the weight is applied in float32
-	rmsT5Kind                  // t5: only the statistic is float32, the input is kept as it is
-	layerNormWideKind          // olmo: a layer norm in float32, without weights
-	cohereNormKind             // a layer norm written out in float32
+	layerNormKind       normKind = iota
+	rmsNormKind                  // llama: float32 inside, the weight times the narrow result
+	rmsWideKind                  // gemma, olmo2: the weight is applied in float32
+	rmsT5Kind                    // t5: only the statistic is float32, the input is kept as it is
+	layerNormWideKind            // olmo: a layer norm in float32, without weights
+	cohereNormKind               // a layer norm written out in float32
+	layerNormNarrowKind          // nemotron: a layer norm, under autocast in 16 bits
 )
 
 type norm struct {
@@ -40,6 +41,13 @@ func (n *norm) forward(m *machine, x *value) *value {
 		return m.rmsT5(x, n)
 	case cohereNormKind:
 		return m.cohereNorm(x, n)
+	case layerNormNarrowKind:
+		in, mixed := m.cast(x, m.narrow(x.e)), m.mixed
+		m.mixed = false
+		y := m.layerNorm(in, n)
+		m.mixed = mixed
+		m.drop(in)
+		return y
 	case layerNormWideKind:
 		f := m.cast(x, 4)
 		y := m.layerNorm(f, n)
