@@ -33,7 +33,7 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 		m.leaveAutocast()
 		m.mixed = was
 		if z.from != nil {
-			z.from.grads[z.slot] = gradient{m.keep(g[0]), false}
+			z.from.grads[z.slot], g[0] = gradient{g[0], false}, nil // it goes with the part's last operation
 		}
 		m.drop(z)
 		m.backward(from)

@@ -80,11 +80,16 @@ var smallRuns = []struct {
 		Setting{Batch: 4, Sequence: 128, Padding: true, Precision: "bf16-mixed", Optimizer: "adamw-fused"}, 291907960},
 	{"nemotron", map[string]any{"model_type": "nemotron", "vocab_size": 5000.0, "hidden_size": 512.0, "num_hidden_layers": 2.0, "num_attention_heads": 8.0, "num_key_value_heads": 2.0, "intermediate_size": 1536.0, "max_position_embeddings": 1024.0},
 		Setting{Batch: 5, Sequence: 333, Padding: true, Attention: "eager", Optimizer: "sgd"}, 240229776},
+	{"bert", map[string]any{"model_type": "bert", "architectures": []any{"BertForMaskedLM"}, "vocab_size": 5000.0, "hidden_size": 768.0, "num_hidden_layers": 4.0, "num_attention_heads": 8.0, "intermediate_size": 1536.0, "max_position_embeddings": 1024.0},
+		Setting{Batch: 5, Sequence: 70, Padding: true, Checkpointing: "full", Attention: "eager", Accumulate: 2}, 251981212},
+	{"bart", map[string]any{"model_type": "bart", "architectures": []any{"BartForConditionalGeneration"}, "vocab_size": 5000.0, "d_model": 512.0, "encoder_layers": 3.0, "decoder_layers": 3.0, "encoder_attention_heads": 16.0, "decoder_attention_heads": 16.0, "encoder_ffn_dim": 1024.0, "decoder_ffn_dim": 1024.0, "max_position_embeddings": 1024.0},
+		Setting{Batch: 4, Sequence: 257, Padding: true, Checkpointing: "full", DecoderSeq: 128, Precision: "fp32", Optimizer: "sgd"}, 228786012},
 }
 
 // TestSmallRuns: with a mask the kernel is the memory-efficient one, which writes its
 // result token by token whatever q looks like; without, flash's follows q, and
-// heads that are joined of a turned and a plain part make a copy of it.
+// heads that are joined of a turned and a plain part make a copy of it. The gradient
+// of a part that runs again goes with the part's last operation, where that is a norm.
 func TestSmallRuns(t *testing.T) {
 	for _, r := range smallRuns {
 		c, err := newConfig(r.config)
