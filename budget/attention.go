@@ -109,8 +109,14 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		q.byHead, k.byHead, v.byHead = true, true, true
 	}
 	if a.rope.kind != ropeNone {
-		rq := m.rope(q, a.rope)
-		rk := m.rope(k, a.rope)
+		tables := m.spreadTables(a.rope, s.queries)
+		rq := m.rope(q, a.rope, tables...)
+		if a.rope.spread > 1 {
+			m.releaseAll(tables)
+			tables = m.spreadTables(a.rope, s.queries)
+		}
+		rk := m.rope(k, a.rope, tables...)
+		m.releaseAll(tables)
 		m.drop(q, k)
 		q, k = rq, rk
 	}

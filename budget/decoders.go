@@ -31,6 +31,7 @@ type decoder struct {
 	qNorm, kNorm            string
 	act                     string // field of the activation
 	rope                    ropeKind
+	spread                  int
 	tune                    func(b *builder, d *decoder, l *layerDraft)
 	moe                     func(b *builder, i int64) feedForward
 	parallel                string // "yes" or a field
@@ -68,7 +69,7 @@ var decoders = map[string]decoder{
 		d.gate, d.qkvBias, d.oBias, d.mlpBias = "", "attention_bias", "attention_bias", "mlp_bias"
 	}),
 	"helium": llamaLike.as(func(d *decoder) {
-		d.norm, d.qkvBias, d.mlpBias = rmsWideKind, "attention_bias", "mlp_bias"
+		d.norm, d.qkvBias, d.mlpBias, d.spread = rmsWideKind, "attention_bias", "mlp_bias", 1
 	}),
 	"nemotron": llamaLike.as(func(d *decoder) {
 		d.norm, d.normBias, d.gate, d.rope = layerNormNarrowKind, true, "", ropePartial
@@ -117,16 +118,16 @@ var decoders = map[string]decoder{
 		d.window, d.tune = slidingSmol, turnedSmol
 	}),
 	"ernie4_5": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.attnDrop = "use_bias", "use_bias", "use_bias", ropeWide, ""
+		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.spread, d.attnDrop = "use_bias", "use_bias", "use_bias", ropeWide, 1, ""
 	}),
 	"seed_oss": llamaLike.as(func(d *decoder) {
 		d.qkvBias, d.oBias, d.mlpBias, d.outDrop = "attention_bias", "attention_out_bias", "mlp_bias", "residual_dropout"
 	}),
 	"glm": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.gateUp, d.rope = "attention_bias", "gate_up_proj", ropePartial
+		d.qkvBias, d.gateUp, d.rope, d.spread = "attention_bias", "gate_up_proj", ropePartial, 1
 	}),
 	"glm4": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.gateUp, d.rope = "attention_bias", "gate_up_proj", ropePartial
+		d.qkvBias, d.gateUp, d.rope, d.spread = "attention_bias", "gate_up_proj", ropePartial, 1
 		d.attnOut, d.mlpOut = "post_self_attn_layernorm", "post_mlp_layernorm"
 	}),
 	"olmoe": llamaLike.as(func(d *decoder) {
@@ -167,7 +168,7 @@ var decoders = map[string]decoder{
 		d.qkvBias, d.rope, d.setup, d.moe = "attention_bias", ropePartial, glmNorms, glmExperts
 	}),
 	"ernie4_5_moe": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.attnDrop, d.moe = "use_bias", "use_bias", "use_bias", ropeWide, "", ernieExperts
+		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.spread, d.attnDrop, d.moe = "use_bias", "use_bias", "use_bias", ropeWide, 1, "", ernieExperts
 		d.headBias = "use_bias"
 	}),
 	"minimax_m2": llamaLike.as(func(d *decoder) { d.rope, d.tune, d.moe = ropePartial, wholeQKNorm, minimaxExperts }),
@@ -204,7 +205,7 @@ var decoders = map[string]decoder{
 		model: "transformer.", embed: "wte", layers: "h.", final: "ln_f", head: "lm_head", headBias: "yes",
 		norm: layerNormKind, normBias: true, attn: "attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
 		mlp: "mlp.", up: "fc_in", down: "fc_out", attnIn: "ln_1", act: "activation_function", mlpBias: "yes", parallel: "yes",
-		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", rope: ropePartial, tune: neoAttention, kvHeads: everyHead,
+		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", rope: ropePartial, spread: 2, tune: neoAttention, kvHeads: everyHead,
 	},
 	"gpt_neox": {
 		model: "gpt_neox.", embed: "embed_in", layers: "layers.", final: "final_layer_norm", head: "lm_head",
@@ -299,6 +300,7 @@ func buildDecoder(b *builder, d decoder) {
 	if d.rope == ropePartial {
 		rot = b.partial(hd)
 	}
+	rot.spread = d.spread
 	b.layers(d.layers, c.Int("num_hidden_layers"), func(i int64) {
 		at := &attention{heads: a, kv: k, d: hd, dv: hd, rope: rot, dropout: b.drop(d.attnDrop)}
 		bl := &block{attn: at, parallel: b.flag(d.parallel), drop: b.drop(d.outDrop)}

@@ -158,6 +158,12 @@ func (m *machine) release(s *storage) {
 	}
 }
 
+func (m *machine) releaseAll(all []*storage) {
+	for _, s := range all {
+		m.release(s)
+	}
+}
+
 // become moves a storage to another category, for its whole life: also in the
 // peaks at which it was alive already.
 func (m *machine) become(s *storage, c Category) {

@@ -135,7 +135,7 @@ func (m *machine) centre(x *value, rows int64) *value {
 // rope rotates x by position. Only cos and sin are kept, once per model.
 // Partial rotation joins the rotated and the plain part in a new tensor laid
 // out by head.
-func (m *machine) rope(x *value, r rotary) *value {
+func (m *machine) rope(x *value, r rotary, tables ...*storage) *value {
 	if r.kind == ropeNone {
 		return m.again(x)
 	}
@@ -168,7 +168,7 @@ func (m *machine) rope(x *value, r rotary) *value {
 		m.release(sum)
 	}
 	whole, want := x.n*e, x.bytes()
-	m.record([]*value{y}, []*value{in}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{in}, tables, func(m *machine, g []*storage) []*storage {
 		sin := m.alloc(part*e, Temporary)
 		neg := m.alloc(part/2*e, Temporary)
 		s := m.alloc(part*e, Temporary)
@@ -208,6 +208,24 @@ type rotary struct {
 	kind ropeKind
 	dim  int64 // rotated part of a head
 	of   int64 // head
+	// spread: each layer repeats the numbers of its tables for pairs of neighbours:
+	// 1, once for both q and k; 2, for each of them.
+	spread int
+}
+
+// spreadTables are cos and sin as a layer repeats them; none where it doesn't.
+func (m *machine) spreadTables(r rotary, positions int64) []*storage {
+	if r.spread == 0 {
+		return nil
+	}
+	e := m.cosWidth()
+	switch {
+	case r.spread > 1: // gptj: as q and k
+		e = m.width
+	case r.kind == ropeWide:
+		e = 4
+	}
+	return []*storage{m.alloc(positions*r.dim*e, Temporary), m.alloc(positions*r.dim*e, Temporary)}
 }
 
 // cosWidth is the width of the cos and sin tables: that of the embeddings.

@@ -84,12 +84,23 @@ var smallRuns = []struct {
 		Setting{Batch: 5, Sequence: 70, Padding: true, Checkpointing: "full", Attention: "eager", Accumulate: 2}, 251981212},
 	{"bart", map[string]any{"model_type": "bart", "architectures": []any{"BartForConditionalGeneration"}, "vocab_size": 5000.0, "d_model": 512.0, "encoder_layers": 3.0, "decoder_layers": 3.0, "encoder_attention_heads": 16.0, "decoder_attention_heads": 16.0, "encoder_ffn_dim": 1024.0, "decoder_ffn_dim": 1024.0, "max_position_embeddings": 1024.0},
 		Setting{Batch: 4, Sequence: 257, Padding: true, Checkpointing: "full", DecoderSeq: 128, Precision: "fp32", Optimizer: "sgd"}, 228786012},
+	{"gemma2", map[string]any{"model_type": "gemma2", "vocab_size": 5000.0, "hidden_size": 512.0, "num_hidden_layers": 3.0, "num_attention_heads": 8.0, "num_key_value_heads": 4.0, "intermediate_size": 1600.0, "max_position_embeddings": 1024.0, "head_dim": 64.0, "sliding_window": 4096.0},
+		Setting{Batch: 3, Sequence: 300, Padding: true, Checkpointing: "full", Attention: "eager", Optimizer: "sgd"}, 138581114},
+	{"ernie", map[string]any{"model_type": "ernie4_5", "vocab_size": 9973.0, "hidden_size": 512.0, "num_hidden_layers": 4.0, "num_attention_heads": 8.0, "num_key_value_heads": 2.0, "intermediate_size": 1600.0, "max_position_embeddings": 1024.0},
+		Setting{Batch: 2, Sequence: 500, Padding: true, Optimizer: "sgd"}, 307085784},
+	{"ernie", map[string]any{"model_type": "ernie4_5", "vocab_size": 9973.0, "hidden_size": 512.0, "num_hidden_layers": 4.0, "num_attention_heads": 8.0, "num_key_value_heads": 2.0, "intermediate_size": 1600.0, "max_position_embeddings": 1024.0},
+		Setting{Batch: 2, Sequence: 500, Padding: true, Precision: "fp32", Attention: "eager", Optimizer: "sgd"}, 529636776},
+	{"gptj", map[string]any{"model_type": "gptj", "vocab_size": 9973.0, "n_embd": 1024.0, "n_layer": 2.0, "n_head": 8.0, "n_positions": 1024.0},
+		Setting{Batch: 2, Sequence: 500, Padding: true, KeepGradients: true, Precision: "fp32", Attention: "eager", Optimizer: "sgd"}, 779275376},
+	{"gptj", map[string]any{"model_type": "gptj", "vocab_size": 9973.0, "n_embd": 1024.0, "n_layer": 2.0, "n_head": 8.0, "n_positions": 1024.0},
+		Setting{Batch: 2, Sequence: 500, Padding: true, KeepGradients: true, Precision: "bf16-mixed", Attention: "eager", Optimizer: "sgd"}, 802565728},
 }
 
 // TestSmallRuns: with a mask the kernel is the memory-efficient one, which writes its
 // result token by token whatever q looks like; without, flash's follows q, and
 // heads that are joined of a turned and a plain part make a copy of it. The gradient
-// of a part that runs again goes with the part's last operation, where that is a norm.
+// of a part that runs again goes with the part's last operation, where that is a norm; a mask with the last layer
+// of its kind. Layers that turn neighbours keep tables of their own.
 func TestSmallRuns(t *testing.T) {
 	for _, r := range smallRuns {
 		c, err := newConfig(r.config)
@@ -100,7 +111,7 @@ func TestSmallRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e := float64(max(b.PeakBytes, b.FirstStep))/float64(r.peak) - 1; math.Abs(e) > 0.001 {
+		if e := float64(max(b.PeakBytes, b.FirstStep))/float64(r.peak) - 1; math.Abs(e) > 0.0005 {
 			t.Errorf("%+6.2f %%  %s, %+v: %d, recorded %d, in %s", 100*e, r.name, r.s, b.PeakBytes, r.peak, b.PeakPhase)
 		}
 		if r.name != "phi3" {

@@ -181,7 +181,13 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 	if memory != nil {
 		args = append(args, memory.st)
 	}
+	first := map[bool]int{} // node of the first layer without a window, and with one
 	for _, b := range mod.blocks {
+		if b.attn != nil {
+			if kind := b.attn.window > 0; first[kind] == 0 {
+				first[kind] = len(m.tape)
+			}
+		}
 		run := func(in *value) *value { return r.gathered(b, func() *value { return b.forward(m, in, c) }) }
 		switch {
 		case !m.grad || r.p.Checkpointing == "none":
@@ -212,12 +218,24 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 	if mod.finalDrop > 0 {
 		x = m.replace(x, m.dropout(x, mod.finalDrop))
 	}
-	if r.p.Checkpointing == "full" {
-		tabs = append(tabs, masks...) // checkpoints keep their arguments
-		masks = nil
+	kinds := []int{first[false], first[true]}
+	if len(masks) == 1 && first[false] > 0 && first[true] > 0 {
+		kinds[0] = min(first[false], first[true])
+	} else if len(masks) == 1 {
+		kinds[0] = max(first[false], first[true])
 	}
-	for _, s := range masks {
-		m.release(s)
+	for i, s := range masks {
+		if at := kinds[i]; r.p.Checkpointing == "full" && 0 < at && at < len(m.tape) { // a layer that runs again keeps its arguments
+			m.tape[at].saved = append(m.tape[at].saved, s)
+		} else if r.p.Checkpointing == "full" {
+			m.onTape(s)
+		} else {
+			m.release(s)
+		}
+	}
+	if a := mod.first(); a != nil && a.rope.spread > 0 && r.p.Checkpointing != "full" {
+		m.releaseAll(tabs) // layers keep what they made of them
+		return x
 	}
 	for _, s := range tabs {
 		m.onTape(s)
