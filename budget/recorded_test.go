@@ -91,9 +91,9 @@ var smallRuns = []struct {
 	{"ernie", map[string]any{"model_type": "ernie4_5", "vocab_size": 9973.0, "hidden_size": 512.0, "num_hidden_layers": 4.0, "num_attention_heads": 8.0, "num_key_value_heads": 2.0, "intermediate_size": 1600.0, "max_position_embeddings": 1024.0},
 		Setting{Batch: 2, Sequence: 500, Padding: true, Precision: "fp32", Attention: "eager", Optimizer: "sgd"}, 529636776},
 	{"gptj", map[string]any{"model_type": "gptj", "vocab_size": 9973.0, "n_embd": 1024.0, "n_layer": 2.0, "n_head": 8.0, "n_positions": 1024.0},
-		Setting{Batch: 2, Sequence: 500, Padding: true, KeepGradients: true, Precision: "fp32", Attention: "eager", Optimizer: "sgd"}, 779275376},
+		Setting{Batch: 2, Sequence: 500, Padding: true, Accumulate: 2, Precision: "fp32", Attention: "eager", Optimizer: "sgd"}, 779275376},
 	{"gptj", map[string]any{"model_type": "gptj", "vocab_size": 9973.0, "n_embd": 1024.0, "n_layer": 2.0, "n_head": 8.0, "n_positions": 1024.0},
-		Setting{Batch: 2, Sequence: 500, Padding: true, KeepGradients: true, Precision: "bf16-mixed", Attention: "eager", Optimizer: "sgd"}, 802565728},
+		Setting{Batch: 2, Sequence: 500, Padding: true, Accumulate: 2, Precision: "bf16-mixed", Attention: "eager", Optimizer: "sgd"}, 802565728},
 }
 
 // TestSmallRuns: with a mask the kernel is the memory-efficient one, which writes its
