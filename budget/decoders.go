@@ -180,6 +180,7 @@ var decoders = map[string]decoder{
 		d.qkvBias, d.oBias, d.qNorm, d.kNorm, d.moe = "attention_bias", "attention_bias", "q_norm", "k_norm", qwenExperts
 	}),
 	"gpt_oss": llamaLike.as(func(d *decoder) {
+		d.norm = rmsWideKind
 		d.qkvBias, d.oBias, d.window, d.moe, d.tune = "attention_bias", "attention_bias", slidingGemma(2), ossExperts, withSinks
 	}),
 	"gpt2": {

@@ -155,8 +155,12 @@ func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
 	return &linear{in: in, out: out, weight: b.param(name+".weight", role, in, out), bias: b.param(name+".bias", role, out)}
 }
 
+// weightAsItIs are the families whose norm multiplies in float32 by the weight
+// itself; the others by one more than that.
+var weightAsItIs = map[string]bool{"olmo2": true, "olmo3": true, "helium": true, "gpt_oss": true}
+
 func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm {
-	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind && b.c.Type != "olmo2" && b.c.Type != "olmo3" && b.c.Type != "helium"}
+	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind && !weightAsItIs[b.c.Type]}
 	if bias {
 		n.bias = b.param(name+".bias", RoleNorm, size)
 	}
