@@ -223,7 +223,7 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 			added = m.again(s.bias)
 		}
 		added = m.replace(added, m.cast(added, w))
-		if bias = m.keep(added.st); row > s.keys {
+		if bias = m.keep(added.st); row > s.keys || m.opts.Padding && a.bidirectional { // the sum with each sequence's own mask
 			m.release(bias)
 			bias = m.alloc(s.batch*a.heads*s.queries*row*w, Temporary)
 		}

@@ -96,6 +96,8 @@ var smallRuns = []struct {
 		Setting{Batch: 2, Sequence: 500, Padding: true, Accumulate: 2, Precision: "bf16-mixed", Attention: "eager", Optimizer: "sgd"}, 802565728},
 	{"gpt_oss", map[string]any{"model_type": "gpt_oss", "vocab_size": 5000.0, "hidden_size": 768.0, "num_hidden_layers": 3.0, "num_attention_heads": 8.0, "num_key_value_heads": 2.0, "intermediate_size": 512.0, "max_position_embeddings": 1024.0, "head_dim": 96.0, "num_local_experts": 8.0, "num_experts_per_tok": 2.0, "layer_types": []any{"full_attention", "full_attention", "full_attention"}},
 		Setting{Batch: 2, Sequence: 128, Padding: true, Attention: "eager", Optimizer: "sgd"}, 194694440},
+	{"t5", map[string]any{"model_type": "t5", "vocab_size": 5000.0, "d_model": 512.0, "d_kv": 32.0, "d_ff": 1600.0, "num_layers": 4.0, "num_heads": 16.0},
+		Setting{Batch: 8, Sequence: 128, DecoderSeq: 64, Padding: true, Precision: "fp32", Accumulate: 2}, 840226824},
 }
 
 // TestSmallRuns: with a mask the kernel is the memory-efficient one, which writes its
