@@ -54,7 +54,7 @@ type decoder struct {
 	actions   map[StringID]Action
 	raw       *rawStacks
 	fields    field // of events: what comes first is behind it
-	states    field // of segments and blocks
+	states    field // of all other rows
 	inState   bool  // the last row was one of these
 	numFields int
 	strange   [4]struct { // keys of the event at hand that aren't known

@@ -77,12 +77,13 @@ func (d *decoder) fastState(p int, within bool) (v value, end int) {
 	if b[p+1+n] != opMark || b[p+2+n] != opBinGet && b[p+2+n] != opLongBinGet {
 		return 0, 0
 	}
-	memo, blocks, lists, used := len(d.memo), len(d.blocks), len(d.lists), d.used
+	memo, blocks, lists := len(d.memo), len(d.blocks), len(d.lists)
 	if n > 0 {
 		d.memo = append(d.memo, kOpaque.ref()) // until it is known what it is
 	}
 	if v, end = d.stateFields(b, p+2+n, within); end == 0 {
-		d.memo, d.blocks, d.lists, d.used = d.memo[:memo], d.blocks[:blocks], d.lists[:lists], used
+		d.used -= blockBytes*int64(len(d.blocks)-blocks) + listBytes*int64(len(d.lists)-lists) // strings stay
+		d.memo, d.blocks, d.lists = d.memo[:memo], d.blocks[:blocks], d.lists[:lists]
 	} else if n > 0 {
 		d.memo[memo] = v.ref()
 	}
@@ -222,7 +223,7 @@ func (s *stateRow) word(key, id StringID) {
 	}
 }
 
-// fastBlocks reads a list of blocks at p.
+// fastBlocks reads a list of blocks at p; end is 0 when it is more than is at hand.
 func (d *decoder) fastBlocks(b []byte, p int, s *stateRow) (end int) {
 	s.firstBlock, s.list = len(d.blocks), true
 	p++
@@ -238,7 +239,7 @@ func (d *decoder) fastBlocks(b []byte, p int, s *stateRow) (end int) {
 		}
 		d.memo = append(d.memo, list.ref())
 	}
-	for {
+	for len(b)-p >= room {
 		many := b[p] == opMark // CPython adds a thousand at a time
 		if many {
 			p++
@@ -247,8 +248,12 @@ func (d *decoder) fastBlocks(b []byte, p int, s *stateRow) (end int) {
 			p++
 			continue
 		}
+		if b[p] != opEmptyDict && many {
+			return 0
+		}
 		if b[p] != opEmptyDict {
-			break
+			s.numBlocks = len(d.blocks) - s.firstBlock
+			return p
 		}
 		for b[p] == opEmptyDict {
 			v, end := d.fastState(p, true)
@@ -262,13 +267,12 @@ func (d *decoder) fastBlocks(b []byte, p int, s *stateRow) (end int) {
 				break
 			}
 		}
-		if many && b[p] != opAppends || !many && b[p] != opAppend || len(b)-p < room {
+		if many && b[p] != opAppends || !many && b[p] != opAppend {
 			return 0
 		}
 		p++
 	}
-	s.numBlocks = len(d.blocks) - s.firstBlock
-	return p
+	return 0
 }
 
 // addState adds the row that s is; 0 when it is none, or one that must be read again.

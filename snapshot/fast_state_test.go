@@ -192,3 +192,32 @@ func named(s *Snapshot, id StackID) (text string) {
 	}
 	return text
 }
+
+// TestBlocksWithoutEnd: a list that is filled with nothing, again and again, ends
+// where the file does.
+func TestBlocksWithoutEnd(t *testing.T) {
+	for _, more := range []string{"(e", "(", "}a", "(}e"} {
+		d := newDecoder(Options{})
+		d.memo = make([]ref, 0, 64)
+		d.b = append([]byte{opEmptyList, opMemoize}, bytes.Repeat([]byte(more), 3000)...)
+		if end := d.fastBlocks(d.b, 0, &stateRow{}); end != 0 {
+			t.Errorf("%q: the list ends at %d", more, end)
+		}
+	}
+}
+
+// TestFailedRowsCostWhatStays: strings that were read before a segment turned out to
+// be an odd one are accounted for, its blocks are once.
+func TestFailedRowsCostWhatStays(t *testing.T) {
+	r := tiled(3, 3, 3, 3, 3, 3, 3, 3, 3, 3)
+	plain, _ := decoded(t, r.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4}))
+	for i := range r.Segments {
+		for k := range r.Segments[i].Blocks {
+			r.Segments[i].Blocks[k].Extra = []recorder.Item{{Key: "owner", Value: &recorder.Text{S: fmt.Sprintf("%0200d", 10*i+k)}}}
+		}
+	}
+	odd, _ := decoded(t, r.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4}))
+	if more := odd.used - plain.used; more < 30*400 || more > 30*1200 {
+		t.Errorf("%d and %d bytes", plain.used, odd.used)
+	}
+}
