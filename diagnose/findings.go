@@ -91,10 +91,15 @@ func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.F
 			id = "recording_stopped"
 		}
 		fix := "Switch recording on before the model is built, and dump before it is switched off"
-		if e.t.Device.Unpaired > 0 {
+		title := "The recording holds no history: only what was there at the dump can be said"
+		switch {
+		case e.t.Snapshot.Cut >= 0:
+			title = "The file was cut off before its events: only what is left of its segments can be said"
+			fix = "Dump again, to a disk with room enough, and let the dump end: the file was cut off before its events"
+		case e.t.Device.Unpaired > 0:
 			fix = "Record without skip_actions, or skip one of free_requested and free_completed only"
 		}
-		add(id, report.Warning, "The recording holds no history: only what was there at the dump can be said", fix, "loop", dev.HistoryReason)
+		add(id, report.Warning, title, fix, "loop", dev.HistoryReason)
 	case "late":
 		if e.t.Snapshot.Cut < 0 {
 			add("recording_late", report.Info, fmt.Sprintf("Recording began late: %s (%s) are older than it", report.Plural(dev.Older, "block"), report.Bytes(e.t.Start.Allocated)),
@@ -120,7 +125,10 @@ func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.F
 }
 
 // cutOff says what is known of a recording that ends at an offset of its file.
-func cutOff(offset int64) string {
+func cutOff(offset int64, events int) string {
+	if events == 0 {
+		return fmt.Sprintf("the file ends at offset %d, before its events: what is left of its segments is shown", offset)
+	}
 	return fmt.Sprintf("the file ends at offset %d: only events before that are shown, on top of an unknown beginning, so levels are lower bounds", offset)
 }
 
@@ -131,7 +139,7 @@ func (e *examination) damageFindings(dev *report.Device) []report.Finding {
 	var all []string
 	cut := e.t.Snapshot.Cut
 	if cut >= 0 {
-		all = append(all, cutOff(cut))
+		all = append(all, cutOff(cut, e.t.Device.Events.Len()))
 	}
 	all = append(append(all, e.t.Snapshot.Damage...), dev.Damage...)
 	if len(all) == 0 {

@@ -73,6 +73,7 @@ func (s *Source) name() filename.Name {
 type recordingFacts struct {
 	era      string
 	cut      int64
+	events   int // of all devices
 	damage   []string
 	settings []report.KeyValue
 	unknown  []report.Unknown
@@ -86,6 +87,9 @@ func factsOf(s *snapshot.Snapshot) *recordingFacts {
 	}
 	for _, u := range s.Unknown {
 		f.unknown = append(f.unknown, report.Unknown{Where: u.Where, Key: u.Key, Count: u.Count, Example: u.Example})
+	}
+	for i := range s.Devices {
+		f.events += s.Devices[i].Events.Len()
 	}
 	if s.Host != nil {
 		f.host = hostOf(s, s.Host)
@@ -117,7 +121,7 @@ func (s *Source) input() report.Input {
 		in.Era = &f.era
 		if f.cut >= 0 {
 			in.Partial = true
-			in.Damage = append(in.Damage, cutOff(f.cut))
+			in.Damage = append(in.Damage, cutOff(f.cut, f.events))
 		}
 		in.Damage = append(in.Damage, f.damage...)
 		in.Settings = append(in.Settings, f.settings...)

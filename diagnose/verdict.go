@@ -34,7 +34,11 @@ func verdict(doc *report.Document) report.Verdict {
 	switch {
 	case main.History == "none":
 		v.Severity = report.Warning
-		v.Text = fmt.Sprintf("No history was recorded; at the dump %s were allocated in %s and %s reserved%s",
+		said := "No history was recorded; at the dump"
+		if doc.Inputs[main.Input].Partial {
+			said = "The file was cut off before its events; in what is left of its segments"
+		}
+		v.Text = fmt.Sprintf("%s %s were allocated in %s and %s reserved%s", said,
 			report.Bytes(main.AtEnd.AllocatedBytes), report.Plural(main.AtEnd.Blocks, "block"), report.Bytes(main.AtEnd.ReservedBytes), where)
 		if i := slices.IndexFunc(main.Findings, func(f report.Finding) bool { return f.ID == "recording_empty" || f.ID == "recording_stopped" }); i >= 0 {
 			v.Fix = main.Findings[i].Fix

@@ -104,6 +104,10 @@ func (t *Timeline) annotatedBefore() string {
 	return ""
 }
 
+// unended tells of events that a file's end cuts off: its segments are of a later
+// moment than the last event that is left.
+func (t *Timeline) unended() bool { return t.Snapshot.Cut >= 0 && t.Device.Events.Len() > 0 }
+
 // whyNone tells the ways apart in which a recording ends up without history.
 func (t *Timeline) whyNone() string {
 	stacks := 0
@@ -117,6 +121,8 @@ func (t *Timeline) whyNone() string {
 		return "skip_actions left out the allocations, or all frees: nobody knows how long a block was held"
 	case t.Snapshot.BareSegments:
 		return "this is the list of torch.cuda.memory_snapshot(), which holds no events"
+	case t.Snapshot.Cut >= 0:
+		return fmt.Sprintf("the file ends at offset %d, before the first event of this device", t.Snapshot.Cut)
 	case !t.Snapshot.HasTraces:
 		return "the file has no traces: it was made with include_traces=False, or by a tool that left them out"
 	case len(t.Snapshot.Histories) > 0:

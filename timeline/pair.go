@@ -218,8 +218,8 @@ type knownSize struct {
 // mentions are older than it.
 func (p *pairing) matchFinal() []knownSize {
 	t := p.t
-	if t.Snapshot.Cut >= 0 {
-		return nil // the segments are of a later moment than the last event that is left
+	if t.unended() {
+		return nil
 	}
 	var sizes []knownSize
 	matched, differ := 0, 0

@@ -93,7 +93,7 @@ func isSegment(a snapshot.Action) bool {
 
 // finalSpans are the segments at the dump, unsorted.
 func (t *Timeline) finalSpans() []span {
-	if t.Snapshot.Cut >= 0 {
+	if t.unended() {
 		return nil
 	}
 	spans := make([]span, 0, len(t.Device.Segments))

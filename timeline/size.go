@@ -14,7 +14,7 @@ import (
 // segments is followed: the free piece that a block is cut from tells.
 func (t *Timeline) size() {
 	l := newLayout(t)
-	if t.Snapshot.Cut < 0 {
+	if !t.unended() {
 		l.begin(t.spansAt(NoEvent))
 	}
 	for id := range t.older {
@@ -90,7 +90,7 @@ func (t *Timeline) startLevels() Levels {
 			l.Allocated = add(l.Allocated, t.Allocated[id])
 		}
 	}
-	if t.Snapshot.Cut >= 0 {
+	if t.unended() {
 		return l // what was reserved before is not known
 	}
 	for i := range t.Device.Segments {
@@ -248,7 +248,7 @@ func (t *Timeline) lessAllocated(now int64, id AllocationID, i int) int64 {
 
 // checkEnd compares the curves' ends with the final state.
 func (t *Timeline) checkEnd() {
-	if t.Snapshot.Cut >= 0 || t.Device.Events.Len() == 0 {
+	if t.unended() || t.Device.Events.Len() == 0 {
 		return
 	}
 	var end Levels
