@@ -10,12 +10,7 @@ import (
 // that reads back zeros: the largest requested bytes of each against the budget
 // of its configuration. The llama runs carry explicit masks, because a check for
 // packed sequences read zeros there.
-var recordedRuns = []struct {
-	name   string
-	config map[string]any
-	s      Setting
-	peak   int64 // requested bytes, over all steps
-}{
+var recordedRuns = []recordedRun{
 	{"llama 1B, pure bf16, fused AdamW", map[string]any{"model_type": "llama", "vocab_size": 128256.0, "hidden_size": 2048.0, "intermediate_size": 8192.0, "num_hidden_layers": 16.0, "num_attention_heads": 32.0, "num_key_value_heads": 8.0, "head_dim": 64.0, "tie_word_embeddings": true},
 		Setting{Batch: 4, Sequence: 2048, Optimizer: "adamw-fused", Padding: true}, 37846299600},
 	{"gpt2, fp32, cache left on", map[string]any{"model_type": "gpt2"}, Setting{Batch: 8, Sequence: 512, Precision: "fp32", UseCache: true}, 9423793160},
@@ -31,18 +26,30 @@ var recordedRuns = []struct {
 		Setting{Batch: 1, Sequence: 1024, LoRA: 16, LoRADropout: 0.05, Padding: true}, 29555459080},
 }
 
+type recordedRun struct {
+	name   string
+	config map[string]any
+	s      Setting
+	peak   int64 // requested bytes, over all steps
+}
+
+// budget is what the run should have taken, and how far off that is.
+func (r *recordedRun) budget(t *testing.T) (b *Budget, off float64) {
+	t.Helper()
+	c, err := newConfig(r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = Compute(c, r.s); err != nil {
+		t.Fatal(err)
+	}
+	return b, float64(max(b.PeakBytes, b.FirstStep))/float64(r.peak) - 1
+}
+
 func TestRecordedRuns(t *testing.T) {
 	var errs []float64
 	for _, r := range recordedRuns {
-		c, err := newConfig(r.config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := Compute(c, r.s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := float64(max(b.PeakBytes, b.FirstStep))/float64(r.peak) - 1
+		b, e := r.budget(t)
 		errs = append(errs, math.Abs(e))
 		t.Logf("%+6.2f %%  %s: %d, recorded %d, in %s", 100*e, r.name, b.PeakBytes, r.peak, b.PeakPhase)
 	}
@@ -54,12 +61,7 @@ func TestRecordedRuns(t *testing.T) {
 
 // smallRuns are trainings of small models with a padding mask, recorded in the
 // same way, three steps each.
-var smallRuns = []struct {
-	name   string
-	config map[string]any
-	s      Setting
-	peak   int64 // requested bytes, over all steps
-}{
+var smallRuns = []recordedRun{
 	{"glm", map[string]any{"model_type": "glm", "vocab_size": 5000.0, "hidden_size": 512.0, "num_hidden_layers": 2.0, "num_attention_heads": 8.0, "num_key_value_heads": 2.0, "intermediate_size": 1536.0, "max_position_embeddings": 1024.0, "head_dim": 64.0},
 		Setting{Batch: 3, Sequence: 100, Padding: true}, 128062424},
 	{"phi3", map[string]any{"model_type": "phi3", "vocab_size": 5000.0, "hidden_size": 512.0, "num_hidden_layers": 2.0, "num_attention_heads": 8.0, "num_key_value_heads": 8.0, "intermediate_size": 1536.0, "max_position_embeddings": 1024.0, "partial_rotary_factor": 0.5},
@@ -107,25 +109,15 @@ var smallRuns = []struct {
 // of its kind. Layers that turn neighbours keep tables of their own.
 func TestSmallRuns(t *testing.T) {
 	for _, r := range smallRuns {
-		c, err := newConfig(r.config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := Compute(c, r.s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e := float64(max(b.PeakBytes, b.FirstStep))/float64(r.peak) - 1; math.Abs(e) > 0.0005 {
+		b, e := r.budget(t)
+		if math.Abs(e) > 0.0005 {
 			t.Errorf("%+6.2f %%  %s, %+v: %d, recorded %d, in %s", 100*e, r.name, r.s, b.PeakBytes, r.peak, b.PeakPhase)
 		}
 		if r.name != "phi3" {
 			continue
 		}
 		r.s.Padding = false
-		free, err := Compute(c, r.s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		free, _ := r.budget(t)
 		if mask := b.PeakBytes - free.PeakBytes; mask >= 0 {
 			t.Errorf("%s: a mask costs %d bytes more than the copies that it saves", r.name, mask)
 		}
