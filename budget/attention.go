@@ -30,9 +30,10 @@ type attention struct {
 	broadcast     bool // k and v are spread over all query heads (falcon-40b)
 	uncached      bool // an encoder's: nothing to generate
 	bidirectional bool
-	t5            bool    // adds a position bias and never scales
-	gated         bool    // q is projected twice as wide; half of it gates the output (qwen3_next)
-	latent        *latent // keys and values through a narrow latent (deepseek)
+	t5            bool          // adds a position bias and never scales
+	gated         bool          // q is projected twice as wide; half of it gates the output (qwen3_next)
+	relative      *disentangled // scores by distance, too (deberta-v2)
+	latent        *latent       // keys and values through a narrow latent (deepseek)
 }
 
 func (a *attention) linears() []*linear {
@@ -44,6 +45,15 @@ func (a *attention) linears() []*linear {
 	}
 	if a.fused {
 		return []*linear{a.q, a.o}
+	}
+	if r := a.relative; r != nil && r.key != a.k {
+		ls := []*linear{a.q, a.k, a.v, a.o}
+		for _, l := range []*linear{r.key, r.query} {
+			if l != nil {
+				ls = append(ls, l)
+			}
+		}
+		return ls
 	}
 	if a.v == nil { // gpt2's cross-attention makes keys and values in one
 		return []*linear{a.q, a.k, a.o}
@@ -58,12 +68,15 @@ type shape struct {
 	keys    int64
 	mask    *storage // a shared additive mask, nil without one
 	masked  bool     // the kernel gets an explicit mask
-	bias    *value   // a position bias added to the scores
+	bias    *value   // a position bias added to the scores; deberta's table of distances
 }
 
 // forward is the module on x (memory the source of keys and values, x itself
 // for self-attention).
 func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
+	if a.relative != nil {
+		return a.disentangle(m, x, s)
+	}
 	var q, k, v, gate *value
 	tq := x.n / a.q.in
 	hq := tq * a.heads * a.d

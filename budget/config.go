@@ -283,6 +283,22 @@ func (c *Config) list(name string) []any {
 }
 
 // has says whether the file itself sets a field.
+// words are a list of strings, which older files spell in one, with bars between.
+func (c *Config) words(name string) []string {
+	var out []string
+	if s, ok := c.get(name).(string); ok {
+		for _, w := range strings.Split(strings.ToLower(s), "|") {
+			out = append(out, strings.TrimSpace(w))
+		}
+	}
+	for _, v := range c.list(name) {
+		if s, ok := v.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 func (c *Config) has(name string) bool { return c.fields[name] != nil }
 
 // with is a copy with one field changed.

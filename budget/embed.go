@@ -46,8 +46,14 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 		plus(mod.position, seq, ps)
 		m.release(ps)
 	}
+	if mod.deberta != nil && mod.position == nil { // zeros in the place of positions
+		names = append(names, m.tensor(t*width, m.wide))
+	}
 	if mod.embedNorm != nil {
 		x = m.replace(x, mod.embedNorm.forward(m, x))
+	}
+	if mod.deberta != nil {
+		x = m.replace(x, m.perToken(x, t))
 	}
 	if mod.embedDrop > 0 {
 		x = m.replace(x, m.dropout(x, mod.embedDrop))
@@ -77,6 +83,9 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 	m, at := r.m, mod.first()
 	if at == nil {
 		return nil
+	}
+	if at.relative != nil {
+		return r.seenPairs(batch, seq, at.relative.span > 0)
 	}
 	var kinds int64
 	window := int64(0)

@@ -100,8 +100,12 @@ func (b *builder) maskedHead(name string, bias *parameter) {
 	}
 }
 
-func (b *builder) pooler(name string, h int64) {
-	b.linear(name, RoleOther, h, h, true)
+// pooler is a dense layer on the first token, for what looks at whole sequences.
+func (b *builder) pooler(kind headKind, name string, h int64, act activation) {
+	l := b.linear(name, RoleOther, h, h, true)
+	if kind == headSequence || kind == headChoice {
+		b.m.headParts = []headPart{{lin: l}, {kind: 1, act: act}}
+	}
 }
 
 func buildBERT(b *builder) {
@@ -115,7 +119,7 @@ func buildBERT(b *builder) {
 		return
 	}
 	if kind == headNone || kind == headDefault || kind == headSequence || kind == headPreTraining || kind == headChoice {
-		b.pooler(n.pooler, h)
+		b.pooler(kind, n.pooler, h, actTanh)
 	}
 	b.prefix = ""
 	switch kind {
@@ -167,7 +171,7 @@ func buildRoBERTa(b *builder) {
 		return
 	}
 	if kind == headNone || kind == headChoice {
-		b.pooler(n.pooler, h)
+		b.pooler(kind, n.pooler, h, actTanh)
 	}
 	b.prefix = ""
 	switch kind {
@@ -177,7 +181,7 @@ func buildRoBERTa(b *builder) {
 		b.maskedHead("lm_head.decoder", bias)
 	case headSequence:
 		b.m.task, b.m.vocab = taskClassify, b.c.labels()
-		b.linear("classifier.dense", RoleHead, h, h, true)
+		b.pooler(kind, "classifier.dense", h, actTanh)
 		b.m.head = b.linear("classifier.out_proj", RoleHead, h, b.c.labels(), true)
 	default:
 		b.simpleHead(kind, h)
@@ -211,10 +215,10 @@ func buildELECTRA(b *builder) {
 		m.head = b.linear("discriminator_predictions.dense_prediction", RoleHead, h, 1, true)
 	case headSequence:
 		m.task, m.vocab = taskClassify, c.labels()
-		b.linear("classifier.dense", RoleHead, h, h, true)
+		b.pooler(kind, "classifier.dense", h, actGelu)
 		m.head = b.linear("classifier.out_proj", RoleHead, h, c.labels(), true)
 	case headChoice: // a summary of the first token
-		b.linear("sequence_summary.summary", RoleOther, h, h, true)
+		b.pooler(kind, "sequence_summary.summary", h, actGelu)
 		b.simpleHead(kind, h)
 	default:
 		b.simpleHead(kind, h)
@@ -249,7 +253,7 @@ func buildDistilBERT(b *builder) {
 		b.m.head.bias = b.param("vocab_projector.bias", RoleHead, b.m.vocab)
 	case headSequence:
 		b.m.task, b.m.vocab = taskClassify, c.labels()
-		b.linear("pre_classifier", RoleHead, h, h, true)
+		b.pooler(kind, "pre_classifier", h, actRelu)
 		b.m.head = b.linear("classifier", RoleHead, h, c.labels(), true)
 	default:
 		b.simpleHead(kind, h)
@@ -378,7 +382,7 @@ func buildViT(b *builder) {
 	})
 	m.final = b.norm("layernorm", layerNormKind, h, true)
 	if kind == headNone {
-		b.pooler("pooler.dense", h)
+		b.pooler(kind, "pooler.dense", h, actTanh)
 		m.task = taskBackbone
 		return
 	}

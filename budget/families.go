@@ -8,6 +8,7 @@ var families = map[string]func(*builder){
 	"xlm-roberta":           buildRoBERTa,
 	"camembert":             buildRoBERTa,
 	"electra":               buildELECTRA,
+	"deberta-v2":            buildDeBERTa,
 	"distilbert":            buildDistilBERT,
 	"modernbert":            buildModernBERT,
 	"vit":                   buildViT,

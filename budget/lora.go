@@ -123,7 +123,7 @@ func (p *plan) addLoRA() error {
 }
 
 // queriesAndValues are what families call the layers that "qv" means.
-var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "q", "v", "q_lin", "v_lin", "c_attn", "query_key_value", "qkv_proj", "Wqkv"}
+var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "query_proj", "value_proj", "q", "v", "q_lin", "v_lin", "c_attn", "query_key_value", "qkv_proj", "Wqkv"}
 
 // targets are the names of the layers that get an adapter, nil for all.
 func (p *plan) targets() []string {

@@ -83,6 +83,9 @@ func (r *run) logits(h *value) *value {
 func (r *run) projected(h *value) *value {
 	m, mod := r.m, r.mod
 	x := m.again(h)
+	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss || len(mod.headParts) > 0) {
+		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+	}
 	for _, part := range mod.headParts {
 		switch part.kind {
 		case 0:
@@ -97,9 +100,6 @@ func (r *run) projected(h *value) *value {
 		return x
 	}
 	if r.p.Inference && r.p.LastLogit && mod.task == taskCausal {
-		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
-	}
-	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss) {
 		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
 	}
 	y := m.linear(x, mod.head)

@@ -94,6 +94,7 @@ type model struct {
 	// buffers are bytes, and elements of the weights' width, that no file
 	// lists but every model of the family allocates.
 	buffers, wideBuffers float64
+	deberta              *debertaStack
 	patch                *patching
 	conv                 *convolutions
 	quant                *quantization // nil: every weight has the setting's type

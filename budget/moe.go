@@ -239,11 +239,12 @@ func (x *experts) route(m *machine, in *value, t int64) *value {
 	return w
 }
 
-// gather is x[index]; the gradient is scattered back into zeros.
-func (m *machine) gather(x *value, n int64, index *storage) *value {
+// gather is x[index], which keeps the index and whatever else it is given; the
+// gradient is scattered back into zeros.
+func (m *machine) gather(x *value, n int64, keeps ...*storage) *value {
 	y := m.tensor(n, x.e)
 	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, []*storage{index}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, keeps, func(m *machine, g []*storage) []*storage {
 		return []*storage{m.alloc(b, Temporary)}
 	})
 	return y
@@ -279,10 +280,7 @@ func (m *machine) pickBias(x *value, p *parameter, index *storage) *value {
 	m.record([]*value{b}, []*value{p.val}, []*storage{index}, func(m *machine, g []*storage) []*storage {
 		return []*storage{m.alloc(bytes, Gradients)}
 	})
-	y := m.again(x)
-	m.record([]*value{y}, []*value{x, b}, nil, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.keep(g[0]), m.keep(g[0])}
-	})
+	y := m.addInPlace(x, b)
 	m.drop(b)
 	return y
 }

@@ -166,6 +166,15 @@ func (m *machine) add(a, b *value) *value {
 	return y
 }
 
+// addInPlace is a += b for two of one shape: the gradient goes to both as it is.
+func (m *machine) addInPlace(a, b *value) *value {
+	y := m.again(a)
+	m.record([]*value{y}, []*value{a, b}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.keep(g[0]), m.keep(g[0])}
+	})
+	return y
+}
+
 // mul is a * b, saving each factor that the other's gradient needs.
 func (m *machine) mul(a, b *value) *value {
 	y := m.tensor(max(a.n, b.n), max(a.e, b.e))

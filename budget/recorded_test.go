@@ -100,6 +100,14 @@ var smallRuns = []recordedRun{
 		Setting{Batch: 2, Sequence: 128, Padding: true, Attention: "eager", Optimizer: "sgd"}, 194694440},
 	{"t5", map[string]any{"model_type": "t5", "vocab_size": 5000.0, "d_model": 512.0, "d_kv": 32.0, "d_ff": 1600.0, "num_layers": 4.0, "num_heads": 16.0},
 		Setting{Batch: 8, Sequence: 128, DecoderSeq: 64, Padding: true, Precision: "fp32", Accumulate: 2}, 840226824},
+	{"deberta, shared projections", map[string]any{"model_type": "deberta-v2", "architectures": []any{"DebertaV2ForTokenClassification"}, "vocab_size": 20010.0, "hidden_size": 768.0, "num_hidden_layers": 4.0, "num_attention_heads": 12.0, "intermediate_size": 3072.0,
+		"relative_attention": true, "position_buckets": 256.0, "norm_rel_ebd": "layer_norm", "share_att_key": true, "pos_att_type": "p2c|c2p", "position_biased_input": false},
+		Setting{Batch: 8, Sequence: 256, Padding: true, Precision: "bf16-mixed"}, 1375699992},
+	{"deberta with a convolution, fp32", map[string]any{"model_type": "deberta-v2", "architectures": []any{"DebertaV2ForTokenClassification"}, "vocab_size": 20010.0, "hidden_size": 512.0, "num_hidden_layers": 4.0, "num_attention_heads": 8.0, "intermediate_size": 3072.0,
+		"relative_attention": true, "position_buckets": 256.0, "norm_rel_ebd": "layer_norm", "share_att_key": true, "pos_att_type": "p2c|c2p", "position_biased_input": false, "conv_kernel_size": 3.0, "conv_act": "gelu"},
+		Setting{Batch: 4, Sequence: 256, Padding: true, Precision: "fp32"}, 834948136},
+	{"bert, one label a sequence", map[string]any{"model_type": "bert", "architectures": []any{"BertForSequenceClassification"}, "vocab_size": 9973.0, "hidden_size": 512.0, "num_hidden_layers": 3.0, "num_attention_heads": 8.0, "intermediate_size": 2048.0},
+		Setting{Batch: 16, Sequence: 128, Padding: true, Precision: "fp32", Optimizer: "adamw-fused"}, 456168972},
 }
 
 // TestSmallRuns: with a mask the kernel is the memory-efficient one, which writes its

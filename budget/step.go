@@ -177,12 +177,19 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 			}
 		}
 	}
+	start := x
+	if d := mod.deberta; d != nil {
+		names = append(names, m.again(x))
+		if d.distances != nil {
+			c.self.bias = d.table(m)
+		}
+	}
 	var args []*storage // what a checkpointed layer is given besides the stream
 	if memory != nil {
 		args = append(args, memory.st)
 	}
 	first := map[bool]int{} // node of the first layer without a window, and with one
-	for _, b := range mod.blocks {
+	for i, b := range mod.blocks {
 		if b.attn != nil {
 			if kind := b.attn.window > 0; first[kind] == 0 {
 				first[kind] = len(m.tape)
@@ -198,6 +205,12 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 			m.selective = true
 			x = m.replace(x, run(x))
 			m.selective = false
+		}
+		if d := mod.deberta; d != nil {
+			if i == 0 && d.conv != nil {
+				x = m.replace(x, d.conv.forward(m, start, x, mod.hidden))
+			}
+			names = append(names, m.again(x)) // all layers' results have a name until the model returns
 		}
 	}
 	for _, bias := range []*value{c.self.bias, c.cross.bias} {
