@@ -184,6 +184,11 @@ func (d *decoder) assembleSegments(v value, device func(int64) (*Device, error))
 			return nil
 		}
 		row := &d.segments[x.index()]
+		if row.placed { // two bytes can name it again
+			d.note("segment that is listed twice, counted once")
+			return nil
+		}
+		row.placed = true
 		dev, err := device(row.device)
 		if err != nil {
 			return err

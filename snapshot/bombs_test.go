@@ -89,6 +89,7 @@ func TestBombs(t *testing.T) {
 		"a billion laughs as a stack":          {with("device_traces", list(list(&recorder.Dict{Items: []recorder.Item{{Key: "action", Value: "alloc"}, {Key: "frames", Value: laughs}}}))), ""},
 		"a trace that many devices share":      {with("device_traces", many(trace, 100_000)), "one list is used as two tables"},
 		"blocks that two segments share":       {with("segments", list(segment, copyOf)), "one list is used as two tables"},
+		"a segment that is listed often":       {with("segments", many(segment, 300_000)), ""},
 		"settings within settings":             {with("allocator_settings", wide), ""},
 		"long settings within settings":        {with("allocator_settings", &recorder.Dict{Items: []recorder.Item{{Key: text, Value: many(1, 3)}, {Key: text + "x", Value: wide}}}), ""},
 		"long notes that many frames share":    {with("device_traces", list(list(&recorder.Dict{Items: []recorder.Item{{Key: "action", Value: "alloc"}, {Key: "frames", Value: notes}}}))), ""},
@@ -114,6 +115,24 @@ func TestBombs(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A segment that is listed again, which takes two bytes, is no further memory.
+func TestSegmentListedTwice(t *testing.T) {
+	file := small().Objects(recorder.Style{Era: recorder.V2_15, Protocol: 4}).(*recorder.Dict)
+	segments := file.Items[0].Value.(*recorder.List)
+	once := len(segments.Items)
+	segments.Items = append(segments.Items, segments.Items[0], segments.Items[0])
+	s, err := open(recorder.Pickle(file, 4), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Devices[0].Segments); n != once {
+		t.Errorf("%d segments, want %d", n, once)
+	}
+	if len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "segment that is listed twice, counted once") {
+		t.Errorf("damage %v", s.Damage)
 	}
 }
 

@@ -101,6 +101,7 @@ type segmentRow struct {
 	Segment
 	device                int64
 	firstBlock, numBlocks int
+	placed                bool // its device has it
 }
 
 // damage counts one kind of thing that can't be right.

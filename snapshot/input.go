@@ -31,6 +31,7 @@ type Input struct {
 	Undigested bool
 
 	file   *os.File // nil for streams
+	once   *os.File // a stream's that has a name: a pipe or a device
 	far    *far     // of a store
 	data   []byte   // of a stream that is short enough to be kept
 	rest   *bufio.Reader
@@ -41,6 +42,8 @@ type Input struct {
 	read   int64
 }
 
+var errFolder = errors.New("is a directory")
+
 // OpenInput opens a file. Its digest is worked out while it is read, on another
 // core where there is one.
 func OpenInput(name string) (*Input, error) {
@@ -49,15 +52,23 @@ func OpenInput(name string) (*Input, error) {
 		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err), Err: err}
 	}
 	st, err := f.Stat()
-	if err != nil || st.IsDir() {
+	if err == nil && st.IsDir() {
+		err = errFolder
+	}
+	if err != nil {
 		f.Close()
-		return nil, &Error{File: name, Offset: -1, Cause: "is a directory"}
+		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err), Err: err}
 	}
-	in := &Input{Name: name, file: f, digest: make(chan digest, 1)}
+	in := &Input{Name: name, digest: make(chan digest, 1)}
 	if !st.Mode().IsRegular() { // a pipe or a device can be read only once
-		f, in.file = in.file, nil
-		return in.stream(f)
+		in.once = f
+		if _, err = in.stream(f); err != nil {
+			f.Close()
+			return nil, err
+		}
+		return in, nil
 	}
+	in.file = f
 	if err := in.sniff(); err != nil {
 		f.Close()
 		return nil, err
@@ -99,6 +110,9 @@ func (s streamed) Write(b []byte) (int, error) {
 func (in *Input) Close() error {
 	if in.far != nil {
 		return in.far.close()
+	}
+	if in.once != nil {
+		return in.once.Close()
 	}
 	if in.file == nil {
 		return nil

@@ -48,7 +48,7 @@ told by the files' names and contents.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, analyze(cmd, args, &f), append(args, append(append(f.out.files, f.theory.config, f.theory.model), f.names.paths...)...)...)
+			return redactError(cmd, args, analyze(cmd, args, &f))
 		},
 	}
 	flags := cmd.Flags()

@@ -58,7 +58,7 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 			if len(args) == 0 {
 				args = []string{"."}
 			}
-			return redactError(f.redact, runBatch(cmd, args, &f), append(append(args, f.output, f.config, f.model), f.labels...)...)
+			return redactError(cmd, args, runBatch(cmd, args, &f))
 		},
 	}
 	flags := cmd.Flags()
@@ -97,9 +97,8 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(cmd)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	var stores store.Pool
 	defer stores.Close()
 	if c.Out, err = stores.Place(ctx, f.output); err != nil {
@@ -193,6 +192,13 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	return &batch.Config{Build: build, Options: o, Workers: f.jobs, MaxMemory: limit / 10 * 9}, nil
 }
 
+// untilSignal is a context that a signal ends; a second one ends the program at once.
+func untilSignal(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
 // interrupted says what to do after a signal.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -218,7 +224,7 @@ what one batch over all runs would have written.`,
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := untilSignal(cmd)
 			defer stop()
 			var stores store.Pool
 			defer stores.Close()
@@ -234,7 +240,7 @@ what one batch over all runs would have written.`,
 			}
 			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString())
 			if err != nil {
-				return err
+				return interrupted(ctx, err)
 			}
 			if !quiet {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", report.Plural(len(runs), "run"), report.Plural(len(args), "part"), out.URL(""))

@@ -46,7 +46,10 @@ func (t *teller) line(text string) {
 // found says what was passed over although it looked as if it was meant.
 func (t *teller) found(f *batch.Found) {
 	for _, err := range f.Failed {
-		t.line(redactError(t.flags.redact, err, t.paths...).Error())
+		if t.flags.redact {
+			err = redactNames(err, t.paths...)
+		}
+		t.line(err.Error())
 	}
 	if n := len(f.Pickles); n > 0 {
 		first := f.Pickles[0]

@@ -41,8 +41,8 @@ bytes by category in each phase, whether it fits, and what to change first.`,
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
   vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return redactError(f.redact, runBudget(cmd, &f), append(f.out.files, f.config, f.model)...)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return redactError(cmd, args, runBudget(cmd, &f))
 		},
 	}
 	fl := cmd.Flags()
@@ -179,7 +179,7 @@ func besideCheckpoint(path string) string { return filepath.Join(filepath.Dir(pa
 // the two disagree. Packed weights have their bytes from the checkpoint and
 // everything else from the configuration.
 func loadCheckpoint(path string) (*budget.Config, []string, error) {
-	ts, err := budget.ReadCheckpoint(path)
+	ts, err := load.Checkpoint(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -204,18 +204,23 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 			total += t.Elements()
 		}
 	}
-	if c, err := load.ReadConfig(beside); err == nil {
+	var notes []string
+	c, err := load.ReadConfig(beside)
+	switch {
+	case err == nil:
 		n, err := budget.Count(c)
-		if err == nil && n.Total == total {
+		if err != nil {
+			return nil, nil, err // it was counted before
+		}
+		if n.Total == total {
 			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside, countText(total))}, nil
 		}
-		if err == nil {
-			c2, err := budget.FromTensors(ts)
-			return c2, []string{fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken", beside, countText(n.Total), countText(total))}, err
-		}
+		notes = append(notes, fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken", beside, countText(n.Total), countText(total)))
+	case !errors.Is(err, fs.ErrNotExist):
+		notes = append(notes, "not used: "+load.OneLine(err))
 	}
-	c, err := budget.FromTensors(ts)
-	return c, nil, err
+	c, err = budget.FromTensors(ts)
+	return c, notes, err
 }
 
 // setting completes the flags.

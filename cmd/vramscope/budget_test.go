@@ -244,6 +244,45 @@ func TestBudgetQuantized(t *testing.T) {
 	}
 }
 
+// A config.json that can't be used is told of, not passed over; a checkpoint in
+// a store is refused by name.
+func TestBudgetBesideBrokenConfig(t *testing.T) {
+	header, err := json.Marshal(map[string]any{"model.embed_tokens.weight": tensor("BF16", 1000, 512), "model.norm.weight": tensor("BF16", 512),
+		"model.layers.0.self_attn.q_proj.weight": tensor("BF16", 512, 512), "model.layers.0.mlp.up_proj.weight": tensor("BF16", 1024, 512)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.WriteFile(file, append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for config, want := range map[string]string{
+		"":                             "",
+		`{"model_type":`:               "config.json: offset 14: not a model configuration",
+		`{"model_type":"nonesuch-v3"}`: "nonesuch-v3",
+	} {
+		if config != "" {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(file), "config.json"), []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, errs, code := budgetRun(t, "--model", file, "--seq", "64", "--format", "json")
+		var d struct{ Notes []string }
+		if err := json.Unmarshal([]byte(out), &d); err != nil || code != exitFine {
+			t.Fatal(code, errs, err)
+		}
+		if told := strings.Join(d.Notes, "\n"); !strings.Contains(told, want) || strings.Contains(told, "config.json") != (want != "") {
+			t.Errorf("beside %q: %q, want %q", config, told, want)
+		}
+	}
+	if out, errs, code := budgetRun(t, "--model", "file://"+file, "--seq", "64", "--quiet"); code != exitFine || out == "" {
+		t.Errorf("by its URL: code %d, %q", code, errs)
+	}
+	if _, errs, code := budgetRun(t, "--model", "s3://bucket/model.safetensors"); code != exitUnusable || !strings.Contains(errs, "s3://bucket/model.safetensors: a checkpoint must be a file here") {
+		t.Errorf("in a store: code %d, %q", code, errs)
+	}
+}
+
 // Learned positions end the default sequence, what is solved for and the
 // table's column, and that is said; more tokens that are asked for are refused.
 func TestBudgetLearnedPositions(t *testing.T) {

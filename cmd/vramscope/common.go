@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -31,6 +34,9 @@ func memoryLimit(flag string) (int64, error) {
 	n, err := size.Parse(flag)
 	if err != nil {
 		return 0, fmt.Errorf("--max-memory: %w", err)
+	}
+	if n < 1<<20 {
+		return 0, fmt.Errorf("--max-memory %s: less than 1 MiB; give a unit, as in 8GiB", flag)
 	}
 	return n, nil
 }
@@ -138,6 +144,9 @@ func writeFile(name string, write func(io.Writer) error) error {
 		defer stores.Close()
 		return stores.Write(context.Background(), name, write)
 	}
+	if irreplaceable(name) {
+		return writeInto(name, write)
+	}
 	f, err := store.Beside(name, ".")
 	if err != nil {
 		return fmt.Errorf("%s: can't be written: %w", name, err)
@@ -156,6 +165,34 @@ func writeFile(name string, write func(io.Writer) error) error {
 		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// irreplaceable tells what is to be written into: a device, a pipe, or the
+// name of an open file. A file of its name would not do what it does.
+func irreplaceable(name string) bool {
+	st, err := os.Stat(name)
+	if err != nil || st.IsDir() {
+		return false
+	}
+	path, err := filepath.Abs(name)
+	return !st.Mode().IsRegular() || err == nil && (strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/"))
+}
+
+// writeInto writes to what is there.
+func writeInto(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("%s: can't be written: %w", name, err)
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err = cmp.Or(err, f.Close()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 // takes for --format and --table, and those that a flag's help lists. Flags
 // whose values are numbers or words of the user's own offer nothing.
 func offerValues(root *cobra.Command) {
-	reports := []string{"text", "json", "markdown", "html"}
-	formats := map[string][]string{"analyze": reports, "diff": reports, "budget": reports, "whatif": {"text", "json"},
+	reports := formatWords
+	formats := map[string][]string{"analyze": reports, "diff": reports, "budget": reports, "whatif": reports,
 		"export": {"jsonl", "csv", "arrow", "parquet", "pprof", "perfetto", "speedscope"}}
 	tables := []string{"all"}
 	for _, t := range exportTables() {

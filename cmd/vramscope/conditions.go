@@ -167,12 +167,15 @@ func overBudget(doc *report.Document) (over, budget int64) {
 // is missing: as bytes it would always be exceeded.
 func parseLimit(limit string) (int64, error) {
 	bytes, err := size.Parse(limit)
-	if err != nil || bytes >= 1<<10 {
-		return bytes, err
+	if err == nil && bytes >= 1<<10 {
+		return bytes, nil
 	}
-	percent, err := strconv.ParseFloat(limit, 64)
-	if err != nil {
+	percent, bad := strconv.ParseFloat(limit, 64)
+	switch {
+	case err == nil && bad != nil:
 		return 0, fmt.Errorf("%q is less than 1 KiB", limit)
+	case bad != nil || !(percent > 0):
+		return 0, err
 	}
 	if percent <= 1 {
 		percent *= 100

@@ -39,7 +39,7 @@ and lie in another folder. A and B are files or the directories of runs.`,
   vramscope diff rank0.pickle rank1.pickle -o ranks.html`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, runDiff(cmd, args, &f), append(args, append(append(f.out.files, f.config, f.model), f.labels...)...)...)
+			return redactError(cmd, args, runDiff(cmd, args, &f))
 		},
 	}
 	flags := cmd.Flags()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/dataset"
+	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -41,7 +42,7 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
   vramscope export snapshot.pickle -o run.speedscope.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, export(cmd, args[0], &f), append(f.names.paths, args[0], f.output, f.config, f.model)...)
+			return redactError(cmd, args, export(cmd, args[0], &f))
 		},
 	}
 	flags := cmd.Flags()
@@ -141,12 +142,5 @@ func readSnapshot(cmd *cobra.Command, name, maxMemory string, partial bool) (*sn
 		return nil, err
 	}
 	o := snapshot.Options{MaxMemory: limit, Partial: partial}
-	if name != "-" {
-		return snapshot.Open(name, o)
-	}
-	in, err := snapshot.ReadInput("standard input", cmd.InOrStdin())
-	if err != nil {
-		return nil, err
-	}
-	return in.Snapshot(o)
+	return load.Snapshot(name, cmd.InOrStdin(), o)
 }

@@ -59,17 +59,14 @@ func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
 	if err != nil {
 		return err
 	}
-	write := func(w io.Writer) error {
-		err := x.write(w, r, moments...)
-		if none := profiles.MomentError(""); errors.As(err, &none) {
-			err = fmt.Errorf("--at %w", none)
-		}
-		return err
-	}
+	write := func(w io.Writer) error { return x.write(w, r, moments...) }
 	if f.output != "" {
 		err = writeFile(f.output, write)
 	} else {
 		err = write(cmd.OutOrStdout())
+	}
+	if none := profiles.MomentError(""); errors.As(err, &none) { // about what was asked for, not where it goes
+		return fmt.Errorf("--at %w", none)
 	}
 	if e := (*snapshot.Error)(nil); errors.As(err, &e) { // too much memory: about what was read, not where it goes
 		e.File = name

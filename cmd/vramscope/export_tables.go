@@ -46,6 +46,9 @@ func (f *exportFlags) tables(cmd *cobra.Command) ([]*dataset.Table, error) {
 		if !f.toFolder() {
 			return nil, fmt.Errorf("--table all: name a folder with -o DIR/")
 		}
+		if _, ok := dataset.FormatNamed(strings.TrimPrefix(ending(f.output), ".")); ok {
+			return nil, fmt.Errorf("--table all -o %s: several tables go into a folder, and this is a file's name; write -o %s/", f.output, strings.TrimSuffix(f.output, ending(f.output)))
+		}
 		return exportTables(), nil
 	}
 	for _, t := range exportTables() {

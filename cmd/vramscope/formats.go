@@ -61,9 +61,12 @@ func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
 	flags.BoolVar(&o.noColor, "no-color", false, "no colours on a terminal; NO_COLOR in the environment says the same")
 }
 
+// formatWords are what --format takes of a report.
+var formatWords = []string{"text", "json", "markdown", "html"}
+
 // check refuses what no format is for, before anything is read.
 func (o *outputFlags) check() error {
-	if !slices.Contains([]string{"text", "json", "markdown", "html"}, o.format) {
+	if !slices.Contains(formatWords, o.format) {
 		return fmt.Errorf("--format %q: text, json, markdown or html", o.format)
 	}
 	for _, name := range o.files {

@@ -16,10 +16,7 @@ import (
 // spareInputs refuses an output that is one of the inputs: a recording of a
 // failure may be the only one. A link is only replaced by the output.
 func spareInputs(cmd *cobra.Command, args []string) error {
-	inputs := args
-	for _, name := range pathFlags {
-		inputs = append(inputs[:len(inputs):len(inputs)], valuesOf(cmd.Flags().Lookup(name))...)
-	}
+	inputs := inputsOf(cmd, args)
 	if n := len(inputs) - len(slices.DeleteFunc(slices.Clone(inputs), func(name string) bool { return name == "-" })); n > 1 {
 		return errors.New("- stands for standard input, which can be one input only")
 	}
@@ -37,6 +34,15 @@ func spareInputs(cmd *cobra.Command, args []string) error {
 		}
 	}
 	return nil
+}
+
+// inputsOf are the files that a command line names to be read.
+func inputsOf(cmd *cobra.Command, args []string) []string {
+	inputs := slices.Clone(args)
+	for _, name := range pathFlags {
+		inputs = append(inputs, valuesOf(cmd.Flags().Lookup(name))...)
+	}
+	return inputs
 }
 
 // sameFolder tells two names of one folder, or of one prefix in a bucket.

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"github.com/vramscope/vramscope/redact"
 )
 
@@ -12,11 +14,20 @@ const redactHelp = "pseudonyms for paths, users' functions, annotations, titles 
 
 func newRedactor() *redact.Redactor { return redact.New(os.Getenv("VRAMSCOPE_REDACT_KEY")) }
 
-// redactError takes the names of files out of an error's message, which may
-// end in a log that others read.
-func redactError(redacted bool, err error, paths ...string) error {
+// redactError takes the names of files that a command line names out of an
+// error's message, which may end in a log that others read.
+func redactError(cmd *cobra.Command, args []string, err error) error {
+	if redacted, _ := cmd.Flags().GetBool("redact"); !redacted {
+		return err
+	}
+	return redactNames(err, append(inputsOf(cmd, args), valuesOf(cmd.Flags().Lookup("output"))...)...)
+}
+
+// redactNames takes the given names of files, and those of their folders, out
+// of an error's message.
+func redactNames(err error, paths ...string) error {
 	var condition *conditionError
-	if !redacted || err == nil || errors.As(err, &condition) {
+	if err == nil || errors.As(err, &condition) {
 		return err
 	}
 	for _, p := range paths {
@@ -24,5 +35,5 @@ func redactError(redacted bool, err error, paths ...string) error {
 			paths = append(paths, dir+"/") // a temporary file beside it may be what is named
 		}
 	}
-	return errors.New(newRedactor().Error(err.Error(), paths...))
+	return newRedactor().Renamed(err, paths...)
 }

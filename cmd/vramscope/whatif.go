@@ -54,7 +54,7 @@ Each says what it takes for granted.`,
   vramscope whatif snapshot.pickle --change optimizer=8bit --change logits=chunked`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return redactError(f.redact, whatif(cmd, args[0], &f), append(args, append(append(f.out.files, f.config, f.model), f.names.paths...)...)...)
+			return redactError(cmd, args, whatif(cmd, args[0], &f))
 		},
 	}
 	flags := cmd.Flags()
@@ -131,7 +131,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 		f.names.redact(r)
 		load.RedactAbove(r, &doc.Title, doc.Given)
 	}
-	t, err := f.timeline(s)
+	t, err := f.timeline(s, cmd.Flags().Changed("device"))
 	if err != nil {
 		return nil, err
 	}
@@ -174,8 +174,8 @@ func (f *whatifFlags) options() (replay.Options, error) {
 }
 
 // timeline picks the device: the given one, else the one that reserves most.
-func (f *whatifFlags) timeline(s *snapshot.Snapshot) (*timeline.Timeline, error) {
-	if f.device >= 0 {
+func (f *whatifFlags) timeline(s *snapshot.Snapshot, given bool) (*timeline.Timeline, error) {
+	if given {
 		d := s.Device(f.device)
 		if d == nil {
 			return nil, fmt.Errorf("--device %d: not in the recording", f.device)

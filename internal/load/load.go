@@ -81,6 +81,24 @@ func Open(names []string, o Options) (*Run, error) {
 	return run, nil
 }
 
+// Snapshot reads one recording, wherever it lies; "-" is standard input.
+func Snapshot(name string, stdin io.Reader, o snapshot.Options) (*snapshot.Snapshot, error) {
+	f := (&Options{Undigested: true}).files()
+	defer f.close()
+	var in *snapshot.Input
+	var err error
+	if name == "-" {
+		in, err = snapshot.ReadInput("standard input", stdin)
+	} else {
+		in, err = f.input(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return in.Snapshot(o)
+}
+
 func (r *Run) addAll(names []string, o Options) error {
 	if o.Lenient {
 		return r.leniently("these files", filepath.Dir(common(names)), slices.Values(names), o)
@@ -166,12 +184,14 @@ func (r *Run) prefix(name string, below []string, err error, o Options) error {
 }
 
 // walk visits the files below a folder that could be a run's, in order of
-// their names.
+// their names, and the folders that can't be read.
 func walk(root string, visit func(path string) error) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
+		case err != nil && path == root:
+			return &snapshot.Error{File: root, Offset: -1, Cause: errors.Unwrap(err).Error(), Err: err}
 		case err != nil:
-			return err
+			return visit(path) // who opens it finds out why
 		case d.IsDir():
 			if path != root && sniff.OtherFolder(d.Name()) {
 				return fs.SkipDir

@@ -180,6 +180,31 @@ func TestRunsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A folder that may not be read is no reason to leave the others.
+func TestFolderThatMayNotBeRead(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("nothing is kept from root")
+	}
+	file, _ := recorded(1)
+	dir := write(t, map[string]string{"a.pickle": file, "secret/b.pickle": file})
+	secret := filepath.Join(dir, "secret")
+	if err := os.Chmod(secret, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(secret, 0o700)
+	r, err := Open([]string{dir}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if n := len(r.Sources); n != 2 || !strings.HasSuffix(r.Sources[1].Failed, "secret: permission denied") {
+		t.Errorf("%d sources: %+v", n, r.Sources)
+	}
+	if _, err := Open([]string{secret}, Options{}); err == nil || !strings.HasSuffix(OneLine(err), "secret: permission denied") {
+		t.Errorf("alone: %v", err)
+	}
+}
+
 // TestNamedFiles must be usable, but for one of several ranks.
 func TestNamedFiles(t *testing.T) {
 	file, _ := recorded(1)

@@ -68,7 +68,7 @@ func (n *Names) Tensors(checkpoint string, config *budget.Config) error {
 	var err error
 	switch {
 	case checkpoint != "":
-		tensors, err = budget.ReadCheckpoint(checkpoint)
+		tensors, err = Checkpoint(checkpoint)
 	case config != nil:
 		tensors, err = budget.Tensors(config)
 	}
@@ -79,6 +79,16 @@ func (n *Names) Tensors(checkpoint string, config *budget.Config) error {
 		n.tensors = append(n.tensors, classify.Tensor{Name: t.Name, Elements: t.Elements()})
 	}
 	return nil
+}
+
+// Checkpoint lists the tensors of a checkpoint. What a header says lies all over
+// some kinds of files, which stores aren't for.
+func Checkpoint(name string) ([]budget.Tensor, error) {
+	local, ok := store.Path(name)
+	if !ok {
+		return nil, fmt.Errorf("%s: a checkpoint must be a file here: copy it, or give its config.json", store.Show(name))
+	}
+	return budget.ReadCheckpoint(local)
 }
 
 // ReadConfig reads a model's configuration from a file and makes sure that its
