@@ -33,6 +33,61 @@ func TestCopiesOfGradients(t *testing.T) {
 	}
 }
 
+// TestOptimizerOfVariables binds new moments and weights in every step, and
+// variables of its loop hold the old ones until the next parameter's turn: lines tell
+// what takes the place of what, as far as there are any.
+func TestOptimizerOfVariables(t *testing.T) {
+	for _, size := range []func(i int) int64{func(int) int64 { return 12 * mib }, func(i int) int64 { return int64(12+8*(i%3)) * mib }} {
+		p := &program{story: newStory(t, true)}
+		line := func(n string) []string {
+			return []string{"optimizer.py:" + n + " step", "site-packages/torch/optim/optimizer.py:480 wrapper", "train.py:15 main"}
+		}
+		var first, second, grads [8]int
+		for i := range 8 {
+			p.weights = append(p.weights, p.alloc(Weights, size(i), "linear.py:19 __init__", "train.py:5 main"))
+		}
+		for i := range 8 {
+			first[i] = p.alloc(OptimizerState, size(i), "optimizer.py:27 __init__", "train.py:6 main")
+			second[i] = p.alloc(OptimizerState, size(i), "optimizer.py:28 __init__", "train.py:6 main")
+		}
+		p.train(4, func(int) {
+			saved := p.forward("train.py:12 main", 8)
+			root := p.alloc(Temporary, 4)
+			for i := 7; i >= 0; i-- {
+				p.free(p.alloc(Temporary, 5*mib))
+				p.free(saved[i])
+				grads[i] = p.alloc(Gradients, size(i))
+			}
+			p.free(root)
+			var olds [2]int // what variables hold
+			for i := range 8 {
+				replace := func(at string, place *int, held *int, of Category) {
+					old := *place
+					*place = p.alloc(of, size(i), line(at)...)
+					if i > 0 {
+						p.freeAt(line(at), *held)
+					}
+					*held = old
+				}
+				replace("51", &first[i], &olds[0], OptimizerState)
+				replace("56", &second[i], &olds[1], OptimizerState)
+				decayed := p.alloc(Temporary, size(i), line("63")...)
+				p.freeAt(line("63"), p.weights[i])
+				p.weights[i] = p.alloc(Weights, size(i), line("64")...)
+				p.freeAt(line("64"), decayed)
+			}
+			p.freeAt(line("48"), olds[:]...)
+			p.free(grads[:]...)
+		})
+		c := New(p.timeline(), Options{})
+		for id, a := range p.allocs {
+			if a.category != c.Category[id] && (a.category == Weights || a.category == OptimizerState) {
+				t.Errorf("%v of %d MiB in step %d: said %v, %d %% sure", a.category, a.bytes/mib, a.step, c.Category[id], c.Confidence[id])
+			}
+		}
+	}
+}
+
 // TestScoresOfASlice takes a loss of its own of all scores but each sequence's last:
 // backward begins with the gradient of these, and puts it into that of all.
 func TestScoresOfASlice(t *testing.T) {

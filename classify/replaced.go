@@ -48,36 +48,39 @@ func (a *analysis) findReplaced() {
 			a.replaced[id] = c
 		}
 	}
+	a.agree(ids)
 }
 
-// successions pair what an optimizer's step makes and leaves with what it drops of
-// the same size: by allocation, the one before it. Gradients are dropped, too, but
-// nothing takes their place.
-func (a *analysis) successions() map[timeline.AllocationID]timeline.AllocationID {
-	before := map[timeline.AllocationID]timeline.AllocationID{}
-	for _, r := range a.runs {
-		if r.phase != Optimizer {
+// agree has what one line makes be what most of it is: the last parameter's
+// forerunners go somewhere else than all others'.
+func (a *analysis) agree(ids []timeline.AllocationID) {
+	lines := a.innermost()
+	votes := map[line]map[Category]int{}
+	of := map[timeline.AllocationID]line{}
+	for _, id := range ids {
+		at := lines(a.t.Stack(id))
+		if at == (line{}) {
 			continue
 		}
-		waiting := map[int64][]timeline.AllocationID{}
-		for i := r.first; i < r.end; i++ {
-			id := a.t.Of[i]
-			if id == timeline.NoAllocation || a.t.Requested(id) <= scalar {
-				continue
-			}
-			n := a.t.Requested(id)
-			switch b := a.born(id); {
-			case b == i && a.freed(id) >= r.end:
-				waiting[n] = append(waiting[n], id)
-			case b < r.first && a.freed(id) == i && (a.early(id) || a.Phase[id] == Optimizer):
-				if w := waiting[n]; len(w) > 0 {
-					before[w[len(w)-1]] = id
-					waiting[n] = w[:len(w)-1]
-				}
-			}
+		of[id] = at
+		if votes[at] == nil {
+			votes[at] = map[Category]int{}
+		}
+		if c, ok := a.replaced[id]; ok {
+			votes[at][c.category]++
 		}
 	}
-	return before
+	for id, at := range of {
+		all, most := 0, a.replaced[id].category
+		for c, n := range votes[at] {
+			if all += n; n > votes[at][most] {
+				most = c
+			}
+		}
+		if n := votes[at][most]; n > 0 && 4*n >= 3*all {
+			a.replaced[id] = claim{most, NoDetail, plausible}
+		}
+	}
 }
 
 // early tells whether an allocation was there before the first step. Weights that

@@ -97,7 +97,11 @@ func (s *story) alloc(c Category, bytes int64, lines ...string) int {
 	return len(s.allocs) - 1
 }
 
-func (s *story) free(ids ...int) {
+func (s *story) free(ids ...int) { s.freeAt(nil, ids...) }
+
+// freeAt tells which lines let go.
+func (s *story) freeAt(lines []string, ids ...int) {
+	st := s.stack(lines)
 	for _, id := range ids {
 		a := &s.allocs[id]
 		if a.freed {
@@ -105,7 +109,7 @@ func (s *story) free(ids ...int) {
 		}
 		a.freed = true
 		for _, action := range []string{"free_requested", "free_completed"} {
-			s.events = append(s.events, recorder.Event{Action: action, Address: a.address, Size: a.bytes, Stream: uint64(0), TimeUS: int64(len(s.events))})
+			s.events = append(s.events, recorder.Event{Action: action, Address: a.address, Size: a.bytes, Stream: uint64(0), Stack: st, TimeUS: int64(len(s.events))})
 		}
 	}
 	s.extend()
