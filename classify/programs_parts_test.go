@@ -88,6 +88,66 @@ func TestOptimizerOfVariables(t *testing.T) {
 	}
 }
 
+// TestTurns: what comes back every few steps is no other optimizer's turn where
+// each step leaves the same gradients, or is called for by the same lines; where
+// two optimizers have a backward pass each, both make one step.
+func TestTurns(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		stacks bool
+		every  int // steps from one evaluation to the next
+		turns  bool
+		want   int
+	}{
+		{"evaluated every second step", true, 2, false, 12}, {"evaluated every third step", true, 3, false, 12},
+		{"evaluated every second step, no stacks", false, 2, false, 12}, {"two optimizers", true, 1, true, 6},
+	} {
+		p := newProgram(t, x.stacks)
+		first, second := p.weights[:1], p.weights[1:]
+		p.train(12, func(k int) {
+			if x.turns {
+				p.weights = first
+				if k%2 == 1 {
+					p.weights = second
+				}
+			}
+			n := 8
+			if x.turns && k%2 == 1 {
+				n = 5
+			}
+			saved := p.forward("train.py:12 main", n)
+			root := p.alloc(Temporary, 4)
+			for i := n - 1; i >= 0; i-- {
+				p.free(p.alloc(Temporary, 5*mib))
+				p.free(saved[i])
+			}
+			for i := len(p.weights) - 1; i >= 0; i-- {
+				p.grads = append(p.grads, p.alloc(Gradients, p.allocs[p.weights[i]].bytes))
+			}
+			p.free(root)
+			line := "train.py:15 main"
+			if x.turns && k%2 == 1 {
+				line = "train.py:19 main"
+			}
+			p.within("Optimizer.step#AdamW.step", func() {
+				for _, w := range p.weights {
+					if k < 1 || x.turns && k < 2 {
+						p.alloc(OptimizerState, p.allocs[w].bytes, stateFrame, stepFrame, wrapperFrame, line)
+					}
+					p.free(p.alloc(Temporary, p.allocs[w].bytes, stepFrame, wrapperFrame, line))
+				}
+			})
+			p.clear()
+			if !x.turns && k%x.every == x.every-1 {
+				p.free(p.infer())
+			}
+		})
+		if c := New(p.timeline(), Options{}); len(c.Steps) < x.want || len(c.Steps) > x.want+1 { // what follows the last one may be one more
+			t.Errorf("%s: %d steps, want %d", x.name, len(c.Steps), x.want)
+		}
+	}
+}
+
 // TestScoresOfASlice takes a loss of its own of all scores but each sequence's last:
 // backward begins with the gradient of these, and puts it into that of all.
 func TestScoresOfASlice(t *testing.T) {

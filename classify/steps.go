@@ -117,7 +117,7 @@ func (a *analysis) stepEnds() []int {
 		return a.runEnds(Backward)
 	}
 	period := a.period(ends)
-	if period == 1 {
+	if period == 1 || a.oneOptimizer(ends) {
 		return ends
 	}
 	var out []int
@@ -148,52 +148,6 @@ func (a *analysis) runEnds(p Phase) []int {
 		}
 	}
 	return out
-}
-
-// period counts how many optimizers take turns within an iteration, by what is
-// allocated between their steps: bytes where they repeat, else numbers. What they
-// allocate themselves is more where one is made anew.
-func (a *analysis) period(ends []int) int {
-	counts, bytes := make([]int, len(ends)), make([]int, len(ends))
-	for k, e := range ends {
-		from := a.loop
-		if k > 0 {
-			from = ends[k-1]
-		}
-		for i := from; i < e; i++ {
-			if a.events.Action[i] == snapshot.Alloc && a.phases[i] != Optimizer {
-				counts[k]++
-				bytes[k] += int(a.events.Size[i] >> 4)
-			}
-		}
-	}
-	if p := recurrence(bytes, 0); p > 0 {
-		return p
-	}
-	if p := recurrence(counts, 20); p > 0 {
-		return p
-	}
-	return 1
-}
-
-// recurrence is the shortest distance, up to 4, at which most numbers come back,
-// 0 when there is none. Numbers are equal when they differ by less than a
-// part of themselves; with part 0 when they are the same.
-func recurrence(numbers []int, part int) int {
-	for period := 1; period <= 4; period++ {
-		same, total := 0, 0
-		for i := 2 * period; i < len(numbers); i++ { // the first ones make their state
-			total++
-			d := numbers[i] - numbers[i-period]
-			if d == 0 || part > 0 && max(d, -d)*part <= numbers[i] {
-				same++
-			}
-		}
-		if total > 0 && same*5 >= total*3 {
-			return period
-		}
-	}
-	return 0
 }
 
 // forwardStarts finds iterations without backward: where a batch is loaded, or

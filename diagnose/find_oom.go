@@ -19,13 +19,14 @@ type shortage struct {
 	usable  int64 // what PyTorch could have had; 0: not known
 	still   int64 // what the phase at work had yet to make, this request included; 0: not known
 	missing int64 // of what the program needed then; 0 where memory was there, or isn't known
+	after   int   // steps that the program made after it without another failure
 }
 
 // need is what the program wanted to hold next.
 func (s *shortage) need(o *timeline.OOM) int64 { return o.Active + max(o.Requested, s.still) }
 
 func (e *examination) shortage(o *timeline.OOM, dev *report.Device) shortage {
-	s := shortage{usable: o.Capacity(), still: e.stillToCome(o)}
+	s := shortage{usable: o.Capacity(), still: e.stillToCome(o), after: stepsAfter(dev, o.Event)}
 	if s.usable < 0 {
 		s.usable = 0
 		if dev.CapacityBytes != nil {
@@ -36,6 +37,22 @@ func (e *examination) shortage(o *timeline.OOM, dev *report.Device) shortage {
 		s.missing = max(0, s.need(o)-s.usable)
 	}
 	return s
+}
+
+// stepsAfter counts the steps that begin after a failure that was the last.
+func stepsAfter(dev *report.Device, event int) int {
+	n := 0
+	for _, s := range dev.Steps {
+		if s.FirstEvent > event {
+			n++
+		}
+	}
+	for _, o := range dev.OOMs {
+		if o.Event > event {
+			return 0
+		}
+	}
+	return n
 }
 
 // maxExplained bounds the failures for which the rest of their step is worked out.
@@ -99,6 +116,9 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small", what, report.Bytes(max(0, s.usable-recorded.Active)))
 		d.Evidence = append(d.Evidence, e.pinnedBy(recorded)...)
 		d.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=" + expandable + ", or allocate the largest tensors first")
+		if leak := e.leakFirst(recorded, dev); leak != "" {
+			d.Fix = ptr(leak)
+		}
 		return d
 	case "memory_fraction":
 		d.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", what)
@@ -127,11 +147,37 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	}
 	e.remedy(&d, recorded, s, dev)
 	e.outlier(&d, recorded)
-	e.retried(&d, recorded)
 	if bytes := dev.AtPeak.Categories[classify.Activations.String()]; !f.trains && share(bytes, dev.AtPeak.AllocatedBytes) >= 30 {
-		d.Fix = ptr(*d.Fix + fmt.Sprintf(". If this pass isn't for training: torch.no_grad() around it keeps none of the %s of activations", report.Bytes(bytes)))
+		d.Fix = ptr(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of activations then. Else: ", report.Bytes(bytes)) + lowerFirst(*d.Fix))
 	}
+	e.retried(&d, recorded)
 	return d
+}
+
+// leakFirst says that a failure is a leak's doing, whatever setting would have
+// met that one request: it holds most of what was in use. "" where none does.
+func (e *examination) leakFirst(o *timeline.OOM, dev *report.Device) string {
+	const most = 50 // percent
+	for i, l := range e.classes.Leaks() {
+		if !l.Defect || l.Suspected || l.Kind == classify.GradientsKept || l.Kind == classify.FragmentationCreep {
+			continue
+		}
+		var held int64
+		for _, id := range l.Allocations {
+			if e.t.AliveAt(id, o.Event) {
+				held += e.t.Allocated[id]
+			}
+		}
+		if share(held, o.Active) < most {
+			continue
+		}
+		at := ""
+		if x := &dev.Leaks[i]; x.File != nil {
+			at = " at " + lineText(stacks.Line{Function: *x.Function, File: *x.File, Line: intOf(x.Line)})
+		}
+		return fmt.Sprintf("Fix the leak%s that is reported below: it holds %s of the %s in use", at, report.Bytes(held), report.Bytes(o.Active))
+	}
+	return ""
 }
 
 // graphsKept is the leak that keeps whole graphs, a good part of what was in use,

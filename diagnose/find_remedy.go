@@ -53,11 +53,13 @@ func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.
 // enough says whether a saving makes the room that was missing.
 func enough(saves int64, s shortage) string {
 	switch left := saves - s.missing; {
+	case s.missing == 0 && s.after > 0:
+		return fmt.Sprintf("makes room for %s", report.Bytes(saves))
 	case s.missing == 0:
 		return fmt.Sprintf("makes room for %s, for what comes after it, too, which isn't recorded", report.Bytes(saves))
 	case left < 0:
 		return fmt.Sprintf("not enough by itself, %s would still be missing", report.Bytes(-left))
-	case s.still == 0:
+	case s.still == 0 && s.after == 0:
 		return fmt.Sprintf("makes up for the %s missing, with %s left for what comes after it, which isn't recorded", report.Bytes(s.missing), report.Bytes(left))
 	default:
 		return fmt.Sprintf("makes up for the %s missing, with %s to spare", report.Bytes(s.missing), report.Bytes(left))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -58,7 +59,7 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 			return "unknown"
 		}
 		capacity = *dev.CapacityBytes
-	} else if o.DeviceFree >= o.Requested {
+	} else if o.DeviceFree >= replay.Needs(e.t, o.Requested) {
 		return "memory_fraction" // the driver would have had it
 	}
 	if missing := o.Active + o.Requested - capacity; missing > 0 {

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/replay"
@@ -26,7 +27,7 @@ func (e *examination) tryOthers(doc *report.Document, dev *report.Device) {
 	}
 	for i := range dev.Findings {
 		if f := &dev.Findings[i]; strings.HasPrefix(f.ID, "oom_") {
-			e.speak(f, d)
+			e.speak(f, d, dev)
 		}
 	}
 }
@@ -34,13 +35,17 @@ func (e *examination) tryOthers(doc *report.Document, dev *report.Device) {
 // speak puts what replay found into a finding about a failed request. A setting
 // is only advised against fragmentation: against a shortage it helps one
 // request, and not the rest.
-func (e *examination) speak(f *report.Finding, d *replay.Document) {
+func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.Device) {
 	if f.ID == "oom_true_shortage" && f.SavesBytes != nil {
 		return // what helps is said already
 	}
 	f.Evidence = append(f.Evidence, "by replay: "+d.Verdict)
 	if f.ID != "oom_fragmentation" {
 		return
+	}
+	first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == "fragmentation" })
+	if e.leakFirst(&e.t.OOMs[first], dev) != "" {
+		return // a setting would only put it off
 	}
 	f.Fix = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets the request")
 	for i := range d.Scenarios[1:] {

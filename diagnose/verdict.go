@@ -148,11 +148,10 @@ func oomVerdict(d *report.Device) report.Verdict {
 	}
 	text += ofStep(d, o.Event) + fmt.Sprintf(" on device %d: %s asked for", d.Device, report.Bytes(o.RequestedBytes))
 	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {
-		by := o.Site.Op
-		if by == "" {
-			by = o.Site.Function
+		text += " by " + o.Site.Short()
+		if o.Site.Function != "" && o.Site.Op != "" {
+			text += " (" + o.Site.Op + ")"
 		}
-		text += " by " + by
 	}
 	if o.MissingBytes != nil && *o.MissingBytes > 0 {
 		text += fmt.Sprintf(", %s missing", report.Bytes(*o.MissingBytes))
@@ -163,6 +162,9 @@ func oomVerdict(d *report.Device) report.Verdict {
 	}
 	if name, bytes := largest(d.AtPeak.Categories); bytes > 0 && name != "unknown" {
 		text += fmt.Sprintf("; %s %s (%s)", holding(name), report.Bytes(bytes), report.Percent(bytes, d.AtPeak.AllocatedBytes))
+	}
+	if n := stepsAfter(d, o.Event); n > 1 {
+		text += fmt.Sprintf(". The program caught it and went on: %s without a failure follow", report.Plural(n, "step"))
 	}
 	v := report.Verdict{Severity: report.Critical, Text: text}
 	for _, f := range d.Findings {

@@ -163,7 +163,7 @@ func StillToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 		case classify.OptimizerState:
 			state += bytes
 			if bytes > scalarBlock {
-				sizes = append(sizes, bytes)
+				sizes = append(sizes, c.Timeline.Requested(timeline.AllocationID(i))) // blocks may have tails
 			}
 			if c.Detail[i] == classify.Moment2 {
 				second += bytes

@@ -35,7 +35,7 @@ func (p *Program) Limits() Limits {
 		if o.DeviceFree >= 0 {
 			l.Usable = max(l.Usable, o.Capacity())
 		}
-		if o.DeviceFree >= want {
+		if o.DeviceFree >= p.Settings.needs(o.Requested) {
 			capped = true
 			to = min(to, o.Reserved+want-1)
 		}

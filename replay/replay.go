@@ -222,14 +222,9 @@ func (r *run) fail(o *op) {
 // shortage is how many bytes more the device would have needed for a request
 // that was refused.
 func (r *run) shortage(bytes int64) int64 {
-	want := r.a.set.segmentFor(bytes)
-	short := r.a.reserved + want - r.a.limit
-	if r.a.set.Expandable { // a limit is compared with a segment, the device with pages
-		page := r.a.set.page(bytes <= smallSize)
-		want = (bytes + page - 1) / page * page
-	}
+	short := r.a.reserved + r.a.set.segmentFor(bytes) - r.a.limit // a limit is compared with a segment, the device with pages
 	if d, ok := r.a.driver.(*device); ok {
-		short = max(short, r.a.reserved+want-d.capacity)
+		short = max(short, r.a.reserved+r.a.set.needs(bytes)-d.capacity)
 	}
 	return max(0, short)
 }

@@ -52,6 +52,41 @@ func TestRounding(t *testing.T) {
 	}
 }
 
+// What the driver must have left for a request: one that fails with as much left
+// as it asks for, but less than that, was refused by no limit.
+func TestNeeds(t *testing.T) {
+	for _, c := range []struct {
+		conf          string
+		request, want int64
+	}{
+		{"", 1 << 20, 2 << 20}, {"", 9 << 20, 20 << 20}, {"", 32 << 20, 32 << 20}, {"", 33<<20 + 512, 34 << 20},
+		{"expandable_segments:True", 1 << 20, 2 << 20}, {"expandable_segments:True", 9 << 20, 20 << 20}, {"expandable_segments:True", 32 << 20, 40 << 20}, {"expandable_segments:True", 40 << 20, 40 << 20},
+		{"large_segment_size_mb:12", 9 << 20, 12 << 20},
+	} {
+		set, _, err := ParseConf(c.conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := set.needs(c.request); got != c.want {
+			t.Errorf("%q: %d bytes for a request of %d, want %d", c.conf, got, c.request, c.want)
+		}
+	}
+}
+
+// State comes in pairs of one size, whatever tails their blocks have.
+func TestInPairs(t *testing.T) {
+	for _, c := range []struct {
+		sizes []int64
+		want  bool
+	}{
+		{[]int64{8, 8, 3, 3, 5}, true}, {[]int64{8, 3, 8, 3}, false}, {[]int64{8, 8, 8, 8}, false}, {nil, false},
+	} {
+		if got := inPairs(c.sizes); got != c.want {
+			t.Errorf("%v: %v", c.sizes, got)
+		}
+	}
+}
+
 func TestSegments(t *testing.T) {
 	for _, c := range []struct {
 		name           string

@@ -159,6 +159,26 @@ func (s *Settings) segmentFor(r int64) int64 {
 	return (r + roundLarge - 1) / roundLarge * roundLarge
 }
 
+// needs is how much the driver must have left for certain: expandable segments
+// grow by whole pages.
+func (s *Settings) needs(r int64) int64 {
+	if !s.Expandable {
+		return s.segmentFor(r)
+	}
+	page := s.page(r <= smallSize)
+	return (r + page - 1) / page * page
+}
+
+// Needs is how much the driver must have left, in bytes, for a request that finds
+// no room in a recorded process's cache.
+func Needs(t *timeline.Timeline, request int64) int64 {
+	set, _ := fromSnapshot(t.Snapshot)
+	for i := range t.Device.Segments {
+		set.Expandable = set.Expandable || t.Device.Segments[i].Expandable
+	}
+	return set.needs(set.round(request))
+}
+
 // page is what expandable segments are mapped in.
 func (s *Settings) page(small bool) int64 {
 	if small {
