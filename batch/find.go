@@ -111,9 +111,12 @@ func call(runs []Run, o FindOptions) {
 	}
 	for i := range runs {
 		run := &runs[i]
-		run.Path, run.Experiment = run.Place, experimentOf(run.Place)
+		run.Path = strings.ToValidUTF8(run.Place, "\uFFFD") // as JSON would have it
+		run.Experiment = experimentOf(run.Path)
 		if r != nil {
-			run.Path, run.Experiment = r.Input(run.Path), r.Input(run.Experiment)
+			run.Path, run.Experiment = r.Input(run.Place), r.Input(experimentOf(run.Place))
+		}
+		if r != nil || run.Path != run.Place {
 			if n := taken[run.Path]; n > 0 {
 				taken[run.Path]++
 				run.Path = fmt.Sprintf("%s-%d", run.Path, n+1)

@@ -51,7 +51,7 @@ func Work(ctx context.Context, runs []Run, c Config) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var done sync.WaitGroup
-	for range cmp.Or(max(c.Workers, 0), runtime.GOMAXPROCS(0)) {
+	for range min(cmp.Or(max(c.Workers, 0), runtime.GOMAXPROCS(0)), len(runs)) {
 		done.Go(func() {
 			for run := range queue {
 				if ctx.Err() != nil {

@@ -334,3 +334,20 @@ func TestResultsAmongRuns(t *testing.T) {
 		t.Errorf("%+v, then %+v", first, second)
 	}
 }
+
+// TestNamesThatAreNoText: folders whose names aren't UTF-8 are runs like others, also
+// two that look alike, the second time, too. More workers than runs have nothing to do.
+func TestNamesThatAreNoText(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"\xff\xfe", "\xfe\xff", "plain"} {
+		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
+			t.Skip(err) // not every file system has such names
+		}
+		put(t, filepath.Join(root, name, "s.pickle.gz"), shipped(t, small[0]))
+	}
+	j := job{roots: []string{root}, out: t.TempDir(), workers: 1 << 30}
+	first := j.must(t)
+	if second := j.must(t); first.done != 3 || second.skipped != 3 || second.done != 0 {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+}

@@ -150,6 +150,9 @@ func phaseNamed(name string) (Phase, bool) {
 	case strings.HasPrefix(name, "enumerate(DataLoader)#"):
 		return Data, true
 	}
+	if len(name) > 64 {
+		return 0, false // none of those below
+	}
 	switch strings.Trim(strings.ToLower(name), "# ") {
 	case "forward":
 		return Forward, true

@@ -94,7 +94,7 @@ func (l *Leak) Fix() Fix {
 	case FirstStepState:
 		return Fix{
 			"The optimizer makes its state in its first step and keeps it: memory jumps once and stays. That is no leak. If the room is missing, fewer bytes per parameter help.",
-			"optimizer = bitsandbytes.optim.AdamW8bit(model.parameters(), lr=lr)   # 2 bytes per parameter instead of 8",
+			"optimizer = bitsandbytes.optim.AdamW8bit(model.parameters(), lr=lr)   # 1 byte for each number of the state instead of 4",
 		}
 	}
 	return Fix{}

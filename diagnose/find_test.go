@@ -401,3 +401,20 @@ func TestFirstStepNeedsMore(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// TestFullVerdict: a run whose requests the driver refused again and again is not
+// called fine, though none failed.
+func TestFullVerdict(t *testing.T) {
+	fix := "Need less at a time"
+	for severity, want := range map[report.Severity]string{
+		report.Warning: "No request failed, but the GPU was full 39 times; memory peaked at 2.00 GiB allocated and 3.00 GiB reserved",
+		report.Info:    "No failure recorded: memory peaked at 2.00 GiB allocated and 3.00 GiB reserved",
+	} {
+		d := report.Device{History: "complete", Findings: []report.Finding{{ID: "cache_flushed", Severity: severity, Title: "The GPU was full 39 times", Fix: &fix}}}
+		d.Peaks.Allocated.Bytes, d.Peaks.Reserved.Bytes = 2<<30, 3<<30
+		v := verdict(&report.Document{Devices: []report.Device{d}})
+		if v.Text != want || v.Severity != severity || (v.Fix != nil) != (severity == report.Warning) {
+			t.Errorf("%s: %+v", severity, v)
+		}
+	}
+}

@@ -49,8 +49,15 @@ func verdict(doc *report.Document) report.Verdict {
 			v.Text += fmt.Sprintf(", of %s", report.Bytes(*main.CapacityBytes))
 		}
 	}
+	full := slices.IndexFunc(main.Findings, func(f report.Finding) bool { return f.ID == "cache_flushed" && f.Severity == report.Warning })
+	if full >= 0 {
+		v.Severity = report.Warning
+		v.Text = "No request failed, but " + lowerFirst(main.Findings[full].Title) + strings.Replace(v.Text, "No failure recorded: ", "; ", 1)
+	}
 	if f := worthChanging(main); f != nil && v.Fix == nil {
 		v.Fix, v.SavesBytes = f.Fix, f.SavesBytes
+	} else if full >= 0 && v.Fix == nil {
+		v.Fix = main.Findings[full].Fix
 	}
 	for _, d := range doc.Devices {
 		for _, f := range d.Findings {

@@ -67,13 +67,9 @@ func (t *text) wrap(prefix, s string) { t.wrapPainted("", prefix, s) }
 // wrapPainted does so with each line in a severity's colour.
 func (t *text) wrapPainted(severity Severity, prefix, s string) {
 	indent := strings.Repeat(" ", columns(prefix))
-	for {
-		room := max(t.style.Width-len(indent), 20)
-		if utf8.RuneCountInString(s) <= room {
-			t.line("%s%s", prefix, t.paint(severity, s))
-			return
-		}
-		runes := []rune(s)
+	room := max(t.style.Width-len(indent), 20)
+	runes := []rune(s)
+	for len(runes) > room {
 		cut := room
 		for cut > 0 && runes[cut] != ' ' {
 			cut--
@@ -82,8 +78,11 @@ func (t *text) wrapPainted(severity Severity, prefix, s string) {
 			cut = room
 		}
 		t.line("%s%s", prefix, t.paint(severity, string(runes[:cut])))
-		prefix, s = indent, strings.TrimLeft(string(runes[cut:]), " ")
+		for runes = runes[cut:]; len(runes) > 0 && runes[0] == ' '; runes = runes[1:] {
+		}
+		prefix = indent
 	}
+	t.line("%s%s", prefix, t.paint(severity, string(runes)))
 }
 
 var ansi = map[Severity]string{Critical: "\x1b[1;31m", Warning: "\x1b[1;33m", Info: "\x1b[1m"}

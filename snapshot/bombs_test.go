@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,6 +116,32 @@ func TestBombs(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A text of megabytes, which two bytes can refer to again, is no name: what is
+// kept of it is bounded, and still text.
+func TestLongTexts(t *testing.T) {
+	file := small().Objects(recorder.Style{Era: recorder.V2_15, Protocol: 4}).(*recorder.Dict)
+	name := "f" + strings.Repeat("\u00e9", 1<<20) // of which the bound cuts one in two
+	frame := &recorder.Dict{Items: []recorder.Item{{Key: "name", Value: name}, {Key: "filename", Value: "a.py"}, {Key: "line", Value: 1}}}
+	event := &recorder.Dict{Items: []recorder.Item{{Key: "action", Value: "alloc"}, {Key: "addr", Value: 1}, {Key: "size", Value: 1}, {Key: "frames", Value: &recorder.List{Items: []any{frame}}}}}
+	file.Items = append(file.Items[:1:1], recorder.Item{Key: "device_traces", Value: &recorder.List{Items: []any{&recorder.List{Items: []any{event}}}}})
+	s, err := open(recorder.Pickle(file, 4), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, text := range s.Strings {
+		if strings.HasPrefix(text, "f\u00e9") {
+			got = text
+		}
+	}
+	if want := "f" + strings.Repeat("\u00e9", 4095) + "\u2026"; got != want {
+		t.Errorf("%d bytes are left, want %d", len(got), len(want))
+	}
+	if !slices.ContainsFunc(s.Damage, func(d string) bool { return strings.Contains(d, "text of more than 8 KiB, cut") }) {
+		t.Errorf("damage %v", s.Damage)
 	}
 }
 

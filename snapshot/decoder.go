@@ -12,6 +12,7 @@ import (
 const (
 	maxMarks  = 1000     // nested containers under construction
 	maxString = 64 << 20 // bytes of one string
+	maxText   = 8 << 10  // of it that are kept: two bytes of a file may refer to it again
 )
 
 // decoder is a machine for the pickle's opcodes that recognises a snapshot's
@@ -487,6 +488,9 @@ func (d *decoder) literal(op byte, at int) (StringID, error) {
 
 // intern gives a string's id; a new string is copied, once.
 func (d *decoder) intern(s []byte) (StringID, error) {
+	if len(s) > maxText {
+		s = d.shortened(s)
+	}
 	if string(s) == d.lastText {
 		return d.lastID, nil
 	}
@@ -506,4 +510,14 @@ func (d *decoder) intern(s []byte) (StringID, error) {
 	}
 	d.lastText, d.lastID = d.out.Strings[id], id
 	return id, nil
+}
+
+// shortened is the beginning of a text that is too long to be a name.
+func (d *decoder) shortened(s []byte) []byte {
+	d.note("text of more than 8 KiB, cut")
+	n := maxText
+	for n > maxText-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return append(s[:n:n], "\u2026"...)
 }

@@ -75,9 +75,19 @@ type frameKind struct {
 // New prepares a view; it looks at every frame once.
 func New(s *snapshot.Snapshot) *View {
 	v := &View{s: s, frames: make([]frameKind, len(s.Frames)), sites: make([]Site, s.NumStacks()), known: make([]bool, s.NumStacks())}
+	type kind struct {
+		file     snapshot.StringID
+		language Language
+	}
+	owners := map[kind]Owner{} // a file's frames are many
 	for i := range s.Frames {
-		language := languageOf(s, &s.Frames[i])
-		v.frames[i] = frameKind{language, ownerOf(s.String(s.Frames[i].File), language)}
+		k := kind{s.Frames[i].File, languageOf(s, &s.Frames[i])}
+		owner, ok := owners[k]
+		if !ok {
+			owner = ownerOf(s.String(k.file), k.language)
+			owners[k] = owner
+		}
+		v.frames[i] = frameKind{k.language, owner}
 	}
 	return v
 }

@@ -49,6 +49,8 @@ type oomState struct {
 const (
 	oomLines = 24   // that a message may be wrapped over
 	oomBytes = 8192 // of a message without white space
+
+	oomsInLine = 256 // that are looked at
 )
 
 var outOfMemory = []byte("ut of memory")
@@ -56,19 +58,20 @@ var outOfMemory = []byte("ut of memory")
 // start looks for a message in a line. A line of a table of results may hold
 // several.
 func (o *oomState) start(p *Parser, number int, line []byte) bool {
-	found := false
-	for {
+	found := 0
+	for found < oomsInLine {
 		i := bytes.Index(line, outOfMemory)
 		if i < 1 {
-			return found
+			break
 		}
 		i--
 		if line[i]|0x20 == 'o' && isMessage(line, i) {
 			o.begin(p, number, line, i)
-			found = true
+			found++
 		}
 		line = line[i+len("out of memory"):]
 	}
+	return found > 0
 }
 
 // cutShort keeps a line that ends inside of the three words themselves.
@@ -160,7 +163,10 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 // the message was wrapped, even inside a number.
 func (o *oomState) add(text []byte) {
 	for _, c := range text {
-		if c > ' ' && len(o.text) < oomBytes {
+		if len(o.text) == oomBytes {
+			break // however long the line is
+		}
+		if c > ' ' {
 			o.text = append(o.text, c)
 		}
 	}

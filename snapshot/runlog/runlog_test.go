@@ -400,3 +400,12 @@ func FuzzParser(f *testing.F) {
 		}
 	})
 }
+
+// TestHeadsOfOneLine: a line of nothing but beginnings of messages costs as much as
+// its bytes; so many of them are no messages.
+func TestHeadsOfOneLine(t *testing.T) {
+	line := strings.Repeat("RuntimeError: CUDA out of memory. Tried to allocate ", 100_000)
+	if n := len(parse(line).OOMs); n != oomsInLine {
+		t.Errorf("%d messages, want %d", n, oomsInLine)
+	}
+}
