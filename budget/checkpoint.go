@@ -186,7 +186,7 @@ func readIndex(r io.Reader, path string) ([]Tensor, error) {
 	}
 	shards := map[string]bool{}
 	for _, f := range index.Files {
-		if f != filepath.Base(f) {
+		if f != filepath.Base(f) || f == ".." || f == "." {
 			return nil, fmt.Errorf("%s: shard %q lies outside the index's folder", path, short(f))
 		}
 		shards[f] = true

@@ -113,6 +113,53 @@ func FuzzReadTorchPickle(f *testing.F) {
 	})
 }
 
+// safetensors is a file of no more than a header.
+func safetensors(header string) []byte {
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+}
+
+func FuzzReadSafetensors(f *testing.F) {
+	f.Add(safetensors(`{"__metadata__":{"format":"pt"},"model.embed_tokens.weight":{"dtype":"BF16","shape":[100,64],"data_offsets":[0,12800]}}`))
+	f.Add(safetensors(`{"a":{"shape":[-1]}}`))
+	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ts, err := readSafetensors(bytes.NewReader(data))
+		for _, x := range ts {
+			if x.Elements() < 0 || err != nil {
+				t.Errorf("%+v, %v", x, err)
+			}
+		}
+	})
+}
+
+// An index leads to the shards beside it, and nowhere else.
+func TestIndex(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, data []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a.safetensors", safetensors(`{"model.norm.weight":{"dtype":"BF16","shape":[64]}}`))
+	write("b.safetensors", safetensors(`{"lm_head.weight":{"dtype":"BF16","shape":[100,64]}}`))
+	for weights, want := range map[string]string{
+		`{"model.norm.weight":"a.safetensors","lm_head.weight":"b.safetensors"}`: "",
+		`{"model.norm.weight":"../a.safetensors"}`:                               "lies outside the index's folder",
+		`{"model.norm.weight":".."}`:                                             "lies outside the index's folder",
+		`{"model.norm.weight":"c.safetensors"}`:                                  "its shard is missing",
+		`{}`:                                                                     "no weight_map",
+	} {
+		write("model.safetensors.index.json", []byte(`{"weight_map":`+weights+`}`))
+		ts, err := ReadCheckpoint(filepath.Join(dir, "model.safetensors.index.json"))
+		if want == "" && (err != nil || len(ts) != 2 || ts[0].Elements()+ts[1].Elements() != 64+6400) {
+			t.Errorf("%s: %+v, %v", weights, ts, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", weights, err, want)
+		}
+	}
+}
+
 func FuzzReadConfig(f *testing.F) {
 	f.Add([]byte(`{"model_type":"llama","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,"vocab_size":100}`))
 	f.Add([]byte(`{"model_type":"gemma3","text_config":{"hidden_size":64},"vision_config":null}`))

@@ -344,7 +344,7 @@ func (c *Config) labels() int64 {
 	return 2
 }
 
-// dimensions check what every later product relies on: sizes that are
+// need checks what every later product relies on: sizes that are
 // positive and small enough that nothing overflows.
 func (c *Config) need(names ...string) error {
 	for _, n := range names {

@@ -48,7 +48,7 @@ func decoderOf(name string) func(*builder) {
 	return func(b *builder) { buildDecoder(b, decoders[name]) }
 }
 
-// activationOf reads the name of an activation.
+// activation reads the name of an activation.
 func (b *builder) activation(field string) activation {
 	switch s := b.c.Str(field); s {
 	case "silu", "swish", "":
@@ -130,7 +130,7 @@ const (
 	headNone
 )
 
-// head reads what stands on the backbone. An unknown class is refused.
+// headKind reads what stands on the backbone. An unknown class is refused.
 func (b *builder) headKind() headKind {
 	name := b.c.architecture()
 	if name == "" {

@@ -3,7 +3,7 @@ package budget
 // newRun loads the weights.
 func newRun(p *plan) *run {
 	m := newMachine()
-	m.opts, m.width, m.wide, m.low = p, p.width, p.wide, p.width == 2
+	m.opts, m.width, m.wide = p, p.width, p.wide
 	m.cublas, m.cublas1 = p.workspaces()
 	r := &run{m: m, p: p, mod: p.model}
 	m.phase = Load

@@ -14,7 +14,6 @@ type machine struct {
 	tape    []*node
 	grad    bool                    // a graph is being built
 	mixed   bool                    // inside autocast
-	low     bool                    // compute type is 16 bits wide
 	width   int64                   // bytes of the compute type
 	wide    int64                   // bytes of a parameter
 	casts   map[*parameter]*value   // autocast's cache of weight copies

@@ -11,7 +11,6 @@ type experts struct {
 	downBias    *parameter
 	count, topK int64
 	h, inner    int64
-	gated       bool
 	act         activation
 	shared      feedForward
 	sharedGate  *linear
@@ -29,7 +28,7 @@ func (x *experts) linears() []*linear {
 }
 
 func (b *builder) experts(name string, router string, count, topK, h, inner int64) *experts {
-	x := &experts{count: count, topK: topK, h: h, inner: inner, gated: true, act: actSilu}
+	x := &experts{count: count, topK: topK, h: h, inner: inner, act: actSilu}
 	if topK <= 0 || topK > count {
 		b.fail("%s: %d of %d experts per token", b.c.Type, topK, count)
 		return x
@@ -132,7 +131,7 @@ func (b *builder) sharedExpert(x *experts, name string, ms int64, bias bool) {
 func ossExperts(b *builder, _ int64) feedForward {
 	c := b.c
 	h, m, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
-	x := &experts{count: e, topK: c.Int("num_experts_per_tok"), h: h, inner: m, gated: true, oss: true}
+	x := &experts{count: e, topK: c.Int("num_experts_per_tok"), h: h, inner: m, oss: true}
 	if x.topK <= 0 || x.topK > e {
 		b.fail("%s: %d of %d experts per token", c.Type, x.topK, e)
 		return x

@@ -110,7 +110,7 @@ func buildT5(b *builder) {
 	m.head = l
 }
 
-// speechOrText are the two stacks of bart and whisper.
+// stack is one of the two stacks of bart and whisper.
 func (b *builder) stack(m *model, prefix string, layers, h, a, inner int64, keyBias, cross, post bool, drop, scoreDrop float64, act activation) {
 	if a <= 0 || h%a != 0 {
 		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)

@@ -36,7 +36,7 @@ type plan struct {
 	}
 }
 
-// place names a line by its file's base name: scripts were recorded elsewhere.
+// fileLine names a line by its file's base name: scripts were recorded elsewhere.
 type fileLine struct {
 	file string
 	line int

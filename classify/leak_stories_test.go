@@ -65,7 +65,7 @@ func (tr *trainer) zeroGrad() {
 	tr.grads = nil
 }
 
-// step is a whole training step.
+// train tells of a whole training step.
 func (tr *trainer) train(keep ...int) {
 	tr.forward()
 	tr.backward(keep...)

@@ -29,7 +29,7 @@ func stretched(t *testing.T, name string, length time.Duration) *snapshot.Snapsh
 	return s
 }
 
-// watched are nvidia-smi's readings of a recording: reserved memory and half a
+// watchedBy are nvidia-smi's readings of a recording: reserved memory and half a
 // GiB outside PyTorch, from a while before it began.
 func watchedBy(t *testing.T, s *snapshot.Snapshot, every time.Duration, row func(at time.Time, mib int64) string) string {
 	t.Helper()

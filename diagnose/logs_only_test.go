@@ -28,7 +28,7 @@ func stepLog(steps int, line func(i int) string) string {
 	return b.String()
 }
 
-// gib is a number of GiB with the noise that real figures have.
+// gibAt is a number of GiB with the noise that real figures have.
 func gibAt(base, slope float64, i int) float64 { return base + slope*float64(i) + 0.01*float64(i%3) }
 
 // TestStepLogs tells growth and slowness from what only looks like it.

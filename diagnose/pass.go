@@ -34,7 +34,6 @@ type remembered struct {
 	said        int   // the rank that its content names, filename.Unknown
 	first, last int64 // times of its events, microseconds since the Unix epoch; 0: none
 	complete    bool  // it begins with its process
-	empty       bool  // no device at all
 }
 
 // rememberedDevice is what is remembered of one device of a recording.
@@ -43,7 +42,6 @@ type rememberedDevice struct {
 	head, tail trail
 	alive      []held // at the end
 	older      []held // before the first event
-	cut        bool   // dev was shortened
 	// Times of its first and last failed request, 0: none or unknown.
 	firstFailed, lastFailed int64
 }
@@ -103,7 +101,7 @@ func (j *job) inFamily(i int, recordings []int) bool {
 
 // remember examines the devices of one recording.
 func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
-	r := &remembered{source: source, name: j.sources[source].name(), said: j.saidRank(source, s), empty: len(s.Devices) == 0, complete: len(s.Devices) > 0}
+	r := &remembered{source: source, name: j.sources[source].name(), said: j.saidRank(source, s), complete: len(s.Devices) > 0}
 	view := stacks.New(s)
 	o := j.options
 	o.Pictures = o.Pictures && recordings == 1
@@ -177,7 +175,6 @@ func (x *rememberedDevice) shorten(recordings int) {
 		return
 	}
 	d := &x.dev
-	x.cut = true
 	d.Summary = true
 	d.Curve = report.Curve{}
 	d.Sites, d.SitesAtEnd = cutSites(d.Sites), cutSites(d.SitesAtEnd)

@@ -29,9 +29,8 @@ type block struct {
 // stream, one pool, and one of the sizes small and large.
 type arena struct {
 	free     tree
-	plain    int  // free blocks outside of expandable segments
-	holes    tree // unmapped ranges
-	stream   uint32
+	plain    int    // free blocks outside of expandable segments
+	holes    tree   // unmapped ranges
 	pool     uint16 // index into the program's pools; 0 is the default pool
 	small    bool
 	orphaned bool // a private pool that its owner has given up: its cache may go
@@ -74,7 +73,7 @@ func newAllocator(set Settings, pairs []pair, d driver, limit int64, byAge bool)
 	pools := 1
 	for _, p := range pairs {
 		for _, small := range []bool{true, false} {
-			a.arenas = append(a.arenas, arena{stream: p.stream, pool: p.pool, small: small})
+			a.arenas = append(a.arenas, arena{pool: p.pool, small: small})
 		}
 		pools = max(pools, int(p.pool)+1)
 	}
@@ -99,7 +98,7 @@ func (a *allocator) dropBlock(id blockID) {
 	a.spare = append(a.spare, id)
 }
 
-// cached is a free block's key.
+// key is a free block's key.
 func (b *block) key(id blockID) key { return key{b.size, b.address, id, b.age} }
 
 // cache makes a block free.

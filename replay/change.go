@@ -301,7 +301,7 @@ func (r *rewriter) stepAt(event int) int {
 	return -1
 }
 
-// phase finds the first and last events of a phase in a step.
+// phaseOf finds the first and last events of a phase in a step.
 func phaseOf(s *classify.Step, phase classify.Phase) (first, last int, ok bool) {
 	for _, p := range s.Phases {
 		if p.Phase != phase {

@@ -53,10 +53,9 @@ type Trial struct {
 	Survives bool   // meets the request that failed; more isn't recorded
 	// Enough tells whether, having met it, the rest of the step would fit by
 	// StillToCome; true where nothing is known to come.
-	Enough  bool
-	Left    int64 // that could still be allocated after the request, pieces not counted
-	Short   int64 // what the request that fails lacks from the driver
-	Earlier bool  // another request fails before this one
+	Enough bool
+	Left   int64 // that could still be allocated after the request, pieces not counted
+	Short  int64 // what the request that fails lacks from the driver
 }
 
 // maxPinned bounds the segments that an Explanation lists.
@@ -107,7 +106,7 @@ func (p *Program) try(set Settings, x *Explanation) Trial {
 	s := p.Recorded()
 	s.Settings, s.recorded = set, false
 	r := p.Run(s)
-	t := Trial{Settings: set.String(), Survives: r.Survived && r.Until == x.Event, Short: r.Short, Earlier: r.OOM && r.OOMEvent < x.Event}
+	t := Trial{Settings: set.String(), Survives: r.Survived && r.Until == x.Event, Short: r.Short}
 	if t.Survives {
 		t.Left = max(0, x.Usable-r.FinalAllocated)
 		t.Enough = t.Left >= x.StillToCome-x.Requested

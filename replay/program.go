@@ -30,7 +30,7 @@ type op struct {
 	kind  opKind
 }
 
-// older is a block that was in use before the first event.
+// olderBlock is a block that was in use before the first event.
 type olderBlock struct {
 	slot    uint32
 	bytes   int64 // requested

@@ -58,7 +58,6 @@ type verifier struct {
 	next     int                // event of the next request
 	fresh    blockID            // a new segment's block, until its request comes
 	searched int
-	lost     int // recorded places that hold something else in the replay
 	events   *snapshot.Events
 	pages    map[uint64]blockID // what emptying the cache would unmap, by address; nil: to be found again
 }
@@ -223,9 +222,6 @@ func (v *verifier) alloc(o *op) {
 		}
 	}
 	v.slots[o.slot] = v.takeAt(address, r)
-	if v.slots[o.slot] == 0 {
-		v.lost++
-	}
 }
 
 // takeAt gives out the block at a recorded address, 0 when something else is

@@ -12,7 +12,6 @@ func (v *verifier) segmentAlloc(i int) {
 	v.call(found == 0 && bytes == v.a.set.segmentFor(r), i,
 		"a segment of %d bytes for a block of %d, where the replay %s", bytes, r, v.expected(found, r))
 	if v.index[address] != 0 {
-		v.lost++
 		return
 	}
 	if v.fresh != 0 {
@@ -34,7 +33,6 @@ func (v *verifier) segmentFree(i int) {
 	right := id != 0 && v.a.blocks[id].state == free && v.a.blocks[id].whole() && v.a.blocks[id].size == v.events.Size[i]
 	v.call(right, i, "the segment at %#x of %d bytes is freed, in which the replay has blocks in use", v.events.Address[i], v.events.Size[i])
 	if !right {
-		v.lost++
 		return
 	}
 	delete(v.index, v.events.Address[i])
@@ -96,7 +94,6 @@ func (v *verifier) mapAt(where uint32, address uint64, bytes int64) {
 	k, ok := holes.before(key{address: address + 1})
 	if !ok || address-k.address >= uint64(v.a.blocks[k.block].size) {
 		if v.blockAt(address) != 0 {
-			v.lost++
 			return
 		}
 		v.a.ranges = append(v.a.ranges, addressRange{address})
@@ -113,7 +110,6 @@ func (v *verifier) mapAt(where uint32, address uint64, bytes int64) {
 		id = rest
 	}
 	if bytes > v.a.blocks[id].size || bytes <= 0 {
-		v.lost++
 		return
 	}
 	v.a.mapHole(id, bytes)
@@ -127,13 +123,11 @@ func (v *verifier) segmentUnmap(i int) {
 	id, ok := v.pages[address]
 	if !ok {
 		v.call(false, i, "%d bytes are unmapped at %#x, which the replay doesn't have free there", bytes, address)
-		v.lost++
 		return
 	}
 	_, had := v.a.pages(id)
 	v.call(had == bytes, i, "%d bytes are unmapped at %#x, where the replay unmaps %d", bytes, address, had)
 	if bytes <= 0 || bytes > had {
-		v.lost++
 		return
 	}
 	v.a.unmapPart(id, address, bytes)

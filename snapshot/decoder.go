@@ -118,7 +118,7 @@ func newDecoder(o Options) *decoder {
 		strings: make(map[string]StringID, 1024), frames: make(map[Frame]FrameID, 1024),
 		streams: map[uint64]uint32{0: 0}, pools: map[Pool]uint32{{}: 0}, actions: map[StringID]Action{},
 		unknown: map[[2]StringID]*Unknown{},
-		out:     &Snapshot{Streams: []uint64{0}, Pools: []Pool{{}}, Cut: -1, Fast: true, stacks: newStackTable()},
+		out:     &Snapshot{Streams: []uint64{0}, Pools: []Pool{{}}, Cut: -1, stacks: newStackTable()},
 	}
 	for i, s := range known {
 		d.strings[s] = StringID(i)

@@ -2,8 +2,9 @@ package snapshot
 
 import "encoding/binary"
 
-// The tight loops for what a snapshot nearly wholly consists of: trace entries
-// with the usual keys, and lists of references to frames. Each either reads
+// The tight loops for what a snapshot nearly wholly consists of: trace entries,
+// segments, blocks, frames and annotations with the usual keys, and lists of
+// references to frames. Each either reads
 // the whole thing or leaves everything as it was for the general opcodes.
 
 // memoOp is the length of the opcode at p when it stores into the next free

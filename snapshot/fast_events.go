@@ -18,7 +18,7 @@ func (d *decoder) fastEvents() bool {
 }
 
 const (
-	// room is what the longest event of the usual kind takes, its list of
+	// room is what the longest row of the usual kind takes, its list of
 	// frames and its text apart.
 	room = 1024
 	// fieldRoom is what the longest of its fields takes, its list apart.
@@ -175,7 +175,8 @@ func (d *decoder) addRow(e *fastRow) bool {
 
 // field is what one field of an event looked like before: entries of a trace
 // have the same keys in the same order, and numbers of few widths, so that the
-// next one need only be compared with those. All events' fields make a tree.
+// next one need only be compared with those. All events' fields make a tree; those
+// of segments, blocks and the rest of a state make another.
 type field struct {
 	bits, mask uint64 // of the first bytes: the key, and the value's opcode
 	payload    uint64 // mask of the value, when that is a number or a reference

@@ -42,7 +42,6 @@ func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
 		return nil, err
 	}
 	g.d.out.Histories = g.d.histories
-	g.d.out.Fast = false
 	return g.d.out, nil
 }
 

@@ -176,7 +176,7 @@ func TestBrokenStructure(t *testing.T) {
 	}
 }
 
-// segmentsOf is a snapshot's file with other values in its one segment, block or event.
+// changed is a snapshot's file with other values in its one segment, block or event.
 func changed(change func(*recorder.Recording)) []byte {
 	r := small()
 	change(r)

@@ -49,8 +49,10 @@ const (
 	sCategories
 	sHostSegments
 	sHostTraces
-	numKeys // every key is below it, fewer than 64
+	numKeys // every key is below it
 )
+
+const _ = uint(63 - numKeys) // sets of keys are the bits of a number
 
 // Words that are values.
 const (

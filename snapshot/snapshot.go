@@ -261,9 +261,6 @@ type Snapshot struct {
 	// Cut is where a truncated file ended, when Options.Partial let it pass; else -1.
 	Cut int64
 
-	// Fast is false when the general unpickler had to read the file.
-	Fast bool
-
 	otherActions []string
 	stacks       stackTable
 }

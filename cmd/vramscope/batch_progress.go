@@ -25,8 +25,8 @@ type teller struct {
 	bar     progress.Writer // nil: no terminal
 	tracker *progress.Tracker
 
-	runs, all                          int // to do, done
-	analysed, skipped, failed, nothing int
+	runs, all                 int // to do, done
+	analysed, skipped, failed int
 }
 
 func newTeller(err io.Writer, f *batchFlags, paths []string) *teller {
@@ -102,7 +102,6 @@ func (t *teller) done(p batch.Progress) {
 	}
 	switch {
 	case p.Nothing:
-		t.nothing++
 	case p.Err != nil:
 		t.failed++
 		message, _, _ := strings.Cut(p.Err.Error(), "\n")
