@@ -1,7 +1,10 @@
 package classify
 
 import (
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -126,13 +129,45 @@ func (a *analysis) settles() {
 	}
 }
 
+// stateOfOne is how many tensors of a weight's own size an optimizer keeps for it at
+// most: one where stacks or annotations name only such as keep no more; of all
+// others few keep more than two.
+func (a *analysis) stateOfOne() int {
+	s := a.t.Snapshot
+	one, more := false, false
+	see := func(name string) {
+		switch strings.ToLower(name) {
+		case "sgd", "rmsprop", "adagrad", "lion":
+			one = true
+		case "optimizer", "lr_scheduler", "swa_utils", "_functional", "":
+		default:
+			more = true
+		}
+	}
+	for i := range s.Frames {
+		if _, file, ok := strings.Cut(s.String(s.Frames[i].File), "torch/optim/"); ok {
+			see(strings.TrimSuffix(file, ".py"))
+		}
+	}
+	for _, n := range s.Annotations {
+		if _, name, ok := strings.Cut(s.String(n.Name), "Optimizer.step#"); ok {
+			see(strings.TrimSuffix(name, ".step"))
+		}
+	}
+	if one && !more {
+		return 1
+	}
+	return 2
+}
+
 // findOlder tells weights from optimizer state among the blocks that were there
 // before the trace and stay: a size that comes back as gradients belongs to so
 // many weights, and the rest of its blocks to their state. Weights were made
 // first and lie lowest.
 func (a *analysis) findOlder() {
 	a.older = map[timeline.AllocationID]claim{}
-	a.gradientSize = a.gradientsPerStep()
+	var whole map[int64]int
+	a.gradientSize, whole = a.gradientsPerStep()
 	a.settles()
 	a.graphs = a.olderGraphs()
 	bySize, known := map[int64][]timeline.AllocationID{}, map[int64]int{} // by size: those without a stack; weights, by theirs
@@ -154,6 +189,11 @@ func (a *analysis) findOlder() {
 			return
 		}
 	}
+	const large = 64 << 10 // factors of moments have the sizes of biases
+	state := a.stateOfOne()
+	if _, turns := a.steppingLines(a.runEnds(Optimizer)); turns {
+		whole = nil // two optimizers whose models are of one size
+	}
 	for n, ids := range bySize {
 		g, half := a.gradientSize[n], a.gradientSize[n/2]
 		if n%2 != 0 {
@@ -167,6 +207,8 @@ func (a *analysis) findOlder() {
 				a.older[id] = claim{OptimizerState, StepCounter, guess}
 			case g > 0 && k < g-known[n]:
 				a.older[id] = claim{Weights, NoDetail, likely}
+			case whole[n] > 0 && n >= large && known[n]+len(ids) > (1+state)*whole[n] && k < len(ids)-state*whole[n]: // of a teacher, a reference, an average
+				a.older[id] = claim{Weights, NoDetail, plausible}
 			case g > 0 && known[n]+len(ids) >= 2*g:
 				a.older[id] = claim{OptimizerState, NoDetail, likely}
 			case g == 0 && half > 0 && len(ids) >= 2*half:
@@ -191,24 +233,42 @@ func (a *analysis) returning(bySize map[int64][]timeline.AllocationID) bool {
 	return bytes*4 >= all
 }
 
-// gradientsPerStep counts by size the gradients that one step makes.
-func (a *analysis) gradientsPerStep() map[int64]int {
-	total := map[int64]int{}
-	steps := map[int32]bool{}
+// gradientsPerStep counts by size the gradients that a step makes on average, and
+// those of a whole step where two in a row make the most; another optimizer's turn
+// makes others.
+func (a *analysis) gradientsPerStep() (total, whole map[int64]int) {
+	total = map[int64]int{}
+	each := map[int32]map[int64]int{}
+	bytes := map[int32]int64{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if a.Phase[id] != Backward || a.born(id) < 0 || !a.outlivesPass(id) || a.t.Requested(id) <= scalar {
 			continue
 		}
-		total[a.t.Requested(id)]++
-		steps[a.Step[id]] = true
+		n, step := a.t.Requested(id), a.Step[id]
+		if each[step] == nil {
+			each[step] = map[int64]int{}
+		}
+		each[step][n]++
+		bytes[step] += n
+		total[n]++
 	}
-	if n := len(steps); n > 1 {
+	var most int64
+	for _, b := range bytes {
+		most = max(most, b)
+	}
+	for _, step := range slices.Sorted(maps.Keys(each)) {
+		if bytes[step] == most && bytes[step+1] == most {
+			whole = each[step]
+			break
+		}
+	}
+	if n := len(each); n > 1 {
 		for k, v := range total {
 			total[k] = int(math.Round(float64(v) / float64(n)))
 		}
 	}
-	return total
+	return total, whole
 }
 
 // multiples judges a final state without history by how often every size

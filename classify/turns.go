@@ -91,14 +91,18 @@ func (a *analysis) oneOptimizer(ends []int) bool {
 			same++
 		}
 	}
-	return total > 0 && same*5 >= total*most || a.sameLines(ends)
+	if total > 0 && same*5 >= total*most {
+		return true
+	}
+	alike, _ := a.steppingLines(ends)
+	return alike
 }
 
-// sameLines tells whether the program's own lines that call for the optimizer's
-// work are the same in all steps, as far as it makes anything.
-func (a *analysis) sameLines(ends []int) bool {
+// steppingLines tells whether the program's own lines that call for the optimizer's
+// work are alike in all steps, or differ, as far as it makes anything.
+func (a *analysis) steppingLines(ends []int) (alike, differ bool) {
 	if !a.recorded.allocs {
-		return false
+		return false, false
 	}
 	s := a.t.Snapshot
 	view := stacks.New(s)
@@ -114,21 +118,23 @@ func (a *analysis) sameLines(ends []int) bool {
 				continue
 			}
 			var own []snapshot.FrameID
+			steps := false // else it clips, or looks at gradients
 			for _, f := range s.Stack(a.events.StackOf(i)) {
+				steps = steps || s.String(s.Frames[f].Function) == "step"
 				if view.Owner(f) == stacks.User {
 					own = append(own, f)
 				}
 			}
-			if len(own) == 0 {
+			if len(own) == 0 || !steps {
 				continue
 			}
 			if seen > 0 && !slices.Equal(own, lines) {
-				return false
+				return false, true
 			}
 			lines = own
 			seen++
 			break
 		}
 	}
-	return seen > 1 && seen*2 >= len(ends)
+	return seen > 1 && seen*2 >= len(ends), false
 }
