@@ -97,13 +97,19 @@ func TestTurns(t *testing.T) {
 		stacks bool
 		every  int // steps from one evaluation to the next
 		turns  bool
+		equal  bool // the models that take turns are of one size
 		want   int
 	}{
-		{"evaluated every second step", true, 2, false, 12}, {"evaluated every third step", true, 3, false, 12},
-		{"evaluated every second step, no stacks", false, 2, false, 12}, {"two optimizers", true, 1, true, 6},
+		{"evaluated every second step", true, 2, false, false, 12}, {"evaluated every third step", true, 3, false, false, 12},
+		{"evaluated every second step, no stacks", false, 2, false, false, 12},
+		{"two optimizers", true, 1, true, false, 6}, {"two optimizers of equal models", true, 1, true, true, 6},
 	} {
 		p := newProgram(t, x.stacks)
 		first, second := p.weights[:1], p.weights[1:]
+		if x.equal {
+			p.build(p.weight(0))
+			second = p.weights[3:]
+		}
 		p.train(12, func(k int) {
 			if x.turns {
 				p.weights = first

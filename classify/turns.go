@@ -56,7 +56,8 @@ func recurrence(numbers []int, part int) int {
 
 // oneOptimizer tells that what comes back every few steps is no other optimizer's
 // turn but, say, an evaluation: each step has its own backward pass, and most leave
-// as many bytes of gradients as the one before, or the same lines step.
+// as many bytes of gradients as the one before, or the same lines step; not where
+// lines differ, as those of two models of one size do.
 func (a *analysis) oneOptimizer(ends []int) bool {
 	const most = 3 // of five
 	grads, passes := make([]int64, len(ends)), make([]int64, len(ends))
@@ -91,11 +92,8 @@ func (a *analysis) oneOptimizer(ends []int) bool {
 			same++
 		}
 	}
-	if total > 0 && same*5 >= total*most {
-		return true
-	}
-	alike, _ := a.steppingLines(ends)
-	return alike
+	alike, differ := a.steppingLines(ends)
+	return alike || !differ && total > 0 && same*5 >= total*most
 }
 
 // steppingLines tells whether the program's own lines that call for the optimizer's
