@@ -16,6 +16,9 @@ type debertaConv struct {
 	norm         *norm
 }
 
+// maxSpan bounds the distances that a table has rows for; real ones have 512.
+const maxSpan = 1 << 20
+
 func buildDeBERTa(b *builder) {
 	c, m := b.c, b.m
 	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings", "intermediate_size"); err != nil {
@@ -39,6 +42,9 @@ func buildDeBERTa(b *builder) {
 			if span = c.IntOr("max_relative_positions", -1); span < 1 {
 				span = c.Int("max_position_embeddings")
 			}
+		}
+		if span > maxSpan {
+			b.fail("%s: distances of up to %d tokens", c.Type, span)
 		}
 	}
 	b.layers("encoder.layer.", c.Int("num_hidden_layers"), func(int64) {

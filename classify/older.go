@@ -191,8 +191,10 @@ func (a *analysis) findOlder() {
 	}
 	const large = 64 << 10 // factors of moments have the sizes of biases
 	state := a.stateOfOne()
-	if _, turns := a.steppingLines(a.runEnds(Optimizer)); turns {
-		whole = nil // two optimizers whose models are of one size
+	if whole != nil {
+		if _, turns := a.steppingLines(a.runEnds(Optimizer)); turns {
+			whole = nil // two optimizers whose models are of one size
+		}
 	}
 	for n, ids := range bySize {
 		g, half := a.gradientSize[n], a.gradientSize[n/2]
