@@ -132,7 +132,10 @@ func (d *decoder) stackOf(v value) (StackID, error) {
 	d.scratch = frames[:0]
 	id, err := d.internStack(frames)
 	l = &d.lists[v.index()]
-	l.stack, l.isStack, l.items = id, true, nil
+	l.stack, l.isStack = id, true
+	if len(frames) == l.length() { // other lists may be named again for what they are
+		l.items = nil
+	}
 	return id, err
 }
 
