@@ -132,7 +132,14 @@ func (e *examination) attentions() attentionStacks {
 	n := max(1, s.NumStacks())
 	x := attentionStacks{softmax: make([]int32, n), inside: make([]int32, n)}
 	known := map[[2]string]int32{}
+	named := e.namedSoftmax()
+	if !slices.Contains(named, true) {
+		return x
+	}
 	for id := 1; id < s.NumStacks(); id++ {
+		if !slices.ContainsFunc(s.Stack(snapshot.StackID(id)), func(f snapshot.FrameID) bool { return named[f] }) {
+			continue
+		}
 		if a, ok := e.attentionOf(s.Stack(snapshot.StackID(id))); ok {
 			k, seen := known[[2]string{a.function, a.file}]
 			if !seen {
@@ -158,6 +165,18 @@ func (e *examination) attentions() attentionStacks {
 	return x
 }
 
+// namedSoftmax tells, by FrameID, what may be a softmax by its name.
+func (e *examination) namedSoftmax() []bool {
+	s := e.t.Snapshot
+	named := make([]bool, len(s.Frames))
+	for i, f := range s.Frames {
+		named[i] = strings.Contains(s.String(f.Function), "softmax") || inSoftmaxFile(s.String(f.File))
+	}
+	return named
+}
+
+func inSoftmaxFile(file string) bool { return strings.HasSuffix(strings.ToLower(file), "softmax.py") }
+
 // attentionOf is the function that calls softmax on a stack, within a module: the
 // innermost one of Python outside of torch that isn't softmax itself.
 func (e *examination) attentionOf(frames []snapshot.FrameID) (a attention, ok bool) {
@@ -169,7 +188,7 @@ func (e *examination) attentionOf(frames []snapshot.FrameID) (a attention, ok bo
 		case e.view.Language(f) != stacks.Python:
 			a.math = a.math || strings.Contains(line.Function, "scaled_dot_product_attention_math")
 			continue
-		case !found && (isSoftmax(line.Function) || strings.HasSuffix(strings.ToLower(line.File), "softmax.py")):
+		case !found && (isSoftmax(line.Function) || inSoftmaxFile(line.File)):
 			softmax = true
 			continue
 		case !written:

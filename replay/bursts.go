@@ -34,40 +34,31 @@ type burst struct {
 func findBursts(t *timeline.Timeline) []burst {
 	e := &t.Device.Events
 	var list []burst
-	causes := stackCauses(t.Snapshot)
-	var peak int64
-	open := false
-	var before int64
-	t.Walk(func(i int, now timeline.Levels) {
+	causes := stackCauses{s: t.Snapshot, known: map[snapshot.StackID]reason{}}
+	before, peak := t.Start.Reserved, t.Start.Reserved
+	next := -1 // the event that follows the last burst
+	t.ReservedAt(func(i int, reserved int64) {
 		switch e.Action[i] {
 		case snapshot.SegmentFree, snapshot.SegmentUnmap:
-			if !open {
+			if i != next {
 				list = append(list, burst{first: i, reserved: before})
-				open = true
 			}
 			b := &list[len(list)-1]
 			b.last = i
 			b.freed += e.Size[i]
-			if c, ok := causes[e.StackOf(i)]; ok {
-				b.cause, b.certain = c, true
+			if r := causes.of(e.StackOf(i)); r.certain {
+				b.cause, b.certain = r.cause, true
 			}
-		case snapshot.FreeCompleted, snapshot.SnapshotTaken, snapshot.Annotate:
-		case snapshot.SegmentAlloc, snapshot.SegmentMap:
-			if open {
+			if next = following(e, i); next < e.Len() && e.Action[next] == snapshot.OOM {
+				b.want = unlimited
+			}
+		default:
+			if i == next {
 				b := &list[len(list)-1]
 				b.want, b.asked = e.Size[i], i
 			}
-			open = false
-		case snapshot.OOM:
-			if open {
-				list[len(list)-1].want = unlimited
-			}
-			open = false
-		default:
-			open = false
 		}
-		peak = max(peak, now.Reserved)
-		before = now.Reserved
+		before, peak = reserved, max(peak, reserved)
 	})
 	for i := range list {
 		b := &list[i]
@@ -76,6 +67,19 @@ func findBursts(t *timeline.Timeline) []burst {
 		}
 	}
 	return list
+}
+
+// following is the first event after another that may say why memory went back:
+// completed frees may come between.
+func following(e *snapshot.Events, i int) int {
+	for i++; i < e.Len(); i++ {
+		switch e.Action[i] {
+		case snapshot.FreeCompleted, snapshot.SnapshotTaken, snapshot.Annotate:
+		default:
+			return i
+		}
+	}
+	return i
 }
 
 // hadRoom tells whether what was asked for next would have found room in a segment
@@ -101,34 +105,36 @@ func (b *burst) hadRoom(e *snapshot.Events) bool {
 	return false
 }
 
-// stackCauses finds the stacks that tell why memory went back.
-func stackCauses(s *snapshot.Snapshot) map[snapshot.StackID]cause {
-	const (
-		emptied = 1 << iota
-		pressed
-	)
-	marks := make([]uint8, len(s.Frames))
-	for i, f := range s.Frames {
-		name := s.String(f.Function)
+// reason is what a stack says about memory that went back; certain is false for nothing.
+type reason struct {
+	cause   cause
+	certain bool
+}
+
+// stackCauses looks at the stacks that gave memory back, once each.
+type stackCauses struct {
+	s     *snapshot.Snapshot
+	known map[snapshot.StackID]reason
+}
+
+func (c *stackCauses) of(id snapshot.StackID) reason {
+	r, ok := c.known[id]
+	if !ok {
+		r = c.look(id)
+		c.known[id] = r
+	}
+	return r
+}
+
+func (c *stackCauses) look(id snapshot.StackID) (r reason) {
+	for _, f := range c.s.Stack(id) {
+		name := c.s.String(c.s.Frames[f].Function)
 		switch {
 		case name == "empty_cache", strings.Contains(name, "::emptyCache("):
-			marks[i] = emptied
+			return reason{byEmptyCache, true}
 		case strings.Contains(name, "CachingAllocator") && strings.Contains(name, "::malloc("):
-			marks[i] = pressed
+			r = reason{byPressure, true}
 		}
 	}
-	causes := map[snapshot.StackID]cause{}
-	for id := 1; id < s.NumStacks(); id++ {
-		var all uint8
-		for _, f := range s.Stack(snapshot.StackID(id)) {
-			all |= marks[f]
-		}
-		switch {
-		case all&emptied != 0:
-			causes[snapshot.StackID(id)] = byEmptyCache
-		case all&pressed != 0:
-			causes[snapshot.StackID(id)] = byPressure
-		}
-	}
-	return causes
+	return r
 }
