@@ -18,10 +18,10 @@ type joint struct {
 // stays, but what they hold does. It needs stacks.
 func (l *loop) joined() []Leak {
 	const fewest = 4 // that follow each other
-	open := map[snapshot.StackID]*joint{}
-	var order []snapshot.StackID // so that the same input gives the same answer
-	looks := 4 << 20             // at allocations, in all
-	seen := make([]bool, l.t.Snapshot.NumStacks()+1)
+	var open []*joint
+	looks := 4 << 20 // at allocations, in all
+	n := l.t.Snapshot.NumStacks() + 1
+	of, seen := make([]*joint, n), make([]bool, n) // by StackID
 	for id, step := range l.all() {
 		switch l.c.Category[id] {
 		case Temporary, Inputs, Unknown:
@@ -35,10 +35,11 @@ func (l *loop) joined() []Leak {
 		if !seen[stack] {
 			seen[stack] = true
 			if l.ownLine(stack) {
-				open[stack], order = &joint{}, append(order, stack)
+				of[stack] = &joint{}
+				open = append(open, of[stack])
 			}
 		}
-		j := open[stack]
+		j := of[stack]
 		if j == nil {
 			continue
 		}
@@ -48,8 +49,7 @@ func (l *loop) joined() []Leak {
 		j.ids, j.steps = append(j.ids, id), append(j.steps, step)
 	}
 	var leaks []Leak
-	for _, stack := range order {
-		j := open[stack]
+	for _, j := range open {
 		n := len(j.ids)
 		if n < fewest {
 			continue

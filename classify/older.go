@@ -76,7 +76,7 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 	const many = 8
 	forward := func(id timeline.AllocationID) bool {
-		return a.birth(id).hint == hintOf(Forward) && a.outlives(id) && a.t.Requested(id) > 64
+		return a.outlives(id) && a.birth(id).hint == hintOf(Forward) && a.t.Requested(id) > 64
 	}
 	places, layers := map[snapshot.StackID]bool{}, 0
 	for id := range timeline.AllocationID(a.t.Older()) {
@@ -92,7 +92,7 @@ func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 	}
 	later := map[snapshot.StackID]bool{}
 	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len(); id++ {
-		if stack, b := a.t.Stack(id), a.born(id); places[stack] && forward(id) && (a.retained[a.run(b)] || a.failedBetween(b, a.last)) {
+		if stack, b := a.t.Stack(id), a.born(id); forward(id) && places[stack] && (a.retained[a.run(b)] || a.failedBetween(b, a.last)) {
 			later[stack] = true
 		}
 	}
