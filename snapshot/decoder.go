@@ -54,9 +54,12 @@ type decoder struct {
 	pools     map[Pool]uint32
 	actions   map[StringID]Action
 	raw       *rawStacks
-	fields    field // of events: what comes first is behind it
-	states    field // of all other rows
-	inState   bool  // the last row was one of these
+	fields    field       // of events: what comes first is behind it
+	states    field       // of all other rows
+	forms     forms       // of whole events
+	seen      []seenField // of the last event
+	framed    bool        // there was a FRAME amid them
+	inState   bool        // the last row was one of these
 	numFields int
 	strange   [4]struct { // keys of the event at hand that aren't known
 		key   StringID
@@ -91,7 +94,7 @@ type decoder struct {
 	damage    []damage
 	unknown   map[[2]StringID]*Unknown
 	scratch   []FrameID
-	framed    []byte
+	unframed  []byte
 }
 
 // tableList stands for every list that was read together with the rows in it.
@@ -130,6 +133,7 @@ func newDecoder(o Options) *decoder {
 	d.raw = newRawStacks()
 	d.lists = []list{{expanded: true}}
 	d.fields.steps, d.states.steps = &eventSteps, &stateSteps
+	d.forms.patience = patience
 	return d
 }
 

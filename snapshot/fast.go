@@ -98,16 +98,16 @@ func (d *decoder) references(p int) (raw []byte, end int) {
 			continue
 		case opFrame:
 			if !framed {
-				d.framed, framed = d.framed[:0], true
+				d.unframed, framed = d.unframed[:0], true
 			}
-			d.framed = append(d.framed, b[p:q]...)
+			d.unframed = append(d.unframed, b[p:q]...)
 			q += 9
 			p = q
 			continue
 		case opAppends:
 			if framed {
-				d.framed = append(d.framed, b[p:q]...)
-				return d.framed, q
+				d.unframed = append(d.unframed, b[p:q]...)
+				return d.unframed, q
 			}
 			return b[p:q], q
 		}

@@ -9,10 +9,7 @@ import (
 // of the usual kind, and pushes them.
 func (d *decoder) fastEvents() bool {
 	first := d.rows
-	for d.fastEvent() {
-		if b, p := d.b, d.p; p >= d.more || b[p] != opEmptyDict || len(d.stack) == cap(d.stack) {
-			break
-		}
+	for d.formedEvents() && d.fastEvent() {
 	}
 	return d.rows > first
 }
@@ -50,19 +47,22 @@ func (d *decoder) fastEvent() bool {
 	if n > 0 {
 		d.memo = append(d.memo, newValue(kEvent, uint64(d.rows)).ref())
 	}
-	if p = d.fastFields(b, p); p == 0 {
+	e := fastRow{}
+	end := d.fastFields(b, p, &e)
+	if end == 0 {
 		d.memo = d.memo[:was]
 		return false
 	}
-	d.p = p
+	d.learnForm(b[d.p:end], was, &e)
+	d.p = end
 	return true
 }
 
 // fastFields reads an event's fields and adds its row; end is behind them, 0
 // when there is something else among them.
-func (d *decoder) fastFields(b []byte, p int) (end int) {
-	var e fastRow
+func (d *decoder) fastFields(b []byte, p int, e *fastRow) (end int) {
 	f := &d.fields
+	d.seen, d.framed = d.seen[:0], false
 	start := unsafe.Pointer(unsafe.SliceData(b))
 	for len(b)-p >= fieldRoom { // all that eight looks at, even behind a FRAME
 		word, last := eight(start, p), f
@@ -77,6 +77,7 @@ func (d *decoder) fastFields(b []byte, p int) (end int) {
 		if x > f.max {
 			return 0
 		}
+		d.seen = append(d.seen, seenField{f, p, len(d.memo)})
 		p += f.length
 		switch f.step {
 		case stepAddress:
@@ -123,13 +124,13 @@ func (d *decoder) fastFields(b []byte, p int) (end int) {
 		case stepNoFrames:
 			d.memo = append(d.memo, newValue(kStack, 0).ref())
 		case stepOther:
-			n := d.fastValue(b, p, f.key, &e)
+			n := d.fastValue(b, p, f.key, e)
 			if n == 0 {
 				return 0
 			}
 			p += n
 		case stepEnd:
-			if f.keys&(1<<sAction) == 0 || !d.addRow(&e) {
+			if f.keys&(1<<sAction) == 0 || !d.addRow(e) {
 				return 0
 			}
 			d.eventKeys |= f.keys
@@ -247,6 +248,7 @@ const sizeKeys = 1<<sSize | 1<<sTotalSize | 1<<sRequestedSize | 1<<sAllocatedSiz
 // frame may begin anywhere, once in 64 KiB: at is where the field begins.
 func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
 	if b[p] == opFrame {
+		d.framed = true
 		p += 9
 		word := binary.LittleEndian.Uint64(b[p:])
 		for f := last.next; f != nil; f = f.alt {
@@ -303,6 +305,7 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 	f.key, f.value = key, n
 	known = n + 1
 	if b[n] == opFrame { // it may stand anywhere, once in 64 KiB
+		d.framed = true
 		f.value += 9
 		known = 0
 	}

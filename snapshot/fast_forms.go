@@ -1,0 +1,293 @@
+package snapshot
+
+import "unsafe"
+
+// form is what a whole trace entry looks like. Most entries of a file are of a
+// few forms: they differ in a few numbers at fixed places, and the rest need only
+// be compared, eight bytes at a time. What those bytes mean was worked out field by
+// field when the form was seen first; the memo that they refer to doesn't change.
+type form struct {
+	words               []formWord // from the entry's `}` to its SETITEMS or its list of frames
+	length              int        // in bytes
+	address, size, time formNumber // those that aren't there are 0
+	stack               formNumber // a position in the memo
+	others              bool       // there are some of these:
+	stream              formNumber
+	pool                formNumber // positions in the memo
+	compile, metadata   formNumber
+	list                bool    // its last bytes begin a list of frames, with SETITEMS behind it
+	own                 bool    // the entry itself is put into the memo, before others
+	puts                []ref   // the others
+	row                 fastRow // what isn't among the numbers
+	keys                uint64
+	then                uint8 // the form that followed the last time
+}
+
+// formWord is eight bytes of a form; mask leaves the numbers out.
+type formWord struct{ bits, mask uint64 }
+
+// formNumber is where a number stands in an entry; its payload is 0 where there is none.
+type formNumber struct {
+	at           int
+	payload, max uint64
+}
+
+func (x *formNumber) read(start unsafe.Pointer, p int) uint64 {
+	return eight(start, p+x.at) & x.payload
+}
+
+const (
+	maxForms  = 64
+	formBytes = 256 // of the longest form
+	formPuts  = 8   // memo entries of one form, and one of its list
+	patience  = 4096
+	missed    = 16 // what an entry without a known form costs of it
+	listHead  = 3  // bytes that tell a list of many frames from one of one or none
+)
+
+// forms are those of the entries so far. Programs repeat themselves: the form that
+// followed the last few forms before is tried before any other.
+type forms struct {
+	all     []form
+	next    [1 << 13]uint8 // by context, the form that followed
+	context uint64         // of the last sixteen forms
+	last    uint8
+	// patience runs out where most entries have forms of their own.
+	patience int
+}
+
+func (fs *forms) slot() *uint8 { return &fs.next[fs.context*0x9E3779B97F4A7C15>>(64-13)] }
+
+// fits tells whether the entry at p is of form f.
+func (f *form) fits(start unsafe.Pointer, p int) bool {
+	for i := range f.words {
+		if w := &f.words[i]; (eight(start, p+8*i)^w.bits)&w.mask != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// find is the form of the entry at p where the first guess was wrong, -1 when it
+// has none that is known.
+func (fs *forms) find(start unsafe.Pointer, p int) int {
+	if i := fs.all[fs.last].then; fs.all[i].fits(start, p) {
+		return int(i)
+	}
+	for i := range fs.all {
+		if fs.all[i].fits(start, p) {
+			return i
+		}
+	}
+	if fs.patience -= missed; fs.patience < 0 {
+		fs.all = fs.all[:0]
+	}
+	return -1
+}
+
+// saw moves the context on.
+func (fs *forms) saw(i int) {
+	fs.patience = min(fs.patience+1, patience)
+	fs.all[fs.last].then = uint8(i)
+	fs.last = uint8(i)
+	fs.context = fs.context<<4 ^ uint64(i)
+}
+
+// formedEvents reads trace entries at d.p as long as they are of known forms;
+// false when what follows is no entry, or not at hand.
+func (d *decoder) formedEvents() (more bool) {
+	fs, b := &d.forms, d.b
+	start := unsafe.Pointer(unsafe.SliceData(b))
+	for {
+		p := d.p
+		if p >= d.more || b[p] != opEmptyDict || len(d.stack) == cap(d.stack) {
+			return false
+		}
+		if len(fs.all) == 0 || len(b)-p < room || len(d.memo)+formPuts > cap(d.memo) {
+			return true
+		}
+		slot := fs.slot()
+		i := int(*slot)
+		f := &fs.all[i]
+		if !f.fits(start, p) {
+			if i = fs.find(start, p); i < 0 {
+				return true
+			}
+			f = &fs.all[i]
+			*slot = uint8(i)
+		}
+		fs.saw(i)
+		if d.p = d.formedEvent(f, start, p); d.p == 0 {
+			d.p = p
+			return true
+		}
+	}
+}
+
+// formedEvent adds the entry at p, which is of form f; end is behind it, 0 when one
+// of its numbers can't be told here.
+func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
+	address, size, time := f.address.read(start, p), f.size.read(start, p), f.time.read(start, p)
+	n, c := d.rows, &d.events
+	if address > f.address.max || size > f.size.max || time > f.time.max || n == len(c.Action) && d.growEvents() != nil {
+		return 0
+	}
+	was := len(d.memo)
+	if f.own {
+		d.memo = append(d.memo, newValue(kEvent, uint64(n)).ref())
+	}
+	d.memo = append(d.memo, f.puts...)
+	stack, ok := f.row.stack, true
+	end = p + f.length
+	switch {
+	case f.list:
+		end, stack = d.frameList(end - listHead)
+		ok = end != 0 && d.b[end] == opSetItems
+		end++
+	case f.stack.payload != 0:
+		stack, ok = d.knownStack(d.remembered(f.stack.read(start, p)))
+	}
+	if !ok || f.others && !d.formedOthers(f, start, p, n) {
+		d.memo = d.memo[:was]
+		return 0
+	}
+	c.Action[n] = f.row.action
+	c.Address[n] = address
+	c.Size[n] = int64(size)
+	c.TimeUS[n] = int64(time)
+	c.Stack[n] = stack
+	d.rows = n + 1
+	d.eventKeys |= f.keys
+	d.push(newValue(kEvent, uint64(n)))
+	return end
+}
+
+// formedOthers fills the columns that most files leave at zero, of row n.
+func (d *decoder) formedOthers(f *form, start unsafe.Pointer, p, n int) (ok bool) {
+	e := event{stream: f.row.stream, pool: f.row.pool, compile: f.row.compile, metadata: f.row.metadata}
+	if f.stream.payload != 0 {
+		x := f.stream.read(start, p)
+		if x > f.stream.max {
+			return false
+		}
+		e.stream = d.stream(d.number(int64(x)))
+	}
+	if f.pool.payload != 0 {
+		v := d.remembered(f.pool.read(start, p))
+		if v.kind() != kPool {
+			return false
+		}
+		e.pool = uint32(v.index())
+	}
+	word := func(x *formNumber, id *StringID) bool {
+		if x.payload == 0 {
+			return true
+		}
+		v := d.remembered(x.read(start, p))
+		*id = StringID(v.index())
+		return v.kind() == kString
+	}
+	if !word(&f.compile, &e.compile) || !word(&f.metadata, &e.metadata) {
+		return false
+	}
+	if e.compile == sNA {
+		e.compile = 0
+	}
+	return e.stream|e.pool|uint32(e.compile)|uint32(e.metadata) == 0 || d.addOptional(&e, n) == nil
+}
+
+// seenField is a field of the entry that was read last.
+type seenField struct {
+	field *field
+	at    int // where it begins
+	puts  int // memo entries before it
+}
+
+// learnForm makes a form of an entry of the usual kind that was read field by field
+// and is b; its memo entries begin at puts. What could differ in the next one of
+// its kind but for the numbers has none: frames with other fields behind them, a
+// FRAME amid it, memo entries that are numbered.
+func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
+	if d.forms.patience < 0 || len(d.forms.all) == maxForms || d.framed || e.strangers > 0 || e.action == OOM {
+		return
+	}
+	f := form{length: len(b), row: *e, keys: d.seen[len(d.seen)-1].field.keys}
+	at := 2 // behind `}` and MARK
+	if f.own = b[1] == opMemoize; f.own {
+		at, puts = 3, puts+1
+	}
+	first := d.p
+	if d.seen[0].at-first != at || d.seen[0].puts != puts {
+		return // its memo entry is numbered
+	}
+	var numbers [formBytes]bool // bytes that are no part of it
+	number := func(x *formNumber, s *seenField) {
+		g, from := s.field, s.at-first+s.field.value
+		*x = formNumber{at: from, payload: g.payload, max: g.max}
+		for i := from; i < s.at-first+g.length; i++ {
+			numbers[i] = true
+		}
+	}
+	for i := range d.seen {
+		s := &d.seen[i]
+		if s.field.step == stepEnd {
+			break
+		}
+		if at > formBytes-fieldRoom {
+			return
+		}
+		next := d.seen[i+1]
+		at, puts = next.at-first, next.puts
+		switch s.field.step {
+		case stepAddress:
+			number(&f.address, s)
+		case stepSize:
+			number(&f.size, s)
+		case stepTime:
+			number(&f.time, s)
+		case stepStack:
+			number(&f.stack, s)
+			f.row.stack = 0
+		case stepStream:
+			if e.stream != 0 {
+				number(&f.stream, s)
+			}
+		case stepPool:
+			number(&f.pool, s)
+		case stepCompile:
+			number(&f.compile, s)
+		case stepMetadata:
+			number(&f.metadata, s)
+		case stepOther:
+			if s.field.key == sFrames && e.stack != 0 {
+				if f.list = next.field.step == stepEnd; !f.list {
+					return
+				}
+				f.length = s.at - first + s.field.value + listHead
+				continue // its memo entry is its own
+			}
+		}
+		if puts > s.puts && !memoized(b[:at]) {
+			return
+		}
+		f.puts = append(f.puts, d.memo[s.puts:puts]...)
+	}
+	if f.length > formBytes || len(f.puts)+2 > formPuts {
+		return
+	}
+	f.others = e.stream|e.pool|uint32(e.compile)|uint32(e.metadata) != 0 || f.pool.payload|f.compile.payload|f.metadata.payload != 0
+	f.words = make([]formWord, (f.length+7)/8)
+	for i := range f.length {
+		if !numbers[i] {
+			f.words[i/8].mask |= 0xff << (8 * (i % 8))
+			f.words[i/8].bits |= uint64(b[i]) << (8 * (i % 8))
+		}
+	}
+	d.forms.all = append(d.forms.all, f)
+}
+
+// memoized tells whether b surely ends in MEMOIZE.
+func memoized(b []byte) bool {
+	n := len(b)
+	return b[n-1] == opMemoize && b[n-2] != opBinPut && b[n-5] != opLongBinPut
+}
