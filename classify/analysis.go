@@ -51,7 +51,7 @@ type analysis struct {
 	graphs           map[snapshot.StackID]bool       // of which blocks older than the trace are parts of autograd graphs
 	nextStep         []int32                         // by run: the first optimizer's step at or after it, or backward pass where steps make nothing
 	gradientIn       map[int64][]int32               // runs that leave gradients of a size, in order
-	replaced         map[timeline.AllocationID]claim // weights and state that a step puts others in the place of
+	replaced         sparse[claim]                   // weights and state that a step puts others in the place of
 	gradientSize     map[int64]int                   // gradients that one step makes, by requested bytes
 	copies           []bool                          // by allocation: casts of autocast, by size
 	loads            map[snapshot.StackID]bool       // the program's lines that load batches

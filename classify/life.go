@@ -12,7 +12,7 @@ import (
 // and the optimizer finds are gradients, what an optimizer makes and keeps is
 // its state.
 func lifeClaim(a *analysis, id timeline.AllocationID) claim {
-	if c, ok := a.replaced[id]; ok {
+	if c, ok := a.replaced.get(id); ok {
 		return c
 	}
 	b, f := a.born(id), a.freed(id)

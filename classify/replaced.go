@@ -11,7 +11,6 @@ import (
 // and puts in the place of those before (p.data = p.data - …), and what such an
 // optimizer began with.
 func (a *analysis) findReplaced() {
-	a.replaced = map[timeline.AllocationID]claim{}
 	if !a.trains {
 		return
 	}
@@ -44,8 +43,8 @@ func (a *analysis) findReplaced() {
 	}
 	slices.Sort(ids) // what takes a place is younger than what was there
 	for _, id := range ids {
-		if c, ok := a.replaced[before[id]]; ok {
-			a.replaced[id] = c
+		if c, ok := a.replaced.get(before[id]); ok {
+			a.replaced.put(id, c)
 		}
 	}
 	a.agree(ids)
@@ -66,19 +65,19 @@ func (a *analysis) agree(ids []timeline.AllocationID) {
 		if votes[at] == nil {
 			votes[at] = map[Category]int{}
 		}
-		if c, ok := a.replaced[id]; ok {
+		if c, ok := a.replaced.get(id); ok {
 			votes[at][c.category]++
 		}
 	}
 	for id, at := range of {
-		all, most := 0, a.replaced[id].category
+		all, most := 0, a.replaced.of[id].category
 		for c, n := range votes[at] {
 			if all += n; n > votes[at][most] {
 				most = c
 			}
 		}
 		if n := votes[at][most]; n > 0 && 4*n >= 3*all {
-			a.replaced[id] = claim{most, NoDetail, plausible}
+			a.replaced.put(id, claim{most, NoDetail, plausible})
 		}
 	}
 }
@@ -154,7 +153,7 @@ func (a *analysis) judgeReplaced(ids []timeline.AllocationID, taken map[timeline
 	}
 	put := func(ids []timeline.AllocationID, from, to int, category Category) {
 		for k := from; k < min(to, len(ids)); k++ {
-			a.replaced[ids[k]] = claim{category, NoDetail, plausible}
+			a.replaced.put(ids[k], claim{category, NoDetail, plausible})
 		}
 	}
 	switch {
@@ -171,9 +170,9 @@ func (a *analysis) judgeReplaced(ids []timeline.AllocationID, taken map[timeline
 		for k, id := range ids {
 			switch {
 			case k < gradients:
-				a.replaced[id] = claim{Weights, NoDetail, plausible}
+				a.replaced.put(id, claim{Weights, NoDetail, plausible})
 			case taken[id]:
-				a.replaced[id] = claim{OptimizerState, NoDetail, plausible}
+				a.replaced.put(id, claim{OptimizerState, NoDetail, plausible})
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package classify
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
@@ -138,14 +139,17 @@ const bulk = 16
 // meanwhile, or are there when the next of passes without one begins. Results
 // that were merely collected are few, or of few kinds.
 func (a *analysis) findDropped() {
-	const least = 512                              // bytes
-	made := pages.Make[int32](len(a.Category) + 1) // forward allocations before each one
-	for i := range a.Category {
-		made[i+1] = made[i]
-		if a.Phase[i] == Forward && a.t.Requested(timeline.AllocationID(i)) > least {
-			made[i+1]++
+	const least = 512                       // bytes
+	made := sync.OnceValue(func() []int32 { // forward allocations before each one
+		made := pages.Make[int32](len(a.Category) + 1)
+		for i := range a.Category {
+			made[i+1] = made[i]
+			if a.Phase[i] == Forward && a.t.Requested(timeline.AllocationID(i)) > least {
+				made[i+1]++
+			}
 		}
-	}
+		return made
+	})
 	var together []timeline.AllocationID
 	for _, steps := range a.Untrained {
 		for _, s := range steps {
@@ -183,7 +187,7 @@ func (a *analysis) findDropped() {
 
 // markGraph marks tensors that are a graph's, one in so many of what forward has
 // made meanwhile; made counts that before each allocation.
-func (a *analysis) markGraph(together []timeline.AllocationID, made []int32, part int) {
+func (a *analysis) markGraph(together []timeline.AllocationID, made func() []int32, part int) {
 	const kinds = 4 // stacks, or sizes where there are none
 	type kind struct {
 		stack snapshot.StackID
@@ -201,7 +205,7 @@ func (a *analysis) markGraph(together []timeline.AllocationID, made []int32, par
 		of[k] = true
 	}
 	first, last := slices.Min(together), slices.Max(together)
-	if len(of) < kinds || len(together)*part < int(made[last+1]-made[first]) || a.areCasts(together) {
+	if len(of) < kinds || len(together)*part < int(made()[last+1]-made()[first]) || a.areCasts(together) {
 		return
 	}
 	for _, id := range together {
