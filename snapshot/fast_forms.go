@@ -41,7 +41,7 @@ const (
 	formBytes = 256 // of the longest form
 	formPuts  = 8   // memo entries of one form, and one of its list
 	patience  = 4096
-	missed    = 16 // what an entry without a known form costs of it
+	dear      = 16 // entries that are read as a whole for one that is compared in vain
 	listHead  = 3  // bytes that tell a list of many frames from one of one or none
 )
 
@@ -51,9 +51,9 @@ type forms struct {
 	all     []form
 	next    [1 << 13]uint8 // by context, the form that followed
 	context uint64         // of the last sixteen forms
-	last    uint8
-	// patience runs out where most entries have forms of their own.
-	patience int
+	last    int
+	// Where most entries have forms of their own, patience runs out: it is -1.
+	missed, patience int
 }
 
 func (fs *forms) slot() *uint8 { return &fs.next[fs.context*0x9E3779B97F4A7C15>>(64-13)] }
@@ -70,27 +70,21 @@ func (f *form) fits(start unsafe.Pointer, p int) bool {
 
 // find is the form of the entry at p where the first guess was wrong, -1 when it
 // has none that is known.
-func (fs *forms) find(start unsafe.Pointer, p int) int {
-	if i := fs.all[fs.last].then; fs.all[i].fits(start, p) {
+func (fs *forms) find(start unsafe.Pointer, p, rows int) int {
+	last := &fs.all[fs.last]
+	if i := last.then; fs.all[i].fits(start, p) {
 		return int(i)
 	}
 	for i := range fs.all {
 		if fs.all[i].fits(start, p) {
+			last.then = uint8(i)
 			return i
 		}
 	}
-	if fs.patience -= missed; fs.patience < 0 {
-		fs.all = fs.all[:0]
+	if fs.missed++; fs.missed*dear > fs.patience+rows {
+		fs.all, fs.patience = nil, -1
 	}
 	return -1
-}
-
-// saw moves the context on.
-func (fs *forms) saw(i int) {
-	fs.patience = min(fs.patience+1, patience)
-	fs.all[fs.last].then = uint8(i)
-	fs.last = uint8(i)
-	fs.context = fs.context<<4 ^ uint64(i)
 }
 
 // formedEvents reads trace entries at d.p as long as they are of known forms;
@@ -110,13 +104,14 @@ func (d *decoder) formedEvents() (more bool) {
 		i := int(*slot)
 		f := &fs.all[i]
 		if !f.fits(start, p) {
-			if i = fs.find(start, p); i < 0 {
+			if i = fs.find(start, p, d.rows); i < 0 {
 				return true
 			}
 			f = &fs.all[i]
 			*slot = uint8(i)
 		}
-		fs.saw(i)
+		fs.last = i
+		fs.context = fs.context<<4 ^ uint64(i)
 		if d.p = d.formedEvent(f, start, p); d.p == 0 {
 			d.p = p
 			return true
@@ -133,10 +128,14 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 		return 0
 	}
 	was := len(d.memo)
+	memo := d.memo
 	if f.own {
-		d.memo = append(d.memo, newValue(kEvent, uint64(n)).ref())
+		memo = append(memo, newValue(kEvent, uint64(n)).ref())
 	}
-	d.memo = append(d.memo, f.puts...)
+	for _, r := range f.puts {
+		memo = append(memo, r)
+	}
+	d.memo = memo
 	stack, ok := f.row.stack, true
 	end = p + f.length
 	switch {
