@@ -15,7 +15,7 @@ func (a *analysis) findHeads() {
 	a.heads = make([]bool, len(a.stacks))
 	deeper := 0 // maps below the model since the last candidate
 	candidate := timeline.NoAllocation
-	var wide wideHead
+	var wide, whole wideHead // until the model's own code makes something, or the program
 	for i := a.loop; i < a.last && a.all&matmul != 0; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
@@ -29,9 +29,11 @@ func (a *analysis) findHeads() {
 		switch {
 		case isMap:
 			wide.add(id, a.t.Requested(id))
+			whole.add(id, a.t.Requested(id))
 		case e.depth <= 1:
-			if head := wide.end(a.t.Requested(id)); head != timeline.NoAllocation {
-				a.heads[a.t.Stack(head)] = true
+			a.markHead(wide.end(a.t.Requested(id)))
+			if e.depth == 0 {
+				a.markHead(whole.end(a.t.Requested(id)))
 			}
 		}
 		switch {
@@ -50,13 +52,21 @@ func (a *analysis) findHeads() {
 	}
 }
 
-// wideHead follows the linear maps of a pass.
+func (a *analysis) markHead(head timeline.AllocationID) {
+	if head != timeline.NoAllocation {
+		a.heads[a.t.Stack(head)] = true
+	}
+}
+
+// wideHead follows the linear maps of a pass. What is as wide as the batch that the
+// first one was given is that made anew, as autoencoders do, and no scores.
 type wideHead struct {
 	maps         int
 	last         timeline.AllocationID
 	bytes, other int64     // of the last map's result, of the largest of the others
 	ids          [16]int64 // bytes of the last tensors outside of the model: token ids among them
 	n            int
+	seen, given  bool // a wide result; one as large as what was there before the first
 }
 
 func (w *wideHead) add(id timeline.AllocationID, bytes int64) {
@@ -69,8 +79,13 @@ func (w *wideHead) add(id timeline.AllocationID, bytes int64) {
 // gives what has made scores then.
 func (w *wideHead) end(bytes int64) timeline.AllocationID {
 	head := timeline.NoAllocation
-	if w.maps > 3 && w.bytes > w.other+w.other/2 && w.scores() {
-		head = w.last
+	if w.maps > 3 && w.bytes > w.other+w.other/2 {
+		if !w.seen {
+			w.seen, w.given = true, slices.ContainsFunc(w.ids[:], func(n int64) bool { return family(n, w.bytes) })
+		}
+		if !w.given && w.scores() {
+			head = w.last
+		}
 	}
 	w.maps, w.bytes, w.other = 0, 0, 0
 	w.ids[w.n%len(w.ids)] = bytes
