@@ -99,25 +99,58 @@ func (a *analysis) spells(fewest int) map[int64][]*grown {
 	return bySize
 }
 
-// findReordered sees, without stacks, copies that take the place of what they are
-// made of, as beam search puts its caches in another order: of the same size, and
-// the next thing is that the other goes.
+// findReordered sees copies that take the place of what they are made of, as beam
+// search puts its caches in another order: of the same size, and the next thing is
+// that the other goes. They may come one by one, or those of a layer or of all
+// layers at once, which go in the opposite order. Stacks say so where a library does it.
 func (a *analysis) findReordered() {
 	a.moved, a.reordered = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]int{}
-	if a.trains || a.recorded.allocs {
+	if a.trains || a.recorded.allocs && a.all&cache != 0 {
 		return
 	}
-	const large = 1024
-	for i := len(a.Category) - 1; i >= 0; i-- {
-		id := timeline.AllocationID(i)
-		f := a.freed(id)
-		if n := a.t.Requested(id); n < large || f < 1 || f >= a.last || a.events.Action[f-1] != snapshot.Alloc || a.events.Size[f-1] != n {
-			continue
-		}
-		if copied := a.t.Of[f-1]; copied != id {
-			a.moved[copied], a.reordered[id] = true, a.goes(copied)
+	var made, gone []timeline.AllocationID // in one go, without anything between
+	pairs := [][2]timeline.AllocationID{}  // of a copy and what it takes the place of
+	for i, action := range a.events.Action {
+		switch {
+		case action == snapshot.FreeCompleted || a.t.Of[i] == timeline.NoAllocation:
+		case action == snapshot.Alloc:
+			if len(gone) > 0 {
+				pairs = a.pairReordered(pairs, made, gone)
+				made, gone = made[:0], gone[:0]
+			}
+			made = append(made, a.t.Of[i])
+		case action == snapshot.FreeRequested && len(made) > len(gone):
+			gone = append(gone, a.t.Of[i])
 		}
 	}
+	pairs = a.pairReordered(pairs, made, gone)
+	for _, p := range slices.Backward(pairs) { // a copy of a copy goes with the last
+		a.moved[p[0]], a.reordered[p[1]] = true, a.goes(p[0])
+	}
+}
+
+// pairReordered adds the pairs of what was made in one go and what went after it.
+func (a *analysis) pairReordered(pairs [][2]timeline.AllocationID, made, gone []timeline.AllocationID) [][2]timeline.AllocationID {
+	const (
+		large = 1024
+		many  = 4 // keys and values of two layers
+	)
+	n := 0
+	for n < len(gone) {
+		copied, id := made[len(made)-1-n], gone[n]
+		if size := a.t.Requested(id); size < large || a.t.Requested(copied) != size || id >= made[0] {
+			break
+		}
+		n++
+	}
+	layer := n == 2 && gone[0] == gone[1]+1 // its keys and values, made one after the other
+	if n < many && !layer {
+		n = min(n, 1)
+	}
+	for j := range n {
+		pairs = append(pairs, [2]timeline.AllocationID{made[len(made)-1-j], gone[j]})
+	}
+	return pairs
 }
 
 // goes is the event at which what an allocation holds is gone, in copies that take
@@ -159,10 +192,48 @@ func (a *analysis) followGrowth(bySize map[int64][]*grown, g, h *grown) {
 	}
 	a.chains = append(a.chains, chain)
 	// what the first one took the place of, among other things of its size
-	if before := g.size - (h.size - g.size); len(bySize[before]) > 0 && (len(a.growing[before]) == 0 || !a.trains) {
+	if a.trains {
+		if before := g.size - (h.size - g.size); len(bySize[before]) > 0 && len(a.growing[before]) == 0 {
+			a.growing[before] = append(a.growing[before], g.first)
+		}
+		return
+	}
+	before := a.fusedBefore(g, h)
+	if n := 2*g.size - h.size; before == 0 && len(bySize[n]) > 0 {
+		before = n
+	}
+	if before > 0 {
 		a.growing[before] = append(a.growing[before], g.first)
 	}
 }
+
+// fusedBefore is the size of what the first blocks of a growing cache take the
+// place of where each holds a layer's queries, keys and values in one, as the pass
+// over a prompt leaves them: gone before the cache grows again. 0 where they are
+// others.
+func (a *analysis) fusedBefore(g, h *grown) int64 {
+	prompt := 2*g.size - h.size // its keys, where these hold one token more
+	gone := map[int64]int{}
+	for i := g.first + 1; i < h.first; i++ {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation && a.born(id) < g.first && a.born(id) >= a.loop {
+			gone[a.t.Requested(id)]++
+		}
+	}
+	var found int64
+	for size, n := range gone {
+		if n*2 == g.count && (holds(size, g.size) || holds(size, prompt)) {
+			if found != 0 {
+				return 0
+			}
+			found = size
+		}
+	}
+	return found
+}
+
+// holds tells whether a block has room for queries, which may have more heads than
+// keys, and for keys and values.
+func holds(block, keys int64) bool { return keys > 0 && block >= 3*keys && block%keys == 0 }
 
 // generates turns loops that only run forward and keep a growing cache into
 // generation. Models fill a cache in training, too: a pass that keeps what backward
