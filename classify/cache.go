@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"maps"
 	"slices"
 	"sort"
 
@@ -242,7 +243,7 @@ func (a *analysis) generates() {
 	if a.trains || a.saves && len(a.growing) == 0 {
 		return
 	}
-	cached := len(a.growing) > 0 || a.findStatic() || a.findPool()
+	cached := a.findNamed() || len(a.growing) > 0 || a.findStatic() || a.findPool()
 	for i := 0; i < len(a.Category) && !cached && a.all&cache != 0; i++ {
 		id := timeline.AllocationID(i)
 		cached = a.birth(id).marks&cache != 0 && a.Phase[i] == Forward
@@ -262,6 +263,82 @@ func (a *analysis) generates() {
 	for i := range a.Steps {
 		a.Steps[i].Phases = a.spans(a.Steps[i].FirstEvent, a.Steps[i].LastEvent+1)
 	}
+}
+
+// findNamed finds caches that functions of the program's own make, going by their
+// names, in a program that only runs forward: what they make and it keeps. Where a
+// name doesn't say what is cached, two blocks for each of the model's layers do.
+func (a *analysis) findNamed() bool {
+	const (
+		pairs = 4
+		large = 1024
+		long  = 64 // events
+		kinds = 16 // of one model's caches, at most
+	)
+	if a.all&(ownCache|anyCache) == 0 {
+		return false
+	}
+	found := false
+	keep := func(ids ...timeline.AllocationID) {
+		found = true
+		for _, id := range ids {
+			a.kept[id] = true
+		}
+	}
+	alike := map[int64][]timeline.AllocationID{} // by size, of one request
+	type kind struct{ size, count int64 }
+	known := map[kind]bool{}
+	judge := func(n int64) {
+		ids := alike[n]
+		delete(alike, n)
+		if len(ids) < pairs || len(ids)%2 != 0 {
+			return
+		}
+		k := kind{n, int64(len(ids))}
+		if _, seen := known[k]; !seen && len(known) < kinds {
+			known[k] = a.hasLayers(len(ids)/2, n)
+		}
+		if known[k] {
+			keep(ids...)
+		}
+	}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		m, n := a.birth(id).marks, a.t.Requested(id)
+		if m&(ownCache|anyCache) == 0 || n < large || !a.outlives(id) && a.freed(id)-a.born(id) < long {
+			continue
+		}
+		if m&ownCache != 0 {
+			keep(id)
+			continue
+		}
+		if ids := alike[n]; len(ids) > 0 && a.freed(ids[0]) <= a.born(id) {
+			judge(n)
+		}
+		alike[n] = append(alike[n], id)
+	}
+	for _, n := range slices.Sorted(maps.Keys(alike)) {
+		judge(n)
+	}
+	return found
+}
+
+// hasLayers tells whether a model has so many layers, going by how often the sizes
+// of most of its weights recur; what has another size beside them isn't one of them.
+func (a *analysis) hasLayers(layers int, beside int64) bool {
+	const large = 64 << 10 // norms and biases may be as large as each other
+	var common, bytes, all int64
+	for n, count := range a.weightSize {
+		if n == beside || n < large || count < layers {
+			continue
+		}
+		all += n * int64(count)
+		if count%layers == 0 {
+			common = row(common, int64(count))
+			bytes += n * int64(count)
+		}
+	}
+	return common == int64(layers) && bytes*4 >= all*3
 }
 
 // findStatic finds caches of full length that are made once, in the first pass of

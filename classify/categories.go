@@ -38,7 +38,7 @@ func (a *analysis) signals() []signal {
 	for _, s := range []signal{
 		{ByNativeStack, workspace | bucket | lossGrad | cast, 0, nativeClaim},
 		{ByFreeStack, 0, release | engine, freeClaim},
-		{ByPythonStack, bucket | flat | keep | comm | cache | restore | state | weight | input, 0, pythonClaim},
+		{ByPythonStack, bucket | flat | keep | comm | cache | ownCache | anyCache | restore | state | weight | input, 0, pythonClaim},
 	} {
 		if a.all&(s.birth|s.death) != 0 {
 			out = append(out, s)

@@ -30,6 +30,9 @@ func judgeStacks(s *snapshot.Snapshot) []evidence {
 			if facts[i].user && namesWeights(s.String(f.Function)) {
 				facts[i].marks |= named
 			}
+			if facts[i].user {
+				facts[i].marks |= namesCache(s.String(f.Function))
+			}
 			facts[i].builds = facts[i].user && s.String(f.Function) == "__init__"
 		} else {
 			facts[i] = judgeNative(s.String(f.Function))
@@ -96,6 +99,43 @@ func namesWeights(function string) bool {
 		}
 	}
 	return false
+}
+
+// namesCache tells names such as allocate_kv_cache, which say what is cached, and
+// setup_caches, which don't. Those that cache other things say which.
+func namesCache(function string) marks {
+	name := strings.Trim(strings.ToLower(function), "_")
+	if !strings.Contains(name, "cache") {
+		return 0
+	}
+	verb, words, _ := strings.Cut(name, "_")
+	switch verb {
+	case "init", "initialize", "create", "make", "build", "alloc", "allocate", "prealloc", "preallocate", "setup", "set", "reserve", "new":
+	default:
+		return 0
+	}
+	found := anyCache
+	keys, values := false, false
+	for word := range strings.SplitSeq(words, "_") {
+		switch word {
+		case "kv", "kvcache", "kvcaches":
+			found = ownCache
+		case "key", "keys":
+			keys = true
+		case "value", "values":
+			values = true
+		case "cache", "caches", "up", "and", "past", "static", "paged", "attn", "attention", "gpu", "cuda", "buffer", "buffers", "tensor", "tensors":
+		default:
+			return 0
+		}
+	}
+	switch {
+	case keys && values:
+		return ownCache
+	case keys || values:
+		return 0
+	}
+	return found
 }
 
 func judgePython(function, file string) frameFact {

@@ -108,6 +108,9 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 
 func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 	r := a.run(a.born(id))
+	if a.kept[id] {
+		return claim{KVCache, NoDetail, plausible}
+	}
 	if end == r {
 		return claim{Temporary, NoDetail, plausible}
 	}

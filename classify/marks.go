@@ -2,7 +2,7 @@ package classify
 
 // marks are what a stack says about the moment it was taken, whoever's
 // allocation it is.
-type marks uint32
+type marks uint64
 
 const (
 	native       marks = 1 << iota // has C++ frames
@@ -37,6 +37,8 @@ const (
 	named                          // a function of the program's own says that it makes weights, or is a constructor
 	mask                           // an attention mask, which a variable holds through the whole pass
 	checkpointed                   // within the first forward of checkpointing
+	ownCache                       // a function of the program's own says that it makes a key-value cache
+	anyCache                       // or a cache, of whatever
 )
 
 // hint is a phase that a stack names, 0 for none.
@@ -171,6 +173,7 @@ var pythonRules = []frameRule{
 	{"vllm/", "_allocate_kv_cache", cache, hintOf(Setup)},
 	{"vllm/", "_allocate_kv_cache_tensors", cache, hintOf(Setup)},
 	{"sglang/srt/mem_cache/memory_pool", "_create_buffers", cache, hintOf(Setup)},
+	{"torchtune/modules/kv_cache.py", "__init__", cache, hintOf(Setup)},
 	{"lmdeploy/pytorch/engine/cache_engine.py", "_allocate_cache", cache, hintOf(Setup)},
 	{"lmdeploy/pytorch/engine/cache_engine.py", "allocate_gpu_cache", cache, hintOf(Setup)},
 	{"text_generation_server/layers/attention/kv_cache.py", "__init__", cache, hintOf(Setup)},

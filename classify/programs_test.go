@@ -356,6 +356,7 @@ var programs = map[string]func(p *program){
 		for _, frame := range []string{
 			"site-packages/vllm/v1/worker/gpu_model_runner.py:3900 _allocate_kv_cache_tensors",
 			"site-packages/sglang/srt/mem_cache/memory_pool.py:850 _create_buffers",
+			"site-packages/torchtune/modules/kv_cache.py:50 __init__",
 			"site-packages/lmdeploy/pytorch/engine/cache_engine.py:150 _allocate_cache",
 			"site-packages/text_generation_server/layers/attention/kv_cache.py:80 __init__",
 			"site-packages/transformers/generation/continuous_batching/cache.py:190 __init__",

@@ -78,6 +78,8 @@ func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 		return claim{Communication, GatheredShard, strong}
 	case e.marks&cache != 0 && (p == Forward || p == Generate || p == Setup):
 		return claim{KVCache, NoDetail, strong}
+	case e.marks&(ownCache|anyCache) != 0 && a.kept[id]:
+		return claim{KVCache, NoDetail, plausible}
 	case e.marks&restore != 0 && p == Backward:
 		return claim{Activations, Restored, strong}
 	case e.marks&state != 0:

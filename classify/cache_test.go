@@ -1,0 +1,99 @@
+package classify
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestNamesOfCaches: a name says that keys and values are cached, or only that
+// something is; names of other caches say what.
+func TestNamesOfCaches(t *testing.T) {
+	for name, want := range map[string]marks{
+		"allocate_kv_cache":        ownCache,
+		"_init_kvcache":            ownCache,
+		"create_key_value_caches":  ownCache,
+		"set_up_paged_kv_cache":    ownCache,
+		"setup_caches":             anyCache,
+		"init_cache":               anyCache,
+		"build_feature_cache":      0,
+		"make_key_cache":           0, // or keys of a contrastive loss
+		"init_kv_cache_dataloader": 0,
+		"get_kv_cache":             0,
+		"init_weights":             0,
+		"empty_cache":              0,
+		"":                         0,
+	} {
+		if got := namesCache(name); got != want {
+			t.Errorf("%q: marks %#x, want %#x", name, got, want)
+		}
+	}
+}
+
+// TestNamedCaches: what a function of the program's own makes is a key-value cache
+// where its name says so, or where there are two blocks for each layer of the model
+// and nothing is trained. It may be made before all requests or for each of them.
+func TestNamedCaches(t *testing.T) {
+	const layers = 6
+	for name, c := range map[string]struct {
+		function string
+		blocks   int
+		perLoop  bool // made for each request
+		trains   bool
+		want     bool
+	}{
+		"one block of all layers":                        {"allocate_kv_cache", 1, false, false, true},
+		"blocks of each layer":                           {"setup_caches", 2 * layers, false, false, true},
+		"for each request":                               {"init_cache", 2 * layers, true, false, true},
+		"a name that doesn't say what, and other counts": {"init_cache", 8, false, false, false},
+		"a name that doesn't say what, and one block":    {"init_cache", 1, false, false, false},
+		"of features":                                    {"build_feature_cache", 2 * layers, false, false, false},
+		"of a data set that is trained on":               {"init_cache", 2 * layers, false, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProgram(t, true)
+			for range layers {
+				p.build(9 * mib)
+				p.build(3 * mib)
+			}
+			var caches []int
+			fill := func() {
+				for range c.blocks {
+					caches = append(caches, p.alloc(KVCache, 16*mib, "serve.py:8 "+c.function, "serve.py:20 main"))
+				}
+			}
+			if !c.perLoop {
+				fill()
+			}
+			p.alloc(Weights, mib, "serve.py:15 setup_mask", "serve.py:21 main") // what follows is the last that is made before the loop
+			serve := func(k int) {
+				if c.perLoop {
+					fill()
+				}
+				for range 10 {
+					ids := p.alloc(Inputs, mib, "serve.py:22 main")
+					for k := range 8 {
+						p.free(p.alloc(Temporary, 5*mib, linearFrame, callFrame, fmt.Sprintf("net.py:%d forward", 20+k), callFrame, "serve.py:23 main"))
+					}
+					p.free(ids)
+				}
+				if c.perLoop {
+					p.free(caches[len(caches)-c.blocks:]...)
+				}
+			}
+			if c.trains {
+				p.train(3, p.ordinary)
+			} else {
+				p.loop(3, serve)
+			}
+			k := New(p.timeline(), Options{})
+			for _, id := range caches {
+				if got := k.Category[id]; (got == KVCache) != c.want || got == KVCache && k.Confidence[id] >= 90 {
+					t.Fatalf("said %v, %d %% sure", got, k.Confidence[id])
+				}
+			}
+			if last := k.Phase[len(k.Phase)-1]; c.want && last != Generate {
+				t.Errorf("the passes are %v", last)
+			}
+		})
+	}
+}
