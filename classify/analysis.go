@@ -62,8 +62,8 @@ type analysis struct {
 	packed, unpacked map[timeline.AllocationID]bool  // flat buffers of weights, and what they were made of
 	retained         []bool                          // by run: a forward whose graph outlives its backward
 	retains          bool                            // most of them
-	moved            map[timeline.AllocationID]bool  // copies for what goes at once
-	reordered        map[timeline.AllocationID]int   // when the last copy goes of what such a copy takes the place of
+	moved            set                             // copies for what goes at once
+	reordered        sparse[int]                     // when the last copy goes of what such a copy takes the place of
 	recomputed       []bool                          // by allocation: made again inside backward, by sizes
 	lastFlat         int32                           // line that makes Megatron's buffers of gradients
 	checkpoints      bool                            // layers of a pass that failed keep one block each, without stacks: what checkpointing does

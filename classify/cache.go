@@ -71,7 +71,7 @@ func (a *analysis) spells(fewest int) map[int64][]*grown {
 	var room []grown
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if p := a.Phase[id]; p != Forward && p != Generate || a.moved[id] {
+		if p := a.Phase[id]; p != Forward && p != Generate || a.moved.has(id) {
 			continue
 		}
 		n, b, f := a.t.Requested(id), a.born(id), a.goes(id)
@@ -105,7 +105,6 @@ func (a *analysis) spells(fewest int) map[int64][]*grown {
 // that the other goes. They may come one by one, or those of a layer or of all
 // layers at once, which go in the opposite order. Stacks say so where a library does it.
 func (a *analysis) findReordered() {
-	a.moved, a.reordered = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]int{}
 	if a.trains || a.recorded.allocs && a.all&cache != 0 {
 		return
 	}
@@ -126,7 +125,8 @@ func (a *analysis) findReordered() {
 	}
 	pairs = a.pairReordered(pairs, made, gone)
 	for _, p := range slices.Backward(pairs) { // a copy of a copy goes with the last
-		a.moved[p[0]], a.reordered[p[1]] = true, a.goes(p[0])
+		a.moved.add(p[0])
+		a.reordered.put(p[1], a.goes(p[0]))
 	}
 }
 
@@ -157,7 +157,7 @@ func (a *analysis) pairReordered(pairs [][2]timeline.AllocationID, made, gone []
 // goes is the event at which what an allocation holds is gone, in copies that take
 // its place, too.
 func (a *analysis) goes(id timeline.AllocationID) int {
-	if f, ok := a.reordered[id]; ok {
+	if f, ok := a.reordered.get(id); ok {
 		return f
 	}
 	return a.freed(id)

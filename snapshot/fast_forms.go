@@ -132,10 +132,7 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 	if f.own {
 		memo = append(memo, newValue(kEvent, uint64(n)).ref())
 	}
-	for _, r := range f.puts {
-		memo = append(memo, r)
-	}
-	d.memo = memo
+	d.memo = append(memo, f.puts...)
 	stack, ok := f.row.stack, true
 	end = p + f.length
 	switch {
