@@ -109,6 +109,23 @@ func TestUnknownKeysInEveryEvent(t *testing.T) {
 	}
 }
 
+// What only some recordings have is read in the same way, however many events have it.
+func TestRareColumns(t *testing.T) {
+	run := recorder.Simulate(recorder.Program{Seed: 9, Events: 700, Depth: 8, Pools: 1, Streams: 2})
+	trace := run.Recording.Traces[0]
+	for i := range trace {
+		e := &trace[i]
+		e.Compile = []string{"", "", "Torch-Compiled Region: 0/0", fmt.Sprintf("Torch-Compiled Region: %d/1", i%9)}[i/100%4]
+		e.Metadata = []string{"", fmt.Sprintf(`{"fqn": "layers.%d"}`, i%48), "optimizer"}[i/150%3]
+		e.Internal = []string{"", "op", "another"}[i%3]
+		e.Category = []any{nil, i % 6, i % 6, int64(-1), int64(1) << 40}[i/80%5]
+		e.Forward = [][]string{nil, {"a.py:1 in f"}, {"a.py:1 in f", "b.py:22 in g"}, {"a.py:1 in f", "a.py:1 in f", fmt.Sprintf("c.py:%d in h", i%30)}}[i/3%4]
+	}
+	for name, style := range styles() {
+		t.Run(name, func(t *testing.T) { both(t, run.Recording.Dump(style)) })
+	}
+}
+
 // Every style says the same as the others of its era.
 func TestStylesSayTheSame(t *testing.T) {
 	run := recorder.Simulate(recorder.Program{Seed: 5, Events: 500, Devices: 2, Pools: 1, Depth: 20})

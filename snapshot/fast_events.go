@@ -27,8 +27,10 @@ type fastRow struct {
 	address, size, time uint64
 	action              Action
 	stream, pool        uint32
-	stack               StackID
+	stack, forward      StackID
 	compile, metadata   StringID
+	internal            StringID
+	category            int32
 	strangers           int // of decoder.strange
 }
 
@@ -48,7 +50,8 @@ func (d *decoder) fastEvent() bool {
 		d.memo = append(d.memo, newValue(kEvent, uint64(d.rows)).ref())
 	}
 	e := fastRow{}
-	end := d.fastFields(b, p, &e)
+	d.seen, d.framed = d.seen[:0], false
+	end := d.fastFields(b, p, &d.fields, &e)
 	if end == 0 {
 		d.memo = d.memo[:was]
 		return false
@@ -58,11 +61,9 @@ func (d *decoder) fastEvent() bool {
 	return true
 }
 
-// fastFields reads an event's fields and adds its row; end is behind them, 0
-// when there is something else among them.
-func (d *decoder) fastFields(b []byte, p int, e *fastRow) (end int) {
-	f := &d.fields
-	d.seen, d.framed = d.seen[:0], false
+// fastFields reads an event's fields behind f and adds its row; end is behind
+// them, 0 when there is something else among them.
+func (d *decoder) fastFields(b []byte, p int, f *field, e *fastRow) (end int) {
 	start := unsafe.Pointer(unsafe.SliceData(b))
 	for len(b)-p >= fieldRoom { // all that eight looks at, even behind a FRAME
 		word, last := eight(start, p), f
@@ -109,6 +110,14 @@ func (d *decoder) fastFields(b []byte, p int, e *fastRow) (end int) {
 				return 0
 			}
 			e.metadata = StringID(v.index())
+		case stepInternal:
+			v := d.remembered(x)
+			if v.kind() != kString {
+				return 0
+			}
+			e.internal = StringID(v.index())
+		case stepCategory:
+			e.category = categoryOf(int64(x))
 		case stepPool:
 			v := d.remembered(x)
 			if v.kind() != kPool {
@@ -121,6 +130,12 @@ func (d *decoder) fastFields(b []byte, p int, e *fastRow) (end int) {
 				return 0
 			}
 			e.stack = id
+		case stepForward:
+			id, ok := d.knownStack(d.remembered(x))
+			if !ok {
+				return 0
+			}
+			e.forward = id
 		case stepNoFrames:
 			d.memo = append(d.memo, newValue(kStack, 0).ref())
 		case stepOther:
@@ -154,8 +169,8 @@ func (d *decoder) addRow(e *fastRow) bool {
 	if e.compile == sNA {
 		e.compile = 0
 	}
-	if e.stream|e.pool|uint32(e.compile)|uint32(e.metadata) != 0 {
-		rare := event{stream: e.stream, pool: e.pool, compile: e.compile, metadata: e.metadata}
+	if e.stream|e.pool|uint32(e.compile)|uint32(e.metadata)|uint32(e.internal)|uint32(e.forward)|uint32(e.category) != 0 {
+		rare := event{stream: e.stream, pool: e.pool, compile: e.compile, metadata: e.metadata, internal: e.internal, forward: e.forward, category: e.category}
 		if d.addOptional(&rare, n) != nil {
 			return false
 		}
@@ -209,6 +224,9 @@ const (
 	stepAction // the payload is a position in the memo
 	stepCompile
 	stepMetadata
+	stepInternal
+	stepForward
+	stepCategory // the payload is the value
 	stepPool
 	stepStack
 	stepNoFrames // an empty list, and the row's end behind it
@@ -235,9 +253,9 @@ type stepTable struct {
 }
 
 var eventSteps = stepTable{
-	number: [numKeys + 1]step{sAddr: stepAddress, sSize: stepSize, sTimeUS: stepTime, sStream: stepStream},
-	reference: [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata,
-		sPoolID: stepPool, sFrames: stepStack},
+	number: [numKeys + 1]step{sAddr: stepAddress, sSize: stepSize, sTimeUS: stepTime, sStream: stepStream, sCategory: stepCategory},
+	reference: [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata, sInternalMetadata: stepInternal,
+		sPoolID: stepPool, sFrames: stepStack, sForwardFrames: stepForward},
 }
 
 // sizeKeys are those of sizes, as bits: no size is larger than maxBytes.
@@ -367,6 +385,10 @@ func (d *decoder) fastValue(b []byte, p int, key StringID, e *fastRow) (n int) {
 		e.compile, n = d.fastText(b, p)
 	case sUserMetadata:
 		e.metadata, n = d.fastText(b, p)
+	case sInternalMetadata:
+		e.internal, n = d.fastText(b, p)
+	case sForwardFrames:
+		e.forward, n = d.textStack(b, p)
 	default:
 		if key >= numKeys && e.strangers < len(d.strange) {
 			x := &d.strange[e.strangers]
@@ -446,6 +468,43 @@ func (d *decoder) noFrames(b []byte, p int, id *StackID) (n int) {
 	}
 	*id = 0
 	return n
+}
+
+// textStack reads `] memo ( text* e` at p, as the stack of a forward pass is
+// written; n is 0 when it is anything else.
+func (d *decoder) textStack(b []byte, p int) (id StackID, n int) {
+	if b[p] != opEmptyList {
+		return 0, 0
+	}
+	q := p + 1 + d.memoOp(p+1)
+	if q == p+1 || b[q] != opMark {
+		return 0, d.noFrames(b, p, &id)
+	}
+	own := len(d.memo)
+	d.memo = append(d.memo, kOpaque.ref()) // until it is known which one it is
+	frames := d.scratch[:0]
+	for q++; b[q] != opAppends; {
+		if len(b)-q < room || len(d.memo) == cap(d.memo) {
+			return 0, 0
+		}
+		text, size := d.fastText(b, q)
+		if size == 0 {
+			return 0, 0
+		}
+		frame, err := d.frame(Frame{Function: text})
+		if err != nil {
+			return 0, 0
+		}
+		frames = append(frames, frame)
+		q += size
+	}
+	d.scratch = frames[:0]
+	id, err := d.internStack(frames)
+	if err != nil || b[q+1] == opMark { // more of the same list follows
+		return 0, 0
+	}
+	d.memo[own] = newValue(kStack, uint64(id)).ref()
+	return id, q + 1 - p
 }
 
 // fastPool reads `K a K b TUPLE2 MEMOIZE` at p, or a reference to such a pair.

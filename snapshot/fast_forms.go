@@ -2,25 +2,28 @@ package snapshot
 
 import "unsafe"
 
-// form is what a whole trace entry looks like. Most entries of a file are of a
-// few forms: they differ in a few numbers at fixed places, and the rest need only
-// be compared, eight bytes at a time. What those bytes mean was worked out field by
-// field when the form was seen first; the memo that they refer to doesn't change.
+// form is what a whole trace entry looks like, or its beginning. Most entries of a
+// file are of a few forms: they differ in a few numbers at fixed places, and the rest
+// need only be compared, eight bytes at a time. What those bytes mean was worked out
+// field by field when the form was seen first; the memo that they refer to doesn't
+// change.
 type form struct {
-	words               []formWord // from the entry's `}` to its SETITEMS or its list of frames
+	words               []formWord // from the entry's `}` on
 	length              int        // in bytes
 	address, size, time formNumber // those that aren't there are 0
 	stack               formNumber // a position in the memo
 	others              bool       // there are some of these:
-	stream              formNumber
+	stream, category    formNumber
 	pool                formNumber // positions in the memo
 	compile, metadata   formNumber
+	internal, forward   formNumber
 	list                bool    // its last bytes begin a list of frames, with SETITEMS behind it
 	own                 bool    // the entry itself is put into the memo, before others
 	puts                []ref   // the others
 	row                 fastRow // what isn't among the numbers
 	keys                uint64
-	then                uint8 // the form that followed the last time
+	rest                *field // what the fields behind it stand behind; nil when there are none
+	then                uint8  // the form that followed the last time
 }
 
 // formWord is eight bytes of a form; mask leaves the numbers out.
@@ -133,7 +136,7 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 		memo = append(memo, newValue(kEvent, uint64(n)).ref())
 	}
 	d.memo = append(memo, f.puts...)
-	stack, ok := f.row.stack, true
+	stack, ok := StackID(0), true
 	end = p + f.length
 	switch {
 	case f.list:
@@ -143,53 +146,69 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 	case f.stack.payload != 0:
 		stack, ok = d.knownStack(d.remembered(f.stack.read(start, p)))
 	}
-	if !ok || f.others && !d.formedOthers(f, start, p, n) {
+	if ok && (f.others || f.rest != nil) {
+		e := f.row
+		e.address, e.size, e.time, e.stack = address, size, time, stack
+		if ok = !f.others || d.formedOthers(f, start, p, &e); ok && f.rest != nil {
+			d.seen = d.seen[:0]
+			end = d.fastFields(d.b, end, f.rest, &e)
+			ok = end != 0
+		} else if ok {
+			d.eventKeys |= f.keys
+			ok = d.addRow(&e)
+		}
+	} else if ok {
+		c.Action[n] = f.row.action
+		c.Address[n] = address
+		c.Size[n] = int64(size)
+		c.TimeUS[n] = int64(time)
+		c.Stack[n] = stack
+		d.rows = n + 1
+		d.eventKeys |= f.keys
+		d.push(newValue(kEvent, uint64(n)))
+	}
+	if !ok {
 		d.memo = d.memo[:was]
 		return 0
 	}
-	c.Action[n] = f.row.action
-	c.Address[n] = address
-	c.Size[n] = int64(size)
-	c.TimeUS[n] = int64(time)
-	c.Stack[n] = stack
-	d.rows = n + 1
-	d.eventKeys |= f.keys
-	d.push(newValue(kEvent, uint64(n)))
 	return end
 }
 
-// formedOthers fills the columns that most files leave at zero, of row n.
-func (d *decoder) formedOthers(f *form, start unsafe.Pointer, p, n int) (ok bool) {
-	e := event{stream: f.row.stream, pool: f.row.pool, compile: f.row.compile, metadata: f.row.metadata}
-	if f.stream.payload != 0 {
-		x := f.stream.read(start, p)
-		if x > f.stream.max {
-			return false
+// formedOthers reads what most files leave at zero.
+func (d *decoder) formedOthers(f *form, start unsafe.Pointer, p int, e *fastRow) (ok bool) {
+	ok = true
+	at := func(x *formNumber) value { return d.remembered(x.read(start, p)) }
+	word := func(x *formNumber, id *StringID) {
+		if x.payload != 0 {
+			v := at(x)
+			*id = StringID(v.index())
+			ok = ok && v.kind() == kString
 		}
+	}
+	word(&f.compile, &e.compile)
+	word(&f.metadata, &e.metadata)
+	word(&f.internal, &e.internal)
+	if x := f.stream.read(start, p); x > f.stream.max {
+		return false
+	} else if x != 0 {
 		e.stream = d.stream(d.number(int64(x)))
 	}
+	if f.category.payload != 0 {
+		x := f.category.read(start, p)
+		ok = ok && x <= f.category.max
+		e.category = categoryOf(int64(x))
+	}
 	if f.pool.payload != 0 {
-		v := d.remembered(f.pool.read(start, p))
-		if v.kind() != kPool {
-			return false
-		}
+		v := at(&f.pool)
 		e.pool = uint32(v.index())
+		ok = ok && v.kind() == kPool
 	}
-	word := func(x *formNumber, id *StringID) bool {
-		if x.payload == 0 {
-			return true
-		}
-		v := d.remembered(x.read(start, p))
-		*id = StringID(v.index())
-		return v.kind() == kString
+	if f.forward.payload != 0 {
+		id, known := d.knownStack(at(&f.forward))
+		e.forward = id
+		ok = ok && known
 	}
-	if !word(&f.compile, &e.compile) || !word(&f.metadata, &e.metadata) {
-		return false
-	}
-	if e.compile == sNA {
-		e.compile = 0
-	}
-	return e.stream|e.pool|uint32(e.compile)|uint32(e.metadata) == 0 || d.addOptional(&e, n) == nil
+	return ok
 }
 
 // seenField is a field of the entry that was read last.
@@ -200,14 +219,15 @@ type seenField struct {
 }
 
 // learnForm makes a form of an entry of the usual kind that was read field by field
-// and is b; its memo entries begin at puts. What could differ in the next one of
-// its kind but for the numbers has none: frames with other fields behind them, a
-// FRAME amid it, memo entries that are numbered.
+// and is b; its memo entries begin at puts. It ends where the next entry of its kind
+// may differ in more than the numbers: before texts, pools and lists, but for a list
+// of frames at the entry's end. What has a FRAME amid it or is in the memo by a number
+// has no form.
 func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
-	if d.forms.patience < 0 || len(d.forms.all) == maxForms || d.framed || e.strangers > 0 || e.action == OOM {
+	if d.forms.patience < 0 || len(d.forms.all) == maxForms || d.framed || e.action == OOM {
 		return
 	}
-	f := form{length: len(b), row: *e, keys: d.seen[len(d.seen)-1].field.keys}
+	f := form{length: len(b), keys: d.seen[len(d.seen)-1].field.keys}
 	at := 2 // behind `}` and MARK
 	if f.own = b[1] == opMemoize; f.own {
 		at, puts = 3, puts+1
@@ -224,16 +244,18 @@ func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
 			numbers[i] = true
 		}
 	}
+	last := &d.fields
+fields:
 	for i := range d.seen {
 		s := &d.seen[i]
+		if s.at-first > formBytes-fieldRoom {
+			f.length, f.rest = s.at-first, last
+			break
+		}
 		if s.field.step == stepEnd {
 			break
 		}
-		if at > formBytes-fieldRoom {
-			return
-		}
 		next := d.seen[i+1]
-		at, puts = next.at-first, next.puts
 		switch s.field.step {
 		case stepAddress:
 			number(&f.address, s)
@@ -243,35 +265,42 @@ func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
 			number(&f.time, s)
 		case stepStack:
 			number(&f.stack, s)
-			f.row.stack = 0
+		case stepAction:
+			f.row.action = e.action
 		case stepStream:
 			if e.stream != 0 {
 				number(&f.stream, s)
 			}
-		case stepPool:
-			number(&f.pool, s)
 		case stepCompile:
 			number(&f.compile, s)
 		case stepMetadata:
 			number(&f.metadata, s)
+		case stepInternal:
+			number(&f.internal, s)
+		case stepForward:
+			number(&f.forward, s)
+		case stepCategory:
+			number(&f.category, s)
+		case stepPool:
+			number(&f.pool, s)
 		case stepOther:
-			if s.field.key == sFrames && e.stack != 0 {
-				if f.list = next.field.step == stepEnd; !f.list {
-					return
-				}
+			f.list = s.field.key == sFrames && e.stack != 0 && next.field.step == stepEnd
+			if f.list {
 				f.length = s.at - first + s.field.value + listHead
-				continue // its memo entry is its own
+				break fields // its memo entry is its own
+			}
+			if !e.isNothing(s.field.key) || next.puts > s.puts && !memoized(b[:next.at-first]) {
+				f.length, f.rest = s.at-first, last
+				break fields
 			}
 		}
-		if puts > s.puts && !memoized(b[:at]) {
-			return
-		}
-		f.puts = append(f.puts, d.memo[s.puts:puts]...)
+		f.puts = append(f.puts, d.memo[s.puts:next.puts]...)
+		last = s.field
 	}
 	if f.length > formBytes || len(f.puts)+2 > formPuts {
 		return
 	}
-	f.others = e.stream|e.pool|uint32(e.compile)|uint32(e.metadata) != 0 || f.pool.payload|f.compile.payload|f.metadata.payload != 0
+	f.others = f.stream.payload|f.category.payload|f.pool.payload|f.compile.payload|f.metadata.payload|f.internal.payload|f.forward.payload != 0
 	f.words = make([]formWord, (f.length+7)/8)
 	for i := range f.length {
 		if !numbers[i] {
@@ -280,6 +309,26 @@ func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
 		}
 	}
 	d.forms.all = append(d.forms.all, f)
+}
+
+// isNothing tells whether the value of a key is what most entries have: the columns
+// leave it out.
+func (e *fastRow) isNothing(key StringID) bool {
+	switch key {
+	case sCompileContext:
+		return e.compile == 0
+	case sUserMetadata:
+		return e.metadata == 0
+	case sInternalMetadata:
+		return e.internal == 0
+	case sPoolID:
+		return e.pool == 0
+	case sFrames:
+		return e.stack == 0
+	case sForwardFrames:
+		return e.forward == 0
+	}
+	return false
 }
 
 // memoized tells whether b surely ends in MEMOIZE.

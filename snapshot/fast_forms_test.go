@@ -20,7 +20,9 @@ func traceOf(n int, next func(i int) string) []byte {
 		"}\x94(\x8c\x08filename\x94\x8c\x04a.py\x94\x8c\x04line\x94K\x01\x8c\x04name\x94\x8c\x01f\x94u" + // 20, 21 22, 23, 24 25
 		"}\x94(h\x15h\x16h\x17K\x02h\x18h\x19u" + "eu" + // 26
 		"}\x94(h\x06\x8c\x0efree_requested\x94h\x08K\x01h\x09K\x01h\x0aK\x00h\x0bK\x01h\x12h\x13u" + // 27, 28
-		"}\x94(h\x06\x8c\x0efree_completed\x94h\x08K\x01h\x09K\x01h\x0aK\x00h\x0bK\x01h\x12h\x13u") // 29, 30
+		"}\x94(h\x06\x8c\x0efree_completed\x94h\x08K\x01h\x09K\x01h\x0aK\x00h\x0bK\x01h\x12h\x13u" + // 29, 30
+		"}\x94(h\x06h\x07h\x08K\x01h\x09K\x01\x8c\x11internal_metadata\x94\x8c\x03abc\x94\x8c\x08category\x94K\x02" + // 31 32 33, 34
+		"\x8c\x0eforward_frames\x94]\x94(\x8c\x04here\x94\x8c\x05there\x94eu") // 35 36 37 38
 	for i := range n {
 		file.WriteString(next(i))
 	}
@@ -50,6 +52,15 @@ func TestForms(t *testing.T) {
 			}
 			if seed%5 > 0 {
 				e += "h\x0e" + oneOf(r, "\x8c\x00\x94", "\x8c\x05step \x94", "h\x0f")
+			}
+			if seed%6 > 3 {
+				e += "h\x20" + oneOf(r, "h\x21", "\x8c\x00\x94", "\x8c\x02op\x94")
+			}
+			if seed%8 > 3 {
+				e += "h\x22" + oneOf(r, "K\x00", "K\x05", "M\x00\x01", "J\xff\xff\xff\x7f")
+			}
+			if seed%9 > 4 {
+				e += "h\x23" + oneOf(r, "h\x24", "]\x94", "]\x94(h\x25h\x26e", "]\x94(\x8c\x03now\x94h\x26\x8c\x05later\x94e")
 			}
 			if seed%2 > 0 {
 				e += "h\x10" + oneOf(r, "h\x11", "K\x00K\x00\x86\x94", "K\x05K\x06\x86\x94")
@@ -115,18 +126,30 @@ func TestForms(t *testing.T) {
 }
 
 // TestFormless: entries of which each has a form of its own aren't compared with
-// others for long.
+// others for long; those that differ in a text begin alike.
 func TestFormless(t *testing.T) {
-	d := newDecoder(Options{})
-	const n = 2000
-	d.whole = traceOf(n, func(i int) string {
-		return fmt.Sprintf("}\x94(h\x06h\x07h\x08K\x01h\x09K\x01h\x0e\x8c\x04%04d\x94u", i)
-	})
-	s, err := d.decode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := s.Devices[0].Events.Len(); got != n+3 || len(d.forms.all) > 0 {
-		t.Errorf("%d events, %d forms", got, len(d.forms.all))
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, c := range []struct {
+		name  string
+		forms int
+		next  func(i int) string
+	}{
+		{"texts", 1, func(i int) string { return fmt.Sprintf("}\x94(h\x06h\x07h\x08K\x01h\x09K\x01h\x0e\x8c\x04%04du", i) }},
+		{"orders", 0, func(i int) string {
+			fields := []string{"h\x06h\x07", "h\x08K\x01", "h\x09K\x01", "h\x0aK\x00", "h\x0bK\x01", "h\x0ch\x0d", "h\x0eh\x0f"}
+			r.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
+			return "}\x94(" + strings.Join(fields, "") + "u"
+		}},
+	} {
+		d := newDecoder(Options{})
+		const n = 2000
+		d.whole = traceOf(n, c.next)
+		s, err := d.decode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Devices[0].Events.Len(); got != n+4 || len(d.forms.all) != c.forms {
+			t.Errorf("%s: %d events, %d forms", c.name, got, len(d.forms.all))
+		}
 	}
 }
