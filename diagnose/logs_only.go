@@ -154,7 +154,7 @@ func (w *witness) outOfMemory() {
 		first := firstFailed(d.Log)
 		placed := map[string]bool{} // messages that come with a traceback
 		for i := range d.Log.OOMs {
-			if m := &d.Log.OOMs[i]; m.UserFile != "" && m.RequestedBytes >= 0 {
+			if m := &d.Log.OOMs[i]; m.UserFile != "" && (m.RequestedBytes >= 0 || m.By != "") {
 				placed[sameFigures(m)] = true
 			}
 		}
@@ -166,7 +166,7 @@ func (w *witness) outOfMemory() {
 			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] {
 				continue // told elsewhere, and better
 			}
-			key := fmt.Sprint(d.Source, f.verdict, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
+			key := fmt.Sprint(d.Source, f.verdict, m.By, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
 			g := byKey[key]
 			if g == nil {
 				g = &failures{failure: f, source: d.Source, first: -1}
@@ -267,7 +267,7 @@ func (w *witness) counted() {
 // sameFigures tells the messages of one failure, which notebooks, pytest and
 // loggers print several times, from those of others.
 func sameFigures(m *runlog.OOM) string {
-	return fmt.Sprint(m.GPU, m.Rank, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes, m.AllocatedBytes, m.ReservedUnallocatedBytes)
+	return fmt.Sprint(m.By, m.GPU, m.Rank, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes, m.AllocatedBytes, m.ReservedUnallocatedBytes)
 }
 
 // including is a list of numbers with one more, if it is known and wasn't there.

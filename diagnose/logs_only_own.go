@@ -17,7 +17,7 @@ var shareSettings = map[string]string{"sglang": "--mem-fraction-static", "vLLM":
 // to the run itself: where the log starts an inference server, or nvidia-smi
 // saw the GPU without them.
 func (w *witness) maybeOwn(g *failures, f *report.Finding) {
-	if g.verdict != "other_process" {
+	if g.verdict != "other_process" || g.By != "" {
 		return
 	}
 	who := orElse(processList(strangers(g.OOM)), "what others hold")

@@ -251,3 +251,23 @@ func TestHostMemory(t *testing.T) {
 		t.Errorf("%+v, %+v", doc.Verdict, doc.Findings)
 	}
 }
+
+// TestKilled tells what is sure of a killed process from what may be.
+func TestKilled(t *testing.T) {
+	const steps = "step 1 loss 2.5\nstep 2 loss 2.4\n"
+	tests := []struct {
+		log, says string
+		severity  report.Severity
+	}{
+		{steps + "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.\n", "Out of memory on the host, not on the GPU: Slurm saw", report.Critical},
+		{steps + "Out of memory: Killed process 4242 (python) total-vm:9kB, anon-rss:67108864kB, file-rss:0kB\nKilled\n", "held 64.00 GiB of CPU memory", report.Critical},
+		{steps + "Killed\n", "A process was killed by signal 9", report.Warning},
+		{steps + "RuntimeError: CUDA error: out of memory\nKilled\n", "Out of memory, after step 2; the driver itself refused", report.Critical},
+	}
+	for _, test := range tests {
+		doc := judged(t, input{name: "train.log", text: test.log})
+		if len(doc.Findings) != 1 || doc.Findings[0].Severity != test.severity || !strings.Contains(doc.Verdict.Text, test.says) {
+			t.Errorf("%q: %+v, %+v", test.log, doc.Verdict, doc.Findings)
+		}
+	}
+}

@@ -16,6 +16,7 @@ type failure struct {
 	confidence float64
 	saves      int64 // bytes, 0: unknown
 	why        string
+	remedy     string // what to change, where the message itself says more than its verdict; "" otherwise
 }
 
 // scraps is the share of reserved memory that PyTorch's cache usually holds
@@ -29,6 +30,10 @@ const manyTimes = 2
 // two decimals, so differences are good to about 10 MiB.
 func judge(m *runlog.OOM) failure {
 	f := failure{OOM: m, verdict: "unknown", confidence: 0.3}
+	if m.By != "" && (m.By != "cudaMallocAsync" || m.DeviceFreeBytes < 0) {
+		f.ofOther(others[m.By])
+		return f
+	}
 	r, free, capacity := m.RequestedBytes, m.DeviceFreeBytes, m.CapacityBytes
 	if r >= 0 && free < 0 && m.AllocatedBytes >= 0 && max(capacity, m.AllowedBytes) > 0 {
 		f.withoutFree()
@@ -36,7 +41,7 @@ func judge(m *runlog.OOM) failure {
 	}
 	if r < 0 || free < 0 || capacity <= 0 {
 		f.why = "the message has no figures"
-		if m.Backend == "CUDA" && r < 0 {
+		if m.Driver && r < 0 {
 			f.why = "the driver itself refused, so PyTorch's allocator had not been asked"
 		}
 		return f
@@ -183,6 +188,9 @@ func (f *failure) figures() string {
 
 // change is what to do about it.
 func (f *failure) change() string {
+	if f.remedy != "" {
+		return f.remedy
+	}
 	to := f.tools()
 	switch f.verdict {
 	case "memory_fraction":

@@ -99,6 +99,16 @@ func TestMessages(t *testing.T) {
 			"oom_true_shortage", "with the 17.72 GiB in use it exceeds the 18.13 GiB that MPS allows by 599.68 MiB"},
 		{"that only the allocator's counter tells of", "|                  PyTorch CUDA memory summary, device ID 0                 |\n|            CUDA OOMs: 2            |        cudaMalloc retries: 5         |\n| Allocated memory      |      0 B   |  77824 MiB |      9 GiB |      8 GiB |\n| GPU reserved memory   |      0 B   |  79360 MiB |      9 GiB |      8 GiB |",
 			"oom_true_shortage", "PyTorch counted 2 failed requests"},
+		{"of vLLM, to which others leave too little", "ValueError: Free memory on device (10.25/23.50 GiB) on startup is less than desired GPU memory utilization (0.9, 21.25 GiB).",
+			"oom_other_process", "vLLM wants 21.25 GiB of the GPU's 23.50 GiB, but only 10.25 GiB were free when it started"},
+		{"of vLLM's cache", "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.50 GiB).",
+			"oom_true_shortage", "3.50 GiB are left for it"},
+		{"of cuBLAS", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "oom_true_shortage", "cuBLAS could not allocate"},
+		{"of NCCL", "node1:2:3 [1] include/alloc.h:103 NCCL WARN Cuda failure 'out of memory'", "oom_true_shortage", "on GPU 1; NCCL asked the driver"},
+		{"of JAX", "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.", "oom_true_shortage", "16.00 GiB asked for; XLA found no room"},
+		{"of cudaMallocAsync", "OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated : 12.20 GiB\nRequested : 1.50 GiB\nDevice limit : 16.00 GiB\nFree (according to CUDA): 512.00 MiB",
+			"oom_true_shortage", "all that was free is 1.00 GiB short of it"},
+		{"without figures", "torch.OutOfMemoryError: CUDA out of memory.", "oom_true_shortage", "the message has no figures"},
 		{"refused by the driver", "RuntimeError: CUDA error: out of memory", "oom_true_shortage", "driver itself refused"},
 	}
 	for _, test := range tests {

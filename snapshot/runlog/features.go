@@ -15,7 +15,8 @@ const (
 	hasCut                         // what may be "CUDA out of memory", cut by the end of the line
 	hasRecord                      // torchrun's list of failures
 	hasServer                      // an inference server
-	hasHost                        // PyTorch's allocator of the host's memory
+	hasHost                        // memory of the host
+	hasOther                       // what asks for memory beside PyTorch's allocator
 )
 
 // feature is a word and what it tells.
@@ -37,7 +38,13 @@ var words = []feature{
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},
 	{"vllm.entrypoints", hasServer}, {"vllm serve ", hasServer}, {"VLLM::", hasServer}, {"LLM engine (v", hasServer},
-	{hostAllocator, hasHost},
+	{hostAllocator, hasHost}, {"_kill event", hasHost}, {"-kill event", hasHost}, {"OMKilled", hasHost}, {"Kill process", hasHost}, {"Killed process", hasHost},
+	{"node running low", hasHost}, {"shared memory. Please", hasHost}, {"by signal: Killed", hasHost}, {" Killed  ", hasHost}, {"(SIGKILL) received", hasHost},
+	{"MemoryError: Unable", hasHost}, {"Cannot allocate memory", hasHost},
+	{"ALLOC_FAILED", hasOther}, {"uda failure", hasOther}, {"HIP failure", hasOther}, {"CUDA calloc", hasOther}, {"CUDA host alloc", hasOther},
+	{"RESOURCE_EXH", hasOther}, {"OOM when alloc", hasOther}, {"cache blocks. Try", hasOther}, {"KV cache is needed", hasOther},
+	{"stored in KV cache", hasOther}, {"than desired GPU memory", hasOther}, {"Not enough memory. Please", hasOther},
+	{"Allocation on device", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 

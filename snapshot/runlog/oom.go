@@ -26,6 +26,8 @@ type OOM struct {
 	Phase                    string // as reports name phases; "" without a traceback that tells
 	AfterStep                int64  // the last step that the log had reported, -1: none
 	Backend                  string // CUDA, HIP, XPU, MPS
+	Driver                   bool   // the words of the driver: no allocator of PyTorch's had refused
+	By                       string // who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that
 }
 
 // ProcessUse is "Process N has X memory in use".
@@ -117,6 +119,9 @@ func isMessage(line []byte, i int) bool {
 		before = before[len(before)-120:]
 	}
 	backend := backendOf(before)
+	if goesOn(after) && !bytes.Contains(before, []byte("Error: ")) && !bytes.Contains(before, []byte("runtime error")) {
+		return false // "we had a CUDA error: out of memory problem"
+	}
 	if len(after) > 0 && (after[0] == '"' || after[0] == '\'') && !bytes.HasPrefix(bytes.TrimLeft(after, "\"'"), []byte(",")) {
 		if q := bytes.IndexByte(before, after[0]); q >= 0 {
 			return false // "out of memory" in str(e)
@@ -130,6 +135,20 @@ func isMessage(line []byte, i int) bool {
 	// The message may be wrapped right here, before "Tried to allocate".
 	short := len(bytes.TrimSpace(after)) <= len(". Tried to allocat")
 	return named || short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#")
+}
+
+// goesOn tells that a sentence goes on behind the words, other than to say where.
+func goesOn(after []byte) bool {
+	text, blank := bytes.CutPrefix(after, []byte(" "))
+	if !blank || len(text) == 0 || text[0] < 'a' || text[0] > 'z' {
+		return false
+	}
+	for _, where := range [...]string{"at ", "in ", "on ", "while ", "when ", "during "} {
+		if bytes.HasPrefix(text, []byte(where)) {
+			return false
+		}
+	}
+	return true
 }
 
 func backendOf(before []byte) string {
@@ -148,7 +167,7 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	o.finish(p)
 	backend := backendOf(line[:at])
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
-	o.message = OOM{Line: number, GPU: -1, Rank: rankOf(line[:at]), Backend: backend, AfterStep: p.steps.latest()}
+	o.message = OOM{Line: number, GPU: -1, Rank: rankOf(line[:at]), Backend: backend, AfterStep: p.steps.latest(), Driver: ofDriver(line[:at])}
 	if o.message.Rank < 0 {
 		o.message.Rank = p.records.of(number)
 	}
@@ -266,11 +285,21 @@ func (o *oomState) finish(p *Parser) {
 	o.open = false
 	m := &o.message
 	m.read(o.text)
+	p.keepOOM(m)
+}
+
+func (p *Parser) keepOOM(m *OOM) {
 	if len(p.report.OOMs) >= maxEntries {
 		p.report.Dropped++
 		return
 	}
 	p.report.OOMs = append(p.report.OOMs, *m)
+}
+
+// ofDriver tells "CUDA error: out of memory" and "cuda runtime error (2) : out of memory".
+func ofDriver(before []byte) bool {
+	before = bytes.ToLower(before[max(0, len(before)-24):])
+	return bytes.HasSuffix(before, []byte("cuda error: ")) || bytes.HasSuffix(before, []byte("hip error: ")) || bytes.Contains(before, []byte("runtime error"))
 }
 
 // read takes the figures from the message without white space, in both the

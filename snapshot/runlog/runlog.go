@@ -56,6 +56,7 @@ type Parser struct {
 	plain   []byte // the line without colours
 	// coloured tells that some line had colours.
 	coloured bool
+	async    int    // number of the line in which a message of cudaMallocAsync began, 0: none
 	text     []byte // a line of a string
 	inString bool   // the line is one of a string's
 }
@@ -101,11 +102,13 @@ func (p *Parser) Line(number int, line []byte) {
 	if has&hasServer != 0 {
 		p.report.serverLine(number, line)
 	}
-	if has&hasHost != 0 {
-		p.hostFailure(number, line)
+	if (has&hasHost != 0 || line[0] == 'K' && isKilled(line)) && p.hostFailure(number, line) {
 		return // its figures are no GPU's
 	}
 	if has&hasOOM != 0 && p.oom.start(p, number, line) {
+		return
+	}
+	if has&(hasOOM|hasOther) != 0 && p.otherFailure(number, line) || p.async > 0 && p.asyncFigures(number, line) {
 		return
 	}
 	if has&hasTrace != 0 || p.traces.open {

@@ -293,6 +293,15 @@ func TestHostFailures(t *testing.T) {
 		{"RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes. Error code 12 (Cannot allocate memory)", 16 << 30, ""},
 		{trace + "RuntimeError: [enforce fail at ..\\c10\\core\\CPUAllocator.cpp:72] data. DefaultCPUAllocator: not enough memory: you tried to allocate 536870912 bytes.", 512 << 20, "/home/u/train.py"},
 		{"DefaultCPUAllocator holds 3.00 GiB of memory", 0, ""},
+		{trace + "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 37.5 GiB for an array with shape (100663296, 50) and data type float64", 75 << 29, "/home/u/train.py"},
+		{"RuntimeError: unable to mmap 1073741824 bytes from file </dev/shm/torch_12>: Cannot allocate memory (12)", 1 << 30, ""},
+		{"E tensorflow.ResourceExhaustedError: OOM when allocating tensor with shape[1024,1024] and type half on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu", 2 << 20, ""},
+		{"slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch. Some of the step tasks have been OOM Killed.", Unknown, ""},
+		{"[12.3] Memory cgroup out of memory: Killed process 4242 (python) total-vm:98765432kB, anon-rss:65432100kB, file-rss:0kB", Unknown, ""},
+		{"      Reason:       OOMKilled", Unknown, ""},
+		{trace + "RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.", Unknown, "/home/u/train.py"},
+		{"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.", Unknown, ""},
+		{"pods that are OOMKilled, the oom_kill event counter, and a Killed process", 0, ""},
 		{"torch.OutOfMemoryError: " + message, 0, ""},
 	}
 	for _, test := range tests {
@@ -305,6 +314,80 @@ func TestHostFailures(t *testing.T) {
 		case len(r.HostFailures) != 1 || r.HostFailures[0].RequestedBytes != test.requested || r.HostFailures[0].UserFile != test.file ||
 			len(r.OOMs) > 0 || r.Steps.Count > 0 || r.Steps.MaxMemoryBytes() > 0 || !r.IsTrainingLog():
 			t.Errorf("%q: %+v", test.log, r)
+		}
+	}
+}
+
+// TestSignals keeps what a shell and launchers say of programs that signal 9 ended.
+func TestSignals(t *testing.T) {
+	for line, want := range map[string]int{
+		"Killed": 1, "run.sh: line 3: 12345 Killed                  python train.py": 1,
+		"traceback : Signal 9 (SIGKILL) received by PID 46": 1, "Killed it.": 0, "| Killed  |": 0,
+	} {
+		if r := parse("step 1 loss 2.5\nstep 2 loss 2.4\n" + line); len(r.HostFailures) != want || r.Steps.Count != 2 || want > 0 && r.HostFailures[0].By != BySignal {
+			t.Errorf("%q: %+v", line, r.HostFailures)
+		}
+	}
+	if parse("Killed").IsTrainingLog() {
+		t.Error("a word is a log")
+	}
+}
+
+// TestOtherFailures reads what others than PyTorch's allocator say when a GPU has no more memory.
+func TestOtherFailures(t *testing.T) {
+	const trace = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in <module>\n    step()\n"
+	u := Unknown
+	tests := []struct {
+		log, by                            string
+		gpu                                int
+		requested, free, capacity, allowed int64
+	}{
+		{trace + "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "CUBLAS_STATUS_ALLOC_FAILED", -1, u, u, u, u},
+		{trace + "RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", -1, u, u, u, u},
+		{"node1:200:300 [3] include/alloc.h:103 NCCL WARN Cuda failure 2 'out of memory'", "NCCL", 3, u, u, u, u},
+		{trace + "torch.distributed.DistBackendError: NCCL error in: ../ProcessGroupNCCL.cpp:1970, unhandled cuda error (run with NCCL_DEBUG=INFO for details)\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nFailed to CUDA calloc async 608 bytes", "NCCL", -1, 608, u, u, u},
+		{trace + "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.", "XLA", -1, 16 << 30, u, u, u},
+		{trace + "ResourceExhaustedError: OOM when allocating tensor with shape[256,512,1024,3] and type float on /job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc", "TensorFlow", 1, 3 << 29, u, u, u},
+		{"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 14336.00 MiB on device 0: cudaMalloc failed: out of memory", "llama.cpp", 0, 14 << 30, u, u, u},
+		{trace + "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes (allocated so far: 12,884,901,888 bytes).", "CuPy", -1, 8 << 30, u, u, u},
+		{"Out of memory error on GPU 2. Cannot allocate 1.250000GB memory on GPU 2, 14.500000GB memory has been allocated and available memory is only 512.000000MB.", "Paddle", 2, 5 << 28, 1 << 29, u, u},
+		{"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.", "vLLM", -1, u, u, u, u},
+		{"ValueError: Free memory on device cuda:0 (10.25/23.5 GiB) on startup is less than desired GPU memory utilization (0.9, 21.25 GiB).", "vLLM", -1, 85 << 28, 41 << 28, 47 << 29, u},
+		{"ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.50 GiB).", "vLLM", -1, 16 << 30, u, u, 7 << 29},
+		{"RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "sglang", -1, u, u, u, u},
+		{"torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : 22.50 GiB\nRequested               : 1.50 GiB\nDevice limit            : 24.00 GiB\nFree (according to CUDA): 0 bytes\nPyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB", "cudaMallocAsync", 0, 3 << 29, 0, 24 << 30, u},
+		{"OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory) Currently allocated : 12.20 GiB Requested : 1.50 GiB Device limit : 16.00 GiB Free (according to CUDA): 0 bytes PyTorch limit (set by user-supplied memory fraction) : 12.00 GiB", "cudaMallocAsync", 0, 3 << 29, 0, 16 << 30, 12 << 30},
+		{"[TensorRT-LLM][ERROR] 1: [defaultAllocator.cpp::allocate::20] Error Code 1: Cuda Runtime (out of memory)", "TensorRT", -1, u, u, u, u},
+		{"numba.cuda.cudadrv.driver.CudaAPIError: [2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY", "CUDA", -1, u, u, u, u},
+		{"If you see `CUBLAS_STATUS_ALLOC_FAILED` or CUDNN_STATUS_ALLOC_FAILED, lower the batch size.", "", 0, 0, 0, 0, 0},
+		{"if (err == cudaErrorMemoryAllocation) { return CUBLAS_STATUS_ALLOC_FAILED; }", "", 0, 0, 0, 0, 0},
+		{"RESOURCE_EXHAUSTED means out of memory in JAX, \"No available memory for the cache blocks\" in vLLM.", "", 0, 0, 0, 0, 0},
+		{"triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.", "", 0, 0, 0, 0, 0},
+		{"2024-05-01 12:00:00: W tsl/framework/bfc_allocator.cc:497] Allocator (GPU_0_bfc) ran out of memory trying to allocate 12.50GiB with freed_by_count=0. The caller indicates that this is not a failure", "", 0, 0, 0, 0, 0},
+		{"We had a CUDA error: out of memory problem once.", "", 0, 0, 0, 0, 0},
+	}
+	for _, test := range tests {
+		r := parse(test.log)
+		if r.Steps.MaxMemoryBytes() > 0 {
+			t.Errorf("%q reports memory in use", test.log)
+		}
+		if test.by == "" {
+			if len(r.OOMs)+len(r.HostFailures) > 0 || r.IsTrainingLog() {
+				t.Errorf("%q: %+v", test.log, r)
+			}
+			continue
+		}
+		if len(r.OOMs) != 1 {
+			t.Errorf("%q: %+v", test.log, r)
+			continue
+		}
+		m := r.OOMs[0]
+		if got, want := fmt.Sprint(m.By, m.GPU, m.RequestedBytes, m.DeviceFreeBytes, m.CapacityBytes, m.AllowedBytes),
+			fmt.Sprint(test.by, test.gpu, test.requested, test.free, test.capacity, test.allowed); got != want {
+			t.Errorf("%q: %s, want %s", test.log, got, want)
+		}
+		if strings.HasPrefix(test.log, trace) != (m.UserFile == "/home/u/train.py") {
+			t.Errorf("%q is placed at %q", test.log, m.UserFile)
 		}
 	}
 }

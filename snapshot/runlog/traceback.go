@@ -120,7 +120,7 @@ func isOtherError(line []byte) bool {
 		!bytes.HasSuffix(name, []byte("KeyboardInterrupt")) {
 		return false
 	}
-	if bytes.Contains(line, []byte("emory")) {
+	if bytes.Contains(line, []byte("emory")) || bytes.Contains(line, []byte("NCCL error in")) || bytes.HasPrefix(line, []byte("nccl")) { // what NCCL lacked follows
 		return false
 	}
 	said, ok := bytes.CutPrefix(line[end:], []byte(":"))

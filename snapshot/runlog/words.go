@@ -78,6 +78,9 @@ func newMeaning(p phrase) *meaning {
 	word := lastWord(p)
 	m := &meaning{word: string(word), empty: len(word) == 0, bare: len(p) == 0,
 		bracket: bytes.IndexByte(p, '[') >= 0, opening: string(p) == "["}
+	if p.namesSource() {
+		return m // bfc_allocator.cc:497
+	}
 	m.steps(p)
 	m.losses(p)
 	m.times(p)
@@ -88,6 +91,17 @@ func newMeaning(p phrase) *meaning {
 func (p phrase) has(words ...string) bool {
 	for _, w := range words {
 		if bytes.Contains(p, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesSource tells that the number is of a line of source text: its file
+// stands right before it, whose name means nothing.
+func (p phrase) namesSource() bool {
+	for _, end := range [...]string{".py:", ".cc:", ".cpp:", ".cu:", ".h:", ".hpp:"} {
+		if bytes.HasSuffix(p, []byte(end)) {
 			return true
 		}
 	}
@@ -166,7 +180,7 @@ func (m *meaning) times(p phrase) {
 func (m *meaning) sizes(p phrase) {
 	if p.has("cpu", "host", "virtual", "disk", "kv cache", "free", "avail", "active", "util", "pinned", "limit", "usage/",
 		"capacity", "fragment", "ratio", "swap", " ram", "model size", "process", "total_gpu", "weights take", "non_torch",
-		"max memory:", "storage", "theoretical", "weight and optimizer", "activation", " takes") {
+		"max memory:", "storage", "theoretical", "weight and optimizer", "activation", " takes", "to alloc", "calloc") {
 		return
 	}
 	switch m.word {

@@ -1,0 +1,83 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// other is something that takes GPU memory beside PyTorch's allocator, or
+// without it: why its requests fail, and what to do about it.
+type other struct{ why, change string }
+
+// others are what messages of runlog's otherMarks come from, where more can be
+// said than that the driver refused.
+var others = map[string]other{
+	"NCCL": {"NCCL asked the driver for its buffers, beside PyTorch's allocator, and the GPU had nothing left",
+		"Leave room beside PyTorch: a smaller batch, torch.cuda.empty_cache() before the first collective, a lower NCCL_BUFFSIZE; and look at nvidia-smi for other processes"},
+	"RCCL": {"RCCL asked the driver for its buffers, beside PyTorch's allocator, and the GPU had nothing left",
+		"Leave room beside PyTorch: a smaller batch, torch.cuda.empty_cache() before the first collective; and look at rocm-smi --showpids for other processes"},
+	"XLA": {"XLA found no room for it; PyTorch's allocator is not what failed",
+		"A smaller batch or rematerialisation (jax.checkpoint); where PyTorch or another process shares the GPU, XLA_PYTHON_CLIENT_MEM_FRACTION or XLA_PYTHON_CLIENT_PREALLOCATE=false"},
+	"TensorFlow": {"TensorFlow's allocator found no room for it",
+		"A smaller batch; where others share the GPU, tf.config.experimental.set_memory_growth, as TensorFlow takes nearly all of it at its start"},
+	"llama.cpp": {"the driver refused cudaMalloc",
+		"Fewer layers on the GPU (-ngl), a shorter context (-c) or a quantized cache; look at nvidia-smi for other processes"},
+	"CuPy": {"CuPy's pool got no more from the driver",
+		"Free CuPy's pool (cupy.get_default_memory_pool().free_all_blocks()) and what PyTorch caches (torch.cuda.empty_cache()) where both share the GPU, or work on smaller pieces"},
+	"sglang": {"what sglang may take of the GPU (--mem-fraction-static) leaves nothing for its key-value cache beside the weights",
+		"Raise --mem-fraction-static if the GPU has room, else quantize the weights or spread them over more GPUs (--tp)"},
+}
+
+// ofOther judges a message that isn't of PyTorch's own allocator.
+func (f *failure) ofOther(o other) {
+	switch r, free := f.RequestedBytes, f.DeviceFreeBytes; {
+	case f.By == "vLLM":
+		f.ofVLLM()
+		return
+	case strings.HasSuffix(f.By, "_ALLOC_FAILED"):
+		library, _, _ := strings.Cut(f.By, "_")
+		o.why = fmt.Sprintf("%s could not allocate (%s): such libraries ask the driver, beside PyTorch's allocator", libraryName(library), f.By)
+		o.change = "Leave room beside PyTorch (a smaller batch, a lower set_per_process_memory_fraction) and look at nvidia-smi for other processes; where there was room, an earlier failed kernel may be the cause: CUDA_LAUNCH_BLOCKING=1 names it"
+	case o.why == "" && f.By == "Paddle":
+		o.why = "Paddle's allocator got no more from the driver"
+		if r >= 0 && free >= 0 && free < r {
+			f.verdict, f.confidence = "true_shortage", 0.8
+			o.why = fmt.Sprintf("all that was free is %s short of it", report.Bytes(r-free))
+		}
+	case o.why == "" && f.By == "cudaMallocAsync":
+		o.why = "the message has no figures"
+	case o.why == "":
+		o.why = "the driver itself refused, so PyTorch's allocator had not been asked"
+	}
+	f.why, f.remedy = o.why, o.change
+}
+
+// libraryName is a library as it writes itself.
+func libraryName(status string) string {
+	for _, name := range [...]string{"cuBLAS", "cuDNN", "cuSOLVER", "cuSPARSE", "cuFFT", "hipBLAS", "rocBLAS", "MIOpen"} {
+		if strings.EqualFold(name, status) {
+			return name
+		}
+	}
+	return status
+}
+
+// ofVLLM judges what vLLM says that it can't start with.
+func (f *failure) ofVLLM() {
+	r, free, capacity := f.RequestedBytes, f.DeviceFreeBytes, f.CapacityBytes
+	f.remedy = "Raise gpu_memory_utilization if the GPU has room, else a lower max_model_len or max_num_batched_tokens, quantized weights, or more GPUs (tensor_parallel_size)"
+	switch {
+	case free >= 0 && capacity > 0 && r > free:
+		f.verdict, f.confidence = "other_process", 0.8
+		f.why = fmt.Sprintf("vLLM wants %s of the GPU's %s, but only %s were free when it started", report.Bytes(r), report.Bytes(capacity), report.Bytes(free))
+		f.remedy = fmt.Sprintf("Find what holds %s of the GPU (nvidia-smi) and stop it, or give vLLM at most what is free: gpu_memory_utilization below %.2f", report.Bytes(capacity-free), float64(free)/float64(capacity))
+	case r > 0 && f.AllowedBytes >= 0:
+		f.verdict, f.confidence = "true_shortage", 0.9
+		f.why = fmt.Sprintf("one request of the greatest length needs a key-value cache of %s, and %s are left for it of vLLM's share of the GPU", report.Bytes(r), report.Bytes(f.AllowedBytes))
+		f.remedy = "A lower max_model_len, a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU has room, or more GPUs (tensor_parallel_size)"
+	default:
+		f.why = "vLLM's share of the GPU (gpu_memory_utilization) leaves too little for its key-value cache beside weights and activations"
+	}
+}

@@ -1,0 +1,283 @@
+package runlog
+
+import "bytes"
+
+// otherMark is how something that asks a GPU for memory beside PyTorch's
+// allocator, or without it, says that there was none.
+type otherMark struct {
+	words string
+	by    string
+	asked []string // what stands before the size asked for, without blanks
+	not   string   // what tells that a line with the words is about something else
+}
+
+// otherMarks are in order: the first whose words a line has counts.
+var otherMarks = []otherMark{
+	{words: "_STATUS_ALLOC_FAILED"}, // of cuBLAS, cuDNN, cuSOLVER, hipBLAS: by says the status itself
+	{words: "Cuda failure", by: "NCCL"}, {words: "HIP failure", by: "RCCL"},
+	{words: "Failed to CUDA calloc", by: "NCCL", asked: []string{"calloc", "callocasync"}},
+	{words: "Failed to CUDA host alloc", by: "NCCL"},
+	{words: "RESOURCE_EXHAUSTED: ", by: "XLA", asked: []string{"tryingtoallocate", "memoryallocating"}},
+	{words: "OOM when allocating tensor", by: "TensorFlow"},
+	{words: "cudaMalloc failed: out of memory", by: "llama.cpp", asked: []string{"allocating"}},
+	{words: "Out of memory allocating ", by: "CuPy", asked: []string{"memoryallocating"}},
+	{words: "Out of memory error on GPU", by: "Paddle", asked: []string{"Cannotallocate"}},
+	{words: "No available memory for the cache blocks", by: "vLLM"},
+	{words: "KV cache is needed", by: "vLLM"},
+	{words: "that can be stored in KV cache", by: "vLLM"},
+	{words: "is less than desired GPU memory utilization", by: "vLLM"},
+	{words: "Not enough memory. Please try to increase --mem-fraction-static", by: "sglang"},
+	{words: "would exceed allowed memory. (out of memory)", by: cudaMallocAsync},
+	{words: "OutOfMemoryError: Allocation on device", by: cudaMallocAsync},
+	{words: "Error out of memory at line", by: "bitsandbytes"},
+	{words: "Runtime (out of memory)", by: "TensorRT"},
+	{words: "CUDA_ERROR_OUT_OF_MEMORY", by: "CUDA", not: "failed to alloc"}, // TensorFlow asks for less then
+	{words: "cudaErrorMemoryAllocation", by: "CUDA", not: "Search for"},     // a hint of PyTorch's
+}
+
+// cudaMallocAsync is PyTorch's other allocator (c10/cuda/CUDAMallocAsyncAllocator.cpp),
+// whose message goes on over the lines that follow.
+const cudaMallocAsync = "cudaMallocAsync"
+
+// maxOther is the longest line that is taken for such a failure.
+const maxOther = 2048
+
+// otherFailure reads a line of another than PyTorch's own allocator.
+func (p *Parser) otherFailure(number int, line []byte) bool {
+	if len(line) > maxOther {
+		return false
+	}
+	for i := range otherMarks {
+		mark := &otherMarks[i]
+		at := bytes.Index(line, []byte(mark.words))
+		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !raised(line, at) {
+			continue
+		}
+		m := noOOM()
+		m.Line, m.By, m.AfterStep = number, mark.by, p.steps.latest()
+		text := withoutCommas(compact(line, maxOther))
+		if !m.readOther(mark, line, at, text) {
+			return false
+		}
+		if m.By == "" { // it is the host's
+			p.report.Known++
+			p.hostFailed(HostFailure{Line: number, RequestedBytes: m.RequestedBytes, By: mark.by}, line[:at])
+			return true
+		}
+		p.oom.finish(p)
+		if m.Rank = rankOf(line[:at]); m.Rank < 0 {
+			m.Rank = p.records.of(number)
+		}
+		p.traces.tell(&m, line[:at])
+		p.keepOOM(&m)
+		if m.By == cudaMallocAsync {
+			p.async = number
+			p.asyncFigures(number, line)
+		}
+		return true
+	}
+	return false
+}
+
+// raised tells a message from prose and program text about it: it stands alone,
+// or an exception's name or a logger's level stands before it.
+func raised(line []byte, at int) bool {
+	before := bytes.TrimRight(line[:at], " \t")
+	if len(before) == 0 {
+		return true
+	}
+	switch before[len(before)-1] {
+	case '`', '"', '\'':
+		return false
+	}
+	for _, word := range [...]string{"rror:", "ERROR", "WARN", "xception", "rror Code", "allocating", "returned", "results in", "aused by", "nternal", "INTERNAL", "OutOfMemory"} {
+		if bytes.Contains(before, []byte(word)) {
+			return true
+		}
+	}
+	last := before[bytes.LastIndexByte(before, ' ')+1:] // "torch.", "jaxlib.xla_extension.", a launcher's mark
+	end := last[len(last)-1]
+	return end == '.' && len(last) > 1 && isWordByte(last[0]) || end == ':' && len(last) == len(before) || end == ']' || end == ')'
+}
+
+func noOOM() OOM {
+	return OOM{GPU: -1, Rank: -1, RequestedBytes: Unknown, CapacityBytes: Unknown, DeviceFreeBytes: Unknown, ProcessBytes: Unknown,
+		AllocatedBytes: Unknown, ReservedUnallocatedBytes: Unknown, AllowedBytes: Unknown, PrivatePoolBytes: Unknown, BesideBytes: Unknown}
+}
+
+// readOther takes the figures that there are; false for a line that tells of no failure.
+func (m *OOM) readOther(mark *otherMark, line []byte, at int, text []byte) bool {
+	for _, words := range mark.asked {
+		if m.RequestedBytes == Unknown {
+			m.RequestedBytes = sizeAfter(text, words)
+		}
+	}
+	switch mark.by {
+	case "":
+		start := at
+		for start > 0 && line[start-1] >= 'A' && line[start-1] <= 'Z' {
+			start--
+		}
+		m.By = string(line[start : at+len(mark.words)])
+	case "NCCL", "RCCL":
+		m.GPU = ncclDevice(line)
+		return mark.words[0] == 'F' || bytes.Contains(line[at:], outOfMemory)
+	case "llama.cpp", "CuPy":
+		if m.RequestedBytes == Unknown {
+			return false
+		}
+	case "XLA":
+		if !bytes.Contains(line, outOfMemory) {
+			return false // another quota than memory's
+		}
+	case "TensorFlow":
+		m.RequestedBytes = tensorBytes(text)
+		if bytes.Contains(text, []byte("device:CPU:")) {
+			m.By = ""
+		}
+	case "Paddle":
+		m.AllocatedBytes = sizeBefore(text, "memoryhasbeenallocated")
+		m.DeviceFreeBytes = sizeAfter(text, "availablememoryisonly")
+	case "vLLM":
+		m.readEngine(text)
+	}
+	for _, word := range [...]string{"device:GPU:", "onGPU", "ondevice"} {
+		if i := bytes.Index(text, []byte(word)); i >= 0 && m.GPU < 0 {
+			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
+				m.GPU = int(n)
+			}
+		}
+	}
+	return true
+}
+
+// readEngine reads what vLLM says that it can't start with (vllm/v1/core/kv_cache_utils.py,
+// vllm/v1/worker/utils.py):
+//
+//	(16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.50 GiB).
+//	Free memory on device (10.20/23.65 GiB) on startup is less than desired GPU memory utilization (0.9, 21.28 GiB).
+func (m *OOM) readEngine(text []byte) {
+	m.RequestedBytes = sizeBefore(text, "KVcacheisneeded")
+	m.AllowedBytes = sizeAfter(text, "availableKVcachememory(")
+	_, rest, ok := bytes.Cut(text, []byte("Freememoryondevice"))
+	if !ok {
+		return
+	}
+	_, rest, _ = bytes.Cut(rest, []byte("("))
+	free, after, ok := decimal(rest)
+	if !ok || len(after) == 0 || after[0] != '/' {
+		return
+	}
+	capacity, unit, _ := decimal(after[1:])
+	if bytes.HasPrefix(unit, []byte("GiB")) && capacity > 0 && capacity < 1<<20 && free <= capacity {
+		m.DeviceFreeBytes, m.CapacityBytes = int64(free*(1<<30)), int64(capacity*(1<<30))
+	}
+	// Commas between digits are gone: "(0.9,21.28GiB)" has one behind a fraction.
+	if _, rest, ok = bytes.Cut(rest, []byte("memoryutilization(")); ok {
+		if _, rest, ok = bytes.Cut(rest, []byte(",")); ok {
+			m.RequestedBytes, _ = size(rest)
+		}
+	}
+}
+
+// ncclDevice is the GPU of NCCL's own lines: "node:200:300 [3] include/alloc.h:103 NCCL WARN".
+func ncclDevice(line []byte) int {
+	if i := bytes.Index(line, []byte("NCCL WARN")); i >= 0 {
+		if open := bytes.LastIndexByte(line[:i], '['); open >= 0 {
+			if n, rest, ok := integer(line[open+1:]); ok && n < 1024 && len(rest) > 0 && rest[0] == ']' {
+				return int(n)
+			}
+		}
+	}
+	return -1
+}
+
+// typeBytes are the sizes of TensorFlow's element types.
+var typeBytes = []struct {
+	name  string
+	bytes int64
+}{{"float", 4}, {"half", 2}, {"bfloat16", 2}, {"double", 8}, {"int32", 4}, {"int64", 8}, {"int8", 1}, {"uint8", 1}, {"bool", 1}, {"complex64", 8}}
+
+// tensorBytes is the size of "shape[256,512,3]andtypefloaton".
+func tensorBytes(text []byte) int64 {
+	_, rest, ok := bytes.Cut(text, []byte("shape["))
+	dims, rest, closed := bytes.Cut(rest, []byte("]"))
+	rest, typed := bytes.CutPrefix(rest, []byte("andtype"))
+	if !ok || !closed || !typed {
+		return Unknown
+	}
+	total := int64(0)
+	for _, t := range typeBytes {
+		if after, ok := bytes.CutPrefix(rest, []byte(t.name)); ok && bytes.HasPrefix(after, []byte("on")) {
+			total = t.bytes
+		}
+	}
+	if total == 0 {
+		return Unknown
+	}
+	for _, d := range bytes.Split(dims, []byte(",")) {
+		n, rest, ok := integer(d)
+		if len(dims) == 0 {
+			break // a scalar
+		}
+		if !ok || len(rest) > 0 || n > 0 && total > maxMemory/n {
+			return Unknown
+		}
+		total *= n
+	}
+	return total
+}
+
+// withoutCommas joins 8,589,934,592; the commas of shapes and of lists stay, as
+// no three digits and their end follow all of them.
+func withoutCommas(text []byte) []byte {
+	groups := func(i int) bool { // a comma with three digits behind it, and up to three before
+		return i > 0 && isDigit(text[i-1]) && i+3 < len(text) && isDigit(text[i+1]) && isDigit(text[i+2]) && isDigit(text[i+3])
+	}
+	if !bytes.Contains(text, []byte("bytes")) {
+		return text
+	}
+	out := text[:0:0]
+	for i, c := range text {
+		if c != ',' || !groups(i) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// asyncLines is over how many lines the message of cudaMallocAsync goes on.
+const asyncLines = 8
+
+// asyncFigures reads what the message of cudaMallocAsync says, over several
+// lines or on its first:
+//
+//	Currently allocated     : 22.40 GiB
+//	Requested               : 1.50 GiB
+//	Device limit            : 23.99 GiB
+//	Free (according to CUDA): 0 bytes
+//	PyTorch limit (set by user-supplied memory fraction)
+//	                        : 17179869184.00 GiB
+func (p *Parser) asyncFigures(number int, line []byte) bool {
+	if number-p.async > asyncLines || len(line) > maxOther || len(p.report.OOMs) == 0 {
+		p.async = 0
+		return false
+	}
+	m := &p.report.OOMs[len(p.report.OOMs)-1]
+	text := compact(line, maxOther)
+	found := bytes.Contains(text, []byte("PyTorchlimit("))
+	if limit, ok := bytes.CutPrefix(text, []byte(":")); ok {
+		m.AllowedBytes, _ = size(limit)
+		return true
+	}
+	for _, f := range [...]struct {
+		words string
+		bytes *int64
+	}{{"Currentlyallocated:", &m.AllocatedBytes}, {"Requested:", &m.RequestedBytes}, {"Devicelimit:", &m.CapacityBytes},
+		{"Free(accordingtoCUDA):", &m.DeviceFreeBytes}, {"memoryfraction):", &m.AllowedBytes}} {
+		if v := sizeAfter(text, f.words); v != Unknown {
+			*f.bytes, found = v, true
+		}
+	}
+	return found
+}
