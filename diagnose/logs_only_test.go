@@ -271,3 +271,26 @@ func TestKilled(t *testing.T) {
 		}
 	}
 }
+
+// TestTraceOfFailure tells of a request that failed in a trace, as far as its figures go.
+func TestTraceOfFailure(t *testing.T) {
+	trace := func(asked, allocated, reserved int64) string {
+		return fmt.Sprintf(`{"deviceProperties": [{"id": 0, "name": "NVIDIA A100", "totalGlobalMem": 42949672960}], "traceEvents": [
+{"ph":"i","name":"[memory]","ts":1,"args":{"Device Type":1,"Device Id":0,"Bytes":1024,"Total Allocated":1024,"Total Reserved":2097152}},
+{"ph":"i","name":"[OutOfMemory]","ts":2,"args":{"Device Type":1,"Device Id":0,"Bytes":%d,"Total Allocated":%d,"Total Reserved":%d}}]}`, asked, allocated, reserved)
+	}
+	tests := []struct {
+		asked, allocated, reserved int64
+		id, says                   string
+	}{
+		{4 << 30, 38 << 30, 39 << 30, "oom_true_shortage", "4.00 GiB asked for; with the 38.00 GiB in use it exceeds the GPU's 40.00 GiB by 2.00 GiB"},
+		{4 << 30, 30 << 30, 38 << 30, "oom_fragmentation", "8.00 GiB were free in PyTorch's cache"},
+		{4 << 30, 10 << 30, 11 << 30, "oom_true_shortage", "the trace doesn't say what was free"},
+	}
+	for _, test := range tests {
+		doc := judged(t, input{name: "trace.json", text: trace(test.asked, test.allocated, test.reserved)})
+		if f := found(doc, test.id); f == nil || !strings.Contains(f.Title, test.says) || doc.Verdict.Text != f.Title {
+			t.Errorf("%+v, want %q", doc.Findings, test.says)
+		}
+	}
+}

@@ -3,15 +3,18 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/kineto"
+	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // traced tells what a trace's memory events show by themselves: whether what
 // is left at the lowest point of each step grows from step to step.
 func (w *witness) traced(source int, t *kineto.Trace) {
+	w.tracedFailure(source, t)
 	for i := range t.Devices {
 		d := &t.Devices[i]
 		if !d.Type.IsAccelerator() {
@@ -28,6 +31,35 @@ func (w *witness) traced(source int, t *kineto.Trace) {
 				where(t, d)},
 			Fix: ptr("Record a snapshot of a few steps: it names the line that keeps the memory")})
 	}
+}
+
+// tracedFailure tells of the last request of a trace that found no room, where
+// neither a recording nor a message does. What was free on the device is not in traces.
+func (w *witness) tracedFailure(source int, t *kineto.Trace) {
+	told := func(d report.Device) bool { return len(d.OOMs) > 0 }
+	if len(t.Failed) == 0 || len(w.doc.Evidence.OOMMessages) > 0 || slices.ContainsFunc(w.doc.Devices, told) {
+		return
+	}
+	last := t.Failed[len(t.Failed)-1]
+	m := runlog.OOM{RequestedBytes: last.Bytes, CapacityBytes: runlog.Unknown, DeviceFreeBytes: runlog.Unknown, AllocatedBytes: last.TotalAllocated,
+		ReservedUnallocatedBytes: max(0, last.TotalReserved-last.TotalAllocated), Backend: "CUDA", AllowedBytes: runlog.Unknown, BesideBytes: runlog.Unknown}
+	for _, d := range t.Devices {
+		if d.Type == last.Type && d.ID == last.Device {
+			m.CapacityBytes = d.CapacityBytes
+		}
+	}
+	g := judge(&m)
+	if m.CapacityBytes <= 0 || last.TotalReserved < 0 {
+		g.why = "a trace doesn't tell the cause"
+	}
+	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: g.confidence,
+		Title:    fmt.Sprintf("Out of memory on device %d: %s asked for; %s", last.Device, report.Bytes(last.Bytes), strings.ReplaceAll(g.why, "the message", "the trace")),
+		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), report.Plural(len(t.Failed), "[OutOfMemory] event"), g.figures())},
+		Fix:      ptr(g.change()), Code: how("oom")}
+	if g.verdict != "unknown" {
+		f.ID = "oom_" + g.verdict
+	}
+	w.add(f)
 }
 
 // stepFloors are the lowest levels within each step; nil where the steps are

@@ -47,9 +47,10 @@ type Trace struct {
 	Events       int // of any kind
 	MemoryEvents int // [memory] events of all devices, CPU included
 	Devices      []Device
-	Steps        []Span // ProfilerStep#N, bounded
-	Annotations  []Span // the program's own and the optimizer's, bounded
-	Rank         int    // -1: not said
+	Failed       []MemoryEvent // requests that found no room, bounded
+	Steps        []Span        // ProfilerStep#N, bounded
+	Annotations  []Span        // the program's own and the optimizer's, bounded
+	Rank         int           // -1: not said
 	// BaseNanoseconds is what the times of newer traces count from.
 	BaseNanoseconds int64
 }
@@ -112,6 +113,7 @@ const (
 	maxSpans   = 100_000
 	maxDevices = 4096
 	maxName    = 512
+	maxFailed  = 1024
 )
 
 // Read reads one file. With an error about where the file breaks, what was
@@ -270,6 +272,7 @@ func (p *parser) events() error {
 
 var (
 	memoryName  = []byte(`"[memory]"`)
+	failedName  = []byte(`"[OutOfMemory]"`)
 	annotations = []byte(`user_annotation"`)
 	stepName    = []byte(`ProfilerStep#`)
 	optimizer   = []byte(`"Optimizer.`)
@@ -283,19 +286,24 @@ func (p *parser) event(text []byte) {
 	}
 	switch {
 	case bytes.Contains(text, memoryName):
-		p.memoryEvent(text)
+		p.memoryEvent(text, memoryName)
+	case bytes.Contains(text, failedName):
+		p.memoryEvent(text, failedName)
 	case bytes.Contains(text, annotations), bytes.Contains(text, stepName), bytes.Contains(text, optimizer):
 		p.span(text)
 	}
 }
 
-func (p *parser) memoryEvent(text []byte) {
+// memoryEvent reads an event of the allocator, "[OutOfMemory]" for a request that
+// failed (torch/csrc/autograd/profiler_kineto.cpp): it has the same arguments,
+// the size being the one asked for.
+func (p *parser) memoryEvent(text, name []byte) {
 	e := MemoryEvent{TotalAllocated: Unknown, TotalReserved: Unknown, Device: -1}
 	named := false
 	eachField(text, func(key, value []byte) {
 		switch string(key) {
 		case "name":
-			named = string(value) == string(memoryName)
+			named = string(value) == string(name)
 		case "ts":
 			e.Micros, _ = parseFloat(value)
 		case "tid":
@@ -305,6 +313,12 @@ func (p *parser) memoryEvent(text []byte) {
 		}
 	})
 	if !named {
+		return
+	}
+	if string(name) == string(failedName) {
+		if len(p.trace.Failed) < maxFailed {
+			p.trace.Failed = append(p.trace.Failed, e)
+		}
 		return
 	}
 	p.trace.MemoryEvents++

@@ -53,6 +53,20 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// TestFailed keeps requests that failed apart from those that were met.
+func TestFailed(t *testing.T) {
+	const failed = `{"ph": "i", "name": "[OutOfMemory]", "tid": 7, "ts": 12, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 8589934592, "Total Allocated": 1024, "Total Reserved": 4096}},`
+	result, err := Read(strings.NewReader(strings.Replace(trace, `{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3"`, failed+`{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3"`, 1)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := result.Trace
+	want := MemoryEvent{Micros: 12, Bytes: 8 << 30, Type: CUDA, Thread: 7, TotalAllocated: 1024, TotalReserved: 4096}
+	if len(r.Failed) != 1 || r.Failed[0] != want || r.MemoryEvents != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestByteByByte(t *testing.T) {
 	whole, _ := Read(strings.NewReader(trace), Options{})
 	parts, err := Read(iotest.OneByteReader(strings.NewReader(trace)), Options{})
