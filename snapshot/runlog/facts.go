@@ -156,6 +156,8 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 		return 1
 	case p.whole && p.word == "memory" && bytes.Contains(line, []byte("data_time")):
 		return 1 << 20 // OpenMMLab prints MiB without saying so
+	case !p.whole && p.value < 1<<12 && (p.word == "peak_memory_alloc" || p.word == "peak_memory_reserved") && bytes.Contains(line, []byte("tokens_per_second_per_gpu")):
+		return 1 << 30 // torchtune/training/memory.py divides by 1024³
 	}
 	return 0
 }

@@ -121,7 +121,12 @@ func (p *Parser) Line(number int, line []byte) {
 	if (has&hasTable != 0 || p.summary.open) && p.summary.line(p, number, line) {
 		return
 	}
-	if has&hasMetric != 0 || counted(line) {
+	switch {
+	case p.steps.columns && p.steps.rowOf(p, number, line):
+	case has&hasMetric != 0 && isHead(line):
+		p.steps.begin()
+		p.steps.columns = true
+	case has&hasMetric != 0 || counted(line):
 		isStep := p.steps.line(p, number, line, has&hasBar != 0)
 		if isStep && has&^(hasMetric|hasTable) == 0 {
 			p.steps.templates.remember(line, p.steps.pairs)

@@ -238,6 +238,9 @@ func TestStepForms(t *testing.T) {
 		{"not a number", "step 3 loss nan mem 1.00GiB", 3, math.NaN(), -1, 1 << 30, -1},
 		{"OpenMMLab", "Epoch [1][50/7330]\tlr: 1.000e-02, time: 0.524, data_time: 0.05, memory: 3900, loss: 0.9", 50, 0.9, 0.524, 3900 << 20, -1},
 		{"detectron2", "iter: 19  total_loss: 1.25  time: 0.3300  data_time: 0.01  lr: 1e-3  max_mem: 2391M", 19, 1.25, 0.33, 2391 << 20, -1},
+		{"mmengine", "2024/01/01 10:00:00 - mmengine - INFO - Epoch(train)  [1][  50/7330]  lr: 1.9820e-03  eta: 1 day, 2:03:01  time: 1.0673  data_time: 0.0312  memory: 12345  loss: 5.9302  loss_cls: 4.1", 50, 5.9302, 1.0673, 12345 << 20, -1},
+		{"torchtune", "Step 2 | loss:1.5 lr:2e-05 tokens_per_second_per_gpu:1210.5 peak_memory_active:20.1 peak_memory_alloc:20.25 peak_memory_reserved:22.5", 2, 1.5, -1, 81 << 28, 45 << 29},
+		{"torchtune's names elsewhere", "Step 2 | loss:1.5 peak_memory_alloc:512.25", 2, 1.5, -1, -1, -1},
 		{"litgpt", "Epoch 1 | iter 10 step 2 | loss train: 1.500, val: n/a | iter time: 300.50 ms (step)", 10, 1.5, 0.3005, -1, -1},
 	}
 	for _, test := range tests {
@@ -278,6 +281,27 @@ func TestNotSteps(t *testing.T) {
 	} {
 		if r := parse(line); r.Steps.Count != 0 || r.Steps.MaxMemoryBytes() > 0 && !strings.Contains(line, "GiB") {
 			t.Errorf("%q is %d steps with %d bytes", line, r.Steps.Count, r.Steps.MaxMemoryBytes())
+		}
+	}
+}
+
+// TestColumns reads the tables of Ultralytics, in both kinds of bars.
+func TestColumns(t *testing.T) {
+	const head = "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n"
+	const row = "        %d/3      %sG      1.231      3.111      1.201         25        640: "
+	for _, test := range []struct {
+		name, log string
+		steps     int
+		reserved  int64
+	}{
+		{"bars", head + fmt.Sprintf(row, 1, "2.41") + "100%|██████████| 50/50 [00:20<00:00,  2.50it/s]\n" + fmt.Sprintf(row, 2, "2.71") + "100%|██████████| 50/50 [00:18<00:00,  2.70it/s]\n" +
+			"                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|██████████| 4/4 [00:01<00:00,  3.0it/s]", 2, 2_710_000_000},
+		{"lines", head + fmt.Sprintf(row, 1, "2.5") + "100% ━━━━━━━━━━━━ 50/50 2.5it/s 20.1s\n", 1, 5 << 29},
+		{"on the host", head + fmt.Sprintf(row, 1, "0") + "100% ━━━━━━━━━━━━ 50/50 2.5it/s 20.1s\n", 1, Unknown},
+		{"without a head", fmt.Sprintf(row, 1, "2.5") + "100% ━━━━━━━━━━━━ 50/50 2.5it/s 20.1s\n", 0, Unknown},
+	} {
+		if r := parse(test.log); r.Steps.Count != test.steps || r.Steps.MaxReservedBytes != test.reserved || r.Steps.MaxAllocatedBytes != Unknown {
+			t.Errorf("%s: %+v", test.name, r.Steps)
 		}
 	}
 }

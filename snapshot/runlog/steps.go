@@ -58,6 +58,7 @@ type stepState struct {
 	unstamped bool // this line is known to have none
 	table     tableGuess
 	templates templates
+	columns   bool // the head of a table with GPU_mem has come
 }
 
 // tableGuess holds the first line of what may be a table of steps without
@@ -72,11 +73,7 @@ type tableGuess struct {
 
 // line reads a step line or a progress bar.
 func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
-	if !s.ready {
-		*s = stepState{ready: true, epoch: -1, allocated: Unknown, reserved: Unknown, seed: maphash.MakeSeed()}
-		s.main.init()
-		s.bars.init()
-	}
+	s.begin()
 	if bar {
 		rest := s.readBars(p, number, line)
 		if rest == nil {
@@ -90,6 +87,14 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 	}
 	f := readFacts(s.pairs, line)
 	return s.judge(p, number, line, &f)
+}
+
+func (s *stepState) begin() {
+	if !s.ready {
+		*s = stepState{ready: true, epoch: -1, allocated: Unknown, reserved: Unknown, seed: maphash.MakeSeed()}
+		s.main.init()
+		s.bars.init()
+	}
 }
 
 // counted tells lines that begin with a number of their own: "12: …",

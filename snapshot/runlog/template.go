@@ -118,7 +118,7 @@ func (t *template) match(pairs []pair, line []byte) ([]pair, bool) {
 // Again takes a line that differs from a step line just before in nothing but
 // its numbers; false, and nothing done, for any other. Line takes those.
 func (p *Parser) Again(number int, line []byte) bool {
-	if len(p.steps.templates[0].holes) == 0 || p.oom.open || p.oom.cut > 0 || p.traces.open || p.summary.open {
+	if len(p.steps.templates[0].holes) == 0 || p.oom.open || p.oom.cut > 0 || p.traces.open || p.summary.open || p.steps.columns {
 		return false
 	}
 	if p.coloured {

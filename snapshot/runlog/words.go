@@ -120,6 +120,7 @@ func (m *meaning) steps(p phrase) {
 		m.step = p.numbersStep(m.word) && len(bytes.TrimSpace(p)) <= len(m.word)+1
 	case "train":
 		m.step = p.has("iter(train", "step(train")
+		m.epoch = p.has("epoch(train")
 	}
 }
 
