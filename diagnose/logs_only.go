@@ -253,9 +253,13 @@ func (w *witness) counted() {
 	if last == nil {
 		return
 	}
+	onGPU, printed := fmt.Sprintf(" on GPU %d", last.Device), "memory_summary()"
+	if last.Device == runlog.NotSaid {
+		onGPU, printed = "", "memory_stats()"
+	}
 	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: 0.3,
-		Title: fmt.Sprintf("Out of memory on GPU %d: PyTorch counted %s before memory_summary() was printed; the messages aren't in what was given, so the cause isn't known",
-			last.Device, report.Plural(int(*last.OOMs), "failed request")),
+		Title: fmt.Sprintf("Out of memory%s: PyTorch counted %s before %s was printed; the messages aren't in what was given, so the cause isn't known",
+			onGPU, report.Plural(int(*last.OOMs), "failed request"), printed),
 		Evidence: []string{w.at(last.Source, last.Line) + ": CUDA OOMs: " + report.Count(int(*last.OOMs))},
 		Fix:      ptr("Give the log with the message, too, or record a snapshot at the failure"), Code: how("oom")}
 	if last.PeakAllocatedBytes != nil && last.PeakReservedBytes != nil {

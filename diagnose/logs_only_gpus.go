@@ -211,7 +211,13 @@ func (w *witness) facts() []string {
 			break
 		}
 		if s.PeakAllocatedBytes != nil && s.PeakReservedBytes != nil {
-			out = append(out, fmt.Sprintf("memory_summary() shows peaks of %s allocated and %s reserved on device %d", report.Bytes(*s.PeakAllocatedBytes), report.Bytes(*s.PeakReservedBytes), s.Device))
+			text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", report.Bytes(*s.PeakAllocatedBytes), report.Bytes(*s.PeakReservedBytes))
+			if s.Device == runlog.NotSaid {
+				text = "memory_stats() " + text
+			} else {
+				text = fmt.Sprintf("memory_summary() %s on device %d", text, s.Device)
+			}
+			out = append(out, text)
 		}
 	}
 	out = append(out, w.traceFacts()...)

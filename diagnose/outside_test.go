@@ -109,6 +109,7 @@ func TestMessages(t *testing.T) {
 		{"of cudaMallocAsync", "OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated : 12.20 GiB\nRequested : 1.50 GiB\nDevice limit : 16.00 GiB\nFree (according to CUDA): 512.00 MiB",
 			"oom_true_shortage", "all that was free is 1.00 GiB short of it"},
 		{"without figures", "torch.OutOfMemoryError: CUDA out of memory.", "oom_true_shortage", "the message has no figures"},
+		{"that only memory_stats() tells of", "{'allocated_bytes.all.peak': 8589934592, 'num_ooms': 2, 'reserved_bytes.all.peak': 9663676416}", "oom_true_shortage", "Out of memory: PyTorch counted 2 failed requests before memory_stats() was printed"},
 		{"refused by the driver", "RuntimeError: CUDA error: out of memory", "oom_true_shortage", "driver itself refused"},
 	}
 	for _, test := range tests {

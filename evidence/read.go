@@ -42,8 +42,8 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 	case jsonData:
 		kinds, ev, err := readJSON(in, name, source)
 		if errors.Is(err, ErrOtherJSON) && len(head) < peekBytes {
-			// A launcher's or a logger's record of a failure is JSON, too.
-			if kinds, ev, err := readText(bytes.NewReader(head), name, source, textLines); err == nil && len(ev.OOMMessages) > 0 {
+			// A launcher's or a logger's record of a failure is JSON, too, and so is memory_stats().
+			if kinds, ev, err := readText(bytes.NewReader(head), name, source, textLines); err == nil && len(ev.OOMMessages)+len(ev.MemorySummaries) > 0 {
 				return kinds, ev, nil
 			}
 		}

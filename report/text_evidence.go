@@ -60,7 +60,11 @@ func (t *text) evidence(doc *Document) {
 			t.line("  and %s", Plural(len(ev.MemorySummaries)-i, "more memory_summary table"))
 			break
 		}
-		t.wrap("  memory_summary   ", fmt.Sprintf("device %d: %s allocated (peak %s), %s reserved (peak %s); %s:%d", s.Device, bytesOr(s.AllocatedBytes),
+		label, device := "  memory_summary   ", fmt.Sprintf("device %d: ", s.Device)
+		if s.Device < 0 {
+			label, device = "  memory_stats     ", ""
+		}
+		t.wrap(label, fmt.Sprintf("%s%s allocated (peak %s), %s reserved (peak %s); %s:%d", device, bytesOr(s.AllocatedBytes),
 			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes), Printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))
 	}
 	for _, x := range ev.Traces {

@@ -16,6 +16,7 @@ const (
 	hasRecord                      // torchrun's list of failures
 	hasServer                      // an inference server
 	hasHost                        // memory of the host
+	hasStats                       // memory_stats()
 	hasOther                       // what asks for memory beside PyTorch's allocator
 )
 
@@ -38,6 +39,7 @@ var words = []feature{
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},
 	{"vllm.entrypoints", hasServer}, {"vllm serve ", hasServer}, {"VLLM::", hasServer}, {"LLM engine (v", hasServer},
+	{"_bytes.all.", hasStats}, {"num_ooms", hasStats},
 	{hostAllocator, hasHost}, {"_kill event", hasHost}, {"-kill event", hasHost}, {"OMKilled", hasHost}, {"Kill process", hasHost}, {"Killed process", hasHost},
 	{"node running low", hasHost}, {"shared memory. Please", hasHost}, {"by signal: Killed", hasHost}, {" Killed  ", hasHost}, {"(SIGKILL) received", hasHost},
 	{"MemoryError: Unable", hasHost}, {"Cannot allocate memory", hasHost},

@@ -51,6 +51,7 @@ type Parser struct {
 	oom     oomState
 	records records
 	summary summaryState
+	stats   statsState
 	steps   stepState
 	labels  labels
 	plain   []byte // the line without colours
@@ -118,6 +119,9 @@ func (p *Parser) Line(number int, line []byte) {
 	if line = p.labels.strip(line); len(line) == 0 {
 		return
 	}
+	if has&hasStats != 0 {
+		p.stats.line(p, number, line)
+	}
 	if (has&hasTable != 0 || p.summary.open) && p.summary.line(p, number, line) {
 		return
 	}
@@ -138,6 +142,7 @@ func (p *Parser) Line(number int, line []byte) {
 func (p *Parser) Finish() *Report {
 	p.oom.finish(p)
 	p.summary.finish(p)
+	p.stats.finish(p)
 	p.report.Steps = p.steps.finish()
 	return &p.report
 }

@@ -285,6 +285,36 @@ func TestNotSteps(t *testing.T) {
 	}
 }
 
+// TestStats reads memory_stats() in whatever form it was kept.
+func TestStats(t *testing.T) {
+	want := Summary{Device: NotSaid, AllocatedBytes: 1 << 30, PeakAllocatedBytes: 2 << 30, ReservedBytes: 3 << 30, PeakReservedBytes: 4 << 30, OOMs: 1}
+	lines := strings.Split(fmt.Sprintf("'allocated_bytes.all.allocated', 5|'allocated_bytes.all.current', %d|'allocated_bytes.all.peak', %d|'num_ooms', 1|'reserved_bytes.all.current', %d|'reserved_bytes.all.peak', %d",
+		want.AllocatedBytes, want.PeakAllocatedBytes, want.ReservedBytes, want.PeakReservedBytes), "|")
+	tests := []struct {
+		name, text string
+		count      int
+	}{
+		{"a line", "OrderedDict([(" + strings.Join(lines, "), (") + ")])", 1},
+		{"lines", "OrderedDict([(" + strings.Join(lines, "),\n             (") + ")])", 1},
+		{"JSON", "{" + strings.NewReplacer("', ", "\": ", "'", "\"").Replace(strings.Join(lines, ",\n")) + "}", 1},
+		{"two", "gpu 0 " + strings.Join(lines, ", ") + "\ngpu 1 " + strings.Join(lines, ", "), 2},
+		{"one figure", lines[2], 0},
+		{"of a step", "{'step': 3, 'loss': 2.5, " + strings.Join(lines, ", ") + "}", 0},
+	}
+	for _, test := range tests {
+		r := parse(test.text)
+		if len(r.Summaries) != test.count {
+			t.Errorf("%s: %+v", test.name, r.Summaries)
+			continue
+		}
+		for _, s := range r.Summaries {
+			if s.Line = 0; s != want {
+				t.Errorf("%s: %+v", test.name, s)
+			}
+		}
+	}
+}
+
 // TestColumns reads the tables of Ultralytics, in both kinds of bars.
 func TestColumns(t *testing.T) {
 	const head = "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n"

@@ -5,8 +5,12 @@ import (
 	"math"
 )
 
-// Summary is one torch.cuda.memory_summary() table. The table rounds down to
-// a unit that leaves at most five or six digits.
+// NotSaid is the device of figures that don't say theirs.
+const NotSaid = -1
+
+// Summary is one torch.cuda.memory_summary() table, or one memory_stats() dictionary,
+// which doesn't name its device. The table rounds down to a unit that leaves at
+// most five or six digits.
 type Summary struct {
 	Line               int // of the title, 1-based
 	Device             int
@@ -111,4 +115,73 @@ func (s *summaryState) finish(p *Parser) {
 		return
 	}
 	p.report.Summaries = append(p.report.Summaries, s.table)
+}
+
+// statsState joins the figures of one torch.cuda.memory_stats(), which people
+// print as a dictionary on one line or on many, or keep as JSON:
+//
+//	OrderedDict([('allocated_bytes.all.current', 4294967296), …
+//	  "allocated_bytes.all.peak": 8589934592,
+type statsState struct{ table Summary }
+
+var statsKeys = [...]struct {
+	name  string
+	field func(*Summary) *int64
+}{
+	{"allocated_bytes.all.current", func(s *Summary) *int64 { return &s.AllocatedBytes }},
+	{"allocated_bytes.all.peak", func(s *Summary) *int64 { return &s.PeakAllocatedBytes }},
+	{"reserved_bytes.all.current", func(s *Summary) *int64 { return &s.ReservedBytes }},
+	{"reserved_bytes.all.peak", func(s *Summary) *int64 { return &s.PeakReservedBytes }},
+	{"num_ooms", func(s *Summary) *int64 { return &s.OOMs }},
+}
+
+// maxStats is the longest line that holds a whole dictionary, of some ten kilobytes.
+const maxStats = 64 << 10
+
+// line takes the figures of a line. What a step prints of them is the step's.
+func (s *statsState) line(p *Parser, number int, line []byte) {
+	if len(line) > maxStats || bytes.Contains(line, []byte("loss")) {
+		return
+	}
+	for _, key := range statsKeys {
+		for rest := line; ; {
+			i := bytes.Index(rest, []byte(key.name))
+			if i < 0 {
+				break
+			}
+			named := i == 0 || !isWordByte(rest[i-1]) && rest[i-1] != '.'
+			rest = rest[i+len(key.name):]
+			value := bytes.TrimLeft(rest, `"':, =`)
+			n, _, ok := integer(value)
+			if !named || !ok || len(value) == len(rest) || n > maxMemory {
+				continue
+			}
+			s.keep(p, number, key.field, n)
+			break // a second dictionary in the same line has nothing new to tell
+		}
+	}
+}
+
+func (s *statsState) keep(p *Parser, number int, field func(*Summary) *int64, n int64) {
+	if s.table.Line > 0 && *field(&s.table) != Unknown {
+		s.finish(p)
+	}
+	if s.table.Line == 0 {
+		s.table = Summary{Line: number, Device: NotSaid, AllocatedBytes: Unknown, PeakAllocatedBytes: Unknown, ReservedBytes: Unknown, PeakReservedBytes: Unknown, OOMs: Unknown}
+	}
+	*field(&s.table) = n
+}
+
+// finish keeps the dictionary if it was one: a single figure is somebody's print.
+func (s *statsState) finish(p *Parser) {
+	t := s.table
+	s.table = Summary{}
+	if t.Line == 0 || t.PeakAllocatedBytes == Unknown || t.PeakReservedBytes == Unknown {
+		return
+	}
+	if len(p.report.Summaries) >= maxEntries {
+		p.report.Dropped++
+		return
+	}
+	p.report.Summaries = append(p.report.Summaries, t)
 }
