@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -112,13 +113,18 @@ func (f *failure) withoutFree() {
 
 // ownProcess is this process in a message's list, which names it like any
 // other where container and host number processes differently: the one that
-// holds least above what PyTorch does.
+// holds least above what PyTorch does, by no more than a context, or by so much
+// that both together don't go into what is taken of the GPU.
 func ownProcess(m *runlog.OOM) (runlog.ProcessUse, bool) {
 	held := max(0, m.AllocatedBytes) + max(0, m.ReservedUnallocatedBytes)
+	taken := int64(math.MaxInt64)
+	if m.CapacityBytes > 0 && m.DeviceFreeBytes >= 0 {
+		taken = m.CapacityBytes - m.DeviceFreeBytes + 64<<20
+	}
 	var own runlog.ProcessUse
 	found := false
 	for _, p := range m.OtherProcesses {
-		if p.Bytes >= held-16<<20 && p.Bytes <= held+2*contextBytes && (!found || p.Bytes < own.Bytes) {
+		if p.Bytes >= held-16<<20 && (p.Bytes <= held+2*contextBytes || p.Bytes > taken-held) && (!found || p.Bytes < own.Bytes) {
 			own, found = p, true
 		}
 	}

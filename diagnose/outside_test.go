@@ -110,6 +110,9 @@ func TestMessages(t *testing.T) {
 			"oom_true_shortage", "all that was free is 1.00 GiB short of it"},
 		{"without figures", "torch.OutOfMemoryError: CUDA out of memory.", "oom_true_shortage", "the message has no figures"},
 		{"that only memory_stats() tells of", "{'allocated_bytes.all.peak': 8589934592, 'num_ooms': 2, 'reserved_bytes.all.peak': 9663676416}", "oom_true_shortage", "Out of memory: PyTorch counted 2 failed requests before memory_stats() was printed"},
+		{"this process, listed with far more than a context", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.06 GiB is free. Process 4012 has 78.07 GiB memory in use. Of the allocated memory 72.50 GiB is allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 1.10 GiB is reserved by PyTorch but unallocated.",
+			"oom_true_shortage", "all that was free is 92.16 MiB short of it"},
+		{"refused by the driver, for expandable segments", "RuntimeError: CUDA driver error: out of memory", "oom_true_shortage", "driver itself refused"},
 		{"refused by the driver", "RuntimeError: CUDA error: out of memory", "oom_true_shortage", "driver itself refused"},
 	}
 	for _, test := range tests {

@@ -51,7 +51,7 @@ func readFacts(list []pair, line []byte) facts {
 				}
 			}
 			f.keepMemory(p.value*p.bytesEach(list[i+1:], inMB == 1, line), p.meaning)
-		case p.empty && p.unit.isSize():
+		case p.empty && p.unit.isSize() && !p.slash:
 			f.keepMemory(p.value*p.unit.factor(false), p.meaning)
 		}
 	}
@@ -78,19 +78,22 @@ func (f *facts) readStep(p *pair, i int, list []pair) bool {
 		return false
 	}
 	switch {
-	case p.epoch:
+	case p.epoch, p.train && (p.bracket && p.of || i+1 < len(list) && list[i+1].isCount()):
 		if f.epoch < 0 {
 			f.epoch = int64(p.value)
 		}
 	case p.step && (p.strong || f.step < 0):
 		f.step = int64(p.value)
-	case p.empty && p.of && p.bracket && f.step < 0 && f.epoch >= 0 && i > 0 && list[i-1].epoch:
+	case p.isCount() && f.step < 0 && f.epoch >= 0 && i > 0 && (list[i-1].epoch || list[i-1].train):
 		f.step = int64(p.value) // "Epoch: [0][ 10/5005]": the second bracket
 	default:
 		return false
 	}
 	return true
 }
+
+// isCount tells the [ 10/5005] behind an epoch.
+func (p *pair) isCount() bool { return p.empty && p.of && p.bracket }
 
 func (f *facts) readLoss(p *pair) bool {
 	switch {
@@ -156,6 +159,8 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 		return 1
 	case p.whole && p.word == "memory" && bytes.Contains(line, []byte("data_time")):
 		return 1 << 20 // OpenMMLab prints MiB without saying so
+	case p.whole && p.word == "mem" && bytes.Contains(line, []byte("max mem: ")) && bytes.Contains(line, []byte("eta: ")):
+		return 1 << 20 // torchvision's and DETR's MetricLogger likewise
 	case !p.whole && p.value < 1<<12 && (p.word == "peak_memory_alloc" || p.word == "peak_memory_reserved") && bytes.Contains(line, []byte("tokens_per_second_per_gpu")):
 		return 1 << 30 // torchtune/training/memory.py divides by 1024³
 	}

@@ -299,7 +299,7 @@ func (p *Parser) keepOOM(m *OOM) {
 // ofDriver tells "CUDA error: out of memory" and "cuda runtime error (2) : out of memory".
 func ofDriver(before []byte) bool {
 	before = bytes.ToLower(before[max(0, len(before)-24):])
-	return bytes.HasSuffix(before, []byte("cuda error: ")) || bytes.HasSuffix(before, []byte("hip error: ")) || bytes.Contains(before, []byte("runtime error"))
+	return bytes.HasSuffix(before, []byte("cuda error: ")) || bytes.HasSuffix(before, []byte("hip error: ")) || bytes.HasSuffix(before, []byte(" driver error: ")) || bytes.Contains(before, []byte("runtime error"))
 }
 
 // read takes the figures from the message without white space, in both the

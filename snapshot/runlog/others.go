@@ -30,6 +30,7 @@ var otherMarks = []otherMark{
 	{words: "would exceed allowed memory. (out of memory)", by: cudaMallocAsync},
 	{words: "OutOfMemoryError: Allocation on device", by: cudaMallocAsync},
 	{words: "Error out of memory at line", by: "bitsandbytes"},
+	{words: "THCudaCheck FAIL", by: "CUDA"},
 	{words: "Runtime (out of memory)", by: "TensorRT"},
 	{words: "CUDA_ERROR_OUT_OF_MEMORY", by: "CUDA", not: "failed to alloc"}, // TensorFlow asks for less then
 	{words: "cudaErrorMemoryAllocation", by: "CUDA", not: "Search for"},     // a hint of PyTorch's
@@ -126,7 +127,10 @@ func (m *OOM) readOther(mark *otherMark, line []byte, at int, text []byte) bool 
 		if m.RequestedBytes == Unknown {
 			return false
 		}
-	case "XLA":
+	case "XLA", "CUDA":
+		if m.By == "CUDA" && mark.words[0] != 'T' {
+			break // the name of the error is enough
+		}
 		if !bytes.Contains(line, outOfMemory) {
 			return false // another quota than memory's
 		}

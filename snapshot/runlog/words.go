@@ -11,6 +11,8 @@ type meaning struct {
 	bare     bool   // nothing at all
 	bracket  bool   // ends in an opening bracket
 	opening  bool   // is just an opening bracket
+	slash    bool   // is just a slash: what follows is a total
+	train    bool   // "Train:", behind which the number of an epoch may stand
 	epoch    bool
 	step     bool // the number of a step
 	strong   bool // …whatever else the line names
@@ -77,7 +79,7 @@ type phrase []byte
 func newMeaning(p phrase) *meaning {
 	word := lastWord(p)
 	m := &meaning{word: string(word), empty: len(word) == 0, bare: len(p) == 0,
-		bracket: bytes.IndexByte(p, '[') >= 0, opening: string(p) == "["}
+		bracket: bytes.IndexByte(p, '[') >= 0, opening: string(p) == "[", slash: string(bytes.TrimSpace(p)) == "/"}
 	if p.namesSource() {
 		return m // bfc_allocator.cc:497
 	}
@@ -121,6 +123,7 @@ func (m *meaning) steps(p phrase) {
 	case "train":
 		m.step = p.has("iter(train", "step(train")
 		m.epoch = p.has("epoch(train")
+		m.train = bytes.HasSuffix(bytes.TrimRight(p, " ["), []byte("train:")) && !p.has("loss train")
 	}
 }
 
