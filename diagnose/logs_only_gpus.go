@@ -226,7 +226,7 @@ func (w *witness) facts() []string {
 
 // engineTook is what an inference engine took of a GPU by its own word.
 func engineTook(e *runlog.Engine) string {
-	return "vLLM took " + amounts(amount{e.Weights, "for weights"}, amount{e.Cache, "for its key-value cache"}, amount{e.Graphs, "for CUDA graphs"})
+	return e.Name + " took " + amounts(amount{e.Weights, "for weights"}, amount{e.Cache, "for its key-value cache"}, amount{e.Graphs, "for CUDA graphs"})
 }
 
 // largestProcess names the process that holds most.

@@ -162,6 +162,10 @@ func TestEngine(t *testing.T) {
 			"INFO 03-04 05:07:07 [gpu_worker.py:255] Available KV cache memory: 38.25 GiB\n" +
 			"INFO 03-04 05:08:07 [gpu_model_runner.py:2485] Graph capturing finished in 36 secs, took 2.75 GiB\n",
 			"vLLM took 40.50 GiB for weights, 38.25 GiB for its key-value cache, 2.75 GiB for CUDA graphs"},
+		{"sglang", "[2025-05-12 10:11:20 TP0] Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=63.40 GB, mem usage=15.25 GB.\n" +
+			"[2025-05-12 10:11:21 TP0] KV Cache is allocated. #tokens: 443000, K size: 27.00 GB, V size: 27.00 GB\n" +
+			"[2025-05-12 10:11:40 TP0] Capture cuda graph end. Time elapsed: 18.1 s. mem usage=1.25 GB. avail mem=7.12 GB.\n",
+			"sglang took 15.25 GiB for weights, 54.00 GiB for its key-value cache, 1.25 GiB for CUDA graphs"},
 		{"before, on two workers", "(Worker pid=7) INFO 03-04 model_runner.py:1115] Loading model weights took 2.2500 GB\n(Worker pid=8) INFO 03-04 model_runner.py:1115] Loading model weights took 2.5000 GB\n",
 			"vLLM took 2.50 GiB for weights"},
 	}

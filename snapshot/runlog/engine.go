@@ -2,9 +2,12 @@ package runlog
 
 import "bytes"
 
-// Engine is what vLLM said at its start to take of a GPU, in bytes, the most
-// of any worker; 0: not said.
-type Engine struct{ Weights, Cache, Graphs int64 }
+// Engine is what an inference engine said at its start to take of a GPU, in bytes,
+// the most of any worker; 0: not said.
+type Engine struct {
+	Name                   string // vLLM or sglang, the one that spoke last
+	Weights, Cache, Graphs int64
+}
 
 // line reads
 //
@@ -25,9 +28,41 @@ func (e *Engine) line(line []byte) {
 		if _, rest, ok := bytes.Cut(line, []byte(m.words)); ok {
 			if _, rest, ok = bytes.Cut(rest, []byte(m.before)); ok {
 				v, _ := size(compact(rest, 24))
-				*m.bytes = max(*m.bytes, v)
+				if *m.bytes = max(*m.bytes, v); v > 0 {
+					e.Name = "vLLM"
+				}
 			}
 			return
 		}
 	}
+}
+
+// sglang reads, and tells whether a line is one of
+//
+//	Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=63.40 GB, mem usage=15.15 GB.
+//	KV Cache is allocated. #tokens: 443000, K size: 27.04 GB, V size: 27.04 GB
+//	Capture cuda graph end. Time elapsed: 18.1 s. mem usage=1.20 GB. avail mem=7.12 GB.
+//
+// whose GB were divided by 2**30 (sglang/srt/utils/common.py).
+func (e *Engine) sglang(line []byte) bool {
+	for _, m := range [...]struct {
+		words string
+		sizes []string
+		bytes *int64
+	}{
+		{"Load weight end. ", []string{"memusage="}, &e.Weights}, {"KV Cache is allocated. ", []string{"Ksize:", "Vsize:"}, &e.Cache},
+		{"Capture cuda graph end. ", []string{"memusage="}, &e.Graphs},
+	} {
+		if _, rest, ok := bytes.Cut(line, []byte(m.words)); ok {
+			text, sum := compact(rest, 512), int64(0)
+			for _, words := range m.sizes {
+				sum += max(0, sizeAfter(text, words))
+			}
+			if *m.bytes = max(*m.bytes, sum); sum > 0 {
+				e.Name = "sglang"
+			}
+			return true
+		}
+	}
+	return false
 }

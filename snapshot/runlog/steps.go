@@ -153,6 +153,9 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
 		s.epoch = f.epoch
 		return false
+	case len(line) <= maxProse && p.report.Engine.sglang(line):
+		p.report.Known++
+		return true // its sizes are parts, none of them what is held
 	case f.hasMemory() && !gpustatLine(line) && s.memoryLine(line):
 		p.report.Known++
 	case f.hasLoss && f.epoch >= 0 || knownLine(line):
