@@ -243,7 +243,7 @@ func (a *analysis) generates() {
 	if a.trains || a.saves && len(a.growing) == 0 {
 		return
 	}
-	cached := a.findNamed() || len(a.growing) > 0 || a.findStatic() || a.findPool()
+	cached := a.findNamed() || len(a.growing) > 0 || a.findStatic() || a.findPool() || a.findRequested()
 	for i := 0; i < len(a.Category) && !cached && a.all&cache != 0; i++ {
 		id := timeline.AllocationID(i)
 		cached = a.birth(id).marks&cache != 0 && a.Phase[i] == Forward

@@ -97,3 +97,55 @@ func TestNamedCaches(t *testing.T) {
 		})
 	}
 }
+
+// TestRequestedCaches: what each request makes for all layers in one go, and has for
+// the passes that follow, are keys and values, whatever the functions are called,
+// with stacks and without.
+func TestRequestedCaches(t *testing.T) {
+	const layers = 6
+	for name, c := range map[string]struct {
+		blocks, passes int
+		bytes          int64
+		trains, want   bool
+	}{
+		"two for each layer":            {2 * layers, 10, 16 * mib, false, true},
+		"as many as nothing else":       {10, 10, 16 * mib, false, false},
+		"small ones, as adapters are":   {2 * layers, 10, mib / 2, false, false},
+		"for one pass":                  {2 * layers, 1, 16 * mib, false, false},
+		"in a program that trains, too": {2 * layers, 10, 16 * mib, true, false},
+	} {
+		for _, withStacks := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/stacks=%v", name, withStacks), func(t *testing.T) {
+				p := newProgram(t, withStacks)
+				for range layers {
+					p.build(9 * mib)
+					p.build(3 * mib)
+				}
+				if c.trains {
+					p.train(3, p.ordinary)
+				}
+				var caches []int
+				p.loop(4, func(k int) {
+					prompt := p.alloc(Inputs, mib, "serve.py:22 main")
+					made := []int{}
+					for range c.blocks {
+						made = append(made, p.alloc(KVCache, c.bytes, "serve.py:23 <listcomp>", "serve.py:23 main"))
+					}
+					caches = append(caches, made...)
+					for range c.passes {
+						for k := range 8 {
+							p.free(p.alloc(Temporary, int64(4+k%3)*mib, linearFrame, callFrame, fmt.Sprintf("net.py:%d forward", 20+k), callFrame, "serve.py:24 main"))
+						}
+					}
+					p.free(append(made, prompt)...)
+				})
+				k := New(p.timeline(), Options{})
+				for _, id := range caches {
+					if got := k.Category[id]; (got == KVCache) != c.want || got == KVCache && k.Confidence[id] >= 90 {
+						t.Fatalf("said %v, %d %% sure", got, k.Confidence[id])
+					}
+				}
+			})
+		}
+	}
+}

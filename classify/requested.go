@@ -1,0 +1,90 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findRequested finds the keys and values that a program which only runs forward
+// makes room for at the beginning of each request, for all layers in one go: a row
+// of equal blocks, one or two for each layer, that are there for the passes that
+// follow and not small beside what the layers hold, as adapters are.
+func (a *analysis) findRequested() bool {
+	const (
+		fewest = 8
+		large  = 256 << 10 // bytes
+		passes = 3
+		looks  = 8 // times that an event is looked at, on average
+	)
+	if a.saves {
+		return false
+	}
+	type kind struct {
+		size  int64
+		count int
+	}
+	known := map[kind]bool{}
+	budget := looks * (a.last - a.loop)
+	found := false
+	judge := func(first timeline.AllocationID, count int) {
+		if count < fewest || a.t.Requested(first) < large {
+			return
+		}
+		last := first + timeline.AllocationID(count-1)
+		gone := a.last
+		for id := first; id <= last; id++ {
+			m := a.birth(id).marks
+			if gone = min(gone, a.freed(id)); m&(weight|inModule|input|engine) != 0 || a.recorded.allocs && m&userInner == 0 {
+				return
+			}
+		}
+		from := a.born(last) + 1
+		if budget -= gone - from; gone <= from || budget < 0 {
+			return
+		}
+		k := kind{a.t.Requested(first), count}
+		fits, ok := known[k]
+		if !ok {
+			fits = a.roomForLayers(k.count, k.size)
+			known[k] = fits
+		}
+		if !fits || len(a.anchoredIn(from, gone, &layers{})) < passes {
+			return
+		}
+		found = true
+		for id := first; id <= last; id++ {
+			a.kept[id] = true
+		}
+	}
+	first, count := timeline.NoAllocation, 0
+	for i := a.loop; i < a.last; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		id := a.t.Of[i]
+		if count > 0 && id == first+timeline.AllocationID(count) && a.t.Requested(id) == a.t.Requested(first) {
+			count++
+			continue
+		}
+		judge(first, count)
+		first, count = id, 1
+	}
+	judge(first, count)
+	return found
+}
+
+// roomForLayers tells whether a number of equal blocks can be the keys and values
+// of a model's layers, one or two for each, which are no less than a part of the
+// largest weight of one.
+func (a *analysis) roomForLayers(count int, size int64) bool {
+	const part = 16
+	if !a.hasLayers(count, size) && (count%2 != 0 || !a.hasLayers(count/2, size)) {
+		return false
+	}
+	for n, often := range a.weightSize {
+		if often*2 >= count && n > size*part {
+			return false
+		}
+	}
+	return true
+}
