@@ -101,7 +101,7 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 func (l *loop) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	var steps []int
 	firstDead, firstAlive := int32(l.n), int32(l.n)
-	dead := 0
+	dead, staying, latest := 0, 0, int32(-1) // those that are gone; steps of what is alive, and the last of them
 	for _, s := range kept {
 		if k := int(s.born); len(steps) == 0 || steps[len(steps)-1] != k {
 			steps = append(steps, k)
@@ -112,6 +112,9 @@ func (l *loop) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 			continue
 		}
 		firstAlive = min(firstAlive, s.born)
+		if s.born != latest {
+			staying, latest = staying+1, s.born
+		}
 		p.alive = append(p.alive, s)
 		p.bytes += l.bytes(s.id)
 	}
@@ -133,7 +136,7 @@ func (l *loop) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	switch {
 	case p.last+usual <= end: // it has stopped
 		return p, false
-	case p.steps < 3 && l.whole() > 2: // made in two steps of many
+	case (p.steps < 3 || dead > 0 && staying < 3) && l.whole() > 2: // made in two steps of many, or takes the place of what goes
 		return p, false
 	case p.regular < 0.7 || gaps[len(gaps)-1] > 3*usual:
 		return p, false

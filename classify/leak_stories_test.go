@@ -284,6 +284,29 @@ var leakStories = []struct {
 		})
 	}, nil, nil, false},
 
+	{"state of one size that every second step makes anew", func(s *story) {
+		tr := newTrainer(s)
+		var roots []int
+		s.loop(6, func(k int) {
+			tr.forward()
+			tr.backward()
+			if tr.optimize(); k == 0 {
+				for range 6 {
+					s.alloc(OptimizerState, 16*mib, "train.py:15 root")
+				}
+			}
+			for i := 0; k%2 == 0 && i < 6; i++ {
+				anew := s.alloc(OptimizerState, 16*mib, "train.py:15 root")
+				if len(roots) == 6 {
+					s.free(roots[0])
+					roots = roots[1:]
+				}
+				roots = append(roots, anew)
+			}
+			tr.zeroGrad()
+		})
+	}, nil, nil, false},
+
 	{"a list that has stopped growing", func(s *story) {
 		tr := newTrainer(s)
 		s.loop(9, func(k int) {
