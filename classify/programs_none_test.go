@@ -100,6 +100,27 @@ func TestKeptAfterTraining(t *testing.T) {
 	}
 }
 
+// TestLastBatchBesideGradients keeps the last batch and what an autoencoder made of
+// it, which together are as large as the gradients: no buckets of DDP's.
+func TestLastBatchBesideGradients(t *testing.T) {
+	p := newProgram(t, false)
+	var batch []int
+	p.train(4, func(k int) {
+		p.free(batch...)
+		saved := p.forward("", 8)
+		batch = []int{p.alloc(Inputs, 30*mib), p.alloc(Temporary, 30*mib)}
+		p.backward(append(saved, p.forward("", 2)...))
+		p.update(k)
+		p.clear()
+	})
+	c := New(p.timeline(), Options{})
+	for _, id := range batch {
+		if c.Category[id] == Communication {
+			t.Errorf("%d MiB are communication, %d %% sure", p.allocs[id].bytes>>20, c.Confidence[id])
+		}
+	}
+}
+
 // TestEqualLayers fails in a forward pass whose layers all make the same: none of
 // it are scores, though nothing else is as large.
 func TestEqualLayers(t *testing.T) {

@@ -67,9 +67,13 @@ func (a *analysis) findUnmatched() {
 			a.dataset[id] = true
 		}
 	}
+	first := a.backwardAfter(0)
 	for r, ids := range late {
-		if p := a.backwardAfter(0); p == nil || a.runs[r].first < p.first {
+		if first == nil || a.runs[r].first < first.first {
 			continue // buckets are made anew after the first pass
+		}
+		if a.backwardAfter(a.run(first.end)) != a.backwardAfter(r) && a.isLastBatch(r) {
+			continue // what the last pass was given and came to is still there, too
 		}
 		var sum int64
 		for _, id := range ids {
@@ -93,4 +97,10 @@ func (a *analysis) freezes() bool {
 		}
 	}
 	return false
+}
+
+// isLastBatch tells whether at most one backward pass comes after a run.
+func (a *analysis) isLastBatch(r int) bool {
+	p := a.backwardAfter(r)
+	return p == nil || a.backwardAfter(a.run(p.end)) == nil
 }
