@@ -40,7 +40,7 @@ func (e *examination) ownTemporaries(dev *report.Device, f *facts) []draft {
 		}
 	}
 	made := e.byStack(ids)
-	var copied int64
+	var copied, used int64
 	d := draft{Finding: report.Finding{ID: "own_temporaries", Severity: f.severity(), Confidence: 0.85}, without: "without them,"}
 	for i := range e.classes.Category {
 		if id := timeline.AllocationID(i); own(i) && made[e.t.Stack(id)] > 0 {
@@ -51,10 +51,16 @@ func (e *examination) ownTemporaries(dev *report.Device, f *facts) []draft {
 		if lasting[e.t.Requested(id)] {
 			copied += e.t.Allocated[id]
 		}
+		if e.seesPass(id, f) {
+			used += e.t.Allocated[id]
+		}
 	}
 	what := "What the program makes for itself takes"
 	d.Fix = ptr("Do it in smaller pieces, free each result before the next is made (del), or do it on the host")
 	if copied*5 >= bytes*4 && len(ids) > 1 {
+		if used*2 > bytes { // weights that a pass runs with, as the inner steps of meta-learning make them
+			return nil
+		}
 		what = "Copies of weights and of their state take"
 		d.Fix = ptr("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them on the GPU")
 		d.Code = "state = {name: t.detach().cpu() for name, t in model.state_dict().items()}"
@@ -73,4 +79,16 @@ func (e *examination) goesInTime(id timeline.AllocationID) bool {
 	steps := e.classes.Steps
 	next := int(e.classes.Step[id]) + 1
 	return len(steps) == 0 || next < len(steps) && e.lifeOf(id).to <= steps[next].LastEvent || next == len(steps) && e.t.FreeRequested[id] != timeline.Never
+}
+
+// seesPass tells whether an allocation is there for the whole of a forward or
+// backward pass.
+func (e *examination) seesPass(id timeline.AllocationID, f *facts) bool {
+	life := e.lifeOf(id)
+	for _, s := range f.spans {
+		if (s.Phase == classify.Forward || s.Phase == classify.Backward) && s.FirstEvent >= life.from && s.LastEvent <= life.to {
+			return true
+		}
+	}
+	return false
 }

@@ -153,6 +153,7 @@ func TestScenarios(t *testing.T) {
 		{"joined_last__python", "", "", "growing_list own_temporaries"},
 		{"saved_copy__python", "own_temporaries", "Copies of weights and of their state take 174.55 MiB of the peak", "growing_list"},
 		{"saved_copy__python", "own_temporaries", "falls from 405.41 MiB to 313.91 MiB", ""},
+		{"inner_steps__python", "", "", "own_temporaries weights_twice growing_list"},
 		{"pairs__python", "own_temporaries", "What the program makes for itself takes 69.64 GiB of the peak", ""},
 		{"autocast_infer__python", "autocast_copies", "without the copies and with half of what they are made of,", "missing_no_grad"},
 		{"autocast_infer__none", "autocast_copies", "", "missing_no_grad"},

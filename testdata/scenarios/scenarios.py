@@ -513,5 +513,23 @@ elif name == "optimizer_fails":
     room = 2.0 * sum(p.numel() * p.element_size() for p in model.parameters())
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + room) / torch.cuda.get_device_properties(0).total_memory)
     opt.step()
+elif name == "inner_steps":
+    # meta-learning: weights that inner steps make, and that the passes after them run with
+    model = nn.Sequential(nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 20)).cuda()
+    opt = torch.optim.SGD(model.parameters(), 0.01)
+    for i in range(3):
+        total = 0
+        for task in range(2):
+            fast = dict(model.named_parameters())
+            x = torch.zeros(256, 2048).cuda()
+            y = torch.zeros(256, dtype=torch.long).cuda()
+            for inner in range(2):
+                loss = nn.functional.cross_entropy(torch.func.functional_call(model, fast, x), y)
+                grads = torch.autograd.grad(loss, tuple(fast.values()), create_graph=True)
+                fast = {k: w - 0.01 * g for (k, w), g in zip(fast.items(), grads)}
+            total = total + nn.functional.cross_entropy(torch.func.functional_call(model, fast, x), y)
+        opt.zero_grad()
+        total.backward()
+        opt.step()
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
