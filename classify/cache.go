@@ -243,7 +243,7 @@ func (a *analysis) generates() {
 	if a.trains || a.saves && len(a.growing) == 0 {
 		return
 	}
-	cached := a.findNamed() || len(a.growing) > 0 || a.findStatic() || a.findPool() || a.findRequested()
+	cached := a.findNamed() || a.findStatic() || len(a.growing) > 0 || a.findPool() || a.findRequested()
 	for i := 0; i < len(a.Category) && !cached && a.all&cache != 0; i++ {
 		id := timeline.AllocationID(i)
 		cached = a.birth(id).marks&cache != 0 && a.Phase[i] == Forward
@@ -343,7 +343,8 @@ func (a *analysis) hasLayers(layers int, beside int64) bool {
 
 // findStatic finds caches of full length that are made once, in the first pass of
 // a program that only runs forward or of each of its requests: blocks of one size
-// in numbers that stay for the passes that follow.
+// in numbers that stay for the passes that follow. Beside a cache that grows, those
+// are what a decoder's layers keep of the encoder's result, one or two for each.
 func (a *analysis) findStatic() bool {
 	const (
 		pairs, passes = 8, 3
@@ -352,7 +353,7 @@ func (a *analysis) findStatic() bool {
 	if a.saves || len(a.Steps) < passes {
 		return false
 	}
-	found := false
+	found, grown := false, a.grownBlocks()
 	for k := range a.Steps { // each a pass, or a request
 		first, last := max(a.loop, a.Steps[k].FirstEvent), a.Steps[k].LastEvent
 		bySize := map[int64][]timeline.AllocationID{}
@@ -366,7 +367,8 @@ func (a *analysis) findStatic() bool {
 			}
 		}
 		for _, ids := range bySize {
-			if len(ids) < pairs || len(ids)%2 != 0 {
+			crossed := len(ids) >= pairs/2 && slices.ContainsFunc(grown, func(n int) bool { return len(ids) == n || len(ids)*2 == n })
+			if !crossed && (len(ids) < pairs || len(ids)%2 != 0 || len(a.growing) > 0) {
 				continue
 			}
 			gone, stay := a.last, true
@@ -374,7 +376,7 @@ func (a *analysis) findStatic() bool {
 				gone, stay = min(gone, a.freed(id)), stay && a.outlives(id)
 			}
 			pass := a.born(ids[len(ids)-1]) - a.born(ids[0])
-			if k == 0 && stay || pass > layer*len(ids) && gone-a.born(ids[0]) > (passes+1)*pass && a.paired(ids) {
+			if k == 0 && stay && !crossed || pass > layer*len(ids) && gone-a.born(ids[0]) > (passes+1)*pass && (crossed || a.paired(ids)) {
 				found = true
 				for _, id := range ids {
 					a.kept[id] = true
@@ -383,6 +385,17 @@ func (a *analysis) findStatic() bool {
 		}
 	}
 	return found
+}
+
+// grownBlocks are the numbers of blocks that caches grow by at a time: keys and values
+// of each layer.
+func (a *analysis) grownBlocks() (out []int) {
+	for _, c := range a.chains {
+		if n := c[0].count; !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // findKept finds keys and values that a model keeps in training because its

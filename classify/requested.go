@@ -24,6 +24,7 @@ func (a *analysis) findRequested() bool {
 		count int
 	}
 	known := map[kind]bool{}
+	lines := map[snapshot.StackID]int{} // that made some, and how many in one go
 	budget := looks * (a.last - a.loop)
 	found := false
 	judge := func(first timeline.AllocationID, count int) {
@@ -48,10 +49,12 @@ func (a *analysis) findRequested() bool {
 			fits = a.roomForLayers(k.count, k.size)
 			known[k] = fits
 		}
-		if !fits || len(a.anchoredIn(from, gone, &layers{})) < passes {
+		line := a.t.Stack(first)
+		again := line != 0 && lines[line] == count // one whose first pass is its last, or fails
+		if !fits || !again && len(a.anchoredIn(from, gone, &layers{})) < passes {
 			return
 		}
-		found = true
+		found, lines[line] = true, count
 		for id := first; id <= last; id++ {
 			a.kept[id] = true
 		}
