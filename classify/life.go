@@ -238,6 +238,8 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 		// No gradient of a weight, and gone in another pass: what a gradient's own
 		// gradient needs (create_graph).
 		return claim{Activations, NoDetail, likely}
+	case !a.recorded.allocs && !a.likeWeight(id): // or forward's, where nothing shows the beginning of the pass
+		return claim{Gradients, NoDetail, plausible}
 	}
 	return claim{Gradients, NoDetail, strong}
 }
@@ -271,6 +273,13 @@ func (a *analysis) weightSized(id timeline.AllocationID) bool {
 	const large = 1 << 16 // bytes
 	n := a.t.Requested(id)
 	return n >= large && a.weightSize[n] > 0
+}
+
+// likeWeight tells whether an allocation is as large as a weight, in this precision
+// or another, as far as all weights are known.
+func (a *analysis) likeWeight(id timeline.AllocationID) bool {
+	n := a.t.Requested(id)
+	return a.t.Older() > 0 || n <= scalar || a.weightSize[n] > 0 || a.weightSize[n/2] > 0 || a.weightHalf[n]
 }
 
 // isCut tells whether a backward pass was cut off, by a failure or where the

@@ -121,6 +121,71 @@ func TestLastBatchBesideGradients(t *testing.T) {
 	}
 }
 
+// TestGradientsOfSamples makes the gradients of each of 32 samples by itself, of which
+// those of the largest weight come last: no scores, though nothing else is as large.
+func TestGradientsOfSamples(t *testing.T) {
+	p := &program{story: newStory(t, false)}
+	for _, n := range []int64{4 * mib, 4096, mib, 2048, 512} {
+		p.build(n)
+	}
+	var grads []int
+	p.loop(6, func(int) {
+		p.free(grads...)
+		grads = nil
+		batch := p.alloc(Inputs, mib/2)
+		for range 8 {
+			p.free(p.alloc(Temporary, mib/4))
+		}
+		for i := len(p.weights) - 1; i >= 0; i-- {
+			grads = append(grads, p.alloc(Gradients, 32*p.allocs[p.weights[i]].bytes))
+		}
+		for range 4 {
+			p.free(p.alloc(Temporary, 2048))
+		}
+		p.free(batch)
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if c.Category[id] == Logits {
+			t.Fatalf("%d MiB of %v are scores, %d %% sure", a.bytes>>20, a.category, c.Confidence[id])
+		}
+	}
+}
+
+// TestNoGradientsSize keeps what is no weight's size beyond the backward pass in which
+// it is made, by all that shows: no sure gradient.
+func TestNoGradientsSize(t *testing.T) {
+	p := newProgram(t, false)
+	var odd []int
+	p.train(4, func(k int) {
+		saved := p.forward("", 8)
+		root := p.alloc(Temporary, 4)
+		kept := p.alloc(Activations, 18*mib)
+		odd = append(odd, kept)
+		for i := len(saved) - 1; i >= 0; i-- {
+			p.free(p.alloc(Temporary, 5*mib), saved[i])
+		}
+		for i := range p.weights {
+			p.grads = append(p.grads, p.alloc(Gradients, p.weight(i)))
+		}
+		p.free(root)
+		p.update(k)
+		p.clear()
+		p.free(kept)
+	})
+	c := New(p.timeline(), Options{})
+	for _, id := range odd {
+		if c.Category[id] == Gradients && c.Confidence[id] >= 90 {
+			t.Errorf("a gradient, %d %% sure", c.Confidence[id])
+		}
+	}
+	for id, a := range p.allocs {
+		if a.category == Gradients && (c.Category[id] != Gradients || c.Confidence[id] < 90) {
+			t.Fatalf("a gradient of a weight: said %v, %d %% sure", c.Category[id], c.Confidence[id])
+		}
+	}
+}
+
 // TestEqualLayers fails in a forward pass whose layers all make the same: none of
 // it are scores, though nothing else is as large.
 func TestEqualLayers(t *testing.T) {
