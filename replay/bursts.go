@@ -25,6 +25,7 @@ type burst struct {
 	reserved    int64 // before it
 	freed       int64 // bytes that go back
 	asked       int   // event of that request
+	captures    bool  // it is the first of a pool of its own: a CUDA graph's capture empties the cache before
 }
 
 // findBursts finds where memory went back to the driver, and why: by the
@@ -36,7 +37,8 @@ func findBursts(t *timeline.Timeline) []burst {
 	var list []burst
 	causes := stackCauses{s: t.Snapshot, known: map[snapshot.StackID]reason{}}
 	before, peak := t.Start.Reserved, t.Start.Reserved
-	next := -1 // the event that follows the last burst
+	next := -1                                   // the event that follows the last burst
+	pools := make([]bool, len(t.Snapshot.Pools)) // those that something was asked for
 	t.ReservedAt(func(i int, reserved int64) {
 		switch e.Action[i] {
 		case snapshot.SegmentFree, snapshot.SegmentUnmap:
@@ -53,16 +55,20 @@ func findBursts(t *timeline.Timeline) []burst {
 				b.want = unlimited
 			}
 		default:
+			pool := e.PoolOf(i)
 			if i == next {
 				b := &list[len(list)-1]
-				b.want, b.asked = e.Size[i], i
+				b.want, b.asked, b.captures = e.Size[i], i, pool != 0 && !pools[pool]
+			}
+			if pool != 0 {
+				pools[pool] = true
 			}
 		}
 		before, peak = reserved, max(peak, reserved)
 	})
 	for i := range list {
 		b := &list[i]
-		if !b.certain && (b.want == 0 || b.want < unlimited && (b.reserved+b.want <= peak || b.hadRoom(e))) {
+		if !b.certain && (b.want == 0 || b.want < unlimited && (b.captures || b.reserved+b.want <= peak || b.hadRoom(e))) {
 			b.cause = byEmptyCache
 		}
 	}
