@@ -32,7 +32,7 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 		if a.trains && a.weightSize[top] > 0 && a.UntrainedAt(p.first) == nil { // what follows the last backward pass
 			return 0
 		}
-		if dominates && !layers && !a.ordinary(top) && !a.perSample(p, top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
+		if dominates && !layers && !a.ordinary(top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
 			return top
 		}
 		return 0
@@ -55,41 +55,6 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 		}
 	}
 	return 0
-}
-
-// perSample tells whether a pass makes something of most of the weights' sizes, all
-// as many times as large, of which the given one is the largest: the gradients of
-// each sample by itself.
-func (a *analysis) perSample(p pass, top int64) bool {
-	const few, many = 3, 256 // sizes of weights
-	var made map[int64]bool
-	if len(a.weightSize) > many {
-		return false
-	}
-	for w := range a.weightSize {
-		samples := top / w
-		if samples < 2 || samples*w != top {
-			continue
-		}
-		if made == nil {
-			made = map[int64]bool{}
-			for i := p.first; i < p.end; i++ {
-				if a.events.Action[i] == snapshot.Alloc {
-					made[a.events.Size[i]] = true
-				}
-			}
-		}
-		seen := 0
-		for n := range a.weightSize {
-			if made[n*samples] {
-				seen++
-			}
-		}
-		if seen >= few && seen*4 >= len(a.weightSize)*3 {
-			return true
-		}
-	}
-	return false
 }
 
 // layered tells whether a pass's modules make what is of a size, or of its family,

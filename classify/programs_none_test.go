@@ -121,37 +121,6 @@ func TestLastBatchBesideGradients(t *testing.T) {
 	}
 }
 
-// TestGradientsOfSamples makes the gradients of each of 32 samples by itself, of which
-// those of the largest weight come last: no scores, though nothing else is as large.
-func TestGradientsOfSamples(t *testing.T) {
-	p := &program{story: newStory(t, false)}
-	for _, n := range []int64{4 * mib, 4096, mib, 2048, 512} {
-		p.build(n)
-	}
-	var grads []int
-	p.loop(6, func(int) {
-		p.free(grads...)
-		grads = nil
-		batch := p.alloc(Inputs, mib/2)
-		for range 8 {
-			p.free(p.alloc(Temporary, mib/4))
-		}
-		for i := len(p.weights) - 1; i >= 0; i-- {
-			grads = append(grads, p.alloc(Gradients, 32*p.allocs[p.weights[i]].bytes))
-		}
-		for range 4 {
-			p.free(p.alloc(Temporary, 2048))
-		}
-		p.free(batch)
-	})
-	c := New(p.timeline(), Options{})
-	for id, a := range p.allocs {
-		if c.Category[id] == Logits {
-			t.Fatalf("%d MiB of %v are scores, %d %% sure", a.bytes>>20, a.category, c.Confidence[id])
-		}
-	}
-}
-
 // TestNoGradientsSize keeps what is no weight's size beyond the backward pass in which
 // it is made, by all that shows: no sure gradient.
 func TestNoGradientsSize(t *testing.T) {
