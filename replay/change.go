@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -174,19 +175,14 @@ func (r *rewriter) program() *Program {
 	p := *r.Program
 	p.changed = len(r.layout.Segments) > 0
 	p.slots += r.extras
-	p.ops = make([]op, 0, len(r.ops)+len(r.edits))
+	p.ops = pages.Make[op](len(r.ops) + len(r.edits))[:0]
 	slices.SortStableFunc(r.edits, func(a, b edit) int { return a.event - b.event })
-	slots := map[timeline.AllocationID]op{} // of allocations that are edited
-	for _, e := range r.edits {
-		slots[e.id] = op{}
-	}
+	slots := r.edited()
 	p.older = nil
 	older := r.olderIDs()
 	for i, o := range r.older {
 		id := older[i]
-		if _, ok := slots[id]; ok {
-			slots[id] = op{slot: o.slot, pair: o.pair}
-		}
+		slots.learn(id, o.slot, o.pair)
 		if o.bytes = r.bytes[id]; o.bytes > 0 {
 			p.older = append(p.older, o)
 		}
@@ -196,7 +192,7 @@ func (r *rewriter) program() *Program {
 	insert := func(before int) {
 		for ; next < len(r.edits) && r.edits[next].event < before; next++ {
 			if e := &r.edits[next]; e.id == timeline.NoAllocation || r.bytes[e.id] > 0 {
-				p.ops = append(p.ops, r.inserted(e, slots, main))
+				p.ops = append(p.ops, r.inserted(e, &slots, main))
 			}
 		}
 	}
@@ -208,9 +204,7 @@ func (r *rewriter) program() *Program {
 			if o.bytes = r.bytes[id]; o.bytes == 0 {
 				continue
 			}
-			if _, ok := slots[id]; ok {
-				slots[id] = o
-			}
+			slots.learn(id, o.slot, o.pair)
 		case opFailed:
 			if bytes, ok := r.sizes[o.bytes]; ok {
 				o.bytes = bytes
@@ -223,11 +217,40 @@ func (r *rewriter) program() *Program {
 	return &p
 }
 
-func (r *rewriter) inserted(e *edit, slots map[timeline.AllocationID]op, main uint16) op {
+// slots are where a replay keeps allocations that are edited.
+type slots struct {
+	of    []uint32 // by allocation: index into known; 0: it isn't edited
+	known []slot
+}
+
+type slot struct {
+	number uint32
+	pair   uint16
+}
+
+func (r *rewriter) edited() slots {
+	s := slots{make([]uint32, len(r.bytes)), make([]slot, 1)}
+	for i := range r.edits {
+		if id := r.edits[i].id; id != timeline.NoAllocation && s.of[id] == 0 {
+			s.of[id] = uint32(len(s.known))
+			s.known = append(s.known, slot{})
+		}
+	}
+	return s
+}
+
+func (s *slots) learn(id timeline.AllocationID, number uint32, pair uint16) {
+	if i := s.of[id]; i > 0 {
+		s.known[i] = slot{number, pair}
+	}
+}
+
+func (r *rewriter) inserted(e *edit, slots *slots, main uint16) op {
 	o := op{kind: e.kind, event: uint32(max(e.event, 0)), slot: e.slot, pair: main}
 	bytes := e.bytes
 	if e.id != timeline.NoAllocation {
-		o.slot, o.pair, bytes = slots[e.id].slot, slots[e.id].pair, r.bytes[e.id]
+		known := slots.known[slots.of[e.id]]
+		o.slot, o.pair, bytes = known.number, known.pair, r.bytes[e.id]
 	}
 	if o.kind == opAlloc {
 		o.bytes = max(bytes, 1)

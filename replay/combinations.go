@@ -36,68 +36,74 @@ func (w *whatIf) scenario(set Settings, capacity int64) (Scenario, int64) {
 	return s, capacity
 }
 
-// try runs all combinations of settings, capacities and changes; where nothing
-// is asked for, each of the usual ones by itself.
-func (w *whatIf) try(settings []Settings, changes []Change) {
-	type combination struct {
-		set      Settings
-		capacity int64
-		changes  []Change
-	}
-	var list []combination
+// others are all combinations of settings, capacities and changes; where nothing
+// is asked for, each of the usual ones by itself. So many scenarios are tried
+// before them.
+func (w *whatIf) others(settings []Settings, changes []Change, before int) []piece {
 	recorded := w.p.Settings
+	var list []piece
 	if len(settings)+len(w.o.Capacities)+len(changes) == 0 {
+		usual := piece{}
 		for _, set := range w.usualSettings() {
-			list = append(list, combination{set: set})
+			usual.trials = append(usual.trials, w.trial(set, 0, nil))
 		}
+		list = append(list, usual)
 		for _, c := range w.usualChanges() {
-			list = append(list, combination{set: recorded, changes: []Change{c}})
+			changed := []Change{c}
+			list = append(list, piece{changes: changed, trials: []trial{w.trial(recorded, 0, changed)}})
 		}
-	} else {
-		groups := [][]Change{nil}
-		for _, c := range changes {
-			groups = append(groups, []Change{c})
-		}
-		if len(changes) > 1 && compatible(changes) {
-			groups = append(groups, changes)
-		}
-		for _, group := range groups {
-			for _, set := range append([]Settings{recorded}, settings...) {
-				for _, capacity := range append([]int64{0}, w.o.Capacities...) {
-					list = append(list, combination{set, capacity, group})
-				}
+		return w.within(list, before)
+	}
+	groups := [][]Change{nil}
+	for _, c := range changes {
+		groups = append(groups, []Change{c})
+	}
+	if len(changes) > 1 && compatible(changes) {
+		groups = append(groups, changes)
+	}
+	for _, group := range groups {
+		x := piece{changes: group}
+		for _, set := range append([]Settings{recorded}, settings...) {
+			for _, capacity := range append([]int64{0}, w.o.Capacities...) {
+				x.trials = append(x.trials, w.trial(set, capacity, group))
 			}
 		}
-		list = list[1:] // the recorded one is there already
+		list = append(list, x)
 	}
-	// Combinations with the same changes follow each other: one changed
-	// program at a time is enough.
-	var program *Program
-	var applied []Change
-	last := "-"
-	for i, c := range list {
-		if n := w.p.Timeline.Device.Events.Len(); w.o.MaxEvents > 0 && (len(w.Scenarios)+1)*n > w.o.MaxEvents {
-			w.Notes = append(w.Notes, fmt.Sprintf("%d of %d scenarios are left out: with them, more than %s events would be replayed", len(list)-i, len(list), report.Count(w.o.MaxEvents)))
-			return
-		}
-		key := ""
-		for _, x := range c.changes {
-			key += x.Name + " "
-		}
-		if key != last {
-			program, applied = w.apply(c.changes)
-			last = key
-		}
-		if program == nil {
-			continue
-		}
-		s, capacity := w.scenario(c.set, c.capacity)
-		given := int64(0)
-		if c.capacity > 0 {
-			given = c.capacity
-		}
-		w.add(w.name(c.set, given, applied), program, s, capacity, applied)
+	list[0].trials = list[0].trials[1:] // the recorded one is there already
+	return w.within(list, before)
+}
+
+// within leaves out what would be too much to replay.
+func (w *whatIf) within(list []piece, before int) []piece {
+	n := w.p.Timeline.Device.Events.Len()
+	if w.o.MaxEvents == 0 || n == 0 {
+		return list
 	}
+	all := 0
+	for i := range list {
+		all += len(list[i].trials)
+	}
+	most := max(0, w.o.MaxEvents/n-before)
+	if all <= most {
+		return list
+	}
+	w.leftOut = fmt.Sprintf("%d of %d scenarios are left out: with them, more than %s events would be replayed", all-most, all, report.Count(w.o.MaxEvents))
+	for i := range list {
+		x := &list[i]
+		if most == 0 {
+			return list[:i]
+		}
+		x.trials = x.trials[:min(len(x.trials), most)]
+		most -= len(x.trials)
+	}
+	return list
+}
+
+func (w *whatIf) trial(set Settings, given int64, changes []Change) trial {
+	x := trial{name: w.name(set, given, changes)}
+	x.scenario, x.capacity = w.scenario(set, given)
+	return x
 }
 
 // compatible tells whether changes can be made together: no two are about the
@@ -112,19 +118,6 @@ func compatible(changes []Change) bool {
 		seen[about] = true
 	}
 	return true
-}
-
-// apply makes the changed program, nil when a change can't be made.
-func (w *whatIf) apply(list []Change) (*Program, []Change) {
-	if len(list) == 0 {
-		return w.p, nil
-	}
-	p, done, err := w.p.Apply(list, w.classes)
-	if err != nil {
-		w.Notes = append(w.Notes, "not tried: "+err.Error())
-		return nil, nil
-	}
-	return p, done
 }
 
 func (w *whatIf) name(set Settings, capacity int64, changes []Change) string {

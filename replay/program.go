@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -157,7 +158,7 @@ func (p *Program) compile() error {
 	p.findPrivate()
 	c.begin()
 	next := 0
-	p.ops = make([]op, 0, e.Len())
+	p.ops = pages.Make[op](e.Len())[:0]
 	for i := range e.Len() {
 		for next < len(p.bursts) && p.bursts[next].first == i {
 			c.burst(&p.bursts[next])

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/together"
 )
 
 // Saving is what a change to a program takes off its peaks, in bytes; negative
@@ -35,26 +36,42 @@ func (p *Program) Saves(classes *classify.Classification, names ...string) ([]Sa
 	if reason := check.Refusal(); reason != "" {
 		return nil, errors.New(reason)
 	}
-	var before Result
-	list := make([]Saving, 0, len(names))
+	list := make([]Saving, len(names))
+	changes := make([]Change, len(names))
 	for i, name := range names {
-		c, err := ParseChange(name)
-		if err != nil {
+		var err error
+		if changes[i], err = ParseChange(name); err != nil {
 			return nil, err
 		}
+	}
+	if len(names) == 0 {
+		return list, nil
+	}
+	var before Result
+	together.Each(len(names)+1, func(i int) {
 		if i == 0 {
 			before = p.Run(Scenario{Settings: p.Settings, Packed: len(p.layout.Segments) > 0})
+			return
 		}
-		s := Saving{Change: name}
-		after, done, err := p.Apply([]Change{c}, classes)
-		if err != nil {
-			s.Impossible = err.Error()
-		} else {
-			r := after.Run(Scenario{Settings: p.Settings})
-			s.Assumption = done[0].Assumption
-			s.Allocated, s.Reserved = before.PeakAllocated-r.PeakAllocated, before.PeakReserved-r.PeakReserved
+		list[i-1] = p.peaksWith(changes[i-1], classes)
+	})
+	for i := range list {
+		if s := &list[i]; s.Impossible == "" {
+			s.Allocated, s.Reserved = before.PeakAllocated-s.Allocated, before.PeakReserved-s.Reserved
 		}
-		list = append(list, s)
 	}
 	return list, nil
+}
+
+// peaksWith is a saving that holds the peaks with the change, as yet.
+func (p *Program) peaksWith(c Change, classes *classify.Classification) Saving {
+	s := Saving{Change: c.Name}
+	after, done, err := p.Apply([]Change{c}, classes)
+	if err != nil {
+		s.Impossible = err.Error()
+		return s
+	}
+	r := after.Run(Scenario{Settings: p.Settings})
+	s.Assumption, s.Allocated, s.Reserved = done[0].Assumption, r.PeakAllocated, r.PeakReserved
+	return s
 }

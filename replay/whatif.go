@@ -121,13 +121,18 @@ func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document
 	w.disproved()
 	w.outside()
 	w.failures()
-	w.recorded()
-	if reason := check.Refusal(); reason != "" {
+	reason := check.Refusal()
+	recorded := w.recorded()
+	var others []piece
+	if reason == "" {
+		others = w.others(settings, changes, len(recorded.trials))
+	}
+	w.run(append([]piece{recorded}, others...))
+	if reason != "" {
 		doc.Refused = &reason
 		doc.Verdict = "Other settings are not tried: " + reason + "."
 		return doc, nil
 	}
-	w.try(settings, changes)
 	w.sort()
 	w.unsureNote()
 	w.judge()
@@ -149,6 +154,7 @@ type whatIf struct {
 	limits  Limits
 	taken   int64    // bytes of a GPU that PyTorch can't have
 	unsure  []string // scenarios whose outcome depends on a limit that isn't known exactly
+	leftOut string   // how many scenarios there are no replays of, in words
 	anew    int64    // peak reserved of the recorded settings with the first blocks laid out anew; 0: there are none
 }
 
@@ -214,65 +220,6 @@ func (w *whatIf) outside() {
 	}
 }
 
-// add runs a scenario and keeps its outcome.
-func (w *whatIf) add(name string, p *Program, s Scenario, capacity int64, changes []Change) {
-	r := p.Run(s)
-	o := Outcome{Name: name, Settings: s.Settings.String(), Changes: []string{}, Assumptions: []string{},
-		PeakAllocatedBytes: r.PeakAllocated, PeakReservedBytes: r.PeakReserved, FinalReservedBytes: r.FinalReserved,
-		Segments: r.Segments + r.Mapped, OOM: r.OOM, Allocations: r.Allocations, ShortBytes: r.Short, Retries: r.Retries, DeviceCalls: r.DeviceCalls,
-		Complete: r.Until == w.p.Timeline.Device.Events.Len()-1 && !r.Survived, Survived: r.Survived, LastEvent: r.Until}
-	if capacity > 0 {
-		o.CapacityBytes = &capacity
-	}
-	if s.Usable > 0 {
-		o.UsableBytes = &s.Usable
-	}
-	if s.Allowed > 0 {
-		o.AllowedBytes = &s.Allowed
-	}
-	if most := s.most(); most > 0 && !r.OOM {
-		o.LeftBytes = ptr(most - r.PeakAllocated)
-	}
-	if r.OOM {
-		o.OOMEvent = &r.OOMEvent
-	}
-	for _, c := range changes {
-		o.Changes = append(o.Changes, c.Name)
-		o.Assumptions = append(o.Assumptions, c.Assumption)
-	}
-	if len(w.Scenarios) > 0 {
-		o.SavesBytes = w.Scenarios[0].PeakReservedBytes - o.PeakReservedBytes
-		if w.anew > 0 && p.laysAnew(&s) {
-			o.SavesBytes = w.anew - o.PeakReservedBytes // compared with its like
-		}
-	}
-	w.Scenarios = append(w.Scenarios, o)
-	w.spread(name, p, s, r)
-}
-
-// spread tries both ends of what the recorded limit may have been, where the
-// recording doesn't tell exactly, and says when that makes a difference.
-func (w *whatIf) spread(name string, p *Program, s Scenario, r Result) {
-	if w.limits.From == w.limits.To || s.recorded {
-		return
-	}
-	limit := &s.Usable
-	if w.limits.Allowed > 0 {
-		if limit = &s.Allowed; *limit != w.limits.Allowed {
-			return
-		}
-	} else if *limit != w.limits.Usable {
-		return
-	}
-	for _, end := range []int64{w.limits.From, w.limits.To} {
-		*limit = end
-		if other := p.Run(s); other.OOM != r.OOM {
-			w.unsure = append(w.unsure, name)
-			return
-		}
-	}
-}
-
 // unsureNote names the scenarios whose outcome a limit decides that isn't
 // known exactly.
 func (w *whatIf) unsureNote() {
@@ -284,7 +231,8 @@ func (w *whatIf) unsureNote() {
 		report.Bytes(w.limits.From), report.Bytes(w.limits.To), strings.Join(w.unsure, "; ")))
 }
 
-func (w *whatIf) recorded() {
+// recorded are the scenarios that others are compared with.
+func (w *whatIf) recorded() piece {
 	s := w.p.Recorded()
 	capacity := s.Usable
 	if w.o.GPU > 0 {
@@ -293,15 +241,24 @@ func (w *whatIf) recorded() {
 			s.Usable = w.o.GPU - w.taken
 		}
 	}
-	w.add("recorded", w.p, s, capacity, nil)
+	list := []trial{{name: "recorded", scenario: s, capacity: capacity}}
+	if w.p.Timeline.Start.Reserved > 0 {
+		s.Packed = true
+		list = append(list, trial{name: "recorded, laid out anew", scenario: s, capacity: capacity})
+	}
+	return piece{trials: list}
+}
+
+// keepRecorded takes over the outcomes of those.
+func (w *whatIf) keepRecorded(list []trial) {
+	w.keep(&list[0])
 	first := &w.Scenarios[0]
 	if peaks := &w.p.Timeline.Peaks; first.PeakReservedBytes != peaks.Reserved.Bytes || first.PeakAllocatedBytes != peaks.Allocated.Bytes {
 		w.Notes = append(w.Notes, fmt.Sprintf("left to itself, the replay of the recorded settings peaks at %s allocated and %s reserved, recorded were %s and %s",
 			report.Bytes(first.PeakAllocatedBytes), report.Bytes(first.PeakReservedBytes), report.Bytes(peaks.Allocated.Bytes), report.Bytes(peaks.Reserved.Bytes)))
 	}
-	if w.p.Timeline.Start.Reserved > 0 {
-		s.Packed = true
-		w.add("recorded, laid out anew", w.p, s, capacity, nil)
+	if len(list) > 1 {
+		w.keep(&list[1])
 		w.anew = w.Scenarios[1].PeakReservedBytes
 		w.Scenarios[1].SavesBytes = 0
 		w.Notes = append(w.Notes, "the recording begins with memory in use or cached: settings that cut blocks otherwise, and changes to the program, begin with those blocks laid out one after the other and nothing cached, and their gain is against the recorded settings begun in the same way; what the program needed before the recording is not in it")

@@ -3,8 +3,11 @@ package together
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Do runs the parts at the same time and waits for all of them. A panic
@@ -27,4 +30,16 @@ func Do(parts ...func()) {
 	if failed != nil {
 		panic(failed)
 	}
+}
+
+// Each runs part for every number below n, as many at a time as there are
+// processors: for parts that each take memory. Panics are as of Do.
+func Each(n int, part func(i int)) {
+	var next atomic.Int64
+	worker := func() {
+		for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+			part(i - 1)
+		}
+	}
+	Do(slices.Repeat([]func(){worker}, min(n, runtime.GOMAXPROCS(0)))...)
 }

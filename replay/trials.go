@@ -1,0 +1,137 @@
+package replay
+
+import "github.com/vramscope/vramscope/internal/together"
+
+// trial is one scenario, and then what came of it.
+type trial struct {
+	name     string
+	scenario Scenario
+	capacity int64 // bytes of the GPU; 0: not known
+	result   Result
+	anew     bool // it began with the first blocks laid out anew
+	unsure   bool // its outcome depends on a limit that isn't known exactly
+}
+
+// piece is a number of trials of one program: changes to it are made once.
+type piece struct {
+	changes []Change // the program's; with what they take for granted once they are made
+	trials  []trial
+	failed  string // why a change can't be made
+}
+
+// run runs the trials, several at a time, and takes over their outcomes in their
+// order: those of the recorded settings are the first piece.
+func (w *whatIf) run(pieces []piece) {
+	type part struct{ piece, trial int }
+	var parts []part
+	for i := range pieces {
+		if len(pieces[i].changes) > 0 {
+			parts = append(parts, part{i, -1}) // one changed program at a time and processor is enough
+			continue
+		}
+		for k := range pieces[i].trials {
+			parts = append(parts, part{i, k})
+		}
+	}
+	together.Each(len(parts), func(i int) {
+		x := &pieces[parts[i].piece]
+		if k := parts[i].trial; k >= 0 {
+			w.play(&x.trials[k], w.p)
+		} else {
+			w.playChanged(x)
+		}
+	})
+	w.keepRecorded(pieces[0].trials)
+	for i := range pieces[1:] {
+		x := &pieces[1+i]
+		if x.failed != "" {
+			w.Notes = append(w.Notes, "not tried: "+x.failed)
+			continue
+		}
+		for k := range x.trials {
+			w.keep(&x.trials[k], x.changes...)
+		}
+	}
+	if w.leftOut != "" {
+		w.Notes = append(w.Notes, w.leftOut)
+	}
+}
+
+func (w *whatIf) playChanged(x *piece) {
+	p, done, err := w.p.Apply(x.changes, w.classes)
+	if err != nil {
+		x.failed = err.Error()
+		return
+	}
+	x.changes = done
+	for k := range x.trials {
+		w.play(&x.trials[k], p)
+	}
+}
+
+func (w *whatIf) play(x *trial, p *Program) {
+	x.result = p.Run(x.scenario)
+	x.anew = p.laysAnew(&x.scenario)
+	x.unsure = w.depends(p, x.scenario, x.result)
+}
+
+// depends tries both ends of what the recorded limit may have been, where the
+// recording doesn't tell exactly, and tells whether that makes a difference.
+func (w *whatIf) depends(p *Program, s Scenario, r Result) bool {
+	if w.limits.From == w.limits.To || s.recorded {
+		return false
+	}
+	limit := &s.Usable
+	if w.limits.Allowed > 0 {
+		if limit = &s.Allowed; *limit != w.limits.Allowed {
+			return false
+		}
+	} else if *limit != w.limits.Usable {
+		return false
+	}
+	for _, end := range []int64{w.limits.From, w.limits.To} {
+		*limit = end
+		if other := p.Run(s); other.OOM != r.OOM {
+			return true
+		}
+	}
+	return false
+}
+
+// keep takes over the outcome of a trial.
+func (w *whatIf) keep(x *trial, changes ...Change) {
+	r, s := x.result, &x.scenario
+	o := Outcome{Name: x.name, Settings: s.Settings.String(), Changes: []string{}, Assumptions: []string{},
+		PeakAllocatedBytes: r.PeakAllocated, PeakReservedBytes: r.PeakReserved, FinalReservedBytes: r.FinalReserved,
+		Segments: r.Segments + r.Mapped, OOM: r.OOM, Allocations: r.Allocations, ShortBytes: r.Short, Retries: r.Retries, DeviceCalls: r.DeviceCalls,
+		Complete: r.Until == w.p.Timeline.Device.Events.Len()-1 && !r.Survived, Survived: r.Survived, LastEvent: r.Until}
+	if x.capacity > 0 {
+		o.CapacityBytes = ptr(x.capacity)
+	}
+	if s.Usable > 0 {
+		o.UsableBytes = ptr(s.Usable)
+	}
+	if s.Allowed > 0 {
+		o.AllowedBytes = ptr(s.Allowed)
+	}
+	if most := s.most(); most > 0 && !r.OOM {
+		o.LeftBytes = ptr(most - r.PeakAllocated)
+	}
+	if r.OOM {
+		o.OOMEvent = ptr(r.OOMEvent)
+	}
+	for _, c := range changes {
+		o.Changes = append(o.Changes, c.Name)
+		o.Assumptions = append(o.Assumptions, c.Assumption)
+	}
+	if len(w.Scenarios) > 0 {
+		o.SavesBytes = w.Scenarios[0].PeakReservedBytes - o.PeakReservedBytes
+		if w.anew > 0 && x.anew {
+			o.SavesBytes = w.anew - o.PeakReservedBytes // compared with its like
+		}
+	}
+	w.Scenarios = append(w.Scenarios, o)
+	if x.unsure {
+		w.unsure = append(w.unsure, x.name)
+	}
+}
