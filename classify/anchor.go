@@ -3,6 +3,7 @@ package classify
 import (
 	"sort"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -24,7 +25,7 @@ func (a *analysis) anchored() []int {
 
 // anchoredIn finds them between two events; none where nothing recurs.
 func (a *analysis) anchoredIn(from, to int, l *layers) []int {
-	allocs := make([]int, 0, min(to-from, a.t.Len()))
+	allocs := pages.Make[int](min(to-from, a.t.Len()))[:0]
 	for i := from; i < to; i++ {
 		if a.events.Action[i] == snapshot.Alloc {
 			allocs = append(allocs, i)
@@ -32,7 +33,7 @@ func (a *analysis) anchoredIn(from, to int, l *layers) []int {
 	}
 	var starts []int
 	if a.recorded.allocs {
-		keys := make([]uint32, len(allocs))
+		keys := pages.Make[uint32](len(allocs))
 		for k, i := range allocs {
 			keys[k] = uint32(a.events.StackOf(i))
 		}
@@ -49,7 +50,7 @@ func (a *analysis) anchoredIn(from, to int, l *layers) []int {
 		}
 	} else {
 		const most = 4 // sizes that take turns
-		sizes, made := make([]int64, len(allocs)), make([]int64, len(allocs))
+		sizes, made := pages.Make[int64](len(allocs)), pages.Make[int64](len(allocs))
 		for k, i := range allocs {
 			sizes[k], made[k] = a.events.Size[i], -1
 			if f := a.freed(a.t.Of[i]); f < a.last { // the same for batches of any size
@@ -141,7 +142,7 @@ func recurringRuns(allocs []int, numbers []int64) []int {
 	ids := map[uint64]uint32{}
 	var hashes []uint64 // by id
 	var after []uint32  // by id: what came after it the last time, as in a loop it will again
-	keys := make([]uint32, len(numbers))
+	keys := pages.Make[uint32](len(numbers))
 	last := uint32(0)
 	for k := range numbers {
 		h := uint64(14695981039346656037)

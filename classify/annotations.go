@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -131,7 +132,7 @@ func (a *analysis) communicates() []bool {
 	if depth == nil {
 		return nil
 	}
-	out := make([]bool, a.last)
+	out := pages.Make[bool](a.last)
 	inside := int32(0)
 	for i := range out {
 		inside += depth[i]

@@ -1,10 +1,13 @@
 package classify
 
-import "github.com/vramscope/vramscope/internal/together"
+import (
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/internal/together"
+)
 
 // prepare finds what signals look at.
 func (a *analysis) prepare() {
-	a.kept = make([]bool, len(a.Category))
+	a.kept = pages.Make[bool](len(a.Category))
 	a.findSizes()
 	together.Do(a.findGrowth, a.findSaved, a.findRetained)
 	a.generates()

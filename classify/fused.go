@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -44,7 +45,7 @@ func (a *analysis) findFused() {
 func (a *analysis) fuse(first, last int) {
 	const atOnce = 2 // events
 	if a.fused == nil {
-		a.fused = make([]bool, a.last)
+		a.fused = pages.Make[bool](a.last)
 	}
 	a.windows[last].ends = true
 	done := 0 // windows may overlap: each event once

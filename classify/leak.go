@@ -106,12 +106,13 @@ func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 	if l == nil {
 		return c.onlyStep(view)
 	}
-	var found [3][]Leak // in the order of the kinds, whichever is done first
-	own := [3]*loop{l.apart(), l.apart(), l.apart()}
+	var found [4][]Leak // in the order of the kinds, whichever is done first
+	own := [4]*loop{l.apart(), l.apart(), l.apart(), l.apart()}
 	together.Do(
-		func() { found[0] = append(own[0].growth(own[0].survivors()), own[0].joined()...) },
-		func() { found[1] = append(own[1].keptGradients(), own[1].staleOutputs()...) },
-		func() { found[2] = slices.Concat(own[2].varyingShapes(), own[2].creep(), own[2].firstStepState()) })
+		func() { found[0] = own[0].growth(own[0].survivors()) },
+		func() { found[1] = own[1].joined() },
+		func() { found[2] = append(own[2].keptGradients(), own[2].staleOutputs()...) },
+		func() { found[3] = slices.Concat(own[3].varyingShapes(), own[3].creep(), own[3].firstStepState()) })
 	return l.judged(slices.Concat(found[:]...))
 }
 

@@ -3,6 +3,7 @@ package classify
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -60,7 +61,7 @@ func (a *analysis) passes() []pass {
 // findLogits marks scores over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
 func (a *analysis) findLogits() {
-	a.logits = make([]Detail, len(a.Category))
+	a.logits = pages.Make[Detail](len(a.Category))
 	if !a.trains && !a.recorded.allocs && len(a.chains) > 0 {
 		a.markGenerated()
 		return

@@ -3,6 +3,7 @@ package classify
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -13,7 +14,7 @@ import (
 func (a *analysis) findPhases() {
 	hints := a.hints
 	a.windows = a.annotated()
-	a.covered = make([]hint, a.last)
+	a.covered = pages.Make[hint](a.last)
 	done := 0 // windows may overlap: each event once
 	for _, w := range a.windows {
 		if w.closure {
@@ -288,7 +289,7 @@ func (a *analysis) hintFits(hints []hint) {
 // fill completes the hints: an event without one takes the phase that the work
 // around it has.
 func (a *analysis) fill(hints []hint) []Phase {
-	out := make([]Phase, a.last)
+	out := pages.Make[Phase](a.last)
 	for i := 0; i < a.last; {
 		if h := hints[i]; h != 0 {
 			out[i] = Phase(h - 1)

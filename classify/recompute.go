@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -9,7 +10,7 @@ import (
 // backward: runs of sizes that forward went through as well, in programs whose
 // forward keeps little. What such a run still holds at its end was saved.
 func (a *analysis) findRecomputed() {
-	a.recomputed = make([]bool, len(a.Category))
+	a.recomputed = pages.Make[bool](len(a.Category))
 	if a.recorded.allocs {
 		return
 	}

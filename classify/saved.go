@@ -61,7 +61,7 @@ func (a *analysis) findRetained() {
 // what one would need: under no_grad nearly everything is freed on the way,
 // else it piles up and goes in one bulk when the output is dropped.
 func (a *analysis) findSaved() {
-	a.inBulk, a.copies = make([]bool, len(a.Category)), make([]bool, len(a.Category))
+	a.inBulk, a.copies = pages.Make[bool](len(a.Category)), pages.Make[bool](len(a.Category))
 	if a.trains {
 		a.findDropped()
 		return

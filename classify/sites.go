@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -59,7 +60,7 @@ func (a *analysis) askedSites() (loose, sized sites, unsure []timeline.Allocatio
 		loose int32
 		size  int64
 	}
-	loose.of, sized.of = make([]int32, len(a.Category)), make([]int32, len(a.Category))
+	loose.of, sized.of = pages.Make[int32](len(a.Category)), pages.Make[int32](len(a.Category))
 	index := map[withSize]int32{}
 	type latest struct {
 		size  int64
@@ -93,8 +94,8 @@ func (a *analysis) askedSites() (loose, sized sites, unsure []timeline.Allocatio
 
 // rank splits sites by the how-manieth of its site an allocation is in its run.
 func (a *analysis) rank(s sites) sites {
-	out := sites{of: make([]int32, len(s.of)), n: s.n} // the first of a run keeps the site's number
-	next := make([]int32, s.n, 2*s.n)                  // by ranked site: the one of the next rank, 0: not made yet
+	out := sites{of: pages.Make[int32](len(s.of)), n: s.n} // the first of a run keeps the site's number
+	next := make([]int32, s.n, 2*s.n)                      // by ranked site: the one of the next rank, 0: not made yet
 	type place struct{ run, last int32 }
 	now := make([]place, s.n)
 	for i := range now {

@@ -102,7 +102,10 @@ func (e *examination) eachMatrix(at *attentionStacks, among func(timeline.Alloca
 	sizes := make([]map[int64]bool, len(at.functions))
 	for i, category := range e.classes.Category {
 		id := timeline.AllocationID(i)
-		if k := at.softmax[e.t.Stack(id)] - 1; k >= 0 && category == at.of && among(id) {
+		if category != at.of || !among(id) { // said fastest
+			continue
+		}
+		if k := at.softmax[e.t.Stack(id)] - 1; k >= 0 {
 			if sizes[k] == nil {
 				sizes[k] = map[int64]bool{}
 			}
@@ -112,7 +115,10 @@ func (e *examination) eachMatrix(at *attentionStacks, among func(timeline.Alloca
 	}
 	for i, category := range e.classes.Category {
 		id := timeline.AllocationID(i)
-		if k := at.inside[e.t.Stack(id)] - 1; k >= 0 && category == at.of && sizes[k][e.t.Requested(id)] && among(id) {
+		if category != at.of || !among(id) {
+			continue
+		}
+		if k := at.inside[e.t.Stack(id)] - 1; k >= 0 && sizes[k][e.t.Requested(id)] {
 			visit(id, int(k))
 		}
 	}

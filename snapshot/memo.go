@@ -84,7 +84,7 @@ type growth struct {
 
 // firstRows bounds a column whose file has said nothing yet of what it holds. All
 // of a small file fits: no row of it is copied.
-const firstRows = 64 << 10
+const firstRows = 128 << 10
 
 // estimate is the capacity for a column that has filled old places and needs
 // n: what the rest of the file will bring if it goes on as it did since the
