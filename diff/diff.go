@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -29,7 +31,7 @@ func Compute(before, after *report.Document) (*report.Diff, error) {
 		return nil, errors.New(which + ": nothing to compare: no snapshot with a device")
 	}
 	d := &report.Diff{Schema: report.DiffSchema, Title: after.Title, Notes: after.Notes, Tool: after.Tool, Before: side(before, a), After: side(after, b),
-		Steps: steps(a.Steps, b.Steps), Caveats: caveats(before, after, a, b)}
+		Steps: steps(a, b), Sites: sites(a, b)}
 	d.Peaks = map[string]report.DiffSize{
 		"requested": {Before: a.Peaks.Requested.Bytes, After: b.Peaks.Requested.Bytes},
 		"allocated": {Before: a.Peaks.Allocated.Bytes, After: b.Peaks.Allocated.Bytes},
@@ -41,7 +43,7 @@ func Compute(before, after *report.Document) (*report.Diff, error) {
 		d.Categories = append(d.Categories, report.DiffCategory{Category: name,
 			DiffSize: report.DiffSize{Before: inA.Categories[name], After: inB.Categories[name]}})
 	}
-	d.Sites = sites(a, b)
+	d.Caveats = caveats(before, after, a, b, d.Sites)
 	d.Verdict = verdict(d)
 	return d, nil
 }
@@ -77,8 +79,10 @@ func side(doc *report.Document, d *report.Device) report.DiffSide {
 	return s
 }
 
-// steps puts the peaks of steps of one number side by side.
-func steps(a, b []report.Step) []report.DiffStep {
+// steps puts the peaks of steps side by side: those of one number, or from the end
+// backwards where only one of the recordings began with its program, as the other
+// one's first step is some later one.
+func steps(a, b *report.Device) []report.DiffStep {
 	out := []report.DiffStep{}
 	at := map[int]int{}
 	row := func(number int) *report.DiffStep {
@@ -90,18 +94,40 @@ func steps(a, b []report.Step) []report.DiffStep {
 		}
 		return &out[i]
 	}
-	for i := range a {
-		row(a[i].Step).Before = &a[i].PeakAllocatedBytes
+	shiftA, shiftB := 0, 0
+	if numberedApart(a, b) {
+		shiftA = max(0, lastStep(b)-lastStep(a))
+		shiftB = max(0, lastStep(a)-lastStep(b))
 	}
-	for i := range b {
-		row(b[i].Step).After = &b[i].PeakAllocatedBytes
+	for i := range a.Steps {
+		s := &a.Steps[i]
+		r := row(s.Step + shiftA)
+		r.BeforeStep, r.Before = &s.Step, &s.PeakAllocatedBytes
+	}
+	for i := range b.Steps {
+		s := &b.Steps[i]
+		r := row(s.Step + shiftB)
+		r.AfterStep, r.After = &s.Step, &s.PeakAllocatedBytes
 	}
 	slices.SortFunc(out, func(x, y report.DiffStep) int { return cmp.Compare(x.Step, y.Step) })
 	return out
 }
 
+// numberedApart tells whether one of two recordings with steps began later in its
+// program's loop than the other.
+func numberedApart(a, b *report.Device) bool {
+	return len(a.Steps) > 0 && len(b.Steps) > 0 && sawFirstStep(a) != sawFirstStep(b)
+}
+
+// sawFirstStep: in the first step an optimizer makes its state.
+func sawFirstStep(d *report.Device) bool {
+	return d.History == "complete" || slices.ContainsFunc(d.Leaks, func(l report.Leak) bool { return l.Kind == classify.FirstStepState })
+}
+
+func lastStep(d *report.Device) int { return d.Steps[len(d.Steps)-1].Step }
+
 // caveats say what makes the two less than comparable.
-func caveats(before, after *report.Document, a, b *report.Device) []string {
+func caveats(before, after *report.Document, a, b *report.Device, sites []report.DiffSite) []string {
 	out := []string{}
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for i, d := range []*report.Device{a, b} {
@@ -114,9 +140,16 @@ func caveats(before, after *report.Document, a, b *report.Device) []string {
 		case "late":
 			add("%s recording began late: blocks older than it have no call site", which)
 		}
+		in := [...]report.DiffOccurrence{report.InBefore, report.InAfter}[i]
+		if slices.ContainsFunc(sites, func(s report.DiffSite) bool { return s.OlderIn == in }) {
+			add("What %s recording doesn't show the making of is put beside sites of the other that have no counterpart and hold no more", strings.ToLower(which))
+		}
 		if n := len(d.OOMs); n > 0 {
 			add("%s run has %s: its peak is what it had got to", which, report.Plural(n, "failed request"))
 		}
+	}
+	if numberedApart(a, b) && lastStep(a) != lastStep(b) {
+		add("Each recording counts steps from its own beginning: their last ones are put side by side")
 	}
 	if a.Stacks != b.Stacks {
 		add("The stacks differ (%s, %s): call sites are matched without the operator", stacksText[a.Stacks], stacksText[b.Stacks])

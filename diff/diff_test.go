@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
@@ -80,6 +81,104 @@ func TestMatching(t *testing.T) {
 			var got []row
 			for _, s := range d.Sites {
 				got = append(got, row{lineOf(s.BeforeLine), lineOf(s.AfterLine), s.BeforeBytes, s.AfterBytes})
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestOlderThanOneRecording: memory whose making one recording doesn't show is no
+// other memory than the other one's.
+func TestOlderThanOneRecording(t *testing.T) {
+	weights := func(line int, bytes int64) report.Site {
+		return with(site("build", "/a/model.py", line, bytes), func(s *report.Site) { s.Category = to("weights") })
+	}
+	older := func(bytes int64) report.Site { return report.Site{Older: true, Bytes: bytes, Category: to("weights")} }
+	type row struct {
+		line          int
+		before, after int64
+		in, older     report.DiffOccurrence
+		sites         int
+	}
+	for _, c := range []struct {
+		name          string
+		before, after []report.Site
+		want          []row
+	}{
+		{"the same", []report.Site{weights(1, 30), weights(2, 70)}, []report.Site{older(100)}, []row{{2, 100, 100, report.InBoth, report.InAfter, 2}}},
+		{"the other way round", []report.Site{older(100)}, []report.Site{weights(1, 30), weights(2, 70)}, []row{{2, 100, 100, report.InBoth, report.InBefore, 2}}},
+		{"more than was made", []report.Site{weights(1, 30)}, []report.Site{older(50)}, []row{{1, 30, 50, report.InBoth, report.InAfter, 1}}},
+		{"room for some of it", []report.Site{weights(1, 30), weights(2, 70), weights(3, 20)}, []report.Site{older(55)},
+			[]row{{2, 70, 0, report.InBefore, "", 1}, {1, 50, 55, report.InBoth, report.InAfter, 2}}},
+		{"of another category", []report.Site{site("f", "/a/x.py", 1, 30)}, []report.Site{older(50)}, []row{{0, 0, 50, report.InAfter, "", 1}, {1, 30, 0, report.InBefore, "", 1}}},
+		{"with a counterpart", []report.Site{weights(1, 30)}, []report.Site{weights(1, 30), older(50)}, []row{{0, 0, 50, report.InAfter, "", 1}, {1, 30, 30, report.InBoth, "", 1}}},
+		{"in both", []report.Site{older(40), weights(1, 10)}, []report.Site{older(50)}, []row{{0, 40, 50, report.InBoth, "", 1}, {1, 10, 0, report.InBefore, "", 1}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := Compute(document(c.before...), document(c.after...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []row
+			for _, s := range d.Sites {
+				got = append(got, row{max(lineOf(s.BeforeLine), lineOf(s.AfterLine)), s.BeforeBytes, s.AfterBytes, s.In, s.OlderIn, s.Sites})
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+			paired := slices.ContainsFunc(got, func(r row) bool { return r.older != "" })
+			if said := len(d.Caveats) > 0; said != paired {
+				t.Errorf("caveats %q", d.Caveats)
+			}
+		})
+	}
+}
+
+// TestStepsOfLaterRecordings: a recording that began in the middle of its program
+// counts from there.
+func TestStepsOfLaterRecordings(t *testing.T) {
+	run := func(history string, peaks ...int64) *report.Document {
+		doc := document(site("f", "/a/x.py", 1, 1))
+		d := &doc.Devices[0]
+		d.History = history
+		for i, p := range peaks {
+			d.Steps = append(d.Steps, report.Step{Step: i, PeakAllocatedBytes: p})
+		}
+		return doc
+	}
+	stateful := func(doc *report.Document) *report.Document {
+		doc.Devices[0].Leaks = []report.Leak{{Kind: classify.FirstStepState}}
+		return doc
+	}
+	for _, c := range []struct {
+		name          string
+		before, after *report.Document
+		want          [][4]int64 // numbers and peaks, -1: no such step
+	}{
+		{"both from the beginning", run("complete", 5, 7, 7), run("complete", 5, 8), [][4]int64{{0, 5, 0, 5}, {1, 7, 1, 8}, {2, 7, -1, -1}}},
+		{"the second late", run("complete", 5, 7, 9), run("late", 7, 9), [][4]int64{{0, 5, -1, -1}, {1, 7, 0, 7}, {2, 9, 1, 9}}},
+		{"the first without its beginning", run("overflowed", 9), run("complete", 5, 7, 9), [][4]int64{{-1, -1, 0, 5}, {-1, -1, 1, 7}, {0, 9, 2, 9}}},
+		{"late, but before the loop", stateful(run("late", 5, 7, 9)), run("late", 7, 9), [][4]int64{{0, 5, -1, -1}, {1, 7, 0, 7}, {2, 9, 1, 9}}},
+		{"both late", run("late", 7, 9), run("late", 7), [][4]int64{{0, 7, 0, 7}, {1, 9, -1, -1}}},
+		{"none", run("late"), run("complete", 5), [][4]int64{{-1, -1, 0, 5}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := Compute(c.before, c.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got [][4]int64
+			for _, s := range d.Steps {
+				r := [4]int64{-1, -1, -1, -1}
+				if s.Before != nil {
+					r[0], r[1] = int64(*s.BeforeStep), *s.Before
+				}
+				if s.After != nil {
+					r[2], r[3] = int64(*s.AfterStep), *s.After
+				}
+				got = append(got, r)
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%v, want %v", got, c.want)

@@ -44,6 +44,8 @@ func sites(a, b *report.Device) []report.DiffSite {
 			}
 		}
 	}
+	out = append(out, older(before, after, report.InAfter)...)
+	out = append(out, older(after, before, report.InBefore)...)
 	for i := range before {
 		if !before[i].taken {
 			out = append(out, pair(before[i].site, nil))
@@ -58,6 +60,53 @@ func sites(a, b *report.Device) []report.DiffSite {
 		return cmp.Or(-cmp.Compare(size(x.Change()), size(y.Change())), -cmp.Compare(x.AfterBytes, y.AfterBytes), cmp.Compare(x.File, y.File),
 			cmp.Compare(x.Function, y.Function), cmp.Compare(x.Op, y.Op), compareLines(x.AfterLine, y.AfterLine), compareLines(x.BeforeLine, y.BeforeLine))
 	})
+	return out
+}
+
+// older pairs memory that one side, in, made before its recording began with the
+// sites of the other that no other site is paired with: as many of a category, the
+// largest first, as that memory has room for. Which of them it is isn't recorded.
+func older(sites, late []candidate, in report.DiffOccurrence) []report.DiffSite {
+	var out []report.DiffSite
+	for i := range late {
+		o := &late[i]
+		if o.taken || !o.site.Older {
+			continue
+		}
+		var fit []*candidate
+		for k := range sites {
+			if c := &sites[k]; !c.taken && !c.site.Older && category(c.site) == category(o.site) {
+				fit = append(fit, c)
+			}
+		}
+		slices.SortStableFunc(fit, func(x, y *candidate) int { return -cmp.Compare(x.site.Bytes, y.site.Bytes) })
+		left := o.site.Bytes
+		fit = slices.DeleteFunc(fit, func(c *candidate) bool {
+			if c.site.Bytes > left {
+				return true
+			}
+			left -= c.site.Bytes
+			c.taken = true
+			return false
+		})
+		if len(fit) == 0 {
+			continue
+		}
+		o.taken = true
+		known, there := *fit[0].site, *fit[0].site
+		for _, c := range fit[1:] {
+			known.Bytes += c.site.Bytes
+			known.Blocks += c.site.Blocks
+		}
+		there.Bytes, there.Blocks, there.Line = o.site.Bytes, o.site.Blocks, nil
+		a, b := &known, &there
+		if in == report.InBefore {
+			a, b = b, a
+		}
+		d := pair(a, b)
+		d.OlderIn, d.Sites = in, len(fit)
+		out = append(out, d)
+	}
 	return out
 }
 
@@ -221,7 +270,7 @@ func pair(a, b *report.Site) report.DiffSite {
 	case a == nil:
 		in = report.InAfter
 	}
-	d := report.DiffSite{Function: s.Function, File: s.File, Op: s.Op, Category: s.Category, In: in, Known: s.Known, Older: s.Older}
+	d := report.DiffSite{Function: s.Function, File: s.File, Op: s.Op, Category: s.Category, In: in, Known: s.Known, Older: s.Older, Sites: 1}
 	if s.CalledFrom != nil {
 		d.CalledFrom = &report.DiffPlace{Function: s.CalledFrom.Function, File: s.CalledFrom.File}
 	}

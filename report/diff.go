@@ -66,6 +66,11 @@ type DiffSite struct {
 	In           DiffOccurrence `json:"in"`
 	Known        bool           `json:"has_stack"`
 	Older        bool           `json:"before_recording"`
+	// OlderIn is the one, InBefore or InAfter, whose recording began after the memory
+	// was made, so that only the other shows where; "" for any other site. Sites is how
+	// many call sites of that other one the row stands for then; it names the largest.
+	OlderIn DiffOccurrence `json:"before_recording_in"`
+	Sites   int            `json:"sites"`
 }
 
 // DiffPlace is a line that may have moved.
@@ -87,10 +92,14 @@ const (
 )
 
 // DiffStep is a step's peak of allocated memory, nil where a run has no such step.
+// Its numbers differ where one recording began later than the other; Step is the
+// number in the one that began with the program.
 type DiffStep struct {
-	Step   int    `json:"step"`
-	Before *int64 `json:"before_peak_allocated_bytes"`
-	After  *int64 `json:"after_peak_allocated_bytes"`
+	Step       int    `json:"step"`
+	BeforeStep *int   `json:"before_step"`
+	AfterStep  *int   `json:"after_step"`
+	Before     *int64 `json:"before_peak_allocated_bytes"`
+	After      *int64 `json:"after_peak_allocated_bytes"`
 }
 
 // Change is how much more there is after than before.

@@ -54,8 +54,8 @@ type diffSiteView struct {
 
 type diffStepView struct {
 	DiffStep
-	Change string
-	Gap    bool // steps are left out before this one
+	Label, Change string
+	Gap           bool // steps are left out before this one
 }
 
 // newDiffView works out what the template shows.
@@ -70,10 +70,10 @@ func newDiffView(d *Diff) *diffView {
 	v.Same = d.sameText()
 	head, tail := d.stepRows()
 	for _, s := range head {
-		v.Steps = append(v.Steps, diffStepView{s, s.change(), false})
+		v.Steps = append(v.Steps, diffStepView{s, s.label(), s.change(), false})
 	}
 	for i, s := range tail {
-		v.Steps = append(v.Steps, diffStepView{s, s.change(), i == 0})
+		v.Steps = append(v.Steps, diffStepView{s, s.label(), s.change(), i == 0})
 	}
 	return v
 }

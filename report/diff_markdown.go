@@ -62,7 +62,7 @@ func (m *markdownWriter) steps(d *Diff) {
 	m.line("\n#### By step: peak of allocated memory\n")
 	m.line("| Step | Before | After | Change |\n|---:|---:|---:|---:|")
 	head, tail := d.stepRows()
-	row := func(s *DiffStep) { m.row(Count(s.Step), bytesOr(s.Before), bytesOr(s.After), s.change()) }
+	row := func(s *DiffStep) { m.row(s.label(), bytesOr(s.Before), bytesOr(s.After), s.change()) }
 	for i := range head {
 		row(&head[i])
 	}

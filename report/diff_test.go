@@ -23,7 +23,8 @@ func fullDiff() *Diff {
 		Verdict: Verdict{Severity: Critical, Text: "The allocated peak grew by 2.00 GiB (+100.0 %): 2.00 GiB before, 4.00 GiB after"},
 		Peaks:   map[string]DiffSize{"requested": {2 << 30, 4 << 30}, "allocated": {2 << 30, 4 << 30}, "active": {0, 5}, "reserved": {5 << 30, 4 << 30}},
 		Sites: []DiffSite{moved, {Function: "old", File: "/srv/run/train.py", BeforeLine: to(3), BeforeBytes: 1 << 29, BeforeBlocks: 1, In: InBefore, Category: to("activations"), Known: true},
-			{Op: "MmBackward0", AfterBytes: 1 << 20, In: InAfter, Category: to("gradients"), Known: true}, {Function: "same", File: "/srv/run/train.py", BeforeLine: to(3), AfterLine: to(3), BeforeBytes: 7, AfterBytes: 7, In: InBoth, Category: to("inputs"), Known: true}},
+			{Op: "MmBackward0", AfterBytes: 1 << 20, In: InAfter, Category: to("gradients"), Known: true}, {Function: "build", File: "/srv/run/train.py", BeforeLine: to(2), BeforeBytes: 1 << 19, AfterBytes: 1 << 20, In: InBoth, OlderIn: InAfter, Sites: 3, Category: to("weights"), Known: true},
+			{Function: "same", File: "/srv/run/train.py", BeforeLine: to(3), AfterLine: to(3), BeforeBytes: 7, AfterBytes: 7, In: InBoth, Category: to("inputs"), Known: true}},
 		Caveats: []string{"The second recording has no history"},
 	}
 	for _, c := range Categories {
@@ -32,9 +33,10 @@ func fullDiff() *Diff {
 	d.Categories[0].DiffSize, d.Categories[4].DiffSize = DiffSize{7, 7}, DiffSize{1 << 30, 3 << 30}
 	for i := range 20 {
 		d.Sites = append(d.Sites, DiffSite{Function: "small", File: "x.py", AfterLine: to(i + 1), AfterBytes: 10, In: InAfter, Known: true, Category: to("temporary")})
-		d.Steps = append(d.Steps, DiffStep{Step: i, Before: to(int64(i << 20)), After: to(int64(i << 21))})
+		d.Steps = append(d.Steps, DiffStep{Step: i, BeforeStep: to(i), AfterStep: to(i), Before: to(int64(i << 20)), After: to(int64(i << 21))})
 	}
-	d.Steps[19].Before = nil
+	d.Steps[18].AfterStep = to(16) // of a recording that began late
+	d.Steps[19].BeforeStep, d.Steps[19].Before = nil, nil
 	return d
 }
 

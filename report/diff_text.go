@@ -77,7 +77,7 @@ func (t *text) diffSteps(d *Diff) {
 
 func (t *text) stepRows(steps []DiffStep) {
 	for _, s := range steps {
-		t.line("  step %-13d %12s %12s %13s", s.Step, bytesOr(s.Before), bytesOr(s.After), s.change())
+		t.line("  step %-13s %12s %12s %13s", s.label(), bytesOr(s.Before), bytesOr(s.After), s.change())
 	}
 }
 

@@ -54,11 +54,16 @@ func (s *DiffSite) detail() string {
 		}
 		parts = append(parts, "from "+strings.TrimSpace(f.Function+" "+shortPlace(f.File, line)))
 	}
-	switch s.In {
-	case InAfter:
+	switch {
+	case s.In == InAfter:
 		parts = append(parts, "new")
-	case InBefore:
+	case s.In == InBefore:
 		parts = append(parts, "gone")
+	case s.OlderIn != "":
+		if s.Sites > 1 {
+			parts = append(parts, "and "+Plural(s.Sites-1, "smaller site"))
+		}
+		parts = append(parts, "made before the "+map[DiffOccurrence]string{InBefore: "first", InAfter: "second"}[s.OlderIn]+" recording")
 	default:
 		if m := moved(s.BeforeLine, s.AfterLine); m != "" {
 			parts = append(parts, m)
@@ -142,6 +147,14 @@ func (d *Diff) sameText() string {
 		verb = "holds"
 	}
 	return fmt.Sprintf("%s %s the same (%s)", Plural(n, "site"), verb, Bytes(bytes))
+}
+
+// label is the number of a step, or both where the two are numbered apart.
+func (s *DiffStep) label() string {
+	if s.BeforeStep == nil || s.AfterStep == nil || *s.BeforeStep == *s.AfterStep {
+		return Count(s.Step)
+	}
+	return Count(*s.BeforeStep) + " / " + Count(*s.AfterStep)
 }
 
 // stepRows are the steps to show: all of a few, else the first and the last.
