@@ -193,7 +193,7 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		}
 	}
 	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.95, Evidence: []string{
-		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once", report.Bytes(peak), report.Bytes(dev.Peaks.Allocated.Bytes), report.Bytes(waste), report.Percent(waste, peak))}}}
+		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once%s", report.Bytes(peak), report.Bytes(dev.Peaks.Allocated.Bytes), report.Bytes(waste), report.Percent(waste, peak), within(dev))}}}
 	if begun != recorded.PeakReservedBytes {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded settings they reserve %s", report.Bytes(begun)))
 	}
@@ -231,7 +231,7 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		if best != nil && gain(best) > 0 {
 			which = "No other setting that was tried gains much"
 		}
-		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once", which, report.Bytes(waste), report.Bytes(peak))
+		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, report.Bytes(waste), report.Bytes(peak), within(dev))
 		if share(begun-dev.Peaks.Allocated.Bytes, begun) < 2*wasteWorth {
 			return nil // most of it was cached before the recording began
 		}
@@ -246,10 +246,19 @@ func (e *examination) wasteUnreplayed(dev *report.Device, waste int64) []draft {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.5}}
-	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once", report.Bytes(waste), report.Bytes(dev.Peaks.Reserved.Bytes))
+	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once%s", report.Bytes(waste), report.Bytes(dev.Peaks.Reserved.Bytes), within(dev))
 	d.Evidence = []string{fmt.Sprintf("%s are too many to replay here", report.Plural(dev.Events, "event"))}
 	d.Fix = ptr("Try PYTORCH_CUDA_ALLOC_CONF=" + expandable + "; vramscope whatif on the same file says what it would have reserved")
 	return []draft{d}
+}
+
+// within limits a statement to the recording where more may have been in use
+// before it.
+func within(dev *report.Device) string {
+	if dev.Before() {
+		return " in what was recorded"
+	}
+	return ""
 }
 
 func orDefault(settings string) string {

@@ -419,3 +419,29 @@ func TestFullVerdict(t *testing.T) {
 		}
 	}
 }
+
+// TestPeakBefore: where far more was reserved before the recording than it ever
+// saw in use, its peak isn't called the program's.
+func TestPeakBefore(t *testing.T) {
+	doc, err := Run([]Source{{Path: "s", Kind: "snapshot", Snapshot: recording(t, "gpt2_fp32_adamw__hf_loop/snapshot_ring.pickle.gz")}}, evidence.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "so much was reserved before the recording that more may have been allocated then"; !strings.Contains(doc.Verdict.Text, want) {
+		t.Errorf("%q doesn't say that %s", doc.Verdict.Text, want)
+	}
+	if f := finding(&doc.Devices[0], "allocator_setting"); f == nil || !strings.HasSuffix(f.Evidence[0], "never in use at once in what was recorded") {
+		t.Errorf("%+v", f)
+	}
+	d := report.Device{History: "late", Events: 10}
+	d.Peaks.Allocated.Bytes, d.Peaks.Reserved.Bytes = 80, 100
+	event := 3
+	for _, history := range []string{"complete", "late"} {
+		for _, at := range []*int{nil, &event} {
+			d.History, d.Peaks.Reserved.Event = history, at
+			if got, want := within(&d) != "", history == "late" && at == nil; got != want {
+				t.Errorf("%s, peak reserved at %v: %v", history, at, got)
+			}
+		}
+	}
+}

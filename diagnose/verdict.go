@@ -48,6 +48,9 @@ func verdict(doc *report.Document) report.Verdict {
 		if main.CapacityBytes != nil {
 			v.Text += fmt.Sprintf(", of %s", report.Bytes(*main.CapacityBytes))
 		}
+		if reserved := main.Peaks.Reserved.Bytes; main.Before() && share(reserved-main.Peaks.Allocated.Bytes, reserved) >= wasteLong {
+			v.Text += "; so much was reserved before the recording that more may have been allocated then"
+		}
 	}
 	full := slices.IndexFunc(main.Findings, func(f report.Finding) bool { return f.ID == "cache_flushed" && f.Severity == report.Warning })
 	if full >= 0 {

@@ -227,6 +227,12 @@ type Peak struct {
 	Event *int  `json:"event"`
 }
 
+// Before tells whether more may have been allocated before the recording than
+// within it: as much was reserved before its first event as ever after.
+func (d *Device) Before() bool {
+	return d.History != "complete" && d.Events > 0 && d.Peaks.Reserved.Event == nil && d.Peaks.Reserved.Bytes > d.Peaks.Allocated.Bytes
+}
+
 // Moment is the state at one instant.
 type Moment struct {
 	Event          *int  `json:"event"`

@@ -258,8 +258,12 @@ func (d *Device) figures() []figure {
 		return note
 	}
 	cached := d.AtPeak.CacheBytes
+	highest := d.atEvent(d.Peaks.Allocated.Event)
+	if d.Before() {
+		highest += "; before the recording it may have been more"
+	}
 	f := []figure{
-		{"Peak allocated", Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, d.atEvent(d.Peaks.Allocated.Event))},
+		{"Peak allocated", Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
 		{"Peak reserved", Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, d.atEvent(d.Peaks.Reserved.Event))},
 		{"Peak requested", Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
 		{"Capacity", "unknown", "give it with --gpu, or add the log of the failure"},

@@ -78,10 +78,14 @@ func (m *markdownWriter) device(doc *Document, index int) {
 	m.line("\n### %s\n", Prose(doc.deviceTitle(index)))
 	m.line("| | | |\n|---|---:|---|")
 	if d.History != "none" {
-		m.peak("Peak allocated", d.Peaks.Allocated)
-		m.peak("Peak requested", d.Peaks.Requested)
-		m.peak("Peak active", d.Peaks.Active)
-		m.peak("Peak reserved", d.Peaks.Reserved)
+		note := ""
+		if d.Before() {
+			note = "; before the recording it may have been more"
+		}
+		m.peak("Peak allocated", d.Peaks.Allocated, note)
+		m.peak("Peak requested", d.Peaks.Requested, "")
+		m.peak("Peak active", d.Peaks.Active, "")
+		m.peak("Peak reserved", d.Peaks.Reserved, "")
 	}
 	if d.CapacityBytes != nil || d.CapacityDisproved != nil {
 		m.row("Capacity", bytesOr(d.CapacityBytes), d.capacityNote(map[string]string{"flag": "as given", "oom_entry": "at the failed request",
@@ -97,12 +101,12 @@ func (m *markdownWriter) device(doc *Document, index int) {
 	m.leaks(d.Leaks)
 }
 
-func (m *markdownWriter) peak(name string, p Peak) {
+func (m *markdownWriter) peak(name string, p Peak, note string) {
 	at := "before the first event"
 	if p.Event != nil {
 		at = "event " + Count(*p.Event)
 	}
-	m.row(name, Bytes(p.Bytes), at)
+	m.row(name, Bytes(p.Bytes), at+note)
 }
 
 // recordedAs is how a device was recorded, without figures.

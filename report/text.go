@@ -131,7 +131,11 @@ func (t *text) device(doc *Document, index int) {
 	t.head("%s", doc.deviceTitle(index))
 	t.wrap("  recorded         ", t.recorded(doc, d))
 	if d.History != "none" {
-		t.peak("peak allocated", d.Peaks.Allocated, "what torch.cuda.max_memory_allocated() reports", d)
+		reports := "what torch.cuda.max_memory_allocated() reports"
+		if d.Before() {
+			reports = "in what was recorded; max_memory_allocated() may be more"
+		}
+		t.peak("peak allocated", d.Peaks.Allocated, reports, d)
 		t.peak("peak requested", d.Peaks.Requested, "what the program asked for; pytorch.org/memory_viz draws it", d)
 		t.peak("peak active", d.Peaks.Active, "with blocks whose free is pending", d)
 		t.peak("peak reserved", d.Peaks.Reserved, "held from the driver", d)
