@@ -81,6 +81,14 @@ func how(name string) string {
 // that it can.
 func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.Finding {
 	var out []report.Finding
+	old := e.t.Snapshot.OldRecorder()
+	words := func(now, then string) string {
+		if old {
+			return then
+		}
+		return now
+	}
+	loop := words("loop", "torch2.0")
 	add := func(id string, severity report.Severity, title, fix, recipe string, evidence ...string) {
 		out = append(out, report.Finding{ID: id, Severity: severity, Title: title, Evidence: append([]string{}, evidence...), Fix: &fix, Confidence: 1, Code: how(recipe)})
 	}
@@ -98,28 +106,32 @@ func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.F
 			fix = "Dump again, to a disk with room enough, and let the dump end: the file was cut off before its events"
 		case e.t.Device.Unpaired > 0:
 			fix = "Record without skip_actions, or skip one of free_requested and free_completed only"
+		case old && !e.t.Snapshot.HasTraces:
+			fix = "Record with PyTorch 2.0 or newer, before the model is built"
+		case old:
+			fix = "Record before the model is built, with trace_alloc_max_entries: its default keeps one event"
 		}
-		add(id, report.Warning, title, fix, "loop", dev.HistoryReason)
+		add(id, report.Warning, title, fix, loop, dev.HistoryReason)
 	case "late":
 		if e.t.Snapshot.Cut < 0 {
 			add("recording_late", report.Info, fmt.Sprintf("Recording began late: %s (%s) are older than it", report.Plural(dev.Older, "block"), report.Bytes(e.t.Start.Allocated)),
-				"Switch recording on before the model is built", "loop", dev.HistoryReason)
+				"Switch recording on before the model is built", loop, dev.HistoryReason)
 		}
 	case "overflowed":
 		add("recording_overflowed", report.Warning, "The recorder's ring buffer was too small: the oldest events are lost",
-			"Raise max_entries, or record fewer steps", "loop", dev.HistoryReason, fmt.Sprintf("%s are left", report.Plural(dev.Events, "event")))
+			words("Raise max_entries, or record fewer steps", "Raise trace_alloc_max_entries, or record fewer steps"), loop, dev.HistoryReason, fmt.Sprintf("%s are left", report.Plural(dev.Events, "event")))
 	}
 	if kept := e.keptAtEnd(f); kept > 0 {
 		add("recording_stopped", report.Info, fmt.Sprintf("The recording ends in a forward pass: %s of activations are kept for a backward pass that wasn't recorded", report.Bytes(kept)),
-			"Record a whole training step: its peak may come later, in backward or in the optimizer. If nothing is trained here, torch.no_grad() keeps none of them", "loop",
+			"Record a whole training step: its peak may come later, in backward or in the optimizer. If nothing is trained here, torch.no_grad() keeps none of them", loop,
 			fmt.Sprintf("no backward pass in the whole recording, and %s of what is allocated at its end are activations", report.Percent(kept, e.t.End.Allocated)))
 	}
 	if dev.Stacks == "none" && dev.Allocations > 0 {
 		add("recording_without_stacks", report.Info, "No stacks were recorded: no line of code can be named",
-			"Record with context=\"all\" and stacks=\"all\", which are the defaults", "loop", fmt.Sprintf("%s without a stack", report.Plural(dev.Allocations, "allocation")))
+			words(`Record with context="all" and stacks="all", which are the defaults`, "Record with trace_alloc_record_context=True"), loop, fmt.Sprintf("%s without a stack", report.Plural(dev.Allocations, "allocation")))
 	} else if dev.Stacks == "python" && dev.History != "none" {
 		add("recording_without_stacks", report.Info, "Only Python stacks were recorded: allocations of the backward pass have none",
-			"Record with stacks=\"all\", which is the default", "loop")
+			words(`Record with stacks="all", which is the default`, "Record with PyTorch 2.1 or newer, whose default records C++ frames, too"), loop)
 	}
 	return out
 }

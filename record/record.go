@@ -107,6 +107,15 @@ for step, batch in enumerate(loader):
         optimizer.zero_grad()
 torch.cuda.memory._dump_snapshot("snapshot.pickle")
 `},
+	{"torch2.0", "PyTorch 2.0, whose recorder takes other arguments", `import pickle
+import torch
+
+torch.cuda.memory._record_memory_history(True, trace_alloc_max_entries=1_000_000, trace_alloc_record_context=True)
+# ... build the model, train two or three steps ...
+with open("snapshot.pickle", "wb") as f:
+    pickle.dump(torch.cuda.memory._snapshot(), f)                # before recording is switched off
+torch.cuda.memory._record_memory_history(False)
+`},
 	{"labels", "A labels file, which says of every tensor what it is", `import json
 import torch
 

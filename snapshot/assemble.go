@@ -363,6 +363,16 @@ func (d *decoder) flatten(v value, prefix string, depth int) {
 	}
 }
 
+// The eras of recorders that take other arguments than those of today.
+const (
+	eraOfHistories  = "<=2.0 (history in blocks)"
+	eraWithoutTimes = "2.0/2.1-dev"
+)
+
+// OldRecorder tells whether it was PyTorch up to 2.0 that wrote the file, whose
+// _record_memory_history takes other arguments.
+func (s *Snapshot) OldRecorder() bool { return s.Era == eraOfHistories || s.Era == eraWithoutTimes }
+
 // era tells which PyTorch wrote the file, by the fields that came and went.
 func (d *decoder) era(has func(StringID) bool) string {
 	in := func(key StringID) bool { return d.eventKeys&(1<<key) != 0 }
@@ -371,7 +381,7 @@ func (d *decoder) era(has func(StringID) bool) string {
 	case d.out.BareSegments:
 		return "list form (torch.cuda.memory_snapshot)"
 	case len(d.histories) > 0:
-		return "<=2.0 (history in blocks)"
+		return eraOfHistories
 	case has(sHostSegments) || has(sHostTraces) || settings.Get("max_round_threshold") != "":
 		return ">=2.15"
 	case has(sTraceMax) || has(sTraceOverflowed) || in(sPoolID) || in(sInternalMetadata):
@@ -385,7 +395,7 @@ func (d *decoder) era(has func(StringID) bool) string {
 	case has(sAllocatorSettings):
 		return "2.1-2.4 (settings, no annotations)"
 	case d.rows > 0 && !in(sTimeUS):
-		return "2.0/2.1-dev"
+		return eraWithoutTimes
 	}
 	return "2.1/2.2"
 }

@@ -30,6 +30,9 @@ func (t *Timeline) judgeHistory() {
 	// default, leave behind: an event, but no history.
 	if t.counts[snapshot.Alloc] == 0 && t.Device.Events.Len() == 1 {
 		t.History, t.Reason = None, "only the very last event was kept: enabled=\"state\" or max_entries=1 was used"
+		if len(t.Snapshot.Histories) > 0 {
+			t.Reason = t.whyNone()
+		}
 		return
 	}
 	if sign := t.overflowSign(); sign != "" {
@@ -123,6 +126,8 @@ func (t *Timeline) whyNone() string {
 		return "this is the list of torch.cuda.memory_snapshot(), which holds no events"
 	case t.Snapshot.Cut >= 0:
 		return fmt.Sprintf("the file ends at offset %d, before the first event of this device", t.Snapshot.Cut)
+	case len(t.Snapshot.Histories) > 0 && !t.Snapshot.HasTraces:
+		return "PyTorch before 2.0 recorded no events, only the last uses of each block"
 	case !t.Snapshot.HasTraces:
 		return "the file has no traces: it was made with include_traces=False, or by a tool that left them out"
 	case len(t.Snapshot.Histories) > 0:

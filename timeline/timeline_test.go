@@ -181,7 +181,12 @@ func TestHistory(t *testing.T) {
 		"no traces":            {"---\nsegment 0 2M small\nblock 0 2M 0 free", func(s *snapshot.Snapshot, _ *snapshot.Device) { s.HasTraces = false }, timeline.None, "no traces"},
 		"a list of segments":   {"---\nsegment 0 2M small\nblock 0 2M 0 free", func(s *snapshot.Snapshot, _ *snapshot.Device) { s.BareSegments = true }, timeline.None, "memory_snapshot()"},
 		"one event":            {"free_completed 0 512\n---\nsegment 0 2M small\nblock 0 2M 0 free", nil, timeline.None, "only the very last event"},
-		"only segments":        {"segment_alloc 0 2M\nsegment_free 0 2M", nil, timeline.None, "kept no allocation and no free"},
+		"one event of old": {"free_completed 0 512\n---\nsegment 0 2M small\nblock 0 2M 0 free", func(s *snapshot.Snapshot, _ *snapshot.Device) { s.Histories = make([]snapshot.History, 1) },
+			timeline.None, "unless trace_alloc_max_entries was raised"},
+		"of before 2.0": {"---\nsegment 0 2M small\nblock 0 2M 0 free", func(s *snapshot.Snapshot, _ *snapshot.Device) {
+			s.HasTraces, s.Histories = false, make([]snapshot.History, 1)
+		}, timeline.None, "PyTorch before 2.0 recorded no events"},
+		"only segments": {"segment_alloc 0 2M\nsegment_free 0 2M", nil, timeline.None, "kept no allocation and no free"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, d := parseScript(t, test.text)
