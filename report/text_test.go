@@ -28,3 +28,24 @@ func TestColoursTakeNoRoom(t *testing.T) {
 		t.Errorf("with colours:\n%s\nwithout:\n%s", got, plain.String())
 	}
 }
+
+// TestTrialsLineUp: a long name of a setting moves the columns of all rows.
+func TestTrialsLineUp(t *testing.T) {
+	doc := &Document{Evidence: evidence.New(), Trials: &Trials{Rows: []Trial{
+		{Name: "recorded", PeakReserved: 2 << 30, PeakAllocated: 1 << 30, Outcome: "out"},
+		{Name: "garbage_collection_threshold:0.8", PeakReserved: 2 << 30, PeakAllocated: 1 << 30, AtLeast: true, Outcome: "out"},
+	}}}
+	var out bytes.Buffer
+	if err := Text(&out, doc, Style{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	ends := map[int]bool{}
+	for _, line := range strings.Split(out.String(), "\n") {
+		if head, _, ok := strings.Cut(line, "   out"); ok {
+			ends[columns(head)] = true
+		}
+	}
+	if len(ends) != 1 {
+		t.Errorf("rows of different width:\n%s", out.String())
+	}
+}

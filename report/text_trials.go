@@ -9,12 +9,16 @@ func (t *text) trials(x *Trials) {
 	}
 	t.head("The same requests under other settings (device %d, replayed)", x.Device)
 	t.wrap("  ", Printable(x.Verdict))
-	t.line("  %-28s %14s %14s", "", "peak reserved", "allocated")
+	wide := 28
+	for _, r := range x.Rows {
+		wide = max(wide, min(columns(Printable(r.Name)), 40))
+	}
+	t.line("  %-*s %14s %14s", wide, "", "peak reserved", "allocated")
 	for _, r := range x.Rows {
 		least := "  "
 		if r.AtLeast {
 			least = "≥ "
 		}
-		t.wrap(fmt.Sprintf("  %-28s %14s %14s   ", Printable(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated)), r.Outcome)
+		t.wrap(fmt.Sprintf("  %-*s %14s %14s   ", wide, Printable(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated)), r.Outcome)
 	}
 }
