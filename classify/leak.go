@@ -61,6 +61,7 @@ type Leak struct {
 	// allocations are made by autograd and have no line.
 	Near Site
 
+	optimizer   string           // the file of torch/optim that makes the state, without its ending; "" where no stack shows one
 	forwardOnly bool             // no step has a backward pass
 	expandable  bool             // segments grow
 	stack       snapshot.StackID // one that shows the line

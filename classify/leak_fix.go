@@ -92,12 +92,29 @@ func (l *Leak) Fix() Fix {
 			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 		}
 	case FirstStepState:
+		momentum := ""
+		if l.optimizer == "sgd" {
+			momentum = ", momentum=0.9" // the state; without it the 8-bit one isn't to be had
+		}
 		return Fix{
 			"The optimizer makes its state in its first step and keeps it: memory jumps once and stays. That is no leak. If the room is missing, fewer bytes per parameter help.",
-			"optimizer = bitsandbytes.optim.AdamW8bit(model.parameters(), lr=lr)   # 1 byte for each number of the state instead of 4",
+			"optimizer = bitsandbytes.optim." + l.EightBit() + "(model.parameters(), lr=lr" + momentum + ")   # 1 byte for each number of the state",
 		}
 	}
 	return Fix{}
+}
+
+// eightBit are bitsandbytes' optimizers that take the place of torch's, by the
+// file of torch/optim.
+var eightBit = map[string]string{"sgd": "SGD8bit", "rmsprop": "RMSprop8bit", "adagrad": "Adagrad8bit"}
+
+// EightBit is bitsandbytes' optimizer with the smallest change to the training: the
+// same one in 8 bits, else AdamW.
+func (l *Leak) EightBit() string {
+	if name := eightBit[l.optimizer]; name != "" {
+		return name
+	}
+	return "AdamW8bit"
 }
 
 // fileName is a file's name without its folder, also one of Windows.

@@ -1,8 +1,10 @@
 package classify
 
 import (
+	"path"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -157,5 +159,18 @@ func (l *loop) firstStepState() []Leak {
 	}
 	leak := Leak{Kind: FirstStepState, Steps: 1, BytesPerStep: byStep[step], TotalBytes: byStep[step], Confidence: sure / weighed}
 	l.describe(&leak, kept)
+	leak.optimizer = l.optimizerFile(kept)
 	return []Leak{leak}
+}
+
+// optimizerFile is the file of torch/optim that made some state, without its ending.
+func (l *loop) optimizerFile(state []survivor) string {
+	s := l.t.Snapshot
+	for _, f := range s.Stack(l.t.Stack(state[0].id)) {
+		file := strings.ReplaceAll(s.String(s.Frames[f].File), `\`, "/")
+		if name, ok := strings.CutSuffix(path.Base(file), ".py"); ok && strings.HasSuffix(path.Dir(file), "torch/optim") && name != "optimizer" {
+			return name
+		}
+	}
+	return ""
 }

@@ -53,7 +53,16 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			d.spells, d.without = e.betweenSteps(ids), "freed after each optimizer step,"
 		case l.Kind == classify.FirstStepState:
 			d.change = "optimizer=8bit"
-			d.Fix = ptr("Where room is missing: an optimizer that keeps fewer bytes for each parameter, such as an 8-bit AdamW or Adafactor")
+			such := "AdamW or Adafactor"
+			if name := strings.TrimSuffix(kept.EightBit(), "8bit"); name != "AdamW" {
+				such = name
+			}
+			d.Fix = ptr("Where room is missing: an optimizer that keeps fewer bytes for each parameter, such as an 8-bit " + such)
+			if rest := e.unmade(dev); rest > 0 {
+				d.change = ""
+				d.Title += " until it failed"
+				d.Evidence = append(d.Evidence, report.Bytes(rest)+" of it were still to come")
+			}
 		case kept.Reused(): // segments grow already
 		case l.Kind == classify.VaryingShapes:
 			d.setting = expandable
@@ -63,6 +72,19 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 		out = append(out, d)
 	}
 	return out
+}
+
+// unmade is what an optimizer's first step that failed had yet to make of its state.
+func (e *examination) unmade(dev *report.Device) int64 {
+	for i := range min(len(dev.OOMs), maxExplained) {
+		o := &e.t.OOMs[i]
+		if p := dev.OOMs[i].Phase; p != nil && *p == classify.Optimizer.String() {
+			if still := e.stillToCome(o); still > o.Requested {
+				return still
+			}
+		}
+	}
+	return 0
 }
 
 // unusedGraph tells whether what is kept are graphs of passes that aren't trained

@@ -25,3 +25,34 @@ func TestLeakTitle(t *testing.T) {
 		}
 	}
 }
+
+// What findings say must add up with what stands beside them.
+func TestFindingTexts(t *testing.T) {
+	for _, c := range []struct {
+		name, id   string
+		says       string // somewhere in its title, evidence, fix or code
+		not        string
+		saves, any bool
+	}{
+		// fewer bits, and the same optimizer
+		{"../recordings/side_stream__prefetcher/snapshot_all", "first_step_state", "8-bit SGD", "AdamW", true, true},
+		{"../recordings/side_stream__prefetcher/snapshot_all", "first_step_state", "SGD8bit(model.parameters(), lr=lr, momentum=0.9)", "AdamW", true, true},
+		{"foreach_rms__python", "first_step_state", "RMSprop8bit(model.parameters(), lr=lr) ", "momentum", true, true},
+		{"../recordings/mlp_regression__script/snapshot_all", "first_step_state", "AdamW8bit(model.parameters(), lr=lr) ", "SGD", true, true},
+		// the failure says what a change of the whole state saves
+		{"../recordings/llama8b_full_oom__fp32_autocast/snapshot_named", "first_step_state", "15.07 GiB until it failed", "replayed", false, true},
+		{"../recordings/llama8b_full_oom__fp32_autocast/snapshot_named", "first_step_state", "44.76 GiB of it were still to come", "replayed", false, true},
+	} {
+		f := finding(scenario(t, c.name), c.id)
+		if (f != nil) != c.any {
+			t.Errorf("%s: %+v", c.name, f)
+		}
+		if f == nil {
+			continue
+		}
+		text := f.Title + "\n" + strings.Join(f.Evidence, "\n") + "\n" + *f.Fix + "\n" + f.Code
+		if !strings.Contains(text, c.says) || c.not != "" && strings.Contains(text, c.not) || (f.SavesBytes != nil) != c.saves {
+			t.Errorf("%s: not %q, or %q, in\n%s\nsaves %v", c.name, c.says, c.not, text, f.SavesBytes)
+		}
+	}
+}

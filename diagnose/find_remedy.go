@@ -85,9 +85,19 @@ func (e *examination) remedyText(change string, dev *report.Device) string {
 				at = " at " + userLine(site)
 			}
 		}
-		return strings.ReplaceAll(r.text, "@", at)
+		return strings.Replace(strings.ReplaceAll(r.text, "@", at), "AdamW8bit", e.eightBit(), 1)
 	}
 	return change
+}
+
+// eightBit is the 8-bit optimizer in the place of the program's.
+func (e *examination) eightBit() string {
+	for i := range e.classes.Leaks() {
+		if l := &e.classes.Leaks()[i]; l.Kind == classify.FirstStepState {
+			return l.EightBit()
+		}
+	}
+	return "AdamW8bit"
 }
 
 // tried is a remedy with what it saves.
