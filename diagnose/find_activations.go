@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,13 +144,29 @@ func (e *examination) remadeAtPeak() (bytes int64) {
 	return bytes
 }
 
-// siteLines are the call sites that hold most of a category at the peak.
+// siteLines are the lines that hold most of a category at the peak, each once,
+// whatever operations it runs.
 func siteLines(sites []report.Site, category classify.Category, n int) []string {
-	out := []string{}
-	for i := range sites {
-		if s := &sites[i]; len(out) < n && *s.Category == category.String() && s.Known && (s.Function != "" || s.Op != "") {
-			out = append(out, siteLine(s))
+	byPlace := map[string]int{}
+	var lines []report.Site
+	for _, s := range sites {
+		if *s.Category != category.String() || !s.Known || s.Function == "" && s.Op == "" {
+			continue
 		}
+		place := s.Short() + calledFrom(s.CalledFrom)
+		i, ok := byPlace[place]
+		if !ok {
+			byPlace[place] = len(lines)
+			lines = append(lines, s)
+			continue
+		}
+		lines[i].Bytes += s.Bytes
+		lines[i].Blocks += s.Blocks
+	}
+	slices.SortStableFunc(lines, func(a, b report.Site) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	out := []string{}
+	for i := range lines[:min(n, len(lines))] {
+		out = append(out, siteLine(&lines[i]))
 	}
 	return out
 }

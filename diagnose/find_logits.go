@@ -27,12 +27,7 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	if stale > 0 {
 		d.Evidence = append(d.Evidence, report.Bytes(stale)+" of it are the step before's, which a variable still holds")
 	}
-	for i, n := 0, 0; i < len(dev.Sites) && n < 3; i++ {
-		if s := &dev.Sites[i]; *s.Category == classify.Logits.String() && s.Known {
-			d.Evidence = append(d.Evidence, siteLine(s))
-			n++
-		}
-	}
+	d.Evidence = append(d.Evidence, siteLines(dev.Sites, classify.Logits, 3)...)
 	if !f.trains && len(dev.OOMs) == 0 {
 		if d.Fix = ptr("Compute scores only for the positions that are read (logits_to_keep=1 when generating), or in pieces"); e.scored() {
 			d.Fix = ptr("The head and the loss on a part of the tokens at a time, so that the logits of all never exist at once; or fewer tokens in a batch")
