@@ -172,19 +172,16 @@ func siteLines(sites []report.Site, category classify.Category, n int) []string 
 }
 
 // leakedAtPeak is what of a category other findings explain at the peak.
-func (e *examination) leakedAtPeak(category classify.Category) (bytes int64) {
+func (e *examination) leakedAtPeak(category classify.Category) int64 {
+	return e.atPeak(e.unused, category) + e.atPeak(e.leaked(), category)
+}
+
+// atPeak is what of a category some allocations are at the peak.
+func (e *examination) atPeak(ids []timeline.AllocationID, category classify.Category) (bytes int64) {
 	event := e.t.Peaks.Allocated.Event
-	add := func(ids []timeline.AllocationID) {
-		for _, id := range ids {
-			if e.classes.Category[id] == category && e.t.AliveAt(id, event) {
-				bytes += e.t.Allocated[id]
-			}
-		}
-	}
-	add(e.unused)
-	for i := range e.classes.Leaks() {
-		if l := &e.classes.Leaks()[i]; l.Defect {
-			add(l.Allocations)
+	for _, id := range ids {
+		if e.classes.Category[id] == category && e.t.AliveAt(id, event) {
+			bytes += e.t.Allocated[id]
 		}
 	}
 	return bytes

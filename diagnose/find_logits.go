@@ -12,7 +12,8 @@ import (
 // logitsDominate finds scores over a vocabulary that take a good part of the
 // peak.
 func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
-	bytes := f.held(classify.Logits)
+	kept := e.atPeak(e.leaked(), classify.Logits) // no other loss would make less of those
+	bytes := f.held(classify.Logits) - kept
 	if e.collects || share(bytes, dev.AtPeak.AllocatedBytes) < 25 || bytes < 64<<20 {
 		return nil
 	}
@@ -23,6 +24,10 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	if words, tokens := e.vocabulary(); words > 0 && !parts {
 		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", report.Count(chunk))
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", report.Count(int(tokens)), report.Count(int(words)), trim(float64(bytes-stale)/float64(words)/float64(tokens))))
+	}
+	if kept > 0 {
+		d.change = "" // it would make less of those, too
+		d.Evidence = append(d.Evidence, report.Bytes(kept)+" more are what a leak keeps")
 	}
 	if stale > 0 {
 		d.Evidence = append(d.Evidence, report.Bytes(stale)+" of it are the step before's, which a variable still holds")
@@ -172,13 +177,18 @@ func (e *examination) inParts() bool {
 // chunk is how many tokens a chunked loss takes at a time.
 const chunk = 1024
 
-// allBut is what a category takes at any time, less the share of one chunk.
+// allBut is what a category takes at any time, leaks aside, less the share of one
+// chunk.
 func (e *examination) allBut(category classify.Category, chunk, whole int64) (out []spell) {
 	if whole <= chunk {
 		return nil
 	}
+	leaked := map[timeline.AllocationID]bool{}
+	for _, id := range e.leaked() {
+		leaked[id] = true
+	}
 	for i, c := range e.classes.Category {
-		if c == category {
+		if c == category && !leaked[timeline.AllocationID(i)] {
 			s := e.lifeOf(timeline.AllocationID(i))
 			s.bytes = int64(float64(s.bytes) * (1 - float64(chunk)/float64(whole)))
 			out = append(out, s)
