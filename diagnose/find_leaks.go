@@ -218,7 +218,11 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 		if older > 0 {
 			before = report.Bytes(older) + " from before the first event, "
 		}
-		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", report.Bytes(*l.BytesPerStep), report.Plural(l.Steps, "step"), before, report.Bytes(l.TotalBytes)))
+		usually := ""
+		if uneven(l, older) {
+			usually = "usually "
+		}
+		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", usually+report.Bytes(*l.BytesPerStep), report.Plural(l.Steps, "step"), before, report.Bytes(l.TotalBytes)))
 	} else {
 		out = append(out, "seen in "+report.Plural(l.Steps, "step"))
 	}
@@ -226,6 +230,13 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 		out = append(out, fmt.Sprintf("at this pace the GPU is full at step %s", report.Count(*l.FullAtStep)))
 	}
 	return out
+}
+
+// uneven tells whether steps differ in what they leave: the sum, of which older
+// bytes were made before the trace, isn't that many times what they usually do.
+func uneven(l *report.Leak, older int64) bool {
+	off := l.TotalBytes - older - int64(l.Steps)**l.BytesPerStep
+	return max(off, -off)*20 > l.TotalBytes
 }
 
 // leakTitle is a leak in one sentence.

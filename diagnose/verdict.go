@@ -121,7 +121,11 @@ func mistake(f *report.Finding) (string, bool) {
 func leakVerdict(d *report.Device, l *report.Leak, f *report.Finding) report.Verdict {
 	text := f.Title
 	if l.BytesPerStep != nil && (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) {
-		text = fmt.Sprintf("Memory on device %d grows by %s in every step. %s", d.Device, report.Bytes(*l.BytesPerStep), text)
+		about := ""
+		if uneven(l, 0) {
+			about = "about "
+		}
+		text = fmt.Sprintf("Memory on device %d grows by %s%s in every step. %s", d.Device, about, report.Bytes(*l.BytesPerStep), text)
 	}
 	if l.File != nil {
 		text += ", at " + *l.Function + " " + report.ShortFile(*l.File)
