@@ -132,10 +132,10 @@ func (a *analysis) largest(first, end int, asked, wanted marks) int64 {
 }
 
 // family tells whether a size is that of the scores in another precision, or
-// with the last token cut off.
+// with the last token cut off. A matrix library's workspace is none by chance.
 func family(n, size int64) bool {
 	for _, m := range [...]int64{size, size / 2, size * 2} {
-		if n == m || n > m && n-m <= m/64 || n < m && m-n <= m/64 {
+		if n == m || !cublasSize(n) && (n > m && n-m <= m/64 || n < m && m-n <= m/64) {
 			return true
 		}
 	}
@@ -346,7 +346,11 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 // those of all tokens.
 func (a *analysis) markBackward(p *run, size, all int64) {
 	misses := 0
-	before := timeline.NoAllocation
+	var made []timeline.AllocationID // the last two: each is made from one that then goes
+	const soon = 5                   // events
+	goes := func(i int) bool {
+		return slices.ContainsFunc(made, func(id timeline.AllocationID) bool { return i < a.freed(id) && a.freed(id) <= i+soon })
+	}
 	for i, budget := p.first, 24; i < p.end && budget > 0; i++ {
 		if a.events.Action[i] != snapshot.Alloc || a.sharing != nil && a.sharing[i] {
 			continue
@@ -357,11 +361,11 @@ func (a *analysis) markBackward(p *run, size, all int64) {
 		switch {
 		case e.marks&matmul != 0 && e.marks&workspace == 0:
 			return
-		case !a.recorded.native && before != timeline.NoAllocation && a.freed(before) > i+4: // not made from the one before
-			return
+		case !a.recorded.native && len(made) > 0 && !goes(i) && (n*16 >= size || a.freed(id) > a.freed(made[len(made)-1])):
+			return // nor is it what an operator needs in between
 		case (family(n, size) || n == all) && a.freed(id) < p.end:
 			a.logits[id] = LogitsGradient
-			before = id
+			made = append(made[max(0, len(made)-1):], id)
 		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSize(n):
 		case misses < 2:
 			misses++

@@ -183,6 +183,62 @@ func TestScoresOfASlice(t *testing.T) {
 	}
 }
 
+// TestScoresOfConnectionistLoss takes ctc_loss of log-softmax, whose backward makes
+// small things of its own while it works: the gradients of scores go on after them.
+func TestScoresOfConnectionistLoss(t *testing.T) {
+	p := newProgram(t, true)
+	p.train(4, func(k int) {
+		saved := p.forward("train.py:12 main", 8)
+		scores := p.alloc(Logits, 61*mib, linearFrame, callFrame, "train.py:12 main")
+		logs := p.alloc(Logits, 61*mib, "site-packages/torch/nn/functional.py:2250 log_softmax", "train.py:13 main")
+		alpha := p.alloc(Activations, mib, "site-packages/torch/nn/functional.py:3080 ctc_loss", "train.py:14 main")
+		root := p.alloc(Temporary, 4)
+		beta := p.alloc(Temporary, mib)
+		of := p.alloc(Logits, 61*mib)
+		small := p.alloc(Temporary, mib/4)
+		p.free(p.alloc(Temporary, mib/8), p.alloc(Temporary, mib/8), p.alloc(Temporary, mib/4), small, beta, alpha)
+		copied := p.alloc(Logits, 61*mib)
+		p.free(p.alloc(Logits, 61*mib))
+		p.free(of, p.alloc(Temporary, 5*mib), copied, scores, logs)
+		p.backward(saved)
+		p.update(k)
+		p.clear()
+		p.free(root)
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if a.category == Logits && c.Category[id] != Logits {
+			t.Errorf("%d in step %d: said %v, %d %% sure", id, a.step, c.Category[id], c.Confidence[id])
+		}
+	}
+}
+
+// TestWorkspaceOfAboutTheScoresSize: a matrix library's workspace is as large as
+// scores without the last token by chance.
+func TestWorkspaceOfAboutTheScoresSize(t *testing.T) {
+	const workspace = 32 * mib
+	p := newProgram(t, true)
+	p.train(4, func(k int) {
+		saved := p.forward("train.py:12 main", 8)
+		scores := p.alloc(Logits, workspace+512, linearFrame, callFrame, "train.py:12 main")
+		p.free(p.alloc(Workspace, workspace, linearFrame, callFrame, "train.py:12 main"))
+		logs := p.alloc(Logits, workspace+512, "site-packages/torch/nn/functional.py:2250 log_softmax", "train.py:13 main")
+		root := p.alloc(Temporary, 4)
+		of := p.alloc(Logits, workspace+512)
+		p.free(p.alloc(Logits, workspace+512), of, p.alloc(Workspace, workspace), scores, logs)
+		p.backward(saved)
+		p.update(k)
+		p.clear()
+		p.free(root)
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if said := c.Category[id] == Logits; said != (a.category == Logits) && (a.category == Logits || a.category == Workspace) {
+			t.Errorf("%v in step %d: said %v, %d %% sure", a.category, a.step, c.Category[id], c.Confidence[id])
+		}
+	}
+}
+
 // TestPartsOfOneLine makes the scores of each part of the tokens at one line, and
 // then the losses: all parts are scores.
 func TestPartsOfOneLine(t *testing.T) {
