@@ -56,6 +56,9 @@ func (g *general) snapshot(root any) error {
 	g.perDevice(limits.values[sTraceMax], devices, func(dev *Device, v any) { dev.TraceMax = max(g.int(v), 0) })
 	g.perDevice(limits.values[sTraceOverflowed], devices, func(dev *Device, v any) { dev.Overflowed = d.known(g.value(v)) })
 	d.out.Devices = devices.list()
+	for i := range d.out.Devices {
+		d.setUnpairedAside(&d.out.Devices[i])
+	}
 	d.out.Era = d.era(func(key StringID) bool { _, ok := limits.values[key]; return ok })
 	d.report()
 	return nil

@@ -32,19 +32,24 @@ func TestUnpairedActions(t *testing.T) {
 				events = append(events, recorder.Event{Action: action, Address: int64(at[0]-'0') << 20, Size: 512})
 			}
 			file := (&recorder.Recording{Traces: [][]recorder.Event{events}}).Dump(recorder.Style{Protocol: 4, Era: recorder.V2_15})
-			s, err := Decode(bytes.NewReader(file), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := &s.Devices[0]
-			if d.Unpaired != c.aside {
-				t.Errorf("%d set aside, want %d", d.Unpaired, c.aside)
-			}
-			for i, w := range words {
-				action, _, _ := strings.Cut(w, ":")
-				known := d.Events.Action[i] < ActionOther
-				if s.ActionName(d.Events.Action[i]) != action || known != (c.aside == 0 || strings.HasPrefix(action, "segment")) {
-					t.Errorf("event %d is %s, known: %v", i, s.ActionName(d.Events.Action[i]), known)
+			for _, read := range []func() (*Snapshot, error){
+				func() (*Snapshot, error) { return Decode(bytes.NewReader(file), Options{}) },
+				func() (*Snapshot, error) { return DecodeGeneral(file) },
+			} {
+				s, err := read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := &s.Devices[0]
+				if d.Unpaired != c.aside {
+					t.Errorf("%d set aside, want %d", d.Unpaired, c.aside)
+				}
+				for i, w := range words {
+					action, _, _ := strings.Cut(w, ":")
+					known := d.Events.Action[i] < ActionOther
+					if s.ActionName(d.Events.Action[i]) != action || known != (c.aside == 0 || strings.HasPrefix(action, "segment")) {
+						t.Errorf("event %d is %s, known: %v", i, s.ActionName(d.Events.Action[i]), known)
+					}
 				}
 			}
 		})
