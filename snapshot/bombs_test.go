@@ -262,6 +262,25 @@ func zipped(t testing.TB, files ...io.Reader) []byte {
 	return b.Bytes()
 }
 
+// zippedFolder is what zipping a folder with a single file makes on macOS.
+func zippedFolder(t testing.TB, r io.Reader) []byte {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, name := range []string{"dump/", "dump/snapshot.pickle", "__MACOSX/dump/._snapshot.pickle"} {
+		f, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "dump/snapshot.pickle" {
+			if _, err := io.Copy(f, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.Close()
+	return b.Bytes()
+}
+
 func TestContainers(t *testing.T) {
 	run := recorder.Simulate(recorder.Program{Seed: 2, Events: 2000, Depth: 12})
 	plain := run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})
@@ -294,6 +313,7 @@ func TestContainers(t *testing.T) {
 		"zstd corrupt":          {corrupt(z), ""},
 		"zip corrupt":           {corrupt(p), ""},
 		"zip of two":            {zipped(t, content(), content()), "2 files in it"},
+		"zip of a folder":       {zippedFolder(t, content()), ""},
 		"zip of none":           {append([]byte("PK\x03\x04"), zipped(t)...), "0 files in it"},
 		"gzip of nothing":       {gzipped(t, strings.NewReader("")), "the file is empty"},
 		"gzip of text":          {gzipped(t, strings.NewReader("hello")), "not a pickle"},

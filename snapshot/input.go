@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -230,10 +232,13 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 		if err != nil {
 			return fail(err)
 		}
-		if len(z.File) != 1 {
-			return fail(fmt.Errorf("%d files in it: one is read as a compressed recording, more are not", len(z.File)))
+		files := slices.DeleteFunc(slices.Clone(z.File), func(f *zip.File) bool {
+			return strings.HasSuffix(f.Name, "/") || strings.HasPrefix(f.Name, "__MACOSX/") // folders, and what macOS notes of a file
+		})
+		if len(files) != 1 {
+			return fail(fmt.Errorf("%d files in it: one is read as a compressed recording, more are not", len(files)))
 		}
-		c, err := z.File[0].Open()
+		c, err := files[0].Open()
 		if err != nil {
 			return fail(err)
 		}
