@@ -185,7 +185,7 @@ func (d *decoder) closeEvent(items []value) (value, bool, error) {
 		case sCategory:
 			e.category = categoryOf(d.int(v))
 		case sDeviceFree:
-			e.deviceFree = d.bytes(v)
+			e.deviceFree = d.optional(v)
 		}
 	}
 	if err != nil {

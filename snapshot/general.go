@@ -130,7 +130,6 @@ func (g *general) intern(s string) StringID {
 	return id
 }
 
-func (g *general) bytes(v any) int64         { return g.d.bytes(g.value(v)) }
 func (g *general) address(v any) uint64      { return g.d.address(g.value(v)) }
 func (g *general) int(v any) int64           { return g.d.int(g.value(v)) }
 func (g *general) text(v any) StringID       { return g.d.str(g.value(v)) }
@@ -225,10 +224,15 @@ func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
 
 func (r row) has(key StringID) bool { return r.mask&(1<<key) != 0 }
 
+// size is 0 when the key isn't there.
+func (g *general) size(r row, key StringID) int64 {
+	if !r.has(key) {
+		return 0
+	}
+	return g.d.bytes(g.value(r.values[key]))
+}
+
 // optional is a size, or -1 when the key isn't there.
 func (g *general) optional(r row, key StringID) int64 {
-	if !r.has(key) {
-		return -1
-	}
-	return g.bytes(r.values[key])
+	return g.d.optional(g.value(r.values[key]))
 }

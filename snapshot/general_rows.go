@@ -183,7 +183,7 @@ func (g *general) events(dev *Device, v any) error {
 			pool = r.values[sSegmentPoolID]
 		}
 		e := event{action: d.actionOf(g.text(r.values[sAction])), stream: g.stream(r.values[sStream]), pool: g.pool(pool), address: g.address(r.values[sAddr]),
-			size: g.bytes(r.values[sSize]), time: g.int(r.values[sTimeUS]), stack: g.stack(r.values[sFrames]), forward: g.stack(r.values[sForwardFrames]),
+			size: g.size(r, sSize), time: g.int(r.values[sTimeUS]), stack: g.stack(r.values[sFrames]), forward: g.stack(r.values[sForwardFrames]),
 			compile: g.text(r.values[sCompileContext]), metadata: g.text(r.values[sUserMetadata]), internal: g.text(r.values[sInternalMetadata]),
 			deviceFree: g.optional(r, sDeviceFree)}
 		if e.compile == sNA {
@@ -274,7 +274,7 @@ func (g *general) segments(v any, device func(int64) (*Device, error)) error {
 			g.note("segment that is no dictionary")
 			continue
 		}
-		s := Segment{Address: g.address(r.values[sAddress]), TotalSize: g.bytes(r.values[sTotalSize]), Allocated: g.optional(r, sAllocatedSize),
+		s := Segment{Address: g.address(r.values[sAddress]), TotalSize: g.size(r, sTotalSize), Allocated: g.optional(r, sAllocatedSize),
 			Active: g.optional(r, sActiveSize), Requested: g.optional(r, sRequestedSize), Stream: g.stream(r.values[sStream]),
 			Pool: g.pool(r.values[sSegmentPoolID]), Small: g.is(r.values[sSegmentType], sSmall), Expandable: r.values[sIsExpandable] == true,
 			Stack: g.stack(r.values[sFrames]), ForwardStack: g.stack(r.values[sForwardFrames])}
@@ -305,7 +305,7 @@ func (g *general) segments(v any, device func(int64) (*Device, error)) error {
 }
 
 func (g *general) block(r row) (Block, error) {
-	b := Block{Address: g.address(r.values[sAddress]), Size: g.bytes(r.values[sSize]), Requested: g.optional(r, sRequestedSize),
+	b := Block{Address: g.address(r.values[sAddress]), Size: g.size(r, sSize), Requested: g.optional(r, sRequestedSize),
 		Stack: g.stack(r.values[sFrames]), ForwardStack: g.stack(r.values[sForwardFrames])}
 	if r.has(sState) {
 		b.State = g.d.stateOf(g.value(r.values[sState]))
@@ -318,7 +318,7 @@ func (g *general) block(r row) (Block, error) {
 			g.note("block history that is no dictionary")
 			continue
 		}
-		g.d.histories = append(g.d.histories, History{g.address(r.values[sAddr]), g.bytes(r.values[sRealSize]), g.stack(r.values[sFrames])})
+		g.d.histories = append(g.d.histories, History{g.address(r.values[sAddr]), g.size(r, sRealSize), g.stack(r.values[sFrames])})
 		b.History++
 	}
 	g.d.presentUse(&b)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"path/filepath"
@@ -190,17 +191,23 @@ func TestDamagedValues(t *testing.T) {
 		change func(*recorder.Recording)
 		want   string
 	}{
-		"negative size":           {func(r *recorder.Recording) { r.Traces[0][1].Size = -5 }, "size below zero"},
-		"size of 63 bits":         {func(r *recorder.Recording) { r.Traces[0][1].Size = int64(1) << 62 }, "size beyond 64 TiB"},
-		"size of 64 bits":         {func(r *recorder.Recording) { r.Traces[0][1].Size = uint64(1) << 63 }, "size beyond 64 TiB"},
-		"size of 100 bits":        {func(r *recorder.Recording) { r.Traces[0][1].Size = wide }, "size of more than 64 bits"},
-		"size of minus 100 bits":  {func(r *recorder.Recording) { r.Traces[0][1].Size = new(big.Int).Neg(wide) }, "size"},
-		"size that is a float":    {func(r *recorder.Recording) { r.Traces[0][1].Size = 1.5 }, "size that is no integer"},
-		"size that is text":       {func(r *recorder.Recording) { r.Segments[0].Total = "much" }, "size that is no integer"},
-		"negative address":        {func(r *recorder.Recording) { r.Traces[0][1].Address = -512 }, "address below zero"},
-		"address of 100 bits":     {func(r *recorder.Recording) { r.Traces[0][1].Address = wide }, "address of more than 64 bits"},
-		"address that is a list":  {func(r *recorder.Recording) { r.Traces[0][1].Address = &recorder.List{} }, "address that is no integer"},
-		"time of 100 bits":        {func(r *recorder.Recording) { r.Traces[0][1].TimeUS = wide }, "integer of more than 64 bits"},
+		"negative size":          {func(r *recorder.Recording) { r.Traces[0][1].Size = -5 }, "size below zero"},
+		"size of 63 bits":        {func(r *recorder.Recording) { r.Traces[0][1].Size = int64(1) << 62 }, "size beyond 64 TiB"},
+		"size of 64 bits":        {func(r *recorder.Recording) { r.Traces[0][1].Size = uint64(1) << 63 }, "size beyond 64 TiB"},
+		"size of 100 bits":       {func(r *recorder.Recording) { r.Traces[0][1].Size = wide }, "size of more than 64 bits"},
+		"size of minus 100 bits": {func(r *recorder.Recording) { r.Traces[0][1].Size = new(big.Int).Neg(wide) }, "size"},
+		"size that is a float":   {func(r *recorder.Recording) { r.Traces[0][1].Size = 1.5 }, "size that is no integer"},
+		"size that is text":      {func(r *recorder.Recording) { r.Segments[0].Total = "much" }, "size that is no integer"},
+		"size that is None":      {func(r *recorder.Recording) { r.Traces[0][1].Extra = []recorder.Item{{Key: "size", Value: nil}} }, "size that is no integer"},
+		"negative address":       {func(r *recorder.Recording) { r.Traces[0][1].Address = -512 }, "address below zero"},
+		"address of 100 bits":    {func(r *recorder.Recording) { r.Traces[0][1].Address = wide }, "address of more than 64 bits"},
+		"address that is a list": {func(r *recorder.Recording) { r.Traces[0][1].Address = &recorder.List{} }, "address that is no integer"},
+		"time of 100 bits":       {func(r *recorder.Recording) { r.Traces[0][1].TimeUS = wide }, "integer of more than 64 bits"},
+		"time that is text":      {func(r *recorder.Recording) { r.Traces[0][1].TimeUS = "noon" }, "number that is no integer"},
+		"time that is no number": {func(r *recorder.Recording) { r.Traces[0][1].TimeUS = math.NaN() }, "number that is no integer"},
+		"device that is a list": {func(r *recorder.Recording) {
+			r.Segments[0].Extra = []recorder.Item{{Key: "device", Value: &recorder.List{Items: []any{1}}}}
+		}, "number that is no integer"},
 		"action that is a number": {func(r *recorder.Recording) { r.Traces[0][1].Extra = []recorder.Item{{Key: "action", Value: 3}} }, "text that is no string"},
 		"a state that isn't":      {func(r *recorder.Recording) { r.Segments[0].Blocks[0].State = "melting" }, "block in an unknown state"},
 		"a device below zero":     {func(r *recorder.Recording) { r.Segments[0].Device = -3 }, "device ordinal"},
@@ -233,6 +240,20 @@ func TestDamagedValues(t *testing.T) {
 				t.Errorf("damage %q, want %q", s.Damage, test.want)
 			}
 		})
+	}
+}
+
+// Sizes that may be left out may be None, too: that isn't 0.
+func TestSizesThatAreNone(t *testing.T) {
+	none := func(key string) []recorder.Item { return []recorder.Item{{Key: key, Value: nil}} }
+	s := both(t, changed(func(r *recorder.Recording) {
+		r.Segments[0].Extra = none("active_size")
+		r.Segments[0].Blocks[0].Extra = none("requested_size")
+		r.Traces[0] = append(r.Traces[0], recorder.Event{Action: "oom", Size: 512, Extra: none("device_free")})
+	}))
+	d := &s.Devices[0]
+	if g := &d.Segments[0]; g.Active != -1 || g.Blocks[0].Requested != -1 || d.OOMs[0].DeviceFree != -1 || len(s.Damage) > 0 {
+		t.Errorf("%s", dump(s))
 	}
 }
 

@@ -70,11 +70,18 @@ func (d *decoder) bytes(v value) int64 {
 		default:
 			d.note("size beyond 64 TiB, counted as 0")
 		}
-	case kNone:
 	default:
 		d.note("size that is no integer, counted as 0")
 	}
 	return 0
+}
+
+// optional is a size that may be left unsaid, -1 where it is.
+func (d *decoder) optional(v value) int64 {
+	if v.kind() == kNone {
+		return -1
+	}
+	return d.bytes(v)
 }
 
 // address uses all 64 bits.
@@ -115,6 +122,10 @@ func (d *decoder) int(v value) int64 {
 		if f := d.floats[v.index()]; math.Abs(f) < 1<<62 {
 			return int64(f)
 		}
+		d.note("number that is no integer, counted as 0")
+	case kNone:
+	default:
+		d.note("number that is no integer, counted as 0")
 	}
 	return 0
 }

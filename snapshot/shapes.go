@@ -283,7 +283,7 @@ func (d *decoder) closeBlock(items []value) (value, bool, error) {
 		case sSize:
 			b.Size = d.bytes(v)
 		case sRequestedSize:
-			b.Requested = d.bytes(v)
+			b.Requested = d.optional(v)
 		case sState:
 			b.State = d.stateOf(v)
 		case sFrames:
@@ -364,11 +364,11 @@ func (d *decoder) closeSegment(items []value) (value, bool, error) {
 		case sTotalSize:
 			s.TotalSize = d.bytes(v)
 		case sAllocatedSize:
-			s.Allocated = d.bytes(v)
+			s.Allocated = d.optional(v)
 		case sActiveSize:
-			s.Active = d.bytes(v)
+			s.Active = d.optional(v)
 		case sRequestedSize:
-			s.Requested = d.bytes(v)
+			s.Requested = d.optional(v)
 		case sStream:
 			s.Stream = d.stream(v)
 		case sSegmentType:
