@@ -72,9 +72,9 @@ func (a *analysis) layered(p pass, size int64) bool {
 // compared tells whether something was there before a pass that is as large as what
 // the pass ends in, as its stacks show: what a model should give, to the number.
 // Targets of scores are one number for each token, unless each class is asked for
-// by itself.
+// by itself; then a model with no other input gives that one back.
 func (a *analysis) compared(p pass, size int64) bool {
-	if !a.recorded.allocs || a.all&perClass != 0 {
+	if !a.recorded.allocs {
 		return false
 	}
 	if a.given == nil {
@@ -86,9 +86,29 @@ func (a *analysis) compared(p pass, size int64) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(a.given[size], func(id timeline.AllocationID) bool {
-		return a.born(id) < p.end && a.freed(id) > p.end
-	})
+	there := func(id timeline.AllocationID) bool { return a.born(id) < p.end && a.freed(id) > p.end }
+	if !slices.ContainsFunc(a.given[size], there) {
+		return false
+	}
+	return a.all&perClass == 0 || a.onlyInput(p, size)
+}
+
+// onlyInput tells whether the batch of a pass is one tensor of a size, beside at
+// most a number or two for each sample.
+func (a *analysis) onlyInput(p pass, size int64) bool {
+	const tiny = 4096 // times as large
+	inputs := 0
+	for n, ids := range a.given {
+		for _, id := range ids {
+			if n*tiny < size || a.Phase[id] != Data || a.born(id) >= p.end || a.freed(id) <= p.end {
+				continue
+			}
+			if inputs++; n != size {
+				return false
+			}
+		}
+	}
+	return inputs == 1
 }
 
 // ordinary tells whether most of the large requests of a loop that only runs
