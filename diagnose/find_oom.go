@@ -175,7 +175,7 @@ func (e *examination) leakFirst(o *timeline.OOM, dev *report.Device) string {
 		if x := &dev.Leaks[i]; x.File != nil {
 			at = " at " + lineText(stacks.Line{Function: *x.Function, File: *x.File, Line: intOf(x.Line)})
 		}
-		return fmt.Sprintf("Fix the leak%s that is reported below: it holds %s of the %s in use", at, report.Bytes(held), report.Bytes(o.Active))
+		return fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, report.Bytes(held), report.Bytes(o.Active))
 	}
 	return ""
 }

@@ -19,7 +19,7 @@ var remedies = []struct {
 	about  []classify.Category // that must matter at the peak
 	text   string
 }{
-	{"leak=fixed", nil, "Fix the leak that is reported below"},
+	{"leak=fixed", nil, "Fix the leak that has a finding of its own"},
 	{"gradients=set_to_none", nil, "optimizer.zero_grad(set_to_none=True)"},
 	{"logits=chunked", []classify.Category{classify.Logits}, "Chunked or fused cross-entropy@, so that the logits of all tokens never exist at once"},
 	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing@"},
