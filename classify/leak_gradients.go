@@ -132,8 +132,9 @@ func (l *loop) firstStepState() []Leak {
 	byStep := make([]int64, l.n)
 	var total int64
 	var state []survivor
+	ended := l.lastBirth()
 	for id, step := range l.all() {
-		if l.c.Category[id] == OptimizerState && l.t.FreeRequested[id] == timeline.Never {
+		if l.c.Category[id] == OptimizerState && l.t.FreeRequested[id] > ended {
 			byStep[step] += l.bytes(id)
 			total += l.bytes(id)
 			state = append(state, survivor{id, int32(step), int32(l.n)})

@@ -37,9 +37,16 @@ const (
 func (l *loop) survivors() []placed {
 	index := map[place]int{}
 	var groups []placed
+	ended := timeline.Never
+	if l.t.End.Allocated == 0 { // all went with the program
+		ended = l.lastBirth()
+	}
 	for id, step := range l.all() {
 		next := min(step+1, l.n-1)
 		died := l.t.FreeRequested[id]
+		if died > ended {
+			died = timeline.Never
+		}
 		if died != timeline.Never && died <= l.last[next] || l.belongs(id) || l.coarse && lasting[l.c.Category[id]] {
 			continue
 		}
@@ -60,6 +67,15 @@ func (l *loop) survivors() []placed {
 		groups[i].kept = append(groups[i].kept, survivor{id, int32(step), int32(end)})
 	}
 	return groups
+}
+
+// lastBirth is the event of the last allocation, Never without one: what goes later
+// goes with the program.
+func (l *loop) lastBirth() uint32 {
+	if n := l.t.Len(); n > 0 {
+		return l.t.Born[n-1]
+	}
+	return timeline.Never
 }
 
 // belongs tells whether an allocation is meant to stay. Being alive for long is

@@ -272,6 +272,28 @@ func TestOnlyStep(t *testing.T) {
 	}
 }
 
+// TestEnded: what is there until the program is over was kept, though the dump
+// finds nothing of it: its trainer, or the list, has gone by then.
+func TestEnded(t *testing.T) {
+	c := scenario(t, "../recordings/mlp_regression__script/snapshot_all")
+	last := uint32(c.Timeline.Device.Events.Len() - 1)
+	if born := c.Timeline.Born; born[len(born)-1] >= last {
+		t.Fatal("the recording ends with an allocation")
+	}
+	for i, category := range c.Category {
+		if category == OptimizerState && c.Timeline.FreeRequested[i] == timeline.Never {
+			c.Timeline.FreeRequested[i] = last
+		}
+	}
+	if leaks := c.Leaks(); len(leaks) != 1 || leaks[0].Kind != FirstStepState || leaks[0].TotalBytes < 264<<20 {
+		t.Errorf("state that goes with the program: %+v", leaks)
+	}
+	c = scenario(t, "../recordings/frag_oom__pairwise_docs/snapshot_expandable")
+	if leaks := c.Leaks(); len(leaks) != 1 || leaks[0].Kind != GrowingList || leaks[0].Line != 27 || !leaks[0].Defect {
+		t.Errorf("a list that goes with the program: %+v", leaks)
+	}
+}
+
 func TestPoints(t *testing.T) {
 	c := scenario(t, "points__python")
 	const batch, color = 50000 * 3 * 4, 24 * 4
