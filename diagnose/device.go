@@ -24,7 +24,6 @@ func (e *examination) device() report.Device {
 		Active: peakOf(t.Peaks.Active), Reserved: peakOf(t.Peaks.Reserved)}
 	together.Do(
 		func() { e.classes.Leaks() },
-		func() { e.program() }, // what most rules about fixes ask
 		func() { e.dropped = e.droppedGraphs(e.spans()) },
 		func() {
 			e.moments(&dev)

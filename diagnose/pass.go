@@ -155,7 +155,9 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 			func() { evidence.Follow(e.t) })
 		names := j.names(source, e.t)
 		names.Evidence = evidence
-		e.classes = classify.New(e.t, names)
+		together.Do(
+			func() { e.classes = classify.New(e.t, names) },
+			func() { e.program() }) // most rules about fixes ask for it
 	}
 	return e
 }
