@@ -54,8 +54,8 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 		d.Fix = ptr("Smaller parts, or a kernel that needs no logits," + at + "; or fewer tokens in a batch")
 	}
 	d.Code = "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all\n" +
-		"# or: the head and the loss on 1,024 tokens at a time, made again in backward\n" +
-		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), labels.split(1024)))"
+		"# or: the head and the sum of losses of 1,024 tokens at a time, made again in backward\n" +
+		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), labels.split(1024))) / labels.numel()"
 	return []draft{d}
 }
 
