@@ -11,6 +11,10 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// listOptimizers are the classes of torch.optim without a fused step, by the name of
+// their function for many tensors.
+var listOptimizers = map[string]string{"adadelta": "Adadelta", "adafactor": "Adafactor", "adamax": "Adamax", "asgd": "ASGD", "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop"}
+
 // optimizerLists finds peaks within an optimizer's step that works on many
 // tensors at once, torch's default, and makes lists of temporaries for that.
 func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
@@ -47,7 +51,9 @@ func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
 	default:
 		d.spells, d.without = e.listsOfSteps(), "with the temporaries of one weight at a time,"
 		d.Fix = ptr(loop)
-		d.Code = "optimizer = torch.optim.RMSprop(model.parameters(), lr=lr, foreach=False)"
+		if class := listOptimizers[kind]; class != "" {
+			d.Code = "optimizer = torch.optim." + class + "(model.parameters(), lr=lr, foreach=False)"
+		}
 	}
 	return []draft{d}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -142,7 +143,7 @@ func TestScenarios(t *testing.T) {
 		{"foreach__python", "optimizer_temporaries", "stepped at <module> run/scenarios.py:", ""},
 		{"foreach__none", "optimizer_temporaries", "fused=True, which Adam, AdamW and SGD have", ""},
 		{"foreach_rms__python", "optimizer_temporaries", "with the temporaries of one weight at a time, peak allocated memory falls from 640.31 MiB to 512.35 MiB", ""},
-		{"foreach_rms__python", "optimizer_temporaries", "lr=lr, foreach=False", ""},
+		{"foreach_rms__python", "optimizer_temporaries", "torch.optim.RMSprop(model.parameters(), lr=lr, foreach=False)", ""},
 		{"foreach_off__python", "", "", "optimizer_temporaries"},
 		{"eval_batch__python", "oom_true_shortage", "a request of 498.05 MiB found no room, 67.87 MiB are missing", ""},
 		{"eval_batch__python", "oom_true_shortage", "most of it: logits, 998.05 MiB (90.9 %)", ""},
@@ -442,6 +443,15 @@ func TestPeakBefore(t *testing.T) {
 			if got, want := within(&d) != "", history == "late" && at == nil; got != want {
 				t.Errorf("%s, peak reserved at %v: %v", history, at, got)
 			}
+		}
+	}
+}
+
+// TestListOptimizers: no optimizer's code is another's.
+func TestListOptimizers(t *testing.T) {
+	for kind, class := range listOptimizers {
+		if !strings.EqualFold(kind, class) || replay.FusedOptimizer(kind) != "" {
+			t.Errorf("%s is %s, fused %q", kind, class, replay.FusedOptimizer(kind))
 		}
 	}
 }
