@@ -8,6 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -48,22 +49,31 @@ func plainSize(ctx context.Context, name string, stores *store.Pool) int64 {
 	if _, err := io.ReadFull(f, head); err != nil || len(head) < 4 {
 		return size
 	}
-	switch binary.LittleEndian.Uint32(head) & 0xffffff {
-	case 0x088b1f: // gzip: the last four bytes are the size modulo 4 GiB, of the last member
+	switch sniff.Compression(head) {
+	case "gzip": // the last four bytes are the size modulo 4 GiB, of the last member
 		var last [4]byte
 		if _, err := f.ReadAt(last[:], size-4); err != nil || size > 256<<20 {
 			return size * usualRatio
 		}
 		return max(int64(binary.LittleEndian.Uint32(last[:])), size)
-	case 0x2fb528 & 0xffffff:
+	case "zstd":
 		var h zstd.Header
-		if err := h.Decode(head); err == nil && h.HasFCS && h.FrameContentSize < 1<<50 {
+		err := h.Decode(head)
+		if err == nil && h.Skippable { // the content's frame comes after it, or they are many
+			n, _ := f.ReadAt(head, 8+int64(h.SkippableSize))
+			err = h.Decode(head[:n])
+		}
+		if err == nil && h.HasFCS && h.FrameContentSize < 1<<50 {
 			return max(int64(h.FrameContentSize), size)
 		}
 		return size * usualRatio
-	case 0x034b50:
-		if z, err := zip.NewReader(f, size); err == nil && len(z.File) == 1 && z.File[0].UncompressedSize64 < 1<<50 {
-			return max(int64(z.File[0].UncompressedSize64), size)
+	case "zip":
+		z, err := zip.NewReader(f, size)
+		if err != nil {
+			break
+		}
+		if files := sniff.Files(z); len(files) == 1 && files[0].UncompressedSize64 < 1<<50 {
+			return max(int64(files[0].UncompressedSize64), size)
 		}
 	}
 	return size

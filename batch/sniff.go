@@ -75,21 +75,21 @@ func isEvidence(plain []byte) bool {
 // be read; torn when the container itself ends too early.
 func uncompressed(head []byte) (plain []byte, packed, torn bool) {
 	var r io.Reader
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+	switch sniff.Compression(head) {
+	case "gzip":
 		z, err := gzip.NewReader(bytes.NewReader(head))
 		if err != nil {
 			return nil, true, false
 		}
 		r = z
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case "zstd":
 		z, err := zstd.NewReader(bytes.NewReader(head), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, true, false
 		}
 		defer z.Close()
 		r = z
-	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+	case "zip":
 		return zipped(head), true, false
 	default:
 		return head, false, false
@@ -102,20 +102,31 @@ func uncompressed(head []byte) (plain []byte, packed, torn bool) {
 // lies at the end; a checkpoint, which is a zip of many files, gives nothing.
 func zipped(head []byte) []byte {
 	const fixed = 30
-	if len(head) < fixed {
-		return nil
+	for {
+		if len(head) < fixed {
+			return nil
+		}
+		end := fixed + int(binary.LittleEndian.Uint16(head[26:]))
+		data := end + int(binary.LittleEndian.Uint16(head[28:]))
+		if len(head) < data {
+			return nil
+		}
+		name := string(head[fixed:end])
+		if strings.HasSuffix(name, "/data.pkl") {
+			return nil
+		}
+		if strings.HasSuffix(name, "/") && sniff.Compression(head[data:]) == "zip" { // a folder, which holds nothing itself
+			head = head[data:]
+			continue
+		}
+		method := binary.LittleEndian.Uint16(head[8:])
+		body := head[data:]
+		if method == zip.Store {
+			return body
+		}
+		plain, _ := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), sniff.HeadBytes))
+		return plain
 	}
-	method := binary.LittleEndian.Uint16(head[8:])
-	name, extra := int(binary.LittleEndian.Uint16(head[26:])), int(binary.LittleEndian.Uint16(head[28:]))
-	if len(head) < fixed+name+extra || strings.HasSuffix(string(head[fixed:fixed+name]), "/data.pkl") {
-		return nil
-	}
-	body := head[fixed+name+extra:]
-	if method == zip.Store {
-		return body
-	}
-	plain, _ := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(body)), sniff.HeadBytes))
-	return plain
 }
 
 func isPickle(b []byte) bool { return len(b) > 1 && b[0] == sniff.PickleMark && b[1] >= 2 && b[1] <= 5 }

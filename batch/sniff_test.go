@@ -20,7 +20,7 @@ import (
 // packings are the containers in which a file may come.
 func packings(t *testing.T, plain []byte) map[string][]byte {
 	t.Helper()
-	var g, zi bytes.Buffer
+	var g bytes.Buffer
 	w := gzip.NewWriter(&g)
 	w.Write(plain)
 	w.Close()
@@ -28,14 +28,23 @@ func packings(t *testing.T, plain []byte) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := zip.NewWriter(&zi)
-	f, err := a.Create("snapshot.pickle")
-	if err != nil {
-		t.Fatal(err)
+	zipped := func(folders ...string) []byte {
+		var b bytes.Buffer
+		a := zip.NewWriter(&b)
+		for _, name := range append(folders, strings.Join(folders, "")+"snapshot.pickle") {
+			f, err := a.Create(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "/") {
+				f.Write(plain)
+			}
+		}
+		a.Close()
+		return b.Bytes()
 	}
-	f.Write(plain)
-	a.Close()
-	return map[string][]byte{"plain": plain, "gzip": g.Bytes(), "zstd": e.EncodeAll(plain, nil), "zip": zi.Bytes()}
+	return map[string][]byte{"plain": plain, "gzip": g.Bytes(), "zstd": e.EncodeAll(plain, nil), "zip": zipped(), "zip of a folder": zipped("dump/"),
+		"zstd after a skipped frame": e.EncodeAll(plain, []byte("\x50\x2a\x4d\x18\x00\x00\x00\x00"))}
 }
 
 func TestSniff(t *testing.T) {

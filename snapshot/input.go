@@ -7,17 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"os"
 	"path"
-	"slices"
-	"strings"
 	"sync"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
+	"github.com/vramscope/vramscope/internal/sniff"
 )
 
 // kept is how much of a stream is held so that it can be read a second time.
@@ -184,99 +180,9 @@ func (in *Input) sniff() error {
 			return &Error{File: in.Name, Offset: 0, Cause: unwrapPath(err)}
 		}
 	}
-	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		in.Compression = "gzip"
-	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		in.Compression = "zstd"
-	case bytes.HasPrefix(magic, []byte("PK\x03\x04")):
-		in.Compression = "zip"
-	}
+	in.Compression = sniff.Compression(magic)
 	return nil
 }
-
-// Content is the uncompressed bytes from the beginning, and their number, 0
-// when it isn't known. A stream that is too long to be kept can be read once.
-func (in *Input) Content() (io.ReadCloser, int64, error) {
-	r, total, err := in.content()
-	if err == nil {
-		in.beginDigest()
-	}
-	return r, total, err
-}
-
-func (in *Input) content() (io.ReadCloser, int64, error) {
-	fail := func(err error) (io.ReadCloser, int64, error) {
-		return nil, 0, &Error{File: in.Name, Offset: 0, Cause: in.Compression + ": " + err.Error()}
-	}
-	r := in.raw()
-	switch in.Compression {
-	case "gzip":
-		z, err := gzip.NewReader(bufio.NewReaderSize(r, 256<<10))
-		if err != nil {
-			return fail(err)
-		}
-		return &packed{ReadCloser: z, kind: in.Compression}, 0, nil
-	case "zstd":
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
-		if err != nil {
-			return fail(err)
-		}
-		return &packed{ReadCloser: z.IOReadCloser(), kind: in.Compression}, 0, nil
-	case "zip":
-		at, ok := r.(io.ReaderAt)
-		if !ok {
-			return fail(errors.New("too long for standard input: give the file's name"))
-		}
-		z, err := zip.NewReader(at, in.size())
-		if err != nil {
-			return fail(err)
-		}
-		files := slices.DeleteFunc(slices.Clone(z.File), func(f *zip.File) bool {
-			return strings.HasSuffix(f.Name, "/") || strings.HasPrefix(f.Name, "__MACOSX/") // folders, and what macOS notes of a file
-		})
-		if len(files) != 1 {
-			return fail(fmt.Errorf("%d files in it: one is read as a compressed recording, more are not", len(files)))
-		}
-		c, err := files[0].Open()
-		if err != nil {
-			return fail(err)
-		}
-		return &packed{ReadCloser: c, kind: in.Compression}, 0, nil
-	}
-	return io.NopCloser(r), in.size(), nil
-}
-
-// packed is what a container holds. Its errors say that it is the container that
-// ends too early or breaks, and once there is one it stays.
-type packed struct {
-	io.ReadCloser
-	kind string
-	err  error
-}
-
-func (p *packed) Read(b []byte) (n int, err error) {
-	if p.err != nil {
-		return 0, p.err
-	}
-	n, err = p.ReadCloser.Read(b)
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		p.err = &tornError{p.kind}
-	case err != nil && err != io.EOF:
-		p.err = fmt.Errorf("%s: %w", p.kind, err)
-	default:
-		p.err = err
-	}
-	return n, p.err
-}
-
-// tornError says that a container ends too early.
-type tornError struct{ kind string }
-
-func (e *tornError) Error() string { return "the file ends in the middle of its " + e.kind + " data" }
-
-func (e *tornError) Unwrap() error { return io.ErrUnexpectedEOF }
 
 // size is the number of bytes as given, 0 when it isn't known.
 func (in *Input) size() int64 {
