@@ -245,6 +245,19 @@ func TestTraceAlone(t *testing.T) {
 	}
 }
 
+// TestTraceWithoutTotals: traces of old name no totals, which is said in words.
+func TestTraceWithoutTotals(t *testing.T) {
+	event := `{"ph":"i","cat":"Memory","name":"[memory]","ts":%d,"args":{"Device Type":1,"Device Id":0,"Bytes":%d}}`
+	doc := judged(t, input{name: "trace.json", text: `{"traceEvents": [` + fmt.Sprintf(event, 1, 4096) + "," + fmt.Sprintf(event, 2, -4096) + `]}`})
+	var text bytes.Buffer
+	if err := report.Text(&text, doc, report.Style{Width: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), "2 memory events, without totals of a GPU"); n != 2 || strings.Contains(text.String(), "?") {
+		t.Errorf("%d times in\n%s", n, text.String())
+	}
+}
+
 // TestHostMemory names the host where its memory failed, and advises nothing for the GPU.
 func TestHostMemory(t *testing.T) {
 	const failed = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in <module>\nRuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes. Error code 12 (Cannot allocate memory)\n"

@@ -127,6 +127,7 @@ func (w *witness) traceFacts() []string {
 			continue
 		}
 		text := "a trace with " + report.Plural(t.MemoryEvents, "memory event")
+		events := text
 		for i := range t.Devices {
 			d := &t.Devices[i]
 			if !d.Type.IsAccelerator() || d.PeakAllocatedBytes <= 0 {
@@ -136,6 +137,9 @@ func (w *witness) traceFacts() []string {
 			if d.PeakReservedBytes > 0 {
 				text += fmt.Sprintf(", %s reserved", report.Bytes(d.PeakReservedBytes))
 			}
+		}
+		if text == events {
+			text += ", without totals of a GPU"
 		}
 		if len(out) == 2 {
 			break

@@ -68,8 +68,11 @@ func (t *text) evidence(doc *Document) {
 			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes), Printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))
 	}
 	for _, x := range ev.Traces {
-		t.wrap("  trace            ", fmt.Sprintf("%s: %s, peak %s allocated and %s reserved", Printable(ShortFile(doc.Inputs[x.Source].Path)), Plural(x.MemoryEvents, "memory event"),
-			bytesOr(x.PeakAllocatedBytes), bytesOr(x.PeakReservedBytes)))
+		peak := "without totals of a GPU"
+		if x.PeakAllocatedBytes != nil || x.PeakReservedBytes != nil {
+			peak = fmt.Sprintf("peak %s allocated and %s reserved", bytesOr(x.PeakAllocatedBytes), bytesOr(x.PeakReservedBytes))
+		}
+		t.wrap("  trace            ", fmt.Sprintf("%s: %s, %s", Printable(ShortFile(doc.Inputs[x.Source].Path)), Plural(x.MemoryEvents, "memory event"), peak))
 	}
 	for _, c := range doc.Clocks {
 		if c.Method != nil {
