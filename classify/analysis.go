@@ -63,7 +63,7 @@ type analysis struct {
 	retained         []bool                          // by run: a forward whose graph outlives its backward
 	retains          bool                            // most of them
 	moved            set                             // copies for what goes at once
-	reordered        sparse[int]                     // when the last copy goes of what such a copy takes the place of
+	reordered        []int32                         // by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
 	recomputed       []bool                          // by allocation: made again inside backward, by sizes
 	lastFlat         int32                           // line that makes Megatron's buffers of gradients
 	checkpoints      bool                            // layers of a pass that failed keep one block each, without stacks: what checkpointing does

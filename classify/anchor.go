@@ -135,20 +135,35 @@ func (a *analysis) loops(allocs []int, count int) bool {
 	return recurring*3 >= outside // the first pass may be called from another line
 }
 
+// numberAt is a number for a hash, and one that none is behind the end.
+func numberAt(numbers []int64, k int) uint64 {
+	if k < len(numbers) {
+		return uint64(numbers[k]) + 1
+	}
+	return 1 << 63
+}
+
 // recurringRuns are the recurring allocations by the numbers that they and the
 // next few have.
 func recurringRuns(allocs []int, numbers []int64) []int {
 	const run = 5
+	base := uint64(0x9e3779b97f4a7c15)
+	out := base * base * base * base * base // the factor of what leaves a run
+	rolling := uint64(0)
+	for k := range run - 1 {
+		rolling = rolling*base + numberAt(numbers, k)
+	}
 	ids := map[uint64]uint32{}
 	var hashes []uint64 // by id
 	var after []uint32  // by id: what came after it the last time, as in a loop it will again
 	keys := pages.Make[uint32](len(numbers))
 	last := uint32(0)
 	for k := range numbers {
-		h := uint64(14695981039346656037)
-		for _, x := range numbers[k:min(len(numbers), k+run)] {
-			h = (h ^ uint64(x)) * 1099511628211
+		rolling = rolling*base + numberAt(numbers, k+run-1)
+		if k > 0 {
+			rolling -= out * numberAt(numbers, k-1)
 		}
+		h := rolling
 		id, ok := uint32(0), false
 		if k > 0 {
 			id = after[last]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -124,9 +125,13 @@ func (a *analysis) findReordered() {
 		}
 	}
 	pairs = a.pairReordered(pairs, made, gone)
+	if len(pairs) == 0 {
+		return
+	}
+	a.reordered = pages.Make[int32](len(a.Category))
 	for _, p := range slices.Backward(pairs) { // a copy of a copy goes with the last
 		a.moved.add(p[0])
-		a.reordered.put(p[1], a.goes(p[0]))
+		a.reordered[p[1]] = int32(a.goes(p[0])) + 1
 	}
 }
 
@@ -148,6 +153,7 @@ func (a *analysis) pairReordered(pairs [][2]timeline.AllocationID, made, gone []
 	if n < many && !layer {
 		n = min(n, 1)
 	}
+	pairs = pages.Grown(pairs, n)
 	for j := range n {
 		pairs = append(pairs, [2]timeline.AllocationID{made[len(made)-1-j], gone[j]})
 	}
@@ -157,8 +163,8 @@ func (a *analysis) pairReordered(pairs [][2]timeline.AllocationID, made, gone []
 // goes is the event at which what an allocation holds is gone, in copies that take
 // its place, too.
 func (a *analysis) goes(id timeline.AllocationID) int {
-	if f, ok := a.reordered.get(id); ok {
-		return f
+	if a.reordered != nil && a.reordered[id] > 0 {
+		return int(a.reordered[id]) - 1
 	}
 	return a.freed(id)
 }

@@ -1,10 +1,6 @@
 package classify
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -14,7 +10,8 @@ import (
 // requests of a pass that are far larger than all others.
 func (a *analysis) markWidest(p pass) {
 	const few, far = 16, 3
-	count, all := map[int64]int{}, 0
+	var widest [few + 1]int64 // bytes, the largest first
+	all := 0
 	each := func(f func(id timeline.AllocationID, n int64)) {
 		for i := p.first; i < p.end; i++ {
 			n := a.events.Size[i]
@@ -26,14 +23,20 @@ func (a *analysis) markWidest(p pass) {
 			}
 		}
 	}
-	each(func(_ timeline.AllocationID, n int64) { count[n]++; all++ })
-	sizes := slices.SortedFunc(maps.Keys(count), func(x, y int64) int { return cmp.Compare(y, x) })
-	wide := 0 // requests
-	for k, n := range sizes {
-		if wide += count[n]; wide > few || wide*5 > all {
-			return
+	each(func(_ timeline.AllocationID, n int64) {
+		all++
+		i := len(widest)
+		for ; i > 0 && widest[i-1] < n; i-- {
+			if i < len(widest) {
+				widest[i] = widest[i-1]
+			}
 		}
-		if k+1 < len(sizes) && n >= far*sizes[k+1] {
+		if i < len(widest) {
+			widest[i] = n
+		}
+	})
+	for k := 1; k <= few && widest[k] > 0 && k*5 <= all; k++ {
+		if n := widest[k-1]; n >= far*widest[k] {
 			each(func(id timeline.AllocationID, m int64) {
 				if m >= n {
 					a.widest[id] = true

@@ -24,6 +24,7 @@ func (e *examination) device() report.Device {
 		Active: peakOf(t.Peaks.Active), Reserved: peakOf(t.Peaks.Reserved)}
 	together.Do(
 		func() { e.classes.Leaks() },
+		func() { e.attention = e.attentions() },
 		func() { e.dropped = e.droppedGraphs(e.spans()) },
 		func() {
 			e.moments(&dev)

@@ -33,7 +33,7 @@ func (e *examination) attentionMatrices(dev *report.Device, f *facts) []draft {
 	if dev.Stacks == "none" {
 		return nil
 	}
-	at := e.attentions()
+	at := e.attention
 	if len(at.functions) == 0 {
 		return nil
 	}

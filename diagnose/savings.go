@@ -20,6 +20,7 @@ type memo struct {
 	toCome        map[int]int64            // by event of a failed request
 	messages      map[int64]*runlog.OOM    // about failed requests, by what those asked of the driver
 	dropped       dropped                  // worked out before the rules begin
+	attention     attentionStacks          // likewise
 	sizes         map[int64]bool           // requested bytes of weights, once asked for
 	unused        []timeline.AllocationID  // of graphs that no backward pass used
 	again         []timeline.AllocationID  // of earlier models and optimizers, made again since
