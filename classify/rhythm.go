@@ -75,7 +75,7 @@ func (a *analysis) findRoots() []root {
 	if len(roots) == 0 {
 		roots = a.rootsByWeights()
 	}
-	return a.overScores(a.withFirst(roots))
+	return a.withFirst(roots)
 }
 
 // stepsWithin tells whether an optimizer or zero_grad runs between two events,
@@ -173,11 +173,7 @@ func (a *analysis) hintRhythm(hints []hint) {
 	from := a.rhythmStart()
 	for n, r := range a.roots {
 		from = a.hintUpdates(hints, from, r.first, n > 0)
-		end := r.end
-		if a.failedBetween(r.first, r.end) { // an error unwound all of it, in no order that tells
-			end = a.last
-		}
-		a.hintForward(hints, from, r.first, end)
+		a.hintForward(hints, from, r.first, r.end)
 		from = r.end + 1
 	}
 	if from < a.last {

@@ -185,38 +185,3 @@ func (a *analysis) gradientKinds(roots []root) map[int64]bool {
 	}
 	return out
 }
-
-// overScores puts a backward pass behind the others whose second request failed:
-// the loss makes one number and the weight of all targets, backward one more, and
-// then a gradient as large as the log-softmax, from which comes another.
-func (a *analysis) overScores(roots []root) []root {
-	const large, few = 1 << 20, 4 // bytes; allocations between the first gradient and the failure
-	if len(a.ooms) == 0 {
-		return roots
-	}
-	failed := a.ooms[len(a.ooms)-1]
-	size := a.events.Size[failed]
-	if n := len(roots); size < large || n > 0 && roots[n-1].end > failed {
-		return roots
-	}
-	var before []int // events that allocate, the last first
-	for i := failed - 1; i >= 0 && len(before) < few+4; i-- {
-		if a.events.Action[i] == snapshot.Alloc {
-			before = append(before, i)
-		}
-	}
-	number := func(k int) bool {
-		id := a.t.Of[before[k]]
-		return a.t.Requested(id) <= scalar && a.freed(id) > before[0]
-	}
-	for k := 1; k+3 < len(before); k++ {
-		logs, of := a.t.Of[before[k+3]], a.t.Of[before[k-1]]
-		if !number(k) || !number(k+1) || !number(k+2) || a.freed(logs) < failed || a.freed(of) < failed {
-			continue
-		}
-		if family(a.t.Requested(logs), size) && family(a.t.Requested(of), size) && a.freed(a.t.Of[before[k]]) > failed {
-			return append(roots, root{before[k], a.freed(a.t.Of[before[k]]), 1})
-		}
-	}
-	return roots
-}
