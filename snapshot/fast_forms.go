@@ -8,22 +8,17 @@ import "unsafe"
 // field by field when the form was seen first; the memo that they refer to doesn't
 // change.
 type form struct {
-	words               []formWord // from the entry's `}` on
-	length              int        // in bytes
-	address, size, time formNumber // those that aren't there are 0
-	stack               formNumber // a position in the memo
-	others              bool       // there are some of these:
-	stream, category    formNumber
-	pool                formNumber // positions in the memo
-	compile, metadata   formNumber
-	internal, forward   formNumber
-	list                bool    // its last bytes begin a list of frames, with SETITEMS behind it
-	own                 bool    // the entry itself is put into the memo, before others
-	puts                []ref   // the others
-	row                 fastRow // what isn't among the numbers
-	keys                uint64
-	rest                *field // what the fields behind it stand behind; nil when there are none
-	then                uint8  // the form that followed the last time
+	words   []formWord                // from the entry's `}` on
+	length  int                       // in bytes
+	numbers [stepStack + 1]formNumber // by step: values, or positions in the memo; those that aren't there are 0
+	others  bool                      // there are some besides address, size, time and stack
+	list    bool                      // its last bytes begin a list of frames, with SETITEMS behind it
+	own     bool                      // the entry itself is put into the memo, before others
+	puts    []ref                     // the others
+	row     fastRow                   // what isn't among the numbers
+	keys    uint64
+	rest    *field // what the fields behind it stand behind; nil when there are none
+	then    uint8  // the form that followed the last time
 }
 
 // formWord is eight bytes of a form; mask leaves the numbers out.
@@ -125,9 +120,9 @@ func (d *decoder) formedEvents() (more bool) {
 // formedEvent adds the entry at p, which is of form f; end is behind it, 0 when one
 // of its numbers can't be told here.
 func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
-	address, size, time := f.address.read(start, p), f.size.read(start, p), f.time.read(start, p)
+	address, size, time := f.numbers[stepAddress].read(start, p), f.numbers[stepSize].read(start, p), f.numbers[stepTime].read(start, p)
 	n, c := d.rows, &d.events
-	if address > f.address.max || size > f.size.max || time > f.time.max || n == len(c.Action) && d.growEvents() != nil {
+	if address > f.numbers[stepAddress].max || size > f.numbers[stepSize].max || time > f.numbers[stepTime].max || n == len(c.Action) && d.growEvents() != nil {
 		return 0
 	}
 	was := len(d.memo)
@@ -143,8 +138,8 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 		end, stack = d.frameList(end - listHead)
 		ok = end != 0 && d.b[end] == opSetItems
 		end++
-	case f.stack.payload != 0:
-		stack, ok = d.knownStack(d.remembered(f.stack.read(start, p)))
+	case f.numbers[stepStack].payload != 0:
+		stack, ok = d.knownStack(d.remembered(f.numbers[stepStack].read(start, p)))
 	}
 	if ok && (f.others || f.rest != nil) {
 		e := f.row
@@ -177,34 +172,36 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 // formedOthers reads what most files leave at zero.
 func (d *decoder) formedOthers(f *form, start unsafe.Pointer, p int, e *fastRow) (ok bool) {
 	ok = true
-	at := func(x *formNumber) value { return d.remembered(x.read(start, p)) }
-	word := func(x *formNumber, id *StringID) {
-		if x.payload != 0 {
-			v := at(x)
+	there := func(s step) bool { return f.numbers[s].payload != 0 }
+	at := func(s step) value { return d.remembered(f.numbers[s].read(start, p)) }
+	word := func(s step, id *StringID) {
+		if there(s) {
+			v := at(s)
 			*id = StringID(v.index())
 			ok = ok && v.kind() == kString
 		}
 	}
-	word(&f.compile, &e.compile)
-	word(&f.metadata, &e.metadata)
-	word(&f.internal, &e.internal)
-	if x := f.stream.read(start, p); x > f.stream.max {
+	word(stepCompile, &e.compile)
+	word(stepMetadata, &e.metadata)
+	word(stepInternal, &e.internal)
+	stream, category := &f.numbers[stepStream], &f.numbers[stepCategory]
+	if x := stream.read(start, p); x > stream.max {
 		return false
 	} else if x != 0 {
 		e.stream = d.stream(d.number(int64(x)))
 	}
-	if f.category.payload != 0 {
-		x := f.category.read(start, p)
-		ok = ok && x <= f.category.max
+	if there(stepCategory) {
+		x := category.read(start, p)
+		ok = ok && x <= category.max
 		e.category = categoryOf(int64(x))
 	}
-	if f.pool.payload != 0 {
-		v := at(&f.pool)
+	if there(stepPool) {
+		v := at(stepPool)
 		e.pool = uint32(v.index())
 		ok = ok && v.kind() == kPool
 	}
-	if f.forward.payload != 0 {
-		id, known := d.knownStack(at(&f.forward))
+	if there(stepForward) {
+		id, known := d.knownStack(at(stepForward))
 		e.forward = id
 		ok = ok && known
 	}
@@ -236,14 +233,7 @@ func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
 	if d.seen[0].at-first != at || d.seen[0].puts != puts {
 		return // its memo entry is numbered
 	}
-	var numbers [formBytes]bool // bytes that are no part of it
-	number := func(x *formNumber, s *seenField) {
-		g, from := s.field, s.at-first+s.field.value
-		*x = formNumber{at: from, payload: g.payload, max: g.max}
-		for i := from; i < s.at-first+g.length; i++ {
-			numbers[i] = true
-		}
-	}
+	var varies [formBytes]bool // bytes of numbers
 	last := &d.fields
 fields:
 	for i := range d.seen {
@@ -256,33 +246,9 @@ fields:
 			break
 		}
 		next := d.seen[i+1]
-		switch s.field.step {
-		case stepAddress:
-			number(&f.address, s)
-		case stepSize:
-			number(&f.size, s)
-		case stepTime:
-			number(&f.time, s)
-		case stepStack:
-			number(&f.stack, s)
+		switch step := s.field.step; step {
 		case stepAction:
 			f.row.action = e.action
-		case stepStream:
-			if e.stream != 0 {
-				number(&f.stream, s)
-			}
-		case stepCompile:
-			number(&f.compile, s)
-		case stepMetadata:
-			number(&f.metadata, s)
-		case stepInternal:
-			number(&f.internal, s)
-		case stepForward:
-			number(&f.forward, s)
-		case stepCategory:
-			number(&f.category, s)
-		case stepPool:
-			number(&f.pool, s)
 		case stepOther:
 			f.list = s.field.key == sFrames && e.stack != 0 && next.field.step == stepEnd
 			if f.list {
@@ -293,6 +259,17 @@ fields:
 				f.length, f.rest = s.at-first, last
 				break fields
 			}
+		case stepNoFrames: // nothing but its memo entry
+		default:
+			if step == stepStream && e.stream == 0 { // most are: a byte to be compared
+				break
+			}
+			g, from := s.field, s.at-first+s.field.value
+			f.numbers[step] = formNumber{at: from, payload: g.payload, max: g.max}
+			for i := from; i < s.at-first+g.length; i++ {
+				varies[i] = true
+			}
+			f.others = f.others || step != stepAddress && step != stepSize && step != stepTime && step != stepStack
 		}
 		f.puts = append(f.puts, d.memo[s.puts:next.puts]...)
 		last = s.field
@@ -300,10 +277,9 @@ fields:
 	if f.length > formBytes || len(f.puts)+2 > formPuts {
 		return
 	}
-	f.others = f.stream.payload|f.category.payload|f.pool.payload|f.compile.payload|f.metadata.payload|f.internal.payload|f.forward.payload != 0
 	f.words = make([]formWord, (f.length+7)/8)
 	for i := range f.length {
-		if !numbers[i] {
+		if !varies[i] {
 			f.words[i/8].mask |= 0xff << (8 * (i % 8))
 			f.words[i/8].bits |= uint64(b[i]) << (8 * (i % 8))
 		}
