@@ -47,15 +47,12 @@ func annotationClaim(a *analysis, id timeline.AllocationID) claim {
 // that says something else takes from it, one that agrees adds to it.
 func (a *analysis) join(signals []signal) {
 	const piece = 1 << 14
-	var pieces []func()
-	for from := 0; from < len(a.Category); from += piece {
-		pieces = append(pieces, func() {
-			for i := from; i < min(from+piece, len(a.Category)); i++ {
-				a.joinOne(signals, timeline.AllocationID(i))
-			}
-		})
-	}
-	together.Do(pieces...)
+	n := len(a.Category)
+	together.Each((n+piece-1)/piece, func(k int) {
+		for i := k * piece; i < min((k+1)*piece, n); i++ {
+			a.joinOne(signals, timeline.AllocationID(i))
+		}
+	})
 }
 
 func (a *analysis) joinOne(signals []signal, id timeline.AllocationID) {
