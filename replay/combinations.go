@@ -7,18 +7,24 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
+// asRecorded is the recorded scenario on the GPU that was given, and that one's size.
+func (w *whatIf) asRecorded() (s Scenario, capacity int64) {
+	s = w.p.Recorded()
+	if capacity = s.Usable; w.o.GPU > 0 {
+		capacity, s.GPU = w.o.GPU, w.o.GPU
+		if s.Usable == 0 {
+			s.Usable = w.o.GPU - w.taken
+		}
+	}
+	return s, capacity
+}
+
 // scenario is one of settings on a GPU; capacity 0 is the recorded one.
 func (w *whatIf) scenario(set Settings, capacity int64) (Scenario, int64) {
 	s := Scenario{Settings: set, GPU: capacity, Usable: max(1, capacity-w.taken)}
 	if capacity == 0 {
-		s = w.p.Recorded()
+		s, capacity = w.asRecorded()
 		s.Settings = set
-		if capacity = s.Usable; w.o.GPU > 0 {
-			capacity, s.GPU = w.o.GPU, w.o.GPU
-			if s.Usable == 0 {
-				s.Usable = w.o.GPU - w.taken
-			}
-		}
 	}
 	switch {
 	case set.Fraction > 0 && s.GPU > 0:

@@ -233,14 +233,7 @@ func (w *whatIf) unsureNote() {
 
 // recorded are the scenarios that others are compared with.
 func (w *whatIf) recorded() piece {
-	s := w.p.Recorded()
-	capacity := s.Usable
-	if w.o.GPU > 0 {
-		capacity, s.GPU = w.o.GPU, w.o.GPU
-		if s.Usable == 0 {
-			s.Usable = w.o.GPU - w.taken
-		}
-	}
+	s, capacity := w.asRecorded()
 	list := []trial{{name: "recorded", scenario: s, capacity: capacity}}
 	if w.p.Timeline.Start.Reserved > 0 {
 		s.Packed = true
