@@ -227,6 +227,7 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	a.joinOlder()
 	a.joinSites()
 	a.findDetails()
+	a.tellFailedLoss()
 	a.findNames(o.Tensors)
 	return a.Classification
 }
