@@ -138,21 +138,41 @@ func writeJSON(w io.Writer, v any) error {
 // writeFile writes a whole file or nothing: to a temporary file beside it
 // that then takes its name, or to a store.
 func writeFile(name string, write func(io.Writer) error) error {
+	f, err := stage(name, write)
+	if err != nil {
+		return err
+	}
+	defer f.drop()
+	return f.place()
+}
+
+// staged is a file that is written, but for its name: place gives it that. What can't
+// be had under another name first is only written then. drop leaves nothing behind
+// that has no place.
+type staged struct {
+	place func() error
+	drop  func()
+}
+
+// stage writes a file beside its name.
+func stage(name string, write func(io.Writer) error) (staged, error) {
 	name, local := store.Path(name)
 	if !local {
-		var stores store.Pool
-		defer stores.Close()
-		return stores.Write(context.Background(), name, write)
+		return staged{func() error {
+			var stores store.Pool
+			defer stores.Close()
+			return stores.Write(context.Background(), name, write)
+		}, func() {}}, nil
 	}
 	if irreplaceable(name) {
-		return writeInto(name, write)
+		return staged{func() error { return writeInto(name, write) }, func() {}}, nil
 	}
 	f, err := store.Beside(name, ".")
 	if err != nil {
-		return fmt.Errorf("%s: can't be written: %w", name, err)
+		return staged{}, fmt.Errorf("%s: can't be written: %w", name, err)
 	}
-	defer os.Remove(f.Name()) // gone after the rename
-	defer removeOnSignal(f.Name())()
+	over := removeOnSignal(f.Name())
+	drop := func() { os.Remove(f.Name()); over() } // gone after the rename
 	w := bufio.NewWriterSize(f, 1<<16)
 	err = write(w)
 	if err == nil {
@@ -161,13 +181,16 @@ func writeFile(name string, write func(io.Writer) error) error {
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		drop()
+		return staged{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return staged{func() error {
+		if err := os.Rename(f.Name(), name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}, drop}, nil
 }
 
 // irreplaceable tells what is to be written into: a device, a pipe, or the

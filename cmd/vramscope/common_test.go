@@ -75,3 +75,33 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("%s is still there", folder)
 	}
 }
+
+// Of the folders that were made for files that then couldn't be written, none stays.
+func TestMakeFolder(t *testing.T) {
+	dir := t.TempDir()
+	unmake, err := makeFolder(filepath.Join(dir, "a", "b") + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unmake()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if unmake, err = makeFolder(filepath.Join(dir, "c", "d")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c", "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unmake()
+	if left, err := os.ReadDir(filepath.Join(dir, "c")); err != nil || len(left) != 1 || left[0].Name() != "file" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if unmake, err = makeFolder(dir); err != nil {
+		t.Fatal(err)
+	}
+	unmake()
+	if _, err := makeFolder(filepath.Join(dir, "c", "file", "e")); err == nil {
+		t.Error("made a folder within a file")
+	}
+}

@@ -194,9 +194,11 @@ func (x *exported) table(w io.Writer, format dataset.Format, t *dataset.Table) e
 // folder writes tables into a folder, all or none: they take their names when
 // the last is written.
 func (x *exported) folder(dir string, format dataset.Format, tables []*dataset.Table) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	unmake, err := makeFolder(dir)
+	if err != nil {
 		return fmt.Errorf("%s: can't be made: %w", dir, err)
 	}
+	defer unmake()
 	work, err := os.MkdirTemp(dir, ".export-*")
 	if err != nil {
 		return fmt.Errorf("%s: can't be written: %w", dir, err)
@@ -220,4 +222,25 @@ func (x *exported) folder(dir string, format dataset.Format, tables []*dataset.T
 		}
 	}
 	return nil
+}
+
+// makeFolder makes a folder and those that it lies in. unmake removes those that
+// nothing was put into.
+func makeFolder(dir string) (unmake func(), err error) {
+	var made []string // the innermost first
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := os.Lstat(d); !os.IsNotExist(err) || d == filepath.Dir(d) {
+			break
+		}
+		made = append(made, d)
+	}
+	unmake = func() {
+		for _, d := range made {
+			_ = os.Remove(d) // fails where something is in it
+		}
+	}
+	if err = os.MkdirAll(dir, 0o755); err != nil {
+		unmake()
+	}
+	return unmake, err
 }

@@ -35,10 +35,20 @@ func (f *formats[T]) named(word string, style report.Style) func(io.Writer, T) e
 	return func(w io.Writer, v T) error { return f.text(w, v, style) }
 }
 
-// write writes an answer to the files that -o names, and then to standard output.
+// write writes an answer to the files that -o names, to all of them or none, and
+// then to standard output.
 func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
+	var files []staged
 	for _, name := range o.files {
-		if err := writeFile(name, func(w io.Writer) error { return f.named(ending(name), report.Style{})(w, v) }); err != nil {
+		file, err := stage(name, func(w io.Writer) error { return f.named(ending(name), report.Style{})(w, v) })
+		if err != nil {
+			return err
+		}
+		defer file.drop()
+		files = append(files, file)
+	}
+	for _, file := range files {
+		if err := file.place(); err != nil {
 			return err
 		}
 	}
