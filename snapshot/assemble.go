@@ -347,8 +347,13 @@ func (d *decoder) roomForSetting() bool {
 	return d.flattened <= 1000
 }
 
+const oddSettings = "allocator_settings that are no dictionary"
+
 // flatten lists the allocator's settings, nested ones with a dot.
 func (d *decoder) flatten(v value, prefix string, depth int) {
+	if v.kind() != kDict && v.kind() != kNone {
+		d.note(oddSettings)
+	}
 	if v.kind() != kDict || depth > 4 {
 		return
 	}

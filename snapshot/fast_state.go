@@ -303,7 +303,7 @@ func (d *decoder) addState(s *stateRow, f *field, within bool) value {
 		if d.take(64) != nil {
 			return 0
 		}
-		d.annotations = append(pages.Grown(d.annotations, 1), Annotation{Start: s.stage == sStart, Name: s.name, Device: int(s.device), TimeUS: int64(s.time)})
+		d.annotations = append(pages.Grown(d.annotations, 1), Annotation{Start: d.starts(s.stage), Name: s.name, Device: int(s.device), TimeUS: int64(s.time)})
 		d.countStrange(sExternalAnnotations, s.strangers)
 		return newValue(kNote, uint64(len(d.annotations)-1))
 	case f.row == kSegment:

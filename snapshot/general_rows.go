@@ -83,6 +83,9 @@ func (g *general) perDevice(v any, devices deviceTable, set func(*Device, any)) 
 
 func (g *general) settings(v any, prefix string, depth int) {
 	dict, ok := v.(*types.Dict)
+	if !ok && v != nil {
+		g.note(oddSettings)
+	}
 	if !ok || depth > 4 || g.shape(dict) != kDict {
 		return
 	}
@@ -107,7 +110,7 @@ func (g *general) annotations(v any) error {
 			g.note("annotation that is no dictionary")
 			continue
 		}
-		g.d.out.Annotations = append(g.d.out.Annotations, Annotation{Start: g.is(r.values[sStage], sStart), Name: g.text(r.values[sName]),
+		g.d.out.Annotations = append(g.d.out.Annotations, Annotation{Start: g.d.starts(g.text(r.values[sStage])), Name: g.text(r.values[sName]),
 			Device: int(g.int(r.values[sDevice])), TimeUS: g.int(r.values[sTimeUS])})
 	}
 	return err
@@ -213,6 +216,9 @@ func (g *general) pool(v any) uint32 {
 	}
 	if _, ok := v.(*types.List); ok && len(elements(v)) == 2 {
 		return g.d.pool(Pool{g.int(elements(v)[0]), g.int(elements(v)[1])})
+	}
+	if v != nil {
+		g.note(oddPool)
 	}
 	return 0
 }

@@ -205,6 +205,15 @@ func TestDamagedValues(t *testing.T) {
 		"time of 100 bits":       {func(r *recorder.Recording) { r.Traces[0][1].TimeUS = wide }, "integer of more than 64 bits"},
 		"time that is text":      {func(r *recorder.Recording) { r.Traces[0][1].TimeUS = "noon" }, "number that is no integer"},
 		"time that is no number": {func(r *recorder.Recording) { r.Traces[0][1].TimeUS = math.NaN() }, "number that is no integer"},
+		"time with a fraction":   {func(r *recorder.Recording) { r.Traces[0][1].TimeUS = 17.25 }, "number with a fraction"},
+		"pool that is a number":  {func(r *recorder.Recording) { r.Traces[0][1].Extra = []recorder.Item{{Key: "pool_id", Value: 3}} }, "pool that is no pair"},
+		"pool of one number": {func(r *recorder.Recording) {
+			r.Segments[0].Extra = []recorder.Item{{Key: "segment_pool_id", Value: &recorder.List{Items: []any{1}}}}
+		}, "pool that is no pair"},
+		"settings that are a word": {func(r *recorder.Recording) { r.Extra = []recorder.Item{{Key: "allocator_settings", Value: "none"}} }, "allocator_settings that are no dictionary"},
+		"annotation of no stage": {func(r *recorder.Recording) {
+			r.Annotations = append(r.Annotations, recorder.Annotation{Stage: "MIDDLE", Name: "x"})
+		}, "annotation whose stage is neither"},
 		"device that is a list": {func(r *recorder.Recording) {
 			r.Segments[0].Extra = []recorder.Item{{Key: "device", Value: &recorder.List{Items: []any{1}}}}
 		}, "number that is no integer"},

@@ -120,6 +120,9 @@ func (d *decoder) int(v value) int64 {
 		d.note("integer of more than 64 bits, counted as 0")
 	case kFloat:
 		if f := d.floats[v.index()]; math.Abs(f) < 1<<62 {
+			if f != math.Trunc(f) {
+				d.note("number with a fraction, which is left out")
+			}
 			return int64(f)
 		}
 		d.note("number that is no integer, counted as 0")
@@ -161,13 +164,24 @@ func (d *decoder) poolOf(v value) uint32 {
 	case kPool:
 		return uint32(v.index())
 	case kList: // after a detour through JSON
-		var p Pool
 		if l := &d.lists[v.index()]; l.length() == 2 && len(l.items) == 2 {
-			p = Pool{d.int(l.items[0]), d.int(l.items[1])}
+			return d.pool(Pool{d.int(l.items[0]), d.int(l.items[1])})
 		}
-		return d.pool(p)
+	case kNone:
+		return 0
 	}
+	d.note(oddPool)
 	return 0
+}
+
+const oddPool = "pool that is no pair of integers"
+
+// starts tells whether an annotation's stage is the beginning of its range.
+func (d *decoder) starts(stage StringID) bool {
+	if stage != sStart && stage != sEnd {
+		d.note("annotation whose stage is neither START nor END, taken as its end")
+	}
+	return stage == sStart
 }
 
 // short is a text cut to a length that a file can't multiply without end by

@@ -236,11 +236,12 @@ func (d *decoder) closeHistory(items []value) (value, bool, error) {
 
 func (d *decoder) closeAnnotation(items []value) (value, bool, error) {
 	var a Annotation
+	var stage StringID
 	for i := 0; i < len(items); i += 2 {
 		v := items[i+1]
 		switch d.key(sExternalAnnotations, items, i) {
 		case sStage:
-			a.Start = v == newValue(kString, uint64(sStart))
+			stage = d.str(v)
 		case sName:
 			a.Name = d.str(v)
 		case sDevice:
@@ -249,6 +250,7 @@ func (d *decoder) closeAnnotation(items []value) (value, bool, error) {
 			a.TimeUS = d.int(v)
 		}
 	}
+	a.Start = d.starts(stage)
 	d.annotations = append(pages.Grown(d.annotations, 1), a)
 	return newValue(kNote, uint64(len(d.annotations)-1)), true, d.take(64)
 }
