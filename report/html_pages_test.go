@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -250,6 +251,13 @@ func TestTableFollows(t *testing.T) {
 	want := report.Bytes(aliveAt(p, *d.AtPeak.Event, -1) - aliveAt(p, *d.AtPeak.Event, first))
 	if got := b.sum(); got != want {
 		t.Errorf("without the first category: %s instead of %s", got, want)
+	}
+
+	b.open(url)
+	b.do(chromedp.Click(chromedp.CSS("[data-color=site]")))
+	names := eval[[]string](b, `[...document.querySelectorAll('[data-role=chips] button')].map(x => x.title)`)
+	if told := slices.Compact(slices.Sorted(slices.Values(names))); len(names) < 2 || len(told) != len(names) {
+		t.Errorf("call sites of one name: %q", names)
 	}
 
 	b.open(url)

@@ -137,3 +137,13 @@ function siteName(s) {
   if (s.function && s.file) return s.function + ' ' + placeOf(s.file, s.line);
   return s.function || s.op || (s.before_recording ? 'allocated before the recording' : s.has_stack ? 'no line of Python on the stack' : 'no stack recorded');
 }
+
+// siteNames are those of several call sites, with what tells apart those of one line.
+function siteNames(sites) {
+  const names = sites.map(siteName);
+  return names.map((name, i) => {
+    if (names.indexOf(name) === names.lastIndexOf(name)) return name;
+    const {op, called_from: from} = sites[i];
+    return name + (from ? ', from ' + from.function + ' ' + placeOf(from.file, from.line) : '') + (op && op !== name ? ' [' + op + ']' : '');
+  });
+}

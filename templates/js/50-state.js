@@ -32,7 +32,7 @@ class State {
       for (let i = 0; i < h.length; i++) this.of[i] = h.category[h.kind[i]];
       this.restGroup = header.categories.map((_, i) => i);
     } else {
-      this.groups = this.topSites.map((s, i) => ({name: siteName(h.site(s)), color: '--s' + i}));
+      this.groups = siteNames(this.topSites.map(s => h.site(s))).map((name, i) => ({name, color: '--s' + i}));
       while (this.groups.length < 9) this.groups.push({name: 'all other call sites', color: '--s8'});
       this.of = new Uint8Array(h.length);
       for (let i = 0; i < h.length; i++) this.of[i] = this.slot(h.siteOf(i));
