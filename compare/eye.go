@@ -21,7 +21,7 @@ type eye struct {
 
 	parameters int64
 	training   bool
-	inputsOnly bool           // it fails in its first forward pass, and has kept little more than a tensor of each layer
+	inputsOnly bool           // it fails before its first backward pass comes to a layer, and has kept little more than a tensor of each
 	step       *classify.Step // the one that is compared, nil: none is whole
 	first      bool           // it is the first, which begins without an optimizer's state
 	signs      signs
@@ -40,8 +40,9 @@ func newEye(t *timeline.Timeline, c *classify.Classification, v *stacks.View, th
 	e.parameters = counts.Total
 	layers := int(e.config.Int("num_hidden_layers"))
 	kept := e.keptAtFailure()
-	e.training = e.has(classify.Backward) || layers > 0 && kept >= max(4, layers/2)
-	e.inputsOnly = e.training && !e.has(classify.Backward) && kept <= 3*layers
+	keeps := layers > 0 && kept >= max(4, layers/2)
+	e.training = e.has(classify.Backward) || keeps
+	e.inputsOnly = keeps && kept <= 3*layers && !e.workedBackward()
 	if e.training {
 		e.step = e.fullestStep()
 	}
@@ -61,6 +62,12 @@ func (e *eye) keptAtFailure() (n int) {
 		}
 	}
 	return n
+}
+
+// workedBackward tells whether a backward pass went through any layer. Where stacks
+// name checkpointing, none that began is asked how far it came.
+func (e *eye) workedBackward() bool {
+	return e.has(classify.Backward) && (e.v.Recorded(e.t.Device) != "none" || slices.Contains(e.c.Category, classify.Gradients))
 }
 
 // fullestStep is the whole step with the highest peak. The first one may have been

@@ -29,7 +29,7 @@ var recordings = []struct {
 	{run: "retained_graph__trainer_entropy", variant: "named", batch: 4, seq: 512, inferred: []string{"adamw-fused", "the outputs are let go"}, off: 1.4, gap: "logits", reason: "the graphs of earlier steps are still alive (finetune.py:14)"},
 	{run: "qwen_vocab_oom__05b", variant: "named", batch: 24, seq: 2048, inferred: []string{"bf16", "checkpointing"}, note: "out-of-memory error in the backward pass", off: 0.001},
 	{run: "qwen_vocab_oom__05b", variant: "all", batch: 24, seq: 2048, inferred: []string{"bf16", "checkpointing"}, note: "out-of-memory error in the backward pass", off: 0.001},
-	{run: "qwen_vocab_oom__05b", variant: "none", batch: 24, seq: 2048, inferred: []string{"bf16", "checkpointing", "an attention mask"}, note: "out-of-memory error", off: 0.001},
+	{run: "qwen_vocab_oom__05b", variant: "none", batch: 24, seq: 2048, inferred: []string{"bf16", "checkpointing", "an attention mask"}, note: "out-of-memory error in the backward pass", off: 0.001},
 	{run: "llama8b_full_oom__fp32_autocast", variant: "none", batch: 2, seq: 1024, inferred: []string{"bf16-mixed", "checkpointing"}, note: "out-of-memory error", off: 0.003},
 	{run: "llama8b_full_oom__fp32_autocast", variant: "named", batch: 2, seq: 1024, inferred: []string{"bf16-mixed", "checkpointing"}, note: "out-of-memory error in the optimizer's step", off: 0.001},
 	{run: "decode__hf_dynamic_cache", variant: "all", batch: 8, seq: 1024, inferred: []string{"inference", "bf16"}, off: 0.001},
