@@ -14,7 +14,7 @@ func sample() *report.Document {
 	bare := train
 	bare.Category, bare.Bytes, bare.Blocks = nil, 0, 0
 	d := report.Device{CapacityBytes: ptr(gib(10)), CapacitySource: ptr("flag"), Events: 8, Allocations: 3, Older: 1, History: "late",
-		HistoryReason: "1 blocks were allocated before the first event", Stacks: "all", Actions: []report.KeyCount{{Key: "alloc", Count: 2}},
+		HistoryReason: "one block was allocated before the first event", Stacks: "all", Actions: []report.KeyCount{{Key: "alloc", Count: 2}},
 		FirstTime: ptr(int64(1_700_000_000_000_000)), LastTime: ptr(int64(1_700_000_000_750_000)),
 		Peaks: report.Peaks{Requested: report.Peak{Bytes: gib(8), Event: ptr(3)}, Allocated: report.Peak{Bytes: gib(8), Event: ptr(3)},
 			Active: report.Peak{Bytes: gib(8), Event: ptr(3)}, Reserved: report.Peak{Bytes: gib(9), Event: ptr(3)}},

@@ -40,7 +40,9 @@ func (t *Timeline) judgeHistory() {
 		return
 	}
 	switch {
-	case len(t.older) > 0:
+	case len(t.older) == 1:
+		t.History, t.Reason = Late, "one block was allocated before the first event"
+	case len(t.older) > 1:
 		t.History, t.Reason = Late, fmt.Sprintf("%d blocks were allocated before the first event", len(t.older))
 	case t.Start.Reserved > 0:
 		t.History, t.Reason = Late, "memory was reserved before the first event, though none of it was in use"

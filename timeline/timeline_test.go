@@ -161,7 +161,7 @@ func TestHistory(t *testing.T) {
 		reason string
 	}{
 		"complete":                 {all, nil, timeline.Complete, "nothing was reserved"},
-		"blocks before":            {old, nil, timeline.Late, "1 blocks were allocated before"},
+		"blocks before":            {old, nil, timeline.Late, "one block was allocated before"},
 		"only reserved before":     {"alloc 0 512\nfree_requested 0 512\nfree_completed 0 512\n---\nsegment 0 2M small\nblock 0 2M 0 free", nil, timeline.Late, "memory was reserved before"},
 		"the recorder says so":     {old, func(_ *snapshot.Snapshot, d *snapshot.Device) { d.Overflowed = snapshot.Yes }, timeline.Overflowed, "the recorder says so"},
 		"the recorder denies it":   {recorded, func(_ *snapshot.Snapshot, d *snapshot.Device) { d.Overflowed = snapshot.No }, timeline.Late, "blocks were allocated before"},
