@@ -153,9 +153,14 @@ func (w *witness) outOfMemory() {
 		}
 		first := firstFailed(d.Log)
 		placed := map[string]bool{} // messages that come with a traceback
+		whole := map[string]bool{}  // messages that aren't cut off behind what was free
 		for i := range d.Log.OOMs {
-			if m := &d.Log.OOMs[i]; m.UserFile != "" && (m.RequestedBytes >= 0 || m.By != "") {
+			m := &d.Log.OOMs[i]
+			if m.UserFile != "" && (m.RequestedBytes >= 0 || m.By != "") {
 				placed[sameFigures(m)] = true
+			}
+			if m.AllocatedBytes >= 0 {
+				whole[firstFigures(m)] = true
 			}
 		}
 		for i := range d.Log.OOMs {
@@ -163,7 +168,7 @@ func (w *witness) outOfMemory() {
 			f := judge(m)
 			told := notes[[2]int{d.Source, m.Line}]
 			f.tell(told)
-			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] {
+			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] || m.AllocatedBytes < 0 && m.DeviceFreeBytes >= 0 && whole[firstFigures(m)] {
 				continue // told elsewhere, and better
 			}
 			key := fmt.Sprint(d.Source, f.verdict, m.By, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
@@ -272,6 +277,11 @@ func (w *witness) counted() {
 // loggers print several times, from those of others.
 func sameFigures(m *runlog.OOM) string {
 	return fmt.Sprint(m.By, m.GPU, m.Rank, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes, m.AllocatedBytes, m.ReservedUnallocatedBytes)
+}
+
+// firstFigures are those that a message which a title or a logger cuts off still has.
+func firstFigures(m *runlog.OOM) string {
+	return fmt.Sprint(m.By, m.GPU, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes)
 }
 
 // including is a list of numbers with one more, if it is known and wasn't there.
@@ -388,13 +398,20 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	} else if g.verdict == "fragmentation" || g.verdict == "memory_fraction" {
 		title += kindText[g.verdict] + ": "
 	}
-	f.Title = title + g.why
+	why := g.why
+	if grew := w.grewBefore(g); grew != "" {
+		why, f.Fix = grew, ptr("Find what is kept from step to step; a smaller batch only puts the failure off. "+growthFix)
+	}
+	f.Title = title + why
 	f.Evidence = []string{w.at(g.source, g.Line) + ": " + orElse(g.figures(), "no figures")}
 	if g.absurd() {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.RequestedBytes)/float64(g.CapacityBytes)))
 	}
 	if o, ok := outsideOfMessage(g.OOM); ok && o.context > 0 && o.others >= 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries, %s others", report.Bytes(o.context), report.Bytes(o.others)))
+	}
+	if took := w.ofServer(g); took != "" {
+		f.Evidence = append(f.Evidence, took)
 	}
 	if list := strangers(g.OOM); len(list) > 0 {
 		f.Evidence = append(f.Evidence, "others on the same GPU: "+processList(list))

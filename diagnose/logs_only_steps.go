@@ -46,6 +46,9 @@ const (
 	expected = 1.05 // and of memory
 )
 
+// growthFix is what to do about allocated memory that grows.
+const growthFix = "Record a few steps and look what survives them: a list of tensors or of losses with their graph (append loss.item()), outputs kept, a cache that is never cleared"
+
 // logged tells what a log's steps show by themselves: memory that grows, and
 // steps that become slow. Slow steps that spilling explains are told there.
 func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
@@ -54,7 +57,7 @@ func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
 		allocated.values, reserved.values = nil, nil // the recording says more of it
 	}
 	if g, ok := rising(allocated.values); ok {
-		w.grows(source, "Allocated memory", "memory_grows", &allocated, g, "Record a few steps and look what survives them: a list of tensors or of losses with their graph (append loss.item()), outputs kept, a cache that is never cleared")
+		w.grows(source, "Allocated memory", "memory_grows", &allocated, g, growthFix)
 	} else if g, ok := rising(reserved.values); ok {
 		id, what := "memory_grows", "Reserved memory"
 		if len(allocated.values) > growthPoints {

@@ -114,7 +114,7 @@ func (e *examination) othersAt(o *timeline.OOM, dev *report.Device) int64 {
 }
 
 func outsideOfMessage(m *runlog.OOM) (outside, bool) {
-	if m.CapacityBytes <= 0 || m.DeviceFreeBytes < 0 {
+	if m.CapacityBytes <= 0 || m.DeviceFreeBytes < 0 || m.AllocatedBytes < 0 || m.ReservedUnallocatedBytes < 0 {
 		return outside{}, false
 	}
 	held := m.AllocatedBytes + m.ReservedUnallocatedBytes

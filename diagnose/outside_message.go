@@ -64,6 +64,13 @@ func judge(m *runlog.OOM) failure {
 	case free+cached < r:
 		f.verdict, f.confidence = "true_shortage", 0.9
 		f.why = fmt.Sprintf("all that was free is %s short of it", report.Bytes(r-free-cached))
+		if m.Phase == "setup" && m.Scene.Doing == "" {
+			f.why += ", with the rest of the model still to come"
+		}
+		if beyond := held - capacity; beyond > 0 {
+			f.why = fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows and WSL do, and all that was free is %s short of it",
+				report.Bytes(beyond), report.Bytes(r-free-cached))
+		}
 	case large && others >= max(r, cached):
 		f.verdict, f.confidence, f.saves = "other_process", 0.8, others
 		f.why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", report.Bytes(held), report.Bytes(others), report.Bytes(capacity))
@@ -161,9 +168,6 @@ func othersOf(m *runlog.OOM) int64 {
 	return listed
 }
 
-// largeTensors is from which part of the GPU on one request is worth a word.
-const largeTensors = 10
-
 // absurd tells a request that no GPU could meet: not a shortage but a mistake.
 func (f *failure) absurd() bool {
 	return f.CapacityBytes > 0 && f.RequestedBytes > manyTimes*f.CapacityBytes
@@ -221,9 +225,12 @@ func (f *failure) change() string {
 	if f.absurd() {
 		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more than any GPU has"
 	}
+	if change := f.changeShown(); change != "" {
+		return change
+	}
 	change, known := changeInPhase[f.Phase]
-	if f.CapacityBytes > 0 && f.RequestedBytes >= f.CapacityBytes/largeTensors && f.Phase != "setup" && f.Phase != "optimizer" {
-		return "One tensor of that size is usually the logits of a large vocabulary (chunked or fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
+	if f.asksFor(largeTensors) && f.Phase != "setup" && f.Phase != "optimizer" {
+		return "Look what that line makes: one tensor of that size is often the logits of a large vocabulary (chunked or fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
 	}
 	if known {
 		return change
@@ -256,7 +263,7 @@ var changeInPhase = map[string]string{
 	"forward":   "A smaller batch or shorter sequences, or checkpointing: forward keeps activations for backward",
 	"backward":  "Checkpointing, or a smaller batch: backward holds activations, gradients and the loss's copies of the logits at once (chunk the loss if the vocabulary is large)",
 	"optimizer": "An optimizer with less state (8-bit, Lion), sharding or offloading it: the first step allocates all of it",
-	"setup":     "Load in bfloat16, or shard or offload the model: it did not fit before the first step",
+	"setup":     "Quantise the weights, load them in bfloat16 if they aren't yet, or shard or offload the model: it did not fit before the first step",
 	"generate":  "A smaller batch or fewer new tokens, or a static or quantized cache: keys and values grow with every token",
 	"data":      "Keep batches on the host until they are used",
 	"zero_grad": "zero_grad(set_to_none=True)",

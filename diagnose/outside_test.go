@@ -112,6 +112,8 @@ func TestMessages(t *testing.T) {
 		{"that only memory_stats() tells of", "{'allocated_bytes.all.peak': 8589934592, 'num_ooms': 2, 'reserved_bytes.all.peak': 9663676416}", "oom_true_shortage", "Out of memory: PyTorch counted 2 failed requests before memory_stats() was printed"},
 		{"this process, listed with far more than a context", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.06 GiB is free. Process 4012 has 78.07 GiB memory in use. Of the allocated memory 72.50 GiB is allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 1.10 GiB is reserved by PyTorch but unallocated.",
 			"oom_true_shortage", "all that was free is 92.16 MiB short of it"},
+		{"where the driver puts what is too much into the host's memory", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 23.99 GiB of which 0 bytes is free. Of the allocated memory 30.21 GiB is allocated by PyTorch, and 1.02 GiB is reserved by PyTorch but unallocated.",
+			"oom_true_shortage", "PyTorch held 7.24 GiB more than the GPU has already, in the host's memory"},
 		{"refused by the driver, for expandable segments", "RuntimeError: CUDA driver error: out of memory", "oom_true_shortage", "driver itself refused"},
 		{"refused by the driver", "RuntimeError: CUDA error: out of memory", "oom_true_shortage", "driver itself refused"},
 	}
@@ -139,7 +141,7 @@ func TestEachMessage(t *testing.T) {
 	for _, m := range doc.Evidence.OOMMessages {
 		got = append(got, *m.Verdict, orElse(text(m.Phase), "-"), orElse(text(m.UserFunction), "-"), strings.Fields(*m.Fix)[0])
 	}
-	if want := []string{"other_process", "backward", "step", "Find", "true_shortage", "-", "-", "One"}; !slices.Equal(got, want) {
+	if want := []string{"other_process", "backward", "step", "Find", "true_shortage", "-", "-", "Look"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -149,6 +151,60 @@ func text(s *string) string {
 		return ""
 	}
 	return *s
+}
+
+// TestShown advises by what the traceback shows, as far as the request is large
+// enough to tell.
+func TestShown(t *testing.T) {
+	const packages = "/x/site-packages/"
+	attention := []string{packages + "transformers/m.py|eager_attention_forward|w = softmax(w)"}
+	loss := []string{packages + "torch/nn/functional.py|cross_entropy|return torch._C._nn.cross_entropy_loss("}
+	for name, test := range map[string]struct {
+		frames []string
+		asked  string
+		want   string
+	}{
+		"attention":            {attention, "2.00 GiB", "attn_implementation=\"sdpa\""},
+		"a little of it":       {attention, "20.00 MiB", "A smaller batch"},
+		"a loss":               {loss, "2.00 GiB", "Chunked or fused cross-entropy"},
+		"a little of it, too":  {loss, "200.00 MiB", "A smaller batch"},
+		"nothing known, large": {[]string{"/a/t.py|f|x = y * z"}, "20.00 GiB", "Look what that line makes"},
+		"evaluation":           {[]string{"/a/t.py|validate|out = model(x)", "/a/n.py|forward|x = f(x)"}, "2.00 GiB", "torch.no_grad()"},
+		"an inference":         {[]string{packages + "torch/utils/_contextlib.py|decorate_context|return func()", "/a/n.py|forward|x = f(x)"}, "2.00 GiB", "without gradients a pass keeps little"},
+		"checkpointing":        {[]string{packages + "torch/_tensor.py|backward|x()", packages + "torch/utils/checkpoint.py|recompute_fn|y()"}, "2.00 GiB", "checkpointing is on already"},
+		"a server":             {[]string{packages + "vllm/v1/worker.py|execute_model|x()"}, "2.00 GiB", "Lower gpu_memory_utilization"},
+		"a small state":        {[]string{packages + "torch/optim/adamw.py|_multi_tensor_adamw|x()"}, "20.00 MiB", "fused=True"},
+		"the data":             {[]string{"/a/t.py|<module>|X = X.cuda()"}, "20.00 GiB", "Keep the data on the host"},
+	} {
+		text := "Traceback (most recent call last):\n"
+		for _, f := range test.frames {
+			part := strings.Split(f, "|")
+			text += "  File \"" + part[0] + "\", line 3, in " + part[1] + "\n    " + part[2] + "\n"
+		}
+		text += "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " + test.asked + ". GPU 0 has a total capacity of 79.10 GiB of which 10.00 MiB is free. " +
+			"Including non-PyTorch memory, this process has 79.08 GiB memory in use. Of the allocated memory 78.40 GiB is allocated by PyTorch, and 50.00 MiB is reserved by PyTorch but unallocated.\n"
+		if doc := judged(t, input{name: "train.log", text: text}); doc.Verdict.Fix == nil || !strings.Contains(*doc.Verdict.Fix, test.want) {
+			t.Errorf("%s: %+v, want %q", name, doc.Verdict, test.want)
+		}
+	}
+}
+
+// TestGrewBefore advises against what grew until the request failed, not for a
+// smaller batch.
+func TestGrewBefore(t *testing.T) {
+	const oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.90 GiB. GPU 0 has a total capacity of 40.00 GiB of which 1.00 GiB is free. " +
+		"Including non-PyTorch memory, this process has 39.00 GiB memory in use. Of the allocated memory 37.50 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated.\n"
+	for _, test := range []struct {
+		perStep float64 // GiB
+		want    bool
+	}{{0.25, true}, {0.01, false}, {0, false}} {
+		doc := judged(t, input{name: "train.log", text: stepLog(100, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, test.perStep, i))
+		}) + oom})
+		if got := strings.Contains(doc.Verdict.Text, "a step before, from 10.00 GiB at step 0 to 34.75 GiB at step 99"); got != test.want || strings.HasPrefix(*doc.Verdict.Fix, "Find what is kept") != test.want {
+			t.Errorf("%v GiB a step: %+v", test.perStep, doc.Verdict)
+		}
+	}
 }
 
 // TestFragmentationOfMessage claims no saving that only a replay could tell.
@@ -196,12 +252,14 @@ func TestRepeats(t *testing.T) {
 		return "RuntimeError: CUDA out of memory. Tried to allocate 10.00 MiB (GPU 0; 23.69 GiB total capacity; 5.97 GiB already allocated; " + free + " free; 6.47 GiB reserved in total by PyTorch)\n"
 	}
 	const trace = "Traceback (most recent call last):\n  File \"/a/train.py\", line 27, in f\n    x()\n"
+	const head = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 10.00 MiB. GPU 0 has a total capacity of 23.69 GiB of which 7.00 MiB is free."
 	for name, test := range map[string]struct {
 		log  string
 		want int
 	}{
 		"the same": {oom("7.00 MiB") + trace + oom("7.00 MiB"), 1},
 		"another":  {oom("8.00 MiB") + trace + oom("7.00 MiB"), 2},
+		"cut off":  {trace + head + " Of the allocated memory 22.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.\nError: " + head + "\n", 1},
 	} {
 		doc := judged(t, input{name: "train.log", text: test.log})
 		if len(doc.Findings) != test.want || !strings.Contains(doc.Verdict.Text, "train.py:27") {

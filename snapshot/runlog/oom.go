@@ -24,6 +24,7 @@ type OOM struct {
 	OwnFile                  string // as UserFile, but no source tree of PyTorch; "" without such a frame
 	OwnLine                  int
 	Phase                    string // as reports name phases; "" without a traceback that tells
+	Scene                    Scene  // what else the traceback shows
 	AfterStep                int64  // the last step that the log had reported, -1: none
 	Backend                  string // CUDA, HIP, XPU, MPS
 	Driver                   bool   // the words of the driver: no allocator of PyTorch's had refused

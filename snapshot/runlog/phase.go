@@ -9,8 +9,10 @@ var phaseMarks = []struct{ in, phase string }{
 	{"in backward", "backward"},
 	{"generation/utils.py", "generate"}, {"in generate", "generate"},
 	{"in zero_grad", "zero_grad"},
+	{"in load_state_dict", "setup"}, {"in _ddp_init_helper", "setup"},
+	{"in _optimizer_step", "optimizer"}, {"in _take_model_step", "optimizer"},
 	{"torch/optim/", "optimizer"}, {"apex/optimizers/", "optimizer"}, {"bitsandbytes/optim/", "optimizer"}, {"in _init_group", "optimizer"},
-	{"in _apply", "setup"}, {"in from_pretrained", "setup"}, {"in load_state_dict", "setup"},
+	{"in _apply", "setup"}, {"in from_pretrained", "setup"},
 	{"utils/data/", "data"},
 	{"in _call_impl", "forward"}, {"torch/nn/functional.py", "forward"}, {"in forward", "forward"},
 }
@@ -21,6 +23,9 @@ var phaseMarks = []struct{ in, phase string }{
 func phaseAfter(phase string, frame []byte) string {
 	if phase == "backward" || phase == "generate" || phase == "setup" || phase == "zero_grad" {
 		return phase
+	}
+	if loads(frame) {
+		return "setup"
 	}
 	for _, m := range phaseMarks {
 		if names(frame, m.in) && !(m.phase == "data" && phase != "") {
@@ -38,4 +43,9 @@ func names(frame []byte, mark string) bool {
 	}
 	rest := frame[i+len(mark):]
 	return len(rest) == 0 || rest[0] != '_' && !('a' <= rest[0] && rest[0] <= 'z') && !('A' <= rest[0] && rest[0] <= 'Z') && !('0' <= rest[0] && rest[0] <= '9')
+}
+
+// loads tells torch.load from torch.save, which is in the same file.
+func loads(frame []byte) bool {
+	return bytes.Contains(frame, []byte("torch/serialization.py")) && !bytes.Contains(frame, []byte("save"))
 }

@@ -23,9 +23,14 @@ type traceback struct {
 	// own is the same without a PyTorch built where its source lies.
 	own     string
 	ownLine int
-	// phase is what the libraries' frames say was going on.
+	// phase is what the libraries' frames say was going on, scene what else they show.
 	phase string
-	age   int // lines of this writer since the last frame or code line
+	scene Scene
+	// code is what the source line of the innermost frame shows, which comes next.
+	code       Doing
+	codeIsNext bool
+	inUsers    bool // that frame is the user's
+	age        int  // lines of this writer since the last frame or code line
 	// pending is an old IPython frame whose line number comes with the arrow.
 	pending string
 }
@@ -73,7 +78,10 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 		t.open, t.quiet = true, 0
 		w := t.writer(line)
 		w.age = 0
-		w.phase = phaseAfter(w.phase, line)
+		slashed := bytes.ReplaceAll(line, []byte(`\`), []byte("/"))
+		w.phase = phaseAfter(w.phase, slashed)
+		w.scene.frame(slashed)
+		w.code, w.codeIsNext, w.inUsers = "", true, isUser(file)
 		if number == 0 {
 			w.pending = file
 		} else if isUser(file) {
@@ -94,6 +102,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 				w.see(w.pending, n, "")
 			}
 			w.pending, w.age = "", 0
+			w.source(line)
 			return
 		}
 	}
@@ -101,11 +110,24 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 	if isOtherError(text) {
 		*w = traceback{age: traceAge}
 	}
-	if !isCode(text) {
+	if isCode(text) {
+		w.source(text)
+	} else {
 		if w.age++; w.age > traceAge {
 			*w = traceback{age: w.age}
 		}
 	}
+}
+
+// source takes the line of source below a frame: the first there is, or the one
+// that an arrow marks among others.
+func (t *traceback) source(line []byte) {
+	text := bytes.TrimLeft(line, " \t│")
+	_, points := arrow(text)
+	if _, _, numbered := integer(text); numbered || !points && !bytes.HasPrefix(text, []byte("❱")) && !t.codeIsNext || len(text) == 0 {
+		return
+	}
+	t.code, t.codeIsNext = doingOf(text, t.inUsers), false
 }
 
 // isOtherError tells the line that ends the trace of an exception which says
@@ -148,6 +170,9 @@ func (t *tracebacks) tell(m *OOM, prefix []byte) {
 	// The trace is kept for a few lines: some runners print the message twice.
 	m.UserFunction = w.function
 	m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, m.Phase = w.file, w.line, w.own, w.ownLine, w.phase
+	if m.Scene = w.scene; w.code != "" {
+		m.Scene.Doing = w.code
+	}
 }
 
 // writer tells who printed a line, by the marks that launchers put in front:

@@ -1,0 +1,46 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot/runlog"
+)
+
+// logOf is the log of a source, nil when it is none.
+func (w *witness) logOf(source int) *runlog.Report {
+	for _, d := range w.doc.Evidence.Details {
+		if d.Source == source {
+			return d.Log
+		}
+	}
+	return nil
+}
+
+// grewBefore tells of allocated memory that rose all along until the failure, by
+// no less than what a smaller batch would win: "" where it didn't.
+func (w *witness) grewBefore(g *failures) string {
+	log := w.logOf(g.source)
+	if log == nil || g.verdict != "true_shortage" || g.By != "" || g.absurd() {
+		return ""
+	}
+	s := seriesOf(log.Steps.Curve, allocatedOf)
+	growth, ok := rising(s.values)
+	if !ok {
+		return ""
+	}
+	first, last := int64(s.values[0]), int64(s.values[len(s.values)-1])
+	if last-first < max(g.RequestedBytes, g.CapacityBytes/largeTensors) {
+		return ""
+	}
+	return fmt.Sprintf("allocated memory had grown by %s a step before, from %s at step %d to %s at step %d", report.Bytes(int64(growth.perPoint/s.stride())),
+		report.Bytes(first), s.numbers[0], report.Bytes(last), s.numbers[len(s.numbers)-1])
+}
+
+// ofServer tells what an inference server whose worker failed had taken by its own word.
+func (w *witness) ofServer(g *failures) string {
+	if log := w.logOf(g.source); log != nil && g.Scene.Server != "" && log.Engine.Name == g.Scene.Server {
+		return engineTook(&log.Engine)
+	}
+	return ""
+}
