@@ -32,8 +32,9 @@ func (l *loop) describe(leak *Leak, kept []survivor) {
 	}
 }
 
-// sites are the user's lines on stacks, most bytes first; of lines with equal
-// bytes the inner ones say more.
+// sites are the user's lines on stacks, most bytes first. The first of them is the
+// innermost of those with nearly all: it says more, and a number made elsewhere,
+// such as a GradScaler's, adds nothing to what the outer ones hold.
 func (l *loop) sites(byStack map[snapshot.StackID]int64) []Site {
 	type total struct {
 		bytes int64
@@ -67,6 +68,18 @@ func (l *loop) sites(byStack map[snapshot.StackID]int64) []Site {
 		return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.depth, y.depth),
 			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
 	})
+	const nearlyAll = 99 // percent
+	inner := 0
+	for i, line := range lines {
+		if totals[line].bytes*100 >= totals[lines[0]].bytes*nearlyAll && totals[line].depth < totals[lines[inner]].depth && !called[line.Function] {
+			inner = i
+		}
+	}
+	if inner > 0 {
+		first := lines[inner]
+		copy(lines[1:], lines[:inner])
+		lines[0] = first
+	}
 	var sites []Site
 	for _, line := range lines[:min(len(lines), maxSites)] {
 		sites = append(sites, siteOf(line, totals[line].bytes))
@@ -78,9 +91,9 @@ func (l *loop) sites(byStack map[snapshot.StackID]int64) []Site {
 // result stands further out.
 var called = map[string]bool{"forward": true, "__call__": true, "<lambda>": true, "wrapper": true}
 
-// keeper guesses the line that keeps: for a graph where its last tensor is
-// made, for a list where most of its bytes come from, seen from outside the
-// modules.
+// keeper guesses the line that keeps: for a graph that is trained on where its
+// last tensor is made, else where most of the bytes come from, seen from outside
+// the modules.
 func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 	var best timeline.AllocationID
 	var bytes int64 = -1
@@ -103,7 +116,7 @@ func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 	}
 	lines := l.userLines(l.t.Stack(best))
 	at := lines[0]
-	if kind == GrowingList {
+	if kind == GrowingList || !l.trains && !l.untrained() {
 		for _, line := range lines {
 			if at = line; !called[line.Function] {
 				break

@@ -127,6 +127,11 @@ func (e *examination) byStack(ids []timeline.AllocationID) map[snapshot.StackID]
 // aside, that nearly all of some memory was asked for under: the call that a
 // change has to go around. It is empty when no stack shows the user's code.
 func (e *examination) coveringLine(bytes map[snapshot.StackID]int64) stacks.Line {
+	return e.coveringLineBut(bytes, nil)
+}
+
+// coveringLineBut is the same, of lines that aren't among some.
+func (e *examination) coveringLineBut(bytes map[snapshot.StackID]int64, not map[stacks.Line]bool) stacks.Line {
 	type cover struct {
 		bytes int64
 		depth int // most lines that it was called through
@@ -139,7 +144,7 @@ func (e *examination) coveringLine(bytes map[snapshot.StackID]int64) stacks.Line
 		lines := e.view.User(id)
 		for i, line := range lines {
 			depth := len(lines) - i
-			if seen[line] || line.Function == "forward" {
+			if seen[line] || line.Function == "forward" || not[line] {
 				continue
 			}
 			seen[line] = true

@@ -8,6 +8,7 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -66,7 +67,7 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	where := "the forward passes that are not trained on"
 	bytes := e.byStack(x.ids)
 	delete(bytes, 0) // what is older than the recording says nothing against the others
-	if line := e.coveringLine(bytes); line.File != "" {
+	if line := e.coveringLineBut(bytes, e.trainedThrough()); line.File != "" {
 		where = "the call in " + lineText(line)
 		d.Evidence = append(d.Evidence, "called in "+lineText(line))
 	}
@@ -94,6 +95,28 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	d.spells = e.afterUse(x.ids)
 	e.unused = x.ids
 	return []draft{d}
+}
+
+// trainedThrough are the user's lines under which tensors were made that a backward
+// pass used up: without gradients there, nothing would be trained.
+func (e *examination) trainedThrough() map[stacks.Line]bool {
+	spans := e.spans()
+	inBackward := func(event int) bool {
+		i := sort.Search(len(spans), func(i int) bool { return spans[i].FirstEvent > event }) - 1
+		return i >= 0 && spans[i].Phase == classify.Backward && event <= spans[i].LastEvent
+	}
+	seen, lines := map[snapshot.StackID]bool{}, map[stacks.Line]bool{}
+	for i, phase := range e.classes.Phase {
+		stack, freed := e.t.Stack(timeline.AllocationID(i)), e.t.FreeRequested[i]
+		if phase != classify.Forward || seen[stack] || freed == timeline.Never || !inBackward(int(freed)) {
+			continue
+		}
+		seen[stack] = true
+		for _, line := range e.view.User(stack) {
+			lines[line] = true
+		}
+	}
+	return lines
 }
 
 // mostAtOnce is the most that some allocations take at the same time, in bytes.

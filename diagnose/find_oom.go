@@ -155,9 +155,15 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 }
 
 // leakFirst says that a failure is a leak's doing, whatever setting would have
-// met that one request: it holds most of what was in use. "" where none does.
+// met that one request: it holds most of what was in use, or takes in few steps
+// what any setting would leave. "" where none does.
 func (e *examination) leakFirst(o *timeline.OOM, dev *report.Device) string {
-	const most = 50 // percent
+	const (
+		most = 50 // percent
+		few  = 3  // steps
+	)
+	s := e.shortage(o, dev)
+	left := max(0, s.usable-s.need(o))
 	for i, l := range e.classes.Leaks() {
 		if !l.Defect || l.Suspected || l.Kind == classify.GradientsKept || l.Kind == classify.FragmentationCreep {
 			continue
@@ -168,14 +174,20 @@ func (e *examination) leakFirst(o *timeline.OOM, dev *report.Device) string {
 				held += e.t.Allocated[id]
 			}
 		}
-		if share(held, o.Active) < most {
+		x := &dev.Leaks[i]
+		soon := s.usable > 0 && x.BytesPerStep != nil && *x.BytesPerStep > 0 && left / *x.BytesPerStep < few
+		if share(held, o.Active) < most && !soon {
 			continue
 		}
 		at := ""
-		if x := &dev.Leaks[i]; x.File != nil {
+		if x.File != nil {
 			at = " at " + lineText(stacks.Line{Function: *x.Function, File: *x.File, Line: intOf(x.Line)})
 		}
-		return fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, report.Bytes(held), report.Bytes(o.Active))
+		text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, report.Bytes(held), report.Bytes(o.Active))
+		if soon {
+			text += fmt.Sprintf(", and takes %s more in each step, of the %s that any setting would have left", report.Bytes(*x.BytesPerStep), report.Bytes(left))
+		}
+		return text
 	}
 	return ""
 }

@@ -90,6 +90,11 @@ func TestScenarios(t *testing.T) {
 		{"averaged__none", "", "", "weights_twice"},
 		{"eval_first__python", "retained_graph", "called in <listcomp> run/scenarios.py:", "missing_no_grad"},
 		{"eval_one_grad__python", "missing_no_grad", "an autograd graph of", ""},
+		{"eval_helper__python", "missing_no_grad", "called in evaluate run/scenarios.py:55", ""}, // not in the model's own method, which training calls, too
+		{"stateful__python", "missing_no_grad", "called in <module> run/scenarios.py:569", ""},
+		{"scaled__python", "first_step_state", "run  run/scenarios.py:556", ""},
+		{"hooked_oom__python", "oom_fragmentation", "takes 22.06 MiB more in each step, of the 38.60 MiB that any setting would have left", ""},
+		{"lengths_oom__python", "oom_fragmentation", "the request is met, with 127.98 MiB to spare in this step's passes", ""},
 		{"eval_oom__python", "missing_no_grad", "called in evaluate run/scenarios.py:", "checkpointing_absent"},
 		{"eval_oom__python", "oom_true_shortage", "torch.no_grad() around the call in", "stale_outputs"},
 		{"forward_graph__all", "missing_no_grad", "falls from 1.92 GiB to", "recording_stopped"},

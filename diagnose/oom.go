@@ -73,7 +73,7 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 		}
 		return "true_shortage"
 	}
-	const nearlyAll = 1 // percent that the request would have left
+	const nearlyAll = 5 // percent that the request would have left: where nothing tells what the pass still needs, it needs more
 	if still, left := e.stillToCome(o), capacity-o.Active; still > left || still == 0 && (left-o.Requested)*100 < nearlyAll*capacity {
 		return "true_shortage"
 	}

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // tryOthers replays a failed recording under other settings and with changes,
@@ -50,10 +52,43 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	f.Fix = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets the request")
 	for i := range d.Scenarios[1:] {
 		if o := &d.Scenarios[i+1]; o.Survived && !o.OOM && len(o.Changes) == 0 {
-			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met", o.Settings)), 0.95
+			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met%s", o.Settings, e.leaves(&e.t.OOMs[first], dev))), 0.95
 			return
 		}
 	}
+}
+
+// leaves says what a request that is met leaves for the rest of its step, and
+// what is known to come. "" where the program went on without.
+func (e *examination) leaves(o *timeline.OOM, dev *report.Device) string {
+	s := e.shortage(o, dev)
+	left := s.usable - s.need(o)
+	if s.usable == 0 || s.after > 0 || left < 0 {
+		return ""
+	}
+	text := fmt.Sprintf(", with %s left for what comes after it, which isn't recorded", report.Bytes(left))
+	if s.still > 0 {
+		text = fmt.Sprintf(", with %s to spare in this step's passes", report.Bytes(left))
+	}
+	if state := e.firstState(o); state > left {
+		text += fmt.Sprintf(": not enough for the first optimizer step, if it is Adam's, which makes two moments of the %s of gradients there are", report.Bytes(state/2))
+	}
+	return text
+}
+
+// firstState is what Adam's moments of the gradients at an event take, 0 once an
+// optimizer has made state.
+func (e *examination) firstState(o *timeline.OOM) int64 {
+	var gradients int64
+	for i, c := range e.classes.Category {
+		switch id := timeline.AllocationID(i); {
+		case c == classify.OptimizerState && e.t.Allocated[i] > 512:
+			return 0
+		case c == classify.Gradients && e.t.AliveAt(id, o.Event):
+			gradients += e.t.Allocated[i]
+		}
+	}
+	return 2 * gradients
 }
 
 func trialOf(o *replay.Outcome) report.Trial {

@@ -18,9 +18,10 @@ func toCome(c *classify.Classification, oom *timeline.OOM) (bytes int64, inOptim
 	return restOfPass(c, oom), false
 }
 
-// restOfPass is what a step that failed in its forward pass would still have
-// needed at its peak: as much as an earlier step from the same place on, in
-// proportion to what both had saved by then. 0 where there is none to compare.
+// restOfPass is what a step that failed in its forward or backward pass would
+// still have needed at its peak: as much as an earlier step from the same place
+// on, in proportion to what both had saved by then. 0 where there is none to
+// compare.
 func restOfPass(c *classify.Classification, oom *timeline.OOM) int64 {
 	r := &rewriter{Program: &Program{Timeline: c.Timeline}, classes: c}
 	passes, err := r.forwardPasses()
@@ -28,7 +29,7 @@ func restOfPass(c *classify.Classification, oom *timeline.OOM) int64 {
 		return 0
 	}
 	broken := &passes[len(passes)-1]
-	if oom.Event <= broken.start || oom.Event >= broken.backward {
+	if oom.Event <= broken.start || oom.Event > broken.end {
 		return 0
 	}
 	var made []int64 // what was asked for in it, the request that failed included
@@ -41,12 +42,12 @@ func restOfPass(c *classify.Classification, oom *timeline.OOM) int64 {
 		whole := &passes[i]
 		from := whole.start
 		var before []int64
-		for len(before) < len(made) && from+1 < whole.backward {
+		for len(before) < len(made) && from+1 < whole.end {
 			if from++; r.asks(from) {
 				before = append(before, r.Timeline.Device.Events.Size[from])
 			}
 		}
-		if more := len(whole.saved) - 1; len(before) == len(made) && more >= 0 && r.born(whole.saved[more]) >= from {
+		if len(before) == len(made) && r.goesOn(whole, from, oom.Event >= broken.backward) {
 			if rest := r.rest(whole, broken, from, proportion(made, before)); rest >= oom.Requested {
 				return rest
 			}
@@ -54,6 +55,16 @@ func restOfPass(c *classify.Classification, oom *timeline.OOM) int64 {
 		}
 	}
 	return 0
+}
+
+// goesOn tells whether a whole pass comes to an event on the same way as one that
+// failed: forward, with more to save, or backward.
+func (r *rewriter) goesOn(whole *pass, from int, backward bool) bool {
+	if backward {
+		return from >= whole.backward
+	}
+	last := len(whole.saved) - 1
+	return from < whole.backward && last >= 0 && r.born(whole.saved[last]) >= from
 }
 
 // proportion is that of most of as many requests of two passes, the smallest to the

@@ -531,5 +531,41 @@ elif name == "inner_steps":
         opt.zero_grad()
         total.backward()
         opt.step()
+elif name == "eval_helper":
+    # the model's own methods, which training calls, too, around nearly all of it
+    class Helped(LM):
+        def trunk(s, ids): return LM.forward(s, ids)
+        def forward(s, ids): return s.trunk(ids)
+    V = 16; model = Helped(layers=3, h=256, vocab=V).cuda(); opt = torch.optim.SGD(model.parameters(), 0.1)
+    for ids in batches(2): train_step(model, opt, ids)
+    evaluate(model, batches(2, b=16), True)
+elif name in ("hooked_oom", "lengths_oom"):
+    # batches of changing lengths; hooked_oom keeps an output of each. On a device of 0.9 GiB, 100 MiB of it the context
+    model = LM(layers=4, h=512, vocab=1000).cuda(); opt = torch.optim.AdamW(model.parameters()); kept = []
+    if name == "hooked_oom": model.blocks[0].up.register_forward_hook(lambda m, x, y: kept.append(y.detach()))
+    try:
+        for i in range(12): train_step(model, opt, torch.randint(0, 1000, (8, 256 + 97 * i % 256)))
+    except torch.OutOfMemoryError as e: print(e)
+elif name == "scaled":
+    # half precision with a GradScaler, whose own numbers are made beside the step
+    def run():
+        model = LM(layers=1, h=256, vocab=500).cuda(); opt = torch.optim.AdamW(model.parameters()); scaler = torch.amp.GradScaler("cuda")
+        for ids in batches(3, b=2, t=128):
+            with torch.autocast("cuda", torch.float16): loss = loss_of(model, ids.cuda() % 500)
+            opt.zero_grad(); scaler.scale(loss).backward()
+            scaler.step(opt)
+            scaler.update()
+    run()
+elif name == "stateful":
+    # a stream: the state of each call goes into the next, with its graph, and nothing is trained
+    class Stream(nn.Module):
+        def __init__(s): super().__init__(); s.cell = nn.GRUCell(512, 1024); s.out = nn.Linear(1024, 512)
+        def forward(s, x, h):
+            for t in range(x.shape[1]):
+                h = s.cell(x[:, t], h)
+            return s.out(h), h
+    model = Stream().cuda(); h = torch.zeros(128, 1024).cuda()
+    for i in range(8):
+        y, h = model(torch.rand(128, 8, 512).cuda(), h)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
