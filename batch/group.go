@@ -16,16 +16,10 @@ import (
 // when the names of their recordings differ in nothing but ranks, steps and
 // words such as "oom" or "final"; unrelated recordings side by side are a run
 // each, with the log and the labels that share their names. Folders that are
-// parts of a run (logs, snapshots, rank3, iteration_10) count as the folder
-// above them.
+// parts of a run (logs, snapshots, rank3, iteration_10, checkpoint-500) count as
+// the folder above them.
 func group(files []candidate) []Run {
-	homes := map[string][]candidate{}
-	for _, f := range files {
-		if f.Kind != kindOther && f.Kind != kindPickle {
-			home := homeOf(&f)
-			homes[home] = append(homes[home], f)
-		}
-	}
+	homes := homesOf(files)
 	var runs []Run
 	for home, files := range homes {
 		slices.SortFunc(files, func(a, b candidate) int { return cmp.Compare(a.Path, b.Path) })
@@ -35,12 +29,72 @@ func group(files []candidate) []Run {
 	return runs
 }
 
+// homesOf are the files that matter by the folders that they belong to.
+func homesOf(files []candidate) map[string][]candidate {
+	tracked := trackedRuns(files)
+	homes := map[string][]candidate{}
+	for _, f := range files {
+		if f.Kind == kindOther || f.Kind == kindPickle {
+			continue
+		}
+		home := homeOf(&f)
+		if run, all := trackedRun(&f); run != "" {
+			if home = run; len(tracked[all]) == 1 {
+				home = homeOf(&candidate{Path: all, Root: f.Root})
+			}
+		}
+		homes[home] = append(homes[home], f)
+	}
+	return homes
+}
+
+// trackedFolder is a folder that Weights & Biases keeps for a run, below wandb/.
+var trackedFolder = pattern.Of(`^(offline-)?run-[0-9]{8}_[0-9]{6}-`)
+
+// trackedRun is the folder of wandb's in which a file lies, "" for none, and that
+// of all of them, "" when that one was given: runs don't reach above it.
+func trackedRun(f *candidate) (run, all string) {
+	for dir := above(f.Path); dir != f.Root && above(dir) != dir; dir = above(dir) {
+		if parent := above(dir); path.Base(parent) == "wandb" && trackedFolder().MatchString(path.Base(dir)) {
+			if parent == f.Root {
+				return dir, ""
+			}
+			return dir, parent
+		}
+	}
+	return "", ""
+}
+
+// trackedRuns are the runs of each of wandb's folders. A single one is a copy of
+// the output of the run that made the folder; where there are more, as when they
+// were all started from one place, each is a run.
+func trackedRuns(files []candidate) map[string]map[string]bool {
+	out := map[string]map[string]bool{}
+	for _, f := range files {
+		if run, all := trackedRun(&f); all != "" && (f.Kind == kindText || f.Kind == kindRecording) {
+			if out[all] == nil {
+				out[all] = map[string]bool{}
+			}
+			out[all][run] = true
+		}
+	}
+	return out
+}
+
 // partFolder are folders that hold a part of a run.
-var partFolder = pattern.Of(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|traces?|dumps?|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
+var partFolder = pattern.Of(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|traces?|dumps?|checkpoint[-_]([0-9]+|last|best)|wandb|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
+
+var (
+	bareNumber    = pattern.Of(`^[0-9]+$`)
+	attemptFolder = pattern.Of(`^attempt_[0-9]+$`)
+)
 
 // homeOf is the folder that a file belongs to.
 func homeOf(f *candidate) string {
 	dir := above(f.Path)
+	if attempt := above(dir); dir != f.Root && bareNumber().MatchString(path.Base(dir)) && attemptFolder().MatchString(path.Base(attempt)) {
+		return attempt // torchrun --log-dir: none_x7/attempt_0/3/stderr.log
+	}
 	for dir != f.Root && partFolder().MatchString(path.Base(dir)) && above(dir) != dir {
 		dir = above(dir)
 	}

@@ -37,6 +37,14 @@ func TestGroup(t *testing.T) {
 		{"logs of several", []string{"T d/slurm-1.out", "T d/slurm-2.out"}, []string{"d/slurm-1.out: 1", "d/slurm-2.out: 1"}},
 		{"a configuration alone", []string{"A d/a/config.json"}, []string{}},
 		{"two jobs in one folder", []string{"d/bert_rank0.pickle", "d/bert_rank1.pickle", "d/gpt_rank0.pickle", "d/gpt_rank1.pickle"}, []string{"d/bert_rank0.pickle: 2", "d/gpt_rank0.pickle: 2"}},
+		{"checkpoints", []string{"T d/a/train.log", "A d/a/config.json", "A d/a/checkpoint-30/config.json", "T d/a/checkpoint-30/trainer_state.json", "A d/a/checkpoint-60/config.json"}, []string{"d/a: 5"}},
+		{"downloaded weights", []string{"A d/llama/config.json", "A d/llama/draft/config.json"}, []string{}},
+		{"torchrun", []string{"T d/none_x7/attempt_0/0/stderr.log", "T d/none_x7/attempt_0/0/stdout.log", "T d/none_x7/attempt_0/1/stderr.log", "T d/none_x7/attempt_1/0/stderr.log"},
+			[]string{"d/none_x7/attempt_0: 3", "d/none_x7/attempt_1: 1"}},
+		{"attempts of someone else's", []string{"T d/attempt_0/train.log", "T d/attempt_1/train.log"}, []string{"d/attempt_0: 1", "d/attempt_1: 1"}},
+		{"wandb's copy", []string{"T d/a/train.log", "T d/a/wandb/run-20250312_100211-ab/files/output.log", "T d/b/wandb/offline-run-20250312_100211-cd/files/output.log"}, []string{"d/a: 2", "d/b: 1"}},
+		{"wandb's runs from one place", []string{"T d/a.log", "T d/wandb/run-20250312_100211-ab/files/output.log", "T d/wandb/run-20250312_100211-ab/logs/debug.log", "T d/wandb/run-20250313_090000-cd/files/output.log"},
+			[]string{"d: 1", "d/wandb/run-20250312_100211-ab: 2", "d/wandb/run-20250313_090000-cd: 1"}},
 		{"not above the root", []string{"d/snapshot.pickle"}, []string{"d: 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

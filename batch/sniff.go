@@ -54,7 +54,11 @@ func kindOf(name string, head, tail []byte) fileKind {
 		return kindAccessory
 	case packed || sniff.IsUTF16(plain):
 		return kindText
-	case isEvidence(plain), telling().Match(plain), telling().Match(tail):
+	case isEvidence(plain):
+		return kindText
+	case len(head) < sniff.HeadBytes: // all of it was looked at
+		return kindOther
+	case telling().Match(plain), telling().Match(tail):
 		return kindText
 	}
 	return kindOther

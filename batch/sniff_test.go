@@ -61,11 +61,13 @@ func TestSniff(t *testing.T) {
 		{"empty.log", "", kindOther},
 		{"text.pickle", "no pickle", kindRecording},
 		{"train.log", "step 1 loss 3.2\n", kindText},
-		{"slurm-17", "CUDA out of memory", kindText},
+		{"slurm-17", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", kindText},
 		{"numbers.txt", "0 1.1780 1417953280\n1 1.0480 1493450752\n2 0.9449 1568948224\n3 0.8608 1644445696\n", kindText},
 		{"gan.txt", "[0] D 1.478 G 1.323\n[1] D 1.203 G 1.106\n[2] D 1.027 G 1.180\n", kindText},
 		{"timeline.json", "[[1, 0, 1000, 0], [2, 1, 500, 0]]", kindText},
 		{"words.txt", "nothing of interest", kindOther},
+		{"tokenizer.json", `{"words": {"loss": 17, "step": 18, "torch": 19}}`, kindOther},
+		{"vocabulary.txt", strings.Repeat("loss\nstep\ntorch\n", 5000), kindText},
 		{"train.py", "loss = model(x)  # CUDA out of memory", kindOther},
 		{"README", "step by step", kindOther},
 		{"config.json", `{"model_type": "gpt2"}`, kindAccessory},
@@ -76,7 +78,7 @@ func TestSniff(t *testing.T) {
 		{"model.pt", "PK\x03\x04" + strings.Repeat("\x00", 22) + "\x10\x00\x00\x00archive/data.pkl", kindOther},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := kindOf(c.name, []byte(c.content), nil); got != c.want {
+			if got := kindOf(c.name, []byte(c.content)[:min(len(c.content), sniff.HeadBytes)], nil); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)
 			}
 		})
@@ -98,7 +100,7 @@ func TestSniff(t *testing.T) {
 			t.Errorf("cut in %s: %d", packing, got)
 		}
 	}
-	if got := kindOf("long.out", []byte("words"), []byte("torch.OutOfMemoryError: CUDA out of memory")); got != kindText {
+	if got := kindOf("long.out", bytes.Repeat([]byte("words\n"), sniff.HeadBytes/6+1), []byte("torch.OutOfMemoryError: CUDA out of memory")); got != kindText {
 		t.Errorf("told by its end: %d", got)
 	}
 }

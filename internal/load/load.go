@@ -280,7 +280,8 @@ func common(names []string) string {
 	return first[:n]
 }
 
-// ErrNothing is wrapped by errors about files of which none is of a known kind.
+// ErrNothing is wrapped by errors about files of which none is of a known kind,
+// or none but accessories.
 var ErrNothing = errors.New("nothing known")
 
 // errUnknown is for input of no known kind.
@@ -300,6 +301,6 @@ func (r *Run) check() error {
 		return errors.New("nothing to analyse: give a snapshot, a log or a run's directory")
 	}
 	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint", KindLabels: "a labels file"}[r.Sources[0].Kind]
-	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Cause: "is " + what + ": an analysis needs a recording beside it",
+	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Err: ErrNothing, Cause: "is " + what + ": an analysis needs a recording beside it",
 		Advice: "Give the snapshot too; `vramscope record` prints how to make one."}
 }
