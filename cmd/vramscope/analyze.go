@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -106,6 +107,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		return nil, err
 	}
 	defer run.Close()
+	f.passedOver(cmd, args, run.PassedOver)
 	if cmd.Flags().Changed("device") {
 		o.Device = &f.device
 	}
@@ -135,6 +137,13 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		doc.Command = command
 	}
 	return doc, err
+}
+
+// passedOver says which of the named files the report doesn't speak of.
+func (f *analyzeFlags) passedOver(cmd *cobra.Command, args []string, reasons []error) {
+	for _, err := range reasons {
+		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: passed over\n", load.OneLine(redactError(cmd, args, err)))
+	}
 }
 
 // theoryOf is the model to compare with: the flags', or a config.json among

@@ -31,7 +31,7 @@ func (r *Run) read(in *snapshot.Input, o Options, lenient bool) error {
 		r.addRecording(in, options, lenient)
 		return nil
 	}
-	if lenient && err == nil && sniff.IsReport(head) {
+	if (lenient || o.several) && err == nil && sniff.IsReport(head) {
 		in.Close()
 		return unknown(in.Name, nil)
 	}

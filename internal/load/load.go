@@ -27,6 +27,8 @@ import (
 type Run struct {
 	Sources  []diagnose.Source
 	Evidence *evidence.Evidence
+	// PassedOver says of which of several named files nothing could be made, and why.
+	PassedOver []error
 
 	files  files
 	inputs []*snapshot.Input
@@ -57,14 +59,17 @@ type Options struct {
 	Context context.Context
 	// Stores are the connections to them; nil: the run has its own.
 	Stores *store.Pool
+
+	several bool // files were named
 }
 
 // maxFiles bounds the files of a run's directory that are looked at.
 const maxFiles = 10_000
 
-// Open reads the named files, directories and "-" for standard input. Files
-// named one by one must be usable; of a directory, what is of no known kind is
-// passed over.
+// Open reads the named files, directories and "-" for standard input. Of a
+// directory, what is of no known kind is passed over; so is it among several
+// files, of which a shell may have made the list, but not without a word. A
+// recording or trace that was named must be whole.
 func Open(names []string, o Options) (*Run, error) {
 	run := &Run{Evidence: evidence.New(), files: o.files()}
 	err := run.addAll(names, o)
@@ -103,12 +108,31 @@ func (r *Run) addAll(names []string, o Options) error {
 	if o.Lenient {
 		return r.leniently("these files", filepath.Dir(common(names)), slices.Values(names), o)
 	}
+	o.several = len(names) > 1
 	for _, name := range names {
-		if err := r.add(name, o); err != nil {
+		err := r.add(name, o)
+		if err != nil && o.several && isNobodys(name, err) {
+			r.PassedOver = append(r.PassedOver, err)
+		} else if err != nil {
 			return err
 		}
 	}
+	if len(r.PassedOver) > 0 && r.check() != nil {
+		return r.PassedOver[0]
+	}
 	return nil
+}
+
+// isNobodys tells by an error about a file or directory that it is no evidence of
+// any run, from what was to be a recording: a pickle may be one that was cut off.
+func isNobodys(name string, err error) bool {
+	return errors.Is(err, errUnknown) || errors.Is(err, ErrNothing) || isEmpty(err) && !sniff.CalledRecording(name)
+}
+
+// isEmpty tells the error about a file without a byte.
+func isEmpty(err error) bool {
+	var e *snapshot.Error
+	return errors.As(err, &e) && e.Cause == "the file is empty"
 }
 
 func (r *Run) add(name string, o Options) error {
@@ -258,7 +282,7 @@ func isBroken(path string, err error) bool {
 	case !errors.As(err, &e) || errors.Is(err, errUnknown):
 		return false
 	case errors.Is(err, snapshot.ErrNotSnapshot):
-		return e.Cause == "the file is empty" && sniff.CalledRecording(path)
+		return isEmpty(err) && sniff.CalledRecording(path)
 	}
 	return true
 }

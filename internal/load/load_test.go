@@ -231,8 +231,59 @@ func TestNamedFiles(t *testing.T) {
 	if _, err := run(path("rank0.pickle"), path("other.pickle")); !errors.As(err, &e) || e.File != path("other.pickle") {
 		t.Errorf("a broken file: %v", err)
 	}
-	if _, err := run(path("rank0.pickle"), path("notes.txt")); !errors.As(err, &e) || e.File != path("notes.txt") {
-		t.Errorf("a file of no use: %v", err)
+}
+
+// TestFilesOfNoUse are passed over among others, with a word, and refused where
+// nothing else is left.
+func TestFilesOfNoUse(t *testing.T) {
+	file, _ := recorded(1)
+	dir := write(t, map[string]string{"a.pickle": file, "train.log": errorLine, "config.json": gpt2Config, "requirements.txt": "torch==2.6.0\n", "job.err": "",
+		"loss.png": "\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x01\x02\x03", "cut.pickle": file[:99], "empty.pickle": "", "other.pkl": "\x80\x04]\x94(K\x01K\x02e.",
+		"report.html": foreignPage, "notes/a.txt": "nothing\n", "cut.log.gz": squeezed(t, "nothing\n", 9)})
+	for _, x := range []struct {
+		names  string
+		passed string
+		failed string
+	}{
+		{"train.log requirements.txt", "requirements.txt", ""},
+		{"requirements.txt a.pickle job.err loss.png report.html notes", "requirements.txt job.err loss.png report.html notes", ""},
+		{"requirements.txt", "", "requirements.txt"},
+		{"job.err", "", "job.err"},
+		{"requirements.txt notes", "", "requirements.txt"},
+		{"config.json requirements.txt", "", "requirements.txt"},
+		{"train.log cut.pickle", "", ""}, // refused when it is decoded
+		{"train.log empty.pickle", "", "empty.pickle"},
+		{"train.log other.pkl", "", "other.pkl"},
+		{"train.log cut.log.gz", "", "cut.log.gz"},
+		{"train.log missing.log", "", "missing.log"},
+	} {
+		t.Run(x.names, func(t *testing.T) {
+			var names, passed []string
+			for _, name := range strings.Fields(x.names) {
+				names = append(names, filepath.Join(dir, name))
+			}
+			base := func(err error) string {
+				var e *snapshot.Error
+				if !errors.As(err, &e) {
+					return ""
+				}
+				return filepath.Base(e.File)
+			}
+			r, err := Open(names, Options{})
+			if got := base(err); got != x.failed {
+				t.Fatalf("%v, want an error about %q", err, x.failed)
+			}
+			if err != nil {
+				return
+			}
+			defer r.Close()
+			for _, err := range r.PassedOver {
+				passed = append(passed, base(err))
+			}
+			if got := strings.Join(passed, " "); got != x.passed || len(r.Sources) != len(names)-len(passed) {
+				t.Errorf("passed over %q, want %q; %d sources", got, x.passed, len(r.Sources))
+			}
+		})
 	}
 }
 
