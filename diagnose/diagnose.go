@@ -67,7 +67,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 			}
 		}
 	}
-	outsideDocument(doc, o.Capacity)
+	outsideDocument(doc, o.Capacity, j.logRanks())
 	doc.Verdict = j.verdict(doc, &one)
 	if o.Theory != nil && e != nil {
 		return doc, j.compare(doc, &one, e, main)

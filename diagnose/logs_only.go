@@ -15,15 +15,17 @@ import (
 // when nothing was recorded, and what no recording can hold where there is one.
 type witness struct {
 	doc      *report.Document
-	capacity int64 // the user's word, in bytes, 0: none
+	capacity int64       // the user's word, in bytes, 0: none
+	ranks    map[int]int // by log that is one rank's
 }
 
 // outsideDocument adds the findings that belong to no recorded device, worst first.
-func outsideDocument(doc *report.Document, capacity int64) {
+func outsideDocument(doc *report.Document, capacity int64, ranks map[int]int) {
 	if doc.Evidence == nil {
 		return
 	}
-	w := &witness{doc: doc, capacity: capacity}
+	w := &witness{doc: doc, capacity: capacity, ranks: ranks}
+	w.markRanks()
 	for i := range doc.Devices {
 		doc.Clocks = append(doc.Clocks, doc.Devices[i].Clocks...)
 		if doc.Devices[i].CapacityDisproved != nil {
@@ -117,17 +119,18 @@ func outsideVerdict(doc *report.Document) (report.Verdict, bool) {
 	return v, true
 }
 
-// failures are the out-of-memory messages of one log that tell the same.
+// failures are the out-of-memory messages that tell the same.
 type failures struct {
 	failure
-	source int
-	count  int
-	ranks  []int // whose messages they are, as far as lines are marked
-	gpus   []int // that they are about
-	told   []*evidence.OOMMessage
-	first  int   // the one of the ranks that failed before all others, -1: not known
-	least  int64 // bytes asked for, over all messages; 0: not known
-	most   int64
+	source  int   // of the failure
+	sources []int // of all: ranks may have a log each, and trackers keep copies
+	count   int
+	ranks   []int // whose messages they are, as far as that is told
+	gpus    []int // that they are about
+	told    []*evidence.OOMMessage
+	first   int   // the one of the ranks that failed before all others, -1: not known
+	least   int64 // bytes asked for, over all messages; 0: not known
+	most    int64
 }
 
 // firstFailed is the rank that the launcher saw fail first, -1 where it told of none.
@@ -171,7 +174,7 @@ func (w *witness) outOfMemory() {
 			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] || m.AllocatedBytes < 0 && m.DeviceFreeBytes >= 0 && whole[firstFigures(m)] {
 				continue // told elsewhere, and better
 			}
-			key := fmt.Sprint(d.Source, f.verdict, m.By, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
+			key := fmt.Sprint(f.verdict, m.By, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
 			g := byKey[key]
 			if g == nil {
 				g = &failures{failure: f, source: d.Source, first: -1}
@@ -179,6 +182,7 @@ func (w *witness) outOfMemory() {
 				groups = append(groups, g)
 			}
 			g.count++
+			g.sources = including(g.sources, d.Source)
 			g.told = append(g.told, told...)
 			if r := m.RequestedBytes; r > 0 {
 				if g.least == 0 || r < g.least {
@@ -187,8 +191,11 @@ func (w *witness) outOfMemory() {
 				g.most = max(g.most, r)
 			}
 			isFirst := first >= 0 && m.Rank == first
-			if m.RequestedBytes >= 0 && (isFirst || g.first < 0) { // a repeat without figures adds nothing
-				g.failure = f
+			later := d.Source == g.source || g.RequestedBytes < 0 // of several logs the first is as good as any
+			switch {
+			case m.RequestedBytes < 0: // a repeat without figures adds nothing
+			case isFirst && g.first < 0, later && (isFirst || g.first < 0):
+				g.failure, g.source = f, d.Source
 			}
 			if isFirst {
 				g.first = first
@@ -200,10 +207,13 @@ func (w *witness) outOfMemory() {
 		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.verdict == "unknown" })
 	}
 	slices.SortStableFunc(groups, func(a, b *failures) int {
-		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(min(b.first, 0), min(a.first, 0)), cmp.Compare(b.Line, a.Line))
+		return cmp.Or(cmp.Compare(a.sources[0], b.sources[0]), cmp.Compare(min(b.first, 0), min(a.first, 0)), cmp.Compare(b.Line, a.Line))
 	})
 	for i, g := range groups {
 		f := w.failureFinding(g)
+		if i == 0 {
+			f.Evidence = append(f.Evidence, w.otherRanks(groups)...)
+		}
 		for _, m := range g.told {
 			m.Fix = f.Fix
 		}
@@ -425,6 +435,9 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	}
 	if g.count > 1 {
 		text := fmt.Sprintf("told %s times in this log", report.Count(g.count))
+		if n := len(g.sources); n > 1 {
+			text = fmt.Sprintf("told %s times in %s", report.Count(g.count), report.Plural(n, "log"))
+		}
 		if g.least < g.most {
 			text += fmt.Sprintf(", with %s to %s asked for", report.Bytes(g.least), report.Bytes(g.most))
 		}

@@ -86,7 +86,7 @@ type OOMMessage struct {
 	Source                   int     `json:"source"`
 	Line                     int     `json:"line"`
 	GPU                      *int    `json:"gpu"`
-	Rank                     *int    `json:"rank"` // as the launcher marks its lines
+	Rank                     *int    `json:"rank"` // as the launcher marks its lines, or as the log is called
 	RequestedBytes           *int64  `json:"requested_bytes"`
 	CapacityBytes            *int64  `json:"capacity_bytes"`
 	DeviceFreeBytes          *int64  `json:"device_free_bytes"`
