@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/redact"
 )
 
@@ -34,6 +35,9 @@ func redactNames(err error, paths ...string) error {
 		if dir := filepath.Dir(p); dir != "." && dir != "/" {
 			paths = append(paths, dir+"/") // a temporary file beside it may be what is named
 		}
+	}
+	if errors.Is(err, load.ErrNothing) { // it goes on with files that nobody named
+		err = errors.New(load.OneLine(err))
 	}
 	return newRedactor().Renamed(err, paths...)
 }

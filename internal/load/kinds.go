@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io/fs"
 	"strings"
@@ -33,20 +34,20 @@ func (r *Run) read(in *snapshot.Input, o Options, lenient bool) error {
 	}
 	if (lenient || o.several) && err == nil && sniff.IsReport(head) {
 		in.Close()
-		return unknown(in.Name, nil)
+		return unknown(in.Name, head, nil)
 	}
 	source := diagnose.Source{Path: in.Name, Optional: lenient}
 	source.Kind, source.Contains, err = r.kindOf(in, head, options, &source)
 	if err != nil {
 		in.Close()
 		if lenient && !recorded && len(head) > 0 && head[0] == sniff.PickleMark {
-			return unknown(in.Name, nil) // some other pickle
+			return unknown(in.Name, head, nil) // some other pickle
 		}
 		return err
 	}
 	if lenient && source.Kind == KindCheckpoint {
 		in.Close() // may be larger than all recordings together, and serves nothing
-		return unknown(in.Name, nil)
+		return nothingIn(in.Name, "a checkpoint", "`vramscope budget --model` says what it needs.")
 	}
 	r.inputs = append(r.inputs, in)
 	source.Digest = in.Digest
@@ -82,7 +83,11 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 	b := bufio.NewReaderSize(c, sniff.HeadBytes)
 	head, err := b.Peek(sniff.HeadBytes)
 	if len(head) == 0 {
-		return "", nil, why // an empty file
+		if !sniff.CalledRecording(in.Name) {
+			why = &snapshot.Error{File: in.Name, Offset: 0, Err: snapshot.ErrNotSnapshot, Cause: emptyFile,
+				Advice: "The program wrote nothing, or wrote elsewhere: give what it printed."}
+		}
+		return "", nil, why
 	}
 	if unreadable(err) {
 		return "", nil, &snapshot.Error{File: in.Name, Offset: int64(len(head)), Cause: err.Error()}
@@ -91,8 +96,9 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 		return KindCheckpoint, nil, nil
 	}
 	if sniff.IsBinary(head) {
-		return "", nil, unknown(in.Name, why)
+		return "", nil, unknown(in.Name, head, why)
 	}
+	head = bytes.Clone(head) // reading on writes over it
 	kinds, found, err := evidence.Read(b, in.Name, len(r.Sources))
 	switch {
 	case err == nil:
@@ -122,7 +128,7 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 		}
 		return "", nil, cut
 	}
-	return "", nil, unknown(in.Name, err)
+	return "", nil, unknown(in.Name, head, err)
 }
 
 // unreadable tells that a file can't be got at from one that is cut or damaged.
@@ -132,8 +138,8 @@ func unreadable(err error) bool {
 	return errors.As(err, &disk) || errors.As(err, &far)
 }
 
-// unknown is the error for input that nothing can be made of.
-func unknown(name string, why error) error {
+// unknown is the error for input that nothing can be made of, with its beginning.
+func unknown(name string, head []byte, why error) error {
 	var e *snapshot.Error
 	if errors.As(why, &e) && e.Cause != "not a pickle" {
 		return why
@@ -143,7 +149,14 @@ func unknown(name string, why error) error {
 			Cause:  "rows of nvidia-smi without header and units: which figure is memory can't be told",
 			Advice: "Keep the header: nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1"}
 	}
-	return &snapshot.Error{File: name, Offset: 0, Err: errUnknown,
-		Cause:  "neither a memory snapshot nor a log, nvidia-smi output or profiler trace that is known",
-		Advice: "Give the file that torch.cuda.memory._dump_snapshot wrote; `vramscope record` prints how to make one."}
+	what, instead := sniff.Describe(head)
+	return nothingIn(name, what, instead)
+}
+
+const nothingToAnalyse = ": nothing to analyse in it"
+
+// nothingIn is that error for a file that is something else.
+func nothingIn(name, what, instead string) error {
+	return &snapshot.Error{File: name, Offset: -1, Err: errUnknown, Advice: instead,
+		Cause: "is " + what + nothingToAnalyse}
 }

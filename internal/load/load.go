@@ -18,6 +18,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/sniff"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -129,10 +130,13 @@ func isNobodys(name string, err error) bool {
 	return errors.Is(err, errUnknown) || errors.Is(err, ErrNothing) || isEmpty(err) && !sniff.CalledRecording(name)
 }
 
-// isEmpty tells the error about a file without a byte.
+// emptyFile is the cause of errors about a file without a byte.
+const emptyFile = "the file is empty"
+
+// isEmpty tells such an error.
 func isEmpty(err error) bool {
 	var e *snapshot.Error
-	return errors.As(err, &e) && e.Cause == "the file is empty"
+	return errors.As(err, &e) && e.Cause == emptyFile
 }
 
 func (r *Run) add(name string, o Options) error {
@@ -233,7 +237,7 @@ func walk(root string, visit func(path string) error) error {
 // below root in their paths may tell their ranks.
 func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) error {
 	before := len(r.Sources)
-	var failed []error
+	var failed, rejected []error
 	var broken []diagnose.Source
 	for path := range files {
 		name := path
@@ -256,17 +260,42 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 				kind = evidence.KindTrainingLog
 			}
 			broken = append(broken, diagnose.Source{Path: path, Kind: kind, Failed: OneLine(err), Name: &n})
+		} else {
+			rejected = append(rejected, err)
 		}
 	}
 	if len(r.Sources) == before {
 		if failed != nil {
 			return failed[0]
 		}
-		return &snapshot.Error{File: where, Offset: -1, Err: ErrNothing, Cause: "no recording, log or trace in this directory",
-			Advice: "Give the directory of one run, or its files."}
+		return &snapshot.Error{File: where, Offset: -1, Err: ErrNothing, Cause: "no recording, log or trace in this directory", Advice: list(rejected)}
 	}
 	r.Sources = append(r.Sources, broken...)
 	return nil
+}
+
+// maxListed is how many files of no known kind are named.
+const maxListed = 5
+
+// list says why there was nothing in files, with what to give in their place.
+func list(rejected []error) string {
+	if len(rejected) == 0 {
+		return "Give the directory of one run, or its files. Source code, settings, pictures, tables and hidden files aren't looked at."
+	}
+	var lines []string
+	for i, err := range rejected {
+		if i == maxListed {
+			lines = append(lines, fmt.Sprintf("and %s more", report.Plural(len(rejected)-i, "file")))
+			break
+		}
+		what, _, _ := strings.Cut(OneLine(err), nothingToAnalyse)
+		lines = append(lines, what)
+	}
+	var e *snapshot.Error
+	if errors.As(rejected[0], &e) && e.Advice != "" && len(rejected) == 1 {
+		return lines[0] + "\n  " + e.Advice
+	}
+	return strings.Join(append(lines, "Give the directory of one run, or its files."), "\n  ")
 }
 
 // OneLine is an error without what it advises.
