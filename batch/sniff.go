@@ -42,7 +42,7 @@ func kindOf(name string, head, tail []byte) fileKind {
 		return kindText // perhaps: what it was, nobody can tell, and it must not vanish
 	case len(plain) == 0: // empty, or a container that can't be read
 		return map[bool]fileKind{true: kindRecording, false: kindOther}[named] // such a recording is a failure to tell
-	case sniff.IsRecording(plain):
+	case sniff.IsRecording(plain), sniff.IsCutPickle(name, plain):
 		return kindRecording
 	case isPickle(plain):
 		return kindPickle

@@ -57,6 +57,8 @@ func TestSniff(t *testing.T) {
 		{"of-any-name", string(snapshot), kindRecording},
 		{"data.pickle", "\x80\x04]\x94(K\x01K\x02e.", kindPickle},
 		{"cut.pickle", "\x80", kindRecording},
+		{"head.pickle", "\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x08segm", kindRecording},
+		{"head.dat", "\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x08segm", kindPickle},
 		{"empty.pickle", "", kindRecording},
 		{"empty.log", "", kindOther},
 		{"text.pickle", "no pickle", kindRecording},

@@ -40,7 +40,7 @@ func (r *Run) read(in *snapshot.Input, o Options, lenient bool) error {
 	source.Kind, source.Contains, err = r.kindOf(in, head, options, &source)
 	if err != nil {
 		in.Close()
-		if lenient && !recorded && len(head) > 0 && head[0] == sniff.PickleMark {
+		if lenient && !recorded && len(head) > 0 && head[0] == sniff.PickleMark && !sniff.IsCutPickle(in.Name, head) {
 			return unknown(in.Name, head, nil) // some other pickle
 		}
 		return err

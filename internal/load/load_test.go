@@ -89,6 +89,7 @@ func TestDirectory(t *testing.T) {
 		"config.json":                     gpt2Config,
 		"rank2.pickle":                    file[:len(file)/2],
 		"rank3.pickle":                    "",
+		"rank4.pickle":                    file[:17],
 		"README.md":                       errorLine,
 		"README":                          errorLine,
 		"train.py":                        "print('''" + errorLine + "''')",
@@ -111,7 +112,7 @@ func TestDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	want := map[string]string{"iteration_10/rank0_memory_snapshot.pickle": "snapshot", "rank1.pickle": "snapshot", "rank2.pickle": "snapshot", "rank3.pickle": "broken",
+	want := map[string]string{"iteration_10/rank0_memory_snapshot.pickle": "snapshot", "rank1.pickle": "snapshot", "rank2.pickle": "snapshot", "rank3.pickle": "broken", "rank4.pickle": "broken",
 		"rank1.labels.json": "labels", "logs/rank1.log": "oom_message", "nvidia-smi.csv": "nvidia_smi_csv", "config.json": "model_config"}
 	got := kinds(t, dir, r)
 	for name, kind := range want {
@@ -127,7 +128,7 @@ func TestDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.Ranks == nil || doc.Ranks.Count != 2 || !slices.Equal(doc.Ranks.Missing, []int{2, 3}) {
+	if doc.Ranks == nil || doc.Ranks.Count != 2 || !slices.Equal(doc.Ranks.Missing, []int{2, 3, 4}) {
 		t.Errorf("ranks %+v", doc.Ranks)
 	}
 	if of(doc, dir, "rank1.pickle").AtEnd.Categories["kv_cache"] == 0 || of(doc, dir, "iteration_10/rank0_memory_snapshot.pickle").AtEnd.Categories["kv_cache"] > 0 {
@@ -137,7 +138,7 @@ func TestDirectory(t *testing.T) {
 		t.Errorf("rank 1's capacity, which its log tells: %v", c)
 	}
 	for _, in := range doc.Inputs {
-		if broken := strings.HasSuffix(in.Path, "rank2.pickle") || strings.HasSuffix(in.Path, "rank3.pickle"); broken != (len(in.Damage) > 0) {
+		if broken := strings.HasSuffix(in.Path, "rank2.pickle") || strings.HasSuffix(in.Path, "rank3.pickle") || strings.HasSuffix(in.Path, "rank4.pickle"); broken != (len(in.Damage) > 0) {
 			t.Errorf("%s: damage %q", in.Path, in.Damage)
 		}
 	}

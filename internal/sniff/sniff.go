@@ -67,6 +67,13 @@ func IsRecording(head []byte) bool {
 	return len(head) > 0 && head[0] == PickleMark && slices.ContainsFunc(recordingKeys, func(key []byte) bool { return bytes.Contains(head, key) })
 }
 
+// IsCutPickle tells a file that was to be a pickle and ended before it said of
+// what: a recording, most likely, whose program died while it was dumping.
+func IsCutPickle(name string, head []byte) bool {
+	const stop = '.'
+	return len(head) > 0 && len(head) < HeadBytes && head[0] == PickleMark && head[len(head)-1] != stop && CalledRecording(name)
+}
+
 // IsBinary tells data from text by its control characters. NUL bytes alone are no
 // sign: a log that was cut while a program went on writing is full of them. Nor
 // are backspaces, with which progress bars are drawn, and bells.
