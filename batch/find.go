@@ -30,6 +30,7 @@ type FindOptions struct {
 type Found struct {
 	Runs    []Run    // by Path
 	Pickles []string // pickles of something else, which were passed over
+	Silent  []string // logs in which nothing known stands, one of each folder
 	Failed  []error  // folders and files that could not be read
 }
 
@@ -94,7 +95,8 @@ func Find(ctx context.Context, roots []string, o FindOptions) (*Found, error) {
 			found.Pickles = append(found.Pickles, f.Path)
 		}
 	}
-	found.Runs = append(found.Runs, group(w.files)...)
+	runs, silent := group(w.files)
+	found.Runs, found.Silent = append(found.Runs, runs...), silent
 	call(found.Runs, o)
 	return found, nil
 }

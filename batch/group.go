@@ -18,15 +18,23 @@ import (
 // each, with the log and the labels that share their names. Folders that are
 // parts of a run (logs, snapshots, rank3, iteration_10, checkpoint-500) count as
 // the folder above them.
-func group(files []candidate) []Run {
-	homes := homesOf(files)
-	var runs []Run
-	for home, files := range homes {
+//
+// Silent are logs that say nothing, the first of each folder that is no run and no
+// model's: what was to be a run may have crashed.
+func group(files []candidate) (runs []Run, silent []string) {
+	for home, files := range homesOf(files) {
 		slices.SortFunc(files, func(a, b candidate) int { return cmp.Compare(a.Path, b.Path) })
-		runs = append(runs, runsIn(home, files)...)
+		isSilent := func(f candidate) bool { return f.Kind == kindSilent }
+		first := slices.IndexFunc(files, isSilent)
+		telling := slices.DeleteFunc(slices.Clone(files), isSilent)
+		runs = append(runs, runsIn(home, telling)...)
+		if len(telling) == 0 {
+			silent = append(silent, files[first].Path)
+		}
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Place, b.Place) })
-	return runs
+	slices.Sort(silent)
+	return runs, silent
 }
 
 // homesOf are the files that matter by the folders that they belong to.

@@ -17,8 +17,8 @@ func TestGroup(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		files []string // "T " before text, "A " before an accessory
-		want  []string // place: number of files
+		files []string // "T " before text, "A " before an accessory, "S " before what says nothing
+		want  []string // place: number of files; or what says nothing
 	}{
 		{"one folder, one run", []string{"d/a/snapshot.pickle", "T d/a/train.log", "T d/a/nvidia-smi.csv", "A d/a/config.json"}, []string{"d/a: 4"}},
 		{"ranks", []string{"d/a/rank0.pickle", "d/a/rank1.pickle", "d/a/rank_2_memory.pickle"}, []string{"d/a: 3"}},
@@ -45,6 +45,7 @@ func TestGroup(t *testing.T) {
 		{"wandb's copy", []string{"T d/a/train.log", "T d/a/wandb/run-20250312_100211-ab/files/output.log", "T d/b/wandb/offline-run-20250312_100211-cd/files/output.log"}, []string{"d/a: 2", "d/b: 1"}},
 		{"wandb's runs from one place", []string{"T d/a.log", "T d/wandb/run-20250312_100211-ab/files/output.log", "T d/wandb/run-20250312_100211-ab/logs/debug.log", "T d/wandb/run-20250313_090000-cd/files/output.log"},
 			[]string{"d: 1", "d/wandb/run-20250312_100211-ab: 2", "d/wandb/run-20250313_090000-cd: 1"}},
+		{"logs that say nothing", []string{"S d/a/err.log", "S d/a/out.log", "S d/b/out.log", "T d/b/smi.csv", "A d/c/config.json", "S d/c/out.log"}, []string{"d/b: 1", "d/a/err.log"}},
 		{"not above the root", []string{"d/snapshot.pickle"}, []string{"d: 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -52,17 +53,18 @@ func TestGroup(t *testing.T) {
 			for _, name := range c.files {
 				f := candidate{Path: name, Root: "d", Kind: kindRecording, Bytes: 1}
 				if kind, rest, ok := strings.Cut(name, " "); ok {
-					f.Path, f.Kind = rest, map[string]fileKind{"T": kindText, "A": kindAccessory}[kind]
+					f.Path, f.Kind = rest, map[string]fileKind{"T": kindText, "A": kindAccessory, "S": kindSilent}[kind]
 				}
 				files = append(files, f)
 			}
 			got := []string{}
 			total := 0
-			runs := group(files)
+			runs, silent := group(files)
 			for _, r := range runs {
 				got = append(got, fmt.Sprintf("%s: %d", r.Place, len(r.Files)))
 				total += len(r.Files)
 			}
+			got = append(got, silent...)
 			if c.want == nil {
 				if len(runs) != len(files) {
 					t.Errorf("%d runs of %d files", len(runs), len(files))
@@ -71,7 +73,8 @@ func TestGroup(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 			slices.Reverse(files)
-			for i, r := range group(files) {
+			again, _ := group(files)
+			for i, r := range again {
 				if r.Place != runs[i].Place || !slices.Equal(r.Files, runs[i].Files) {
 					t.Errorf("in another order of files, run %d is %s %q", i, r.Place, r.Files)
 				}

@@ -30,6 +30,7 @@ const (
 	kindPickle                    // a pickle of something else
 	kindText                      // a log, nvidia-smi output or a trace, perhaps
 	kindAccessory                 // a model's configuration or a labels file
+	kindSilent                    // a log, it seems, in which nothing known stands
 )
 
 // kindOf tells what a file may be from its name, its first bytes (sniff.HeadBytes, or
@@ -40,8 +41,10 @@ func kindOf(name string, head, tail []byte) fileKind {
 	switch {
 	case len(plain) == 0 && torn && !named:
 		return kindText // perhaps: what it was, nobody can tell, and it must not vanish
-	case len(plain) == 0: // empty, or a container that can't be read
-		return map[bool]fileKind{true: kindRecording, false: kindOther}[named] // such a recording is a failure to tell
+	case len(plain) == 0 && named: // empty, or a container that can't be read
+		return kindRecording // a failure to tell
+	case len(plain) == 0:
+		return silent(name)
 	case sniff.IsRecording(plain), sniff.IsCutPickle(name, plain):
 		return kindRecording
 	case isPickle(plain):
@@ -56,10 +59,20 @@ func kindOf(name string, head, tail []byte) fileKind {
 		return kindText
 	case isEvidence(plain):
 		return kindText
-	case len(head) < sniff.HeadBytes: // all of it was looked at
+	case !telling().Match(plain) && !telling().Match(tail):
+		return silent(name)
+	case len(head) < sniff.HeadBytes && sniff.IsJSON(plain): // all of it was looked at
 		return kindOther
-	case telling().Match(plain), telling().Match(tail):
-		return kindText
+	case len(head) < sniff.HeadBytes:
+		return kindSilent
+	}
+	return kindText
+}
+
+// silent is the kind of a file that says nothing: its name may say that it should.
+func silent(name string) fileKind {
+	if sniff.CalledLog(name) {
+		return kindSilent
 	}
 	return kindOther
 }

@@ -60,7 +60,10 @@ func TestSniff(t *testing.T) {
 		{"head.pickle", "\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x08segm", kindRecording},
 		{"head.dat", "\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x08segm", kindPickle},
 		{"empty.pickle", "", kindRecording},
-		{"empty.log", "", kindOther},
+		{"empty.log", "", kindSilent},
+		{"empty.csv", "", kindOther},
+		{"crashed.txt", "ModuleNotFoundError: No module named 'torch'", kindSilent},
+		{"hello.out", "hello", kindSilent},
 		{"text.pickle", "no pickle", kindRecording},
 		{"train.log", "step 1 loss 3.2\n", kindText},
 		{"slurm-17", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", kindText},
@@ -91,7 +94,7 @@ func TestSniff(t *testing.T) {
 		}
 	}
 	for packing, b := range packings(t, nil) {
-		for name, want := range map[string]fileKind{"empty.log": kindOther, "empty.pickle": kindRecording} {
+		for name, want := range map[string]fileKind{"empty.log": kindSilent, "empty.pickle": kindRecording} {
 			if got := kindOf(name, b, nil); got != want {
 				t.Errorf("%s of nothing, in %s: %d, want %d", name, packing, got, want)
 			}

@@ -113,6 +113,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	say.found(found)
 	runs := batch.Shard(found.Runs, index, count)
 	if len(found.Runs) == 0 {
+		say.saySilent()
 		for _, in := range args {
 			if sameFolder(in, f.output) {
 				return fmt.Errorf("no run below %s: -o names the same folder, which is passed over; give the results a folder of their own", in)
@@ -124,6 +125,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	c.Done = say.done
 	err = batch.Work(ctx, runs, *c)
 	say.end(err)
+	say.saySilent()
 	if err != nil {
 		return interrupted(ctx, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/vramscope/vramscope/batch"
+	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
 )
@@ -27,6 +29,7 @@ type teller struct {
 
 	runs, all                 int // to do, done
 	analysed, skipped, failed int
+	silent                    []string // what should have been a run and says nothing
 }
 
 func newTeller(err io.Writer, f *batchFlags, paths []string) *teller {
@@ -51,17 +54,29 @@ func (t *teller) found(f *batch.Found) {
 		}
 		t.line(err.Error())
 	}
-	if n := len(f.Pickles); n > 0 {
-		first := f.Pickles[0]
-		if t.flags.redact {
-			first = newRedactor().Input(first)
-		}
-		more := ""
-		if n > 1 {
-			more = fmt.Sprintf(" and %d more", n-1)
-		}
-		t.line(fmt.Sprintf("%s%s: pickled, but no memory snapshot: passed over", first, more))
+	t.passedOver(f.Pickles, "pickled, but no memory snapshot")
+	t.silent = f.Silent
+}
+
+// passedOver names the first of some files.
+func (t *teller) passedOver(files []string, why string) {
+	if len(files) == 0 {
+		return
 	}
+	first, more := files[0], ""
+	if t.flags.redact {
+		first = newRedactor().Input(first)
+	}
+	if n := len(files); n > 1 {
+		more = fmt.Sprintf(" and %d more", n-1)
+	}
+	t.line(fmt.Sprintf("%s%s: %s: passed over", first, more, why))
+}
+
+// saySilent tells of crashed runs, perhaps, of which nothing more is known.
+func (t *teller) saySilent() {
+	slices.Sort(t.silent)
+	t.passedOver(t.silent, "nothing known in it")
 }
 
 // begin shows the bar, on a terminal.
@@ -102,6 +117,9 @@ func (t *teller) done(p batch.Progress) {
 	}
 	switch {
 	case p.Nothing:
+		if i := slices.IndexFunc(p.Run.Files, sniff.CalledLog); i >= 0 {
+			t.silent = append(t.silent, p.Run.Files[i])
+		}
 	case p.Err != nil:
 		t.failed++
 		message, _, _ := strings.Cut(p.Err.Error(), "\n")
@@ -139,7 +157,7 @@ func (t *teller) summary(out io.Writer, removed int) {
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{t.skipped, "unchanged since the last time"}, {t.failed, "failed"}, {removed, "no longer there and removed"}} {
+	}{{t.skipped, "unchanged since the last time"}, {t.failed, "failed"}, {len(t.silent), "with nothing known in it passed over"}, {removed, "no longer there and removed"}} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
 		}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/vramscope/vramscope/batch"
 )
 
 // tree is the files below a folder with their contents.
@@ -210,4 +212,17 @@ func podScript(t *testing.T, name string) string {
 		t.Fatalf("%s has no script", name)
 	}
 	return strings.ReplaceAll(string(m[1]), "\n              ", "\n")
+}
+
+// TestSilentLogs are told when no run is left of them, other text isn't.
+func TestSilentLogs(t *testing.T) {
+	var b bytes.Buffer
+	say := newTeller(&b, &batchFlags{}, nil)
+	for _, files := range [][]string{{"a/vocabulary.txt"}, {"b/config.json", "b/crash.log"}} {
+		say.done(batch.Progress{Nothing: true, Run: batch.Run{Files: files}})
+	}
+	say.saySilent()
+	if want := "vramscope: b/crash.log: nothing known in it: passed over\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
 }

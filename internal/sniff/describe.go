@@ -52,13 +52,14 @@ func Describe(head []byte) (what, instead string) {
 		return "data, neither a pickle nor text", giveLog
 	case IsReport(head):
 		return "a web page, or what vramscope wrote itself", giveLog
-	case isJSON(head):
+	case IsJSON(head):
 		return "JSON of no known kind", giveLog
 	}
 	return "text without a line of a known form", giveLog
 }
 
-func isJSON(head []byte) bool {
+// IsJSON tells an object or a list by its beginning.
+func IsJSON(head []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(head))
 	t, err := d.Token()
 	_, delim := t.(json.Delim)

@@ -37,6 +37,7 @@ var (
 	// quoted in them is nobody's evidence.
 	otherName = pattern.Of(`\.(py|pyi|pyx|sh|bash|slurm|sbatch|c|cc|cpp|cu|cuh|h|hpp|go|rs|java|js|ts|sql|proto|patch|diff` +
 		`|md|rst|tex|html?|css|toml|ya?ml|cfg|ini|lock|pdf|png|jpg|svg|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|requirements|makefile|dockerfile)`)
+	logName       = pattern.Of(`\.(log|out|err)(\.(gz|zst|zip))?$`)
 	recordingName = pattern.Of(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
 )
 
@@ -49,6 +50,9 @@ func OtherFile(base string) bool {
 func CalledRecording(name string) bool {
 	return recordingName().MatchString(strings.ToLower(path.Base(name)))
 }
+
+// CalledLog tells by its name that a file was to be what a program printed.
+func CalledLog(name string) bool { return logName().MatchString(strings.ToLower(path.Base(name))) }
 
 // Other tells OtherFile of a file and OtherFolder of the folders that its path
 // names, with slashes.
