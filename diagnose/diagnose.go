@@ -69,10 +69,23 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	}
 	outsideDocument(doc, o.Capacity, j.logRanks())
 	doc.Verdict = j.verdict(doc, &one)
-	if o.Theory != nil && e != nil {
+	if e == nil {
+		j.noteUncompared(doc)
+	} else if o.Theory != nil {
 		return doc, j.compare(doc, &one, e, main)
 	}
 	return doc, nil
+}
+
+// noteUncompared says of a model's configuration why nothing is compared with it:
+// logs don't tell which part of the memory is the model's.
+func (j *job) noteUncompared(doc *report.Document) {
+	for i := range j.sources {
+		if t := j.options.Theory; t != nil && j.sources[i].Config != nil && j.sources[i].Config == t.Config {
+			in := &doc.Inputs[i]
+			in.Notes = append(in.Notes, "not used: only a recording is compared with it; `vramscope budget --config` works out what the model needs")
+		}
+	}
 }
 
 // examination is the work on one device.

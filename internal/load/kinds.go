@@ -49,6 +49,9 @@ func (r *Run) read(in *snapshot.Input, o Options, lenient bool) error {
 		in.Close() // may be larger than all recordings together, and serves nothing
 		return nothingIn(in.Name, "a checkpoint", "`vramscope budget --model` says what it needs.")
 	}
+	if source.Kind == KindCheckpoint {
+		source.Notes = append(source.Notes, "not used: only --model FILE reads a checkpoint's header")
+	}
 	r.inputs = append(r.inputs, in)
 	source.Digest = in.Digest
 	r.Sources = append(r.Sources, source)

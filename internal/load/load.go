@@ -264,10 +264,10 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 			rejected = append(rejected, err)
 		}
 	}
-	if len(r.Sources) == before {
-		if failed != nil {
-			return failed[0]
-		}
+	switch added := r.Sources[before:]; {
+	case failed != nil && !slices.ContainsFunc(added, isEvidence):
+		return failed[0]
+	case len(added) == 0:
 		return &snapshot.Error{File: where, Offset: -1, Err: ErrNothing, Cause: "no recording, log or trace in this directory", Advice: list(rejected)}
 	}
 	r.Sources = append(r.Sources, broken...)
@@ -343,12 +343,15 @@ var errUnknown = errors.New("of no known kind")
 // errText is for text that is cut before anything known stands in it.
 var errText = errors.New("text that is cut")
 
+// isEvidence tells sources from accessories.
+func isEvidence(s diagnose.Source) bool {
+	return s.Kind != KindConfig && s.Kind != KindCheckpoint && s.Kind != KindLabels
+}
+
 // check refuses a run of nothing but accessories.
 func (r *Run) check() error {
-	for _, s := range r.Sources {
-		if s.Kind != KindConfig && s.Kind != KindCheckpoint && s.Kind != KindLabels {
-			return nil
-		}
+	if slices.ContainsFunc(r.Sources, isEvidence) {
+		return nil
 	}
 	if len(r.Sources) == 0 {
 		return errors.New("nothing to analyse: give a snapshot, a log or a run's directory")

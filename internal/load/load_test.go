@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/recorder"
 	"github.com/vramscope/vramscope/redact"
@@ -165,6 +166,7 @@ func TestRunsThatCannotBeRead(t *testing.T) {
 		{"nothing", nil, "no recording, log or trace"},
 		{"code alone", map[string]string{"train.py": errorLine}, "no recording, log or trace"},
 		{"a broken recording alone", map[string]string{"a.pickle": file[:len(file)/2]}, "the file ends in the middle"},
+		{"a broken recording and its model", map[string]string{"a.pickle": "", "config.json": gpt2Config}, "the file is empty"},
 		{"an empty recording alone", map[string]string{"a.pickle": ""}, "the file is empty"},
 		{"a configuration alone", map[string]string{"config.json": gpt2Config}, "an analysis needs a recording"},
 	} {
@@ -285,6 +287,25 @@ func TestFilesOfNoUse(t *testing.T) {
 				t.Errorf("passed over %q, want %q; %d sources", got, x.passed, len(r.Sources))
 			}
 		})
+	}
+}
+
+// TestAccessoriesOfLogs: what a log can't be compared with is noted as not used.
+func TestAccessoriesOfLogs(t *testing.T) {
+	dir := write(t, map[string]string{"train.log": errorLine, "config.json": gpt2Config, "model.safetensors": "\x02\x00\x00\x00\x00\x00\x00\x00{}"})
+	r, err := Open([]string{filepath.Join(dir, "train.log"), filepath.Join(dir, "config.json"), filepath.Join(dir, "model.safetensors")}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	doc, err := diagnose.Run(r.Sources, r.Evidence, diagnose.Options{Theory: compare.Untold(r.Config())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "not used: only a recording is compared with it", "not used: only --model FILE"} {
+		if got := strings.Join(doc.Inputs[i].Notes, "; "); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", doc.Inputs[i].Path, got, want)
+		}
 	}
 }
 
