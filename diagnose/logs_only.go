@@ -368,6 +368,9 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.SavesBytes = &g.saves
 	}
 	title := "Out of memory"
+	if g.Unsure {
+		title, f.Severity = "Perhaps out of memory", report.Warning
+	}
 	if g.Phase != "" {
 		title += " in " + phaseText[g.Phase]
 	}

@@ -36,7 +36,10 @@ func (f *failure) ofOther(o other) {
 	case f.By == "vLLM":
 		f.ofVLLM()
 		return
-	case strings.HasSuffix(f.By, "_ALLOC_FAILED"):
+	case f.Unsure:
+		f.ofUnsure()
+		return
+	case strings.HasSuffix(f.By, "_FAILED"):
 		library, _, _ := strings.Cut(f.By, "_")
 		o.why = fmt.Sprintf("%s could not allocate (%s): such libraries ask the driver, beside PyTorch's allocator", libraryName(library), f.By)
 		o.change = "Leave room beside PyTorch (a smaller batch, a lower set_per_process_memory_fraction) and look at nvidia-smi for other processes; where there was room, an earlier failed kernel may be the cause: CUDA_LAUNCH_BLOCKING=1 names it"
@@ -52,6 +55,18 @@ func (f *failure) ofOther(o other) {
 		o.why = "the driver itself refused, so PyTorch's allocator had not been asked"
 	}
 	f.why, f.remedy = o.why, o.change
+}
+
+// ofUnsure words a failure of a library that may be one of memory or not.
+func (f *failure) ofUnsure() {
+	const full = "often the GPU's memory was full when it asked for its workspace"
+	library, _, hasStatus := strings.Cut(f.By, "_")
+	if hasStatus {
+		f.why = fmt.Sprintf("%s failed (%s): %s; also after an earlier kernel failed, or where the library doesn't match PyTorch and the driver", libraryName(library), f.By, full)
+	} else {
+		f.why = "cuDNN found no way to run a convolution: " + full + "; also for shapes and types that it doesn't support, or where the library doesn't match the driver"
+	}
+	f.remedy = "Try a much smaller batch, with nvidia-smi beside it: if it works then, it was memory. Else look for a kernel that failed before (CUDA_LAUNCH_BLOCKING=1; one step on the CPU shows a wrong index), then at the library's version"
 }
 
 // libraryName is a library as it writes itself.

@@ -131,6 +131,29 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// TestUnsureMessages says of failures that are often of memory that they may be
+// something else, and nothing of them beside one that is sure.
+func TestUnsureMessages(t *testing.T) {
+	const cublas = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n"
+	for _, test := range []struct {
+		name, log, says string
+		severity        report.Severity
+		confidence      float64
+	}{
+		{"cuBLAS", cublas, "Perhaps out of memory; cuBLAS failed (CUBLAS_STATUS_NOT_INITIALIZED): often the GPU's memory was full when it asked for its workspace; also", report.Warning, 0.3},
+		{"cuDNN", "RuntimeError: FIND was unable to find an engine to execute this computation\n", "Perhaps out of memory; cuDNN found no way to run a convolution", report.Warning, 0.3},
+		{"beside a sure one", cublas + "RuntimeError: CUDA error: out of memory\n" + cublas, "Out of memory; the driver itself refused", report.Critical, 0.3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, input{name: "train.log", text: test.log})
+			f := doc.Findings[0]
+			if len(doc.Findings) != 1 || !strings.HasPrefix(f.Title, test.says) || f.Severity != test.severity || f.Confidence != test.confidence || *doc.Evidence.OOMMessages[0].Verdict != "unknown" {
+				t.Errorf("found %+v", doc.Findings)
+			}
+		})
+	}
+}
+
 // TestEachMessage tells of two failures in one log each by its own figures.
 func TestEachMessage(t *testing.T) {
 	doc := judged(t, input{name: "train.log", text: "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in step\n    loss.backward()\n  File \"/p/site-packages/torch/_tensor.py\", line 1, in backward\n" +

@@ -44,6 +44,8 @@ var words = []feature{
 	{"node running low", hasHost}, {"shared memory. Please", hasHost}, {"by signal: Killed", hasHost}, {" Killed  ", hasHost}, {"(SIGKILL) received", hasHost},
 	{"MemoryError: Unable", hasHost}, {"Cannot allocate memory", hasHost},
 	{"ALLOC_FAILED", hasOther}, {"uda failure", hasOther}, {"HIP failure", hasOther}, {"CUDA calloc", hasOther}, {"CUDA host alloc", hasOther},
+	{"STATUS_NOT_INIT", hasOther}, {"STATUS_INTERNAL", hasOther}, {"valid cuDNN algo", hasOther}, {"find an engine", hasOther},
+	{"-side assert", hasOther}, {"illegal memory acc", hasOther}, {"Assertion `", hasOther},
 	{"RESOURCE_EXH", hasOther}, {"OOM when alloc", hasOther}, {"cache blocks. Try", hasOther}, {"KV cache is needed", hasOther},
 	{"stored in KV cache", hasOther}, {"than desired GPU memory", hasOther}, {"Not enough memory. Please", hasOther},
 	{"Allocation on device", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},

@@ -29,6 +29,7 @@ type OOM struct {
 	Backend                  string // CUDA, HIP, XPU, MPS
 	Driver                   bool   // the words of the driver: no allocator of PyTorch's had refused
 	By                       string // who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that
+	Unsure                   bool   // a failure that is often, but not always, one of memory
 }
 
 // ProcessUse is "Process N has X memory in use".

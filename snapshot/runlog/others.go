@@ -5,15 +5,21 @@ import "bytes"
 // otherMark is how something that asks a GPU for memory beside PyTorch's
 // allocator, or without it, says that there was none.
 type otherMark struct {
-	words string
-	by    string
-	asked []string // what stands before the size asked for, without blanks
-	not   string   // what tells that a line with the words is about something else
+	words  string
+	by     string
+	asked  []string // what stands before the size asked for, without blanks
+	not    string   // what tells that a line with the words is about something else
+	unsure bool     // other causes than memory are usual, too
 }
 
-// otherMarks are in order: the first whose words a line has counts.
+// otherMarks are in order: the first that a line has, and that reads as a failure, counts.
 var otherMarks = []otherMark{
-	{words: "_STATUS_ALLOC_FAILED"}, // of cuBLAS, cuDNN, cuSOLVER, hipBLAS: by says the status itself
+	{words: "_STATUS_ALLOC_FAILED"},                            // of cuBLAS, cuDNN, cuSOLVER, hipBLAS: by says the status itself
+	{words: "_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"}, // cuDNN 9
+	{words: "_STATUS_NOT_INITIALIZED", unsure: true},
+	{words: "_STATUS_INTERNAL_ERROR", not: "_STATUS_INTERNAL_ERROR_", unsure: true},
+	{words: "Unable to find a valid cuDNN algorithm to run convolution", by: cuDNN, unsure: true},
+	{words: "was unable to find an engine to execute this computation", by: cuDNN, unsure: true},
 	{words: "Cuda failure", by: "NCCL"}, {words: "HIP failure", by: "RCCL"},
 	{words: "Failed to CUDA calloc", by: "NCCL", asked: []string{"calloc", "callocasync"}},
 	{words: "Failed to CUDA host alloc", by: "NCCL"},
@@ -40,6 +46,11 @@ var otherMarks = []otherMark{
 // whose message goes on over the lines that follow.
 const cudaMallocAsync = "cudaMallocAsync"
 
+// cuDNN names itself where its message has no status: PyTorch tried every way to
+// run a convolution, and took a lack of memory for any of them for a refusal
+// (aten/src/ATen/native/cudnn/Conv_v7.cpp, Conv_v8.cpp).
+const cuDNN = "cuDNN"
+
 // maxOther is the longest line that is taken for such a failure.
 const maxOther = 2048
 
@@ -48,17 +59,21 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 	if len(line) > maxOther {
 		return false
 	}
+	p.kernelFailed = p.kernelFailed || failsKernel(line)
 	for i := range otherMarks {
 		mark := &otherMarks[i]
+		if mark.unsure && p.kernelFailed {
+			continue
+		}
 		at := bytes.Index(line, []byte(mark.words))
 		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !raised(line, at) {
 			continue
 		}
 		m := noOOM()
-		m.Line, m.By, m.AfterStep = number, mark.by, p.steps.latest()
+		m.Line, m.By, m.AfterStep, m.Unsure = number, mark.by, p.steps.latest(), mark.unsure
 		text := withoutCommas(compact(line, maxOther))
 		if !m.readOther(mark, line, at, text) {
-			return false
+			continue
 		}
 		if m.By == "" { // it is the host's
 			p.report.Known++
@@ -80,6 +95,14 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 	return false
 }
 
+// failsKernel tells of a kernel that failed: nothing else that a GPU is asked for
+// works afterwards, whatever its memory.
+func failsKernel(line []byte) bool {
+	_, assertion, ok := bytes.Cut(line, []byte("Assertion `"))
+	return ok && bytes.Contains(assertion, []byte("` failed")) ||
+		bytes.Contains(line, []byte("device-side assert triggered")) || bytes.Contains(line, []byte("illegal memory access was encountered"))
+}
+
 // raised tells a message from prose and program text about it: it stands alone,
 // or an exception's name or a logger's level stands before it.
 func raised(line []byte, at int) bool {
@@ -91,7 +114,7 @@ func raised(line []byte, at int) bool {
 	case '`', '"', '\'':
 		return false
 	}
-	for _, word := range [...]string{"rror:", "ERROR", "WARN", "xception", "rror Code", "allocating", "returned", "results in", "aused by", "nternal", "INTERNAL", "OutOfMemory"} {
+	for _, word := range [...]string{"rror:", "ERROR", "WARN", "xception", "rror Code", "allocating", "returned", "results in", "aused by", "nternal", "INTERNAL", "OutOfMemory", "andle:", "RESOURCE_EXHAUSTED:"} {
 		if bytes.Contains(before, []byte(word)) {
 			return true
 		}

@@ -13,7 +13,10 @@
 // them: a few byte searches decide whether a line is looked at more closely.
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Unknown stands for a number of bytes that was not printed.
 const Unknown int64 = -1
@@ -56,10 +59,11 @@ type Parser struct {
 	labels  labels
 	plain   []byte // the line without colours
 	// coloured tells that some line had colours.
-	coloured bool
-	async    int    // number of the line in which a message of cudaMallocAsync began, 0: none
-	text     []byte // a line of a string
-	inString bool   // the line is one of a string's
+	coloured     bool
+	kernelFailed bool   // some line tells of a kernel that failed
+	async        int    // number of the line in which a message of cudaMallocAsync began, 0: none
+	text         []byte // a line of a string
+	inString     bool   // the line is one of a string's
 }
 
 // Line takes one line without its line feed; parts of a line that overwrite
@@ -144,7 +148,16 @@ func (p *Parser) Finish() *Report {
 	p.summary.finish(p)
 	p.stats.finish(p)
 	p.report.Steps = p.steps.finish()
+	p.report.dropUnsure()
 	return &p.report
+}
+
+// dropUnsure leaves failures that may be of memory to a log without any that is.
+func (r *Report) dropUnsure() {
+	unsure := func(m OOM) bool { return m.Unsure }
+	if sure := slices.DeleteFunc(slices.Clone(r.OOMs), unsure); len(sure) > 0 {
+		r.OOMs = sure
+	}
 }
 
 // stripColours drops ANSI escape sequences.

@@ -424,6 +424,9 @@ func TestOtherFailures(t *testing.T) {
 		{"triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 147456, Hardware limit: 101376.", "", 0, 0, 0, 0, 0},
 		{"2024-05-01 12:00:00: W tsl/framework/bfc_allocator.cc:497] Allocator (GPU_0_bfc) ran out of memory trying to allocate 12.50GiB with freed_by_count=0. The caller indicates that this is not a failure", "", 0, 0, 0, 0, 0},
 		{"We had a CUDA error: out of memory problem once.", "", 0, 0, 0, 0, 0},
+		{trace + "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", -1, u, u, u, u},
+		{"2025-03-12 10:00:01.2: W tensorflow/core/framework/op_kernel.cc:1745] OP_REQUIRES failed at conv_ops.cc:574 : RESOURCE_EXHAUSTED: OOM when allocating tensor with shape[64,512,112,112] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc", "TensorFlow", 0, 64 * 512 * 112 * 112 * 4, u, u, u},
+		{"grpc: RESOURCE_EXHAUSTED: Quota exceeded for requests per minute", "", 0, 0, 0, 0, 0},
 	}
 	for _, test := range tests {
 		r := parse(test.log)
@@ -447,6 +450,39 @@ func TestOtherFailures(t *testing.T) {
 		}
 		if strings.HasPrefix(test.log, trace) != (m.UserFile == "/home/u/train.py") {
 			t.Errorf("%q is placed at %q", test.log, m.UserFile)
+		}
+	}
+}
+
+// TestUnsure reads failures that are often of memory, and none of them where a
+// kernel had failed before.
+func TestUnsure(t *testing.T) {
+	const trace = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in <module>\n    step()\n"
+	const failed = "Loss.cu:242: nll_loss: block: [0,0,0], thread: [5,0,0] Assertion `t >= 0 && t < n_classes` failed.\n"
+	tests := []struct{ log, by string }{
+		{trace + "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", "CUBLAS_STATUS_NOT_INITIALIZED"},
+		{trace + "RuntimeError: cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`", "CUSOLVER_STATUS_INTERNAL_ERROR"},
+		{trace + "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED"},
+		{trace + "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR\nYou can try to repro this exception using the following code snippet.", "CUDNN_STATUS_INTERNAL_ERROR"},
+		{trace + "RuntimeError: Unable to find a valid cuDNN algorithm to run convolution", "cuDNN"},
+		{trace + "RuntimeError: FIND was unable to find an engine to execute this computation", "cuDNN"},
+		{trace + "RuntimeError: GET was unable to find an engine to execute this computation", "cuDNN"},
+		{"2023-01-02 03:04:05.6: E tensorflow/stream_executor/cuda/cuda_dnn.cc:328] Could not create cudnn handle: CUDNN_STATUS_INTERNAL_ERROR", "CUDNN_STATUS_INTERNAL_ERROR"},
+		{failed + trace + "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", ""},
+		{"torch.AcceleratorError: CUDA error: device-side assert triggered\n" + trace + "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR", ""},
+		{trace + "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", ""},
+		{"On CUDNN_STATUS_NOT_INITIALIZED lower the batch size.", ""},
+	}
+	for _, test := range tests {
+		by := ""
+		for _, m := range parse(test.log).OOMs {
+			by += m.By
+			if !m.Unsure || strings.HasPrefix(test.log, trace) != (m.UserFile == "/home/u/train.py") {
+				t.Errorf("%q: %+v", test.log, m)
+			}
+		}
+		if by != test.by {
+			t.Errorf("%q is by %q, want %q", test.log, by, test.by)
 		}
 	}
 }
