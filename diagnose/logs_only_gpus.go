@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -27,7 +28,7 @@ func (w *witness) watched(r *nvsmi.Report) {
 		w.idle(g)
 		if grown, ok := rising(settled(g)); ok {
 			w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
-				Title:    fmt.Sprintf("Memory in use on GPU %d kept growing while nvidia-smi watched, by %s", g.Index, report.Bytes(int64(grown.total))),
+				Title:    fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.Index, r.Tool(), report.Bytes(int64(grown.total))),
 				Evidence: []string{fmt.Sprintf("%s readings%s", report.Count(g.Samples), between(g)), "a cache that fills up flattens out; this did not"},
 				Fix:      ptr("Record a few steps to see what grows"), Code: how("loop")})
 		}
@@ -190,7 +191,7 @@ func (w *witness) facts() []string {
 			break
 		}
 		if i == 2 {
-			out = append(out, report.Plural(len(ev.GPUs)-i, "more GPU")+" in nvidia-smi")
+			out = append(out, report.Plural(len(ev.GPUs)-i, "more GPU")+" in "+cmp.Or(g.Tool, "nvidia-smi"))
 			break
 		}
 		if g.PeakUsedBytes == nil {
@@ -202,7 +203,7 @@ func (w *witness) facts() []string {
 			text += fmt.Sprintf(" of %s", report.Bytes(*g.TotalBytes))
 		}
 		if g.Samples == 1 {
-			text += " in nvidia-smi's only reading"
+			text += " in " + cmp.Or(g.Tool, "nvidia-smi") + "'s only reading"
 		}
 		out = append(out, text)
 	}

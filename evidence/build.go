@@ -24,7 +24,7 @@ func (e *Evidence) addGPUs(r *nvsmi.Report, source int) {
 		g := &r.GPUs[i]
 		out := GPU{GPU: g.Index, Name: text(g.Name), Source: source, Samples: g.Samples,
 			TotalBytes: number(g.TotalBytes), PeakUsedBytes: number(g.PeakUsedBytes),
-			FirstTime: text(g.First.String()), LastTime: text(g.Last.String()), Processes: []Process{}}
+			FirstTime: text(g.First.String()), LastTime: text(g.Last.String()), Processes: []Process{}, Tool: r.Tool()}
 		for _, p := range g.Processes {
 			out.Processes = append(out.Processes, Process{PID: p.PID, Name: text(p.Name), PeakUsedBytes: number(p.PeakUsedBytes)})
 		}

@@ -72,6 +72,7 @@ type GPU struct {
 	FirstTime     *string   `json:"first_time"`
 	LastTime      *string   `json:"last_time"`
 	Processes     []Process `json:"processes"`
+	Tool          string    `json:"-"` // that printed the readings, "" for nvidia-smi
 }
 
 // Process is one process on a GPU.

@@ -3,6 +3,7 @@ package evidence
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,8 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 	switch contentsOf(head) {
 	case binaryData:
 		return nil, nil, fmt.Errorf("%s: offset 0: binary data, neither text nor JSON: %w", name, ErrNothingKnown)
+	case gpustatData:
+		return readGpustat(in, name, source)
 	case jsonData:
 		kinds, ev, err := readJSON(in, name, source)
 		if errors.Is(err, ErrOtherJSON) && len(head) < peekBytes {
@@ -80,17 +83,38 @@ func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error)
 	return nil, nil, err
 }
 
+// readGpustat reads what `gpustat --json` printed.
+func readGpustat(r io.Reader, name string, source int) ([]string, *Evidence, error) {
+	gpus, err := nvsmi.ReadGpustat(r)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	if len(gpus.GPUs) == 0 {
+		return nil, nil, cmp.Or(err, fmt.Errorf("%s: no GPU in it: %w", name, ErrNothingKnown))
+	}
+	ev := New()
+	ev.addGPUs(gpus, source)
+	ev.Details = []Detail{{Source: source, NVSMI: gpus}}
+	return []string{nvsmi.Gpustat.String()}, ev, err
+}
+
 // lineFunc takes one line, with its number in the file.
 type lineFunc func(number int, line []byte)
 
 func readText(r io.Reader, name string, source int, split func(io.Reader, lineFunc) error) ([]string, *Evidence, error) {
 	var smi nvsmi.Parser
 	var log runlog.Parser
+	var plain []byte
 	err := split(r, func(number int, line []byte) {
 		if smi.Idle() && !startsTable(line) && log.Again(number, line) {
 			return
 		}
-		if !smi.Line(number, line[containerStamp(line):]) {
+		shown := line[containerStamp(line):]
+		if bytes.IndexByte(shown, 0x1b) >= 0 {
+			plain = runlog.StripColours(plain[:0], shown)
+			shown = plain
+		}
+		if !smi.Line(number, shown) {
 			log.Line(number, line)
 		}
 	})
@@ -144,6 +168,7 @@ const (
 	textData contents = iota
 	jsonData
 	notebook
+	gpustatData
 	binaryData
 )
 
@@ -160,6 +185,8 @@ func contentsOf(head []byte) contents {
 		}
 		if keys := topKeys(body); keys["cells"] || keys["nbformat"] {
 			return notebook
+		} else if keys["gpus"] && bytes.Contains(body, []byte(`"memory.used"`)) {
+			return gpustatData
 		}
 		if jsonLines(body) {
 			return textData

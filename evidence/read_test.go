@@ -43,6 +43,38 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestGpustat reads gpustat's JSON, also of several readings and cut, and its lines in colours.
+func TestGpustat(t *testing.T) {
+	reading := func(used int) string {
+		return fmt.Sprintf(`{"hostname": "n", "query_time": "2025-03-12T16:02:11.123456", "gpus": [{"index": 1, "uuid": "GPU-1", "name": "NVIDIA A100", "utilization.gpu": null,
+"memory.used": %d, "memory.total": 81920, "processes": [{"username": "a", "command": "python", "gpu_memory_usage": 900, "pid": 77}]}]}`, used)
+	}
+	for name, x := range map[string]struct {
+		text    string
+		samples int
+		peak    int64
+		err     error
+	}{
+		"one":     {reading(1000), 1, 1000, nil},
+		"several": {reading(1000) + "\n" + reading(1001) + reading(10), 3, 1001, nil},
+		"cut":     {reading(1000) + reading(1001)[:200], 1, 1000, io.ErrUnexpectedEOF},
+		"colours": {"\x1b[1m\x1b[37mn   \x1b(B\x1b[m  Wed Mar 12 16:02:11 2025  \x1b[1m\x1b[30m550.54.15\x1b(B\x1b[m\n\x1b[36m[1]\x1b(B\x1b[m \x1b[34mNVIDIA A100\x1b(B\x1b[m |\x1b[31m 42°C\x1b(B\x1b[m, \x1b[1m\x1b[32m 98 %\x1b(B\x1b[m | " +
+			"\x1b[36m\x1b[1m\x1b[33m1000\x1b(B\x1b[m / \x1b[33m81920\x1b(B\x1b[m MB | \x1b[1m\x1b[30ma\x1b(B\x1b[m:python/77(\x1b[33m900M\x1b(B\x1b[m)\n", 1, 1000, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds, ev, err := Read(strings.NewReader(x.text), "gpustat", 0)
+			if !errors.Is(err, x.err) || len(kinds) != 1 || kinds[0] != "gpustat" || len(ev.GPUs) != 1 {
+				t.Fatalf("%v, %+v, error %v", kinds, ev, err)
+			}
+			g := ev.GPUs[0]
+			if g.GPU != 1 || *g.Name != "NVIDIA A100" || g.Samples != x.samples || *g.PeakUsedBytes != x.peak<<20 || *g.TotalBytes != 80<<30 || !strings.HasPrefix(*g.FirstTime, "2025-03-12T16:02:11") ||
+				len(g.Processes) != 1 || *g.Processes[0].PeakUsedBytes != 900<<20 || *g.Processes[0].Name != "python" {
+				t.Errorf("%+v", g)
+			}
+		})
+	}
+}
+
 func TestReadErrorKeepsWhatWasRead(t *testing.T) {
 	broken := errors.New("disk gone")
 	in := io.MultiReader(strings.NewReader("step 1 loss 2.5\nstep 2 loss 2.4\n"+strings.Repeat("x\n", peekBytes)), &failing{broken})

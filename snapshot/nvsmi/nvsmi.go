@@ -1,6 +1,7 @@
 // Package nvsmi reads what nvidia-smi leaves in a run's directory, in every
 // form it prints: the table (once, looped, or in the middle of another log),
-// --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML.
+// --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML; and
+// what other programs print of the same figures: gpustat.
 // Everything found in one stream becomes one series per GPU and per process.
 //
 //	var p nvsmi.Parser
@@ -34,6 +35,7 @@ const (
 	Pmon
 	Query
 	XML
+	Gpustat
 	formCount
 )
 
@@ -41,7 +43,7 @@ const (
 func (f Form) String() string {
 	names := [formCount]string{
 		"nvidia_smi_table", "nvidia_smi_csv", "nvidia_smi_apps_csv",
-		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml",
+		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat",
 	}
 	if f >= formCount {
 		return "nvidia_smi"
@@ -68,6 +70,19 @@ func (r *Report) Forms() []Form {
 	}
 	return forms
 }
+
+// Tool is who printed the readings, as people call it.
+func (r *Report) Tool() string {
+	for f := Gpustat; f < formCount; f++ {
+		if r.Rows[f] > 0 && len(r.Forms()) == 1 {
+			return tools[f-Gpustat]
+		}
+	}
+	return "nvidia-smi"
+}
+
+// tools are the programs besides nvidia-smi, by Form from Gpustat on.
+var tools = [formCount - Gpustat]string{"gpustat"}
 
 // GPU is one device as seen over the whole stream.
 type GPU struct {
@@ -105,6 +120,7 @@ type Parser struct {
 	xml     xmlState
 	clock   Stamp // the last date line, which dates the table that follows it
 	quoted  quotedRow
+	gpustat gpustatState
 	unnamed int
 }
 
@@ -160,6 +176,8 @@ func (p *Parser) startLine(line []byte) bool {
 		return p.monitorHeader(line)
 	case first == '=':
 		return p.queryHeader(line)
+	case first == '[' && p.gpustatLine(line):
+		return true
 	case first >= 'F' && first <= 'W' && p.dateLine(line):
 		return true
 	}
@@ -194,10 +212,17 @@ func (p *Parser) dateLine(line []byte) bool {
 	return false
 }
 
-// prefixedDate keeps the same from behind a log's time or rank.
+// prefixedDate keeps the same from behind a log's time or rank, or a machine's
+// name, where gpustat adds the driver's version.
 func (p *Parser) prefixedDate(line []byte) {
 	const date = len("Tue Jul 14 08:12:38 2026")
 	line = bytes.TrimRight(line, " ")
+	if len(line) > 256 {
+		return
+	}
+	if version := bytes.LastIndex(line, []byte("  ")); version > 0 && len(bytes.Trim(line[version:], " .0123456789")) == 0 {
+		line = bytes.TrimRight(line[:version], " ")
+	}
 	n := len(line)
 	if n > date && n < 256 && line[n-1] >= '0' && line[n-1] <= '9' && line[n-5] == ' ' && line[n-8] == ':' {
 		p.dateLine(line[n-date:])

@@ -2,6 +2,7 @@ package nvsmi
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,9 @@ func TestForms(t *testing.T) {
 			prefix + "|   0  NVIDIA H100 80GB HBM3     On  |   00000000:01:00.0 Off |      0 |\n" +
 			prefix + "| N/A   35C    P0     165W /  700W |  " + used + "MiB /  81559MiB |      0%   Default |\n" + prefix + "+----+\n"
 	}
+	gpustat := func(used string) string {
+		return "node3                      Wed May  1 12:00:01 2024  550.54.15\n[0] NVIDIA A100 | 42°C,  30 %,  98 %,  298 / 400 W |  " + used + " / 81920 MB | me:python/77(900M)\n"
+	}
 	for name, x := range map[string]struct {
 		text    string
 		samples int
@@ -124,6 +128,8 @@ func TestForms(t *testing.T) {
 		"a column alone":              {"memory.used [MiB]\n1000 MiB\n1001 MiB\n", 2, ""},
 		"a column alone, no units":    {"memory.used [MiB]\n1000\n1001\n", 2, ""},
 		"tables behind a rank":        {table("[rank0]: ", "Wed May  1 12:00:01 2024       ", "1000") + table("[rank0]: ", "Wed May  1 12:00:02 2024       ", "1001"), 2, "2024-05-01T12:00:01"},
+		"gpustat":                     {gpustat("1000") + gpustat("1001"), 2, "2024-05-01T12:00:01"},
+		"gpustat without its head":    {"[0] Tesla V100 | 42'C,  98 % |  1000 / 16384 MB |\n", 1, ""},
 		"tables in a container's log": {table("2024-05-01T12:00:00.1Z stdout F ", "Wed May  1 12:00:01 2024", "1000"), 1, "2024-05-01T12:00:01"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,6 +144,30 @@ func TestForms(t *testing.T) {
 	}
 	if r := parse("2024/05/01 12:00:00.123, 40000, 90\n"); r.Unnamed != 1 || len(r.GPUs) != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestGpustat reads gpustat's processes in the forms of its options, and what is none of its lines.
+func TestGpustat(t *testing.T) {
+	for line, want := range map[string]string{
+		"[0] NVIDIA A100-SXM4-80GB | 42°C,  30 %,  98 % (E:   0 %  D:   0 %),  298 / 400 W | 79012 / 81920 MB | lena:python/1204(60014M) bob(18980M)": "NVIDIA A100-SXM4-80GB 79012 81920 98 298 1204 python 60014;",
+		"[0] Tesla V100 | 42'C,   0 % | 12 / 16384 MB | python/7(5M) a/b/8(6M)":                                                                       "Tesla V100 12 16384 0 -1 7  5;8  6;",
+		"[0] Tesla V100 | 42'C,  ?? % | 12 / 16384 MB |":                                                                                              "Tesla V100 12 16384 -1 -1 ",
+		"[0] step 3 | 42 C, 98 % | 3 / 10 MBit":                                                                                                       "",
+		"[0] NVIDIA A100 | 42'C, 98 % | ?? / 81920 MB |":                                                                                              "",
+		"[x] NVIDIA A100 | 42'C, 98 % | 1 / 81920 MB |":                                                                                               "",
+	} {
+		got := ""
+		for _, g := range parse(line).GPUs {
+			s := g.Series.Samples[0]
+			got += fmt.Sprintf("%s %d %d %v %v ", g.Name, s.UsedBytes>>20, g.TotalBytes>>20, s.UtilizationPercent, s.PowerWatts)
+			for _, p := range g.Processes {
+				got += fmt.Sprintf("%d %s %d;", p.PID, p.Name, p.PeakUsedBytes>>20)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
 	}
 }
 
@@ -260,6 +290,7 @@ func FuzzParser(f *testing.F) {
 		"==============NVSMI LOG==============\nTimestamp : Wed Mar  4 05:06:07 2026\nGPU 00000000:01:00.0\n    FB Memory Usage\n        Used : 5 MiB\n    Processes\n        Process ID : 5\n            Name : x\n",
 		"<nvidia_smi_log><gpu id=\"0:1.0\"><fb_memory_usage><used>5 MiB</used></fb_memory_usage><processes><process_info><pid>5</pid></process_info></processes></gpu></nvidia_smi_log>",
 		"Time     GPU%   Mem Used   Mem Total\n     0.5    9.0       1361       8192\n",
+		"[0] NVIDIA A100 | 42'C,  98 %,  298 / 400 W | 79012 / 81920 MB | me:python/12044(60014M)\n",
 		"elapsed_sec,gpu_util_pct,mem_used_mb,power_w\n0.1,5,400,\"26.11\n0\"\n",
 	} {
 		f.Add([]byte(seed))

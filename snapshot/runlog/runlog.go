@@ -79,7 +79,7 @@ func (p *Parser) Line(number int, line []byte) {
 	}
 	if bytes.IndexByte(line, 0x1b) >= 0 {
 		p.coloured = true
-		p.plain = stripColours(p.plain[:0], line)
+		p.plain = StripColours(p.plain[:0], line)
 		line = p.plain
 		if len(line) == 0 {
 			return
@@ -160,8 +160,8 @@ func (r *Report) dropUnsure() {
 	}
 }
 
-// stripColours drops ANSI escape sequences.
-func stripColours(dst, line []byte) []byte {
+// StripColours appends a line to dst without ANSI escape sequences.
+func StripColours(dst, line []byte) []byte {
 	for {
 		i := bytes.IndexByte(line, 0x1b)
 		if i < 0 {
@@ -173,7 +173,11 @@ func stripColours(dst, line []byte) []byte {
 			return dst
 		}
 		if line[0] != '[' {
-			line = line[1:]
+			n := 1
+			if line[0] == '(' { // the character set that a terminal's sgr0 chooses: ESC ( B
+				n = min(2, len(line))
+			}
+			line = line[n:]
 			continue
 		}
 		end := 1

@@ -123,7 +123,7 @@ func (p *Parser) Again(number int, line []byte) bool {
 	}
 	if p.coloured {
 		if bytes.IndexByte(line, 0x1b) >= 0 {
-			p.plain = stripColours(p.plain[:0], line)
+			p.plain = StripColours(p.plain[:0], line)
 			line = p.plain
 		}
 	}
