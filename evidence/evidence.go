@@ -22,9 +22,9 @@ import (
 // known form.
 var ErrNothingKnown = errors.New("nothing known in it")
 
-// ErrUnnamed is wrapped by such errors, too, where a little is known: rows of
-// nvidia-smi without header and units, of which it can't be told which figure is memory.
-var ErrUnnamed = fmt.Errorf("rows of nvidia-smi without header and units: %w", ErrNothingKnown)
+// ErrUnnamed is wrapped by such errors, too, where a little is known: rows as
+// nvidia-smi prints them without header or units, of which it can't be told what they are.
+var ErrUnnamed = fmt.Errorf("rows without header or units: %w", ErrNothingKnown)
 
 // ErrOtherJSON is wrapped by errors about JSON that is neither a trace nor a
 // timeline nor a notebook: a configuration or a labels file, perhaps.

@@ -149,7 +149,7 @@ func unknown(name string, head []byte, why error) error {
 	}
 	if errors.Is(why, evidence.ErrUnnamed) {
 		return &snapshot.Error{File: name, Offset: 0, Err: errUnknown,
-			Cause:  "rows of nvidia-smi without header and units: which figure is memory can't be told",
+			Cause:  "rows without header or units, as nvidia-smi prints them: which figure is which GPU's memory can't be told",
 			Advice: "Keep the header: nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1"}
 	}
 	what, instead := sniff.Describe(head)

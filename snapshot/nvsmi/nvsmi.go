@@ -121,6 +121,7 @@ type Parser struct {
 	clock   Stamp // the last date line, which dates the table that follows it
 	quoted  quotedRow
 	gpustat gpustatState
+	loose   looseState
 	unnamed int
 }
 
@@ -157,7 +158,11 @@ func (p *Parser) Line(number int, line []byte) bool {
 	if p.csv.active && p.csvRow(line) {
 		return true
 	}
-	return p.startLine(line)
+	if p.startLine(line) {
+		return true
+	}
+	p.looseRow(line)
+	return false
 }
 
 // Idle tells that no form has begun that the next line could be part of,

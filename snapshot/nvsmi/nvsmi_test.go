@@ -147,6 +147,54 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestLoose takes rows without any head for readings of one GPU only where they can
+// be nothing else.
+func TestLoose(t *testing.T) {
+	rows := func(n int, format string, of ...int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(format, "%d", fmt.Sprint(of[i%len(of)]+i)) + "\n")
+		}
+		return b.String()
+	}
+	const figures = "| N/A   42C    P0            298W /  400W |   %dMiB /  81920MiB |     98%      Default |"
+	const head = "|   0  NVIDIA A100-SXM4-80GB          On  |   00000000:07:00.0 Off |                    0 |\n"
+	const process = "|    0   N/A  N/A   1204411      C   python   900MiB |\n"
+	for name, x := range map[string]struct {
+		text             string
+		samples, unnamed int
+	}{
+		"a column in MiB":                 {rows(20, "%d MiB", 12000), 20, 0},
+		"a column of two GPUs":            {rows(20, "%d MiB", 12000, 400), 0, 1},
+		"a column of eight GPUs":          {rows(80, "%d MiB", 12000, 400, 70000, 3, 4, 5, 60000, 7), 0, 1},
+		"a column of all memory":          {strings.Repeat("81920 MiB\n", 20), 0, 1},
+		"a column of what is always held": {strings.Repeat("13500 MiB\n", 20), 20, 0},
+		"a list of GPUs":                  {"12000 MiB\n400 MiB\n", 0, 1},
+		"numbers":                         {rows(20, "%d", 12000), 0, 1},
+		"pairs of numbers":                {rows(20, "%d, 81920", 12000), 0, 1},
+		"numbers in a text":               {"Losses\n" + rows(20, "%d", 12000), 0, 0},
+		"memory in a text":                {rows(20, "%d MiB", 12000) + "that was all\n", 0, 0},
+		"rows of the table":               {rows(20, figures, 12000), 20, 0},
+		"of two GPUs":                     {rows(20, figures, 12000, 400), 0, 1},
+		"below dates":                     {rows(20, "Wed May  1 12:00:01 2024\n"+figures, 12000), 20, 0},
+		"one":                             {rows(1, figures, 12000), 1, 0},
+		"with the GPU's name":             {head + rows(1, figures, 12000) + process, 1, 0},
+		"the table of a trainer":          {rows(20, "| 3 | 20MiB / 80MiB | 5% |", 1) + "| x |\n", 0, 0},
+	} {
+		r := parse(x.text)
+		samples := 0
+		for _, g := range r.GPUs {
+			samples += g.Samples
+		}
+		if samples != x.samples || r.Unnamed != x.unnamed || x.samples > 0 && (len(r.GPUs) != 1 || r.GPUs[0].PeakUsedBytes < 12000<<20) {
+			t.Errorf("%s: %d unnamed, %+v", name, r.Unnamed, r.GPUs)
+		}
+		if name == "with the GPU's name" && (r.GPUs[0].Processes[0].PID != 1204411 || r.GPUs[0].Name != "NVIDIA A100-SXM4-80GB") {
+			t.Errorf("%+v", r.GPUs[0])
+		}
+	}
+}
+
 // TestGpustat reads gpustat's processes in the forms of its options, and what is none of its lines.
 func TestGpustat(t *testing.T) {
 	for line, want := range map[string]string{
@@ -290,6 +338,7 @@ func FuzzParser(f *testing.F) {
 		"==============NVSMI LOG==============\nTimestamp : Wed Mar  4 05:06:07 2026\nGPU 00000000:01:00.0\n    FB Memory Usage\n        Used : 5 MiB\n    Processes\n        Process ID : 5\n            Name : x\n",
 		"<nvidia_smi_log><gpu id=\"0:1.0\"><fb_memory_usage><used>5 MiB</used></fb_memory_usage><processes><process_info><pid>5</pid></process_info></processes></gpu></nvidia_smi_log>",
 		"Time     GPU%   Mem Used   Mem Total\n     0.5    9.0       1361       8192\n",
+		"12000 MiB\n12001 MiB\n| N/A 42C P0 298W / 400W | 60000MiB / 81920MiB | 98% Default |\n",
 		"[0] NVIDIA A100 | 42'C,  98 %,  298 / 400 W | 79012 / 81920 MB | me:python/12044(60014M)\n",
 		"elapsed_sec,gpu_util_pct,mem_used_mb,power_w\n0.1,5,400,\"26.11\n0\"\n",
 	} {

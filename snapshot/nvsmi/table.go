@@ -9,6 +9,7 @@ import (
 type tableState struct {
 	section  section
 	prefixed bool // the table stands behind a log's time or rank
+	headless bool // only some of its rows were kept (grep), not the heads
 	gpu      *unit
 	clock    Stamp
 	ids      bool // the process list has columns for MIG instances
@@ -44,7 +45,11 @@ func (p *Parser) tableLine(line []byte) bool {
 		return true
 	}
 	if t.section == outside {
-		return false
+		if !isGPUHead(cells) {
+			return false
+		}
+		*t = tableState{section: gpuRows, prefixed: bar > 0, headless: true, clock: p.clock}
+		p.clock = Stamp{}
 	}
 	if end := bytes.TrimRight(cells, " \t"); end[len(end)-1] != '|' && end[len(end)-1] != '+' {
 		t.rest() // a bar that docker compose puts before every line, or a progress bar's
@@ -60,6 +65,8 @@ func (p *Parser) tableLine(line []byte) bool {
 	case bytes.Contains(cells, []byte("Processes:")), bytes.Contains(cells, []byte("Compute processes")):
 		t.section = processRows
 		t.ids = false
+	case t.section == gpuRows && t.headless && bytes.Count(cells, []byte{'|'}) == 2:
+		return p.processRow(cells)
 	case t.section == gpuRows:
 		return p.gpuRow(cells)
 	case t.section == processRows:
@@ -72,6 +79,16 @@ func (t *tableState) rest() {
 	if t.idle++; t.idle > tableIdle {
 		*t = tableState{}
 	}
+}
+
+// isGPUHead tells the row of a GPU's name and bus id without the table around it.
+func isGPUHead(line []byte) bool {
+	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
+	if len(cells) != 3 {
+		return false
+	}
+	bus, _, _ := word(cells[1])
+	return len(bus) >= 12 && bytes.Count(bus, []byte(":")) == 2 && bus[len(bus)-2] == '.'
 }
 
 // gpuRow reads the two rows of a GPU: index, name and bus, then the figures.
