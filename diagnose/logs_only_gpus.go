@@ -187,7 +187,7 @@ func (w *witness) facts() []string {
 	blind := len(ev.GPUs) > 1 && !slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.PeakUsedBytes != nil })
 	for i, g := range ev.GPUs {
 		if blind {
-			out = append(out, fmt.Sprintf("%d GPUs without a figure for their memory (--query-gpu=memory.used shows it)", len(ev.GPUs)))
+			out = append(out, fmt.Sprintf("%d GPUs without a figure for their memory (%s shows it)", len(ev.GPUs), showsMemory(&g)))
 			break
 		}
 		if i == 2 {
@@ -195,7 +195,7 @@ func (w *witness) facts() []string {
 			break
 		}
 		if g.PeakUsedBytes == nil {
-			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (--query-gpu=memory.used shows it)%s", g.GPU, largestProcess(g.Processes)))
+			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (%s shows it)%s", g.GPU, showsMemory(&g), largestProcess(g.Processes)))
 			continue
 		}
 		text := fmt.Sprintf("GPU %d used %s", g.GPU, sawOf(&g))
@@ -223,6 +223,14 @@ func (w *witness) facts() []string {
 	}
 	out = append(out, w.traceFacts()...)
 	return append(out, w.timelines()...)
+}
+
+// showsMemory is how a GPU's memory is asked for.
+func showsMemory(g *evidence.GPU) string {
+	if g.Tool == "rocm-smi" {
+		return "rocm-smi --showmeminfo vram"
+	}
+	return "--query-gpu=memory.used"
 }
 
 // engineTook is what an inference engine took of a GPU by its own word.

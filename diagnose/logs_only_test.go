@@ -191,6 +191,8 @@ func TestReadings(t *testing.T) {
 		{"three GPUs", csv(used, "0, 1024 MiB, 8192 MiB", "1, 1024 MiB, 8192 MiB", "2, 1024 MiB, 8192 MiB"),
 			"GPU 0 used 1.00 GiB of 8.00 GiB in nvidia-smi's only reading; GPU 1 used 1.00 GiB of 8.00 GiB in nvidia-smi's only reading; 1 more GPU in nvidia-smi"},
 		{"no memory", csv("power.draw [W]", "0, 90.0 W", "1, 80.0 W", "2, 80.0 W"), "3 GPUs without a figure for their memory (--query-gpu=memory.used shows it)"},
+		{"rocm-smi's table", "Device  Node  IDs  Temp  Power  SCLK  Fan  PwrCap  VRAM%  GPU%\n=======\n0  2  0x74a1,  28851  41.0°C  142.0W  132Mhz  0%  750.0W  91%  99%\n======\n",
+			"GPU 0 without a figure for its memory (rocm-smi --showmeminfo vram shows it)"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

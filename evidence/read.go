@@ -40,8 +40,8 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 	switch contentsOf(head) {
 	case binaryData:
 		return nil, nil, fmt.Errorf("%s: offset 0: binary data, neither text nor JSON: %w", name, ErrNothingKnown)
-	case gpustatData:
-		return readGpustat(in, name, source)
+	case gpuData:
+		return readGPUs(in, name, source)
 	case jsonData:
 		kinds, ev, err := readJSON(in, name, source)
 		if errors.Is(err, ErrOtherJSON) && len(head) < peekBytes {
@@ -83,9 +83,9 @@ func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error)
 	return nil, nil, err
 }
 
-// readGpustat reads what `gpustat --json` printed.
-func readGpustat(r io.Reader, name string, source int) ([]string, *Evidence, error) {
-	gpus, err := nvsmi.ReadGpustat(r)
+// readGPUs reads what gpustat, rocm-smi or amd-smi printed as JSON.
+func readGPUs(r io.Reader, name string, source int) ([]string, *Evidence, error) {
+	gpus, err := nvsmi.ReadJSON(r)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
@@ -95,7 +95,7 @@ func readGpustat(r io.Reader, name string, source int) ([]string, *Evidence, err
 	ev := New()
 	ev.addGPUs(gpus, source)
 	ev.Details = []Detail{{Source: source, NVSMI: gpus}}
-	return []string{nvsmi.Gpustat.String()}, ev, err
+	return kindsOf(gpus, &runlog.Report{}), ev, err
 }
 
 // lineFunc takes one line, with its number in the file.
@@ -168,7 +168,7 @@ const (
 	textData contents = iota
 	jsonData
 	notebook
-	gpustatData
+	gpuData
 	binaryData
 )
 
@@ -185,14 +185,17 @@ func contentsOf(head []byte) contents {
 		}
 		if keys := topKeys(body); keys["cells"] || keys["nbformat"] {
 			return notebook
-		} else if keys["gpus"] && bytes.Contains(body, []byte(`"memory.used"`)) {
-			return gpustatData
+		} else if isGPUData(keys, body) {
+			return gpuData
 		}
 		if jsonLines(body) {
 			return textData
 		}
 		return jsonData
 	case '[':
+		if isGPUData(nil, body) {
+			return gpuData
+		}
 		rest := bytes.TrimLeft(body[1:], " \t\r\n")
 		if len(rest) == 0 || rest[0] == '[' && listOfNumbers(rest) || rest[0] == '{' && objectFollows(rest) {
 			return jsonData
@@ -202,6 +205,13 @@ func contentsOf(head []byte) contents {
 		return binaryData
 	}
 	return textData
+}
+
+// isGPUData tells what programs that watch GPUs print as JSON.
+func isGPUData(keys map[string]bool, body []byte) bool {
+	has := func(word string) bool { return bytes.Contains(body, []byte(word)) }
+	return keys["gpus"] && has(`"memory.used"`) || (keys["card0"] || keys["card1"]) && has(`"VRAM Total Used Memory (B)"`) ||
+		(keys == nil || keys["gpu_data"]) && has(`"mem_usage"`) && has(`"used_vram"`)
 }
 
 // objectFollows tells {"key": or {} from {'loss': …}, which Python prints.

@@ -76,6 +76,64 @@ func TestGpustat(t *testing.T) {
 	}
 }
 
+// TestOtherTools reads what others than nvidia-smi say of two GPUs, in every form they have.
+func TestOtherTools(t *testing.T) {
+	const nvitop = `╒══════════════════════════════════════════════════════════════════════════╕
+│ NVITOP 1.4.2    Driver Version: 550.54.15    CUDA Driver Version: 12.4    │
+├───────────────────────────────┬──────────────────────┬─────────────────────┤
+│   0  A100-SXM4-80GB      On   │ 00000000:07:00.0 Off │                   0 │
+│ N/A   42C    P0   298W / 400W │  60.00GiB / 80.00GiB │     98%     Default │
+├───────────────────────────────┼──────────────────────┼─────────────────────┤
+│   1  A100-SXM4-80GB      On   │ 00000000:0F:00.0 Off │                   0 │
+│ N/A   33C    P0    61W / 400W │  512.0MiB / 80.00GiB │      0%     Default │
+╘═══════════════════════════════╧══════════════════════╧═════════════════════╛
+│ Processes:                                                     me@node3 │
+│ GPU     PID      USER  GPU-MEM %SM  %CPU  %MEM      TIME  COMMAND        │
+│   0      77 C      me 58.00GiB  98 100.5   4.1  1.5 days  python x.py   │
+`
+	const amd = `+------------------------------------------------------------------------------+
+| AMD-SMI 25.3.0+ede62f2  amdgpu version: 6.12.12  ROCm version: 6.4.0         |
+|=====================================+========================================|
+| 0000:05:00.0    AMD Instinct MI300X | 31 %      41 °C   0           142/750 W|
+|   0       0       7        SPX/NPS1 | 99 %      N/A           61440/81920 MB |
+|-------------------------------------+----------------------------------------|
+| 0000:06:00.0    AMD Instinct MI300X | 31 %      41 °C   0           142/750 W|
+|   1       0       7        SPX/NPS1 | 0 %       N/A             512/81920 MB |
++-------------------------------------+----------------------------------------+
+| Processes:                                                                   |
+|  GPU        PID  Process Name          GTT_MEM  VRAM_MEM  MEM_USAGE     CU % |
+|    0         77  python                 2.0 MB  58.00 GB   58.10 GB   96.5 % |
++------------------------------------------------------------------------------+
+`
+	for name, x := range map[string]struct{ text, kind, process string }{
+		"nvitop":           {nvitop, "nvitop", "python x.py"},
+		"rocm-smi":         {"GPU[0]\t\t: VRAM Total Memory (B): 85899345920\nGPU[0]\t\t: VRAM Total Used Memory (B): 64424509440\nGPU[1]\t\t: VRAM Total Memory (B): 85899345920\nGPU[1]\t\t: VRAM Total Used Memory (B): 536870912\n", "rocm_smi", ""},
+		"rocm-smi as CSV":  {"device,VRAM Total Memory (B),VRAM Total Used Memory (B)\ncard0,85899345920,64424509440\ncard1,85899345920,536870912\n", "rocm_smi", ""},
+		"rocm-smi as JSON": {`{"card1": {"VRAM Total Memory (B)": "85899345920", "VRAM Total Used Memory (B)": "536870912"}, "card0": {"VRAM Total Memory (B)": "85899345920", "VRAM Total Used Memory (B)": "64424509440"}}`, "rocm_smi", ""},
+		"amd-smi":          {amd, "amd_smi", "python"},
+		"amd-smi metric":   {"GPU: 0\n    MEM_USAGE:\n        TOTAL_VRAM: 81920 MB\n        USED_VRAM: 61440 MB\n\nGPU: 1\n    MEM_USAGE:\n        TOTAL_VRAM: 81920 MB\n        USED_VRAM: 512 MB\n", "amd_smi", ""},
+		"amd-smi as CSV":   {"gpu,total_vram,used_vram,free_vram,total_visible_vram,used_visible_vram\n0,81920,61440,20480,81920,61440\n1,81920,512,80000,81920,512\n", "amd_smi", ""},
+		"amd-smi as JSON":  {`[{"gpu": 0, "mem_usage": {"total_vram": {"value": 81920, "unit": "MB"}, "used_vram": {"value": 61440, "unit": "MB"}}}, {"gpu": 1, "mem_usage": {"total_vram": {"value": 81920, "unit": "MB"}, "used_vram": {"value": 512, "unit": "MB"}}}]`, "amd_smi", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds, ev, err := Read(strings.NewReader(x.text+"\n| of | another | table |\n"), "smi", 0)
+			if strings.HasSuffix(name, "JSON") {
+				kinds, ev, err = Read(strings.NewReader(x.text), "smi", 0)
+			}
+			if err != nil || len(kinds) != 1 || kinds[0] != x.kind || len(ev.GPUs) != 2 {
+				t.Fatalf("%v, %+v, error %v", kinds, ev, err)
+			}
+			a, b := ev.GPUs[0], ev.GPUs[1]
+			if *a.PeakUsedBytes != 60<<30 || *a.TotalBytes != 80<<30 || *b.PeakUsedBytes != 512<<20 || *b.TotalBytes != 80<<30 || a.Samples != 1 || b.Samples != 1 {
+				t.Errorf("%+v", ev.GPUs)
+			}
+			if x.process != "" && (len(a.Processes) != 1 || a.Processes[0].PID != 77 || *a.Processes[0].Name != x.process || *a.Processes[0].PeakUsedBytes != 58<<30) {
+				t.Errorf("%+v", a.Processes)
+			}
+		})
+	}
+}
+
 func TestReadErrorKeepsWhatWasRead(t *testing.T) {
 	broken := errors.New("disk gone")
 	in := io.MultiReader(strings.NewReader("step 1 loss 2.5\nstep 2 loss 2.4\n"+strings.Repeat("x\n", peekBytes)), &failing{broken})

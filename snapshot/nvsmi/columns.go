@@ -112,6 +112,8 @@ func roleOfWords(words []string) role {
 	switch {
 	case has("temperature", "temp"):
 		return temperature
+	case memory && has("used") && has("total"):
+		return usedMemory // rocm-smi's "VRAM Total Used Memory (B)"
 	case memory && has("total", "max", "capacity", "size"):
 		return totalMemory
 	case memory && has("free", "available"):
@@ -202,7 +204,7 @@ func isAboutGPUs(cell []byte, r role) bool {
 	case other, timestamp, elapsed:
 		return false
 	}
-	return bytes.IndexByte(cell, '.') > 0 || bytes.Contains(bytes.ToLower(cell), []byte("gpu"))
+	return bytes.IndexByte(cell, '.') > 0 || bytes.Contains(bytes.ToLower(cell), []byte("gpu")) || bytes.Contains(bytes.ToLower(cell), []byte("vram"))
 }
 
 // appsHeader turns the memory column of a process list into the process's.

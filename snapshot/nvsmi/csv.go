@@ -52,6 +52,12 @@ func (p *Parser) csvHeader(line []byte) bool {
 		if h, ok = readHeader(line); !ok {
 			return false
 		}
+		switch {
+		case bytes.Contains(line, []byte("VRAM Total Used")):
+			h.form = RocmSMI
+		case bytes.Contains(line, []byte("used_vram,")):
+			h.form = AMDSMI
+		}
 	}
 	if p.csv.active && sameColumns(p.csv.header.columns, h.columns) {
 		return true // nvidia-smi repeats the header when restarted
@@ -99,7 +105,7 @@ func headerLike(line []byte) bool {
 }
 
 var headerWords = [...][]byte{[]byte("mem"), []byte("Mem"), []byte("MEM"), []byte("tilization"), []byte("util"), []byte("ower"),
-	[]byte("pid"), []byte("retired_pages")}
+	[]byte("pid"), []byte("retired_pages"), []byte("vram"), []byte("VRAM")}
 
 // shortCell tells that the first cell ends soon and is a name, no sentence.
 func shortCell(line []byte) bool {
@@ -270,10 +276,10 @@ func parentUUID(cell []byte) []byte {
 	return cell
 }
 
-// indexCell accepts "0", "GPU 0", "gpu0", "cuda:0".
+// indexCell accepts "0", "GPU 0", "gpu0", "cuda:0", "card0".
 func indexCell(cell []byte) []byte {
 	i := bytes.IndexAny(cell, "0123456789")
-	if i > 0 && !strings.HasPrefix(strings.ToLower(string(cell)), "gpu") && !bytes.HasPrefix(cell, []byte("cuda")) {
+	if i > 0 && !strings.HasPrefix(strings.ToLower(string(cell)), "gpu") && !bytes.HasPrefix(cell, []byte("cuda")) && !bytes.HasPrefix(cell, []byte("card")) {
 		return nil
 	}
 	if i < 0 {

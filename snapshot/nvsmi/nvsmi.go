@@ -1,7 +1,8 @@
 // Package nvsmi reads what nvidia-smi leaves in a run's directory, in every
 // form it prints: the table (once, looped, or in the middle of another log),
 // --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML; and
-// what other programs print of the same figures: gpustat.
+// what other programs print of the same figures: gpustat,
+// nvitop, rocm-smi, amd-smi.
 // Everything found in one stream becomes one series per GPU and per process.
 //
 //	var p nvsmi.Parser
@@ -36,6 +37,9 @@ const (
 	Query
 	XML
 	Gpustat
+	Nvitop
+	RocmSMI
+	AMDSMI
 	formCount
 )
 
@@ -43,7 +47,7 @@ const (
 func (f Form) String() string {
 	names := [formCount]string{
 		"nvidia_smi_table", "nvidia_smi_csv", "nvidia_smi_apps_csv",
-		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat",
+		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat", "nvitop", "rocm_smi", "amd_smi",
 	}
 	if f >= formCount {
 		return "nvidia_smi"
@@ -82,7 +86,7 @@ func (r *Report) Tool() string {
 }
 
 // tools are the programs besides nvidia-smi, by Form from Gpustat on.
-var tools = [formCount - Gpustat]string{"gpustat"}
+var tools = [formCount - Gpustat]string{"gpustat", "nvitop", "rocm-smi", "amd-smi"}
 
 // GPU is one device as seen over the whole stream.
 type GPU struct {
@@ -121,6 +125,8 @@ type Parser struct {
 	clock   Stamp // the last date line, which dates the table that follows it
 	quoted  quotedRow
 	gpustat gpustatState
+	rocm    rocmState
+	amd     amdState
 	loose   looseState
 	unnamed int
 }
@@ -162,13 +168,16 @@ func (p *Parser) Line(number int, line []byte) bool {
 		return true
 	}
 	p.looseRow(line)
+	if p.table.form == Nvitop {
+		p.table.rest()
+	}
 	return false
 }
 
 // Idle tells that no form has begun that the next line could be part of,
 // whatever it is, unless it starts like one.
 func (p *Parser) Idle() bool {
-	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.quoted.open()
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.quoted.open() && !p.rocm.concise && !p.amd.metric
 }
 
 // startLine looks for the beginning of any form; it sees every line of an
@@ -176,7 +185,13 @@ func (p *Parser) Idle() bool {
 func (p *Parser) startLine(line []byte) bool {
 	switch first := firstByte(line); {
 	case first == '|' || first == '+':
-		return p.tableLine(line)
+		return p.amdLine(line) || p.tableLine(line)
+	case first >= 0xe2 && p.nvitopLine(line):
+		return true
+	case (first == 'G' || p.rocm.concise || first == 'D') && p.rocmLine(line):
+		return true
+	case (first == 'G' || p.amd.metric) && p.amdMetric(line):
+		return true
 	case first == '#':
 		return p.monitorHeader(line)
 	case first == '=':

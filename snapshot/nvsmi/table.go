@@ -12,6 +12,8 @@ type tableState struct {
 	headless bool // only some of its rows were kept (grep), not the heads
 	gpu      *unit
 	clock    Stamp
+	form     Form // Table or Nvitop
+	between  int  // columns of nvitop's list between memory and command
 	ids      bool // the process list has columns for MIG instances
 	idle     int  // lines since the last row
 }
@@ -111,7 +113,7 @@ func (p *Parser) gpuRow(line []byte) bool {
 		bytes.Count(bus[0], []byte(":")) == 0 || index < 0 || index > 1023 {
 		return true
 	}
-	u := p.byIndex(Table, int(index))
+	u := p.byIndex(t.form, int(index))
 	u.ids[2] = busID(string(bus[0]))
 	u.gpu.Name = fullName(tableName(rest), u.gpu.Name)
 	t.gpu = u
@@ -155,7 +157,7 @@ func (p *Parser) figureRow(cells [][]byte) bool {
 	if !found {
 		return false
 	}
-	p.rows[Table]++
+	p.rows[p.table.form]++
 	p.table.gpu.read(s, total)
 	return true
 }
@@ -202,7 +204,7 @@ func (p *Parser) processRow(line []byte) bool {
 			line = line[:i]
 		}
 	}
-	p.byIndex(Table, gpu).process(t.clock, id, bytes.TrimSpace(line), used)
+	p.byIndex(t.form, gpu).process(t.clock, id, bytes.TrimSpace(line), used)
 	return true
 }
 
