@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -24,6 +25,8 @@ func (w *witness) watched(r *nvsmi.Report) {
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
 		w.full(g)
+		w.fullInstances(g)
+		w.unlisted(g)
 		w.sharedGPU(g)
 		w.idle(g)
 		if grown, ok := rising(settled(g)); ok {
@@ -60,7 +63,7 @@ func between(g *nvsmi.GPU) string {
 }
 
 func (w *witness) full(g *nvsmi.GPU) {
-	if g.TotalBytes <= 0 || float64(g.PeakUsedBytes) < nearlyFull*float64(g.TotalBytes) || len(w.doc.Devices) > 0 {
+	if g.TotalBytes <= 0 || float64(g.PeakUsedBytes) < nearlyFull*float64(g.TotalBytes) || len(w.doc.Devices) > 0 || g.UnlistedBytes >= g.PeakUsedBytes {
 		return
 	}
 	w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
@@ -70,15 +73,68 @@ func (w *witness) full(g *nvsmi.GPU) {
 		Fix: ptr("Record a snapshot to see what the memory is for"), Code: how("loop")})
 }
 
-// sharedGPU tells of several programs on one GPU, where no recording tells
-// which of them matters.
+// fullInstances tells of parts of a GPU that MIG made: a program on one has no
+// more than that, whatever is free on the GPU.
+func (w *witness) fullInstances(g *nvsmi.GPU) {
+	if len(w.doc.Devices) > 0 {
+		return
+	}
+	for _, m := range g.Instances {
+		if m.TotalBytes <= 0 || float64(m.PeakUsedBytes) < nearlyFull*float64(m.TotalBytes) {
+			continue
+		}
+		w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
+			Title: fmt.Sprintf("MIG instance %d of GPU %d was full: %s of %s in use (%s)", m.GI, g.Index, report.Bytes(m.PeakUsedBytes), report.Bytes(m.TotalBytes), report.Percent(m.PeakUsedBytes, m.TotalBytes)),
+			Evidence: []string{fmt.Sprintf("the GPU as a whole has %s, of which its programs get their instance's share alone", report.Bytes(g.TotalBytes)),
+				"PyTorch keeps what it once reserved, so a full instance is not yet a failure: a snapshot tells how much of it is in use"},
+			Fix: ptr("Record a snapshot to see what the memory is for, or give the program a larger instance"), Code: how("loop")})
+	}
+}
+
+// unlisted tells of memory in use by nobody that nvidia-smi lists, of which a
+// recording can't know.
+func (w *witness) unlisted(g *nvsmi.GPU) {
+	if g.UnlistedBytes < max(1<<30, int64(heldShare*float64(g.TotalBytes))) || len(w.doc.Devices) > 0 {
+		return
+	}
+	// What computes is no dead run: in a container, as likely as not the run itself.
+	severity, busy := report.Warning, ""
+	for _, s := range g.Series.Samples {
+		if s.UsedBytes == g.UnlistedBytes && s.UtilizationPercent > 0 {
+			severity = report.Info
+			busy = fmt.Sprintf("; it computes (%.0f %%), so somebody is at work, in a container perhaps this run", s.UtilizationPercent)
+		}
+	}
+	w.add(report.Finding{ID: "outside_pytorch", Severity: severity, Confidence: 0.8,
+		Title:    fmt.Sprintf("%s were in use on GPU %d, and nvidia-smi listed no process: one of another container or user, or what a dead run left behind", report.Bytes(g.UnlistedBytes), g.Index),
+		Evidence: []string{"\"No running processes found\"" + busy, "within a container nvidia-smi shows no processes, not even the container's own; a process that hangs while it ends keeps its memory"},
+		Fix:      ptr("On the host, `sudo fuser -v /dev/nvidia*` names all that have a GPU open: stop what is left of dead runs (kill -9), DataLoader workers included. No snapshot shows it")})
+}
+
+// sharedGPU tells of several programs on one GPU, or one part of it that MIG made,
+// where no recording tells which of them matters.
 func (w *witness) sharedGPU(g *nvsmi.GPU) {
 	if len(w.doc.Devices) > 0 {
 		return
 	}
+	byInstance := map[int][]nvsmi.Process{}
+	for _, p := range g.Processes {
+		byInstance[p.Instance] = append(byInstance[p.Instance], p)
+	}
+	for _, instance := range slices.Sorted(maps.Keys(byInstance)) {
+		what := fmt.Sprintf("GPU %d", g.Index)
+		if instance >= 0 {
+			what = fmt.Sprintf("MIG instance %d of GPU %d", instance, g.Index)
+		}
+		w.shared(g, what, byInstance[instance])
+	}
+}
+
+// shared tells of the processes that hold much of the same memory.
+func (w *witness) shared(g *nvsmi.GPU, what string, list []nvsmi.Process) {
 	var large []string
 	var sum int64
-	for _, p := range g.Processes {
+	for _, p := range list {
 		if p.PeakUsedBytes < max(1<<30, g.TotalBytes/20) {
 			continue
 		}
@@ -92,7 +148,7 @@ func (w *witness) sharedGPU(g *nvsmi.GPU) {
 	if len(large) < 2 || g.TotalBytes > 0 && sum > g.TotalBytes+g.TotalBytes/10 {
 		return // one after the other
 	}
-	title := fmt.Sprintf("%d programs share GPU %d", len(large), g.Index)
+	title := fmt.Sprintf("%d programs share %s", len(large), what)
 	if len(large) > 8 {
 		large = append(large[:8:8], fmt.Sprintf("and %d more", len(large)-8))
 	}

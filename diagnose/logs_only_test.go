@@ -137,6 +137,11 @@ func TestGPUsAlone(t *testing.T) {
 		{"grows to the end", csv(400, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", 20000+100*i) }), "memory_grows", "GPU 0"},
 		{"held for nothing", csv(60, func(i int) string { return fmt.Sprintf("%d %%, 40000 MiB", 90*(i%4/3)) }), "gpu_idle", "75 %"},
 		{"shared", smiTable(30000, "100 12000", "200 17000"), "outside_pytorch", "2 programs share GPU 0"},
+		{"used by nobody that is listed", strings.Replace(smiTable(79000), "|=====", "|  No running processes found                                                             |\n|=====", 1), "outside_pytorch", "77.15 GiB were in use on GPU 0, and nvidia-smi listed no process"},
+		{"little used by nobody", strings.Replace(smiTable(900), "|=====", "|  No running processes found                                                             |\n|=====", 1), "", ""},
+		{"an instance of MIG that is full", migTable(39900, 39880, 5080), "gpu_full", "MIG instance 1 of GPU 0 was full: 38.96 GiB of 39.25 GiB"},
+		{"programs on an instance each", migTable(20000, 19000, 5080), "", ""},
+		{"programs on one instance", migTable(20000, 12000, 5080, 6000), "outside_pytorch", "2 programs share MIG instance 1 of GPU 0"},
 		{"ranks that came to the wrong GPU", strayTable(), "outside_pytorch", "2 processes that work on other GPUs hold a CUDA context on GPU 0 as well: 1.20 GiB"},
 		{"a healthy run", csv(100, func(i int) string { return fmt.Sprintf("97 %%, %d MiB", min(60000, 20000*i)) }), "", ""},
 	}
@@ -153,6 +158,16 @@ func TestGPUsAlone(t *testing.T) {
 				t.Fatalf("found %+v, want %s that says %q", doc.Findings, test.id, test.says)
 			}
 		})
+	}
+}
+
+// TestUnlisted warns of memory that nobody listed holds, but not where it may be the run's own.
+func TestUnlisted(t *testing.T) {
+	table := strings.Replace(smiTable(79000), "|=====", "|  No running processes found                                                             |\n|=====", 1)
+	for text, want := range map[string]report.Severity{strings.Replace(table, "     98%", "      0%", 1): report.Warning, table: report.Info} {
+		if f := found(judged(t, input{name: "smi.txt", text: text}), "outside_pytorch"); f == nil || f.Severity != want || !strings.Contains(*f.Fix, "fuser -v /dev/nvidia*") {
+			t.Errorf("%+v", f)
+		}
 	}
 }
 
@@ -201,6 +216,22 @@ func TestReadings(t *testing.T) {
 			}
 		})
 	}
+}
+
+// migTable is a GPU in two instances: what is used of the first, and the processes
+// on the first, on the second, and on the first again.
+func migTable(used int, processes ...int) string {
+	text := strings.Replace(smiTable(int64(used+5100)), "| Processes:", fmt.Sprintf(`| MIG devices:                                                                            |
+|  0    1   0   0  |           %dMiB / 40192MiB    | 42      0 |  3   0    2    0    0 |
+|                  |               0MiB / 65535MiB    |           |                       |
+|  0    5   0   1  |            5100MiB / 19968MiB    | 28      0 |  2   0    1    0    0 |
+|                  |               0MiB / 32767MiB    |           |                       |
++-----------------------------------------------------------------------------------------+
+| Processes:`, used), 1)
+	for i, mib := range processes {
+		text += fmt.Sprintf("|    0    %d    0      %10d      C   python                            %7dMiB |\n", [...]int{1, 5, 1}[i], 100+i, mib)
+	}
+	return text
 }
 
 // strayTable are the processes of three ranks, all of which were on GPU 0.

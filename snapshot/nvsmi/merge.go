@@ -159,6 +159,10 @@ func (g *GPU) merge(o *GPU) {
 	g.otherSamples += o.otherSamples
 	g.TotalBytes = max(g.TotalBytes, o.TotalBytes)
 	g.PeakUsedBytes = max(g.PeakUsedBytes, o.PeakUsedBytes)
+	g.UnlistedBytes = max(g.UnlistedBytes, o.UnlistedBytes)
+	if len(g.Instances) == 0 {
+		g.Instances = o.Instances
+	}
 	g.First, g.Last = span(g.First, g.Last, o.First, o.Last)
 	g.Series.append(&o.Series)
 	g.Processes = mergeProcesses(g.Processes, o.Processes)
@@ -197,6 +201,7 @@ func mergeProcesses(a, b []Process) []Process {
 		q := &a[i]
 		q.Name = betterName(q.Name, p.Name)
 		q.PeakUsedBytes = max(q.PeakUsedBytes, p.PeakUsedBytes)
+		q.Instance = max(q.Instance, p.Instance)
 		q.First, q.Last = span(q.First, q.Last, p.First, p.Last)
 		q.Series.append(&p.Series)
 	}

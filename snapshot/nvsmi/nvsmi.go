@@ -99,6 +99,9 @@ type GPU struct {
 	First, Last   Stamp
 	Series        Series
 	Processes     []Process // by pid
+	// UnlistedBytes is the most that was in use while the table listed no process at all; 0: never.
+	UnlistedBytes int64
+	Instances     []Instance // that MIG divided it into, by number
 
 	otherSamples int // readings of utilisation or power alone
 }
@@ -110,6 +113,13 @@ type Process struct {
 	PeakUsedBytes int64 // Unknown on Windows and wherever nvidia-smi prints N/A
 	First, Last   Stamp
 	Series        Series
+	Instance      int // of MIG, on which it runs; -1: not said
+}
+
+// Instance is a part of a GPU that MIG made, with memory of its own.
+type Instance struct {
+	GI                        int // as nvidia-smi numbers it
+	TotalBytes, PeakUsedBytes int64
 }
 
 // Parser takes the lines of one stream in order. The zero value is ready.

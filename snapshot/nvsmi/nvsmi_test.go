@@ -335,6 +335,7 @@ func FuzzParser(f *testing.F) {
 		"# gpu    fb   sm  pwr\n# Idx    MB    %    W\n    0   239    6   70\n",
 		"# gpu  pid  type  sm  mem  command\n    0  77  C  -  -  a b\n",
 		"#gpu,,,,,,,,mClk,pClk\n0,,,,,,,,,\n",
+		"| NVIDIA-SMI 570.10 |\n|   0  NVIDIA L4  On  | 00000000:01:00.0 Off | 0 |\n| N/A 52C P0 30W / 72W | 1024MiB / 23034MiB | 9% Default |\n| MIG devices: |\n|  0  1  0  0  |  39900MiB / 40192MiB | 42 0 | 3 0 |\n| Processes: |\n| GPU GI CI |\n|  0  1  0  77  C  python  90MiB |\n| No running processes found |\n",
 		"==============NVSMI LOG==============\nTimestamp : Wed Mar  4 05:06:07 2026\nGPU 00000000:01:00.0\n    FB Memory Usage\n        Used : 5 MiB\n    Processes\n        Process ID : 5\n            Name : x\n",
 		"<nvidia_smi_log><gpu id=\"0:1.0\"><fb_memory_usage><used>5 MiB</used></fb_memory_usage><processes><process_info><pid>5</pid></process_info></processes></gpu></nvidia_smi_log>",
 		"Time     GPU%   Mem Used   Mem Total\n     0.5    9.0       1361       8192\n",

@@ -2,6 +2,7 @@ package nvsmi
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 )
 
@@ -11,11 +12,18 @@ type tableState struct {
 	prefixed bool // the table stands behind a log's time or rank
 	headless bool // only some of its rows were kept (grep), not the heads
 	gpu      *unit
+	listed   []tableReading // the GPUs of this table
 	clock    Stamp
 	form     Form // Table or Nvitop
 	between  int  // columns of nvitop's list between memory and command
 	ids      bool // the process list has columns for MIG instances
 	idle     int  // lines since the last row
+}
+
+// tableReading is what one table shows of a GPU.
+type tableReading struct {
+	unit *unit
+	used int64
 }
 
 type section uint8
@@ -67,6 +75,8 @@ func (p *Parser) tableLine(line []byte) bool {
 	case bytes.Contains(cells, []byte("Processes:")), bytes.Contains(cells, []byte("Compute processes")):
 		t.section = processRows
 		t.ids = false
+	case t.section == migRows:
+		p.migRow(cells)
 	case t.section == gpuRows && t.headless && bytes.Count(cells, []byte{'|'}) == 2:
 		return p.processRow(cells)
 	case t.section == gpuRows:
@@ -159,7 +169,44 @@ func (p *Parser) figureRow(cells [][]byte) bool {
 	}
 	p.rows[p.table.form]++
 	p.table.gpu.read(s, total)
+	if len(p.table.listed) < maxUnits {
+		p.table.listed = append(p.table.listed, tableReading{p.table.gpu, s.UsedBytes})
+	}
 	return true
+}
+
+// migRow reads an instance's row; the one below is of BAR1:
+//
+//	|  0    1   0   0  |           39900MiB / 40192MiB    | 42      0 |  3   0    2    0    0 |
+func (p *Parser) migRow(line []byte) {
+	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
+	ids := bytes.Fields(cells[0])
+	if len(cells) < 3 || len(ids) != 4 {
+		return
+	}
+	gpu, ok := atoi(string(ids[0]))
+	gi, isInstance := atoi(string(ids[1]))
+	used, total, isMemory := usedOf(cells[1])
+	if !ok || gpu > 1023 || !isInstance || !isMemory {
+		return // a further compute instance of the same memory
+	}
+	p.byIndex(p.table.form, gpu).instance(gi, used, total)
+}
+
+// maxInstances is more than any GPU can be divided into.
+const maxInstances = 64
+
+func (u *unit) instance(gi int, used, total int64) {
+	list := u.gpu.Instances
+	i, found := slices.BinarySearchFunc(list, gi, func(a Instance, gi int) int { return a.GI - gi })
+	if !found {
+		if len(list) >= maxInstances {
+			return
+		}
+		list = slices.Insert(list, i, Instance{GI: gi, TotalBytes: Unknown, PeakUsedBytes: Unknown})
+	}
+	list[i].TotalBytes, list[i].PeakUsedBytes = max(list[i].TotalBytes, total), max(list[i].PeakUsedBytes, used)
+	u.gpu.Instances = list
 }
 
 // processRow reads a row of the process list, which has columns for MIG
@@ -174,13 +221,22 @@ func (p *Parser) processRow(line []byte) bool {
 		t.ids = t.ids || bytes.Contains(line, []byte(" GI ")) || bytes.Contains(line, []byte("CI "))
 		return true
 	}
+	if bytes.HasPrefix(line, []byte("No running processes found")) {
+		for _, r := range t.listed {
+			r.unit.gpu.UnlistedBytes = max(r.unit.gpu.UnlistedBytes, r.used)
+		}
+		return true
+	}
 	index, line, ok := word(line)
 	gpu, isGPU := atoi(string(index))
 	if !ok || !isGPU || gpu > 1023 {
 		return true
 	}
+	gi, isInstance := 0, false
 	if t.ids {
-		_, line, _ = word(line)
+		var instance []byte
+		instance, line, _ = word(line)
+		gi, isInstance = atoi(string(instance))
 		_, line, _ = word(line)
 	}
 	first, line, _ := word(line)
@@ -204,7 +260,11 @@ func (p *Parser) processRow(line []byte) bool {
 			line = line[:i]
 		}
 	}
-	p.byIndex(t.form, gpu).process(t.clock, id, bytes.TrimSpace(line), used)
+	u := p.byIndex(t.form, gpu)
+	u.process(t.clock, id, bytes.TrimSpace(line), used)
+	if process := u.processes[id]; process != nil && isInstance {
+		process.Instance = gi
+	}
 	return true
 }
 

@@ -105,7 +105,7 @@ func (u *unit) process(at Stamp, pid int, name []byte, used int64) {
 		if u.processes == nil {
 			u.processes = map[int]*Process{}
 		}
-		proc = &Process{PID: pid, Name: string(name), PeakUsedBytes: Unknown}
+		proc = &Process{PID: pid, Name: string(name), PeakUsedBytes: Unknown, Instance: -1}
 		u.processes[pid] = proc
 	}
 	u.see(at)
