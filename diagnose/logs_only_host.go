@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/runlog"
@@ -29,8 +30,16 @@ func (w *witness) hostFailed(source int, log *runlog.Report) {
 	case runlog.BySharedMemory:
 		f.Confidence = 0.8
 		f.Fix = ptr("Give the container more shared memory (docker run --shm-size or --ipc=host, a larger emptyDir at /dev/shm), or use fewer DataLoader workers")
+	case runlog.ByPagingFile:
+		f.Fix = ptr("Enlarge Windows' paging file (System, Advanced, Performance, Virtual memory), or use fewer DataLoader workers: each loads PyTorch's libraries anew")
+	case runlog.ByAllocation:
+		f.Confidence = 0.8 // a wrong size fails in the same way
 	case runlog.BySignal:
 		f.Confidence, f.Severity = 0.5, report.Warning
+		f.Fix = ptr("See who killed it: `dmesg -T | grep -i 'killed process'` tells of the kernel, `sacct -j JOB -o MaxRSS,State` of Slurm. If it was for memory: " + lower(*f.Fix))
+	case runlog.ByWorker:
+		f.Confidence, f.Severity = 0.3, report.Warning
+		f.Fix = ptr("Run once with num_workers=0: an error of the data set itself shows then. If there is none, see whether memory ran out (`dmesg -T | grep -i 'killed process'`, df /dev/shm) and use fewer workers")
 	}
 	same := 0
 	for i := range log.HostFailures {
@@ -44,11 +53,14 @@ func (w *witness) hostFailed(source int, log *runlog.Report) {
 	w.add(f)
 }
 
-// lastOnHost is the last failure that is one for sure, else the last of the
-// signals, which count for nothing where the GPU's memory failed.
+// lower is a sentence as part of another.
+func lower(text string) string { return strings.ToLower(text[:1]) + text[1:] }
+
+// lastOnHost is the last failure that is one for sure, else the last of those
+// that may be, which count for nothing where the GPU's memory failed.
 func lastOnHost(log *runlog.Report) *runlog.HostFailure {
 	for i := len(log.HostFailures) - 1; i >= 0; i-- {
-		if f := &log.HostFailures[i]; f.By != runlog.BySignal {
+		if f := &log.HostFailures[i]; f.Sure() {
 			return f
 		}
 	}
@@ -64,12 +76,16 @@ func hostTitle(h *runlog.HostFailure, where string) string {
 	case h.By == runlog.BySharedMemory:
 		return "Out of shared memory on the host (/dev/shm), not of the GPU's memory: a DataLoader worker was killed" + where
 	case h.By == runlog.BySignal:
-		return "A process was killed by signal 9, as the host's out-of-memory killer does; what was given shows no failure of the GPU's memory"
+		return "A process was killed by signal 9, as the host's out-of-memory killer does, or somebody's kill -9; what was given shows no failure of the GPU's memory"
+	case h.By == runlog.ByWorker:
+		return "A DataLoader worker ended without a word" + where + ": killed for want of the host's memory perhaps, or crashed; what was given shows no failure of the GPU's memory"
+	case h.By == runlog.ByPagingFile:
+		return onHost + "Windows' paging file is too small" + where
 	case h.RequestedBytes >= 0:
 		return fmt.Sprintf(onHost+"%s of CPU memory asked for%s", report.Bytes(h.RequestedBytes), where)
 	case h.HeldBytes > 0:
 		return fmt.Sprintf(onHost+"%s killed a process that held %s of CPU memory", h.By, report.Bytes(h.HeldBytes))
-	case h.By == runlog.BySystem:
+	case h.By == runlog.BySystem || h.By == runlog.ByPython || h.By == runlog.ByAllocation:
 		return onHost + "the operating system refused a request for CPU memory" + where
 	}
 	return fmt.Sprintf(onHost+"%s saw a process of the job killed for it", h.By)
@@ -81,7 +97,11 @@ func hostEvidence(h *runlog.HostFailure) string {
 		return "PyTorch's allocator of host memory (DefaultCPUAllocator) failed"
 	case runlog.BySignal, runlog.BySharedMemory:
 		return "killed"
-	case runlog.ByKernel, runlog.BySlurm, runlog.ByKubernetes, runlog.ByRay:
+	case runlog.ByWorker:
+		return "exited unexpectedly"
+	case runlog.BySystem, runlog.ByPython, runlog.ByAllocation, runlog.ByPagingFile:
+		return "no figures"
+	case runlog.ByKernel, runlog.BySlurm, runlog.ByLSF, runlog.ByPBS, runlog.ByKubernetes, runlog.ByRay:
 		return "killed, as " + h.By + " says"
 	}
 	return "told by " + h.By

@@ -312,6 +312,10 @@ func TestKilled(t *testing.T) {
 	}{
 		{steps + "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.\n", "Out of memory on the host, not on the GPU: Slurm saw", report.Critical},
 		{steps + "Out of memory: Killed process 4242 (python) total-vm:9kB, anon-rss:67108864kB, file-rss:0kB\nKilled\n", "held 64.00 GiB of CPU memory", report.Critical},
+		{steps + "MemoryError\n", "the operating system refused a request for CPU memory", report.Critical},
+		{steps + "OSError: [WinError 1455] The paging file is too small\n", "Windows' paging file is too small", report.Critical},
+		{steps + "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n", "LSF saw a process of the job killed for it", report.Critical},
+		{steps + "RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly\n", "A DataLoader worker ended without a word", report.Warning},
 		{steps + "Killed\n", "A process was killed by signal 9", report.Warning},
 		{steps + "RuntimeError: CUDA error: out of memory\nKilled\n", "Out of memory, after step 2; the driver itself refused", report.Critical},
 	}

@@ -361,6 +361,18 @@ func TestHostFailures(t *testing.T) {
 		{"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.", Unknown, ""},
 		{"pods that are OOMKilled, the oom_kill event counter, and a Killed process", 0, ""},
 		{"torch.OutOfMemoryError: " + message, 0, ""},
+		{"numpy.core._exceptions._ArrayMemoryError: Unable to allocate 298. GiB for an array with shape (200000, 200000) and data type float64", 298 << 30, ""},
+		{"srun: error: gpu14: task 0: Out Of Memory", Unknown, ""},
+		{"srun: error: gpu14: task 0: Exited with exit code 1", 0, ""},
+		{trace + "MemoryError", Unknown, "/home/u/train.py"},
+		{"    raise MemoryError", 0, ""},
+		{"terminate called after throwing an instance of 'std::bad_alloc'", Unknown, ""},
+		{"MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /rmm/mr/device/cuda_memory_resource.hpp", 0, ""},
+		{"catch (std::bad_alloc) {}", 0, ""},
+		{"OSError: [WinError 1455] The paging file is too small for this operation to complete.", Unknown, ""},
+		{"TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", Unknown, ""},
+		{"=>> PBS: job killed: mem 67108864kb exceeded limit 62914560kb", Unknown, ""},
+		{"=>> PBS: job killed: walltime 3601 exceeded limit 3600", 0, ""},
 	}
 	for _, test := range tests {
 		r := parse(test.log)
@@ -380,11 +392,21 @@ func TestHostFailures(t *testing.T) {
 func TestSignals(t *testing.T) {
 	for line, want := range map[string]int{
 		"Killed": 1, "run.sh: line 3: 12345 Killed                  python train.py": 1,
+		"E0312 10:05:42.512000 40911 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 1 (pid: 40951) of binary: /opt/python": 1,
+		"Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 46)":                                                   1,
+		"Failures:\n[1]:\n  rank      : 2 (local_rank: 2)\n  exitcode  : -9 (pid: 47)":                                                                              0,
+		"[2025-02-03 14:13:06,121] [ERROR] [launch.py:325:sigkill_handler] ['python', '-u', 'train.py', '--local_rank=3'] exits with return code = -9":              1,
+		"Process finished with exit code 137 (interrupted by signal 9:SIGKILL)":                                                                                     1, "exit code 1370": 0, "      Exit Code:    137": 1,
+		"[1]    31241 killed     python train.py": 1, "[1]  + 31241 killed     python train.py": 1, "[3] was killed  by": 0, "zsh: killed     python train.py": 1,
 		"traceback : Signal 9 (SIGKILL) received by PID 46": 1, "Killed it.": 0, "| Killed  |": 0,
 	} {
 		if r := parse("step 1 loss 2.5\nstep 2 loss 2.4\n" + line); len(r.HostFailures) != want || r.Steps.Count != 2 || want > 0 && r.HostFailures[0].By != BySignal {
 			t.Errorf("%q: %+v", line, r.HostFailures)
 		}
+	}
+	worker := parse("RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly")
+	if len(worker.HostFailures) != 1 || worker.HostFailures[0].By != ByWorker || worker.HostFailures[0].Sure() {
+		t.Errorf("%+v", worker.HostFailures)
 	}
 	if parse("Killed").IsTrainingLog() {
 		t.Error("a word is a log")

@@ -14,6 +14,7 @@ func size(text []byte) (int64, []byte) {
 	if !ok {
 		return Unknown, text
 	}
+	rest = bytes.TrimPrefix(rest, []byte(".")) // NumPy's "298. GiB"
 	unit, n := 0.0, 0
 	switch {
 	case bytes.HasPrefix(rest, []byte("bytes")):
