@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -26,6 +27,14 @@ var others = map[string]other{
 		"Fewer layers on the GPU (-ngl), a shorter context (-c) or a quantized cache; look at nvidia-smi for other processes"},
 	"CuPy": {"CuPy's pool got no more from the driver",
 		"Free CuPy's pool (cupy.get_default_memory_pool().free_all_blocks()) and what PyTorch caches (torch.cuda.empty_cache()) where both share the GPU, or work on smaller pieces"},
+	"vLLM's sampler": {"warming up its sampler with as many requests as max_num_seqs, vLLM found no room beside the weights and what it profiled",
+		"Lower max_num_seqs or gpu_memory_utilization, as vLLM itself advises"},
+	"TGI": {"the warm-up with --max-batch-prefill-tokens tokens found no room beside the weights",
+		"Lower --max-batch-prefill-tokens (and --max-input-tokens with it), quantize the weights, or spread them over more GPUs (--num-shard)"},
+	"split attention": {"attention's scores don't fit, though it works on them in parts",
+		"A lower resolution, or attention that never writes the scores out (sdpa, xformers, flash); --medvram or --lowvram keep less of the model on the GPU"},
+	"accelerate": {"find_executable_batch_size halved the batch down to nothing: not even one sample fitted, or what failed was no lack of memory, as it takes some errors of cuDNN and of the host for one",
+		"Run it with a batch size of 1 and without find_executable_batch_size: the message that comes then has figures"},
 	"sglang": {"what sglang may take of the GPU (--mem-fraction-static) leaves nothing for its key-value cache beside the weights",
 		"Raise --mem-fraction-static if the GPU has room, else quantize the weights or spread them over more GPUs (--tp)"},
 }
@@ -43,8 +52,8 @@ func (f *failure) ofOther(o other) {
 		library, _, _ := strings.Cut(f.By, "_")
 		o.why = fmt.Sprintf("%s could not allocate (%s): such libraries ask the driver, beside PyTorch's allocator", libraryName(library), f.By)
 		o.change = "Leave room beside PyTorch (a smaller batch, a lower set_per_process_memory_fraction) and look at nvidia-smi for other processes; where there was room, an earlier failed kernel may be the cause: CUDA_LAUNCH_BLOCKING=1 names it"
-	case o.why == "" && f.By == "Paddle":
-		o.why = "Paddle's allocator got no more from the driver"
+	case f.By == "Paddle", f.By == "split attention":
+		o.why = cmp.Or(o.why, "Paddle's allocator got no more from the driver")
 		if r >= 0 && free >= 0 && free < r {
 			f.verdict, f.confidence = "true_shortage", 0.8
 			o.why = fmt.Sprintf("all that was free is %s short of it", report.Bytes(r-free))

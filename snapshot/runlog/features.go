@@ -50,7 +50,7 @@ var words = []feature{
 	{"STATUS_NOT_INIT", hasOther}, {"STATUS_INTERNAL", hasOther}, {"valid cuDNN algo", hasOther}, {"find an engine", hasOther},
 	{"-side assert", hasOther}, {"illegal memory acc", hasOther}, {"Assertion `", hasOther},
 	{"RESOURCE_EXH", hasOther}, {"OOM when alloc", hasOther}, {"cache blocks. Try", hasOther}, {"KV cache is needed", hasOther},
-	{"stored in KV cache", hasOther}, {"than desired GPU memory", hasOther}, {"Not enough memory. Please", hasOther},
+	{"stored in KV cache", hasOther}, {"than desired GPU memory", hasOther}, {"Not enough memory", hasOther}, {"xecutable batch", hasOther},
 	{"Allocation on device", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }

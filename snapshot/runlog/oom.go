@@ -117,6 +117,9 @@ func isMessage(line []byte, i int) bool {
 	if bytes.Contains(after, []byte("ried to alloc")) || bytes.Contains(after, []byte("MPS allocated")) {
 		return true
 	}
+	if bytes.HasPrefix(after, []byte(" occurred when warming up sampler")) {
+		return false // vLLM's word, not PyTorch's
+	}
 	if len(before) > 120 {
 		before = before[len(before)-120:]
 	}

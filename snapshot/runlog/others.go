@@ -33,6 +33,10 @@ var otherMarks = []otherMark{
 	{words: "that can be stored in KV cache", by: "vLLM"},
 	{words: "is less than desired GPU memory utilization", by: "vLLM"},
 	{words: "Not enough memory. Please try to increase --mem-fraction-static", by: "sglang"},
+	{words: "out of memory occurred when warming up sampler", by: "vLLM's sampler"},
+	{words: "Not enough memory to handle ", by: "TGI"},
+	{words: "Not enough memory, use lower resolution", by: "split attention", asked: []string{"Need:"}}, // of web UIs for Stable Diffusion
+	{words: "No executable batch size found, reached zero", by: "accelerate"},
 	{words: "would exceed allowed memory. (out of memory)", by: cudaMallocAsync},
 	{words: "OutOfMemoryError: Allocation on device", by: cudaMallocAsync},
 	{words: "Error out of memory at line", by: "bitsandbytes"},
@@ -167,6 +171,8 @@ func (m *OOM) readOther(mark *otherMark, line []byte, at int, text []byte) bool 
 		m.DeviceFreeBytes = sizeAfter(text, "availablememoryisonly")
 	case "vLLM":
 		m.readEngine(text)
+	case "split attention":
+		m.DeviceFreeBytes = sizeAfter(text, "Have:")
 	}
 	for _, word := range [...]string{"device:GPU:", "onGPU", "ondevice"} {
 		if i := bytes.Index(text, []byte(word)); i >= 0 && m.GPU < 0 {

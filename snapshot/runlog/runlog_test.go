@@ -448,6 +448,10 @@ func TestOtherFailures(t *testing.T) {
 		{"We had a CUDA error: out of memory problem once.", "", 0, 0, 0, 0, 0},
 		{trace + "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", -1, u, u, u, u},
 		{"2025-03-12 10:00:01.2: W tensorflow/core/framework/op_kernel.cc:1745] OP_REQUIRES failed at conv_ops.cc:574 : RESOURCE_EXHAUSTED: OOM when allocating tensor with shape[64,512,112,112] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc", "TensorFlow", 0, 64 * 512 * 112 * 112 * 4, u, u, u},
+		{"(EngineCore_0 pid=271) ERROR 08-20 10:11:12 [core.py:700] RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.", "vLLM's sampler", -1, u, u, u, u},
+		{trace + "RuntimeError: No executable batch size found, reached zero.", "accelerate", -1, u, u, u, u},
+		{trace + "    raise RuntimeError(f'Not enough memory, use lower resolution (max approx. {max_res}x{max_res}). '\nRuntimeError: Not enough memory, use lower resolution (max approx. 1024x1024). Need: 8.5GB free, Have:6.5GB free", "split attention", -1, 17 << 29, 13 << 29, u, u},
+		{"2025-03-12T10:00:00.000000Z ERROR warmup{max_input_length=4095}:warmup: text_generation_client: Server error: Not enough memory to handle 4145 prefill tokens. You need to decrease `--max-batch-prefill-tokens`\nError: Warmup(Generation(\"Not enough memory to handle 4145 prefill tokens. You need to decrease `--max-batch-prefill-tokens`\"))", "TGI", -1, u, u, u, u},
 		{"grpc: RESOURCE_EXHAUSTED: Quota exceeded for requests per minute", "", 0, 0, 0, 0, 0},
 	}
 	for _, test := range tests {
