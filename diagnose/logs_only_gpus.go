@@ -68,7 +68,7 @@ func (w *witness) full(g *nvsmi.GPU) {
 	}
 	w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
 		Title: fmt.Sprintf("GPU %d was full: %s of %s in use (%s)", g.Index, report.Bytes(g.PeakUsedBytes), report.Bytes(g.TotalBytes), report.Percent(g.PeakUsedBytes, g.TotalBytes)),
-		Evidence: []string{fmt.Sprintf("%s readings%s", report.Count(g.Samples), between(g)),
+		Evidence: []string{report.Plural(g.Samples, "reading") + between(g),
 			"PyTorch keeps what it once reserved, so a full GPU is not yet a failure: a snapshot tells how much of it is in use"},
 		Fix: ptr("Record a snapshot to see what the memory is for"), Code: how("loop")})
 }

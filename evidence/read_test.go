@@ -106,6 +106,8 @@ func TestOtherTools(t *testing.T) {
 +------------------------------------------------------------------------------+
 `
 	for name, x := range map[string]struct{ text, kind, process string }{
+		"dcgmi":            {"#Entity   GPUTL   FBUSD   FBTTL\nID                                 \nGPU 0     98      61440   81920\nGPU-I 0   98      N/A   N/A\nGPU 1     0       512   81920\n", "dcgm", ""},
+		"DCGM's exporter":  {"# HELP DCGM_FI_DEV_FB_FREE Framebuffer memory free (in MiB).\n# TYPE DCGM_FI_DEV_FB_FREE gauge\nDCGM_FI_DEV_FB_FREE{gpu=\"0\",UUID=\"GPU-1\"} 20480\nDCGM_FI_DEV_FB_FREE{gpu=\"1\",UUID=\"GPU-2\"} 81408\nDCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-1\"} 61440\nDCGM_FI_DEV_FB_USED{gpu=\"0\",GPU_I_ID=\"1\"} 70000\nDCGM_FI_DEV_FB_USED{gpu=\"1\",UUID=\"GPU-2\"} 512\n", "dcgm", ""},
 		"nvitop":           {nvitop, "nvitop", "python x.py"},
 		"rocm-smi":         {"GPU[0]\t\t: VRAM Total Memory (B): 85899345920\nGPU[0]\t\t: VRAM Total Used Memory (B): 64424509440\nGPU[1]\t\t: VRAM Total Memory (B): 85899345920\nGPU[1]\t\t: VRAM Total Used Memory (B): 536870912\n", "rocm_smi", ""},
 		"rocm-smi as CSV":  {"device,VRAM Total Memory (B),VRAM Total Used Memory (B)\ncard0,85899345920,64424509440\ncard1,85899345920,536870912\n", "rocm_smi", ""},

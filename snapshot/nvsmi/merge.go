@@ -10,6 +10,7 @@ import (
 func (p *Parser) Finish() *Report {
 	p.query.flush(p)
 	p.xml.flush(p)
+	p.dcgm.finish(p)
 	p.loose.finish(p)
 	m := merger{gpus: map[int]*GPU{}, byBus: map[string]int{}, byUUID: map[string]int{}}
 	for _, u := range p.units {

@@ -2,7 +2,7 @@
 // form it prints: the table (once, looped, or in the middle of another log),
 // --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML; and
 // what other programs print of the same figures: gpustat,
-// nvitop, rocm-smi, amd-smi.
+// nvitop, rocm-smi, amd-smi, DCGM.
 // Everything found in one stream becomes one series per GPU and per process.
 //
 //	var p nvsmi.Parser
@@ -40,6 +40,7 @@ const (
 	Nvitop
 	RocmSMI
 	AMDSMI
+	DCGM
 	formCount
 )
 
@@ -47,7 +48,7 @@ const (
 func (f Form) String() string {
 	names := [formCount]string{
 		"nvidia_smi_table", "nvidia_smi_csv", "nvidia_smi_apps_csv",
-		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat", "nvitop", "rocm_smi", "amd_smi",
+		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat", "nvitop", "rocm_smi", "amd_smi", "dcgm",
 	}
 	if f >= formCount {
 		return "nvidia_smi"
@@ -86,7 +87,7 @@ func (r *Report) Tool() string {
 }
 
 // tools are the programs besides nvidia-smi, by Form from Gpustat on.
-var tools = [formCount - Gpustat]string{"gpustat", "nvitop", "rocm-smi", "amd-smi"}
+var tools = [formCount - Gpustat]string{"gpustat", "nvitop", "rocm-smi", "amd-smi", "DCGM"}
 
 // GPU is one device as seen over the whole stream.
 type GPU struct {
@@ -137,6 +138,7 @@ type Parser struct {
 	gpustat gpustatState
 	rocm    rocmState
 	amd     amdState
+	dcgm    dcgmState
 	loose   looseState
 	unnamed int
 }
@@ -187,7 +189,7 @@ func (p *Parser) Line(number int, line []byte) bool {
 // Idle tells that no form has begun that the next line could be part of,
 // whatever it is, unless it starts like one.
 func (p *Parser) Idle() bool {
-	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.quoted.open() && !p.rocm.concise && !p.amd.metric
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.quoted.open() && !p.rocm.concise && !p.amd.metric && len(p.dcgm.columns) == 0
 }
 
 // startLine looks for the beginning of any form; it sees every line of an
@@ -203,7 +205,11 @@ func (p *Parser) startLine(line []byte) bool {
 	case (first == 'G' || p.amd.metric) && p.amdMetric(line):
 		return true
 	case first == '#':
-		return p.monitorHeader(line)
+		return p.dcgmHeader(line) || p.monitorHeader(line)
+	case len(p.dcgm.columns) > 0 && (first == 'G' || first == 'I') && p.dcgmRow(line):
+		return true
+	case first == 'D' && p.dcgmMetric(line):
+		return true
 	case first == '=':
 		return p.queryHeader(line)
 	case first == '[' && p.gpustatLine(line):
