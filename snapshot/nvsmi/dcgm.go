@@ -135,7 +135,7 @@ func (p *Parser) dcgmGauge(index int) *dcgmGauge {
 func (p *Parser) dcgmRead(d *dcgmGauge) {
 	total := Unknown
 	if d.free != Unknown {
-		total = d.used + d.free
+		total = d.used + d.free // less what the driver keeps for itself
 	}
 	p.rows[DCGM]++
 	d.unit.read(Sample{At: d.at, UsedBytes: d.used, UtilizationPercent: -1, PowerWatts: -1}, total)

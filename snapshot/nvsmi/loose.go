@@ -27,8 +27,10 @@ func (p *Parser) looseRow(line []byte) {
 	if l.foreign || firstByte(line) == 0 {
 		return
 	}
-	if p.clock.Known() && !isDigit(firstByte(line)) && firstByte(line) != '|' {
-		return // a date, which a loop prints above
+	if p.clock.Known() && len(line) <= 64 {
+		if _, isDate := parseCtime(line); isDate {
+			return // which a loop prints above
+		}
 	}
 	s := Sample{At: p.clock, UsedBytes: Unknown, UtilizationPercent: -1, PowerWatts: -1}
 	total, form := Unknown, CSV

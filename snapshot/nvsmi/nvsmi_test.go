@@ -177,6 +177,7 @@ func TestLoose(t *testing.T) {
 		"rows of the table":               {rows(20, figures, 12000), 20, 0},
 		"of two GPUs":                     {rows(20, figures, 12000, 400), 0, 1},
 		"below dates":                     {rows(20, "Wed May  1 12:00:01 2024\n"+figures, 12000), 20, 0},
+		"below a date and a text":         {"Wed May  1 12:00:01 2024\nall is well\n" + rows(20, figures, 12000), 0, 0},
 		"one":                             {rows(1, figures, 12000), 1, 0},
 		"with the GPU's name":             {head + rows(1, figures, 12000) + process, 1, 0},
 		"the table of a trainer":          {rows(20, "| 3 | 20MiB / 80MiB | 5% |", 1) + "| x |\n", 0, 0},
