@@ -54,7 +54,7 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 	}
 	list := s.words.scan(s.pairs, body)
 	s.pairs = list
-	if len(list) < 2 || !list[0].of || !list[0].whole || list[0].value < 1 || list[0].unit != noUnit {
+	if len(list) < 2 || !list[0].of || !list[0].whole || list[0].unit != noUnit || testName(name) {
 		return
 	}
 	step := Step{Line: number, Number: int64(list[0].value), Epoch: -1, Loss: math.NaN(), Seconds: -1, TokensPerSecond: -1,
@@ -71,13 +71,21 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 			loss, step.Loss = true, q.value
 		}
 	}
-	if !loss && (!rate || !trainingName(name)) {
+	if !loss && !(rate || step.Number == 0) || !loss && !trainingName(name) {
 		return
 	}
 	if named := s.words.scan(nil, name); len(named) > 0 && named[0].epoch {
 		step.Epoch = int64(named[0].value)
 	}
-	s.bars.add(step, -1)
+	s.progress.step(name, barEnd(body[list[0].position:]), step, s.epoch)
+}
+
+// barEnd is the total of "10/100 [".
+func barEnd(body []byte) int64 {
+	_, rest, _ := integer(body)
+	_, rest, _ = bytes.Cut(rest, []byte("/"))
+	total, _, _ := integer(bytes.TrimLeft(rest, " "))
+	return total
 }
 
 func trainingName(name []byte) bool {
@@ -87,7 +95,18 @@ func trainingName(name []byte) bool {
 	lower := bytes.ToLower(name)
 	for _, w := range [...]string{"train", "epoch", "step", "iter"} {
 		if bytes.Contains(lower, []byte(w)) {
-			return !bytes.Contains(lower, []byte("val")) && !bytes.Contains(lower, []byte("constrain"))
+			return !bytes.Contains(lower, []byte("constrain")) && !bytes.Contains(lower, []byte("dataset")) && !bytes.Contains(lower, []byte("load"))
+		}
+	}
+	return false
+}
+
+// testName tells the bar of an evaluation.
+func testName(name []byte) bool {
+	lower := bytes.ToLower(name)
+	for _, w := range [...]string{"val", "eval", "test", "predict", "infer"} {
+		if i := bytes.Index(lower, []byte(w)); i == 0 || i > 0 && !isWordByte(lower[i-1]) {
+			return true
 		}
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 // facts is what the numbers of one line mean.
 type facts struct {
 	step, epoch         int64 // -1: not said
+	allSteps            int64 // how many there are to be, 0: not said
 	lead                int64 // number at the beginning of the line: "[3] …", "3: …", "3 …"
 	loss                float64
 	hasLoss             bool
@@ -40,6 +41,8 @@ func readFacts(list []pair, line []byte) facts {
 	for i := range list {
 		p := &list[i]
 		switch {
+		case p.allSteps && p.whole:
+			f.allSteps = int64(p.value)
 		case p.position < maxStepPosition && f.readStep(p, i, list):
 		case f.readLoss(p):
 		case f.readTime(p):

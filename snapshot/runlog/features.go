@@ -7,17 +7,18 @@ import "bytes"
 type features uint16
 
 const (
-	hasOOM    features = 1 << iota // "out of memory"
-	hasTrace                       // a stack frame or the head of a traceback
-	hasMetric                      // words of step lines and memory prints
-	hasBar                         // a progress bar
-	hasTable                       // a column separator
-	hasCut                         // what may be "CUDA out of memory", cut by the end of the line
-	hasRecord                      // torchrun's list of failures
-	hasServer                      // an inference server
-	hasHost                        // memory of the host
-	hasStats                       // memory_stats()
-	hasOther                       // what asks for memory beside PyTorch's allocator
+	hasOOM     features = 1 << iota // "out of memory"
+	hasTrace                        // a stack frame or the head of a traceback
+	hasMetric                       // words of step lines and memory prints
+	hasBar                          // a progress bar
+	hasTable                        // a column separator
+	hasCut                          // what may be "CUDA out of memory", cut by the end of the line
+	hasRecord                       // torchrun's list of failures
+	hasServer                       // an inference server
+	hasHost                         // memory of the host
+	hasStats                        // memory_stats()
+	hasOther                        // what asks for memory beside PyTorch's allocator
+	hasRunning                      // the Trainer begins
 )
 
 // feature is a word and what it tells.
@@ -35,6 +36,7 @@ var words = []feature{
 	{"lloc", hasMetric}, {"iB", hasMetric}, {"GB", hasMetric}, {"MB", hasMetric}, {"KV cache", hasMetric}, {"roughput", hasMetric},
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
+	{"* Running ", hasRunning},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},

@@ -119,6 +119,10 @@ func (p *Parser) Line(number int, line []byte) {
 	if has&hasTrace != 0 || p.traces.open {
 		p.traces.line(line, has&hasTrace != 0)
 	}
+	if has&hasRunning != 0 {
+		p.steps.begin()
+		p.steps.progress.evaluating = !bytes.Contains(line, []byte("* Running training *"))
+	}
 	p.labels.note(line, has&hasMetric != 0)
 	if line = p.labels.strip(line); len(line) == 0 {
 		return

@@ -266,6 +266,54 @@ func TestStepForms(t *testing.T) {
 	}
 }
 
+// TestProgress counts steps by the training's bar where their lines have no number,
+// and tells it from the bars of anything else.
+func TestProgress(t *testing.T) {
+	bar := func(name string, from, to, total int) string {
+		var b strings.Builder
+		for i := from; i <= to; i++ {
+			fmt.Fprintf(&b, "%s%3d%%|##   | %d/%d [00:10<01:00,  2.00s/it]\n", name, 100*i/total, i, total)
+		}
+		return b.String()
+	}
+	const result, evaluation = "{'loss': 1.5, 'learning_rate': 1e-05, 'epoch': 0.4}\n", "{'eval_loss': 1.2, 'eval_runtime': 5.1, 'epoch': 0.4}\n"
+	const memory = "{'loss': 1.5, 'memory/max_allocated (GiB)': 2.5, 'epoch': 0.4}\n"
+	oom := "torch.OutOfMemoryError: " + message
+	tests := []struct {
+		name, log string
+		count     int
+		last      int64 // -1: no numbers
+	}{
+		{"the Trainer", bar("", 0, 10, 50) + result + bar("", 11, 13, 50), 13, 13},
+		{"on one line", strings.ReplaceAll(bar("", 9, 10, 50), "\n", "") + result + bar("", 11, 13, 50), 5, 13},
+		{"with evaluations", bar("", 0, 10, 50) + result + bar("", 0, 10, 10) + evaluation + bar("", 11, 20, 50) + result + bar("", 0, 10, 10) + evaluation, 20, 20},
+		{"a longer evaluation", bar("", 0, 10, 50) + result + bar("", 0, 90, 90) + evaluation + bar("", 11, 20, 50) + result, 20, 20},
+		{"out of memory in an evaluation", bar("", 0, 10, 50) + result + "***** Running Evaluation *****\n" + bar("", 0, 30, 90), 10, 10},
+		{"results behind a buffer", bar("", 0, 20, 50) + bar("", 0, 10, 90) + result + result + evaluation + bar("", 11, 90, 90) + bar("", 21, 30, 50), 30, 30},
+		{"results before the bar", result + bar("", 12, 12, 600), 1, 12},
+		{"a logger's results", "[INFO|2025-01-10 11:02:41] callbacks:157 >> " + result + bar("", 12, 13, 600) + "[INFO|2025-01-10 11:03:41] callbacks:157 >> " + result, 2, 13},
+		{"shards", bar("Loading checkpoint shards: ", 0, 4, 4) + result + result, 1, -1},
+		{"another bar before", bar("", 0, 36, 36) + result + strings.Replace(result, "0.4", "0.5", 1), 2, -1},
+		{"as long as was said", bar("", 0, 60, 60) + "Num Epochs = 1 | Total steps = 60\n" + result, 60, 60},
+		{"a sampler's bar", bar("Steps: ", 1, 5, 1000) + bar("", 0, 50, 50) + bar("Steps: ", 6, 9, 1000), 9, 9},
+		{"bars of epochs", bar("Epoch 0: ", 1, 5, 5) + bar("Validation DataLoader 0: ", 1, 4, 4) + bar("Epoch 1: ", 1, 5, 5), 10, 5},
+		{"an outer bar", bar("Epoch: ", 0, 0, 3) + bar("Iteration: ", 1, 8, 8) + bar("Epoch: ", 1, 1, 3) + bar("Iteration: ", 1, 6, 8), 8, 6},
+		{"numbered lines", bar("", 0, 10, 50) + "step 3 loss 1.5\nstep 4 loss 1.5\n", 2, 4},
+		{"with memory", bar("", 9, 10, 50) + memory + bar("", 19, 20, 50) + strings.Replace(memory, "2.5", "3.5", 1), 4, 20},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := parse(test.log + oom)
+			if s := r.Steps; s.Count != test.count || r.OOMs[0].AfterStep != test.last || s.Last < 0 != (test.last < 0) {
+				t.Errorf("%d steps from %d to %d of %g s, after %d", s.Count, s.First, s.Last, s.MedianSeconds, r.OOMs[0].AfterStep)
+			}
+			if test.name == "with memory" && (len(r.Steps.Curve) != 2 || r.Steps.Curve[1].Number != 20) {
+				t.Errorf("%+v", r.Steps.Curve)
+			}
+		})
+	}
+}
+
 func TestNotSteps(t *testing.T) {
 	for _, line := range []string{
 		"step 250: train loss 3.1, val loss 3.2",

@@ -17,6 +17,7 @@ type Step struct {
 	AllocatedBytes  int64
 	ReservedBytes   int64
 	At              int64 // nanoseconds of the log's own clock, 0: no time stamp
+	beside          int64 // number of the training's progress bar, of a line without a number of its own; 0: none
 }
 
 // Steps sums up the step lines of a log.
@@ -47,7 +48,7 @@ type stepState struct {
 	pairs     []pair
 	words     dictionary
 	main      tally // step lines
-	bars      tally // progress bars, used when there are no step lines
+	progress  progress
 	epoch     int64 // of the last line that names only an epoch
 	allocated int64
 	reserved  int64
@@ -93,7 +94,6 @@ func (s *stepState) begin() {
 	if !s.ready {
 		*s = stepState{ready: true, epoch: -1, allocated: Unknown, reserved: Unknown, seed: maphash.MakeSeed()}
 		s.main.init()
-		s.bars.init()
 	}
 }
 
@@ -137,17 +137,22 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 			return false
 		}
 		p.report.Known++
+		s.progress.result(true)
 	case isStep:
 		s.keepMemory(f)
 		s.count(p, number, line, f)
 		return true
 	case dict:
 		s.keepMemory(f)
+		s.progress.result(false)
 		if h := maphash.Bytes(s.seed, line); h != s.last { // a second logger repeats the line
 			s.last = h
 			s.count(p, number, line, f)
 		}
 		return true
+	case f.allSteps > 0:
+		s.progress.total = f.allSteps
+		return false
 	case s.tableLine(p, number, line, f):
 		return true
 	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
@@ -226,6 +231,9 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 	}
 	if step.Epoch < 0 {
 		step.Epoch = s.epoch
+	}
+	if b := s.progress.training(); b != nil && step.Number < 0 {
+		step.beside = b.number
 	}
 	if s.main.reported.n == 0 && f.secondsPerStep < 0 && !s.unstamped {
 		step.At, s.stamp = timeStamp(line, s.stamp)
@@ -353,22 +361,48 @@ func (s *stepState) finish() Steps {
 	if !s.ready {
 		return Steps{First: -1, Last: -1, MedianSeconds: -1, MaxAllocatedBytes: Unknown, MaxReservedBytes: Unknown}
 	}
-	t := &s.main
-	if t.count == 0 {
-		t = &s.bars
+	steps := s.main.steps()
+	if b := s.bar(); b != nil {
+		curve := steps.Curve
+		steps = b.steps.steps()
+		if s.main.hasMemory {
+			steps.Curve = numberBeside(curve)
+		}
 	}
-	steps := t.steps()
 	steps.MaxAllocatedBytes, steps.MaxReservedBytes, steps.Named = s.allocated, s.reserved, s.named
 	return steps
 }
 
+// numberBeside gives lines without a number that of the bar beside them, unless
+// several came at once, as they do through a buffer.
+func numberBeside(curve []Step) []Step {
+	for i := range curve {
+		if curve[i].beside == 0 || i > 0 && curve[i].beside == curve[i-1].beside {
+			return curve
+		}
+	}
+	for i := range curve {
+		curve[i].Number = curve[i].beside
+	}
+	return curve
+}
+
+// bar is what counts the steps where most lines about them have no number: the
+// training's progress bar, nil where there is none or no need of one.
+func (s *stepState) bar() *bar {
+	if 2*s.main.numbered >= s.main.count && s.main.count > 0 {
+		return nil
+	}
+	return s.progress.training()
+}
+
 // latest is the number of the last step reported so far, -1 without one.
 func (s *stepState) latest() int64 {
-	switch {
-	case !s.ready:
+	if !s.ready {
 		return -1
-	case s.main.count > 0:
-		return s.main.previous.Number
 	}
-	return s.bars.previous.Number
+	if b := s.bar(); b != nil && b.number > 0 {
+		return b.number
+	}
+	return s.main.previous.Number
 }

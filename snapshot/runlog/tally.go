@@ -9,6 +9,8 @@ import (
 // tally counts distinct steps and gathers their times in bounded memory.
 type tally struct {
 	count       int
+	numbered    int  // of them with a number
+	hasMemory   bool // one of them tells of memory
 	seen        numberSet
 	first, last int64
 	reported    median
@@ -37,8 +39,10 @@ func (t *tally) add(s Step, elapsed float64) bool {
 			t.first = s.Number
 		}
 		t.last = s.Number
+		t.numbered++
 	}
 	t.count++
+	t.hasMemory = t.hasMemory || s.AllocatedBytes != Unknown || s.ReservedBytes != Unknown
 	if s.Seconds > 0 {
 		t.reported.add(s.Seconds)
 	}

@@ -16,6 +16,7 @@ type meaning struct {
 	epoch    bool
 	step     bool // the number of a step
 	strong   bool // …whatever else the line names
+	allSteps bool // how many steps there are to be
 	loss     bool
 	eval     bool // of a validation
 	rate     bool // learning rate
@@ -118,6 +119,7 @@ func (m *meaning) steps(p phrase) {
 		m.step, m.strong = true, true
 	case "step", "steps", "iter", "iters", "iteration", "batch", "update", "train_step", "train_iter", "batch_idx":
 		m.step = p.numbersStep(m.word)
+		m.allSteps = p.has("total optimization steps = ", "total steps = ") // the Trainer's, and Unsloth's
 	case "doc", "it", "i": // words only at the beginning of a line
 		m.step = p.numbersStep(m.word) && len(bytes.TrimSpace(p)) <= len(m.word)+1
 	case "train":
