@@ -39,6 +39,7 @@ func outsideDocument(doc *report.Document, capacity int64, ranks map[int]int) {
 		if d.Log != nil {
 			w.hostFailed(d.Source, d.Log)
 			w.logged(d.Source, &d.Log.Steps, spilt)
+			w.pressed(d.Source, d.Log)
 		}
 		if d.NVSMI != nil {
 			w.watched(d.NVSMI)
@@ -90,7 +91,15 @@ func (w *witness) capacityOf(gpu int) int64 {
 			return 0
 		}
 	}
-	return size
+	if size > 0 {
+		return size
+	}
+	for _, d := range w.doc.Evidence.Details {
+		if d.Log != nil && d.Log.Pressure.CapacityBytes != 0 && !see(d.Log.Pressure.CapacityBytes) {
+			return 0
+		}
+	}
+	return max(size, 0)
 }
 
 // outsideVerdict is the report in one sentence where no recording gives one.

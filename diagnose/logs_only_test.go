@@ -106,6 +106,15 @@ func TestMostMemory(t *testing.T) {
 		{"allocated", func(i int) string { return fmt.Sprintf("step %d loss 2.1 allocated 9.50 GiB", i) }, "at most 9.50 GiB of GPU memory allocated"},
 		{"either", func(i int) string { return fmt.Sprintf("step %d loss 2.1 memory: 9.50GiB(94.81%%)", i) }, "at most 9.50 GiB of GPU memory"},
 		{"outside of steps", func(i int) string { return "[after setup] GPU Allocated: 8.00 GiB | GPU Reserved: 9.00 GiB" }, "mentions at most 9.00 GiB of GPU memory reserved, 8.00 GiB allocated"},
+		{"reserved only before training", func(i int) string {
+			if i == 0 {
+				return "MA 15.98 GB         Max_MA 19.92 GB         CA 19.93 GB         Max_CA 20 GB"
+			}
+			return fmt.Sprintf("epoch=0/micro_step=2/global_step=%d, CurrSamplesPerSec=5.3, MemAllocated=19.95GB, MaxMemAllocated=61.12GB", i)
+		}, "at most 61.12 GiB of GPU memory allocated"},
+		{"with the GPU's size", func(i int) string {
+			return fmt.Sprintf("CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory\nstep: %d loss: 2.1 memory: 9.50GiB(12.01%%)", i)
+		}, "at most 9.50 GiB of GPU memory, on GPUs of 79.10 GiB"},
 		{"a table without words", func(i int) string { return fmt.Sprintf("%d 2.%04d %d", i, 500-i, 1<<30+i<<20) }, "at most 1.01 GiB of GPU memory"},
 	}
 	for _, test := range tests {
@@ -122,6 +131,28 @@ func TestMostMemory(t *testing.T) {
 				t.Errorf("%s", b.String())
 			}
 		})
+	}
+}
+
+// TestPressure tells how often the GPU was full by the trainer's count.
+func TestPressure(t *testing.T) {
+	const flush = "[2025-02-03 14:12:55,120] [WARNING] [stage3.py:2118:step] %d pytorch allocator cache flushes since last step. this happens when there is high memory pressure\n"
+	const retries = "[rank0]:[titan] 2025-04-01 18:41:10,112 - root - WARNING - %d CUDA memory allocation retries.\n"
+	const oom = "RuntimeError: CUDA error: out of memory\n"
+	tests := []struct {
+		log, says string
+		severity  report.Severity
+	}{
+		{fmt.Sprintf(flush, 1) + fmt.Sprintf(flush, 2), "The GPU was full 3 times", report.Warning},
+		{fmt.Sprintf(flush, 1), "The GPU was full once", report.Info},
+		{fmt.Sprintf(retries, 2) + fmt.Sprintf(retries, 5), "The GPU was full 5 times", report.Warning},
+		{fmt.Sprintf(retries, 5) + oom, "The GPU was full 5 times", report.Info},
+	}
+	for _, test := range tests {
+		doc := judged(t, input{name: "train.log", text: "step 1 loss 2.5\n" + test.log})
+		if f := found(doc, "cache_flushed"); f == nil || f.Severity != test.severity || !strings.HasPrefix(f.Title, test.says) || !strings.Contains(f.Evidence[0], "train.log:2") {
+			t.Errorf("%q: %+v", test.log, doc.Findings)
+		}
 	}
 }
 

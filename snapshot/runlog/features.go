@@ -7,18 +7,19 @@ import "bytes"
 type features uint16
 
 const (
-	hasOOM     features = 1 << iota // "out of memory"
-	hasTrace                        // a stack frame or the head of a traceback
-	hasMetric                       // words of step lines and memory prints
-	hasBar                          // a progress bar
-	hasTable                        // a column separator
-	hasCut                          // what may be "CUDA out of memory", cut by the end of the line
-	hasRecord                       // torchrun's list of failures
-	hasServer                       // an inference server
-	hasHost                         // memory of the host
-	hasStats                        // memory_stats()
-	hasOther                        // what asks for memory beside PyTorch's allocator
-	hasRunning                      // the Trainer begins
+	hasOOM      features = 1 << iota // "out of memory"
+	hasTrace                         // a stack frame or the head of a traceback
+	hasMetric                        // words of step lines and memory prints
+	hasBar                           // a progress bar
+	hasTable                         // a column separator
+	hasCut                           // what may be "CUDA out of memory", cut by the end of the line
+	hasRecord                        // torchrun's list of failures
+	hasServer                        // an inference server
+	hasHost                          // memory of the host
+	hasStats                         // memory_stats()
+	hasOther                         // what asks for memory beside PyTorch's allocator
+	hasPressure                      // what trainers say of a GPU's size, and of its being full
+	hasRunning                       // the Trainer begins
 )
 
 // feature is a word and what it tells.
@@ -37,6 +38,7 @@ var words = []feature{
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
 	{"* Running ", hasRunning},
+	{"ache flushes since", hasPressure}, {"allocation retries", hasPressure}, {"UDA capacity: ", hasPressure},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},

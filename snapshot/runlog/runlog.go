@@ -31,6 +31,7 @@ type Report struct {
 	HostFailures []HostFailure
 	Servers      []Server
 	Engine       Engine
+	Pressure     Pressure
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
 	Known int
@@ -118,6 +119,9 @@ func (p *Parser) Line(number int, line []byte) {
 	}
 	if has&hasTrace != 0 || p.traces.open {
 		p.traces.line(line, has&hasTrace != 0)
+	}
+	if has&hasPressure != 0 {
+		p.report.Pressure.line(number, line)
 	}
 	if has&hasRunning != 0 {
 		p.steps.begin()

@@ -370,6 +370,9 @@ func (s *stepState) finish() Steps {
 		}
 	}
 	steps.MaxAllocatedBytes, steps.MaxReservedBytes, steps.Named = s.allocated, s.reserved, s.named
+	if s.reserved < s.allocated {
+		steps.MaxReservedBytes = Unknown // the most was never told: DeepSpeed says it only while it sets up
+	}
 	return steps
 }
 
