@@ -17,7 +17,7 @@ func (w *witness) pressed(source int, log *runlog.Report) {
 		Title:    fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back before it got more", times(n)),
 		Evidence: []string{w.at(source, log.Pressure.Line) + ": counted by the trainer; each waits for all work on the GPU to end"},
 		Fix:      ptr("Need less at a time: a smaller or shorter batch. A little more, and such a request fails")}
-	if c, most := w.capacityOf(-1), log.Steps.MaxMemoryBytes(); most > 0 && most < c-c/10 {
+	if c, most := w.capacityOf(-1), log.Steps.MaxMemoryBytes(); most > 0 && most < c-c/10 && len(log.OOMs) == 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the log reports at most %s of the GPU's %s: something else held the rest, or a request was larger than that", report.Bytes(most), report.Bytes(c)))
 	}
 	const often = 3

@@ -147,7 +147,7 @@ func (f *facts) readTime(p *pair) bool {
 // (0), unless it can only be bytes.
 func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 	if p.unit != noUnit {
-		return p.unit.factor(p.binary)
+		return p.unit.factor(p.binary || p.inPowersOfTwo(line))
 	}
 	switch {
 	case inMB:
@@ -168,6 +168,20 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 		return 1 << 30 // torchtune/training/memory.py divides by 1024³
 	}
 	return 0
+}
+
+// inPowersOfTwo tells by the rest of the line whose MB and GB are MiB and GiB.
+func (p *pair) inPowersOfTwo(line []byte) bool {
+	switch p.word {
+	case "mem":
+		return bytes.Contains(line, []byte("\tloss_scale ")) // Swin's main.py, and what was made of it
+	case "allocated":
+		// print('Allocated:', round(torch.cuda.memory_allocated(0)/1024**3,1), 'GB')
+		return p.decimals <= 1 && bytes.HasPrefix(line, []byte("Allocated: "))
+	case "load", "training", "init":
+		return bytes.Contains(line, []byte("GB cache")) // axolotl/utils/bench.py
+	}
+	return false
 }
 
 func (f *facts) keepMemory(value float64, m *meaning) {

@@ -239,7 +239,7 @@ func TestStepForms(t *testing.T) {
 		{"OpenMMLab", "Epoch [1][50/7330]\tlr: 1.000e-02, time: 0.524, data_time: 0.05, memory: 3900, loss: 0.9", 50, 0.9, 0.524, 3900 << 20, -1},
 		{"detectron2", "iter: 19  total_loss: 1.25  time: 0.3300  data_time: 0.01  lr: 1e-3  max_mem: 2391M", 19, 1.25, 0.33, 2391 << 20, -1},
 		{"mmengine", "2024/01/01 10:00:00 - mmengine - INFO - Epoch(train)  [1][  50/7330]  lr: 1.9820e-03  eta: 1 day, 2:03:01  time: 1.0673  data_time: 0.0312  memory: 12345  loss: 5.9302  loss_cls: 4.1", 50, 5.9302, 1.0673, 12345 << 20, -1},
-		{"Swin", "[2024-05-01 10:00:10 swin](main.py 245): INFO Train: [0/300][20/1251]\teta 1:00:00 lr 0.000001\t wd 0.0500\ttime 0.2912 (0.4000)\tloss 6.9 (6.9)\tloss_scale 65536.0 (65536.0)\tmem 11236MB", 20, 6.9, 0.2912, 11_236_000_000, -1},
+		{"Swin", "[2024-05-01 10:00:10 swin](main.py 245): INFO Train: [0/300][20/1251]\teta 1:00:00 lr 0.000001\t wd 0.0500\ttime 0.2912 (0.4000)\tloss 6.9 (6.9)\tloss_scale 65536.0 (65536.0)\tmem 11236MB", 20, 6.9, 0.2912, 11236 << 20, -1},
 		{"timm", "Train: 0 [  50/1251 (  4%)]  Loss: 6.94 (6.95)  Time: 0.456s,  2245.61/s  (0.512s, 2000.00/s)  LR: 1.000e-06  Data: 0.012 (0.034)", 50, 6.94, 0.456, -1, -1},
 		{"DINO", "Epoch: [0/100]  [  10/1251]  eta: 0:30:00  loss: 10.8 (10.9)  lr: 0.0000 (0.0000)  time: 0.5 data: 0.1  max mem: 15871", 10, 10.8, 0.5, 15871 << 20, -1},
 		{"a total behind a slash", "step 3 loss 1.5 GPU memory allocated: 3.00 GB / 24.00 GB", 3, 1.5, -1, 3_000_000_000, -1},
@@ -333,6 +333,27 @@ func TestNotSteps(t *testing.T) {
 	} {
 		if r := parse(line); r.Steps.Count != 0 || r.Steps.MaxMemoryBytes() > 0 && !strings.Contains(line, "GiB") {
 			t.Errorf("%q is %d steps with %d bytes", line, r.Steps.Count, r.Steps.MaxMemoryBytes())
+		}
+	}
+}
+
+// TestUnits takes MB and GB for what those who print them mean by that.
+func TestUnits(t *testing.T) {
+	for _, test := range []struct {
+		line                string
+		allocated, reserved int64
+	}{
+		{"Peak reserved memory = 7.500 GB.", Unknown, 15 << 29},
+		{"  train_mem_gpu_peaked_delta =    12345MB", 12345 << 20, Unknown},
+		{"  init_mem_gpu_alloc_delta   =     2048MB", 2 << 30, Unknown},
+		{"Allocated: 2.5 GB", 5 << 29, Unknown},
+		{"Allocated: 2.50 GB", 2_500_000_000, Unknown},
+		{"GPU memory allocated: 2.5 GB", 2_500_000_000, Unknown},
+		{"[RANK:0] GPU memory usage after model load: 5.500GB (+0.084GB cache, +1.022GB misc)", 11 << 29, Unknown},
+		{"GPU memory usage after model load: 5.500GB", 5_500_000_000, Unknown},
+	} {
+		if s := parse(test.line).Steps; s.MaxAllocatedBytes != test.allocated || s.MaxReservedBytes != test.reserved {
+			t.Errorf("%q: %d allocated, %d reserved", test.line, s.MaxAllocatedBytes, s.MaxReservedBytes)
 		}
 	}
 }

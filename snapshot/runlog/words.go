@@ -200,7 +200,9 @@ func (m *meaning) sizes(p phrase) {
 	m.reserved = p.has("reserved", "cached") || m.word == "ca" || m.word == "max_ca"
 	m.named = p.has("alloc") || m.word == "ma" || m.word == "max_ma"
 	m.plain = m.plain || m.memory && p.has("alloc", "reserved", "peak", "usage", "used")
-	m.binary = m.binary || p.has("_mb", "_gb", "memalloc")
+	// The Trainer's metrics are bytes >> 20 (transformers/trainer_utils.py), the
+	// peak that Unsloth's notebooks print is in 1024³.
+	m.binary = m.binary || p.has("_mb", "_gb", "memalloc", "_mem_gpu", "peak reserved memory")
 	switch {
 	case p.has("_mib", "(mib)", "_mb", "(mb)"):
 		m.factor = 1 << 20
