@@ -138,6 +138,7 @@ type failures struct {
 	gpus    []int // that they are about
 	told    []*evidence.OOMMessage
 	first   int   // the one of the ranks that failed before all others, -1: not known
+	wentOn  bool  // after each of them
 	least   int64 // bytes asked for, over all messages; 0: not known
 	most    int64
 }
@@ -199,6 +200,7 @@ func (w *witness) outOfMemory() {
 				}
 				g.most = max(g.most, r)
 			}
+			g.wentOn = (g.count == 1 || g.wentOn) && m.WentOn
 			isFirst := first >= 0 && m.Rank == first
 			later := d.Source == g.source || g.RequestedBytes < 0 // of several logs the first is as good as any
 			switch {
@@ -401,6 +403,10 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if g.AfterStep >= 0 {
 		title += fmt.Sprintf(", after step %d", g.AfterStep)
 	}
+	if g.wentOn {
+		f.Severity = report.Warning
+		title += "; the run went on"
+	}
 	if g.RequestedBytes >= 0 {
 		title += fmt.Sprintf(": %s asked for", report.Bytes(g.RequestedBytes))
 	}
@@ -454,6 +460,9 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 			text += fmt.Sprintf(", with %s to %s asked for", report.Bytes(g.least), report.Bytes(g.most))
 		}
 		f.Evidence = append(f.Evidence, text)
+	}
+	if g.wentOn && g.UpToStep >= 0 {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("steps follow it in the log, up to step %d", g.UpToStep))
 	}
 	if g.first >= 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("by the launcher's list of failures, rank %d failed before all others", g.first))

@@ -158,6 +158,18 @@ func TestUnsureMessages(t *testing.T) {
 	}
 }
 
+// TestSurvived: a failure after which the run went on is no end of it.
+func TestSurvived(t *testing.T) {
+	const oom = "RuntimeError: CUDA out of memory. Tried to allocate 8.00 GiB (GPU 0; 7.76 GiB total capacity; 4.42 GiB already allocated; 51.25 MiB free; 7.49 GiB reserved in total by PyTorch)\n"
+	steps := stepLog(6, func(i int) string { return fmt.Sprintf("step %d loss 2.1", i) })
+	for log, want := range map[string]report.Severity{steps + oom + steps: report.Warning, steps + oom: report.Critical, steps + oom + steps + oom: report.Critical} {
+		doc := judged(t, input{name: "train.log", text: log})
+		if f := doc.Findings[0]; f.Severity != want || strings.Contains(f.Title, "after step 5; the run went on: 8.00 GiB asked for") != (want == report.Warning) {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 // TestEachMessage tells of two failures in one log each by its own figures.
 func TestEachMessage(t *testing.T) {
 	doc := judged(t, input{name: "train.log", text: "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in step\n    loss.backward()\n  File \"/p/site-packages/torch/_tensor.py\", line 1, in backward\n" +

@@ -77,7 +77,9 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 	if named := s.words.scan(nil, name); len(named) > 0 && named[0].epoch {
 		step.Epoch = int64(named[0].value)
 	}
-	s.progress.step(name, barEnd(body[list[0].position:]), step, s.epoch)
+	if s.progress.step(name, barEnd(body[list[0].position:]), step, s.epoch) {
+		p.survival.step(p, step.Number, nil, true)
+	}
 }
 
 // barEnd is the total of "10/100 [".

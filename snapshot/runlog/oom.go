@@ -26,6 +26,9 @@ type OOM struct {
 	Phase                    string // as reports name phases; "" without a traceback that tells
 	Scene                    Scene  // what else the traceback shows
 	AfterStep                int64  // the last step that the log had reported, -1: none
+	WentOn                   bool   // steps that came after the failure are told, of the same run or of one started again
+	UpToStep                 int64  // the last of them, -1: they have no numbers
+	handled                  bool   // it is no exception's text, but the program's own
 	Backend                  string // CUDA, HIP, XPU, MPS
 	Driver                   bool   // the words of the driver: no allocator of PyTorch's had refused
 	By                       string // who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that
@@ -62,18 +65,20 @@ var outOfMemory = []byte("ut of memory")
 // start looks for a message in a line. A line of a table of results may hold
 // several.
 func (o *oomState) start(p *Parser, number int, line []byte) bool {
-	found := 0
-	for found < oomsInLine {
-		i := bytes.Index(line, outOfMemory)
+	found, from := 0, 0 // how many, and where the last one's words end
+	for rest := line; found < oomsInLine; {
+		i := bytes.Index(rest, outOfMemory)
 		if i < 1 {
 			break
 		}
 		i--
-		if line[i]|0x20 == 'o' && isMessage(line, i) {
-			o.begin(p, number, line, i)
+		at := len(line) - len(rest) + i
+		if rest[i]|0x20 == 'o' && isMessage(rest, i) {
+			o.begin(p, number, line[from:], at-from)
 			found++
+			from = at + len("out of memory")
 		}
-		line = line[i+len("out of memory"):]
+		rest = rest[i+len("out of memory"):]
 	}
 	return found > 0
 }
@@ -111,6 +116,9 @@ func (o *oomState) mend(number int, line []byte) (int, []byte) {
 // it follows what was asked for, or before it stands the exception's name.
 func isMessage(line []byte, i int) bool {
 	before, after := line[:i], line[i+len("out of memory"):]
+	if next := bytes.Index(after, outOfMemory); next >= 0 {
+		after = after[:next] // fairseq's "ran out of memory with exception: CUDA out of memory. Tried…" is one
+	}
 	if len(after) > 200 {
 		after = after[:200]
 	}
@@ -176,6 +184,7 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	if o.message.Rank < 0 {
 		o.message.Rank = p.records.of(number)
 	}
+	o.message.UpToStep, o.message.handled = -1, !bytes.Contains(line[:at], []byte("Error: "))
 	p.traces.tell(&o.message, line[:at])
 	o.add(line[at:])
 	if o.complete() {
@@ -298,6 +307,7 @@ func (p *Parser) keepOOM(m *OOM) {
 		p.report.Dropped++
 		return
 	}
+	p.survival.failed(p)
 	p.report.OOMs = append(p.report.OOMs, *m)
 }
 

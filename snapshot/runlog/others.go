@@ -129,7 +129,7 @@ func raised(line []byte, at int) bool {
 }
 
 func noOOM() OOM {
-	return OOM{GPU: -1, Rank: -1, RequestedBytes: Unknown, CapacityBytes: Unknown, DeviceFreeBytes: Unknown, ProcessBytes: Unknown,
+	return OOM{GPU: -1, Rank: -1, UpToStep: -1, RequestedBytes: Unknown, CapacityBytes: Unknown, DeviceFreeBytes: Unknown, ProcessBytes: Unknown,
 		AllocatedBytes: Unknown, ReservedUnallocatedBytes: Unknown, AllowedBytes: Unknown, PrivatePoolBytes: Unknown, BesideBytes: Unknown}
 }
 

@@ -57,8 +57,9 @@ func (s *progress) of(name string, total int64, trains bool) *bar {
 }
 
 // step takes what a bar shows, the number 0 as well, which begins a loop anew.
-// The epoch is that of the last line that names one.
-func (s *progress) step(name []byte, total int64, step Step, epoch int64) {
+// The epoch is that of the last line that names one. It tells whether the training's
+// bar moved.
+func (s *progress) step(name []byte, total int64, step Step, epoch int64) bool {
 	key := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '/' {
 			return -1
@@ -70,12 +71,13 @@ func (s *progress) step(name []byte, total int64, step Step, epoch int64) {
 	if step.Number == 0 {
 		b.again = b.again || b.number == b.total
 		b.number, b.total = 0, total
-		return
+		return false
 	}
 	b.total = total
 	// The items of a bar that is just called Epoch are epochs.
 	b.trains = b.trains || !math.IsNaN(step.Loss) || named && (step.Epoch >= 0 || !isEpochs(name))
-	if step.Number != b.number {
+	moves := step.Number != b.number
+	if moves {
 		if other := &s.bars[s.last]; other != b {
 			b.resumed = b.resumed || b.number > 0 && b.number < step.Number
 			s.last = indexOf(s.bars, b)
@@ -87,6 +89,7 @@ func (s *progress) step(name []byte, total int64, step Step, epoch int64) {
 		step.Epoch = epoch
 	}
 	b.steps.add(step, -1)
+	return moves && s.training() == b
 }
 
 func indexOf(bars []bar, b *bar) int {

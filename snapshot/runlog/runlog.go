@@ -57,8 +57,10 @@ type Parser struct {
 	summary summaryState
 	stats   statsState
 	steps   stepState
-	labels  labels
-	plain   []byte // the line without colours
+	// survival is of the messages so far.
+	survival survival
+	labels   labels
+	plain    []byte // the line without colours
 	// coloured tells that some line had colours.
 	coloured     bool
 	kernelFailed bool   // some line tells of a kernel that failed
@@ -155,6 +157,7 @@ func (p *Parser) Finish() *Report {
 	p.oom.finish(p)
 	p.summary.finish(p)
 	p.stats.finish(p)
+	p.survival.settle(p)
 	p.report.Steps = p.steps.finish()
 	p.report.dropUnsure()
 	return &p.report

@@ -314,6 +314,52 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestSurvival tells runs that went on after a failure from those whose last lines
+// came out of a buffer only when they ended.
+func TestSurvival(t *testing.T) {
+	steps := func(mark string, from, to int) string {
+		var b strings.Builder
+		for i := from; i <= to; i++ {
+			fmt.Fprintf(&b, "%sstep %d loss %d.5\n", mark, i, 1+i)
+		}
+		return b.String()
+	}
+	bars := func(from, to int) string {
+		var b strings.Builder
+		for i := from; i <= to; i++ {
+			fmt.Fprintf(&b, "  1%%|##   | %d/500 [00:10<01:00,  2.00s/it]\n", i)
+		}
+		return b.String()
+	}
+	oom := "torch.OutOfMemoryError: " + message + "\n"
+	skip := "| WARNING: ran out of memory with exception: " + message + "\n Skipping batch\n"
+	tests := []struct {
+		name, log string
+		want      string // of each message whether and up to which step
+	}{
+		{"tried again from the beginning", steps("", 0, 7) + oom + steps("", 0, 8), "true 8"},
+		{"steps out of a buffer", steps("", 0, 7) + oom + steps("", 8, 14), "false -1"},
+		{"a batch that is skipped", steps("", 0, 7) + skip + steps("", 8, 14) + skip + steps("", 15, 15), "true 14, false -1"},
+		{"a bar", bars(1, 37) + oom + bars(38, 44), "true 44"},
+		{"a bar, and steps out of a buffer", bars(1, 37) + oom + steps("", 8, 14), "false -1"},
+		{"nothing but the end of a step", bars(1, 37) + oom + bars(38, 39), "false -1"},
+		{"another rank", "[rank1]: " + skip + steps("[rank0]: ", 8, 14), "false -1"},
+		{"the buffers of several ranks", steps("", 0, 7) + steps("", 0, 7) + oom + steps("", 3, 9), "false -1"},
+		{"both ranks started again", steps("", 5, 9) + "[rank1]: " + oom + "[rank0]: " + oom + steps("", 4, 9) + oom, "true 9, true 9, false -1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var found []string
+			for _, m := range parse(test.log).OOMs {
+				found = append(found, fmt.Sprint(m.WentOn, m.UpToStep))
+			}
+			if strings.Join(found, ", ") != test.want {
+				t.Errorf("found %v, want %s", found, test.want)
+			}
+		})
+	}
+}
+
 func TestNotSteps(t *testing.T) {
 	for _, line := range []string{
 		"step 250: train loss 3.1, val loss 3.2",

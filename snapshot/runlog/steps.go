@@ -238,9 +238,12 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 	if s.main.reported.n == 0 && f.secondsPerStep < 0 && !s.unstamped {
 		step.At, s.stamp = timeStamp(line, s.stamp)
 	}
-	if s.main.add(step, f.cumulativeSeconds) && p.OnStep != nil {
+	fresh := s.main.add(step, f.cumulativeSeconds)
+	if fresh && p.OnStep != nil {
 		p.OnStep(step)
 	}
+	p.survival.again = p.survival.again || !fresh && len(p.report.OOMs) == 0
+	p.survival.step(p, step.Number, line, false)
 }
 
 // tableLine counts the rows of a table without words once two rows in
