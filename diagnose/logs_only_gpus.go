@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
@@ -30,12 +31,42 @@ func (w *witness) watched(r *nvsmi.Report) {
 		w.sharedGPU(g)
 		w.idle(g)
 		if grown, ok := rising(settled(g)); ok {
-			w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
-				Title:    fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.Index, r.Tool(), report.Bytes(int64(grown.total))),
-				Evidence: []string{fmt.Sprintf("%s readings%s", report.Count(g.Samples), between(g)), "a cache that fills up flattens out; this did not"},
-				Fix:      ptr("Record a few steps to see what grows"), Code: how("loop")})
+			w.add(grew(g, grown, r.Tool()))
 		}
 	}
+}
+
+// grew tells of readings that rise all along.
+func grew(g *nvsmi.GPU, grown growth, tool string) report.Finding {
+	f := report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
+		Title:    fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.Index, tool, report.Bytes(int64(grown.total))),
+		Evidence: []string{fmt.Sprintf("%s readings%s", report.Count(g.Samples), between(g)), "a cache that fills up flattens out; this did not"},
+		Fix:      ptr("Record a few steps to see what grows"), Code: how("loop")}
+	if maybeLoading(g) {
+		f.Severity, f.Confidence = report.Info, 0.3
+		f.Title += ": it may have been loading"
+		f.Evidence[1] = "a program that loads its model and takes its first steps looks alike in so short a time"
+		f.Fix, f.Code = ptr("Watch for some minutes of training"), ""
+	}
+	return f
+}
+
+// loading is how long a program may take to load its model and to come to its
+// largest batch.
+const loading = 2 * time.Minute
+
+// maybeLoading tells readings of a short time that begin with less than half of
+// what they end with.
+func maybeLoading(g *nvsmi.GPU) bool {
+	samples := g.Series.Samples
+	if len(samples) == 0 {
+		return false
+	}
+	lasted := time.Duration(g.Samples) * time.Second // as tools read by themselves
+	if g.First.Known() && g.Last.Known() {
+		lasted = time.Duration(g.Last.Nanoseconds() - g.First.Nanoseconds())
+	}
+	return lasted < loading && samples[0].UsedBytes < samples[len(samples)-1].UsedBytes/2
 }
 
 // settled are the readings since half of the last level was first reached:

@@ -12,6 +12,7 @@ import (
 // the quantity.
 type stepSeries struct {
 	numbers []int64 // step numbers, or positions where the log has none
+	epochs  []int64 // -1: not said
 	values  []float64
 }
 
@@ -23,7 +24,7 @@ func seriesOf(steps []runlog.Step, value func(*runlog.Step) float64) stepSeries 
 			if n < 0 {
 				n = int64(i)
 			}
-			s.numbers, s.values = append(s.numbers, n), append(s.values, v)
+			s.numbers, s.epochs, s.values = append(s.numbers, n), append(s.epochs, steps[i].Epoch), append(s.values, v)
 		}
 	}
 	return s
@@ -64,6 +65,8 @@ func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
 			id, what = "fragmentation_creep", "Reserved memory grows while allocated memory doesn't: it"
 		}
 		w.grows(source, what, id, &reserved, g, "Record a few steps; if allocated memory stays the same, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and batches of one length")
+	} else if w.climbs(source, "Allocated memory", &allocated) || len(allocated.values) == 0 && w.climbs(source, "Reserved memory", &reserved) {
+		// told
 	} else if j, ok := jumped(allocated.values, expected); ok && j.sharp {
 		w.stateMade(source, &allocated, j)
 	}
