@@ -279,9 +279,9 @@ func (w *witness) counted() {
 	if last == nil {
 		return
 	}
-	onGPU, printed := fmt.Sprintf(" on GPU %d", last.Device), "memory_summary()"
-	if last.Device == runlog.NotSaid {
-		onGPU, printed = "", "memory_stats()"
+	onGPU, printed := "", "memory_stats()"
+	if last.Device != nil {
+		onGPU, printed = fmt.Sprintf(" on GPU %d", *last.Device), "memory_summary()"
 	}
 	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: 0.3,
 		Title: fmt.Sprintf("Out of memory%s: PyTorch counted %s before %s was printed; the messages aren't in what was given, so the cause isn't known",

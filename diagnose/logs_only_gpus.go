@@ -303,10 +303,10 @@ func (w *witness) facts() []string {
 		}
 		if s.PeakAllocatedBytes != nil && s.PeakReservedBytes != nil {
 			text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", report.Bytes(*s.PeakAllocatedBytes), report.Bytes(*s.PeakReservedBytes))
-			if s.Device == runlog.NotSaid {
+			if s.Device == nil {
 				text = "memory_stats() " + text
 			} else {
-				text = fmt.Sprintf("memory_summary() %s on device %d", text, s.Device)
+				text = fmt.Sprintf("memory_summary() %s on device %d", text, *s.Device)
 			}
 			out = append(out, text)
 		}

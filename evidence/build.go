@@ -53,9 +53,13 @@ func (e *Evidence) addLog(r *runlog.Report, source int) {
 	}
 	for i := range r.Summaries {
 		s := &r.Summaries[i]
-		e.MemorySummaries = append(e.MemorySummaries, MemorySummary{Source: source, Line: s.Line, Device: s.Device,
+		out := MemorySummary{Source: source, Line: s.Line,
 			AllocatedBytes: number(s.AllocatedBytes), PeakAllocatedBytes: number(s.PeakAllocatedBytes),
-			ReservedBytes: number(s.ReservedBytes), PeakReservedBytes: number(s.PeakReservedBytes), OOMs: number(s.OOMs)})
+			ReservedBytes: number(s.ReservedBytes), PeakReservedBytes: number(s.PeakReservedBytes), OOMs: number(s.OOMs)}
+		if s.Device != runlog.NotSaid {
+			out.Device = &s.Device
+		}
+		e.MemorySummaries = append(e.MemorySummaries, out)
 	}
 	if s := &r.Steps; s.Count > 0 {
 		out := Steps{Source: source, Count: s.Count, First: number(s.First), Last: number(s.Last), MaxMemoryBytes: number(s.MaxMemoryBytes()),

@@ -106,7 +106,7 @@ type OOMMessage struct {
 type MemorySummary struct {
 	Source             int    `json:"source"`
 	Line               int    `json:"line"`
-	Device             int    `json:"device"`
+	Device             *int   `json:"device"` // null: memory_stats() names none
 	AllocatedBytes     *int64 `json:"allocated_bytes"`
 	PeakAllocatedBytes *int64 `json:"peak_allocated_bytes"`
 	ReservedBytes      *int64 `json:"reserved_bytes"`

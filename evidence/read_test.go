@@ -191,7 +191,7 @@ func TestContract(t *testing.T) {
 		`"processes":[{"pid":0,"name":null,"peak_used_bytes":null}]}],` +
 		`"oom_messages":[{"source":0,"line":0,"gpu":null,"rank":null,"requested_bytes":null,"capacity_bytes":null,"device_free_bytes":null,"process_bytes":null,` +
 		`"allocated_bytes":null,"reserved_unallocated_bytes":null,"user_file":null,"user_line":null,"user_function":null,"phase":null,"verdict":null,"fix":null}],` +
-		`"memory_summaries":[{"source":0,"line":0,"device":0,"allocated_bytes":null,"peak_allocated_bytes":null,"reserved_bytes":null,"peak_reserved_bytes":null,"ooms":null}],` +
+		`"memory_summaries":[{"source":0,"line":0,"device":null,"allocated_bytes":null,"peak_allocated_bytes":null,"reserved_bytes":null,"peak_reserved_bytes":null,"ooms":null}],` +
 		`"steps":[{"source":0,"count":0,"first":1,"last":null,"median_step_seconds":null,"max_memory_bytes":null,"max_reserved_bytes":null}],` +
 		`"traces":[{"source":0,"memory_events":0,"devices":[],"peak_allocated_bytes":1,"peak_reserved_bytes":null}]}`
 	if string(text) != want {

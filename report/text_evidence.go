@@ -61,9 +61,9 @@ func (t *text) evidence(doc *Document) {
 			t.line("  and %s", Plural(len(ev.MemorySummaries)-i, "more memory_summary table"))
 			break
 		}
-		label, device := "  memory_summary   ", fmt.Sprintf("device %d: ", s.Device)
-		if s.Device < 0 {
-			label, device = "  memory_stats     ", ""
+		label, device := "  memory_stats     ", ""
+		if s.Device != nil {
+			label, device = "  memory_summary   ", fmt.Sprintf("device %d: ", *s.Device)
 		}
 		t.wrap(label, fmt.Sprintf("%s%s allocated (peak %s), %s reserved (peak %s); %s:%d", device, bytesOr(s.AllocatedBytes),
 			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes), Printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))

@@ -357,7 +357,7 @@ func (m *OOM) readProcesses(text []byte) {
 		text = text[i+len("Process"):]
 		id, rest, ok := integer(text)
 		if ok && bytes.HasPrefix(rest, []byte("has")) {
-			if b := sizeAfter(rest, "has"); b != Unknown {
+			if b := sizeAfter(rest, "has"); b > 0 { // 0: what the driver says of a process that ends
 				m.OtherProcesses = append(m.OtherProcesses, ProcessUse{PID: int(id), Bytes: b})
 			}
 		}

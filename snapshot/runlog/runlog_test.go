@@ -47,6 +47,14 @@ func TestWrapping(t *testing.T) {
 	}
 }
 
+// TestEndedProcess leaves out processes that the driver still lists, with nothing.
+func TestEndedProcess(t *testing.T) {
+	m := parse("torch.OutOfMemoryError: " + strings.Replace(message, "Process 77", "Process 2034 has 0 bytes memory in use. Process 77", 1)).OOMs[0]
+	if len(m.OtherProcesses) != 1 || m.OtherProcesses[0].PID != 77 {
+		t.Errorf("%+v", m.OtherProcesses)
+	}
+}
+
 func TestUserFrame(t *testing.T) {
 	oom := "\ntorch.OutOfMemoryError: " + message
 	tests := []struct {
@@ -467,6 +475,7 @@ func TestHostFailures(t *testing.T) {
 		{trace + "RuntimeError: [enforce fail at ..\\c10\\core\\CPUAllocator.cpp:72] data. DefaultCPUAllocator: not enough memory: you tried to allocate 536870912 bytes.", 512 << 20, "/home/u/train.py"},
 		{"DefaultCPUAllocator holds 3.00 GiB of memory", 0, ""},
 		{trace + "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 37.5 GiB for an array with shape (100663296, 50) and data type float64", 75 << 29, "/home/u/train.py"},
+		{"numpy.core._exceptions._ArrayMemoryError: Unable to allocate 298. GiB for an array with shape (200000, 200000) and data type float64", 298 << 30, ""},
 		{"RuntimeError: unable to mmap 1073741824 bytes from file </dev/shm/torch_12>: Cannot allocate memory (12)", 1 << 30, ""},
 		{"E tensorflow.ResourceExhaustedError: OOM when allocating tensor with shape[1024,1024] and type half on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu", 2 << 20, ""},
 		{"slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch. Some of the step tasks have been OOM Killed.", Unknown, ""},

@@ -77,6 +77,8 @@ func decimal(b []byte) (v float64, rest []byte, ok bool) {
 			v += float64(b[i]-'0') * scale
 			scale /= 10
 		}
+	} else if i+1 < len(b) && b[i] == '.' && (b[i+1] == ' ' || b[i+1]|0x20 >= 'a' && b[i+1]|0x20 <= 'z') {
+		i++ // NumPy's "298. GiB"
 	}
 	return v, b[i:], true
 }
