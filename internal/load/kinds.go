@@ -160,6 +160,5 @@ const nothingToAnalyse = ": nothing to analyse in it"
 
 // nothingIn is that error for a file that is something else.
 func nothingIn(name, what, instead string) error {
-	return &snapshot.Error{File: name, Offset: -1, Err: errUnknown, Advice: instead,
-		Cause: "is " + what + nothingToAnalyse}
+	return &snapshot.Error{File: name, Offset: 0, Err: errUnknown, Advice: instead, Cause: what + nothingToAnalyse}
 }

@@ -288,7 +288,7 @@ func list(rejected []error) string {
 			lines = append(lines, fmt.Sprintf("and %s more", report.Plural(len(rejected)-i, "file")))
 			break
 		}
-		what, _, _ := strings.Cut(OneLine(err), nothingToAnalyse)
+		what, _, _ := strings.Cut(strings.Replace(OneLine(err), ": offset 0: ", ": ", 1), nothingToAnalyse)
 		lines = append(lines, what)
 	}
 	var e *snapshot.Error
