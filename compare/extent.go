@@ -33,7 +33,7 @@ func (e *eye) extent() extent {
 		if e.first {
 			x.note = "only the first step is whole, in which the optimizer's state is made"
 		}
-	case e.training:
+	case e.training && len(e.c.Steps) > 0:
 		s := &e.c.Steps[len(e.c.Steps)-1]
 		x.first, x.phases = s.FirstEvent, spansOf(s.Phases)
 		x.cold = !e.stateBefore(s.FirstEvent)

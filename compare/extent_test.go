@@ -1,9 +1,12 @@
 package compare
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // TestForwardWithLoss: what a recording shows of both is compared with the larger of
@@ -30,5 +33,15 @@ func TestForwardWithLoss(t *testing.T) {
 	}
 	if _, categories := (&extent{}).phase(r, 2); categories["workspace"] != 32 {
 		t.Errorf("categories %v are not those of the forward pass", categories)
+	}
+}
+
+// TestTrainingWithoutSteps: a request that fails amid kept activations shows training,
+// though no step of it may be found.
+func TestTrainingWithoutSteps(t *testing.T) {
+	e := &eye{t: &timeline.Timeline{Of: make([]timeline.AllocationID, 5), OOMs: []timeline.OOM{{Event: 4}}}, c: &classify.Classification{}, training: true}
+	x := e.extent()
+	if x.first != timeline.NoEvent || x.last != 4 || !strings.Contains(x.note, "out-of-memory error") {
+		t.Errorf("%+v", x)
 	}
 }
