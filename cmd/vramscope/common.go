@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -201,12 +202,16 @@ func irreplaceable(name string) bool {
 		return false
 	}
 	path, err := filepath.Abs(name)
-	return !st.Mode().IsRegular() || err == nil && (strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/"))
+	return !st.Mode().IsRegular() || err == nil && slices.ContainsFunc(openFiles, func(s string) bool { return strings.HasPrefix(path, s) })
 }
+
+// openFiles is how names of files begin that a process has open. Other regular files
+// in /dev, such as those in /dev/shm, are files like any.
+var openFiles = []string{"/proc/", "/dev/fd/", "/dev/std"}
 
 // writeInto writes to what is there.
 func writeInto(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return fmt.Errorf("%s: can't be written: %w", name, err)
 	}

@@ -38,3 +38,38 @@ func TestWriteInto(t *testing.T) {
 		}
 	}
 }
+
+// A regular file is replaced wherever it lies, but for the name of an open one: that is
+// emptied and written into.
+func TestOpenFiles(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	names := map[string]bool{f.Name(): false, fmt.Sprintf("/dev/fd/%d", f.Fd()): true}
+	if shm, err := os.CreateTemp("/dev/shm", "vramscope-"); err == nil {
+		shm.Close()
+		defer os.Remove(shm.Name())
+		names[shm.Name()] = false
+	}
+	for name, into := range names {
+		if err := os.WriteFile(name, []byte("what was there before"), 0o600); err != nil {
+			t.Skip(err)
+		}
+		before, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := writeFile(name, func(w io.Writer) error { _, err := io.WriteString(w, "hello"); return err }); err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.Stat(name)
+		if err != nil || os.SameFile(before, after) != into {
+			t.Errorf("%s: written into %v, want %v; %v", name, !into, into, err)
+		}
+		if b, err := os.ReadFile(name); string(b) != "hello" {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+}
