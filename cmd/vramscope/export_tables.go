@@ -23,6 +23,7 @@ import (
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/store"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -42,6 +43,9 @@ func tableHelp() string {
 
 // tables are those that --table names.
 func (f *exportFlags) tables(cmd *cobra.Command) ([]*dataset.Table, error) {
+	if _, local := store.Path(f.output); !local && f.toFolder() {
+		return nil, fmt.Errorf("-o %s: only a folder of this machine can be filled with tables; name the file to write one --table there", store.Show(f.output))
+	}
 	if f.table == "all" {
 		if !f.toFolder() {
 			return nil, fmt.Errorf("--table all: name a folder with -o DIR/")
@@ -68,8 +72,9 @@ func (f *exportFlags) toFolder() bool {
 	if f.output == "" {
 		return false
 	}
-	st, err := os.Stat(f.output)
-	return err == nil && st.IsDir() || strings.HasSuffix(f.output, "/") || f.table == "all" && os.IsNotExist(err)
+	name, _ := store.Path(f.output) // a URL is no file that is there
+	st, err := os.Stat(name)
+	return err == nil && st.IsDir() || strings.HasSuffix(name, "/") || f.table == "all" && os.IsNotExist(err)
 }
 
 // exported is a recording whose tables are asked for, each at most once.
@@ -194,6 +199,7 @@ func (x *exported) table(w io.Writer, format dataset.Format, t *dataset.Table) e
 // folder writes tables into a folder, all or none: they take their names when
 // the last is written.
 func (x *exported) folder(dir string, format dataset.Format, tables []*dataset.Table) error {
+	dir, _ = store.Path(dir)
 	unmake, err := makeFolder(dir)
 	if err != nil {
 		return fmt.Errorf("%s: can't be made: %w", dir, err)
