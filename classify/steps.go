@@ -54,28 +54,15 @@ func (a *analysis) spans(from, to int) []PhaseSpan {
 
 // peaks finds the largest allocated bytes of every step.
 func (a *analysis) peaks() {
-	now := a.t.Start.Allocated
-	walk := func(from, to int) (peak int64) {
-		for i := from; i < to; i++ {
-			switch a.events.Action[i] {
-			case snapshot.Alloc:
-				now += a.t.Allocated[a.t.Of[i]]
-			case snapshot.FreeRequested:
-				if id := a.t.Of[i]; id != timeline.NoAllocation {
-					now -= a.t.Allocated[id]
-				}
-			}
-			peak = max(peak, now)
+	n := 0
+	a.t.WalkAllocated(func(event int, bytes int64) {
+		for n < len(a.Steps) && event > a.Steps[n].LastEvent {
+			n++
 		}
-		return peak
-	}
-	before := 0
-	for i := range a.Steps {
-		s := &a.Steps[i]
-		walk(before, s.FirstEvent)
-		s.PeakAllocated = walk(s.FirstEvent, s.LastEvent+1)
-		before = s.LastEvent + 1
-	}
+		if n < len(a.Steps) && event >= a.Steps[n].FirstEvent {
+			a.Steps[n].PeakAllocated = max(a.Steps[n].PeakAllocated, bytes)
+		}
+	})
 }
 
 // stepStarts are the events at which an iteration begins.

@@ -109,3 +109,32 @@ func TestStepsTileTheLoop(t *testing.T) {
 		}
 	})
 }
+
+// TestPeaksOfSteps: a step's peak is the highest that the curve comes to within it, also
+// where frees are missing and only an address given out again tells of them.
+func TestPeaksOfSteps(t *testing.T) {
+	forEachRecording(t, func(t *testing.T, whole *timeline.Timeline, _ *Classification) {
+		lost, e := 0, &whole.Device.Events
+		for i, action := range e.Action {
+			if action == snapshot.FreeRequested || action == snapshot.FreeCompleted {
+				if e.Address[i]>>9%4 == 0 {
+					e.Action[i] = snapshot.SnapshotTaken
+					lost++
+				}
+			}
+		}
+		tl := timeline.New(whole.Snapshot, whole.Device)
+		c := New(tl, Options{})
+		for n, s := range c.Steps {
+			var want int64
+			tl.Walk(func(event int, now timeline.Levels) {
+				if s.FirstEvent <= event && event <= s.LastEvent {
+					want = max(want, now.Allocated)
+				}
+			})
+			if s.PeakAllocated != want {
+				t.Fatalf("%d frees lost: step %d peaks at %d, want %d", lost, n, s.PeakAllocated, want)
+			}
+		}
+	})
+}
