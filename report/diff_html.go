@@ -17,7 +17,7 @@ func DiffHTML(w io.Writer, d *Diff) error {
 	if err != nil {
 		return err
 	}
-	return page.Execute(shown{w}, newDiffView(d))
+	return page.Execute(Shown{w}, newDiffView(d))
 }
 
 func categoryTitleOf(category *string) string {

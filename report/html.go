@@ -53,7 +53,7 @@ func (p page) write(w io.Writer, doc *Document) error {
 		}
 		_, err = io.WriteString(w, unescape(out.String()))
 	} else {
-		err = t.Execute(shown{w}, v)
+		err = t.Execute(Shown{w}, v)
 	}
 	if err != nil {
 		return err

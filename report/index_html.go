@@ -28,7 +28,7 @@ func IndexHTML(w io.Writer, x *Index) error {
 	if v.Data, err = embed(data); err != nil {
 		return err
 	}
-	return t.Execute(shown{w}, v)
+	return t.Execute(Shown{w}, v)
 }
 
 var indexTemplate = sync.OnceValues(func() (*template.Template, error) {

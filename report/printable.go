@@ -23,17 +23,17 @@ func Printable(s string) string {
 	}, s)
 }
 
-// shown is a page being written, whose names don't steer how it is shown.
-type shown struct{ w io.Writer }
+// Shown is a page being written, whose names don't steer how it is shown.
+type Shown struct{ W io.Writer }
 
 // Write writes whole characters: a template writes a name in one piece.
-func (s shown) Write(b []byte) (int, error) {
+func (s Shown) Write(b []byte) (int, error) {
 	if bytes.Contains(b, []byte("\xe2\x80")) || bytes.Contains(b, []byte("\xe2\x81")) { // what they all begin with
 		n := len(b)
-		_, err := s.w.Write(steady(b))
+		_, err := s.W.Write(steady(b))
 		return n, err
 	}
-	return s.w.Write(b)
+	return s.W.Write(b)
 }
 
 // steady is text without what steers how it is shown.

@@ -144,7 +144,7 @@ func SheetHTML(w io.Writer, s *Sheet) error {
 	if err != nil {
 		return err
 	}
-	return page.Execute(shown{w}, struct {
+	return page.Execute(Shown{w}, struct {
 		*Sheet
 		Head plainHead
 	}{s, newPlainHead(cmp.Or(s.Title, s.Heading))})

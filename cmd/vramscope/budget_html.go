@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/templates"
 )
 
@@ -78,12 +79,12 @@ func budgetHTML(w io.Writer, doc *budgetDocument) error {
 	for _, k := range largestFirst(d.Categories) {
 		p.Rows = append(p.Rows, legendEntry{word(k), k, sizeText(d.Categories[k]), fmt.Sprintf("%.1f %%", 100*float64(d.Categories[k])/float64(max(d.PeakBytes, 1)))})
 	}
-	return budgetTemplate().Execute(w, p)
+	return budgetTemplate().Execute(report.Shown{W: w}, p)
 }
 
 var budgetTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("budget").Funcs(template.FuncMap{
-		"size": sizeText, "count": countText, "optional": optional, "phase": func(s string) string { return phaseWords[s] }, "top": topThree, "saved": saved,
+		"size": sizeText, "count": countText, "optional": optional, "phase": func(s string) string { return phaseWords[s] }, "top": topThree, "saved": saved, "solved": solvedText,
 		"bottom": func(y, n int) int { return y + n },
 	}).Parse(`<!doctype html>
 <html lang="en">
@@ -112,7 +113,7 @@ svg line{stroke:var(--fail);stroke-dasharray:4 3}svg text{fill:var(--ink);font:1
 {{range .Doc.Given}}<p class="soft">{{.Key}}: {{.Value}}</p>{{end}}
 <p>{{.Model}}</p>
 <p class="soft">{{.Setting}}</p>
-{{with .Doc.Solved}}<p>Solved for {{.What}} on {{.GPU}}: <b>{{count .Value}}</b></p>{{end}}
+{{with .Doc.Solved}}<p>{{solved .}}</p>{{end}}
 <h2>What is alive in each phase</h2>
 <svg viewBox="0 0 860 {{.Height}}" role="img" aria-label="Bytes by category in each phase, against the capacity of devices">
 {{range .Lines}}<line x1="{{.X}}" x2="{{.X}}" y1="20" y2="{{.Y}}"/><text x="{{.X}}" y="{{.Y}}" text-anchor="end" dx="-4">{{.Label}}</text>

@@ -180,6 +180,32 @@ func TestBudgetFiles(t *testing.T) {
 	}
 }
 
+// What a configuration says steers neither a terminal nor a page, and is no markup.
+func TestBudgetNamesDontSteer(t *testing.T) {
+	file := llamaFile(t, `,"quantization_config":{"quant_method":"x\u001b[31mEVIL\u202e @user <b>[l](http://e)","bits":4}`)
+	for format, bad := range map[string]string{"text": "\x1b \u202e", "markdown": "\x1b \u202e <b> @user [l](", "html": "\u202e <b>[l]"} {
+		out, errs, code := budgetRun(t, "--config", file, "--format", format)
+		if code != exitFine || !strings.Contains(out, "EVIL\uFFFD") {
+			t.Errorf("%s: code %d, %q: the name isn't there", format, code, errs)
+		}
+		for _, s := range strings.Fields(bad) {
+			if strings.Contains(out, s) {
+				t.Errorf("%s has %q", format, s)
+			}
+		}
+	}
+}
+
+// That nothing fits is said in every format.
+func TestBudgetSolvesNothing(t *testing.T) {
+	for _, format := range []string{"text", "markdown", "html"} {
+		out, errs, code := budgetRun(t, "--params", "70B", "--gpu", "24GiB", "--solve", "batch", "--format", format)
+		if code != exitFine || !strings.Contains(out, "No batch fits 24GiB; the setting below is the one given.") {
+			t.Errorf("%s: code %d, %q, %.300s", format, code, errs, out)
+		}
+	}
+}
+
 // A quantised checkpoint has its bytes from its tensors and everything else
 // from the config.json beside it; a precision that is asked for unpacks it.
 func TestBudgetQuantized(t *testing.T) {

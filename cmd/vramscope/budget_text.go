@@ -79,6 +79,14 @@ func suffix(before string, v any) string {
 	return ""
 }
 
+// solvedText is what --solve found.
+func solvedText(s *budget.DocSolved) string {
+	if s.Value == 0 {
+		return fmt.Sprintf("No %s fits %s; the setting below is the one given.", s.What, s.GPU)
+	}
+	return fmt.Sprintf("Solved for %s: %s fits %s; everything below is for that.", s.What, countText(s.Value), s.GPU)
+}
+
 // verdictOf is the first thing to read.
 func verdictOf(d *budget.Document) string {
 	first := ""
@@ -106,18 +114,14 @@ func budgetText(out io.Writer, doc *budgetDocument, style report.Style) error {
 	if doc.Title != "" {
 		w.f("%s", report.Printable(doc.Title))
 	}
-	w.f("%s", bold(style, verdictOf(d)))
+	w.f("%s", bold(style, report.Printable(verdictOf(d))))
 	for _, n := range doc.Given {
 		w.f("  %s: %s", report.Printable(n.Key), report.Printable(n.Value))
 	}
-	w.f("  %s", modelLine(d))
-	w.f("  %s", settingLine(d))
+	w.f("  %s", report.Printable(modelLine(d)))
+	w.f("  %s", report.Printable(settingLine(d)))
 	if d.Solved != nil {
-		if d.Solved.Value == 0 {
-			w.f("  No %s fits %s; the setting below is the one given.", d.Solved.What, d.Solved.GPU)
-		} else {
-			w.f("  Solved for %s: %s fits %s; everything below is for that.", d.Solved.What, countText(d.Solved.Value), d.Solved.GPU)
-		}
+		w.f("  %s", report.Printable(solvedText(d.Solved)))
 	}
 	w.f("")
 	w.f("At the peak")
@@ -143,7 +147,7 @@ func budgetText(out io.Writer, doc *budgetDocument, style report.Style) error {
 	if len(d.Notes) > 0 {
 		w.f("")
 		for _, n := range d.Notes {
-			w.f("Note: %s.", strings.TrimSuffix(n, "."))
+			w.f("Note: %s.", report.Printable(strings.TrimSuffix(n, ".")))
 		}
 	}
 	return w.err
@@ -182,7 +186,7 @@ func textFits(w *lines, d *budget.Document) {
 		if f.Fits {
 			yes = "yes"
 		}
-		w.f("  %-14s %11s  %-4s   %13s  %16s%s", f.GPU, sizeText(f.Capacity), yes, countText(f.MaxBatch), optional(f.MaxSequence), ifServing(d, fmt.Sprintf("  %15s", optional(f.MaxTokens))))
+		w.f("  %-14s %11s  %-4s   %13s  %16s%s", report.Printable(f.GPU), sizeText(f.Capacity), yes, countText(f.MaxBatch), optional(f.MaxSequence), ifServing(d, fmt.Sprintf("  %15s", optional(f.MaxTokens))))
 	}
 }
 
@@ -211,7 +215,7 @@ func textLadder(w *lines, d *budget.Document) {
 		if m.Fits {
 			fits = "  <- fits"
 		}
-		w.f("  %2d  -%-10s -> %10s  %s [%s]; costs %s%s", i+1, sizeText(m.Saves), sizeText(m.TotalDevice), m.Change, m.Flags, m.Costs, fits)
+		w.f("  %2d  -%-10s -> %10s  %s [%s]; costs %s%s", i+1, sizeText(m.Saves), sizeText(m.TotalDevice), report.Printable(m.Change), m.Flags, report.Printable(m.Costs), fits)
 	}
 }
 
@@ -227,21 +231,16 @@ func (l *lines) f(format string, args ...any) {
 	}
 }
 
-// cellText keeps a table's bars from being read as columns.
-func cellText(s string) string {
-	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(s)
-}
-
 func budgetMarkdown(out io.Writer, doc *budgetDocument) error {
 	w := &lines{w: out}
 	d := doc.Document
-	w.f("# %s\n\n**%s**\n", cmp.Or(report.Prose(doc.Title), "Memory budget"), cellText(verdictOf(d)))
+	w.f("# %s\n\n**%s**\n", cmp.Or(report.Prose(doc.Title), "Memory budget"), report.Prose(verdictOf(d)))
 	for _, n := range doc.Given {
 		w.f("- %s: %s", report.Prose(n.Key), report.Prose(n.Value))
 	}
-	w.f("- %s\n- %s\n", cellText(modelLine(d)), cellText(settingLine(d)))
-	if s := d.Solved; s != nil {
-		w.f("Solved for %s on %s: %s\n", s.What, cellText(s.GPU), countText(s.Value))
+	w.f("- %s\n- %s\n", report.Prose(modelLine(d)), report.Prose(settingLine(d)))
+	if d.Solved != nil {
+		w.f("%s\n", report.Prose(solvedText(d.Solved)))
 	}
 	w.f("## By phase\n\n| phase | peak | end | largest |\n|---|---:|---:|---|")
 	for _, p := range d.Phases {
@@ -254,12 +253,12 @@ func budgetMarkdown(out io.Writer, doc *budgetDocument) error {
 	w.f("\nReserved about %s, %s on the device.\n", sizeText(d.Reserved), sizeText(d.TotalDevice))
 	w.f("## Devices\n\n| GPU | total | fits | largest batch | longest sequence |%s\n|---|---:|---|---:|---:|%s", ifServing(d, " tokens in cache |"), ifServing(d, "---:|"))
 	for _, f := range d.Fits {
-		w.f("| %s | %s | %t | %s | %s |%s", cellText(f.GPU), sizeText(f.Capacity), f.Fits, countText(f.MaxBatch), optional(f.MaxSequence), ifServing(d, " "+optional(f.MaxTokens)+" |"))
+		w.f("| %s | %s | %t | %s | %s |%s", report.Prose(f.GPU), sizeText(f.Capacity), f.Fits, countText(f.MaxBatch), optional(f.MaxSequence), ifServing(d, " "+optional(f.MaxTokens)+" |"))
 	}
 	if len(d.Ladder) > 0 {
 		w.f("\n## What would save memory\n\nCheapest first, each on top of the ones before.\n\n| change | saves | then | flags | costs |\n|---|---:|---:|---|---|")
 		for _, m := range d.Ladder {
-			w.f("| %s | %s | %s | `%s` | %s |", cellText(m.Change), sizeText(m.Saves), sizeText(m.TotalDevice), m.Flags, cellText(m.Costs))
+			w.f("| %s | %s | %s | `%s` | %s |", report.Prose(m.Change), sizeText(m.Saves), sizeText(m.TotalDevice), m.Flags, report.Prose(m.Costs))
 		}
 	}
 	if v := d.Vocabulary; v != nil {
@@ -268,7 +267,7 @@ func budgetMarkdown(out io.Writer, doc *budgetDocument) error {
 	if len(d.Notes) > 0 {
 		w.f("\n## Notes\n")
 		for _, n := range d.Notes {
-			w.f("- %s", cellText(n))
+			w.f("- %s", report.Prose(n))
 		}
 	}
 	return w.err
