@@ -133,9 +133,14 @@ func (n *notebookReader) string() error {
 		case '\n':
 			n.number++
 		}
-		if len(n.text) < maxLine {
-			n.text = append(n.text, c)
-		}
+		n.put(c)
+	}
+}
+
+// put takes what a string holds, up to the length of a line.
+func (n *notebookReader) put(b ...byte) {
+	if len(n.text) < maxLine {
+		n.text = append(n.text, b...)
 	}
 }
 
@@ -159,10 +164,10 @@ func (n *notebookReader) escape(c byte) {
 			n.offset++
 			v = v<<4 | hex(d)
 		}
-		n.text = utf8.AppendRune(n.text, v)
+		n.put(utf8.AppendRune(nil, v)...)
 		return
 	}
-	n.text = append(n.text, c)
+	n.put(c)
 }
 
 func hex(c byte) rune {
