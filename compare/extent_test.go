@@ -45,3 +45,19 @@ func TestTrainingWithoutSteps(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// TestMostly: of several categories that have grown by as much, the largest is named.
+func TestMostly(t *testing.T) {
+	budget := map[string]int64{"weights": 50}
+	for want, measured := range map[string]map[string]int64{
+		"":                              {"weights": 100, "gradients": 50},
+		"most of it is weights":         {"weights": 200, "gradients": 40},
+		"most of it is optimizer state": {"weights": 140, "optimizer_state": 110, "logits": 80}, // others have shrunk
+	} {
+		for range 20 {
+			if got := mostly(measured, budget, 100); got != want {
+				t.Errorf("%v: %q, want %q", measured, got, want)
+			}
+		}
+	}
+}

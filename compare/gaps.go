@@ -171,10 +171,15 @@ func (g *gaps) explainPhases() {
 
 // mostly names the category that a difference comes from, "" when it is several.
 func mostly(measured, budget map[string]int64, more int64) string {
-	for name, bytes := range measured {
-		if d := bytes - budget[name]; 4*d > 3*more {
-			return "most of it is " + strings.ReplaceAll(name, "_", " ")
+	largest, most := "", 3*more/4
+	for i := range classify.NumCategories {
+		name := classify.Category(i).String()
+		if d := measured[name] - budget[name]; d > most {
+			largest, most = name, d
 		}
 	}
-	return ""
+	if largest == "" {
+		return ""
+	}
+	return "most of it is " + strings.ReplaceAll(largest, "_", " ")
 }
