@@ -6,8 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/vramscope/vramscope/report"
 )
 
 // A program that a signal ends while it writes leaves nothing temporary, and
@@ -73,5 +76,39 @@ func TestMakeFolder(t *testing.T) {
 	unmake()
 	if _, err := makeFolder(filepath.Join(dir, "c", "file", "e")); err == nil {
 		t.Error("made a folder within a file")
+	}
+}
+
+// A gate doesn't pass in silence for a GPU of unknown size beside one whose size is known.
+func TestWarnUntold(t *testing.T) {
+	size := int64(100)
+	device := func(reserved int64, capacity *int64) report.Device {
+		d := report.Device{CapacityBytes: capacity}
+		d.Peaks.Reserved.Bytes = reserved
+		return d
+	}
+	conditions, err := parseConditions([]string{"reserved>95%"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		devices []report.Device
+		want    string
+	}{
+		"known":               {[]report.Device{device(50, &size)}, ""},
+		"unknown":             {[]report.Device{device(50, nil), device(0, nil)}, "the GPU's size isn't known (--gpu)"},
+		"one unknown":         {[]report.Device{device(50, &size), device(50, nil)}, "the size of 1 of 2 GPUs isn't known (--gpu)"},
+		"one empty":           {[]report.Device{device(50, &size), device(0, nil)}, ""},
+		"exceeded by another": {[]report.Device{device(99, &size), device(50, nil)}, ""},
+	} {
+		var out strings.Builder
+		warnUntold(&out, conditions, &report.Document{Devices: tt.devices})
+		want := ""
+		if tt.want != "" {
+			want = "vramscope: --fail-on reserved>95% can't be told: " + tt.want + "\n"
+		}
+		if out.String() != want {
+			t.Errorf("%s: %q, want %q", name, out.String(), want)
+		}
 	}
 }

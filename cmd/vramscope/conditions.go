@@ -136,18 +136,37 @@ func lacking(quantity string, share bool, doc *report.Document) string {
 	case len(doc.Devices) == 0:
 		return "there is no recording"
 	case share && (quantity == "allocated" || quantity == "reserved"):
-		if !anyDevice(func(d *report.Device) bool { return d.CapacityBytes != nil })(doc) {
-			return "the GPU's size isn't known (--gpu)"
-		}
+		return sizesLacking(quantity, doc.Devices)
 	}
 	return ""
 }
 
-// warnUntold says which conditions nothing can be said about: a gate must not pass
-// in silence.
+// sizesLacking tells of GPUs whose size isn't known. One of which nothing was taken
+// takes no share of any size, where others have one.
+func sizesLacking(quantity string, devices []report.Device) string {
+	known, lacks := 0, 0
+	for i := range devices {
+		switch part, whole := quantityOf(quantity, &devices[i]); {
+		case whole > 0:
+			known++
+		case part > 0:
+			lacks++
+		}
+	}
+	switch {
+	case known == 0:
+		return "the GPU's size isn't known (--gpu)"
+	case lacks > 0:
+		return fmt.Sprintf("the size of %d of %d GPUs isn't known (--gpu)", lacks, len(devices))
+	}
+	return ""
+}
+
+// warnUntold says which conditions that aren't seen to hold can't be told: a gate must
+// not pass in silence.
 func warnUntold(w io.Writer, conditions []condition, doc *report.Document) {
 	for _, c := range conditions {
-		if what := c.untold(doc); what != "" {
+		if what := c.untold(doc); what != "" && !c.holds(doc) {
 			fmt.Fprintf(w, "vramscope: --fail-on %s can't be told: %s\n", c.text, what)
 		}
 	}
