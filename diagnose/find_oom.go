@@ -111,7 +111,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		} else {
 			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no allocator setting helps", report.Bytes(recorded.Active), what, report.Bytes(s.usable)))
 		}
-		d.Evidence = append(d.Evidence, mostOf(dev))
+		d.Evidence = append(d.Evidence, mostOf(dev)...)
 	case "fragmentation":
 		d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small", what, report.Bytes(max(0, s.usable-recorded.Active)))
 		d.Evidence = append(d.Evidence, e.pinnedBy(recorded)...)
@@ -127,7 +127,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 				d.Evidence = append(d.Evidence, fmt.Sprintf("the limit is about %s", report.Bytes(l.Allowed)))
 			}
 		}
-		d.Evidence = append(d.Evidence, mostOf(dev))
+		d.Evidence = append(d.Evidence, mostOf(dev)...)
 		d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF), or hold less")
 		return d
 	case "other_process":
@@ -137,7 +137,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	default:
 		d.ID, d.Confidence = "oom_true_shortage", 0.3
 		d.Title = fmt.Sprintf("A request of %s failed; what was left on the device was not recorded", what)
-		d.Evidence = append(d.Evidence, mostOf(dev))
+		d.Evidence = append(d.Evidence, mostOf(dev)...)
 		d.Fix = ptr("Give the GPU's size with --gpu, or the log with the error message")
 		return d
 	}
@@ -326,10 +326,13 @@ func roomLeft(o *report.OOM) string {
 	return text
 }
 
-// mostOf names what took most of the peak.
-func mostOf(dev *report.Device) string {
+// mostOf names what took most of the peak, if anything did.
+func mostOf(dev *report.Device) []string {
 	name, bytes := largest(dev.AtPeak.Categories)
-	return fmt.Sprintf("most of it: %s, %s (%s)", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
+	if bytes == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("most of it: %s, %s (%s)", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))}
 }
 
 // pinnedBy says which blocks keep free memory in pieces, by name and line:

@@ -426,6 +426,22 @@ func TestFullVerdict(t *testing.T) {
 	}
 }
 
+// TestFailureWithNothingAllocated: where nothing is allocated, nothing is said to be most
+// of it, and what to change is still told.
+func TestFailureWithNothingAllocated(t *testing.T) {
+	s := &snapshot.Snapshot{Strings: []string{""}, Streams: []uint64{0}, Pools: []snapshot.Pool{{}}, HasTraces: true, Cut: -1, Devices: []snapshot.Device{{
+		Events: snapshot.Events{Action: []snapshot.Action{snapshot.OOM}, Address: []uint64{0}, Size: []int64{1 << 30}},
+		OOMs:   []snapshot.OutOfMemory{{DeviceFree: 1 << 20}}}}}
+	doc, err := Run([]Source{{Path: "s", Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := finding(&doc.Devices[0], "oom_true_shortage")
+	if f == nil || f.Fix == nil || !strings.Contains(*f.Fix, "the recording shows nothing allocated") || strings.Contains(strings.Join(f.Evidence, "\n"), "most of it") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestPeakBefore: where far more was reserved before the recording than it ever
 // saw in use, its peak isn't called the program's.
 func TestPeakBefore(t *testing.T) {

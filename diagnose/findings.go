@@ -170,8 +170,10 @@ func (e *examination) damageFindings(dev *report.Device) []report.Finding {
 		Fix: ptr("Dump again if you can; take figures that touch the damaged parts with care")}}
 }
 
-// firstChange is what usually costs least against each kind of memory.
+// firstChange is what usually costs least against each kind of memory, "" where none
+// was allocated.
 var firstChange = map[string]string{
+	"":                "Look with nvidia-smi for what else holds the GPU's memory, or ask for less at once: the recording shows nothing allocated that could make room",
 	"weights":         "Load the weights in 16 bits, or shard them over GPUs (FSDP, ZeRO-3), or train adapters (LoRA) on quantised ones",
 	"gradients":       "Shard the gradients (FSDP, ZeRO-2), or step the optimizer inside the backward pass so that they never live all at once",
 	"optimizer_state": "An optimizer with less state (8-bit AdamW, Adafactor, Lion), or shard it (FSDP, ZeRO-1), or offload it",
