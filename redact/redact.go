@@ -18,11 +18,16 @@
 package redact
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"path"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/internal/pattern"
 )
@@ -98,30 +103,63 @@ func isGPU(s string) bool { return len(s) < 64 && gpuName().MatchString(s) }
 // Error rewrites a message that may name the given paths, or what lies below
 // them, and may quote a file.
 func (r *Redactor) Error(message string, paths ...string) string {
-	for _, p := range paths {
-		if len(p) < 2 {
-			continue // "-" and "." are nobody's
+	longer := func(a, b string) int { return cmp.Compare(len(b), len(a)) } // which may end in the others
+	for _, p := range slices.SortedStableFunc(slices.Values(paths), longer) {
+		if len(p) >= 2 { // "-" and "." are nobody's
+			message = r.without(message, p)
 		}
-		var out strings.Builder
-		for {
-			before, after, found := strings.Cut(message, p)
-			out.WriteString(before)
-			if !found {
-				break
-			}
-			end := strings.IndexAny(after+"\n", ":\n\"")
-			out.WriteString(r.Input(p + after[:end]))
-			message = after[end:]
-		}
-		message = out.String()
 	}
 	return quoted().ReplaceAllStringFunc(message, func(s string) string { return s[:1] + r.Text(s[1:len(s)-1]) + s[len(s)-1:] })
 }
 
-// Renamed is an error whose message Error rewrote. What kind it is can still be
-// asked.
+// without is a message with a pseudonym wherever it names a path.
+func (r *Redactor) without(message, p string) string {
+	var out strings.Builder
+	for at := 0; ; {
+		i := strings.Index(message[at:], p)
+		if i < 0 {
+			return out.String() + message[at:]
+		}
+		start, end := at+i, at+i+len(p)
+		out.WriteString(message[at:start])
+		if joined(message, start) || joined(message, end) && !strings.ContainsAny(p, `/\`) {
+			out.WriteString(p) // a part of a longer word
+		} else {
+			end += named(message[end:], strings.HasSuffix(p, "/"))
+			out.WriteString(r.Input(message[start:end]))
+		}
+		at = end
+	}
+}
+
+// joined tells whether a word goes on over a place in a message.
+func joined(message string, at int) bool {
+	before, _ := utf8.DecodeLastRuneInString(message[:at])
+	after, _ := utf8.DecodeRuneInString(message[at:])
+	return isWord(before) && isWord(after)
+}
+
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
+
+// named is how much of the text behind a path's name belongs to it. Names of what lies
+// below it may have spaces.
+func named(text string, below bool) int {
+	if below || strings.HasPrefix(text, "/") || strings.HasPrefix(text, `\`) {
+		return strings.IndexAny(text+"\n", ":\n\"")
+	}
+	return len(strings.TrimRight(text[:strings.IndexAny(text+"\n", ":\n\" ")], ",;."))
+}
+
+// Renamed is an error whose message Error rewrote, also where it names what lies in
+// the folders of the paths. What kind it is can still be asked.
 func (r *Redactor) Renamed(err error, paths ...string) error {
-	return &renamed{r.Error(err.Error(), paths...), err}
+	all := slices.Clone(paths)
+	for _, p := range paths {
+		if dir := path.Dir(p); dir != "." && dir != "/" {
+			all = append(all, dir+"/") // a temporary file beside it may be what is named
+		}
+	}
+	return &renamed{r.Error(err.Error(), all...), err}
 }
 
 type renamed struct {

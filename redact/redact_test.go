@@ -109,6 +109,11 @@ func TestTexts(t *testing.T) {
 		{"GPU", r.gpu("NVIDIA H100 80GB HBM3"), "NVIDIA H100 80GB HBM3"},
 		{"GPU, no vendor's name", r.gpu("ann's GPU"), "gpu"},
 		{"error below a directory", r.Error("/home/ann/run/moonshot.pickle: cut", "/home/ann/run"), "dir/file.pickle: cut"},
+		{"error about a name that is a part of a word", r.Error("no run below ru: a run is a folder", "ru"), "no run below file: a run is a folder"},
+		{"error about a name that is a word", r.Error("-o moonshot is an input, and moonshot/a b.pickle: cut", "moonshot"), "-o file is an input, and dir/file.pickle: cut"},
+		{"error about several", r.Error("no run below ru, /ann/runs: a run is a folder", "ru", "/ann/runs"), "no run below file, dir/file: a run is a folder"},
+		{"error about a path that ends in another", r.Error("/ann/ru: cut", "ru", "/ann/ru"), "dir/file: cut"},
+		{"error beside a directory", r.Error("/home/ann-moonshot/x: cut", "/home/ann"), "dir/file: cut"},
 		{"error", r.Error(`/home/ann/a.pickle: unknown "moonshot"`, "/home/ann/a.pickle"), `dir/file.pickle: unknown "text"`},
 	} {
 		if shape(c.got) != c.want {

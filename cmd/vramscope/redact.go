@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -30,11 +29,6 @@ func redactNames(err error, paths ...string) error {
 	var condition *conditionError
 	if err == nil || errors.As(err, &condition) {
 		return err
-	}
-	for _, p := range paths {
-		if dir := filepath.Dir(p); dir != "." && dir != "/" {
-			paths = append(paths, dir+"/") // a temporary file beside it may be what is named
-		}
 	}
 	if errors.Is(err, load.ErrNothing) { // it goes on with files that nobody named
 		err = errors.New(load.OneLine(err))
