@@ -90,6 +90,11 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	return t.redacted(t.run(cmd))
+}
+
+// run has the pipeline run, and says what became of it.
+func (t *task) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	if _, err := beam.Run(ctx, cmp.Or(*runners.Runner, "prism"), t.build()); err != nil {
 		if ctx.Err() != nil {

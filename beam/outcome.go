@@ -62,6 +62,17 @@ func (s *summary) write(ctx context.Context, out *store.Place) error {
 	return out.Write(ctx, summaryFile, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
 
+// dropSummary removes what an earlier pipeline left that nobody waited for: this one
+// leaves none if it finds nothing.
+func dropSummary(ctx context.Context, name string) error {
+	out, err := store.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	return out.Remove(ctx, summaryFile)
+}
+
 // takeSummary reads what the last worker left, and removes it.
 func takeSummary(ctx context.Context, name string) (*summary, error) {
 	out, err := store.Open(ctx, name)

@@ -19,6 +19,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/vramscope/vramscope/batch"
+	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -83,22 +84,25 @@ func (f *find) ProcessElement(ctx context.Context, _ []byte, emit func(batch.Run
 	if err := t.key(); err != nil {
 		return err
 	}
+	if err := dropSummary(ctx, t.Out); err != nil {
+		return t.redacted(err)
+	}
 	var pool store.Pool
 	defer pool.Close()
 	roots := t.Roots
 	if t.List != "" {
 		listed, err := readList(ctx, &pool, t.List)
 		if err != nil {
-			return err
+			return t.redacted(err)
 		}
 		roots = append(slices.Clone(roots), listed...)
 	}
 	found, err := batch.Find(ctx, roots, batch.FindOptions{Skip: t.Out, Redact: t.Options.Redact, Key: t.Options.Key, Stores: &pool})
 	if err != nil {
-		return err
+		return t.redacted(err, roots...)
 	}
 	for _, err := range found.Failed {
-		lost(outcome{State: unread, Error: err.Error()})
+		lost(outcome{State: unread, Error: t.redacted(err, roots...).Error()})
 	}
 	for _, r := range found.Runs {
 		emit(r)
@@ -146,6 +150,17 @@ func (t *task) key() error {
 		return errors.New(keyVariable + " of a worker is not the one that the pipeline was started with")
 	}
 	return nil
+}
+
+// redacted is an error that names no place of the runs' and the results', where that is
+// asked for.
+func (t *task) redacted(err error, roots ...string) error {
+	if !t.Options.Redact || err == nil {
+		return err
+	}
+	o := &t.Options
+	places := slices.Concat(t.Roots, roots, []string{t.List, t.Out, o.Config, o.Model}, o.Labels)
+	return redact.New(os.Getenv(keyVariable)).Renamed(err, places...)
 }
 
 // worker is what does this work here.

@@ -155,6 +155,20 @@ func TestRedaction(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), keyVariable+" of a worker is not the one") {
 		t.Errorf("with another key: %v", err)
 	}
+	secret := filepath.Join(t.TempDir(), "moonshot")
+	f := flags{output: t.TempDir(), redact: true}
+	cmd := command()
+	cmd.SetContext(t.Context())
+	if err := f.run(cmd, []string{secret}); err == nil || strings.Contains(err.Error(), "moonshot") || !strings.Contains(err.Error(), "no such file or directory") {
+		t.Errorf("error is %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(secret, strings.Repeat("x/", 100)), 0o755); err != nil { // deeper than is looked
+		t.Fatal(err)
+	}
+	s, err := onPrism(t, task{Roots: []string{secret}, Out: t.TempDir(), Options: o, KeyMark: keyMark("a key")})
+	if err != nil || len(s.Unread) != 1 || strings.Contains(s.Unread[0], "moonshot") {
+		t.Errorf("%+v, %v", s, err)
+	}
 }
 
 // TestNothingToDo keeps what is there when no run is found, and says what is
@@ -162,6 +176,10 @@ func TestRedaction(t *testing.T) {
 func TestNothingToDo(t *testing.T) {
 	out := t.TempDir()
 	if err := os.WriteFile(filepath.Join(out, "runs.parquet"), []byte("of before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stale := `{"schema": "` + summarySchema + `", "runs": 7}` // of an earlier one that nobody waited for
+	if err := os.WriteFile(filepath.Join(out, summaryFile), []byte(stale), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s, err := onPrism(t, task{Roots: []string{t.TempDir()}, Out: out})
