@@ -7,13 +7,24 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 )
+
+// longestBase is how much of a file's name its temporary file has, in bytes: file systems
+// take names of 255.
+const longestBase = 200
 
 // Beside makes a temporary file beside the one wanted, whose name it can take when
 // it is complete. Its permissions are those of a file that is there already, else
 // those that the user's mask leaves. mark is in its name.
 func Beside(name, mark string) (*os.File, error) {
 	folder, base := filepath.Split(name)
+	if n := longestBase; len(base) > n {
+		for !utf8.RuneStart(base[n]) {
+			n--
+		}
+		base = base[:n]
+	}
 	var f *os.File
 	err := fs.ErrExist
 	for attempt := 0; attempt < 1000 && errors.Is(err, fs.ErrExist); attempt++ {

@@ -3,7 +3,9 @@ package store
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestBeside: a temporary file has the permissions of what it will replace, or
@@ -32,6 +34,15 @@ func TestBeside(t *testing.T) {
 		if info, err := os.Stat(f.Name()); err != nil || info.Mode().Perm() != want || filepath.Dir(f.Name()) != dir {
 			t.Errorf("%s: %v %v, want %v", name, info, err, want)
 		}
+	}
+	long := strings.Repeat("€", 83) + ".html"
+	f, err := Beside(filepath.Join(dir, long), ".tmp-")
+	if err != nil || !utf8.ValidString(f.Name()) {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := os.Rename(f.Name(), filepath.Join(dir, long)); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := Beside(filepath.Join(dir, "none", "x"), ".tmp-"); err == nil {
 		t.Error("in a folder that isn't there")
