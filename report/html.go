@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -18,49 +17,26 @@ import (
 // other file. Its policy lets no script run but the page's own, whatever the
 // names in the recording look like.
 func HTML(w io.Writer, doc *Document) error {
-	return page{}.write(w, doc)
-}
-
-// page is how a document becomes HTML. The two switches exist for the test
-// that shows what they are good for.
-type page struct {
-	unescaped bool // names go into the page as they are
-	noPolicy  bool // any script may run
+	v, err := newView(doc)
+	if err != nil {
+		return err
+	}
+	v.Style, v.Policy = constant().style, constant().policy
+	t, err := pageTemplate()
+	if err != nil {
+		return err
+	}
+	if err := t.Execute(Shown{w}, v); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, constant().scripts)
+	return err
 }
 
 // pageTemplate is parsed once: escaping it takes longer than writing a page.
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("page.tmpl").Funcs(functions).ParseFS(templates.Pages, "*.tmpl")
 })
-
-func (p page) write(w io.Writer, doc *Document) error {
-	v, err := newView(doc)
-	if err != nil {
-		return err
-	}
-	v.Style, v.Policy = constant().style, constant().policy
-	if p.noPolicy {
-		v.Policy = "script-src * 'unsafe-inline' 'unsafe-eval'"
-	}
-	t, err := pageTemplate()
-	if err != nil {
-		return err
-	}
-	if p.unescaped {
-		var out bytes.Buffer
-		if err := t.Execute(&out, v); err != nil {
-			return err
-		}
-		_, err = io.WriteString(w, unescape(out.String()))
-	} else {
-		err = t.Execute(Shown{w}, v)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, constant().scripts)
-	return err
-}
 
 // constants are what is the same in every page. Of a small recording's page
 // they are nine tenths: in a batch they must cost nothing but the writing.
@@ -81,11 +57,6 @@ var constant = sync.OnceValue(func() constants {
 	c.scripts += "</body>\n</html>\n"
 	return c
 })
-
-// unescape undoes what keeps names from being markup.
-func unescape(s string) string {
-	return strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", `\u003c`, "<", `\u003e`, ">").Replace(s)
-}
 
 // policy allows the given scripts, pictures made by them, and nothing else.
 func policy(scripts []template.JS) string {
