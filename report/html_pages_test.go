@@ -319,6 +319,9 @@ func TestKeyboardAndLinks(t *testing.T) {
 	doc := recording(t, "device_map__two_gpus/snapshot_named.pickle.gz")
 	b := newTab(t, 1440, 900)
 	url := saved(t, written(t, doc))
+	for _, odd := range []string{"#%", "#device=%"} { // a link that was cut
+		b.open(url + odd)
+	}
 	b.open(url + "#device=1&at=100")
 	if !eval[bool](b, `!document.querySelector('.device[data-index="1"]').hidden && document.querySelector('.device[data-index="0"]').hidden`) {
 		t.Error("a link to the second device shows another one")

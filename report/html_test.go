@@ -199,6 +199,32 @@ func TestHTMLEscapesEveryText(t *testing.T) {
 	}
 }
 
+// TestNothingSaved: a change that saves nothing is shown without a number.
+func TestNothingSaved(t *testing.T) {
+	none := int64(0)
+	doc, index := sample(), runsIndex(30, plainName)
+	doc.Verdict.SavesBytes = &none
+	for i := range doc.Findings {
+		doc.Findings[i].SavesBytes = &none
+	}
+	for i := range doc.Devices {
+		for k := range doc.Devices[i].Findings {
+			doc.Devices[i].Findings[k].SavesBytes = &none
+		}
+	}
+	for i := range index.OOMs {
+		index.OOMs[i].SavesBytes = &none
+	}
+	if len(doc.Findings) == 0 || len(index.OOMs) == 0 {
+		t.Fatal("nothing that could save")
+	}
+	for name, page := range map[string][]byte{"report": written(t, doc), "index": indexPage(t, index)} {
+		if strings.Contains(string(page), "saves 0 B") {
+			t.Errorf("%s: a saving of nothing", name)
+		}
+	}
+}
+
 // TestHTMLWithoutPictures makes pages of documents that were not asked to hold them.
 func TestHTMLWithoutPictures(t *testing.T) {
 	doc := sample()

@@ -82,7 +82,9 @@ func TestIndexWithoutScripts(t *testing.T) {
 // TestIndexInBrowser sorts, searches and filters as people do.
 func TestIndexInBrowser(t *testing.T) {
 	b := newTab(t, 1440, 900)
-	b.open(saved(t, indexPage(t, runsIndex(300, plainName))))
+	url := saved(t, indexPage(t, runsIndex(300, plainName)))
+	b.open(url + "#q=%") // a link that was cut
+	b.open(url)
 	rows := func() int { return eval[int](b, "document.querySelectorAll('table.runs tbody tr').length") }
 	first := func() string { return b.text("table.runs tbody tr td") }
 	if n := rows(); n != 200 {

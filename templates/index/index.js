@@ -102,7 +102,7 @@ function main() {
   }));
   byId('search').addEventListener('input', e => search(e.target.value));
   // A search can be linked to: index.html#q=words
-  const link = () => { const q = new URLSearchParams(decodeURIComponent(location.hash.slice(1))).get('q'); if (q !== null) search(q); else fill(); };
+  const link = () => { const q = new URLSearchParams(location.hash.slice(1)).get('q'); if (q !== null) search(q); else fill(); };
   window.addEventListener('hashchange', link);
   link();
   root.setAttribute('data-ready', '1');

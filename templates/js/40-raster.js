@@ -20,7 +20,6 @@ class Raster {
     const h = this.h, n = h.length;
     if (this.next.length !== n + groups + 1) { this.next = new Int32Array(n + groups + 1); this.previous = new Int32Array(n + groups + 1); }
     let level = 0;
-    this.startLevel = 0;
     for (let i = 0; i < h.header.older; i++) if (shown[of[i]]) level += h.bytes[i];
     const rest = h.rest;
     let k = -1, restLevel = 0;

@@ -125,7 +125,7 @@ function showDevice(index) {
 
 const SECTIONS = ['findings', 'memory', 'timeline', 'peak', 'budget', 'segments', 'growth', 'stacks'];
 function followLink() {
-  const hash = decodeURIComponent(location.hash.slice(1));
+  const hash = location.hash.slice(1);
   if (!hash.includes('=')) {
     const m = /^(.*)-d(\d+)$/.exec(hash), place = byId(hash);
     if (m && place && SECTIONS.includes(m[1])) return showDevice(+m[2]).then(() => place.scrollIntoView());
