@@ -264,3 +264,97 @@ func TestProgressBar(t *testing.T) {
 		t.Errorf("%v, %v", kinds, err)
 	}
 }
+
+// TestBesideNvidiaSMI: what nvidia-smi prints into a log, whole or cut, hides
+// nothing of what the others wrote.
+func TestBesideNvidiaSMI(t *testing.T) {
+	const table = `+-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 570.10                 Driver Version: 570.10         CUDA Version: 12.8     |
++-----------------------------------------+------------------------+----------------------+
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:00:09.0 Off |                    0 |
+| N/A   52C    P0            432W /  700W |   11125MiB /  81559MiB |     98%      Default |
++-----------------------------------------------------------------------------------------+
+| Processes:                                                                              |
+|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
+|    0   N/A  N/A            4711      C   python                                11000MiB |
+`
+	const query = `==============NVSMI LOG==============
+
+Timestamp                                 : Tue Jul 14 08:12:38 2026
+Attached GPUs                             : 1
+GPU 00000000:01:00.0
+    Product Name                          : NVIDIA L40S
+    FB Memory Usage
+        Total                             : 46068 MiB
+        Used                              : 11125 MiB
+`
+	const xml = `<?xml version="1.0" ?>
+<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
+<nvidia_smi_log>
+	<gpu id="00000000:01:00.0">
+		<fb_memory_usage>
+			<used>11125 MiB</used>
+		</fb_memory_usage>
+`
+	const summary = `|===========================================================================|
+|                  PyTorch CUDA memory summary, device ID 0                 |
+|---------------------------------------------------------------------------|
+|            CUDA OOMs: 1            |        cudaMalloc retries: 1         |
+|===========================================================================|
+| Allocated memory      |  15281 MiB |  15281 MiB | 103000 MiB |  87718 MiB |
+`
+	const reserved = `| GPU reserved memory   |  15630 MiB |  15630 MiB |  15630 MiB |      0 B   |
+|===========================================================================|
+`
+	const failure = `Traceback (most recent call last):
+  File "<string>", line 1, in <module>
+  File "/home/me/train.py", line 12, in <module>
+    step(x)
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.90 GiB. GPU 0 has a total capacity of 44.35 GiB of which 1.47 GiB is free.
+`
+	steps := func(format string) (text string) {
+		for i := 1; i <= 30; i++ {
+			text += fmt.Sprintf(format, i)
+		}
+		return text
+	}
+	for name, x := range map[string]struct {
+		text                 string
+		gpus, steps, summary int
+	}{
+		"a CSV, then an odd quote":          {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\nHe said \"yes\n", 1, 0, 0},
+		"a CSV of times, then an odd quote": {"timestamp, index, memory.used [MiB]\n2026/07/14 09:00:44.579, 0, 11125 MiB\nsample, 3, \"5\n", 1, 0, 0},
+		"a CSV of one cut row":              {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\n1, \"NVIDIA\n", 1, 0, 0},
+		"retired pages":                     {"gpu_uuid, retired_pages.address\n" + steps("step %d, loss 2.5\n"), 0, 30, 0},
+		"a table, then steps in bars":       {table + steps("| step %d | loss 2.99 | mem 10.01 GiB |\n"), 1, 30, 0},
+		"a table, then a summary":           {table + summary + reserved, 1, 0, 1},
+		"-q":                                {query + "    Processes                             : None\n", 1, 0, 0},
+		"-q cut, then indented steps":       {query + steps("    step: %d loss: 2.5\n"), 1, 30, 0},
+		"XML cut, then a bar":               {xml + steps("train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
+		"XML cut behind a rank":             {"[rank0]: " + strings.ReplaceAll(xml, "\n", "\n[rank0]: ") + "\n" + steps("[rank0]: train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
+		"a summary cut, then steps":         {summary + steps("step %d | loss: 2.5 | dt: 640.00ms\n"), 0, 30, 1},
+		"a summary cut, steps in bars":      {summary + steps("| step %d | loss: 2.5 |\n"), 0, 30, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, ev, err := Read(strings.NewReader(x.text+failure), "train.log", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := int64(0)
+			for _, s := range ev.Steps {
+				found += int64(s.Count)
+			}
+			if len(ev.GPUs) != x.gpus || found != int64(x.steps) || len(ev.MemorySummaries) != x.summary {
+				t.Errorf("%d GPUs, %d steps, %d summaries", len(ev.GPUs), found, len(ev.MemorySummaries))
+			}
+			for _, g := range ev.GPUs {
+				if g.PeakUsedBytes == nil || *g.PeakUsedBytes != 11125<<20 {
+					t.Errorf("GPU %+v", g)
+				}
+			}
+			if len(ev.OOMMessages) != 1 || ev.OOMMessages[0].UserLine == nil || *ev.OOMMessages[0].UserLine != 12 {
+				t.Errorf("messages %+v", ev.OOMMessages)
+			}
+		})
+	}
+}

@@ -12,6 +12,7 @@ type csvState struct {
 	listing *listing
 	cells   [][]byte
 	misses  int // lines in a row that did not fit
+	quoted  quotedRow
 }
 
 // listing is the rows that share one way of naming GPUs.
@@ -122,13 +123,39 @@ func shortCell(line []byte) bool {
 	return false
 }
 
-// csvRow reads a row of the current CSV; false when the line is none.
+// csvRow reads a row of the current CSV; false when the line is none. Lines that
+// may turn out to begin a row are nobody's until its last one is there: what only
+// looks like one mustn't hide another writer's lines.
 func (p *Parser) csvRow(line []byte) bool {
 	s := &p.csv
-	if s.header.delimiter == ',' && bytes.IndexByte(line, '"') >= 0 && bytes.Count(line, []byte{'"'})%2 == 1 {
-		p.quoted.start(line)
-		return true
+	if s.quoted.open() {
+		if joined, complete := s.quoted.add(line); complete && p.wholeRow(joined) {
+			return true
+		}
 	}
+	if s.header.wraps(line) {
+		s.quoted.start(line)
+		return false
+	}
+	if !p.wholeRow(line) {
+		return false
+	}
+	s.quoted.lines = 0
+	return true
+}
+
+// wraps tells a line that ends within a quoted cell.
+func (h *header) wraps(line []byte) bool {
+	if h.delimiter != ',' || bytes.Count(line, []byte{'"'})%2 == 0 || !h.mayBegin(line) {
+		return false
+	}
+	before := splitCells(nil, line[:bytes.LastIndexByte(line, '"')], ',')
+	return len(before) <= len(h.columns) && len(before[len(before)-1]) == 0
+}
+
+// wholeRow reads a row that is complete.
+func (p *Parser) wholeRow(line []byte) bool {
+	s := &p.csv
 	if !s.header.mayBegin(line) {
 		return s.miss()
 	}
@@ -138,7 +165,7 @@ func (p *Parser) csvRow(line []byte) bool {
 		return s.miss()
 	}
 	if s.header.skip {
-		return true
+		return s.header.names(s.cells)
 	}
 	var r row
 	if !r.fill(s.header.columns, s.cells) {
@@ -147,6 +174,23 @@ func (p *Parser) csvRow(line []byte) bool {
 	s.misses = 0
 	p.addRow(&r, s.header.form, s.listing)
 	return true
+}
+
+// names tells a row that says which GPU, process or time it is about.
+func (h *header) names(cells [][]byte) bool {
+	for i, c := range h.columns {
+		switch c.role {
+		case pid:
+			if isCount(cells[i]) {
+				return true
+			}
+		case gpuUUID, gpuBus, gpuName, timestamp:
+			if bareRole(cells[i]) == c.role {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // miss counts a line that was no row; after too many the CSV is over.
@@ -307,16 +351,13 @@ func (q *quotedRow) start(line []byte) {
 }
 
 // add appends a line and tells whether the quotes are closed now. A row that
-// never closes is given up as it stands.
-func (q *quotedRow) add(line []byte) ([]byte, bool) {
+// doesn't close soon is none.
+func (q *quotedRow) add(line []byte) (joined []byte, complete bool) {
 	q.text = append(append(q.text, ' '), line...)
 	q.lines++
-	if bytes.Count(line, []byte{'"'})%2 == 0 && q.lines < quotedLines && len(q.text) < quotedBytes {
-		return nil, false
+	complete = bytes.Count(line, []byte{'"'})%2 == 1
+	if complete || q.lines >= quotedLines || len(q.text) >= quotedBytes {
+		q.lines = 0
 	}
-	q.lines = 0
-	if bytes.Count(q.text, []byte{'"'})%2 == 1 {
-		q.text = append(q.text, '"')
-	}
-	return q.text, true
+	return q.text, complete
 }

@@ -8,8 +8,8 @@ import (
 // Finish ends the stream: units that are the same GPU become one. The parser
 // must not be used afterwards.
 func (p *Parser) Finish() *Report {
-	p.query.flush(p)
-	p.xml.flush(p)
+	p.query.flushGPU(p)
+	p.xml.flushGPU(p)
 	p.dcgm.finish(p)
 	p.loose.finish(p)
 	m := merger{gpus: map[int]*GPU{}, byBus: map[string]int{}, byUUID: map[string]int{}}

@@ -25,6 +25,10 @@ const Unknown int64 = -1
 // mib is the unit of everything nvidia-smi prints without one.
 const mib = 1 << 20
 
+// foreignLines is how many lines of other writers end what nvidia-smi prints as a
+// whole: other ranks may write into the middle of it, and it may be cut.
+const foreignLines = 64
+
 // Form is one of nvidia-smi's output formats.
 type Form uint8
 
@@ -134,7 +138,6 @@ type Parser struct {
 	query   queryState
 	xml     xmlState
 	clock   Stamp // the last date line, which dates the table that follows it
-	quoted  quotedRow
 	gpustat gpustatState
 	rocm    rocmState
 	amd     amdState
@@ -154,13 +157,6 @@ func (p *Parser) Line(number int, line []byte) bool {
 	}
 	if len(line) == 0 {
 		return false
-	}
-	if p.quoted.open() {
-		joined, complete := p.quoted.add(line)
-		if !complete {
-			return true
-		}
-		line = joined
 	}
 	if p.xml.inside || bytes.IndexByte(line, '<') >= 0 {
 		if p.xmlLine(line) {
@@ -189,7 +185,7 @@ func (p *Parser) Line(number int, line []byte) bool {
 // Idle tells that no form has begun that the next line could be part of,
 // whatever it is, unless it starts like one.
 func (p *Parser) Idle() bool {
-	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.quoted.open() && !p.rocm.concise && !p.amd.metric && len(p.dcgm.columns) == 0
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.rocm.concise && !p.amd.metric && len(p.dcgm.columns) == 0
 }
 
 // startLine looks for the beginning of any form; it sees every line of an

@@ -3,6 +3,7 @@ package nvsmi
 import (
 	"bytes"
 	"strconv"
+	"strings"
 )
 
 // queryState is where in the text of `nvidia-smi -q` the parser is.
@@ -20,20 +21,19 @@ type queryState struct {
 	idle     int
 }
 
-// queryIdle is how many unindented foreign lines end a dump.
-const queryIdle = 8
-
 func (p *Parser) queryHeader(line []byte) bool {
 	if !bytes.Contains(line, []byte("==NVSMI LOG==")) {
 		return false
 	}
-	p.query.flush(p)
+	p.query.flushGPU(p)
 	p.query = queryState{inside: true}
 	return true
 }
 
 // queryLine reads "    FB Memory Usage" and "        Used   : 11125 MiB":
-// the indentation tells sections from values.
+// the indentation tells sections from values, and the place of the colon tells
+// values from what others write. Sections that hold nothing to read may be lines
+// of a traceback: they end the section before, and stay nobody's.
 func (p *Parser) queryLine(line []byte) bool {
 	q := &p.query
 	if len(line) > 512 {
@@ -47,25 +47,57 @@ func (p *Parser) queryLine(line []byte) bool {
 	if indent == 0 {
 		return p.queryTop(line, key, value, hasValue)
 	}
-	if q.gpu == nil {
+	switch {
+	case hasValue && !isAligned(line), indent%4 != 0, !hasValue && (indent > 4 || !isTitle(key)):
+		return q.foreign(p)
+	case q.gpu == nil:
 		return hasValue
+	case hasValue:
+		q.idle = 0
 	}
-	q.idle = 0
-	if indent == 4 {
-		if q.section == "Processes" {
-			q.flushProcess()
-		}
-		q.section = string(key)
-		if hasValue {
-			q.topValue(string(key), value)
-			if q.section != "Processes" {
-				q.section = ""
-			}
+	if indent > 4 {
+		q.value(string(key), value)
+		return true
+	}
+	if q.section == "Processes" {
+		q.flushProcess()
+	}
+	q.section = string(key)
+	if hasValue {
+		q.topValue(string(key), value)
+		if q.section != "Processes" {
+			q.section = ""
 		}
 		return true
 	}
-	q.value(string(key), value, indent)
-	return true
+	return isSection(q.section)
+}
+
+// isAligned tells that the colon stands behind a blank and as far to the right as
+// in every version: at 32, at 42, and in one dump at 55 and at 42.
+func isAligned(line []byte) bool {
+	const least = 24
+	i := bytes.Index(line, []byte(" :"))
+	return i >= least || i >= 0 && line[0] == '\t'
+}
+
+// isTitle tells what may be a section's name.
+func isTitle(key []byte) bool {
+	for _, c := range key {
+		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && strings.IndexByte(" .-/", c) < 0 {
+			return false
+		}
+	}
+	return len(key) > 0
+}
+
+// isSection tells the sections that are read.
+func isSection(name string) bool {
+	switch name {
+	case "FB Memory Usage", "Memory Usage", "Utilization", "Processes":
+		return true
+	}
+	return false
 }
 
 // queryTop reads the unindented lines: the time, and "GPU 00000000:01:00.0".
@@ -92,8 +124,8 @@ func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
 }
 
 func (q *queryState) foreign(p *Parser) bool {
-	if q.idle++; q.idle > queryIdle {
-		q.flush(p)
+	if q.idle++; q.idle > foreignLines {
+		q.flushGPU(p)
 		q.inside = false
 	}
 	return false
@@ -121,7 +153,7 @@ func (q *queryState) topValue(key string, value []byte) {
 
 // value reads what stands below a section. MIG devices have sections of the
 // same kind, but deeper: theirs never stand directly at four blanks.
-func (q *queryState) value(key string, value []byte, indent int) {
+func (q *queryState) value(key string, value []byte) {
 	switch q.section {
 	case "FB Memory Usage", "Memory Usage":
 		switch key {
@@ -180,5 +212,3 @@ func (q *queryState) flushGPU(p *Parser) {
 	q.gpu.read(q.current, q.total)
 	q.gpu = nil
 }
-
-func (q *queryState) flush(p *Parser) { q.flushGPU(p) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // tableState is where in nvidia-smi's default table the parser is.
@@ -11,6 +12,7 @@ type tableState struct {
 	section  section
 	prefixed bool // the table stands behind a log's time or rank
 	headless bool // only some of its rows were kept (grep), not the heads
+	width    int  // of every line
 	gpu      *unit
 	listed   []tableReading // the GPUs of this table
 	clock    Stamp
@@ -35,12 +37,9 @@ const (
 	processRows
 )
 
-// tableIdle is how many foreign lines end a table: other ranks may write
-// into the middle of it.
-const tableIdle = 64
-
 // tableLine reads one line of the table, which begins with '|' or '+', perhaps
-// behind a prefix.
+// behind a prefix. A line of another width is the table's only if it is a row
+// beyond doubt, of a table copied by hand: others draw lines between bars, too.
 func (p *Parser) tableLine(line []byte) bool {
 	t := &p.table
 	bar := bytes.IndexAny(line, "|+")
@@ -50,7 +49,7 @@ func (p *Parser) tableLine(line []byte) bool {
 	}
 	cells := line[bar:]
 	if bytes.Contains(cells, []byte("NVIDIA-SMI")) {
-		*t = tableState{section: gpuRows, prefixed: bar > 0, clock: p.clock}
+		*t = tableState{section: gpuRows, prefixed: bar > 0, width: width(cells), clock: p.clock}
 		p.clock = Stamp{}
 		return true
 	}
@@ -65,10 +64,18 @@ func (p *Parser) tableLine(line []byte) bool {
 		t.rest() // a bar that docker compose puts before every line, or a progress bar's
 		return false
 	}
-	if cells[0] == '+' {
-		return true
+	understood := cells[0] != '+' && p.tableRow(cells)
+	if !understood && width(cells) != t.width {
+		t.rest()
+		return false
 	}
 	t.idle = 0
+	return true
+}
+
+// tableRow reads a row, or the title of a part; false when it holds neither.
+func (p *Parser) tableRow(cells []byte) bool {
+	t := &p.table
 	switch {
 	case bytes.Contains(cells, []byte("MIG devices")):
 		t.section = migRows
@@ -83,12 +90,17 @@ func (p *Parser) tableLine(line []byte) bool {
 		return p.gpuRow(cells)
 	case t.section == processRows:
 		return p.processRow(cells)
+	default:
+		return false
 	}
 	return true
 }
 
+// width of a line as a terminal shows it.
+func width(line []byte) int { return utf8.RuneCount(bytes.TrimRight(line, " \t")) }
+
 func (t *tableState) rest() {
-	if t.idle++; t.idle > tableIdle {
+	if t.idle++; t.idle > foreignLines {
 		*t = tableState{}
 	}
 }
@@ -110,7 +122,7 @@ func isGPUHead(line []byte) bool {
 func (p *Parser) gpuRow(line []byte) bool {
 	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
 	if len(cells) < 2 {
-		return true
+		return false
 	}
 	t := &p.table
 	if t.gpu != nil && p.figureRow(cells) {
@@ -121,7 +133,7 @@ func (p *Parser) gpuRow(line []byte) bool {
 	bus := bytes.Fields(cells[1])
 	if !ok || len(rest) == 0 || (rest[0] != ' ' && rest[0] != '\t') || len(bus) == 0 ||
 		bytes.Count(bus[0], []byte(":")) == 0 || index < 0 || index > 1023 {
-		return true
+		return false
 	}
 	u := p.byIndex(t.form, int(index))
 	u.ids[2] = busID(string(bus[0]))
@@ -158,10 +170,8 @@ func (p *Parser) figureRow(cells [][]byte) bool {
 				s.UtilizationPercent = number(cells[i+1])
 			}
 		case i == 0 && slash > 0:
-			if f := bytes.Fields(cell[:slash]); len(f) > 0 && bytes.HasSuffix(f[len(f)-1], []byte("W")) {
-				s.PowerWatts = number(f[len(f)-1])
-			}
-			found = true // the second row always has power here, N/A included
+			// The second row always has power here, N/A included.
+			found = bytes.IndexByte(cell, 'W') >= 0 || bytes.Contains(cell, []byte("N/A"))
 		}
 	}
 	if !found {
@@ -217,7 +227,7 @@ func (u *unit) instance(gi int, used, total int64) {
 func (p *Parser) processRow(line []byte) bool {
 	t := &p.table
 	line = bytes.Trim(line, "| \t")
-	if bytes.HasPrefix(line, []byte("GPU")) {
+	if bytes.HasPrefix(line, []byte("GPU")) && bytes.Contains(line, []byte(" PID ")) {
 		t.ids = t.ids || bytes.Contains(line, []byte(" GI ")) || bytes.Contains(line, []byte("CI "))
 		return true
 	}
@@ -230,7 +240,7 @@ func (p *Parser) processRow(line []byte) bool {
 	index, line, ok := word(line)
 	gpu, isGPU := atoi(string(index))
 	if !ok || !isGPU || gpu > 1023 {
-		return true
+		return false
 	}
 	gi, isInstance := 0, false
 	if t.ids {
@@ -246,7 +256,7 @@ func (p *Parser) processRow(line []byte) bool {
 	}
 	id, err := strconv.Atoi(string(first))
 	if err != nil || id < 0 {
-		return true
+		return false
 	}
 	if kind, rest, ok := word(line); ok && len(bytes.Trim(kind, "CGM+")) == 0 {
 		line = rest

@@ -11,6 +11,8 @@ import (
 // in a loop, cut at the end, or in the middle of a log.
 type xmlState struct {
 	inside   bool
+	prefix   int // before the document's own indentation: a log's time or rank
+	foreign  int // lines since the last of the document's
 	clock    Stamp
 	position int
 	gpu      *unit
@@ -32,15 +34,19 @@ const xmlDepth = 32
 // xmlLine reads the tags of a line; false when it has none of nvidia-smi's.
 func (p *Parser) xmlLine(line []byte) bool {
 	x := &p.xml
-	if !x.inside {
-		i := bytes.Index(line, []byte("<nvidia_smi_log"))
-		if i < 0 {
-			return bytes.Contains(line, []byte("<!DOCTYPE nvidia_smi_log"))
-		}
+	if i := bytes.Index(line, []byte("<nvidia_smi_log")); i >= 0 {
+		x.prefix = len(bytes.TrimRight(line[:i], " \t"))
 		line = line[i:]
-	} else if bytes.IndexByte(line, '<') < 0 {
-		return len(x.path) > 0 && line[0] == ' ' || line[0] == '\t' // text such as "None"
+	} else if !x.inside {
+		return bytes.Contains(line, []byte("<!DOCTYPE nvidia_smi_log"))
+	} else if !x.owns(line) {
+		if x.foreign++; x.foreign > foreignLines {
+			x.flushGPU(p)
+			*x = xmlState{}
+		}
+		return false
 	}
+	x.foreign = 0
 	for {
 		open := bytes.IndexByte(line, '<')
 		if open < 0 {
@@ -60,6 +66,20 @@ func (p *Parser) xmlLine(line []byte) bool {
 	}
 }
 
+// owns tells a line that begins with a tag, and the last one of a text of several
+// lines. A bracket further back is a progress bar's or a traceback's.
+func (x *xmlState) owns(line []byte) bool {
+	open := bytes.IndexByte(line, '<')
+	if open < 0 {
+		return false
+	}
+	if len(bytes.TrimRight(line[:open], " \t")) == x.prefix {
+		return true
+	}
+	n := len(x.path)
+	return n > 0 && bytes.HasPrefix(line[open:], []byte("</"+x.path[n-1]+">"))
+}
+
 func (p *Parser) xmlTag(tag, text []byte) {
 	x := &p.xml
 	if len(tag) == 0 || tag[0] == '?' || tag[0] == '!' || tag[len(tag)-1] == '/' {
@@ -73,8 +93,8 @@ func (p *Parser) xmlTag(tag, text []byte) {
 	element := string(name)
 	switch {
 	case element == "nvidia_smi_log":
-		x.flush(p)
-		*x = xmlState{inside: true}
+		x.flushGPU(p)
+		*x = xmlState{inside: true, prefix: x.prefix}
 		return
 	case !x.inside:
 		return
@@ -159,7 +179,7 @@ func (p *Parser) xmlEnd(element string) {
 	case "gpu":
 		x.flushGPU(p)
 	case "nvidia_smi_log":
-		x.flush(p)
+		x.flushGPU(p)
 		x.inside = false
 	case "process_info":
 		if x.gpu != nil && x.process.pid >= 0 {
@@ -183,5 +203,3 @@ func (x *xmlState) flushGPU(p *Parser) {
 	x.gpu.read(x.current, x.total)
 	x.gpu, x.path = nil, x.path[:0]
 }
-
-func (x *xmlState) flush(p *Parser) { x.flushGPU(p) }

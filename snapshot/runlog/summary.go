@@ -23,6 +23,7 @@ type Summary struct {
 
 type summaryState struct {
 	open  bool
+	width int // of every line, from bar to bar
 	table Summary
 	idle  int
 }
@@ -47,15 +48,19 @@ func (s *summaryState) line(p *Parser, number int, line []byte) bool {
 			return false
 		}
 		s.finish(p)
-		*s = summaryState{open: true, table: Summary{Line: number, Device: int(device), AllocatedBytes: Unknown,
+		*s = summaryState{open: true, width: len(bytes.TrimRight(line[bar:], " \t\r")), table: Summary{Line: number, Device: int(device), AllocatedBytes: Unknown,
 			PeakAllocatedBytes: Unknown, ReservedBytes: Unknown, PeakReservedBytes: Unknown, OOMs: Unknown}}
 		return true
 	}
 	if !s.open {
 		return false
 	}
-	cells := bytes.Split(bytes.Trim(line[bar:], "| \t\r"), []byte("|"))
-	return s.row(p, cells)
+	row := bytes.TrimRight(line[bar:], " \t\r")
+	if len(row) != s.width || row[len(row)-1] != '|' { // others draw bars, too, and the table may be cut
+		s.rest(p)
+		return false
+	}
+	return s.row(p, bytes.Split(bytes.Trim(row, "| \t"), []byte("|")))
 }
 
 func (s *summaryState) row(p *Parser, cells [][]byte) bool {
