@@ -53,7 +53,7 @@ func (p *Parser) amdLine(line []byte) bool {
 		busy, _, _ := word(right)
 		fields := bytes.Fields(right)
 		if used, total, ok := usedOf(bytes.Join(fields[max(0, len(fields)-2):], nil)); ok && isIndex && index < 1024 {
-			p.amdGPU(index, Sample{UsedBytes: used, UtilizationPercent: number(busy), PowerWatts: -1}, total)
+			p.amdGPU(index, Sample{UsedBytes: used, UtilizationPercent: number(busy)}, total)
 			p.byIndex(AMDSMI, index).gpu.Name = string(a.name)
 		}
 	}
@@ -129,7 +129,7 @@ func (p *Parser) amdMetric(line []byte) bool {
 	case "TOTAL_VRAM":
 		a.total = memory(value, mib)
 	case "USED_VRAM":
-		p.amdGPU(a.gpu, Sample{UsedBytes: memory(value, mib), UtilizationPercent: -1, PowerWatts: -1}, a.total)
+		p.amdGPU(a.gpu, Sample{UsedBytes: memory(value, mib), UtilizationPercent: -1}, a.total)
 	default:
 		return false
 	}

@@ -20,13 +20,10 @@ func (p *Parser) bareRow(line []byte) bool {
 		return false
 	}
 	p.csv = csvState{active: true, header: header{columns: columns, form: CSV, delimiter: ','}, cells: p.csv.cells,
-		listing: &listing{}}
+		listing: newListing(columns)}
 	for _, c := range columns {
 		if c.role == pid {
-			p.csv.header.form, p.csv.listing.apps = AppsCSV, true
-		}
-		for k, r := range idRoles {
-			p.csv.listing.present[k] = p.csv.listing.present[k] || c.role == r
+			p.csv.header.form = AppsCSV
 		}
 	}
 	return p.csvRow(line)

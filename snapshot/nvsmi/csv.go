@@ -24,7 +24,16 @@ type listing struct {
 	number  int // of the sweep
 	start   Stamp
 	next    int // where in units the next row is expected
-	apps    bool
+}
+
+func newListing(columns []column) *listing {
+	l := &listing{}
+	for _, c := range columns {
+		for k, r := range idRoles {
+			l.present[k] = l.present[k] || c.role == r
+		}
+	}
+	return l
 }
 
 type sweepRow struct {
@@ -65,12 +74,7 @@ func (p *Parser) csvHeader(line []byte) bool {
 	}
 	p.csv = csvState{active: true, header: h, cells: p.csv.cells}
 	if !h.skip {
-		p.csv.listing = &listing{apps: h.form == AppsCSV}
-		for _, c := range h.columns {
-			for k, r := range idRoles {
-				p.csv.listing.present[k] = p.csv.listing.present[k] || c.role == r
-			}
-		}
+		p.csv.listing = newListing(h.columns)
 	}
 	return true
 }
@@ -220,7 +224,6 @@ type row struct {
 	used, total int64
 	free        int64
 	utilization float32
-	power       float32
 	pid         int
 	process     []byte
 	memory      int64
@@ -228,7 +231,7 @@ type row struct {
 
 // fill reads the cells; false when they are not figures where figures must be.
 func (r *row) fill(columns []column, cells [][]byte) bool {
-	*r = row{used: Unknown, total: Unknown, free: Unknown, memory: Unknown, utilization: -1, power: -1, pid: -1}
+	*r = row{used: Unknown, total: Unknown, free: Unknown, memory: Unknown, utilization: -1, pid: -1}
 	var date, clock []byte
 	figures := 0
 	for i, c := range columns {
@@ -301,8 +304,6 @@ func (r *row) figure(c column, cell []byte) bool {
 		r.memory = memory(cell, c.unit)
 	case utilization:
 		r.utilization = number(cell)
-	case power:
-		r.power = number(cell)
 	}
 	return true
 }

@@ -19,10 +19,9 @@ const (
 	dcgmUsed
 	dcgmTotal
 	dcgmBusy
-	dcgmPower
 )
 
-var dcgmNames = map[string]dcgmColumn{"FBUSD": dcgmUsed, "FBTTL": dcgmTotal, "GPUTL": dcgmBusy, "POWER": dcgmPower}
+var dcgmNames = map[string]dcgmColumn{"FBUSD": dcgmUsed, "FBTTL": dcgmTotal, "GPUTL": dcgmBusy}
 
 // dcgmGauge is what is known of a GPU's memory until both figures have come.
 type dcgmGauge struct {
@@ -62,7 +61,7 @@ func (p *Parser) dcgmRow(line []byte) bool {
 	if !ok || index > 1023 {
 		return false
 	}
-	s, total := Sample{UsedBytes: Unknown, UtilizationPercent: -1, PowerWatts: -1}, Unknown
+	s, total := Sample{UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
 	for i, c := range p.dcgm.columns {
 		switch cell := fields[2+i]; c {
 		case dcgmUsed:
@@ -71,8 +70,6 @@ func (p *Parser) dcgmRow(line []byte) bool {
 			total = memory(cell, mib)
 		case dcgmBusy:
 			s.UtilizationPercent = number(cell)
-		case dcgmPower:
-			s.PowerWatts = number(cell)
 		}
 	}
 	p.rows[DCGM]++
@@ -138,7 +135,7 @@ func (p *Parser) dcgmRead(d *dcgmGauge) {
 		total = d.used + d.free // less what the driver keeps for itself
 	}
 	p.rows[DCGM]++
-	d.unit.read(Sample{At: d.at, UsedBytes: d.used, UtilizationPercent: -1, PowerWatts: -1}, total)
+	d.unit.read(Sample{At: d.at, UsedBytes: d.used, UtilizationPercent: -1}, total)
 	d.used, d.free = Unknown, Unknown
 }
 

@@ -27,12 +27,10 @@ func (p *Parser) gpustatLine(line []byte) bool {
 		p.gpustat.clock, p.clock = p.clock, Stamp{} // another reading of all GPUs
 	}
 	p.gpustat.last = index
-	s := Sample{At: p.gpustat.clock, UsedBytes: used, UtilizationPercent: -1, PowerWatts: -1}
+	s := Sample{At: p.gpustat.clock, UsedBytes: used, UtilizationPercent: -1}
 	for _, item := range bytes.Split(cells[1], []byte(",")) {
 		if v, rest, ok := amount(item); ok && string(rest[:min(len(rest), 2)]) == " %" {
 			s.UtilizationPercent = float32(v) // a fan's comes before
-		} else if ok && bytes.HasSuffix(bytes.TrimSpace(rest), []byte(" W")) {
-			s.PowerWatts = float32(v)
 		}
 	}
 	u := p.byIndex(Gpustat, index)

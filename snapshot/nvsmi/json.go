@@ -58,7 +58,6 @@ func (p *Parser) gpustatReading(text []byte) bool {
 			UUID        string   `json:"uuid"`
 			Name        string   `json:"name"`
 			Utilization *float64 `json:"utilization.gpu"`
-			Power       *float64 `json:"power.draw"`
 			Used        *float64 `json:"memory.used"`
 			Total       *float64 `json:"memory.total"`
 			Processes   []struct {
@@ -79,7 +78,7 @@ func (p *Parser) gpustatReading(text []byte) bool {
 		}
 		u := p.byIndex(Gpustat, g.Index)
 		u.gpu.Name, u.ids[1] = g.Name, g.UUID
-		u.read(Sample{At: at, UsedBytes: bytesOf(g.Used, mib), UtilizationPercent: figure(g.Utilization), PowerWatts: figure(g.Power)}, bytesOf(g.Total, mib))
+		u.read(Sample{At: at, UsedBytes: bytesOf(g.Used, mib), UtilizationPercent: figure(g.Utilization)}, bytesOf(g.Total, mib))
 		p.rows[Gpustat]++
 		for _, one := range g.Processes {
 			if one.PID >= 0 {
@@ -110,7 +109,7 @@ func (p *Parser) rocmReading(text []byte) bool {
 		used, _ := card["VRAM Total Used Memory (B)"].(string)
 		total, _ := card["VRAM Total Memory (B)"].(string)
 		if used != "" {
-			p.byIndex(RocmSMI, i).read(Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1, PowerWatts: -1}, memory([]byte(total), 1))
+			p.byIndex(RocmSMI, i).read(Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1}, memory([]byte(total), 1))
 			p.rows[RocmSMI]++
 			found = true
 		}
@@ -140,7 +139,7 @@ func (p *Parser) amdReading(text []byte) {
 	}
 	for _, g := range list {
 		if used := bytesOf(g.Memory.Used.Value, mib); g.Index >= 0 && g.Index < 1024 && used != Unknown {
-			p.amdGPU(g.Index, Sample{UsedBytes: used, UtilizationPercent: -1, PowerWatts: -1}, bytesOf(g.Memory.Total.Value, mib))
+			p.amdGPU(g.Index, Sample{UsedBytes: used, UtilizationPercent: -1}, bytesOf(g.Memory.Total.Value, mib))
 		}
 	}
 }

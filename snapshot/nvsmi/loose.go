@@ -32,7 +32,7 @@ func (p *Parser) looseRow(line []byte) {
 			return // which a loop prints above
 		}
 	}
-	s := Sample{At: p.clock, UsedBytes: Unknown, UtilizationPercent: -1, PowerWatts: -1}
+	s := Sample{At: p.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 	total, form := Unknown, CSV
 	v, rest, ok := amount(line)
 	switch text := string(bytes.TrimRight(rest[:min(len(rest), 64)], " ")); {
@@ -54,7 +54,7 @@ func (p *Parser) looseRow(line []byte) {
 		return
 	}
 	if l.rows == 0 {
-		l.unit, l.form = newUnit(form), form
+		l.unit, l.form = p.newUnit(form), form
 		l.unit.index = 0
 	}
 	if l.rows++; len(l.used) < looseMany {

@@ -23,14 +23,13 @@ const (
 	monTime
 	monFB
 	monSM
-	monPower
 	monPID
 	monCommand
 	monMIG
 )
 
 var monitorNames = map[string]monitorColumn{
-	"gpu": monGPU, "date": monDate, "time": monTime, "fb": monFB, "sm": monSM, "pwr": monPower,
+	"gpu": monGPU, "date": monDate, "time": monTime, "fb": monFB, "sm": monSM,
 	"pid": monPID, "command": monCommand, "name": monCommand, "mig": monMIG, "gi": monMIG, "ci": monMIG,
 	"gi_id": monMIG, "ci_id": monMIG,
 }
@@ -61,7 +60,7 @@ func (p *Parser) monitorHeader(line []byte) bool {
 			state.form = Pmon
 		}
 		switch string(bytes.ToLower(name)) {
-		case "mem", "enc", "dec", "mclk", "pclk", "gtemp", "temp", "bar1", "rxpci", "txpci", "type", "pviol", "sbecc":
+		case "pwr", "mem", "enc", "dec", "mclk", "pclk", "gtemp", "temp", "bar1", "rxpci", "txpci", "type", "pviol", "sbecc":
 			known++
 		}
 		if c != monOther {
@@ -123,7 +122,7 @@ func (p *Parser) monitorValues(cells [][]byte) bool {
 	gpu, id, part := -1, -1, false
 	var day, clock, command []byte
 	fb := Unknown
-	s := Sample{UsedBytes: Unknown, UtilizationPercent: -1, PowerWatts: -1}
+	s := Sample{UsedBytes: Unknown, UtilizationPercent: -1}
 	for i, c := range m.columns {
 		cell := cells[i]
 		switch c {
@@ -147,8 +146,6 @@ func (p *Parser) monitorValues(cells [][]byte) bool {
 			fb = memory(cell, mib)
 		case monSM:
 			s.UtilizationPercent = number(cell)
-		case monPower:
-			s.PowerWatts = number(cell)
 		case monCommand:
 			command = cell
 		case monMIG:

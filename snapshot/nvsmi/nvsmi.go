@@ -108,7 +108,7 @@ type GPU struct {
 	UnlistedBytes int64
 	Instances     []Instance // that MIG divided it into, by number
 
-	otherSamples int // readings of utilisation or power alone
+	otherSamples int // readings without memory, apart from Samples
 }
 
 // Process is one process on one GPU.
@@ -131,6 +131,9 @@ type Instance struct {
 type Parser struct {
 	rows  [formCount]int
 	units []*unit // one per distinct identity, in order of appearance
+	known map[printed]*unit
+
+	processes int // of all units
 
 	table   tableState
 	csv     csvState
@@ -147,8 +150,8 @@ type Parser struct {
 }
 
 // Line takes one line without its line feed. The slice is not kept. It tells
-// whether the line was understood as nvidia-smi's.
-func (p *Parser) Line(number int, line []byte) bool {
+// whether the line was understood as nvidia-smi's. Where it stands doesn't matter.
+func (p *Parser) Line(_ int, line []byte) bool {
 	for len(line) > 0 && line[0] == 0 {
 		line = line[1:]
 	}

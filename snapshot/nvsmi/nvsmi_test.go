@@ -199,9 +199,9 @@ func TestLoose(t *testing.T) {
 // TestGpustat reads gpustat's processes in the forms of its options, and what is none of its lines.
 func TestGpustat(t *testing.T) {
 	for line, want := range map[string]string{
-		"[0] NVIDIA A100-SXM4-80GB | 42°C,  30 %,  98 % (E:   0 %  D:   0 %),  298 / 400 W | 79012 / 81920 MB | lena:python/1204(60014M) bob(18980M)": "NVIDIA A100-SXM4-80GB 79012 81920 98 298 1204 python 60014;",
-		"[0] Tesla V100 | 42'C,   0 % | 12 / 16384 MB | python/7(5M) a/b/8(6M)":                                                                       "Tesla V100 12 16384 0 -1 7  5;8  6;",
-		"[0] Tesla V100 | 42'C,  ?? % | 12 / 16384 MB |":                                                                                              "Tesla V100 12 16384 -1 -1 ",
+		"[0] NVIDIA A100-SXM4-80GB | 42°C,  30 %,  98 % (E:   0 %  D:   0 %),  298 / 400 W | 79012 / 81920 MB | lena:python/1204(60014M) bob(18980M)": "NVIDIA A100-SXM4-80GB 79012 81920 98 1204 python 60014;",
+		"[0] Tesla V100 | 42'C,   0 % | 12 / 16384 MB | python/7(5M) a/b/8(6M)":                                                                       "Tesla V100 12 16384 0 7  5;8  6;",
+		"[0] Tesla V100 | 42'C,  ?? % | 12 / 16384 MB |":                                                                                              "Tesla V100 12 16384 -1 ",
 		"[0] step 3 | 42 C, 98 % | 3 / 10 MBit":                                                                                                       "",
 		"[0] NVIDIA A100 | 42'C, 98 % | ?? / 81920 MB |":                                                                                              "",
 		"[x] NVIDIA A100 | 42'C, 98 % | 1 / 81920 MB |":                                                                                               "",
@@ -209,7 +209,7 @@ func TestGpustat(t *testing.T) {
 		got := ""
 		for _, g := range parse(line).GPUs {
 			s := g.Series.Samples[0]
-			got += fmt.Sprintf("%s %d %d %v %v ", g.Name, s.UsedBytes>>20, g.TotalBytes>>20, s.UtilizationPercent, s.PowerWatts)
+			got += fmt.Sprintf("%s %d %d %v ", g.Name, s.UsedBytes>>20, g.TotalBytes>>20, s.UtilizationPercent)
 			for _, p := range g.Processes {
 				got += fmt.Sprintf("%d %s %d;", p.PID, p.Name, p.PeakUsedBytes>>20)
 			}
@@ -239,6 +239,32 @@ func TestSeriesKeepsPeaks(t *testing.T) {
 	}
 }
 
+// TestSeriesKeepsLast: of an odd number of samples the last has no neighbour.
+func TestSeriesKeepsLast(t *testing.T) {
+	long := Series{Samples: make([]Sample, 2*seriesPoints), Every: 1}
+	long.append(&Series{Samples: []Sample{{UsedBytes: 5000}}, Every: 1})
+	if n := len(long.Samples); n != seriesPoints+1 || long.Samples[n-1].UsedBytes != 5000 {
+		t.Errorf("%d samples, the last %+v", n, long.Samples[n-1])
+	}
+}
+
+// TestProcessBound: what a stream may make the parser remember doesn't grow with
+// its GPUs.
+func TestProcessBound(t *testing.T) {
+	var p Parser
+	p.Line(1, []byte("index, pid, used_gpu_memory [MiB]"))
+	for i := range 2 * maxProcesses {
+		p.Line(2+i, fmt.Appendf(nil, "%d, %d, 5 MiB", i%4, 1000+i))
+	}
+	found := 0
+	for _, g := range p.Finish().GPUs {
+		found += len(g.Processes)
+	}
+	if found != maxProcesses {
+		t.Errorf("%d processes kept", found)
+	}
+}
+
 func TestSeriesAndProcesses(t *testing.T) {
 	r := parse(`timestamp, index, memory.used [MiB], memory.total [MiB], utilization.gpu [%], power.draw [W]
 2026/03/04 05:06:07.100, 0, 100 MiB, 8192 MiB, 10 %, 55.5 W
@@ -247,7 +273,7 @@ index, pid, process_name, used_gpu_memory [MiB]
 0, 77, python, 90 MiB
 0, 77, python, 80 MiB`)
 	g := r.GPUs[0]
-	want := []Sample{{UsedBytes: 100 << 20, UtilizationPercent: 10, PowerWatts: 55.5}, {UsedBytes: 300 << 20, UtilizationPercent: -1, PowerWatts: -1}}
+	want := []Sample{{UsedBytes: 100 << 20, UtilizationPercent: 10}, {UsedBytes: 300 << 20, UtilizationPercent: -1}}
 	for i, s := range g.Series.Samples {
 		s.At = Stamp{}
 		if s != want[i] {

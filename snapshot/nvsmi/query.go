@@ -111,7 +111,7 @@ func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
 		bus := busID(string(bytes.TrimSpace(line[4:])))
 		q.gpu = p.byBus(Query, bus, q.position)
 		q.position++
-		q.current = Sample{At: q.clock, UsedBytes: Unknown, UtilizationPercent: -1, PowerWatts: -1}
+		q.current = Sample{At: q.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 		q.total, q.seen, q.section, q.idle = Unknown, true, "", 0
 		return true
 	case hasValue && string(key) == "Timestamp":
@@ -165,13 +165,6 @@ func (q *queryState) value(key string, value []byte) {
 	case "Utilization":
 		if key == "Gpu" || key == "GPU" {
 			q.current.UtilizationPercent = number(value)
-		}
-	case "Power Readings", "GPU Power Readings":
-		switch key {
-		case "Power Draw", "Average Power Draw", "Instantaneous Power Draw":
-			if w := number(value); w >= 0 && q.current.PowerWatts < 0 {
-				q.current.PowerWatts = w
-			}
 		}
 	case "Processes":
 		q.processValue(key, value)

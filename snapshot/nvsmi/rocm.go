@@ -45,12 +45,7 @@ func (p *Parser) rocmLine(line []byte) bool {
 	if !ok || index > 1023 {
 		return false
 	}
-	reading := Sample{UsedBytes: Unknown, UtilizationPercent: number(fields[len(fields)-1]), PowerWatts: -1}
-	for _, f := range fields {
-		if bytes.HasSuffix(f, []byte("W")) && reading.PowerWatts < 0 {
-			reading.PowerWatts = number(f)
-		}
-	}
+	reading := Sample{UsedBytes: Unknown, UtilizationPercent: number(fields[len(fields)-1])}
 	p.byIndex(RocmSMI, index).read(reading, Unknown)
 	p.rows[RocmSMI]++
 	return true
@@ -75,7 +70,7 @@ func (p *Parser) rocmValue(text []byte) bool {
 	if s.gpu != index {
 		s.total = Unknown
 	}
-	p.byIndex(RocmSMI, index).read(Sample{UsedBytes: memory(used, 1), UtilizationPercent: -1, PowerWatts: -1}, s.total)
+	p.byIndex(RocmSMI, index).read(Sample{UsedBytes: memory(used, 1), UtilizationPercent: -1}, s.total)
 	p.rows[RocmSMI]++
 	return true
 }

@@ -1,11 +1,12 @@
 package nvsmi
 
+import "slices"
+
 // Sample is one reading, or the highest of several neighbours.
 type Sample struct {
 	At                 Stamp
 	UsedBytes          int64   // Unknown when not shown
 	UtilizationPercent float32 // negative when not shown
-	PowerWatts         float32 // negative when not shown
 }
 
 // seriesPoints bounds a series. Twice this many is the most ever held.
@@ -42,9 +43,9 @@ func (s *Series) add(v Sample) {
 
 func (s *Series) halve() {
 	half := s.Samples[:0]
-	for i := 0; i+1 < len(s.Samples); i += 2 {
-		a, b := s.Samples[i], s.Samples[i+1]
-		if b.UsedBytes > a.UsedBytes {
+	for pair := range slices.Chunk(s.Samples, 2) {
+		a := pair[0]
+		if b := pair[len(pair)-1]; b.UsedBytes > a.UsedBytes { // the last may be alone
 			a = b
 		}
 		half = append(half, a)

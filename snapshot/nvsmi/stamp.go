@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 	"time"
+
+	"github.com/vramscope/vramscope/internal/civil"
 )
 
 // Stamp is a moment as a log wrote it: with a time zone, or in the unnamed
@@ -104,21 +106,7 @@ func parseDate(b []byte) (int64, bool) {
 		year < 1970 || year > 2200 {
 		return 0, false
 	}
-	return daysFromCivil(year, month, day) * int64(24*time.Hour), true
-}
-
-// daysFromCivil counts days since 1970-01-01 in the Gregorian calendar
-// (Howard Hinnant's method); time.Date is several times slower and a log has
-// one of these on every line.
-func daysFromCivil(y, m, d int64) int64 {
-	if m <= 2 {
-		y--
-	}
-	era := y / 400
-	yoe := y - era*400
-	mp := (m + 9) % 12
-	doy := (153*mp+2)/5 + d - 1
-	return era*146097 + yoe*365 + yoe/4 - yoe/100 + doy - 719468
+	return civil.Days(year, month, day) * int64(24*time.Hour), true
 }
 
 // parseClock reads HH:MM:SS and a fraction after a point or a comma.

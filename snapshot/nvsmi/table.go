@@ -157,7 +157,7 @@ func tableName(b []byte) string {
 // figureRow looks for the cell with "used / total"; a GPU without memory of
 // its own prints "Not Supported" or "N/A" there.
 func (p *Parser) figureRow(cells [][]byte) bool {
-	s := Sample{At: p.table.clock, UsedBytes: Unknown, UtilizationPercent: -1, PowerWatts: -1}
+	s := Sample{At: p.table.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 	total, found := Unknown, false
 	for i, cell := range cells {
 		slash := bytes.IndexByte(cell, '/')

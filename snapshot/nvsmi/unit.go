@@ -10,7 +10,7 @@ import (
 // Bounds on what a hostile stream can make the parser remember.
 const (
 	maxUnits     = 4096
-	maxProcesses = 16384 // per GPU
+	maxProcesses = 16384 // of all GPUs
 )
 
 // unit gathers what one identity (as one form prints it) showed. Several units
@@ -25,10 +25,11 @@ type unit struct {
 
 	gpu       GPU
 	processes map[int]*Process
+	count     *int // of the stream's processes
 }
 
-func newUnit(form Form) *unit {
-	return &unit{form: form, index: -1, position: -1, gpu: GPU{TotalBytes: Unknown, PeakUsedBytes: Unknown}}
+func (p *Parser) newUnit(form Form) *unit {
+	return &unit{form: form, index: -1, position: -1, gpu: GPU{TotalBytes: Unknown, PeakUsedBytes: Unknown}, count: &p.processes}
 }
 
 // addUnit remembers a new identity, or hands back the last one when there are
@@ -43,25 +44,34 @@ func (p *Parser) addUnit(u *unit) *unit {
 
 // byIndex finds the unit of a form that prints the index itself.
 func (p *Parser) byIndex(form Form, index int) *unit {
-	for _, u := range p.units {
-		if u.listing == nil && u.form == form && u.index == index {
-			return u
-		}
-	}
-	u := newUnit(form)
-	u.index = index
-	return p.addUnit(u)
+	return p.unitOf(printed{form: form, index: index}, -1)
 }
 
 // byBus finds the unit of -q or XML, which print no index but a bus id.
 func (p *Parser) byBus(form Form, bus string, position int) *unit {
-	for _, u := range p.units {
-		if u.listing == nil && u.form == form && u.ids[2] == bus {
-			return u
-		}
+	return p.unitOf(printed{form, -1, bus}, position)
+}
+
+// printed is what a form prints of a GPU that tells it from the others.
+type printed struct {
+	form  Form
+	index int
+	bus   string
+}
+
+func (p *Parser) unitOf(id printed, position int) *unit {
+	if u := p.known[id]; u != nil {
+		return u
 	}
-	u := newUnit(form)
-	u.ids[2], u.position = bus, position
+	u := p.newUnit(id.form)
+	u.index, u.ids[2], u.position = id.index, id.bus, position
+	if len(p.units) >= maxUnits {
+		return p.addUnit(u)
+	}
+	if p.known == nil {
+		p.known = map[printed]*unit{}
+	}
+	p.known[id] = u
 	return p.addUnit(u)
 }
 
@@ -74,13 +84,10 @@ func (u *unit) read(s Sample, total int64) {
 		g.Samples++
 		g.PeakUsedBytes = max(g.PeakUsedBytes, s.UsedBytes)
 	} else {
-		u.others()
+		g.otherSamples++
 	}
 	g.Series.add(s)
 }
-
-// others counts readings without memory, apart from Samples.
-func (u *unit) others() { u.gpu.otherSamples++ }
 
 func (u *unit) see(at Stamp) {
 	g := &u.gpu
@@ -99,9 +106,10 @@ func (u *unit) see(at Stamp) {
 func (u *unit) process(at Stamp, pid int, name []byte, used int64) {
 	proc := u.processes[pid]
 	if proc == nil {
-		if len(u.processes) >= maxProcesses {
+		if *u.count >= maxProcesses {
 			return
 		}
+		*u.count++
 		if u.processes == nil {
 			u.processes = map[int]*Process{}
 		}
@@ -120,7 +128,7 @@ func (u *unit) process(at Stamp, pid int, name []byte, used int64) {
 		used = Unknown
 	}
 	proc.PeakUsedBytes = max(proc.PeakUsedBytes, used)
-	proc.Series.add(Sample{At: at, UsedBytes: used, UtilizationPercent: -1, PowerWatts: -1})
+	proc.Series.add(Sample{At: at, UsedBytes: used, UtilizationPercent: -1})
 }
 
 // betterName prefers a whole name to one that nvidia-smi cut short: the table
@@ -153,7 +161,7 @@ func (p *Parser) addRow(r *row, form Form, l *listing) {
 		u.process(r.at, r.pid, r.process, r.memory)
 		return
 	}
-	u.read(Sample{At: r.at, UsedBytes: r.used, UtilizationPercent: r.utilization, PowerWatts: r.power}, r.total)
+	u.read(Sample{At: r.at, UsedBytes: r.used, UtilizationPercent: r.utilization}, r.total)
 }
 
 // rowUnit finds the row's GPU by all its id columns together. Rows come in
@@ -169,7 +177,7 @@ func (p *Parser) rowUnit(r *row, form Form, l *listing) *unit {
 			return u
 		}
 	}
-	u := newUnit(form)
+	u := p.newUnit(form)
 	u.listing, u.position = l, len(l.units)
 	for k := range r.ids {
 		u.ids[k] = string(r.ids[k])
@@ -199,7 +207,7 @@ const sweepGap = int64(500 * time.Millisecond)
 // equal for two of them does not tell GPUs apart.
 func (l *listing) join(u *unit, r *row) {
 	apart := r.at.Known() && l.start.Known() && abs(r.at.nanos-l.start.nanos) > sweepGap
-	if apart || u.sweep == l.number+1 && (!l.apps || l.listed(u, r.pid)) || len(l.sweep) > 256 {
+	if apart || u.sweep == l.number+1 && (u.form != AppsCSV || l.listed(u, r.pid)) || len(l.sweep) > 256 {
 		l.number++
 		l.sweep = l.sweep[:0]
 	}

@@ -121,7 +121,7 @@ func (p *Parser) xmlGPU(attributes []byte) {
 	x.gpu = p.byBus(XML, busID(string(id)), x.position)
 	x.position++
 	x.path = x.path[:0]
-	x.current = Sample{At: x.clock, UsedBytes: Unknown, UtilizationPercent: -1, PowerWatts: -1}
+	x.current = Sample{At: x.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 	x.total = Unknown
 }
 
@@ -151,10 +151,6 @@ func (x *xmlState) value(element string, text []byte) {
 		}
 	case element == "gpu_util" && parent == "utilization" && len(x.path) == 2:
 		x.current.UtilizationPercent = number(text)
-	case element == "power_draw" || element == "average_power_draw" || element == "instant_power_draw":
-		if w := number(text); w >= 0 && x.current.PowerWatts < 0 && (parent == "power_readings" || parent == "gpu_power_readings") {
-			x.current.PowerWatts = w
-		}
 	case parent == "process_info":
 		x.processValue(element, text)
 	}

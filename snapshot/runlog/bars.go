@@ -3,6 +3,8 @@ package runlog
 import (
 	"bytes"
 	"math"
+
+	"github.com/vramscope/vramscope/internal/civil"
 )
 
 // readBars reads tqdm's progress bars:
@@ -148,7 +150,7 @@ func stampOf(b []byte) int64 {
 	if v[0] < 1970 || v[1] < 1 || v[1] > 12 {
 		return 0
 	}
-	nanos := (civilDays(v[0], v[1], v[2])*86400 + v[3]*3600 + v[4]*60 + v[5]) * 1e9
+	nanos := (civil.Days(v[0], v[1], v[2])*86400 + v[3]*3600 + v[4]*60 + v[5]) * 1e9
 	if len(b) > 20 && (b[19] == '.' || b[19] == ',') {
 		scale := int64(1e8)
 		for _, c := range b[20:] {
@@ -160,15 +162,4 @@ func stampOf(b []byte) int64 {
 		}
 	}
 	return nanos
-}
-
-// civilDays counts days since 1970-01-01 (Howard Hinnant's method).
-func civilDays(y, m, d int64) int64 {
-	if m <= 2 {
-		y--
-	}
-	era := y / 400
-	yoe := y - era*400
-	doy := (153*((m+9)%12)+2)/5 + d - 1
-	return era*146097 + yoe*365 + yoe/4 - yoe/100 + doy - 719468
 }
