@@ -63,7 +63,7 @@ type broken struct{ err error }
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error) {
-	result, err := kineto.Read(r, kineto.Options{})
+	result, err := kineto.Read(r)
 	if errors.Is(err, kineto.ErrNotTrace) && result.Trace == nil {
 		return nil, nil, fmt.Errorf("%s: %w: %w", name, ErrOtherJSON, err)
 	}

@@ -1,6 +1,9 @@
 package kineto
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // finish orders the devices and adds what deviceProperties say about them.
 func (p *parser) finish() {
@@ -24,12 +27,12 @@ func (p *parser) finish() {
 func (t *Trace) Accelerators() []int {
 	ids := []int{}
 	for _, d := range t.Devices {
-		if d.Type.IsAccelerator() && d.ID >= 0 && (len(ids) == 0 || ids[len(ids)-1] != d.ID) {
+		if d.Type.IsAccelerator() && d.ID >= 0 {
 			ids = append(ids, d.ID)
 		}
 	}
-	sort.Ints(ids)
-	return ids
+	slices.Sort(ids)
+	return slices.Compact(ids) // CUDA and HIP number theirs alike
 }
 
 // Peaks are the largest totals of any accelerator, Unknown where the trace has

@@ -2,9 +2,7 @@
 // their [memory] events, steps and annotations, and the files of
 // export_memory_timeline.
 //
-//	result, err := kineto.Read(file, kineto.Options{
-//		OnMemory: func(e kineto.MemoryEvent) { curve = append(curve, e) },
-//	})
+//	result, err := kineto.Read(file)
 //	if err != nil {
 //		return err
 //	}
@@ -28,13 +26,6 @@ const Unknown int64 = -1
 // ErrNotTrace is wrapped by errors about JSON that is neither a trace nor a
 // memory timeline.
 var ErrNotTrace = errors.New("not a profiler trace")
-
-// Options tell what to do with single events.
-type Options struct {
-	OnMemory func(MemoryEvent)
-	OnSpan   func(Span) // steps and annotations
-	OnRow    func(Row)  // of a raw memory timeline
-}
 
 // Result holds the one of the two that the file was.
 type Result struct {
@@ -73,11 +64,7 @@ type Device struct {
 // DeviceType is PyTorch's c10::DeviceType (c10/core/DeviceType.h).
 type DeviceType int
 
-const (
-	CPU  DeviceType = 0
-	CUDA DeviceType = 1
-	HIP  DeviceType = 6
-)
+const CPU DeviceType = 0
 
 // IsAccelerator tells the memories of interest from the host's.
 func (t DeviceType) IsAccelerator() bool {
@@ -93,11 +80,9 @@ func (t DeviceType) IsAccelerator() bool {
 type MemoryEvent struct {
 	Micros                        float64
 	Bytes                         int64
-	Address                       uint64
 	Type                          DeviceType
 	Device                        int
 	TotalAllocated, TotalReserved int64 // after the event
-	Thread                        int64
 }
 
 // Span is a step or an annotation.
@@ -118,9 +103,9 @@ const (
 
 // Read reads one file. With an error about where the file breaks, what was
 // read up to there comes, too.
-func Read(r io.Reader, o Options) (Result, error) {
+func Read(r io.Reader) (Result, error) {
 	s := newScanner(r)
-	p := parser{scanner: s, options: o, trace: &Trace{Rank: -1}}
+	p := parser{scanner: s, trace: &Trace{Rank: -1}}
 	c, ok := s.next()
 	switch {
 	case !ok:
@@ -142,9 +127,8 @@ func Read(r io.Reader, o Options) (Result, error) {
 
 type parser struct {
 	*scanner
-	options Options
-	trace   *Trace
-	found   bool // traceEvents
+	trace *Trace
+	found bool // traceEvents
 	// profiler says that a key before traceEvents was seen that only the profiler writes.
 	profiler bool
 	devices  map[deviceKey]*Device
@@ -152,9 +136,8 @@ type parser struct {
 	phases   int // events with a "ph", which every trace event has
 
 	// the list of numbers read last
-	kept                    []int64
-	countNumbers            int
-	firstNumber, lastNumber int64
+	kept         []int64
+	countNumbers int
 }
 
 type deviceKey struct {
@@ -165,7 +148,7 @@ type deviceKey struct {
 // object reads the top level: {"deviceProperties": …, "traceEvents": […]}.
 func (p *parser) object() error {
 	defer p.finish() // of what was read, wherever it ends
-	p.skip(1)
+	p.skip()
 	for {
 		c, ok := p.next()
 		if !ok {
@@ -175,7 +158,7 @@ func (p *parser) object() error {
 			return nil
 		}
 		if c == ',' {
-			p.skip(1)
+			p.skip()
 			continue
 		}
 		key, err := p.key()
@@ -196,7 +179,7 @@ func (p *parser) topValue(key string) error {
 	switch {
 	case key == "traceEvents" && c == '[':
 		p.found = true
-		p.skip(1)
+		p.skip()
 		return p.events()
 	case key == "deviceProperties" || key == "distributedInfo" || key == "baseTimeNanoseconds":
 		p.profiler = true
@@ -251,10 +234,10 @@ func (p *parser) events() error {
 		case !ok:
 			return p.cut("traceEvents")
 		case c == ']':
-			p.skip(1)
+			p.skip()
 			return nil
 		case c == ',':
-			p.skip(1)
+			p.skip()
 		case c == '{':
 			event, err := p.value()
 			if err != nil {
@@ -306,8 +289,6 @@ func (p *parser) memoryEvent(text, name []byte) {
 			named = string(value) == string(name)
 		case "ts":
 			e.Micros, _ = parseFloat(value)
-		case "tid":
-			e.Thread, _ = parseInt(value)
 		case "args":
 			eachField(value, e.argument)
 		}
@@ -323,9 +304,6 @@ func (p *parser) memoryEvent(text, name []byte) {
 	}
 	p.trace.MemoryEvents++
 	p.count(&e)
-	if p.options.OnMemory != nil {
-		p.options.OnMemory(e)
-	}
 }
 
 func (e *MemoryEvent) argument(key, value []byte) {
@@ -336,8 +314,6 @@ func (e *MemoryEvent) argument(key, value []byte) {
 	switch string(key) {
 	case "Bytes":
 		e.Bytes = n
-	case "Addr":
-		e.Address = uint64(n)
 	case "Device Type":
 		e.Type = DeviceType(n)
 	case "Device Id":
@@ -404,8 +380,5 @@ func (p *parser) span(text []byte) {
 	}
 	if len(*list) < maxSpans {
 		*list = append(*list, s)
-	}
-	if p.options.OnSpan != nil {
-		p.options.OnSpan(s)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -25,12 +27,7 @@ const trace = `{
   ], "traceName": "x"}`
 
 func TestTrace(t *testing.T) {
-	var events []MemoryEvent
-	var spans []Span
-	result, err := Read(strings.NewReader(trace), Options{
-		OnMemory: func(e MemoryEvent) { events = append(events, e) },
-		OnSpan:   func(s Span) { spans = append(spans, s) },
-	})
+	result, err := Read(strings.NewReader(trace))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,14 +35,10 @@ func TestTrace(t *testing.T) {
 	if r.Events != 6 || r.MemoryEvents != 2 || r.Rank != 5 || r.BaseNanoseconds != 1700000000000000000 {
 		t.Errorf("%+v", r)
 	}
-	want := MemoryEvent{Micros: 10.5, Bytes: 512, Type: CUDA, Thread: 7, TotalAllocated: 1024, TotalReserved: 4096, Address: 1<<64 - 1}
-	if len(events) != 2 || events[0] != want {
-		t.Errorf("events %+v, want %+v", events, want)
-	}
 	if a, b := r.Peaks(); a != 1024 || b != 4096 {
 		t.Errorf("peaks %d and %d: the host's memory is not the device's", a, b)
 	}
-	if len(r.Steps) != 1 || r.Steps[0].Step != 3 || len(r.Annotations) != 1 || len(spans) != 2 {
+	if len(r.Steps) != 1 || r.Steps[0].Step != 3 || len(r.Annotations) != 1 {
 		t.Errorf("steps %+v, annotations %+v", r.Steps, r.Annotations)
 	}
 	if d := r.Devices[1]; d.CapacityBytes != 85018279936 || d.Name != `NVIDIA "H100"` {
@@ -56,20 +49,20 @@ func TestTrace(t *testing.T) {
 // TestFailed keeps requests that failed apart from those that were met.
 func TestFailed(t *testing.T) {
 	const failed = `{"ph": "i", "name": "[OutOfMemory]", "tid": 7, "ts": 12, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 8589934592, "Total Allocated": 1024, "Total Reserved": 4096}},`
-	result, err := Read(strings.NewReader(strings.Replace(trace, `{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3"`, failed+`{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3"`, 1)), Options{})
+	result, err := Read(strings.NewReader(strings.Replace(trace, `{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3"`, failed+`{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3"`, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := result.Trace
-	want := MemoryEvent{Micros: 12, Bytes: 8 << 30, Type: CUDA, Thread: 7, TotalAllocated: 1024, TotalReserved: 4096}
+	want := MemoryEvent{Micros: 12, Bytes: 8 << 30, Type: 1, TotalAllocated: 1024, TotalReserved: 4096}
 	if len(r.Failed) != 1 || r.Failed[0] != want || r.MemoryEvents != 2 {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestByteByByte(t *testing.T) {
-	whole, _ := Read(strings.NewReader(trace), Options{})
-	parts, err := Read(iotest.OneByteReader(strings.NewReader(trace)), Options{})
+	whole, _ := Read(strings.NewReader(trace))
+	parts, err := Read(iotest.OneByteReader(strings.NewReader(trace)))
 	if err != nil || fmt.Sprint(whole.Trace) != fmt.Sprint(parts.Trace) {
 		t.Errorf("%v\n%+v\n%+v", err, whole.Trace, parts.Trace)
 	}
@@ -80,7 +73,7 @@ func TestByteByByte(t *testing.T) {
 func TestCutAnywhere(t *testing.T) {
 	begin := strings.Index(trace, "traceEvents")
 	for n := 1; n < len(trace)-1; n++ {
-		result, err := Read(strings.NewReader(trace[:n]), Options{})
+		result, err := Read(strings.NewReader(trace[:n]))
 		if err == nil {
 			t.Fatalf("no error at %d", n)
 		}
@@ -104,12 +97,14 @@ func TestTimelines(t *testing.T) {
 			[Categories]int64{Parameter: 1000, Activation: 800}},
 		{"cumulative", `[[100,110],[[0,1000,1000,1000,1000,1500,1500,1500,1500],[0,900,900,900,900,900,950,950,1000]]]`, 2, 1500,
 			[Categories]int64{Parameter: 1000, Activation: 500}},
+		{"one row", `[[-1,0,1000,0]]`, 1, 1000, [Categories]int64{Parameter: 1000}},
+		{"blanks", " [ [-1 , 0 , 1000 , 0 ] , [ 100 , 1 , 500 , 4 ] ] ", 2, 1500, [Categories]int64{Parameter: 1000, Activation: 500}},
 		{"one moment", `[[100],[[0,1,1,1,1,1,1,1,1]]]`, 1, 1, [Categories]int64{Parameter: 1}},
 		{"four moments", `[[1,2,3,4],[[0,1,1,1,1,1,1,1,1],[0,2,2,2,2,2,2,2,2],[0,1,1,1,1,1,1,1,1],[0,1,1,1,1,1,1,1,1]]]`, 4, 2, [Categories]int64{Parameter: 2}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			result, err := Read(strings.NewReader(test.in), Options{})
+			result, err := Read(strings.NewReader(test.in))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +118,7 @@ func TestTimelines(t *testing.T) {
 func TestNotTraces(t *testing.T) {
 	for _, in := range []string{"", "x", "[", "{}", `{"a": [1, {"b": 2}]}`, `{"traceEvents": 5}`, "[]", "[1]", "[[]]", `[["a"]]`, "[[1,2],[3,4]]", `[{"a":1}]`,
 		strings.Repeat("[", 100_000), `{"a":` + strings.Repeat("[", 100_000), `{` + strings.Repeat("a", 1<<20), `{"` + strings.Repeat("k", 1<<20) + `":1}`} {
-		if _, err := Read(strings.NewReader(in), Options{}); !errors.Is(err, ErrNotTrace) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		if _, err := Read(strings.NewReader(in)); !errors.Is(err, ErrNotTrace) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%.40q: %v", in, err)
 		}
 	}
@@ -132,10 +127,45 @@ func TestNotTraces(t *testing.T) {
 // TestLongEvent passes over an event longer than is kept, and goes on.
 func TestLongEvent(t *testing.T) {
 	long := `{"traceEvents": [{"ph": "X", "name": "` + strings.Repeat("x", 3*maxValue) + `"}, {"ph": "i", "name": "[memory]", "args": {"Device Type": 1, "Device Id": 0, "Bytes": 1}}]}`
-	result, err := Read(strings.NewReader(long), Options{})
+	result, err := Read(strings.NewReader(long))
 	if err != nil || result.Trace.Events != 2 || result.Trace.MemoryEvents != 1 {
 		t.Errorf("%v, %+v", err, result.Trace)
 	}
+}
+
+// TestDevices: a list of devices has each id once, whatever their types.
+func TestDevices(t *testing.T) {
+	var events []string
+	for _, device := range [][2]int{{1, 1}, {6, 0}, {1, 0}, {0, -1}} {
+		events = append(events, fmt.Sprintf(`{"ph": "i", "name": "[memory]", "args": {"Device Type": %d, "Device Id": %d, "Bytes": 1}}`, device[0], device[1]))
+	}
+	result, err := Read(strings.NewReader(`{"traceEvents": [` + strings.Join(events, ",") + `]}`))
+	if err != nil || !slices.Equal(result.Trace.Accelerators(), []int{0, 1}) {
+		t.Errorf("%v, %v", result.Trace.Accelerators(), err)
+	}
+}
+
+// TestBlanks: nothing is kept of white space.
+func TestBlanks(t *testing.T) {
+	const long = 32 << 20
+	for _, parts := range [][2]string{{"[[1,1,1,1]", "]"}, {"[[1,1,1,1],", "[1,1,1,1]]"}, {"[[1,1,1,1],[", "[0,1,1,1,1,1,1,1,1]]]"}, {"[[1],", "[[0,1,1,1,1,1,1,1,1]]]"}} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = Read(io.MultiReader(strings.NewReader(parts[0]), io.LimitReader(blanks{}, long), strings.NewReader(parts[1])))
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
+			t.Errorf("%s: %d bytes for %d of white space", parts[0], n, long)
+		}
+	}
+}
+
+type blanks struct{}
+
+func (blanks) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
 }
 
 func FuzzRead(f *testing.F) {
@@ -144,7 +174,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(`[[100,110],[[0,1,1,1,1,1,1,1,1],[0,9,9,9,9,9,9,9,9]]]`))
 	f.Add([]byte(`[{"ph":"i","name":"[memory]","args":{"Bytes":-1e300}}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		result, err := Read(bytes.NewReader(data), Options{})
+		result, err := Read(bytes.NewReader(data))
 		if err == nil && (result.Trace == nil) == (result.Timeline == nil) {
 			t.Fatalf("neither or both: %+v", result)
 		}
@@ -163,7 +193,7 @@ func BenchmarkRead(b *testing.B) {
 	text.WriteString(`{}]}`)
 	b.SetBytes(int64(text.Len()))
 	for b.Loop() {
-		if _, err := Read(bytes.NewReader(text.Bytes()), Options{}); err != nil {
+		if _, err := Read(bytes.NewReader(text.Bytes())); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -175,7 +205,7 @@ func TestCut(t *testing.T) {
 	event := `{"ph": "i", "name": "[memory]", "ts": 5, "args": {"Bytes": 512, "Device Type": 1, "Device Id": 0, "Total Allocated": 512}}`
 	whole := head + event + `], "traceName": "x"}`
 	for n := strings.Index(whole, `[{`) + 1; n < len(whole); n++ {
-		r, err := Read(strings.NewReader(whole[:n]), Options{})
+		r, err := Read(strings.NewReader(whole[:n]))
 		if !errors.Is(err, io.ErrUnexpectedEOF) || r.Trace == nil {
 			t.Fatalf("%d bytes: %v, trace %v", n, err, r.Trace)
 		}

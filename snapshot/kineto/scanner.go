@@ -86,7 +86,7 @@ func (s *scanner) next() (byte, bool) {
 	}
 }
 
-func (s *scanner) skip(n int) { s.pos += n }
+func (s *scanner) skip() { s.pos++ }
 
 func (s *scanner) at() int64 { return s.offset + int64(s.pos) }
 

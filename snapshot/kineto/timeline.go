@@ -27,30 +27,18 @@ func (c Category) String() string {
 	return names[c]
 }
 
-// Row is one change in a raw timeline: what a tensor added or, when negative,
-// took away.
-type Row struct {
-	Time     int64 // nanoseconds in new files, microseconds in old ones
-	Action   int   // 0 preexisting, 1 create, 2 increment version, 3 destroy
-	Bytes    int64
-	Category Category
-}
-
 // Timeline sums up a file of export_memory_timeline.
 type Timeline struct {
-	Raw            bool
 	Rows           int
 	PeakBytes      int64             // of all categories together
 	AtPeak         [Categories]int64 // what they held then
 	PeakByCategory [Categories]int64
-	FirstTime      int64
-	LastTime       int64
 }
 
 // list reads what begins with '[': a bare array of events, a raw timeline
 // [[t, action, bytes, category], …], or [times, sizes].
 func (p *parser) list() (Result, error) {
-	p.skip(1)
+	p.skip()
 	c, ok := p.next()
 	switch {
 	case !ok:
@@ -77,38 +65,43 @@ func (p *parser) bareEvents() (Result, error) {
 func (p *parser) timeline() (Result, error) {
 	t := &Timeline{}
 	var held [Categories]int64
+	p.skip()
 	first, isRow, err := p.numbers(4)
 	if err != nil {
 		return Result{}, err
 	}
-	if isRow && len(first) == 4 && plausibleRow(first) && !p.nestedNext() {
-		t.Raw = true
-		t.FirstTime = first[0]
-		t.row(p, first, &held)
-		err = p.eachList(func() error {
-			row, ok, err := p.numbers(4)
-			if err == nil && (!ok || len(row) != 4) {
-				err = p.fail("a row that is not [time, action, bytes, category]", ErrNotTrace)
-			}
-			if err == nil {
-				t.row(p, row, &held)
-			}
-			return err
-		})
-		return Result{Timeline: t}, err
-	}
 	if !isRow {
 		return Result{}, p.fail("a list of lists of something else than numbers", ErrNotTrace)
 	}
-	t.FirstTime, t.LastTime = p.firstNumber, p.lastNumber
 	times := p.countNumbers
-	if c, ok := p.next(); ok && c == ',' {
-		p.skip(1)
+	row := len(first) == 4 && plausibleRow(first)
+	if row {
+		t.row(first, &held)
 	}
-	if c, ok := p.next(); !ok || c != '[' {
+	if c, ok := p.next(); ok && c == ',' {
+		p.skip()
+	}
+	c, ok := p.next()
+	switch {
+	case ok && c == '[':
+		p.skip()
+		if c, ok = p.next(); ok && c == '[' { // four times, of which the first row is one of sizes
+			t, row = &Timeline{}, false
+		} else if row {
+			err = p.row(t, &held)
+		}
+	case !row:
 		return Result{}, p.fail("times without sizes", ErrNotTrace)
 	}
-	p.skip(1)
+	if row {
+		if err == nil {
+			err = p.eachList(func() error {
+				p.skip()
+				return p.row(t, &held)
+			})
+		}
+		return Result{Timeline: t}, err
+	}
 	err = p.eachList(func() error { return p.sizes(t) })
 	if err == nil && t.Rows != times {
 		err = p.fail("a memory timeline with more times than sizes or fewer", ErrNotTrace)
@@ -116,45 +109,41 @@ func (p *parser) timeline() (Result, error) {
 	return Result{Timeline: t}, err
 }
 
-// nestedNext looks whether a list of lists follows, as after four times.
-func (p *parser) nestedNext() bool {
-	p.keep = p.pos
-	nested := false
-	for _, want := range []byte{',', '[', '['} {
-		c, ok := p.next()
-		if nested = ok && c == want; !nested {
-			break
-		}
-		p.skip(1)
+// row reads a row of a raw timeline after its opening bracket.
+func (p *parser) row(t *Timeline, held *[Categories]int64) error {
+	row, ok, err := p.numbers(4)
+	if err == nil && (!ok || len(row) != 4) {
+		err = p.fail("a row that is not [time, action, bytes, category]", ErrNotTrace)
 	}
-	p.pos, p.keep = p.keep, -1
-	return nested
+	if err == nil {
+		t.row(row, held)
+	}
+	return err
 }
 
 func plausibleRow(row []int64) bool {
 	return row[1] >= 0 && row[1] <= 3 && row[3] >= 0 && row[3] < int64(Categories)
 }
 
-func (t *Timeline) row(p *parser, n []int64, held *[Categories]int64) {
-	row := Row{Time: n[0], Action: int(n[1]), Bytes: n[2], Category: Category(min(max(n[3], 0), int64(Uncategorised)))}
+// row takes one change: time, action, what a tensor added or, when negative, took
+// away, and its category.
+func (t *Timeline) row(n []int64, held *[Categories]int64) {
+	c := Category(min(max(n[3], 0), int64(Uncategorised)))
 	t.Rows++
-	t.LastTime = row.Time
-	held[row.Category] += row.Bytes
+	held[c] += n[2]
 	var sum int64
 	for _, b := range held {
 		sum += b
 	}
-	t.PeakByCategory[row.Category] = max(t.PeakByCategory[row.Category], held[row.Category])
+	t.PeakByCategory[c] = max(t.PeakByCategory[c], held[c])
 	if sum > t.PeakBytes {
 		t.PeakBytes, t.AtPeak = sum, *held
-	}
-	if p.options.OnRow != nil {
-		p.options.OnRow(row)
 	}
 }
 
 // sizes reads one row of cumulative sizes: 0, then a sum per category.
 func (p *parser) sizes(t *Timeline) error {
+	p.skip()
 	sums, ok, err := p.numbers(int(Categories) + 1)
 	if err != nil {
 		return err
@@ -182,10 +171,10 @@ func (p *parser) eachList(read func() error) error {
 		case !ok:
 			return p.cut("a memory timeline")
 		case c == ']':
-			p.skip(1)
+			p.skip()
 			return nil
 		case c == ',':
-			p.skip(1)
+			p.skip()
 		case c == '[':
 			if err := read(); err != nil {
 				return err
@@ -196,10 +185,9 @@ func (p *parser) eachList(read func() error) error {
 	}
 }
 
-// numbers reads a list of numbers, keeping the first limit of them; ok is
+// numbers reads a list of numbers after its opening bracket, keeping the first limit of them; ok is
 // false when it holds anything else.
 func (p *parser) numbers(limit int) (list []int64, ok bool, err error) {
-	p.skip(1)
 	p.kept = p.kept[:0]
 	p.countNumbers = 0
 	for {
@@ -208,13 +196,13 @@ func (p *parser) numbers(limit int) (list []int64, ok bool, err error) {
 		case !more:
 			return nil, false, p.cut("a list of numbers")
 		case c == ']':
-			p.skip(1)
+			p.skip()
 			if p.countNumbers > limit {
 				return nil, true, nil
 			}
 			return p.kept, true, nil
 		case c == ',':
-			p.skip(1)
+			p.skip()
 		case c == '-' || c >= '0' && c <= '9':
 			text, err := p.value()
 			if err != nil {
@@ -224,19 +212,11 @@ func (p *parser) numbers(limit int) (list []int64, ok bool, err error) {
 			if !valid {
 				v = math.MinInt64
 			}
-			p.number(v, limit)
+			if p.countNumbers++; p.countNumbers <= limit {
+				p.kept = append(p.kept, v)
+			}
 		default:
 			return nil, false, nil
 		}
-	}
-}
-
-func (p *parser) number(v int64, limit int) {
-	if p.countNumbers == 0 {
-		p.firstNumber = v
-	}
-	p.lastNumber = v
-	if p.countNumbers++; p.countNumbers <= limit {
-		p.kept = append(p.kept, v)
 	}
 }
