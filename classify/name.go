@@ -2,6 +2,7 @@ package classify
 
 import (
 	"encoding/json"
+	"sort"
 	"strings"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -22,29 +23,33 @@ type Tensor struct {
 // beginning; without it such labels are dropped.
 func LabelsOf(t *timeline.Timeline, f *labels.File) []Label {
 	var found []Label
-	byAddress := map[uint64][]timeline.AllocationID{}
+	byAddress := map[uint64][]timeline.AllocationID{} // in the order in which they were made
+	live := map[uint64]timeline.AllocationID{}
 	for _, l := range f.Labels {
 		byAddress[l.Address] = nil
 	}
 	for id := range timeline.AllocationID(t.Len()) {
 		if ids, asked := byAddress[t.Address(id)]; asked {
 			byAddress[t.Address(id)] = append(ids, id)
+			if t.FreeRequested[id] == timeline.Never {
+				live[t.Address(id)] = id
+			}
 		}
 	}
 	for _, l := range f.Labels {
 		ids := byAddress[l.Address]
 		id := timeline.NoAllocation
-		for _, x := range ids {
-			switch {
-			case l.Allocations < 0:
-				if t.FreeRequested[x] == timeline.Never {
-					id = x
-				}
-			case t.History == timeline.Complete && int64(x) < l.Allocations:
-				id = x // the last of those made by then
-			case t.History != timeline.Complete && len(ids) == 1:
+		switch {
+		case l.Allocations < 0:
+			if x, ok := live[l.Address]; ok {
 				id = x
 			}
+		case t.History == timeline.Complete:
+			if n := sort.Search(len(ids), func(i int) bool { return int64(ids[i]) >= l.Allocations }); n > 0 {
+				id = ids[n-1] // the last of those made by then
+			}
+		case len(ids) == 1:
+			id = ids[0]
 		}
 		if id == timeline.NoAllocation {
 			continue

@@ -140,6 +140,7 @@ func TestLabelsOf(t *testing.T) {
 		{"the second", labels.Label{Address: address, Allocations: 2, Category: "inputs", Name: "x"}, []Label{{address, 4, Inputs, "x"}}},
 		{"alive at the dump", labels.Label{Address: address, Allocations: -1, Name: "x"}, []Label{{address, 4, Unknown, "x"}}},
 		{"before there was any", labels.Label{Address: address, Allocations: 0, Name: "x"}, nil},
+		{"after both", labels.Label{Address: address, Allocations: 9, Category: "inputs", Name: "x"}, []Label{{address, 4, Inputs, "x"}}},
 		{"another address", labels.Label{Address: 512, Allocations: -1, Name: "x"}, nil},
 	} {
 		t.Run(x.name, func(t *testing.T) {

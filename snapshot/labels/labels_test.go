@@ -1,6 +1,7 @@
 package labels
 
 import (
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -17,6 +18,8 @@ func TestRead(t *testing.T) {
 			{"address":512,"event":null,"category":"kv_cache","name":""}]}`,
 			&File{1, []Label{{140737488355328, 12, "weights", "lm_head.weight"}, {512, -1, "kv_cache", ""}}}, ""},
 		{"no labels", `{"schema":"vramscope.labels/1","device":0,"labels":[]}`, &File{0, []Label{}}, ""},
+		{"null, and other keys", `{"x":[{"labels":[1]},2],"labels":null,"y":3,"schema":"vramscope.labels/1"}`, &File{0, []Label{}}, ""},
+		{"a list", `[]`, nil, "offset"},
 		{"another schema", `{"schema":"vramscope.labels/2"}`, nil, "schema"},
 		{"no address", `{"schema":"vramscope.labels/1","labels":[{"name":"x"}]}`, nil, "label 0 has no address"},
 		{"a negative count", `{"schema":"vramscope.labels/1","labels":[{"address":1,"event":-2}]}`, nil, "event -2"},
@@ -38,6 +41,20 @@ func TestRead(t *testing.T) {
 		})
 	}
 }
+
+// TestStopsAtOnce: a file of labels without end is not read to its end.
+func TestStopsAtOnce(t *testing.T) {
+	const long = 64 << 20
+	rest := io.LimitReader(emptyLabels{}, long).(*io.LimitedReader)
+	_, err := Read(io.MultiReader(strings.NewReader(`{"schema":"vramscope.labels/1","labels":[`), rest))
+	if err == nil || !strings.Contains(err.Error(), "label 0") || rest.N < long/2 {
+		t.Errorf("%v, %d bytes left", err, rest.N)
+	}
+}
+
+type emptyLabels struct{}
+
+func (emptyLabels) Read(b []byte) (int, error) { return copy(b, "{},"), nil }
 
 func FuzzRead(f *testing.F) {
 	f.Add(`{"schema":"vramscope.labels/1","device":1,"labels":[{"address":1,"event":12,"category":"weights","name":"w"}]}`)
