@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -56,11 +57,8 @@ func (a *analysis) annotated() []window {
 			}
 		}
 	}
-	sort.Slice(out, func(i, j int) bool {
-		if out[i].first != out[j].first {
-			return out[i].first < out[j].first
-		}
-		return out[i].end < out[j].end
+	slices.SortFunc(out, func(a, b window) int {
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.end, b.end), cmp.Compare(a.phase, b.phase))
 	})
 	for i := range out {
 		if w := &out[i]; w.phase == Optimizer {

@@ -26,6 +26,7 @@ func (a *analysis) findRequested() bool {
 	known := map[kind]bool{}
 	lines := map[snapshot.StackID]int{} // that made some, and how many in one go
 	budget := looks * (a.last - a.loop)
+	room := budget // for looking at the sizes of all weights
 	found := false
 	judge := func(first timeline.AllocationID, count int) {
 		if count < fewest || a.t.Requested(first) < large {
@@ -46,6 +47,9 @@ func (a *analysis) findRequested() bool {
 		k := kind{a.t.Requested(first), count}
 		fits, ok := known[k]
 		if !ok {
+			if room -= len(a.weightSize); room < 0 {
+				return
+			}
 			fits = a.roomForLayers(k.count, k.size)
 			known[k] = fits
 		}
