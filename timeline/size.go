@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"fmt"
 	"math"
 	"sort"
 
@@ -252,6 +253,8 @@ func (t *Timeline) checkEnd() {
 		return
 	}
 	var end Levels
+	loose := 0
+	first := ""
 	for i := range t.Device.Segments {
 		s := &t.Device.Segments[i]
 		end.Reserved = add(end.Reserved, s.TotalSize)
@@ -270,12 +273,18 @@ func (t *Timeline) checkEnd() {
 			}
 		}
 		if !tiled || sum != s.TotalSize {
-			t.damagef("the blocks of the segment at %#x don't tile it: %d of %d bytes", s.Address, sum, s.TotalSize)
-			t.settled = false
+			if loose++; loose == 1 {
+				first = fmt.Sprintf("at %#x don't tile it: %d of %d bytes", s.Address, sum, s.TotalSize)
+			}
 		}
 	}
+	switch {
+	case loose == 1:
+		t.damagef("the blocks of the segment %s", first)
+	case loose > 1:
+		t.damagef("the blocks of %d segments don't tile them; of the first, those %s", loose, first)
+	}
 	if end.Active != t.End.Active || end.Reserved != t.End.Reserved {
-		t.settled = false
 		t.damagef("after the last event %d bytes are active and %d reserved, by the final segments %d and %d",
 			t.End.Active, t.End.Reserved, end.Active, end.Reserved)
 	}

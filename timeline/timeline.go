@@ -79,7 +79,6 @@ type Timeline struct {
 	implicit []implicitFree
 	rounding rounding
 	counts   [snapshot.ActionOther + 1]int
-	settled  bool // the final state could be compared with the trace, and agreed
 }
 
 // older is a block that was allocated before the trace began.

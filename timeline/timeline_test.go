@@ -74,6 +74,7 @@ func TestLives(t *testing.T) {
 		"lost":                     {"segment_alloc 0 2M\nalloc 0 512\nalloc 512 512\nfree_requested 512 512\nfree_completed 512 512" + gone, []life{{1, never, never}, {2, 3, 4}}, "not among the final blocks"},
 		"another size":             {"segment_alloc 0 2M\nalloc 0 512\n---\nsegment 0 2M small\nblock 0 512 400 used\nblock 512 2M-512 0 free", []life{{1, never, never}}, "another requested size"},
 		"segments that don't tile": {"segment_alloc 0 2M\nalloc 0 512\n---\nsegment 0 2M small\nblock 0 512 512 used\nblock 1024 2M-1024 0 free", []life{{1, never, never}}, "don't tile"},
+		"many that don't tile":     {"segment_alloc 0 2M\nsegment_alloc 2M 2M\n---\nsegment 0 2M small\nblock 512 2M-512 0 free\nsegment 2M 2M small\nblock 2M 512 0 free", nil, "of 2 segments don't tile"},
 		"more freed than reserved": {"segment_free 0 4M\nsegment_alloc 0 2M\nsegment_alloc 8M 2M\nsegment_free 8M 2M\nsegment_free 16M 20M\n---\n", nil, ""},
 		"more reserved than there": {"segment_alloc 0 2M\nsegment_alloc 4M 20M\n---\nsegment 0 2M small\nblock 0 2M 0 free", nil, "less than nothing reserved"},
 	} {
