@@ -25,7 +25,8 @@ type Input struct {
 	Name        string
 	Compression string // "gzip", "zstd", "zip", "" for none
 	// Undigested says that nobody will show a file's digest, which takes as long
-	// as decoding: Digest then gives the size alone. Set before anything is read.
+	// as decoding: Digest then gives the size alone. Set before anything is read,
+	// or by Discard.
 	Undigested bool
 
 	file   *os.File // nil for streams
@@ -104,6 +105,16 @@ func (s streamed) Write(b []byte) (int, error) {
 	return s.in.hash.Write(b)
 }
 
+// Discard closes an input that turned out to be nothing of interest: its digest is
+// not waited for.
+func (in *Input) Discard() {
+	in.Undigested = true
+	if in.far != nil {
+		in.far.wanted = false
+	}
+	in.Close()
+}
+
 // Close lets go of the file. The digest of what was read can still be asked for.
 func (in *Input) Close() error {
 	if in.far != nil {
@@ -117,7 +128,7 @@ func (in *Input) Close() error {
 	}
 	unread := false
 	in.begun.Do(func() { unread = true })
-	if unread {
+	if unread || in.Undigested {
 		in.sum = &digest{}
 	} else {
 		in.Digest()

@@ -33,20 +33,20 @@ func (r *Run) read(in *snapshot.Input, o Options, lenient bool) error {
 		return nil
 	}
 	if (lenient || o.several) && err == nil && sniff.IsReport(head) {
-		in.Close()
+		in.Discard()
 		return unknown(in.Name, head, nil)
 	}
 	source := diagnose.Source{Path: in.Name, Optional: lenient}
 	source.Kind, source.Contains, err = r.kindOf(in, head, options, &source)
 	if err != nil {
-		in.Close()
+		in.Discard()
 		if lenient && !recorded && len(head) > 0 && head[0] == sniff.PickleMark && !sniff.IsCutPickle(in.Name, head) {
 			return unknown(in.Name, head, nil) // some other pickle
 		}
 		return err
 	}
 	if lenient && source.Kind == KindCheckpoint {
-		in.Close() // may be larger than all recordings together, and serves nothing
+		in.Discard() // may be larger than all recordings together, and serves nothing
 		return nothingIn(in.Name, "a checkpoint", "`vramscope budget --model` says what it needs.")
 	}
 	if source.Kind == KindCheckpoint {
