@@ -89,8 +89,10 @@ const firstRows = 128 << 10
 // estimate is the capacity for a column that has filled old places and needs
 // n: what the rest of the file will bring if it goes on as it did since the
 // last time, and a quarter more. A file's beginning says little of the rest:
-// there every stack is new, and one entry for 64 bytes a fair guess.
+// there every stack is new, and one entry for 64 bytes a fair guess. A sparse
+// file's size says nothing: no column grows by more than a factor at once.
 func (d *decoder) estimate(n, old int, last *growth) int {
+	const most = 64
 	size := max(n, old+old/2, 4096)
 	now := growth{n, d.base + int64(d.p)}
 	switch {
@@ -99,7 +101,8 @@ func (d *decoder) estimate(n, old int, last *growth) int {
 		size = max(size, int(min(d.total/64, firstRows)))
 	case now.at > last.at:
 		rate := float64(n-last.entries) / float64(now.at-last.at)
-		size = max(size, n+int(1.25*rate*float64(d.total-now.at)))
+		expected := float64(n) + 1.25*rate*float64(d.total-now.at)
+		size = max(size, int(min(expected, most*float64(max(n, firstRows)))))
 	}
 	*last = now
 	return size
