@@ -64,7 +64,7 @@ func (d *decoder) frameList(p int) (end int, id StackID) {
 		if raw, q = d.references(p); q == 0 {
 			return 0, 0
 		}
-		if id = d.stackAt(raw, 0); id == 0 {
+		if id = d.stackAt(raw, false); id == 0 {
 			return 0, 0
 		}
 	}
@@ -129,7 +129,7 @@ func (d *decoder) singleFrame(p int) (end int, id StackID) {
 		return 0, 0
 	}
 	// The list itself takes the next memo position: a reference to it is no frame.
-	if id = d.stackAt(d.b[p:p+n], 1); id == 0 {
+	if id = d.stackAt(d.b[p:p+n], true); id == 0 {
 		return 0, 0
 	}
 	d.memo = append(d.memo, newValue(kStack, uint64(id)).ref())
@@ -139,9 +139,9 @@ func (d *decoder) singleFrame(p int) (end int, id StackID) {
 // stackAt is the stack that the references in raw make, 0 when one of them is
 // no frame. Lists of one frame end in another opcode than longer ones, which
 // guess relies on, so they are not remembered.
-func (d *decoder) stackAt(raw []byte, single int) StackID {
+func (d *decoder) stackAt(raw []byte, single bool) StackID {
 	var h uint64
-	if single == 0 {
+	if !single {
 		var id StackID
 		if id, h = d.raw.find(raw); id != 0 {
 			return id
@@ -164,7 +164,7 @@ func (d *decoder) stackAt(raw []byte, single int) StackID {
 	}
 	d.scratch = frames[:0]
 	id, err := d.internStack(frames)
-	if err != nil || single != 0 {
+	if err != nil || single {
 		return id // the next allocation reports a limit that is passed
 	}
 	if d.take(int64(len(raw))+48) == nil {

@@ -65,8 +65,8 @@ type stateRow struct {
 	strangers                                          int // of decoder.strange
 }
 
-// fastState reads a segment with its blocks, or a block, at p, wholly or not at
-// all; a segment that is larger than what is at hand is left to the general
+// fastState reads a segment with its blocks, a block, a frame or an annotation at p,
+// wholly or not at all; a segment that is larger than what is at hand is left to the general
 // opcodes, and its blocks come here again. Blocks of a segment are within.
 func (d *decoder) fastState(p int, within bool) (v value, end int) {
 	b := d.b

@@ -139,7 +139,7 @@ type list struct {
 type dict struct {
 	items  []value // key, value, key, value
 	mask   uint64  // of the known keys among them
-	closed value   // what it turned out to be, when isClosed
+	closed value   // what it turned out to be, when done
 	memo   int32   // where it stands in the memo, -1: nowhere
 	done   bool
 }

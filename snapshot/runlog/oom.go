@@ -29,7 +29,7 @@ type OOM struct {
 	WentOn                   bool   // steps that came after the failure are told, of the same run or of one started again
 	UpToStep                 int64  // the last of them, -1: they have no numbers
 	handled                  bool   // it is no exception's text, but the program's own
-	Backend                  string // CUDA, HIP, XPU, MPS
+	Backend                  string // CUDA, HIP, XPU, MPS, NPU, MUSA, CUDNN, CUBLAS
 	Driver                   bool   // the words of the driver: no allocator of PyTorch's had refused
 	By                       string // who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that
 	Unsure                   bool   // a failure that is often, but not always, one of memory
