@@ -209,9 +209,10 @@ func irreplaceable(name string) bool {
 // in /dev, such as those in /dev/shm, are files like any.
 var openFiles = []string{"/proc/", "/dev/fd/", "/dev/std"}
 
-// writeInto writes to what is there.
+// writeInto writes to what is there, behind what a file already holds: the shell has
+// emptied it, or was told to append.
 func writeInto(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return fmt.Errorf("%s: can't be written: %w", name, err)
 	}
