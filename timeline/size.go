@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"fmt"
 	"math"
 	"sort"
 
@@ -254,7 +253,8 @@ func (t *Timeline) checkEnd() {
 	}
 	var end Levels
 	loose := 0
-	first := ""
+	var first *snapshot.Segment
+	var filled int64 // of the first
 	for i := range t.Device.Segments {
 		s := &t.Device.Segments[i]
 		end.Reserved = add(end.Reserved, s.TotalSize)
@@ -274,15 +274,15 @@ func (t *Timeline) checkEnd() {
 		}
 		if !tiled || sum != s.TotalSize {
 			if loose++; loose == 1 {
-				first = fmt.Sprintf("at %#x don't tile it: %d of %d bytes", s.Address, sum, s.TotalSize)
+				first, filled = s, sum
 			}
 		}
 	}
 	switch {
 	case loose == 1:
-		t.damagef("the blocks of the segment %s", first)
+		t.damagef("the blocks of the segment at %#x don't tile it: %d of %d bytes", first.Address, filled, first.TotalSize)
 	case loose > 1:
-		t.damagef("the blocks of %d segments don't tile them; of the first, those %s", loose, first)
+		t.damagef("the blocks of %d segments don't tile them; at %#x they are %d of %d bytes", loose, first.Address, filled, first.TotalSize)
 	}
 	if end.Active != t.End.Active || end.Reserved != t.End.Reserved {
 		t.damagef("after the last event %d bytes are active and %d reserved, by the final segments %d and %d",
