@@ -3,6 +3,7 @@ package budget
 import (
 	"fmt"
 	"sort"
+	"strings"
 )
 
 // Fit says whether a setting fits a device, and how far it could go there.
@@ -277,7 +278,7 @@ var rungs = []struct {
 		return on
 	}},
 	{"8-bit optimizer state", "--optimizer adamw-8bit", "bitsandbytes; a little noise", func(s *Setting) bool {
-		on := len(s.Optimizer) >= 4 && s.Optimizer[:4] == "adam" && s.Optimizer != "adamw-8bit" && s.Optimizer != "adafactor"
+		on := strings.HasPrefix(s.Optimizer, "adam") && s.Optimizer != "adamw-8bit"
 		if on {
 			s.Optimizer, s.MasterWeights = "adamw-8bit", false
 		}

@@ -49,3 +49,7 @@ func (a *analysis) signals() []signal {
 	}
 	return append(out, signal{name: ByLife, claim: lifeClaim}, signal{name: BySize, claim: sizeClaim})
 }
+
+// Stacked is the order of categories in pictures, what lives longest below.
+var Stacked = [NumCategories]Category{Weights, OptimizerState, Gradients, KVCache, AutocastCopies, Inputs, Communication, Workspace,
+	Activations, Logits, Temporary, Unknown}

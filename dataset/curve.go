@@ -1,9 +1,6 @@
 package dataset
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/vramscope/vramscope/classify"
@@ -72,15 +69,15 @@ func (r Recording) categories(sink Sink) error {
 			return err
 		}
 	}
-	unseen := unseenFrees(t)
+	unseen := t.Unseen
 	for i, action := range t.Device.Events.Action {
 		id := t.Of[i]
 		switch {
 		case id == timeline.NoAllocation:
 			continue
 		case action == snapshot.Alloc:
-			for len(unseen) > 0 && t.FreeRequested[unseen[0]] == uint32(i) {
-				c.now[of[unseen[0]]] -= t.Allocated[unseen[0]]
+			for len(unseen) > 0 && unseen[0].Event == uint32(i) {
+				c.now[of[unseen[0].ID]] -= t.Allocated[unseen[0].ID]
 				unseen = unseen[1:]
 			}
 			c.now[of[id]] += t.Allocated[id]
@@ -94,17 +91,4 @@ func (r Recording) categories(sink Sink) error {
 		}
 	}
 	return c.flush()
-}
-
-// unseenFrees are the allocations whose free the trace doesn't show: their
-// address is given out again. They are in the order of that event.
-func unseenFrees(t *timeline.Timeline) []timeline.AllocationID {
-	var ids []timeline.AllocationID
-	for id, e := range t.FreeRequested {
-		if e < timeline.Before && t.Of[e] != timeline.AllocationID(id) {
-			ids = append(ids, timeline.AllocationID(id))
-		}
-	}
-	slices.SortFunc(ids, func(a, b timeline.AllocationID) int { return cmp.Compare(t.FreeRequested[a], t.FreeRequested[b]) })
-	return ids
 }

@@ -189,7 +189,7 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 		where += fmt.Sprintf(" of %d", r.Count)
 	}
 	v.Text = where + ": " + v.Text
-	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes && percentOf(m.Bytes, row.PeakAllocated) >= unevenInfo {
+	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes && share(m.Bytes, row.PeakAllocated) >= unevenInfo {
 		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", report.Bytes(m.Bytes)) + explained(m.Categories, nil)
 	}
 	v.Text += j.goesOn(doc, one)

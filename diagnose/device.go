@@ -38,7 +38,7 @@ func (e *examination) device() report.Device {
 	dev.Curve = curveOf(t)
 	dev.Findings = e.findings(&dev)
 	if e.options.Pictures {
-		dev.Pictures = e.pictures(&dev, e.classes)
+		dev.Pictures = e.pictures(&dev)
 	}
 	return dev
 }

@@ -48,11 +48,7 @@ func outsideDocument(doc *report.Document, capacity int64, ranks map[int]int) {
 			w.traced(d.Source, d.Trace)
 		}
 	}
-	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int { return cmp.Compare(severityRank(a), severityRank(b)) })
-}
-
-func severityRank(f report.Finding) int {
-	return map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}[f.Severity]
+	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int { return cmp.Compare(severities[a.Severity], severities[b.Severity]) })
 }
 
 func (w *witness) add(f report.Finding) { w.doc.Findings = append(w.doc.Findings, f) }

@@ -20,15 +20,9 @@ const (
 // clockPoints is about how many times of events are kept.
 const clockPoints = 20_000
 
-// bandOrder is the order of categories in pictures, what lives longest below.
-var bandOrder = [classify.NumCategories]classify.Category{classify.Weights, classify.OptimizerState, classify.Gradients, classify.KVCache,
-	classify.AutocastCopies, classify.Inputs, classify.Communication, classify.Workspace, classify.Activations, classify.Logits,
-	classify.Temporary, classify.Unknown}
-
 // picture is the work on one device's pictures.
 type picture struct {
 	*examination
-	c   *classify.Classification // nil: not classified
 	out *report.Pictures
 
 	limit, keep int // allocations that are drawn one by one
@@ -39,14 +33,14 @@ type picture struct {
 }
 
 // pictures fills what only the page draws, in a few passes over the allocations.
-func (e *examination) pictures(dev *report.Device, c *classify.Classification) *report.Pictures {
-	p := newPicture(e, dev, c)
+func (e *examination) pictures(dev *report.Device) *report.Pictures {
+	p := newPicture(e, dev)
 	p.draw(dev)
 	return p.out
 }
 
-func newPicture(e *examination, dev *report.Device, c *classify.Classification) *picture {
-	p := &picture{examination: e, c: c, out: &report.Pictures{Events: dev.Events}, kindKey: map[uint64]uint16{}, limit: maxBands, keep: keptBands}
+func newPicture(e *examination, dev *report.Device) *picture {
+	p := &picture{examination: e, out: &report.Pictures{Events: dev.Events}, kindKey: map[uint64]uint16{}, limit: maxBands, keep: keptBands}
 	p.categories()
 	p.stacks = newStackTable(e, p.out)
 	return p
@@ -64,15 +58,11 @@ func (p *picture) draw(dev *report.Device) {
 
 // categories lists those that occur, in the order of pictures.
 func (p *picture) categories() {
-	if p.c == nil {
-		p.out.Categories = []string{""}
-		return
-	}
 	var seen [classify.NumCategories]bool
-	for _, c := range p.c.Category {
+	for _, c := range p.classes.Category {
 		seen[c] = true
 	}
-	for _, c := range bandOrder {
+	for _, c := range classify.Stacked {
 		if seen[c] {
 			p.place[c] = len(p.out.Categories)
 			p.out.Categories = append(p.out.Categories, c.String())
@@ -94,27 +84,19 @@ func (p *picture) clock() {
 
 // category is an allocation's place in the list of categories.
 func (p *picture) category(id int) int {
-	if p.c == nil {
-		return 0
-	}
-	return p.place[p.c.Category[id]]
+	return p.place[p.classes.Category[id]]
 }
 
 // kind is an allocation's index into the list of kinds, which are few.
 func (p *picture) kind(id int) uint16 {
-	var key uint64
-	if c := p.c; c != nil {
-		key = uint64(c.Category[id])<<32 | uint64(c.Detail[id])<<24 | uint64(c.Confidence[id])<<16 | uint64(c.Signal[id])<<8 | uint64(c.Phase[id])
-	}
+	c := p.classes
+	key := uint64(c.Category[id])<<32 | uint64(c.Detail[id])<<24 | uint64(c.Confidence[id])<<16 | uint64(c.Signal[id])<<8 | uint64(c.Phase[id])
 	k, ok := p.kindKey[key]
 	if ok {
 		return k
 	}
-	var kind report.Kind
-	if c := p.c; c != nil {
-		kind = report.Kind{Category: p.category(id), Detail: c.Detail[id].String(), Confidence: int(c.Confidence[id]),
-			Signal: c.Signal[id].String(), Phase: c.Phase[id].String()}
-	}
+	kind := report.Kind{Category: p.category(id), Detail: c.Detail[id].String(), Confidence: int(c.Confidence[id]),
+		Signal: c.Signal[id].String(), Phase: c.Phase[id].String()}
 	k = uint16(min(len(p.out.Kinds), math.MaxUint16))
 	if len(p.out.Kinds) <= int(k) {
 		p.out.Kinds = append(p.out.Kinds, kind)

@@ -97,7 +97,7 @@ func TestPicturesThinnedOut(t *testing.T) {
 	full := doc.Devices[0].Pictures
 	for _, keep := range []int{0, 1, 100, len(full.Bands.Born) - 1} {
 		e := examinationOf(t, recorder.Program{Seed: 6, Events: 3000, Depth: 4})
-		p := newPicture(e, &doc.Devices[0], e.classes)
+		p := newPicture(e, &doc.Devices[0])
 		p.limit, p.keep = keep, keep
 		p.draw(&doc.Devices[0])
 		out := p.out
@@ -124,7 +124,7 @@ func TestPicturesThinnedOut(t *testing.T) {
 // TestPicturesKeepTheLargest compares the histogram's choice with the real order.
 func TestPicturesKeepTheLargest(t *testing.T) {
 	e := examinationOf(t, recorder.Program{Seed: 7, Events: 2000})
-	p := newPicture(e, &report.Device{Events: e.t.Device.Events.Len()}, e.classes)
+	p := newPicture(e, &report.Device{Events: e.t.Device.Events.Len()})
 	kept := p.largest(50)
 	weight := func(id int) float64 {
 		born, died := p.lifetime(id)

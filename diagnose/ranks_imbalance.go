@@ -111,7 +111,7 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 	}
 	high, usual := &r.Rows[m.Highest], &r.Rows[m.Usual]
 	dev := &devices[high.Index]
-	if share := percentOf(m.Bytes, high.PeakAllocated); m.Bytes >= unevenBytes && share >= unevenInfo {
+	if share := share(m.Bytes, high.PeakAllocated); m.Bytes >= unevenBytes && share >= unevenInfo {
 		f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes, Evidence: []string{},
 			Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank, report.Bytes(m.Bytes), report.Plural(r.Count, "rank"), share)}
 		if share >= unevenWarning {
@@ -150,13 +150,6 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 	}
 }
 
-func percentOf(part, whole int64) int64 {
-	if whole <= 0 {
-		return 0
-	}
-	return 100 * part / whole
-}
-
 // sameTime tells whether two recordings lie in the same time, for the larger
 // part of the shorter one; recordings without a clock do.
 func sameTime(a, b *report.Device) bool {
@@ -169,8 +162,7 @@ func sameTime(a, b *report.Device) bool {
 
 // addFinding puts a finding where its severity belongs.
 func addFinding(d *report.Device, f report.Finding) {
-	rank := map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}
-	at := slices.IndexFunc(d.Findings, func(x report.Finding) bool { return rank[x.Severity] > rank[f.Severity] })
+	at := slices.IndexFunc(d.Findings, func(x report.Finding) bool { return severities[x.Severity] > severities[f.Severity] })
 	if at < 0 {
 		at = len(d.Findings)
 	}

@@ -38,7 +38,7 @@ func (b *bytesAt) values() (v values) {
 	for i, c := range curves {
 		v[i] = c.of(b)
 	}
-	for i, c := range order {
+	for i, c := range classify.Stacked {
 		v[len(curves)+i] = b.categories[c]
 	}
 	return v
@@ -63,7 +63,7 @@ func newCounters(x *trace, d Device) *counters {
 	for _, k := range d.Classes.Category {
 		occurs[k] = true
 	}
-	for i, k := range order {
+	for i, k := range classify.Stacked {
 		c.shown[len(curves)+i] = occurs[k]
 	}
 	if n := d.Timeline.Device.Events.Len(); n > x.allEvents {
@@ -84,7 +84,7 @@ func (c *counters) write() {
 		if i < len(curves) {
 			name, meaning = curves[i].name, curves[i].meaning
 		} else {
-			name, meaning = order[i-len(curves)].String(), "a part of what is allocated"
+			name, meaning = classify.Stacked[i-len(curves)].String(), "a part of what is allocated"
 		}
 		descriptor := message(nil).uint(counterUnit, unitBytes)
 		if i < len(curves) {

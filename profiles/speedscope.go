@@ -132,7 +132,7 @@ func (d Device) flameKey(id timeline.AllocationID) flameKey {
 func (x *speedscope) add(f *flame, name string) error {
 	p := speedscopeProfile{Type: "sampled", Name: name, Unit: "bytes", Samples: [][]int{}, Weights: []int64{}}
 	slices.SortStableFunc(f.order, func(a, b flameKey) int {
-		return cmp.Compare(slices.Index(order[:], a.category), slices.Index(order[:], b.category))
+		return cmp.Compare(slices.Index(classify.Stacked[:], a.category), slices.Index(classify.Stacked[:], b.category))
 	})
 	for _, k := range f.order {
 		stack := []int{x.frame(&place{name: k.category.String()})}

@@ -37,7 +37,7 @@ type IndexFigures struct {
 // Status is the worst thing that a run's report says.
 type Status string
 
-// The statuses of a run, worst first.
+// The statuses of a run.
 const (
 	StatusFailed  Status = "failed" // no report
 	StatusOOM     Status = "oom"

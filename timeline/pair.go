@@ -114,7 +114,7 @@ func (p *pairing) alloc(i uint32, address uint64) AllocationID {
 	if v := p.live.set(address, uint32(id)+1); v != 0 {
 		id := AllocationID(v - 1)
 		p.end(id, i)
-		t.implicit = append(t.implicit, implicitFree{i, id})
+		t.Unseen = append(t.Unseen, UnseenFree{i, id})
 		p.reused++
 	}
 	return id
@@ -302,8 +302,8 @@ func (p *pairing) renumber() {
 	for _, i := range p.oldIn {
 		t.Of[i] = p.final(t.Of[i])
 	}
-	for i := range t.implicit {
-		t.implicit[i].id = p.final(t.implicit[i].id)
+	for i := range t.Unseen {
+		t.Unseen[i].ID = p.final(t.Unseen[i].ID)
 	}
 }
 

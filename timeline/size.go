@@ -141,9 +141,9 @@ func add(a, b int64) int64 {
 
 // walk follows the four curves from event to event.
 type walk struct {
-	t        *Timeline
-	now      Levels
-	implicit int // implicit deaths already counted
+	t      *Timeline
+	now    Levels
+	unseen int // frees already counted
 }
 
 // step takes event i into account.
@@ -162,9 +162,9 @@ func (w *walk) step(i int, action snapshot.Action) {
 // alloc adds what event i makes.
 func (w *walk) alloc(i int, id AllocationID) {
 	t := w.t
-	for w.implicit < len(t.implicit) && t.implicit[w.implicit].event == uint32(i) {
-		w.end(t.implicit[w.implicit].id, i)
-		w.implicit++
+	for w.unseen < len(t.Unseen) && t.Unseen[w.unseen].Event == uint32(i) {
+		w.end(t.Unseen[w.unseen].ID, i)
+		w.unseen++
 	}
 	size := t.Allocated[id]
 	w.now.Requested = add(w.now.Requested, t.Device.Events.Size[i])
@@ -222,13 +222,13 @@ func (t *Timeline) WalkStretch(k int, f func(event int, bytes int64)) {
 
 // walkAllocated goes on from what is allocated after an event, up to another.
 func (t *Timeline) walkAllocated(after, end int, now int64, f func(event int, bytes int64)) {
-	implicit := t.implicit[sort.Search(len(t.implicit), func(i int) bool { return int(t.implicit[i].event) > after }):]
+	unseen := t.Unseen[sort.Search(len(t.Unseen), func(i int) bool { return int(t.Unseen[i].Event) > after }):]
 	for i := after + 1; i < end; i++ {
 		switch t.Device.Events.Action[i] {
 		case snapshot.Alloc:
-			for len(implicit) > 0 && implicit[0].event == uint32(i) {
-				now = t.lessAllocated(now, implicit[0].id, i)
-				implicit = implicit[1:]
+			for len(unseen) > 0 && unseen[0].Event == uint32(i) {
+				now = t.lessAllocated(now, unseen[0].ID, i)
+				unseen = unseen[1:]
 			}
 			now = add(now, t.Allocated[t.Of[i]])
 		case snapshot.FreeRequested, snapshot.FreeCompleted:

@@ -71,12 +71,12 @@ type Timeline struct {
 	Stretches  []Stretch // the recording in about 500 parts
 	OOMs       []OOM
 	History    History
-	Reason     string   // of History, in words
-	Damage     []string // where the trace contradicts itself or the final state
+	Reason     string       // of History, in words
+	Damage     []string     // where the trace contradicts itself or the final state
+	Unseen     []UnseenFree // by event
 
 	older    []older
 	segments []uint32 // events that change what is reserved
-	implicit []implicitFree
 	rounding rounding
 	counts   [snapshot.ActionOther + 1]int
 }
@@ -90,11 +90,11 @@ type older struct {
 	sizeKnown    bool // from the final state
 }
 
-// implicitFree is a death that the trace doesn't show: its address is given
-// out again.
-type implicitFree struct {
-	event uint32
-	id    AllocationID
+// UnseenFree is a death that the trace doesn't show: its address is given out
+// again at that event.
+type UnseenFree struct {
+	Event uint32
+	ID    AllocationID
 }
 
 // New works out the history of a device. It never fails: what doesn't fit
