@@ -187,7 +187,13 @@ func (l *loop) growth(groups []placed) []Leak {
 	for _, list := range l.bySource(lists) {
 		leaks = l.claim(leaks, GrowingList, list)
 	}
-	return leaks
+	var most int64 // bytes per step
+	for i := range leaks {
+		most = max(most, leaks[i].BytesPerStep)
+	}
+	return slices.DeleteFunc(leaks, func(leak Leak) bool { // so little beside another may be part of it, where no line tells
+		return leak.File == "" && leak.BytesPerStep*100 < most
+	})
 }
 
 // grows tells whether a group keeps growing, and gives what of it does.
@@ -214,13 +220,13 @@ func (l *loop) pooled(rest []placed) (placed, bool) {
 	var pool placed
 	for _, g := range rest {
 		for _, s := range g.kept {
-			if l.bytes(s.id) >= smallGrowth && (!lasting[l.c.Category[s.id]] || l.trains && l.c.Category[s.id] == KVCache) {
+			if int(s.born) <= l.settled() && l.bytes(s.id) >= smallGrowth && (!lasting[l.c.Category[s.id]] || l.trains && l.c.Category[s.id] == KVCache) {
 				pool.kept = append(pool.kept, s)
 			}
 		}
 	}
 	slices.SortFunc(pool.kept, func(a, b survivor) int { return int(a.id) - int(b.id) })
-	p, ok := l.paceOf(pool.kept)
+	p, ok := l.paceUpTo(pool.kept, l.settled())
 	return pool, ok && p.steps >= 4
 }
 
@@ -315,9 +321,20 @@ func (l *loop) even(p pace) bool {
 	return regular && (most == 0 || most <= 2*least)
 }
 
-// recurring leaves out what only the first or the last step made: survivors
+// settled is the last step after which a whole step came: of later ones nobody
+// knows what they keep and what is merely still in use.
+func (l *loop) settled() int {
+	if l.cut() {
+		return l.n - 3
+	}
+	return l.n - 2
+}
+
+// recurring leaves out what only the first or the last steps made: survivors
 // without stacks share their sizes with the optimizer's state of the first step
-// and the last one's gradients.
+// and the last one's gradients. What is made after the last settled step may be in
+// use, and counts as far as steps before left as much; what one step ends with,
+// another may begin with.
 func (l *loop) recurring(kept []survivor) []survivor {
 	if l.n < 3 {
 		return kept
@@ -326,14 +343,34 @@ func (l *loop) recurring(kept []survivor) []survivor {
 		phase    Phase
 		category Category
 	}
-	of := func(s survivor) role { return role{l.c.Phase[s.id], l.c.Category[s.id]} }
-	usual := map[role]bool{}
+	type part struct {
+		step  int32
+		phase Phase // Backward, Optimizer, or OtherPhase for all the rest
+	}
+	partOf := func(s survivor) part {
+		if p := l.c.Phase[s.id]; p == Backward || p == Optimizer {
+			return part{s.born, p}
+		}
+		return part{s.born, OtherPhase}
+	}
+	settled := max(1, l.settled())
+	usual, left, most := map[role]bool{}, map[part]int{}, [NumPhases]int{}
 	for _, s := range kept {
-		if s.born > 0 && int(s.born) < l.n-1 {
-			usual[of(s)] = true
+		if s.born > 0 && int(s.born) <= settled {
+			p := partOf(s)
+			left[p]++
+			most[p.phase] = max(most[p.phase], left[p])
+			usual[role{l.c.Phase[s.id], l.c.Category[s.id]}] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(kept), func(s survivor) bool { return !usual[of(s)] })
+	return slices.DeleteFunc(slices.Clone(kept), func(s survivor) bool {
+		if int(s.born) <= settled {
+			return !usual[role{l.c.Phase[s.id], l.c.Category[s.id]}]
+		}
+		p := partOf(s)
+		left[p]++
+		return left[p] > most[p.phase]
+	})
 }
 
 // twice tells whether two steps are evidence enough to suspect something: not

@@ -307,6 +307,32 @@ var leakStories = []struct {
 		})
 	}, nil, nil, false},
 
+	{"a buffer that is filled anew once, and what the last step's variables hold", func(s *story) {
+		tr := newTrainer(s)
+		buffer, kept := s.alloc(Inputs, 128*mib, "data.py:5 main"), -1
+		s.loop(13, func(k int) {
+			s.in(Forward)
+			if k == 12 {
+				s.alloc(Activations, 64*mib, "train.py:17 main")
+				return
+			}
+			if k == 0 {
+				s.alloc(Activations, 64<<10, "train.py:6 main")
+			}
+			if k == 8 {
+				s.free(buffer)
+				s.alloc(Activations, 128*mib, "data.py:9 refill")
+				s.alloc(Activations, 9*mib, "net.py:40 hook")
+			}
+			if kept >= 0 {
+				s.free(kept, kept+1)
+			}
+			kept = s.alloc(Inputs, 16*mib, "train.py:10 main")
+			s.alloc(Activations, 256*mib, "train.py:11 main")
+			tr.train()
+		})
+	}, nil, []string{"first_step_state? train.py:14"}, false},
+
 	{"a list that has stopped growing", func(s *story) {
 		tr := newTrainer(s)
 		s.loop(9, func(k int) {

@@ -105,6 +105,37 @@ func TestLayersOrSteps(t *testing.T) {
 	}
 }
 
+// TestCopiesBeforeAFailure counts what a list keeps, without stacks, and not what the
+// last steps hold besides: gradients as large as the copies, and the tensors of the
+// pass that failed.
+func TestCopiesBeforeAFailure(t *testing.T) {
+	s := newStory(t, false)
+	tr := newTrainer(s)
+	const steps = 5
+	s.loop(steps, func(k int) {
+		s.in(Forward)
+		for i := range tr.weights {
+			s.alloc(Temporary, 64*mib+int64(i))
+		}
+		if k == steps-1 {
+			for range 9 {
+				s.alloc(Activations, 64*mib)
+				s.alloc(Activations, 32*mib)
+			}
+			s.fail(32 * mib)
+			return
+		}
+		tr.forward()
+		tr.zeroGrad()
+		tr.backward()
+		tr.optimize()
+	})
+	leaks := slices.DeleteFunc(s.leaks(), func(l Leak) bool { return !l.Defect })
+	if len(leaks) != 1 || leaks[0].Kind != GrowingList || leaks[0].TotalBytes>>20 != steps*3*64 {
+		t.Errorf("%+v", leaks)
+	}
+}
+
 // TestLeadsToLeaks tells what is said around the line of a leak: where the memory
 // is made, and which of the loop's lines leads there.
 func TestLeadsToLeaks(t *testing.T) {
