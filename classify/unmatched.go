@@ -24,8 +24,8 @@ func (a *analysis) viewsBuckets() bool {
 }
 
 // findUnmatched looks, in training without stacks, at what stays and isn't the
-// size of any gradient: DDP's buckets, whose sum is that of all gradients, and a
-// data set on the GPU, a single large block among weights that all have
+// size of any gradient: DDP's buckets, whose sum is that of all gradients and which
+// are made in one go, once the first pass is over, and a data set on the GPU, a single large block among weights that all have
 // gradients.
 func (a *analysis) findUnmatched() {
 	a.bucketViews = a.viewsBuckets()
@@ -68,6 +68,7 @@ func (a *analysis) findUnmatched() {
 		}
 	}
 	first := a.backwardAfter(0)
+	var buckets [][]timeline.AllocationID
 	for r, ids := range late {
 		if first == nil || a.runs[r].first < first.first {
 			continue // buckets are made anew after the first pass
@@ -79,12 +80,32 @@ func (a *analysis) findUnmatched() {
 		for _, id := range ids {
 			sum += a.t.Requested(id)
 		}
-		if d := max(sum-gradients, gradients-sum); len(ids) > 1 && d < gradients/100 {
-			for _, id := range ids {
-				a.buckets[id] = true
-			}
+		if d := max(sum-gradients, gradients-sum); len(ids) > 1 && d < gradients/100 && a.joinsGradients(ids) {
+			buckets = append(buckets, ids)
 		}
 	}
+	if len(buckets) == 1 { // they are made anew once
+		for _, id := range buckets[0] {
+			a.buckets[id] = true
+		}
+	}
+}
+
+// joinsGradients tells whether allocations may be DDP's buckets: the reducer makes
+// them in one go (Reducer::initialize_buckets, torch/csrc/distributed/c10d/reducer.cpp),
+// and most hold several gradients. What a forward pass keeps comes one by one, and
+// copies of weights have their sizes.
+func (a *analysis) joinsGradients(ids []timeline.AllocationID) bool {
+	alone := 0
+	for k, id := range ids {
+		if k > 0 && a.born(id) != a.born(ids[k-1])+1 {
+			return false
+		}
+		if a.gradientSize[a.t.Requested(id)] > 0 {
+			alone++
+		}
+	}
+	return alone*2 < len(ids)
 }
 
 // freezes tells whether some weights have no gradients, though others of their
