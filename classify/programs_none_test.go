@@ -166,6 +166,58 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// TestTeacherBeforeStudent runs a deep teacher, of which nothing is saved, before each
+// pass of a student with layers of the same sizes: what backward makes of these sizes is
+// nothing that checkpointing computes again, for the student has saved all of its own.
+func TestTeacherBeforeStudent(t *testing.T) {
+	for _, checkpoints := range []bool{false, true} {
+		p := newProgram(t, false)
+		layer := []int64{5 * mib, 3 * mib, 4 * mib, 6 * mib, 2 * mib, 7 * mib}
+		var again []int
+		run := func() (made []int) {
+			for _, n := range layer {
+				made = append(made, p.alloc(Activations, n))
+			}
+			return made
+		}
+		p.train(6, func(k int) {
+			for range 40 {
+				p.free(run()...)
+			}
+			var saved [][]int
+			for range 8 {
+				if made := run(); checkpoints {
+					p.free(made[1:]...)
+					saved = append(saved, made[:1])
+				} else {
+					saved = append(saved, made)
+				}
+			}
+			root := p.alloc(Temporary, 4)
+			for i := len(saved) - 1; i >= 0; i-- {
+				made := run()
+				p.free(p.alloc(Temporary, 9*mib))
+				p.free(made...)
+				slices.Reverse(saved[i])
+				p.free(saved[i]...)
+				again = append(again, made...)
+			}
+			for i := range p.weights {
+				p.grads = append(p.grads, p.alloc(Gradients, p.weight(i)))
+			}
+			p.free(root)
+			p.update(k)
+			p.clear()
+		})
+		c := New(p.timeline(), Options{})
+		for _, id := range again {
+			if (c.Detail[id] == Recomputed) != checkpoints {
+				t.Fatalf("checkpointing %v: in step %d %d MiB are %v %v, %d %% sure", checkpoints, p.allocs[id].step, p.allocs[id].bytes>>20, c.Category[id], c.Detail[id], c.Confidence[id])
+			}
+		}
+	}
+}
+
 // TestNoGradientsSize keeps what is no weight's size beyond the backward pass in which
 // it is made, by all that shows: no sure gradient.
 func TestNoGradientsSize(t *testing.T) {

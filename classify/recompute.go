@@ -19,13 +19,34 @@ func (a *analysis) findRecomputed() {
 			continue
 		}
 		forward := a.sizesIn(p.first, p.end)
-		if grams := a.grams(forward); len(grams) > 0 && a.keepsLittle(forward, p.end) &&
-			a.markRecomputed(a.sizesIn(p.backward.first, p.backward.end), grams) {
-			for _, i := range forward { // what a layer's variables hold goes at once, too, when it is through
-				a.inBulk[a.t.Of[i]] = false
-			}
+		grams := a.grams(forward)
+		if len(grams) == 0 || !a.keepsLittle(forward, p.end) {
+			continue
+		}
+		again := a.madeAgain(a.sizesIn(p.backward.first, p.backward.end), grams)
+		if len(again) == 0 || len(again) <= a.savedFor(p.backward) {
+			continue
+		}
+		for _, id := range again {
+			a.recomputed[id] = true
+		}
+		for _, i := range forward { // what a layer's variables hold goes at once, too, when it is through
+			a.inBulk[a.t.Of[i]] = false
 		}
 	}
+}
+
+// savedFor counts what a backward pass frees that was there before it: a layer that is
+// computed again has saved little besides what it begins with, however much other
+// passes before it, which nothing was saved of, have freed.
+func (a *analysis) savedFor(p *run) (saved int) {
+	for i := p.first; i < p.end; i++ {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation &&
+			a.born(id) < p.first && a.Phase[id] == Forward && a.t.Requested(id) > 64 {
+			saved++
+		}
+	}
+	return saved
 }
 
 // gramLength is how many sizes in a row must agree.
@@ -80,8 +101,8 @@ func (a *analysis) keepsLittle(events []int, end int) bool {
 	return gone*10 >= len(events)*8
 }
 
-// markRecomputed marks what outlives each run of known sizes, and tells whether anything does.
-func (a *analysis) markRecomputed(events []int, grams map[uint64]bool) (any bool) {
+// madeAgain lists what outlives each run of known sizes.
+func (a *analysis) madeAgain(events []int, grams map[uint64]bool) (out []timeline.AllocationID) {
 	for at := 0; at < len(events); {
 		if h, ok := a.gram(events, at); !ok || !grams[h] {
 			at++
@@ -95,13 +116,13 @@ func (a *analysis) markRecomputed(events []int, grams map[uint64]bool) (any bool
 		}
 		end := events[min(last, len(events))-1]
 		for _, i := range events[first:min(last, len(events))] {
-			id := a.t.Of[i]
-			a.recomputed[id] = a.freed(id) > end && a.freed(id) < a.last
-			any = any || a.recomputed[id]
+			if id := a.t.Of[i]; a.freed(id) > end && a.freed(id) < a.last {
+				out = append(out, id)
+			}
 		}
 		at = last
 	}
-	return any
+	return out
 }
 
 // recomputedClaim is for what checkpointing made again and kept for the gradients
