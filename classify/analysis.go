@@ -58,6 +58,7 @@ type analysis struct {
 	heads            []bool                          // by StackID: of the last linear map of the model
 	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
 	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
+	doubtful         map[timeline.AllocationID]bool  // kept by setup, without stacks, and maybe no weights
 	twins            map[timeline.AllocationID]bool  // copies of all weights
 	packed, unpacked map[timeline.AllocationID]bool  // flat buffers of weights, and what they were made of
 	retained         []bool                          // by run: a forward whose graph outlives its backward

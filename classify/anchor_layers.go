@@ -82,6 +82,7 @@ func comesBack(numbers []int64, times int) bool {
 type layers struct {
 	groups       int            // how often a run of sizes comes back in the weights
 	weights      map[int64]bool // those sizes
+	most         bool           // of what is there are such layers
 	checkpointed bool           // they were taken for steps, and keep one block each
 }
 
@@ -96,7 +97,8 @@ func (a *analysis) layersOfModel() (l layers) {
 			l.weights[a.events.Size[i]] = true
 		}
 	}
-	l.groups = len(recurringRuns(allocs, sizes))
+	groups := recurringRuns(allocs, sizes)
+	l.groups, l.most = len(groups), mostWithin(allocs, groups)
 	return l
 }
 

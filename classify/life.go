@@ -97,6 +97,9 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 		if a.recorded.allocs && e.marks&(weight|inModule) == 0 {
 			return claim{Weights, NoDetail, plausible} // nothing in its stack builds or moves a module
 		}
+		if len(a.doubtful) > 0 && a.doubtful[id] {
+			return claim{Weights, NoDetail, guess}
+		}
 		return claim{Weights, NoDetail, likely}
 	case a.unpacked[id] || f-b > 16 && a.castAway(id):
 		return claim{Weights, NoDetail, plausible}

@@ -40,3 +40,73 @@ func TestPassLetGo(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubtfulSetup: without stacks, what setup keeps is no sure weight where nothing
+// later tells it from something else.
+func TestDoubtfulSetup(t *testing.T) {
+	layers := func(p *program) {
+		for range 8 {
+			for _, n := range []int64{9, 3, 5, 12, 7} {
+				p.build(n * mib)
+			}
+		}
+	}
+	fails := func(p *program, frees bool) {
+		p.loop(1, func(int) {
+			p.alloc(Inputs, 2*mib)
+			for k := range 30 {
+				held := p.alloc(Temporary, 6*mib)
+				for range 4 {
+					p.alloc(Activations, int64(30+k)*mib)
+				}
+				if frees {
+					p.free(held)
+				}
+			}
+			p.fail(4096 * mib)
+		})
+	}
+	for _, c := range []struct {
+		name    string
+		tell    func(p *program)
+		weights bool // are sure
+	}{
+		{"nothing is freed before the failure", func(p *program) { fails(p, false) }, false},
+		{"layers come before what is freed", func(p *program) { layers(p); fails(p, true) }, true},
+		{"a table of data beside a frozen copy of the model", func(p *program) {
+			for i := range 3 {
+				p.alloc(Weights, p.weight(i))
+			}
+			p.alloc(Inputs, 512*mib)
+			p.train(4, p.ordinary)
+		}, true},
+		{"state that an optimizer makes when it is built", func(p *program) {
+			for i := range 3 {
+				p.alloc(OptimizerState, p.weight(i))
+			}
+			p.train(4, func(int) {
+				p.backward(p.forward("", 8))
+				p.update(1)
+				p.clear()
+			})
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProgram(t, false)
+			c.tell(p)
+			k := New(p.timeline(), Options{})
+			weights := true
+			for _, id := range p.weights {
+				weights = weights && k.Category[id] == Weights && k.Confidence[id] >= 70
+			}
+			for id, a := range p.allocs {
+				if (a.step < 0 || a.category == Activations) && a.category != Weights && k.Category[id] == Weights && k.Confidence[id] >= 70 {
+					t.Errorf("%d MiB of %v are weights, %d %% sure by %v", a.bytes>>20, a.category, k.Confidence[id], k.Signal[id])
+				}
+			}
+			if weights != c.weights {
+				t.Errorf("weights are sure: %v, want %v", weights, c.weights)
+			}
+		})
+	}
+}

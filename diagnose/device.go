@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -121,8 +122,24 @@ func (e *examination) moments(dev *report.Device) {
 
 func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []report.Site) {
 	sites, blocks, categories := e.sites(event)
-	return report.Moment{Categories: categories, Event: eventOf(event), AllocatedBytes: l.Allocated, ReservedBytes: l.Reserved,
+	return report.Moment{Categories: categories, GuessedWeights: e.guessesWeights(event), Event: eventOf(event), AllocatedBytes: l.Allocated, ReservedBytes: l.Reserved,
 		CacheBytes: l.Reserved - l.Allocated, Blocks: blocks}, sites
+}
+
+// guessesWeights tells whether most of the weights after an event are called so for
+// want of anything that speaks for something else.
+func (e *examination) guessesWeights(event int) bool {
+	var guessed, all int64
+	for i, c := range e.classes.Category {
+		if c != classify.Weights || !e.t.AliveAt(timeline.AllocationID(i), event) {
+			continue
+		}
+		all += e.t.Allocated[i]
+		if e.classes.Confidence[i] < 70 {
+			guessed += e.t.Allocated[i]
+		}
+	}
+	return guessed*2 > all
 }
 
 // segments sums up how the memory lies at the dump.

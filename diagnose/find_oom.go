@@ -328,11 +328,15 @@ func roomLeft(o *report.OOM) string {
 
 // mostOf names what took most of the peak, if anything did.
 func mostOf(dev *report.Device) []string {
-	name, bytes := largest(dev.AtPeak.Categories)
+	name, bytes := largest(&dev.AtPeak)
 	if bytes == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("most of it: %s, %s (%s)", strings.ReplaceAll(name, "_", " "), report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))}
+	what, why := strings.ReplaceAll(name, "_", " "), ""
+	if dev.AtPeak.GuessedWeights && name == classify.Unknown.String() {
+		what, why = "what was made before anything was freed", ": without stacks weights can't be told from what the first pass makes, or from data"
+	}
+	return []string{fmt.Sprintf("most of it: %s, %s (%s)%s", what, report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes), why)}
 }
 
 // pinnedBy says which blocks keep free memory in pieces, by name and line:

@@ -31,7 +31,7 @@ var remedies = []struct {
 // remedy looks for what would have made the room that was missing: by replay
 // where that can be, else by what the memory is for.
 func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.Device) {
-	name, _ := largest(dev.AtPeak.Categories)
+	name, _ := largest(&dev.AtPeak)
 	d.Fix = ptr(firstChange[name])
 	list := e.tryRemedies(o, s, dev)
 	if len(list) == 0 {

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"os"
@@ -285,6 +286,39 @@ func TestFirstStepShortage(t *testing.T) {
 		if o.MissingBytes == nil || *o.MissingBytes < want-want/100 || *o.MissingBytes > want+want/100 {
 			t.Errorf("%s: %v bytes missing, by the model %d", variant, o.MissingBytes, want)
 		}
+	}
+}
+
+// TestFailureBeforeAnythingIsFreed: without stacks, what was made may be weights, or what
+// the first pass makes, and the request may have failed in either.
+func TestFailureBeforeAnythingIsFreed(t *testing.T) {
+	var events []recorder.Event
+	segment := recorder.Segment{Address: uint64(1 << 40)}
+	var made int64
+	add := func(e recorder.Event) {
+		e.Stream, e.TimeUS = uint64(0), int64(len(events))
+		events = append(events, e)
+	}
+	for k := range 40 {
+		b := recorder.Block{Address: uint64(1<<40 + made), Size: int64(1+k) << 20, Requested: int64(1+k) << 20, State: "active_allocated"}
+		segment.Blocks = append(segment.Blocks, b)
+		made += int64(1+k) << 20
+		add(recorder.Event{Action: "alloc", Address: b.Address, Size: b.Size})
+	}
+	segment.Allocated, segment.Active, segment.Requested, segment.Total = made, made, made, made
+	add(recorder.Event{Action: "oom", Size: 1 << 30, DeviceFree: int64(0)})
+	r := recorder.Recording{Segments: []recorder.Segment{segment}, Traces: [][]recorder.Event{events}}
+	s, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := Run([]Source{{Path: "s", Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := doc.Devices[0].OOMs[0]
+	if text := doc.Verdict.Text; o.Phase != nil || strings.Contains(text, "setup") || strings.Contains(text, "weights") || strings.Contains(*doc.Verdict.Fix, "weights") {
+		t.Errorf("%s. %s", text, *doc.Verdict.Fix)
 	}
 }
 

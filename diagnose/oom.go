@@ -36,7 +36,7 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 			x.Site = ptr(siteOf(siteKey{site: e.view.Site(o.Stack), known: true}))
 			x.Site.Category = nil // what the request was for can't be known from what came of it
 		}
-		if phase, ok := e.phaseAt(o.Event); ok {
+		if phase, ok := e.phaseAt(o.Event); ok && !(phase == classify.Setup && dev.AtPeak.GuessedWeights) { // else it may be the first pass
 			x.Phase = ptr(phase.String())
 		}
 		x.Fingerprint = ptr(fingerprint(&x))

@@ -174,7 +174,7 @@ func oomVerdict(d *report.Device) report.Verdict {
 	if o.DeviceFreeBytes != nil {
 		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", report.Bytes(*o.DeviceFreeBytes), report.Bytes(o.ReservedBytes-o.AllocatedBytes))
 	}
-	if name, bytes := largest(d.AtPeak.Categories); bytes > 0 && name != "unknown" {
+	if name, bytes := largest(&d.AtPeak); bytes > 0 && name != "unknown" {
 		text += fmt.Sprintf("; %s %s (%s)", holding(name), report.Bytes(bytes), report.Percent(bytes, d.AtPeak.AllocatedBytes))
 	}
 	if n := stepsAfter(d, o.Event); n > 1 {
@@ -213,12 +213,15 @@ func holding(category string) string {
 	return strings.ReplaceAll(category, "_", " ") + " hold"
 }
 
-// largest is the category that holds most.
-func largest(categories map[string]int64) (name string, bytes int64) {
+// largest is the category that holds most, unknown where that is weights by guess.
+func largest(m *report.Moment) (name string, bytes int64) {
 	for _, c := range report.Categories {
-		if categories[c] > bytes {
-			name, bytes = c, categories[c]
+		if m.Categories[c] > bytes {
+			name, bytes = c, m.Categories[c]
 		}
+	}
+	if name == classify.Weights.String() && m.GuessedWeights {
+		name = classify.Unknown.String()
 	}
 	return name, bytes
 }

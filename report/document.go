@@ -245,6 +245,7 @@ type Moment struct {
 	Unaccounted    *int64           `json:"unaccounted"`
 	Blocks         int              `json:"blocks"`
 	Categories     map[string]int64 `json:"categories"` // nil when not classified
+	GuessedWeights bool             `json:"-"`          // most of what is called weights may be anything that setup or the first pass made
 }
 
 // Site is a line of code with what it holds.
