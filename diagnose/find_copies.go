@@ -42,16 +42,16 @@ func (e *examination) autocastCopies(dev *report.Device, f *facts) []draft {
 	return []draft{d}
 }
 
-// cacheInTraining finds keys and values that a program which trains caches for
-// a generation that never comes.
+// cacheInTraining finds keys and values that passes which are trained on cache,
+// as if something were generated.
 func (e *examination) cacheInTraining(dev *report.Device, f *facts) []draft {
 	bytes := f.held(classify.KVCache)
 	if !f.trains || bytes < 16<<20 || share(bytes, dev.AtPeak.AllocatedBytes) < 1 {
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "kv_cache_in_training", Severity: report.Info, Confidence: 0.9, Code: "out = model(**batch, use_cache=False)      # or model.config.use_cache = False"},
-		change: "use_cache=off"}
-	d.Title = fmt.Sprintf("Keys and values are cached in training, where nothing is generated: %s at the peak", report.Bytes(bytes))
+	d := draft{Finding: report.Finding{ID: "kv_cache_in_training", Severity: report.Info, Confidence: 0.9, Code: "out = model(**batch, use_cache=False)      # or model.config.use_cache = False, which is for evaluations, too"},
+		change: "use_cache=off", most: bytes}
+	d.Title = fmt.Sprintf("Keys and values are cached in passes that are trained on, which generate nothing: %s at the peak", report.Bytes(bytes))
 	d.Evidence = siteLines(dev.Sites, classify.KVCache, 2)
 	if dev.Stacks == "none" {
 		d.Confidence = 0.7

@@ -26,6 +26,7 @@ func (e *examination) gradientsUnused(dev *report.Device, f *facts) []draft {
 	last := ends[len(ends)-steps] // made before, and there after all of the last ones
 	d := draft{Finding: report.Finding{ID: "gradients_unused", Severity: report.Warning, Confidence: 0.75}, without: "without these gradients,"}
 	var bytes, renewed int64
+	clears := e.clearedSteps()
 	for i, category := range e.classes.Category {
 		id := timeline.AllocationID(i)
 		if category != classify.Gradients || e.classes.Detail[i] != classify.NoDetail || e.t.Born[i] == timeline.Never || e.classes.Phase[i] != classify.Backward {
@@ -39,7 +40,7 @@ func (e *examination) gradientsUnused(dev *report.Device, f *facts) []draft {
 			if int(e.t.Born[i]) >= last {
 				renewed += e.t.Allocated[i]
 			}
-		case int(e.t.Born[i]) < last:
+		case int(e.t.Born[i]) < last && clears[e.classes.Step[i]]:
 			bytes += e.t.Allocated[i]
 			d.spells = append(d.spells, e.lifeOf(id))
 		}
@@ -52,4 +53,17 @@ func (e *examination) gradientsUnused(dev *report.Device, f *facts) []draft {
 	d.Fix = ptr("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, which then saves no activations for them either")
 	d.Code = "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"
 	return []draft{d}
+}
+
+// clearedSteps are the steps of whose gradients some are let go later. Where all of
+// them stay, they are those of a model that isn't trained any more, as the folds of a
+// cross-validation leave them.
+func (e *examination) clearedSteps() map[int32]bool {
+	steps := map[int32]bool{}
+	for i, category := range e.classes.Category {
+		if category == classify.Gradients && e.classes.Phase[i] == classify.Backward && e.t.FreeRequested[i] != timeline.Never {
+			steps[e.classes.Step[i]] = true
+		}
+	}
+	return steps
 }

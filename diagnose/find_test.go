@@ -289,36 +289,148 @@ func TestFirstStepShortage(t *testing.T) {
 	}
 }
 
-// TestFailureBeforeAnythingIsFreed: without stacks, what was made may be weights, or what
-// the first pass makes, and the request may have failed in either.
-func TestFailureBeforeAnythingIsFreed(t *testing.T) {
-	var events []recorder.Event
-	segment := recorder.Segment{Address: uint64(1 << 40)}
-	var made int64
-	add := func(e recorder.Event) {
-		e.Stream, e.TimeUS = uint64(0), int64(len(events))
-		events = append(events, e)
+// tape is a recording without stacks, told allocation by allocation.
+type tape struct {
+	t      *testing.T
+	made   int64
+	blocks []recorder.Block
+	events []recorder.Event
+	ranges []recorder.Annotation
+}
+
+func (p *tape) add(e recorder.Event) {
+	e.Stream, e.TimeUS = uint64(0), int64(len(p.events))
+	p.events = append(p.events, e)
+}
+
+func (p *tape) alloc(mib int64) int { return p.allocBytes(mib << 20) }
+
+func (p *tape) allocBytes(n int64) int {
+	size := (n + 511) / 512 * 512
+	address := uint64(1<<40 + p.made)
+	p.add(recorder.Event{Action: "alloc", Address: address, Size: n})
+	p.blocks, p.made = append(p.blocks, recorder.Block{Address: address, Size: size, Requested: n, State: "active_allocated"}), p.made+size
+	return len(p.blocks) - 1
+}
+
+func (p *tape) free(ids ...int) {
+	for _, id := range ids {
+		b := &p.blocks[id]
+		p.add(recorder.Event{Action: "free_requested", Address: b.Address, Size: b.Requested})
+		p.add(recorder.Event{Action: "free_completed", Address: b.Address, Size: b.Requested})
+		b.State, b.Requested = "inactive", int64(0)
 	}
-	for k := range 40 {
-		b := recorder.Block{Address: uint64(1<<40 + made), Size: int64(1+k) << 20, Requested: int64(1+k) << 20, State: "active_allocated"}
-		segment.Blocks = append(segment.Blocks, b)
-		made += int64(1+k) << 20
-		add(recorder.Event{Action: "alloc", Address: b.Address, Size: b.Size})
+}
+
+// within tells of a range that torch names.
+func (p *tape) within(name string, body func()) {
+	p.ranges = append(p.ranges, recorder.Annotation{Stage: "START", Name: name, TimeUS: int64(len(p.events))})
+	body()
+	p.ranges = append(p.ranges, recorder.Annotation{Stage: "END", Name: name, TimeUS: int64(len(p.events) - 1)})
+}
+
+func (p *tape) report() *report.Document {
+	var used int64
+	for _, b := range p.blocks {
+		if b.State != "inactive" {
+			used += b.Size.(int64)
+		}
 	}
-	segment.Allocated, segment.Active, segment.Requested, segment.Total = made, made, made, made
-	add(recorder.Event{Action: "oom", Size: 1 << 30, DeviceFree: int64(0)})
-	r := recorder.Recording{Segments: []recorder.Segment{segment}, Traces: [][]recorder.Event{events}}
+	r := recorder.Recording{Segments: []recorder.Segment{{Address: uint64(1 << 40), Total: p.made, Allocated: used, Active: used, Requested: used, Blocks: p.blocks}},
+		Traces: [][]recorder.Event{p.events}, Annotations: p.ranges}
 	s, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})), snapshot.Options{})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	doc, err := Run([]Source{{Path: "s", Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
+	return doc
+}
+
+// TestFailureBeforeAnythingIsFreed: without stacks, what was made may be weights, or what
+// the first pass makes, and the request may have failed in either.
+func TestFailureBeforeAnythingIsFreed(t *testing.T) {
+	p := &tape{t: t}
+	for k := range 40 {
+		p.alloc(int64(1 + k))
+	}
+	p.add(recorder.Event{Action: "oom", Size: 1 << 30, DeviceFree: int64(0)})
+	doc := p.report()
 	o := doc.Devices[0].OOMs[0]
 	if text := doc.Verdict.Text; o.Phase != nil || strings.Contains(text, "setup") || strings.Contains(text, "weights") || strings.Contains(*doc.Verdict.Fix, "weights") {
 		t.Errorf("%s. %s", text, *doc.Verdict.Fix)
+	}
+}
+
+// TestGradientsOfEarlierModels: models that were trained and are kept hold the gradients
+// of their last steps; those of a teacher stay while the others of their step go.
+func TestGradientsOfEarlierModels(t *testing.T) {
+	for _, teacher := range []bool{false, true} {
+		p := &tape{t: t}
+		sizes := []int64{48, 40, 56, 36}
+		models := 3
+		if teacher {
+			models = 1
+			for k := range sizes {
+				p.alloc(sizes[k] + 20)
+			}
+		}
+		var state []int
+		for range models {
+			for _, n := range sizes {
+				p.alloc(n)
+			}
+			p.free(state...) // another optimizer takes its place
+			state = nil
+			var grads []int
+			for step := range 8 {
+				batch := p.alloc(2)
+				var saved []int
+				for range 12 {
+					saved = append(saved, p.alloc(5))
+					p.free(p.alloc(3))
+				}
+				p.within("Optimizer.zero_grad#AdamW.zero_grad", func() { p.free(grads...) })
+				grads = nil
+				root := p.allocBytes(4)
+				for i := len(saved) - 1; i >= 0; i-- {
+					p.free(p.alloc(5), saved[i])
+				}
+				for i := len(sizes) - 1; i >= 0; i-- {
+					grads = append(grads, p.alloc(sizes[i]))
+					if teacher && step == 0 {
+						p.alloc(sizes[i] + 20)
+					} else if teacher {
+						p.free(p.alloc(sizes[i] + 20))
+					}
+				}
+				p.free(root)
+				p.within("Optimizer.step#AdamW.step", func() {
+					for _, n := range sizes {
+						if step == 0 {
+							state = append(state, p.alloc(n), p.alloc(n))
+						}
+						p.free(p.alloc(n))
+					}
+				})
+				p.free(batch)
+			}
+		}
+		if f := finding(&p.report().Devices[0], "gradients_unused"); (f != nil) != teacher {
+			t.Errorf("a teacher: %v, found %+v", teacher, f)
+		}
+	}
+}
+
+// TestSavesNoMoreThanThereIs: a layout that wastes less besides is no saving of what a
+// change takes away.
+func TestSavesNoMoreThanThereIs(t *testing.T) {
+	d := draft{most: 100 << 20}
+	d.saves("replayed,", 400<<20, 104<<20)
+	if *d.SavesBytes != 100<<20 || d.Evidence[0] != "replayed, peak allocated memory falls from 400.00 MiB to 300.00 MiB" {
+		t.Errorf("%d bytes, %q", *d.SavesBytes, d.Evidence)
 	}
 }
 

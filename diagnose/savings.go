@@ -36,6 +36,9 @@ type draft struct {
 	// worth is the percentage of the peak from which on changing what is no
 	// mistake is worth a word.
 	worth int64
+	// most is what a change can save at most, where a replay lays out what is left
+	// with less waste besides; 0: as much as the replay says.
+	most int64
 	// without says in words what the peak falls by, as in "without the graphs".
 	without string
 }
@@ -100,6 +103,9 @@ func (e *examination) settle(drafts []draft) []report.Finding {
 }
 
 func (d *draft) saves(how string, before, bytes int64) {
+	if d.most > 0 {
+		bytes = min(bytes, d.most)
+	}
 	d.SavesBytes = ptr(max(0, bytes))
 	switch from, to := report.Bytes(before), report.Bytes(before-*d.SavesBytes); {
 	case from != to:
