@@ -19,7 +19,13 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	if b < 0 {
 		return a.olderClaim(id)
 	}
-	if len(a.twins) > 0 && a.twins[id] || len(a.packed) > 0 && a.packed[id] && a.Phase[id] == Setup {
+	if len(a.twins) > 0 && a.twins[id] && !a.kept[id] {
+		if !a.recorded.native { // or sums of what the program makes of each weight, which begin as zeros
+			return claim{Weights, NoDetail, plausible - 5}
+		}
+		return claim{Weights, NoDetail, likely}
+	}
+	if len(a.packed) > 0 && a.packed[id] && a.Phase[id] == Setup {
 		return claim{Weights, NoDetail, likely}
 	}
 	end := a.run(f)
@@ -66,8 +72,11 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	if c, ok := a.remadeClaim(id, a.run(b)); ok {
 		return c
 	}
-	if a.plain && a.outlives(id) && a.birth(id).marks&userInner != 0 {
+	switch {
+	case a.plain && a.outlives(id) && a.birth(id).marks&userInner != 0:
 		return claim{Inputs, NoDetail, guess} // or what the program makes of them
+	case a.outlives(id) && a.weightSized(id):
+		return claim{Temporary, NoDetail, guess} // or a copy of a weight
 	}
 	return claim{Temporary, NoDetail, plausible}
 }

@@ -18,6 +18,7 @@ const (
 	loss                           // a classification loss
 	matmul                         // the operator is a linear map
 	copying                        // the operator copies or converts
+	filled                         // the operator makes zeros, ones and the like
 	state                          // an optimizer makes its state
 	comm                           // collective communication, sharding
 	bucket                         // DDP's reducer
@@ -215,6 +216,7 @@ var nativeRules = []frameRule{
 var operators = map[string]marks{
 	"mm": matmul, "addmm": matmul, "bmm": matmul, "baddbmm": matmul, "matmul": matmul, "linear": matmul, "_addmm_activation": matmul,
 	"_to_copy": copying, "copy_": copying, "clone": copying, "contiguous": copying, "to_copy": copying,
+	"zeros": filled, "zeros_like": filled, "new_zeros": filled, "ones": filled, "ones_like": filled, "full": filled, "full_like": filled,
 	"nll_loss2d": planar, "nll_loss2d_backward": lossGrad | planar,
 	"_log_softmax": loss, "log_softmax_int": loss, "nll_loss_forward": loss, "nll_loss2d_forward": loss | planar, "cross_entropy_loss": loss, "binary_cross_entropy_with_logits": perClass,
 	"_log_softmax_backward_data": lossGrad, "nll_loss_backward": lossGrad,

@@ -467,3 +467,59 @@ func TestScoresAtFailure(t *testing.T) {
 		})
 	}
 }
+
+// TestCopiesOfTheModel keeps the model's state in every step, beside one that was kept
+// before the first: copies are weights, sums of something for each weight aren't.
+func TestCopiesOfTheModel(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		stacks bool
+		op     string
+		want   Category
+		most   uint8 // sureness
+	}{
+		{"copies", true, "Ops.cpp:1 at::_ops::clone::call", Weights, 90},
+		{"sums that begin as zeros", true, "Ops.cpp:1 at::_ops::zeros_like::call", Temporary, 69},
+		{"no stacks", false, "", Weights, 69},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProgram(t, c.stacks)
+			for i := range 7 {
+				p.build(int64(9+i) * mib)
+			}
+			for _, w := range p.weights {
+				p.alloc(Weights, p.allocs[w].bytes, applyFrame, "train.py:6 main")
+			}
+			var made []int
+			p.train(6, func(k int) {
+				saved := p.forward("train.py:12 main", 8)
+				p.within("Optimizer.zero_grad#AdamW.zero_grad", p.clear)
+				root := p.alloc(Temporary, 4)
+				for i := len(saved) - 1; i >= 0; i-- {
+					p.free(p.alloc(Temporary, 5*mib), saved[i])
+				}
+				for i := len(p.weights) - 1; i >= 0; i-- {
+					p.grads = append(p.grads, p.alloc(Gradients, p.allocs[p.weights[i]].bytes))
+				}
+				p.free(root)
+				p.within("Optimizer.step#AdamW.step", func() {
+					for _, w := range p.weights {
+						if k == 0 {
+							p.alloc(OptimizerState, p.allocs[w].bytes, stateFrame, stepFrame, wrapperFrame, "train.py:15 main")
+						}
+						p.free(p.alloc(Temporary, p.allocs[w].bytes, stepFrame, wrapperFrame, "train.py:15 main"))
+					}
+				})
+				for _, w := range p.weights {
+					made = append(made, p.alloc(c.want, p.allocs[w].bytes, c.op, "keep.py:7 keep", "train.py:16 main"))
+				}
+			})
+			k := New(p.timeline(), Options{})
+			for _, id := range made[:5*len(p.weights)] { // of the last ones nothing is known without stacks
+				if k.Category[id] != c.want || k.Confidence[id] > c.most || c.most > 70 && k.Confidence[id] < 80 {
+					t.Fatalf("%d MiB of step %d: said %v, %d %% sure by %v in %v", p.allocs[id].bytes>>20, p.allocs[id].step, k.Category[id], k.Confidence[id], k.Signal[id], k.Phase[id])
+				}
+			}
+		})
+	}
+}

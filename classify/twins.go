@@ -7,18 +7,23 @@ import (
 
 // findTwins finds copies of all weights that a program makes in the middle of
 // its loop, to keep the best ones or an average: one allocation after the other
-// has a weight's size and stays, until most of the weights were there. Right
-// after a backward pass they would be gradients, inside of one or of an
-// optimizer something else.
+// has a weight's size and stays, until most of the weights were there, or half of
+// them where setup has made all of them twice. Right after a backward pass they
+// would be gradients, inside of one or of an optimizer something else; what begins
+// as zeros is no copy.
 func (a *analysis) findTwins() {
 	const (
 		few   = 8  // weights
 		while = 64 // events that a copy is there at least
 	)
 	a.twins = map[timeline.AllocationID]bool{}
-	var all int64
+	var all, single int64
 	for n, count := range a.weightSize {
 		all += n * int64(count)
+		single += n * int64(count%2)
+	}
+	if single*10 < all { // nearly all there is is there twice
+		all = (all + single) / 2
 	}
 	var copies []timeline.AllocationID
 	var bytes int64
@@ -54,7 +59,7 @@ func (a *analysis) findTwins() {
 				continue
 			}
 			weights := 0 // of this size
-			if a.freed(id)-i >= while {
+			if a.freed(id)-i >= while && a.birth(id).marks&filled == 0 {
 				weights = a.weightSize[n]
 			}
 			if weights == 0 || seen[n] == weights {

@@ -63,9 +63,13 @@ func (e *examination) secondWeights() []timeline.AllocationID {
 	var ids []timeline.AllocationID
 	var all int64
 	event := e.t.Peaks.Allocated.Event
+	piled := map[timeline.AllocationID]bool{} // copies that a leak tells of
+	for _, id := range e.leaked() {
+		piled[id] = true
+	}
 	for i, c := range e.classes.Category {
 		id := timeline.AllocationID(i)
-		if c != classify.Weights || !e.t.AliveAt(id, event) || e.t.Requested(id) <= smallWeight {
+		if c != classify.Weights || !e.t.AliveAt(id, event) || e.t.Requested(id) <= smallWeight || piled[id] {
 			continue
 		}
 		if e.t.Born[i] == timeline.Never && e.t.Stack(id) == 0 {
