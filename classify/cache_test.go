@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -200,5 +201,56 @@ func TestCrossAttention(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWindows keeps keys and values of a window that slides: each pass makes all of them
+// anew, and then the old ones go. What each layer hands out alone is no cache.
+func TestWindows(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		each   int // of a layer
+		passes int
+		want   bool
+	}{
+		{"keys and values", 2, 6, true},
+		{"one for each layer", 1, 6, false},
+		{"two passes", 2, 2, false},
+	} {
+		for _, stacks := range []bool{true, false} {
+			t.Run(c.name, func(t *testing.T) {
+				p := newProgram(t, stacks)
+				line := []string{"net.py:9 forward", callFrame, "chat.py:12 main"}
+				var cache, made []int
+				p.loop(c.passes, func(int) {
+					p.alloc(Inputs, 4096, "chat.py:10 main")
+					var next []int
+					hidden := p.alloc(Temporary, mib, line...)
+					for range 8 {
+						for range 3 {
+							p.free(p.alloc(Temporary, 3*mib, line...), p.alloc(Temporary, 2*mib, line...))
+						}
+						for range c.each {
+							joined := p.alloc(Temporary, 8*mib+4096, line...)
+							next = append(next, p.alloc(KVCache, 8*mib, line...))
+							p.free(joined)
+						}
+						out := p.alloc(Temporary, mib, line...)
+						p.free(hidden)
+						hidden = out
+					}
+					slices.Reverse(cache)
+					p.free(cache...)
+					p.free(p.alloc(Temporary, 24*mib, "chat.py:13 main"), hidden)
+					cache, made = next, append(made, next...)
+				})
+				k := New(p.timeline(), Options{})
+				for i, id := range made {
+					if said := k.Category[id] == KVCache; said != c.want {
+						t.Fatalf("block %d of %d: said %v, %d %% sure", i, len(made), k.Category[id], k.Confidence[id])
+					}
+				}
+			})
+		}
 	}
 }
