@@ -37,6 +37,7 @@ type analysis struct {
 	stateSize        map[int64]bool                    // requested bytes of what an optimizer makes and keeps
 	logits           []Detail                          // by allocation: scores, NoDetail for anything else
 	widest           map[timeline.AllocationID]bool    // may be scores, though no loss shows
+	doubtful         map[timeline.AllocationID]uint8   // how sure scores are that no loss shows of
 	piled            map[int64]bool                    // sizes of which every step of an optimizer leaves some, without stacks
 	spare            map[timeline.AllocationID]bool    // what an optimizer worked in when its request failed
 	resumed          map[timeline.AllocationID]Detail  // moments that come from a checkpoint
@@ -58,7 +59,7 @@ type analysis struct {
 	heads            []bool                          // by StackID: of the last linear map of the model
 	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
 	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
-	doubtful         map[timeline.AllocationID]bool  // kept by setup, without stacks, and maybe no weights
+	guessed          map[timeline.AllocationID]bool  // kept by setup, without stacks, and maybe no weights
 	twins            map[timeline.AllocationID]bool  // copies of all weights
 	packed, unpacked map[timeline.AllocationID]bool  // flat buffers of weights, and what they were made of
 	retained         []bool                          // by run: a forward whose graph outlives its backward

@@ -21,7 +21,7 @@ func (a *analysis) prepare() {
 		a.findPiled,
 		a.findSpare,
 		a.findFlat,
-		func() { a.findOlder(); a.findUnmatched(); a.findReplaced(); a.findDoubtful() },
+		func() { a.findOlder(); a.findUnmatched(); a.findReplaced(); a.findGuessed() },
 		func() { a.findCopies(); a.findRecomputed() })
 	a.markScores()
 	for _, steps := range a.Untrained {

@@ -35,13 +35,9 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	case Data:
 		return a.dataClaim(id, end)
 	case Forward, Generate:
-		c := a.forwardClaim(id, b, f)
-		if len(a.widest) > 0 && a.widest[id] {
-			c.sure = min(c.sure, plausible)
-		}
-		return c
+		return a.orScores(id, a.forwardClaim(id, b, f))
 	case Backward:
-		return a.backwardClaim(id, b, f)
+		return a.orScores(id, a.backwardClaim(id, b, f))
 	case Optimizer:
 		switch {
 		case len(a.spare) > 0 && a.spare[id]:
@@ -81,6 +77,16 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	return claim{Temporary, NoDetail, plausible}
 }
 
+// orScores is less sure of what may be scores.
+func (a *analysis) orScores(id timeline.AllocationID, c claim) claim {
+	if _, ok := a.doubtful[id]; ok {
+		c.sure = min(c.sure, guess)
+	} else if len(a.widest) > 0 && a.widest[id] {
+		c.sure = min(c.sure, plausible)
+	}
+	return c
+}
+
 func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 	switch {
 	case a.kept[id]:
@@ -106,7 +112,7 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 		if a.recorded.allocs && e.marks&(weight|inModule) == 0 {
 			return claim{Weights, NoDetail, plausible} // nothing in its stack builds or moves a module
 		}
-		if len(a.doubtful) > 0 && a.doubtful[id] {
+		if len(a.guessed) > 0 && a.guessed[id] {
 			return claim{Weights, NoDetail, guess}
 		}
 		return claim{Weights, NoDetail, likely}

@@ -70,9 +70,10 @@ func (a *analysis) findLogits() {
 	var trained int64 // the last scores of tokens that were trained on
 	passes := a.passes()
 	sizes := make([]int64, len(passes))
+	sure := make([]uint8, len(passes))
 	found := 0
 	for i, p := range passes {
-		if sizes[i] = a.lossSize(p); sizes[i] > 64 {
+		if sizes[i], sure[i] = a.lossSize(p); sizes[i] > 64 {
 			found++
 		}
 	}
@@ -88,21 +89,37 @@ func (a *analysis) findLogits() {
 				a.markBackward(p.backward, size, all)
 				trained = all
 			}
+			if sure[i] < strong {
+				a.doubt(p, sure[i])
+			}
 		case p.backward == nil && a.recorded.allocs && a.markAtFailure(p):
 		case p.backward == nil && trained > 0:
 			a.markAsTrained(p, trained)
 		default:
 			a.markChunks(p)
 		}
-		if !a.recorded.allocs || !a.trains {
+		if !a.recorded.native || !a.trains {
 			a.markWidest(p)
 		}
 	}
 }
 
+// doubt notes how sure it is that what was marked in a pass, and its backward pass,
+// are scores.
+func (a *analysis) doubt(p pass, sure uint8) {
+	if a.doubtful == nil {
+		a.doubtful = map[timeline.AllocationID]uint8{}
+	}
+	for i := p.first; i < p.backward.end; i++ {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && a.logits[id] != NoDetail {
+			a.doubtful[id] = sure
+		}
+	}
+}
+
 // lossSize is the size of the log-softmax in a forward pass, 0 when there is
-// none to be seen.
-func (a *analysis) lossSize(p pass) int64 {
+// none to be seen, and how sure that is.
+func (a *analysis) lossSize(p pass) (size int64, sure uint8) {
 	if !a.recorded.allocs {
 		return a.lossSizeByOrder(p)
 	}
@@ -113,7 +130,7 @@ func (a *analysis) lossSize(p pass) int64 {
 	if largest == 0 && p.backward != nil && a.largest(p.first, p.end, distance, distance) == 0 {
 		return a.lossSizeByOrder(p) // the loss is compiled, or not torch's
 	}
-	return largest
+	return largest, strong
 }
 
 // largest is the largest request of a range whose stack has the wanted marks
@@ -342,10 +359,23 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 	return a.freed(a.t.Of[next]) <= next+2 && a.freed(a.t.Of[at]) > next+2
 }
 
+// savedGoes tells whether scores that forward kept go right after an event, as
+// those that a loss's own backward has read.
+func (a *analysis) savedGoes(event int, size int64) bool {
+	const soon = 5 // events
+	for i := event + 1; i < min(event+soon, a.last) && a.events.Action[i] != snapshot.Alloc; i++ {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && a.logits[id] == LogitsCopy && family(a.t.Requested(id), size) {
+			return true
+		}
+	}
+	return false
+}
+
 // markBackward marks the gradients of the scores: those that the loss is of, and
 // those of all tokens.
 func (a *analysis) markBackward(p *run, size, all int64) {
-	misses := 0
+	const crumb, many = 1024, 256 // times less than the scores: one number for each token; how many a loss needs at most
+	misses, crumbs := 0, 0
 	var made []timeline.AllocationID // the last two: each is made from one that then goes
 	const soon = 5                   // events
 	goes := func(i int) bool {
@@ -355,19 +385,27 @@ func (a *analysis) markBackward(p *run, size, all int64) {
 		if a.events.Action[i] != snapshot.Alloc || a.sharing != nil && a.sharing[i] {
 			continue
 		}
-		budget--
 		n, id := a.events.Size[i], a.t.Of[i]
+		if n*crumb < size {
+			crumbs++
+		}
+		if n*crumb >= size || crumbs > many {
+			budget--
+		}
 		e := a.stacks[a.events.StackOf(i)]
 		switch {
 		case e.marks&matmul != 0 && e.marks&workspace == 0:
 			return
+		case len(made) == 1 && family(n, size) && a.freed(id) < p.end && a.savedGoes(i, size): // of the other half of the loss
+			a.logits[id] = LogitsGradient
+			made = append(made, id)
 		case !a.recorded.native && len(made) > 0 && !goes(i) && (n*16 >= size || a.freed(id) > a.freed(made[len(made)-1])):
 			return // nor is it what an operator needs in between
 		case (family(n, size) || n == all) && a.freed(id) < p.end:
 			a.logits[id] = LogitsGradient
 			made = append(made[max(0, len(made)-1):], id)
 		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSize(n):
-		case misses < 2:
+		case misses < 2 && (len(made) == 0 || n <= 4*max(size, all)): // else a layer's
 			misses++
 		default:
 			return

@@ -10,8 +10,9 @@ import (
 // lossSizeByOrder sees the loss at the turn from forward to backward: the
 // gradient of nll_loss and that of log_softmax, of one size in some precision
 // and one after the other, and the log-softmax of that size at the end of
-// forward; or scores that are by far the largest thing there.
-func (a *analysis) lossSizeByOrder(p pass) int64 {
+// forward; or scores that are by far the largest thing there. Where neither stacks
+// nor two numbers speak for a loss it is less sure.
+func (a *analysis) lossSizeByOrder(p pass) (size int64, sure uint8) {
 	tail, rest := a.tail(p)
 	var top int64
 	for _, n := range tail {
@@ -25,48 +26,161 @@ func (a *analysis) lossSizeByOrder(p pass) int64 {
 			rest = max(rest, n)
 		}
 	}
-	dominates := top >= 2*rest && top >= 1<<16 || around >= 2 && top*2 >= rest*3
+	dominates := func(rest int64) bool {
+		return top >= 2*rest && top >= 1<<16 || around >= 2 && top*2 >= rest*3
+	}
 	if p.backward == nil {
 		const far = 8 // where an error has cut the pass, its end isn't the model's
 		layers := around > 4 && around*3 > len(tail)*2
 		if a.trains && a.weightSize[top] > 0 && a.UntrainedAt(p.first) == nil { // what follows the last backward pass
-			return 0
+			return 0, 0
 		}
-		if dominates && !layers && !a.ordinary(top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
-			return top
+		if dominates(rest) && !layers && !a.ordinary(top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
+			return top, strong
 		}
-		return 0
+		return 0, 0
 	}
 	const picked = 64 // tokens' own scores are so much less than those of all words
 	least := int64(0)
+	largest := dominates(rest)
 	if a.recorded.allocs { // a loss that isn't torch's own
-		dominates = dominates && !a.layered(p, top)
-		if dominates {
+		largest = dominates(a.beside(p, top)) && !a.layered(p, top) && a.endsInScores(p, top, top/picked)
+		if largest {
 			least = top / picked
 		}
+	} else if dominates(a.beside(p, top)) && a.forEachToken(p, top, top/picked) {
+		return top, likely
 	}
 	first, last, n := a.head(p.backward, least)
 	for _, size := range tail {
 		if size != first && size != last || a.compared(p, size) {
 			continue
 		}
-		if n >= 2 && !a.recorded.native && a.twoNumbers(p, size) || dominates && family(size, top) {
-			return size
+		if n >= 2 && !a.recorded.native && a.twoNumbers(p, size) || largest && family(size, top) && a.recorded.allocs {
+			return size, strong
+		}
+		if largest && family(size, top) { // or what a loss compares
+			return size, guess + 10
 		}
 	}
-	return 0
+	return 0, 0
+}
+
+// beside is the largest request of a pass that isn't of a size's family: a few of
+// that are the scores of another model, or of the same one before.
+func (a *analysis) beside(p pass, size int64) (rest int64) {
+	const few = 16
+	var same int
+	for i := p.first; i < p.end; i++ {
+		n := a.events.Size[i]
+		switch {
+		case a.events.Action[i] != snapshot.Alloc || n <= rest && same > few || a.sharing != nil && a.sharing[i] || a.workspaceBySize(a.t.Of[i]).sure > 0:
+		case !family(n, size):
+			rest = max(rest, n)
+		case a.freed(a.t.Of[i]) > i+2:
+			same++
+		}
+	}
+	if same > few {
+		return max(rest, size)
+	}
+	return rest
+}
+
+// forEachToken tells, without stacks, whether a pass ends in numbers for each word
+// and token, its scores and their log-softmax, and then in one for each token, and
+// whether backward begins with as many: gather does so, and so does what label
+// smoothing takes the mean of.
+func (a *analysis) forEachToken(p pass, size, least int64) bool {
+	scores := func(n int64) bool { return n > least && family(n, size) }
+	numbers := map[int64]bool{} // each the bytes of one number for each token, if that's what they are
+	copies := 0
+	for i := p.end - 1; i >= p.first; i-- {
+		n := a.events.Size[i]
+		if a.events.Action[i] != snapshot.Alloc || a.workspaceBySize(a.t.Of[i]).sure > 0 {
+			continue
+		}
+		if scores(n) {
+			copies++
+		} else if n > least {
+			break
+		} else if copies == 0 && n > 64 {
+			numbers[n] = true
+		}
+	}
+	if copies < 2 {
+		return false
+	}
+	var before, score int64 // bytes; two gradients of scores follow each other, and no weight's comes in between
+	for i := p.backward.first; i < p.backward.end; i++ {
+		n := a.events.Size[i]
+		switch {
+		case a.events.Action[i] != snapshot.Alloc || n <= 64:
+		case scores(n) && score > 0:
+			words := max(score, n) / before
+			return words*before == max(score, n) && words >= fewWords
+		case scores(n) && numbers[before]:
+			score = n
+		case n > least || score > 0:
+			return false
+		default:
+			before = n
+		}
+	}
+	return false
+}
+
+// endsInScores tells whether stacks speak for scores of a size in a pass: operators
+// for an exponential of them, or of a part, where operators have names, or a function
+// that may hide one; else at least that a module makes them, and no module anything
+// large after that.
+func (a *analysis) endsInScores(p pass, size, least int64) bool {
+	const small = 1 << 16
+	seen, made, soft, later := false, false, false, false
+	for i := p.first; i < p.end; i++ {
+		if a.events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		n, e := a.events.Size[i], a.stacks[a.events.StackOf(i)]
+		switch {
+		case e.marks&workspace != 0 || cublasSize(n):
+		case family(n, size):
+			seen = true
+			soft = soft || e.marks&(softmax|loss|perClass|compiled|custom) != 0
+			if e.depth > 0 {
+				made, later = true, false
+			}
+		case seen && e.depth <= 1 && (e.marks&custom != 0 || e.marks&(softmax|loss|perClass) != 0 && n >= small && size%n == 0):
+			soft = true
+		case n >= least && e.depth > 0:
+			later = true
+		}
+	}
+	if a.recorded.native {
+		return soft
+	}
+	return soft || made && !later
 }
 
 // layered tells whether a pass's modules make what is of a size, or of its family,
-// again and again: hidden layers do, and scores come from one of them.
+// again and again, and the program nothing of it in between: hidden layers do, and
+// scores come from one of them.
 func (a *analysis) layered(p pass, size int64) bool {
 	made := 0
 	for i := p.first; i < p.end; i++ {
-		if a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], size) && a.stacks[a.events.StackOf(i)].depth > 1 {
-			made++
+		if a.events.Action[i] != snapshot.Alloc || !family(a.events.Size[i], size) {
+			continue
+		}
+		switch depth := a.stacks[a.events.StackOf(i)].depth; {
+		case depth == 0:
+			made = 0
+		case depth > 1:
+			if made++; made > 2 {
+				return true
+			}
 		}
 	}
-	return made > 2
+	return false
 }
 
 // compared tells whether something was there before a pass that is as large as what
@@ -131,24 +245,40 @@ func (a *analysis) ordinary(size int64) bool {
 	return same > 8 && same*2 > len(a.large)
 }
 
-// twoNumbers tells whether nll_loss ran after the last request of a size: it
-// makes the loss and the weight of all targets, one after the other.
+// twoNumbers tells whether nll_loss ran soon after the last request of a size, or
+// the one before, which may have been copied since: it makes the loss and the weight
+// of all targets, one right after the other.
 func (a *analysis) twoNumbers(p pass, size int64) bool {
-	numbers := 0
-	for i := p.end - 1; i >= p.first; i-- {
-		switch n := a.events.Size[i]; {
-		case a.events.Action[i] != snapshot.Alloc:
-		case n == size:
+	last := p.end
+	for range 2 {
+		for last--; last >= p.first && (a.events.Action[last] != snapshot.Alloc || !family(a.events.Size[last], size)); {
+			last--
+		}
+		if last < p.first {
 			return false
-		case n > scalar:
-			numbers = 0
-		default:
-			if numbers++; numbers == 2 {
-				return true
-			}
+		}
+		if a.numbersAfter(last, p.end) {
+			return true
 		}
 	}
 	return false
+}
+
+func (a *analysis) numbersAfter(event, end int) bool {
+	const soon = 6 // allocations
+	numbers, made := 0, 0
+	for i := event + 1; i < end && made < soon && numbers < 2; i++ {
+		switch {
+		case a.events.Action[i] == snapshot.FreeRequested:
+			numbers = 0
+		case a.events.Action[i] != snapshot.Alloc:
+		case a.events.Size[i] > scalar:
+			made, numbers = made+1, 0
+		default:
+			made, numbers = made+1, numbers+1
+		}
+	}
+	return numbers == 2
 }
 
 // tail lists the last large requests of a pass, the last one first, and the
@@ -165,7 +295,7 @@ func (a *analysis) tail(p pass) (tail []int64, rest int64) {
 			again = max(again, of[n])
 		}
 	}
-	if p.backward == nil && crumbs*3 >= len(tail)*2 && again > 2 { // each sequence's own are looked at
+	if crumbs*3 >= len(tail)*2 && again > 2 { // each sequence's own are looked at
 		return a.tailAbove(p, rest/far)
 	}
 	return tail, rest

@@ -40,6 +40,8 @@ const (
 	checkpointed                   // within the first forward of checkpointing
 	ownCache                       // a function of the program's own says that it makes a key-value cache
 	anyCache                       // or a cache, of whatever
+	softmax                        // the operator is an exponential, as of scores
+	custom                         // a function with a backward of its own, which hides its operators
 )
 
 // hint is a phase that a stack names, 0 for none.
@@ -105,7 +107,7 @@ var pythonRules = []frameRule{
 	{"torch/_tensor.py", "backward", 0, hintOf(Backward)},
 	{"torch/autograd/graph.py", "_engine_run_backward", engine, hintOf(Backward)},
 	{"torch/autograd/graph.py", "unpack_from_cpu", restore, 0},
-	{"torch/autograd/function.py", "apply", 0, 0},
+	{"torch/autograd/function.py", "apply", custom, 0},
 	{"torch/_functorch/", "_backward_impl", engine, hintOf(Backward)},
 	{"torch/_functorch/", "backward", engine, hintOf(Backward)},
 	{"torch/_functorch/", "_compiled_backward", engine, hintOf(Backward)},
@@ -220,5 +222,6 @@ var operators = map[string]marks{
 	"nll_loss2d": planar, "nll_loss2d_backward": lossGrad | planar,
 	"_log_softmax": loss, "log_softmax_int": loss, "nll_loss_forward": loss, "nll_loss2d_forward": loss | planar, "cross_entropy_loss": loss, "binary_cross_entropy_with_logits": perClass,
 	"_log_softmax_backward_data": lossGrad, "nll_loss_backward": lossGrad,
+	"_softmax": softmax, "exp": softmax, "logsumexp": softmax, "_logcumsumexp": softmax,
 	"mse_loss": distance, "l1_loss": distance, "smooth_l1_loss": distance, "huber_loss": distance,
 }

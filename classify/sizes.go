@@ -104,6 +104,9 @@ func sizeClaim(a *analysis, id timeline.AllocationID) claim {
 		if d == scores {
 			d = NoDetail
 		}
+		if sure, ok := a.doubtful[id]; ok {
+			return claim{Logits, d, sure}
+		}
 		return claim{Logits, d, strong + 1}
 	}
 	if len(a.chunks) > 0 && a.chunks[id] {

@@ -42,7 +42,21 @@ func (a *analysis) markWidest(p pass) {
 					a.widest[id] = true
 				}
 			})
+			a.markWidestIn(p.backward, n)
 			return
+		}
+	}
+}
+
+// markWidestIn marks what may be the gradients of such scores: as large as they are,
+// and gone by the end of the backward pass.
+func (a *analysis) markWidestIn(backward *run, least int64) {
+	if backward == nil {
+		return
+	}
+	for i := backward.first; i < backward.end; i++ {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && a.events.Size[i] >= least && a.freed(id) < backward.end && a.logits[id] == NoDetail {
+			a.widest[id] = true
 		}
 	}
 }

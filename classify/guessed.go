@@ -6,13 +6,13 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// findDoubtful marks, without stacks, what setup keeps and may be no weight: where a
+// findGuessed marks, without stacks, what setup keeps and may be no weight: where a
 // program fails before anything tells its setup from its first pass, all of it; in
 // training, a single large block of a size without gradients, which may be data; and
 // the second ones of a size of which no optimizer makes state in its steps: it may have
 // made them when it was built.
-func (a *analysis) findDoubtful() {
-	a.doubtful = map[timeline.AllocationID]bool{}
+func (a *analysis) findGuessed() {
+	a.guessed = map[timeline.AllocationID]bool{}
 	if a.recorded.allocs || a.updates && !a.trains {
 		return
 	}
@@ -29,7 +29,7 @@ func (a *analysis) findDoubtful() {
 		weights, gradients := a.weightSize[n], a.gradientSize[n]
 		if all || a.trains && n >= large && gradients == 0 && weights == 1 && !a.dataset[id] ||
 			a.trains && n > scalar && !a.stateSize[n] && weights == 2*gradients && seen[n] > gradients {
-			a.doubtful[id] = true
+			a.guessed[id] = true
 		}
 	}
 }
