@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/vramscope/vramscope/snapshot"
@@ -60,10 +61,38 @@ func (a *analysis) lossSizeByOrder(p pass) (size int64, sure uint8) {
 			return size, strong
 		}
 		if largest && family(size, top) { // or what a loss compares
+			if a.hasWords(size) {
+				return size, likely
+			}
 			return size, guess + 10
 		}
 	}
 	return 0, 0
+}
+
+// hasWords tells whether a size is a multiple of the number of rows of the largest
+// weight, the table of words as a rule: both share an odd factor that widths and
+// lengths, which are rounded for GPUs, seldom have.
+func (a *analysis) hasWords(size int64) bool {
+	const seldom = 125 // of 32,000 words
+	table := int64(0)
+	for n, count := range a.weightSize {
+		if count > 0 {
+			table = max(table, n)
+		}
+	}
+	for size, table = odd(size), odd(table); table != 0; {
+		size, table = table, size%table
+	}
+	return size >= seldom
+}
+
+// odd is a number without its factors of two.
+func odd(n int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	return n >> bits.TrailingZeros64(uint64(n))
 }
 
 // beside is the largest request of a pass that isn't of a size's family: a few of
