@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sort"
@@ -410,32 +411,41 @@ func (a *analysis) findWindows() (found bool) {
 		large         = 1024
 	)
 	last := map[int64]*slid{} // by size
-	gone := map[int64][]timeline.AllocationID{}
+	window := func(ids []timeline.AllocationID) {
+		if len(ids) < 2*pairs || len(ids)%2 != 0 || !a.paired(ids) {
+			return
+		}
+		n := a.t.Requested(ids[0])
+		last[n] = a.windowAfter(last[n], slices.Clone(ids))
+		for w := last[n]; last[n].passes >= passes && w != nil && !a.kept[w.ids[0]]; w = w.before {
+			found = true
+			for _, id := range w.ids {
+				a.kept[id] = true
+			}
+		}
+	}
+	var gone []timeline.AllocationID // in one go
 	flush := func() {
-		for n, ids := range gone {
-			delete(gone, n)
-			if len(ids) < 2*pairs || len(ids)%2 != 0 {
-				continue
-			}
-			if slices.Sort(ids); !a.paired(ids) {
-				continue
-			}
-			last[n] = a.windowAfter(last[n], ids)
-			for w := last[n]; last[n].passes >= passes && w != nil && !a.kept[w.ids[0]]; w = w.before {
-				found = true
-				for _, id := range w.ids {
-					a.kept[id] = true
+		if len(gone) >= 2*pairs {
+			slices.SortFunc(gone, func(x, y timeline.AllocationID) int {
+				return cmp.Or(cmp.Compare(a.t.Requested(x), a.t.Requested(y)), cmp.Compare(x, y))
+			})
+			for from, i := 0, 1; i <= len(gone); i++ {
+				if i == len(gone) || a.t.Requested(gone[i]) != a.t.Requested(gone[from]) {
+					window(gone[from:i])
+					from = i
 				}
 			}
 		}
+		gone = gone[:0]
 	}
 	for i := a.loop; i < a.last; i++ {
 		id := a.t.Of[i]
 		switch action := a.events.Action[i]; {
-		case action == snapshot.Alloc && len(gone) > 0:
+		case action == snapshot.Alloc:
 			flush()
 		case action == snapshot.FreeRequested && id != timeline.NoAllocation && a.born(id) >= a.loop && a.t.Requested(id) >= large:
-			gone[a.t.Requested(id)] = append(gone[a.t.Requested(id)], id)
+			gone = append(gone, id)
 		}
 	}
 	flush()
