@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/sniff"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -106,6 +108,11 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 	switch {
 	case err == nil:
 		r.Evidence.Add(found)
+		for _, d := range found.Details {
+			if d.Log != nil && d.Log.Dropped > 0 {
+				source.Notes = append(source.Notes, fmt.Sprintf("%s of its messages and summaries aren't told: there are too many", report.Count(d.Log.Dropped)))
+			}
+		}
 		return kinds[0], kinds, nil
 	case errors.Is(err, evidence.ErrOtherJSON):
 		switch sniff.AccessoryOf(head) {

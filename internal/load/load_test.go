@@ -532,3 +532,20 @@ func TestLogBesideBrokenRecording(t *testing.T) {
 		t.Errorf("%s: %s", v.Severity, v.Text)
 	}
 }
+
+// TestTooManyMessages says how many messages of a log aren't told.
+func TestTooManyMessages(t *testing.T) {
+	const kept, more = 100_000, 3
+	name := filepath.Join(t.TempDir(), "train.log")
+	if err := os.WriteFile(name, []byte(strings.Repeat("RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB\n", kept+more)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open([]string{name}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if notes := r.Sources[0].Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "3 of its messages") {
+		t.Errorf("notes %q", notes)
+	}
+}
