@@ -57,8 +57,8 @@ const (
 type Pool [2]int64
 
 // Events are the entries of one device's trace, oldest first, as parallel
-// slices of one length. Columns marked "optional" are nil when no event of the
-// file has a value other than the zero one.
+// slices of one length. Columns marked "optional" may be nil, or hold nothing but
+// zeros, when no event of the file has another value.
 type Events struct {
 	Action         []Action
 	Address        []uint64
