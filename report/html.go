@@ -81,6 +81,7 @@ var functions = template.FuncMap{
 	"bytes":    Bytes,
 	"cache":    cacheCell,
 	"count":    Count,
+	"monitors": monitors,
 	"plural":   Plural,
 	"percent":  Percent,
 	"title":    CategoryTitle,

@@ -1,6 +1,8 @@
 package report_test
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
@@ -43,5 +45,19 @@ func TestMemoryTimelineAlone(t *testing.T) {
 	}
 	if strings.Contains(text, "None was given") {
 		t.Error("the page says that nothing was given")
+	}
+}
+
+// TestMonitors: readings stand below the names of what printed them.
+func TestMonitors(t *testing.T) {
+	ev := evidence.New()
+	ev.GPUs = []evidence.GPU{{Samples: 1}, {Samples: 1, GPU: 1}, {Samples: 1, Tool: "gpustat"}}
+	doc := &report.Document{Evidence: ev}
+	var page, ticket bytes.Buffer
+	if err := errors.Join(report.HTML(&page, doc), report.Markdown(&ticket, doc)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page.String(), "<h3>nvidia-smi, gpustat</h3>") || !strings.Contains(ticket.String(), "### nvidia-smi, gpustat\n") {
+		t.Errorf("%s", ticket.String())
 	}
 }

@@ -1,6 +1,24 @@
 package report
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+)
+
+// monitors are the tools that printed readings of GPUs, in the order in which they come.
+func monitors(gpus []evidence.GPU) string {
+	var names []string
+	for i := range gpus {
+		if name := cmp.Or(gpus[i].Tool, "nvidia-smi"); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
 
 // ticketGPUs is how many GPUs of nvidia-smi go into a ticket.
 const ticketGPUs = 8
@@ -12,7 +30,7 @@ func (m *markdownWriter) evidence(doc *Document) {
 		return
 	}
 	if len(ev.GPUs) > 0 {
-		m.line("\n### nvidia-smi\n")
+		m.line("\n### %s\n", monitors(ev.GPUs))
 		m.line("| GPU | Name | Readings | Most in use | Total | Holds most |\n|---:|---|---:|---:|---:|---|")
 	}
 	for i := range ev.GPUs {
