@@ -12,7 +12,7 @@ var phaseMarks = []struct{ in, phase string }{
 	{"in load_state_dict", "setup"}, {"in _ddp_init_helper", "setup"},
 	{"in _optimizer_step", "optimizer"}, {"in _take_model_step", "optimizer"},
 	{"torch/optim/", "optimizer"}, {"apex/optimizers/", "optimizer"}, {"bitsandbytes/optim/", "optimizer"}, {"in _init_group", "optimizer"},
-	{"in _apply", "setup"}, {"in from_pretrained", "setup"},
+	{"in _apply", "setup"}, {"in from_pretrained", "setup"}, {"in _load_pretrained_model", "setup"}, {"in load_checkpoint_and_dispatch", "setup"},
 	{"utils/data/", "data"},
 	{"in _call_impl", "forward"}, {"torch/nn/functional.py", "forward"}, {"in forward", "forward"},
 }

@@ -107,7 +107,7 @@ func TestOwnFrame(t *testing.T) {
 // TestPhaseOfFunctions: a function's name tells a phase as a whole, or not at all.
 func TestPhaseOfFunctions(t *testing.T) {
 	for function, want := range map[string]string{
-		"_apply": "setup", "_apply_rotary_emb_qkv": "forward", "_apply_to_tensors": "forward", "generate": "generate", "generate_square_subsequent_mask": "forward",
+		"_apply": "setup", "_load_pretrained_model": "setup", "_apply_rotary_emb_qkv": "forward", "_apply_to_tensors": "forward", "generate": "generate", "generate_square_subsequent_mask": "forward",
 	} {
 		log := "Traceback (most recent call last):\n  File \"/a/model.py\", line 3, in forward\n    x()\n  File \"/a/rotary.py\", line 4, in " + function + "\n    y()\ntorch.OutOfMemoryError: " + message
 		if m := parse(log).OOMs[0]; m.Phase != want {
