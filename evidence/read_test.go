@@ -118,7 +118,7 @@ func TestOtherTools(t *testing.T) {
 		"amd-smi as JSON":  {`[{"gpu": 0, "mem_usage": {"total_vram": {"value": 81920, "unit": "MB"}, "used_vram": {"value": 61440, "unit": "MB"}}}, {"gpu": 1, "mem_usage": {"total_vram": {"value": 81920, "unit": "MB"}, "used_vram": {"value": 512, "unit": "MB"}}}]`, "amd_smi", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds, ev, err := Read(strings.NewReader(x.text+"\n| of | another | table |\n"), "smi", 0)
+			kinds, ev, err := Read(strings.NewReader(x.text+"\n| of | another | table |\n│ and │ another │\n"), "smi", 0)
 			if strings.HasSuffix(name, "JSON") {
 				kinds, ev, err = Read(strings.NewReader(x.text), "smi", 0)
 			}
@@ -312,6 +312,13 @@ GPU 00000000:01:00.0
     step(x)
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.90 GiB. GPU 0 has a total capacity of 44.35 GiB of which 1.47 GiB is free.
 `
+	const nvitop = `╒══════════════════════════════════════════════════════════════════════════╕
+│ NVITOP 1.4.2    Driver Version: 550.54.15    CUDA Driver Version: 12.4    │
+├───────────────────────────────┬──────────────────────┬─────────────────────┤
+│   0  A100-SXM4-80GB      On   │ 00000000:07:00.0 Off │                   0 │
+│ N/A   42C    P0   298W / 400W │  11125MiB / 80.00GiB │     98%     Default │
+╘═══════════════════════════════╧══════════════════════╧═════════════════════╛
+`
 	steps := func(format string) (text string) {
 		for i := 1; i <= 30; i++ {
 			text += fmt.Sprintf(format, i)
@@ -322,18 +329,19 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.90 GiB. GPU 0 ha
 		text                 string
 		gpus, steps, summary int
 	}{
-		"a CSV, then an odd quote":          {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\nHe said \"yes\n", 1, 0, 0},
-		"a CSV of times, then an odd quote": {"timestamp, index, memory.used [MiB]\n2026/07/14 09:00:44.579, 0, 11125 MiB\nsample, 3, \"5\n", 1, 0, 0},
-		"a CSV of one cut row":              {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\n1, \"NVIDIA\n", 1, 0, 0},
-		"retired pages":                     {"gpu_uuid, retired_pages.address\n" + steps("step %d, loss 2.5\n"), 0, 30, 0},
-		"a table, then steps in bars":       {table + steps("| step %d | loss 2.99 | mem 10.01 GiB |\n"), 1, 30, 0},
-		"a table, then a summary":           {table + summary + reserved, 1, 0, 1},
-		"-q":                                {query + "    Processes                             : None\n", 1, 0, 0},
-		"-q cut, then indented steps":       {query + steps("    step: %d loss: 2.5\n"), 1, 30, 0},
-		"XML cut, then a bar":               {xml + steps("train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
-		"XML cut behind a rank":             {"[rank0]: " + strings.ReplaceAll(xml, "\n", "\n[rank0]: ") + "\n" + steps("[rank0]: train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
-		"a summary cut, then steps":         {summary + steps("step %d | loss: 2.5 | dt: 640.00ms\n"), 0, 30, 1},
-		"a summary cut, steps in bars":      {summary + steps("| step %d | loss: 2.5 |\n"), 0, 30, 1},
+		"a CSV, then an odd quote":            {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\nHe said \"yes\n", 1, 0, 0},
+		"a CSV of times, then an odd quote":   {"timestamp, index, memory.used [MiB]\n2026/07/14 09:00:44.579, 0, 11125 MiB\nsample, 3, \"5\n", 1, 0, 0},
+		"a CSV of one cut row":                {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\n1, \"NVIDIA\n", 1, 0, 0},
+		"retired pages":                       {"gpu_uuid, retired_pages.address\n" + steps("step %d, loss 2.5\n"), 0, 30, 0},
+		"a table, then steps in bars":         {table + steps("| step %d | loss 2.99 | mem 10.01 GiB |\n"), 1, 30, 0},
+		"a table, then a summary":             {table + summary + reserved, 1, 0, 1},
+		"nvitop's table, then steps in lines": {nvitop + steps("│ step %d │ loss 2.99 │ mem 10.01 GiB │\n"), 1, 30, 0},
+		"-q":                                  {query + "    Processes                             : None\n", 1, 0, 0},
+		"-q cut, then indented steps":         {query + steps("    step: %d loss: 2.5\n"), 1, 30, 0},
+		"XML cut, then a bar":                 {xml + steps("train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
+		"XML cut behind a rank":               {"[rank0]: " + strings.ReplaceAll(xml, "\n", "\n[rank0]: ") + "\n" + steps("[rank0]: train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
+		"a summary cut, then steps":           {summary + steps("step %d | loss: 2.5 | dt: 640.00ms\n"), 0, 30, 1},
+		"a summary cut, steps in bars":        {summary + steps("| step %d | loss: 2.5 |\n"), 0, 30, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, ev, err := Read(strings.NewReader(x.text+failure), "train.log", 0)
