@@ -129,17 +129,24 @@ func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []rep
 // guessesWeights tells whether most of the weights after an event are called so for
 // want of anything that speaks for something else.
 func (e *examination) guessesWeights(event int) bool {
-	var guessed, all int64
+	doubtful, all := e.doubtful(classify.Weights, event)
+	return doubtful*2 > all
+}
+
+// doubtful counts the bytes of a category after an event, and those of them that may
+// be of another.
+func (e *examination) doubtful(category classify.Category, event int) (doubtful, all int64) {
+	const plausible = 70
 	for i, c := range e.classes.Category {
-		if c != classify.Weights || !e.t.AliveAt(timeline.AllocationID(i), event) {
+		if c != category || !e.t.AliveAt(timeline.AllocationID(i), event) {
 			continue
 		}
 		all += e.t.Allocated[i]
-		if e.classes.Confidence[i] < 70 {
-			guessed += e.t.Allocated[i]
+		if e.classes.Confidence[i] < plausible {
+			doubtful += e.t.Allocated[i]
 		}
 	}
-	return guessed*2 > all
+	return doubtful, all
 }
 
 // segments sums up how the memory lies at the dump.

@@ -14,7 +14,10 @@ import (
 func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	kept := e.atPeak(e.leaked(), classify.Logits) // no other loss would make less of those
 	bytes := f.held(classify.Logits) - kept
-	if e.collects || share(bytes, dev.AtPeak.AllocatedBytes) < 25 || bytes < 64<<20 || 2*e.doubtfulAtPeak(classify.Logits) > bytes {
+	if e.collects || share(bytes, dev.AtPeak.AllocatedBytes) < 25 || bytes < 64<<20 {
+		return nil
+	}
+	if doubtful, _ := e.doubtful(classify.Logits, e.t.Peaks.Allocated.Event); 2*doubtful > bytes {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", worth: 1}
@@ -57,17 +60,6 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 		"# or: the head and the sum of losses of 1,024 tokens at a time, made again in backward\n" +
 		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), labels.split(1024))) / labels.numel()"
 	return []draft{d}
-}
-
-// doubtfulAtPeak counts the bytes at the peak that may be of another category.
-func (e *examination) doubtfulAtPeak(category classify.Category) (bytes int64) {
-	const plausible = 70
-	for i, c := range e.classes.Category {
-		if id := timeline.AllocationID(i); c == category && e.classes.Confidence[i] < plausible && e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
-			bytes += e.t.Allocated[id]
-		}
-	}
-	return bytes
 }
 
 // staleAtPeak counts the bytes of scores at the peak that the step before left.

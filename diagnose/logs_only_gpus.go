@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -281,7 +280,7 @@ func (w *witness) facts() []string {
 			break
 		}
 		if i == 2 {
-			out = append(out, report.Plural(len(ev.GPUs)-i, "more GPU")+" in "+cmp.Or(g.Tool, "nvidia-smi"))
+			out = append(out, report.Plural(len(ev.GPUs)-i, "more GPU")+" in "+g.Monitor())
 			break
 		}
 		if g.PeakUsedBytes == nil {
@@ -293,7 +292,7 @@ func (w *witness) facts() []string {
 			text += fmt.Sprintf(" of %s", report.Bytes(*g.TotalBytes))
 		}
 		if g.Samples == 1 {
-			text += " in " + cmp.Or(g.Tool, "nvidia-smi") + "'s only reading"
+			text += " in " + g.Monitor() + "'s only reading"
 		}
 		out = append(out, text)
 	}

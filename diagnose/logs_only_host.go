@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot/runlog"
@@ -36,7 +35,7 @@ func (w *witness) hostFailed(source int, log *runlog.Report) {
 		f.Confidence = 0.8 // a wrong size fails in the same way
 	case runlog.BySignal:
 		f.Confidence, f.Severity = 0.5, report.Warning
-		f.Fix = ptr("See who killed it: `dmesg -T | grep -i 'killed process'` tells of the kernel, `sacct -j JOB -o MaxRSS,State` of Slurm. If it was for memory: " + lower(*f.Fix))
+		f.Fix = ptr("See who killed it: `dmesg -T | grep -i 'killed process'` tells of the kernel, `sacct -j JOB -o MaxRSS,State` of Slurm. If it was for memory: " + lowerFirst(*f.Fix))
 	case runlog.ByWorker:
 		f.Confidence, f.Severity = 0.3, report.Warning
 		f.Fix = ptr("Run once with num_workers=0: an error of the data set itself shows then. If there is none, see whether memory ran out (`dmesg -T | grep -i 'killed process'`, df /dev/shm) and use fewer workers")
@@ -52,9 +51,6 @@ func (w *witness) hostFailed(source int, log *runlog.Report) {
 	}
 	w.add(f)
 }
-
-// lower is a sentence as part of another.
-func lower(text string) string { return strings.ToLower(text[:1]) + text[1:] }
 
 // lastOnHost is the last failure that is one for sure, else the last of those
 // that may be, which count for nothing where the GPU's memory failed.

@@ -46,13 +46,10 @@ func (w *witness) server(g *failures) (name, where string) {
 			return name, fmt.Sprintf("nvidia-smi calls it %s", p)
 		}
 	}
-	for _, d := range w.doc.Evidence.Details {
-		if d.Source != g.source || d.Log == nil {
-			continue
-		}
-		for _, s := range d.Log.Servers {
+	if log := w.logOf(g.source); log != nil {
+		for _, s := range log.Servers {
 			if s.Line < g.Line {
-				return s.Name, fmt.Sprintf("%s starts a server of %s", w.at(d.Source, s.Line), s.Name)
+				return s.Name, fmt.Sprintf("%s starts a server of %s", w.at(g.source, s.Line), s.Name)
 			}
 		}
 	}

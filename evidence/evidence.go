@@ -10,6 +10,7 @@
 package evidence
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -74,6 +75,9 @@ type GPU struct {
 	Processes     []Process `json:"processes"`
 	Tool          string    `json:"-"` // that printed the readings, "" for nvidia-smi
 }
+
+// Monitor is what printed the readings, as people call it.
+func (g *GPU) Monitor() string { return cmp.Or(g.Tool, "nvidia-smi") }
 
 // Process is one process on a GPU.
 type Process struct {

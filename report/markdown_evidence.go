@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 func monitors(gpus []evidence.GPU) string {
 	var names []string
 	for i := range gpus {
-		if name := cmp.Or(gpus[i].Tool, "nvidia-smi"); !slices.Contains(names, name) {
+		if name := gpus[i].Monitor(); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +84,7 @@ func (t *text) evidence(doc *Document) {
 func (t *text) gpus(doc *Document) {
 	for i := range doc.Evidence.GPUs {
 		if i == textGPUs {
-			t.line("  and %s in %s", Plural(len(doc.Evidence.GPUs)-i, "more GPU"), cmp.Or(doc.Evidence.GPUs[i].Tool, "nvidia-smi"))
+			t.line("  and %s in %s", Plural(len(doc.Evidence.GPUs)-i, "more GPU"), doc.Evidence.GPUs[i].Monitor())
 			break
 		}
 		g := &doc.Evidence.GPUs[i]
@@ -107,7 +106,7 @@ func (t *text) gpus(doc *Document) {
 		if g.FirstTime != nil && g.LastTime != nil && *g.FirstTime != *g.LastTime {
 			parts = append(parts, *g.FirstTime+" to "+*g.LastTime)
 		}
-		t.wrap(fmt.Sprintf("  %-17s", fmt.Sprintf("%s GPU %d", cmp.Or(g.Tool, "nvidia-smi"), g.GPU)), strings.Join(parts, ", "))
+		t.wrap(fmt.Sprintf("  %-17s", fmt.Sprintf("%s GPU %d", g.Monitor(), g.GPU)), strings.Join(parts, ", "))
 		t.spark(doc.usedCurve(g))
 		t.processes(g.Processes)
 	}

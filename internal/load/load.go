@@ -288,7 +288,10 @@ func list(rejected []error) string {
 			lines = append(lines, fmt.Sprintf("and %s more", report.Plural(len(rejected)-i, "file")))
 			break
 		}
-		what, _, _ := strings.Cut(strings.Replace(OneLine(err), ": offset 0: ", ": ", 1), nothingToAnalyse)
+		what := OneLine(err)
+		if e := (*snapshot.Error)(nil); errors.As(err, &e) {
+			what = e.File + ": " + strings.TrimSuffix(e.Cause, nothingToAnalyse)
+		}
 		lines = append(lines, what)
 	}
 	var e *snapshot.Error
