@@ -185,7 +185,7 @@ func (e *examination) leakFirst(o *timeline.OOM, dev *report.Device) string {
 		}
 		text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, report.Bytes(held), report.Bytes(o.Active))
 		if soon {
-			text += fmt.Sprintf(", and takes %s more in each step, of the %s that any setting would have left", report.Bytes(*x.BytesPerStep), report.Bytes(left))
+			text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off", report.Bytes(*x.BytesPerStep))
 		}
 		return text
 	}

@@ -94,8 +94,9 @@ func TestScenarios(t *testing.T) {
 		{"eval_helper__python", "missing_no_grad", "called in evaluate run/scenarios.py:55", ""}, // not in the model's own method, which training calls, too
 		{"stateful__python", "missing_no_grad", "called in <module> run/scenarios.py:569", ""},
 		{"scaled__python", "first_step_state", "run  run/scenarios.py:556", ""},
-		{"hooked_oom__python", "oom_fragmentation", "takes 22.06 MiB more in each step, of the 38.60 MiB that any setting would have left", ""},
-		{"lengths_oom__python", "oom_fragmentation", "the request is met, with 127.98 MiB to spare in this step's passes", ""},
+		{"hooked_oom__python", "oom_fragmentation", "takes 22.06 MiB more in each step: a setting would only put the failure off", ""},
+		{"lengths_oom__python", "oom_fragmentation", "the request is met, with 98.96 MiB to spare in this step's passes", ""},
+		{"lengths_oom__python", "oom_fragmentation", "the request that failed would have been met (98.96 MiB left after the rest of the step)", ""},
 		{"eval_oom__python", "missing_no_grad", "called in evaluate run/scenarios.py:", "checkpointing_absent"},
 		{"eval_oom__python", "oom_true_shortage", "torch.no_grad() around the call in", "stale_outputs"},
 		{"forward_graph__all", "missing_no_grad", "falls from 1.92 GiB to", "recording_stopped"},

@@ -52,22 +52,21 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	f.Fix = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets the request")
 	for i := range d.Scenarios[1:] {
 		if o := &d.Scenarios[i+1]; o.Survived && !o.OOM && len(o.Changes) == 0 {
-			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met%s", o.Settings, e.leaves(&e.t.OOMs[first], dev))), 0.95
+			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met%s", o.Settings, e.leaves(o, &e.t.OOMs[first], dev))), 0.95
 			return
 		}
 	}
 }
 
-// leaves says what a request that is met leaves for the rest of its step, and
-// what is known to come. "" where the program went on without.
-func (e *examination) leaves(o *timeline.OOM, dev *report.Device) string {
-	s := e.shortage(o, dev)
-	left := s.usable - s.need(o)
-	if s.usable == 0 || s.after > 0 || left < 0 {
+// leaves says what a setting leaves that meets a request, and what is known to
+// come. "" where the program went on without.
+func (e *examination) leaves(setting *replay.Outcome, o *timeline.OOM, dev *report.Device) string {
+	left, rest, known := setting.Spare()
+	if !known || left < 0 || stepsAfter(dev, o.Event) > 0 {
 		return ""
 	}
 	text := fmt.Sprintf(", with %s left for what comes after it, which isn't recorded", report.Bytes(left))
-	if s.still > 0 {
+	if rest {
 		text = fmt.Sprintf(", with %s to spare in this step's passes", report.Bytes(left))
 	}
 	if state := e.firstState(o); state > left {

@@ -115,7 +115,7 @@ func (w *whatIf) keep(x *trial, changes ...Change) {
 		o.AllowedBytes = ptr(s.Allowed)
 	}
 	if most := s.most(); most > 0 && !r.OOM {
-		o.LeftBytes = ptr(most - r.PeakAllocated)
+		o.LeftBytes, o.leftThen = ptr(most-r.PeakAllocated), ptr(most-r.FinalAllocated)
 	}
 	if r.OOM {
 		o.OOMEvent = ptr(r.OOMEvent)

@@ -127,19 +127,20 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	later, closer := 0, false
 	for i := range w.Scenarios[1:] {
 		o := &w.Scenarios[i+1]
+		o.rest = w.restAfter(o)
 		switch {
 		case !sameCapacity(o, first):
 		case o.OOM && len(o.Changes) == 0:
 			later = max(later, o.Allocations-first.Allocations)
 			closer = closer || o.Allocations > first.Allocations || o.Allocations == first.Allocations && o.ShortBytes < first.ShortBytes
 		case !o.OOM && len(o.Changes) > 0:
-			if r := w.restAfter(o); len(changes) < 3 && w.toComeAfter(o) == 0 {
-				changes = append(changes, o.Name+spare(o, r))
-				if !r.known {
+			if len(changes) < 3 && o.toCome() == 0 {
+				changes = append(changes, o.Name+o.spare())
+				if !o.rest.known {
 					open = append(open, o.Name)
 				}
 			}
-		case !o.OOM && len(o.Changes) == 0 && (best == nil || w.toComeAfter(best) > 0 && w.toComeAfter(o) <= 0):
+		case !o.OOM && len(o.Changes) == 0 && (best == nil || best.toCome() > 0 && o.toCome() <= 0):
 			best = o
 		}
 	}
@@ -154,11 +155,13 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 		default:
 			w.Verdict += "."
 		}
-	case w.toComeAfter(best) > 0:
+	case best.toCome() > 0:
 		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make about %s, more than the %s that are left then: it would have failed later.",
-			best.Name, report.Bytes(w.toComeAfter(best)), report.Bytes(*best.LeftBytes))
+			best.Name, report.Bytes(best.toCome()), report.Bytes(*best.leftThen))
+	case best.rest.bytes > 0:
+		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s.", best.Name, best.spare())
 	default:
-		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it isn't recorded.", best.Name, left(best, ", with %s left"))
+		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it isn't recorded.", best.Name, best.spare())
 	}
 	if len(changes) > 0 {
 		w.Verdict += " Changes to the program that meet it: " + strings.Join(changes, ", ") + "."
@@ -172,24 +175,16 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	}
 }
 
-// spare is what a changed program leaves, after the rest of the step where that
-// is known; "" when unknown.
-func spare(o *Outcome, r rest) string {
-	switch {
-	case o.LeftBytes == nil:
+// spare says what a scenario leaves; "" when unknown.
+func (o *Outcome) spare() string {
+	switch bytes, rest, known := o.Spare(); {
+	case !known:
 		return ""
-	case r.bytes > 0:
-		return fmt.Sprintf(" (%s left after the rest of the step)", report.Bytes(*o.LeftBytes-r.bytes))
+	case rest:
+		return fmt.Sprintf(" (%s left after the rest of the step)", report.Bytes(bytes))
+	default:
+		return fmt.Sprintf(" (%s left then)", report.Bytes(bytes))
 	}
-	return left(o, " (%s left then)")
-}
-
-// left is how much memory a scenario leaves, in a format; "" when unknown.
-func left(o *Outcome, format string) string {
-	if o.LeftBytes == nil {
-		return ""
-	}
-	return fmt.Sprintf(format, report.Bytes(*o.LeftBytes))
 }
 
 // rest is what the step had yet to allocate after the request that failed, as a
@@ -223,11 +218,11 @@ func (w *whatIf) restAfter(o *Outcome) rest {
 	return rest{known: true}
 }
 
-// toComeAfter is what a step still had to allocate after the request that
-// failed, where that is more than a scenario which meets it leaves; else 0.
-func (w *whatIf) toComeAfter(o *Outcome) int64 {
-	if r := w.restAfter(o); r.known && o.LeftBytes != nil && r.bytes > *o.LeftBytes {
-		return r.bytes
+// toCome is what a step still had to allocate after the request that failed,
+// where that is more than a scenario which meets it leaves; else 0.
+func (o *Outcome) toCome() int64 {
+	if o.rest.known && o.leftThen != nil && o.rest.bytes > *o.leftThen {
+		return o.rest.bytes
 	}
 	return 0
 }

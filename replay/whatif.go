@@ -56,6 +56,19 @@ type Outcome struct {
 	Complete  bool `json:"complete"`
 	Survived  bool `json:"survived"` // a request that failed when recorded was met
 	LastEvent int  `json:"last_event"`
+
+	leftThen *int64 // of what PyTorch could have, right after the last event, which the peak may have come before
+	rest     rest   // what the step has yet to allocate after that
+}
+
+// Spare is what the scenario leaves, in bytes, at its fullest so far and, where rest
+// says that it is known, in what its step has yet to do; not known without a size
+// of the GPU, and of a scenario that fails.
+func (o *Outcome) Spare() (bytes int64, rest, known bool) {
+	if o.LeftBytes == nil {
+		return 0, false, false
+	}
+	return min(*o.LeftBytes, *o.leftThen-o.rest.bytes), o.rest.bytes > 0, true
 }
 
 // Options say what to try.
