@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -32,7 +33,7 @@ func (b *indexBuilder) addBudget(r *Report) {
 			setting += ", " + s.Checkpointing + " checkpointing"
 		}
 	}
-	key := [2]string{fmt.Sprintf("%s, %s parameters", c.Model.Type, report.Count(int(c.Model.Parameters))), setting}
+	key := [2]string{fmt.Sprintf("%s, %s parameters", c.Model.Type, units.Count(int(c.Model.Parameters))), setting}
 	g := b.budgets[key]
 	if g == nil {
 		g = &gap{largest: -1}

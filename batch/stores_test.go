@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/batch"
-	"github.com/vramscope/vramscope/internal/fakes3"
+	"github.com/vramscope/vramscope/internal/testing/fakes3"
 	"github.com/vramscope/vramscope/store"
 )
 

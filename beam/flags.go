@@ -15,7 +15,7 @@ import (
 
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/budget"
-	"github.com/vramscope/vramscope/internal/size"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
 )
@@ -95,7 +95,7 @@ func (f *flags) task(args []string) (*task, error) {
 	}
 	var err error
 	if f.maxMemory != "" {
-		if t.MaxMemory, err = size.Parse(f.maxMemory); err != nil {
+		if t.MaxMemory, err = units.Parse(f.maxMemory); err != nil {
 			return nil, fmt.Errorf("--max-memory: %w", err)
 		}
 	}
@@ -138,11 +138,11 @@ func (s *summary) print(cmd *cobra.Command, t *task) error {
 	case s.Runs+len(s.Failed) == 0:
 		return errors.New("no run was found: a run is a folder with memory snapshots or logs")
 	case s.Runs == 0:
-		return fmt.Errorf("none of %s could be analysed", report.Plural(len(s.Failed), "run"))
+		return fmt.Errorf("none of %s could be analysed", units.Plural(len(s.Failed), "run"))
 	}
 	if quiet, _ := cmd.Flags().GetBool("quiet"); !quiet {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s analysed, %d of them unchanged since before; %d failed; results in %s\n",
-			report.Plural(s.Runs, "run"), s.Unchanged, len(s.Failed), store.Show(t.Out))
+			units.Plural(s.Runs, "run"), s.Unchanged, len(s.Failed), store.Show(t.Out))
 	}
 	return nil
 }

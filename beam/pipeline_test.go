@@ -14,7 +14,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"github.com/vramscope/vramscope/batch"
-	"github.com/vramscope/vramscope/internal/fakes3"
+	"github.com/vramscope/vramscope/internal/testing/fakes3"
 	"github.com/vramscope/vramscope/store"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vramscope/vramscope/internal/size"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 const (
@@ -50,7 +50,7 @@ func GPUs() []GPU { return append([]GPU(nil), gpus...) }
 
 // FindGPU reads a device's name ("H100 80GB", "a100-40", "4090") or a size ("80GiB").
 func FindGPU(s string) (GPU, error) {
-	if n, err := size.Parse(s); err == nil && n >= mib { // 4090 is no size
+	if n, err := units.Parse(s); err == nil && n >= mib { // 4090 is no size
 		return GPU{Name: s, Capacity: n, Context: 614 * mib, Hopper: true}, nil
 	}
 	want := squeeze(s)

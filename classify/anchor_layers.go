@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -116,7 +116,7 @@ func (a *analysis) recursWithin(allocs, starts []int) bool {
 		}
 	}
 	s := a.t.Snapshot
-	view := stacks.New(s)
+	view := frames.New(s)
 	var in [][]snapshot.FrameID
 	for id, ok := range inside {
 		if !ok {
@@ -185,8 +185,8 @@ func indexFrame(s *snapshot.Snapshot, frames []snapshot.FrameID, function, file 
 }
 
 // pythonFrames are the Python frames of a stack, outermost first.
-func pythonFrames(view *stacks.View, s *snapshot.Snapshot, id snapshot.StackID) []snapshot.FrameID {
-	frames := slices.DeleteFunc(slices.Clone(s.Stack(id)), func(f snapshot.FrameID) bool { return view.Language(f) != stacks.Python })
+func pythonFrames(view *frames.View, s *snapshot.Snapshot, id snapshot.StackID) []snapshot.FrameID {
+	frames := slices.DeleteFunc(slices.Clone(s.Stack(id)), func(f snapshot.FrameID) bool { return view.Language(f) != frames.Python })
 	slices.Reverse(frames)
 	return frames
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 )
 
 // TestOpenRanges: ranges that begin together and are never left come in one order.

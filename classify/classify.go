@@ -34,10 +34,10 @@ package classify
 import (
 	"sync"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -208,7 +208,7 @@ type Classification struct {
 
 // Leaks are found when they are first asked for.
 func (c *Classification) Leaks() []Leak {
-	c.leaks.Do(func() { c.leaks.found = c.findLeaks(stacks.New(c.Timeline.Snapshot)) })
+	c.leaks.Do(func() { c.leaks.found = c.findLeaks(frames.New(c.Timeline.Snapshot)) })
 	return c.leaks.found
 }
 

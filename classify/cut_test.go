@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/ring"
+	"github.com/vramscope/vramscope/internal/testing/ring"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )

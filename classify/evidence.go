@@ -3,8 +3,8 @@ package classify
 import (
 	"strings"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // frameFact is a frame's part in its stack's evidence.
@@ -19,14 +19,14 @@ type frameFact struct {
 
 // judgeStacks works out the evidence of every distinct stack, each frame once.
 func judgeStacks(s *snapshot.Snapshot) []evidence {
-	view := stacks.New(s)
+	view := frames.New(s)
 	facts := make([]frameFact, len(s.Frames))
 	for i := range s.Frames {
 		f := &s.Frames[i]
 		id := snapshot.FrameID(i)
-		if view.Language(id) == stacks.Python {
+		if view.Language(id) == frames.Python {
 			facts[i] = judgePython(s.String(f.Function), s.String(f.File))
-			facts[i].user = view.Owner(id) == stacks.User
+			facts[i].user = view.Owner(id) == frames.User
 			if facts[i].user && namesWeights(s.String(f.Function)) {
 				facts[i].marks |= named
 			}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -41,11 +41,11 @@ type Leak struct {
 
 	// Made is the line that made most of what is kept, where the line above only
 	// led there: the user's, else a library's. It is empty for graphs.
-	Made stacks.Line
+	Made frames.Line
 	// CalledFrom is the user's line that called the function of the line above,
 	// which may be the one that keeps what that returns; empty where no line
 	// of the loop did.
-	CalledFrom stacks.Line
+	CalledFrom frames.Line
 
 	Sites        []Site // the user's lines on the stacks of what is kept, most bytes first
 	Category     Category
@@ -85,7 +85,7 @@ func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
 
 // findLeaks judges what every step leaves behind. It needs the steps, phases
 // and categories; its time is linear in the allocations.
-func (c *Classification) findLeaks(view *stacks.View) []Leak {
+func (c *Classification) findLeaks(view *frames.View) []Leak {
 	leaks := c.stepLeaks(view)
 	for _, leak := range c.untrainedLeaks(view) {
 		if !slices.ContainsFunc(leaks, leak.overlaps) {
@@ -102,7 +102,7 @@ func (c *Classification) findLeaks(view *stacks.View) []Leak {
 }
 
 // stepLeaks are those of the program's loop.
-func (c *Classification) stepLeaks(view *stacks.View) []Leak {
+func (c *Classification) stepLeaks(view *frames.View) []Leak {
 	l := newLoop(c, view)
 	if l == nil {
 		return c.onlyStep(view)
@@ -118,7 +118,7 @@ func (c *Classification) stepLeaks(view *stacks.View) []Leak {
 }
 
 // onlyStep is what one step alone can show: the state that its optimizer makes.
-func (c *Classification) onlyStep(view *stacks.View) []Leak {
+func (c *Classification) onlyStep(view *frames.View) []Leak {
 	if len(c.Steps) != 1 {
 		return nil
 	}

@@ -1,8 +1,8 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -114,8 +114,8 @@ func (l *loop) there(size int64, after, id timeline.AllocationID, looks *int) bo
 // ownLine tells whether the innermost Python frame of a stack is the user's.
 func (l *loop) ownLine(stack snapshot.StackID) bool {
 	for _, f := range l.t.Snapshot.Stack(stack) {
-		if l.view.Language(f) == stacks.Python {
-			return l.view.Owner(f) == stacks.User
+		if l.view.Language(f) == frames.Python {
+			return l.view.Owner(f) == frames.User
 		}
 	}
 	return false

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -146,7 +146,7 @@ func TestLabelledLeaks(t *testing.T) {
 				var leaks []Leak
 				if source == "truth" {
 					c := fromTruth(r, p, tl, v)
-					leaks = c.findLeaks(stacks.New(tl.Snapshot))
+					leaks = c.findLeaks(frames.New(tl.Snapshot))
 				} else {
 					leaks = New(tl, Options{}).Leaks()
 				}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -15,7 +15,7 @@ import (
 type loop struct {
 	c    *Classification
 	t    *timeline.Timeline
-	view *stacks.View
+	view *frames.View
 	n    int
 
 	steps       []Step   // the steps, or rounds
@@ -29,15 +29,15 @@ type loop struct {
 
 	// trained gives the lines that other passes run through, where the steps are
 	// forward passes without a backward one in a program that trains; else nil.
-	trained func() map[stacks.Line]bool
+	trained func() map[frames.Line]bool
 
-	lines     map[snapshot.StackID][]stacks.Line
+	lines     map[snapshot.StackID][]frames.Line
 	gradients []int64 // bytes made in each step, once asked for
 	gone      []int64 // bytes of what was there before the first step that go in each, once asked for
 }
 
 // newLoop is nil when there are too few steps to compare.
-func newLoop(c *Classification, view *stacks.View) *loop {
+func newLoop(c *Classification, view *frames.View) *loop {
 	steps, coarse := c.Steps, false
 	if len(steps) < 3 && (c.Timeline.Older() == 0 || view.Recorded(c.Timeline.Device) != "none") {
 		if r := rounds(steps); len(r) > len(steps) {
@@ -50,9 +50,9 @@ func newLoop(c *Classification, view *stacks.View) *loop {
 	return loopOf(c, view, steps, coarse)
 }
 
-func loopOf(c *Classification, view *stacks.View, steps []Step, coarse bool) *loop {
+func loopOf(c *Classification, view *frames.View, steps []Step, coarse bool) *loop {
 	n := len(steps)
-	l := &loop{steps: steps, coarse: coarse, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]stacks.Line{}}
+	l := &loop{steps: steps, coarse: coarse, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]frames.Line{}}
 	for k := range steps {
 		s := &steps[k]
 		last := uint32(max(s.LastEvent, s.FirstEvent))
@@ -145,7 +145,7 @@ func (l *loop) mayBeLayers(kept []timeline.AllocationID) bool {
 // its own.
 func (l *loop) apart() *loop {
 	other := *l
-	other.lines = map[snapshot.StackID][]stacks.Line{}
+	other.lines = map[snapshot.StackID][]frames.Line{}
 	return &other
 }
 
@@ -225,7 +225,7 @@ func (l *loop) whole() int {
 func (l *loop) bytes(id timeline.AllocationID) int64 { return l.t.Allocated[id] }
 
 // userLines are the user's lines of a stack, innermost first.
-func (l *loop) userLines(stack snapshot.StackID) []stacks.Line {
+func (l *loop) userLines(stack snapshot.StackID) []frames.Line {
 	lines, known := l.lines[stack]
 	if !known && stack != 0 {
 		lines = l.view.User(stack)
@@ -234,7 +234,7 @@ func (l *loop) userLines(stack snapshot.StackID) []stacks.Line {
 	return lines
 }
 
-func siteOf(line stacks.Line, bytes int64) Site {
+func siteOf(line frames.Line, bytes int64) Site {
 	return Site{File: line.File, Line: line.Line, Function: line.Function, Bytes: bytes}
 }
 

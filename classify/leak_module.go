@@ -3,8 +3,8 @@ package classify
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -70,5 +70,5 @@ func (l *loop) pythonStacks() (inside, outside [][]snapshot.FrameID) {
 // isForward tells whether a frame is a module's forward.
 func (l *loop) isForward(f snapshot.FrameID) bool {
 	s := l.t.Snapshot
-	return s.String(s.Frames[f].Function) == "forward" && l.view.Language(f) == stacks.Python
+	return s.String(s.Frames[f].Function) == "forward" && l.view.Language(f) == frames.Python
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -40,12 +40,12 @@ func (l *loop) sites(byStack map[snapshot.StackID]int64) []Site {
 		bytes int64
 		depth int
 	}
-	totals := map[stacks.Line]total{}
+	totals := map[frames.Line]total{}
 	for stack, bytes := range byStack {
 		if stack == 0 {
 			continue
 		}
-		seen := map[stacks.Line]bool{}
+		seen := map[frames.Line]bool{}
 		for depth, line := range l.userLines(stack) {
 			if seen[line] { // recursion
 				continue
@@ -59,11 +59,11 @@ func (l *loop) sites(byStack map[snapshot.StackID]int64) []Site {
 			totals[line] = now
 		}
 	}
-	lines := make([]stacks.Line, 0, len(totals))
+	lines := make([]frames.Line, 0, len(totals))
 	for line := range totals {
 		lines = append(lines, line)
 	}
-	slices.SortFunc(lines, func(a, b stacks.Line) int {
+	slices.SortFunc(lines, func(a, b frames.Line) int {
 		x, y := totals[a], totals[b]
 		return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.depth, y.depth),
 			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
@@ -130,7 +130,7 @@ func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 }
 
 // under is what survivors take that a line, or what it called, made.
-func (l *loop) under(at stacks.Line, p pace) (bytes int64) {
+func (l *loop) under(at frames.Line, p pace) (bytes int64) {
 	for _, s := range p.alive {
 		if slices.Contains(l.userLines(l.t.Stack(s.id)), at) {
 			bytes += l.bytes(s.id)
@@ -154,14 +154,14 @@ func (l *loop) holder(byStack map[snapshot.StackID]int64) (Site, snapshot.StackI
 		depth int // most lines that it was called through
 		most  snapshot.StackID
 	}
-	covers := map[stacks.Line]under{}
+	covers := map[frames.Line]under{}
 	var all int64
 	for stack, bytes := range byStack {
 		lines := l.userLines(stack)
 		if len(lines) > 0 {
 			all += bytes
 		}
-		seen := map[stacks.Line]bool{}
+		seen := map[frames.Line]bool{}
 		for i, line := range lines {
 			if called[line.Function] || seen[line] {
 				continue

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/frames"
 )
 
 func TestLeakStories(t *testing.T) {
@@ -260,14 +260,14 @@ func TestLeaksOfOddSteps(t *testing.T) {
 		}
 		c := s.classified()
 		c.Steps = steps
-		if leaks := c.findLeaks(stacks.New(c.Timeline.Snapshot)); len(leaks) > 0 {
+		if leaks := c.findLeaks(frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
 			t.Errorf("steps %v: %v", steps, leaks)
 		}
 	}
 	s := newStory(t, true)
 	c := s.classified()
 	c.Steps = []Step{{}, {}, {}}
-	if leaks := c.findLeaks(stacks.New(c.Timeline.Snapshot)); len(leaks) > 0 {
+	if leaks := c.findLeaks(frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
 		t.Errorf("an empty recording leaks: %v", leaks)
 	}
 }
@@ -282,7 +282,7 @@ func BenchmarkLeaks(b *testing.B) {
 		s.alloc(Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
 	})
 	c := s.classified()
-	view := stacks.New(c.Timeline.Snapshot)
+	view := frames.New(c.Timeline.Snapshot)
 	for b.Loop() {
 		c.findLeaks(view)
 	}
@@ -296,7 +296,7 @@ func TestFixNamesTheFile(t *testing.T) {
 		if text := l.Fix().Text; !strings.Contains(text, "(train.py:14)") {
 			t.Errorf("%s: %s", file, text)
 		}
-		l.CalledFrom = stacks.Line{File: file, Line: 30}
+		l.CalledFrom = frames.Line{File: file, Line: 30}
 		if text := l.Fix().Text; !strings.Contains(text, "(train.py:14, called from train.py:30)") {
 			t.Errorf("%s: %s", file, text)
 		}

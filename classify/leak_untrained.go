@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -15,8 +15,8 @@ const maxUntrained = 64
 // untrainedLeaks are what forward passes leave behind that aren't trained on.
 // What several stretches leave at one line, as each epoch's validation does, is
 // one leak.
-func (c *Classification) untrainedLeaks(view *stacks.View) (all []Leak) {
-	trained := sync.OnceValue(func() map[stacks.Line]bool { return c.trainedThrough(view) })
+func (c *Classification) untrainedLeaks(view *frames.View) (all []Leak) {
+	trained := sync.OnceValue(func() map[frames.Line]bool { return c.trainedThrough(view) })
 	for _, steps := range c.Untrained[:min(len(c.Untrained), maxUntrained)] {
 		l := loopOf(c, view, steps, false)
 		l.trained = trained
@@ -54,7 +54,7 @@ func (l *loop) leftBehind() []Leak {
 
 // call is the innermost of some lines that nearly all of what a stretch keeps was
 // made under and that isn't trained through, too: no_grad goes around it.
-func (l *loop) call(lines []stacks.Line, p pace) stacks.Line {
+func (l *loop) call(lines []frames.Line, p pace) frames.Line {
 	const nearly = 90 // percent
 	trained := l.trained()
 	best := lines[0]
@@ -73,10 +73,10 @@ func (l *loop) call(lines []stacks.Line, p pace) stacks.Line {
 }
 
 // trainedThrough are the user's lines on the stacks of all other forward passes.
-func (c *Classification) trainedThrough(view *stacks.View) map[stacks.Line]bool {
+func (c *Classification) trainedThrough(view *frames.View) map[frames.Line]bool {
 	t := c.Timeline
 	seen := make([]bool, t.Snapshot.NumStacks())
-	lines := map[stacks.Line]bool{}
+	lines := map[frames.Line]bool{}
 	for i, phase := range c.Phase {
 		stack := t.Stack(timeline.AllocationID(i))
 		if phase != Forward || seen[stack] || c.UntrainedAt(int(t.Born[i])) != nil {

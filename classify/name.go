@@ -5,8 +5,8 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence/labels"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/snapshot/labels"
 	"github.com/vramscope/vramscope/timeline"
 )
 

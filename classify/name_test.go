@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/evidence/labels"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/snapshot/labels"
 	"github.com/vramscope/vramscope/timeline"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/ring"
+	"github.com/vramscope/vramscope/internal/testing/ring"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )

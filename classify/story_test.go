@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -214,5 +214,5 @@ func (s *story) classified() *Classification {
 // leaks that follow from the story.
 func (s *story) leaks() []Leak {
 	c := s.classified()
-	return c.findLeaks(stacks.New(c.Timeline.Snapshot))
+	return c.findLeaks(frames.New(c.Timeline.Snapshot))
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -175,10 +175,10 @@ func (a *analysis) innermost() func(snapshot.StackID) line {
 		return func(snapshot.StackID) line { return line{} }
 	}
 	s := a.t.Snapshot
-	view := sync.OnceValue(func() *stacks.View { return stacks.New(s) }) // few recordings need it
+	view := sync.OnceValue(func() *frames.View { return frames.New(s) }) // few recordings need it
 	return func(id snapshot.StackID) line {
 		for _, f := range s.Stack(id) {
-			if view().Language(f) == stacks.Python {
+			if view().Language(f) == frames.Python {
 				x := &s.Frames[f]
 				return line{x.File, x.Function, int(x.Line)}
 			}

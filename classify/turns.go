@@ -3,8 +3,8 @@ package classify
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -103,7 +103,7 @@ func (a *analysis) steppingLines(ends []int) (alike, differ bool) {
 		return false, false
 	}
 	s := a.t.Snapshot
-	view := stacks.New(s)
+	view := frames.New(s)
 	var lines []snapshot.FrameID
 	seen := 0
 	for k, e := range ends {
@@ -119,7 +119,7 @@ func (a *analysis) steppingLines(ends []int) (alike, differ bool) {
 			steps := false // else it clips, or looks at gradients
 			for _, f := range s.Stack(a.events.StackOf(i)) {
 				steps = steps || s.String(s.Frames[f].Function) == "step"
-				if view.Owner(f) == stacks.User {
+				if view.Owner(f) == frames.User {
 					own = append(own, f)
 				}
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -80,7 +80,7 @@ type Gap struct {
 
 // Run works the budget out and compares. The error is one sentence about a
 // setting that can't be.
-func Run(t *timeline.Timeline, c *classify.Classification, v *stacks.View, theory Theory) (*Result, error) {
+func Run(t *timeline.Timeline, c *classify.Classification, v *frames.View, theory Theory) (*Result, error) {
 	e, err := newEye(t, c, v, theory)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -69,7 +69,7 @@ func compareFile(t testing.TB, path, config string) (*Result, error) {
 			best = tl
 		}
 	}
-	return Run(best, classify.New(best, classify.Options{}), stacks.New(s), Theory{Config: c})
+	return Run(best, classify.New(best, classify.Options{}), frames.New(s), Theory{Config: c})
 }
 
 // row is one line of the table.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -15,7 +15,7 @@ import (
 type eye struct {
 	t       *timeline.Timeline
 	c       *classify.Classification
-	v       *stacks.View
+	v       *frames.View
 	config  *budget.Config
 	tensors []budget.Tensor
 
@@ -27,7 +27,7 @@ type eye struct {
 	signs      signs
 }
 
-func newEye(t *timeline.Timeline, c *classify.Classification, v *stacks.View, theory Theory) (*eye, error) {
+func newEye(t *timeline.Timeline, c *classify.Classification, v *frames.View, theory Theory) (*eye, error) {
 	e := &eye{t: t, c: c, v: v, config: theory.Config}
 	var err error
 	if e.tensors, err = budget.Tensors(theory.Config); err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -96,7 +96,7 @@ func TestGivenSettingStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	tl := timeline.New(s, &s.Devices[0])
-	r, err := Run(tl, classify.New(tl, classify.Options{}), stacks.New(s), Theory{Config: c,
+	r, err := Run(tl, classify.New(tl, classify.Options{}), frames.New(s), Theory{Config: c,
 		Setting: budget.Setting{Sequence: 1024, Checkpointing: "none", Precision: "fp32"}, Given: map[string]bool{"seq": true, "checkpointing": true, "precision": true}})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestNoPartOfTheModelLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	tl := timeline.New(s, &s.Devices[0])
-	r, err := Run(tl, classify.New(tl, classify.Options{}), stacks.New(s), Theory{Config: c,
+	r, err := Run(tl, classify.New(tl, classify.Options{}), frames.New(s), Theory{Config: c,
 		Setting: budget.Setting{Batch: 1, Sequence: 1024, Precision: "bf16-mixed"}, Given: map[string]bool{"batch": true, "seq": true, "precision": true}})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestEmptyRecording(t *testing.T) {
 		t.Fatal(err)
 	}
 	tl := timeline.New(s, &s.Devices[0])
-	r, err := Run(tl, classify.New(tl, classify.Options{}), stacks.New(s), Theory{Config: c})
+	r, err := Run(tl, classify.New(tl, classify.Options{}), frames.New(s), Theory{Config: c})
 	if err != nil {
 		t.Fatal(err)
 	}

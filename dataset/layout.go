@@ -1,12 +1,12 @@
 package dataset
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-func writeStacks(sink Sink, s *snapshot.Snapshot, v *stacks.View) error {
+func writeStacks(sink Sink, s *snapshot.Snapshot, v *frames.View) error {
 	r := newRows(Stacks, sink)
 	defer r.release()
 	for id := 1; id < s.NumStacks(); id++ {

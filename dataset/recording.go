@@ -8,15 +8,15 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // Recording is what the tables of one device are made of.
 type Recording struct {
 	Timeline *timeline.Timeline
-	View     *stacks.View
+	View     *frames.View
 	Classes  *classify.Classification
 }
 

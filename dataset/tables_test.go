@@ -18,8 +18,8 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -31,7 +31,7 @@ func shipped(t testing.TB, name string) Recording {
 		t.Fatal(err)
 	}
 	tl := timeline.New(s, &s.Devices[0])
-	return Recording{Timeline: tl, View: stacks.New(s), Classes: classify.New(tl, classify.Options{})}
+	return Recording{Timeline: tl, View: frames.New(s), Classes: classify.New(tl, classify.Options{})}
 }
 
 // written is a table of a recording in one format.
@@ -242,7 +242,7 @@ func TestAllocatedAtPeak(t *testing.T) {
 		}
 		for i := range s.Devices {
 			tl := timeline.New(s, &s.Devices[i])
-			r := Recording{Timeline: tl, View: stacks.New(s), Classes: classify.New(tl, classify.Options{})}
+			r := Recording{Timeline: tl, View: frames.New(s), Classes: classify.New(tl, classify.Options{})}
 			if got, peak := allocatedAt(t, r, tl.Peaks.Allocated.Event), tl.Peaks.Allocated; got != peak.Bytes {
 				t.Errorf("%s, device %d: %d bytes at event %d, the peak is %d", file, i, got, peak.Event, peak.Bytes)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -178,9 +179,9 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	}
 	switch f := r.FirstOOM; {
 	case f != nil && f.Row == main && f.Failed > 1:
-		where += fmt.Sprintf(", the first of %s to fail", report.Plural(f.Failed, of))
+		where += fmt.Sprintf(", the first of %s to fail", units.Plural(f.Failed, of))
 	case len(doc.Devices[row.Index].OOMs) > 0 && failedRows(r) > 1:
-		where += fmt.Sprintf(", one of %s that failed", report.Plural(failedRows(r), of))
+		where += fmt.Sprintf(", one of %s that failed", units.Plural(failedRows(r), of))
 	case len(doc.Devices[row.Index].OOMs) > 0:
 		where += fmt.Sprintf(", the only one of %d to fail", r.Count)
 	case &doc.Devices[row.Index] == &one.Devices[0]:
@@ -190,7 +191,7 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	}
 	v.Text = where + ": " + v.Text
 	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes && share(m.Bytes, row.PeakAllocated) >= unevenInfo {
-		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", report.Bytes(m.Bytes)) + explained(m.Categories, nil)
+		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", units.Bytes(m.Bytes)) + explained(m.Categories, nil)
 	}
 	v.Text += j.goesOn(doc, one)
 	return v
@@ -240,9 +241,9 @@ func (j *job) goesOn(doc, one *report.Document) string {
 		case len(d.OOMs) > 0 && last.OOMs == 0:
 			return fmt.Sprintf("; the later %s holds no failure", shortName(doc.Inputs, last.Input))
 		case t.Grows != nil && len(t.Dumps) > 2:
-			return fmt.Sprintf("; it grows from dump to dump by %s", report.Bytes(*t.Grows))
+			return fmt.Sprintf("; it grows from dump to dump by %s", units.Bytes(*t.Grows))
 		case highest.PeakAllocated > d.Peaks.Allocated.Bytes:
-			return fmt.Sprintf("; in %s it had peaked at %s allocated", shortName(doc.Inputs, highest.Input), report.Bytes(highest.PeakAllocated))
+			return fmt.Sprintf("; in %s it had peaked at %s allocated", shortName(doc.Inputs, highest.Input), units.Bytes(highest.PeakAllocated))
 		}
 	}
 	return ""

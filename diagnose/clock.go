@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/monitor"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/nvsmi"
 )
 
 // curve is a level over time that holds until its next point.
@@ -86,7 +86,7 @@ func (e *examination) align(dev *report.Device) {
 }
 
 // watchedAs is the GPU of nvidia-smi that the device is.
-func (e *examination) watchedAs(dev *report.Device, d *evidence.Detail) *nvsmi.GPU {
+func (e *examination) watchedAs(dev *report.Device, d *evidence.Detail) *monitor.GPU {
 	index, _ := e.gpuNumber(dev)
 	if g, _ := e.gpuOf(dev); g != nil && g.Source == d.Source {
 		index = g.GPU
@@ -111,7 +111,7 @@ func clockOf(dev *report.Device, source int, what, method string, offset *float6
 	return c
 }
 
-func (e *examination) alignGPU(dev *report.Device, source int, g *nvsmi.GPU) {
+func (e *examination) alignGPU(dev *report.Device, source int, g *monitor.GPU) {
 	if len(g.Series.Samples) < 2 {
 		return // a single reading has no curve to lay beside another
 	}
@@ -158,7 +158,7 @@ const sure = 0.7
 
 // readingsOf are nvidia-smi's memory readings in order; by time where every
 // one has it.
-func readingsOf(g *nvsmi.GPU) (c curve, stamped, zoned bool) {
+func readingsOf(g *monitor.GPU) (c curve, stamped, zoned bool) {
 	stamped, zoned = true, true
 	for _, s := range g.Series.Samples {
 		if s.UsedBytes < 0 {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // match is how two curves lie against each other.
@@ -104,7 +104,7 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 	switch {
 	case math.IsNaN(best.quality) && len(all) == 1:
 		m.confidence = 0.7
-		m.reason += fmt.Sprintf(": the only zone in which both overlap (%s within the recording, too few to compare the curves)", report.Plural(best.within, "reading"))
+		m.reason += fmt.Sprintf(": the only zone in which both overlap (%s within the recording, too few to compare the curves)", units.Plural(best.within, "reading"))
 		if zoned {
 			m.confidence, m.reason = 0.9, "by time stamps, which name the zone"
 		}
@@ -117,7 +117,7 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 		return match{reason: fmt.Sprintf("several time zones make the curves agree about as well (%.0f %%)", 100*quality)}
 	default:
 		m.confidence = min(0.99, 0.5+0.5*quality)
-		m.reason += fmt.Sprintf("; the curves agree to %.0f %% over %s", 100*quality, report.Plural(best.within, "reading"))
+		m.reason += fmt.Sprintf("; the curves agree to %.0f %% over %s", 100*quality, units.Plural(best.within, "reading"))
 		if len(all) > 1 {
 			m.confidence = min(m.confidence, 0.6+margin)
 		}

@@ -5,9 +5,9 @@ import (
 	"math"
 	"sort"
 
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/kineto"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // alignLog finds where a log's steps lie on the recording's clock: by their
@@ -185,7 +185,7 @@ func abs(n int) int { return max(n, -n) }
 
 // alignTrace compares a profiler trace's times, which count from 1970 like the
 // recorder's, and where they disagree the peaks that both saw.
-func (e *examination) alignTrace(dev *report.Device, source int, t *kineto.Trace) {
+func (e *examination) alignTrace(dev *report.Device, source int, t *trace.Trace) {
 	for i := range t.Devices {
 		d := &t.Devices[i]
 		if !d.Type.IsAccelerator() || d.ID != dev.Device || d.Events == 0 {

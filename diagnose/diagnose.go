@@ -12,9 +12,9 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -92,7 +92,7 @@ func (j *job) noteUncompared(doc *report.Document) {
 type examination struct {
 	t        *timeline.Timeline
 	classes  *classify.Classification
-	view     *stacks.View
+	view     *frames.View
 	source   Source
 	evidence *evidence.Evidence
 	options  Options

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/filename"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // evidenceOf is the evidence that concerns a recording: all but what another

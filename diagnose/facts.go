@@ -5,9 +5,10 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -86,7 +87,7 @@ func topSite(sites []report.Site, category classify.Category) *report.Site {
 
 // siteLine is a call site with what it holds, for a line of evidence.
 func siteLine(s *report.Site) string {
-	return report.Bytes(s.Bytes) + " in " + report.Plural(s.Blocks, "block") + " from " + s.Short() + calledFrom(s.CalledFrom)
+	return units.Bytes(s.Bytes) + " in " + units.Plural(s.Blocks, "block") + " from " + s.Short() + calledFrom(s.CalledFrom)
 }
 
 // calledFrom goes on after a line of code with the one that called it, if any.
@@ -109,7 +110,7 @@ func intOf(p *int) int {
 }
 
 // lineText names a line of code in a sentence.
-func lineText(l stacks.Line) string {
+func lineText(l frames.Line) string {
 	s := report.Site{Function: l.Function, File: l.File, Line: lineOf(l.Line)}
 	return s.Short()
 }
@@ -126,21 +127,21 @@ func (e *examination) byStack(ids []timeline.AllocationID) map[snapshot.StackID]
 // coveringLine is the innermost of the user's lines, forward methods of modules
 // aside, that nearly all of some memory was asked for under: the call that a
 // change has to go around. It is empty when no stack shows the user's code.
-func (e *examination) coveringLine(bytes map[snapshot.StackID]int64) stacks.Line {
+func (e *examination) coveringLine(bytes map[snapshot.StackID]int64) frames.Line {
 	return e.coveringLineBut(bytes, nil)
 }
 
 // coveringLineBut is the same, of lines that aren't among some.
-func (e *examination) coveringLineBut(bytes map[snapshot.StackID]int64, not map[stacks.Line]bool) stacks.Line {
+func (e *examination) coveringLineBut(bytes map[snapshot.StackID]int64, not map[frames.Line]bool) frames.Line {
 	type cover struct {
 		bytes int64
 		depth int // most lines that it was called through
 	}
-	covers := map[stacks.Line]cover{}
+	covers := map[frames.Line]cover{}
 	var all int64
 	for id, n := range bytes {
 		all += n
-		seen := map[stacks.Line]bool{}
+		seen := map[frames.Line]bool{}
 		lines := e.view.User(id)
 		for i, line := range lines {
 			depth := len(lines) - i
@@ -154,7 +155,7 @@ func (e *examination) coveringLineBut(bytes map[snapshot.StackID]int64, not map[
 			covers[line] = c
 		}
 	}
-	var best stacks.Line
+	var best frames.Line
 	found := cover{}
 	for line, c := range covers {
 		enough, was := share(c.bytes, all) >= 98, share(found.bytes, all) >= 98
@@ -164,7 +165,7 @@ func (e *examination) coveringLineBut(bytes map[snapshot.StackID]int64, not map[
 		}
 	}
 	if share(found.bytes, all) < 50 {
-		return stacks.Line{}
+		return frames.Line{}
 	}
 	return best
 }
@@ -177,6 +178,6 @@ func deeper(enough bool, depth, other int) int {
 	return cmp.Compare(depth, other)
 }
 
-func compareLines(a, b stacks.Line) int {
+func compareLines(a, b frames.Line) int {
 	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -55,7 +56,7 @@ func (e *examination) checkpointing(dev *report.Device, f *facts) []draft {
 
 func (e *examination) checkpointingAbsent(dev *report.Device, f *facts, kept int64) draft {
 	d := draft{Finding: report.Finding{ID: "checkpointing_absent", Severity: f.severity(), Confidence: 0.9, Code: checkpointCode}, change: "checkpointing=full", worth: 1}
-	d.Title = fmt.Sprintf("Activations take %s, %s of the peak, and none is recomputed", report.Bytes(kept), report.Percent(kept, dev.AtPeak.AllocatedBytes))
+	d.Title = fmt.Sprintf("Activations take %s, %s of the peak, and none is recomputed", units.Bytes(kept), units.Percent(kept, dev.AtPeak.AllocatedBytes))
 	d.Evidence = siteLines(dev.Sites, classify.Activations, 3)
 	if dev.Stacks == "none" {
 		d.Confidence = 0.6
@@ -68,7 +69,7 @@ func (e *examination) checkpointingAbsent(dev *report.Device, f *facts, kept int
 // checkpointingCoarse: one recomputed part is so large that it makes the peak.
 func (e *examination) checkpointingCoarse(dev *report.Device, f *facts, again int64) draft {
 	d := draft{Finding: report.Finding{ID: "checkpointing_ineffective", Severity: f.severity(), Confidence: 0.85, Code: checkpointCode}}
-	d.Title = fmt.Sprintf("Checkpointing saves little: what one part recomputes takes %s, %s of the peak", report.Bytes(again), report.Percent(again, dev.AtPeak.AllocatedBytes))
+	d.Title = fmt.Sprintf("Checkpointing saves little: what one part recomputes takes %s, %s of the peak", units.Bytes(again), units.Percent(again, dev.AtPeak.AllocatedBytes))
 	d.Evidence = append(d.Evidence, "a checkpointed part is made again as a whole: at its backward pass all of it is there")
 	d.Fix = ptr("Checkpoint each block by itself instead of several together")
 	return d
@@ -77,7 +78,7 @@ func (e *examination) checkpointingCoarse(dev *report.Device, f *facts, again in
 // checkpointingPartial: most of what is kept lies outside the checkpointed part.
 func (e *examination) checkpointingPartial(dev *report.Device, f *facts, kept int64) draft {
 	d := draft{Finding: report.Finding{ID: "checkpointing_ineffective", Severity: f.severity(), Confidence: 0.85, Code: checkpointCode}}
-	d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak", report.Bytes(kept), report.Percent(kept, dev.AtPeak.AllocatedBytes))
+	d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak", units.Bytes(kept), units.Percent(kept, dev.AtPeak.AllocatedBytes))
 	d.Evidence = siteLines(dev.Sites, classify.Activations, 3)
 	where := "the parts that hold most"
 	if s := topSite(dev.Sites, classify.Activations); s != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -94,12 +95,12 @@ func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
 		e.again = nil
 		return draft{}, false
 	}
-	d.Title = fmt.Sprintf(modelAgain+"%s, and %s still there: %s", times(len(models)), earlier(len(models)-1)+isOrAre(len(models)-1), report.Bytes(bytes))
+	d.Title = fmt.Sprintf(modelAgain+"%s, and %s still there: %s", times(len(models)), earlier(len(models)-1)+isOrAre(len(models)-1), units.Bytes(bytes))
 	if line := e.coveringLine(e.byStack(models[0].ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "made at "+lineText(line))
 	}
 	d.Evidence = append(d.Evidence, fmt.Sprintf("held by the earlier: weights %s, gradients %s, optimizer state %s",
-		report.Bytes(held[classify.Weights]), report.Bytes(held[classify.Gradients]), report.Bytes(held[classify.OptimizerState])))
+		units.Bytes(held[classify.Weights]), units.Bytes(held[classify.Gradients]), units.Bytes(held[classify.OptimizerState])))
 	d.Fix = ptr("Let go of a model and its optimizer before the next ones are made, or move the model to the host. What holds them may be a list, a scheduler or, in a notebook, a variable, a cell's output (Out, _) or the traceback of an error")
 	d.Code = "del model, optimizer\ngc.collect()\ntorch.cuda.empty_cache()"
 	return d, true
@@ -138,11 +139,11 @@ func (e *examination) copiesAgain(dev *report.Device, f *facts) (draft, bool) {
 		e.again = nil
 		return draft{}, false
 	}
-	d.Title = fmt.Sprintf(copiesAgain+": %d were made, and %s are still there: %s", len(copies), earlier(len(copies)-1), report.Bytes(bytes))
+	d.Title = fmt.Sprintf(copiesAgain+": %d were made, and %s are still there: %s", len(copies), earlier(len(copies)-1), units.Bytes(bytes))
 	if line := e.coveringLine(e.byStack(copies[0].ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "made at "+lineText(line))
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s in each, of the sizes that the model's weights have", report.Plural(len(copies[0].ids), "block")))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s in each, of the sizes that the model's weights have", units.Plural(len(copies[0].ids), "block")))
 	d.Fix = ptr("Keep the best one only, and on the host: what holds the earlier ones is a list, a dict or a variable of the loop")
 	d.Code = "best = {k: v.to(\"cpu\", copy=True) for k, v in model.state_dict().items()}"
 	return d, true
@@ -194,11 +195,11 @@ func (e *examination) optimizersAgain(dev *report.Device, f *facts) (draft, bool
 		e.again = nil
 		return draft{}, false
 	}
-	d.Title = fmt.Sprintf(optimizerAgain+"%s, and the state of %s is still there: %s", times(len(states)), earlier(len(states)-1), report.Bytes(bytes))
+	d.Title = fmt.Sprintf(optimizerAgain+"%s, and the state of %s is still there: %s", times(len(states)), earlier(len(states)-1), units.Bytes(bytes))
 	if line := e.coveringLine(e.byStack(states[0].ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "stepped at "+lineText(line))
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s of state for the same weights, each made in one step", report.Plural(len(states), "set")))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s of state for the same weights, each made in one step", units.Plural(len(states), "set")))
 	d.Fix = ptr("Keep one optimizer and change its settings, or let go of the old one and of all that refers to it, such as its learning-rate scheduler, before a new one is made")
 	d.Code = "for group in optimizer.param_groups:\n    group[\"lr\"] = lr"
 	return d, true

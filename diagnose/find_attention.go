@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -83,8 +84,8 @@ func (e *examination) matricesAtPeak(dev *report.Device, f *facts, at *attention
 	if at.of == classify.Temporary {
 		does = "makes"
 	}
-	d.Title = fmt.Sprintf("Attention %s the scores of all pairs of tokens: %s, %s of the peak", does, report.Bytes(all), report.Percent(all, dev.AtPeak.AllocatedBytes))
-	d.Evidence = []string{fmt.Sprintf("%s in %s, of them %s from %s", report.Bytes(held[k]), where, report.Bytes(most[k].bytes), report.Plural(most[k].blocks, "softmax result"))}
+	d.Title = fmt.Sprintf("Attention %s the scores of all pairs of tokens: %s, %s of the peak", does, units.Bytes(all), units.Percent(all, dev.AtPeak.AllocatedBytes))
+	d.Evidence = []string{fmt.Sprintf("%s in %s, of them %s from %s", units.Bytes(held[k]), where, units.Bytes(most[k].bytes), units.Plural(most[k].blocks, "softmax result"))}
 	if top.math {
 		d.Fix = ptr("scaled_dot_product_attention fell back to its math backend, which makes them, at " + where + ": 16-bit inputs, and no mask that needs a gradient, let the flash or memory-efficient backend run")
 		d.Code = "with torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):  # says why it can't\n    y = model(batch)"
@@ -185,13 +186,13 @@ func inSoftmaxFile(file string) bool { return strings.HasSuffix(strings.ToLower(
 
 // attentionOf is the function that calls softmax on a stack, within a module: the
 // innermost one of Python outside of torch that isn't softmax itself.
-func (e *examination) attentionOf(frames []snapshot.FrameID) (a attention, ok bool) {
-	softmax, found := isSoftmax(e.view.Op(frames)), false
-	for _, f := range frames {
+func (e *examination) attentionOf(stack []snapshot.FrameID) (a attention, ok bool) {
+	softmax, found := isSoftmax(e.view.Op(stack)), false
+	for _, f := range stack {
 		line, owner := e.view.Line(f), e.view.Owner(f)
-		written := owner == stacks.User || owner == stacks.Library
+		written := owner == frames.User || owner == frames.Library
 		switch {
-		case e.view.Language(f) != stacks.Python:
+		case e.view.Language(f) != frames.Python:
 			a.math = a.math || strings.Contains(line.Function, "scaled_dot_product_attention_math")
 			continue
 		case !found && (isSoftmax(line.Function) || inSoftmaxFile(line.File)):

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -17,14 +18,14 @@ func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 		return nil
 	}
 	f := &report.Finding{ID: "over_budget", Severity: report.Info, Confidence: 0.7, Evidence: []string{},
-		Title: fmt.Sprintf("%s more than the budget of this model and setting: %s measured, %s expected", report.Bytes(more), report.Bytes(r.Measured.PeakBytes), report.Bytes(r.Expected.PeakBytes))}
+		Title: fmt.Sprintf("%s more than the budget of this model and setting: %s measured, %s expected", units.Bytes(more), units.Bytes(r.Measured.PeakBytes), units.Bytes(r.Expected.PeakBytes))}
 	var first *compare.Gap // of which the reason is known
 	for i := range r.Gaps {
 		g := &r.Gaps[i]
 		if g.Measured-g.Budget < more/20 {
 			continue
 		}
-		text := fmt.Sprintf("%s: %s instead of %s", g.Category, report.Bytes(g.Measured), report.Bytes(g.Budget))
+		text := fmt.Sprintf("%s: %s instead of %s", g.Category, units.Bytes(g.Measured), units.Bytes(g.Budget))
 		if g.Reason != nil {
 			text += "; " + *g.Reason
 			if first == nil {

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // givesBack tells whether memory goes back to the driver within the recording.
@@ -28,7 +29,7 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 	var back, again int64
 	sure := true
 	events := &e.t.Device.Events
-	where := map[stacks.Line]int{}
+	where := map[frames.Line]int{}
 	inLoop, captures := calls[:0], 0
 	for _, c := range calls {
 		step := e.stepNear(c.First)
@@ -63,9 +64,9 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 	if !sure {
 		d.Confidence = 0.6
 	}
-	d.Title = fmt.Sprintf("empty_cache in the loop: %s given back to the driver in %s, and asked for again", report.Bytes(back), report.Plural(len(steps), "step"))
-	d.Evidence = []string{fmt.Sprintf("%s, %s each on average", report.Plural(len(inLoop), "call"), report.Bytes(back/int64(len(inLoop)))),
-		fmt.Sprintf("%s in %s asked of the driver again after the first call: each waits for the GPU", report.Bytes(again), report.Plural(segments, "piece"))}
+	d.Title = fmt.Sprintf("empty_cache in the loop: %s given back to the driver in %s, and asked for again", units.Bytes(back), units.Plural(len(steps), "step"))
+	d.Evidence = []string{fmt.Sprintf("%s, %s each on average", units.Plural(len(inLoop), "call"), units.Bytes(back/int64(len(inLoop)))),
+		fmt.Sprintf("%s in %s asked of the driver again after the first call: each waits for the GPU", units.Bytes(again), units.Plural(segments, "piece"))}
 	at := ""
 	for _, line := range mostOften(where, 1) {
 		at = " at " + lineText(line)
@@ -73,7 +74,7 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 	d.Fix = ptr("Take torch.cuda.empty_cache() out of the loop" + at + ": it makes no room that PyTorch wouldn't find itself, and costs time in every step")
 	switch {
 	case captures*2 > len(inLoop):
-		d.Title = fmt.Sprintf("CUDA graphs captured in the loop: each capture empties the cache, %s given back in %s and asked for again", report.Bytes(back), report.Plural(len(steps), "step"))
+		d.Title = fmt.Sprintf("CUDA graphs captured in the loop: each capture empties the cache, %s given back in %s and asked for again", units.Bytes(back), units.Plural(len(steps), "step"))
 		d.Fix = ptr("Capture once" + at + " and run the same graphs again: batches, lengths and caches of one size, or of a few, padded; or compile without CUDA graphs")
 	case captures == 0 && dev.Stacks == "none" && len(dev.Pools) > 0:
 		d.Confidence = min(d.Confidence, 0.5)
@@ -193,13 +194,13 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		}
 	}
 	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.95, Evidence: []string{
-		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once%s", report.Bytes(peak), report.Bytes(dev.Peaks.Allocated.Bytes), report.Bytes(waste), report.Percent(waste, peak), within(dev))}}}
+		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once%s", units.Bytes(peak), units.Bytes(dev.Peaks.Allocated.Bytes), units.Bytes(waste), units.Percent(waste, peak), within(dev))}}}
 	if begun != recorded.PeakReservedBytes {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded settings they reserve %s", report.Bytes(begun)))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded settings they reserve %s", units.Bytes(begun)))
 	}
 	for i := range doc.Scenarios[1:] {
 		if o := &doc.Scenarios[i+1]; !o.OOM && o.Name != anew {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings), report.Bytes(o.PeakReservedBytes), difference(o.PeakReservedBytes-begun)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings), units.Bytes(o.PeakReservedBytes), difference(o.PeakReservedBytes-begun)))
 		}
 	}
 	if twice := slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool {
@@ -213,17 +214,17 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 	switch {
 	case set != "" && worth(standard):
 		d.Severity = report.Warning
-		d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, report.Bytes(gain(standard)))
+		d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, units.Bytes(gain(standard)))
 		d.Fix, d.SavesBytes = ptr("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), ptr(gain(standard))
 		if worth(best) && gain(best) > gain(standard)+32<<20 {
 			d.Fix, d.SavesBytes = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), ptr(gain(best))
 		}
 	case worth(best):
 		d.Severity = f.severity()
-		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, report.Bytes(gain(best)))
+		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, units.Bytes(gain(best)))
 		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(gain(best))
 	case set != "" && standard != nil && share(-standard.SavesBytes, begun) >= gainWorth:
-		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set, report.Bytes(-standard.SavesBytes))
+		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set, units.Bytes(-standard.SavesBytes))
 	case set != "" && standard != nil:
 		d.Title = fmt.Sprintf("%s makes no difference to speak of here", set)
 	default:
@@ -231,7 +232,7 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		if best != nil && gain(best) > 0 {
 			which = "No other setting that was tried gains much"
 		}
-		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, report.Bytes(waste), report.Bytes(peak), within(dev))
+		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, units.Bytes(waste), units.Bytes(peak), within(dev))
 		if share(begun-dev.Peaks.Allocated.Bytes, begun) < 2*wasteWorth {
 			return nil // most of it was cached before the recording began
 		}
@@ -246,8 +247,8 @@ func (e *examination) wasteUnreplayed(dev *report.Device, waste int64) []draft {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.5}}
-	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once%s", report.Bytes(waste), report.Bytes(dev.Peaks.Reserved.Bytes), within(dev))
-	d.Evidence = []string{fmt.Sprintf("%s are too many to replay here", report.Plural(dev.Events, "event"))}
+	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once%s", units.Bytes(waste), units.Bytes(dev.Peaks.Reserved.Bytes), within(dev))
+	d.Evidence = []string{fmt.Sprintf("%s are too many to replay here", units.Plural(dev.Events, "event"))}
 	d.Fix = ptr("Try PYTORCH_CUDA_ALLOC_CONF=" + expandable + "; vramscope whatif on the same file says what it would have reserved")
 	return []draft{d}
 }
@@ -272,9 +273,9 @@ func orDefault(settings string) string {
 func difference(n int64) string {
 	switch {
 	case n > 0:
-		return report.Bytes(n) + " more"
+		return units.Bytes(n) + " more"
 	case n < 0:
-		return report.Bytes(-n) + " less"
+		return units.Bytes(-n) + " less"
 	}
 	return "no less"
 }

@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -44,7 +45,7 @@ func (e *examination) resultsCollected(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	e.collects = within
-	d.Title = fmt.Sprintf("An evaluation keeps the results of all its passes on the GPU: up to %s", report.Bytes(most))
+	d.Title = fmt.Sprintf("An evaluation keeps the results of all its passes on the GPU: up to %s", units.Bytes(most))
 	d.Evidence = []string{fmt.Sprintf("more with each of %d forward passes that no backward pass follows", passes)}
 	bytes := e.byStack(all)
 	delete(bytes, 0)

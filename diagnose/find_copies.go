@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -15,8 +16,8 @@ func (e *examination) autocastCopies(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "autocast_copies", Severity: report.Info, Confidence: 0.9}, without: "without the copies,", worth: 1}
-	d.Title = fmt.Sprintf("Autocast keeps a 16-bit copy of the weights beside them: %s, %s of the peak", report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
-	d.Evidence = append(siteLines(dev.Sites, classify.AutocastCopies, 1), fmt.Sprintf("the weights themselves take %s", report.Bytes(f.held(classify.Weights))))
+	d.Title = fmt.Sprintf("Autocast keeps a 16-bit copy of the weights beside them: %s, %s of the peak", units.Bytes(bytes), units.Percent(bytes, dev.AtPeak.AllocatedBytes))
+	d.Evidence = append(siteLines(dev.Sites, classify.AutocastCopies, 1), fmt.Sprintf("the weights themselves take %s", units.Bytes(f.held(classify.Weights))))
 	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and weights and gradients take half; keep an fp32 master copy in the optimizer if the training needs it")
 	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
 	copied := map[int64]bool{} // sizes of weights that have a copy
@@ -51,7 +52,7 @@ func (e *examination) cacheInTraining(dev *report.Device, f *facts) []draft {
 	}
 	d := draft{Finding: report.Finding{ID: "kv_cache_in_training", Severity: report.Info, Confidence: 0.9, Code: "out = model(**batch, use_cache=False)      # or model.config.use_cache = False, which is for evaluations, too"},
 		change: "use_cache=off", most: bytes}
-	d.Title = fmt.Sprintf("Keys and values are cached in passes that are trained on, which generate nothing: %s at the peak", report.Bytes(bytes))
+	d.Title = fmt.Sprintf("Keys and values are cached in passes that are trained on, which generate nothing: %s at the peak", units.Bytes(bytes))
 	d.Evidence = siteLines(dev.Sites, classify.KVCache, 2)
 	if dev.Stacks == "none" {
 		d.Confidence = 0.7
@@ -98,12 +99,12 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 		d.Evidence = append(d.Evidence, "nothing but when it was made tells so: a table or a buffer that every step uses would look the same")
 		d.Confidence = 0.5
 	}
-	d.Title = fmt.Sprintf("%s: %s, %s of the peak", what, report.Bytes(others), report.Percent(others, dev.AtPeak.AllocatedBytes))
+	d.Title = fmt.Sprintf("%s: %s, %s of the peak", what, units.Bytes(others), units.Percent(others, dev.AtPeak.AllocatedBytes))
 	d.Evidence = append(d.Evidence, siteLines(dev.Sites, classify.Inputs, 2)...)
 	if before == blocks {
-		d.Evidence = append(d.Evidence, report.Plural(blocks, "block")+" loaded before the first step: a data set, or all of its batches")
+		d.Evidence = append(d.Evidence, units.Plural(blocks, "block")+" loaded before the first step: a data set, or all of its batches")
 	} else {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s, %d of them from steps before", report.Plural(blocks, "block"), blocks-before))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s, %d of them from steps before", units.Plural(blocks, "block"), blocks-before))
 	}
 	d.Fix = ptr(fix)
 	d.Code = "loader = DataLoader(dataset, batch_size=n, pin_memory=True)\nfor x, y in loader:\n    x, y = x.to(\"cuda\", non_blocking=True), y.to(\"cuda\", non_blocking=True)"

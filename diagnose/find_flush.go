@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // cacheFlushed finds requests that the driver refused until PyTorch had given it all
@@ -22,7 +23,7 @@ func (e *examination) cacheFlushed(dev *report.Device, f *facts) []draft {
 	}
 	var freed int64
 	least := flushes[0] // where it had the least room
-	where := map[stacks.Line]int{}
+	where := map[frames.Line]int{}
 	sure := true
 	for _, x := range flushes {
 		freed += x.Freed
@@ -45,9 +46,9 @@ func (e *examination) cacheFlushed(dev *report.Device, f *facts) []draft {
 	if !sure {
 		d.Confidence = 0.7
 	}
-	d.Title = fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back, %s, before it got more", times(len(flushes)), report.Bytes(freed))
+	d.Title = fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back, %s, before it got more", times(len(flushes)), units.Bytes(freed))
 	d.Evidence = []string{
-		fmt.Sprintf("%s were asked for with %s reserved, and refused at first: this process can't have so much", report.Bytes(least.Wanted), report.Bytes(least.Reserved)),
+		fmt.Sprintf("%s were asked for with %s reserved, and refused at first: this process can't have so much", units.Bytes(least.Wanted), units.Bytes(least.Reserved)),
 		"torch.cuda.memory_stats()[\"num_alloc_retries\"] counts them; each waits for all work on the GPU to end",
 	}
 	for _, line := range mostOften(where, 3) {
@@ -58,12 +59,12 @@ func (e *examination) cacheFlushed(dev *report.Device, f *facts) []draft {
 }
 
 // mostOften are the lines that occur most often, at most so many.
-func mostOften(where map[stacks.Line]int, most int) []stacks.Line {
-	lines := make([]stacks.Line, 0, len(where))
+func mostOften(where map[frames.Line]int, most int) []frames.Line {
+	lines := make([]frames.Line, 0, len(where))
 	for line := range where {
 		lines = append(lines, line)
 	}
-	slices.SortFunc(lines, func(a, b stacks.Line) int {
+	slices.SortFunc(lines, func(a, b frames.Line) int {
 		return cmp.Or(cmp.Compare(where[b], where[a]), cmp.Compare(lineText(a), lineText(b)))
 	})
 	return lines[:min(most, len(lines))]

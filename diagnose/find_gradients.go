@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -48,8 +49,8 @@ func (e *examination) gradientsUnused(dev *report.Device, f *facts) []draft {
 	if renewed == 0 || share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
 		return nil
 	}
-	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", report.Bytes(bytes))
-	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go and made anew", report.Plural(len(d.spells), "gradient"), steps)}
+	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(bytes))
+	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go and made anew", units.Plural(len(d.spells), "gradient"), steps)}
 	d.Fix = ptr("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, which then saves no activations for them either")
 	d.Code = "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"
 	return []draft{d}

@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -63,7 +64,7 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	d := draft{Finding: report.Finding{ID: "missing_no_grad", Severity: report.Warning, Confidence: 0.8, Evidence: []string{}, Code: noGradCode}}
 	x.ids = append(x.ids, e.stillBuilt(&x)...)
 	once := e.mostAtOnce(x.ids)
-	d.Title = fmt.Sprintf("Missing no_grad: forward passes keep up to %s for a backward pass that never runs", report.Bytes(once))
+	d.Title = fmt.Sprintf("Missing no_grad: forward passes keep up to %s for a backward pass that never runs", units.Bytes(once))
 	where := "the forward passes that are not trained on"
 	bytes := e.byStack(x.ids)
 	delete(bytes, 0) // what is older than the recording says nothing against the others
@@ -76,9 +77,9 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 		how = "autograd lets go of saved tensors outside any backward pass"
 		d.Confidence = 0.97
 	}
-	graphs := "an autograd graph of " + report.Bytes(x.bytes) + " was dropped without a backward pass"
+	graphs := "an autograd graph of " + units.Bytes(x.bytes) + " was dropped without a backward pass"
 	if x.graphs > 1 {
-		graphs = fmt.Sprintf("%s were dropped without a backward pass, the largest of %s", report.Plural(x.graphs, "autograd graph"), report.Bytes(x.bytes))
+		graphs = fmt.Sprintf("%s were dropped without a backward pass, the largest of %s", units.Plural(x.graphs, "autograd graph"), units.Bytes(x.bytes))
 	}
 	d.Evidence = append(d.Evidence, graphs+": "+how)
 	if once > x.bytes+x.bytes/2 {
@@ -99,13 +100,13 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 
 // trainedThrough are the user's lines under which tensors were made that a backward
 // pass used up: without gradients there, nothing would be trained.
-func (e *examination) trainedThrough() map[stacks.Line]bool {
+func (e *examination) trainedThrough() map[frames.Line]bool {
 	spans := e.spans()
 	inBackward := func(event int) bool {
 		i := sort.Search(len(spans), func(i int) bool { return spans[i].FirstEvent > event }) - 1
 		return i >= 0 && spans[i].Phase == classify.Backward && event <= spans[i].LastEvent
 	}
-	seen, lines := map[snapshot.StackID]bool{}, map[stacks.Line]bool{}
+	seen, lines := map[snapshot.StackID]bool{}, map[frames.Line]bool{}
 	for i, phase := range e.classes.Phase {
 		stack, freed := e.t.Stack(timeline.AllocationID(i)), e.t.FreeRequested[i]
 		if phase != classify.Forward || seen[stack] || freed == timeline.Never || !inBackward(int(freed)) {
@@ -156,7 +157,7 @@ func times(n int) string {
 	case 2:
 		return "twice"
 	}
-	return report.Count(n) + " times"
+	return units.Count(n) + " times"
 }
 
 // droppedGraphs goes once over the events.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/timeline"
 )
 

@@ -5,8 +5,9 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -61,7 +62,7 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 			if rest := e.unmade(dev); rest > 0 {
 				d.change = ""
 				d.Title += " until it failed"
-				d.Evidence = append(d.Evidence, report.Bytes(rest)+" of it were still to come")
+				d.Evidence = append(d.Evidence, units.Bytes(rest)+" of it were still to come")
 			}
 		case kept.Reused(): // segments grow already
 		case l.Kind == classify.VaryingShapes:
@@ -105,10 +106,10 @@ func (e *examination) unusedGraph(l *classify.Leak, f *facts) bool {
 func untrained(d *draft, l *report.Leak, trains bool) {
 	d.ID, d.Severity = "missing_no_grad", report.Warning
 	d.Confidence = min(d.Confidence, 0.8)
-	d.Title = fmt.Sprintf("Missing no_grad: graphs of %s are kept, and no backward pass uses them", report.Bytes(l.TotalBytes))
+	d.Title = fmt.Sprintf("Missing no_grad: graphs of %s are kept, and no backward pass uses them", units.Bytes(l.TotalBytes))
 	at := "the forward pass"
 	if l.File != nil {
-		at = "the call in " + lineText(stacks.Line{Function: *l.Function, File: *l.File, Line: intOf(l.Line)})
+		at = "the call in " + lineText(frames.Line{Function: *l.Function, File: *l.File, Line: intOf(l.Line)})
 		d.Evidence = append(d.Evidence, "called in "+strings.TrimPrefix(at, "the call in "))
 	}
 	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", at))
@@ -216,18 +217,18 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph || l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
 		before := ""
 		if older > 0 {
-			before = report.Bytes(older) + " from before the first event, "
+			before = units.Bytes(older) + " from before the first event, "
 		}
 		usually := ""
 		if uneven(l, older) {
 			usually = "usually "
 		}
-		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", usually+report.Bytes(*l.BytesPerStep), report.Plural(l.Steps, "step"), before, report.Bytes(l.TotalBytes)))
+		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", usually+units.Bytes(*l.BytesPerStep), units.Plural(l.Steps, "step"), before, units.Bytes(l.TotalBytes)))
 	} else {
-		out = append(out, "seen in "+report.Plural(l.Steps, "step"))
+		out = append(out, "seen in "+units.Plural(l.Steps, "step"))
 	}
 	if l.FullAtStep != nil && !failed {
-		out = append(out, fmt.Sprintf("at this pace the GPU is full at step %s", report.Count(*l.FullAtStep)))
+		out = append(out, fmt.Sprintf("at this pace the GPU is full at step %s", units.Count(*l.FullAtStep)))
 	}
 	return out
 }
@@ -249,7 +250,7 @@ func leakTitle(l *report.Leak) string {
 		}
 	}
 	if l.Kind == classify.VaryingShapes {
-		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", report.Bytes(l.TotalBytes), suspected)
+		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", units.Bytes(l.TotalBytes), suspected)
 	}
 	what := map[string]string{
 		classify.GrowingList:        "Tensors pile up from step to step",
@@ -259,5 +260,5 @@ func leakTitle(l *report.Leak) string {
 		classify.FragmentationCreep: "Reserved memory grows by more than allocated memory does",
 		classify.FirstStepState:     "The first optimizer step makes its state: expected, not a leak",
 	}[l.Kind]
-	return fmt.Sprintf("%s: %s%s", what, report.Bytes(l.TotalBytes), suspected)
+	return fmt.Sprintf("%s: %s%s", what, units.Bytes(l.TotalBytes), suspected)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -46,11 +47,11 @@ func (e *examination) graphsLeft(dev *report.Device, f *facts) []draft {
 	if recorded {
 		when = "earlier passes"
 	}
-	d.Title = fmt.Sprintf("Graphs of %s are still there: %s", when, report.Bytes(bytes))
+	d.Title = fmt.Sprintf("Graphs of %s are still there: %s", when, units.Bytes(bytes))
 	if line := e.coveringLine(e.byStack(ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "called in "+lineText(line))
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s that forward passes made, and a backward pass of a later one has run since", report.Plural(len(ids), "block")))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s that forward passes made, and a backward pass of a later one has run since", units.Plural(len(ids), "block")))
 	d.spells = e.afterUse(ids)
 	return []draft{d}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -21,19 +22,19 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", worth: 1}
-	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes))
+	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", units.Bytes(bytes), units.Percent(bytes, dev.AtPeak.AllocatedBytes))
 	parts := e.inParts()
 	stale := e.staleAtPeak()
 	if words, tokens := e.vocabulary(); words > 0 && !parts {
-		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", report.Count(chunk))
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", report.Count(int(tokens)), report.Count(int(words)), trim(float64(bytes-stale)/float64(words)/float64(tokens))))
+		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", units.Count(chunk))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", units.Count(int(tokens)), units.Count(int(words)), trim(float64(bytes-stale)/float64(words)/float64(tokens))))
 	}
 	if kept > 0 {
 		d.change = "" // it would make less of those, too
-		d.Evidence = append(d.Evidence, report.Bytes(kept)+" more are what a leak keeps")
+		d.Evidence = append(d.Evidence, units.Bytes(kept)+" more are what a leak keeps")
 	}
 	if stale > 0 {
-		d.Evidence = append(d.Evidence, report.Bytes(stale)+" of it are the step before's, which a variable still holds")
+		d.Evidence = append(d.Evidence, units.Bytes(stale)+" of it are the step before's, which a variable still holds")
 	}
 	d.Evidence = append(d.Evidence, siteLines(dev.Sites, classify.Logits, 3)...)
 	if !f.trains && len(dev.OOMs) == 0 {

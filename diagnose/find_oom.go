@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -93,27 +94,27 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	s := e.shortage(recorded, dev)
 	d := draft{Finding: report.Finding{ID: "oom_" + o.Verdict, Severity: report.Critical, Confidence: 0.9, Evidence: []string{e.asked(o, dev)}}}
 	d.Evidence = append(d.Evidence, roomLeft(o))
-	what := report.Bytes(o.RequestedBytes)
+	what := units.Bytes(o.RequestedBytes)
 	switch o.Verdict {
 	case "true_shortage":
-		d.Title = fmt.Sprintf("True shortage: a request of %s found no room, %s are missing", what, report.Bytes(s.missing))
+		d.Title = fmt.Sprintf("True shortage: a request of %s found no room, %s are missing", what, units.Bytes(s.missing))
 		if s.still > o.RequestedBytes {
 			step, besides := "the rest of the step", ""
 			if o.Phase != nil && *o.Phase == classify.Optimizer.String() {
 				step, besides = "the optimizer's first step", "; unless it is fused, temporaries come on top"
 			}
-			d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, report.Bytes(s.still), report.Bytes(s.missing))
-			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have%s", report.Bytes(s.need(recorded)), report.Bytes(s.usable), besides))
+			d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, units.Bytes(s.still), units.Bytes(s.missing))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have%s", units.Bytes(s.need(recorded)), units.Bytes(s.usable), besides))
 		} else if s.missing == 0 {
 			d.Confidence = 0.7
-			d.Title = fmt.Sprintf("True shortage: nearly all is in use, a request of %s would have left %s", what, report.Bytes(s.usable-s.need(recorded)))
-			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have; what is free lies in pieces, and an allocator setting that joins them gains no more", report.Bytes(recorded.Active), what, report.Bytes(s.usable)))
+			d.Title = fmt.Sprintf("True shortage: nearly all is in use, a request of %s would have left %s", what, units.Bytes(s.usable-s.need(recorded)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have; what is free lies in pieces, and an allocator setting that joins them gains no more", units.Bytes(recorded.Active), what, units.Bytes(s.usable)))
 		} else {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no allocator setting helps", report.Bytes(recorded.Active), what, report.Bytes(s.usable)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no allocator setting helps", units.Bytes(recorded.Active), what, units.Bytes(s.usable)))
 		}
 		d.Evidence = append(d.Evidence, mostOf(dev)...)
 	case "fragmentation":
-		d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small", what, report.Bytes(max(0, s.usable-recorded.Active)))
+		d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small", what, units.Bytes(max(0, s.usable-recorded.Active)))
 		d.Evidence = append(d.Evidence, e.pinnedBy(recorded)...)
 		d.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=" + expandable + ", or allocate the largest tensors first")
 		if leak := e.leakFirst(recorded, dev); leak != "" {
@@ -124,7 +125,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 		d.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", what)
 		if p := e.program(); p != nil {
 			if l := p.Limits(); l.Allowed > 0 {
-				d.Evidence = append(d.Evidence, fmt.Sprintf("the limit is about %s", report.Bytes(l.Allowed)))
+				d.Evidence = append(d.Evidence, fmt.Sprintf("the limit is about %s", units.Bytes(l.Allowed)))
 			}
 		}
 		d.Evidence = append(d.Evidence, mostOf(dev)...)
@@ -148,7 +149,7 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	e.remedy(&d, recorded, s, dev)
 	e.outlier(&d, recorded)
 	if bytes := dev.AtPeak.Categories[classify.Activations.String()]; !f.trains && share(bytes, dev.AtPeak.AllocatedBytes) >= 30 {
-		d.Fix = ptr(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of activations then. Else: ", report.Bytes(bytes)) + lowerFirst(*d.Fix))
+		d.Fix = ptr(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of activations then. Else: ", units.Bytes(bytes)) + lowerFirst(*d.Fix))
 	}
 	e.retried(&d, recorded)
 	return d
@@ -181,11 +182,11 @@ func (e *examination) leakFirst(o *timeline.OOM, dev *report.Device) string {
 		}
 		at := ""
 		if x.File != nil {
-			at = " at " + lineText(stacks.Line{Function: *x.Function, File: *x.File, Line: intOf(x.Line)})
+			at = " at " + lineText(frames.Line{Function: *x.Function, File: *x.File, Line: intOf(x.Line)})
 		}
-		text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, report.Bytes(held), report.Bytes(o.Active))
+		text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, units.Bytes(held), units.Bytes(o.Active))
 		if soon {
-			text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off", report.Bytes(*x.BytesPerStep))
+			text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off", units.Bytes(*x.BytesPerStep))
 		}
 		return text
 	}
@@ -215,7 +216,7 @@ func (e *examination) graphsKept(o *timeline.OOM, f *facts) int {
 func (e *examination) evaluating(d *draft, l *report.Leak, kept *classify.Leak) {
 	at := ""
 	if l.File != nil {
-		at = " around the call in " + lineText(stacks.Line{Function: *l.Function, File: *l.File, Line: intOf(l.Line)})
+		at = " around the call in " + lineText(frames.Line{Function: *l.Function, File: *l.File, Line: intOf(l.Line)})
 	}
 	d.Fix = ptr("torch.no_grad()" + at + ": no backward pass uses the graphs that are kept")
 	d.without = "without the graphs,"
@@ -251,7 +252,7 @@ func (e *examination) outlier(d *draft, o *timeline.OOM) {
 		return
 	}
 	times := float64(inputs[k]) / float64(before)
-	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s at most %s", times, report.Bytes(inputs[k]), report.Plural(k, "step"), report.Bytes(before)))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s at most %s", times, units.Bytes(inputs[k]), units.Plural(k, "step"), units.Bytes(before)))
 	d.Fix = ptr(*d.Fix + fmt.Sprintf(". Or don't let it come to that: truncate or split what is %.1f times as large as all before, or group inputs by length with a bound on tokens per batch", times))
 }
 
@@ -278,13 +279,13 @@ func (e *examination) retried(d *draft, o *timeline.OOM) {
 		return
 	}
 	failed := len(e.t.OOMs) - sort.Search(len(e.t.OOMs), func(i int) bool { return e.t.OOMs[i].Event > o.Event })
-	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made were still held then", report.Plural(failed, "more request"), report.Bytes(held)))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made were still held then", units.Plural(failed, "more request"), units.Bytes(held)))
 	d.Fix = ptr("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try again outside the except block, and keep str(error) instead of the error. Then: " + lowerFirst(*d.Fix))
 }
 
 // asked says what was asked for, when and by which line.
 func (e *examination) asked(o *report.OOM, dev *report.Device) string {
-	text := fmt.Sprintf("event %s: %s asked for", report.Count(o.Event), report.Bytes(o.RequestedBytes))
+	text := fmt.Sprintf("event %s: %s asked for", units.Count(o.Event), units.Bytes(o.RequestedBytes))
 	if o.Site != nil && (o.Site.Function != "" || o.Site.Op != "") {
 		text += " by " + o.Site.Short()
 		if o.Site.Function != "" && o.Site.Op != "" {
@@ -316,12 +317,12 @@ func ofStep(d *report.Device, event int) string {
 }
 
 func roomLeft(o *report.OOM) string {
-	text := fmt.Sprintf("%s allocated, %s reserved", report.Bytes(o.AllocatedBytes), report.Bytes(o.ReservedBytes))
+	text := fmt.Sprintf("%s allocated, %s reserved", units.Bytes(o.AllocatedBytes), units.Bytes(o.ReservedBytes))
 	if o.DeviceFreeBytes != nil {
-		text += fmt.Sprintf(", %s left on the device", report.Bytes(*o.DeviceFreeBytes))
+		text += fmt.Sprintf(", %s left on the device", units.Bytes(*o.DeviceFreeBytes))
 	}
 	if o.LargestFreeBlock != nil {
-		text += fmt.Sprintf("; %s free in PyTorch's cache, the largest block %s", report.Bytes(o.ReservedBytes-o.AllocatedBytes), report.Bytes(*o.LargestFreeBlock))
+		text += fmt.Sprintf("; %s free in PyTorch's cache, the largest block %s", units.Bytes(o.ReservedBytes-o.AllocatedBytes), units.Bytes(*o.LargestFreeBlock))
 	}
 	return text
 }
@@ -336,7 +337,7 @@ func mostOf(dev *report.Device) []string {
 	if dev.AtPeak.GuessedWeights && name == classify.Unknown.String() {
 		what, why = "what was made before anything was freed", ": without stacks weights can't be told from what the first pass makes, or from data"
 	}
-	return []string{fmt.Sprintf("most of it: %s, %s (%s)%s", what, report.Bytes(bytes), report.Percent(bytes, dev.AtPeak.AllocatedBytes), why)}
+	return []string{fmt.Sprintf("most of it: %s, %s (%s)%s", what, units.Bytes(bytes), units.Percent(bytes, dev.AtPeak.AllocatedBytes), why)}
 }
 
 // pinnedBy says which blocks keep free memory in pieces, by name and line:
@@ -395,12 +396,12 @@ func (e *examination) pinnedBy(o *timeline.OOM) []string {
 		if s := siteOf(k); k.known && s.Short() != "" {
 			from = " from " + userLine(&s)
 		}
-		sizes := report.Bytes(p.largest)
+		sizes := units.Bytes(p.largest)
 		if least := e.t.Allocated[p.example]; least < p.largest {
-			sizes = report.Bytes(least) + " to " + sizes
+			sizes = units.Bytes(least) + " to " + sizes
 		}
-		out = append(out, fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", report.Plural(p.blocks, "block"), what, from,
-			sizes, report.Bytes(p.free), report.Plural(p.segments, "segment")))
+		out = append(out, fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", units.Plural(p.blocks, "block"), what, from,
+			sizes, units.Bytes(p.free), units.Plural(p.segments, "segment")))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -30,8 +31,8 @@ func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "optimizer_temporaries", Severity: f.severity(), Confidence: 0.9}, worth: 2}
-	d.Title = fmt.Sprintf("The peak is in the optimizer's step, whose own temporaries take %s of it", report.Bytes(bytes))
-	d.Evidence = []string{report.Plural(len(ids), "block") + " that the step makes and frees"}
+	d.Title = fmt.Sprintf("The peak is in the optimizer's step, whose own temporaries take %s of it", units.Bytes(bytes))
+	d.Evidence = []string{units.Plural(len(ids), "block") + " that the step makes and frees"}
 	if line := e.coveringLine(e.byStack(ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "stepped at "+lineText(line))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -65,11 +66,11 @@ func (e *examination) ownTemporaries(dev *report.Device, f *facts) []draft {
 		d.Fix = ptr("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them on the GPU")
 		d.Code = "state = {name: t.detach().cpu() for name, t in model.state_dict().items()}"
 	}
-	d.Title = fmt.Sprintf("%s %s of the peak, outside of all passes", what, report.Bytes(bytes))
+	d.Title = fmt.Sprintf("%s %s of the peak, outside of all passes", what, units.Bytes(bytes))
 	if line := e.coveringLine(made); line.File != "" {
 		d.Evidence = append(d.Evidence, "made in "+lineText(line))
 	}
-	d.Evidence = append(d.Evidence, report.Plural(len(ids), "block")+" at the peak, gone soon after")
+	d.Evidence = append(d.Evidence, units.Plural(len(ids), "block")+" at the peak, gone soon after")
 	return []draft{d}
 }
 

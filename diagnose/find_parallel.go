@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -30,7 +31,7 @@ func (e *examination) dataParallel(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "data_parallel", Severity: f.severity(), Confidence: 0.9}}
-	d.Title = fmt.Sprintf("DataParallel fills this GPU first: %s reserved at the end, at most %s on the others", report.Bytes(here), report.Bytes(other))
+	d.Title = fmt.Sprintf("DataParallel fills this GPU first: %s reserved at the end, at most %s on the others", units.Bytes(here), units.Bytes(other))
 	d.Evidence = []string{"the weights are copied to the other GPUs in every forward pass, all outputs gathered on this one, and gradients and optimizer state are only here"}
 	d.Fix = ptr("DistributedDataParallel, one process for each GPU: nothing is gathered, each computes its own loss. Until then, compute the loss inside the module, so that only numbers are gathered")
 	d.Code = "torchrun --nproc-per-node=2 train.py\nmodel = torch.nn.parallel.DistributedDataParallel(model.cuda(rank), device_ids=[rank])"

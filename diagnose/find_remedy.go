@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -45,7 +46,7 @@ func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.
 	}
 	var tried []string
 	for _, r := range list {
-		tried = append(tried, fmt.Sprintf("%s %s", r.change, report.Bytes(r.saves)))
+		tried = append(tried, fmt.Sprintf("%s %s", r.change, units.Bytes(r.saves)))
 	}
 	d.Evidence = append(d.Evidence, "would have saved, by replay: "+strings.Join(tried, ", "))
 }
@@ -54,15 +55,15 @@ func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.
 func enough(saves int64, s shortage) string {
 	switch left := saves - s.missing; {
 	case s.missing == 0 && s.after > 0:
-		return fmt.Sprintf("makes room for %s", report.Bytes(saves))
+		return fmt.Sprintf("makes room for %s", units.Bytes(saves))
 	case s.missing == 0:
-		return fmt.Sprintf("makes room for %s, for what comes after it, too, which isn't recorded", report.Bytes(saves))
+		return fmt.Sprintf("makes room for %s, for what comes after it, too, which isn't recorded", units.Bytes(saves))
 	case left < 0:
-		return fmt.Sprintf("not enough by itself, %s would still be missing", report.Bytes(-left))
+		return fmt.Sprintf("not enough by itself, %s would still be missing", units.Bytes(-left))
 	case s.still == 0 && s.after == 0:
-		return fmt.Sprintf("makes up for the %s missing, with %s left for what comes after it, which isn't recorded", report.Bytes(s.missing), report.Bytes(left))
+		return fmt.Sprintf("makes up for the %s missing, with %s left for what comes after it, which isn't recorded", units.Bytes(s.missing), units.Bytes(left))
 	default:
-		return fmt.Sprintf("makes up for the %s missing, with %s to spare", report.Bytes(s.missing), report.Bytes(left))
+		return fmt.Sprintf("makes up for the %s missing, with %s to spare", units.Bytes(s.missing), units.Bytes(left))
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -214,7 +215,7 @@ func TestStepInBackward(t *testing.T) {
 	}
 	for category, bytes := range python.AtPeak.Categories {
 		if d := none.AtPeak.Categories[category] - bytes; d < -1<<20 || d > 1<<20 {
-			t.Errorf("%s: %s with Python stacks, %s without any", category, report.Bytes(bytes), report.Bytes(none.AtPeak.Categories[category]))
+			t.Errorf("%s: %s with Python stacks, %s without any", category, units.Bytes(bytes), units.Bytes(none.AtPeak.Categories[category]))
 		}
 	}
 }
@@ -229,7 +230,7 @@ func TestSavingsAreReal(t *testing.T) {
 	}
 	said, is := wrong.Peaks.Allocated.Bytes-*f.SavesBytes, right.Peaks.Allocated.Bytes
 	if d := said - is; d < -is/100 || d > is/100 {
-		t.Errorf("said to peak at %s without the graphs, with no_grad it peaks at %s", report.Bytes(said), report.Bytes(is))
+		t.Errorf("said to peak at %s without the graphs, with no_grad it peaks at %s", units.Bytes(said), units.Bytes(is))
 	}
 }
 
@@ -508,7 +509,7 @@ func TestLeakOfEvaluationFixed(t *testing.T) {
 		t.Fatal("fixing the leak isn't tried")
 	}
 	if x := tried[i]; x.Outcome != "the failed request is met" || x.PeakAllocated > 1700<<20 {
-		t.Errorf("%s at %s", x.Outcome, report.Bytes(x.PeakAllocated))
+		t.Errorf("%s at %s", x.Outcome, units.Bytes(x.PeakAllocated))
 	}
 	l := doc.Devices[0].Leaks[0]
 	if l.Kind != classify.RetainedGraph || !strings.Contains(l.Fix, "torch.no_grad()") || !strings.Contains(l.Fix, "scenarios.py:173") {

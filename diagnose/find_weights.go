@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -16,8 +17,8 @@ func (e *examination) weightsTwice(dev *report.Device, f *facts) []draft {
 	var out []draft
 	if master := f.at[classify.OptimizerState][classify.MasterWeights].bytes; share(master, dev.AtPeak.AllocatedBytes) >= 5 && master >= 32<<20 {
 		d := draft{Finding: report.Finding{ID: "weights_twice", Severity: report.Info, Confidence: 0.9}}
-		d.Title = fmt.Sprintf("The optimizer keeps its own fp32 copy of the weights: %s", report.Bytes(master))
-		d.Evidence = []string{fmt.Sprintf("weights %s, master copy %s, moments %s", report.Bytes(f.held(classify.Weights)), report.Bytes(master), report.Bytes(f.held(classify.OptimizerState)-master))}
+		d.Title = fmt.Sprintf("The optimizer keeps its own fp32 copy of the weights: %s", units.Bytes(master))
+		d.Evidence = []string{fmt.Sprintf("weights %s, master copy %s, moments %s", units.Bytes(f.held(classify.Weights)), units.Bytes(master), units.Bytes(f.held(classify.OptimizerState)-master))}
 		d.Fix = ptr("Expected of mixed precision with 16-bit weights; an optimizer that rounds stochastically needs none, and sharding (ZeRO-1, FSDP) spreads it over the GPUs")
 		out = append(out, d)
 	}
@@ -34,8 +35,8 @@ func (e *examination) weightsTwice(dev *report.Device, f *facts) []draft {
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
 		return out
 	}
-	d.Title = fmt.Sprintf("The weights are there twice: %s hold a second set that isn't trained", report.Bytes(bytes))
-	d.Evidence = []string{fmt.Sprintf("%s of the same sizes in the same order as the first, with no gradients of their own", report.Plural(len(second), "block"))}
+	d.Title = fmt.Sprintf("The weights are there twice: %s hold a second set that isn't trained", units.Bytes(bytes))
+	d.Evidence = []string{fmt.Sprintf("%s of the same sizes in the same order as the first, with no gradients of their own", units.Plural(len(second), "block"))}
 	line := e.coveringLine(e.byStack(second))
 	at := ""
 	if line.File != "" {

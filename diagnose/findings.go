@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/record"
 	"github.com/vramscope/vramscope/report"
 )
@@ -114,21 +115,21 @@ func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.F
 		add(id, report.Warning, title, fix, loop, dev.HistoryReason)
 	case "late":
 		if e.t.Snapshot.Cut < 0 {
-			add("recording_late", report.Info, fmt.Sprintf("Recording began late: %s (%s) are older than it", report.Plural(dev.Older, "block"), report.Bytes(e.t.Start.Allocated)),
+			add("recording_late", report.Info, fmt.Sprintf("Recording began late: %s (%s) are older than it", units.Plural(dev.Older, "block"), units.Bytes(e.t.Start.Allocated)),
 				"Switch recording on before the model is built", loop, dev.HistoryReason)
 		}
 	case "overflowed":
 		add("recording_overflowed", report.Warning, "The recorder's ring buffer was too small: the oldest events are lost",
-			words("Raise max_entries, or record fewer steps", "Raise trace_alloc_max_entries, or record fewer steps"), loop, dev.HistoryReason, fmt.Sprintf("%s are left", report.Plural(dev.Events, "event")))
+			words("Raise max_entries, or record fewer steps", "Raise trace_alloc_max_entries, or record fewer steps"), loop, dev.HistoryReason, fmt.Sprintf("%s are left", units.Plural(dev.Events, "event")))
 	}
 	if kept := e.keptAtEnd(f); kept > 0 {
-		add("recording_stopped", report.Info, fmt.Sprintf("The recording ends in a forward pass: %s of activations are kept for a backward pass that wasn't recorded", report.Bytes(kept)),
+		add("recording_stopped", report.Info, fmt.Sprintf("The recording ends in a forward pass: %s of activations are kept for a backward pass that wasn't recorded", units.Bytes(kept)),
 			"Record a whole training step: its peak may come later, in backward or in the optimizer. If nothing is trained here, torch.no_grad() keeps none of them", loop,
-			fmt.Sprintf("no backward pass in the whole recording, and %s of what is allocated at its end are activations", report.Percent(kept, e.t.End.Allocated)))
+			fmt.Sprintf("no backward pass in the whole recording, and %s of what is allocated at its end are activations", units.Percent(kept, e.t.End.Allocated)))
 	}
 	if dev.Stacks == "none" && dev.Allocations > 0 {
 		add("recording_without_stacks", report.Info, "No stacks were recorded: no line of code can be named",
-			words(`Record with context="all" and stacks="all", which are the defaults`, "Record with trace_alloc_record_context=True"), loop, fmt.Sprintf("%s without a stack", report.Plural(dev.Allocations, "allocation")))
+			words(`Record with context="all" and stacks="all", which are the defaults`, "Record with trace_alloc_record_context=True"), loop, fmt.Sprintf("%s without a stack", units.Plural(dev.Allocations, "allocation")))
 	} else if dev.Stacks == "python" && dev.History != "none" {
 		add("recording_without_stacks", report.Info, "Only Python stacks were recorded: allocations of the backward pass have none",
 			words(`Record with stacks="all", which is the default`, "Record with PyTorch 2.1 or newer, whose default records C++ frames, too"), loop)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )

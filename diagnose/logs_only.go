@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // witness tells what logs, nvidia-smi and traces say about a run: all there is
@@ -119,7 +120,7 @@ func outsideVerdict(doc *report.Document) (report.Verdict, bool) {
 	}
 	if damaged > 0 {
 		v.Severity = report.Warning
-		v.Text += fmt.Sprintf("; %s cut off or damaged, what else stood there is not known", report.Plural(damaged, "file"))
+		v.Text += fmt.Sprintf("; %s cut off or damaged, what else stood there is not known", units.Plural(damaged, "file"))
 	}
 	return v, true
 }
@@ -225,7 +226,7 @@ func (w *witness) outOfMemory() {
 			m.Fix = f.Fix
 		}
 		if i == maxFailures-1 && len(groups) > maxFailures {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("and failures at %s, earlier in the logs", report.Plural(len(groups)-maxFailures, "other line")))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("and failures at %s, earlier in the logs", units.Plural(len(groups)-maxFailures, "other line")))
 		}
 		w.add(f)
 		if i == maxFailures-1 {
@@ -281,11 +282,11 @@ func (w *witness) counted() {
 	}
 	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: 0.3,
 		Title: fmt.Sprintf("Out of memory%s: PyTorch counted %s before %s was printed; the messages aren't in what was given, so the cause isn't known",
-			onGPU, report.Plural(int(*last.OOMs), "failed request"), printed),
-		Evidence: []string{w.at(last.Source, last.Line) + ": CUDA OOMs: " + report.Count(int(*last.OOMs))},
+			onGPU, units.Plural(int(*last.OOMs), "failed request"), printed),
+		Evidence: []string{w.at(last.Source, last.Line) + ": CUDA OOMs: " + units.Count(int(*last.OOMs))},
 		Fix:      ptr("Give the log with the message, too, or record a snapshot at the failure"), Code: how("oom")}
 	if last.PeakAllocatedBytes != nil && last.PeakReservedBytes != nil {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("peaks of %s allocated and %s reserved", report.Bytes(*last.PeakAllocatedBytes), report.Bytes(*last.PeakReservedBytes)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("peaks of %s allocated and %s reserved", units.Bytes(*last.PeakAllocatedBytes), units.Bytes(*last.PeakReservedBytes)))
 	}
 	w.add(f)
 }
@@ -321,7 +322,7 @@ func numbered(kind string, list []int) string {
 	slices.Sort(list)
 	text := kind + " " + strings.Trim(strings.ReplaceAll(fmt.Sprint(list[:min(n, maxNumbers)]), " ", ", "), "[]")
 	if n > maxNumbers {
-		text += fmt.Sprintf(" and %s more", report.Count(n-maxNumbers))
+		text += fmt.Sprintf(" and %s more", units.Count(n-maxNumbers))
 	}
 	return text
 }
@@ -383,7 +384,7 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	}
 	switch {
 	case len(g.ranks) > 1:
-		title += fmt.Sprintf(" on %s", report.Plural(len(g.ranks), "rank"))
+		title += fmt.Sprintf(" on %s", units.Plural(len(g.ranks), "rank"))
 		if g.first >= 0 {
 			title += fmt.Sprintf(", rank %d first", g.first)
 		}
@@ -392,7 +393,7 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	case len(g.ranks) == 1:
 		title += fmt.Sprintf(" on rank %d", g.ranks[0])
 	case len(g.gpus) > 1:
-		title += fmt.Sprintf(" on %s", report.Plural(len(g.gpus), "GPU"))
+		title += fmt.Sprintf(" on %s", units.Plural(len(g.gpus), "GPU"))
 	case g.GPU >= 0:
 		title += fmt.Sprintf(" on GPU %d", g.GPU)
 	}
@@ -404,7 +405,7 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		title += "; the run went on"
 	}
 	if g.RequestedBytes >= 0 {
-		title += fmt.Sprintf(": %s asked for", report.Bytes(g.RequestedBytes))
+		title += fmt.Sprintf(": %s asked for", units.Bytes(g.RequestedBytes))
 	}
 	if g.UserFile != "" {
 		file, line := g.UserFile, g.UserLine
@@ -432,7 +433,7 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.RequestedBytes)/float64(g.CapacityBytes)))
 	}
 	if o, ok := outsideOfMessage(g.OOM); ok && o.context > 0 && o.others >= 0 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries, %s others", report.Bytes(o.context), report.Bytes(o.others)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries, %s others", units.Bytes(o.context), units.Bytes(o.others)))
 	}
 	if took := w.ofServer(g); took != "" {
 		f.Evidence = append(f.Evidence, took)
@@ -445,15 +446,15 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	}
 	w.maybeOwn(g, &f)
 	if g.PrivatePoolBytes > 0 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use", report.Bytes(g.PrivatePoolBytes)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use", units.Bytes(g.PrivatePoolBytes)))
 	}
 	if g.count > 1 {
-		text := fmt.Sprintf("told %s times in this log", report.Count(g.count))
+		text := fmt.Sprintf("told %s times in this log", units.Count(g.count))
 		if n := len(g.sources); n > 1 {
-			text = fmt.Sprintf("told %s times in %s", report.Count(g.count), report.Plural(n, "log"))
+			text = fmt.Sprintf("told %s times in %s", units.Count(g.count), units.Plural(n, "log"))
 		}
 		if g.least < g.most {
-			text += fmt.Sprintf(", with %s to %s asked for", report.Bytes(g.least), report.Bytes(g.most))
+			text += fmt.Sprintf(", with %s to %s asked for", units.Bytes(g.least), units.Bytes(g.most))
 		}
 		f.Evidence = append(f.Evidence, text)
 	}

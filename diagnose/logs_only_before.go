@@ -3,8 +3,8 @@ package diagnose
 import (
 	"fmt"
 
-	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // logOf is the log of a source, nil when it is none.
@@ -33,8 +33,8 @@ func (w *witness) grewBefore(g *failures) string {
 	if last-first < max(g.RequestedBytes, g.CapacityBytes/largeTensors) {
 		return ""
 	}
-	return fmt.Sprintf("allocated memory had grown by %s a step before, from %s at step %d to %s at step %d", report.Bytes(int64(growth.perPoint/s.stride())),
-		report.Bytes(first), s.numbers[0], report.Bytes(last), s.numbers[len(s.numbers)-1])
+	return fmt.Sprintf("allocated memory had grown by %s a step before, from %s at step %d to %s at step %d", units.Bytes(int64(growth.perPoint/s.stride())),
+		units.Bytes(first), s.numbers[0], units.Bytes(last), s.numbers[len(s.numbers)-1])
 }
 
 // ofServer tells what an inference server whose worker failed had taken by its own word.

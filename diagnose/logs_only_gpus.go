@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/monitor"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/nvsmi"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 )
 
 // watched tells what nvidia-smi's readings show by themselves.
-func (w *witness) watched(r *nvsmi.Report) {
+func (w *witness) watched(r *monitor.Report) {
 	w.strays(r)
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
@@ -36,10 +37,10 @@ func (w *witness) watched(r *nvsmi.Report) {
 }
 
 // grew tells of readings that rise all along.
-func grew(g *nvsmi.GPU, grown growth, tool string) report.Finding {
+func grew(g *monitor.GPU, grown growth, tool string) report.Finding {
 	f := report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
-		Title:    fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.Index, tool, report.Bytes(int64(grown.total))),
-		Evidence: []string{fmt.Sprintf("%s readings%s", report.Count(g.Samples), between(g)), "a cache that fills up flattens out; this did not"},
+		Title:    fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.Index, tool, units.Bytes(int64(grown.total))),
+		Evidence: []string{fmt.Sprintf("%s readings%s", units.Count(g.Samples), between(g)), "a cache that fills up flattens out; this did not"},
 		Fix:      ptr("Record a few steps to see what grows"), Code: how("loop")}
 	if maybeLoading(g) {
 		f.Severity, f.Confidence = report.Info, 0.3
@@ -56,7 +57,7 @@ const loading = 2 * time.Minute
 
 // maybeLoading tells readings of a short time that begin with less than half of
 // what they end with.
-func maybeLoading(g *nvsmi.GPU) bool {
+func maybeLoading(g *monitor.GPU) bool {
 	samples := g.Series.Samples
 	if len(samples) == 0 {
 		return false
@@ -70,7 +71,7 @@ func maybeLoading(g *nvsmi.GPU) bool {
 
 // settled are the readings since half of the last level was first reached:
 // what comes before is the program loading.
-func settled(g *nvsmi.GPU) []float64 {
+func settled(g *monitor.GPU) []float64 {
 	samples := g.Series.Samples
 	if len(samples) == 0 {
 		return nil
@@ -85,27 +86,27 @@ func settled(g *nvsmi.GPU) []float64 {
 	return out
 }
 
-func between(g *nvsmi.GPU) string {
+func between(g *monitor.GPU) string {
 	if !g.First.Known() || !g.Last.Known() || g.First == g.Last {
 		return ""
 	}
 	return fmt.Sprintf(" from %s to %s", g.First, g.Last)
 }
 
-func (w *witness) full(g *nvsmi.GPU) {
+func (w *witness) full(g *monitor.GPU) {
 	if g.TotalBytes <= 0 || float64(g.PeakUsedBytes) < nearlyFull*float64(g.TotalBytes) || len(w.doc.Devices) > 0 || g.UnlistedBytes >= g.PeakUsedBytes {
 		return
 	}
 	w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
-		Title: fmt.Sprintf("GPU %d was full: %s of %s in use (%s)", g.Index, report.Bytes(g.PeakUsedBytes), report.Bytes(g.TotalBytes), report.Percent(g.PeakUsedBytes, g.TotalBytes)),
-		Evidence: []string{report.Plural(g.Samples, "reading") + between(g),
+		Title: fmt.Sprintf("GPU %d was full: %s of %s in use (%s)", g.Index, units.Bytes(g.PeakUsedBytes), units.Bytes(g.TotalBytes), units.Percent(g.PeakUsedBytes, g.TotalBytes)),
+		Evidence: []string{units.Plural(g.Samples, "reading") + between(g),
 			"PyTorch keeps what it once reserved, so a full GPU is not yet a failure: a snapshot tells how much of it is in use"},
 		Fix: ptr("Record a snapshot to see what the memory is for"), Code: how("loop")})
 }
 
 // fullInstances tells of parts of a GPU that MIG made: a program on one has no
 // more than that, whatever is free on the GPU.
-func (w *witness) fullInstances(g *nvsmi.GPU) {
+func (w *witness) fullInstances(g *monitor.GPU) {
 	if len(w.doc.Devices) > 0 {
 		return
 	}
@@ -114,8 +115,8 @@ func (w *witness) fullInstances(g *nvsmi.GPU) {
 			continue
 		}
 		w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
-			Title: fmt.Sprintf("MIG instance %d of GPU %d was full: %s of %s in use (%s)", m.GI, g.Index, report.Bytes(m.PeakUsedBytes), report.Bytes(m.TotalBytes), report.Percent(m.PeakUsedBytes, m.TotalBytes)),
-			Evidence: []string{fmt.Sprintf("the GPU as a whole has %s, of which its programs get their instance's share alone", report.Bytes(g.TotalBytes)),
+			Title: fmt.Sprintf("MIG instance %d of GPU %d was full: %s of %s in use (%s)", m.GI, g.Index, units.Bytes(m.PeakUsedBytes), units.Bytes(m.TotalBytes), units.Percent(m.PeakUsedBytes, m.TotalBytes)),
+			Evidence: []string{fmt.Sprintf("the GPU as a whole has %s, of which its programs get their instance's share alone", units.Bytes(g.TotalBytes)),
 				"PyTorch keeps what it once reserved, so a full instance is not yet a failure: a snapshot tells how much of it is in use"},
 			Fix: ptr("Record a snapshot to see what the memory is for, or give the program a larger instance"), Code: how("loop")})
 	}
@@ -123,7 +124,7 @@ func (w *witness) fullInstances(g *nvsmi.GPU) {
 
 // unlisted tells of memory in use by nobody that nvidia-smi lists, of which a
 // recording can't know.
-func (w *witness) unlisted(g *nvsmi.GPU) {
+func (w *witness) unlisted(g *monitor.GPU) {
 	if g.UnlistedBytes < max(1<<30, int64(heldShare*float64(g.TotalBytes))) || len(w.doc.Devices) > 0 {
 		return
 	}
@@ -136,18 +137,18 @@ func (w *witness) unlisted(g *nvsmi.GPU) {
 		}
 	}
 	w.add(report.Finding{ID: "outside_pytorch", Severity: severity, Confidence: 0.8,
-		Title:    fmt.Sprintf("%s were in use on GPU %d, and nvidia-smi listed no process: one of another container or user, or what a dead run left behind", report.Bytes(g.UnlistedBytes), g.Index),
+		Title:    fmt.Sprintf("%s were in use on GPU %d, and nvidia-smi listed no process: one of another container or user, or what a dead run left behind", units.Bytes(g.UnlistedBytes), g.Index),
 		Evidence: []string{"\"No running processes found\"" + busy, "within a container nvidia-smi shows no processes, not even the container's own; a process that hangs while it ends keeps its memory"},
 		Fix:      ptr("On the host, `sudo fuser -v /dev/nvidia*` names all that have a GPU open: stop what is left of dead runs (kill -9), DataLoader workers included. No snapshot shows it")})
 }
 
 // sharedGPU tells of several programs on one GPU, or one part of it that MIG made,
 // where no recording tells which of them matters.
-func (w *witness) sharedGPU(g *nvsmi.GPU) {
+func (w *witness) sharedGPU(g *monitor.GPU) {
 	if len(w.doc.Devices) > 0 {
 		return
 	}
-	byInstance := map[int][]nvsmi.Process{}
+	byInstance := map[int][]monitor.Process{}
 	for _, p := range g.Processes {
 		byInstance[p.Instance] = append(byInstance[p.Instance], p)
 	}
@@ -161,7 +162,7 @@ func (w *witness) sharedGPU(g *nvsmi.GPU) {
 }
 
 // shared tells of the processes that hold much of the same memory.
-func (w *witness) shared(g *nvsmi.GPU, what string, list []nvsmi.Process) {
+func (w *witness) shared(g *monitor.GPU, what string, list []monitor.Process) {
 	var large []string
 	var sum int64
 	for _, p := range list {
@@ -173,7 +174,7 @@ func (w *witness) shared(g *nvsmi.GPU, what string, list []nvsmi.Process) {
 		if p.Name != "" {
 			name = " (" + p.Name + ")"
 		}
-		large = append(large, fmt.Sprintf("process %d%s: %s", p.PID, name, report.Bytes(p.PeakUsedBytes)))
+		large = append(large, fmt.Sprintf("process %d%s: %s", p.PID, name, units.Bytes(p.PeakUsedBytes)))
 	}
 	if len(large) < 2 || g.TotalBytes > 0 && sum > g.TotalBytes+g.TotalBytes/10 {
 		return // one after the other
@@ -187,7 +188,7 @@ func (w *witness) shared(g *nvsmi.GPU, what string, list []nvsmi.Process) {
 }
 
 // strays tells of ranks that made a CUDA context on a GPU besides their own.
-func (w *witness) strays(r *nvsmi.Report) {
+func (w *witness) strays(r *monitor.Report) {
 	home := map[int]int64{} // the most that a process holds on any GPU
 	for i := range r.GPUs {
 		for _, p := range r.GPUs[i].Processes {
@@ -207,14 +208,14 @@ func (w *witness) strays(r *nvsmi.Report) {
 			continue
 		}
 		w.add(report.Finding{ID: "outside_pytorch", Severity: report.Warning, Confidence: 0.9, SavesBytes: &bytes,
-			Title:    fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.Index, report.Bytes(bytes)),
-			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context", report.Bytes(bytes/int64(n)))},
+			Title:    fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.Index, units.Bytes(bytes)),
+			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context", units.Bytes(bytes/int64(n)))},
 			Fix:      ptr("torch.cuda.set_device(local_rank) before anything touches CUDA, and map_location when a checkpoint is loaded")})
 	}
 }
 
 // idle tells of memory that is held while nothing is computed.
-func (w *witness) idle(g *nvsmi.GPU) {
+func (w *witness) idle(g *monitor.GPU) {
 	held, nothing := 0, 0
 	for _, s := range g.Series.Samples {
 		if s.UtilizationPercent < 0 || g.TotalBytes <= 0 || float64(s.UsedBytes) < heldShare*float64(g.TotalBytes) {
@@ -230,7 +231,7 @@ func (w *witness) idle(g *nvsmi.GPU) {
 	w.add(report.Finding{ID: "gpu_idle", Severity: report.Info, Confidence: 0.7,
 		Title: fmt.Sprintf("GPU %d held memory but computed nothing in %.0f %% of the readings", g.Index, 100*float64(nothing)/float64(held)),
 		Evidence: []string{fmt.Sprintf("utilisation 0 %% in %s of %s that found memory held, at most %s of it",
-			report.Count(nothing), report.Plural(held, "reading"), report.Bytes(g.PeakUsedBytes))},
+			units.Count(nothing), units.Plural(held, "reading"), units.Bytes(g.PeakUsedBytes))},
 		Fix: ptr("Look for a data loader or another rank that it waits for, or a finished job that was never stopped")})
 }
 
@@ -245,14 +246,14 @@ func (w *witness) facts() []string {
 		if i == 1 {
 			break
 		}
-		text := report.Plural(s.Count, "step")
+		text := units.Plural(s.Count, "step")
 		if s.MedianStepSeconds != nil {
 			text += " of " + duration(*s.MedianStepSeconds)
 		}
 		if s.MaxMemoryBytes != nil {
 			text += fmt.Sprintf("; the log reports at most %s", report.MostMemory(&s))
 			if c := w.capacityOf(-1); c > *s.MaxMemoryBytes && len(ev.GPUs) == 0 {
-				text += fmt.Sprintf(", on GPUs of %s", report.Bytes(c))
+				text += fmt.Sprintf(", on GPUs of %s", units.Bytes(c))
 			}
 		}
 		out = append(out, text)
@@ -280,7 +281,7 @@ func (w *witness) facts() []string {
 			break
 		}
 		if i == 2 {
-			out = append(out, report.Plural(len(ev.GPUs)-i, "more GPU")+" in "+g.Monitor())
+			out = append(out, units.Plural(len(ev.GPUs)-i, "more GPU")+" in "+g.Monitor())
 			break
 		}
 		if g.PeakUsedBytes == nil {
@@ -289,7 +290,7 @@ func (w *witness) facts() []string {
 		}
 		text := fmt.Sprintf("GPU %d used %s", g.GPU, sawOf(&g))
 		if g.TotalBytes != nil {
-			text += fmt.Sprintf(" of %s", report.Bytes(*g.TotalBytes))
+			text += fmt.Sprintf(" of %s", units.Bytes(*g.TotalBytes))
 		}
 		if g.Samples == 1 {
 			text += " in " + g.Monitor() + "'s only reading"
@@ -301,7 +302,7 @@ func (w *witness) facts() []string {
 			break
 		}
 		if s.PeakAllocatedBytes != nil && s.PeakReservedBytes != nil {
-			text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", report.Bytes(*s.PeakAllocatedBytes), report.Bytes(*s.PeakReservedBytes))
+			text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", units.Bytes(*s.PeakAllocatedBytes), units.Bytes(*s.PeakReservedBytes))
 			if s.Device == nil {
 				text = "memory_stats() " + text
 			} else {
@@ -338,7 +339,7 @@ func largestProcess(list []evidence.Process) string {
 	switch {
 	case most >= 0:
 		p := list[most]
-		return fmt.Sprintf("; process %d%s held most there, %s", p.PID, named(p.Name), report.Bytes(*p.PeakUsedBytes))
+		return fmt.Sprintf("; process %d%s held most there, %s", p.PID, named(p.Name), units.Bytes(*p.PeakUsedBytes))
 	case len(list) > 0:
 		return fmt.Sprintf("; %d processes on it", len(list))
 	}

@@ -3,8 +3,9 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // hostFailed tells of requests for the host's memory that a log says failed, and
@@ -47,7 +48,7 @@ func (w *witness) hostFailed(source int, log *runlog.Report) {
 		}
 	}
 	if same > 1 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("told %s times in this log", report.Count(same)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("told %s times in this log", units.Count(same)))
 	}
 	w.add(f)
 }
@@ -78,9 +79,9 @@ func hostTitle(h *runlog.HostFailure, where string) string {
 	case h.By == runlog.ByPagingFile:
 		return onHost + "Windows' paging file is too small" + where
 	case h.RequestedBytes >= 0:
-		return fmt.Sprintf(onHost+"%s of CPU memory asked for%s", report.Bytes(h.RequestedBytes), where)
+		return fmt.Sprintf(onHost+"%s of CPU memory asked for%s", units.Bytes(h.RequestedBytes), where)
 	case h.HeldBytes > 0:
-		return fmt.Sprintf(onHost+"%s killed a process that held %s of CPU memory", h.By, report.Bytes(h.HeldBytes))
+		return fmt.Sprintf(onHost+"%s killed a process that held %s of CPU memory", h.By, units.Bytes(h.HeldBytes))
 	case h.By == runlog.BySystem || h.By == runlog.ByPython || h.By == runlog.ByAllocation:
 		return onHost + "the operating system refused a request for CPU memory" + where
 	}

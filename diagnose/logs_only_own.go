@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // shareSettings are how inference servers are told to take less of a GPU.
@@ -83,7 +84,7 @@ func (w *witness) printed(g *failures) *evidence.GPU {
 
 func sawOf(gpu *evidence.GPU) string {
 	if gpu.Samples == 1 {
-		return report.Bytes(*gpu.PeakUsedBytes)
+		return units.Bytes(*gpu.PeakUsedBytes)
 	}
-	return "at most " + report.Bytes(*gpu.PeakUsedBytes)
+	return "at most " + units.Bytes(*gpu.PeakUsedBytes)
 }

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // stepSeries are the steps of a log as parallel columns, only those that tell
@@ -74,7 +75,7 @@ func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
 		f := report.Finding{ID: "step_time_jump", Severity: report.Warning, Confidence: 0.8,
 			Title: fmt.Sprintf("Steps became %.1f times slower at step %d: %s each instead of %s", j.after/j.before, seconds.numbers[j.at], duration(j.after), duration(j.before)),
 			Evidence: []string{fmt.Sprintf("%s: %s of %s steps in the log are the slow ones, %s lost so far", w.name(source),
-				report.Count(stepsFrom(&seconds, j.at)), report.Count(steps.Count), duration((j.after-j.before)*float64(stepsFrom(&seconds, j.at))))},
+				units.Count(stepsFrom(&seconds, j.at)), units.Count(steps.Count), duration((j.after-j.before)*float64(stepsFrom(&seconds, j.at))))},
 			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries of a full allocator or a slow data loader look alike in a log")}
 		if full, percent := w.brimful(); full {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi saw the GPU %.1f %% full: PyTorch may be freeing its cache and asking the driver again in every step (torch.cuda.memory_stats()[\"num_alloc_retries\"] counts it)", percent))
@@ -104,15 +105,15 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g growth, fi
 	perStep := int64(g.perPoint / s.stride())
 	last := len(s.values) - 1
 	f := report.Finding{ID: id, Severity: report.Warning, Confidence: 0.75, Fix: &fix, Code: how("loop"),
-		Title: fmt.Sprintf("%s grows by %s a step in the log, from %s at step %d to %s at step %d", what, report.Bytes(perStep),
-			report.Bytes(int64(s.values[0])), s.numbers[0], report.Bytes(int64(s.values[last])), s.numbers[last]),
-		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source), report.Bytes(int64(s.values[last]-s.values[0])), report.Count(int(s.numbers[last]-s.numbers[0])))}}
+		Title: fmt.Sprintf("%s grows by %s a step in the log, from %s at step %d to %s at step %d", what, units.Bytes(perStep),
+			units.Bytes(int64(s.values[0])), s.numbers[0], units.Bytes(int64(s.values[last])), s.numbers[last]),
+		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source), units.Bytes(int64(s.values[last]-s.values[0])), units.Count(int(s.numbers[last]-s.numbers[0])))}}
 	if what == "Reserved memory grows while allocated memory doesn't: it" {
-		f.Title = fmt.Sprintf("%s rose by %s a step, from %s to %s", what, report.Bytes(perStep), report.Bytes(int64(s.values[0])), report.Bytes(int64(s.values[last])))
+		f.Title = fmt.Sprintf("%s rose by %s a step, from %s to %s", what, units.Bytes(perStep), units.Bytes(int64(s.values[0])), units.Bytes(int64(s.values[last])))
 	}
 	if c := w.capacityOf(-1); c > int64(s.values[last]) && perStep > 0 {
 		full := s.numbers[last] + (c-int64(s.values[last]))/perStep
-		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full at step %s", report.Bytes(c), report.Count(int(full))))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full at step %s", units.Bytes(c), units.Count(int(full))))
 	}
 	w.add(f)
 }
@@ -121,8 +122,8 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g growth, fi
 func (w *witness) stateMade(source int, s *stepSeries, j jump) {
 	w.add(report.Finding{ID: "first_step_state", Severity: report.Info, Confidence: 0.7,
 		Title: fmt.Sprintf("Memory rises once, by %s at step %d, and stays: what an optimizer's state does at its first step, not a leak",
-			report.Bytes(int64(j.after-j.before)), s.numbers[j.at]),
-		Evidence: []string{fmt.Sprintf("%s: %s before, %s after", w.name(source), report.Bytes(int64(j.before)), report.Bytes(int64(j.after))),
+			units.Bytes(int64(j.after-j.before)), s.numbers[j.at]),
+		Evidence: []string{fmt.Sprintf("%s: %s before, %s after", w.name(source), units.Bytes(int64(j.before)), units.Bytes(int64(j.after))),
 			"with gradient accumulation the first optimizer step comes after that many iterations"}})
 }
 

@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence/trace"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/kineto"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // traced tells what a trace's memory events show by themselves: whether what
 // is left at the lowest point of each step grows from step to step.
-func (w *witness) traced(source int, t *kineto.Trace) {
+func (w *witness) traced(source int, t *trace.Trace) {
 	w.tracedFailure(source, t)
 	for i := range t.Devices {
 		d := &t.Devices[i]
@@ -26,8 +27,8 @@ func (w *witness) traced(source int, t *kineto.Trace) {
 			continue
 		}
 		w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.8, Code: how("loop"),
-			Title: fmt.Sprintf("What is left at the lowest point of each step grows by %s a step on device %d", report.Bytes(int64(g.perPoint)), d.ID),
-			Evidence: []string{fmt.Sprintf("%s: %s more over %s from ProfilerStep#%d on", w.name(source), report.Bytes(int64(g.total)), report.Plural(len(floors), "step"), first),
+			Title: fmt.Sprintf("What is left at the lowest point of each step grows by %s a step on device %d", units.Bytes(int64(g.perPoint)), d.ID),
+			Evidence: []string{fmt.Sprintf("%s: %s more over %s from ProfilerStep#%d on", w.name(source), units.Bytes(int64(g.total)), units.Plural(len(floors), "step"), first),
 				where(t, d)},
 			Fix: ptr("Record a snapshot of a few steps: it names the line that keeps the memory")})
 	}
@@ -35,7 +36,7 @@ func (w *witness) traced(source int, t *kineto.Trace) {
 
 // tracedFailure tells of the last request of a trace that found no room, where
 // neither a recording nor a message does. What was free on the device is not in traces.
-func (w *witness) tracedFailure(source int, t *kineto.Trace) {
+func (w *witness) tracedFailure(source int, t *trace.Trace) {
 	told := func(d report.Device) bool { return len(d.OOMs) > 0 }
 	if len(t.Failed) == 0 || len(w.doc.Evidence.OOMMessages) > 0 || slices.ContainsFunc(w.doc.Devices, told) {
 		return
@@ -53,8 +54,8 @@ func (w *witness) tracedFailure(source int, t *kineto.Trace) {
 		g.why = "a trace doesn't tell the cause"
 	}
 	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: g.confidence,
-		Title:    fmt.Sprintf("Out of memory on device %d: %s asked for; %s", last.Device, report.Bytes(last.Bytes), strings.ReplaceAll(g.why, "the message", "the trace")),
-		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), report.Plural(len(t.Failed), "[OutOfMemory] event"), g.figures())},
+		Title:    fmt.Sprintf("Out of memory on device %d: %s asked for; %s", last.Device, units.Bytes(last.Bytes), strings.ReplaceAll(g.why, "the message", "the trace")),
+		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), units.Plural(len(t.Failed), "[OutOfMemory] event"), g.figures())},
 		Fix:      ptr(g.change()), Code: how("oom")}
 	if g.verdict != "unknown" {
 		f.ID = "oom_" + g.verdict
@@ -64,7 +65,7 @@ func (w *witness) tracedFailure(source int, t *kineto.Trace) {
 
 // stepFloors are the lowest levels within each step; nil where the steps are
 // too short for the curve's slots.
-func stepFloors(steps []kineto.Span, l *kineto.Levels) ([]float64, int64) {
+func stepFloors(steps []trace.Span, l *trace.Levels) ([]float64, int64) {
 	if len(steps) < growthPoints {
 		return nil, 0
 	}
@@ -90,13 +91,13 @@ func stepFloors(steps []kineto.Span, l *kineto.Levels) ([]float64, int64) {
 
 // where says in which step and which of the program's own parts a device's
 // memory was largest.
-func where(t *kineto.Trace, d *kineto.Device) string {
+func where(t *trace.Trace, d *trace.Device) string {
 	if d.PeakAllocatedBytes <= 0 {
 		return "the trace carries no totals"
 	}
-	text := report.Bytes(d.PeakAllocatedBytes) + " allocated at most"
+	text := units.Bytes(d.PeakAllocatedBytes) + " allocated at most"
 	var parts []string
-	for _, spans := range [][]kineto.Span{t.Steps, t.Annotations} {
+	for _, spans := range [][]trace.Span{t.Steps, t.Annotations} {
 		if s := innermost(spans, d.PeakMicros); s != nil {
 			parts = append(parts, s.Name)
 		}
@@ -108,8 +109,8 @@ func where(t *kineto.Trace, d *kineto.Device) string {
 }
 
 // innermost is the shortest span around a time.
-func innermost(spans []kineto.Span, at float64) *kineto.Span {
-	var found *kineto.Span
+func innermost(spans []trace.Span, at float64) *trace.Span {
+	var found *trace.Span
 	for i := range spans {
 		if s := &spans[i]; s.Micros <= at && at <= s.Micros+s.Duration && (found == nil || s.Duration < found.Duration) {
 			found = s
@@ -126,7 +127,7 @@ func (w *witness) traceFacts() []string {
 		if t == nil {
 			continue
 		}
-		text := "a trace with " + report.Plural(t.MemoryEvents, "memory event")
+		text := "a trace with " + units.Plural(t.MemoryEvents, "memory event")
 		events := text
 		for i := range t.Devices {
 			d := &t.Devices[i]
@@ -135,7 +136,7 @@ func (w *witness) traceFacts() []string {
 			}
 			text += fmt.Sprintf("; device %d: %s", d.ID, where(t, d))
 			if d.PeakReservedBytes > 0 {
-				text += fmt.Sprintf(", %s reserved", report.Bytes(d.PeakReservedBytes))
+				text += fmt.Sprintf(", %s reserved", units.Bytes(d.PeakReservedBytes))
 			}
 		}
 		if text == events {
@@ -163,10 +164,10 @@ func (w *witness) timelines() []string {
 				most = i
 			}
 		}
-		out = append(out, fmt.Sprintf("a memory timeline with a peak of %s, of which %s hold %s", report.Bytes(t.PeakBytes), timelineCategories[most], report.Bytes(t.AtPeak[most])))
+		out = append(out, fmt.Sprintf("a memory timeline with a peak of %s, of which %s hold %s", units.Bytes(t.PeakBytes), timelineCategories[most], units.Bytes(t.AtPeak[most])))
 	}
 	return out
 }
 
 // timelineCategories are the profiler's categories in words, in its order.
-var timelineCategories = [kineto.Categories]string{"parameters", "optimizer state", "inputs", "temporaries", "activations", "gradients", "autograd's own tensors", "tensors of no category"}
+var timelineCategories = [trace.Categories]string{"parameters", "optimizer state", "inputs", "temporaries", "activations", "gradients", "autograd's own tensors", "tensors of no category"}

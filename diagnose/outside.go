@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -49,7 +50,7 @@ func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
 		if c := &dev.Clocks[i]; c.OutsideBytes != nil {
 			o := split(*c.OutsideBytes)
 			o.confidence = *c.Confidence
-			o.basis = []string{fmt.Sprintf("nvidia-smi's readings lie %s above what PyTorch had reserved at the same times", report.Bytes(*c.OutsideBytes))}
+			o.basis = []string{fmt.Sprintf("nvidia-smi's readings lie %s above what PyTorch had reserved at the same times", units.Bytes(*c.OutsideBytes))}
 			return o, true
 		}
 	}
@@ -126,14 +127,14 @@ func outsideOfMessage(m *runlog.OOM) (outside, bool) {
 	if own >= held {
 		return outside{context: own - held, others: rounded(taken - own), confidence: 0.95,
 			basis: []string{fmt.Sprintf("the out-of-memory message: this process had %s, PyTorch %s of it; %s of %s were in use",
-				report.Bytes(own), report.Bytes(held), report.Bytes(taken), report.Bytes(m.CapacityBytes))}}, true
+				units.Bytes(own), units.Bytes(held), units.Bytes(taken), units.Bytes(m.CapacityBytes))}}, true
 	}
 	rest := taken - held
 	if rest < 0 {
 		return outside{}, false
 	}
 	o := split(rest)
-	o.basis = []string{fmt.Sprintf("the out-of-memory message: %s of %s were in use, %s of it by PyTorch", report.Bytes(taken), report.Bytes(m.CapacityBytes), report.Bytes(held))}
+	o.basis = []string{fmt.Sprintf("the out-of-memory message: %s of %s were in use, %s of it by PyTorch", units.Bytes(taken), units.Bytes(m.CapacityBytes), units.Bytes(held))}
 	return o, true
 }
 
@@ -184,7 +185,7 @@ func outsideOfGPU(g *evidence.GPU, reserved int64) (outside, bool) {
 	if used < reserved {
 		return outside{}, false
 	}
-	basis := fmt.Sprintf("nvidia-smi: %s in use at most on GPU %d, %s reserved by PyTorch at most", report.Bytes(used), g.GPU, report.Bytes(reserved))
+	basis := fmt.Sprintf("nvidia-smi: %s in use at most on GPU %d, %s reserved by PyTorch at most", units.Bytes(used), g.GPU, units.Bytes(reserved))
 	var own *evidence.Process
 	candidates := 0
 	var rest []evidence.Process
@@ -208,7 +209,7 @@ func outsideOfGPU(g *evidence.GPU, reserved int64) (outside, bool) {
 		return o, true
 	}
 	o := outside{context: *own.PeakUsedBytes - reserved, confidence: 0.9, basis: []string{basis,
-		fmt.Sprintf("process %d%s is this one: %s", own.PID, named(own.Name), report.Bytes(*own.PeakUsedBytes))}}
+		fmt.Sprintf("process %d%s is this one: %s", own.PID, named(own.Name), units.Bytes(*own.PeakUsedBytes))}}
 	left := max(0, used-*own.PeakUsedBytes)
 	o.processes = slices.DeleteFunc(rest, func(p evidence.Process) bool { return p.PID == own.PID })
 	slices.SortStableFunc(o.processes, func(a, b evidence.Process) int { return cmp.Compare(*b.PeakUsedBytes, *a.PeakUsedBytes) })
@@ -239,7 +240,7 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 		m.CUDAContext, m.OtherProcesses, m.Unaccounted = known(o.context), known(o.others), known(o.unaccounted)
 	}
 	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.confidence, Evidence: o.basis}
-	f.Title = fmt.Sprintf("%s on the GPU are outside PyTorch's allocator", report.Bytes(o.total()))
+	f.Title = fmt.Sprintf("%s on the GPU are outside PyTorch's allocator", units.Bytes(o.total()))
 	if parts := amounts(amount{o.context, "CUDA context, NCCL and libraries"}, amount{o.others, "other processes"}, amount{o.unaccounted, "not accounted for"}); parts != "" {
 		f.Title += ": " + parts
 	}
@@ -248,7 +249,7 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("and %d more processes", len(o.processes)-i))
 			break
 		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("process %d%s: %s", p.PID, named(p.Name), report.Bytes(*p.PeakUsedBytes)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("process %d%s: %s", p.PID, named(p.Name), units.Bytes(*p.PeakUsedBytes)))
 	}
 	switch large := max(usualContext, e.capacityOr(dev)/20); {
 	case o.others >= large:
@@ -289,7 +290,7 @@ func amounts(parts ...amount) string {
 	var out []string
 	for _, p := range parts {
 		if p.bytes > 0 {
-			out = append(out, report.Bytes(p.bytes)+" "+p.what)
+			out = append(out, units.Bytes(p.bytes)+" "+p.what)
 		}
 	}
 	return strings.Join(out, ", ")

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // failure is what the figures of one out-of-memory message add up to.
@@ -54,38 +54,38 @@ func judge(m *runlog.OOM) failure {
 	switch {
 	case r > capacity:
 		f.verdict, f.confidence = "true_shortage", 0.99
-		f.why = fmt.Sprintf("the request alone is larger than the GPU's %s", report.Bytes(capacity))
+		f.why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(capacity))
 	case m.AllowedBytes > 0 && m.AllowedBytes < capacity && free >= r:
 		f.verdict, f.confidence, f.saves = "memory_fraction", 0.95, capacity-m.AllowedBytes
-		f.why = fmt.Sprintf("%s were free, but the process may take %s of %s", report.Bytes(free), report.Bytes(m.AllowedBytes), report.Bytes(capacity))
+		f.why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(free), units.Bytes(m.AllowedBytes), units.Bytes(capacity))
 	case large && free+cached < r && free+cached+others >= r:
 		f.verdict, f.confidence, f.saves = "other_process", 0.9, others
-		f.why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", report.Bytes(others), report.Bytes(capacity))
+		f.why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(others), units.Bytes(capacity))
 	case free+cached < r:
 		f.verdict, f.confidence = "true_shortage", 0.9
-		f.why = fmt.Sprintf("all that was free is %s short of it", report.Bytes(r-free-cached))
+		f.why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free-cached))
 		if m.Phase == "setup" && m.Scene.Doing == "" {
 			f.why += ", with the rest of the model still to come"
 		}
 		if beyond := held - capacity; beyond > 0 {
 			f.why = fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows and WSL do, and all that was free is %s short of it",
-				report.Bytes(beyond), report.Bytes(r-free-cached))
+				units.Bytes(beyond), units.Bytes(r-free-cached))
 		}
 	case large && others >= max(r, cached):
 		f.verdict, f.confidence, f.saves = "other_process", 0.8, others
-		f.why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", report.Bytes(held), report.Bytes(others), report.Bytes(capacity))
+		f.why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", units.Bytes(held), units.Bytes(others), units.Bytes(capacity))
 	case cached >= r && float64(cached) >= scraps*float64(held):
 		f.verdict, f.confidence = "fragmentation", 0.85
-		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", report.Bytes(cached), report.Percent(cached, held))
+		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", units.Bytes(cached), units.Percent(cached, held))
 	case free >= r && cached < r:
 		f.verdict, f.confidence = "memory_fraction", 0.5
-		f.why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the same moment", report.Bytes(free))
+		f.why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the same moment", units.Bytes(free))
 	default:
 		f.verdict, f.confidence = "true_shortage", 0.6
 		if float64(cached) < scraps/3*float64(held) {
 			f.confidence = 0.85
 		}
-		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", report.Percent(held-cached, held), report.Bytes(held), report.Bytes(cached))
+		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(held-cached, held), units.Bytes(held), units.Bytes(cached))
 	}
 	if f.verdict == "fragmentation" && m.Phase == "optimizer" {
 		f.confidence = 0.6 // a first step may still have had to allocate far more
@@ -97,24 +97,24 @@ func judge(m *runlog.OOM) failure {
 // what was free on the device.
 func (f *failure) withoutFree() {
 	r, cached := f.RequestedBytes, max(0, f.ReservedUnallocatedBytes)
-	whole, limit := f.CapacityBytes, fmt.Sprintf("the GPU's %s", report.Bytes(f.CapacityBytes))
+	whole, limit := f.CapacityBytes, fmt.Sprintf("the GPU's %s", units.Bytes(f.CapacityBytes))
 	if whole <= 0 {
-		whole, limit = f.AllowedBytes, fmt.Sprintf("the %s that MPS allows", report.Bytes(f.AllowedBytes))
+		whole, limit = f.AllowedBytes, fmt.Sprintf("the %s that MPS allows", units.Bytes(f.AllowedBytes))
 	}
 	used := f.AllocatedBytes + max(0, f.BesideBytes)
 	held := used + cached
 	switch {
 	case used+r > whole:
 		f.verdict, f.confidence = "true_shortage", 0.9
-		f.why = fmt.Sprintf("with the %s in use it exceeds %s by %s", report.Bytes(used), limit, report.Bytes(used+r-whole))
+		f.why = fmt.Sprintf("with the %s in use it exceeds %s by %s", units.Bytes(used), limit, units.Bytes(used+r-whole))
 	case cached >= r && float64(cached) >= scraps*float64(held):
 		f.verdict, f.confidence = "fragmentation", 0.6
-		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", report.Bytes(cached), report.Percent(cached, held))
+		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", units.Bytes(cached), units.Percent(cached, held))
 	case held+r > whole:
 		f.verdict, f.confidence = "true_shortage", 0.6
-		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", report.Percent(used, held), report.Bytes(held), report.Bytes(cached))
+		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(used, held), units.Bytes(held), units.Bytes(cached))
 	default:
-		f.why = fmt.Sprintf("PyTorch held %s of %s; the message doesn't say what was free of the rest", report.Bytes(held), limit)
+		f.why = fmt.Sprintf("PyTorch held %s of %s; the message doesn't say what was free of the rest", units.Bytes(held), limit)
 	}
 }
 
@@ -181,13 +181,13 @@ func (f *failure) figures() string {
 			if text != "" {
 				text += ", "
 			}
-			text += fmt.Sprintf(format, report.Bytes(bytes))
+			text += fmt.Sprintf(format, units.Bytes(bytes))
 		}
 	}
 	add("%s asked for", f.RequestedBytes)
 	add("%s free", f.DeviceFreeBytes)
 	if f.CapacityBytes >= 0 {
-		text += " of " + report.Bytes(f.CapacityBytes)
+		text += " of " + units.Bytes(f.CapacityBytes)
 	}
 	add("%s allocated by PyTorch", f.AllocatedBytes)
 	add("%s more in its cache", f.ReservedUnallocatedBytes)
@@ -216,9 +216,9 @@ func (f *failure) change() string {
 	case "fragmentation":
 		// Expandable segments leave gaps, too: all of the cache is only a bound.
 		if to.settings != "" {
-			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot tells how much", to.settings, report.Bytes(f.ReservedUnallocatedBytes))
+			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot tells how much", to.settings, units.Bytes(f.ReservedUnallocatedBytes))
 		}
-		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s", strings.ToLower(f.Backend), report.Bytes(f.ReservedUnallocatedBytes))
+		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s", strings.ToLower(f.Backend), units.Bytes(f.ReservedUnallocatedBytes))
 	case "unknown":
 		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more", to.smi)
 	}
@@ -278,7 +278,7 @@ func processList(list []runlog.ProcessUse) string {
 		case i > 0:
 			text += ", "
 		}
-		text += fmt.Sprintf("process %d (%s)", p.PID, report.Bytes(p.Bytes))
+		text += fmt.Sprintf("process %d (%s)", p.PID, units.Bytes(p.Bytes))
 	}
 	return text
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // other is something that takes GPU memory beside PyTorch's allocator, or
@@ -56,7 +56,7 @@ func (f *failure) ofOther(o other) {
 		o.why = cmp.Or(o.why, "Paddle's allocator got no more from the driver")
 		if r >= 0 && free >= 0 && free < r {
 			f.verdict, f.confidence = "true_shortage", 0.8
-			o.why = fmt.Sprintf("all that was free is %s short of it", report.Bytes(r-free))
+			o.why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free))
 		}
 	case o.why == "" && f.By == "cudaMallocAsync":
 		o.why = "the message has no figures"
@@ -95,11 +95,11 @@ func (f *failure) ofVLLM() {
 	switch {
 	case free >= 0 && capacity > 0 && r > free:
 		f.verdict, f.confidence = "other_process", 0.8
-		f.why = fmt.Sprintf("vLLM wants %s of the GPU's %s, but only %s were free when it started", report.Bytes(r), report.Bytes(capacity), report.Bytes(free))
-		f.remedy = fmt.Sprintf("Find what holds %s of the GPU (nvidia-smi) and stop it, or give vLLM at most what is free: gpu_memory_utilization below %.2f", report.Bytes(capacity-free), float64(free)/float64(capacity))
+		f.why = fmt.Sprintf("vLLM wants %s of the GPU's %s, but only %s were free when it started", units.Bytes(r), units.Bytes(capacity), units.Bytes(free))
+		f.remedy = fmt.Sprintf("Find what holds %s of the GPU (nvidia-smi) and stop it, or give vLLM at most what is free: gpu_memory_utilization below %.2f", units.Bytes(capacity-free), float64(free)/float64(capacity))
 	case r > 0 && f.AllowedBytes >= 0:
 		f.verdict, f.confidence = "true_shortage", 0.9
-		f.why = fmt.Sprintf("one request of the greatest length needs a key-value cache of %s, and %s are left for it of vLLM's share of the GPU", report.Bytes(r), report.Bytes(f.AllowedBytes))
+		f.why = fmt.Sprintf("one request of the greatest length needs a key-value cache of %s, and %s are left for it of vLLM's share of the GPU", units.Bytes(r), units.Bytes(f.AllowedBytes))
 		f.remedy = "A lower max_model_len, a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU has room, or more GPUs (tensor_parallel_size)"
 	default:
 		f.why = "vLLM's share of the GPU (gpu_memory_utilization) leaves too little for its key-value cache beside weights and activations"

@@ -1,6 +1,6 @@
 package diagnose
 
-import "github.com/vramscope/vramscope/snapshot/runlog"
+import "github.com/vramscope/vramscope/evidence/runlog"
 
 // changeDoing is what helps where a traceback shows what the memory was for,
 // however small the request that failed.

@@ -6,8 +6,9 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // spill is memory beyond the GPU's size, which drivers for Windows and WSL
@@ -23,7 +24,7 @@ func (e *examination) spillFindings(dev *report.Device) []report.Finding {
 		return nil
 	}
 	if over := dev.Peaks.Reserved.Bytes - *dev.CapacityBytes; over > 0 {
-		s := spill{over, *dev.CapacityBytes, fmt.Sprintf("PyTorch reserved %s", report.Bytes(dev.Peaks.Reserved.Bytes))}
+		s := spill{over, *dev.CapacityBytes, fmt.Sprintf("PyTorch reserved %s", units.Bytes(dev.Peaks.Reserved.Bytes))}
 		var steps *runlog.Steps
 		for _, d := range e.evidence.Details {
 			if d.Log != nil && d.Log.Steps.Count > 0 {
@@ -54,7 +55,7 @@ func (w *witness) spills() bool {
 		most := max(steps.MaxReservedBytes, steps.MaxAllocatedBytes)
 		switch full, percent := w.brimful(); {
 		case capacity > 0 && most > capacity && !mustFail(w.doc.Evidence):
-			s := spill{most - capacity, capacity, fmt.Sprintf("%s reports %s", w.name(d.Source), report.Bytes(most))}
+			s := spill{most - capacity, capacity, fmt.Sprintf("%s reports %s", w.name(d.Source), units.Bytes(most))}
 			w.add(s.finding(steps))
 			found = true
 		case full && maySpill(w.doc.Evidence):
@@ -119,10 +120,10 @@ func (s *spill) finding(steps *runlog.Steps) report.Finding {
 		Fix: ptr("Hold less: a smaller batch, checkpointing, an optimizer with less state. To get an error instead of slowness, set \"CUDA - Sysmem Fallback Policy\" to \"Prefer No Sysmem Fallback\" in the NVIDIA control panel")}
 	f.Title = "The GPU is full and steps became slow: memory spills into the host's (Windows, WSL)"
 	if s.beyond > 0 {
-		f.Title = fmt.Sprintf("%s more than the GPU has: it lies in the host's memory, behind PCIe (Windows, WSL)", report.Bytes(s.beyond))
+		f.Title = fmt.Sprintf("%s more than the GPU has: it lies in the host's memory, behind PCIe (Windows, WSL)", units.Bytes(s.beyond))
 		f.SavesBytes = &s.beyond
 	}
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s, the GPU has %s", s.where, report.Bytes(s.capacity)))
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%s, the GPU has %s", s.where, units.Bytes(s.capacity)))
 	if steps == nil {
 		return f
 	}
@@ -133,7 +134,7 @@ func (s *spill) finding(steps *runlog.Steps) report.Finding {
 		return f
 	}
 	f.Title += fmt.Sprintf("; steps take %s instead of %s", duration(slow), duration(fast))
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s of the log took %s each instead of %s (%.1f times): %s lost", report.Plural(count, "step"),
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%s of the log took %s each instead of %s (%.1f times): %s lost", units.Plural(count, "step"),
 		duration(slow), duration(fast), slow/fast, duration((slow-fast)*float64(count))))
 	return f
 }

@@ -8,7 +8,8 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/ring"
+	"github.com/vramscope/vramscope/internal/testing/ring"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -79,7 +80,7 @@ func TestOverflowKeepsLeaks(t *testing.T) {
 	for _, part := range []float64{0.25, 0.5, 0.75} {
 		l := leak(part)
 		if *l.Line != *whole.Line || l.Suspected || l.TotalBytes < whole.TotalBytes*9/10 || l.TotalBytes > whole.TotalBytes {
-			t.Errorf("without the first %.0f %%: line %d, %s, suspected %t; line %d and %s in all", 100*part, *l.Line, report.Bytes(l.TotalBytes), l.Suspected, *whole.Line, report.Bytes(whole.TotalBytes))
+			t.Errorf("without the first %.0f %%: line %d, %s, suspected %t; line %d and %s in all", 100*part, *l.Line, units.Bytes(l.TotalBytes), l.Suspected, *whole.Line, units.Bytes(whole.TotalBytes))
 		}
 	}
 }
@@ -99,6 +100,6 @@ func TestGraphsOfLostPasses(t *testing.T) {
 func TestOverflowKeepsGraphs(t *testing.T) {
 	d := overflowed(t, "../testdata/scenarios/eval_losses__python.pickle.gz", 0.9).Devices[0]
 	if got, all := d.AtPeak.Categories["activations"], d.AtPeak.AllocatedBytes; 2*got < all {
-		t.Errorf("%s of %s are activations: %v", report.Bytes(got), report.Bytes(all), d.AtPeak.Categories)
+		t.Errorf("%s of %s are activations: %v", units.Bytes(got), units.Bytes(all), d.AtPeak.Categories)
 	}
 }

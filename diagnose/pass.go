@@ -7,11 +7,11 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -102,7 +102,7 @@ func (j *job) inFamily(i int, recordings []int) bool {
 // remember examines the devices of one recording.
 func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
 	r := &remembered{source: source, name: j.sources[source].name(), said: j.saidRank(source, s), complete: len(s.Devices) > 0}
-	view := stacks.New(s)
+	view := frames.New(s)
 	o := j.options
 	o.Pictures = o.Pictures && recordings == 1
 	events := 0
@@ -141,7 +141,7 @@ func (j *job) saidRank(source int, s *snapshot.Snapshot) int {
 	return SaidRank(s)
 }
 
-func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *stacks.View, o Options) *examination {
+func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *frames.View, o Options) *examination {
 	e := &examination{view: view, source: j.sources[source], evidence: j.evidenceOf(source), options: o}
 	if e.source.Made != nil {
 		e.t, e.classes = e.source.Made(d)
@@ -193,7 +193,7 @@ func (j *job) again(source int, want map[int]bool, visit func(*examination, *rep
 	if err != nil {
 		return fmt.Errorf("%w (when it was read for the second time)", err)
 	}
-	view := stacks.New(s)
+	view := frames.New(s)
 	for i := range s.Devices {
 		if d := &s.Devices[i]; want[d.Ordinal] {
 			e := j.examination(source, s, d, view, j.options)

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // Bounds of what a page holds of stacks.
@@ -22,11 +22,11 @@ type stackTable struct {
 	out   *report.Pictures
 	place []uint32            // by snapshot.StackID, plus one
 	used  []snapshot.StackID  // by index
-	sites map[stacks.Site]int // index into out.Sites
+	sites map[frames.Site]int // index into out.Sites
 }
 
 func newStackTable(e *examination, out *report.Pictures) stackTable {
-	s := stackTable{e: e, out: out, place: make([]uint32, e.t.Snapshot.NumStacks()), sites: map[stacks.Site]int{}}
+	s := stackTable{e: e, out: out, place: make([]uint32, e.t.Snapshot.NumStacks()), sites: map[frames.Site]int{}}
 	s.index(0)
 	return s
 }
@@ -49,7 +49,7 @@ func (s *stackTable) site(id snapshot.StackID) int {
 	site := s.e.view.Site(id)
 	n, ok := s.sites[site]
 	if !ok && len(s.sites) >= maxSites {
-		site = stacks.Site{Line: stacks.Line{Function: otherSites}}
+		site = frames.Site{Line: frames.Line{Function: otherSites}}
 		n, ok = s.sites[site]
 	}
 	if !ok {
@@ -91,14 +91,14 @@ func (s *stackTable) finish() {
 	}
 }
 
-func (s *stackTable) frame(frames map[snapshot.FrameID]int, id snapshot.FrameID) int {
-	n, ok := frames[id]
+func (s *stackTable) frame(known map[snapshot.FrameID]int, id snapshot.FrameID) int {
+	n, ok := known[id]
 	if !ok {
 		n = len(s.out.Frames)
-		frames[id] = n
+		known[id] = n
 		line, owner := s.e.view.Line(id), s.e.view.Owner(id)
 		s.out.Frames = append(s.out.Frames, report.Frame{Function: shorten(line.Function), File: shorten(line.File), Line: line.Line,
-			Fold: owner >= stacks.Compiled})
+			Fold: owner >= frames.Compiled})
 	}
 	return n
 }

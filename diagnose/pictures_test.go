@@ -6,10 +6,10 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -36,7 +36,7 @@ func examinationOf(t *testing.T, p recorder.Program) *examination {
 		t.Fatal(err)
 	}
 	line := timeline.New(s, &s.Devices[0])
-	return &examination{t: line, classes: classify.New(line, classify.Options{}), view: stacks.New(s), evidence: evidence.New()}
+	return &examination{t: line, classes: classify.New(line, classify.Options{}), view: frames.New(s), evidence: evidence.New()}
 }
 
 var picturePrograms = map[string]recorder.Program{

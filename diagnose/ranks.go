@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -44,7 +45,7 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 		r.Count, r.Told = len(seen), strings.Join(told, "; ")
 		j.missing(r, all, seen)
 		if len(others) > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s of no known rank: %s", report.Plural(len(others), "recording"), listed(others)))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s of no known rank: %s", units.Plural(len(others), "recording"), listed(others)))
 		}
 	}
 	if len(twice) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -113,18 +114,18 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 	dev := &devices[high.Index]
 	if share := share(m.Bytes, high.PeakAllocated); m.Bytes >= unevenBytes && share >= unevenInfo {
 		f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes, Evidence: []string{},
-			Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank, report.Bytes(m.Bytes), report.Plural(r.Count, "rank"), share)}
+			Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank, units.Bytes(m.Bytes), units.Plural(r.Count, "rank"), share)}
 		if share >= unevenWarning {
 			f.Severity = report.Warning
 		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank, report.Bytes(high.PeakAllocated), *usual.Rank, report.Bytes(usual.PeakAllocated)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank, units.Bytes(high.PeakAllocated), *usual.Rank, units.Bytes(usual.PeakAllocated)))
 		for _, c := range m.Categories[:min(3, len(m.Categories))] {
 			if 10*c.More >= m.Bytes {
-				f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category), report.Bytes(c.More), report.Bytes(c.Than)))
+				f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category), units.Bytes(c.More), units.Bytes(c.Than)))
 			}
 		}
 		for i := range m.Sites[:min(2, len(m.Sites))] {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s more by %s", report.Bytes(m.Sites[i].More), m.Sites[i].Site.Short()))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s more by %s", units.Bytes(m.Sites[i].More), m.Sites[i].Site.Short()))
 		}
 		if other := &devices[usual.Index]; !sameTime(dev, other) {
 			f.Confidence = 0.5
@@ -141,7 +142,7 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 		for i := range r.Rows {
 			if row := &r.Rows[i]; row.Rank != nil && *row.Rank == x.Owner && row.Device == x.Device {
 				addFinding(&devices[row.Index], report.Finding{ID: "rank_imbalance", Severity: report.Warning, Confidence: 0.95, SavesBytes: ptr(x.Bytes),
-					Title:    fmt.Sprintf("Other ranks hold %s on device %d, which is rank %d's; each has a CUDA context there besides", report.Bytes(x.Bytes), x.Device, x.Owner),
+					Title:    fmt.Sprintf("Other ranks hold %s on device %d, which is rank %d's; each has a CUDA context there besides", units.Bytes(x.Bytes), x.Device, x.Owner),
 					Evidence: []string{"ranks " + report.Spans(x.Ranks)},
 					Fix:      ptr("Call torch.cuda.set_device(local_rank) before anything else, and load checkpoints with map_location: without them tensors go to device 0"),
 					Code:     "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))\nstate = torch.load(path, map_location=\"cpu\")\n"})

@@ -10,7 +10,8 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -317,7 +318,7 @@ func TestPeakBeforeALaterDump(t *testing.T) {
 	if len(doc.Devices) != 1 || doc.Devices[0].Peaks.Allocated.Bytes >= peak {
 		t.Fatalf("%d devices, the first dump peaked at %d", len(doc.Devices), peak)
 	}
-	if want := "; in step_1.pickle it had peaked at " + report.Bytes(peak) + " allocated"; !strings.HasSuffix(doc.Verdict.Text, want) {
+	if want := "; in step_1.pickle it had peaked at " + units.Bytes(peak) + " allocated"; !strings.HasSuffix(doc.Verdict.Text, want) {
 		t.Errorf("%q, want its end %q", doc.Verdict.Text, want)
 	}
 }

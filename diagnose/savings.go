@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -107,7 +108,7 @@ func (d *draft) saves(how string, before, bytes int64) {
 		bytes = min(bytes, d.most)
 	}
 	d.SavesBytes = ptr(max(0, bytes))
-	switch from, to := report.Bytes(before), report.Bytes(before-*d.SavesBytes); {
+	switch from, to := units.Bytes(before), units.Bytes(before-*d.SavesBytes); {
 	case from != to:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory falls from %s to %s", how, from, to))
 	case bytes > 0:
@@ -290,9 +291,9 @@ func (e *examination) settleSetting(d *draft) {
 		}
 		before := o.PeakReservedBytes + o.SavesBytes
 		if d.SavesBytes = ptr(max(0, o.SavesBytes)); o.SavesBytes > 0 {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory falls from %s to %s", d.setting, report.Bytes(before), report.Bytes(o.PeakReservedBytes)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory falls from %s to %s", d.setting, units.Bytes(before), units.Bytes(o.PeakReservedBytes)))
 		} else {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory doesn't fall: %s instead of %s", d.setting, report.Bytes(o.PeakReservedBytes), report.Bytes(before)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory doesn't fall: %s instead of %s", d.setting, units.Bytes(o.PeakReservedBytes), units.Bytes(before)))
 		}
 		return
 	}

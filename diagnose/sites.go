@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // siteKey tells call sites apart.
 type siteKey struct {
-	site     stacks.Site
+	site     frames.Site
 	known    bool
 	older    bool
 	category classify.Category
@@ -107,7 +107,7 @@ func (e *examination) sites(event int) (sites []report.Site, blocks int, categor
 		}
 		n, ok := index[key]
 		if !ok && len(index) >= maxSites {
-			key = siteKey{site: stacks.Site{Line: stacks.Line{Function: otherSites}}, category: key.category}
+			key = siteKey{site: frames.Site{Line: frames.Line{Function: otherSites}}, category: key.category}
 			n, ok = index[key]
 		}
 		if !ok {
@@ -140,13 +140,13 @@ func (e *examination) sites(event int) (sites []report.Site, blocks int, categor
 
 func siteOf(k siteKey) report.Site {
 	s := report.Site{Category: ptr(k.category.String()), Known: k.known, Older: k.older, Function: k.site.Function, File: k.site.File, Op: k.site.Op, Line: lineOf(k.site.Line.Line)}
-	if k.site.CalledFrom != (stacks.Line{}) {
+	if k.site.CalledFrom != (frames.Line{}) {
 		s.CalledFrom = placeOf(k.site.CalledFrom)
 	}
 	return s
 }
 
-func placeOf(l stacks.Line) *report.Place {
+func placeOf(l frames.Line) *report.Place {
 	return &report.Place{Function: l.Function, File: l.File, Line: lineOf(l.Line)}
 }
 

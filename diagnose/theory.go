@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -15,10 +16,10 @@ func (e *examination) compare(doc *report.Document) error {
 	}
 	doc.Budget = r
 	table := &report.Comparison{Device: e.t.Device.Ordinal, Inferred: r.Inferred,
-		Model: fmt.Sprintf("%s, %s parameters", r.Model.Type, report.Count(int(r.Model.Parameters)))}
+		Model: fmt.Sprintf("%s, %s parameters", r.Model.Type, units.Count(int(r.Model.Parameters)))}
 	table.Peak = report.Compared{Name: "peak", Budget: r.Expected.PeakBytes, Measured: &r.Measured.PeakBytes, Reason: r.Expected.Note}
 	if whole := max(r.PeakBytes, r.FirstStep); r.Expected.Note != nil && whole > r.Expected.PeakBytes {
-		why := fmt.Sprintf("%s; the whole step takes %s by the budget", *r.Expected.Note, report.Bytes(whole))
+		why := fmt.Sprintf("%s; the whole step takes %s by the budget", *r.Expected.Note, units.Bytes(whole))
 		table.Peak.Reason = &why
 	}
 	for _, p := range r.ByPhase {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -90,17 +91,17 @@ func (j *job) growth(t *report.Trend, rows []*rememberedDevice) string {
 	var text string
 	switch {
 	case whole < leastGrowth && -whole < leastGrowth:
-		return fmt.Sprintf("what is allocated at the end is the same in %s", report.Plural(len(comparable), "dump"))
+		return fmt.Sprintf("what is allocated at the end is the same in %s", units.Plural(len(comparable), "dump"))
 	case len(deltas) == 1 && whole > 0:
-		text = fmt.Sprintf("%s more at the end of the later dump: two can't show whether it goes on", report.Bytes(whole))
+		text = fmt.Sprintf("%s more at the end of the later dump: two can't show whether it goes on", units.Bytes(whole))
 	case slowest >= leastGrowth && fastest <= 4*slowest:
 		t.Grows = &middle
-		text = fmt.Sprintf("grows from dump to dump by %s, %s over %s", report.Bytes(middle), report.Bytes(whole), report.Plural(len(comparable), "dump"))
+		text = fmt.Sprintf("grows from dump to dump by %s, %s over %s", units.Bytes(middle), units.Bytes(whole), units.Plural(len(comparable), "dump"))
 	case whole > 0 && deltas[0] == fastest && slices.Max(deltas[1:]) <= deltas[0]/4:
-		text = fmt.Sprintf("%s more after the first dump, %s since", report.Bytes(deltas[0]), plusMinus(whole-deltas[0]))
+		text = fmt.Sprintf("%s more after the first dump, %s since", units.Bytes(deltas[0]), plusMinus(whole-deltas[0]))
 	case slowest >= leastGrowth:
 		t.Grows = &middle
-		text = fmt.Sprintf("grows from dump to dump, by %s to %s, %s over %s", report.Bytes(slowest), report.Bytes(fastest), report.Bytes(whole), report.Plural(len(comparable), "dump"))
+		text = fmt.Sprintf("grows from dump to dump, by %s to %s, %s over %s", units.Bytes(slowest), units.Bytes(fastest), units.Bytes(whole), units.Plural(len(comparable), "dump"))
 	default:
 		return fmt.Sprintf("goes up and down from dump to dump: %s between the first and the last", plusMinus(whole))
 	}
@@ -109,9 +110,9 @@ func (j *job) growth(t *report.Trend, rows []*rememberedDevice) string {
 
 func plusMinus(n int64) string {
 	if n > 0 {
-		return "+" + report.Bytes(n)
+		return "+" + units.Bytes(n)
 	}
-	return report.Bytes(n)
+	return units.Bytes(n)
 }
 
 // explained names the category and the line that a difference is mostly made of.

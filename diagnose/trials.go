@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
@@ -65,12 +66,12 @@ func (e *examination) leaves(setting *replay.Outcome, o *timeline.OOM, dev *repo
 	if !known || left < 0 || stepsAfter(dev, o.Event) > 0 {
 		return ""
 	}
-	text := fmt.Sprintf(", with %s left for what comes after it, which isn't recorded", report.Bytes(left))
+	text := fmt.Sprintf(", with %s left for what comes after it, which isn't recorded", units.Bytes(left))
 	if rest {
-		text = fmt.Sprintf(", with %s to spare in this step's passes", report.Bytes(left))
+		text = fmt.Sprintf(", with %s to spare in this step's passes", units.Bytes(left))
 	}
 	if state := e.firstState(o); state > left {
-		text += fmt.Sprintf(": not enough for the first optimizer step, if it is Adam's, which makes two moments of the %s of gradients there are", report.Bytes(state/2))
+		text += fmt.Sprintf(": not enough for the first optimizer step, if it is Adam's, which makes two moments of the %s of gradients there are", units.Bytes(state/2))
 	}
 	return text
 }
@@ -94,7 +95,7 @@ func trialOf(o *replay.Outcome) report.Trial {
 	t := report.Trial{Name: o.Name, PeakReserved: o.PeakReservedBytes, PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete, Retries: o.Retries, Segments: o.Segments}
 	switch {
 	case o.OOM:
-		t.Outcome = fmt.Sprintf("out of memory at event %s, a segment lacks %s", report.Count(*o.OOMEvent), report.Bytes(o.ShortBytes))
+		t.Outcome = fmt.Sprintf("out of memory at event %s, a segment lacks %s", units.Count(*o.OOMEvent), units.Bytes(o.ShortBytes))
 	case o.Survived:
 		t.Outcome = "the failed request is met"
 	default:

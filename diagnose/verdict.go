@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -39,14 +40,14 @@ func verdict(doc *report.Document) report.Verdict {
 			said = "The file was cut off before its events; in what is left of its segments"
 		}
 		v.Text = fmt.Sprintf("%s %s were allocated in %s and %s reserved%s", said,
-			report.Bytes(main.AtEnd.AllocatedBytes), report.Plural(main.AtEnd.Blocks, "block"), report.Bytes(main.AtEnd.ReservedBytes), where)
+			units.Bytes(main.AtEnd.AllocatedBytes), units.Plural(main.AtEnd.Blocks, "block"), units.Bytes(main.AtEnd.ReservedBytes), where)
 		if i := slices.IndexFunc(main.Findings, func(f report.Finding) bool { return f.ID == "recording_empty" || f.ID == "recording_stopped" }); i >= 0 {
 			v.Fix = main.Findings[i].Fix
 		}
 	default:
-		v.Text = fmt.Sprintf("No failure recorded: memory peaked at %s allocated and %s reserved%s", report.Bytes(main.Peaks.Allocated.Bytes), report.Bytes(main.Peaks.Reserved.Bytes), where)
+		v.Text = fmt.Sprintf("No failure recorded: memory peaked at %s allocated and %s reserved%s", units.Bytes(main.Peaks.Allocated.Bytes), units.Bytes(main.Peaks.Reserved.Bytes), where)
 		if main.CapacityBytes != nil {
-			v.Text += fmt.Sprintf(", of %s", report.Bytes(*main.CapacityBytes))
+			v.Text += fmt.Sprintf(", of %s", units.Bytes(*main.CapacityBytes))
 		}
 		if reserved := main.Peaks.Reserved.Bytes; main.Before() && share(reserved-main.Peaks.Allocated.Bytes, reserved) >= wasteLong {
 			v.Text += "; so much was reserved before the recording that more may have been allocated then"
@@ -125,7 +126,7 @@ func leakVerdict(d *report.Device, l *report.Leak, f *report.Finding) report.Ver
 		if uneven(l, 0) {
 			about = "about "
 		}
-		text = fmt.Sprintf("Memory on device %d grows by %s%s in every step. %s", d.Device, about, report.Bytes(*l.BytesPerStep), text)
+		text = fmt.Sprintf("Memory on device %d grows by %s%s in every step. %s", d.Device, about, units.Bytes(*l.BytesPerStep), text)
 	}
 	if l.File != nil {
 		text += ", at " + *l.Function + " " + report.ShortFile(*l.File)
@@ -160,7 +161,7 @@ func oomVerdict(d *report.Device) report.Verdict {
 	if o.Phase != nil {
 		text += " in " + phaseText[*o.Phase]
 	}
-	text += ofStep(d, o.Event) + fmt.Sprintf(" on device %d: %s asked for", d.Device, report.Bytes(o.RequestedBytes))
+	text += ofStep(d, o.Event) + fmt.Sprintf(" on device %d: %s asked for", d.Device, units.Bytes(o.RequestedBytes))
 	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {
 		text += " by " + o.Site.Short()
 		if o.Site.Function != "" && o.Site.Op != "" {
@@ -168,17 +169,17 @@ func oomVerdict(d *report.Device) report.Verdict {
 		}
 	}
 	if o.MissingBytes != nil && *o.MissingBytes > 0 {
-		text += fmt.Sprintf(", %s missing", report.Bytes(*o.MissingBytes))
+		text += fmt.Sprintf(", %s missing", units.Bytes(*o.MissingBytes))
 	}
 	text += refusedFor[o.Verdict]
 	if o.DeviceFreeBytes != nil {
-		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", report.Bytes(*o.DeviceFreeBytes), report.Bytes(o.ReservedBytes-o.AllocatedBytes))
+		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", units.Bytes(*o.DeviceFreeBytes), units.Bytes(o.ReservedBytes-o.AllocatedBytes))
 	}
 	if name, bytes := largest(&d.AtPeak); bytes > 0 && name != "unknown" {
-		text += fmt.Sprintf("; %s %s (%s)", holding(name), report.Bytes(bytes), report.Percent(bytes, d.AtPeak.AllocatedBytes))
+		text += fmt.Sprintf("; %s %s (%s)", holding(name), units.Bytes(bytes), units.Percent(bytes, d.AtPeak.AllocatedBytes))
 	}
 	if n := stepsAfter(d, o.Event); n > 1 {
-		text += fmt.Sprintf(". The program caught it and went on: %s without a failure follow", report.Plural(n, "step"))
+		text += fmt.Sprintf(". The program caught it and went on: %s without a failure follow", units.Plural(n, "step"))
 	}
 	v := report.Verdict{Severity: report.Critical, Text: text}
 	for _, f := range d.Findings {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -145,7 +146,7 @@ func caveats(before, after *report.Document, a, b *report.Device, sites []report
 			add("What %s recording doesn't show the making of is put beside sites of the other that have no counterpart and hold no more", strings.ToLower(which))
 		}
 		if n := len(d.OOMs); n > 0 {
-			add("%s run has %s: its peak is what it had got to", which, report.Plural(n, "failed request"))
+			add("%s run has %s: its peak is what it had got to", which, units.Plural(n, "failed request"))
 		}
 	}
 	if numberedApart(a, b) && lastStep(a) != lastStep(b) {

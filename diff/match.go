@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // sites pairs the call sites of two recordings whose code may lie in other
@@ -198,7 +198,7 @@ func base(file string) string {
 	switch {
 	case strings.Contains(file, "/ipykernel_"), strings.HasPrefix(file, "<ipython-input"):
 		return "a notebook's cell"
-	case stacks.Generated(file), strings.Contains(file, "/.triton/"):
+	case frames.Generated(file), strings.Contains(file, "/.triton/"):
 		return "compiled code"
 	}
 	return path.Base(file)

@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -28,17 +29,17 @@ func verdict(d *report.Diff) report.Verdict {
 	if ok {
 		percent = fmt.Sprintf(" (%+.1f %%)", 100*share)
 	}
-	sizes := fmt.Sprintf("%s before, %s after", report.Bytes(p.Before), report.Bytes(p.After))
+	sizes := fmt.Sprintf("%s before, %s after", units.Bytes(p.Before), units.Bytes(p.After))
 	switch change := p.Change(); {
 	case change > 0:
-		v.Text = fmt.Sprintf("The allocated peak grew by %s%s: %s", report.Bytes(change), percent, sizes)
+		v.Text = fmt.Sprintf("The allocated peak grew by %s%s: %s", units.Bytes(change), percent, sizes)
 		if !ok || share > noise {
 			v.Severity = report.Warning
 		}
 	case change < 0:
-		v.Text = fmt.Sprintf("The allocated peak shrank by %s%s: %s", report.Bytes(-change), percent, sizes)
+		v.Text = fmt.Sprintf("The allocated peak shrank by %s%s: %s", units.Bytes(-change), percent, sizes)
 	default:
-		v.Text = fmt.Sprintf("The allocated peak is the same: %s", report.Bytes(p.After))
+		v.Text = fmt.Sprintf("The allocated peak is the same: %s", units.Bytes(p.After))
 	}
 	v.Text += most(d, p.Change())
 	switch {
@@ -52,7 +53,7 @@ func verdict(d *report.Diff) report.Verdict {
 	}
 	if n := d.After.Defects - d.Before.Defects; n > 0 {
 		v.Severity = max2(v.Severity, report.Warning)
-		v.Text += fmt.Sprintf("; the second has %s", report.Plural(n, "leak")) + map[bool]string{true: " more"}[d.Before.Defects > 0]
+		v.Text += fmt.Sprintf("; the second has %s", units.Plural(n, "leak")) + map[bool]string{true: " more"}[d.Before.Defects > 0]
 	}
 	return v
 }

@@ -3,9 +3,9 @@ package evidence
 import (
 	"sort"
 
-	"github.com/vramscope/vramscope/snapshot/kineto"
-	"github.com/vramscope/vramscope/snapshot/nvsmi"
-	"github.com/vramscope/vramscope/snapshot/runlog"
+	"github.com/vramscope/vramscope/evidence/monitor"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence/trace"
 )
 
 // Add appends another input's evidence; logs with more steps come first.
@@ -19,7 +19,7 @@ func (e *Evidence) Add(o *Evidence) {
 	sort.SliceStable(e.Steps, func(i, j int) bool { return e.Steps[i].Count > e.Steps[j].Count })
 }
 
-func (e *Evidence) addGPUs(r *nvsmi.Report, source int) {
+func (e *Evidence) addGPUs(r *monitor.Report, source int) {
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
 		out := GPU{GPU: g.Index, Name: text(g.Name), Source: source, Samples: g.Samples,
@@ -71,7 +71,7 @@ func (e *Evidence) addLog(r *runlog.Report, source int) {
 	}
 }
 
-func (e *Evidence) addTrace(t *kineto.Trace, source int) {
+func (e *Evidence) addTrace(t *trace.Trace, source int) {
 	allocated, reserved := t.Peaks()
 	e.Traces = append(e.Traces, Trace{Source: source, MemoryEvents: t.MemoryEvents, Devices: t.Accelerators(),
 		PeakAllocatedBytes: number(allocated), PeakReservedBytes: number(reserved)})
@@ -94,7 +94,7 @@ func text(s string) *string {
 
 // kindsOf lists what a text holds, the main kind first: a log that reports
 // training is a training log whatever else it holds.
-func kindsOf(smi *nvsmi.Report, log *runlog.Report) []string {
+func kindsOf(smi *monitor.Report, log *runlog.Report) []string {
 	var kinds []string
 	if log.IsTrainingLog() {
 		kinds = append(kinds, KindTrainingLog)

@@ -72,7 +72,7 @@ func TestSharedManifest(t *testing.T) {
 }
 
 func TestSharedTraces(t *testing.T) {
-	manifest, err := os.ReadFile(filepath.Join(shared, "kineto.tsv"))
+	manifest, err := os.ReadFile(filepath.Join(shared, "trace.tsv"))
 	if err != nil {
 		t.Skip(err)
 	}

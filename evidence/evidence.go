@@ -14,9 +14,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vramscope/vramscope/snapshot/kineto"
-	"github.com/vramscope/vramscope/snapshot/nvsmi"
-	"github.com/vramscope/vramscope/snapshot/runlog"
+	"github.com/vramscope/vramscope/evidence/monitor"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence/trace"
 )
 
 // ErrNothingKnown is wrapped by errors about text without a single line of a
@@ -56,10 +56,10 @@ type Evidence struct {
 // Detail is the whole of what one input held; the parts it has none of are nil.
 type Detail struct {
 	Source   int
-	NVSMI    *nvsmi.Report
+	NVSMI    *monitor.Report
 	Log      *runlog.Report
-	Trace    *kineto.Trace
-	Timeline *kineto.Timeline
+	Trace    *trace.Trace
+	Timeline *trace.Timeline
 }
 
 // GPU is one device over the time that one input covers.

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/vramscope/vramscope/evidence/monitor"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/internal/sniff"
-	"github.com/vramscope/vramscope/snapshot/kineto"
-	"github.com/vramscope/vramscope/snapshot/nvsmi"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // peekBytes is how much of the beginning decides what a stream is.
@@ -63,8 +63,8 @@ type broken struct{ err error }
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
 func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error) {
-	result, err := kineto.Read(r)
-	if errors.Is(err, kineto.ErrNotTrace) && result.Trace == nil {
+	result, err := trace.Read(r)
+	if errors.Is(err, trace.ErrNotTrace) && result.Trace == nil {
 		return nil, nil, fmt.Errorf("%s: %w: %w", name, ErrOtherJSON, err)
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error)
 
 // readGPUs reads what gpustat, rocm-smi or amd-smi printed as JSON.
 func readGPUs(r io.Reader, name string, source int) ([]string, *Evidence, error) {
-	gpus, err := nvsmi.ReadJSON(r)
+	gpus, err := monitor.ReadJSON(r)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
@@ -102,7 +102,7 @@ func readGPUs(r io.Reader, name string, source int) ([]string, *Evidence, error)
 type lineFunc func(number int, line []byte)
 
 func readText(r io.Reader, name string, source int, split func(io.Reader, lineFunc) error) ([]string, *Evidence, error) {
-	var smi nvsmi.Parser
+	var smi monitor.Parser
 	var log runlog.Parser
 	var plain []byte
 	err := split(r, func(number int, line []byte) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -53,16 +53,16 @@ func (d Device) stackOf(id timeline.AllocationID) stackKey {
 	return stackKey{phase: d.Classes.Phase[id]}
 }
 
-// frames are the frames of a snapshot as they are shown, each looked at once.
-type frames struct {
-	view   *stacks.View
+// shownFrames are the frames of a snapshot as they are shown, each looked at once.
+type shownFrames struct {
+	view   *frames.View
 	s      *snapshot.Snapshot
 	seen   []bool
 	places []place // by FrameID; without a name: not shown
 }
 
-func newFrames(r Recording) *frames {
-	f := &frames{view: r.View}
+func newFrames(r Recording) *shownFrames {
+	f := &shownFrames{view: r.View}
 	if len(r.Devices) > 0 {
 		f.s = r.Devices[0].Timeline.Snapshot
 		f.seen, f.places = make([]bool, len(f.s.Frames)), make([]place, len(f.s.Frames))
@@ -71,7 +71,7 @@ func newFrames(r Recording) *frames {
 }
 
 // stack is the frames of a stack that are shown, innermost first; never none.
-func (f *frames) stack(k stackKey) []*place {
+func (f *shownFrames) stack(k stackKey) []*place {
 	switch {
 	case k.older:
 		return []*place{&older}
@@ -91,7 +91,7 @@ func (f *frames) stack(k stackKey) []*place {
 }
 
 // place is a frame as it is shown.
-func (f *frames) place(id snapshot.FrameID) *place {
+func (f *shownFrames) place(id snapshot.FrameID) *place {
 	p := &f.places[id]
 	if !f.seen[id] {
 		f.seen[id] = true
@@ -102,9 +102,9 @@ func (f *frames) place(id snapshot.FrameID) *place {
 	return p
 }
 
-func (f *frames) raw(id snapshot.FrameID) place {
+func (f *shownFrames) raw(id snapshot.FrameID) place {
 	l := f.view.Line(id)
-	p := place{full: valid(l.Function), file: valid(l.File), line: l.Line, python: f.view.Language(id) == stacks.Python}
+	p := place{full: valid(l.Function), file: valid(l.File), line: l.Line, python: f.view.Language(id) == frames.Python}
 	if p.python {
 		p.name = pythonName(p.full, p.file)
 		return p

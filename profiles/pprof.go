@@ -49,7 +49,7 @@ type sampleKey struct {
 type pprofBuilder struct {
 	budget
 	p         *profile.Profile
-	frames    *frames
+	frames    *shownFrames
 	functions map[place]*profile.Function // less the line
 	locations map[*place]*profile.Location
 	stacks    map[stackKey][]*profile.Location

@@ -1,7 +1,7 @@
 // Package profiles writes a recording in the formats of viewers that people
 // already use: pprof, the Perfetto UI and speedscope.
 //
-//	r := profiles.Recording{View: stacks.New(s)}
+//	r := profiles.Recording{View: frames.New(s)}
 //	for i := range s.Devices {
 //		t := timeline.New(s, &s.Devices[i])
 //		r.Devices = append(r.Devices, profiles.Device{Timeline: t, Classes: classify.New(t, classify.Options{})})
@@ -19,14 +19,14 @@ import (
 	"strconv"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // Recording is one snapshot with what is known about its devices.
 type Recording struct {
-	View    *stacks.View
+	View    *frames.View
 	Devices []Device
 	// MaxMemory is how many bytes making a profile of stacks may take; 0: no
 	// limit. The error about more wraps snapshot.ErrMemory.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -31,7 +31,7 @@ func recording(t testing.TB, name string) Recording {
 }
 
 func of(s *snapshot.Snapshot) Recording {
-	r := Recording{View: stacks.New(s)}
+	r := Recording{View: frames.New(s)}
 	for i := range s.Devices {
 		tl := timeline.New(s, &s.Devices[i])
 		r.Devices = append(r.Devices, Device{tl, classify.New(tl, classify.Options{})})

@@ -67,7 +67,7 @@ func (f *flame) add(k flameKey, bytes int64) {
 type speedscope struct {
 	budget
 	file   speedscopeFile
-	frames *frames
+	frames *shownFrames
 	index  map[place]int
 }
 

@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/monitor"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/internal/pattern"
-	"github.com/vramscope/vramscope/snapshot/kineto"
-	"github.com/vramscope/vramscope/snapshot/nvsmi"
-	"github.com/vramscope/vramscope/snapshot/runlog"
 )
 
 // Evidence redacts in place what logs, nvidia-smi and traces brought in.
@@ -47,7 +47,7 @@ func pointed(s *string, rewrite func(string) string) {
 	}
 }
 
-func (r *Redactor) nvsmi(x *nvsmi.Report) {
+func (r *Redactor) nvsmi(x *monitor.Report) {
 	for i := range x.GPUs {
 		g := &x.GPUs[i]
 		g.Name, g.BusID, g.UUID = r.gpu(g.Name), r.name("bus", g.BusID), r.name("uuid", g.UUID)
@@ -68,11 +68,11 @@ func (r *Redactor) log(x *runlog.Report) {
 	}
 }
 
-func (r *Redactor) trace(x *kineto.Trace) {
+func (r *Redactor) trace(x *trace.Trace) {
 	for i := range x.Devices {
 		x.Devices[i].Name = r.gpu(x.Devices[i].Name)
 	}
-	for _, spans := range [][]kineto.Span{x.Steps, x.Annotations} {
+	for _, spans := range [][]trace.Span{x.Steps, x.Annotations} {
 		for i := range spans {
 			spans[i].Name = r.Annotation(spans[i].Name)
 			spans[i].Category = r.unless(spanCategory, "category", spans[i].Category)

@@ -4,8 +4,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pattern"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // slashed is a path in lower case (ASCII, so that places stay the same) with
@@ -34,7 +34,7 @@ func (r *Redactor) file(file string) (to string, ok bool) {
 		return r.angled(file)
 	}
 	low := "/" + slashed(file) // places in it are one more than in file
-	if stacks.Generated(file) {
+	if frames.Generated(file) {
 		return r.name("dir", path.Dir(low)) + "/torchinductor_user/" + r.leaf(file), false
 	}
 	for _, mark := range []string{"/site-packages/", "/dist-packages/", "-packages/torch/"} {

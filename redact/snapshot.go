@@ -4,14 +4,14 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // Snapshot redacts every text of a snapshot in place.
 func (r *Redactor) Snapshot(s *snapshot.Snapshot) {
-	v := stacks.New(s)
+	v := frames.New(s)
 	s.Rewrite(snapshot.Rewriter{
 		Frame:          func(id snapshot.FrameID) (string, string, string) { return r.frame(s, v, id) },
 		Annotation:     r.Annotation,

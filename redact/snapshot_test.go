@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/evidence/monitor"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence/trace"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/snapshot/kineto"
-	"github.com/vramscope/vramscope/snapshot/nvsmi"
-	"github.com/vramscope/vramscope/snapshot/runlog"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // recordings are the shipped ones, and those of a corpus where there is one.
@@ -43,9 +43,9 @@ func TestWhoseCode(t *testing.T) {
 			continue // the corpus has broken files, too
 		}
 		before := append([]snapshot.Frame(nil), s.Frames...)
-		strings, v := s.Strings, stacks.New(s)
+		strings, v := s.Strings, frames.New(s)
 		r.Snapshot(s)
-		w := stacks.New(s)
+		w := frames.New(s)
 		for i := range s.Frames {
 			id := snapshot.FrameID(i)
 			function, file := strings[before[i].Function], strings[before[i].File]
@@ -147,9 +147,9 @@ func TestPlantedEvidence(t *testing.T) {
 		GPUs:        []evidence.GPU{{Name: &[]string{"moonshot"}[0], Processes: []evidence.Process{{Name: &[]string{secret}[0]}}}},
 		OOMMessages: []evidence.OOMMessage{{UserFile: &[]string{secret + "/train.py"}[0]}},
 		Details: []evidence.Detail{{
-			NVSMI: &nvsmi.Report{GPUs: []nvsmi.GPU{{Name: "moonshot", BusID: "moonshot", UUID: "GPU-moonshot", Processes: []nvsmi.Process{{Name: secret}}}}},
+			NVSMI: &monitor.Report{GPUs: []monitor.GPU{{Name: "moonshot", BusID: "moonshot", UUID: "GPU-moonshot", Processes: []monitor.Process{{Name: secret}}}}},
 			Log:   &runlog.Report{OOMs: []runlog.OOM{{UserFile: secret + "/x.py"}}},
-			Trace: &kineto.Trace{Devices: []kineto.Device{{Name: "moonshot"}}, Steps: []kineto.Span{{Name: "moonshot"}}, Annotations: []kineto.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}},
+			Trace: &trace.Trace{Devices: []trace.Device{{Name: "moonshot"}}, Steps: []trace.Span{{Name: "moonshot"}}, Annotations: []trace.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}},
 		}},
 	}
 	if before, _ := leaks(ev, "moonshot"); len(before) != 12 {

@@ -3,16 +3,16 @@ package redact
 import (
 	"strings"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 )
 
 // frame gives a frame's function and file.
-func (r *Redactor) frame(s *snapshot.Snapshot, v *stacks.View, id snapshot.FrameID) (function, file, fx string) {
+func (r *Redactor) frame(s *snapshot.Snapshot, v *frames.View, id snapshot.FrameID) (function, file, fx string) {
 	f := &s.Frames[id]
 	from, path := s.String(f.Function), s.String(f.File)
-	if v.Language(id) == stacks.Python {
+	if v.Language(id) == frames.Python {
 		file, known := r.file(path)
 		if known || commonFunction(from) {
 			return from, file, ""

@@ -11,9 +11,9 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -84,7 +84,7 @@ func TestChangesAgainstBudget(t *testing.T) {
 			}
 			tl := timeline.New(s, &s.Devices[0])
 			classes := classify.New(tl, classify.Options{})
-			r, err := compare.Run(tl, classes, stacks.New(s), compare.Theory{Config: c})
+			r, err := compare.Run(tl, classes, frames.New(s), compare.Theory{Config: c})
 			if err != nil {
 				t.Fatal(err)
 			}

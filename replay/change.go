@@ -10,7 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/pages"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -117,7 +117,7 @@ func (r *rewriter) doubt() string {
 	if all == 0 || unknown*20 < all {
 		return ""
 	}
-	return fmt.Sprintf(" Unsure: what %s of the peak are for is not known well.", report.Percent(unknown, all))
+	return fmt.Sprintf(" Unsure: what %s of the peak are for is not known well.", units.Percent(unknown, all))
 }
 
 // resize changes the size of an allocation.

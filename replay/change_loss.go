@@ -7,7 +7,7 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -43,10 +43,10 @@ func (r *rewriter) chunked() (string, error) {
 	}
 	if !h.trained() {
 		return fmt.Sprintf("The head takes %d tokens at a time, and what is wanted of their scores, each for %s words, is taken from every piece. Generating wants the last token's alone: logits_to_keep=1 makes no others.",
-			tokensOfChunk, report.Count(int(h.vocabulary))), nil
+			tokensOfChunk, units.Count(int(h.vocabulary))), nil
 	}
 	return fmt.Sprintf("The loss takes %d tokens of %s words at a time, forward and backward, and holds one piece of logits, copies and gradients where there was the whole; the head's gradient is summed up over the pieces.",
-		tokensOfChunk, report.Count(int(h.vocabulary))), nil
+		tokensOfChunk, units.Count(int(h.vocabulary))), nil
 }
 
 // fused is a linear cross-entropy in one kernel that makes the gradients in
@@ -74,7 +74,7 @@ func (r *rewriter) fused() (string, error) {
 			r.extra(l.sum(h), l.forward, r.born(l.gradient)-1)
 		}
 	}
-	return fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the hidden states (%s words, width %s), and makes the head's gradient in the forward pass.", pieces, report.Count(int(h.vocabulary)), report.Count(int(width))), nil
+	return fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the hidden states (%s words, width %s), and makes the head's gradient in the forward pass.", pieces, units.Count(int(h.vocabulary)), units.Count(int(width))), nil
 }
 
 // head is a language model's last layer and what is known of its logits.
@@ -112,7 +112,7 @@ func (r *rewriter) head() (*head, error) {
 		}
 	}
 	if rows*2 < all {
-		return nil, fmt.Errorf("the logits aren't those of %s words, as many as the largest weights would have", report.Count(int(h.vocabulary)))
+		return nil, fmt.Errorf("the logits aren't those of %s words, as many as the largest weights would have", units.Count(int(h.vocabulary)))
 	}
 	return h, nil
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -105,11 +105,11 @@ func (r *rewriter) gather(passes []pass, w *weights, gpus int, narrow bool) stri
 		text += "weights are gathered in 16 bits in the place of autocast's copies, activations stay as recorded; "
 	}
 	if most == 0 {
-		return text + fmt.Sprintf("no repeated layers were found, so all weights (%s) are gathered at once.", report.Bytes(outside+inside))
+		return text + fmt.Sprintf("no repeated layers were found, so all weights (%s) are gathered at once.", units.Bytes(outside+inside))
 	}
-	text += fmt.Sprintf("of %d layers, the one at work is gathered (%s, up to %d times for receiving, sending and the next layer)", most, report.Bytes(one), gatheredBackward)
+	text += fmt.Sprintf("of %d layers, the one at work is gathered (%s, up to %d times for receiving, sending and the next layer)", most, units.Bytes(one), gatheredBackward)
 	if outside > 0 {
-		text += fmt.Sprintf("; embedding and head (%s) stay gathered from the forward pass to the end of the backward pass", report.Bytes(outside))
+		text += fmt.Sprintf("; embedding and head (%s) stay gathered from the forward pass to the end of the backward pass", units.Bytes(outside))
 	}
 	return text + "."
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -210,7 +210,7 @@ func (r *rewriter) eightBit() (string, error) {
 		return "", err
 	}
 	if m.factored {
-		return "", fmt.Errorf("the optimizer's state is small already, %s in all: a row and a column for each matrix", report.Bytes(m.bytes))
+		return "", fmt.Errorf("the optimizer's state is small already, %s in all: a row and a column for each matrix", units.Bytes(m.bytes))
 	}
 	m.each(func(id timeline.AllocationID) {
 		if n := r.bytes[id] / m.element; n >= quantLeast {
@@ -238,7 +238,7 @@ func (r *rewriter) lion() (string, error) {
 	}
 	switch {
 	case m.factored:
-		return "", fmt.Errorf("the optimizer keeps a row and a column for each matrix, %s in all: Lion's moment would be more", report.Bytes(m.bytes))
+		return "", fmt.Errorf("the optimizer keeps a row and a column for each matrix, %s in all: Lion's moment would be more", units.Bytes(m.bytes))
 	case len(r.Timeline.OOMs) > 0 && StillToCome(r.classes, &r.Timeline.OOMs[0]) > 0:
 		return "", fmt.Errorf("the optimizer's first step failed before all of its state was there")
 	case !m.second && m.bytes*2 < m.trained*3: // one moment has as many bytes as the weights, two have twice as many

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // asRecorded is the recorded scenario on the GPU that was given, and that one's size.
@@ -94,7 +94,7 @@ func (w *whatIf) within(list []piece, before int) []piece {
 	if all <= most {
 		return list
 	}
-	w.leftOut = fmt.Sprintf("%d of %d scenarios are left out: with them, more than %s events would be replayed", all-most, all, report.Count(w.o.MaxEvents))
+	w.leftOut = fmt.Sprintf("%d of %d scenarios are left out: with them, more than %s events would be replayed", all-most, all, units.Count(w.o.MaxEvents))
 	for i := range list {
 		x := &list[i]
 		if most == 0 {
@@ -143,7 +143,7 @@ func (w *whatIf) name(set Settings, capacity int64, changes []Change) string {
 	}
 	name := strings.Join(parts, " + ")
 	if capacity > 0 {
-		name += " on " + report.Bytes(capacity)
+		name += " on " + units.Bytes(capacity)
 	}
 	return name
 }

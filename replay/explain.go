@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -195,21 +195,21 @@ func inPairs(sizes []int64) bool {
 }
 
 func (x *Explanation) text(refusal string) string {
-	s := fmt.Sprintf("%s were asked for with %s in use and %s reserved", report.Bytes(x.Requested), report.Bytes(x.Live), report.Bytes(x.Reserved))
+	s := fmt.Sprintf("%s were asked for with %s in use and %s reserved", units.Bytes(x.Requested), units.Bytes(x.Live), units.Bytes(x.Reserved))
 	switch {
 	case x.Usable == 0:
 		s += "; how much there was isn't recorded."
 	case x.Missing > 0:
-		s += fmt.Sprintf(": %s more than the %s that PyTorch could have. No setting can help.", report.Bytes(x.Missing), report.Bytes(x.Usable))
+		s += fmt.Sprintf(": %s more than the %s that PyTorch could have. No setting can help.", units.Bytes(x.Missing), units.Bytes(x.Usable))
 	default:
-		s += fmt.Sprintf("; %s were there, but the largest free piece was %s.", report.Bytes(x.Usable-x.Live), report.Bytes(x.LargestFree))
+		s += fmt.Sprintf("; %s were there, but the largest free piece was %s.", units.Bytes(x.Usable-x.Live), units.Bytes(x.LargestFree))
 	}
 	switch {
 	case x.StillToCome <= x.Requested:
 	case x.inOptimizer:
-		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state.", report.Bytes(x.StillToCome))
+		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state.", units.Bytes(x.StillToCome))
 	default:
-		s += fmt.Sprintf(" By the step before, the rest of this one needs about %s at a time.", report.Bytes(x.StillToCome))
+		s += fmt.Sprintf(" By the step before, the rest of this one needs about %s at a time.", units.Bytes(x.StillToCome))
 	}
 	if refusal != "" {
 		return s + " Settings are not tried: " + refusal + "."
@@ -228,9 +228,9 @@ func (x *Explanation) trialText() string {
 	}
 	switch {
 	case !best.Survives:
-		return fmt.Sprintf(" None of %s that were replayed meets the request.", report.Plural(len(x.Trials), "setting"))
+		return fmt.Sprintf(" None of %s that were replayed meets the request.", units.Plural(len(x.Trials), "setting"))
 	case !best.Enough:
-		return fmt.Sprintf(" Replayed with %s the request is met, but only %s are left then: the step would fail soon after.", name, report.Bytes(best.Left))
+		return fmt.Sprintf(" Replayed with %s the request is met, but only %s are left then: the step would fail soon after.", name, units.Bytes(best.Left))
 	}
-	return fmt.Sprintf(" Replayed with %s the request is met, with %s left; what comes after it isn't recorded.", name, report.Bytes(best.Left))
+	return fmt.Sprintf(" Replayed with %s the request is met, with %s left; what comes after it isn't recorded.", name, units.Bytes(best.Left))
 }

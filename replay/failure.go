@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/stacks"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -48,7 +48,7 @@ const (
 // failures explains the recorded requests that could not be met.
 func (w *whatIf) failures() {
 	t := w.p.Timeline
-	view := stacks.New(t.Snapshot)
+	view := frames.New(t.Snapshot)
 	for i := range t.OOMs[:min(len(t.OOMs), maxFailures)] {
 		x := w.p.Explain(&t.OOMs[i], w.classes, []Settings{})
 		f := Failure{Event: x.Event, RequestedBytes: x.Requested, LiveBytes: x.Live, ReservedBytes: x.Reserved, MissingBytes: max(0, x.Missing),
@@ -65,10 +65,10 @@ func (w *whatIf) failures() {
 
 // pinsOf groups the blocks that pin segments. A segment counts for a group
 // when all of its blocks belong to it.
-func pinsOf(segments []PinnedSegment, c *classify.Classification, view *stacks.View) []Pin {
+func pinsOf(segments []PinnedSegment, c *classify.Classification, view *frames.View) []Pin {
 	type source struct {
 		category classify.Category
-		site     stacks.Site
+		site     frames.Site
 	}
 	of := func(b *timeline.Block) source {
 		return source{c.Category[b.Allocation], view.Site(c.Timeline.Stack(b.Allocation))}
@@ -101,7 +101,7 @@ func pinsOf(segments []PinnedSegment, c *classify.Classification, view *stacks.V
 	return list[:min(len(list), maxPins)]
 }
 
-func newPin(c classify.Category, site *stacks.Site) Pin {
+func newPin(c classify.Category, site *frames.Site) Pin {
 	p := Pin{Category: c.String()}
 	switch {
 	case site.File != "" || site.Function != "":

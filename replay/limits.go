@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Outside is what a CUDA context and its libraries take of a GPU, in bytes, as
@@ -86,11 +86,11 @@ func (p *Program) guessAllowed(from, to, usable int64) (int64, string) {
 		for _, parts := range []int64{20, 100, 200, 1000} {
 			k := int64(math.Ceil(float64(from) / float64(total) * float64(parts)))
 			if n := allowedOf(float64(k)/float64(parts), total); n >= from && n <= to {
-				return n, fmt.Sprintf("a memory fraction refused requests: about %g of the GPU (between %s and %s)", float64(k)/float64(parts), report.Bytes(from), report.Bytes(to))
+				return n, fmt.Sprintf("a memory fraction refused requests: about %g of the GPU (between %s and %s)", float64(k)/float64(parts), units.Bytes(from), units.Bytes(to))
 			}
 		}
 	}
-	return middle, fmt.Sprintf("a memory fraction refused requests: between %s and %s", report.Bytes(from), report.Bytes(to))
+	return middle, fmt.Sprintf("a memory fraction refused requests: between %s and %s", units.Bytes(from), units.Bytes(to))
 }
 
 // allowedOf is what a fraction of a device comes to, in bytes.

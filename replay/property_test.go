@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -107,13 +107,13 @@ func (w *whatIf) compare() {
 	case first.OOM:
 		w.judgeOOM(first)
 	case best < 0:
-		w.Verdict = fmt.Sprintf("The recorded run peaks at %s reserved.", report.Bytes(first.PeakReservedBytes))
+		w.Verdict = fmt.Sprintf("The recorded run peaks at %s reserved.", units.Bytes(first.PeakReservedBytes))
 	case w.Scenarios[best].OOM || w.Scenarios[best].SavesBytes <= 0:
-		w.Verdict = fmt.Sprintf("The recorded settings are the best of those tried: peak reserved %s.", report.Bytes(first.PeakReservedBytes))
+		w.Verdict = fmt.Sprintf("The recorded settings are the best of those tried: peak reserved %s.", units.Bytes(first.PeakReservedBytes))
 	default:
 		o := &w.Scenarios[best]
-		w.Verdict = fmt.Sprintf("%s lowers peak reserved memory from %s to %s (%s).", o.Name, report.Bytes(o.PeakReservedBytes+o.SavesBytes),
-			report.Bytes(o.PeakReservedBytes), report.Percent(o.SavesBytes, o.PeakReservedBytes+o.SavesBytes))
+		w.Verdict = fmt.Sprintf("%s lowers peak reserved memory from %s to %s (%s).", o.Name, units.Bytes(o.PeakReservedBytes+o.SavesBytes),
+			units.Bytes(o.PeakReservedBytes), units.Percent(o.SavesBytes, o.PeakReservedBytes+o.SavesBytes))
 	}
 }
 
@@ -146,10 +146,10 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	}
 	switch {
 	case best == nil:
-		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones a segment for it lacks %s", report.Bytes(first.ShortBytes))
+		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones a segment for it lacks %s", units.Bytes(first.ShortBytes))
 		switch {
 		case later > 0:
-			w.Verdict += fmt.Sprintf(", others fail up to %s later.", report.Plural(later, "allocation"))
+			w.Verdict += fmt.Sprintf(", others fail up to %s later.", units.Plural(later, "allocation"))
 		case !closer:
 			w.Verdict += ", and none comes closer."
 		default:
@@ -157,7 +157,7 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 		}
 	case best.toCome() > 0:
 		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make about %s, more than the %s that are left then: it would have failed later.",
-			best.Name, report.Bytes(best.toCome()), report.Bytes(*best.leftThen))
+			best.Name, units.Bytes(best.toCome()), units.Bytes(*best.leftThen))
 	case best.rest.bytes > 0:
 		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s.", best.Name, best.spare())
 	default:
@@ -181,9 +181,9 @@ func (o *Outcome) spare() string {
 	case !known:
 		return ""
 	case rest:
-		return fmt.Sprintf(" (%s left after the rest of the step)", report.Bytes(bytes))
+		return fmt.Sprintf(" (%s left after the rest of the step)", units.Bytes(bytes))
 	default:
-		return fmt.Sprintf(" (%s left then)", report.Bytes(bytes))
+		return fmt.Sprintf(" (%s left then)", units.Bytes(bytes))
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -118,7 +118,7 @@ func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document
 		return nil, fmt.Errorf("changes to the program need its categories")
 	}
 	if n := t.Device.Events.Len(); o.MaxEvents > 0 && n > o.MaxEvents {
-		return refuse(doc, fmt.Sprintf("it has %s events, more than the %s that may be replayed here", report.Count(n), report.Count(o.MaxEvents))), nil
+		return refuse(doc, fmt.Sprintf("it has %s events, more than the %s that may be replayed here", units.Count(n), units.Count(o.MaxEvents))), nil
 	}
 	check := p.Verify()
 	doc.MatchRate, doc.SegmentCallRate = ptr(check.Rate()), ptr(check.CallRate())
@@ -212,7 +212,7 @@ func (w *whatIf) notes(t *timeline.Timeline) {
 func (w *whatIf) disproved() {
 	t := w.p.Timeline
 	if least := max(t.Capacity(), t.Peaks.Reserved.Bytes); w.o.GPU > 0 && w.o.GPU < least {
-		w.Notes = append(w.Notes, fmt.Sprintf("the recorded GPU isn't of %s as given: PyTorch could have at least %s of it", report.Bytes(w.o.GPU), report.Bytes(least)))
+		w.Notes = append(w.Notes, fmt.Sprintf("the recorded GPU isn't of %s as given: PyTorch could have at least %s of it", units.Bytes(w.o.GPU), units.Bytes(least)))
 		w.o.GPU = 0
 	}
 }
@@ -229,7 +229,7 @@ func (w *whatIf) outside() {
 		w.taken = Outside
 	}
 	if len(w.o.Capacities) > 0 {
-		w.Notes = append(w.Notes, fmt.Sprintf("of a GPU's capacity PyTorch can have all but %s, for the CUDA context and other processes", report.Bytes(w.taken)))
+		w.Notes = append(w.Notes, fmt.Sprintf("of a GPU's capacity PyTorch can have all but %s, for the CUDA context and other processes", units.Bytes(w.taken)))
 	}
 }
 
@@ -241,7 +241,7 @@ func (w *whatIf) unsureNote() {
 	}
 	slices.Sort(w.unsure)
 	w.Notes = append(w.Notes, fmt.Sprintf("the limit lies between %s and %s; which of these run out of memory depends on it: %s",
-		report.Bytes(w.limits.From), report.Bytes(w.limits.To), strings.Join(w.unsure, "; ")))
+		units.Bytes(w.limits.From), units.Bytes(w.limits.To), strings.Join(w.unsure, "; ")))
 }
 
 // recorded are the scenarios that others are compared with.
@@ -261,7 +261,7 @@ func (w *whatIf) keepRecorded(list []trial) {
 	first := &w.Scenarios[0]
 	if peaks := &w.p.Timeline.Peaks; first.PeakReservedBytes != peaks.Reserved.Bytes || first.PeakAllocatedBytes != peaks.Allocated.Bytes {
 		w.Notes = append(w.Notes, fmt.Sprintf("left to itself, the replay of the recorded settings peaks at %s allocated and %s reserved, recorded were %s and %s",
-			report.Bytes(first.PeakAllocatedBytes), report.Bytes(first.PeakReservedBytes), report.Bytes(peaks.Allocated.Bytes), report.Bytes(peaks.Reserved.Bytes)))
+			units.Bytes(first.PeakAllocatedBytes), units.Bytes(first.PeakReservedBytes), units.Bytes(peaks.Allocated.Bytes), units.Bytes(peaks.Reserved.Bytes)))
 	}
 	if len(list) > 1 {
 		w.keep(&list[1])

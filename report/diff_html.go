@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 //go:embed diff.html
@@ -12,8 +14,8 @@ var diffPage string
 
 // DiffHTML writes a comparison as one page that loads nothing and runs nothing.
 func DiffHTML(w io.Writer, d *Diff) error {
-	page, err := plainPage(diffPage, template.FuncMap{"bytes": Bytes, "signed": Signed, "count": Count,
-		"known": bytesOr, "category": categoryTitleOf, "plural": Plural})
+	page, err := plainPage(diffPage, template.FuncMap{"bytes": units.Bytes, "signed": Signed, "count": units.Count,
+		"known": bytesOr, "category": categoryTitleOf, "plural": units.Plural})
 	if err != nil {
 		return err
 	}

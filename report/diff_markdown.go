@@ -2,6 +2,8 @@ package report
 
 import (
 	"io"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // DiffMarkdown writes a comparison short enough for a ticket.
@@ -27,7 +29,7 @@ func DiffMarkdown(w io.Writer, d *Diff) error {
 	m.line("\n#### Compared\n")
 	m.line("| | Input | | Size | SHA-256 |\n|---|---|---|---:|---|")
 	for i, s := range []*DiffSide{&d.Before, &d.After} {
-		m.row([]string{"before", "after"}[i], code(s.Path), Prose(s.what()), Bytes(s.Bytes), code(s.SHA256))
+		m.row([]string{"before", "after"}[i], code(s.Path), Prose(s.what()), units.Bytes(s.Bytes), code(s.SHA256))
 	}
 	m.line("\n<sub>%s</sub>", Prose(d.Tool))
 	return m.err
@@ -35,7 +37,7 @@ func DiffMarkdown(w io.Writer, d *Diff) error {
 
 func (m *markdownWriter) diffRows(rows []diffRow) {
 	for _, r := range rows {
-		m.row(Prose(r.Name), Bytes(r.Before), Bytes(r.After), Signed(r.Change()), r.relative())
+		m.row(Prose(r.Name), units.Bytes(r.Before), units.Bytes(r.After), Signed(r.Change()), r.relative())
 	}
 }
 
@@ -48,10 +50,10 @@ func (m *markdownWriter) changed(d *Diff) {
 	m.line("| Call site | | Category | Before | After | Change |\n|---|---|---|---:|---:|---:|")
 	for i := range shown {
 		s := &shown[i]
-		m.row(code(s.Name()), Prose(s.detail()), categoryOf(s.Category), Bytes(s.BeforeBytes), Bytes(s.AfterBytes), Signed(s.Change()))
+		m.row(code(s.Name()), Prose(s.detail()), categoryOf(s.Category), units.Bytes(s.BeforeBytes), units.Bytes(s.AfterBytes), Signed(s.Change()))
 	}
 	if others > 0 {
-		m.row(Plural(others, "other call site"), "", "", Bytes(rest.Before), Bytes(rest.After), Signed(rest.Change()))
+		m.row(units.Plural(others, "other call site"), "", "", units.Bytes(rest.Before), units.Bytes(rest.After), Signed(rest.Change()))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // How much of a comparison is shown; the JSON form has all of it.
@@ -16,9 +18,9 @@ const (
 // Signed is a difference with its sign.
 func Signed(n int64) string {
 	if n > 0 {
-		return "+" + Bytes(n)
+		return "+" + units.Bytes(n)
 	}
-	return Bytes(n)
+	return units.Bytes(n)
 }
 
 // CategoryWords is a category within a sentence.
@@ -61,7 +63,7 @@ func (s *DiffSite) detail() string {
 		parts = append(parts, "gone")
 	case s.OlderIn != "":
 		if s.Sites > 1 {
-			parts = append(parts, "and "+Plural(s.Sites-1, "smaller site"))
+			parts = append(parts, "and "+units.Plural(s.Sites-1, "smaller site"))
 		}
 		parts = append(parts, "made before the "+map[DiffOccurrence]string{InBefore: "first", InAfter: "second"}[s.OlderIn]+" recording")
 	default:
@@ -146,15 +148,15 @@ func (d *Diff) sameText() string {
 	if n == 1 {
 		verb = "holds"
 	}
-	return fmt.Sprintf("%s %s the same (%s)", Plural(n, "site"), verb, Bytes(bytes))
+	return fmt.Sprintf("%s %s the same (%s)", units.Plural(n, "site"), verb, units.Bytes(bytes))
 }
 
 // label is the number of a step, or both where the two are numbered apart.
 func (s *DiffStep) label() string {
 	if s.BeforeStep == nil || s.AfterStep == nil || *s.BeforeStep == *s.AfterStep {
-		return Count(s.Step)
+		return units.Count(s.Step)
 	}
-	return Count(*s.BeforeStep) + " / " + Count(*s.AfterStep)
+	return units.Count(*s.BeforeStep) + " / " + units.Count(*s.AfterStep)
 }
 
 // stepRows are the steps to show: all of a few, else the first and the last.
@@ -180,7 +182,7 @@ func (d *Diff) heading() string {
 		if s.Event == nil || s.Moment != "peak" {
 			return "the " + s.Moment
 		}
-		return "its peak (event " + Count(*s.Event) + ")"
+		return "its peak (event " + units.Count(*s.Event) + ")"
 	}
-	return fmt.Sprintf("%s at %s before, %s at %s after", Bytes(d.Before.Allocated), at(&d.Before), Bytes(d.After.Allocated), at(&d.After))
+	return fmt.Sprintf("%s at %s before, %s at %s after", units.Bytes(d.Before.Allocated), at(&d.Before), units.Bytes(d.After.Allocated), at(&d.After))
 }

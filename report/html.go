@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/templates"
 )
 
@@ -78,12 +79,12 @@ func embed(v any) (template.JS, error) {
 
 // functions are what the templates call.
 var functions = template.FuncMap{
-	"bytes":    Bytes,
+	"bytes":    units.Bytes,
 	"cache":    cacheCell,
-	"count":    Count,
+	"count":    units.Count,
 	"monitors": monitors,
-	"plural":   Plural,
-	"percent":  Percent,
+	"plural":   units.Plural,
+	"percent":  units.Percent,
 	"title":    CategoryTitle,
 	"severity": severityWord,
 	"deref":    func(n *int64) int64 { return *n },

@@ -9,6 +9,8 @@ import (
 	"github.com/go-echarts/go-echarts/v2/charts"
 	"github.com/go-echarts/go-echarts/v2/opts"
 	"github.com/go-echarts/go-echarts/v2/types"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // The charts are built as go-echarts options and leave Go as JSON only; that
@@ -140,7 +142,7 @@ func mark(kind, axis string, at float64, label, position, align string) option {
 func (d *Device) marks(u unit, capacity *int64) []any {
 	var out []any
 	if capacity != nil {
-		out = append(out, mark("capacity", "yAxis", u.value(*capacity), "capacity "+Bytes(*capacity), "insideStartTop", "left"))
+		out = append(out, mark("capacity", "yAxis", u.value(*capacity), "capacity "+units.Bytes(*capacity), "insideStartTop", "left"))
 	}
 	near := func(a, b int) bool { return math.Abs(float64(a-b)) < 0.22*float64(d.Events) }
 	align := func(event int) string {
@@ -153,7 +155,7 @@ func (d *Device) marks(u unit, capacity *int64) []any {
 	if d.Peaks.Allocated.Event != nil {
 		peak = *d.Peaks.Allocated.Event
 	}
-	label := "peak " + Bytes(d.Peaks.Allocated.Bytes)
+	label := "peak " + units.Bytes(d.Peaks.Allocated.Bytes)
 	last := -d.Events
 	for i, o := range d.OOMs {
 		if i >= 20 {
@@ -166,7 +168,7 @@ func (d *Device) marks(u unit, capacity *int64) []any {
 		case peak >= 0 && near(peak, o.Event):
 			text, label = label+", then out of memory", ""
 			if peak > o.Event {
-				text = "out of memory, peak " + Bytes(d.Peaks.Allocated.Bytes)
+				text = "out of memory, peak " + units.Bytes(d.Peaks.Allocated.Bytes)
 			}
 		}
 		last = o.Event

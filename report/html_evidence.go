@@ -9,8 +9,8 @@ import (
 	"github.com/go-echarts/go-echarts/v2/opts"
 	"github.com/go-echarts/go-echarts/v2/types"
 
-	"github.com/vramscope/vramscope/snapshot/nvsmi"
-	"github.com/vramscope/vramscope/snapshot/runlog"
+	"github.com/vramscope/vramscope/evidence/monitor"
+	"github.com/vramscope/vramscope/evidence/runlog"
 )
 
 // evidenceCharts draw what nvidia-smi and the logs saw over time.
@@ -76,13 +76,13 @@ func addLine(l *charts.Line, name, color string, data [][2]float64, axis int) {
 
 // reading is a sample with its place in the file.
 type reading struct {
-	nvsmi.Sample
+	monitor.Sample
 	number int
 }
 
 // readings are a GPU's samples that say how much memory is in use; not every
 // query of nvidia-smi asks for that.
-func readings(g *nvsmi.GPU) []reading {
+func readings(g *monitor.GPU) []reading {
 	var out []reading
 	for i, s := range g.Series.Samples {
 		if s.UsedBytes >= 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/load"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/report"
 )
 

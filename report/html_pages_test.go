@@ -13,7 +13,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -165,13 +166,13 @@ func TestHoverSaysWhatIsTrue(t *testing.T) {
 		b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at.X, at.Y))
 		b.until(`!document.getElementById('tip').hidden`)
 		got := b.text("#tip")
-		for _, want := range []string{report.Bytes(p.Bands.Bytes[i]), "allocation " + strconv.Itoa(i) + ",", "event " + report.Count(int(p.Bands.Born[i]))} {
+		for _, want := range []string{units.Bytes(p.Bands.Bytes[i]), "allocation " + strconv.Itoa(i) + ",", "event " + units.Count(int(p.Bands.Born[i]))} {
 			if i >= p.Bands.Older && !strings.Contains(got, want) {
 				t.Errorf("allocation %d: %q doesn't say %q", i, got, want)
 			}
 		}
 		b.do(chromedp.MouseClickXY(at.X, at.Y))
-		if pin := b.text("[data-role=pin]"); !strings.Contains(pin, report.Count(int(p.Bands.Bytes[i]))+" bytes") {
+		if pin := b.text("[data-role=pin]"); !strings.Contains(pin, units.Count(int(p.Bands.Bytes[i]))+" bytes") {
 			t.Errorf("allocation %d pinned: %q", i, pin)
 		}
 	}
@@ -207,7 +208,7 @@ func TestTableFollows(t *testing.T) {
 	b := newTab(t, 1440, 900)
 	url := saved(t, written(t, doc))
 	b.open(url)
-	if got, want := b.sum(), report.Bytes(d.AtPeak.AllocatedBytes); got != want {
+	if got, want := b.sum(), units.Bytes(d.AtPeak.AllocatedBytes); got != want {
 		t.Errorf("at the peak: %s instead of %s", got, want)
 	}
 	if got, want := eval[int](b, `document.querySelectorAll('table.sites tbody tr').length`), len(d.Sites); got != want {
@@ -216,7 +217,7 @@ func TestTableFollows(t *testing.T) {
 
 	event := d.Events / 3
 	b.open(fmt.Sprintf("%s#at=%d", url, event))
-	if got, want := b.sum(), report.Bytes(aliveAt(p, event, -1)); got != want {
+	if got, want := b.sum(), units.Bytes(aliveAt(p, event, -1)); got != want {
 		t.Errorf("at event %d: %s instead of %s", event, got, want)
 	}
 
@@ -238,8 +239,8 @@ func TestTableFollows(t *testing.T) {
 			most = e
 		}
 	}
-	if m.Event != most || b.sum() != report.Bytes(aliveAt(p, most, -1)) {
-		t.Errorf("range %+v: %s at event %d instead of %s at %d", m, b.sum(), m.Event, report.Bytes(aliveAt(p, most, -1)), most)
+	if m.Event != most || b.sum() != units.Bytes(aliveAt(p, most, -1)) {
+		t.Errorf("range %+v: %s at event %d instead of %s at %d", m, b.sum(), m.Event, units.Bytes(aliveAt(p, most, -1)), most)
 	}
 	if hash := eval[string](b, "location.hash"); hash != fmt.Sprintf("#range=%d-%d", m.From, m.To) {
 		t.Errorf("the link is %s", hash)
@@ -248,7 +249,7 @@ func TestTableFollows(t *testing.T) {
 	b.open(url)
 	b.do(chromedp.Click(chromedp.CSS("[data-role=chips] button")))
 	first := eval[int](b, `+document.querySelector('[data-role=chips] button').dataset.group`)
-	want := report.Bytes(aliveAt(p, *d.AtPeak.Event, -1) - aliveAt(p, *d.AtPeak.Event, first))
+	want := units.Bytes(aliveAt(p, *d.AtPeak.Event, -1) - aliveAt(p, *d.AtPeak.Event, first))
 	if got := b.sum(); got != want {
 		t.Errorf("without the first category: %s instead of %s", got, want)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vramscope/vramscope/snapshot/kineto"
+	"github.com/vramscope/vramscope/evidence/trace"
 )
 
 // timelineView is the peak of a memory timeline that the profiler exported.
@@ -33,7 +33,7 @@ func (v *view) Timelines() []timelineView {
 			continue
 		}
 		view := timelineView{Source: d.Source, Peak: t.PeakBytes}
-		for c := range kineto.Categories {
+		for c := range trace.Categories {
 			if t.PeakByCategory[c] > 0 {
 				name := strings.ReplaceAll(strings.ToLower(c.String()), "_", " ")
 				view.Parts = append(view.Parts, timelinePart{name, t.AtPeak[c], t.PeakByCategory[c]})

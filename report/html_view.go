@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // view is what the templates see.
@@ -241,7 +243,7 @@ func (v *deviceView) HasChart(id string) bool {
 func (d *Device) atEvent(event *int) string {
 	switch {
 	case event != nil:
-		return "at event " + Count(*event)
+		return "at event " + units.Count(*event)
 	case d.Events == 0:
 		return "at the dump"
 	}
@@ -253,7 +255,7 @@ func (d *Device) atEvent(event *int) string {
 func (d *Device) figures() []figure {
 	of := func(bytes int64, note string) string {
 		if d.CapacityBytes != nil {
-			return Percent(bytes, *d.CapacityBytes) + " of capacity, " + note
+			return units.Percent(bytes, *d.CapacityBytes) + " of capacity, " + note
 		}
 		return note
 	}
@@ -263,14 +265,14 @@ func (d *Device) figures() []figure {
 		highest += "; before the recording it may have been more"
 	}
 	f := []figure{
-		{"Peak allocated", Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
-		{"Peak reserved", Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, d.atEvent(d.Peaks.Reserved.Event))},
-		{"Peak requested", Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
+		{"Peak allocated", units.Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
+		{"Peak reserved", units.Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, d.atEvent(d.Peaks.Reserved.Event))},
+		{"Peak requested", units.Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
 		{"Capacity", "unknown", "give it with --gpu, or add the log of the failure"},
-		{"Free in the cache at the peak", Bytes(cached), Percent(cached, d.AtPeak.ReservedBytes) + " of what was reserved"},
-		{"Free at the end", Bytes(d.Segments.FreeBytes), "largest piece " + Bytes(d.Segments.LargestFree) + ", " + Bytes(d.Segments.EmptyBytes) + " in empty segments"},
+		{"Free in the cache at the peak", units.Bytes(cached), units.Percent(cached, d.AtPeak.ReservedBytes) + " of what was reserved"},
+		{"Free at the end", units.Bytes(d.Segments.FreeBytes), "largest piece " + units.Bytes(d.Segments.LargestFree) + ", " + units.Bytes(d.Segments.EmptyBytes) + " in empty segments"},
 		{"Outside PyTorch", "unknown", "needs nvidia-smi, or a failed request and the GPU's size"},
-		{"Recorded", Plural(d.Events, "event"), Plural(d.Allocations, "allocation") + ", history " + d.History + ", stacks " + d.Stacks + d.duration()},
+		{"Recorded", units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation") + ", history " + d.History + ", stacks " + d.Stacks + d.duration()},
 	}
 	if d.AtPeak.ReservedBytes == 0 {
 		f[4].Note = "nothing was reserved"
@@ -279,7 +281,7 @@ func (d *Device) figures() []figure {
 		f[4].Value, f[4].Note = "none", lacks
 	}
 	if d.CapacityBytes != nil {
-		f[3].Value, f[3].Note = Bytes(*d.CapacityBytes), ""
+		f[3].Value, f[3].Note = units.Bytes(*d.CapacityBytes), ""
 	}
 	if note := d.capacityNote(capacityNotes); note != "" {
 		f[3].Note = note
@@ -290,12 +292,12 @@ func (d *Device) figures() []figure {
 		for i, part := range m.beside() {
 			if part != nil && *part > 0 {
 				bytes += *part
-				parts = append(parts, Bytes(*part)+" "+[...]string{"context and libraries", "other processes", "not accounted for"}[i])
+				parts = append(parts, units.Bytes(*part)+" "+[...]string{"context and libraries", "other processes", "not accounted for"}[i])
 			}
 		}
-		f[6].Value, f[6].Note = Bytes(bytes), strings.Join(parts, ", ")
+		f[6].Value, f[6].Note = units.Bytes(bytes), strings.Join(parts, ", ")
 	} else if outside, ok := d.outside(); ok {
-		f[6].Value, f[6].Note = Bytes(outside), "CUDA context, libraries and other processes when the request failed"
+		f[6].Value, f[6].Note = units.Bytes(outside), "CUDA context, libraries and other processes when the request failed"
 	}
 	return f
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/templates"
 )
 
@@ -93,14 +94,14 @@ func newIndexView(x *Index) *indexView {
 	v.Policy = policy([]template.JS{v.Script})
 	f := &x.Figures
 	v.Tiles = []figure{
-		{"Runs", Count(f.Runs), Plural(x.Experiments, "experiment") + between(f.FirstTime, f.LastTime)},
-		{"Out of memory", Count(f.OOM), kindsOfOOM(len(x.OOMs))},
-		{"Leaking", Count(f.Leaking), "a defect that grows from step to step"},
-		{"Could not be read", Count(f.Failed), map[bool]string{true: "every run has a report", false: "the table says why"}[f.Failed == 0]},
-		{"Peaks together", Bytes(f.PeakBytes), "allocated, of the fullest GPU of each run"},
-		{"Free in the caches", Bytes(f.CacheBytes), Percent(f.CacheBytes, f.PeakBytes+f.CacheBytes) + " of what was reserved at the peaks"},
-		{"Not explained", Percent(f.UnknownBytes, f.PeakBytes), "of the peaks is of no known category"},
-		{"Fine", Count(f.Fine), Percent(int64(f.Fine), int64(f.Runs)) + " of all runs: no failure, leak or warning"},
+		{"Runs", units.Count(f.Runs), units.Plural(x.Experiments, "experiment") + between(f.FirstTime, f.LastTime)},
+		{"Out of memory", units.Count(f.OOM), kindsOfOOM(len(x.OOMs))},
+		{"Leaking", units.Count(f.Leaking), "a defect that grows from step to step"},
+		{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report", false: "the table says why"}[f.Failed == 0]},
+		{"Peaks together", units.Bytes(f.PeakBytes), "allocated, of the fullest GPU of each run"},
+		{"Free in the caches", units.Bytes(f.CacheBytes), units.Percent(f.CacheBytes, f.PeakBytes+f.CacheBytes) + " of what was reserved at the peaks"},
+		{"Not explained", units.Percent(f.UnknownBytes, f.PeakBytes), "of the peaks is of no known category"},
+		{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs: no failure, leak or warning"},
 	}
 	seen := map[string]bool{}
 	for i := range x.Rows {
@@ -138,7 +139,7 @@ func kindsOfOOM(n int) string {
 	if n == 0 {
 		return "no request failed"
 	}
-	return Plural(n, "different failure")
+	return units.Plural(n, "different failure")
 }
 
 // whole is what a row's bar is drawn against.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // How much of a report goes into a ticket.
@@ -70,7 +72,7 @@ func saves(bytes *int64) string {
 	if bytes == nil || *bytes <= 0 {
 		return ""
 	}
-	return " (saves " + Bytes(*bytes) + ")"
+	return " (saves " + units.Bytes(*bytes) + ")"
 }
 
 func (m *markdownWriter) device(doc *Document, index int) {
@@ -92,9 +94,9 @@ func (m *markdownWriter) device(doc *Document, index int) {
 			"message": "from the error message", "nvidia_smi": "from nvidia-smi"}))
 	}
 	if n := len(d.Steps); n > 0 {
-		m.row("Steps", Count(n), "")
+		m.row("Steps", units.Count(n), "")
 	}
-	m.row("Recorded", Plural(d.Events, "event"), Prose(recordedAs(doc, d)))
+	m.row("Recorded", units.Plural(d.Events, "event"), Prose(recordedAs(doc, d)))
 	m.held(d)
 	m.failed(d.OOMs)
 	m.findings("Findings", d.Findings)
@@ -104,9 +106,9 @@ func (m *markdownWriter) device(doc *Document, index int) {
 func (m *markdownWriter) peak(name string, p Peak, note string) {
 	at := "before the first event"
 	if p.Event != nil {
-		at = "event " + Count(*p.Event)
+		at = "event " + units.Count(*p.Event)
 	}
-	m.row(name, Bytes(p.Bytes), at+note)
+	m.row(name, units.Bytes(p.Bytes), at+note)
 }
 
 // recordedAs is how a device was recorded, without figures.
@@ -129,23 +131,23 @@ func (m *markdownWriter) held(d *Device) {
 		return
 	}
 	if at.Event != nil && d.History != "none" {
-		when += " (event " + Count(*at.Event) + ")"
+		when += " (event " + units.Count(*at.Event) + ")"
 	}
-	reserved := Bytes(at.ReservedBytes) + " reserved"
+	reserved := units.Bytes(at.ReservedBytes) + " reserved"
 	if lacks := at.lacks(); lacks != "" {
 		reserved += ", but " + lacks
 	}
-	m.line("\n#### %s: %s allocated in %s, %s\n", when, Bytes(at.AllocatedBytes), Plural(at.Blocks, "block"), reserved)
+	m.line("\n#### %s: %s allocated in %s, %s\n", when, units.Bytes(at.AllocatedBytes), units.Plural(at.Blocks, "block"), reserved)
 	if len(at.Categories) > 0 {
 		m.line("| Category | Bytes | Share | |\n|---|---:|---:|---|")
 		for _, name := range Categories {
 			if bytes := at.Categories[name]; bytes > 0 {
-				m.row(words(CategoryTitle(name)), Bytes(bytes), Percent(bytes, at.AllocatedBytes), strings.TrimRight(bar(bytes, at.AllocatedBytes, 20), " "))
+				m.row(words(CategoryTitle(name)), units.Bytes(bytes), units.Percent(bytes, at.AllocatedBytes), strings.TrimRight(bar(bytes, at.AllocatedBytes, 20), " "))
 			}
 		}
 		for i, bytes := range at.beside() {
 			if bytes != nil && *bytes > 0 {
-				m.row(Prose(besideTitles[i]), Bytes(*bytes), "", "")
+				m.row(Prose(besideTitles[i]), units.Bytes(*bytes), "", "")
 			}
 		}
 		m.line("")
@@ -159,10 +161,10 @@ func (m *markdownWriter) held(d *Device) {
 			rest, blocks = rest+s.Bytes, blocks+s.Blocks
 			continue
 		}
-		m.row(siteCode(s), calledFrom(s), categoryOf(s.Category), Count(s.Blocks), Bytes(s.Bytes), Percent(s.Bytes, at.AllocatedBytes))
+		m.row(siteCode(s), calledFrom(s), categoryOf(s.Category), units.Count(s.Blocks), units.Bytes(s.Bytes), units.Percent(s.Bytes, at.AllocatedBytes))
 	}
 	if blocks > 0 {
-		m.row(Plural(len(sites)-ticketSites, "other call site"), "", "", Count(blocks), Bytes(rest), Percent(rest, at.AllocatedBytes))
+		m.row(units.Plural(len(sites)-ticketSites, "other call site"), "", "", units.Count(blocks), units.Bytes(rest), units.Percent(rest, at.AllocatedBytes))
 	}
 }
 
@@ -213,7 +215,7 @@ func (m *markdownWriter) failed(ooms []OOM) {
 	m.line("| Event | Asked for | Why | Allocated | Reserved | Largest free block | Left on device | Phase | Asked by |\n|---:|---:|---|---:|---:|---:|---:|---|---|")
 	for i := range ooms {
 		if i == ticketOOMs {
-			m.line("\nand %s", Plural(len(ooms)-i, "more"))
+			m.line("\nand %s", units.Plural(len(ooms)-i, "more"))
 			break
 		}
 		o := &ooms[i]
@@ -224,7 +226,7 @@ func (m *markdownWriter) failed(ooms []OOM) {
 		if o.Site != nil {
 			by = siteCode(o.Site)
 		}
-		m.row(Count(o.Event), Bytes(o.RequestedBytes), words(o.Verdict), Bytes(o.AllocatedBytes), Bytes(o.ReservedBytes),
+		m.row(units.Count(o.Event), units.Bytes(o.RequestedBytes), words(o.Verdict), units.Bytes(o.AllocatedBytes), units.Bytes(o.ReservedBytes),
 			bytesOr(o.LargestFreeBlock), bytesOr(o.DeviceFreeBytes), phase, by)
 	}
 }
@@ -234,7 +236,7 @@ func bytesOr(n *int64) string {
 	if n == nil {
 		return "?"
 	}
-	return Bytes(*n)
+	return units.Bytes(*n)
 }
 
 func (m *markdownWriter) findings(head string, findings []Finding) {
@@ -244,13 +246,13 @@ func (m *markdownWriter) findings(head string, findings []Finding) {
 	m.line("\n#### %s\n", head)
 	for i, f := range findings {
 		if i == ticketFindings {
-			m.line("- and %s", Plural(len(findings)-i, "more"))
+			m.line("- and %s", units.Plural(len(findings)-i, "more"))
 			break
 		}
 		m.line("- **%s** (%s)", Prose(f.Title), severityName[f.Severity])
 		for k, e := range f.Evidence {
 			if k == ticketEvidence {
-				m.line("  - and %s", Plural(len(f.Evidence)-k, "more line"))
+				m.line("  - and %s", units.Plural(len(f.Evidence)-k, "more line"))
 				break
 			}
 			m.line("  - %s", Prose(e))
@@ -271,7 +273,7 @@ func (m *markdownWriter) leaks(leaks []Leak) {
 	m.line("| Kind | Where | Category | Per step | Steps | Total | Confidence |\n|---|---|---|---:|---:|---:|---:|")
 	for i := range leaks {
 		if i == ticketLeaks {
-			m.line("\nand %s", Plural(len(leaks)-i, "more"))
+			m.line("\nand %s", units.Plural(len(leaks)-i, "more"))
 			break
 		}
 		l := &leaks[i]
@@ -289,7 +291,7 @@ func (m *markdownWriter) leaks(leaks []Leak) {
 		if c := l.CalledFrom; c != nil {
 			where += " from " + placeCode(c.Function, c.File, c.Line)
 		}
-		m.row(kind, where, categoryOf(l.Category), bytesOr(l.BytesPerStep), Count(l.Steps), Bytes(l.TotalBytes), fmt.Sprintf("%.0f %%", 100*l.Confidence))
+		m.row(kind, where, categoryOf(l.Category), bytesOr(l.BytesPerStep), units.Count(l.Steps), units.Bytes(l.TotalBytes), fmt.Sprintf("%.0f %%", 100*l.Confidence))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // monitors are the tools that printed readings of GPUs, in the order in which they come.
@@ -34,7 +35,7 @@ func (m *markdownWriter) evidence(doc *Document) {
 	}
 	for i := range ev.GPUs {
 		if i == ticketGPUs {
-			m.line("\nand %s", Plural(len(ev.GPUs)-i, "more GPU"))
+			m.line("\nand %s", units.Plural(len(ev.GPUs)-i, "more GPU"))
 			break
 		}
 		g := &ev.GPUs[i]
@@ -46,10 +47,10 @@ func (m *markdownWriter) evidence(doc *Document) {
 				most += " " + code(*p.Name)
 			}
 			if p.PeakUsedBytes != nil {
-				most += ", " + Bytes(*p.PeakUsedBytes)
+				most += ", " + units.Bytes(*p.PeakUsedBytes)
 			}
 		}
-		m.row(fmt.Sprint(g.GPU), Prose(text0(g.Name)), Count(g.Samples), bytesOr(g.PeakUsedBytes), bytesOr(g.TotalBytes), most)
+		m.row(fmt.Sprint(g.GPU), Prose(text0(g.Name)), units.Count(g.Samples), bytesOr(g.PeakUsedBytes), bytesOr(g.TotalBytes), most)
 	}
 	if len(ev.Steps) > 0 {
 		m.line("\n### Steps in the logs\n")
@@ -60,7 +61,7 @@ func (m *markdownWriter) evidence(doc *Document) {
 		if s.MedianStepSeconds != nil {
 			seconds = fmt.Sprintf("%.3f", *s.MedianStepSeconds)
 		}
-		m.row(code(ShortFile(doc.Inputs[s.Source].Path)), Count(s.Count), seconds, bytesOr(s.MaxMemoryBytes), bytesOr(s.MaxReservedBytes))
+		m.row(code(ShortFile(doc.Inputs[s.Source].Path)), units.Count(s.Count), seconds, bytesOr(s.MaxMemoryBytes), bytesOr(s.MaxReservedBytes))
 	}
 	for i := range doc.Clocks {
 		if doc.Clocks[i].Method == nil {

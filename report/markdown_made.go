@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // comparison is the budget beside what was measured.
@@ -15,12 +17,12 @@ func (m *markdownWriter) comparison(c *Comparison) {
 	for _, x := range append([]Compared{c.Peak}, append(c.Phases, c.Categories...)...) {
 		measured, difference, reason := "?", "", ""
 		if x.Measured != nil {
-			measured, difference = Bytes(*x.Measured), Signed(*x.Measured-x.Budget)
+			measured, difference = units.Bytes(*x.Measured), Signed(*x.Measured-x.Budget)
 		}
 		if x.Reason != nil {
 			reason = Prose(*x.Reason)
 		}
-		m.row(words(x.Name), Bytes(x.Budget), measured, difference, reason)
+		m.row(words(x.Name), units.Bytes(x.Budget), measured, difference, reason)
 	}
 }
 
@@ -37,7 +39,7 @@ func (m *markdownWriter) trials(x *Trials) {
 		if r.AtLeast {
 			least = "≥ "
 		}
-		m.row(code(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated), Prose(r.Outcome))
+		m.row(code(r.Name), least+units.Bytes(r.PeakReserved), least+units.Bytes(r.PeakAllocated), Prose(r.Outcome))
 	}
 }
 
@@ -52,7 +54,7 @@ func (m *markdownWriter) messages(doc *Document) {
 	m.line("| Log | Line | GPU | Asked for | Capacity | Left on device | Allocated | At |\n|---|---:|---:|---:|---:|---:|---:|---|")
 	for i, x := range all {
 		if i == ticketOOMs {
-			m.line("\nand %s", Plural(len(all)-i, "more"))
+			m.line("\nand %s", units.Plural(len(all)-i, "more"))
 			break
 		}
 		gpu, at := "?", ""
@@ -62,7 +64,7 @@ func (m *markdownWriter) messages(doc *Document) {
 		if x.UserFile != nil {
 			at = code(shortPlace(*x.UserFile, x.UserLine))
 		}
-		m.row(code(ShortFile(doc.Inputs[x.Source].Path)), Count(x.Line), gpu, bytesOr(x.RequestedBytes), bytesOr(x.CapacityBytes),
+		m.row(code(ShortFile(doc.Inputs[x.Source].Path)), units.Count(x.Line), gpu, bytesOr(x.RequestedBytes), bytesOr(x.CapacityBytes),
 			bytesOr(x.DeviceFreeBytes), bytesOr(x.AllocatedBytes), at)
 	}
 }
@@ -88,14 +90,14 @@ func (m *markdownWriter) inputs(inputs []Input) {
 	m.line("| Input | Kind | Size | SHA-256 |\n|---|---|---:|---|")
 	for i, in := range inputs {
 		if i == ticketInputs {
-			m.line("\nand %s", Plural(len(inputs)-i, "more input"))
+			m.line("\nand %s", units.Plural(len(inputs)-i, "more input"))
 			break
 		}
 		kind := words(in.Kind)
 		if n := len(in.Damage); n > 0 {
 			kind += ", damaged"
 		}
-		m.row(code(in.Path), kind, Bytes(in.Bytes), code(in.SHA256))
+		m.row(code(in.Path), kind, units.Bytes(in.Bytes), code(in.SHA256))
 	}
 }
 

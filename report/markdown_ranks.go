@@ -1,6 +1,10 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
 
 // ticketGroups is how many groups of ranks, and dumps of a trend, go into a ticket.
 const ticketGroups = 10
@@ -15,7 +19,7 @@ func (m *markdownWriter) ranks(doc *Document) {
 	m.line("| %s | Device | Peak allocated | Peak reserved | Capacity | Verdict |\n|---|---:|---:|---:|---:|---|", map[bool]string{true: "Ranks", false: "Recording"}[r.Sure])
 	for k := range r.Groups {
 		if k == ticketGroups {
-			m.line("\nand %s", Plural(len(r.Groups)-k, "more group"))
+			m.line("\nand %s", units.Plural(len(r.Groups)-k, "more group"))
 			break
 		}
 		g := &r.Groups[k]
@@ -24,7 +28,7 @@ func (m *markdownWriter) ranks(doc *Document) {
 		if r.Sure {
 			label = Prose(r.label(doc, g))
 		}
-		m.row(label, r.deviceOf(g), Bytes(row.PeakAllocated), Bytes(row.PeakReserved), orUnknown(row.Capacity), Prose(row.Verdict))
+		m.row(label, r.deviceOf(g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), orUnknown(row.Capacity), Prose(row.Verdict))
 	}
 	if s := r.sentences(); len(s) > 0 {
 		m.line("")
@@ -42,11 +46,11 @@ func (m *markdownWriter) trends(doc *Document) {
 		m.line("| Dump | Events | Peak allocated | At the end | Reserved | |\n|---|---:|---:|---:|---:|---|")
 		for k := max(0, len(x.Dumps)-ticketGroups); k < len(x.Dumps); k++ {
 			d := &x.Dumps[k]
-			m.row(code(ShortFile(doc.Inputs[d.Input].Path)), Count(d.Events), Bytes(d.PeakAllocated), Bytes(d.AtEnd), Bytes(d.Reserved), Prose(d.words()))
+			m.row(code(ShortFile(doc.Inputs[d.Input].Path)), units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved), Prose(d.words()))
 		}
 		m.line("\n%s", Prose(x.Text))
 	}
 	if rest := len(doc.Trend) - len(shown); rest > 0 && len(shown) > 0 {
-		m.line("\n%s", fmt.Sprintf("and %s of other processes", Plural(rest, "trend")))
+		m.line("\n%s", fmt.Sprintf("and %s of other processes", units.Plural(rest, "trend")))
 	}
 }

@@ -2,6 +2,8 @@ package report
 
 import (
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // plotHeight is the rows of the terminal's plot.
@@ -35,7 +37,7 @@ func (t *text) plot(d *Device) {
 		label := strings.Repeat(" ", 12)
 		switch row {
 		case plotHeight - 1:
-			label = right(Bytes(top), 12)
+			label = right(units.Bytes(top), 12)
 		case 0:
 			label = right("0", 12)
 		}
@@ -45,7 +47,7 @@ func (t *text) plot(d *Device) {
 		}
 		t.line("%s %s", label, b.String())
 	}
-	t.line("%s █ allocated  ░ reserved, over %s", strings.Repeat(" ", 12), Plural(d.Events, "event"))
+	t.line("%s █ allocated  ░ reserved, over %s", strings.Repeat(" ", 12), units.Plural(d.Events, "event"))
 }
 
 // cell is one character of the plot; row 0 is the lowest.

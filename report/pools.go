@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // manyPools are more private pools than are told one by one: programs make a CUDA
@@ -32,5 +34,5 @@ func LargestPools(pools []PoolSummary) (shown []PoolSummary, rest string) {
 	for _, i := range at[:manyPools] {
 		shown = append(shown, pools[i])
 	}
-	return shown, fmt.Sprintf("%s more: %s, %s in use", Plural(len(pools)-manyPools, "smaller pool"), Bytes(bytes), Bytes(used))
+	return shown, fmt.Sprintf("%s more: %s, %s in use", units.Plural(len(pools)-manyPools, "smaller pool"), units.Bytes(bytes), units.Bytes(used))
 }

@@ -1,6 +1,10 @@
 package report
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
 
 func TestLargestPools(t *testing.T) {
 	var pools []PoolSummary
@@ -12,6 +16,6 @@ func TestLargestPools(t *testing.T) {
 	}
 	shown, rest := LargestPools(pools)
 	if len(shown) != manyPools || shown[0].Bytes != 97<<20 || shown[manyPools-1].Bytes != 100<<20 || rest != "288 smaller pools more: 13.64 GiB, 144.00 MiB in use" {
-		t.Errorf("%d of many, the first of %s, and %q", len(shown), Bytes(shown[0].Bytes), rest)
+		t.Errorf("%d of many, the first of %s, and %q", len(shown), units.Bytes(shown[0].Bytes), rest)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Style is how the terminal wants its text.
@@ -49,7 +51,7 @@ func Text(w io.Writer, doc *Document, style Style) error {
 	t.comparison(doc.Comparison)
 	if doc.Host != nil {
 		t.head("Pinned host memory")
-		t.line("  %s reserved, %s in use, %s at its peak; %s", Bytes(doc.Host.Bytes), Bytes(doc.Host.Used), Bytes(doc.Host.PeakBytes), Plural(doc.Host.Events, "event"))
+		t.line("  %s reserved, %s in use, %s at its peak; %s", units.Bytes(doc.Host.Bytes), units.Bytes(doc.Host.Used), units.Bytes(doc.Host.PeakBytes), units.Plural(doc.Host.Events, "event"))
 	}
 	t.inputs(doc)
 	return t.err
@@ -147,7 +149,7 @@ func (t *text) device(doc *Document, index int) {
 	t.plot(d)
 	for i := range d.OOMs {
 		if i == 3 {
-			t.line("  and %s", Plural(len(d.OOMs)-3, "more failed request"))
+			t.line("  and %s", units.Plural(len(d.OOMs)-3, "more failed request"))
 			break
 		}
 		t.oom(&d.OOMs[i])
@@ -163,7 +165,7 @@ func (t *text) recorded(doc *Document, d *Device) string {
 	if in.Era != nil {
 		parts = append(parts, "PyTorch "+*in.Era+" style")
 	}
-	parts = append(parts, Plural(d.Events, "event"), Plural(d.Allocations, "allocation"),
+	parts = append(parts, units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation"),
 		map[string]string{"all": "C++ and Python stacks", "python": "Python stacks only", "none": "no stacks"}[d.Stacks])
 	history := map[string]string{"complete": "history complete", "late": "recording began late", "overflowed": "oldest events lost", "none": "no history"}[d.History]
 	return strings.Join(append(parts, history), ", ") + ": " + d.HistoryReason
@@ -172,27 +174,27 @@ func (t *text) recorded(doc *Document, d *Device) string {
 func (t *text) peak(name string, p Peak, what string, d *Device) {
 	at := "before the first event"
 	if p.Event != nil {
-		at = "event " + Count(*p.Event)
+		at = "event " + units.Count(*p.Event)
 	}
 	if t.style.Width < 80 {
 		what = ""
 	}
-	t.line("  %-16s %12s   %-14s  %s", name, Bytes(p.Bytes), at, what)
+	t.line("  %-16s %12s   %-14s  %s", name, units.Bytes(p.Bytes), at, what)
 }
 
 func (t *text) oom(o *OOM) {
-	t.head("Request failed at event %s (%s)", Count(o.Event), strings.ReplaceAll(o.Verdict, "_", " "))
-	t.line("  %-16s %12s", "asked for", Bytes(o.RequestedBytes))
-	t.line("  %-16s %12s", "allocated", Bytes(o.AllocatedBytes))
-	t.line("  %-16s %12s", "reserved", Bytes(o.ReservedBytes))
-	free := Bytes(o.ReservedBytes - o.AllocatedBytes)
+	t.head("Request failed at event %s (%s)", units.Count(o.Event), strings.ReplaceAll(o.Verdict, "_", " "))
+	t.line("  %-16s %12s", "asked for", units.Bytes(o.RequestedBytes))
+	t.line("  %-16s %12s", "allocated", units.Bytes(o.AllocatedBytes))
+	t.line("  %-16s %12s", "reserved", units.Bytes(o.ReservedBytes))
+	free := units.Bytes(o.ReservedBytes - o.AllocatedBytes)
 	if o.LargestFreeBlock != nil {
-		t.line("  %-16s %12s   largest free block %s", "free in cache", free, Bytes(*o.LargestFreeBlock))
+		t.line("  %-16s %12s   largest free block %s", "free in cache", free, units.Bytes(*o.LargestFreeBlock))
 	} else {
 		t.line("  %-16s %12s", "free in cache", free)
 	}
 	if o.DeviceFreeBytes != nil {
-		t.line("  %-16s %12s", "left on device", Bytes(*o.DeviceFreeBytes))
+		t.line("  %-16s %12s", "left on device", units.Bytes(*o.DeviceFreeBytes))
 	}
 	if o.Phase != nil {
 		t.line("  %-16s %s", "during", *o.Phase)
@@ -211,7 +213,7 @@ func (t *text) oom(o *OOM) {
 				where = place(Place{*p.Function, *p.File, p.Line})
 			}
 		}
-		t.wrap(fmt.Sprintf("  pinned by        %12s   ", Bytes(p.Bytes)), where)
+		t.wrap(fmt.Sprintf("  pinned by        %12s   ", units.Bytes(p.Bytes)), where)
 	}
 }
 
@@ -226,9 +228,9 @@ func (t *text) held(d *Device) {
 	}
 	at := ""
 	if m.Event != nil {
-		at = " (event " + Count(*m.Event) + ")"
+		at = " (event " + units.Count(*m.Event) + ")"
 	}
-	t.head("%s%s: %s in %s; %s reserved, %s", when, at, Bytes(m.AllocatedBytes), Plural(m.Blocks, "block"), Bytes(m.ReservedBytes), m.free())
+	t.head("%s%s: %s in %s; %s reserved, %s", when, at, units.Bytes(m.AllocatedBytes), units.Plural(m.Blocks, "block"), units.Bytes(m.ReservedBytes), m.free())
 	t.categories(m)
 	t.beside(&m)
 	t.line("  held by")
@@ -245,10 +247,10 @@ func (t *text) held(d *Device) {
 		if s.Category != nil {
 			category = fmt.Sprintf("%-15s ", strings.ReplaceAll(*s.Category, "_", " "))
 		}
-		t.wrap(fmt.Sprintf("  %12s %7s %7s   %s", Bytes(s.Bytes), Percent(s.Bytes, m.AllocatedBytes), Count(s.Blocks)+"x", category), siteText(s))
+		t.wrap(fmt.Sprintf("  %12s %7s %7s   %s", units.Bytes(s.Bytes), units.Percent(s.Bytes, m.AllocatedBytes), units.Count(s.Blocks)+"x", category), siteText(s))
 	}
 	if blocks > 0 {
-		t.line("  %12s %7s %7s   %s", Bytes(rest), Percent(rest, m.AllocatedBytes), Count(blocks)+"x", "in "+Plural(len(sites)-textSites, "other call site"))
+		t.line("  %12s %7s %7s   %s", units.Bytes(rest), units.Percent(rest, m.AllocatedBytes), units.Count(blocks)+"x", "in "+units.Plural(len(sites)-textSites, "other call site"))
 	}
 }
 
@@ -258,7 +260,7 @@ func (t *text) categories(m Moment) {
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(m.Categories[b], m.Categories[a]) })
 	for _, name := range names {
 		if bytes := m.Categories[name]; bytes > 0 {
-			t.line("  %12s %7s %s  %s", Bytes(bytes), Percent(bytes, m.AllocatedBytes), bar(bytes, m.AllocatedBytes, 20), strings.ReplaceAll(name, "_", " "))
+			t.line("  %12s %7s %s  %s", units.Bytes(bytes), units.Percent(bytes, m.AllocatedBytes), bar(bytes, m.AllocatedBytes, 20), strings.ReplaceAll(name, "_", " "))
 		}
 	}
 }
@@ -332,16 +334,16 @@ func (t *text) segments(d *Device) {
 	if s.Expandable > 0 {
 		kind = fmt.Sprintf(", %d of them expandable", s.Expandable)
 	}
-	t.line("  %s%s: %s reserved, %s in use, %s free (largest block %s)", Plural(s.Count, "segment"), kind, Bytes(s.Bytes), Bytes(s.Bytes-s.FreeBytes), Bytes(s.FreeBytes), Bytes(s.LargestFree))
+	t.line("  %s%s: %s reserved, %s in use, %s free (largest block %s)", units.Plural(s.Count, "segment"), kind, units.Bytes(s.Bytes), units.Bytes(s.Bytes-s.FreeBytes), units.Bytes(s.FreeBytes), units.Bytes(s.LargestFree))
 	if s.Empty > 0 {
-		t.line("  %12s in %s that nothing uses: torch.cuda.empty_cache() would return it", Bytes(s.EmptyBytes), Plural(s.Empty, "segment"))
+		t.line("  %12s in %s that nothing uses: torch.cuda.empty_cache() would return it", units.Bytes(s.EmptyBytes), units.Plural(s.Empty, "segment"))
 	}
 	if s.PinnedSegments > 0 {
-		t.line("  %12s free in %s that a smaller part in use keeps", Bytes(s.PinnedFreeBytes), Plural(s.PinnedSegments, "segment"))
+		t.line("  %12s free in %s that a smaller part in use keeps", units.Bytes(s.PinnedFreeBytes), units.Plural(s.PinnedSegments, "segment"))
 	}
 	pools, rest := LargestPools(d.Pools)
 	for _, p := range pools {
-		t.line("  %12s in private pool %s (%s), %s in use", Bytes(p.Bytes), p.Pool, poolKinds[p.Kind], Bytes(p.Used))
+		t.line("  %12s in private pool %s (%s), %s in use", units.Bytes(p.Bytes), p.Pool, poolKinds[p.Kind], units.Bytes(p.Used))
 	}
 	if rest != "" {
 		t.line("  %s", rest)
@@ -380,9 +382,9 @@ func (t *text) inputs(doc *Document) {
 			rest++
 			continue
 		}
-		t.line("  %s  (%s, %s)", Printable(in.Path), in.Kind, Bytes(in.Bytes))
+		t.line("  %s  (%s, %s)", Printable(in.Path), in.Kind, units.Bytes(in.Bytes))
 		for _, u := range in.Unknown {
-			t.wrap("    ", Printable(fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, where(u.Where), Plural(u.Count, "time"), u.Example)))
+			t.wrap("    ", Printable(fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, where(u.Where), units.Plural(u.Count, "time"), u.Example)))
 		}
 		for _, x := range in.Damage {
 			t.wrap("    damage: ", Printable(x))
@@ -392,7 +394,7 @@ func (t *text) inputs(doc *Document) {
 		}
 	}
 	if rest > 0 {
-		t.line("  and %s", Plural(rest, "more file"))
+		t.line("  and %s", units.Plural(rest, "more file"))
 	}
 }
 

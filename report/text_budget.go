@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // comparison is the table of what was measured beside what should have been.
@@ -47,7 +49,7 @@ func (t *text) compared(c Compared, peak int64) {
 	d := *c.Measured - c.Budget
 	difference, share := "same", ""
 	if 200*float64(max(d, -d)) >= float64(peak) {
-		difference = Bytes(d)
+		difference = units.Bytes(d)
 		if d > 0 {
 			difference = "+" + difference
 		}
@@ -55,7 +57,7 @@ func (t *text) compared(c Compared, peak int64) {
 			share = fmt.Sprintf("%+.0f %%", 100*float64(d)/float64(peak))
 		}
 	}
-	t.line("  %-22s %12s %12s %13s %7s", name, Bytes(c.Budget), Bytes(*c.Measured), difference, share)
+	t.line("  %-22s %12s %12s %13s %7s", name, units.Bytes(c.Budget), units.Bytes(*c.Measured), difference, share)
 	if c.Reason != nil {
 		t.wrap("      ", Printable(*c.Reason))
 	}

@@ -6,7 +6,8 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/snapshot/runlog"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // How much other evidence the terminal shows.
@@ -28,7 +29,7 @@ func (m *Moment) beside() [3]*int64 {
 func (t *text) beside(m *Moment) {
 	for i, bytes := range m.beside() {
 		if bytes != nil && *bytes > 0 {
-			t.line("  %12s %7s %s  %s", Bytes(*bytes), "", strings.Repeat(" ", 20), besideTitles[i])
+			t.line("  %12s %7s %s  %s", units.Bytes(*bytes), "", strings.Repeat(" ", 20), besideTitles[i])
 		}
 	}
 }
@@ -50,14 +51,14 @@ func (t *text) evidence(doc *Document) {
 			break // the findings above name every one that matters
 		}
 		if i == textMessages {
-			t.line("  and %s", Plural(len(ev.OOMMessages)-i, "more out-of-memory message"))
+			t.line("  and %s", units.Plural(len(ev.OOMMessages)-i, "more out-of-memory message"))
 			break
 		}
 		t.message(doc, &ev.OOMMessages[i])
 	}
 	for i, s := range ev.MemorySummaries {
 		if i == textMessages {
-			t.line("  and %s", Plural(len(ev.MemorySummaries)-i, "more memory_summary table"))
+			t.line("  and %s", units.Plural(len(ev.MemorySummaries)-i, "more memory_summary table"))
 			break
 		}
 		label, device := "  memory_stats     ", ""
@@ -72,7 +73,7 @@ func (t *text) evidence(doc *Document) {
 		if x.PeakAllocatedBytes != nil || x.PeakReservedBytes != nil {
 			peak = fmt.Sprintf("peak %s allocated and %s reserved", bytesOr(x.PeakAllocatedBytes), bytesOr(x.PeakReservedBytes))
 		}
-		t.wrap("  trace            ", fmt.Sprintf("%s: %s, %s", Printable(ShortFile(doc.Inputs[x.Source].Path)), Plural(x.MemoryEvents, "memory event"), peak))
+		t.wrap("  trace            ", fmt.Sprintf("%s: %s, %s", Printable(ShortFile(doc.Inputs[x.Source].Path)), units.Plural(x.MemoryEvents, "memory event"), peak))
 	}
 	for _, c := range doc.Clocks {
 		if c.Method != nil {
@@ -84,7 +85,7 @@ func (t *text) evidence(doc *Document) {
 func (t *text) gpus(doc *Document) {
 	for i := range doc.Evidence.GPUs {
 		if i == textGPUs {
-			t.line("  and %s in %s", Plural(len(doc.Evidence.GPUs)-i, "more GPU"), doc.Evidence.GPUs[i].Monitor())
+			t.line("  and %s in %s", units.Plural(len(doc.Evidence.GPUs)-i, "more GPU"), doc.Evidence.GPUs[i].Monitor())
 			break
 		}
 		g := &doc.Evidence.GPUs[i]
@@ -94,15 +95,15 @@ func (t *text) gpus(doc *Document) {
 		}
 		used := "no memory figure"
 		if g.PeakUsedBytes != nil {
-			used = Bytes(*g.PeakUsedBytes) + " in use"
+			used = units.Bytes(*g.PeakUsedBytes) + " in use"
 			if g.Samples != 1 {
 				used = "at most " + used
 			}
 		}
 		if g.TotalBytes != nil {
-			used += " of " + Bytes(*g.TotalBytes)
+			used += " of " + units.Bytes(*g.TotalBytes)
 		}
-		parts = append(parts, used, Plural(g.Samples, "reading"))
+		parts = append(parts, used, units.Plural(g.Samples, "reading"))
 		if g.FirstTime != nil && g.LastTime != nil && *g.FirstTime != *g.LastTime {
 			parts = append(parts, *g.FirstTime+" to "+*g.LastTime)
 		}
@@ -129,14 +130,14 @@ func (t *text) processes(list []evidence.Process) {
 			name = "  " + Printable(*p.Name)
 		}
 		if p.PeakUsedBytes != nil {
-			bytes = "  " + Bytes(*p.PeakUsedBytes)
+			bytes = "  " + units.Bytes(*p.PeakUsedBytes)
 		}
 		t.line("%19sprocess %d%s%s", "", p.PID, bytes, name)
 	}
 }
 
 func (t *text) steps(doc *Document, s *evidence.Steps) {
-	text := Printable(ShortFile(doc.Inputs[s.Source].Path)) + ": " + Plural(s.Count, "step")
+	text := Printable(ShortFile(doc.Inputs[s.Source].Path)) + ": " + units.Plural(s.Count, "step")
 	if s.First != nil && s.Last != nil {
 		text += fmt.Sprintf(" (%d to %d)", *s.First, *s.Last)
 	}
@@ -159,7 +160,7 @@ func (t *text) steps(doc *Document, s *evidence.Steps) {
 			}
 		}
 		t.curve("step time", seconds, func(v float64) string { return fmt.Sprintf("%.3g s", v) })
-		t.curve(name, memory, func(v float64) string { return Bytes(int64(v)) })
+		t.curve(name, memory, func(v float64) string { return units.Bytes(int64(v)) })
 	}
 }
 
@@ -168,13 +169,13 @@ func MostMemory(s *evidence.Steps) string {
 	most, reserved := s.MaxMemoryBytes, s.MaxReservedBytes
 	switch {
 	case reserved != nil && *most != *reserved:
-		return fmt.Sprintf("%s of GPU memory reserved, %s allocated", Bytes(*reserved), Bytes(*most))
+		return fmt.Sprintf("%s of GPU memory reserved, %s allocated", units.Bytes(*reserved), units.Bytes(*most))
 	case reserved != nil:
-		return Bytes(*most) + " of GPU memory reserved"
+		return units.Bytes(*most) + " of GPU memory reserved"
 	case s.Named:
-		return Bytes(*most) + " of GPU memory allocated"
+		return units.Bytes(*most) + " of GPU memory allocated"
 	}
-	return Bytes(*most) + " of GPU memory"
+	return units.Bytes(*most) + " of GPU memory"
 }
 
 // stepMemory is the memory that a log's curve shows, and its name: the
@@ -194,7 +195,7 @@ func (t *text) message(doc *Document, m *evidence.OOMMessage) {
 	if m.RequestedBytes == nil {
 		text += "no figures"
 	} else {
-		text += Bytes(*m.RequestedBytes) + " asked for"
+		text += units.Bytes(*m.RequestedBytes) + " asked for"
 	}
 	if m.Rank != nil {
 		text += fmt.Sprintf(" by rank %d", *m.Rank)
@@ -203,10 +204,10 @@ func (t *text) message(doc *Document, m *evidence.OOMMessage) {
 		text += fmt.Sprintf(" on GPU %d", *m.GPU)
 	}
 	if m.DeviceFreeBytes != nil && m.CapacityBytes != nil {
-		text += fmt.Sprintf(", %s free of %s", Bytes(*m.DeviceFreeBytes), Bytes(*m.CapacityBytes))
+		text += fmt.Sprintf(", %s free of %s", units.Bytes(*m.DeviceFreeBytes), units.Bytes(*m.CapacityBytes))
 	}
 	if m.AllocatedBytes != nil {
-		text += fmt.Sprintf(", %s allocated and %s in PyTorch's cache", Bytes(*m.AllocatedBytes), bytesOr(m.ReservedUnallocatedBytes))
+		text += fmt.Sprintf(", %s allocated and %s in PyTorch's cache", units.Bytes(*m.AllocatedBytes), bytesOr(m.ReservedUnallocatedBytes))
 	}
 	if m.UserFile != nil {
 		text += "; at " + Printable(shortPlace(*m.UserFile, m.UserLine))
@@ -216,7 +217,7 @@ func (t *text) message(doc *Document, m *evidence.OOMMessage) {
 
 // spark draws a curve of bytes in one line.
 func (t *text) spark(values []float64) {
-	t.curve("in use", values, func(v float64) string { return Bytes(int64(v)) })
+	t.curve("in use", values, func(v float64) string { return units.Bytes(int64(v)) })
 }
 
 // curve draws values in one line, from the least to the most, if they change.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // How much of many ranks and dumps the terminal shows.
@@ -36,12 +38,12 @@ func (t *text) ranks(doc *Document) {
 			for _, g := range r.Groups[k:] {
 				rest += len(g.Rows)
 			}
-			t.line("  and %s, less full", Plural(rest, "more row"))
+			t.line("  and %s, less full", units.Plural(rest, "more row"))
 			break
 		}
 		g := &r.Groups[k]
 		row := &r.Rows[g.Shown]
-		t.line(format, fit(r.label(doc, g), width), r.deviceOf(g), Bytes(row.PeakAllocated), Bytes(row.PeakReserved), orUnknown(row.Capacity), row.Verdict)
+		t.line(format, fit(r.label(doc, g), width), r.deviceOf(g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), orUnknown(row.Capacity), row.Verdict)
 	}
 	for _, s := range r.sentences() {
 		t.wrap("  ", Printable(s))
@@ -53,12 +55,12 @@ func (r *Ranks) title() string {
 	if !r.Sure {
 		for i := range r.Rows {
 			if r.Rows[i].Rank != nil {
-				return Plural(r.Count, "recording") + " that are not the ranks of one job"
+				return units.Plural(r.Count, "recording") + " that are not the ranks of one job"
 			}
 		}
-		return Plural(r.Count, "recording") + ", each of a process by itself: neither names nor contents tell ranks"
+		return units.Plural(r.Count, "recording") + ", each of a process by itself: neither names nor contents tell ranks"
 	}
-	s := Plural(r.Count, "rank") + " of one job, told " + r.Told
+	s := units.Plural(r.Count, "rank") + " of one job, told " + r.Told
 	if r.World != nil {
 		s += fmt.Sprintf(", of %d", *r.World)
 	}
@@ -111,7 +113,7 @@ func orUnknown(n *int64) string {
 	if n == nil {
 		return "unknown"
 	}
-	return Bytes(*n)
+	return units.Bytes(*n)
 }
 
 // sentences are what the table shows, in words.
@@ -128,7 +130,7 @@ func (r *Ranks) sentences() []string {
 		out = append(out, fmt.Sprintf("%s ran out of memory first of %d, %s", r.name(f.Row), f.Failed, next))
 	}
 	if m := r.Imbalance; m != nil && m.Bytes > 0 {
-		s := fmt.Sprintf("%s holds %s more at its peak than %s, which is in the middle", r.name(m.Highest), Bytes(m.Bytes), r.name(m.Usual))
+		s := fmt.Sprintf("%s holds %s more at its peak than %s, which is in the middle", r.name(m.Highest), units.Bytes(m.Bytes), r.name(m.Usual))
 		var parts []string
 		for _, c := range m.Categories {
 			if 10*max(c.More, -c.More) >= m.Bytes && len(parts) < 4 {
@@ -145,7 +147,7 @@ func (r *Ranks) sentences() []string {
 	}
 	if m := r.Imbalance; m != nil {
 		for _, x := range m.Elsewhere {
-			out = append(out, fmt.Sprintf("%s %s also hold %s on device %d, which is rank %d's", noun(len(x.Ranks), "rank"), Spans(x.Ranks), Bytes(x.Bytes), x.Device, x.Owner))
+			out = append(out, fmt.Sprintf("%s %s also hold %s on device %d, which is rank %d's", noun(len(x.Ranks), "rank"), Spans(x.Ranks), units.Bytes(x.Bytes), x.Device, x.Owner))
 		}
 	}
 	return out
@@ -217,16 +219,16 @@ func (t *text) trends(doc *Document) {
 		t.line("  %-36s %9s %14s %14s %14s", "dump", "events", "peak allocated", "at the end", "reserved")
 		from := max(0, len(x.Dumps)-textDumps)
 		if from > 0 {
-			t.line("  %s before these", Plural(from, "dump"))
+			t.line("  %s before these", units.Plural(from, "dump"))
 		}
 		for k := from; k < len(x.Dumps); k++ {
 			d := &x.Dumps[k]
-			t.line("  %-36s %9s %14s %14s %14s  %s", fit(Printable(ShortFile(doc.Inputs[d.Input].Path)), 36), Count(d.Events), Bytes(d.PeakAllocated), Bytes(d.AtEnd), Bytes(d.Reserved), d.words())
+			t.line("  %-36s %9s %14s %14s %14s  %s", fit(Printable(ShortFile(doc.Inputs[d.Input].Path)), 36), units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved), d.words())
 		}
 		t.wrap("  ", Printable(x.Text))
 	}
 	if rest := len(doc.Trend) - len(shown); rest > 0 && len(shown) > 0 {
-		t.line("  and %s of other processes, alike or less full", Plural(rest, "trend"))
+		t.line("  and %s of other processes, alike or less full", units.Plural(rest, "trend"))
 	}
 }
 
@@ -235,7 +237,7 @@ func (x *Trend) title() string {
 	if x.Rank != nil {
 		whose = fmt.Sprintf("rank %d, device %d", *x.Rank, x.Device)
 	}
-	return fmt.Sprintf("%s of %s: %s", Plural(len(x.Dumps), "dump"), whose, x.Told)
+	return fmt.Sprintf("%s of %s: %s", units.Plural(len(x.Dumps), "dump"), whose, x.Told)
 }
 
 // words are what is worth saying of a dump besides its figures.
@@ -248,7 +250,7 @@ func (d *Dump) words() string {
 		out = append(out, "a new process")
 	}
 	if d.Shared != nil && *d.Shared > 0 {
-		out = append(out, Plural(*d.Shared, "event")+" seen before")
+		out = append(out, units.Plural(*d.Shared, "event")+" seen before")
 	}
 	return strings.Join(out, ", ")
 }

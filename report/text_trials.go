@@ -1,6 +1,10 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
 
 // trials is the table of what other settings would have done.
 func (t *text) trials(x *Trials) {
@@ -19,6 +23,6 @@ func (t *text) trials(x *Trials) {
 		if r.AtLeast {
 			least = "≥ "
 		}
-		t.wrap(fmt.Sprintf("  %-*s %14s %14s   ", wide, Printable(r.Name), least+Bytes(r.PeakReserved), least+Bytes(r.PeakAllocated)), r.Outcome)
+		t.wrap(fmt.Sprintf("  %-*s %14s %14s   ", wide, Printable(r.Name), least+units.Bytes(r.PeakReserved), least+units.Bytes(r.PeakAllocated)), r.Outcome)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
 )
 

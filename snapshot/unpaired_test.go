@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 )
 
 // TestUnpairedActions: what skip_actions may leave out, and what then is known.

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/fakes3"
+	"github.com/vramscope/vramscope/internal/testing/fakes3"
 	"github.com/vramscope/vramscope/store"
 )
 

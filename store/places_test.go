@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vramscope/vramscope/internal/fakes3"
+	"github.com/vramscope/vramscope/internal/testing/fakes3"
 	"github.com/vramscope/vramscope/store"
 )
 

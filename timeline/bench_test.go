@@ -3,7 +3,7 @@ package timeline_test
 import (
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/timeline"
 )
 

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )

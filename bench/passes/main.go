@@ -20,8 +20,8 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/dataset"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -113,7 +113,7 @@ func writeTables(s *snapshot.Snapshot, devices []dataset.Recording) (int64, erro
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	view := stacks.New(s)
+	view := frames.New(s)
 	var events atomic.Int64
 	var g errgroup.Group
 	g.SetLimit(2)
@@ -143,7 +143,7 @@ func writeTables(s *snapshot.Snapshot, devices []dataset.Recording) (int64, erro
 	return events.Load(), err
 }
 
-func writeTable(w io.Writer, t *dataset.Table, view *stacks.View, devices []dataset.Recording) error {
+func writeTable(w io.Writer, t *dataset.Table, view *frames.View, devices []dataset.Recording) error {
 	sink, err := dataset.NewSink(w, dataset.Parquet, t)
 	if err != nil {
 		return err

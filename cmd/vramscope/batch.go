@@ -16,7 +16,7 @@ import (
 
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/internal/load"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -245,7 +245,7 @@ what one batch over all runs would have written.`,
 				return interrupted(ctx, err)
 			}
 			if !quiet {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", report.Plural(len(runs), "run"), report.Plural(len(args), "part"), out.URL(""))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", units.Plural(len(runs), "run"), units.Plural(len(args), "part"), out.URL(""))
 			}
 			reports := reportsOf(ctx, out, runs)
 			if any, err := anyReport(reports); err != nil || !any {
@@ -262,7 +262,7 @@ what one batch over all runs would have written.`,
 }
 
 func errNone(runs []batch.Run) error {
-	return fmt.Errorf("none of %s could be analysed", report.Plural(len(runs), "run"))
+	return fmt.Errorf("none of %s could be analysed", units.Plural(len(runs), "run"))
 }
 
 // anyReport tells whether any run could be analysed.

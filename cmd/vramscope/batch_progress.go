@@ -13,7 +13,7 @@ import (
 
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/internal/sniff"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -101,7 +101,7 @@ func (t *teller) begin(runs []batch.Run) {
 	for _, r := range runs {
 		bytes += r.Bytes + perRun
 	}
-	t.tracker = &progress.Tracker{Message: report.Plural(len(runs), "run"), Total: bytes, Units: progress.Units{Formatter: func(n int64) string { return report.Bytes(n) }}}
+	t.tracker = &progress.Tracker{Message: units.Plural(len(runs), "run"), Total: bytes, Units: progress.Units{Formatter: func(n int64) string { return units.Bytes(n) }}}
 	t.runs = len(runs)
 	t.bar.AppendTracker(t.tracker)
 	go t.bar.Render()
@@ -112,7 +112,7 @@ const perRun = 64 << 10
 
 func (t *teller) done(p batch.Progress) {
 	if t.all++; t.tracker != nil {
-		t.tracker.UpdateMessage(fmt.Sprintf("%d of %s", t.all, report.Plural(t.runs, "run")))
+		t.tracker.UpdateMessage(fmt.Sprintf("%d of %s", t.all, units.Plural(t.runs, "run")))
 		t.tracker.Increment(p.Run.Bytes + perRun)
 	}
 	switch {
@@ -153,7 +153,7 @@ func (t *teller) summary(out io.Writer, removed int) {
 	if t.flags.quiet {
 		return
 	}
-	parts := []string{report.Plural(t.analysed, "run") + " analysed"}
+	parts := []string{units.Plural(t.analysed, "run") + " analysed"}
 	for _, x := range []struct {
 		n    int
 		what string

@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
-func sizeText(n int64) string  { return report.Bytes(n) }
-func countText(n int64) string { return report.Count(int(n)) }
+func sizeText(n int64) string  { return units.Bytes(n) }
+func countText(n int64) string { return units.Count(int(n)) }
 
 // phaseWords name the phases for a reader.
 var phaseWords = map[string]string{

@@ -21,7 +21,7 @@ import (
 
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/budget"
-	"github.com/vramscope/vramscope/internal/size"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
 )
@@ -32,7 +32,7 @@ func memoryLimit(flag string) (int64, error) {
 	if flag == "" {
 		return batch.MachineMemory() / 4 * 3, nil
 	}
-	n, err := size.Parse(flag)
+	n, err := units.Parse(flag)
 	if err != nil {
 		return 0, fmt.Errorf("--max-memory: %w", err)
 	}

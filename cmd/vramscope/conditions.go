@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/pattern"
-	"github.com/vramscope/vramscope/internal/size"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -185,7 +185,7 @@ func overBudget(doc *report.Document) (over, budget int64) {
 // parseLimit reads a size. One of less than 1 KiB is a share whose percent sign
 // is missing: as bytes it would always be exceeded.
 func parseLimit(limit string) (int64, error) {
-	bytes, err := size.Parse(limit)
+	bytes, err := units.Parse(limit)
 	if err == nil && bytes >= 1<<10 {
 		return bytes, nil
 	}

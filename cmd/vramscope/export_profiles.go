@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/profiles"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -90,7 +90,7 @@ func (f *exportFlags) profiled(cmd *cobra.Command, name string) (profiles.Record
 	if err != nil {
 		return profiles.Recording{}, err
 	}
-	r := profiles.Recording{View: stacks.New(s), MaxMemory: limit / 2} // the recording itself is small where stacks are many
+	r := profiles.Recording{View: frames.New(s), MaxMemory: limit / 2} // the recording itself is small where stacks are many
 	for i := range s.Devices {
 		if d := &s.Devices[i]; f.device < 0 || d.Ordinal == f.device {
 			t := timeline.New(s, d)

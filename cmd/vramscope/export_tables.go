@@ -19,10 +19,10 @@ import (
 	"github.com/vramscope/vramscope/dataset"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/stacks"
 	"github.com/vramscope/vramscope/store"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -81,7 +81,7 @@ func (f *exportFlags) toFolder() bool {
 type exported struct {
 	name     string // redacted when that is asked for
 	snapshot *snapshot.Snapshot
-	view     *stacks.View
+	view     *frames.View
 	devices  []exportedDevice
 	report   func() (*report.Document, error)
 }
@@ -116,7 +116,7 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 		f.names.redact(r)
 		name = r.Input(name)
 	}
-	x := &exported{name: name, snapshot: s, view: stacks.New(s)}
+	x := &exported{name: name, snapshot: s, view: frames.New(s)}
 	if f.device >= 0 {
 		o.Device = &f.device
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 )
 
 // plantJob writes a job's ranks, with several dumps of one and some files

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/vramscope/vramscope/internal/fakes3"
+	"github.com/vramscope/vramscope/internal/testing/fakes3"
 )
 
 // TestStores runs the command line on an object store. RECORDINGS is the folder

@@ -8,7 +8,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/load"
-	"github.com/vramscope/vramscope/internal/size"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -144,7 +144,7 @@ func (f *whatifFlags) options() (replay.Options, error) {
 	var err error
 	size := func(flag, text string) (n int64) {
 		if text != "" && err == nil {
-			if n, err = size.Parse(text); err != nil {
+			if n, err = units.Parse(text); err != nil {
 				err = fmt.Errorf("%s: %w", flag, err)
 			}
 		}

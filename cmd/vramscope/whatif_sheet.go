@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 )
@@ -27,14 +28,14 @@ func whatifSheet(doc *whatifDocument) *report.Sheet {
 // failedPart tells why a request failed, and which blocks keep free memory from
 // being used.
 func failedPart(f *replay.Failure) report.SheetPart {
-	p := report.SheetPart{Heading: "The request that failed", Text: []string{fmt.Sprintf("At event %s: %s", report.Count(f.Event), f.Text)},
+	p := report.SheetPart{Heading: "The request that failed", Text: []string{fmt.Sprintf("At event %s: %s", units.Count(f.Event), f.Text)},
 		Head: []string{"", "frees", "segments", "blocks", "of", "made at"}}
 	if len(f.Pins) > 0 {
 		p.Text = append(p.Text, "Whole segments would be free for any request without these blocks, or if they lay elsewhere:")
 	}
 	for i := range f.Pins {
 		x := &f.Pins[i]
-		p.Rows = append(p.Rows, []string{x.Category, report.Bytes(x.Frees), strconv.Itoa(x.Segments), strconv.Itoa(x.Blocks), report.Bytes(x.Bytes), pinPlace(x)})
+		p.Rows = append(p.Rows, []string{x.Category, units.Bytes(x.Frees), strconv.Itoa(x.Segments), strconv.Itoa(x.Blocks), units.Bytes(x.Bytes), pinPlace(x)})
 	}
 	return p
 }
@@ -73,7 +74,7 @@ func scenarioRow(o *replay.Outcome, first, failed bool) []string {
 	}
 	gain := ""
 	if !first {
-		gain = report.Bytes(o.SavesBytes)
+		gain = units.Bytes(o.SavesBytes)
 		if o.OOM || !o.Complete {
 			gain = ""
 		}
@@ -81,19 +82,19 @@ func scenarioRow(o *replay.Outcome, first, failed bool) []string {
 	if failed {
 		gain = ""
 		if o.LeftBytes != nil {
-			gain = report.Bytes(*o.LeftBytes)
+			gain = units.Bytes(*o.LeftBytes)
 		}
 	}
 	fails := ""
 	switch {
 	case o.OOM:
-		fails = fmt.Sprintf("at event %s, a segment lacks %s", report.Count(*o.OOMEvent), report.Bytes(o.ShortBytes))
+		fails = fmt.Sprintf("at event %s, a segment lacks %s", units.Count(*o.OOMEvent), units.Bytes(o.ShortBytes))
 	case o.Survived:
 		fails = "no, as far as recorded"
 	default:
 		fails = "no"
 	}
-	return []string{o.Name, most + report.Bytes(o.PeakReservedBytes), gain, most + report.Bytes(o.PeakAllocatedBytes),
+	return []string{o.Name, most + units.Bytes(o.PeakReservedBytes), gain, most + units.Bytes(o.PeakAllocatedBytes),
 		strconv.Itoa(o.Segments), strconv.Itoa(o.Retries), fails}
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/fakes3"
 	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/testing/fakes3"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"

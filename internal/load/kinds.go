@@ -11,7 +11,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/sniff"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -110,7 +110,7 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 		r.Evidence.Add(found)
 		for _, d := range found.Details {
 			if d.Log != nil && d.Log.Dropped > 0 {
-				source.Notes = append(source.Notes, fmt.Sprintf("%s of its messages and summaries aren't told: there are too many", report.Count(d.Log.Dropped)))
+				source.Notes = append(source.Notes, fmt.Sprintf("%s of its messages and summaries aren't told: there are too many", units.Count(d.Log.Dropped)))
 			}
 		}
 		return kinds[0], kinds, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/sniff"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -285,7 +285,7 @@ func list(rejected []error) string {
 	var lines []string
 	for i, err := range rejected {
 		if i == maxListed {
-			lines = append(lines, fmt.Sprintf("and %s more", report.Plural(len(rejected)-i, "file")))
+			lines = append(lines, fmt.Sprintf("and %s more", units.Plural(len(rejected)-i, "file")))
 			break
 		}
 		what := OneLine(err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/recorder"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"

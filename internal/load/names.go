@@ -12,11 +12,11 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/evidence/labels"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/snapshot/labels"
 	"github.com/vramscope/vramscope/store"
 	"github.com/vramscope/vramscope/timeline"
 )

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/evidence/labels"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/snapshot/labels"
 	"github.com/vramscope/vramscope/timeline"
 )
 

@@ -1,0 +1,137 @@
+package monitor
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf8"
+)
+
+// amdState is where in what amd-smi prints the parser is.
+type amdState struct {
+	metric  bool // below "GPU: 0" of `amd-smi metric`
+	gpu     int
+	total   int64
+	sizes   int    // which of a process's sizes is its memory of the GPU
+	name    []byte // of the card whose second row follows
+	section section
+	width   int // of the table, in letters
+}
+
+// amdLine reads the table of `amd-smi`, which has two rows for each GPU:
+//
+//	| 0000:05:00.0    AMD Instinct MI300X | 31 %      41 °C   0           142/750 W|
+//	|   0       0       7        SPX/NPS1 | 99 %      N/A           178880/196592 MB|
+func (p *Parser) amdLine(line []byte) bool {
+	a := &p.amd
+	if len(line) > 512 {
+		return false
+	}
+	if bytes.Contains(line, []byte("AMD-SMI")) {
+		*a = amdState{section: gpuRows, width: utf8.RuneCount(line)}
+		return true
+	}
+	const slack = 2 // letters by which a large figure shifts a row
+	if width := utf8.RuneCount(line); a.section == outside || width < a.width-slack || width > a.width+slack {
+		return false // of another table
+	}
+	if line[0] == '+' {
+		return true
+	}
+	text := bytes.Trim(line, "| \t")
+	switch left, right, two := bytes.Cut(text, []byte("|")); {
+	case bytes.HasPrefix(text, []byte("Processes:")):
+		a.section = processRows
+	case a.section == processRows:
+		p.amdProcess(text)
+	case !two:
+	case bytes.HasSuffix(bytes.TrimSpace(right), []byte(" W")):
+		_, name, _ := word(left)
+		a.name = append(a.name[:0], bytes.TrimSpace(name)...)
+	case bytes.HasSuffix(bytes.TrimSpace(right), []byte("B")):
+		first, _, _ := word(left)
+		index, isIndex := atoi(string(first))
+		busy, _, _ := word(right)
+		fields := bytes.Fields(right)
+		if used, total, ok := usedOf(bytes.Join(fields[max(0, len(fields)-2):], nil)); ok && isIndex && index < 1024 {
+			p.amdGPU(index, Sample{UsedBytes: used, UtilizationPercent: number(busy)}, total)
+			p.byIndex(AMDSMI, index).gpu.Name = string(a.name)
+		}
+	}
+	return true
+}
+
+func (p *Parser) amdGPU(index int, s Sample, total int64) {
+	p.byIndex(AMDSMI, index).read(s, total)
+	p.rows[AMDSMI]++
+}
+
+// amdProcess reads a row of the list:
+//
+//	GPU        PID  Process Name          GTT_MEM  VRAM_MEM  MEM_USAGE     CU % |
+//	  0      40217  python                 2.0 MB  174.6 GB   174.7 GB     96.5 % |
+func (p *Parser) amdProcess(text []byte) {
+	a := &p.amd
+	fields := bytes.Fields(text)
+	if len(fields) > 3 && string(fields[0]) == "GPU" {
+		a.sizes = -1
+		n := 0
+		for _, f := range fields {
+			if !bytes.Contains(f, []byte("MEM")) {
+				continue
+			}
+			if string(f) == "VRAM_MEM" {
+				a.sizes = n
+			}
+			n++
+		}
+		return
+	}
+	if len(fields) < 4 {
+		return
+	}
+	index, ok := atoi(string(fields[0]))
+	id, err := strconv.Atoi(string(fields[1]))
+	if !ok || index > 1023 || err != nil || id < 0 {
+		return
+	}
+	used, n := Unknown, 0
+	for i := 3; i+1 < len(fields); i++ {
+		switch unit := string(fields[i+1]); unit {
+		case "B", "KB", "MB", "GB":
+			if n == a.sizes {
+				used = memory(append(bytes.Clone(fields[i]), unit...), 1)
+			}
+			n++
+		}
+	}
+	p.byIndex(AMDSMI, index).process(Stamp{}, id, fields[2], used)
+}
+
+// amdMetric reads `amd-smi metric --mem-usage`:
+//
+//	GPU: 0
+//	    MEM_USAGE:
+//	        TOTAL_VRAM: 196592 MB
+//	        USED_VRAM: 178880 MB
+func (p *Parser) amdMetric(line []byte) bool {
+	a := &p.amd
+	if number, ok := bytes.CutPrefix(line, []byte("GPU: ")); ok {
+		index, isIndex := atoi(string(bytes.TrimSpace(number)))
+		a.metric, a.gpu, a.total = isIndex && index < 1024, index, Unknown
+		return false // of nobody yet
+	}
+	if !a.metric || line[0] != ' ' {
+		a.metric = false
+		return false
+	}
+	key, value, _ := cutKey(line)
+	switch string(key) {
+	case "TOTAL_VRAM":
+		a.total = memory(value, mib)
+	case "USED_VRAM":
+		p.amdGPU(a.gpu, Sample{UsedBytes: memory(value, mib), UtilizationPercent: -1}, a.total)
+	default:
+		return false
+	}
+	return true
+}

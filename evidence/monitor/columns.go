@@ -1,0 +1,294 @@
+package monitor
+
+import (
+	"bytes"
+	"strings"
+)
+
+// role is what a CSV column holds, whoever named it.
+type role uint8
+
+const (
+	other     role = iota
+	timestamp      // date and time, or seconds since 1970
+	dateOnly
+	clockOnly
+	elapsed // seconds since some start: not a time of day
+	gpuIndex
+	gpuUUID
+	gpuBus
+	gpuSerial
+	gpuName
+	usedMemory
+	totalMemory
+	freeMemory
+	reservedMemory
+	utilization
+	power
+	temperature
+	pid
+	processName
+	processMemory
+	accounting // columns of --query-accounted-apps and --query-retired-pages
+)
+
+// column is one column of a CSV.
+type column struct {
+	role role
+	unit float64 // bytes in one, for memory printed without unit
+}
+
+// columnOf names a header cell. nvidia-smi's own names come first; the rest
+// are the words that monitoring scripts use for the same figures.
+func columnOf(cell []byte) column {
+	name := strings.ToLower(strings.Trim(string(cell), " \t\"'#\ufeff"))
+	c := column{role: roles[bare(name)], unit: mib}
+	words := strings.FieldsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '%'
+	})
+	if c.role == timestamp && strings.ContainsAny(name, "([") {
+		c.role = elapsed // "time (s)"
+	}
+	if c.role == other && !strings.Contains(bare(name), ".") { // dotted names are nvidia-smi's own
+		c.role = roleOfWords(words)
+	}
+	for _, w := range words {
+		switch w {
+		case "bytes", "byte", "b":
+			c.unit = 1
+		case "kb", "kib":
+			c.unit = 1 << 10
+		case "gb", "gib":
+			c.unit = 1 << 30
+		}
+	}
+	return c
+}
+
+// bare drops the unit that nvidia-smi appends: "memory.used [MiB]".
+func bare(name string) string {
+	if i := strings.IndexAny(name, "[("); i > 0 {
+		name = name[:i]
+	}
+	return strings.TrimSpace(name)
+}
+
+var roles = map[string]role{
+	"timestamp": timestamp, "time": timestamp, "datetime": timestamp, "date_time": timestamp,
+	"date": dateOnly, "index": gpuIndex, "gpu": gpuIndex, "gpu_index": gpuIndex, "gpu index": gpuIndex,
+	"gpu_id": gpuIndex, "gpu id": gpuIndex, "gpuid": gpuIndex, "device": gpuIndex, "device_id": gpuIndex,
+	"device_index": gpuIndex, "idx": gpuIndex, "id": gpuIndex, "gpu_idx": gpuIndex, "gpu_num": gpuIndex,
+	"uuid": gpuUUID, "gpu_uuid": gpuUUID,
+	"pci.bus_id": gpuBus, "gpu_bus_id": gpuBus, "pci_bus_id": gpuBus, "bus_id": gpuBus,
+	"serial": gpuSerial, "gpu_serial": gpuSerial,
+	"name": gpuName, "gpu_name": gpuName, "product_name": gpuName, "gpu name": gpuName,
+	"memory.used": usedMemory, "memory.total": totalMemory, "memory.free": freeMemory, "memory.reserved": reservedMemory,
+	"utilization.gpu": utilization, "gpu%": utilization, "power.draw": power, "temperature.gpu": temperature,
+	"pid": pid, "process_name": processName, "command": processName,
+	"used_gpu_memory": processMemory, "used_memory": usedMemory,
+	"max_memory_usage": accounting, "retired_pages.address": accounting, "retired_pages.timestamp": accounting,
+	"elapsed": elapsed, "elapsed_sec": elapsed, "elapsed_s": elapsed, "elapsed_seconds": elapsed,
+	"seconds": elapsed, "sec": elapsed, "t": elapsed, "elapsed_time": elapsed,
+}
+
+// roleOfWords reads names such as gpu_util_pct, mem_used_mb, "Memory Max".
+func roleOfWords(words []string) role {
+	has := func(any ...string) bool {
+		for _, w := range words {
+			for _, a := range any {
+				if w == a {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	if has("protected", "bar1", "ccpm", "encoder", "decoder", "enc", "dec", "jpeg", "ofa", "module",
+		"limit", "default", "enforced", "cpu", "ram", "host", "swap", "system", "disk", "clock", "clocks", "mhz") {
+		return other
+	}
+	memory := has("memory", "mem", "vram", "fb")
+	busy := has("utilization", "util", "usage", "busy", "load", "pct", "percent", "%")
+	switch {
+	case has("temperature", "temp"):
+		return temperature
+	case memory && has("used") && has("total"):
+		return usedMemory // rocm-smi's "VRAM Total Used Memory (B)"
+	case memory && has("total", "max", "capacity", "size"):
+		return totalMemory
+	case memory && has("free", "available"):
+		return freeMemory
+	case memory && has("reserved"):
+		return reservedMemory
+	case memory && has("pct", "percent", "%", "utilization", "util"):
+		return other
+	case memory && has("used", "usage", "allocated"), memory && has("mb", "mib", "gb", "gib"):
+		return usedMemory
+	case has("power") && !has("max", "cap"):
+		return power
+	case !memory && busy && (has("gpu", "sm", "utilization", "util") || len(words) == 1):
+		return utilization
+	}
+	return other
+}
+
+// header is a CSV's first line, understood.
+type header struct {
+	columns   []column
+	form      Form
+	delimiter byte // ',' ';' '\t', or ' ' for columns aligned with spaces
+	skip      bool // accounting and retired pages: recognised, nothing to read
+}
+
+// readHeader refuses anything that is not clearly about GPUs: at least one
+// column of memory, utilisation or power, one that says when or which GPU, and
+// half of all columns known (nvidia-smi's own dotted names count as known).
+func readHeader(line []byte) (header, bool) {
+	for _, d := range []byte{',', ';', '\t', ' '} {
+		if bytes.IndexByte(line, d) < 0 {
+			continue
+		}
+		if h, ok := headerWith(line, d); ok {
+			return h, true
+		}
+	}
+	return header{}, false
+}
+
+func headerWith(line []byte, delimiter byte) (header, bool) {
+	h := header{delimiter: delimiter, form: CSV}
+	cells := splitCells(nil, line, delimiter)
+	if len(cells) < 2 || len(cells) > 1000 {
+		return h, false
+	}
+	var seen [accounting + 1]int
+	known := 0
+	aboutGPUs := false // some name that only a GPU's log has
+	for _, cell := range cells {
+		if len(cell) == 0 || len(cell) > 80 {
+			return h, false
+		}
+		c := columnOf(cell)
+		if d := firstByte(cell); d >= '0' && d <= '9' {
+			return h, false
+		}
+		h.columns = append(h.columns, c)
+		seen[c.role]++
+		aboutGPUs = aboutGPUs || isAboutGPUs(cell, c.role)
+		if c.role != other || bytes.IndexByte(cell, '.') > 0 || bytes.IndexByte(cell, '_') > 0 {
+			known++
+		}
+	}
+	if seen[accounting] > 0 {
+		h.skip = seen[pid]+seen[gpuUUID]+seen[gpuBus]+seen[gpuName]+seen[timestamp] > 0
+		return h, h.skip
+	}
+	if seen[pid] > 0 {
+		return appsHeader(h, seen[processMemory]+seen[usedMemory] > 0 || seen[processName] > 0)
+	}
+	h.fixRepeats(seen[:])
+	when := seen[timestamp] + seen[dateOnly] + seen[elapsed]
+	which := seen[gpuIndex] + seen[gpuUUID] + seen[gpuBus] + seen[gpuSerial] + seen[gpuName]
+	figures := seen[usedMemory] + seen[totalMemory] + seen[freeMemory] + seen[utilization] + seen[power]
+	// A script's result table may have a memory column, too; what makes a
+	// GPU log is that most columns are about the GPU.
+	enough := figures > 0 && when+which > 0 || seen[usedMemory] > 0 && figures > 1
+	enough = enough && (aboutGPUs || figures > 1 && when > 0)
+	return h, enough && 2*known >= len(cells) && (delimiter != ' ' || figures > 1)
+}
+
+func isAboutGPUs(cell []byte, r role) bool {
+	switch r {
+	case gpuUUID, gpuBus:
+		return true
+	case other, timestamp, elapsed:
+		return false
+	}
+	return bytes.IndexByte(cell, '.') > 0 || bytes.Contains(bytes.ToLower(cell), []byte("gpu")) || bytes.Contains(bytes.ToLower(cell), []byte("vram"))
+}
+
+// appsHeader turns the memory column of a process list into the process's.
+func appsHeader(h header, ok bool) (header, bool) {
+	h.form = AppsCSV
+	for i := range h.columns {
+		if h.columns[i].role == usedMemory {
+			h.columns[i].role = processMemory
+		}
+	}
+	return h, ok
+}
+
+// fixRepeats keeps the first of several power or utilisation columns
+// (power.draw, power.draw.average, …) and reads "Date,Time" as a pair.
+func (h *header) fixRepeats(seen []int) {
+	var taken [accounting + 1]bool
+	for i := range h.columns {
+		c := &h.columns[i]
+		if c.role == timestamp && seen[dateOnly] > 0 {
+			c.role = clockOnly
+		}
+		if taken[c.role] {
+			c.role = other
+		}
+		taken[c.role] = c.role != other
+	}
+}
+
+// splitCells cuts a row, reusing cells. Quotes only matter around delimiters.
+func splitCells(cells [][]byte, line []byte, delimiter byte) [][]byte {
+	cells = cells[:0]
+	if delimiter == ' ' {
+		return splitAligned(cells, line)
+	}
+	if bytes.IndexByte(line, '"') < 0 {
+		start := 0
+		for i := range line {
+			if line[i] == delimiter {
+				cells = append(cells, trimCell(line[start:i]))
+				start = i + 1
+			}
+		}
+		return append(cells, trimCell(line[start:]))
+	}
+	for {
+		i := bytes.IndexByte(line, delimiter)
+		if q := bytes.IndexByte(line, '"'); q >= 0 && (i < 0 || q < i) {
+			if end := bytes.IndexByte(line[q+1:], '"'); end >= 0 {
+				rest := q + 1 + end + 1
+				if i = bytes.IndexByte(line[rest:], delimiter); i >= 0 {
+					i += rest
+				}
+			}
+		}
+		if i < 0 {
+			return append(cells, trimCell(line))
+		}
+		cells = append(cells, trimCell(line[:i]))
+		line = line[i+1:]
+	}
+}
+
+// splitAligned cuts at runs of two spaces in headers ("Mem Used"), and so does
+// for rows, whose figures are never adjacent.
+func splitAligned(cells [][]byte, line []byte) [][]byte {
+	line = bytes.TrimSpace(line)
+	for len(line) > 0 {
+		i := bytes.Index(line, []byte("  "))
+		if i < 0 {
+			i = len(line)
+		}
+		cells = append(cells, line[:i])
+		line = bytes.TrimLeft(line[i:], " ")
+	}
+	return cells
+}
+
+func trimCell(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '"') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t' || b[len(b)-1] == '"') {
+		b = b[:len(b)-1]
+	}
+	return b
+}

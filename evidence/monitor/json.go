@@ -1,0 +1,160 @@
+package monitor
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ReadJSON reads what `gpustat --json`, `rocm-smi --showmeminfo vram --json` and
+// `amd-smi metric --json` printed, once or again and again. When the stream breaks
+// off, what was read up to there comes with the error.
+func ReadJSON(r io.Reader) (*Report, error) {
+	var p Parser
+	in := &bounded{r: r}
+	d := json.NewDecoder(in)
+	for {
+		in.left = maxReading
+		var reading json.RawMessage
+		if err := d.Decode(&reading); err == io.EOF {
+			return p.Finish(), nil
+		} else if err != nil {
+			return p.Finish(), err
+		}
+		if !p.gpustatReading(reading) && !p.rocmReading(reading) {
+			p.amdReading(reading)
+		}
+	}
+}
+
+// maxReading bounds one reading of all GPUs, which is held as a whole.
+const maxReading = 4 << 20
+
+// bounded is a stream that ends in an error where one value is too long.
+type bounded struct {
+	r    io.Reader
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errors.New("an object of more than 4 MiB")
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// gpustatReading takes what `gpustat --json` prints, in MiB.
+func (p *Parser) gpustatReading(text []byte) bool {
+	var reading struct {
+		Time string `json:"query_time"`
+		GPUs []struct {
+			Index       int      `json:"index"`
+			UUID        string   `json:"uuid"`
+			Name        string   `json:"name"`
+			Utilization *float64 `json:"utilization.gpu"`
+			Used        *float64 `json:"memory.used"`
+			Total       *float64 `json:"memory.total"`
+			Processes   []struct {
+				PID     int      `json:"pid"`
+				Command string   `json:"command"`
+				Used    *float64 `json:"gpu_memory_usage"`
+			} `json:"processes"`
+		} `json:"gpus"`
+	}
+	if json.Unmarshal(text, &reading) != nil {
+		return false
+	}
+	at, _ := parseStamp([]byte(reading.Time))
+	for i := range reading.GPUs {
+		g := &reading.GPUs[i]
+		if g.Index < 0 || g.Index > 1023 {
+			continue
+		}
+		u := p.byIndex(Gpustat, g.Index)
+		u.gpu.Name, u.ids[1] = g.Name, g.UUID
+		u.read(Sample{At: at, UsedBytes: bytesOf(g.Used, mib), UtilizationPercent: figure(g.Utilization)}, bytesOf(g.Total, mib))
+		p.rows[Gpustat]++
+		for _, one := range g.Processes {
+			if one.PID >= 0 {
+				u.process(at, one.PID, []byte(one.Command), bytesOf(one.Used, mib))
+			}
+		}
+	}
+	return len(reading.GPUs) > 0
+}
+
+// rocmReading takes {"card0": {"VRAM Total Memory (B)": "206141652992", …}}.
+func (p *Parser) rocmReading(text []byte) bool {
+	var cards map[string]map[string]any
+	if json.Unmarshal(text, &cards) != nil {
+		return false
+	}
+	var indices []int
+	for name := range cards {
+		number, ok := strings.CutPrefix(name, "card")
+		if i, isIndex := atoi(number); ok && isIndex && i < 1024 && strconv.Itoa(i) == number {
+			indices = append(indices, i)
+		}
+	}
+	slices.Sort(indices)
+	found := false
+	for _, i := range indices {
+		card := cards["card"+strconv.Itoa(i)]
+		used, _ := card["VRAM Total Used Memory (B)"].(string)
+		total, _ := card["VRAM Total Memory (B)"].(string)
+		if used != "" {
+			p.byIndex(RocmSMI, i).read(Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1}, memory([]byte(total), 1))
+			p.rows[RocmSMI]++
+			found = true
+		}
+	}
+	return found
+}
+
+// amdReading takes [{"gpu": 0, "mem_usage": {"total_vram": {"value": 196592, "unit": "MB"}, …}}],
+// which newer versions put into {"gpu_data": …}.
+func (p *Parser) amdReading(text []byte) {
+	type figure struct {
+		Value *float64 `json:"value"`
+	}
+	type gpu struct {
+		Index  int `json:"gpu"`
+		Memory struct {
+			Total figure `json:"total_vram"`
+			Used  figure `json:"used_vram"`
+		} `json:"mem_usage"`
+	}
+	var list []gpu
+	var whole struct {
+		List []gpu `json:"gpu_data"`
+	}
+	if json.Unmarshal(text, &list) != nil && json.Unmarshal(text, &whole) == nil {
+		list = whole.List
+	}
+	for _, g := range list {
+		if used := bytesOf(g.Memory.Used.Value, mib); g.Index >= 0 && g.Index < 1024 && used != Unknown {
+			p.amdGPU(g.Index, Sample{UsedBytes: used, UtilizationPercent: -1}, bytesOf(g.Memory.Total.Value, mib))
+		}
+	}
+}
+
+// bytesOf is a figure in bytes, Unknown where there is none that a GPU may have.
+func bytesOf(v *float64, unit float64) int64 {
+	if v == nil || !(*v >= 0 && *v*unit < maxBytes) {
+		return Unknown
+	}
+	return int64(math.Round(*v * unit))
+}
+
+func figure(v *float64) float32 {
+	if v == nil {
+		return -1
+	}
+	return float32(*v)
+}

@@ -1,0 +1,108 @@
+package monitor
+
+import "bytes"
+
+// looseState keeps rows that say neither what they are nor of which GPU: a column
+// of memory alone (`--query-gpu=memory.used --format=csv,noheader`), and the rows
+// of figures that `nvidia-smi | grep MiB` leaves of the table. They count where a
+// whole file is nothing else, which only its end tells.
+type looseState struct {
+	unit    *unit
+	form    Form
+	rows    int
+	counts  int     // rows of numbers without a unit, which may be anything
+	used    []int64 // of the first rows
+	foreign bool    // some line is none of these
+}
+
+const (
+	looseFew  = 10  // rows that tell one GPU's readings from a list of GPUs
+	looseMany = 512 // rows that are enough for that
+	looseGPUs = 16
+)
+
+// looseRow keeps a row, while no line was anything else.
+func (p *Parser) looseRow(line []byte) {
+	l := &p.loose
+	if l.foreign || firstByte(line) == 0 {
+		return
+	}
+	if p.clock.Known() && len(line) <= 64 {
+		if _, isDate := parseCtime(line); isDate {
+			return // which a loop prints above
+		}
+	}
+	s := Sample{At: p.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+	total, form := Unknown, CSV
+	v, rest, ok := amount(line)
+	switch text := string(bytes.TrimRight(rest[:min(len(rest), 64)], " ")); {
+	case len(line) > 256:
+	case ok && v == float64(int64(v)) && text == " MiB":
+		s.UsedBytes = memory(line, mib)
+	case ok && (text == "" || text[0] == ',' && isCount(trimCell(rest[1:]))):
+		l.counts++
+		return
+	case line[0] == '|':
+		cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
+		if len(cells) == 3 && bytes.Contains(cells[1], []byte("MiB /")) && bytes.IndexByte(cells[2], '%') > 0 {
+			s.UsedBytes, total, _ = usedOf(cells[1])
+			s.UtilizationPercent, form = number(cells[2]), Table
+		}
+	}
+	if s.UsedBytes == Unknown || l.rows > 0 && form != l.form {
+		*l = looseState{foreign: true}
+		return
+	}
+	if l.rows == 0 {
+		l.unit, l.form = p.newUnit(form), form
+		l.unit.index = 0
+	}
+	if l.rows++; len(l.used) < looseMany {
+		l.used = append(l.used, s.UsedBytes)
+	}
+	l.unit.read(s, total)
+	p.clock = Stamp{}
+}
+
+// finish takes the rows for one GPU's, or counts them as rows that can't be named.
+func (l *looseState) finish(p *Parser) {
+	switch {
+	case l.foreign || len(p.units) > 0 || l.rows+l.counts == 0:
+	case l.counts == 0 && (l.rows == 1 && l.form == Table || l.rows >= looseFew && l.ofOne() && !l.isTotal()):
+		p.addUnit(l.unit)
+		p.rows[l.form] += l.rows
+	case l.rows+l.counts > 1:
+		p.unnamed++
+	}
+}
+
+// isTotal tells a column of all of a card's memory from what is in use of it.
+func (l *looseState) isTotal() bool {
+	for _, v := range l.used {
+		if v != l.used[0] {
+			return false
+		}
+	}
+	return l.form == CSV && isCapacity(float64(l.used[0])/mib)
+}
+
+// ofOne tells readings of one GPU from those of several in turn: there, a row is
+// much more like the one a few rows before than like its neighbour.
+func (l *looseState) ofOne() bool {
+	next := l.change(1)
+	for k := 2; k <= looseGPUs && 3*k <= len(l.used); k++ {
+		if l.change(k) < next/2 {
+			return false
+		}
+	}
+	return true
+}
+
+// change is the usual difference of rows that are so far apart.
+func (l *looseState) change(rows int) float64 {
+	sum := 0.0
+	for i := rows; i < len(l.used); i++ {
+		sum += float64(abs(l.used[i] - l.used[i-rows]))
+	}
+	return sum / float64(len(l.used)-rows)
+}

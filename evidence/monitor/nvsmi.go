@@ -1,0 +1,265 @@
+// Package nvsmi reads what nvidia-smi leaves in a run's directory, in every
+// form it prints: the table (once, looped, or in the middle of another log),
+// --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML; and
+// what other programs print of the same figures: gpustat,
+// nvitop, rocm-smi, amd-smi, DCGM.
+// Everything found in one stream becomes one series per GPU and per process.
+//
+//	var p monitor.Parser
+//	for i, line := range lines {
+//		p.Line(i+1, line)
+//	}
+//	for _, gpu := range p.Finish().GPUs {
+//		fmt.Println(gpu.Index, gpu.PeakUsedBytes)
+//	}
+//
+// The parser keeps a bounded number of points per series, so that a month of
+// one-second readings needs no more memory than an hour of them.
+package monitor
+
+import "bytes"
+
+// Unknown stands for a number of bytes that was not printed.
+const Unknown int64 = -1
+
+// mib is the unit of everything nvidia-smi prints without one.
+const mib = 1 << 20
+
+// foreignLines is how many lines of other writers end what nvidia-smi prints as a
+// whole: other ranks may write into the middle of it, and it may be cut.
+const foreignLines = 64
+
+// Form is one of nvidia-smi's output formats.
+type Form uint8
+
+const (
+	Table Form = iota
+	CSV
+	AppsCSV
+	Dmon
+	Pmon
+	Query
+	XML
+	Gpustat
+	Nvitop
+	RocmSMI
+	AMDSMI
+	DCGM
+	formCount
+)
+
+// String is the kind's name as reports print it.
+func (f Form) String() string {
+	names := [formCount]string{
+		"nvidia_smi_table", "nvidia_smi_csv", "nvidia_smi_apps_csv",
+		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat", "nvitop", "rocm_smi", "amd_smi", "dcgm",
+	}
+	if f >= formCount {
+		return "nvidia_smi"
+	}
+	return names[f]
+}
+
+// Report is what one stream holds.
+type Report struct {
+	Rows [formCount]int // rows or dumps understood, by Form
+	GPUs []GPU          // by index
+	// Unnamed counts rows without header and units, of which it can't be told
+	// which figure is memory.
+	Unnamed int
+}
+
+// Forms lists the formats found, in the order of their constants.
+func (r *Report) Forms() []Form {
+	var forms []Form
+	for f, n := range r.Rows {
+		if n > 0 {
+			forms = append(forms, Form(f))
+		}
+	}
+	return forms
+}
+
+// Tool is who printed the readings, as people call it.
+func (r *Report) Tool() string {
+	for f := Gpustat; f < formCount; f++ {
+		if r.Rows[f] > 0 && len(r.Forms()) == 1 {
+			return tools[f-Gpustat]
+		}
+	}
+	return "nvidia-smi"
+}
+
+// tools are the programs besides nvidia-smi, by Form from Gpustat on.
+var tools = [formCount - Gpustat]string{"gpustat", "nvitop", "rocm-smi", "amd-smi", "DCGM"}
+
+// GPU is one device as seen over the whole stream.
+type GPU struct {
+	Index         int // as printed; else the position in the listing
+	Name          string
+	BusID, UUID   string
+	Samples       int   // memory readings; other readings where none shows memory
+	TotalBytes    int64 // Unknown when no form shows it
+	PeakUsedBytes int64 // Unknown when no form shows it
+	First, Last   Stamp
+	Series        Series
+	Processes     []Process // by pid
+	// UnlistedBytes is the most that was in use while the table listed no process at all; 0: never.
+	UnlistedBytes int64
+	Instances     []Instance // that MIG divided it into, by number
+
+	otherSamples int // readings without memory, apart from Samples
+}
+
+// Process is one process on one GPU.
+type Process struct {
+	PID           int
+	Name          string
+	PeakUsedBytes int64 // Unknown on Windows and wherever nvidia-smi prints N/A
+	First, Last   Stamp
+	Series        Series
+	Instance      int // of MIG, on which it runs; -1: not said
+}
+
+// Instance is a part of a GPU that MIG made, with memory of its own.
+type Instance struct {
+	GI                        int // as nvidia-smi numbers it
+	TotalBytes, PeakUsedBytes int64
+}
+
+// Parser takes the lines of one stream in order. The zero value is ready.
+type Parser struct {
+	rows  [formCount]int
+	units []*unit // one per distinct identity, in order of appearance
+	known map[printed]*unit
+
+	processes int // of all units
+
+	table   tableState
+	csv     csvState
+	monitor monitorState
+	query   queryState
+	xml     xmlState
+	clock   Stamp // the last date line, which dates the table that follows it
+	gpustat gpustatState
+	rocm    rocmState
+	amd     amdState
+	dcgm    dcgmState
+	loose   looseState
+	unnamed int
+}
+
+// Line takes one line without its line feed. The slice is not kept. It tells
+// whether the line was understood as nvidia-smi's. Where it stands doesn't matter.
+func (p *Parser) Line(_ int, line []byte) bool {
+	for len(line) > 0 && line[0] == 0 {
+		line = line[1:]
+	}
+	for len(line) > 0 && (line[len(line)-1] == 0 || line[len(line)-1] == '\r') {
+		line = line[:len(line)-1]
+	}
+	if len(line) == 0 {
+		return false
+	}
+	if p.xml.inside || bytes.IndexByte(line, '<') >= 0 {
+		if p.xmlLine(line) {
+			return true
+		}
+	}
+	if p.query.inside && p.queryLine(line) {
+		return true
+	}
+	if p.monitor.form != 0 && p.monitorRow(line) {
+		return true
+	}
+	if p.csv.active && p.csvRow(line) {
+		return true
+	}
+	if p.startLine(line) {
+		return true
+	}
+	p.looseRow(line)
+	if p.table.form == Nvitop {
+		p.table.rest()
+	}
+	return false
+}
+
+// Idle tells that no form has begun that the next line could be part of,
+// whatever it is, unless it starts like one.
+func (p *Parser) Idle() bool {
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.rocm.concise && !p.amd.metric && len(p.dcgm.columns) == 0
+}
+
+// startLine looks for the beginning of any form; it sees every line of an
+// ordinary log and must refuse most of them after a few byte searches.
+func (p *Parser) startLine(line []byte) bool {
+	switch first := firstByte(line); {
+	case first == '|' || first == '+':
+		return p.amdLine(line) || p.tableLine(line)
+	case first >= 0xe2 && p.nvitopLine(line):
+		return true
+	case (first == 'G' || p.rocm.concise || first == 'D') && p.rocmLine(line):
+		return true
+	case (first == 'G' || p.amd.metric) && p.amdMetric(line):
+		return true
+	case first == '#':
+		return p.dcgmHeader(line) || p.monitorHeader(line)
+	case len(p.dcgm.columns) > 0 && (first == 'G' || first == 'I') && p.dcgmRow(line):
+		return true
+	case first == 'D' && p.dcgmMetric(line):
+		return true
+	case first == '=':
+		return p.queryHeader(line)
+	case first == '[' && p.gpustatLine(line):
+		return true
+	case first >= 'F' && first <= 'W' && p.dateLine(line):
+		return true
+	}
+	p.prefixedDate(line)
+	if p.table.prefixed && p.tableLine(line) {
+		return true
+	}
+	if bytes.Contains(line, []byte("NVIDIA-SMI")) && p.tableLine(line) {
+		return true
+	}
+	return p.csvHeader(line) || p.bareRow(line)
+}
+
+func firstByte(line []byte) byte {
+	for _, c := range line {
+		if c != ' ' && c != '\t' {
+			return c
+		}
+	}
+	return 0
+}
+
+// dateLine keeps "Tue Jul 14 08:12:38 2026", which nvidia-smi prints above its
+// table. It is not evidence by itself.
+func (p *Parser) dateLine(line []byte) bool {
+	if len(line) > 64 {
+		return false
+	}
+	if s, ok := parseCtime(line); ok {
+		p.clock = s
+	}
+	return false
+}
+
+// prefixedDate keeps the same from behind a log's time or rank, or a machine's
+// name, where gpustat adds the driver's version.
+func (p *Parser) prefixedDate(line []byte) {
+	const date = len("Tue Jul 14 08:12:38 2026")
+	line = bytes.TrimRight(line, " ")
+	if len(line) > 256 {
+		return
+	}
+	if version := bytes.LastIndex(line, []byte("  ")); version > 0 && len(bytes.Trim(line[version:], " .0123456789")) == 0 {
+		line = bytes.TrimRight(line[:version], " ")
+	}
+	n := len(line)
+	if n > date && n < 256 && line[n-1] >= '0' && line[n-1] <= '9' && line[n-5] == ' ' && line[n-8] == ':' {
+		p.dateLine(line[n-date:])
+	}
+}

@@ -1,0 +1,207 @@
+package monitor
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// queryState is where in the text of `nvidia-smi -q` the parser is.
+type queryState struct {
+	inside   bool
+	clock    Stamp
+	position int // of the next GPU in this dump
+	gpu      *unit
+	current  Sample
+	total    int64
+	seen     bool   // something was read for the current GPU
+	section  string // of the GPU, at four blanks
+	pid      int
+	name     []byte
+	idle     int
+}
+
+func (p *Parser) queryHeader(line []byte) bool {
+	if !bytes.Contains(line, []byte("==NVSMI LOG==")) {
+		return false
+	}
+	p.query.flushGPU(p)
+	p.query = queryState{inside: true}
+	return true
+}
+
+// queryLine reads "    FB Memory Usage" and "        Used   : 11125 MiB":
+// the indentation tells sections from values, and the place of the colon tells
+// values from what others write. Sections that hold nothing to read may be lines
+// of a traceback: they end the section before, and stay nobody's.
+func (p *Parser) queryLine(line []byte) bool {
+	q := &p.query
+	if len(line) > 512 {
+		return q.foreign(p)
+	}
+	indent := len(line) - len(bytes.TrimLeft(line, " \t"))
+	if line[0] == '\t' {
+		indent *= 4
+	}
+	key, value, hasValue := cutKey(line[min(indent, len(line)):])
+	if indent == 0 {
+		return p.queryTop(line, key, value, hasValue)
+	}
+	switch {
+	case hasValue && !isAligned(line), indent%4 != 0, !hasValue && (indent > 4 || !isTitle(key)):
+		return q.foreign(p)
+	case q.gpu == nil:
+		return hasValue
+	case hasValue:
+		q.idle = 0
+	}
+	if indent > 4 {
+		q.value(string(key), value)
+		return true
+	}
+	if q.section == "Processes" {
+		q.flushProcess()
+	}
+	q.section = string(key)
+	if hasValue {
+		q.topValue(string(key), value)
+		if q.section != "Processes" {
+			q.section = ""
+		}
+		return true
+	}
+	return isSection(q.section)
+}
+
+// isAligned tells that the colon stands behind a blank and as far to the right as
+// in every version: at 32, at 42, and in one dump at 55 and at 42.
+func isAligned(line []byte) bool {
+	const least = 24
+	i := bytes.Index(line, []byte(" :"))
+	return i >= least || i >= 0 && line[0] == '\t'
+}
+
+// isTitle tells what may be a section's name.
+func isTitle(key []byte) bool {
+	for _, c := range key {
+		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && strings.IndexByte(" .-/", c) < 0 {
+			return false
+		}
+	}
+	return len(key) > 0
+}
+
+// isSection tells the sections that are read.
+func isSection(name string) bool {
+	switch name {
+	case "FB Memory Usage", "Memory Usage", "Utilization", "Processes":
+		return true
+	}
+	return false
+}
+
+// queryTop reads the unindented lines: the time, and "GPU 00000000:01:00.0".
+func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
+	q := &p.query
+	switch {
+	case bytes.HasPrefix(line, []byte("==")):
+		return p.queryHeader(line)
+	case bytes.HasPrefix(line, []byte("GPU ")) && bytes.Count(line, []byte{':'}) >= 1 && bytes.IndexByte(line, '.') > 0:
+		q.flushGPU(p)
+		bus := busID(string(bytes.TrimSpace(line[4:])))
+		q.gpu = p.byBus(Query, bus, q.position)
+		q.position++
+		q.current = Sample{At: q.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+		q.total, q.seen, q.section, q.idle = Unknown, true, "", 0
+		return true
+	case hasValue && string(key) == "Timestamp":
+		q.clock, _ = parseStamp(value)
+		return true
+	case hasValue && (string(key) == "Driver Version" || string(key) == "CUDA Version" || string(key) == "Attached GPUs"):
+		return true
+	}
+	return q.foreign(p)
+}
+
+func (q *queryState) foreign(p *Parser) bool {
+	if q.idle++; q.idle > foreignLines {
+		q.flushGPU(p)
+		q.inside = false
+	}
+	return false
+}
+
+func cutKey(text []byte) (key, value []byte, ok bool) {
+	i := bytes.Index(text, []byte(": "))
+	if i < 0 {
+		if n := len(text); n > 0 && text[n-1] == ':' {
+			return bytes.TrimSpace(text[:n-1]), nil, true
+		}
+		return bytes.TrimSpace(text), nil, false
+	}
+	return bytes.TrimSpace(text[:i]), bytes.TrimSpace(text[i+2:]), true
+}
+
+func (q *queryState) topValue(key string, value []byte) {
+	switch key {
+	case "Product Name":
+		q.gpu.gpu.Name = string(value)
+	case "GPU UUID":
+		q.gpu.ids[1] = string(value)
+	}
+}
+
+// value reads what stands below a section. MIG devices have sections of the
+// same kind, but deeper: theirs never stand directly at four blanks.
+func (q *queryState) value(key string, value []byte) {
+	switch q.section {
+	case "FB Memory Usage", "Memory Usage":
+		switch key {
+		case "Total":
+			q.total = memory(value, mib)
+		case "Used":
+			q.current.UsedBytes = memory(value, mib)
+		}
+	case "Utilization":
+		if key == "Gpu" || key == "GPU" {
+			q.current.UtilizationPercent = number(value)
+		}
+	case "Processes":
+		q.processValue(key, value)
+	}
+}
+
+func (q *queryState) processValue(key string, value []byte) {
+	switch key {
+	case "Process ID":
+		q.flushProcess()
+		if v, err := strconv.Atoi(string(value)); err == nil && v >= 0 {
+			q.pid = v + 1
+		}
+	case "Name":
+		q.name = append(q.name[:0], value...)
+	case "Used GPU Memory":
+		if q.pid > 0 {
+			q.gpu.process(q.clock, q.pid-1, q.name, memory(value, mib))
+			q.pid, q.name = 0, q.name[:0]
+		}
+	}
+}
+
+// flushProcess keeps a process whose memory line never came.
+func (q *queryState) flushProcess() {
+	if q.pid > 0 && q.gpu != nil {
+		q.gpu.process(q.clock, q.pid-1, q.name, Unknown)
+	}
+	q.pid, q.name = 0, q.name[:0]
+}
+
+func (q *queryState) flushGPU(p *Parser) {
+	if q.gpu == nil {
+		return
+	}
+	q.flushProcess()
+	p.rows[Query]++
+	q.gpu.read(q.current, q.total)
+	q.gpu = nil
+}

@@ -1,0 +1,76 @@
+package monitor
+
+import "bytes"
+
+// rocmState is where in what rocm-smi prints the parser is.
+type rocmState struct {
+	total   int64 // of the GPU whose line came last
+	gpu     int
+	concise bool // within the table of all GPUs
+}
+
+// rocmLine reads `rocm-smi --showmeminfo vram` and the table of all GPUs, which
+// has VRAM in percent alone:
+//
+//	GPU[0]		: VRAM Total Memory (B): 206141652992
+//	GPU[0]		: VRAM Total Used Memory (B): 187588718592
+//
+//	Device  Node  IDs …  Power … PwrCap  VRAM%  GPU%
+//	0       2     0x74a1,   28851  41.0°C  142.0W …  750.0W  91%    99%
+func (p *Parser) rocmLine(line []byte) bool {
+	s := &p.rocm
+	if len(line) > 512 {
+		return false
+	}
+	if text, ok := bytes.CutPrefix(line, []byte("GPU[")); ok {
+		return p.rocmValue(text)
+	}
+	if bytes.Contains(line, []byte("VRAM%")) && bytes.Contains(line, []byte("GPU%")) {
+		s.concise = true
+		return true
+	}
+	if !s.concise {
+		return false
+	}
+	fields := bytes.Fields(line)
+	switch first := firstByte(line); {
+	case first == '=' || first == '(' || first == 0:
+		s.concise = !bytes.Contains(line, []byte("End of ROCm"))
+		return true
+	case len(fields) < 6 || !bytes.HasSuffix(fields[len(fields)-1], []byte("%")):
+		s.concise = false
+		return false
+	}
+	index, ok := atoi(string(fields[0]))
+	if !ok || index > 1023 {
+		return false
+	}
+	reading := Sample{UsedBytes: Unknown, UtilizationPercent: number(fields[len(fields)-1])}
+	p.byIndex(RocmSMI, index).read(reading, Unknown)
+	p.rows[RocmSMI]++
+	return true
+}
+
+// rocmValue reads what follows "GPU[".
+func (p *Parser) rocmValue(text []byte) bool {
+	s := &p.rocm
+	number, text, _ := bytes.Cut(text, []byte("]"))
+	index, ok := atoi(string(number))
+	if !ok || index > 1023 {
+		return false
+	}
+	if _, total, ok := bytes.Cut(text, []byte("VRAM Total Memory (B): ")); ok {
+		s.gpu, s.total = index, memory(total, 1)
+		return true
+	}
+	_, used, ok := bytes.Cut(text, []byte("VRAM Total Used Memory (B): "))
+	if !ok {
+		return false
+	}
+	if s.gpu != index {
+		s.total = Unknown
+	}
+	p.byIndex(RocmSMI, index).read(Sample{UsedBytes: memory(used, 1), UtilizationPercent: -1}, s.total)
+	p.rows[RocmSMI]++
+	return true
+}

@@ -1,0 +1,198 @@
+package monitor
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"github.com/vramscope/vramscope/internal/civil"
+)
+
+// Stamp is a moment as a log wrote it: with a time zone, or in the unnamed
+// local time of the machine. The zero Stamp is unknown.
+type Stamp struct {
+	nanos int64 // since 1970, of the local clock where zone is unknown
+	kind  stampKind
+}
+
+type stampKind uint8
+
+const (
+	noStamp stampKind = iota
+	localStamp
+	utcStamp
+)
+
+// Known tells whether the log gave a time at all.
+func (s Stamp) Known() bool { return s.kind != noStamp }
+
+// Zoned tells whether the time names an instant rather than a wall clock.
+func (s Stamp) Zoned() bool { return s.kind == utcStamp }
+
+// Nanoseconds since 1970-01-01 00:00 on the clock the log used.
+func (s Stamp) Nanoseconds() int64 { return s.nanos }
+
+// String is RFC 3339, without zone where the log gives none, "" when unknown.
+func (s Stamp) String() string {
+	if s.kind == noStamp {
+		return ""
+	}
+	layout := "2006-01-02T15:04:05"
+	switch {
+	case s.nanos%1e9 == 0:
+	case s.nanos%1e6 == 0:
+		layout += ".000"
+	case s.nanos%1e3 == 0:
+		layout += ".000000"
+	default:
+		layout += ".000000000"
+	}
+	if s.kind == utcStamp {
+		layout += "Z"
+	}
+	return time.Unix(0, s.nanos).UTC().Format(layout)
+}
+
+func (s Stamp) before(t Stamp) bool { return s.nanos < t.nanos }
+
+// parseStamp reads the times nvidia-smi and the scripts around it write:
+// 2026/07/14 09:00:44.579, ISO 8601 with or without zone, seconds or
+// milliseconds since 1970. Dates whose day and month cannot be told apart are
+// refused rather than guessed.
+func parseStamp(text []byte) (Stamp, bool) {
+	if n := len(text); n > 0 && (!isDigit(text[0]) || !isDigit(text[n-1])) {
+		text = bytes.Trim(text, " \t\"'[]")
+	}
+	if len(text) >= 19 && (text[4] == '/' || text[4] == '-') {
+		return parseDateTime(text)
+	}
+	if s, ok := parseEpoch(text); ok {
+		return s, true
+	}
+	return parseCtime(text)
+}
+
+func parseDateTime(b []byte) (Stamp, bool) {
+	day, ok := parseDate(b[:10])
+	if !ok || (b[10] != ' ' && b[10] != 'T' && b[10] != '_') {
+		return Stamp{}, false
+	}
+	clock, rest, ok := parseClock(b[11:])
+	if !ok {
+		return Stamp{}, false
+	}
+	s := Stamp{nanos: day + clock, kind: localStamp}
+	switch rest = bytes.TrimSpace(rest); {
+	case len(rest) == 0:
+		return s, true
+	case rest[0] == 'Z' || string(rest) == "UTC":
+		s.kind = utcStamp
+		return s, true
+	case rest[0] == '+' || rest[0] == '-':
+		offset, ok := parseOffset(rest)
+		s.nanos -= offset
+		s.kind = utcStamp
+		return s, ok
+	}
+	return Stamp{}, false
+}
+
+// parseDate reads YYYY-MM-DD with any separator, in nanoseconds since 1970.
+func parseDate(b []byte) (int64, bool) {
+	year, ok1 := digits(b[0:4])
+	month, ok2 := digits(b[5:7])
+	day, ok3 := digits(b[8:10])
+	if !ok1 || !ok2 || !ok3 || b[4] != b[7] || month < 1 || month > 12 || day < 1 || day > 31 ||
+		year < 1970 || year > 2200 {
+		return 0, false
+	}
+	return civil.Days(year, month, day) * int64(24*time.Hour), true
+}
+
+// parseClock reads HH:MM:SS and a fraction after a point or a comma.
+func parseClock(b []byte) (nanos int64, rest []byte, ok bool) {
+	if len(b) < 8 || b[2] != ':' || b[5] != ':' {
+		return 0, nil, false
+	}
+	h, ok1 := digits(b[0:2])
+	m, ok2 := digits(b[3:5])
+	s, ok3 := digits(b[6:8])
+	if !ok1 || !ok2 || !ok3 || h > 23 || m > 59 || s > 60 {
+		return 0, nil, false
+	}
+	nanos = (h*3600 + m*60 + s) * 1e9
+	b = b[8:]
+	if len(b) > 1 && (b[0] == '.' || b[0] == ',') {
+		scale := int64(1e8)
+		b = b[1:]
+		for len(b) > 0 && b[0] >= '0' && b[0] <= '9' {
+			nanos += int64(b[0]-'0') * scale
+			scale /= 10
+			b = b[1:]
+		}
+	}
+	return nanos, b, true
+}
+
+func parseOffset(b []byte) (int64, bool) {
+	sign := int64(1)
+	if b[0] == '-' {
+		sign = -1
+	}
+	b = bytes.ReplaceAll(b[1:], []byte(":"), nil)
+	if len(b) != 4 {
+		return 0, false
+	}
+	h, ok1 := digits(b[:2])
+	m, ok2 := digits(b[2:])
+	return sign * (h*3600 + m*60) * 1e9, ok1 && ok2
+}
+
+func parseEpoch(b []byte) (Stamp, bool) {
+	whole := b
+	if i := bytes.IndexByte(b, '.'); i >= 0 {
+		whole = b[:i]
+	}
+	if len(whole) != 10 && len(whole) != 13 {
+		return Stamp{}, false
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil {
+		return Stamp{}, false
+	}
+	if len(whole) == 13 {
+		v /= 1000
+	}
+	return Stamp{nanos: int64(v*1e6) * 1e3, kind: utcStamp}, true
+}
+
+// parseCtime reads "Tue Jul 14 08:12:38 2026", also with a zone's name before
+// the year, which `date` adds and which says nothing certain about the offset.
+func parseCtime(line []byte) (Stamp, bool) {
+	f := bytes.Fields(line)
+	if len(f) == 6 && len(f[5]) == 4 {
+		f = append(f[:4:4], f[5])
+	}
+	if len(f) != 5 || len(f[0]) != 3 || len(f[1]) != 3 || len(f[3]) != 8 {
+		return Stamp{}, false
+	}
+	text := string(bytes.Join(f, []byte(" ")))
+	t, err := time.Parse("Mon Jan 2 15:04:05 2006", text)
+	if err != nil {
+		return Stamp{}, false
+	}
+	return Stamp{nanos: t.UnixNano(), kind: localStamp}, true
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func digits(b []byte) (int64, bool) {
+	var v int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		v = v*10 + int64(c-'0')
+	}
+	return v, len(b) > 0
+}

@@ -1,0 +1,294 @@
+package monitor
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// tableState is where in nvidia-smi's default table the parser is.
+type tableState struct {
+	section  section
+	prefixed bool // the table stands behind a log's time or rank
+	headless bool // only some of its rows were kept (grep), not the heads
+	width    int  // of every line
+	gpu      *unit
+	listed   []tableReading // the GPUs of this table
+	clock    Stamp
+	form     Form // Table or Nvitop
+	between  int  // columns of nvitop's list between memory and command
+	ids      bool // the process list has columns for MIG instances
+	idle     int  // lines since the last row
+}
+
+// tableReading is what one table shows of a GPU.
+type tableReading struct {
+	unit *unit
+	used int64
+}
+
+type section uint8
+
+const (
+	outside section = iota
+	gpuRows
+	migRows
+	processRows
+)
+
+// tableLine reads one line of the table, which begins with '|' or '+', perhaps
+// behind a prefix. A line of another width is the table's only if it is a row
+// beyond doubt, of a table copied by hand: others draw lines between bars, too.
+func (p *Parser) tableLine(line []byte) bool {
+	t := &p.table
+	bar := bytes.IndexAny(line, "|+")
+	if bar < 0 || len(line) > 1024 {
+		t.rest()
+		return false
+	}
+	cells := line[bar:]
+	if bytes.Contains(cells, []byte("NVIDIA-SMI")) {
+		*t = tableState{section: gpuRows, prefixed: bar > 0, width: width(cells), clock: p.clock}
+		p.clock = Stamp{}
+		return true
+	}
+	if t.section == outside {
+		if !isGPUHead(cells) {
+			return false
+		}
+		*t = tableState{section: gpuRows, prefixed: bar > 0, headless: true, clock: p.clock}
+		p.clock = Stamp{}
+	}
+	if end := bytes.TrimRight(cells, " \t"); end[len(end)-1] != '|' && end[len(end)-1] != '+' {
+		t.rest() // a bar that docker compose puts before every line, or a progress bar's
+		return false
+	}
+	return t.keeps(cells, cells[0] != '+' && p.tableRow(cells), 0)
+}
+
+// keeps tells whether a line is the table's: a row that was understood, or one as
+// wide as all of them but for a few letters.
+func (t *tableState) keeps(line []byte, understood bool, slack int64) bool {
+	if !understood && abs(int64(width(line)-t.width)) > slack {
+		t.rest()
+		return false
+	}
+	t.idle = 0
+	return true
+}
+
+// tableRow reads a row, or the title of a part; false when it holds neither.
+func (p *Parser) tableRow(cells []byte) bool {
+	t := &p.table
+	switch {
+	case bytes.Contains(cells, []byte("MIG devices")):
+		t.section = migRows
+	case bytes.Contains(cells, []byte("Processes:")), bytes.Contains(cells, []byte("Compute processes")):
+		t.section = processRows
+		t.ids = false
+	case t.section == migRows:
+		p.migRow(cells)
+	case t.section == gpuRows && t.headless && bytes.Count(cells, []byte{'|'}) == 2:
+		return p.processRow(cells)
+	case t.section == gpuRows:
+		return p.gpuRow(cells)
+	case t.section == processRows:
+		return p.processRow(cells)
+	default:
+		return false
+	}
+	return true
+}
+
+// width of a line as a terminal shows it.
+func width(line []byte) int { return utf8.RuneCount(bytes.TrimRight(line, " \t")) }
+
+func (t *tableState) rest() {
+	if t.idle++; t.idle > foreignLines {
+		*t = tableState{}
+	}
+}
+
+// isGPUHead tells the row of a GPU's name and bus id without the table around it.
+func isGPUHead(line []byte) bool {
+	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
+	if len(cells) != 3 {
+		return false
+	}
+	bus, _, _ := word(cells[1])
+	return len(bus) >= 12 && bytes.Count(bus, []byte(":")) == 2 && bus[len(bus)-2] == '.'
+}
+
+// gpuRow reads the two rows of a GPU: index, name and bus, then the figures.
+//
+//	|   0  NVIDIA L40S         Off | 00000000:01:00.0 Off |        0 |
+//	| N/A   54C    P0  110W / 350W | 1235MiB /  46068MiB  |  9%  Default |
+func (p *Parser) gpuRow(line []byte) bool {
+	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
+	if len(cells) < 2 {
+		return false
+	}
+	t := &p.table
+	if t.gpu != nil && p.figureRow(cells) {
+		t.gpu = nil
+		return true
+	}
+	index, rest, ok := amount(cells[0])
+	bus := bytes.Fields(cells[1])
+	if !ok || len(rest) == 0 || (rest[0] != ' ' && rest[0] != '\t') || len(bus) == 0 ||
+		bytes.Count(bus[0], []byte(":")) == 0 || index < 0 || index > 1023 {
+		return false
+	}
+	u := p.byIndex(t.form, int(index))
+	u.ids[2] = busID(string(bus[0]))
+	u.gpu.Name = fullName(tableName(rest), u.gpu.Name)
+	t.gpu = u
+	return true
+}
+
+// tableName drops the persistence mode or driver model after the name.
+func tableName(b []byte) string {
+	f := bytes.Fields(b)
+	if n := len(f); n > 1 {
+		switch string(f[n-1]) {
+		case "On", "Off", "N/A", "WDDM", "TCC", "MCDM", "Disabled", "Enabled", "ERR!":
+			f = f[:n-1]
+		}
+	}
+	return string(bytes.Join(f, []byte(" ")))
+}
+
+// figureRow looks for the cell with "used / total"; a GPU without memory of
+// its own prints "Not Supported" or "N/A" there.
+func (p *Parser) figureRow(cells [][]byte) bool {
+	s := Sample{At: p.table.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+	total, found := Unknown, false
+	for i, cell := range cells {
+		slash := bytes.IndexByte(cell, '/')
+		switch {
+		case i > 0 && slash > 0 && (bytes.Contains(cell, []byte("iB")) || bytes.Contains(cell, []byte("MB"))):
+			s.UsedBytes = memory(cell[:slash], mib)
+			total = memory(cell[slash+1:], mib)
+			found = true
+			if i+1 < len(cells) {
+				s.UtilizationPercent = number(cells[i+1])
+			}
+		case i == 0 && slash > 0:
+			// The second row always has power here, N/A included.
+			found = bytes.IndexByte(cell, 'W') >= 0 || bytes.Contains(cell, []byte("N/A"))
+		}
+	}
+	if !found {
+		return false
+	}
+	p.rows[p.table.form]++
+	p.table.gpu.read(s, total)
+	if len(p.table.listed) < maxUnits {
+		p.table.listed = append(p.table.listed, tableReading{p.table.gpu, s.UsedBytes})
+	}
+	return true
+}
+
+// migRow reads an instance's row; the one below is of BAR1:
+//
+//	|  0    1   0   0  |           39900MiB / 40192MiB    | 42      0 |  3   0    2    0    0 |
+func (p *Parser) migRow(line []byte) {
+	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
+	ids := bytes.Fields(cells[0])
+	if len(cells) < 3 || len(ids) != 4 {
+		return
+	}
+	gpu, ok := atoi(string(ids[0]))
+	gi, isInstance := atoi(string(ids[1]))
+	used, total, isMemory := usedOf(cells[1])
+	if !ok || gpu > 1023 || !isInstance || !isMemory {
+		return // a further compute instance of the same memory
+	}
+	p.byIndex(p.table.form, gpu).instance(gi, used, total)
+}
+
+// maxInstances is more than any GPU can be divided into.
+const maxInstances = 64
+
+func (u *unit) instance(gi int, used, total int64) {
+	list := u.gpu.Instances
+	i, found := slices.BinarySearchFunc(list, gi, func(a Instance, gi int) int { return a.GI - gi })
+	if !found {
+		if len(list) >= maxInstances {
+			return
+		}
+		list = slices.Insert(list, i, Instance{GI: gi, TotalBytes: Unknown, PeakUsedBytes: Unknown})
+	}
+	list[i].TotalBytes, list[i].PeakUsedBytes = max(list[i].TotalBytes, total), max(list[i].PeakUsedBytes, used)
+	u.gpu.Instances = list
+}
+
+// processRow reads a row of the process list, which has columns for MIG
+// instances since driver 450:
+//
+//	|    0   N/A  N/A     20037      C   ffmpeg       538MiB |
+//	|    0     20037      C   python                  538MiB |
+func (p *Parser) processRow(line []byte) bool {
+	t := &p.table
+	line = bytes.Trim(line, "| \t")
+	if bytes.HasPrefix(line, []byte("GPU")) && bytes.Contains(line, []byte(" PID ")) {
+		t.ids = t.ids || bytes.Contains(line, []byte(" GI ")) || bytes.Contains(line, []byte("CI "))
+		return true
+	}
+	if bytes.HasPrefix(line, []byte("No running processes found")) {
+		for _, r := range t.listed {
+			r.unit.gpu.UnlistedBytes = max(r.unit.gpu.UnlistedBytes, r.used)
+		}
+		return true
+	}
+	index, line, ok := word(line)
+	gpu, isGPU := atoi(string(index))
+	if !ok || !isGPU || gpu > 1023 {
+		return false
+	}
+	gi, isInstance := 0, false
+	if t.ids {
+		var instance []byte
+		instance, line, _ = word(line)
+		gi, isInstance = atoi(string(instance))
+		_, line, _ = word(line)
+	}
+	first, line, _ := word(line)
+	if string(first) == "N/A" { // the header was not seen
+		_, line, _ = word(line)
+		first, line, _ = word(line)
+	}
+	id, err := strconv.Atoi(string(first))
+	if err != nil || id < 0 {
+		return false
+	}
+	if kind, rest, ok := word(line); ok && len(bytes.Trim(kind, "CGM+")) == 0 {
+		line = rest
+	}
+	used := Unknown
+	if i := bytes.LastIndexByte(line, ' '); i >= 0 {
+		if last := line[i+1:]; bytes.HasSuffix(last, []byte("iB")) || bytes.HasSuffix(last, []byte("MB")) {
+			used = memory(last, mib)
+			line = line[:i]
+		} else if string(last) == "N/A" {
+			line = line[:i]
+		}
+	}
+	u := p.byIndex(t.form, gpu)
+	u.process(t.clock, id, bytes.TrimSpace(line), used)
+	if process := u.processes[id]; process != nil && isInstance {
+		process.Instance = gi
+	}
+	return true
+}
+
+// word cuts the first word off a line.
+func word(line []byte) (first, rest []byte, ok bool) {
+	line = bytes.TrimLeft(line, " \t")
+	i := bytes.IndexAny(line, " \t")
+	if i < 0 {
+		i = len(line)
+	}
+	return line[:i], line[i:], i > 0
+}

@@ -1,0 +1,258 @@
+package monitor
+
+import (
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds on what a hostile stream can make the parser remember.
+const (
+	maxUnits     = 4096
+	maxProcesses = 16384 // of all GPUs
+)
+
+// unit gathers what one identity (as one form prints it) showed. Several units
+// may be the same GPU; Finish decides.
+type unit struct {
+	form     Form
+	index    int // printed, -1: not
+	position int // in its listing, -1: none
+	ids      [4]string
+	listing  *listing
+	sweep    int
+
+	gpu       GPU
+	processes map[int]*Process
+	count     *int // of the stream's processes
+}
+
+func (p *Parser) newUnit(form Form) *unit {
+	return &unit{form: form, index: -1, position: -1, gpu: GPU{TotalBytes: Unknown, PeakUsedBytes: Unknown}, count: &p.processes}
+}
+
+// addUnit remembers a new identity, or hands back the last one when there are
+// more than any machine has.
+func (p *Parser) addUnit(u *unit) *unit {
+	if len(p.units) >= maxUnits {
+		return p.units[len(p.units)-1]
+	}
+	p.units = append(p.units, u)
+	return u
+}
+
+// byIndex finds the unit of a form that prints the index itself.
+func (p *Parser) byIndex(form Form, index int) *unit {
+	return p.unitOf(printed{form: form, index: index}, -1)
+}
+
+// byBus finds the unit of -q or XML, which print no index but a bus id.
+func (p *Parser) byBus(form Form, bus string, position int) *unit {
+	return p.unitOf(printed{form, -1, bus}, position)
+}
+
+// printed is what a form prints of a GPU that tells it from the others.
+type printed struct {
+	form  Form
+	index int
+	bus   string
+}
+
+func (p *Parser) unitOf(id printed, position int) *unit {
+	if u := p.known[id]; u != nil {
+		return u
+	}
+	u := p.newUnit(id.form)
+	u.index, u.ids[2], u.position = id.index, id.bus, position
+	if len(p.units) >= maxUnits {
+		return p.addUnit(u)
+	}
+	if p.known == nil {
+		p.known = map[printed]*unit{}
+	}
+	p.known[id] = u
+	return p.addUnit(u)
+}
+
+// read takes one reading of the GPU itself.
+func (u *unit) read(s Sample, total int64) {
+	g := &u.gpu
+	u.see(s.At)
+	g.TotalBytes = max(g.TotalBytes, total)
+	if s.UsedBytes != Unknown {
+		g.Samples++
+		g.PeakUsedBytes = max(g.PeakUsedBytes, s.UsedBytes)
+	} else {
+		g.otherSamples++
+	}
+	g.Series.add(s)
+}
+
+func (u *unit) see(at Stamp) {
+	g := &u.gpu
+	if !at.Known() {
+		return
+	}
+	if !g.First.Known() || at.before(g.First) {
+		g.First = at
+	}
+	if !g.Last.Known() || g.Last.before(at) {
+		g.Last = at
+	}
+}
+
+// process takes one reading of a process.
+func (u *unit) process(at Stamp, pid int, name []byte, used int64) {
+	proc := u.processes[pid]
+	if proc == nil {
+		if *u.count >= maxProcesses {
+			return
+		}
+		*u.count++
+		if u.processes == nil {
+			u.processes = map[int]*Process{}
+		}
+		proc = &Process{PID: pid, Name: string(name), PeakUsedBytes: Unknown, Instance: -1}
+		u.processes[pid] = proc
+	}
+	u.see(at)
+	if at.Known() {
+		if !proc.First.Known() {
+			proc.First = at
+		}
+		proc.Last = at
+	}
+	proc.Name = betterName(proc.Name, string(name))
+	if used == 0 { // what nvidia-smi prints in some containers: a context alone takes more
+		used = Unknown
+	}
+	proc.PeakUsedBytes = max(proc.PeakUsedBytes, used)
+	proc.Series.add(Sample{At: at, UsedBytes: used, UtilizationPercent: -1})
+}
+
+// betterName prefers a whole name to one that nvidia-smi cut short: the table
+// drops the beginning, pmon the end.
+func betterName(a, b string) string {
+	switch {
+	case a == "" || missing([]byte(a)):
+		return b
+	case b == "" || missing([]byte(b)):
+		return a
+	}
+	if cutA, cutB := strings.HasPrefix(a, "..."), strings.HasPrefix(b, "..."); cutA != cutB {
+		if cutA {
+			return b
+		}
+		return a
+	}
+	if len(b) > len(a) && (strings.HasSuffix(b, a) || strings.Contains(b, a)) {
+		return b
+	}
+	return a
+}
+
+// addRow files a CSV row under its GPU.
+func (p *Parser) addRow(r *row, form Form, l *listing) {
+	p.rows[form]++
+	u := p.rowUnit(r, form, l)
+	l.join(u, r)
+	if form == AppsCSV {
+		u.process(r.at, r.pid, r.process, r.memory)
+		return
+	}
+	u.read(Sample{At: r.at, UsedBytes: r.used, UtilizationPercent: r.utilization}, r.total)
+}
+
+// rowUnit finds the row's GPU by all its id columns together. Rows come in
+// the same order again and again, so the next one is tried first.
+func (p *Parser) rowUnit(r *row, form Form, l *listing) *unit {
+	if l.next >= len(l.units) {
+		l.next = 0
+	}
+	for k := range l.units {
+		i := (l.next + k) % len(l.units)
+		if u := l.units[i]; u.matches(r) {
+			l.next = i + 1
+			return u
+		}
+	}
+	u := p.newUnit(form)
+	u.listing, u.position = l, len(l.units)
+	for k := range r.ids {
+		u.ids[k] = string(r.ids[k])
+	}
+	u.gpu.Name = string(r.name)
+	if len(l.units) >= 1024 {
+		return l.units[len(l.units)-1]
+	}
+	l.units = append(l.units, u)
+	l.next = len(l.units)
+	return p.addUnit(u)
+}
+
+func (u *unit) matches(r *row) bool {
+	for k := range r.ids {
+		if string(r.ids[k]) != u.ids[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// sweepGap is the longest that one run of nvidia-smi over all GPUs takes.
+const sweepGap = int64(500 * time.Millisecond)
+
+// join notes which GPUs were listed at the same time: an id column that is
+// equal for two of them does not tell GPUs apart.
+func (l *listing) join(u *unit, r *row) {
+	apart := r.at.Known() && l.start.Known() && abs(r.at.nanos-l.start.nanos) > sweepGap
+	if apart || u.sweep == l.number+1 && (u.form != AppsCSV || l.listed(u, r.pid)) || len(l.sweep) > 256 {
+		l.number++
+		l.sweep = l.sweep[:0]
+	}
+	if len(l.sweep) == 0 {
+		l.start = r.at
+	}
+	if u.sweep != l.number+1 {
+		for _, other := range l.sweep {
+			for k := range l.clash {
+				if other.unit != u && other.unit.ids[k] == u.ids[k] {
+					l.clash[k] = true
+				}
+			}
+		}
+	}
+	u.sweep = l.number + 1
+	l.sweep = append(l.sweep, sweepRow{u, r.pid})
+}
+
+func (l *listing) listed(u *unit, pid int) bool {
+	for _, s := range l.sweep {
+		if s.unit == u && s.pid == pid {
+			return true
+		}
+	}
+	return false
+}
+
+func abs(v int64) int64 {
+	if v < 0 {
+		return -v
+	}
+	return v
+}
+
+func (u *unit) sortedProcesses() []Process {
+	list := make([]Process, 0, len(u.processes))
+	for _, p := range u.processes {
+		list = append(list, *p)
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].PID < list[j].PID })
+	return list
+}
+
+func atoi(s string) (int, bool) {
+	v, err := strconv.Atoi(s)
+	return v, err == nil && v >= 0 && v < 1<<20
+}

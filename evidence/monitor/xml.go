@@ -1,0 +1,201 @@
+package monitor
+
+import (
+	"bytes"
+	"html"
+	"strconv"
+)
+
+// xmlState is where in the XML of `nvidia-smi -q -x` the parser is. The
+// document is read tag by tag and never as a tree: it may be one of thousands
+// in a loop, cut at the end, or in the middle of a log.
+type xmlState struct {
+	inside   bool
+	prefix   int // before the document's own indentation: a log's time or rank
+	foreign  int // lines since the last of the document's
+	clock    Stamp
+	position int
+	gpu      *unit
+	current  Sample
+	total    int64
+	path     []string // open elements
+	process  xmlProcess
+}
+
+type xmlProcess struct {
+	pid  int
+	name string
+	used int64
+}
+
+// xmlDepth bounds the nesting; nvidia-smi's own is 6.
+const xmlDepth = 32
+
+// xmlLine reads the tags of a line; false when it has none of nvidia-smi's.
+func (p *Parser) xmlLine(line []byte) bool {
+	x := &p.xml
+	if i := bytes.Index(line, []byte("<nvidia_smi_log")); i >= 0 {
+		x.prefix = len(bytes.TrimRight(line[:i], " \t"))
+		line = line[i:]
+	} else if !x.inside {
+		return bytes.Contains(line, []byte("<!DOCTYPE nvidia_smi_log"))
+	} else if !x.owns(line) {
+		if x.foreign++; x.foreign > foreignLines {
+			x.flushGPU(p)
+			*x = xmlState{}
+		}
+		return false
+	}
+	x.foreign = 0
+	for {
+		open := bytes.IndexByte(line, '<')
+		if open < 0 {
+			return true
+		}
+		end := bytes.IndexByte(line[open:], '>')
+		if end < 0 {
+			return true
+		}
+		tag := line[open+1 : open+end]
+		line = line[open+end+1:]
+		text := line
+		if next := bytes.IndexByte(line, '<'); next >= 0 {
+			text = line[:next]
+		}
+		p.xmlTag(tag, bytes.TrimSpace(text))
+	}
+}
+
+// owns tells a line that begins with a tag, and the last one of a text of several
+// lines. A bracket further back is a progress bar's or a traceback's.
+func (x *xmlState) owns(line []byte) bool {
+	open := bytes.IndexByte(line, '<')
+	if open < 0 {
+		return false
+	}
+	if len(bytes.TrimRight(line[:open], " \t")) == x.prefix {
+		return true
+	}
+	n := len(x.path)
+	return n > 0 && bytes.HasPrefix(line[open:], []byte("</"+x.path[n-1]+">"))
+}
+
+func (p *Parser) xmlTag(tag, text []byte) {
+	x := &p.xml
+	if len(tag) == 0 || tag[0] == '?' || tag[0] == '!' || tag[len(tag)-1] == '/' {
+		return
+	}
+	if tag[0] == '/' {
+		p.xmlEnd(string(tag[1:]))
+		return
+	}
+	name, attributes, _ := bytes.Cut(tag, []byte(" "))
+	element := string(name)
+	switch {
+	case element == "nvidia_smi_log":
+		x.flushGPU(p)
+		*x = xmlState{inside: true, prefix: x.prefix}
+		return
+	case !x.inside:
+		return
+	case element == "gpu" && bytes.Contains(attributes, []byte("id=")):
+		p.xmlGPU(attributes)
+		return
+	}
+	if len(x.path) < xmlDepth {
+		x.path = append(x.path, element)
+	}
+	if element == "process_info" {
+		x.process = xmlProcess{pid: -1, used: Unknown}
+	}
+	if len(text) > 0 {
+		x.value(element, text)
+	}
+}
+
+func (p *Parser) xmlGPU(attributes []byte) {
+	x := &p.xml
+	x.flushGPU(p)
+	_, id, _ := bytes.Cut(attributes, []byte("id="))
+	id = bytes.Trim(id, "\"' ")
+	x.gpu = p.byBus(XML, busID(string(id)), x.position)
+	x.position++
+	x.path = x.path[:0]
+	x.current = Sample{At: x.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+	x.total = Unknown
+}
+
+// value reads the text of an element; path's last entry is the element itself.
+func (x *xmlState) value(element string, text []byte) {
+	if x.gpu == nil {
+		if element == "timestamp" {
+			x.clock, _ = parseStamp(text)
+		}
+		return
+	}
+	parent := ""
+	if n := len(x.path); n > 1 {
+		parent = x.path[n-2]
+	}
+	switch {
+	case len(x.path) == 1 && element == "product_name":
+		x.gpu.gpu.Name = html.UnescapeString(string(text))
+	case len(x.path) == 1 && element == "uuid":
+		x.gpu.ids[1] = string(text)
+	case len(x.path) == 2 && (parent == "fb_memory_usage" || parent == "memory_usage"):
+		switch element { // MIG devices have an fb_memory_usage of their own, deeper
+		case "total":
+			x.total = memory(text, mib)
+		case "used":
+			x.current.UsedBytes = memory(text, mib)
+		}
+	case element == "gpu_util" && parent == "utilization" && len(x.path) == 2:
+		x.current.UtilizationPercent = number(text)
+	case parent == "process_info":
+		x.processValue(element, text)
+	}
+}
+
+func (x *xmlState) processValue(element string, text []byte) {
+	switch element {
+	case "pid":
+		if v, err := strconv.Atoi(string(text)); err == nil && v >= 0 {
+			x.process.pid = v
+		}
+	case "process_name":
+		x.process.name = html.UnescapeString(string(text))
+	case "used_memory":
+		x.process.used = memory(text, mib)
+	}
+}
+
+func (p *Parser) xmlEnd(element string) {
+	x := &p.xml
+	switch element {
+	case "gpu":
+		x.flushGPU(p)
+	case "nvidia_smi_log":
+		x.flushGPU(p)
+		x.inside = false
+	case "process_info":
+		if x.gpu != nil && x.process.pid >= 0 {
+			x.gpu.process(x.current.At, x.process.pid, []byte(x.process.name), x.process.used)
+		}
+		x.process.pid = -1
+	}
+	for i := len(x.path) - 1; i >= 0; i-- {
+		if x.path[i] == element {
+			x.path = x.path[:i]
+			return
+		}
+	}
+}
+
+func (x *xmlState) flushGPU(p *Parser) {
+	if x.gpu == nil {
+		return
+	}
+	p.rows[XML]++
+	x.gpu.read(x.current, x.total)
+	x.gpu, x.path = nil, x.path[:0]
+}

@@ -1,0 +1,384 @@
+// Package kineto reads what PyTorch's profiler exports: Chrome traces with
+// their [memory] events, steps and annotations, and the files of
+// export_memory_timeline.
+//
+//	result, err := trace.Read(file)
+//	if err != nil {
+//		return err
+//	}
+//	fmt.Println(result.Trace.MemoryEvents, result.Trace.Steps)
+//
+// Files are read as a stream: a trace of many gigabytes takes no more memory
+// than its largest event. The input is plain JSON; decompressing is the
+// caller's.
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Unknown stands for a number of bytes that the trace does not carry.
+const Unknown int64 = -1
+
+// ErrNotTrace is wrapped by errors about JSON that is neither a trace nor a
+// memory timeline.
+var ErrNotTrace = errors.New("not a profiler trace")
+
+// Result holds the one of the two that the file was.
+type Result struct {
+	Trace    *Trace
+	Timeline *Timeline
+}
+
+// Trace sums up a profiler trace.
+type Trace struct {
+	Events       int // of any kind
+	MemoryEvents int // [memory] events of all devices, CPU included
+	Devices      []Device
+	Failed       []MemoryEvent // requests that found no room, bounded
+	Steps        []Span        // ProfilerStep#N, bounded
+	Annotations  []Span        // the program's own and the optimizer's, bounded
+	Rank         int           // -1: not said
+	// BaseNanoseconds is what the times of newer traces count from.
+	BaseNanoseconds int64
+}
+
+// Device is one memory as the trace's events saw it.
+type Device struct {
+	Type               DeviceType
+	ID                 int
+	Name               string // from deviceProperties
+	CapacityBytes      int64
+	Events             int
+	PeakAllocatedBytes int64
+	PeakReservedBytes  int64
+	PeakMicros         float64 // of the first event with the allocated peak
+	FirstMicros        float64
+	LastMicros         float64
+	Levels             Levels
+}
+
+// DeviceType is PyTorch's c10::DeviceType (c10/core/DeviceType.h).
+type DeviceType int
+
+const CPU DeviceType = 0
+
+// IsAccelerator tells the memories of interest from the host's.
+func (t DeviceType) IsAccelerator() bool {
+	switch t {
+	case CPU, 2, 5, 14: // MKLDNN and IDEEP run on the host, meta has no memory
+		return false
+	}
+	return true
+}
+
+// MemoryEvent is one [memory] event: an allocation, or a free when negative.
+// Bytes are rounded block sizes.
+type MemoryEvent struct {
+	Micros                        float64
+	Bytes                         int64
+	Type                          DeviceType
+	Device                        int
+	TotalAllocated, TotalReserved int64 // after the event
+}
+
+// Span is a step or an annotation.
+type Span struct {
+	Name     string
+	Category string
+	Micros   float64 // start
+	Duration float64 // in microseconds
+	Step     int64   // of ProfilerStep#N, else -1
+}
+
+const (
+	maxSpans   = 100_000
+	maxDevices = 4096
+	maxName    = 512
+	maxFailed  = 1024
+)
+
+// Read reads one file. With an error about where the file breaks, what was
+// read up to there comes, too.
+func Read(r io.Reader) (Result, error) {
+	s := newScanner(r)
+	p := parser{scanner: s, trace: &Trace{Rank: -1}}
+	c, ok := s.next()
+	switch {
+	case !ok:
+		return Result{}, s.fail("an empty file", ErrNotTrace)
+	case c == '{':
+		err := p.object()
+		if !p.found && !(p.profiler && errors.Is(err, io.ErrUnexpectedEOF)) {
+			if err == nil {
+				err = s.fail("JSON without traceEvents", ErrNotTrace)
+			}
+			return Result{}, err
+		}
+		return Result{Trace: p.trace}, err
+	case c == '[':
+		return p.list()
+	}
+	return Result{}, s.fail(fmt.Sprintf("%q where JSON should begin", c), ErrNotTrace)
+}
+
+type parser struct {
+	*scanner
+	trace *Trace
+	found bool // traceEvents
+	// profiler says that a key before traceEvents was seen that only the profiler writes.
+	profiler bool
+	devices  map[deviceKey]*Device
+	props    map[int]Device
+	phases   int // events with a "ph", which every trace event has
+
+	// the list of numbers read last
+	kept         []int64
+	countNumbers int
+}
+
+type deviceKey struct {
+	kind DeviceType
+	id   int
+}
+
+// object reads the top level: {"deviceProperties": …, "traceEvents": […]}.
+func (p *parser) object() error {
+	defer p.finish() // of what was read, wherever it ends
+	p.skip()
+	for {
+		c, ok := p.next()
+		if !ok {
+			return p.cut("the trace's outermost object")
+		}
+		if c == '}' {
+			return nil
+		}
+		if c == ',' {
+			p.skip()
+			continue
+		}
+		key, err := p.key()
+		if err != nil {
+			return err
+		}
+		if err := p.topValue(key); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *parser) topValue(key string) error {
+	c, ok := p.next()
+	if !ok {
+		return p.cut("the value of " + key)
+	}
+	switch {
+	case key == "traceEvents" && c == '[':
+		p.found = true
+		p.skip()
+		return p.events()
+	case key == "deviceProperties" || key == "distributedInfo" || key == "baseTimeNanoseconds":
+		p.profiler = true
+		value, err := p.value()
+		if err == nil {
+			p.property(key, value)
+		}
+		return err
+	}
+	return p.skipValue()
+}
+
+func (p *parser) property(key string, value []byte) {
+	switch key {
+	case "baseTimeNanoseconds":
+		p.trace.BaseNanoseconds, _ = parseInt(value)
+	case "distributedInfo":
+		eachField(value, func(key, v []byte) {
+			if string(key) == "rank" {
+				if n, ok := parseInt(v); ok {
+					p.trace.Rank = int(n)
+				}
+			}
+		})
+	case "deviceProperties":
+		p.props = map[int]Device{}
+		eachElement(value, func(element []byte) {
+			d := Device{ID: -1, CapacityBytes: Unknown}
+			eachField(element, func(key, v []byte) {
+				switch string(key) {
+				case "id":
+					n, _ := parseInt(v)
+					d.ID = int(n)
+				case "name":
+					d.Name = unquote(v)
+				case "totalGlobalMem":
+					d.CapacityBytes, _ = parseInt(v)
+				}
+			})
+			if len(p.props) < maxDevices {
+				p.props[d.ID] = d
+			}
+		})
+	}
+}
+
+// events reads an array of events one by one, after its opening bracket.
+func (p *parser) events() error {
+	for {
+		c, ok := p.next()
+		switch {
+		case !ok:
+			return p.cut("traceEvents")
+		case c == ']':
+			p.skip()
+			return nil
+		case c == ',':
+			p.skip()
+		case c == '{':
+			event, err := p.value()
+			if err != nil {
+				return err
+			}
+			p.trace.Events++
+			p.event(event)
+		default:
+			if err := p.skipValue(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+var (
+	memoryName  = []byte(`"[memory]"`)
+	failedName  = []byte(`"[OutOfMemory]"`)
+	annotations = []byte(`user_annotation"`)
+	stepName    = []byte(`ProfilerStep#`)
+	optimizer   = []byte(`"Optimizer.`)
+)
+
+// event looks at the few kinds that matter; nearly all are operators and
+// kernels, told by two searches.
+func (p *parser) event(text []byte) {
+	if p.phases < 16 && bytes.Contains(text, []byte(`"ph"`)) {
+		p.phases++
+	}
+	switch {
+	case bytes.Contains(text, memoryName):
+		p.memoryEvent(text, memoryName)
+	case bytes.Contains(text, failedName):
+		p.memoryEvent(text, failedName)
+	case bytes.Contains(text, annotations), bytes.Contains(text, stepName), bytes.Contains(text, optimizer):
+		p.span(text)
+	}
+}
+
+// memoryEvent reads an event of the allocator, "[OutOfMemory]" for a request that
+// failed (torch/csrc/autograd/profiler_kineto.cpp): it has the same arguments,
+// the size being the one asked for.
+func (p *parser) memoryEvent(text, name []byte) {
+	e := MemoryEvent{TotalAllocated: Unknown, TotalReserved: Unknown, Device: -1}
+	named := false
+	eachField(text, func(key, value []byte) {
+		switch string(key) {
+		case "name":
+			named = string(value) == string(name)
+		case "ts":
+			e.Micros, _ = parseFloat(value)
+		case "args":
+			eachField(value, e.argument)
+		}
+	})
+	if !named {
+		return
+	}
+	if string(name) == string(failedName) {
+		if len(p.trace.Failed) < maxFailed {
+			p.trace.Failed = append(p.trace.Failed, e)
+		}
+		return
+	}
+	p.trace.MemoryEvents++
+	p.count(&e)
+}
+
+func (e *MemoryEvent) argument(key, value []byte) {
+	n, ok := parseInt(value)
+	if !ok {
+		return
+	}
+	switch string(key) {
+	case "Bytes":
+		e.Bytes = n
+	case "Device Type":
+		e.Type = DeviceType(n)
+	case "Device Id":
+		e.Device = int(n)
+	case "Total Allocated":
+		e.TotalAllocated = n
+	case "Total Reserved":
+		e.TotalReserved = n
+	}
+}
+
+func (p *parser) count(e *MemoryEvent) {
+	key := deviceKey{e.Type, e.Device}
+	d := p.devices[key]
+	if d == nil {
+		if len(p.devices) >= maxDevices {
+			return
+		}
+		if p.devices == nil {
+			p.devices = map[deviceKey]*Device{}
+		}
+		d = &Device{Type: e.Type, ID: e.Device, CapacityBytes: Unknown, PeakAllocatedBytes: Unknown,
+			PeakReservedBytes: Unknown, FirstMicros: e.Micros}
+		p.devices[key] = d
+	}
+	d.Events++
+	d.LastMicros = e.Micros
+	if e.TotalAllocated > d.PeakAllocatedBytes {
+		d.PeakAllocatedBytes, d.PeakMicros = e.TotalAllocated, e.Micros
+	}
+	if e.Type.IsAccelerator() {
+		d.Levels.add(e)
+	}
+	d.PeakReservedBytes = max(d.PeakReservedBytes, e.TotalReserved)
+}
+
+func (p *parser) span(text []byte) {
+	s := Span{Step: -1}
+	phase := byte(0)
+	eachField(text, func(key, value []byte) {
+		switch string(key) {
+		case "ph":
+			if len(value) == 3 {
+				phase = value[1]
+			}
+		case "cat":
+			s.Category = unquote(value)
+		case "name":
+			s.Name = unquote(value)
+		case "ts":
+			s.Micros, _ = parseFloat(value)
+		case "dur":
+			s.Duration, _ = parseFloat(value)
+		}
+	})
+	if phase != 'X' || s.Name == "" || s.Category == "gpu_user_annotation" {
+		return
+	}
+	list := &p.trace.Annotations
+	if rest, ok := bytes.CutPrefix([]byte(s.Name), stepName); ok {
+		if n, ok := parseInt(rest); ok {
+			s.Step, list = n, &p.trace.Steps
+		}
+	}
+	if len(*list) < maxSpans {
+		*list = append(*list, s)
+	}
+}

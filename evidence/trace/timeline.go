@@ -1,0 +1,222 @@
+package trace
+
+import "math"
+
+// Category is what a memory timeline attributes memory to, in the order of
+// _CATEGORY_TO_COLORS of torch/profiler/_memory_profiler.py.
+type Category uint8
+
+const (
+	Parameter Category = iota
+	OptimizerState
+	Input
+	Temporary
+	Activation
+	Gradient
+	AutogradDetail
+	Uncategorised
+	Categories
+)
+
+// String is the category's name in PyTorch.
+func (c Category) String() string {
+	names := [Categories]string{"PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "UNKNOWN"}
+	if c >= Categories {
+		return "UNKNOWN"
+	}
+	return names[c]
+}
+
+// Timeline sums up a file of export_memory_timeline.
+type Timeline struct {
+	Rows           int
+	PeakBytes      int64             // of all categories together
+	AtPeak         [Categories]int64 // what they held then
+	PeakByCategory [Categories]int64
+}
+
+// list reads what begins with '[': a bare array of events, a raw timeline
+// [[t, action, bytes, category], …], or [times, sizes].
+func (p *parser) list() (Result, error) {
+	p.skip()
+	c, ok := p.next()
+	switch {
+	case !ok:
+		return Result{}, p.cut("a list")
+	case c == '{':
+		return p.bareEvents()
+	case c == '[':
+		return p.timeline()
+	}
+	return Result{}, p.fail("a list that is neither of events nor a memory timeline", ErrNotTrace)
+}
+
+func (p *parser) bareEvents() (Result, error) {
+	err := p.events()
+	p.finish()
+	if p.phases == 0 {
+		return Result{}, p.fail("a list of objects without trace events", ErrNotTrace)
+	}
+	return Result{Trace: p.trace}, err
+}
+
+// timeline tells the two forms by the first list: four numbers are a row,
+// any other number of them the times.
+func (p *parser) timeline() (Result, error) {
+	t := &Timeline{}
+	var held [Categories]int64
+	p.skip()
+	first, isRow, err := p.numbers(4)
+	if err != nil {
+		return Result{}, err
+	}
+	if !isRow {
+		return Result{}, p.fail("a list of lists of something else than numbers", ErrNotTrace)
+	}
+	times := p.countNumbers
+	row := len(first) == 4 && plausibleRow(first)
+	if row {
+		t.row(first, &held)
+	}
+	if c, ok := p.next(); ok && c == ',' {
+		p.skip()
+	}
+	c, ok := p.next()
+	switch {
+	case ok && c == '[':
+		p.skip()
+		if c, ok = p.next(); ok && c == '[' { // four times, of which the first row is one of sizes
+			t, row = &Timeline{}, false
+		} else if row {
+			err = p.row(t, &held)
+		}
+	case !row:
+		return Result{}, p.fail("times without sizes", ErrNotTrace)
+	}
+	if row {
+		if err == nil {
+			err = p.eachList(func() error {
+				p.skip()
+				return p.row(t, &held)
+			})
+		}
+		return Result{Timeline: t}, err
+	}
+	err = p.eachList(func() error { return p.sizes(t) })
+	if err == nil && t.Rows != times {
+		err = p.fail("a memory timeline with more times than sizes or fewer", ErrNotTrace)
+	}
+	return Result{Timeline: t}, err
+}
+
+// row reads a row of a raw timeline after its opening bracket.
+func (p *parser) row(t *Timeline, held *[Categories]int64) error {
+	row, ok, err := p.numbers(4)
+	if err == nil && (!ok || len(row) != 4) {
+		err = p.fail("a row that is not [time, action, bytes, category]", ErrNotTrace)
+	}
+	if err == nil {
+		t.row(row, held)
+	}
+	return err
+}
+
+func plausibleRow(row []int64) bool {
+	return row[1] >= 0 && row[1] <= 3 && row[3] >= 0 && row[3] < int64(Categories)
+}
+
+// row takes one change: time, action, what a tensor added or, when negative, took
+// away, and its category.
+func (t *Timeline) row(n []int64, held *[Categories]int64) {
+	c := Category(min(max(n[3], 0), int64(Uncategorised)))
+	t.Rows++
+	held[c] += n[2]
+	var sum int64
+	for _, b := range held {
+		sum += b
+	}
+	t.PeakByCategory[c] = max(t.PeakByCategory[c], held[c])
+	if sum > t.PeakBytes {
+		t.PeakBytes, t.AtPeak = sum, *held
+	}
+}
+
+// sizes reads one row of cumulative sizes: 0, then a sum per category.
+func (p *parser) sizes(t *Timeline) error {
+	p.skip()
+	sums, ok, err := p.numbers(int(Categories) + 1)
+	if err != nil {
+		return err
+	}
+	if !ok || len(sums) != int(Categories)+1 {
+		return p.fail("a row of a memory timeline without 9 sizes", ErrNotTrace)
+	}
+	t.Rows++
+	var held [Categories]int64
+	for c := range held {
+		held[c] = sums[c+1] - sums[c]
+		t.PeakByCategory[c] = max(t.PeakByCategory[c], held[c])
+	}
+	if total := sums[Categories]; total > t.PeakBytes {
+		t.PeakBytes, t.AtPeak = total, held
+	}
+	return nil
+}
+
+// eachList calls read at every following element up to the closing bracket.
+func (p *parser) eachList(read func() error) error {
+	for {
+		c, ok := p.next()
+		switch {
+		case !ok:
+			return p.cut("a memory timeline")
+		case c == ']':
+			p.skip()
+			return nil
+		case c == ',':
+			p.skip()
+		case c == '[':
+			if err := read(); err != nil {
+				return err
+			}
+		default:
+			return p.fail("something else than a row in a memory timeline", ErrNotTrace)
+		}
+	}
+}
+
+// numbers reads a list of numbers after its opening bracket, keeping the first limit of them; ok is
+// false when it holds anything else.
+func (p *parser) numbers(limit int) (list []int64, ok bool, err error) {
+	p.kept = p.kept[:0]
+	p.countNumbers = 0
+	for {
+		c, more := p.next()
+		switch {
+		case !more:
+			return nil, false, p.cut("a list of numbers")
+		case c == ']':
+			p.skip()
+			if p.countNumbers > limit {
+				return nil, true, nil
+			}
+			return p.kept, true, nil
+		case c == ',':
+			p.skip()
+		case c == '-' || c >= '0' && c <= '9':
+			text, err := p.value()
+			if err != nil {
+				return nil, false, err
+			}
+			v, valid := parseInt(text)
+			if !valid {
+				v = math.MinInt64
+			}
+			if p.countNumbers++; p.countNumbers <= limit {
+				p.kept = append(p.kept, v)
+			}
+		default:
+			return nil, false, nil
+		}
+	}
+}

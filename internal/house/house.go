@@ -1,0 +1,197 @@
+// Command house lists what breaks the limits that keep the rooms of this
+// project small enough to be taken over by a stranger.
+//
+//	go run ./internal/house
+//
+// It reads the Go files that git tracks, tests and what they alone need aside:
+// packages of too many files or lines, types of too many methods, functions of
+// too many branches without a reason beside them, and lines too wide to read.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of a room. A package named in roomy holds one subject that falls apart
+// when it is divided, and is ordered by prefixes of its files instead.
+const (
+	maxFiles      = 35
+	maxLines      = 5000
+	maxMethods    = 60
+	maxComplexity = 15
+	maxColumns    = 130
+	tabWidth      = 4
+)
+
+var roomy = map[string]bool{"budget": true}
+
+// reason begins the line of a doc comment that says why a function has more
+// branches than the limit.
+const reason = "complexity: "
+
+func main() {
+	files, err := tracked()
+	if err == nil {
+		var found []string
+		if found, err = inspect(files); err == nil && len(found) == 0 {
+			return
+		}
+		for _, line := range found {
+			fmt.Println(line)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(1)
+}
+
+// tracked are the product's Go files, by the package's folder.
+func tracked() ([]string, error) {
+	out, err := exec.Command("git", "ls-files", "-co", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for name := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
+		_, gone := os.Stat(name)
+		if gone != nil || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/testing/") {
+			continue
+		}
+		files = append(files, name)
+	}
+	return files, nil
+}
+
+// room is what is counted of one package.
+type room struct {
+	files, lines int
+	methods      map[string]int
+}
+
+func inspect(files []string) ([]string, error) {
+	var found []string
+	rooms := map[string]*room{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		folder := filepath.Dir(name)
+		if rooms[folder] == nil {
+			rooms[folder] = &room{methods: map[string]int{}}
+		}
+		r := rooms[folder]
+		r.files++
+		r.lines += bytes.Count(text, []byte("\n"))
+		found = append(found, wide(name, string(text))...)
+		complex, err := r.read(name, text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, complex...)
+	}
+	var all room
+	for _, folder := range slices.Sorted(maps.Keys(rooms)) {
+		r := rooms[folder]
+		all.files += r.files
+		all.lines += r.lines
+		if roomy[folder] {
+			continue
+		}
+		if r.files > maxFiles || r.lines > maxLines {
+			found = append(found, fmt.Sprintf("%s: %d files, %d lines", folder, r.files, r.lines))
+		}
+		for _, receiver := range slices.Sorted(maps.Keys(r.methods)) {
+			if n := r.methods[receiver]; n > maxMethods {
+				found = append(found, fmt.Sprintf("%s: %d methods on %s", folder, n, receiver))
+			}
+		}
+	}
+	fmt.Fprintf(os.Stderr, "%d files, %d lines, %d over the limits\n", all.files, all.lines, len(found))
+	return found, nil
+}
+
+// wide are the lines that are wider than the limit.
+func wide(name, text string) []string {
+	var found []string
+	n := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		n++
+		columns := utf8.RuneCountInString(line) + (tabWidth-1)*strings.Count(line, "\t")
+		if columns > maxColumns {
+			found = append(found, fmt.Sprintf("%s:%d: %d columns", name, n, columns))
+		}
+	}
+	return found
+}
+
+// read counts a file's methods and returns its functions of too many branches.
+func (r *room) read(name string, text []byte) ([]string, error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		if f.Recv != nil {
+			r.methods[receiver(f.Recv.List[0].Type)]++
+		}
+		if n := complexity(f); n > maxComplexity && !strings.Contains(f.Doc.Text(), reason) {
+			found = append(found, fmt.Sprintf("%s: %s has a complexity of %d", set.Position(f.Pos()), f.Name.Name, n))
+		}
+	}
+	return found, nil
+}
+
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// complexity is the cyclomatic one: the branches of a function, and one.
+func complexity(f *ast.FuncDecl) int {
+	n := 1
+	ast.Inspect(f, func(node ast.Node) bool {
+		switch x := node.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			n += cmp.Compare(len(x.List), 0)
+		case *ast.CommClause:
+			if x.Comm != nil {
+				n++
+			}
+		case *ast.BinaryExpr:
+			if x.Op == token.LAND || x.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}

@@ -1,0 +1,58 @@
+// Package units writes sizes, counts and shares for people, and reads the
+// sizes that people write.
+package units
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Bytes writes a size for people: GiB, MiB or KiB with two decimals.
+func Bytes(n int64) string {
+	abs := n
+	if abs < 0 {
+		abs = -abs
+	}
+	switch {
+	case abs >= 1<<30:
+		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
+	case abs >= 1<<20:
+		return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20))
+	case abs >= 1<<10:
+		return fmt.Sprintf("%.2f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// Count writes a number with commas between thousands.
+func Count(n int) string {
+	s := strconv.Itoa(n)
+	sign := ""
+	if n < 0 {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// Plural is a number with its noun.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "y") {
+		noun = noun[:len(noun)-1] + "ie"
+	}
+	return Count(n) + " " + noun + "s"
+}
+
+// Percent is a share of a whole, "" when there is none.
+func Percent(part, whole int64) string {
+	if whole <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
+}
