@@ -32,7 +32,8 @@ type Result struct {
 // Build tells versions of the program apart. A panic becomes an error: one file
 // must not end the work on a thousand.
 func Analyze(ctx context.Context, run Run, build string, o Options) *Result {
-	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment, Inputs: len(run.Files)}}
+	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment,
+		Inputs: len(run.Files)}}
 	r.HTML, r.JSON, r.Fingerprint, r.Err = analyze(ctx, run, build, o)
 	if r.Err != nil {
 		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", load.OneLine(r.Err)
@@ -86,7 +87,8 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 
 // diagnosis is how a run is judged.
 func (o *Options) diagnosis(in *load.Run) (*diagnose.Options, error) {
-	d := &diagnose.Options{Tool: o.Tool, Title: o.Title, Device: o.Device, Notes: append([]report.Note{}, o.Notes...), Capacity: o.Capacity, Pictures: true}
+	d := &diagnose.Options{Tool: o.Tool, Title: o.Title, Device: o.Device, Notes: append([]report.Note{}, o.Notes...),
+		Capacity: o.Capacity, Pictures: true}
 	var given *budget.Config
 	if o.Config != "" {
 		var err error
@@ -156,7 +158,8 @@ func where(stack []byte) string {
 		if strings.HasPrefix(l, "panic(") {
 			broke = true
 		}
-		if at := strings.LastIndex(l, ".go:"); broke && strings.HasPrefix(l, "\t") && at > 0 && !strings.Contains(l, "/runtime/") {
+		if at := strings.LastIndex(l, ".go:"); broke && strings.HasPrefix(l, "\t") && at > 0 &&
+			!strings.Contains(l, "/runtime/") {
 			file := l[1:at]
 			line, _, _ := strings.Cut(l[at+4:], " ")
 			if _, err := strconv.Atoi(line); err == nil {

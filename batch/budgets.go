@@ -48,10 +48,14 @@ func (b *indexBuilder) addBudget(r *Report) {
 // gaps are the configurations, the largest difference first.
 func (b *indexBuilder) gaps() []report.BudgetGap {
 	var out []report.BudgetGap
-	keys := slices.SortedFunc(maps.Keys(b.budgets), func(x, y [2]string) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) })
+	keys := slices.SortedFunc(maps.Keys(b.budgets), func(x, y [2]string) int {
+		return cmp.Or(cmp.Compare(x[0], y[0]),
+			cmp.Compare(x[1], y[1]))
+	})
 	for _, key := range keys {
 		g := b.budgets[key]
-		out = append(out, report.BudgetGap{Model: key[0], Setting: key[1], Runs: len(g.budget), Budget: median(g.budget), Measured: median(g.measured), Link: g.link})
+		out = append(out, report.BudgetGap{Model: key[0], Setting: key[1], Runs: len(g.budget), Budget: median(g.budget),
+			Measured: median(g.measured), Link: g.link})
 	}
 	slices.SortStableFunc(out, func(a, b report.BudgetGap) int {
 		return cmp.Compare(abs(b.Measured-b.Budget), abs(a.Measured-a.Budget))

@@ -47,7 +47,8 @@ type Entry struct {
 func fingerprint(ctx context.Context, run Run, build string, o Options, known map[string]func() (string, int64)) (string, error) {
 	h := sha256.New()
 	e := json.NewEncoder(h)
-	_ = e.Encode([]any{entrySchema, report.Schema, build, run.Path, run.Experiment, o, o.Key, run.Versions}) // plain data always can be
+	// plain data always can be
+	_ = e.Encode([]any{entrySchema, report.Schema, build, run.Path, run.Experiment, o, o.Key, run.Versions})
 	settings := append([]string{o.Config, o.Model}, o.Labels...)
 	files := append(slices.Clone(run.Files), load.LabelsBeside(run.Files)...)
 	if len(run.Versions) == len(run.Files) {

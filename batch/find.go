@@ -212,7 +212,8 @@ func (w *walker) prefix(root string, found *Found) error {
 	}
 	if f, err := w.stores.Stat(w.ctx, root); err == nil && !w.seen[f.Name] {
 		w.seen[f.Name] = true
-		found.Runs = append(found.Runs, Run{Place: f.Name, Files: []string{f.Name}, Versions: []string{f.Version}, Bytes: f.Size, Sure: true})
+		found.Runs = append(found.Runs, Run{Place: f.Name, Files: []string{f.Name}, Versions: []string{f.Version}, Bytes: f.Size,
+			Sure: true})
 	}
 	return nil
 }

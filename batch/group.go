@@ -90,7 +90,9 @@ func trackedRuns(files []candidate) map[string]map[string]bool {
 }
 
 // partFolder are folders that hold a part of a run.
-var partFolder = pattern.Of(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|traces?|dumps?|checkpoint[-_]([0-9]+|last|best)|wandb|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
+var partFolder = pattern.Of(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|` +
+	`traces?|dumps?|checkpoint[-_]([0-9]+|last|best)|wandb|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|` +
+	`host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
 
 var (
 	bareNumber    = pattern.Of(`^[0-9]+$`)
@@ -100,7 +102,8 @@ var (
 // homeOf is the folder that a file belongs to.
 func homeOf(f *candidate) string {
 	dir := above(f.Path)
-	if attempt := above(dir); dir != f.Root && bareNumber().MatchString(path.Base(dir)) && attemptFolder().MatchString(path.Base(attempt)) {
+	if attempt := above(dir); dir != f.Root && bareNumber().MatchString(path.Base(dir)) &&
+		attemptFolder().MatchString(path.Base(attempt)) {
 		return attempt // torchrun --log-dir: none_x7/attempt_0/3/stderr.log
 	}
 	for dir != f.Root && partFolder().MatchString(path.Base(dir)) && above(dir) != dir {
@@ -138,7 +141,8 @@ func runsIn(home string, files []candidate) []Run {
 		key := familyOf(f.Path)
 		best := ""
 		for name := range recordings {
-			if name != "" && len(name) > len(best) && strings.HasPrefix(key, name) && (len(key) == len(name) || key[len(name)] == '-') {
+			if name != "" && len(name) > len(best) && strings.HasPrefix(key, name) && (len(key) == len(name) ||
+				key[len(name)] == '-') {
 				best = name
 			}
 		}
@@ -223,13 +227,17 @@ func joinRanks(groups map[string][]candidate) map[string][]candidate {
 
 var (
 	// partWords tell the parts of one run apart: ranks and moments.
-	partWords = pattern.Of(`^((rank|gpu|cuda|device|node|worker|proc|process|host|replica|step|iter|iteration|epoch|dp|tp|pp|ep|cp|r))-?([0-9]+)$`)
+	partWords = pattern.Of(`^((rank|gpu|cuda|device|node|worker|proc|process|host|replica|step|iter|iteration|epoch|dp|tp|pp|` +
+		`ep|cp|r))-?([0-9]+)$`)
 	// plainWords say nothing of which run it is.
-	plainWords = map[string]bool{"snapshot": true, "snapshots": true, "memory": true, "mem": true, "cuda": true, "gpu": true, "torch": true, "pytorch": true, "dump": true,
-		"oom": true, "exit": true, "final": true, "last": true, "latest": true, "end": true, "peak": true, "alloc": true, "history": true,
-		"log": true, "logs": true, "train": true, "training": true, "out": true, "err": true, "output": true, "stdout": true, "stderr": true, "console": true,
-		"smi": true, "nvidia": true, "nvsmi": true, "usage": true, "monitor": true, "stats": true, "apps": true, "dmon": true, "pmon": true, "trace": true, "profile": true, "profiler": true,
-		"config": true, "labels": true, "local": true, "global": true, "eval": true, "test": true, "val": true, "valid": true, "debug": true, "error": true, "errors": true,
+	plainWords = map[string]bool{"snapshot": true, "snapshots": true, "memory": true, "mem": true, "cuda": true, "gpu": true,
+		"torch": true, "pytorch": true, "dump": true,
+		"oom": true, "exit": true, "final": true, "last": true, "latest": true, "end": true, "peak": true, "alloc": true,
+		"history": true, "log": true, "logs": true, "train": true, "training": true, "out": true, "err": true, "output": true,
+		"stdout": true, "stderr": true, "console": true, "smi": true, "nvidia": true, "nvsmi": true, "usage": true,
+		"monitor": true, "stats": true, "apps": true, "dmon": true, "pmon": true, "trace": true, "profile": true,
+		"profiler": true, "config": true, "labels": true, "local": true, "global": true, "eval": true, "test": true, "val": true,
+		"valid": true, "debug": true, "error": true, "errors": true,
 		"info": true, "metrics": true, "metric": true, "util": true, "utilization": true, "main": true}
 	wordSplit = pattern.Of(`[-_. ]+`)
 )

@@ -96,7 +96,8 @@ func withoutNumbers(element string) string {
 			if measured().MatchString(cmp.Or(strings.ToLower(word[:number]), before)) {
 				kept = word[:number]
 			}
-		case allDigits().MatchString(low) && (word == element || countsRuns(low, before)), stamp().MatchString(low), isRandom(low):
+		case allDigits().MatchString(low) && (word == element || countsRuns(low, before)), stamp().MatchString(low),
+			isRandom(low):
 			kept = ""
 		case numbered().MatchString(low):
 			kept = strings.TrimRight(word, "0123456789")
@@ -143,18 +144,24 @@ var (
 	month        = pattern.Of(`^(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*$`)
 	// decimal is a word with a number such as 1.3b, 0.001 or 1e-5; numbers with more
 	// digits are times and process ids.
-	decimal     = pattern.Of(`^((?:[^-_. ,=:+]*[^-_. ,=:+0-9])?)((?:(?:0|[1-9][0-9]{0,2})\.[0-9]{1,6}(?:[eE][-+]?[0-9]{1,2})?|[1-9][0-9]{0,2}[eE][-+][0-9]{1,2})(?:[^-_. ,=:+0-9][^-_. ,=:+]*)?)`)
+	decimal = pattern.Of(`^((?:[^-_. ,=:+]*[^-_. ,=:+0-9])?)((?:(?:0|[1-9][0-9]{0,2})\.[0-9]{1,6}(?:[eE][-+]?[0-9]{1,2})?|` +
+		`[1-9][0-9]{0,2}[eE][-+][0-9]{1,2})(?:[^-_. ,=:+0-9][^-_. ,=:+]*)?)`)
 	endsInDigit = pattern.Of(`[0-9]$`)
 	pointed     = pattern.Of(`^\.[0-9]`)
 	clockTime   = pattern.Of(`^[0-9]{2}\.[0-9]{2}$`)
 	// measured are words whose decimal number tells one run from the next.
-	measured = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node|loss|acc|accuracy|ppl|perplexity|score)$`)
+	measured = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|step|iter|iteration|epoch|rank|copy|test|slurm|pid|` +
+		`host|node|loss|acc|accuracy|ppl|perplexity|score)$`)
 	// numbered are words whose number tells one run from the next.
-	numbered = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)[0-9]+$`)
-	counter  = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|slurm|pid|host|node)$`)
+	numbered = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|` +
+		`slurm|pid|host|node)[0-9]+$`)
+	counter = pattern.Of(`^(run|exp|experiment|job|trial|seed|try|attempt|version|v|step|iter|iteration|epoch|rank|copy|test|` +
+		`slurm|pid|host|node)$`)
 	// settingWord are words whose number is a setting.
-	settingWord = pattern.Of(`^(b|bs|mbs|lbs|gbs|batch|batchsize|size|seq|seqlen|len|length|ctx|context|lr|wd|tp|pp|dp|cp|ep|fsdp|zero|stage|gpu|gpus|gpt|llama|bert|t|layers|layer|dim|hidden|heads|vocab|accum|accumulate|world|nodes|fp|bf|int|lora|r|top|beam)$`)
-	randomID    = pattern.Of(`^[0-9a-z]{7,40}$`)
+	settingWord = pattern.Of(`^(b|bs|mbs|lbs|gbs|batch|batchsize|size|seq|seqlen|len|length|ctx|context|lr|wd|tp|pp|dp|cp|ep|` +
+		`fsdp|zero|stage|gpu|gpus|gpt|llama|bert|t|layers|layer|dim|hidden|heads|vocab|accum|accumulate|world|nodes|fp|bf|int|` +
+		`lora|r|top|beam)$`)
+	randomID = pattern.Of(`^[0-9a-z]{7,40}$`)
 )
 
 // countsRuns tells a number that counts runs from one of a setting: behind a

@@ -79,7 +79,8 @@ func silent(name string) fileKind {
 
 // telling are words that text has which may say something of memory or steps
 // further on than was looked at.
-var telling = pattern.Of(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total|free)|used_gpu_memory|traceEvents|memory summary|# gpu|\bloss\b|\bstep\b|\bepoch\b|\biter(ation)?\b|[0-9] ?[MG]i?B\b|\btorch|cuda`)
+var telling = pattern.Of(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total|free)|used_gpu_memory|traceEvents|` +
+	`memory summary|# gpu|\bloss\b|\bstep\b|\bepoch\b|\biter(ation)?\b|[0-9] ?[MG]i?B\b|\btorch|cuda`)
 
 // isEvidence tells text whose beginning says something, as analyze reads it: it
 // may do so in numbers alone.
@@ -100,7 +101,8 @@ func uncompressed(head []byte) (plain []byte, packed, torn bool) {
 		}
 		r = z
 	case "zstd":
-		z, err := zstd.NewReader(bytes.NewReader(head), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+		z, err := zstd.NewReader(bytes.NewReader(head), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, true, false
 		}

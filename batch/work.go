@@ -118,7 +118,8 @@ func (w *Worker) report(p Progress) {
 // change. The error is about the folder of the results, or that ctx ended.
 func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
 	p := Progress{Run: run}
-	if old, err := readEntry(ctx, w.Out, run.Name); err == nil && old.Error == "" && old.Inputs == len(run.Files) && old.whole(ctx, w.Out) {
+	if old, err := readEntry(ctx, w.Out, run.Name); err == nil && old.Error == "" && old.Inputs == len(run.Files) &&
+		old.whole(ctx, w.Out) {
 		sum, err := fingerprint(ctx, run, w.Build, w.Options, nil)
 		if err == nil && sum == old.Fingerprint {
 			w.Out.Sweep(path.Join(runsFolder, run.Name))
@@ -204,7 +205,8 @@ func (r *Result) Write(ctx context.Context, out *store.Place) error {
 		if file.text == nil {
 			continue
 		}
-		if err := out.Write(ctx, in(r.Name, file.name), func(w io.Writer) error { _, err := w.Write(file.text); return err }); err != nil {
+		if err := out.Write(ctx, in(r.Name, file.name),
+			func(w io.Writer) error { _, err := w.Write(file.text); return err }); err != nil {
 			return err
 		}
 	}

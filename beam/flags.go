@@ -55,10 +55,12 @@ func (f *flags) define(set *pflag.FlagSet) {
 	set.StringVar(&f.title, "title", "", "a `TEXT` to stand above every report")
 	set.StringArrayVar(&f.notes, "note", nil, "a fact to stand above every report, `KEY=VALUE` (repeatable)")
 	set.BoolVar(&f.partial, "partial", false, "use what damaged files still hold")
-	set.BoolVar(&f.redact, "redact", false, "pseudonyms in the place of what tells who and where; VRAMSCOPE_REDACT_KEY must be the same on every worker")
+	set.BoolVar(&f.redact, "redact", false, "pseudonyms in the place of what tells who and where; VRAMSCOPE_REDACT_KEY must "+
+		"be the same on every worker")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "only failures")
 	set.BoolVar(&f.verbose, "verbose", false, "what Beam and the runner have to say, too")
-	set.StringVar(&f.maxMemory, "max-memory", "", "keep each worker within `SIZE` (default: three quarters of its container's or machine's)")
+	set.StringVar(&f.maxMemory, "max-memory", "",
+		"keep each worker within `SIZE` (default: three quarters of its container's or machine's)")
 }
 
 // task is what the flags ask for. What can be wrong with them is found here and

@@ -103,7 +103,8 @@ func (t *task) run(cmd *cobra.Command) error {
 		return plain(err)
 	}
 	if *jobopts.Async {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "submitted; when it is done, %s will say what failed\n", store.Show(store.Join(t.Out, summaryFile)))
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "submitted; when it is done, %s will say what failed\n",
+			store.Show(store.Join(t.Out, summaryFile)))
 		return err
 	}
 	s, err := takeSummary(ctx, t.Out)

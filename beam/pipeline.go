@@ -97,7 +97,8 @@ func (f *find) ProcessElement(ctx context.Context, _ []byte, emit func(batch.Run
 		}
 		roots = append(slices.Clone(roots), listed...)
 	}
-	found, err := batch.Find(ctx, roots, batch.FindOptions{Skip: t.Out, Redact: t.Options.Redact, Key: t.Options.Key, Stores: &pool})
+	found, err := batch.Find(ctx, roots, batch.FindOptions{Skip: t.Out, Redact: t.Options.Redact, Key: t.Options.Key,
+		Stores: &pool})
 	if err != nil {
 		return t.redacted(err, roots...)
 	}

@@ -97,7 +97,8 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 
 func (b *Budget) describe(c *Config, p *plan) {
 	n, m := p.whole, p.model
-	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.layers), Hidden: m.hidden, Vocabulary: m.vocab, Positions: m.positions()}
+	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.layers),
+		Hidden: m.hidden, Vocabulary: m.vocab, Positions: m.positions()}
 	if m.encoder != nil {
 		b.Model.Layers += int64(len(m.encoder.blocks))
 	}

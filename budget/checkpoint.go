@@ -59,7 +59,8 @@ func ReadCheckpoint(path string) ([]Tensor, error) {
 	case len(head) > 0 && (head[0] == '{' || head[0] == '\n' || head[0] == ' '):
 		return readIndex(f, path)
 	case len(head) > 1 && head[0] == 0x80:
-		return nil, fmt.Errorf("%s: a pickle without PyTorch's zip container (before version 1.6): save it again with a newer torch.save, or give a .safetensors file", path)
+		return nil, fmt.Errorf("%s: a pickle without PyTorch's zip container (before version 1.6): save it again with a newer "+
+			"torch.save, or give a .safetensors file", path)
 	}
 	return nil, fmt.Errorf("%s: neither a .safetensors file or index nor a .pt archive", path)
 }
@@ -74,7 +75,8 @@ func wholeOf(path string) (string, error) {
 	}
 	index := m[1] + m[3] + ".index.json"
 	if _, err := os.Stat(filepath.Join(filepath.Dir(path), index)); err != nil {
-		return "", fmt.Errorf("%s: one of %s shards: give %s, which lists all of them, or the model's config.json with --config", path, strings.TrimLeft(m[2], "0"), index)
+		return "", fmt.Errorf("%s: one of %s shards: give %s, which lists all of them, or the model's config.json with --config",
+			path, strings.TrimLeft(m[2], "0"), index)
 	}
 	return filepath.Join(filepath.Dir(path), index), nil
 }
@@ -136,13 +138,15 @@ func tensorOf(name string, shape []int64, dtype string) (Tensor, error) {
 	if n > 1<<50 {
 		return Tensor{}, fmt.Errorf("tensor %q would have %.3g elements", short(name), n)
 	}
-	return Tensor{Name: name, Shape: shape, Role: roleOf(name), Buffer: isBuffer(name) || isScale(name) || isWhole(dtype) && !isPacked(name, dtype, len(shape)), Dtype: dtype}, nil
+	return Tensor{Name: name, Shape: shape, Role: roleOf(name), Buffer: isBuffer(name) || isScale(name) || isWhole(dtype) &&
+		!isPacked(name, dtype, len(shape)), Dtype: dtype}, nil
 }
 
 // isBuffer knows the buffers that old checkpoints carry: they are not
 // parameters, so a file's total is not the parameter count.
 func isBuffer(name string) bool {
-	for _, s := range []string{"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", "position_ids", "e_score_correction_bias", "num_batches_tracked", "running_mean", "running_var"} {
+	for _, s := range []string{"rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", "position_ids",
+		"e_score_correction_bias", "num_batches_tracked", "running_mean", "running_var"} {
 		if strings.HasSuffix(name, s) {
 			return true
 		}
@@ -198,7 +202,8 @@ func readIndex(r io.Reader, path string) ([]Tensor, error) {
 	for _, name := range slices.Sorted(maps.Keys(shards)) {
 		f, err := os.Open(filepath.Join(filepath.Dir(path), name))
 		if err != nil {
-			return nil, fmt.Errorf("%s: the index has no shapes, and its shard is missing: %w (give the model's config.json with --config instead)", path, err)
+			return nil, fmt.Errorf("%s: the index has no shapes, and its shard is missing: %w (give the model's config.json "+
+				"with --config instead)", path, err)
 		}
 		part, err := readSafetensors(f)
 		f.Close()
@@ -250,7 +255,8 @@ func readTorchZip(f io.ReaderAt, size int64, path string) ([]Tensor, error) {
 func FromTensors(ts []Tensor) (*Config, error) {
 	w := PackedIn(ts)
 	if w != nil && !w.shaped {
-		return nil, fmt.Errorf("the checkpoint's weights are packed (%s), and packed shapes do not tell the model: put its config.json beside the file, or give that alone with --config", w.Kind)
+		return nil, fmt.Errorf("the checkpoint's weights are packed (%s), and packed shapes do not tell the model: put its "+
+			"config.json beside the file, or give that alone with --config", w.Kind)
 	}
 	c, err := fromShapes(ts)
 	if w == nil || err != nil {
@@ -275,7 +281,8 @@ func fromShapes(ts []Tensor) (*Config, error) {
 		switch {
 		case t.Role == RoleEmbedding && a > v:
 			v, h = a, b
-		case strings.Contains(t.Name, "up_proj") || strings.Contains(t.Name, "fc_in") || strings.Contains(t.Name, "c_fc") || strings.Contains(t.Name, "fc1"):
+		case strings.Contains(t.Name, "up_proj") || strings.Contains(t.Name, "fc_in") || strings.Contains(t.Name, "c_fc") ||
+			strings.Contains(t.Name, "fc1"):
 			inner = max(inner, a, b)
 		case strings.Contains(t.Name, "k_proj"):
 			kv = a
@@ -303,7 +310,9 @@ func fromShapes(ts []Tensor) (*Config, error) {
 	if kv > 0 && kv%d == 0 && a%(kv/d) == 0 {
 		k = kv / d
 	}
-	return shaped(total, layers, h, a, k, inner, v, fmt.Sprintf("the parameters are the file's; for the activations a Llama-like decoder of %d layers, hidden %d, MLP %d and heads of %d is assumed, from the tensors' shapes", layers, h, inner, d))
+	return shaped(total, layers, h, a, k, inner, v,
+		fmt.Sprintf("the parameters are the file's; for the activations a Llama-like decoder of %d layers, hidden %d, MLP %d "+
+			"and heads of %d is assumed, from the tensors' shapes", layers, h, inner, d))
 }
 
 // layerIndex is the first number in a tensor's name, -1 without one.
@@ -363,14 +372,17 @@ func FromParams(n int64) (*Config, error) {
 		k = 8
 	}
 	inner := h * 7 / 2
-	return shaped(n, layers, h, a, k, inner, v, fmt.Sprintf("a Llama-like decoder is assumed: %d layers, hidden %d, %d heads of %d with %d key-value heads, MLP %d, vocabulary %d", layers, h, a, h/a, k, inner, v))
+	return shaped(n, layers, h, a, k, inner, v,
+		fmt.Sprintf("a Llama-like decoder is assumed: %d layers, hidden %d, %d heads of %d with %d key-value heads, MLP %d, "+
+			"vocabulary %d", layers, h, a, h/a, k, inner, v))
 }
 
 // shaped is a Llama-like configuration whose parameters sum to total: what
 // the shape does not account for is one more tensor.
 func shaped(total, layers, h, a, k, inner, v int64, assumed string) (*Config, error) {
 	for {
-		c := sub("llama", map[string]any{"model_type": "llama", "num_hidden_layers": float64(layers), "hidden_size": float64(h), "num_attention_heads": float64(a),
+		c := sub("llama", map[string]any{"model_type": "llama", "num_hidden_layers": float64(layers), "hidden_size": float64(h),
+			"num_attention_heads": float64(a),
 			"num_key_value_heads": float64(k), "intermediate_size": float64(inner), "vocab_size": float64(v)})
 		n, err := Count(c)
 		if err != nil {

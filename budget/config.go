@@ -115,10 +115,12 @@ func brokenAt(err error, size int) int64 {
 func newConfig(fields map[string]any) (*Config, error) {
 	t, _ := fields["model_type"].(string)
 	if t == "" {
-		return nil, fmt.Errorf("the configuration has no model_type: give a Transformers config.json, a checkpoint with --model, or a size with --params")
+		return nil, fmt.Errorf("the configuration has no model_type: give a Transformers config.json, a checkpoint with " +
+			"--model, or a size with --params")
 	}
 	if _, ok := families[t]; !ok {
-		return nil, fmt.Errorf("the tensors of model_type %q are not known: give the checkpoint's header with --model FILE.safetensors, or its size with --params (known: %s)",
+		return nil, fmt.Errorf("the tensors of model_type %q are not known: give the checkpoint's header with --model "+
+			"FILE.safetensors, or its size with --params (known: %s)",
 			short(t), strings.Join(slices.Sorted(maps.Keys(families)), " "))
 	}
 	return sub(t, fields), nil
@@ -190,8 +192,8 @@ func (c *Config) get(name string) any {
 
 // nullCounts are fields in which an explicit null means none, not the default.
 var nullCounts = map[string]bool{
-	"sliding_window": true, "q_lora_rank": true, "final_logit_softcapping": true, "attn_logit_softcapping": true, "rotary_dim": true,
-	"num_key_value_heads": true, "num_kv_heads": true, "n_shared_experts": true,
+	"sliding_window": true, "q_lora_rank": true, "final_logit_softcapping": true, "attn_logit_softcapping": true,
+	"rotary_dim": true, "num_key_value_heads": true, "num_kv_heads": true, "n_shared_experts": true,
 }
 
 // legacyNames are names that older files use.

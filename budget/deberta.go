@@ -21,7 +21,8 @@ const maxSpan = 1 << 20
 
 func buildDeBERTa(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings", "intermediate_size"); err != nil {
+	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings",
+		"intermediate_size"); err != nil {
 		b.err = err
 		return
 	}
@@ -48,7 +49,8 @@ func buildDeBERTa(b *builder) {
 		}
 	}
 	b.layers("encoder.layer.", c.Int("num_hidden_layers"), func(int64) {
-		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop("attention_probs_dropout_prob"), plainSoftmax: true, outDrop: hiddenDrop, bidirectional: true, eagerOnly: true}
+		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop("attention_probs_dropout_prob"), plainSoftmax: true,
+			outDrop: hiddenDrop, bidirectional: true, eagerOnly: true}
 		at.q = b.linear("attention.self.query_proj", RoleAttention, h, h, true)
 		at.k = b.linear("attention.self.key_proj", RoleAttention, h, h, true)
 		at.v = b.linear("attention.self.value_proj", RoleAttention, h, h, true)
@@ -57,7 +59,8 @@ func buildDeBERTa(b *builder) {
 		bl := &block{attn: at, postNorm: true}
 		bl.attnOut = b.norm("attention.output.LayerNorm", layerNormKind, h, true)
 		inner := c.Int("intermediate_size")
-		bl.ff = &mlp{act: b.activation("hidden_act"), up: b.linear("intermediate.dense", RoleMLP, h, inner, true), down: b.linear("output.dense", RoleMLP, inner, h, true), drop: hiddenDrop}
+		bl.ff = &mlp{act: b.activation("hidden_act"), up: b.linear("intermediate.dense", RoleMLP, h, inner, true),
+			down: b.linear("output.dense", RoleMLP, inner, h, true), drop: hiddenDrop}
 		bl.mlpOut = b.norm("output.LayerNorm", layerNormKind, h, true)
 		m.blocks = append(m.blocks, bl)
 	})

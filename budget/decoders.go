@@ -102,11 +102,13 @@ var decoders = map[string]decoder{
 		d.qkvBias, d.oBias = "attention_bias", "attention_bias"
 	}),
 	"olmo2": llamaLike.as(func(d *decoder) {
-		d.norm, d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = rmsWideKind, "", "", "post_attention_layernorm", "post_feedforward_layernorm"
+		d.norm, d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = rmsWideKind, "", "", "post_attention_layernorm",
+			"post_feedforward_layernorm"
 		d.qkvBias, d.oBias, d.tune, d.rope = "attention_bias", "attention_bias", wholeQKNorm, ropeWide
 	}),
 	"olmo3": llamaLike.as(func(d *decoder) {
-		d.norm, d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = rmsWideKind, "", "", "post_attention_layernorm", "post_feedforward_layernorm"
+		d.norm, d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = rmsWideKind, "", "", "post_attention_layernorm",
+			"post_feedforward_layernorm"
 		d.qkvBias, d.oBias, d.tune, d.rope, d.window = "attention_bias", "attention_bias", wholeQKNorm, ropeWide, slidingGemma(4)
 	}),
 	"exaone4": llamaLike.as(func(d *decoder) {
@@ -143,7 +145,8 @@ var decoders = map[string]decoder{
 	}),
 	"starcoder2": llamaLike.as(func(d *decoder) {
 		d.norm, d.normBias, d.gate, d.up, d.down = layerNormKind, true, "", "c_fc", "c_proj"
-		d.qkvBias, d.oBias, d.mlpBias, d.outDrop, d.embedDrop, d.window = "use_bias", "use_bias", "use_bias", "residual_dropout", "embedding_dropout", slidingAll
+		d.qkvBias, d.oBias, d.mlpBias, d.outDrop, d.embedDrop, d.window = "use_bias", "use_bias", "use_bias", "residual_dropout",
+			"embedding_dropout", slidingAll
 	}),
 	"cohere": llamaLike.as(func(d *decoder) {
 		d.norm, d.mlpIn, d.parallel, d.rope = cohereNormKind, "", "yes", ropeWide
@@ -154,7 +157,8 @@ var decoders = map[string]decoder{
 		d.qkvBias, d.oBias, d.tune = "attention_bias", "attention_bias", turnedInWindows
 	}),
 	"stablelm": llamaLike.as(func(d *decoder) {
-		d.norm, d.normBias, d.rope, d.qkvBias, d.parallel = layerNormKind, true, ropePartial, "use_qkv_bias", "use_parallel_residual"
+		d.norm, d.normBias, d.rope, d.qkvBias, d.parallel = layerNormKind, true, ropePartial, "use_qkv_bias",
+			"use_parallel_residual"
 		d.outDrop, d.tune = "hidden_dropout", stableHeads
 	}),
 	"mixtral": llamaLike.as(func(d *decoder) { d.moe, d.window = mixtralExperts, slidingAll }),
@@ -168,12 +172,14 @@ var decoders = map[string]decoder{
 		d.qkvBias, d.rope, d.setup, d.moe = "attention_bias", ropePartial, glmNorms, glmExperts
 	}),
 	"ernie4_5_moe": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.spread, d.attnDrop, d.moe = "use_bias", "use_bias", "use_bias", ropeWide, 1, "", ernieExperts
+		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.spread, d.attnDrop, d.moe = "use_bias", "use_bias", "use_bias", ropeWide, 1, "",
+			ernieExperts
 		d.headBias = "use_bias"
 	}),
 	"minimax_m2": llamaLike.as(func(d *decoder) { d.rope, d.tune, d.moe = ropePartial, wholeQKNorm, minimaxExperts }),
 	"phimoe": llamaLike.as(func(d *decoder) {
-		d.norm, d.normBias, d.qkvBias, d.oBias, d.headBias, d.moe = layerNormKind, true, "attention_bias", "attention_bias", "lm_head_bias", phimoeExperts
+		d.norm, d.normBias, d.qkvBias, d.oBias, d.headBias, d.moe = layerNormKind, true, "attention_bias", "attention_bias",
+			"lm_head_bias", phimoeExperts
 	}),
 	"qwen2_moe": llamaLike.as(func(d *decoder) { d.qkvBias, d.moe = "qkv_bias", qwenExperts }),
 	"qwen3_moe": llamaLike.as(func(d *decoder) {
@@ -185,8 +191,9 @@ var decoders = map[string]decoder{
 	}),
 	"gpt2": {
 		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "attn.", qkv: "c_attn", o: "c_proj", conv1D: true, oBias: "yes", qkvBias: "yes",
-		mlp: "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
+		norm: layerNormKind, normBias: true, attn: "attn.", qkv: "c_attn", o: "c_proj", conv1D: true, oBias: "yes",
+		qkvBias: "yes",
+		mlp:     "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
 		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", tune: gpt2Attention, kvHeads: everyHead,
 	},
 	"gpt_bigcode": {
@@ -198,42 +205,56 @@ var decoders = map[string]decoder{
 	},
 	"gpt_neo": {
 		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "attn.attention.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj", oBias: "yes",
-		mlp: "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
-		outDrop: "resid_dropout", embedDrop: "embed_dropout", attnDrop: "attention_dropout", tune: neoAttention, kvHeads: everyHead,
+		norm: layerNormKind, normBias: true, attn: "attn.attention.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
+		oBias: "yes",
+		mlp:   "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
+		outDrop: "resid_dropout", embedDrop: "embed_dropout", attnDrop: "attention_dropout", tune: neoAttention,
+		kvHeads: everyHead,
 	},
 	"gptj": {
 		model: "transformer.", embed: "wte", layers: "h.", final: "ln_f", head: "lm_head", headBias: "yes",
 		norm: layerNormKind, normBias: true, attn: "attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
 		mlp: "mlp.", up: "fc_in", down: "fc_out", attnIn: "ln_1", act: "activation_function", mlpBias: "yes", parallel: "yes",
-		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", rope: ropePartial, spread: 2, tune: neoAttention, kvHeads: everyHead,
+		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", rope: ropePartial, spread: 2, tune: neoAttention,
+		kvHeads: everyHead,
 	},
 	"gpt_neox": {
 		model: "gpt_neox.", embed: "embed_in", layers: "layers.", final: "final_layer_norm", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "attention.", qkv: "query_key_value", o: "dense", qkvBias: "attention_bias", oBias: "attention_bias",
-		mlp: "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm", act: "hidden_act", mlpBias: "yes",
-		parallel: "use_parallel_residual", outDrop: "hidden_dropout", embedDrop: "hidden_dropout", attnDrop: "attention_dropout", rope: ropePartial, kvHeads: everyHead,
+		norm: layerNormKind, normBias: true, attn: "attention.", qkv: "query_key_value", o: "dense", qkvBias: "attention_bias",
+		oBias: "attention_bias",
+		mlp:   "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm",
+		act: "hidden_act", mlpBias: "yes",
+		parallel: "use_parallel_residual", outDrop: "hidden_dropout", embedDrop: "hidden_dropout", attnDrop: "attention_dropout",
+		rope: ropePartial, kvHeads: everyHead,
 	},
 	"opt": {
-		model: "model.decoder.", embed: "embed_tokens", positions: "embed_positions", layers: "layers.", final: "final_layer_norm", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "self_attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj", qkvBias: "enable_bias", oBias: "enable_bias",
-		up: "fc1", down: "fc2", attnIn: "self_attn_layer_norm", mlpIn: "final_layer_norm", act: "activation_function", mlpBias: "enable_bias",
+		model: "model.decoder.", embed: "embed_tokens", positions: "embed_positions", layers: "layers.",
+		final: "final_layer_norm", head: "lm_head",
+		norm: layerNormKind, normBias: true, attn: "self_attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
+		qkvBias: "enable_bias", oBias: "enable_bias",
+		up: "fc1", down: "fc2", attnIn: "self_attn_layer_norm", mlpIn: "final_layer_norm", act: "activation_function",
+		mlpBias: "enable_bias",
 		outDrop: "dropout", attnDrop: "attention_dropout", setup: optSetup, tune: optLayer, kvHeads: everyHead,
 		inner: func(c *Config) int64 { return c.Int("ffn_dim") },
 	},
 	"bloom": {
 		model: "transformer.", embed: "word_embeddings", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "self_attention.", qkv: "query_key_value", o: "dense", qkvBias: "yes", oBias: "yes",
-		mlp: "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm", mlpBias: "yes",
+		norm: layerNormKind, normBias: true, attn: "self_attention.", qkv: "query_key_value", o: "dense", qkvBias: "yes",
+		oBias: "yes",
+		mlp:   "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm",
+		mlpBias: "yes",
 		outDrop: "hidden_dropout", attnDrop: "attention_dropout", setup: bloomSetup, tune: bloomLayer, kvHeads: everyHead,
 		inner: func(c *Config) int64 { return 4 * c.Int("hidden_size") },
 	},
 	"falcon": {
 		model: "transformer.", embed: "word_embeddings", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "self_attention.", qkv: "query_key_value", o: "dense", qkvBias: "bias", oBias: "bias",
-		mlp: "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm", mlpBias: "bias", act: "activation",
-		outDrop: "hidden_dropout", attnDrop: "attention_dropout", tune: falconLayer, kvHeads: falconKV, rope: ropeFull, parallel: "parallel_attn",
-		inner: func(c *Config) int64 { return c.IntOr("ffn_hidden_size", 4*c.Int("hidden_size")) },
+		norm: layerNormKind, normBias: true, attn: "self_attention.", qkv: "query_key_value", o: "dense", qkvBias: "bias",
+		oBias: "bias",
+		mlp:   "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm",
+		mlpBias: "bias", act: "activation",
+		outDrop: "hidden_dropout", attnDrop: "attention_dropout", tune: falconLayer, kvHeads: falconKV, rope: ropeFull,
+		parallel: "parallel_attn",
+		inner:    func(c *Config) int64 { return c.IntOr("ffn_hidden_size", 4*c.Int("hidden_size")) },
 	},
 }
 
@@ -429,7 +450,8 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 	case headDefault, headLM, headSeq2Seq, headDouble:
 		m.task = taskCausal
 		m.softcap = c.Float("final_logit_softcapping") > 0
-		m.scaleHead = d.scaledEmbed && c.Type != "gemma" && c.Type != "gemma2" && c.Type != "gemma3_text" || c.Type == "cohere" || c.Type == "cohere2"
+		m.scaleHead = d.scaledEmbed && c.Type != "gemma" && c.Type != "gemma2" && c.Type != "gemma3_text" || c.Type == "cohere" ||
+			c.Type == "cohere2"
 		l := &linear{in: m.wordWidth, out: m.vocab}
 		if m.tied = c.tied(); m.tied {
 			l.weight = m.embed

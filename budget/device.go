@@ -184,8 +184,10 @@ func (b *Budget) explain(p *plan) {
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)
 	}
-	if c := p.model.config.Type; !p.Inference && (c == "mamba2" || c == "nemotron_h" || c == "qwen3_next" || c == "qwen3_5_moe_text") {
-		b.note("the mixers' activations are those of their fused kernels; without them (mamba-ssm, flash-linear-attention) the Python code keeps much more")
+	if c := p.model.config.Type; !p.Inference && (c == "mamba2" || c == "nemotron_h" || c == "qwen3_next" ||
+		c == "qwen3_5_moe_text") {
+		b.note("the mixers' activations are those of their fused kernels; without them (mamba-ssm, flash-linear-attention) " +
+			"the Python code keeps much more")
 	}
 	if p.Offload != "none" {
 		b.note("offload %s: optimizer state is in host memory and moves over PCIe each step", p.Offload)
@@ -199,13 +201,15 @@ func (b *Budget) explain(p *plan) {
 		}
 		for _, bl := range p.model.blocks {
 			if bl.attn != nil && bl.attn.window > 0 && bl.attn.window < p.Sequence && !p.Inference {
-				b.note("layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in training, not less")
+				b.note("layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in " +
+					"training, not less")
 				break
 			}
 		}
 	}
 	if p.Checkpointing == "full" && p.mixed && !p.Inference {
-		b.note("checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included")
+		b.note("checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase " +
+			"included")
 	}
 	if p.model.vision != nil && p.model.task == taskCausal && !p.Inference {
 		b.note("text only: an image adds the vision encoder's activations")

@@ -85,12 +85,15 @@ func NewDocument(b *Budget) *Document {
 		Schema: "vramscope.budget/1",
 		Model: DocModel{Type: b.Model.Type, Parameters: b.Model.Parameters, Active: b.Model.Active, Trainable: b.Model.Trainable,
 			Embedding: b.Model.Embedding, Layers: b.Model.Layers, Hidden: b.Model.Hidden, Vocabulary: b.Model.Vocabulary},
-		Setting: b.Setting.words(), Categories: b.Categories.Map(), PeakBytes: b.PeakBytes, PeakPhase: b.PeakPhase.String(), FirstStep: b.FirstStep,
-		Reserved: b.Reserved, TotalDevice: b.TotalDevice(), Weights: b.WeightsBytes, CacheToken: b.CacheToken, CacheFixed: b.CacheFixed,
-		Fits: []DocFit{}, Ladder: []DocMeasure{}, Notes: append([]string{}, b.Notes...),
+		Setting: b.Setting.words(), Categories: b.Categories.Map(), PeakBytes: b.PeakBytes, PeakPhase: b.PeakPhase.String(),
+		FirstStep: b.FirstStep,
+		Reserved:  b.Reserved, TotalDevice: b.TotalDevice(), Weights: b.WeightsBytes, CacheToken: b.CacheToken,
+		CacheFixed: b.CacheFixed,
+		Fits:       []DocFit{}, Ladder: []DocMeasure{}, Notes: append([]string{}, b.Notes...),
 	}
 	for _, p := range b.Phases {
-		d.Phases = append(d.Phases, DocPhase{Phase: p.Phase.String(), PeakBytes: p.Peak, EndBytes: p.End, Categories: p.Categories.Map()})
+		d.Phases = append(d.Phases, DocPhase{Phase: p.Phase.String(), PeakBytes: p.Peak, EndBytes: p.End,
+			Categories: p.Categories.Map()})
 	}
 	return d
 }
@@ -119,8 +122,9 @@ func (d *Document) AddLadder(ms []Measure) {
 // words are a setting's fields under the names of the flags.
 func (s Setting) words() map[string]any {
 	m := map[string]any{
-		"batch": s.Batch, "sequence": s.Sequence, "precision": s.Precision, "attention": s.Attention, "padding": s.Padding, "gpus": s.GPUs,
-		"tp": s.TP, "pp": s.PP, "ep": s.EP, "cp": s.CP, "offload": s.Offload, "allocator": s.Allocator, "torch": s.Torch, "inference": s.Inference, "gpu": s.GPU,
+		"batch": s.Batch, "sequence": s.Sequence, "precision": s.Precision, "attention": s.Attention, "padding": s.Padding,
+		"gpus": s.GPUs, "tp": s.TP, "pp": s.PP, "ep": s.EP, "cp": s.CP, "offload": s.Offload, "allocator": s.Allocator,
+		"torch": s.Torch, "inference": s.Inference, "gpu": s.GPU,
 	}
 	if s.Inference {
 		m["context"], m["new_tokens"], m["cache"], m["kv"], m["last_logit"] = s.Context, s.NewTokens, s.Cache, s.KV, s.LastLogit
@@ -128,7 +132,8 @@ func (s Setting) words() map[string]any {
 		return m
 	}
 	m["optimizer"], m["checkpointing"], m["loss"], m["zero"], m["fsdp"] = s.Optimizer, s.Checkpointing, s.Loss, s.Zero, s.FSDP
-	m["accumulate"], m["keep_gradients"], m["use_cache"], m["drop_outputs"], m["master_weights"] = s.Accumulate, s.KeepGradients, s.UseCache, s.DropOutputs, s.MasterWeights
+	m["accumulate"], m["keep_gradients"], m["use_cache"], m["drop_outputs"], m["master_weights"] = s.Accumulate, s.KeepGradients,
+		s.UseCache, s.DropOutputs, s.MasterWeights
 	m["decoder_sequence"], m["lora"] = s.DecoderSeq, s.LoRA
 	if s.LoRA > 0 {
 		m["lora_targets"], m["lora_dtype"] = s.LoRATargets, s.LoRADtype

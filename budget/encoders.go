@@ -17,16 +17,20 @@ type bertNames struct {
 }
 
 var bertLike = bertNames{
-	model: "bert.", layer: "encoder.layer.", q: "attention.self.query", k: "attention.self.key", v: "attention.self.value", o: "attention.output.dense",
-	attnNorm: "attention.output.LayerNorm", ffNorm: "output.LayerNorm", up: "intermediate.dense", down: "output.dense", embedNorm: "embeddings.LayerNorm",
-	hiddenDrop: "hidden_dropout_prob", scoreDrop: "attention_probs_dropout_prob", act: "hidden_act", pooler: "pooler.dense", crosses: true,
+	model: "bert.", layer: "encoder.layer.", q: "attention.self.query", k: "attention.self.key", v: "attention.self.value",
+	o:        "attention.output.dense",
+	attnNorm: "attention.output.LayerNorm", ffNorm: "output.LayerNorm", up: "intermediate.dense", down: "output.dense",
+	embedNorm:  "embeddings.LayerNorm",
+	hiddenDrop: "hidden_dropout_prob", scoreDrop: "attention_probs_dropout_prob", act: "hidden_act", pooler: "pooler.dense",
+	crosses: true,
 }
 
 // bertLayer is one post-norm encoder layer.
 func (b *builder) bertLayer(n bertNames, h, a, inner int64) *block {
 	d := h / a
 	attn := func(bidirectional bool) *attention {
-		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true, outDrop: b.drop(n.hiddenDrop), bidirectional: bidirectional}
+		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true,
+			outDrop: b.drop(n.hiddenDrop), bidirectional: bidirectional}
 		at.q = b.linear(n.q, RoleAttention, h, h, true)
 		at.k = b.linear(n.k, RoleAttention, h, h, true)
 		at.v = b.linear(n.v, RoleAttention, h, h, true)
@@ -42,7 +46,8 @@ func (b *builder) bertLayer(n bertNames, h, a, inner int64) *block {
 		bl.cross = attn(true)
 		bl.crossIn = b.norm(n.attnNorm, layerNormKind, h, true)
 	}
-	bl.ff = &mlp{act: b.activation(n.act), up: b.linear(n.up, RoleMLP, h, inner, true), down: b.linear(n.down, RoleMLP, inner, h, true), drop: b.drop(n.hiddenDrop)}
+	bl.ff = &mlp{act: b.activation(n.act), up: b.linear(n.up, RoleMLP, h, inner, true), down: b.linear(n.down, RoleMLP, inner, h,
+		true), drop: b.drop(n.hiddenDrop)}
 	bl.mlpOut = b.norm(n.ffNorm, layerNormKind, h, true)
 	return bl
 }
@@ -51,7 +56,8 @@ func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
 	c, m := b.c, b.m
 	h = c.Int("hidden_size")
 	a := c.Int("num_attention_heads")
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"); err != nil {
+	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+		"max_position_embeddings"); err != nil {
 		b.err = err
 		return h
 	}
@@ -82,7 +88,8 @@ func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
 
 // transform is the dense, activation and norm in front of a masked head.
 func (b *builder) transform(dense, norm string, h int64, act activation) {
-	b.m.headParts = []headPart{{lin: b.linear(dense, RoleHead, h, h, true)}, {kind: 1, act: act}, {kind: 2, norm: b.norm(norm, layerNormKind, h, true)}}
+	b.m.headParts = []headPart{{lin: b.linear(dense, RoleHead, h, h, true)}, {kind: 1, act: act},
+		{kind: 2, norm: b.norm(norm, layerNormKind, h, true)}}
 }
 
 // maskedHead is the decoder over the vocabulary, tied unless the file says not.
@@ -210,7 +217,8 @@ func buildELECTRA(b *builder) {
 			{kind: 2, norm: b.norm("generator_predictions.LayerNorm", layerNormKind, e, true)}}
 		b.maskedHead("generator_lm_head", b.param("generator_lm_head.bias", RoleHead, m.vocab))
 	case headPreTraining: // one score for each token: is it another's?
-		m.headParts = []headPart{{lin: b.linear("discriminator_predictions.dense", RoleHead, h, h, true)}, {kind: 1, act: b.activation(n.act)}}
+		m.headParts = []headPart{{lin: b.linear("discriminator_predictions.dense", RoleHead, h, h, true)},
+			{kind: 1, act: b.activation(n.act)}}
 		m.task, m.vocab = taskTokens, 1
 		m.head = b.linear("discriminator_predictions.dense_prediction", RoleHead, h, 1, true)
 	case headSequence:
@@ -227,8 +235,10 @@ func buildELECTRA(b *builder) {
 
 func buildDistilBERT(b *builder) {
 	n := bertNames{
-		model: "distilbert.", layer: "transformer.layer.", q: "attention.q_lin", k: "attention.k_lin", v: "attention.v_lin", o: "attention.out_lin",
-		attnNorm: "sa_layer_norm", ffNorm: "output_layer_norm", up: "ffn.lin1", down: "ffn.lin2", embedNorm: "embeddings.LayerNorm",
+		model: "distilbert.", layer: "transformer.layer.", q: "attention.q_lin", k: "attention.k_lin", v: "attention.v_lin",
+		o:        "attention.out_lin",
+		attnNorm: "sa_layer_norm", ffNorm: "output_layer_norm", up: "ffn.lin1", down: "ffn.lin2",
+		embedNorm:  "embeddings.LayerNorm",
 		hiddenDrop: "dropout", scoreDrop: "attention_dropout", act: "activation",
 	}
 	c := b.c
@@ -284,7 +294,8 @@ func buildModernBERT(b *builder) {
 	m.ropeDim = h / a
 	every := c.IntOr("global_attn_every_n_layers", 3)
 	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
-		at := &attention{heads: a, kv: a, d: h / a, dv: h / a, fused: true, rope: rotary{kind: ropeWide, dim: h / a, of: h / a}, dropout: c.Float("attention_dropout"), bidirectional: true}
+		at := &attention{heads: a, kv: a, d: h / a, dv: h / a, fused: true, rope: rotary{kind: ropeWide, dim: h / a, of: h / a},
+			dropout: c.Float("attention_dropout"), bidirectional: true}
 		bl := &block{attn: at}
 		local := every > 0 && i%every != 0
 		if l := c.list("layer_types"); i < int64(len(l)) {
@@ -300,7 +311,8 @@ func buildModernBERT(b *builder) {
 		at.o = b.linear("attn.Wo", RoleAttention, h, h, ab)
 		bl.mlpIn = b.norm("mlp_norm", layerNormKind, h, nb)
 		inner := c.Int("intermediate_size")
-		bl.ff = &mlp{act: b.activation("hidden_activation"), fused: true, up: b.linear("mlp.Wi", RoleMLP, h, 2*inner, mb), down: b.linear("mlp.Wo", RoleMLP, inner, h, mb), inner: c.Float("mlp_dropout")}
+		bl.ff = &mlp{act: b.activation("hidden_activation"), fused: true, up: b.linear("mlp.Wi", RoleMLP, h, 2*inner, mb),
+			down: b.linear("mlp.Wo", RoleMLP, inner, h, mb), inner: c.Float("mlp_dropout")}
 		m.blocks = append(m.blocks, bl)
 	})
 	m.final = b.norm("final_norm", layerNormKind, h, nb)
@@ -310,7 +322,8 @@ func buildModernBERT(b *builder) {
 		return
 	}
 	cb := c.Bool("classifier_bias")
-	m.headParts = []headPart{{lin: b.linear("head.dense", RoleHead, h, h, cb)}, {kind: 1, act: actGelu}, {kind: 2, norm: b.norm("head.norm", layerNormKind, h, nb)}}
+	m.headParts = []headPart{{lin: b.linear("head.dense", RoleHead, h, h, cb)}, {kind: 1, act: actGelu},
+		{kind: 2, norm: b.norm("head.norm", layerNormKind, h, nb)}}
 	switch kind {
 	case headMasked, headDefault, headLM:
 		b.maskedHead("decoder", nil)
@@ -323,7 +336,8 @@ func buildModernBERT(b *builder) {
 }
 
 // visionLayer is a pre-norm encoder layer of an image model.
-func (b *builder) visionLayer(names map[string]string, h, a, inner int64, qkvBias bool, act activation, drop, scoreDrop float64) *block {
+func (b *builder) visionLayer(names map[string]string, h, a, inner int64, qkvBias bool, act activation, drop,
+	scoreDrop float64) *block {
 	d := h / a
 	at := &attention{heads: a, kv: a, d: d, dv: d, dropout: scoreDrop, outDrop: drop, plainSoftmax: true, bidirectional: true}
 	bl := &block{attn: at}
@@ -333,19 +347,23 @@ func (b *builder) visionLayer(names map[string]string, h, a, inner int64, qkvBia
 	at.v = b.linear(names["v"], RoleAttention, h, h, qkvBias)
 	at.o = b.linear(names["o"], RoleAttention, h, h, true)
 	bl.mlpIn = b.norm(names["n2"], layerNormKind, h, true)
-	bl.ff = &mlp{act: act, up: b.linear(names["up"], RoleMLP, h, inner, true), down: b.linear(names["down"], RoleMLP, inner, h, true), drop: drop}
+	bl.ff = &mlp{act: act, up: b.linear(names["up"], RoleMLP, h, inner, true), down: b.linear(names["down"], RoleMLP, inner, h,
+		true), drop: drop}
 	return bl
 }
 
-var vitNames = map[string]string{"n1": "layernorm_before", "n2": "layernorm_after", "q": "attention.q_proj", "k": "attention.k_proj", "v": "attention.v_proj",
+var vitNames = map[string]string{"n1": "layernorm_before", "n2": "layernorm_after", "q": "attention.q_proj",
+	"k": "attention.k_proj", "v": "attention.v_proj",
 	"o": "attention.o_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
 
-var clipNames = map[string]string{"n1": "layer_norm1", "n2": "layer_norm2", "q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj",
+var clipNames = map[string]string{"n1": "layer_norm1", "n2": "layer_norm2", "q": "self_attn.q_proj", "k": "self_attn.k_proj",
+	"v": "self_attn.v_proj",
 	"o": "self_attn.out_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
 
 // imageSizes reads and checks an image encoder's sizes.
 func (b *builder) imageSizes(c *Config) (h, a, inner, patches, patch int64) {
-	if err := c.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size", "num_channels"); err != nil {
+	if err := c.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
+		"num_channels"); err != nil {
 		b.err = err
 		return
 	}
@@ -374,11 +392,14 @@ func buildViT(b *builder) {
 	}
 	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)
 	m.position = b.param("embeddings.position_embeddings", RolePosition, 1, n+1, h)
-	m.patch = &patching{weight: b.param("embeddings.patch_embeddings.projection.weight", RoleEmbedding, h, c.Int("num_channels"), ps, ps),
-		bias: b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h), class: cls, pixels: c.Int("num_channels") * c.Int("image_size") * c.Int("image_size")}
+	m.patch = &patching{weight: b.param("embeddings.patch_embeddings.projection.weight", RoleEmbedding, h, c.Int("num_channels"),
+		ps, ps),
+		bias: b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h), class: cls,
+		pixels: c.Int("num_channels") * c.Int("image_size") * c.Int("image_size")}
 	m.embedDrop = c.Float("hidden_dropout_prob")
 	b.layers("layers.", c.Int("num_hidden_layers"), func(int64) {
-		m.blocks = append(m.blocks, b.visionLayer(vitNames, h, a, inner, c.Bool("qkv_bias"), b.activation("hidden_act"), c.Float("hidden_dropout_prob"), c.Float("attention_probs_dropout_prob")))
+		m.blocks = append(m.blocks, b.visionLayer(vitNames, h, a, inner, c.Bool("qkv_bias"), b.activation("hidden_act"),
+			c.Float("hidden_dropout_prob"), c.Float("attention_probs_dropout_prob")))
 	})
 	m.final = b.norm("layernorm", layerNormKind, h, true)
 	if kind == headNone {

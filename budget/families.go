@@ -30,16 +30,23 @@ var families = map[string]func(*builder){
 
 	"llama": decoderOf("llama"), "mistral": decoderOf("mistral"), "qwen2": decoderOf("qwen2"), "qwen3": decoderOf("qwen3"),
 	"gemma": decoderOf("gemma"), "gemma2": decoderOf("gemma2"), "gemma3_text": decoderOf("gemma3_text"),
-	"olmo": decoderOf("olmo"), "olmo2": decoderOf("olmo2"), "olmo3": decoderOf("olmo3"), "olmoe": decoderOf("olmoe"), "phi": decoderOf("phi"), "phi3": decoderOf("phi3"),
-	"gpt2": decoderOf("gpt2"), "gpt_neo": decoderOf("gpt_neo"), "gptj": decoderOf("gptj"), "gpt_neox": decoderOf("gpt_neox"), "gpt_oss": decoderOf("gpt_oss"),
-	"opt": decoderOf("opt"), "bloom": decoderOf("bloom"), "falcon": decoderOf("falcon"), "starcoder2": decoderOf("starcoder2"),
-	"arcee": decoderOf("arcee"), "helium": decoderOf("helium"), "nemotron": decoderOf("nemotron"),
-	"smollm3": decoderOf("smollm3"), "ernie4_5": decoderOf("ernie4_5"), "glm": decoderOf("glm"), "glm4": decoderOf("glm4"), "exaone4": decoderOf("exaone4"),
+	"olmo": decoderOf("olmo"), "olmo2": decoderOf("olmo2"), "olmo3": decoderOf("olmo3"), "olmoe": decoderOf("olmoe"),
+	"phi": decoderOf("phi"), "phi3": decoderOf("phi3"),
+	"gpt2": decoderOf("gpt2"), "gpt_neo": decoderOf("gpt_neo"), "gptj": decoderOf("gptj"), "gpt_neox": decoderOf("gpt_neox"),
+	"gpt_oss": decoderOf("gpt_oss"),
+	"opt":     decoderOf("opt"), "bloom": decoderOf("bloom"), "falcon": decoderOf("falcon"),
+	"starcoder2": decoderOf("starcoder2"),
+	"arcee":      decoderOf("arcee"), "helium": decoderOf("helium"), "nemotron": decoderOf("nemotron"),
+	"smollm3": decoderOf("smollm3"), "ernie4_5": decoderOf("ernie4_5"), "glm": decoderOf("glm"), "glm4": decoderOf("glm4"),
+	"exaone4":   decoderOf("exaone4"),
 	"ministral": decoderOf("ministral"), "ministral3": decoderOf("ministral3"), "hunyuan_v1_dense": decoderOf("hunyuan_v1_dense"),
-	"granitemoeshared": decoderOf("granitemoeshared"), "glm4_moe": decoderOf("glm4_moe"), "ernie4_5_moe": decoderOf("ernie4_5_moe"), "minimax_m2": decoderOf("minimax_m2"),
+	"granitemoeshared": decoderOf("granitemoeshared"), "glm4_moe": decoderOf("glm4_moe"),
+	"ernie4_5_moe": decoderOf("ernie4_5_moe"), "minimax_m2": decoderOf("minimax_m2"),
 	"gpt_bigcode": decoderOf("gpt_bigcode"), "seed_oss": decoderOf("seed_oss"), "cohere2": decoderOf("cohere2"),
-	"cohere": decoderOf("cohere"), "stablelm": decoderOf("stablelm"), "granite": decoderOf("granite"), "granitemoe": decoderOf("granitemoe"),
-	"mixtral": decoderOf("mixtral"), "phimoe": decoderOf("phimoe"), "qwen2_moe": decoderOf("qwen2_moe"), "qwen3_moe": decoderOf("qwen3_moe"),
+	"cohere": decoderOf("cohere"), "stablelm": decoderOf("stablelm"), "granite": decoderOf("granite"),
+	"granitemoe": decoderOf("granitemoe"),
+	"mixtral":    decoderOf("mixtral"), "phimoe": decoderOf("phimoe"), "qwen2_moe": decoderOf("qwen2_moe"),
+	"qwen3_moe": decoderOf("qwen3_moe"),
 }
 
 // decoderOf names a row of the decoder table; looked up when called, since
@@ -108,7 +115,8 @@ var headKinds = []struct {
 
 // noHead refuses a class that the family's network is not built for.
 func (b *builder) noHead() {
-	b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", b.c.Type, short(b.c.architecture()))
+	b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", b.c.Type,
+		short(b.c.architecture()))
 }
 
 type headKind int
@@ -141,6 +149,7 @@ func (b *builder) headKind() headKind {
 			return h.kind
 		}
 	}
-	b.fail("the head of architecture %q is not known: give the checkpoint's header with --model FILE.safetensors, or its size with --params", short(name))
+	b.fail("the head of architecture %q is not known: give the checkpoint's header with --model FILE.safetensors, or its size "+
+		"with --params", short(name))
 	return headNone
 }

@@ -113,7 +113,8 @@ func (p *plan) addLoRA() error {
 	}
 	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
 		if !found[t] && p.LoRATargets != "qv" {
-			return fmt.Errorf("--lora-targets: %q is none of the linear layers in this model's blocks, which are %s", short(t), strings.Join(slices.Sorted(maps.Keys(names)), " "))
+			return fmt.Errorf("--lora-targets: %q is none of the linear layers in this model's blocks, which are %s", short(t),
+				strings.Join(slices.Sorted(maps.Keys(names)), " "))
 		}
 	}
 	if len(p.adapters) == 0 {
@@ -123,7 +124,8 @@ func (p *plan) addLoRA() error {
 }
 
 // queriesAndValues are what families call the layers that "qv" means.
-var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "query_proj", "value_proj", "q", "v", "q_lin", "v_lin", "c_attn", "query_key_value", "qkv_proj", "Wqkv"}
+var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "query_proj", "value_proj", "q", "v", "q_lin", "v_lin",
+	"c_attn", "query_key_value", "qkv_proj", "Wqkv"}
 
 // targets are the names of the layers that get an adapter, nil for all.
 func (p *plan) targets() []string {

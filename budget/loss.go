@@ -2,7 +2,8 @@ package budget
 
 // languageModel says whether the logits are words at every position.
 func (mod *model) languageModel() bool {
-	return mod.head != nil && (mod.task == taskCausal || mod.task == taskMasked || mod.task == taskSeq2Seq || mod.task == taskSpeech)
+	return mod.head != nil && (mod.task == taskCausal || mod.task == taskMasked || mod.task == taskSeq2Seq ||
+		mod.task == taskSpeech)
 }
 
 // chunkTokens is the size of a piece of the chunked loss.
@@ -139,7 +140,8 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	if unnamed { // nobody else holds the logits
 		m.drop(logits)
 	}
-	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" && r.p.Loss != "logits-only" && r.mod.task != taskBackbone {
+	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" && r.p.Loss != "logits-only" &&
+		r.mod.task != taskBackbone {
 		x = m.replace(x, m.cast(x, 4))
 		m.logit(x)
 	}

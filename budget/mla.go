@@ -47,7 +47,8 @@ func (a *attention) latentHeads(m *machine, x *value, t int64) (q, k, v *value) 
 
 func buildDeepSeek(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"); err != nil {
+	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
+		"qk_rope_head_dim", "v_head_dim"); err != nil {
 		b.err = err
 		return
 	}
@@ -107,7 +108,8 @@ func (b *builder) deepSeekFF(i int64) feedForward {
 // that every token takes.
 func (b *builder) deepSeekExperts(topK int64, corrected bool) *experts {
 	c := b.c
-	x := b.experts("mlp.experts", "mlp.gate", c.Int("n_routed_experts"), topK, c.Int("hidden_size"), c.Int("moe_intermediate_size"))
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("n_routed_experts"), topK, c.Int("hidden_size"),
+		c.Int("moe_intermediate_size"))
 	x.wideRouter = true
 	if corrected {
 		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
@@ -121,7 +123,8 @@ func (b *builder) deepSeekExperts(topK int64, corrected bool) *experts {
 // buildQwen1 is the first Qwen, whose code came with its checkpoint.
 func buildQwen1(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "kv_channels"); err != nil {
+	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+		"kv_channels"); err != nil {
 		b.err = err
 		return
 	}
@@ -138,7 +141,8 @@ func buildQwen1(b *builder) {
 		at.o = b.linear("attn.c_proj", RoleAttention, a*d, h, bias)
 		bl.attn = at
 		bl.mlpIn = b.norm("ln_2", rmsNormKind, h, false)
-		bl.ff = &mlp{act: actSilu, gate: b.linear("mlp.w2", RoleMLP, h, inner, bias), up: b.linear("mlp.w1", RoleMLP, h, inner, bias), down: b.linear("mlp.c_proj", RoleMLP, inner, h, bias)}
+		bl.ff = &mlp{act: actSilu, gate: b.linear("mlp.w2", RoleMLP, h, inner, bias), up: b.linear("mlp.w1", RoleMLP, h, inner,
+			bias), down: b.linear("mlp.c_proj", RoleMLP, inner, h, bias)}
 		m.blocks = append(m.blocks, bl)
 	})
 	m.final = b.norm("ln_f", rmsNormKind, h, false)
@@ -162,7 +166,8 @@ func buildMiMo(b *builder) {
 		return
 	}
 	b.layers("model.mtp_layers.", c.Int("num_nextn_predict_layers"), func(int64) {
-		for _, n := range []string{"input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm", "final_layernorm"} {
+		for _, n := range []string{"input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm",
+			"final_layernorm"} {
 			b.norm(n, rmsNormKind, h, false)
 		}
 		b.linear("input_proj", RoleOther, 2*h, h, false)

@@ -132,7 +132,8 @@ func (b *builder) param(name string, role Role, shape ...int64) *parameter {
 	for _, d := range shape {
 		n *= float64(d)
 		if d <= 0 && b.err == nil {
-			b.err = fmt.Errorf("%s: %s%s would have the shape %v: the configuration's sizes do not fit each other", b.c.Type, b.prefix, name, shape)
+			b.err = fmt.Errorf("%s: %s%s would have the shape %v: the configuration's sizes do not fit each other", b.c.Type,
+				b.prefix, name, shape)
 		}
 	}
 	if n > 1<<50 && b.err == nil {
@@ -161,7 +162,8 @@ func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
 var weightAsItIs = map[string]bool{"olmo2": true, "olmo3": true, "helium": true, "gpt_oss": true}
 
 func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm {
-	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind && !weightAsItIs[b.c.Type]}
+	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind &&
+		!weightAsItIs[b.c.Type]}
 	if bias {
 		n.bias = b.param(name+".bias", RoleNorm, size)
 	}

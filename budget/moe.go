@@ -41,19 +41,22 @@ func (b *builder) experts(name string, router string, count, topK, h, inner int6
 
 func mixtralExperts(b *builder, _ int64) feedForward {
 	c := b.c
-	return b.experts("mlp.experts", "mlp.gate", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
+	return b.experts("mlp.experts", "mlp.gate", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
+		c.Int("intermediate_size"))
 }
 
 func graniteExperts(b *builder, _ int64) feedForward {
 	c := b.c
-	return b.experts("block_sparse_moe.experts", "block_sparse_moe.router", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
+	return b.experts("block_sparse_moe.experts", "block_sparse_moe.router", c.Int("num_local_experts"),
+		c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
 }
 
 // graniteShared: besides, an expert that every token takes.
 func graniteShared(b *builder, i int64) feedForward {
 	x := graniteExperts(b, i).(*experts)
 	if n := b.c.Int("shared_intermediate_size"); n > 0 {
-		x.shared = &mlp{act: b.activation("hidden_act"), fused: true, up: b.linear("shared_mlp.input_linear", RoleShared, x.h, 2*n, false),
+		x.shared = &mlp{act: b.activation("hidden_act"), fused: true, up: b.linear("shared_mlp.input_linear", RoleShared, x.h,
+			2*n, false),
 			down: b.linear("shared_mlp.output_linear", RoleShared, n, x.h, false)}
 	}
 	return x
@@ -74,7 +77,8 @@ func ernieExperts(b *builder, i int64) feedForward {
 	if (i+1)%max(c.Int("moe_layer_interval"), 1) != 0 || i < c.Int("moe_layer_start_index") || i > c.Int("moe_layer_end_index") {
 		return nil
 	}
-	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("moe_intermediate_size"))
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
+		c.Int("moe_intermediate_size"))
 	x.wideRouter = true
 	b.param("mlp.gate.moe_statics.e_score_correction_bias", RoleRouter, 1, x.count).trainable = false
 	if n := c.Int("moe_num_shared_experts"); n > 0 {
@@ -91,12 +95,14 @@ func minimaxExperts(b *builder, i int64) feedForward {
 
 func phimoeExperts(b *builder, _ int64) feedForward {
 	c := b.c
-	return b.experts("mlp.experts", "mlp.router", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
+	return b.experts("mlp.experts", "mlp.router", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
+		c.Int("intermediate_size"))
 }
 
 func olmoeExperts(b *builder, _ int64) feedForward {
 	c := b.c
-	return b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
+	return b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
+		c.Int("intermediate_size"))
 }
 
 // qwenExperts: some layers may stay dense.
@@ -113,7 +119,8 @@ func qwenExperts(b *builder, i int64) feedForward {
 	if dense {
 		return nil
 	}
-	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("moe_intermediate_size"))
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
+		c.Int("moe_intermediate_size"))
 	if ms := c.Int("shared_expert_intermediate_size"); ms > 0 && c.Type != "qwen3_moe" {
 		b.sharedExpert(x, "mlp.shared_expert.", ms, false)
 		x.sharedGate = b.linear("mlp.shared_expert_gate", RoleShared, x.h, 1, false)

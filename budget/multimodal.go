@@ -47,7 +47,8 @@ func buildCLIP(b *builder) {
 func (b *builder) clipText(t *Config) {
 	m, whole := b.m, b.c
 	h, a, inner := t.Int("hidden_size"), t.Int("num_attention_heads"), t.Int("intermediate_size")
-	if err := t.need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"); err != nil || h%a != 0 {
+	if err := t.need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
+		"max_position_embeddings"); err != nil || h%a != 0 {
 		b.fail("%s: a text encoder of hidden size %d and %d heads", b.c.Type, h, a)
 		return
 	}
@@ -77,12 +78,14 @@ func (b *builder) clipVision(v *Config, im *model) {
 		}
 		im.hidden, im.patches = h, n+1
 		cls := b.param("embeddings.class_embedding", RolePosition, h)
-		im.patch = &patching{weight: b.param("embeddings.patch_embedding.weight", RoleEmbedding, h, v.Int("num_channels"), ps, ps), class: cls,
+		im.patch = &patching{weight: b.param("embeddings.patch_embedding.weight", RoleEmbedding, h, v.Int("num_channels"), ps,
+			ps), class: cls,
 			pixels: v.Int("num_channels") * v.Int("image_size") * v.Int("image_size")}
 		im.position = b.param("embeddings.position_embedding.weight", RolePosition, n+1, h)
 		im.embedNorm = b.norm("pre_layrnorm", layerNormKind, h, true)
 		b.layers("encoder.layers.", v.Int("num_hidden_layers"), func(int64) {
-			im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0, v.Float("attention_dropout")))
+			im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0,
+				v.Float("attention_dropout")))
 		})
 		im.final = b.norm("post_layernorm", layerNormKind, h, true)
 	})
@@ -101,10 +104,12 @@ func buildGemma3(b *builder) {
 	b.c = v
 	b.under("model.vision_tower.", func() {
 		im.patch = &patching{weight: b.param("embeddings.patch_embedding.weight", RoleVision, h, v.Int("num_channels"), ps, ps),
-			bias: b.param("embeddings.patch_embedding.bias", RoleVision, h), pixels: v.Int("num_channels") * v.Int("image_size") * v.Int("image_size")}
+			bias: b.param("embeddings.patch_embedding.bias", RoleVision, h), pixels: v.Int("num_channels") * v.Int(
+				"image_size") * v.Int("image_size")}
 		im.position = b.param("embeddings.position_embedding.weight", RoleVision, n, h)
 		b.layers("encoder.layers.", v.Int("num_hidden_layers"), func(int64) {
-			im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0, v.Float("attention_dropout")))
+			im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0,
+				v.Float("attention_dropout")))
 		})
 		im.final = b.norm("post_layernorm", layerNormKind, h, true)
 		if v.has("vision_use_head") && v.Bool("vision_use_head") {

@@ -61,15 +61,18 @@ var optimizers = map[string]optimizerRow{
 			return 0
 		}
 		return wp * p.n
-	}, tempOf: muonTemp, note: "torch's Muon takes matrices only: vectors are counted without state, as if they were not trained by it"},
+	}, tempOf: muonTemp,
+		note: "torch's Muon takes matrices only: vectors are counted without state, as if they were not trained by it"},
 	"muon-adamw": {stateOf: func(p optTensor, wp int64) int64 {
 		if p.hidden {
 			return wp * p.n
 		}
 		return 2 * wp * p.n
 	}, tempOf: muonTemp},
-	"adamw-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 2) }, note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits; with the Hugging Face Trainer embeddings stay in 32 bits too"},
-	"lion-8bit":  {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 1) }},
+	"adamw-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 2) },
+		note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits; with the Hugging Face Trainer embeddings stay in " +
+			"32 bits too"},
+	"lion-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 1) }},
 	"adam-mini": {stateOf: func(p optTensor, wp int64) int64 {
 		if p.rows > 0 {
 			return wp * (p.n + p.rows)

@@ -46,7 +46,8 @@ func (c *Config) quantization() *quantization {
 		z.bitsAndBytes(f)
 	case "gptq":
 		z.head = f.Bool("lm_head")
-		if slices.Contains([]int64{2, 3, 4, 8}, z.bits) && f.get("dynamic") == nil && f.get("modules_in_block_to_quantize") == nil {
+		if slices.Contains([]int64{2, 3, 4, 8}, z.bits) && f.get("dynamic") == nil &&
+			f.get("modules_in_block_to_quantize") == nil {
 			z.groups(f.IntOr("group_size", 128), 4) // with the order of the columns, 4 bytes each
 		}
 	case "awq":
@@ -150,7 +151,8 @@ func (z *quantization) bytes(q *parameter) int64 {
 // unless the precision says otherwise or they have to be trained.
 func (p *plan) packing() *quantization {
 	z := p.model.quant
-	if z == nil || z.matrix == nil && z.file == nil || p.Precision != "bf16" && p.Precision != "fp16" || !p.Inference && (p.LoRA == 0 || z.frozen) {
+	if z == nil || z.matrix == nil && z.file == nil || p.Precision != "bf16" && p.Precision != "fp16" || !p.Inference &&
+		(p.LoRA == 0 || z.frozen) {
 		return nil
 	}
 	return z
@@ -168,16 +170,22 @@ func (b *Budget) packingNote(p *plan) {
 	}
 	switch {
 	case p.packing() != nil && z.file != nil:
-		b.note("the packed weights take the bytes of the checkpoint's tensors, the others %s; --precision bf16 takes all of them unpacked", p.Precision)
+		b.note("the packed weights take the bytes of the checkpoint's tensors, the others %s; --precision bf16 takes all of "+
+			"them unpacked", p.Precision)
 	case p.packing() != nil:
-		b.note("quantization_config (%s, %d bits) packs the blocks' matrices, the other weights are %s; --precision bf16 takes all of them unpacked", method, z.bits, p.Precision)
+		b.note("quantization_config (%s, %d bits) packs the blocks' matrices, the other weights are %s; --precision bf16 "+
+			"takes all of them unpacked", method, z.bits, p.Precision)
 	case z.matrix == nil && z.file == nil:
-		b.note("quantization_config: how %s packs these weights is not known here, they are taken as %s; --precision int8 or int4 takes the blocks' matrices in 8 or 4 bits, --model FILE the bytes of a checkpoint", method, p.Precision)
+		b.note("quantization_config: how %s packs these weights is not known here, they are taken as %s; --precision int8 or "+
+			"int4 takes the blocks' matrices in 8 or 4 bits, --model FILE the bytes of a checkpoint", method, p.Precision)
 	default:
-		b.note("the weights are packed (%s), and packed they cannot be trained like this: they are taken as %s", method, p.Precision)
+		b.note("the weights are packed (%s), and packed they cannot be trained like this: they are taken as %s", method,
+			p.Precision)
 	}
-	if p.packing() != nil && z.linears && slices.ContainsFunc(p.model.params, func(q *parameter) bool { return q.Role == RoleExpert }) {
-		b.note("%s packs nn.Linear alone: the experts, which Transformers 5 keeps in one tensor for all, stay %s", method, p.Precision)
+	if p.packing() != nil && z.linears && slices.ContainsFunc(p.model.params,
+		func(q *parameter) bool { return q.Role == RoleExpert }) {
+		b.note("%s packs nn.Linear alone: the experts, which Transformers 5 keeps in one tensor for all, stay %s", method,
+			p.Precision)
 	}
 	if p.packing() != nil && z.direct != "" {
 		b.note("such weights stay packed on GPUs %s; elsewhere Transformers unpacks them, which --precision bf16 shows", z.direct)
@@ -224,12 +232,15 @@ var dtypes = map[string]int64{"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, 
 	"F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "U8": 1, "BOOL": 1}
 
 // beside are the endings of what lies beside a packed weight.
-var beside = []string{".scales", ".qzeros", ".g_idx", ".absmax", ".nested_absmax", ".quant_map", ".nested_quant_map", ".SCB", ".weight_format", ".weight_scale",
-	".weight_scale_inv", "_proj_scale_inv", ".weight_scale_2", ".weight_global_scale", ".weight_zero_point", ".weight_shape", ".weight_g_idx", ".input_scale", ".input_global_scale",
+var beside = []string{".scales", ".qzeros", ".g_idx", ".absmax", ".nested_absmax", ".quant_map", ".nested_quant_map", ".SCB",
+	".weight_format", ".weight_scale",
+	".weight_scale_inv", "_proj_scale_inv", ".weight_scale_2", ".weight_global_scale", ".weight_zero_point", ".weight_shape",
+	".weight_g_idx", ".input_scale", ".input_global_scale",
 	".activation_scale", ".weight_scales", "_proj_scales", "_proj.scales"}
 
 func isScale(name string) bool {
-	return strings.Contains(name, ".quant_state.") || slices.ContainsFunc(beside, func(s string) bool { return strings.HasSuffix(name, s) })
+	return strings.Contains(name, ".quant_state.") ||
+		slices.ContainsFunc(beside, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
 // isPacked knows a weight that is not stored as numbers of 16 bits or more.
@@ -315,12 +326,14 @@ func (c *Config) Store(w *Packed) (*Config, error) {
 	}
 	n := m.counts().Total
 	if k := w.Weights + w.Plain; w.Weights > 0 && max(k, n)-min(k, n) > n/10 {
-		return nil, fmt.Errorf("the configuration describes %d parameters and the checkpoint's packed tensors hold %d: they are not the same model", n, k)
+		return nil, fmt.Errorf("the configuration describes %d parameters and the checkpoint's packed tensors hold %d: they "+
+			"are not the same model", n, k)
 	}
 	own := *w
 	own.Bytes += 2 * (w.Plain - (n - m.packed())) // what only one of the two calls packed: 16 bits in the other
 	if m.packed() == 0 || own.Bytes <= 0 {
-		return nil, fmt.Errorf("the checkpoint's packed tensors (%s, %d bytes) are not those of a model with %d parameters in its blocks' matrices", w.Kind, w.Bytes, m.packed())
+		return nil, fmt.Errorf("the checkpoint's packed tensors (%s, %d bytes) are not those of a model with %d parameters in "+
+			"its blocks' matrices", w.Kind, w.Bytes, m.packed())
 	}
 	d := c.with("model_type", c.Type)
 	d.file = &own

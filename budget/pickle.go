@@ -17,8 +17,10 @@ type inertTensor struct {
 }
 
 // storageTypes are the types of PyTorch's storages, as safetensors calls them.
-var storageTypes = map[string]string{"torch.FloatStorage": "F32", "torch.HalfStorage": "F16", "torch.BFloat16Storage": "BF16", "torch.DoubleStorage": "F64", "torch.LongStorage": "I64",
-	"torch.IntStorage": "I32", "torch.ShortStorage": "I16", "torch.CharStorage": "I8", "torch.ByteStorage": "U8", "torch.BoolStorage": "BOOL"}
+var storageTypes = map[string]string{"torch.FloatStorage": "F32", "torch.HalfStorage": "F16", "torch.BFloat16Storage": "BF16",
+	"torch.DoubleStorage": "F64", "torch.LongStorage": "I64",
+	"torch.IntStorage": "I32", "torch.ShortStorage": "I16", "torch.CharStorage": "I8", "torch.ByteStorage": "U8",
+	"torch.BoolStorage": "BOOL"}
 
 // inertStorage is what a storage becomes: a tensor of its type. It is named
 // ("storage", type, key, device, size).
@@ -73,10 +75,11 @@ func (r rebuild) PyNew(args ...any) (any, error) { return inertTensor{}, nil }
 var allowed = map[string]bool{
 	"torch._utils._rebuild_tensor_v2": true, "torch._utils._rebuild_tensor": true, "torch._utils._rebuild_qtensor": true,
 	"torch._utils._rebuild_parameter": true, "torch._utils._rebuild_parameter_with_state": true,
-	"torch.FloatStorage": true, "torch.HalfStorage": true, "torch.BFloat16Storage": true, "torch.DoubleStorage": true, "torch.LongStorage": true,
-	"torch.IntStorage": true, "torch.ShortStorage": true, "torch.CharStorage": true, "torch.ByteStorage": true, "torch.BoolStorage": true,
-	"torch.storage.UntypedStorage": true, "torch.Size": true, "torch.device": true,
-	"torch.float32": true, "torch.float16": true, "torch.bfloat16": true, "torch.float64": true, "torch.int64": true, "torch.float8_e4m3fn": true,
+	"torch.FloatStorage": true, "torch.HalfStorage": true, "torch.BFloat16Storage": true, "torch.DoubleStorage": true,
+	"torch.LongStorage": true, "torch.IntStorage": true, "torch.ShortStorage": true, "torch.CharStorage": true,
+	"torch.ByteStorage": true, "torch.BoolStorage": true, "torch.storage.UntypedStorage": true, "torch.Size": true,
+	"torch.device": true, "torch.float32": true, "torch.float16": true, "torch.bfloat16": true, "torch.float64": true,
+	"torch.int64": true, "torch.float8_e4m3fn": true,
 }
 
 // readTorchPickle lists the tensors in the data.pkl of a .pt archive. Any

@@ -34,7 +34,8 @@ var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
 
 // check refuses settings that cannot be.
 func (s Setting) check() error {
-	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention}, {"loss", s.Loss}, {"offload", s.Offload},
+	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
+		{"loss", s.Loss}, {"offload", s.Offload},
 		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
@@ -46,7 +47,8 @@ func (s Setting) check() error {
 	for _, n := range []struct {
 		name string
 		v    int64
-	}{{"batch", s.Batch}, {"seq", s.Sequence}, {"decoder-seq", s.DecoderSeq}, {"accumulate", s.Accumulate}, {"tp", s.TP}, {"pp", s.PP}, {"ep", s.EP}, {"cp", s.CP}, {"gpus", s.GPUs}, {"context", s.Context}} {
+	}{{"batch", s.Batch}, {"seq", s.Sequence}, {"decoder-seq", s.DecoderSeq}, {"accumulate", s.Accumulate}, {"tp", s.TP},
+		{"pp", s.PP}, {"ep", s.EP}, {"cp", s.CP}, {"gpus", s.GPUs}, {"context", s.Context}} {
 		if n.v < 1 {
 			return fmt.Errorf("--%s %d: at least 1", n.name, n.v)
 		}
@@ -70,7 +72,8 @@ func (s Setting) check() error {
 	}
 	ways := s.TP * s.PP * s.CP
 	if s.GPUs%ways != 0 {
-		return fmt.Errorf("--gpus %d cannot be divided into tensor x pipeline x context parallel groups of %d x %d x %d", s.GPUs, s.TP, s.PP, s.CP)
+		return fmt.Errorf("--gpus %d cannot be divided into tensor x pipeline x context parallel groups of %d x %d x %d", s.GPUs,
+			s.TP, s.PP, s.CP)
 	}
 	dp := s.GPUs / (s.TP * s.PP) // context-parallel ranks have the same weights, too
 	if (s.Zero > 0 || s.FSDP != "") && dp < 2 && !s.Inference {
@@ -78,7 +81,8 @@ func (s Setting) check() error {
 		if s.FSDP != "" {
 			what = "--fsdp " + s.FSDP
 		}
-		return fmt.Errorf("%s needs at least two data-parallel or context-parallel GPUs to shard over, and --gpus %d leaves %d", what, s.GPUs, dp)
+		return fmt.Errorf("%s needs at least two data-parallel or context-parallel GPUs to shard over, and --gpus %d leaves %d",
+			what, s.GPUs, dp)
 	}
 	if s.EP > 1 && (s.GPUs/s.PP)%s.EP != 0 {
 		return fmt.Errorf("--ep %d does not divide the %d GPUs of a pipeline stage", s.EP, s.GPUs/s.PP)
@@ -197,7 +201,8 @@ func (p *plan) overflow() error {
 	}
 	wide += 64 * float64(p.model.vocab+p.model.hidden)
 	if total*32+t*wide*float64(max(p.PP, 1)) > 1<<62 {
-		return fmt.Errorf("a batch of %d sequences of %d tokens needs more bytes than 2^62: no machine has them", p.Batch, max(p.Sequence, p.Context))
+		return fmt.Errorf("a batch of %d sequences of %d tokens needs more bytes than 2^62: no machine has them", p.Batch,
+			max(p.Sequence, p.Context))
 	}
 	return nil
 }

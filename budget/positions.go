@@ -36,7 +36,8 @@ func (p *plan) withinPositions() error {
 		return nil
 	}
 	refuse := func(what string, tokens int64) error {
-		return fmt.Errorf("%s %d: %s has learned positions for %d tokens, and a program fails at the next", what, tokens, p.model.config.Type, n)
+		return fmt.Errorf("%s %d: %s has learned positions for %d tokens, and a program fails at the next", what, tokens,
+			p.model.config.Type, n)
 	}
 	e := p.model.encoder
 	switch context := p.Context + p.NewTokens; {

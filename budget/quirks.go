@@ -144,8 +144,10 @@ func (b *builder) perHead(name string, heads, d int64) *norm {
 func cohereHeads(b *builder, d *decoder, l *layerDraft) {
 	if b.c.Bool("use_qk_norm") {
 		b.under(d.attn, func() {
-			l.attn.qNorm = &norm{kind: cohereNormKind, size: l.attn.d, weight: b.param("q_norm.weight", RoleNorm, l.attn.heads, l.attn.d)}
-			l.attn.kNorm = &norm{kind: cohereNormKind, size: l.attn.d, weight: b.param("k_norm.weight", RoleNorm, l.attn.kv, l.attn.d)}
+			l.attn.qNorm = &norm{kind: cohereNormKind, size: l.attn.d, weight: b.param("q_norm.weight", RoleNorm, l.attn.heads,
+				l.attn.d)}
+			l.attn.kNorm = &norm{kind: cohereNormKind, size: l.attn.d, weight: b.param("k_norm.weight", RoleNorm, l.attn.kv,
+				l.attn.d)}
 		})
 	}
 }

@@ -63,7 +63,8 @@ func buildT5(b *builder) {
 	enc.final, enc.finalDrop = b.norm("encoder.final_layer_norm", rmsT5Kind, h, false), drop
 	kind := b.headKind()
 	if kind == headEncoder || kind == headToken {
-		*m = model{config: c, task: taskBackbone, params: m.params, embed: m.embed, hidden: h, wordWidth: h, vocab: m.vocab, embedDrop: drop, blocks: enc.blocks, final: enc.final, finalDrop: drop, directLoss: true}
+		*m = model{config: c, task: taskBackbone, params: m.params, embed: m.embed, hidden: h, wordWidth: h, vocab: m.vocab,
+			embedDrop: drop, blocks: enc.blocks, final: enc.final, finalDrop: drop, directLoss: true}
 		if kind == headToken {
 			m.task, m.vocab = taskTokens, c.labels()
 			m.head = b.linear("classifier", RoleHead, h, m.vocab, true)
@@ -111,13 +112,15 @@ func buildT5(b *builder) {
 }
 
 // stack is one of the two stacks of bart and whisper.
-func (b *builder) stack(m *model, prefix string, layers, h, a, inner int64, keyBias, cross, post bool, drop, scoreDrop float64, act activation) {
+func (b *builder) stack(m *model, prefix string, layers, h, a, inner int64, keyBias, cross, post bool, drop, scoreDrop float64,
+	act activation) {
 	if a <= 0 || h%a != 0 {
 		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)
 		return
 	}
 	attn := func(name string, bidirectional bool) *attention {
-		at := &attention{heads: a, kv: a, d: h / a, dv: h / a, dropout: scoreDrop, plainSoftmax: true, bidirectional: bidirectional, byHead: b.c.Type == "whisper", byScale: b.c.Type == "whisper"}
+		at := &attention{heads: a, kv: a, d: h / a, dv: h / a, dropout: scoreDrop, plainSoftmax: true,
+			bidirectional: bidirectional, byHead: b.c.Type == "whisper", byScale: b.c.Type == "whisper"}
 		b.under(name+".", func() {
 			at.k = b.linear("k_proj", RoleAttention, h, h, keyBias)
 			at.v = b.linear("v_proj", RoleAttention, h, h, true)
@@ -134,7 +137,8 @@ func (b *builder) stack(m *model, prefix string, layers, h, a, inner int64, keyB
 			bl.cross = attn("encoder_attn", true)
 			bl.crossIn = b.norm("encoder_attn_layer_norm", layerNormKind, h, true)
 		}
-		bl.ff = &mlp{act: act, up: b.linear("fc1", RoleMLP, h, inner, true), down: b.linear("fc2", RoleMLP, inner, h, true), inner: b.c.Float("activation_dropout")}
+		bl.ff = &mlp{act: act, up: b.linear("fc1", RoleMLP, h, inner, true), down: b.linear("fc2", RoleMLP, inner, h, true),
+			inner: b.c.Float("activation_dropout")}
 		f := b.norm("final_layer_norm", layerNormKind, h, true)
 		bl.mlpIn, bl.mlpOut = f, f
 		if !post {
@@ -169,10 +173,12 @@ func buildBART(b *builder) {
 	act := b.activation("activation_function")
 	enc := &model{config: c, hidden: h, wordWidth: h, embed: m.embed, embedDrop: drop}
 	enc.position = b.param("encoder.embed_positions.weight", RolePosition, pos, h)
-	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), true, false, true, drop, c.Float("attention_dropout"), act)
+	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), true, false,
+		true, drop, c.Float("attention_dropout"), act)
 	enc.embedNorm = b.norm("encoder.layernorm_embedding", layerNormKind, h, true)
 	m.position = b.param("decoder.embed_positions.weight", RolePosition, pos, h)
-	b.stack(m, "decoder.", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true, true, drop, c.Float("attention_dropout"), act)
+	b.stack(m, "decoder.", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true,
+		true, drop, c.Float("attention_dropout"), act)
 	m.embedNorm = b.norm("decoder.layernorm_embedding", layerNormKind, h, true)
 	m.embedDrop, m.encoder = drop, enc
 	b.prefix = ""
@@ -203,10 +209,12 @@ func buildBART(b *builder) {
 func (b *builder) bartDecoder(h, pos int64, drop float64) {
 	c, m := b.c, b.m
 	b.prefix = "model.decoder."
-	m.task, m.hidden, m.wordWidth, m.vocab, m.directLoss, m.embedDrop, m.tied = taskCausal, h, h, c.Int("vocab_size"), true, drop, c.tied()
+	m.task, m.hidden, m.wordWidth, m.vocab, m.directLoss, m.embedDrop, m.tied = taskCausal, h, h, c.Int("vocab_size"), true, drop,
+		c.tied()
 	b.embedding("embed_tokens", m.vocab, h)
 	m.position = b.param("embed_positions.weight", RolePosition, pos, h)
-	b.stack(m, "", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true, true, drop, c.Float("attention_dropout"), b.activation("activation_function"))
+	b.stack(m, "", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true, true, drop,
+		c.Float("attention_dropout"), b.activation("activation_function"))
 	m.embedNorm = b.norm("layernorm_embedding", layerNormKind, h, true)
 	b.prefix = ""
 	m.head = &linear{in: h, out: m.vocab, weight: m.embed}
@@ -217,7 +225,8 @@ func (b *builder) bartDecoder(h, pos int64, drop float64) {
 
 func buildWhisper(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "num_mel_bins", "max_source_positions", "max_target_positions"); err != nil {
+	if err := c.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "num_mel_bins", "max_source_positions",
+		"max_target_positions"); err != nil {
 		b.err = err
 		return
 	}
@@ -231,15 +240,19 @@ func buildWhisper(b *builder) {
 	enc := &model{config: c, hidden: h, embedDrop: drop, patches: c.Int("max_source_positions")}
 	bins := c.Int("num_mel_bins")
 	enc.conv = &convolutions{frames: 2 * enc.patches, bins: bins, h: h}
-	enc.conv.w1, enc.conv.b1 = b.param("encoder.conv1.weight", RoleEmbedding, h, bins, 3), b.param("encoder.conv1.bias", RoleEmbedding, h)
-	enc.conv.w2, enc.conv.b2 = b.param("encoder.conv2.weight", RoleEmbedding, h, h, 3), b.param("encoder.conv2.bias", RoleEmbedding, h)
+	enc.conv.w1, enc.conv.b1 = b.param("encoder.conv1.weight", RoleEmbedding, h, bins, 3), b.param("encoder.conv1.bias",
+		RoleEmbedding, h)
+	enc.conv.w2, enc.conv.b2 = b.param("encoder.conv2.weight", RoleEmbedding, h, h, 3), b.param("encoder.conv2.bias",
+		RoleEmbedding, h)
 	enc.position = b.param("encoder.embed_positions.weight", RolePosition, enc.patches, h)
 	enc.position.trainable = false
-	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), false, false, false, drop, c.Float("attention_dropout"), act)
+	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), false, false,
+		false, drop, c.Float("attention_dropout"), act)
 	enc.final = b.norm("encoder.layer_norm", layerNormKind, h, true)
 	b.embedding("decoder.embed_tokens", m.vocab, h)
 	m.position = b.param("decoder.embed_positions.weight", RolePosition, c.Int("max_target_positions"), h)
-	b.stack(m, "decoder.", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), false, true, false, drop, c.Float("attention_dropout"), act)
+	b.stack(m, "decoder.", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), false, true,
+		false, drop, c.Float("attention_dropout"), act)
 	m.final = b.norm("decoder.layer_norm", layerNormKind, h, true)
 	m.embedDrop, m.encoder = drop, enc
 	b.prefix = ""

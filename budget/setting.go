@@ -22,7 +22,8 @@ const (
 	numCategories
 )
 
-var categoryNames = [numCategories]string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache", "inputs", "autocast_copies", "communication", "workspace", "temporary"}
+var categoryNames = [numCategories]string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache",
+	"inputs", "autocast_copies", "communication", "workspace", "temporary"}
 
 func (c Category) String() string { return categoryNames[c] }
 
@@ -62,7 +63,8 @@ const (
 	numPhases
 )
 
-var phaseNames = [numPhases]string{"load", "forward", "loss", "backward", "first_optimizer_step", "optimizer", "prefill", "decode"}
+var phaseNames = [numPhases]string{"load", "forward", "loss", "backward", "first_optimizer_step", "optimizer", "prefill",
+	"decode"}
 
 func (p Phase) String() string { return phaseNames[p] }
 

@@ -75,7 +75,8 @@ func (p *plan) undivided(c *cutter) {
 		n += q.Elements()
 	}
 	if n > p.whole.Total/100 {
-		p.notes = append(p.notes, fmt.Sprintf("--tp %d leaves %d parameters whole on every rank (the first is %s): no known scheme divides them", p.TP, n, name))
+		p.notes = append(p.notes, fmt.Sprintf("--tp %d leaves %d parameters whole on every rank (the first is %s): no known "+
+			"scheme divides them", p.TP, n, name))
 	}
 }
 

@@ -246,8 +246,10 @@ var rungs = []struct {
 	change, flags, costs string
 	apply                func(*Setting) bool
 }{
-	{"let gradients go with zero_grad(set_to_none=True)", "without --keep-gradients", "nothing", func(s *Setting) bool { on := s.KeepGradients; s.KeepGradients = false; return on }},
-	{"switch the KV cache off in training", "without --use-cache", "nothing", func(s *Setting) bool { on := s.UseCache; s.UseCache = false; return on }},
+	{"let gradients go with zero_grad(set_to_none=True)", "without --keep-gradients", "nothing",
+		func(s *Setting) bool { on := s.KeepGradients; s.KeepGradients = false; return on }},
+	{"switch the KV cache off in training", "without --use-cache", "nothing",
+		func(s *Setting) bool { on := s.UseCache; s.UseCache = false; return on }},
 	{"fused optimizer", "--optimizer adamw-fused", "nothing", func(s *Setting) bool {
 		on := s.Optimizer == "adamw" || s.Optimizer == "adamw-loop"
 		if on {
@@ -255,8 +257,10 @@ var rungs = []struct {
 		}
 		return on
 	}},
-	{"flash attention through sdpa", "--attention sdpa", "nothing", func(s *Setting) bool { on := s.Attention == "eager"; s.Attention = "sdpa"; return on }},
-	{"expandable segments", "--allocator expandable", "nothing", func(s *Setting) bool { on := s.Allocator == "native"; s.Allocator = "expandable"; return on }},
+	{"flash attention through sdpa", "--attention sdpa", "nothing",
+		func(s *Setting) bool { on := s.Attention == "eager"; s.Attention = "sdpa"; return on }},
+	{"expandable segments", "--allocator expandable", "nothing",
+		func(s *Setting) bool { on := s.Allocator == "native"; s.Allocator = "expandable"; return on }},
 	{"chunked or fused cross entropy", "--loss chunked", "a little time in the loss", func(s *Setting) bool {
 		on := s.Loss == "default" || s.Loss == "cross-entropy"
 		if on {
@@ -269,14 +273,15 @@ var rungs = []struct {
 		s.Checkpointing = "full"
 		return on
 	}},
-	{"half the micro-batch, twice the accumulation", "--batch N/2 --accumulate 2", "smaller matrix products, gradients kept between micro-batches", func(s *Setting) bool {
-		on := s.Batch > 1
-		if on {
-			s.Accumulate *= 2
-			s.Batch = (s.Batch + 1) / 2
-		}
-		return on
-	}},
+	{"half the micro-batch, twice the accumulation", "--batch N/2 --accumulate 2",
+		"smaller matrix products, gradients kept between micro-batches", func(s *Setting) bool {
+			on := s.Batch > 1
+			if on {
+				s.Accumulate *= 2
+				s.Batch = (s.Batch + 1) / 2
+			}
+			return on
+		}},
 	{"8-bit optimizer state", "--optimizer adamw-8bit", "bitsandbytes; a little noise", func(s *Setting) bool {
 		on := strings.HasPrefix(s.Optimizer, "adam") && s.Optimizer != "adamw-8bit"
 		if on {
@@ -346,7 +351,8 @@ func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
 		if err != nil || n.TotalDevice() >= b.TotalDevice() {
 			continue
 		}
-		m := Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, Peak: n.TotalDevice(), Saves: b.TotalDevice() - n.TotalDevice()}
+		m := Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, Peak: n.TotalDevice(),
+			Saves: b.TotalDevice() - n.TotalDevice()}
 		m.Fits = g != nil && n.fits(*g)
 		ms = append(ms, m)
 		s, b = t, n
@@ -367,7 +373,8 @@ func ladderServing(c *Config, s Setting, b *Budget, g *GPU) []Measure {
 		if err != nil || n.TotalDevice() >= b.TotalDevice() {
 			return
 		}
-		ms = append(ms, Measure{Change: change, Flags: flags, Costs: costs, Setting: t, Peak: n.TotalDevice(), Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
+		ms = append(ms, Measure{Change: change, Flags: flags, Costs: costs, Setting: t, Peak: n.TotalDevice(),
+			Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
 		s, b = t, n
 	}
 	try("logits of the last token only", "without --all-logits", "nothing", func(t *Setting) { t.LastLogit = true })

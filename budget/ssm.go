@@ -97,12 +97,14 @@ func buildMamba2(b *builder) {
 		}
 		b.c, b.m.config = c, c
 	}
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads", "head_dim"); err != nil {
+	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads",
+		"head_dim"); err != nil {
 		b.err = err
 		return
 	}
 	h := c.Int("hidden_size")
-	s := mamba2Sizes{h: h, inner: int64(c.Float("expand") * float64(h)), groups: c.Int("n_groups"), state: c.Int("state_size"), heads: c.Int("num_heads"), kernel: c.Int("conv_kernel"),
+	s := mamba2Sizes{h: h, inner: int64(c.Float("expand") * float64(h)), groups: c.Int("n_groups"), state: c.Int("state_size"),
+		heads: c.Int("num_heads"), kernel: c.Int("conv_kernel"),
 		bias: c.Bool("use_bias"), convBias: c.Bool("use_conv_bias")}
 	if s.heads*c.Int("head_dim") != s.inner {
 		b.fail("%s: %d heads of %d do not make an inner size of %d", c.Type, s.heads, c.Int("head_dim"), s.inner)
@@ -125,7 +127,8 @@ func nemotronLayers(b *builder) string {
 	if len(list) == 0 {
 		list = c.list("layer_types")
 	}
-	letters := map[string]byte{"mamba": 'M', "linear_attention": 'M', "attention": '*', "full_attention": '*', "mlp": '-', "moe": 'E'}
+	letters := map[string]byte{"mamba": 'M', "linear_attention": 'M', "attention": '*', "full_attention": '*', "mlp": '-',
+		"moe": 'E'}
 	var s strings.Builder
 	for _, l := range list {
 		w, _ := l.(string)
@@ -140,7 +143,8 @@ func nemotronLayers(b *builder) string {
 
 func buildNemotron(b *builder) {
 	c := b.c
-	if err := c.need("vocab_size", "hidden_size", "mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups", "num_attention_heads", "num_key_value_heads", "head_dim"); err != nil {
+	if err := c.need("vocab_size", "hidden_size", "mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups",
+		"num_attention_heads", "num_key_value_heads", "head_dim"); err != nil {
 		b.err = err
 		return
 	}
@@ -153,7 +157,8 @@ func buildNemotron(b *builder) {
 	}
 	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
 	b.heads(h, a, k)
-	s := mamba2Sizes{h: h, inner: c.Int("mamba_num_heads") * c.Int("mamba_head_dim"), groups: c.Int("n_groups"), state: c.Int("ssm_state_size"), heads: c.Int("mamba_num_heads"), kernel: c.Int("conv_kernel"),
+	s := mamba2Sizes{h: h, inner: c.Int("mamba_num_heads") * c.Int("mamba_head_dim"), groups: c.Int("n_groups"),
+		state: c.Int("ssm_state_size"), heads: c.Int("mamba_num_heads"), kernel: c.Int("conv_kernel"),
 		bias: c.Bool("use_bias") || c.Bool("mamba_proj_bias"), convBias: c.Bool("use_conv_bias")}
 	b.ssmBody(h, int64(len(pattern)), func(i int64) *block {
 		n := b.norm("norm", rmsNormKind, h, false)
@@ -183,7 +188,8 @@ func buildNemotron(b *builder) {
 
 func (b *builder) nemotronExperts(h int64) *experts {
 	c := b.c
-	x := &experts{count: c.Int("n_routed_experts"), topK: c.Int("num_experts_per_tok"), h: h, inner: c.Int("moe_intermediate_size"), act: actReluSquared}
+	x := &experts{count: c.Int("n_routed_experts"), topK: c.Int("num_experts_per_tok"), h: h,
+		inner: c.Int("moe_intermediate_size"), act: actReluSquared}
 	if c.Int("moe_latent_size") > 0 {
 		b.fail("nemotron_h: experts of a latent size (moe_latent_size) aren't known")
 	}
@@ -193,7 +199,8 @@ func (b *builder) nemotronExperts(h int64) *experts {
 		b.buffer("gate.e_score_correction_bias", RoleRouter, x.count)
 		x.gateUp = b.param("experts.up_proj", RoleExpert, x.count, x.inner, h)
 		x.down = b.param("experts.down_proj", RoleExpert, x.count, h, x.inner)
-		x.shared = &mlp{act: actReluSquared, up: b.linear("shared_experts.up_proj", RoleShared, h, ms, false), down: b.linear("shared_experts.down_proj", RoleShared, ms, h, false)}
+		x.shared = &mlp{act: actReluSquared, up: b.linear("shared_experts.up_proj", RoleShared, h, ms, false),
+			down: b.linear("shared_experts.down_proj", RoleShared, ms, h, false)}
 	})
 	return x
 }
@@ -209,7 +216,9 @@ func (b *builder) buffer(name string, role Role, shape ...int64) *parameter {
 // with full attention every few layers.
 func buildQwenNext(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim"); err != nil {
+	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+		"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+		"linear_conv_kernel_dim"); err != nil {
 		b.err = err
 		return
 	}
@@ -258,7 +267,8 @@ func buildQwenNext(b *builder) {
 
 func (b *builder) deltaNet(h int64) *mamba {
 	c := b.c
-	nk, nv, dk, dv, kern := c.Int("linear_num_key_heads"), c.Int("linear_num_value_heads"), c.Int("linear_key_head_dim"), c.Int("linear_value_head_dim"), c.Int("linear_conv_kernel_dim")
+	nk, nv, dk, dv, kern := c.Int("linear_num_key_heads"), c.Int("linear_num_value_heads"), c.Int("linear_key_head_dim"),
+		c.Int("linear_value_head_dim"), c.Int("linear_conv_kernel_dim")
 	kd, vd := nk*dk, nv*dv
 	x := &mamba{h: h, inner: vd, keys: kd, heads: nv, state_: dk, kernel: kern, delta: true}
 	x.dtBias = b.param("dt_bias", RoleSSM, nv)

@@ -81,7 +81,8 @@ func (r *run) batch() batchOf {
 	switch {
 	case mod.encoder != nil && mod.encoder.conv != nil:
 		td := p.Batch * p.decoderTokens()
-		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * td), decoder: in(8 * td), tokens: td}
+		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * td),
+			decoder: in(8 * td), tokens: td}
 	case mod.encoder != nil:
 		td := p.Batch * p.decoderTokens()
 		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
@@ -165,7 +166,8 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 		m.entry(x)
 	}
 	defer func() { m.drop(names...) }()
-	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq}, memory: memory}
+	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq},
+		memory: memory}
 	tabs := m.tables(seq, mod.ropeDim)
 	masks := r.masks(mod, &c, batch, seq)
 	if a := mod.first(); a != nil && a.bias != nil {
@@ -238,7 +240,8 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 		kinds[0] = max(first[false], first[true])
 	}
 	for i, s := range masks {
-		if at := kinds[i]; r.p.Checkpointing == "full" && 0 < at && at < len(m.tape) { // a layer that runs again keeps its arguments
+		// a layer that runs again keeps its arguments
+		if at := kinds[i]; r.p.Checkpointing == "full" && 0 < at && at < len(m.tape) {
 			m.tape[at].saved = append(m.tape[at].saved, s)
 		} else if r.p.Checkpointing == "full" {
 			m.onTape(s)

@@ -60,7 +60,8 @@ func (e *eye) cutShort(x *extent) {
 			cut := x.phases[n-1]
 			x.phases = x.phases[:n-1]
 			x.last = cut.FirstEvent - 1
-			x.note = fmt.Sprintf("%s in the %s: compared up to the end of the %s", why, phaseWords[cut.name], phaseWords[x.phases[n-2].name])
+			x.note = fmt.Sprintf("%s in the %s: compared up to the end of the %s", why, phaseWords[cut.name],
+				phaseWords[x.phases[n-2].name])
 			return
 		}
 	} else if n >= 2 && x.phases[0].FirstEvent == 0 {
@@ -73,13 +74,15 @@ func (e *eye) cutShort(x *extent) {
 }
 
 var phaseWords = map[string]string{
-	budget.Loss.String(): "forward pass", budget.Backward.String(): "backward pass", budget.Optimizer.String(): "optimizer's step", budget.Decode.String(): "generation",
+	budget.Loss.String(): "forward pass", budget.Backward.String(): "backward pass",
+	budget.Optimizer.String(): "optimizer's step", budget.Decode.String(): "generation",
 }
 
 // stateBefore tells whether there is optimizer state at an event.
 func (e *eye) stateBefore(event int) bool {
 	for i, category := range e.c.Category {
-		if category == classify.OptimizerState && e.c.Detail[i] != classify.StepCounter && e.t.AliveAt(timeline.AllocationID(i), event) {
+		if category == classify.OptimizerState && e.c.Detail[i] != classify.StepCounter && e.t.AliveAt(timeline.AllocationID(i),
+			event) {
 			return true
 		}
 	}

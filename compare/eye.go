@@ -21,7 +21,8 @@ type eye struct {
 
 	parameters int64
 	training   bool
-	inputsOnly bool           // it fails before its first backward pass comes to a layer, and has kept little more than a tensor of each
+	// it fails before its first backward pass comes to a layer, and has kept little more than a tensor of each
+	inputsOnly bool
 	step       *classify.Step // the one that is compared, nil: none is whole
 	first      bool           // it is the first, which begins without an optimizer's state
 	signs      signs
@@ -57,7 +58,8 @@ func (e *eye) keptAtFailure() (n int) {
 		return 0
 	}
 	for i, category := range e.c.Category {
-		if id := timeline.AllocationID(i); category == classify.Activations && e.t.Requested(id) >= 1<<16 && e.t.AliveAt(id, e.t.OOMs[0].Event) {
+		if id := timeline.AllocationID(i); category == classify.Activations && e.t.Requested(id) >= 1<<16 &&
+			e.t.AliveAt(id, e.t.OOMs[0].Event) {
 			n++
 		}
 	}
@@ -91,7 +93,8 @@ func (e *eye) fullestStep() *classify.Step {
 // makesState tells whether a step allocates the optimizer's state.
 func (e *eye) makesState(s *classify.Step) bool {
 	for i, category := range e.c.Category {
-		if born := e.t.Born[i]; category == classify.OptimizerState && born != timeline.Never && int(born) >= s.FirstEvent && int(born) <= s.LastEvent && e.c.Detail[i] != classify.StepCounter {
+		if born := e.t.Born[i]; category == classify.OptimizerState && born != timeline.Never && int(born) >= s.FirstEvent &&
+			int(born) <= s.LastEvent && e.c.Detail[i] != classify.StepCounter {
 			return true
 		}
 	}
@@ -138,7 +141,8 @@ func (e *eye) looked() (first, last int) {
 func (e *eye) within(f func(id timeline.AllocationID)) {
 	first, last := e.looked()
 	for i, born := range e.t.Born {
-		if born == timeline.Never && first == timeline.NoEvent || born != timeline.Never && first <= int(born) && int(born) <= last {
+		if born == timeline.Never && first == timeline.NoEvent || born != timeline.Never && first <= int(born) &&
+			int(born) <= last {
 			f(timeline.AllocationID(i))
 		}
 	}
@@ -192,7 +196,8 @@ func (e *eye) readStack(s *signs, seen map[snapshot.StackID]bool, id timeline.Al
 			s.compiled = true
 		case strings.HasSuffix(file, "accelerate/utils/operations.py") && strings.Contains(l.Function, "convert_to_fp32"):
 			s.converted = true
-		case l.Function == "sdpa_mask" || strings.HasPrefix(l.Function, "_prepare_4d_"), strings.Contains(l.Function, "convert_boolean_attn_mask"):
+		case l.Function == "sdpa_mask" || strings.HasPrefix(l.Function, "_prepare_4d_"), strings.Contains(l.Function,
+			"convert_boolean_attn_mask"):
 			s.masked = true
 		case l.Function == "_unscale_grads_": // a disabled scaler does not come here
 			s.scaler = true

@@ -77,19 +77,24 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 	case g.partly && more < 0:
 		return fmt.Sprintf("%.0f %% of the model is on this device, the budget is for all of it", 100*g.weights.part)
 	case c == classify.Weights && more > 0 && g.weights.copies > 1.5:
-		return fmt.Sprintf("the weights are there %.1f times: a second copy, as an EMA or a reference model has", g.weights.copies)
+		return fmt.Sprintf("the weights are there %.1f times: a second copy, as an EMA or a reference model has",
+			g.weights.copies)
 	case c == classify.Weights && more > 0 && 2*g.weights.extra > more:
 		return "weights that the configuration has none for: another model or adapters"
-	case g.signs.compiled && (c == classify.Activations || c == classify.Logits || c == classify.Temporary || c == classify.AutocastCopies):
+	case g.signs.compiled && (c == classify.Activations || c == classify.Logits || c == classify.Temporary ||
+		c == classify.AutocastCopies):
 		return "torch.compile decides what is kept, the budget is that of eager code"
-	case g.r.Setting["inference"] == true && more > 0 && len(g.t.OOMs) == 0 && g.r.Measured.Categories["activations"] > 0 && (c == classify.Activations || c == classify.Logits):
+	case g.r.Setting["inference"] == true && more > 0 && len(g.t.OOMs) == 0 && g.r.Measured.Categories["activations"] > 0 &&
+		(c == classify.Activations || c == classify.Logits):
 		return "a graph is built though no backward pass follows: torch.no_grad() is missing"
-	case (c == classify.Logits || c == classify.KVCache) && more > 0 && g.r.Measured.Phase != nil && *g.r.Measured.Phase == budget.Optimizer.String():
+	case (c == classify.Logits || c == classify.KVCache) && more > 0 && g.r.Measured.Phase != nil &&
+		*g.r.Measured.Phase == budget.Optimizer.String():
 		return "the step's outputs are still held when the optimizer runs: del them after the backward pass"
 	case c == classify.KVCache && more > 0 && g.training:
 		return "keys and values are cached in training: use_cache=False"
 	case g.other && c != classify.Weights:
-		return fmt.Sprintf("%d of the configuration's %d tensors are not here: another model ran than the one it describes", g.weights.missing, len(g.tensors))
+		return fmt.Sprintf("%d of the configuration's %d tensors are not here: another model ran than the one it describes",
+			g.weights.missing, len(g.tensors))
 	case g.r.Expected.Note != nil && more < 0 && g.step == nil:
 		return "not yet reached when the recording ended"
 	}

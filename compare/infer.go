@@ -34,15 +34,19 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 	w := e.storedWeights()
 	mixed := w.element == 4 && e.narrowCompute(w.bytes)
 	name := precisionName(w.element, mixed, e.signs.scaler)
-	n.take("precision", w.element > 0, func() { s.Precision = name }, "%s: %d bytes for each weight%s", name, w.element, precisionWhy(mixed, w))
+	n.take("precision", w.element > 0, func() { s.Precision = name }, "%s: %d bytes for each weight%s", name, w.element,
+		precisionWhy(mixed, w))
 	if w.foreign() && e.parameters > 0 {
-		n.said = append(n.said, fmt.Sprintf("the weights are another model's: %d bytes of them fit the configuration's %d parameters in no type", w.bytes, e.parameters))
+		n.said = append(n.said, fmt.Sprintf("the weights are another model's: %d bytes of them fit the configuration's %d "+
+			"parameters in no type", w.bytes, e.parameters))
 	}
 	if w.shards > 1 {
-		n.take("fsdp", theory.Setting.Zero == 0, func() { s.FSDP, s.GPUs = "full", w.shards }, "FSDP over %d ranks: 1/%d of every tensor is here", w.shards, w.shards)
+		n.take("fsdp", theory.Setting.Zero == 0, func() { s.FSDP, s.GPUs = "full", w.shards },
+			"FSDP over %d ranks: 1/%d of every tensor is here", w.shards, w.shards)
 	}
 	if s.Inference {
-		n.take("all-logits", s.LastLogit && e.allLogits(), func() { s.LastLogit = false }, "the logits of every token are computed, not of the last alone")
+		n.take("all-logits", s.LastLogit && e.allLogits(), func() { s.LastLogit = false },
+			"the logits of every token are computed, not of the last alone")
 		n.take("cache", !e.caches(), func() { s.Cache = "none" }, "no cache: no keys and values are kept")
 	} else {
 		e.inferTraining(&s, w, n)
@@ -61,8 +65,10 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 	} else if tokens == 0 && !theory.Given["batch"] && !theory.Given["seq"] {
 		n.said = append(n.said, "batch and sequence: nothing in the recording tells them, give --batch and --seq")
 	}
-	n.take("attention", e.signs.eager || tokens > 0 && e.scores(&s), func() { s.Attention = "eager" }, "eager attention: its scores are written out")
-	n.take("padding", e.signs.masked || tokens > 0 && s.Attention != "eager" && e.masks(&s), func() { s.Padding = true }, "an attention mask is written out, as for padding or packing")
+	n.take("attention", e.signs.eager || tokens > 0 && e.scores(&s), func() { s.Attention = "eager" },
+		"eager attention: its scores are written out")
+	n.take("padding", e.signs.masked || tokens > 0 && s.Attention != "eager" && e.masks(&s), func() { s.Padding = true },
+		"an attention mask is written out, as for padding or packing")
 	if s.Inference && s.Context > 0 {
 		s.Context = max(s.Context, s.Sequence)
 	}
@@ -73,23 +79,30 @@ func (e *eye) infer(theory Theory) (budget.Setting, stored, []string) {
 func (e *eye) inferTraining(s *budget.Setting, w stored, n *notes) {
 	trained := e.parameters * w.element / w.shards
 	if rank := e.adapters(*s, w); rank > 0 {
-		n.take("lora", true, func() { s.LoRA = rank }, "LoRA of rank %d: %d bytes of weights beyond the model's, and optimizer state for these alone", rank, w.extra)
+		n.take("lora", true, func() { s.LoRA = rank },
+			"LoRA of rank %d: %d bytes of weights beyond the model's, and optimizer state for these alone", rank, w.extra)
 		trained = w.extra
 		n.take("lora-dropout", e.signs.dropout, func() { s.LoRADropout = 0.05 }, "dropout before the adapters")
 	}
 	name, how := e.optimizer(trained, w.copies)
 	n.take("optimizer", name != "", func() { s.Optimizer = name }, "%s: by %s", name, how)
-	n.take("master-weights", e.detail(classify.MasterWeights), func() { s.MasterWeights = true }, "master weights: float32 copies in the optimizer's state")
-	n.take("checkpointing", e.checkpoints(), func() { s.Checkpointing = "full" }, "checkpointing: activations are made again in the backward pass")
+	n.take("master-weights", e.detail(classify.MasterWeights), func() { s.MasterWeights = true },
+		"master weights: float32 copies in the optimizer's state")
+	n.take("checkpointing", e.checkpoints(), func() { s.Checkpointing = "full" },
+		"checkpointing: activations are made again in the backward pass")
 	backwards := int64(e.backwards())
-	n.take("accumulate", backwards > 1, func() { s.Accumulate = backwards }, "accumulation: %d backward passes in a step", backwards)
+	n.take("accumulate", backwards > 1, func() { s.Accumulate = backwards }, "accumulation: %d backward passes in a step",
+		backwards)
 	n.take("use-cache", e.caches(), func() { s.UseCache = true }, "use_cache: keys and values are cached in training")
-	n.take("keep-gradients", e.keepsGradients(), func() { s.KeepGradients = true }, "gradients kept: zero_grad(set_to_none=False)")
+	n.take("keep-gradients", e.keepsGradients(), func() { s.KeepGradients = true },
+		"gradients kept: zero_grad(set_to_none=False)")
 	n.take("drop-outputs", e.dropsOutputs(), func() { s.DropOutputs = true }, "the outputs are let go before the backward pass")
 	n.take("trainer", e.signs.converted, func() { s.Trainer = true }, "Accelerate: outputs are converted to float32")
 	n.take("loss", e.signs.liger, func() { s.Loss = "fused" }, "loss: a fused kernel of head and cross entropy")
-	n.take("loss", !e.signs.liger && (e.signs.direct && !e.signs.library || e.narrowLoss(s.Precision)), func() { s.Loss = "cross-entropy" }, "loss: cross entropy straight from the logits")
-	n.take("gpus", w.shards == 1 && e.detail(classify.GradientBucket) && e.communicates(), func() { s.GPUs = 2 }, "data parallel: DDP's buckets are there (counted as 2 GPUs; more need the same)")
+	n.take("loss", !e.signs.liger && (e.signs.direct && !e.signs.library || e.narrowLoss(s.Precision)),
+		func() { s.Loss = "cross-entropy" }, "loss: cross entropy straight from the logits")
+	n.take("gpus", w.shards == 1 && e.detail(classify.GradientBucket) && e.communicates(), func() { s.GPUs = 2 },
+		"data parallel: DDP's buckets are there (counted as 2 GPUs; more need the same)")
 }
 
 func precisionName(element int64, mixed, scaler bool) string {

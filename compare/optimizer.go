@@ -13,8 +13,10 @@ import (
 // optimizerFiles tell an optimizer by the file that its state is made in, or that
 // works in its step, the telling ones first.
 var optimizerFiles = []struct{ file, name string }{
-	{"bitsandbytes/", "adamw-8bit"}, {"torch/optim/adamw.py", "adamw"}, {"torch/optim/adam.py", "adamw"}, {"torch/optim/sgd.py", "momentum"},
-	{"torch/optim/_adafactor.py", "adafactor"}, {"transformers/optimization.py", "adafactor-hf"}, {"torch/optim/rmsprop.py", "rmsprop"},
+	{"bitsandbytes/", "adamw-8bit"}, {"torch/optim/adamw.py", "adamw"}, {"torch/optim/adam.py", "adamw"}, {"torch/optim/sgd.py",
+		"momentum"},
+	{"torch/optim/_adafactor.py", "adafactor"}, {"transformers/optimization.py", "adafactor-hf"}, {"torch/optim/rmsprop.py",
+		"rmsprop"},
 	{"torch/optim/adagrad.py", "adagrad"}, {"torch/optim/_muon.py", "muon"}, {"lion_pytorch/", "lion"}, {"/lion.py", "lion"},
 }
 

@@ -56,7 +56,8 @@ func (e *eye) batch() (logits, ids int64) {
 }
 
 func (e *eye) seq2seq() bool {
-	return e.config.Type == "t5" || e.config.Type == "mt5" || e.config.Type == "bart" || e.config.Type == "mbart" || e.config.Bool("is_encoder_decoder")
+	return e.config.Type == "t5" || e.config.Type == "mt5" || e.config.Type == "bart" || e.config.Type == "mbart" ||
+		e.config.Bool("is_encoder_decoder")
 }
 
 // lengths are what a sequence may be long: position ids made with arange, the longest
@@ -124,13 +125,15 @@ func (e *eye) firstPositions(tokens int64) int64 {
 // numbers of 2 or 4 bytes for each token, which no other part of the model makes.
 func (e *eye) layered(s *budget.Setting, row int64) bool {
 	c := e.config
-	heads, layers, hidden, inner := c.Int("num_attention_heads"), c.Int("num_hidden_layers"), c.Int("hidden_size"), c.Int("intermediate_size")
+	heads, layers, hidden, inner := c.Int("num_attention_heads"), c.Int("num_hidden_layers"), c.Int("hidden_size"),
+		c.Int("intermediate_size")
 	tokens := s.Batch * s.Sequence
 	if e.signs.stacks || heads == 0 || layers == 0 || tokens < 2 {
 		return false
 	}
 	head := cmp.Or(c.Int("head_dim"), hidden/heads)
-	for _, other := range []int64{hidden, 2 * hidden, 3 * hidden, 4 * hidden, inner, 2 * inner, heads * head, c.Int("num_key_value_heads") * head, c.Int("vocab_size")} {
+	for _, other := range []int64{hidden, 2 * hidden, 3 * hidden, 4 * hidden, inner, 2 * inner, heads * head,
+		c.Int("num_key_value_heads") * head, c.Int("vocab_size")} {
 		if row == other || row == 2*other || 2*row == other {
 			return false
 		}
@@ -237,12 +240,14 @@ func (e *eye) splitPair(s *budget.Setting, tokens, decoder int64, lengths []int6
 	}
 	if limit := e.limit(); limit > 0 && tokens > 0 && tokens%limit == 0 && decoder%(tokens/limit) == 0 {
 		s.Batch, s.Sequence, s.DecoderSeq = tokens/limit, limit, decoder/(tokens/limit)
-		return fmt.Sprintf("and %d target tokens each, taken as long as the model allows: give --batch, --seq and --decoder-seq", s.DecoderSeq)
+		return fmt.Sprintf("and %d target tokens each, taken as long as the model allows: give --batch, --seq and --decoder-seq",
+			s.DecoderSeq)
 	}
 	n, _ := e.apart(max(tokens, decoder, 1))
 	s.Batch, s.Sequence, s.DecoderSeq = n, max(tokens/n, 1), max(decoder/n, 1)
 	if n > 1 {
-		return fmt.Sprintf("and %d target tokens each, no more than the model has learned positions: give --batch, --seq and --decoder-seq", s.DecoderSeq)
+		return fmt.Sprintf("and %d target tokens each, no more than the model has learned positions: give --batch, --seq and "+
+			"--decoder-seq", s.DecoderSeq)
 	}
 	return fmt.Sprintf("and %d target tokens, taken as one sequence: give --batch, --seq and --decoder-seq", decoder)
 }

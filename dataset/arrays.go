@@ -62,7 +62,8 @@ func whether[T integer](values []T, is T) arrow.Array {
 			bitmap[i/8] |= 1 << (i % 8)
 		}
 	}
-	return array.MakeFromData(array.NewData(boolean, len(values), []*memory.Buffer{nil, memory.NewBufferBytes(bitmap)}, nil, 0, 0))
+	return array.MakeFromData(array.NewData(boolean, len(values), []*memory.Buffer{nil, memory.NewBufferBytes(bitmap)}, nil, 0,
+		0))
 }
 
 // coded is an array of texts, given by their numbers.

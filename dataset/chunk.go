@@ -297,7 +297,8 @@ func (c *chunk) finish(encoding parquet.Encoding, raw []byte, dictionary *file.D
 	if max(len(page), levels+len(raw)) > math.MaxInt32 {
 		return fmt.Errorf("dataset: %s: texts of %d bytes are too long for a Parquet file", d.Path(), len(raw))
 	}
-	data := file.NewDataPageV2(memory.NewBufferBytes(page), int32(c.entries()), int32(c.nulls()), int32(c.rows), encoding, int32(levels-repetition), int32(repetition), int32(levels+len(raw)), len(raw) > 0)
+	data := file.NewDataPageV2(memory.NewBufferBytes(page), int32(c.entries()), int32(c.nulls()), int32(c.rows), encoding,
+		int32(levels-repetition), int32(repetition), int32(levels+len(raw)), len(raw) > 0)
 	if _, err := pages.WriteDataPage(data); err != nil {
 		return err
 	}

@@ -64,7 +64,8 @@ func newParquet(w io.Writer, t *Table, s *arrow.Schema) (Sink, error) {
 		if t == Events {
 			level = zstd.SpeedDefault
 		}
-		if p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)); err != nil {
+		if p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
+			zstd.WithEncoderCRC(false)); err != nil {
 			return nil, err
 		}
 	}

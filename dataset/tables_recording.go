@@ -28,7 +28,8 @@ func eventColumn(name, doc string) Column {
 var Events = &Table{"events", "vramscope.events/1", "one row for each trace entry of each GPU, oldest first", []Column{
 	deviceColumn,
 	{Name: "event", Type: uint32s, Doc: "index of the entry in the trace of its device"},
-	{Name: "action", Type: codes, Doc: "alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, segment_unmap, oom, snapshot or annotate"},
+	{Name: "action", Type: codes, Doc: "alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, " +
+		"segment_unmap, oom, snapshot or annotate"},
 	addressColumn,
 	bytesColumn("bytes", "size as recorded: asked for by the program in allocations and frees, whole for segments"),
 	streamColumn,
@@ -39,65 +40,77 @@ var Events = &Table{"events", "vramscope.events/1", "one row for each trace entr
 }}
 
 // Allocations is one row for each allocation.
-var Allocations = &Table{"allocations", "vramscope.allocations/1", "one row for each allocation of each GPU: blocks older than the trace first, by address, then in the order of the trace", []Column{
-	deviceColumn,
-	{Name: "allocation", Type: uint32s, Doc: "index within its device"},
-	eventColumn("alloc_event", "index of its alloc event; null: older than the trace"),
-	eventColumn("free_event", "index of its free_requested event, of its free_completed where the trace has no requests; null: never, or free_before_trace"),
-	eventColumn("free_completed_event", "index of its free_completed event, from which on the block is free; null: never"),
-	addressColumn,
-	bytesColumn("requested_bytes", "what the program asked for"),
-	bytesColumn("allocated_bytes", "the block given out for it, rounding and unsplit tail included"),
-	streamColumn,
-	stackColumn,
-	{Name: "category", Type: codes, Doc: "what the memory is for; unknown is one of the answers"},
-	{Name: "detail", Type: codes, Null: true, Doc: "the kind of thing within the category; null: one kind only, or not known"},
-	{Name: "name", Type: numbers, Null: true, Doc: "of the tensor, from labels or the model's configuration; null: unnamed"},
-	{Name: "confidence", Type: float, Doc: "how sure the category is, 0 to 1"},
-	{Name: "signal", Type: codes, Doc: "the evidence that decided the category"},
-	{Name: "phase", Type: codes, Doc: "what the program was doing when it was made"},
-	{Name: "step", Type: int32s, Doc: "in which it was made; -1: before the first"},
-	{Name: "leak", Type: int32s, Null: true, Doc: "row of the table leaks, within its device; null: part of none"},
-	{Name: "free_before_trace", Type: boolean, Doc: "its free was requested before the trace: active until it is completed, but allocated no more"},
-}}
+var Allocations = &Table{"allocations", "vramscope.allocations/1",
+	"one row for each allocation of each GPU: blocks older than the trace first, by address, then in the order of the trace",
+	[]Column{
+		deviceColumn,
+		{Name: "allocation", Type: uint32s, Doc: "index within its device"},
+		eventColumn("alloc_event", "index of its alloc event; null: older than the trace"),
+		eventColumn("free_event", "index of its free_requested event, of its free_completed where the trace has no requests; "+
+			"null: never, or free_before_trace"),
+		eventColumn("free_completed_event", "index of its free_completed event, from which on the block is free; null: never"),
+		addressColumn,
+		bytesColumn("requested_bytes", "what the program asked for"),
+		bytesColumn("allocated_bytes", "the block given out for it, rounding and unsplit tail included"),
+		streamColumn,
+		stackColumn,
+		{Name: "category", Type: codes, Doc: "what the memory is for; unknown is one of the answers"},
+		{Name: "detail", Type: codes, Null: true,
+			Doc: "the kind of thing within the category; null: one kind only, or not known"},
+		{Name: "name", Type: numbers, Null: true, Doc: "of the tensor, from labels or the model's configuration; null: unnamed"},
+		{Name: "confidence", Type: float, Doc: "how sure the category is, 0 to 1"},
+		{Name: "signal", Type: codes, Doc: "the evidence that decided the category"},
+		{Name: "phase", Type: codes, Doc: "what the program was doing when it was made"},
+		{Name: "step", Type: int32s, Doc: "in which it was made; -1: before the first"},
+		{Name: "leak", Type: int32s, Null: true, Doc: "row of the table leaks, within its device; null: part of none"},
+		{Name: "free_before_trace", Type: boolean,
+			Doc: "its free was requested before the trace: active until it is completed, but allocated no more"},
+	}}
 
 // Stacks is one row for each distinct stack, the same for all devices.
 var Stacks = &Table{"stacks", "vramscope.stacks/1", "one row for each distinct stack", []Column{
 	{Name: "stack", Type: uint32s, Doc: "number that the other tables refer to, from 1"},
-	{Name: "frames", Type: listOf(arrow.StructOf(required("function", words), required("file", words), required("line", int32s), required("language", words))),
+	{Name: "frames", Type: listOf(arrow.StructOf(required("function", words), required("file", words), required("line", int32s),
+		required("language", words))),
 		Doc: "innermost first; language is python, cpp or other"},
 }}
 
 // Segments is one row for each segment at some moment.
-var Segments = &Table{"segments", "vramscope.segments/1", "one row for each segment at one moment, the end unless another was asked for", []Column{
-	deviceColumn,
-	{Name: "segment", Type: uint32s, Doc: "index by address at that moment"},
-	addressColumn,
-	bytesColumn("bytes", "held from the driver"),
-	bytesColumn("used_bytes", "in blocks that are in use"),
-	bytesColumn("free_bytes", "in free blocks"),
-	streamColumn,
-	wordColumn("pool", poolDoc),
-	wordColumn("type", "small: of the pool for requests up to 1 MiB; large"),
-	{Name: "expandable", Type: boolean, Doc: "mapped piece by piece"},
-	countColumn("blocks", "number of its blocks"),
-}}
+var Segments = &Table{"segments", "vramscope.segments/1",
+	"one row for each segment at one moment, the end unless another was asked for", []Column{
+		deviceColumn,
+		{Name: "segment", Type: uint32s, Doc: "index by address at that moment"},
+		addressColumn,
+		bytesColumn("bytes", "held from the driver"),
+		bytesColumn("used_bytes", "in blocks that are in use"),
+		bytesColumn("free_bytes", "in free blocks"),
+		streamColumn,
+		wordColumn("pool", poolDoc),
+		wordColumn("type", "small: of the pool for requests up to 1 MiB; large"),
+		{Name: "expandable", Type: boolean, Doc: "mapped piece by piece"},
+		countColumn("blocks", "number of its blocks"),
+	}}
 
 // Blocks is one row for each block, in use or free, at some moment.
-var Blocks = &Table{"blocks", "vramscope.blocks/1", "one row for each block, in use or free, at one moment, the end unless another was asked for; the blocks of a segment tile it", []Column{
-	deviceColumn,
-	{Name: "segment", Type: uint32s, Doc: "row of the table segments at the same moment"},
-	addressColumn,
-	bytesColumn("bytes", "size of the block"),
-	bytesOrNull("requested_bytes", "what the program asked for; null: the block is free"),
-	wordColumn("state", "inactive: free; active_allocated: in use; active_pending_free: given back while a stream may still use it"),
-	{Name: "allocation", Type: uint32s, Null: true, Doc: "row of the table allocations; null: the block is free"},
-	stackColumn,
-	wordOrNull("category", "what the memory is for; null: the block is free"),
-}}
+var Blocks = &Table{"blocks", "vramscope.blocks/1",
+	"one row for each block, in use or free, at one moment, the end unless another was asked for; the blocks of a segment " +
+		"tile it", []Column{
+		deviceColumn,
+		{Name: "segment", Type: uint32s, Doc: "row of the table segments at the same moment"},
+		addressColumn,
+		bytesColumn("bytes", "size of the block"),
+		bytesOrNull("requested_bytes", "what the program asked for; null: the block is free"),
+		wordColumn("state", "inactive: free; active_allocated: in use; active_pending_free: given back while a stream may "+
+			"still use it"),
+		{Name: "allocation", Type: uint32s, Null: true, Doc: "row of the table allocations; null: the block is free"},
+		stackColumn,
+		wordOrNull("category", "what the memory is for; null: the block is free"),
+	}}
 
 // Categories is the curve of allocated memory, by category.
-var Categories = &Table{"categories", "vramscope.categories/1", "one row for each event at which allocated memory changes, with what is allocated right after it in each category; these sum to what is allocated", categoryColumns()}
+var Categories = &Table{"categories", "vramscope.categories/1",
+	"one row for each event at which allocated memory changes, with what is allocated right after it in each category; these " +
+		"sum to what is allocated", categoryColumns()}
 
 func categoryColumns() []Column {
 	c := []Column{deviceColumn, eventColumn("event", "index in the trace of the device; null: before the first event")}

@@ -16,7 +16,8 @@ var (
 )
 
 // Runs is one row for each run.
-var Runs = &Table{"runs", "vramscope.runs/1", "one row for each run; what has one value per GPU is that of the GPU with the largest allocated peak, and null without a recording", []Column{
+var Runs = &Table{"runs", "vramscope.runs/1", "one row for each run; what has one value per GPU is that of the GPU with the " +
+	"largest allocated peak, and null without a recording", []Column{
 	runColumn,
 	wordOrNull("experiment", "what runs of one kind have in common: the path without numbers and dates; null: not of a batch"),
 	wordOrNull("report", "folder of the run's report below runs/; null: not of a batch"),
@@ -58,31 +59,33 @@ var Runs = &Table{"runs", "vramscope.runs/1", "one row for each run; what has on
 	bytesOrNull("measured_bytes", "requested memory that it needed, to compare with the budget"),
 	wordOrNull("best_setting", "allocator setting that saves most of reserved memory; null: not tried, or none does"),
 	bytesOrNull("best_setting_saves_bytes", "what it saves"),
-	{Name: "notes", Type: listOf(arrow.StructOf(required("key", text), required("value", text))), Doc: "notes that were given to the report"},
+	{Name: "notes", Type: listOf(arrow.StructOf(required("key", text), required("value", text))),
+		Doc: "notes that were given to the report"},
 }}
 
 // Devices is one row for each GPU of each run.
-var Devices = &Table{"devices", "vramscope.devices/1", "one row for each GPU of each run: in a job of many ranks, one for each rank", []Column{
-	runColumn, deviceColumn, rankColumn,
-	wordOrNull("input", "file with the recording"),
-	wordColumn("history", "complete, overflowed, late or none"),
-	wordColumn("stacks", "languages of the recorded stacks: all, python or none"),
-	countColumn("events", "trace entries"),
-	countColumn("allocations", "allocations, those older than the trace included"),
-	countColumn("steps", "steps"),
-	bytesColumn("peak_requested_bytes", "largest sum of what the program asked for"),
-	bytesColumn("peak_allocated_bytes", "largest sum of blocks given out, rounding and unsplit tails included"),
-	bytesColumn("peak_active_bytes", "the same with blocks whose free is pending"),
-	bytesColumn("peak_reserved_bytes", "largest amount held from the driver"),
-	bytesColumn("cache_bytes", "reserved less allocated at the allocated peak"),
-	bytesColumn("end_allocated_bytes", "allocated after the last event"),
-	bytesColumn("end_reserved_bytes", "reserved after the last event"),
-	bytesOrNull("capacity_bytes", "memory of the GPU; null: unknown"),
-	countColumn("ooms", "requests that failed"),
-	countColumn("defects", "leaks that are defects of the program"),
-	timeOrNull("first_time_us", "time of the first event since the Unix epoch"),
-	timeOrNull("last_time_us", "time of the last event since the Unix epoch"),
-}}
+var Devices = &Table{"devices", "vramscope.devices/1",
+	"one row for each GPU of each run: in a job of many ranks, one for each rank", []Column{
+		runColumn, deviceColumn, rankColumn,
+		wordOrNull("input", "file with the recording"),
+		wordColumn("history", "complete, overflowed, late or none"),
+		wordColumn("stacks", "languages of the recorded stacks: all, python or none"),
+		countColumn("events", "trace entries"),
+		countColumn("allocations", "allocations, those older than the trace included"),
+		countColumn("steps", "steps"),
+		bytesColumn("peak_requested_bytes", "largest sum of what the program asked for"),
+		bytesColumn("peak_allocated_bytes", "largest sum of blocks given out, rounding and unsplit tails included"),
+		bytesColumn("peak_active_bytes", "the same with blocks whose free is pending"),
+		bytesColumn("peak_reserved_bytes", "largest amount held from the driver"),
+		bytesColumn("cache_bytes", "reserved less allocated at the allocated peak"),
+		bytesColumn("end_allocated_bytes", "allocated after the last event"),
+		bytesColumn("end_reserved_bytes", "reserved after the last event"),
+		bytesOrNull("capacity_bytes", "memory of the GPU; null: unknown"),
+		countColumn("ooms", "requests that failed"),
+		countColumn("defects", "leaks that are defects of the program"),
+		timeOrNull("first_time_us", "time of the first event since the Unix epoch"),
+		timeOrNull("last_time_us", "time of the last event since the Unix epoch"),
+	}}
 
 // Findings is one row for each finding.
 var Findings = &Table{"findings", "vramscope.findings/1", "one row for each finding, in the order of the report", []Column{
@@ -100,16 +103,20 @@ var Findings = &Table{"findings", "vramscope.findings/1", "one row for each find
 }}
 
 // RunCategories is one row for each category at two moments of each GPU.
-var RunCategories = &Table{"categories", "vramscope.run_categories/1", "one row for each category at the allocated peak and at the end of each GPU; the rows of a moment sum to what is allocated then", []Column{
-	runColumn, deviceColumn, rankColumn,
-	wordColumn("moment", "peak: right after the event of the allocated peak; end: after the last event"),
-	{Name: "event", Type: int64s, Null: true, Doc: "index of the moment's event in the trace of the device; null: before the first event"},
-	wordColumn("category", "what memory is for"),
-	bytesColumn("bytes", "allocated for it"),
-}}
+var RunCategories = &Table{"categories", "vramscope.run_categories/1",
+	"one row for each category at the allocated peak and at the end of each GPU; the rows of a moment sum to what is " +
+		"allocated then", []Column{
+		runColumn, deviceColumn, rankColumn,
+		wordColumn("moment", "peak: right after the event of the allocated peak; end: after the last event"),
+		{Name: "event", Type: int64s, Null: true,
+			Doc: "index of the moment's event in the trace of the device; null: before the first event"},
+		wordColumn("category", "what memory is for"),
+		bytesColumn("bytes", "allocated for it"),
+	}}
 
 // OOMs is one row for each request that failed.
-var OOMs = &Table{"ooms", "vramscope.ooms/2", "one row for each request that failed; where no recording of a run has one, for each of PyTorch's messages about one in its logs", []Column{
+var OOMs = &Table{"ooms", "vramscope.ooms/2", "one row for each request that failed; where no recording of a run has one, for " +
+	"each of PyTorch's messages about one in its logs", []Column{
 	runColumn,
 	{Name: "device", Type: int32s, Null: true, Doc: deviceColumn.Doc + ", or as the message says; null: it doesn't"},
 	rankColumn,
@@ -135,27 +142,32 @@ var OOMs = &Table{"ooms", "vramscope.ooms/2", "one row for each request that fai
 	wordOrNull("fix", "what to change first"),
 	timeOrNull("first_time_us", "time of the first event of the device since the Unix epoch"),
 	timeOrNull("last_time_us", "time of the last event of the device since the Unix epoch"),
-	{Name: "pinned_by", Type: listOf(arrow.StructOf(required("address", uint64s), required("bytes", int64s), optional("category", text),
-		optional("function", text), optional("file", text), optional("line", int64s))), Doc: "blocks that keep free memory from being given back, with their size in bytes"},
+	{Name: "pinned_by", Type: listOf(arrow.StructOf(required("address", uint64s), required("bytes", int64s),
+		optional("category", text),
+		optional("function", text), optional("file", text), optional("line", int64s))),
+		Doc: "blocks that keep free memory from being given back, with their size in bytes"},
 }}
 
 // Leaks is one row for each thing that grows from step to step.
-var Leaks = &Table{"leaks", "vramscope.leaks/1", "one row for each thing that grows from step to step, or looks as if it did", []Column{
-	runColumn, deviceColumn, rankColumn,
-	{Name: "leak", Type: int32s, Doc: "index within the device, as in the table allocations"},
-	wordColumn("kind", "growing_list, retained_graph, gradients_kept, stale_outputs, fragmentation_creep, varying_shapes or first_step_state"),
-	{Name: "defect", Type: boolean, Doc: "a defect of the program, not only a cost"},
-	{Name: "suspected", Type: boolean, Doc: "too few steps speak for it to be sure"},
-	wordOrNull("category", "what the memory is for"),
-	wordOrNull("function", "where it is probably kept; null: no stack shows it"),
-	wordOrNull("file", "of that function"),
-	countOrNull("line", "in that file"),
-	bytesOrNull("bytes_per_step", "growth; null: no growth per step"),
-	countColumn("steps", "steps that it was seen in"),
-	bytesColumn("total_bytes", "all of it at the end"),
-	{Name: "confidence", Type: float, Doc: "how sure it is, 0 to 1"},
-	wordColumn("fix", "what to change"),
-	countOrNull("full_at_step", "the step in which it will hit the capacity; null: unknown"),
-	{Name: "sites", Type: listOf(arrow.StructOf(required("function", text), required("file", text), optional("line", int64s), required("bytes", int64s))),
-		Doc: "the user's lines on the stacks of what survives, most bytes first, with their bytes"},
-}}
+var Leaks = &Table{"leaks", "vramscope.leaks/1", "one row for each thing that grows from step to step, or looks as if it did",
+	[]Column{
+		runColumn, deviceColumn, rankColumn,
+		{Name: "leak", Type: int32s, Doc: "index within the device, as in the table allocations"},
+		wordColumn("kind", "growing_list, retained_graph, gradients_kept, stale_outputs, fragmentation_creep, varying_shapes "+
+			"or first_step_state"),
+		{Name: "defect", Type: boolean, Doc: "a defect of the program, not only a cost"},
+		{Name: "suspected", Type: boolean, Doc: "too few steps speak for it to be sure"},
+		wordOrNull("category", "what the memory is for"),
+		wordOrNull("function", "where it is probably kept; null: no stack shows it"),
+		wordOrNull("file", "of that function"),
+		countOrNull("line", "in that file"),
+		bytesOrNull("bytes_per_step", "growth; null: no growth per step"),
+		countColumn("steps", "steps that it was seen in"),
+		bytesColumn("total_bytes", "all of it at the end"),
+		{Name: "confidence", Type: float, Doc: "how sure it is, 0 to 1"},
+		wordColumn("fix", "what to change"),
+		countOrNull("full_at_step", "the step in which it will hit the capacity; null: unknown"),
+		{Name: "sites", Type: listOf(arrow.StructOf(required("function", text), required("file", text), optional("line", int64s),
+			required("bytes", int64s))),
+			Doc: "the user's lines on the stacks of what survives, most bytes first, with their bytes"},
+	}}

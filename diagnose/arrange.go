@@ -102,7 +102,8 @@ func (j *job) mainDevice(doc *report.Document) int {
 	for i := range doc.Devices {
 		d := &doc.Devices[i]
 		if main < 0 || len(d.OOMs) > 0 && len(doc.Devices[main].OOMs) == 0 ||
-			(len(d.OOMs) > 0) == (len(doc.Devices[main].OOMs) > 0) && d.Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
+			(len(d.OOMs) > 0) == (len(doc.Devices[main].OOMs) > 0) &&
+				d.Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
 			main = i
 		}
 	}
@@ -190,7 +191,8 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 		where += fmt.Sprintf(" of %d", r.Count)
 	}
 	v.Text = where + ": " + v.Text
-	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes && share(m.Bytes, row.PeakAllocated) >= unevenInfo {
+	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes &&
+		share(m.Bytes, row.PeakAllocated) >= unevenInfo {
 		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", units.Bytes(m.Bytes)) + explained(m.Categories, nil)
 	}
 	v.Text += j.goesOn(doc, one)
@@ -243,7 +245,8 @@ func (j *job) goesOn(doc, one *report.Document) string {
 		case t.Grows != nil && len(t.Dumps) > 2:
 			return fmt.Sprintf("; it grows from dump to dump by %s", units.Bytes(*t.Grows))
 		case highest.PeakAllocated > d.Peaks.Allocated.Bytes:
-			return fmt.Sprintf("; in %s it had peaked at %s allocated", shortName(doc.Inputs, highest.Input), units.Bytes(highest.PeakAllocated))
+			return fmt.Sprintf("; in %s it had peaked at %s allocated", shortName(doc.Inputs, highest.Input),
+				units.Bytes(highest.PeakAllocated))
 		}
 	}
 	return ""
@@ -260,7 +263,8 @@ func (j *job) compare(doc, one *report.Document, e *examination, main int) error
 	}
 	in := &doc.Inputs[found]
 	if err := e.compare(one); err != nil {
-		in.Notes = append(in.Notes, "not used: no budget can be worked out from it; `vramscope budget --config` says why") // the error may quote the file
+		// the error may quote the file
+		in.Notes = append(in.Notes, "not used: no budget can be worked out from it; `vramscope budget --config` says why")
 		return nil
 	}
 	if r, ok := one.Budget.(*compare.Result); ok && r.Foreign {

@@ -102,7 +102,8 @@ func (e *examination) watchedAs(dev *report.Device, d *evidence.Detail) *monitor
 }
 
 // clockOf makes the report's entry; without a method nothing could be said.
-func clockOf(dev *report.Device, source int, what, method string, offset *float64, confidence float64, reason string) report.Clock {
+func clockOf(dev *report.Device, source int, what, method string, offset *float64, confidence float64,
+	reason string) report.Clock {
 	c := report.Clock{Source: source, What: what, Device: ptr(dev.Device), Reason: reason}
 	if method != "" {
 		c.Method, c.OffsetSeconds = &method, offset
@@ -125,7 +126,8 @@ func (e *examination) alignGPU(dev *report.Device, source int, g *monitor.GPU) {
 		besides(&c, &m)
 		if m.method != "" {
 			for i, at := range readings.at {
-				c.Track = append(c.Track, report.Instant{MicrosUTC: int64(math.Round((at + m.offset) * 1e6)), Bytes: int64(readings.level[i])})
+				c.Track = append(c.Track, report.Instant{MicrosUTC: int64(math.Round((at + m.offset) * 1e6)),
+					Bytes: int64(readings.level[i])})
 			}
 		}
 	case timed:
@@ -134,7 +136,8 @@ func (e *examination) alignGPU(dev *report.Device, source int, g *monitor.GPU) {
 		besides(&c, &m)
 		if m.method != "" {
 			for i, bytes := range readings.level {
-				c.Track = append(c.Track, report.Instant{MicrosUTC: int64((m.offset + float64(i)*m.period) * 1e6), Bytes: int64(bytes)})
+				c.Track = append(c.Track, report.Instant{MicrosUTC: int64((m.offset + float64(i)*m.period) * 1e6),
+					Bytes: int64(bytes)})
 			}
 		}
 	default:

@@ -104,12 +104,14 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 	switch {
 	case math.IsNaN(best.quality) && len(all) == 1:
 		m.confidence = 0.7
-		m.reason += fmt.Sprintf(": the only zone in which both overlap (%s within the recording, too few to compare the curves)", units.Plural(best.within, "reading"))
+		m.reason += fmt.Sprintf(": the only zone in which both overlap (%s within the recording, too few to compare the curves)",
+			units.Plural(best.within, "reading"))
 		if zoned {
 			m.confidence, m.reason = 0.9, "by time stamps, which name the zone"
 		}
 	case math.IsNaN(best.quality):
-		return match{reason: fmt.Sprintf("%d time zones would fit, and the curves are too flat or the readings too few to tell which", len(all))}
+		return match{reason: fmt.Sprintf("%d time zones would fit, and the curves are too flat or the readings too few to "+
+			"tell which", len(all))}
 	case quality < 0.3:
 		m.confidence = 0.3 * quality
 		m.reason += ": the times overlap but the curves disagree; another GPU or program, perhaps"
@@ -174,12 +176,14 @@ func matchUnstamped(ref *curve, level []float64) match {
 	case best.confidence < 0:
 		return match{reason: "the readings have no times, and the recording is too short to match their curve"}
 	case best.confidence < unstampedFit:
-		return match{reason: fmt.Sprintf("the readings have no times, and no interval makes their curve follow the recording (at best %.0f %%)", 100*best.confidence)}
+		return match{reason: fmt.Sprintf("the readings have no times, and no interval makes their curve follow the recording "+
+			"(at best %.0f %%)", 100*best.confidence)}
 	case best.confidence-next < clearMargin/5:
 		return match{reason: "the readings have no times, and several intervals make their curve follow the recording"}
 	}
 	best.method = "curves"
-	best.reason = fmt.Sprintf("by matching curves: a reading every %s follows the reserved memory to %.0f %%", duration(best.period), 100*best.confidence)
+	best.reason = fmt.Sprintf("by matching curves: a reading every %s follows the reserved memory to %.0f %%",
+		duration(best.period), 100*best.confidence)
 	best.confidence = min(0.9, best.confidence-unstampedFit/4)
 	return best
 }
@@ -244,7 +248,8 @@ func matchLevels(reserved []int64, level []float64) match {
 	common := row[len(a)]
 	if share := float64(common) / float64(len(b)); common >= fitPoints && share >= 0.6 {
 		return match{method: "levels", confidence: 0.6 * share,
-			reason: fmt.Sprintf("by the order of levels: %d of the readings' %d levels occur in the recording in the same order", common, len(b))}
+			reason: fmt.Sprintf("by the order of levels: %d of the readings' %d levels occur in the recording in the same order",
+				common, len(b))}
 	}
 	return none
 }

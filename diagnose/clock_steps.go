@@ -75,7 +75,8 @@ func matchStepTimes(ends []int64, stamps []float64) match {
 		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone", duration(distance))}
 	}
 	m := match{method: "timestamps", offset: best, confidence: 0.9,
-		reason: fmt.Sprintf("by time stamps, its clock read as %s: recorded steps end %s from a step's line", zoneText(best), duration(distance))}
+		reason: fmt.Sprintf("by time stamps, its clock read as %s: recorded steps end %s from a step's line", zoneText(best),
+			duration(distance))}
 	if step < 1 {
 		m.confidence = 0.7 // the log's clock is coarser than a step
 	}
@@ -122,7 +123,8 @@ func (e *examination) matchStepMemory(dev *report.Device, steps *runlog.Steps) (
 	for s := -len(ends); s <= len(printed); s++ {
 		n := 0
 		for i := range ends {
-			if k := i + s; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i], rounding) || close(printed[k], peaks[i], rounding)) {
+			if k := i + s; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i], rounding) ||
+				close(printed[k], peaks[i], rounding)) {
 				n++
 			}
 		}
@@ -138,7 +140,8 @@ func (e *examination) matchStepMemory(dev *report.Device, steps *runlog.Steps) (
 	}
 	share := float64(best) / float64(min(len(ends), len(printed)))
 	m := match{method: "steps", confidence: 0.9 * share,
-		reason: fmt.Sprintf("by the memory it prints: that of %d steps is what was recorded at the end of the %s", best, sameOrShifted(shift-dropped))}
+		reason: fmt.Sprintf("by the memory it prints: that of %d steps is what was recorded at the end of the %s", best,
+			sameOrShifted(shift-dropped))}
 	if len(distinct) < 3 {
 		m.confidence = min(m.confidence, 0.5) // any shift would do
 		m.reason += "; it hardly changes, so they may be others"
@@ -203,7 +206,8 @@ func (e *examination) alignTrace(dev *report.Device, source int, t *trace.Trace)
 				}
 			} else if samePeak && d.PeakMicros > 0 && dev.Peaks.Allocated.Event != nil {
 				at := float64(e.t.Device.Events.TimeUS[*dev.Peaks.Allocated.Event]) / 1e6
-				m = match{method: "curves", offset: at - base - d.PeakMicros/1e6, confidence: 0.7, reason: "by the peak, which both saw at the same size; their clocks differ"}
+				m = match{method: "curves", offset: at - base - d.PeakMicros/1e6, confidence: 0.7,
+					reason: "by the peak, which both saw at the same size; their clocks differ"}
 			}
 		}
 		dev.Clocks = append(dev.Clocks, clockOf(dev, source, "trace", m.method, &m.offset, m.confidence, m.reason))

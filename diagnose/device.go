@@ -122,7 +122,8 @@ func (e *examination) moments(dev *report.Device) {
 
 func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []report.Site) {
 	sites, blocks, categories := e.sites(event)
-	return report.Moment{Categories: categories, GuessedWeights: e.guessesWeights(event), Event: eventOf(event), AllocatedBytes: l.Allocated, ReservedBytes: l.Reserved,
+	return report.Moment{Categories: categories, GuessedWeights: e.guessesWeights(event), Event: eventOf(event),
+		AllocatedBytes: l.Allocated, ReservedBytes: l.Reserved,
 		CacheBytes: l.Reserved - l.Allocated, Blocks: blocks}, sites
 }
 

@@ -40,7 +40,8 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	if err := j.examineAll(); err != nil {
 		return nil, err
 	}
-	doc := &report.Document{Schema: report.Schema, Tool: o.Tool, Title: o.Title, Notes: []report.Note{}, Command: []string{}, Inputs: []report.Input{},
+	doc := &report.Document{Schema: report.Schema, Tool: o.Tool, Title: o.Title, Notes: []report.Note{}, Command: []string{},
+		Inputs:  []report.Input{},
 		Devices: []report.Device{}, Trend: []report.Trend{}, Findings: []report.Finding{}, Clocks: []report.Clock{}, Evidence: ev}
 	doc.Notes = append(doc.Notes, o.Notes...)
 	j.arrange(doc)
@@ -83,7 +84,8 @@ func (j *job) noteUncompared(doc *report.Document) {
 	for i := range j.sources {
 		if t := j.options.Theory; t != nil && j.sources[i].Config != nil && j.sources[i].Config == t.Config {
 			in := &doc.Inputs[i]
-			in.Notes = append(in.Notes, "not used: only a recording is compared with it; `vramscope budget --config` works out what the model needs")
+			in.Notes = append(in.Notes, "not used: only a recording is compared with it; `vramscope budget --config` works "+
+				"out what the model needs")
 		}
 	}
 }

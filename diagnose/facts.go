@@ -159,7 +159,8 @@ func (e *examination) coveringLineBut(bytes map[snapshot.StackID]int64, not map[
 	found := cover{}
 	for line, c := range covers {
 		enough, was := share(c.bytes, all) >= 98, share(found.bytes, all) >= 98
-		better := enough && !was || enough == was && cmp.Or(deeper(enough, c.depth, found.depth), cmp.Compare(c.bytes, found.bytes), compareLines(best, line)) > 0
+		better := enough && !was || enough == was && cmp.Or(deeper(enough, c.depth, found.depth),
+			cmp.Compare(c.bytes, found.bytes), compareLines(best, line)) > 0
 		if found.bytes == 0 || better {
 			best, found = line, c
 		}

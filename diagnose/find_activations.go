@@ -24,7 +24,8 @@ const (
 	recomputeWorth  = 15
 )
 
-const checkpointCode = "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})   # Transformers\n" +
+const checkpointCode = "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})   # " +
+	"Transformers\n" +
 	"x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)                           # in a loop over blocks"
 
 // checkpointing finds activations that dominate the peak of a training step:
@@ -34,7 +35,8 @@ func (e *examination) checkpointing(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	again := f.at[classify.Activations][classify.Recomputed].bytes
-	kept := f.held(classify.Activations) - again - f.at[classify.Activations][classify.CheckpointInput].bytes - e.leakedAtPeak(classify.Activations)
+	kept := f.held(classify.Activations) - again - f.at[classify.Activations][classify.CheckpointInput].bytes - e.leakedAtPeak(
+		classify.Activations)
 	peak := dev.AtPeak.AllocatedBytes
 	remade := e.remadeAtPeak()
 	again += remade
@@ -55,21 +57,26 @@ func (e *examination) checkpointing(dev *report.Device, f *facts) []draft {
 }
 
 func (e *examination) checkpointingAbsent(dev *report.Device, f *facts, kept int64) draft {
-	d := draft{Finding: report.Finding{ID: "checkpointing_absent", Severity: f.severity(), Confidence: 0.9, Code: checkpointCode}, change: "checkpointing=full", worth: 1}
-	d.Title = fmt.Sprintf("Activations take %s, %s of the peak, and none is recomputed", units.Bytes(kept), units.Percent(kept, dev.AtPeak.AllocatedBytes))
+	d := draft{Finding: report.Finding{ID: "checkpointing_absent", Severity: f.severity(), Confidence: 0.9, Code: checkpointCode},
+		change: "checkpointing=full", worth: 1}
+	d.Title = fmt.Sprintf("Activations take %s, %s of the peak, and none is recomputed", units.Bytes(kept),
+		units.Percent(kept, dev.AtPeak.AllocatedBytes))
 	d.Evidence = siteLines(dev.Sites, classify.Activations, 3)
 	if dev.Stacks == "none" {
 		d.Confidence = 0.6
 		d.Evidence = append(d.Evidence, "without stacks, recomputation is told by sizes only: a part may be checkpointed already")
 	}
-	d.Fix = ptr("Activation checkpointing: keep each block's input and make the rest again in backward, for about a third more compute; or a smaller batch with gradient accumulation")
+	d.Fix = ptr("Activation checkpointing: keep each block's input and make the rest again in backward, for about a third " +
+		"more compute; or a smaller batch with gradient accumulation")
 	return d
 }
 
 // checkpointingCoarse: one recomputed part is so large that it makes the peak.
 func (e *examination) checkpointingCoarse(dev *report.Device, f *facts, again int64) draft {
-	d := draft{Finding: report.Finding{ID: "checkpointing_ineffective", Severity: f.severity(), Confidence: 0.85, Code: checkpointCode}}
-	d.Title = fmt.Sprintf("Checkpointing saves little: what one part recomputes takes %s, %s of the peak", units.Bytes(again), units.Percent(again, dev.AtPeak.AllocatedBytes))
+	d := draft{Finding: report.Finding{ID: "checkpointing_ineffective", Severity: f.severity(), Confidence: 0.85,
+		Code: checkpointCode}}
+	d.Title = fmt.Sprintf("Checkpointing saves little: what one part recomputes takes %s, %s of the peak", units.Bytes(again),
+		units.Percent(again, dev.AtPeak.AllocatedBytes))
 	d.Evidence = append(d.Evidence, "a checkpointed part is made again as a whole: at its backward pass all of it is there")
 	d.Fix = ptr("Checkpoint each block by itself instead of several together")
 	return d
@@ -77,8 +84,10 @@ func (e *examination) checkpointingCoarse(dev *report.Device, f *facts, again in
 
 // checkpointingPartial: most of what is kept lies outside the checkpointed part.
 func (e *examination) checkpointingPartial(dev *report.Device, f *facts, kept int64) draft {
-	d := draft{Finding: report.Finding{ID: "checkpointing_ineffective", Severity: f.severity(), Confidence: 0.85, Code: checkpointCode}}
-	d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak", units.Bytes(kept), units.Percent(kept, dev.AtPeak.AllocatedBytes))
+	d := draft{Finding: report.Finding{ID: "checkpointing_ineffective", Severity: f.severity(), Confidence: 0.85,
+		Code: checkpointCode}}
+	d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak", units.Bytes(kept),
+		units.Percent(kept, dev.AtPeak.AllocatedBytes))
 	d.Evidence = siteLines(dev.Sites, classify.Activations, 3)
 	where := "the parts that hold most"
 	if s := topSite(dev.Sites, classify.Activations); s != nil {

@@ -30,7 +30,8 @@ func (e *examination) madeAgain(dev *report.Device, f *facts) []draft {
 
 // isAgain tells whether that is what a finding is about.
 func isAgain(f *report.Finding) bool {
-	return strings.HasPrefix(f.Title, modelAgain) || strings.HasPrefix(f.Title, optimizerAgain) || strings.HasPrefix(f.Title, copiesAgain)
+	return strings.HasPrefix(f.Title, modelAgain) || strings.HasPrefix(f.Title, optimizerAgain) ||
+		strings.HasPrefix(f.Title, copiesAgain)
 }
 
 // How the findings' titles begin.
@@ -57,7 +58,8 @@ func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
 	// What the earlier ones were trained with goes with them.
 	var held [classify.NumCategories]int64
 	own := make([]int64, len(models)) // by model: gradients and state
-	d := draft{Finding: report.Finding{ID: "weights_twice", Severity: report.Warning, Confidence: 0.9}, without: "without the earlier ones,"}
+	d := draft{Finding: report.Finding{ID: "weights_twice", Severity: report.Warning, Confidence: 0.9},
+		without: "without the earlier ones,"}
 	last := models[len(models)-1].first
 	weights := map[timeline.AllocationID]bool{}
 	for _, m := range models {
@@ -68,7 +70,8 @@ func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
 	for i, c := range e.classes.Category {
 		id := timeline.AllocationID(i)
 		born := e.t.Born[i]
-		if born == timeline.Never || int(born) < models[0].first || int(born) >= last || !e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
+		if born == timeline.Never || int(born) < models[0].first || int(born) >= last ||
+			!e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
 			continue
 		}
 		switch {
@@ -90,18 +93,21 @@ func (e *examination) modelsAgain(dev *report.Device, f *facts) (draft, bool) {
 	// Without stacks these may be copies, as the best ones and averages are: then
 	// the first has no gradients or state, or the last gets none.
 	before, after := e.stateMade(models[0].first, last), e.stateMade(last, math.MaxInt)
-	copied := e.t.Stack(models[0].ids[0]) == 0 && (slices.Min(own[:len(models)-1]) < models[0].bytes/2 || 2*after*int64(len(models)-1) < before)
+	copied := e.t.Stack(models[0].ids[0]) == 0 && (slices.Min(own[:len(models)-1]) < models[0].bytes/2 ||
+		2*after*int64(len(models)-1) < before)
 	if copied || share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
 		e.again = nil
 		return draft{}, false
 	}
-	d.Title = fmt.Sprintf(modelAgain+"%s, and %s still there: %s", times(len(models)), earlier(len(models)-1)+isOrAre(len(models)-1), units.Bytes(bytes))
+	d.Title = fmt.Sprintf(modelAgain+"%s, and %s still there: %s", times(len(models)), earlier(len(models)-1)+
+		isOrAre(len(models)-1), units.Bytes(bytes))
 	if line := e.coveringLine(e.byStack(models[0].ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "made at "+lineText(line))
 	}
 	d.Evidence = append(d.Evidence, fmt.Sprintf("held by the earlier: weights %s, gradients %s, optimizer state %s",
 		units.Bytes(held[classify.Weights]), units.Bytes(held[classify.Gradients]), units.Bytes(held[classify.OptimizerState])))
-	d.Fix = ptr("Let go of a model and its optimizer before the next ones are made, or move the model to the host. What holds them may be a list, a scheduler or, in a notebook, a variable, a cell's output (Out, _) or the traceback of an error")
+	d.Fix = ptr("Let go of a model and its optimizer before the next ones are made, or move the model to the host. What holds " +
+		"them may be a list, a scheduler or, in a notebook, a variable, a cell's output (Out, _) or the traceback of an error")
 	d.Code = "del model, optimizer\ngc.collect()\ntorch.cuda.empty_cache()"
 	return d, true
 }
@@ -133,18 +139,22 @@ func (e *examination) copiesAgain(dev *report.Device, f *facts) (draft, bool) {
 	if len(copies) < several || !e.sameSizes(model.ids, copies[0].ids) {
 		return draft{}, false
 	}
-	d := draft{Finding: report.Finding{ID: classify.GrowingList, Severity: report.Warning, Confidence: 0.9}, without: "with the last copy alone,"}
+	d := draft{Finding: report.Finding{ID: classify.GrowingList, Severity: report.Warning, Confidence: 0.9},
+		without: "with the last copy alone,"}
 	bytes := e.butLast(&d, copies)
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
 		e.again = nil
 		return draft{}, false
 	}
-	d.Title = fmt.Sprintf(copiesAgain+": %d were made, and %s are still there: %s", len(copies), earlier(len(copies)-1), units.Bytes(bytes))
+	d.Title = fmt.Sprintf(copiesAgain+": %d were made, and %s are still there: %s", len(copies), earlier(len(copies)-1),
+		units.Bytes(bytes))
 	if line := e.coveringLine(e.byStack(copies[0].ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "made at "+lineText(line))
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s in each, of the sizes that the model's weights have", units.Plural(len(copies[0].ids), "block")))
-	d.Fix = ptr("Keep the best one only, and on the host: what holds the earlier ones is a list, a dict or a variable of the loop")
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s in each, of the sizes that the model's weights have",
+		units.Plural(len(copies[0].ids), "block")))
+	d.Fix = ptr("Keep the best one only, and on the host: what holds the earlier ones is a list, a dict or a variable of the " +
+		"loop")
 	d.Code = "best = {k: v.to(\"cpu\", copy=True) for k, v in model.state_dict().items()}"
 	return d, true
 }
@@ -189,18 +199,22 @@ func (e *examination) optimizersAgain(dev *report.Device, f *facts) (draft, bool
 	if states = e.alike(states); len(states) < 2 || e.t.Stack(states[0].ids[0]) == 0 || !e.sameGradients(states) {
 		return draft{}, false
 	}
-	d := draft{Finding: report.Finding{ID: classify.GrowingList, Severity: report.Warning, Confidence: 0.9}, without: "without the earlier ones,"}
+	d := draft{Finding: report.Finding{ID: classify.GrowingList, Severity: report.Warning, Confidence: 0.9},
+		without: "without the earlier ones,"}
 	bytes := e.butLast(&d, states)
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
 		e.again = nil
 		return draft{}, false
 	}
-	d.Title = fmt.Sprintf(optimizerAgain+"%s, and the state of %s is still there: %s", times(len(states)), earlier(len(states)-1), units.Bytes(bytes))
+	d.Title = fmt.Sprintf(optimizerAgain+"%s, and the state of %s is still there: %s", times(len(states)), earlier(len(states)-1),
+		units.Bytes(bytes))
 	if line := e.coveringLine(e.byStack(states[0].ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "stepped at "+lineText(line))
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s of state for the same weights, each made in one step", units.Plural(len(states), "set")))
-	d.Fix = ptr("Keep one optimizer and change its settings, or let go of the old one and of all that refers to it, such as its learning-rate scheduler, before a new one is made")
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s of state for the same weights, each made in one step",
+		units.Plural(len(states), "set")))
+	d.Fix = ptr("Keep one optimizer and change its settings, or let go of the old one and of all that refers to it, such as " +
+		"its learning-rate scheduler, before a new one is made")
 	d.Code = "for group in optimizer.param_groups:\n    group[\"lr\"] = lr"
 	return d, true
 }
@@ -226,7 +240,8 @@ func (e *examination) generations(category classify.Category, apart func(last, b
 	last := 0
 	for i, c := range e.classes.Category {
 		id := timeline.AllocationID(i)
-		if c != category || e.t.Born[i] == timeline.Never || e.t.Requested(id) <= smallWeight || !e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
+		if c != category || e.t.Born[i] == timeline.Never || e.t.Requested(id) <= smallWeight ||
+			!e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
 			continue
 		}
 		born := int(e.t.Born[i])

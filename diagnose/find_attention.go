@@ -75,7 +75,8 @@ func (e *examination) matricesAtPeak(dev *report.Device, f *facts, at *attention
 	if results < 2 { // one softmax may be a classifier's
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "attention_matrices", Severity: f.severity(), Confidence: 0.8}, without: "without them,", worth: 10}
+	d := draft{Finding: report.Finding{ID: "attention_matrices", Severity: f.severity(), Confidence: 0.8},
+		without: "without them,", worth: 10}
 	e.eachMatrix(at, func(timeline.AllocationID) bool { return true }, func(id timeline.AllocationID, _ int) {
 		d.spells = append(d.spells, e.lifeOf(id))
 	})
@@ -84,13 +85,18 @@ func (e *examination) matricesAtPeak(dev *report.Device, f *facts, at *attention
 	if at.of == classify.Temporary {
 		does = "makes"
 	}
-	d.Title = fmt.Sprintf("Attention %s the scores of all pairs of tokens: %s, %s of the peak", does, units.Bytes(all), units.Percent(all, dev.AtPeak.AllocatedBytes))
-	d.Evidence = []string{fmt.Sprintf("%s in %s, of them %s from %s", units.Bytes(held[k]), where, units.Bytes(most[k].bytes), units.Plural(most[k].blocks, "softmax result"))}
+	d.Title = fmt.Sprintf("Attention %s the scores of all pairs of tokens: %s, %s of the peak", does, units.Bytes(all),
+		units.Percent(all, dev.AtPeak.AllocatedBytes))
+	d.Evidence = []string{fmt.Sprintf("%s in %s, of them %s from %s", units.Bytes(held[k]), where, units.Bytes(most[k].bytes),
+		units.Plural(most[k].blocks, "softmax result"))}
 	if top.math {
-		d.Fix = ptr("scaled_dot_product_attention fell back to its math backend, which makes them, at " + where + ": 16-bit inputs, and no mask that needs a gradient, let the flash or memory-efficient backend run")
-		d.Code = "with torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):  # says why it can't\n    y = model(batch)"
+		d.Fix = ptr("scaled_dot_product_attention fell back to its math backend, which makes them, at " + where +
+			": 16-bit inputs, and no mask that needs a gradient, let the flash or memory-efficient backend run")
+		d.Code = "with torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):  # says " +
+			"why it can't\n    y = model(batch)"
 	} else {
-		d.Fix = ptr("torch's scaled_dot_product_attention in place of the softmax in " + where + ": it works in tiles and keeps one number per token instead")
+		d.Fix = ptr("torch's scaled_dot_product_attention in place of the softmax in " + where +
+			": it works in tiles and keeps one number per token instead")
 		d.Code = "y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)\n" +
 			"model = AutoModelForCausalLM.from_pretrained(name, attn_implementation=\"sdpa\")   # Transformers"
 	}
@@ -99,7 +105,8 @@ func (e *examination) matricesAtPeak(dev *report.Device, f *facts, at *attention
 
 // eachMatrix visits those of the looked at category among some allocations that have the size of a
 // softmax of the function they are made in.
-func (e *examination) eachMatrix(at *attentionStacks, among func(timeline.AllocationID) bool, visit func(id timeline.AllocationID, k int)) {
+func (e *examination) eachMatrix(at *attentionStacks, among func(timeline.AllocationID) bool, visit func(id timeline.AllocationID,
+	k int)) {
 	sizes := make([]map[int64]bool, len(at.functions))
 	for i, category := range e.classes.Category {
 		id := timeline.AllocationID(i)

@@ -18,7 +18,8 @@ func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 		return nil
 	}
 	f := &report.Finding{ID: "over_budget", Severity: report.Info, Confidence: 0.7, Evidence: []string{},
-		Title: fmt.Sprintf("%s more than the budget of this model and setting: %s measured, %s expected", units.Bytes(more), units.Bytes(r.Measured.PeakBytes), units.Bytes(r.Expected.PeakBytes))}
+		Title: fmt.Sprintf("%s more than the budget of this model and setting: %s measured, %s expected", units.Bytes(more),
+			units.Bytes(r.Measured.PeakBytes), units.Bytes(r.Expected.PeakBytes))}
 	var first *compare.Gap // of which the reason is known
 	for i := range r.Gaps {
 		g := &r.Gaps[i]
@@ -39,7 +40,8 @@ func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 		f.Fix = ptr("Begin with " + first.Category + ": " + *first.Reason)
 		f.SavesBytes = ptr(first.Measured - first.Budget)
 	} else {
-		f.Fix = ptr("See the table of call sites for what holds it, and check that batch, length and precision are what you meant")
+		f.Fix = ptr("See the table of call sites for what holds it, and check that batch, length and precision are what you " +
+			"meant")
 	}
 	return f
 }

@@ -15,7 +15,10 @@ import (
 
 // givesBack tells whether memory goes back to the driver within the recording.
 func givesBack(dev *report.Device) bool {
-	return slices.ContainsFunc(dev.Actions, func(a report.KeyCount) bool { return a.Key == "segment_free" || a.Key == "segment_unmap" })
+	return slices.ContainsFunc(dev.Actions, func(a report.KeyCount) bool {
+		return a.Key == "segment_free" ||
+			a.Key == "segment_unmap"
+	})
 }
 
 // emptyCacheInLoop finds programs that give the cache back in every step and
@@ -64,18 +67,24 @@ func (e *examination) emptyCacheInLoop(dev *report.Device, f *facts) []draft {
 	if !sure {
 		d.Confidence = 0.6
 	}
-	d.Title = fmt.Sprintf("empty_cache in the loop: %s given back to the driver in %s, and asked for again", units.Bytes(back), units.Plural(len(steps), "step"))
-	d.Evidence = []string{fmt.Sprintf("%s, %s each on average", units.Plural(len(inLoop), "call"), units.Bytes(back/int64(len(inLoop)))),
-		fmt.Sprintf("%s in %s asked of the driver again after the first call: each waits for the GPU", units.Bytes(again), units.Plural(segments, "piece"))}
+	d.Title = fmt.Sprintf("empty_cache in the loop: %s given back to the driver in %s, and asked for again", units.Bytes(back),
+		units.Plural(len(steps), "step"))
+	d.Evidence = []string{fmt.Sprintf("%s, %s each on average", units.Plural(len(inLoop), "call"),
+		units.Bytes(back/int64(len(inLoop)))),
+		fmt.Sprintf("%s in %s asked of the driver again after the first call: each waits for the GPU", units.Bytes(again),
+			units.Plural(segments, "piece"))}
 	at := ""
 	for _, line := range mostOften(where, 1) {
 		at = " at " + lineText(line)
 	}
-	d.Fix = ptr("Take torch.cuda.empty_cache() out of the loop" + at + ": it makes no room that PyTorch wouldn't find itself, and costs time in every step")
+	d.Fix = ptr("Take torch.cuda.empty_cache() out of the loop" + at +
+		": it makes no room that PyTorch wouldn't find itself, and costs time in every step")
 	switch {
 	case captures*2 > len(inLoop):
-		d.Title = fmt.Sprintf("CUDA graphs captured in the loop: each capture empties the cache, %s given back in %s and asked for again", units.Bytes(back), units.Plural(len(steps), "step"))
-		d.Fix = ptr("Capture once" + at + " and run the same graphs again: batches, lengths and caches of one size, or of a few, padded; or compile without CUDA graphs")
+		d.Title = fmt.Sprintf("CUDA graphs captured in the loop: each capture empties the cache, %s given back in %s and "+
+			"asked for again", units.Bytes(back), units.Plural(len(steps), "step"))
+		d.Fix = ptr("Capture once" + at + " and run the same graphs again: batches, lengths and caches of one size, or of a " +
+			"few, padded; or compile without CUDA graphs")
 	case captures == 0 && dev.Stacks == "none" && len(dev.Pools) > 0:
 		d.Confidence = min(d.Confidence, 0.5)
 		d.Evidence = append(d.Evidence, "there are private pools: capturing a CUDA graph empties the cache, too")
@@ -194,13 +203,16 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		}
 	}
 	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.95, Evidence: []string{
-		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once%s", units.Bytes(peak), units.Bytes(dev.Peaks.Allocated.Bytes), units.Bytes(waste), units.Percent(waste, peak), within(dev))}}}
+		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once%s", units.Bytes(peak),
+			units.Bytes(dev.Peaks.Allocated.Bytes), units.Bytes(waste), units.Percent(waste, peak), within(dev))}}}
 	if begun != recorded.PeakReservedBytes {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded settings they reserve %s", units.Bytes(begun)))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded "+
+			"settings they reserve %s", units.Bytes(begun)))
 	}
 	for i := range doc.Scenarios[1:] {
 		if o := &doc.Scenarios[i+1]; !o.OOM && o.Name != anew {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings), units.Bytes(o.PeakReservedBytes), difference(o.PeakReservedBytes-begun)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings),
+				units.Bytes(o.PeakReservedBytes), difference(o.PeakReservedBytes-begun)))
 		}
 	}
 	if twice := slices.ContainsFunc(dev.Leaks, func(l report.Leak) bool {
@@ -224,7 +236,8 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, units.Bytes(gain(best)))
 		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(gain(best))
 	case set != "" && standard != nil && share(-standard.SavesBytes, begun) >= gainWorth:
-		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set, units.Bytes(-standard.SavesBytes))
+		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set,
+			units.Bytes(-standard.SavesBytes))
 	case set != "" && standard != nil:
 		d.Title = fmt.Sprintf("%s makes no difference to speak of here", set)
 	default:
@@ -232,7 +245,8 @@ func (e *examination) allocatorSetting(dev *report.Device, f *facts) []draft {
 		if best != nil && gain(best) > 0 {
 			which = "No other setting that was tried gains much"
 		}
-		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, units.Bytes(waste), units.Bytes(peak), within(dev))
+		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, units.Bytes(waste), units.Bytes(peak),
+			within(dev))
 		if share(begun-dev.Peaks.Allocated.Bytes, begun) < 2*wasteWorth {
 			return nil // most of it was cached before the recording began
 		}
@@ -247,9 +261,11 @@ func (e *examination) wasteUnreplayed(dev *report.Device, waste int64) []draft {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "allocator_setting", Severity: report.Info, Confidence: 0.5}}
-	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once%s", units.Bytes(waste), units.Bytes(dev.Peaks.Reserved.Bytes), within(dev))
+	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once%s", units.Bytes(waste),
+		units.Bytes(dev.Peaks.Reserved.Bytes), within(dev))
 	d.Evidence = []string{fmt.Sprintf("%s are too many to replay here", units.Plural(dev.Events, "event"))}
-	d.Fix = ptr("Try PYTORCH_CUDA_ALLOC_CONF=" + expandable + "; vramscope whatif on the same file says what it would have reserved")
+	d.Fix = ptr("Try PYTORCH_CUDA_ALLOC_CONF=" + expandable +
+		"; vramscope whatif on the same file says what it would have reserved")
 	return []draft{d}
 }
 

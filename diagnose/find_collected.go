@@ -23,7 +23,8 @@ const (
 // the GPU: more with each, in a list or joined anew. Graphs and leaks are left to
 // the findings about them.
 func (e *examination) resultsCollected(dev *report.Device, f *facts) []draft {
-	d := draft{Finding: report.Finding{ID: "results_collected", Severity: f.severity(), Confidence: 0.85}, without: "with each pass's results on the host,", worth: 10}
+	d := draft{Finding: report.Finding{ID: "results_collected", Severity: f.severity(), Confidence: 0.85},
+		without: "with each pass's results on the host,", worth: 10}
 	var most int64
 	var passes int
 	var all []timeline.AllocationID
@@ -41,7 +42,9 @@ func (e *examination) resultsCollected(dev *report.Device, f *facts) []draft {
 		all = append(all, ids...)
 		within = within || steps[0].FirstEvent <= peak && peak <= steps[len(steps)-1].LastEvent
 	}
-	if len(all) == 0 || e.mostly(all, e.unused) || slices.ContainsFunc(e.classes.Leaks(), func(l classify.Leak) bool { return l.Defect && l.Untrained }) {
+	if len(all) == 0 || e.mostly(all, e.unused) || slices.ContainsFunc(e.classes.Leaks(), func(l classify.Leak) bool {
+		return l.Defect && l.Untrained
+	}) {
 		return nil
 	}
 	e.collects = within
@@ -52,7 +55,8 @@ func (e *examination) resultsCollected(dev *report.Device, f *facts) []draft {
 	if line := e.coveringLine(bytes); line.File != "" {
 		d.Evidence = append(d.Evidence, "collected in "+lineText(line))
 	}
-	d.Fix = ptr("Move each pass's results to the host, or reduce them at once (argmax, running sums of a metric). Transformers' Trainer: eval_accumulation_steps, preprocess_logits_for_metrics or prediction_loss_only")
+	d.Fix = ptr("Move each pass's results to the host, or reduce them at once (argmax, running sums of a metric). " +
+		"Transformers' Trainer: eval_accumulation_steps, preprocess_logits_for_metrics or prediction_loss_only")
 	d.Code = "predictions.append(logits.argmax(-1).cpu())\nTrainingArguments(eval_accumulation_steps=1)"
 	return []draft{d}
 }

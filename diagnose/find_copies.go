@@ -15,10 +15,14 @@ func (e *examination) autocastCopies(dev *report.Device, f *facts) []draft {
 	if share(bytes, dev.AtPeak.AllocatedBytes) < 5 || bytes < 32<<20 {
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "autocast_copies", Severity: report.Info, Confidence: 0.9}, without: "without the copies,", worth: 1}
-	d.Title = fmt.Sprintf("Autocast keeps a 16-bit copy of the weights beside them: %s, %s of the peak", units.Bytes(bytes), units.Percent(bytes, dev.AtPeak.AllocatedBytes))
-	d.Evidence = append(siteLines(dev.Sites, classify.AutocastCopies, 1), fmt.Sprintf("the weights themselves take %s", units.Bytes(f.held(classify.Weights))))
-	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and weights and gradients take half; keep an fp32 master copy in the optimizer if the training needs it")
+	d := draft{Finding: report.Finding{ID: "autocast_copies", Severity: report.Info, Confidence: 0.9},
+		without: "without the copies,", worth: 1}
+	d.Title = fmt.Sprintf("Autocast keeps a 16-bit copy of the weights beside them: %s, %s of the peak", units.Bytes(bytes),
+		units.Percent(bytes, dev.AtPeak.AllocatedBytes))
+	d.Evidence = append(siteLines(dev.Sites, classify.AutocastCopies, 1), fmt.Sprintf("the weights themselves take %s",
+		units.Bytes(f.held(classify.Weights))))
+	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and weights and gradients take half; keep an fp32 " +
+		"master copy in the optimizer if the training needs it")
 	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
 	copied := map[int64]bool{} // sizes of weights that have a copy
 	for i, c := range e.classes.Category {
@@ -32,7 +36,8 @@ func (e *examination) autocastCopies(dev *report.Device, f *facts) []draft {
 	}
 	d.without = "without the copies and with half of what they are made of,"
 	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and the weights take half")
-	d.Evidence = append(d.Evidence, "torch.autocast(\"cuda\", cache_enabled=False) keeps no copies, either: it casts in every layer anew")
+	d.Evidence = append(d.Evidence, "torch.autocast(\"cuda\", cache_enabled=False) keeps no copies, either: it casts in every "+
+		"layer anew")
 	for i, c := range e.classes.Category {
 		if id := timeline.AllocationID(i); c == classify.Weights && copied[e.t.Requested(id)] {
 			s := e.lifeOf(id)
@@ -50,9 +55,11 @@ func (e *examination) cacheInTraining(dev *report.Device, f *facts) []draft {
 	if !f.trains || bytes < 16<<20 || share(bytes, dev.AtPeak.AllocatedBytes) < 1 {
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "kv_cache_in_training", Severity: report.Info, Confidence: 0.9, Code: "out = model(**batch, use_cache=False)      # or model.config.use_cache = False, which is for evaluations, too"},
+	d := draft{Finding: report.Finding{ID: "kv_cache_in_training", Severity: report.Info, Confidence: 0.9,
+		Code: "out = model(**batch, use_cache=False)      # or model.config.use_cache = False, which is for evaluations, too"},
 		change: "use_cache=off", most: bytes}
-	d.Title = fmt.Sprintf("Keys and values are cached in passes that are trained on, which generate nothing: %s at the peak", units.Bytes(bytes))
+	d.Title = fmt.Sprintf("Keys and values are cached in passes that are trained on, which generate nothing: %s at the peak",
+		units.Bytes(bytes))
 	d.Evidence = siteLines(dev.Sites, classify.KVCache, 2)
 	if dev.Stacks == "none" {
 		d.Confidence = 0.7
@@ -70,7 +77,8 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 	}
 	event := e.t.Peaks.Allocated.Event
 	now := e.stepAt(event)
-	d := draft{Finding: report.Finding{ID: "inputs_kept", Severity: f.severity(), Confidence: 0.8, Evidence: []string{}}, without: "with one batch at a time,", worth: 1}
+	d := draft{Finding: report.Finding{ID: "inputs_kept", Severity: f.severity(), Confidence: 0.8, Evidence: []string{}},
+		without: "with one batch at a time,", worth: 1}
 	var kept []timeline.AllocationID
 	var others, guessed int64
 	blocks, before := 0, 0
@@ -95,19 +103,24 @@ func (e *examination) inputsKept(dev *report.Device, f *facts) []draft {
 	}
 	what, fix := "Inputs that the step doesn't use stay on the GPU", "Keep the data on the host and move one batch at a time"
 	if guessed*2 > others {
-		what, fix = "What may be inputs of other steps stays on the GPU", "If it is data: keep it on the host and move one batch at a time"
-		d.Evidence = append(d.Evidence, "nothing but when it was made tells so: a table or a buffer that every step uses would look the same")
+		what, fix = "What may be inputs of other steps stays on the GPU",
+			"If it is data: keep it on the host and move one batch at a time"
+		d.Evidence = append(d.Evidence, "nothing but when it was made tells so: a table or a buffer that every step uses "+
+			"would look the same")
 		d.Confidence = 0.5
 	}
 	d.Title = fmt.Sprintf("%s: %s, %s of the peak", what, units.Bytes(others), units.Percent(others, dev.AtPeak.AllocatedBytes))
 	d.Evidence = append(d.Evidence, siteLines(dev.Sites, classify.Inputs, 2)...)
 	if before == blocks {
-		d.Evidence = append(d.Evidence, units.Plural(blocks, "block")+" loaded before the first step: a data set, or all of its batches")
+		d.Evidence = append(d.Evidence, units.Plural(blocks, "block")+
+			" loaded before the first step: a data set, or all of its batches")
 	} else {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s, %d of them from steps before", units.Plural(blocks, "block"), blocks-before))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s, %d of them from steps before", units.Plural(blocks, "block"),
+			blocks-before))
 	}
 	d.Fix = ptr(fix)
-	d.Code = "loader = DataLoader(dataset, batch_size=n, pin_memory=True)\nfor x, y in loader:\n    x, y = x.to(\"cuda\", non_blocking=True), y.to(\"cuda\", non_blocking=True)"
+	d.Code = "loader = DataLoader(dataset, batch_size=n, pin_memory=True)\nfor x, y in loader:\n    x, y = x.to(\"cuda\", " +
+		"non_blocking=True), y.to(\"cuda\", non_blocking=True)"
 	return []draft{d}
 }
 

@@ -46,15 +46,18 @@ func (e *examination) cacheFlushed(dev *report.Device, f *facts) []draft {
 	if !sure {
 		d.Confidence = 0.7
 	}
-	d.Title = fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back, %s, before it got more", times(len(flushes)), units.Bytes(freed))
+	d.Title = fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back, %s, before it got more", times(len(flushes)),
+		units.Bytes(freed))
 	d.Evidence = []string{
-		fmt.Sprintf("%s were asked for with %s reserved, and refused at first: this process can't have so much", units.Bytes(least.Wanted), units.Bytes(least.Reserved)),
+		fmt.Sprintf("%s were asked for with %s reserved, and refused at first: this process can't have so much",
+			units.Bytes(least.Wanted), units.Bytes(least.Reserved)),
 		"torch.cuda.memory_stats()[\"num_alloc_retries\"] counts them; each waits for all work on the GPU to end",
 	}
 	for _, line := range mostOften(where, 3) {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s at %s", times(where[line]), lineText(line)))
 	}
-	d.Fix = ptr("Need less at a time: a smaller or shorter batch, or what the findings about the peak say. A little more, and such a request fails")
+	d.Fix = ptr("Need less at a time: a smaller or shorter batch, or what the findings about the peak say. A little more, and " +
+		"such a request fails")
 	return []draft{d}
 }
 

@@ -25,12 +25,14 @@ func (e *examination) gradientsUnused(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	last := ends[len(ends)-steps] // made before, and there after all of the last ones
-	d := draft{Finding: report.Finding{ID: "gradients_unused", Severity: report.Warning, Confidence: 0.75}, without: "without these gradients,"}
+	d := draft{Finding: report.Finding{ID: "gradients_unused", Severity: report.Warning, Confidence: 0.75},
+		without: "without these gradients,"}
 	var bytes, renewed int64
 	clears := e.clearedSteps()
 	for i, category := range e.classes.Category {
 		id := timeline.AllocationID(i)
-		if category != classify.Gradients || e.classes.Detail[i] != classify.NoDetail || e.t.Born[i] == timeline.Never || e.classes.Phase[i] != classify.Backward {
+		if category != classify.Gradients || e.classes.Detail[i] != classify.NoDetail || e.t.Born[i] == timeline.Never ||
+			e.classes.Phase[i] != classify.Backward {
 			continue
 		}
 		if _, ok := slices.BinarySearch(e.again, id); ok {
@@ -50,8 +52,11 @@ func (e *examination) gradientsUnused(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(bytes))
-	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go and made anew", units.Plural(len(d.spells), "gradient"), steps)}
-	d.Fix = ptr("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, which then saves no activations for them either")
+	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go "+
+		"and made anew", units.Plural(len(d.spells), "gradient"), steps)}
+	d.Fix = ptr("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
+		"optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, " +
+		"which then saves no activations for them either")
 	d.Code = "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"
 	return []draft{d}
 }

@@ -26,7 +26,8 @@ const (
 	linger = 24
 )
 
-const noGradCode = "with torch.no_grad():          # or torch.inference_mode()\n    out = model(batch)\n# model.eval() alone doesn't do it"
+const noGradCode = "with torch.no_grad():          # or torch.inference_mode()\n    out = model(batch)\n# model.eval() alone " +
+	"doesn't do it"
 
 // dropped are the blocks of graphs that were built and never used.
 type dropped struct {
@@ -61,7 +62,8 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	if !f.trains && x.graphs < 2 && !x.proven {
 		return nil // the only forward pass of a recording may have been cut off from its backward pass
 	}
-	d := draft{Finding: report.Finding{ID: "missing_no_grad", Severity: report.Warning, Confidence: 0.8, Evidence: []string{}, Code: noGradCode}}
+	d := draft{Finding: report.Finding{ID: "missing_no_grad", Severity: report.Warning, Confidence: 0.8, Evidence: []string{},
+		Code: noGradCode}}
 	x.ids = append(x.ids, e.stillBuilt(&x)...)
 	once := e.mostAtOnce(x.ids)
 	d.Title = fmt.Sprintf("Missing no_grad: forward passes keep up to %s for a backward pass that never runs", units.Bytes(once))
@@ -79,11 +81,13 @@ func (e *examination) missingNoGrad(dev *report.Device, f *facts) []draft {
 	}
 	graphs := "an autograd graph of " + units.Bytes(x.bytes) + " was dropped without a backward pass"
 	if x.graphs > 1 {
-		graphs = fmt.Sprintf("%s were dropped without a backward pass, the largest of %s", units.Plural(x.graphs, "autograd graph"), units.Bytes(x.bytes))
+		graphs = fmt.Sprintf("%s were dropped without a backward pass, the largest of %s", units.Plural(x.graphs,
+			"autograd graph"), units.Bytes(x.bytes))
 	}
 	d.Evidence = append(d.Evidence, graphs+": "+how)
 	if once > x.bytes+x.bytes/2 {
-		d.Evidence = append(d.Evidence, "a graph stays until the next forward pass is through: something holds its output so long")
+		d.Evidence = append(d.Evidence, "a graph stays until the next forward pass is through: something holds its output so "+
+			"long")
 	}
 	if !f.trains {
 		d.Evidence = append(d.Evidence, "no backward pass in the whole recording")
@@ -169,7 +173,8 @@ func (e *examination) droppedGraphs(spans []classify.PhaseSpan) (x dropped) {
 	backward, failed := -1, -1 // event at which the last backward pass began, the last request failed
 	layers := e.remadeLayers(spans)
 	flush := func() {
-		if len(bulk) >= bulkLeast && e.isGraph(bulk, &made) && !layers.one(e, bulk) && (!letsGo.known || released*100 >= bulkShare*len(bulk)) {
+		if len(bulk) >= bulkLeast && e.isGraph(bulk, &made) && !layers.one(e, bulk) &&
+			(!letsGo.known || released*100 >= bulkShare*len(bulk)) {
 			x.graphs++
 			var bytes int64
 			for _, id := range bulk {
@@ -375,7 +380,8 @@ func (e *examination) releases() (x letting) {
 		if strings.Contains(name, "::") {
 			marks[i] |= native
 		}
-		if strings.Contains(name, "SavedVariable") || strings.Contains(name, "release_variables") || strings.Contains(name, "autograd::Node::~Node") {
+		if strings.Contains(name, "SavedVariable") || strings.Contains(name, "release_variables") ||
+			strings.Contains(name, "autograd::Node::~Node") {
 			marks[i] |= saved
 		}
 		if strings.Contains(name, "autograd::Engine::") {

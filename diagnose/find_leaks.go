@@ -25,7 +25,8 @@ func (e *examination) leakFindings(dev *report.Device, f *facts) []draft {
 		if l.Kind == classify.GrowingList && e.mostly(ids, e.again) {
 			continue // so are the models and optimizers that they are of
 		}
-		d := draft{Finding: report.Finding{ID: l.Kind, Severity: report.Info, Confidence: l.Confidence, Evidence: []string{}, Code: l.FixCode}}
+		d := draft{Finding: report.Finding{ID: l.Kind, Severity: report.Info, Confidence: l.Confidence, Evidence: []string{},
+			Code: l.FixCode}}
 		if l.Fix != "" {
 			d.Fix = &l.Fix
 		}
@@ -98,7 +99,8 @@ func (e *examination) unusedGraph(l *classify.Leak, f *facts) bool {
 		return false
 	}
 	var made []int32
-	return l.Kind == classify.RetainedGraph || l.Kind == classify.StaleOutputs && len(l.Allocations) >= bulkLeast && e.isGraph(l.Allocations, &made)
+	return l.Kind == classify.RetainedGraph || l.Kind == classify.StaleOutputs && len(l.Allocations) >= bulkLeast &&
+		e.isGraph(l.Allocations, &made)
 }
 
 // untrained is about graphs that needn't be there at all, in a program that trains,
@@ -214,7 +216,8 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 	if l.MadeIn != nil {
 		out = append(out, "made in "+placeText(l.MadeIn))
 	}
-	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph || l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
+	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph ||
+		l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
 		before := ""
 		if older > 0 {
 			before = units.Bytes(older) + " from before the first event, "
@@ -223,7 +226,8 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 		if uneven(l, older) {
 			usually = "usually "
 		}
-		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", usually+units.Bytes(*l.BytesPerStep), units.Plural(l.Steps, "step"), before, units.Bytes(l.TotalBytes)))
+		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", usually+units.Bytes(*l.BytesPerStep),
+			units.Plural(l.Steps, "step"), before, units.Bytes(l.TotalBytes)))
 	} else {
 		out = append(out, "seen in "+units.Plural(l.Steps, "step"))
 	}
@@ -250,7 +254,8 @@ func leakTitle(l *report.Leak) string {
 		}
 	}
 	if l.Kind == classify.VaryingShapes {
-		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", units.Bytes(l.TotalBytes), suspected)
+		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", units.Bytes(l.TotalBytes),
+			suspected)
 	}
 	what := map[string]string{
 		classify.GrowingList:        "Tensors pile up from step to step",

@@ -38,11 +38,13 @@ func (e *examination) graphsLeft(dev *report.Device, f *facts) []draft {
 		ids = append(ids, id)
 		bytes += e.t.Allocated[id]
 	}
-	if before < 0 || len(ids) < bulkLeast || bytes < 64<<20 || share(bytes, dev.AtPeak.AllocatedBytes) < 5 || e.mostly(ids, e.leaked()) || e.mostly(ids, e.unused) {
+	if before < 0 || len(ids) < bulkLeast || bytes < 64<<20 || share(bytes, dev.AtPeak.AllocatedBytes) < 5 ||
+		e.mostly(ids, e.leaked()) || e.mostly(ids, e.unused) {
 		return nil
 	}
 	fix := (&classify.Leak{Kind: classify.RetainedGraph}).Fix()
-	d := draft{Finding: report.Finding{ID: classify.RetainedGraph, Severity: report.Warning, Confidence: 0.7, Fix: &fix.Text, Code: fix.Code}, without: "without them,"}
+	d := draft{Finding: report.Finding{ID: classify.RetainedGraph, Severity: report.Warning, Confidence: 0.7, Fix: &fix.Text,
+		Code: fix.Code}, without: "without them,"}
 	when := "passes before the recording"
 	if recorded {
 		when = "earlier passes"
@@ -51,7 +53,8 @@ func (e *examination) graphsLeft(dev *report.Device, f *facts) []draft {
 	if line := e.coveringLine(e.byStack(ids)); line.File != "" {
 		d.Evidence = append(d.Evidence, "called in "+lineText(line))
 	}
-	d.Evidence = append(d.Evidence, fmt.Sprintf("%s that forward passes made, and a backward pass of a later one has run since", units.Plural(len(ids), "block")))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s that forward passes made, and a backward pass of a later one has run since",
+		units.Plural(len(ids), "block")))
 	d.spells = e.afterUse(ids)
 	return []draft{d}
 }

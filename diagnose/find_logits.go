@@ -21,13 +21,17 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	if doubtful, _ := e.doubtful(classify.Logits, e.t.Peaks.Allocated.Event); 2*doubtful > bytes {
 		return nil
 	}
-	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}}, change: "logits=chunked", worth: 1}
-	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", units.Bytes(bytes), units.Percent(bytes, dev.AtPeak.AllocatedBytes))
+	d := draft{Finding: report.Finding{ID: "logits_dominate", Severity: f.severity(), Confidence: 0.9, Evidence: []string{}},
+		change: "logits=chunked", worth: 1}
+	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", units.Bytes(bytes),
+		units.Percent(bytes, dev.AtPeak.AllocatedBytes))
 	parts := e.inParts()
 	stale := e.staleAtPeak()
 	if words, tokens := e.vocabulary(); words > 0 && !parts {
-		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,", units.Count(chunk))
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score", units.Count(int(tokens)), units.Count(int(words)), trim(float64(bytes-stale)/float64(words)/float64(tokens))))
+		d.spells, d.without = e.allBut(classify.Logits, chunk, tokens), fmt.Sprintf("with %s tokens at a time,",
+			units.Count(chunk))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s tokens x a vocabulary of %s x %s bytes for each score",
+			units.Count(int(tokens)), units.Count(int(words)), trim(float64(bytes-stale)/float64(words)/float64(tokens))))
 	}
 	if kept > 0 {
 		d.change = "" // it would make less of those, too
@@ -39,8 +43,10 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	d.Evidence = append(d.Evidence, siteLines(dev.Sites, classify.Logits, 3)...)
 	if !f.trains && len(dev.OOMs) == 0 {
 		if d.Fix = ptr("Compute scores only for the positions that are read (logits_to_keep=1 when generating), or in pieces"); e.scored() {
-			d.Fix = ptr("The head and the loss on a part of the tokens at a time, so that the logits of all never exist at once; or fewer tokens in a batch")
-			d.Code = "loss = sum(cross_entropy(head(h), y, reduction=\"sum\") for h, y in zip(hidden.split(1024), labels.split(1024))) / labels.numel()"
+			d.Fix = ptr("The head and the loss on a part of the tokens at a time, so that the logits of all never exist at " +
+				"once; or fewer tokens in a batch")
+			d.Code = "loss = sum(cross_entropy(head(h), y, reduction=\"sum\") for h, y in zip(hidden.split(1024), " +
+				"labels.split(1024))) / labels.numel()"
 		}
 		return []draft{d}
 	}
@@ -52,14 +58,16 @@ func (e *examination) logitsDominate(dev *report.Device, f *facts) []draft {
 	} else if site != nil { // a library's model, which works out the loss, too
 		at = " in place of the loss at " + userLine(site)
 	}
-	d.Fix = ptr("Chunked or fused cross-entropy" + at + ", so that the logits of all tokens never exist at once; or fewer tokens in a batch")
+	d.Fix = ptr("Chunked or fused cross-entropy" + at +
+		", so that the logits of all tokens never exist at once; or fewer tokens in a batch")
 	if parts {
 		d.Evidence = append(d.Evidence, "a part of the tokens at a time already")
 		d.Fix = ptr("Smaller parts, or a kernel that needs no logits," + at + "; or fewer tokens in a batch")
 	}
 	d.Code = "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all\n" +
 		"# or: the head and the sum of losses of 1,024 tokens at a time, made again in backward\n" +
-		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), labels.split(1024))) / labels.numel()"
+		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), " +
+		"labels.split(1024))) / labels.numel()"
 	return []draft{d}
 }
 

@@ -92,7 +92,8 @@ func (e *examination) oomFindings(dev *report.Device, f *facts) []draft {
 
 func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *report.Device, f *facts) draft {
 	s := e.shortage(recorded, dev)
-	d := draft{Finding: report.Finding{ID: "oom_" + o.Verdict, Severity: report.Critical, Confidence: 0.9, Evidence: []string{e.asked(o, dev)}}}
+	d := draft{Finding: report.Finding{ID: "oom_" + o.Verdict, Severity: report.Critical, Confidence: 0.9,
+		Evidence: []string{e.asked(o, dev)}}}
 	d.Evidence = append(d.Evidence, roomLeft(o))
 	what := units.Bytes(o.RequestedBytes)
 	switch o.Verdict {
@@ -103,18 +104,25 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 			if o.Phase != nil && *o.Phase == classify.Optimizer.String() {
 				step, besides = "the optimizer's first step", "; unless it is fused, temporaries come on top"
 			}
-			d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, units.Bytes(s.still), units.Bytes(s.missing))
-			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have%s", units.Bytes(s.need(recorded)), units.Bytes(s.usable), besides))
+			d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, units.Bytes(s.still),
+				units.Bytes(s.missing))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have%s",
+				units.Bytes(s.need(recorded)), units.Bytes(s.usable), besides))
 		} else if s.missing == 0 {
 			d.Confidence = 0.7
-			d.Title = fmt.Sprintf("True shortage: nearly all is in use, a request of %s would have left %s", what, units.Bytes(s.usable-s.need(recorded)))
-			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have; what is free lies in pieces, and an allocator setting that joins them gains no more", units.Bytes(recorded.Active), what, units.Bytes(s.usable)))
+			d.Title = fmt.Sprintf("True shortage: nearly all is in use, a request of %s would have left %s", what,
+				units.Bytes(s.usable-s.need(recorded)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have; what is "+
+				"free lies in pieces, and an allocator setting that joins them gains no more", units.Bytes(recorded.Active), what,
+				units.Bytes(s.usable)))
 		} else {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no allocator setting helps", units.Bytes(recorded.Active), what, units.Bytes(s.usable)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no "+
+				"allocator setting helps", units.Bytes(recorded.Active), what, units.Bytes(s.usable)))
 		}
 		d.Evidence = append(d.Evidence, mostOf(dev)...)
 	case "fragmentation":
-		d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small", what, units.Bytes(max(0, s.usable-recorded.Active)))
+		d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small", what,
+			units.Bytes(max(0, s.usable-recorded.Active)))
 		d.Evidence = append(d.Evidence, e.pinnedBy(recorded)...)
 		d.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=" + expandable + ", or allocate the largest tensors first")
 		if leak := e.leakFirst(recorded, dev); leak != "" {
@@ -129,7 +137,8 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 			}
 		}
 		d.Evidence = append(d.Evidence, mostOf(dev)...)
-		d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF), or hold less")
+		d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
+			"PYTORCH_CUDA_ALLOC_CONF), or hold less")
 		return d
 	case "other_process":
 		d.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", what)
@@ -149,7 +158,8 @@ func (e *examination) oomFinding(o *report.OOM, recorded *timeline.OOM, dev *rep
 	e.remedy(&d, recorded, s, dev)
 	e.outlier(&d, recorded)
 	if bytes := dev.AtPeak.Categories[classify.Activations.String()]; !f.trains && share(bytes, dev.AtPeak.AllocatedBytes) >= 30 {
-		d.Fix = ptr(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of activations then. Else: ", units.Bytes(bytes)) + lowerFirst(*d.Fix))
+		d.Fix = ptr(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of "+
+			"activations then. Else: ", units.Bytes(bytes)) + lowerFirst(*d.Fix))
 	}
 	e.retried(&d, recorded)
 	return d
@@ -186,7 +196,8 @@ func (e *examination) leakFirst(o *timeline.OOM, dev *report.Device) string {
 		}
 		text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, units.Bytes(held), units.Bytes(o.Active))
 		if soon {
-			text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off", units.Bytes(*x.BytesPerStep))
+			text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off",
+				units.Bytes(*x.BytesPerStep))
 		}
 		return text
 	}
@@ -252,8 +263,10 @@ func (e *examination) outlier(d *draft, o *timeline.OOM) {
 		return
 	}
 	times := float64(inputs[k]) / float64(before)
-	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s at most %s", times, units.Bytes(inputs[k]), units.Plural(k, "step"), units.Bytes(before)))
-	d.Fix = ptr(*d.Fix + fmt.Sprintf(". Or don't let it come to that: truncate or split what is %.1f times as large as all before, or group inputs by length with a bound on tokens per batch", times))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s "+
+		"at most %s", times, units.Bytes(inputs[k]), units.Plural(k, "step"), units.Bytes(before)))
+	d.Fix = ptr(*d.Fix + fmt.Sprintf(". Or don't let it come to that: truncate or split what is %.1f times as large as all "+
+		"before, or group inputs by length with a bound on tokens per batch", times))
 }
 
 // retried says that a program went on after a failure, and failed again for what
@@ -270,7 +283,8 @@ func (e *examination) retried(d *draft, o *timeline.OOM) {
 		id := timeline.AllocationID(i)
 		born := e.t.Born[i]
 		again = again || born != timeline.Never && int(born) > o.Event && int(born) < last.Event
-		if p := e.classes.Phase[i]; (p == classify.Forward || p == classify.Backward) && e.classes.Category[i] != classify.Gradients &&
+		if p := e.classes.Phase[i]; (p == classify.Forward || p == classify.Backward) &&
+			e.classes.Category[i] != classify.Gradients &&
 			e.t.AliveAt(id, o.Event) && e.t.AliveAt(id, last.Event) {
 			held += bytes
 		}
@@ -279,8 +293,10 @@ func (e *examination) retried(d *draft, o *timeline.OOM) {
 		return
 	}
 	failed := len(e.t.OOMs) - sort.Search(len(e.t.OOMs), func(i int) bool { return e.t.OOMs[i].Event > o.Event })
-	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made were still held then", units.Plural(failed, "more request"), units.Bytes(held)))
-	d.Fix = ptr("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try again outside the except block, and keep str(error) instead of the error. Then: " + lowerFirst(*d.Fix))
+	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made "+
+		"were still held then", units.Plural(failed, "more request"), units.Bytes(held)))
+	d.Fix = ptr("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try " +
+		"again outside the except block, and keep str(error) instead of the error. Then: " + lowerFirst(*d.Fix))
 }
 
 // asked says what was asked for, when and by which line.
@@ -322,7 +338,8 @@ func roomLeft(o *report.OOM) string {
 		text += fmt.Sprintf(", %s left on the device", units.Bytes(*o.DeviceFreeBytes))
 	}
 	if o.LargestFreeBlock != nil {
-		text += fmt.Sprintf("; %s free in PyTorch's cache, the largest block %s", units.Bytes(o.ReservedBytes-o.AllocatedBytes), units.Bytes(*o.LargestFreeBlock))
+		text += fmt.Sprintf("; %s free in PyTorch's cache, the largest block %s", units.Bytes(o.ReservedBytes-o.AllocatedBytes),
+			units.Bytes(*o.LargestFreeBlock))
 	}
 	return text
 }
@@ -335,9 +352,11 @@ func mostOf(dev *report.Device) []string {
 	}
 	what, why := strings.ReplaceAll(name, "_", " "), ""
 	if dev.AtPeak.GuessedWeights && name == classify.Unknown.String() {
-		what, why = "what was made before anything was freed", ": without stacks weights can't be told from what the first pass makes, or from data"
+		what, why = "what was made before anything was freed",
+			": without stacks weights can't be told from what the first pass makes, or from data"
 	}
-	return []string{fmt.Sprintf("most of it: %s, %s (%s)%s", what, units.Bytes(bytes), units.Percent(bytes, dev.AtPeak.AllocatedBytes), why)}
+	return []string{fmt.Sprintf("most of it: %s, %s (%s)%s", what, units.Bytes(bytes),
+		units.Percent(bytes, dev.AtPeak.AllocatedBytes), why)}
 }
 
 // pinnedBy says which blocks keep free memory in pieces, by name and line:
@@ -400,7 +419,8 @@ func (e *examination) pinnedBy(o *timeline.OOM) []string {
 		if least := e.t.Allocated[p.example]; least < p.largest {
 			sizes = units.Bytes(least) + " to " + sizes
 		}
-		out = append(out, fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", units.Plural(p.blocks, "block"), what, from,
+		out = append(out, fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", units.Plural(p.blocks, "block"), what,
+			from,
 			sizes, units.Bytes(p.free), units.Plural(p.segments, "segment")))
 	}
 	return out

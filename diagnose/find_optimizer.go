@@ -14,7 +14,8 @@ import (
 
 // listOptimizers are the classes of torch.optim without a fused step, by the name of
 // their function for many tensors.
-var listOptimizers = map[string]string{"adadelta": "Adadelta", "adafactor": "Adafactor", "adamax": "Adamax", "asgd": "ASGD", "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop"}
+var listOptimizers = map[string]string{"adadelta": "Adadelta", "adafactor": "Adafactor", "adamax": "Adamax", "asgd": "ASGD",
+	"nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop"}
 
 // optimizerLists finds peaks within an optimizer's step that works on many
 // tensors at once, torch's default, and makes lists of temporaries for that.
@@ -22,7 +23,8 @@ func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
 	var ids []timeline.AllocationID
 	var bytes int64
 	for i, c := range e.classes.Category {
-		if id := timeline.AllocationID(i); c == classify.Temporary && e.classes.Phase[i] == classify.Optimizer && e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
+		if id := timeline.AllocationID(i); c == classify.Temporary && e.classes.Phase[i] == classify.Optimizer &&
+			e.t.AliveAt(id, e.t.Peaks.Allocated.Event) {
 			ids = append(ids, id)
 			bytes += e.t.Allocated[i]
 		}
@@ -46,7 +48,8 @@ func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
 		d.Code = "optimizer = torch.optim." + class + "(model.parameters(), lr=lr, fused=True)"
 	case kind == "": // no stacks
 		d.change, d.Confidence = "optimizer=fused", 0.7
-		d.Fix = ptr("fused=True, which Adam, AdamW and SGD have: one kernel updates the weights and needs no temporaries. Or " + loop)
+		d.Fix = ptr("fused=True, which Adam, AdamW and SGD have: one kernel updates the weights and needs no temporaries. Or " +
+			loop)
 	case kind == "own":
 		return nil
 	default:
@@ -87,7 +90,8 @@ func (e *examination) manyTensors(ids []timeline.AllocationID) string {
 func (e *examination) listsOfSteps() (out []spell) {
 	made := map[int32]int{}
 	for i, c := range e.classes.Category {
-		if id := timeline.AllocationID(i); c == classify.Temporary && e.classes.Phase[i] == classify.Optimizer && e.t.Requested(id) > smallWeight {
+		if id := timeline.AllocationID(i); c == classify.Temporary && e.classes.Phase[i] == classify.Optimizer &&
+			e.t.Requested(id) > smallWeight {
 			if made[e.classes.Step[i]]++; made[e.classes.Step[i]] > 2 {
 				out = append(out, e.lifeOf(id))
 			}

@@ -13,7 +13,8 @@ import (
 // its passes, such as copies of all weights that are about to be saved.
 func (e *examination) ownTemporaries(dev *report.Device, f *facts) []draft {
 	own := func(i int) bool {
-		return e.classes.Category[i] == classify.Temporary && e.classes.Phase[i] == classify.OtherPhase && e.t.Stack(timeline.AllocationID(i)) != 0 &&
+		return e.classes.Category[i] == classify.Temporary && e.classes.Phase[i] == classify.OtherPhase &&
+			e.t.Stack(timeline.AllocationID(i)) != 0 &&
 			e.goesInTime(timeline.AllocationID(i))
 	}
 	var ids []timeline.AllocationID
@@ -63,7 +64,8 @@ func (e *examination) ownTemporaries(dev *report.Device, f *facts) []draft {
 			return nil
 		}
 		what = "Copies of weights and of their state take"
-		d.Fix = ptr("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them on the GPU")
+		d.Fix = ptr("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them " +
+			"on the GPU")
 		d.Code = "state = {name: t.detach().cpu() for name, t in model.state_dict().items()}"
 	}
 	d.Title = fmt.Sprintf("%s %s of the peak, outside of all passes", what, units.Bytes(bytes))
@@ -79,7 +81,8 @@ func (e *examination) ownTemporaries(dev *report.Device, f *facts) []draft {
 func (e *examination) goesInTime(id timeline.AllocationID) bool {
 	steps := e.classes.Steps
 	next := int(e.classes.Step[id]) + 1
-	return len(steps) == 0 || next < len(steps) && e.lifeOf(id).to <= steps[next].LastEvent || next == len(steps) && e.t.FreeRequested[id] != timeline.Never
+	return len(steps) == 0 || next < len(steps) && e.lifeOf(id).to <= steps[next].LastEvent || next == len(steps) &&
+		e.t.FreeRequested[id] != timeline.Never
 }
 
 // seesPass tells whether an allocation is there for the whole of a forward or

@@ -31,10 +31,14 @@ func (e *examination) dataParallel(dev *report.Device, f *facts) []draft {
 		return nil
 	}
 	d := draft{Finding: report.Finding{ID: "data_parallel", Severity: f.severity(), Confidence: 0.9}}
-	d.Title = fmt.Sprintf("DataParallel fills this GPU first: %s reserved at the end, at most %s on the others", units.Bytes(here), units.Bytes(other))
-	d.Evidence = []string{"the weights are copied to the other GPUs in every forward pass, all outputs gathered on this one, and gradients and optimizer state are only here"}
-	d.Fix = ptr("DistributedDataParallel, one process for each GPU: nothing is gathered, each computes its own loss. Until then, compute the loss inside the module, so that only numbers are gathered")
-	d.Code = "torchrun --nproc-per-node=2 train.py\nmodel = torch.nn.parallel.DistributedDataParallel(model.cuda(rank), device_ids=[rank])"
+	d.Title = fmt.Sprintf("DataParallel fills this GPU first: %s reserved at the end, at most %s on the others",
+		units.Bytes(here), units.Bytes(other))
+	d.Evidence = []string{"the weights are copied to the other GPUs in every forward pass, all outputs gathered on this one, " +
+		"and gradients and optimizer state are only here"}
+	d.Fix = ptr("DistributedDataParallel, one process for each GPU: nothing is gathered, each computes its own loss. Until " +
+		"then, compute the loss inside the module, so that only numbers are gathered")
+	d.Code = "torchrun --nproc-per-node=2 train.py\nmodel = torch.nn.parallel.DistributedDataParallel(model.cuda(rank), " +
+		"device_ids=[rank])"
 	return []draft{d}
 }
 
@@ -48,7 +52,8 @@ func (e *examination) gathers() bool {
 	gather := make([]bool, len(s.Frames))
 	some := false
 	for i := range s.Frames {
-		gather[i] = s.String(s.Frames[i].Function) == "gather" && strings.HasSuffix(s.String(s.Frames[i].File), "torch/nn/parallel/data_parallel.py")
+		gather[i] = s.String(s.Frames[i].Function) == "gather" && strings.HasSuffix(s.String(s.Frames[i].File),
+			"torch/nn/parallel/data_parallel.py")
 		some = some || gather[i]
 	}
 	if !some {

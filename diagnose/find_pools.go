@@ -25,17 +25,20 @@ func (e *examination) privatePools(dev *report.Device, f *facts) []draft {
 		bytes, used = bytes+p.Bytes, used+p.Used
 		graphs = graphs || p.Kind == "cuda_graph"
 	}
-	d.Title = fmt.Sprintf("%s lie in private pools (CUDA graphs, MemPools), %s of it free for nobody else", units.Bytes(bytes), units.Bytes(bytes-used))
+	d.Title = fmt.Sprintf("%s lie in private pools (CUDA graphs, MemPools), %s of it free for nobody else", units.Bytes(bytes),
+		units.Bytes(bytes-used))
 	holders := e.poolHolders()
 	shown, rest := report.LargestPools(dev.Pools)
 	for _, p := range shown {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s %s: %s in %s, %s in use%s", poolWords[p.Kind], p.Pool, units.Bytes(p.Bytes), units.Plural(p.Segments, "segment"), units.Bytes(p.Used), holders[p.Pool]))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s %s: %s in %s, %s in use%s", poolWords[p.Kind], p.Pool,
+			units.Bytes(p.Bytes), units.Plural(p.Segments, "segment"), units.Bytes(p.Used), holders[p.Pool]))
 	}
 	if rest != "" {
 		d.Evidence = append(d.Evidence, rest)
 	}
 	if graphs && bytes-used >= 64<<20 && share(bytes-used, bytes) >= 10 {
-		d.Fix = ptr("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and capture the largest batch first")
+		d.Fix = ptr("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and " +
+			"capture the largest batch first")
 	}
 	return []draft{d}
 }
@@ -87,7 +90,8 @@ func (e *examination) poolHolders() map[string]string {
 			continue
 		}
 		slices.SortFunc(all, func(a, b holder) int {
-			return cmp.Or(cmp.Compare(holders[b].bytes, holders[a].bytes), cmp.Compare(a.stack, b.stack), cmp.Compare(a.category, b.category))
+			return cmp.Or(cmp.Compare(holders[b].bytes, holders[a].bytes), cmp.Compare(a.stack, b.stack), cmp.Compare(a.category,
+				b.category))
 		})
 		top := all[0]
 		text := fmt.Sprintf("; most of it %s (%s)", top.category, units.Bytes(holders[top].bytes))
@@ -113,7 +117,9 @@ func (e *examination) pinnedHost(dev *report.Device, f *facts) []draft {
 	}
 	d := draft{Finding: report.Finding{ID: "pinned_host_memory", Severity: report.Info, Confidence: 1}}
 	d.Title = fmt.Sprintf("%s of host memory are pinned, %s of them in use", units.Bytes(host.Bytes), units.Bytes(host.Used))
-	d.Evidence = []string{fmt.Sprintf("at most %s were in use at once; PyTorch rounds each pinned block up to a power of two and keeps it", units.Bytes(host.PeakBytes))}
-	d.Fix = ptr("Pinned memory is the host's, not the GPU's, and can't be swapped out: pin only what is copied asynchronously (batches, offloaded states), in sizes near a power of two")
+	d.Evidence = []string{fmt.Sprintf("at most %s were in use at once; PyTorch rounds each pinned block up to a power of two "+
+		"and keeps it", units.Bytes(host.PeakBytes))}
+	d.Fix = ptr("Pinned memory is the host's, not the GPU's, and can't be swapped out: pin only what is copied asynchronously " +
+		"(batches, offloaded states), in sizes near a power of two")
 	return []draft{d}
 }

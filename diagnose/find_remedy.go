@@ -22,11 +22,13 @@ var remedies = []struct {
 }{
 	{"leak=fixed", nil, "Fix the leak that has a finding of its own"},
 	{"gradients=set_to_none", nil, "optimizer.zero_grad(set_to_none=True)"},
-	{"logits=chunked", []classify.Category{classify.Logits}, "Chunked or fused cross-entropy@, so that the logits of all tokens never exist at once"},
+	{"logits=chunked", []classify.Category{classify.Logits},
+		"Chunked or fused cross-entropy@, so that the logits of all tokens never exist at once"},
 	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing@"},
 	{"optimizer=fused", []classify.Category{classify.OptimizerState}, "fused=True for the optimizer"},
 	{"optimizer=8bit", []classify.Category{classify.OptimizerState}, "An 8-bit optimizer (bitsandbytes' AdamW8bit)"},
-	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs}, "Half the batch, with gradients accumulated over two"},
+	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs},
+		"Half the batch, with gradients accumulated over two"},
 }
 
 // remedy looks for what would have made the room that was missing: by replay
@@ -61,7 +63,8 @@ func enough(saves int64, s shortage) string {
 	case left < 0:
 		return fmt.Sprintf("not enough by itself, %s would still be missing", units.Bytes(-left))
 	case s.still == 0 && s.after == 0:
-		return fmt.Sprintf("makes up for the %s missing, with %s left for what comes after it, which isn't recorded", units.Bytes(s.missing), units.Bytes(left))
+		return fmt.Sprintf("makes up for the %s missing, with %s left for what comes after it, which isn't recorded",
+			units.Bytes(s.missing), units.Bytes(left))
 	default:
 		return fmt.Sprintf("makes up for the %s missing, with %s to spare", units.Bytes(s.missing), units.Bytes(left))
 	}

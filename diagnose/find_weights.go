@@ -15,11 +15,14 @@ import (
 // the same order that no optimizer trains, or the optimizer's own in fp32.
 func (e *examination) weightsTwice(dev *report.Device, f *facts) []draft {
 	var out []draft
-	if master := f.at[classify.OptimizerState][classify.MasterWeights].bytes; share(master, dev.AtPeak.AllocatedBytes) >= 5 && master >= 32<<20 {
+	if master := f.at[classify.OptimizerState][classify.MasterWeights].bytes; share(master, dev.AtPeak.AllocatedBytes) >= 5 &&
+		master >= 32<<20 {
 		d := draft{Finding: report.Finding{ID: "weights_twice", Severity: report.Info, Confidence: 0.9}}
 		d.Title = fmt.Sprintf("The optimizer keeps its own fp32 copy of the weights: %s", units.Bytes(master))
-		d.Evidence = []string{fmt.Sprintf("weights %s, master copy %s, moments %s", units.Bytes(f.held(classify.Weights)), units.Bytes(master), units.Bytes(f.held(classify.OptimizerState)-master))}
-		d.Fix = ptr("Expected of mixed precision with 16-bit weights; an optimizer that rounds stochastically needs none, and sharding (ZeRO-1, FSDP) spreads it over the GPUs")
+		d.Evidence = []string{fmt.Sprintf("weights %s, master copy %s, moments %s", units.Bytes(f.held(classify.Weights)),
+			units.Bytes(master), units.Bytes(f.held(classify.OptimizerState)-master))}
+		d.Fix = ptr("Expected of mixed precision with 16-bit weights; an optimizer that rounds stochastically needs none, and " +
+			"sharding (ZeRO-1, FSDP) spreads it over the GPUs")
 		out = append(out, d)
 	}
 	second := e.secondWeights()
@@ -27,7 +30,8 @@ func (e *examination) weightsTwice(dev *report.Device, f *facts) []draft {
 		return out
 	}
 	var bytes int64
-	d := draft{Finding: report.Finding{ID: "weights_twice", Severity: report.Info, Confidence: 0.8}, without: "without the second copy,"}
+	d := draft{Finding: report.Finding{ID: "weights_twice", Severity: report.Info, Confidence: 0.8},
+		without: "without the second copy,"}
 	for _, id := range second {
 		bytes += e.t.Allocated[id]
 		d.spells = append(d.spells, e.lifeOf(id))
@@ -36,7 +40,8 @@ func (e *examination) weightsTwice(dev *report.Device, f *facts) []draft {
 		return out
 	}
 	d.Title = fmt.Sprintf("The weights are there twice: %s hold a second set that isn't trained", units.Bytes(bytes))
-	d.Evidence = []string{fmt.Sprintf("%s of the same sizes in the same order as the first, with no gradients of their own", units.Plural(len(second), "block"))}
+	d.Evidence = []string{fmt.Sprintf("%s of the same sizes in the same order as the first, with no gradients of their own",
+		units.Plural(len(second), "block"))}
 	line := e.coveringLine(e.byStack(second))
 	at := ""
 	if line.File != "" {
@@ -47,7 +52,8 @@ func (e *examination) weightsTwice(dev *report.Device, f *facts) []draft {
 		d.Fix = ptr("The file that the weights were loaded from is still on the GPU: load it to the host, and drop it afterwards")
 		d.Code = "state = torch.load(path, map_location=\"cpu\", weights_only=True)\nmodel.load_state_dict(state)\ndel state"
 	} else {
-		d.Fix = ptr("If it is an average (EMA), keep it on the host or update it every few steps; if a reference model, compute its outputs beforehand or use adapters, whose base serves as reference; else drop it")
+		d.Fix = ptr("If it is an average (EMA), keep it on the host or update it every few steps; if a reference model, " +
+			"compute its outputs beforehand or use adapters, whose base serves as reference; else drop it")
 	}
 	return append(out, d)
 }

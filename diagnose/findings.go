@@ -91,7 +91,8 @@ func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.F
 	}
 	loop := words("loop", "torch2.0")
 	add := func(id string, severity report.Severity, title, fix, recipe string, evidence ...string) {
-		out = append(out, report.Finding{ID: id, Severity: severity, Title: title, Evidence: append([]string{}, evidence...), Fix: &fix, Confidence: 1, Code: how(recipe)})
+		out = append(out, report.Finding{ID: id, Severity: severity, Title: title, Evidence: append([]string{}, evidence...),
+			Fix: &fix, Confidence: 1, Code: how(recipe)})
 	}
 	switch dev.History {
 	case "none":
@@ -115,24 +116,33 @@ func (e *examination) recordingFindings(dev *report.Device, f *facts) []report.F
 		add(id, report.Warning, title, fix, loop, dev.HistoryReason)
 	case "late":
 		if e.t.Snapshot.Cut < 0 {
-			add("recording_late", report.Info, fmt.Sprintf("Recording began late: %s (%s) are older than it", units.Plural(dev.Older, "block"), units.Bytes(e.t.Start.Allocated)),
+			add("recording_late", report.Info, fmt.Sprintf("Recording began late: %s (%s) are older than it",
+				units.Plural(dev.Older, "block"), units.Bytes(e.t.Start.Allocated)),
 				"Switch recording on before the model is built", loop, dev.HistoryReason)
 		}
 	case "overflowed":
 		add("recording_overflowed", report.Warning, "The recorder's ring buffer was too small: the oldest events are lost",
-			words("Raise max_entries, or record fewer steps", "Raise trace_alloc_max_entries, or record fewer steps"), loop, dev.HistoryReason, fmt.Sprintf("%s are left", units.Plural(dev.Events, "event")))
+			words("Raise max_entries, or record fewer steps", "Raise trace_alloc_max_entries, or record fewer steps"), loop,
+			dev.HistoryReason, fmt.Sprintf("%s are left", units.Plural(dev.Events, "event")))
 	}
 	if kept := e.keptAtEnd(f); kept > 0 {
-		add("recording_stopped", report.Info, fmt.Sprintf("The recording ends in a forward pass: %s of activations are kept for a backward pass that wasn't recorded", units.Bytes(kept)),
-			"Record a whole training step: its peak may come later, in backward or in the optimizer. If nothing is trained here, torch.no_grad() keeps none of them", loop,
-			fmt.Sprintf("no backward pass in the whole recording, and %s of what is allocated at its end are activations", units.Percent(kept, e.t.End.Allocated)))
+		add("recording_stopped", report.Info, fmt.Sprintf("The recording ends in a forward pass: %s of activations are kept "+
+			"for a backward pass that wasn't recorded", units.Bytes(kept)),
+			"Record a whole training step: its peak may come later, in backward or in the optimizer. If nothing is trained "+
+				"here, torch.no_grad() keeps none of them", loop,
+			fmt.Sprintf("no backward pass in the whole recording, and %s of what is allocated at its end are activations",
+				units.Percent(kept, e.t.End.Allocated)))
 	}
 	if dev.Stacks == "none" && dev.Allocations > 0 {
 		add("recording_without_stacks", report.Info, "No stacks were recorded: no line of code can be named",
-			words(`Record with context="all" and stacks="all", which are the defaults`, "Record with trace_alloc_record_context=True"), loop, fmt.Sprintf("%s without a stack", units.Plural(dev.Allocations, "allocation")))
+			words(`Record with context="all" and stacks="all", which are the defaults`,
+				"Record with trace_alloc_record_context=True"), loop, fmt.Sprintf("%s without a stack",
+				units.Plural(dev.Allocations, "allocation")))
 	} else if dev.Stacks == "python" && dev.History != "none" {
-		add("recording_without_stacks", report.Info, "Only Python stacks were recorded: allocations of the backward pass have none",
-			words(`Record with stacks="all", which is the default`, "Record with PyTorch 2.1 or newer, whose default records C++ frames, too"), loop)
+		add("recording_without_stacks", report.Info,
+			"Only Python stacks were recorded: allocations of the backward pass have none",
+			words(`Record with stacks="all", which is the default`,
+				"Record with PyTorch 2.1 or newer, whose default records C++ frames, too"), loop)
 	}
 	return out
 }
@@ -142,7 +152,8 @@ func cutOff(offset int64, events int) string {
 	if events == 0 {
 		return fmt.Sprintf("the file ends at offset %d, before its events: what is left of its segments is shown", offset)
 	}
-	return fmt.Sprintf("the file ends at offset %d: only events before that are shown, on top of an unknown beginning, so levels are lower bounds", offset)
+	return fmt.Sprintf("the file ends at offset %d: only events before that are shown, on top of an unknown beginning, so "+
+		"levels are lower bounds", offset)
 }
 
 // maxDamage is how many contradictions a finding lists.
@@ -167,18 +178,23 @@ func (e *examination) damageFindings(dev *report.Device) []report.Finding {
 	if len(all) > maxDamage {
 		all = append(all[:maxDamage:maxDamage], fmt.Sprintf("and %d more", len(all)-maxDamage))
 	}
-	return []report.Finding{{ID: "damage", Severity: report.Warning, Title: title, Evidence: append([]string{}, all...), Confidence: 1,
-		Fix: ptr("Dump again if you can; take figures that touch the damaged parts with care")}}
+	return []report.Finding{{ID: "damage", Severity: report.Warning, Title: title, Evidence: append([]string{}, all...),
+		Confidence: 1,
+		Fix:        ptr("Dump again if you can; take figures that touch the damaged parts with care")}}
 }
 
 // firstChange is what usually costs least against each kind of memory, "" where none
 // was allocated.
 var firstChange = map[string]string{
-	"":                "Look with nvidia-smi for what else holds the GPU's memory, or ask for less at once: the recording shows nothing allocated that could make room",
-	"weights":         "Load the weights in 16 bits, or shard them over GPUs (FSDP, ZeRO-3), or train adapters (LoRA) on quantised ones",
-	"gradients":       "Shard the gradients (FSDP, ZeRO-2), or step the optimizer inside the backward pass so that they never live all at once",
+	"": "Look with nvidia-smi for what else holds the GPU's memory, or ask for less at once: the recording " +
+		"shows nothing allocated that could make room",
+	"weights": "Load the weights in 16 bits, or shard them over GPUs (FSDP, ZeRO-3), or train adapters (LoRA) on " +
+		"quantised ones",
+	"gradients": "Shard the gradients (FSDP, ZeRO-2), or step the optimizer inside the backward pass so that they never " +
+		"live all at once",
 	"optimizer_state": "An optimizer with less state (8-bit AdamW, Adafactor, Lion), or shard it (FSDP, ZeRO-1), or offload it",
-	"activations":     "Activation checkpointing, or a smaller batch with gradient accumulation: activations grow with the tokens of a batch",
+	"activations": "Activation checkpointing, or a smaller batch with gradient accumulation: activations grow with the " +
+		"tokens of a batch",
 	"logits":          "Chunked or fused cross-entropy, so that the logits of all tokens never exist at once; or a smaller batch",
 	"kv_cache":        "A shorter context or fewer sequences at once, a quantised cache, or use_cache=False in training",
 	"inputs":          "Keep the data set on the host and move one batch at a time",

@@ -27,5 +27,6 @@ func (e *examination) gpuNumber(dev *report.Device) (number int, why string) {
 	if number = rank % max(len(listed), 1); number == 0 || !listed[number] {
 		return dev.Device, ""
 	}
-	return number, fmt.Sprintf("taken to be GPU %d of nvidia-smi: rank %d knows one GPU alone, as device 0, so CUDA_VISIBLE_DEVICES numbered it anew; not certain", number, rank)
+	return number, fmt.Sprintf("taken to be GPU %d of nvidia-smi: rank %d knows one GPU alone, as device 0, so "+
+		"CUDA_VISIBLE_DEVICES numbered it anew; not certain", number, rank)
 }

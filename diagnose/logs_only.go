@@ -49,7 +49,10 @@ func outsideDocument(doc *report.Document, capacity int64, ranks map[int]int) {
 			w.traced(d.Source, d.Trace)
 		}
 	}
-	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int { return cmp.Compare(severities[a.Severity], severities[b.Severity]) })
+	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int {
+		return cmp.Compare(severities[a.Severity],
+			severities[b.Severity])
+	})
 }
 
 func (w *witness) add(f report.Finding) { w.doc.Findings = append(w.doc.Findings, f) }
@@ -178,7 +181,8 @@ func (w *witness) outOfMemory() {
 			f := judge(m)
 			told := notes[[2]int{d.Source, m.Line}]
 			f.tell(told)
-			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] || m.AllocatedBytes < 0 && m.DeviceFreeBytes >= 0 && whole[firstFigures(m)] {
+			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] || m.AllocatedBytes < 0 &&
+				m.DeviceFreeBytes >= 0 && whole[firstFigures(m)] {
 				continue // told elsewhere, and better
 			}
 			key := fmt.Sprint(f.verdict, m.By, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
@@ -215,7 +219,8 @@ func (w *witness) outOfMemory() {
 		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.verdict == "unknown" })
 	}
 	slices.SortStableFunc(groups, func(a, b *failures) int {
-		return cmp.Or(cmp.Compare(a.sources[0], b.sources[0]), cmp.Compare(min(b.first, 0), min(a.first, 0)), cmp.Compare(b.Line, a.Line))
+		return cmp.Or(cmp.Compare(a.sources[0], b.sources[0]), cmp.Compare(min(b.first, 0), min(a.first, 0)),
+			cmp.Compare(b.Line, a.Line))
 	})
 	for i, g := range groups {
 		f := w.failureFinding(g)
@@ -226,7 +231,8 @@ func (w *witness) outOfMemory() {
 			m.Fix = f.Fix
 		}
 		if i == maxFailures-1 && len(groups) > maxFailures {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("and failures at %s, earlier in the logs", units.Plural(len(groups)-maxFailures, "other line")))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("and failures at %s, earlier in the logs",
+				units.Plural(len(groups)-maxFailures, "other line")))
 		}
 		w.add(f)
 		if i == maxFailures-1 {
@@ -281,12 +287,14 @@ func (w *witness) counted() {
 		onGPU, printed = fmt.Sprintf(" on GPU %d", *last.Device), "memory_summary()"
 	}
 	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: 0.3,
-		Title: fmt.Sprintf("Out of memory%s: PyTorch counted %s before %s was printed; the messages aren't in what was given, so the cause isn't known",
+		Title: fmt.Sprintf("Out of memory%s: PyTorch counted %s before %s was printed; the messages aren't in what was given, "+
+			"so the cause isn't known",
 			onGPU, units.Plural(int(*last.OOMs), "failed request"), printed),
 		Evidence: []string{w.at(last.Source, last.Line) + ": CUDA OOMs: " + units.Count(int(*last.OOMs))},
 		Fix:      ptr("Give the log with the message, too, or record a snapshot at the failure"), Code: how("oom")}
 	if last.PeakAllocatedBytes != nil && last.PeakReservedBytes != nil {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("peaks of %s allocated and %s reserved", units.Bytes(*last.PeakAllocatedBytes), units.Bytes(*last.PeakReservedBytes)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("peaks of %s allocated and %s reserved",
+			units.Bytes(*last.PeakAllocatedBytes), units.Bytes(*last.PeakReservedBytes)))
 	}
 	w.add(f)
 }
@@ -294,7 +302,8 @@ func (w *witness) counted() {
 // sameFigures tells the messages of one failure, which notebooks, pytest and
 // loggers print several times, from those of others.
 func sameFigures(m *runlog.OOM) string {
-	return fmt.Sprint(m.By, m.GPU, m.Rank, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes, m.AllocatedBytes, m.ReservedUnallocatedBytes)
+	return fmt.Sprint(m.By, m.GPU, m.Rank, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes, m.AllocatedBytes,
+		m.ReservedUnallocatedBytes)
 }
 
 // firstFigures are those that a message which a title or a logger cuts off still has.
@@ -430,10 +439,12 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	f.Title = title + why
 	f.Evidence = []string{w.at(g.source, g.Line) + ": " + orElse(g.figures(), "no figures")}
 	if g.absurd() {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.RequestedBytes)/float64(g.CapacityBytes)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%.0f times the GPU: no setting helps, the shapes are wrong",
+			float64(g.RequestedBytes)/float64(g.CapacityBytes)))
 	}
 	if o, ok := outsideOfMessage(g.OOM); ok && o.context > 0 && o.others >= 0 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries, %s others", units.Bytes(o.context), units.Bytes(o.others)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries, %s others",
+			units.Bytes(o.context), units.Bytes(o.others)))
 	}
 	if took := w.ofServer(g); took != "" {
 		f.Evidence = append(f.Evidence, took)
@@ -442,11 +453,13 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Evidence = append(f.Evidence, "others on the same GPU: "+processList(list))
 	}
 	if gpu := w.printed(g); gpu != nil {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d", times(gpu.Samples), sawOf(gpu), g.GPU))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d",
+			times(gpu.Samples), sawOf(gpu), g.GPU))
 	}
 	w.maybeOwn(g, &f)
 	if g.PrivatePoolBytes > 0 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use", units.Bytes(g.PrivatePoolBytes)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use",
+			units.Bytes(g.PrivatePoolBytes)))
 	}
 	if g.count > 1 {
 		text := fmt.Sprintf("told %s times in this log", units.Count(g.count))
@@ -462,7 +475,8 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("steps follow it in the log, up to step %d", g.UpToStep))
 	}
 	if g.first >= 0 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("by the launcher's list of failures, rank %d failed before all others", g.first))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("by the launcher's list of failures, rank %d failed before all others",
+			g.first))
 	}
 	if list := cmp.Or(numbered("ranks", g.ranks), numbered("GPUs", g.gpus)); list != "" {
 		f.Evidence = append(f.Evidence, list)
@@ -477,5 +491,6 @@ func orElse(s, other string) string {
 	return s
 }
 
-var kindText = map[string]string{"true_shortage": "a true shortage", "fragmentation": "fragmentation", "other_process": "someone else on the GPU",
+var kindText = map[string]string{"true_shortage": "a true shortage", "fragmentation": "fragmentation",
+	"other_process":   "someone else on the GPU",
 	"memory_fraction": "a limit below the GPU's size"}

@@ -33,7 +33,8 @@ func (w *witness) grewBefore(g *failures) string {
 	if last-first < max(g.RequestedBytes, g.CapacityBytes/largeTensors) {
 		return ""
 	}
-	return fmt.Sprintf("allocated memory had grown by %s a step before, from %s at step %d to %s at step %d", units.Bytes(int64(growth.perPoint/s.stride())),
+	return fmt.Sprintf("allocated memory had grown by %s a step before, from %s at step %d to %s at step %d",
+		units.Bytes(int64(growth.perPoint/s.stride())),
 		units.Bytes(first), s.numbers[0], units.Bytes(last), s.numbers[len(s.numbers)-1])
 }
 

@@ -39,9 +39,11 @@ func (w *witness) watched(r *monitor.Report) {
 // grew tells of readings that rise all along.
 func grew(g *monitor.GPU, grown growth, tool string) report.Finding {
 	f := report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
-		Title:    fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.Index, tool, units.Bytes(int64(grown.total))),
-		Evidence: []string{fmt.Sprintf("%s readings%s", units.Count(g.Samples), between(g)), "a cache that fills up flattens out; this did not"},
-		Fix:      ptr("Record a few steps to see what grows"), Code: how("loop")}
+		Title: fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.Index, tool,
+			units.Bytes(int64(grown.total))),
+		Evidence: []string{fmt.Sprintf("%s readings%s", units.Count(g.Samples), between(g)),
+			"a cache that fills up flattens out; this did not"},
+		Fix: ptr("Record a few steps to see what grows"), Code: how("loop")}
 	if maybeLoading(g) {
 		f.Severity, f.Confidence = report.Info, 0.3
 		f.Title += ": it may have been loading"
@@ -94,11 +96,13 @@ func between(g *monitor.GPU) string {
 }
 
 func (w *witness) full(g *monitor.GPU) {
-	if g.TotalBytes <= 0 || float64(g.PeakUsedBytes) < nearlyFull*float64(g.TotalBytes) || len(w.doc.Devices) > 0 || g.UnlistedBytes >= g.PeakUsedBytes {
+	if g.TotalBytes <= 0 || float64(g.PeakUsedBytes) < nearlyFull*float64(g.TotalBytes) || len(w.doc.Devices) > 0 ||
+		g.UnlistedBytes >= g.PeakUsedBytes {
 		return
 	}
 	w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
-		Title: fmt.Sprintf("GPU %d was full: %s of %s in use (%s)", g.Index, units.Bytes(g.PeakUsedBytes), units.Bytes(g.TotalBytes), units.Percent(g.PeakUsedBytes, g.TotalBytes)),
+		Title: fmt.Sprintf("GPU %d was full: %s of %s in use (%s)", g.Index, units.Bytes(g.PeakUsedBytes),
+			units.Bytes(g.TotalBytes), units.Percent(g.PeakUsedBytes, g.TotalBytes)),
 		Evidence: []string{units.Plural(g.Samples, "reading") + between(g),
 			"PyTorch keeps what it once reserved, so a full GPU is not yet a failure: a snapshot tells how much of it is in use"},
 		Fix: ptr("Record a snapshot to see what the memory is for"), Code: how("loop")})
@@ -115,10 +119,14 @@ func (w *witness) fullInstances(g *monitor.GPU) {
 			continue
 		}
 		w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
-			Title: fmt.Sprintf("MIG instance %d of GPU %d was full: %s of %s in use (%s)", m.GI, g.Index, units.Bytes(m.PeakUsedBytes), units.Bytes(m.TotalBytes), units.Percent(m.PeakUsedBytes, m.TotalBytes)),
-			Evidence: []string{fmt.Sprintf("the GPU as a whole has %s, of which its programs get their instance's share alone", units.Bytes(g.TotalBytes)),
-				"PyTorch keeps what it once reserved, so a full instance is not yet a failure: a snapshot tells how much of it is in use"},
-			Fix: ptr("Record a snapshot to see what the memory is for, or give the program a larger instance"), Code: how("loop")})
+			Title: fmt.Sprintf("MIG instance %d of GPU %d was full: %s of %s in use (%s)", m.GI, g.Index,
+				units.Bytes(m.PeakUsedBytes), units.Bytes(m.TotalBytes), units.Percent(m.PeakUsedBytes, m.TotalBytes)),
+			Evidence: []string{fmt.Sprintf("the GPU as a whole has %s, of which its programs get their instance's share alone",
+				units.Bytes(g.TotalBytes)),
+				"PyTorch keeps what it once reserved, so a full instance is not yet a failure: a snapshot tells how much of " +
+					"it is in use"},
+			Fix:  ptr("Record a snapshot to see what the memory is for, or give the program a larger instance"),
+			Code: how("loop")})
 	}
 }
 
@@ -133,13 +141,18 @@ func (w *witness) unlisted(g *monitor.GPU) {
 	for _, s := range g.Series.Samples {
 		if s.UsedBytes == g.UnlistedBytes && s.UtilizationPercent > 0 {
 			severity = report.Info
-			busy = fmt.Sprintf("; it computes (%.0f %%), so somebody is at work, in a container perhaps this run", s.UtilizationPercent)
+			busy = fmt.Sprintf("; it computes (%.0f %%), so somebody is at work, in a container perhaps this run",
+				s.UtilizationPercent)
 		}
 	}
 	w.add(report.Finding{ID: "outside_pytorch", Severity: severity, Confidence: 0.8,
-		Title:    fmt.Sprintf("%s were in use on GPU %d, and nvidia-smi listed no process: one of another container or user, or what a dead run left behind", units.Bytes(g.UnlistedBytes), g.Index),
-		Evidence: []string{"\"No running processes found\"" + busy, "within a container nvidia-smi shows no processes, not even the container's own; a process that hangs while it ends keeps its memory"},
-		Fix:      ptr("On the host, `sudo fuser -v /dev/nvidia*` names all that have a GPU open: stop what is left of dead runs (kill -9), DataLoader workers included. No snapshot shows it")})
+		Title: fmt.Sprintf("%s were in use on GPU %d, and nvidia-smi listed no process: one of another container or user, "+
+			"or what a dead run left behind", units.Bytes(g.UnlistedBytes), g.Index),
+		Evidence: []string{"\"No running processes found\"" + busy,
+			"within a container nvidia-smi shows no processes, not even the container's own; a process that hangs while it " +
+				"ends keeps its memory"},
+		Fix: ptr("On the host, `sudo fuser -v /dev/nvidia*` names all that have a GPU open: stop what is left of dead runs " +
+			"(kill -9), DataLoader workers included. No snapshot shows it")})
 }
 
 // sharedGPU tells of several programs on one GPU, or one part of it that MIG made,
@@ -208,9 +221,12 @@ func (w *witness) strays(r *monitor.Report) {
 			continue
 		}
 		w.add(report.Finding{ID: "outside_pytorch", Severity: report.Warning, Confidence: 0.9, SavesBytes: &bytes,
-			Title:    fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.Index, units.Bytes(bytes)),
-			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context", units.Bytes(bytes/int64(n)))},
-			Fix:      ptr("torch.cuda.set_device(local_rank) before anything touches CUDA, and map_location when a checkpoint is loaded")})
+			Title: fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.Index,
+				units.Bytes(bytes)),
+			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context",
+				units.Bytes(bytes/int64(n)))},
+			Fix: ptr("torch.cuda.set_device(local_rank) before anything touches CUDA, and map_location when a checkpoint is " +
+				"loaded")})
 	}
 }
 
@@ -229,7 +245,8 @@ func (w *witness) idle(g *monitor.GPU) {
 		return
 	}
 	w.add(report.Finding{ID: "gpu_idle", Severity: report.Info, Confidence: 0.7,
-		Title: fmt.Sprintf("GPU %d held memory but computed nothing in %.0f %% of the readings", g.Index, 100*float64(nothing)/float64(held)),
+		Title: fmt.Sprintf("GPU %d held memory but computed nothing in %.0f %% of the readings", g.Index,
+			100*float64(nothing)/float64(held)),
 		Evidence: []string{fmt.Sprintf("utilisation 0 %% in %s of %s that found memory held, at most %s of it",
 			units.Count(nothing), units.Plural(held, "reading"), units.Bytes(g.PeakUsedBytes))},
 		Fix: ptr("Look for a data loader or another rank that it waits for, or a finished job that was never stopped")})
@@ -277,7 +294,8 @@ func (w *witness) facts() []string {
 	blind := len(ev.GPUs) > 1 && !slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.PeakUsedBytes != nil })
 	for i, g := range ev.GPUs {
 		if blind {
-			out = append(out, fmt.Sprintf("%d GPUs without a figure for their memory (%s shows it)", len(ev.GPUs), showsMemory(&g)))
+			out = append(out, fmt.Sprintf("%d GPUs without a figure for their memory (%s shows it)", len(ev.GPUs),
+				showsMemory(&g)))
 			break
 		}
 		if i == 2 {
@@ -285,7 +303,8 @@ func (w *witness) facts() []string {
 			break
 		}
 		if g.PeakUsedBytes == nil {
-			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (%s shows it)%s", g.GPU, showsMemory(&g), largestProcess(g.Processes)))
+			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (%s shows it)%s", g.GPU, showsMemory(&g),
+				largestProcess(g.Processes)))
 			continue
 		}
 		text := fmt.Sprintf("GPU %d used %s", g.GPU, sawOf(&g))
@@ -302,7 +321,8 @@ func (w *witness) facts() []string {
 			break
 		}
 		if s.PeakAllocatedBytes != nil && s.PeakReservedBytes != nil {
-			text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", units.Bytes(*s.PeakAllocatedBytes), units.Bytes(*s.PeakReservedBytes))
+			text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", units.Bytes(*s.PeakAllocatedBytes),
+				units.Bytes(*s.PeakReservedBytes))
 			if s.Device == nil {
 				text = "memory_stats() " + text
 			} else {
@@ -325,7 +345,8 @@ func showsMemory(g *evidence.GPU) string {
 
 // engineTook is what an inference engine took of a GPU by its own word.
 func engineTook(e *runlog.Engine) string {
-	return e.Name + " took " + amounts(amount{e.Weights, "for weights"}, amount{e.Cache, "for its key-value cache"}, amount{e.Graphs, "for CUDA graphs"})
+	return e.Name + " took " + amounts(amount{e.Weights, "for weights"}, amount{e.Cache, "for its key-value cache"},
+		amount{e.Graphs, "for CUDA graphs"})
 }
 
 // largestProcess names the process that holds most.

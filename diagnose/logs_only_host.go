@@ -25,21 +25,26 @@ func (w *witness) hostFailed(source int, log *runlog.Report) {
 	}
 	f := report.Finding{ID: "host_out_of_memory", Severity: report.Critical, Confidence: 0.95}
 	f.Title, f.Evidence = hostTitle(last, where), []string{w.at(source, last.Line) + ": " + hostEvidence(last)}
-	f.Fix = ptr("Hold less on the host or give the job more memory there (its --mem, the container's limit): fewer DataLoader workers, checkpoints loaded with mmap=True or onto the GPU, no offloading")
+	f.Fix = ptr("Hold less on the host or give the job more memory there (its --mem, the container's limit): fewer DataLoader " +
+		"workers, checkpoints loaded with mmap=True or onto the GPU, no offloading")
 	switch last.By {
 	case runlog.BySharedMemory:
 		f.Confidence = 0.8
-		f.Fix = ptr("Give the container more shared memory (docker run --shm-size or --ipc=host, a larger emptyDir at /dev/shm), or use fewer DataLoader workers")
+		f.Fix = ptr("Give the container more shared memory (docker run --shm-size or --ipc=host, a larger emptyDir at " +
+			"/dev/shm), or use fewer DataLoader workers")
 	case runlog.ByPagingFile:
-		f.Fix = ptr("Enlarge Windows' paging file (System, Advanced, Performance, Virtual memory), or use fewer DataLoader workers: each loads PyTorch's libraries anew")
+		f.Fix = ptr("Enlarge Windows' paging file (System, Advanced, Performance, Virtual memory), or use fewer DataLoader " +
+			"workers: each loads PyTorch's libraries anew")
 	case runlog.ByAllocation:
 		f.Confidence = 0.8 // a wrong size fails in the same way
 	case runlog.BySignal:
 		f.Confidence, f.Severity = 0.5, report.Warning
-		f.Fix = ptr("See who killed it: `dmesg -T | grep -i 'killed process'` tells of the kernel, `sacct -j JOB -o MaxRSS,State` of Slurm. If it was for memory: " + lowerFirst(*f.Fix))
+		f.Fix = ptr("See who killed it: `dmesg -T | grep -i 'killed process'` tells of the kernel, `sacct -j JOB -o " +
+			"MaxRSS,State` of Slurm. If it was for memory: " + lowerFirst(*f.Fix))
 	case runlog.ByWorker:
 		f.Confidence, f.Severity = 0.3, report.Warning
-		f.Fix = ptr("Run once with num_workers=0: an error of the data set itself shows then. If there is none, see whether memory ran out (`dmesg -T | grep -i 'killed process'`, df /dev/shm) and use fewer workers")
+		f.Fix = ptr("Run once with num_workers=0: an error of the data set itself shows then. If there is none, see whether " +
+			"memory ran out (`dmesg -T | grep -i 'killed process'`, df /dev/shm) and use fewer workers")
 	}
 	same := 0
 	for i := range log.HostFailures {
@@ -73,9 +78,11 @@ func hostTitle(h *runlog.HostFailure, where string) string {
 	case h.By == runlog.BySharedMemory:
 		return "Out of shared memory on the host (/dev/shm), not of the GPU's memory: a DataLoader worker was killed" + where
 	case h.By == runlog.BySignal:
-		return "A process was killed by signal 9, as the host's out-of-memory killer does, or somebody's kill -9; what was given shows no failure of the GPU's memory"
+		return "A process was killed by signal 9, as the host's out-of-memory killer does, or somebody's kill -9; what was " +
+			"given shows no failure of the GPU's memory"
 	case h.By == runlog.ByWorker:
-		return "A DataLoader worker ended without a word" + where + ": killed for want of the host's memory perhaps, or crashed; what was given shows no failure of the GPU's memory"
+		return "A DataLoader worker ended without a word" + where +
+			": killed for want of the host's memory perhaps, or crashed; what was given shows no failure of the GPU's memory"
 	case h.By == runlog.ByPagingFile:
 		return onHost + "Windows' paging file is too small" + where
 	case h.RequestedBytes >= 0:

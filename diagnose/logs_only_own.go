@@ -25,7 +25,8 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	if name, where := w.server(g); name != "" {
 		f.SavesBytes = nil // of a share, not all
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s is probably this run's own", where, who))
-		f.Fix = ptr(fmt.Sprintf("Give the %s server less of the GPU (%s), or a GPU of its own: %s is probably this run's server, no stranger", name, shareSettings[name], who))
+		f.Fix = ptr(fmt.Sprintf("Give the %s server less of the GPU (%s), or a GPU of its own: %s is probably this run's "+
+			"server, no stranger", name, shareSettings[name], who))
 		return
 	}
 	why := ""
@@ -36,7 +37,8 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	}
 	if why != "" {
 		f.SavesBytes = nil
-		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give it less or another GPU; else stop it or move to a free GPU (%s)", who, why, g.tools().visible))
+		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give "+
+			"it less or another GPU; else stop it or move to a free GPU (%s)", who, why, g.tools().visible))
 	}
 }
 

@@ -15,11 +15,13 @@ func (w *witness) pressed(source int, log *runlog.Report) {
 		return
 	}
 	f := report.Finding{ID: "cache_flushed", Severity: report.Info, Confidence: 0.9,
-		Title:    fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back before it got more", times(n)),
-		Evidence: []string{w.at(source, log.Pressure.Line) + ": counted by the trainer; each waits for all work on the GPU to end"},
-		Fix:      ptr("Need less at a time: a smaller or shorter batch. A little more, and such a request fails")}
+		Title: fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back before it got more", times(n)),
+		Evidence: []string{w.at(source, log.Pressure.Line) +
+			": counted by the trainer; each waits for all work on the GPU to end"},
+		Fix: ptr("Need less at a time: a smaller or shorter batch. A little more, and such a request fails")}
 	if c, most := w.capacityOf(-1), log.Steps.MaxMemoryBytes(); most > 0 && most < c-c/10 && len(log.OOMs) == 0 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("the log reports at most %s of the GPU's %s: something else held the rest, or a request was larger than that", units.Bytes(most), units.Bytes(c)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("the log reports at most %s of the GPU's %s: something else held the "+
+			"rest, or a request was larger than that", units.Bytes(most), units.Bytes(c)))
 	}
 	const often = 3
 	if n >= often && len(log.OOMs) == 0 { // of which a failure says more

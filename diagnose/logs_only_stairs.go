@@ -46,7 +46,8 @@ func climbing(values []float64) (stairs, bool) {
 	s.each = median(rises)
 	last := len(values) - s.at[len(s.at)-1]
 	whole := values[len(values)-1] - values[0]
-	ok := even(rises) && even(gaps) && median(gaps) > 1 && float64(last) <= evenly*median(gaps) && math.Abs(rest) <= levelShare*whole
+	ok := even(rises) && even(gaps) && median(gaps) > 1 && float64(last) <= evenly*median(gaps) &&
+		math.Abs(rest) <= levelShare*whole
 	return s, ok
 }
 
@@ -92,12 +93,16 @@ func (w *witness) climbs(source int, what string, s *stepSeries) bool {
 		every = fmt.Sprintf("every %s steps or so", units.Count(int(numbers[c.at[n-1]]-numbers[c.at[0]])/(n-1)))
 	}
 	f := report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.75, Code: how("loop"),
-		Title: fmt.Sprintf("%s grows by %s %s in the log, from %s to %s", what, units.Bytes(int64(c.each)), every, units.Bytes(int64(first)), units.Bytes(int64(last))),
-		Evidence: []string{fmt.Sprintf("%s: %d rises of %s or about, and the same level in between", w.name(source), n, units.Bytes(int64(c.each))),
+		Title: fmt.Sprintf("%s grows by %s %s in the log, from %s to %s", what, units.Bytes(int64(c.each)), every,
+			units.Bytes(int64(first)), units.Bytes(int64(last))),
+		Evidence: []string{fmt.Sprintf("%s: %d rises of %s or about, and the same level in between", w.name(source), n,
+			units.Bytes(int64(c.each))),
 			"sequences or images that get larger by a schedule look alike"},
-		Fix: ptr("Look what is kept each time: results of the evaluation, lists of losses or outputs, a new model, optimizer or data loader beside the old one. Record over such a rise to see it")}
+		Fix: ptr("Look what is kept each time: results of the evaluation, lists of losses or outputs, a new model, optimizer " +
+			"or data loader beside the old one. Record over such a rise to see it")}
 	if size := w.capacityOf(-1); size > int64(last) {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full after %s more", units.Bytes(size), units.Count(int((float64(size)-last)/c.each))))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full after %s more", units.Bytes(size),
+			units.Count(int((float64(size)-last)/c.each))))
 	}
 	w.add(f)
 	return true

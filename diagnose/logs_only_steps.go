@@ -49,12 +49,14 @@ const (
 )
 
 // growthFix is what to do about allocated memory that grows.
-const growthFix = "Record a few steps and look what survives them: a list of tensors or of losses with their graph (append loss.item()), outputs kept, a cache that is never cleared"
+const growthFix = "Record a few steps and look what survives them: a list of tensors or of losses with their graph (append " +
+	"loss.item()), outputs kept, a cache that is never cleared"
 
 // logged tells what a log's steps show by themselves: memory that grows, and
 // steps that become slow. Slow steps that spilling explains are told there.
 func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
-	allocated, reserved, seconds := seriesOf(steps.Curve, allocatedOf), seriesOf(steps.Curve, reservedOf), seriesOf(steps.Curve, secondsOf)
+	allocated, reserved, seconds := seriesOf(steps.Curve, allocatedOf), seriesOf(steps.Curve, reservedOf),
+		seriesOf(steps.Curve, secondsOf)
 	if w.leaking() {
 		allocated.values, reserved.values = nil, nil // the recording says more of it
 	}
@@ -65,20 +67,28 @@ func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
 		if len(allocated.values) > growthPoints {
 			id, what = "fragmentation_creep", "Reserved memory grows while allocated memory doesn't: it"
 		}
-		w.grows(source, what, id, &reserved, g, "Record a few steps; if allocated memory stays the same, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and batches of one length")
-	} else if w.climbs(source, "Allocated memory", &allocated) || len(allocated.values) == 0 && w.climbs(source, "Reserved memory", &reserved) {
+		w.grows(source, what, id, &reserved, g,
+			"Record a few steps; if allocated memory stays the same, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and "+
+				"batches of one length")
+	} else if w.climbs(source, "Allocated memory", &allocated) || len(allocated.values) == 0 &&
+		w.climbs(source, "Reserved memory", &reserved) {
 		// told
 	} else if j, ok := jumped(allocated.values, expected); ok && j.sharp {
 		w.stateMade(source, &allocated, j)
 	}
 	if j, ok := jumped(seconds.values, slower); ok && !spilt {
 		f := report.Finding{ID: "step_time_jump", Severity: report.Warning, Confidence: 0.8,
-			Title: fmt.Sprintf("Steps became %.1f times slower at step %d: %s each instead of %s", j.after/j.before, seconds.numbers[j.at], duration(j.after), duration(j.before)),
+			Title: fmt.Sprintf("Steps became %.1f times slower at step %d: %s each instead of %s", j.after/j.before,
+				seconds.numbers[j.at], duration(j.after), duration(j.before)),
 			Evidence: []string{fmt.Sprintf("%s: %s of %s steps in the log are the slow ones, %s lost so far", w.name(source),
-				units.Count(stepsFrom(&seconds, j.at)), units.Count(steps.Count), duration((j.after-j.before)*float64(stepsFrom(&seconds, j.at))))},
-			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries of a full allocator or a slow data loader look alike in a log")}
+				units.Count(stepsFrom(&seconds, j.at)), units.Count(steps.Count),
+				duration((j.after-j.before)*float64(stepsFrom(&seconds, j.at))))},
+			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries " +
+				"of a full allocator or a slow data loader look alike in a log")}
 		if full, percent := w.brimful(); full {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi saw the GPU %.1f %% full: PyTorch may be freeing its cache and asking the driver again in every step (torch.cuda.memory_stats()[\"num_alloc_retries\"] counts it)", percent))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi saw the GPU %.1f %% full: PyTorch may be freeing its "+
+				"cache and asking the driver again in every step (torch.cuda.memory_stats()[\"num_alloc_retries\"] counts it)",
+				percent))
 		}
 		w.add(f)
 	}
@@ -107,13 +117,16 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g growth, fi
 	f := report.Finding{ID: id, Severity: report.Warning, Confidence: 0.75, Fix: &fix, Code: how("loop"),
 		Title: fmt.Sprintf("%s grows by %s a step in the log, from %s at step %d to %s at step %d", what, units.Bytes(perStep),
 			units.Bytes(int64(s.values[0])), s.numbers[0], units.Bytes(int64(s.values[last])), s.numbers[last]),
-		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source), units.Bytes(int64(s.values[last]-s.values[0])), units.Count(int(s.numbers[last]-s.numbers[0])))}}
+		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source),
+			units.Bytes(int64(s.values[last]-s.values[0])), units.Count(int(s.numbers[last]-s.numbers[0])))}}
 	if what == "Reserved memory grows while allocated memory doesn't: it" {
-		f.Title = fmt.Sprintf("%s rose by %s a step, from %s to %s", what, units.Bytes(perStep), units.Bytes(int64(s.values[0])), units.Bytes(int64(s.values[last])))
+		f.Title = fmt.Sprintf("%s rose by %s a step, from %s to %s", what, units.Bytes(perStep), units.Bytes(int64(s.values[0])),
+			units.Bytes(int64(s.values[last])))
 	}
 	if c := w.capacityOf(-1); c > int64(s.values[last]) && perStep > 0 {
 		full := s.numbers[last] + (c-int64(s.values[last]))/perStep
-		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full at step %s", units.Bytes(c), units.Count(int(full))))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full at step %s", units.Bytes(c),
+			units.Count(int(full))))
 	}
 	w.add(f)
 }
@@ -121,9 +134,11 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g growth, fi
 // stateMade is the one rise that is no leak.
 func (w *witness) stateMade(source int, s *stepSeries, j jump) {
 	w.add(report.Finding{ID: "first_step_state", Severity: report.Info, Confidence: 0.7,
-		Title: fmt.Sprintf("Memory rises once, by %s at step %d, and stays: what an optimizer's state does at its first step, not a leak",
+		Title: fmt.Sprintf("Memory rises once, by %s at step %d, and stays: what an optimizer's state does at its first step, "+
+			"not a leak",
 			units.Bytes(int64(j.after-j.before)), s.numbers[j.at]),
-		Evidence: []string{fmt.Sprintf("%s: %s before, %s after", w.name(source), units.Bytes(int64(j.before)), units.Bytes(int64(j.after))),
+		Evidence: []string{fmt.Sprintf("%s: %s before, %s after", w.name(source), units.Bytes(int64(j.before)),
+			units.Bytes(int64(j.after))),
 			"with gradient accumulation the first optimizer step comes after that many iterations"}})
 }
 

@@ -27,8 +27,10 @@ func (w *witness) traced(source int, t *trace.Trace) {
 			continue
 		}
 		w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.8, Code: how("loop"),
-			Title: fmt.Sprintf("What is left at the lowest point of each step grows by %s a step on device %d", units.Bytes(int64(g.perPoint)), d.ID),
-			Evidence: []string{fmt.Sprintf("%s: %s more over %s from ProfilerStep#%d on", w.name(source), units.Bytes(int64(g.total)), units.Plural(len(floors), "step"), first),
+			Title: fmt.Sprintf("What is left at the lowest point of each step grows by %s a step on device %d",
+				units.Bytes(int64(g.perPoint)), d.ID),
+			Evidence: []string{fmt.Sprintf("%s: %s more over %s from ProfilerStep#%d on", w.name(source),
+				units.Bytes(int64(g.total)), units.Plural(len(floors), "step"), first),
 				where(t, d)},
 			Fix: ptr("Record a snapshot of a few steps: it names the line that keeps the memory")})
 	}
@@ -42,8 +44,10 @@ func (w *witness) tracedFailure(source int, t *trace.Trace) {
 		return
 	}
 	last := t.Failed[len(t.Failed)-1]
-	m := runlog.OOM{RequestedBytes: last.Bytes, CapacityBytes: runlog.Unknown, DeviceFreeBytes: runlog.Unknown, AllocatedBytes: last.TotalAllocated,
-		ReservedUnallocatedBytes: max(0, last.TotalReserved-last.TotalAllocated), Backend: "CUDA", AllowedBytes: runlog.Unknown, BesideBytes: runlog.Unknown}
+	m := runlog.OOM{RequestedBytes: last.Bytes, CapacityBytes: runlog.Unknown, DeviceFreeBytes: runlog.Unknown,
+		AllocatedBytes:           last.TotalAllocated,
+		ReservedUnallocatedBytes: max(0, last.TotalReserved-last.TotalAllocated), Backend: "CUDA", AllowedBytes: runlog.Unknown,
+		BesideBytes: runlog.Unknown}
 	for _, d := range t.Devices {
 		if d.Type == last.Type && d.ID == last.Device {
 			m.CapacityBytes = d.CapacityBytes
@@ -54,9 +58,11 @@ func (w *witness) tracedFailure(source int, t *trace.Trace) {
 		g.why = "a trace doesn't tell the cause"
 	}
 	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: g.confidence,
-		Title:    fmt.Sprintf("Out of memory on device %d: %s asked for; %s", last.Device, units.Bytes(last.Bytes), strings.ReplaceAll(g.why, "the message", "the trace")),
-		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), units.Plural(len(t.Failed), "[OutOfMemory] event"), g.figures())},
-		Fix:      ptr(g.change()), Code: how("oom")}
+		Title: fmt.Sprintf("Out of memory on device %d: %s asked for; %s", last.Device, units.Bytes(last.Bytes),
+			strings.ReplaceAll(g.why, "the message", "the trace")),
+		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), units.Plural(len(t.Failed),
+			"[OutOfMemory] event"), g.figures())},
+		Fix: ptr(g.change()), Code: how("oom")}
 	if g.verdict != "unknown" {
 		f.ID = "oom_" + g.verdict
 	}
@@ -164,10 +170,12 @@ func (w *witness) timelines() []string {
 				most = i
 			}
 		}
-		out = append(out, fmt.Sprintf("a memory timeline with a peak of %s, of which %s hold %s", units.Bytes(t.PeakBytes), timelineCategories[most], units.Bytes(t.AtPeak[most])))
+		out = append(out, fmt.Sprintf("a memory timeline with a peak of %s, of which %s hold %s", units.Bytes(t.PeakBytes),
+			timelineCategories[most], units.Bytes(t.AtPeak[most])))
 	}
 	return out
 }
 
 // timelineCategories are the profiler's categories in words, in its order.
-var timelineCategories = [trace.Categories]string{"parameters", "optimizer state", "inputs", "temporaries", "activations", "gradients", "autograd's own tensors", "tensors of no category"}
+var timelineCategories = [trace.Categories]string{"parameters", "optimizer state", "inputs", "temporaries", "activations",
+	"gradients", "autograd's own tensors", "tensors of no category"}

@@ -8,9 +8,11 @@ import (
 func (e *examination) steps() []report.Step {
 	out := []report.Step{}
 	for _, s := range e.classes.Steps {
-		step := report.Step{Step: s.Number, FirstEvent: s.FirstEvent, LastEvent: s.LastEvent, PeakAllocatedBytes: s.PeakAllocated, Phases: []report.Phase{}}
+		step := report.Step{Step: s.Number, FirstEvent: s.FirstEvent, LastEvent: s.LastEvent, PeakAllocatedBytes: s.PeakAllocated,
+			Phases: []report.Phase{}}
 		for _, p := range s.Phases {
-			step.Phases = append(step.Phases, report.Phase{Phase: p.Phase.String(), FirstEvent: p.FirstEvent, LastEvent: p.LastEvent})
+			step.Phases = append(step.Phases, report.Phase{Phase: p.Phase.String(), FirstEvent: p.FirstEvent,
+				LastEvent: p.LastEvent})
 		}
 		out = append(out, step)
 	}
@@ -22,7 +24,8 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 	out := []report.Leak{}
 	for i := range e.classes.Leaks() {
 		l := &e.classes.Leaks()[i]
-		x := report.Leak{Kind: l.Kind, Defect: l.Defect, Suspected: l.Suspected, Sites: []report.LeakSite{}, Category: ptr(l.Category.String()),
+		x := report.Leak{Kind: l.Kind, Defect: l.Defect, Suspected: l.Suspected, Sites: []report.LeakSite{},
+			Category:     ptr(l.Category.String()),
 			BytesPerStep: ptr(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}
 		if l.File != "" {
 			x.File, x.Line, x.Function = &l.File, lineOf(l.Line), &l.Function

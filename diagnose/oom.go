@@ -36,7 +36,8 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 			x.Site = ptr(siteOf(siteKey{site: e.view.Site(o.Stack), known: true}))
 			x.Site.Category = nil // what the request was for can't be known from what came of it
 		}
-		if phase, ok := e.phaseAt(o.Event); ok && !(phase == classify.Setup && dev.AtPeak.GuessedWeights) { // else it may be the first pass
+		// else it may be the first pass
+		if phase, ok := e.phaseAt(o.Event); ok && !(phase == classify.Setup && dev.AtPeak.GuessedWeights) {
 			x.Phase = ptr(phase.String())
 		}
 		x.Fingerprint = ptr(fingerprint(&x))
@@ -74,7 +75,8 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 		return "true_shortage"
 	}
 	const nearlyAll = 5 // percent that the request would have left: where nothing tells what the pass still needs, it needs more
-	if still, left := e.stillToCome(o), capacity-o.Active; still > left || still == 0 && (left-o.Requested)*100 < nearlyAll*capacity {
+	if still, left := e.stillToCome(o), capacity-o.Active; still > left || still == 0 &&
+		(left-o.Requested)*100 < nearlyAll*capacity {
 		return "true_shortage"
 	}
 	return "fragmentation"
@@ -131,7 +133,9 @@ func (e *examination) pins(event int) []report.Pin {
 		if free[i] == 0 || len(out) == maxPins {
 			break
 		}
-		blocks := slices.DeleteFunc(slices.Clone(layout.Segments[i].Blocks), func(b timeline.Block) bool { return b.Allocation == timeline.NoAllocation })
+		blocks := slices.DeleteFunc(slices.Clone(layout.Segments[i].Blocks), func(b timeline.Block) bool {
+			return b.Allocation == timeline.NoAllocation
+		})
 		slices.SortStableFunc(blocks, func(a, b timeline.Block) int { return cmp.Compare(a.Bytes, b.Bytes) })
 		for _, b := range blocks[:min(len(blocks), maxPins-len(out))] {
 			pin := report.Pin{Address: b.Address, Bytes: b.Bytes, Category: ptr(e.classes.Category[b.Allocation].String())}

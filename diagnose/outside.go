@@ -50,7 +50,8 @@ func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
 		if c := &dev.Clocks[i]; c.OutsideBytes != nil {
 			o := split(*c.OutsideBytes)
 			o.confidence = *c.Confidence
-			o.basis = []string{fmt.Sprintf("nvidia-smi's readings lie %s above what PyTorch had reserved at the same times", units.Bytes(*c.OutsideBytes))}
+			o.basis = []string{fmt.Sprintf("nvidia-smi's readings lie %s above what PyTorch had reserved at the same times",
+				units.Bytes(*c.OutsideBytes))}
 			return o, true
 		}
 	}
@@ -134,7 +135,8 @@ func outsideOfMessage(m *runlog.OOM) (outside, bool) {
 		return outside{}, false
 	}
 	o := split(rest)
-	o.basis = []string{fmt.Sprintf("the out-of-memory message: %s of %s were in use, %s of it by PyTorch", units.Bytes(taken), units.Bytes(m.CapacityBytes), units.Bytes(held))}
+	o.basis = []string{fmt.Sprintf("the out-of-memory message: %s of %s were in use, %s of it by PyTorch", units.Bytes(taken),
+		units.Bytes(m.CapacityBytes), units.Bytes(held))}
 	return o, true
 }
 
@@ -173,7 +175,8 @@ func (e *examination) gpuOf(dev *report.Device) (*evidence.GPU, string) {
 		}
 	}
 	if same == nil && fits == 1 {
-		return other, fmt.Sprintf("taken to be GPU %d of nvidia-smi, the only one that held as much: CUDA_VISIBLE_DEVICES renumbers them", other.GPU)
+		return other, fmt.Sprintf("taken to be GPU %d of nvidia-smi, the only one that held as much: CUDA_VISIBLE_DEVICES "+
+			"renumbers them", other.GPU)
 	}
 	return same, why
 }
@@ -185,7 +188,8 @@ func outsideOfGPU(g *evidence.GPU, reserved int64) (outside, bool) {
 	if used < reserved {
 		return outside{}, false
 	}
-	basis := fmt.Sprintf("nvidia-smi: %s in use at most on GPU %d, %s reserved by PyTorch at most", units.Bytes(used), g.GPU, units.Bytes(reserved))
+	basis := fmt.Sprintf("nvidia-smi: %s in use at most on GPU %d, %s reserved by PyTorch at most", units.Bytes(used), g.GPU,
+		units.Bytes(reserved))
 	var own *evidence.Process
 	candidates := 0
 	var rest []evidence.Process
@@ -204,7 +208,8 @@ func outsideOfGPU(g *evidence.GPU, reserved int64) (outside, bool) {
 		o := split(used - reserved)
 		o.basis = append(o.basis, basis)
 		if candidates > 1 {
-			o.basis = append(o.basis, fmt.Sprintf("%d processes hold about as much as the recording: which is this one can't be told", candidates))
+			o.basis = append(o.basis, fmt.Sprintf("%d processes hold about as much as the recording: which is this one can't "+
+				"be told", candidates))
 		}
 		return o, true
 	}
@@ -241,7 +246,8 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 	}
 	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.confidence, Evidence: o.basis}
 	f.Title = fmt.Sprintf("%s on the GPU are outside PyTorch's allocator", units.Bytes(o.total()))
-	if parts := amounts(amount{o.context, "CUDA context, NCCL and libraries"}, amount{o.others, "other processes"}, amount{o.unaccounted, "not accounted for"}); parts != "" {
+	if parts := amounts(amount{o.context, "CUDA context, NCCL and libraries"}, amount{o.others, "other processes"},
+		amount{o.unaccounted, "not accounted for"}); parts != "" {
 		f.Title += ": " + parts
 	}
 	for i, p := range o.processes {
@@ -257,9 +263,11 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 		f.Fix = ptr("Stop the other processes or give this one a GPU of its own (CUDA_VISIBLE_DEVICES)")
 	case o.unaccounted >= large:
 		f.Severity = report.Warning
-		f.Fix = ptr("List the GPU's processes (nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv) while it runs: another process, NCCL's buffers or a library outside PyTorch holds it")
+		f.Fix = ptr("List the GPU's processes (nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv) while it " +
+			"runs: another process, NCCL's buffers or a library outside PyTorch holds it")
 	case o.context >= large:
-		f.Fix = ptr("NCCL's buffers and loaded kernels grow with communicators and libraries: fewer process groups, NCCL_BUFFSIZE, CUDA_MODULE_LOADING=LAZY")
+		f.Fix = ptr("NCCL's buffers and loaded kernels grow with communicators and libraries: fewer process groups, " +
+			"NCCL_BUFFSIZE, CUDA_MODULE_LOADING=LAZY")
 	}
 	return []report.Finding{f}
 }

@@ -57,10 +57,12 @@ func judge(m *runlog.OOM) failure {
 		f.why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(capacity))
 	case m.AllowedBytes > 0 && m.AllowedBytes < capacity && free >= r:
 		f.verdict, f.confidence, f.saves = "memory_fraction", 0.95, capacity-m.AllowedBytes
-		f.why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(free), units.Bytes(m.AllowedBytes), units.Bytes(capacity))
+		f.why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(free), units.Bytes(m.AllowedBytes),
+			units.Bytes(capacity))
 	case large && free+cached < r && free+cached+others >= r:
 		f.verdict, f.confidence, f.saves = "other_process", 0.9, others
-		f.why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(others), units.Bytes(capacity))
+		f.why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(others),
+			units.Bytes(capacity))
 	case free+cached < r:
 		f.verdict, f.confidence = "true_shortage", 0.9
 		f.why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free-cached))
@@ -68,24 +70,29 @@ func judge(m *runlog.OOM) failure {
 			f.why += ", with the rest of the model still to come"
 		}
 		if beyond := held - capacity; beyond > 0 {
-			f.why = fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows and WSL do, and all that was free is %s short of it",
+			f.why = fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows "+
+				"and WSL do, and all that was free is %s short of it",
 				units.Bytes(beyond), units.Bytes(r-free-cached))
 		}
 	case large && others >= max(r, cached):
 		f.verdict, f.confidence, f.saves = "other_process", 0.8, others
-		f.why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", units.Bytes(held), units.Bytes(others), units.Bytes(capacity))
+		f.why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", units.Bytes(held), units.Bytes(others),
+			units.Bytes(capacity))
 	case cached >= r && float64(cached) >= scraps*float64(held):
 		f.verdict, f.confidence = "fragmentation", 0.85
-		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", units.Bytes(cached), units.Percent(cached, held))
+		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)",
+			units.Bytes(cached), units.Percent(cached, held))
 	case free >= r && cached < r:
 		f.verdict, f.confidence = "memory_fraction", 0.5
-		f.why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the same moment", units.Bytes(free))
+		f.why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the "+
+			"same moment", units.Bytes(free))
 	default:
 		f.verdict, f.confidence = "true_shortage", 0.6
 		if float64(cached) < scraps/3*float64(held) {
 			f.confidence = 0.85
 		}
-		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(held-cached, held), units.Bytes(held), units.Bytes(cached))
+		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(held-cached, held),
+			units.Bytes(held), units.Bytes(cached))
 	}
 	if f.verdict == "fragmentation" && m.Phase == "optimizer" {
 		f.confidence = 0.6 // a first step may still have had to allocate far more
@@ -109,10 +116,12 @@ func (f *failure) withoutFree() {
 		f.why = fmt.Sprintf("with the %s in use it exceeds %s by %s", units.Bytes(used), limit, units.Bytes(used+r-whole))
 	case cached >= r && float64(cached) >= scraps*float64(held):
 		f.verdict, f.confidence = "fragmentation", 0.6
-		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)", units.Bytes(cached), units.Percent(cached, held))
+		f.why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)",
+			units.Bytes(cached), units.Percent(cached, held))
 	case held+r > whole:
 		f.verdict, f.confidence = "true_shortage", 0.6
-		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(used, held), units.Bytes(held), units.Bytes(cached))
+		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(used, held),
+			units.Bytes(held), units.Bytes(cached))
 	default:
 		f.why = fmt.Sprintf("PyTorch held %s of %s; the message doesn't say what was free of the rest", units.Bytes(held), limit)
 	}
@@ -205,7 +214,8 @@ func (f *failure) change() string {
 	switch f.verdict {
 	case "memory_fraction":
 		if f.AllowedBytes > 0 {
-			return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or hold less"
+			return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or " +
+				"hold less"
 		}
 		return "Look for set_per_process_memory_fraction, a MIG slice or a vGPU profile; else run it again"
 	case "other_process":
@@ -216,21 +226,26 @@ func (f *failure) change() string {
 	case "fragmentation":
 		// Expandable segments leave gaps, too: all of the cache is only a bound.
 		if to.settings != "" {
-			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot tells how much", to.settings, units.Bytes(f.ReservedUnallocatedBytes))
+			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot "+
+				"tells how much", to.settings, units.Bytes(f.ReservedUnallocatedBytes))
 		}
-		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s", strings.ToLower(f.Backend), units.Bytes(f.ReservedUnallocatedBytes))
+		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s",
+			strings.ToLower(f.Backend), units.Bytes(f.ReservedUnallocatedBytes))
 	case "unknown":
-		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more", to.smi)
+		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more",
+			to.smi)
 	}
 	if f.absurd() {
-		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more than any GPU has"
+		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more " +
+			"than any GPU has"
 	}
 	if change := f.changeShown(); change != "" {
 		return change
 	}
 	change, known := changeInPhase[f.Phase]
 	if f.asksFor(largeTensors) && f.Phase != "setup" && f.Phase != "optimizer" {
-		return "Look what that line makes: one tensor of that size is often the logits of a large vocabulary (chunked or fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
+		return "Look what that line makes: one tensor of that size is often the logits of a large vocabulary (chunked or " +
+			"fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
 	}
 	if known {
 		return change
@@ -260,10 +275,12 @@ func (f *failure) tools() tools {
 
 // changeInPhase is what helps when memory runs out there.
 var changeInPhase = map[string]string{
-	"forward":   "A smaller batch or shorter sequences, or checkpointing: forward keeps activations for backward",
-	"backward":  "Checkpointing, or a smaller batch: backward holds activations, gradients and the loss's copies of the logits at once (chunk the loss if the vocabulary is large)",
+	"forward": "A smaller batch or shorter sequences, or checkpointing: forward keeps activations for backward",
+	"backward": "Checkpointing, or a smaller batch: backward holds activations, gradients and the loss's copies of the " +
+		"logits at once (chunk the loss if the vocabulary is large)",
 	"optimizer": "An optimizer with less state (8-bit, Lion), sharding or offloading it: the first step allocates all of it",
-	"setup":     "Quantise the weights, load them in bfloat16 if they aren't yet, or shard or offload the model: it did not fit before the first step",
+	"setup": "Quantise the weights, load them in bfloat16 if they aren't yet, or shard or offload the model: it did not " +
+		"fit before the first step",
 	"generate":  "A smaller batch or fewer new tokens, or a static or quantized cache: keys and values grow with every token",
 	"data":      "Keep batches on the host until they are used",
 	"zero_grad": "zero_grad(set_to_none=True)",

@@ -62,7 +62,8 @@ func rising(values []float64) (growth, bool) {
 	n := len(b)
 	total := b[n-1] - b[0]
 	late := b[n-1] - b[n/2]
-	if float64(up) < 0.9*float64(n-1) || late < total/4 || largest > total/2 || total < growthBytes || total < growthShare*b[n-1] {
+	if float64(up) < 0.9*float64(n-1) || late < total/4 || largest > total/2 || total < growthBytes ||
+		total < growthShare*b[n-1] {
 		return growth{}, false
 	}
 	var slopes []float64
@@ -106,7 +107,8 @@ func jumped(values []float64, factor float64) (jump, bool) {
 	at = at * len(values) / len(coarse)
 	j := jump{at: at, before: median(values[:at]), after: median(values[at:])}
 	size := j.after - j.before
-	j.sharp = values[at]-values[at-1] >= 0.8*size && deviation(values[:at]) <= 0.1*size*float64(at) && deviation(values[at:]) <= 0.1*size*float64(len(values)-at)
+	j.sharp = values[at]-values[at-1] >= 0.8*size && deviation(values[:at]) <= 0.1*size*float64(at) &&
+		deviation(values[at:]) <= 0.1*size*float64(len(values)-at)
 	low, high := quantile(values[:at], 0.9), quantile(values[at:], 0.1)
 	return j, j.before > 0 && j.after >= factor*j.before && high > low
 }

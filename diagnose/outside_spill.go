@@ -117,10 +117,12 @@ func (w *witness) brimful() (bool, float64) {
 // finding says what spills and what that costs in time, as far as a log tells.
 func (s *spill) finding(steps *runlog.Steps) report.Finding {
 	f := report.Finding{ID: "shared_memory_spill", Severity: report.Warning, Confidence: 0.9, Evidence: []string{},
-		Fix: ptr("Hold less: a smaller batch, checkpointing, an optimizer with less state. To get an error instead of slowness, set \"CUDA - Sysmem Fallback Policy\" to \"Prefer No Sysmem Fallback\" in the NVIDIA control panel")}
+		Fix: ptr("Hold less: a smaller batch, checkpointing, an optimizer with less state. To get an error instead of " +
+			"slowness, set \"CUDA - Sysmem Fallback Policy\" to \"Prefer No Sysmem Fallback\" in the NVIDIA control panel")}
 	f.Title = "The GPU is full and steps became slow: memory spills into the host's (Windows, WSL)"
 	if s.beyond > 0 {
-		f.Title = fmt.Sprintf("%s more than the GPU has: it lies in the host's memory, behind PCIe (Windows, WSL)", units.Bytes(s.beyond))
+		f.Title = fmt.Sprintf("%s more than the GPU has: it lies in the host's memory, behind PCIe (Windows, WSL)",
+			units.Bytes(s.beyond))
 		f.SavesBytes = &s.beyond
 	}
 	f.Evidence = append(f.Evidence, fmt.Sprintf("%s, the GPU has %s", s.where, units.Bytes(s.capacity)))
@@ -134,7 +136,8 @@ func (s *spill) finding(steps *runlog.Steps) report.Finding {
 		return f
 	}
 	f.Title += fmt.Sprintf("; steps take %s instead of %s", duration(slow), duration(fast))
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s of the log took %s each instead of %s (%.1f times): %s lost", units.Plural(count, "step"),
+	f.Evidence = append(f.Evidence, fmt.Sprintf("%s of the log took %s each instead of %s (%.1f times): %s lost",
+		units.Plural(count, "step"),
 		duration(slow), duration(fast), slow/fast, duration((slow-fast)*float64(count))))
 	return f
 }

@@ -92,7 +92,8 @@ func (j *job) examineAll() error {
 func (j *job) inFamily(i int, recordings []int) bool {
 	n := j.sources[i].name()
 	for _, k := range recordings {
-		if other := j.sources[k].name(); k != i && other.Shape == n.Shape && (n.Rank != other.Rank || n.Local != other.Local || filename.Compare(n, other) != 0) {
+		if other := j.sources[k].name(); k != i && other.Shape == n.Shape && (n.Rank != other.Rank || n.Local != other.Local ||
+			filename.Compare(n, other) != 0) {
 			return true
 		}
 	}
@@ -164,7 +165,8 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 
 // keep holds on to the device that matters most: one that failed, else the fullest.
 func (j *job) keep(e *examination, dev *report.Device) {
-	if j.only == nil || j.only.failed() == e.failed() && dev.Peaks.Allocated.Bytes > j.only.t.Peaks.Allocated.Bytes || e.failed() && !j.only.failed() {
+	if j.only == nil || j.only.failed() == e.failed() && dev.Peaks.Allocated.Bytes > j.only.t.Peaks.Allocated.Bytes ||
+		e.failed() && !j.only.failed() {
 		j.only = e
 	}
 }

@@ -40,7 +40,8 @@ func (e *examination) pictures(dev *report.Device) *report.Pictures {
 }
 
 func newPicture(e *examination, dev *report.Device) *picture {
-	p := &picture{examination: e, out: &report.Pictures{Events: dev.Events}, kindKey: map[uint64]uint16{}, limit: maxBands, keep: keptBands}
+	p := &picture{examination: e, out: &report.Pictures{Events: dev.Events}, kindKey: map[uint64]uint16{}, limit: maxBands,
+		keep: keptBands}
 	p.categories()
 	p.stacks = newStackTable(e, p.out)
 	return p
@@ -90,7 +91,8 @@ func (p *picture) category(id int) int {
 // kind is an allocation's index into the list of kinds, which are few.
 func (p *picture) kind(id int) uint16 {
 	c := p.classes
-	key := uint64(c.Category[id])<<32 | uint64(c.Detail[id])<<24 | uint64(c.Confidence[id])<<16 | uint64(c.Signal[id])<<8 | uint64(c.Phase[id])
+	key := uint64(c.Category[id])<<32 | uint64(c.Detail[id])<<24 | uint64(c.Confidence[id])<<16 | uint64(
+		c.Signal[id])<<8 | uint64(c.Phase[id])
 	k, ok := p.kindKey[key]
 	if ok {
 		return k

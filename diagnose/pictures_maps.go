@@ -42,7 +42,8 @@ func (p *picture) layouts(dev *report.Device) {
 }
 
 func (p *picture) segment(s *timeline.Segment) report.LayoutSegment {
-	out := report.LayoutSegment{Address: s.Address, Bytes: s.Bytes, Small: s.Small, Expandable: s.Expandable, Blocks: make([]report.LayoutBlock, 0, len(s.Blocks))}
+	out := report.LayoutSegment{Address: s.Address, Bytes: s.Bytes, Small: s.Small, Expandable: s.Expandable,
+		Blocks: make([]report.LayoutBlock, 0, len(s.Blocks))}
 	if s.Pool != 0 {
 		id := p.t.Snapshot.Pools[s.Pool]
 		out.Pool = fmt.Sprintf("(%d, %d)", id[0], id[1])
@@ -82,7 +83,8 @@ func (p *picture) spans() {
 		switch {
 		case a.Start:
 			open[a.Name] = append(started, len(spans))
-			spans = append(spans, report.Span{Name: shorten(p.t.Snapshot.String(a.Name)), FirstEvent: at(a.TimeUS), LastEvent: e.Len() - 1})
+			spans = append(spans, report.Span{Name: shorten(p.t.Snapshot.String(a.Name)), FirstEvent: at(a.TimeUS),
+				LastEvent: e.Len() - 1})
 		case len(started) > 0:
 			s := &spans[started[len(started)-1]]
 			s.LastEvent = max(s.FirstEvent, at(a.TimeUS)-1)
@@ -90,7 +92,10 @@ func (p *picture) spans() {
 		}
 	}
 	spans = slices.DeleteFunc(spans, func(s report.Span) bool { return s.FirstEvent >= e.Len() })
-	slices.SortStableFunc(spans, func(a, b report.Span) int { return cmp.Compare(b.LastEvent-b.FirstEvent, a.LastEvent-a.FirstEvent) })
+	slices.SortStableFunc(spans, func(a, b report.Span) int {
+		return cmp.Compare(b.LastEvent-b.FirstEvent,
+			a.LastEvent-a.FirstEvent)
+	})
 	spans = spans[:min(len(spans), maxSpans)]
 	slices.SortStableFunc(spans, func(a, b report.Span) int { return cmp.Compare(a.FirstEvent, b.FirstEvent) })
 	p.out.Spans = spans

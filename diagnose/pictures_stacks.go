@@ -97,7 +97,8 @@ func (s *stackTable) frame(known map[snapshot.FrameID]int, id snapshot.FrameID) 
 		n = len(s.out.Frames)
 		known[id] = n
 		line, owner := s.e.view.Line(id), s.e.view.Owner(id)
-		s.out.Frames = append(s.out.Frames, report.Frame{Function: shorten(line.Function), File: shorten(line.File), Line: line.Line,
+		s.out.Frames = append(s.out.Frames, report.Frame{Function: shorten(line.Function), File: shorten(line.File),
+			Line: line.Line,
 			Fold: owner >= frames.Compiled})
 	}
 	return n

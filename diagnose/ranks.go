@@ -45,11 +45,13 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 		r.Count, r.Told = len(seen), strings.Join(told, "; ")
 		j.missing(r, all, seen)
 		if len(others) > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s of no known rank: %s", units.Plural(len(others), "recording"), listed(others)))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s of no known rank: %s", units.Plural(len(others), "recording"),
+				listed(others)))
 		}
 	}
 	if len(twice) > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("of rank %s there is more than one process: the files are of several jobs, which can't be put beside each other; give those of one", report.Spans(twice)))
+		r.Notes = append(r.Notes, fmt.Sprintf("of rank %s there is more than one process: the files are of several jobs, "+
+			"which can't be put beside each other; give those of one", report.Spans(twice)))
 	}
 	group(r, j.rowDevices(all))
 	if r.Sure {
@@ -62,8 +64,10 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 
 func (j *job) row(p *process, x *rememberedDevice, index int) report.Rank {
 	d := &x.dev
-	row := report.Rank{Rank: rankOf(p), RankFrom: p.from, Input: d.Input, Index: index, Device: d.Device, PeakAllocated: d.Peaks.Allocated.Bytes,
-		PeakReserved: d.Peaks.Reserved.Bytes, AtEnd: d.AtEnd.AllocatedBytes, Capacity: d.CapacityBytes, Dumps: len(p.dumps), Verdict: inAWord(d), Failed: len(d.OOMs) > 0}
+	row := report.Rank{Rank: rankOf(p), RankFrom: p.from, Input: d.Input, Index: index, Device: d.Device,
+		PeakAllocated: d.Peaks.Allocated.Bytes,
+		PeakReserved:  d.Peaks.Reserved.Bytes, AtEnd: d.AtEnd.AllocatedBytes, Capacity: d.CapacityBytes, Dumps: len(p.dumps),
+		Verdict: inAWord(d), Failed: len(d.OOMs) > 0}
 	if x.firstFailed > 0 {
 		row.OOMTime = &x.firstFailed
 	}
@@ -152,7 +156,8 @@ func group(r *report.Ranks, devices []*rememberedDevice) {
 	for i := range r.Rows {
 		placed := false
 		for k := range r.Groups {
-			if g := &r.Groups[k]; r.Sure && r.Rows[i].Rank != nil && r.Rows[g.Rows[0]].Rank != nil && alike(&devices[g.Rows[0]].dev, &devices[i].dev, r.Rows[g.Rows[0]].Verdict == r.Rows[i].Verdict) {
+			if g := &r.Groups[k]; r.Sure && r.Rows[i].Rank != nil && r.Rows[g.Rows[0]].Rank != nil &&
+				alike(&devices[g.Rows[0]].dev, &devices[i].dev, r.Rows[g.Rows[0]].Verdict == r.Rows[i].Verdict) {
 				g.Rows = append(g.Rows, i)
 				placed = true
 				break
@@ -200,7 +205,8 @@ const (
 func alike(a, b *report.Device, verdicts bool) bool {
 	room := max(a.Peaks.Allocated.Bytes/alikeShare, alikeBytes)
 	near := func(x, y int64) bool { return max(x-y, y-x) <= room }
-	if !verdicts || a.History != b.History || !near(a.Peaks.Allocated.Bytes, b.Peaks.Allocated.Bytes) || !near(a.Peaks.Reserved.Bytes, b.Peaks.Reserved.Bytes) {
+	if !verdicts || a.History != b.History || !near(a.Peaks.Allocated.Bytes, b.Peaks.Allocated.Bytes) ||
+		!near(a.Peaks.Reserved.Bytes, b.Peaks.Reserved.Bytes) {
 		return false
 	}
 	for _, c := range report.Categories {
@@ -260,7 +266,10 @@ func shown(r *report.Ranks) []int {
 	}
 	for k := range r.Groups { // what else there is, one of each kind
 		row := &r.Rows[r.Groups[k].Shown]
-		if len(out) < ranksShown && !slices.ContainsFunc(r.Rows, func(x report.Rank) bool { return x.Verdict == row.Verdict && slices.Contains(out, x.Index) }) {
+		if len(out) < ranksShown && !slices.ContainsFunc(r.Rows, func(x report.Rank) bool {
+			return x.Verdict == row.Verdict &&
+				slices.Contains(out, x.Index)
+		}) {
 			add(r.Groups[k].Shown)
 		}
 	}

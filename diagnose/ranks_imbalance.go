@@ -91,9 +91,12 @@ func elsewhere(r *report.Ranks, rows []int) []report.Elsewhere {
 
 // balance is what evens out a category among ranks.
 var balance = map[string]string{
-	"activations":     "Give every rank as many tokens: sort or pack sequences by length before they are dealt out; in a pipeline, move layers away from this stage",
-	"logits":          "This rank holds the logits: chunked or fused cross-entropy, or fewer layers on the pipeline stage with the head",
-	"weights":         "Shard the weights evenly (embeddings and head in groups of their own), and look for a copy that only this rank holds: an EMA, a full state dict",
+	"activations": "Give every rank as many tokens: sort or pack sequences by length before they are dealt out; in a " +
+		"pipeline, move layers away from this stage",
+	"logits": "This rank holds the logits: chunked or fused cross-entropy, or fewer layers on the pipeline stage " +
+		"with the head",
+	"weights": "Shard the weights evenly (embeddings and head in groups of their own), and look for a copy that only " +
+		"this rank holds: an EMA, a full state dict",
 	"gradients":       "Deal the parameters out evenly: flat shards (FSDP, ZeRO-2) instead of whole parameters for each rank",
 	"optimizer_state": "Deal the parameters out evenly: flat shards (FSDP, ZeRO-1) instead of whole parameters for each rank",
 	"kv_cache":        "Deal the sequences out by length, so that every rank caches as many tokens",
@@ -101,7 +104,8 @@ var balance = map[string]string{
 }
 
 // usualBalance is for the rest.
-const usualBalance = "Look for what this rank alone does: logging, evaluation, gathering outputs, a full state dict for a checkpoint"
+const usualBalance = "Look for what this rank alone does: logging, evaluation, gathering outputs, a full state dict for a " +
+	"checkpoint"
 
 // imbalanceFindings are about the fullest rank's device, and about GPUs that
 // several ranks use.
@@ -113,15 +117,19 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 	high, usual := &r.Rows[m.Highest], &r.Rows[m.Usual]
 	dev := &devices[high.Index]
 	if share := share(m.Bytes, high.PeakAllocated); m.Bytes >= unevenBytes && share >= unevenInfo {
-		f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes, Evidence: []string{},
-			Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank, units.Bytes(m.Bytes), units.Plural(r.Count, "rank"), share)}
+		f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes,
+			Evidence: []string{},
+			Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank,
+				units.Bytes(m.Bytes), units.Plural(r.Count, "rank"), share)}
 		if share >= unevenWarning {
 			f.Severity = report.Warning
 		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank, units.Bytes(high.PeakAllocated), *usual.Rank, units.Bytes(usual.PeakAllocated)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank,
+			units.Bytes(high.PeakAllocated), *usual.Rank, units.Bytes(usual.PeakAllocated)))
 		for _, c := range m.Categories[:min(3, len(m.Categories))] {
 			if 10*c.More >= m.Bytes {
-				f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category), units.Bytes(c.More), units.Bytes(c.Than)))
+				f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category),
+					units.Bytes(c.More), units.Bytes(c.Than)))
 			}
 		}
 		for i := range m.Sites[:min(2, len(m.Sites))] {
@@ -129,7 +137,8 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 		}
 		if other := &devices[usual.Index]; !sameTime(dev, other) {
 			f.Confidence = 0.5
-			f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest moment")
+			f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest "+
+				"moment")
 		}
 		fix := usualBalance
 		if len(m.Categories) > 0 && balance[m.Categories[0].Category] != "" {
@@ -141,11 +150,15 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 	for _, x := range m.Elsewhere {
 		for i := range r.Rows {
 			if row := &r.Rows[i]; row.Rank != nil && *row.Rank == x.Owner && row.Device == x.Device {
-				addFinding(&devices[row.Index], report.Finding{ID: "rank_imbalance", Severity: report.Warning, Confidence: 0.95, SavesBytes: ptr(x.Bytes),
-					Title:    fmt.Sprintf("Other ranks hold %s on device %d, which is rank %d's; each has a CUDA context there besides", units.Bytes(x.Bytes), x.Device, x.Owner),
+				addFinding(&devices[row.Index], report.Finding{ID: "rank_imbalance", Severity: report.Warning, Confidence: 0.95,
+					SavesBytes: ptr(x.Bytes),
+					Title: fmt.Sprintf("Other ranks hold %s on device %d, which is rank %d's; each has a CUDA context "+
+						"there besides", units.Bytes(x.Bytes), x.Device, x.Owner),
 					Evidence: []string{"ranks " + report.Spans(x.Ranks)},
-					Fix:      ptr("Call torch.cuda.set_device(local_rank) before anything else, and load checkpoints with map_location: without them tensors go to device 0"),
-					Code:     "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))\nstate = torch.load(path, map_location=\"cpu\")\n"})
+					Fix: ptr("Call torch.cuda.set_device(local_rank) before anything else, and load checkpoints with " +
+						"map_location: without them tensors go to device 0"),
+					Code: "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))\nstate = torch.load(path, " +
+						"map_location=\"cpu\")\n"})
 			}
 		}
 	}

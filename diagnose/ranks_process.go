@@ -96,7 +96,8 @@ func (j *job) later(a, b int) int {
 	if x.last > 0 && y.last > 0 {
 		byTime = cmp.Compare(x.last, y.last)
 	}
-	return cmp.Or(byTime, filename.Compare(x.name, y.name), cmp.Compare(x.name.Shape, y.name.Shape), slices.Compare(x.name.Numbers, y.name.Numbers), cmp.Compare(a, b))
+	return cmp.Or(byTime, filename.Compare(x.name, y.name), cmp.Compare(x.name.Shape, y.name.Shape),
+		slices.Compare(x.name.Numbers, y.name.Numbers), cmp.Compare(a, b))
 }
 
 // sameRank: a rank is one process at a time; two that ran at the same time are

@@ -131,7 +131,8 @@ func find(e *snapshot.Events, t trail, fromEnd bool) int {
 		at = len(t) - 1
 	}
 	n := e.Len()
-	for i := sort.Search(n, func(i int) bool { return e.TimeUS[i] >= t[at].time-trailWithin }); i < n && e.TimeUS[i] <= t[at].time+trailWithin; i++ {
+	for i := sort.Search(n, func(i int) bool { return e.TimeUS[i] >= t[at].time-trailWithin }); i < n &&
+		e.TimeUS[i] <= t[at].time+trailWithin; i++ {
 		if matches(e, i, t, fromEnd) {
 			return i
 		}
@@ -149,7 +150,8 @@ func matches(e *snapshot.Events, i int, t trail, fromEnd bool) bool {
 	for k := 0; k < len(t) && i+step*k >= 0 && i+step*k < e.Len(); k++ {
 		f, place := t[at+step*k], i+step*k
 		gap := (e.TimeUS[place] - e.TimeUS[i]) - (f.time - t[at].time)
-		if e.Address[place] != f.address || e.Size[place] != f.size || e.Action[place] != f.action || max(gap, -gap) > trailApart {
+		if e.Address[place] != f.address || e.Size[place] != f.size || e.Action[place] != f.action ||
+			max(gap, -gap) > trailApart {
 			return false
 		}
 		compared++

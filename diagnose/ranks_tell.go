@@ -15,8 +15,9 @@ const (
 	byConcurrency = "concurrency" // numbers in the names, of processes that ran at the same time
 )
 
-var toldBy = map[string]string{byName: "by the names of the files", byLocalRank: "by the local ranks in the names of the files, on one machine",
-	byMetadata: "by what the program wrote into its recordings", byDevice: "by the device that each recording holds",
+var toldBy = map[string]string{byName: "by the names of the files",
+	byLocalRank: "by the local ranks in the names of the files, on one machine",
+	byMetadata:  "by what the program wrote into its recordings", byDevice: "by the device that each recording holds",
 	byConcurrency: "by the numbers in the names of the files, whose processes ran at the same time"}
 
 // tellRanks finds the rank of each recording. None is given without a word for

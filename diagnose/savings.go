@@ -93,9 +93,11 @@ func (e *examination) settle(drafts []draft) []report.Finding {
 			e.settleSetting(d)
 		}
 		if d.SavesBytes == nil && d.change != "" && e.t.Device.Events.Len() > maxReplayed {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("too long to replay here: vramscope whatif --change %s says what a change saves", d.change))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("too long to replay here: vramscope whatif --change %s says what a "+
+				"change saves", d.change))
 		}
-		if d.SavesBytes != nil && share(*d.SavesBytes, e.t.Peaks.Allocated.Bytes) < d.worth || d.SavesBytes == nil && d.worth > 1 {
+		if d.SavesBytes != nil && share(*d.SavesBytes, e.t.Peaks.Allocated.Bytes) < d.worth || d.SavesBytes == nil &&
+			d.worth > 1 {
 			continue // what takes the room then is something else, or may be
 		}
 		out = append(out, d.Finding)
@@ -112,9 +114,11 @@ func (d *draft) saves(how string, before, bytes int64) {
 	case from != to:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory falls from %s to %s", how, from, to))
 	case bytes > 0:
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory hardly falls: nearly as much is in use at another moment", how))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory hardly falls: nearly as much is in use at "+
+			"another moment", how))
 	default:
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory stays as it is: as much is in use at another moment", how))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory stays as it is: as much is in use at another "+
+			"moment", how))
 	}
 }
 
@@ -291,9 +295,11 @@ func (e *examination) settleSetting(d *draft) {
 		}
 		before := o.PeakReservedBytes + o.SavesBytes
 		if d.SavesBytes = ptr(max(0, o.SavesBytes)); o.SavesBytes > 0 {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory falls from %s to %s", d.setting, units.Bytes(before), units.Bytes(o.PeakReservedBytes)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory falls from %s to %s", d.setting,
+				units.Bytes(before), units.Bytes(o.PeakReservedBytes)))
 		} else {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory doesn't fall: %s instead of %s", d.setting, units.Bytes(o.PeakReservedBytes), units.Bytes(before)))
+			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory doesn't fall: %s instead of %s",
+				d.setting, units.Bytes(o.PeakReservedBytes), units.Bytes(before)))
 		}
 		return
 	}

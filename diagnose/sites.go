@@ -133,13 +133,15 @@ func (e *examination) sites(event int) (sites []report.Site, blocks int, categor
 		collect(key, c.tally)
 	}
 	slices.SortStableFunc(out, func(a, b report.Site) int {
-		return cmp.Or(-cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.File, b.File), cmp.Compare(a.Function, b.Function), cmp.Compare(a.Op, b.Op), cmp.Compare(*a.Category, *b.Category))
+		return cmp.Or(-cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.File, b.File), cmp.Compare(a.Function, b.Function),
+			cmp.Compare(a.Op, b.Op), cmp.Compare(*a.Category, *b.Category))
 	})
 	return out, blocks, categories
 }
 
 func siteOf(k siteKey) report.Site {
-	s := report.Site{Category: ptr(k.category.String()), Known: k.known, Older: k.older, Function: k.site.Function, File: k.site.File, Op: k.site.Op, Line: lineOf(k.site.Line.Line)}
+	s := report.Site{Category: ptr(k.category.String()), Known: k.known, Older: k.older, Function: k.site.Function,
+		File: k.site.File, Op: k.site.Op, Line: lineOf(k.site.Line.Line)}
 	if k.site.CalledFrom != (frames.Line{}) {
 		s.CalledFrom = placeOf(k.site.CalledFrom)
 	}

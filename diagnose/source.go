@@ -99,7 +99,8 @@ func factsOf(s *snapshot.Snapshot) *recordingFacts {
 
 // input is what the report says of the file.
 func (s *Source) input() report.Input {
-	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Damage: []string{}, Settings: []report.KeyValue{}, Unknown: []report.Unknown{}, Notes: []string{}}
+	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Damage: []string{}, Settings: []report.KeyValue{},
+		Unknown: []report.Unknown{}, Notes: []string{}}
 	if s.Failed != "" {
 		in.Damage = append(in.Damage, s.Failed)
 	}

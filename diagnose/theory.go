@@ -17,16 +17,19 @@ func (e *examination) compare(doc *report.Document) error {
 	doc.Budget = r
 	table := &report.Comparison{Device: e.t.Device.Ordinal, Inferred: r.Inferred,
 		Model: fmt.Sprintf("%s, %s parameters", r.Model.Type, units.Count(int(r.Model.Parameters)))}
-	table.Peak = report.Compared{Name: "peak", Budget: r.Expected.PeakBytes, Measured: &r.Measured.PeakBytes, Reason: r.Expected.Note}
+	table.Peak = report.Compared{Name: "peak", Budget: r.Expected.PeakBytes, Measured: &r.Measured.PeakBytes,
+		Reason: r.Expected.Note}
 	if whole := max(r.PeakBytes, r.FirstStep); r.Expected.Note != nil && whole > r.Expected.PeakBytes {
 		why := fmt.Sprintf("%s; the whole step takes %s by the budget", *r.Expected.Note, units.Bytes(whole))
 		table.Peak.Reason = &why
 	}
 	for _, p := range r.ByPhase {
-		table.Phases = append(table.Phases, report.Compared{Name: p.Phase, Budget: p.Budget, Measured: p.PeakBytes, Reason: p.Reason})
+		table.Phases = append(table.Phases, report.Compared{Name: p.Phase, Budget: p.Budget, Measured: p.PeakBytes,
+			Reason: p.Reason})
 	}
 	for _, g := range r.Gaps {
-		table.Categories = append(table.Categories, report.Compared{Name: g.Category, Budget: g.Budget, Measured: &g.Measured, Reason: g.Reason})
+		table.Categories = append(table.Categories, report.Compared{Name: g.Category, Budget: g.Budget, Measured: &g.Measured,
+			Reason: g.Reason})
 	}
 	doc.Comparison = table
 	if f := overBudget(r, e.options.Theory); f != nil {

@@ -19,7 +19,8 @@ func (j *job) trends(all []*process, place map[*rememberedDevice]int) []report.T
 			continue
 		}
 		for _, x := range j.recorded[p.main].devices {
-			t := report.Trend{Index: place[x], Device: x.dev.Device, Rank: rankOf(p), Told: p.told, Categories: []report.CategoryExcess{}, Sites: []report.SiteExcess{}}
+			t := report.Trend{Index: place[x], Device: x.dev.Device, Rank: rankOf(p), Told: p.told,
+				Categories: []report.CategoryExcess{}, Sites: []report.SiteExcess{}}
 			j.dumps(&t, p)
 			if len(t.Dumps) > 1 {
 				out = append(out, t)
@@ -39,8 +40,10 @@ func (j *job) dumps(t *report.Trend, p *process) {
 			continue
 		}
 		d := &r.devices[n].dev
-		x := report.Dump{Input: r.source, Events: d.Events, LastTime: d.LastTime, PeakAllocated: d.Peaks.Allocated.Bytes, PeakReserved: d.Peaks.Reserved.Bytes,
-			AtEnd: d.AtEnd.AllocatedBytes, Reserved: d.AtEnd.ReservedBytes, Categories: d.AtEnd.Categories, OOMs: len(d.OOMs)}
+		x := report.Dump{Input: r.source, Events: d.Events, LastTime: d.LastTime, PeakAllocated: d.Peaks.Allocated.Bytes,
+			PeakReserved: d.Peaks.Reserved.Bytes,
+			AtEnd:        d.AtEnd.AllocatedBytes, Reserved: d.AtEnd.ReservedBytes, Categories: d.AtEnd.Categories,
+			OOMs: len(d.OOMs)}
 		if k > 0 {
 			o, met := j.overlaps[[2]int{p.dumps[k-1], i}]
 			before := j.recorded[p.dumps[k-1]]
@@ -96,12 +99,14 @@ func (j *job) growth(t *report.Trend, rows []*rememberedDevice) string {
 		text = fmt.Sprintf("%s more at the end of the later dump: two can't show whether it goes on", units.Bytes(whole))
 	case slowest >= leastGrowth && fastest <= 4*slowest:
 		t.Grows = &middle
-		text = fmt.Sprintf("grows from dump to dump by %s, %s over %s", units.Bytes(middle), units.Bytes(whole), units.Plural(len(comparable), "dump"))
+		text = fmt.Sprintf("grows from dump to dump by %s, %s over %s", units.Bytes(middle), units.Bytes(whole),
+			units.Plural(len(comparable), "dump"))
 	case whole > 0 && deltas[0] == fastest && slices.Max(deltas[1:]) <= deltas[0]/4:
 		text = fmt.Sprintf("%s more after the first dump, %s since", units.Bytes(deltas[0]), plusMinus(whole-deltas[0]))
 	case slowest >= leastGrowth:
 		t.Grows = &middle
-		text = fmt.Sprintf("grows from dump to dump, by %s to %s, %s over %s", units.Bytes(slowest), units.Bytes(fastest), units.Bytes(whole), units.Plural(len(comparable), "dump"))
+		text = fmt.Sprintf("grows from dump to dump, by %s to %s, %s over %s", units.Bytes(slowest), units.Bytes(fastest),
+			units.Bytes(whole), units.Plural(len(comparable), "dump"))
 	default:
 		return fmt.Sprintf("goes up and down from dump to dump: %s between the first and the last", plusMinus(whole))
 	}

@@ -53,7 +53,8 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	f.Fix = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets the request")
 	for i := range d.Scenarios[1:] {
 		if o := &d.Scenarios[i+1]; o.Survived && !o.OOM && len(o.Changes) == 0 {
-			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met%s", o.Settings, e.leaves(o, &e.t.OOMs[first], dev))), 0.95
+			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met%s", o.Settings,
+				e.leaves(o, &e.t.OOMs[first], dev))), 0.95
 			return
 		}
 	}
@@ -71,7 +72,8 @@ func (e *examination) leaves(setting *replay.Outcome, o *timeline.OOM, dev *repo
 		text = fmt.Sprintf(", with %s to spare in this step's passes", units.Bytes(left))
 	}
 	if state := e.firstState(o); state > left {
-		text += fmt.Sprintf(": not enough for the first optimizer step, if it is Adam's, which makes two moments of the %s of gradients there are", units.Bytes(state/2))
+		text += fmt.Sprintf(": not enough for the first optimizer step, if it is Adam's, which makes two moments of the %s of "+
+			"gradients there are", units.Bytes(state/2))
 	}
 	return text
 }
@@ -92,10 +94,12 @@ func (e *examination) firstState(o *timeline.OOM) int64 {
 }
 
 func trialOf(o *replay.Outcome) report.Trial {
-	t := report.Trial{Name: o.Name, PeakReserved: o.PeakReservedBytes, PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete, Retries: o.Retries, Segments: o.Segments}
+	t := report.Trial{Name: o.Name, PeakReserved: o.PeakReservedBytes, PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete,
+		Retries: o.Retries, Segments: o.Segments}
 	switch {
 	case o.OOM:
-		t.Outcome = fmt.Sprintf("out of memory at event %s, a segment lacks %s", units.Count(*o.OOMEvent), units.Bytes(o.ShortBytes))
+		t.Outcome = fmt.Sprintf("out of memory at event %s, a segment lacks %s", units.Count(*o.OOMEvent),
+			units.Bytes(o.ShortBytes))
 	case o.Survived:
 		t.Outcome = "the failed request is met"
 	default:

@@ -40,23 +40,33 @@ func verdict(doc *report.Document) report.Verdict {
 			said = "The file was cut off before its events; in what is left of its segments"
 		}
 		v.Text = fmt.Sprintf("%s %s were allocated in %s and %s reserved%s", said,
-			units.Bytes(main.AtEnd.AllocatedBytes), units.Plural(main.AtEnd.Blocks, "block"), units.Bytes(main.AtEnd.ReservedBytes), where)
-		if i := slices.IndexFunc(main.Findings, func(f report.Finding) bool { return f.ID == "recording_empty" || f.ID == "recording_stopped" }); i >= 0 {
+			units.Bytes(main.AtEnd.AllocatedBytes), units.Plural(main.AtEnd.Blocks, "block"),
+			units.Bytes(main.AtEnd.ReservedBytes), where)
+		if i := slices.IndexFunc(main.Findings, func(f report.Finding) bool {
+			return f.ID == "recording_empty" ||
+				f.ID == "recording_stopped"
+		}); i >= 0 {
 			v.Fix = main.Findings[i].Fix
 		}
 	default:
-		v.Text = fmt.Sprintf("No failure recorded: memory peaked at %s allocated and %s reserved%s", units.Bytes(main.Peaks.Allocated.Bytes), units.Bytes(main.Peaks.Reserved.Bytes), where)
+		v.Text = fmt.Sprintf("No failure recorded: memory peaked at %s allocated and %s reserved%s",
+			units.Bytes(main.Peaks.Allocated.Bytes), units.Bytes(main.Peaks.Reserved.Bytes), where)
 		if main.CapacityBytes != nil {
 			v.Text += fmt.Sprintf(", of %s", units.Bytes(*main.CapacityBytes))
 		}
-		if reserved := main.Peaks.Reserved.Bytes; main.Before() && share(reserved-main.Peaks.Allocated.Bytes, reserved) >= wasteLong {
+		if reserved := main.Peaks.Reserved.Bytes; main.Before() && share(reserved-main.Peaks.Allocated.Bytes,
+			reserved) >= wasteLong {
 			v.Text += "; so much was reserved before the recording that more may have been allocated then"
 		}
 	}
-	full := slices.IndexFunc(main.Findings, func(f report.Finding) bool { return f.ID == "cache_flushed" && f.Severity == report.Warning })
+	full := slices.IndexFunc(main.Findings, func(f report.Finding) bool {
+		return f.ID == "cache_flushed" &&
+			f.Severity == report.Warning
+	})
 	if full >= 0 {
 		v.Severity = report.Warning
-		v.Text = "No request failed, but " + lowerFirst(main.Findings[full].Title) + strings.Replace(v.Text, "No failure recorded: ", "; ", 1)
+		v.Text = "No request failed, but " + lowerFirst(main.Findings[full].Title) + strings.Replace(v.Text,
+			"No failure recorded: ", "; ", 1)
 	}
 	if f := worthChanging(main); f != nil && v.Fix == nil {
 		v.Fix, v.SavesBytes = f.Fix, f.SavesBytes
@@ -126,7 +136,8 @@ func leakVerdict(d *report.Device, l *report.Leak, f *report.Finding) report.Ver
 		if uneven(l, 0) {
 			about = "about "
 		}
-		text = fmt.Sprintf("Memory on device %d grows by %s%s in every step. %s", d.Device, about, units.Bytes(*l.BytesPerStep), text)
+		text = fmt.Sprintf("Memory on device %d grows by %s%s in every step. %s", d.Device, about, units.Bytes(*l.BytesPerStep),
+			text)
 	}
 	if l.File != nil {
 		text += ", at " + *l.Function + " " + report.ShortFile(*l.File)
@@ -142,10 +153,12 @@ func noDevices(doc *report.Document) report.Verdict {
 	for _, in := range doc.Inputs {
 		if in.Kind == "snapshot" && in.Era != nil { // it was read
 			if len(in.Damage) > 0 {
-				return report.Verdict{Severity: report.Warning, Text: "the recording is damaged, and nothing of it is left: " + in.Damage[0], Fix: ptr("Dump again if you can")}
+				return report.Verdict{Severity: report.Warning, Text: "the recording is damaged, and nothing of it is left: " +
+					in.Damage[0], Fix: ptr("Dump again if you can")}
 			}
-			return report.Verdict{Severity: report.Warning, Text: "empty recording: no CUDA memory was allocated, and no event recorded",
-				Fix: ptr("Record in the process that uses the GPU, before the model is built, and dump while it is alive")}
+			return report.Verdict{Severity: report.Warning,
+				Text: "empty recording: no CUDA memory was allocated, and no event recorded",
+				Fix:  ptr("Record in the process that uses the GPU, before the model is built, and dump while it is alive")}
 		}
 	}
 	if v, ok := outsideVerdict(doc); ok {
@@ -173,7 +186,8 @@ func oomVerdict(d *report.Device) report.Verdict {
 	}
 	text += refusedFor[o.Verdict]
 	if o.DeviceFreeBytes != nil {
-		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", units.Bytes(*o.DeviceFreeBytes), units.Bytes(o.ReservedBytes-o.AllocatedBytes))
+		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", units.Bytes(*o.DeviceFreeBytes),
+			units.Bytes(o.ReservedBytes-o.AllocatedBytes))
 	}
 	if name, bytes := largest(&d.AtPeak); bytes > 0 && name != "unknown" {
 		text += fmt.Sprintf("; %s %s (%s)", holding(name), units.Bytes(bytes), units.Percent(bytes, d.AtPeak.AllocatedBytes))
@@ -192,11 +206,13 @@ func oomVerdict(d *report.Device) report.Verdict {
 }
 
 // refusedFor is why a request failed that the bytes missing don't tell.
-var refusedFor = map[string]string{"fragmentation": ", free only in pieces", "memory_fraction": ", refused by a limit below the device's size",
-	"other_process": ", with others on the device"}
+var refusedFor = map[string]string{"fragmentation": ", free only in pieces",
+	"memory_fraction": ", refused by a limit below the device's size",
+	"other_process":   ", with others on the device"}
 
 // phaseText is a phase in a sentence.
-var phaseText = map[string]string{"setup": "setup", "data": "data loading", "forward": "the forward pass", "backward": "the backward pass",
+var phaseText = map[string]string{"setup": "setup", "data": "data loading", "forward": "the forward pass",
+	"backward":  "the backward pass",
 	"optimizer": "the optimizer step", "zero_grad": "zero_grad", "generate": "generation", "other": "other work"}
 
 // holding is a category as the beginning of a sentence on what it holds.

@@ -31,7 +31,8 @@ func Compute(before, after *report.Document) (*report.Diff, error) {
 		}
 		return nil, errors.New(which + ": nothing to compare: no snapshot with a device")
 	}
-	d := &report.Diff{Schema: report.DiffSchema, Title: after.Title, Notes: after.Notes, Tool: after.Tool, Before: side(before, a), After: side(after, b),
+	d := &report.Diff{Schema: report.DiffSchema, Title: after.Title, Notes: after.Notes, Tool: after.Tool,
+		Before: side(before, a), After: side(after, b),
 		Steps: steps(a, b), Sites: sites(a, b)}
 	d.Peaks = map[string]report.DiffSize{
 		"requested": {Before: a.Peaks.Requested.Bytes, After: b.Peaks.Requested.Bytes},
@@ -122,7 +123,8 @@ func numberedApart(a, b *report.Device) bool {
 
 // sawFirstStep: in the first step an optimizer makes its state.
 func sawFirstStep(d *report.Device) bool {
-	return d.History == "complete" || slices.ContainsFunc(d.Leaks, func(l report.Leak) bool { return l.Kind == classify.FirstStepState })
+	return d.History == "complete" ||
+		slices.ContainsFunc(d.Leaks, func(l report.Leak) bool { return l.Kind == classify.FirstStepState })
 }
 
 func lastStep(d *report.Device) int { return d.Steps[len(d.Steps)-1].Step }
@@ -143,7 +145,8 @@ func caveats(before, after *report.Document, a, b *report.Device, sites []report
 		}
 		in := [...]report.DiffOccurrence{report.InBefore, report.InAfter}[i]
 		if slices.ContainsFunc(sites, func(s report.DiffSite) bool { return s.OlderIn == in }) {
-			add("What %s recording doesn't show the making of is put beside sites of the other that have no counterpart and hold no more", strings.ToLower(which))
+			add("What %s recording doesn't show the making of is put beside sites of the other that have no counterpart and "+
+				"hold no more", strings.ToLower(which))
 		}
 		if n := len(d.OOMs); n > 0 {
 			add("%s run has %s: its peak is what it had got to", which, units.Plural(n, "failed request"))
@@ -157,7 +160,8 @@ func caveats(before, after *report.Document, a, b *report.Device, sites []report
 	}
 	for i, doc := range []*report.Document{before, after} {
 		if n := len(doc.Devices); n > 1 {
-			add("Device %d is compared, the fullest of the %s input's %d", []*report.Device{a, b}[i].Device, [...]string{"first", "second"}[i], n)
+			add("Device %d is compared, the fullest of the %s input's %d", []*report.Device{a, b}[i].Device,
+				[...]string{"first", "second"}[i], n)
 		}
 	}
 	return out

@@ -57,8 +57,10 @@ func sites(a, b *report.Device) []report.DiffSite {
 		}
 	}
 	slices.SortStableFunc(out, func(x, y report.DiffSite) int {
-		return cmp.Or(-cmp.Compare(size(x.Change()), size(y.Change())), -cmp.Compare(x.AfterBytes, y.AfterBytes), cmp.Compare(x.File, y.File),
-			cmp.Compare(x.Function, y.Function), cmp.Compare(x.Op, y.Op), compareLines(x.AfterLine, y.AfterLine), compareLines(x.BeforeLine, y.BeforeLine))
+		return cmp.Or(-cmp.Compare(size(x.Change()), size(y.Change())), -cmp.Compare(x.AfterBytes, y.AfterBytes),
+			cmp.Compare(x.File, y.File),
+			cmp.Compare(x.Function, y.Function), cmp.Compare(x.Op, y.Op), compareLines(x.AfterLine, y.AfterLine),
+			compareLines(x.BeforeLine, y.BeforeLine))
 	})
 	return out
 }
@@ -145,7 +147,8 @@ func prepare(list []report.Site, operators bool) []candidate {
 		if s.Op = ""; s.Function == "" {
 			s.Known = false // a stack that named an operator only
 		}
-		id := identity{function: s.Function, file: s.File, category: category(&s), line: lineOf(s.Line), known: s.Known, older: s.Older}
+		id := identity{function: s.Function, file: s.File, category: category(&s), line: lineOf(s.Line), known: s.Known,
+			older: s.Older}
 		if s.CalledFrom != nil {
 			id.from, id.fromFile, id.fromLine = s.CalledFrom.Function, s.CalledFrom.File, lineOf(s.CalledFrom.Line)
 		}
@@ -270,7 +273,8 @@ func pair(a, b *report.Site) report.DiffSite {
 	case a == nil:
 		in = report.InAfter
 	}
-	d := report.DiffSite{Function: s.Function, File: s.File, Op: s.Op, Category: s.Category, In: in, Known: s.Known, Older: s.Older, Sites: 1}
+	d := report.DiffSite{Function: s.Function, File: s.File, Op: s.Op, Category: s.Category, In: in, Known: s.Known,
+		Older: s.Older, Sites: 1}
 	if s.CalledFrom != nil {
 		d.CalledFrom = &report.DiffPlace{Function: s.CalledFrom.Function, File: s.CalledFrom.File}
 	}

@@ -53,7 +53,8 @@ func verdict(d *report.Diff) report.Verdict {
 	}
 	if n := d.After.Defects - d.Before.Defects; n > 0 {
 		v.Severity = max2(v.Severity, report.Warning)
-		v.Text += fmt.Sprintf("; the second has %s", units.Plural(n, "leak")) + map[bool]string{true: " more"}[d.Before.Defects > 0]
+		v.Text += fmt.Sprintf("; the second has %s", units.Plural(n, "leak")) +
+			map[bool]string{true: " more"}[d.Before.Defects > 0]
 	}
 	return v
 }
@@ -88,7 +89,8 @@ func most(d *report.Diff, change int64) string {
 	}
 	text := fmt.Sprintf(", most in %s (%s)", report.CategoryWords(category.Category), report.Signed(category.Change()))
 	for i := range d.Sites { // largest change first
-		if s := &d.Sites[i]; sign*s.Change() > 0 && s.Category != nil && *s.Category == category.Category && (s.Function != "" || s.Op != "") {
+		if s := &d.Sites[i]; sign*s.Change() > 0 && s.Category != nil && *s.Category == category.Category &&
+			(s.Function != "" || s.Op != "") {
 			return text + fmt.Sprintf(", at %s (%s)", s.Name(), report.Signed(s.Change()))
 		}
 	}

@@ -62,7 +62,8 @@ func (e *Evidence) addLog(r *runlog.Report, source int) {
 		e.MemorySummaries = append(e.MemorySummaries, out)
 	}
 	if s := &r.Steps; s.Count > 0 {
-		out := Steps{Source: source, Count: s.Count, First: number(s.First), Last: number(s.Last), MaxMemoryBytes: number(s.MaxMemoryBytes()),
+		out := Steps{Source: source, Count: s.Count, First: number(s.First), Last: number(s.Last),
+			MaxMemoryBytes:   number(s.MaxMemoryBytes()),
 			MaxReservedBytes: number(s.MaxReservedBytes), Named: s.Named}
 		if s.MedianSeconds >= 0 {
 			out.MedianStepSeconds = &s.MedianSeconds

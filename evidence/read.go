@@ -46,7 +46,8 @@ func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, e
 		kinds, ev, err := readJSON(in, name, source)
 		if errors.Is(err, ErrOtherJSON) && len(head) < peekBytes {
 			// A launcher's or a logger's record of a failure is JSON, too, and so is memory_stats().
-			if kinds, ev, err := readText(bytes.NewReader(head), name, source, textLines); err == nil && len(ev.OOMMessages)+len(ev.MemorySummaries) > 0 {
+			if kinds, ev, err := readText(bytes.NewReader(head), name, source, textLines); err == nil && len(ev.OOMMessages)+
+				len(ev.MemorySummaries) > 0 {
 				return kinds, ev, nil
 			}
 		}
@@ -129,7 +130,8 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 		case gpus.Unnamed > 0:
 			err = fmt.Errorf("%s: %w", name, ErrUnnamed)
 		default:
-			err = fmt.Errorf("%s: no line of nvidia-smi, of a training log or of an out-of-memory message: %w", name, ErrNothingKnown)
+			err = fmt.Errorf("%s: no line of nvidia-smi, of a training log or of an out-of-memory message: %w", name,
+				ErrNothingKnown)
 		}
 		return nil, nil, err
 	}
@@ -265,5 +267,6 @@ func jsonLines(body []byte) bool {
 	line := bytes.TrimRight(body[:end], " \r")
 	rest := bytes.TrimLeft(body[end:], " \t\r\n")
 	complete := len(line) > 1 && line[len(line)-1] == '}'
-	return complete && (len(rest) == 0 && topKeys(line)["loss"] || len(rest) > 0 && rest[0] != '}' && rest[0] != ',' && rest[0] != ']')
+	return complete && (len(rest) == 0 && topKeys(line)["loss"] || len(rest) > 0 && rest[0] != '}' && rest[0] != ',' &&
+		rest[0] != ']')
 }

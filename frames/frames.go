@@ -9,7 +9,8 @@ import (
 
 // sources are file name endings of compiled code.
 var sources = map[string]bool{".c": true, ".cc": true, ".cpp": true, ".cxx": true, ".cu": true, ".cuh": true, ".h": true,
-	".hh": true, ".hpp": true, ".inl": true, ".tcc": true, ".so": true, ".pyd": true, ".dll": true, ".dylib": true, ".hip": true, ".S": true, ".s": true}
+	".hh": true, ".hpp": true, ".inl": true, ".tcc": true, ".so": true, ".pyd": true, ".dll": true, ".dylib": true, ".hip": true,
+	".S": true, ".s": true}
 
 // languageOf tells by the file name, and where that is missing by the function:
 // C++ frames have no file ("??" or none), a source file, or their library's,
@@ -31,7 +32,8 @@ func languageOf(s *snapshot.Snapshot, f *snapshot.Frame) Language {
 		return CPP
 	case strings.Contains(function, "::") || strings.Contains(function, "("):
 		return CPP
-	case strings.Contains(file, "/bin/") || strings.HasPrefix(function, "_Py") || strings.HasPrefix(function, "Py") || function == "_start" || strings.HasPrefix(function, "__libc"):
+	case strings.Contains(file, "/bin/") || strings.HasPrefix(function, "_Py") || strings.HasPrefix(function, "Py") ||
+		function == "_start" || strings.HasPrefix(function, "__libc"):
 		return CPP // an executable: the interpreter's own frames
 	case f.Line > 0: // a Python file without the usual ending
 		return Python
@@ -41,13 +43,17 @@ func languageOf(s *snapshot.Snapshot, f *snapshot.Frame) Language {
 
 // torchFolders are where torch's own Python code lives, in an installation or
 // in a source tree.
-var torchFolders = []string{"/torch/nn/", "/torch/autograd/", "/torch/optim/", "/torch/utils/", "/torch/_dynamo/", "/torch/_inductor/",
-	"/torch/_functorch/", "/torch/distributed/", "/torch/cuda/", "/torch/amp/", "/torch/_tensor.py", "/torch/functional.py", "/torch/_ops.py",
-	"/torch/fx/", "/torch/jit/", "/torch/_compile.py", "/torch/_refs/", "/torch/_prims", "/torch/_higher_order_ops/", "/torch/_library/", "/torch/hub.py",
-	"/torch/serialization.py", "/torch/storage.py", "/torch/accelerator/", "/torch/xpu/", "/torch/_decomp/", "/torch/_subclasses/"}
+var torchFolders = []string{"/torch/nn/", "/torch/autograd/", "/torch/optim/", "/torch/utils/", "/torch/_dynamo/",
+	"/torch/_inductor/",
+	"/torch/_functorch/", "/torch/distributed/", "/torch/cuda/", "/torch/amp/", "/torch/_tensor.py", "/torch/functional.py",
+	"/torch/_ops.py", "/torch/fx/", "/torch/jit/", "/torch/_compile.py", "/torch/_refs/", "/torch/_prims",
+	"/torch/_higher_order_ops/", "/torch/_library/", "/torch/hub.py",
+	"/torch/serialization.py", "/torch/storage.py", "/torch/accelerator/", "/torch/xpu/", "/torch/_decomp/",
+	"/torch/_subclasses/"}
 
 // installed marks paths of packages and of Python's own library.
-var installed = []string{"/site-packages/", "/dist-packages/", "/lib/python2", "/lib/python3", "/lib64/python3", "/lib/multiprocessing/", "/.triton/"}
+var installed = []string{"/site-packages/", "/dist-packages/", "/lib/python2", "/lib/python3", "/lib64/python3",
+	"/lib/multiprocessing/", "/.triton/"}
 
 // Generated tells whether torch.compile wrote a file. Those lie in a folder
 // torchinductor_USER, or, where another one was set, are still named "c" and 51

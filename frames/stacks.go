@@ -74,7 +74,8 @@ type frameKind struct {
 
 // New prepares a view; it looks at every frame once.
 func New(s *snapshot.Snapshot) *View {
-	v := &View{s: s, frames: make([]frameKind, len(s.Frames)), sites: make([]Site, s.NumStacks()), known: make([]bool, s.NumStacks())}
+	v := &View{s: s, frames: make([]frameKind, len(s.Frames)), sites: make([]Site, s.NumStacks()),
+		known: make([]bool, s.NumStacks())}
 	type kind struct {
 		file     snapshot.StringID
 		language Language
@@ -170,7 +171,8 @@ func (v *View) site(frames []snapshot.FrameID) Site {
 }
 
 // plumbing are wrappers in libraries that say nothing about what was done.
-var plumbing = map[string]bool{"wrapper": true, "wrapped": true, "inner": true, "_wrapped": true, "decorate_context": true, "new_forward": true}
+var plumbing = map[string]bool{"wrapper": true, "wrapped": true, "inner": true, "_wrapped": true, "decorate_context": true,
+	"new_forward": true}
 
 // Op is the innermost autograd node of a stack's frames, else their innermost operator.
 func (v *View) Op(frames []snapshot.FrameID) string {

@@ -22,7 +22,8 @@ var curves = [...]struct {
 	name, meaning string
 	of            func(*bytesAt) int64
 }{
-	{"allocated", "blocks given out, until their free is requested: the categories sum to it; torch.cuda.memory_allocated()", func(b *bytesAt) int64 { return b.Allocated }},
+	{"allocated", "blocks given out, until their free is requested: the categories sum to it; torch.cuda.memory_allocated()",
+		func(b *bytesAt) int64 { return b.Allocated }},
 	{"reserved", "held from the driver; torch.cuda.memory_reserved()", func(b *bytesAt) int64 { return b.Reserved }},
 	{"active", "allocated, and blocks whose free is pending", func(b *bytesAt) int64 { return b.Active }},
 	{"requested", "what the program asked for, without the allocator's rounding", func(b *bytesAt) int64 { return b.Requested }},

@@ -225,10 +225,11 @@ func operatorName(s string) string {
 // memory, dispatch, or lead from Python into an operator: they are on every
 // stack and tell nothing about it.
 var machines = []string{"torch::unwind::", "torch::CapturedTraceback::", "torch::cuda::(anonymous namespace)::gather",
-	"c10::", "std::", "pybind11::", "at::detail::", "at::meta::", "at::(anonymous namespace)::", "at::TensorIterator", "at::TensorBase",
-	"at::empty", "at::native::empty", "at::_ops::empty", "at::_ops::new_empty", "at::native::resize_", "at::_ops::resize_",
-	"torch::autograd::VariableType::", "torch::autograd::THPVariable_", "torch::autograd::TypeError_to_NotImplemented_",
-	"torch::autograd::Node::operator", "torch::autograd::Engine::thread_", "torch::autograd::python::PythonEngine::thread_",
+	"c10::", "std::", "pybind11::", "at::detail::", "at::meta::", "at::(anonymous namespace)::", "at::TensorIterator",
+	"at::TensorBase", "at::empty", "at::native::empty", "at::_ops::empty", "at::_ops::new_empty", "at::native::resize_",
+	"at::_ops::resize_", "torch::autograd::VariableType::", "torch::autograd::THPVariable_",
+	"torch::autograd::TypeError_to_NotImplemented_", "torch::autograd::Node::operator", "torch::autograd::Engine::thread_",
+	"torch::autograd::python::PythonEngine::thread_",
 	"torch::handle_torch_function", "torch::detail::(anonymous namespace)::ConcretePyInterpreter"}
 
 // cMachines are the same of functions in C.
@@ -261,13 +262,15 @@ func machinery(full, file string) bool {
 // library or its executable.
 func interpreter(file string) bool {
 	base := path.Base(file)
-	if strings.HasPrefix(base, "libpython") || strings.HasPrefix(base, "python") && path.Ext(base) != ".py" && !strings.HasSuffix(base, ".cpp") {
+	if strings.HasPrefix(base, "libpython") || strings.HasPrefix(base, "python") && path.Ext(base) != ".py" &&
+		!strings.HasSuffix(base, ".cpp") {
 		return true
 	}
 	if !strings.HasSuffix(base, ".c") && !strings.HasSuffix(base, ".h") {
 		return false
 	}
-	for _, folder := range []string{"/Python/", "/Objects/", "/Modules/", "/Include/", "Python/", "Objects/", "Modules/", "Include/"} {
+	for _, folder := range []string{"/Python/", "/Objects/", "/Modules/", "/Include/", "Python/", "Objects/", "Modules/",
+		"Include/"} {
 		if strings.HasPrefix(file, folder) || strings.Contains(file, folder) {
 			return true
 		}

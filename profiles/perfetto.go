@@ -118,7 +118,8 @@ func (x *trace) uuid(track int) uint64 { return uint64(x.sequence*tracksPerDevic
 
 // track describes a track below the device's.
 func (x *trace) track(track int, name, description string, more message) {
-	d := message(nil).uint(trackUUID, x.uuid(track)).uint(trackParent, x.uuid(deviceTrack)).text(trackName, name).uint(trackRank, uint64(track))
+	d := message(nil).uint(trackUUID, x.uuid(track)).uint(trackParent, x.uuid(deviceTrack)).text(trackName, name).uint(trackRank,
+		uint64(track))
 	if description != "" {
 		d = d.text(trackDescription, description)
 	}
@@ -141,7 +142,8 @@ func (x *trace) device(d Device) {
 	}
 	var labels []string
 	if c.thinned() {
-		labels = append(labels, fmt.Sprintf("counters: the highest and lowest of every %d of %d events", c.stretch, t.Device.Events.Len()))
+		labels = append(labels, fmt.Sprintf("counters: the highest and lowest of every %d of %d events", c.stretch,
+			t.Device.Events.Len()))
 	}
 	if spans > maxSpans {
 		labels = append(labels, fmt.Sprintf("phases left out: %d", spans))
@@ -173,7 +175,8 @@ func (x *trace) describe(d Device, labels []string) {
 		about += "; " + l
 	}
 	x.body = x.body.uint(packetFlags, sequenceBegins)
-	x.descriptor(message(nil).uint(trackUUID, x.uuid(deviceTrack)).text(trackName, name).text(trackDescription, about).uint(trackOrdering, orderExplicit))
+	x.descriptor(message(nil).uint(trackUUID, x.uuid(deviceTrack)).text(trackName, name).text(trackDescription, about).uint(
+		trackOrdering, orderExplicit))
 }
 
 // steps writes a slice for each step, and within it one for each of its phases.
@@ -213,7 +216,8 @@ func (x *trace) steps(d Device, phases bool) {
 	}
 	for i := range d.Classes.Steps {
 		s := &d.Classes.Steps[i]
-		span(fmt.Sprintf("step %d", s.Number), false, s.FirstEvent, s.LastEvent, func() { x.note("peak_allocated_bytes", s.PeakAllocated) })
+		span(fmt.Sprintf("step %d", s.Number), false, s.FirstEvent, s.LastEvent,
+			func() { x.note("peak_allocated_bytes", s.PeakAllocated) })
 		inner(s.Phases)
 		end(s.LastEvent)
 	}

@@ -82,8 +82,9 @@ func WritePprof(w io.Writer, r Recording, at Moment) error {
 
 // newBuilder begins an empty profile.
 func newBuilder(r Recording) *pprofBuilder {
-	b := &pprofBuilder{budget: budget{limit: r.MaxMemory}, frames: newFrames(r), functions: map[place]*profile.Function{}, locations: map[*place]*profile.Location{},
-		stacks: map[stackKey][]*profile.Location{}, labels: map[sampleKey]*profile.Sample{},
+	b := &pprofBuilder{budget: budget{limit: r.MaxMemory}, frames: newFrames(r), functions: map[place]*profile.Function{},
+		locations: map[*place]*profile.Location{},
+		stacks:    map[stackKey][]*profile.Location{}, labels: map[sampleKey]*profile.Sample{},
 		python: &profile.Mapping{ID: 1, File: "python", HasFunctions: true, HasFilenames: true, HasLineNumbers: true},
 		native: &profile.Mapping{ID: 2, File: "c++", HasFunctions: true, HasFilenames: true, HasLineNumbers: true}}
 	b.p = &profile.Profile{
@@ -108,7 +109,8 @@ func (b *pprofBuilder) device(d Device, at Moment, event int) error {
 	for i := range t.Len() {
 		id := timeline.AllocationID(i)
 		inUse := t.AliveAt(id, event)
-		if born := t.Born[i]; !inUse && (born == timeline.Never && t.FreeRequested[i] == timeline.Before || born != timeline.Never && int64(born) > int64(event)) {
+		if born := t.Born[i]; !inUse && (born == timeline.Never && t.FreeRequested[i] == timeline.Before ||
+			born != timeline.Never && int64(born) > int64(event)) {
 			continue // given back before the recording, or made after the moment
 		}
 		key := b.key(d, id, inUse)
@@ -133,7 +135,8 @@ func (b *pprofBuilder) device(d Device, at Moment, event int) error {
 
 func (b *pprofBuilder) key(d Device, id timeline.AllocationID, inUse bool) sampleKey {
 	t, c := d.Timeline, d.Classes
-	k := sampleKey{device: t.Device.Ordinal, stack: d.stackOf(id), category: c.Category[id], detail: c.Detail[id], phase: c.Phase[id], inUse: inUse}
+	k := sampleKey{device: t.Device.Ordinal, stack: d.stackOf(id), category: c.Category[id], detail: c.Detail[id],
+		phase: c.Phase[id], inUse: inUse}
 	if inUse {
 		k.step, k.confidence, k.bytes = c.Step[id], c.Confidence[id], t.Allocated[id]
 		if c.Name != nil {
@@ -154,13 +157,15 @@ func (b *pprofBuilder) sample(d Device, k sampleKey) *profile.Sample {
 		b.labels[alike] = l
 		b.used += labelBytes
 	}
-	return &profile.Sample{Value: make([]int64, numValues), Location: b.stack(k.stack), Label: l.Label, NumLabel: l.NumLabel, NumUnit: l.NumUnit}
+	return &profile.Sample{Value: make([]int64, numValues), Location: b.stack(k.stack), Label: l.Label, NumLabel: l.NumLabel,
+		NumUnit: l.NumUnit}
 }
 
 // labelled is a sample of nothing but labels.
 func labelled(d Device, k sampleKey) *profile.Sample {
 	s := &profile.Sample{
-		Label: map[string][]string{"device": {strconv.Itoa(k.device)}, "category": {k.category.String()}, "phase": {k.phase.String()}}}
+		Label: map[string][]string{"device": {strconv.Itoa(k.device)}, "category": {k.category.String()},
+			"phase": {k.phase.String()}}}
 	if k.detail != classify.NoDetail {
 		s.Label["detail"] = []string{k.detail.String()}
 	}
@@ -205,7 +210,8 @@ func (b *pprofBuilder) location(p *place) *profile.Location {
 		b.functions[key] = f
 		b.p.Function = append(b.p.Function, f)
 	}
-	l := &profile.Location{ID: uint64(len(b.p.Location) + 1), Mapping: b.native, Line: []profile.Line{{Function: f, Line: int64(p.line)}}}
+	l := &profile.Location{ID: uint64(len(b.p.Location) + 1), Mapping: b.native,
+		Line: []profile.Line{{Function: f, Line: int64(p.line)}}}
 	if p.python {
 		l.Mapping = b.python
 	}

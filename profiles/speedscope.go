@@ -75,15 +75,18 @@ type speedscope struct {
 // category and stack, and last all that was allocated within the recording.
 // The outermost frame of every stack is its category.
 func WriteSpeedscope(w io.Writer, r Recording, moments ...Moment) error {
-	x := &speedscope{budget: budget{limit: r.MaxMemory}, frames: newFrames(r), index: map[place]int{}, file: speedscopeFile{Schema: "https://www.speedscope.app/file-format-schema.json",
-		Exporter: "vramscope", Name: "GPU memory", Shared: speedscopeShared{Frames: []speedscopeFrame{}}, Profiles: []speedscopeProfile{}}}
+	x := &speedscope{budget: budget{limit: r.MaxMemory}, frames: newFrames(r), index: map[place]int{},
+		file: speedscopeFile{Schema: "https://www.speedscope.app/file-format-schema.json",
+			Exporter: "vramscope", Name: "GPU memory", Shared: speedscopeShared{Frames: []speedscopeFrame{}},
+			Profiles: []speedscopeProfile{}}}
 	for _, d := range r.Devices {
 		for _, m := range moments {
 			event, err := m.event(d.Timeline)
 			if err != nil {
 				return err
 			}
-			if err := x.inUse(d, event, fmt.Sprintf("device %d: in use %s", d.Timeline.Device.Ordinal, m.name(event))); err != nil {
+			if err := x.inUse(d, event, fmt.Sprintf("device %d: in use %s", d.Timeline.Device.Ordinal,
+				m.name(event))); err != nil {
 				return err
 			}
 		}

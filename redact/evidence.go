@@ -80,7 +80,8 @@ func (r *Redactor) trace(x *trace.Trace) {
 	}
 }
 
-var spanCategory = pattern.Of(`^(user_annotation|gpu_user_annotation|cpu_op|python_function|kernel|gpu_memcpy|gpu_memset|cuda_runtime|overhead|Operator)?$`)
+var spanCategory = pattern.Of(`^(user_annotation|gpu_user_annotation|cpu_op|python_function|kernel|gpu_memcpy|gpu_memset|` +
+	`cuda_runtime|overhead|Operator)?$`)
 
 func (r *Redactor) source(file string) string {
 	to, _ := r.file(file)
@@ -112,4 +113,5 @@ func (r *Redactor) process(name string) string {
 	return r.name("process", name)
 }
 
-var processName = pattern.Of(`^((?i:python)[0-9.]*(\.exe)?|\[Not Found\]|\[N/A\]|N/A|-|\[?Insufficient Permissions\]?|Xorg|gnome-shell|kwin_x11|nvidia-cuda-mps-server|nv-hostengine|dcgmi|torchrun|ray|vllm|jupyter-lab|ipython|firefox|chrome)$`)
+var processName = pattern.Of(`^((?i:python)[0-9.]*(\.exe)?|\[Not Found\]|\[N/A\]|N/A|-|\[?Insufficient Permissions\]?|Xorg|` +
+	`gnome-shell|kwin_x11|nvidia-cuda-mps-server|nv-hostengine|dcgmi|torchrun|ray|vllm|jupyter-lab|ipython|firefox|chrome)$`)

@@ -97,7 +97,10 @@ func (r *Redactor) plain(file, low string) (string, bool) {
 }
 
 // library are shared objects and executables that everybody has.
-var library = pattern.Of(`^(lib(torch|torch_cpu|torch_cuda|torch_cuda_linalg|torch_python|torch_global_deps|c10|c10_cuda|python[23]|python[23]\.[0-9]+[a-z]?|cuda|cudart|cublas|cublasLt|cudnn|cudnn_[a-z_]+|nccl|nvrtc|cupti|stdc\+\+|c|m|pthread|gomp|gcc_s|dl|rt)(-[0-9a-f.]+)?\.(so|dll|dylib)[0-9.]*|python[0-9.]*|ld-linux[a-z0-9_-]*\.so[0-9.]*|crtstuff\.c|_C\.(cpython[a-z0-9_-]*\.)?(so|pyd))$`)
+var library = pattern.Of(`^(lib(torch|torch_cpu|torch_cuda|torch_cuda_linalg|torch_python|torch_global_deps|c10|c10_cuda|` +
+	`python[23]|python[23]\.[0-9]+[a-z]?|cuda|cudart|cublas|cublasLt|cudnn|cudnn_[a-z_]+|nccl|nvrtc|cupti|stdc\+\+|c|m|` +
+	`pthread|gomp|gcc_s|dl|rt)(-[0-9a-f.]+)?\.(so|dll|dylib)[0-9.]*|python[0-9.]*|ld-linux[a-z0-9_-]*\.so[0-9.]*|crtstuff\.c|` +
+	`_C\.(cpython[a-z0-9_-]*\.)?(so|pyd))$`)
 
 var sourceOfPython = pattern.Of(`^[Pp]ython-3\.[0-9.rcab]+/(Objects|Python|Modules|Parser|Programs|Include)/[\w./]+$`)
 
@@ -124,7 +127,8 @@ func (r *Redactor) isStdlib(rest string) bool {
 }
 
 // checkouts are packages that are often run from a source tree.
-var checkouts = []string{"/torch/", "/transformers/", "/accelerate/", "/deepspeed/", "/megatron/", "/apex/", "/bitsandbytes/", "/lightning/", "/pytorch_lightning/"}
+var checkouts = []string{"/torch/", "/transformers/", "/accelerate/", "/deepspeed/", "/megatron/", "/apex/", "/bitsandbytes/",
+	"/lightning/", "/pytorch_lightning/"}
 
 // checkout is a file below a package's folder, "" when it is none. Names that
 // the package isn't known to have become pseudonyms.
@@ -214,7 +218,8 @@ func (r *Redactor) angled(file string) (string, bool) {
 
 var (
 	frozen    = pattern.Of(`^<frozen ([a-z_.]+)>$`)
-	generated = pattern.Of(`^<(string|stdin|eval_with_key|__array_function__ internals|generated|unknown|decorator-gen-[0-9]+)>(\.[0-9]+)?$`)
+	generated = pattern.Of(`^<(string|stdin|eval_with_key|__array_function__ internals|generated|unknown|` +
+		`decorator-gen-[0-9]+)>(\.[0-9]+)?$`)
 )
 
 // Input is a path that the user gave. Usual names are kept, and the rank.
@@ -237,8 +242,9 @@ func (r *Redactor) Input(file string) string {
 }
 
 var (
-	usualInput = pattern.Of(`^(snapshot|oom|memory|dump|log|train|config|nvidia-smi|trace|labels)(_(all|named|python|none|late|ring|[0-9]{1,4}))?(_?rank_?[0-9]{1,5})?\.(pickle|pkl|json|log|txt|csv|xml)(\.gz|\.zst|\.zip)?$`)
-	rank       = pattern.Of(`rank_?[0-9]{1,5}`)
+	usualInput = pattern.Of(`^(snapshot|oom|memory|dump|log|train|config|nvidia-smi|trace|labels)(_(all|named|python|none|` +
+		`late|ring|[0-9]{1,4}))?(_?rank_?[0-9]{1,5})?\.(pickle|pkl|json|log|txt|csv|xml)(\.gz|\.zst|\.zip)?$`)
+	rank = pattern.Of(`rank_?[0-9]{1,5}`)
 )
 
 // leafWith is a leaf that goes on naming a rank.

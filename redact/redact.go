@@ -75,7 +75,8 @@ func (r *Redactor) name(kind, text string) string {
 func (r *Redactor) Text(s string) string { return r.name("text", s) }
 
 // factKeys are keys of notes that say nothing of whoever wrote them.
-var factKeys = wordSet("torch pytorch torch_version pytorch_version cuda cuda_version driver driver_version python python_version gpu gpus gpu_name nccl precision dtype optimizer batch batch_size seq sequence framework transformers")
+var factKeys = wordSet("torch pytorch torch_version pytorch_version cuda cuda_version driver driver_version python " +
+	"python_version gpu gpus gpu_name nccl precision dtype optimizer batch batch_size seq sequence framework transformers")
 
 // fact is a value that names hardware, a version or a number.
 var fact = pattern.Of(`^v?[0-9][0-9a-z.+_-]{0,31}$`)
@@ -93,10 +94,13 @@ func (r *Redactor) Note(key, value string) (string, string) {
 }
 
 // factValues are words that a note's value may be.
-var factValues = wordSet("bf16 fp16 fp32 fp8 bfloat16 float16 float32 amp adamw adam sgd lion adafactor muon fsdp fsdp2 ddp deepspeed accelerate lightning megatron vllm")
+var factValues = wordSet("bf16 fp16 fp32 fp8 bfloat16 float16 float32 amp adamw adam sgd lion adafactor muon fsdp fsdp2 ddp " +
+	"deepspeed accelerate lightning megatron vllm")
 
 // gpuName is how vendors name their GPUs; nothing else may stand there.
-var gpuName = pattern.Of(`^(?i)((nvidia|tesla|geforce|quadro|amd|radeon|instinct|rtx|gtx|titan|grid|graphics|device|ada|generation|super|ti|max-q|laptop|gpu|pcie|sxm[0-9]?|nvl|hbm[0-9]?e?|oam|dgx|hgx|xp|x|v|pro|blackwell|hopper|mi[0-9]{2,3}[xa]?|[abchlptv][0-9]{1,3}[a-z]?|gb?[hb]?[0-9]{2,3}|[0-9]{3,4}|[0-9]+ ?gi?b)[ -]*)+$`)
+var gpuName = pattern.Of(`^(?i)((nvidia|tesla|geforce|quadro|amd|radeon|instinct|rtx|gtx|titan|grid|graphics|device|ada|` +
+	`generation|super|ti|max-q|laptop|gpu|pcie|sxm[0-9]?|nvl|hbm[0-9]?e?|oam|dgx|hgx|xp|x|v|pro|blackwell|hopper|` +
+	`mi[0-9]{2,3}[xa]?|[abchlptv][0-9]{1,3}[a-z]?|gb?[hb]?[0-9]{2,3}|[0-9]{3,4}|[0-9]+ ?gi?b)[ -]*)+$`)
 
 func isGPU(s string) bool { return len(s) < 64 && gpuName().MatchString(s) }
 

@@ -35,8 +35,12 @@ func (r *Redactor) unless(known func() *regexp.Regexp, kind, text string) string
 
 var (
 	compileContext = pattern.Of(`^(Torch-Compiled Region: )?[0-9/_!]+$`)
-	category       = pattern.Of(`^(PARAMETER|OPTIMIZER_STATE|INPUT|TEMPORARY|ACTIVATION|GRADIENT|AUTOGRAD_DETAIL|UNKNOWN|None|unknown)$`)
-	profilerStep   = pattern.Of(`^(ProfilerStep#[0-9]+|## (forward|backward|optimizer|zero_grad|data) ##|(?i:forward|backward|optimizer|optimizer_step|zero_grad|train|eval|step|loss|data)|nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|reduce_scatter|broadcast|DistributedDataParallel\.forward|DataParallel\.forward|Torch-Compiled Region: [0-9/_]+|## Call CompiledFxGraph [a-z0-9]+ ##|CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
+	category       = pattern.Of(`^(PARAMETER|OPTIMIZER_STATE|INPUT|TEMPORARY|ACTIVATION|GRADIENT|AUTOGRAD_DETAIL|UNKNOWN|None|` +
+		`unknown)$`)
+	profilerStep = pattern.Of(`^(ProfilerStep#[0-9]+|## (forward|backward|optimizer|zero_grad|data) ##|(?i:forward|backward|` +
+		`optimizer|optimizer_step|zero_grad|train|eval|step|loss|data)|nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|` +
+		`reduce_scatter|broadcast|DistributedDataParallel\.forward|DataParallel\.forward|Torch-Compiled Region: [0-9/_]+|` +
+		`## Call CompiledFxGraph [a-z0-9]+ ##|CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
 	optimizerRange = pattern.Of(`^(Optimizer\.(?:step|zero_grad)#)(\w+)(\.\w+)$`)
 	loaderRange    = pattern.Of(`^enumerate\(DataLoader\)#_(SingleProcess|MultiProcessing)DataLoaderIter\.__next__$`)
 	fsdpRange      = pattern.Of(`^(FSDP::[a-z_]+(?: for)?)(?: (\(?)([^()]*)(\)?))?$`)

@@ -55,24 +55,38 @@ var (
 )
 
 // spaces are namespaces of public code; those that are true are torch's.
-var spaces = map[string]bool{"at": true, "c10": true, "torch": true, "c10d": true, "caffe2": true, "pytorch_flash": true, "std": false, "pybind11": false,
-	"__gnu_cxx": false, "cutlass": false, "thrust": false, "cub": false, "cuda": false, "boost": false, "fbgemm": false, "fbgemm_gpu": false,
-	"PyTorchMemEffAttention": true, "cute": false, "tensorpipe": false, "gloo": false, "google": false, "absl": false, "nvfuser": false, "ska": false, "fmt": false, "ray": false}
+var spaces = map[string]bool{"at": true, "c10": true, "torch": true, "c10d": true, "caffe2": true, "pytorch_flash": true,
+	"std": false, "pybind11": false,
+	"__gnu_cxx": false, "cutlass": false, "thrust": false, "cub": false, "cuda": false, "boost": false, "fbgemm": false,
+	"fbgemm_gpu":             false,
+	"PyTorchMemEffAttention": true, "cute": false, "tensorpipe": false, "gloo": false, "google": false, "absl": false,
+	"nvfuser": false, "ska": false, "fmt": false, "ray": false}
 
 // language are words of C++ itself and of how its symbols are printed.
-var language = wordSet(`const void int long short char bool float double unsigned signed auto true false anonymous namespace lambda operator clone volatile
+var language = wordSet(
+	`const void int long short char bool float double unsigned signed auto true false anonymous namespace lambda operator clone volatile
 	struct class enum typename decltype noexcept new delete sizeof restrict isra constprop part cold localalias lto_priv llvm this nullptr
 	int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ssize_t ptrdiff_t wchar_t __half __nv_bfloat16 __int128 _object PyObject
 	__nv_hdl_wrapper_t __nv_dl_tag __nv_dl_wrapper_t CUstream_st cudaDeviceProp THPVariable THPFunction`)
 
 // interpreter are functions of the C library, CPython and torch's bindings.
-var interpreter = pattern.Of(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Mapping|Descr|Type|CFunction|CMethod|Method|Unicode|Module|Weakref|Callable|Thread|Interpreter|Mem|Frame|Function|Stack|Set|Dict|List|Tuple|Long|Float|Bool|Bytes|Gen|GILState|Vectorcall|Code|Import|Capsule|Context|Cell|Slice|File|Arg|Async|Coro|Buffer|Memory|State|TraceBack|Sys)_[A-Za-z_]+` +
-	`|_PyObject|_PyEvalFrameClearAndPop|_?Py_(BytesMain|RunMain|Main|Dealloc|DECREF|CheckFunctionResult|c_pow|HashPointer|[A-Z][A-Za-z]+|dg_strtod)|PyInit__[a-z]+|TH[PC]P?[A-Z][A-Za-z_]*|THP_[A-Za-z_]+` +
-	`|dynamo_(_custom_eval_frame|eval_custom_code|eval_custom_code_impl|custom_eval_frame_shim)|pybind11_(object|meta)_[a-z]+|__libc_(start_main|start_call_main|start_main_impl|init_first)|__clone3?|clone3|_start|start_thread|main` +
-	`|execute_native_thread_routine|thread_run|pythread_wrapper|slot_(tp|nb|sq|mp)_[a-z_]+|(method|cfunction)_vectorcall(_[A-Z_]+)?|cfunction_call|type_call|partial_call` +
-	`|(subtype|tuple|list|dict|frame|func|meth|cell|gen|set|object|odict|tb|BaseException)_?dealloc|(enum|zip|map|filter|gen)_(iter)?next|builtin_(next|sum_impl|exec|getattr|isinstance)` +
-	`|pymain_(main|run_file_obj|run_file|run_module|run_python)|pyrun_(file|simple_file)|run_(mod|eval_code_obj)|(binary|ternary)_i?op1?|do_(call_core|richcompare)|vectorcall_(maybe|method)|callmethod|dictkeys_decref|infinite_lru_cache_wrapper|object_recursive_isinstance|pthread_[a-z_]+` +
-	`|cu(da|blas|blasLt|dnn|fft|sparse|solver|Mem|Launch|Stream|Event|Ctx|Graph|Module|Device)[A-Z]?[A-Za-z0-9_]*|nccl[A-Z][A-Za-z]+)$`)
+var interpreter = pattern.Of(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Mapping|Descr|Type|CFunction|CMethod|Method|` +
+	`Unicode|Module|Weakref|Callable|Thread|Interpreter|Mem|Frame|Function|Stack|Set|Dict|List|Tuple|Long|Float|Bool|Bytes|` +
+	`Gen|GILState|Vectorcall|Code|Import|Capsule|Context|Cell|Slice|File|Arg|Async|Coro|Buffer|Memory|State|TraceBack|` +
+	`Sys)_[A-Za-z_]+` +
+	`|_PyObject|_PyEvalFrameClearAndPop|_?Py_(BytesMain|RunMain|Main|Dealloc|DECREF|CheckFunctionResult|c_pow|HashPointer|` +
+	`[A-Z][A-Za-z]+|dg_strtod)|PyInit__[a-z]+|TH[PC]P?[A-Z][A-Za-z_]*|THP_[A-Za-z_]+` +
+	`|dynamo_(_custom_eval_frame|eval_custom_code|eval_custom_code_impl|custom_eval_frame_shim)|pybind11_(object|meta)_[a-z]+|` +
+	`__libc_(start_main|start_call_main|start_main_impl|init_first)|__clone3?|clone3|_start|start_thread|main` +
+	`|execute_native_thread_routine|thread_run|pythread_wrapper|slot_(tp|nb|sq|mp)_[a-z_]+|(method|` +
+	`cfunction)_vectorcall(_[A-Z_]+)?|cfunction_call|type_call|partial_call` +
+	`|(subtype|tuple|list|dict|frame|func|meth|cell|gen|set|object|odict|tb|BaseException)_?dealloc|(enum|zip|map|filter|` +
+	`gen)_(iter)?next|builtin_(next|sum_impl|exec|getattr|isinstance)` +
+	`|pymain_(main|run_file_obj|run_file|run_module|run_python)|pyrun_(file|simple_file)|run_(mod|eval_code_obj)|(binary|` +
+	`ternary)_i?op1?|do_(call_core|richcompare)|vectorcall_(maybe|method)|callmethod|dictkeys_decref|` +
+	`infinite_lru_cache_wrapper|object_recursive_isinstance|pthread_[a-z_]+` +
+	`|cu(da|blas|blasLt|dnn|fft|sparse|solver|Mem|Launch|Stream|Event|Ctx|Graph|Module|Device)[A-Z]?[A-Za-z0-9_]*|` +
+	`nccl[A-Z][A-Za-z]+)$`)
 
 // symbol tells whether a compiled function's name holds only public names, and
 // whether it is torch's. A name of another one anywhere in it, as a template's

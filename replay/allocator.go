@@ -69,7 +69,8 @@ type pair struct {
 }
 
 func newAllocator(set Settings, pairs []pair, d driver, limit int64, byAge bool) *allocator {
-	a := &allocator{set: set, driver: d, blocks: make([]block, 1, 1024), ranges: make([]addressRange, 1), limit: limit, byAge: byAge, pending: map[blockID]uint32{}}
+	a := &allocator{set: set, driver: d, blocks: make([]block, 1, 1024), ranges: make([]addressRange, 1), limit: limit,
+		byAge: byAge, pending: map[blockID]uint32{}}
 	pools := 1
 	for _, p := range pairs {
 		for _, small := range []bool{true, false} {

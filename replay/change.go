@@ -37,7 +37,8 @@ var changes = map[string]func(*rewriter) (string, error){
 }
 
 // ChangeNames are the changes that ParseChange knows.
-const ChangeNames = "optimizer=8bit|sgd|lion|fused, logits=chunked|fused, checkpointing=full, gradients=set_to_none, batch=x0.5, leak=fixed, use_cache=off, sharding=4"
+const ChangeNames = "optimizer=8bit|sgd|lion|fused, logits=chunked|fused, checkpointing=full, gradients=set_to_none, " +
+	"batch=x0.5, leak=fixed, use_cache=off, sharding=4"
 
 // ParseChange reads a change such as optimizer=8bit or batch=x0.5.
 func ParseChange(text string) (Change, error) {

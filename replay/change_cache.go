@@ -47,7 +47,8 @@ func (r *rewriter) wouldBeSaved(id timeline.AllocationID) (until int, ok bool) {
 	over := r.born(timeline.AllocationID(min(int(id)+nearby, all-1)))
 	for i := int(id) - 1; i >= max(0, int(id)-nearby) && !ok; i-- {
 		from := timeline.AllocationID(i)
-		ok = r.Timeline.Requested(from) == r.Timeline.Requested(id) && r.born(from) >= 0 && r.died(from) > born && r.died(from) < over
+		ok = r.Timeline.Requested(from) == r.Timeline.Requested(id) && r.born(from) >= 0 && r.died(from) > born &&
+			r.died(from) < over
 	}
 	for i := int(id) - 1; i >= max(0, int(id)-2*nearby) && ok; i-- {
 		saved := timeline.AllocationID(i)

@@ -35,7 +35,8 @@ func (r *rewriter) checkpoint() (string, error) {
 	if most == 0 {
 		return "", fmt.Errorf("no repeated layers were found in the forward pass: it may use checkpointing already")
 	}
-	text := fmt.Sprintf("%d layers of equal activations: each keeps its input, frees the rest when it is done and makes it again right before its backward pass", most)
+	text := fmt.Sprintf("%d layers of equal activations: each keeps its input, frees the rest when it is done and makes it "+
+		"again right before its backward pass", most)
 	if _, err := r.cacheOff(); err == nil {
 		text += "; keys and values are no longer cached, as Transformers does it then"
 	}
@@ -77,7 +78,8 @@ func (r *rewriter) forwardPasses() ([]pass, error) {
 		}
 		n := sort.Search(len(backward), func(i int) bool { return backward[i][0] >= r.born(a) })
 		u := r.classes.UntrainedAt(r.born(a))
-		if n != last || u != alone || r.classes.Step[id] != step { // a loop that only runs forward has no backward passes to part them
+		// a loop that only runs forward has no backward passes to part them
+		if n != last || u != alone || r.classes.Step[id] != step {
 			end := r.Timeline.Device.Events.Len()
 			passes = append(passes, pass{start: r.born(a) - 1, backward: end, end: end})
 			if n < len(backward) {
@@ -209,7 +211,9 @@ const inputShare = 256
 func (r *rewriter) checkpointLayers(p *pass, l layers) bool {
 	events := r.Timeline.Device.Events.Len()
 	list := r.layersIn(p, l)
-	if large := slices.DeleteFunc(slices.Clone(list[0].saved), func(id timeline.AllocationID) bool { return r.Timeline.Requested(id) < list[0].least }); len(large) < 2 {
+	if large := slices.DeleteFunc(slices.Clone(list[0].saved), func(id timeline.AllocationID) bool {
+		return r.Timeline.Requested(id) < list[0].least
+	}); len(large) < 2 {
 		return false // one tensor for each layer is all that checkpointing keeps
 	}
 	before := p.saved[max(0, l.from-l.period):l.from]

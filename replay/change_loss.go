@@ -42,10 +42,12 @@ func (r *rewriter) chunked() (string, error) {
 		}
 	}
 	if !h.trained() {
-		return fmt.Sprintf("The head takes %d tokens at a time, and what is wanted of their scores, each for %s words, is taken from every piece. Generating wants the last token's alone: logits_to_keep=1 makes no others.",
+		return fmt.Sprintf("The head takes %d tokens at a time, and what is wanted of their scores, each for %s words, is "+
+			"taken from every piece. Generating wants the last token's alone: logits_to_keep=1 makes no others.",
 			tokensOfChunk, units.Count(int(h.vocabulary))), nil
 	}
-	return fmt.Sprintf("The loss takes %d tokens of %s words at a time, forward and backward, and holds one piece of logits, copies and gradients where there was the whole; the head's gradient is summed up over the pieces.",
+	return fmt.Sprintf("The loss takes %d tokens of %s words at a time, forward and backward, and holds one piece of logits, "+
+		"copies and gradients where there was the whole; the head's gradient is summed up over the pieces.",
 		tokensOfChunk, units.Count(int(h.vocabulary))), nil
 }
 
@@ -74,7 +76,9 @@ func (r *rewriter) fused() (string, error) {
 			r.extra(l.sum(h), l.forward, r.born(l.gradient)-1)
 		}
 	}
-	return fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the hidden states (%s words, width %s), and makes the head's gradient in the forward pass.", pieces, units.Count(int(h.vocabulary)), units.Count(int(width))), nil
+	return fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the "+
+		"hidden states (%s words, width %s), and makes the head's gradient in the forward pass.", pieces,
+		units.Count(int(h.vocabulary)), units.Count(int(width))), nil
 }
 
 // head is a language model's last layer and what is known of its logits.
@@ -94,7 +98,8 @@ func (r *rewriter) head() (*head, error) {
 	}
 	h.ordered = slices.Sorted(maps.Keys(h.sizes))
 	h.of(classify.Inputs, func(id timeline.AllocationID) {
-		if n := h.Timeline.Requested(id) / 8; n > 0 && h.classes.Phase[id] == classify.Data && !slices.Contains(h.batches, n) && len(h.batches) < mostBatches {
+		if n := h.Timeline.Requested(id) / 8; n > 0 && h.classes.Phase[id] == classify.Data && !slices.Contains(h.batches, n) &&
+			len(h.batches) < mostBatches {
 			h.batches = append(h.batches, n)
 		}
 	})
@@ -112,7 +117,8 @@ func (r *rewriter) head() (*head, error) {
 		}
 	}
 	if rows*2 < all {
-		return nil, fmt.Errorf("the logits aren't those of %s words, as many as the largest weights would have", units.Count(int(h.vocabulary)))
+		return nil, fmt.Errorf("the logits aren't those of %s words, as many as the largest weights would have",
+			units.Count(int(h.vocabulary)))
 	}
 	return h, nil
 }
@@ -233,7 +239,8 @@ func (h *head) losses() []loss {
 		l := loss{forward: start, backward: start, end: start, gradient: none, narrow: none}
 		from := sort.Search(t.Len(), func(i int) bool { return h.born(timeline.AllocationID(i)) >= start })
 		for i := from - 1; i >= max(0, from-mostAfter); i-- {
-			if id := timeline.AllocationID(i); h.classes.Category[i] == classify.Logits && h.born(id) >= 0 && h.died(id) >= start {
+			if id := timeline.AllocationID(i); h.classes.Category[i] == classify.Logits && h.born(id) >= 0 &&
+				h.died(id) >= start {
 				l.forward = h.born(id)
 			}
 		}

@@ -26,8 +26,9 @@ func (r *rewriter) shard(gpus int) (string, error) {
 	part := func(id timeline.AllocationID) {
 		r.resize(id, (r.bytes[id]+int64(gpus)-1)/int64(gpus))
 	}
-	narrow := r.of(classify.AutocastCopies, func(id timeline.AllocationID) { r.resize(id, 0) }) > 0 // weights are gathered as such
-	r.of(classify.Communication, func(id timeline.AllocationID) { r.resize(id, 0) })                // buckets of data parallelism
+	// weights are gathered as such
+	narrow := r.of(classify.AutocastCopies, func(id timeline.AllocationID) { r.resize(id, 0) }) > 0
+	r.of(classify.Communication, func(id timeline.AllocationID) { r.resize(id, 0) }) // buckets of data parallelism
 	r.of(classify.Weights, part)
 	r.of(classify.OptimizerState, part)
 	r.of(classify.Gradients, func(id timeline.AllocationID) {
@@ -100,16 +101,20 @@ func (r *rewriter) gather(passes []pass, w *weights, gpus int, narrow bool) stri
 			}
 		}
 	}
-	text := fmt.Sprintf("Each of %d GPUs holds its share of weights, gradients and optimizer state, and its own batch as recorded; ", gpus)
+	text := fmt.Sprintf("Each of %d GPUs holds its share of weights, gradients and optimizer state, and its own batch as "+
+		"recorded; ", gpus)
 	if narrow {
 		text += "weights are gathered in 16 bits in the place of autocast's copies, activations stay as recorded; "
 	}
 	if most == 0 {
-		return text + fmt.Sprintf("no repeated layers were found, so all weights (%s) are gathered at once.", units.Bytes(outside+inside))
+		return text + fmt.Sprintf("no repeated layers were found, so all weights (%s) are gathered at once.",
+			units.Bytes(outside+inside))
 	}
-	text += fmt.Sprintf("of %d layers, the one at work is gathered (%s, up to %d times for receiving, sending and the next layer)", most, units.Bytes(one), gatheredBackward)
+	text += fmt.Sprintf("of %d layers, the one at work is gathered (%s, up to %d times for receiving, sending and the next "+
+		"layer)", most, units.Bytes(one), gatheredBackward)
 	if outside > 0 {
-		text += fmt.Sprintf("; embedding and head (%s) stay gathered from the forward pass to the end of the backward pass", units.Bytes(outside))
+		text += fmt.Sprintf("; embedding and head (%s) stay gathered from the forward pass to the end of the backward pass",
+			units.Bytes(outside))
 	}
 	return text + "."
 }

@@ -210,7 +210,8 @@ func (r *rewriter) eightBit() (string, error) {
 		return "", err
 	}
 	if m.factored {
-		return "", fmt.Errorf("the optimizer's state is small already, %s in all: a row and a column for each matrix", units.Bytes(m.bytes))
+		return "", fmt.Errorf("the optimizer's state is small already, %s in all: a row and a column for each matrix",
+			units.Bytes(m.bytes))
 	}
 	m.each(func(id timeline.AllocationID) {
 		if n := r.bytes[id] / m.element; n >= quantLeast {
@@ -218,7 +219,8 @@ func (r *rewriter) eightBit() (string, error) {
 		}
 	})
 	r.noLists()
-	return fmt.Sprintf("Moments take one byte and a 256th of a scale each, tensors below 4096 numbers stay as they are (%d bytes for each number as recorded, %s); the step needs no temporaries.", m.element, m.how), nil
+	return fmt.Sprintf("Moments take one byte and a 256th of a scale each, tensors below 4096 numbers stay as they are (%d "+
+		"bytes for each number as recorded, %s); the step needs no temporaries.", m.element, m.how), nil
 }
 
 func (r *rewriter) plainSGD() (string, error) {
@@ -228,7 +230,8 @@ func (r *rewriter) plainSGD() (string, error) {
 	}
 	m.each(func(id timeline.AllocationID) { r.resize(id, 0) })
 	r.noLists()
-	return "SGD without momentum keeps no moments and needs no temporaries. Whether training goes as well is another question.", nil
+	return "SGD without momentum keeps no moments and needs no temporaries. Whether training goes as well is another question.",
+		nil
 }
 
 func (r *rewriter) lion() (string, error) {
@@ -238,7 +241,8 @@ func (r *rewriter) lion() (string, error) {
 	}
 	switch {
 	case m.factored:
-		return "", fmt.Errorf("the optimizer keeps a row and a column for each matrix, %s in all: Lion's moment would be more", units.Bytes(m.bytes))
+		return "", fmt.Errorf("the optimizer keeps a row and a column for each matrix, %s in all: Lion's moment would be more",
+			units.Bytes(m.bytes))
 	case len(r.Timeline.OOMs) > 0 && StillToCome(r.classes, &r.Timeline.OOMs[0]) > 0:
 		return "", fmt.Errorf("the optimizer's first step failed before all of its state was there")
 	case !m.second && m.bytes*2 < m.trained*3: // one moment has as many bytes as the weights, two have twice as many
@@ -262,7 +266,8 @@ func (r *rewriter) lion() (string, error) {
 			r.extra(2*largest, first, first)
 		}
 	}
-	return "Lion keeps one moment where this optimizer keeps two; its step works on one tensor at a time, with two temporaries.", nil
+	return "Lion keeps one moment where this optimizer keeps two; its step works on one tensor at a time, with two temporaries.",
+		nil
 }
 
 // batchLeast is the size from which on temporaries are taken as data; smaller
@@ -284,7 +289,8 @@ func (r *rewriter) batch(factor float64) (string, error) {
 			n++
 		case classify.Temporary, classify.Unknown:
 			phase := r.classes.Phase[id]
-			inModel := phase == classify.Forward || phase == classify.Backward || phase == classify.Generate || phase == classify.Data
+			inModel := phase == classify.Forward || phase == classify.Backward || phase == classify.Generate ||
+				phase == classify.Data
 			// What is older than the trace and goes away was the last step's.
 			inModel = inModel || r.born(id) < 0 && r.died(id) < r.Timeline.Device.Events.Len()
 			ofWeights := w.sizes[bytes] > 0 || w.sizes[bytes*2] > 0 || bytes%2 == 0 && w.sizes[bytes/2] > 0
@@ -296,5 +302,6 @@ func (r *rewriter) batch(factor float64) (string, error) {
 	if n == 0 {
 		return "", fmt.Errorf("no activations, logits, inputs or caches were found in the recording")
 	}
-	return fmt.Sprintf("Activations, logits, inputs and caches are %g times as large, and so are temporaries of the forward and backward passes unless they have the size of a weight; the rest stays.", factor), nil
+	return fmt.Sprintf("Activations, logits, inputs and caches are %g times as large, and so are temporaries of the forward "+
+		"and backward passes unless they have the size of a weight; the rest stays.", factor), nil
 }

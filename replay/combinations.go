@@ -94,7 +94,8 @@ func (w *whatIf) within(list []piece, before int) []piece {
 	if all <= most {
 		return list
 	}
-	w.leftOut = fmt.Sprintf("%d of %d scenarios are left out: with them, more than %s events would be replayed", all-most, all, units.Count(w.o.MaxEvents))
+	w.leftOut = fmt.Sprintf("%d of %d scenarios are left out: with them, more than %s events would be replayed", all-most, all,
+		units.Count(w.o.MaxEvents))
 	for i := range list {
 		x := &list[i]
 		if most == 0 {

@@ -61,7 +61,8 @@ func (a *allocator) newRange(where uint32) blockID {
 	page := a.set.page(a.arenas[where].small)
 	start, bytes := a.driver.addressRange(page)
 	a.ranges = append(a.ranges, addressRange{start})
-	id := a.newBlock(block{address: start, size: bytes, range_: uint32(len(a.ranges) - 1), age: a.nextAge(), arena: uint16(where), state: unmapped})
+	id := a.newBlock(block{address: start, size: bytes, range_: uint32(len(a.ranges) - 1), age: a.nextAge(), arena: uint16(where),
+		state: unmapped})
 	a.addHole(id)
 	return id
 }
@@ -173,7 +174,8 @@ func (a *allocator) resume(ranges map[uint32]blockID, where uint32, address uint
 	b := a.blocks[last]
 	end := b.address + uint64(b.size)
 	if address > end {
-		id := a.newBlock(block{address: end, size: int64(address - end), prev: last, range_: b.range_, age: b.age, arena: b.arena})
+		id := a.newBlock(block{address: end, size: int64(address - end), prev: last, range_: b.range_, age: b.age,
+			arena: b.arena})
 		a.blocks[last].next = id
 		a.addHole(id)
 		last = id
@@ -191,7 +193,8 @@ func (a *allocator) endRange(last blockID, d *device) {
 	if rest <= 0 {
 		return
 	}
-	id := a.newBlock(block{address: b.address + uint64(b.size), size: rest / page * page, prev: last, range_: b.range_, age: b.age, arena: b.arena})
+	id := a.newBlock(block{address: b.address + uint64(b.size), size: rest / page * page, prev: last, range_: b.range_,
+		age: b.age, arena: b.arena})
 	a.blocks[last].next = id
 	a.addHole(id)
 }

@@ -195,14 +195,17 @@ func inPairs(sizes []int64) bool {
 }
 
 func (x *Explanation) text(refusal string) string {
-	s := fmt.Sprintf("%s were asked for with %s in use and %s reserved", units.Bytes(x.Requested), units.Bytes(x.Live), units.Bytes(x.Reserved))
+	s := fmt.Sprintf("%s were asked for with %s in use and %s reserved", units.Bytes(x.Requested), units.Bytes(x.Live),
+		units.Bytes(x.Reserved))
 	switch {
 	case x.Usable == 0:
 		s += "; how much there was isn't recorded."
 	case x.Missing > 0:
-		s += fmt.Sprintf(": %s more than the %s that PyTorch could have. No setting can help.", units.Bytes(x.Missing), units.Bytes(x.Usable))
+		s += fmt.Sprintf(": %s more than the %s that PyTorch could have. No setting can help.", units.Bytes(x.Missing),
+			units.Bytes(x.Usable))
 	default:
-		s += fmt.Sprintf("; %s were there, but the largest free piece was %s.", units.Bytes(x.Usable-x.Live), units.Bytes(x.LargestFree))
+		s += fmt.Sprintf("; %s were there, but the largest free piece was %s.", units.Bytes(x.Usable-x.Live),
+			units.Bytes(x.LargestFree))
 	}
 	switch {
 	case x.StillToCome <= x.Requested:
@@ -230,7 +233,9 @@ func (x *Explanation) trialText() string {
 	case !best.Survives:
 		return fmt.Sprintf(" None of %s that were replayed meets the request.", units.Plural(len(x.Trials), "setting"))
 	case !best.Enough:
-		return fmt.Sprintf(" Replayed with %s the request is met, but only %s are left then: the step would fail soon after.", name, units.Bytes(best.Left))
+		return fmt.Sprintf(" Replayed with %s the request is met, but only %s are left then: the step would fail soon after.",
+			name, units.Bytes(best.Left))
 	}
-	return fmt.Sprintf(" Replayed with %s the request is met, with %s left; what comes after it isn't recorded.", name, units.Bytes(best.Left))
+	return fmt.Sprintf(" Replayed with %s the request is met, with %s left; what comes after it isn't recorded.", name,
+		units.Bytes(best.Left))
 }

@@ -34,9 +34,10 @@ type Pin struct {
 	File     *string `json:"file"`
 	Line     *int    `json:"line"`
 	Blocks   int     `json:"blocks"`
-	Bytes    int64   `json:"bytes"`       // of the blocks
-	Segments int     `json:"segments"`    // that they alone keep
-	Frees    int64   `json:"frees_bytes"` // of those segments: what could serve any request if the blocks were freed or lay elsewhere
+	Bytes    int64   `json:"bytes"`    // of the blocks
+	Segments int     `json:"segments"` // that they alone keep
+	// of those segments: what could serve any request if the blocks were freed or lay elsewhere
+	Frees int64 `json:"frees_bytes"`
 }
 
 // maxFailures and maxPins bound what a document lists.
@@ -51,8 +52,10 @@ func (w *whatIf) failures() {
 	view := frames.New(t.Snapshot)
 	for i := range t.OOMs[:min(len(t.OOMs), maxFailures)] {
 		x := w.p.Explain(&t.OOMs[i], w.classes, []Settings{})
-		f := Failure{Event: x.Event, RequestedBytes: x.Requested, LiveBytes: x.Live, ReservedBytes: x.Reserved, MissingBytes: max(0, x.Missing),
-			FreeBytes: x.Free, LargestFreeBytes: x.LargestFree, StillToComeBytes: x.StillToCome, Text: x.Text, Pins: []Pin{}, inOptimizer: x.inOptimizer}
+		f := Failure{Event: x.Event, RequestedBytes: x.Requested, LiveBytes: x.Live, ReservedBytes: x.Reserved,
+			MissingBytes: max(0, x.Missing),
+			FreeBytes:    x.Free, LargestFreeBytes: x.LargestFree, StillToComeBytes: x.StillToCome, Text: x.Text, Pins: []Pin{},
+			inOptimizer: x.inOptimizer}
 		if x.Usable > 0 {
 			f.AvailableBytes = &x.Usable
 		}

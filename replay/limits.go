@@ -57,7 +57,8 @@ func (p *Program) Limits() Limits {
 	if refused < math.MaxInt64 && to >= from {
 		l.From, l.To = from, to
 		l.Usable = max(from, to/roundLarge*roundLarge)
-		l.Note = fmt.Sprintf("no request failed, but %d had to free the cache first: the device had room for %d to %d bytes", p.pressures(), from, to)
+		l.Note = fmt.Sprintf("no request failed, but %d had to free the cache first: the device had room for %d to %d bytes",
+			p.pressures(), from, to)
 	}
 	return l
 }
@@ -86,7 +87,8 @@ func (p *Program) guessAllowed(from, to, usable int64) (int64, string) {
 		for _, parts := range []int64{20, 100, 200, 1000} {
 			k := int64(math.Ceil(float64(from) / float64(total) * float64(parts)))
 			if n := allowedOf(float64(k)/float64(parts), total); n >= from && n <= to {
-				return n, fmt.Sprintf("a memory fraction refused requests: about %g of the GPU (between %s and %s)", float64(k)/float64(parts), units.Bytes(from), units.Bytes(to))
+				return n, fmt.Sprintf("a memory fraction refused requests: about %g of the GPU (between %s and %s)",
+					float64(k)/float64(parts), units.Bytes(from), units.Bytes(to))
 			}
 		}
 	}

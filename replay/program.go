@@ -153,7 +153,8 @@ type compiler struct {
 func (p *Program) compile() error {
 	t := p.Timeline
 	e := &t.Device.Events
-	c := compiler{Program: p, slot: make([]uint32, t.Len()), implicit: map[uint32][]timeline.AllocationID{}, orphaned: map[uint16]bool{}}
+	c := compiler{Program: p, slot: make([]uint32, t.Len()), implicit: map[uint32][]timeline.AllocationID{},
+		orphaned: map[uint16]bool{}}
 	c.findImplicit()
 	p.findPrivate()
 	c.begin()
@@ -246,7 +247,8 @@ func (c *compiler) begin() {
 			}
 			slot := c.newSlot()
 			c.slot[b.Allocation] = slot
-			c.older = append(c.older, olderBlock{slot: slot, bytes: c.Timeline.Requested(b.Allocation), block: b.Bytes, pending: b.Pending, pair: of})
+			c.older = append(c.older, olderBlock{slot: slot, bytes: c.Timeline.Requested(b.Allocation), block: b.Bytes,
+				pending: b.Pending, pair: of})
 		}
 	}
 }
@@ -280,7 +282,8 @@ func (c *compiler) event(i int) {
 		}
 		id := t.Of[i]
 		c.slot[id] = c.newSlot()
-		c.ops = append(c.ops, op{kind: opAlloc, bytes: e.Size[i], slot: c.slot[id], event: uint32(i), pair: c.pairOf(e.StreamOf(i), c.poolOf(i))})
+		c.ops = append(c.ops, op{kind: opAlloc, bytes: e.Size[i], slot: c.slot[id], event: uint32(i),
+			pair: c.pairOf(e.StreamOf(i), c.poolOf(i))})
 	case snapshot.FreeRequested, snapshot.FreeCompleted:
 		id := t.Of[i]
 		asked, done := t.FreeRequested[id] == uint32(i), t.Freed[id] == uint32(i)

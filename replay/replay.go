@@ -263,7 +263,8 @@ func (r *run) layOut(d *device) {
 		}
 		r.a.reserved += s.Bytes
 		for _, b := range s.Blocks {
-			id := r.a.newBlock(block{address: b.Address, size: b.Bytes, prev: last, range_: index, age: age, arena: uint16(where), state: used})
+			id := r.a.newBlock(block{address: b.Address, size: b.Bytes, prev: last, range_: index, age: age, arena: uint16(where),
+				state: used})
 			if last != 0 {
 				r.a.blocks[last].next = id
 			}

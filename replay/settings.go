@@ -116,7 +116,8 @@ func fromSnapshot(s *snapshot.Snapshot) (Settings, []string) {
 		set.GCThreshold = f
 	}
 	for i := range set.Divisions {
-		if n, err := strconv.ParseInt(s.Settings.Get("roundup_power2_divisions."+strconv.Itoa(1<<i)), 10, 32); err == nil && validDivisions(n) {
+		if n, err := strconv.ParseInt(s.Settings.Get("roundup_power2_divisions."+strconv.Itoa(1<<i)), 10, 32); err == nil &&
+			validDivisions(n) {
 			set.Divisions[i] = n
 		}
 	}

@@ -103,8 +103,9 @@ func (w *whatIf) keep(x *trial, changes ...Change) {
 	r, s := x.result, &x.scenario
 	o := Outcome{Name: x.name, Settings: s.Settings.String(), Changes: []string{}, Assumptions: []string{},
 		PeakAllocatedBytes: r.PeakAllocated, PeakReservedBytes: r.PeakReserved, FinalReservedBytes: r.FinalReserved,
-		Segments: r.Segments + r.Mapped, OOM: r.OOM, Allocations: r.Allocations, ShortBytes: r.Short, Retries: r.Retries, DeviceCalls: r.DeviceCalls,
-		Complete: r.Until == w.p.Timeline.Device.Events.Len()-1 && !r.Survived, Survived: r.Survived, LastEvent: r.Until}
+		Segments: r.Segments + r.Mapped, OOM: r.OOM, Allocations: r.Allocations, ShortBytes: r.Short, Retries: r.Retries,
+		DeviceCalls: r.DeviceCalls,
+		Complete:    r.Until == w.p.Timeline.Device.Events.Len()-1 && !r.Survived, Survived: r.Survived, LastEvent: r.Until}
 	if x.capacity > 0 {
 		o.CapacityBytes = ptr(x.capacity)
 	}

@@ -109,16 +109,19 @@ func (w *whatIf) compare() {
 	case best < 0:
 		w.Verdict = fmt.Sprintf("The recorded run peaks at %s reserved.", units.Bytes(first.PeakReservedBytes))
 	case w.Scenarios[best].OOM || w.Scenarios[best].SavesBytes <= 0:
-		w.Verdict = fmt.Sprintf("The recorded settings are the best of those tried: peak reserved %s.", units.Bytes(first.PeakReservedBytes))
+		w.Verdict = fmt.Sprintf("The recorded settings are the best of those tried: peak reserved %s.",
+			units.Bytes(first.PeakReservedBytes))
 	default:
 		o := &w.Scenarios[best]
-		w.Verdict = fmt.Sprintf("%s lowers peak reserved memory from %s to %s (%s).", o.Name, units.Bytes(o.PeakReservedBytes+o.SavesBytes),
+		w.Verdict = fmt.Sprintf("%s lowers peak reserved memory from %s to %s (%s).", o.Name, units.Bytes(o.PeakReservedBytes+
+			o.SavesBytes),
 			units.Bytes(o.PeakReservedBytes), units.Percent(o.SavesBytes, o.PeakReservedBytes+o.SavesBytes))
 	}
 }
 
 func sameCapacity(a, b *Outcome) bool {
-	return (a.CapacityBytes == nil) == (b.CapacityBytes == nil) && (a.CapacityBytes == nil || *a.CapacityBytes == *b.CapacityBytes)
+	return (a.CapacityBytes == nil) == (b.CapacityBytes == nil) && (a.CapacityBytes == nil ||
+		*a.CapacityBytes == *b.CapacityBytes)
 }
 
 func (w *whatIf) judgeOOM(first *Outcome) {
@@ -132,7 +135,8 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 		case !sameCapacity(o, first):
 		case o.OOM && len(o.Changes) == 0:
 			later = max(later, o.Allocations-first.Allocations)
-			closer = closer || o.Allocations > first.Allocations || o.Allocations == first.Allocations && o.ShortBytes < first.ShortBytes
+			closer = closer || o.Allocations > first.Allocations || o.Allocations == first.Allocations &&
+				o.ShortBytes < first.ShortBytes
 		case !o.OOM && len(o.Changes) > 0:
 			if len(changes) < 3 && o.toCome() == 0 {
 				changes = append(changes, o.Name+o.spare())
@@ -146,7 +150,8 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	}
 	switch {
 	case best == nil:
-		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones a segment for it lacks %s", units.Bytes(first.ShortBytes))
+		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones a segment "+
+			"for it lacks %s", units.Bytes(first.ShortBytes))
 		switch {
 		case later > 0:
 			w.Verdict += fmt.Sprintf(", others fail up to %s later.", units.Plural(later, "allocation"))
@@ -156,12 +161,14 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 			w.Verdict += "."
 		}
 	case best.toCome() > 0:
-		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make about %s, more than the %s that are left then: it would have failed later.",
+		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make "+
+			"about %s, more than the %s that are left then: it would have failed later.",
 			best.Name, units.Bytes(best.toCome()), units.Bytes(*best.leftThen))
 	case best.rest.bytes > 0:
 		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s.", best.Name, best.spare())
 	default:
-		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it isn't recorded.", best.Name, best.spare())
+		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it "+
+			"isn't recorded.", best.Name, best.spare())
 	}
 	if len(changes) > 0 {
 		w.Verdict += " Changes to the program that meet it: " + strings.Join(changes, ", ") + "."
@@ -233,7 +240,8 @@ func (f *Failure) leaves(change string) float64 {
 	about, value, _ := strings.Cut(change, "=")
 	switch {
 	case about == "optimizer" && f.inOptimizer:
-		return map[string]float64{"8bit": 0.254, "lion": 0.5, "fused": 1}[value] // one byte of four and the blocks' scales; one moment of two; sgd: none
+		// one byte of four and the blocks' scales; one moment of two; sgd: none
+		return map[string]float64{"8bit": 0.254, "lion": 0.5, "fused": 1}[value]
 	case about == "sharding" && f.inOptimizer:
 		n, _ := strconv.ParseFloat(value, 64)
 		return 1 / n

@@ -45,7 +45,8 @@ func (c *Check) Refusal() string {
 	if c.Rate() >= Faithful && c.CallRate() >= Faithful {
 		return ""
 	}
-	return fmt.Sprintf("replayed under the recorded settings, %.1f %% of %d addresses and %.1f %% of %d segment calls come out as recorded, fewer than %.0f %%; first at %s; likely reason: %s",
+	return fmt.Sprintf("replayed under the recorded settings, %.1f %% of %d addresses and %.1f %% of %d segment calls come "+
+		"out as recorded, fewer than %.0f %%; first at %s; likely reason: %s",
 		100*c.Rate(), c.Addresses, 100*c.CallRate(), c.Calls, 100*Faithful, c.First, c.Cause)
 }
 

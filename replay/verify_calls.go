@@ -31,7 +31,8 @@ func (v *verifier) expected(found blockID, r int64) string {
 func (v *verifier) segmentFree(i int) {
 	id := v.index[v.events.Address[i]]
 	right := id != 0 && v.a.blocks[id].state == free && v.a.blocks[id].whole() && v.a.blocks[id].size == v.events.Size[i]
-	v.call(right, i, "the segment at %#x of %d bytes is freed, in which the replay has blocks in use", v.events.Address[i], v.events.Size[i])
+	v.call(right, i, "the segment at %#x of %d bytes is freed, in which the replay has blocks in use", v.events.Address[i],
+		v.events.Size[i])
 	if !right {
 		return
 	}
@@ -49,7 +50,8 @@ func (v *verifier) segmentMap(i int) {
 		v.call(false, i, "pages are mapped for a block of %d bytes, where the replay %s", r, v.expected(found, r))
 	} else {
 		at, size := v.foretellMap(where, r, address)
-		v.call(at == address && size == bytes, i, "%d bytes are mapped at %#x for a block of %d, where the replay maps %d at %#x", bytes, address, r, size, at)
+		v.call(at == address && size == bytes, i, "%d bytes are mapped at %#x for a block of %d, where the replay maps %d at %#x",
+			bytes, address, r, size, at)
 	}
 	v.mapAt(where, address, bytes)
 }
@@ -97,7 +99,8 @@ func (v *verifier) mapAt(where uint32, address uint64, bytes int64) {
 			return
 		}
 		v.a.ranges = append(v.a.ranges, addressRange{address})
-		id := v.a.newBlock(block{address: address, size: 1 << 45, range_: uint32(len(v.a.ranges) - 1), age: v.a.nextAge(), arena: uint16(where), state: unmapped})
+		id := v.a.newBlock(block{address: address, size: 1 << 45, range_: uint32(len(v.a.ranges) - 1), age: v.a.nextAge(),
+			arena: uint16(where), state: unmapped})
 		v.a.addHole(id)
 		k = key{address: address, block: id}
 	}

@@ -43,14 +43,15 @@ type Outcome struct {
 	PeakReservedBytes  int64    `json:"peak_reserved_bytes"`
 	FinalReservedBytes int64    `json:"final_reserved_bytes"`
 	SavesBytes         int64    `json:"saves_bytes"` // of peak reserved memory, against the recorded scenario
-	Segments           int      `json:"segments"`    // at the end; of expandable ones each stretch of memory, as a snapshot lists them
-	OOM                bool     `json:"oom"`
-	OOMEvent           *int     `json:"oom_event"`
-	Allocations        int      `json:"allocations"` // requests met
-	ShortBytes         int64    `json:"short_bytes"` // what the failed request lacked
-	LeftBytes          *int64   `json:"left_bytes"`  // of what PyTorch could have, beyond peak allocated; nil: not known
-	Retries            int      `json:"retries"`
-	DeviceCalls        int      `json:"device_calls"`
+	// at the end; of expandable ones each stretch of memory, as a snapshot lists them
+	Segments    int    `json:"segments"`
+	OOM         bool   `json:"oom"`
+	OOMEvent    *int   `json:"oom_event"`
+	Allocations int    `json:"allocations"` // requests met
+	ShortBytes  int64  `json:"short_bytes"` // what the failed request lacked
+	LeftBytes   *int64 `json:"left_bytes"`  // of what PyTorch could have, beyond peak allocated; nil: not known
+	Retries     int    `json:"retries"`
+	DeviceCalls int    `json:"device_calls"`
 	// Complete is false when the program went another way than it was
 	// recorded: the peaks are those up to LastEvent.
 	Complete  bool `json:"complete"`
@@ -102,7 +103,8 @@ func WhatIf(t *timeline.Timeline, classes *classify.Classification, o Options) (
 }
 
 func newDocument(t *timeline.Timeline) *Document {
-	return &Document{Schema: Schema, Device: t.Device.Ordinal, History: t.History.String(), Notes: []string{}, Failures: []Failure{}, Scenarios: []Outcome{}}
+	return &Document{Schema: Schema, Device: t.Device.Ordinal, History: t.History.String(), Notes: []string{},
+		Failures: []Failure{}, Scenarios: []Outcome{}}
 }
 
 // WhatIf tries scenarios on a program that is there already.
@@ -118,7 +120,8 @@ func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document
 		return nil, fmt.Errorf("changes to the program need its categories")
 	}
 	if n := t.Device.Events.Len(); o.MaxEvents > 0 && n > o.MaxEvents {
-		return refuse(doc, fmt.Sprintf("it has %s events, more than the %s that may be replayed here", units.Count(n), units.Count(o.MaxEvents))), nil
+		return refuse(doc, fmt.Sprintf("it has %s events, more than the %s that may be replayed here", units.Count(n),
+			units.Count(o.MaxEvents))), nil
 	}
 	check := p.Verify()
 	doc.MatchRate, doc.SegmentCallRate = ptr(check.Rate()), ptr(check.CallRate())
@@ -182,7 +185,8 @@ func (w *whatIf) parse() ([]Settings, []Change, error) {
 		}
 		w.Notes = append(w.Notes, notes...)
 		if s.Fraction > 0 && w.o.GPU == 0 && w.p.Recorded().GPU == 0 && len(w.o.Capacities) == 0 {
-			w.Notes = append(w.Notes, "per_process_memory_fraction is a part of the GPU, whose size isn't known: it changes nothing here until the size is given")
+			w.Notes = append(w.Notes, "per_process_memory_fraction is a part of the GPU, whose size isn't known: it changes "+
+				"nothing here until the size is given")
 		}
 		settings = append(settings, s)
 	}
@@ -203,7 +207,8 @@ func (w *whatIf) parse() ([]Settings, []Change, error) {
 
 func (w *whatIf) notes(t *timeline.Timeline) {
 	if len(t.OOMs) > 0 {
-		w.Notes = append(w.Notes, "the recorded program ran out of memory: where another scenario meets that request, what the program would have needed later isn't recorded, and its peaks are those up to there")
+		w.Notes = append(w.Notes, "the recorded program ran out of memory: where another scenario meets that request, what "+
+			"the program would have needed later isn't recorded, and its peaks are those up to there")
 	}
 }
 
@@ -212,7 +217,8 @@ func (w *whatIf) notes(t *timeline.Timeline) {
 func (w *whatIf) disproved() {
 	t := w.p.Timeline
 	if least := max(t.Capacity(), t.Peaks.Reserved.Bytes); w.o.GPU > 0 && w.o.GPU < least {
-		w.Notes = append(w.Notes, fmt.Sprintf("the recorded GPU isn't of %s as given: PyTorch could have at least %s of it", units.Bytes(w.o.GPU), units.Bytes(least)))
+		w.Notes = append(w.Notes, fmt.Sprintf("the recorded GPU isn't of %s as given: PyTorch could have at least %s of it",
+			units.Bytes(w.o.GPU), units.Bytes(least)))
 		w.o.GPU = 0
 	}
 }
@@ -229,7 +235,8 @@ func (w *whatIf) outside() {
 		w.taken = Outside
 	}
 	if len(w.o.Capacities) > 0 {
-		w.Notes = append(w.Notes, fmt.Sprintf("of a GPU's capacity PyTorch can have all but %s, for the CUDA context and other processes", units.Bytes(w.taken)))
+		w.Notes = append(w.Notes, fmt.Sprintf("of a GPU's capacity PyTorch can have all but %s, for the CUDA context and "+
+			"other processes", units.Bytes(w.taken)))
 	}
 }
 
@@ -259,15 +266,20 @@ func (w *whatIf) recorded() piece {
 func (w *whatIf) keepRecorded(list []trial) {
 	w.keep(&list[0])
 	first := &w.Scenarios[0]
-	if peaks := &w.p.Timeline.Peaks; first.PeakReservedBytes != peaks.Reserved.Bytes || first.PeakAllocatedBytes != peaks.Allocated.Bytes {
-		w.Notes = append(w.Notes, fmt.Sprintf("left to itself, the replay of the recorded settings peaks at %s allocated and %s reserved, recorded were %s and %s",
-			units.Bytes(first.PeakAllocatedBytes), units.Bytes(first.PeakReservedBytes), units.Bytes(peaks.Allocated.Bytes), units.Bytes(peaks.Reserved.Bytes)))
+	if peaks := &w.p.Timeline.Peaks; first.PeakReservedBytes != peaks.Reserved.Bytes ||
+		first.PeakAllocatedBytes != peaks.Allocated.Bytes {
+		w.Notes = append(w.Notes, fmt.Sprintf("left to itself, the replay of the recorded settings peaks at %s allocated and "+
+			"%s reserved, recorded were %s and %s",
+			units.Bytes(first.PeakAllocatedBytes), units.Bytes(first.PeakReservedBytes), units.Bytes(peaks.Allocated.Bytes),
+			units.Bytes(peaks.Reserved.Bytes)))
 	}
 	if len(list) > 1 {
 		w.keep(&list[1])
 		w.anew = w.Scenarios[1].PeakReservedBytes
 		w.Scenarios[1].SavesBytes = 0
-		w.Notes = append(w.Notes, "the recording begins with memory in use or cached: settings that cut blocks otherwise, and changes to the program, begin with those blocks laid out one after the other and nothing cached, and their gain is against the recorded settings begun in the same way; what the program needed before the recording is not in it")
+		w.Notes = append(w.Notes, "the recording begins with memory in use or cached: settings that cut blocks otherwise, and "+
+			"changes to the program, begin with those blocks laid out one after the other and nothing cached, and their gain "+
+			"is against the recorded settings begun in the same way; what the program needed before the recording is not in it")
 	}
 }
 
@@ -279,7 +291,8 @@ func (w *whatIf) keepRecorded(list []trial) {
 func (w *whatIf) sort() {
 	slices.SortStableFunc(w.Scenarios[1:], func(a, b Outcome) int {
 		if a.Survived && b.Survived {
-			return cmp.Or(cmp.Compare(a.PeakAllocatedBytes, b.PeakAllocatedBytes), cmp.Compare(a.PeakReservedBytes, b.PeakReservedBytes))
+			return cmp.Or(cmp.Compare(a.PeakAllocatedBytes, b.PeakAllocatedBytes), cmp.Compare(a.PeakReservedBytes,
+				b.PeakReservedBytes))
 		}
 		return cmp.Or(fails(a)-fails(b), cmp.Compare(b.SavesBytes, a.SavesBytes))
 	})

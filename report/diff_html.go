@@ -62,8 +62,9 @@ type diffStepView struct {
 
 // newDiffView works out what the template shows.
 func newDiffView(d *Diff) *diffView {
-	v := &diffView{Diff: d, Head: newPlainHead(cmp.Or(d.Title, "What grew")), Heading: d.heading(), PeakRows: d.peakRows(), Categories: d.categoryRows(),
-		Sides: []diffSideView{{"Before", d.Before.what(), &d.Before}, {"After", d.After.what(), &d.After}}}
+	v := &diffView{Diff: d, Head: newPlainHead(cmp.Or(d.Title, "What grew")), Heading: d.heading(), PeakRows: d.peakRows(),
+		Categories: d.categoryRows(),
+		Sides:      []diffSideView{{"Before", d.Before.what(), &d.Before}, {"After", d.After.what(), &d.After}}}
 	var shown []DiffSite
 	shown, v.Others, v.Rest = d.changedSites()
 	for i := range shown {

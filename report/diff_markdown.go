@@ -50,10 +50,12 @@ func (m *markdownWriter) changed(d *Diff) {
 	m.line("| Call site | | Category | Before | After | Change |\n|---|---|---|---:|---:|---:|")
 	for i := range shown {
 		s := &shown[i]
-		m.row(code(s.Name()), Prose(s.detail()), categoryOf(s.Category), units.Bytes(s.BeforeBytes), units.Bytes(s.AfterBytes), Signed(s.Change()))
+		m.row(code(s.Name()), Prose(s.detail()), categoryOf(s.Category), units.Bytes(s.BeforeBytes), units.Bytes(s.AfterBytes),
+			Signed(s.Change()))
 	}
 	if others > 0 {
-		m.row(units.Plural(others, "other call site"), "", "", units.Bytes(rest.Before), units.Bytes(rest.After), Signed(rest.Change()))
+		m.row(units.Plural(others, "other call site"), "", "", units.Bytes(rest.Before), units.Bytes(rest.After),
+			Signed(rest.Change()))
 	}
 }
 

@@ -36,7 +36,8 @@ func DiffText(w io.Writer, d *Diff, style Style) error {
 
 func (t *text) diffRows(rows []diffRow) {
 	for _, r := range rows {
-		t.line("  %-18s %12s %12s %13s %10s", Printable(r.Name), units.Bytes(r.Before), units.Bytes(r.After), Signed(r.Change()), r.relative())
+		t.line("  %-18s %12s %12s %13s %10s", Printable(r.Name), units.Bytes(r.Before), units.Bytes(r.After), Signed(r.Change()),
+			r.relative())
 	}
 }
 
@@ -57,10 +58,12 @@ func (t *text) changed(d *Diff) {
 		if s.Category != nil {
 			category = Printable(CategoryWords(*s.Category)) + strings.Repeat(" ", max(0, 16-len(*s.Category)))
 		}
-		t.wrap("  "+right(Signed(s.Change()), 13)+" "+right(units.Bytes(s.BeforeBytes), 12)+" "+right(units.Bytes(s.AfterBytes), 12)+"   "+category, words)
+		t.wrap("  "+right(Signed(s.Change()), 13)+" "+right(units.Bytes(s.BeforeBytes), 12)+" "+right(units.Bytes(s.AfterBytes),
+			12)+"   "+category, words)
 	}
 	if others > 0 {
-		t.line("  %13s %12s %12s   in %s", Signed(rest.Change()), units.Bytes(rest.Before), units.Bytes(rest.After), units.Plural(others, "other call site"))
+		t.line("  %13s %12s %12s   in %s", Signed(rest.Change()), units.Bytes(rest.Before), units.Bytes(rest.After),
+			units.Plural(others, "other call site"))
 	}
 }
 

@@ -65,7 +65,8 @@ func (s *DiffSite) detail() string {
 		if s.Sites > 1 {
 			parts = append(parts, "and "+units.Plural(s.Sites-1, "smaller site"))
 		}
-		parts = append(parts, "made before the "+map[DiffOccurrence]string{InBefore: "first", InAfter: "second"}[s.OlderIn]+" recording")
+		parts = append(parts, "made before the "+map[DiffOccurrence]string{InBefore: "first", InAfter: "second"}[s.OlderIn]+
+			" recording")
 	default:
 		if m := moved(s.BeforeLine, s.AfterLine); m != "" {
 			parts = append(parts, m)
@@ -169,7 +170,8 @@ func (d *Diff) stepRows() (head, tail []DiffStep) {
 
 // what is one side in words.
 func (s *DiffSide) what() string {
-	out := fmt.Sprintf("device %d, %s", s.Device, map[string]string{"complete": "history complete", "late": "recording began late", "overflowed": "oldest events lost", "none": "no history"}[s.History])
+	out := fmt.Sprintf("device %d, %s", s.Device, map[string]string{"complete": "history complete",
+		"late": "recording began late", "overflowed": "oldest events lost", "none": "no history"}[s.History])
 	if s.Era != nil {
 		out += ", PyTorch " + *s.Era + " style"
 	}
@@ -184,5 +186,6 @@ func (d *Diff) heading() string {
 		}
 		return "its peak (event " + units.Count(*s.Event) + ")"
 	}
-	return fmt.Sprintf("%s at %s before, %s at %s after", units.Bytes(d.Before.Allocated), at(&d.Before), units.Bytes(d.After.Allocated), at(&d.After))
+	return fmt.Sprintf("%s at %s before, %s at %s after", units.Bytes(d.Before.Allocated), at(&d.Before),
+		units.Bytes(d.After.Allocated), at(&d.After))
 }

@@ -230,7 +230,8 @@ type Peak struct {
 // Before tells whether more may have been allocated before the recording than
 // within it: as much was reserved before its first event as ever after.
 func (d *Device) Before() bool {
-	return d.History != "complete" && d.Events > 0 && d.Peaks.Reserved.Event == nil && d.Peaks.Reserved.Bytes > d.Peaks.Allocated.Bytes
+	return d.History != "complete" && d.Events > 0 && d.Peaks.Reserved.Event == nil &&
+		d.Peaks.Reserved.Bytes > d.Peaks.Allocated.Bytes
 }
 
 // Moment is the state at one instant.
@@ -238,14 +239,16 @@ type Moment struct {
 	Event          *int  `json:"event"`
 	AllocatedBytes int64 `json:"allocated_bytes"`
 	ReservedBytes  int64 `json:"reserved_bytes"`
-	CacheBytes     int64 `json:"cache_bytes"` // reserved - allocated, blocks pending free included; negative where a file contradicts itself
+	// reserved - allocated, blocks pending free included; negative where a file contradicts itself
+	CacheBytes int64 `json:"cache_bytes"`
 	// What the GPU holds besides, in bytes; nil where no evidence tells.
 	CUDAContext    *int64           `json:"cuda_context"` // with NCCL and other libraries of this process
 	OtherProcesses *int64           `json:"other_processes"`
 	Unaccounted    *int64           `json:"unaccounted"`
 	Blocks         int              `json:"blocks"`
 	Categories     map[string]int64 `json:"categories"` // nil when not classified
-	GuessedWeights bool             `json:"-"`          // most of what is called weights may be anything that setup or the first pass made
+	// most of what is called weights may be anything that setup or the first pass made
+	GuessedWeights bool `json:"-"`
 }
 
 // Site is a line of code with what it holds.
@@ -286,8 +289,9 @@ type SegmentsSummary struct {
 
 // PoolSummary is one private pool at the end of the recording.
 type PoolSummary struct {
-	Pool     string `json:"pool"`
-	Kind     string `json:"kind"` // cuda_graph: one capture's own; mem_pool: made by the program, a MemPool or a pool that graphs share
+	Pool string `json:"pool"`
+	// cuda_graph: one capture's own; mem_pool: made by the program, a MemPool or a pool that graphs share
+	Kind     string `json:"kind"`
 	Segments int    `json:"segments"`
 	Bytes    int64  `json:"bytes"`
 	Used     int64  `json:"used_bytes"`

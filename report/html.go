@@ -62,7 +62,8 @@ var constant = sync.OnceValue(func() constants {
 // policy allows the given scripts, pictures made by them, and nothing else.
 func policy(scripts []template.JS) string {
 	var b strings.Builder
-	b.WriteString("default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; script-src")
+	b.WriteString("default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; " +
+		"script-src")
 	for _, s := range scripts {
 		sum := sha256.Sum256([]byte(s))
 		b.WriteString(" 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'")

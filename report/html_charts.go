@@ -84,10 +84,13 @@ func (d *Device) areaChart() option {
 	u := unitFor(most)
 	line := charts.NewLine()
 	line.SetGlobalOptions(append(plain("area", "axis"),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
-		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Max: max(1, d.Events-1), AxisLabel: &opts.AxisLabel{Formatter: "fn:event", HideOverlap: opts.Bool(true), ShowMaxLabel: opts.Bool(false)}}),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0",
+			Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Max: max(1, d.Events-1), AxisLabel: &opts.AxisLabel{
+			Formatter: "fn:event", HideOverlap: opts.Bool(true), ShowMaxLabel: opts.Bool(false)}}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}}),
-		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}, opts.DataZoom{Type: "slider", FilterMode: "none"}),
+		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}, opts.DataZoom{Type: "slider",
+			FilterMode: "none"}),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "58", Bottom: "66"}))...)
 	for i, category := range d.Pictures.Categories {
 		if !anyAbove(curve.Bytes[i]) {
@@ -142,7 +145,8 @@ func mark(kind, axis string, at float64, label, position, align string) option {
 func (d *Device) marks(u unit, capacity *int64) []any {
 	var out []any
 	if capacity != nil {
-		out = append(out, mark("capacity", "yAxis", u.value(*capacity), "capacity "+units.Bytes(*capacity), "insideStartTop", "left"))
+		out = append(out, mark("capacity", "yAxis", u.value(*capacity), "capacity "+units.Bytes(*capacity), "insideStartTop",
+			"left"))
 	}
 	near := func(a, b int) bool { return math.Abs(float64(a-b)) < 0.22*float64(d.Events) }
 	align := func(event int) string {
@@ -196,7 +200,8 @@ func (d *Device) stepAreas() []any {
 		if i%2 == 1 {
 			color = "css:--noshade"
 		}
-		out = append(out, []any{option{"name": name, "xAxis": s.FirstEvent, "itemStyle": option{"color": color}}, option{"xAxis": s.LastEvent + 1}})
+		out = append(out, []any{option{"name": name, "xAxis": s.FirstEvent, "itemStyle": option{"color": color}},
+			option{"xAxis": s.LastEvent + 1}})
 	}
 	return out
 }
@@ -208,7 +213,8 @@ const treeLimit = 24
 func (d *Device) treeChart() option {
 	tree := charts.NewTreeMap()
 	tree.SetGlobalOptions(append(plain("tree", "item"), charts.WithLegendOpts(opts.Legend{Show: opts.Bool(false)}))...)
-	tree.MultiSeries = append(tree.MultiSeries, charts.SingleSeries{Name: "at the peak", Type: types.ChartTreeMap, Data: treeData(d.Sites)})
+	tree.MultiSeries = append(tree.MultiSeries, charts.SingleSeries{Name: "at the peak", Type: types.ChartTreeMap,
+		Data: treeData(d.Sites)})
 	tree.Validate()
 	return tree.JSON()
 }
@@ -230,7 +236,8 @@ func treeData(sites []Site) []option {
 		if !ok {
 			n = len(out)
 			place[category] = n
-			out = append(out, option{"name": CategoryTitle(category), "category": category, "value": int64(0), "children": []option{}})
+			out = append(out, option{"name": CategoryTitle(category), "category": category, "value": int64(0),
+				"children": []option{}})
 		}
 		out[n]["value"] = out[n]["value"].(int64) + s.Bytes
 		children := out[n]["children"].([]option)
@@ -265,7 +272,8 @@ func (d *Device) growthChart() option {
 	}
 	bar := charts.NewBar()
 	bar.SetGlobalOptions(append(plain("bars", "axis"),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0",
+			Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
 		charts.WithXAxisOpts(opts.XAxis{Type: "category", Name: "step", NameLocation: "middle", NameGap: 28}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}}),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "40", Bottom: "46"}))...)
@@ -286,7 +294,8 @@ func (d *Device) growthChart() option {
 			values[k] = u.value(g.Bytes[i][k])
 		}
 		s := charts.SingleSeries{Name: name, Type: types.ChartBar, Data: values}
-		s.ConfigureSeriesOpts(charts.WithBarChartOpts(opts.BarChart{Stack: "alive"}), charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
+		s.ConfigureSeriesOpts(charts.WithBarChartOpts(opts.BarChart{Stack: "alive"}),
+			charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
 		bar.MultiSeries = append(bar.MultiSeries, s)
 	}
 	bar.Validate()
@@ -317,8 +326,10 @@ func budgetChart(lines []Compared) option {
 	}
 	bar := charts.NewBar()
 	bar.SetGlobalOptions(append(plain("compared", "axis"),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Left: "120", Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
-		charts.WithXAxisOpts(opts.XAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis", HideOverlap: opts.Bool(true)}}),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Left: "120", Top: "0", Icon: "roundRect", ItemWidth: 12,
+			ItemHeight: 8}),
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis",
+			HideOverlap: opts.Bool(true)}}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true), Data: names}),
 		charts.WithGridOpts(opts.Grid{Left: "130", Right: "30", Top: "32", Bottom: "28"}))...)
 	for i, data := range []any{measured, budget} {

@@ -63,7 +63,8 @@ func (d *Device) pack() (string, error) {
 	p := d.Pictures
 	h := header{Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older, HasIDs: p.Bands.ID != nil,
 		TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds, Sites: p.Sites, Frames: p.Frames,
-		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event, Capacity: d.CapacityBytes}
+		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event,
+		Capacity: d.CapacityBytes}
 	if len(d.Steps) > maxLaneSteps {
 		h.Steps = nil
 	}
@@ -90,7 +91,8 @@ func (d *Device) pack() (string, error) {
 			}
 		}
 	}
-	h.Categories, h.Titles, h.Kinds, h.Sites, h.Frames = list(h.Categories), list(h.Titles), list(h.Kinds), list(h.Sites), list(h.Frames)
+	h.Categories, h.Titles, h.Kinds, h.Sites, h.Frames = list(h.Categories), list(h.Titles), list(h.Kinds), list(h.Sites),
+		list(h.Frames)
 	h.Maps, h.Pools, h.Spans, h.Steps, h.OOMs = list(h.Maps), list(h.Pools), list(h.Spans), list(h.Steps), list(h.OOMs)
 	text, err := json.Marshal(&h)
 	if err != nil {

@@ -57,7 +57,8 @@ func (v *view) HasChart(id string) bool {
 func lines(x opts.XAxis, y ...opts.YAxis) *charts.Line {
 	line := charts.NewLine()
 	line.SetGlobalOptions(append(plain("lines", "axis"),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0",
+			Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
 		charts.WithXAxisOpts(x), charts.WithYAxisOpts(y[0]),
 		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "60", Top: "44", Bottom: "46"}))...)
@@ -70,7 +71,8 @@ func lines(x opts.XAxis, y ...opts.YAxis) *charts.Line {
 func addLine(l *charts.Line, name, color string, data [][2]float64, axis int) {
 	s := charts.SingleSeries{Name: name, Type: types.ChartLine, Data: data}
 	s.ConfigureSeriesOpts(charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(len(data) < 3), YAxisIndex: axis}),
-		charts.WithLineStyleOpts(opts.LineStyle{Width: 1.5, Color: color}), charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
+		charts.WithLineStyleOpts(opts.LineStyle{Width: 1.5, Color: color}),
+		charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
 	l.MultiSeries = append(l.MultiSeries, s)
 }
 
@@ -126,7 +128,8 @@ func smiChart(doc *Document) option {
 	u := unitFor(most)
 	x := opts.XAxis{Type: "value", Name: "sample", NameLocation: "middle", NameGap: 28}
 	if timed {
-		x = opts.XAxis{Type: "value", Scale: opts.Bool(true), AxisLabel: &opts.AxisLabel{Formatter: "fn:clock", HideOverlap: opts.Bool(true)}}
+		x = opts.XAxis{Type: "value", Scale: opts.Bool(true), AxisLabel: &opts.AxisLabel{Formatter: "fn:clock",
+			HideOverlap: opts.Bool(true)}}
 	}
 	l := lines(x, opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
 	n := 0
@@ -153,7 +156,8 @@ func smiChart(doc *Document) option {
 		for _, d := range doc.Devices {
 			if d.FirstTime != nil && d.LastTime != nil && len(l.MultiSeries) > 0 {
 				l.MultiSeries[0].MarkAreas = &opts.MarkAreas{Data: []any{[]any{
-					option{"name": "recording", "xAxis": *d.FirstTime / 1000, "itemStyle": option{"color": "css:--shade"}}, option{"xAxis": *d.LastTime / 1000}}}}
+					option{"name": "recording", "xAxis": *d.FirstTime / 1000, "itemStyle": option{"color": "css:--shade"}},
+					option{"xAxis": *d.LastTime / 1000}}}}
 				break
 			}
 		}
@@ -189,8 +193,10 @@ func trackChart(d *Device, c *Clock) option {
 		most = max(most, x.Bytes)
 	}
 	u := unitFor(most)
-	l := lines(opts.XAxis{Type: "value", Scale: opts.Bool(true), Min: float64(first-margin) / 1e3, Max: float64(last+margin) / 1e3,
-		AxisLabel: &opts.AxisLabel{Formatter: "fn:clock", HideOverlap: opts.Bool(true)}}, opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+	l := lines(opts.XAxis{Type: "value", Scale: opts.Bool(true), Min: float64(first-margin) / 1e3,
+		Max:       float64(last+margin) / 1e3,
+		AxisLabel: &opts.AxisLabel{Formatter: "fn:clock", HideOverlap: opts.Bool(true)}}, opts.YAxis{Type: "value", Min: 0,
+		AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
 	var used, reserved, allocated [][2]float64
 	for _, x := range c.Track {
 		if x.MicrosUTC >= first-margin && x.MicrosUTC <= last+margin {
@@ -235,7 +241,8 @@ func stepChart(r *runlog.Report) option {
 		return nil
 	}
 	l := lines(opts.XAxis{Type: "value", Scale: opts.Bool(true), Name: "step", NameLocation: "middle", NameGap: 28},
-		opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:seconds"}}, opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+		opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:seconds"}}, opts.YAxis{Type: "value", Min: 0,
+			AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
 	if len(seconds) > 1 {
 		addLine(l, "Seconds per step", "css:--s0", seconds, 0)
 	}

@@ -56,10 +56,12 @@ func newRanksView(doc *Document) *ranksView {
 	if r == nil {
 		return nil
 	}
-	v := &ranksView{Ranks: r, Title: r.title(), Column: map[bool]string{true: "Ranks", false: "Recording"}[r.Sure], Sentences: r.sentences()}
+	v := &ranksView{Ranks: r, Title: r.title(), Column: map[bool]string{true: "Ranks", false: "Recording"}[r.Sure],
+		Sentences: r.sentences()}
 	for k := range r.Groups[:min(len(r.Groups), htmlGroups)] {
 		g := &r.Groups[k]
-		v.Table = append(v.Table, groupView{Rank: &r.Rows[g.Shown], Label: r.label(doc, g), Devices: r.deviceOf(g), Count: len(g.Rows),
+		v.Table = append(v.Table, groupView{Rank: &r.Rows[g.Shown], Label: r.label(doc, g), Devices: r.deviceOf(g),
+			Count: len(g.Rows),
 			Place: slices.Index(r.Shown, r.Rows[g.Shown].Index)})
 	}
 	v.More = len(r.Groups) - len(v.Table)
@@ -72,7 +74,8 @@ func newRanksView(doc *Document) *ranksView {
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		v.Bars = append(v.Bars, barView{r.name(i), row.PeakAllocated, 100 * float64(row.PeakAllocated) / float64(most), row.Group == 0 && len(r.Groups) > 1})
+		v.Bars = append(v.Bars, barView{r.name(i), row.PeakAllocated, 100 * float64(row.PeakAllocated) / float64(most),
+			row.Group == 0 && len(r.Groups) > 1})
 	}
 	return v
 }

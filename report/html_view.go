@@ -132,7 +132,10 @@ func verdictDevice(doc *Document) int {
 		if failed < 0 && len(d.OOMs) > 0 {
 			failed = i
 		}
-		if told < 0 && slices.ContainsFunc(d.Findings, func(f Finding) bool { return strings.Contains(doc.Verdict.Text, f.Title) }) {
+		if told < 0 && slices.ContainsFunc(d.Findings, func(f Finding) bool {
+			return strings.Contains(doc.Verdict.Text,
+				f.Title)
+		}) {
 			told = i
 		}
 		if main < 0 || d.Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
@@ -189,7 +192,8 @@ func newDeviceView(d *Device, index int, doc *Document) (deviceView, error) {
 		}
 	}
 	for _, category := range Categories {
-		if row := (categoryRow{category, d.AtPeak.Categories[category], d.AtEnd.Categories[category]}); row.Peak > 0 || row.End > 0 {
+		if row := (categoryRow{category, d.AtPeak.Categories[category], d.AtEnd.Categories[category]}); row.Peak > 0 ||
+			row.End > 0 {
 			v.CategoryRows = append(v.CategoryRows, row)
 		}
 	}
@@ -269,10 +273,13 @@ func (d *Device) figures() []figure {
 		{"Peak reserved", units.Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, d.atEvent(d.Peaks.Reserved.Event))},
 		{"Peak requested", units.Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
 		{"Capacity", "unknown", "give it with --gpu, or add the log of the failure"},
-		{"Free in the cache at the peak", units.Bytes(cached), units.Percent(cached, d.AtPeak.ReservedBytes) + " of what was reserved"},
-		{"Free at the end", units.Bytes(d.Segments.FreeBytes), "largest piece " + units.Bytes(d.Segments.LargestFree) + ", " + units.Bytes(d.Segments.EmptyBytes) + " in empty segments"},
+		{"Free in the cache at the peak", units.Bytes(cached), units.Percent(cached, d.AtPeak.ReservedBytes) +
+			" of what was reserved"},
+		{"Free at the end", units.Bytes(d.Segments.FreeBytes), "largest piece " + units.Bytes(d.Segments.LargestFree) + ", " +
+			units.Bytes(d.Segments.EmptyBytes) + " in empty segments"},
 		{"Outside PyTorch", "unknown", "needs nvidia-smi, or a failed request and the GPU's size"},
-		{"Recorded", units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation") + ", history " + d.History + ", stacks " + d.Stacks + d.duration()},
+		{"Recorded", units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation") + ", history " + d.History +
+			", stacks " + d.Stacks + d.duration()},
 	}
 	if d.AtPeak.ReservedBytes == 0 {
 		f[4].Note = "nothing was reserved"
@@ -292,7 +299,8 @@ func (d *Device) figures() []figure {
 		for i, part := range m.beside() {
 			if part != nil && *part > 0 {
 				bytes += *part
-				parts = append(parts, units.Bytes(*part)+" "+[...]string{"context and libraries", "other processes", "not accounted for"}[i])
+				parts = append(parts, units.Bytes(*part)+" "+[...]string{"context and libraries", "other processes",
+					"not accounted for"}[i])
 			}
 		}
 		f[6].Value, f[6].Note = units.Bytes(bytes), strings.Join(parts, ", ")
@@ -307,7 +315,8 @@ var capacityNotes = map[string]string{"flag": "as given", "oom_entry": "what PyT
 
 // outside is what others held when a request failed.
 func (d *Device) outside() (int64, bool) {
-	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && d.CapacitySource != nil && *d.CapacitySource != "oom_entry" && d.OOMs[n-1].DeviceFreeBytes != nil {
+	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && d.CapacitySource != nil && *d.CapacitySource != "oom_entry" &&
+		d.OOMs[n-1].DeviceFreeBytes != nil {
 		o := &d.OOMs[n-1]
 		if rest := *d.CapacityBytes - o.ReservedBytes - *o.DeviceFreeBytes; rest >= 0 {
 			return rest, true

@@ -90,16 +90,19 @@ const firstRows = 200
 
 func newIndexView(x *Index) *indexView {
 	script := templates.IndexScript()
-	v := &indexView{Index: x, Style: template.CSS(templates.Style() + templates.IndexStyle()), Script: template.JS(script), Whole: 1}
+	v := &indexView{Index: x, Style: template.CSS(templates.Style() + templates.IndexStyle()), Script: template.JS(script),
+		Whole: 1}
 	v.Policy = policy([]template.JS{v.Script})
 	f := &x.Figures
 	v.Tiles = []figure{
 		{"Runs", units.Count(f.Runs), units.Plural(x.Experiments, "experiment") + between(f.FirstTime, f.LastTime)},
 		{"Out of memory", units.Count(f.OOM), kindsOfOOM(len(x.OOMs))},
 		{"Leaking", units.Count(f.Leaking), "a defect that grows from step to step"},
-		{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report", false: "the table says why"}[f.Failed == 0]},
+		{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report",
+			false: "the table says why"}[f.Failed == 0]},
 		{"Peaks together", units.Bytes(f.PeakBytes), "allocated, of the fullest GPU of each run"},
-		{"Free in the caches", units.Bytes(f.CacheBytes), units.Percent(f.CacheBytes, f.PeakBytes+f.CacheBytes) + " of what was reserved at the peaks"},
+		{"Free in the caches", units.Bytes(f.CacheBytes), units.Percent(f.CacheBytes, f.PeakBytes+f.CacheBytes) +
+			" of what was reserved at the peaks"},
 		{"Not explained", units.Percent(f.UnknownBytes, f.PeakBytes), "of the peaks is of no known category"},
 		{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs: no failure, leak or warning"},
 	}
@@ -151,7 +154,8 @@ func (v *indexView) whole(r *IndexRow) int64 {
 }
 
 func (v *indexView) data(r *IndexRow) rowData {
-	d := rowData{r.Path, r.Name, r.Experiment, r.Status, r.Text, "", r.SavesBytes, r.Devices, r.Capacity, r.Allocated, r.Reserved, []int64{}, r.LeakBytes, minute(r.Time), r.Failures}
+	d := rowData{r.Path, r.Name, r.Experiment, r.Status, r.Text, "", r.SavesBytes, r.Devices, r.Capacity, r.Allocated, r.Reserved,
+		[]int64{}, r.LeakBytes, minute(r.Time), r.Failures}
 	if r.Fix != nil {
 		d.Fix = *r.Fix
 	}
@@ -163,7 +167,8 @@ func (v *indexView) data(r *IndexRow) rowData {
 	return d
 }
 
-var statusWords = map[Status]string{StatusOOM: "Out of memory", StatusLeak: "Leak", StatusWarning: "Warning", StatusFailed: "Failed", StatusFine: "Fine"}
+var statusWords = map[Status]string{StatusOOM: "Out of memory", StatusLeak: "Leak", StatusWarning: "Warning",
+	StatusFailed: "Failed", StatusFine: "Fine"}
 
 var statusRank = map[Status]int{StatusOOM: 0, StatusLeak: 1, StatusWarning: 2, StatusFailed: 3, StatusFine: 4}
 

@@ -90,8 +90,9 @@ func (m *markdownWriter) device(doc *Document, index int) {
 		m.peak("Peak reserved", d.Peaks.Reserved, "")
 	}
 	if d.CapacityBytes != nil || d.CapacityDisproved != nil {
-		m.row("Capacity", bytesOr(d.CapacityBytes), d.capacityNote(map[string]string{"flag": "as given", "oom_entry": "at the failed request",
-			"message": "from the error message", "nvidia_smi": "from nvidia-smi"}))
+		m.row("Capacity", bytesOr(d.CapacityBytes), d.capacityNote(map[string]string{"flag": "as given",
+			"oom_entry": "at the failed request",
+			"message":   "from the error message", "nvidia_smi": "from nvidia-smi"}))
 	}
 	if n := len(d.Steps); n > 0 {
 		m.row("Steps", units.Count(n), "")
@@ -113,7 +114,8 @@ func (m *markdownWriter) peak(name string, p Peak, note string) {
 
 // recordedAs is how a device was recorded, without figures.
 func recordedAs(doc *Document, d *Device) string {
-	parts := []string{map[string]string{"complete": "history complete", "late": "recording began late", "overflowed": "oldest events lost", "none": "no history"}[d.History],
+	parts := []string{map[string]string{"complete": "history complete", "late": "recording began late",
+		"overflowed": "oldest events lost", "none": "no history"}[d.History],
 		map[string]string{"all": "C++ and Python stacks", "python": "Python stacks only", "none": "no stacks"}[d.Stacks]}
 	if era := doc.Inputs[d.Input].Era; era != nil {
 		parts = append(parts, "PyTorch "+*era+" style")
@@ -137,12 +139,14 @@ func (m *markdownWriter) held(d *Device) {
 	if lacks := at.lacks(); lacks != "" {
 		reserved += ", but " + lacks
 	}
-	m.line("\n#### %s: %s allocated in %s, %s\n", when, units.Bytes(at.AllocatedBytes), units.Plural(at.Blocks, "block"), reserved)
+	m.line("\n#### %s: %s allocated in %s, %s\n", when, units.Bytes(at.AllocatedBytes), units.Plural(at.Blocks, "block"),
+		reserved)
 	if len(at.Categories) > 0 {
 		m.line("| Category | Bytes | Share | |\n|---|---:|---:|---|")
 		for _, name := range Categories {
 			if bytes := at.Categories[name]; bytes > 0 {
-				m.row(words(CategoryTitle(name)), units.Bytes(bytes), units.Percent(bytes, at.AllocatedBytes), strings.TrimRight(bar(bytes, at.AllocatedBytes, 20), " "))
+				m.row(words(CategoryTitle(name)), units.Bytes(bytes), units.Percent(bytes, at.AllocatedBytes),
+					strings.TrimRight(bar(bytes, at.AllocatedBytes, 20), " "))
 			}
 		}
 		for i, bytes := range at.beside() {
@@ -161,10 +165,12 @@ func (m *markdownWriter) held(d *Device) {
 			rest, blocks = rest+s.Bytes, blocks+s.Blocks
 			continue
 		}
-		m.row(siteCode(s), calledFrom(s), categoryOf(s.Category), units.Count(s.Blocks), units.Bytes(s.Bytes), units.Percent(s.Bytes, at.AllocatedBytes))
+		m.row(siteCode(s), calledFrom(s), categoryOf(s.Category), units.Count(s.Blocks), units.Bytes(s.Bytes),
+			units.Percent(s.Bytes, at.AllocatedBytes))
 	}
 	if blocks > 0 {
-		m.row(units.Plural(len(sites)-ticketSites, "other call site"), "", "", units.Count(blocks), units.Bytes(rest), units.Percent(rest, at.AllocatedBytes))
+		m.row(units.Plural(len(sites)-ticketSites, "other call site"), "", "", units.Count(blocks), units.Bytes(rest),
+			units.Percent(rest, at.AllocatedBytes))
 	}
 }
 
@@ -212,7 +218,8 @@ func (m *markdownWriter) failed(ooms []OOM) {
 		return
 	}
 	m.line("\n#### Failed requests\n")
-	m.line("| Event | Asked for | Why | Allocated | Reserved | Largest free block | Left on device | Phase | Asked by |\n|---:|---:|---|---:|---:|---:|---:|---|---|")
+	m.line("| Event | Asked for | Why | Allocated | Reserved | Largest free block | Left on device | Phase | Asked by " +
+		"|\n|---:|---:|---|---:|---:|---:|---:|---|---|")
 	for i := range ooms {
 		if i == ticketOOMs {
 			m.line("\nand %s", units.Plural(len(ooms)-i, "more"))
@@ -226,7 +233,8 @@ func (m *markdownWriter) failed(ooms []OOM) {
 		if o.Site != nil {
 			by = siteCode(o.Site)
 		}
-		m.row(units.Count(o.Event), units.Bytes(o.RequestedBytes), words(o.Verdict), units.Bytes(o.AllocatedBytes), units.Bytes(o.ReservedBytes),
+		m.row(units.Count(o.Event), units.Bytes(o.RequestedBytes), words(o.Verdict), units.Bytes(o.AllocatedBytes),
+			units.Bytes(o.ReservedBytes),
 			bytesOr(o.LargestFreeBlock), bytesOr(o.DeviceFreeBytes), phase, by)
 	}
 }
@@ -291,7 +299,8 @@ func (m *markdownWriter) leaks(leaks []Leak) {
 		if c := l.CalledFrom; c != nil {
 			where += " from " + placeCode(c.Function, c.File, c.Line)
 		}
-		m.row(kind, where, categoryOf(l.Category), bytesOr(l.BytesPerStep), units.Count(l.Steps), units.Bytes(l.TotalBytes), fmt.Sprintf("%.0f %%", 100*l.Confidence))
+		m.row(kind, where, categoryOf(l.Category), bytesOr(l.BytesPerStep), units.Count(l.Steps), units.Bytes(l.TotalBytes),
+			fmt.Sprintf("%.0f %%", 100*l.Confidence))
 	}
 }
 

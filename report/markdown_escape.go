@@ -13,10 +13,12 @@ import (
 const apart = "\u200b"
 
 var (
-	markup    = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "~", `\~`, "[", `\[`, "]", `\]`, "|", `\|`, "&", "&amp;", "<", "&lt;", ">", "&gt;", "#", `\#`, "!", `\!`)
-	reference = pattern.Of(`(@)([A-Za-z0-9])|(\\#|GH-|gh-)([0-9])|((?i:https?|ftp|mailto|xmpp))(:)|((?i:www))(\.)|(:)([a-z0-9+-]*:)`)
-	commit    = pattern.Of(`\b[0-9a-f]{7}[0-9a-f]{0,33}\b`)
-	space     = pattern.Of(`\s+`)
+	markup = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "~", `\~`, "[", `\[`, "]", `\]`, "|", `\|`, "&",
+		"&amp;", "<", "&lt;", ">", "&gt;", "#", `\#`, "!", `\!`)
+	reference = pattern.Of(`(@)([A-Za-z0-9])|(\\#|GH-|gh-)([0-9])|((?i:https?|ftp|mailto|xmpp))(:)|((?i:www))(\.)|` +
+		`(:)([a-z0-9+-]*:)`)
+	commit = pattern.Of(`\b[0-9a-f]{7}[0-9a-f]{0,33}\b`)
+	space  = pattern.Of(`\s+`)
 )
 
 // Prose makes a text safe as Markdown outside code: one line, no markup, no

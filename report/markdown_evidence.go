@@ -50,7 +50,8 @@ func (m *markdownWriter) evidence(doc *Document) {
 				most += ", " + units.Bytes(*p.PeakUsedBytes)
 			}
 		}
-		m.row(fmt.Sprint(g.GPU), Prose(text0(g.Name)), units.Count(g.Samples), bytesOr(g.PeakUsedBytes), bytesOr(g.TotalBytes), most)
+		m.row(fmt.Sprint(g.GPU), Prose(text0(g.Name)), units.Count(g.Samples), bytesOr(g.PeakUsedBytes), bytesOr(g.TotalBytes),
+			most)
 	}
 	if len(ev.Steps) > 0 {
 		m.line("\n### Steps in the logs\n")
@@ -61,7 +62,8 @@ func (m *markdownWriter) evidence(doc *Document) {
 		if s.MedianStepSeconds != nil {
 			seconds = fmt.Sprintf("%.3f", *s.MedianStepSeconds)
 		}
-		m.row(code(ShortFile(doc.Inputs[s.Source].Path)), units.Count(s.Count), seconds, bytesOr(s.MaxMemoryBytes), bytesOr(s.MaxReservedBytes))
+		m.row(code(ShortFile(doc.Inputs[s.Source].Path)), units.Count(s.Count), seconds, bytesOr(s.MaxMemoryBytes),
+			bytesOr(s.MaxReservedBytes))
 	}
 	for i := range doc.Clocks {
 		if doc.Clocks[i].Method == nil {

@@ -51,7 +51,8 @@ func (m *markdownWriter) messages(doc *Document) {
 	}
 	all := doc.Evidence.OOMMessages
 	m.line("\n### Out-of-memory errors in the logs\n")
-	m.line("| Log | Line | GPU | Asked for | Capacity | Left on device | Allocated | At |\n|---|---:|---:|---:|---:|---:|---:|---|")
+	m.line("| Log | Line | GPU | Asked for | Capacity | Left on device | Allocated | At " +
+		"|\n|---|---:|---:|---:|---:|---:|---:|---|")
 	for i, x := range all {
 		if i == ticketOOMs {
 			m.line("\nand %s", units.Plural(len(all)-i, "more"))
@@ -64,7 +65,8 @@ func (m *markdownWriter) messages(doc *Document) {
 		if x.UserFile != nil {
 			at = code(shortPlace(*x.UserFile, x.UserLine))
 		}
-		m.row(code(ShortFile(doc.Inputs[x.Source].Path)), units.Count(x.Line), gpu, bytesOr(x.RequestedBytes), bytesOr(x.CapacityBytes),
+		m.row(code(ShortFile(doc.Inputs[x.Source].Path)), units.Count(x.Line), gpu, bytesOr(x.RequestedBytes),
+			bytesOr(x.CapacityBytes),
 			bytesOr(x.DeviceFreeBytes), bytesOr(x.AllocatedBytes), at)
 	}
 }

@@ -16,7 +16,8 @@ func (m *markdownWriter) ranks(doc *Document) {
 		return
 	}
 	m.line("\n### %s\n", Prose(r.title()))
-	m.line("| %s | Device | Peak allocated | Peak reserved | Capacity | Verdict |\n|---|---:|---:|---:|---:|---|", map[bool]string{true: "Ranks", false: "Recording"}[r.Sure])
+	m.line("| %s | Device | Peak allocated | Peak reserved | Capacity | Verdict |\n|---|---:|---:|---:|---:|---|",
+		map[bool]string{true: "Ranks", false: "Recording"}[r.Sure])
 	for k := range r.Groups {
 		if k == ticketGroups {
 			m.line("\nand %s", units.Plural(len(r.Groups)-k, "more group"))
@@ -28,7 +29,8 @@ func (m *markdownWriter) ranks(doc *Document) {
 		if r.Sure {
 			label = Prose(r.label(doc, g))
 		}
-		m.row(label, r.deviceOf(g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), orUnknown(row.Capacity), Prose(row.Verdict))
+		m.row(label, r.deviceOf(g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), orUnknown(row.Capacity),
+			Prose(row.Verdict))
 	}
 	if s := r.sentences(); len(s) > 0 {
 		m.line("")
@@ -46,7 +48,8 @@ func (m *markdownWriter) trends(doc *Document) {
 		m.line("| Dump | Events | Peak allocated | At the end | Reserved | |\n|---|---:|---:|---:|---:|---|")
 		for k := max(0, len(x.Dumps)-ticketGroups); k < len(x.Dumps); k++ {
 			d := &x.Dumps[k]
-			m.row(code(ShortFile(doc.Inputs[d.Input].Path)), units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved), Prose(d.words()))
+			m.row(code(ShortFile(doc.Inputs[d.Input].Path)), units.Count(d.Events), units.Bytes(d.PeakAllocated),
+				units.Bytes(d.AtEnd), units.Bytes(d.Reserved), Prose(d.words()))
 		}
 		m.line("\n%s", Prose(x.Text))
 	}

@@ -23,7 +23,8 @@ type plainHead struct {
 
 func newPlainHead(title string) plainHead {
 	sum := sha256.Sum256([]byte(plainCSS))
-	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(
+		sum[:]) + "'"
 	return plainHead{title, policy, template.CSS(plainCSS)}
 }
 

@@ -34,5 +34,6 @@ func LargestPools(pools []PoolSummary) (shown []PoolSummary, rest string) {
 	for _, i := range at[:manyPools] {
 		shown = append(shown, pools[i])
 	}
-	return shown, fmt.Sprintf("%s more: %s, %s in use", units.Plural(len(pools)-manyPools, "smaller pool"), units.Bytes(bytes), units.Bytes(used))
+	return shown, fmt.Sprintf("%s more: %s, %s in use", units.Plural(len(pools)-manyPools, "smaller pool"), units.Bytes(bytes),
+		units.Bytes(used))
 }

@@ -51,7 +51,8 @@ func Text(w io.Writer, doc *Document, style Style) error {
 	t.comparison(doc.Comparison)
 	if doc.Host != nil {
 		t.head("Pinned host memory")
-		t.line("  %s reserved, %s in use, %s at its peak; %s", units.Bytes(doc.Host.Bytes), units.Bytes(doc.Host.Used), units.Bytes(doc.Host.PeakBytes), units.Plural(doc.Host.Events, "event"))
+		t.line("  %s reserved, %s in use, %s at its peak; %s", units.Bytes(doc.Host.Bytes), units.Bytes(doc.Host.Used),
+			units.Bytes(doc.Host.PeakBytes), units.Plural(doc.Host.Events, "event"))
 	}
 	t.inputs(doc)
 	return t.err
@@ -144,7 +145,8 @@ func (t *text) device(doc *Document, index int) {
 	}
 	if d.CapacityBytes != nil || d.CapacityDisproved != nil {
 		t.line("  %-16s %12s   %s", "capacity", bytesOr(d.CapacityBytes), d.capacityNote(map[string]string{"flag": "as given",
-			"oom_entry": "reserved + left on the device when the request failed", "message": "from the error message", "nvidia_smi": "from nvidia-smi"}))
+			"oom_entry": "reserved + left on the device when the request failed", "message": "from the error message",
+			"nvidia_smi": "from nvidia-smi"}))
 	}
 	t.plot(d)
 	for i := range d.OOMs {
@@ -167,7 +169,8 @@ func (t *text) recorded(doc *Document, d *Device) string {
 	}
 	parts = append(parts, units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation"),
 		map[string]string{"all": "C++ and Python stacks", "python": "Python stacks only", "none": "no stacks"}[d.Stacks])
-	history := map[string]string{"complete": "history complete", "late": "recording began late", "overflowed": "oldest events lost", "none": "no history"}[d.History]
+	history := map[string]string{"complete": "history complete", "late": "recording began late",
+		"overflowed": "oldest events lost", "none": "no history"}[d.History]
 	return strings.Join(append(parts, history), ", ") + ": " + d.HistoryReason
 }
 
@@ -230,7 +233,8 @@ func (t *text) held(d *Device) {
 	if m.Event != nil {
 		at = " (event " + units.Count(*m.Event) + ")"
 	}
-	t.head("%s%s: %s in %s; %s reserved, %s", when, at, units.Bytes(m.AllocatedBytes), units.Plural(m.Blocks, "block"), units.Bytes(m.ReservedBytes), m.free())
+	t.head("%s%s: %s in %s; %s reserved, %s", when, at, units.Bytes(m.AllocatedBytes), units.Plural(m.Blocks, "block"),
+		units.Bytes(m.ReservedBytes), m.free())
 	t.categories(m)
 	t.beside(&m)
 	t.line("  held by")
@@ -247,10 +251,12 @@ func (t *text) held(d *Device) {
 		if s.Category != nil {
 			category = fmt.Sprintf("%-15s ", strings.ReplaceAll(*s.Category, "_", " "))
 		}
-		t.wrap(fmt.Sprintf("  %12s %7s %7s   %s", units.Bytes(s.Bytes), units.Percent(s.Bytes, m.AllocatedBytes), units.Count(s.Blocks)+"x", category), siteText(s))
+		t.wrap(fmt.Sprintf("  %12s %7s %7s   %s", units.Bytes(s.Bytes), units.Percent(s.Bytes, m.AllocatedBytes),
+			units.Count(s.Blocks)+"x", category), siteText(s))
 	}
 	if blocks > 0 {
-		t.line("  %12s %7s %7s   %s", units.Bytes(rest), units.Percent(rest, m.AllocatedBytes), units.Count(blocks)+"x", "in "+units.Plural(len(sites)-textSites, "other call site"))
+		t.line("  %12s %7s %7s   %s", units.Bytes(rest), units.Percent(rest, m.AllocatedBytes), units.Count(blocks)+"x", "in "+
+			units.Plural(len(sites)-textSites, "other call site"))
 	}
 }
 
@@ -260,7 +266,8 @@ func (t *text) categories(m Moment) {
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(m.Categories[b], m.Categories[a]) })
 	for _, name := range names {
 		if bytes := m.Categories[name]; bytes > 0 {
-			t.line("  %12s %7s %s  %s", units.Bytes(bytes), units.Percent(bytes, m.AllocatedBytes), bar(bytes, m.AllocatedBytes, 20), strings.ReplaceAll(name, "_", " "))
+			t.line("  %12s %7s %s  %s", units.Bytes(bytes), units.Percent(bytes, m.AllocatedBytes), bar(bytes, m.AllocatedBytes,
+				20), strings.ReplaceAll(name, "_", " "))
 		}
 	}
 }
@@ -334,12 +341,15 @@ func (t *text) segments(d *Device) {
 	if s.Expandable > 0 {
 		kind = fmt.Sprintf(", %d of them expandable", s.Expandable)
 	}
-	t.line("  %s%s: %s reserved, %s in use, %s free (largest block %s)", units.Plural(s.Count, "segment"), kind, units.Bytes(s.Bytes), units.Bytes(s.Bytes-s.FreeBytes), units.Bytes(s.FreeBytes), units.Bytes(s.LargestFree))
+	t.line("  %s%s: %s reserved, %s in use, %s free (largest block %s)", units.Plural(s.Count, "segment"), kind,
+		units.Bytes(s.Bytes), units.Bytes(s.Bytes-s.FreeBytes), units.Bytes(s.FreeBytes), units.Bytes(s.LargestFree))
 	if s.Empty > 0 {
-		t.line("  %12s in %s that nothing uses: torch.cuda.empty_cache() would return it", units.Bytes(s.EmptyBytes), units.Plural(s.Empty, "segment"))
+		t.line("  %12s in %s that nothing uses: torch.cuda.empty_cache() would return it", units.Bytes(s.EmptyBytes),
+			units.Plural(s.Empty, "segment"))
 	}
 	if s.PinnedSegments > 0 {
-		t.line("  %12s free in %s that a smaller part in use keeps", units.Bytes(s.PinnedFreeBytes), units.Plural(s.PinnedSegments, "segment"))
+		t.line("  %12s free in %s that a smaller part in use keeps", units.Bytes(s.PinnedFreeBytes),
+			units.Plural(s.PinnedSegments, "segment"))
 	}
 	pools, rest := LargestPools(d.Pools)
 	for _, p := range pools {
@@ -384,7 +394,8 @@ func (t *text) inputs(doc *Document) {
 		}
 		t.line("  %s  (%s, %s)", Printable(in.Path), in.Kind, units.Bytes(in.Bytes))
 		for _, u := range in.Unknown {
-			t.wrap("    ", Printable(fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, where(u.Where), units.Plural(u.Count, "time"), u.Example)))
+			t.wrap("    ", Printable(fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, where(u.Where),
+				units.Plural(u.Count, "time"), u.Example)))
 		}
 		for _, x := range in.Damage {
 			t.wrap("    damage: ", Printable(x))

@@ -19,7 +19,8 @@ const (
 )
 
 // besideTitles are what a GPU holds outside PyTorch's allocator, in words.
-var besideTitles = [...]string{"CUDA context and libraries, outside PyTorch", "other processes", "in use on the GPU, not accounted for"}
+var besideTitles = [...]string{"CUDA context and libraries, outside PyTorch", "other processes",
+	"in use on the GPU, not accounted for"}
 
 // beside lists what the GPU holds besides PyTorch's memory, where it is known.
 func (m *Moment) beside() [3]*int64 {
@@ -38,7 +39,8 @@ func (t *text) beside(m *Moment) {
 func (t *text) evidence(doc *Document) {
 	ev := doc.Evidence
 	told := slices.ContainsFunc(doc.Findings, func(f Finding) bool { return strings.HasPrefix(f.ID, "oom_") })
-	if ev == nil || len(ev.GPUs)+len(ev.MemorySummaries)+len(ev.Steps)+len(ev.Traces)+len(doc.Clocks) == 0 && (told || len(ev.OOMMessages) == 0) {
+	if ev == nil || len(ev.GPUs)+len(ev.MemorySummaries)+len(ev.Steps)+len(ev.Traces)+len(doc.Clocks) == 0 &&
+		(told || len(ev.OOMMessages) == 0) {
 		return
 	}
 	t.head("Logs, nvidia-smi and traces")
@@ -66,14 +68,16 @@ func (t *text) evidence(doc *Document) {
 			label, device = "  memory_summary   ", fmt.Sprintf("device %d: ", *s.Device)
 		}
 		t.wrap(label, fmt.Sprintf("%s%s allocated (peak %s), %s reserved (peak %s); %s:%d", device, bytesOr(s.AllocatedBytes),
-			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes), Printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))
+			bytesOr(s.PeakAllocatedBytes), bytesOr(s.ReservedBytes), bytesOr(s.PeakReservedBytes),
+			Printable(ShortFile(doc.Inputs[s.Source].Path)), s.Line))
 	}
 	for _, x := range ev.Traces {
 		peak := "without totals of a GPU"
 		if x.PeakAllocatedBytes != nil || x.PeakReservedBytes != nil {
 			peak = fmt.Sprintf("peak %s allocated and %s reserved", bytesOr(x.PeakAllocatedBytes), bytesOr(x.PeakReservedBytes))
 		}
-		t.wrap("  trace            ", fmt.Sprintf("%s: %s, %s", Printable(ShortFile(doc.Inputs[x.Source].Path)), units.Plural(x.MemoryEvents, "memory event"), peak))
+		t.wrap("  trace            ", fmt.Sprintf("%s: %s, %s", Printable(ShortFile(doc.Inputs[x.Source].Path)),
+			units.Plural(x.MemoryEvents, "memory event"), peak))
 	}
 	for _, c := range doc.Clocks {
 		if c.Method != nil {
@@ -207,7 +211,8 @@ func (t *text) message(doc *Document, m *evidence.OOMMessage) {
 		text += fmt.Sprintf(", %s free of %s", units.Bytes(*m.DeviceFreeBytes), units.Bytes(*m.CapacityBytes))
 	}
 	if m.AllocatedBytes != nil {
-		text += fmt.Sprintf(", %s allocated and %s in PyTorch's cache", units.Bytes(*m.AllocatedBytes), bytesOr(m.ReservedUnallocatedBytes))
+		text += fmt.Sprintf(", %s allocated and %s in PyTorch's cache", units.Bytes(*m.AllocatedBytes),
+			bytesOr(m.ReservedUnallocatedBytes))
 	}
 	if m.UserFile != nil {
 		text += "; at " + Printable(shortPlace(*m.UserFile, m.UserLine))

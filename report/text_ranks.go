@@ -43,7 +43,8 @@ func (t *text) ranks(doc *Document) {
 		}
 		g := &r.Groups[k]
 		row := &r.Rows[g.Shown]
-		t.line(format, fit(r.label(doc, g), width), r.deviceOf(g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), orUnknown(row.Capacity), row.Verdict)
+		t.line(format, fit(r.label(doc, g), width), r.deviceOf(g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved),
+			orUnknown(row.Capacity), row.Verdict)
 	}
 	for _, s := range r.sentences() {
 		t.wrap("  ", Printable(s))
@@ -130,7 +131,8 @@ func (r *Ranks) sentences() []string {
 		out = append(out, fmt.Sprintf("%s ran out of memory first of %d, %s", r.name(f.Row), f.Failed, next))
 	}
 	if m := r.Imbalance; m != nil && m.Bytes > 0 {
-		s := fmt.Sprintf("%s holds %s more at its peak than %s, which is in the middle", r.name(m.Highest), units.Bytes(m.Bytes), r.name(m.Usual))
+		s := fmt.Sprintf("%s holds %s more at its peak than %s, which is in the middle", r.name(m.Highest), units.Bytes(m.Bytes),
+			r.name(m.Usual))
 		var parts []string
 		for _, c := range m.Categories {
 			if 10*max(c.More, -c.More) >= m.Bytes && len(parts) < 4 {
@@ -147,7 +149,8 @@ func (r *Ranks) sentences() []string {
 	}
 	if m := r.Imbalance; m != nil {
 		for _, x := range m.Elsewhere {
-			out = append(out, fmt.Sprintf("%s %s also hold %s on device %d, which is rank %d's", noun(len(x.Ranks), "rank"), Spans(x.Ranks), units.Bytes(x.Bytes), x.Device, x.Owner))
+			out = append(out, fmt.Sprintf("%s %s also hold %s on device %d, which is rank %d's", noun(len(x.Ranks), "rank"),
+				Spans(x.Ranks), units.Bytes(x.Bytes), x.Device, x.Owner))
 		}
 	}
 	return out
@@ -223,7 +226,8 @@ func (t *text) trends(doc *Document) {
 		}
 		for k := from; k < len(x.Dumps); k++ {
 			d := &x.Dumps[k]
-			t.line("  %-36s %9s %14s %14s %14s  %s", fit(Printable(ShortFile(doc.Inputs[d.Input].Path)), 36), units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved), d.words())
+			t.line("  %-36s %9s %14s %14s %14s  %s", fit(Printable(ShortFile(doc.Inputs[d.Input].Path)), 36),
+				units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved), d.words())
 		}
 		t.wrap("  ", Printable(x.Text))
 	}

@@ -23,6 +23,7 @@ func (t *text) trials(x *Trials) {
 		if r.AtLeast {
 			least = "≥ "
 		}
-		t.wrap(fmt.Sprintf("  %-*s %14s %14s   ", wide, Printable(r.Name), least+units.Bytes(r.PeakReserved), least+units.Bytes(r.PeakAllocated)), r.Outcome)
+		t.wrap(fmt.Sprintf("  %-*s %14s %14s   ", wide, Printable(r.Name), least+units.Bytes(r.PeakReserved), least+
+			units.Bytes(r.PeakAllocated)), r.Outcome)
 	}
 }

@@ -3,9 +3,12 @@ package report
 import "strconv"
 
 // categoryTitles are the categories in words for people.
-var categoryTitles = map[string]string{"": "Allocated", "weights": "Weights", "gradients": "Gradients", "optimizer_state": "Optimizer state",
-	"activations": "Activations", "logits": "Logits", "kv_cache": "KV cache", "inputs": "Inputs", "autocast_copies": "Autocast copies",
-	"communication": "Communication", "workspace": "Workspace", "temporary": "Temporary", "unknown": "Unknown", "cache": "Cache"}
+var categoryTitles = map[string]string{"": "Allocated", "weights": "Weights", "gradients": "Gradients",
+	"optimizer_state": "Optimizer state",
+	"activations":     "Activations", "logits": "Logits", "kv_cache": "KV cache", "inputs": "Inputs",
+	"autocast_copies": "Autocast copies",
+	"communication":   "Communication", "workspace": "Workspace", "temporary": "Temporary", "unknown": "Unknown",
+	"cache": "Cache"}
 
 // CategoryTitle is a category in words for people.
 func CategoryTitle(category string) string {

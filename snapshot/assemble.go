@@ -72,7 +72,8 @@ func (d *decoder) assemble(v value) (*Snapshot, error) {
 }
 
 func errNoSnapshot() error {
-	return &Error{Offset: -1, Cause: "a pickle, but not of a memory snapshot: it has neither segments nor device_traces", Err: ErrNotSnapshot}
+	return &Error{Offset: -1, Cause: "a pickle, but not of a memory snapshot: it has neither segments nor device_traces",
+		Err: ErrNotSnapshot}
 }
 
 // byKey is a dictionary's values by known key.

@@ -37,7 +37,8 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 		}
 		return &packed{ReadCloser: z, kind: in.Compression}, 0, nil
 	case "zstd":
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(128<<20))
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return fail(err)
 		}

@@ -70,7 +70,8 @@ func (d *decoder) container(op byte, at int) error {
 	return nil
 }
 
-var opNames = map[byte]string{opAppend: "APPEND", opAppends: "APPENDS", opSetItem: "SETITEM", opSetItems: "SETITEMS", opAddItems: "ADDITEMS"}
+var opNames = map[byte]string{opAppend: "APPEND", opAppends: "APPENDS", opSetItem: "SETITEM", opSetItems: "SETITEMS",
+	opAddItems: "ADDITEMS"}
 
 // build makes a list or dictionary of the values that protocol 0 puts on the
 // stack first.

@@ -189,7 +189,8 @@ const maxLoose = 1 << 22
 // looseValues refuses values piled up of which no row of a snapshot is made. They take
 // a byte each in the file, next to none when it is compressed, and much memory.
 func (d *decoder) looseValues() error {
-	rows := d.rows + len(d.blocks) + len(d.segments) + len(d.histories) + len(d.annotations) + len(d.out.Frames) + len(d.out.Strings)
+	rows := d.rows + len(d.blocks) + len(d.segments) + len(d.histories) + len(d.annotations) + len(d.out.Frames) +
+		len(d.out.Strings)
 	if n := len(d.stack) + len(d.lists) + len(d.dicts) + d.kept + len(d.memo); n > maxLoose+16*rows {
 		return d.fail(d.p, "%d values piled up, hardly an event, segment, block or frame among them: no memory snapshot", n)
 	}
@@ -197,7 +198,8 @@ func (d *decoder) looseValues() error {
 }
 
 func tooMuch(at, limit int64) error {
-	return &Error{Offset: at, Err: ErrMemory, Cause: fmt.Sprintf("needs more than the %d MiB of memory allowed for reading it", limit>>20), Advice: "Allow more with --max-memory."}
+	return &Error{Offset: at, Err: ErrMemory, Cause: fmt.Sprintf("needs more than the %d MiB of memory allowed for reading it",
+		limit>>20), Advice: "Allow more with --max-memory."}
 }
 
 // need makes n bytes available at p.
@@ -414,7 +416,8 @@ func (d *decoder) textOf(v value) string { return d.out.Strings[v.index()] }
 // cutOr is the error for a length beyond the end of the file.
 func (d *decoder) cutOr(at int, name string, n uint64) error {
 	e := d.cut()
-	e.Cause = fmt.Sprintf("the file ends in the middle of the recording: %s of %d bytes at offset %d goes beyond the end of the file", name, n, d.base+int64(at))
+	e.Cause = fmt.Sprintf("the file ends in the middle of the recording: %s of %d bytes at offset %d goes beyond the end of "+
+		"the file", name, n, d.base+int64(at))
 	return e
 }
 

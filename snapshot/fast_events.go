@@ -170,7 +170,8 @@ func (d *decoder) addRow(e *fastRow) bool {
 		e.compile = 0
 	}
 	if e.stream|e.pool|uint32(e.compile)|uint32(e.metadata)|uint32(e.internal)|uint32(e.forward)|uint32(e.category) != 0 {
-		rare := event{stream: e.stream, pool: e.pool, compile: e.compile, metadata: e.metadata, internal: e.internal, forward: e.forward, category: e.category}
+		rare := event{stream: e.stream, pool: e.pool, compile: e.compile, metadata: e.metadata, internal: e.internal,
+			forward: e.forward, category: e.category}
 		if d.addOptional(&rare, n) != nil {
 			return false
 		}

@@ -66,9 +66,11 @@ type stepTable struct {
 }
 
 var eventSteps = stepTable{
-	number: [numKeys + 1]step{sAddr: stepAddress, sSize: stepSize, sTimeUS: stepTime, sStream: stepStream, sCategory: stepCategory},
-	reference: [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata, sInternalMetadata: stepInternal,
-		sPoolID: stepPool, sFrames: stepStack, sForwardFrames: stepForward},
+	number: [numKeys + 1]step{sAddr: stepAddress, sSize: stepSize, sTimeUS: stepTime, sStream: stepStream,
+		sCategory: stepCategory},
+	reference: [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata,
+		sInternalMetadata: stepInternal,
+		sPoolID:           stepPool, sFrames: stepStack, sForwardFrames: stepForward},
 }
 
 // sizeKeys are those of sizes, as bits: no size is larger than maxBytes.

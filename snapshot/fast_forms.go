@@ -120,9 +120,11 @@ func (d *decoder) formedEvents() (more bool) {
 // formedEvent adds the entry at p, which is of form f; end is behind it, 0 when one
 // of its numbers can't be told here.
 func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
-	address, size, time := f.numbers[stepAddress].read(start, p), f.numbers[stepSize].read(start, p), f.numbers[stepTime].read(start, p)
+	address, size, time := f.numbers[stepAddress].read(start, p), f.numbers[stepSize].read(start, p),
+		f.numbers[stepTime].read(start, p)
 	n, c := d.rows, &d.events
-	if address > f.numbers[stepAddress].max || size > f.numbers[stepSize].max || time > f.numbers[stepTime].max || n == len(c.Action) && d.growEvents() != nil {
+	if address > f.numbers[stepAddress].max || size > f.numbers[stepSize].max || time > f.numbers[stepTime].max ||
+		n == len(c.Action) && d.growEvents() != nil {
 		return 0
 	}
 	was := len(d.memo)

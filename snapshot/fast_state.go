@@ -10,7 +10,8 @@ import (
 // stateSteps are those of all rows but events: segments, blocks, frames, annotations.
 var stateSteps = stepTable{
 	number: [numKeys + 1]step{sAddress: stepAddress, sSize: stepSize, sRequestedSize: stepRequested, sTotalSize: stepTotalSize,
-		sAllocatedSize: stepAllocated, sActiveSize: stepActive, sStream: stepStream, sDevice: stepDevice, sLine: stepLine, sTimeUS: stepTime},
+		sAllocatedSize: stepAllocated, sActiveSize: stepActive, sStream: stepStream, sDevice: stepDevice, sLine: stepLine,
+		sTimeUS: stepTime},
 	reference: [numKeys + 1]step{sState: stepState, sSegmentType: stepSegmentType, sSegmentPoolID: stepPool, sFrames: stepStack,
 		sName: stepName, sFilename: stepFile, sStage: stepStage},
 	boolean: [numKeys + 1]step{sIsExpandable: stepExpandable},
@@ -289,7 +290,8 @@ func (d *decoder) addState(s *stateRow, f *field, within bool) value {
 		if d.take(blockBytes) != nil {
 			return 0
 		}
-		d.blocks = append(pages.Grown(d.blocks, 1), Block{Address: s.address, Size: int64(s.size), Requested: has(sRequestedSize, s.requested), State: s.state, Stack: s.stack})
+		d.blocks = append(pages.Grown(d.blocks, 1), Block{Address: s.address, Size: int64(s.size), Requested: has(sRequestedSize,
+			s.requested), State: s.state, Stack: s.stack})
 		d.countStrange(sBlocks, s.strangers)
 		return newValue(kBlock, uint64(len(d.blocks)-1))
 	case f.row == kFrame && s.line <= math.MaxInt32:
@@ -303,16 +305,20 @@ func (d *decoder) addState(s *stateRow, f *field, within bool) value {
 		if d.take(64) != nil {
 			return 0
 		}
-		d.annotations = append(pages.Grown(d.annotations, 1), Annotation{Start: d.starts(s.stage), Name: s.name, Device: int(s.device), TimeUS: int64(s.time)})
+		d.annotations = append(pages.Grown(d.annotations, 1), Annotation{Start: d.starts(s.stage), Name: s.name,
+			Device: int(s.device), TimeUS: int64(s.time)})
 		d.countStrange(sExternalAnnotations, s.strangers)
 		return newValue(kNote, uint64(len(d.annotations)-1))
 	case f.row == kSegment:
 		if d.take(segmentBytes) != nil {
 			return 0
 		}
-		d.segments = append(pages.Grown(d.segments, 1), segmentRow{device: s.device, firstBlock: s.firstBlock, numBlocks: s.numBlocks, Segment: Segment{
-			Address: s.address, TotalSize: int64(s.total), Allocated: has(sAllocatedSize, s.allocated), Active: has(sActiveSize, s.active),
-			Requested: has(sRequestedSize, s.requested), Stream: s.stream, Pool: s.pool, Small: s.small, Expandable: s.expandable, Stack: s.stack}})
+		d.segments = append(pages.Grown(d.segments, 1), segmentRow{device: s.device, firstBlock: s.firstBlock,
+			numBlocks: s.numBlocks, Segment: Segment{
+				Address: s.address, TotalSize: int64(s.total), Allocated: has(sAllocatedSize, s.allocated),
+				Active:    has(sActiveSize, s.active),
+				Requested: has(sRequestedSize, s.requested), Stream: s.stream, Pool: s.pool, Small: s.small,
+				Expandable: s.expandable, Stack: s.stack}})
 		d.countStrange(sSegments, s.strangers)
 		return newValue(kSegment, uint64(len(d.segments)-1))
 	}

@@ -36,7 +36,8 @@ func newFeed(r io.Reader, size int64) *feed {
 	if 0 < size && size < bytes {
 		bytes = size + 1 // the end shows in the first read
 	}
-	f := &feed{full: make(chan piece, ahead), free: make(chan []byte, ahead), more: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	f := &feed{full: make(chan piece, ahead), free: make(chan []byte, ahead), more: make(chan struct{}, 1),
+		stop: make(chan struct{}), done: make(chan struct{})}
 	for range ahead {
 		f.free <- nil
 	}

@@ -33,7 +33,8 @@ func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := general{d: newDecoder(Options{}), stacks: map[*types.List]StackID{}, used: map[*types.List]bool{}, escaped: b[0] == opMark}
+	g := general{d: newDecoder(Options{}), stacks: map[*types.List]StackID{}, used: map[*types.List]bool{},
+		escaped: b[0] == opMark}
 	g.d.p = len(b)
 	if len(b) > 1 && b[0] == opProto {
 		g.d.out.Protocol = int(b[1])

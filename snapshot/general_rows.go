@@ -110,7 +110,8 @@ func (g *general) annotations(v any) error {
 			g.note("annotation that is no dictionary")
 			continue
 		}
-		g.d.out.Annotations = append(g.d.out.Annotations, Annotation{Start: g.d.starts(g.text(r.values[sStage])), Name: g.text(r.values[sName]),
+		g.d.out.Annotations = append(g.d.out.Annotations, Annotation{Start: g.d.starts(g.text(r.values[sStage])),
+			Name:   g.text(r.values[sName]),
 			Device: int(g.int(r.values[sDevice])), TimeUS: g.int(r.values[sTimeUS])})
 	}
 	return err
@@ -185,9 +186,12 @@ func (g *general) events(dev *Device, v any) error {
 		if !r.has(sPoolID) {
 			pool = r.values[sSegmentPoolID]
 		}
-		e := event{action: d.actionOf(g.text(r.values[sAction])), stream: g.stream(r.values[sStream]), pool: g.pool(pool), address: g.address(r.values[sAddr]),
-			size: g.size(r, sSize), time: g.int(r.values[sTimeUS]), stack: g.stack(r.values[sFrames]), forward: g.stack(r.values[sForwardFrames]),
-			compile: g.text(r.values[sCompileContext]), metadata: g.text(r.values[sUserMetadata]), internal: g.text(r.values[sInternalMetadata]),
+		e := event{action: d.actionOf(g.text(r.values[sAction])), stream: g.stream(r.values[sStream]), pool: g.pool(pool),
+			address: g.address(r.values[sAddr]),
+			size:    g.size(r, sSize), time: g.int(r.values[sTimeUS]), stack: g.stack(r.values[sFrames]),
+			forward: g.stack(r.values[sForwardFrames]),
+			compile: g.text(r.values[sCompileContext]), metadata: g.text(r.values[sUserMetadata]),
+			internal:   g.text(r.values[sInternalMetadata]),
 			deviceFree: g.optional(r, sDeviceFree)}
 		if e.compile == sNA {
 			e.compile = 0
@@ -280,10 +284,12 @@ func (g *general) segments(v any, device func(int64) (*Device, error)) error {
 			g.note("segment that is no dictionary")
 			continue
 		}
-		s := Segment{Address: g.address(r.values[sAddress]), TotalSize: g.size(r, sTotalSize), Allocated: g.optional(r, sAllocatedSize),
+		s := Segment{Address: g.address(r.values[sAddress]), TotalSize: g.size(r, sTotalSize), Allocated: g.optional(r,
+			sAllocatedSize),
 			Active: g.optional(r, sActiveSize), Requested: g.optional(r, sRequestedSize), Stream: g.stream(r.values[sStream]),
-			Pool: g.pool(r.values[sSegmentPoolID]), Small: g.is(r.values[sSegmentType], sSmall), Expandable: r.values[sIsExpandable] == true,
-			Stack: g.stack(r.values[sFrames]), ForwardStack: g.stack(r.values[sForwardFrames])}
+			Pool: g.pool(r.values[sSegmentPoolID]), Small: g.is(r.values[sSegmentType], sSmall),
+			Expandable: r.values[sIsExpandable] == true,
+			Stack:      g.stack(r.values[sFrames]), ForwardStack: g.stack(r.values[sForwardFrames])}
 		blocks, err := g.table(r.values[sBlocks])
 		if err != nil {
 			return err
@@ -324,7 +330,8 @@ func (g *general) block(r row) (Block, error) {
 			g.note("block history that is no dictionary")
 			continue
 		}
-		g.d.histories = append(g.d.histories, History{g.address(r.values[sAddr]), g.size(r, sRealSize), g.stack(r.values[sFrames])})
+		g.d.histories = append(g.d.histories, History{g.address(r.values[sAddr]), g.size(r, sRealSize),
+			g.stack(r.values[sFrames])})
 		b.History++
 	}
 	g.d.presentUse(&b)

@@ -63,11 +63,13 @@ func (p *Place) fail(name string, err error) error {
 
 // apiCauses are the answers of S3 that people meet, in plain words.
 var apiCauses = map[string][2]string{
-	"NoSuchBucket":                 {"no such bucket", ""},
-	"NoSuchKey":                    {"no such object", ""},
-	"NotFound":                     {"no such object", ""},
-	"AccessDenied":                 {"access denied", "The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
-	"Forbidden":                    {"access denied", "The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
+	"NoSuchBucket": {"no such bucket", ""},
+	"NoSuchKey":    {"no such object", ""},
+	"NotFound":     {"no such object", ""},
+	"AccessDenied": {"access denied",
+		"The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
+	"Forbidden": {"access denied",
+		"The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
 	"InvalidAccessKeyId":           {"the access key is not known there", ""},
 	"SignatureDoesNotMatch":        {"the secret key does not fit the access key", ""},
 	"ExpiredToken":                 {"the credentials have expired", ""},
@@ -86,9 +88,11 @@ func kindOf(err error) error {
 		status = response.HTTPStatusCode()
 	}
 	switch {
-	case errors.Is(err, errAbsent), code == "NoSuchBucket", code == "NoSuchKey", code == "NotFound", status == http.StatusNotFound:
+	case errors.Is(err, errAbsent), code == "NoSuchBucket", code == "NoSuchKey", code == "NotFound",
+		status == http.StatusNotFound:
 		return errAbsent
-	case errors.Is(err, errDenied), code == "AccessDenied", code == "Forbidden", status == http.StatusUnauthorized, status == http.StatusForbidden:
+	case errors.Is(err, errDenied), code == "AccessDenied", code == "Forbidden", status == http.StatusUnauthorized,
+		status == http.StatusForbidden:
 		return errDenied
 	}
 	return nil
@@ -119,7 +123,8 @@ func cause(err error) (cause, advice string) {
 		}
 		return strings.TrimSuffix(api.ErrorCode()+": "+oneLine(api.ErrorMessage()), ": "), ""
 	case strings.Contains(err.Error(), "get identity"), strings.Contains(err.Error(), "credentials"):
-		return "no credentials", "Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a public bucket add ?anonymous=true."
+		return "no credentials",
+			"Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a public bucket add ?anonymous=true."
 	case errors.As(err, &lookup):
 		return "the store's host " + lookup.Name + " is not known", ""
 	case errors.As(err, &network):

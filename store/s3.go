@@ -91,7 +91,8 @@ func openS3(ctx context.Context, bucket string, params url.Values) (backend, err
 func (o *s3Objects) list(ctx context.Context) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
 		// Names as in URLs: XML has no way to write all of their characters.
-		pages := s3.NewListObjectsV2Paginator(o.client, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: &o.prefix, EncodingType: types.EncodingTypeUrl})
+		pages := s3.NewListObjectsV2Paginator(o.client, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: &o.prefix,
+			EncodingType: types.EncodingTypeUrl})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
@@ -122,7 +123,8 @@ func s3File(page *s3.ListObjectsV2Output, i int) File {
 			name = plain
 		}
 	}
-	return File{name, aws.ToInt64(obj.Size), objectVersion(aws.ToInt64(obj.Size), aws.ToTime(obj.LastModified), digest(aws.ToString(obj.ETag)))}
+	return File{name, aws.ToInt64(obj.Size), objectVersion(aws.ToInt64(obj.Size), aws.ToTime(obj.LastModified),
+		digest(aws.ToString(obj.ETag)))}
 }
 
 // objectVersion tells a changed object from what it was.
@@ -143,7 +145,8 @@ func digest(tag string) []byte {
 // stat lists the names that begin with the one wanted: it is the first of them.
 // A listing says more of an object than the object's own headers do.
 func (o *s3Objects) stat(ctx context.Context, name string) (File, error) {
-	page, err := o.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: aws.String(o.prefix + name), MaxKeys: aws.Int32(1), EncodingType: types.EncodingTypeUrl})
+	page, err := o.client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &o.bucket, Prefix: aws.String(o.prefix + name),
+		MaxKeys: aws.Int32(1), EncodingType: types.EncodingTypeUrl})
 	if err != nil {
 		return File{}, err
 	}
@@ -197,7 +200,8 @@ func (o *s3Objects) create(ctx context.Context, name string) (sink, error) {
 	body, w := io.Pipe()
 	u := &upload{w, drop, make(chan error, 1)}
 	go func() {
-		_, err := o.uploads.UploadObject(ctx, &transfermanager.UploadObjectInput{Bucket: &o.bucket, Key: aws.String(o.prefix + name), Body: body, ContentType: aws.String(contentType(name))})
+		_, err := o.uploads.UploadObject(ctx, &transfermanager.UploadObjectInput{Bucket: &o.bucket,
+			Key: aws.String(o.prefix + name), Body: body, ContentType: aws.String(contentType(name))})
 		body.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
 		u.done <- err
 	}()
@@ -220,8 +224,10 @@ func (u *upload) abort() error {
 }
 
 // contentTypes let a browser show a report where it lies.
-var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".json": "application/json", ".md": "text/markdown; charset=utf-8",
-	".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".jsonl": "application/jsonl", ".parquet": "application/vnd.apache.parquet"}
+var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".json": "application/json",
+	".md":  "text/markdown; charset=utf-8",
+	".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".jsonl": "application/jsonl",
+	".parquet": "application/vnd.apache.parquet"}
 
 func contentType(name string) string {
 	return cmp.Or(contentTypes[path.Ext(name)], "application/octet-stream")

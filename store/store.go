@@ -84,7 +84,8 @@ func Open(ctx context.Context, name string) (*Place, error) {
 	params, err := url.ParseQuery(query)
 	switch {
 	case strings.ContainsAny(bucket, ":@"):
-		return fail("a URL isn't the place for credentials", "Put them where AWS's own tools look: environment variables or a profile.")
+		return fail("a URL isn't the place for credentials",
+			"Put them where AWS's own tools look: environment variables or a profile.")
 	case bucket == "":
 		return fail("no bucket is named", "Write "+scheme+"://BUCKET/PREFIX.")
 	case err != nil:
@@ -145,7 +146,8 @@ func Show(name string) string {
 	if scheme == "file" {
 		return rest
 	}
-	if bucket, _, _ := strings.Cut(rest, "/"); strings.ContainsAny(bucket, ":@") { // no bucket's name has these: a user, and a word with a slash
+	// no bucket's name has these: a user, and a word with a slash
+	if bucket, _, _ := strings.Cut(rest, "/"); strings.ContainsAny(bucket, ":@") {
 		rest = rest[strings.LastIndex(rest, "@")+1:]
 	}
 	return scheme + "://" + rest

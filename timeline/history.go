@@ -50,7 +50,8 @@ func (t *Timeline) judgeHistory() {
 		t.History, t.Reason = Complete, "nothing was reserved before the first event"
 	}
 	if t.Snapshot.Cut >= 0 {
-		t.History, t.Reason = Late, fmt.Sprintf("the file ends at offset %d: events up to there, and not the state that they led to", t.Snapshot.Cut)
+		t.History, t.Reason = Late,
+			fmt.Sprintf("the file ends at offset %d: events up to there, and not the state that they led to", t.Snapshot.Cut)
 	}
 }
 
@@ -77,7 +78,8 @@ func (t *Timeline) overflowSign() string {
 	if recorded > 2 && 20*recorded > len(t.older) {
 		return fmt.Sprintf("%d blocks have a recorded stack but no event", recorded)
 	}
-	if e.Action[0] == snapshot.FreeCompleted && t.counts[snapshot.FreeRequested] > 0 && e.Len() > 1 && e.Action[1] != snapshot.FreeCompleted {
+	if e.Action[0] == snapshot.FreeCompleted && t.counts[snapshot.FreeRequested] > 0 && e.Len() > 1 &&
+		e.Action[1] != snapshot.FreeCompleted {
 		return "it begins in the middle of a free"
 	}
 	if name := t.annotatedBefore(); name != "" {
@@ -135,9 +137,11 @@ func (t *Timeline) whyNone() string {
 	case len(t.Snapshot.Histories) > 0:
 		return "PyTorch up to 2.0 kept only the last uses of each block unless trace_alloc_max_entries was raised"
 	case stacks > 0:
-		return "no event is left although blocks have stacks: recording was switched off before the dump (which clears the events), or enabled=\"state\" was used"
+		return "no event is left although blocks have stacks: recording was switched off before the dump (which clears the " +
+			"events), or enabled=\"state\" was used"
 	case t.Device.Events.Len() > 0:
-		return "recording was on, but kept no allocation and no free: none happened meanwhile, or only the very last events were kept"
+		return "recording was on, but kept no allocation and no free: none happened meanwhile, or only the very last events " +
+			"were kept"
 	}
 	return "recording was never switched on, or it was switched off before the dump, which clears the events"
 }

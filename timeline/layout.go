@@ -50,7 +50,8 @@ func (t *Timeline) LayoutAt(event int) Layout {
 			l.Misfits++
 			next++
 		}
-		seg := Segment{Address: s.start, Bytes: int64(s.end - s.start), Stream: s.stream, Pool: s.pool, Small: s.small, Expandable: s.expandable}
+		seg := Segment{Address: s.start, Bytes: int64(s.end - s.start), Stream: s.stream, Pool: s.pool, Small: s.small,
+			Expandable: s.expandable}
 		at := s.start
 		for ; next < len(live) && t.Address(live[next]) < s.end; next++ {
 			id := live[next]
@@ -113,7 +114,8 @@ const maxOOMLayouts = 16
 // failed notes an oom entry; the file's own record of what was left on the
 // device has the same order.
 func (t *Timeline) failed(event int, now Levels) {
-	o := OOM{Event: event, Requested: t.Device.Events.Size[event], DeviceFree: -1, Levels: now, Stack: t.Device.Events.StackOf(event), Largest: -1}
+	o := OOM{Event: event, Requested: t.Device.Events.Size[event], DeviceFree: -1, Levels: now,
+		Stack: t.Device.Events.StackOf(event), Largest: -1}
 	if n := len(t.OOMs); n < len(t.Device.OOMs) && t.Device.OOMs[n].Event == event {
 		o.DeviceFree = t.Device.OOMs[n].DeviceFree
 	}

@@ -280,7 +280,8 @@ func (p *pairing) renumber() {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(p.old[a].address, p.old[b].address), cmp.Compare(p.oldOf.freed[a], p.oldOf.freed[b]), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(p.old[a].address, p.old[b].address), cmp.Compare(p.oldOf.freed[a], p.oldOf.freed[b]),
+			cmp.Compare(a, b))
 	})
 	more := n - p.room
 	t.Born, t.FreeRequested, t.Freed = moved(t.Born, more), moved(t.FreeRequested, more), moved(t.Freed, more)

@@ -100,7 +100,8 @@ func (t *Timeline) finalSpans() []span {
 	for i := range t.Device.Segments {
 		s := &t.Device.Segments[i]
 		if s.TotalSize > 0 && s.Address+uint64(s.TotalSize) > s.Address {
-			spans = append(spans, span{s.Address, s.Address + uint64(s.TotalSize), s.Stream, s.Pool, s.Small, s.Expandable, -i - 1})
+			spans = append(spans, span{s.Address, s.Address + uint64(s.TotalSize), s.Stream, s.Pool, s.Small, s.Expandable,
+				-i - 1})
 		}
 	}
 	return spans
@@ -139,7 +140,8 @@ func merge(spans []span) []span {
 	out := spans[:0]
 	for _, s := range spans {
 		if n := len(out); n > 0 && out[n-1].end == s.start &&
-			(out[n-1].owner == s.owner || out[n-1].expandable && s.expandable && out[n-1].stream == s.stream && out[n-1].pool == s.pool) {
+			(out[n-1].owner == s.owner || out[n-1].expandable && s.expandable && out[n-1].stream == s.stream &&
+				out[n-1].pool == s.pool) {
 			out[n-1].end = s.end
 			out[n-1].small = out[n-1].small || s.small
 			continue

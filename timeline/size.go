@@ -25,7 +25,8 @@ func (t *Timeline) size() {
 	t.Start = t.startLevels()
 	w := walk{t: t, now: t.Start}
 	t.AtPeak = t.Start
-	t.Peaks = Peaks{Peak{t.Start.Requested, NoEvent}, Peak{t.Start.Allocated, NoEvent}, Peak{t.Start.Active, NoEvent}, Peak{t.Start.Reserved, NoEvent}}
+	t.Peaks = Peaks{Peak{t.Start.Requested, NoEvent}, Peak{t.Start.Allocated, NoEvent}, Peak{t.Start.Active, NoEvent},
+		Peak{t.Start.Reserved, NoEvent}}
 	e := &t.Device.Events
 	c := newThinning(len(e.Action))
 	for i := 0; i < len(e.Action); i++ {
@@ -49,7 +50,8 @@ func (t *Timeline) size() {
 		case snapshot.FreeRequested, snapshot.FreeCompleted:
 			id := t.Of[i]
 			// Mostly the next event completes it: no peak lies between them.
-			if t.FreeRequested[id] == uint32(i) && t.Freed[id] == uint32(i+1) && e.Action[i+1] == snapshot.FreeCompleted && i < c.next {
+			if t.FreeRequested[id] == uint32(i) && t.Freed[id] == uint32(i+1) && e.Action[i+1] == snapshot.FreeCompleted &&
+				i < c.next {
 				i++
 				w.gone(id)
 			} else {
@@ -282,7 +284,8 @@ func (t *Timeline) checkEnd() {
 	case loose == 1:
 		t.damagef("the blocks of the segment at %#x don't tile it: %d of %d bytes", first.Address, filled, first.TotalSize)
 	case loose > 1:
-		t.damagef("the blocks of %d segments don't tile them; at %#x they are %d of %d bytes", loose, first.Address, filled, first.TotalSize)
+		t.damagef("the blocks of %d segments don't tile them; at %#x they are %d of %d bytes", loose, first.Address, filled,
+			first.TotalSize)
 	}
 	if end.Active != t.End.Active || end.Reserved != t.End.Reserved {
 		t.damagef("after the last event %d bytes are active and %d reserved, by the final segments %d and %d",

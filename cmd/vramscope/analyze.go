@@ -14,7 +14,8 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-var documentFormats = formats[*report.Document]{text: report.Text, json: report.JSON, markdown: report.Markdown, html: report.HTML}
+var documentFormats = formats[*report.Document]{text: report.Text, json: report.JSON, markdown: report.Markdown,
+	html: report.HTML}
 
 type analyzeFlags struct {
 	out       outputFlags
@@ -44,7 +45,8 @@ told by the files' names and contents.`,
   vramscope analyze run42/ --fail-on oom --fail-on 'reserved>95%'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("analyze: no input\n  Give a memory snapshot, logs or a run's directory, or - for standard input; `vramscope record` prints how to make a snapshot")
+				return errors.New("analyze: no input\n  Give a memory snapshot, logs or a run's directory, or - for standard " +
+					"input; `vramscope record` prints how to make a snapshot")
 			}
 			return nil
 		},
@@ -102,7 +104,8 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	}
 	o.Pictures = f.out.any("html", ".html")
 	undigested := !f.out.any("json", ".json") && !o.Pictures && !f.out.any("markdown", ".md") // text shows no digests
-	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial, Undigested: undigested})
+	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
+		Undigested: undigested})
 	if err != nil {
 		return nil, err
 	}

@@ -75,13 +75,15 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	failOnFlag(cmd, &f.failOn)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no summary, only failures")
-	flags.StringVar(&f.maxMemory, "max-memory", "", "keep all runs at a time within `SIZE` (default: three quarters of the container's or machine's)")
+	flags.StringVar(&f.maxMemory, "max-memory", "",
+		"keep all runs at a time within `SIZE` (default: three quarters of the container's or machine's)")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd
 }
 
 func failOnFlag(cmd *cobra.Command, conditions *[]string) {
-	cmd.Flags().StringArrayVar(conditions, "fail-on", nil, "exit with 1 when `CONDITION` holds for any run: failed, "+conditionHelp+" (repeatable)")
+	cmd.Flags().StringArrayVar(conditions, "fail-on", nil, "exit with 1 when `CONDITION` holds for any run: failed, "+
+		conditionHelp+" (repeatable)")
 }
 
 func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
@@ -105,7 +107,8 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return err
 	}
 	c.Options.Stores = &stores
-	found, err := batch.Find(ctx, args, batch.FindOptions{Skip: f.output, Redact: f.redact, Key: os.Getenv("VRAMSCOPE_REDACT_KEY"), Stores: &stores})
+	found, err := batch.Find(ctx, args, batch.FindOptions{Skip: f.output, Redact: f.redact,
+		Key: os.Getenv("VRAMSCOPE_REDACT_KEY"), Stores: &stores})
 	if err != nil {
 		return interrupted(ctx, err)
 	}
@@ -116,7 +119,8 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		say.saySilent()
 		for _, in := range args {
 			if sameFolder(in, f.output) {
-				return fmt.Errorf("no run below %s: -o names the same folder, which is passed over; give the results a folder of their own", in)
+				return fmt.Errorf("no run below %s: -o names the same folder, which is passed over; give the results a folder "+
+					"of their own", in)
 			}
 		}
 		return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
@@ -162,7 +166,8 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := batch.Options{Tool: "vramscope " + versionString(), Title: f.above.title, GPU: f.gpu, Config: f.config, Model: f.model, Labels: f.labels, Partial: f.partial,
+	o := batch.Options{Tool: "vramscope " + versionString(), Title: f.above.title, GPU: f.gpu, Config: f.config, Model: f.model,
+		Labels: f.labels, Partial: f.partial,
 		Redact: f.redact, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")}
 	if o.Notes, err = f.above.parse(); err != nil {
 		return nil, err
@@ -245,7 +250,8 @@ what one batch over all runs would have written.`,
 				return interrupted(ctx, err)
 			}
 			if !quiet {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", units.Plural(len(runs), "run"), units.Plural(len(args), "part"), out.URL(""))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s of %s in %s\n", units.Plural(len(runs), "run"), units.Plural(len(args),
+					"part"), out.URL(""))
 			}
 			reports := reportsOf(ctx, out, runs)
 			if any, err := anyReport(reports); err != nil || !any {

@@ -101,7 +101,8 @@ func (t *teller) begin(runs []batch.Run) {
 	for _, r := range runs {
 		bytes += r.Bytes + perRun
 	}
-	t.tracker = &progress.Tracker{Message: units.Plural(len(runs), "run"), Total: bytes, Units: progress.Units{Formatter: func(n int64) string { return units.Bytes(n) }}}
+	t.tracker = &progress.Tracker{Message: units.Plural(len(runs), "run"), Total: bytes,
+		Units: progress.Units{Formatter: func(n int64) string { return units.Bytes(n) }}}
 	t.runs = len(runs)
 	t.bar.AppendTracker(t.tracker)
 	go t.bar.Render()
@@ -157,7 +158,8 @@ func (t *teller) summary(out io.Writer, removed int) {
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{t.skipped, "unchanged since the last time"}, {t.failed, "failed"}, {len(t.silent), "with nothing known in it passed over"}, {removed, "no longer there and removed"}} {
+	}{{t.skipped, "unchanged since the last time"}, {t.failed, "failed"}, {len(t.silent), "with nothing known in it passed over"},
+		{removed, "no longer there and removed"}} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
 		}

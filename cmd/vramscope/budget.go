@@ -62,7 +62,8 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 func modelFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.config, "config", "", "a Transformers `config.json`")
-	fl.StringVar(&f.model, "model", "", "a checkpoint: `FILE`.safetensors, its index, or .pt (headers only; a config.json beside it is used)")
+	fl.StringVar(&f.model, "model", "", "a checkpoint: `FILE`.safetensors, its index, or .pt (headers only; a config.json "+
+		"beside it is used)")
 	fl.StringVar(&f.params, "params", "", "a number of parameters like 8B, for a Llama-like decoder")
 }
 
@@ -71,8 +72,10 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl, s := cmd.Flags(), &f.s
 	fl.Int64Var(&s.Batch, "batch", 1, "sequences per GPU and micro-batch")
 	fl.Int64Var(&s.Sequence, "seq", 1024, "tokens per sequence (the encoder's, for an encoder-decoder)")
-	fl.Int64Var(&s.DecoderSeq, "decoder-seq", 0, "tokens per target sequence (default 128 or --seq; of whisper --seq, as far as it has positions)")
-	fl.StringVar(&s.Precision, "precision", "bf16", "fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4; wins over quantization_config")
+	fl.Int64Var(&s.DecoderSeq, "decoder-seq", 0,
+		"tokens per target sequence (default 128 or --seq; of whisper --seq, as far as it has positions)")
+	fl.StringVar(&s.Precision, "precision", "bf16",
+		"fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4; wins over quantization_config")
 	fl.StringVar(&s.Optimizer, "optimizer", "adamw", strings.Join(budget.Optimizers(), " "))
 	fl.StringVar(&s.Checkpointing, "checkpointing", "none", "none selective full")
 	fl.StringVar(&s.Attention, "attention", "sdpa", "eager sdpa flash")
@@ -97,7 +100,8 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.BoolVar(&s.DropOutputs, "drop-outputs", false, "outputs are dropped before backward")
 	fl.BoolVar(&s.Trainer, "trainer", false, "autocast wraps the model as Accelerate does: outputs become float32")
 	fl.BoolVar(&s.Inference, "inference", false, "serve instead of train")
-	fl.Int64Var(&s.Context, "context", 0, "tokens in the decoder's cache while decoding (default --seq, of an encoder-decoder --decoder-seq)")
+	fl.Int64Var(&s.Context, "context", 0, "tokens in the decoder's cache while decoding (default --seq, of an encoder-decoder "+
+		"--decoder-seq)")
 	fl.Int64Var(&s.NewTokens, "new-tokens", 0, "tokens generated on top of the context")
 	fl.StringVar(&s.Cache, "cache", "dynamic", "dynamic static none")
 	fl.StringVar(&s.KV, "kv", "", "the cache's type: fp16 fp8 int8 int4 (default the model's)")
@@ -196,7 +200,8 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 		if c, err = c.Store(packed); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", beside, err)
 		}
-		return c, []string{fmt.Sprintf("%s describes the model; the checkpoint packs its weights (%s) into %s", beside, packed.Kind, sizeText(packed.Bytes))}, nil
+		return c, []string{fmt.Sprintf("%s describes the model; the checkpoint packs its weights (%s) into %s", beside,
+			packed.Kind, sizeText(packed.Bytes))}, nil
 	}
 	var total int64
 	for _, t := range ts {
@@ -215,7 +220,8 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 		if n.Total == total {
 			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside, countText(total))}, nil
 		}
-		notes = append(notes, fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken", beside, countText(n.Total), countText(total)))
+		notes = append(notes, fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken",
+			beside, countText(n.Total), countText(total)))
 	case !errors.Is(err, fs.ErrNotExist):
 		notes = append(notes, "not used: "+load.OneLine(err))
 	}
@@ -296,7 +302,8 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		longest = longest || fit.HasSequence && fit.MaxSequence > 0 && fit.MaxSequence == b.Model.Positions
 	}
 	if longest {
-		doc.Notes = append(doc.Notes, fmt.Sprintf("sequences end at the model's %s learned positions, whatever memory is left", countText(b.Model.Positions)))
+		doc.Notes = append(doc.Notes, fmt.Sprintf("sequences end at the model's %s learned positions, whatever memory is left",
+			countText(b.Model.Positions)))
 	}
 	if !f.noLadder {
 		var target *budget.GPU
@@ -326,7 +333,8 @@ func (f *budgetFlags) otherVocabulary(c *budget.Config, b *budget.Budget, doc *b
 	if err != nil {
 		return err
 	}
-	doc.Vocabulary = &budget.DocVocabulary{Vocabulary: f.vocabulary, Parameters: n.Model.Parameters, PeakBytes: n.PeakBytes, Saves: b.PeakBytes - n.PeakBytes}
+	doc.Vocabulary = &budget.DocVocabulary{Vocabulary: f.vocabulary, Parameters: n.Model.Parameters, PeakBytes: n.PeakBytes,
+		Saves: b.PeakBytes - n.PeakBytes}
 	return nil
 }
 

@@ -49,7 +49,8 @@ const (
 
 func budgetHTML(w io.Writer, doc *budgetDocument) error {
 	d := doc.Document
-	p := budgetPage{Doc: doc, Verdict: verdictOf(d), Model: modelLine(d), Setting: settingLine(d), Colours: template.CSS(templates.Colours())}
+	p := budgetPage{Doc: doc, Verdict: verdictOf(d), Model: modelLine(d), Setting: settingLine(d),
+		Colours: template.CSS(templates.Colours())}
 	if d.Setting["inference"] == true {
 		p.Serving = 1
 	}
@@ -65,7 +66,8 @@ func budgetHTML(w io.Writer, doc *budgetDocument) error {
 		x := float64(barLeft)
 		for _, k := range largestFirst(ph.Categories) {
 			n := float64(ph.Categories[k]) * scale
-			b.Parts = append(b.Parts, barPart{X: x, Y: b.Y, Width: n, Category: k, Text: fmt.Sprintf("%s %s", word(k), sizeText(ph.Categories[k]))})
+			b.Parts = append(b.Parts, barPart{X: x, Y: b.Y, Width: n, Category: k, Text: fmt.Sprintf("%s %s", word(k),
+				sizeText(ph.Categories[k]))})
 			x += n
 		}
 		p.Bars = append(p.Bars, b)
@@ -73,18 +75,21 @@ func budgetHTML(w io.Writer, doc *budgetDocument) error {
 	p.Height = barTop + len(d.Phases)*barStep + 24*len(d.Fits) + 10
 	for i, f := range d.Fits {
 		if f.Capacity <= top {
-			p.Lines = append(p.Lines, capacityLine{X: barLeft + float64(f.Capacity)*scale, Label: f.GPU, Y: barTop + len(d.Phases)*barStep + 20 + 18*i})
+			p.Lines = append(p.Lines, capacityLine{X: barLeft + float64(f.Capacity)*scale, Label: f.GPU, Y: barTop +
+				len(d.Phases)*barStep + 20 + 18*i})
 		}
 	}
 	for _, k := range largestFirst(d.Categories) {
-		p.Rows = append(p.Rows, legendEntry{word(k), k, sizeText(d.Categories[k]), fmt.Sprintf("%.1f %%", 100*float64(d.Categories[k])/float64(max(d.PeakBytes, 1)))})
+		p.Rows = append(p.Rows, legendEntry{word(k), k, sizeText(d.Categories[k]), fmt.Sprintf("%.1f %%",
+			100*float64(d.Categories[k])/float64(max(d.PeakBytes, 1)))})
 	}
 	return budgetTemplate().Execute(report.Shown{W: w}, p)
 }
 
 var budgetTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("budget").Funcs(template.FuncMap{
-		"size": sizeText, "count": countText, "optional": optional, "phase": func(s string) string { return phaseWords[s] }, "top": topThree, "saved": saved, "solved": solvedText,
+		"size": sizeText, "count": countText, "optional": optional, "phase": func(s string) string { return phaseWords[s] },
+		"top": topThree, "saved": saved, "solved": solvedText,
 		"bottom": func(y, n int) int { return y + n },
 	}).Parse(`<!doctype html>
 <html lang="en">

@@ -18,7 +18,8 @@ func countText(n int64) string { return units.Count(int(n)) }
 
 // phaseWords name the phases for a reader.
 var phaseWords = map[string]string{
-	"load": "loaded", "forward": "forward", "loss": "loss", "backward": "backward", "first_optimizer_step": "first step()", "optimizer": "step()", "prefill": "prefill", "decode": "decode",
+	"load": "loaded", "forward": "forward", "loss": "loss", "backward": "backward", "first_optimizer_step": "first step()",
+	"optimizer": "step()", "prefill": "prefill", "decode": "decode",
 }
 
 // largestFirst orders categories by size.
@@ -46,9 +47,11 @@ func modelLine(d *budget.Document) string {
 func settingLine(d *budget.Document) string {
 	s := d.Setting
 	if s["inference"] == true {
-		return fmt.Sprintf("serving in %v: %v x %v tokens, context %v, %v cache%s", s["precision"], s["batch"], s["sequence"], s["context"], s["cache"], suffix(" in ", s["kv"])) + gpusText(s)
+		return fmt.Sprintf("serving in %v: %v x %v tokens, context %v, %v cache%s", s["precision"], s["batch"], s["sequence"],
+			s["context"], s["cache"], suffix(" in ", s["kv"])) + gpusText(s)
 	}
-	line := fmt.Sprintf("training in %v: %v x %v tokens, %v, %v attention, checkpointing %v, loss %v", s["precision"], s["batch"], s["sequence"], s["optimizer"], s["attention"], s["checkpointing"], s["loss"])
+	line := fmt.Sprintf("training in %v: %v x %v tokens, %v, %v attention, checkpointing %v, loss %v", s["precision"], s["batch"],
+		s["sequence"], s["optimizer"], s["attention"], s["checkpointing"], s["loss"])
 	if n, _ := s["lora"].(int64); n > 0 {
 		line += fmt.Sprintf(", LoRA rank %d on %v", n, s["lora_targets"])
 	}
@@ -94,7 +97,8 @@ func verdictOf(d *budget.Document) string {
 	if d.FirstStep > d.PeakBytes {
 		first = fmt.Sprintf(", the first step %s", sizeText(d.FirstStep))
 	}
-	s := fmt.Sprintf("%s at the peak, in %s%s; %s on the device with reserve and context", sizeText(d.PeakBytes), phaseWords[d.PeakPhase], first, sizeText(d.TotalDevice))
+	s := fmt.Sprintf("%s at the peak, in %s%s; %s on the device with reserve and context", sizeText(d.PeakBytes),
+		phaseWords[d.PeakPhase], first, sizeText(d.TotalDevice))
 	if len(d.Fits) == 1 {
 		f := d.Fits[0]
 		if f.Fits {
@@ -128,7 +132,8 @@ func budgetText(out io.Writer, doc *budgetDocument, style report.Style) error {
 	w.f("At the peak")
 	for _, k := range largestFirst(d.Categories) {
 		n := d.Categories[k]
-		w.f("  %-16s %11s  %5.1f %%  %s", word(k), sizeText(n), 100*float64(n)/float64(max(d.PeakBytes, 1)), strings.Repeat("#", int(30*n/max(d.PeakBytes, 1))))
+		w.f("  %-16s %11s  %5.1f %%  %s", word(k), sizeText(n), 100*float64(n)/float64(max(d.PeakBytes, 1)),
+			strings.Repeat("#", int(30*n/max(d.PeakBytes, 1))))
 	}
 	w.f("")
 	w.f("By phase         peak         end          largest")
@@ -143,7 +148,8 @@ func budgetText(out io.Writer, doc *budgetDocument, style report.Style) error {
 	textLadder(w, d)
 	if v := d.Vocabulary; v != nil {
 		w.f("")
-		w.f("With a vocabulary of %s: %s parameters, peak %s (%s)", countText(v.Vocabulary), countText(v.Parameters), sizeText(v.PeakBytes), saved(v.Saves))
+		w.f("With a vocabulary of %s: %s parameters, peak %s (%s)", countText(v.Vocabulary), countText(v.Parameters),
+			sizeText(v.PeakBytes), saved(v.Saves))
 	}
 	if len(d.Notes) > 0 {
 		w.f("")
@@ -187,7 +193,8 @@ func textFits(w *lines, d *budget.Document) {
 		if f.Fits {
 			yes = "yes"
 		}
-		w.f("  %-14s %11s  %-4s   %13s  %16s%s", report.Printable(f.GPU), sizeText(f.Capacity), yes, countText(f.MaxBatch), optional(f.MaxSequence), ifServing(d, fmt.Sprintf("  %15s", optional(f.MaxTokens))))
+		w.f("  %-14s %11s  %-4s   %13s  %16s%s", report.Printable(f.GPU), sizeText(f.Capacity), yes, countText(f.MaxBatch),
+			optional(f.MaxSequence), ifServing(d, fmt.Sprintf("  %15s", optional(f.MaxTokens))))
 	}
 }
 
@@ -216,7 +223,8 @@ func textLadder(w *lines, d *budget.Document) {
 		if m.Fits {
 			fits = "  <- fits"
 		}
-		w.f("  %2d  -%-10s -> %10s  %s [%s]; costs %s%s", i+1, sizeText(m.Saves), sizeText(m.TotalDevice), report.Printable(m.Change), m.Flags, report.Printable(m.Costs), fits)
+		w.f("  %2d  -%-10s -> %10s  %s [%s]; costs %s%s", i+1, sizeText(m.Saves), sizeText(m.TotalDevice),
+			report.Printable(m.Change), m.Flags, report.Printable(m.Costs), fits)
 	}
 }
 
@@ -249,21 +257,27 @@ func budgetMarkdown(out io.Writer, doc *budgetDocument) error {
 	}
 	w.f("\n## At the peak\n\n| category | bytes | |\n|---|---:|---:|")
 	for _, k := range largestFirst(d.Categories) {
-		w.f("| %s | %s | %.1f %% |", word(k), sizeText(d.Categories[k]), 100*float64(d.Categories[k])/float64(max(d.PeakBytes, 1)))
+		w.f("| %s | %s | %.1f %% |", word(k), sizeText(d.Categories[k]), 100*float64(d.Categories[k])/float64(max(d.PeakBytes,
+			1)))
 	}
 	w.f("\nReserved about %s, %s on the device.\n", sizeText(d.Reserved), sizeText(d.TotalDevice))
-	w.f("## Devices\n\n| GPU | total | fits | largest batch | longest sequence |%s\n|---|---:|---|---:|---:|%s", ifServing(d, " tokens in cache |"), ifServing(d, "---:|"))
+	w.f("## Devices\n\n| GPU | total | fits | largest batch | longest sequence |%s\n|---|---:|---|---:|---:|%s",
+		ifServing(d, " tokens in cache |"), ifServing(d, "---:|"))
 	for _, f := range d.Fits {
-		w.f("| %s | %s | %t | %s | %s |%s", report.Prose(f.GPU), sizeText(f.Capacity), f.Fits, countText(f.MaxBatch), optional(f.MaxSequence), ifServing(d, " "+optional(f.MaxTokens)+" |"))
+		w.f("| %s | %s | %t | %s | %s |%s", report.Prose(f.GPU), sizeText(f.Capacity), f.Fits, countText(f.MaxBatch),
+			optional(f.MaxSequence), ifServing(d, " "+optional(f.MaxTokens)+" |"))
 	}
 	if len(d.Ladder) > 0 {
-		w.f("\n## What would save memory\n\nCheapest first, each on top of the ones before.\n\n| change | saves | then | flags | costs |\n|---|---:|---:|---|---|")
+		w.f("\n## What would save memory\n\nCheapest first, each on top of the ones before.\n\n| change | saves | then | " +
+			"flags | costs |\n|---|---:|---:|---|---|")
 		for _, m := range d.Ladder {
-			w.f("| %s | %s | %s | `%s` | %s |", report.Prose(m.Change), sizeText(m.Saves), sizeText(m.TotalDevice), m.Flags, report.Prose(m.Costs))
+			w.f("| %s | %s | %s | `%s` | %s |", report.Prose(m.Change), sizeText(m.Saves), sizeText(m.TotalDevice), m.Flags,
+				report.Prose(m.Costs))
 		}
 	}
 	if v := d.Vocabulary; v != nil {
-		w.f("\nWith a vocabulary of %s: %s parameters, peak %s (%s).", countText(v.Vocabulary), countText(v.Parameters), sizeText(v.PeakBytes), saved(v.Saves))
+		w.f("\nWith a vocabulary of %s: %s parameters, peak %s (%s).", countText(v.Vocabulary), countText(v.Parameters),
+			sizeText(v.PeakBytes), saved(v.Saves))
 	}
 	if len(d.Notes) > 0 {
 		w.f("\n## Notes\n")

@@ -47,7 +47,8 @@ func readingFlags(cmd *cobra.Command, partial, redact *bool, maxMemory *string) 
 	flags := cmd.Flags()
 	flags.BoolVar(partial, "partial", false, "use what a damaged file still holds")
 	flags.BoolVar(redact, "redact", false, redactHelp)
-	flags.StringVar(maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
+	flags.StringVar(maxMemory, "max-memory", "",
+		"refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
 }
 
 // numberFlag is a flag for a number from 0 on; -1, of which its help says
@@ -202,7 +203,8 @@ func irreplaceable(name string) bool {
 		return false
 	}
 	path, err := filepath.Abs(name)
-	return !st.Mode().IsRegular() || err == nil && slices.ContainsFunc(openFiles, func(s string) bool { return strings.HasPrefix(path, s) })
+	return !st.Mode().IsRegular() || err == nil && slices.ContainsFunc(openFiles,
+		func(s string) bool { return strings.HasPrefix(path, s) })
 }
 
 // openFiles is how names of files begin that a process has open. Other regular files

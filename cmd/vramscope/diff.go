@@ -48,16 +48,21 @@ and lie in another folder. A and B are files or the directories of runs.`,
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`, of both (default: the fullest of each)")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPUs' `NAME` or size, \"H100 80GB\" or 80GiB, where a recording doesn't tell")
 	flags.StringVar(&f.config, "config", "", "a Transformers `config.json` for both (default: the one in a run's directory)")
-	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors of both: `FILE`.safetensors, its index, or .pt")
-	flags.StringArrayVar(&f.labels, "labels", nil, "a labels `FILE` that says what A holds; the second one says it of B; those beside recordings are found")
+	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors of both: `FILE`.safetensors, its "+
+		"index, or .pt")
+	flags.StringArrayVar(&f.labels, "labels", nil,
+		"a labels `FILE` that says what A holds; the second one says it of B; those beside recordings are found")
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
-	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: grew>5% or grew>1GiB of the allocated peak, or of B "+conditionHelp+" (repeatable)")
-	flags.StringVar(&f.maxMemory, "max-memory", "", "refuse to use more memory than `SIZE` for each input (default: three quarters of the container's or machine's)")
+	flags.StringArrayVar(&f.failOn, "fail-on", nil,
+		"exit with 1 when `CONDITION` holds: grew>5% or grew>1GiB of the allocated peak, or of B "+conditionHelp+" (repeatable)")
+	flags.StringVar(&f.maxMemory, "max-memory", "",
+		"refuse to use more memory than `SIZE` for each input (default: three quarters of the container's or machine's)")
 	return cmd
 }
 
-var diffFormats = formats[*report.Diff]{text: report.DiffText, json: report.DiffJSON, markdown: report.DiffMarkdown, html: report.DiffHTML}
+var diffFormats = formats[*report.Diff]{text: report.DiffText, json: report.DiffJSON, markdown: report.DiffMarkdown,
+	html: report.DiffHTML}
 
 func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err := f.out.check(); err != nil {

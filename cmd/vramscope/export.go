@@ -48,10 +48,13 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.table, "table", "", tableHelp())
 	flags.StringVar(&f.format, "format", "jsonl", "jsonl, csv, arrow or parquet; without --table pprof, perfetto or speedscope")
-	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index; speedscope without it has peak and end")
-	outputFlag(cmd, &f.output, "write `FILE` instead of standard output, without --format in that of its name: .jsonl .csv .arrow .parquet .pb.gz .pftrace .speedscope.json; a folder, or a name that ends in /, gets a file for each table")
+	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index; speedscope "+
+		"without it has peak and end")
+	outputFlag(cmd, &f.output, "write `FILE` instead of standard output, without --format in that of its name: .jsonl .csv "+
+		".arrow .parquet .pb.gz .pftrace .speedscope.json; a folder, or a name that ends in /, gets a file for each table")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
-	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell: for tables that have its capacity")
+	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell: "+
+		"for tables that have its capacity")
 	numberFlag(cmd, &f.atEvent, "at-event", "segments and blocks right after event `N` instead of at the end")
 	f.names.flags(cmd)
 	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors and tells its budget")

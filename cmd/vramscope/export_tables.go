@@ -30,7 +30,9 @@ import (
 // exportTables are the tables that can be exported: a recording's facts, and
 // what its report says. A batch's categories are another table of that name.
 func exportTables() []*dataset.Table {
-	return append(dataset.RecordingTables(), slices.DeleteFunc(dataset.RunTables(), func(t *dataset.Table) bool { return t == dataset.RunCategories })...)
+	return append(dataset.RecordingTables(), slices.DeleteFunc(dataset.RunTables(), func(t *dataset.Table) bool {
+		return t == dataset.RunCategories
+	})...)
 }
 
 func tableHelp() string {
@@ -44,14 +46,16 @@ func tableHelp() string {
 // tables are those that --table names.
 func (f *exportFlags) tables(cmd *cobra.Command) ([]*dataset.Table, error) {
 	if _, local := store.Path(f.output); !local && f.toFolder() {
-		return nil, fmt.Errorf("-o %s: only a folder of this machine can be filled with tables; name the file to write one --table there", store.Show(f.output))
+		return nil, fmt.Errorf("-o %s: only a folder of this machine can be filled with tables; name the file to write one "+
+			"--table there", store.Show(f.output))
 	}
 	if f.table == "all" {
 		if !f.toFolder() {
 			return nil, fmt.Errorf("--table all: name a folder with -o DIR/")
 		}
 		if _, ok := dataset.FormatNamed(strings.TrimPrefix(ending(f.output), ".")); ok {
-			return nil, fmt.Errorf("--table all -o %s: several tables go into a folder, and this is a file's name; write -o %s/", f.output, strings.TrimSuffix(f.output, ending(f.output)))
+			return nil, fmt.Errorf("--table all -o %s: several tables go into a folder, and this is a file's name; write -o %s/",
+				f.output, strings.TrimSuffix(f.output, ending(f.output)))
 		}
 		return exportTables(), nil
 	}
@@ -215,7 +219,10 @@ func (x *exported) folder(dir string, format dataset.Format, tables []*dataset.T
 	g.SetLimit(runtime.GOMAXPROCS(0)) // the longest come first
 	for _, t := range tables {
 		g.Go(func() error {
-			return writeFile(filepath.Join(work, t.Name+"."+format.String()), func(w io.Writer) error { return x.table(w, format, t) })
+			return writeFile(filepath.Join(work, t.Name+"."+format.String()), func(w io.Writer) error {
+				return x.table(w, format,
+					t)
+			})
 		})
 	}
 	if err := g.Wait(); err != nil {

@@ -66,7 +66,8 @@ type outputFlags struct {
 func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.format, "format", "text", "what goes to standard output: text, json, markdown or html")
-	flags.StringArrayVarP(&o.files, "output", "o", nil, "also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
+	flags.StringArrayVarP(&o.files, "output", "o", nil,
+		"also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, quiet)
 	flags.BoolVar(&o.noColor, "no-color", false, "no colours on a terminal; NO_COLOR in the environment says the same")
 }

@@ -17,7 +17,8 @@ type naming struct {
 }
 
 func (n *naming) flags(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&n.paths, "labels", nil, "a labels `FILE` that says what memory holds; SNAPSHOT.labels.json is found by itself (repeatable)")
+	cmd.Flags().StringArrayVar(&n.paths, "labels", nil,
+		"a labels `FILE` that says what memory holds; SNAPSHOT.labels.json is found by itself (repeatable)")
 }
 
 // read reads the labels that were named and those that lie beside the snapshots.

@@ -13,7 +13,8 @@ func newRecord() *cobra.Command {
 	return &cobra.Command{
 		Use:   "record [KIND…]",
 		Short: "How to record properly: lines of Python to paste",
-		Long:  "Record prints Python to paste into a program, so that its recording can answer every\nquestion of a report. Without a KIND it prints all of them:\n\n" + kinds(),
+		Long: "Record prints Python to paste into a program, so that its recording can answer every\nquestion of a report. " +
+			"Without a KIND it prints all of them:\n\n" + kinds(),
 		Example: `  vramscope record oom
   vramscope record torchrun labels`,
 		ValidArgs: record.Names(),

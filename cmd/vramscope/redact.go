@@ -10,7 +10,8 @@ import (
 	"github.com/vramscope/vramscope/redact"
 )
 
-const redactHelp = "pseudonyms for paths, users' functions, annotations, titles and notes; VRAMSCOPE_REDACT_KEY makes them your own"
+const redactHelp = "pseudonyms for paths, users' functions, annotations, titles and notes; VRAMSCOPE_REDACT_KEY makes them " +
+	"your own"
 
 func newRedactor() *redact.Redactor { return redact.New(os.Getenv("VRAMSCOPE_REDACT_KEY")) }
 

@@ -12,7 +12,8 @@ import (
 
 // whatifSheet is what was tried in sentences and tables, what gains most first.
 func whatifSheet(doc *whatifDocument) *report.Sheet {
-	s := &report.Sheet{Heading: "The same requests, replayed", Title: doc.Title, Verdict: doc.Verdict, Notes: doc.Given, Tool: doc.Tool}
+	s := &report.Sheet{Heading: "The same requests, replayed", Title: doc.Title, Verdict: doc.Verdict, Notes: doc.Given,
+		Tool: doc.Tool}
 	for i := range doc.Failures {
 		s.Parts = append(s.Parts, failedPart(&doc.Failures[i]))
 	}
@@ -28,14 +29,16 @@ func whatifSheet(doc *whatifDocument) *report.Sheet {
 // failedPart tells why a request failed, and which blocks keep free memory from
 // being used.
 func failedPart(f *replay.Failure) report.SheetPart {
-	p := report.SheetPart{Heading: "The request that failed", Text: []string{fmt.Sprintf("At event %s: %s", units.Count(f.Event), f.Text)},
+	p := report.SheetPart{Heading: "The request that failed", Text: []string{fmt.Sprintf("At event %s: %s", units.Count(f.Event),
+		f.Text)},
 		Head: []string{"", "frees", "segments", "blocks", "of", "made at"}}
 	if len(f.Pins) > 0 {
 		p.Text = append(p.Text, "Whole segments would be free for any request without these blocks, or if they lay elsewhere:")
 	}
 	for i := range f.Pins {
 		x := &f.Pins[i]
-		p.Rows = append(p.Rows, []string{x.Category, units.Bytes(x.Frees), strconv.Itoa(x.Segments), strconv.Itoa(x.Blocks), units.Bytes(x.Bytes), pinPlace(x)})
+		p.Rows = append(p.Rows, []string{x.Category, units.Bytes(x.Frees), strconv.Itoa(x.Segments), strconv.Itoa(x.Blocks),
+			units.Bytes(x.Bytes), pinPlace(x)})
 	}
 	return p
 }
@@ -60,7 +63,8 @@ func scenariosPart(doc *replay.Document) report.SheetPart {
 	if doc.Scenarios[0].OOM {
 		gains = "leaves" // what peaks gain counts for nothing where more is allocated
 	}
-	p := report.SheetPart{Heading: "Scenarios", Head: []string{"", "peak reserved", gains, "peak allocated", "segments", "retries", "out of memory"}}
+	p := report.SheetPart{Heading: "Scenarios", Head: []string{"", "peak reserved", gains, "peak allocated", "segments",
+		"retries", "out of memory"}}
 	for i := range doc.Scenarios {
 		p.Rows = append(p.Rows, scenarioRow(&doc.Scenarios[i], i == 0, doc.Scenarios[0].OOM))
 	}
@@ -102,7 +106,8 @@ func scenarioRow(o *replay.Outcome, first, failed bool) []string {
 // takes for granted.
 func replayNotes(doc *replay.Document) (notes []string) {
 	if doc.MatchRate != nil {
-		notes = append(notes, fmt.Sprintf("Replayed under the recorded settings, %s of the addresses and %s of the segment calls come out as recorded (history: %s).",
+		notes = append(notes, fmt.Sprintf("Replayed under the recorded settings, %s of the addresses and %s of the segment "+
+			"calls come out as recorded (history: %s).",
 			rate(*doc.MatchRate), rate(*doc.SegmentCallRate), doc.History))
 	}
 	seen := map[string]bool{}

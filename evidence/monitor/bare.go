@@ -8,7 +8,8 @@ func (p *Parser) bareRow(line []byte) bool {
 	if p.csv.active && !p.csv.header.skip && p.csv.misses < csvMisses || len(line) > 1<<10 || !bareStart(line) {
 		return false
 	}
-	if !slashTime(line) && !bytes.Contains(line, []byte(" MiB")) && !bytes.Contains(line, []byte("GPU-")) && !bytes.Contains(line, []byte("NVIDIA ")) {
+	if !slashTime(line) && !bytes.Contains(line, []byte(" MiB")) && !bytes.Contains(line, []byte("GPU-")) &&
+		!bytes.Contains(line, []byte("NVIDIA ")) {
 		return false
 	}
 	cells := splitCells(nil, line, ',')
@@ -72,7 +73,8 @@ func inferColumns(cells [][]byte) ([]column, bool) {
 		switch {
 		case r == usedMemory:
 			sizes = append(sizes, i)
-		case r == gpuUUID || r == gpuBus || r == gpuName || r == timestamp && slashTime(append(cell[:len(cell):len(cell)], "  "...)):
+		case r == gpuUUID || r == gpuBus || r == gpuName || r == timestamp &&
+			slashTime(append(cell[:len(cell):len(cell)], "  "...)):
 			gpu = true
 		case r == other && isCount(cell):
 			plain = append(plain, i)
@@ -135,7 +137,8 @@ func processCounts(columns []column, cells [][]byte, plain []int) bool {
 	used, _, _ := amount(cells[first]) // if it is no process
 	free, _, _ := amount(cells[second])
 	program := second == first+2 && columns[first+1].role == other
-	onGPU := second == first+1 && first > 0 && columns[first-1].role == gpuUUID || second == first+2 && columns[first+1].role == gpuUUID
+	onGPU := second == first+1 && first > 0 && columns[first-1].role == gpuUUID || second == first+2 &&
+		columns[first+1].role == gpuUUID
 	if gpuNamed(columns) || !program && (!onGPU || isCapacity(used+free)) {
 		return false
 	}
@@ -149,7 +152,8 @@ func processCounts(columns []column, cells [][]byte, plain []int) bool {
 // isCapacity tells whether that many MiB may be all of a card's memory, of which
 // drivers show up to a tenth less than what is printed on the box.
 func isCapacity(mebibytes float64) bool {
-	for _, gb := range [...]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96, 128, 141, 144, 192, 256, 288} {
+	for _, gb := range [...]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96, 128,
+		141, 144, 192, 256, 288} {
 		if mebibytes <= gb*1024 && mebibytes >= gb*1024*0.9 {
 			return true
 		}

@@ -204,7 +204,8 @@ func isAboutGPUs(cell []byte, r role) bool {
 	case other, timestamp, elapsed:
 		return false
 	}
-	return bytes.IndexByte(cell, '.') > 0 || bytes.Contains(bytes.ToLower(cell), []byte("gpu")) || bytes.Contains(bytes.ToLower(cell), []byte("vram"))
+	return bytes.IndexByte(cell, '.') > 0 || bytes.Contains(bytes.ToLower(cell), []byte("gpu")) ||
+		bytes.Contains(bytes.ToLower(cell), []byte("vram"))
 }
 
 // appsHeader turns the memory column of a process list into the process's.

@@ -324,7 +324,8 @@ func parentUUID(cell []byte) []byte {
 // indexCell accepts "0", "GPU 0", "gpu0", "cuda:0", "card0".
 func indexCell(cell []byte) []byte {
 	i := bytes.IndexAny(cell, "0123456789")
-	if i > 0 && !strings.HasPrefix(strings.ToLower(string(cell)), "gpu") && !bytes.HasPrefix(cell, []byte("cuda")) && !bytes.HasPrefix(cell, []byte("card")) {
+	if i > 0 && !strings.HasPrefix(strings.ToLower(string(cell)), "gpu") && !bytes.HasPrefix(cell, []byte("cuda")) &&
+		!bytes.HasPrefix(cell, []byte("card")) {
 		return nil
 	}
 	if i < 0 {

@@ -109,7 +109,8 @@ func (p *Parser) rocmReading(text []byte) bool {
 		used, _ := card["VRAM Total Used Memory (B)"].(string)
 		total, _ := card["VRAM Total Memory (B)"].(string)
 		if used != "" {
-			p.byIndex(RocmSMI, i).read(Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1}, memory([]byte(total), 1))
+			p.byIndex(RocmSMI, i).read(Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1},
+				memory([]byte(total), 1))
 			p.rows[RocmSMI]++
 			found = true
 		}

@@ -47,7 +47,8 @@ func (p *Parser) monitorHeader(line []byte) bool {
 		return false
 	}
 	first := bytes.ToLower(names[0])
-	if p.monitor.form != 0 && (string(first) == "idx" || bytes.HasPrefix(first, []byte("yyyy")) || bytes.HasPrefix(first, []byte("hh:"))) {
+	if p.monitor.form != 0 && (string(first) == "idx" || bytes.HasPrefix(first, []byte("yyyy")) ||
+		bytes.HasPrefix(first, []byte("hh:"))) {
 		return true
 	}
 	state := monitorState{form: Dmon, comma: comma, cells: p.monitor.cells}

@@ -52,7 +52,8 @@ const (
 func (f Form) String() string {
 	names := [formCount]string{
 		"nvidia_smi_table", "nvidia_smi_csv", "nvidia_smi_apps_csv",
-		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat", "nvitop", "rocm_smi", "amd_smi", "dcgm",
+		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat", "nvitop", "rocm_smi", "amd_smi",
+		"dcgm",
 	}
 	if f >= formCount {
 		return "nvidia_smi"
@@ -188,7 +189,8 @@ func (p *Parser) Line(_ int, line []byte) bool {
 // Idle tells that no form has begun that the next line could be part of,
 // whatever it is, unless it starts like one.
 func (p *Parser) Idle() bool {
-	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.rocm.concise && !p.amd.metric && len(p.dcgm.columns) == 0
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.rocm.concise &&
+		!p.amd.metric && len(p.dcgm.columns) == 0
 }
 
 // startLine looks for the beginning of any form; it sees every line of an

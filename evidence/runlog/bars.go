@@ -99,7 +99,8 @@ func trainingName(name []byte) bool {
 	lower := bytes.ToLower(name)
 	for _, w := range [...]string{"train", "epoch", "step", "iter"} {
 		if bytes.Contains(lower, []byte(w)) {
-			return !bytes.Contains(lower, []byte("constrain")) && !bytes.Contains(lower, []byte("dataset")) && !bytes.Contains(lower, []byte("load"))
+			return !bytes.Contains(lower, []byte("constrain")) && !bytes.Contains(lower, []byte("dataset")) &&
+				!bytes.Contains(lower, []byte("load"))
 		}
 	}
 	return false

@@ -50,7 +50,8 @@ func (e *Engine) sglang(line []byte) bool {
 		sizes []string
 		bytes *int64
 	}{
-		{"Load weight end. ", []string{"memusage="}, &e.Weights}, {"KV Cache is allocated. ", []string{"Ksize:", "Vsize:"}, &e.Cache},
+		{"Load weight end. ", []string{"memusage="}, &e.Weights}, {"KV Cache is allocated. ", []string{"Ksize:", "Vsize:"},
+			&e.Cache},
 		{"Capture cuda graph end. ", []string{"memusage="}, &e.Graphs},
 	} {
 		if _, rest, ok := bytes.Cut(line, []byte(m.words)); ok {

@@ -164,7 +164,8 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 		return 1 << 20 // OpenMMLab prints MiB without saying so
 	case p.whole && p.word == "mem" && bytes.Contains(line, []byte("max mem: ")) && bytes.Contains(line, []byte("eta: ")):
 		return 1 << 20 // torchvision's and DETR's MetricLogger likewise
-	case !p.whole && p.value < 1<<12 && (p.word == "peak_memory_alloc" || p.word == "peak_memory_reserved") && bytes.Contains(line, []byte("tokens_per_second_per_gpu")):
+	case !p.whole && p.value < 1<<12 && (p.word == "peak_memory_alloc" || p.word == "peak_memory_reserved") &&
+		bytes.Contains(line, []byte("tokens_per_second_per_gpu")):
 		return 1 << 30 // torchtune/training/memory.py divides by 1024³
 	}
 	return 0

@@ -120,7 +120,8 @@ func (p *Parser) isHostFailure(words, by string, line []byte, at int) bool {
 	case ByPython: // bare; who has more to say stands above
 		return len(bytes.TrimSpace(after)) == 0 && (len(bytes.TrimSpace(before)) == 0 || bytes.HasSuffix(before, []byte("]: ")))
 	case ByAllocation: // RAPIDS' memory manager says so of a GPU's memory
-		return (has(before, "what():") || has(before, "rror: ") || has(before, "throwing an instance of '")) && !has(line, "CUDA") && !has(line, "rmm")
+		return (has(before, "what():") || has(before, "rror: ") || has(before, "throwing an instance of '")) &&
+			!has(line, "CUDA") && !has(line, "rmm")
 	case ByWorker:
 		return has(before, "DataLoader worker (pid")
 	case BySignal:

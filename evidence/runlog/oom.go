@@ -31,8 +31,9 @@ type OOM struct {
 	handled                  bool   // it is no exception's text, but the program's own
 	Backend                  string // CUDA, HIP, XPU, MPS, NPU, MUSA, CUDNN, CUBLAS
 	Driver                   bool   // the words of the driver: no allocator of PyTorch's had refused
-	By                       string // who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that
-	Unsure                   bool   // a failure that is often, but not always, one of memory
+	// who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that
+	By     string
+	Unsure bool // a failure that is often, but not always, one of memory
 }
 
 // ProcessUse is "Process N has X memory in use".
@@ -88,7 +89,8 @@ func (o *oomState) cutShort(number int, line []byte) bool {
 	i := bytes.LastIndexByte(line, ' ')
 	for words := 0; i > 0 && words < 3; words++ {
 		tail := line[i+1:]
-		if len(tail) > 0 && bytes.HasPrefix([]byte("out of memory"), tail) && backendOf(line[:i]) != "" && len(tail) < len("out of memory") {
+		if len(tail) > 0 && bytes.HasPrefix([]byte("out of memory"), tail) && backendOf(line[:i]) != "" &&
+			len(tail) < len("out of memory") {
 			o.cut, o.head, o.missing = number, append(o.head[:0], line...), "out of memory"[len(tail):]
 			return true
 		}
@@ -180,7 +182,8 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	o.finish(p)
 	backend := backendOf(line[:at])
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
-	o.message = OOM{Line: number, GPU: -1, Rank: rankOf(line[:at]), Backend: backend, AfterStep: p.steps.latest(), Driver: ofDriver(line[:at])}
+	o.message = OOM{Line: number, GPU: -1, Rank: rankOf(line[:at]), Backend: backend, AfterStep: p.steps.latest(),
+		Driver: ofDriver(line[:at])}
 	if o.message.Rank < 0 {
 		o.message.Rank = p.records.of(number)
 	}
@@ -314,7 +317,8 @@ func (p *Parser) keepOOM(m *OOM) {
 // ofDriver tells "CUDA error: out of memory" and "cuda runtime error (2) : out of memory".
 func ofDriver(before []byte) bool {
 	before = bytes.ToLower(before[max(0, len(before)-24):])
-	return bytes.HasSuffix(before, []byte("cuda error: ")) || bytes.HasSuffix(before, []byte("hip error: ")) || bytes.HasSuffix(before, []byte(" driver error: ")) || bytes.Contains(before, []byte("runtime error"))
+	return bytes.HasSuffix(before, []byte("cuda error: ")) || bytes.HasSuffix(before, []byte("hip error: ")) ||
+		bytes.HasSuffix(before, []byte(" driver error: ")) || bytes.Contains(before, []byte("runtime error"))
 }
 
 // read takes the figures from the message without white space, in both the
@@ -324,11 +328,13 @@ func ofDriver(before []byte) bool {
 //	…allocate3.91GiB(GPU0;79.33GiBtotalcapacity;27.16GiBalreadyallocated;…
 func (m *OOM) read(text []byte) {
 	m.RequestedBytes = sizeAfter(text, "Triedtoallocate")
-	m.CapacityBytes = first(sizeAfter(text, "totalcapacityof"), sizeAfter(text, "totalcapactyof"), sizeBefore(text, "totalcapacity"))
+	m.CapacityBytes = first(sizeAfter(text, "totalcapacityof"), sizeAfter(text, "totalcapactyof"),
+		sizeBefore(text, "totalcapacity"))
 	m.DeviceFreeBytes = first(sizeBefore(text, "isfree"), sizeBefore(text, "free;"))
 	m.ProcessBytes = sizeAfter(text, "thisprocesshas")
 	m.AllowedBytes = first(sizeBefore(text, "allowed;"), sizeAfter(text, "maxallowed:"))
-	m.AllocatedBytes = first(sizeBefore(text, "isallocatedbyPyTorch"), sizeBefore(text, "alreadyallocated"), sizeAfter(text, "MPSallocated:"))
+	m.AllocatedBytes = first(sizeBefore(text, "isallocatedbyPyTorch"), sizeBefore(text, "alreadyallocated"),
+		sizeAfter(text, "MPSallocated:"))
 	m.BesideBytes = sizeAfter(text, "otherallocations:")
 	m.PrivatePoolBytes = sizeBefore(text, "allocatedinprivatepools")
 	// Before 1.4 "cached" was what is reserved and not allocated

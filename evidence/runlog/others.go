@@ -35,7 +35,8 @@ var otherMarks = []otherMark{
 	{words: "Not enough memory. Please try to increase --mem-fraction-static", by: "sglang"},
 	{words: "out of memory occurred when warming up sampler", by: "vLLM's sampler"},
 	{words: "Not enough memory to handle ", by: "TGI"},
-	{words: "Not enough memory, use lower resolution", by: "split attention", asked: []string{"Need:"}}, // of web UIs for Stable Diffusion
+	// of web UIs for Stable Diffusion
+	{words: "Not enough memory, use lower resolution", by: "split attention", asked: []string{"Need:"}},
 	{words: "No executable batch size found, reached zero", by: "accelerate"},
 	{words: "would exceed allowed memory. (out of memory)", by: cudaMallocAsync},
 	{words: "OutOfMemoryError: Allocation on device", by: cudaMallocAsync},
@@ -104,7 +105,8 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 func failsKernel(line []byte) bool {
 	_, assertion, ok := bytes.Cut(line, []byte("Assertion `"))
 	return ok && bytes.Contains(assertion, []byte("` failed")) ||
-		bytes.Contains(line, []byte("device-side assert triggered")) || bytes.Contains(line, []byte("illegal memory access was encountered"))
+		bytes.Contains(line, []byte("device-side assert triggered")) ||
+		bytes.Contains(line, []byte("illegal memory access was encountered"))
 }
 
 // raised tells a message from prose and program text about it: it stands alone,
@@ -118,19 +120,23 @@ func raised(line []byte, at int) bool {
 	case '`', '"', '\'':
 		return false
 	}
-	for _, word := range [...]string{"rror:", "ERROR", "WARN", "xception", "rror Code", "allocating", "returned", "results in", "aused by", "nternal", "INTERNAL", "OutOfMemory", "andle:", "RESOURCE_EXHAUSTED:"} {
+	for _, word := range [...]string{"rror:", "ERROR", "WARN", "xception", "rror Code", "allocating", "returned", "results in",
+		"aused by", "nternal", "INTERNAL", "OutOfMemory", "andle:", "RESOURCE_EXHAUSTED:"} {
 		if bytes.Contains(before, []byte(word)) {
 			return true
 		}
 	}
 	last := before[bytes.LastIndexByte(before, ' ')+1:] // "torch.", "jaxlib.xla_extension.", a launcher's mark
 	end := last[len(last)-1]
-	return end == '.' && len(last) > 1 && isWordByte(last[0]) || end == ':' && len(last) == len(before) || end == ']' || end == ')'
+	return end == '.' && len(last) > 1 && isWordByte(last[0]) || end == ':' && len(last) == len(before) || end == ']' ||
+		end == ')'
 }
 
 func noOOM() OOM {
-	return OOM{GPU: -1, Rank: -1, UpToStep: -1, RequestedBytes: Unknown, CapacityBytes: Unknown, DeviceFreeBytes: Unknown, ProcessBytes: Unknown,
-		AllocatedBytes: Unknown, ReservedUnallocatedBytes: Unknown, AllowedBytes: Unknown, PrivatePoolBytes: Unknown, BesideBytes: Unknown}
+	return OOM{GPU: -1, Rank: -1, UpToStep: -1, RequestedBytes: Unknown, CapacityBytes: Unknown, DeviceFreeBytes: Unknown,
+		ProcessBytes:   Unknown,
+		AllocatedBytes: Unknown, ReservedUnallocatedBytes: Unknown, AllowedBytes: Unknown, PrivatePoolBytes: Unknown,
+		BesideBytes: Unknown}
 }
 
 // readOther takes the figures that there are; false for a line that tells of no failure.
@@ -229,7 +235,8 @@ func ncclDevice(line []byte) int {
 var typeBytes = []struct {
 	name  string
 	bytes int64
-}{{"float", 4}, {"half", 2}, {"bfloat16", 2}, {"double", 8}, {"int32", 4}, {"int64", 8}, {"int8", 1}, {"uint8", 1}, {"bool", 1}, {"complex64", 8}}
+}{{"float", 4}, {"half", 2}, {"bfloat16", 2}, {"double", 8}, {"int32", 4}, {"int64", 8}, {"int8", 1}, {"uint8", 1}, {"bool", 1},
+	{"complex64", 8}}
 
 // tensorBytes is the size of "shape[256,512,3]andtypefloaton".
 func tensorBytes(text []byte) int64 {

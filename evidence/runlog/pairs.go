@@ -187,7 +187,8 @@ func (p *pair) number(line []byte, i int) int {
 	} else if i < len(line) && line[i] == '.' && (i+1 == len(line) || line[i+1] == ' ' || line[i+1] == ',') {
 		p.whole = false // Python's "2." of a rounded float, or a full stop
 	}
-	if i+1 < len(line) && line[i]|0x20 == 'e' && (isDigit(line[i+1]) || i+2 < len(line) && (line[i+1] == '-' || line[i+1] == '+') && isDigit(line[i+2])) {
+	if i+1 < len(line) && line[i]|0x20 == 'e' && (isDigit(line[i+1]) || i+2 < len(line) &&
+		(line[i+1] == '-' || line[i+1] == '+') && isDigit(line[i+2])) {
 		p.whole = false
 		exponent, negative := 0, line[i+1] == '-'
 		if i++; line[i] == '-' || line[i] == '+' {
@@ -238,7 +239,8 @@ func magnitude(line []byte, i int) (v float64, end int) {
 			}
 			whole = whole*10 + uint64(c-'0')
 			group++
-		case c == ',' && group <= 3 && group > 0 && i+3 < len(line) && isDigit(line[i+1]) && isDigit(line[i+2]) && isDigit(line[i+3]) &&
+		case c == ',' && group <= 3 && group > 0 && i+3 < len(line) && isDigit(line[i+1]) && isDigit(line[i+2]) &&
+			isDigit(line[i+3]) &&
 			(i+4 == len(line) || !isDigit(line[i+4])):
 			group = 0
 		default:
@@ -265,7 +267,8 @@ func (p *pair) unitAt(line []byte, i int) int {
 		start++
 	}
 	end := start
-	for end < len(line) && end-start < 8 && (line[end]|0x20 >= 'a' && line[end]|0x20 <= 'z' || line[end] == '/' || line[end] == '%') {
+	for end < len(line) && end-start < 8 && (line[end]|0x20 >= 'a' && line[end]|0x20 <= 'z' || line[end] == '/' ||
+		line[end] == '%') {
 		end++
 	}
 	u := unitOf(line[start:end])

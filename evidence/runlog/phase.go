@@ -11,8 +11,10 @@ var phaseMarks = []struct{ in, phase string }{
 	{"in zero_grad", "zero_grad"},
 	{"in load_state_dict", "setup"}, {"in _ddp_init_helper", "setup"},
 	{"in _optimizer_step", "optimizer"}, {"in _take_model_step", "optimizer"},
-	{"torch/optim/", "optimizer"}, {"apex/optimizers/", "optimizer"}, {"bitsandbytes/optim/", "optimizer"}, {"in _init_group", "optimizer"},
-	{"in _apply", "setup"}, {"in from_pretrained", "setup"}, {"in _load_pretrained_model", "setup"}, {"in load_checkpoint_and_dispatch", "setup"},
+	{"torch/optim/", "optimizer"}, {"apex/optimizers/", "optimizer"}, {"bitsandbytes/optim/", "optimizer"},
+	{"in _init_group", "optimizer"},
+	{"in _apply", "setup"}, {"in from_pretrained", "setup"}, {"in _load_pretrained_model", "setup"},
+	{"in load_checkpoint_and_dispatch", "setup"},
 	{"utils/data/", "data"},
 	{"in _call_impl", "forward"}, {"torch/nn/functional.py", "forward"}, {"in forward", "forward"},
 }
@@ -42,7 +44,8 @@ func names(frame []byte, mark string) bool {
 		return i >= 0
 	}
 	rest := frame[i+len(mark):]
-	return len(rest) == 0 || rest[0] != '_' && !('a' <= rest[0] && rest[0] <= 'z') && !('A' <= rest[0] && rest[0] <= 'Z') && !('0' <= rest[0] && rest[0] <= '9')
+	return len(rest) == 0 || rest[0] != '_' && !('a' <= rest[0] && rest[0] <= 'z') && !('A' <= rest[0] && rest[0] <= 'Z') &&
+		!('0' <= rest[0] && rest[0] <= '9')
 }
 
 // loads tells torch.load from torch.save, which is in the same file.

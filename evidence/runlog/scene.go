@@ -43,25 +43,33 @@ var sceneMarks = []struct {
 	doing Doing
 }{
 	{"diffusers/", Diffusion}, {"diffusers/models/autoencoders/", ImageDecoder},
-	{"in conv1d", Convolution}, {"in conv2d", Convolution}, {"in conv3d", Convolution}, {"torch/nn/modules/conv.py", Convolution}, {"in interpolate", Convolution},
+	{"in conv1d", Convolution}, {"in conv2d", Convolution}, {"in conv3d", Convolution}, {"torch/nn/modules/conv.py", Convolution},
+	{"in interpolate", Convolution},
 	{"torch_geometric/nn/", Messages}, {"torch_scatter/", Messages}, {"dgl/", Messages},
-	{"in ForCausalLMLoss", Logits}, {"in cross_entropy", Logits}, {"in fixed_cross_entropy", Logits}, {"in log_softmax", Logits}, {"in nll_loss", Logits},
-	{"in selective_log_softmax", Logits}, {"in logprobs_from_logits", Logits}, {"in compute_logits", Logits}, {"in _get_per_token_logps", Logits},
-	{"in eager_attention_forward", Attention}, {"in scaled_dot_product_attention", Attention}, {"in sdpa_attention_forward", ""}, {"in flash_attention_forward", ""},
+	{"in ForCausalLMLoss", Logits}, {"in cross_entropy", Logits}, {"in fixed_cross_entropy", Logits}, {"in log_softmax", Logits},
+	{"in nll_loss", Logits},
+	{"in selective_log_softmax", Logits}, {"in logprobs_from_logits", Logits}, {"in compute_logits", Logits},
+	{"in _get_per_token_logps", Logits},
+	{"in eager_attention_forward", Attention}, {"in scaled_dot_product_attention", Attention}, {"in sdpa_attention_forward", ""},
+	{"in flash_attention_forward", ""},
 	{"in multi_head_attention_forward", Attention},
-	{"in _multi_tensor_adamw", Foreach}, {"in _multi_tensor_adam", Foreach}, {"in _multi_tensor_sgd", Foreach}, {"in _multi_tensor_rmsprop", Foreach},
+	{"in _multi_tensor_adamw", Foreach}, {"in _multi_tensor_adam", Foreach}, {"in _multi_tensor_sgd", Foreach},
+	{"in _multi_tensor_rmsprop", Foreach},
 	{"in _multi_tensor_adagrad", Foreach},
 	{"in _load_optimizer_and_scheduler", OptimizerLoad},
-	{"in _common_unshard_pre_state_dict_hook", FullState}, {"in _full_post_state_dict_hook", FullState}, {"in full_tensor", FullState},
+	{"in _common_unshard_pre_state_dict_hook", FullState}, {"in _full_post_state_dict_hook", FullState},
+	{"in full_tensor", FullState},
 	{"in _zero3_consolidated_16bit_state_dict", FullState},
-	{"in nested_concat", EvaluationOutputs}, {"in torch_pad_and_concatenate", EvaluationOutputs}, {"in gather_for_metrics", EvaluationOutputs},
+	{"in nested_concat", EvaluationOutputs}, {"in torch_pad_and_concatenate", EvaluationOutputs}, {"in gather_for_metrics",
+		EvaluationOutputs},
 	{"in _ddp_init_helper", Buckets},
 	{"torch/nn/parallel/data_parallel.py", Replicas}, {"torch/nn/parallel/replicate.py", Replicas},
 	{"in deepcopy", ModelCopy},
 }
 
 // evaluations are names of functions below which no training is done.
-var evaluations = [...]string{"in evaluation_loop", "in evaluate", "in _evaluate", "in _maybe_log_save_evaluate", "in prediction_step", "in validate",
+var evaluations = [...]string{"in evaluation_loop", "in evaluate", "in _evaluate", "in _maybe_log_save_evaluate",
+	"in prediction_step", "in validate",
 	"in validation", "in validation_step", "in _run_sanity_check", "in eval_epoch", "in val_epoch", "in run_validation"}
 
 // servers are the packages of inference servers.
@@ -109,7 +117,8 @@ func doingOf(code []byte, users bool) Doing {
 		return false
 	}
 	switch {
-	case has("softmax(") && has("attn", "att_", "attention", "scores", "q @ k", "query", "@ k."), has("baddbmm(", "einsum(q, k", "q @ k", "attn_weights =", "attn_scores =", "attention_scores ="):
+	case has("softmax(") && has("attn", "att_", "attention", "scores", "q @ k", "query", "@ k."), has("baddbmm(", "einsum(q, k",
+		"q @ k", "attn_weights =", "attn_scores =", "attention_scores ="):
 		return Attention
 	case has("logits.float()", "lm_head(", "logits.to(", "logsumexp(", "log_softmax(logits", "cross_entropy("):
 		return Logits

@@ -191,7 +191,8 @@ func (s *stepState) memoryLine(line []byte) bool {
 		if q.memory && (q.plain && q.unit.isSize() || q.inBillions()) {
 			return true
 		}
-		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() && (bytes.HasPrefix(follows, []byte("allocated")) || bytes.HasPrefix(follows, []byte("reserved"))) {
+		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() &&
+			(bytes.HasPrefix(follows, []byte("allocated")) || bytes.HasPrefix(follows, []byte("reserved"))) {
 			return true
 		}
 	}

@@ -48,7 +48,8 @@ func (s *summaryState) line(p *Parser, number int, line []byte) bool {
 			return false
 		}
 		s.finish(p)
-		*s = summaryState{open: true, width: len(bytes.TrimRight(line[bar:], " \t\r")), table: Summary{Line: number, Device: int(device), AllocatedBytes: Unknown,
+		*s = summaryState{open: true, width: len(bytes.TrimRight(line[bar:], " \t\r")), table: Summary{Line: number,
+			Device: int(device), AllocatedBytes: Unknown,
 			PeakAllocatedBytes: Unknown, ReservedBytes: Unknown, PeakReservedBytes: Unknown, OOMs: Unknown}}
 		return true
 	}
@@ -172,7 +173,8 @@ func (s *statsState) keep(p *Parser, number int, field func(*Summary) *int64, n 
 		s.finish(p)
 	}
 	if s.table.Line == 0 {
-		s.table = Summary{Line: number, Device: NotSaid, AllocatedBytes: Unknown, PeakAllocatedBytes: Unknown, ReservedBytes: Unknown, PeakReservedBytes: Unknown, OOMs: Unknown}
+		s.table = Summary{Line: number, Device: NotSaid, AllocatedBytes: Unknown, PeakAllocatedBytes: Unknown,
+			ReservedBytes: Unknown, PeakReservedBytes: Unknown, OOMs: Unknown}
 	}
 	*field(&s.table) = n
 }

@@ -124,7 +124,8 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 func (t *traceback) source(line []byte) {
 	text := bytes.TrimLeft(line, " \t│")
 	_, points := arrow(text)
-	if _, _, numbered := integer(text); numbered || !points && !bytes.HasPrefix(text, []byte("❱")) && !t.codeIsNext || len(text) == 0 {
+	if _, _, numbered := integer(text); numbered || !points && !bytes.HasPrefix(text, []byte("❱")) && !t.codeIsNext ||
+		len(text) == 0 {
 		return
 	}
 	t.code, t.codeIsNext = doingOf(text, t.inUsers), false
@@ -142,7 +143,9 @@ func isOtherError(line []byte) bool {
 		!bytes.HasSuffix(name, []byte("KeyboardInterrupt")) {
 		return false
 	}
-	if bytes.Contains(line, []byte("emory")) || bytes.Contains(line, []byte("NCCL error in")) || bytes.HasPrefix(line, []byte("nccl")) { // what NCCL lacked follows
+	// what NCCL lacked follows
+	if bytes.Contains(line, []byte("emory")) || bytes.Contains(line, []byte("NCCL error in")) ||
+		bytes.HasPrefix(line, []byte("nccl")) {
 		return false
 	}
 	said, ok := bytes.CutPrefix(line[end:], []byte(":"))
@@ -327,7 +330,8 @@ func frame(line []byte) (file string, number int, ok bool) {
 		return pathLine(text[len("File "):], ", in ", false)
 	case bytes.HasPrefix(text, []byte("Cell In")), bytes.HasPrefix(text, []byte("Input In ")):
 		return cellLine(text)
-	case len(text) > 0 && (text[0] == '/' || text[0] == '~' || text[0] == '<' || text[0] == '.' || len(text) > 2 && text[1] == ':' && text[2] == '\\'):
+	case len(text) > 0 && (text[0] == '/' || text[0] == '~' || text[0] == '<' || text[0] == '.' || len(text) > 2 &&
+		text[1] == ':' && text[2] == '\\'):
 		if file, n, ok := pathLine(text, " in ", true); ok {
 			return file, n, true
 		}
@@ -389,7 +393,8 @@ func cellLine(text []byte) (string, int, bool) {
 // <module>", whose line number follows at an arrow.
 func oldFrame(text []byte) (string, int, bool) {
 	i := bytes.Index(text, []byte(" in "))
-	if i < 0 || !(bytes.HasSuffix(text[:i], []byte(".py")) || text[0] == '<' && text[i-1] == '>' || bytes.Contains(text[:i], []byte(".ipynb"))) {
+	if i < 0 || !(bytes.HasSuffix(text[:i], []byte(".py")) || text[0] == '<' && text[i-1] == '>' ||
+		bytes.Contains(text[:i], []byte(".ipynb"))) {
 		return "", 0, false
 	}
 	return string(text[:i]), 0, true
@@ -418,7 +423,8 @@ func isCode(line []byte) bool {
 			return bytes.HasPrefix(line[i:], []byte("   "))
 		}
 	}
-	if len(line) == 0 || line[0] == ' ' || line[0] == '\t' || line[0] == '>' || line[0] == 'E' && len(line) > 1 && line[1] == ' ' {
+	if len(line) == 0 || line[0] == ' ' || line[0] == '\t' || line[0] == '>' || line[0] == 'E' && len(line) > 1 &&
+		line[1] == ' ' {
 		return true
 	}
 	_, rest, ok := integer(line)

@@ -132,7 +132,8 @@ func (m *meaning) steps(p phrase) {
 // numbersStep refuses settings and totals ("total steps 10", "warmup steps"),
 // and names that end in a number ("step-2.png").
 func (p phrase) numbersStep(word string) bool {
-	if p.has("total", "max", "num", "warm", "accum", "per ", "per_", "skip", "grad", "every", "eval", "val", "time", "remain", "at ", "of ") {
+	if p.has("total", "max", "num", "warm", "accum", "per ", "per_", "skip", "grad", "every", "eval", "val", "time", "remain",
+		"at ", "of ") {
 		return false
 	}
 	i := bytes.LastIndex(p, []byte(word)) + len(word)
@@ -155,7 +156,8 @@ func (p phrase) evaluation() bool {
 			continue
 		}
 		rest := p[i+len(w):]
-		if len(rest) == 0 || rest[0] < 'a' || rest[0] > 'z' || bytes.HasPrefix(rest, []byte("uation")) || bytes.HasPrefix(rest, []byte("id")) {
+		if len(rest) == 0 || rest[0] < 'a' || rest[0] > 'z' || bytes.HasPrefix(rest, []byte("uation")) ||
+			bytes.HasPrefix(rest, []byte("id")) {
 			return w != "test" || bytes.Contains(rest, []byte("loss"))
 		}
 	}

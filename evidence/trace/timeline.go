@@ -20,7 +20,8 @@ const (
 
 // String is the category's name in PyTorch.
 func (c Category) String() string {
-	names := [Categories]string{"PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "UNKNOWN"}
+	names := [Categories]string{"PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL",
+		"UNKNOWN"}
 	if c >= Categories {
 		return "UNKNOWN"
 	}

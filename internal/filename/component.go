@@ -52,7 +52,8 @@ var (
 	nodeWords = wordSet("node host machine")
 	cardWords = wordSet("gpu cuda device dev localrank card")
 	// coordinates are ranks within a part of the job.
-	coordinates = wordSet("dp tp pp ep cp mp sp fsdp ddp data tensor pipeline pipe stage expert context sequence model group replica shard parallel vpp etp")
+	coordinates = wordSet("dp tp pp ep cp mp sp fsdp ddp data tensor pipeline pipe stage expert context sequence model group " +
+		"replica shard parallel vpp etp")
 	// otherRanks are ranks of matrices.
 	otherRanks = wordSet("lora dora qlora low galore svd matrix adapter adapters lokr loha vera peft")
 )
@@ -114,7 +115,8 @@ func (p *component) takeRank(i int) {
 		return // its number stays in the stem
 	default:
 		p.rank, p.doubtful = int(n.value), p.doubtfulRank(i)
-		if i+3 < len(p.tokens) && p.tokens[i+2].text == "of" && p.tokens[i+3].number && p.tokens[i+3].value > n.value && p.tokens[i+3].value <= maxRank {
+		if i+3 < len(p.tokens) && p.tokens[i+2].text == "of" && p.tokens[i+3].number && p.tokens[i+3].value > n.value &&
+			p.tokens[i+3].value <= maxRank {
 			p.world = int(p.tokens[i+3].value)
 			p.doubtful = false
 		}
@@ -149,8 +151,10 @@ func (p *component) stem() string {
 // How times stand in names: 2024-06-10_12-34-56 and its shorter forms,
 // Jun_10_12_34_56 as in PyTorch's own example, and seconds or finer since 1970.
 var (
-	dayTime  = pattern.Of(`(20[1-9][0-9])[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])(?:[-_T. ]?([01][0-9]|2[0-3])[-_:.h]?([0-5][0-9])(?:[-_:.m]?([0-5][0-9]))?(?:[-_.]([0-9]{1,6}))?)?`)
-	monthDay = pattern.Of(`(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[-_ ]([0-3][0-9])[-_ ]([01][0-9]|2[0-3])[-_: ]([0-5][0-9])[-_: ]([0-5][0-9])`)
+	dayTime = pattern.Of(`(20[1-9][0-9])[-_.]?(0[1-9]|1[0-2])[-_.]?(0[1-9]|[12][0-9]|3[01])(?:[-_T. ]?([01][0-9]|` +
+		`2[0-3])[-_:.h]?([0-5][0-9])(?:[-_:.m]?([0-5][0-9]))?(?:[-_.]([0-9]{1,6}))?)?`)
+	monthDay = pattern.Of(`(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[-_ ]([0-3][0-9])[-_ ]([01][0-9]|` +
+		`2[0-3])[-_: ]([0-5][0-9])[-_: ]([0-5][0-9])`)
 	sinceDay = pattern.Of(`(?:^|[^0-9])t?(1[4-9][0-9]{8})(?:\.([0-9]{1,7})|([0-9]{3})|([0-9]{6})|([0-9]{9}))?(?:$|[^0-9])`)
 )
 
@@ -184,11 +188,13 @@ func (p *component) takeTime(text string) string {
 	}
 	if m := monthDay().FindStringSubmatch(text); m != nil {
 		month := slices.Index(months, m[1]) + 1
-		p.time = time.Date(2000, time.Month(month), number(m[2]), number(m[3]), number(m[4]), number(m[5]), 0, time.UTC).UnixMicro()
+		p.time = time.Date(2000, time.Month(month), number(m[2]), number(m[3]), number(m[4]), number(m[5]), 0,
+			time.UTC).UnixMicro()
 		return strings.Replace(text, m[0], " ", 1)
 	}
 	if m := dayTime().FindStringSubmatch(text); m != nil {
-		p.time = time.Date(number(m[1]), time.Month(number(m[2])), number(m[3]), number(m[4]), number(m[5]), number(m[6]), 0, time.UTC).UnixMicro() + fraction(m[7])
+		p.time = time.Date(number(m[1]), time.Month(number(m[2])), number(m[3]), number(m[4]), number(m[5]), number(m[6]), 0,
+			time.UTC).UnixMicro() + fraction(m[7])
 		return strings.Replace(text, m[0], " ", 1)
 	}
 	return text

@@ -115,7 +115,8 @@ var digits = pattern.Of(`[0-9]+`)
 
 // endings say how a file is written, not which it is.
 var endings = map[string]bool{".gz": true, ".zst": true, ".zip": true, ".pickle": true, ".pkl": true, ".pt": true,
-	".json": true, ".jsonl": true, ".log": true, ".txt": true, ".csv": true, ".out": true, ".err": true, ".xml": true, ".labels": true}
+	".json": true, ".jsonl": true, ".log": true, ".txt": true, ".csv": true, ".out": true, ".err": true, ".xml": true,
+	".labels": true}
 
 // dumpEndings say nothing of ranks, but may tell one run's files from another's.
 var dumpEndings = map[string]bool{".bin": true, ".dump": true, ".trace": true}

@@ -61,7 +61,8 @@ func (r *Run) read(in *snapshot.Input, o Options, lenient bool) error {
 }
 
 // kindOf recognises an input that is read at once.
-func (r *Run) kindOf(in *snapshot.Input, head []byte, o snapshot.Options, source *diagnose.Source) (kind string, contains []string, err error) {
+func (r *Run) kindOf(in *snapshot.Input, head []byte, o snapshot.Options, source *diagnose.Source) (kind string,
+	contains []string, err error) {
 	if in.Compression == "zip" && in.IsCheckpoint() || sniff.IsSafetensors(head, 0) {
 		return KindCheckpoint, nil, nil
 	}
@@ -71,7 +72,8 @@ func (r *Run) kindOf(in *snapshot.Input, head []byte, o snapshot.Options, source
 		source.Snapshot = s
 		return KindSnapshot, nil, nil
 	case len(head) == 0 && in.Compression != "" && errors.Is(err, snapshot.ErrCut) && !sniff.CalledRecording(in.Name):
-		return "", nil, &snapshot.Error{File: in.Name, Offset: 0, Err: errText, Cause: "the file ends in the middle of its " + in.Compression + " data: nothing of it can be read"}
+		return "", nil, &snapshot.Error{File: in.Name, Offset: 0, Err: errText, Cause: "the file ends in the middle of its " +
+			in.Compression + " data: nothing of it can be read"}
 	case !errors.Is(err, snapshot.ErrNotSnapshot):
 		return "", nil, err
 	}
@@ -79,7 +81,8 @@ func (r *Run) kindOf(in *snapshot.Input, head []byte, o snapshot.Options, source
 }
 
 // other recognises what isn't a snapshot.
-func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnose.Source) (kind string, contains []string, err error) {
+func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnose.Source) (kind string, contains []string,
+	err error) {
 	c, total, err := in.Content()
 	if err != nil {
 		return "", nil, err
@@ -110,7 +113,8 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 		r.Evidence.Add(found)
 		for _, d := range found.Details {
 			if d.Log != nil && d.Log.Dropped > 0 {
-				source.Notes = append(source.Notes, fmt.Sprintf("%s of its messages and summaries aren't told: there are too many", units.Count(d.Log.Dropped)))
+				source.Notes = append(source.Notes,
+					fmt.Sprintf("%s of its messages and summaries aren't told: there are too many", units.Count(d.Log.Dropped)))
 			}
 		}
 		return kinds[0], kinds, nil
@@ -122,7 +126,8 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 			return KindLabels, nil, nil
 		}
 	case !errors.Is(err, evidence.ErrNothingKnown):
-		cut := &snapshot.Error{File: in.Name, Offset: -1, Cause: strings.TrimPrefix(strings.TrimPrefix(err.Error(), in.Name+": "), "kineto: ")}
+		cut := &snapshot.Error{File: in.Name, Offset: -1, Cause: strings.TrimPrefix(strings.TrimPrefix(err.Error(), in.Name+": "),
+			"kineto: ")}
 		switch {
 		case unreadable(err):
 		case kinds == nil && in.Compression == "":

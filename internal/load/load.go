@@ -268,7 +268,8 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 	case failed != nil && !slices.ContainsFunc(added, isEvidence):
 		return failed[0]
 	case len(added) == 0:
-		return &snapshot.Error{File: where, Offset: -1, Err: ErrNothing, Cause: "no recording, log or trace in this directory", Advice: list(rejected)}
+		return &snapshot.Error{File: where, Offset: -1, Err: ErrNothing, Cause: "no recording, log or trace in this directory",
+			Advice: list(rejected)}
 	}
 	r.Sources = append(r.Sources, broken...)
 	return nil
@@ -280,7 +281,8 @@ const maxListed = 5
 // list says why there was nothing in files, with what to give in their place.
 func list(rejected []error) string {
 	if len(rejected) == 0 {
-		return "Give the directory of one run, or its files. Source code, settings, pictures, tables and hidden files aren't looked at."
+		return "Give the directory of one run, or its files. Source code, settings, pictures, tables and hidden files aren't " +
+			"looked at."
 	}
 	var lines []string
 	for i, err := range rejected {
@@ -359,7 +361,9 @@ func (r *Run) check() error {
 	if len(r.Sources) == 0 {
 		return errors.New("nothing to analyse: give a snapshot, a log or a run's directory")
 	}
-	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint", KindLabels: "a labels file"}[r.Sources[0].Kind]
-	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Err: ErrNothing, Cause: "is " + what + ": an analysis needs a recording beside it",
+	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint",
+		KindLabels: "a labels file"}[r.Sources[0].Kind]
+	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Err: ErrNothing, Cause: "is " + what +
+		": an analysis needs a recording beside it",
 		Advice: "Give the snapshot too; `vramscope record` prints how to make one."}
 }

@@ -27,7 +27,8 @@ func (r *Run) addRecording(in *snapshot.Input, o snapshot.Options, optional bool
 	} else {
 		in.Close()
 	}
-	r.Sources = append(r.Sources, diagnose.Source{Path: in.Name, Kind: KindSnapshot, Optional: optional, Open: x.open, Digest: x.digest})
+	r.Sources = append(r.Sources, diagnose.Source{Path: in.Name, Kind: KindSnapshot, Optional: optional, Open: x.open,
+		Digest: x.digest})
 }
 
 func (x *recording) open() (*snapshot.Snapshot, error) {

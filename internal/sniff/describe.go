@@ -18,7 +18,8 @@ type form struct {
 const (
 	givePlain = "Give the text itself: the log, or what the program printed."
 	giveQuery = "Give its readings: nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1"
-	giveLog   = "Known are memory snapshots, logs with steps or with the failure, nvidia-smi's output and profiler traces; `vramscope record` prints how to make a snapshot."
+	giveLog   = "Known are memory snapshots, logs with steps or with the failure, nvidia-smi's output and profiler traces; " +
+		"`vramscope record` prints how to make a snapshot."
 )
 
 // forms are told in this order.
@@ -26,15 +27,20 @@ var forms = []form{
 	{pattern.Of(`(?s)^(.PNG\r\n|.{6}(JFIF|Exif)|GIF8|RIFF.{4}WEBP)`), "a picture", givePlain},
 	{pattern.Of(`^%PDF-`), "a PDF", givePlain},
 	{pattern.Of(`(?m)^GPU [0-9]+: .*\(UUID: `), "nvidia-smi -L's list of GPUs, without their memory", giveQuery},
-	{pattern.Of(`^\s*(\x1b\[4m)?GPU0\s+(\S+\s+)*CPU Affinity`), "nvidia-smi topo's table of connections, without memory", giveQuery},
-	{pattern.Of(`^(NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found)`), "an error of nvidia-smi, which saw no GPU", giveQuery},
+	{pattern.Of(`^\s*(\x1b\[4m)?GPU0\s+(\S+\s+)*CPU Affinity`), "nvidia-smi topo's table of connections, without memory",
+		giveQuery},
+	{pattern.Of(`^(NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found)`),
+		"an error of nvidia-smi, which saw no GPU", giveQuery},
 	{pattern.Of(`(?m)^(\x1b\[[0-9;]*m)*\[[0-9]+\].*\|.*\|.*/.*MB`), "gpustat's output, which isn't read", giveQuery},
 	{pattern.Of(`NVITOP [0-9]`), "nvitop's screen, which isn't read", giveQuery},
 	{pattern.Of(`DCGM_FI_|^#Entity `), "DCGM's output, which isn't read", giveQuery},
 	{pattern.Of(`ROCm System Management Interface|AMD-SMI [0-9]`), "output of AMD's tools, which isn't read", giveLog},
-	{pattern.Of(`^\s*\{\s*"(best_(metric|model_checkpoint|global_step)|epoch)"[^\x00]*"log_history"`), "a Trainer's state", giveLog},
-	{pattern.Of(`Traceback \(most recent call last\):`), "text with a traceback, but no message about memory that is known", giveLog},
-	{pattern.Of(`^([^,\n{\[]+,)+[^,\n]+\r?\n([^,\n]*,)+[^,\n]*(\r?\n|$)`), "a table without a column of memory or steps that is known", giveLog},
+	{pattern.Of(`^\s*\{\s*"(best_(metric|model_checkpoint|global_step)|epoch)"[^\x00]*"log_history"`), "a Trainer's state",
+		giveLog},
+	{pattern.Of(`Traceback \(most recent call last\):`), "text with a traceback, but no message about memory that is known",
+		giveLog},
+	{pattern.Of(`^([^,\n{\[]+,)+[^,\n]+\r?\n([^,\n]*,)+[^,\n]*(\r?\n|$)`),
+		"a table without a column of memory or steps that is known", giveLog},
 }
 
 // Describe says in words what a file is of which nothing can be made, by its

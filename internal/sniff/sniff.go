@@ -36,7 +36,8 @@ var (
 	// otherName are files that people write or draw, and tables: a log or a message
 	// quoted in them is nobody's evidence.
 	otherName = pattern.Of(`\.(py|pyi|pyx|sh|bash|slurm|sbatch|c|cc|cpp|cu|cuh|h|hpp|go|rs|java|js|ts|sql|proto|patch|diff` +
-		`|md|rst|tex|html?|css|toml|ya?ml|cfg|ini|lock|pdf|png|jpg|svg|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|requirements|makefile|dockerfile)`)
+		`|md|rst|tex|html?|css|toml|ya?ml|cfg|ini|lock|pdf|png|jpg|svg|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|` +
+		`requirements|makefile|dockerfile)`)
 	logName       = pattern.Of(`\.(log|out|err)(\.(gz|zst|zip))?$`)
 	recordingName = pattern.Of(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
 )
@@ -63,12 +64,14 @@ func Other(name string) bool {
 
 // recordingKeys are the keys of which one stands near the beginning of every
 // recording.
-var recordingKeys = [][]byte{[]byte("segments"), []byte("device_traces"), []byte("total_size"), []byte("segment_type"), []byte("external_annotations"),
+var recordingKeys = [][]byte{[]byte("segments"), []byte("device_traces"), []byte("total_size"), []byte("segment_type"),
+	[]byte("external_annotations"),
 	[]byte("allocator_settings"), []byte("active_size"), []byte("allocated_size")}
 
 // IsRecording tells a memory snapshot from other pickles and from what is none.
 func IsRecording(head []byte) bool {
-	return len(head) > 0 && head[0] == PickleMark && slices.ContainsFunc(recordingKeys, func(key []byte) bool { return bytes.Contains(head, key) })
+	return len(head) > 0 && head[0] == PickleMark && slices.ContainsFunc(recordingKeys,
+		func(key []byte) bool { return bytes.Contains(head, key) })
 }
 
 // IsCutPickle tells a file that was to be a pickle and ended before it said of

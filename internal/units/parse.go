@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-var shifts = map[string]uint{"": 0, "B": 0, "K": 10, "KB": 10, "KIB": 10, "M": 20, "MB": 20, "MIB": 20, "G": 30, "GB": 30, "GIB": 30, "T": 40, "TB": 40, "TIB": 40}
+var shifts = map[string]uint{"": 0, "B": 0, "K": 10, "KB": 10, "KIB": 10, "M": 20, "MB": 20, "MIB": 20, "G": 30, "GB": 30,
+	"GIB": 30, "T": 40, "TB": 40, "TIB": 40}
 
 // Parse reads "40GiB", "512 MiB", "80gb" or plain bytes, at least one. All
 // units are binary, as those on a GPU's box are.

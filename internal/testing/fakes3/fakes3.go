@@ -53,14 +53,17 @@ func Start(t testing.TB) *Server {
 
 // Environment is what a program needs to use a store at a URL, and no other.
 func Environment(url string) map[string]string {
-	return map[string]string{"AWS_ENDPOINT_URL_S3": url, "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": Secret, "AWS_REGION": "us-east-1",
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": ""}
+	return map[string]string{"AWS_ENDPOINT_URL_S3": url, "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": Secret,
+		"AWS_REGION":                "us-east-1",
+		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
+		"AWS_PROFILE": ""}
 }
 
 // Put stores an object.
 func (s *Server) Put(t testing.TB, name string, data []byte) {
 	t.Helper()
-	if _, err := s.backend.PutObject(Bucket, name, map[string]string{}, bytes.NewReader(data), int64(len(data)), nil); err != nil {
+	if _, err := s.backend.PutObject(Bucket, name, map[string]string{}, bytes.NewReader(data), int64(len(data)),
+		nil); err != nil {
 		t.Fatal(err)
 	}
 }

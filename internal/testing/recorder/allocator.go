@@ -67,7 +67,8 @@ type device struct {
 
 func newDevice(p Program, ordinal int) *device {
 	r := rand.New(rand.NewPCG(p.Seed, uint64(ordinal)))
-	d := &device{program: p, ordinal: ordinal, rand: r, stacks: stacks(r, p), next: 0x7f00_0000_0000 + uint64(ordinal)<<40, time: 1_700_000_000_000_000}
+	d := &device{program: p, ordinal: ordinal, rand: r, stacks: stacks(r, p), next: 0x7f00_0000_0000 + uint64(ordinal)<<40,
+		time: 1_700_000_000_000_000}
 	d.truth.Older, d.truth.Layouts = map[uint64]int64{}, map[int][][]Piece{}
 	d.begin()
 	return d
@@ -80,7 +81,8 @@ func (d *device) begin() {
 	}
 	d.truth.Start = d.now
 	p := &d.truth.Peaks
-	p.Requested, p.Allocated, p.Active, p.Reserved = Peak{d.now.Requested, -1}, Peak{d.now.Allocated, -1}, Peak{d.now.Active, -1}, Peak{d.now.Reserved, -1}
+	p.Requested, p.Allocated, p.Active, p.Reserved = Peak{d.now.Requested, -1}, Peak{d.now.Allocated, -1}, Peak{d.now.Active, -1},
+		Peak{d.now.Reserved, -1}
 	for _, s := range d.segments {
 		for _, b := range s.blocks {
 			if b.state == used || b.state == pending {
@@ -345,11 +347,13 @@ func (d *device) segmentsNow() []Segment {
 	var all []Segment
 	for _, run := range d.runs() {
 		s := run[0].segment
-		out := Segment{Device: d.ordinal, Address: run[0].address, Stream: s.stream, Pool: s.pool, Small: s.small, Expandable: s.expandable, Stack: s.stack}
+		out := Segment{Device: d.ordinal, Address: run[0].address, Stream: s.stream, Pool: s.pool, Small: s.small,
+			Expandable: s.expandable, Stack: s.stack}
 		total := int64(0)
 		for _, b := range run {
 			total += b.size
-			x := Block{Address: b.address, Size: b.size, Requested: b.requested, State: [...]string{"inactive", "active_allocated", "active_pending_free"}[b.state]}
+			x := Block{Address: b.address, Size: b.size, Requested: b.requested, State: [...]string{"inactive",
+				"active_allocated", "active_pending_free"}[b.state]}
 			if b.state != free {
 				out.Active += b.size
 				out.Requested += b.requested

@@ -152,7 +152,8 @@ func (o *objects) events(events []Event) *List {
 		if e.Stack != nil {
 			items = append(items, Item{"frames", o.stack(e.Stack)})
 		}
-		items = append(items, when(len(e.Forward) > 0, "forward_frames", forward), when(e.Category != nil, "category", e.Category))
+		items = append(items, when(len(e.Forward) > 0, "forward_frames", forward), when(e.Category != nil, "category",
+			e.Category))
 		l.Items = append(l.Items, o.dict("event", append(items, e.Extra...)...))
 	}
 	return l
@@ -169,7 +170,8 @@ func (o *objects) segments(segments []Segment) *List {
 			blocks.Items = append(blocks.Items, o.block(&s.Blocks[j]))
 		}
 		items := []Item{
-			{"device", s.Device}, {"address", s.Address}, {"total_size", s.Total}, {"allocated_size", s.Allocated}, {"active_size", s.Active},
+			{"device", s.Device}, {"address", s.Address}, {"total_size", s.Total}, {"allocated_size", s.Allocated},
+			{"active_size", s.Active},
 			when(era > V2_0, "requested_size", s.Requested), {"stream", s.Stream}, {"segment_type", kind},
 			when(era > V2_0, "segment_pool_id", pair(s.Pool)), when(era > V2_0, "is_expandable", s.Expandable),
 		}
@@ -191,8 +193,10 @@ func (o *objects) block(b *Block) *Dict {
 			}
 			uses.Items = append(uses.Items, o.dict("use", items...))
 		}
-		return o.dict("block", append([]Item{{"size", b.Size}, {"state", b.State}, when(len(b.History) > 0, "history", uses)}, b.Extra...)...)
+		return o.dict("block", append([]Item{{"size", b.Size}, {"state", b.State}, when(len(b.History) > 0, "history", uses)},
+			b.Extra...)...)
 	}
-	return o.dict("block", append([]Item{{"address", b.Address}, {"size", b.Size}, {"requested_size", b.Requested}, {"state", b.State},
+	return o.dict("block", append([]Item{{"address", b.Address}, {"size", b.Size}, {"requested_size", b.Requested},
+		{"state", b.State},
 		{"frames", o.stack(b.Stack)}}, b.Extra...)...)
 }

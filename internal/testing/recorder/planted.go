@@ -9,7 +9,8 @@ func Planted(word string) Recording {
 	text := func(s string) *Text { return &Text{s} }
 	frames := []*Frame{
 		{Name: word + "_loss", File: "/home/" + word + "/runs/train.py", Line: 12,
-			FX: []Item{{"fx_node_op", text(word)}, {"fx_node_name", text(word)}, {"fx_node_target", text(word)}, {"fx_original_trace", text("File " + word + ".py")}}},
+			FX: []Item{{"fx_node_op", text(word)}, {"fx_node_name", text(word)}, {"fx_node_target", text(word)},
+				{"fx_original_trace", text("File " + word + ".py")}}},
 		{Name: "Trainer." + word, File: `C:\Users\` + word + `\run.py`, Line: 3},
 		{Name: word, File: "<ipython-input-3-" + word + ">", Line: 1},
 		{Name: word, File: "/tmp/torchinductor_" + word + "/ab/cab.py", Line: 1},
@@ -35,8 +36,10 @@ func Planted(word string) Recording {
 	}
 	r.HostTraces = r.Traces[0][:3]
 	r.Annotations = []Annotation{{Stage: "START", Name: word, TimeUS: 1}, {Stage: "END", Name: word, TimeUS: 2},
-		{Stage: "START", Name: "Optimizer.step#" + word + ".step", TimeUS: 1}, {Stage: "END", Name: "Optimizer.step#" + word + ".step", TimeUS: 2}}
-	r.Settings = append(r.Settings, Item{"PYTORCH_ALLOC_CONF", text("max_split_size_mb:64," + word + ":yes")}, Item{word, text(word)})
+		{Stage: "START", Name: "Optimizer.step#" + word + ".step", TimeUS: 1}, {Stage: "END", Name: "Optimizer.step#" + word +
+			".step", TimeUS: 2}}
+	r.Settings = append(r.Settings, Item{"PYTORCH_ALLOC_CONF", text("max_split_size_mb:64," + word + ":yes")},
+		Item{word, text(word)})
 	r.Extra = []Item{{word + "_top", text(word)}, {"categories", &List{Items: []any{text(word)}}}}
 	return r
 }

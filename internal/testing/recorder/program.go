@@ -100,7 +100,8 @@ func settings(p Program) []Item {
 func (d *device) act() {
 	r := d.rand
 	if len(d.levels) >= d.program.Skip && len(d.annotations) < 40 && r.IntN(50) == 0 {
-		d.annotations = append(d.annotations, Annotation{[]string{"START", "END"}[len(d.annotations)%2], "Optimizer.step#AdamW.step", d.ordinal, d.time})
+		d.annotations = append(d.annotations, Annotation{[]string{"START", "END"}[len(d.annotations)%2],
+			"Optimizer.step#AdamW.step", d.ordinal, d.time})
 	}
 	live := d.live
 	want := 60
@@ -166,9 +167,11 @@ const sites = 200
 func stacks(r *rand.Rand, p Program) []*Stack {
 	frames := map[string]*Frame{}
 	frame := func(depth, branch int) *Frame {
-		f := Frame{File: fmt.Sprintf("/home/user/project/module_%d.py", branch%7), Name: fmt.Sprintf("forward_%d_%d", depth, branch), Line: 10 + depth*branch%400}
+		f := Frame{File: fmt.Sprintf("/home/user/project/module_%d.py", branch%7), Name: fmt.Sprintf("forward_%d_%d", depth,
+			branch), Line: 10 + depth*branch%400}
 		if p.Native && depth > 2 {
-			f = Frame{File: "??", Name: fmt.Sprintf("at::native::kernel_%d<std::vector<int, std::allocator<int> > >(at::Tensor const&, %d)", depth, branch), Line: 0}
+			f = Frame{File: "??", Name: fmt.Sprintf("at::native::kernel_%d<std::vector<int, std::allocator<int> > "+
+				">(at::Tensor const&, %d)", depth, branch), Line: 0}
 		}
 		key := f.Name + f.File
 		if frames[key] == nil {

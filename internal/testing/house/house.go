@@ -1,9 +1,9 @@
 // Command house lists what breaks the limits that keep the rooms of this
 // project small enough to be taken over by a stranger.
 //
-//	go run ./internal/house
+//	go run ./internal/testing/house
 //
-// It reads the Go files that git tracks, tests and what they alone need aside:
+// It reads the Go files below the working folder, tests and what they alone need aside:
 // packages of too many files or lines, types of too many methods, functions of
 // too many branches without a reason beside them, and lines too wide to read.
 package main
@@ -15,9 +15,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,7 +42,7 @@ var roomy = map[string]bool{"budget": true}
 const reason = "complexity: "
 
 func main() {
-	files, err := tracked()
+	files, err := product(".")
 	if err == nil {
 		var found []string
 		if found, err = inspect(files); err == nil && len(found) == 0 {
@@ -58,21 +58,22 @@ func main() {
 	os.Exit(1)
 }
 
-// tracked are the product's Go files, by the package's folder.
-func tracked() ([]string, error) {
-	out, err := exec.Command("git", "ls-files", "-co", "--exclude-standard", "*.go").Output()
-	if err != nil {
-		return nil, err
-	}
+// product are the Go files below a folder that tests alone don't need.
+func product(root string) ([]string, error) {
 	var files []string
-	for name := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n") {
-		_, gone := os.Stat(name)
-		if gone != nil || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/testing/") {
-			continue
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		slashed := filepath.ToSlash(name)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || strings.HasSuffix(slashed, "internal/testing")):
+			return filepath.SkipDir
+		case !d.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			files = append(files, name)
 		}
-		files = append(files, name)
-	}
-	return files, nil
+		return nil
+	})
+	return files, err
 }
 
 // room is what is counted of one package.
