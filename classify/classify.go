@@ -10,7 +10,7 @@
 //
 // It goes in three passes, each linear in the events:
 //
-// Phases (phases.go) come from the marks of stacks (marks.go), which are worked
+// Phases (phases.go) come from the marks of stacks (package frames), which are worked
 // out once for every distinct stack, and from annotated ranges
 // (annotations.go, fused.go). Where there are no stacks, a backward pass is
 // seen by its root gradient, one number that lives as long as the pass while

@@ -27,15 +27,12 @@ func judgeStacks(s *snapshot.Snapshot) []evidence {
 		if view.Language(id) == frames.Python {
 			facts[i] = judgePython(s.String(f.Function), s.String(f.File))
 			facts[i].user = view.Owner(id) == frames.User
-			if facts[i].user && namesWeights(s.String(f.Function)) {
-				facts[i].marks |= named
-			}
 			if facts[i].user {
-				facts[i].marks |= namesCache(s.String(f.Function))
+				facts[i].marks |= frames.OfProgram(s.String(f.Function))
 			}
 			facts[i].builds = facts[i].user && s.String(f.Function) == "__init__"
 		} else {
-			facts[i] = judgeNative(s.String(f.Function))
+			facts[i].marks, facts[i].hint = frames.OfNative(s.String(f.Function))
 		}
 	}
 	out := make([]evidence, max(1, s.NumStacks()))
@@ -87,95 +84,11 @@ func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 	return e
 }
 
-// namesWeights tells names such as init_all_weights and load_params.
-func namesWeights(function string) bool {
-	name := strings.ToLower(function)
-	if !strings.Contains(name, "weight") && !strings.Contains(name, "param") {
-		return false
-	}
-	for _, verb := range [...]string{"init", "load", "create", "make", "build", "alloc"} {
-		if strings.HasPrefix(strings.TrimLeft(name, "_"), verb) {
-			return true
-		}
-	}
-	return false
-}
-
-// namesCache tells names such as allocate_kv_cache, which say what is cached, and
-// setup_caches, which don't. Those that cache other things say which.
-func namesCache(function string) marks {
-	name := strings.Trim(strings.ToLower(function), "_")
-	if !strings.Contains(name, "cache") {
-		return 0
-	}
-	verb, words, _ := strings.Cut(name, "_")
-	switch verb {
-	case "init", "initialize", "create", "make", "build", "alloc", "allocate", "prealloc", "preallocate", "setup", "set", "reserve", "new":
-	default:
-		return 0
-	}
-	found := anyCache
-	keys, values := false, false
-	for word := range strings.SplitSeq(words, "_") {
-		switch word {
-		case "kv", "kvcache", "kvcaches":
-			found = ownCache
-		case "key", "keys":
-			keys = true
-		case "value", "values":
-			values = true
-		case "cache", "caches", "up", "and", "past", "static", "paged", "attn", "attention", "gpu", "cuda", "buffer", "buffers", "tensor", "tensors":
-		default:
-			return 0
-		}
-	}
-	switch {
-	case keys && values:
-		return ownCache
-	case keys || values:
-		return 0
-	}
-	return found
-}
-
 func judgePython(function, file string) frameFact {
 	fact := frameFact{python: true}
-	if strings.Contains(file, "\\") {
-		file = strings.ReplaceAll(file, "\\", "/")
-	}
-	for i := range pythonRules {
-		r := &pythonRules[i]
-		if (r.function == "" || r.function == function) && strings.Contains(file, r.file) {
-			fact.marks, fact.hint = r.marks, r.hint
-			break
-		}
-	}
-	switch function { // of torch, or what people call their own
-	case "cross_entropy", "cross_entropy_loss", "nll_loss", "log_softmax":
-		fact.marks |= loss
-	case "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss":
-		fact.marks |= distance
-	case "binary_cross_entropy_with_logits":
-		fact.marks |= perClass
-	}
+	fact.marks, fact.hint = frames.OfPython(function, file)
+	file = strings.ReplaceAll(file, `\`, "/")
 	fact.step = function == "step" && strings.Contains(file, "torch/optim/") && !strings.HasSuffix(file, "torch/optim/optimizer.py")
 	fact.forward = function == "_call_impl" && strings.HasSuffix(file, "torch/nn/modules/module.py")
-	return fact
-}
-
-func judgeNative(function string) frameFact {
-	fact := frameFact{marks: native}
-	if rest, ok := strings.CutPrefix(function, "at::_ops::"); ok {
-		name, _, _ := strings.Cut(rest, "::")
-		fact.marks |= operators[name]
-		return fact
-	}
-	for i := range nativeRules {
-		r := &nativeRules[i]
-		if strings.Contains(function, r.function) {
-			fact.marks |= r.marks
-			fact.hint = max(fact.hint, r.hint)
-		}
-	}
 	return fact
 }

@@ -3,12 +3,9 @@ package classify
 import (
 	"strings"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-// flatBuffers is the file in whose constructor Megatron makes one buffer for all
-// weights, if its optimizer is a distributed one, and then one for all gradients.
-const flatBuffers = "megatron/core/distributed/param_and_grad_buffer.py"
 
 // findFlat finds the line that makes the gradients' buffers: the last of them.
 func (a *analysis) findFlat() {
@@ -26,7 +23,7 @@ func (a *analysis) findFlat() {
 func (a *analysis) flatLine(id timeline.AllocationID) int32 {
 	s := a.t.Snapshot
 	for _, f := range s.Stack(a.t.Stack(id)) {
-		if strings.Contains(s.String(s.Frames[f].File), flatBuffers) {
+		if strings.Contains(s.String(s.Frames[f].File), frames.FlatBuffers) {
 			return s.Frames[f].Line
 		}
 	}

@@ -1,8 +1,9 @@
-// Package stacks reads recorded stacks as a person would: which lines are the
+// Package frames reads recorded stacks as a person would: which lines are the
 // user's own, which are a library's, and which are torch's machinery that
-// nobody wants to see.
+// nobody wants to see. Its tables (known.go) say what functions of PyTorch and of
+// libraries mean for memory that is made in them.
 //
-//	v := stacks.New(s)
+//	v := frames.New(s)
 //	site := v.Site(id)
 //	fmt.Println(site.Function, site.File, site.Line)
 package frames
