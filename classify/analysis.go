@@ -168,27 +168,11 @@ func (a *analysis) death(id timeline.AllocationID) evidence {
 
 // born is the event of an allocation's birth, -1 when it is older than the
 // trace.
-func (a *analysis) born(id timeline.AllocationID) int {
-	if b := a.t.Born[id]; b != timeline.Never {
-		return int(b)
-	}
-	return -1
-}
+func (a *analysis) born(id timeline.AllocationID) int { return a.t.BornAt(id) }
 
 // freed is the event of the request to free, the number of events when there is
 // none within the trace.
-func (a *analysis) freed(id timeline.AllocationID) int {
-	switch f := a.t.FreeRequested[id]; f {
-	case timeline.Never:
-		return a.last
-	case timeline.Before:
-		return -1
-	default:
-		return int(f)
-	}
-}
+func (a *analysis) freed(id timeline.AllocationID) int { return a.t.FreedAt(id) }
 
 // outlives tells whether an allocation is still there after the last event.
-func (a *analysis) outlives(id timeline.AllocationID) bool {
-	return a.t.FreeRequested[id] == timeline.Never
-}
+func (a *analysis) outlives(id timeline.AllocationID) bool { return a.t.Outlives(id) }

@@ -93,8 +93,8 @@ func (e *eye) fullestStep() *classify.Step {
 // makesState tells whether a step allocates the optimizer's state.
 func (e *eye) makesState(s *classify.Step) bool {
 	for i, category := range e.c.Category {
-		if born := e.t.Born[i]; category == classify.OptimizerState && born != timeline.Never && int(born) >= s.FirstEvent &&
-			int(born) <= s.LastEvent && e.c.Detail[i] != classify.StepCounter {
+		if born := e.t.BornAt(timeline.AllocationID(i)); category == classify.OptimizerState && s.FirstEvent <= born &&
+			born <= s.LastEvent && e.c.Detail[i] != classify.StepCounter {
 			return true
 		}
 	}
@@ -140,10 +140,9 @@ func (e *eye) looked() (first, last int) {
 // within calls f for the allocations born in the events that are looked at.
 func (e *eye) within(f func(id timeline.AllocationID)) {
 	first, last := e.looked()
-	for i, born := range e.t.Born {
-		if born == timeline.Never && first == timeline.NoEvent || born != timeline.Never && first <= int(born) &&
-			int(born) <= last {
-			f(timeline.AllocationID(i))
+	for id := range timeline.AllocationID(e.t.Len()) {
+		if born := e.t.BornAt(id); first <= born && born <= last {
+			f(id)
 		}
 	}
 }

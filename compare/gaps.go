@@ -129,8 +129,8 @@ func (g *gaps) held(c classify.Category, more int64) string {
 
 // earlier tells whether an allocation is older than the compared part.
 func (g *gaps) earlier(id timeline.AllocationID) bool {
-	born := g.t.Born[id]
-	return born == timeline.Never || int(born) < g.x.first
+	born := g.t.BornAt(id)
+	return born == timeline.NoEvent || born < g.x.first
 }
 
 func where(s classify.Site) string {

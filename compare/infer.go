@@ -239,8 +239,8 @@ func (e *eye) dropsOutputs() bool {
 			return
 		}
 		made = true
-		free := e.t.FreeRequested[id]
-		held = held || int(e.t.Born[id]) < backward.FirstEvent && (free == timeline.Never || int(free) >= last)
+		life := e.t.Life(id)
+		held = held || life.Born < backward.FirstEvent && life.Freed >= last
 	})
 	return made && !held
 }

@@ -110,16 +110,17 @@ func (e *eye) stateBytes() int64 {
 // optimizerTemporary are the bytes of temporaries of the optimizer's step, and the
 // most of them at a time.
 func (e *eye) optimizerTemporary() (all, most int64) {
-	type change struct{ event, bytes int64 }
+	type change struct {
+		event int
+		bytes int64
+	}
 	var changes []change
 	e.within(func(id timeline.AllocationID) {
 		if e.c.Phase[id] == classify.Optimizer && e.c.Category[id] == classify.Temporary {
 			n := e.t.Requested(id)
 			all += n
-			changes = append(changes, change{int64(e.t.Born[id]), n})
-			if free := e.t.FreeRequested[id]; free != timeline.Never {
-				changes = append(changes, change{int64(free), -n})
-			}
+			life := e.t.Life(id)
+			changes = append(changes, change{life.Born, n}, change{life.Freed, -n})
 		}
 	})
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.event, b.event) })

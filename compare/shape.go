@@ -140,8 +140,9 @@ func (e *eye) layered(s *budget.Setting, row int64) bool {
 	}
 	var found int64
 	e.within(func(id timeline.AllocationID) {
-		lasts := e.t.FreeRequested[id] > e.t.Born[id]+2 // unlike a workspace
-		if n := e.t.Requested(id); lasts && e.c.Phase[id] == classify.Forward && (n == 2*row*tokens || n == 4*row*tokens) {
+		life := e.t.Life(id)
+		if n := e.t.Requested(id); life.Freed > life.Born+2 && // unlike a workspace's
+			e.c.Phase[id] == classify.Forward && (n == 2*row*tokens || n == 4*row*tokens) {
 			found++
 		}
 	})

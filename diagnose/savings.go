@@ -268,18 +268,8 @@ func (l *lowered) rewind(next int) {
 
 // lifeOf is the time that an allocation takes room, as a spell.
 func (e *examination) lifeOf(id timeline.AllocationID) spell {
-	s := spell{from: timeline.NoEvent, to: e.t.Device.Events.Len(), bytes: e.t.Allocated[id]}
-	if b := e.t.Born[id]; b != timeline.Never {
-		s.from = int(b)
-	}
-	switch f := e.t.FreeRequested[id]; f {
-	case timeline.Never:
-	case timeline.Before:
-		s.to = 0
-	default:
-		s.to = int(f)
-	}
-	return s
+	life := e.t.Life(id)
+	return spell{from: life.Born, to: max(life.Freed, 0), bytes: e.t.Allocated[id]}
 }
 
 // settleSetting says what another setting would make of reserved memory.

@@ -295,26 +295,6 @@ func (r *rewriter) of(category classify.Category, f func(id timeline.AllocationI
 	return n
 }
 
-// born is the event of a birth, -1 when it is older than the trace.
-func (r *rewriter) born(id timeline.AllocationID) int {
-	if b := r.Timeline.Born[id]; b != timeline.Never {
-		return int(b)
-	}
-	return -1
-}
-
-// died is the event of a death, the number of events when there is none.
-func (r *rewriter) died(id timeline.AllocationID) int {
-	switch f := r.Timeline.FreeRequested[id]; f {
-	case timeline.Never:
-		return r.Timeline.Device.Events.Len()
-	case timeline.Before:
-		return -1
-	default:
-		return int(f)
-	}
-}
-
 // stepAt is the step that an event lies in, -1 when in none.
 func (r *rewriter) stepAt(event int) int {
 	steps := r.classes.Steps

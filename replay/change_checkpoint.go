@@ -73,15 +73,15 @@ func (r *rewriter) forwardPasses() ([]pass, error) {
 	last, step, alone := -1, int32(0), (*classify.Step)(nil)
 	for id, category := range r.classes.Category {
 		a := timeline.AllocationID(id)
-		if category != classify.Activations || r.classes.Phase[id] != classify.Forward || r.born(a) < 0 {
+		if category != classify.Activations || r.classes.Phase[id] != classify.Forward || r.Timeline.BornAt(a) < 0 {
 			continue
 		}
-		n := sort.Search(len(backward), func(i int) bool { return backward[i][0] >= r.born(a) })
-		u := r.classes.UntrainedAt(r.born(a))
+		n := sort.Search(len(backward), func(i int) bool { return backward[i][0] >= r.Timeline.BornAt(a) })
+		u := r.classes.UntrainedAt(r.Timeline.BornAt(a))
 		// a loop that only runs forward has no backward passes to part them
 		if n != last || u != alone || r.classes.Step[id] != step {
 			end := r.Timeline.Device.Events.Len()
-			passes = append(passes, pass{start: r.born(a) - 1, backward: end, end: end})
+			passes = append(passes, pass{start: r.Timeline.BornAt(a) - 1, backward: end, end: end})
 			if n < len(backward) {
 				passes[len(passes)-1].backward, passes[len(passes)-1].end = backward[n][0], backward[n][1]
 			}
@@ -227,7 +227,7 @@ func (r *rewriter) checkpointLayers(p *pass, l layers) bool {
 			r.keepInput(x)
 		}
 		for _, id := range x.saved {
-			if r.died(id) > x.end && !x.kept[id] && (x.first == events || r.died(id) >= x.first) {
+			if r.Timeline.FreedAt(id) > x.end && !x.kept[id] && (x.first == events || r.Timeline.FreedAt(id) >= x.first) {
 				r.remake(id, x.end, x.first)
 				some = true
 			}
@@ -245,12 +245,12 @@ func (r *rewriter) layersIn(p *pass, l layers) []layer {
 		from := l.from + k*l.period
 		x := &list[k]
 		x.saved = p.saved[from : from+l.period]
-		x.start, x.end = r.born(x.saved[0])-1, r.born(x.saved[l.period-1])
+		x.start, x.end = r.Timeline.BornAt(x.saved[0])-1, r.Timeline.BornAt(x.saved[l.period-1])
 		if from+l.period < len(p.saved) {
-			x.end = r.born(p.saved[from+l.period]) - 1
+			x.end = r.Timeline.BornAt(p.saved[from+l.period]) - 1
 		}
 		for _, id := range x.saved {
-			x.last = max(x.last, r.died(id))
+			x.last = max(x.last, r.Timeline.FreedAt(id))
 			x.least = max(x.least, r.Timeline.Requested(id)/inputShare)
 		}
 	}
@@ -275,7 +275,7 @@ func (r *rewriter) findBackward(p *pass, list []layer, tail []timeline.Allocatio
 	events := r.Timeline.Device.Events.Len()
 	after := p.backward - 1
 	for _, id := range tail {
-		if d := r.died(id); d < list[len(list)-1].last {
+		if d := r.Timeline.FreedAt(id); d < list[len(list)-1].last {
 			after = max(after, d)
 		}
 	}
@@ -283,7 +283,7 @@ func (r *rewriter) findBackward(p *pass, list []layer, tail []timeline.Allocatio
 		x := &list[k]
 		x.first = events
 		for _, id := range x.saved {
-			if d := r.died(id); d > after && !x.kept[id] {
+			if d := r.Timeline.FreedAt(id); d > after && !x.kept[id] {
 				x.first = min(x.first, d)
 			}
 		}
@@ -304,7 +304,7 @@ func (r *rewriter) savedInputs(list []layer, tail []timeline.AllocationID) map[t
 		}
 	}
 	if len(tail) > 0 {
-		x := layer{saved: tail, start: r.born(tail[0]) - 1, least: list[0].least}
+		x := layer{saved: tail, start: r.Timeline.BornAt(tail[0]) - 1, least: list[0].least}
 		if id, ok := r.inputOf(&x); ok && r.classes.Category[id] == classify.Activations {
 			kept[id] = true
 		}
@@ -316,7 +316,7 @@ func (r *rewriter) savedInputs(list []layer, tail []timeline.AllocationID) map[t
 // saved before it.
 func (r *rewriter) takesSaved(before []timeline.AllocationID, x *layer) bool {
 	for _, id := range before {
-		if d := r.died(id); d >= x.first && d <= x.last && r.Timeline.Requested(id) >= x.least {
+		if d := r.Timeline.FreedAt(id); d >= x.first && d <= x.last && r.Timeline.Requested(id) >= x.least {
 			return true
 		}
 	}
@@ -330,8 +330,8 @@ const mostBetween = 256
 // when the layer begins, the last that was made.
 func (r *rewriter) inputOf(x *layer) (timeline.AllocationID, bool) {
 	first := int(x.saved[0])
-	for i := first - 1; i >= max(0, first-mostBetween) && r.born(timeline.AllocationID(i)) >= 0; i-- {
-		if id := timeline.AllocationID(i); r.died(id) > x.start && r.Timeline.Requested(id) >= x.least {
+	for i := first - 1; i >= max(0, first-mostBetween) && r.Timeline.BornAt(timeline.AllocationID(i)) >= 0; i-- {
+		if id := timeline.AllocationID(i); r.Timeline.FreedAt(id) > x.start && r.Timeline.Requested(id) >= x.least {
 			return id, true
 		}
 	}
@@ -342,8 +342,8 @@ func (r *rewriter) inputOf(x *layer) (timeline.AllocationID, bool) {
 // to save.
 func (r *rewriter) keepInput(x *layer) {
 	id, ok := r.inputOf(x)
-	if ok && r.classes.Category[id] != classify.Activations && r.died(id) < x.last {
-		r.extra(r.bytes[id], r.died(id), x.last)
+	if ok && r.classes.Category[id] != classify.Activations && r.Timeline.FreedAt(id) < x.last {
+		r.extra(r.bytes[id], r.Timeline.FreedAt(id), x.last)
 	}
 }
 
@@ -355,7 +355,7 @@ func (r *rewriter) checkpointOlder(p *pass, layers int) {
 	}
 	input, kept := slices.Max(r.inputs), 0
 	r.of(classify.Activations, func(id timeline.AllocationID) {
-		if r.born(id) >= 0 || r.died(id) >= p.backward {
+		if r.Timeline.BornAt(id) >= 0 || r.Timeline.FreedAt(id) >= p.backward {
 			return
 		}
 		if r.Timeline.Requested(id) == input && kept < layers {
@@ -378,7 +378,7 @@ func (r *rewriter) remake(id timeline.AllocationID, free, again int) {
 // is over, which ends autocast, and makes them again for its backward pass.
 func (r *rewriter) castAgain(p *pass, x *layer) {
 	for id := x.saved[0]; id <= x.saved[len(x.saved)-1]; id++ {
-		if r.classes.Category[id] == classify.AutocastCopies && r.died(id) > p.backward {
+		if r.classes.Category[id] == classify.AutocastCopies && r.Timeline.FreedAt(id) > p.backward {
 			r.remake(id, p.backward-1, x.first)
 		}
 	}

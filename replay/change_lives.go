@@ -23,13 +23,13 @@ func (r *rewriter) fixLeaks() (string, error) {
 		} else {
 			for _, id := range l.Allocations {
 				end := math.MaxInt
-				if step := r.stepAt(r.born(id)); step >= 0 {
+				if step := r.stepAt(r.Timeline.BornAt(id)); step >= 0 {
 					end = r.classes.Steps[step].LastEvent
 				}
-				if s := r.classes.UntrainedAt(r.born(id)); l.Untrained && s != nil {
+				if s := r.classes.UntrainedAt(r.Timeline.BornAt(id)); l.Untrained && s != nil {
 					end = s.LastEvent
 				}
-				if end < r.died(id) {
+				if end < r.Timeline.FreedAt(id) {
 					r.release(id, end)
 				}
 			}
@@ -64,7 +64,7 @@ func (r *rewriter) setToNone() (string, error) {
 	}
 	changed := 0
 	r.of(classify.Gradients, func(id timeline.AllocationID) {
-		born, died := r.born(id), r.died(id)
+		born, died := r.Timeline.BornAt(id), r.Timeline.FreedAt(id)
 		at, share := r.stepAt(born), 0.5 // its place in its backward pass
 		if at >= 0 && spans[at][1] > spans[at][0] {
 			share = min(max(float64(born-spans[at][0])/float64(spans[at][1]-spans[at][0]), 0), 1)

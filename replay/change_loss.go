@@ -73,7 +73,7 @@ func (r *rewriter) fused() (string, error) {
 	for _, l := range h.losses() {
 		h.letGo(&l)
 		if l.gradient != none {
-			r.extra(l.sum(h), l.forward, r.born(l.gradient)-1)
+			r.extra(l.sum(h), l.forward, r.Timeline.BornAt(l.gradient)-1)
 		}
 	}
 	return fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the "+
@@ -196,7 +196,7 @@ func (h *head) shrink(size func(bytes, tokens int64) int64) bool {
 		default:
 			continue
 		}
-		if h.born(id) < 0 {
+		if h.Timeline.BornAt(id) < 0 {
 			h.bytes[id] = 0 // the last step's, which nobody would hold
 			continue
 		}
@@ -237,17 +237,17 @@ func (h *head) losses() []loss {
 	for _, span := range h.backwardPasses() {
 		start := span[0]
 		l := loss{forward: start, backward: start, end: start, gradient: none, narrow: none}
-		from := sort.Search(t.Len(), func(i int) bool { return h.born(timeline.AllocationID(i)) >= start })
+		from := sort.Search(t.Len(), func(i int) bool { return h.Timeline.BornAt(timeline.AllocationID(i)) >= start })
 		for i := from - 1; i >= max(0, from-mostAfter); i-- {
-			if id := timeline.AllocationID(i); h.classes.Category[i] == classify.Logits && h.born(id) >= 0 &&
-				h.died(id) >= start {
-				l.forward = h.born(id)
+			if id := timeline.AllocationID(i); h.classes.Category[i] == classify.Logits && h.Timeline.BornAt(id) >= 0 &&
+				h.Timeline.FreedAt(id) >= start {
+				l.forward = h.Timeline.BornAt(id)
 			}
 		}
 		for id := timeline.AllocationID(from); int(id) < min(from+mostAfter, t.Len()) && l.gradient == none; id++ {
 			switch n := t.Requested(id); {
 			case n == h.embedding:
-				l.gradient, l.end = id, h.born(id)
+				l.gradient, l.end = id, h.Timeline.BornAt(id)
 			case 2*n == h.embedding && h.classes.Category[id] != classify.Logits && l.narrow == none:
 				l.narrow = id
 			}
@@ -260,22 +260,22 @@ func (h *head) losses() []loss {
 // letGo frees the logits that a program holds longer than its loss needs them:
 // a loss in pieces has none to give away.
 func (h *head) letGo(l *loss) {
-	from := sort.Search(h.Timeline.Len(), func(i int) bool { return h.born(timeline.AllocationID(i)) >= l.forward })
+	from := sort.Search(h.Timeline.Len(), func(i int) bool { return h.Timeline.BornAt(timeline.AllocationID(i)) >= l.forward })
 	last := l.backward
 	var held []timeline.AllocationID
-	for id := timeline.AllocationID(from); int(id) < h.Timeline.Len() && h.born(id) <= max(l.backward, l.end); id++ {
+	for id := timeline.AllocationID(from); int(id) < h.Timeline.Len() && h.Timeline.BornAt(id) <= max(l.backward, l.end); id++ {
 		if h.classes.Category[id] != classify.Logits {
 			continue
 		}
 		if h.classes.Phase[id] == classify.Forward {
 			held = append(held, id)
-		} else if d := h.died(id); d < h.Timeline.Device.Events.Len() {
+		} else if d := h.Timeline.FreedAt(id); d < h.Timeline.Device.Events.Len() {
 			last = max(last, d)
 		}
 	}
 	l.end = max(l.end, last)
 	for _, id := range held {
-		if h.died(id) > l.end { // for no backward pass
+		if h.Timeline.FreedAt(id) > l.end { // for no backward pass
 			h.release(id, l.backward-1)
 		}
 	}

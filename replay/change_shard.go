@@ -34,8 +34,8 @@ func (r *rewriter) shard(gpus int) (string, error) {
 	r.of(classify.Gradients, func(id timeline.AllocationID) {
 		whole := r.bytes[id]
 		part(id)
-		if r.born(id) >= 0 {
-			r.extra(2*whole, r.born(id), r.born(id)) // itself, and what is sent
+		if r.Timeline.BornAt(id) >= 0 {
+			r.extra(2*whole, r.Timeline.BornAt(id), r.Timeline.BornAt(id)) // itself, and what is sent
 		}
 	})
 	r.of(classify.Temporary, func(id timeline.AllocationID) {
@@ -50,7 +50,7 @@ func (r *rewriter) shard(gpus int) (string, error) {
 func (r *rewriter) gathers() bool {
 	found := false
 	r.of(classify.Communication, func(id timeline.AllocationID) {
-		found = found || r.classes.Phase[id] == classify.Forward && r.died(id) < r.Timeline.Device.Events.Len()
+		found = found || r.classes.Phase[id] == classify.Forward && r.Timeline.FreedAt(id) < r.Timeline.Device.Events.Len()
 	})
 	return found
 }

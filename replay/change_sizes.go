@@ -292,7 +292,7 @@ func (r *rewriter) batch(factor float64) (string, error) {
 			inModel := phase == classify.Forward || phase == classify.Backward || phase == classify.Generate ||
 				phase == classify.Data
 			// What is older than the trace and goes away was the last step's.
-			inModel = inModel || r.born(id) < 0 && r.died(id) < r.Timeline.Device.Events.Len()
+			inModel = inModel || r.Timeline.BornAt(id) < 0 && r.Timeline.FreedAt(id) < r.Timeline.Device.Events.Len()
 			ofWeights := w.sizes[bytes] > 0 || w.sizes[bytes*2] > 0 || bytes%2 == 0 && w.sizes[bytes/2] > 0
 			if inModel && !ofWeights && bytes >= batchLeast {
 				scale(id)

@@ -64,7 +64,7 @@ func (r *rewriter) goesOn(whole *pass, from int, backward bool) bool {
 		return from >= whole.backward
 	}
 	last := len(whole.saved) - 1
-	return from < whole.backward && last >= 0 && r.born(whole.saved[last]) >= from
+	return from < whole.backward && last >= 0 && r.Timeline.BornAt(whole.saved[last]) >= from
 }
 
 // proportion is that of most of as many requests of two passes, the smallest to the
@@ -113,7 +113,7 @@ func (r *rewriter) rest(whole, broken *pass, from int, usual float64) int64 {
 		here += r.Timeline.Requested(id)
 	}
 	for _, id := range whole.saved {
-		if r.born(id) < from {
+		if r.Timeline.BornAt(id) < from {
 			there += r.Timeline.Requested(id)
 		}
 	}
