@@ -38,7 +38,6 @@ type analysis struct {
 	logits           []Detail                         // by allocation: scores, NoDetail for anything else
 	widest           map[timeline.AllocationID]bool   // may be scores, though no loss shows
 	doubtful         map[timeline.AllocationID]uint8  // how sure scores are that no loss shows of
-	piled            map[int64]bool                   // sizes of which every step of an optimizer leaves some, without stacks
 	spare            map[timeline.AllocationID]bool   // what an optimizer worked in when its request failed
 	resumed          map[timeline.AllocationID]Detail // moments that come from a checkpoint
 	chunks           map[timeline.AllocationID]bool   // scores of a part of the tokens, as of a loss that is worked out in parts

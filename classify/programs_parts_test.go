@@ -1,37 +1,8 @@
 package classify
 
 import (
-	"slices"
 	"testing"
 )
-
-// TestCopiesOfGradients keeps a copy of all gradients in every step, which the last
-// step ends with: they pile up, and are no state.
-func TestCopiesOfGradients(t *testing.T) {
-	p := newProgram(t, false)
-	var copies []int
-	p.train(8, func(k int) {
-		saved := p.forward("", 8)
-		p.within("Optimizer.zero_grad#SGD.zero_grad", p.clear)
-		p.backward(saved)
-		for i := len(p.weights) - 1; i >= 0; i-- {
-			copies = append(copies, p.alloc(Temporary, p.weight(i)))
-		}
-		if k < 7 {
-			p.within("Optimizer.step#SGD.step", func() {})
-		}
-	})
-	c := New(p.timeline(), Options{})
-	for _, id := range copies[:7*3] {
-		if c.Category[id] == OptimizerState {
-			t.Errorf("a copy of step %d is state, %d %% sure", p.allocs[id].step, c.Confidence[id])
-		}
-	}
-	leaks := c.Leaks()
-	if !slices.ContainsFunc(leaks, func(l Leak) bool { return l.Kind == GrowingList }) {
-		t.Errorf("%d leaks, none of them a growing list", len(leaks))
-	}
-}
 
 // TestOptimizerOfVariables binds new moments and weights in every step, and
 // variables of its loop hold the old ones until the next parameter's turn: lines tell
