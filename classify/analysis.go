@@ -41,7 +41,6 @@ type analysis struct {
 	spare            map[timeline.AllocationID]bool   // what an optimizer worked in when its request failed
 	resumed          map[timeline.AllocationID]Detail // moments that come from a checkpoint
 	chunks           map[timeline.AllocationID]bool   // scores of a part of the tokens, as of a loss that is worked out in parts
-	large            []int64                          // requested bytes of what the loop makes, sorted; worked out when first asked for
 	labels           map[timeline.AllocationID]Category
 	growing          map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
 	chains           [][]*grown                      // a growing cache in every pass of one request

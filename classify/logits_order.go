@@ -2,7 +2,6 @@ package classify
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -36,7 +35,7 @@ func (a *analysis) lossSizeByOrder(p pass) (size int64, sure uint8) {
 		if a.trains && a.weightSize[top] > 0 && a.UntrainedAt(p.first) == nil { // what follows the last backward pass
 			return 0, 0
 		}
-		if dominates(rest) && !layers && !a.ordinary(top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
+		if dominates(rest) && !layers && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
 			return top, strong
 		}
 		return 0, 0
@@ -210,26 +209,6 @@ func (a *analysis) layered(p pass, size int64) bool {
 		}
 	}
 	return false
-}
-
-// ordinary tells whether most of the large requests of a loop that only runs
-// forward have a size, or one of its family: its layers do.
-func (a *analysis) ordinary(size int64) bool {
-	if a.large == nil {
-		for i := a.loop; i < a.last; i++ {
-			if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && n > 64 && !cublasSize(n) {
-				a.large = append(a.large, n)
-			}
-		}
-		slices.Sort(a.large)
-	}
-	same := 0
-	for _, m := range [...]int64{size, size / 2, size * 2} {
-		from, _ := slices.BinarySearch(a.large, m-m/64)
-		to, _ := slices.BinarySearch(a.large, m+m/64+1)
-		same += to - from
-	}
-	return same > 8 && same*2 > len(a.large)
 }
 
 // twoNumbers tells whether nll_loss ran soon after the last request of a size, or
