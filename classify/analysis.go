@@ -32,18 +32,15 @@ type analysis struct {
 	inBulk        []bool  // by allocation: freed together with many others
 	ooms          []int   // events of failed requests
 
-	weightSize       map[int64]int                     // requested bytes of what looks like weights
-	weightHalf       map[int64]bool                    // half of them
-	stateSize        map[int64]bool                    // requested bytes of what an optimizer makes and keeps
-	logits           []Detail                          // by allocation: scores, NoDetail for anything else
-	widest           map[timeline.AllocationID]bool    // may be scores, though no loss shows
-	doubtful         map[timeline.AllocationID]uint8   // how sure scores are that no loss shows of
-	piled            map[int64]bool                    // sizes of which every step of an optimizer leaves some, without stacks
-	spare            map[timeline.AllocationID]bool    // what an optimizer worked in when its request failed
-	resumed          map[timeline.AllocationID]Detail  // moments that come from a checkpoint
-	chunks           map[timeline.AllocationID]bool    // scores of a part of the tokens, as of a loss that is worked out in parts
-	large            []int64                           // requested bytes of what the loop makes, sorted; worked out when first asked for
-	given            map[int64][]timeline.AllocationID // what was there before the model ran, by requested bytes; worked out when first asked for
+	weightSize       map[int64]int                    // requested bytes of what looks like weights
+	weightHalf       map[int64]bool                   // half of them
+	stateSize        map[int64]bool                   // requested bytes of what an optimizer makes and keeps
+	logits           []Detail                         // by allocation: scores, NoDetail for anything else
+	widest           map[timeline.AllocationID]bool   // may be scores, though no loss shows
+	doubtful         map[timeline.AllocationID]uint8  // how sure scores are that no loss shows of
+	spare            map[timeline.AllocationID]bool   // what an optimizer worked in when its request failed
+	resumed          map[timeline.AllocationID]Detail // moments that come from a checkpoint
+	chunks           map[timeline.AllocationID]bool   // scores of a part of the tokens, as of a loss that is worked out in parts
 	labels           map[timeline.AllocationID]Category
 	growing          map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
 	chains           [][]*grown                      // a growing cache in every pass of one request

@@ -18,7 +18,6 @@ func (a *analysis) prepare() {
 		a.findTwins,
 		a.findResumed,
 		a.findRemade,
-		a.findPiled,
 		a.findSpare,
 		a.findFlat,
 		func() { a.findOlder(); a.findUnmatched(); a.findReplaced(); a.findGuessed() },

@@ -53,8 +53,6 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 			return claim{OptimizerState, NoDetail, plausible}
 		case a.t.Requested(id) <= scalar:
 			return claim{OptimizerState, StepCounter, plausible}
-		case len(a.piled) > 0 && a.piled[a.t.Requested(id)]:
-			return claim{Temporary, NoDetail, guess}
 		case !a.recorded.allocs && len(a.windows) > 0 && a.covered[b] == 0: // made outside of all steps that are named
 			return claim{OptimizerState, NoDetail, guess}
 		case !a.recorded.allocs && a.failedBetween(b, a.runs[a.run(b)].end): // or what the step that failed worked in

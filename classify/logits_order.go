@@ -2,7 +2,6 @@ package classify
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -36,7 +35,7 @@ func (a *analysis) lossSizeByOrder(p pass) (size int64, sure uint8) {
 		if a.trains && a.weightSize[top] > 0 && a.UntrainedAt(p.first) == nil { // what follows the last backward pass
 			return 0, 0
 		}
-		if dominates(rest) && !layers && !a.ordinary(top) && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
+		if dominates(rest) && !layers && (top >= far*rest || !a.failedBetween(p.first, p.end)) {
 			return top, strong
 		}
 		return 0, 0
@@ -54,7 +53,7 @@ func (a *analysis) lossSizeByOrder(p pass) (size int64, sure uint8) {
 	}
 	first, last, n := a.head(p.backward, least)
 	for _, size := range tail {
-		if size != first && size != last || a.compared(p, size) {
+		if size != first && size != last {
 			continue
 		}
 		if n >= 2 && !a.recorded.native && a.twoNumbers(p, size) || largest && family(size, top) && a.recorded.allocs {
@@ -210,68 +209,6 @@ func (a *analysis) layered(p pass, size int64) bool {
 		}
 	}
 	return false
-}
-
-// compared tells whether something was there before a pass that is as large as what
-// the pass ends in, as its stacks show: what a model should give, to the number.
-// Targets of scores are one number for each token, unless each class is asked for
-// by itself; then a model with no other input gives that one back.
-func (a *analysis) compared(p pass, size int64) bool {
-	if !a.recorded.allocs {
-		return false
-	}
-	if a.given == nil {
-		a.given = map[int64][]timeline.AllocationID{}
-		for i := range a.Category {
-			id := timeline.AllocationID(i)
-			if n := a.t.Requested(id); n > scalar && (a.born(id) < 0 || oneOf(hintOf(a.Phase[id]), Setup, Data)) {
-				a.given[n] = append(a.given[n], id)
-			}
-		}
-	}
-	there := func(id timeline.AllocationID) bool { return a.born(id) < p.end && a.freed(id) > p.end }
-	if !slices.ContainsFunc(a.given[size], there) {
-		return false
-	}
-	return a.all&perClass == 0 || a.onlyInput(p, size)
-}
-
-// onlyInput tells whether the batch of a pass is one tensor of a size, beside at
-// most a number or two for each sample.
-func (a *analysis) onlyInput(p pass, size int64) bool {
-	const tiny = 4096 // times as large
-	inputs := 0
-	for n, ids := range a.given {
-		for _, id := range ids {
-			if n*tiny < size || a.Phase[id] != Data || a.born(id) >= p.end || a.freed(id) <= p.end {
-				continue
-			}
-			if inputs++; n != size {
-				return false
-			}
-		}
-	}
-	return inputs == 1
-}
-
-// ordinary tells whether most of the large requests of a loop that only runs
-// forward have a size, or one of its family: its layers do.
-func (a *analysis) ordinary(size int64) bool {
-	if a.large == nil {
-		for i := a.loop; i < a.last; i++ {
-			if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && n > 64 && !cublasSize(n) {
-				a.large = append(a.large, n)
-			}
-		}
-		slices.Sort(a.large)
-	}
-	same := 0
-	for _, m := range [...]int64{size, size / 2, size * 2} {
-		from, _ := slices.BinarySearch(a.large, m-m/64)
-		to, _ := slices.BinarySearch(a.large, m+m/64+1)
-		same += to - from
-	}
-	return same > 8 && same*2 > len(a.large)
 }
 
 // twoNumbers tells whether nll_loss ran soon after the last request of a size, or

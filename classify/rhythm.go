@@ -68,7 +68,7 @@ func (a *analysis) findRoots() []root {
 			}
 		}
 	}
-	roots := a.weighty(proportioned(a.gradual(a.consuming(a.cutShort(keepRoots(found))))))
+	roots := a.weighty(proportioned(a.gradual(a.cutShort(keepRoots(found)))))
 	if r, ok := a.unfinished(alive, released, roots); ok {
 		roots = append(roots, r)
 	}

@@ -40,7 +40,7 @@ func (a *analysis) unfinished(alive []numberAlive, released *releases, found []r
 		if x.born <= over || r.released < few || r.released*4 < made {
 			continue
 		}
-		if looked++; failed || len(a.gradual(a.consuming([]root{r}))) > 0 {
+		if looked++; failed || len(a.gradual([]root{r})) > 0 {
 			return r, true
 		}
 		if looked == looks {
@@ -70,53 +70,6 @@ func (a *analysis) cutShort(roots []root) []root {
 		}
 		return r.released*4 < made
 	})
-}
-
-// consuming keeps those that leave something, as gradients are, or free most of
-// what was made since the last of them and doesn't stay, or begin at a loss: a
-// number that a cache keeps beside its keys lives through the rest of a pass, too.
-func (a *analysis) consuming(roots []root) []root {
-	const few = 2
-	var out []root
-	from := 0
-	for _, r := range roots {
-		freed, rest, left := 0, 0, 0
-		for i := from; i <= r.end; i++ {
-			if a.events.Action[i] != snapshot.Alloc || a.covered[i] != 0 {
-				continue
-			}
-			switch f := a.freed(a.t.Of[i]); {
-			case i > r.first && f > r.end:
-				left++
-			case i >= r.first || f < r.first || f >= a.last:
-			case f <= r.end:
-				freed++
-			default:
-				rest++
-			}
-		}
-		if left > few || freed >= rest || a.afterLoss(r) {
-			out = append(out, r)
-		}
-		from = r.end + 1
-	}
-	return out
-}
-
-// afterLoss tells whether one of the last things made before a root gradient is
-// a number of the same type that is still there: the loss that it is of.
-func (a *analysis) afterLoss(r root) bool {
-	const near = 16 // allocations
-	for i, made := r.first-1, 0; i >= 0 && made < near; i-- {
-		if a.events.Action[i] != snapshot.Alloc {
-			continue
-		}
-		made++
-		if a.events.Size[i] == a.events.Size[r.first] && a.freed(a.t.Of[i]) > r.first {
-			return true
-		}
-	}
-	return false
 }
 
 // gradual keeps those during which the freeing goes on between allocations: an

@@ -26,36 +26,6 @@ func (a *analysis) findSizes() {
 	}
 }
 
-// findPiled finds, without stacks, the sizes of which nearly every step of an
-// optimizer leaves something: state is made once, what a program copies beside it
-// in every step.
-func (a *analysis) findPiled() {
-	const fewest = 4 // steps
-	if a.recorded.allocs {
-		return
-	}
-	left := map[int64]map[int]bool{} // runs by size
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		if n := a.t.Requested(id); a.Phase[id] == Optimizer && a.outlives(id) && n > scalar && a.born(id) >= 0 {
-			if left[n] == nil {
-				left[n] = map[int]bool{}
-			}
-			left[n][a.run(a.born(id))] = true
-		}
-	}
-	steps := 0
-	for _, r := range a.runs {
-		if r.phase == Optimizer {
-			steps++
-		}
-	}
-	a.piled = map[int64]bool{}
-	for n, runs := range left {
-		a.piled[n] = steps >= fewest && len(runs)*5 >= steps*4
-	}
-}
-
 // findSpare sees what an optimizer worked in when a request of its failed or the
 // recording ended, and what so lives as long as its state: by the lines that make
 // state, else, after a failure, what is more than two for each weight.
