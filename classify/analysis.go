@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -15,13 +16,13 @@ type analysis struct {
 
 	phases   []Phase // by event
 	roots    []root
-	windows  []window // optimizer steps and the like, by annotation
-	covered  []hint   // by event: within the window of an optimizer
-	fused    []bool   // by event: within such a window in a backward pass; nil: none is
-	stepping []int    // first events of the windows in which an optimizer steps or clears
-	updates  bool     // an optimizer steps in one of the windows
-	loop     int      // first event of the program's loop
-	plain    bool     // there is no model, as far as stacks show
+	windows  []window       // optimizer steps and the like, by annotation
+	covered  []frames.Phase // by event: within the window of an optimizer
+	fused    []bool         // by event: within such a window in a backward pass; nil: none is
+	stepping []int          // first events of the windows in which an optimizer steps or clears
+	updates  bool           // an optimizer steps in one of the windows
+	loop     int            // first event of the program's loop
+	plain    bool           // there is no model, as far as stacks show
 
 	runs          []run
 	runOf         []int32 // by event
@@ -32,41 +33,44 @@ type analysis struct {
 	inBulk        []bool  // by allocation: freed together with many others
 	ooms          []int   // events of failed requests
 
-	weightSize       map[int64]int                    // requested bytes of what looks like weights
-	weightHalf       map[int64]bool                   // half of them
-	stateSize        map[int64]bool                   // requested bytes of what an optimizer makes and keeps
-	logits           []Detail                         // by allocation: scores, NoDetail for anything else
-	widest           map[timeline.AllocationID]bool   // may be scores, though no loss shows
-	doubtful         map[timeline.AllocationID]uint8  // how sure scores are that no loss shows of
-	spare            map[timeline.AllocationID]bool   // what an optimizer worked in when its request failed
-	resumed          map[timeline.AllocationID]Detail // moments that come from a checkpoint
-	chunks           map[timeline.AllocationID]bool   // scores of a part of the tokens, as of a loss that is worked out in parts
-	labels           map[timeline.AllocationID]Category
-	growing          map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
-	chains           [][]*grown                      // a growing cache in every pass of one request
-	older            map[timeline.AllocationID]claim // blocks older than the trace that stay
-	settled, made    int                             // events: from which blocks older than the trace last; the last that makes something
-	graphs           map[snapshot.StackID]bool       // of which blocks older than the trace are parts of autograd graphs
-	nextStep         []int32                         // by run: the first optimizer's step at or after it, or backward pass where steps make nothing
-	gradientIn       map[int64][]int32               // runs that leave gradients of a size, in order
-	replaced         sparse[claim]                   // weights and state that a step puts others in the place of
-	gradientSize     map[int64]int                   // gradients that one step makes, by requested bytes
-	copies           []bool                          // by allocation: casts of autocast, by size
-	loads            map[snapshot.StackID]bool       // the program's lines that load batches
-	heads            []bool                          // by StackID: of the last linear map of the model
-	kept             []bool                          // by allocation: outlive backward in numbers of one size: keys and values
-	buckets, dataset map[timeline.AllocationID]bool  // by their sizes, without stacks
-	guessed          map[timeline.AllocationID]bool  // kept by setup, without stacks, and maybe no weights
-	twins            map[timeline.AllocationID]bool  // copies of all weights
-	packed, unpacked map[timeline.AllocationID]bool  // flat buffers of weights, and what they were made of
-	retained         []bool                          // by run: a forward whose graph outlives its backward
-	retains          bool                            // most of them
-	moved            set                             // copies for what goes at once
-	reordered        []int32                         // by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
-	recomputed       []bool                          // by allocation: made again inside backward, by sizes
-	lastFlat         int32                           // line that makes Megatron's buffers of gradients
-	checkpoints      bool                            // layers of a pass that failed keep one block each, without stacks: what checkpointing does
-	bucketViews      bool                            // gradients are views of the buckets
+	weightSize map[int64]int                    // requested bytes of what looks like weights
+	weightHalf map[int64]bool                   // half of them
+	stateSize  map[int64]bool                   // requested bytes of what an optimizer makes and keeps
+	logits     []Detail                         // by allocation: scores, NoDetail for anything else
+	widest     map[timeline.AllocationID]bool   // may be scores, though no loss shows
+	doubtful   map[timeline.AllocationID]uint8  // how sure scores are that no loss shows of
+	spare      map[timeline.AllocationID]bool   // what an optimizer worked in when its request failed
+	resumed    map[timeline.AllocationID]Detail // moments that come from a checkpoint
+	chunks     map[timeline.AllocationID]bool   // scores of a part of the tokens, as of a loss that is worked out in parts
+	labels     map[timeline.AllocationID]Category
+	growing    map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
+	chains     [][]*grown                      // a growing cache in every pass of one request
+	older      map[timeline.AllocationID]claim // blocks older than the trace that stay
+	// events: from which blocks older than the trace last; the last that makes something
+	settled, made int
+	graphs        map[snapshot.StackID]bool // of which blocks older than the trace are parts of autograd graphs
+	// by run: the first optimizer's step at or after it, or backward pass where steps make nothing
+	nextStep         []int32
+	gradientIn       map[int64][]int32              // runs that leave gradients of a size, in order
+	replaced         sparse[claim]                  // weights and state that a step puts others in the place of
+	gradientSize     map[int64]int                  // gradients that one step makes, by requested bytes
+	copies           []bool                         // by allocation: casts of autocast, by size
+	loads            map[snapshot.StackID]bool      // the program's lines that load batches
+	heads            []bool                         // by StackID: of the last linear map of the model
+	kept             []bool                         // by allocation: outlive backward in numbers of one size: keys and values
+	buckets, dataset map[timeline.AllocationID]bool // by their sizes, without stacks
+	guessed          map[timeline.AllocationID]bool // kept by setup, without stacks, and maybe no weights
+	twins            map[timeline.AllocationID]bool // copies of all weights
+	packed, unpacked map[timeline.AllocationID]bool // flat buffers of weights, and what they were made of
+	retained         []bool                         // by run: a forward whose graph outlives its backward
+	retains          bool                           // most of them
+	moved            set                            // copies for what goes at once
+	// by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
+	reordered   []int32
+	recomputed  []bool // by allocation: made again inside backward, by sizes
+	lastFlat    int32  // line that makes Megatron's buffers of gradients
+	checkpoints bool   // layers of a pass that failed keep one block each, without stacks: what checkpointing does
+	bucketViews bool   // gradients are views of the buckets
 
 	sharing []bool // by event: within a range that FSDP names
 
@@ -82,10 +86,10 @@ type recorded struct {
 
 // Evidence is what the stacks of a device's events say by themselves.
 type Evidence struct {
-	stacks   []evidence // by StackID
-	all      marks      // of any of them
+	stacks   []evidence   // by StackID
+	all      frames.Marks // of any of them
 	recorded recorded
-	hints    []hint // by event: the phase that its own stack names
+	hints    []frames.Phase // by event: the phase that its own stack names
 	followed *analysis
 }
 
@@ -94,7 +98,7 @@ type Evidence struct {
 func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 	v := &Evidence{stacks: judgeStacks(s)}
 	for _, e := range v.stacks {
-		v.all |= e.marks
+		v.all |= e.Marks
 	}
 	v.recorded = v.what(&d.Events)
 	v.hints = v.hint(&d.Events)
@@ -103,7 +107,7 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 
 // what tells which stacks the events have.
 func (v *Evidence) what(events *snapshot.Events) (r recorded) {
-	most := recorded{true, true, v.all&native != 0}
+	most := recorded{true, true, v.all&frames.Native != 0}
 	for i, action := range events.Action {
 		if action != snapshot.Alloc && action != snapshot.FreeRequested {
 			continue
@@ -117,7 +121,7 @@ func (v *Evidence) what(events *snapshot.Events) (r recorded) {
 		} else {
 			r.frees = true
 		}
-		if v.stacks[id].marks&native != 0 {
+		if v.stacks[id].Marks&frames.Native != 0 {
 			r.native = true
 		}
 		if r == most {
@@ -128,8 +132,8 @@ func (v *Evidence) what(events *snapshot.Events) (r recorded) {
 }
 
 // hint finds the phases that the events' own stacks name.
-func (v *Evidence) hint(events *snapshot.Events) []hint {
-	out := pages.Make[hint](events.Len())
+func (v *Evidence) hint(events *snapshot.Events) []frames.Phase {
+	out := pages.Make[frames.Phase](events.Len())
 	python := v.recorded.allocs && !v.recorded.native
 	for i, action := range events.Action {
 		switch action {
@@ -140,10 +144,11 @@ func (v *Evidence) hint(events *snapshot.Events) []hint {
 		if id := events.StackOf(i); id != 0 {
 			e := &v.stacks[id]
 			out[i] = e.hint
-			if e.marks&release != 0 && out[i] == hintOf(Setup) {
+			if e.Marks&frames.Release != 0 && out[i] == hintOf(Setup) {
 				out[i] = 0
 			}
-		} else if python && (action == snapshot.Alloc || action == snapshot.OOM || v.recorded.frees && action == snapshot.FreeRequested) {
+		} else if python && (action == snapshot.Alloc || action == snapshot.OOM || v.recorded.frees &&
+			action == snapshot.FreeRequested) {
 			out[i] = hintOf(Backward) // the engine's threads run no Python
 		}
 	}

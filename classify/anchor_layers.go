@@ -186,7 +186,9 @@ func indexFrame(s *snapshot.Snapshot, frames []snapshot.FrameID, function, file 
 
 // pythonFrames are the Python frames of a stack, outermost first.
 func pythonFrames(view *frames.View, s *snapshot.Snapshot, id snapshot.StackID) []snapshot.FrameID {
-	frames := slices.DeleteFunc(slices.Clone(s.Stack(id)), func(f snapshot.FrameID) bool { return view.Language(f) != frames.Python })
+	frames := slices.DeleteFunc(slices.Clone(s.Stack(id)), func(f snapshot.FrameID) bool {
+		return view.Language(f) != frames.Python
+	})
 	slices.Reverse(frames)
 	return frames
 }

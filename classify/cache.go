@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -106,7 +107,7 @@ func (a *analysis) spells(fewest int) map[int64][]*grown {
 // that the other goes. They may come one by one, or those of a layer or of all
 // layers at once, which go in the opposite order. Stacks say so where a library does it.
 func (a *analysis) findReordered() {
-	if a.trains || a.recorded.allocs && a.all&cache != 0 {
+	if a.trains || a.recorded.allocs && a.all&frames.Cache != 0 {
 		return
 	}
 	var made, gone []timeline.AllocationID // in one go, without anything between
@@ -136,7 +137,8 @@ func (a *analysis) findReordered() {
 }
 
 // pairReordered adds the pairs of what was made in one go and what went after it.
-func (a *analysis) pairReordered(pairs [][2]timeline.AllocationID, made, gone []timeline.AllocationID) [][2]timeline.AllocationID {
+func (a *analysis) pairReordered(pairs [][2]timeline.AllocationID, made,
+	gone []timeline.AllocationID) [][2]timeline.AllocationID {
 	const (
 		large = 1024
 		many  = 4 // keys and values of two layers
@@ -222,7 +224,8 @@ func (a *analysis) fusedBefore(g, h *grown) int64 {
 	prompt := 2*g.size - h.size // its keys, where these hold one token more
 	gone := map[int64]int{}
 	for i := g.first + 1; i < h.first; i++ {
-		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation && a.born(id) < g.first && a.born(id) >= a.loop {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation && a.born(id) < g.first &&
+			a.born(id) >= a.loop {
 			gone[a.t.Requested(id)]++
 		}
 	}
@@ -250,9 +253,9 @@ func (a *analysis) generates() {
 		return
 	}
 	cached := a.findWindows() || a.findNamed() || a.findStatic() || len(a.growing) > 0 || a.findPool() || a.findRequested()
-	for i := 0; i < len(a.Category) && !cached && a.all&cache != 0; i++ {
+	for i := 0; i < len(a.Category) && !cached && a.all&frames.Cache != 0; i++ {
 		id := timeline.AllocationID(i)
-		cached = a.birth(id).marks&cache != 0 && a.Phase[i] == Forward
+		cached = a.birth(id).Marks&frames.Cache != 0 && a.Phase[i] == Forward
 	}
 	if !cached {
 		return
@@ -281,7 +284,7 @@ func (a *analysis) findNamed() bool {
 		long  = 64 // events
 		kinds = 16 // of one model's caches, at most
 	)
-	if a.all&(ownCache|anyCache) == 0 {
+	if a.all&(frames.OwnCache|frames.AnyCache) == 0 {
 		return false
 	}
 	found := false
@@ -310,11 +313,11 @@ func (a *analysis) findNamed() bool {
 	}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		m, n := a.birth(id).marks, a.t.Requested(id)
-		if m&(ownCache|anyCache) == 0 || n < large || !a.outlives(id) && a.freed(id)-a.born(id) < long {
+		m, n := a.birth(id).Marks, a.t.Requested(id)
+		if m&(frames.OwnCache|frames.AnyCache) == 0 || n < large || !a.outlives(id) && a.freed(id)-a.born(id) < long {
 			continue
 		}
-		if m&ownCache != 0 {
+		if m&frames.OwnCache != 0 {
 			keep(id)
 			continue
 		}
@@ -368,12 +371,15 @@ func (a *analysis) findStatic() bool {
 			if a.events.Action[i] != snapshot.Alloc || n < 1024 || a.freed(a.t.Of[i])-i < (last-first)/2 {
 				continue
 			}
-			if e := a.birth(a.t.Of[i]); !a.recorded.allocs || e.marks&userInner != 0 && e.marks&weight == 0 {
+			if e := a.birth(a.t.Of[i]); !a.recorded.allocs || e.Marks&frames.UserInner != 0 && e.Marks&frames.Weight == 0 {
 				bySize[n] = append(bySize[n], a.t.Of[i])
 			}
 		}
 		for _, ids := range bySize {
-			crossed := len(ids) >= pairs/2 && slices.ContainsFunc(grown, func(n int) bool { return len(ids) == n || len(ids)*2 == n })
+			crossed := len(ids) >= pairs/2 && slices.ContainsFunc(grown, func(n int) bool {
+				return len(ids) == n ||
+					len(ids)*2 == n
+			})
 			if !crossed && (len(ids) < pairs || len(ids)%2 != 0 || len(a.growing) > 0) {
 				continue
 			}
@@ -382,7 +388,8 @@ func (a *analysis) findStatic() bool {
 				gone, stay = min(gone, a.freed(id)), stay && a.outlives(id)
 			}
 			pass := a.born(ids[len(ids)-1]) - a.born(ids[0])
-			if k == 0 && stay && !crossed || pass > layer*len(ids) && gone-a.born(ids[0]) > (passes+1)*pass && (crossed || a.paired(ids)) {
+			if k == 0 && stay && !crossed || pass > layer*len(ids) && gone-a.born(ids[0]) > (passes+1)*pass &&
+				(crossed || a.paired(ids)) {
 				found = true
 				for _, id := range ids {
 					a.kept[id] = true

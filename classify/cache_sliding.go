@@ -58,14 +58,16 @@ func (a *analysis) findWindows() (found bool) {
 		switch action := a.events.Action[i]; {
 		case action == snapshot.Alloc:
 			flush()
-		case action == snapshot.FreeRequested && id != timeline.NoAllocation && a.born(id) >= a.loop && a.t.Requested(id) >= large:
+		case action == snapshot.FreeRequested && id != timeline.NoAllocation && a.born(id) >= a.loop &&
+			a.t.Requested(id) >= large:
 			gone = append(gone, id)
 		}
 	}
 	flush()
 	for i := range a.Category { // the recording ends, or a request failed
 		id := timeline.AllocationID(i)
-		if w := last[a.t.Requested(id)]; w != nil && w.passes >= passes && a.outlives(id) && a.born(id) > a.born(w.ids[len(w.ids)-1]) {
+		if w := last[a.t.Requested(id)]; w != nil && w.passes >= passes && a.outlives(id) &&
+			a.born(id) > a.born(w.ids[len(w.ids)-1]) {
 			a.kept[id] = true
 		}
 	}
@@ -75,7 +77,8 @@ func (a *analysis) findWindows() (found bool) {
 // windowAfter is a window that takes the place of another where all of it was made
 // after that and while it was still there.
 func (a *analysis) windowAfter(w *slid, ids []timeline.AllocationID) *slid {
-	if w != nil && len(w.ids) == len(ids) && a.born(ids[0]) > a.born(w.ids[len(ids)-1]) && a.born(ids[len(ids)-1]) < a.freed(w.ids[0]) {
+	if w != nil && len(w.ids) == len(ids) && a.born(ids[0]) > a.born(w.ids[len(ids)-1]) &&
+		a.born(ids[len(ids)-1]) < a.freed(w.ids[0]) {
 		return &slid{ids, w, w.passes + 1}
 	}
 	return &slid{ids: ids, passes: 1}

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/internal/together"
 )
@@ -38,9 +39,9 @@ func (a *analysis) signals() []signal {
 		out = append(out, signal{name: ByAnnotation, claim: annotationClaim})
 	}
 	for _, s := range []signal{
-		{ByNativeStack, workspace | bucket | lossGrad | cast, 0, nativeClaim},
-		{ByFreeStack, 0, release | engine, freeClaim},
-		{ByPythonStack, bucket | flat | keep | comm | cache | ownCache | anyCache | restore | state | weight | input, 0, pythonClaim},
+		{ByNativeStack, frames.Workspace | frames.Bucket | frames.LossGrad | frames.Cast, 0, nativeClaim},
+		{ByFreeStack, 0, frames.Release | frames.Engine, freeClaim},
+		{ByPythonStack, frames.Bucket | frames.Flat | frames.Keep | frames.Comm | frames.Cache | frames.OwnCache | frames.AnyCache | frames.Restore | frames.State | frames.Weight | frames.Input, 0, pythonClaim},
 	} {
 		if a.all&(s.birth|s.death) != 0 {
 			out = append(out, s)
@@ -50,5 +51,6 @@ func (a *analysis) signals() []signal {
 }
 
 // Stacked is the order of categories in pictures, what lives longest below.
-var Stacked = [NumCategories]Category{Weights, OptimizerState, Gradients, KVCache, AutocastCopies, Inputs, Communication, Workspace,
+var Stacked = [NumCategories]Category{Weights, OptimizerState, Gradients, KVCache, AutocastCopies, Inputs, Communication,
+	Workspace,
 	Activations, Logits, Temporary, Unknown}

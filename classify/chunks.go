@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -23,7 +24,7 @@ func (a *analysis) markChunks(p pass) {
 			if a.events.Action[i] != snapshot.Alloc || n <= scalar || a.sharing != nil && a.sharing[i] {
 				continue
 			}
-			if id := a.t.Of[i]; a.birth(id).marks&workspace == 0 && a.workspaceBySize(id).sure == 0 {
+			if id := a.t.Of[i]; a.birth(id).Marks&frames.Workspace == 0 && a.workspaceBySize(id).sure == 0 {
 				f(i, id, n)
 			}
 		}
@@ -58,7 +59,7 @@ func (a *analysis) markChunks(p pass) {
 
 // chunkClaim judges what markChunks marked.
 func (a *analysis) chunkClaim(id timeline.AllocationID) claim {
-	if a.birth(id).marks&(matmul|copying) == matmul {
+	if a.birth(id).Marks&(frames.MatMul|frames.Copying) == frames.MatMul {
 		return claim{Logits, NoDetail, likely}
 	}
 	return claim{Logits, LogitsCopy, plausible + 5}

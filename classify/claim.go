@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -18,7 +19,7 @@ type signal struct {
 	name Signal
 	// birth and death are the marks of an allocation's stacks of which the signal
 	// speaks; without any it may speak of all. Most stacks have none of them.
-	birth, death marks
+	birth, death frames.Marks
 	claim        func(a *analysis, id timeline.AllocationID) claim
 }
 
@@ -59,7 +60,7 @@ func (a *analysis) joinOne(signals []signal, id timeline.AllocationID) {
 	var best claim
 	var by Signal
 	var against, agreeing uint8
-	birth, death := a.birth(id).marks, a.death(id).marks
+	birth, death := a.birth(id).Marks, a.death(id).Marks
 	for i := range signals {
 		s := &signals[i]
 		if s.birth|s.death != 0 && birth&s.birth|death&s.death == 0 {

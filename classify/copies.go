@@ -3,6 +3,7 @@ package classify
 import (
 	"maps"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -13,7 +14,7 @@ import (
 // sizes were cast, and how many of each in one pass. Where nothing is trained,
 // findSaved has found them.
 func (a *analysis) findCopies() {
-	if a.recorded.native && a.all&compiled == 0 {
+	if a.recorded.native && a.all&frames.Inductor == 0 {
 		return // frames name them
 	}
 	cast := map[int64]int{}

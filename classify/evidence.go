@@ -9,8 +9,8 @@ import (
 
 // frameFact is a frame's part in its stack's evidence.
 type frameFact struct {
-	marks
-	hint         hint
+	frames.Marks
+	hint         frames.Phase
 	python, user bool
 	forward      bool // one level of a module's forward
 	step         bool // of one of torch's optimizers, which may be given a closure
@@ -28,11 +28,11 @@ func judgeStacks(s *snapshot.Snapshot) []evidence {
 			facts[i] = judgePython(s.String(f.Function), s.String(f.File))
 			facts[i].user = view.Owner(id) == frames.User
 			if facts[i].user {
-				facts[i].marks |= frames.OfProgram(s.String(f.Function))
+				facts[i].Marks |= frames.OfProgram(s.String(f.Function))
 			}
 			facts[i].builds = facts[i].user && s.String(f.Function) == "__init__"
 		} else {
-			facts[i].marks, facts[i].hint = frames.OfNative(s.String(f.Function))
+			facts[i].Marks, facts[i].hint = frames.OfNative(s.String(f.Function))
 		}
 	}
 	out := make([]evidence, max(1, s.NumStacks()))
@@ -42,43 +42,44 @@ func judgeStacks(s *snapshot.Snapshot) []evidence {
 	return out
 }
 
-func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
+func judgeStack(facts []frameFact, stack []snapshot.FrameID) evidence {
 	var e evidence
 	python, user, closure := false, false, false
-	for _, f := range frames {
+	for _, f := range stack {
 		fact := &facts[f]
-		m := fact.marks
+		m := fact.Marks
 		// The program's own code inside a step is what the step was given to run:
 		// another forward and backward.
 		user = user || fact.user
 		closure = closure || user && fact.step
 		if e.hint == hintOf(Optimizer) { // what an optimizer is called from says nothing of its work
-			m &^= weight | inModule
+			m &^= frames.Weight | frames.InModule
 		}
-		e.marks |= m
+		e.Marks |= m
 		if fact.builds && !python {
-			e.marks |= named
+			e.Marks |= frames.Named
 		}
 		if fact.python && !python {
 			python = true
 			if fact.user {
-				e.marks |= userInner
+				e.Marks |= frames.UserInner
 			}
-			if fact.marks&engine != 0 && fact.marks&rebuild == 0 {
-				e.marks |= nested
+			if fact.Marks&frames.Engine != 0 && fact.Marks&frames.Rebuild == 0 {
+				e.Marks |= frames.Nested
 			}
 		}
-		if (e.hint == 0 || e.hint == hintOf(Forward) && fact.hint == hintOf(Generate)) && !(closure && fact.hint == hintOf(Optimizer)) {
+		if (e.hint == 0 || e.hint == hintOf(Forward) && fact.hint == hintOf(Generate)) &&
+			!(closure && fact.hint == hintOf(Optimizer)) {
 			e.hint = fact.hint
 		}
 		if fact.forward && e.depth < 255 {
 			e.depth++
 		}
 	}
-	if e.marks&(engine|loss) == engine|loss {
-		e.marks = e.marks&^loss | lossGrad
+	if e.Marks&(frames.Engine|frames.Loss) == frames.Engine|frames.Loss {
+		e.Marks = e.Marks&^frames.Loss | frames.LossGrad
 	}
-	if e.marks&engine != 0 && e.hint != hintOf(Optimizer) {
+	if e.Marks&frames.Engine != 0 && e.hint != hintOf(Optimizer) {
 		e.hint = hintOf(Backward)
 	}
 	return e
@@ -86,9 +87,10 @@ func judgeStack(facts []frameFact, frames []snapshot.FrameID) evidence {
 
 func judgePython(function, file string) frameFact {
 	fact := frameFact{python: true}
-	fact.marks, fact.hint = frames.OfPython(function, file)
+	fact.Marks, fact.hint = frames.OfPython(function, file)
 	file = strings.ReplaceAll(file, `\`, "/")
-	fact.step = function == "step" && strings.Contains(file, "torch/optim/") && !strings.HasSuffix(file, "torch/optim/optimizer.py")
+	fact.step = function == "step" && strings.Contains(file, "torch/optim/") &&
+		!strings.HasSuffix(file, "torch/optim/optimizer.py")
 	fact.forward = function == "_call_impl" && strings.HasSuffix(file, "torch/nn/modules/module.py")
 	return fact
 }

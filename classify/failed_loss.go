@@ -63,7 +63,8 @@ func (a *analysis) gradientOfScores(failed int) (root int, of timeline.Allocatio
 	there := func(id timeline.AllocationID) bool { return family(a.t.Requested(id), size) && a.freed(id) >= failed }
 	for k := 1; k+3 < len(before); k++ {
 		of := a.t.Of[before[k-1]]
-		if number(k) && number(k+1) && number(k+2) && there(a.t.Of[before[k+3]]) && there(of) && a.freed(a.t.Of[before[k]]) > failed {
+		if number(k) && number(k+1) && number(k+2) && there(a.t.Of[before[k+3]]) && there(of) &&
+			a.freed(a.t.Of[before[k]]) > failed {
 			return before[k], of, true
 		}
 	}

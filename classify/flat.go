@@ -9,11 +9,11 @@ import (
 
 // findFlat finds the line that makes the gradients' buffers: the last of them.
 func (a *analysis) findFlat() {
-	if a.all&flat == 0 {
+	if a.all&frames.Flat == 0 {
 		return
 	}
 	for i := range a.Category {
-		if id := timeline.AllocationID(i); a.birth(id).marks&flat != 0 {
+		if id := timeline.AllocationID(i); a.birth(id).Marks&frames.Flat != 0 {
 			a.lastFlat = max(a.lastFlat, a.flatLine(id))
 		}
 	}

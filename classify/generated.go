@@ -37,7 +37,8 @@ func (a *analysis) markTurn(from, end int) {
 	var top, rest int64
 	each := func(f func(i int, n int64)) {
 		for i := from; i < end; i++ {
-			if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && n > 64 && !cublasSize(n) && !a.isGrowing(a.t.Of[i]) {
+			if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && n > 64 && !cublasSize(n) &&
+				!a.isGrowing(a.t.Of[i]) {
 				f(i, n)
 			}
 		}

@@ -3,6 +3,7 @@ package classify
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -16,16 +17,17 @@ func (a *analysis) findHeads() {
 	deeper := 0 // maps below the model since the last candidate
 	candidate := timeline.NoAllocation
 	var wide, whole wideHead // until the model's own code makes something, or the program
-	for i := a.loop; i < a.last && a.all&matmul != 0; i++ {
+	for i := a.loop; i < a.last && a.all&frames.MatMul != 0; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
 		}
 		id := a.t.Of[i]
 		e := a.birth(id)
-		if e.marks&(workspace|cast|engine) != 0 || cublasSize(a.events.Size[i]) && (!a.recorded.native || a.freed(id)-i <= 2) {
+		if e.Marks&(frames.Workspace|frames.Cast|frames.Engine) != 0 || cublasSize(a.events.Size[i]) && (!a.recorded.native ||
+			a.freed(id)-i <= 2) {
 			continue
 		}
-		isMap := e.marks&matmul != 0
+		isMap := e.Marks&frames.MatMul != 0
 		switch {
 		case isMap:
 			wide.add(id, a.t.Requested(id))
@@ -131,7 +133,7 @@ func (a *analysis) markScoresIn(from, to int) {
 		id, n := a.t.Of[i], a.events.Size[i]
 		e := a.birth(id)
 		switch {
-		case e.marks&workspace != 0 || !a.recorded.native && cublasSize(n):
+		case e.Marks&frames.Workspace != 0 || !a.recorded.native && cublasSize(n):
 		case a.heads[a.t.Stack(id)]:
 			if a.logits[id] == NoDetail {
 				a.logits[id] = scores
@@ -139,7 +141,7 @@ func (a *analysis) markScoresIn(from, to int) {
 			size = n
 		case e.depth > 1:
 			size = 0
-		case size > 0 && e.marks&matmul == 0 && family(n, size):
+		case size > 0 && e.Marks&frames.MatMul == 0 && family(n, size):
 			a.logits[id] = LogitsCopy
 		}
 	}

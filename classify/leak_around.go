@@ -77,7 +77,8 @@ func (l *loop) runsIn(at frames.Line) bool {
 	seen := make([]bool, l.t.Snapshot.NumStacks())
 	for id, step := range l.all() {
 		stack := l.t.Stack(id)
-		if edge := l.n > 3 && (step == 0 || step == l.n-1); edge || seen[stack] { // half of those may belong to what surrounds the loop
+		// half of those may belong to what surrounds the loop
+		if edge := l.n > 3 && (step == 0 || step == l.n-1); edge || seen[stack] {
 			continue
 		}
 		seen[stack] = true

@@ -169,7 +169,8 @@ func (l *loop) optimizerFile(state []survivor) string {
 	s := l.t.Snapshot
 	for _, f := range s.Stack(l.t.Stack(state[0].id)) {
 		file := strings.ReplaceAll(s.String(s.Frames[f].File), `\`, "/")
-		if name, ok := strings.CutSuffix(path.Base(file), ".py"); ok && strings.HasSuffix(path.Dir(file), "torch/optim") && name != "optimizer" {
+		if name, ok := strings.CutSuffix(path.Base(file), ".py"); ok && strings.HasSuffix(path.Dir(file), "torch/optim") &&
+			name != "optimizer" {
 			return name
 		}
 	}

@@ -212,7 +212,8 @@ func (l *loop) grows(all placed) (g placed, p pace, ok bool) {
 }
 
 // lasting are the categories of which much stays for good reason.
-var lasting = [NumCategories]bool{Weights: true, Gradients: true, OptimizerState: true, KVCache: true, Communication: true, Workspace: true}
+var lasting = [NumCategories]bool{Weights: true, Gradients: true, OptimizerState: true, KVCache: true, Communication: true,
+	Workspace: true}
 
 // pooled joins survivors without stacks whose sizes differ from step to step
 // into one group: each size alone shows nothing.
@@ -220,7 +221,8 @@ func (l *loop) pooled(rest []placed) (placed, bool) {
 	var pool placed
 	for _, g := range rest {
 		for _, s := range g.kept {
-			if int(s.born) <= l.settled() && l.bytes(s.id) >= smallGrowth && (!lasting[l.c.Category[s.id]] || l.trains && l.c.Category[s.id] == KVCache) {
+			if int(s.born) <= l.settled() && l.bytes(s.id) >= smallGrowth && (!lasting[l.c.Category[s.id]] || l.trains &&
+				l.c.Category[s.id] == KVCache) {
 				pool.kept = append(pool.kept, s)
 			}
 		}
@@ -283,7 +285,8 @@ func (l *loop) replaces(p pace) bool {
 	if l.gone == nil {
 		l.gone = make([]int64, l.n)
 		for id, born := range l.t.Born {
-			if died := l.t.FreeRequested[id]; (born == timeline.Never || born < l.first[0]) && died != timeline.Never && died != timeline.Before && died >= l.first[0] {
+			if died := l.t.FreeRequested[id]; (born == timeline.Never || born < l.first[0]) && died != timeline.Never &&
+				died != timeline.Before && died >= l.first[0] {
 				l.gone[min(l.stepAt(died), l.n-1)] += l.bytes(timeline.AllocationID(id))
 			}
 		}

@@ -71,7 +71,8 @@ func (l *loop) sites(byStack map[snapshot.StackID]int64) []Site {
 	const nearlyAll = 99 // percent
 	inner := 0
 	for i, line := range lines {
-		if totals[line].bytes*100 >= totals[lines[0]].bytes*nearlyAll && totals[line].depth < totals[lines[inner]].depth && !called[line.Function] {
+		if totals[line].bytes*100 >= totals[lines[0]].bytes*nearlyAll && totals[line].depth < totals[lines[inner]].depth &&
+			!called[line.Function] {
 			inner = i
 		}
 	}
@@ -178,7 +179,8 @@ func (l *loop) holder(byStack map[snapshot.StackID]int64) (Site, snapshot.StackI
 	depth, shows := 0, snapshot.StackID(0)
 	for line, u := range covers {
 		site := siteOf(line, u.bytes)
-		if u.bytes*20 >= all*19 && (best.File == "" || cmp.Or(cmp.Compare(u.depth, depth), cmp.Compare(u.bytes, best.Bytes), compareSites(best, site)) > 0) {
+		if u.bytes*20 >= all*19 && (best.File == "" || cmp.Or(cmp.Compare(u.depth, depth), cmp.Compare(u.bytes, best.Bytes),
+			compareSites(best, site)) > 0) {
 			best, depth, shows = site, u.depth, u.most
 		}
 	}

@@ -21,7 +21,10 @@ func (c *Classification) untrainedLeaks(view *frames.View) (all []Leak) {
 		l := loopOf(c, view, steps, false)
 		l.trained = trained
 		for _, leak := range l.leftBehind() {
-			i := slices.IndexFunc(all, func(x Leak) bool { return x.Kind == leak.Kind && x.File == leak.File && x.Line == leak.Line })
+			i := slices.IndexFunc(all, func(x Leak) bool {
+				return x.Kind == leak.Kind && x.File == leak.File &&
+					x.Line == leak.Line
+			})
 			if i < 0 {
 				all = append(all, leak)
 				continue

@@ -3,6 +3,7 @@ package classify
 import (
 	"sort"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -67,7 +68,7 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 		return c
 	}
 	switch {
-	case a.plain && a.outlives(id) && a.birth(id).marks&userInner != 0:
+	case a.plain && a.outlives(id) && a.birth(id).Marks&frames.UserInner != 0:
 		return claim{Inputs, NoDetail, guess} // or what the program makes of them
 	case a.outlives(id) && a.weightSized(id):
 		return claim{Temporary, NoDetail, guess} // or a copy of a weight
@@ -93,13 +94,14 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 		return claim{OptimizerState, a.resumed[id], likely}
 	case f >= a.last || a.phaseAt(f) != Setup:
 		e := a.birth(id)
-		if e.marks&userInner != 0 && e.marks&(weight|inModule) == 0 {
+		if e.Marks&frames.UserInner != 0 && e.Marks&(frames.Weight|frames.InModule) == 0 {
 			switch n := a.t.Requested(id); {
-			case a.weightSize[n] > 1 && (len(a.stateSize) == 0 || a.stateSize[n] || e.marks&named != 0): // else a pair of tables
+			// else a pair of tables
+			case a.weightSize[n] > 1 && (len(a.stateSize) == 0 || a.stateSize[n] || e.Marks&frames.Named != 0):
 				return claim{Weights, NoDetail, plausible}
 			case n > scalar && a.stateSize[n]: // an optimizer trains it
 				return claim{Weights, NoDetail, likely}
-			case e.marks&named != 0:
+			case e.Marks&frames.Named != 0:
 				return claim{Weights, NoDetail, guess}
 			}
 			if c, ok := a.remadeClaim(id, a.run(b)); ok {
@@ -107,7 +109,7 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 			}
 			return claim{Inputs, NoDetail, plausible}
 		}
-		if a.recorded.allocs && e.marks&(weight|inModule) == 0 {
+		if a.recorded.allocs && e.Marks&(frames.Weight|frames.InModule) == 0 {
 			return claim{Weights, NoDetail, plausible} // nothing in its stack builds or moves a module
 		}
 		if len(a.guessed) > 0 && a.guessed[id] {
@@ -156,7 +158,7 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 	switch {
 	case a.kept[id]:
 		return claim{KVCache, NoDetail, plausible}
-	case a.birth(id).marks&mask != 0 && (f >= a.last || a.failedBetween(b, f)):
+	case a.birth(id).Marks&frames.Mask != 0 && (f >= a.last || a.failedBetween(b, f)):
 		return claim{Temporary, NoDetail, guess}
 	case !a.trains && f >= a.last && !a.saves:
 		return claim{Temporary, NoDetail, guess}
@@ -190,7 +192,7 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 		if f < pass.end && pass.end-f < 3 && small {
 			return claim{Temporary, NoDetail, guess}
 		}
-		if a.birth(id).marks&compiled != 0 && a.weightHalf[a.t.Requested(id)] {
+		if a.birth(id).Marks&frames.Inductor != 0 && a.weightHalf[a.t.Requested(id)] {
 			return claim{Activations, NoDetail, likely} // or a cast weight: compiled code doesn't say
 		}
 		return claim{Activations, NoDetail, strong - 3}
@@ -232,7 +234,7 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 	r := a.run(b)
 	end := a.runs[r].end
 	switch {
-	case a.stacks[a.t.Stack(id)].marks&rooted != 0:
+	case a.stacks[a.t.Stack(id)].Marks&frames.Rooted != 0:
 		return claim{Temporary, NoDetail, strong}
 	case f-b <= 2: // at once, though nothing says that this still is backward
 		return claim{Temporary, NoDetail, strong - 3}

@@ -3,6 +3,7 @@ package classify
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -123,11 +124,11 @@ func (a *analysis) lossSize(p pass) (size int64, sure uint8) {
 	if !a.recorded.allocs {
 		return a.lossSizeByOrder(p)
 	}
-	largest := a.largest(p.first, p.end, loss, loss)
+	largest := a.largest(p.first, p.end, frames.Loss, frames.Loss)
 	if p.backward != nil {
-		largest = max(largest, a.largest(p.backward.first, p.backward.end, lossGrad|workspace, lossGrad))
+		largest = max(largest, a.largest(p.backward.first, p.backward.end, frames.LossGrad|frames.Workspace, frames.LossGrad))
 	}
-	if largest == 0 && p.backward != nil && a.largest(p.first, p.end, distance, distance) == 0 {
+	if largest == 0 && p.backward != nil && a.largest(p.first, p.end, frames.Distance, frames.Distance) == 0 {
 		return a.lossSizeByOrder(p) // the loss is compiled, or not torch's
 	}
 	return largest, strong
@@ -135,13 +136,13 @@ func (a *analysis) lossSize(p pass) (size int64, sure uint8) {
 
 // largest is the largest request of a range whose stack has the wanted marks
 // among those asked for.
-func (a *analysis) largest(first, end int, asked, wanted marks) int64 {
+func (a *analysis) largest(first, end int, asked, wanted frames.Marks) int64 {
 	var size int64
 	if a.all&wanted != wanted {
 		return 0
 	}
 	for i := first; i < end; i++ {
-		if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].marks&asked == wanted {
+		if a.events.Action[i] == snapshot.Alloc && a.stacks[a.events.StackOf(i)].Marks&asked == wanted {
 			size = max(size, a.events.Size[i])
 		}
 	}
@@ -205,7 +206,8 @@ func (a *analysis) markAlike(p pass) {
 	var alike []timeline.AllocationID
 	for i := p.first; i < p.end; i++ {
 		id := a.t.Of[i]
-		if a.events.Action[i] != snapshot.Alloc || a.events.StackOf(i) != stack || a.birth(id).marks&workspace != 0 || cublasSize(a.events.Size[i]) {
+		if a.events.Action[i] != snapshot.Alloc || a.events.StackOf(i) != stack || a.birth(id).Marks&frames.Workspace != 0 ||
+			cublasSize(a.events.Size[i]) {
 			continue
 		}
 		if a.events.Size[i] != size {
@@ -232,15 +234,15 @@ func (a *analysis) markBefore(at, first int, size int64) int64 {
 		n, id := a.events.Size[i], a.t.Of[i]
 		e := a.stacks[a.events.StackOf(i)]
 		switch {
-		case family(n, size) && e.marks&workspace == 0:
+		case family(n, size) && e.Marks&frames.Workspace == 0:
 			made = i
-			if e.marks&matmul != 0 && e.marks&copying == 0 {
+			if e.Marks&frames.MatMul != 0 && e.Marks&frames.Copying == 0 {
 				a.logits[id] = scores
 				return size
 			}
 			a.logits[id] = LogitsCopy
-		case n*16 < size || e.marks&workspace != 0 || cublasSize(n):
-		case e.marks&matmul != 0 && e.marks&copying == 0 && e.depth <= 2 && a.freed(id) > made && sameRows(n, size):
+		case n*16 < size || e.Marks&frames.Workspace != 0 || cublasSize(n):
+		case e.Marks&frames.MatMul != 0 && e.Marks&frames.Copying == 0 && e.depth <= 2 && a.freed(id) > made && sameRows(n, size):
 			a.logits[id] = scores
 			return n
 		default:
@@ -279,7 +281,8 @@ func (a *analysis) markOthers(p pass, size int64) {
 	}
 	var same []int
 	for i := p.first; i < p.end; i++ {
-		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size && a.stacks[a.events.StackOf(i)].marks&workspace == 0 {
+		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size &&
+			a.stacks[a.events.StackOf(i)].Marks&frames.Workspace == 0 {
 			if same = append(same, i); len(same) > few {
 				return
 			}
@@ -327,7 +330,7 @@ func (a *analysis) lossAt(r pass, size int64) int {
 		if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] != size {
 			continue
 		}
-		if a.stacks[a.events.StackOf(i)].marks&loss != 0 {
+		if a.stacks[a.events.StackOf(i)].Marks&frames.Loss != 0 {
 			at = i
 		} else if !a.recorded.allocs && a.freed(a.t.Of[i]) > i+2 {
 			return i
@@ -353,7 +356,7 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 	if next >= end || a.events.Action[next] != snapshot.Alloc || a.events.Size[next] != size {
 		return false
 	}
-	if a.recorded.allocs && a.stacks[a.events.StackOf(at)].marks&a.stacks[a.events.StackOf(next)].marks&loss == 0 {
+	if a.recorded.allocs && a.stacks[a.events.StackOf(at)].Marks&a.stacks[a.events.StackOf(next)].Marks&frames.Loss == 0 {
 		return false
 	}
 	return a.freed(a.t.Of[next]) <= next+2 && a.freed(a.t.Of[at]) > next+2
@@ -364,7 +367,8 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 func (a *analysis) savedGoes(event int, size int64) bool {
 	const soon = 5 // events
 	for i := event + 1; i < min(event+soon, a.last) && a.events.Action[i] != snapshot.Alloc; i++ {
-		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && a.logits[id] == LogitsCopy && family(a.t.Requested(id), size) {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && a.logits[id] == LogitsCopy &&
+			family(a.t.Requested(id), size) {
 			return true
 		}
 	}
@@ -394,7 +398,7 @@ func (a *analysis) markBackward(p *run, size, all int64) {
 		}
 		e := a.stacks[a.events.StackOf(i)]
 		switch {
-		case e.marks&matmul != 0 && e.marks&workspace == 0:
+		case e.Marks&frames.MatMul != 0 && e.Marks&frames.Workspace == 0:
 			return
 		case len(made) == 1 && family(n, size) && a.freed(id) < p.end && a.savedGoes(i, size): // of the other half of the loss
 			a.logits[id] = LogitsGradient
@@ -404,7 +408,7 @@ func (a *analysis) markBackward(p *run, size, all int64) {
 		case (family(n, size) || n == all) && a.freed(id) < p.end:
 			a.logits[id] = LogitsGradient
 			made = append(made[max(0, len(made)-1):], id)
-		case n*16 < size || e.marks&(workspace|comm) != 0 || cublasSize(n):
+		case n*16 < size || e.Marks&(frames.Workspace|frames.Comm) != 0 || cublasSize(n):
 		case misses < 2 && (len(made) == 0 || n <= 4*max(size, all)): // else a layer's
 			misses++
 		default:

@@ -3,6 +3,7 @@ package classify
 import (
 	"math/bits"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -102,7 +103,8 @@ func (a *analysis) beside(p pass, size int64) (rest int64) {
 	for i := p.first; i < p.end; i++ {
 		n := a.events.Size[i]
 		switch {
-		case a.events.Action[i] != snapshot.Alloc || n <= rest && same > few || a.sharing != nil && a.sharing[i] || a.workspaceBySize(a.t.Of[i]).sure > 0:
+		case a.events.Action[i] != snapshot.Alloc || n <= rest && same > few || a.sharing != nil && a.sharing[i] ||
+			a.workspaceBySize(a.t.Of[i]).sure > 0:
 		case !family(n, size):
 			rest = max(rest, n)
 		case a.freed(a.t.Of[i]) > i+2:
@@ -171,14 +173,15 @@ func (a *analysis) endsInScores(p pass, size, least int64) bool {
 		}
 		n, e := a.events.Size[i], a.stacks[a.events.StackOf(i)]
 		switch {
-		case e.marks&workspace != 0 || cublasSize(n):
+		case e.Marks&frames.Workspace != 0 || cublasSize(n):
 		case family(n, size):
 			seen = true
-			soft = soft || e.marks&(softmax|loss|perClass|compiled|custom) != 0
+			soft = soft || e.Marks&(frames.Softmax|frames.Loss|frames.PerClass|frames.Inductor|frames.Custom) != 0
 			if e.depth > 0 {
 				made, later = true, false
 			}
-		case seen && e.depth <= 1 && (e.marks&custom != 0 || e.marks&(softmax|loss|perClass) != 0 && n >= small && size%n == 0):
+		case seen && e.depth <= 1 && (e.Marks&frames.Custom != 0 || e.Marks&(frames.Softmax|frames.Loss|frames.PerClass) != 0 &&
+			n >= small && size%n == 0):
 			soft = true
 		case n >= least && e.depth > 0:
 			later = true
@@ -273,7 +276,8 @@ func (a *analysis) tailAbove(p pass, least int64) (tail []int64, rest int64) {
 	seen := 0
 	for i := p.end - 1; i >= p.first; i-- {
 		n := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || n <= least || a.sharing != nil && a.sharing[i] || a.workspaceBySize(a.t.Of[i]).sure > 0 {
+		if a.events.Action[i] != snapshot.Alloc || n <= least || a.sharing != nil && a.sharing[i] ||
+			a.workspaceBySize(a.t.Of[i]).sure > 0 {
 			continue
 		}
 		if seen++; seen <= length && !a.unread(i) {

@@ -3,6 +3,7 @@ package classify
 import (
 	"sort"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -28,7 +29,7 @@ func (a *analysis) markAtFailure(p pass) bool {
 	}
 	at := a.ooms[i]
 	e, asked := a.stacks[a.events.StackOf(at)], a.events.Size[at]
-	if e.marks&(loss|lossGrad) == loss && asked > 64 {
+	if e.Marks&(frames.Loss|frames.LossGrad) == frames.Loss && asked > 64 {
 		a.markForward(p, asked)
 		return true
 	}
@@ -37,7 +38,7 @@ func (a *analysis) markAtFailure(p pass) bool {
 		return false
 	}
 	copied := e.depth <= 1 && family(asked, a.t.Requested(top))
-	making := e.marks&matmul != 0 && at-a.born(top) <= 2
+	making := e.Marks&frames.MatMul != 0 && at-a.born(top) <= 2
 	if copied || making {
 		a.markProduct(p, top)
 	}
@@ -56,7 +57,8 @@ func (a *analysis) product(p pass) timeline.AllocationID {
 		n := a.events.Size[i]
 		largest = max(largest, n)
 		e := a.stacks[a.events.StackOf(i)]
-		if e.marks&matmul != 0 && e.marks&(copying|workspace) == 0 && e.depth > 0 && e.depth <= 2 && (top == timeline.NoAllocation || n > a.t.Requested(top)) {
+		if e.Marks&frames.MatMul != 0 && e.Marks&(frames.Copying|frames.Workspace) == 0 && e.depth > 0 && e.depth <= 2 &&
+			(top == timeline.NoAllocation || n > a.t.Requested(top)) {
 			top = a.t.Of[i]
 		}
 	}
@@ -70,7 +72,8 @@ func (a *analysis) product(p pass) timeline.AllocationID {
 func (a *analysis) markProduct(p pass, top timeline.AllocationID) {
 	a.logits[top] = scores
 	for i := a.born(top) + 1; i < p.end; i++ {
-		if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], a.t.Requested(top)) && a.birth(id).depth <= 1 && a.birth(id).marks&workspace == 0 {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], a.t.Requested(top)) &&
+			a.birth(id).depth <= 1 && a.birth(id).Marks&frames.Workspace == 0 {
 			a.logits[id] = LogitsCopy
 		}
 	}
@@ -106,7 +109,7 @@ func (a *analysis) markJoined(steps []Step) {
 		switch {
 		case a.logits[id] == scores && len(sizes) < 4:
 			sizes[n] = true
-		case a.logits[id] == NoDetail && a.stacks[a.t.Stack(id)].marks&(workspace|inModule) == 0:
+		case a.logits[id] == NoDetail && a.stacks[a.t.Stack(id)].Marks&(frames.Workspace|frames.InModule) == 0:
 			for size := range sizes {
 				if n > size && n%size == 0 && n/size <= 2*int64(len(steps)) {
 					a.logits[id] = LogitsCopy

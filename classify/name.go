@@ -86,7 +86,8 @@ func (c *Classification) readLabels(given []Label) map[timeline.AllocationID]Cat
 		id, found := timeline.NoAllocation, false
 		if l.Event < 0 {
 			id, found = atEnd[l.Address]
-		} else if l.Event < len(t.Of) && t.Device.Events.Action[l.Event] == snapshot.Alloc && t.Device.Events.Address[l.Event] == l.Address {
+		} else if l.Event < len(t.Of) && t.Device.Events.Action[l.Event] == snapshot.Alloc &&
+			t.Device.Events.Address[l.Event] == l.Address {
 			id, found = t.Of[l.Event], t.Of[l.Event] != timeline.NoAllocation
 		}
 		if !found {

@@ -150,7 +150,8 @@ func (m *matcher) best(ids []timeline.AllocationID, orders []order, parts int) (
 				continue
 			}
 			pairs, ok := align(sizes, want)
-			if ok && len(pairs) > len(best.pairs) && float64(len(pairs)) >= similar*float64(min(len(want), len(sizes))) && 2*len(pairs) >= len(want) {
+			if ok && len(pairs) > len(best.pairs) && float64(len(pairs)) >= similar*float64(min(len(want), len(sizes))) &&
+				2*len(pairs) >= len(want) {
 				best = found{o, pairs, some, parts}
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -44,11 +45,11 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 	e := a.birth(id)
 	gone := f < a.last
 	switch {
-	case e.marks&(loss|lossGrad) != 0 && a.t.Requested(id) > 64, a.heads[a.t.Stack(id)]:
+	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.t.Requested(id) > 64, a.heads[a.t.Stack(id)]:
 		return claim{Logits, NoDetail, likely}
 	case e.hint == hintOf(Forward) && !gone && a.graphs[a.t.Stack(id)]:
 		return claim{Activations, NoDetail, guess}
-	case e.marks&matmul != 0 && e.marks&(workspace|copying|engine) == 0 && e.depth == 2 && !gone:
+	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.depth == 2 && !gone:
 		return claim{Logits, NoDetail, plausible}
 	case e.hint == hintOf(Setup):
 		return claim{Weights, NoDetail, likely}
@@ -60,11 +61,12 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 		return claim{Gradients, NoDetail, likely}
 	case e.hint == hintOf(Forward) && gone && a.phaseAt(f) == Backward:
 		return claim{Activations, NoDetail, likely}
-	case e.hint == 0 && e.marks&userInner != 0 && e.marks&named != 0:
+	case e.hint == 0 && e.Marks&frames.UserInner != 0 && e.Marks&frames.Named != 0:
 		return claim{Weights, NoDetail, plausible}
-	case e.hint == 0 && e.marks&userInner != 0:
+	case e.hint == 0 && e.Marks&frames.UserInner != 0:
 		return claim{Inputs, NoDetail, plausible}
-	case e.hint == hintOf(Forward) && !gone && a.t.Older() < a.t.Len(): // kept by the program; without any history, saved as likely
+	// kept by the program; without any history, saved as likely
+	case e.hint == hintOf(Forward) && !gone && a.t.Older() < a.t.Len():
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{}
@@ -92,7 +94,8 @@ func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 	}
 	later := map[snapshot.StackID]bool{}
 	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len(); id++ {
-		if stack, b := a.t.Stack(id), a.born(id); forward(id) && places[stack] && (a.retained[a.run(b)] || a.failedBetween(b, a.last)) {
+		if stack, b := a.t.Stack(id), a.born(id); forward(id) && places[stack] && (a.retained[a.run(b)] ||
+			a.failedBetween(b, a.last)) {
 			later[stack] = true
 		}
 	}
@@ -209,7 +212,8 @@ func (a *analysis) findOlder() {
 				a.older[id] = claim{OptimizerState, StepCounter, guess}
 			case g > 0 && k < g-known[n]:
 				a.older[id] = claim{Weights, NoDetail, likely}
-			case whole[n] > 0 && n >= large && known[n]+len(ids) > (1+state)*whole[n] && k < len(ids)-state*whole[n]: // of a teacher, a reference, an average
+			// of a teacher, a reference, an average
+			case whole[n] > 0 && n >= large && known[n]+len(ids) > (1+state)*whole[n] && k < len(ids)-state*whole[n]:
 				a.older[id] = claim{Weights, NoDetail, plausible}
 			case g > 0 && known[n]+len(ids) >= 2*g:
 				a.older[id] = claim{OptimizerState, NoDetail, likely}

@@ -3,6 +3,7 @@ package classify
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -14,7 +15,7 @@ import (
 func (a *analysis) findPhases() {
 	hints := a.hints
 	a.windows = a.annotated()
-	a.covered = pages.Make[hint](a.last)
+	a.covered = pages.Make[frames.Phase](a.last)
 	done := 0 // windows may overlap: each event once
 	for _, w := range a.windows {
 		if w.closure {
@@ -54,7 +55,7 @@ func (a *analysis) findPhases() {
 }
 
 // suppose gives a phase to events that have none yet.
-func suppose(hints []hint, p Phase) {
+func suppose(hints []frames.Phase, p Phase) {
 	for i, h := range hints {
 		if h == 0 {
 			hints[i] = hintOf(p)
@@ -65,7 +66,7 @@ func suppose(hints []hint, p Phase) {
 // hintClosures leaves to optimizers that run forward and backward themselves
 // what comes after backward: up to the end of the step, or up to the next
 // zero_grad where that is what the closure begins with.
-func (a *analysis) hintClosures(hints []hint) {
+func (a *analysis) hintClosures(hints []frames.Phase) {
 	const atOnce = 2 // events
 	for k, w := range a.windows {
 		if !w.closure {
@@ -95,7 +96,7 @@ func (a *analysis) hintClosures(hints []hint) {
 }
 
 // loopStart is the first event after the program has set itself up.
-func (a *analysis) loopStart(hints []hint) int {
+func (a *analysis) loopStart(hints []frames.Phase) int {
 	first := a.last
 	if a.plain {
 		return first
@@ -114,8 +115,8 @@ func (a *analysis) loopStart(hints []hint) int {
 
 // isPlain tells programs without a model: from their beginning on their stacks
 // show that they neither make nor load weights, run no module and train nothing.
-func (a *analysis) isPlain(hints []hint) bool {
-	if a.all&userInner == 0 || a.all&(weight|inModule) != 0 || a.t.Older() == a.t.Len() {
+func (a *analysis) isPlain(hints []frames.Phase) bool {
+	if a.all&frames.UserInner == 0 || a.all&(frames.Weight|frames.InModule) != 0 || a.t.Older() == a.t.Len() {
 		return false
 	}
 	for id := range timeline.AllocationID(a.t.Older()) {
@@ -123,14 +124,14 @@ func (a *analysis) isPlain(hints []hint) bool {
 			return false // it may be one
 		}
 	}
-	return !slices.ContainsFunc(hints, func(h hint) bool { return h != 0 && h != hintOf(Setup) })
+	return !slices.ContainsFunc(hints, func(h frames.Phase) bool { return h != 0 && h != hintOf(Setup) })
 }
 
 // pastHelpers passes over torch's functions that a program's setup calls
 // itself, once, outside of any module, and makes them part of it.
-func (a *analysis) pastHelpers(first int, hints []hint) int {
+func (a *analysis) pastHelpers(first int, hints []frames.Phase) int {
 	helper := func(i int) bool {
-		return hints[i] == hintOf(Forward) && a.stacks[a.events.StackOf(i)].marks&(inModule|engine) == 0
+		return hints[i] == hintOf(Forward) && a.stacks[a.events.StackOf(i)].Marks&(frames.InModule|frames.Engine) == 0
 	}
 	if first == a.last || !helper(first) {
 		return first
@@ -168,7 +169,7 @@ func (a *analysis) pastHelpers(first int, hints []hint) int {
 
 // dataBefore goes back over the first batch: what is allocated right before the
 // first forward, from lines that allocate again later or that a loader runs.
-func (a *analysis) dataBefore(first int, hints []hint) int {
+func (a *analysis) dataBefore(first int, hints []frames.Phase) int {
 	var again []bool // by stack: allocates after first
 	start := first
 	for i := first - 1; i >= 0 && hints[i] != hintOf(Setup); i-- {
@@ -189,7 +190,8 @@ func (a *analysis) dataBefore(first int, hints []hint) int {
 	const few = 4 // a recording of one iteration: what the program itself made last
 	for i, n := first-1, 0; i >= 0 && n < few && hints[i] != hintOf(Setup); i-- {
 		if a.events.Action[i] == snapshot.Alloc {
-			if e := a.stacks[a.events.StackOf(i)]; e.marks&userInner == 0 || e.marks&(weight|inModule|named) != 0 {
+			if e := a.stacks[a.events.StackOf(i)]; e.Marks&frames.UserInner == 0 ||
+				e.Marks&(frames.Weight|frames.InModule|frames.Named) != 0 {
 				break
 			}
 			start = i
@@ -211,7 +213,7 @@ func (a *analysis) allocating(from int) []bool {
 }
 
 // hintBatches marks the lines that loaded the first batch wherever they run again.
-func (a *analysis) hintBatches(hints []hint) {
+func (a *analysis) hintBatches(hints []frames.Phase) {
 	if !a.recorded.allocs {
 		return
 	}
@@ -224,7 +226,7 @@ func (a *analysis) hintBatches(hints []hint) {
 		return i
 	}
 	end := upTo(Data)
-	if back := upTo(Data, Forward, ZeroGrad); a.all&inModule == 0 && back < a.last {
+	if back := upTo(Data, Forward, ZeroGrad); a.all&frames.InModule == 0 && back < a.last {
 		end = back // torch's functions that a program calls itself are not where its forward begins
 	}
 	modules := end == a.last || hints[end] != hintOf(Backward)
@@ -238,21 +240,22 @@ func (a *analysis) hintBatches(hints []hint) {
 		end = a.batchEnd(a.loop, end, back)
 	}
 	for i := a.loop; i < end; i++ {
-		if id := a.events.StackOf(i); a.events.Action[i] == snapshot.Alloc && a.stacks[id].marks&userInner != 0 {
+		if id := a.events.StackOf(i); a.events.Action[i] == snapshot.Alloc && a.stacks[id].Marks&frames.UserInner != 0 {
 			a.loads[id] = true
 		}
 	}
 	if len(a.loads) == 0 {
-		if !modules && a.all&inModule == 0 {
+		if !modules && a.all&frames.InModule == 0 {
 			a.hintFits(hints)
 		}
 		return
 	}
 	trains := slices.Contains(hints, hintOf(Backward))
-	last, back := hint(0), false
+	last, back := frames.Phase(0), false
 	for i := a.loop; i < a.last; i++ {
 		back = back || hints[i] == hintOf(Backward)
-		computing := trains && oneOf(last, Forward, Generate) && (modules || !back) // one line may load, run the model and compute the loss
+		// one line may load, run the model and compute the loss
+		computing := trains && oneOf(last, Forward, Generate) && (modules || !back)
 		if hints[i] == 0 && a.events.Action[i] == snapshot.Alloc && !computing {
 			switch {
 			case a.loads[a.events.StackOf(i)]:
@@ -269,7 +272,7 @@ func (a *analysis) hintBatches(hints []hint) {
 
 // hintFits makes all that comes before a backward pass its forward, in a
 // program without modules or batches: one that fits parameters to what it has.
-func (a *analysis) hintFits(hints []hint) {
+func (a *analysis) hintFits(hints []frames.Phase) {
 	from, inside := a.loop, false // a backward pass that torch's functions don't interrupt
 	for i := a.loop; i < a.last; i++ {
 		switch h := hints[i]; {
@@ -288,7 +291,7 @@ func (a *analysis) hintFits(hints []hint) {
 
 // fill completes the hints: an event without one takes the phase that the work
 // around it has.
-func (a *analysis) fill(hints []hint) []Phase {
+func (a *analysis) fill(hints []frames.Phase) []Phase {
 	out := pages.Make[Phase](a.last)
 	for i := 0; i < a.last; {
 		if h := hints[i]; h != 0 {
@@ -300,7 +303,7 @@ func (a *analysis) fill(hints []hint) []Phase {
 		for j < a.last && hints[j] == 0 {
 			j++
 		}
-		before, after := hint(0), hint(0)
+		before, after := frames.Phase(0), frames.Phase(0)
 		if i > 0 {
 			before = hints[i-1]
 		}
@@ -321,7 +324,7 @@ func (a *analysis) fill(hints []hint) []Phase {
 
 // fillRun gives a phase to the events from i up to j, which lie between two
 // known phases.
-func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
+func (a *analysis) fillRun(out []Phase, i, j int, before, after frames.Phase) {
 	set := func(from, to int, p Phase) {
 		for k := from; k < to; k++ {
 			out[k] = p
@@ -339,11 +342,12 @@ func (a *analysis) fillRun(out []Phase, i, j int, before, after hint) {
 		set(i, j, Backward)
 	case isBefore(Backward) && oneOf(after, Optimizer):
 		set(i, j, OtherPhase)
-	case oneOf(after, Forward, Data, Generate) && isBefore(Backward, Optimizer, ZeroGrad, Data, OtherPhase, Setup) || before == 0 && oneOf(after, Forward, Generate):
+	case oneOf(after, Forward, Data, Generate) && isBefore(Backward, Optimizer, ZeroGrad, Data, OtherPhase, Setup) ||
+		before == 0 && oneOf(after, Forward, Generate):
 		a.fillData(out, i, j)
 	case isBefore(Forward, Generate):
 		set(i, j, Phase(before-1))
-	case oneOf(after, Backward), a.recorded.allocs && a.all&inModule == 0 && isBefore(Data) && oneOf(after, ZeroGrad):
+	case oneOf(after, Backward), a.recorded.allocs && a.all&frames.InModule == 0 && isBefore(Data) && oneOf(after, ZeroGrad):
 		set(i, j, Forward)
 	case before == 0 && after != 0:
 		set(i, j, Phase(after-1))
@@ -363,8 +367,8 @@ func (a *analysis) fillData(out []Phase, i, j int) {
 		}
 		id := a.t.Of[k]
 		e := a.birth(id)
-		stays := a.freed(id) > j && (!a.outlives(id) || e.marks&userInner != 0)
-		if stays && len(a.loads) == 0 || e.marks&input != 0 {
+		stays := a.freed(id) > j && (!a.outlives(id) || e.Marks&frames.UserInner != 0)
+		if stays && len(a.loads) == 0 || e.Marks&frames.Input != 0 {
 			first = k
 			break
 		}
@@ -377,7 +381,7 @@ func (a *analysis) fillData(out []Phase, i, j int) {
 	}
 }
 
-func oneOf(h hint, ps ...Phase) bool {
+func oneOf(h frames.Phase, ps ...Phase) bool {
 	for _, p := range ps {
 		if h == hintOf(p) {
 			return true

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -45,7 +46,7 @@ func (a *analysis) findPool() bool {
 		return false
 	}
 	for _, id := range row {
-		if a.recorded.allocs && a.birth(id).marks&(weight|inModule|input) != 0 {
+		if a.recorded.allocs && a.birth(id).Marks&(frames.Weight|frames.InModule|frames.Input) != 0 {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -134,10 +135,12 @@ func (a *analysis) recomputedClaim(id timeline.AllocationID, f int) (claim, bool
 	case f >= a.last, a.recorded.native && a.recorded.frees:
 	case !a.recorded.frees:
 		// What was made last before a free tells whether the layer is still at work.
-		if made := a.madeBefore(f).marks; a.birth(id).marks&(rebuild|nested) == rebuild && made&(rebuild|nested) != rebuild {
+		if made := a.madeBefore(f).Marks; a.birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild &&
+			made&(frames.Rebuild|frames.Nested) != frames.Rebuild {
 			return claim{Activations, Recomputed, likely}, true
 		}
-	case a.birth(id).marks&(rebuild|nested) == rebuild && (a.events.StackOf(f) == 0 || a.death(id).marks&nested != 0):
+	case a.birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild && (a.events.StackOf(f) == 0 ||
+		a.death(id).Marks&frames.Nested != 0):
 		return claim{Activations, Recomputed, likely + 5}, true // made by the layer, freed by the engine
 	}
 	return claim{}, false

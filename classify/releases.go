@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -8,7 +9,7 @@ import (
 // hintReleases is for recordings whose frees have no stacks though allocations
 // have them (context="alloc"): what a backward pass or an optimizer lets go of
 // right after its last allocation is still its own doing.
-func (a *analysis) hintReleases(hints []hint) {
+func (a *analysis) hintReleases(hints []frames.Phase) {
 	if !a.recorded.allocs || a.recorded.frees {
 		return
 	}
@@ -24,7 +25,7 @@ func (a *analysis) hintReleases(hints []hint) {
 		}
 	}
 	first, since := 0, 0 // of the work at hand; of the forward pass that it uses, too
-	last := hint(0)
+	last := frames.Phase(0)
 	for i := range hints {
 		if h := hints[i]; h != 0 {
 			if h != last && oneOf(h, Backward, Optimizer) {

@@ -3,6 +3,7 @@ package classify
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -11,7 +12,7 @@ import (
 // where no module shows them: in recordings without stacks, and in programs that
 // have none.
 func (a *analysis) findRemade() {
-	if a.recorded.allocs && a.all&inModule != 0 || len(a.runs) == 0 {
+	if a.recorded.allocs && a.all&frames.InModule != 0 || len(a.runs) == 0 {
 		return
 	}
 	a.gradientIn = map[int64][]int32{}

@@ -111,7 +111,8 @@ func (a *analysis) addedTo() map[int64]int {
 	var all int64
 	for i := range a.t.Older() {
 		id := timeline.AllocationID(i)
-		if n := a.t.Requested(id); n > scalar && a.t.Stack(id) == 0 && !cublasSize(n) && (a.lasts(id) || a.phaseAt(a.freed(id)) == Optimizer) {
+		if n := a.t.Requested(id); n > scalar && a.t.Stack(id) == 0 && !cublasSize(n) &&
+			(a.lasts(id) || a.phaseAt(a.freed(id)) == Optimizer) {
 			old[n]++
 			all += n
 		}

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -35,8 +36,9 @@ func (a *analysis) findRequested() bool {
 		last := first + timeline.AllocationID(count-1)
 		gone := a.last
 		for id := first; id <= last; id++ {
-			m := a.birth(id).marks
-			if gone = min(gone, a.freed(id)); m&(weight|inModule|input|engine) != 0 || a.recorded.allocs && m&userInner == 0 {
+			m := a.birth(id).Marks
+			if gone = min(gone, a.freed(id)); m&(frames.Weight|frames.InModule|frames.Input|frames.Engine) != 0 ||
+				a.recorded.allocs && m&frames.UserInner == 0 {
 				return
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -163,7 +164,7 @@ func (r *releases) bornBefore(event int) int64 {
 }
 
 // hintRhythm marks backward passes and what follows from them.
-func (a *analysis) hintRhythm(hints []hint) {
+func (a *analysis) hintRhythm(hints []frames.Phase) {
 	for _, r := range a.roots {
 		suppose(hints[r.first:r.end+1], Backward)
 	}
@@ -186,7 +187,7 @@ func (a *analysis) hintRhythm(hints []hint) {
 // before a backward pass, and tells where that ends. Between a backward pass and
 // the step that follows gradients are clipped and scaled; other steps are of
 // iterations whose backward pass wasn't seen.
-func (a *analysis) hintUpdates(hints []hint, from, to int, trained bool) int {
+func (a *analysis) hintUpdates(hints []frames.Phase, from, to int, trained bool) int {
 	for {
 		first, end := a.tickAfter(from, to)
 		if end < 0 {
@@ -231,7 +232,7 @@ func (a *analysis) tickAfter(from, to int) (first, end int) {
 }
 
 // hintForward divides the unknown events before a backward pass.
-func (a *analysis) hintForward(hints []hint, from, to, end int) {
+func (a *analysis) hintForward(hints []frames.Phase, from, to, end int) {
 	batch := a.batchEnd(from, to, end)
 	lastEnd := a.last
 	if n := len(a.roots); n > 0 {
@@ -288,7 +289,8 @@ func (a *analysis) batchEnd(from, to, end int) int {
 // made before stays, what forward makes is freed by the end of its backward. The
 // batch before it is as long as the second one.
 func (a *analysis) rhythmStart() int {
-	if len(a.roots) == 0 || a.roots[0].end >= a.last-1 || a.failedBetween(a.roots[0].first, a.roots[0].end) { // no pass frees all that its forward made
+	// no pass frees all that its forward made
+	if len(a.roots) == 0 || a.roots[0].end >= a.last-1 || a.failedBetween(a.roots[0].first, a.roots[0].end) {
 		return a.firstShortLived()
 	}
 	if a.modelIsOlder() {

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -47,7 +48,7 @@ func (a *analysis) findRuns() {
 
 // isRoot tells where autograd makes the gradient that a backward pass starts from.
 func (a *analysis) isRoot(event int) bool {
-	return a.events.Action[event] == snapshot.Alloc && a.stacks[a.events.StackOf(event)].marks&rooted != 0
+	return a.events.Action[event] == snapshot.Alloc && a.stacks[a.events.StackOf(event)].Marks&frames.Rooted != 0
 }
 
 // run of an event; -1 before the trace, the number of runs after it.

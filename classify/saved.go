@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -12,11 +13,11 @@ import (
 
 // releases tells whether autograd is ever seen letting go of a saved tensor.
 func (a *analysis) releases() bool {
-	if a.all&release == 0 {
+	if a.all&frames.Release == 0 {
 		return false
 	}
 	for i := range a.Category {
-		if a.death(timeline.AllocationID(i)).marks&release != 0 {
+		if a.death(timeline.AllocationID(i)).Marks&frames.Release != 0 {
 			return true
 		}
 	}
@@ -97,7 +98,7 @@ func (a *analysis) findSaved() {
 	kept, all := bulks, 0
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if p := a.Phase[i]; p != Forward && p != Generate || a.born(id) < 0 || a.birth(id).marks&workspace != 0 {
+		if p := a.Phase[i]; p != Forward && p != Generate || a.born(id) < 0 || a.birth(id).Marks&frames.Workspace != 0 {
 			continue
 		}
 		all++
@@ -106,7 +107,8 @@ func (a *analysis) findSaved() {
 		}
 	}
 	const layers = 2
-	a.saves = a.checkpoints || a.all&checkpointed != 0 && kept >= layers || kept >= bulk && (kept*4 >= all || a.all&compiled != 0 && a.compiledToTrain() >= bulk)
+	a.saves = a.checkpoints || a.all&frames.Checkpointed != 0 && kept >= layers || kept >= bulk &&
+		(kept*4 >= all || a.all&frames.Inductor != 0 && a.compiledToTrain() >= bulk)
 	if a.recorded.native && a.recorded.frees {
 		a.saves = a.saves || a.releases()
 	}
@@ -123,7 +125,7 @@ func (a *analysis) compiledToTrain() (kept int) {
 	}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if a.Phase[i] == Forward && a.born(id) >= 0 && a.outlives(id) && a.birth(id).marks&compiled != 0 &&
+		if a.Phase[i] == Forward && a.born(id) >= 0 && a.outlives(id) && a.birth(id).Marks&frames.Inductor != 0 &&
 			slices.ContainsFunc(s.Stack(a.t.Stack(id)), func(f snapshot.FrameID) bool { return wraps[f] }) {
 			kept++
 		}
@@ -154,7 +156,8 @@ func (a *analysis) findDropped() {
 	for _, steps := range a.Untrained {
 		for _, s := range steps {
 			for i := s.FirstEvent; i <= s.LastEvent; i++ {
-				if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && a.Phase[id] == Forward && a.t.Requested(id) > least && a.freed(id) > s.LastEvent {
+				if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && a.Phase[id] == Forward && a.t.Requested(id) > least &&
+					a.freed(id) > s.LastEvent {
 					together = append(together, id)
 				}
 			}
@@ -174,7 +177,8 @@ func (a *analysis) findDropped() {
 			flush()
 		case snapshot.FreeRequested:
 			id := a.t.Of[i]
-			if a.phases[i] == Backward || id == timeline.NoAllocation || a.born(id) < a.loop || a.Phase[id] != Forward || a.t.Requested(id) <= least {
+			if a.phases[i] == Backward || id == timeline.NoAllocation || a.born(id) < a.loop || a.Phase[id] != Forward ||
+				a.t.Requested(id) <= least {
 				continue
 			}
 			if p := a.backwardAfter(a.run(a.born(id))); (p == nil || i < p.first) && !a.failedBetween(a.born(id), i) {
@@ -249,7 +253,9 @@ func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 		if f, g := &s.Frames[made[inner]], &s.Frames[free[0]]; f.Function != g.Function || f.File != g.File {
 			continue
 		}
-		if !slices.ContainsFunc(made[:inner], func(f snapshot.FrameID) bool { return s.String(s.Frames[f].Function) == "_call_impl" }) {
+		if !slices.ContainsFunc(made[:inner], func(f snapshot.FrameID) bool {
+			return s.String(s.Frames[f].Function) == "_call_impl"
+		}) {
 			direct++
 		}
 	}

@@ -1,6 +1,9 @@
 package classify
 
-import "github.com/vramscope/vramscope/timeline"
+import (
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/timeline"
+)
 
 // labelClaim is somebody's word.
 func labelClaim(a *analysis, id timeline.AllocationID) claim {
@@ -14,15 +17,15 @@ func labelClaim(a *analysis, id timeline.AllocationID) claim {
 func nativeClaim(a *analysis, id timeline.AllocationID) claim {
 	e := a.birth(id)
 	switch {
-	case e.marks&native == 0:
+	case e.Marks&frames.Native == 0:
 		return claim{}
-	case e.marks&workspace != 0:
+	case e.Marks&frames.Workspace != 0:
 		return claim{Workspace, CuBLAS, exact}
-	case e.marks&bucket != 0:
+	case e.Marks&frames.Bucket != 0:
 		return a.bucketClaim(id)
-	case e.marks&lossGrad != 0 && a.Phase[id] == Backward && a.t.Requested(id) > 64:
+	case e.Marks&frames.LossGrad != 0 && a.Phase[id] == Backward && a.t.Requested(id) > 64:
 		return claim{Logits, LogitsGradient, strong}
-	case e.marks&cast != 0 && a.weightHalf[a.t.Requested(id)]:
+	case e.Marks&frames.Cast != 0 && a.weightHalf[a.t.Requested(id)]:
 		return claim{AutocastCopies, NoDetail, strong}
 	}
 	return claim{}
@@ -30,14 +33,15 @@ func nativeClaim(a *analysis, id timeline.AllocationID) claim {
 
 // freeClaim reads the stack of the free: autograd letting go of what it saved.
 func freeClaim(a *analysis, id timeline.AllocationID) claim {
-	d := a.death(id).marks
-	if d&unpacked != 0 { // gone before the hook had what it was made for
+	d := a.death(id).Marks
+	if d&frames.Unpacked != 0 { // gone before the hook had what it was made for
 		return claim{}
 	}
-	if d&release == 0 {
+	if d&frames.Release == 0 {
 		// Checkpointing without a nested pass hands tensors out through a hook:
 		// the node that used one lets it go.
-		if d&(engine|rebuild) == engine && a.birth(id).marks&(unpacked|nested) == unpacked && a.Phase[id] == Backward {
+		if d&(frames.Engine|frames.Rebuild) == frames.Engine &&
+			a.birth(id).Marks&(frames.Unpacked|frames.Nested) == frames.Unpacked && a.Phase[id] == Backward {
 			return claim{Activations, Recomputed, strong}
 		}
 		return claim{}
@@ -47,10 +51,10 @@ func freeClaim(a *analysis, id timeline.AllocationID) claim {
 	}
 	switch a.Phase[id] {
 	case Backward:
-		if a.birth(id).marks&restore != 0 {
+		if a.birth(id).Marks&frames.Restore != 0 {
 			return claim{Activations, Restored, strong}
 		}
-		if a.birth(id).marks&rebuild != 0 {
+		if a.birth(id).Marks&frames.Rebuild != 0 {
 			return claim{Activations, Recomputed, strong}
 		}
 		return claim{Activations, NoDetail, likely}
@@ -65,30 +69,30 @@ func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 	e := a.birth(id)
 	p := a.Phase[id]
 	switch {
-	case e.marks&bucket != 0:
+	case e.Marks&frames.Bucket != 0:
 		return a.bucketClaim(id)
-	case e.marks&flat != 0:
+	case e.Marks&frames.Flat != 0:
 		if a.flatLine(id) < a.lastFlat {
 			return claim{Weights, NoDetail, strong}
 		}
 		return claim{Gradients, GradientBucket, strong}
-	case e.marks&keep != 0 && a.outlivesPass(id):
+	case e.Marks&frames.Keep != 0 && a.outlivesPass(id):
 		return claim{Gradients, NoDetail, strong}
-	case e.marks&comm != 0:
+	case e.Marks&frames.Comm != 0:
 		return claim{Communication, GatheredShard, strong}
-	case e.marks&cache != 0 && (p == Forward || p == Generate || p == Setup):
+	case e.Marks&frames.Cache != 0 && (p == Forward || p == Generate || p == Setup):
 		return claim{KVCache, NoDetail, strong}
-	case e.marks&(ownCache|anyCache) != 0 && a.kept[id]:
+	case e.Marks&(frames.OwnCache|frames.AnyCache) != 0 && a.kept[id]:
 		return claim{KVCache, NoDetail, plausible}
-	case e.marks&restore != 0 && p == Backward:
+	case e.Marks&frames.Restore != 0 && p == Backward:
 		return claim{Activations, Restored, strong}
-	case e.marks&state != 0:
+	case e.Marks&frames.State != 0:
 		if a.outlives(id) || a.freed(id)-a.born(id) > 200 {
 			return claim{OptimizerState, NoDetail, strong}
 		}
-	case e.marks&weight != 0 && p == Setup && a.resumed[id] == NoDetail:
+	case e.Marks&frames.Weight != 0 && p == Setup && a.resumed[id] == NoDetail:
 		if a.outlives(id) || a.run(a.freed(id)) != a.run(a.born(id)) {
-			if e.marks&stored != 0 && a.trains && len(a.stateSize) == 0 {
+			if e.Marks&frames.Stored != 0 && a.trains && len(a.stateSize) == 0 {
 				return claim{Weights, Parameter, plausible} // or the state of an optimizer that makes none
 			}
 			return claim{Weights, Parameter, strong}
@@ -96,7 +100,7 @@ func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 		if e.hint == hintOf(Setup) && a.Phase[id] == Setup && a.freed(id)-a.born(id) > 64 {
 			return claim{Weights, Parameter, plausible}
 		}
-	case e.marks&input != 0:
+	case e.Marks&frames.Input != 0:
 		return claim{Inputs, NoDetail, strong}
 	}
 	return claim{}

@@ -3,6 +3,7 @@ package classify
 import (
 	"sort"
 
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -50,7 +51,7 @@ func (a *analysis) findSpare() {
 		if made[n]++; b >= first && n > scalar && made[n] > 2*a.weightSize[n] && a.weightSize[n] > 0 {
 			more = append(more, id)
 		}
-		if a.birth(id).marks&state != 0 {
+		if a.birth(id).Marks&frames.State != 0 {
 			marked = true
 		} else if b >= first {
 			working = append(working, id)
@@ -85,7 +86,7 @@ func sizeClaim(a *analysis, id timeline.AllocationID) claim {
 	if len(a.growing) > 0 && a.isGrowing(id) {
 		return claim{KVCache, NoDetail, strong}
 	}
-	if a.copies[id] && (!a.recorded.native || a.birth(id).marks&compiled != 0) {
+	if a.copies[id] && (!a.recorded.native || a.birth(id).Marks&frames.Inductor != 0) {
 		return claim{AutocastCopies, NoDetail, strong}
 	}
 	if len(a.buckets) > 0 && a.buckets[id] {

@@ -78,7 +78,8 @@ func (a *analysis) stepStarts() []int {
 	i := a.loop
 	for _, e := range ends {
 		i = max(i, e) // what doesn't begin a step after the end before doesn't after this one
-		for i < a.last && (a.events.Action[i] != snapshot.Alloc || a.phases[i] != Data && a.phases[i] != Forward && a.phases[i] != Generate) {
+		for i < a.last && (a.events.Action[i] != snapshot.Alloc || a.phases[i] != Data && a.phases[i] != Forward &&
+			a.phases[i] != Generate) {
 			i++
 		}
 		if i < a.last && i > starts[len(starts)-1] {

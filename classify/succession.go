@@ -79,7 +79,8 @@ func (a *analysis) succeedByOrder(s *succession, before map[timeline.AllocationI
 // succeedByLine pairs what goes with what the same line makes, or, where another
 // one made it, by the lines that let go and those that make: an optimizer has its
 // moments and weights in one order. It is false where lines don't tell.
-func (a *analysis) succeedByLine(s *succession, before map[timeline.AllocationID]timeline.AllocationID, lines func(snapshot.StackID) line, takes map[line]line) bool {
+func (a *analysis) succeedByLine(s *succession, before map[timeline.AllocationID]timeline.AllocationID,
+	lines func(snapshot.StackID) line, takes map[line]line) bool {
 	if len(s.made) < 2 || len(s.gone) == 0 {
 		return false
 	}
@@ -127,7 +128,8 @@ func (a *analysis) succeedByLine(s *succession, before map[timeline.AllocationID
 
 // succeedAsOthers does it by the lines that told of other sizes: of the last
 // parameter variables let go elsewhere.
-func (a *analysis) succeedAsOthers(s *succession, before map[timeline.AllocationID]timeline.AllocationID, lines func(snapshot.StackID) line, takes map[line]line) bool {
+func (a *analysis) succeedAsOthers(s *succession, before map[timeline.AllocationID]timeline.AllocationID,
+	lines func(snapshot.StackID) line, takes map[line]line) bool {
 	waiting := map[line][]timeline.AllocationID{}
 	var others []timeline.AllocationID
 	for _, id := range s.gone {

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -59,7 +60,7 @@ func (a *analysis) findTwins() {
 				continue
 			}
 			weights := 0 // of this size
-			if a.freed(id)-i >= while && a.birth(id).marks&filled == 0 {
+			if a.freed(id)-i >= while && a.birth(id).Marks&frames.Filled == 0 {
 				weights = a.weightSize[n]
 			}
 			if weights == 0 || seen[n] == weights {

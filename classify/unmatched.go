@@ -1,13 +1,14 @@
 package classify
 
 import (
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // viewsBuckets tells whether gradients are views of DDP's buckets: then backward
 // makes next to none that last.
 func (a *analysis) viewsBuckets() bool {
-	if !a.trains || a.all&bucket == 0 {
+	if !a.trains || a.all&frames.Bucket == 0 {
 		return false
 	}
 	var gradients, buckets int64
@@ -16,7 +17,7 @@ func (a *analysis) viewsBuckets() bool {
 	}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if a.birth(id).marks&bucket != 0 && a.outlives(id) {
+		if a.birth(id).Marks&frames.Bucket != 0 && a.outlives(id) {
 			buckets += a.t.Requested(id)
 		}
 	}

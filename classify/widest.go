@@ -55,7 +55,8 @@ func (a *analysis) markWidestIn(backward *run, least int64) {
 		return
 	}
 	for i := backward.first; i < backward.end; i++ {
-		if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && a.events.Size[i] >= least && a.freed(id) < backward.end && a.logits[id] == NoDetail {
+		if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && a.events.Size[i] >= least && a.freed(id) < backward.end &&
+			a.logits[id] == NoDetail {
 			a.widest[id] = true
 		}
 	}
