@@ -10,7 +10,7 @@ import (
 // anchored finds the iterations of a loop that only runs forward by what recurs
 // once in each: the stack, or without stacks the run of sizes, or of lives where
 // batches of different sizes take turns.
-func (a *analysis) anchored() []int {
+func (a *Program) anchored() []int {
 	var l layers
 	if !a.recorded.allocs {
 		l = a.layersOfModel()
@@ -24,7 +24,7 @@ func (a *analysis) anchored() []int {
 }
 
 // anchoredIn finds them between two events; none where nothing recurs.
-func (a *analysis) anchoredIn(from, to int, l *layers) []int {
+func (a *Program) anchoredIn(from, to int, l *layers) []int {
 	allocs := pages.Make[int](min(to-from, a.t.Len()))[:0]
 	for i := from; i < to; i++ {
 		if a.events.Action[i] == snapshot.Alloc {
@@ -110,7 +110,7 @@ func recurring(allocs []int, keys []uint32, n int) []int {
 
 // loops tells a loop from the layers of a single pass: what happens
 // outside all modules, or right below the model, comes back as often.
-func (a *analysis) loops(allocs []int, count int) bool {
+func (a *Program) loops(allocs []int, count int) bool {
 	shallow := uint8(255)
 	tally := make([]int, len(a.stacks))
 	for _, i := range allocs {

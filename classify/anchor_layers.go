@@ -13,7 +13,7 @@ import (
 // its first, from iterations: nothing comes back within each, though the model's
 // weights do; or each keeps most of what it took for a backward pass, and makes
 // little.
-func (a *analysis) layersOfOne(starts []int, l *layers) bool {
+func (a *Program) layersOfOne(starts []int, l *layers) bool {
 	const most, few = 256, 64 // layers of a model; allocations of a layer
 	n := len(starts)
 	if n < 3 || n > most {
@@ -87,7 +87,7 @@ type layers struct {
 }
 
 // layersOfModel looks at what is there before the loop and stays.
-func (a *analysis) layersOfModel() (l layers) {
+func (a *Program) layersOfModel() (l layers) {
 	var allocs []int
 	var sizes []int64
 	l.weights = map[int64]bool{}
@@ -106,7 +106,7 @@ func (a *analysis) layersOfModel() (l layers) {
 // loop over its layers, then, and no loop around it. All of it comes from one line
 // of a module's work, other lines of which allocate too, but not in between; or
 // from modules of one kind that Sequential calls.
-func (a *analysis) recursWithin(allocs, starts []int) bool {
+func (a *Program) recursWithin(allocs, starts []int) bool {
 	inside, outside := make([]bool, len(a.stacks)), make([]bool, len(a.stacks))
 	for _, i := range allocs {
 		if starts[0] <= i && i < starts[len(starts)-1] {
@@ -197,4 +197,23 @@ func pythonFrames(view *frames.View, s *snapshot.Snapshot, id snapshot.StackID) 
 func sameFunction(s *snapshot.Snapshot, a, b snapshot.FrameID) bool {
 	x, y := &s.Frames[a], &s.Frames[b]
 	return x.Function == y.Function && x.File == y.File
+}
+
+// mostWithin tells whether most of an ascending list lies in groups that begin at
+// some events, the last one as long as the one before.
+func mostWithin(events, groups []int) bool {
+	n := len(groups)
+	if n < 2 {
+		return false
+	}
+	from, _ := slices.BinarySearch(events, groups[0])
+	to, _ := slices.BinarySearch(events, 2*groups[n-1]-groups[n-2])
+	return (to-from)*3 >= len(events)*2
+}
+
+func asInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

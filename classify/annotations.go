@@ -21,7 +21,7 @@ type window struct {
 
 // annotated turns the ranges that torch and its users name into events by their
 // time. They are there even where no stacks were recorded.
-func (a *analysis) annotated() []window {
+func (a *Program) annotated() []window {
 	if a.events.TimeUS == nil {
 		return nil
 	}
@@ -88,18 +88,18 @@ func inside(windows []window, k int) []window {
 // otherDevice tells whether a range belongs to another GPU that has ranges and
 // events of its own. Ranges carry the device that was current, which is not
 // always the one that is looked at.
-func (a *analysis) otherDevice(ordinal int) bool {
+func (a *Program) otherDevice(ordinal int) bool {
 	d := a.t.Snapshot.Device(ordinal)
 	return d != nil && d.Events.Len() > a.last
 }
 
 // eventAt is the first event at or after a time.
-func (a *analysis) eventAt(us int64) int {
+func (a *Program) eventAt(us int64) int {
 	return sort.Search(a.last, func(i int) bool { return a.events.TimeUS[i] >= us })
 }
 
 // communicates marks the events within the ranges that FSDP names.
-func (a *analysis) communicates() []bool {
+func (a *Program) communicates() []bool {
 	if a.events.TimeUS == nil {
 		return nil
 	}

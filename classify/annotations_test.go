@@ -17,7 +17,7 @@ func TestOpenRanges(t *testing.T) {
 		s.ranges = append(s.ranges, recorder.Annotation{Stage: "START", Name: name, TimeUS: 5})
 	}
 	tl := s.timeline()
-	a := &analysis{t: tl, events: &tl.Device.Events, last: tl.Device.Events.Len()}
+	a := &Program{t: tl, events: &tl.Device.Events, last: tl.Device.Events.Len()}
 	want := a.annotated()
 	for range 50 {
 		if got := a.annotated(); len(got) != 4 || !slices.Equal(got, want) {

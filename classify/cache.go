@@ -25,14 +25,14 @@ type grown struct {
 // numbers of blocks of each size, sizes that rise by the same amount, each
 // freed only after the next size is there. It also tells generation from other
 // loops that only run forward.
-func (a *analysis) findGrowth() {
+func findGrowth(a *analysis) {
 	a.growing, a.chains = map[int64][]int{}, nil
 	fewest := 2
 	if !a.trains {
 		fewest = 4 // keys and values of two layers: short spells are many
 	}
-	a.findReordered()
-	bySize := a.spells(fewest)
+	findReordered(a)
+	bySize := spells(a, fewest)
 	var sizes []*grown
 	for _, spells := range bySize {
 		for _, g := range spells {
@@ -54,7 +54,7 @@ func (a *analysis) findGrowth() {
 				continue
 			}
 			if !h.grows {
-				a.followGrowth(bySize, g, h)
+				followGrowth(a, bySize, g, h)
 			}
 			break
 		}
@@ -67,7 +67,7 @@ func (a *analysis) findGrowth() {
 // spells gathers what forward passes allocate by size. In training all of a
 // size are one spell: what is saved for backward rises and falls in every step.
 // Of those with fewer blocks than that, a size keeps only the last.
-func (a *analysis) spells(fewest int) map[int64][]*grown {
+func spells(a *analysis, fewest int) map[int64][]*grown {
 	bySize := map[int64][]*grown{}
 	var recent [256]*grown // the last spells of sizes, which come again and again
 	var room []grown
@@ -76,7 +76,7 @@ func (a *analysis) spells(fewest int) map[int64][]*grown {
 		if p := a.Phase[id]; p != Forward && p != Generate || a.moved.has(id) {
 			continue
 		}
-		n, b, f := a.t.Requested(id), a.born(id), a.goes(id)
+		n, b, f := a.t.Requested(id), a.born(id), goes(a, id)
 		last := &recent[(n>>9^n>>17)&255]
 		g := *last
 		if g == nil || g.size != n {
@@ -106,7 +106,7 @@ func (a *analysis) spells(fewest int) map[int64][]*grown {
 // search puts its caches in another order: of the same size, and the next thing is
 // that the other goes. They may come one by one, or those of a layer or of all
 // layers at once, which go in the opposite order. Stacks say so where a library does it.
-func (a *analysis) findReordered() {
+func findReordered(a *analysis) {
 	if a.trains || a.recorded.allocs && a.all&frames.Cache != 0 {
 		return
 	}
@@ -117,7 +117,7 @@ func (a *analysis) findReordered() {
 		case action == snapshot.FreeCompleted || a.t.Of[i] == timeline.NoAllocation:
 		case action == snapshot.Alloc:
 			if len(gone) > 0 {
-				pairs = a.pairReordered(pairs, made, gone)
+				pairs = pairReordered(a, pairs, made, gone)
 				made, gone = made[:0], gone[:0]
 			}
 			made = append(made, a.t.Of[i])
@@ -125,19 +125,19 @@ func (a *analysis) findReordered() {
 			gone = append(gone, a.t.Of[i])
 		}
 	}
-	pairs = a.pairReordered(pairs, made, gone)
+	pairs = pairReordered(a, pairs, made, gone)
 	if len(pairs) == 0 {
 		return
 	}
 	a.reordered = pages.Make[int32](len(a.Category))
 	for _, p := range slices.Backward(pairs) { // a copy of a copy goes with the last
 		a.moved.add(p[0])
-		a.reordered[p[1]] = int32(a.goes(p[0])) + 1
+		a.reordered[p[1]] = int32(goes(a, p[0])) + 1
 	}
 }
 
 // pairReordered adds the pairs of what was made in one go and what went after it.
-func (a *analysis) pairReordered(pairs [][2]timeline.AllocationID, made,
+func pairReordered(a *analysis, pairs [][2]timeline.AllocationID, made,
 	gone []timeline.AllocationID) [][2]timeline.AllocationID {
 	const (
 		large = 1024
@@ -164,7 +164,7 @@ func (a *analysis) pairReordered(pairs [][2]timeline.AllocationID, made,
 
 // goes is the event at which what an allocation holds is gone, in copies that take
 // its place, too.
-func (a *analysis) goes(id timeline.AllocationID) int {
+func goes(a *analysis, id timeline.AllocationID) int {
 	if a.reordered != nil && a.reordered[id] > 0 {
 		return int(a.reordered[id]) - 1
 	}
@@ -177,7 +177,7 @@ func follows(g, h *grown) bool {
 }
 
 // followGrowth walks up from two sizes as long as the next one is there.
-func (a *analysis) followGrowth(bySize map[int64][]*grown, g, h *grown) {
+func followGrowth(a *analysis, bySize map[int64][]*grown, g, h *grown) {
 	chain := []*grown{g, h}
 	for step := h.size - g.size; len(chain) < 1<<16; {
 		last := chain[len(chain)-1]
@@ -207,7 +207,7 @@ func (a *analysis) followGrowth(bySize map[int64][]*grown, g, h *grown) {
 		}
 		return
 	}
-	before := a.fusedBefore(g, h)
+	before := fusedBefore(a, g, h)
 	if n := 2*g.size - h.size; before == 0 && len(bySize[n]) > 0 {
 		before = n
 	}
@@ -220,7 +220,7 @@ func (a *analysis) followGrowth(bySize map[int64][]*grown, g, h *grown) {
 // place of where each holds a layer's queries, keys and values in one, as the pass
 // over a prompt leaves them: gone before the cache grows again. 0 where they are
 // others.
-func (a *analysis) fusedBefore(g, h *grown) int64 {
+func fusedBefore(a *analysis, g, h *grown) int64 {
 	prompt := 2*g.size - h.size // its keys, where these hold one token more
 	gone := map[int64]int{}
 	for i := g.first + 1; i < h.first; i++ {
@@ -248,11 +248,11 @@ func holds(block, keys int64) bool { return keys > 0 && block >= 3*keys && block
 // generates turns loops that only run forward and keep a growing cache into
 // generation. Models fill a cache in training, too: a pass that keeps what backward
 // would need, and no cache grows, is the first of one that failed.
-func (a *analysis) generates() {
+func generates(a *analysis) {
 	if a.trains || a.saves && len(a.growing) == 0 {
 		return
 	}
-	cached := a.findWindows() || a.findNamed() || a.findStatic() || len(a.growing) > 0 || a.findPool() || a.findRequested()
+	cached := findWindows(a) || findNamed(a) || findStatic(a) || len(a.growing) > 0 || findPool(a) || findRequested(a)
 	for i := 0; i < len(a.Category) && !cached && a.all&frames.Cache != 0; i++ {
 		id := timeline.AllocationID(i)
 		cached = a.birth(id).Marks&frames.Cache != 0 && a.Phase[i] == Forward
@@ -277,7 +277,7 @@ func (a *analysis) generates() {
 // findNamed finds caches that functions of the program's own make, going by their
 // names, in a program that only runs forward: what they make and it keeps. Where a
 // name doesn't say what is cached, two blocks for each of the model's layers do.
-func (a *analysis) findNamed() bool {
+func findNamed(a *analysis) bool {
 	const (
 		pairs = 4
 		large = 1024
@@ -305,7 +305,7 @@ func (a *analysis) findNamed() bool {
 		}
 		k := kind{n, int64(len(ids))}
 		if _, seen := known[k]; !seen && len(known) < kinds {
-			known[k] = a.hasLayers(len(ids)/2, n)
+			known[k] = hasLayers(a, len(ids)/2, n)
 		}
 		if known[k] {
 			keep(ids...)
@@ -334,7 +334,7 @@ func (a *analysis) findNamed() bool {
 
 // hasLayers tells whether a model has so many layers, going by how often the sizes
 // of most of its weights recur; what has another size beside them isn't one of them.
-func (a *analysis) hasLayers(layers int, beside int64) bool {
+func hasLayers(a *analysis, layers int, beside int64) bool {
 	const large = 64 << 10 // norms and biases may be as large as each other
 	var common, bytes, all int64
 	for n, count := range a.weightSize {
@@ -354,7 +354,7 @@ func (a *analysis) hasLayers(layers int, beside int64) bool {
 // a program that only runs forward or of each of its requests: blocks of one size
 // in numbers that stay for the passes that follow. Beside a cache that grows, those
 // are what a decoder's layers keep of the encoder's result, one or two for each.
-func (a *analysis) findStatic() bool {
+func findStatic(a *analysis) bool {
 	const (
 		pairs, passes = 8, 3
 		layer         = 8 // events between two of them at least: adapters are loaded in one go
@@ -362,7 +362,7 @@ func (a *analysis) findStatic() bool {
 	if a.saves || len(a.Steps) < passes {
 		return false
 	}
-	found, grown := false, a.grownBlocks()
+	found, grown := false, grownBlocks(a)
 	for k := range a.Steps { // each a pass, or a request
 		first, last := max(a.loop, a.Steps[k].FirstEvent), a.Steps[k].LastEvent
 		bySize := map[int64][]timeline.AllocationID{}
@@ -389,7 +389,7 @@ func (a *analysis) findStatic() bool {
 			}
 			pass := a.born(ids[len(ids)-1]) - a.born(ids[0])
 			if k == 0 && stay && !crossed || pass > layer*len(ids) && gone-a.born(ids[0]) > (passes+1)*pass &&
-				(crossed || a.paired(ids)) {
+				(crossed || paired(a, ids)) {
 				found = true
 				for _, id := range ids {
 					a.kept[id] = true
@@ -402,7 +402,7 @@ func (a *analysis) findStatic() bool {
 
 // grownBlocks are the numbers of blocks that caches grow by at a time: keys and values
 // of each layer.
-func (a *analysis) grownBlocks() (out []int) {
+func grownBlocks(a *analysis) (out []int) {
 	for _, c := range a.chains {
 		if n := c[0].count; !slices.Contains(out, n) {
 			out = append(out, n)
@@ -414,7 +414,7 @@ func (a *analysis) grownBlocks() (out []int) {
 // findKept finds keys and values that a model keeps in training because its
 // cache is on: in recordings without stacks, an even number of blocks of one
 // size that outlives each backward pass while everything else is freed.
-func (a *analysis) findKept() {
+func findKept(a *analysis) {
 	if a.recorded.allocs || !a.trains {
 		return
 	}
@@ -424,10 +424,10 @@ func (a *analysis) findKept() {
 		if a.runs[r].phase != Forward || p == nil {
 			continue
 		}
-		if whole && !found && (a.isCut(p) || a.backwardAfter(a.run(p.end)) == nil) {
+		if whole && !found && (isCut(a, p) || a.backwardAfter(a.run(p.end)) == nil) {
 			continue // it hasn't come to what was saved first, or a list has kept what a cache doesn't
 		}
-		whole = whole || !a.isCut(p)
+		whole = whole || !isCut(a, p)
 		survivors := map[int64][]timeline.AllocationID{}
 		saved := 0
 		for i := a.runs[r].first; i < a.runs[r].end; i++ {
@@ -444,7 +444,7 @@ func (a *analysis) findKept() {
 			}
 		}
 		for _, ids := range survivors {
-			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 && a.paired(ids) && a.dropped(ids) {
+			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 && paired(a, ids) && dropped(a, ids) {
 				found = true
 				for _, id := range ids {
 					a.kept[id] = true
@@ -456,7 +456,7 @@ func (a *analysis) findKept() {
 
 // dropped tells whether allocations go in one go: what a backward pass frees goes
 // bit by bit, while it makes gradients.
-func (a *analysis) dropped(ids []timeline.AllocationID) bool {
+func dropped(a *analysis, ids []timeline.AllocationID) bool {
 	first, end := a.last, 0
 	for _, id := range ids {
 		first, end = min(first, a.freed(id)), max(end, a.freed(id))
@@ -467,7 +467,7 @@ func (a *analysis) dropped(ids []timeline.AllocationID) bool {
 // paired tells whether allocations come two by two, a key and a value of each
 // layer, with more between the pairs than within them; what an encoder hands to
 // a decoder may be one more before them.
-func (a *analysis) paired(ids []timeline.AllocationID) bool {
+func paired(a *analysis, ids []timeline.AllocationID) bool {
 	ids = ids[len(ids)%2:]
 	for i := 2; i < len(ids); i += 2 {
 		between := a.born(ids[i]) - a.born(ids[i-1])

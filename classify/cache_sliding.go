@@ -19,18 +19,18 @@ type slid struct {
 // of the last, as where keys and values are kept of a window of tokens that slides:
 // two blocks for each of four layers or more, which go in one go once as many others
 // are there, pass after pass.
-func (a *analysis) findWindows() (found bool) {
+func findWindows(a *analysis) (found bool) {
 	const (
 		pairs, passes = 4, 3
 		large         = 1024
 	)
 	last := map[int64]*slid{} // by size
 	window := func(ids []timeline.AllocationID) {
-		if len(ids) < 2*pairs || len(ids)%2 != 0 || !a.paired(ids) {
+		if len(ids) < 2*pairs || len(ids)%2 != 0 || !paired(a, ids) {
 			return
 		}
 		n := a.t.Requested(ids[0])
-		last[n] = a.windowAfter(last[n], slices.Clone(ids))
+		last[n] = windowAfter(a, last[n], slices.Clone(ids))
 		for w := last[n]; last[n].passes >= passes && w != nil && !a.kept[w.ids[0]]; w = w.before {
 			found = true
 			for _, id := range w.ids {
@@ -76,7 +76,7 @@ func (a *analysis) findWindows() (found bool) {
 
 // windowAfter is a window that takes the place of another where all of it was made
 // after that and while it was still there.
-func (a *analysis) windowAfter(w *slid, ids []timeline.AllocationID) *slid {
+func windowAfter(a *analysis, w *slid, ids []timeline.AllocationID) *slid {
 	if w != nil && len(w.ids) == len(ids) && a.born(ids[0]) > a.born(w.ids[len(ids)-1]) &&
 		a.born(ids[len(ids)-1]) < a.freed(w.ids[0]) {
 		return &slid{ids, w, w.passes + 1}

@@ -7,30 +7,30 @@ import (
 )
 
 // prepare finds what signals look at.
-func (a *analysis) prepare() {
+func prepare(a *analysis) {
 	a.kept = pages.Make[bool](len(a.Category))
-	a.findSizes()
-	together.Do(a.findGrowth, a.findSaved, a.findRetained)
-	a.generates()
+	findSizes(a)
+	together.Do(func() { findGrowth(a) }, func() { findSaved(a) }, func() { findRetained(a) })
+	generates(a)
 	a.sharing = a.communicates()
 	together.Do( // each finds what only the join reads
-		func() { a.findKept(); a.findLogits() },
-		a.findHeads,
-		a.findTwins,
-		a.findResumed,
-		a.findRemade,
-		a.findSpare,
-		a.findFlat,
-		func() { a.findOlder(); a.findUnmatched(); a.findReplaced(); a.findGuessed() },
-		func() { a.findCopies(); a.findRecomputed() })
-	a.markScores()
+		func() { findKept(a); findLogits(a) },
+		func() { findHeads(a) },
+		func() { findTwins(a) },
+		func() { findResumed(a) },
+		func() { findRemade(a) },
+		func() { findSpare(a) },
+		func() { findFlat(a) },
+		func() { findOlder(a); findUnmatched(a); findReplaced(a); findGuessed(a) },
+		func() { findCopies(a); findRecomputed(a) })
+	markScores(a)
 	for _, steps := range a.Untrained {
-		a.markJoined(steps)
+		markJoined(a, steps)
 	}
 }
 
 // signals are those that have something to look at in this recording.
-func (a *analysis) signals() []signal {
+func signals(a *analysis) []signal {
 	var out []signal
 	if len(a.labels) > 0 {
 		out = append(out, signal{name: ByLabel, claim: labelClaim})
@@ -49,8 +49,3 @@ func (a *analysis) signals() []signal {
 	}
 	return append(out, signal{name: ByLife, claim: lifeClaim}, signal{name: BySize, claim: sizeClaim})
 }
-
-// Stacked is the order of categories in pictures, what lives longest below.
-var Stacked = [NumCategories]Category{Weights, OptimizerState, Gradients, KVCache, AutocastCopies, Inputs, Communication,
-	Workspace,
-	Activations, Logits, Temporary, Unknown}

@@ -10,7 +10,7 @@ import (
 // forward, for a part of the tokens at a time: at the end of a pass that is
 // trained on, outside of all layers, requests of one size and its family that
 // are larger than all before, and of which nothing is left for backward.
-func (a *analysis) markChunks(p pass) {
+func markChunks(a *analysis, p pass) {
 	const (
 		parts = 4 // the scores and one copy, twice
 		large = 1 << 20
@@ -24,7 +24,7 @@ func (a *analysis) markChunks(p pass) {
 			if a.events.Action[i] != snapshot.Alloc || n <= scalar || a.sharing != nil && a.sharing[i] {
 				continue
 			}
-			if id := a.t.Of[i]; a.birth(id).Marks&frames.Workspace == 0 && a.workspaceBySize(id).sure == 0 {
+			if id := a.t.Of[i]; a.birth(id).Marks&frames.Workspace == 0 && !a.IsWorkspaceBySize(id) {
 				f(i, id, n)
 			}
 		}
@@ -58,7 +58,7 @@ func (a *analysis) markChunks(p pass) {
 }
 
 // chunkClaim judges what markChunks marked.
-func (a *analysis) chunkClaim(id timeline.AllocationID) claim {
+func chunkClaim(a *analysis, id timeline.AllocationID) claim {
 	if a.birth(id).Marks&(frames.MatMul|frames.Copying) == frames.MatMul {
 		return claim{Logits, NoDetail, likely}
 	}

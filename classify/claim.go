@@ -38,7 +38,7 @@ func annotationClaim(a *analysis, id timeline.AllocationID) claim {
 	switch {
 	case b < 0 || !a.sharing[b] || a.Phase[id] == Setup:
 		return claim{}
-	case a.Phase[id] == Backward && a.outlivesPass(id):
+	case a.Phase[id] == Backward && outlivesPass(a, id):
 		return claim{Gradients, NoDetail, likely}
 	}
 	return claim{Communication, GatheredShard, strong}
@@ -46,17 +46,17 @@ func annotationClaim(a *analysis, id timeline.AllocationID) claim {
 
 // join is the one place where signals meet: the surest claim decides, a signal
 // that says something else takes from it, one that agrees adds to it.
-func (a *analysis) join(signals []signal) {
+func join(a *analysis, signals []signal) {
 	const piece = 1 << 14
 	n := len(a.Category)
 	together.Each((n+piece-1)/piece, func(k int) {
 		for i := k * piece; i < min((k+1)*piece, n); i++ {
-			a.joinOne(signals, timeline.AllocationID(i))
+			joinOne(a, signals, timeline.AllocationID(i))
 		}
 	})
 }
 
-func (a *analysis) joinOne(signals []signal, id timeline.AllocationID) {
+func joinOne(a *analysis, signals []signal, id timeline.AllocationID) {
 	var best claim
 	var by Signal
 	var against, agreeing uint8

@@ -13,15 +13,15 @@ import (
 // a gradient with half of its bytes freed right after its birth tells which
 // sizes were cast, and how many of each in one pass. Where nothing is trained,
 // findSaved has found them.
-func (a *analysis) findCopies() {
+func findCopies(a *analysis) {
 	if a.recorded.native && a.all&frames.Inductor == 0 {
 		return // frames name them
 	}
 	cast := map[int64]int{}
 	for r := range a.runs {
 		if p := &a.runs[r]; p.phase == Backward {
-			for n, count := range a.converted(p) {
-				if a.isCut(p) { // it hasn't come to all of them
+			for n, count := range converted(a, p) {
+				if isCut(a, p) { // it hasn't come to all of them
 					count = max(count, a.weightSize[2*n])
 				}
 				cast[n] = max(cast[n], count)
@@ -33,14 +33,14 @@ func (a *analysis) findCopies() {
 	}
 	for r := range a.runs {
 		if a.runs[r].phase == Forward {
-			a.findCopiesIn(a.runs[r], cast)
+			findCopiesIn(a, a.runs[r], cast)
 		}
 	}
 }
 
 // converted counts by size the half-precision gradients of a backward pass that
 // were converted.
-func (a *analysis) converted(p *run) map[int64]int {
+func converted(a *analysis, p *run) map[int64]int {
 	out := map[int64]int{}
 	for i := p.first; i < p.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
@@ -65,7 +65,7 @@ func (a *analysis) converted(p *run) map[int64]int {
 // findCopiesIn marks as many allocations of a forward run as were converted
 // back, and as many again once these are all gone: several passes may follow each
 // other.
-func (a *analysis) findCopiesIn(r run, cast map[int64]int) {
+func findCopiesIn(a *analysis, r run, cast map[int64]int) {
 	left := maps.Clone(cast)
 	gone := -1 // when those that were found are; before any was
 	for i := r.first; i < r.end; i++ {

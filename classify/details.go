@@ -4,7 +4,7 @@ import "github.com/vramscope/vramscope/timeline"
 
 // findDetails says more where the category alone leaves it open: moments come in
 // the order in which an optimizer makes them, parameters have gradients.
-func (a *analysis) findDetails() {
+func findDetails(a *analysis) {
 	var gradients, states int64
 	for n, count := range a.gradientSize {
 		gradients += n * int64(count)

@@ -11,12 +11,12 @@ import (
 // of the former failed, without stacks. It is too short to be seen by its rhythm, and
 // what forward kept is told by what is freed later: so only phases change, once all
 // else is known.
-func (a *analysis) tellFailedLoss() {
+func tellFailedLoss(a *analysis) {
 	if a.recorded.allocs || len(a.ooms) == 0 || len(a.Steps) == 0 {
 		return
 	}
 	failed := a.ooms[len(a.ooms)-1]
-	root, of, ok := a.gradientOfScores(failed)
+	root, of, ok := gradientOfScores(a, failed)
 	s := &a.Steps[len(a.Steps)-1]
 	k := slices.IndexFunc(s.Phases, func(p PhaseSpan) bool { return p.FirstEvent <= failed && failed <= p.LastEvent })
 	if !ok || k < 0 || s.Phases[k].Phase != Forward || s.Phases[k].FirstEvent >= root {
@@ -44,7 +44,7 @@ func (a *analysis) tellFailedLoss() {
 // at event root, and then a gradient as large as the log-softmax, which is of, from
 // which comes another. Before a forward pass is over nobody makes three numbers and
 // then as much as they are of.
-func (a *analysis) gradientOfScores(failed int) (root int, of timeline.AllocationID, ok bool) {
+func gradientOfScores(a *analysis, failed int) (root int, of timeline.AllocationID, ok bool) {
 	const large, few = 1 << 20, 4 // bytes; allocations between the first gradient and the failure
 	size := a.events.Size[failed]
 	if size < large {

@@ -9,7 +9,7 @@ import (
 // findFused finds optimizers that step inside the backward pass, for each weight
 // as soon as its gradient is there: between their steps what forward had saved
 // goes on being freed, and hardly anything is made that lasts for a while.
-func (a *analysis) findFused() {
+func (a *Program) findFused() {
 	const (
 		some  = 4 // gaps between steps in which something is freed
 		few   = 3 // what one layer leaves: its gradients, and that of its input
@@ -42,7 +42,7 @@ func (a *analysis) findFused() {
 
 // fuse makes all steps from one window to another part of a backward pass, and
 // a zero_grad that follows at once. The last step ends an iteration.
-func (a *analysis) fuse(first, last int) {
+func (a *Program) fuse(first, last int) {
 	const atOnce = 2 // events
 	if a.fused == nil {
 		a.fused = pages.Make[bool](a.last)
@@ -63,7 +63,7 @@ func (a *analysis) fuse(first, last int) {
 }
 
 // isFused tells whether an event is part of a step within a backward pass.
-func (a *analysis) isFused(event int) bool {
+func (a *Program) isFused(event int) bool {
 	return a.fused != nil && event >= 0 && event < a.last && a.fused[event]
 }
 
@@ -73,7 +73,7 @@ type gap struct {
 	left       int // made since, and there when the second step begins
 }
 
-func (a *analysis) between(w, next *window) (g gap) {
+func (a *Program) between(w, next *window) (g gap) {
 	const while = 12 // events
 	for i := w.end; i < next.first; i++ {
 		id := a.t.Of[i]

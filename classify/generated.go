@@ -38,7 +38,7 @@ func (a *analysis) markTurn(from, end int) {
 	each := func(f func(i int, n int64)) {
 		for i := from; i < end; i++ {
 			if n := a.events.Size[i]; a.events.Action[i] == snapshot.Alloc && n > 64 && !cublasSize(n) &&
-				!a.isGrowing(a.t.Of[i]) {
+				!isGrowing(a, a.t.Of[i]) {
 				f(i, n)
 			}
 		}

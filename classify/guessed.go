@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"slices"
-
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -11,13 +9,13 @@ import (
 // training, a single large block of a size without gradients, which may be data; and
 // the second ones of a size of which no optimizer makes state in its steps: it may have
 // made them when it was built.
-func (a *analysis) findGuessed() {
+func findGuessed(a *analysis) {
 	a.guessed = map[timeline.AllocationID]bool{}
 	if a.recorded.allocs || a.updates && !a.trains {
 		return
 	}
 	const large = 1 << 20 // bytes
-	all := !a.trains && len(a.ooms) > 0 && !a.setupEnds()
+	all := !a.trains && len(a.ooms) > 0 && !setupEnds(a)
 	seen := map[int64]int{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
@@ -37,21 +35,9 @@ func (a *analysis) findGuessed() {
 // setupEnds tells whether it shows, in a program that fails before its first backward
 // pass, where setup ends: most of what is there before the loop are layers with weights
 // of the same sizes, or iterations follow of which each frees what it saved.
-func (a *analysis) setupEnds() bool {
+func setupEnds(a *analysis) bool {
 	if l := a.layersOfModel(); l.most {
 		return true
 	}
 	return a.saves && len(a.Steps) > 1
-}
-
-// mostWithin tells whether most of an ascending list lies in groups that begin at
-// some events, the last one as long as the one before.
-func mostWithin(events, groups []int) bool {
-	n := len(groups)
-	if n < 2 {
-		return false
-	}
-	from, _ := slices.BinarySearch(events, groups[0])
-	to, _ := slices.BinarySearch(events, 2*groups[n-1]-groups[n-2])
-	return (to-from)*3 >= len(events)*2
 }

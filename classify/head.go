@@ -12,7 +12,7 @@ import (
 // model itself calls it and the other maps lie in modules below; or, wherever it
 // lies, when its result is larger than those of all others and has a score
 // for each word and token.
-func (a *analysis) findHeads() {
+func findHeads(a *analysis) {
 	a.heads = make([]bool, len(a.stacks))
 	deeper := 0 // maps below the model since the last candidate
 	candidate := timeline.NoAllocation
@@ -33,9 +33,9 @@ func (a *analysis) findHeads() {
 			wide.add(id, a.t.Requested(id))
 			whole.add(id, a.t.Requested(id))
 		case e.depth <= 1:
-			a.markHead(wide.end(a.t.Requested(id)))
+			markHead(a, wide.end(a.t.Requested(id)))
 			if e.depth == 0 {
-				a.markHead(whole.end(a.t.Requested(id)))
+				markHead(a, whole.end(a.t.Requested(id)))
 			}
 		}
 		switch {
@@ -54,7 +54,7 @@ func (a *analysis) findHeads() {
 	}
 }
 
-func (a *analysis) markHead(head timeline.AllocationID) {
+func markHead(a *analysis, head timeline.AllocationID) {
 	if head != timeline.NoAllocation {
 		a.heads[a.t.Stack(head)] = true
 	}
@@ -112,19 +112,19 @@ func (w *wideHead) scores() bool {
 
 // markScores marks the scores of passes without a loss, and the copies that the
 // program makes of them.
-func (a *analysis) markScores() {
+func markScores(a *analysis) {
 	if !slices.Contains(a.heads, true) {
 		return
 	}
 	if !a.trains {
-		a.markScoresIn(a.loop, a.last)
+		markScoresIn(a, a.loop, a.last)
 	}
 	for _, steps := range a.Untrained {
-		a.markScoresIn(steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1)
+		markScoresIn(a, steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1)
 	}
 }
 
-func (a *analysis) markScoresIn(from, to int) {
+func markScoresIn(a *analysis, from, to int) {
 	var size int64
 	for i := from; i < to; i++ {
 		if a.events.Action[i] != snapshot.Alloc {

@@ -85,9 +85,9 @@ func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
 
 // findLeaks judges what every step leaves behind. It needs the steps, phases
 // and categories; its time is linear in the allocations.
-func (c *Classification) findLeaks(view *frames.View) []Leak {
-	leaks := c.stepLeaks(view)
-	for _, leak := range c.untrainedLeaks(view) {
+func findLeaks(c *Result, view *frames.View) []Leak {
+	leaks := stepLeaks(c, view)
+	for _, leak := range untrainedLeaks(c, view) {
 		if !slices.ContainsFunc(leaks, leak.overlaps) {
 			leaks = append(leaks, leak)
 		}
@@ -102,10 +102,10 @@ func (c *Classification) findLeaks(view *frames.View) []Leak {
 }
 
 // stepLeaks are those of the program's loop.
-func (c *Classification) stepLeaks(view *frames.View) []Leak {
+func stepLeaks(c *Result, view *frames.View) []Leak {
 	l := newLoop(c, view)
 	if l == nil {
-		return c.onlyStep(view)
+		return onlyStep(c, view)
 	}
 	var found [4][]Leak // in the order of the kinds, whichever is done first
 	own := [4]*loop{l.apart(), l.apart(), l.apart(), l.apart()}
@@ -118,7 +118,7 @@ func (c *Classification) stepLeaks(view *frames.View) []Leak {
 }
 
 // onlyStep is what one step alone can show: the state that its optimizer makes.
-func (c *Classification) onlyStep(view *frames.View) []Leak {
+func onlyStep(c *Result, view *frames.View) []Leak {
 	if len(c.Steps) != 1 {
 		return nil
 	}
@@ -170,11 +170,4 @@ func (l *loop) oneEach(kept []timeline.AllocationID) bool {
 		}
 	}
 	return true
-}
-
-func asInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -146,7 +146,7 @@ func TestLabelledLeaks(t *testing.T) {
 				var leaks []Leak
 				if source == "truth" {
 					c := fromTruth(r, p, tl, v)
-					leaks = c.findLeaks(frames.New(tl.Snapshot))
+					leaks = findLeaks(c.Result, frames.New(tl.Snapshot))
 				} else {
 					leaks = New(tl, Options{}).Leaks()
 				}
@@ -223,8 +223,8 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 // blank is a classification that says nothing yet.
 func blank(tl *timeline.Timeline) *Classification {
 	n := tl.Len()
-	return &Classification{Timeline: tl, Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
-		Signal: make([]Signal, n), Phase: make([]Phase, n), Step: make([]int32, n)}
+	return &Classification{Result: &Result{Timeline: tl, Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
+		Signal: make([]Signal, n), Phase: make([]Phase, n), Step: make([]int32, n)}}
 }
 
 // TestFoundRecordingsShowNoDefect runs over other people's recordings: none is

@@ -13,7 +13,7 @@ import (
 // loop is the program's loop as the search for leaks sees it: steps are
 // counted from 0 here, whatever their numbers.
 type loop struct {
-	c    *Classification
+	c    *Result
 	t    *timeline.Timeline
 	view *frames.View
 	n    int
@@ -37,7 +37,7 @@ type loop struct {
 }
 
 // newLoop is nil when there are too few steps to compare.
-func newLoop(c *Classification, view *frames.View) *loop {
+func newLoop(c *Result, view *frames.View) *loop {
 	steps, coarse := c.Steps, false
 	if len(steps) < 3 && (c.Timeline.Older() == 0 || view.Recorded(c.Timeline.Device) != "none") {
 		if r := rounds(steps); len(r) > len(steps) {
@@ -50,7 +50,7 @@ func newLoop(c *Classification, view *frames.View) *loop {
 	return loopOf(c, view, steps, coarse)
 }
 
-func loopOf(c *Classification, view *frames.View, steps []Step, coarse bool) *loop {
+func loopOf(c *Result, view *frames.View, steps []Step, coarse bool) *loop {
 	n := len(steps)
 	l := &loop{steps: steps, coarse: coarse, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]frames.Line{}}
 	for k := range steps {

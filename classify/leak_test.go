@@ -260,14 +260,14 @@ func TestLeaksOfOddSteps(t *testing.T) {
 		}
 		c := s.classified()
 		c.Steps = steps
-		if leaks := c.findLeaks(frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
+		if leaks := findLeaks(c.Result, frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
 			t.Errorf("steps %v: %v", steps, leaks)
 		}
 	}
 	s := newStory(t, true)
 	c := s.classified()
 	c.Steps = []Step{{}, {}, {}}
-	if leaks := c.findLeaks(frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
+	if leaks := findLeaks(c.Result, frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
 		t.Errorf("an empty recording leaks: %v", leaks)
 	}
 }
@@ -284,7 +284,7 @@ func BenchmarkLeaks(b *testing.B) {
 	c := s.classified()
 	view := frames.New(c.Timeline.Snapshot)
 	for b.Loop() {
-		c.findLeaks(view)
+		findLeaks(c.Result, view)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.Timeline.Len()), "ns/allocation")
 }

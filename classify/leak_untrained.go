@@ -15,8 +15,8 @@ const maxUntrained = 64
 // untrainedLeaks are what forward passes leave behind that aren't trained on.
 // What several stretches leave at one line, as each epoch's validation does, is
 // one leak.
-func (c *Classification) untrainedLeaks(view *frames.View) (all []Leak) {
-	trained := sync.OnceValue(func() map[frames.Line]bool { return c.trainedThrough(view) })
+func untrainedLeaks(c *Result, view *frames.View) (all []Leak) {
+	trained := sync.OnceValue(func() map[frames.Line]bool { return trainedThrough(c, view) })
 	for _, steps := range c.Untrained[:min(len(c.Untrained), maxUntrained)] {
 		l := loopOf(c, view, steps, false)
 		l.trained = trained
@@ -76,7 +76,7 @@ func (l *loop) call(lines []frames.Line, p pace) frames.Line {
 }
 
 // trainedThrough are the user's lines on the stacks of all other forward passes.
-func (c *Classification) trainedThrough(view *frames.View) map[frames.Line]bool {
+func trainedThrough(c *Result, view *frames.View) map[frames.Line]bool {
 	t := c.Timeline
 	seen := make([]bool, t.Snapshot.NumStacks())
 	lines := map[frames.Line]bool{}

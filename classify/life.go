@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"sort"
-
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -18,7 +16,7 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	}
 	b, f := a.born(id), a.freed(id)
 	if b < 0 {
-		return a.olderClaim(id)
+		return olderClaim(a, id)
 	}
 	if len(a.twins) > 0 && a.twins[id] && !a.kept[id] {
 		if !a.recorded.native { // or sums of what the program makes of each weight, which begin as zeros
@@ -32,18 +30,18 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 	end := a.run(f)
 	switch a.Phase[id] {
 	case Setup:
-		return a.setupClaim(id, b, f)
+		return setupClaim(a, id, b, f)
 	case Data:
-		return a.dataClaim(id, end)
+		return dataClaim(a, id, end)
 	case Forward, Generate:
-		return a.orScores(id, a.forwardClaim(id, b, f))
+		return orScores(a, id, forwardClaim(a, id, b, f))
 	case Backward:
-		return a.orScores(id, a.backwardClaim(id, b, f))
+		return orScores(a, id, backwardClaim(a, id, b, f))
 	case Optimizer:
 		switch {
 		case len(a.spare) > 0 && a.spare[id]:
 			return claim{Temporary, NoDetail, likely}
-		case end != a.run(b) && end < int(a.nextOptimizer[a.run(b)]) && !a.recorded.allocs && a.weightSized(id):
+		case end != a.run(b) && end < int(a.nextOptimizer[a.run(b)]) && !a.recorded.allocs && weightSized(a, id):
 			return claim{Gradients, NoDetail, guess} // the program's copy of one, made before the optimizer's own work
 		case end == a.run(b) || end < int(a.nextOptimizer[a.run(b)]):
 			return claim{Temporary, NoDetail, strong}
@@ -61,23 +59,23 @@ func lifeClaim(a *analysis, id timeline.AllocationID) claim {
 		}
 		return claim{OptimizerState, NoDetail, strong}
 	}
-	if a.copiedGradient(id, b, f) {
+	if copiedGradient(a, id, b, f) {
 		return claim{Gradients, NoDetail, plausible}
 	}
-	if c, ok := a.remadeClaim(id, a.run(b)); ok {
+	if c, ok := remadeClaim(a, id, a.run(b)); ok {
 		return c
 	}
 	switch {
 	case a.plain && a.outlives(id) && a.birth(id).Marks&frames.UserInner != 0:
 		return claim{Inputs, NoDetail, guess} // or what the program makes of them
-	case a.outlives(id) && a.weightSized(id):
+	case a.outlives(id) && weightSized(a, id):
 		return claim{Temporary, NoDetail, guess} // or a copy of a weight
 	}
 	return claim{Temporary, NoDetail, plausible}
 }
 
 // orScores is less sure of what may be scores.
-func (a *analysis) orScores(id timeline.AllocationID, c claim) claim {
+func orScores(a *analysis, id timeline.AllocationID, c claim) claim {
 	if _, ok := a.doubtful[id]; ok {
 		c.sure = min(c.sure, guess)
 	} else if len(a.widest) > 0 && a.widest[id] {
@@ -86,7 +84,7 @@ func (a *analysis) orScores(id timeline.AllocationID, c claim) claim {
 	return c
 }
 
-func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
+func setupClaim(a *analysis, id timeline.AllocationID, b, f int) claim {
 	switch {
 	case a.kept[id]:
 		return claim{KVCache, NoDetail, plausible}
@@ -104,7 +102,7 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 			case e.Marks&frames.Named != 0:
 				return claim{Weights, NoDetail, guess}
 			}
-			if c, ok := a.remadeClaim(id, a.run(b)); ok {
+			if c, ok := remadeClaim(a, id, a.run(b)); ok {
 				return c
 			}
 			return claim{Inputs, NoDetail, plausible}
@@ -124,7 +122,7 @@ func (a *analysis) setupClaim(id timeline.AllocationID, b, f int) claim {
 	return claim{Temporary, NoDetail, strong}
 }
 
-func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
+func dataClaim(a *analysis, id timeline.AllocationID, end int) claim {
 	r := a.run(a.born(id))
 	if a.kept[id] {
 		return claim{KVCache, NoDetail, plausible}
@@ -132,13 +130,13 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 	if end == r {
 		return claim{Temporary, NoDetail, plausible}
 	}
-	if !a.recorded.allocs && a.weightSized(id) { // or what a program makes of its weights' gradients
-		if a.copiedGradient(id, a.born(id), a.freed(id)) {
+	if !a.recorded.allocs && weightSized(a, id) { // or what a program makes of its weights' gradients
+		if copiedGradient(a, id, a.born(id), a.freed(id)) {
 			return claim{Gradients, NoDetail, guess}
 		}
 		return claim{Inputs, NoDetail, guess}
 	}
-	if c, ok := a.remadeClaim(id, r); ok {
+	if c, ok := remadeClaim(a, id, r); ok {
 		return c
 	}
 	if !a.recorded.allocs { // or the first that forward keeps
@@ -151,7 +149,7 @@ func (a *analysis) dataClaim(id timeline.AllocationID, end int) claim {
 }
 
 // forwardClaim judges what forward makes.
-func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
+func forwardClaim(a *analysis, id timeline.AllocationID, b, f int) claim {
 	r := a.run(b)
 	pass := a.backwardAfter(r)
 	small := a.t.Requested(id) <= scalar
@@ -176,11 +174,11 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 			return claim{Activations, NoDetail, guess}
 		case a.saves && !a.trains && a.inBulk[id]:
 			return claim{Activations, NoDetail, likely}
-		case !a.recorded.allocs && f-b > 64 && a.weightSized(id):
+		case !a.recorded.allocs && f-b > 64 && weightSized(a, id):
 			return claim{Temporary, NoDetail, guess} // or a copy of a gradient, of an optimizer that nothing shows
 		case !a.trains && a.updates && f-b > 16:
 			return claim{Activations, NoDetail, guess} // something is trained, by a backward pass that wasn't seen
-		case !a.trains && !a.recorded.allocs && a.spansStep(id, f-b):
+		case !a.trains && !a.recorded.allocs && spansStep(a, id, f-b):
 			return claim{Temporary, NoDetail, plausible} // or a batch, which goes when the next one is there
 		case f > a.untrainedEnd(b):
 			return claim{Temporary, NoDetail, plausible} // collected, whatever it is
@@ -199,11 +197,11 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 	case small:
 		return claim{Temporary, NoDetail, likely}
 	case !a.retains:
-		if c, ok := a.remadeClaim(id, r); ok {
+		if c, ok := remadeClaim(a, id, r); ok {
 			return c
 		}
 	}
-	if !a.isCut(pass) && !a.retained[r] && !a.heldByModule(id, f) {
+	if !isCut(a, pass) && !a.retained[r] && !heldByModule(a, id, f) {
 		return claim{Temporary, NoDetail, guess}
 	}
 	return claim{Activations, NoDetail, guess}
@@ -212,7 +210,7 @@ func (a *analysis) forwardClaim(id timeline.AllocationID, b, f int) claim {
 // heldByModule tells whether something that outlives its backward pass was made
 // by a layer, and goes when that layer makes it again: an attribute or a hook
 // holds it, and what follows in the model has saved it, most likely.
-func (a *analysis) heldByModule(id timeline.AllocationID, f int) bool {
+func heldByModule(a *analysis, id timeline.AllocationID, f int) bool {
 	if n := int(a.Step[id]); a.birth(id).depth < 2 || n < 0 || n+1 >= len(a.Steps) || f > a.Steps[n+1].LastEvent {
 		return false
 	}
@@ -224,13 +222,13 @@ func (a *analysis) heldByModule(id timeline.AllocationID, f int) bool {
 
 // spansStep tells whether a number of events is a good part of the step in which
 // an allocation was made.
-func (a *analysis) spansStep(id timeline.AllocationID, events int) bool {
+func spansStep(a *analysis, id timeline.AllocationID, events int) bool {
 	n := a.Step[id]
 	return n >= 0 && events*3 > a.Steps[n].LastEvent-a.Steps[n].FirstEvent
 }
 
 // backwardClaim judges what backward makes.
-func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
+func backwardClaim(a *analysis, id timeline.AllocationID, b, f int) claim {
 	r := a.run(b)
 	end := a.runs[r].end
 	switch {
@@ -241,7 +239,7 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 	case f < end && a.isFused(f) && a.covered[f] == hintOf(ZeroGrad):
 		return claim{Gradients, NoDetail, strong}
 	case f < end:
-		if c, ok := a.recomputedClaim(id, f); ok {
+		if c, ok := recomputedClaim(a, id, f); ok {
 			return c
 		}
 		return claim{Temporary, NoDetail, strong - 3}
@@ -256,7 +254,7 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 		// No gradient of a weight, and gone in another pass: what a gradient's own
 		// gradient needs (create_graph).
 		return claim{Activations, NoDetail, likely}
-	case !a.recorded.allocs && !a.likeWeight(id): // or forward's, where nothing shows the beginning of the pass
+	case !a.recorded.allocs && !likeWeight(a, id): // or forward's, where nothing shows the beginning of the pass
 		return claim{Gradients, NoDetail, plausible}
 	}
 	return claim{Gradients, NoDetail, strong}
@@ -265,10 +263,10 @@ func (a *analysis) backwardClaim(id timeline.AllocationID, b, f int) claim {
 // copiedGradient tells whether something as large as a weight is made right
 // after backward and stays until an optimizer has used it: programs that keep
 // their own copies of the weights copy gradients, too.
-func (a *analysis) copiedGradient(id timeline.AllocationID, b, f int) bool {
+func copiedGradient(a *analysis, id timeline.AllocationID, b, f int) bool {
 	r := a.run(b)
 	next := int(a.nextOptimizer[r])
-	if !a.weightSized(id) || r == 0 || a.runs[r-1].phase != Backward || next == len(a.runs) || f < a.runs[next].first {
+	if !weightSized(a, id) || r == 0 || a.runs[r-1].phase != Backward || next == len(a.runs) || f < a.runs[next].first {
 		return false
 	}
 	if int(a.nextBackward[r]) > next {
@@ -287,7 +285,7 @@ func (a *analysis) copiedGradient(id timeline.AllocationID, b, f int) bool {
 
 // weightSized tells whether an allocation is as large as a weight, and larger
 // than what has a weight's size by chance.
-func (a *analysis) weightSized(id timeline.AllocationID) bool {
+func weightSized(a *analysis, id timeline.AllocationID) bool {
 	const large = 1 << 16 // bytes
 	n := a.t.Requested(id)
 	return n >= large && a.weightSize[n] > 0
@@ -295,20 +293,13 @@ func (a *analysis) weightSized(id timeline.AllocationID) bool {
 
 // likeWeight tells whether an allocation is as large as a weight, in this precision
 // or another, as far as all weights are known.
-func (a *analysis) likeWeight(id timeline.AllocationID) bool {
+func likeWeight(a *analysis, id timeline.AllocationID) bool {
 	n := a.t.Requested(id)
 	return a.t.Older() > 0 || n <= scalar || a.weightSize[n] > 0 || a.weightSize[n/2] > 0 || a.weightHalf[n]
 }
 
 // isCut tells whether a backward pass was cut off, by a failure or where the
 // recording ends: it hasn't come to what was saved first.
-func (a *analysis) isCut(pass *run) bool {
+func isCut(a *analysis, pass *run) bool {
 	return pass.end >= a.last || a.failedBetween(pass.first-1, pass.end)
-}
-
-// failedBetween tells whether a request failed between two events: what the
-// error unwinds was cut short.
-func (a *analysis) failedBetween(b, f int) bool {
-	i := sort.SearchInts(a.ooms, b+1)
-	return i < len(a.ooms) && a.ooms[i] <= f
 }

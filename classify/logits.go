@@ -20,7 +20,7 @@ type pass struct {
 
 // passes are the forward runs of training, cut where passes follow each other
 // that no backward pass does, or the iterations of a loop that only runs forward.
-func (a *analysis) passes() []pass {
+func passes(a *analysis) []pass {
 	var out []pass
 	if a.trains {
 		var cuts []int
@@ -61,7 +61,7 @@ func (a *analysis) passes() []pass {
 
 // findLogits marks scores over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
-func (a *analysis) findLogits() {
+func findLogits(a *analysis) {
 	a.logits = pages.Make[Detail](len(a.Category))
 	if !a.trains && !a.recorded.allocs && len(a.chains) > 0 {
 		a.markGenerated()
@@ -69,12 +69,12 @@ func (a *analysis) findLogits() {
 	}
 	a.widest, a.chunks = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
 	var trained int64 // the last scores of tokens that were trained on
-	passes := a.passes()
+	passes := passes(a)
 	sizes := make([]int64, len(passes))
 	sure := make([]uint8, len(passes))
 	found := 0
 	for i, p := range passes {
-		if sizes[i], sure[i] = a.lossSize(p); sizes[i] > 64 {
+		if sizes[i], sure[i] = lossSize(a, p); sizes[i] > 64 {
 			found++
 		}
 	}
@@ -85,29 +85,29 @@ func (a *analysis) findLogits() {
 	for i, p := range passes {
 		switch size := sizes[i]; {
 		case size > 64:
-			all := a.markForward(p, size)
+			all := markForward(a, p, size)
 			if p.backward != nil {
-				a.markBackward(p.backward, size, all)
+				markBackward(a, p.backward, size, all)
 				trained = all
 			}
 			if sure[i] < strong {
-				a.doubt(p, sure[i])
+				doubt(a, p, sure[i])
 			}
-		case p.backward == nil && a.recorded.allocs && a.markAtFailure(p):
+		case p.backward == nil && a.recorded.allocs && markAtFailure(a, p):
 		case p.backward == nil && trained > 0:
-			a.markAsTrained(p, trained)
+			markAsTrained(a, p, trained)
 		default:
-			a.markChunks(p)
+			markChunks(a, p)
 		}
 		if !a.recorded.native || !a.trains {
-			a.markWidest(p)
+			markWidest(a, p)
 		}
 	}
 }
 
 // doubt notes how sure it is that what was marked in a pass, and its backward pass,
 // are scores.
-func (a *analysis) doubt(p pass, sure uint8) {
+func doubt(a *analysis, p pass, sure uint8) {
 	if a.doubtful == nil {
 		a.doubtful = map[timeline.AllocationID]uint8{}
 	}
@@ -120,23 +120,23 @@ func (a *analysis) doubt(p pass, sure uint8) {
 
 // lossSize is the size of the log-softmax in a forward pass, 0 when there is
 // none to be seen, and how sure that is.
-func (a *analysis) lossSize(p pass) (size int64, sure uint8) {
+func lossSize(a *analysis, p pass) (size int64, sure uint8) {
 	if !a.recorded.allocs {
-		return a.lossSizeByOrder(p)
+		return lossSizeByOrder(a, p)
 	}
-	largest := a.largest(p.first, p.end, frames.Loss, frames.Loss)
+	largest := largestIn(a, p.first, p.end, frames.Loss, frames.Loss)
 	if p.backward != nil {
-		largest = max(largest, a.largest(p.backward.first, p.backward.end, frames.LossGrad|frames.Workspace, frames.LossGrad))
+		largest = max(largest, largestIn(a, p.backward.first, p.backward.end, frames.LossGrad|frames.Workspace, frames.LossGrad))
 	}
-	if largest == 0 && p.backward != nil && a.largest(p.first, p.end, frames.Distance, frames.Distance) == 0 {
-		return a.lossSizeByOrder(p) // the loss is compiled, or not torch's
+	if largest == 0 && p.backward != nil && largestIn(a, p.first, p.end, frames.Distance, frames.Distance) == 0 {
+		return lossSizeByOrder(a, p) // the loss is compiled, or not torch's
 	}
 	return largest, strong
 }
 
-// largest is the largest request of a range whose stack has the wanted marks
+// largestIn is the largest request of a range whose stack has the wanted marks
 // among those asked for.
-func (a *analysis) largest(first, end int, asked, wanted frames.Marks) int64 {
+func largestIn(a *analysis, first, end int, asked, wanted frames.Marks) int64 {
 	var size int64
 	if a.all&wanted != wanted {
 		return 0
@@ -163,9 +163,9 @@ func family(n, size int64) bool {
 // markForward marks the scores and their copies: back from the loss to the
 // product that made them, and on to the end of forward. It gives the size of the
 // scores of all tokens where the loss is of some of them, else the same one.
-func (a *analysis) markForward(p pass, size int64) int64 {
-	at := a.lossAt(p, size)
-	flat := a.transposed(at, p.end, size) && !a.sliced(at, p.first, size) && (a.recorded.allocs || a.staying(p, size) <= 2)
+func markForward(a *analysis, p pass, size int64) int64 {
+	at := lossAt(a, p, size)
+	flat := transposed(a, at, p.end, size) && !sliced(a, at, p.first, size) && (a.recorded.allocs || staying(a, p, size) <= 2)
 	for i := at; i < p.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc || flat && (i == at || a.freed(a.t.Of[i]) <= i+2) {
 			continue
@@ -174,10 +174,10 @@ func (a *analysis) markForward(p pass, size int64) int64 {
 			a.logits[a.t.Of[i]] = LogitsCopy
 		}
 	}
-	all := a.markBefore(at, p.first, size)
-	a.markAlike(p)
+	all := markBefore(a, at, p.first, size)
+	markAlike(a, p)
 	if !flat {
-		a.markOthers(p, size)
+		markOthers(a, p, size)
 	}
 	return all
 }
@@ -185,7 +185,7 @@ func (a *analysis) markForward(p pass, size int64) int64 {
 // markAlike marks the scores of other chunks of the tokens: as large as those that
 // were found, made by the same lines, and no more than there are copies. A line
 // that calls all layers makes other sizes, too, or more.
-func (a *analysis) markAlike(p pass) {
+func markAlike(a *analysis, p pass) {
 	var stack snapshot.StackID
 	var size int64
 	copies := 0
@@ -224,7 +224,7 @@ func (a *analysis) markAlike(p pass) {
 
 // markBefore marks the scores and what was made of them before an event. It
 // gives their size, or that of what they became where they aren't found.
-func (a *analysis) markBefore(at, first int, size int64) int64 {
+func markBefore(a *analysis, at, first int, size int64) int64 {
 	made := at // event that made the earliest of them
 	for i, budget := at-1, 16; i >= first && budget > 0; i-- {
 		if a.events.Action[i] != snapshot.Alloc {
@@ -274,7 +274,7 @@ func row(n, size int64) int64 {
 // markOthers marks what else has the size of a large log-softmax in the same
 // pass, when that is little: the scores of a second model, or of the same one
 // for another loss.
-func (a *analysis) markOthers(p pass, size int64) {
+func markOthers(a *analysis, p pass, size int64) {
 	const few = 8
 	if size < 1<<20 || a.weightHalf[size] || cublasSize(size) {
 		return
@@ -291,14 +291,14 @@ func (a *analysis) markOthers(p pass, size int64) {
 	for _, i := range same {
 		if id := a.t.Of[i]; a.logits[id] == NoDetail {
 			a.logits[id] = LogitsCopy
-			a.markBefore(i, p.first, size)
+			markBefore(a, i, p.first, size)
 		}
 	}
 }
 
 // sliced tells whether the scores before a log-softmax have a little more than
 // it: a slice that leaves out the last token is copied first, too.
-func (a *analysis) sliced(at, first int, size int64) bool {
+func sliced(a *analysis, at, first int, size int64) bool {
 	for i, budget := at-1, 8; i >= first && budget > 0; i-- {
 		if a.events.Action[i] != snapshot.Alloc {
 			continue
@@ -312,7 +312,7 @@ func (a *analysis) sliced(at, first int, size int64) bool {
 }
 
 // staying counts the requests of one size that forward doesn't free at once.
-func (a *analysis) staying(p pass, size int64) int {
+func staying(a *analysis, p pass, size int64) int {
 	n := 0
 	for i := p.first; i < p.end; i++ {
 		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] == size && a.freed(a.t.Of[i]) > i+2 {
@@ -324,7 +324,7 @@ func (a *analysis) staying(p pass, size int64) int {
 
 // lossAt is the log-softmax of a forward pass: the first allocation of its size
 // under the loss, without stacks the last of that size that stays.
-func (a *analysis) lossAt(r pass, size int64) int {
+func lossAt(a *analysis, r pass, size int64) int {
 	at := r.end
 	for i := r.end - 1; i >= r.first; i-- {
 		if a.events.Action[i] != snapshot.Alloc || a.events.Size[i] != size {
@@ -348,7 +348,7 @@ func (a *analysis) lossAt(r pass, size int64) int {
 
 // transposed tells whether the log-softmax runs over another dimension than the
 // last one: it copies its input for that. Its result is no row of scores.
-func (a *analysis) transposed(at, end int, size int64) bool {
+func transposed(a *analysis, at, end int, size int64) bool {
 	next := at + 1
 	for next < end && a.events.Action[next] != snapshot.Alloc && a.events.Action[next] != snapshot.FreeRequested {
 		next++
@@ -364,7 +364,7 @@ func (a *analysis) transposed(at, end int, size int64) bool {
 
 // savedGoes tells whether scores that forward kept go right after an event, as
 // those that a loss's own backward has read.
-func (a *analysis) savedGoes(event int, size int64) bool {
+func savedGoes(a *analysis, event int, size int64) bool {
 	const soon = 5 // events
 	for i := event + 1; i < min(event+soon, a.last) && a.events.Action[i] != snapshot.Alloc; i++ {
 		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && a.logits[id] == LogitsCopy &&
@@ -377,7 +377,7 @@ func (a *analysis) savedGoes(event int, size int64) bool {
 
 // markBackward marks the gradients of the scores: those that the loss is of, and
 // those of all tokens.
-func (a *analysis) markBackward(p *run, size, all int64) {
+func markBackward(a *analysis, p *run, size, all int64) {
 	const crumb, many = 1024, 256 // times less than the scores: one number for each token; how many a loss needs at most
 	misses, crumbs := 0, 0
 	var made []timeline.AllocationID // the last two: each is made from one that then goes
@@ -400,7 +400,7 @@ func (a *analysis) markBackward(p *run, size, all int64) {
 		switch {
 		case e.Marks&frames.MatMul != 0 && e.Marks&frames.Workspace == 0:
 			return
-		case len(made) == 1 && family(n, size) && a.freed(id) < p.end && a.savedGoes(i, size): // of the other half of the loss
+		case len(made) == 1 && family(n, size) && a.freed(id) < p.end && savedGoes(a, i, size): // of the other half of the loss
 			a.logits[id] = LogitsGradient
 			made = append(made, id)
 		case !a.recorded.native && len(made) > 0 && !goes(i) && (n*16 >= size || a.freed(id) > a.freed(made[len(made)-1])):

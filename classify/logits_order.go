@@ -13,8 +13,8 @@ import (
 // and one after the other, and the log-softmax of that size at the end of
 // forward; or scores that are by far the largest thing there. Where neither stacks
 // nor two numbers speak for a loss it is less sure.
-func (a *analysis) lossSizeByOrder(p pass) (size int64, sure uint8) {
-	tail, rest := a.tail(p)
+func lossSizeByOrder(a *analysis, p pass) (size int64, sure uint8) {
+	tail, rest := tail(a, p)
 	var top int64
 	for _, n := range tail {
 		top = max(top, n)
@@ -45,23 +45,23 @@ func (a *analysis) lossSizeByOrder(p pass) (size int64, sure uint8) {
 	least := int64(0)
 	largest := dominates(rest)
 	if a.recorded.allocs { // a loss that isn't torch's own
-		largest = dominates(a.beside(p, top)) && !a.layered(p, top) && a.endsInScores(p, top, top/picked)
+		largest = dominates(beside(a, p, top)) && !layered(a, p, top) && endsInScores(a, p, top, top/picked)
 		if largest {
 			least = top / picked
 		}
-	} else if dominates(a.beside(p, top)) && a.forEachToken(p, top, top/picked) {
+	} else if dominates(beside(a, p, top)) && forEachToken(a, p, top, top/picked) {
 		return top, likely
 	}
-	first, last, n := a.head(p.backward, least)
+	first, last, n := head(a, p.backward, least)
 	for _, size := range tail {
 		if size != first && size != last {
 			continue
 		}
-		if n >= 2 && !a.recorded.native && a.twoNumbers(p, size) || largest && family(size, top) && a.recorded.allocs {
+		if n >= 2 && !a.recorded.native && twoNumbers(a, p, size) || largest && family(size, top) && a.recorded.allocs {
 			return size, strong
 		}
 		if largest && family(size, top) { // or what a loss compares
-			if a.hasWords(size) {
+			if hasWords(a, size) {
 				return size, likely
 			}
 			return size, guess + 10
@@ -73,7 +73,7 @@ func (a *analysis) lossSizeByOrder(p pass) (size int64, sure uint8) {
 // hasWords tells whether a size is a multiple of the number of rows of the largest
 // weight, the table of words as a rule: both share an odd factor that widths and
 // lengths, which are rounded for GPUs, seldom have.
-func (a *analysis) hasWords(size int64) bool {
+func hasWords(a *analysis, size int64) bool {
 	const seldom = 125 // of 32,000 words
 	table := int64(0)
 	for n, count := range a.weightSize {
@@ -97,14 +97,14 @@ func odd(n int64) int64 {
 
 // beside is the largest request of a pass that isn't of a size's family: a few of
 // that are the scores of another model, or of the same one before.
-func (a *analysis) beside(p pass, size int64) (rest int64) {
+func beside(a *analysis, p pass, size int64) (rest int64) {
 	const few = 16
 	var same int
 	for i := p.first; i < p.end; i++ {
 		n := a.events.Size[i]
 		switch {
 		case a.events.Action[i] != snapshot.Alloc || n <= rest && same > few || a.sharing != nil && a.sharing[i] ||
-			a.workspaceBySize(a.t.Of[i]).sure > 0:
+			a.IsWorkspaceBySize(a.t.Of[i]):
 		case !family(n, size):
 			rest = max(rest, n)
 		case a.freed(a.t.Of[i]) > i+2:
@@ -121,13 +121,13 @@ func (a *analysis) beside(p pass, size int64) (rest int64) {
 // and token, its scores and their log-softmax, and then in one for each token, and
 // whether backward begins with as many: gather does so, and so does what label
 // smoothing takes the mean of.
-func (a *analysis) forEachToken(p pass, size, least int64) bool {
+func forEachToken(a *analysis, p pass, size, least int64) bool {
 	scores := func(n int64) bool { return n > least && family(n, size) }
 	numbers := map[int64]bool{} // each the bytes of one number for each token, if that's what they are
 	copies := 0
 	for i := p.end - 1; i >= p.first; i-- {
 		n := a.events.Size[i]
-		if a.events.Action[i] != snapshot.Alloc || a.workspaceBySize(a.t.Of[i]).sure > 0 {
+		if a.events.Action[i] != snapshot.Alloc || a.IsWorkspaceBySize(a.t.Of[i]) {
 			continue
 		}
 		if scores(n) {
@@ -164,7 +164,7 @@ func (a *analysis) forEachToken(p pass, size, least int64) bool {
 // for an exponential of them, or of a part, where operators have names, or a function
 // that may hide one; else at least that a module makes them, and no module anything
 // large after that.
-func (a *analysis) endsInScores(p pass, size, least int64) bool {
+func endsInScores(a *analysis, p pass, size, least int64) bool {
 	const small = 1 << 16
 	seen, made, soft, later := false, false, false, false
 	for i := p.first; i < p.end; i++ {
@@ -196,7 +196,7 @@ func (a *analysis) endsInScores(p pass, size, least int64) bool {
 // layered tells whether a pass's modules make what is of a size, or of its family,
 // again and again, and the program nothing of it in between: hidden layers do, and
 // scores come from one of them.
-func (a *analysis) layered(p pass, size int64) bool {
+func layered(a *analysis, p pass, size int64) bool {
 	made := 0
 	for i := p.first; i < p.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc || !family(a.events.Size[i], size) {
@@ -217,7 +217,7 @@ func (a *analysis) layered(p pass, size int64) bool {
 // twoNumbers tells whether nll_loss ran soon after the last request of a size, or
 // the one before, which may have been copied since: it makes the loss and the weight
 // of all targets, one right after the other.
-func (a *analysis) twoNumbers(p pass, size int64) bool {
+func twoNumbers(a *analysis, p pass, size int64) bool {
 	last := p.end
 	for range 2 {
 		for last--; last >= p.first && (a.events.Action[last] != snapshot.Alloc || !family(a.events.Size[last], size)); {
@@ -226,14 +226,14 @@ func (a *analysis) twoNumbers(p pass, size int64) bool {
 		if last < p.first {
 			return false
 		}
-		if a.numbersAfter(last, p.end) {
+		if numbersAfter(a, last, p.end) {
 			return true
 		}
 	}
 	return false
 }
 
-func (a *analysis) numbersAfter(event, end int) bool {
+func numbersAfter(a *analysis, event, end int) bool {
 	const soon = 6 // allocations
 	numbers, made := 0, 0
 	for i := event + 1; i < end && made < soon && numbers < 2; i++ {
@@ -252,9 +252,9 @@ func (a *analysis) numbersAfter(event, end int) bool {
 
 // tail lists the last large requests of a pass, the last one first, and the
 // largest of those before them.
-func (a *analysis) tail(p pass) (tail []int64, rest int64) {
+func tail(a *analysis, p pass) (tail []int64, rest int64) {
 	const far = 1024 // times as large as what is made of a few scores
-	tail, rest = a.tailAbove(p, 64)
+	tail, rest = tailAbove(a, p, 64)
 	crumbs, again := 0, 0
 	of := map[int64]int{}
 	for _, n := range tail {
@@ -265,22 +265,22 @@ func (a *analysis) tail(p pass) (tail []int64, rest int64) {
 		}
 	}
 	if crumbs*3 >= len(tail)*2 && again > 2 { // each sequence's own are looked at
-		return a.tailAbove(p, rest/far)
+		return tailAbove(a, p, rest/far)
 	}
 	return tail, rest
 }
 
 // tailAbove is tail for what is larger than some bytes.
-func (a *analysis) tailAbove(p pass, least int64) (tail []int64, rest int64) {
+func tailAbove(a *analysis, p pass, least int64) (tail []int64, rest int64) {
 	const length = 12
 	seen := 0
 	for i := p.end - 1; i >= p.first; i-- {
 		n := a.events.Size[i]
 		if a.events.Action[i] != snapshot.Alloc || n <= least || a.sharing != nil && a.sharing[i] ||
-			a.workspaceBySize(a.t.Of[i]).sure > 0 {
+			a.IsWorkspaceBySize(a.t.Of[i]) {
 			continue
 		}
-		if seen++; seen <= length && !a.unread(i) {
+		if seen++; seen <= length && !unread(a, i) {
 			tail = append(tail, n)
 		} else {
 			rest = max(rest, n)
@@ -291,7 +291,7 @@ func (a *analysis) tailAbove(p pass, least int64) (tail []int64, rest int64) {
 
 // unread tells whether what an event makes is gone before anything else is made:
 // what an operator needs for itself, and nobody reads.
-func (a *analysis) unread(event int) bool {
+func unread(a *analysis, event int) bool {
 	for i := event + 1; i < a.last; i++ {
 		switch a.events.Action[i] {
 		case snapshot.OOM:
@@ -312,7 +312,7 @@ func (a *analysis) unread(event int) bool {
 // head is the run of related sizes that a backward pass begins with, each made
 // from the one before, which then goes: the first and the last of them, and how
 // many. Before them only less than a size may come.
-func (a *analysis) head(b *run, least int64) (first, last int64, n int) {
+func head(a *analysis, b *run, least int64) (first, last int64, n int) {
 	var before timeline.AllocationID
 	for i := b.first; i < b.end && n < 6; i++ {
 		size := a.events.Size[i]

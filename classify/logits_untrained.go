@@ -10,11 +10,11 @@ import (
 
 // markAsTrained marks the scores of a pass that came to no loss: of the words of
 // those that were trained on, before.
-func (a *analysis) markAsTrained(p pass, trained int64) {
+func markAsTrained(a *analysis, p pass, trained int64) {
 	const large = 1 << 20
-	if top := a.product(p); top != timeline.NoAllocation {
+	if top := product(a, p); top != timeline.NoAllocation {
 		if n := a.t.Requested(top); min(n, trained) >= large && row(n, trained) >= 2*fewWords {
-			a.markProduct(p, top)
+			markProduct(a, p, top)
 		}
 	}
 }
@@ -22,7 +22,7 @@ func (a *analysis) markAsTrained(p pass, trained int64) {
 // markAtFailure marks the scores of a pass that failed in the loss, or where
 // something as large was to be made of what may be scores, or in making them: for
 // every word of what looks like a vocabulary. It is false where it found none.
-func (a *analysis) markAtFailure(p pass) bool {
+func markAtFailure(a *analysis, p pass) bool {
 	i := sort.SearchInts(a.ooms, p.first)
 	if i == len(a.ooms) || a.ooms[i] > p.end {
 		return false
@@ -30,24 +30,24 @@ func (a *analysis) markAtFailure(p pass) bool {
 	at := a.ooms[i]
 	e, asked := a.stacks[a.events.StackOf(at)], a.events.Size[at]
 	if e.Marks&(frames.Loss|frames.LossGrad) == frames.Loss && asked > 64 {
-		a.markForward(p, asked)
+		markForward(a, p, asked)
 		return true
 	}
-	top := a.product(p)
-	if top == timeline.NoAllocation || !a.forEachWord(a.t.Requested(top)) {
+	top := product(a, p)
+	if top == timeline.NoAllocation || !forEachWord(a, a.t.Requested(top)) {
 		return false
 	}
 	copied := e.depth <= 1 && family(asked, a.t.Requested(top))
 	making := e.Marks&frames.MatMul != 0 && at-a.born(top) <= 2
 	if copied || making {
-		a.markProduct(p, top)
+		markProduct(a, p, top)
 	}
 	return copied || making
 }
 
 // product is the largest result of a linear map that the model itself calls, if
 // nothing in the pass is larger but a copy of it.
-func (a *analysis) product(p pass) timeline.AllocationID {
+func product(a *analysis, p pass) timeline.AllocationID {
 	var largest int64
 	top := timeline.NoAllocation
 	for i := p.first; i < p.end; i++ {
@@ -69,7 +69,7 @@ func (a *analysis) product(p pass) timeline.AllocationID {
 }
 
 // markProduct marks scores, and what the program makes of them.
-func (a *analysis) markProduct(p pass, top timeline.AllocationID) {
+func markProduct(a *analysis, p pass, top timeline.AllocationID) {
 	a.logits[top] = scores
 	for i := a.born(top) + 1; i < p.end; i++ {
 		if id := a.t.Of[i]; a.events.Action[i] == snapshot.Alloc && family(a.events.Size[i], a.t.Requested(top)) &&
@@ -81,7 +81,7 @@ func (a *analysis) markProduct(p pass, top timeline.AllocationID) {
 
 // forEachWord tells whether so many bytes are numbers for each word of the largest
 // weight, of which the small weights of the layers are a row.
-func (a *analysis) forEachWord(n int64) bool {
+func forEachWord(a *analysis, n int64) bool {
 	const small, often = 1 << 16, 4
 	var words int64
 	for size := range a.weightSize {
@@ -97,7 +97,7 @@ func (a *analysis) forEachWord(n int64) bool {
 
 // markJoined marks what joins the scores of several passes that aren't trained
 // on, as evaluations do: as large as those of two or more.
-func (a *analysis) markJoined(steps []Step) {
+func markJoined(a *analysis, steps []Step) {
 	const large = 1 << 20
 	sizes := map[int64]bool{}
 	for i := steps[0].FirstEvent; i <= steps[len(steps)-1].LastEvent; i++ {

@@ -69,9 +69,9 @@ func LabelsOf(t *timeline.Timeline, f *labels.File) []Label {
 // readLabels notes the names that somebody gave to allocations, and returns
 // the categories: those of a labels file, and of the recording's own
 // user_metadata, late annotations included.
-func (c *Classification) readLabels(given []Label) map[timeline.AllocationID]Category {
+func readLabels(c *Result, given []Label) map[timeline.AllocationID]Category {
 	n := newNamer(c)
-	categories := c.readMetadata(n)
+	categories := readMetadata(c, n)
 	if len(given) == 0 {
 		return categories
 	}
@@ -103,7 +103,7 @@ func (c *Classification) readLabels(given []Label) map[timeline.AllocationID]Cat
 
 // readMetadata reads what torch.cuda.memory._set_memory_metadata left: on the
 // allocation itself, or on an annotate entry for a block that is in use.
-func (c *Classification) readMetadata(n *namer) map[timeline.AllocationID]Category {
+func readMetadata(c *Result, n *namer) map[timeline.AllocationID]Category {
 	categories := map[timeline.AllocationID]Category{}
 	t := c.Timeline
 	e := &t.Device.Events
@@ -177,11 +177,11 @@ func metadataName(text string) string {
 
 // namer gives names to a classification's allocations.
 type namer struct {
-	c     *Classification
+	c     *Result
 	index map[string]uint32
 }
 
-func newNamer(c *Classification) *namer {
+func newNamer(c *Result) *namer {
 	n := &namer{c: c, index: map[string]uint32{}}
 	for i, name := range c.Names {
 		n.index[name] = uint32(i)

@@ -12,7 +12,7 @@ import (
 // modules are moved, differentiated and stepped through in the order in which
 // they are registered. Where an order leaves more than one possibility, nothing
 // is named.
-func (c *Classification) findNames(tensors []Tensor) {
+func findNames(c *Result, tensors []Tensor) {
 	tensors = slices.DeleteFunc(slices.Clone(tensors), func(t Tensor) bool { return t.Elements <= 0 || t.Name == "" })
 	if len(tensors) == 0 {
 		return
@@ -52,7 +52,7 @@ func (c *Classification) findNames(tensors []Tensor) {
 
 // matcher looks for the model's tensors among allocations.
 type matcher struct {
-	c       *Classification
+	c       *Result
 	namer   *namer
 	tensors []Tensor
 	tied    string // a weight that is another one

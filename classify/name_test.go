@@ -50,7 +50,7 @@ func TestNames(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := tell()
-			c.findNames(x.tensors)
+			findNames(c.Result, x.tensors)
 			got := map[Category][]string{}
 			for id, name := range namesOf(c) {
 				if name != "" {
@@ -98,7 +98,7 @@ func TestMetadata(t *testing.T) {
 	s.note(d, "kv_cache", true)
 	s.note(gone, "too late", true)
 	c := s.classified()
-	categories := c.readLabels(nil)
+	categories := readLabels(c.Result, nil)
 	if got, want := namesOf(c), []string{"encoder.layers.0", "decoder", "kv_cache", ""}; !slices.Equal(got, want) {
 		t.Errorf("names %q, want %q", got, want)
 	}
@@ -149,7 +149,7 @@ func TestLabelsOf(t *testing.T) {
 				t.Fatalf("%+v, want %+v", got, x.want)
 			}
 			c := blank(tl)
-			categories := c.readLabels(got)
+			categories := readLabels(c.Result, got)
 			for _, l := range got {
 				id := tl.Of[l.Event]
 				if namesOf(c)[id] != l.Name || categories[id] != l.Category {

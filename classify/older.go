@@ -14,14 +14,14 @@ import (
 // olderClaim judges a block that is older than the trace: by its stack, which
 // the final state may keep, else by when it is freed, else by how its size
 // recurs.
-func (a *analysis) olderClaim(id timeline.AllocationID) claim {
+func olderClaim(a *analysis, id timeline.AllocationID) claim {
 	f := a.freed(id)
 	if a.t.Stack(id) != 0 {
-		if c := a.olderByStack(id, f); c.sure > 0 {
+		if c := olderByStack(a, id, f); c.sure > 0 {
 			return c
 		}
 	}
-	if a.lasts(id) {
+	if lasts(a, id) {
 		return a.older[id]
 	}
 	switch a.phaseAt(f) {
@@ -41,7 +41,7 @@ func (a *analysis) olderClaim(id timeline.AllocationID) claim {
 	return claim{}
 }
 
-func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
+func olderByStack(a *analysis, id timeline.AllocationID, f int) claim {
 	e := a.birth(id)
 	gone := f < a.last
 	switch {
@@ -75,7 +75,7 @@ func (a *analysis) olderByStack(id timeline.AllocationID, f int) claim {
 // olderGraphs are the stacks of graphs that forward passes older than the trace
 // left: what is there comes from many places in layers, which results don't, or
 // is what later passes leave as parts of theirs, or of what an error cut short.
-func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
+func olderGraphs(a *analysis) map[snapshot.StackID]bool {
 	const many = 8
 	forward := func(id timeline.AllocationID) bool {
 		return a.outlives(id) && a.birth(id).hint == hintOf(Forward) && a.t.Requested(id) > 64
@@ -106,14 +106,14 @@ func (a *analysis) olderGraphs() map[snapshot.StackID]bool {
 // its end, or, where that is the program's own, until a backward pass is over
 // that follows an optimizer's step, or after one until nothing is made any more.
 // Gradients and what forward saves don't last so long.
-func (a *analysis) lasts(id timeline.AllocationID) bool {
+func lasts(a *analysis, id timeline.AllocationID) bool {
 	f := a.freed(id)
 	return f >= a.settled || f > a.made && !oneOf(hintOf(a.phaseAt(f)), Backward, Optimizer, ZeroGrad)
 }
 
 // settles finds the event from which what is older lasts, and, where an optimizer
 // steps, the last at which anything is made.
-func (a *analysis) settles() {
+func settles(a *analysis) {
 	a.settled, a.made = a.last, a.last
 	stepped := false
 	for i := range a.runs {
@@ -135,7 +135,7 @@ func (a *analysis) settles() {
 // stateOfOne is how many tensors of a weight's own size an optimizer keeps for it at
 // most: one where stacks or annotations name only such as keep no more; of all
 // others few keep more than two.
-func (a *analysis) stateOfOne() int {
+func stateOfOne(a *analysis) int {
 	s := a.t.Snapshot
 	one, more := false, false
 	see := func(name string) {
@@ -167,33 +167,33 @@ func (a *analysis) stateOfOne() int {
 // before the trace and stay: a size that comes back as gradients belongs to so
 // many weights, and the rest of its blocks to their state. Weights were made
 // first and lie lowest.
-func (a *analysis) findOlder() {
+func findOlder(a *analysis) {
 	a.older = map[timeline.AllocationID]claim{}
 	var whole map[int64]int
-	a.gradientSize, whole = a.gradientsPerStep()
-	a.settles()
-	a.graphs = a.olderGraphs()
+	a.gradientSize, whole = gradientsPerStep(a)
+	settles(a)
+	a.graphs = olderGraphs(a)
 	bySize, known := map[int64][]timeline.AllocationID{}, map[int64]int{} // by size: those without a stack; weights, by theirs
 	for i := range a.t.Older() {
 		id := timeline.AllocationID(i)
 		switch n := a.t.Requested(id); {
 		case a.t.Stack(id) != 0 && a.birth(id).hint == hintOf(Setup):
 			known[n]++
-		case a.t.Stack(id) == 0 && a.lasts(id):
+		case a.t.Stack(id) == 0 && lasts(a, id):
 			bySize[n] = append(bySize[n], id)
 		}
 	}
 	if a.last == 0 || !a.trains && a.loop >= a.last {
-		a.multiples(bySize)
+		multiples(a, bySize)
 		return
 	}
-	if a.trains && !a.returning(bySize) { // gradients stay, or none is recorded
-		if a.multiples(bySize); len(a.older) > 0 {
+	if a.trains && !returning(a, bySize) { // gradients stay, or none is recorded
+		if multiples(a, bySize); len(a.older) > 0 {
 			return
 		}
 	}
 	const large = 64 << 10 // factors of moments have the sizes of biases
-	state := a.stateOfOne()
+	state := stateOfOne(a)
 	if whole != nil {
 		if _, turns := a.steppingLines(a.runEnds(Optimizer)); turns {
 			whole = nil // two optimizers whose models are of one size
@@ -228,7 +228,7 @@ func (a *analysis) findOlder() {
 
 // returning tells whether a good part of some blocks is of sizes that steps make
 // gradients of.
-func (a *analysis) returning(bySize map[int64][]timeline.AllocationID) bool {
+func returning(a *analysis, bySize map[int64][]timeline.AllocationID) bool {
 	var bytes, all int64
 	for n, ids := range bySize {
 		all += n * int64(len(ids))
@@ -242,13 +242,13 @@ func (a *analysis) returning(bySize map[int64][]timeline.AllocationID) bool {
 // gradientsPerStep counts by size the gradients that a step makes on average, and
 // those of a whole step where two in a row make the most; another optimizer's turn
 // makes others.
-func (a *analysis) gradientsPerStep() (total, whole map[int64]int) {
+func gradientsPerStep(a *analysis) (total, whole map[int64]int) {
 	total = map[int64]int{}
 	each := map[int32]map[int64]int{}
 	bytes := map[int32]int64{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if a.Phase[id] != Backward || a.born(id) < 0 || !a.outlivesPass(id) || a.t.Requested(id) <= scalar {
+		if a.Phase[id] != Backward || a.born(id) < 0 || !outlivesPass(a, id) || a.t.Requested(id) <= scalar {
 			continue
 		}
 		n, step := a.t.Requested(id), a.Step[id]
@@ -280,7 +280,7 @@ func (a *analysis) gradientsPerStep() (total, whole map[int64]int) {
 // multiples judges a final state without history by how often every size
 // recurs: three or four times is a model with its Adam state, in the order in
 // which they were made. Anything else could be anything.
-func (a *analysis) multiples(bySize map[int64][]timeline.AllocationID) {
+func multiples(a *analysis, bySize map[int64][]timeline.AllocationID) {
 	var total int64
 	for n, ids := range bySize {
 		total += n * int64(len(ids))

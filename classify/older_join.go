@@ -6,7 +6,7 @@ import "github.com/vramscope/vramscope/timeline"
 // the later ones of their stack, or where there are none of their size: for what stays,
 // those that three steps or more left. A size that returns as gradients is told
 // by that.
-func (a *analysis) joinOlder() {
+func joinOlder(a *analysis) {
 	const large, steps = 4096, 3
 	var unsure []timeline.AllocationID
 	byStack, bySize := make([]*tallies, len(a.stacks)), map[int64]*tallies{}
@@ -46,7 +46,7 @@ func (a *analysis) joinOlder() {
 		if t == nil {
 			continue
 		}
-		lasts := a.lasts(id)
+		lasts := lasts(a, id)
 		best, most := t.all.agreed()
 		if lasts && (best != Logits || !most) { // nothing else is as large as scores
 			best, most = t.stay.agreed()

@@ -34,8 +34,8 @@ func TestStateOfOne(t *testing.T) {
 		for _, n := range c.said {
 			s.Annotations = append(s.Annotations, snapshot.Annotation{Name: text(n)})
 		}
-		a := &analysis{t: &timeline.Timeline{Snapshot: s}}
-		if got := a.stateOfOne(); got != c.want {
+		a := &analysis{Program: &Program{t: &timeline.Timeline{Snapshot: s}}}
+		if got := stateOfOne(a); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // findPacked finds the flat buffers into which sharded training packs its
 // weights before the loop: right after one was made, allocations that have its
 // size together are freed, one after the other.
-func (a *analysis) findPacked() {
+func (a *Program) findPacked() {
 	const (
 		few    = 8       // weights
 		recent = 4       // allocations before the first of the frees
@@ -34,7 +34,7 @@ func (a *analysis) findPacked() {
 }
 
 // pack marks a flat buffer and what it was made of, if it is one at an event.
-func (a *analysis) pack(flat timeline.AllocationID, parts []timeline.AllocationID, bytes int64, event int) {
+func (a *Program) pack(flat timeline.AllocationID, parts []timeline.AllocationID, bytes int64, event int) {
 	n := a.t.Requested(flat)
 	if n < bytes || n-bytes > bytes/64 || a.freed(flat) <= event { // padded for all ranks
 		return

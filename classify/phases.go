@@ -12,7 +12,7 @@ import (
 // findPhases gives every event a phase: what stacks and annotations name, then
 // what the rhythm of lifetimes shows, and what lies between takes after its
 // neighbours.
-func (a *analysis) findPhases() {
+func (a *Program) findPhases() {
 	hints := a.hints
 	a.windows = a.annotated()
 	a.covered = pages.Make[frames.Phase](a.last)
@@ -66,7 +66,7 @@ func suppose(hints []frames.Phase, p Phase) {
 // hintClosures leaves to optimizers that run forward and backward themselves
 // what comes after backward: up to the end of the step, or up to the next
 // zero_grad where that is what the closure begins with.
-func (a *analysis) hintClosures(hints []frames.Phase) {
+func (a *Program) hintClosures(hints []frames.Phase) {
 	const atOnce = 2 // events
 	for k, w := range a.windows {
 		if !w.closure {
@@ -96,7 +96,7 @@ func (a *analysis) hintClosures(hints []frames.Phase) {
 }
 
 // loopStart is the first event after the program has set itself up.
-func (a *analysis) loopStart(hints []frames.Phase) int {
+func (a *Program) loopStart(hints []frames.Phase) int {
 	first := a.last
 	if a.plain {
 		return first
@@ -115,7 +115,7 @@ func (a *analysis) loopStart(hints []frames.Phase) int {
 
 // isPlain tells programs without a model: from their beginning on their stacks
 // show that they neither make nor load weights, run no module and train nothing.
-func (a *analysis) isPlain(hints []frames.Phase) bool {
+func (a *Program) isPlain(hints []frames.Phase) bool {
 	if a.all&frames.UserInner == 0 || a.all&(frames.Weight|frames.InModule) != 0 || a.t.Older() == a.t.Len() {
 		return false
 	}
@@ -129,7 +129,7 @@ func (a *analysis) isPlain(hints []frames.Phase) bool {
 
 // pastHelpers passes over torch's functions that a program's setup calls
 // itself, once, outside of any module, and makes them part of it.
-func (a *analysis) pastHelpers(first int, hints []frames.Phase) int {
+func (a *Program) pastHelpers(first int, hints []frames.Phase) int {
 	helper := func(i int) bool {
 		return hints[i] == hintOf(Forward) && a.stacks[a.events.StackOf(i)].Marks&(frames.InModule|frames.Engine) == 0
 	}
@@ -169,7 +169,7 @@ func (a *analysis) pastHelpers(first int, hints []frames.Phase) int {
 
 // dataBefore goes back over the first batch: what is allocated right before the
 // first forward, from lines that allocate again later or that a loader runs.
-func (a *analysis) dataBefore(first int, hints []frames.Phase) int {
+func (a *Program) dataBefore(first int, hints []frames.Phase) int {
 	var again []bool // by stack: allocates after first
 	start := first
 	for i := first - 1; i >= 0 && hints[i] != hintOf(Setup); i-- {
@@ -202,7 +202,7 @@ func (a *analysis) dataBefore(first int, hints []frames.Phase) int {
 }
 
 // allocating tells which stacks allocate from an event on.
-func (a *analysis) allocating(from int) []bool {
+func (a *Program) allocating(from int) []bool {
 	out := make([]bool, len(a.stacks))
 	for i := from; i < a.last; i++ {
 		if a.events.Action[i] == snapshot.Alloc {
@@ -213,7 +213,7 @@ func (a *analysis) allocating(from int) []bool {
 }
 
 // hintBatches marks the lines that loaded the first batch wherever they run again.
-func (a *analysis) hintBatches(hints []frames.Phase) {
+func (a *Program) hintBatches(hints []frames.Phase) {
 	if !a.recorded.allocs {
 		return
 	}
@@ -272,7 +272,7 @@ func (a *analysis) hintBatches(hints []frames.Phase) {
 
 // hintFits makes all that comes before a backward pass its forward, in a
 // program without modules or batches: one that fits parameters to what it has.
-func (a *analysis) hintFits(hints []frames.Phase) {
+func (a *Program) hintFits(hints []frames.Phase) {
 	from, inside := a.loop, false // a backward pass that torch's functions don't interrupt
 	for i := a.loop; i < a.last; i++ {
 		switch h := hints[i]; {
@@ -291,7 +291,7 @@ func (a *analysis) hintFits(hints []frames.Phase) {
 
 // fill completes the hints: an event without one takes the phase that the work
 // around it has.
-func (a *analysis) fill(hints []frames.Phase) []Phase {
+func (a *Program) fill(hints []frames.Phase) []Phase {
 	out := pages.Make[Phase](a.last)
 	for i := 0; i < a.last; {
 		if h := hints[i]; h != 0 {
@@ -324,7 +324,7 @@ func (a *analysis) fill(hints []frames.Phase) []Phase {
 
 // fillRun gives a phase to the events from i up to j, which lie between two
 // known phases.
-func (a *analysis) fillRun(out []Phase, i, j int, before, after frames.Phase) {
+func (a *Program) fillRun(out []Phase, i, j int, before, after frames.Phase) {
 	set := func(from, to int, p Phase) {
 		for k := from; k < to; k++ {
 			out[k] = p
@@ -359,7 +359,7 @@ func (a *analysis) fillRun(out []Phase, i, j int, before, after frames.Phase) {
 // fillData tells the next batch from whatever else happens between two
 // iterations: a batch lives until it has been used, and where stacks tell which
 // lines load batches, nothing else is one.
-func (a *analysis) fillData(out []Phase, i, j int) {
+func (a *Program) fillData(out []Phase, i, j int) {
 	first := j
 	for k := i; k < j; k++ {
 		if a.events.Action[k] != snapshot.Alloc {
@@ -392,7 +392,7 @@ func oneOf(h frames.Phase, ps ...Phase) bool {
 
 // phaseAt is the phase of an event; what lies before the trace is setup unless
 // the trace begins in the middle of the loop.
-func (a *analysis) phaseAt(event int) Phase {
+func (a *Program) phaseAt(event int) Phase {
 	if event >= 0 && event < a.last {
 		return a.phases[event]
 	}
@@ -401,7 +401,7 @@ func (a *analysis) phaseAt(event int) Phase {
 
 // assignPhases copies the events' phases and steps to the allocations made in
 // them.
-func (a *analysis) assignPhases() {
+func (a *Program) assignPhases() {
 	for i := range a.Phase {
 		id := timeline.AllocationID(i)
 		if b := a.born(id); b >= 0 {

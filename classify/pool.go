@@ -9,7 +9,7 @@ import (
 // serves: a row of equal blocks, one or two for each layer, the last that is made
 // before its passes and not small beside what its layers hold. Weights of
 // different layers come with others between them.
-func (a *analysis) findPool() bool {
+func findPool(a *analysis) bool {
 	const (
 		fewest = 8
 		large  = 1 << 20 // bytes

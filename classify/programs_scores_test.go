@@ -256,7 +256,7 @@ func TestWords(t *testing.T) {
 		if c.table > 0 {
 			a.weightSize[c.table] = 1
 		}
-		if got := a.hasWords(c.size); got != c.want {
+		if got := hasWords(a, c.size); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

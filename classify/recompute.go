@@ -10,22 +10,22 @@ import (
 // findRecomputed finds, without stacks, what checkpointing computes again inside
 // backward: runs of sizes that forward went through as well, in programs whose
 // forward keeps little. What such a run still holds at its end was saved.
-func (a *analysis) findRecomputed() {
+func findRecomputed(a *analysis) {
 	a.recomputed = pages.Make[bool](len(a.Category))
 	if a.recorded.allocs {
 		return
 	}
-	for _, p := range a.passes() {
+	for _, p := range passes(a) {
 		if p.backward == nil {
 			continue
 		}
-		forward := a.sizesIn(p.first, p.end)
-		grams := a.grams(forward)
-		if len(grams) == 0 || !a.keepsLittle(forward, p.end) {
+		forward := sizesIn(a, p.first, p.end)
+		grams := grams(a, forward)
+		if len(grams) == 0 || !keepsLittle(a, forward, p.end) {
 			continue
 		}
-		again := a.madeAgain(a.sizesIn(p.backward.first, p.backward.end), grams)
-		if len(again) == 0 || len(again) <= a.savedFor(p.backward) {
+		again := madeAgain(a, sizesIn(a, p.backward.first, p.backward.end), grams)
+		if len(again) == 0 || len(again) <= savedFor(a, p.backward) {
 			continue
 		}
 		for _, id := range again {
@@ -40,7 +40,7 @@ func (a *analysis) findRecomputed() {
 // savedFor counts what a backward pass frees that was there before it: a layer that is
 // computed again has saved little besides what it begins with, however much other
 // passes before it, which nothing was saved of, have freed.
-func (a *analysis) savedFor(p *run) (saved int) {
+func savedFor(a *analysis, p *run) (saved int) {
 	for i := p.first; i < p.end; i++ {
 		if id := a.t.Of[i]; a.events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation &&
 			a.born(id) < p.first && a.Phase[id] == Forward && a.t.Requested(id) > 64 {
@@ -54,7 +54,7 @@ func (a *analysis) savedFor(p *run) (saved int) {
 const gramLength = 6
 
 // sizesIn lists the events of a range's allocations, numbers and workspaces left out.
-func (a *analysis) sizesIn(first, end int) []int {
+func sizesIn(a *analysis, first, end int) []int {
 	var out []int
 	for i := first; i < end; i++ {
 		if a.events.Action[i] == snapshot.Alloc && a.events.Size[i] > 64 && !cublasSize(a.events.Size[i]) {
@@ -65,7 +65,7 @@ func (a *analysis) sizesIn(first, end int) []int {
 }
 
 // gram hashes the sizes from one place on; ok when they are of several kinds.
-func (a *analysis) gram(events []int, at int) (hash uint64, ok bool) {
+func gram(a *analysis, events []int, at int) (hash uint64, ok bool) {
 	if at+gramLength > len(events) {
 		return 0, false
 	}
@@ -81,10 +81,10 @@ func (a *analysis) gram(events []int, at int) (hash uint64, ok bool) {
 	return hash, kinds >= 3
 }
 
-func (a *analysis) grams(events []int) map[uint64]bool {
+func grams(a *analysis, events []int) map[uint64]bool {
 	out := map[uint64]bool{}
 	for at := range events {
-		if h, ok := a.gram(events, at); ok {
+		if h, ok := gram(a, events, at); ok {
 			out[h] = true
 		}
 	}
@@ -92,7 +92,7 @@ func (a *analysis) grams(events []int) map[uint64]bool {
 }
 
 // keepsLittle tells whether most of what forward makes is gone when it ends.
-func (a *analysis) keepsLittle(events []int, end int) bool {
+func keepsLittle(a *analysis, events []int, end int) bool {
 	gone := 0
 	for _, i := range events {
 		if a.freed(a.t.Of[i]) < end {
@@ -103,15 +103,15 @@ func (a *analysis) keepsLittle(events []int, end int) bool {
 }
 
 // madeAgain lists what outlives each run of known sizes.
-func (a *analysis) madeAgain(events []int, grams map[uint64]bool) (out []timeline.AllocationID) {
+func madeAgain(a *analysis, events []int, grams map[uint64]bool) (out []timeline.AllocationID) {
 	for at := 0; at < len(events); {
-		if h, ok := a.gram(events, at); !ok || !grams[h] {
+		if h, ok := gram(a, events, at); !ok || !grams[h] {
 			at++
 			continue
 		}
 		first, last := at, at+gramLength
 		for next := at + 1; next <= last && next < len(events); next++ {
-			if h, ok := a.gram(events, next); ok && grams[h] {
+			if h, ok := gram(a, events, next); ok && grams[h] {
 				last = next + gramLength
 			}
 		}
@@ -128,14 +128,14 @@ func (a *analysis) madeAgain(events []int, grams map[uint64]bool) (out []timelin
 
 // recomputedClaim is for what checkpointing made again and kept for the gradients
 // of its layer.
-func (a *analysis) recomputedClaim(id timeline.AllocationID, f int) (claim, bool) {
+func recomputedClaim(a *analysis, id timeline.AllocationID, f int) (claim, bool) {
 	switch {
 	case a.recomputed[id]:
 		return claim{Activations, Recomputed, likely + 2}, true
 	case f >= a.last, a.recorded.native && a.recorded.frees:
 	case !a.recorded.frees:
 		// What was made last before a free tells whether the layer is still at work.
-		if made := a.madeBefore(f).Marks; a.birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild &&
+		if made := madeBefore(a, f).Marks; a.birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild &&
 			made&(frames.Rebuild|frames.Nested) != frames.Rebuild {
 			return claim{Activations, Recomputed, likely}, true
 		}
@@ -147,7 +147,7 @@ func (a *analysis) recomputedClaim(id timeline.AllocationID, f int) (claim, bool
 }
 
 // madeBefore is the evidence of the last allocation before an event.
-func (a *analysis) madeBefore(event int) evidence {
+func madeBefore(a *analysis, event int) evidence {
 	for i := event - 1; i >= 0; i-- {
 		if a.events.Action[i] == snapshot.Alloc {
 			return a.stacks[a.events.StackOf(i)]

@@ -9,7 +9,7 @@ import (
 // hintReleases is for recordings whose frees have no stacks though allocations
 // have them (context="alloc"): what a backward pass or an optimizer lets go of
 // right after its last allocation is still its own doing.
-func (a *analysis) hintReleases(hints []frames.Phase) {
+func (a *Program) hintReleases(hints []frames.Phase) {
 	if !a.recorded.allocs || a.recorded.frees {
 		return
 	}

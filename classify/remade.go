@@ -11,14 +11,14 @@ import (
 // findRemade prepares what tells weights and state that are made anew in the loop,
 // where no module shows them: in recordings without stacks, and in programs that
 // have none.
-func (a *analysis) findRemade() {
+func findRemade(a *analysis) {
 	if a.recorded.allocs && a.all&frames.InModule != 0 || len(a.runs) == 0 {
 		return
 	}
 	a.gradientIn = map[int64][]int32{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if a.Phase[id] != Backward || a.born(id) < 0 || !a.outlivesPass(id) {
+		if a.Phase[id] != Backward || a.born(id) < 0 || !outlivesPass(a, id) {
 			continue
 		}
 		n, r := a.t.Requested(id), a.runOf[a.born(id)]
@@ -39,7 +39,7 @@ func (a *analysis) findRemade() {
 // remadeClaim judges weights and state that are made anew in the loop: a block is
 // there after two of an optimizer's steps, and gradients come in its size. State
 // takes the place of earlier state at once.
-func (a *analysis) remadeClaim(id timeline.AllocationID, r int) (claim, bool) {
+func remadeClaim(a *analysis, id timeline.AllocationID, r int) (claim, bool) {
 	const large = 1 << 16 // bytes
 	n := a.t.Requested(id)
 	if a.gradientIn == nil || n < large {
@@ -54,7 +54,7 @@ func (a *analysis) remadeClaim(id timeline.AllocationID, r int) (claim, bool) {
 	if _, found := slices.BinarySearch(a.gradientIn[n], a.nextBackward[r]); !found || a.freed(id) < a.runs[after].first {
 		return claim{}, false
 	}
-	if a.takesPlace(id, r) {
+	if takesPlace(a, id, r) {
 		return claim{OptimizerState, NoDetail, plausible}, true
 	}
 	return claim{Weights, NoDetail, plausible}, true
@@ -62,7 +62,7 @@ func (a *analysis) remadeClaim(id timeline.AllocationID, r int) (claim, bool) {
 
 // takesPlace tells whether an allocation has hardly been made when one of about
 // its size goes that was there in a step before.
-func (a *analysis) takesPlace(id timeline.AllocationID, r int) bool {
+func takesPlace(a *analysis, id timeline.AllocationID, r int) bool {
 	n := a.t.Requested(id)
 	for i := a.born(id) + 1; i < a.last && a.events.Action[i] != snapshot.Alloc; i++ {
 		if a.events.Action[i] != snapshot.FreeRequested || a.t.Of[i] == timeline.NoAllocation {

@@ -10,12 +10,12 @@ import (
 // findReplaced judges weights and state that every step of an optimizer makes anew
 // and puts in the place of those before (p.data = p.data - …), and what such an
 // optimizer began with.
-func (a *analysis) findReplaced() {
+func findReplaced(a *analysis) {
 	if !a.trains {
 		return
 	}
-	before := a.successions()
-	added := a.addedTo()
+	before := successions(a)
+	added := addedTo(a)
 	if len(before) == 0 && added == nil {
 		return
 	}
@@ -27,15 +27,15 @@ func (a *analysis) findReplaced() {
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		n := a.t.Requested(id)
-		if n <= scalar || !a.early(id) || a.born(id) < 0 && a.t.Stack(id) != 0 {
+		if n <= scalar || !early(a, id) || a.born(id) < 0 && a.t.Stack(id) != 0 {
 			continue
 		}
-		if taken[id] || a.outlives(id) || a.born(id) < 0 && a.lasts(id) {
+		if taken[id] || a.outlives(id) || a.born(id) < 0 && lasts(a, id) {
 			bySize[n] = append(bySize[n], id)
 		}
 	}
 	for n, ids := range bySize {
-		a.judgeReplaced(ids, taken, a.gradientSize[n], added[n])
+		judgeReplaced(a, ids, taken, a.gradientSize[n], added[n])
 	}
 	var ids []timeline.AllocationID
 	for id := range before {
@@ -47,13 +47,13 @@ func (a *analysis) findReplaced() {
 			a.replaced.put(id, c)
 		}
 	}
-	a.agree(ids)
+	agree(a, ids)
 }
 
 // agree has what one line makes be what most of it is: the last parameter's
 // forerunners go somewhere else than all others'.
-func (a *analysis) agree(ids []timeline.AllocationID) {
-	lines := a.innermost()
+func agree(a *analysis, ids []timeline.AllocationID) {
+	lines := innermost(a)
 	votes := map[line]map[Category]int{}
 	of := map[timeline.AllocationID]line{}
 	for _, id := range ids {
@@ -84,7 +84,7 @@ func (a *analysis) agree(ids []timeline.AllocationID) {
 
 // early tells whether an allocation was there before the first step. Weights that
 // the first step drops look like its batch where no stacks tell.
-func (a *analysis) early(id timeline.AllocationID) bool {
+func early(a *analysis, id timeline.AllocationID) bool {
 	return a.born(id) < 0 || a.Phase[id] == Setup || a.Phase[id] == Data && a.Step[id] < 0
 }
 
@@ -92,7 +92,7 @@ func (a *analysis) early(id timeline.AllocationID) bool {
 // older than the trace: it makes as many as there are weights and drops them. They
 // show in how often nearly all sizes recur among what is older: twice without an
 // optimizer's state, up to four times with it. It is nil where they don't.
-func (a *analysis) addedTo() map[int64]int {
+func addedTo(a *analysis) map[int64]int {
 	var pass *run // the one that makes the most
 	for i := range a.runs {
 		if r := &a.runs[i]; r.phase == Backward && (pass == nil || r.end-r.first > pass.end-pass.first) {
@@ -112,7 +112,7 @@ func (a *analysis) addedTo() map[int64]int {
 	for i := range a.t.Older() {
 		id := timeline.AllocationID(i)
 		if n := a.t.Requested(id); n > scalar && a.t.Stack(id) == 0 && !cublasSize(n) &&
-			(a.lasts(id) || a.phaseAt(a.freed(id)) == Optimizer) {
+			(lasts(a, id) || a.phaseAt(a.freed(id)) == Optimizer) {
 			old[n]++
 			all += n
 		}
@@ -143,7 +143,7 @@ func (a *analysis) addedTo() map[int64]int {
 // the earliest first: as many weights as a step makes gradients, or as gradients
 // that are added to, then these, then state. What nothing takes the place of is
 // left to others where no gradients show it.
-func (a *analysis) judgeReplaced(ids []timeline.AllocationID, taken map[timeline.AllocationID]bool, gradients, added int) {
+func judgeReplaced(a *analysis, ids []timeline.AllocationID, taken map[timeline.AllocationID]bool, gradients, added int) {
 	var stay, gone []timeline.AllocationID
 	for _, id := range ids {
 		if taken[id] {

@@ -10,7 +10,7 @@ import (
 // makes room for at the beginning of each request, for all layers in one go: a row
 // of equal blocks, one or two for each layer, that are there for the passes that
 // follow and not small beside what the layers hold, as adapters are.
-func (a *analysis) findRequested() bool {
+func findRequested(a *analysis) bool {
 	const (
 		fewest = 8
 		large  = 256 << 10 // bytes
@@ -52,7 +52,7 @@ func (a *analysis) findRequested() bool {
 			if room -= len(a.weightSize); room < 0 {
 				return
 			}
-			fits = a.roomForLayers(k.count, k.size)
+			fits = roomForLayers(a, k.count, k.size)
 			known[k] = fits
 		}
 		line := a.t.Stack(first)
@@ -85,9 +85,9 @@ func (a *analysis) findRequested() bool {
 // roomForLayers tells whether a number of equal blocks can be the keys and values
 // of a model's layers, one or two for each, which are no less than a part of the
 // largest weight of one.
-func (a *analysis) roomForLayers(count int, size int64) bool {
+func roomForLayers(a *analysis, count int, size int64) bool {
 	const part = 16
-	if !a.hasLayers(count, size) && (count%2 != 0 || !a.hasLayers(count/2, size)) {
+	if !hasLayers(a, count, size) && (count%2 != 0 || !hasLayers(a, count/2, size)) {
 		return false
 	}
 	for n, often := range a.weightSize {

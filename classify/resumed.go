@@ -5,7 +5,7 @@ import "github.com/vramscope/vramscope/timeline"
 // findResumed finds the state that an optimizer has from a checkpoint, before its
 // first step: two moments of each weight's size, one right behind the other, after
 // the weights themselves. No model has its own weights like that.
-func (a *analysis) findResumed() {
+func findResumed(a *analysis) {
 	a.resumed = map[timeline.AllocationID]Detail{}
 	if !a.trains && !a.updates {
 		return
@@ -27,7 +27,7 @@ func (a *analysis) findResumed() {
 				for ; counted < end; counted++ {
 					of[a.t.Requested(ids[counted])]++
 				}
-				a.markMoments(ids[:end], from, of)
+				markMoments(a, ids[:end], from, of)
 				from = end
 			}
 		}
@@ -37,7 +37,7 @@ func (a *analysis) findResumed() {
 // markMoments marks the moments among allocations that come two by two from one on,
 // where that many weights come before them and an optimizer doesn't make them itself.
 // of counts them by size.
-func (a *analysis) markMoments(ids []timeline.AllocationID, from int, of map[int64]int) {
+func markMoments(a *analysis, ids []timeline.AllocationID, from int, of map[int64]int) {
 	const few = 8 // pairs
 	pairs := map[int64]int{}
 	first := len(ids)

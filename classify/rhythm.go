@@ -24,7 +24,7 @@ const scalar = 8
 const shortest = 12
 
 // findRoots finds the backward passes by their root gradients.
-func (a *analysis) findRoots() []root {
+func (a *Program) findRoots() []root {
 	released := newReleases(a.last)
 	pending := map[timeline.AllocationID]int64{}
 	var found []root
@@ -81,7 +81,7 @@ func (a *analysis) findRoots() []root {
 
 // stepsWithin tells whether an optimizer or zero_grad runs between two events,
 // or at the second: nothing of a backward pass does that.
-func (a *analysis) stepsWithin(from, to int) bool {
+func (a *Program) stepsWithin(from, to int) bool {
 	if a.covered[to] != 0 && !a.isFused(to) {
 		return true
 	}
@@ -164,7 +164,7 @@ func (r *releases) bornBefore(event int) int64 {
 }
 
 // hintRhythm marks backward passes and what follows from them.
-func (a *analysis) hintRhythm(hints []frames.Phase) {
+func (a *Program) hintRhythm(hints []frames.Phase) {
 	for _, r := range a.roots {
 		suppose(hints[r.first:r.end+1], Backward)
 	}
@@ -187,7 +187,7 @@ func (a *analysis) hintRhythm(hints []frames.Phase) {
 // before a backward pass, and tells where that ends. Between a backward pass and
 // the step that follows gradients are clipped and scaled; other steps are of
 // iterations whose backward pass wasn't seen.
-func (a *analysis) hintUpdates(hints []frames.Phase, from, to int, trained bool) int {
+func (a *Program) hintUpdates(hints []frames.Phase, from, to int, trained bool) int {
 	for {
 		first, end := a.tickAfter(from, to)
 		if end < 0 {
@@ -204,7 +204,7 @@ func (a *analysis) hintUpdates(hints []frames.Phase, from, to int, trained bool)
 // tickAfter is the first of an optimizer's steps that ends between two events:
 // its first event and its end, or that of the last of several optimizers that
 // step with hardly anything in between; an end of -1 when there is none.
-func (a *analysis) tickAfter(from, to int) (first, end int) {
+func (a *Program) tickAfter(from, to int) (first, end int) {
 	const hardly = 8 // allocations
 	end = -1
 	i := sort.Search(len(a.windows), func(i int) bool { return a.windows[i].first > from })
@@ -232,7 +232,7 @@ func (a *analysis) tickAfter(from, to int) (first, end int) {
 }
 
 // hintForward divides the unknown events before a backward pass.
-func (a *analysis) hintForward(hints []frames.Phase, from, to, end int) {
+func (a *Program) hintForward(hints []frames.Phase, from, to, end int) {
 	batch := a.batchEnd(from, to, end)
 	lastEnd := a.last
 	if n := len(a.roots); n > 0 {
@@ -260,7 +260,7 @@ func (a *analysis) hintForward(hints []frames.Phase, from, to, end int) {
 // batchEnd is where the batch has been loaded: what an iteration begins with and
 // what outlives its backward, with a few short-lived helpers in between. A pass that
 // was cut off leaves what its forward saved, too.
-func (a *analysis) batchEnd(from, to, end int) int {
+func (a *Program) batchEnd(from, to, end int) int {
 	most := 3 // helpers
 	if end >= a.last-1 || a.failedBetween(to, end) {
 		most = 0
@@ -288,7 +288,7 @@ func (a *analysis) batchEnd(from, to, end int) int {
 // rhythmStart is where the loop begins in a recording without stacks: what was
 // made before stays, what forward makes is freed by the end of its backward. The
 // batch before it is as long as the second one.
-func (a *analysis) rhythmStart() int {
+func (a *Program) rhythmStart() int {
 	// no pass frees all that its forward made
 	if len(a.roots) == 0 || a.roots[0].end >= a.last-1 || a.failedBetween(a.roots[0].first, a.roots[0].end) {
 		return a.firstShortLived()
@@ -327,7 +327,7 @@ func (a *analysis) rhythmStart() int {
 
 // modelIsOlder tells whether the trace began after the model was made: blocks in
 // numbers were there before and stay.
-func (a *analysis) modelIsOlder() bool {
+func (a *Program) modelIsOlder() bool {
 	const some = 8
 	n := 0
 	for id := range timeline.AllocationID(a.t.Older()) {
@@ -339,7 +339,7 @@ func (a *analysis) modelIsOlder() bool {
 }
 
 // allocsBefore lists the allocations' events before an event, back to another.
-func (a *analysis) allocsBefore(event, from int) []int {
+func (a *Program) allocsBefore(event, from int) []int {
 	if t := a.tickIn(from, event); t >= 0 {
 		from = t
 	}
@@ -355,7 +355,7 @@ func (a *analysis) allocsBefore(event, from int) []int {
 // castAway tells whether an allocation goes when one of its size, of half or of
 // twice that is there, which stays, or a flat buffer for all: a weight of a
 // module that is brought to another memory format or type, or packed.
-func (a *analysis) castAway(id timeline.AllocationID) bool {
+func (a *Program) castAway(id timeline.AllocationID) bool {
 	const near = 4 // events
 	if len(a.unpacked) > 0 && a.unpacked[id] {
 		return true
@@ -376,7 +376,7 @@ func (a *analysis) castAway(id timeline.AllocationID) bool {
 // firstShortLived is the first allocation that is freed again but not at once,
 // nor for the same in another type; or what a matrix library works in. Where
 // nothing is freed but by the error of a request that failed, there is no loop.
-func (a *analysis) firstShortLived() int {
+func (a *Program) firstShortLived() int {
 	first := a.last
 	for i, action := range a.events.Action {
 		if action != snapshot.Alloc {
@@ -385,7 +385,7 @@ func (a *analysis) firstShortLived() int {
 		id := a.t.Of[i]
 		f := a.freed(id)
 		short := f < a.last && !a.castAway(id)
-		if short && f-i > 4 || a.workspaceBySize(id).sure > 0 {
+		if short && f-i > 4 || a.IsWorkspaceBySize(id) {
 			first = min(first, i)
 		}
 		if first < a.last && short && !a.failedBetween(i, f) {

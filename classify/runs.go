@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"sort"
+
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
@@ -15,7 +17,7 @@ type run struct {
 // findRuns cuts the events into runs of equal phase and says for each where the
 // next backward pass is. Two passes with nothing of forward between them are two:
 // the second may be about the gradients of the first.
-func (a *analysis) findRuns() {
+func (a *Program) findRuns() {
 	a.runOf = pages.Make[int32](a.last)
 	for i := 0; i < a.last; {
 		p, j := a.phases[i], i
@@ -47,12 +49,12 @@ func (a *analysis) findRuns() {
 }
 
 // isRoot tells where autograd makes the gradient that a backward pass starts from.
-func (a *analysis) isRoot(event int) bool {
+func (a *Program) isRoot(event int) bool {
 	return a.events.Action[event] == snapshot.Alloc && a.stacks[a.events.StackOf(event)].Marks&frames.Rooted != 0
 }
 
 // run of an event; -1 before the trace, the number of runs after it.
-func (a *analysis) run(event int) int {
+func (a *Program) run(event int) int {
 	switch {
 	case event < 0:
 		return -1
@@ -64,9 +66,16 @@ func (a *analysis) run(event int) int {
 
 // backwardAfter is the first backward pass at or after a run, nil when there is
 // none.
-func (a *analysis) backwardAfter(r int) *run {
+func (a *Program) backwardAfter(r int) *run {
 	if n := int(a.nextBackward[max(r, 0)]); n < len(a.runs) {
 		return &a.runs[n]
 	}
 	return nil
+}
+
+// failedBetween tells whether a request failed between two events: what the
+// error unwinds was cut short.
+func (a *Program) failedBetween(b, f int) bool {
+	i := sort.SearchInts(a.ooms, b+1)
+	return i < len(a.ooms) && a.ooms[i] <= f
 }

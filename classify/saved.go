@@ -11,8 +11,8 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// releases tells whether autograd is ever seen letting go of a saved tensor.
-func (a *analysis) releases() bool {
+// showsReleases tells whether autograd is ever seen letting go of a saved tensor.
+func showsReleases(a *analysis) bool {
 	if a.all&frames.Release == 0 {
 		return false
 	}
@@ -27,7 +27,7 @@ func (a *analysis) releases() bool {
 // findRetained sees which forward runs keep their graph: a good part of what they
 // made is still there after the next backward. What a program merely keeps of
 // them is little beside what that backward frees.
-func (a *analysis) findRetained() {
+func findRetained(a *analysis) {
 	released, stayed := make([]int, len(a.runs)), make([]int, len(a.runs))
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
@@ -61,10 +61,10 @@ func (a *analysis) findRetained() {
 // findSaved sees, in programs without a backward pass, whether forward keeps
 // what one would need: under no_grad nearly everything is freed on the way,
 // else it piles up and goes in one bulk when the output is dropped.
-func (a *analysis) findSaved() {
+func findSaved(a *analysis) {
 	a.inBulk, a.copies = pages.Make[bool](len(a.Category)), pages.Make[bool](len(a.Category))
 	if a.trains {
-		a.findDropped()
+		findDropped(a)
 		return
 	}
 	var together []timeline.AllocationID
@@ -72,7 +72,7 @@ func (a *analysis) findSaved() {
 	flush := func() {
 		switch {
 		case len(together) < bulk, HaveNames(a.t, together):
-		case a.areCasts(together):
+		case areCasts(a, together):
 			for _, id := range together {
 				a.copies[id] = a.weightHalf[a.t.Requested(id)]
 			}
@@ -108,16 +108,16 @@ func (a *analysis) findSaved() {
 	}
 	const layers = 2
 	a.saves = a.checkpoints || a.all&frames.Checkpointed != 0 && kept >= layers || kept >= bulk &&
-		(kept*4 >= all || a.all&frames.Inductor != 0 && a.compiledToTrain() >= bulk)
+		(kept*4 >= all || a.all&frames.Inductor != 0 && compiledToTrain(a) >= bulk)
 	if a.recorded.native && a.recorded.frees {
-		a.saves = a.saves || a.releases()
+		a.saves = a.saves || showsReleases(a)
 	}
 }
 
 // compiledToTrain counts what stays of compiled forward passes that autograd runs:
 // without gradients it would have no part in them. The compiler's own trials, which
 // free what they make, may be many beside them.
-func (a *analysis) compiledToTrain() (kept int) {
+func compiledToTrain(a *analysis) (kept int) {
 	s := a.t.Snapshot
 	wraps := make([]bool, len(s.Frames))
 	for i, f := range s.Frames {
@@ -140,7 +140,7 @@ const bulk = 16
 // many tensors of several kinds go at once, a good part of what was made
 // meanwhile, or are there when the next of passes without one begins. Results
 // that were merely collected are few, or of few kinds.
-func (a *analysis) findDropped() {
+func findDropped(a *analysis) {
 	const least = 512                       // bytes
 	made := sync.OnceValue(func() []int32 { // forward allocations before each one
 		made := pages.Make[int32](len(a.Category) + 1)
@@ -161,13 +161,13 @@ func (a *analysis) findDropped() {
 					together = append(together, id)
 				}
 			}
-			a.markGraph(together, made, 20)
+			markGraph(a, together, made, 20)
 			together = together[:0]
 		}
 	}
 	flush := func() {
 		if len(together) >= bulk && !HaveNames(a.t, together) {
-			a.markGraph(together, made, 4)
+			markGraph(a, together, made, 4)
 		}
 		together = together[:0]
 	}
@@ -191,7 +191,7 @@ func (a *analysis) findDropped() {
 
 // markGraph marks tensors that are a graph's, one in so many of what forward has
 // made meanwhile; made counts that before each allocation.
-func (a *analysis) markGraph(together []timeline.AllocationID, made func() []int32, part int) {
+func markGraph(a *analysis, together []timeline.AllocationID, made func() []int32, part int) {
 	const kinds = 4 // stacks, or sizes where there are none
 	type kind struct {
 		stack snapshot.StackID
@@ -209,7 +209,7 @@ func (a *analysis) markGraph(together []timeline.AllocationID, made func() []int
 		of[k] = true
 	}
 	first, last := slices.Min(together), slices.Max(together)
-	if len(of) < kinds || len(together)*part < int(made()[last+1]-made()[first]) || a.areCasts(together) {
+	if len(of) < kinds || len(together)*part < int(made()[last+1]-made()[first]) || areCasts(a, together) {
 		return
 	}
 	for _, id := range together {
@@ -268,7 +268,7 @@ func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 // areCasts tells whether what goes together is what autocast lets go of when it
 // is left: nearly all of it half as large as a weight, and no more of a size
 // than there are such weights. Under no_grad, too, weights are cast once a pass.
-func (a *analysis) areCasts(together []timeline.AllocationID) bool {
+func areCasts(a *analysis, together []timeline.AllocationID) bool {
 	of := map[int64]int{}
 	casts := 0
 	for _, id := range together {

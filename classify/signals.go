@@ -22,7 +22,7 @@ func nativeClaim(a *analysis, id timeline.AllocationID) claim {
 	case e.Marks&frames.Workspace != 0:
 		return claim{Workspace, CuBLAS, exact}
 	case e.Marks&frames.Bucket != 0:
-		return a.bucketClaim(id)
+		return bucketClaim(a, id)
 	case e.Marks&frames.LossGrad != 0 && a.Phase[id] == Backward && a.t.Requested(id) > 64:
 		return claim{Logits, LogitsGradient, strong}
 	case e.Marks&frames.Cast != 0 && a.weightHalf[a.t.Requested(id)]:
@@ -70,13 +70,13 @@ func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 	p := a.Phase[id]
 	switch {
 	case e.Marks&frames.Bucket != 0:
-		return a.bucketClaim(id)
+		return bucketClaim(a, id)
 	case e.Marks&frames.Flat != 0:
-		if a.flatLine(id) < a.lastFlat {
+		if flatLine(a, id) < a.lastFlat {
 			return claim{Weights, NoDetail, strong}
 		}
 		return claim{Gradients, GradientBucket, strong}
-	case e.Marks&frames.Keep != 0 && a.outlivesPass(id):
+	case e.Marks&frames.Keep != 0 && outlivesPass(a, id):
 		return claim{Gradients, NoDetail, strong}
 	case e.Marks&frames.Comm != 0:
 		return claim{Communication, GatheredShard, strong}
@@ -107,7 +107,7 @@ func pythonClaim(a *analysis, id timeline.AllocationID) claim {
 }
 
 // bucketClaim tells DDP's buckets from gradients that are views of them.
-func (a *analysis) bucketClaim(id timeline.AllocationID) claim {
+func bucketClaim(a *analysis, id timeline.AllocationID) claim {
 	if a.outlives(id) || a.freed(id)-a.born(id) > 1000 {
 		if a.bucketViews {
 			return claim{Gradients, GradientBucket, likely}
@@ -118,7 +118,7 @@ func (a *analysis) bucketClaim(id timeline.AllocationID) claim {
 }
 
 // outlivesPass tells whether what was born in backward is there after it.
-func (a *analysis) outlivesPass(id timeline.AllocationID) bool {
+func outlivesPass(a *analysis, id timeline.AllocationID) bool {
 	r := a.run(a.born(id))
 	return r >= 0 && a.freed(id) >= a.runs[r].end
 }

@@ -19,27 +19,27 @@ type sites struct {
 
 // joinSites lets allocations of one site speak for each other: what is known of
 // most of them holds for those whose end was not recorded.
-func (a *analysis) joinSites() {
+func joinSites(a *analysis) {
 	if !a.recorded.allocs {
 		return
 	}
-	loose, sized, unsure := a.askedSites()
+	loose, sized, unsure := askedSites(a)
 	if loose.n == 0 {
 		return
 	}
 	var exact, places sites
 	together.Do(
-		func() { exact = a.rank(sized) },
-		func() { places = a.rank(loose) })
-	a.joinBy(exact, unsure, nil, 6)
-	own := a.own(exact, unsure)
-	a.joinBy(places, unsure, own, 8)
-	a.joinBy(sized, unsure, own, 8)
+		func() { exact = rank(a, sized) },
+		func() { places = rank(a, loose) })
+	joinBy(a, exact, unsure, nil, 6)
+	own := ownSites(a, exact, unsure)
+	joinBy(a, places, unsure, own, 8)
+	joinBy(a, sized, unsure, own, 8)
 }
 
 // askedSites numbers stacks within a phase, without their sizes and with them,
 // where any allocation is unsure: most of a recording isn't asked about.
-func (a *analysis) askedSites() (loose, sized sites, unsure []timeline.AllocationID) {
+func askedSites(a *analysis) (loose, sized sites, unsure []timeline.AllocationID) {
 	key := func(id timeline.AllocationID) int { return int(a.t.Stack(id))*NumPhases + int(a.Phase[id]) }
 	number := make([]int32, len(a.stacks)*NumPhases) // from 1
 	for i, sure := range a.Confidence {
@@ -93,7 +93,7 @@ func (a *analysis) askedSites() (loose, sized sites, unsure []timeline.Allocatio
 }
 
 // rank splits sites by the how-manieth of its site an allocation is in its run.
-func (a *analysis) rank(s sites) sites {
+func rank(a *analysis, s sites) sites {
 	out := sites{of: pages.Make[int32](len(s.of)), n: s.n} // the first of a run keeps the site's number
 	next := make([]int32, s.n, 2*s.n)                      // by ranked site: the one of the next rank, 0: not made yet
 	type place struct{ run, last int32 }
@@ -121,9 +121,9 @@ func (a *analysis) rank(s sites) sites {
 	return out
 }
 
-// own marks what of the unsure belongs to a site whose allocations are unsure
+// ownSites marks what of the unsure belongs to a site whose allocations are unsure
 // every time: it differs from its neighbours, which must not speak for it.
-func (a *analysis) own(s sites, unsure []timeline.AllocationID) []bool {
+func ownSites(a *analysis, s sites, unsure []timeline.AllocationID) []bool {
 	const often = 3
 	count := make([]int32, s.n)
 	for _, id := range unsure {
@@ -140,7 +140,7 @@ func (a *analysis) own(s sites, unsure []timeline.AllocationID) []bool {
 
 // joinBy asks the other allocations of an unsure one's site; share is how many
 // of ten must agree.
-func (a *analysis) joinBy(s sites, unsure []timeline.AllocationID, leave []bool, share int) {
+func joinBy(a *analysis, s sites, unsure []timeline.AllocationID, leave []bool, share int) {
 	type answers struct {
 		unsure  int
 		of      tally

@@ -9,7 +9,7 @@ import (
 
 // findSizes counts the sizes of what looks like weights: they return as
 // gradients, as moments, and halved as autocast's copies.
-func (a *analysis) findSizes() {
+func findSizes(a *analysis) {
 	a.weightSize, a.weightHalf, a.stateSize = map[int64]int{}, map[int64]bool{}, map[int64]bool{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
@@ -30,7 +30,7 @@ func (a *analysis) findSizes() {
 // findSpare sees what an optimizer worked in when a request of its failed or the
 // recording ended, and what so lives as long as its state: by the lines that make
 // state, else, after a failure, what is more than two for each weight.
-func (a *analysis) findSpare() {
+func findSpare(a *analysis) {
 	failed := a.last
 	if n := len(a.ooms); n > 0 && a.phases[a.ooms[n-1]] == Optimizer {
 		failed = a.ooms[n-1]
@@ -81,9 +81,9 @@ func sizeClaim(a *analysis, id timeline.AllocationID) claim {
 		return claim{Logits, d, strong + 1}
 	}
 	if len(a.chunks) > 0 && a.chunks[id] {
-		return a.chunkClaim(id)
+		return chunkClaim(a, id)
 	}
-	if len(a.growing) > 0 && a.isGrowing(id) {
+	if len(a.growing) > 0 && isGrowing(a, id) {
 		return claim{KVCache, NoDetail, strong}
 	}
 	if a.copies[id] && (!a.recorded.native || a.birth(id).Marks&frames.Inductor != 0) {
@@ -95,37 +95,18 @@ func sizeClaim(a *analysis, id timeline.AllocationID) claim {
 	if len(a.dataset) > 0 && a.dataset[id] {
 		return claim{Inputs, NoDetail, likely + 1}
 	}
-	if c := a.workspaceBySize(id); c.sure > 0 {
-		return c
+	if a.IsWorkspaceBySize(id) {
+		return claim{Workspace, CuBLAS, strong + 1}
 	}
 	return claim{}
 }
 
 // isGrowing tells whether an allocation is part of a cache that grows.
-func (a *analysis) isGrowing(id timeline.AllocationID) bool {
+func isGrowing(a *analysis, id timeline.AllocationID) bool {
 	if a.Phase[id] != Generate && a.Phase[id] != Forward {
 		return false
 	}
 	at := a.growing[a.t.Requested(id)]
 	i := sort.SearchInts(at, a.born(id)) // the first one it may have seen
-	return i < len(at) && a.goes(id) > at[i]
-}
-
-// cublasSize tells torch's default workspaces: 32 MiB on Hopper, 8 MiB and a
-// little before (aten/src/ATen/cuda/CublasHandlePool.cpp), 1 MiB for
-// cuBLASLt's own (aten/src/ATen/cuda/CUDABlas.cpp).
-func cublasSize(n int64) bool {
-	return n == 32<<20 || n == 4096*1024*2+16*1024*8 || n == 1<<20
-}
-
-func (a *analysis) workspaceBySize(id timeline.AllocationID) claim {
-	n := a.t.Requested(id)
-	if !cublasSize(n) || a.recorded.native {
-		return claim{}
-	}
-	b, f := a.born(id), a.freed(id)
-	if b >= 0 && f-b <= 2 {
-		return claim{Workspace, CuBLAS, strong + 1}
-	}
-	return claim{}
+	return i < len(at) && goes(a, id) > at[i]
 }

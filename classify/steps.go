@@ -10,7 +10,7 @@ import (
 // findSteps cuts the loop into iterations: each ends with its optimizer step,
 // or with its backward when no optimizer runs, or begins with its batch when
 // there is only forward.
-func (a *analysis) findSteps() {
+func (a *Program) findSteps() {
 	starts := a.stepStarts()
 	a.Steps = nil
 	for n, s := range starts {
@@ -36,7 +36,7 @@ func (a *analysis) findSteps() {
 }
 
 // spans lists the runs of equal phase from one event up to another.
-func (a *analysis) spans(from, to int) []PhaseSpan {
+func (a *Program) spans(from, to int) []PhaseSpan {
 	var out []PhaseSpan
 	if from >= to {
 		return nil
@@ -53,7 +53,7 @@ func (a *analysis) spans(from, to int) []PhaseSpan {
 }
 
 // peaks finds the largest allocated bytes of every step.
-func (a *analysis) peaks() {
+func (a *Program) peaks() {
 	n := 0
 	a.t.WalkAllocated(func(event int, bytes int64) {
 		for n < len(a.Steps) && event > a.Steps[n].LastEvent {
@@ -66,7 +66,7 @@ func (a *analysis) peaks() {
 }
 
 // stepStarts are the events at which an iteration begins.
-func (a *analysis) stepStarts() []int {
+func (a *Program) stepStarts() []int {
 	if a.loop >= a.last {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (a *analysis) stepStarts() []int {
 
 // stepEnds are the events after which an iteration is over: the last of its
 // optimizers has stepped, else its backward pass has run.
-func (a *analysis) stepEnds() []int {
+func (a *Program) stepEnds() []int {
 	ends := a.ticks()
 	if len(ends) == 0 {
 		ends = a.runEnds(Optimizer)
@@ -117,7 +117,7 @@ func (a *analysis) stepEnds() []int {
 
 // ticks are the ends of the optimizers' annotated steps, also of those that
 // allocate nothing and so have no event of their own.
-func (a *analysis) ticks() []int {
+func (a *Program) ticks() []int {
 	var out []int
 	for _, w := range a.windows {
 		if w.phase == Optimizer && (!w.fused || w.ends) && w.end < a.last && (len(out) == 0 || w.end > out[len(out)-1]) {
@@ -128,7 +128,7 @@ func (a *analysis) ticks() []int {
 }
 
 // runEnds are the ends of the stretches of one phase.
-func (a *analysis) runEnds(p Phase) []int {
+func (a *Program) runEnds(p Phase) []int {
 	var out []int
 	for _, r := range a.runs {
 		if r.phase == p && r.end > a.loop {
@@ -140,7 +140,7 @@ func (a *analysis) runEnds(p Phase) []int {
 
 // forwardStarts finds iterations without backward: where a batch is loaded, or
 // where the first line of a pass allocates again.
-func (a *analysis) forwardStarts() []int {
+func (a *Program) forwardStarts() []int {
 	var starts []int
 	used := true // by a forward pass: what is loaded in pieces is one batch
 	for i := a.loop; i < a.last; i++ {
@@ -160,7 +160,7 @@ func (a *analysis) forwardStarts() []int {
 
 // tickIn is the last end of an optimizer's step after one event and up to
 // another, -1 when there is none.
-func (a *analysis) tickIn(from, to int) int {
+func (a *Program) tickIn(from, to int) int {
 	i := sort.Search(len(a.windows), func(i int) bool { return a.windows[i].first > to })
 	for i--; i >= 0 && a.windows[i].first > from; i-- {
 		if w := a.windows[i]; w.phase == Optimizer && !w.fused && w.end <= to {

@@ -214,5 +214,5 @@ func (s *story) classified() *Classification {
 // leaks that follow from the story.
 func (s *story) leaks() []Leak {
 	c := s.classified()
-	return c.findLeaks(frames.New(c.Timeline.Snapshot))
+	return findLeaks(c.Result, frames.New(c.Timeline.Snapshot))
 }

@@ -18,9 +18,9 @@ type succession struct{ made, gone []timeline.AllocationID }
 
 // successions pair what an optimizer's step makes and leaves with what it drops of
 // the same size: by allocation, the one before it.
-func (a *analysis) successions() map[timeline.AllocationID]timeline.AllocationID {
+func successions(a *analysis) map[timeline.AllocationID]timeline.AllocationID {
 	before := map[timeline.AllocationID]timeline.AllocationID{}
-	lines := a.innermost()
+	lines := innermost(a)
 	takes := map[line]line{} // by the line that lets go, the one that makes what takes the place
 	for _, r := range a.runs {
 		if r.phase != Optimizer {
@@ -41,19 +41,19 @@ func (a *analysis) successions() map[timeline.AllocationID]timeline.AllocationID
 			switch b := a.born(id); {
 			case b == i && a.freed(id) >= r.end:
 				s.made = append(s.made, id)
-			case b < r.first && a.freed(id) == i && (a.early(id) || a.Phase[id] == Optimizer):
+			case b < r.first && a.freed(id) == i && (early(a, id) || a.Phase[id] == Optimizer):
 				s.gone = append(s.gone, id)
 			}
 		}
 		var rest []*succession
 		for _, n := range slices.Sorted(maps.Keys(bySize)) {
-			if s := bySize[n]; !a.succeedByLine(s, before, lines, takes) {
+			if s := bySize[n]; !succeedByLine(a, s, before, lines, takes) {
 				rest = append(rest, s)
 			}
 		}
 		for _, s := range rest {
-			if !a.succeedAsOthers(s, before, lines, takes) {
-				a.succeedByOrder(s, before)
+			if !succeedAsOthers(a, s, before, lines, takes) {
+				succeedByOrder(a, s, before)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (a *analysis) successions() map[timeline.AllocationID]timeline.AllocationID
 }
 
 // succeedByOrder pairs what goes with what was made last and waits for a place.
-func (a *analysis) succeedByOrder(s *succession, before map[timeline.AllocationID]timeline.AllocationID) {
+func succeedByOrder(a *analysis, s *succession, before map[timeline.AllocationID]timeline.AllocationID) {
 	var waiting []timeline.AllocationID
 	k := 0
 	for _, old := range s.gone {
@@ -79,7 +79,7 @@ func (a *analysis) succeedByOrder(s *succession, before map[timeline.AllocationI
 // succeedByLine pairs what goes with what the same line makes, or, where another
 // one made it, by the lines that let go and those that make: an optimizer has its
 // moments and weights in one order. It is false where lines don't tell.
-func (a *analysis) succeedByLine(s *succession, before map[timeline.AllocationID]timeline.AllocationID,
+func succeedByLine(a *analysis, s *succession, before map[timeline.AllocationID]timeline.AllocationID,
 	lines func(snapshot.StackID) line, takes map[line]line) bool {
 	if len(s.made) < 2 || len(s.gone) == 0 {
 		return false
@@ -128,7 +128,7 @@ func (a *analysis) succeedByLine(s *succession, before map[timeline.AllocationID
 
 // succeedAsOthers does it by the lines that told of other sizes: of the last
 // parameter variables let go elsewhere.
-func (a *analysis) succeedAsOthers(s *succession, before map[timeline.AllocationID]timeline.AllocationID,
+func succeedAsOthers(a *analysis, s *succession, before map[timeline.AllocationID]timeline.AllocationID,
 	lines func(snapshot.StackID) line, takes map[line]line) bool {
 	waiting := map[line][]timeline.AllocationID{}
 	var others []timeline.AllocationID
@@ -172,7 +172,7 @@ func sortedLines(m map[line][]timeline.AllocationID) []line {
 }
 
 // innermost finds the innermost Python line of a stack.
-func (a *analysis) innermost() func(snapshot.StackID) line {
+func innermost(a *analysis) func(snapshot.StackID) line {
 	if !a.recorded.allocs {
 		return func(snapshot.StackID) line { return line{} }
 	}

@@ -11,7 +11,7 @@ import (
 // period counts how many optimizers take turns within an iteration, by what is
 // allocated between their steps: bytes where they repeat, else numbers. What they
 // allocate themselves is more where one is made anew.
-func (a *analysis) period(ends []int) int {
+func (a *Program) period(ends []int) int {
 	counts, bytes := make([]int, len(ends)), make([]int, len(ends))
 	for k, e := range ends {
 		from := a.loop
@@ -58,7 +58,7 @@ func recurrence(numbers []int, part int) int {
 // turn but, say, an evaluation: each step has its own backward pass, and most leave
 // as many bytes of gradients as the one before, or the same lines step; not where
 // lines differ, as those of two models of one size do.
-func (a *analysis) oneOptimizer(ends []int) bool {
+func (a *Program) oneOptimizer(ends []int) bool {
 	const most = 3 // of five
 	grads, passes := make([]int64, len(ends)), make([]int64, len(ends))
 	left := false
@@ -98,7 +98,7 @@ func (a *analysis) oneOptimizer(ends []int) bool {
 
 // steppingLines tells whether the program's own lines that call for the optimizer's
 // work are alike in all steps, or differ, as far as it makes anything.
-func (a *analysis) steppingLines(ends []int) (alike, differ bool) {
+func (a *Program) steppingLines(ends []int) (alike, differ bool) {
 	if !a.recorded.allocs {
 		return false, false
 	}

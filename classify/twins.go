@@ -12,7 +12,7 @@ import (
 // them where setup has made all of them twice. Right after a backward pass they
 // would be gradients, inside of one or of an optimizer something else; what begins
 // as zeros is no copy.
-func (a *analysis) findTwins() {
+func findTwins(a *analysis) {
 	const (
 		few   = 8  // weights
 		while = 64 // events that a copy is there at least

@@ -7,7 +7,7 @@ import (
 
 // viewsBuckets tells whether gradients are views of DDP's buckets: then backward
 // makes next to none that last.
-func (a *analysis) viewsBuckets() bool {
+func viewsBuckets(a *analysis) bool {
 	if !a.trains || a.all&frames.Bucket == 0 {
 		return false
 	}
@@ -28,8 +28,8 @@ func (a *analysis) viewsBuckets() bool {
 // size of any gradient: DDP's buckets, whose sum is that of all gradients and which
 // are made in one go, once the first pass is over, and a data set on the GPU, a single large block among weights that all have
 // gradients.
-func (a *analysis) findUnmatched() {
-	a.bucketViews = a.viewsBuckets()
+func findUnmatched(a *analysis) {
+	a.bucketViews = viewsBuckets(a)
 	a.buckets, a.dataset = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
 	if a.recorded.allocs || !a.trains {
 		return
@@ -63,7 +63,7 @@ func (a *analysis) findUnmatched() {
 	for _, id := range alone {
 		single += a.t.Requested(id)
 	}
-	if len(alone) <= 2 && matched > 0 && (unmatched-single)*10 < matched && !a.freezes() {
+	if len(alone) <= 2 && matched > 0 && (unmatched-single)*10 < matched && !freezes(a) {
 		for _, id := range alone {
 			a.dataset[id] = true
 		}
@@ -74,14 +74,14 @@ func (a *analysis) findUnmatched() {
 		if first == nil || a.runs[r].first < first.first {
 			continue // buckets are made anew after the first pass
 		}
-		if a.backwardAfter(a.run(first.end)) != a.backwardAfter(r) && a.isLastBatch(r) {
+		if a.backwardAfter(a.run(first.end)) != a.backwardAfter(r) && isLastBatch(a, r) {
 			continue // what the last pass was given and came to is still there, too
 		}
 		var sum int64
 		for _, id := range ids {
 			sum += a.t.Requested(id)
 		}
-		if d := max(sum-gradients, gradients-sum); len(ids) > 1 && d < gradients/100 && a.joinsGradients(ids) {
+		if d := max(sum-gradients, gradients-sum); len(ids) > 1 && d < gradients/100 && joinsGradients(a, ids) {
 			buckets = append(buckets, ids)
 		}
 	}
@@ -96,7 +96,7 @@ func (a *analysis) findUnmatched() {
 // them in one go (Reducer::initialize_buckets, torch/csrc/distributed/c10d/reducer.cpp),
 // and most hold several gradients. What a forward pass keeps comes one by one, and
 // copies of weights have their sizes.
-func (a *analysis) joinsGradients(ids []timeline.AllocationID) bool {
+func joinsGradients(a *analysis, ids []timeline.AllocationID) bool {
 	alone := 0
 	for k, id := range ids {
 		if k > 0 && a.born(id) != a.born(ids[k-1])+1 {
@@ -111,7 +111,7 @@ func (a *analysis) joinsGradients(ids []timeline.AllocationID) bool {
 
 // freezes tells whether some weights have no gradients, though others of their
 // size do: then a table without one may be a weight, too.
-func (a *analysis) freezes() bool {
+func freezes(a *analysis) bool {
 	const large = 64 << 10 // statistics of layers are smaller, and have none anyway
 	for n, weights := range a.weightSize {
 		if gradients := a.gradientSize[n]; n >= large && 0 < gradients && gradients < weights {
@@ -122,7 +122,7 @@ func (a *analysis) freezes() bool {
 }
 
 // isLastBatch tells whether at most one backward pass comes after a run.
-func (a *analysis) isLastBatch(r int) bool {
+func isLastBatch(a *analysis, r int) bool {
 	p := a.backwardAfter(r)
 	return p == nil || a.backwardAfter(a.run(p.end)) == nil
 }

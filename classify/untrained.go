@@ -15,7 +15,7 @@ const untrainedPasses = 3
 // passes follow each other and no backward pass does, and cuts them into their
 // iterations. A pass that is trained on tells how much one makes: less is a
 // layer.
-func (a *analysis) findUntrained() {
+func (a *Program) findUntrained() {
 	if !a.trains {
 		return
 	}
@@ -64,7 +64,7 @@ func (a *analysis) findUntrained() {
 
 // inFlight tells whether backward passes come to what a stretch made later: of
 // the micro-batches in a pipeline, several are on their way at a time.
-func (a *analysis) inFlight(s stretch) bool {
+func (a *Program) inFlight(s stretch) bool {
 	kept, used := 0, 0
 	for i := s.first; i < s.end; i++ {
 		if a.events.Action[i] != snapshot.Alloc {
@@ -83,7 +83,7 @@ func (a *analysis) inFlight(s stretch) bool {
 
 // asLong is where the last of some iterations ends: after as many allocations as
 // the one before had, for the program may go on with something else.
-func (a *analysis) asLong(starts []int, end int) int {
+func (a *Program) asLong(starts []int, end int) int {
 	made := 0
 	n := len(starts)
 	for i := starts[n-2]; i < starts[n-1]; i++ {
@@ -110,7 +110,7 @@ type stretch struct {
 }
 
 // betweenUpdates are the stretches of the loop that run forward.
-func (a *analysis) betweenUpdates() (out []stretch) {
+func (a *Program) betweenUpdates() (out []stretch) {
 	open := false
 	for _, r := range a.runs {
 		if r.end <= a.loop {
@@ -141,23 +141,9 @@ func (a *analysis) betweenUpdates() (out []stretch) {
 	return out
 }
 
-// UntrainedAt is the pass that an event lies in where that is one of Untrained, else nil.
-func (c *Classification) UntrainedAt(event int) *Step {
-	i := sort.Search(len(c.Untrained), func(i int) bool { return c.Untrained[i][0].FirstEvent > event })
-	if i == 0 {
-		return nil
-	}
-	steps := c.Untrained[i-1]
-	k := sort.Search(len(steps), func(k int) bool { return steps[k].FirstEvent > event })
-	if s := &steps[k-1]; event <= s.LastEvent {
-		return s
-	}
-	return nil
-}
-
 // untrainedEnd is the last event of the pass that an event lies in where that
 // isn't trained on, else the last of all.
-func (a *analysis) untrainedEnd(event int) int {
+func (a *Program) untrainedEnd(event int) int {
 	if s := a.UntrainedAt(event); s != nil {
 		return s.LastEvent
 	}

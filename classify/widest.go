@@ -8,7 +8,7 @@ import (
 // markWidest marks what may be scores though no loss shows, as where a program
 // computes with each token's own or with a part of them at a time: a few
 // requests of a pass that are far larger than all others.
-func (a *analysis) markWidest(p pass) {
+func markWidest(a *analysis, p pass) {
 	const few, far = 16, 3
 	var widest [few + 1]int64 // bytes, the largest first
 	all := 0
@@ -18,7 +18,7 @@ func (a *analysis) markWidest(p pass) {
 			if a.events.Action[i] != snapshot.Alloc || n < 1<<16 {
 				continue
 			}
-			if id := a.t.Of[i]; a.logits[id] == NoDetail && a.workspaceBySize(id).sure == 0 {
+			if id := a.t.Of[i]; a.logits[id] == NoDetail && !a.IsWorkspaceBySize(id) {
 				f(id, n)
 			}
 		}
@@ -42,7 +42,7 @@ func (a *analysis) markWidest(p pass) {
 					a.widest[id] = true
 				}
 			})
-			a.markWidestIn(p.backward, n)
+			markWidestIn(a, p.backward, n)
 			return
 		}
 	}
@@ -50,7 +50,7 @@ func (a *analysis) markWidest(p pass) {
 
 // markWidestIn marks what may be the gradients of such scores: as large as they are,
 // and gone by the end of the backward pass.
-func (a *analysis) markWidestIn(backward *run, least int64) {
+func markWidestIn(a *analysis, backward *run, least int64) {
 	if backward == nil {
 		return
 	}

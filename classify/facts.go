@@ -1,0 +1,68 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// analysis is what the signals share while they look at one device.
+type analysis struct {
+	*Program
+
+	saves      bool                             // forward keeps what a backward pass would need
+	inBulk     []bool                           // by allocation: freed together with many others
+	weightSize map[int64]int                    // requested bytes of what looks like weights
+	weightHalf map[int64]bool                   // half of them
+	stateSize  map[int64]bool                   // requested bytes of what an optimizer makes and keeps
+	logits     []Detail                         // by allocation: scores, NoDetail for anything else
+	widest     map[timeline.AllocationID]bool   // may be scores, though no loss shows
+	doubtful   map[timeline.AllocationID]uint8  // how sure scores are that no loss shows of
+	spare      map[timeline.AllocationID]bool   // what an optimizer worked in when its request failed
+	resumed    map[timeline.AllocationID]Detail // moments that come from a checkpoint
+	chunks     map[timeline.AllocationID]bool   // scores of a part of the tokens, as of a loss that is worked out in parts
+	labels     map[timeline.AllocationID]Category
+	growing    map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
+	chains     [][]*grown                      // a growing cache in every pass of one request
+	older      map[timeline.AllocationID]claim // blocks older than the trace that stay
+	// events: from which blocks older than the trace last; the last that makes something
+	settled, made int
+	graphs        map[snapshot.StackID]bool // of which blocks older than the trace are parts of autograd graphs
+	// by run: the first optimizer's step at or after it, or backward pass where steps make nothing
+	nextStep         []int32
+	gradientIn       map[int64][]int32              // runs that leave gradients of a size, in order
+	replaced         sparse[claim]                  // weights and state that a step puts others in the place of
+	gradientSize     map[int64]int                  // gradients that one step makes, by requested bytes
+	copies           []bool                         // by allocation: casts of autocast, by size
+	heads            []bool                         // by StackID: of the last linear map of the model
+	kept             []bool                         // by allocation: outlive backward in numbers of one size: keys and values
+	buckets, dataset map[timeline.AllocationID]bool // by their sizes, without stacks
+	guessed          map[timeline.AllocationID]bool // kept by setup, without stacks, and maybe no weights
+	twins            map[timeline.AllocationID]bool // copies of all weights
+	retained         []bool                         // by run: a forward whose graph outlives its backward
+	retains          bool                           // most of them
+	moved            set                            // copies for what goes at once
+	// by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
+	reordered   []int32
+	recomputed  []bool // by allocation: made again inside backward, by sizes
+	lastFlat    int32  // line that makes Megatron's buffers of gradients
+	bucketViews bool   // gradients are views of the buckets
+}
+
+// Prepare works out what rules look at.
+func prepareFacts(p *Program) *analysis {
+	a := &analysis{Program: p}
+	prepare(a)
+	return a
+}
+
+// Classify has every rule claim, and names what a model's tensors can name.
+func (a *analysis) classify(labels []Label, tensors []Tensor) {
+	a.labels = readLabels(a.Result, labels)
+	together.Do(func() { join(a, signals(a)) }, a.peaks)
+	joinOlder(a)
+	joinSites(a)
+	findDetails(a)
+	tellFailedLoss(a)
+	findNames(a.Result, tensors)
+}
