@@ -477,3 +477,53 @@ func paired(a *analysis, ids []timeline.AllocationID) bool {
 	}
 	return true
 }
+
+// isGrowing tells whether an allocation is part of a cache that grows.
+func isGrowing(a *analysis, id timeline.AllocationID) bool {
+	if a.Phase[id] != Generate && a.Phase[id] != Forward {
+		return false
+	}
+	at := a.growing[a.t.Requested(id)]
+	i := sort.SearchInts(at, a.born(id)) // the first one it may have seen
+	return i < len(at) && goes(a, id) > at[i]
+}
+
+var growingCache = &Rule{
+	ID: "kv-cache-growing",
+	Doc: `One of equal numbers of blocks of sizes that rise by the same amount, each freed only after the next
+size is there: a key-value cache that grows by concatenation.`,
+	Signal: BySize,
+	Born:   bornIn(Forward, Generate),
+	Needs:  []Need{Rows, Sizes, Lives},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		if len(a.growing) == 0 {
+			return nil
+		}
+		return func(id timeline.AllocationID) claim {
+			if !isGrowing(a, id) {
+				return claim{}
+			}
+			return as(KVCache, strong)
+		}
+	},
+}
+
+var cacheRow = &Rule{
+	ID: "kv-cache-row",
+	Doc: `One of a row of equal blocks, one or two for each of the model's layers, that stay from pass to pass
+while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache).`,
+	Signal: ByLife,
+	Born:   bornIn(Setup, Data, Forward, Generate),
+	Needs:  []Need{Rows, Lives},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		if !slices.Contains(a.kept, true) {
+			return nil
+		}
+		return func(id timeline.AllocationID) claim {
+			if !a.kept[id] {
+				return claim{}
+			}
+			return as(KVCache, plausible)
+		}
+	},
+}

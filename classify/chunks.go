@@ -57,10 +57,25 @@ func markChunks(a *analysis, p pass) {
 	})
 }
 
-// chunkClaim judges what markChunks marked.
-func chunkClaim(a *analysis, id timeline.AllocationID) claim {
-	if a.birth(id).Marks&(frames.MatMul|frames.Copying) == frames.MatMul {
-		return claim{Logits, NoDetail, likely}
-	}
-	return claim{Logits, LogitsCopy, plausible + 5}
+var logitsInParts = &Rule{
+	ID: "logits-in-parts",
+	Doc: `At the end of a forward pass that is trained on, outside of all layers, one of several requests of one
+size that are larger than all before and of which nothing is left: logits of a loss that is worked out in parts.`,
+	Signal: BySize,
+	Born:   anyTime,
+	Needs:  []Need{Training, Sizes, Lives},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		if len(a.chunks) == 0 {
+			return nil
+		}
+		return func(id timeline.AllocationID) claim {
+			switch {
+			case !a.chunks[id]:
+				return claim{}
+			case a.birth(id).Marks&(frames.MatMul|frames.Copying) == frames.MatMul:
+				return as(Logits, likely)
+			}
+			return kindOf(Logits, LogitsCopy, plausible+5)
+		}
+	},
 }

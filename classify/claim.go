@@ -1,85 +1,70 @@
 package classify
 
 import (
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// claim is what one signal says of one allocation; sure is in percent, 0 for
-// nothing to say.
-type claim struct {
-	category Category
-	detail   Detail
-	sure     uint8
+// classify has every rule claim, and names what a model's tensors can name.
+func (a *analysis) classify(labels []Label, tensors []Tensor, without []string) {
+	a.labels = readLabels(a.Result, labels)
+	together.Do(func() { join(a, seat(a, registry, without)) }, a.peaks)
+	joinOlder(a)
+	joinSites(a)
+	findDetails(a)
+	tellFailedLoss(a)
+	findNames(a.Result, tensors)
 }
 
-// signal is one independent kind of evidence.
-type signal struct {
-	name Signal
-	// birth and death are the marks of an allocation's stacks of which the signal
-	// speaks; without any it may speak of all. Most stacks have none of them.
-	birth, death frames.Marks
-	claim        func(a *analysis, id timeline.AllocationID) claim
-}
-
-// sureness words of claims, in percent.
-const (
-	exact     = 99
-	strong    = 95
-	likely    = 85
-	plausible = 70
-	guess     = 50
-)
-
-// annotationClaim reads the ranges that a library names while it works.
-func annotationClaim(a *analysis, id timeline.AllocationID) claim {
-	b := a.born(id)
-	switch {
-	case b < 0 || !a.sharing[b] || a.Phase[id] == Setup:
-		return claim{}
-	case a.Phase[id] == Backward && outlivesPass(a, id):
-		return claim{Gradients, NoDetail, likely}
-	}
-	return claim{Communication, GatheredShard, strong}
-}
-
-// join is the one place where signals meet: the surest claim decides, a signal
+// join is the one place where claims meet: the surest claim decides, a signal
 // that says something else takes from it, one that agrees adds to it.
-func join(a *analysis, signals []signal) {
+func join(a *analysis, p panel) {
 	const piece = 1 << 14
-	n := len(a.Category)
+	n, older := len(a.Category), a.t.Older()
 	together.Each((n+piece-1)/piece, func(k int) {
 		for i := k * piece; i < min((k+1)*piece, n); i++ {
-			joinOne(a, signals, timeline.AllocationID(i))
+			rules := p[NumPhases]
+			if i >= older {
+				rules = p[a.Phase[i]]
+			}
+			joinOne(a, rules, timeline.AllocationID(i))
 		}
 	})
 }
 
-func joinOne(a *analysis, signals []signal, id timeline.AllocationID) {
+func joinOne(a *analysis, rules []asked, id timeline.AllocationID) {
 	var best claim
 	var by Signal
-	var against, agreeing uint8
+	var rule, against, agreeing uint8
 	birth, death := a.birth(id).Marks, a.death(id).Marks
-	for i := range signals {
-		s := &signals[i]
-		if s.birth|s.death != 0 && birth&s.birth|death&s.death == 0 {
+	for i := 0; i < len(rules); {
+		r := &rules[i]
+		if r.birth|r.death != 0 && birth&r.birth|death&r.death == 0 {
+			i++
 			continue
 		}
-		c := s.claim(a, id)
+		c := r.claim(id)
+		if c.sure == 0 && !c.last {
+			i++
+			continue
+		}
+		i = r.next
+		if r.signal == ByLife {
+			c.sure = min(c.sure, mostSure(a, id))
+		}
 		switch {
 		case c.sure == 0:
 		case c.category == best.category:
 			agreeing = max(agreeing, min(c.sure, best.sure))
 			if c.sure > best.sure {
-				best.sure, by = c.sure, s.name
+				best.sure, by, rule = c.sure, r.signal, r.rule
 			}
 			if best.detail == NoDetail {
 				best.detail = c.detail
 			}
 		case c.sure > best.sure:
 			against, agreeing = best.sure, 0
-			best, by = c, s.name
+			best, by, rule = c, r.signal, r.rule
 		default:
 			against = max(against, c.sure)
 		}
@@ -90,5 +75,23 @@ func joinOne(a *analysis, signals []signal, id timeline.AllocationID) {
 	if agreeing >= plausible && against < plausible {
 		best.sure = min(exact, best.sure+4)
 	}
-	a.Category[id], a.Detail[id], a.Confidence[id], a.Signal[id] = best.category, best.detail, best.sure, by
+	a.Category[id], a.Detail[id], a.Confidence[id], a.Signal[id], a.Rule[id] = best.category, best.detail, best.sure, by, rule
+}
+
+// mostSure bounds what the life of an allocation can say where it may hold logits
+// though no loss shows.
+func mostSure(a *analysis, id timeline.AllocationID) uint8 {
+	if len(a.doubtful)+len(a.widest) == 0 {
+		return 100
+	}
+	switch a.Phase[id] {
+	case Forward, Generate, Backward:
+		if _, ok := a.doubtful[id]; ok {
+			return guess
+		}
+		if a.widest[id] {
+			return plausible
+		}
+	}
+	return 100
 }

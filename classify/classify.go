@@ -43,6 +43,7 @@ import (
 type Options struct {
 	Labels   []Label
 	Tensors  []Tensor  // the model's, in the order in which it lists them
+	Without  []string  // ids of rules that aren't asked
 	Evidence *Evidence // of the device, used up by New; nil: New gathers it
 }
 
@@ -91,6 +92,6 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	if g.facts == nil {
 		g.Follow(t)
 	}
-	g.facts.classify(o.Labels, o.Tensors)
+	g.facts.classify(o.Labels, o.Tensors, o.Without)
 	return &Classification{Result: g.facts.Result}
 }

@@ -87,3 +87,20 @@ func findCopiesIn(a *analysis, r run, cast map[int64]int) {
 		}
 	}
 }
+
+var castBySize = &Rule{
+	ID: "autocast-cast-by-size",
+	Doc: `Made in a forward pass, half as large as a weight whose gradient is computed in 16 bits and converted
+right after: the 16-bit copy that autocast makes of the weight. For recordings whose frames don't name the cast.`,
+	Signal: BySize,
+	Born:   anyTime,
+	Needs:  []Need{Sizes, Lives},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		return func(id timeline.AllocationID) claim {
+			if !a.copies[id] || a.recorded.native && a.birth(id).Marks&frames.Inductor == 0 {
+				return claim{}
+			}
+			return as(AutocastCopies, strong)
+		}
+	},
+}

@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -18,7 +17,6 @@ type analysis struct {
 	logits     []Detail                         // by allocation: scores, NoDetail for anything else
 	widest     map[timeline.AllocationID]bool   // may be scores, though no loss shows
 	doubtful   map[timeline.AllocationID]uint8  // how sure scores are that no loss shows of
-	spare      map[timeline.AllocationID]bool   // what an optimizer worked in when its request failed
 	resumed    map[timeline.AllocationID]Detail // moments that come from a checkpoint
 	chunks     map[timeline.AllocationID]bool   // scores of a part of the tokens, as of a loss that is worked out in parts
 	labels     map[timeline.AllocationID]Category
@@ -37,7 +35,6 @@ type analysis struct {
 	heads            []bool                         // by StackID: of the last linear map of the model
 	kept             []bool                         // by allocation: outlive backward in numbers of one size: keys and values
 	buckets, dataset map[timeline.AllocationID]bool // by their sizes, without stacks
-	guessed          map[timeline.AllocationID]bool // kept by setup, without stacks, and maybe no weights
 	twins            map[timeline.AllocationID]bool // copies of all weights
 	retained         []bool                         // by run: a forward whose graph outlives its backward
 	retains          bool                           // most of them
@@ -45,7 +42,6 @@ type analysis struct {
 	// by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
 	reordered   []int32
 	recomputed  []bool // by allocation: made again inside backward, by sizes
-	lastFlat    int32  // line that makes Megatron's buffers of gradients
 	bucketViews bool   // gradients are views of the buckets
 }
 
@@ -54,15 +50,4 @@ func prepareFacts(p *Program) *analysis {
 	a := &analysis{Program: p}
 	prepare(a)
 	return a
-}
-
-// Classify has every rule claim, and names what a model's tensors can name.
-func (a *analysis) classify(labels []Label, tensors []Tensor) {
-	a.labels = readLabels(a.Result, labels)
-	together.Do(func() { join(a, signals(a)) }, a.peaks)
-	joinOlder(a)
-	joinSites(a)
-	findDetails(a)
-	tellFailedLoss(a)
-	findNames(a.Result, tensors)
 }

@@ -7,16 +7,14 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// findFlat finds the line that makes the gradients' buffers: the last of them.
-func findFlat(a *analysis) {
-	if a.all&frames.Flat == 0 {
-		return
-	}
+// lastFlatLine is the line that makes the gradients' buffers: the last of them.
+func lastFlatLine(a *analysis) (last int32) {
 	for i := range a.Category {
 		if id := timeline.AllocationID(i); a.birth(id).Marks&frames.Flat != 0 {
-			a.lastFlat = max(a.lastFlat, flatLine(a, id))
+			last = max(last, flatLine(a, id))
 		}
 	}
+	return last
 }
 
 // flatLine is the line that makes one of Megatron's buffers.

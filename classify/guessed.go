@@ -9,11 +9,11 @@ import (
 // training, a single large block of a size without gradients, which may be data; and
 // the second ones of a size of which no optimizer makes state in its steps: it may have
 // made them when it was built.
-func findGuessed(a *analysis) {
-	a.guessed = map[timeline.AllocationID]bool{}
+func findGuessed(a *analysis) map[timeline.AllocationID]bool {
 	if a.recorded.allocs || a.updates && !a.trains {
-		return
+		return nil
 	}
+	guessed := map[timeline.AllocationID]bool{}
 	const large = 1 << 20 // bytes
 	all := !a.trains && len(a.ooms) > 0 && !setupEnds(a)
 	seen := map[int64]int{}
@@ -27,9 +27,10 @@ func findGuessed(a *analysis) {
 		weights, gradients := a.weightSize[n], a.gradientSize[n]
 		if all || a.trains && n >= large && gradients == 0 && weights == 1 && !a.dataset[id] ||
 			a.trains && n > scalar && !a.stateSize[n] && weights == 2*gradients && seen[n] > gradients {
-			a.guessed[id] = true
+			guessed[id] = true
 		}
 	}
+	return guessed
 }
 
 // setupEnds tells whether it shows, in a program that fails before its first backward

@@ -224,7 +224,7 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 func blank(tl *timeline.Timeline) *Classification {
 	n := tl.Len()
 	return &Classification{Result: &Result{Timeline: tl, Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
-		Signal: make([]Signal, n), Phase: make([]Phase, n), Step: make([]int32, n)}}
+		Signal: make([]Signal, n), Rule: make([]uint8, n), Phase: make([]Phase, n), Step: make([]int32, n)}}
 }
 
 // TestFoundRecordingsShowNoDefect runs over other people's recordings: none is

@@ -416,3 +416,28 @@ func markBackward(a *analysis, p *run, size, all int64) {
 		}
 	}
 }
+
+var logitsBySize = &Rule{
+	ID: "logits",
+	Doc: `Logits, a copy of them, or their gradient, by size and place: what a loss is made of, tokens times
+vocabulary, at the end of a forward pass and at the beginning of the backward pass. Less sure where no frame names a
+loss and only the order of sizes speaks.`,
+	Signal: BySize,
+	Born:   anyTime,
+	Needs:  []Need{Sizes, Lives},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		return func(id timeline.AllocationID) claim {
+			d := a.logits[id]
+			if d == NoDetail {
+				return claim{}
+			}
+			if d == scores {
+				d = NoDetail
+			}
+			if sure, ok := a.doubtful[id]; ok {
+				return kindOf(Logits, d, sure)
+			}
+			return kindOf(Logits, d, strong+1)
+		}
+	},
+}

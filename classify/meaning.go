@@ -153,6 +153,7 @@ type Result struct {
 	Detail     []Detail
 	Confidence []uint8 // percent
 	Signal     []Signal
+	Rule       []uint8  // that decided: index into the registry of rules, and 1; 0: none spoke
 	Phase      []Phase  // in which it was made
 	Step       []int32  // in which it was made; -1: before the loop
 	Name       []uint32 // index into Names, 0: unnamed; nil when nothing could be named

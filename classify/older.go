@@ -11,34 +11,70 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// olderClaim judges a block that is older than the trace: by its stack, which
-// the final state may keep, else by when it is freed, else by how its size
-// recurs.
-func olderClaim(a *analysis, id timeline.AllocationID) claim {
-	f := a.freed(id)
-	if a.t.Stack(id) != 0 {
-		if c := olderByStack(a, id, f); c.sure > 0 {
+var olderByFrames = &Rule{
+	ID: "older-by-stack",
+	Doc: `Older than the recording, but the final state kept the stack that made it: judged by what that stack
+says, and by the phase in which it goes.`,
+	Signal: ByLife,
+	Born:   Older,
+	Needs:  []Need{OlderBlock},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		return func(id timeline.AllocationID) claim {
+			if a.t.Stack(id) == 0 {
+				return claim{}
+			}
+			return olderByStack(a, id, a.freed(id))
+		}
+	},
+}
+
+var olderLasting = &Rule{
+	ID: "older-lasting",
+	Doc: `Older than the recording, and there for good. A size that comes back as gradients belongs to as many
+weights; the rest of its blocks is their optimizer state. Without any history, sizes that recur three or four times
+each are weights with Adam's state.`,
+	Signal: ByLife,
+	Born:   Older,
+	Needs:  []Need{OlderBlock, Sizes},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		return func(id timeline.AllocationID) claim {
+			if !lasts(a, id) {
+				return claim{}
+			}
+			c := a.older[id]
+			c.last = true
 			return c
 		}
-	}
-	if lasts(a, id) {
-		return a.older[id]
-	}
-	switch a.phaseAt(f) {
-	case Backward:
-		return claim{Activations, NoDetail, likely}
-	case Optimizer, ZeroGrad:
-		if a.t.Requested(id) <= scalar {
-			return claim{Temporary, NoDetail, guess}
+	},
+}
+
+var olderFreed = &Rule{
+	ID: "older-freed",
+	Doc: `Older than the recording, and judged by the phase that frees it: what a backward pass frees was saved
+for it, what an optimizer's step or zero_grad frees are gradients; anything else is a guess.`,
+	Signal: ByLife,
+	Born:   Older,
+	Needs:  []Need{OlderBlock, Lives},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		return func(id timeline.AllocationID) claim {
+			n := a.t.Requested(id)
+			switch a.phaseAt(a.freed(id)) {
+			case Backward:
+				return as(Activations, likely)
+			case Optimizer, ZeroGrad:
+				if n <= scalar {
+					return as(Temporary, guess)
+				}
+				return as(Gradients, plausible)
+			case Forward, Data, Generate, OtherPhase:
+				if a.gradientSize[n] > 0 && a.trains {
+					return as(Gradients, guess)
+				}
+				return as(Temporary, guess)
+			}
+			return claim{}
 		}
-		return claim{Gradients, NoDetail, plausible}
-	case Forward, Data, Generate, OtherPhase:
-		if a.gradientSize[a.t.Requested(id)] > 0 && a.trains {
-			return claim{Gradients, NoDetail, guess}
-		}
-		return claim{Temporary, NoDetail, guess}
-	}
-	return claim{}
+	},
 }
 
 func olderByStack(a *analysis, id timeline.AllocationID, f int) claim {
@@ -46,28 +82,28 @@ func olderByStack(a *analysis, id timeline.AllocationID, f int) claim {
 	gone := f < a.last
 	switch {
 	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.t.Requested(id) > 64, a.heads[a.t.Stack(id)]:
-		return claim{Logits, NoDetail, likely}
+		return as(Logits, likely)
 	case e.hint == hintOf(Forward) && !gone && a.graphs[a.t.Stack(id)]:
-		return claim{Activations, NoDetail, guess}
+		return as(Activations, guess)
 	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.depth == 2 && !gone:
-		return claim{Logits, NoDetail, plausible}
+		return as(Logits, plausible)
 	case e.hint == hintOf(Setup):
-		return claim{Weights, NoDetail, likely}
+		return as(Weights, likely)
 	case e.hint == hintOf(Data):
-		return claim{Inputs, NoDetail, likely}
+		return as(Inputs, likely)
 	case e.hint == hintOf(Optimizer) && a.t.Requested(id) > scalar:
-		return claim{OptimizerState, NoDetail, likely}
+		return as(OptimizerState, likely)
 	case e.hint == hintOf(Backward) && (!gone || a.phaseAt(f) != Backward):
-		return claim{Gradients, NoDetail, likely}
+		return as(Gradients, likely)
 	case e.hint == hintOf(Forward) && gone && a.phaseAt(f) == Backward:
-		return claim{Activations, NoDetail, likely}
+		return as(Activations, likely)
 	case e.hint == 0 && e.Marks&frames.UserInner != 0 && e.Marks&frames.Named != 0:
-		return claim{Weights, NoDetail, plausible}
+		return as(Weights, plausible)
 	case e.hint == 0 && e.Marks&frames.UserInner != 0:
-		return claim{Inputs, NoDetail, plausible}
+		return as(Inputs, plausible)
 	// kept by the program; without any history, saved as likely
 	case e.hint == hintOf(Forward) && !gone && a.t.Older() < a.t.Len():
-		return claim{Temporary, NoDetail, guess}
+		return as(Temporary, guess)
 	}
 	return claim{}
 }
@@ -207,20 +243,20 @@ func findOlder(a *analysis) {
 		for k, id := range ids {
 			switch {
 			case cublasSize(n) && g == 0 && len(ids) <= 2:
-				a.older[id] = claim{Workspace, CuBLAS, plausible} // before torch 2.15 it stays
+				a.older[id] = kindOf(Workspace, CuBLAS, plausible) // before torch 2.15 it stays
 			case n <= scalar && g == 0:
-				a.older[id] = claim{OptimizerState, StepCounter, guess}
+				a.older[id] = kindOf(OptimizerState, StepCounter, guess)
 			case g > 0 && k < g-known[n]:
-				a.older[id] = claim{Weights, NoDetail, likely}
+				a.older[id] = as(Weights, likely)
 			// of a teacher, a reference, an average
 			case whole[n] > 0 && n >= large && known[n]+len(ids) > (1+state)*whole[n] && k < len(ids)-state*whole[n]:
-				a.older[id] = claim{Weights, NoDetail, plausible}
+				a.older[id] = as(Weights, plausible)
 			case g > 0 && known[n]+len(ids) >= 2*g:
-				a.older[id] = claim{OptimizerState, NoDetail, likely}
+				a.older[id] = as(OptimizerState, likely)
 			case g == 0 && half > 0 && len(ids) >= 2*half:
-				a.older[id] = claim{OptimizerState, NoDetail, plausible}
+				a.older[id] = as(OptimizerState, plausible)
 			default:
-				a.older[id] = claim{Weights, NoDetail, plausible}
+				a.older[id] = as(Weights, plausible)
 			}
 		}
 	}
@@ -307,11 +343,11 @@ func multiples(a *analysis, bySize map[int64][]timeline.AllocationID) {
 		for k, id := range ids {
 			switch {
 			case k < each:
-				a.older[id] = claim{Weights, NoDetail, guess}
+				a.older[id] = as(Weights, guess)
 			case k >= len(ids)-2*each:
-				a.older[id] = claim{OptimizerState, NoDetail, guess}
+				a.older[id] = as(OptimizerState, guess)
 			default:
-				a.older[id] = claim{Gradients, NoDetail, guess}
+				a.older[id] = as(Gradients, guess)
 			}
 		}
 	}

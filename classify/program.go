@@ -14,7 +14,7 @@ func followProgram(t *timeline.Timeline, v *StackFacts) *Program {
 	c := &Result{
 		Timeline: t,
 		Category: pages.Make[Category](n), Detail: pages.Make[Detail](n), Confidence: pages.Make[uint8](n),
-		Signal: pages.Make[Signal](n), Phase: pages.Make[Phase](n), Step: pages.Make[int32](n),
+		Signal: pages.Make[Signal](n), Rule: pages.Make[uint8](n), Phase: pages.Make[Phase](n), Step: pages.Make[int32](n),
 	}
 	a := &Program{Result: c, StackFacts: v, t: t, events: &t.Device.Events, last: t.Device.Events.Len()}
 	for i, action := range a.events.Action {

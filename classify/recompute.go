@@ -128,22 +128,22 @@ func madeAgain(a *analysis, events []int, grams map[uint64]bool) (out []timeline
 
 // recomputedClaim is for what checkpointing made again and kept for the gradients
 // of its layer.
-func recomputedClaim(a *analysis, id timeline.AllocationID, f int) (claim, bool) {
+func recomputedClaim(a *analysis, id timeline.AllocationID, f int) claim {
 	switch {
 	case a.recomputed[id]:
-		return claim{Activations, Recomputed, likely + 2}, true
+		return kindOf(Activations, Recomputed, likely+2)
 	case f >= a.last, a.recorded.native && a.recorded.frees:
 	case !a.recorded.frees:
 		// What was made last before a free tells whether the layer is still at work.
 		if made := madeBefore(a, f).Marks; a.birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild &&
 			made&(frames.Rebuild|frames.Nested) != frames.Rebuild {
-			return claim{Activations, Recomputed, likely}, true
+			return kindOf(Activations, Recomputed, likely)
 		}
 	case a.birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild && (a.events.StackOf(f) == 0 ||
 		a.death(id).Marks&frames.Nested != 0):
-		return claim{Activations, Recomputed, likely + 5}, true // made by the layer, freed by the engine
+		return kindOf(Activations, Recomputed, likely+5) // made by the layer, freed by the engine
 	}
-	return claim{}, false
+	return claim{}
 }
 
 // madeBefore is the evidence of the last allocation before an event.

@@ -39,25 +39,25 @@ func findRemade(a *analysis) {
 // remadeClaim judges weights and state that are made anew in the loop: a block is
 // there after two of an optimizer's steps, and gradients come in its size. State
 // takes the place of earlier state at once.
-func remadeClaim(a *analysis, id timeline.AllocationID, r int) (claim, bool) {
+func remadeClaim(a *analysis, id timeline.AllocationID, r int) claim {
 	const large = 1 << 16 // bytes
 	n := a.t.Requested(id)
 	if a.gradientIn == nil || n < large {
-		return claim{}, false
+		return claim{}
 	}
 	after := r // the second step
 	for range 2 {
 		if after = int(a.nextStep[after]) + 1; after >= len(a.runs) {
-			return claim{}, false
+			return claim{}
 		}
 	}
 	if _, found := slices.BinarySearch(a.gradientIn[n], a.nextBackward[r]); !found || a.freed(id) < a.runs[after].first {
-		return claim{}, false
+		return claim{}
 	}
 	if takesPlace(a, id, r) {
-		return claim{OptimizerState, NoDetail, plausible}, true
+		return as(OptimizerState, plausible)
 	}
-	return claim{Weights, NoDetail, plausible}, true
+	return as(Weights, plausible)
 }
 
 // takesPlace tells whether an allocation has hardly been made when one of about
@@ -75,4 +75,31 @@ func takesPlace(a *analysis, id timeline.AllocationID, r int) bool {
 		}
 	}
 	return false
+}
+
+var remadeInLoop = &Rule{
+	ID: "remade-in-loop",
+	Doc: `Made in the program's loop where no module shows it, there after two of an optimizer's steps, and
+gradients come in its size: a weight that is made anew; or state, where it takes the place of earlier state at once.`,
+	Signal: ByLife,
+	Born:   bornIn(Setup, Data, Forward, Generate, ZeroGrad, OtherPhase),
+	Needs:  []Need{Lives, Sizes},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		if a.gradientIn == nil {
+			return nil
+		}
+		return func(id timeline.AllocationID) claim {
+			switch a.Phase[id] {
+			case Setup:
+				if !outlivesSetup(a, id) || !madeByProgram(a, id) {
+					return claim{}
+				}
+			case Forward, Generate:
+				if a.retains {
+					return claim{}
+				}
+			}
+			return remadeClaim(a, id, a.run(a.born(id)))
+		}
+	},
 }

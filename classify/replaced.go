@@ -77,7 +77,7 @@ func agree(a *analysis, ids []timeline.AllocationID) {
 			}
 		}
 		if n := votes[at][most]; n > 0 && 4*n >= 3*all {
-			a.replaced.put(id, claim{most, NoDetail, plausible})
+			a.replaced.put(id, as(most, plausible))
 		}
 	}
 }
@@ -154,7 +154,7 @@ func judgeReplaced(a *analysis, ids []timeline.AllocationID, taken map[timeline.
 	}
 	put := func(ids []timeline.AllocationID, from, to int, category Category) {
 		for k := from; k < min(to, len(ids)); k++ {
-			a.replaced.put(ids[k], claim{category, NoDetail, plausible})
+			a.replaced.put(ids[k], as(category, plausible))
 		}
 	}
 	switch {
@@ -171,10 +171,28 @@ func judgeReplaced(a *analysis, ids []timeline.AllocationID, taken map[timeline.
 		for k, id := range ids {
 			switch {
 			case k < gradients:
-				a.replaced.put(id, claim{Weights, NoDetail, plausible})
+				a.replaced.put(id, as(Weights, plausible))
 			case taken[id]:
-				a.replaced.put(id, claim{OptimizerState, NoDetail, plausible})
+				a.replaced.put(id, as(OptimizerState, plausible))
 			}
 		}
 	}
+}
+
+var replacedByStep = &Rule{
+	ID: "replaced-by-each-step",
+	Doc: `Weights and state that every step of an optimizer makes anew and puts in the place of those before
+(p.data = p.data - lr * p.grad), and what such an optimizer began with.`,
+	Signal: ByLife,
+	Born:   anyTime,
+	Needs:  []Need{Training, Lives, Sizes, Runs},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		if len(a.replaced.of) == 0 {
+			return nil
+		}
+		return func(id timeline.AllocationID) claim {
+			c, _ := a.replaced.get(id)
+			return c
+		}
+	},
 }

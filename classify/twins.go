@@ -75,3 +75,27 @@ func findTwins(a *analysis) {
 	}
 	flush()
 }
+
+var copyOfWeights = &Rule{
+	ID: "copy-of-weights",
+	Doc: `One of a row of allocations, made in the middle of the loop, that have the sizes of most weights and
+stay: a copy of the model, as of the best so far or an average. Less sure without C++ frames, where it may be a sum.`,
+	Signal: ByLife,
+	Born:   anyBirth,
+	Needs:  []Need{Lives, Sizes, Runs},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		if len(a.twins) == 0 {
+			return nil
+		}
+		sure := uint8(likely)
+		if !a.recorded.native { // or sums of what the program makes of each weight, which begin as zeros
+			sure = plausible - 5
+		}
+		return func(id timeline.AllocationID) claim {
+			if !a.twins[id] || a.kept[id] {
+				return claim{}
+			}
+			return as(Weights, sure)
+		}
+	},
+}

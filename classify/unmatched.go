@@ -126,3 +126,43 @@ func isLastBatch(a *analysis, r int) bool {
 	p := a.backwardAfter(r)
 	return p == nil || a.backwardAfter(a.run(p.end)) == nil
 }
+
+var bucketBySize = &Rule{
+	ID: "ddp-bucket-by-size",
+	Doc: `Made in one go once the first pass is over, with others whose sum is that of all gradients, in a
+recording without stacks: one of DDP's buckets.`,
+	Signal: BySize,
+	Born:   anyTime,
+	Needs:  []Need{NoStacks, Training, Sizes},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		if len(a.buckets) == 0 {
+			return nil
+		}
+		return func(id timeline.AllocationID) claim {
+			if !a.buckets[id] {
+				return claim{}
+			}
+			return kindOf(Communication, GradientBucket, plausible+5)
+		}
+	},
+}
+
+var dataSetBySize = &Rule{
+	ID: "data-set-by-size",
+	Doc: `A single large block that setup leaves among weights that all have gradients, and that has none, in a
+recording without stacks: a data set on the GPU.`,
+	Signal: BySize,
+	Born:   anyTime,
+	Needs:  []Need{NoStacks, Training, Sizes},
+	Begin: func(a *analysis) func(timeline.AllocationID) claim {
+		if len(a.dataset) == 0 {
+			return nil
+		}
+		return func(id timeline.AllocationID) claim {
+			if !a.dataset[id] {
+				return claim{}
+			}
+			return as(Inputs, likely+1)
+		}
+	},
+}
