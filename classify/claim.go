@@ -9,8 +9,7 @@ import (
 func (a *analysis) classify(labels []Label, tensors []Tensor, without []string) {
 	a.labels = readLabels(a.Result, labels)
 	together.Do(func() { join(a, seat(a, registry, without)) }, a.peaks)
-	joinOlder(a)
-	joinSites(a)
+	askSiblings(a, registry, without)
 	findDetails(a)
 	tellFailedLoss(a)
 	findNames(a.Result, tensors)
@@ -94,4 +93,32 @@ func mostSure(a *analysis, id timeline.AllocationID) uint8 {
 		}
 	}
 	return 100
+}
+
+// askSiblings has the rules claim that look at what others turned out to be, one after
+// the other, of what nothing surer is known. The surest claim decides here, too.
+func askSiblings(a *analysis, registry []*Rule, without []string) {
+	for k, r := range registry {
+		if !r.Siblings || !r.speaks(a, without) {
+			continue
+		}
+		claims := r.Begin(a)
+		if claims == nil {
+			continue
+		}
+		for i, sure := range a.Confidence {
+			if sure > plausible || r.Born == Older && i >= a.t.Older() {
+				continue
+			}
+			id := timeline.AllocationID(i)
+			c := claims(id)
+			if c.sure <= sure {
+				continue
+			}
+			if c.category != a.Category[id] {
+				a.Detail[id] = c.detail
+			}
+			a.Category[id], a.Confidence[id], a.Signal[id], a.Rule[id] = c.category, c.sure, r.Signal, uint8(k+1)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 // analysis is what the signals share while they look at one device.
 type analysis struct {
 	*Program
+	sites siteIndex
 
 	saves      bool                             // forward keeps what a backward pass would need
 	inBulk     []bool                           // by allocation: freed together with many others

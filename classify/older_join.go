@@ -2,31 +2,43 @@ package classify
 
 import "github.com/vramscope/vramscope/timeline"
 
-// joinOlder asks, for blocks older than the trace of which only their lives tell,
-// the later ones of their stack, or where there are none of their size: for what stays,
-// those that three steps or more left. A size that returns as gradients is told
-// by that.
-func joinOlder(a *analysis) {
-	const large, steps = 4096, 3
-	var unsure []timeline.AllocationID
+var olderSiblings = &Rule{
+	ID: "older-siblings",
+	Doc: `Older than the recording, and unsure by itself: what the later allocations of its stack turned out to be,
+or, where it has none, those of its size, of which three steps or more must have left some.`,
+	Signal:   BySite,
+	Siblings: true,
+	Born:     Older,
+	Needs:    []Need{OlderBlock, Sizes},
+	Begin:    askLaterSiblings,
+}
+
+// askLaterSiblings counts, for blocks older than the trace of which only their lives
+// tell, the later ones of their stack and of their size. A size that returns as
+// gradients is told by that.
+func askLaterSiblings(a *analysis) func(timeline.AllocationID) claim {
+	const large = 4096
 	byStack, bySize := make([]*tallies, len(a.stacks)), map[int64]*tallies{}
 	var maybe [256]bool // sizes that are asked for: of most allocations none is
 	bucket := func(n int64) uint8 { return uint8(n>>9 ^ n>>17) }
+	unsure := func(id timeline.AllocationID) bool {
+		return a.Confidence[id] <= plausible && a.t.Requested(id) >= large
+	}
+	asked := false
 	for id := range timeline.AllocationID(a.t.Older()) {
-		n, stack := a.t.Requested(id), a.t.Stack(id)
-		if a.Confidence[id] > plausible || n < large {
+		if !unsure(id) {
 			continue
 		}
-		unsure = append(unsure, id)
-		if stack != 0 && byStack[stack] == nil {
+		asked = true
+		if stack := a.t.Stack(id); stack != 0 && byStack[stack] == nil {
 			byStack[stack] = &tallies{}
 		}
-		if a.gradientSize[n] == 0 && bySize[n] == nil {
+		if n := a.t.Requested(id); a.gradientSize[n] == 0 && bySize[n] == nil {
 			bySize[n], maybe[bucket(n)] = &tallies{}, true
 		}
 	}
-	if len(unsure) == 0 {
-		return
+	if !asked {
+		return nil
 	}
 	for id := timeline.AllocationID(a.t.Older()); int(id) < a.t.Len(); id++ {
 		if t := byStack[a.t.Stack(id)]; t != nil {
@@ -38,30 +50,18 @@ func joinOlder(a *analysis) {
 			}
 		}
 	}
-	for _, id := range unsure {
-		signal, t := BySite, byStack[a.t.Stack(id)]
+	return func(id timeline.AllocationID) claim {
+		if !unsure(id) {
+			return claim{}
+		}
+		t, steps := byStack[a.t.Stack(id)], 0
 		if t == nil || t.all == (tally{}) {
-			signal, t = BySize, bySize[a.t.Requested(id)]
+			t, steps = bySize[a.t.Requested(id)], 3
 		}
 		if t == nil {
-			continue
+			return claim{}
 		}
-		lasts := lasts(a, id)
-		best, most := t.all.agreed()
-		if lasts && (best != Logits || !most) { // nothing else is as large as scores
-			best, most = t.stay.agreed()
-			most = most && (signal == BySite || t.steps >= steps)
-		}
-		switch best {
-		case Activations, Logits, KVCache, Inputs:
-		case Temporary:
-			most = most && lasts
-		default:
-			most = false
-		}
-		if most {
-			a.Category[id], a.Detail[id], a.Signal[id], a.Confidence[id] = best, NoDetail, signal, guess
-		}
+		return t.claim(lasts(a, id), steps)
 	}
 }
 
@@ -80,6 +80,27 @@ func (t *tallies) add(a *analysis, id timeline.AllocationID) {
 			t.steps, t.last = t.steps+1, step
 		}
 	}
+}
+
+// claim is what most of a place are: for what lasts, most of those that stay, which so
+// many steps must have left.
+func (t *tallies) claim(lasts bool, steps int) claim {
+	best, most := t.all.agreed()
+	if lasts && (best != Logits || !most) { // nothing else is as large as logits
+		best, most = t.stay.agreed()
+		most = most && t.steps >= steps
+	}
+	switch best {
+	case Activations, Logits, KVCache, Inputs:
+	case Temporary:
+		most = most && lasts
+	default:
+		most = false
+	}
+	if !most {
+		return claim{}
+	}
+	return as(best, plausible+1)
 }
 
 // tally counts allocations by category.

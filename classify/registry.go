@@ -78,4 +78,9 @@ var registry = []*Rule{
 	bucketBySize,
 	dataSetBySize,
 	workspaceBySize,
+
+	olderSiblings,
+	sameTurnOfSite,
+	sameStackTurn,
+	sameSite,
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -19,6 +20,10 @@ type Rule struct {
 	// Birth and Death are the marks of an allocation's stacks of which the rule speaks,
 	// any of them; without any it may speak of all.
 	Birth, Death frames.Marks
+
+	// Siblings is true of rules that look at what others turned out to be. They are asked
+	// last, of what nothing surer is known.
+	Siblings bool
 
 	// Begin looks at a recording, and gives what claims; nil where nothing in it is the
 	// rule's business.
@@ -105,6 +110,13 @@ func kindOf(c Category, d Detail, sure uint8) claim { return claim{category: c, 
 // silence is the claim that there is nothing to say, not by later rules of the signal either.
 func silence() claim { return claim{last: true} }
 
+// speaks is true of a rule that a recording has something for, unless it is one of some.
+func (r *Rule) speaks(f *analysis, without []string) bool {
+	marked := r.Birth | r.Death
+	return !slices.Contains(without, r.ID) && (marked == 0 || f.all&marked != 0) &&
+		!slices.ContainsFunc(r.Needs, func(n Need) bool { return !n.met(f) })
+}
+
 // asked is a rule that has something to look at in a recording.
 type asked struct {
 	rule         uint8 // index into the registry, and 1
@@ -120,12 +132,11 @@ type panel [NumPhases + 1][]asked
 // seat has the rules of a registry look at a recording, all but some.
 func seat(f *analysis, registry []*Rule, without []string) (p panel) {
 	claims := make([]func(timeline.AllocationID) claim, len(registry))
-	for i, r := range registry {
-		met := !slices.Contains(without, r.ID) && !slices.ContainsFunc(r.Needs, func(n Need) bool { return !n.met(f) })
-		if marked := r.Birth | r.Death; met && (marked == 0 || f.all&marked != 0) {
+	together.Each(len(registry), func(i int) {
+		if r := registry[i]; !r.Siblings && r.speaks(f, without) {
 			claims[i] = r.Begin(f)
 		}
-	}
+	})
 	for birth := range p {
 		for i, r := range registry {
 			if claims[i] != nil && r.Born>>birth&1 != 0 {

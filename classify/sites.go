@@ -17,24 +17,73 @@ type sites struct {
 	n  int     // how many there are
 }
 
-// joinSites lets allocations of one site speak for each other: what is known of
-// most of them holds for those whose end was not recorded.
-func joinSites(a *analysis) {
-	if !a.recorded.allocs {
-		return
+// Rules of sites: what is known of most allocations of a site holds for those of which
+// nothing surer is known.
+var (
+	sameTurnOfSite = &Rule{
+		ID: "same-turn-of-site",
+		Doc: `Unsure by itself, and most allocations that are made at the same turn of the same stack, size and phase
+turned out to be this.`,
+		Signal:   BySite,
+		Siblings: true,
+		Born:     anyTime,
+		Needs:    []Need{Stacks},
+		Begin: func(a *analysis) func(timeline.AllocationID) claim {
+			if indexSites(a); a.sites.unsure == nil {
+				return nil
+			}
+			return askSite(a, a.sites.exact, nil, 6)
+		},
 	}
+	sameStackTurn = &Rule{
+		ID: "same-turn-of-stack",
+		Doc: `Unsure by itself, and nearly all allocations that are made at the same turn of the same stack and phase,
+of whatever size, turned out to be this.`,
+		Signal:   BySite,
+		Siblings: true,
+		Born:     anyTime,
+		Needs:    []Need{Stacks},
+		Begin: func(a *analysis) func(timeline.AllocationID) claim {
+			if a.sites.unsure == nil {
+				return nil
+			}
+			a.sites.own = ownSites(a, a.sites.exact, a.sites.unsure)
+			return askSite(a, a.sites.places, a.sites.own, 8)
+		},
+	}
+	sameSite = &Rule{
+		ID:       "same-site",
+		Doc:      `Unsure by itself, and nearly all allocations of the same stack, size and phase turned out to be this.`,
+		Signal:   BySite,
+		Siblings: true,
+		Born:     anyTime,
+		Needs:    []Need{Stacks},
+		Begin: func(a *analysis) func(timeline.AllocationID) claim {
+			if a.sites.unsure == nil {
+				return nil
+			}
+			return askSite(a, a.sites.sized, a.sites.own, 8)
+		},
+	}
+)
+
+// siteIndex are the sites of a recording in three resolutions, and who asks them.
+type siteIndex struct {
+	exact, places, sized sites
+	unsure               []timeline.AllocationID
+	own                  map[timeline.AllocationID]bool // sites that are unsure every time
+}
+
+// indexSites numbers the sites of what is unsure.
+func indexSites(a *analysis) {
 	loose, sized, unsure := askedSites(a)
 	if loose.n == 0 {
 		return
 	}
-	var exact, places sites
+	a.sites.sized, a.sites.unsure = sized, unsure
 	together.Do(
-		func() { exact = rank(a, sized) },
-		func() { places = rank(a, loose) })
-	joinBy(a, exact, unsure, nil, 6)
-	own := ownSites(a, exact, unsure)
-	joinBy(a, places, unsure, own, 8)
-	joinBy(a, sized, unsure, own, 8)
+		func() { a.sites.exact = rank(a, sized) },
+		func() { a.sites.places = rank(a, loose) })
 }
 
 // askedSites numbers stacks within a phase, without their sizes and with them,
@@ -123,7 +172,7 @@ func rank(a *analysis, s sites) sites {
 
 // ownSites marks what of the unsure belongs to a site whose allocations are unsure
 // every time: it differs from its neighbours, which must not speak for it.
-func ownSites(a *analysis, s sites, unsure []timeline.AllocationID) []bool {
+func ownSites(a *analysis, s sites, unsure []timeline.AllocationID) map[timeline.AllocationID]bool {
 	const often = 3
 	count := make([]int32, s.n)
 	for _, id := range unsure {
@@ -131,24 +180,28 @@ func ownSites(a *analysis, s sites, unsure []timeline.AllocationID) []bool {
 			count[s.of[id]]++
 		}
 	}
-	out := make([]bool, len(unsure))
-	for i, id := range unsure {
-		out[i] = a.Confidence[id] < plausible && count[s.of[id]] >= often
+	out := map[timeline.AllocationID]bool{}
+	for _, id := range unsure {
+		if a.Confidence[id] < plausible && count[s.of[id]] >= often {
+			out[id] = true
+		}
 	}
 	return out
 }
 
-// joinBy asks the other allocations of an unsure one's site; share is how many
-// of ten must agree.
-func joinBy(a *analysis, s sites, unsure []timeline.AllocationID, leave []bool, share int) {
-	type answers struct {
-		unsure  int
-		of      tally
-		longest int // events that a temporary one lived
-	}
+// answers are what the allocations of one site are.
+type answers struct {
+	unsure  int
+	of      tally
+	longest int // events that a temporary one lived
+}
+
+// askSite asks the other allocations of an unsure one's site, leaving out some; share
+// is how many of ten must agree.
+func askSite(a *analysis, s sites, leave map[timeline.AllocationID]bool, share int) func(timeline.AllocationID) claim {
 	var asking []answers
 	asked := make([]int32, s.n) // index into asking and 1
-	for _, id := range unsure {
+	for _, id := range a.sites.unsure {
 		if a.Confidence[id] >= plausible {
 			continue
 		}
@@ -160,7 +213,7 @@ func joinBy(a *analysis, s sites, unsure []timeline.AllocationID, leave []bool, 
 		asking[asked[site]-1].unsure++
 	}
 	if len(asking) == 0 {
-		return
+		return nil
 	}
 	for i, site := range s.of {
 		if site != elsewhere && asked[site] != 0 && a.Confidence[i] >= likely {
@@ -171,20 +224,18 @@ func joinBy(a *analysis, s sites, unsure []timeline.AllocationID, leave []bool, 
 			}
 		}
 	}
-	for i, id := range unsure {
-		if a.Confidence[id] >= plausible || leave != nil && leave[i] {
-			continue
+	return func(id timeline.AllocationID) claim {
+		if a.Confidence[id] >= plausible || s.of[id] == elsewhere || leave[id] {
+			return claim{}
 		}
 		t := &asking[asked[s.of[id]]-1]
 		best, sum := t.of.best()
-		if best == Workspace { // each stream has one
-			continue
+		switch {
+		case best == Workspace: // each stream has one
+		case best == Temporary && a.freed(id)-a.born(id) > 2*t.longest: // one line makes both what goes at once and what is kept
+		case sum*2 >= t.unsure && t.of[best]*10 >= sum*share:
+			return as(best, likely)
 		}
-		if best == Temporary && a.freed(id)-a.born(id) > 2*t.longest { // one line makes both what goes at once and what is kept
-			continue
-		}
-		if sum*2 >= t.unsure && t.of[best]*10 >= sum*share {
-			a.Category[id], a.Signal[id], a.Confidence[id] = best, BySite, likely
-		}
+		return claim{}
 	}
 }
