@@ -89,7 +89,8 @@ func TestBySize(t *testing.T) {
 		{"generate__none", 4 * 72 * 512 * half, KVCache, 2 * 8, 0},
 		{"setup_caches__python", 4 * 256 * 512 * float, KVCache, 12, 0},
 		{"master_copies__python", 8000 * 256 * float, Gradients, 4 * 2, 24}, // beside what they are scaled from, weights, state
-		{"label_smoothing__none", 4 * 512 * 8000 * float, Logits, 4 * 5, 0},
+		{"label_smoothing__none", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
+		{"label_smoothing__python", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
 		{"dpo_pairs__none", 4 * 512 * 8000 * float, Logits, 4 * 3, 0},
 		{"dpo_pairs__none", 4 * 511 * 8000 * float, Logits, 4 * 6, 0},
 	} {

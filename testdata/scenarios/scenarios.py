@@ -680,7 +680,9 @@ elif name == "lengths_kept":
 elif name == "label_smoothing":
     model = LM(layers=4, h=256).cuda(); opt = torch.optim.AdamW(model.parameters(), fused=True)
     for ids in batches(4, b=4):
-        ids = ids.cuda(); loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten(), label_smoothing=0.1)
+        ids = ids.cuda()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten(), label_smoothing=0.1)
         opt.zero_grad(); loss.backward(); opt.step()
 elif name == "dpo_pairs":
     # log-probabilities of pairs of answers, by a model and by its reference
