@@ -131,6 +131,24 @@ func TestClosure(t *testing.T) {
 	}
 }
 
+// TestAdagrad: the state that an optimizer makes when it is built looks like a second copy of
+// the weights, without stacks, and isn't said to be weights for sure.
+func TestAdagrad(t *testing.T) {
+	const tensors, small = 53, 8
+	c := scenario(t, "adagrad__none")
+	var sure []uint8
+	for i, category := range c.Category {
+		id := timeline.AllocationID(i)
+		stays := c.Timeline.Requested(id) > small && c.Timeline.FreeRequested[id] == timeline.Never
+		if stays && c.Phase[id] == Setup && category == Weights {
+			sure = append(sure, c.Confidence[id])
+		}
+	}
+	if len(sure) != 2*tensors || slices.Min(sure[:tensors]) < 70 || slices.Max(sure[tensors:]) > 50 {
+		t.Errorf("%d tensors, sure to %d %%: want %d weights that are sure, and as many that aren't", len(sure), sure, tensors)
+	}
+}
+
 // TestLengthsKept: logits of changing lengths that a list keeps grow in every step, though
 // no size comes twice and no stack says where they are made.
 func TestLengthsKept(t *testing.T) {

@@ -694,5 +694,9 @@ elif name == "dpo_pairs":
         with torch.no_grad(): r = logps(ref, ids)
         d = logps(model, ids) - r; loss = -nn.functional.logsigmoid(d[:2] - d[2:]).mean()
         opt.zero_grad(); loss.backward(); opt.step()
+elif name == "adagrad":
+    # an optimizer that makes its state when it is built
+    model = LM(layers=4, h=256).cuda(); opt = torch.optim.Adagrad(model.parameters())
+    for ids in batches(4, b=4): train_step(model, opt, ids)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)
