@@ -80,7 +80,7 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 // Follow looks at births and deaths, too: phases, steps and what rules ask
 // for. The timeline may be one that was only begun.
 func (g *Evidence) Follow(t *timeline.Timeline) {
-	g.facts = prepareFacts(followProgram(t, g.stacks))
+	g.facts = prepare(followProgram(t, g.stacks))
 }
 
 // New classifies the allocations of a timeline.
@@ -92,6 +92,6 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	if g.facts == nil {
 		g.Follow(t)
 	}
-	g.facts.classify(o.Labels, o.Tensors, o.Without)
+	decide(g.facts, o.Labels, o.Tensors, o.Without)
 	return &Classification{Result: g.facts.Result}
 }

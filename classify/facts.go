@@ -45,10 +45,3 @@ type analysis struct {
 	recomputed  []bool // by allocation: made again inside backward, by sizes
 	bucketViews bool   // gradients are views of the buckets
 }
-
-// Prepare works out what rules look at.
-func prepareFacts(p *Program) *analysis {
-	a := &analysis{Program: p}
-	prepare(a)
-	return a
-}

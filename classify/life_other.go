@@ -46,14 +46,6 @@ func copiesGradient(a *analysis, id timeline.AllocationID) bool {
 	return false
 }
 
-// weightSized is true of what is as large as a weight, and larger than what has a
-// weight's size by chance.
-func weightSized(a *analysis, id timeline.AllocationID) bool {
-	const large = 1 << 16 // bytes
-	n := a.t.Requested(id)
-	return n >= large && a.weightSize[n] > 0
-}
-
 var inputWithoutModel = &Rule{
 	ID:     "data-without-model",
 	Doc:    `Made by the program's own code and kept, in a program in which no model shows: data, by guess.`,

@@ -64,7 +64,7 @@ func passes(a *analysis) []pass {
 func findLogits(a *analysis) {
 	a.logits = pages.Make[Detail](len(a.Category))
 	if !a.trains && !a.recorded.allocs && len(a.chains) > 0 {
-		a.markGenerated()
+		markGenerated(a)
 		return
 	}
 	a.widest, a.chunks = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}

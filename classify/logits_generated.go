@@ -10,16 +10,16 @@ import (
 // markGenerated marks scores over the vocabulary in generation without stacks:
 // between the last layer's keys and values of one pass and the first layer's of
 // the next, what is by far the largest.
-func (a *analysis) markGenerated() {
+func markGenerated(a *analysis) {
 	slices.SortFunc(a.chains, func(x, y []*grown) int { return cmp.Compare(x[0].first, y[0].first) })
 	from := a.loop
 	for k, chain := range a.chains {
 		if chain[0].first < from { // a part of the cache with sizes of its own
 			continue
 		}
-		a.markTurn(from, chain[0].first) // the prompt's pass
+		markTurn(a, from, chain[0].first) // the prompt's pass
 		for i := range chain[1:] {
-			a.markTurn(chain[i].last+1, chain[i+1].first)
+			markTurn(a, chain[i].last+1, chain[i+1].first)
 		}
 		n := len(chain)
 		from = chain[n-1].last + 1
@@ -28,12 +28,12 @@ func (a *analysis) markGenerated() {
 			end = min(end, a.chains[k+1][0].first)
 		}
 		from = min(end, a.last)
-		a.markTurn(chain[n-1].last+1, from)
+		markTurn(a, chain[n-1].last+1, from)
 	}
 }
 
 // markTurn marks the scores between two passes.
-func (a *analysis) markTurn(from, end int) {
+func markTurn(a *analysis, from, end int) {
 	var top, rest int64
 	each := func(f func(i int, n int64)) {
 		for i := from; i < end; i++ {

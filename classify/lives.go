@@ -13,3 +13,11 @@ func outlivesPass(a *analysis, id timeline.AllocationID) bool {
 func isCut(a *analysis, pass *run) bool {
 	return pass.end >= a.last || a.failedBetween(pass.first-1, pass.end)
 }
+
+// weightSized is true of what is as large as a weight, and larger than what has a
+// weight's size by chance.
+func weightSized(a *analysis, id timeline.AllocationID) bool {
+	const large = 1 << 16 // bytes
+	n := a.t.Requested(id)
+	return n >= large && a.weightSize[n] > 0
+}

@@ -5,8 +5,9 @@ import (
 	"github.com/vramscope/vramscope/internal/together"
 )
 
-// prepare finds what signals look at.
-func prepare(a *analysis) {
+// prepare works out what rules look at.
+func prepare(p *Program) *analysis {
+	a := &analysis{Program: p}
 	a.kept = pages.Make[bool](len(a.Category))
 	findSizes(a)
 	together.Do(func() { findGrowth(a) }, func() { findSaved(a) }, func() { findRetained(a) })
@@ -24,4 +25,5 @@ func prepare(a *analysis) {
 	for _, steps := range a.Untrained {
 		markJoined(a, steps)
 	}
+	return a
 }

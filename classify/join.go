@@ -5,8 +5,8 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// classify has every rule claim, and names what a model's tensors can name.
-func (a *analysis) classify(labels []Label, tensors []Tensor, without []string) {
+// decide has every rule claim, and names what a model's tensors can name.
+func decide(a *analysis, labels []Label, tensors []Tensor, without []string) {
 	a.labels = readLabels(a.Result, labels)
 	together.Do(func() { join(a, seat(a, registry, without)) }, a.peaks)
 	askSiblings(a, registry, without)
