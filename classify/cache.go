@@ -11,16 +11,6 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// grown is what is known of loop allocations of one size: of all of them in
-// training, else of a spell of them, during which at least one was there.
-type grown struct {
-	size               int64
-	count              int
-	first, last        int // births
-	minFreed, maxFreed int
-	grows              bool
-}
-
 // findGrowth finds caches that a program lets grow by concatenation: equal
 // numbers of blocks of each size, sizes that rise by the same amount, each
 // freed only after the next size is there. It also tells generation from other

@@ -45,3 +45,26 @@ type analysis struct {
 	recomputed  []bool // by allocation: made again inside backward, by sizes
 	bucketViews bool   // gradients are views of the buckets
 }
+
+// grown is what is known of loop allocations of one size: of all of them in
+// training, else of a spell of them, during which at least one was there.
+type grown struct {
+	size               int64
+	count              int
+	first, last        int // births
+	minFreed, maxFreed int
+	grows              bool
+}
+
+// siteIndex are the sites of a recording in three resolutions, and who asks them.
+type siteIndex struct {
+	exact, places, sized sites
+	unsure               []timeline.AllocationID
+	own                  map[timeline.AllocationID]bool // sites that are unsure every time
+}
+
+// sites are the sites of all allocations.
+type sites struct {
+	of []int32 // by allocation
+	n  int     // how many there are
+}

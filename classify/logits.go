@@ -12,53 +12,6 @@ import (
 // scores marks the scores themselves while their copies are told from them.
 const scores = Detail(NumDetails)
 
-// pass is one forward with the backward that follows it, if any.
-type pass struct {
-	first, end int
-	backward   *run
-}
-
-// passes are the forward runs of training, cut where passes follow each other
-// that no backward pass does, or the iterations of a loop that only runs forward.
-func passes(a *analysis) []pass {
-	var out []pass
-	if a.trains {
-		var cuts []int
-		for _, steps := range a.Untrained {
-			for i := range steps {
-				cuts = append(cuts, steps[i].FirstEvent)
-			}
-			cuts = append(cuts, steps[len(steps)-1].LastEvent+1)
-		}
-		for r := range a.runs {
-			if a.runs[r].phase != Forward {
-				continue
-			}
-			for first := a.runs[r].first; first < a.runs[r].end; {
-				p := pass{first, a.runs[r].end, a.backwardAfter(r)}
-				if i, _ := slices.BinarySearch(cuts, first+1); i < len(cuts) {
-					p.end = min(p.end, cuts[i])
-				}
-				if a.UntrainedAt(first) != nil {
-					p.backward = nil
-				}
-				out = append(out, p)
-				first = p.end
-			}
-		}
-		return out
-	}
-	first := a.loop
-	for i := range a.Steps { // their peaks are being worked out
-		next := a.Steps[i].FirstEvent
-		if next > first {
-			out = append(out, pass{first, next, nil})
-		}
-		first = next
-	}
-	return append(out, pass{first, a.last, nil})
-}
-
 // findLogits marks scores over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
 func findLogits(a *analysis) {
@@ -262,14 +215,6 @@ func sameRows(n, size int64) bool {
 
 // fewWords is how many words a language model has at least.
 const fewWords = 4000
-
-// row is the largest size that two are multiples of.
-func row(n, size int64) int64 {
-	for size > 0 {
-		n, size = size, n%size
-	}
-	return n
-}
 
 // markOthers marks what else has the size of a large log-softmax in the same
 // pass, when that is little: the scores of a second model, or of the same one

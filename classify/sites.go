@@ -11,12 +11,6 @@ import (
 // Sites are small integers; elsewhere is the site of what nobody asks about.
 const elsewhere = -1
 
-// sites are the sites of all allocations.
-type sites struct {
-	of []int32 // by allocation
-	n  int     // how many there are
-}
-
 // Rules of sites: what is known of most allocations of a site holds for those of which
 // nothing surer is known.
 var (
@@ -66,13 +60,6 @@ of whatever size, turned out to be this.`,
 		},
 	}
 )
-
-// siteIndex are the sites of a recording in three resolutions, and who asks them.
-type siteIndex struct {
-	exact, places, sized sites
-	unsure               []timeline.AllocationID
-	own                  map[timeline.AllocationID]bool // sites that are unsure every time
-}
 
 // indexSites numbers the sites of what is unsure.
 func indexSites(a *analysis) {
