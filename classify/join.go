@@ -22,22 +22,22 @@ func join(a *analysis, p panel) {
 	n, older := len(a.Category), a.t.Older()
 	together.Each((n+piece-1)/piece, func(k int) {
 		for i := k * piece; i < min((k+1)*piece, n); i++ {
-			rules := p[NumPhases]
+			seats := p[NumPhases]
 			if i >= older {
-				rules = p[a.Phase[i]]
+				seats = p[a.Phase[i]]
 			}
-			joinOne(a, rules, timeline.AllocationID(i))
+			joinOne(a, seats, timeline.AllocationID(i))
 		}
 	})
 }
 
-func joinOne(a *analysis, rules []asked, id timeline.AllocationID) {
+func joinOne(a *analysis, seats []asked, id timeline.AllocationID) {
 	var best claim
 	var by Signal
 	var rule, against, agreeing uint8
 	birth, death := a.birth(id).Marks, a.death(id).Marks
-	for i := 0; i < len(rules); {
-		r := &rules[i]
+	for i := 0; i < len(seats); {
+		r := &seats[i]
 		if r.birth|r.death != 0 && birth&r.birth|death&r.death == 0 {
 			i++
 			continue
