@@ -34,6 +34,11 @@ package classify
 import (
 	"sync"
 
+	"github.com/vramscope/vramscope/classify/leaks"
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/names"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -41,46 +46,46 @@ import (
 
 // Options are facts from outside the recording.
 type Options struct {
-	Labels   []Label
-	Tensors  []Tensor  // the model's, in the order in which it lists them
-	Without  []string  // ids of rules that aren't asked
-	Evidence *Evidence // of the device, used up by New; nil: New gathers it
+	Labels   []meaning.Label
+	Tensors  []names.Tensor // the model's, in the order in which it lists them
+	Without  []string       // ids of rules that aren't asked
+	Evidence *Evidence      // of the device, used up by New; nil: New gathers it
 }
 
 // Classification says what every allocation of a timeline is; its slices are
 // parallel to the timeline's allocations.
 type Classification struct {
-	*Result
+	*meaning.Result
 
 	leaks struct {
 		sync.Once
-		found []Leak
+		found []leaks.Leak
 	}
 }
 
 // Leaks are found when they are first asked for.
-func (c *Classification) Leaks() []Leak {
-	c.leaks.Do(func() { c.leaks.found = findLeaks(c.Result, frames.New(c.Timeline.Snapshot)) })
+func (c *Classification) Leaks() []leaks.Leak {
+	c.leaks.Do(func() { c.leaks.found = leaks.Find(c.Result, frames.New(c.Timeline.Snapshot)) })
 	return c.leaks.found
 }
 
 // Evidence is what the stacks of a device's events say by themselves, and later what
 // follows from births and deaths.
 type Evidence struct {
-	stacks *StackFacts
-	facts  *analysis
+	stacks *phases.StackFacts
+	facts  *rules.Facts
 }
 
 // Gather looks at a device's stacks. It needs no timeline: both may be made at
 // the same time.
 func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
-	return &Evidence{stacks: gatherEvidence(s, d)}
+	return &Evidence{stacks: phases.Gather(s, d)}
 }
 
 // Follow looks at births and deaths, too: phases, steps and what rules ask
 // for. The timeline may be one that was only begun.
 func (g *Evidence) Follow(t *timeline.Timeline) {
-	g.facts = prepare(followProgram(t, g.stacks))
+	g.facts = prepare(phases.Follow(t, g.stacks))
 }
 
 // New classifies the allocations of a timeline.

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/leaks"
+
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -143,14 +146,14 @@ func TestLabelledLeaks(t *testing.T) {
 			}
 			tl := r.timeline(t, name)
 			for _, source := range []string{"truth", "own"} {
-				var leaks []Leak
+				var kept []Leak
 				if source == "truth" {
 					c := fromTruth(r, p, tl, v)
-					leaks = findLeaks(c.Result, frames.New(tl.Snapshot))
+					kept = leaks.Find(c.Result, frames.New(tl.Snapshot))
 				} else {
-					leaks = New(tl, Options{}).Leaks()
+					kept = New(tl, Options{}).Leaks()
 				}
-				planted, found, wrong := judgeLeaks(leaks, p, sites, name != "none")
+				planted, found, wrong := judgeLeaks(kept, p, sites, name != "none")
 				s := sums[source+" "+name]
 				if s == nil {
 					s = &count{}
@@ -160,7 +163,7 @@ func TestLabelledLeaks(t *testing.T) {
 				if found < planted || wrong > 0 {
 					t.Errorf("%s %s, steps from %s: %d planted, %d found, %d false", r.Name, name, source, planted, found, wrong)
 				}
-				for _, l := range leaks {
+				for _, l := range kept {
 					t.Logf("%s %s %s: %s suspected=%v %s:%d %s %v %.1f MiB/step, %d steps, %.1f MiB, %.2f", r.Name, name, source, l.Kind, l.Suspected,
 						filepath.Base(l.File), l.Line, l.Function, l.Category, float64(l.BytesPerStep)/(1<<20), l.Steps, float64(l.TotalBytes)/(1<<20), l.Confidence)
 				}
@@ -188,8 +191,8 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 		if id == timeline.NoAllocation {
 			continue
 		}
-		c.Category[id], _ = categoryNamed(tr.Categories[tr.Category[o]])
-		c.Signal[id], c.Confidence[id] = ByLife, 100
+		c.Category[id], _ = meaning.CategoryNamed(tr.Categories[tr.Category[o]])
+		c.Signal[id], c.Confidence[id] = meaning.ByLife, 100
 		c.Phase[id], c.Step[id] = phases[tr.Phases[tr.Phase[o]]], int32(tr.Step[o])
 	}
 	for _, s := range p.Steps {
@@ -206,7 +209,7 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 		}
 		step := &c.Steps[len(c.Steps)-1]
 		step.LastEvent = int(to)
-		step.Phases = append(step.Phases, PhaseSpan{phases[s.Phase], int(from), int(to)})
+		step.Phases = append(step.Phases, PhaseSpan{Phase: phases[s.Phase], FirstEvent: int(from), LastEvent: int(to)})
 	}
 	k := 0
 	tl.Walk(func(event int, now timeline.Levels) {
@@ -223,7 +226,7 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 // blank is a classification that says nothing yet.
 func blank(tl *timeline.Timeline) *Classification {
 	n := tl.Len()
-	return &Classification{Result: &Result{Timeline: tl, Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
+	return &Classification{Result: &meaning.Result{Timeline: tl, Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
 		Signal: make([]Signal, n), Rule: make([]uint8, n), Phase: make([]Phase, n), Step: make([]int32, n)}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -516,7 +517,7 @@ func TestOptimizerFails(t *testing.T) {
 			c := scenario(t, name)
 			of := map[Category]int64{}
 			for i := range c.Category {
-				if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Timeline.Requested(id) > scalar {
+				if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Timeline.Requested(id) > phases.Scalar {
 					of[c.Category[i]] += c.Timeline.Requested(id)
 				}
 			}
@@ -554,7 +555,7 @@ func TestBackwardCut(t *testing.T) {
 	c := New(s.timeline(), Options{})
 	of := map[Category]int{}
 	for i := range c.Category {
-		if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Phase[i] != Setup && c.Timeline.Requested(id) > scalar {
+		if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Phase[i] != Setup && c.Timeline.Requested(id) > phases.Scalar {
 			of[c.Category[i]]++
 		}
 	}
