@@ -1,0 +1,92 @@
+package snapshot
+
+import (
+	"errors"
+	"io"
+
+	"github.com/vramscope/vramscope/snapshot/input"
+)
+
+// Input is an opened file, stream or object of a store that may hold a snapshot.
+type Input struct{ *input.Input }
+
+// OpenInput opens a file. Its digest is worked out while it is read, on another
+// core where there is one.
+func OpenInput(name string) (*Input, error) { return opened(input.Open(name)) }
+
+// ReadInput takes a stream, such as standard input.
+func ReadInput(name string, r io.Reader) (*Input, error) { return opened(input.Read(name, r)) }
+
+// FarInput takes an object of a store, which can be read from any position on.
+// It closes r with the input.
+func FarInput(name string, r io.ReadSeekCloser) (*Input, error) { return opened(input.Far(name, r)) }
+
+func opened(in *input.Input, err error) (*Input, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Input{in}, nil
+}
+
+// Open reads a snapshot from a file, compressed or not.
+func Open(name string, o Options) (*Snapshot, error) {
+	in, err := OpenInput(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	in.Undigested = true
+	return in.Snapshot(o)
+}
+
+// Snapshot decodes the input. The error is an *Error with the file's name.
+func (in *Input) Snapshot(o Options) (*Snapshot, error) {
+	s, err := in.decode(o)
+	if errors.Is(err, errShape) && !in.Once() {
+		s, err = in.general(o, err)
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		e.File = in.Name
+	}
+	return s, err
+}
+
+// decode reads with the decoder for what PyTorch writes.
+func (in *Input) decode(o Options) (s *Snapshot, err error) {
+	whole, err := in.Whole(func(b []byte, passed func(p int)) (err error) {
+		s, err = decodeWhole(b, passed, o)
+		return err
+	})
+	if whole {
+		return s, err
+	}
+	r, total, err := in.Content()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	o.Size = total
+	return Decode(r, o)
+}
+
+// general reads with the other decoder what the fast one has refused for its layout.
+func (in *Input) general(o Options, why error) (*Snapshot, error) {
+	r, _, err := in.Content()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	limit := int64(1 << 30)
+	if o.MaxMemory > 0 {
+		limit = min(limit, o.MaxMemory/4)
+	}
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, &Error{Offset: int64(len(b)), Cause: err.Error()}
+	}
+	if int64(len(b)) > limit {
+		return nil, why
+	}
+	return decodeGeneral(b, o.MaxMemory)
+}
