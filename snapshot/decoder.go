@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // Bounds on what a file may ask for. Real files stay far below all of them.
 const (
-	maxMarks  = 1000     // nested containers under construction
 	maxString = 64 << 20 // bytes of one string
 	maxText   = 8 << 10  // of it that are kept: two bytes of a file may refer to it again
 )
@@ -89,6 +91,7 @@ type decoder struct {
 	used  int64
 
 	flattened int    // settings looked at
+	place     int64  // where damage is said to be, 0: where it is found
 	eventKeys uint64 // all keys seen in events, as bits
 	out       *Snapshot
 	damage    []damage
@@ -169,7 +172,11 @@ func (d *decoder) note(text string) {
 		}
 	}
 	if len(d.damage) < 64 {
-		d.damage = append(d.damage, damage{text, 1, d.base + int64(d.p)})
+		at := d.base + int64(d.p)
+		if d.place > 0 {
+			at = d.place
+		}
+		d.damage = append(d.damage, damage{text, 1, at})
 	}
 }
 
@@ -286,15 +293,15 @@ func (d *decoder) run() (value, error) {
 		op := d.b[at]
 		switch {
 		case d.rewritten:
-		case op == opEmptyDict && d.fastRows():
+		case op == pickle.EmptyDict && d.fastRows():
 			continue
-		case op == opEmptyList && d.fastFrames():
+		case op == pickle.EmptyList && d.fastFrames():
 			continue
 		case d.fastScalars():
 			continue
 		}
 		d.p++
-		if op == opStop {
+		if op == pickle.Stop {
 			if len(d.stack) != 1 || len(d.marks) != 0 {
 				return 0, d.fail(at, "STOP with %d values and %d marks on the stack", len(d.stack), len(d.marks))
 			}
@@ -309,7 +316,7 @@ func (d *decoder) run() (value, error) {
 // step carries out one opcode whose first byte has been read.
 func (d *decoder) step(op byte, at int) error {
 	switch op {
-	case opProto:
+	case pickle.Proto:
 		if err := d.need(1); err != nil {
 			return err
 		}
@@ -318,7 +325,7 @@ func (d *decoder) step(op byte, at int) error {
 			return d.fail(at, "pickle protocol %d; 0 to 5 are known", d.b[d.p])
 		}
 		d.p++
-	case opFrame:
+	case pickle.Frame:
 		n, err := d.uint(8)
 		if err != nil {
 			return err
@@ -326,47 +333,47 @@ func (d *decoder) step(op byte, at int) error {
 		if d.beyond(n) && !d.partial { // up to the cut a frame's contents are good
 			return d.cutOr(at, "FRAME", n)
 		}
-	case opMark:
-		if len(d.marks) >= maxMarks {
-			return d.fail(at, "nesting deeper than %d", maxMarks)
+	case pickle.Mark:
+		if len(d.marks) >= pickle.MaxMarks {
+			return d.fail(at, "nesting deeper than %d", pickle.MaxMarks)
 		}
 		d.marks = append(d.marks, len(d.stack))
-	case opPop:
+	case pickle.Pop:
 		if len(d.stack) > d.floor() {
 			d.stack = d.stack[:len(d.stack)-1]
 		} else if _, err := d.popMark(at, "POP"); err != nil {
 			return err
 		}
-	case opPopMark:
+	case pickle.PopMark:
 		m, err := d.popMark(at, "POP_MARK")
 		if err != nil {
 			return err
 		}
 		d.stack = d.stack[:m]
-	case opDup:
+	case pickle.Dup:
 		i, err := d.top(at, "DUP")
 		if err != nil {
 			return err
 		}
 		d.aliased = d.aliased || d.stack[i].kind() == kDict
 		d.push(d.stack[i])
-	case opNone:
+	case pickle.None:
 		d.push(kNone)
-	case opNewTrue:
+	case pickle.NewTrue:
 		d.push(newValue(kBool, 1))
-	case opNewFalse:
+	case pickle.NewFalse:
 		d.push(newValue(kBool, 0))
-	case opInt, opLong, opBinInt, opBinInt1, opBinInt2, opLong1, opLong4:
+	case pickle.Int, pickle.Long, pickle.BinInt, pickle.BinInt1, pickle.BinInt2, pickle.Long1, pickle.Long4:
 		return d.integer(op, at)
-	case opFloat, opBinFloat:
+	case pickle.Float, pickle.BinFloat:
 		return d.float(op, at)
-	case opUnicode, opString, opBinString, opShortBinString, opBinUnicode, opShortBinUnicode, opBinUnicode8:
+	case pickle.Unicode, pickle.String, pickle.BinString, pickle.ShortBinString, pickle.BinUnicode, pickle.ShortBinUnicode, pickle.BinUnicode8:
 		id, err := d.literal(op, at)
 		if err != nil {
 			return err
 		}
 		d.push(newValue(kString, uint64(id)))
-	case opBinBytes, opShortBinBytes, opBinBytes8, opByteArray8:
+	case pickle.BinBytes, pickle.ShortBinBytes, pickle.BinBytes8, pickle.ByteArray8:
 		n, err := d.length(op, at)
 		if err != nil {
 			return err
@@ -375,15 +382,15 @@ func (d *decoder) step(op byte, at int) error {
 			return err
 		}
 		d.push(kOpaque)
-	case opPut, opBinPut, opLongBinPut, opMemoize:
+	case pickle.Put, pickle.BinPut, pickle.LongBinPut, pickle.Memoize:
 		return d.put(op, at)
-	case opGet, opBinGet, opLongBinGet:
+	case pickle.Get, pickle.BinGet, pickle.LongBinGet:
 		return d.get(op, at)
-	case opEmptyList, opList, opEmptyDict, opDict, opEmptyTuple, opTuple, opTuple1, opTuple2, opTuple3,
-		opEmptySet, opFrozenSet, opAppend, opAppends, opAddItems, opSetItem, opSetItems:
+	case pickle.EmptyList, pickle.List, pickle.EmptyDict, pickle.Dict, pickle.EmptyTuple, pickle.Tuple, pickle.Tuple1, pickle.Tuple2, pickle.Tuple3,
+		pickle.EmptySet, pickle.FrozenSet, pickle.Append, pickle.Appends, pickle.AddItems, pickle.SetItem, pickle.SetItems:
 		return d.container(op, at)
 	default:
-		if name, ok := forbidden[op]; ok {
+		if name, ok := pickle.Forbidden[op]; ok {
 			return d.refuse(op, at, name)
 		}
 		return d.fail(at, "byte 0x%02x is no pickle opcode", op)
@@ -395,14 +402,14 @@ func (d *decoder) step(op byte, at int) error {
 func (d *decoder) refuse(op byte, at int, name string) error {
 	what := name
 	switch op {
-	case opGlobal, opInst:
+	case pickle.Global, pickle.Inst:
 		if module, err := d.line(); err == nil {
 			m := string(module)
 			if attr, err := d.line(); err == nil {
 				what = fmt.Sprintf("%s %.80q", name, m+"."+string(attr))
 			}
 		}
-	case opStackGlobal:
+	case pickle.StackGlobal:
 		if n := len(d.stack); n >= 2 && d.stack[n-1].kind() == kString && d.stack[n-2].kind() == kString {
 			what = fmt.Sprintf("%s %.80q", name, d.textOf(d.stack[n-2])+"."+d.textOf(d.stack[n-1]))
 		}
@@ -436,9 +443,9 @@ func (d *decoder) uint(n int) (uint64, error) {
 func (d *decoder) length(op byte, at int) (uint64, error) {
 	width := 4
 	switch op {
-	case opShortBinUnicode, opShortBinString, opShortBinBytes, opLong1:
+	case pickle.ShortBinUnicode, pickle.ShortBinString, pickle.ShortBinBytes, pickle.Long1:
 		width = 1
-	case opBinUnicode8, opBinBytes8, opByteArray8:
+	case pickle.BinUnicode8, pickle.BinBytes8, pickle.ByteArray8:
 		width = 8
 	}
 	n, err := d.uint(width)
@@ -467,12 +474,12 @@ func (d *decoder) skip(n uint64) error {
 // literal reads a string opcode's argument and interns it.
 func (d *decoder) literal(op byte, at int) (StringID, error) {
 	switch op {
-	case opUnicode, opString:
+	case pickle.Unicode, pickle.String:
 		line, err := d.line()
 		if err != nil {
 			return 0, err
 		}
-		s, err := unescape(string(line), op == opString)
+		s, err := pickle.Unescape(string(line), op == pickle.String)
 		if err != nil {
 			return 0, d.fail(at, "%v", err)
 		}
@@ -528,3 +535,6 @@ func (d *decoder) shortened(s []byte) []byte {
 	}
 	return append(s[:n:n], "\u2026"...)
 }
+
+// text views bytes as a string without copying; the bytes must not change while it is used.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,6 +1,10 @@
 package snapshot
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
+)
 
 // The tight loops for what a snapshot nearly wholly consists of: trace entries,
 // segments, blocks, frames and annotations with the usual keys, and lists of
@@ -11,13 +15,13 @@ import "encoding/binary"
 // memo position, else 0.
 func (d *decoder) memoOp(p int) int {
 	switch b := d.b; b[p] {
-	case opMemoize:
+	case pickle.Memoize:
 		return 1
-	case opBinPut:
+	case pickle.BinPut:
 		if int(b[p+1]) == len(d.memo) {
 			return 2
 		}
-	case opLongBinPut:
+	case pickle.LongBinPut:
 		if int(binary.LittleEndian.Uint32(b[p+1:])) == len(d.memo) {
 			return 5
 		}
@@ -47,14 +51,14 @@ func (d *decoder) frameList(p int) (end int, id StackID) {
 	n := d.memoOp(p + 1)
 	late := n == 0
 	p += 1 + n
-	if b[p] != opMark {
+	if b[p] != pickle.Mark {
 		if late {
 			return 0, 0
 		}
 		return d.singleFrame(p)
 	}
 	p++
-	if c := b[p]; c != opBinGet && c != opLongBinGet {
+	if c := b[p]; c != pickle.BinGet && c != pickle.LongBinGet {
 		return 0, 0
 	}
 	id, n = d.raw.guess(b[p:])
@@ -68,7 +72,7 @@ func (d *decoder) frameList(p int) (end int, id StackID) {
 			return 0, 0
 		}
 	}
-	if b[q+1] == opMark { // more of the same list follows
+	if b[q+1] == pickle.Mark { // more of the same list follows
 		return 0, 0
 	}
 	end = q + 1
@@ -90,13 +94,13 @@ func (d *decoder) references(p int) (raw []byte, end int) {
 	framed := false
 	for len(b)-q > 16 {
 		switch b[q] {
-		case opLongBinGet:
+		case pickle.LongBinGet:
 			q += 5
 			continue
-		case opBinGet:
+		case pickle.BinGet:
 			q += 2
 			continue
-		case opFrame:
+		case pickle.Frame:
 			if !framed {
 				d.unframed, framed = d.unframed[:0], true
 			}
@@ -104,7 +108,7 @@ func (d *decoder) references(p int) (raw []byte, end int) {
 			q += 9
 			p = q
 			continue
-		case opAppends:
+		case pickle.Appends:
 			if framed {
 				d.unframed = append(d.unframed, b[p:q]...)
 				return d.unframed, q
@@ -120,12 +124,12 @@ func (d *decoder) references(p int) (raw []byte, end int) {
 func (d *decoder) singleFrame(p int) (end int, id StackID) {
 	n := 0
 	switch d.b[p] {
-	case opBinGet:
+	case pickle.BinGet:
 		n = 2
-	case opLongBinGet:
+	case pickle.LongBinGet:
 		n = 5
 	}
-	if n == 0 || d.b[p+n] != opAppend || d.b[p+n+1] == opMark {
+	if n == 0 || d.b[p+n] != pickle.Append || d.b[p+n+1] == pickle.Mark {
 		return 0, 0
 	}
 	// The list itself takes the next memo position: a reference to it is no frame.
@@ -150,7 +154,7 @@ func (d *decoder) stackAt(raw []byte, single bool) StackID {
 	frames := d.scratch[:0]
 	for q := 0; q < len(raw); {
 		var slot int
-		if raw[q] == opBinGet {
+		if raw[q] == pickle.BinGet {
 			slot = int(raw[q+1])
 			q += 2
 		} else {
@@ -177,16 +181,16 @@ func (d *decoder) stackAt(raw []byte, single bool) StackID {
 // of its opcode, 0 when it is anything else.
 func smallInt(b []byte, p int) (x uint64, n int) {
 	switch b[p] {
-	case opBinInt1:
+	case pickle.BinInt1:
 		return uint64(b[p+1]), 2
-	case opBinInt2:
+	case pickle.BinInt2:
 		return uint64(binary.LittleEndian.Uint16(b[p+1:])), 3
-	case opBinInt:
+	case pickle.BinInt:
 		x = uint64(binary.LittleEndian.Uint32(b[p+1:]))
 		if x>>31 == 0 {
 			return x, 5
 		}
-	case opLong1:
+	case pickle.Long1:
 		width := uint(b[p+1])
 		if width-1 < 8 {
 			x = binary.LittleEndian.Uint64(b[p+2:]) & (^uint64(0) >> ((64 - 8*width) & 63))
@@ -202,9 +206,9 @@ func smallInt(b []byte, p int) (x uint64, n int) {
 func (d *decoder) reference(b []byte, p int) (v value, n int) {
 	var slot int
 	switch b[p] {
-	case opBinGet:
+	case pickle.BinGet:
 		slot, n = int(b[p+1]), 2
-	case opLongBinGet:
+	case pickle.LongBinGet:
 		slot, n = int(binary.LittleEndian.Uint32(b[p+1:])), 5
 	default:
 		return 0, 0

@@ -3,6 +3,8 @@ package snapshot
 import (
 	"encoding/binary"
 	"unsafe"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // fastEvents reads trace entries at d.p, which is at `}`, as long as they are
@@ -41,7 +43,7 @@ func (d *decoder) fastEvent() bool {
 		return false
 	}
 	n := d.memoOp(p + 1)
-	if b[p+1+n] != opMark || b[p+2+n] != opBinGet && b[p+2+n] != opLongBinGet {
+	if b[p+1+n] != pickle.Mark || b[p+2+n] != pickle.BinGet && b[p+2+n] != pickle.LongBinGet {
 		return false
 	}
 	p += 2 + n
@@ -227,11 +229,11 @@ func (d *decoder) fastValue(b []byte, p int, key StringID, e *fastRow) (n int) {
 // anyValue reads the value of a key that isn't known at p.
 func (d *decoder) anyValue(b []byte, p int) (v value, n int) {
 	switch b[p] {
-	case opNone:
+	case pickle.None:
 		return kNone, 1
-	case opNewTrue:
+	case pickle.NewTrue:
 		return newValue(kBool, 1), 1
-	case opNewFalse:
+	case pickle.NewFalse:
 		return newValue(kBool, 0), 1
 	}
 	if x, n := smallInt(b, p); n > 0 {
@@ -243,7 +245,7 @@ func (d *decoder) anyValue(b []byte, p int) (v value, n int) {
 
 // fastStack reads an event's stack at p: a list, or a reference to one.
 func (d *decoder) fastStack(b []byte, p int, id *StackID) (n int) {
-	if b[p] == opEmptyList {
+	if b[p] == pickle.EmptyList {
 		end, stack := d.frameList(p)
 		if end == 0 {
 			return d.noFrames(b, p, id)
@@ -279,11 +281,11 @@ func (d *decoder) noFrames(b []byte, p int, id *StackID) (n int) {
 	n = d.memoOp(p + 1)
 	memo := n > 0
 	n++
-	if b[p+n] == opMark && b[p+n+1] == opAppends { // torch's own pickler adds none to it
+	if b[p+n] == pickle.Mark && b[p+n+1] == pickle.Appends { // torch's own pickler adds none to it
 		n += 2
 	}
 	switch b[p+n] {
-	case opSetItems, opBinGet, opLongBinGet:
+	case pickle.SetItems, pickle.BinGet, pickle.LongBinGet:
 	default:
 		return 0
 	}
@@ -297,17 +299,17 @@ func (d *decoder) noFrames(b []byte, p int, id *StackID) (n int) {
 // textStack reads `] memo ( text* e` at p, as the stack of a forward pass is
 // written; n is 0 when it is anything else.
 func (d *decoder) textStack(b []byte, p int) (id StackID, n int) {
-	if b[p] != opEmptyList {
+	if b[p] != pickle.EmptyList {
 		return 0, 0
 	}
 	q := p + 1 + d.memoOp(p+1)
-	if q == p+1 || b[q] != opMark {
+	if q == p+1 || b[q] != pickle.Mark {
 		return 0, d.noFrames(b, p, &id)
 	}
 	own := len(d.memo)
 	d.memo = append(d.memo, kOpaque.ref()) // until it is known which one it is
 	frames := d.scratch[:0]
-	for q++; b[q] != opAppends; {
+	for q++; b[q] != pickle.Appends; {
 		if len(b)-q < room || len(d.memo) == cap(d.memo) {
 			return 0, 0
 		}
@@ -324,7 +326,7 @@ func (d *decoder) textStack(b []byte, p int) (id StackID, n int) {
 	}
 	d.scratch = frames[:0]
 	id, err := d.internStack(frames)
-	if err != nil || b[q+1] == opMark { // more of the same list follows
+	if err != nil || b[q+1] == pickle.Mark { // more of the same list follows
 		return 0, 0
 	}
 	d.memo[own] = newValue(kStack, uint64(id)).ref()
@@ -339,7 +341,7 @@ func (d *decoder) fastPool(b []byte, p int) (id uint32, n int) {
 		}
 		return 0, 0
 	}
-	if b[p] != opBinInt1 || b[p+2] != opBinInt1 || b[p+4] != opTuple2 {
+	if b[p] != pickle.BinInt1 || b[p+2] != pickle.BinInt1 || b[p+4] != pickle.Tuple2 {
 		return 0, 0
 	}
 	if b[p+1]|b[p+3] != 0 {
@@ -356,8 +358,8 @@ func (d *decoder) fastPool(b []byte, p int) (id uint32, n int) {
 func (d *decoder) fastText(b []byte, p int) (id StringID, n int) {
 	start, size := p+2, int(b[p+1])
 	switch b[p] {
-	case opShortBinUnicode:
-	case opBinUnicode: // up to protocol 3
+	case pickle.ShortBinUnicode:
+	case pickle.BinUnicode: // up to protocol 3
 		start, size = p+5, int(binary.LittleEndian.Uint32(b[p+1:]))
 	default:
 		return d.stringRef(b, p)

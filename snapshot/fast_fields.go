@@ -1,6 +1,10 @@
 package snapshot
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
+)
 
 // field is what one field of an event looked like before: entries of a trace
 // have the same keys in the same order, and numbers of few widths, so that the
@@ -80,7 +84,7 @@ const sizeKeys = 1<<sSize | 1<<sTotalSize | 1<<sRequestedSize | 1<<sAllocatedSiz
 // known from then on, unless the tree has grown beyond what recorders write. A
 // frame may begin anywhere, once in 64 KiB: at is where the field begins.
 func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
-	if b[p] == opFrame {
+	if b[p] == pickle.Frame {
 		d.framed = true
 		p += 9
 		word := binary.LittleEndian.Uint64(b[p:])
@@ -121,7 +125,7 @@ func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
 // that many bytes; 0: it must not be known again.
 func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 	f.keys, f.steps = last.keys, last.steps
-	if b[0] == opSetItems {
+	if b[0] == pickle.SetItems {
 		f.length, f.step, f.row = 1, stepEnd, shapeOf(f.keys)
 		return 1
 	}
@@ -137,7 +141,7 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 	}
 	f.key, f.value = key, n
 	known = n + 1
-	if b[n] == opFrame { // it may stand anywhere, once in 64 KiB
+	if b[n] == pickle.Frame { // it may stand anywhere, once in 64 KiB
 		d.framed = true
 		f.value += 9
 		known = 0
@@ -147,21 +151,21 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 	at := min(key, numKeys)
 	width, number, reference := 0, f.steps.number[at], f.steps.reference[at]
 	switch op := v[0]; {
-	case number != stepOther && op == opBinInt1, reference != stepOther && op == opBinGet:
+	case number != stepOther && op == pickle.BinInt1, reference != stepOther && op == pickle.BinGet:
 		f.value, width = f.value+1, 1
-	case number != stepOther && op == opBinInt2:
+	case number != stepOther && op == pickle.BinInt2:
 		f.value, width = f.value+1, 2
-	case number != stepOther && op == opBinInt, reference != stepOther && op == opLongBinGet:
+	case number != stepOther && op == pickle.BinInt, reference != stepOther && op == pickle.LongBinGet:
 		f.value, width = f.value+1, 4
-	case number != stepOther && op == opLong1 && v[1]-1 < 8:
+	case number != stepOther && op == pickle.Long1 && v[1]-1 < 8:
 		f.value, width = f.value+2, int(v[1])
 		known += min(known, 1)
-	case f.steps.boolean[at] != stepOther && (op == opNewTrue || op == opNewFalse):
+	case f.steps.boolean[at] != stepOther && (op == pickle.NewTrue || op == pickle.NewFalse):
 		f.step, f.length, f.payload, f.max = f.steps.boolean[at], f.length+1, 0xff, 0xff
-	case key == sBlocks && op == opEmptyList && f.steps == &stateSteps:
+	case key == sBlocks && op == pickle.EmptyList && f.steps == &stateSteps:
 		f.step = stepBlocks
-	case key == sFrames && op == opEmptyList && v[1] == opMemoize:
-		if v[2] == opSetItems {
+	case key == sFrames && op == pickle.EmptyList && v[1] == pickle.Memoize:
+		if v[2] == pickle.SetItems {
 			f.length, f.step = f.length+2, stepNoFrames
 		}
 		known += 2 * min(known, 1)
@@ -171,7 +175,7 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 		f.length = f.value + width
 		f.payload = ^uint64(0) >> (64 - 8*width)
 		f.max = f.payload
-		if v[0] == opBinInt || v[0] == opLong1 {
+		if v[0] == pickle.BinInt || v[0] == pickle.Long1 {
 			f.max >>= 1 // the sign
 		}
 		if uint64(1)<<key&sizeKeys != 0 {

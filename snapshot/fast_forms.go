@@ -1,6 +1,10 @@
 package snapshot
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
+)
 
 // form is what a whole trace entry looks like, or its beginning. Most entries of a
 // file are of a few forms: they differ in a few numbers at fixed places, and the rest
@@ -92,7 +96,7 @@ func (d *decoder) formedEvents() (more bool) {
 	start := unsafe.Pointer(unsafe.SliceData(b))
 	for {
 		p := d.p
-		if p >= d.more || b[p] != opEmptyDict || len(d.stack) == cap(d.stack) {
+		if p >= d.more || b[p] != pickle.EmptyDict || len(d.stack) == cap(d.stack) {
 			return false
 		}
 		if len(fs.all) == 0 || len(b)-p < room || len(d.memo)+formPuts > cap(d.memo) {
@@ -138,7 +142,7 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 	switch {
 	case f.list:
 		end, stack = d.frameList(end - listHead)
-		ok = end != 0 && d.b[end] == opSetItems
+		ok = end != 0 && d.b[end] == pickle.SetItems
 		end++
 	case f.numbers[stepStack].payload != 0:
 		stack, ok = d.knownStack(d.remembered(f.numbers[stepStack].read(start, p)))
@@ -228,7 +232,7 @@ func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
 	}
 	f := form{length: len(b), keys: d.seen[len(d.seen)-1].field.keys}
 	at := 2 // behind `}` and MARK
-	if f.own = b[1] == opMemoize; f.own {
+	if f.own = b[1] == pickle.Memoize; f.own {
 		at, puts = 3, puts+1
 	}
 	first := d.p
@@ -312,5 +316,5 @@ func (e *fastRow) isNothing(key StringID) bool {
 // memoized tells whether b surely ends in MEMOIZE.
 func memoized(b []byte) bool {
 	n := len(b)
-	return b[n-1] == opMemoize && b[n-2] != opBinPut && b[n-5] != opLongBinPut
+	return b[n-1] == pickle.Memoize && b[n-2] != pickle.BinPut && b[n-5] != pickle.LongBinPut
 }

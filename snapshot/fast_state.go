@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // stateSteps are those of all rows but events: segments, blocks, frames, annotations.
@@ -45,7 +46,7 @@ func (d *decoder) fastStates() bool {
 		found = true
 		d.p = end
 		d.push(v)
-		if end >= d.more || d.b[end] != opEmptyDict || len(d.stack) == cap(d.stack) {
+		if end >= d.more || d.b[end] != pickle.EmptyDict || len(d.stack) == cap(d.stack) {
 			return true
 		}
 	}
@@ -75,7 +76,7 @@ func (d *decoder) fastState(p int, within bool) (v value, end int) {
 		return 0, 0
 	}
 	n := d.memoOp(p + 1)
-	if b[p+1+n] != opMark || b[p+2+n] != opBinGet && b[p+2+n] != opLongBinGet {
+	if b[p+1+n] != pickle.Mark || b[p+2+n] != pickle.BinGet && b[p+2+n] != pickle.LongBinGet {
 		return 0, 0
 	}
 	memo, blocks, lists := len(d.memo), len(d.blocks), len(d.lists)
@@ -150,7 +151,7 @@ func (d *decoder) stateFields(b []byte, p int, within bool) (v value, end int) {
 			}
 			s.pool = uint32(v.index())
 		case stepExpandable:
-			s.expandable = x == opNewTrue
+			s.expandable = x == pickle.NewTrue
 		case stepLine:
 			s.line = x
 		case stepTime:
@@ -231,7 +232,7 @@ func (d *decoder) fastBlocks(b []byte, p int, s *stateRow) (end int) {
 	if n := d.memoOp(p); n > 0 {
 		p += n
 		list := tableList
-		if b[p] != opMark && b[p] != opEmptyDict { // it is empty, and may still be filled
+		if b[p] != pickle.Mark && b[p] != pickle.EmptyDict { // it is empty, and may still be filled
 			if d.pushList(kList, nil) != nil {
 				return 0
 			}
@@ -241,34 +242,34 @@ func (d *decoder) fastBlocks(b []byte, p int, s *stateRow) (end int) {
 		d.memo = append(d.memo, list.ref())
 	}
 	for len(b)-p >= room {
-		many := b[p] == opMark // CPython adds a thousand at a time
+		many := b[p] == pickle.Mark // CPython adds a thousand at a time
 		if many {
 			p++
 		}
-		if many && b[p] == opAppends { // torch's own pickler adds none to an empty list
+		if many && b[p] == pickle.Appends { // torch's own pickler adds none to an empty list
 			p++
 			continue
 		}
-		if b[p] != opEmptyDict && many {
+		if b[p] != pickle.EmptyDict && many {
 			return 0
 		}
-		if b[p] != opEmptyDict {
+		if b[p] != pickle.EmptyDict {
 			s.numBlocks = len(d.blocks) - s.firstBlock
 			return p
 		}
-		for b[p] == opEmptyDict {
+		for b[p] == pickle.EmptyDict {
 			v, end := d.fastState(p, true)
 			if end == 0 || v.kind() != kBlock {
 				return 0
 			}
-			if p = end; b[p] == opFrame { // it may stand anywhere, once in 64 KiB
+			if p = end; b[p] == pickle.Frame { // it may stand anywhere, once in 64 KiB
 				p += 9
 			}
 			if !many {
 				break
 			}
 		}
-		if many && b[p] != opAppends || !many && b[p] != opAppend {
+		if many && b[p] != pickle.Appends || !many && b[p] != pickle.Append {
 			return 0
 		}
 		p++

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // tiled is a recording of segments with so many blocks each.
@@ -199,7 +200,7 @@ func TestBlocksWithoutEnd(t *testing.T) {
 	for _, more := range []string{"(e", "(", "}a", "(}e"} {
 		d := newDecoder(Options{})
 		d.memo = make([]ref, 0, 64)
-		d.b = append([]byte{opEmptyList, opMemoize}, bytes.Repeat([]byte(more), 3000)...)
+		d.b = append([]byte{pickle.EmptyList, pickle.Memoize}, bytes.Repeat([]byte(more), 3000)...)
 		if end := d.fastBlocks(d.b, 0, &stateRow{}); end != 0 {
 			t.Errorf("%q: the list ends at %d", more, end)
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 func (d *decoder) put(op byte, at int) error {
@@ -14,11 +15,11 @@ func (d *decoder) put(op byte, at int) error {
 	}
 	slot := uint64(len(d.memo))
 	switch op {
-	case opBinPut:
+	case pickle.BinPut:
 		slot, err = d.uint(1)
-	case opLongBinPut:
+	case pickle.LongBinPut:
 		slot, err = d.uint(4)
-	case opPut:
+	case pickle.Put:
 		var line []byte
 		if line, err = d.line(); err == nil {
 			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
@@ -112,9 +113,9 @@ func (d *decoder) get(op byte, at int) error {
 	var slot uint64
 	var err error
 	switch op {
-	case opBinGet:
+	case pickle.BinGet:
 		slot, err = d.uint(1)
-	case opLongBinGet:
+	case pickle.LongBinGet:
 		slot, err = d.uint(4)
 	default:
 		var line []byte

@@ -6,16 +6,18 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 func (d *decoder) integer(op byte, at int) error {
 	switch op {
-	case opBinInt1, opBinInt2, opBinInt:
+	case pickle.BinInt1, pickle.BinInt2, pickle.BinInt:
 		width := 4
 		switch op {
-		case opBinInt1:
+		case pickle.BinInt1:
 			width = 1
-		case opBinInt2:
+		case pickle.BinInt2:
 			width = 2
 		}
 		x, err := d.uint(width)
@@ -23,11 +25,11 @@ func (d *decoder) integer(op byte, at int) error {
 			return err
 		}
 		n := int64(x)
-		if op == opBinInt {
+		if op == pickle.BinInt {
 			n = int64(int32(x))
 		}
 		d.push(newValue(kInt, uint64(n)))
-	case opLong1, opLong4:
+	case pickle.Long1, pickle.Long4:
 		n, err := d.length(op, at)
 		if err != nil {
 			return err
@@ -40,7 +42,7 @@ func (d *decoder) integer(op byte, at int) error {
 		}
 		d.push(d.long(d.b[d.p : d.p+int(n)]))
 		d.p += int(n)
-	default: // opInt, opLong
+	default: // pickle.Int, pickle.Long
 		line, err := d.line()
 		if err != nil {
 			return err
@@ -52,7 +54,7 @@ func (d *decoder) integer(op byte, at int) error {
 
 // decimal reads protocol 0's integers; INT also spells booleans.
 func (d *decoder) decimal(s string, op byte, at int) error {
-	if op == opInt && (s == "00" || s == "01") {
+	if op == pickle.Int && (s == "00" || s == "01") {
 		d.push(newValue(kBool, uint64(s[1]-'0')))
 		return nil
 	}
@@ -122,7 +124,7 @@ func (d *decoder) long(b []byte) value {
 
 func (d *decoder) float(op byte, at int) error {
 	var f float64
-	if op == opBinFloat {
+	if op == pickle.BinFloat {
 		if err := d.need(8); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/vramscope/vramscope/snapshot/input"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // Input is an opened file, stream or object of a store that may hold a snapshot.
@@ -43,7 +44,7 @@ func Open(name string, o Options) (*Snapshot, error) {
 func (in *Input) Snapshot(o Options) (*Snapshot, error) {
 	s, err := in.decode(o)
 	if errors.Is(err, errShape) && !in.Once() {
-		s, err = in.general(o, err)
+		s, err = in.odd(o, err)
 	}
 	var e *Error
 	if errors.As(err, &e) {
@@ -70,8 +71,8 @@ func (in *Input) decode(o Options) (s *Snapshot, err error) {
 	return Decode(r, o)
 }
 
-// general reads with the other decoder what the fast one has refused for its layout.
-func (in *Input) general(o Options, why error) (*Snapshot, error) {
+// odd reads what the decoder has refused for its layout.
+func (in *Input) odd(o Options, why error) (*Snapshot, error) {
 	r, _, err := in.Content()
 	if err != nil {
 		return nil, err
@@ -88,5 +89,30 @@ func (in *Input) general(o Options, why error) (*Snapshot, error) {
 	if int64(len(b)) > limit {
 		return nil, why
 	}
-	return decodeGeneral(b, o.MaxMemory)
+	return decodeOdd(b, o.MaxMemory)
+}
+
+// decodeOdd reads a pickle of an odd layout by writing it anew. It refuses one whose
+// objects would take more bytes than limit, when that isn't 0.
+func decodeOdd(b []byte, limit int64) (*Snapshot, error) {
+	cost, err := pickle.Scan(b)
+	if err != nil {
+		return nil, err
+	}
+	if limit > 0 && cost > limit {
+		return nil, tooMuch(0, limit)
+	}
+	plain, err := pickle.Normalize(b)
+	if err != nil {
+		return nil, err
+	}
+	d := newDecoder(Options{Size: int64(len(plain))})
+	d.whole, d.place = plain, int64(len(b))
+	s, err := d.decode()
+	if e := (*Error)(nil); errors.As(err, &e) {
+		if e.Offset = -1; errors.Is(err, errShape) {
+			e.Cause = "one list is used as two tables"
+		}
+	}
+	return s, err
 }

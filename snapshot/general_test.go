@@ -1,42 +1,31 @@
 package snapshot
 
 import (
-	"bytes"
-	"fmt"
 	"math"
 	mathbig "math/big"
 
-	"github.com/nlpodyssey/gopickle/pickle"
 	"github.com/nlpodyssey/gopickle/types"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
-// DecodeGeneral reads one uncompressed pickle with a general unpickler. It is
-// the second opinion on Decode, and the reader of harmless pickles that are
-// laid out in ways Decode doesn't know; it takes ten times the file in memory.
-func DecodeGeneral(b []byte) (*Snapshot, error) {
-	return decodeGeneral(b, 0)
-}
+// DecodeOdd reads one uncompressed pickle as those of an odd layout are.
+func DecodeOdd(b []byte) (*Snapshot, error) { return decodeOdd(b, 0) }
 
-// decodeGeneral refuses a file whose objects would take more bytes than limit, when that isn't 0.
-func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
-	cost, err := scan(b)
-	if err != nil {
+// DecodeGeneral reads one uncompressed pickle with a general unpickler and by its
+// objects: the second opinion on Decode.
+func DecodeGeneral(b []byte) (*Snapshot, error) {
+	if _, err := pickle.Scan(b); err != nil {
 		return nil, err
 	}
-	if limit > 0 && cost > limit {
-		return nil, tooMuch(0, limit)
-	}
-	if cost > maxCost*int64(len(b))+64<<20 {
-		return nil, &Error{Offset: -1, Cause: "little but empty lists and the like: no memory snapshot"}
-	}
-	root, err := unpickle(b)
+	root, err := pickle.Load(b)
 	if err != nil {
 		return nil, err
 	}
 	g := general{d: newDecoder(Options{}), stacks: map[*types.List]StackID{}, used: map[*types.List]bool{},
-		escaped: b[0] == opMark}
+		escaped: b[0] == pickle.Mark}
 	g.d.p = len(b)
-	if len(b) > 1 && b[0] == opProto {
+	if len(b) > 1 && b[0] == pickle.Proto {
 		g.d.out.Protocol = int(b[1])
 	}
 	if err := g.snapshot(root); err != nil {
@@ -44,27 +33,6 @@ func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
 	}
 	g.d.out.Histories = g.d.histories
 	return g.d.out, nil
-}
-
-// maxCost is the most memory that objects may take, per byte of the file: what
-// recorders write comes to 65 at most, empty lists to hundreds.
-const maxCost = 128
-
-// unpickle builds the objects of a pickle that scan has accepted.
-func unpickle(b []byte) (root any, err error) {
-	r := bytes.NewReader(b)
-	defer func() {
-		if p := recover(); p != nil {
-			err = &Error{Offset: int64(len(b) - r.Len()), Cause: fmt.Sprintf("not a valid pickle: %v", p)}
-		}
-	}()
-	u := pickle.NewUnpickler(r)
-	u.FindClass = func(module, name string) (any, error) { return nil, fmt.Errorf("%s.%s refused", module, name) }
-	u.PersistentLoad = func(any) (any, error) { return nil, fmt.Errorf("persistent object refused") }
-	if root, err = u.Load(); err != nil {
-		return nil, &Error{Offset: int64(len(b) - r.Len()), Cause: "not a valid pickle: " + err.Error()}
-	}
-	return root, nil
 }
 
 // general turns Python objects into the rows of a Snapshot. Strings, frames
@@ -123,7 +91,7 @@ func (g *general) value(v any) value {
 // intern is a string's id.
 func (g *general) intern(s string) StringID {
 	if g.escaped {
-		if plain, err := unescape(s, false); err == nil {
+		if plain, err := pickle.Unescape(s, false); err == nil {
 			s = plain
 		}
 	}
