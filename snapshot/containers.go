@@ -99,21 +99,21 @@ func (d *decoder) build(op byte, at int, items []value) error {
 	return err
 }
 
-func (d *decoder) pushList(kind value, items []value) error {
-	if err := d.take(listBytes + 8*int64(len(items))); err != nil {
+func (o *objects) pushList(kind value, items []value) error {
+	if err := o.take(listBytes + 8*int64(len(items))); err != nil {
 		return err
 	}
-	d.lists = append(d.lists, list{items: items})
-	d.push(newValue(kind, uint64(len(d.lists)-1)))
+	o.lists = append(o.lists, list{items: items})
+	o.push(newValue(kind, uint64(len(o.lists)-1)))
 	return nil
 }
 
-func (d *decoder) pushDict() error {
-	if err := d.take(dictBytes); err != nil {
+func (o *objects) pushDict() error {
+	if err := o.take(dictBytes); err != nil {
 		return err
 	}
-	d.dicts = append(d.dicts, dict{memo: -1})
-	d.push(newValue(kDict, uint64(len(d.dicts)-1)))
+	o.dicts = append(o.dicts, dict{memo: -1})
+	o.push(newValue(kDict, uint64(len(o.dicts)-1)))
 	return nil
 }
 
@@ -130,13 +130,13 @@ func (d *decoder) tuple(m int) error {
 	return d.pushList(kTuple, copied)
 }
 
-func (d *decoder) pool(p Pool) uint32 {
-	id, ok := d.pools[p]
+func (t *tables) pool(p Pool) uint32 {
+	id, ok := t.pools[p]
 	if !ok {
-		d.used += 80
-		id = uint32(len(d.out.Pools))
-		d.out.Pools = append(d.out.Pools, p)
-		d.pools[p] = id
+		t.used += 80
+		id = uint32(len(t.out.Pools))
+		t.out.Pools = append(t.out.Pools, p)
+		t.pools[p] = id
 	}
 	return id
 }

@@ -17,10 +17,8 @@ const (
 	maxText   = 8 << 10  // of it that are kept: two bytes of a file may refer to it again
 )
 
-// decoder is a machine for the pickle's opcodes that recognises a snapshot's
-// frames, events, blocks and segments as they close and appends them to
-// columns. It never builds the objects themselves.
-type decoder struct {
+// window is what is at hand of the file, and the memory that reading it takes.
+type window struct {
 	b      []byte      // what is at hand of the file
 	p      int         // position in b
 	base   int64       // offset of b[0]
@@ -29,20 +27,19 @@ type decoder struct {
 	feed   *feed
 	buf    []byte // the feed's, which b is part of; nil when b is the decoder's own
 	eof    bool
-	torn   bool  // a container ended too early
-	more   int   // p from which more of the file is to be made available
-	total  int64 // size of the whole file, 0 when unknown
+	torn   bool         // a container ended too early
+	more   int          // p from which more of the file is to be made available
+	total  int64        // size of the whole file, 0 when unknown
+	before func() error // called before more is made available
 
-	stack      []value
-	marks      []int
-	memo       []ref
-	memoGrowth growth
-	// aliased: a dictionary was referred to before it turned out to be a row.
-	aliased bool
-	holes   int64 // positions of memo that no PUT filled
-	// rewritten: a position of memo was filled twice, which no pickler does;
-	// the tight loops rely on it.
-	rewritten bool
+	limit int64 // bytes of memory that may be used; 0: no limit
+	used  int64
+}
+
+// tables are what the file said so far, as interned texts, frames and stacks and as
+// rows of columns.
+type tables struct {
+	window
 
 	strings    map[string]StringID
 	lastText   string // the last literal string and its id: recorders repeat them
@@ -52,52 +49,60 @@ type decoder struct {
 		raw uint64
 		id  uint32
 	}
-	streams   map[uint64]uint32
-	pools     map[Pool]uint32
-	actions   map[StringID]Action
-	raw       *rawStacks
-	fields    field       // of events: what comes first is behind it
-	states    field       // of all other rows
-	forms     forms       // of whole events
-	seen      []seenField // of the last event
-	framed    bool        // there was a FRAME amid them
-	inState   bool        // the last row was one of these
-	numFields int
-	strange   [4]struct { // keys of the event at hand that aren't known
-		key   StringID
-		value value
-	}
-
-	lists  []list // the first one is tableList
-	dicts  []dict
-	kept   int // values that were put into them
-	bigs   []big
-	floats []float64
+	streams map[uint64]uint32
+	pools   map[Pool]uint32
+	actions map[StringID]Action
 
 	events      Events // columns longer than rows
 	rows        int
 	eventGrowth growth
 	readyRows   int // memory is behind the columns up to here
-	readyMemo   int
 	ooms        []OutOfMemory
 	blocks      []Block
 	segments    []segmentRow
 	annotations []Annotation
 	histories   []History
 
-	partial bool // the file may be cut off
-
-	limit int64 // bytes of memory that may be used; 0: no limit
-	used  int64
-
-	flattened int    // settings looked at
-	place     int64  // where damage is said to be, 0: where it is found
 	eventKeys uint64 // all keys seen in events, as bits
 	out       *Snapshot
 	damage    []damage
+	place     int64 // where damage is said to be, 0: where it is found
 	unknown   map[[2]StringID]*Unknown
-	scratch   []FrameID
-	unframed  []byte
+}
+
+// objects are Python's that are under construction, and those that may be referred to
+// again.
+type objects struct {
+	tables
+
+	stack      []value
+	marks      []int
+	memo       []ref
+	memoGrowth growth
+	readyMemo  int // memory is behind it up to here
+	// aliased: a dictionary was referred to before it turned out to be a row.
+	aliased bool
+	holes   int64 // positions of memo that no PUT filled
+	// rewritten: a position of memo was filled twice, which no pickler does;
+	// the tight loops rely on it.
+	rewritten bool
+
+	lists   []list // the first one is tableList
+	dicts   []dict
+	kept    int // values that were put into them
+	bigs    []big
+	floats  []float64
+	scratch []FrameID
+}
+
+// decoder is a machine for the pickle's opcodes that recognises a snapshot's
+// frames, events, blocks and segments as they close and appends them to
+// columns. It never builds the objects themselves.
+type decoder struct {
+	fast
+
+	partial   bool // the file may be cut off
+	flattened int  // settings looked at
 }
 
 // tableList stands for every list that was read together with the rows in it.
@@ -119,13 +124,11 @@ type damage struct {
 }
 
 func newDecoder(o Options) *decoder {
-	d := &decoder{
-		total: o.Size, limit: o.MaxMemory, partial: o.Partial,
-		strings: make(map[string]StringID, 1024), frames: make(map[Frame]FrameID, 1024),
-		streams: map[uint64]uint32{0: 0}, pools: map[Pool]uint32{{}: 0}, actions: map[StringID]Action{},
-		unknown: map[[2]StringID]*Unknown{},
-		out:     &Snapshot{Streams: []uint64{0}, Pools: []Pool{{}}, Cut: -1, stacks: newStackTable()},
-	}
+	d := &decoder{partial: o.Partial}
+	d.total, d.limit, d.before = o.Size, o.MaxMemory, d.objects.beforeMore
+	d.strings, d.frames, d.actions = make(map[string]StringID, 1024), make(map[Frame]FrameID, 1024), map[StringID]Action{}
+	d.streams, d.pools, d.unknown = map[uint64]uint32{0: 0}, map[Pool]uint32{{}: 0}, map[[2]StringID]*Unknown{}
+	d.out = &Snapshot{Streams: []uint64{0}, Pools: []Pool{{}}, Cut: -1, stacks: newStackTable()}
 	for i, s := range known {
 		d.strings[s] = StringID(i)
 		d.out.Strings = append(d.out.Strings, s)
@@ -141,50 +144,50 @@ func newDecoder(o Options) *decoder {
 }
 
 // fail is an error at the present opcode.
-func (d *decoder) fail(at int, format string, args ...any) error {
-	return &Error{Offset: d.base + int64(at), Cause: fmt.Sprintf(format, args...)}
+func (w *window) fail(at int, format string, args ...any) error {
+	return &Error{Offset: w.base + int64(at), Cause: fmt.Sprintf(format, args...)}
 }
 
-func (d *decoder) shape(at int, format string, args ...any) error {
-	return &Error{Offset: d.base + int64(at), Cause: fmt.Sprintf(format, args...), Err: errShape}
+func (w *window) shape(at int, format string, args ...any) error {
+	return &Error{Offset: w.base + int64(at), Cause: fmt.Sprintf(format, args...), Err: errShape}
 }
 
 // end is where the file ends, once that is known.
-func (d *decoder) end() int64 {
-	if read := d.base + int64(len(d.b)); d.eof {
+func (w *window) end() int64 {
+	if read := w.base + int64(len(w.b)); w.eof {
 		return read
 	}
-	return d.total
+	return w.total
 }
 
 // cut is the error for a file that ends too early.
-func (d *decoder) cut() *Error {
-	return &Error{Offset: d.end(), Cause: "the file ends in the middle of the recording",
+func (w *window) cut() *Error {
+	return &Error{Offset: w.end(), Cause: "the file ends in the middle of the recording",
 		Advice: "The dump was cut off: dump again, or read what is there with --partial.", Err: ErrCut}
 }
 
 // note counts damage; the text names the kind, the first place is kept.
-func (d *decoder) note(text string) {
-	for i := range d.damage {
-		if d.damage[i].text == text {
-			d.damage[i].count++
+func (t *tables) note(text string) {
+	for i := range t.damage {
+		if t.damage[i].text == text {
+			t.damage[i].count++
 			return
 		}
 	}
-	if len(d.damage) < 64 {
-		at := d.base + int64(d.p)
-		if d.place > 0 {
-			at = d.place
+	if len(t.damage) < 64 {
+		at := t.base + int64(t.p)
+		if t.place > 0 {
+			at = t.place
 		}
-		d.damage = append(d.damage, damage{text, 1, at})
+		t.damage = append(t.damage, damage{text, 1, at})
 	}
 }
 
 // take accounts for memory about to be used.
-func (d *decoder) take(bytes int64) error {
-	d.used += bytes
-	if d.limit > 0 && d.used > d.limit {
-		return tooMuch(d.base+int64(d.p), d.limit)
+func (w *window) take(bytes int64) error {
+	w.used += bytes
+	if w.limit > 0 && w.used > w.limit {
+		return tooMuch(w.base+int64(w.p), w.limit)
 	}
 	return nil
 }
@@ -195,11 +198,11 @@ const maxLoose = 1 << 22
 
 // looseValues refuses values piled up of which no row of a snapshot is made. They take
 // a byte each in the file, next to none when it is compressed, and much memory.
-func (d *decoder) looseValues() error {
-	rows := d.rows + len(d.blocks) + len(d.segments) + len(d.histories) + len(d.annotations) + len(d.out.Frames) +
-		len(d.out.Strings)
-	if n := len(d.stack) + len(d.lists) + len(d.dicts) + d.kept + len(d.memo); n > maxLoose+16*rows {
-		return d.fail(d.p, "%d values piled up, hardly an event, segment, block or frame among them: no memory snapshot", n)
+func (o *objects) looseValues() error {
+	rows := o.rows + len(o.blocks) + len(o.segments) + len(o.histories) + len(o.annotations) + len(o.out.Frames) +
+		len(o.out.Strings)
+	if n := len(o.stack) + len(o.lists) + len(o.dicts) + o.kept + len(o.memo); n > maxLoose+16*rows {
+		return o.fail(o.p, "%d values piled up, hardly an event, segment, block or frame among them: no memory snapshot", n)
 	}
 	return nil
 }
@@ -210,62 +213,62 @@ func tooMuch(at, limit int64) error {
 }
 
 // need makes n bytes available at p.
-func (d *decoder) need(n int) error {
-	if len(d.b)-d.p >= n {
+func (w *window) need(n int) error {
+	if len(w.b)-w.p >= n {
 		return nil
 	}
-	if err := d.fill(n); err != nil {
+	if err := w.fill(n); err != nil {
 		return err
 	}
-	if len(d.b)-d.p < n {
-		return d.cut()
+	if len(w.b)-w.p < n {
+		return w.cut()
 	}
 	return nil
 }
 
 // line is the text up to the next newline, as protocol 0 writes arguments.
-func (d *decoder) line() ([]byte, error) {
+func (w *window) line() ([]byte, error) {
 	for scanned := 0; ; {
-		if i := strings.IndexByte(text(d.b[d.p+scanned:]), '\n'); i >= 0 {
-			s := d.b[d.p : d.p+scanned+i]
-			d.p += scanned + i + 1
+		if i := strings.IndexByte(text(w.b[w.p+scanned:]), '\n'); i >= 0 {
+			s := w.b[w.p : w.p+scanned+i]
+			w.p += scanned + i + 1
 			return s, nil
 		}
-		scanned = len(d.b) - d.p
+		scanned = len(w.b) - w.p
 		if scanned > maxString {
-			return nil, d.fail(d.p, "a line of more than %d bytes", maxString)
+			return nil, w.fail(w.p, "a line of more than %d bytes", maxString)
 		}
-		if err := d.need(scanned + 1); err != nil {
+		if err := w.need(scanned + 1); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (d *decoder) push(v value) { d.stack = append(d.stack, v) }
+func (o *objects) push(v value) { o.stack = append(o.stack, v) }
 
 // top is the position of the topmost value above the last mark.
-func (d *decoder) top(at int, name string) (int, error) {
-	if len(d.stack) <= d.floor() {
-		return 0, d.fail(at, "%s with nothing on the stack", name)
+func (o *objects) top(at int, name string) (int, error) {
+	if len(o.stack) <= o.floor() {
+		return 0, o.fail(at, "%s with nothing on the stack", name)
 	}
-	return len(d.stack) - 1, nil
+	return len(o.stack) - 1, nil
 }
 
 // floor is the height of the stack at the last mark.
-func (d *decoder) floor() int {
-	if len(d.marks) == 0 {
+func (o *objects) floor() int {
+	if len(o.marks) == 0 {
 		return 0
 	}
-	return d.marks[len(d.marks)-1]
+	return o.marks[len(o.marks)-1]
 }
 
 // popMark is the height of the stack at the last mark, which it removes.
-func (d *decoder) popMark(at int, name string) (int, error) {
-	if len(d.marks) == 0 {
-		return 0, d.fail(at, "%s without a mark", name)
+func (o *objects) popMark(at int, name string) (int, error) {
+	if len(o.marks) == 0 {
+		return 0, o.fail(at, "%s without a mark", name)
 	}
-	m := d.marks[len(d.marks)-1]
-	d.marks = d.marks[:len(d.marks)-1]
+	m := o.marks[len(o.marks)-1]
+	o.marks = o.marks[:len(o.marks)-1]
 	return m, nil
 }
 
@@ -418,29 +421,29 @@ func (d *decoder) refuse(op byte, at int, name string) error {
 		Advice: "This pickle was not written by torch.cuda.memory._dump_snapshot. Don't load it with pickle.load either."}
 }
 
-func (d *decoder) textOf(v value) string { return d.out.Strings[v.index()] }
+func (t *tables) textOf(v value) string { return t.out.Strings[v.index()] }
 
 // cutOr is the error for a length beyond the end of the file.
-func (d *decoder) cutOr(at int, name string, n uint64) error {
-	e := d.cut()
+func (w *window) cutOr(at int, name string, n uint64) error {
+	e := w.cut()
 	e.Cause = fmt.Sprintf("the file ends in the middle of the recording: %s of %d bytes at offset %d goes beyond the end of "+
-		"the file", name, n, d.base+int64(at))
+		"the file", name, n, w.base+int64(at))
 	return e
 }
 
 // uint reads n little-endian bytes.
-func (d *decoder) uint(n int) (uint64, error) {
-	if err := d.need(n); err != nil {
+func (w *window) uint(n int) (uint64, error) {
+	if err := w.need(n); err != nil {
 		return 0, err
 	}
 	var buf [8]byte
-	copy(buf[:], d.b[d.p:d.p+n])
-	d.p += n
+	copy(buf[:], w.b[w.p:w.p+n])
+	w.p += n
 	return binary.LittleEndian.Uint64(buf[:]), nil
 }
 
 // length reads the length that an opcode's argument begins with.
-func (d *decoder) length(op byte, at int) (uint64, error) {
+func (w *window) length(op byte, at int) (uint64, error) {
 	width := 4
 	switch op {
 	case pickle.ShortBinUnicode, pickle.ShortBinString, pickle.ShortBinBytes, pickle.Long1:
@@ -448,24 +451,24 @@ func (d *decoder) length(op byte, at int) (uint64, error) {
 	case pickle.BinUnicode8, pickle.BinBytes8, pickle.ByteArray8:
 		width = 8
 	}
-	n, err := d.uint(width)
+	n, err := w.uint(width)
 	if err != nil {
 		return 0, err
 	}
-	if d.beyond(n) {
-		return 0, d.cutOr(at, "a length", n)
+	if w.beyond(n) {
+		return 0, w.cutOr(at, "a length", n)
 	}
 	return n, nil
 }
 
 // skip passes over n bytes without keeping them.
-func (d *decoder) skip(n uint64) error {
+func (w *window) skip(n uint64) error {
 	for n > 0 {
-		if err := d.need(1); err != nil {
+		if err := w.need(1); err != nil {
 			return err
 		}
-		k := min(n, uint64(len(d.b)-d.p))
-		d.p += int(k)
+		k := min(n, uint64(len(w.b)-w.p))
+		w.p += int(k)
 		n -= k
 	}
 	return nil
@@ -501,34 +504,34 @@ func (d *decoder) literal(op byte, at int) (StringID, error) {
 }
 
 // intern gives a string's id; a new string is copied, once.
-func (d *decoder) intern(s []byte) (StringID, error) {
+func (t *tables) intern(s []byte) (StringID, error) {
 	if len(s) > maxText {
-		s = d.shortened(s)
+		s = t.shortened(s)
 	}
-	if string(s) == d.lastText {
-		return d.lastID, nil
+	if string(s) == t.lastText {
+		return t.lastID, nil
 	}
-	id, ok := d.strings[string(s)]
+	id, ok := t.strings[string(s)]
 	if !ok {
-		if err := d.take(2*int64(len(s)) + 64); err != nil {
+		if err := t.take(2*int64(len(s)) + 64); err != nil {
 			return 0, err
 		}
-		id = StringID(len(d.out.Strings))
+		id = StringID(len(t.out.Strings))
 		clean := string(s)
-		d.strings[clean] = id
+		t.strings[clean] = id
 		if !utf8.ValidString(clean) {
-			d.note("string that is not UTF-8, shown with replacement characters")
+			t.note("string that is not UTF-8, shown with replacement characters")
 			clean = strings.ToValidUTF8(clean, "\uFFFD")
 		}
-		d.out.Strings = append(d.out.Strings, clean)
+		t.out.Strings = append(t.out.Strings, clean)
 	}
-	d.lastText, d.lastID = d.out.Strings[id], id
+	t.lastText, t.lastID = t.out.Strings[id], id
 	return id, nil
 }
 
 // shortened is the beginning of a text that is too long to be a name.
-func (d *decoder) shortened(s []byte) []byte {
-	d.note("text of more than 8 KiB, cut")
+func (t *tables) shortened(s []byte) []byte {
+	t.note("text of more than 8 KiB, cut")
 	n := maxText
 	for n > maxText-utf8.UTFMax && !utf8.RuneStart(s[n]) {
 		n--

@@ -6,23 +6,40 @@ import (
 	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
-// The tight loops for what a snapshot nearly wholly consists of: trace entries,
-// segments, blocks, frames and annotations with the usual keys, and lists of
-// references to frames. Each either reads
-// the whole thing or leaves everything as it was for the general opcodes.
+// fast has the tight loops for what a snapshot nearly wholly consists of: trace
+// entries, segments, blocks, frames and annotations with the usual keys, and lists of
+// references to frames. Each either reads the whole thing or leaves everything as it
+// was for the general opcodes.
+type fast struct {
+	objects
+
+	raw       *rawStacks
+	fields    field       // of events: what comes first is behind it
+	states    field       // of all other rows
+	forms     forms       // of whole events
+	seen      []seenField // of the last event
+	framed    bool        // there was a FRAME amid them
+	inState   bool        // the last row was one of these
+	numFields int
+	strange   [4]struct { // keys of the event at hand that aren't known
+		key   StringID
+		value value
+	}
+	unframed []byte
+}
 
 // memoOp is the length of the opcode at p when it stores into the next free
 // memo position, else 0.
-func (d *decoder) memoOp(p int) int {
-	switch b := d.b; b[p] {
+func (o *objects) memoOp(p int) int {
+	switch b := o.b; b[p] {
 	case pickle.Memoize:
 		return 1
 	case pickle.BinPut:
-		if int(b[p+1]) == len(d.memo) {
+		if int(b[p+1]) == len(o.memo) {
 			return 2
 		}
 	case pickle.LongBinPut:
-		if int(binary.LittleEndian.Uint32(b[p+1:])) == len(d.memo) {
+		if int(binary.LittleEndian.Uint32(b[p+1:])) == len(o.memo) {
 			return 5
 		}
 	}
@@ -30,7 +47,7 @@ func (d *decoder) memoOp(p int) int {
 }
 
 // fastFrames reads a whole list of frame references at d.p and pushes its stack.
-func (d *decoder) fastFrames() bool {
+func (d *fast) fastFrames() bool {
 	end, id := d.frameList(d.p)
 	if end == 0 {
 		return false
@@ -43,7 +60,7 @@ func (d *decoder) fastFrames() bool {
 // frameList reads `] memo ( (h n | j nnnn)* e` at p, or the same with a single
 // reference and APPEND; end is 0 when it is anything else. Torch's own pickler
 // puts a list into the memo behind its contents, if at all.
-func (d *decoder) frameList(p int) (end int, id StackID) {
+func (d *fast) frameList(p int) (end int, id StackID) {
 	b := d.b
 	if len(b)-p < 32 || len(d.memo) == cap(d.memo) && d.growMemo(len(d.memo)+1) != nil {
 		return 0, 0
@@ -89,7 +106,7 @@ func (d *decoder) frameList(p int) (end int, id StackID) {
 // references is the run of memo references at p up to APPENDS, whose position
 // is end; 0 when something else is among them. A FRAME opcode, which may stand
 // anywhere, is left out.
-func (d *decoder) references(p int) (raw []byte, end int) {
+func (d *fast) references(p int) (raw []byte, end int) {
 	b, q := d.b, p
 	framed := false
 	for len(b)-q > 16 {
@@ -121,7 +138,7 @@ func (d *decoder) references(p int) (raw []byte, end int) {
 }
 
 // singleFrame reads a list of one frame, `h n a` or `j nnnn a`, at p.
-func (d *decoder) singleFrame(p int) (end int, id StackID) {
+func (d *fast) singleFrame(p int) (end int, id StackID) {
 	n := 0
 	switch d.b[p] {
 	case pickle.BinGet:
@@ -143,7 +160,7 @@ func (d *decoder) singleFrame(p int) (end int, id StackID) {
 // stackAt is the stack that the references in raw make, 0 when one of them is
 // no frame. Lists of one frame end in another opcode than longer ones, which
 // guess relies on, so they are not remembered.
-func (d *decoder) stackAt(raw []byte, single bool) StackID {
+func (d *fast) stackAt(raw []byte, single bool) StackID {
 	var h uint64
 	if !single {
 		var id StackID
@@ -203,7 +220,7 @@ func smallInt(b []byte, p int) (x uint64, n int) {
 }
 
 // reference reads a reference to the memo at p; n is 0 when it is anything else.
-func (d *decoder) reference(b []byte, p int) (v value, n int) {
+func (o *objects) reference(b []byte, p int) (v value, n int) {
 	var slot int
 	switch b[p] {
 	case pickle.BinGet:
@@ -213,15 +230,15 @@ func (d *decoder) reference(b []byte, p int) (v value, n int) {
 	default:
 		return 0, 0
 	}
-	if slot >= len(d.memo) {
+	if slot >= len(o.memo) {
 		return 0, 0
 	}
-	return value(d.memo[slot]), n
+	return value(o.memo[slot]), n
 }
 
 // stringRef reads a reference to a string at p; n is 0 when it is anything else.
-func (d *decoder) stringRef(b []byte, p int) (id StringID, n int) {
-	if v, n := d.reference(b, p); v.kind() == kString {
+func (o *objects) stringRef(b []byte, p int) (id StringID, n int) {
+	if v, n := o.reference(b, p); v.kind() == kString {
 		return StringID(v.index()), n
 	}
 	return 0, 0

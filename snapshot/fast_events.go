@@ -9,7 +9,7 @@ import (
 
 // fastEvents reads trace entries at d.p, which is at `}`, as long as they are
 // of the usual kind, and pushes them.
-func (d *decoder) fastEvents() bool {
+func (d *fast) fastEvents() bool {
 	first := d.rows
 	for d.formedEvents() && d.fastEvent() {
 	}
@@ -37,7 +37,7 @@ type fastRow struct {
 }
 
 // fastEvent reads one entry.
-func (d *decoder) fastEvent() bool {
+func (d *fast) fastEvent() bool {
 	b, p := d.b, d.p
 	if len(b)-p < room || len(d.memo)+8 > cap(d.memo) && d.growMemo(len(d.memo)+8) != nil {
 		return false
@@ -65,7 +65,7 @@ func (d *decoder) fastEvent() bool {
 
 // fastFields reads an event's fields behind f and adds its row; end is behind
 // them, 0 when there is something else among them.
-func (d *decoder) fastFields(b []byte, p int, f *field, e *fastRow) (end int) {
+func (d *fast) fastFields(b []byte, p int, f *field, e *fastRow) (end int) {
 	start := unsafe.Pointer(unsafe.SliceData(b))
 	for len(b)-p >= fieldRoom { // all that eight looks at, even behind a FRAME
 		word, last := eight(start, p), f
@@ -163,7 +163,7 @@ func eight(start unsafe.Pointer, p int) uint64 {
 }
 
 // addRow fills the next row of the columns.
-func (d *decoder) addRow(e *fastRow) bool {
+func (d *fast) addRow(e *fastRow) bool {
 	c, n := &d.events, d.rows
 	if n == len(c.Action) && d.growEvents() != nil {
 		return false
@@ -193,15 +193,15 @@ func (d *decoder) addRow(e *fastRow) bool {
 }
 
 // remembered is the value at a position of the memo; kOpaque when nothing is there.
-func (d *decoder) remembered(slot uint64) value {
-	if slot < uint64(len(d.memo)) {
-		return value(d.memo[slot])
+func (o *objects) remembered(slot uint64) value {
+	if slot < uint64(len(o.memo)) {
+		return value(o.memo[slot])
 	}
 	return kOpaque
 }
 
 // fastValue reads the value of key at p; n is 0 when it isn't of the usual kind.
-func (d *decoder) fastValue(b []byte, p int, key StringID, e *fastRow) (n int) {
+func (d *fast) fastValue(b []byte, p int, key StringID, e *fastRow) (n int) {
 	switch key {
 	case sFrames:
 		n = d.fastStack(b, p, &e.stack)
@@ -227,7 +227,7 @@ func (d *decoder) fastValue(b []byte, p int, key StringID, e *fastRow) (n int) {
 }
 
 // anyValue reads the value of a key that isn't known at p.
-func (d *decoder) anyValue(b []byte, p int) (v value, n int) {
+func (d *fast) anyValue(b []byte, p int) (v value, n int) {
 	switch b[p] {
 	case pickle.None:
 		return kNone, 1
@@ -244,7 +244,7 @@ func (d *decoder) anyValue(b []byte, p int) (v value, n int) {
 }
 
 // fastStack reads an event's stack at p: a list, or a reference to one.
-func (d *decoder) fastStack(b []byte, p int, id *StackID) (n int) {
+func (d *fast) fastStack(b []byte, p int, id *StackID) (n int) {
 	if b[p] == pickle.EmptyList {
 		end, stack := d.frameList(p)
 		if end == 0 {
@@ -263,12 +263,12 @@ func (d *decoder) fastStack(b []byte, p int, id *StackID) (n int) {
 }
 
 // knownStack is the stack that v is, when it is one.
-func (d *decoder) knownStack(v value) (id StackID, ok bool) {
+func (o *objects) knownStack(v value) (id StackID, ok bool) {
 	switch v.kind() {
 	case kStack:
 		return StackID(v.index()), true
 	case kList: // its frames were spelled out where it came first
-		l := &d.lists[v.index()]
+		l := &o.lists[v.index()]
 		return l.stack, l.isStack
 	}
 	return 0, false
@@ -277,7 +277,7 @@ func (d *decoder) knownStack(v value) (id StackID, ok bool) {
 // noFrames reads an event's empty list at p: the next key or the end of the
 // event is behind it. What would put something into the list is an opcode that
 // stands nowhere in an event of the usual kind.
-func (d *decoder) noFrames(b []byte, p int, id *StackID) (n int) {
+func (d *fast) noFrames(b []byte, p int, id *StackID) (n int) {
 	n = d.memoOp(p + 1)
 	memo := n > 0
 	n++
@@ -298,7 +298,7 @@ func (d *decoder) noFrames(b []byte, p int, id *StackID) (n int) {
 
 // textStack reads `] memo ( text* e` at p, as the stack of a forward pass is
 // written; n is 0 when it is anything else.
-func (d *decoder) textStack(b []byte, p int) (id StackID, n int) {
+func (d *fast) textStack(b []byte, p int) (id StackID, n int) {
 	if b[p] != pickle.EmptyList {
 		return 0, 0
 	}
@@ -334,7 +334,7 @@ func (d *decoder) textStack(b []byte, p int) (id StackID, n int) {
 }
 
 // fastPool reads `K a K b TUPLE2 MEMOIZE` at p, or a reference to such a pair.
-func (d *decoder) fastPool(b []byte, p int) (id uint32, n int) {
+func (d *fast) fastPool(b []byte, p int) (id uint32, n int) {
 	if v, n := d.reference(b, p); n > 0 {
 		if v.kind() == kPool {
 			return uint32(v.index()), n
@@ -355,7 +355,7 @@ func (d *decoder) fastPool(b []byte, p int) (id uint32, n int) {
 }
 
 // fastText reads a reference to a string, or a literal with its memo opcode, at p.
-func (d *decoder) fastText(b []byte, p int) (id StringID, n int) {
+func (d *fast) fastText(b []byte, p int) (id StringID, n int) {
 	start, size := p+2, int(b[p+1])
 	switch b[p] {
 	case pickle.ShortBinUnicode:

@@ -83,7 +83,7 @@ const sizeKeys = 1<<sSize | 1<<sTotalSize | 1<<sRequestedSize | 1<<sAllocatedSiz
 // learn is the field at p, which comes behind last; nil when it is none. It is
 // known from then on, unless the tree has grown beyond what recorders write. A
 // frame may begin anywhere, once in 64 KiB: at is where the field begins.
-func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
+func (d *fast) learn(last *field, b []byte, p int) (f *field, at int) {
 	if b[p] == pickle.Frame {
 		d.framed = true
 		p += 9
@@ -123,7 +123,7 @@ func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
 
 // describe makes f the field at b, of length 0 when it is none. It is told by
 // that many bytes; 0: it must not be known again.
-func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
+func (d *fast) describe(f *field, last *field, b []byte) (known int) {
 	f.keys, f.steps = last.keys, last.steps
 	if b[0] == pickle.SetItems {
 		f.length, f.step, f.row = 1, stepEnd, shapeOf(f.keys)

@@ -91,7 +91,7 @@ func (fs *forms) find(start unsafe.Pointer, p, rows int) int {
 
 // formedEvents reads trace entries at d.p as long as they are of known forms;
 // false when what follows is no entry, or not at hand.
-func (d *decoder) formedEvents() (more bool) {
+func (d *fast) formedEvents() (more bool) {
 	fs, b := &d.forms, d.b
 	start := unsafe.Pointer(unsafe.SliceData(b))
 	for {
@@ -123,7 +123,7 @@ func (d *decoder) formedEvents() (more bool) {
 
 // formedEvent adds the entry at p, which is of form f; end is behind it, 0 when one
 // of its numbers can't be told here.
-func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
+func (d *fast) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 	address, size, time := f.numbers[stepAddress].read(start, p), f.numbers[stepSize].read(start, p),
 		f.numbers[stepTime].read(start, p)
 	n, c := d.rows, &d.events
@@ -176,7 +176,7 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 }
 
 // formedOthers reads what most files leave at zero.
-func (d *decoder) formedOthers(f *form, start unsafe.Pointer, p int, e *fastRow) (ok bool) {
+func (d *fast) formedOthers(f *form, start unsafe.Pointer, p int, e *fastRow) (ok bool) {
 	ok = true
 	there := func(s step) bool { return f.numbers[s].payload != 0 }
 	at := func(s step) value { return d.remembered(f.numbers[s].read(start, p)) }
@@ -226,7 +226,7 @@ type seenField struct {
 // may differ in more than the numbers: before texts, pools and lists, but for a list
 // of frames at the entry's end. What has a FRAME amid it or is in the memo by a number
 // has no form.
-func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
+func (d *fast) learnForm(b []byte, puts int, e *fastRow) {
 	if d.forms.patience < 0 || len(d.forms.all) == maxForms || d.framed || e.action == OOM {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 // fastScalars carries out opcodes that put one value on the stack, or the
 // topmost one into the memo, as long as such follow each other; false when
 // there is none. What is odd about one is left to step.
-func (d *decoder) fastScalars() bool {
+func (d *fast) fastScalars() bool {
 	b, p := d.b, d.p
 	stack := d.stack
 run:
@@ -66,7 +66,7 @@ run:
 
 // shortText reads a literal string at p that lies within the window; n is 0
 // for any other.
-func (d *decoder) shortText(b []byte, p int) (v value, n int) {
+func (d *fast) shortText(b []byte, p int) (v value, n int) {
 	start := p + 2
 	size := int(b[p+1])
 	if b[p] == pickle.BinUnicode {

@@ -20,7 +20,7 @@ var stateSteps = stepTable{
 
 // fastRows reads dictionaries at d.p, which is at `}`, as long as they are rows
 // of the usual kind, and pushes them.
-func (d *decoder) fastRows() bool {
+func (d *fast) fastRows() bool {
 	if d.inState {
 		if d.fastStates() {
 			return true
@@ -36,7 +36,7 @@ func (d *decoder) fastRows() bool {
 }
 
 // fastStates reads segments, blocks, frames and annotations.
-func (d *decoder) fastStates() bool {
+func (d *fast) fastStates() bool {
 	found := false
 	for {
 		v, end := d.fastState(d.p, false)
@@ -70,7 +70,7 @@ type stateRow struct {
 // fastState reads a segment with its blocks, a block, a frame or an annotation at p,
 // wholly or not at all; a segment that is larger than what is at hand is left to the general
 // opcodes, and its blocks come here again. Blocks of a segment are within.
-func (d *decoder) fastState(p int, within bool) (v value, end int) {
+func (d *fast) fastState(p int, within bool) (v value, end int) {
 	b := d.b
 	if len(b)-p < room || len(d.memo)+8 > cap(d.memo) && d.growMemo(len(d.memo)+8) != nil {
 		return 0, 0
@@ -94,7 +94,7 @@ func (d *decoder) fastState(p int, within bool) (v value, end int) {
 
 // stateFields reads a row's fields and adds it; end is behind them, 0 when there
 // is something else among them.
-func (d *decoder) stateFields(b []byte, p int, within bool) (v value, end int) {
+func (d *fast) stateFields(b []byte, p int, within bool) (v value, end int) {
 	var s stateRow
 	f := &d.states
 	start := unsafe.Pointer(unsafe.SliceData(b))
@@ -194,7 +194,7 @@ func (d *decoder) stateFields(b []byte, p int, within bool) (v value, end int) {
 }
 
 // stateValue reads the value of key at p; n is 0 when it isn't of the usual kind.
-func (d *decoder) stateValue(b []byte, p int, key StringID, s *stateRow) (n int) {
+func (d *fast) stateValue(b []byte, p int, key StringID, s *stateRow) (n int) {
 	switch {
 	case key == sFrames:
 		n = d.fastStack(b, p, &s.stack)
@@ -226,7 +226,7 @@ func (s *stateRow) word(key, id StringID) {
 }
 
 // fastBlocks reads a list of blocks at p; end is 0 when it is more than is at hand.
-func (d *decoder) fastBlocks(b []byte, p int, s *stateRow) (end int) {
+func (d *fast) fastBlocks(b []byte, p int, s *stateRow) (end int) {
 	s.firstBlock, s.list = len(d.blocks), true
 	p++
 	if n := d.memoOp(p); n > 0 {
@@ -278,7 +278,7 @@ func (d *decoder) fastBlocks(b []byte, p int, s *stateRow) (end int) {
 }
 
 // addState adds the row that s is; 0 when it is none, or one that must be read again.
-func (d *decoder) addState(s *stateRow, f *field, within bool) value {
+func (d *fast) addState(s *stateRow, f *field, within bool) value {
 	has := func(key StringID, x uint64) int64 {
 		if f.keys&(1<<key) == 0 {
 			return -1
@@ -327,7 +327,7 @@ func (d *decoder) addState(s *stateRow, f *field, within bool) value {
 }
 
 // countStrange counts the keys of a row that aren't known.
-func (d *decoder) countStrange(where StringID, n int) {
+func (d *fast) countStrange(where StringID, n int) {
 	for _, x := range d.strange[:n] {
 		d.unknownKey(where, x.key, x.value)
 	}

@@ -113,65 +113,64 @@ func (f *feed) close() {
 }
 
 // fill makes at least n bytes available at p unless the file ends before.
-func (d *decoder) fill(n int) error {
-	if err := d.looseValues(); err != nil {
+func (w *window) fill(n int) error {
+	if err := w.before(); err != nil {
 		return err
 	}
-	d.prepare()
-	if d.feed == nil {
-		d.slide(n)
-	} else if err := d.read(n); err != nil {
+	if w.feed == nil {
+		w.slide(n)
+	} else if err := w.read(n); err != nil {
 		return err
 	}
-	d.more = len(d.b) - margin
-	if d.eof {
-		d.more = len(d.b) + 1
+	w.more = len(w.b) - margin
+	if w.eof {
+		w.more = len(w.b) + 1
 	}
 	return nil
 }
 
 // slide makes at least n bytes of the whole file available at p, and few more:
 // what is called for each piece keeps up with the decoder.
-func (d *decoder) slide(n int) {
-	end := min(max(d.p+n, len(d.b))+chunk, len(d.whole))
-	d.b = d.whole[:end]
-	d.eof = end == len(d.whole)
-	if d.passed != nil {
-		d.passed(d.p)
+func (w *window) slide(n int) {
+	end := min(max(w.p+n, len(w.b))+chunk, len(w.whole))
+	w.b = w.whole[:end]
+	w.eof = end == len(w.whole)
+	if w.passed != nil {
+		w.passed(w.p)
 	}
 }
 
 // read takes chunks from the feed until n bytes are available at p.
-func (d *decoder) read(n int) error {
-	for len(d.b)-d.p < n && !d.eof {
-		next := <-d.feed.full
-		rest := d.b[d.p:]
-		d.base += int64(d.p)
-		d.p = 0
+func (w *window) read(n int) error {
+	for len(w.b)-w.p < n && !w.eof {
+		next := <-w.feed.full
+		rest := w.b[w.p:]
+		w.base += int64(w.p)
+		w.p = 0
 		if len(rest) <= margin {
 			start := margin - len(rest)
 			copy(next.buf[start:], rest)
-			if d.buf != nil {
-				d.feed.give(d.buf)
+			if w.buf != nil {
+				w.feed.give(w.buf)
 			}
-			d.b, d.buf = next.buf[start:margin+next.n], next.buf
+			w.b, w.buf = next.buf[start:margin+next.n], next.buf
 		} else { // a string longer than a chunk
-			if err := d.take(int64(next.n)); err != nil {
+			if err := w.take(int64(next.n)); err != nil {
 				return err
 			}
-			if d.buf != nil {
+			if w.buf != nil {
 				rest = append(make([]byte, 0, max(n, len(rest)+chunk)), rest...)
-				d.feed.give(d.buf)
+				w.feed.give(w.buf)
 			}
-			d.b, d.buf = append(rest, next.buf[margin:margin+next.n]...), nil
+			w.b, w.buf = append(rest, next.buf[margin:margin+next.n]...), nil
 			if next.err == nil {
-				d.feed.give(next.buf)
+				w.feed.give(next.buf)
 			}
 		}
 		if next.err != nil {
-			d.eof = true
-			if d.torn = errors.Is(next.err, io.ErrUnexpectedEOF); !d.torn && next.err != io.EOF {
-				return &Error{Offset: d.base + int64(len(d.b)), Cause: next.err.Error()}
+			w.eof = true
+			if w.torn = errors.Is(next.err, io.ErrUnexpectedEOF); !w.torn && next.err != io.EOF {
+				return &Error{Offset: w.base + int64(len(w.b)), Cause: next.err.Error()}
 			}
 		}
 	}
@@ -179,10 +178,10 @@ func (d *decoder) read(n int) error {
 }
 
 // beyond tells whether n more bytes are known not to be there.
-func (d *decoder) beyond(n uint64) bool {
-	rest := uint64(len(d.b) - d.p)
+func (w *window) beyond(n uint64) bool {
+	rest := uint64(len(w.b) - w.p)
 	if n <= rest {
 		return false
 	}
-	return d.eof || d.total > 0 && n > uint64(d.total-d.base-int64(d.p))
+	return w.eof || w.total > 0 && n > uint64(w.total-w.base-int64(w.p))
 }

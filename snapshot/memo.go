@@ -61,18 +61,18 @@ const unset = ref(kOpaque) | 1<<31
 
 // growMemo makes room for n memo entries at once, as many as the file is
 // likely to need: untouched memory costs nothing.
-func (d *decoder) growMemo(n int) error {
-	if n <= cap(d.memo) {
+func (o *objects) growMemo(n int) error {
+	if n <= cap(o.memo) {
 		return nil
 	}
-	size := d.estimate(n, cap(d.memo), &d.memoGrowth)
-	if err := d.take(int64(size-cap(d.memo)) * 4); err != nil {
+	size := o.estimate(n, cap(o.memo), &o.memoGrowth)
+	if err := o.take(int64(size-cap(o.memo)) * 4); err != nil {
 		return err
 	}
-	memo := make([]ref, len(d.memo), size)
+	memo := make([]ref, len(o.memo), size)
 	pages.Huge(memo)
-	copy(memo, d.memo)
-	d.memo, d.readyMemo = memo, len(memo)
+	copy(memo, o.memo)
+	o.memo, o.readyMemo = memo, len(memo)
 	return nil
 }
 
@@ -92,17 +92,17 @@ const firstRows = 128 << 10
 // last time, and a quarter more. A file's beginning says little of the rest:
 // there every stack is new, and one entry for 64 bytes a fair guess. A sparse
 // file's size says nothing: no column grows by more than a factor at once.
-func (d *decoder) estimate(n, old int, last *growth) int {
+func (t *tables) estimate(n, old int, last *growth) int {
 	const most = 64
 	size := max(n, old+old/2, 4096)
-	now := growth{n, d.base + int64(d.p)}
+	now := growth{n, t.base + int64(t.p)}
 	switch {
-	case d.total == 0:
+	case t.total == 0:
 	case old == 0:
-		size = max(size, int(min(d.total/64, firstRows)))
+		size = max(size, int(min(t.total/64, firstRows)))
 	case now.at > last.at:
 		rate := float64(n-last.entries) / float64(now.at-last.at)
-		expected := float64(n) + 1.25*rate*float64(d.total-now.at)
+		expected := float64(n) + 1.25*rate*float64(t.total-now.at)
 		size = max(size, int(min(expected, most*float64(max(n, firstRows)))))
 	}
 	*last = now

@@ -76,26 +76,26 @@ func (d *decoder) decimal(s string, op byte, at int) error {
 }
 
 // number is a value for a signed integer.
-func (d *decoder) number(n int64) value {
+func (o *objects) number(n int64) value {
 	if v := newValue(kInt, uint64(n)); v.int() == n {
 		return v
 	}
-	return d.bigValue(big{low: uint64(n), negative: n < 0})
+	return o.bigValue(big{low: uint64(n), negative: n < 0})
 }
 
 // bigValue is a value for an integer that doesn't fit one. What takes more than
 // 64 bits is nothing that was recorded: nothing of it counts.
-func (d *decoder) bigValue(b big) value {
+func (o *objects) bigValue(b big) value {
 	if b.huge {
 		b.low = 0
 	}
-	d.used += 24 // the next allocation that is checked reports a limit that is passed
-	d.bigs = append(d.bigs, b)
-	return newValue(kBig, uint64(len(d.bigs)-1))
+	o.used += 24 // the next allocation that is checked reports a limit that is passed
+	o.bigs = append(o.bigs, b)
+	return newValue(kBig, uint64(len(o.bigs)-1))
 }
 
 // long is a little-endian two's complement integer of any length.
-func (d *decoder) long(b []byte) value {
+func (o *objects) long(b []byte) value {
 	if len(b) == 0 {
 		return newValue(kInt, 0)
 	}
@@ -114,12 +114,12 @@ func (d *decoder) long(b []byte) value {
 	copy(buf[:], b)
 	low := binary.LittleEndian.Uint64(buf[:])
 	if len(b) > 8 {
-		return d.bigValue(big{low: low, negative: negative, huge: true})
+		return o.bigValue(big{low: low, negative: negative, huge: true})
 	}
 	if negative == (int64(low) < 0) {
-		return d.number(int64(low))
+		return o.number(int64(low))
 	}
-	return d.bigValue(big{low: low, negative: negative, huge: negative})
+	return o.bigValue(big{low: low, negative: negative, huge: negative})
 }
 
 func (d *decoder) float(op byte, at int) error {

@@ -70,26 +70,26 @@ func shapeOf(mask uint64) value {
 
 // key is the known key at an even position, numKeys for any other, which is
 // counted as unknown.
-func (d *decoder) key(where StringID, items []value, i int) StringID {
+func (o *objects) key(where StringID, items []value, i int) StringID {
 	if k := items[i]; k.kind() == kString {
 		id := StringID(k.index())
 		if id < numKeys {
 			return id
 		}
-		d.unknownKey(where, id, items[i+1])
+		o.unknownKey(where, id, items[i+1])
 	}
 	return numKeys
 }
 
 // unknownKey counts a key, with one value to show.
-func (d *decoder) unknownKey(where, key StringID, v value) {
-	u := d.unknown[[2]StringID{where, key}]
+func (o *objects) unknownKey(where, key StringID, v value) {
+	u := o.unknown[[2]StringID{where, key}]
 	if u == nil {
-		if len(d.unknown) >= 1000 {
+		if len(o.unknown) >= 1000 {
 			return
 		}
-		u = &Unknown{Where: known[where], Key: d.out.Strings[key], Example: d.brief(v)}
-		d.unknown[[2]StringID{where, key}] = u
+		u = &Unknown{Where: known[where], Key: o.out.Strings[key], Example: o.brief(v)}
+		o.unknown[[2]StringID{where, key}] = u
 	}
 	u.Count++
 }
@@ -139,24 +139,24 @@ func (d *decoder) stackOf(v value) (StackID, error) {
 	return id, err
 }
 
-func (d *decoder) internStack(frames []FrameID) (StackID, error) {
-	before := d.out.stacks.len()
-	id := d.out.stacks.intern(frames)
-	if d.out.stacks.len() > before {
-		return id, d.take(4*int64(len(frames)) + 32)
+func (t *tables) internStack(frames []FrameID) (StackID, error) {
+	before := t.out.stacks.len()
+	id := t.out.stacks.intern(frames)
+	if t.out.stacks.len() > before {
+		return id, t.take(4*int64(len(frames)) + 32)
 	}
 	return id, nil
 }
 
-func (d *decoder) frame(f Frame) (FrameID, error) {
-	id, ok := d.frames[f]
+func (t *tables) frame(f Frame) (FrameID, error) {
+	id, ok := t.frames[f]
 	if !ok {
-		if err := d.take(64); err != nil {
+		if err := t.take(64); err != nil {
 			return 0, err
 		}
-		id = FrameID(len(d.out.Frames))
-		d.out.Frames = append(d.out.Frames, f)
-		d.frames[f] = id
+		id = FrameID(len(t.out.Frames))
+		t.out.Frames = append(t.out.Frames, f)
+		t.frames[f] = id
 	}
 	return id, nil
 }
@@ -304,19 +304,19 @@ func (d *decoder) closeBlock(items []value) (value, bool, error) {
 	return newValue(kBlock, uint64(len(d.blocks)-1)), true, d.take(blockBytes)
 }
 
-func (d *decoder) stateOf(v value) BlockState {
-	state, ok := blockState(d.str(v))
+func (o *objects) stateOf(v value) BlockState {
+	state, ok := blockState(o.str(v))
 	if !ok {
-		d.note("block in an unknown state, taken as inactive")
+		o.note("block in an unknown state, taken as inactive")
 	}
 	return state
 }
 
 // presentUse tells of a block in use what only its history says: the newest
 // use is the present one.
-func (d *decoder) presentUse(b *Block) {
+func (t *tables) presentUse(b *Block) {
 	if b.State != Inactive && b.History > 0 {
-		h := d.histories[b.FirstHistory]
+		h := t.histories[b.FirstHistory]
 		if b.Stack == 0 {
 			b.Stack = h.Stack
 		}
