@@ -2,49 +2,38 @@ package snapshot
 
 import "github.com/vramscope/vramscope/internal/pages"
 
-// event is one trace entry while it is read.
-type event struct {
-	action         Action
-	stream, pool   uint32
-	address        uint64
-	size           int64
-	time           int64
-	stack, forward StackID
-	compile        StringID
-	metadata       StringID
-	internal       StringID
-	category       int32
-	deviceFree     int64 // -1: none
-}
-
 // eventBytes is what an event takes in the columns that every file has.
 const eventBytes = 1 + 8 + 8 + 8 + 4
 
 // addEvent fills the next row and gives its value. Columns are as long as the
 // rows that are expected, so that a zero need not be written.
-func (t *tables) addEvent(e *event) (value, error) {
+func (t *tables) addEvent(r *row) (value, error) {
 	c, n := &t.events, t.rows
 	if n == len(c.Action) {
 		if err := t.growEvents(); err != nil {
 			return 0, err
 		}
 	}
-	c.Action[n] = e.action
-	c.Address[n] = e.address
-	c.Size[n] = e.size
-	c.TimeUS[n] = e.time
-	c.Stack[n] = e.stack
-	if e.stream|e.pool|uint32(e.compile)|uint32(e.metadata)|uint32(e.internal)|uint32(e.forward)|uint32(e.category) != 0 {
-		if err := t.addOptional(e, n); err != nil {
+	if *r.text(stepCompile) == sNA {
+		*r.text(stepCompile) = 0
+	}
+	if r.stream|r.pool|uint32(*r.text(stepCompile))|uint32(*r.text(stepMetadata))|uint32(*r.text(stepInternal))|
+		uint32(r.forward)|uint32(r.category) != 0 {
+		if err := t.addOptional(r, n); err != nil {
 			return 0, err
 		}
 	}
-	if e.deviceFree >= 0 || e.action == OOM {
+	c.Action[n] = r.action
+	c.Address[n] = r.numbers[stepAddress]
+	c.Size[n] = r.number(stepSize)
+	c.TimeUS[n] = r.number(stepTime)
+	c.Stack[n] = r.stack
+	if r.deviceFree > 0 || r.action == OOM {
 		t.used += 16
-		t.ooms = append(t.ooms, OutOfMemory{Event: n, DeviceFree: e.deviceFree})
+		t.ooms = append(t.ooms, OutOfMemory{Event: n, DeviceFree: r.deviceFree - 1})
 	}
-	if e.action >= ActionOther {
-		t.unknownAction(e.action)
+	if r.action >= ActionOther {
+		t.unknownAction(r.action)
 	}
 	t.rows = n + 1
 	return newValue(kEvent, uint64(n)), nil
@@ -52,11 +41,11 @@ func (t *tables) addEvent(e *event) (value, error) {
 
 // addOptional fills the columns that most files leave at zero; such a column
 // is only made for its first value that isn't.
-func (t *tables) addOptional(e *event, n int) error {
+func (t *tables) addOptional(r *row, n int) error {
 	c := &t.events
-	if put(t, &c.Stream, n, e.stream) && put(t, &c.Pool, n, e.pool) && put(t, &c.CompileContext, n, e.compile) &&
-		put(t, &c.Metadata, n, e.metadata) && put(t, &c.Internal, n, e.internal) &&
-		put(t, &c.ForwardStack, n, e.forward) && put(t, &c.Category, n, e.category) {
+	if put(t, &c.Stream, n, r.stream) && put(t, &c.Pool, n, r.pool) && put(t, &c.CompileContext, n, *r.text(stepCompile)) &&
+		put(t, &c.Metadata, n, *r.text(stepMetadata)) && put(t, &c.Internal, n, *r.text(stepInternal)) &&
+		put(t, &c.ForwardStack, n, r.forward) && put(t, &c.Category, n, r.category) {
 		return nil
 	}
 	return t.take(0)
@@ -151,7 +140,7 @@ func categoryOf(n int64) int32 {
 
 // closeEvent is the general way to an event: any keys, any order, any values.
 func (d *decoder) closeEvent(items []value) (value, bool, error) {
-	e := event{deviceFree: -1, action: 255}
+	r := row{action: lastAction}
 	var err error
 	for i := 0; i < len(items) && err == nil; i += 2 {
 		v := items[i+1]
@@ -159,40 +148,34 @@ func (d *decoder) closeEvent(items []value) (value, bool, error) {
 		d.eventKeys |= 1 << key
 		switch key {
 		case sAction:
-			e.action = d.actionOf(d.str(v))
+			r.action = d.actionOf(d.str(v))
 		case sAddr:
-			e.address = d.address(v)
+			r.numbers[stepAddress] = d.address(v)
 		case sSize:
-			e.size = d.bytes(v)
-		case sStream:
-			e.stream = d.stream(v)
+			r.numbers[stepSize] = uint64(d.bytes(v))
 		case sTimeUS:
-			e.time = d.int(v)
+			r.numbers[stepTime] = uint64(d.int(v))
+		case sStream:
+			r.stream = d.stream(v)
 		case sFrames:
-			e.stack, err = d.stackOf(v)
+			r.stack, err = d.stackOf(v)
 		case sForwardFrames:
-			e.forward, err = d.stackOf(v)
+			r.forward, err = d.stackOf(v)
 		case sPoolID, sSegmentPoolID:
-			e.pool = d.poolOf(v)
-		case sCompileContext:
-			if e.compile = d.str(v); e.compile == sNA {
-				e.compile = 0
-			}
-		case sUserMetadata:
-			e.metadata = d.str(v)
-		case sInternalMetadata:
-			e.internal = d.str(v)
+			r.pool = d.poolOf(v)
+		case sCompileContext, sUserMetadata, sInternalMetadata:
+			*r.text(eventSteps.reference[key]) = d.str(v)
 		case sCategory:
-			e.category = categoryOf(d.int(v))
+			r.category = categoryOf(d.int(v))
 		case sDeviceFree:
-			e.deviceFree = d.optional(v)
+			r.deviceFree = d.optional(v) + 1
 		}
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	row, err := d.addEvent(&e)
-	return row, true, err
+	event, err := d.addEvent(&r)
+	return event, true, err
 }
 
 // gather is the events of the given rows.

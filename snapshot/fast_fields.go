@@ -34,33 +34,33 @@ type step uint8
 
 const (
 	stepOther   step = iota // the value is still to be read
-	stepAddress             // the payload is the value
+	stepAddress             // the payload is the value, up to stepLine
 	stepSize
 	stepTime
-	stepStream
-	stepAction // the payload is a position in the memo
-	stepCompile
-	stepMetadata
-	stepInternal
-	stepForward
-	stepCategory // the payload is the value
-	stepPool
-	stepStack
-	stepNoFrames // an empty list, and the row's end behind it
-	stepEnd      // SETITEMS
 	stepTotalSize
 	stepRequested
 	stepAllocated
 	stepActive
 	stepDevice
-	stepState // the payload is a position in the memo
-	stepSegmentType
-	stepExpandable // the payload is NEWTRUE or NEWFALSE
-	stepBlocks     // a list, still to be read
 	stepLine
-	stepFile // the payload is a position in the memo
+	stepStream
+	stepCategory
+	stepCompile // the payload is a position in the memo, up to stepForward
+	stepMetadata
+	stepInternal
 	stepName
-	stepStage
+	stepFile
+	stepStage // the last text
+	stepAction
+	stepState
+	stepSegmentType
+	stepPool
+	stepStack
+	stepForward
+	stepExpandable // the payload is NEWTRUE or NEWFALSE
+	stepNoFrames   // an empty list, and the row's end behind it
+	stepBlocks     // a list, still to be read
+	stepEnd        // SETITEMS
 )
 
 // stepTable is what is done for values of keys: for numbers, for references to
@@ -75,6 +75,16 @@ var eventSteps = stepTable{
 	reference: [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata,
 		sInternalMetadata: stepInternal,
 		sPoolID:           stepPool, sFrames: stepStack, sForwardFrames: stepForward},
+}
+
+// stateSteps are those of all rows but events: segments, blocks, frames, annotations.
+var stateSteps = stepTable{
+	number: [numKeys + 1]step{sAddress: stepAddress, sSize: stepSize, sRequestedSize: stepRequested, sTotalSize: stepTotalSize,
+		sAllocatedSize: stepAllocated, sActiveSize: stepActive, sStream: stepStream, sDevice: stepDevice, sLine: stepLine,
+		sTimeUS: stepTime},
+	reference: [numKeys + 1]step{sState: stepState, sSegmentType: stepSegmentType, sSegmentPoolID: stepPool, sFrames: stepStack,
+		sName: stepName, sFilename: stepFile, sStage: stepStage},
+	boolean: [numKeys + 1]step{sIsExpandable: stepExpandable},
 }
 
 // sizeKeys are those of sizes, as bits: no size is larger than maxBytes.

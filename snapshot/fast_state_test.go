@@ -201,7 +201,7 @@ func TestBlocksWithoutEnd(t *testing.T) {
 		d := newDecoder(Options{})
 		d.memo = make([]ref, 0, 64)
 		d.b = append([]byte{pickle.EmptyList, pickle.Memoize}, bytes.Repeat([]byte(more), 3000)...)
-		if end := d.fastBlocks(d.b, 0, &stateRow{}); end != 0 {
+		if end := d.fastBlocks(d.b, 0, &row{}); end != 0 {
 			t.Errorf("%q: the list ends at %d", more, end)
 		}
 	}

@@ -147,15 +147,15 @@ func (g *general) table(v any) ([]any, error) {
 	return *l, nil
 }
 
-// row is a dictionary by known key; mask has a bit for each.
-type row struct {
+// dictRow is a dictionary by known key; mask has a bit for each.
+type dictRow struct {
 	values map[StringID]any
 	mask   uint64
 }
 
 // known is a dictionary by its known keys.
-func (g *general) known(dict *types.Dict) row {
-	r := row{values: make(map[StringID]any, len(*dict))}
+func (g *general) known(dict *types.Dict) dictRow {
+	r := dictRow{values: make(map[StringID]any, len(*dict))}
 	for _, e := range *dict {
 		if s, ok := e.Key.(string); ok {
 			if key := g.intern(s); key < numKeys {
@@ -172,14 +172,14 @@ func (g *general) shape(dict *types.Dict) value { return shapeOf(g.known(dict).m
 
 // row is v as a row of a table; ok is false when it isn't one, by its keys.
 // Keys that aren't known are counted under the table's name.
-func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
+func (g *general) row(where StringID, shape value, v any) (r dictRow, ok bool) {
 	dict, ok := v.(*types.Dict)
 	if !ok {
-		return row{}, false
+		return dictRow{}, false
 	}
 	r = g.known(dict)
 	if shapeOf(r.mask) != shape {
-		return row{}, false
+		return dictRow{}, false
 	}
 	for _, e := range *dict {
 		if s, ok := e.Key.(string); ok {
@@ -191,10 +191,10 @@ func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
 	return r, true
 }
 
-func (r row) has(key StringID) bool { return r.mask&(1<<key) != 0 }
+func (r dictRow) has(key StringID) bool { return r.mask&(1<<key) != 0 }
 
 // size is 0 when the key isn't there.
-func (g *general) size(r row, key StringID) int64 {
+func (g *general) size(r dictRow, key StringID) int64 {
 	if !r.has(key) {
 		return 0
 	}
@@ -202,6 +202,6 @@ func (g *general) size(r row, key StringID) int64 {
 }
 
 // optional is a size, or -1 when the key isn't there.
-func (g *general) optional(r row, key StringID) int64 {
+func (g *general) optional(r dictRow, key StringID) int64 {
 	return g.d.optional(g.value(r.values[key]))
 }
