@@ -1,8 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -53,14 +51,7 @@ func (d *decoder) assemble(v value) (*Snapshot, error) {
 		return nil
 	})
 	d.flatten(top[sAllocatorSettings], "", 0)
-	limits := d.byKey(top[sAllocatorSettings]) // some writers put them there
-	maps.Copy(limits, top)
-	if x, ok := limits[sTraceMax]; ok {
-		d.perDevice(x, devices, func(dev *Device, x value) { dev.TraceMax = max(d.int(x), 0) })
-	}
-	if x, ok := limits[sTraceOverflowed]; ok {
-		d.perDevice(x, devices, func(dev *Device, x value) { dev.Overflowed = d.known(x) })
-	}
+	limits := d.assembleLimits(top, devices)
 	d.countKeys(v)
 	s.Devices, s.Histories = devices.list(), d.histories
 	for i := range s.Devices {
@@ -69,6 +60,20 @@ func (d *decoder) assemble(v value) (*Snapshot, error) {
 	s.Era = d.era(func(key StringID) bool { _, ok := limits[key]; return ok })
 	d.report()
 	return s, nil
+}
+
+// assembleLimits reads what the recorder says of its ring buffers, and gives the
+// settings and what stands beside them by key.
+func (d *decoder) assembleLimits(top map[StringID]value, devices deviceTable) map[StringID]value {
+	limits := d.byKey(top[sAllocatorSettings]) // some writers put them there
+	maps.Copy(limits, top)
+	if x, ok := limits[sTraceMax]; ok {
+		d.perDevice(x, devices, func(dev *Device, x value) { dev.TraceMax = max(d.int(x), 0) })
+	}
+	if x, ok := limits[sTraceOverflowed]; ok {
+		d.perDevice(x, devices, func(dev *Device, x value) { dev.Overflowed = d.known(x) })
+	}
+	return limits
 }
 
 func errNoSnapshot() error {
@@ -380,6 +385,8 @@ const (
 func (s *Snapshot) OldRecorder() bool { return s.Era == eraOfHistories || s.Era == eraWithoutTimes }
 
 // era tells which PyTorch wrote the file, by the fields that came and went.
+//
+// complexity: a case for each era.
 func (t *tables) era(has func(StringID) bool) string {
 	in := func(key StringID) bool { return t.eventKeys&(1<<key) != 0 }
 	settings := t.out.Settings
@@ -404,21 +411,4 @@ func (t *tables) era(has func(StringID) bool) string {
 		return eraWithoutTimes
 	}
 	return "2.1/2.2"
-}
-
-// report turns the counts of damage and unknown keys into words.
-func (t *tables) report() {
-	for _, x := range t.damage {
-		text := fmt.Sprintf("%s, near offset %d", x.text, x.at)
-		if x.count > 1 {
-			text = fmt.Sprintf("%s, %d times, first near offset %d", x.text, x.count, x.at)
-		}
-		t.out.Damage = append(t.out.Damage, text)
-	}
-	for _, u := range t.unknown {
-		t.out.Unknown = append(t.out.Unknown, *u)
-	}
-	slices.SortFunc(t.out.Unknown, func(a, b Unknown) int {
-		return cmp.Or(cmp.Compare(a.Where, b.Where), cmp.Compare(a.Key, b.Key))
-	})
 }

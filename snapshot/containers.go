@@ -14,6 +14,8 @@ const (
 
 // container carries out the opcodes that make and fill lists, tuples and
 // dictionaries.
+//
+// complexity: a case for each opcode.
 func (d *decoder) container(op byte, at int) error {
 	switch op {
 	case pickle.EmptyList:
@@ -72,7 +74,8 @@ func (d *decoder) container(op byte, at int) error {
 	return nil
 }
 
-var opNames = map[byte]string{pickle.Append: "APPEND", pickle.Appends: "APPENDS", pickle.SetItem: "SETITEM", pickle.SetItems: "SETITEMS",
+var opNames = map[byte]string{pickle.Append: "APPEND", pickle.Appends: "APPENDS", pickle.SetItem: "SETITEM",
+	pickle.SetItems: "SETITEMS",
 	pickle.AddItems: "ADDITEMS"}
 
 // build makes a list or dictionary of the values that protocol 0 puts on the
@@ -130,52 +133,49 @@ func (d *decoder) tuple(m int) error {
 	return d.pushList(kTuple, copied)
 }
 
-func (t *tables) pool(p Pool) uint32 {
-	id, ok := t.pools[p]
-	if !ok {
-		t.used += 80
-		id = uint32(len(t.out.Pools))
-		t.out.Pools = append(t.out.Pools, p)
-		t.pools[p] = id
-	}
-	return id
-}
-
-// extend adds the values from m on to a list or dictionary.
+// extend adds the values from m on to a list, a dictionary or a set.
 func (d *decoder) extend(op byte, at int, target value, m int) error {
 	switch op {
-	case pickle.AddItems:
-		if target.kind() != kOpaque {
-			return d.fail(at, "ADDITEMS to something that is no set")
-		}
-		return nil
 	case pickle.Append, pickle.Appends:
-		switch target.kind() {
-		case kList:
-		case kStack:
-			return d.shape(at, "a list of frames is changed after it was read")
-		default:
-			return d.fail(at, "%s to something that is no list", opNames[op])
-		}
-		l := &d.lists[target.index()]
-		if l.isStack || l.expanded {
-			return d.shape(at, "a list is changed after it was read")
-		}
-		values := d.stack[m:]
-		if op == pickle.Appends && l.length() == 0 && d.allFrames(values) {
-			var err error
-			l.stack, err = d.internStack(d.scratch)
-			l.isStack = true
+		return d.extendList(op, at, target, m)
+	case pickle.SetItem, pickle.SetItems:
+		return d.extendDict(op, at, target, m)
+	}
+	if target.kind() != kOpaque {
+		return d.fail(at, "ADDITEMS to something that is no set")
+	}
+	return nil
+}
+
+func (d *decoder) extendList(op byte, at int, target value, m int) error {
+	switch target.kind() {
+	case kList:
+	case kStack:
+		return d.shape(at, "a list of frames is changed after it was read")
+	default:
+		return d.fail(at, "%s to something that is no list", opNames[op])
+	}
+	l := &d.lists[target.index()]
+	if l.isStack || l.expanded {
+		return d.shape(at, "a list is changed after it was read")
+	}
+	values := d.stack[m:]
+	if op == pickle.Appends && l.length() == 0 && d.allFrames(values) {
+		var err error
+		l.stack, err = d.internStack(d.scratch)
+		l.isStack = true
+		return err
+	}
+	for _, v := range values[l.extendRun(values):] {
+		if err := d.appendTo(l, d.closed(v)); err != nil {
 			return err
 		}
-		for _, v := range values[l.extendRun(values):] {
-			if err := d.appendTo(l, d.closed(v)); err != nil {
-				return err
-			}
-			l = &d.lists[target.index()]
-		}
-		return nil
+		l = &d.lists[target.index()]
 	}
+	return nil
+}
+
+func (d *decoder) extendDict(op byte, at int, target value, m int) error {
 	if target.kind() != kDict {
 		if target.kind() >= kFrame && target.kind() <= kHistory {
 			return d.shape(at, "a dictionary is changed after it was read")

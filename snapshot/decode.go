@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/vramscope/vramscope/snapshot/input"
 	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
@@ -22,8 +23,8 @@ type Options struct {
 // Decode reads one uncompressed pickle. The error is an *Error.
 func Decode(r io.Reader, o Options) (*Snapshot, error) {
 	d := newDecoder(o)
-	d.feed = newFeed(r, o.Size)
-	defer d.feed.close()
+	d.feed = input.NewAhead(r, o.Size)
+	defer d.feed.Close()
 	return d.decode()
 }
 
@@ -37,7 +38,7 @@ func decodeWhole(b []byte, passed func(p int), o Options) (*Snapshot, error) {
 }
 
 func (d *decoder) decode() (*Snapshot, error) {
-	if err := d.fill(margin); err != nil {
+	if err := d.fill(input.Margin); err != nil {
 		return nil, err
 	}
 	if len(d.b) == 0 && d.torn {

@@ -28,6 +28,11 @@ type fast struct {
 	unframed []byte
 }
 
+// fastOpcodes reads what op begins; false for what is left to the general way.
+func (d *fast) fastOpcodes(op byte) bool {
+	return op == pickle.EmptyDict && d.fastRows() || op == pickle.EmptyList && d.fastFrames() || d.fastScalars()
+}
+
 // memoOp is the length of the opcode at p when it stores into the next free
 // memo position, else 0.
 func (o *objects) memoOp(p int) int {

@@ -156,7 +156,15 @@ func (d *fast) describe(f *field, last *field, b []byte) (known int) {
 		f.value += 9
 		known = 0
 	}
-	v := b[f.value:]
+	return f.describeValue(b[f.value:], known)
+}
+
+// describeValue goes on with the value, which is at v: so many bytes of the field were
+// told up to there.
+//
+// complexity: a case for each opcode of a value.
+func (f *field) describeValue(v []byte, known int) int {
+	key := f.key
 	f.length = f.value
 	at := min(key, numKeys)
 	width, number, reference := 0, f.steps.number[at], f.steps.reference[at]

@@ -233,6 +233,8 @@ func eight(start unsafe.Pointer, p int) uint64 {
 }
 
 // fastBlocks reads a list of blocks at p; end is 0 when it is more than is at hand.
+//
+// complexity: one loop over the few ways in which picklers fill a list.
 func (d *fast) fastBlocks(b []byte, p int, r *row) (end int) {
 	r.firstBlock, r.list = len(d.blocks), true
 	p++
@@ -286,6 +288,8 @@ func (d *fast) fastBlocks(b []byte, p int, r *row) (end int) {
 }
 
 // addRow adds a row that was read; 0 when it is none, or one that must be read again.
+//
+// complexity: a case for each table.
 func (d *fast) addRow(r *row, f *field) value {
 	has := func(key StringID, s step) int64 {
 		if f.keys&(1<<key) == 0 {

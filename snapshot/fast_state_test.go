@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/snapshot/input"
 	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
@@ -32,8 +33,8 @@ func tiled(blocks ...int) *recorder.Recording {
 func decoded(t *testing.T, file []byte) (*decoder, *Snapshot) {
 	t.Helper()
 	d := newDecoder(Options{Size: int64(len(file))})
-	d.feed = newFeed(bytes.NewReader(file), int64(len(file)))
-	defer d.feed.close()
+	d.feed = input.NewAhead(bytes.NewReader(file), int64(len(file)))
+	defer d.feed.Close()
 	s, err := d.decode()
 	if err != nil {
 		t.Fatal(err)

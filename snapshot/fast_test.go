@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/snapshot/input"
 	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
@@ -83,8 +84,8 @@ func TestAlternatives(t *testing.T) {
 	}
 	file.WriteString("eau.")
 	d := newDecoder(Options{})
-	d.feed = newFeed(strings.NewReader(file.String()), int64(file.Len()))
-	defer d.feed.close()
+	d.feed = input.NewAhead(strings.NewReader(file.String()), int64(file.Len()))
+	defer d.feed.Close()
 	v, err := d.run()
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,10 @@ func (g *general) value(v any) value {
 			return d.number(x.Int64())
 		}
 		low := new(mathbig.Int).And(x, new(mathbig.Int).SetUint64(math.MaxUint64)).Uint64()
-		return d.bigValue(big{low: low, negative: x.Sign() < 0, huge: !x.IsUint64()})
+		if !x.IsUint64() {
+			low = 0
+		}
+		return d.integerValue(pickle.Integer{Low: low, Negative: x.Sign() < 0, Huge: !x.IsUint64()})
 	case float64:
 		d.floats = append(d.floats, x)
 		return newValue(kFloat, uint64(len(d.floats)-1))

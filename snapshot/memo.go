@@ -8,25 +8,36 @@ import (
 	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
+// slot reads the memo position that an opcode stores into or takes from.
+func (d *decoder) slot(op byte, at int) (uint64, error) {
+	name := "GET"
+	switch op {
+	case pickle.Memoize:
+		return uint64(len(d.memo)), nil
+	case pickle.BinPut, pickle.BinGet:
+		return d.uint(1)
+	case pickle.LongBinPut, pickle.LongBinGet:
+		return d.uint(4)
+	case pickle.Put:
+		name = "PUT"
+	}
+	line, err := d.line()
+	if err != nil {
+		return 0, err
+	}
+	slot, err := strconv.ParseUint(string(line), 10, 32)
+	if err != nil {
+		return 0, d.fail(at, "%s %.20q is no memo position", name, line)
+	}
+	return slot, nil
+}
+
 func (d *decoder) put(op byte, at int) error {
 	i, err := d.top(at, "PUT")
 	if err != nil {
 		return err
 	}
-	slot := uint64(len(d.memo))
-	switch op {
-	case pickle.BinPut:
-		slot, err = d.uint(1)
-	case pickle.LongBinPut:
-		slot, err = d.uint(4)
-	case pickle.Put:
-		var line []byte
-		if line, err = d.line(); err == nil {
-			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
-				return d.fail(at, "PUT %.20q is no memo position", line)
-			}
-		}
-	}
+	slot, err := d.slot(op, at)
 	if err != nil {
 		return err
 	}
@@ -110,21 +121,7 @@ func (t *tables) estimate(n, old int, last *growth) int {
 }
 
 func (d *decoder) get(op byte, at int) error {
-	var slot uint64
-	var err error
-	switch op {
-	case pickle.BinGet:
-		slot, err = d.uint(1)
-	case pickle.LongBinGet:
-		slot, err = d.uint(4)
-	default:
-		var line []byte
-		if line, err = d.line(); err == nil {
-			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
-				return d.fail(at, "GET %.20q is no memo position", line)
-			}
-		}
-	}
+	slot, err := d.slot(op, at)
 	if err != nil {
 		return err
 	}

@@ -25,12 +25,12 @@ func (o *objects) brief(v value) string {
 	case kInt:
 		return fmt.Sprint(v.int())
 	case kBig:
-		if b := o.bigs[v.index()]; b.huge {
+		if b := o.bigs[v.index()]; b.Huge {
 			return "an integer of more than 64 bits"
-		} else if b.negative {
-			return fmt.Sprint(int64(b.low))
+		} else if b.Negative {
+			return fmt.Sprint(int64(b.Low))
 		} else {
-			return fmt.Sprint(b.low)
+			return fmt.Sprint(b.Low)
 		}
 	case kFloat:
 		return fmt.Sprint(o.floats[v.index()])
@@ -63,9 +63,9 @@ func (o *objects) bytes(v value) int64 {
 	case kBig:
 		b := o.bigs[v.index()]
 		switch {
-		case b.huge:
+		case b.Huge:
 			o.note("size of more than 64 bits, counted as 0")
-		case b.negative:
+		case b.Negative:
 			o.note("size below zero, counted as 0")
 		default:
 			o.note("size beyond 64 TiB, counted as 0")
@@ -95,10 +95,10 @@ func (o *objects) address(v value) uint64 {
 		return uint64(v.int())
 	case kBig:
 		b := o.bigs[v.index()]
-		if b.huge || b.negative {
+		if b.Huge || b.Negative {
 			o.note("address of more than 64 bits or below zero")
 		}
-		return b.low
+		return b.Low
 	case kNone:
 	default:
 		o.note("address that is no integer")
@@ -114,8 +114,8 @@ func (o *objects) int(v value) int64 {
 	case kBool:
 		return int64(v.index())
 	case kBig:
-		if b := o.bigs[v.index()]; !b.huge && b.negative == (int64(b.low) < 0) {
-			return int64(b.low)
+		if b := o.bigs[v.index()]; !b.Huge && b.Negative == (int64(b.Low) < 0) {
+			return int64(b.Low)
 		}
 		o.note("integer of more than 64 bits, counted as 0")
 	case kFloat:

@@ -139,28 +139,6 @@ func (d *decoder) stackOf(v value) (StackID, error) {
 	return id, err
 }
 
-func (t *tables) internStack(frames []FrameID) (StackID, error) {
-	before := t.out.stacks.len()
-	id := t.out.stacks.intern(frames)
-	if t.out.stacks.len() > before {
-		return id, t.take(4*int64(len(frames)) + 32)
-	}
-	return id, nil
-}
-
-func (t *tables) frame(f Frame) (FrameID, error) {
-	id, ok := t.frames[f]
-	if !ok {
-		if err := t.take(64); err != nil {
-			return 0, err
-		}
-		id = FrameID(len(t.out.Frames))
-		t.out.Frames = append(t.out.Frames, f)
-		t.frames[f] = id
-	}
-	return id, nil
-}
-
 func (d *decoder) closeFrame(items []value) (value, bool, error) {
 	var f Frame
 	var notes [numFX]value
@@ -353,6 +331,9 @@ func (d *decoder) historyOf(b *Block, v value) error {
 	})
 }
 
+// closeSegment reads a segment.
+//
+// complexity: a case for each key.
 func (d *decoder) closeSegment(items []value) (value, bool, error) {
 	s := segmentRow{Segment: Segment{Allocated: -1, Active: -1, Requested: -1}}
 	var err error
