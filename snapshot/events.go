@@ -138,46 +138,6 @@ func categoryOf(n int64) int32 {
 	return 0
 }
 
-// closeEvent is the general way to an event: any keys, any order, any values.
-func (d *decoder) closeEvent(items []value) (value, bool, error) {
-	r := row{action: lastAction}
-	var err error
-	for i := 0; i < len(items) && err == nil; i += 2 {
-		v := items[i+1]
-		key := d.key(sDeviceTraces, items, i)
-		d.eventKeys |= 1 << key
-		switch key {
-		case sAction:
-			r.action = d.actionOf(d.str(v))
-		case sAddr:
-			r.numbers[stepAddress] = d.address(v)
-		case sSize:
-			r.numbers[stepSize] = uint64(d.bytes(v))
-		case sTimeUS:
-			r.numbers[stepTime] = uint64(d.int(v))
-		case sStream:
-			r.stream = d.stream(v)
-		case sFrames:
-			r.stack, err = d.stackOf(v)
-		case sForwardFrames:
-			r.forward, err = d.stackOf(v)
-		case sPoolID, sSegmentPoolID:
-			r.pool = d.poolOf(v)
-		case sCompileContext, sUserMetadata, sInternalMetadata:
-			*r.text(eventSteps.reference[key]) = d.str(v)
-		case sCategory:
-			r.category = categoryOf(d.int(v))
-		case sDeviceFree:
-			r.deviceFree = d.optional(v) + 1
-		}
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	event, err := d.addEvent(&r)
-	return event, true, err
-}
-
 // gather is the events of the given rows.
 func (e *Events) gather(rows []int) Events {
 	return Events{

@@ -29,64 +29,6 @@ const (
 	maxFields       = 4096 // in the tree
 )
 
-// step is what is to be done for a field.
-type step uint8
-
-const (
-	stepOther   step = iota // the value is still to be read
-	stepAddress             // the payload is the value, up to stepLine
-	stepSize
-	stepTime
-	stepTotalSize
-	stepRequested
-	stepAllocated
-	stepActive
-	stepDevice
-	stepLine
-	stepStream
-	stepCategory
-	stepCompile // the payload is a position in the memo, up to stepForward
-	stepMetadata
-	stepInternal
-	stepName
-	stepFile
-	stepStage // the last text
-	stepAction
-	stepState
-	stepSegmentType
-	stepPool
-	stepStack
-	stepForward
-	stepExpandable // the payload is NEWTRUE or NEWFALSE
-	stepNoFrames   // an empty list, and the row's end behind it
-	stepBlocks     // a list, still to be read
-	stepEnd        // SETITEMS
-)
-
-// stepTable is what is done for values of keys: for numbers, for references to
-// the memo, for booleans.
-type stepTable struct {
-	number, reference, boolean [numKeys + 1]step
-}
-
-var eventSteps = stepTable{
-	number: [numKeys + 1]step{sAddr: stepAddress, sSize: stepSize, sTimeUS: stepTime, sStream: stepStream,
-		sCategory: stepCategory},
-	reference: [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata,
-		sInternalMetadata: stepInternal,
-		sPoolID:           stepPool, sFrames: stepStack, sForwardFrames: stepForward},
-}
-
-// stateSteps are those of all rows but events: segments, blocks, frames, annotations.
-var stateSteps = stepTable{
-	number: [numKeys + 1]step{sAddress: stepAddress, sSize: stepSize, sRequestedSize: stepRequested, sTotalSize: stepTotalSize,
-		sAllocatedSize: stepAllocated, sActiveSize: stepActive, sStream: stepStream, sDevice: stepDevice, sLine: stepLine,
-		sTimeUS: stepTime},
-	reference: [numKeys + 1]step{sState: stepState, sSegmentType: stepSegmentType, sSegmentPoolID: stepPool, sFrames: stepStack,
-		sName: stepName, sFilename: stepFile, sStage: stepStage},
-	boolean: [numKeys + 1]step{sIsExpandable: stepExpandable},
-}
-
 // sizeKeys are those of sizes, as bits: no size is larger than maxBytes.
 const sizeKeys = 1<<sSize | 1<<sTotalSize | 1<<sRequestedSize | 1<<sAllocatedSize | 1<<sActiveSize
 

@@ -5,7 +5,6 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
@@ -16,28 +15,6 @@ const (
 	// fieldRoom is what the longest of its fields takes, its list apart.
 	fieldRoom = 64
 )
-
-// row is an event, segment, block, frame or annotation while it is read; what isn't
-// there is zero.
-type row struct {
-	numbers               [stepLine + 1]uint64                  // by step
-	texts                 [stepStage - stepCompile + 1]StringID // by step, from stepCompile on
-	action                Action
-	state                 BlockState
-	stream, pool          uint32
-	stack, forward        StackID
-	category              int32
-	deviceFree            int64 // plus one; 0: none
-	small, expandable     bool
-	within                bool // it is a block that is read with its segment
-	list                  bool // its blocks were read
-	firstBlock, numBlocks int
-	strangers             int // of fast.strange
-}
-
-// number and text are what stands for a step.
-func (r *row) number(s step) int64   { return int64(r.numbers[s]) }
-func (r *row) text(s step) *StringID { return &r.texts[s-stepCompile] }
 
 // fastRows reads dictionaries at d.p, which is at `}`, as long as they are rows
 // of the usual kind, and pushes them.
@@ -236,7 +213,7 @@ func eight(start unsafe.Pointer, p int) uint64 {
 //
 // complexity: one loop over the few ways in which picklers fill a list.
 func (d *fast) fastBlocks(b []byte, p int, r *row) (end int) {
-	r.firstBlock, r.list = len(d.blocks), true
+	r.first, r.list = len(d.blocks), true
 	p++
 	if n := d.memoOp(p); n > 0 {
 		p += n
@@ -263,7 +240,7 @@ func (d *fast) fastBlocks(b []byte, p int, r *row) (end int) {
 			return 0
 		}
 		if b[p] != pickle.EmptyDict {
-			r.numBlocks = len(d.blocks) - r.firstBlock
+			r.count = len(d.blocks) - r.first
 			return p
 		}
 		for b[p] == pickle.EmptyDict {
@@ -288,61 +265,19 @@ func (d *fast) fastBlocks(b []byte, p int, r *row) (end int) {
 }
 
 // addRow adds a row that was read; 0 when it is none, or one that must be read again.
-//
-// complexity: a case for each table.
 func (d *fast) addRow(r *row, f *field) value {
-	has := func(key StringID, s step) int64 {
-		if f.keys&(1<<key) == 0 {
-			return -1
-		}
-		return r.number(s)
-	}
 	switch {
 	case r.within && r.strangers > 0: // its segment may be read again, and keys be counted twice
-	case f.row == kEvent:
-		v, err := d.addEvent(r)
-		if err != nil {
-			return 0
-		}
-		d.eventKeys |= f.keys
-		d.countStrange(sDeviceTraces, r.strangers)
-		return v
-	case f.row == kBlock && !r.list && f.keys&(1<<sState) != 0:
-		if d.take(blockBytes) != nil {
-			return 0
-		}
-		d.blocks = append(pages.Grown(d.blocks, 1), Block{Address: r.numbers[stepAddress], Size: r.number(stepSize),
-			Requested: has(sRequestedSize, stepRequested), State: r.state, Stack: r.stack})
-		d.countStrange(sBlocks, r.strangers)
-		return newValue(kBlock, uint64(len(d.blocks)-1))
-	case f.row == kFrame && r.numbers[stepLine] <= math.MaxInt32:
-		id, err := d.frame(Frame{Function: *r.text(stepName), File: *r.text(stepFile), Line: int32(r.numbers[stepLine])})
-		if err != nil {
-			return 0
-		}
-		d.countStrange(sFrames, r.strangers)
-		return newValue(kFrame, uint64(id))
-	case f.row == kNote:
-		if d.take(64) != nil {
-			return 0
-		}
-		d.annotations = append(pages.Grown(d.annotations, 1), Annotation{Start: d.starts(*r.text(stepStage)),
-			Name: *r.text(stepName), Device: int(r.numbers[stepDevice]), TimeUS: r.number(stepTime)})
-		d.countStrange(sExternalAnnotations, r.strangers)
-		return newValue(kNote, uint64(len(d.annotations)-1))
-	case f.row == kSegment:
-		if d.take(segmentBytes) != nil {
-			return 0
-		}
-		d.segments = append(pages.Grown(d.segments, 1), segmentRow{device: r.number(stepDevice), firstBlock: r.firstBlock,
-			numBlocks: r.numBlocks, Segment: Segment{Address: r.numbers[stepAddress], TotalSize: r.number(stepTotalSize),
-				Allocated: has(sAllocatedSize, stepAllocated), Active: has(sActiveSize, stepActive),
-				Requested: has(sRequestedSize, stepRequested), Stream: r.stream, Pool: r.pool, Small: r.small,
-				Expandable: r.expandable, Stack: r.stack}})
-		d.countStrange(sSegments, r.strangers)
-		return newValue(kSegment, uint64(len(d.segments)-1))
+		return 0
+	case f.row == kBlock && (r.list || f.keys&(1<<sState) == 0), f.row == kHistory, r.numbers[stepLine] > math.MaxInt32:
+		return 0
 	}
-	return 0
+	v, err := d.add(r, f.row, f.keys)
+	if err != nil || v == 0 {
+		return 0
+	}
+	d.countStrange(shapes[f.row].where, r.strangers)
+	return v
 }
 
 // countStrange counts the keys of a row that aren't known.
