@@ -35,6 +35,13 @@ func both(t *testing.T, file []byte) *snapshot.Snapshot {
 	if len(fast.Damage) != len(general.Damage) {
 		t.Fatalf("damage %q, general %q", fast.Damage, general.Damage)
 	}
+	odd, err := snapshot.DecodeOdd(file)
+	if err != nil {
+		t.Fatal("written anew: ", err)
+	}
+	if d := firstDifference(dump(odd), dump(general)); d != "" || odd.Protocol != general.Protocol || !slices.Equal(odd.Damage, general.Damage) {
+		t.Fatalf("written anew it differs in %s; damage %q and %q", d, odd.Damage, general.Damage)
+	}
 	return fast
 }
 

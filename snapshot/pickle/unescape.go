@@ -1,19 +1,17 @@
-package snapshot
+package pickle
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-	"unsafe"
 )
 
-// text views bytes as a string without copying; the bytes must not change while it is used.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// unescape reads protocol 0's strings: raw-unicode-escape for UNICODE, a
+// Unescape reads protocol 0's strings: raw-unicode-escape for UNICODE, a
 // quoted Python literal for STRING.
-func unescape(s string, quoted bool) (string, error) {
+//
+// complexity: a case for each escape.
+func Unescape(s string, quoted bool) (string, error) {
 	if quoted {
 		if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '\'' && s[0] != '"' {
 			return "", fmt.Errorf("STRING %.40q without quotes", s)

@@ -1,6 +1,7 @@
-package snapshot
+package input
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -35,7 +36,6 @@ func TestFileBecomesShorter(t *testing.T) {
 		"by pages and a part of them": {3*page + 100, 8 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Half a string: the decoder wants the rest.
 			data := []byte("\x80\x04}\x94(\x8c\x08segments\x94]\x94\x8c\x0edevice_traces\x94X\x00\x00\x40\x00")
 			left := c.left
 			if c.lost < 0 { // the zeros behind the end are read as if they were the file's
@@ -49,8 +49,10 @@ func TestFileBecomesShorter(t *testing.T) {
 			}
 			defer m.close()
 			err := m.guard(func() error {
-				_, err := decodeWhole(m.b, m.pass, Options{})
-				return err
+				if i := bytes.IndexByte(m.b[len(data):], 0); i >= 0 {
+					return errors.New("zeros where the rest should be")
+				}
+				return nil
 			})
 			var e *Error
 			if !errors.As(err, &e) || e.Offset != int64(len(data)) || !strings.Contains(e.Cause, "became shorter") {

@@ -1,4 +1,14 @@
-package snapshot
+// Package input opens the files, streams and objects of a store that evidence lies
+// in: compression is taken off, whatever a name says, and a digest is worked out
+// meanwhile.
+//
+//	in, err := input.Open("train.log.gz")
+//	if err != nil {
+//		return err
+//	}
+//	defer in.Close()
+//	r, _, err := in.Content()
+package input
 
 import (
 	"archive/zip"
@@ -43,9 +53,9 @@ type Input struct {
 
 var errFolder = errors.New("is a directory")
 
-// OpenInput opens a file. Its digest is worked out while it is read, on another
+// Open opens a file. Its digest is worked out while it is read, on another
 // core where there is one.
-func OpenInput(name string) (*Input, error) {
+func Open(name string) (*Input, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err), Err: err}
@@ -75,8 +85,8 @@ func OpenInput(name string) (*Input, error) {
 	return in, nil
 }
 
-// ReadInput takes a stream, such as standard input.
-func ReadInput(name string, r io.Reader) (*Input, error) {
+// Read takes a stream, such as standard input.
+func Read(name string, r io.Reader) (*Input, error) {
 	return (&Input{Name: name, digest: make(chan digest, 1)}).stream(r)
 }
 
@@ -208,78 +218,27 @@ func (in *Input) size() int64 {
 	return int64(len(in.data))
 }
 
-// Snapshot decodes the input. The error is an *Error with the file's name.
-func (in *Input) Snapshot(o Options) (*Snapshot, error) {
+// Once tells whether the content can be read only once: it is a stream that is too
+// long to be kept.
+func (in *Input) Once() bool { return in.rest != nil }
+
+// Whole calls read with all of the input where that is at hand without a copy: a
+// short stream, or a file as the system maps it. What read has passed over it may
+// tell passed, unless that is nil, and must not look at again. whole is false,
+// and nothing was read, for any other input: its Content is to be read.
+func (in *Input) Whole(read func(b []byte, passed func(p int)) error) (whole bool, err error) {
 	in.beginDigest()
-	return in.decode(o)
-}
-
-func (in *Input) decode(o Options) (*Snapshot, error) {
-	s, err := in.fast(o)
-	if errors.Is(err, errShape) && in.rest == nil {
-		s, err = in.general(o, err)
-	}
-	var e *Error
-	if errors.As(err, &e) {
-		e.File = in.Name
-	}
-	return s, err
-}
-
-// fast reads with the decoder for what PyTorch writes.
-func (in *Input) fast(o Options) (s *Snapshot, err error) {
 	switch {
 	case in.Compression != "":
 	case in.data != nil:
-		return decodeWhole(in.data, nil, o)
+		return true, read(in.data, nil)
 	case in.file != nil:
 		if m := mapFile(in.file, in.size()); m != nil {
 			defer m.close()
-			err = m.guard(func() error {
-				s, err = decodeWhole(m.b, m.pass, o)
-				return err
-			})
-			return s, err
+			return true, m.guard(func() error { return read(m.b, m.pass) })
 		}
 	}
-	r, total, err := in.content()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	o.Size = total
-	return Decode(r, o)
-}
-
-// general reads with the other decoder what the fast one has refused for its layout.
-func (in *Input) general(o Options, why error) (*Snapshot, error) {
-	r, _, err := in.content()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	limit := int64(1 << 30)
-	if o.MaxMemory > 0 {
-		limit = min(limit, o.MaxMemory/4)
-	}
-	b, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err != nil {
-		return nil, &Error{Offset: int64(len(b)), Cause: err.Error()}
-	}
-	if int64(len(b)) > limit {
-		return nil, why
-	}
-	return decodeGeneral(b, o.MaxMemory)
-}
-
-// Open reads a snapshot from a file, compressed or not.
-func Open(name string, o Options) (*Snapshot, error) {
-	in, err := OpenInput(name)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return in.decode(o)
+	return false, nil
 }
 
 // unwrapPath is an error without the path, which the caller names.

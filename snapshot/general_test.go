@@ -1,42 +1,31 @@
 package snapshot
 
 import (
-	"bytes"
-	"fmt"
 	"math"
 	mathbig "math/big"
 
-	"github.com/nlpodyssey/gopickle/pickle"
 	"github.com/nlpodyssey/gopickle/types"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
-// DecodeGeneral reads one uncompressed pickle with a general unpickler. It is
-// the second opinion on Decode, and the reader of harmless pickles that are
-// laid out in ways Decode doesn't know; it takes ten times the file in memory.
-func DecodeGeneral(b []byte) (*Snapshot, error) {
-	return decodeGeneral(b, 0)
-}
+// DecodeOdd reads one uncompressed pickle as those of an odd layout are.
+func DecodeOdd(b []byte) (*Snapshot, error) { return decodeOdd(b, 0) }
 
-// decodeGeneral refuses a file whose objects would take more bytes than limit, when that isn't 0.
-func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
-	cost, err := scan(b)
-	if err != nil {
+// DecodeGeneral reads one uncompressed pickle with a general unpickler and by its
+// objects: the second opinion on Decode.
+func DecodeGeneral(b []byte) (*Snapshot, error) {
+	if _, err := pickle.Scan(b); err != nil {
 		return nil, err
 	}
-	if limit > 0 && cost > limit {
-		return nil, tooMuch(0, limit)
-	}
-	if cost > maxCost*int64(len(b))+64<<20 {
-		return nil, &Error{Offset: -1, Cause: "little but empty lists and the like: no memory snapshot"}
-	}
-	root, err := unpickle(b)
+	root, err := pickle.Load(b)
 	if err != nil {
 		return nil, err
 	}
 	g := general{d: newDecoder(Options{}), stacks: map[*types.List]StackID{}, used: map[*types.List]bool{},
-		escaped: b[0] == opMark}
+		escaped: b[0] == pickle.Mark}
 	g.d.p = len(b)
-	if len(b) > 1 && b[0] == opProto {
+	if len(b) > 1 && b[0] == pickle.Proto {
 		g.d.out.Protocol = int(b[1])
 	}
 	if err := g.snapshot(root); err != nil {
@@ -44,27 +33,6 @@ func decodeGeneral(b []byte, limit int64) (*Snapshot, error) {
 	}
 	g.d.out.Histories = g.d.histories
 	return g.d.out, nil
-}
-
-// maxCost is the most memory that objects may take, per byte of the file: what
-// recorders write comes to 65 at most, empty lists to hundreds.
-const maxCost = 128
-
-// unpickle builds the objects of a pickle that scan has accepted.
-func unpickle(b []byte) (root any, err error) {
-	r := bytes.NewReader(b)
-	defer func() {
-		if p := recover(); p != nil {
-			err = &Error{Offset: int64(len(b) - r.Len()), Cause: fmt.Sprintf("not a valid pickle: %v", p)}
-		}
-	}()
-	u := pickle.NewUnpickler(r)
-	u.FindClass = func(module, name string) (any, error) { return nil, fmt.Errorf("%s.%s refused", module, name) }
-	u.PersistentLoad = func(any) (any, error) { return nil, fmt.Errorf("persistent object refused") }
-	if root, err = u.Load(); err != nil {
-		return nil, &Error{Offset: int64(len(b) - r.Len()), Cause: "not a valid pickle: " + err.Error()}
-	}
-	return root, nil
 }
 
 // general turns Python objects into the rows of a Snapshot. Strings, frames
@@ -95,7 +63,10 @@ func (g *general) value(v any) value {
 			return d.number(x.Int64())
 		}
 		low := new(mathbig.Int).And(x, new(mathbig.Int).SetUint64(math.MaxUint64)).Uint64()
-		return d.bigValue(big{low: low, negative: x.Sign() < 0, huge: !x.IsUint64()})
+		if !x.IsUint64() {
+			low = 0
+		}
+		return d.integerValue(pickle.Integer{Low: low, Negative: x.Sign() < 0, Huge: !x.IsUint64()})
 	case float64:
 		d.floats = append(d.floats, x)
 		return newValue(kFloat, uint64(len(d.floats)-1))
@@ -123,7 +94,7 @@ func (g *general) value(v any) value {
 // intern is a string's id.
 func (g *general) intern(s string) StringID {
 	if g.escaped {
-		if plain, err := unescape(s, false); err == nil {
+		if plain, err := pickle.Unescape(s, false); err == nil {
 			s = plain
 		}
 	}
@@ -179,15 +150,15 @@ func (g *general) table(v any) ([]any, error) {
 	return *l, nil
 }
 
-// row is a dictionary by known key; mask has a bit for each.
-type row struct {
+// dictRow is a dictionary by known key; mask has a bit for each.
+type dictRow struct {
 	values map[StringID]any
 	mask   uint64
 }
 
 // known is a dictionary by its known keys.
-func (g *general) known(dict *types.Dict) row {
-	r := row{values: make(map[StringID]any, len(*dict))}
+func (g *general) known(dict *types.Dict) dictRow {
+	r := dictRow{values: make(map[StringID]any, len(*dict))}
 	for _, e := range *dict {
 		if s, ok := e.Key.(string); ok {
 			if key := g.intern(s); key < numKeys {
@@ -204,14 +175,14 @@ func (g *general) shape(dict *types.Dict) value { return shapeOf(g.known(dict).m
 
 // row is v as a row of a table; ok is false when it isn't one, by its keys.
 // Keys that aren't known are counted under the table's name.
-func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
+func (g *general) row(where StringID, shape value, v any) (r dictRow, ok bool) {
 	dict, ok := v.(*types.Dict)
 	if !ok {
-		return row{}, false
+		return dictRow{}, false
 	}
 	r = g.known(dict)
 	if shapeOf(r.mask) != shape {
-		return row{}, false
+		return dictRow{}, false
 	}
 	for _, e := range *dict {
 		if s, ok := e.Key.(string); ok {
@@ -223,10 +194,10 @@ func (g *general) row(where StringID, shape value, v any) (r row, ok bool) {
 	return r, true
 }
 
-func (r row) has(key StringID) bool { return r.mask&(1<<key) != 0 }
+func (r dictRow) has(key StringID) bool { return r.mask&(1<<key) != 0 }
 
 // size is 0 when the key isn't there.
-func (g *general) size(r row, key StringID) int64 {
+func (g *general) size(r dictRow, key StringID) int64 {
 	if !r.has(key) {
 		return 0
 	}
@@ -234,6 +205,6 @@ func (g *general) size(r row, key StringID) int64 {
 }
 
 // optional is a size, or -1 when the key isn't there.
-func (g *general) optional(r row, key StringID) int64 {
+func (g *general) optional(r dictRow, key StringID) int64 {
 	return g.d.optional(g.value(r.values[key]))
 }

@@ -1,4 +1,4 @@
-package snapshot
+package input
 
 import (
 	"crypto/sha256"
@@ -27,9 +27,9 @@ type far struct {
 	failed bool // to read all of it
 }
 
-// FarInput takes an object of a store, which can be read from any position on.
+// Far takes an object of a store, which can be read from any position on.
 // It closes r with the input.
-func FarInput(name string, r io.ReadSeekCloser) (*Input, error) {
+func Far(name string, r io.ReadSeekCloser) (*Input, error) {
 	f := &far{r: r, hash: sha256.New()}
 	in := &Input{Name: name, far: f}
 	err := f.begin()

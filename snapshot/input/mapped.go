@@ -1,4 +1,4 @@
-package snapshot
+package input
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package snapshot
+package input
 
 import (
 	"crypto/sha256"
@@ -56,7 +56,7 @@ func (in *Input) Digest() (sum string, bytes int64) {
 // can't be read to its end there is no sum.
 func digestFile(f *os.File, size int64) digest {
 	hash := sha256.New()
-	n, err := io.CopyBuffer(hash, io.NewSectionReader(f, 0, 1<<62), make([]byte, chunk/2))
+	n, err := io.CopyBuffer(hash, io.NewSectionReader(f, 0, 1<<62), make([]byte, 128<<10))
 	if err != nil || n < size {
 		return digest{"", size}
 	}

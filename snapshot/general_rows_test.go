@@ -12,7 +12,7 @@ func (g *general) snapshot(root any) error {
 	d := g.d
 	top, _ := g.row(sEmpty, kDict, root)
 	if l, ok := root.(*types.List); ok {
-		top = row{values: map[StringID]any{sSegments: l}, mask: 1 << sSegments}
+		top = dictRow{values: map[StringID]any{sSegments: l}, mask: 1 << sSegments}
 		d.out.BareSegments = true
 	}
 	traces := top.values[sDeviceTraces]
@@ -44,7 +44,7 @@ func (g *general) snapshot(root any) error {
 	}
 	g.settings(top.values[sAllocatorSettings], "", 0)
 	settings, _ := top.values[sAllocatorSettings].(*types.Dict)
-	limits := row{values: map[StringID]any{}}
+	limits := dictRow{values: map[StringID]any{}}
 	if settings != nil {
 		for _, e := range *settings {
 			if s, ok := e.Key.(string); ok {
@@ -119,7 +119,7 @@ func (g *general) annotations(v any) error {
 
 // host reads pinned memory, whose trace is a list of events or of one such
 // list for each device.
-func (g *general) host(top row) error {
+func (g *general) host(top dictRow) error {
 	h, other := &Device{Ordinal: -1}, &Device{Ordinal: -1}
 	if err := g.segments(top.values[sHostSegments], func(int64) (*Device, error) { return h, nil }); err != nil {
 		return err
@@ -186,16 +186,12 @@ func (g *general) events(dev *Device, v any) error {
 		if !r.has(sPoolID) {
 			pool = r.values[sSegmentPoolID]
 		}
-		e := event{action: d.actionOf(g.text(r.values[sAction])), stream: g.stream(r.values[sStream]), pool: g.pool(pool),
-			address: g.address(r.values[sAddr]),
-			size:    g.size(r, sSize), time: g.int(r.values[sTimeUS]), stack: g.stack(r.values[sFrames]),
-			forward: g.stack(r.values[sForwardFrames]),
-			compile: g.text(r.values[sCompileContext]), metadata: g.text(r.values[sUserMetadata]),
-			internal:   g.text(r.values[sInternalMetadata]),
-			deviceFree: g.optional(r, sDeviceFree)}
-		if e.compile == sNA {
-			e.compile = 0
-		}
+		e := row{action: d.actionOf(g.text(r.values[sAction])), stream: g.stream(r.values[sStream]), pool: g.pool(pool),
+			stack: g.stack(r.values[sFrames]), forward: g.stack(r.values[sForwardFrames]), deviceFree: g.optional(r, sDeviceFree) + 1}
+		e.numbers[stepAddress], e.numbers[stepSize] = g.address(r.values[sAddr]), uint64(g.size(r, sSize))
+		e.numbers[stepTime] = uint64(g.int(r.values[sTimeUS]))
+		*e.text(stepCompile), *e.text(stepMetadata) = g.text(r.values[sCompileContext]), g.text(r.values[sUserMetadata])
+		*e.text(stepInternal) = g.text(r.values[sInternalMetadata])
 		if r.has(sCategory) {
 			e.category = categoryOf(g.int(r.values[sCategory]))
 		}
@@ -258,7 +254,7 @@ func (g *general) stack(v any) StackID {
 	return id
 }
 
-func (g *general) frame(r row) Frame {
+func (g *general) frame(r dictRow) Frame {
 	f := Frame{Function: g.text(r.values[sName]), File: g.text(r.values[sFilename]), Line: lineOf(g.value(r.values[sLine]))}
 	fx := ""
 	for key := sFXNodeOp; key <= sFXOriginalTrace; key++ {
@@ -316,7 +312,7 @@ func (g *general) segments(v any, device func(int64) (*Device, error)) error {
 	return nil
 }
 
-func (g *general) block(r row) (Block, error) {
+func (g *general) block(r dictRow) (Block, error) {
 	b := Block{Address: g.address(r.values[sAddress]), Size: g.size(r, sSize), Requested: g.optional(r, sRequestedSize),
 		Stack: g.stack(r.values[sFrames]), ForwardStack: g.stack(r.values[sForwardFrames])}
 	if r.has(sState) {

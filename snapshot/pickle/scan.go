@@ -1,25 +1,34 @@
-package snapshot
+package pickle
 
 import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strconv"
+
+	"github.com/vramscope/vramscope/snapshot/input"
 )
 
-// scan walks over a whole pickle without building anything and refuses what a
+// MaxMarks bounds the containers under construction within each other. Real files
+// stay far below.
+const MaxMarks = 1000
+
+// Scan walks over a whole pickle without building anything and refuses what a
 // general unpickler should never see: opcodes that import or call, lengths
-// beyond the file, memo positions that aren't there, deep nesting. The cost is
-// about the memory that the objects would take, in bytes.
-func scan(b []byte) (cost int64, err error) {
+// beyond the file, memo positions that aren't there, deep nesting, and hardly
+// anything but empty containers. The cost is about the memory that the objects
+// would take, in bytes.
+//
+// complexity: a case for each opcode.
+func Scan(b []byte) (cost int64, err error) {
 	fail := func(at int, format string, args ...any) (int64, error) {
-		return 0, &Error{Offset: int64(at), Cause: fmt.Sprintf(format, args...)}
+		return 0, &input.Error{Offset: int64(at), Cause: fmt.Sprintf(format, args...)}
 	}
 	memo, marks := 0, 0
 	for p := 0; p < len(b); {
 		at, op := p, b[p]
 		p++
-		if name, bad := forbidden[op]; bad {
+		if name, bad := Forbidden[op]; bad {
 			return fail(at, "%s refused: a memory snapshot has no code to import or call", name)
 		}
 		fixed, width, line := argument(op)
@@ -29,12 +38,12 @@ func scan(b []byte) (cost int64, err error) {
 			if i < 0 {
 				return fail(at, "a line without an end")
 			}
-			if op == opPut || op == opGet {
+			if op == Put || op == Get {
 				n, err := strconv.ParseUint(string(b[p:p+i]), 10, 32)
-				if err != nil || op == opGet && int(n) >= memo {
+				if err != nil || op == Get && int(n) >= memo {
 					return fail(at, "memo position %.20q", b[p:p+i])
 				}
-				if op == opPut {
+				if op == Put {
 					memo = max(memo, int(n)+1)
 				}
 			}
@@ -47,34 +56,37 @@ func scan(b []byte) (cost int64, err error) {
 		n := little(b[p : p+width])
 		cost += scalarCost
 		switch op {
-		case opProto:
+		case Proto:
 			if b[p] > 5 {
 				return fail(at, "pickle protocol %d; 0 to 5 are known", b[p])
 			}
-		case opBinPut, opLongBinPut:
+		case BinPut, LongBinPut:
 			memo = max(memo, int(little(b[p:p+fixed]))+1)
-		case opMemoize:
+		case Memoize:
 			memo++
-		case opBinGet, opLongBinGet:
+		case BinGet, LongBinGet:
 			if int(little(b[p:p+fixed])) >= memo {
 				return fail(at, "GET %d outside memo of %d entries", little(b[p:p+fixed]), memo)
 			}
-		case opMark:
-			if marks++; marks > maxMarks {
-				return fail(at, "nesting deeper than %d", maxMarks)
+		case Mark:
+			if marks++; marks > MaxMarks {
+				return fail(at, "nesting deeper than %d", MaxMarks)
 			}
-		case opAppends, opSetItems, opTuple, opList, opDict, opFrozenSet, opAddItems, opPopMark:
+		case Appends, SetItems, Tuple, List, Dict, FrozenSet, AddItems, PopMark:
 			marks--
 			cost += containerCost
-		case opFrame:
+		case Frame:
 			if little(b[p:p+8]) > uint64(len(b)-p-8) {
 				return fail(at, "FRAME beyond the end of the file")
 			}
-		case opStop:
+		case Stop:
+			if cost > maxCost*int64(len(b))+64<<20 {
+				return fail(-1, "little but empty lists and the like: no memory snapshot")
+			}
 			return cost, nil
-		case opEmptyDict, opEmptyList, opTuple1, opTuple2, opTuple3, opEmptySet:
+		case EmptyDict, EmptyList, Tuple1, Tuple2, Tuple3, EmptySet:
 			cost += containerCost
-		case opLong1, opLong4:
+		case Long1, Long4:
 			if n == 0 {
 				return fail(at, "an integer of no bytes")
 			}
@@ -93,27 +105,30 @@ func scan(b []byte) (cost int64, err error) {
 const (
 	scalarCost    = 48  // on the stack, boxed, in a list or the memo
 	containerCost = 320 // with room for four elements
+	// maxCost is the most that they may take per byte of the file: what recorders write
+	// comes to 65 at most, empty lists to hundreds.
+	maxCost = 128
 )
 
 // argument is what follows an opcode: a fixed number of bytes, a length of some
 // width and that many bytes, or a line of text.
 func argument(op byte) (fixed, width int, line bool) {
 	switch op {
-	case opBinInt1, opBinGet, opBinPut, opProto:
+	case BinInt1, BinGet, BinPut, Proto:
 		return 1, 0, false
-	case opBinInt2:
+	case BinInt2:
 		return 2, 0, false
-	case opBinInt, opLongBinGet, opLongBinPut:
+	case BinInt, LongBinGet, LongBinPut:
 		return 4, 0, false
-	case opBinFloat, opFrame:
+	case BinFloat, Frame:
 		return 8, 0, false
-	case opShortBinUnicode, opShortBinString, opShortBinBytes, opLong1:
+	case ShortBinUnicode, ShortBinString, ShortBinBytes, Long1:
 		return 0, 1, false
-	case opBinUnicode, opBinString, opBinBytes, opLong4:
+	case BinUnicode, BinString, BinBytes, Long4:
 		return 0, 4, false
-	case opBinUnicode8, opBinBytes8, opByteArray8:
+	case BinUnicode8, BinBytes8, ByteArray8:
 		return 0, 8, false
-	case opFloat, opInt, opLong, opString, opUnicode, opGet, opPut:
+	case Float, Int, Long, String, Unicode, Get, Put:
 		return 0, 0, true
 	}
 	return 0, 0, false
