@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -230,14 +231,8 @@ func blank(tl *timeline.Timeline) *Classification {
 // TestFoundRecordingsShowNoDefect runs over other people's recordings: none is
 // known to leak.
 func TestFoundRecordingsShowNoDefect(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads every recording")
-	}
-	paths, _ := filepath.Glob("../../shared/corpus/snapshots/*")
-	if len(paths) == 0 {
-		t.Skip("no recordings here")
-	}
-	for _, path := range paths {
+	corpus.Path(t, "snapshots")
+	for _, path := range corpus.Glob(t, "snapshots/*") {
 		s, err := snapshot.Open(path, snapshot.Options{})
 		if err != nil {
 			t.Logf("%s: %v", filepath.Base(path), err)
