@@ -16,20 +16,15 @@ import tempfile
 # Trimmed or synthetic: their final state can't follow from their events.
 INCONSISTENT = {"drisspg__transformer_nuggets__mini_snapshot.pickle", "facebookresearch__mosaic__output.pickle"}
 
-# The tests that read the corpus where there is one, by package.
-TESTS = {
-    "snapshot": "TestBothReadersAgreeOnCorpus",
-    "timeline": "TestRecordings|TestLabelledPeaks",
-    "classify": "TestLabelled|TestOverflowedRuns|TestFreesWithoutStacks|TestCutRuns|TestLateRuns|TestFoundRecordingsShowNoDefect",
-    "replay": "TestEveryAddress|TestCounterfactuals|TestAgreesWithAnIndependentSimulator|TestChangesAgainstBudget|TestChunkedAsMeasured|TestRestOfPass",
-    "compare": "TestCorpus",
-    "budget": "TestMeasuredSettings|TestParametersOfTheReferenceList|TestRealConfigurations",
-    "evidence": "TestCorpus",
-    "evidence/runlog": "TestTemplates$",
-    "internal/load": "TestLabelledRuns|TestUnrelatedRecordings",
-    "diagnose": "TestLabelledFindings|TestFoundRecordings",
-    "redact": "TestWhoseCode",
-}
+# The tests that read the corpus where there is one. Each must be found in a package whose tests name the folder.
+TESTS = """
+TestBothReadersAgreeOnCorpus TestRecordings TestLabelledPeaks TestLabelledRuns TestLabelledLeaks TestLabelledNames
+TestOverflowedRuns TestFreesWithoutStacks TestCutRuns TestLateRuns TestFoundRecordingsShowNoDefect
+TestEveryAddressComesOutAsRecorded TestCounterfactuals TestAgreesWithAnIndependentSimulator TestChangesAgainstBudget
+TestChunkedAsMeasured TestRestOfPass TestCorpus TestMeasuredSettings TestParametersOfTheReferenceList TestRealConfigurations
+TestCorpusManifest TestCorpusTraces TestCorpusExamples TestCorpusByEye TestTemplates TestUnrelatedRecordings
+TestLabelledFindings TestFoundRecordings TestWhoseCode
+""".split()
 
 # Runs recorded after the figures in classify/testdata/accepted*.json were accepted: what is said of some is still wrong.
 # Their peaks and addresses must hold; their categories, leaks and findings count once a name is taken out here.
@@ -95,11 +90,23 @@ def peaks(corpus, work):
 
 
 def tests(corpus, judged):
-    """How many packages fail on the corpus."""
-    failed = 0
-    for package, names in TESTS.items():
-        env = dict(os.environ, VRAMSCOPE_CORPUS=judged if package in JUDGING else corpus)
-        failed += subprocess.run(["go", "test", "-count=1", "-run", names, "./" + package], env=env).returncode != 0
+    """How many packages fail on the corpus, and tests are missing."""
+    files = subprocess.run(["git", "grep", "-l", "internal/testing/corpus\"", "--", "*_test.go"], check=True, capture_output=True, text=True).stdout
+    failed, seen = 0, set()
+    for package in sorted({os.path.dirname(name) for name in files.split()}):
+        env = dict(os.environ, VRAMSCOPE_CORPUS=judged if package.split("/")[0] in JUDGING else corpus)
+        p = subprocess.run(["go", "test", "-json", "-count=1", "-run", "^(" + "|".join(TESTS) + ")$", "./" + package], env=env, capture_output=True, text=True)
+        events = [json.loads(line) for line in p.stdout.splitlines() if line.startswith("{")]
+        seen |= {e["Test"] for e in events if e["Action"] in ("pass", "fail") and "Test" in e}
+        if p.returncode:
+            failed += 1
+            bad = {e["Test"] for e in events if e["Action"] == "fail" and "Test" in e}
+            print("".join(e.get("Output", "") for e in events if e["Action"] == "output" and (e.get("Test") in bad or "Test" not in e)), p.stderr)
+        else:
+            print(f"{package}: ok")
+    for name in set(TESTS) - seen:
+        print(f"{name} didn't run")
+        failed += 1
     return failed
 
 
