@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -233,14 +234,8 @@ func blank(tl *timeline.Timeline) *Classification {
 // TestFoundRecordingsShowNoDefect runs over other people's recordings: none is
 // known to leak.
 func TestFoundRecordingsShowNoDefect(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads every recording")
-	}
-	paths, _ := filepath.Glob("../../shared/corpus/snapshots/*")
-	if len(paths) == 0 {
-		t.Skip("no recordings here")
-	}
-	for _, path := range paths {
+	corpus.Path(t, "snapshots")
+	for _, path := range corpus.Glob(t, "snapshots/*") {
 		s, err := snapshot.Open(path, snapshot.Options{})
 		if err != nil {
 			t.Logf("%s: %v", filepath.Base(path), err)

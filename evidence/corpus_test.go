@@ -14,16 +14,16 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 )
 
-const shared = "../../shared/corpus"
-
-// readShared reads a recording that is not part of the project.
-func readShared(t *testing.T, path string) ([]string, *Evidence) {
+// readCorpus reads a file that is not part of the project.
+func readCorpus(t *testing.T, path string) ([]string, *Evidence) {
 	t.Helper()
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(corpus.Path(t, path))
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	var in io.Reader = bytes.NewReader(data)
 	if bytes.HasPrefix(data, []byte("\x1f\x8b")) {
@@ -51,15 +51,15 @@ var kindByManifest = map[string]string{
 	"steps-torchtitan": "training_log", "steps-vllm": "training_log",
 }
 
-func TestSharedManifest(t *testing.T) {
-	manifest, err := os.ReadFile(filepath.Join(shared, "logs.tsv"))
+func TestCorpusManifest(t *testing.T) {
+	manifest, err := os.ReadFile(corpus.Path(t, "logs.tsv"))
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	for _, row := range strings.Split(strings.TrimSpace(string(manifest)), "\n")[1:] {
 		cells := strings.Split(row, "\t")
 		t.Run(cells[0], func(t *testing.T) {
-			kinds, _ := readShared(t, filepath.Join(shared, "logs", cells[0]))
+			kinds, _ := readCorpus(t, "logs/"+cells[0])
 			want, ok := kindByManifest[cells[1]]
 			if !ok {
 				t.Fatalf("the manifest has a new kind %q", cells[1])
@@ -71,15 +71,15 @@ func TestSharedManifest(t *testing.T) {
 	}
 }
 
-func TestSharedTraces(t *testing.T) {
-	manifest, err := os.ReadFile(filepath.Join(shared, "trace.tsv"))
+func TestCorpusTraces(t *testing.T) {
+	manifest, err := os.ReadFile(corpus.Path(t, "kineto.tsv"))
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	for _, row := range strings.Split(strings.TrimSpace(string(manifest)), "\n")[1:] {
 		cells := strings.Split(row, "\t")
 		t.Run(cells[0], func(t *testing.T) {
-			kinds, ev := readShared(t, filepath.Join(shared, "kineto", cells[0]))
+			kinds, ev := readCorpus(t, "kineto/"+cells[0])
 			events, _ := strconv.Atoi(cells[5])
 			if cells[6] == "" {
 				if kinds[0] != KindTimeline || ev.Details[0].Timeline.Rows != events {
@@ -117,7 +117,7 @@ func runExamples(t *testing.T, examples []example) {
 			if strings.Contains(ex.File, "json") {
 				folder = "kineto"
 			}
-			kinds, ev := readShared(t, filepath.Join(shared, folder, ex.File))
+			kinds, ev := readCorpus(t, folder+"/"+ex.File)
 			if kinds[0] != ex.Kind || strings.Join(kinds, " ") != strings.Join(ex.Contains, " ") {
 				t.Errorf("kinds %v, want %s first of %v", kinds, ex.Kind, ex.Contains)
 			}
@@ -217,10 +217,10 @@ func (c *check) failure(found []any) string {
 	return fmt.Sprintf("found %v", found)
 }
 
-func TestSharedExamples(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(shared, "evidence_examples.json"))
+func TestCorpusExamples(t *testing.T) {
+	text, err := os.ReadFile(corpus.Path(t, "evidence_examples.json"))
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	var examples []example
 	if err := json.Unmarshal(text, &examples); err != nil {
@@ -229,8 +229,8 @@ func TestSharedExamples(t *testing.T) {
 	runExamples(t, examples)
 }
 
-// TestSharedByEye checks figures that were read in the files by a person.
-func TestSharedByEye(t *testing.T) {
+// TestCorpusByEye checks figures that were read in the files by a person.
+func TestCorpusByEye(t *testing.T) {
 	text, err := os.ReadFile("testdata/by_eye/figures.json")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -19,15 +20,14 @@ import (
 // recordings are the shipped ones, and those of a corpus where there is one.
 func recordings(t *testing.T) []string {
 	var all []string
-	for _, pattern := range []string{"../testdata/recordings/*/*.pickle.gz", "../../shared/corpus/labelled/*/*named*.pickle.gz", "../../shared/corpus/snapshots/*"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range files {
-			if st, err := os.Stat(name); err == nil && st.Size() < 1<<20 {
-				all = append(all, name)
-			}
+	files, err := filepath.Glob("../testdata/recordings/*/*.pickle.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	files = append(files, corpus.Glob(t, "labelled/*/*named*.pickle.gz")...)
+	for _, name := range append(files, corpus.Glob(t, "snapshots/*")...) {
+		if st, err := os.Stat(name); err == nil && st.Size() < 1<<20 {
+			all = append(all, name)
 		}
 	}
 	return all

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 )
 
 // read parses a log with or without templates.
@@ -28,8 +30,7 @@ func TestTemplates(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	shared, _ := filepath.Glob("../../../shared/corpus/logs/*")
-	for _, file := range append(files, shared...) {
+	for _, file := range append(files, corpus.Glob(t, "logs/*")...) {
 		log, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
