@@ -1,14 +1,3 @@
-// Package budget says what memory a model should take: bytes by category and
-// phase, from a configuration and a training or serving setting.
-//
-//	c, err := budget.ReadConfig(file)
-//	b, err := budget.Compute(c, budget.Setting{Batch: 4, Sequence: 2048})
-//	fmt.Println(b.PeakBytes, b.PeakPhase, b.Phases)
-//
-// Nothing is guessed from a model's name. A configuration becomes a network
-// of parameters and operations (families.go, decoders.go and their kin); a
-// small machine (machine.go) runs the step's operations on byte counts and
-// keeps the books that PyTorch's autograd keeps.
 package budget
 
 import (

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -118,10 +117,10 @@ func newConfig(fields map[string]any) (*Config, error) {
 		return nil, fmt.Errorf("the configuration has no model_type: give a Transformers config.json, a checkpoint with " +
 			"--model, or a size with --params")
 	}
-	if _, ok := families[t]; !ok {
+	if familyOf(t) == nil {
 		return nil, fmt.Errorf("the tensors of model_type %q are not known: give the checkpoint's header with --model "+
 			"FILE.safetensors, or its size with --params (known: %s)",
-			short(t), strings.Join(slices.Sorted(maps.Keys(families)), " "))
+			short(t), strings.Join(knownFamilies(), " "))
 	}
 	return sub(t, fields), nil
 }

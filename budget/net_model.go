@@ -209,7 +209,7 @@ func (b *builder) layers(prefix string, n int64, f func(i int64)) {
 func newModel(c *Config) (*model, error) {
 	m := &model{config: c}
 	b := &builder{c: c, m: m}
-	families[c.Type](b)
+	familyOf(c.Type)(b)
 	if c.extra > 0 {
 		b.prefix = ""
 		b.param("(the rest)", RoleOther, c.extra)

@@ -1,7 +1,12 @@
 package budget
 
-// families maps a model_type to the function that builds its network. The
-// decoders are rows of a table (decoders.go); the others are built by hand.
+import (
+	"maps"
+	"slices"
+)
+
+// families maps a model_type to the function that builds its network by hand. Most
+// decoders are rows of a table instead (net_decoders.go).
 var families = map[string]func(*builder){
 	"bert":                  buildBERT,
 	"roberta":               buildRoBERTa,
@@ -25,34 +30,27 @@ var families = map[string]func(*builder){
 	"deepseek_v2":           buildDeepSeek,
 	"deepseek_v3":           buildDeepSeek,
 	"qwen":                  buildQwen1,
-	"gpt_neox_reward_model": decoderOf("gpt_neox"),
 	"mimo":                  buildMiMo,
-
-	"llama": decoderOf("llama"), "mistral": decoderOf("mistral"), "qwen2": decoderOf("qwen2"), "qwen3": decoderOf("qwen3"),
-	"gemma": decoderOf("gemma"), "gemma2": decoderOf("gemma2"), "gemma3_text": decoderOf("gemma3_text"),
-	"olmo": decoderOf("olmo"), "olmo2": decoderOf("olmo2"), "olmo3": decoderOf("olmo3"), "olmoe": decoderOf("olmoe"),
-	"phi": decoderOf("phi"), "phi3": decoderOf("phi3"),
-	"gpt2": decoderOf("gpt2"), "gpt_neo": decoderOf("gpt_neo"), "gptj": decoderOf("gptj"), "gpt_neox": decoderOf("gpt_neox"),
-	"gpt_oss": decoderOf("gpt_oss"),
-	"opt":     decoderOf("opt"), "bloom": decoderOf("bloom"), "falcon": decoderOf("falcon"),
-	"starcoder2": decoderOf("starcoder2"),
-	"arcee":      decoderOf("arcee"), "helium": decoderOf("helium"), "nemotron": decoderOf("nemotron"),
-	"smollm3": decoderOf("smollm3"), "ernie4_5": decoderOf("ernie4_5"), "glm": decoderOf("glm"), "glm4": decoderOf("glm4"),
-	"exaone4":   decoderOf("exaone4"),
-	"ministral": decoderOf("ministral"), "ministral3": decoderOf("ministral3"), "hunyuan_v1_dense": decoderOf("hunyuan_v1_dense"),
-	"granitemoeshared": decoderOf("granitemoeshared"), "glm4_moe": decoderOf("glm4_moe"),
-	"ernie4_5_moe": decoderOf("ernie4_5_moe"), "minimax_m2": decoderOf("minimax_m2"),
-	"gpt_bigcode": decoderOf("gpt_bigcode"), "seed_oss": decoderOf("seed_oss"), "cohere2": decoderOf("cohere2"),
-	"cohere": decoderOf("cohere"), "stablelm": decoderOf("stablelm"), "granite": decoderOf("granite"),
-	"granitemoe": decoderOf("granitemoe"),
-	"mixtral":    decoderOf("mixtral"), "phimoe": decoderOf("phimoe"), "qwen2_moe": decoderOf("qwen2_moe"),
-	"qwen3_moe": decoderOf("qwen3_moe"),
+	"gpt_neox_reward_model": func(b *builder) { buildDecoder(b, decoders["gpt_neox"]) },
 }
 
-// decoderOf names a row of the decoder table; looked up when called, since
-// the table's own functions read families.
-func decoderOf(name string) func(*builder) {
-	return func(b *builder) { buildDecoder(b, decoders[name]) }
+// familyOf is the function that builds a model_type's network, nil for one that is not
+// known.
+func familyOf(name string) func(*builder) {
+	if f := families[name]; f != nil {
+		return f
+	}
+	if d, ok := decoders[name]; ok {
+		return func(b *builder) { buildDecoder(b, d) }
+	}
+	return nil
+}
+
+// knownFamilies are the model_types, sorted.
+func knownFamilies() []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(families)), maps.Keys(decoders))
+	slices.Sort(names)
+	return names
 }
 
 // activation reads the name of an activation.
