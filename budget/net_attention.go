@@ -88,7 +88,7 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		vs := m.split(p, hq, hk, hk)
 		q, k, v = vs[0], vs[1], vs[2]
 		if a.pick {
-			k, v = m.replace(k, m.pickHead(k, p)), m.replace(v, m.pickHead(v, p))
+			k, v = m.replace(k, pickHead(m, k, p)), m.replace(v, pickHead(m, v, p))
 		}
 		if a.broadcast && a.heads > a.kv {
 			rep := a.heads / a.kv
@@ -122,19 +122,19 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		q.byHead, k.byHead, v.byHead = true, true, true
 	}
 	if a.rope.kind != ropeNone {
-		tables := m.spreadTables(a.rope, s.queries)
-		rq := m.rope(q, a.rope, tables...)
+		tables := a.rope.tables(m, s.queries)
+		rq := a.rope.forward(m, q, tables...)
 		if a.rope.spread > 1 {
 			m.releaseAll(tables)
-			tables = m.spreadTables(a.rope, s.queries)
+			tables = a.rope.tables(m, s.queries)
 		}
-		rk := m.rope(k, a.rope, tables...)
+		rk := a.rope.forward(m, k, tables...)
 		m.releaseAll(tables)
 		m.drop(q, k)
 		q, k = rq, rk
 	}
 	if a.latent == nil && !a.uncached {
-		k, v = m.toCache(a, k, v)
+		k, v = a.toCache(m, k, v)
 	}
 	if c := m.opts.CP; c > 1 { // keys and values on their way round the ring
 		m.pulse(2*(k.bytes()+v.bytes()), Communication)
@@ -143,7 +143,7 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if m.opts.eager() || a.eagerOnly {
 		core := func() *value { return a.eager(m, q, k, v, s) }
 		if m.selective && m.grad {
-			y = m.recomputed(q, k, v, core)
+			y = recomputed(m, q, k, v, core)
 		} else {
 			y = core()
 		}
@@ -284,7 +284,7 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 
 // pickHead copies one head out of a fused projection; its gradient is the
 // whole projection's.
-func (m *machine) pickHead(x, whole *value) *value {
+func pickHead(m *machine, x, whole *value) *value {
 	y := m.tensor(x.n, x.e)
 	b := whole.bytes()
 	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
@@ -313,10 +313,10 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	var w *value
 	if a.wideScores {
 		fq, fk := m.cast(q, 4), m.cast(kk, 4)
-		w = m.scores(fq, fk, n, s)
+		w = scores(m, fq, fk, n, s)
 		m.drop(fq, fk)
 	} else {
-		w = m.scores(q, kk, n, s)
+		w = scores(m, q, kk, n, s)
 	}
 	if !a.narrowSoftmax && !a.addmm {
 		w = m.replace(w, m.scale(w))
@@ -373,7 +373,7 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 
 // scores is q times k transposed; both are copied into the layout of a
 // batched product.
-func (m *machine) scores(q, k *value, n int64, s shape) *value {
+func scores(m *machine, q, k *value, n int64, s shape) *value {
 	e := m.narrow(max(q.e, k.e))
 	cq, ck := m.cast(q, e), m.cast(k, e)
 	pq, pk := m.physical(cq, s.batch), m.physical(ck, s.batch)

@@ -21,9 +21,8 @@ const maxSpan = 1 << 20
 
 func buildDeBERTa(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings",
-		"intermediate_size"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings",
+		"intermediate_size") {
 		return
 	}
 	kind := b.headKind()
@@ -175,11 +174,11 @@ func (c *debertaConv) forward(m *machine, in, out *value, width int64) *value {
 	x = m.replace(x, m.activate(x, c.act))
 	x = m.replace(x, m.add(out, x))
 	x = m.replace(x, c.norm.forward(m, x))
-	return m.replace(x, m.perToken(x, tokens))
+	return m.replace(x, perToken(m, x, tokens))
 }
 
 // perToken multiplies the stream by one number for each token.
-func (m *machine) perToken(x *value, tokens int64) *value {
+func perToken(m *machine, x *value, tokens int64) *value {
 	mask := m.tensor(tokens, x.e)
 	y := m.mul(x, mask)
 	m.drop(mask)

@@ -274,8 +274,7 @@ func (b *builder) drop(name string) float64 {
 func buildDecoder(b *builder, d decoder) {
 	c, m := b.c, b.m
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads") {
 		return
 	}
 	k := c.IntOr("num_key_value_heads", a)

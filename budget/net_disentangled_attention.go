@@ -21,7 +21,7 @@ func (a *attention) disentangle(m *machine, x *value, s shape) *value {
 	core := func() *value { return a.byDistance(m, q, k, v, s) }
 	var y *value
 	if m.selective && m.grad {
-		y = m.recomputed(q, k, v, core)
+		y = recomputed(m, q, k, v, core)
 	} else {
 		y = core()
 	}

@@ -53,7 +53,7 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 		x = m.replace(x, mod.embedNorm.forward(m, x))
 	}
 	if mod.deberta != nil {
-		x = m.replace(x, m.perToken(x, t))
+		x = m.replace(x, perToken(m, x, t))
 	}
 	if mod.embedDrop > 0 {
 		x = m.replace(x, m.dropout(x, mod.embedDrop))
@@ -145,7 +145,7 @@ func (mod *model) bidirectional() bool { a := mod.first(); return a != nil && a.
 
 // toCache hands keys and values to a cache, which copies them; without one
 // they stay as they are.
-func (m *machine) toCache(a *attention, k, v *value) (*value, *value) {
+func (a *attention) toCache(m *machine, k, v *value) (*value, *value) {
 	if m.opts.Inference && m.opts.Cache != "none" {
 		e := k.e
 		return m.store(k, e), m.store(v, e)
@@ -175,7 +175,7 @@ func (m *machine) tables(seq, dim int64) []*storage {
 	if !m.grad {
 		c = Temporary
 	}
-	return []*storage{m.alloc(seq*dim*m.cosWidth(), c), m.alloc(seq*dim*m.cosWidth(), c)}
+	return []*storage{m.alloc(seq*dim*m.wide, c), m.alloc(seq*dim*m.wide, c)}
 }
 
 // onTape ties a storage's life to the oldest node of the tape.

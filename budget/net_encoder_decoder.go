@@ -6,8 +6,7 @@ import "strings"
 
 func buildT5(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads") {
 		return
 	}
 	h, a, d, ff := c.Int("d_model"), c.Int("num_heads"), c.Int("d_kv"), c.Int("d_ff")
@@ -150,8 +149,7 @@ func (b *builder) stack(m *model, prefix string, layers, h, a, inner int64, keyB
 
 func buildBART(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings") {
 		return
 	}
 	h, pos, drop := c.Int("d_model"), c.Int("max_position_embeddings")+2, c.Float("dropout")
@@ -225,9 +223,8 @@ func (b *builder) bartDecoder(h, pos int64, drop float64) {
 
 func buildWhisper(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "num_mel_bins", "max_source_positions",
-		"max_target_positions"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "num_mel_bins", "max_source_positions",
+		"max_target_positions") {
 		return
 	}
 	h, drop := c.Int("d_model"), c.Float("dropout")

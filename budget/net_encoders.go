@@ -56,9 +56,8 @@ func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
 	c, m := b.c, b.m
 	h = c.Int("hidden_size")
 	a := c.Int("num_attention_heads")
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-		"max_position_embeddings"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+		"max_position_embeddings") {
 		return h
 	}
 	if h%a != 0 {
@@ -273,8 +272,7 @@ func buildDistilBERT(b *builder) {
 func buildModernBERT(b *builder) {
 	c, m := b.c, b.m
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads") {
 		return
 	}
 	b.heads(h, a, a)

@@ -164,35 +164,32 @@ func (x *experts) forward(m *machine, in *value) *value {
 	}
 	ids := []*storage{m.alloc(8*s, Temporary), m.alloc(8*s, Temporary)} // order and its inverse
 	g := m.gather(in, s*x.h, ids[0])
-	y := m.grouped(g, x.gateUp, s, 2*x.inner, ids[0])
+	y := grouped(m, g, x.gateUp, s, 2*x.inner, ids[0])
 	m.drop(g)
 	if x.upBias != nil {
-		y = m.replace(y, m.pickBias(y, x.upBias, ids[0]))
+		y = m.replace(y, pickBias(m, y, x.upBias, ids[0]))
 	}
 	p := m.split(y, y.n/2, y.n/2)
 	m.drop(y)
 	var z *value
 	if x.oss {
-		z = m.ossGate(p[0], p[1])
+		z = ossGate(m, p[0], p[1])
 	} else {
 		a := m.activate(p[0], x.act)
 		z = m.mul(a, p[1])
 		m.drop(a)
 	}
 	m.drop(p...)
-	o := m.grouped(z, x.down, s, x.h, ids[0])
+	o := grouped(m, z, x.down, s, x.h, ids[0])
 	m.drop(z)
 	if x.downBias != nil {
-		o = m.replace(o, m.pickBias(o, x.downBias, ids[0]))
+		o = m.replace(o, pickBias(m, o, x.downBias, ids[0]))
 	}
 	w := m.mul(o, weights)
 	back := m.gather(w, s*x.h, ids[1])
 	m.drop(w)
 	out := m.tensor(t*x.h, back.e)
-	b := back.bytes()
-	m.record([]*value{out}, []*value{back}, nil, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, Temporary)} // spread over the chosen experts
-	})
+	m.unaryNode(out, back, Temporary)
 	m.drop(back, o, weights)
 	m.release(ids[0])
 	m.release(ids[1])
@@ -233,10 +230,7 @@ func (x *experts) route(m *machine, in *value, t int64) *value {
 	m.drop(l)
 	w := m.tensor(t*x.topK, p.e)
 	idx := m.alloc(8*t*x.topK, Temporary)
-	full := p.bytes()
-	m.record([]*value{w}, []*value{p}, []*storage{idx}, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(full, Temporary)}
-	})
+	m.unaryNode(w, p, Temporary, idx)
 	m.release(idx)
 	m.drop(p)
 	if w.e != in.e && !m.mixed {
@@ -249,16 +243,13 @@ func (x *experts) route(m *machine, in *value, t int64) *value {
 // gradient is scattered back into zeros.
 func (m *machine) gather(x *value, n int64, keeps ...*storage) *value {
 	y := m.tensor(n, x.e)
-	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, keeps, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, Temporary)}
-	})
+	m.unaryNode(y, x, Temporary, keeps...)
 	return y
 }
 
 // grouped is grouped_mm: not an autocast operation, so float32 weights stay
 // float32 and nothing is cast.
-func (m *machine) grouped(x *value, p *parameter, rows, out int64, offsets *storage) *value {
+func grouped(m *machine, x *value, p *parameter, rows, out int64, offsets *storage) *value {
 	e := max(x.e, p.val.e)
 	in := m.cast(x, e)
 	y := m.tensor(rows*out, e)
@@ -280,7 +271,7 @@ func (m *machine) grouped(x *value, p *parameter, rows, out int64, offsets *stor
 }
 
 // pickBias adds each row its expert's bias in place.
-func (m *machine) pickBias(x *value, p *parameter, index *storage) *value {
+func pickBias(m *machine, x *value, p *parameter, index *storage) *value {
 	b := m.tensor(x.n, p.val.e)
 	bytes := p.val.bytes()
 	m.record([]*value{b}, []*value{p.val}, []*storage{index}, func(m *machine, g []*storage) []*storage {
@@ -292,7 +283,7 @@ func (m *machine) pickBias(x *value, p *parameter, index *storage) *value {
 }
 
 // ossGate is (up + 1) * gate * sigmoid(a * gate) with both halves clamped.
-func (m *machine) ossGate(gate, up *value) *value {
+func ossGate(m *machine, gate, up *value) *value {
 	g := m.unary(gate, true, false)
 	u := m.unary(up, true, false)
 	s := m.scale(g)

@@ -27,9 +27,9 @@ func (a *attention) latentHeads(m *machine, x *value, t int64) (q, k, v *value) 
 	m.drop(c)
 	n := l.kvaNorm.forward(m, cs[0])
 	rot := rotary{kind: ropeFull, dim: l.rope, of: l.rope}
-	qr, kr := m.rope(qs[1], rot), m.rope(cs[1], rot)
+	qr, kr := rot.forward(m, qs[1]), rot.forward(m, cs[1])
 	m.drop(qs[1], cs[0], cs[1])
-	n, kr = m.toCache(a, n, kr)
+	n, kr = a.toCache(m, n, kr)
 	q = m.cat(qs[0], qr)
 	m.drop(qs[0], qr)
 	kv := m.apply(n, l.kvb)
@@ -47,9 +47,8 @@ func (a *attention) latentHeads(m *machine, x *value, t int64) (q, k, v *value) 
 
 func buildDeepSeek(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
-		"qk_rope_head_dim", "v_head_dim"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
+		"qk_rope_head_dim", "v_head_dim") {
 		return
 	}
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
@@ -123,9 +122,8 @@ func (b *builder) deepSeekExperts(topK int64, corrected bool) *experts {
 // buildQwen1 is the first Qwen, whose code came with its checkpoint.
 func buildQwen1(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-		"kv_channels"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+		"kv_channels") {
 		return
 	}
 	h, a, d, inner := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("kv_channels"), c.Int("intermediate_size")/2
@@ -154,7 +152,7 @@ func buildQwen1(b *builder) {
 // buildMiMo is qwen2 with its own flag for biases, and blocks that predict
 // further tokens.
 func buildMiMo(b *builder) {
-	c, m := b.c, b.m
+	c := b.c
 	row := llamaLike
 	row.qkvBias = "attention_bias"
 	buildDecoder(b, row)
@@ -175,5 +173,4 @@ func buildMiMo(b *builder) {
 		b.under("self_attn.", func() { b.projections(&row, at, h) })
 		b.under("mlp.", func() { b.feedForward(&row, h, inner) })
 	})
-	_ = m
 }

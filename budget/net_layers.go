@@ -34,24 +34,22 @@ type norm struct {
 func (n *norm) forward(m *machine, x *value) *value {
 	switch n.kind {
 	case rmsNormKind:
-		return m.rmsNorm(x, n)
+		return n.rms(m, x)
 	case rmsWideKind:
-		return m.rmsWide(x, n)
+		return n.rmsWide(m, x)
 	case rmsT5Kind:
-		return m.rmsT5(x, n)
+		return n.rmsT5(m, x)
 	case cohereNormKind:
-		return m.cohereNorm(x, n)
+		return n.cohere(m, x)
 	case layerNormNarrowKind:
 		in, mixed := m.cast(x, m.narrow(x.e)), m.mixed
 		m.mixed = false
 		y := m.layerNorm(in, n)
 		m.mixed = mixed
-		m.drop(in)
-		return y
+		return m.replace(in, y)
 	case layerNormWideKind:
-		f := m.cast(x, 4)
-		y := m.layerNorm(f, n)
-		m.drop(f)
+		y := m.cast(x, 4)
+		y = m.replace(y, m.layerNorm(y, n))
 		return m.replace(y, m.cast(y, x.e))
 	default:
 		return m.layerNorm(x, n)
@@ -61,12 +59,10 @@ func (n *norm) forward(m *machine, x *value) *value {
 // inverse is rsqrt(mean of squares + eps): one number per row, kept.
 func (m *machine) inverse(x *value, rows int64) *value {
 	v := m.meanSquare(x, rows)
-	r := m.unary(v, false, true)
-	m.drop(v)
-	return r
+	return m.replace(v, m.unary(v, false, true))
 }
 
-func (m *machine) rmsNorm(x *value, n *norm) *value {
+func (n *norm) rms(m *machine, x *value) *value {
 	f := m.cast(x, 4)
 	r := m.inverse(f, x.n/n.size)
 	y := m.mul(f, r)
@@ -77,36 +73,30 @@ func (m *machine) rmsNorm(x *value, n *norm) *value {
 	return z
 }
 
-func (m *machine) rmsWide(x *value, n *norm) *value {
+func (n *norm) rmsWide(m *machine, x *value) *value {
 	f := m.cast(x, 4)
 	r := m.inverse(f, x.n/n.size)
 	y := m.mul(f, r)
 	w := m.cast(n.weight.val, 4)
 	if n.plusOne {
-		p := m.shift(w)
-		m.drop(w)
-		w = p
+		w = m.replace(w, m.shift(w))
 	}
 	z := m.mul(y, w)
 	m.drop(y, w, r, f)
-	o := m.cast(z, x.e)
-	m.drop(z)
-	return o
+	return m.replace(z, m.cast(z, x.e))
 }
 
-func (m *machine) rmsT5(x *value, n *norm) *value {
+func (n *norm) rmsT5(m *machine, x *value) *value {
 	f := m.cast(x, 4)
 	r := m.inverse(f, x.n/n.size)
 	m.drop(f)
 	y := m.mul(x, r)
 	c := m.cast(y, n.weight.val.e)
 	m.drop(y, r)
-	z := m.mul(c, n.weight.val)
-	m.drop(c)
-	return z
+	return m.replace(c, m.mul(c, n.weight.val))
 }
 
-func (m *machine) cohereNorm(x *value, n *norm) *value {
+func (n *norm) cohere(m *machine, x *value) *value {
 	f := m.cast(x, 4)
 	c := m.centre(f, x.n/n.size)
 	r := m.inverse(c, x.n/n.size)
@@ -117,34 +107,25 @@ func (m *machine) cohereNorm(x *value, n *norm) *value {
 	w := m.cast(n.weight.val, 4)
 	z := m.mul(y, w)
 	m.drop(y, w)
-	o := m.cast(z, x.e)
-	m.drop(z)
-	return o
+	return m.replace(z, m.cast(z, x.e))
 }
 
 // centre is x - x.mean(-1): the mean's gradient is one more full tensor.
 func (m *machine) centre(x *value, rows int64) *value {
 	y := m.tensor(x.n, x.e)
-	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, Temporary)}
-	})
+	m.unaryNode(y, x, Temporary)
 	return y
 }
 
-// rope rotates x by position. Only cos and sin are kept, once per model.
+// forward rotates x by position. Only cos and sin are kept, once per model.
 // Partial rotation joins the rotated and the plain part in a new tensor laid
 // out by head.
-func (m *machine) rope(x *value, r rotary, tables ...*storage) *value {
-	if r.kind == ropeNone {
-		return m.again(x)
-	}
-	in := x
+func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 	part := x.n
 	if r.kind == ropePartial {
 		part = x.n * r.dim / r.of
 	}
-	e := max(x.e, m.cosWidth())
+	e := max(x.e, m.wide)
 	if r.kind == ropeWide {
 		e = 4
 	}
@@ -168,7 +149,7 @@ func (m *machine) rope(x *value, r rotary, tables ...*storage) *value {
 		m.release(sum)
 	}
 	whole, want := x.n*e, x.bytes()
-	m.record([]*value{y}, []*value{in}, tables, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, tables, func(m *machine, g []*storage) []*storage {
 		sin := m.alloc(part*e, Temporary)
 		neg := m.alloc(part/2*e, Temporary)
 		s := m.alloc(part*e, Temporary)
@@ -213,12 +194,12 @@ type rotary struct {
 	spread int
 }
 
-// spreadTables are cos and sin as a layer repeats them; none where it doesn't.
-func (m *machine) spreadTables(r rotary, positions int64) []*storage {
+// tables are cos and sin as a layer repeats them; none where it doesn't.
+func (r rotary) tables(m *machine, positions int64) []*storage {
 	if r.spread == 0 {
 		return nil
 	}
-	e := m.cosWidth()
+	e := m.wide
 	switch {
 	case r.spread > 1: // gptj: as q and k
 		e = m.width
@@ -227,9 +208,6 @@ func (m *machine) spreadTables(r rotary, positions int64) []*storage {
 	}
 	return []*storage{m.alloc(positions*r.dim*e, Temporary), m.alloc(positions*r.dim*e, Temporary)}
 }
-
-// cosWidth is the width of the cos and sin tables: that of the embeddings.
-func (m *machine) cosWidth() int64 { return m.wide }
 
 // activation is an MLP's nonlinearity.
 type activation int
@@ -250,48 +228,38 @@ func (m *machine) activate(x *value, a activation) *value {
 	case actRelu, actTanh:
 		return m.unary(x, false, true)
 	case actQuickGelu:
-		s := m.scale(x)
-		t := m.unary(s, false, true)
-		m.drop(s)
-		y := m.mul(x, t)
-		m.drop(t)
-		return y
+		t := m.scale(x)
+		t = m.replace(t, m.unary(t, false, true))
+		return m.replace(t, m.mul(x, t))
 	case actReluSquared:
 		r := m.unary(x, false, true)
-		y := m.power(r)
-		m.drop(r)
-		return y
+		return m.replace(r, m.power(r))
 	case actGeluNew:
-		return m.geluNew(x)
+		return geluNew(m, x)
 	case actBloomGelu:
-		return m.bloomGelu(x)
+		return bloomGelu(m, x)
 	default:
 		return m.unary(x, true, false)
 	}
 }
 
 // geluNew is 0.5 x (1 + tanh(c (x + 0.044715 x^3))) as Python evaluates it.
-func (m *machine) geluNew(x *value) *value {
+func geluNew(m *machine, x *value) *value {
 	half := m.scale(x)
-	cube := m.power(x)
-	c := m.scale(cube)
-	m.drop(cube)
-	in := m.add(x, c)
-	m.drop(c)
-	arg := m.scale(in)
-	m.drop(in)
-	t := m.unary(arg, false, true)
-	m.drop(arg)
-	one := m.shift(t)
-	m.drop(t)
-	y := m.mul(half, one)
-	m.drop(half, one)
+	t := m.power(x)
+	t = m.replace(t, m.scale(t))
+	t = m.replace(t, m.add(x, t))
+	t = m.replace(t, m.scale(t))
+	t = m.replace(t, m.unary(t, false, true))
+	t = m.replace(t, m.shift(t))
+	y := m.mul(half, t)
+	m.drop(half, t)
 	return y
 }
 
 // bloomGelu keeps its input alone; what it is worked out of stands beside it for a
 // while, four parts forward and five backward.
-func (m *machine) bloomGelu(x *value) *value {
+func bloomGelu(m *machine, x *value) *value {
 	b := x.bytes()
 	m.pulse(4*b, Temporary)
 	y := m.tensor(x.n, x.e)
@@ -334,28 +302,21 @@ func (f *mlp) forward(m *machine, x *value) *value {
 		y = m.mul(p[1], a)
 		m.drop(a, p[0], p[1], gu)
 	case f.gate != nil:
-		g := m.apply(x, f.gate)
-		a := m.activate(g, f.act)
-		m.drop(g)
+		a := m.apply(x, f.gate)
+		a = m.replace(a, m.activate(a, f.act))
 		u := m.apply(x, f.up)
 		y = m.mul(a, u)
 		m.drop(a, u)
 	default:
-		u := m.apply(x, f.up)
-		y = m.activate(u, f.act)
-		m.drop(u)
+		y = m.apply(x, f.up)
+		y = m.replace(y, m.activate(y, f.act))
 	}
 	if f.inner > 0 {
-		d := m.dropout(y, f.inner)
-		m.drop(y)
-		y = d
+		y = m.replace(y, m.dropout(y, f.inner))
 	}
-	z := m.apply(y, f.down)
-	m.drop(y)
+	z := m.replace(y, m.apply(y, f.down))
 	if f.drop > 0 {
-		d := m.dropout(z, f.drop)
-		m.drop(z)
-		z = d
+		z = m.replace(z, m.dropout(z, f.drop))
 	}
 	return z
 }

@@ -157,10 +157,7 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	m.logit(w)
 	m.drop(s)
 	loss := m.tensor(1, 4)
-	b := w.bytes()
-	m.record([]*value{loss}, []*value{w}, []*storage{w.st, batch.labels}, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, Logits)}
-	})
+	m.unaryNode(loss, w, Logits, w.st, batch.labels)
 	m.drop(w)
 	return loss
 }
@@ -168,10 +165,7 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 // mean is one number of all; its gradient is spread over all again.
 func (m *machine) mean(x *value) *value {
 	y := m.tensor(1, x.e)
-	b, c := x.bytes(), gradCategory(x)
-	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, c)}
-	})
+	m.unaryNode(y, x, gradCategory(x))
 	return y
 }
 

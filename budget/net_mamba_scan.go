@@ -17,7 +17,7 @@ func (x *mamba) sequential(m *machine, in *value, s shape) *value {
 	m.drop(e)
 	d := m.cast(x.skip.val, 4)
 	parts := m.split(p, t*di, t*di)
-	conv := m.convolve(parts[0], x.conv, x.convBias, t, s.batch, di, x.kernel)
+	conv := x.convolve(m, parts[0], t, s.batch)
 	h := m.unary(conv, true, false)
 	m.drop(conv)
 	xp := m.apply(h, x.x)
@@ -34,14 +34,14 @@ func (x *mamba) sequential(m *machine, in *value, s shape) *value {
 	dt = m.replace(dt, m.unary(wide, true, false)) // softplus
 	m.drop(wide)
 	full := t * di * n
-	raw := m.outer(a, dt, full)
+	raw := outer(m, a, dt, full)
 	da := m.unary(raw, false, true)
 	m.drop(raw)
 	b := m.cast(ps[1], 4)
-	db := m.outer(dt, b, full)
+	db := outer(m, dt, b, full)
 	hf := m.cast(h, 4)
-	u := m.outer(db, hf, full)
-	y := m.walk(da, u, ps[2], t, s.batch, di*n, di)
+	u := outer(m, db, hf, full)
+	y := walk(m, da, u, ps[2], t, s.batch, di*n, di)
 	hd := m.mul(h, d)
 	sum := m.add(y, hd)
 	m.drop(hd, y)
@@ -57,7 +57,7 @@ func (x *mamba) sequential(m *machine, in *value, s shape) *value {
 }
 
 // outer is a product of two factors that are both spread over n elements, in float32.
-func (m *machine) outer(a, b *value, n int64) *value {
+func outer(m *machine, a, b *value, n int64) *value {
 	y := m.tensor(n, 4)
 	na, nb := a.needsGrad(), b.needsGrad()
 	ab, bb := a.bytes(), b.bytes()
@@ -81,25 +81,22 @@ func (m *machine) outer(a, b *value, n int64) *value {
 }
 
 // pick is one step's part of a whole; its gradient is the whole's, zero elsewhere.
-func (m *machine) pick(x *value, n int64) *value {
+func pick(m *machine, x *value, n int64) *value {
 	y := m.again(x)
 	y.n, y.from, y.leaf = n, nil, nil
-	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, Temporary)}
-	})
+	m.unaryNode(y, x, Temporary)
 	return y
 }
 
 // walk is state = A[i] * state + U[i], y[i] = state @ C[i], token by token.
-func (m *machine) walk(a, u, c *value, tokens, batch, state, di int64) *value {
+func walk(m *machine, a, u, c *value, tokens, batch, state, di int64) *value {
 	seq := tokens / max(batch, 1)
 	steps := min(max(seq, 1), scanSteps)
 	st := m.tensor(batch*state, m.narrow(4))
 	var ys []*value
 	for i := range steps {
 		per := (seq*(i+1)/steps - seq*i/steps) * batch
-		ai, ui := m.pick(a, per*state), m.pick(u, per*state)
+		ai, ui := pick(m, a, per*state), pick(m, u, per*state)
 		prod := m.mul(ai, st)
 		next := m.add(prod, ui)
 		m.drop(prod, ai, ui, st)
@@ -124,8 +121,9 @@ func (m *machine) walk(a, u, c *value, tokens, batch, state, di int64) *value {
 
 // convolve is the causal convolution over each channel: its output has the
 // kernel's overhang.
-func (m *machine) convolve(x *value, w, bias *parameter, tokens, batch, channels, kernel int64) *value {
-	in, k := m.cast(x, m.narrow(x.e)), m.weight(w)
+func (x *mamba) convolve(m *machine, v *value, tokens, batch int64) *value {
+	channels, kernel, bias := x.inner, x.kernel, x.convBias
+	in, k := m.cast(v, m.narrow(v.e)), m.weight(x.conv)
 	ins := []*value{in, k}
 	var b *value
 	if bias != nil {

@@ -170,6 +170,15 @@ func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm 
 	return n
 }
 
+// need checks the fields that every later product relies on.
+func (b *builder) need(names ...string) bool {
+	if err := b.c.need(names...); err != nil {
+		b.err = err
+		return false
+	}
+	return true
+}
+
 func (b *builder) fail(format string, args ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf(format, args...)

@@ -6,8 +6,7 @@ import "strings"
 
 func buildMamba(b *builder) {
 	c := b.c
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel") {
 		return
 	}
 	h := c.Int("hidden_size")
@@ -97,9 +96,8 @@ func buildMamba2(b *builder) {
 		}
 		b.c, b.m.config = c, c
 	}
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads",
-		"head_dim"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads",
+		"head_dim") {
 		return
 	}
 	h := c.Int("hidden_size")
@@ -143,9 +141,8 @@ func nemotronLayers(b *builder) string {
 
 func buildNemotron(b *builder) {
 	c := b.c
-	if err := c.need("vocab_size", "hidden_size", "mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups",
-		"num_attention_heads", "num_key_value_heads", "head_dim"); err != nil {
-		b.err = err
+	if !b.need("vocab_size", "hidden_size", "mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups",
+		"num_attention_heads", "num_key_value_heads", "head_dim") {
 		return
 	}
 	pattern := nemotronLayers(b)
@@ -216,10 +213,9 @@ func (b *builder) buffer(name string, role Role, shape ...int64) *parameter {
 // with full attention every few layers.
 func buildQwenNext(b *builder) {
 	c, m := b.c, b.m
-	if err := c.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
 		"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
-		"linear_conv_kernel_dim"); err != nil {
-		b.err = err
+		"linear_conv_kernel_dim") {
 		return
 	}
 	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")

@@ -19,10 +19,7 @@ func (m *machine) cast(x *value, e int64) *value {
 	}
 	y := m.tensor(x.n, e)
 	y.byHead = x.byHead
-	from, c := x.bytes(), gradCategory(x)
-	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(from, c)} // ToCopyBackward
-	})
+	m.unaryNode(y, x, gradCategory(x)) // ToCopyBackward
 	return y
 }
 
@@ -254,10 +251,7 @@ func (m *machine) unary(x *value, input, output bool) *value {
 	if output {
 		saved = append(saved, y.st)
 	}
-	b, c := x.bytes(), gradCategory(x)
-	m.record([]*value{y}, []*value{x}, saved, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, c)}
-	})
+	m.unaryNode(y, x, gradCategory(x), saved...)
 	return y
 }
 
@@ -300,10 +294,7 @@ func (m *machine) dropout(x *value, p float64) *value {
 	}
 	mask := m.alloc(x.n, Temporary)
 	y := m.tensor(x.n, x.e)
-	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, []*storage{mask}, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, Temporary)}
-	})
+	m.unaryNode(y, x, Temporary, mask)
 	m.release(mask)
 	return y
 }

@@ -124,13 +124,13 @@ type replay struct {
 // alloc makes a storage with one reference.
 func (m *machine) alloc(bytes int64, c Category) *storage {
 	if m.replay.dead {
-		return m.slabs.storage(storage{refs: 1, cat: c})
+		return m.slabs.storages.put(storage{refs: 1, cat: c})
 	}
 	m.live += bytes
 	m.cats[c] += bytes
 	m.made++
 	m.mark()
-	return m.slabs.storage(storage{bytes: bytes, refs: 1, cat: c, born: m.made})
+	return m.slabs.storages.put(storage{bytes: bytes, refs: 1, cat: c, born: m.made})
 }
 
 // mark compares the moment with the phase's peak.
@@ -190,7 +190,7 @@ func (m *machine) tensor(n, e int64) *value {
 	if m.replay.until > 0 && m.replay.tensors >= m.replay.until {
 		m.replay.dead = true
 	}
-	return m.slabs.value(value{st: m.alloc(n*e, Temporary), n: n, e: e})
+	return m.slabs.values.put(value{st: m.alloc(n*e, Temporary), n: n, e: e})
 }
 
 // drop is a Python name going out of scope.
@@ -209,7 +209,7 @@ func (v *value) needsGrad() bool {
 }
 
 // again is a second Python name for the same tensor.
-func (m *machine) again(v *value) *value { m.keep(v.st); return m.slabs.value(*v) }
+func (m *machine) again(v *value) *value { m.keep(v.st); return m.slabs.values.put(*v) }
 
 func (v *value) edge() edge {
 	if v.from == nil && v.leaf != nil && v.leaf.trainable {
@@ -234,7 +234,7 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 	if !need {
 		return
 	}
-	nd := m.slabs.node(node{run: run, grads: m.slabs.gradients(len(outs))})
+	nd := m.slabs.nodes.put(node{run: run, grads: m.slabs.grads.take(len(outs))})
 	for i, v := range outs {
 		v.from, v.slot = nd, i
 	}
@@ -242,7 +242,7 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 		m.note(outs, saved)
 		return
 	}
-	nd.in = m.slabs.edges(len(ins))
+	nd.in = m.slabs.ins.take(len(ins))
 	for i, v := range ins {
 		e := edge{}
 		if v.needsGrad() {
@@ -271,6 +271,14 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 		nd.saved = append(nd.saved, s)
 	}
 	m.tape = append(m.tape, nd)
+}
+
+// unaryNode records an operation whose gradient is one new tensor of its input's size.
+func (m *machine) unaryNode(y, x *value, c Category, saved ...*storage) {
+	b := x.bytes()
+	m.record([]*value{y}, []*value{x}, saved, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, c)}
+	})
 }
 
 // note remembers the last result that was still needed: an operation that

@@ -143,10 +143,7 @@ func (r *run) network(b batchOf) *value {
 func (r *run) pooled(mod *model, x *value, batch int64) *value {
 	m := r.m
 	y := m.tensor(batch*mod.hidden, x.e)
-	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
-		return []*storage{m.alloc(b, Temporary)}
-	})
+	m.unaryNode(y, x, Temporary)
 	return y
 }
 

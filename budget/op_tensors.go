@@ -123,10 +123,7 @@ func (m *machine) layerNorm(x *value, n *norm) *value {
 func (m *machine) meanSquare(x *value, rows int64) *value {
 	p := m.power(x)
 	y := m.tensor(rows, p.e)
-	b := p.bytes()
-	m.record([]*value{y}, []*value{p}, nil, func(m *machine, g []*storage) []*storage { // MeanBackward
-		return []*storage{m.alloc(b, Temporary)}
-	})
+	m.unaryNode(y, p, Temporary)
 	m.drop(p)
 	return y
 }

@@ -197,7 +197,7 @@ func (p *plan) share(n int64, from int, experts bool) int64 {
 
 // recomputed checkpoints the middle of attention: scores are made again in
 // backward, from q, k and v.
-func (m *machine) recomputed(q, k, v *value, f func() *value) *value {
+func recomputed(m *machine, q, k, v *value, f func() *value) *value {
 	join := m.cat(q, k, v)
 	m.release(join.st)
 	join.st = m.alloc(0, Temporary)
