@@ -24,10 +24,15 @@ type Budget struct {
 
 // ModelInfo describes the model.
 type ModelInfo struct {
-	Type                                  string
-	Parameters, Active, Trainable         int64
-	Embedding, Layers, Hidden, Vocabulary int64
-	Positions                             int64 // learned ones, which bound a sequence; 0 without
+	Type       string `json:"type"`
+	Parameters int64  `json:"parameters"`
+	Active     int64  `json:"active_parameters"`
+	Trainable  int64  `json:"trainable_parameters"`
+	Embedding  int64  `json:"embedding_parameters"`
+	Layers     int64  `json:"layers"`
+	Hidden     int64  `json:"hidden"`
+	Vocabulary int64  `json:"vocabulary"`
+	Positions  int64  `json:"-"` // learned ones, which bound a sequence; 0 without
 }
 
 // PhaseBytes is one phase.

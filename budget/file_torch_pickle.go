@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 
 	"github.com/nlpodyssey/gopickle/pickle"
 	"github.com/nlpodyssey/gopickle/types"
@@ -116,7 +117,7 @@ func readTorchPickle(data []byte) (ts []Tensor, err error) {
 	if len(ts) == 0 {
 		return nil, fmt.Errorf("no tensors in the checkpoint")
 	}
-	sort.Slice(ts, func(i, j int) bool { return ts[i].Name < ts[j].Name })
+	slices.SortFunc(ts, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
 	return ts, nil
 }
 
@@ -142,7 +143,7 @@ func collect(ts []Tensor, prefix string, v any, depth int) ([]Tensor, error) {
 				ts = append(ts, t)
 			}
 		case *types.Dict, *types.OrderedDict:
-			if depth == 0 && contains(wrappers, name) {
+			if depth == 0 && slices.Contains(wrappers, name) {
 				ts, err = collect(ts, "", x, depth+1)
 			} else if name != "optimizer" && name != "optimizer_state_dict" && name != "_metadata" {
 				ts, err = collect(ts, prefix+name+".", x, depth+1)
@@ -164,78 +165,56 @@ func collect(ts []Tensor, prefix string, v any, depth int) ([]Tensor, error) {
 	return ts, err
 }
 
-func contains(l []string, s string) bool {
-	for _, x := range l {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
+// operandBytes are the fixed lengths that follow opcodes: BINFLOAT; BININT LONG_BINGET
+// LONG_BINPUT EXT4; BININT2 EXT2; BININT1 BINGET BINPUT PROTO EXT1.
+var operandBytes = [256]uint64{'G': 8, 'J': 4, 'j': 4, 'r': 4, 0x84: 4, 'M': 2, 0x83: 2, 'K': 1, 'h': 1, 'q': 1, 0x80: 1, 0x82: 1}
+
+// lengthBytes are the bytes of the length that follows an opcode: BINUNICODE BINBYTES
+// BINSTRING LONG4; BINUNICODE8 BINBYTES8 BYTEARRAY8, and FRAME, whose bytes are opcodes
+// again; SHORT_BINSTRING SHORT_BINBYTES SHORT_BINUNICODE LONG1.
+var lengthBytes = [256]int{'X': 4, 'B': 4, 'T': 4, 0x8b: 4, 0x8d: 8, 0x8e: 8, 0x96: 8, frameOpcode: 8,
+	'U': 1, 'C': 1, 0x8c: 1, 0x8a: 1}
+
+const frameOpcode = 0x95
 
 // scanPickle checks the lengths that opcodes announce before anything is
 // allocated for them.
 func scanPickle(data []byte) error {
 	for i := 0; i < len(data); {
-		op := data[i]
-		at := i
+		op, at := data[i], i
 		i++
-		var n uint64
-		need := func(k int) bool { return len(data)-i >= k }
+		n := operandBytes[op]
+		if k := lengthBytes[op]; k > 0 {
+			if len(data)-i < k {
+				return fmt.Errorf("offset %d: the pickle ends inside an opcode", at)
+			}
+			var length [8]byte
+			copy(length[:], data[i:i+k])
+			n = binary.LittleEndian.Uint64(length[:])
+			i += k
+		}
+		lines, what := 0, "line"
 		switch op {
-		case 'X', 'B', 'T', 0x8b: // BINUNICODE BINBYTES BINSTRING LONG4
-			if !need(4) {
-				return fmt.Errorf("offset %d: the pickle ends inside an opcode", at)
-			}
-			n = uint64(binary.LittleEndian.Uint32(data[i:]))
-			i += 4
-		case 0x8d, 0x8e, 0x96: // BINUNICODE8 BINBYTES8 BYTEARRAY8
-			if !need(8) {
-				return fmt.Errorf("offset %d: the pickle ends inside an opcode", at)
-			}
-			n = binary.LittleEndian.Uint64(data[i:])
-			i += 8
-		case 'U', 'C', 0x8c, 0x8a: // SHORT_BINSTRING SHORT_BINBYTES SHORT_BINUNICODE LONG1
-			if !need(1) {
-				return fmt.Errorf("offset %d: the pickle ends inside an opcode", at)
-			}
-			n = uint64(data[i])
-			i++
-		case 0x95: // FRAME: a length whose bytes are opcodes again
-			if !need(8) {
-				return fmt.Errorf("offset %d: the pickle ends inside an opcode", at)
-			}
-			frame := binary.LittleEndian.Uint64(data[i:])
-			i += 8
-			if frame > uint64(len(data)-i) {
-				return fmt.Errorf("offset %d: a frame of %d bytes, %d are left", at, frame, len(data)-i)
-			}
-		case 'G': // BINFLOAT
-			n = 8
-		case 'J', 'j', 'r', 0x84: // BININT LONG_BINGET LONG_BINPUT EXT4
-			n = 4
-		case 'M', 0x83: // BININT2 EXT2
-			n = 2
-		case 'K', 'h', 'q', 0x80, 0x82: // BININT1 BINGET BINPUT PROTO EXT1
-			n = 1
-		case 'c', 'i': // GLOBAL INST: two lines
-			for range 2 {
-				k := bytes.IndexByte(data[i:], '\n')
-				if k < 0 {
-					return fmt.Errorf("offset %d: a name without an end", at)
-				}
-				i += k + 1
-			}
+		case 'c', 'i': // GLOBAL INST
+			lines, what = 2, "name"
 		case 'I', 'L', 'F', 'S', 'V', 'P', 'g', 'p':
-			k := bytes.IndexByte(data[i:], '\n')
-			if k < 0 {
-				return fmt.Errorf("offset %d: a line without an end", at)
-			}
-			i += k + 1
+			lines = 1
 		case '.':
 			return nil
 		}
-		if n > uint64(len(data)-i) {
+		for range lines {
+			k := bytes.IndexByte(data[i:], '\n')
+			if k < 0 {
+				return fmt.Errorf("offset %d: a %s without an end", at, what)
+			}
+			i += k + 1
+		}
+		switch {
+		case op == frameOpcode && n > uint64(len(data)-i):
+			return fmt.Errorf("offset %d: a frame of %d bytes, %d are left", at, n, len(data)-i)
+		case op == frameOpcode:
+			continue
+		case n > uint64(len(data)-i):
 			return fmt.Errorf("offset %d: opcode 0x%02x announces %d bytes, %d are left", at, op, n, len(data)-i)
 		}
 		i += int(n)

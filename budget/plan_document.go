@@ -4,7 +4,7 @@ package budget
 // follows from it. Its JSON is the schema vramscope.budget/1.
 type Document struct {
 	Schema      string           `json:"schema"`
-	Model       DocModel         `json:"model"`
+	Model       ModelInfo        `json:"model"`
 	Setting     map[string]any   `json:"setting"`
 	Categories  map[string]int64 `json:"categories"`
 	Phases      []DocPhase       `json:"phases"`
@@ -17,22 +17,10 @@ type Document struct {
 	CacheToken  int64            `json:"cache_bytes_per_token"`
 	CacheFixed  int64            `json:"cache_bytes_fixed"`
 	Fits        []DocFit         `json:"fits"`
-	Ladder      []DocMeasure     `json:"ladder"`
+	Ladder      []Measure        `json:"ladder"`
 	Solved      *DocSolved       `json:"solved"`
 	Vocabulary  *DocVocabulary   `json:"vocabulary_whatif"`
 	Notes       []string         `json:"notes"`
-}
-
-// DocModel describes the model.
-type DocModel struct {
-	Type       string `json:"type"`
-	Parameters int64  `json:"parameters"`
-	Active     int64  `json:"active_parameters"`
-	Trainable  int64  `json:"trainable_parameters"`
-	Embedding  int64  `json:"embedding_parameters"`
-	Layers     int64  `json:"layers"`
-	Hidden     int64  `json:"hidden"`
-	Vocabulary int64  `json:"vocabulary"`
 }
 
 // DocPhase is one phase.
@@ -51,16 +39,6 @@ type DocFit struct {
 	MaxBatch    int64  `json:"max_batch"`
 	MaxSequence *int64 `json:"max_sequence"`
 	MaxTokens   *int64 `json:"max_concurrent_tokens"`
-}
-
-// DocMeasure is one rung of the ladder.
-type DocMeasure struct {
-	Change      string `json:"change"`
-	Flags       string `json:"flags"`
-	Costs       string `json:"costs"`
-	Saves       int64  `json:"saves_bytes"`
-	TotalDevice int64  `json:"total_device_bytes"`
-	Fits        bool   `json:"fits"`
 }
 
 // DocSolved answers --solve; 0 when nothing fits.
@@ -82,14 +60,13 @@ type DocVocabulary struct {
 // further budgets (Fits, Ladder, Solved, Vocabulary).
 func NewDocument(b *Budget) *Document {
 	d := &Document{
-		Schema: "vramscope.budget/1",
-		Model: DocModel{Type: b.Model.Type, Parameters: b.Model.Parameters, Active: b.Model.Active, Trainable: b.Model.Trainable,
-			Embedding: b.Model.Embedding, Layers: b.Model.Layers, Hidden: b.Model.Hidden, Vocabulary: b.Model.Vocabulary},
+		Schema:  "vramscope.budget/1",
+		Model:   b.Model,
 		Setting: b.Setting.words(), Categories: b.Categories.Map(), PeakBytes: b.PeakBytes, PeakPhase: b.PeakPhase.String(),
 		FirstStep: b.FirstStep,
 		Reserved:  b.Reserved, TotalDevice: b.TotalDevice(), Weights: b.WeightsBytes, CacheToken: b.CacheToken,
 		CacheFixed: b.CacheFixed,
-		Fits:       []DocFit{}, Ladder: []DocMeasure{}, Notes: append([]string{}, b.Notes...),
+		Fits:       []DocFit{}, Ladder: []Measure{}, Notes: append([]string{}, b.Notes...),
 	}
 	for _, p := range b.Phases {
 		d.Phases = append(d.Phases, DocPhase{Phase: p.Phase.String(), PeakBytes: p.Peak, EndBytes: p.End,
@@ -109,13 +86,6 @@ func (d *Document) AddFits(fits []Fit, serving bool) {
 			row.MaxTokens = &f.MaxTokens
 		}
 		d.Fits = append(d.Fits, row)
-	}
-}
-
-// AddLadder fills the measures in.
-func (d *Document) AddLadder(ms []Measure) {
-	for _, m := range ms {
-		d.Ladder = append(d.Ladder, DocMeasure{m.Change, m.Flags, m.Costs, m.Saves, m.Peak, m.Fits})
 	}
 }
 

@@ -232,96 +232,72 @@ func fewest(ok func(int64) bool) int64 {
 // Measure is one step of the ladder: a change and what it saves on top of
 // the changes before it.
 type Measure struct {
-	Change  string // as a reader would say it
-	Flags   string // as the command takes it
-	Costs   string // what it costs in turn
-	Setting Setting
-	Peak    int64 // reserved and context after it
-	Saves   int64 // bytes saved by it
-	Fits    bool
+	Change      string  `json:"change"` // as a reader would say it
+	Flags       string  `json:"flags"`  // as the command takes it
+	Costs       string  `json:"costs"`  // what it costs in turn
+	Saves       int64   `json:"saves_bytes"`
+	TotalDevice int64   `json:"total_device_bytes"` // reserved and context after it
+	Fits        bool    `json:"fits"`
+	Setting     Setting `json:"-"`
 }
 
-// rungs are the measures, cheapest first.
-var rungs = []struct {
+// rung is a measure, where a setting has it to take.
+type rung struct {
 	change, flags, costs string
-	apply                func(*Setting) bool
-}{
+	open                 func(s *Setting) bool
+	apply                func(s *Setting)
+}
+
+// rungs are the measures in training, cheapest first.
+var rungs = []rung{
 	{"let gradients go with zero_grad(set_to_none=True)", "without --keep-gradients", "nothing",
-		func(s *Setting) bool { on := s.KeepGradients; s.KeepGradients = false; return on }},
+		func(s *Setting) bool { return s.KeepGradients }, func(s *Setting) { s.KeepGradients = false }},
 	{"switch the KV cache off in training", "without --use-cache", "nothing",
-		func(s *Setting) bool { on := s.UseCache; s.UseCache = false; return on }},
-	{"fused optimizer", "--optimizer adamw-fused", "nothing", func(s *Setting) bool {
-		on := s.Optimizer == "adamw" || s.Optimizer == "adamw-loop"
-		if on {
-			s.Optimizer = "adamw-fused"
-		}
-		return on
-	}},
+		func(s *Setting) bool { return s.UseCache }, func(s *Setting) { s.UseCache = false }},
+	{"fused optimizer", "--optimizer adamw-fused", "nothing",
+		func(s *Setting) bool { return s.Optimizer == "adamw" || s.Optimizer == "adamw-loop" },
+		func(s *Setting) { s.Optimizer = "adamw-fused" }},
 	{"flash attention through sdpa", "--attention sdpa", "nothing",
-		func(s *Setting) bool { on := s.Attention == "eager"; s.Attention = "sdpa"; return on }},
+		func(s *Setting) bool { return s.Attention == "eager" }, func(s *Setting) { s.Attention = "sdpa" }},
 	{"expandable segments", "--allocator expandable", "nothing",
-		func(s *Setting) bool { on := s.Allocator == "native"; s.Allocator = "expandable"; return on }},
-	{"chunked or fused cross entropy", "--loss chunked", "a little time in the loss", func(s *Setting) bool {
-		on := s.Loss == "default" || s.Loss == "cross-entropy"
-		if on {
-			s.Loss = "chunked"
-		}
-		return on
-	}},
-	{"gradient checkpointing", "--checkpointing full", "about a third more compute", func(s *Setting) bool {
-		on := s.Checkpointing != "full"
-		s.Checkpointing = "full"
-		return on
-	}},
+		func(s *Setting) bool { return s.Allocator == "native" }, func(s *Setting) { s.Allocator = "expandable" }},
+	{"chunked or fused cross entropy", "--loss chunked", "a little time in the loss",
+		func(s *Setting) bool { return s.Loss == "default" || s.Loss == "cross-entropy" },
+		func(s *Setting) { s.Loss = "chunked" }},
+	{"gradient checkpointing", "--checkpointing full", "about a third more compute",
+		func(s *Setting) bool { return s.Checkpointing != "full" }, func(s *Setting) { s.Checkpointing = "full" }},
 	{"half the micro-batch, twice the accumulation", "--batch N/2 --accumulate 2",
-		"smaller matrix products, gradients kept between micro-batches", func(s *Setting) bool {
-			on := s.Batch > 1
-			if on {
-				s.Accumulate *= 2
-				s.Batch = (s.Batch + 1) / 2
-			}
-			return on
-		}},
-	{"8-bit optimizer state", "--optimizer adamw-8bit", "bitsandbytes; a little noise", func(s *Setting) bool {
-		on := strings.HasPrefix(s.Optimizer, "adam") && s.Optimizer != "adamw-8bit"
-		if on {
-			s.Optimizer, s.MasterWeights = "adamw-8bit", false
-		}
-		return on
-	}},
-	{"LoRA, rank 16", "--lora 16", "trains adapters only", func(s *Setting) bool {
-		on := s.LoRA == 0
-		if on {
-			s.LoRA, s.Optimizer, s.MasterWeights = 16, "adamw", false
-		}
-		return on
-	}},
-	{"4-bit base weights (QLoRA)", "--precision int4", "slower, a little noise in the base", func(s *Setting) bool {
-		on := s.LoRA > 0 && (s.Precision == "bf16" || s.Precision == "fp16")
-		if on {
-			s.Precision = "int4"
-		}
-		return on
-	}},
-	{"sharding over more GPUs (FSDP)", "--fsdp full --gpus N", "more GPUs, communication", func(s *Setting) bool {
-		on := s.FSDP == "" && s.Zero < 3 && s.GPUs > 1 && s.LoRA == 0
-		if on {
-			s.FSDP, s.Zero = "full", 0
-		}
-		return on
-	}},
-	{"optimizer on the CPU", "--offload optimizer", "PCIe traffic every step", func(s *Setting) bool {
-		on := s.Offload == "none"
-		s.Offload = "optimizer"
-		return on
-	}},
-	{"shorter sequences, by half", "--seq N/2", "shorter context", func(s *Setting) bool {
-		on := s.Sequence > 256
-		if on {
-			*s = s.withSequence(s.Sequence / 2)
-		}
-		return on
-	}},
+		"smaller matrix products, gradients kept between micro-batches",
+		func(s *Setting) bool { return s.Batch > 1 },
+		func(s *Setting) { s.Accumulate, s.Batch = 2*s.Accumulate, (s.Batch+1)/2 }},
+	{"8-bit optimizer state", "--optimizer adamw-8bit", "bitsandbytes; a little noise",
+		func(s *Setting) bool { return strings.HasPrefix(s.Optimizer, "adam") && s.Optimizer != "adamw-8bit" },
+		func(s *Setting) { s.Optimizer, s.MasterWeights = "adamw-8bit", false }},
+	{"LoRA, rank 16", "--lora 16", "trains adapters only", func(s *Setting) bool { return s.LoRA == 0 },
+		func(s *Setting) { s.LoRA, s.Optimizer, s.MasterWeights = 16, "adamw", false }},
+	{"4-bit base weights (QLoRA)", "--precision int4", "slower, a little noise in the base",
+		func(s *Setting) bool { return s.LoRA > 0 && (s.Precision == "bf16" || s.Precision == "fp16") },
+		func(s *Setting) { s.Precision = "int4" }},
+	{"sharding over more GPUs (FSDP)", "--fsdp full --gpus N", "more GPUs, communication",
+		func(s *Setting) bool { return s.FSDP == "" && s.Zero < 3 && s.GPUs > 1 && s.LoRA == 0 },
+		func(s *Setting) { s.FSDP, s.Zero = "full", 0 }},
+	{"optimizer on the CPU", "--offload optimizer", "PCIe traffic every step",
+		func(s *Setting) bool { return s.Offload == "none" }, func(s *Setting) { s.Offload = "optimizer" }},
+	{"shorter sequences, by half", "--seq N/2", "shorter context", func(s *Setting) bool { return s.Sequence > 256 },
+		func(s *Setting) { *s = s.withSequence(s.Sequence / 2) }},
+}
+
+func always(*Setting) bool { return true }
+
+// servingRungs are the measures for a server.
+var servingRungs = []rung{
+	{"logits of the last token only", "without --all-logits", "nothing", always, func(s *Setting) { s.LastLogit = true }},
+	{"flash attention through sdpa", "--attention sdpa", "nothing", always, func(s *Setting) { s.Attention = "sdpa" }},
+	{"expandable segments", "--allocator expandable", "nothing", always, func(s *Setting) { s.Allocator = "expandable" }},
+	{"a cache in 8 bits", "--kv fp8", "a little noise", always, func(s *Setting) { s.KV = "fp8" }},
+	{"weights in 8 bits", "--precision int8", "slower products", always, func(s *Setting) { s.Precision = "int8" }},
+	{"weights in 4 bits", "--precision int4", "a little noise", always, func(s *Setting) { s.Precision = "int4" }},
+	{"half the sequences at once", "--batch N/2", "less throughput", always, func(s *Setting) { s.Batch = (s.Batch + 1) / 2 }},
 }
 
 // Ladder applies the measures one after another, keeping those that save,
@@ -335,61 +311,36 @@ func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
 	if err != nil {
 		return nil, err
 	}
+	all := rungs
 	if s.Inference {
-		return ladderServing(c, s, b, g), nil
+		all = servingRungs
 	}
 	var ms []Measure
-	for _, r := range rungs {
+	for _, r := range all {
 		if g != nil && b.fits(*g) {
 			break
 		}
 		t := s
-		if !r.apply(&t) || t.Precision == "int4" && s.Precision != "int4" && c.packedBits() <= 4 {
+		if !r.open(&t) {
+			continue
+		}
+		if r.apply(&t); t.Precision != s.Precision && c.packedBits() <= weightBits[t.Precision] {
 			continue
 		}
 		n, err := Compute(c, t)
 		if err != nil || n.TotalDevice() >= b.TotalDevice() {
 			continue
 		}
-		m := Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, Peak: n.TotalDevice(),
-			Saves: b.TotalDevice() - n.TotalDevice()}
-		m.Fits = g != nil && n.fits(*g)
-		ms = append(ms, m)
+		ms = append(ms, Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, TotalDevice: n.TotalDevice(),
+			Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
 		s, b = t, n
 	}
 	return ms, nil
 }
 
-// ladderServing are the measures for a server.
-func ladderServing(c *Config, s Setting, b *Budget, g *GPU) []Measure {
-	var ms []Measure
-	try := func(change, flags, costs string, apply func(*Setting)) {
-		if g != nil && b.fits(*g) {
-			return
-		}
-		t := s
-		apply(&t)
-		n, err := Compute(c, t)
-		if err != nil || n.TotalDevice() >= b.TotalDevice() {
-			return
-		}
-		ms = append(ms, Measure{Change: change, Flags: flags, Costs: costs, Setting: t, Peak: n.TotalDevice(),
-			Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
-		s, b = t, n
-	}
-	try("logits of the last token only", "without --all-logits", "nothing", func(t *Setting) { t.LastLogit = true })
-	try("flash attention through sdpa", "--attention sdpa", "nothing", func(t *Setting) { t.Attention = "sdpa" })
-	try("expandable segments", "--allocator expandable", "nothing", func(t *Setting) { t.Allocator = "expandable" })
-	try("a cache in 8 bits", "--kv fp8", "a little noise", func(t *Setting) { t.KV = "fp8" })
-	if c.packedBits() > 8 {
-		try("weights in 8 bits", "--precision int8", "slower products", func(t *Setting) { t.Precision = "int8" })
-	}
-	if c.packedBits() > 4 {
-		try("weights in 4 bits", "--precision int4", "a little noise", func(t *Setting) { t.Precision = "int4" })
-	}
-	try("half the sequences at once", "--batch N/2", "less throughput", func(t *Setting) { t.Batch = (t.Batch + 1) / 2 })
-	return ms
-}
+// weightBits are those of precisions that pack weights, which a checkpoint may have
+// packed as narrow already.
+var weightBits = map[string]int64{"int8": 8, "int4": 4}
 
 // WithVocabulary is the configuration with another vocabulary.
 func WithVocabulary(c *Config, v int64) (*Config, error) {

@@ -26,6 +26,7 @@ type cutter struct {
 	t       int64
 	ep, etp int64 // expert-parallel ranks, and those that an expert is cut over
 	done    map[*parameter]bool
+	err     error // the first
 }
 
 // tensorParallel makes this rank's part of the model.
@@ -90,24 +91,29 @@ func (m *model) divides(t int64) bool {
 	return true
 }
 
-// cut divides one dimension, of a tensor that two modules share once.
-func (c *cutter) cut(q *parameter, dim int, what string) error {
-	if q == nil || c.done[q] {
-		return nil
+// fail keeps the first reason why a model cannot be divided.
+func (c *cutter) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, args...)
 	}
-	c.done[q] = true
-	return cutBy(q, dim, c.t, what)
 }
 
-func cutBy(q *parameter, dim int, by int64, what string) error {
-	if q == nil || dim >= len(q.Shape) {
-		return nil
+// cut divides one dimension, of a tensor that two modules share once.
+func (c *cutter) cut(q *parameter, dim int, what string) {
+	if q != nil && !c.done[q] {
+		c.cutBy(q, dim, c.t, what)
+	}
+}
+
+func (c *cutter) cutBy(q *parameter, dim int, by int64, what string) {
+	c.done[q] = true
+	if dim >= len(q.Shape) {
+		return
 	}
 	if q.Shape[dim]%by != 0 {
-		return fmt.Errorf("%s: %d of %s cannot be divided by %d", q.Name, q.Shape[dim], what, by)
+		c.fail("%s: %d of %s cannot be divided by %d", q.Name, q.Shape[dim], what, by)
 	}
 	q.Shape[dim] /= by
-	return nil
 }
 
 // pad divides what is padded until it can be: the rows of a vocabulary.
@@ -130,42 +136,37 @@ func (c *cutter) resize(l *linear, out int64) {
 }
 
 // column divides the outputs of layers, row the inputs of one.
-func (c *cutter) column(ls ...*linear) error {
+func (c *cutter) column(ls ...*linear) {
 	for _, l := range ls {
 		if l == nil || c.t == 1 {
 			continue
 		}
 		if l.out%c.t != 0 {
-			return fmt.Errorf("--tp %d does not divide %s's %d outputs", c.t, l.weight.Name, l.out)
+			c.fail("--tp %d does not divide %s's %d outputs", c.t, l.weight.Name, l.out)
 		}
 		dim := 0
 		if l.turned() {
 			dim = 1
 		}
 		l.out /= c.t
-		if err := c.cut(l.weight, dim, "outputs"); err != nil {
-			return err
-		}
-		if err := c.cut(l.bias, 0, "outputs"); err != nil {
-			return err
-		}
+		c.cut(l.weight, dim, "outputs")
+		c.cut(l.bias, 0, "outputs")
 	}
-	return nil
 }
 
-func (c *cutter) row(l *linear) error {
+func (c *cutter) row(l *linear) {
 	if l == nil || c.t == 1 {
-		return nil
+		return
 	}
 	if l.in%c.t != 0 {
-		return fmt.Errorf("--tp %d does not divide %s's %d inputs", c.t, l.weight.Name, l.in)
+		c.fail("--tp %d does not divide %s's %d inputs", c.t, l.weight.Name, l.in)
 	}
 	dim := 1
 	if l.turned() {
 		dim = 0
 	}
 	l.in /= c.t
-	return c.cut(l.weight, dim, "inputs")
+	c.cut(l.weight, dim, "inputs")
 }
 
 // turned says whether a weight is stored transposed (gpt2).
@@ -176,49 +177,40 @@ func (l *linear) turned() bool {
 
 func (c *cutter) block(b *block) error {
 	for _, a := range []*attention{b.attn, b.cross} {
-		if a == nil {
-			continue
-		}
-		if a.heads%c.t != 0 {
-			return fmt.Errorf("--tp %d does not divide the %d attention heads", c.t, a.heads)
-		}
-		if a.kv > 1 && a.kv%c.t != 0 && c.t%a.kv != 0 {
-			return fmt.Errorf("--tp %d and %d key-value heads do not fit each other", c.t, a.kv)
-		}
-		if err := c.attention(a); err != nil {
-			return err
+		switch {
+		case a == nil:
+		case a.heads%c.t != 0:
+			c.fail("--tp %d does not divide the %d attention heads", c.t, a.heads)
+		case a.kv > 1 && a.kv%c.t != 0 && c.t%a.kv != 0:
+			c.fail("--tp %d and %d key-value heads do not fit each other", c.t, a.kv)
+		default:
+			c.attention(a)
 		}
 	}
 	if x, ok := b.mixer.(*mamba); ok && c.t > 1 {
-		if err := c.mixer(x); err != nil {
-			return err
-		}
+		c.mixer(x)
 	}
-	return c.feedForward(b.ff)
+	c.feedForward(b.ff)
+	return c.err
 }
 
-func (c *cutter) feedForward(f feedForward) error {
+func (c *cutter) feedForward(f feedForward) {
 	switch f := f.(type) {
 	case *mlp:
-		if err := c.column(f.gate, f.up); err != nil {
-			return err
-		}
-		return c.row(f.down)
+		c.column(f.gate, f.up)
+		c.row(f.down)
 	case *experts:
-		if err := c.experts(f); err != nil {
-			return err
-		}
-		return c.feedForward(f.shared)
+		c.experts(f)
+		c.feedForward(f.shared)
 	}
-	return nil
 }
 
-func (c *cutter) experts(f *experts) error {
-	if f.count%c.ep != 0 {
-		return fmt.Errorf("--ep %d does not divide the %d experts", c.ep, f.count)
-	}
-	if f.inner%c.etp != 0 {
-		return fmt.Errorf("--tp %d does not divide the experts' inner size of %d", c.etp, f.inner)
+func (c *cutter) experts(f *experts) {
+	switch {
+	case f.count%c.ep != 0:
+		c.fail("--ep %d does not divide the %d experts", c.ep, f.count)
+	case f.inner%c.etp != 0:
+		c.fail("--tp %d does not divide the experts' inner size of %d", c.etp, f.inner)
 	}
 	f.local, f.sharing = c.ep, c.t/c.etp
 	inner := []int{1, 2, 1, -1} // the inner size's place in each
@@ -229,79 +221,59 @@ func (c *cutter) experts(f *experts) error {
 		if q == nil {
 			continue
 		}
-		c.done[q] = true
-		if err := cutBy(q, 0, c.ep, "experts"); err != nil {
-			return err
-		}
-		if inner[i] < 0 {
-			continue
-		}
-		if err := cutBy(q, inner[i], c.etp, "inner size"); err != nil {
-			return err
+		c.cutBy(q, 0, c.ep, "experts")
+		if inner[i] >= 0 {
+			c.cutBy(q, inner[i], c.etp, "inner size")
 		}
 	}
 	f.inner /= c.etp
-	return nil
 }
 
-func (c *cutter) attention(a *attention) error {
+func (c *cutter) attention(a *attention) {
 	t := c.t
+	defer c.row(a.o)
 	if l := a.latent; l != nil {
-		if err := c.column(l.qb, l.kvb); err != nil {
-			return err
-		}
+		c.column(l.qb, l.kvb)
 		if l.qa == nil {
-			if err := c.column(a.q); err != nil {
-				return err
-			}
+			c.column(a.q)
 		} else {
 			c.done[l.qa.weight] = true
 		}
 		c.done[l.kva.weight] = true
 		a.heads, a.kv = a.heads/t, a.kv/t
-		return c.row(a.o)
+		return
 	}
 	switch few := a.kv < t; { // then each rank keeps the one head that its queries use
 	case few && a.fused:
 		c.resize(a.q, a.heads*a.d/t+2*a.d)
 	case few:
-		if err := c.column(a.q); err != nil {
-			return err
-		}
+		c.column(a.q)
 		c.resize(a.k, a.k.out/a.kv)
 		c.resize(a.v, a.v.out/a.kv)
 	case a.fused:
-		if err := c.column(a.q); err != nil {
-			return err
-		}
+		c.column(a.q)
 	default:
-		if err := c.column(a.q, a.k, a.v); err != nil {
-			return err
-		}
+		c.column(a.q, a.k, a.v)
 	}
 	a.heads, a.kv = a.heads/t, max(a.kv/t, 1)
-	return c.row(a.o)
 }
 
 // mixer divides the channels of a state-space layer, and with them its heads
 // and groups; a single group is copied to every rank.
-func (c *cutter) mixer(x *mamba) error {
+func (c *cutter) mixer(x *mamba) {
 	t := c.t
-	refuse := func(n int64, what string) error {
-		return fmt.Errorf("--tp %d does not divide the mixers' %d %s", t, n, what)
-	}
-	switch {
-	case x.inner%t != 0:
-		return refuse(x.inner, "channels")
-	case x.heads%t != 0:
-		return refuse(x.heads, "heads")
-	case x.second && x.groups > 1 && x.groups%t != 0:
-		return refuse(x.groups, "groups")
-	case x.delta && x.keys/x.state_%t != 0:
-		return refuse(x.keys/x.state_, "key heads")
+	for _, part := range []struct {
+		divided bool
+		n       int64
+		what    string
+	}{{true, x.inner, "channels"}, {true, x.heads, "heads"}, {x.second && x.groups > 1, x.groups, "groups"},
+		{x.delta, x.keys / x.state_, "key heads"}} {
+		if part.divided && part.n%t != 0 {
+			c.fail("--tp %d does not divide the mixers' %d %s", t, part.n, part.what)
+			return
+		}
 	}
 	x.inner, x.heads, x.keys = x.inner/t, x.heads/t, x.keys/t
-	var err error
 	if x.second {
 		x.groups = max(x.groups/t, 1)
 		channels := x.inner + 2*x.groups*x.state_
@@ -313,28 +285,19 @@ func (c *cutter) mixer(x *mamba) error {
 		}
 		n := *x.norm // over the rank's own channels
 		n.size = x.inner
-		x.norm, err = &n, c.cut(n.weight, 0, "channels")
+		x.norm = &n
+		c.cut(n.weight, 0, "channels")
 	} else {
-		err = c.column(x.in)
+		c.column(x.in)
 	}
-	if err != nil {
-		return err
-	}
-	if err = c.column(x.z, x.dt); err != nil {
-		return err
-	}
+	c.column(x.z, x.dt)
 	if x.delta {
-		err = c.column(x.x)
+		c.column(x.x)
 	} else {
-		err = c.row(x.x)
-	}
-	if err != nil {
-		return err
+		c.row(x.x)
 	}
 	for _, q := range []*parameter{x.conv, x.convBias, x.a, x.skip, x.dtBias} {
-		if err := c.cut(q, 0, "channels"); err != nil {
-			return err
-		}
+		c.cut(q, 0, "channels")
 	}
-	return c.row(x.out)
+	c.row(x.out)
 }

@@ -314,7 +314,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		if err != nil {
 			return nil, err
 		}
-		doc.AddLadder(ms)
+		doc.Ladder = append(doc.Ladder, ms...)
 	}
 	if f.vocabulary != 0 {
 		if err := f.otherVocabulary(c, b, doc); err != nil {
