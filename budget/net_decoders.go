@@ -447,20 +447,13 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 	c, m := b.c, b.m
 	switch kind {
 	case headDefault, headLM, headSeq2Seq, headDouble:
-		m.task = taskCausal
 		m.softcap = c.Float("final_logit_softcapping") > 0
 		m.scaleHead = d.scaledEmbed && c.Type != "gemma" && c.Type != "gemma2" && c.Type != "gemma3_text" || c.Type == "cohere" ||
 			c.Type == "cohere2"
-		l := &linear{in: m.wordWidth, out: m.vocab}
-		if m.tied = c.tied(); m.tied {
-			l.weight = m.embed
-		} else {
-			l.weight = b.param(d.head+".weight", RoleHead, m.vocab, m.wordWidth)
-		}
+		b.wordHead(taskCausal, d.head, m.wordWidth)
 		if b.flag(d.headBias) {
-			l.bias = b.param(d.head+".bias", RoleHead, m.vocab)
+			m.head.bias = b.param(d.head+".bias", RoleHead, m.vocab)
 		}
-		m.head = l
 		if kind == headDouble {
 			if c.Type != "gpt2" {
 				b.noHead()
@@ -470,11 +463,9 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 	case headNone:
 		m.task = taskBackbone
 	case headSequence:
-		m.task, m.vocab = taskClassify, c.labels()
-		m.head = b.linear("score", RoleHead, m.wordWidth, c.labels(), false)
+		b.classifier(taskClassify, "score", m.wordWidth, c.labels(), false)
 	case headReward:
-		m.task, m.vocab = taskClassify, 1
-		m.head = b.linear("out_proj", RoleHead, m.wordWidth, 1, true)
+		b.classifier(taskClassify, "out_proj", m.wordWidth, 1, true)
 	case headToken:
 		m.task, m.vocab = taskTokens, c.labels()
 		name := "score"
@@ -483,8 +474,7 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 		}
 		m.head = b.linear(name, RoleHead, m.wordWidth, c.labels(), true)
 	case headSpan:
-		m.task, m.vocab = taskTokens, 2
-		m.head = b.linear("qa_outputs", RoleHead, m.wordWidth, 2, true)
+		b.classifier(taskTokens, "qa_outputs", m.wordWidth, 2, true)
 	default:
 		b.noHead()
 	}

@@ -65,8 +65,7 @@ func buildT5(b *builder) {
 		*m = model{config: c, task: taskBackbone, params: m.params, embed: m.embed, hidden: h, wordWidth: h, vocab: m.vocab,
 			embedDrop: drop, blocks: enc.blocks, final: enc.final, finalDrop: drop, directLoss: true}
 		if kind == headToken {
-			m.task, m.vocab = taskTokens, c.labels()
-			m.head = b.linear("classifier", RoleHead, h, m.vocab, true)
+			b.classifier(taskTokens, "classifier", h, c.labels(), true)
 		}
 		return
 	}
@@ -86,13 +85,11 @@ func buildT5(b *builder) {
 		m.task = taskBackbone
 		return
 	case headSequence:
-		m.task, m.vocab = taskClassify, c.labels()
 		b.linear("classification_head.dense", RoleHead, h, h, true)
-		m.head = b.linear("classification_head.out_proj", RoleHead, h, m.vocab, true)
+		b.classifier(taskClassify, "classification_head.out_proj", h, c.labels(), true)
 		return
 	case headSpan:
-		m.task, m.vocab = taskTokens, 2
-		m.head = b.linear("qa_outputs", RoleHead, h, 2, true)
+		b.classifier(taskTokens, "qa_outputs", h, 2, true)
 		return
 	case headDefault, headSeq2Seq, headLM:
 	default:
@@ -184,19 +181,14 @@ func buildBART(b *builder) {
 	case headNone:
 		m.task = taskBackbone
 	case headSeq2Seq, headDefault:
-		m.task, m.tied, m.plusBias = taskSeq2Seq, c.tied(), true
+		m.plusBias = true
 		m.wideBuffers += float64(m.vocab)
-		m.head = &linear{in: h, out: m.vocab, weight: m.embed}
-		if !m.tied {
-			m.head.weight = b.param("lm_head.weight", RoleHead, m.vocab, h)
-		}
+		b.wordHead(taskSeq2Seq, "lm_head", h)
 	case headSequence:
-		m.task, m.vocab = taskClassify, c.labels()
 		b.linear("classification_head.dense", RoleHead, h, h, true)
-		m.head = b.linear("classification_head.out_proj", RoleHead, h, c.labels(), true)
+		b.classifier(taskClassify, "classification_head.out_proj", h, c.labels(), true)
 	case headSpan:
-		m.task, m.vocab = taskTokens, 2
-		m.head = b.linear("qa_outputs", RoleHead, h, 2, true)
+		b.classifier(taskTokens, "qa_outputs", h, 2, true)
 	default:
 		b.noHead()
 	}
@@ -207,18 +199,14 @@ func buildBART(b *builder) {
 func (b *builder) bartDecoder(h, pos int64, drop float64) {
 	c, m := b.c, b.m
 	b.prefix = "model.decoder."
-	m.task, m.hidden, m.wordWidth, m.vocab, m.directLoss, m.embedDrop, m.tied = taskCausal, h, h, c.Int("vocab_size"), true, drop,
-		c.tied()
+	m.hidden, m.wordWidth, m.vocab, m.directLoss, m.embedDrop = h, h, c.Int("vocab_size"), true, drop
 	b.embedding("embed_tokens", m.vocab, h)
 	m.position = b.param("embed_positions.weight", RolePosition, pos, h)
 	b.stack(m, "", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true, true, drop,
 		c.Float("attention_dropout"), b.activation("activation_function"))
 	m.embedNorm = b.norm("layernorm_embedding", layerNormKind, h, true)
 	b.prefix = ""
-	m.head = &linear{in: h, out: m.vocab, weight: m.embed}
-	if !m.tied {
-		m.head.weight = b.param("lm_head.weight", RoleHead, m.vocab, h)
-	}
+	b.wordHead(taskCausal, "lm_head", h)
 }
 
 func buildWhisper(b *builder) {
@@ -257,11 +245,7 @@ func buildWhisper(b *builder) {
 	case headNone:
 		m.task = taskBackbone
 	case headSeq2Seq, headDefault:
-		m.task, m.tied = taskSpeech, c.tied()
-		m.head = &linear{in: h, out: m.vocab, weight: m.embed}
-		if !m.tied {
-			m.head.weight = b.param("proj_out.weight", RoleHead, m.vocab, h)
-		}
+		b.wordHead(taskSpeech, "proj_out", h)
 	default:
 		b.noHead()
 	}

@@ -31,10 +31,7 @@ func (b *builder) bertLayer(n bertNames, h, a, inner int64) *block {
 	attn := func(bidirectional bool) *attention {
 		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true,
 			outDrop: b.drop(n.hiddenDrop), bidirectional: bidirectional}
-		at.q = b.linear(n.q, RoleAttention, h, h, true)
-		at.k = b.linear(n.k, RoleAttention, h, h, true)
-		at.v = b.linear(n.v, RoleAttention, h, h, true)
-		at.o = b.linear(n.o, RoleAttention, h, h, true)
+		b.attentionParts(at, n.q, n.k, n.v, n.o, h, true)
 		return at
 	}
 	bl := &block{attn: attn(!b.c.Bool("is_decoder")), postNorm: true}
@@ -94,13 +91,8 @@ func (b *builder) transform(dense, norm string, h int64, act activation) {
 // maskedHead is the decoder over the vocabulary, tied unless the file says not.
 func (b *builder) maskedHead(name string, bias *parameter) {
 	m := b.m
-	l := &linear{in: m.embed.Shape[1], out: m.vocab, bias: bias}
-	if m.tied = b.c.tied(); m.tied {
-		l.weight = m.embed
-	} else {
-		l.weight = b.param(name+".weight", RoleHead, l.out, l.in)
-	}
-	m.head, m.task = l, taskMasked
+	b.wordHead(taskMasked, name, m.embed.Shape[1])
+	m.head.bias = bias
 	if b.c.Bool("is_decoder") {
 		m.task, m.directLoss = taskCausal, false
 	}
@@ -152,14 +144,11 @@ func (b *builder) simpleHead(kind headKind, h int64) {
 		if kind == headChoice {
 			n = 1
 		}
-		m.task, m.vocab = taskClassify, n
-		m.head = b.linear("classifier", RoleHead, h, n, true)
+		b.classifier(taskClassify, "classifier", h, n, true)
 	case headToken:
-		m.task, m.vocab = taskTokens, c.labels()
-		m.head = b.linear("classifier", RoleHead, h, c.labels(), true)
+		b.classifier(taskTokens, "classifier", h, c.labels(), true)
 	case headSpan:
-		m.task, m.vocab = taskTokens, 2
-		m.head = b.linear("qa_outputs", RoleHead, h, 2, true)
+		b.classifier(taskTokens, "qa_outputs", h, 2, true)
 	default:
 		b.noHead()
 	}
@@ -186,9 +175,8 @@ func buildRoBERTa(b *builder) {
 		b.transform("lm_head.dense", "lm_head.layer_norm", h, actGelu)
 		b.maskedHead("lm_head.decoder", bias)
 	case headSequence:
-		b.m.task, b.m.vocab = taskClassify, b.c.labels()
 		b.pooler(kind, "classifier.dense", h, actTanh)
-		b.m.head = b.linear("classifier.out_proj", RoleHead, h, b.c.labels(), true)
+		b.classifier(taskClassify, "classifier.out_proj", h, b.c.labels(), true)
 	default:
 		b.simpleHead(kind, h)
 	}
@@ -218,12 +206,10 @@ func buildELECTRA(b *builder) {
 	case headPreTraining: // one score for each token: is it another's?
 		m.headParts = []headPart{{lin: b.linear("discriminator_predictions.dense", RoleHead, h, h, true)},
 			{kind: 1, act: b.activation(n.act)}}
-		m.task, m.vocab = taskTokens, 1
-		m.head = b.linear("discriminator_predictions.dense_prediction", RoleHead, h, 1, true)
+		b.classifier(taskTokens, "discriminator_predictions.dense_prediction", h, 1, true)
 	case headSequence:
-		m.task, m.vocab = taskClassify, c.labels()
 		b.pooler(kind, "classifier.dense", h, actGelu)
-		m.head = b.linear("classifier.out_proj", RoleHead, h, c.labels(), true)
+		b.classifier(taskClassify, "classifier.out_proj", h, c.labels(), true)
 	case headChoice: // a summary of the first token
 		b.pooler(kind, "sequence_summary.summary", h, actGelu)
 		b.simpleHead(kind, h)
@@ -261,9 +247,8 @@ func buildDistilBERT(b *builder) {
 		b.maskedHead("vocab_projector", nil)
 		b.m.head.bias = b.param("vocab_projector.bias", RoleHead, b.m.vocab)
 	case headSequence:
-		b.m.task, b.m.vocab = taskClassify, c.labels()
 		b.pooler(kind, "pre_classifier", h, actRelu)
-		b.m.head = b.linear("classifier", RoleHead, h, c.labels(), true)
+		b.classifier(taskClassify, "classifier", h, c.labels(), true)
 	default:
 		b.simpleHead(kind, h)
 	}
@@ -340,10 +325,7 @@ func (b *builder) visionLayer(names map[string]string, h, a, inner int64, qkvBia
 	at := &attention{heads: a, kv: a, d: d, dv: d, dropout: scoreDrop, outDrop: drop, plainSoftmax: true, bidirectional: true}
 	bl := &block{attn: at}
 	bl.attnIn = b.norm(names["n1"], layerNormKind, h, true)
-	at.q = b.linear(names["q"], RoleAttention, h, h, qkvBias)
-	at.k = b.linear(names["k"], RoleAttention, h, h, qkvBias)
-	at.v = b.linear(names["v"], RoleAttention, h, h, qkvBias)
-	at.o = b.linear(names["o"], RoleAttention, h, h, true)
+	b.attentionParts(at, names["q"], names["k"], names["v"], names["o"], h, qkvBias)
 	bl.mlpIn = b.norm(names["n2"], layerNormKind, h, true)
 	bl.ff = &mlp{act: act, up: b.linear(names["up"], RoleMLP, h, inner, true), down: b.linear(names["down"], RoleMLP, inner, h,
 		true), drop: drop}
@@ -410,6 +392,5 @@ func buildViT(b *builder) {
 		b.noHead()
 		return
 	}
-	m.task, m.vocab = taskClassify, c.labels()
-	m.head = b.linear("classifier", RoleHead, h, c.labels(), true)
+	b.classifier(taskClassify, "classifier", h, c.labels(), true)
 }

@@ -39,17 +39,21 @@ func (b *builder) experts(name string, router string, count, topK, h, inner int6
 	return x
 }
 
-func mixtralExperts(b *builder, _ int64) feedForward {
-	c := b.c
-	return b.experts("mlp.experts", "mlp.gate", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
-		c.Int("intermediate_size"))
+// expertsNamed is the layer of families that call its parts so.
+func expertsNamed(name, router, count, inner string) func(*builder, int64) feedForward {
+	return func(b *builder, _ int64) feedForward {
+		c := b.c
+		return b.experts(name, router, c.Int(count), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int(inner))
+	}
 }
 
-func graniteExperts(b *builder, _ int64) feedForward {
-	c := b.c
-	return b.experts("block_sparse_moe.experts", "block_sparse_moe.router", c.Int("num_local_experts"),
-		c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int("intermediate_size"))
-}
+var (
+	mixtralExperts = expertsNamed("mlp.experts", "mlp.gate", "num_local_experts", "intermediate_size")
+	phimoeExperts  = expertsNamed("mlp.experts", "mlp.router", "num_local_experts", "intermediate_size")
+	olmoeExperts   = expertsNamed("mlp.experts", "mlp.gate", "num_experts", "intermediate_size")
+	graniteExperts = expertsNamed("block_sparse_moe.experts", "block_sparse_moe.router", "num_local_experts",
+		"intermediate_size")
+)
 
 // graniteShared: besides, an expert that every token takes.
 func graniteShared(b *builder, i int64) feedForward {
@@ -91,18 +95,6 @@ func minimaxExperts(b *builder, i int64) feedForward {
 	x := mixtralExperts(b, i).(*experts)
 	b.buffer("mlp.e_score_correction_bias", RoleRouter, x.count)
 	return x
-}
-
-func phimoeExperts(b *builder, _ int64) feedForward {
-	c := b.c
-	return b.experts("mlp.experts", "mlp.router", c.Int("num_local_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
-		c.Int("intermediate_size"))
-}
-
-func olmoeExperts(b *builder, _ int64) feedForward {
-	c := b.c
-	return b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
-		c.Int("intermediate_size"))
 }
 
 // qwenExperts: some layers may stay dense.

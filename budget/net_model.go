@@ -170,6 +170,31 @@ func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm 
 	return n
 }
 
+// classifier is a head of n labels for whatever a task is about.
+func (b *builder) classifier(t task, name string, in, n int64, bias bool) {
+	b.m.task, b.m.vocab = t, n
+	b.m.head = b.linear(name, RoleHead, in, n, bias)
+}
+
+// wordHead is the head over the vocabulary, tied to the embeddings unless the file says
+// not.
+func (b *builder) wordHead(t task, name string, in int64) {
+	m := b.m
+	m.task, m.tied = t, b.c.tied()
+	m.head = &linear{in: in, out: m.vocab, weight: m.embed}
+	if !m.tied {
+		m.head.weight = b.param(name+".weight", RoleHead, m.vocab, in)
+	}
+}
+
+// attentionParts are a layer's projections of a stream of h under four names.
+func (b *builder) attentionParts(at *attention, q, k, v, o string, h int64, bias bool) {
+	at.q = b.linear(q, RoleAttention, h, at.heads*at.d, bias)
+	at.k = b.linear(k, RoleAttention, h, at.kv*at.d, bias)
+	at.v = b.linear(v, RoleAttention, h, at.kv*at.d, bias)
+	at.o = b.linear(o, RoleAttention, at.heads*at.d, h, true)
+}
+
 // need checks the fields that every later product relies on.
 func (b *builder) need(names ...string) bool {
 	if err := b.c.need(names...); err != nil {

@@ -35,8 +35,7 @@ func buildCLIP(b *builder) {
 		b.clipVision(v, m)
 		m.final = nil // on the class token alone, which is little and which the classifier does not take
 		if name == "CLIPForImageClassification" && b.err == nil {
-			m.task, m.vocab = taskClassify, c.labels()
-			m.head = b.linear("classifier", RoleHead, m.hidden, c.labels(), true)
+			b.classifier(taskClassify, "classifier", m.hidden, c.labels(), true)
 		}
 	default:
 		b.noHead()
