@@ -281,18 +281,7 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 	if !last {
 		m.head, m.headParts, m.final, m.projectOut, m.task = nil, nil, nil, nil, taskBackbone
 	}
-	mine, inBlocks := map[*parameter]bool{}, map[*parameter]bool{}
-	for _, bl := range p.model.blocks {
-		for _, x := range bl.params {
-			inBlocks[x] = true
-		}
-	}
-	for _, bl := range blocks {
-		for _, x := range bl.params {
-			mine[x] = true
-		}
-	}
-	atEnd := map[*parameter]bool{}
+	mine, inBlocks, atEnd := paramsOf(blocks), paramsOf(p.model.blocks), map[*parameter]bool{}
 	if n := p.model.final; n != nil {
 		atEnd[n.weight], atEnd[n.bias] = true, true
 	}
@@ -318,6 +307,16 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 	}
 	q.model = &m
 	return &q
+}
+
+func paramsOf(blocks []*block) map[*parameter]bool {
+	of := map[*parameter]bool{}
+	for _, b := range blocks {
+		for _, x := range b.params {
+			of[x] = true
+		}
+	}
+	return of
 }
 
 func (b *Budget) note(format string, args ...any) {

@@ -27,6 +27,8 @@ const (
 
 // ReadCheckpoint lists the tensors of a checkpoint: a .safetensors file, its
 // index, or a .pt file of PyTorch's zip format. Only headers are read.
+//
+// complexity: one branch for each format
 func ReadCheckpoint(path string) ([]Tensor, error) {
 	path, err := wholeOf(path)
 	if err != nil {

@@ -126,6 +126,8 @@ func readTorchPickle(data []byte) (ts []Tensor, err error) {
 var wrappers = []string{"state_dict", "model_state_dict", "model", "module"}
 
 // collect walks dictionaries down to tensors.
+//
+// complexity: one branch for each kind of dictionary and entry
 func collect(ts []Tensor, prefix string, v any, depth int) ([]Tensor, error) {
 	if depth > 6 || len(ts) > maxTensors {
 		return ts, nil

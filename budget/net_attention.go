@@ -77,43 +77,7 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.relative != nil {
 		return a.disentangle(m, x, s)
 	}
-	var q, k, v, gate *value
-	tq := x.n / a.q.in
-	hq := tq * a.heads * a.d
-	if a.latent != nil {
-		q, k, v = a.latentHeads(m, x, tq)
-	} else if a.fused {
-		p := m.apply(x, a.q)
-		hk := tq * a.kv * a.d
-		vs := m.split(p, hq, hk, hk)
-		q, k, v = vs[0], vs[1], vs[2]
-		if a.pick {
-			k, v = m.replace(k, pickHead(m, k, p)), m.replace(v, pickHead(m, v, p))
-		}
-		if a.broadcast && a.heads > a.kv {
-			rep := a.heads / a.kv
-			k, v = m.replace(k, m.repeat(k, rep, false)), m.replace(v, m.repeat(v, rep, false))
-		}
-		m.drop(p)
-	} else {
-		q = m.apply(x, a.q)
-		if a.gated { // half of the projection gates the output
-			vs := m.split(q, hq, hq)
-			m.drop(q)
-			q, gate = vs[0], vs[1]
-		}
-		if a.qNorm != nil && !a.kNormLate() {
-			q = m.replace(q, a.qNorm.forward(m, q))
-		}
-		k = m.apply(memory, a.k)
-		v = m.apply(memory, a.v)
-	}
-	if a.qNorm != nil && a.kNormLate() {
-		q = m.replace(q, a.qNorm.forward(m, q))
-	}
-	if a.kNorm != nil {
-		k = m.replace(k, a.kNorm.forward(m, k))
-	}
+	q, k, v, gate := a.project(m, x, memory)
 	if a.byScale {
 		q = m.replace(q, m.scale(q))
 	}
@@ -155,13 +119,55 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		y = m.replace(y, m.mul(y, g))
 		m.drop(g, gate)
 	}
-	z := m.apply(y, a.o)
-	m.drop(y)
+	z := m.replace(y, m.apply(y, a.o))
 	if a.outDrop > 0 {
 		z = m.replace(z, m.dropout(z, a.outDrop))
 	}
 	m.drop(q, k, v)
 	return z
+}
+
+// project makes queries, keys and values, and what gates the output where a family has
+// that.
+func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value) {
+	tq := x.n / a.q.in
+	hq := tq * a.heads * a.d
+	switch {
+	case a.latent != nil:
+		q, k, v = a.latentHeads(m, x, tq)
+	case a.fused:
+		p := m.apply(x, a.q)
+		hk := tq * a.kv * a.d
+		vs := m.split(p, hq, hk, hk)
+		q, k, v = vs[0], vs[1], vs[2]
+		if a.pick {
+			k, v = m.replace(k, pickHead(m, k, p)), m.replace(v, pickHead(m, v, p))
+		}
+		if a.broadcast && a.heads > a.kv {
+			rep := a.heads / a.kv
+			k, v = m.replace(k, m.repeat(k, rep, false)), m.replace(v, m.repeat(v, rep, false))
+		}
+		m.drop(p)
+	default:
+		q = m.apply(x, a.q)
+		if a.gated { // half of the projection gates the output
+			vs := m.split(q, hq, hq)
+			m.drop(q)
+			q, gate = vs[0], vs[1]
+		}
+		if a.qNorm != nil && !a.kNormLate() {
+			q = m.replace(q, a.qNorm.forward(m, q))
+		}
+		k = m.apply(memory, a.k)
+		v = m.apply(memory, a.v)
+	}
+	if a.qNorm != nil && a.kNormLate() {
+		q = m.replace(q, a.qNorm.forward(m, q))
+	}
+	if a.kNorm != nil {
+		k = m.replace(k, a.kNorm.forward(m, k))
+	}
+	return q, k, v, gate
 }
 
 // kNormLate: q and k are projected before either is normalised.
@@ -196,6 +202,8 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 
 // fusedKernel is scaled_dot_product_attention: flash in half types without a
 // mask, the memory-efficient kernel otherwise.
+//
+// complexity: what kernels keep depends on mask, type, heads and family at once
 func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	masked := s.masked || a.window > 0 && a.window < s.keys
 	if m.opts.Attention == "flash" { // its own kernels know windows and padding without a mask
@@ -216,39 +224,10 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	cq, ck, cv := m.cast(q, w), m.cast(kk, w), m.cast(vv, w)
 	m.drop(kk, vv)
 	flash := w == 2 && !masked
-	var bias *storage
 	ins := []*value{cq, ck, cv}
-	var added *value
-	row := (s.keys + 7) / 8 * 8 // to which the kernel has rows of a mask padded
-	padded := func(heads int64) *storage {
-		n := s.batch * heads * s.queries * w
-		if row > s.keys {
-			before := m.alloc(n*s.keys, Temporary)
-			defer m.release(before)
-		}
-		return m.alloc(n*row, Temporary)
-	}
-	switch {
-	case a.t5 && s.bias != nil: // a contiguous copy of the position bias, for all sequences
-		if s.bias.from != nil {
-			added = m.copyOf(s.bias)
-		} else {
-			added = m.again(s.bias)
-		}
-		added = m.replace(added, m.cast(added, w))
-		if bias = m.keep(added.st); row > s.keys || m.opts.Padding && a.bidirectional { // the sum with each sequence's own mask
-			m.release(bias)
-			bias = m.alloc(s.batch*a.heads*s.queries*row*w, Temporary)
-		}
-		if added.needsGrad() {
-			ins = append(ins, added)
-		}
-	case a.alibi && s.mask != nil && m.width == m.wide && row == s.keys: // one mask for all layers
-		bias = m.keep(s.mask)
-	case a.alibi:
-		bias = padded(a.heads)
-	case masked:
-		bias = padded(1)
+	bias, added := a.kernelBias(m, s, masked)
+	if added.needsGrad() {
+		ins = append(ins, added)
 	}
 	t := s.batch * s.queries
 	y := m.tensor(t*a.heads*a.dv, w)
@@ -282,6 +261,41 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	return y
 }
 
+// kernelBias is what the kernel adds to the scores, a mask or a bias, and the position
+// bias that it was made of, whose gradient the kernel makes, too.
+func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage, added *value) {
+	w := m.width
+	row := (s.keys + 7) / 8 * 8 // to which the kernel has rows of a mask padded
+	padded := func(heads int64) *storage {
+		n := s.batch * heads * s.queries * w
+		if row > s.keys {
+			before := m.alloc(n*s.keys, Temporary)
+			defer m.release(before)
+		}
+		return m.alloc(n*row, Temporary)
+	}
+	switch {
+	case a.t5 && s.bias != nil: // a contiguous copy of the position bias, for all sequences
+		if s.bias.from != nil {
+			added = m.copyOf(s.bias)
+		} else {
+			added = m.again(s.bias)
+		}
+		added = m.replace(added, m.cast(added, w))
+		if bias = m.keep(added.st); row > s.keys || m.opts.Padding && a.bidirectional { // the sum with each sequence's own mask
+			m.release(bias)
+			bias = m.alloc(s.batch*a.heads*s.queries*row*w, Temporary)
+		}
+	case a.alibi && s.mask != nil && m.width == m.wide && row == s.keys: // one mask for all layers
+		bias = m.keep(s.mask)
+	case a.alibi:
+		bias = padded(a.heads)
+	case masked:
+		bias = padded(1)
+	}
+	return bias, added
+}
+
 // pickHead copies one head out of a fused projection; its gradient is the
 // whole projection's.
 func pickHead(m *machine, x, whole *value) *value {
@@ -295,6 +309,8 @@ func pickHead(m *machine, x, whole *value) *value {
 }
 
 // eager writes the scores out.
+//
+// complexity: one step for each thing that a family's eager code may do
 func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	rep := a.heads / a.kv
 	if a.broadcast {

@@ -271,6 +271,8 @@ func (b *builder) drop(name string) float64 {
 }
 
 // buildDecoder builds the network of a row.
+//
+// complexity: one branch for each thing that a row may have besides its layers
 func buildDecoder(b *builder, d decoder) {
 	c, m := b.c, b.m
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
@@ -324,42 +326,7 @@ func buildDecoder(b *builder, d decoder) {
 	rot.spread = d.spread
 	b.layers(d.layers, c.Int("num_hidden_layers"), func(i int64) {
 		at := &attention{heads: a, kv: k, d: hd, dv: hd, rope: rot, dropout: b.drop(d.attnDrop)}
-		bl := &block{attn: at, parallel: b.flag(d.parallel), drop: b.drop(d.outDrop)}
-		if d.window != nil {
-			at.window = d.window(c, i)
-		}
-		norm := func(name string) *norm {
-			if name == "" {
-				return nil
-			}
-			if d.noNorms {
-				return &norm{kind: d.norm, size: h}
-			}
-			return b.norm(name, d.norm, h, d.normBias)
-		}
-		bl.attnIn = norm(d.attnIn)
-		b.under(d.attn, func() { b.projections(&d, at, h) })
-		bl.attnOut = norm(d.attnOut)
-		if c.Type == "gpt2" && c.Bool("add_cross_attention") {
-			cross := &attention{heads: a, kv: a, d: hd, dv: hd, dropout: b.drop(d.attnDrop), bidirectional: true}
-			b.under("crossattention.", func() {
-				cross.k, cross.q = b.conv1D("c_attn", RoleAttention, h, 2*h), b.conv1D("q_attn", RoleAttention, h, h)
-				cross.o = b.conv1D("c_proj", RoleAttention, h, h)
-			})
-			bl.cross, bl.crossIn = cross, norm("ln_cross_attn")
-		}
-		bl.mlpIn = norm(d.mlpIn)
-		if d.moe != nil {
-			bl.ff = d.moe(b, i)
-		}
-		if bl.ff == nil {
-			b.under(d.mlp, func() { bl.ff = b.feedForward(&d, h, inner) })
-		}
-		bl.mlpOut = norm(d.mlpOut)
-		if d.tune != nil {
-			d.tune(b, &d, &layerDraft{i: i, attn: at, block: bl})
-		}
-		m.blocks = append(m.blocks, bl)
+		m.blocks = append(m.blocks, b.decoderLayer(&d, i, at, h, inner))
 	})
 	if d.noNorms {
 		m.final = &norm{kind: d.norm, size: h}
@@ -368,6 +335,47 @@ func buildDecoder(b *builder, d decoder) {
 	}
 	b.prefix = root
 	b.decoderHead(&d, kind)
+}
+
+// decoderLayer is one layer of a row around its attention.
+func (b *builder) decoderLayer(d *decoder, i int64, at *attention, h, inner int64) *block {
+	c := b.c
+	bl := &block{attn: at, parallel: b.flag(d.parallel), drop: b.drop(d.outDrop)}
+	if d.window != nil {
+		at.window = d.window(c, i)
+	}
+	norm := func(name string) *norm {
+		if name == "" {
+			return nil
+		}
+		if d.noNorms {
+			return &norm{kind: d.norm, size: h}
+		}
+		return b.norm(name, d.norm, h, d.normBias)
+	}
+	bl.attnIn = norm(d.attnIn)
+	b.under(d.attn, func() { b.projections(d, at, h) })
+	bl.attnOut = norm(d.attnOut)
+	if c.Type == "gpt2" && c.Bool("add_cross_attention") {
+		cross := &attention{heads: at.heads, kv: at.heads, d: at.d, dv: at.d, dropout: b.drop(d.attnDrop), bidirectional: true}
+		b.under("crossattention.", func() {
+			cross.k, cross.q = b.conv1D("c_attn", RoleAttention, h, 2*h), b.conv1D("q_attn", RoleAttention, h, h)
+			cross.o = b.conv1D("c_proj", RoleAttention, h, h)
+		})
+		bl.cross, bl.crossIn = cross, norm("ln_cross_attn")
+	}
+	bl.mlpIn = norm(d.mlpIn)
+	if d.moe != nil {
+		bl.ff = d.moe(b, i)
+	}
+	if bl.ff == nil {
+		b.under(d.mlp, func() { bl.ff = b.feedForward(d, h, inner) })
+	}
+	bl.mlpOut = norm(d.mlpOut)
+	if d.tune != nil {
+		d.tune(b, d, &layerDraft{i: i, attn: at, block: bl})
+	}
+	return bl
 }
 
 func (b *builder) projections(d *decoder, at *attention, h int64) {
@@ -443,6 +451,8 @@ func (b *builder) embedding(name string, vocab, width int64) {
 }
 
 // decoderHead puts the head on.
+//
+// complexity: one branch for each kind of head
 func (b *builder) decoderHead(d *decoder, kind headKind) {
 	c, m := b.c, b.m
 	switch kind {

@@ -81,6 +81,7 @@ func (r *run) logits(h *value) *value {
 	return r.fetched(r.p.headBytes(), r.mod.head.weight, func() *value { return r.projected(h) })
 }
 
+// complexity: one step for each thing that a head may have
 func (r *run) projected(h *value) *value {
 	m, mod := r.m, r.mod
 	x := m.again(h)

@@ -34,6 +34,15 @@ var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
 
 // check refuses settings that cannot be.
 func (s Setting) check() error {
+	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkRanks, s.checkPrecision} {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Setting) checkWords() error {
 	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
 		{"loss", s.Loss}, {"offload", s.Offload},
 		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
@@ -44,6 +53,10 @@ func (s Setting) check() error {
 	if _, ok := optimizers[s.Optimizer]; !ok {
 		return fmt.Errorf("--optimizer %q: one of %s", short(s.Optimizer), strings.Join(Optimizers(), " "))
 	}
+	return nil
+}
+
+func (s Setting) checkNumbers() error {
 	for _, n := range []struct {
 		name string
 		v    int64
@@ -67,37 +80,41 @@ func (s Setting) check() error {
 		return fmt.Errorf("--lora-dropout %v: a probability below 1", s.LoRADropout)
 	case s.Zero < 0 || s.Zero > 3:
 		return fmt.Errorf("--zero %d: a stage from 0 to 3", s.Zero)
+	}
+	return nil
+}
+
+func (s Setting) checkRanks() error {
+	dp := s.GPUs / (s.TP * s.PP) // context-parallel ranks have the same weights, too
+	switch {
 	case s.Zero > 0 && s.FSDP != "":
 		return fmt.Errorf("--zero and --fsdp shard the same thing: give one of them")
-	}
-	ways := s.TP * s.PP * s.CP
-	if s.GPUs%ways != 0 {
+	case s.GPUs%(s.TP*s.PP*s.CP) != 0:
 		return fmt.Errorf("--gpus %d cannot be divided into tensor x pipeline x context parallel groups of %d x %d x %d", s.GPUs,
 			s.TP, s.PP, s.CP)
-	}
-	dp := s.GPUs / (s.TP * s.PP) // context-parallel ranks have the same weights, too
-	if (s.Zero > 0 || s.FSDP != "") && dp < 2 && !s.Inference {
+	case (s.Zero > 0 || s.FSDP != "") && dp < 2 && !s.Inference:
 		what := fmt.Sprintf("--zero %d", s.Zero)
 		if s.FSDP != "" {
 			what = "--fsdp " + s.FSDP
 		}
 		return fmt.Errorf("%s needs at least two data-parallel or context-parallel GPUs to shard over, and --gpus %d leaves %d",
 			what, s.GPUs, dp)
-	}
-	if s.EP > 1 && (s.GPUs/s.PP)%s.EP != 0 {
+	case s.EP > 1 && (s.GPUs/s.PP)%s.EP != 0:
 		return fmt.Errorf("--ep %d does not divide the %d GPUs of a pipeline stage", s.EP, s.GPUs/s.PP)
-	}
-	if s.CP > 1 && s.Sequence%s.CP != 0 {
+	case s.CP > 1 && s.Sequence%s.CP != 0:
 		return fmt.Errorf("--seq %d cannot be divided over --cp %d", s.Sequence, s.CP)
 	}
-	if s.Attention == "flash" && s.Precision == "fp32" {
-		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
-	}
+	return nil
+}
+
+func (s Setting) checkPrecision() error {
 	quantised := s.Precision == "int8" || s.Precision == "int4"
-	if quantised && !s.Inference && s.LoRA == 0 {
+	switch {
+	case s.Attention == "flash" && s.Precision == "fp32":
+		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
+	case quantised && !s.Inference && s.LoRA == 0:
 		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
-	}
-	if s.LoRA > 0 && s.Inference {
+	case s.LoRA > 0 && s.Inference:
 		return fmt.Errorf("--lora is a way of training: leave --inference out, merged adapters cost nothing")
 	}
 	return nil
@@ -114,19 +131,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	}
 	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
 	p.expertTP, p.expertDP = s.expertRanks()
-	switch s.Precision {
-	case "fp32":
-		p.width, p.wide = 4, 4
-	case "bf16-mixed", "fp16-mixed", "fp8-mixed":
-		p.mixed, p.wide = true, 4
-	}
-	if s.Inference && s.Precision == "fp8-mixed" {
-		p.mixed, p.wide = false, 2
-	}
-	p.kept = p.wide
-	if p.FSDP != "" && p.mixed && p.dp > 1 && !s.Inference {
-		p.mixed, p.wide = false, 2 // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
-	}
+	p.setWidths()
 	if s.Inference && mod.encoder == nil && mod.generates() && s.Context < s.Sequence {
 		return nil, fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", s.Context, s.Sequence)
 	}
@@ -140,19 +145,30 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if mod.patch != nil {
 		p.Sequence = mod.patches
 	}
-	if err := p.stages(); err != nil {
-		return nil, err
-	}
-	if err := p.overflow(); err != nil {
-		return nil, err
-	}
-	if err := p.tensorParallel(); err != nil {
-		return nil, err
-	}
-	if err := p.addLoRA(); err != nil {
-		return nil, err
+	for _, f := range []func() error{p.stages, p.overflow, p.tensorParallel, p.addLoRA} {
+		if err := f(); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
+}
+
+// setWidths works out how wide parameters are where they are kept, seen by layers and
+// computed with.
+func (p *plan) setWidths() {
+	switch p.Precision {
+	case "fp32":
+		p.width, p.wide = 4, 4
+	case "bf16-mixed", "fp16-mixed", "fp8-mixed":
+		p.mixed, p.wide = true, 4
+	}
+	if p.Inference && p.Precision == "fp8-mixed" {
+		p.mixed, p.wide = false, 2
+	}
+	p.kept = p.wide
+	if p.FSDP != "" && p.mixed && p.dp > 1 && !p.Inference {
+		p.mixed, p.wide = false, 2 // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+	}
 }
 
 // stages refuses a pipeline that the model cannot be divided into.

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -184,40 +185,40 @@ func (b *Budget) explain(p *plan) {
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)
 	}
-	if c := p.model.config.Type; !p.Inference && (c == "mamba2" || c == "nemotron_h" || c == "qwen3_next" ||
-		c == "qwen3_5_moe_text") {
-		b.note("the mixers' activations are those of their fused kernels; without them (mamba-ssm, flash-linear-attention) " +
-			"the Python code keeps much more")
-	}
-	if p.Offload != "none" {
-		b.note("offload %s: optimizer state is in host memory and moves over PCIe each step", p.Offload)
-	}
-	if p.Precision == "fp8-mixed" {
-		b.note("fp8 keeps float32 weights; their fp8 copies are smaller than the bf16 copies counted here")
-	}
-	if a := p.model.first(); a != nil {
-		if a.eagerOnly && p.Attention != "eager" {
-			b.note("this family's scores are written out (eager attention) whatever the setting says")
-		}
-		for _, bl := range p.model.blocks {
-			if bl.attn != nil && bl.attn.window > 0 && bl.attn.window < p.Sequence && !p.Inference {
-				b.note("layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in " +
-					"training, not less")
-				break
-			}
+	for _, n := range notes {
+		if n.holds(p) {
+			b.note("%s", strings.ReplaceAll(n.text, "{offload}", p.Offload))
 		}
 	}
-	if p.Checkpointing == "full" && p.mixed && !p.Inference {
-		b.note("checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase " +
-			"included")
-	}
-	if p.model.vision != nil && p.model.task == taskCausal && !p.Inference {
-		b.note("text only: an image adds the vision encoder's activations")
-	}
-	if p.KeepGradients {
-		b.note("zero_grad(set_to_none=False) keeps the gradients through the forward")
-	}
-	if p.UseCache && !p.Inference {
-		b.note("use_cache=True in training: keys and values stay for as long as the outputs do")
-	}
+}
+
+// notes are what else a reader should know, where it holds.
+var notes = []struct {
+	holds func(p *plan) bool
+	text  string
+}{
+	{func(p *plan) bool {
+		return !p.Inference && slices.Contains([]string{"mamba2", "nemotron_h", "qwen3_next", "qwen3_5_moe_text"},
+			p.model.config.Type)
+	}, "the mixers' activations are those of their fused kernels; without them (mamba-ssm, flash-linear-attention) " +
+		"the Python code keeps much more"},
+	{func(p *plan) bool { return p.Offload != "none" },
+		"offload {offload}: optimizer state is in host memory and moves over PCIe each step"},
+	{func(p *plan) bool { return p.Precision == "fp8-mixed" },
+		"fp8 keeps float32 weights; their fp8 copies are smaller than the bf16 copies counted here"},
+	{func(p *plan) bool { a := p.model.first(); return a != nil && a.eagerOnly && p.Attention != "eager" },
+		"this family's scores are written out (eager attention) whatever the setting says"},
+	{func(p *plan) bool {
+		return !p.Inference && slices.ContainsFunc(p.model.blocks, func(b *block) bool {
+			return b.attn != nil && b.attn.window > 0 && b.attn.window < p.Sequence
+		})
+	}, "layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in training, not less"},
+	{func(p *plan) bool { return p.Checkpointing == "full" && p.mixed && !p.Inference },
+		"checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included"},
+	{func(p *plan) bool { return p.model.vision != nil && p.model.task == taskCausal && !p.Inference },
+		"text only: an image adds the vision encoder's activations"},
+	{func(p *plan) bool { return p.KeepGradients },
+		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
+	{func(p *plan) bool { return p.UseCache && !p.Inference },
+		"use_cache=True in training: keys and values stay for as long as the outputs do"},
 }

@@ -127,37 +127,23 @@ func (v *View) Site(id snapshot.StackID) Site {
 
 func (v *View) site(frames []snapshot.FrameID) Site {
 	var s Site
-	inner, user := -1, -1
-	compiled, torch := -1, -1
+	first := [...]int{User: -1, Library: -1, Compiled: -1, Torch: -1, Internal: -1} // the innermost of each owner
 	for i, f := range frames {
-		switch v.frames[f].owner {
-		case User:
-			if user < 0 {
-				user = i
-			}
-			if inner < 0 {
-				inner = i
-			}
-		case Library:
-			if inner < 0 && user < 0 && !plumbing[v.s.String(v.s.Frames[f].Function)] {
-				inner = i
-			}
-		case Compiled:
-			if compiled < 0 {
-				compiled = i
-			}
-		case Torch:
-			if torch < 0 {
-				torch = i
-			}
+		o := v.frames[f].owner
+		if first[o] >= 0 || o == Library && (first[User] >= 0 || plumbing[v.s.String(v.s.Frames[f].Function)]) {
+			continue
 		}
+		first[o] = i
+	}
+	user, compiled, inner := first[User], first[Compiled], first[Library]
+	if inner < 0 {
+		inner = user
 	}
 	written := compiled >= 0 && (inner < 0 || compiled < inner)
-	if inner < 0 {
-		inner = compiled
-	}
-	if inner < 0 {
-		inner = torch
+	for _, i := range []int{compiled, first[Torch]} {
+		if inner < 0 {
+			inner = i
+		}
 	}
 	if inner >= 0 {
 		s.Line = v.Line(frames[inner])
