@@ -274,6 +274,8 @@ func (p *plan) pipeline(b *Budget) {
 }
 
 // stage is the part of the model on one pipeline rank.
+//
+// complexity: what lies outside the blocks belongs to the first stage, the last or both
 func (p *plan) stage(blocks []*block, first, last bool) *plan {
 	q := *p
 	m := *p.model
@@ -289,6 +291,7 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 		atEnd[l.weight] = true
 	}
 	m.params = nil
+	m.received = !first
 	after := false // the blocks: what is listed before them is the first stage's
 	for _, x := range p.model.params {
 		after = after || inBlocks[x]
@@ -298,12 +301,9 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 			part.Shape = []int64{(x.Elements() + p.PP - 1) / p.PP}
 			m.params = append(m.params, &part)
 		case inBlocks[x] && !mine[x]:
-		case inBlocks[x], last && x == m.embed && m.tied, (after || atEnd[x]) && last, !after && !atEnd[x] && first:
+		case inBlocks[x], last && (after || atEnd[x] || x == m.embed && m.tied), first && !after && !atEnd[x]:
 			m.params = append(m.params, x)
 		}
-	}
-	if !first {
-		m.received = true
 	}
 	q.model = &m
 	return &q

@@ -267,6 +267,9 @@ func FromTensors(ts []Tensor) (*Config, error) {
 	return c.Store(w)
 }
 
+// fromShapes assumes a Llama-like decoder of the tensors' sizes.
+//
+// complexity: one branch for each size, by whatever its tensors may be called
 func fromShapes(ts []Tensor) (*Config, error) {
 	var total, h, v, inner, kv, layers, count int64
 	for _, t := range ts {

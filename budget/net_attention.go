@@ -73,6 +73,8 @@ type shape struct {
 
 // forward is the module on x (memory the source of keys and values, x itself
 // for self-attention).
+//
+// complexity: one step for each thing that an attention may have
 func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.relative != nil {
 		return a.disentangle(m, x, s)
@@ -86,16 +88,7 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		q.byHead, k.byHead, v.byHead = true, true, true
 	}
 	if a.rope.kind != ropeNone {
-		tables := a.rope.tables(m, s.queries)
-		rq := a.rope.forward(m, q, tables...)
-		if a.rope.spread > 1 {
-			m.releaseAll(tables)
-			tables = a.rope.tables(m, s.queries)
-		}
-		rk := a.rope.forward(m, k, tables...)
-		m.releaseAll(tables)
-		m.drop(q, k)
-		q, k = rq, rk
+		q, k = a.rope.both(m, q, k, s.queries)
 	}
 	if a.latent == nil && !a.uncached {
 		k, v = a.toCache(m, k, v)

@@ -79,6 +79,8 @@ func (r *run) positionBias(a *attention, seq int64) *value {
 
 // masks makes the masks that eager attention, padding and windows need: one
 // for the layers that see everything, one for those with a window.
+//
+// complexity: which masks there are depends on kernel, padding, windows and family at once
 func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 	m, at := r.m, mod.first()
 	if at == nil {
@@ -87,22 +89,7 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 	if at.relative != nil {
 		return r.seenPairs(batch, seq, at.relative.span > 0)
 	}
-	var kinds int64
-	window := int64(0)
-	full := false
-	for _, b := range mod.blocks {
-		if b.attn != nil && b.attn.window > 0 {
-			window = b.attn.window
-		} else if b.attn != nil {
-			full = true
-		}
-	}
-	if full {
-		kinds++
-	}
-	if window > 0 {
-		kinds++
-	}
+	kinds, window := mod.views()
 	var ms []*storage
 	if r.p.eager() || at.eagerOnly {
 		if at.bidirectional && !r.p.Padding {
@@ -130,6 +117,20 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 		}
 	}
 	return ms
+}
+
+// views counts the kinds of layers, those that see everything and those with a window,
+// the last of which is given.
+func (mod *model) views() (kinds, window int64) {
+	var full int64
+	for _, b := range mod.blocks {
+		if b.attn != nil && b.attn.window > 0 {
+			window = b.attn.window
+		} else if b.attn != nil {
+			full = 1
+		}
+	}
+	return full + min(window, 1), window
 }
 
 func (mod *model) first() *attention {

@@ -176,6 +176,20 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 	return y
 }
 
+// both rotates queries and keys, each of which is replaced.
+func (r rotary) both(m *machine, q, k *value, positions int64) (rq, rk *value) {
+	tables := r.tables(m, positions)
+	rq = r.forward(m, q, tables...)
+	if r.spread > 1 {
+		m.releaseAll(tables)
+		tables = r.tables(m, positions)
+	}
+	rk = r.forward(m, k, tables...)
+	m.releaseAll(tables)
+	m.drop(q, k)
+	return rq, rk
+}
+
 type ropeKind int
 
 const (

@@ -66,6 +66,8 @@ func (m *machine) addBias(y, b *value) *value {
 
 // addLoRA freezes the model and hangs adapters on the linear layers that the
 // setting names.
+//
+// complexity: a layer is named in several ways, and each name that is none is refused
 func (p *plan) addLoRA() error {
 	if p.LoRA == 0 {
 		return nil
@@ -100,13 +102,7 @@ func (p *plan) addLoRA() error {
 		for _, l := range ls {
 			path := strings.TrimSuffix(l.weight.Name, ".weight")
 			names[path[strings.LastIndexByte(path, '.')+1:]] = true
-			hit := wanted == nil
-			for _, t := range wanted {
-				if strings.HasSuffix("."+path, "."+t) { // as PEFT matches names
-					hit, found[t] = true, true
-				}
-			}
-			if hit {
+			if wanted == nil || isTarget(path, wanted, found) {
 				hang(l)
 			}
 		}
@@ -121,6 +117,16 @@ func (p *plan) addLoRA() error {
 		return fmt.Errorf("--lora-targets %s names none of this model's linear layers", short(p.LoRATargets))
 	}
 	return nil
+}
+
+// isTarget tells a layer that is wanted, as PEFT matches names, and notes by which.
+func isTarget(path string, wanted []string, found map[string]bool) (hit bool) {
+	for _, t := range wanted {
+		if strings.HasSuffix("."+path, "."+t) {
+			hit, found[t] = true, true
+		}
+	}
+	return hit
 }
 
 // queriesAndValues are what families call the layers that "qv" means.

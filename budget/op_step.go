@@ -156,36 +156,25 @@ func (m *machine) seed(v *value) {
 }
 
 // body runs embeddings, layers and the last norm.
+//
+// complexity: one step for each thing that a stack may have around its layers
 func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
 	x, names := r.embeddings(mod, b, batch, seq)
 	if r.p.LoRA > 0 && r.p.Checkpointing == "full" && m.grad { // enable_input_require_grads
 		m.entry(x)
 	}
-	defer func() { m.drop(names...) }()
 	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq},
 		memory: memory}
-	tabs := m.tables(seq, mod.ropeDim)
+	tables := m.tables(seq, mod.ropeDim)
 	masks := r.masks(mod, &c, batch, seq)
-	if a := mod.first(); a != nil && a.bias != nil {
-		c.self.bias = r.positionBias(a, seq)
-		if mod.encoder != nil { // zeros for the attention to the encoder
-			c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
-			if m.grad && r.p.Checkpointing == "full" {
-				m.entry(c.cross.bias)
-			}
-		}
-	}
+	r.addBiases(mod, &c, seq, memorySeq)
 	start := x
 	if d := mod.deberta; d != nil {
 		names = append(names, m.again(x))
 		if d.distances != nil {
 			c.self.bias = d.table(m)
 		}
-	}
-	var args []*storage // what a checkpointed layer is given besides the stream
-	if memory != nil {
-		args = append(args, memory.st)
 	}
 	first := map[bool]int{} // node of the first layer without a window, and with one
 	for i, b := range mod.blocks {
@@ -194,17 +183,7 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 				first[kind] = len(m.tape)
 			}
 		}
-		run := func(in *value) *value { return r.gathered(b, func() *value { return b.forward(m, in, c) }) }
-		switch {
-		case !m.grad || r.p.Checkpointing == "none":
-			x = m.replace(x, run(x))
-		case r.p.Checkpointing == "full" || r.p.Checkpointing == "selective" && b.attn == nil:
-			x = m.replace(x, m.checkpoint(x, run, args...))
-		default:
-			m.selective = true
-			x = m.replace(x, run(x))
-			m.selective = false
-		}
+		x = m.replace(x, r.layer(b, x, c))
 		if d := mod.deberta; d != nil {
 			if i == 0 && d.conv != nil {
 				x = m.replace(x, d.conv.forward(m, start, x, mod.hidden))
@@ -230,14 +209,62 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 	if mod.finalDrop > 0 {
 		x = m.replace(x, m.dropout(x, mod.finalDrop))
 	}
+	r.releaseMasks(masks, first)
+	if a := mod.first(); a != nil && a.rope.spread > 0 && r.p.Checkpointing != "full" {
+		m.releaseAll(tables) // layers keep what they made of them
+	} else {
+		for _, s := range tables {
+			m.onTape(s)
+		}
+	}
+	m.drop(names...)
+	return x
+}
+
+// layer runs one, checkpointed as the setting says.
+func (r *run) layer(b *block, x *value, c context) *value {
+	m := r.m
+	run := func(in *value) *value { return r.gathered(b, func() *value { return b.forward(m, in, c) }) }
+	switch {
+	case !m.grad || r.p.Checkpointing == "none":
+		return run(x)
+	case r.p.Checkpointing == "full" || r.p.Checkpointing == "selective" && b.attn == nil:
+		var args []*storage // what a checkpointed layer is given besides the stream
+		if c.memory != nil {
+			args = append(args, c.memory.st)
+		}
+		return m.checkpoint(x, run, args...)
+	}
+	m.selective = true
+	defer func() { m.selective = false }()
+	return run(x)
+}
+
+// addBiases makes the table of relative positions that all layers share (t5).
+func (r *run) addBiases(mod *model, c *context, seq, memorySeq int64) {
+	m, a := r.m, mod.first()
+	if a == nil || a.bias == nil {
+		return
+	}
+	c.self.bias = r.positionBias(a, seq)
+	if mod.encoder != nil { // zeros for the attention to the encoder
+		c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
+		if m.grad && r.p.Checkpointing == "full" {
+			m.entry(c.cross.bias)
+		}
+	}
+}
+
+// releaseMasks lets masks go; a layer that runs again keeps its arguments.
+func (r *run) releaseMasks(masks []*storage, first map[bool]int) {
+	m := r.m
 	kinds := []int{first[false], first[true]}
-	if len(masks) == 1 && first[false] > 0 && first[true] > 0 {
-		kinds[0] = min(first[false], first[true])
-	} else if len(masks) == 1 {
-		kinds[0] = max(first[false], first[true])
+	if len(masks) == 1 {
+		if kinds[0] = min(first[false], first[true]); kinds[0] == 0 {
+			kinds[0] = max(first[false], first[true])
+		}
 	}
 	for i, s := range masks {
-		// a layer that runs again keeps its arguments
 		if at := kinds[i]; r.p.Checkpointing == "full" && 0 < at && at < len(m.tape) {
 			m.tape[at].saved = append(m.tape[at].saved, s)
 		} else if r.p.Checkpointing == "full" {
@@ -246,12 +273,4 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 			m.release(s)
 		}
 	}
-	if a := mod.first(); a != nil && a.rope.spread > 0 && r.p.Checkpointing != "full" {
-		m.releaseAll(tabs) // layers keep what they made of them
-		return x
-	}
-	for _, s := range tabs {
-		m.onTape(s)
-	}
-	return x
 }

@@ -127,22 +127,15 @@ func (v *View) Site(id snapshot.StackID) Site {
 
 func (v *View) site(frames []snapshot.FrameID) Site {
 	var s Site
-	first := [...]int{User: -1, Library: -1, Compiled: -1, Torch: -1, Internal: -1} // the innermost of each owner
-	for i, f := range frames {
-		o := v.frames[f].owner
-		if first[o] >= 0 || o == Library && (first[User] >= 0 || plumbing[v.s.String(v.s.Frames[f].Function)]) {
-			continue
-		}
-		first[o] = i
-	}
+	first := v.innermost(frames)
 	user, compiled, inner := first[User], first[Compiled], first[Library]
 	if inner < 0 {
 		inner = user
 	}
 	written := compiled >= 0 && (inner < 0 || compiled < inner)
-	for _, i := range []int{compiled, first[Torch]} {
-		if inner < 0 {
-			inner = i
+	if inner < 0 {
+		if inner = compiled; inner < 0 {
+			inner = first[Torch]
 		}
 	}
 	if inner >= 0 {
@@ -155,6 +148,21 @@ func (v *View) site(frames []snapshot.FrameID) Site {
 		s.Op = "torch.compile"
 	}
 	return s
+}
+
+// innermost is where each owner's first frame is, -1 for none.
+func (v *View) innermost(frames []snapshot.FrameID) [Internal + 1]int {
+	first := [...]int{User: -1, Library: -1, Compiled: -1, Torch: -1, Internal: -1}
+	for i, f := range frames {
+		o := v.frames[f].owner
+		if o == Library && (first[User] >= 0 || plumbing[v.s.String(v.s.Frames[f].Function)]) {
+			continue // a library that calls the program, or says nothing
+		}
+		if first[o] < 0 {
+			first[o] = i
+		}
+	}
+	return first
 }
 
 // plumbing are wrappers in libraries that say nothing about what was done.

@@ -297,11 +297,10 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		return nil, err
 	}
 	doc.AddFits(fits, f.s.Inference)
-	longest := f.solve == "seq" && f.s.Sequence == b.Model.Positions
-	for _, fit := range fits {
-		longest = longest || fit.HasSequence && fit.MaxSequence > 0 && fit.MaxSequence == b.Model.Positions
+	longest := func(fit budget.Fit) bool {
+		return fit.HasSequence && fit.MaxSequence > 0 && fit.MaxSequence == b.Model.Positions
 	}
-	if longest {
+	if f.solve == "seq" && f.s.Sequence == b.Model.Positions || slices.ContainsFunc(fits, longest) {
 		doc.Notes = append(doc.Notes, fmt.Sprintf("sequences end at the model's %s learned positions, whatever memory is left",
 			countText(b.Model.Positions)))
 	}
