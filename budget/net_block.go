@@ -81,8 +81,7 @@ func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value)
 	if in != nil && !b.postNorm {
 		h = m.replace(h, in.forward(m, h))
 	}
-	y := f(h)
-	m.drop(h)
+	y := m.replace(h, f(h))
 	if out != nil && !b.postNorm && out != in {
 		y = m.replace(y, out.forward(m, y))
 	}
@@ -92,8 +91,7 @@ func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value)
 	if b.scaled {
 		y = m.replace(y, m.scale(y))
 	}
-	s := m.add(x, y)
-	m.drop(y)
+	s := m.replace(y, m.add(x, y))
 	if b.postNorm {
 		n := out
 		if n == nil {
@@ -115,14 +113,12 @@ func (b *block) sideBySide(m *machine, x *value, c context) *value {
 		g = m.replace(g, b.mlpIn.forward(m, x))
 	}
 	m.drop(h)
-	f := b.ff.forward(m, g)
-	m.drop(g)
+	f := m.replace(g, b.ff.forward(m, g))
 	if b.drop > 0 {
 		f = m.replace(f, m.dropout(f, b.drop))
 	}
 	s := m.add(f, a)
 	m.drop(f, a)
-	y := m.add(s, x)
-	m.drop(s)
+	y := m.replace(s, m.add(s, x))
 	return y
 }

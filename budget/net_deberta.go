@@ -180,7 +180,6 @@ func (c *debertaConv) forward(m *machine, in, out *value, width int64) *value {
 // perToken multiplies the stream by one number for each token.
 func perToken(m *machine, x *value, tokens int64) *value {
 	mask := m.tensor(tokens, x.e)
-	y := m.mul(x, mask)
-	m.drop(mask)
+	y := m.replace(mask, m.mul(x, mask))
 	return y
 }

@@ -26,8 +26,7 @@ func (a *attention) disentangle(m *machine, x *value, s shape) *value {
 		y = core()
 	}
 	m.drop(q, k, v)
-	z := m.apply(y, a.o)
-	m.drop(y)
+	z := m.replace(y, m.apply(y, a.o))
 	if a.outDrop > 0 {
 		z = m.replace(z, m.dropout(z, a.outDrop))
 	}
@@ -40,8 +39,7 @@ func (a *attention) byDistance(m *machine, q, k, v *value, s shape) *value {
 	r := a.relative
 	pairs := s.batch * s.queries * s.keys
 	scaled := m.scale(k)
-	w := m.matmul(q, scaled, pairs*a.heads)
-	m.drop(scaled)
+	w := m.replace(scaled, m.matmul(q, scaled, pairs*a.heads))
 	var bias, table *value
 	if r.span > 0 {
 		table = m.dropout(s.bias, r.drop)

@@ -359,6 +359,12 @@ func (b *builder) imageSizes(c *Config) (h, a, inner, patches, patch int64) {
 	return h, a, inner, side * side, patch
 }
 
+// patches is the convolution that makes embeddings of h out of patches of an image.
+func (b *builder) patches(name string, role Role, h, patch int64) *patching {
+	channels, side := b.c.Int("num_channels"), b.c.Int("image_size")
+	return &patching{weight: b.param(name+".weight", role, h, channels, patch, patch), pixels: channels * side * side}
+}
+
 func buildViT(b *builder) {
 	c, m := b.c, b.m
 	h, a, inner, n, ps := b.imageSizes(c)
@@ -372,10 +378,8 @@ func buildViT(b *builder) {
 	}
 	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)
 	m.position = b.param("embeddings.position_embeddings", RolePosition, 1, n+1, h)
-	m.patch = &patching{weight: b.param("embeddings.patch_embeddings.projection.weight", RoleEmbedding, h, c.Int("num_channels"),
-		ps, ps),
-		bias: b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h), class: cls,
-		pixels: c.Int("num_channels") * c.Int("image_size") * c.Int("image_size")}
+	m.patch = b.patches("embeddings.patch_embeddings.projection", RoleEmbedding, h, ps)
+	m.patch.bias, m.patch.class = b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h), cls
 	m.embedDrop = c.Float("hidden_dropout_prob")
 	b.layers("layers.", c.Int("num_hidden_layers"), func(int64) {
 		m.blocks = append(m.blocks, b.visionLayer(vitNames, h, a, inner, c.Bool("qkv_bias"), b.activation("hidden_act"),

@@ -168,8 +168,7 @@ func (x *experts) forward(m *machine, in *value) *value {
 		z = ossGate(m, p[0], p[1])
 	} else {
 		a := m.activate(p[0], x.act)
-		z = m.mul(a, p[1])
-		m.drop(a)
+		z = m.replace(a, m.mul(a, p[1]))
 	}
 	m.drop(p...)
 	o := grouped(m, z, x.down, s, x.h, ids[0])
@@ -178,8 +177,7 @@ func (x *experts) forward(m *machine, in *value) *value {
 		o = m.replace(o, pickBias(m, o, x.downBias, ids[0]))
 	}
 	w := m.mul(o, weights)
-	back := m.gather(w, s*x.h, ids[1])
-	m.drop(w)
+	back := m.replace(w, m.gather(w, s*x.h, ids[1]))
 	out := m.tensor(t*x.h, back.e)
 	m.unaryNode(out, back, Temporary)
 	m.drop(back, o, weights)
@@ -192,14 +190,12 @@ func (x *experts) forward(m *machine, in *value) *value {
 		sg := m.unary(g, false, true)
 		ws := m.mul(shared, sg)
 		m.drop(g, sg, shared)
-		sum := m.add(out, ws)
-		m.drop(out, ws)
-		out = sum
+		out = m.replace(out, m.add(out, ws))
+		m.drop(ws)
 	case x.shared != nil:
 		shared = x.shared.forward(m, in)
-		sum := m.add(out, shared)
-		m.drop(out, shared)
-		out = sum
+		out = m.replace(out, m.add(out, shared))
+		m.drop(shared)
 	}
 	return out
 }
@@ -218,8 +214,7 @@ func (x *experts) scores(m *machine, in *value) *value {
 // route gives each token its experts' weights; the softmax over all is kept.
 func (x *experts) route(m *machine, in *value, t int64) *value {
 	l := x.scores(m, in)
-	p := m.softmax(l, true)
-	m.drop(l)
+	p := m.replace(l, m.softmax(l, true))
 	w := m.tensor(t*x.topK, p.e)
 	idx := m.alloc(8*t*x.topK, Temporary)
 	m.unaryNode(w, p, Temporary, idx)
@@ -269,8 +264,7 @@ func pickBias(m *machine, x *value, p *parameter, index *storage) *value {
 	m.record([]*value{b}, []*value{p.val}, []*storage{index}, func(m *machine, g []*storage) []*storage {
 		return []*storage{m.alloc(bytes, Gradients)}
 	})
-	y := m.addInPlace(x, b)
-	m.drop(b)
+	y := m.replace(b, m.addInPlace(x, b))
 	return y
 }
 
@@ -279,12 +273,10 @@ func ossGate(m *machine, gate, up *value) *value {
 	g := m.unary(gate, true, false)
 	u := m.unary(up, true, false)
 	s := m.scale(g)
-	sg := m.unary(s, false, true)
-	m.drop(s)
+	sg := m.replace(s, m.unary(s, false, true))
 	glu := m.mul(g, sg)
 	m.drop(g, sg)
-	one := m.shift(u)
-	m.drop(u)
+	one := m.replace(u, m.shift(u))
 	y := m.mul(one, glu)
 	m.drop(one, glu)
 	return y

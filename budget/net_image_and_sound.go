@@ -9,8 +9,7 @@ func (r *run) image(mod *model, b batchOf, batch int64) *value {
 		n--
 	}
 	pixels := &value{st: m.keep(b.pixels), n: batch * pt.pixels, e: m.wide}
-	x := m.convolution(pixels, pt.weight, pt.bias, batch*n*mod.hidden, batch*pt.pixels)
-	m.drop(pixels)
+	x := m.replace(pixels, m.convolution(pixels, pt.weight, pt.bias, batch*n*mod.hidden, batch*pt.pixels))
 	if pt.class != nil {
 		c := m.again(pt.class.val)
 		both := m.cat(x, c)
@@ -21,8 +20,7 @@ func (r *run) image(mod *model, b batchOf, batch int64) *value {
 		x = both
 	}
 	pos := mod.position.val
-	y := m.add(x, pos)
-	m.drop(x)
+	y := m.replace(x, m.add(x, pos))
 	if mod.embedNorm != nil {
 		y = m.replace(y, mod.embedNorm.forward(m, y))
 	}
@@ -68,13 +66,11 @@ func (m *machine) convolution(x *value, w, bias *parameter, out, columns int64) 
 func (r *run) sound(mod *model, b batchOf, batch int64) *value {
 	m, c := r.m, mod.conv
 	in := &value{st: m.keep(b.pixels), n: batch * c.frames * c.bins, e: m.wide}
-	x := m.convolution(in, c.w1, c.b1, batch*c.frames*c.h, 3*batch*c.frames*c.bins)
-	m.drop(in)
+	x := m.replace(in, m.convolution(in, c.w1, c.b1, batch*c.frames*c.h, 3*batch*c.frames*c.bins))
 	x = m.replace(x, m.activate(x, actGelu))
 	x = m.replace(x, m.convolution(x, c.w2, c.b2, batch*mod.patches*c.h, 3*batch*mod.patches*c.h))
 	x = m.replace(x, m.activate(x, actGelu))
-	y := m.add(x, mod.position.val)
-	m.drop(x)
+	y := m.replace(x, m.add(x, mod.position.val))
 	if mod.embedDrop > 0 {
 		y = m.replace(y, m.dropout(y, mod.embedDrop))
 	}

@@ -88,8 +88,7 @@ func (n *norm) rmsWide(m *machine, x *value) *value {
 
 func (n *norm) rmsT5(m *machine, x *value) *value {
 	f := m.cast(x, 4)
-	r := m.inverse(f, x.n/n.size)
-	m.drop(f)
+	r := m.replace(f, m.inverse(f, x.n/n.size))
 	y := m.mul(x, r)
 	c := m.cast(y, n.weight.val.e)
 	m.drop(y, r)
@@ -99,8 +98,7 @@ func (n *norm) rmsT5(m *machine, x *value) *value {
 func (n *norm) cohere(m *machine, x *value) *value {
 	f := m.cast(x, 4)
 	c := m.centre(f, x.n/n.size)
-	r := m.inverse(c, x.n/n.size)
-	m.drop(c)
+	r := m.replace(c, m.inverse(c, x.n/n.size))
 	c = m.centre(f, x.n/n.size)
 	y := m.mul(c, r)
 	m.drop(c, r, f)

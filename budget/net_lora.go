@@ -31,10 +31,8 @@ func (m *machine) apply(x *value, l *linear) *value {
 	if l.adapter.wide && !m.mixed {
 		in = m.replace(in, m.cast(in, 4))
 	}
-	p := m.linear(in, l.adapter.a)
-	m.drop(in)
-	q := m.linear(p, l.adapter.b)
-	m.drop(p)
+	p := m.replace(in, m.linear(in, l.adapter.a))
+	q := m.replace(p, m.linear(p, l.adapter.b))
 	q = m.replace(q, m.scale(q))
 	s := m.add(y, q)
 	m.drop(q, y)

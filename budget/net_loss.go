@@ -32,8 +32,7 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 			total = l
 			continue
 		}
-		total = m.replace(total, m.add(total, l))
-		m.drop(l)
+		total = m.replace(l, m.replace(total, m.add(total, l)))
 	}
 	m.drop(pieces...)
 	return total
@@ -119,8 +118,7 @@ func (r *run) projected(h *value) *value {
 	}
 	if mod.plusBias {
 		row := m.tensor(mod.vocab, m.wide)
-		y = m.replace(y, m.add(y, row))
-		m.drop(row)
+		y = m.replace(row, m.replace(y, m.add(y, row)))
 		m.become(y.st, Logits)
 	}
 	if mod.scaleHead {
@@ -147,8 +145,7 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 		m.logit(x)
 	}
 	if r.p.Loss == "logits-only" || r.mod.task == taskBackbone {
-		l := m.mean(x)
-		m.drop(x)
+		l := m.replace(x, m.mean(x))
 		return l
 	}
 	s := m.unary(x, false, true) // log_softmax

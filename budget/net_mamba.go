@@ -81,7 +81,6 @@ func (x *mamba) forward(m *machine, in *value, s shape) *value {
 		n := *x.norm
 		y = m.replace(y, n.forward(m, y))
 	}
-	o := m.apply(y, x.out)
-	m.drop(y)
+	o := m.replace(y, m.apply(y, x.out))
 	return o
 }

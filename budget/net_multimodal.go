@@ -77,18 +77,22 @@ func (b *builder) clipVision(v *Config, im *model) {
 		}
 		im.hidden, im.patches = h, n+1
 		cls := b.param("embeddings.class_embedding", RolePosition, h)
-		im.patch = &patching{weight: b.param("embeddings.patch_embedding.weight", RoleEmbedding, h, v.Int("num_channels"), ps,
-			ps), class: cls,
-			pixels: v.Int("num_channels") * v.Int("image_size") * v.Int("image_size")}
+		im.patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, ps)
+		im.patch.class = cls
 		im.position = b.param("embeddings.position_embedding.weight", RolePosition, n+1, h)
 		im.embedNorm = b.norm("pre_layrnorm", layerNormKind, h, true)
-		b.layers("encoder.layers.", v.Int("num_hidden_layers"), func(int64) {
-			im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0,
-				v.Float("attention_dropout")))
-		})
-		im.final = b.norm("post_layernorm", layerNormKind, h, true)
+		b.clipLayers(im, h, a, inner)
 	})
 	b.c = whole
+}
+
+// clipLayers are those of CLIP's image encoder and SigLIP's, with their last norm.
+func (b *builder) clipLayers(im *model, h, a, inner int64) {
+	b.layers("encoder.layers.", b.c.Int("num_hidden_layers"), func(int64) {
+		im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0,
+			b.c.Float("attention_dropout")))
+	})
+	im.final = b.norm("post_layernorm", layerNormKind, h, true)
 }
 
 // buildGemma3 is the language model with its image encoder in front.
@@ -102,15 +106,10 @@ func buildGemma3(b *builder) {
 	im := &model{config: v, hidden: h, patches: n}
 	b.c = v
 	b.under("model.vision_tower.", func() {
-		im.patch = &patching{weight: b.param("embeddings.patch_embedding.weight", RoleVision, h, v.Int("num_channels"), ps, ps),
-			bias: b.param("embeddings.patch_embedding.bias", RoleVision, h), pixels: v.Int("num_channels") * v.Int(
-				"image_size") * v.Int("image_size")}
+		im.patch = b.patches("embeddings.patch_embedding", RoleVision, h, ps)
+		im.patch.bias = b.param("embeddings.patch_embedding.bias", RoleVision, h)
 		im.position = b.param("embeddings.position_embedding.weight", RoleVision, n, h)
-		b.layers("encoder.layers.", v.Int("num_hidden_layers"), func(int64) {
-			im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0,
-				v.Float("attention_dropout")))
-		})
-		im.final = b.norm("post_layernorm", layerNormKind, h, true)
+		b.clipLayers(im, h, a, inner)
 		if v.has("vision_use_head") && v.Bool("vision_use_head") {
 			b.param("head.probe", RoleVision, 1, 1, h)
 			b.param("head.attention.in_proj_weight", RoleVision, 3*h, h)

@@ -71,8 +71,7 @@ func (m *machine) cat(vs ...*value) *value {
 func (m *machine) softmax(x *value, wide bool) *value {
 	in := m.wideUnderAutocast(x)
 	if wide && in.e != 4 {
-		c := m.cast(in, 4)
-		m.drop(in)
+		c := m.replace(in, m.cast(in, 4))
 		in = c
 	}
 	y := m.tensor(in.n, in.e)

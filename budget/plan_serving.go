@@ -132,8 +132,7 @@ func (p *plan) serve(b *Budget) {
 	batch.labels = nil
 	m.mixed = p.mixed
 	h := r.network(batch)
-	logits := r.logits(h)
-	m.drop(h)
+	logits := m.replace(h, r.logits(h))
 	if p.Cache == "dynamic" {
 		m.alloc(p.states(), KVCache)
 	}

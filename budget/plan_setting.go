@@ -1,5 +1,7 @@
 package budget
 
+import "cmp"
+
 // Categories are bytes by what they are for.
 type Categories [numCategories]int64
 
@@ -115,44 +117,23 @@ type Setting struct {
 
 // Defaults fills in what a plain training loop has.
 func (s Setting) Defaults() Setting {
-	def := func(p *string, v string) {
-		if *p == "" {
-			*p = v
-		}
+	s.Precision = cmp.Or(s.Precision, "bf16")
+	s.Optimizer = cmp.Or(s.Optimizer, "adamw")
+	s.Checkpointing = cmp.Or(s.Checkpointing, "none")
+	s.Attention = cmp.Or(s.Attention, "sdpa")
+	s.Loss = cmp.Or(s.Loss, "default")
+	s.LoRATargets = cmp.Or(s.LoRATargets, "all")
+	s.LoRADtype = cmp.Or(s.LoRADtype, "fp32")
+	s.Offload = cmp.Or(s.Offload, "none")
+	s.Cache = cmp.Or(s.Cache, "dynamic")
+	s.Allocator = cmp.Or(s.Allocator, "native")
+	for _, n := range []*int64{&s.Batch, &s.Accumulate, &s.TP, &s.PP, &s.EP, &s.CP} {
+		*n = cmp.Or(*n, 1)
 	}
-	one := func(p *int64) {
-		if *p == 0 {
-			*p = 1
-		}
-	}
-	def(&s.Precision, "bf16")
-	def(&s.Optimizer, "adamw")
-	def(&s.Checkpointing, "none")
-	def(&s.Attention, "sdpa")
-	def(&s.Loss, "default")
-	def(&s.LoRATargets, "all")
-	def(&s.LoRADtype, "fp32")
-	def(&s.Offload, "none")
-	def(&s.Cache, "dynamic")
-	def(&s.Allocator, "native")
-	one(&s.Batch)
-	one(&s.Accumulate)
-	one(&s.TP)
-	one(&s.PP)
-	one(&s.EP)
-	one(&s.CP)
-	if s.GPUs == 0 {
-		s.GPUs = s.group()
-	}
-	if s.Sequence == 0 {
-		s.Sequence = 1024
-	}
-	if s.DecoderSeq == 0 {
-		s.DecoderSeq = min(s.Sequence, 128)
-	}
-	if s.Context == 0 {
-		s.Context = s.Sequence
-	}
+	s.GPUs = cmp.Or(s.GPUs, s.group())
+	s.Sequence = cmp.Or(s.Sequence, 1024)
+	s.DecoderSeq = cmp.Or(s.DecoderSeq, min(s.Sequence, 128))
+	s.Context = cmp.Or(s.Context, s.Sequence)
 	return s
 }
 
