@@ -149,6 +149,7 @@ var nativeRules = []rule{
 	{"", "torch::autograd::AccumulateGrad", Engine, AtBackward},
 	{"", "SavedVariable", Release, 0},
 	{"", "::release_variables", Release, 0},
+	{"", "autograd::Node::~Node", NodeGone, 0},
 	{"", "allocateCUDABlasWorkspace", Workspace, 0},
 	{"", "CUDABlasLtWorkspace", Workspace, 0},
 	{"", "at::cuda::getNewWorkspace", Workspace, 0}, // up to torch 2.8

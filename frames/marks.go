@@ -11,6 +11,7 @@ const (
 	Native       Marks = 1 << iota // has C++ frames
 	Engine                         // under autograd's engine: backward
 	Release                        // autograd drops a tensor that it had saved
+	NodeGone                       // a node of the graph is let go, with all that it saved
 	Workspace                      // room for a matrix library
 	Cast                           // autocast's own casts
 	Weight                         // modules are built, moved or loaded
