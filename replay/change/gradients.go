@@ -1,49 +1,11 @@
-package replay
+package change
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-// fixLeaks frees what a defect keeps at the end of the step that made it.
-func (r *rewriter) fixLeaks() (string, error) {
-	kinds := ""
-	for i := range r.classes.Leaks() {
-		l := &r.classes.Leaks()[i]
-		if !l.Defect {
-			continue
-		}
-		if l.Kind == classify.GradientsKept {
-			if _, err := r.setToNone(); err != nil {
-				return "", err
-			}
-		} else {
-			for _, id := range l.Allocations {
-				end := math.MaxInt
-				if step := r.stepAt(r.Timeline.BornAt(id)); step >= 0 {
-					end = r.classes.Steps[step].LastEvent
-				}
-				if s := r.classes.UntrainedAt(r.Timeline.BornAt(id)); l.Untrained && s != nil {
-					end = s.LastEvent
-				}
-				if end < r.Timeline.FreedAt(id) {
-					r.release(id, end)
-				}
-			}
-		}
-		if kinds != "" {
-			kinds += ", "
-		}
-		kinds += l.Kind
-	}
-	if kinds == "" {
-		return "", fmt.Errorf("no leak was found in the recording")
-	}
-	return "What the leak (" + kinds + ") keeps is freed at the end of the step or pass that made it.", nil
-}
 
 // setToNone frees gradients after each optimizer step and makes them again at
 // the same place of the next backward pass.
@@ -64,7 +26,7 @@ func (r *rewriter) setToNone() (string, error) {
 	}
 	changed := 0
 	r.of(classify.Gradients, func(id timeline.AllocationID) {
-		born, died := r.Timeline.BornAt(id), r.Timeline.FreedAt(id)
+		born, died := r.BornAt(id), r.FreedAt(id)
 		at, share := r.stepAt(born), 0.5 // its place in its backward pass
 		if at >= 0 && spans[at][1] > spans[at][0] {
 			share = min(max(float64(born-spans[at][0])/float64(spans[at][1]-spans[at][0]), 0), 1)

@@ -1,13 +1,13 @@
-package replay
+package change
 
 import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -73,7 +73,7 @@ func (r *rewriter) fused() (string, error) {
 	for _, l := range h.losses() {
 		h.letGo(&l)
 		if l.gradient != none {
-			r.extra(l.sum(h), l.forward, r.Timeline.BornAt(l.gradient)-1)
+			r.extra(l.sum(h), l.forward, r.BornAt(l.gradient)-1)
 		}
 	}
 	return fmt.Sprintf("A fused linear cross-entropy works in %d pieces, as many as keep a piece of logits no larger than the "+
@@ -93,12 +93,12 @@ type head struct {
 
 func (r *rewriter) head() (*head, error) {
 	h := &head{rewriter: r, weights: r.weights(), sizes: map[int64]int{}}
-	if r.of(classify.Logits, func(id timeline.AllocationID) { h.sizes[r.Timeline.Requested(id)]++ }) == 0 {
+	if r.of(classify.Logits, func(id timeline.AllocationID) { h.sizes[r.Requested(id)]++ }) == 0 {
 		return nil, fmt.Errorf("no logits were found in the recording")
 	}
 	h.ordered = slices.Sorted(maps.Keys(h.sizes))
 	h.of(classify.Inputs, func(id timeline.AllocationID) {
-		if n := h.Timeline.Requested(id) / 8; n > 0 && h.classes.Phase[id] == classify.Data && !slices.Contains(h.batches, n) &&
+		if n := h.Requested(id) / 8; n > 0 && h.classes.Phase[id] == classify.Data && !slices.Contains(h.batches, n) &&
 			len(h.batches) < mostBatches {
 			h.batches = append(h.batches, n)
 		}
@@ -125,7 +125,9 @@ func (r *rewriter) head() (*head, error) {
 
 // trained tells whether a loss's gradient is worked out, or would have been but
 // for a failed request.
-func (h *head) trained() bool { return len(h.backwardPasses()) > 0 || len(h.Timeline.OOMs) > 0 }
+func (h *head) trained() bool {
+	return len(passes.Spans(h.classes, classify.Backward)) > 0 || len(h.OOMs) > 0
+}
 
 // mostBatches bounds the numbers of tokens that are looked at.
 const mostBatches = 64
@@ -186,7 +188,7 @@ func (h *head) shrink(size func(bytes, tokens int64) int64) bool {
 	some := false
 	for i, category := range h.classes.Category {
 		id := timeline.AllocationID(i)
-		bytes := h.Timeline.Requested(id)
+		bytes := h.Requested(id)
 		switch category {
 		case classify.Logits:
 		case classify.Temporary, classify.Unknown:
@@ -196,8 +198,8 @@ func (h *head) shrink(size func(bytes, tokens int64) int64) bool {
 		default:
 			continue
 		}
-		if h.Timeline.BornAt(id) < 0 {
-			h.bytes[id] = 0 // the last step's, which nobody would hold
+		if h.BornAt(id) < 0 {
+			h.Bytes[id] = 0 // the last step's, which nobody would hold
 			continue
 		}
 		n := size(bytes, h.tokens(bytes))
@@ -219,35 +221,30 @@ type loss struct {
 // sum is the bytes of the head's gradient while it is summed up.
 func (l *loss) sum(h *head) int64 {
 	if l.narrow != none {
-		return h.Timeline.Requested(l.narrow)
+		return h.Requested(l.narrow)
 	}
-	return h.Timeline.Requested(l.gradient)
+	return h.Requested(l.gradient)
 }
-
-// none is no allocation.
-const none = timeline.NoAllocation
 
 // mostAfter bounds the search for the head's gradient, in allocations.
 const mostAfter = 512
 
 // losses finds the loss of every backward pass.
 func (h *head) losses() []loss {
-	t := h.Timeline
 	var list []loss
-	for _, span := range h.backwardPasses() {
-		start := span[0]
+	for _, span := range passes.Spans(h.classes, classify.Backward) {
+		start := span.FirstEvent
 		l := loss{forward: start, backward: start, end: start, gradient: none, narrow: none}
-		from := sort.Search(t.Len(), func(i int) bool { return h.Timeline.BornAt(timeline.AllocationID(i)) >= start })
-		for i := from - 1; i >= max(0, from-mostAfter); i-- {
-			if id := timeline.AllocationID(i); h.classes.Category[i] == classify.Logits && h.Timeline.BornAt(id) >= 0 &&
-				h.Timeline.FreedAt(id) >= start {
-				l.forward = h.Timeline.BornAt(id)
+		from := h.BornSince(start)
+		for id := from; id > 0 && id+mostAfter > from; {
+			if id--; h.classes.Category[id] == classify.Logits && h.BornAt(id) >= 0 && h.FreedAt(id) >= start {
+				l.forward = h.BornAt(id)
 			}
 		}
-		for id := timeline.AllocationID(from); int(id) < min(from+mostAfter, t.Len()) && l.gradient == none; id++ {
-			switch n := t.Requested(id); {
+		for id := from; int(id) < min(int(from)+mostAfter, h.Len()) && l.gradient == none; id++ {
+			switch n := h.Requested(id); {
 			case n == h.embedding:
-				l.gradient, l.end = id, h.Timeline.BornAt(id)
+				l.gradient, l.end = id, h.BornAt(id)
 			case 2*n == h.embedding && h.classes.Category[id] != classify.Logits && l.narrow == none:
 				l.narrow = id
 			}
@@ -260,22 +257,21 @@ func (h *head) losses() []loss {
 // letGo frees the logits that a program holds longer than its loss needs them:
 // a loss in pieces has none to give away.
 func (h *head) letGo(l *loss) {
-	from := sort.Search(h.Timeline.Len(), func(i int) bool { return h.Timeline.BornAt(timeline.AllocationID(i)) >= l.forward })
 	last := l.backward
 	var held []timeline.AllocationID
-	for id := timeline.AllocationID(from); int(id) < h.Timeline.Len() && h.Timeline.BornAt(id) <= max(l.backward, l.end); id++ {
+	for id := h.BornSince(l.forward); int(id) < h.Len() && h.BornAt(id) <= max(l.backward, l.end); id++ {
 		if h.classes.Category[id] != classify.Logits {
 			continue
 		}
 		if h.classes.Phase[id] == classify.Forward {
 			held = append(held, id)
-		} else if d := h.Timeline.FreedAt(id); d < h.Timeline.Device.Events.Len() {
-			last = max(last, d)
+		} else if !h.Outlives(id) {
+			last = max(last, h.FreedAt(id))
 		}
 	}
 	l.end = max(l.end, last)
 	for _, id := range held {
-		if h.Timeline.FreedAt(id) > l.end { // for no backward pass
+		if h.FreedAt(id) > l.end { // for no backward pass
 			h.release(id, l.backward-1)
 		}
 	}

@@ -1,4 +1,4 @@
-package replay
+package change
 
 import (
 	"fmt"
@@ -8,98 +8,20 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-// weights are the sizes of a model's weights in requested bytes, with what
-// they tell about its shapes.
-type weights struct {
-	sizes     map[int64]int // how often each occurs
-	vector    int64         // bytes of a vector of the model's width, by far the most common small size
-	element   int64         // bytes of a number; 0 when it can't be told
-	embedding int64         // bytes of the largest matrix that few have: embedding and head; 0: none
-}
-
-// weights looks at what is classified as weights. A vector has width × element
-// bytes, a square matrix width times as many: so the element can be told from
-// which of the possible widths occurs as a number of rows.
-func (r *rewriter) weights() weights {
-	w := weights{sizes: map[int64]int{}}
-	there := map[int64]int{} // at the peak: not what was cast meanwhile
-	r.of(classify.Weights, func(id timeline.AllocationID) {
-		n := r.Timeline.Requested(id)
-		w.sizes[n]++
-		if r.Timeline.AliveAt(id, r.Timeline.Peaks.Allocated.Event) {
-			there[n]++
-		}
-	})
-	if len(there) > 0 {
-		w.sizes = there
-	}
-	for n, count := range w.sizes {
-		if count <= mostHeads {
-			w.embedding = max(w.embedding, n)
-		}
-	}
-	for n, count := range w.sizes {
-		if n < 128 || n > 1<<17 {
-			continue
-		}
-		// An adapter's matrices may be more than there are vectors; no embedding
-		// has so few rows of them.
-		a, b := weights{embedding: w.embedding, vector: n}, weights{embedding: w.embedding, vector: w.vector}
-		better := a.vocabulary() > 0
-		if better == (b.vocabulary() > 0) {
-			better = count > w.sizes[w.vector] || count == w.sizes[w.vector] && n < w.vector
-		}
-		if better {
-			w.vector = n
-		}
-	}
-	if w.vector == 0 {
-		return w
-	}
-	votes := map[int64]int{}
-	for n, count := range w.sizes {
-		for _, e := range []int64{2, 4} {
-			if n == w.vector*(w.vector/e) {
-				votes[e] += count
-			}
-		}
-	}
-	switch {
-	case votes[2] > votes[4]:
-		w.element = 2
-	case votes[4] > votes[2]:
-		w.element = 4
-	}
-	return w
-}
-
-// mostHeads is how often a size of embedding and head occurs at most: with two
-// of them, and a copy of each such as an EMA keeps. Matrices of layers occur
-// more often.
-const mostHeads = 4
-
-// vocabulary is the rows of embedding and head; 0 when it is no
-// multiple of the model's width.
-func (w *weights) vocabulary() int64 {
-	if w.vector == 0 || w.embedding%w.vector != 0 || w.embedding/w.vector < 4000 {
-		return 0
-	}
-	return w.embedding / w.vector
-}
 
 // moments are what an optimizer keeps for each weight.
 type moments struct {
 	ids     map[int64][]timeline.AllocationID // by size in bytes
 	bytes   int64
 	trained int64 // bytes of the weights that have moments of their own size, or of twice as much
-	element int64 // bytes of a number
+	element int64 // bytes of a scalar
 	how     string
 
-	factored bool // Adafactor's: rows and columns, not one for each number
+	factored bool // Adafactor's: rows and columns, not one for each scalar
 	second   bool // some are known as second moments
 }
 
@@ -114,7 +36,7 @@ func (r *rewriter) moments() (*moments, error) {
 		case classify.Moment2:
 			m.second = true
 		}
-		n := r.Timeline.Requested(id)
+		n := r.Requested(id)
 		m.ids[n] = append(m.ids[n], id)
 		m.bytes += n
 	})
@@ -123,7 +45,7 @@ func (r *rewriter) moments() (*moments, error) {
 	}
 	largest := slices.Max(slices.Collect(maps.Keys(m.ids)))
 	r.of(classify.Gradients, func(id timeline.AllocationID) {
-		m.factored = m.factored || r.Timeline.Requested(id) > 8*largest
+		m.factored = m.factored || r.Requested(id) > 8*largest
 	})
 	var all, half int64 // weights, and those whose moments are twice as wide
 	for n, count := range w.sizes {
@@ -160,9 +82,9 @@ func (r *rewriter) noLists() map[snapshot.StackID]bool {
 	w := r.weights()
 	made := map[snapshot.StackID]bool{}
 	r.of(classify.Temporary, func(id timeline.AllocationID) {
-		if n := r.Timeline.Requested(id); r.classes.Phase[id] == classify.Optimizer && (w.sizes[n] > 0 || w.sizes[n/2] > 0) {
+		if n := r.Requested(id); r.classes.Phase[id] == classify.Optimizer && (w.sizes[n] > 0 || w.sizes[n/2] > 0) {
 			r.resize(id, 0)
-			made[r.Timeline.Stack(id)] = true
+			made[r.Stack(id)] = true
 		}
 	})
 	return made
@@ -183,7 +105,7 @@ func (r *rewriter) fusedStep() (string, error) {
 	if len(made) == 0 {
 		return "", fmt.Errorf("the optimizer's step makes no lists of temporaries")
 	}
-	s := r.Timeline.Snapshot
+	s := r.Snapshot
 	known := made[0]
 	for stack := range made {
 		for _, f := range s.Stack(stack) {
@@ -200,7 +122,7 @@ func (r *rewriter) fusedStep() (string, error) {
 
 // The block-wise quantisation of bitsandbytes.
 const (
-	quantBlock = 256  // numbers that share one fp32 scale
+	quantBlock = 256  // scalars that share one fp32 scale
 	quantLeast = 4096 // smaller tensors stay in fp32
 )
 
@@ -214,7 +136,7 @@ func (r *rewriter) eightBit() (string, error) {
 			units.Bytes(m.bytes))
 	}
 	m.each(func(id timeline.AllocationID) {
-		if n := r.bytes[id] / m.element; n >= quantLeast {
+		if n := r.Bytes[id] / m.element; n >= quantLeast {
 			r.resize(id, n+(n+quantBlock-1)/quantBlock*4)
 		}
 	})
@@ -243,7 +165,7 @@ func (r *rewriter) lion() (string, error) {
 	case m.factored:
 		return "", fmt.Errorf("the optimizer keeps a row and a column for each matrix, %s in all: Lion's moment would be more",
 			units.Bytes(m.bytes))
-	case len(r.Timeline.OOMs) > 0 && StillToCome(r.classes, &r.Timeline.OOMs[0]) > 0:
+	case len(r.OOMs) > 0 && passes.OptimizerStateToCome(r.classes, &r.OOMs[0]) > 0:
 		return "", fmt.Errorf("the optimizer's first step failed before all of its state was there")
 	case !m.second && m.bytes*2 < m.trained*3: // one moment has as many bytes as the weights, two have twice as many
 		return "", fmt.Errorf("the optimizer keeps one moment already")
@@ -268,40 +190,4 @@ func (r *rewriter) lion() (string, error) {
 	}
 	return "Lion keeps one moment where this optimizer keeps two; its step works on one tensor at a time, with two temporaries.",
 		nil
-}
-
-// batchLeast is the size from which on temporaries are taken as data; smaller
-// ones are counters and scalars.
-const batchLeast = 4096
-
-func (r *rewriter) batch(factor float64) (string, error) {
-	w := r.weights()
-	scale := func(id timeline.AllocationID) {
-		r.resize(id, max(1, int64(float64(r.bytes[id])*factor)))
-	}
-	n := 0
-	for i, category := range r.classes.Category {
-		id := timeline.AllocationID(i)
-		bytes := r.Timeline.Requested(id)
-		switch category {
-		case classify.Activations, classify.Logits, classify.KVCache, classify.Inputs:
-			scale(id)
-			n++
-		case classify.Temporary, classify.Unknown:
-			phase := r.classes.Phase[id]
-			inModel := phase == classify.Forward || phase == classify.Backward || phase == classify.Generate ||
-				phase == classify.Data
-			// What is older than the trace and goes away was the last step's.
-			inModel = inModel || r.Timeline.BornAt(id) < 0 && r.Timeline.FreedAt(id) < r.Timeline.Device.Events.Len()
-			ofWeights := w.sizes[bytes] > 0 || w.sizes[bytes*2] > 0 || bytes%2 == 0 && w.sizes[bytes/2] > 0
-			if inModel && !ofWeights && bytes >= batchLeast {
-				scale(id)
-			}
-		}
-	}
-	if n == 0 {
-		return "", fmt.Errorf("no activations, logits, inputs or caches were found in the recording")
-	}
-	return fmt.Sprintf("Activations, logits, inputs and caches are %g times as large, and so are temporaries of the forward "+
-		"and backward passes unless they have the size of a weight; the rest stays.", factor), nil
 }

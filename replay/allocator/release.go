@@ -1,14 +1,17 @@
-package replay
+package allocator
 
-// emptyCache gives every cached segment and page back (release_cached_blocks).
-func (a *allocator) emptyCache() {
-	a.completePending()
+// EmptyCache gives every cached segment and page back (release_cached_blocks).
+func (a *Allocator) EmptyCache() {
+	for id := range a.pending { // they only wait for other streams
+		a.Free(id)
+	}
+	clear(a.pending)
 	for i := range a.arenas {
 		ar := &a.arenas[i]
 		if ar.pool != 0 && !ar.orphaned {
 			continue // a private pool in use keeps what it has
 		}
-		var whole, mapped []blockID
+		var whole, mapped []BlockID
 		ar.free.each(func(k key) {
 			switch b := &a.blocks[k.block]; {
 			case b.range_ != 0:
@@ -26,26 +29,33 @@ func (a *allocator) emptyCache() {
 	}
 }
 
+// Orphan notes that the owner of a private pool gave it up: its cache may go.
+func (a *Allocator) Orphan(pool uint16) {
+	for i := range a.arenas {
+		a.arenas[i].orphaned = a.arenas[i].orphaned || a.arenas[i].pool == pool
+	}
+}
+
 // freeSegment gives a segment that is one free block back to the driver.
-func (a *allocator) freeSegment(id blockID) {
+func (a *Allocator) freeSegment(id BlockID) {
 	b := a.blocks[id]
 	a.uncache(id)
-	a.driver.free(b.address, b.size)
-	a.reserved -= b.size
-	a.segments--
-	a.calls++
+	a.device.free(b.address, b.size)
+	a.Reserved -= b.size
+	a.Segments--
+	a.Calls++
 	a.dropBlock(id)
 }
 
 // releaseOversize frees cached blocks that max_split_size keeps from being
 // used for anything smaller, until they sum up to the request
 // (release_available_cached_blocks).
-func (a *allocator) releaseOversize(where uint32, r int64) bool {
-	if a.set.MaxSplit == 0 {
+func (a *Allocator) releaseOversize(q Request) bool {
+	if a.MaxSplit == 0 {
 		return false
 	}
-	ar := &a.arenas[where]
-	want := max(r, a.set.MaxSplit)
+	ar := &a.arenas[q.arena]
+	want := max(q.Bytes, a.MaxSplit)
 	if k, ok := ar.free.from(key{size: want}); ok && a.blocks[k.block].range_ == 0 {
 		if !a.blocks[k.block].whole() {
 			return false
@@ -54,8 +64,8 @@ func (a *allocator) releaseOversize(where uint32, r int64) bool {
 		return true
 	}
 	var released int64
-	k, ok := ar.free.before(key{size: unlimited})
-	for ok && released < want && k.size >= a.set.MaxSplit {
+	k, ok := ar.free.before(key{size: Unlimited})
+	for ok && released < want && k.size >= a.MaxSplit {
 		next, more := ar.free.before(k)
 		if b := &a.blocks[k.block]; b.range_ == 0 && b.whole() {
 			released += k.size
@@ -69,13 +79,13 @@ func (a *allocator) releaseOversize(where uint32, r int64) bool {
 // collectGarbage frees whole large blocks that have not been used for longer
 // than the average, until reserved memory is below the threshold
 // (garbage_collect_cached_blocks). A sweep doesn't stop half way.
-func (a *allocator) collectGarbage() {
-	threshold := int64(a.set.GCThreshold * float64(a.limit))
-	target := a.reserved - threshold
+func (a *Allocator) collectGarbage() {
+	threshold := int64(a.GCThreshold * float64(a.limit))
+	target := a.Reserved - threshold
 	if target <= 0 {
 		return
 	}
-	var candidates []blockID
+	var candidates []BlockID
 	var age int64
 	for i := range a.arenas {
 		if ar := &a.arenas[i]; ar.pool == 0 && !ar.small {
@@ -88,7 +98,7 @@ func (a *allocator) collectGarbage() {
 		}
 	}
 	count := len(candidates)
-	for freed, before := true, a.reserved; freed && count > 0 && before-a.reserved < target; {
+	for freed, before := true, a.Reserved; freed && count > 0 && before-a.Reserved < target; {
 		mean := float64(age) / float64(count)
 		freed = false
 		rest := candidates[:0]
@@ -107,7 +117,7 @@ func (a *allocator) collectGarbage() {
 }
 
 // age is how many requests the pool has served since a block was freed.
-func (a *allocator) age(id blockID) int64 {
+func (a *Allocator) age(id BlockID) int64 {
 	b := &a.blocks[id]
 	return int64(a.clock[a.arenas[b.arena].pool] - b.born)
 }

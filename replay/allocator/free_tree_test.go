@@ -1,4 +1,4 @@
-package replay
+package allocator
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package replay
+package change
 
 import (
 	"fmt"
@@ -43,18 +43,17 @@ const nearby = 24
 // they are copied from is as large and goes at once. Else the original stays
 // anyway, as a part of one projection of queries, keys and values.
 func (r *rewriter) wouldBeSaved(id timeline.AllocationID) (until int, ok bool) {
-	born, all := r.Timeline.BornAt(id), r.Timeline.Len()
-	over := r.Timeline.BornAt(timeline.AllocationID(min(int(id)+nearby, all-1)))
+	born, all := r.BornAt(id), r.Len()
+	over := r.BornAt(timeline.AllocationID(min(int(id)+nearby, all-1)))
 	for i := int(id) - 1; i >= max(0, int(id)-nearby) && !ok; i-- {
 		from := timeline.AllocationID(i)
-		ok = r.Timeline.Requested(from) == r.Timeline.Requested(id) && r.Timeline.BornAt(from) >= 0 &&
-			r.Timeline.FreedAt(from) > born &&
-			r.Timeline.FreedAt(from) < over
+		life := r.Life(from)
+		ok = r.Requested(from) == r.Requested(id) && life.Born >= 0 && born < life.Freed && life.Freed < over
 	}
 	for i := int(id) - 1; i >= max(0, int(id)-2*nearby) && ok; i-- {
 		saved := timeline.AllocationID(i)
-		if r.classes.Category[i] == classify.Activations && r.Timeline.FreedAt(saved) > born {
-			return r.Timeline.FreedAt(saved), r.Timeline.FreedAt(saved) < r.Timeline.FreedAt(id)
+		if r.classes.Category[i] == classify.Activations && r.FreedAt(saved) > born {
+			return r.FreedAt(saved), r.FreedAt(saved) < r.FreedAt(id)
 		}
 	}
 	return 0, false

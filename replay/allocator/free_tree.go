@@ -1,4 +1,4 @@
-package replay
+package allocator
 
 // key orders free blocks as the allocator does: by size, then by the age of
 // their segment where the version of PyTorch looks at it, then by address.
@@ -6,7 +6,7 @@ package replay
 type key struct {
 	size    int64
 	address uint64
-	block   blockID
+	block   BlockID
 	age     uint32
 }
 

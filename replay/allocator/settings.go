@@ -1,4 +1,4 @@
-package replay
+package allocator
 
 import (
 	"math"
@@ -20,8 +20,8 @@ const (
 	mib         = 1 << 20
 )
 
-// unlimited is more memory than any device has, with room to count beyond it.
-const unlimited = int64(1) << 60
+// Unlimited is more memory than any device has, with room to count beyond it.
+const Unlimited = int64(1) << 60
 
 // Settings are those options of PYTORCH_CUDA_ALLOC_CONF that decide where
 // blocks lie.
@@ -90,13 +90,13 @@ func (s *Settings) divisionsText() string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// fromSnapshot are the settings that a recording was made under, as far as the
+// Recorded are the settings that a recording was made under, as far as the
 // file tells; notes name what it doesn't.
-func fromSnapshot(s *snapshot.Snapshot) (Settings, []string) {
+func Recorded(s *snapshot.Snapshot) (Settings, []string) {
 	set := Defaults()
 	var notes []string
 	if len(s.Settings) == 0 {
-		notes = append(notes, "the file doesn't hold the allocator's settings: the defaults are assumed")
+		notes = append(notes, "the file doesn't hold the Allocator's settings: the defaults are assumed")
 	}
 	// What has no entry of its own can only be read from the text.
 	if text := s.Settings.Get("PYTORCH_CUDA_ALLOC_CONF"); text != "" {
@@ -122,62 +122,81 @@ func fromSnapshot(s *snapshot.Snapshot) (Settings, []string) {
 		}
 	}
 	if set.text != "" {
-		if c, _, err := ParseConf(set.text); err != nil || !same(c, set) {
+		if c, _, err := ParseConf(set.text); err != nil || !c.Same(set) {
 			set.text = "" // set again by the program after the start
 		}
 	}
 	return set, notes
 }
 
-// same tells whether two settings act alike.
-func same(a, b Settings) bool {
-	a.text, b.text = "", ""
-	return a == b
+// Same tells whether two settings act alike.
+func (s Settings) Same(other Settings) bool {
+	s.text, other.text = "", ""
+	return s == other
 }
 
-// shapes are the settings that decide how blocks are cut: a layout made under
-// others can't have come about.
-func (s Settings) shapes() Settings {
-	s.text, s.GCThreshold, s.Fraction = "", 0, 0
-	return s
+// CutAlike tells whether blocks are cut in the same way: else a layout made under
+// one of two settings can't have come about under the other.
+func (s Settings) CutAlike(other Settings) bool {
+	s.GCThreshold, s.Fraction, other.GCThreshold, other.Fraction = 0, 0, 0, 0
+	return s.Same(other)
 }
 
-// maxRequest is more than any program asks for at once.
-const maxRequest = int64(1) << 50
+// SharesSegment tells whether a request of n bytes is served from a segment of
+// LargeSegment bytes, which others share.
+func (s *Settings) SharesSegment(n int64) bool {
+	r := s.Round(n)
+	return r > smallSize && r < minLarge
+}
 
-// round is the block size that a request of n bytes needs.
-func (s *Settings) round(n int64) int64 { return timeline.BlockSize(n, &s.Divisions) }
+// SetLargeSegment corrects the size of those segments by what was seen.
+func (s *Settings) SetLargeSegment(bytes int64) {
+	if bytes <= minLarge || bytes == s.LargeSegment {
+		return
+	}
+	if s.MaxNonSplitRounding == s.LargeSegment {
+		s.MaxNonSplitRounding = bytes
+	}
+	s.LargeSegment, s.text = bytes, ""
+}
 
-// segmentFor is what the driver is asked for when a request of the rounded
+// Round is the block size that a request of n bytes needs.
+func (s *Settings) Round(n int64) int64 { return timeline.BlockSize(n, &s.Divisions) }
+
+// SegmentFor is what the driver is asked for when a request of the rounded
 // size r finds no free block.
-func (s *Settings) segmentFor(r int64) int64 {
+func (s *Settings) SegmentFor(r int64) int64 {
 	switch {
 	case r <= smallSize:
 		return smallBuffer
 	case r < minLarge:
 		return s.LargeSegment
 	}
-	return (r + roundLarge - 1) / roundLarge * roundLarge
+	return roundUp(r, roundLarge)
 }
 
-// needs is how much the driver must have left for certain: expandable segments
+// RoomIn tells whether a segment of so many bytes, all of it free, has room for a
+// request: small and large ones share none.
+func RoomIn(segment, request int64) bool {
+	return (segment == smallBuffer) == (request <= smallSize) && request <= segment
+}
+
+func roundUp(n, step int64) int64 { return (n + step - 1) / step * step }
+
+// Needs is how much the driver must have left for certain: expandable segments
 // grow by whole pages.
-func (s *Settings) needs(r int64) int64 {
+func (s *Settings) Needs(r int64) int64 {
 	if !s.Expandable {
-		return s.segmentFor(r)
+		return s.SegmentFor(r)
 	}
-	page := s.page(r <= smallSize)
-	return (r + page - 1) / page * page
+	return roundUp(r, s.page(r <= smallSize))
 }
 
-// Needs is how much the driver must have left, in bytes, for a request that finds
-// no room in a recorded process's cache.
-func Needs(t *timeline.Timeline, request int64) int64 {
-	set, _ := fromSnapshot(t.Snapshot)
-	for i := range t.Device.Segments {
-		set.Expandable = set.Expandable || t.Device.Segments[i].Expandable
-	}
-	return set.needs(set.round(request))
+// NeededFor is what Needs tells of a request, not rounded yet, of a recorded process.
+func NeededFor(t *timeline.Timeline, request int64) int64 {
+	set, _ := Recorded(t.Snapshot)
+	set.Expandable = set.Expandable || t.Expandable()
+	return set.Needs(set.Round(request))
 }
 
 // page is what expandable segments are mapped in.
@@ -202,4 +221,9 @@ func (s *Settings) maxSplit() int64 {
 		return math.MaxInt64
 	}
 	return s.MaxSplit
+}
+
+// AllowedOf is what a memory fraction of a device comes to, in bytes.
+func AllowedOf(fraction float64, total int64) int64 {
+	return int64(math.Round(fraction * float64(total)))
 }

@@ -1,4 +1,4 @@
-package replay
+package allocator
 
 import (
 	"strings"
@@ -8,20 +8,20 @@ import (
 const gib = int64(1) << 30
 
 // machine is an allocator on a GPU with one stream.
-func machine(t *testing.T, conf string, capacity int64) *allocator {
+func machine(t *testing.T, conf string, capacity int64) *Allocator {
 	t.Helper()
 	set, _, err := ParseConf(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := unlimited
+	gpu := GPU{Total: capacity, Usable: capacity}
 	if set.Fraction > 0 {
-		limit = allowedOf(set.Fraction, capacity)
+		gpu.Allowed = AllowedOf(set.Fraction, capacity)
 	}
-	return newAllocator(set, []pair{{}, {stream: 1}}, newDevice(capacity, capacity), limit, true)
+	return New(set, []Pair{{}, {Stream: 1}}, gpu, true)
 }
 
-func (a *allocator) ask(bytes int64) blockID { return a.malloc(a.set.round(bytes), 0) }
+func (a *Allocator) ask(bytes int64) BlockID { return a.Malloc(a.Request(bytes, 0)) }
 
 func TestRounding(t *testing.T) {
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestRounding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := set.round(c.bytes); got != c.want {
+			if got := set.Round(c.bytes); got != c.want {
 				t.Errorf("%d bytes become %d, want %d", c.bytes, got, c.want)
 			}
 		})
@@ -67,22 +67,8 @@ func TestNeeds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := set.needs(c.request); got != c.want {
+		if got := set.Needs(c.request); got != c.want {
 			t.Errorf("%q: %d bytes for a request of %d, want %d", c.conf, got, c.request, c.want)
-		}
-	}
-}
-
-// State comes in pairs of one size, whatever tails their blocks have.
-func TestInPairs(t *testing.T) {
-	for _, c := range []struct {
-		sizes []int64
-		want  bool
-	}{
-		{[]int64{8, 8, 3, 3, 5}, true}, {[]int64{8, 3, 8, 3}, false}, {[]int64{8, 8, 8, 8}, false}, {nil, false},
-	} {
-		if got := inPairs(c.sizes); got != c.want {
-			t.Errorf("%v: %v", c.sizes, got)
 		}
 	}
 }
@@ -108,7 +94,7 @@ func TestSegments(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := machine(t, c.conf, 4*gib)
-			var last blockID
+			var last BlockID
 			for _, n := range c.ask {
 				last = a.ask(n)
 			}
@@ -116,9 +102,10 @@ func TestSegments(t *testing.T) {
 			for i := range a.arenas {
 				a.arenas[i].free.each(func(k key) { free++; size += k.size })
 			}
-			if a.reserved != c.reserved || a.segments != c.segments || a.blocks[last].size != c.block || free != c.free || size != c.freeSize {
+			if a.Reserved != c.reserved || a.Segments != c.segments || a.blocks[last].size != c.block || free != c.free ||
+				size != c.freeSize {
 				t.Errorf("%d reserved in %d segments, block of %d, %d free with %d; want %d, %d, %d, %d, %d",
-					a.reserved, a.segments, a.blocks[last].size, free, size, c.reserved, c.segments, c.block, c.free, c.freeSize)
+					a.Reserved, a.Segments, a.blocks[last].size, free, size, c.reserved, c.segments, c.block, c.free, c.freeSize)
 			}
 		})
 	}
@@ -127,27 +114,27 @@ func TestSegments(t *testing.T) {
 // Freed neighbours become one block, and the same request gets the same place.
 func TestFreedMeansReusable(t *testing.T) {
 	a := machine(t, "", 4*gib)
-	var ids []blockID
+	var ids []BlockID
 	for range 4 {
 		ids = append(ids, a.ask(4<<20))
 	}
 	first := a.blocks[ids[0]].address
 	for _, i := range []int{1, 3, 0, 2} {
-		a.release(ids[i])
+		a.Free(ids[i])
 	}
 	if k, ok := a.arenas[1].free.from(key{}); !ok || k.size != 20<<20 || a.arenas[1].free.count != 1 {
 		t.Errorf("left is %+v of %d", k, a.arenas[1].free.count)
 	}
-	if again := a.ask(4 << 20); a.blocks[again].address != first || a.reserved != 20<<20 {
+	if again := a.ask(4 << 20); a.blocks[again].address != first || a.Reserved != 20<<20 {
 		t.Errorf("again at %#x, was at %#x", a.blocks[again].address, first)
 	}
 }
 
 func TestStreamsDontShare(t *testing.T) {
 	a := machine(t, "", 4*gib)
-	a.release(a.malloc(30<<20, 0))
-	if a.malloc(30<<20, 1); a.reserved != 60<<20 {
-		t.Errorf("%d reserved: a stream took another one's block", a.reserved)
+	a.Free(a.Malloc(a.Request(30<<20, 0)))
+	if a.Malloc(a.Request(30<<20, 1)); a.Reserved != 60<<20 {
+		t.Errorf("%d reserved: a stream took another one's block", a.Reserved)
 	}
 }
 
@@ -157,12 +144,12 @@ func TestOfEqualBlocksThatOfTheOldestSegment(t *testing.T) {
 		a.byAge = byAge
 		low := a.ask(64 << 20)
 		keep := a.ask(32 << 20)
-		a.release(low)
-		a.emptyCache() // its place is given out again, to a younger segment
+		a.Free(low)
+		a.EmptyCache() // its place is given out again, to a younger segment
 		other := a.ask(32 << 20)
 		oldest := a.blocks[keep].address
-		a.release(other)
-		a.release(keep)
+		a.Free(other)
+		a.Free(keep)
 		got := a.blocks[a.ask(32<<20)].address
 		if (got == oldest) != byAge {
 			t.Errorf("by age %v: at %#x, the oldest segment is at %#x", byAge, got, oldest)
@@ -172,36 +159,36 @@ func TestOfEqualBlocksThatOfTheOldestSegment(t *testing.T) {
 
 func TestLargeBlocksStayWhole(t *testing.T) {
 	a := machine(t, "max_split_size_mb:128", 4*gib)
-	a.release(a.ask(200 << 20))
+	a.Free(a.ask(200 << 20))
 	a.ask(100 << 20)
-	if a.reserved != 300<<20 {
-		t.Errorf("%d reserved: a block beyond max_split_size was split", a.reserved)
+	if a.Reserved != 300<<20 {
+		t.Errorf("%d reserved: a block beyond max_split_size was split", a.Reserved)
 	}
 	a.ask(190 << 20) // within max_non_split_rounding of 200 MiB
-	if a.reserved != 300<<20 {
-		t.Errorf("%d reserved: a block of nearly that size was not used", a.reserved)
+	if a.Reserved != 300<<20 {
+		t.Errorf("%d reserved: a block of nearly that size was not used", a.Reserved)
 	}
 }
 
 func TestOversizeIsReleasedFirst(t *testing.T) {
 	a := machine(t, "max_split_size_mb:128", gib)
-	a.release(a.ask(400 << 20))
-	a.release(a.ask(20 << 20))
+	a.Free(a.ask(400 << 20))
+	a.Free(a.ask(20 << 20))
 	a.ask(350 << 20) // the 400 are too many for it
 	a.ask(380 << 20) // and for this, but without them there is room
-	if a.retries != 0 || a.reserved != (20+350+380)<<20 {
-		t.Errorf("%d retries, %d MiB reserved", a.retries, a.reserved>>20)
+	if a.Retries != 0 || a.Reserved != (20+350+380)<<20 {
+		t.Errorf("%d retries, %d MiB reserved", a.Retries, a.Reserved>>20)
 	}
 }
 
 func TestPressureFreesTheCache(t *testing.T) {
 	a := machine(t, "", gib)
-	a.release(a.ask(600 << 20))
-	if a.ask(700<<20) == 0 || a.retries != 1 || a.reserved != 700<<20 {
-		t.Errorf("%d retries, %d reserved", a.retries, a.reserved)
+	a.Free(a.ask(600 << 20))
+	if a.ask(700<<20) == 0 || a.Retries != 1 || a.Reserved != 700<<20 {
+		t.Errorf("%d retries, %d reserved", a.Retries, a.Reserved)
 	}
-	if a.ask(400<<20) != 0 || a.retries != 2 {
-		t.Errorf("more than the device has was given out; %d retries", a.retries)
+	if a.ask(400<<20) != 0 || a.Retries != 2 {
+		t.Errorf("more than the device has was given out; %d retries", a.Retries)
 	}
 }
 
@@ -210,17 +197,17 @@ func TestExpandableGivesPagesBack(t *testing.T) {
 	a := machine(t, "expandable_segments:True", 100<<20)
 	x := a.ask(50 << 20)
 	y := a.ask(40 << 20)
-	a.release(x)
+	a.Free(x)
 	if a.ask(70<<20) != 0 {
 		t.Fatal("70 MiB of 100 with 40 in use")
 	}
 	// 50 MiB were free from the start: whole pages up to 40 MiB went back.
-	if a.reserved != 60<<20 {
-		t.Errorf("%d MiB reserved, want 60", a.reserved>>20)
+	if a.Reserved != 60<<20 {
+		t.Errorf("%d MiB reserved, want 60", a.Reserved>>20)
 	}
-	a.release(y)
-	if a.ask(100<<20) == 0 || a.reserved != 100<<20 {
-		t.Errorf("the whole device can't be had in one piece: %d", a.reserved)
+	a.Free(y)
+	if a.ask(100<<20) == 0 || a.Reserved != 100<<20 {
+		t.Errorf("the whole device can't be had in one piece: %d", a.Reserved)
 	}
 }
 
@@ -231,20 +218,20 @@ func TestFractionCapsAndCollects(t *testing.T) {
 	}
 	a = machine(t, "per_process_memory_fraction:0.5,garbage_collection_threshold:0.5", 2*gib)
 	old, young := a.ask(300<<20), a.ask(300<<20)
-	a.release(old)
+	a.Free(old)
 	for range 10 {
-		a.release(a.ask(200 << 20)) // cut from what was freed: it ages the pool
+		a.Free(a.ask(200 << 20)) // cut from what was freed: it ages the pool
 	}
-	a.release(young)
+	a.Free(young)
 	a.ask(310 << 20) // a miss above half of the limit
-	if a.reserved >= 910<<20 {
-		t.Errorf("%d MiB reserved: nothing was collected", a.reserved>>20)
+	if a.Reserved >= 910<<20 {
+		t.Errorf("%d MiB reserved: nothing was collected", a.Reserved>>20)
 	}
 	plain := machine(t, "garbage_collection_threshold:0.5", 2*gib)
-	plain.release(plain.ask(1500 << 20))
+	plain.Free(plain.ask(1500 << 20))
 	plain.ask(400 << 20)
-	if plain.ask(400 << 20); plain.reserved != 1500<<20 {
-		t.Errorf("collected without a memory fraction: %d", plain.reserved)
+	if plain.ask(400 << 20); plain.Reserved != 1500<<20 {
+		t.Errorf("collected without a memory fraction: %d", plain.Reserved)
 	}
 }
 
@@ -282,7 +269,7 @@ func TestConf(t *testing.T) {
 			if got := s.String(); got != c.want {
 				t.Errorf("reads as %q, want %q", got, c.want)
 			}
-			if again, _, err := ParseConf(s.String()); err != nil || !same(again, s) {
+			if again, _, err := ParseConf(s.String()); err != nil || !again.Same(s) {
 				t.Errorf("%q doesn't read back as itself: %v", s.String(), err)
 			}
 		})
@@ -299,7 +286,7 @@ func FuzzParseConf(f *testing.F) {
 			return
 		}
 		s.text = ""
-		if again, _, err := ParseConf(s.String()); err != nil || !same(again, s) {
+		if again, _, err := ParseConf(s.String()); err != nil || !again.Same(s) {
 			t.Errorf("%q reads as %q, and that not as itself: %v", text, s.String(), err)
 		}
 	})
@@ -315,21 +302,9 @@ func TestShortage(t *testing.T) {
 		{"pages", "expandable_segments:True", 25 << 20, 10 << 20},
 		{"small pages", "expandable_segments:True", 512, 0},
 	} {
-		r := &run{a: machine(t, c.conf, 30<<20)}
-		if got := r.shortage(c.bytes); got != c.want {
+		a := machine(t, c.conf, 30<<20)
+		if got := a.Short(a.Request(c.bytes, 0)); got != c.want {
 			t.Errorf("%s: lacks %d bytes, want %d", c.name, got, c.want)
-		}
-	}
-}
-
-// TestGuessAllowedForPeople: the bounds of a limit are sizes as people read them.
-func TestGuessAllowedForPeople(t *testing.T) {
-	for usable, want := range map[int64]string{
-		0:                     "a memory fraction refused requests: between 26.09 GiB and 26.15 GiB",
-		84932978278 - Outside: "a memory fraction refused requests: about 0.33 of the GPU (between 26.09 GiB and 26.15 GiB)",
-	} {
-		if _, why := (&Program{}).guessAllowed(28015853568, 28082962431, usable); why != want {
-			t.Errorf("%d usable: %s", usable, why)
 		}
 	}
 }

@@ -1,20 +1,6 @@
-package replay
+package allocator
 
 import "sort"
-
-// driver hands out memory and addresses. Where it puts a segment matters only
-// between free blocks of equal size, of which the lowest is taken.
-type driver interface {
-	// malloc gives an address for a segment; false when the device is full.
-	malloc(bytes, reserved int64) (uint64, bool)
-	free(address uint64, bytes int64)
-	// mapPages gives memory to a part of an expandable segment.
-	mapPages(bytes, reserved int64) bool
-	// addressRange is address space for one expandable segment.
-	addressRange(page int64) (start uint64, bytes int64)
-	rangeBytes() int64 // of each
-	dropRange(start uint64)
-}
 
 // where the addresses of replayed segments begin when a recording has none.
 const firstAddress = uint64(0x7000_0000_0000)
@@ -29,7 +15,8 @@ type gap struct {
 }
 
 // device is a GPU of a given capacity that gives out the lowest address at
-// which a segment has room, as CUDA mostly does.
+// which a segment has room, as CUDA mostly does. Where it puts a segment matters
+// only between free blocks of equal size, of which the lowest may be taken.
 type device struct {
 	capacity int64  // bytes that PyTorch may have in all
 	total    int64  // bytes of the GPU, which decide the size of expandable segments; 0: not known
@@ -38,15 +25,16 @@ type device struct {
 	ranges   []uint64
 }
 
-func newDevice(capacity, total int64) *device {
-	return &device{capacity: capacity, total: total, end: firstAddress}
+func newDevice(capacity, total int64) device {
+	return device{capacity: capacity, total: total, end: firstAddress}
 }
 
+// malloc gives an address for a segment; false when the device is full.
 func (d *device) malloc(bytes, reserved int64) (uint64, bool) {
 	if reserved+bytes > d.capacity {
 		return 0, false
 	}
-	bytes = (bytes + roundLarge - 1) / roundLarge * roundLarge
+	bytes = roundUp(bytes, roundLarge)
 	for i := range d.gaps {
 		g := &d.gaps[i]
 		if g.bytes < bytes {
@@ -65,7 +53,7 @@ func (d *device) malloc(bytes, reserved int64) (uint64, bool) {
 }
 
 func (d *device) free(address uint64, bytes int64) {
-	bytes = (bytes + roundLarge - 1) / roundLarge * roundLarge
+	bytes = roundUp(bytes, roundLarge)
 	i := sort.Search(len(d.gaps), func(i int) bool { return d.gaps[i].start >= address })
 	if i > 0 && d.gaps[i-1].start+uint64(d.gaps[i-1].bytes) == address {
 		i--
@@ -97,8 +85,10 @@ func (d *device) occupy(address uint64, bytes int64) {
 	d.end = max(d.end, address+uint64(bytes))
 }
 
+// mapPages gives memory to a part of an expandable segment.
 func (d *device) mapPages(bytes, reserved int64) bool { return reserved+bytes <= d.capacity }
 
+// rangeBytes is the address space of each expandable segment.
 func (d *device) rangeBytes() int64 {
 	if d.total > 0 {
 		return min(1<<45, d.total+d.total/8)
@@ -106,6 +96,7 @@ func (d *device) rangeBytes() int64 {
 	return 1 << 45
 }
 
+// addressRange is address space for one expandable segment.
 func (d *device) addressRange(page int64) (uint64, int64) {
 	start := uint64(page) // the lowest stride that is free
 	for _, taken := range d.ranges {
@@ -117,7 +108,7 @@ func (d *device) addressRange(page int64) (uint64, int64) {
 	d.ranges = append(d.ranges, 0)
 	copy(d.ranges[i+1:], d.ranges[i:])
 	d.ranges[i] = start
-	return start, (d.rangeBytes() + page - 1) / page * page
+	return start, roundUp(d.rangeBytes(), page)
 }
 
 func (d *device) dropRange(start uint64) {
