@@ -145,16 +145,14 @@ type compiler struct {
 	*Program
 	slot     []uint32 // by allocation
 	spare    []uint32
-	implicit map[uint32][]timeline.AllocationID
+	unseen   []timeline.UnseenFree // that are yet to come
 	orphaned map[uint16]bool
 }
 
 func (p *Program) compile() error {
 	t := p.Timeline
 	e := &t.Device.Events
-	c := compiler{Program: p, slot: make([]uint32, t.Len()), implicit: map[uint32][]timeline.AllocationID{},
-		orphaned: map[uint16]bool{}}
-	c.findImplicit()
+	c := compiler{Program: p, slot: make([]uint32, t.Len()), unseen: t.Unseen, orphaned: map[uint16]bool{}}
 	p.findPrivate()
 	c.begin()
 	next := 0
@@ -186,17 +184,6 @@ func (p *Program) pairOf(stream, pool uint32) uint16 {
 // pairOfSegment is that of a segment of the first state.
 func (p *Program) pairOfSegment(s *timeline.Segment) uint16 {
 	return p.streams[allocator.Pair{Stream: s.Stream, Pool: uint16(s.Pool)}]
-}
-
-// findImplicit notes the deaths that the trace doesn't show: the address is
-// given out again.
-func (c *compiler) findImplicit() {
-	t := c.Timeline
-	for id, f := range t.Freed {
-		if f != timeline.Never && f != timeline.Before && t.Device.Events.Action[f] == snapshot.Alloc {
-			c.implicit[f] = append(c.implicit[f], timeline.AllocationID(id))
-		}
-	}
 }
 
 // findPrivate prepares for traces of before 2026, whose events name no pool:
@@ -272,8 +259,8 @@ func (c *compiler) event(i int) {
 	e := &t.Device.Events
 	switch e.Action[i] {
 	case snapshot.Alloc:
-		for _, id := range c.implicit[uint32(i)] {
-			if t.FreeRequested[id] == uint32(i) {
+		for ; len(c.unseen) > 0 && c.unseen[0].Event == uint32(i); c.unseen = c.unseen[1:] {
+			if id := c.unseen[0].ID; t.FreedAt(id) == i {
 				c.emit(opFree, id, i)
 			} else {
 				c.emit(opFreeDone, id, i)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -48,62 +49,77 @@ func sameCapacity(a, b *Outcome) bool {
 		*a.CapacityBytes == *b.CapacityBytes)
 }
 
+// remedies are what meets a request that failed.
+type remedies struct {
+	best          *Outcome // the settings by themselves that leave most
+	changes, open []string // with those that are open the rest of the step may still fail
+	later         int      // allocations that other settings come further
+	closer        bool     // they do, or lack less
+}
+
 func (w *whatIf) judgeOOM(first *Outcome) {
-	var best *Outcome          // the settings by themselves that leave most
-	var changes, open []string // open: with these the rest of the step may still fail
-	later, closer := 0, false
+	var r remedies
 	for i := range w.Scenarios[1:] {
 		o := &w.Scenarios[i+1]
-		o.rest = w.restAfter(o)
-		switch {
-		case !sameCapacity(o, first):
-		case o.OOM && len(o.Changes) == 0:
-			later = max(later, o.Allocations-first.Allocations)
-			closer = closer || o.Allocations > first.Allocations || o.Allocations == first.Allocations &&
-				o.ShortBytes < first.ShortBytes
-		case !o.OOM && len(o.Changes) > 0:
-			if len(changes) < 3 && o.toCome() == 0 {
-				changes = append(changes, o.Name+o.spare())
-				if !o.rest.known {
-					open = append(open, o.Name)
-				}
-			}
-		case !o.OOM && len(o.Changes) == 0 && (best == nil || best.toCome() > 0 && o.toCome() <= 0):
-			best = o
+		if o.rest = w.restAfter(o); sameCapacity(o, first) {
+			r.weigh(o, first)
 		}
 	}
+	w.Verdict = r.settingsText(first) + r.changesText()
+}
+
+// weigh takes one scenario into account.
+func (r *remedies) weigh(o, first *Outcome) {
+	switch changed := len(o.Changes) > 0; {
+	case o.OOM && !changed:
+		r.later = max(r.later, o.Allocations-first.Allocations)
+		r.closer = r.closer || cmp.Or(o.Allocations-first.Allocations, cmp.Compare(first.ShortBytes, o.ShortBytes)) > 0
+	case !o.OOM && changed && len(r.changes) < 3 && o.toCome() == 0:
+		r.changes = append(r.changes, o.Name+o.spare())
+		if !o.rest.known {
+			r.open = append(r.open, o.Name)
+		}
+	case !o.OOM && !changed && (r.best == nil || r.best.toCome() > 0 && o.toCome() <= 0):
+		r.best = o
+	}
+}
+
+func (r *remedies) settingsText(first *Outcome) string {
+	best := r.best
 	switch {
 	case best == nil:
-		w.Verdict = fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones a segment "+
+		s := fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones a segment "+
 			"for it lacks %s", units.Bytes(first.ShortBytes))
 		switch {
-		case later > 0:
-			w.Verdict += fmt.Sprintf(", others fail up to %s later.", units.Plural(later, "allocation"))
-		case !closer:
-			w.Verdict += ", and none comes closer."
-		default:
-			w.Verdict += "."
+		case r.later > 0:
+			return s + fmt.Sprintf(", others fail up to %s later.", units.Plural(r.later, "allocation"))
+		case !r.closer:
+			return s + ", and none comes closer."
 		}
+		return s + "."
 	case best.toCome() > 0:
-		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make "+
+		return fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make "+
 			"about %s, more than the %s that are left then: it would have failed later.",
 			best.Name, units.Bytes(best.toCome()), units.Bytes(*best.leftThen))
 	case best.rest.bytes > 0:
-		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s.", best.Name, best.spare())
-	default:
-		w.Verdict = fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it "+
-			"isn't recorded.", best.Name, best.spare())
+		return fmt.Sprintf("With %s the request that failed would have been met%s.", best.Name, best.spare())
 	}
-	if len(changes) > 0 {
-		w.Verdict += " Changes to the program that meet it: " + strings.Join(changes, ", ") + "."
-		if len(open) > 0 {
-			with := "them"
-			if len(open) == 1 || len(open) < len(changes) {
-				with = strings.Join(open, " and ")
-			}
-			w.Verdict += " What the rest of the step needs with " + with + " isn't known."
-		}
+	return fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it "+
+		"isn't recorded.", best.Name, best.spare())
+}
+
+func (r *remedies) changesText() string {
+	if len(r.changes) == 0 {
+		return ""
 	}
+	s := " Changes to the program that meet it: " + strings.Join(r.changes, ", ") + "."
+	switch {
+	case len(r.open) == 0:
+		return s
+	case len(r.open) == 1 || len(r.open) < len(r.changes):
+		return s + " What the rest of the step needs with " + strings.Join(r.open, " and ") + " isn't known."
+	}
+	return s + " What the rest of the step needs with them isn't known."
 }
 
 // spare says what a scenario leaves; "" when unknown.

@@ -16,6 +16,48 @@ var noEffect = []string{"release_lock_on_cudamalloc", "release_lock_on_hipmalloc
 // maxConf bounds the text of the settings, in bytes.
 const maxConf = 4096
 
+// options set what an option of PYTORCH_CUDA_ALLOC_CONF says.
+var options = map[string]func(s *Settings, value string) error{
+	"expandable_segments": func(s *Settings, v string) (err error) {
+		s.Expandable, err = parseBool(v)
+		return err
+	},
+	"max_split_size_mb": func(s *Settings, v string) (err error) {
+		s.MaxSplit, err = parseMB(v)
+		return err
+	},
+	"max_non_split_rounding_mb": func(s *Settings, v string) (err error) {
+		s.MaxNonSplitRounding, err = parseMB(v)
+		return err
+	},
+	"large_segment_size_mb": func(s *Settings, v string) (err error) {
+		if s.LargeSegment, err = parseMB(v); err == nil && s.LargeSegment <= minLarge {
+			err = fmt.Errorf("must be more than 10")
+		}
+		return err
+	},
+	"garbage_collection_threshold": func(s *Settings, v string) (err error) {
+		s.GCThreshold, err = parseShare(v, false)
+		return err
+	},
+	"per_process_memory_fraction": func(s *Settings, v string) (err error) {
+		if s.Fraction, err = parseShare(v, true); s.Fraction == 1 {
+			s.Fraction = 0
+		}
+		return err
+	},
+	"roundup_power2_divisions": func(s *Settings, v string) (err error) {
+		s.Divisions, err = parseDivisions(v)
+		return err
+	},
+	"backend": func(_ *Settings, v string) error {
+		if v != "native" {
+			return fmt.Errorf("another allocator, of which this tool knows nothing")
+		}
+		return nil
+	},
+}
+
 // ParseConf reads the syntax of PYTORCH_CUDA_ALLOC_CONF. Notes name options
 // that are right but change nothing here.
 func ParseConf(text string) (Settings, []string, error) {
@@ -28,49 +70,25 @@ func ParseConf(text string) (Settings, []string, error) {
 	if err != nil {
 		return s, nil, err
 	}
-	rounding := false
+	s.MaxNonSplitRounding = 0 // not set
 	for _, item := range items {
 		key, value, ok := strings.Cut(item, ":")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if !ok || key == "" || value == "" {
 			return s, nil, fmt.Errorf("%q is not option:value", item)
 		}
-		var err error
-		switch key {
-		case "expandable_segments":
-			s.Expandable, err = parseBool(value)
-		case "max_split_size_mb":
-			s.MaxSplit, err = parseMB(value)
-		case "max_non_split_rounding_mb":
-			s.MaxNonSplitRounding, err = parseMB(value)
-			rounding = true
-		case "large_segment_size_mb":
-			if s.LargeSegment, err = parseMB(value); err == nil && s.LargeSegment <= minLarge {
-				err = fmt.Errorf("must be more than 10")
+		if set := options[key]; set != nil {
+			if err := set(&s, value); err != nil {
+				return s, nil, fmt.Errorf("%s:%s: %w", key, value, err)
 			}
-		case "garbage_collection_threshold":
-			s.GCThreshold, err = parseShare(value, false)
-		case "per_process_memory_fraction":
-			if s.Fraction, err = parseShare(value, true); s.Fraction == 1 {
-				s.Fraction = 0
-			}
-		case "roundup_power2_divisions":
-			s.Divisions, err = parseDivisions(value)
-		case "backend":
-			if value != "native" {
-				err = fmt.Errorf("another allocator, of which this tool knows nothing")
-			}
-		default:
-			if !slices.Contains(noEffect, key) {
-				return s, nil, fmt.Errorf("no option %q of PYTORCH_CUDA_ALLOC_CONF is known", key)
-			}
-			notes = append(notes, key+" doesn't change where blocks lie")
+			continue
 		}
-		if err != nil {
-			return s, nil, fmt.Errorf("%s:%s: %w", key, value, err)
+		if !slices.Contains(noEffect, key) {
+			return s, nil, fmt.Errorf("no option %q of PYTORCH_CUDA_ALLOC_CONF is known", key)
 		}
+		notes = append(notes, key+" doesn't change where blocks lie")
 	}
-	if !rounding {
+	if s.MaxNonSplitRounding == 0 {
 		s.MaxNonSplitRounding = s.LargeSegment
 	}
 	if s.MaxSplit > 0 && s.MaxSplit < s.LargeSegment {
@@ -141,36 +159,24 @@ func validDivisions(n int64) bool { return n >= 0 && n <= 1<<20 && bits.OnesCoun
 // [256:1,512:2,>:8] whose keys are MiB.
 func parseDivisions(v string) ([16]int64, error) {
 	var table [16]int64
-	number := func(t string) (int64, error) {
-		n, err := strconv.ParseInt(strings.TrimSpace(t), 10, 32)
-		if err != nil || n == 0 || !validDivisions(n) {
-			return 0, fmt.Errorf("divisions must be a power of two")
-		}
-		return n, nil
-	}
 	list, ok := strings.CutPrefix(v, "[")
 	if !ok {
-		n, err := number(v)
-		for i := range table {
-			table[i] = n
-		}
+		n, err := parseDivision(v)
+		fill(table[:], n)
 		return table, err
 	}
-	list = strings.TrimSuffix(list, "]")
 	last := -1
-	for i, pair := range strings.Split(list, ",") {
+	for i, pair := range strings.Split(strings.TrimSuffix(list, "]"), ",") {
 		key, value, ok := strings.Cut(pair, ":")
 		if !ok {
 			return table, fmt.Errorf("%q is not size:divisions", pair)
 		}
-		n, err := number(value)
+		n, err := parseDivision(value)
 		if err != nil {
 			return table, err
 		}
 		if key = strings.TrimSpace(key); key == ">" {
-			for j := last + 1; j < len(table); j++ {
-				table[j] = n
-			}
+			fill(table[last+1:], n)
 			continue
 		}
 		size, err := strconv.ParseInt(key, 10, 32)
@@ -180,10 +186,22 @@ func parseDivisions(v string) ([16]int64, error) {
 		last = min(bits.Len64(uint64(size))-1, len(table)-1)
 		table[last] = n
 		if i == 0 { // the first also stands for all that is smaller
-			for j := range last {
-				table[j] = n
-			}
+			fill(table[:last], n)
 		}
 	}
 	return table, nil
+}
+
+func parseDivision(v string) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 32)
+	if err != nil || n == 0 || !validDivisions(n) {
+		return 0, fmt.Errorf("divisions must be a power of two")
+	}
+	return n, nil
+}
+
+func fill(table []int64, n int64) {
+	for i := range table {
+		table[i] = n
+	}
 }
