@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -60,7 +60,7 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 			return "unknown"
 		}
 		capacity = *dev.CapacityBytes
-	} else if o.DeviceFree >= replay.Needs(e.t, o.Requested) {
+	} else if o.DeviceFree >= allocator.NeededFor(e.t, o.Requested) {
 		return "memory_fraction" // the driver would have had it
 	}
 	if missing := o.Active + o.Requested - capacity; missing > 0 {

@@ -14,6 +14,8 @@ import (
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/replay/allocator"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -130,15 +132,15 @@ func saves(t *testing.T, tl *timeline.Timeline, classes *classify.Classification
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := replay.ParseChange(name)
+	asked, err := change.Parse(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	noTails, _, err := replay.ParseConf("expandable_segments:True")
+	noTails, _, err := allocator.ParseConf("expandable_segments:True")
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, _, err := p.Apply([]replay.Change{change}, classes)
+	after, _, err := p.Apply([]change.Change{asked}, classes)
 	if err != nil {
 		return 0, false // nothing to change, nothing saved
 	}

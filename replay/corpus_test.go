@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/internal/testing/corpus"
+	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -105,7 +106,7 @@ func firstSnapshot(t testing.TB, dir string) string {
 }
 
 func checkOutcome(t *testing.T, p *Program, want *outcome) {
-	set, _, err := ParseConf(want.Conf)
+	set, _, err := allocator.ParseConf(want.Conf)
 	if err != nil {
 		t.Fatal(err)
 	}

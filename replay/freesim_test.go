@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/internal/testing/corpus"
+	"github.com/vramscope/vramscope/replay/allocator"
 )
 
 // An independent simulator in Python, where there is one, gives the same peaks
@@ -29,7 +30,7 @@ func TestAgreesWithAnIndependentSimulator(t *testing.T) {
 			if m[1] == "exp" {
 				conf = "expandable_segments:True"
 			}
-			set, _, err := ParseConf(conf)
+			set, _, err := allocator.ParseConf(conf)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,5 +1,7 @@
 package timeline
 
+import "sort"
+
 // Life is the time for which an allocation counts as allocated, as positions
 // among the events of its device, so that lives compare as plain numbers.
 type Life struct {
@@ -32,6 +34,16 @@ func (t *Timeline) FreedAt(id AllocationID) int {
 		return NoEvent
 	}
 	return len(t.Device.Events.Action)
+}
+
+// BornSince is the first allocation that is born at an event or later, or Len: those
+// behind it are, too.
+func (t *Timeline) BornSince(event int) AllocationID {
+	if event <= NoEvent {
+		return 0
+	}
+	born := t.Born[len(t.older):]
+	return AllocationID(len(t.older) + sort.Search(len(born), func(i int) bool { return int(born[i]) >= event }))
 }
 
 // occupies tells whether an allocation has its block right after an event: until

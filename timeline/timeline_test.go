@@ -121,6 +121,9 @@ func TestLife(t *testing.T) {
 					t.Errorf("%d: %v, want %v", i, l, test.want[i])
 				}
 				for event := timeline.NoEvent; event < events; event++ {
+					if got := id >= tl.BornSince(event); got != (l.Born >= event) {
+						t.Errorf("%d is born since event %d: %t with %v", i, event, got, l)
+					}
 					if got := tl.AliveAt(id, event); got != (l.Born <= event && event < l.Freed) {
 						t.Errorf("%d at event %d: alive is %t with %v", i, event, got, l)
 					}
