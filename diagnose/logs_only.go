@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -36,17 +35,15 @@ func outsideDocument(doc *report.Document, capacity int64, ranks map[int]int) {
 	w.outOfMemory()
 	w.counted()
 	spilt := w.spills()
-	for _, d := range doc.Evidence.Details {
-		if d.Log != nil {
-			w.hostFailed(d.Source, d.Log)
-			w.logged(d.Source, &d.Log.Steps, spilt)
-			w.pressed(d.Source, d.Log)
+	for _, source := range doc.Evidence.Sources() {
+		if log := doc.Evidence.Log(source); log != nil {
+			w.hostFailed(source, log)
+			w.logged(source, log.Steps, spilt)
+			w.pressed(source, log)
 		}
-		if d.NVSMI != nil {
-			w.watched(d.NVSMI)
-		}
-		if d.Trace != nil {
-			w.traced(d.Source, d.Trace)
+		w.watched(doc.Evidence.GPUsOf(source))
+		if t := doc.Evidence.Trace(source); t != nil {
+			w.traced(source, t)
 		}
 	}
 	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int {
@@ -94,8 +91,8 @@ func (w *witness) capacityOf(gpu int) int64 {
 	if size > 0 {
 		return size
 	}
-	for _, d := range w.doc.Evidence.Details {
-		if d.Log != nil && d.Log.Pressure.CapacityBytes != 0 && !see(d.Log.Pressure.CapacityBytes) {
+	for _, log := range w.doc.Evidence.Logs {
+		if log.Pressure.CapacityBytes != 0 && !see(log.Pressure.CapacityBytes) {
 			return 0
 		}
 	}
@@ -136,7 +133,7 @@ type failures struct {
 	count   int
 	ranks   []int // whose messages they are, as far as that is told
 	gpus    []int // that they are about
-	told    []*evidence.OOMMessage
+	all     []*evidence.OOMMessage
 	first   int   // the one of the ranks that failed before all others, -1: not known
 	wentOn  bool  // after each of them
 	least   int64 // bytes asked for, over all messages; 0: not known
@@ -144,7 +141,7 @@ type failures struct {
 }
 
 // firstFailed is the rank that the launcher saw fail first, -1 where it told of none.
-func firstFailed(log *runlog.Report) int {
+func firstFailed(log *evidence.Log) int {
 	rank := -1
 	for _, f := range log.Failures {
 		if f.First {
@@ -157,62 +154,59 @@ func firstFailed(log *runlog.Report) int {
 // outOfMemory turns messages into findings, those of the same cause and line
 // into one, the last first. What a recorded device reports itself is left out.
 func (w *witness) outOfMemory() {
-	failed, notes := requestsOf(w.doc.Devices...), w.messages()
+	failed := requestsOf(w.doc.Devices...)
 	var groups []*failures
 	byKey := map[string]*failures{}
-	for _, d := range w.doc.Evidence.Details {
-		if d.Log == nil {
-			continue
-		}
-		first := firstFailed(d.Log)
+	for k := range w.doc.Evidence.Logs {
+		log := &w.doc.Evidence.Logs[k]
+		messages, first := w.doc.Evidence.MessagesOf(log.Source), firstFailed(log)
 		placed := map[string]bool{} // messages that come with a traceback
 		whole := map[string]bool{}  // messages that aren't cut off behind what was free
-		for i := range d.Log.OOMs {
-			m := &d.Log.OOMs[i]
-			if m.UserFile != "" && (m.RequestedBytes >= 0 || m.By != "") {
+		for i := range messages {
+			m := &messages[i]
+			if m.UserFile != nil && (m.RequestedBytes != nil || m.By != "") {
 				placed[sameFigures(m)] = true
 			}
-			if m.AllocatedBytes >= 0 {
+			if m.AllocatedBytes != nil {
 				whole[firstFigures(m)] = true
 			}
 		}
-		for i := range d.Log.OOMs {
-			m := &d.Log.OOMs[i]
+		for i := range messages {
+			m := &messages[i]
 			f := judge(m)
-			told := notes[[2]int{d.Source, m.Line}]
-			f.tell(told)
-			if failed.recorded(m) || m.UserFile == "" && placed[sameFigures(m)] || m.AllocatedBytes < 0 &&
-				m.DeviceFreeBytes >= 0 && whole[firstFigures(m)] {
+			f.tell()
+			if failed.recorded(m) || m.UserFile == nil && placed[sameFigures(m)] || m.AllocatedBytes == nil &&
+				m.DeviceFreeBytes != nil && whole[firstFigures(m)] {
 				continue // told elsewhere, and better
 			}
-			key := fmt.Sprint(f.verdict, m.By, m.Phase, m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, f.absurd())
+			key := fmt.Sprint(f.verdict, m.By, f.phase, f.file, evidence.Or(m.UserLine, 0), m.OwnFile, m.OwnLine, f.absurd())
 			g := byKey[key]
 			if g == nil {
-				g = &failures{failure: f, source: d.Source, first: -1}
+				g = &failures{failure: f, source: log.Source, first: -1}
 				byKey[key] = g
 				groups = append(groups, g)
 			}
 			g.count++
-			g.sources = including(g.sources, d.Source)
-			g.told = append(g.told, told...)
-			if r := m.RequestedBytes; r > 0 {
+			g.sources = including(g.sources, log.Source)
+			g.all = append(g.all, m)
+			if r := f.requested; r > 0 {
 				if g.least == 0 || r < g.least {
 					g.least = r
 				}
 				g.most = max(g.most, r)
 			}
 			g.wentOn = (g.count == 1 || g.wentOn) && m.WentOn
-			isFirst := first >= 0 && m.Rank == first
-			later := d.Source == g.source || g.RequestedBytes < 0 // of several logs the first is as good as any
+			isFirst := first >= 0 && evidence.Or(m.Rank, -1) == first
+			later := log.Source == g.source || g.requested < 0 // of several logs the first is as good as any
 			switch {
-			case m.RequestedBytes < 0: // a repeat without figures adds nothing
+			case f.requested < 0: // a repeat without figures adds nothing
 			case isFirst && g.first < 0, later && (isFirst || g.first < 0):
-				g.failure, g.source = f, d.Source
+				g.failure, g.source = f, log.Source
 			}
 			if isFirst {
 				g.first = first
 			}
-			g.ranks, g.gpus = including(g.ranks, m.Rank), including(g.gpus, m.GPU)
+			g.ranks, g.gpus = including(g.ranks, evidence.Or(m.Rank, -1)), including(g.gpus, evidence.Or(m.GPU, -1))
 		}
 	}
 	if slices.ContainsFunc(groups, func(g *failures) bool { return g.verdict != "unknown" }) {
@@ -227,7 +221,7 @@ func (w *witness) outOfMemory() {
 		if i == 0 {
 			f.Evidence = append(f.Evidence, w.otherRanks(groups)...)
 		}
-		for _, m := range g.told {
+		for _, m := range g.all {
 			m.Fix = f.Fix
 		}
 		if i == maxFailures-1 && len(groups) > maxFailures {
@@ -241,29 +235,16 @@ func (w *witness) outOfMemory() {
 	}
 }
 
-// messages are the evidence's messages by where they stand.
-func (w *witness) messages() map[[2]int][]*evidence.OOMMessage {
-	out := map[[2]int][]*evidence.OOMMessage{}
-	for i := range w.doc.Evidence.OOMMessages {
-		m := &w.doc.Evidence.OOMMessages[i]
-		at := [2]int{m.Source, m.Line}
-		out[at] = append(out[at], m)
-	}
-	return out
-}
-
 // sureVerdict is the least confidence with which a verdict is one.
 const sureVerdict = 0.8
 
-// tell notes on messages what their figures add up to.
-func (f *failure) tell(told []*evidence.OOMMessage) {
+// tell notes on the message what its figures add up to.
+func (f *failure) tell() {
 	verdict := "unknown"
 	if f.confidence >= sureVerdict {
 		verdict = f.verdict
 	}
-	for _, m := range told {
-		m.Verdict, m.Fix = &verdict, ptr(f.change())
-	}
+	f.Verdict, f.Fix = &verdict, ptr(f.change())
 }
 
 // counted tells of failures that nothing but PyTorch's own counter shows, as
@@ -301,14 +282,16 @@ func (w *witness) counted() {
 
 // sameFigures tells the messages of one failure, which notebooks, pytest and
 // loggers print several times, from those of others.
-func sameFigures(m *runlog.OOM) string {
-	return fmt.Sprint(m.By, m.GPU, m.Rank, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes, m.AllocatedBytes,
-		m.ReservedUnallocatedBytes)
+func sameFigures(m *evidence.OOMMessage) string {
+	f := figuresOf(m)
+	return fmt.Sprint(m.By, evidence.Or(m.GPU, -1), evidence.Or(m.Rank, -1), f.requested, f.capacity, f.free, f.allocated,
+		f.cached)
 }
 
 // firstFigures are those that a message which a title or a logger cuts off still has.
-func firstFigures(m *runlog.OOM) string {
-	return fmt.Sprint(m.By, m.GPU, m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes)
+func firstFigures(m *evidence.OOMMessage) string {
+	f := figuresOf(m)
+	return fmt.Sprint(m.By, evidence.Or(m.GPU, -1), f.requested, f.capacity, f.free)
 }
 
 // including is a list of numbers with one more, if it is known and wasn't there.
@@ -354,9 +337,10 @@ func requestsOf(devices ...report.Device) requests {
 }
 
 // recorded tells whether one of them is what the message is about.
-func (r requests) recorded(m *runlog.OOM) bool {
-	i, _ := slices.BinarySearch(r, m.RequestedBytes)
-	return i < len(r) && tells(m.RequestedBytes, r[i]) || i > 0 && tells(m.RequestedBytes, r[i-1])
+func (r requests) recorded(m *evidence.OOMMessage) bool {
+	requested := evidence.Or(m.RequestedBytes, -1)
+	i, _ := slices.BinarySearch(r, requested)
+	return i < len(r) && tells(requested, r[i]) || i > 0 && tells(requested, r[i-1])
 }
 
 // asked is what a request that finds no room in the cache asks of the driver:
@@ -388,8 +372,8 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if g.Unsure {
 		title, f.Severity = "Perhaps out of memory", report.Warning
 	}
-	if g.Phase != "" {
-		title += " in " + phaseText[g.Phase]
+	if g.phase != "" {
+		title += " in " + phaseText[g.phase]
 	}
 	switch {
 	case len(g.ranks) > 1:
@@ -397,14 +381,14 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		if g.first >= 0 {
 			title += fmt.Sprintf(", rank %d first", g.first)
 		}
-	case len(g.ranks) == 1 && g.GPU >= 0:
-		title += fmt.Sprintf(" on rank %d, GPU %d", g.ranks[0], g.GPU)
+	case len(g.ranks) == 1 && g.GPU != nil:
+		title += fmt.Sprintf(" on rank %d, GPU %d", g.ranks[0], *g.GPU)
 	case len(g.ranks) == 1:
 		title += fmt.Sprintf(" on rank %d", g.ranks[0])
 	case len(g.gpus) > 1:
 		title += fmt.Sprintf(" on %s", units.Plural(len(g.gpus), "GPU"))
-	case g.GPU >= 0:
-		title += fmt.Sprintf(" on GPU %d", g.GPU)
+	case g.GPU != nil:
+		title += fmt.Sprintf(" on GPU %d", *g.GPU)
 	}
 	if g.AfterStep >= 0 {
 		title += fmt.Sprintf(", after step %d", g.AfterStep)
@@ -413,11 +397,11 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Severity = report.Warning
 		title += "; the run went on"
 	}
-	if g.RequestedBytes >= 0 {
-		title += fmt.Sprintf(": %s asked for", units.Bytes(g.RequestedBytes))
+	if g.requested >= 0 {
+		title += fmt.Sprintf(": %s asked for", units.Bytes(g.requested))
 	}
-	if g.UserFile != "" {
-		file, line := g.UserFile, g.UserLine
+	if g.file != "" {
+		file, line := g.file, evidence.Or(g.UserLine, 0)
 		if g.OwnFile != "" {
 			file, line = g.OwnFile, g.OwnLine
 		}
@@ -437,29 +421,29 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		why, f.Fix = grew, ptr("Find what is kept from step to step; a smaller batch only puts the failure off. "+growthFix)
 	}
 	f.Title = title + why
-	f.Evidence = []string{w.at(g.source, g.Line) + ": " + orElse(g.figures(), "no figures")}
+	f.Evidence = []string{w.at(g.source, g.Line) + ": " + orElse(g.text(), "no figures")}
 	if g.absurd() {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%.0f times the GPU: no setting helps, the shapes are wrong",
-			float64(g.RequestedBytes)/float64(g.CapacityBytes)))
+			float64(g.requested)/float64(g.capacity)))
 	}
-	if o, ok := outsideOfMessage(g.OOM); ok && o.context > 0 && o.others >= 0 {
+	if o, ok := g.outside(); ok && o.context > 0 && o.others >= 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries, %s others",
 			units.Bytes(o.context), units.Bytes(o.others)))
 	}
 	if took := w.ofServer(g); took != "" {
 		f.Evidence = append(f.Evidence, took)
 	}
-	if list := strangers(g.OOM); len(list) > 0 {
+	if list := g.strangers(); len(list) > 0 {
 		f.Evidence = append(f.Evidence, "others on the same GPU: "+processList(list))
 	}
 	if gpu := w.printed(g); gpu != nil {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d",
-			times(gpu.Samples), sawOf(gpu), g.GPU))
+			times(gpu.Samples), sawOf(gpu), *g.GPU))
 	}
 	w.maybeOwn(g, &f)
-	if g.PrivatePoolBytes > 0 {
+	if g.pools > 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use",
-			units.Bytes(g.PrivatePoolBytes)))
+			units.Bytes(g.pools)))
 	}
 	if g.count > 1 {
 		text := fmt.Sprintf("told %s times in this log", units.Count(g.count))

@@ -3,24 +3,13 @@ package diagnose
 import (
 	"fmt"
 
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 )
-
-// logOf is the log of a source, nil when it is none.
-func (w *witness) logOf(source int) *runlog.Report {
-	for _, d := range w.doc.Evidence.Details {
-		if d.Source == source {
-			return d.Log
-		}
-	}
-	return nil
-}
 
 // grewBefore tells of allocated memory that rose all along until the failure, by
 // no less than what a smaller batch would win: "" where it didn't.
 func (w *witness) grewBefore(g *failures) string {
-	log := w.logOf(g.source)
+	log := w.doc.Evidence.Log(g.source)
 	if log == nil || g.verdict != "true_shortage" || g.By != "" || g.absurd() {
 		return ""
 	}
@@ -30,7 +19,7 @@ func (w *witness) grewBefore(g *failures) string {
 		return ""
 	}
 	first, last := int64(s.values[0]), int64(s.values[len(s.values)-1])
-	if last-first < max(g.RequestedBytes, g.CapacityBytes/largeTensors) {
+	if last-first < max(g.requested, g.capacity/largeTensors) {
 		return ""
 	}
 	return fmt.Sprintf("allocated memory had grown by %s a step before, from %s at step %d to %s at step %d",
@@ -40,7 +29,7 @@ func (w *witness) grewBefore(g *failures) string {
 
 // ofServer tells what an inference server whose worker failed had taken by its own word.
 func (w *witness) ofServer(g *failures) string {
-	if log := w.logOf(g.source); log != nil && g.Scene.Server != "" && log.Engine.Name == g.Scene.Server {
+	if log := w.doc.Evidence.Log(g.source); log != nil && g.Scene.Server != "" && log.Engine.Name == g.Scene.Server {
 		return engineTook(&log.Engine)
 	}
 	return ""

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/monitor"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -21,25 +19,25 @@ const (
 )
 
 // watched tells what nvidia-smi's readings show by themselves.
-func (w *witness) watched(r *monitor.Report) {
-	w.strays(r)
-	for i := range r.GPUs {
-		g := &r.GPUs[i]
+func (w *witness) watched(gpus []evidence.GPU) {
+	w.strays(gpus)
+	for i := range gpus {
+		g := &gpus[i]
 		w.full(g)
 		w.fullInstances(g)
 		w.unlisted(g)
 		w.sharedGPU(g)
 		w.idle(g)
 		if grown, ok := rising(settled(g)); ok {
-			w.add(grew(g, grown, r.Tool()))
+			w.add(grew(g, grown))
 		}
 	}
 }
 
 // grew tells of readings that rise all along.
-func grew(g *monitor.GPU, grown growth, tool string) report.Finding {
+func grew(g *evidence.GPU, grown growth) report.Finding {
 	f := report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
-		Title: fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.Index, tool,
+		Title: fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.GPU, g.Monitor(),
 			units.Bytes(int64(grown.total))),
 		Evidence: []string{fmt.Sprintf("%s readings%s", units.Count(g.Samples), between(g)),
 			"a cache that fills up flattens out; this did not"},
@@ -59,21 +57,21 @@ const loading = 2 * time.Minute
 
 // maybeLoading tells readings of a short time that begin with less than half of
 // what they end with.
-func maybeLoading(g *monitor.GPU) bool {
+func maybeLoading(g *evidence.GPU) bool {
 	samples := g.Series.Samples
 	if len(samples) == 0 {
 		return false
 	}
 	lasted := time.Duration(g.Samples) * time.Second // as tools read by themselves
-	if g.First.Known() && g.Last.Known() {
-		lasted = time.Duration(g.Last.Nanoseconds() - g.First.Nanoseconds())
+	if g.FirstTime != nil && g.LastTime != nil {
+		lasted = time.Duration(g.LastTime.Nanoseconds() - g.FirstTime.Nanoseconds())
 	}
 	return lasted < loading && samples[0].UsedBytes < samples[len(samples)-1].UsedBytes/2
 }
 
 // settled are the readings since half of the last level was first reached:
 // what comes before is the program loading.
-func settled(g *monitor.GPU) []float64 {
+func settled(g *evidence.GPU) []float64 {
 	samples := g.Series.Samples
 	if len(samples) == 0 {
 		return nil
@@ -88,21 +86,21 @@ func settled(g *monitor.GPU) []float64 {
 	return out
 }
 
-func between(g *monitor.GPU) string {
-	if !g.First.Known() || !g.Last.Known() || g.First == g.Last {
+func between(g *evidence.GPU) string {
+	if g.FirstTime == nil || g.LastTime == nil || *g.FirstTime == *g.LastTime {
 		return ""
 	}
-	return fmt.Sprintf(" from %s to %s", g.First, g.Last)
+	return fmt.Sprintf(" from %s to %s", g.FirstTime, g.LastTime)
 }
 
-func (w *witness) full(g *monitor.GPU) {
-	if g.TotalBytes <= 0 || float64(g.PeakUsedBytes) < nearlyFull*float64(g.TotalBytes) || len(w.doc.Devices) > 0 ||
-		g.UnlistedBytes >= g.PeakUsedBytes {
+func (w *witness) full(g *evidence.GPU) {
+	total, peak := evidence.Or(g.TotalBytes, 0), evidence.Or(g.PeakUsedBytes, 0)
+	if total <= 0 || float64(peak) < nearlyFull*float64(total) || len(w.doc.Devices) > 0 || g.UnlistedBytes >= peak {
 		return
 	}
 	w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
-		Title: fmt.Sprintf("GPU %d was full: %s of %s in use (%s)", g.Index, units.Bytes(g.PeakUsedBytes),
-			units.Bytes(g.TotalBytes), units.Percent(g.PeakUsedBytes, g.TotalBytes)),
+		Title: fmt.Sprintf("GPU %d was full: %s of %s in use (%s)", g.GPU, units.Bytes(peak), units.Bytes(total),
+			units.Percent(peak, total)),
 		Evidence: []string{units.Plural(g.Samples, "reading") + between(g),
 			"PyTorch keeps what it once reserved, so a full GPU is not yet a failure: a snapshot tells how much of it is in use"},
 		Fix: ptr("Record a snapshot to see what the memory is for"), Code: how("loop")})
@@ -110,7 +108,7 @@ func (w *witness) full(g *monitor.GPU) {
 
 // fullInstances tells of parts of a GPU that MIG made: a program on one has no
 // more than that, whatever is free on the GPU.
-func (w *witness) fullInstances(g *monitor.GPU) {
+func (w *witness) fullInstances(g *evidence.GPU) {
 	if len(w.doc.Devices) > 0 {
 		return
 	}
@@ -119,10 +117,10 @@ func (w *witness) fullInstances(g *monitor.GPU) {
 			continue
 		}
 		w.add(report.Finding{ID: "gpu_full", Severity: report.Warning, Confidence: 0.9,
-			Title: fmt.Sprintf("MIG instance %d of GPU %d was full: %s of %s in use (%s)", m.GI, g.Index,
+			Title: fmt.Sprintf("MIG instance %d of GPU %d was full: %s of %s in use (%s)", m.GI, g.GPU,
 				units.Bytes(m.PeakUsedBytes), units.Bytes(m.TotalBytes), units.Percent(m.PeakUsedBytes, m.TotalBytes)),
 			Evidence: []string{fmt.Sprintf("the GPU as a whole has %s, of which its programs get their instance's share alone",
-				units.Bytes(g.TotalBytes)),
+				units.Bytes(evidence.Or(g.TotalBytes, -1))),
 				"PyTorch keeps what it once reserved, so a full instance is not yet a failure: a snapshot tells how much of " +
 					"it is in use"},
 			Fix:  ptr("Record a snapshot to see what the memory is for, or give the program a larger instance"),
@@ -132,8 +130,8 @@ func (w *witness) fullInstances(g *monitor.GPU) {
 
 // unlisted tells of memory in use by nobody that nvidia-smi lists, of which a
 // recording can't know.
-func (w *witness) unlisted(g *monitor.GPU) {
-	if g.UnlistedBytes < max(1<<30, int64(heldShare*float64(g.TotalBytes))) || len(w.doc.Devices) > 0 {
+func (w *witness) unlisted(g *evidence.GPU) {
+	if g.UnlistedBytes < max(1<<30, int64(heldShare*float64(evidence.Or(g.TotalBytes, 0)))) || len(w.doc.Devices) > 0 {
 		return
 	}
 	// What computes is no dead run: in a container, as likely as not the run itself.
@@ -147,7 +145,7 @@ func (w *witness) unlisted(g *monitor.GPU) {
 	}
 	w.add(report.Finding{ID: "outside_pytorch", Severity: severity, Confidence: 0.8,
 		Title: fmt.Sprintf("%s were in use on GPU %d, and nvidia-smi listed no process: one of another container or user, "+
-			"or what a dead run left behind", units.Bytes(g.UnlistedBytes), g.Index),
+			"or what a dead run left behind", units.Bytes(g.UnlistedBytes), g.GPU),
 		Evidence: []string{"\"No running processes found\"" + busy,
 			"within a container nvidia-smi shows no processes, not even the container's own; a process that hangs while it " +
 				"ends keeps its memory"},
@@ -157,39 +155,35 @@ func (w *witness) unlisted(g *monitor.GPU) {
 
 // sharedGPU tells of several programs on one GPU, or one part of it that MIG made,
 // where no recording tells which of them matters.
-func (w *witness) sharedGPU(g *monitor.GPU) {
+func (w *witness) sharedGPU(g *evidence.GPU) {
 	if len(w.doc.Devices) > 0 {
 		return
 	}
-	byInstance := map[int][]monitor.Process{}
+	byInstance := map[int][]evidence.Process{}
 	for _, p := range g.Processes {
 		byInstance[p.Instance] = append(byInstance[p.Instance], p)
 	}
 	for _, instance := range slices.Sorted(maps.Keys(byInstance)) {
-		what := fmt.Sprintf("GPU %d", g.Index)
+		what := fmt.Sprintf("GPU %d", g.GPU)
 		if instance >= 0 {
-			what = fmt.Sprintf("MIG instance %d of GPU %d", instance, g.Index)
+			what = fmt.Sprintf("MIG instance %d of GPU %d", instance, g.GPU)
 		}
 		w.shared(g, what, byInstance[instance])
 	}
 }
 
 // shared tells of the processes that hold much of the same memory.
-func (w *witness) shared(g *monitor.GPU, what string, list []monitor.Process) {
+func (w *witness) shared(g *evidence.GPU, what string, list []evidence.Process) {
 	var large []string
-	var sum int64
+	total, sum := evidence.Or(g.TotalBytes, 0), int64(0)
 	for _, p := range list {
-		if p.PeakUsedBytes < max(1<<30, g.TotalBytes/20) {
+		if p.PeakUsedBytes == nil || *p.PeakUsedBytes < max(1<<30, total/20) {
 			continue
 		}
-		sum += p.PeakUsedBytes
-		name := ""
-		if p.Name != "" {
-			name = " (" + p.Name + ")"
-		}
-		large = append(large, fmt.Sprintf("process %d%s: %s", p.PID, name, units.Bytes(p.PeakUsedBytes)))
+		sum += *p.PeakUsedBytes
+		large = append(large, fmt.Sprintf("process %d%s: %s", p.PID, named(p.Name), units.Bytes(*p.PeakUsedBytes)))
 	}
-	if len(large) < 2 || g.TotalBytes > 0 && sum > g.TotalBytes+g.TotalBytes/10 {
+	if len(large) < 2 || total > 0 && sum > total+total/10 {
 		return // one after the other
 	}
 	title := fmt.Sprintf("%d programs share %s", len(large), what)
@@ -201,27 +195,27 @@ func (w *witness) shared(g *monitor.GPU, what string, list []monitor.Process) {
 }
 
 // strays tells of ranks that made a CUDA context on a GPU besides their own.
-func (w *witness) strays(r *monitor.Report) {
+func (w *witness) strays(gpus []evidence.GPU) {
 	home := map[int]int64{} // the most that a process holds on any GPU
-	for i := range r.GPUs {
-		for _, p := range r.GPUs[i].Processes {
-			home[p.PID] = max(home[p.PID], p.PeakUsedBytes)
+	for i := range gpus {
+		for _, p := range gpus[i].Processes {
+			home[p.PID] = max(home[p.PID], evidence.Or(p.PeakUsedBytes, 0))
 		}
 	}
-	for i := range r.GPUs {
-		g := &r.GPUs[i]
+	for i := range gpus {
+		g := &gpus[i]
 		n, bytes := 0, int64(0)
 		for _, p := range g.Processes {
-			if p.PeakUsedBytes > 0 && p.PeakUsedBytes < usualContext && home[p.PID] > p.PeakUsedBytes {
+			if held := evidence.Or(p.PeakUsedBytes, 0); held > 0 && held < usualContext && home[p.PID] > held {
 				n++
-				bytes += p.PeakUsedBytes
+				bytes += held
 			}
 		}
 		if n < 2 {
 			continue
 		}
 		w.add(report.Finding{ID: "outside_pytorch", Severity: report.Warning, Confidence: 0.9, SavesBytes: &bytes,
-			Title: fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.Index,
+			Title: fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.GPU,
 				units.Bytes(bytes)),
 			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context",
 				units.Bytes(bytes/int64(n)))},
@@ -231,10 +225,10 @@ func (w *witness) strays(r *monitor.Report) {
 }
 
 // idle tells of memory that is held while nothing is computed.
-func (w *witness) idle(g *monitor.GPU) {
-	held, nothing := 0, 0
+func (w *witness) idle(g *evidence.GPU) {
+	held, nothing, total := 0, 0, evidence.Or(g.TotalBytes, 0)
 	for _, s := range g.Series.Samples {
-		if s.UtilizationPercent < 0 || g.TotalBytes <= 0 || float64(s.UsedBytes) < heldShare*float64(g.TotalBytes) {
+		if s.UtilizationPercent < 0 || total <= 0 || float64(s.UsedBytes) < heldShare*float64(total) {
 			continue
 		}
 		if held++; s.UtilizationPercent == 0 {
@@ -245,10 +239,10 @@ func (w *witness) idle(g *monitor.GPU) {
 		return
 	}
 	w.add(report.Finding{ID: "gpu_idle", Severity: report.Info, Confidence: 0.7,
-		Title: fmt.Sprintf("GPU %d held memory but computed nothing in %.0f %% of the readings", g.Index,
+		Title: fmt.Sprintf("GPU %d held memory but computed nothing in %.0f %% of the readings", g.GPU,
 			100*float64(nothing)/float64(held)),
 		Evidence: []string{fmt.Sprintf("utilisation 0 %% in %s of %s that found memory held, at most %s of it",
-			units.Count(nothing), units.Plural(held, "reading"), units.Bytes(g.PeakUsedBytes))},
+			units.Count(nothing), units.Plural(held, "reading"), units.Bytes(evidence.Or(g.PeakUsedBytes, -1)))},
 		Fix: ptr("Look for a data loader or another rank that it waits for, or a finished job that was never stopped")})
 }
 
@@ -268,7 +262,7 @@ func (w *witness) facts() []string {
 			text += " of " + duration(*s.MedianStepSeconds)
 		}
 		if s.MaxMemoryBytes != nil {
-			text += fmt.Sprintf("; the log reports at most %s", report.MostMemory(&s))
+			text += fmt.Sprintf("; the log reports at most %s", report.MostMemory(s))
 			if c := w.capacityOf(-1); c > *s.MaxMemoryBytes && len(ev.GPUs) == 0 {
 				text += fmt.Sprintf(", on GPUs of %s", units.Bytes(c))
 			}
@@ -276,18 +270,16 @@ func (w *witness) facts() []string {
 		out = append(out, text)
 	}
 	if len(ev.Steps) == 0 {
-		for _, d := range ev.Details {
-			if d.Log != nil && d.Log.Steps.MaxMemoryBytes() > 0 {
-				s := &d.Log.Steps
-				out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(d.Source), report.MostMemory(&evidence.Steps{
-					MaxMemoryBytes: known(s.MaxMemoryBytes()), MaxReservedBytes: known(s.MaxReservedBytes), Named: s.Named})))
+		for _, log := range ev.Logs {
+			if evidence.Or(log.Steps.MaxMemoryBytes, 0) > 0 {
+				out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(log.Source), report.MostMemory(log.Steps)))
 				break
 			}
 		}
 	}
-	for _, d := range ev.Details {
-		if d.Log != nil && d.Log.Engine != (runlog.Engine{}) {
-			out = append(out, engineTook(&d.Log.Engine))
+	for _, log := range ev.Logs {
+		if log.Engine != (evidence.Engine{}) {
+			out = append(out, engineTook(&log.Engine))
 			break
 		}
 	}
@@ -344,7 +336,7 @@ func showsMemory(g *evidence.GPU) string {
 }
 
 // engineTook is what an inference engine took of a GPU by its own word.
-func engineTook(e *runlog.Engine) string {
+func engineTook(e *evidence.Engine) string {
 	return e.Name + " took " + amounts(amount{e.Weights, "for weights"}, amount{e.Cache, "for its key-value cache"},
 		amount{e.Graphs, "for CUDA graphs"})
 }

@@ -21,7 +21,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	if g.verdict != "other_process" || g.By != "" {
 		return
 	}
-	who := orElse(processList(strangers(g.OOM)), "what others hold")
+	who := orElse(processList(g.strangers()), "what others hold")
 	if name, where := w.server(g); name != "" {
 		f.SavesBytes = nil // of a share, not all
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s is probably this run's own", where, who))
@@ -30,7 +30,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 		return
 	}
 	why := ""
-	if gpu := w.printed(g); gpu != nil && *gpu.PeakUsedBytes < min(usualContext, othersOf(g.OOM)) {
+	if gpu := w.printed(g); gpu != nil && *gpu.PeakUsedBytes < min(usualContext, g.others()) {
 		why = "nvidia-smi saw the GPU empty"
 	} else if slices.ContainsFunc(w.names(g), func(name string) bool { return strings.HasPrefix(name, "ray::") }) {
 		why = "it is a worker of Ray"
@@ -49,7 +49,7 @@ func (w *witness) server(g *failures) (name, where string) {
 			return name, fmt.Sprintf("nvidia-smi calls it %s", p)
 		}
 	}
-	if log := w.logOf(g.source); log != nil {
+	if log := w.doc.Evidence.Log(g.source); log != nil {
 		for _, s := range log.Servers {
 			if s.Line < g.Line {
 				return s.Name, fmt.Sprintf("%s starts a server of %s", w.at(g.source, s.Line), s.Name)
@@ -64,7 +64,7 @@ func (w *witness) names(g *failures) []string {
 	var out []string
 	for _, gpu := range w.doc.Evidence.GPUs {
 		for _, p := range gpu.Processes {
-			if p.Name != nil && slices.ContainsFunc(strangers(g.OOM), func(s runlog.ProcessUse) bool { return s.PID == p.PID }) {
+			if p.Name != nil && slices.ContainsFunc(g.strangers(), func(s evidence.ProcessUse) bool { return s.PID == p.PID }) {
 				out = append(out, *p.Name)
 			}
 		}
@@ -77,7 +77,7 @@ func (w *witness) names(g *failures) []string {
 func (w *witness) printed(g *failures) *evidence.GPU {
 	for i := range w.doc.Evidence.GPUs {
 		gpu := &w.doc.Evidence.GPUs[i]
-		if gpu.Source == g.source && gpu.GPU == g.GPU && gpu.PeakUsedBytes != nil {
+		if gpu.Source == g.source && gpu.GPU == evidence.Or(g.GPU, -1) && gpu.PeakUsedBytes != nil {
 			return gpu
 		}
 	}

@@ -3,13 +3,13 @@ package diagnose
 import (
 	"fmt"
 
-	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
 // pressed tells of a GPU that was full, as the trainer counted it.
-func (w *witness) pressed(source int, log *runlog.Report) {
+func (w *witness) pressed(source int, log *evidence.Log) {
 	n := int(log.Pressure.Flushes)
 	if n == 0 {
 		return
@@ -19,12 +19,13 @@ func (w *witness) pressed(source int, log *runlog.Report) {
 		Evidence: []string{w.at(source, log.Pressure.Line) +
 			": counted by the trainer; each waits for all work on the GPU to end"},
 		Fix: ptr("Need less at a time: a smaller or shorter batch. A little more, and such a request fails")}
-	if c, most := w.capacityOf(-1), log.Steps.MaxMemoryBytes(); most > 0 && most < c-c/10 && len(log.OOMs) == 0 {
+	if c, most := w.capacityOf(-1), evidence.Or(log.Steps.MaxMemoryBytes, 0); most > 0 && most < c-c/10 &&
+		len(w.doc.Evidence.MessagesOf(source)) == 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the log reports at most %s of the GPU's %s: something else held the "+
 			"rest, or a request was larger than that", units.Bytes(most), units.Bytes(c)))
 	}
 	const often = 3
-	if n >= often && len(log.OOMs) == 0 { // of which a failure says more
+	if n >= often && len(w.doc.Evidence.MessagesOf(source)) == 0 { // of which a failure says more
 		f.Severity = report.Warning
 	}
 	w.add(f)

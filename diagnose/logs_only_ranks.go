@@ -20,19 +20,16 @@ func (j *job) logRanks() map[int]int {
 	if j.evidence == nil {
 		return nil
 	}
-	for _, d := range j.evidence.Details {
-		if d.Log == nil {
-			continue
-		}
-		switch n := j.sources[d.Source].name(); {
+	for _, log := range j.evidence.Logs {
+		switch n := j.sources[log.Source].name(); {
 		case sureRank(n) >= 0:
-			ranks[d.Source] = n.Rank
+			ranks[log.Source] = n.Rank
 			if node, ok := nodes[n.Rank]; ok && node != n.Node {
 				return nil // each machine counts its own
 			}
 			nodes[n.Rank] = n.Node
 		case n.Rank < 0 && n.Local >= 0:
-			locals[d.Source] = n.Local
+			locals[log.Source] = n.Local
 			numbers[n.Local] = true
 			place, _, _ := strings.Cut(path.Dir(n.Stem), "attempt_") // what torchrun starts again are the same ranks
 			places[place] = true
@@ -48,17 +45,6 @@ func (j *job) logRanks() map[int]int {
 // markRanks gives the messages of a rank's own log to it, where nothing in the log
 // says whose they are.
 func (w *witness) markRanks() {
-	for _, d := range w.doc.Evidence.Details {
-		rank, ok := w.ranks[d.Source]
-		if !ok {
-			continue
-		}
-		for i := range d.Log.OOMs {
-			if m := &d.Log.OOMs[i]; m.Rank < 0 {
-				m.Rank = rank
-			}
-		}
-	}
 	for i := range w.doc.Evidence.OOMMessages {
 		m := &w.doc.Evidence.OOMMessages[i]
 		if rank, ok := w.ranks[m.Source]; ok && m.Rank == nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -17,7 +17,7 @@ type stepSeries struct {
 	values  []float64
 }
 
-func seriesOf(steps []runlog.Step, value func(*runlog.Step) float64) stepSeries {
+func seriesOf(steps []evidence.Step, value func(*evidence.Step) float64) stepSeries {
 	var s stepSeries
 	for i := range steps {
 		if v := value(&steps[i]); v > 0 && !math.IsInf(v, 0) {
@@ -31,9 +31,9 @@ func seriesOf(steps []runlog.Step, value func(*runlog.Step) float64) stepSeries 
 	return s
 }
 
-func allocatedOf(s *runlog.Step) float64 { return float64(s.AllocatedBytes) }
-func reservedOf(s *runlog.Step) float64  { return float64(s.ReservedBytes) }
-func secondsOf(s *runlog.Step) float64   { return s.Seconds }
+func allocatedOf(s *evidence.Step) float64 { return float64(s.AllocatedBytes) }
+func reservedOf(s *evidence.Step) float64  { return float64(s.ReservedBytes) }
+func secondsOf(s *evidence.Step) float64   { return s.Seconds }
 
 // stride is how many steps lie between two values.
 func (s *stepSeries) stride() float64 {
@@ -54,7 +54,7 @@ const growthFix = "Record a few steps and look what survives them: a list of ten
 
 // logged tells what a log's steps show by themselves: memory that grows, and
 // steps that become slow. Slow steps that spilling explains are told there.
-func (w *witness) logged(source int, steps *runlog.Steps, spilt bool) {
+func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 	allocated, reserved, seconds := seriesOf(steps.Curve, allocatedOf), seriesOf(steps.Curve, reservedOf),
 		seriesOf(steps.Curve, secondsOf)
 	if w.leaking() {

@@ -6,15 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vramscope/vramscope/evidence/runlog"
-	"github.com/vramscope/vramscope/evidence/trace"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
 // traced tells what a trace's memory events show by themselves: whether what
 // is left at the lowest point of each step grows from step to step.
-func (w *witness) traced(source int, t *trace.Trace) {
+func (w *witness) traced(source int, t *evidence.Trace) {
 	w.tracedFailure(source, t)
 	for i := range t.Devices {
 		d := &t.Devices[i]
@@ -38,30 +37,28 @@ func (w *witness) traced(source int, t *trace.Trace) {
 
 // tracedFailure tells of the last request of a trace that found no room, where
 // neither a recording nor a message does. What was free on the device is not in traces.
-func (w *witness) tracedFailure(source int, t *trace.Trace) {
+func (w *witness) tracedFailure(source int, t *evidence.Trace) {
 	told := func(d report.Device) bool { return len(d.OOMs) > 0 }
 	if len(t.Failed) == 0 || len(w.doc.Evidence.OOMMessages) > 0 || slices.ContainsFunc(w.doc.Devices, told) {
 		return
 	}
 	last := t.Failed[len(t.Failed)-1]
-	m := runlog.OOM{RequestedBytes: last.Bytes, CapacityBytes: runlog.Unknown, DeviceFreeBytes: runlog.Unknown,
-		AllocatedBytes:           last.TotalAllocated,
-		ReservedUnallocatedBytes: max(0, last.TotalReserved-last.TotalAllocated), Backend: "CUDA", AllowedBytes: runlog.Unknown,
-		BesideBytes: runlog.Unknown}
+	m := evidence.OOMMessage{RequestedBytes: &last.Bytes, AllocatedBytes: known(last.TotalAllocated),
+		ReservedUnallocatedBytes: ptr(max(0, last.TotalReserved-last.TotalAllocated)), Backend: "CUDA"}
 	for _, d := range t.Devices {
 		if d.Type == last.Type && d.ID == last.Device {
-			m.CapacityBytes = d.CapacityBytes
+			m.CapacityBytes = known(d.CapacityBytes)
 		}
 	}
 	g := judge(&m)
-	if m.CapacityBytes <= 0 || last.TotalReserved < 0 {
+	if g.capacity <= 0 || last.TotalReserved < 0 {
 		g.why = "a trace doesn't tell the cause"
 	}
 	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: g.confidence,
 		Title: fmt.Sprintf("Out of memory on device %d: %s asked for; %s", last.Device, units.Bytes(last.Bytes),
 			strings.ReplaceAll(g.why, "the message", "the trace")),
 		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), units.Plural(len(t.Failed),
-			"[OutOfMemory] event"), g.figures())},
+			"[OutOfMemory] event"), g.text())},
 		Fix: ptr(g.change()), Code: how("oom")}
 	if g.verdict != "unknown" {
 		f.ID = "oom_" + g.verdict
@@ -71,7 +68,7 @@ func (w *witness) tracedFailure(source int, t *trace.Trace) {
 
 // stepFloors are the lowest levels within each step; nil where the steps are
 // too short for the curve's slots.
-func stepFloors(steps []trace.Span, l *trace.Levels) ([]float64, int64) {
+func stepFloors(steps []evidence.Span, l *evidence.Levels) ([]float64, int64) {
 	if len(steps) < growthPoints {
 		return nil, 0
 	}
@@ -97,13 +94,13 @@ func stepFloors(steps []trace.Span, l *trace.Levels) ([]float64, int64) {
 
 // where says in which step and which of the program's own parts a device's
 // memory was largest.
-func where(t *trace.Trace, d *trace.Device) string {
+func where(t *evidence.Trace, d *evidence.TraceDevice) string {
 	if d.PeakAllocatedBytes <= 0 {
 		return "the trace carries no totals"
 	}
 	text := units.Bytes(d.PeakAllocatedBytes) + " allocated at most"
 	var parts []string
-	for _, spans := range [][]trace.Span{t.Steps, t.Annotations} {
+	for _, spans := range [][]evidence.Span{t.Steps, t.Annotations} {
 		if s := innermost(spans, d.PeakMicros); s != nil {
 			parts = append(parts, s.Name)
 		}
@@ -115,8 +112,8 @@ func where(t *trace.Trace, d *trace.Device) string {
 }
 
 // innermost is the shortest span around a time.
-func innermost(spans []trace.Span, at float64) *trace.Span {
-	var found *trace.Span
+func innermost(spans []evidence.Span, at float64) *evidence.Span {
+	var found *evidence.Span
 	for i := range spans {
 		if s := &spans[i]; s.Micros <= at && at <= s.Micros+s.Duration && (found == nil || s.Duration < found.Duration) {
 			found = s
@@ -128,11 +125,8 @@ func innermost(spans []trace.Span, at float64) *trace.Span {
 // traceFacts are what traces show without anything being wrong.
 func (w *witness) traceFacts() []string {
 	var out []string
-	for _, detail := range w.doc.Evidence.Details {
-		t := detail.Trace
-		if t == nil {
-			continue
-		}
+	for k := range w.doc.Evidence.Traces {
+		t := &w.doc.Evidence.Traces[k]
 		text := "a trace with " + units.Plural(t.MemoryEvents, "memory event")
 		events := text
 		for i := range t.Devices {
@@ -159,11 +153,7 @@ func (w *witness) traceFacts() []string {
 // timelines are what export_memory_timeline's files hold.
 func (w *witness) timelines() []string {
 	var out []string
-	for _, d := range w.doc.Evidence.Details {
-		t := d.Timeline
-		if t == nil {
-			continue
-		}
+	for _, t := range w.doc.Evidence.Timelines {
 		most := 0
 		for i, bytes := range t.AtPeak {
 			if bytes > t.AtPeak[most] {
@@ -177,5 +167,6 @@ func (w *witness) timelines() []string {
 }
 
 // timelineCategories are the profiler's categories in words, in its order.
-var timelineCategories = [trace.Categories]string{"parameters", "optimizer state", "inputs", "temporaries", "activations",
+var timelineCategories = [evidence.TimelineCategories]string{"parameters", "optimizer state", "inputs", "temporaries",
+	"activations",
 	"gradients", "autograd's own tensors", "tensors of no category"}

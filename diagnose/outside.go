@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
@@ -32,7 +31,8 @@ const usualContext = 1 << 30
 // out-of-memory message, which counts for one instant, else from nvidia-smi.
 func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
 	if m := e.lastMessage(dev); m != nil {
-		if o, ok := outsideOfMessage(m); ok {
+		f := figuresOf(m)
+		if o, ok := f.outside(); ok {
 			return o, true
 		}
 	}
@@ -66,38 +66,33 @@ func clocked(dev *report.Device) bool {
 
 // lastMessage is the last out-of-memory message about the device that has all
 // figures; where the recording has failed requests, about one of those.
-func (e *examination) lastMessage(dev *report.Device) *runlog.OOM {
+func (e *examination) lastMessage(dev *report.Device) *evidence.OOMMessage {
 	failed := requestsOf(*dev)
-	return e.message(dev, func(m *runlog.OOM) bool {
-		return m.AllocatedBytes >= 0 && m.ReservedUnallocatedBytes >= 0 && (len(failed) == 0 || failed.recorded(m))
+	return e.message(dev, func(m *evidence.OOMMessage) bool {
+		return m.AllocatedBytes != nil && m.ReservedUnallocatedBytes != nil && (len(failed) == 0 || failed.recorded(m))
 	})
 }
 
 // message is the last out-of-memory message about the device that will do.
-func (e *examination) message(dev *report.Device, will func(*runlog.OOM) bool) *runlog.OOM {
-	var last *runlog.OOM
-	for _, d := range e.evidence.Details {
-		if d.Log == nil {
-			continue
-		}
-		for i := range d.Log.OOMs {
-			if m := &d.Log.OOMs[i]; (m.GPU < 0 || m.GPU == dev.Device) && will(m) {
-				last = m
-			}
+func (e *examination) message(dev *report.Device, will func(*evidence.OOMMessage) bool) *evidence.OOMMessage {
+	var last *evidence.OOMMessage
+	for i := range e.evidence.OOMMessages {
+		if m := &e.evidence.OOMMessages[i]; evidence.Or(m.GPU, dev.Device) == dev.Device && will(m) {
+			last = m
 		}
 	}
 	return last
 }
 
 // messageOf is the last message about a failed request.
-func (e *examination) messageOf(o *timeline.OOM, dev *report.Device) *runlog.OOM {
+func (e *examination) messageOf(o *timeline.OOM, dev *report.Device) *evidence.OOMMessage {
 	size := asked(o.Requested)
 	m, ok := e.messages[size]
 	if !ok {
 		if e.messages == nil {
-			e.messages = map[int64]*runlog.OOM{}
+			e.messages = map[int64]*evidence.OOMMessage{}
 		}
-		m = e.message(dev, func(m *runlog.OOM) bool { return tells(m.RequestedBytes, size) })
+		m = e.message(dev, func(m *evidence.OOMMessage) bool { return tells(evidence.Or(m.RequestedBytes, -1), size) })
 		e.messages[size] = m
 	}
 	return m
@@ -106,8 +101,9 @@ func (e *examination) messageOf(o *timeline.OOM, dev *report.Device) *runlog.OOM
 // othersAt is what other processes held of the GPU when a request failed, in
 // bytes, as the log's message about it tells, else nvidia-smi's size of the GPU.
 func (e *examination) othersAt(o *timeline.OOM, dev *report.Device) int64 {
-	if m := e.messageOf(o, dev); m != nil && m.CapacityBytes > 0 {
-		return othersOf(m)
+	if m := e.messageOf(o, dev); m != nil && evidence.Or(m.CapacityBytes, 0) > 0 {
+		f := figuresOf(m)
+		return f.others()
 	}
 	if g, _ := e.gpuOf(dev); g != nil && g.TotalBytes != nil && o.Capacity() > 0 {
 		return *g.TotalBytes - o.Capacity() - contextBytes
@@ -115,20 +111,21 @@ func (e *examination) othersAt(o *timeline.OOM, dev *report.Device) int64 {
 	return 0
 }
 
-func outsideOfMessage(m *runlog.OOM) (outside, bool) {
-	if m.CapacityBytes <= 0 || m.DeviceFreeBytes < 0 || m.AllocatedBytes < 0 || m.ReservedUnallocatedBytes < 0 {
+// outside is what a message shows to lie outside PyTorch's allocator.
+func (m *figures) outside() (outside, bool) {
+	if m.capacity <= 0 || m.free < 0 || m.allocated < 0 || m.cached < 0 {
 		return outside{}, false
 	}
-	held := m.AllocatedBytes + m.ReservedUnallocatedBytes
-	taken := m.CapacityBytes - m.DeviceFreeBytes
-	own := m.ProcessBytes
-	if p, ok := ownProcess(m); ok {
+	held := m.allocated + m.cached
+	taken := m.capacity - m.free
+	own := m.process
+	if p, ok := m.own(); ok {
 		own = p.Bytes
 	}
 	if own >= held {
 		return outside{context: own - held, others: rounded(taken - own), confidence: 0.95,
 			basis: []string{fmt.Sprintf("the out-of-memory message: this process had %s, PyTorch %s of it; %s of %s were in use",
-				units.Bytes(own), units.Bytes(held), units.Bytes(taken), units.Bytes(m.CapacityBytes))}}, true
+				units.Bytes(own), units.Bytes(held), units.Bytes(taken), units.Bytes(m.capacity))}}, true
 	}
 	rest := taken - held
 	if rest < 0 {
@@ -136,7 +133,7 @@ func outsideOfMessage(m *runlog.OOM) (outside, bool) {
 	}
 	o := split(rest)
 	o.basis = []string{fmt.Sprintf("the out-of-memory message: %s of %s were in use, %s of it by PyTorch", units.Bytes(taken),
-		units.Bytes(m.CapacityBytes), units.Bytes(held))}
+		units.Bytes(m.capacity), units.Bytes(held))}
 	return o, true
 }
 

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
 // failure is what the figures of one out-of-memory message add up to.
 type failure struct {
-	*runlog.OOM
+	*evidence.OOMMessage
+	figures
 	verdict    string // as OOM verdicts are named
 	confidence float64
 	saves      int64 // bytes, 0: unknown
@@ -29,14 +30,14 @@ const manyTimes = 2
 
 // judge tells from a message's own figures why the request failed. They have
 // two decimals, so differences are good to about 10 MiB.
-func judge(m *runlog.OOM) failure {
-	f := failure{OOM: m, verdict: "unknown", confidence: 0.3}
-	if m.By != "" && (m.By != "cudaMallocAsync" || m.DeviceFreeBytes < 0) {
+func judge(m *evidence.OOMMessage) failure {
+	f := failure{OOMMessage: m, figures: figuresOf(m), verdict: "unknown", confidence: 0.3}
+	if m.By != "" && (m.By != "cudaMallocAsync" || f.free < 0) {
 		f.ofOther(others[m.By])
 		return f
 	}
-	r, free, capacity := m.RequestedBytes, m.DeviceFreeBytes, m.CapacityBytes
-	if r >= 0 && free < 0 && m.AllocatedBytes >= 0 && max(capacity, m.AllowedBytes) > 0 {
+	r, free, capacity := f.requested, f.free, f.capacity
+	if r >= 0 && free < 0 && f.allocated >= 0 && max(capacity, f.allowed) > 0 {
 		f.withoutFree()
 		return f
 	}
@@ -47,17 +48,17 @@ func judge(m *runlog.OOM) failure {
 		}
 		return f
 	}
-	cached := max(0, m.ReservedUnallocatedBytes)
-	held := max(0, m.AllocatedBytes) + cached
-	others := othersOf(m)
+	cached := max(0, f.cached)
+	held := max(0, f.allocated) + cached
+	others := f.others()
 	large := others >= max(usualContext, capacity/50) // more than a context of another rank
 	switch {
 	case r > capacity:
 		f.verdict, f.confidence = "true_shortage", 0.99
 		f.why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(capacity))
-	case m.AllowedBytes > 0 && m.AllowedBytes < capacity && free >= r:
-		f.verdict, f.confidence, f.saves = "memory_fraction", 0.95, capacity-m.AllowedBytes
-		f.why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(free), units.Bytes(m.AllowedBytes),
+	case f.allowed > 0 && f.allowed < capacity && free >= r:
+		f.verdict, f.confidence, f.saves = "memory_fraction", 0.95, capacity-f.allowed
+		f.why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(free), units.Bytes(f.allowed),
 			units.Bytes(capacity))
 	case large && free+cached < r && free+cached+others >= r:
 		f.verdict, f.confidence, f.saves = "other_process", 0.9, others
@@ -66,7 +67,7 @@ func judge(m *runlog.OOM) failure {
 	case free+cached < r:
 		f.verdict, f.confidence = "true_shortage", 0.9
 		f.why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free-cached))
-		if m.Phase == "setup" && m.Scene.Doing == "" {
+		if f.phase == "setup" && m.Scene.Doing == "" {
 			f.why += ", with the rest of the model still to come"
 		}
 		if beyond := held - capacity; beyond > 0 {
@@ -94,7 +95,7 @@ func judge(m *runlog.OOM) failure {
 		f.why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(held-cached, held),
 			units.Bytes(held), units.Bytes(cached))
 	}
-	if f.verdict == "fragmentation" && m.Phase == "optimizer" {
+	if f.verdict == "fragmentation" && f.phase == "optimizer" {
 		f.confidence = 0.6 // a first step may still have had to allocate far more
 	}
 	return f
@@ -103,12 +104,12 @@ func judge(m *runlog.OOM) failure {
 // withoutFree judges the messages of MPS and of XPU before 2.6, which don't say
 // what was free on the device.
 func (f *failure) withoutFree() {
-	r, cached := f.RequestedBytes, max(0, f.ReservedUnallocatedBytes)
-	whole, limit := f.CapacityBytes, fmt.Sprintf("the GPU's %s", units.Bytes(f.CapacityBytes))
+	r, cached := f.requested, max(0, f.cached)
+	whole, limit := f.capacity, fmt.Sprintf("the GPU's %s", units.Bytes(f.capacity))
 	if whole <= 0 {
-		whole, limit = f.AllowedBytes, fmt.Sprintf("the %s that MPS allows", units.Bytes(f.AllowedBytes))
+		whole, limit = f.allowed, fmt.Sprintf("the %s that MPS allows", units.Bytes(f.allowed))
 	}
-	used := f.AllocatedBytes + max(0, f.BesideBytes)
+	used := f.allocated + max(0, f.beside)
 	held := used + cached
 	switch {
 	case used+r > whole:
@@ -127,63 +128,78 @@ func (f *failure) withoutFree() {
 	}
 }
 
-// ownProcess is this process in a message's list, which names it like any
+// figures are the numbers of a message, -1 where it doesn't say one.
+type figures struct {
+	requested, capacity, free, process, allocated, cached, allowed, pools, beside int64
+	listed                                                                        []evidence.ProcessUse // on the GPU
+	phase, file                                                                   string                // "" where it doesn't say
+}
+
+func figuresOf(m *evidence.OOMMessage) figures {
+	or := func(bytes *int64) int64 { return evidence.Or(bytes, -1) }
+	return figures{requested: or(m.RequestedBytes), capacity: or(m.CapacityBytes), free: or(m.DeviceFreeBytes),
+		process: or(m.ProcessBytes), allocated: or(m.AllocatedBytes), cached: or(m.ReservedUnallocatedBytes),
+		allowed: or(m.AllowedBytes), pools: or(m.PrivatePoolBytes), beside: or(m.BesideBytes), listed: m.OtherProcesses,
+		phase: evidence.Or(m.Phase, ""), file: evidence.Or(m.UserFile, "")}
+}
+
+// own is this process in a message's list, which names it like any
 // other where container and host number processes differently: the one that
 // holds least above what PyTorch does, by no more than a context, or by so much
 // that both together don't go into what is taken of the GPU.
-func ownProcess(m *runlog.OOM) (runlog.ProcessUse, bool) {
-	held := max(0, m.AllocatedBytes) + max(0, m.ReservedUnallocatedBytes)
+func (m *figures) own() (evidence.ProcessUse, bool) {
+	held := max(0, m.allocated) + max(0, m.cached)
 	taken := int64(math.MaxInt64)
-	if m.CapacityBytes > 0 && m.DeviceFreeBytes >= 0 {
-		taken = m.CapacityBytes - m.DeviceFreeBytes + 64<<20
+	if m.capacity > 0 && m.free >= 0 {
+		taken = m.capacity - m.free + 64<<20
 	}
-	var own runlog.ProcessUse
+	var own evidence.ProcessUse
 	found := false
-	for _, p := range m.OtherProcesses {
+	for _, p := range m.listed {
 		if p.Bytes >= held-16<<20 && (p.Bytes <= held+2*contextBytes || p.Bytes > taken-held) && (!found || p.Bytes < own.Bytes) {
 			own, found = p, true
 		}
 	}
-	return own, found && m.ProcessBytes < 0 && m.AllocatedBytes >= 0
+	return own, found && m.process < 0 && m.allocated >= 0
 }
 
 // strangers are the listed processes less this one.
-func strangers(m *runlog.OOM) []runlog.ProcessUse {
-	own, listed := ownProcess(m)
-	return slices.DeleteFunc(slices.Clone(m.OtherProcesses), func(p runlog.ProcessUse) bool { return listed && p == own })
+func (m *figures) strangers() []evidence.ProcessUse {
+	own, listed := m.own()
+	return slices.DeleteFunc(slices.Clone(m.listed), func(p evidence.ProcessUse) bool { return listed && p == own })
 }
 
-// othersOf is what a message shows others to hold of the GPU; 0 when it can't
+// others is what a message shows others to hold of the GPU; 0 when it can't
 // tell. What a message from before 2.1 leaves open may be this process' own
 // context, so a usual one is taken off.
-func othersOf(m *runlog.OOM) int64 {
+func (m *figures) others() int64 {
 	var listed int64
-	for _, p := range strangers(m) {
+	for _, p := range m.strangers() {
 		listed += p.Bytes
 	}
-	if m.CapacityBytes < 0 || m.DeviceFreeBytes < 0 {
+	if m.capacity < 0 || m.free < 0 {
 		return listed
 	}
-	taken := m.CapacityBytes - m.DeviceFreeBytes
-	own, isListed := ownProcess(m)
+	taken := m.capacity - m.free
+	own, isListed := m.own()
 	switch {
-	case m.ProcessBytes >= 0:
-		return max(listed, taken-m.ProcessBytes)
+	case m.process >= 0:
+		return max(listed, taken-m.process)
 	case isListed:
 		return max(listed, taken-own.Bytes)
-	case m.AllocatedBytes >= 0 && m.ReservedUnallocatedBytes >= 0:
-		return max(listed, taken-m.AllocatedBytes-m.ReservedUnallocatedBytes-usualContext)
+	case m.allocated >= 0 && m.cached >= 0:
+		return max(listed, taken-m.allocated-m.cached-usualContext)
 	}
 	return listed
 }
 
 // absurd tells a request that no GPU could meet: not a shortage but a mistake.
 func (f *failure) absurd() bool {
-	return f.CapacityBytes > 0 && f.RequestedBytes > manyTimes*f.CapacityBytes
+	return f.capacity > 0 && f.requested > manyTimes*f.capacity
 }
 
-// figures are the message's own numbers, one line.
-func (f *failure) figures() string {
+// text has the message's own numbers, one line.
+func (f *failure) text() string {
 	text := ""
 	add := func(format string, bytes int64) {
 		if bytes >= 0 {
@@ -193,15 +209,15 @@ func (f *failure) figures() string {
 			text += fmt.Sprintf(format, units.Bytes(bytes))
 		}
 	}
-	add("%s asked for", f.RequestedBytes)
-	add("%s free", f.DeviceFreeBytes)
-	if f.CapacityBytes >= 0 {
-		text += " of " + units.Bytes(f.CapacityBytes)
+	add("%s asked for", f.requested)
+	add("%s free", f.free)
+	if f.capacity >= 0 {
+		text += " of " + units.Bytes(f.capacity)
 	}
-	add("%s allocated by PyTorch", f.AllocatedBytes)
-	add("%s more in its cache", f.ReservedUnallocatedBytes)
-	add("%s in this process beside it", f.BesideBytes)
-	add("%s allowed", f.AllowedBytes)
+	add("%s allocated by PyTorch", f.allocated)
+	add("%s more in its cache", f.cached)
+	add("%s in this process beside it", f.beside)
+	add("%s allowed", f.allowed)
 	return text
 }
 
@@ -213,13 +229,13 @@ func (f *failure) change() string {
 	to := f.tools()
 	switch f.verdict {
 	case "memory_fraction":
-		if f.AllowedBytes > 0 {
+		if f.allowed > 0 {
 			return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or " +
 				"hold less"
 		}
 		return "Look for set_per_process_memory_fraction, a MIG slice or a vGPU profile; else run it again"
 	case "other_process":
-		if list := strangers(f.OOM); len(list) > 0 {
+		if list := f.strangers(); len(list) > 0 {
 			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", processList(list), to.visible)
 		}
 		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", to.smi, to.visible)
@@ -227,10 +243,10 @@ func (f *failure) change() string {
 		// Expandable segments leave gaps, too: all of the cache is only a bound.
 		if to.settings != "" {
 			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot "+
-				"tells how much", to.settings, units.Bytes(f.ReservedUnallocatedBytes))
+				"tells how much", to.settings, units.Bytes(f.cached))
 		}
 		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s",
-			strings.ToLower(f.Backend), units.Bytes(f.ReservedUnallocatedBytes))
+			strings.ToLower(f.Backend), units.Bytes(f.cached))
 	case "unknown":
 		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more",
 			to.smi)
@@ -242,8 +258,8 @@ func (f *failure) change() string {
 	if change := f.changeShown(); change != "" {
 		return change
 	}
-	change, known := changeInPhase[f.Phase]
-	if f.asksFor(largeTensors) && f.Phase != "setup" && f.Phase != "optimizer" {
+	change, known := changeInPhase[f.phase]
+	if f.asksFor(largeTensors) && f.phase != "setup" && f.phase != "optimizer" {
 		return "Look what that line makes: one tensor of that size is often the logits of a large vocabulary (chunked or " +
 			"fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
 	}
@@ -286,7 +302,7 @@ var changeInPhase = map[string]string{
 	"zero_grad": "zero_grad(set_to_none=True)",
 }
 
-func processList(list []runlog.ProcessUse) string {
+func processList(list []evidence.ProcessUse) string {
 	text := ""
 	for i, p := range list {
 		switch {

@@ -51,7 +51,7 @@ var others = map[string]other{
 
 // ofOther judges a message that isn't of PyTorch's own allocator.
 func (f *failure) ofOther(o other) {
-	switch r, free := f.RequestedBytes, f.DeviceFreeBytes; {
+	switch r, free := f.requested, f.free; {
 	case f.By == "vLLM":
 		f.ofVLLM()
 		return
@@ -106,7 +106,7 @@ func libraryName(status string) string {
 
 // ofVLLM judges what vLLM says that it can't start with.
 func (f *failure) ofVLLM() {
-	r, free, capacity := f.RequestedBytes, f.DeviceFreeBytes, f.CapacityBytes
+	r, free, capacity := f.requested, f.free, f.capacity
 	f.remedy = "Raise gpu_memory_utilization if the GPU has room, else a lower max_model_len or max_num_batched_tokens, " +
 		"quantized weights, or more GPUs (tensor_parallel_size)"
 	switch {
@@ -116,10 +116,10 @@ func (f *failure) ofVLLM() {
 			units.Bytes(capacity), units.Bytes(free))
 		f.remedy = fmt.Sprintf("Find what holds %s of the GPU (nvidia-smi) and stop it, or give vLLM at most what is free: "+
 			"gpu_memory_utilization below %.2f", units.Bytes(capacity-free), float64(free)/float64(capacity))
-	case r > 0 && f.AllowedBytes >= 0:
+	case r > 0 && f.allowed >= 0:
 		f.verdict, f.confidence = "true_shortage", 0.9
 		f.why = fmt.Sprintf("one request of the greatest length needs a key-value cache of %s, and %s are left for it of "+
-			"vLLM's share of the GPU", units.Bytes(r), units.Bytes(f.AllowedBytes))
+			"vLLM's share of the GPU", units.Bytes(r), units.Bytes(f.allowed))
 		f.remedy = "A lower max_model_len, a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU " +
 			"has room, or more GPUs (tensor_parallel_size)"
 	default:

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -25,10 +24,10 @@ func (e *examination) spillFindings(dev *report.Device) []report.Finding {
 	}
 	if over := dev.Peaks.Reserved.Bytes - *dev.CapacityBytes; over > 0 {
 		s := spill{over, *dev.CapacityBytes, fmt.Sprintf("PyTorch reserved %s", units.Bytes(dev.Peaks.Reserved.Bytes))}
-		var steps *runlog.Steps
-		for _, d := range e.evidence.Details {
-			if d.Log != nil && d.Log.Steps.Count > 0 {
-				steps = &d.Log.Steps
+		var steps *evidence.Steps
+		for _, log := range e.evidence.Logs {
+			if log.Steps.Count > 0 {
+				steps = log.Steps
 				break
 			}
 		}
@@ -46,16 +45,16 @@ func (w *witness) spills() bool {
 		}
 	}
 	found := false
-	for _, d := range w.doc.Evidence.Details {
-		if d.Log == nil || len(d.Log.OOMs) > 0 {
+	for _, log := range w.doc.Evidence.Logs {
+		if len(w.doc.Evidence.MessagesOf(log.Source)) > 0 {
 			continue // who gets errors doesn't spill
 		}
-		steps := &d.Log.Steps
+		steps := log.Steps
 		capacity := w.capacityOf(-1)
-		most := max(steps.MaxReservedBytes, steps.MaxAllocatedBytes)
+		most := max(evidence.Or(steps.MaxReservedBytes, -1), evidence.Or(steps.MaxMemoryBytes, -1))
 		switch full, percent := w.brimful(); {
 		case capacity > 0 && most > capacity && !mustFail(w.doc.Evidence):
-			s := spill{most - capacity, capacity, fmt.Sprintf("%s reports %s", w.name(d.Source), units.Bytes(most))}
+			s := spill{most - capacity, capacity, fmt.Sprintf("%s reports %s", w.name(log.Source), units.Bytes(most))}
 			w.add(s.finding(steps))
 			found = true
 		case full && maySpill(w.doc.Evidence):
@@ -115,7 +114,7 @@ func (w *witness) brimful() (bool, float64) {
 }
 
 // finding says what spills and what that costs in time, as far as a log tells.
-func (s *spill) finding(steps *runlog.Steps) report.Finding {
+func (s *spill) finding(steps *evidence.Steps) report.Finding {
 	f := report.Finding{ID: "shared_memory_spill", Severity: report.Warning, Confidence: 0.9, Evidence: []string{},
 		Fix: ptr("Hold less: a smaller batch, checkpointing, an optimizer with less state. To get an error instead of " +
 			"slowness, set \"CUDA - Sysmem Fallback Policy\" to \"Prefer No Sysmem Fallback\" in the NVIDIA control panel")}
@@ -144,7 +143,7 @@ func (s *spill) finding(steps *runlog.Steps) report.Finding {
 
 // cost compares the steps within the GPU's size with those beyond it; where
 // the log has no memory per step, those before and after they became slow.
-func (s *spill) cost(steps *runlog.Steps) (fast, slow float64, count int, ok bool) {
+func (s *spill) cost(steps *evidence.Steps) (fast, slow float64, count int, ok bool) {
 	var within, beyond []float64
 	for i := range steps.Curve {
 		x := &steps.Curve[i]

@@ -1,4 +1,4 @@
-// Package nvsmi reads what nvidia-smi leaves in a run's directory, in every
+// Package monitor reads what nvidia-smi leaves in a run's directory, in every
 // form it prints: the table (once, looped, or in the middle of another log),
 // --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML; and
 // what other programs print of the same figures: gpustat,
@@ -10,14 +10,18 @@
 //		p.Line(i+1, line)
 //	}
 //	for _, gpu := range p.Finish().GPUs {
-//		fmt.Println(gpu.Index, gpu.PeakUsedBytes)
+//		fmt.Println(gpu.GPU, *gpu.PeakUsedBytes)
 //	}
 //
 // The parser keeps a bounded number of points per series, so that a month of
 // one-second readings needs no more memory than an hour of them.
 package monitor
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence"
+)
 
 // Unknown stands for a number of bytes that was not printed.
 const Unknown int64 = -1
@@ -64,7 +68,7 @@ func (f Form) String() string {
 // Report is what one stream holds.
 type Report struct {
 	Rows [formCount]int // rows or dumps understood, by Form
-	GPUs []GPU          // by index
+	GPUs []evidence.GPU // by index
 	// Unnamed counts rows without header and units, of which it can't be told
 	// which figure is memory.
 	Unnamed int
@@ -81,8 +85,8 @@ func (r *Report) Forms() []Form {
 	return forms
 }
 
-// Tool is who printed the readings, as people call it.
-func (r *Report) Tool() string {
+// tool is who printed the readings, as people call it.
+func (r *Report) tool() string {
 	for f := Gpustat; f < formCount; f++ {
 		if r.Rows[f] > 0 && len(r.Forms()) == 1 {
 			return tools[f-Gpustat]
@@ -93,40 +97,6 @@ func (r *Report) Tool() string {
 
 // tools are the programs besides nvidia-smi, by Form from Gpustat on.
 var tools = [formCount - Gpustat]string{"gpustat", "nvitop", "rocm-smi", "amd-smi", "DCGM"}
-
-// GPU is one device as seen over the whole stream.
-type GPU struct {
-	Index         int // as printed; else the position in the listing
-	Name          string
-	BusID, UUID   string
-	Samples       int   // memory readings; other readings where none shows memory
-	TotalBytes    int64 // Unknown when no form shows it
-	PeakUsedBytes int64 // Unknown when no form shows it
-	First, Last   Stamp
-	Series        Series
-	Processes     []Process // by pid
-	// UnlistedBytes is the most that was in use while the table listed no process at all; 0: never.
-	UnlistedBytes int64
-	Instances     []Instance // that MIG divided it into, by number
-
-	otherSamples int // readings without memory, apart from Samples
-}
-
-// Process is one process on one GPU.
-type Process struct {
-	PID           int
-	Name          string
-	PeakUsedBytes int64 // Unknown on Windows and wherever nvidia-smi prints N/A
-	First, Last   Stamp
-	Series        Series
-	Instance      int // of MIG, on which it runs; -1: not said
-}
-
-// Instance is a part of a GPU that MIG made, with memory of its own.
-type Instance struct {
-	GI                        int // as nvidia-smi numbers it
-	TotalBytes, PeakUsedBytes int64
-}
 
 // Parser takes the lines of one stream in order. The zero value is ready.
 type Parser struct {
@@ -141,7 +111,7 @@ type Parser struct {
 	monitor monitorState
 	query   queryState
 	xml     xmlState
-	clock   Stamp // the last date line, which dates the table that follows it
+	clock   evidence.Stamp // the last date line, which dates the table that follows it
 	gpustat gpustatState
 	rocm    rocmState
 	amd     amdState

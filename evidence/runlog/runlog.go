@@ -16,27 +16,21 @@ package runlog
 import (
 	"bytes"
 	"slices"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
-// Unknown stands for a number of bytes that was not printed.
-const Unknown int64 = -1
+// unknown stands for a number of bytes that was not printed.
+const unknown int64 = -1
 
 // Report is what one log holds.
 type Report struct {
-	OOMs      []OOM
-	Summaries []Summary
-	Steps     Steps
-	Failures  []Failure
-	// HostFailures are in file order, repeats included.
-	HostFailures []HostFailure
-	Servers      []Server
-	Engine       Engine
-	Pressure     Pressure
+	OOMs      []evidence.OOMMessage
+	Summaries []evidence.MemorySummary
+	evidence.Log
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
 	Known int
-	// Dropped counts OOM messages and summaries beyond the bound.
-	Dropped int
 }
 
 // IsTrainingLog tells whether anything but OOM messages and summaries was found.
@@ -48,7 +42,7 @@ const maxEntries = 100_000
 // Parser takes the lines of one log in order. The zero value is ready.
 type Parser struct {
 	// OnStep, when set, is told every step line as it is read.
-	OnStep func(Step)
+	OnStep func(evidence.Step)
 
 	report  Report
 	traces  tracebacks
@@ -108,7 +102,7 @@ func (p *Parser) Line(number int, line []byte) {
 		p.records.line(p, number, line)
 	}
 	if has&hasServer != 0 {
-		p.report.serverLine(number, line)
+		serverLine(&p.report.Log, number, line)
 	}
 	if (has&hasHost != 0 || line[0] == 'K' && isKilled(line)) && p.hostFailure(number, line) {
 		return // its figures are no GPU's
@@ -123,7 +117,7 @@ func (p *Parser) Line(number int, line []byte) {
 		p.traces.line(line, has&hasTrace != 0)
 	}
 	if has&hasPressure != 0 {
-		p.report.Pressure.line(number, line)
+		readPressure(&p.report.Pressure, number, line)
 	}
 	if has&hasRunning != 0 {
 		p.steps.begin()
@@ -165,7 +159,7 @@ func (p *Parser) Finish() *Report {
 
 // dropUnsure leaves failures that may be of memory to a log without any that is.
 func (r *Report) dropUnsure() {
-	unsure := func(m OOM) bool { return m.Unsure }
+	unsure := func(m evidence.OOMMessage) bool { return m.Unsure }
 	if sure := slices.DeleteFunc(slices.Clone(r.OOMs), unsure); len(sure) > 0 {
 		r.OOMs = sure
 	}

@@ -1,4 +1,4 @@
-package evidence
+package read
 
 import (
 	"bytes"
@@ -11,22 +11,27 @@ import (
 func benchLogs() map[string][]byte {
 	shapes := map[string]func(i int) string{
 		"noise": func(i int) string {
-			return fmt.Sprintf("2026-01-02 03:04:05,%03d INFO worker %d: fetched shard %d of the data set from cache, 4096 samples\n", i%1000, i%8, i)
+			return fmt.Sprintf("2026-01-02 03:04:05,%03d INFO worker %d: fetched shard %d of the data set from cache, 4096 "+
+				"samples\n", i%1000, i%8, i)
 		},
 		"steps": func(i int) string {
-			return fmt.Sprintf("step %05d/99999 (%.2f%%) | loss: %.6f | lrm: 1.00 | dt: %.2fms | tok/sec: 813,175 | mfu: 50.82 | total time: 1.42m\n", i, float64(i)/1000, 9-float64(i)/1e5, 640+float64(i%17))
+			return fmt.Sprintf("step %05d/99999 (%.2f%%) | loss: %.6f | lrm: 1.00 | dt: %.2fms | tok/sec: 813,175 | mfu: "+
+				"50.82 | total time: 1.42m\n", i, float64(i)/1000, 9-float64(i)/1e5, 640+float64(i%17))
 		},
 		"colours": func(i int) string {
-			return fmt.Sprintf("[rank0]:[titan] 2026-05-20 04:%02d:%02d,521 - root - INFO - \x1b[31mstep: %2d  \x1b[32mloss: 12.54421  \x1b[38;2;54;234;195mmemory: 160.86GiB(90.19%%)  \x1b[34mtps: 1,191\x1b[39m\n", i/60%60, i%60, i)
+			return fmt.Sprintf("[rank0]:[titan] 2026-05-20 04:%02d:%02d,521 - root - INFO - \x1b[31mstep: %2d  \x1b[32mloss: "+
+				"12.54421  \x1b[38;2;54;234;195mmemory: 160.86GiB(90.19%%)  \x1b[34mtps: 1,191\x1b[39m\n", i/60%60, i%60, i)
 		},
 		"csv": func(i int) string {
 			if i == 0 {
 				return "timestamp, index, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB]\n"
 			}
-			return fmt.Sprintf("2026/03/04 05:%02d:%02d.361, %d, NVIDIA H100 80GB HBM3, %d %%, %d MiB, 81559 MiB\n", i/60%60, i%60, i%8, i%100, 1000+i%70000)
+			return fmt.Sprintf("2026/03/04 05:%02d:%02d.361, %d, NVIDIA H100 80GB HBM3, %d %%, %d MiB, 81559 MiB\n", i/60%60,
+				i%60, i%8, i%100, 1000+i%70000)
 		},
 		"dicts": func(i int) string {
-			return fmt.Sprintf("{'loss': %.4f, 'grad_norm': 0.186438649892807, 'learning_rate': 1.8485679463741622e-05, 'epoch': %.2f}\n", 2-float64(i)/1e6, float64(i)/100)
+			return fmt.Sprintf("{'loss': %.4f, 'grad_norm': 0.186438649892807, 'learning_rate': 1.8485679463741622e-05, "+
+				"'epoch': %.2f}\n", 2-float64(i)/1e6, float64(i)/100)
 		},
 	}
 	logs := map[string][]byte{}
@@ -63,7 +68,7 @@ func BenchmarkRead(b *testing.B) {
 			b.SetBytes(int64(len(log)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := Read(bytes.NewReader(log), name, 0); err != nil && name != "noise" {
+				if _, _, err := Evidence(bytes.NewReader(log), name, 0); err != nil && name != "noise" {
 					b.Fatal(err)
 				}
 			}

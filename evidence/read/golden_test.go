@@ -1,4 +1,4 @@
-package evidence
+package read
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 var update = flag.Bool("update", false, "write the expected evidence anew")
@@ -16,9 +18,9 @@ var update = flag.Bool("update", false, "write the expected evidence anew")
 // golden is what is expected of an input: its kinds and its evidence, or the
 // beginning of the error.
 type golden struct {
-	Kinds    []string  `json:"kinds"`
-	Evidence *Evidence `json:"evidence"`
-	Error    string    `json:"error,omitempty"`
+	Kinds    []string           `json:"kinds"`
+	Evidence *evidence.Evidence `json:"evidence"`
+	Error    string             `json:"error,omitempty"`
 }
 
 func TestGolden(t *testing.T) {
@@ -36,7 +38,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kinds, ev, err := Read(bytes.NewReader(data), name, 0)
+			kinds, ev, err := Evidence(bytes.NewReader(data), name, 0)
 			found := golden{Kinds: kinds, Evidence: ev}
 			if err != nil {
 				found.Error = err.Error()
@@ -76,8 +78,8 @@ func TestInOnePiece(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, wholeEv, _ := Read(bytes.NewReader(data), "x", 0)
-		parts, partsEv, _ := Read(&dripping{data}, "x", 0)
+		whole, wholeEv, _ := Evidence(bytes.NewReader(data), "x", 0)
+		parts, partsEv, _ := Evidence(&dripping{data}, "x", 0)
 		if strings.Join(whole, " ") != strings.Join(parts, " ") {
 			t.Errorf("%s: %v in one piece, %v in many", file, whole, parts)
 		}

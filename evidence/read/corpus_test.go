@@ -1,4 +1,4 @@
-package evidence
+package read
 
 import (
 	"bytes"
@@ -14,12 +14,14 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
-const shared = "../../shared/corpus"
+const shared = "../../../shared/corpus"
 
 // readShared reads a recording that is not part of the project.
-func readShared(t *testing.T, path string) ([]string, *Evidence) {
+func readShared(t *testing.T, path string) ([]string, *evidence.Evidence) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -31,7 +33,7 @@ func readShared(t *testing.T, path string) ([]string, *Evidence) {
 			t.Fatal(err)
 		}
 	}
-	kinds, ev, err := Read(in, filepath.Base(path), 0)
+	kinds, ev, err := Evidence(in, filepath.Base(path), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,14 +84,15 @@ func TestSharedTraces(t *testing.T) {
 			kinds, ev := readShared(t, filepath.Join(shared, "kineto", cells[0]))
 			events, _ := strconv.Atoi(cells[5])
 			if cells[6] == "" {
-				if kinds[0] != KindTimeline || ev.Details[0].Timeline.Rows != events {
-					t.Errorf("kinds %v, %+v, want a timeline of %d rows", kinds, ev.Details[0].Timeline, events)
+				if kinds[0] != evidence.KindTimeline || ev.Timelines[0].Rows != events {
+					t.Errorf("kinds %v, %+v, want a timeline of %d rows", kinds, ev.Timelines[0], events)
 				}
 				return
 			}
 			memory, _ := strconv.Atoi(cells[6])
-			if kinds[0] != KindTrace || ev.Traces[0].MemoryEvents != memory || ev.Details[0].Trace.Events != events {
-				t.Errorf("kinds %v, %d memory events of %d, want %d of %d", kinds, ev.Traces[0].MemoryEvents, ev.Details[0].Trace.Events, memory, events)
+			if kinds[0] != evidence.KindTrace || ev.Traces[0].MemoryEvents != memory || ev.Traces[0].Events != events {
+				t.Errorf("kinds %v, %d memory events of %d, want %d of %d", kinds, ev.Traces[0].MemoryEvents, ev.Traces[0].Events,
+					memory, events)
 			}
 		})
 	}

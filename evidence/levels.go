@@ -1,4 +1,4 @@
-package trace
+package evidence
 
 import "math"
 
@@ -6,7 +6,7 @@ import "math"
 type Level struct {
 	Micros    float64 // at which the slot begins
 	Low, High int64   // bytes allocated at least and at most
-	Reserved  int64   // at most; Unknown where the trace doesn't carry it
+	Reserved  int64   // at most; negative where the trace doesn't carry it
 }
 
 // Levels is a curve of bounded length: slots of equal time that double when
@@ -28,13 +28,14 @@ const (
 	farthestMicros = 1e17
 )
 
-func (l *Levels) add(e *MemoryEvent) {
+// Add takes the next event.
+func (l *Levels) Add(e *MemoryEvent) {
 	l.sum += e.Bytes
 	if math.Abs(e.Micros) > farthestMicros || math.IsNaN(e.Micros) {
 		return // a time that no slot is wide enough for
 	}
 	level := e.TotalAllocated
-	if level == Unknown {
+	if level < 0 {
 		l.Relative = true
 		level = l.sum
 	}

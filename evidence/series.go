@@ -1,11 +1,11 @@
-package monitor
+package evidence
 
 import "slices"
 
 // Sample is one reading, or the highest of several neighbours.
 type Sample struct {
 	At                 Stamp
-	UsedBytes          int64   // Unknown when not shown
+	UsedBytes          int64   // negative when not shown
 	UtilizationPercent float32 // negative when not shown
 }
 
@@ -21,7 +21,8 @@ type Series struct {
 	pending int
 }
 
-func (s *Series) add(v Sample) {
+// Add takes the next reading.
+func (s *Series) Add(v Sample) {
 	if s.Every == 0 {
 		s.Every = 1
 	}
@@ -54,8 +55,8 @@ func (s *Series) halve() {
 	s.Every *= 2
 }
 
-// append joins the curve of another form of the same GPU, in stream order.
-func (s *Series) append(t *Series) {
+// Append joins the curve of another form of the same GPU, in stream order.
+func (s *Series) Append(t *Series) {
 	if len(s.Samples) == 0 {
 		*s = *t
 		return

@@ -1,4 +1,4 @@
-package evidence
+package read
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(`{"cells": [{"outputs": [{"data": {"text/html": ["<table><tr><th>Step</th><th>Training Loss</th></tr><tr><td>1</td><td>2.5</td></tr>`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		kinds, ev, err := Read(bytes.NewReader(data), "x", 0)
+		kinds, ev, err := Evidence(bytes.NewReader(data), "x", 0)
 		if (len(kinds) == 0) != (ev == nil) || err == nil && len(kinds) == 0 {
 			t.Fatalf("kinds %v, evidence %v, error %v", kinds, ev, err)
 		}

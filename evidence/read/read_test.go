@@ -1,4 +1,4 @@
-package evidence
+package read
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 func TestErrors(t *testing.T) {
@@ -33,7 +35,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, _, err := Read(strings.NewReader(test.input), "in.txt", 0)
+			_, _, err := Evidence(strings.NewReader(test.input), "in.txt", 0)
 			if !errors.Is(err, test.want) {
 				t.Fatalf("error %v, want %v", err, test.want)
 			}
@@ -59,16 +61,20 @@ func TestGpustat(t *testing.T) {
 		"one":     {reading(1000), 1, 1000, nil},
 		"several": {reading(1000) + "\n" + reading(1001) + reading(10), 3, 1001, nil},
 		"cut":     {reading(1000) + reading(1001)[:200], 1, 1000, io.ErrUnexpectedEOF},
-		"colours": {"\x1b[1m\x1b[37mn   \x1b(B\x1b[m  Wed Mar 12 16:02:11 2025  \x1b[1m\x1b[30m550.54.15\x1b(B\x1b[m\n\x1b[36m[1]\x1b(B\x1b[m \x1b[34mNVIDIA A100\x1b(B\x1b[m |\x1b[31m 42°C\x1b(B\x1b[m, \x1b[1m\x1b[32m 98 %\x1b(B\x1b[m | " +
-			"\x1b[36m\x1b[1m\x1b[33m1000\x1b(B\x1b[m / \x1b[33m81920\x1b(B\x1b[m MB | \x1b[1m\x1b[30ma\x1b(B\x1b[m:python/77(\x1b[33m900M\x1b(B\x1b[m)\n", 1, 1000, nil},
+		"colours": {"\x1b[1m\x1b[37mn   \x1b(B\x1b[m  Wed Mar 12 16:02:11 2025  " +
+			"\x1b[1m\x1b[30m550.54.15\x1b(B\x1b[m\n\x1b[36m[1]\x1b(B\x1b[m \x1b[34mNVIDIA A100\x1b(B\x1b[m |\x1b[31m " +
+			"42°C\x1b(B\x1b[m, \x1b[1m\x1b[32m 98 %\x1b(B\x1b[m | " +
+			"\x1b[36m\x1b[1m\x1b[33m1000\x1b(B\x1b[m / \x1b[33m81920\x1b(B\x1b[m MB | " +
+			"\x1b[1m\x1b[30ma\x1b(B\x1b[m:python/77(\x1b[33m900M\x1b(B\x1b[m)\n", 1, 1000, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds, ev, err := Read(strings.NewReader(x.text), "gpustat", 0)
+			kinds, ev, err := Evidence(strings.NewReader(x.text), "gpustat", 0)
 			if !errors.Is(err, x.err) || len(kinds) != 1 || kinds[0] != "gpustat" || len(ev.GPUs) != 1 {
 				t.Fatalf("%v, %+v, error %v", kinds, ev, err)
 			}
 			g := ev.GPUs[0]
-			if g.GPU != 1 || *g.Name != "NVIDIA A100" || g.Samples != x.samples || *g.PeakUsedBytes != x.peak<<20 || *g.TotalBytes != 80<<30 || !strings.HasPrefix(*g.FirstTime, "2025-03-12T16:02:11") ||
+			if g.GPU != 1 || *g.Name != "NVIDIA A100" || g.Samples != x.samples || *g.PeakUsedBytes != x.peak<<20 ||
+				*g.TotalBytes != 80<<30 || !strings.HasPrefix(g.FirstTime.String(), "2025-03-12T16:02:11") ||
 				len(g.Processes) != 1 || *g.Processes[0].PeakUsedBytes != 900<<20 || *g.Processes[0].Name != "python" {
 				t.Errorf("%+v", g)
 			}
@@ -106,30 +112,43 @@ func TestOtherTools(t *testing.T) {
 +------------------------------------------------------------------------------+
 `
 	for name, x := range map[string]struct{ text, kind, process string }{
-		"dcgmi":            {"#Entity   GPUTL   FBUSD   FBTTL\nID                                 \nGPU 0     98      61440   81920\nGPU-I 0   98      N/A   N/A\nGPU 1     0       512   81920\n", "dcgm", ""},
-		"DCGM's exporter":  {"# HELP DCGM_FI_DEV_FB_FREE Framebuffer memory free (in MiB).\n# TYPE DCGM_FI_DEV_FB_FREE gauge\nDCGM_FI_DEV_FB_FREE{gpu=\"0\",UUID=\"GPU-1\"} 20480\nDCGM_FI_DEV_FB_FREE{gpu=\"1\",UUID=\"GPU-2\"} 81408\nDCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-1\"} 61440\nDCGM_FI_DEV_FB_USED{gpu=\"0\",GPU_I_ID=\"1\"} 70000\nDCGM_FI_DEV_FB_USED{gpu=\"1\",UUID=\"GPU-2\"} 512\n", "dcgm", ""},
-		"nvitop":           {nvitop, "nvitop", "python x.py"},
-		"rocm-smi":         {"GPU[0]\t\t: VRAM Total Memory (B): 85899345920\nGPU[0]\t\t: VRAM Total Used Memory (B): 64424509440\nGPU[1]\t\t: VRAM Total Memory (B): 85899345920\nGPU[1]\t\t: VRAM Total Used Memory (B): 536870912\n", "rocm_smi", ""},
-		"rocm-smi as CSV":  {"device,VRAM Total Memory (B),VRAM Total Used Memory (B)\ncard0,85899345920,64424509440\ncard1,85899345920,536870912\n", "rocm_smi", ""},
-		"rocm-smi as JSON": {`{"card1": {"VRAM Total Memory (B)": "85899345920", "VRAM Total Used Memory (B)": "536870912"}, "card0": {"VRAM Total Memory (B)": "85899345920", "VRAM Total Used Memory (B)": "64424509440"}}`, "rocm_smi", ""},
-		"amd-smi":          {amd, "amd_smi", "python"},
-		"amd-smi metric":   {"GPU: 0\n    MEM_USAGE:\n        TOTAL_VRAM: 81920 MB\n        USED_VRAM: 61440 MB\n\nGPU: 1\n    MEM_USAGE:\n        TOTAL_VRAM: 81920 MB\n        USED_VRAM: 512 MB\n", "amd_smi", ""},
-		"amd-smi as CSV":   {"gpu,total_vram,used_vram,free_vram,total_visible_vram,used_visible_vram\n0,81920,61440,20480,81920,61440\n1,81920,512,80000,81920,512\n", "amd_smi", ""},
-		"amd-smi as JSON":  {`[{"gpu": 0, "mem_usage": {"total_vram": {"value": 81920, "unit": "MB"}, "used_vram": {"value": 61440, "unit": "MB"}}}, {"gpu": 1, "mem_usage": {"total_vram": {"value": 81920, "unit": "MB"}, "used_vram": {"value": 512, "unit": "MB"}}}]`, "amd_smi", ""},
+		"dcgmi": {"#Entity   GPUTL   FBUSD   FBTTL\nID                                 \nGPU 0     98      61440   " +
+			"81920\nGPU-I 0   98      N/A   N/A\nGPU 1     0       512   81920\n", "dcgm", ""},
+		"DCGM's exporter": {"# HELP DCGM_FI_DEV_FB_FREE Framebuffer memory free (in MiB).\n# TYPE DCGM_FI_DEV_FB_FREE " +
+			"gauge\nDCGM_FI_DEV_FB_FREE{gpu=\"0\",UUID=\"GPU-1\"} 20480\nDCGM_FI_DEV_FB_FREE{gpu=\"1\",UUID=\"GPU-2\"} " +
+			"81408\nDCGM_FI_DEV_FB_USED{gpu=\"0\",UUID=\"GPU-1\"} 61440\nDCGM_FI_DEV_FB_USED{gpu=\"0\",GPU_I_ID=\"1\"} " +
+			"70000\nDCGM_FI_DEV_FB_USED{gpu=\"1\",UUID=\"GPU-2\"} 512\n", "dcgm", ""},
+		"nvitop": {nvitop, "nvitop", "python x.py"},
+		"rocm-smi": {"GPU[0]\t\t: VRAM Total Memory (B): 85899345920\nGPU[0]\t\t: VRAM Total Used Memory (B): " +
+			"64424509440\nGPU[1]\t\t: VRAM Total Memory (B): 85899345920\nGPU[1]\t\t: VRAM Total Used Memory (B): 536870912\n",
+			"rocm_smi", ""},
+		"rocm-smi as CSV": {"device,VRAM Total Memory (B),VRAM Total Used Memory " +
+			"(B)\ncard0,85899345920,64424509440\ncard1,85899345920,536870912\n", "rocm_smi", ""},
+		"rocm-smi as JSON": {
+			`{"card1": {"VRAM Total Memory (B)": "85899345920", "VRAM Total Used Memory (B)": "536870912"}, "card0": {"VRAM Total Memory (B)": "85899345920", "VRAM Total Used Memory (B)": "64424509440"}}`, "rocm_smi", ""},
+		"amd-smi": {amd, "amd_smi", "python"},
+		"amd-smi metric": {"GPU: 0\n    MEM_USAGE:\n        TOTAL_VRAM: 81920 MB\n        USED_VRAM: 61440 MB\n\nGPU: 1\n    " +
+			"MEM_USAGE:\n        TOTAL_VRAM: 81920 MB\n        USED_VRAM: 512 MB\n", "amd_smi", ""},
+		"amd-smi as CSV": {
+			"gpu,total_vram,used_vram,free_vram,total_visible_vram,used_visible_vram\n0,81920,61440,20480,81920,61440\n1,81920,512,80000,81920,512\n", "amd_smi", ""},
+		"amd-smi as JSON": {
+			`[{"gpu": 0, "mem_usage": {"total_vram": {"value": 81920, "unit": "MB"}, "used_vram": {"value": 61440, "unit": "MB"}}}, {"gpu": 1, "mem_usage": {"total_vram": {"value": 81920, "unit": "MB"}, "used_vram": {"value": 512, "unit": "MB"}}}]`, "amd_smi", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds, ev, err := Read(strings.NewReader(x.text+"\n| of | another | table |\n│ and │ another │\n"), "smi", 0)
+			kinds, ev, err := Evidence(strings.NewReader(x.text+"\n| of | another | table |\n│ and │ another │\n"), "smi", 0)
 			if strings.HasSuffix(name, "JSON") {
-				kinds, ev, err = Read(strings.NewReader(x.text), "smi", 0)
+				kinds, ev, err = Evidence(strings.NewReader(x.text), "smi", 0)
 			}
 			if err != nil || len(kinds) != 1 || kinds[0] != x.kind || len(ev.GPUs) != 2 {
 				t.Fatalf("%v, %+v, error %v", kinds, ev, err)
 			}
 			a, b := ev.GPUs[0], ev.GPUs[1]
-			if *a.PeakUsedBytes != 60<<30 || *a.TotalBytes != 80<<30 || *b.PeakUsedBytes != 512<<20 || *b.TotalBytes != 80<<30 || a.Samples != 1 || b.Samples != 1 {
+			if *a.PeakUsedBytes != 60<<30 || *a.TotalBytes != 80<<30 || *b.PeakUsedBytes != 512<<20 || *b.TotalBytes != 80<<30 ||
+				a.Samples != 1 || b.Samples != 1 {
 				t.Errorf("%+v", ev.GPUs)
 			}
-			if x.process != "" && (len(a.Processes) != 1 || a.Processes[0].PID != 77 || *a.Processes[0].Name != x.process || *a.Processes[0].PeakUsedBytes != 58<<30) {
+			if x.process != "" && (len(a.Processes) != 1 || a.Processes[0].PID != 77 || *a.Processes[0].Name != x.process ||
+				*a.Processes[0].PeakUsedBytes != 58<<30) {
 				t.Errorf("%+v", a.Processes)
 			}
 		})
@@ -138,8 +157,9 @@ func TestOtherTools(t *testing.T) {
 
 func TestReadErrorKeepsWhatWasRead(t *testing.T) {
 	broken := errors.New("disk gone")
-	in := io.MultiReader(strings.NewReader("step 1 loss 2.5\nstep 2 loss 2.4\n"+strings.Repeat("x\n", peekBytes)), &failing{broken})
-	kinds, ev, err := Read(in, "train.log", 0)
+	in := io.MultiReader(strings.NewReader("step 1 loss 2.5\nstep 2 loss 2.4\n"+strings.Repeat("x\n", peekBytes)),
+		&failing{broken})
+	kinds, ev, err := Evidence(in, "train.log", 0)
 	if !errors.Is(err, broken) {
 		t.Fatalf("error %v, want %v", err, broken)
 	}
@@ -159,7 +179,7 @@ func TestCutAnywhere(t *testing.T) {
 	torn := fmt.Errorf("torn: %w", io.ErrUnexpectedEOF)
 	for _, text := range []string{log, wide} {
 		for n := len(text) / 2; n <= len(text); n++ {
-			kinds, ev, err := Read(io.MultiReader(strings.NewReader(text[:n]), &failing{torn}), "train.log", 0)
+			kinds, ev, err := Evidence(io.MultiReader(strings.NewReader(text[:n]), &failing{torn}), "train.log", 0)
 			if !errors.Is(err, torn) || len(kinds) != 1 || len(ev.Steps) != 1 {
 				t.Fatalf("%d of %d bytes: kinds %v, error %v", n, len(text), kinds, err)
 			}
@@ -174,13 +194,14 @@ func (f *failing) Read([]byte) (int, error) { return 0, f.err }
 // TestContract holds the names that other tools rely on.
 func TestContract(t *testing.T) {
 	one, name := int64(1), "x"
-	full := &Evidence{
-		GPUs:            []GPU{{Processes: []Process{{}}}},
-		OOMMessages:     []OOMMessage{{}},
-		MemorySummaries: []MemorySummary{{}},
-		Steps:           []Steps{{First: &one}},
-		Traces:          []Trace{{Devices: []int{}, PeakAllocatedBytes: &one}},
-		Details:         []Detail{{}},
+	full := &evidence.Evidence{
+		GPUs:            []evidence.GPU{{Processes: []evidence.Process{{}}}},
+		OOMMessages:     []evidence.OOMMessage{{}},
+		MemorySummaries: []evidence.MemorySummary{{}},
+		Steps:           []*evidence.Steps{{First: &one}},
+		Traces:          []evidence.Trace{{Accelerators: []int{}, PeakAllocatedBytes: &one}},
+		Logs:            []evidence.Log{{}},
+		Timelines:       []evidence.Timeline{{}},
 	}
 	full.GPUs[0].Name = &name
 	text, err := json.Marshal(full)
@@ -197,16 +218,18 @@ func TestContract(t *testing.T) {
 	if string(text) != want {
 		t.Errorf("found %s\nwant  %s", text, want)
 	}
-	if text, _ := json.Marshal(New()); string(text) != `{"gpus":[],"oom_messages":[],"memory_summaries":[],"steps":[],"traces":[]}` {
+	if text, _ := json.Marshal(evidence.New()); string(
+		text) != `{"gpus":[],"oom_messages":[],"memory_summaries":[],"steps":[],"traces":[]}` {
 		t.Errorf("no evidence is %s", text)
 	}
 }
 
 // TestAdd puts the log with most steps first, whatever the order of inputs.
 func TestAdd(t *testing.T) {
-	all := New()
-	for i, log := range []string{"step 1 loss 2.0\n", "step 1 loss 2.0\nstep 2 loss 1.0\nstep 3 loss 1.0\n", "step 5 loss 2.0\nstep 6 loss 2.0\n"} {
-		_, ev, err := Read(strings.NewReader(log), "log", i)
+	all := evidence.New()
+	for i, log := range []string{"step 1 loss 2.0\n", "step 1 loss 2.0\nstep 2 loss 1.0\nstep 3 loss 1.0\n",
+		"step 5 loss 2.0\nstep 6 loss 2.0\n"} {
+		_, ev, err := Evidence(strings.NewReader(log), "log", i)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,11 +257,11 @@ func TestBoundedMemory(t *testing.T) {
 		b.WriteString(decimal(used))
 		b.WriteString(" MiB, 8192 MiB\n")
 	}
-	_, ev, err := Read(&b, "gpu.csv", 0)
+	_, ev, err := Evidence(&b, "gpu.csv", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	series := ev.Details[0].NVSMI.GPUs[0].Series
+	series := ev.GPUs[0].Series
 	if n := len(series.Samples); n > 2048 || n < 512 {
 		t.Errorf("%d samples kept of 200000", n)
 	}
@@ -247,7 +270,8 @@ func TestBoundedMemory(t *testing.T) {
 		peak = max(peak, s.UsedBytes)
 	}
 	if want := int64(8191 << 20); peak != want || *ev.GPUs[0].PeakUsedBytes != want || ev.GPUs[0].Samples != 200_000 {
-		t.Errorf("peak of the curve %d, of the GPU %d, want %d; %d samples", peak, *ev.GPUs[0].PeakUsedBytes, want, ev.GPUs[0].Samples)
+		t.Errorf("peak of the curve %d, of the GPU %d, want %d; %d samples", peak, *ev.GPUs[0].PeakUsedBytes, want,
+			ev.GPUs[0].Samples)
 	}
 }
 
@@ -259,8 +283,8 @@ func decimal(n int) string {
 // TestProgressBar: backspaces, with which it is drawn, don't make a log binary.
 func TestProgressBar(t *testing.T) {
 	log := " 1/10" + strings.Repeat("\b", 5) + "10/10\nstep 1 loss 2.5\nstep 2 loss 2.4\n"
-	kinds, _, err := Read(strings.NewReader(log), "train.log", 0)
-	if err != nil || len(kinds) != 1 || kinds[0] != KindTrainingLog {
+	kinds, _, err := Evidence(strings.NewReader(log), "train.log", 0)
+	if err != nil || len(kinds) != 1 || kinds[0] != evidence.KindTrainingLog {
 		t.Errorf("%v, %v", kinds, err)
 	}
 }
@@ -329,22 +353,27 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.90 GiB. GPU 0 ha
 		text                 string
 		gpus, steps, summary int
 	}{
-		"a CSV, then an odd quote":            {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\nHe said \"yes\n", 1, 0, 0},
-		"a CSV of times, then an odd quote":   {"timestamp, index, memory.used [MiB]\n2026/07/14 09:00:44.579, 0, 11125 MiB\nsample, 3, \"5\n", 1, 0, 0},
-		"a CSV of one cut row":                {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\n1, \"NVIDIA\n", 1, 0, 0},
+		"a CSV, then an odd quote": {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\nHe said \"yes\n", 1,
+			0, 0},
+		"a CSV of times, then an odd quote": {"timestamp, index, memory.used [MiB]\n2026/07/14 09:00:44.579, 0, 11125 " +
+			"MiB\nsample, 3, \"5\n", 1, 0, 0},
+		"a CSV of one cut row": {"index, name, memory.used [MiB]\n0, NVIDIA L40S, 11125 MiB\n1, \"NVIDIA\n", 1, 0,
+			0},
 		"retired pages":                       {"gpu_uuid, retired_pages.address\n" + steps("step %d, loss 2.5\n"), 0, 30, 0},
 		"a table, then steps in bars":         {table + steps("| step %d | loss 2.99 | mem 10.01 GiB |\n"), 1, 30, 0},
 		"a table, then a summary":             {table + summary + reserved, 1, 0, 1},
 		"nvitop's table, then steps in lines": {nvitop + steps("│ step %d │ loss 2.99 │ mem 10.01 GiB │\n"), 1, 30, 0},
 		"-q":                                  {query + "    Processes                             : None\n", 1, 0, 0},
 		"-q cut, then indented steps":         {query + steps("    step: %d loss: 2.5\n"), 1, 30, 0},
-		"XML cut, then a bar":                 {xml + steps("train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
-		"XML cut behind a rank":               {"[rank0]: " + strings.ReplaceAll(xml, "\n", "\n[rank0]: ") + "\n" + steps("[rank0]: train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
-		"a summary cut, then steps":           {summary + steps("step %d | loss: 2.5 | dt: 640.00ms\n"), 0, 30, 1},
-		"a summary cut, steps in bars":        {summary + steps("| step %d | loss: 2.5 |\n"), 0, 30, 1},
+		"XML cut, then a bar": {xml + steps("train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"),
+			1, 30, 0},
+		"XML cut behind a rank": {"[rank0]: " + strings.ReplaceAll(xml, "\n", "\n[rank0]: ") + "\n" +
+			steps("[rank0]: train: 9%%|█         | %d/100 [00:01<00:45,  1.99it/s, loss=2.5]\n"), 1, 30, 0},
+		"a summary cut, then steps":    {summary + steps("step %d | loss: 2.5 | dt: 640.00ms\n"), 0, 30, 1},
+		"a summary cut, steps in bars": {summary + steps("| step %d | loss: 2.5 |\n"), 0, 30, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, ev, err := Read(strings.NewReader(x.text+failure), "train.log", 0)
+			_, ev, err := Evidence(strings.NewReader(x.text+failure), "train.log", 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package evidence
+package read
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // endless is a log that is made while it is read.
@@ -40,19 +42,21 @@ func TestLongLogs(t *testing.T) {
 			if i == 0 {
 				return "timestamp, index, memory.used [MiB], memory.total [MiB]\n"
 			}
-			return fmt.Sprintf("%s, 0, %d MiB, 81559 MiB\n", start.Add(time.Duration(i)*time.Minute).Format("2006/01/02 15:04:05.000"), 40000+i%30000)
+			return fmt.Sprintf("%s, 0, %d MiB, 81559 MiB\n", start.Add(time.Duration(i)*time.Minute).Format(
+				"2006/01/02 15:04:05.000"), 40000+i%30000)
 		},
 		"steps": func(i int) string {
-			return fmt.Sprintf("step %d | loss %.4f | dt %.2fms | mem %.2f GiB\n", i, 9-float64(i)/1e6, 640+float64(i%17), 40+float64(i%10)/10)
+			return fmt.Sprintf("step %d | loss %.4f | dt %.2fms | mem %.2f GiB\n", i, 9-float64(i)/1e6, 640+float64(i%17),
+				40+float64(i%10)/10)
 		},
 	}
 	for name, line := range shapes {
 		t.Run(name, func(t *testing.T) {
-			kept := func(lines int) (int64, *Evidence) {
+			kept := func(lines int) (int64, *evidence.Evidence) {
 				var before, after runtime.MemStats
 				runtime.GC()
 				runtime.ReadMemStats(&before)
-				_, ev, err := Read(&endless{lines: lines, line: line}, name, 0)
+				_, ev, err := Evidence(&endless{lines: lines, line: line}, name, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,12 +69,10 @@ func TestLongLogs(t *testing.T) {
 			if long-short > 1<<20 {
 				t.Errorf("%d bytes kept of a year, %d of eighteen days", long, short)
 			}
-			for _, ev := range []*Evidence{first, second} {
-				for _, d := range ev.Details {
-					for _, g := range d.NVSMI.GPUs {
-						if n := len(g.Series.Samples); n < 1000 || n > 2048 {
-							t.Errorf("%d points", n)
-						}
+			for _, ev := range []*evidence.Evidence{first, second} {
+				for _, g := range ev.GPUs {
+					if n := len(g.Series.Samples); n < 1000 || n > 2048 {
+						t.Errorf("%d points", n)
 					}
 				}
 			}

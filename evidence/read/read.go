@@ -1,4 +1,6 @@
-package evidence
+// Package read recognises what a run leaves behind besides snapshots (nvidia-smi
+// output, logs, profiler traces) by content, never by name.
+package read
 
 import (
 	"bufio"
@@ -8,20 +10,33 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/monitor"
 	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/internal/sniff"
 )
 
+// ErrNothingKnown is wrapped by errors about text without a single line of a
+// known form.
+var ErrNothingKnown = errors.New("nothing known in it")
+
+// ErrUnnamed is wrapped by such errors, too, where a little is known: rows as
+// nvidia-smi prints them without header or units, of which it can't be told what they are.
+var ErrUnnamed = fmt.Errorf("rows without header or units: %w", ErrNothingKnown)
+
+// ErrOtherJSON is wrapped by errors about JSON that is neither a trace nor a
+// timeline nor a notebook: a configuration or a labels file, perhaps.
+var ErrOtherJSON = errors.New("JSON of another kind")
+
 // peekBytes is how much of the beginning decides what a stream is.
 const peekBytes = sniff.HeadBytes
 
-// Read recognises a stream by its content and reads all evidence in it in one
+// Evidence recognises a stream by its content and reads all evidence in it in one
 // pass. The name is for errors only; source is the index of the input that the
 // evidence will carry. Kinds come with the main one first. When the stream
 // breaks off, what was read up to there comes with the error.
-func Read(r io.Reader, name string, source int) (kinds []string, ev *Evidence, err error) {
+func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidence.Evidence, err error) {
 	b := bufio.NewReaderSize(r, peekBytes)
 	head, err := b.Peek(peekBytes)
 	if err != nil && err != io.EOF {
@@ -63,7 +78,7 @@ type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }
 
-func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error) {
+func readJSON(r io.Reader, name string, source int) ([]string, *evidence.Evidence, error) {
 	result, err := trace.Read(r)
 	if errors.Is(err, trace.ErrNotTrace) && result.Trace == nil {
 		return nil, nil, fmt.Errorf("%s: %w: %w", name, ErrOtherJSON, err)
@@ -71,21 +86,22 @@ func readJSON(r io.Reader, name string, source int) ([]string, *Evidence, error)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
-	ev := New()
+	ev := evidence.New()
 	switch {
 	case result.Trace != nil:
-		ev.addTrace(result.Trace, source)
-		ev.Details = []Detail{{Source: source, Trace: result.Trace}}
-		return []string{KindTrace}, ev, err
+		result.Trace.Source = source
+		ev.Traces = append(ev.Traces, *result.Trace)
+		return []string{evidence.KindTrace}, ev, err
 	case result.Timeline != nil:
-		ev.Details = []Detail{{Source: source, Timeline: result.Timeline}}
-		return []string{KindTimeline}, ev, err
+		result.Timeline.Source = source
+		ev.Timelines = append(ev.Timelines, *result.Timeline)
+		return []string{evidence.KindTimeline}, ev, err
 	}
 	return nil, nil, err
 }
 
 // readGPUs reads what gpustat, rocm-smi or amd-smi printed as JSON.
-func readGPUs(r io.Reader, name string, source int) ([]string, *Evidence, error) {
+func readGPUs(r io.Reader, name string, source int) ([]string, *evidence.Evidence, error) {
 	gpus, err := monitor.ReadJSON(r)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
@@ -93,16 +109,16 @@ func readGPUs(r io.Reader, name string, source int) ([]string, *Evidence, error)
 	if len(gpus.GPUs) == 0 {
 		return nil, nil, cmp.Or(err, fmt.Errorf("%s: no GPU in it: %w", name, ErrNothingKnown))
 	}
-	ev := New()
-	ev.addGPUs(gpus, source)
-	ev.Details = []Detail{{Source: source, NVSMI: gpus}}
-	return kindsOf(gpus, &runlog.Report{}), ev, err
+	var log runlog.Parser
+	kinds, ev := together(gpus, log.Finish(), source)
+	ev.Logs = nil
+	return kinds, ev, err
 }
 
 // lineFunc takes one line, with its number in the file.
 type lineFunc func(number int, line []byte)
 
-func readText(r io.Reader, name string, source int, split func(io.Reader, lineFunc) error) ([]string, *Evidence, error) {
+func readText(r io.Reader, name string, source int, split func(io.Reader, lineFunc) error) ([]string, *evidence.Evidence, error) {
 	var smi monitor.Parser
 	var log runlog.Parser
 	var plain []byte
@@ -123,7 +139,7 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 		err = fmt.Errorf("%s: %w", name, err)
 	}
 	gpus, report := smi.Finish(), log.Finish()
-	kinds := kindsOf(gpus, report)
+	kinds, ev := together(gpus, report, source)
 	if len(kinds) == 0 {
 		switch {
 		case err != nil:
@@ -135,10 +151,6 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 		}
 		return nil, nil, err
 	}
-	ev := New()
-	ev.addGPUs(gpus, source)
-	ev.addLog(report, source)
-	ev.Details = []Detail{{Source: source, NVSMI: gpus, Log: report}}
 	return kinds, ev, err
 }
 
