@@ -5,7 +5,9 @@ import (
 	"math"
 	"sort"
 
+	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -65,17 +67,17 @@ func matchStepTimes(ends []int64, stamps []float64) match {
 		for _, at := range recorded {
 			all = append(all, nearest(stamps, at-offset))
 		}
-		if d := median(all); d < distance || d == distance && math.Abs(offset) < math.Abs(best) {
+		if d := series.Median(all); d < distance || d == distance && math.Abs(offset) < math.Abs(best) {
 			best, distance = offset, d
 		}
 	}
 	limit := max(step, 2) // logs have whole seconds, and print a little later
 	if distance > limit {
-		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone", duration(distance))}
+		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone", units.Duration(distance))}
 	}
 	m := match{method: "timestamps", offset: best, confidence: 0.9,
 		reason: fmt.Sprintf("by time stamps, its clock read as %s: recorded steps end %s from a step's line", zoneText(best),
-			duration(distance))}
+			units.Duration(distance))}
 	if step < 1 {
 		m.confidence = 0.7 // the log's clock is coarser than a step
 	}

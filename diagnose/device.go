@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -101,7 +102,7 @@ func (e *examination) capacity(dev *report.Device) {
 	}
 	number, _ := e.gpuNumber(dev)
 	for _, g := range e.evidence.GPUs {
-		if g.TotalBytes != nil && g.GPU == number && (*g.TotalBytes >= least || !mustFail(e.evidence) || e.onWindows()) {
+		if g.TotalBytes != nil && g.GPU == number && (*g.TotalBytes >= least || !logs.MustFail(e.evidence) || e.onWindows()) {
 			set(*g.TotalBytes, "nvidia_smi")
 		}
 	}

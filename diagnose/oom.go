@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
@@ -49,9 +50,6 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 	return out
 }
 
-// contextBytes is more than a CUDA context and its libraries take.
-const contextBytes = 2 << 30
-
 // oomVerdict is why a request could not be met.
 func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	capacity := o.Capacity()
@@ -65,7 +63,7 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	}
 	if missing := o.Active + o.Requested - capacity; missing > 0 {
 		if dev.CapacityBytes != nil {
-			if others := *dev.CapacityBytes - capacity - contextBytes; others >= missing {
+			if others := *dev.CapacityBytes - capacity - oom.ContextBytes; others >= missing {
 				return "other_process"
 			}
 		}

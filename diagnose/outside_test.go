@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -247,7 +248,7 @@ func TestEachMessage(t *testing.T) {
 		"allocated; 51.25 MiB free; 7.49 GiB reserved in total by PyTorch)\n"})
 	var got []string
 	for _, m := range doc.Evidence.OOMMessages {
-		got = append(got, *m.Verdict, orElse(text(m.Phase), "-"), orElse(text(m.UserFunction), "-"), strings.Fields(*m.Fix)[0])
+		got = append(got, *m.Verdict, cmp.Or(text(m.Phase), "-"), cmp.Or(text(m.UserFunction), "-"), strings.Fields(*m.Fix)[0])
 	}
 	if want := []string{"other_process", "backward", "step", "Find", "true_shortage", "-", "-", "Look"}; !slices.Equal(got,
 		want) {

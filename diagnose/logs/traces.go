@@ -1,4 +1,4 @@
-package diagnose
+package logs
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/oom"
+	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -21,15 +23,15 @@ func (w *witness) traced(source int, t *evidence.Trace) {
 			continue
 		}
 		floors, first := stepFloors(t.Steps, &d.Levels)
-		g, ok := rising(floors)
+		g, ok := series.Rising(floors)
 		if !ok {
 			continue
 		}
 		w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.8, Code: how("loop"),
 			Title: fmt.Sprintf("What is left at the lowest point of each step grows by %s a step on device %d",
-				units.Bytes(int64(g.perPoint)), d.ID),
+				units.Bytes(int64(g.PerPoint)), d.ID),
 			Evidence: []string{fmt.Sprintf("%s: %s more over %s from ProfilerStep#%d on", w.name(source),
-				units.Bytes(int64(g.total)), units.Plural(len(floors), "step"), first),
+				units.Bytes(int64(g.Total)), units.Plural(len(floors), "step"), first),
 				where(t, d)},
 			Fix: ptr("Record a snapshot of a few steps: it names the line that keeps the memory")})
 	}
@@ -43,25 +45,25 @@ func (w *witness) tracedFailure(source int, t *evidence.Trace) {
 		return
 	}
 	last := t.Failed[len(t.Failed)-1]
-	m := evidence.OOMMessage{RequestedBytes: &last.Bytes, AllocatedBytes: known(last.TotalAllocated),
+	m := evidence.OOMMessage{RequestedBytes: &last.Bytes, AllocatedBytes: evidence.Known(last.TotalAllocated),
 		ReservedUnallocatedBytes: ptr(max(0, last.TotalReserved-last.TotalAllocated)), Backend: "CUDA"}
 	for _, d := range t.Devices {
 		if d.Type == last.Type && d.ID == last.Device {
-			m.CapacityBytes = known(d.CapacityBytes)
+			m.CapacityBytes = evidence.Known(d.CapacityBytes)
 		}
 	}
-	g := judge(&m)
-	if g.capacity <= 0 || last.TotalReserved < 0 {
-		g.why = "a trace doesn't tell the cause"
+	g := oom.Judge(&m)
+	if g.Capacity <= 0 || last.TotalReserved < 0 {
+		g.Why = "a trace doesn't tell the cause"
 	}
-	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: g.confidence,
+	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: g.Confidence,
 		Title: fmt.Sprintf("Out of memory on device %d: %s asked for; %s", last.Device, units.Bytes(last.Bytes),
-			strings.ReplaceAll(g.why, "the message", "the trace")),
+			strings.ReplaceAll(g.Why, "the message", "the trace")),
 		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), units.Plural(len(t.Failed),
-			"[OutOfMemory] event"), g.text())},
-		Fix: ptr(g.change()), Code: how("oom")}
-	if g.verdict != "unknown" {
-		f.ID = "oom_" + g.verdict
+			"[OutOfMemory] event"), g.Text())},
+		Fix: ptr(g.Change()), Code: how("oom")}
+	if g.Cause != "unknown" {
+		f.ID = "oom_" + g.Cause
 	}
 	w.add(f)
 }
@@ -69,7 +71,7 @@ func (w *witness) tracedFailure(source int, t *evidence.Trace) {
 // stepFloors are the lowest levels within each step; nil where the steps are
 // too short for the curve's slots.
 func stepFloors(steps []evidence.Span, l *evidence.Levels) ([]float64, int64) {
-	if len(steps) < growthPoints {
+	if len(steps) < series.Points {
 		return nil, 0
 	}
 	var out []float64

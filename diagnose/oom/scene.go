@@ -1,4 +1,4 @@
-package diagnose
+package oom
 
 import "github.com/vramscope/vramscope/evidence"
 
@@ -51,12 +51,12 @@ var partOf = map[evidence.Doing]int64{evidence.Logits: partOfScores, evidence.At
 const (
 	partOfLayers = 400 // where each layer keeps such tensors
 	partOfScores = 100 // of logits, which there are a few copies of
-	largeTensors = 10  // where the traceback doesn't show what the tensor is
+	LargeTensors = 10  // where the traceback doesn't show what the tensor is
 )
 
 // changeShown is what to do by what the traceback shows, "" where that is no
 // more than the phase.
-func (f *failure) changeShown() string {
+func (f *Failure) changeShown() string {
 	s := f.Scene
 	if s.Server != "" {
 		return changeServer[s.Server]
@@ -71,20 +71,20 @@ func (f *failure) changeShown() string {
 		}
 		return change
 	}
-	if s.Doing == evidence.ToDevice && f.asksFor(largeTensors) {
+	if s.Doing == evidence.ToDevice && f.asksFor(LargeTensors) {
 		return "Keep the data on the host and bring one batch at a time to the GPU: the whole of it is moved at that line"
 	}
 	switch {
-	case s.Evaluating && !s.NoGrad && f.phase == "forward":
+	case s.Evaluating && !s.NoGrad && f.PhaseName == "forward":
 		return "Evaluate under torch.no_grad() or inference_mode(), if that line doesn't yet (model.eval() alone keeps " +
 			"activations), with a smaller batch, and let go of the last step's loss before"
-	case s.Evaluating && f.phase == "forward":
+	case s.Evaluating && f.PhaseName == "forward":
 		return "A smaller batch for evaluation: without gradients no more than a layer's activations and the scores are there " +
 			"at once"
-	case f.phase == "forward" && s.NoGrad:
+	case f.PhaseName == "forward" && s.NoGrad:
 		return "A smaller batch, shorter sequences or smaller images, or weights in 16 bits, quantised or offloaded: without " +
 			"gradients a pass keeps little beside them"
-	case s.Checkpointing && (f.phase == "forward" || f.phase == "backward"):
+	case s.Checkpointing && (f.PhaseName == "forward" || f.PhaseName == "backward"):
 		return "A smaller batch or shorter sequences; checkpointing is on already, so beside weights, gradients and state " +
 			"there are one layer's activations, each layer's input and the scores (chunk the loss if the vocabulary is large)"
 	}
@@ -92,8 +92,8 @@ func (f *failure) changeShown() string {
 }
 
 // asksFor tells whether the request is at least one in so many parts of the GPU.
-func (f *failure) asksFor(parts int64) bool {
-	return f.capacity > 0 && f.requested >= f.capacity/parts
+func (f *Failure) asksFor(parts int64) bool {
+	return f.Capacity > 0 && f.Requested >= f.Capacity/parts
 }
 
 // changeServer is how inference servers are told to need less.

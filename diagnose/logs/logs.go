@@ -1,4 +1,9 @@
-package diagnose
+// Package logs tells what logs, nvidia-smi and traces say about a run: all there is
+// when nothing was recorded, and what no recording can hold where there is one.
+//
+//	logs.Add(doc, capacity, ranks)
+//	verdict, ok := logs.Verdict(doc)
+package logs
 
 import (
 	"cmp"
@@ -6,8 +11,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/record"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -19,8 +26,8 @@ type witness struct {
 	ranks    map[int]int // by log that is one rank's
 }
 
-// outsideDocument adds the findings that belong to no recorded device, worst first.
-func outsideDocument(doc *report.Document, capacity int64, ranks map[int]int) {
+// Add adds the findings that belong to no recorded device, worst first.
+func Add(doc *report.Document, capacity int64, ranks map[int]int) {
 	if doc.Evidence == nil {
 		return
 	}
@@ -46,10 +53,18 @@ func outsideDocument(doc *report.Document, capacity int64, ranks map[int]int) {
 			w.traced(source, t)
 		}
 	}
+	order := map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}
 	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int {
-		return cmp.Compare(severities[a.Severity],
-			severities[b.Severity])
+		return cmp.Compare(order[a.Severity], order[b.Severity])
 	})
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// how is the code of a recipe.
+func how(name string) string {
+	r, _ := record.Find(name)
+	return r.Code
 }
 
 func (w *witness) add(f report.Finding) { w.doc.Findings = append(w.doc.Findings, f) }
@@ -99,8 +114,8 @@ func (w *witness) capacityOf(gpu int) int64 {
 	return max(size, 0)
 }
 
-// outsideVerdict is the report in one sentence where no recording gives one.
-func outsideVerdict(doc *report.Document) (report.Verdict, bool) {
+// Verdict is the report in one sentence where no recording gives one.
+func Verdict(doc *report.Document) (report.Verdict, bool) {
 	if len(doc.Findings) > 0 && doc.Findings[0].Severity != report.Info {
 		f := doc.Findings[0]
 		return report.Verdict{Severity: f.Severity, Text: f.Title, Fix: f.Fix, SavesBytes: f.SavesBytes}, true
@@ -127,7 +142,7 @@ func outsideVerdict(doc *report.Document) (report.Verdict, bool) {
 
 // failures are the out-of-memory messages that tell the same.
 type failures struct {
-	failure
+	oom.Failure
 	source  int   // of the failure
 	sources []int // of all: ranks may have a log each, and trackers keep copies
 	count   int
@@ -154,7 +169,7 @@ func firstFailed(log *evidence.Log) int {
 // outOfMemory turns messages into findings, those of the same cause and line
 // into one, the last first. What a recorded device reports itself is left out.
 func (w *witness) outOfMemory() {
-	failed := requestsOf(w.doc.Devices...)
+	failed := oom.RequestsOf(w.doc.Devices...)
 	var groups []*failures
 	byKey := map[string]*failures{}
 	for k := range w.doc.Evidence.Logs {
@@ -173,23 +188,24 @@ func (w *witness) outOfMemory() {
 		}
 		for i := range messages {
 			m := &messages[i]
-			f := judge(m)
-			f.tell()
-			if failed.recorded(m) || m.UserFile == nil && placed[sameFigures(m)] || m.AllocatedBytes == nil &&
+			f := oom.Judge(m)
+			tell(&f)
+			if failed.Recorded(m) || m.UserFile == nil && placed[sameFigures(m)] || m.AllocatedBytes == nil &&
 				m.DeviceFreeBytes != nil && whole[firstFigures(m)] {
 				continue // told elsewhere, and better
 			}
-			key := fmt.Sprint(f.verdict, m.By, f.phase, f.file, evidence.Or(m.UserLine, 0), m.OwnFile, m.OwnLine, f.absurd())
+			key := fmt.Sprint(f.Cause, m.By, f.PhaseName, f.FileName, evidence.Or(m.UserLine, 0), m.OwnFile, m.OwnLine,
+				f.Absurd())
 			g := byKey[key]
 			if g == nil {
-				g = &failures{failure: f, source: log.Source, first: -1}
+				g = &failures{Failure: f, source: log.Source, first: -1}
 				byKey[key] = g
 				groups = append(groups, g)
 			}
 			g.count++
 			g.sources = including(g.sources, log.Source)
 			g.all = append(g.all, m)
-			if r := f.requested; r > 0 {
+			if r := f.Requested; r > 0 {
 				if g.least == 0 || r < g.least {
 					g.least = r
 				}
@@ -197,11 +213,11 @@ func (w *witness) outOfMemory() {
 			}
 			g.wentOn = (g.count == 1 || g.wentOn) && m.WentOn
 			isFirst := first >= 0 && evidence.Or(m.Rank, -1) == first
-			later := log.Source == g.source || g.requested < 0 // of several logs the first is as good as any
+			later := log.Source == g.source || g.Requested < 0 // of several logs the first is as good as any
 			switch {
-			case f.requested < 0: // a repeat without figures adds nothing
+			case f.Requested < 0: // a repeat without figures adds nothing
 			case isFirst && g.first < 0, later && (isFirst || g.first < 0):
-				g.failure, g.source = f, log.Source
+				g.Failure, g.source = f, log.Source
 			}
 			if isFirst {
 				g.first = first
@@ -209,8 +225,8 @@ func (w *witness) outOfMemory() {
 			g.ranks, g.gpus = including(g.ranks, evidence.Or(m.Rank, -1)), including(g.gpus, evidence.Or(m.GPU, -1))
 		}
 	}
-	if slices.ContainsFunc(groups, func(g *failures) bool { return g.verdict != "unknown" }) {
-		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.verdict == "unknown" })
+	if slices.ContainsFunc(groups, func(g *failures) bool { return g.Cause != report.UnknownVerdict }) {
+		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.Cause == report.UnknownVerdict })
 	}
 	slices.SortStableFunc(groups, func(a, b *failures) int {
 		return cmp.Or(cmp.Compare(a.sources[0], b.sources[0]), cmp.Compare(min(b.first, 0), min(a.first, 0)),
@@ -239,12 +255,12 @@ func (w *witness) outOfMemory() {
 const sureVerdict = 0.8
 
 // tell notes on the message what its figures add up to.
-func (f *failure) tell() {
-	verdict := "unknown"
-	if f.confidence >= sureVerdict {
-		verdict = f.verdict
+func tell(f *oom.Failure) {
+	verdict := report.UnknownVerdict
+	if f.Confidence >= sureVerdict {
+		verdict = f.Cause
 	}
-	f.Verdict, f.Fix = &verdict, ptr(f.change())
+	f.Verdict, f.Fix = &verdict, ptr(f.Change())
 }
 
 // counted tells of failures that nothing but PyTorch's own counter shows, as
@@ -283,15 +299,15 @@ func (w *witness) counted() {
 // sameFigures tells the messages of one failure, which notebooks, pytest and
 // loggers print several times, from those of others.
 func sameFigures(m *evidence.OOMMessage) string {
-	f := figuresOf(m)
-	return fmt.Sprint(m.By, evidence.Or(m.GPU, -1), evidence.Or(m.Rank, -1), f.requested, f.capacity, f.free, f.allocated,
-		f.cached)
+	f := oom.Of(m)
+	return fmt.Sprint(m.By, evidence.Or(m.GPU, -1), evidence.Or(m.Rank, -1), f.Requested, f.Capacity, f.Free, f.Allocated,
+		f.Cached)
 }
 
 // firstFigures are those that a message which a title or a logger cuts off still has.
 func firstFigures(m *evidence.OOMMessage) string {
-	f := figuresOf(m)
-	return fmt.Sprint(m.By, evidence.Or(m.GPU, -1), f.requested, f.capacity, f.free)
+	f := oom.Of(m)
+	return fmt.Sprint(m.By, evidence.Or(m.GPU, -1), f.Requested, f.Capacity, f.Free)
 }
 
 // including is a list of numbers with one more, if it is known and wasn't there.
@@ -322,58 +338,20 @@ func numbered(kind string, list []int) string {
 // maxFailures is how many failures of different lines are told.
 const maxFailures = 5
 
-// requests are what failed requests asked of the driver, in order.
-type requests []int64
-
-func requestsOf(devices ...report.Device) requests {
-	var r requests
-	for i := range devices {
-		for _, o := range devices[i].OOMs {
-			r = append(r, asked(o.RequestedBytes))
-		}
-	}
-	slices.Sort(r)
-	return r
-}
-
-// recorded tells whether one of them is what the message is about.
-func (r requests) recorded(m *evidence.OOMMessage) bool {
-	requested := evidence.Or(m.RequestedBytes, -1)
-	i, _ := slices.BinarySearch(r, requested)
-	return i < len(r) && tells(requested, r[i]) || i > 0 && tells(requested, r[i-1])
-}
-
-// asked is what a request that finds no room in the cache asks of the driver:
-// 2 MiB for the smallest, 20 MiB for small ones, else a multiple of 2 MiB.
-func asked(requested int64) int64 {
-	switch {
-	case requested <= 1<<20:
-		return 2 << 20
-	case requested < 10<<20:
-		return 20 << 20
-	}
-	return (requested + 2<<20 - 1) / (2 << 20) * (2 << 20)
-}
-
-// tells compares the figure of a message, which has two decimals, with what was asked of the driver.
-func tells(message, asked int64) bool {
-	return message > 0 && max(message-asked, asked-message) <= max(asked/100, 1<<16)
-}
-
 func (w *witness) failureFinding(g *failures) report.Finding {
-	f := report.Finding{ID: "oom_" + g.verdict, Severity: report.Critical, Confidence: g.confidence, Fix: ptr(g.change())}
-	if g.verdict == "unknown" {
+	f := report.Finding{ID: "oom_" + g.Cause, Severity: report.Critical, Confidence: g.Confidence, Fix: ptr(g.Change())}
+	if g.Cause == report.UnknownVerdict {
 		f.ID = "oom_true_shortage"
 	}
-	if g.saves > 0 {
-		f.SavesBytes = &g.saves
+	if g.Saves > 0 {
+		f.SavesBytes = &g.Saves
 	}
 	title := "Out of memory"
 	if g.Unsure {
 		title, f.Severity = "Perhaps out of memory", report.Warning
 	}
-	if g.phase != "" {
-		title += " in " + phaseText[g.phase]
+	if g.PhaseName != "" {
+		title += " in " + report.PhaseText[g.PhaseName]
 	}
 	switch {
 	case len(g.ranks) > 1:
@@ -397,11 +375,11 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Severity = report.Warning
 		title += "; the run went on"
 	}
-	if g.requested >= 0 {
-		title += fmt.Sprintf(": %s asked for", units.Bytes(g.requested))
+	if g.Requested >= 0 {
+		title += fmt.Sprintf(": %s asked for", units.Bytes(g.Requested))
 	}
-	if g.file != "" {
-		file, line := g.file, evidence.Or(g.UserLine, 0)
+	if g.FileName != "" {
+		file, line := g.FileName, evidence.Or(g.UserLine, 0)
 		if g.OwnFile != "" {
 			file, line = g.OwnFile, g.OwnLine
 		}
@@ -411,39 +389,39 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		}
 	}
 	title += "; "
-	if g.confidence < 0.7 && g.verdict != "unknown" {
-		title += "probably " + kindText[g.verdict] + ": "
-	} else if g.verdict == "fragmentation" || g.verdict == "memory_fraction" {
-		title += kindText[g.verdict] + ": "
+	if g.Confidence < 0.7 && g.Cause != report.UnknownVerdict {
+		title += "probably " + causeText[g.Cause] + ": "
+	} else if g.Cause == report.Fragmentation || g.Cause == report.MemoryFraction {
+		title += causeText[g.Cause] + ": "
 	}
-	why := g.why
+	why := g.Why
 	if grew := w.grewBefore(g); grew != "" {
 		why, f.Fix = grew, ptr("Find what is kept from step to step; a smaller batch only puts the failure off. "+growthFix)
 	}
 	f.Title = title + why
-	f.Evidence = []string{w.at(g.source, g.Line) + ": " + orElse(g.text(), "no figures")}
-	if g.absurd() {
+	f.Evidence = []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")}
+	if g.Absurd() {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%.0f times the GPU: no setting helps, the shapes are wrong",
-			float64(g.requested)/float64(g.capacity)))
+			float64(g.Requested)/float64(g.Capacity)))
 	}
-	if o, ok := g.outside(); ok && o.context > 0 && o.others >= 0 {
+	if o, ok := g.Outside(); ok && o.Context > 0 && o.Others >= 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries, %s others",
-			units.Bytes(o.context), units.Bytes(o.others)))
+			units.Bytes(o.Context), units.Bytes(o.Others)))
 	}
 	if took := w.ofServer(g); took != "" {
 		f.Evidence = append(f.Evidence, took)
 	}
-	if list := g.strangers(); len(list) > 0 {
-		f.Evidence = append(f.Evidence, "others on the same GPU: "+processList(list))
+	if list := g.Strangers(); len(list) > 0 {
+		f.Evidence = append(f.Evidence, "others on the same GPU: "+oom.Processes(list))
 	}
 	if gpu := w.printed(g); gpu != nil {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d",
-			times(gpu.Samples), sawOf(gpu), *g.GPU))
+			units.Times(gpu.Samples), sawOf(gpu), *g.GPU))
 	}
 	w.maybeOwn(g, &f)
-	if g.pools > 0 {
+	if g.Pools > 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s lie in private pools (CUDA graphs), which no other code can use",
-			units.Bytes(g.pools)))
+			units.Bytes(g.Pools)))
 	}
 	if g.count > 1 {
 		text := fmt.Sprintf("told %s times in this log", units.Count(g.count))
@@ -468,13 +446,6 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	return f
 }
 
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
-}
-
-var kindText = map[string]string{"true_shortage": "a true shortage", "fragmentation": "fragmentation",
-	"other_process":   "someone else on the GPU",
-	"memory_fraction": "a limit below the GPU's size"}
+var causeText = map[string]string{report.TrueShortage: "a true shortage", report.Fragmentation: report.Fragmentation,
+	report.OtherProcess:   "someone else on the GPU",
+	report.MemoryFraction: "a limit below the GPU's size"}

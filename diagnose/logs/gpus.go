@@ -1,4 +1,4 @@
-package diagnose
+package logs
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vramscope/vramscope/diagnose/oom"
+	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -28,17 +30,17 @@ func (w *witness) watched(gpus []evidence.GPU) {
 		w.unlisted(g)
 		w.sharedGPU(g)
 		w.idle(g)
-		if grown, ok := rising(settled(g)); ok {
+		if grown, ok := series.Rising(settled(g)); ok {
 			w.add(grew(g, grown))
 		}
 	}
 }
 
 // grew tells of readings that rise all along.
-func grew(g *evidence.GPU, grown growth) report.Finding {
+func grew(g *evidence.GPU, grown series.Growth) report.Finding {
 	f := report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
 		Title: fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.GPU, g.Monitor(),
-			units.Bytes(int64(grown.total))),
+			units.Bytes(int64(grown.Total))),
 		Evidence: []string{fmt.Sprintf("%s readings%s", units.Count(g.Samples), between(g)),
 			"a cache that fills up flattens out; this did not"},
 		Fix: ptr("Record a few steps to see what grows"), Code: how("loop")}
@@ -181,7 +183,7 @@ func (w *witness) shared(g *evidence.GPU, what string, list []evidence.Process) 
 			continue
 		}
 		sum += *p.PeakUsedBytes
-		large = append(large, fmt.Sprintf("process %d%s: %s", p.PID, named(p.Name), units.Bytes(*p.PeakUsedBytes)))
+		large = append(large, fmt.Sprintf("process %d%s: %s", p.PID, oom.Named(p.Name), units.Bytes(*p.PeakUsedBytes)))
 	}
 	if len(large) < 2 || total > 0 && sum > total+total/10 {
 		return // one after the other
@@ -206,7 +208,7 @@ func (w *witness) strays(gpus []evidence.GPU) {
 		g := &gpus[i]
 		n, bytes := 0, int64(0)
 		for _, p := range g.Processes {
-			if held := evidence.Or(p.PeakUsedBytes, 0); held > 0 && held < usualContext && home[p.PID] > held {
+			if held := evidence.Or(p.PeakUsedBytes, 0); held > 0 && held < oom.UsualContext && home[p.PID] > held {
 				n++
 				bytes += held
 			}
@@ -259,7 +261,7 @@ func (w *witness) facts() []string {
 		}
 		text := units.Plural(s.Count, "step")
 		if s.MedianStepSeconds != nil {
-			text += " of " + duration(*s.MedianStepSeconds)
+			text += " of " + units.Duration(*s.MedianStepSeconds)
 		}
 		if s.MaxMemoryBytes != nil {
 			text += fmt.Sprintf("; the log reports at most %s", report.MostMemory(s))
@@ -337,8 +339,9 @@ func showsMemory(g *evidence.GPU) string {
 
 // engineTook is what an inference engine took of a GPU by its own word.
 func engineTook(e *evidence.Engine) string {
-	return e.Name + " took " + amounts(amount{e.Weights, "for weights"}, amount{e.Cache, "for its key-value cache"},
-		amount{e.Graphs, "for CUDA graphs"})
+	return e.Name + " took " + oom.Amounts(oom.Amount{Bytes: e.Weights, What: "for weights"}, oom.Amount{Bytes: e.Cache,
+		What: "for its key-value cache"},
+		oom.Amount{Bytes: e.Graphs, What: "for CUDA graphs"})
 }
 
 // largestProcess names the process that holds most.
@@ -352,7 +355,7 @@ func largestProcess(list []evidence.Process) string {
 	switch {
 	case most >= 0:
 		p := list[most]
-		return fmt.Sprintf("; process %d%s held most there, %s", p.PID, named(p.Name), units.Bytes(*p.PeakUsedBytes))
+		return fmt.Sprintf("; process %d%s held most there, %s", p.PID, oom.Named(p.Name), units.Bytes(*p.PeakUsedBytes))
 	case len(list) > 0:
 		return fmt.Sprintf("; %d processes on it", len(list))
 	}

@@ -1,9 +1,10 @@
-package diagnose
+package logs
 
 import (
 	"fmt"
 	"math"
 
+	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -60,11 +61,11 @@ func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 	if w.leaking() {
 		allocated.values, reserved.values = nil, nil // the recording says more of it
 	}
-	if g, ok := rising(allocated.values); ok {
+	if g, ok := series.Rising(allocated.values); ok {
 		w.grows(source, "Allocated memory", "memory_grows", &allocated, g, growthFix)
-	} else if g, ok := rising(reserved.values); ok {
+	} else if g, ok := series.Rising(reserved.values); ok {
 		id, what := "memory_grows", "Reserved memory"
-		if len(allocated.values) > growthPoints {
+		if len(allocated.values) > series.Points {
 			id, what = "fragmentation_creep", "Reserved memory grows while allocated memory doesn't: it"
 		}
 		w.grows(source, what, id, &reserved, g,
@@ -73,16 +74,16 @@ func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 	} else if w.climbs(source, "Allocated memory", &allocated) || len(allocated.values) == 0 &&
 		w.climbs(source, "Reserved memory", &reserved) {
 		// told
-	} else if j, ok := jumped(allocated.values, expected); ok && j.sharp {
+	} else if j, ok := series.Jumped(allocated.values, expected); ok && j.Sharp {
 		w.stateMade(source, &allocated, j)
 	}
-	if j, ok := jumped(seconds.values, slower); ok && !spilt {
+	if j, ok := series.Jumped(seconds.values, slower); ok && !spilt {
 		f := report.Finding{ID: "step_time_jump", Severity: report.Warning, Confidence: 0.8,
-			Title: fmt.Sprintf("Steps became %.1f times slower at step %d: %s each instead of %s", j.after/j.before,
-				seconds.numbers[j.at], duration(j.after), duration(j.before)),
+			Title: fmt.Sprintf("Steps became %.1f times slower at step %d: %s each instead of %s", j.After/j.Before,
+				seconds.numbers[j.At], units.Duration(j.After), units.Duration(j.Before)),
 			Evidence: []string{fmt.Sprintf("%s: %s of %s steps in the log are the slow ones, %s lost so far", w.name(source),
-				units.Count(stepsFrom(&seconds, j.at)), units.Count(steps.Count),
-				duration((j.after-j.before)*float64(stepsFrom(&seconds, j.at))))},
+				units.Count(stepsFrom(&seconds, j.At)), units.Count(steps.Count),
+				units.Duration((j.After-j.Before)*float64(stepsFrom(&seconds, j.At))))},
 			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries " +
 				"of a full allocator or a slow data loader look alike in a log")}
 		if full, percent := w.brimful(); full {
@@ -111,8 +112,8 @@ func stepsFrom(s *stepSeries, at int) int {
 	return int(math.Round(float64(len(s.values)-at) * max(1, s.stride())))
 }
 
-func (w *witness) grows(source int, what, id string, s *stepSeries, g growth, fix string) {
-	perStep := int64(g.perPoint / s.stride())
+func (w *witness) grows(source int, what, id string, s *stepSeries, g series.Growth, fix string) {
+	perStep := int64(g.PerPoint / s.stride())
 	last := len(s.values) - 1
 	f := report.Finding{ID: id, Severity: report.Warning, Confidence: 0.75, Fix: &fix, Code: how("loop"),
 		Title: fmt.Sprintf("%s grows by %s a step in the log, from %s at step %d to %s at step %d", what, units.Bytes(perStep),
@@ -132,25 +133,12 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g growth, fi
 }
 
 // stateMade is the one rise that is no leak.
-func (w *witness) stateMade(source int, s *stepSeries, j jump) {
+func (w *witness) stateMade(source int, s *stepSeries, j series.Jump) {
 	w.add(report.Finding{ID: "first_step_state", Severity: report.Info, Confidence: 0.7,
 		Title: fmt.Sprintf("Memory rises once, by %s at step %d, and stays: what an optimizer's state does at its first step, "+
 			"not a leak",
-			units.Bytes(int64(j.after-j.before)), s.numbers[j.at]),
-		Evidence: []string{fmt.Sprintf("%s: %s before, %s after", w.name(source), units.Bytes(int64(j.before)),
-			units.Bytes(int64(j.after))),
+			units.Bytes(int64(j.After-j.Before)), s.numbers[j.At]),
+		Evidence: []string{fmt.Sprintf("%s: %s before, %s after", w.name(source), units.Bytes(int64(j.Before)),
+			units.Bytes(int64(j.After))),
 			"with gradient accumulation the first optimizer step comes after that many iterations"}})
-}
-
-// duration is a time for people.
-func duration(seconds float64) string {
-	switch {
-	case seconds < 1:
-		return fmt.Sprintf("%.0f ms", 1000*seconds)
-	case seconds < 120:
-		return fmt.Sprintf("%.1f s", seconds)
-	case seconds < 7200:
-		return fmt.Sprintf("%.1f min", seconds/60)
-	}
-	return fmt.Sprintf("%.1f h", seconds/3600)
 }

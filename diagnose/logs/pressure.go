@@ -1,4 +1,4 @@
-package diagnose
+package logs
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ func (w *witness) pressed(source int, log *evidence.Log) {
 		return
 	}
 	f := report.Finding{ID: "cache_flushed", Severity: report.Info, Confidence: 0.9,
-		Title: fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back before it got more", times(n)),
+		Title: fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back before it got more", units.Times(n)),
 		Evidence: []string{w.at(source, log.Pressure.Line) +
 			": counted by the trainer; each waits for all work on the GPU to end"},
 		Fix: ptr("Need less at a time: a smaller or shorter batch. A little more, and such a request fails")}

@@ -1,7 +1,8 @@
-package diagnose
+package logs
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -40,7 +41,7 @@ func (w *witness) hostFailed(source int, log *evidence.Log) {
 	case evidence.BySignal:
 		f.Confidence, f.Severity = 0.5, report.Warning
 		f.Fix = ptr("See who killed it: `dmesg -T | grep -i 'killed process'` tells of the kernel, `sacct -j JOB -o " +
-			"MaxRSS,State` of Slurm. If it was for memory: " + lowerFirst(*f.Fix))
+			"MaxRSS,State` of Slurm. If it was for memory: " + strings.ToLower((*f.Fix)[:1]) + (*f.Fix)[1:])
 	case evidence.ByWorker:
 		f.Confidence, f.Severity = 0.3, report.Warning
 		f.Fix = ptr("Run once with num_workers=0: an error of the data set itself shows then. If there is none, see whether " +

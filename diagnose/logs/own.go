@@ -1,10 +1,12 @@
-package diagnose
+package logs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
@@ -18,10 +20,10 @@ var shareSettings = map[string]string{"sglang": "--mem-fraction-static", "vLLM":
 // to the run itself: where the log starts an inference server, or nvidia-smi
 // saw the GPU without them.
 func (w *witness) maybeOwn(g *failures, f *report.Finding) {
-	if g.verdict != "other_process" || g.By != "" {
+	if g.Cause != report.OtherProcess || g.By != "" {
 		return
 	}
-	who := orElse(processList(g.strangers()), "what others hold")
+	who := cmp.Or(oom.Processes(g.Strangers()), "what others hold")
 	if name, where := w.server(g); name != "" {
 		f.SavesBytes = nil // of a share, not all
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s is probably this run's own", where, who))
@@ -30,7 +32,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 		return
 	}
 	why := ""
-	if gpu := w.printed(g); gpu != nil && *gpu.PeakUsedBytes < min(usualContext, g.others()) {
+	if gpu := w.printed(g); gpu != nil && *gpu.PeakUsedBytes < min(oom.UsualContext, g.HeldByOthers()) {
 		why = "nvidia-smi saw the GPU empty"
 	} else if slices.ContainsFunc(w.names(g), func(name string) bool { return strings.HasPrefix(name, "ray::") }) {
 		why = "it is a worker of Ray"
@@ -38,7 +40,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	if why != "" {
 		f.SavesBytes = nil
 		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give "+
-			"it less or another GPU; else stop it or move to a free GPU (%s)", who, why, g.tools().visible))
+			"it less or another GPU; else stop it or move to a free GPU (%s)", who, why, g.Tools().Visible))
 	}
 }
 
@@ -64,7 +66,7 @@ func (w *witness) names(g *failures) []string {
 	var out []string
 	for _, gpu := range w.doc.Evidence.GPUs {
 		for _, p := range gpu.Processes {
-			if p.Name != nil && slices.ContainsFunc(g.strangers(), func(s evidence.ProcessUse) bool { return s.PID == p.PID }) {
+			if p.Name != nil && slices.ContainsFunc(g.Strangers(), func(s evidence.ProcessUse) bool { return s.PID == p.PID }) {
 				out = append(out, *p.Name)
 			}
 		}

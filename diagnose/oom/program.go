@@ -1,4 +1,4 @@
-package diagnose
+package oom
 
 import (
 	"cmp"
@@ -6,15 +6,16 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
 )
 
-// other is something that takes GPU memory beside PyTorch's allocator, or
+// program is something that takes GPU memory beside PyTorch's allocator, or
 // without it: why its requests fail, and what to do about it.
-type other struct{ why, change string }
+type program struct{ why, change string }
 
-// others are what messages of runlog's otherMarks come from, where more can be
+// programs are what messages of runlog's otherMarks come from, where more can be
 // said than that the driver refused.
-var others = map[string]other{
+var programs = map[string]program{
 	"NCCL": {"NCCL asked the driver for its buffers, beside PyTorch's allocator, and the GPU had nothing left",
 		"Leave room beside PyTorch: a smaller batch, torch.cuda.empty_cache() before the first collective, a lower " +
 			"NCCL_BUFFSIZE; and look at nvidia-smi for other processes"},
@@ -49,9 +50,9 @@ var others = map[string]other{
 		"Raise --mem-fraction-static if the GPU has room, else quantize the weights or spread them over more GPUs (--tp)"},
 }
 
-// ofOther judges a message that isn't of PyTorch's own allocator.
-func (f *failure) ofOther(o other) {
-	switch r, free := f.requested, f.free; {
+// ofProgram judges a message that isn't of PyTorch's own allocator.
+func (f *Failure) ofProgram(o program) {
+	switch r, free := f.Requested, f.Free; {
 	case f.By == "vLLM":
 		f.ofVLLM()
 		return
@@ -68,7 +69,7 @@ func (f *failure) ofOther(o other) {
 	case f.By == "Paddle", f.By == "split attention":
 		o.why = cmp.Or(o.why, "Paddle's allocator got no more from the driver")
 		if r >= 0 && free >= 0 && free < r {
-			f.verdict, f.confidence = "true_shortage", 0.8
+			f.Cause, f.Confidence = report.TrueShortage, 0.8
 			o.why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free))
 		}
 	case o.why == "" && f.By == "cudaMallocAsync":
@@ -76,21 +77,21 @@ func (f *failure) ofOther(o other) {
 	case o.why == "":
 		o.why = "the driver itself refused, so PyTorch's allocator had not been asked"
 	}
-	f.why, f.remedy = o.why, o.change
+	f.Why, f.Remedy = o.why, o.change
 }
 
 // ofUnsure words a failure of a library that may be one of memory or not.
-func (f *failure) ofUnsure() {
+func (f *Failure) ofUnsure() {
 	const full = "often the GPU's memory was full when it asked for its workspace"
 	library, _, hasStatus := strings.Cut(f.By, "_")
 	if hasStatus {
-		f.why = fmt.Sprintf("%s failed (%s): %s; also after an earlier kernel failed, or where the library doesn't match "+
+		f.Why = fmt.Sprintf("%s failed (%s): %s; also after an earlier kernel failed, or where the library doesn't match "+
 			"PyTorch and the driver", libraryName(library), f.By, full)
 	} else {
-		f.why = "cuDNN found no way to run a convolution: " + full +
+		f.Why = "cuDNN found no way to run a convolution: " + full +
 			"; also for shapes and types that it doesn't support, or where the library doesn't match the driver"
 	}
-	f.remedy = "Try a much smaller batch, with nvidia-smi beside it: if it works then, it was memory. Else look for a kernel " +
+	f.Remedy = "Try a much smaller batch, with nvidia-smi beside it: if it works then, it was memory. Else look for a kernel " +
 		"that failed before (CUDA_LAUNCH_BLOCKING=1; one step on the CPU shows a wrong index), then at the library's version"
 }
 
@@ -105,25 +106,25 @@ func libraryName(status string) string {
 }
 
 // ofVLLM judges what vLLM says that it can't start with.
-func (f *failure) ofVLLM() {
-	r, free, capacity := f.requested, f.free, f.capacity
-	f.remedy = "Raise gpu_memory_utilization if the GPU has room, else a lower max_model_len or max_num_batched_tokens, " +
+func (f *Failure) ofVLLM() {
+	r, free, capacity := f.Requested, f.Free, f.Capacity
+	f.Remedy = "Raise gpu_memory_utilization if the GPU has room, else a lower max_model_len or max_num_batched_tokens, " +
 		"quantized weights, or more GPUs (tensor_parallel_size)"
 	switch {
 	case free >= 0 && capacity > 0 && r > free:
-		f.verdict, f.confidence = "other_process", 0.8
-		f.why = fmt.Sprintf("vLLM wants %s of the GPU's %s, but only %s were free when it started", units.Bytes(r),
+		f.Cause, f.Confidence = report.OtherProcess, 0.8
+		f.Why = fmt.Sprintf("vLLM wants %s of the GPU's %s, but only %s were free when it started", units.Bytes(r),
 			units.Bytes(capacity), units.Bytes(free))
-		f.remedy = fmt.Sprintf("Find what holds %s of the GPU (nvidia-smi) and stop it, or give vLLM at most what is free: "+
+		f.Remedy = fmt.Sprintf("Find what holds %s of the GPU (nvidia-smi) and stop it, or give vLLM at most what is free: "+
 			"gpu_memory_utilization below %.2f", units.Bytes(capacity-free), float64(free)/float64(capacity))
-	case r > 0 && f.allowed >= 0:
-		f.verdict, f.confidence = "true_shortage", 0.9
-		f.why = fmt.Sprintf("one request of the greatest length needs a key-value cache of %s, and %s are left for it of "+
-			"vLLM's share of the GPU", units.Bytes(r), units.Bytes(f.allowed))
-		f.remedy = "A lower max_model_len, a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU " +
+	case r > 0 && f.Allowed >= 0:
+		f.Cause, f.Confidence = report.TrueShortage, 0.9
+		f.Why = fmt.Sprintf("one request of the greatest length needs a key-value cache of %s, and %s are left for it of "+
+			"vLLM's share of the GPU", units.Bytes(r), units.Bytes(f.Allowed))
+		f.Remedy = "A lower max_model_len, a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU " +
 			"has room, or more GPUs (tensor_parallel_size)"
 	default:
-		f.why = "vLLM's share of the GPU (gpu_memory_utilization) leaves too little for its key-value cache beside weights " +
+		f.Why = "vLLM's share of the GPU (gpu_memory_utilization) leaves too little for its key-value cache beside weights " +
 			"and activations"
 	}
 }
