@@ -392,15 +392,6 @@ type Finding struct {
 	Code string `json:"code"`
 }
 
-// Verdicts on a failed request.
-const (
-	TrueShortage   = "true_shortage"
-	Fragmentation  = "fragmentation"
-	MemoryFraction = "memory_fraction"
-	OtherProcess   = "other_process"
-	UnknownVerdict = "unknown"
-)
-
 // Curve is the four quantities over the events, thinned out so that every
 // peak survives.
 type Curve struct {

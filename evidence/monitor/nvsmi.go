@@ -33,38 +33,6 @@ const mib = 1 << 20
 // whole: other ranks may write into the middle of it, and it may be cut.
 const foreignLines = 64
 
-// Form is one of nvidia-smi's output formats.
-type Form uint8
-
-const (
-	Table Form = iota
-	CSV
-	AppsCSV
-	Dmon
-	Pmon
-	Query
-	XML
-	Gpustat
-	Nvitop
-	RocmSMI
-	AMDSMI
-	DCGM
-	formCount
-)
-
-// String is the kind's name as reports print it.
-func (f Form) String() string {
-	names := [formCount]string{
-		"nvidia_smi_table", "nvidia_smi_csv", "nvidia_smi_apps_csv",
-		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat", "nvitop", "rocm_smi", "amd_smi",
-		"dcgm",
-	}
-	if f >= formCount {
-		return "nvidia_smi"
-	}
-	return names[f]
-}
-
 // Report is what one stream holds.
 type Report struct {
 	Rows [formCount]int // rows or dumps understood, by Form
@@ -87,16 +55,11 @@ func (r *Report) Forms() []Form {
 
 // tool is who printed the readings, as people call it.
 func (r *Report) tool() string {
-	for f := Gpustat; f < formCount; f++ {
-		if r.Rows[f] > 0 && len(r.Forms()) == 1 {
-			return tools[f-Gpustat]
-		}
+	if forms := r.Forms(); len(forms) == 1 {
+		return Forms[forms[0]].Tool
 	}
 	return "nvidia-smi"
 }
-
-// tools are the programs besides nvidia-smi, by Form from Gpustat on.
-var tools = [formCount - Gpustat]string{"gpustat", "nvitop", "rocm-smi", "amd-smi", "DCGM"}
 
 // Parser takes the lines of one stream in order. The zero value is ready.
 type Parser struct {
@@ -163,50 +126,6 @@ func (p *Parser) Idle() bool {
 		!p.amd.metric && len(p.dcgm.columns) == 0
 }
 
-// startLine looks for the beginning of any form; it sees every line of an
-// ordinary log and must refuse most of them after a few byte searches.
-func (p *Parser) startLine(line []byte) bool {
-	switch first := firstByte(line); {
-	case first == '|' || first == '+':
-		return p.amdLine(line) || p.tableLine(line)
-	case first >= 0xe2 && p.nvitopLine(line):
-		return true
-	case (first == 'G' || p.rocm.concise || first == 'D') && p.rocmLine(line):
-		return true
-	case (first == 'G' || p.amd.metric) && p.amdMetric(line):
-		return true
-	case first == '#':
-		return p.dcgmHeader(line) || p.monitorHeader(line)
-	case len(p.dcgm.columns) > 0 && (first == 'G' || first == 'I') && p.dcgmRow(line):
-		return true
-	case first == 'D' && p.dcgmMetric(line):
-		return true
-	case first == '=':
-		return p.queryHeader(line)
-	case first == '[' && p.gpustatLine(line):
-		return true
-	case first >= 'F' && first <= 'W' && p.dateLine(line):
-		return true
-	}
-	p.prefixedDate(line)
-	if p.table.prefixed && p.tableLine(line) {
-		return true
-	}
-	if bytes.Contains(line, []byte("NVIDIA-SMI")) && p.tableLine(line) {
-		return true
-	}
-	return p.csvHeader(line) || p.bareRow(line)
-}
-
-func firstByte(line []byte) byte {
-	for _, c := range line {
-		if c != ' ' && c != '\t' {
-			return c
-		}
-	}
-	return 0
-}
-
 // dateLine keeps "Tue Jul 14 08:12:38 2026", which nvidia-smi prints above its
 // table. It is not evidence by itself.
 func (p *Parser) dateLine(line []byte) bool {
@@ -221,17 +140,18 @@ func (p *Parser) dateLine(line []byte) bool {
 
 // prefixedDate keeps the same from behind a log's time or rank, or a machine's
 // name, where gpustat adds the driver's version.
-func (p *Parser) prefixedDate(line []byte) {
+func (p *Parser) prefixedDate(line []byte) bool {
 	const date = len("Tue Jul 14 08:12:38 2026")
 	line = bytes.TrimRight(line, " ")
 	if len(line) > 256 {
-		return
+		return false
 	}
 	if version := bytes.LastIndex(line, []byte("  ")); version > 0 && len(bytes.Trim(line[version:], " .0123456789")) == 0 {
 		line = bytes.TrimRight(line[:version], " ")
 	}
 	n := len(line)
 	if n > date && n < 256 && line[n-1] >= '0' && line[n-1] <= '9' && line[n-5] == ' ' && line[n-8] == ':' {
-		p.dateLine(line[n-date:])
+		return p.dateLine(line[n-date:])
 	}
+	return false
 }
