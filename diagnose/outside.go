@@ -191,7 +191,7 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 		}
 		f.Evidence = append(f.Evidence, fmt.Sprintf("process %d%s: %s", p.PID, oom.Named(p.Name), units.Bytes(*p.PeakUsedBytes)))
 	}
-	switch large := max(oom.UsualContext, e.capacityOr(dev)/20); {
+	switch large := max(oom.UsualContext, evidence.Or(dev.CapacityBytes, 0)/20); {
 	case o.Others >= large:
 		f.Severity, f.SavesBytes = report.Warning, ptr(o.Others)
 		f.Fix = ptr("Stop the other processes or give this one a GPU of its own (CUDA_VISIBLE_DEVICES)")
@@ -204,13 +204,6 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 			"NCCL_BUFFSIZE, CUDA_MODULE_LOADING=LAZY")
 	}
 	return []report.Finding{f}
-}
-
-func (e *examination) capacityOr(dev *report.Device) int64 {
-	if dev.CapacityBytes != nil {
-		return *dev.CapacityBytes
-	}
-	return 0
 }
 
 // known turns -1 into null.

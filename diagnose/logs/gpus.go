@@ -265,7 +265,7 @@ func (w *witness) facts() []string {
 		}
 		if s.MaxMemoryBytes != nil {
 			text += fmt.Sprintf("; the log reports at most %s", report.MostMemory(s))
-			if c := w.capacityOf(-1); c > *s.MaxMemoryBytes && len(ev.GPUs) == 0 {
+			if c := w.capacityOf(); c > *s.MaxMemoryBytes && len(ev.GPUs) == 0 {
 				text += fmt.Sprintf(", on GPUs of %s", units.Bytes(c))
 			}
 		}

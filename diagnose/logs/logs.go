@@ -76,42 +76,12 @@ func (w *witness) at(source, line int) string {
 
 func (w *witness) name(source int) string { return report.ShortFile(w.doc.Inputs[source].Path) }
 
-// capacityOf is the size of a GPU as anything but the recording tells it, 0
-// when nothing does. With gpu -1 any GPU will do, if all are of one size.
-func (w *witness) capacityOf(gpu int) int64 {
-	if w.capacity > 0 {
-		return w.capacity
-	}
-	var size int64
-	see := func(bytes int64) bool {
-		if size != 0 && size != bytes {
-			return false
-		}
-		size = bytes
-		return true
-	}
-	for _, g := range w.doc.Evidence.GPUs {
-		if g.TotalBytes != nil && (gpu < 0 || g.GPU == gpu) && !see(*g.TotalBytes) {
-			return 0
-		}
-	}
-	if size > 0 {
-		return size
-	}
-	for _, m := range w.doc.Evidence.OOMMessages {
-		if m.CapacityBytes != nil && (gpu < 0 || m.GPU == nil || *m.GPU == gpu) && !see(*m.CapacityBytes) {
-			return 0
-		}
-	}
-	if size > 0 {
-		return size
-	}
-	for _, log := range w.doc.Evidence.Logs {
-		if log.Pressure.CapacityBytes != 0 && !see(log.Pressure.CapacityBytes) {
-			return 0
-		}
-	}
-	return max(size, 0)
+// capacityOf is the size of the GPUs as anything but the recording tells it, 0
+// when nothing does or they aren't of one size.
+func (w *witness) capacityOf() int64 {
+	any := oom.Sizes{Given: w.capacity, Device: -1, GPU: -1}
+	size, _ := any.Capacity(w.doc.Evidence)
+	return size
 }
 
 // Verdict is the report in one sentence where no recording gives one.

@@ -19,7 +19,7 @@ func (w *witness) pressed(source int, log *evidence.Log) {
 		Evidence: []string{w.at(source, log.Pressure.Line) +
 			": counted by the trainer; each waits for all work on the GPU to end"},
 		Fix: ptr("Need less at a time: a smaller or shorter batch. A little more, and such a request fails")}
-	if c, most := w.capacityOf(-1), evidence.Or(log.Steps.MaxMemoryBytes, 0); most > 0 && most < c-c/10 &&
+	if c, most := w.capacityOf(), evidence.Or(log.Steps.MaxMemoryBytes, 0); most > 0 && most < c-c/10 &&
 		len(w.doc.Evidence.MessagesOf(source)) == 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the log reports at most %s of the GPU's %s: something else held the "+
 			"rest, or a request was larger than that", units.Bytes(most), units.Bytes(c)))

@@ -25,7 +25,7 @@ func (w *witness) spills() bool {
 			continue // who gets errors doesn't spill
 		}
 		steps := log.Steps
-		capacity := w.capacityOf(-1)
+		capacity := w.capacityOf()
 		most := max(evidence.Or(steps.MaxReservedBytes, -1), evidence.Or(steps.MaxMemoryBytes, -1))
 		switch full, percent := w.brimful(); {
 		case capacity > 0 && most > capacity && !MustFail(w.doc.Evidence):

@@ -46,7 +46,7 @@ func (w *witness) climbs(source int, what string, s *stepSeries) bool {
 			"sequences or images that get larger by a schedule look alike"},
 		Fix: ptr("Look what is kept each time: results of the evaluation, lists of losses or outputs, a new model, optimizer " +
 			"or data loader beside the old one. Record over such a rise to see it")}
-	if size := w.capacityOf(-1); size > int64(last) {
+	if size := w.capacityOf(); size > int64(last) {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full after %s more", units.Bytes(size),
 			units.Count(int((float64(size)-last)/c.Each))))
 	}

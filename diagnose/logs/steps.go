@@ -124,7 +124,7 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g series.Gro
 		f.Title = fmt.Sprintf("%s rose by %s a step, from %s to %s", what, units.Bytes(perStep), units.Bytes(int64(s.values[0])),
 			units.Bytes(int64(s.values[last])))
 	}
-	if c := w.capacityOf(-1); c > int64(s.values[last]) && perStep > 0 {
+	if c := w.capacityOf(); c > int64(s.values[last]) && perStep > 0 {
 		full := s.numbers[last] + (c-int64(s.values[last]))/perStep
 		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full at step %s", units.Bytes(c),
 			units.Count(int(full))))

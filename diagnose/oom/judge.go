@@ -25,9 +25,9 @@ type Failure struct {
 	Remedy     string // what to change, where the message itself says more than its verdict; "" otherwise
 }
 
-// scraps is the share of reserved memory that PyTorch's cache usually holds
+// usualScraps is the share of reserved memory that PyTorch's cache usually holds
 // unused: below it, fragmentation is not what filled the GPU.
-const scraps = 0.10
+const usualScraps = 0.10
 
 // manyTimes is from how many times the GPU's size on a request is a mistake.
 const manyTimes = 2
@@ -40,69 +40,115 @@ func Judge(m *evidence.OOMMessage) Failure {
 		f.ofProgram(programs[m.By])
 		return f
 	}
-	r, free, capacity := f.Requested, f.Free, f.Capacity
-	if r >= 0 && free < 0 && f.Allocated >= 0 && max(capacity, f.Allowed) > 0 {
+	if f.Requested >= 0 && f.Free < 0 && f.Allocated >= 0 && max(f.Capacity, f.Allowed) > 0 {
 		f.withoutFree()
 		return f
 	}
-	if r < 0 || free < 0 || capacity <= 0 {
+	if f.Requested < 0 || f.Free < 0 || f.Capacity <= 0 {
 		f.Why = "the message has no figures"
-		if m.Driver && r < 0 {
+		if m.Driver && f.Requested < 0 {
 			f.Why = "the driver itself refused, so PyTorch's allocator had not been asked"
 		}
 		return f
 	}
-	cached := max(0, f.Cached)
-	held := max(0, f.Allocated) + cached
-	others := f.HeldByOthers()
-	large := others >= max(UsualContext, capacity/50) // more than a context of another rank
-	switch {
-	case r > capacity:
-		f.Cause, f.Confidence = report.TrueShortage, 0.99
-		f.Why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(capacity))
-	case f.Allowed > 0 && f.Allowed < capacity && free >= r:
-		f.Cause, f.Confidence, f.Saves = report.MemoryFraction, 0.95, capacity-f.Allowed
-		f.Why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(free), units.Bytes(f.Allowed),
-			units.Bytes(capacity))
-	case large && free+cached < r && free+cached+others >= r:
-		f.Cause, f.Confidence, f.Saves = report.OtherProcess, 0.9, others
-		f.Why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(others),
-			units.Bytes(capacity))
-	case free+cached < r:
-		f.Cause, f.Confidence = report.TrueShortage, 0.9
-		f.Why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free-cached))
-		if f.PhaseName == "setup" && m.Scene.Doing == "" {
-			f.Why += ", with the rest of the model still to come"
+	q := f.request()
+	switch f.Cause = q.Cause(); f.Cause {
+	case report.TrueShortage:
+		f.short(&q)
+	case report.MemoryFraction:
+		f.limited(&q)
+	case report.OtherProcess:
+		f.crowded(&q)
+	case report.Fragmentation:
+		f.Confidence = 0.85
+		if f.PhaseName == "optimizer" {
+			f.Confidence = 0.6 // a first step may still have had to allocate far more
 		}
-		if beyond := held - capacity; beyond > 0 {
-			f.Why = fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows "+
-				"and WSL do, and all that was free is %s short of it",
-				units.Bytes(beyond), units.Bytes(r-free-cached))
-		}
-	case large && others >= max(r, cached):
-		f.Cause, f.Confidence, f.Saves = report.OtherProcess, 0.8, others
-		f.Why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", units.Bytes(held), units.Bytes(others),
-			units.Bytes(capacity))
-	case cached >= r && float64(cached) >= scraps*float64(held):
-		f.Cause, f.Confidence = report.Fragmentation, 0.85
-		f.Why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)",
-			units.Bytes(cached), units.Percent(cached, held))
-	case free >= r && cached < r:
-		f.Cause, f.Confidence = report.MemoryFraction, 0.5
-		f.Why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the "+
-			"same moment", units.Bytes(free))
-	default:
-		f.Cause, f.Confidence = report.TrueShortage, 0.6
-		if float64(cached) < scraps/3*float64(held) {
-			f.Confidence = 0.85
-		}
-		f.Why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(held-cached, held),
-			units.Bytes(held), units.Bytes(cached))
-	}
-	if f.Cause == report.Fragmentation && f.PhaseName == "optimizer" {
-		f.Confidence = 0.6 // a first step may still have had to allocate far more
+		f.Why = f.scattered()
 	}
 	return f
+}
+
+// request are the figures of a message that has what is needed of them.
+func (f *Failure) request() Request {
+	q := Request{Needs: f.Requested, Size: f.Capacity, Free: f.Free, Cached: max(0, f.Cached), Others: f.HeldByOthers(),
+		Least:   max(UsualContext, f.Capacity/50), // more than a context of another rank
+		Limited: f.Allowed > 0 && f.Allowed < f.Capacity}
+	q.Missing = q.Needs - q.Free - q.Cached
+	q.Scattered = f.inPieces()
+	return q
+}
+
+// inPieces tells that the cache had room, and more of it than usual.
+func (f *Failure) inPieces() bool {
+	cached := max(0, f.Cached)
+	return cached >= f.Requested && float64(cached) >= usualScraps*float64(f.held())
+}
+
+// held is what PyTorch had of the GPU.
+func (f *Failure) held() int64 { return max(0, f.Allocated) + max(0, f.Beside) + max(0, f.Cached) }
+
+func (f *Failure) scattered() string {
+	cached := max(0, f.Cached)
+	return fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)",
+		units.Bytes(cached), units.Percent(cached, f.held()))
+}
+
+func (f *Failure) scraps() string {
+	held, cached := f.held(), max(0, f.Cached)
+	return fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(held-cached, held),
+		units.Bytes(held), units.Bytes(cached))
+}
+
+// short says by how much a request was too large.
+func (f *Failure) short(q *Request) {
+	held, beyond := f.held(), f.held()-q.Size
+	switch {
+	case q.Needs > q.Size:
+		f.Confidence = 0.99
+		f.Why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(q.Size))
+	case q.Missing > 0 && beyond > 0:
+		f.Confidence = 0.9
+		f.Why = fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows "+
+			"and WSL do, and all that was free is %s short of it", units.Bytes(beyond), units.Bytes(q.Missing))
+	case q.Missing > 0:
+		f.Confidence = 0.9
+		f.Why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(q.Missing))
+		if f.PhaseName == "setup" && f.Scene.Doing == "" {
+			f.Why += ", with the rest of the model still to come"
+		}
+	default:
+		f.Confidence = 0.6
+		if float64(q.Cached) < usualScraps/3*float64(held) {
+			f.Confidence = 0.85
+		}
+		f.Why = f.scraps()
+	}
+}
+
+// limited says what was free and yet refused.
+func (f *Failure) limited(q *Request) {
+	if q.Limited {
+		f.Confidence, f.Saves = 0.95, q.Size-f.Allowed
+		f.Why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(q.Free), units.Bytes(f.Allowed),
+			units.Bytes(q.Size))
+		return
+	}
+	f.Confidence = 0.5
+	f.Why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the "+
+		"same moment", units.Bytes(q.Free))
+}
+
+// crowded says what others hold.
+func (f *Failure) crowded(q *Request) {
+	f.Confidence, f.Saves = 0.9, q.Others
+	f.Why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(q.Others),
+		units.Bytes(q.Size))
+	if q.Missing <= 0 {
+		f.Confidence = 0.8
+		f.Why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", units.Bytes(f.held()), units.Bytes(q.Others),
+			units.Bytes(q.Size))
+	}
 }
 
 // withoutFree judges the messages of MPS and of XPU before 2.6, which don't say
@@ -113,20 +159,16 @@ func (f *Failure) withoutFree() {
 	if whole <= 0 {
 		whole, limit = f.Allowed, fmt.Sprintf("the %s that MPS allows", units.Bytes(f.Allowed))
 	}
-	used := f.Allocated + max(0, f.Beside)
-	held := used + cached
+	held := f.held()
+	used := held - cached
 	switch {
 	case used+r > whole:
 		f.Cause, f.Confidence = report.TrueShortage, 0.9
 		f.Why = fmt.Sprintf("with the %s in use it exceeds %s by %s", units.Bytes(used), limit, units.Bytes(used+r-whole))
-	case cached >= r && float64(cached) >= scraps*float64(held):
-		f.Cause, f.Confidence = report.Fragmentation, 0.6
-		f.Why = fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)",
-			units.Bytes(cached), units.Percent(cached, held))
+	case f.inPieces():
+		f.Cause, f.Confidence, f.Why = report.Fragmentation, 0.6, f.scattered()
 	case held+r > whole:
-		f.Cause, f.Confidence = report.TrueShortage, 0.6
-		f.Why = fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(used, held),
-			units.Bytes(held), units.Bytes(cached))
+		f.Cause, f.Confidence, f.Why = report.TrueShortage, 0.6, f.scraps()
 	default:
 		f.Why = fmt.Sprintf("PyTorch held %s of %s; the message doesn't say what was free of the rest", units.Bytes(held), limit)
 	}
