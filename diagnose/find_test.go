@@ -475,6 +475,8 @@ func TestFindingsAreExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths, _ := filepath.Glob("*.go")
+	below, _ := filepath.Glob("*/*.go")
+	paths = append(paths, below...)
 	id := regexp.MustCompile(`\bID: +"([a-z_]+)"`)
 	seen := 0
 	for _, path := range paths {

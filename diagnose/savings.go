@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
@@ -17,15 +17,15 @@ type memo struct {
 	tried         bool // replayed was asked for
 	settingsDoc   *replay.Document
 	settingsTried bool
-	savings       map[string]replay.Saving // by change
-	toCome        map[int]int64            // by event of a failed request
-	messages      map[int64]*runlog.OOM    // about failed requests, by what those asked of the driver
-	dropped       dropped                  // worked out before the rules begin
-	attention     attentionStacks          // likewise
-	sizes         map[int64]bool           // requested bytes of weights, once asked for
-	unused        []timeline.AllocationID  // of graphs that no backward pass used
-	again         []timeline.AllocationID  // of earlier models and optimizers, made again since
-	collects      bool                     // the peak is that of an evaluation that keeps its results
+	savings       map[string]replay.Saving       // by change
+	toCome        map[int]int64                  // by event of a failed request
+	messages      map[int64]*evidence.OOMMessage // about failed requests, by what those asked of the driver
+	dropped       dropped                        // worked out before the rules begin
+	attention     attentionStacks                // likewise
+	sizes         map[int64]bool                 // requested bytes of weights, once asked for
+	unused        []timeline.AllocationID        // of graphs that no backward pass used
+	again         []timeline.AllocationID        // of earlier models and optimizers, made again since
+	collects      bool                           // the peak is that of an evaluation that keeps its results
 }
 
 // draft is a finding whose savings are still to be worked out.

@@ -8,9 +8,6 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/monitor"
-	"github.com/vramscope/vramscope/evidence/runlog"
-	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
@@ -144,15 +141,12 @@ func TestPlantedSnapshot(t *testing.T) {
 func TestPlantedEvidence(t *testing.T) {
 	secret := "/home/ann/moonshot"
 	ev := &evidence.Evidence{
-		GPUs:        []evidence.GPU{{Name: &[]string{"moonshot"}[0], Processes: []evidence.Process{{Name: &[]string{secret}[0]}}}},
-		OOMMessages: []evidence.OOMMessage{{UserFile: &[]string{secret + "/train.py"}[0]}},
-		Details: []evidence.Detail{{
-			NVSMI: &monitor.Report{GPUs: []monitor.GPU{{Name: "moonshot", BusID: "moonshot", UUID: "GPU-moonshot", Processes: []monitor.Process{{Name: secret}}}}},
-			Log:   &runlog.Report{OOMs: []runlog.OOM{{UserFile: secret + "/x.py"}}},
-			Trace: &trace.Trace{Devices: []trace.Device{{Name: "moonshot"}}, Steps: []trace.Span{{Name: "moonshot"}}, Annotations: []trace.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}},
-		}},
+		GPUs:        []evidence.GPU{{Name: &[]string{"moonshot"}[0], BusID: "moonshot", UUID: "GPU-moonshot", Processes: []evidence.Process{{Name: &[]string{secret}[0]}}}},
+		OOMMessages: []evidence.OOMMessage{{UserFile: &[]string{secret + "/train.py"}[0], OwnFile: secret + "/x.py"}},
+		Logs:   []evidence.Log{{HostFailures: []evidence.HostFailure{{UserFile: secret + "/x.py"}}}},
+		Traces: []evidence.Trace{{Devices: []evidence.TraceDevice{{Name: "moonshot"}}, Steps: []evidence.Span{{Name: "moonshot"}}, Annotations: []evidence.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}}},
 	}
-	if before, _ := leaks(ev, "moonshot"); len(before) != 12 {
+	if before, _ := leaks(ev, "moonshot"); len(before) != 11 {
 		t.Fatalf("the secret is in %q", before)
 	}
 	New("").Evidence(ev)
