@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/checks"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -55,7 +57,7 @@ func verdict(doc *report.Document) report.Verdict {
 			v.Text += fmt.Sprintf(", of %s", units.Bytes(*main.CapacityBytes))
 		}
 		if reserved := main.Peaks.Reserved.Bytes; main.Before() && share(reserved-main.Peaks.Allocated.Bytes,
-			reserved) >= wasteLong {
+			reserved) >= facts.WasteLong {
 			v.Text += "; so much was reserved before the recording that more may have been allocated then"
 		}
 	}
@@ -100,10 +102,8 @@ func defectVerdict(doc *report.Document) (report.Verdict, bool) {
 		d := &doc.Devices[i]
 		for j := range d.Findings {
 			f := &d.Findings[j]
-			for k := range d.Leaks {
-				if l := &d.Leaks[k]; l.Kind == f.ID && l.Defect && !l.Suspected && leakTitle(l) == f.Title {
-					return leakVerdict(d, l, f), true
-				}
+			if l := f.Leak; l != nil && l.Defect && !l.Suspected {
+				return leakVerdict(d, l, f), true
 			}
 			if text, ok := mistake(f); ok {
 				return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes}, true
@@ -114,18 +114,15 @@ func defectVerdict(doc *report.Document) (report.Verdict, bool) {
 }
 
 // mistake is a mistake in the program that isn't told by a leak, in one sentence
-// with the line of code that its evidence begins with.
+// with the line of code that it names.
 func mistake(f *report.Finding) (string, bool) {
-	if f.ID != "missing_no_grad" && !isAgain(f) {
+	if f.ID != "missing_no_grad" && f.Kind != report.MadeAgain {
 		return "", false
 	}
-	text := f.Title
-	for _, at := range []string{"called in ", "made at ", "stepped at "} {
-		if len(f.Evidence) > 0 && strings.HasPrefix(f.Evidence[0], at) {
-			text += ", " + f.Evidence[0]
-		}
+	if f.At == nil {
+		return f.Title, true
 	}
-	return text, true
+	return f.Title + ", " + f.Did + " " + facts.PlaceText(f.At), true
 }
 
 // leakVerdict says what grows, by how much, and where.
@@ -133,7 +130,7 @@ func leakVerdict(d *report.Device, l *report.Leak, f *report.Finding) report.Ver
 	text := f.Title
 	if l.BytesPerStep != nil && (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) {
 		about := ""
-		if uneven(l, 0) {
+		if checks.Uneven(l, 0) {
 			about = "about "
 		}
 		text = fmt.Sprintf("Memory on device %d grows by %s%s in every step. %s", d.Device, about, units.Bytes(*l.BytesPerStep),
@@ -144,7 +141,7 @@ func leakVerdict(d *report.Device, l *report.Leak, f *report.Finding) report.Ver
 		if l.Line != nil {
 			text += fmt.Sprintf(":%d", *l.Line)
 		}
-		text += calledFrom(l.CalledFrom)
+		text += facts.CalledFrom(l.CalledFrom)
 	}
 	return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes}
 }
@@ -172,9 +169,9 @@ func oomVerdict(d *report.Device) report.Verdict {
 	o := d.OOMs[len(d.OOMs)-1]
 	text := "Out of memory"
 	if o.Phase != nil {
-		text += " in " + phaseText[*o.Phase]
+		text += " in " + facts.PhaseText[*o.Phase]
 	}
-	text += ofStep(d, o.Event) + fmt.Sprintf(" on device %d: %s asked for", d.Device, units.Bytes(o.RequestedBytes))
+	text += facts.OfStep(d, o.Event) + fmt.Sprintf(" on device %d: %s asked for", d.Device, units.Bytes(o.RequestedBytes))
 	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {
 		text += " by " + o.Site.Short()
 		if o.Site.Function != "" && o.Site.Op != "" {
@@ -189,10 +186,10 @@ func oomVerdict(d *report.Device) report.Verdict {
 		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", units.Bytes(*o.DeviceFreeBytes),
 			units.Bytes(o.ReservedBytes-o.AllocatedBytes))
 	}
-	if name, bytes := largest(&d.AtPeak); bytes > 0 && name != "unknown" {
+	if name, bytes := facts.Largest(&d.AtPeak); bytes > 0 && name != "unknown" {
 		text += fmt.Sprintf("; %s %s (%s)", holding(name), units.Bytes(bytes), units.Percent(bytes, d.AtPeak.AllocatedBytes))
 	}
-	if n := stepsAfter(d, o.Event); n > 1 {
+	if n := facts.StepsAfter(d, o.Event); n > 1 {
 		text += fmt.Sprintf(". The program caught it and went on: %s without a failure follow", units.Plural(n, "step"))
 	}
 	v := report.Verdict{Severity: report.Critical, Text: text}
@@ -210,11 +207,6 @@ var refusedFor = map[string]string{"fragmentation": ", free only in pieces",
 	"memory_fraction": ", refused by a limit below the device's size",
 	"other_process":   ", with others on the device"}
 
-// phaseText is a phase in a sentence.
-var phaseText = map[string]string{"setup": "setup", "data": "data loading", "forward": "the forward pass",
-	"backward":  "the backward pass",
-	"optimizer": "the optimizer step", "zero_grad": "zero_grad", "generate": "generation", "other": "other work"}
-
 // holding is a category as the beginning of a sentence on what it holds.
 func holding(category string) string {
 	switch category {
@@ -228,17 +220,4 @@ func holding(category string) string {
 		return strings.ReplaceAll(category, "_", " ") + " holds"
 	}
 	return strings.ReplaceAll(category, "_", " ") + " hold"
-}
-
-// largest is the category that holds most, unknown where that is weights by guess.
-func largest(m *report.Moment) (name string, bytes int64) {
-	for _, c := range report.Categories {
-		if m.Categories[c] > bytes {
-			name, bytes = c, m.Categories[c]
-		}
-	}
-	if name == classify.Weights.String() && m.GuessedWeights {
-		name = classify.Unknown.String()
-	}
-	return name, bytes
 }

@@ -1,0 +1,81 @@
+package checks
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var gradientsUnused = Check{
+	ID:  "gradients_unused",
+	Run: findGradientsUnused,
+}
+
+// findGradientsUnused finds gradients that stay from one optimizer step to the next
+// for good, while those of the weights that are trained are let go: their weights
+// belong to no optimizer, as those of a teacher whose forward pass builds a graph.
+func findGradientsUnused(p *facts.Pass) []Draft {
+	const steps = 3 // of an optimizer, that such gradients outlive
+	var ends []int  // of the optimizers' phases
+	for i, span := range facts.Phases.Of(p).Spans {
+		if span.Phase == classify.Optimizer && i+1 < len(facts.Phases.Of(p).Spans) {
+			ends = append(ends, facts.Phases.Of(p).Spans[i+1].FirstEvent)
+		}
+	}
+	if len(ends) < steps {
+		return nil
+	}
+	last := ends[len(ends)-steps] // made before, and there after all of the last ones
+	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.75},
+		Without: "without these gradients,"}
+	var bytes, renewed int64
+	clears := clearedSteps(p)
+	for i, category := range p.Classes.Category {
+		id := timeline.AllocationID(i)
+		if category != classify.Gradients || p.Classes.Detail[i] != classify.NoDetail || p.T.Born[i] == timeline.Never ||
+			p.Classes.Phase[i] != classify.Backward {
+			continue
+		}
+		if _, ok := slices.BinarySearch(facts.MadeAgain.Of(p).Allocations(), id); ok {
+			continue // of an earlier model
+		}
+		switch {
+		case p.T.FreeRequested[i] != timeline.Never:
+			if int(p.T.Born[i]) >= last {
+				renewed += p.T.Allocated[i]
+			}
+		case int(p.T.Born[i]) < last && clears[p.Classes.Step[i]]:
+			bytes += p.T.Allocated[i]
+			d.Spells = append(d.Spells, p.LifeOf(id))
+		}
+	}
+	if renewed == 0 || facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
+		return nil
+	}
+	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(bytes))
+	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go "+
+		"and made anew", units.Plural(len(d.Spells), "gradient"), steps)}
+	d.Fix = ptr("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
+		"optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, " +
+		"which then saves no activations for them either")
+	d.Code = "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"
+	return []Draft{d}
+}
+
+// clearedSteps are the steps of whose gradients some are let go later. Where all of
+// them stay, they are those of a model that isn't trained any more, as the folds of a
+// cross-validation leave them.
+func clearedSteps(p *facts.Pass) map[int32]bool {
+	steps := map[int32]bool{}
+	for i, category := range p.Classes.Category {
+		if category == classify.Gradients && p.Classes.Phase[i] == classify.Backward && p.T.FreeRequested[i] != timeline.Never {
+			steps[p.Classes.Step[i]] = true
+		}
+	}
+	return steps
+}

@@ -1,0 +1,102 @@
+package checks
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var ownTemporaries = Check{
+	ID:  "own_temporaries",
+	Run: findOwnTemporaries,
+}
+
+// findOwnTemporaries finds peaks in what the program does for itself outside of
+// its passes, such as copies of all weights that are about to be saved.
+func findOwnTemporaries(p *facts.Pass) []Draft {
+	own := func(i int) bool {
+		return p.Classes.Category[i] == classify.Temporary && p.Classes.Phase[i] == classify.OtherPhase &&
+			p.T.Stack(timeline.AllocationID(i)) != 0 &&
+			goesInTime(p, timeline.AllocationID(i))
+	}
+	var ids []timeline.AllocationID
+	var bytes int64
+	lasting := map[int64]bool{} // requested bytes of weights and their state
+	for i, c := range p.Classes.Category {
+		id := timeline.AllocationID(i)
+		if !p.T.AliveAt(id, p.T.Peaks.Allocated.Event) {
+			continue
+		}
+		switch {
+		case c == classify.Weights, c == classify.OptimizerState:
+			lasting[p.T.Requested(id)] = true
+		case own(i):
+			ids = append(ids, id)
+			bytes += p.T.Allocated[i]
+		}
+	}
+	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 15 || bytes < 64<<20 || facts.Collected.Of(p).FillPeak() {
+		return nil
+	}
+	for _, l := range p.Classes.Leaks() {
+		if l.Defect && p.Mostly(ids, l.Allocations) {
+			return nil
+		}
+	}
+	made := p.ByStack(ids)
+	var copied, used int64
+	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85}, Without: "without them,"}
+	for i := range p.Classes.Category {
+		if id := timeline.AllocationID(i); own(i) && made[p.T.Stack(id)] > 0 {
+			d.Spells = append(d.Spells, p.LifeOf(id))
+		}
+	}
+	for _, id := range ids {
+		if lasting[p.T.Requested(id)] {
+			copied += p.T.Allocated[id]
+		}
+		if seesPass(p, id) {
+			used += p.T.Allocated[id]
+		}
+	}
+	what := "What the program makes for itself takes"
+	d.Fix = ptr("Do it in smaller pieces, free each result before the next is made (del), or do it on the host")
+	if copied*5 >= bytes*4 && len(ids) > 1 {
+		if used*2 > bytes { // weights that a pass runs with, as the inner steps of meta-learning make them
+			return nil
+		}
+		what = "Copies of weights and of their state take"
+		d.Fix = ptr("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them " +
+			"on the GPU")
+		d.Code = "state = {name: t.detach().cpu() for name, t in model.state_dict().items()}"
+	}
+	d.Title = fmt.Sprintf("%s %s of the peak, outside of all passes", what, units.Bytes(bytes))
+	d.happens("made in", p.CoveringLine(made))
+	d.Evidence = append(d.Evidence, units.Plural(len(ids), "block")+" at the peak, gone soon after")
+	return []Draft{d}
+}
+
+// goesInTime tells whether an allocation is gone before the step after its own is
+// over: what stays longer is kept, whatever it is.
+func goesInTime(p *facts.Pass, id timeline.AllocationID) bool {
+	steps := p.Classes.Steps
+	next := int(p.Classes.Step[id]) + 1
+	return len(steps) == 0 || next < len(steps) && p.LifeOf(id).To <= steps[next].LastEvent || next == len(steps) &&
+		p.T.FreeRequested[id] != timeline.Never
+}
+
+// seesPass tells whether an allocation is there for the whole of a forward or
+// backward pass.
+func seesPass(p *facts.Pass, id timeline.AllocationID) bool {
+	life := p.LifeOf(id)
+	for _, s := range facts.Phases.Of(p).Spans {
+		if (s.Phase == classify.Forward || s.Phase == classify.Backward) && s.FirstEvent >= life.From && s.LastEvent <= life.To {
+			return true
+		}
+	}
+	return false
+}
