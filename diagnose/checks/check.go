@@ -15,17 +15,38 @@ import (
 
 // Check is one thing to look for.
 type Check struct {
-	ID string
+	ID       string
+	Group    *Group
+	Severity string
 	// Doc says to users when the finding appears, Saves what its saving stands for,
 	// "" where it has none.
 	Doc, Saves string
-	Severity   string
 	// Needs are the facts that Run asks for.
 	Needs []facts.Need
 	// Run gives drafts whose IDs are the check's own; nil where something else than a
 	// look at one device finds it.
 	Run func(*facts.Pass) []Draft
 }
+
+// Group is a chapter of the document about findings.
+type Group struct{ Title, Doc string }
+
+// Groups are all of them.
+var Groups = []*Group{failed, mistakes, peak, allocator, recording, outside}
+
+var (
+	failed = &Group{"Failed requests", "A message in a log is judged by its own figures. It is a warning, not critical, where " +
+		"the run went on: a progress bar moved on, step numbers began again, or the program told of it in its own words and of " +
+		"steps afterwards."}
+	mistakes  = &Group{"Mistakes in the program", ""}
+	peak      = &Group{"What fills the peak", "These are no mistakes. They are left out when the change doesn't lower the peak."}
+	allocator = &Group{"The allocator", ""}
+	recording = &Group{"Expected, or about the recording", ""}
+	outside   = &Group{"Told by logs, monitors, traces and other ranks", ""}
+)
+
+// byDesign is how grave it is what costs memory by design.
+const byDesign = "warning where memory runs short, otherwise info"
 
 // Draft is a finding whose savings are still to be worked out.
 type Draft struct {

@@ -8,8 +8,11 @@ import (
 )
 
 var damage = Check{
-	ID:  "damage",
-	Run: findDamage,
+	ID:       "damage",
+	Group:    recording,
+	Severity: "warning",
+	Doc:      "The file was cut off, or contradicts itself. The evidence lists the contradictions, at most ten.",
+	Run:      findDamage,
 }
 
 // maxDamage is how many contradictions a finding lists.

@@ -11,8 +11,13 @@ import (
 )
 
 var dataParallel = Check{
-	ID:  "data_parallel",
-	Run: findDataParallel,
+	ID:       "data_parallel",
+	Group:    peak,
+	Severity: byDesign,
+	Doc: "`torch.nn.DataParallel` gathers outputs on this device, which has reserved a quarter more than any " +
+		"other at the end. The evidence gives both figures.",
+	Needs: []facts.Need{facts.Phases},
+	Run:   findDataParallel,
 }
 
 // findDataParallel finds the device that torch.nn.DataParallel loads more than the

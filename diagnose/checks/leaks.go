@@ -36,13 +36,16 @@ func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) b
 // toldElsewhere tells whether another check reports what a leak keeps: graphs that
 // no backward pass uses, or models and optimizers that were made again.
 func toldElsewhere(p *facts.Pass, l *classify.Leak) bool {
-	switch {
-	case (l.Kind == classify.StaleOutputs || l.Untrained) && p.Mostly(l.Allocations, facts.Unused.Of(p).Allocations()):
-		return true
-	case l.Kind == classify.GrowingList && p.Mostly(l.Allocations, facts.MadeAgain.Of(p).Allocations()):
+	if (l.Kind == classify.StaleOutputs || l.Untrained) && p.Mostly(l.Allocations, facts.Unused.Of(p).Allocations()) {
 		return true
 	}
-	return p.UnusedGraph(l)
+	switch l.Kind {
+	case classify.GrowingList:
+		return p.Mostly(l.Allocations, facts.MadeAgain.Of(p).Allocations())
+	case classify.RetainedGraph, classify.StaleOutputs:
+		return p.UnusedGraph(l)
+	}
+	return false
 }
 
 // kept is memory that stays beyond its step, or beyond its last use where nothing

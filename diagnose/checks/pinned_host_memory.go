@@ -9,8 +9,11 @@ import (
 )
 
 var pinnedHostMemory = Check{
-	ID:  "pinned_host_memory",
-	Run: findPinnedHost,
+	ID:       "pinned_host_memory",
+	Group:    allocator,
+	Severity: "info",
+	Doc:      "A gigabyte or more of the host's memory is pinned. No figure of the GPU shows it.",
+	Run:      findPinnedHost,
 }
 
 // findPinnedHost speaks of pinned host memory, which no GPU figure shows.

@@ -204,7 +204,7 @@ func (p *Pass) IsGraph(bulk []timeline.AllocationID) bool {
 }
 
 // forwardMade counts, before each allocation, those that forward may have saved.
-var forwardMade = Named("forward allocations", func(p *Pass) []int32 {
+var forwardMade = inner(func(p *Pass) []int32 {
 	made := make([]int32, p.T.Len()+1)
 	for i := range p.T.Len() {
 		made[i+1] = made[i]
@@ -261,7 +261,7 @@ func (r *remade) one(p *Pass, bulk []timeline.AllocationID) bool {
 }
 
 // weightSizes are the requested bytes of weights, by category.
-var weightSizes = Named("sizes of weights", func(p *Pass) map[int64]bool {
+var weightSizes = inner(func(p *Pass) map[int64]bool {
 	sizes := map[int64]bool{}
 	for i, c := range p.Classes.Category {
 		if c == classify.Weights {

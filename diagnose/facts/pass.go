@@ -44,12 +44,16 @@ type Need interface{ Name() string }
 
 // Fact is something that checks share.
 type Fact[T any] struct {
-	name string
-	find func(*Pass) T
+	name  string
+	find  func(*Pass) T
+	inner bool
 }
 
 // Named is a fact that is found so.
-func Named[T any](name string, find func(*Pass) T) *Fact[T] { return &Fact[T]{name, find} }
+func Named[T any](name string, find func(*Pass) T) *Fact[T] { return &Fact[T]{name: name, find: find} }
+
+// inner is a fact that only other facts and methods of Pass ask for.
+func inner[T any](find func(*Pass) T) *Fact[T] { return &Fact[T]{find: find, inner: true} }
 
 // Name is the fact in a few words.
 func (f *Fact[T]) Name() string { return f.name }
@@ -57,7 +61,9 @@ func (f *Fact[T]) Name() string { return f.name }
 // Of is the fact about a device.
 func (f *Fact[T]) Of(p *Pass) T {
 	if p.asked != nil {
-		p.asked(f)
+		if !f.inner {
+			p.asked(f)
+		}
 		plain := *p
 		plain.asked = nil
 		p = &plain

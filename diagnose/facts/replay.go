@@ -27,7 +27,7 @@ var Replay = Named("replay", func(p *Pass) *replay.Program {
 })
 
 // savings are what changes that were replayed save, by change.
-var savings = Named("savings", func(*Pass) map[string]replay.Saving { return map[string]replay.Saving{} })
+var savings = inner(func(*Pass) map[string]replay.Saving { return map[string]replay.Saving{} })
 
 // Changed is what some changes save by replay, in their order; the last ones are
 // left out where there would be too much to replay.

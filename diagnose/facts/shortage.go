@@ -34,8 +34,8 @@ func (p *Pass) Shortage(o *timeline.OOM) Shortage {
 // MaxExplained bounds the failures for which the rest of their step is worked out.
 const MaxExplained = 8
 
-// toCome is what the phases in which requests failed had yet to make, by event.
-var toCome = Named("memory still to come", func(p *Pass) map[int]int64 {
+// ToCome is what the phases in which requests failed had yet to make, by event.
+var ToCome = Named("memory still to come", func(p *Pass) map[int]int64 {
 	all := map[int]int64{}
 	for i := range p.T.OOMs {
 		o := &p.T.OOMs[i]
@@ -53,4 +53,4 @@ var toCome = Named("memory still to come", func(p *Pass) map[int]int64 {
 // StillToCome is what the phase in which a request failed had yet to make: the
 // state of a first optimizer step, or what the rest of a step needs by one
 // before. The one failing request may have fitted; the step can't. 0: not known.
-func (p *Pass) StillToCome(o *timeline.OOM) int64 { return toCome.Of(p)[o.Event] }
+func (p *Pass) StillToCome(o *timeline.OOM) int64 { return ToCome.Of(p)[o.Event] }
