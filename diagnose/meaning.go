@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/report"
 )
@@ -41,7 +42,7 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 			x.Sites = append(x.Sites, report.LeakSite{File: s.File, Line: facts.LineOf(s.Line), Function: s.Function,
 				Bytes: s.Bytes})
 		}
-		fix := l.Fix()
+		fix := checks.LeakAdvice(l)
 		x.Fix, x.FixCode = fix.Text, fix.Code
 		if dev.CapacityBytes != nil {
 			if step, ok := l.StepAtCapacity(*dev.CapacityBytes); ok {

@@ -21,7 +21,7 @@ var firstStepState = Check{
 		return leaksOf(p, classify.FirstStepState, func(d *Draft, l *classify.Leak) bool {
 			d.Change = "optimizer=8bit"
 			such := "AdamW or Adafactor"
-			if name := strings.TrimSuffix(l.EightBit(), "8bit"); name != "AdamW" {
+			if name := strings.TrimSuffix(EightBit(l), "8bit"); name != "AdamW" {
 				such = name
 			}
 			d.Fix = ptr("Where room is missing: an optimizer that keeps fewer bytes for each parameter, such as an 8-bit " + such)

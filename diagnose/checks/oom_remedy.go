@@ -85,16 +85,16 @@ func remedyText(p *facts.Pass, change string) string {
 				at = " at " + facts.UserLine(site)
 			}
 		}
-		return advice.Find(change).With("at", at, "optimizer", eightBit(p)).Text
+		return advice.Find(change).With("at", at, "optimizer", eightBitOf(p)).Text
 	}
 	return change
 }
 
-// eightBit is the 8-bit optimizer in the place of the program's.
-func eightBit(p *facts.Pass) string {
+// eightBitOf is the 8-bit optimizer in the place of the program's.
+func eightBitOf(p *facts.Pass) string {
 	for i := range p.Classes.Leaks() {
 		if l := &p.Classes.Leaks()[i]; l.Kind == classify.FirstStepState {
-			return l.EightBit()
+			return EightBit(l)
 		}
 	}
 	return "AdamW8bit"

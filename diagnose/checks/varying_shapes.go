@@ -17,7 +17,7 @@ var varyingShapes = Check{
 			if l.Untrained {
 				return kept(p, d, l)
 			}
-			if !l.Reused() { // else segments grow already
+			if !l.Expandable { // else segments grow already
 				d.Setting = facts.Expandable
 			}
 			return true
@@ -38,7 +38,7 @@ var fragmentationCreep = Check{
 			if l.Untrained {
 				return kept(p, d, l)
 			}
-			if !l.Reused() {
+			if !l.Expandable {
 				d.Setting, d.Worth = facts.Expandable, 1
 			}
 			return true
