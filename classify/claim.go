@@ -22,13 +22,15 @@ type signal struct {
 	claim        func(a *analysis, id timeline.AllocationID) claim
 }
 
-// sureness words of claims, in percent.
+// How sure a claim is in words, in percent.
 const (
-	exact     = 99
-	strong    = 95
-	likely    = 85
-	plausible = 70
-	guess     = 50
+	Exact     = 99
+	Strong    = 95
+	Likely    = 85
+	Plausible = 70
+	Guess     = 50
+
+	exact, strong, likely, plausible, guess = Exact, Strong, Likely, Plausible, Guess
 )
 
 // annotationClaim reads the ranges that a library names while it works.

@@ -24,7 +24,7 @@ var inputsKept = Check{
 
 // findInputsKept finds batches of other steps, or a whole data set, on the GPU.
 func findInputsKept(p *facts.Pass) []Draft {
-	const likely = 80 // percent
+	const birthAlone = 80 // percent: what nothing but the time of its birth tells is less sure
 	bytes := facts.Peak.Of(p).Held(classify.Inputs)
 	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 5 || bytes < 64<<20 {
 		return nil
@@ -42,7 +42,7 @@ func findInputsKept(p *facts.Pass) []Draft {
 			continue
 		}
 		others += p.T.Allocated[i]
-		if p.Classes.Confidence[i] < likely {
+		if p.Classes.Confidence[i] < birthAlone {
 			guessed += p.T.Allocated[i]
 		}
 		blocks++

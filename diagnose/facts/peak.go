@@ -82,13 +82,12 @@ func (p *Pass) Mostly(ids, others []timeline.AllocationID) bool {
 // Doubtful counts the bytes of a category after an event, and those of them that may
 // be of another.
 func (p *Pass) Doubtful(category classify.Category, event int) (doubtful, all int64) {
-	const plausible = 70
 	for i, c := range p.Classes.Category {
 		if c != category || !p.T.AliveAt(timeline.AllocationID(i), event) {
 			continue
 		}
 		all += p.T.Allocated[i]
-		if p.Classes.Confidence[i] < plausible {
+		if p.Classes.Confidence[i] < classify.Plausible {
 			doubtful += p.T.Allocated[i]
 		}
 	}
