@@ -54,83 +54,100 @@ func findAllocatorSetting(p *facts.Pass) []Draft {
 	if doc == nil {
 		return nil
 	}
-	recorded := &doc.Scenarios[0]
-	begun := recorded.PeakReservedBytes // of the recorded settings, begun in the same way
-	// What lay in the cache before a late recording begins anew in a replay: a gain
-	// that what was really reserved doesn't bear out is none.
-	gain := func(o *replay.Outcome) int64 {
-		if o.SavesBytes <= 0 {
-			return o.SavesBytes
+	x := compareSettings(doc, peak)
+	d := Draft{Finding: report.Finding{Severity: report.Info, Confidence: 0.95, Evidence: x.evidence(p, doc, waste)}}
+	switch best, standard := x.best, x.standard; {
+	case set != "" && x.worth(standard):
+		d.Severity = report.Warning
+		d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, units.Bytes(x.gain(standard)))
+		d.Fix, d.SavesBytes = ptr("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), ptr(x.gain(standard))
+		if x.worth(best) && x.gain(best) > x.gain(standard)+32<<20 {
+			d.Fix, d.SavesBytes = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), ptr(x.gain(best))
 		}
-		return min(o.SavesBytes, max(0, peak-o.PeakReservedBytes))
+	case x.worth(best):
+		d.Severity = p.Severity()
+		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, units.Bytes(x.gain(best)))
+		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(x.gain(best))
+	case set != "" && standard != nil && facts.Share(-standard.SavesBytes, x.begun) >= gainWorth:
+		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set,
+			units.Bytes(-standard.SavesBytes))
+	case set != "" && standard != nil:
+		d.Title = fmt.Sprintf("%s makes no difference to speak of here", set)
+	case facts.Share(x.begun-p.Dev.Peaks.Allocated.Bytes, x.begun) < 2*wasteWorth:
+		return nil // most of it was cached before the recording began
+	default:
+		which := "The allocator's settings are the best of those tried"
+		if best != nil && x.gain(best) > 0 {
+			which = "No other setting that was tried gains much"
+		}
+		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, units.Bytes(waste), units.Bytes(peak),
+			within(p.Dev))
 	}
-	var best, standard *replay.Outcome
+	return []Draft{d}
+}
+
+// compared are settings beside the recorded ones.
+type compared struct {
+	peak           int64 // reserved, as recorded
+	begun          int64 // reserved with the recorded settings by a replay that begins as those with others do
+	best, standard *replay.Outcome
+}
+
+func compareSettings(doc *replay.Document, peak int64) compared {
+	x := compared{peak: peak, begun: doc.Scenarios[0].PeakReservedBytes}
 	for i := range doc.Scenarios[1:] {
 		o := &doc.Scenarios[i+1]
 		if len(o.Changes) > 0 || o.OOM {
 			continue
 		}
 		if o.Name == anew {
-			begun = o.PeakReservedBytes
+			x.begun = o.PeakReservedBytes
 			continue
 		}
 		if o.Settings == "" {
-			standard = o
+			x.standard = o
 		}
-		if best == nil || gain(o) > gain(best) {
-			best = o
+		if x.best == nil || x.gain(o) > x.gain(x.best) {
+			x.best = o
 		}
 	}
-	d := Draft{Finding: report.Finding{Severity: report.Info, Confidence: 0.95, Evidence: []string{
-		fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once%s", units.Bytes(peak),
-			units.Bytes(p.Dev.Peaks.Allocated.Bytes), units.Bytes(waste), units.Percent(waste, peak), within(p.Dev))}}}
-	if begun != recorded.PeakReservedBytes {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded "+
-			"settings they reserve %s", units.Bytes(begun)))
+	return x
+}
+
+// gain is what a setting saves. What lay in the cache before a late recording begins
+// anew in a replay: a gain that what was really reserved doesn't bear out is none.
+func (x *compared) gain(o *replay.Outcome) int64 {
+	if o.SavesBytes <= 0 {
+		return o.SavesBytes
+	}
+	return min(o.SavesBytes, max(0, x.peak-o.PeakReservedBytes))
+}
+
+// worth tells whether a setting saves enough for a word.
+func (x *compared) worth(o *replay.Outcome) bool {
+	return o != nil && facts.Share(x.gain(o), x.begun) >= gainWorth && x.gain(o) >= 32<<20
+}
+
+// evidence is what was reserved under each of the settings.
+func (x *compared) evidence(p *facts.Pass, doc *replay.Document, waste int64) []string {
+	out := []string{fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once%s", units.Bytes(x.peak),
+		units.Bytes(p.Dev.Peaks.Allocated.Bytes), units.Bytes(waste), units.Percent(waste, x.peak), within(p.Dev))}
+	if x.begun != doc.Scenarios[0].PeakReservedBytes {
+		out = append(out, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded settings they "+
+			"reserve %s", units.Bytes(x.begun)))
 	}
 	for i := range doc.Scenarios[1:] {
 		if o := &doc.Scenarios[i+1]; !o.OOM && o.Name != anew {
-			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings),
-				units.Bytes(o.PeakReservedBytes), difference(o.PeakReservedBytes-begun)))
+			out = append(out, fmt.Sprintf("replayed with %s: peak reserved %s (%s)", orDefault(o.Settings),
+				units.Bytes(o.PeakReservedBytes), difference(o.PeakReservedBytes-x.begun)))
 		}
 	}
-	if twice := slices.ContainsFunc(p.Dev.Leaks, func(l report.Leak) bool {
+	if slices.ContainsFunc(p.Dev.Leaks, func(l report.Leak) bool {
 		return l.Kind == classify.VaryingShapes || l.Kind == classify.FragmentationCreep
-	}); twice {
-		d.Evidence = append(d.Evidence, "the same gain as that of the finding about sizes or pieces, not a second one")
+	}) {
+		out = append(out, "the same gain as that of the finding about sizes or pieces, not a second one")
 	}
-	worth := func(o *replay.Outcome) bool {
-		return o != nil && facts.Share(gain(o), begun) >= gainWorth && gain(o) >= 32<<20
-	}
-	switch {
-	case set != "" && worth(standard):
-		d.Severity = report.Warning
-		d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, units.Bytes(gain(standard)))
-		d.Fix, d.SavesBytes = ptr("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), ptr(gain(standard))
-		if worth(best) && gain(best) > gain(standard)+32<<20 {
-			d.Fix, d.SavesBytes = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), ptr(gain(best))
-		}
-	case worth(best):
-		d.Severity = p.Severity()
-		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, units.Bytes(gain(best)))
-		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(gain(best))
-	case set != "" && standard != nil && facts.Share(-standard.SavesBytes, begun) >= gainWorth:
-		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set,
-			units.Bytes(-standard.SavesBytes))
-	case set != "" && standard != nil:
-		d.Title = fmt.Sprintf("%s makes no difference to speak of here", set)
-	default:
-		which := "The allocator's settings are the best of those tried"
-		if best != nil && gain(best) > 0 {
-			which = "No other setting that was tried gains much"
-		}
-		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, units.Bytes(waste), units.Bytes(peak),
-			within(p.Dev))
-		if facts.Share(begun-p.Dev.Peaks.Allocated.Bytes, begun) < 2*wasteWorth {
-			return nil // most of it was cached before the recording began
-		}
-	}
-	return []Draft{d}
+	return out
 }
 
 // wasteUnreplayed speaks of recordings that are too long, or too incomplete, to

@@ -29,35 +29,34 @@ var gradientsUnused = Check{
 func findGradientsUnused(p *facts.Pass) []Draft {
 	const steps = 3 // of an optimizer, that such gradients outlive
 	var ends []int  // of the optimizers' phases
-	for i, span := range facts.Phases.Of(p).Spans {
-		if span.Phase == classify.Optimizer && i+1 < len(facts.Phases.Of(p).Spans) {
-			ends = append(ends, facts.Phases.Of(p).Spans[i+1].FirstEvent)
+	spans := facts.Phases.Of(p).Spans
+	for i, span := range spans {
+		if span.Phase == classify.Optimizer && i+1 < len(spans) {
+			ends = append(ends, spans[i+1].FirstEvent)
 		}
 	}
 	if len(ends) < steps {
 		return nil
 	}
 	last := ends[len(ends)-steps] // made before, and there after all of the last ones
-	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.75},
-		Without: "without these gradients,"}
+	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.75}, Without: "without these gradients,"}
 	var bytes, renewed int64
-	clears := clearedSteps(p)
-	for i, category := range p.Classes.Category {
-		id := timeline.AllocationID(i)
-		if category != classify.Gradients || p.Classes.Detail[i] != classify.NoDetail || p.T.Born[i] == timeline.Never ||
-			p.Classes.Phase[i] != classify.Backward {
+	clears, earlier := clearedSteps(p), facts.MadeAgain.Of(p).Allocations()
+	for id := range p.Each(classify.Gradients) {
+		if p.Classes.Detail[id] != classify.NoDetail || p.T.Born[id] == timeline.Never ||
+			p.Classes.Phase[id] != classify.Backward {
 			continue
 		}
-		if _, ok := slices.BinarySearch(facts.MadeAgain.Of(p).Allocations(), id); ok {
+		if _, ok := slices.BinarySearch(earlier, id); ok {
 			continue // of an earlier model
 		}
 		switch {
-		case p.T.FreeRequested[i] != timeline.Never:
-			if int(p.T.Born[i]) >= last {
-				renewed += p.T.Allocated[i]
+		case p.T.FreeRequested[id] != timeline.Never:
+			if int(p.T.Born[id]) >= last {
+				renewed += p.T.Allocated[id]
 			}
-		case int(p.T.Born[i]) < last && clears[p.Classes.Step[i]]:
-			bytes += p.T.Allocated[i]
+		case int(p.T.Born[id]) < last && clears[p.Classes.Step[id]]:
+			bytes += p.T.Allocated[id]
 			d.Spells = append(d.Spells, p.LifeOf(id))
 		}
 	}
@@ -79,9 +78,9 @@ func findGradientsUnused(p *facts.Pass) []Draft {
 // cross-validation leave them.
 func clearedSteps(p *facts.Pass) map[int32]bool {
 	steps := map[int32]bool{}
-	for i, category := range p.Classes.Category {
-		if category == classify.Gradients && p.Classes.Phase[i] == classify.Backward && p.T.FreeRequested[i] != timeline.Never {
-			steps[p.Classes.Step[i]] = true
+	for id := range p.Each(classify.Gradients) {
+		if p.Classes.Phase[id] == classify.Backward && p.T.FreeRequested[id] != timeline.Never {
+			steps[p.Classes.Step[id]] = true
 		}
 	}
 	return steps

@@ -23,7 +23,7 @@ var logitsDominate = Check{
 	Run:   findLogitsDominate,
 }
 
-// findLogitsDominate finds scores over a vocabulary that take a good part of the
+// findLogitsDominate finds logits that take a good part of the
 // peak.
 func findLogitsDominate(p *facts.Pass) []Draft {
 	kept := p.AtPeak(facts.Leaked.Of(p), classify.Logits) // another loss makes no less of those
@@ -34,8 +34,7 @@ func findLogitsDominate(p *facts.Pass) []Draft {
 	if doubtful, _ := p.Doubtful(classify.Logits, p.T.Peaks.Allocated.Event); 2*doubtful > bytes {
 		return nil
 	}
-	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.9},
-		Change: "logits=chunked", Worth: 1}
+	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.9}, Change: "logits=chunked", Worth: 1}
 	d.Title = fmt.Sprintf("Logits and their copies take %s, %s of the peak", units.Bytes(bytes),
 		units.Percent(bytes, p.Dev.AtPeak.AllocatedBytes))
 	parts := inParts(p)
@@ -55,14 +54,27 @@ func findLogitsDominate(p *facts.Pass) []Draft {
 	}
 	d.Evidence = append(d.Evidence, facts.SiteLines(p.Dev.Sites, classify.Logits, 3)...)
 	if !facts.Phases.Of(p).Trains && len(p.Dev.OOMs) == 0 {
-		if d.Fix = ptr("Compute scores only for the positions that are read (logits_to_keep=1 when generating), or in pieces"); p.Scored() {
-			d.Fix = ptr("The head and the loss on a part of the tokens at a time, so that the logits of all never exist at " +
-				"once; or fewer tokens in a batch")
-			d.Code = "loss = sum(cross_entropy(head(h), y, reduction=\"sum\") for h, y in zip(hidden.split(1024), " +
-				"labels.split(1024))) / labels.numel()"
-		}
-		return []Draft{d}
+		untrainedLogits(p, &d)
+	} else {
+		chunkedLoss(p, &d, parts)
 	}
+	return []Draft{d}
+}
+
+// untrainedLogits advises passes that aren't trained on.
+func untrainedLogits(p *facts.Pass, d *Draft) {
+	if !p.Scored() {
+		d.Fix = ptr("Compute scores only for the positions that are read (logits_to_keep=1 when generating), or in pieces")
+		return
+	}
+	d.Fix = ptr("The head and the loss on a part of the tokens at a time, so that the logits of all never exist at " +
+		"once; or fewer tokens in a batch")
+	d.Code = "loss = sum(cross_entropy(head(h), y, reduction=\"sum\") for h, y in zip(hidden.split(1024), " +
+		"labels.split(1024))) / labels.numel()"
+}
+
+// chunkedLoss advises another loss, in its place where that is known.
+func chunkedLoss(p *facts.Pass, d *Draft, parts bool) {
 	at := ""
 	if loss := facts.Loss.Of(p); loss != nil {
 		at = " in place of the loss at " + facts.UserLine(loss)
@@ -81,7 +93,6 @@ func findLogitsDominate(p *facts.Pass) []Draft {
 		"# or: the head and the sum of losses of 1,024 tokens at a time, made again in backward\n" +
 		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), " +
 		"labels.split(1024))) / labels.numel()"
-	return []Draft{d}
 }
 
 // staleAtPeak counts the bytes of scores at the peak that the step before left.

@@ -25,7 +25,8 @@ var missingNoGrad = Check{
 	Doc: "A forward pass builds an autograd graph that no backward pass uses. It appears in two cases.\n\n" +
 		"* A graph is dropped all at once, and no backward pass has run since it was made. It has at least 16 tensors of " +
 		"4 kinds, a quarter of what the pass made. Less than three quarters of it have the sizes of weights, since copies " +
-		"of a model are dropped all at once, too. Without stacks it doesn't go in the order in which it came, as a module goes that " +
+		"of a model are dropped all at once, too. Without stacks it doesn't go in the order in which it came, as a module " +
+		"goes that " +
 		"leaves the GPU. Where frees have C++ stacks, these must show autograd letting go of saved tensors.\n\n" +
 		"* Graphs are kept. In a recording that trains nothing, one graph counts that is still whole during the next " +
 		"forward pass. In a program that trains, those count that pile up where forward passes follow each other without " +

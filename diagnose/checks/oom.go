@@ -342,28 +342,21 @@ func roomLeft(o *report.OOM) string {
 	return text
 }
 
+// pin is what blocks of one call site keep from being given back.
+type pin struct {
+	facts.Tally
+	free     int64 // in the segments that hold such blocks
+	segments int
+	example  timeline.AllocationID // the smallest
+}
+
 // pinnedBy says which blocks keep free memory in pieces, by name and line:
 // those of segments that have free memory, summed up by who made them.
 func pinnedBy(p *facts.Pass, o *timeline.OOM) []string {
-	type pin struct {
-		facts.Tally
-		free     int64 // in the segments that hold such blocks
-		segments int
-		example  timeline.AllocationID // the smallest
-	}
 	pins := map[facts.SiteKey]*pin{}
 	var keys []facts.SiteKey
-	layout := p.T.LayoutAt(o.Event)
-	for _, s := range layout.Segments {
-		var free int64
-		least := timeline.NoAllocation
-		for _, b := range s.Blocks {
-			if b.Allocation == timeline.NoAllocation {
-				free += b.Bytes
-			} else if least == timeline.NoAllocation || b.Bytes < p.T.Allocated[least] {
-				least = b.Allocation
-			}
-		}
+	for _, s := range p.T.LayoutAt(o.Event).Segments {
+		least, free := smallest(p, s.Blocks)
 		if free == 0 || least == timeline.NoAllocation {
 			continue
 		}
@@ -386,25 +379,41 @@ func pinnedBy(p *facts.Pass, o *timeline.OOM) []string {
 	slices.SortStableFunc(keys, func(a, b facts.SiteKey) int { return cmp.Compare(pins[b].free, pins[a].free) })
 	var out []string
 	for i, k := range keys[:min(len(keys), 3)] {
-		x := pins[k]
-		if i > 0 && x.free*20 < pins[keys[0]].free {
+		if i > 0 && pins[k].free*20 < pins[keys[0]].free {
 			break
 		}
-		what := strings.ReplaceAll(k.Category.String(), "_", " ")
-		if name := p.NameOf(x.example); name != "" {
-			what += " such as " + name
-		}
-		from := ""
-		if s := facts.SiteOf(k); k.Known && s.Short() != "" {
-			from = " from " + facts.UserLine(&s)
-		}
-		sizes := units.Bytes(x.Largest)
-		if least := p.T.Allocated[x.example]; least < x.Largest {
-			sizes = units.Bytes(least) + " to " + sizes
-		}
-		out = append(out, fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", units.Plural(x.Blocks, "block"), what,
-			from,
-			sizes, units.Bytes(x.free), units.Plural(x.segments, "segment")))
+		out = append(out, pins[k].text(p, k))
 	}
 	return out
+}
+
+// smallest is the smallest block of a segment that is in use, and the bytes that are
+// free beside it.
+func smallest(p *facts.Pass, blocks []timeline.Block) (least timeline.AllocationID, free int64) {
+	least = timeline.NoAllocation
+	for _, b := range blocks {
+		if b.Allocation == timeline.NoAllocation {
+			free += b.Bytes
+		} else if least == timeline.NoAllocation || b.Bytes < p.T.Allocated[least] {
+			least = b.Allocation
+		}
+	}
+	return least, free
+}
+
+func (x *pin) text(p *facts.Pass, k facts.SiteKey) string {
+	what := strings.ReplaceAll(k.Category.String(), "_", " ")
+	if name := p.NameOf(x.example); name != "" {
+		what += " such as " + name
+	}
+	from := ""
+	if s := facts.SiteOf(k); k.Known && s.Short() != "" {
+		from = " from " + facts.UserLine(&s)
+	}
+	sizes := units.Bytes(x.Largest)
+	if least := p.T.Allocated[x.example]; least < x.Largest {
+		sizes = units.Bytes(least) + " to " + sizes
+	}
+	return fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", units.Plural(x.Blocks, "block"), what, from, sizes,
+		units.Bytes(x.free), units.Plural(x.segments, "segment"))
 }

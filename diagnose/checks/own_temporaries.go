@@ -2,6 +2,7 @@ package checks
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
@@ -26,54 +27,28 @@ var ownTemporaries = Check{
 // findOwnTemporaries finds peaks in what the program does for itself outside of
 // its passes, such as copies of all weights that are about to be saved.
 func findOwnTemporaries(p *facts.Pass) []Draft {
-	own := func(i int) bool {
-		return p.Classes.Category[i] == classify.Temporary && p.Classes.Phase[i] == classify.OtherPhase &&
-			p.T.Stack(timeline.AllocationID(i)) != 0 &&
-			goesInTime(p, timeline.AllocationID(i))
-	}
 	var ids []timeline.AllocationID
 	var bytes int64
-	lasting := map[int64]bool{} // requested bytes of weights and their state
-	for i, c := range p.Classes.Category {
-		id := timeline.AllocationID(i)
-		if !p.T.AliveAt(id, p.T.Peaks.Allocated.Event) {
-			continue
-		}
-		switch {
-		case c == classify.Weights, c == classify.OptimizerState:
-			lasting[p.T.Requested(id)] = true
-		case own(i):
+	for id := range p.Each(classify.Temporary) {
+		if p.T.AliveAt(id, p.T.Peaks.Allocated.Event) && isOwn(p, id) {
 			ids = append(ids, id)
-			bytes += p.T.Allocated[i]
+			bytes += p.T.Allocated[id]
 		}
 	}
-	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 15 || bytes < 64<<20 || facts.Collected.Of(p).FillPeak() {
+	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 15 || bytes < 64<<20 || facts.Collected.Of(p).FillPeak() ||
+		slices.ContainsFunc(p.Classes.Leaks(), func(l classify.Leak) bool { return l.Defect && p.Mostly(ids, l.Allocations) }) {
 		return nil
 	}
-	for _, l := range p.Classes.Leaks() {
-		if l.Defect && p.Mostly(ids, l.Allocations) {
-			return nil
-		}
-	}
 	made := p.ByStack(ids)
-	var copied, used int64
 	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85}, Without: "without them,"}
-	for i := range p.Classes.Category {
-		if id := timeline.AllocationID(i); own(i) && made[p.T.Stack(id)] > 0 {
+	for id := range p.Each(classify.Temporary) {
+		if made[p.T.Stack(id)] > 0 && isOwn(p, id) {
 			d.Spells = append(d.Spells, p.LifeOf(id))
-		}
-	}
-	for _, id := range ids {
-		if lasting[p.T.Requested(id)] {
-			copied += p.T.Allocated[id]
-		}
-		if seesPass(p, id) {
-			used += p.T.Allocated[id]
 		}
 	}
 	what := "What the program makes for itself takes"
 	d.Fix = ptr("Do it in smaller pieces, free each result before the next is made (del), or do it on the host")
-	if copied*5 >= bytes*4 && len(ids) > 1 {
+	if copied, used := copiesOfWeights(p, ids); copied*5 >= bytes*4 && len(ids) > 1 {
 		if used*2 > bytes { // weights that a pass runs with, as the inner steps of meta-learning make them
 			return nil
 		}
@@ -86,6 +61,34 @@ func findOwnTemporaries(p *facts.Pass) []Draft {
 	d.happens("made in", p.CoveringLine(made))
 	d.Evidence = append(d.Evidence, units.Plural(len(ids), "block")+" at the peak, gone soon after")
 	return []Draft{d}
+}
+
+// isOwn tells whether a temporary was made by lines of the program outside of all
+// passes.
+func isOwn(p *facts.Pass, id timeline.AllocationID) bool {
+	return p.Classes.Phase[id] == classify.OtherPhase && p.T.Stack(id) != 0 && goesInTime(p, id)
+}
+
+// copiesOfWeights counts the bytes that have the sizes of weights and their state at
+// the peak, and those that are there for the whole of a pass.
+func copiesOfWeights(p *facts.Pass, ids []timeline.AllocationID) (copied, used int64) {
+	lasting := map[int64]bool{} // requested bytes
+	for _, c := range []classify.Category{classify.Weights, classify.OptimizerState} {
+		for id := range p.Each(c) {
+			if p.T.AliveAt(id, p.T.Peaks.Allocated.Event) {
+				lasting[p.T.Requested(id)] = true
+			}
+		}
+	}
+	for _, id := range ids {
+		if lasting[p.T.Requested(id)] {
+			copied += p.T.Allocated[id]
+		}
+		if seesPass(p, id) {
+			used += p.T.Allocated[id]
+		}
+	}
+	return copied, used
 }
 
 // goesInTime tells whether an allocation is gone before the step after its own is

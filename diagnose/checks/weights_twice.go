@@ -110,32 +110,15 @@ const maxAnchors = 16
 // secondWeights finds the run of weights that repeats an earlier one: it is
 // anchored at a large weight of a rare size, and extended to both sides.
 func secondWeights(p *facts.Pass) []timeline.AllocationID {
-	var ids []timeline.AllocationID
-	var all int64
-	event := p.T.Peaks.Allocated.Event
-	piled := map[timeline.AllocationID]bool{} // copies that a leak tells of
-	for _, id := range facts.Leaked.Of(p) {
-		piled[id] = true
-	}
-	for i, c := range p.Classes.Category {
-		id := timeline.AllocationID(i)
-		if c != classify.Weights || !p.T.AliveAt(id, event) || p.T.Requested(id) <= facts.SmallWeight || piled[id] {
-			continue
-		}
-		if p.T.Born[i] == timeline.Never && p.T.Stack(id) == 0 {
-			return nil // older ones are in the order of their addresses
-		}
-		ids = append(ids, id)
-		all += p.T.Requested(id)
-	}
-	anchors := anchors(p, ids)
-	if len(anchors) > maxAnchors {
+	ids, all := weightsAtPeak(p)
+	places := anchors(p, ids)
+	if len(places) > maxAnchors {
 		return nil // layers of one model
 	}
 	var best []timeline.AllocationID
 	var most int64
-	for k, i := range anchors {
-		for _, j := range anchors[:k] {
+	for k, i := range places {
+		for _, j := range places[:k] {
 			from, to, bytes := repeated(p, ids, j, i)
 			if bytes > most && otherOrigin(p, ids[from-(i-j):to-(i-j)], ids[from:to]) {
 				best, most = ids[from:to], bytes
@@ -147,6 +130,26 @@ func secondWeights(p *facts.Pass) []timeline.AllocationID {
 		return nil
 	}
 	return best
+}
+
+// weightsAtPeak are the weights in the order in which they were made, copies aside
+// that a leak tells of, and their requested bytes; none where that order isn't known.
+func weightsAtPeak(p *facts.Pass) (ids []timeline.AllocationID, all int64) {
+	piled := map[timeline.AllocationID]bool{}
+	for _, id := range facts.Leaked.Of(p) {
+		piled[id] = true
+	}
+	for id := range p.Each(classify.Weights) {
+		if !p.T.AliveAt(id, p.T.Peaks.Allocated.Event) || p.T.Requested(id) <= facts.SmallWeight || piled[id] {
+			continue
+		}
+		if p.T.Born[id] == timeline.Never && p.T.Stack(id) == 0 {
+			return nil, 0 // older ones are in the order of their addresses
+		}
+		ids = append(ids, id)
+		all += p.T.Requested(id)
+	}
+	return ids, all
 }
 
 // anchors are the places of the large weights whose size is rarest, but not

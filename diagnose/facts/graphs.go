@@ -53,79 +53,96 @@ func (x *Graphs) Allocations() []timeline.AllocationID {
 	return x.IDs
 }
 
-// droppedGraphs goes once over the events.
+// dropping goes once over the events.
+type dropping struct {
+	*Pass
+	Graphs
+	letsGo           letting
+	layers           remade
+	bulk             []timeline.AllocationID // freed in a row without a request in between
+	released         int                     // of them, seen to be let go by autograd
+	backward, failed int                     // event at which the last backward pass began, the last request failed
+}
+
 func (p *Pass) droppedGraphs(spans []classify.PhaseSpan) *Graphs {
-	var x Graphs
-	letsGo := p.releases()
-	var bulk []timeline.AllocationID
-	released := 0
-	backward, failed := -1, -1 // event at which the last backward pass began, the last request failed
-	layers := p.remadeLayers(spans)
-	flush := func() {
-		if len(bulk) >= BulkLeast && p.IsGraph(bulk) && !layers.one(p, bulk) &&
-			(!letsGo.known || released*100 >= bulkShare*len(bulk)) {
-			x.Count++
-			var bytes int64
-			for _, id := range bulk {
-				bytes += p.T.Allocated[id]
-			}
-			x.Bytes = max(x.Bytes, bytes)
-			x.IDs = append(x.IDs, bulk...)
-			x.Proven = letsGo.known
-		}
-		bulk, released = bulk[:0], 0
-	}
+	d := dropping{Pass: p, letsGo: p.releases(), layers: p.remadeLayers(spans), backward: -1, failed: -1}
 	events := &p.T.Device.Events
 	for k, span := range spans {
 		end := events.Len()
 		if k+1 < len(spans) {
 			end = spans[k+1].FirstEvent
 		}
-		if span.Phase == classify.Backward { // what it frees was used
-			backward = span.FirstEvent
-			for _, action := range events.Action[span.FirstEvent:end] {
-				if action == snapshot.Alloc || action == snapshot.OOM {
-					flush()
-					break
-				}
-			}
-			if n := sort.Search(len(p.T.OOMs), func(i int) bool { return p.T.OOMs[i].Event >= end }); n > 0 {
-				failed = p.T.OOMs[n-1].Event
-			}
+		if span.Phase == classify.Backward {
+			d.trained(span.FirstEvent, end)
 			continue
 		}
 		for i := span.FirstEvent; i < end; i++ {
 			switch events.Action[i] {
 			case snapshot.Alloc:
-				if len(bulk) > 0 {
-					flush()
+				if len(d.bulk) > 0 {
+					d.flush()
 				}
 			case snapshot.OOM:
-				flush()
-				failed = i
+				d.flush()
+				d.failed = i
 			case snapshot.FreeRequested:
-				id := p.T.Of[i]
-				if id == timeline.NoAllocation {
-					continue
-				}
-				saved := letsGo.known && letsGo.stacks[events.StackOf(i)]
-				if born := p.T.Born[id]; born == timeline.Never {
-					if !saved || max(backward, failed) >= 0 {
-						continue
-					}
-				} else if int(born) <= max(backward, failed) || !p.forGraph(id) {
-					continue
-				}
-				bulk = append(bulk, id)
-				if saved {
-					released++
-				}
+				d.free(i)
 			}
 		}
 	}
-	flush()
-	x.after = max(backward, failed)
-	return &x
+	d.flush()
+	d.after = max(d.backward, d.failed)
+	return &d.Graphs
+}
+
+// trained is a backward pass: what it frees was used.
+func (d *dropping) trained(first, end int) {
+	d.backward = first
+	for _, action := range d.T.Device.Events.Action[first:end] {
+		if action == snapshot.Alloc || action == snapshot.OOM {
+			d.flush()
+			break
+		}
+	}
+	if n := sort.Search(len(d.T.OOMs), func(i int) bool { return d.T.OOMs[i].Event >= end }); n > 0 {
+		d.failed = d.T.OOMs[n-1].Event
+	}
+}
+
+// free is one of a tensor that a graph may have held.
+func (d *dropping) free(event int) {
+	id := d.T.Of[event]
+	if id == timeline.NoAllocation {
+		return
+	}
+	saved := d.letsGo.known && d.letsGo.stacks[d.T.Device.Events.StackOf(event)]
+	if born, since := d.T.Born[id], max(d.backward, d.failed); born == timeline.Never {
+		if !saved || since >= 0 {
+			return
+		}
+	} else if int(born) <= since || !d.forGraph(id) {
+		return
+	}
+	d.bulk = append(d.bulk, id)
+	if saved {
+		d.released++
+	}
+}
+
+// flush judges what was freed in a row.
+func (d *dropping) flush() {
+	if len(d.bulk) >= BulkLeast && d.IsGraph(d.bulk) && !d.layers.one(d.Pass, d.bulk) &&
+		(!d.letsGo.known || d.released*100 >= bulkShare*len(d.bulk)) {
+		d.Count++
+		var bytes int64
+		for _, id := range d.bulk {
+			bytes += d.T.Allocated[id]
+		}
+		d.Bytes = max(d.Bytes, bytes)
+		d.IDs = append(d.IDs, d.bulk...)
+		d.Proven = d.letsGo.known
+	}
+	d.bulk, d.released = d.bulk[:0], 0
 }
 
 // GraphKind tells the tensors of one place of the program, or without stacks of

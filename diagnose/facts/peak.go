@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -32,6 +33,17 @@ func (x *Sums) Held(c classify.Category) (bytes int64) {
 		bytes += y.Bytes
 	}
 	return bytes
+}
+
+// Each are the allocations of a category, in order.
+func (p *Pass) Each(category classify.Category) iter.Seq[timeline.AllocationID] {
+	return func(yield func(timeline.AllocationID) bool) {
+		for i, c := range p.Classes.Category {
+			if c == category && !yield(timeline.AllocationID(i)) {
+				return
+			}
+		}
+	}
 }
 
 // AtPeak is what of a category some allocations are at the peak.
