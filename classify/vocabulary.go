@@ -88,6 +88,15 @@ const (
 	FirstStepState     = leaks.FirstStepState
 )
 
+// How sure a claim is in words, in percent.
+const (
+	Exact     = rules.Exact
+	Strong    = rules.Strong
+	Likely    = rules.Likely
+	Plausible = rules.Plausible
+	Guess     = rules.Guess
+)
+
 // Stacked is the order of categories in pictures, what lives longest below.
 var Stacked = meaning.Stacked
 

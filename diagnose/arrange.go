@@ -220,6 +220,9 @@ func worstVerdict(doc *report.Document, main *report.Device) (v report.Verdict, 
 		one.Devices = doc.Devices[doc.Ranks.Rows[i].Index : doc.Ranks.Rows[i].Index+1]
 		if x := verdict(&one); v.Text == "" || severities[x.Severity] < severities[v.Severity] {
 			v, row = x, i
+			if v.About != nil && v.About.Device >= 0 {
+				v.About.Device = doc.Ranks.Rows[i].Index
+			}
 		}
 	}
 	look(slices.IndexFunc(doc.Ranks.Rows, func(x report.Rank) bool { return &doc.Devices[x.Index] == main }))
@@ -278,7 +281,12 @@ func (j *job) compare(doc, one *report.Document, e *examination, main int) error
 	return nil
 }
 
+// takeBudget takes the comparison of the main device, whose findings may be one more.
 func (j *job) takeBudget(doc, one *report.Document, main int) {
+	over := findingWith(&one.Devices[0], "over_budget")
+	if a := doc.Verdict.About; a != nil && a.Device == main && over >= 0 && over <= a.Finding {
+		a.Finding++
+	}
 	if doc.Budget, doc.Comparison = one.Budget, one.Comparison; doc.Comparison != nil {
 		doc.Comparison.Index = main
 	}

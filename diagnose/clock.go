@@ -47,7 +47,7 @@ func recordedCurve(dev *report.Device) (curve, bool) {
 // stampCurve puts times beside the points of the device's curve and the ends
 // of its steps.
 func (e *examination) stampCurve(dev *report.Device) {
-	times := e.t.Device.Events.TimeUS
+	times := e.T.Device.Events.TimeUS
 	if len(times) == 0 {
 		return
 	}

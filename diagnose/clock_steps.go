@@ -206,7 +206,7 @@ func (e *examination) alignTrace(dev *report.Device, source int, t *evidence.Tra
 					m.confidence, m.reason = 0.98, m.reason+"; both saw the same peak"
 				}
 			} else if samePeak && d.PeakMicros > 0 && dev.Peaks.Allocated.Event != nil {
-				at := float64(e.t.Device.Events.TimeUS[*dev.Peaks.Allocated.Event]) / 1e6
+				at := float64(e.T.Device.Events.TimeUS[*dev.Peaks.Allocated.Event]) / 1e6
 				m = match{method: "curves", offset: at - base - d.PeakMicros/1e6, confidence: 0.7,
 					reason: "by the peak, which both saw at the same size; their clocks differ"}
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/checks"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/internal/together"
@@ -16,22 +18,23 @@ import (
 
 // device is what the report says about one GPU.
 func (e *examination) device() report.Device {
-	t, d := e.t, e.t.Device
+	t, d := e.T, e.T.Device
 	dev := report.Device{Device: d.Ordinal, Events: d.Events.Len(), Allocations: t.Len(), Older: t.Older(),
 		History: t.History.String(), HistoryReason: t.Reason,
 		Steps: e.steps(), OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{}}
 	dev.Damage = append(dev.Damage, t.Damage...)
+	e.Dev = &dev
 	e.times(&dev)
 	e.capacity(&dev)
 	dev.Peaks = report.Peaks{Requested: peakOf(t.Peaks.Requested), Allocated: peakOf(t.Peaks.Allocated),
 		Active: peakOf(t.Peaks.Active), Reserved: peakOf(t.Peaks.Reserved)}
 	together.Do(
-		func() { e.classes.Leaks() },
-		func() { e.attention = e.attentions() },
-		func() { e.dropped = e.droppedGraphs(e.spans()) },
+		func() { e.Classes.Leaks() },
+		func() { checks.Attention.Of(e.Pass) },
+		func() { facts.Dropped.Of(e.Pass) },
 		func() {
 			e.moments(&dev)
-			dev.Stacks = e.view.Recorded(d)
+			dev.Stacks = e.View.Recorded(d)
 			dev.Actions = e.actions()
 			dev.Segments = e.segments()
 			dev.Pools = e.pools()
@@ -51,20 +54,20 @@ func peakOf(p timeline.Peak) report.Peak { return report.Peak{Bytes: p.Bytes, Ev
 // actions counts the events by kind, in the recorder's order of kinds.
 func (e *examination) actions() []report.KeyCount {
 	var counts [256]int
-	for _, a := range e.t.Device.Events.Action {
+	for _, a := range e.T.Device.Events.Action {
 		counts[a]++
 	}
 	out := []report.KeyCount{}
 	for a, n := range counts {
 		if n > 0 {
-			out = append(out, report.KeyCount{Key: e.t.Snapshot.ActionName(snapshot.Action(a)), Count: n})
+			out = append(out, report.KeyCount{Key: e.T.Snapshot.ActionName(snapshot.Action(a)), Count: n})
 		}
 	}
 	return out
 }
 
 func (e *examination) times(dev *report.Device) {
-	times := e.t.Device.Events.TimeUS
+	times := e.T.Device.Events.TimeUS
 	for i, j := 0, len(times)-1; i < len(times); i, j = i+1, j-1 {
 		if dev.FirstTime == nil && times[i] > 0 {
 			dev.FirstTime = ptr(times[i])
@@ -83,12 +86,12 @@ func (e *examination) times(dev *report.Device) {
 func (e *examination) capacity(dev *report.Device) {
 	given := e.options.Capacity
 	// Without a failure the driver may have put the rest into the host's memory.
-	if len(e.t.OOMs) > 0 && given > 0 && given < max(e.t.Capacity(), e.t.Peaks.Reserved.Bytes) {
+	if len(e.T.OOMs) > 0 && given > 0 && given < max(e.T.Capacity(), e.T.Peaks.Reserved.Bytes) {
 		dev.CapacityDisproved, given = ptr(given), 0
 	}
 	number, _ := e.gpuNumber(dev)
-	sizes := oom.Sizes{Given: given, Recorded: e.t.Capacity(), Device: dev.Device, GPU: number,
-		Least: e.t.Peaks.Reserved.Bytes, Spill: !logs.MustFail(e.evidence) || e.onWindows()}
+	sizes := oom.Sizes{Given: given, Recorded: e.T.Capacity(), Device: dev.Device, GPU: number,
+		Least: e.T.Peaks.Reserved.Bytes, Spill: !logs.MustFail(e.evidence) || e.onWindows()}
 	if bytes, source := sizes.Capacity(e.evidence); bytes > 0 {
 		dev.CapacityBytes, dev.CapacitySource = &bytes, &source
 	}
@@ -96,19 +99,19 @@ func (e *examination) capacity(dev *report.Device) {
 
 // onWindows tells by the paths of the program's files.
 func (e *examination) onWindows() bool {
-	s := e.t.Snapshot
+	s := e.T.Snapshot
 	return slices.ContainsFunc(s.Frames, func(f snapshot.Frame) bool { return strings.Contains(s.String(f.File), `:\`) })
 }
 
 // moments describes the allocated peak and the end of the recording.
 func (e *examination) moments(dev *report.Device) {
-	t := e.t
+	t := e.T
 	dev.AtPeak, dev.Sites = e.moment(t.Peaks.Allocated.Event, t.AtPeak)
 	dev.AtEnd, dev.SitesAtEnd = e.moment(t.Device.Events.Len()-1, t.End)
 }
 
 func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []report.Site) {
-	sites, blocks, categories := e.sites(event)
+	sites, blocks, categories := e.SitesAt(event)
 	return report.Moment{Categories: categories, GuessedWeights: e.guessesWeights(event), Event: eventOf(event),
 		AllocatedBytes: l.Allocated, ReservedBytes: l.Reserved,
 		CacheBytes: l.Reserved - l.Allocated, Blocks: blocks}, sites
@@ -117,30 +120,14 @@ func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []rep
 // guessesWeights tells whether most of the weights after an event are called so for
 // want of anything that speaks for something else.
 func (e *examination) guessesWeights(event int) bool {
-	doubtful, all := e.doubtful(classify.Weights, event)
+	doubtful, all := e.Doubtful(classify.Weights, event)
 	return doubtful*2 > all
-}
-
-// doubtful counts the bytes of a category after an event, and those of them that may
-// be of another.
-func (e *examination) doubtful(category classify.Category, event int) (doubtful, all int64) {
-	const plausible = 70
-	for i, c := range e.classes.Category {
-		if c != category || !e.t.AliveAt(timeline.AllocationID(i), event) {
-			continue
-		}
-		all += e.t.Allocated[i]
-		if e.classes.Confidence[i] < plausible {
-			doubtful += e.t.Allocated[i]
-		}
-	}
-	return doubtful, all
 }
 
 // segments sums up how the memory lies at the dump.
 func (e *examination) segments() report.SegmentsSummary {
 	var s report.SegmentsSummary
-	for _, g := range e.t.Device.Segments {
+	for _, g := range e.T.Device.Segments {
 		s.Count++
 		s.Bytes += g.TotalSize
 		var free, used int64
@@ -175,13 +162,13 @@ func (e *examination) segments() report.SegmentsSummary {
 func (e *examination) pools() []report.PoolSummary {
 	out := []report.PoolSummary{}
 	place := map[uint32]int{}
-	for _, g := range e.t.Device.Segments {
+	for _, g := range e.T.Device.Segments {
 		if g.Pool == 0 {
 			continue
 		}
 		i, ok := place[g.Pool]
 		if !ok {
-			id := e.t.Snapshot.Pools[g.Pool]
+			id := e.T.Snapshot.Pools[g.Pool]
 			i = len(out)
 			place[g.Pool] = i
 			kind := "mem_pool"

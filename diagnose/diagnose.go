@@ -11,11 +11,10 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -63,6 +62,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	}
 	if e != nil {
 		if d := &one.Devices[0]; len(d.OOMs) > 0 {
+			e.Dev = d
 			e.tryOthers(&one, d)
 			if doc.WhatIf, doc.Trials = one.WhatIf, one.Trials; doc.Trials != nil {
 				doc.Trials.Index = main
@@ -93,27 +93,11 @@ func (j *job) noteUncompared(doc *report.Document) {
 
 // examination is the work on one device.
 type examination struct {
-	t        *timeline.Timeline
-	classes  *classify.Classification
-	view     *frames.View
+	*facts.Pass
 	source   Source
 	evidence *evidence.Evidence
 	options  Options
-	memo
-}
-
-func hostOf(s *snapshot.Snapshot, d *snapshot.Device) *report.HostMemory {
-	t := timeline.New(s, d)
-	h := &report.HostMemory{Segments: len(d.Segments), Events: d.Events.Len(), PeakBytes: t.Peaks.Allocated.Bytes}
-	for _, g := range d.Segments {
-		h.Bytes += g.TotalSize
-		for _, b := range g.Blocks {
-			if b.State != snapshot.Inactive {
-				h.Used += b.Size
-			}
-		}
-	}
-	return h
+	messages map[int64]*evidence.OOMMessage // about failed requests, by what those asked of the driver
 }
 
 func ptr[T any](v T) *T { return &v }

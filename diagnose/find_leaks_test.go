@@ -3,28 +3,7 @@ package diagnose
 import (
 	"strings"
 	"testing"
-
-	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/report"
 )
-
-// A single step shows the optimizer's state by its nature: its title says
-// expected, not doubtful.
-func TestLeakTitle(t *testing.T) {
-	for _, c := range []struct {
-		leak    report.Leak
-		doubted bool
-	}{
-		{report.Leak{Kind: classify.GrowingList, Steps: 2, Suspected: true, Confidence: 1}, true},
-		{report.Leak{Kind: classify.GrowingList, Steps: 3, Confidence: 1}, false},
-		{report.Leak{Kind: classify.FirstStepState, Steps: 1, Suspected: true, Confidence: 1}, false},
-		{report.Leak{Kind: classify.FirstStepState, Steps: 1, Suspected: true, Confidence: 0.5}, true},
-	} {
-		if got := leakTitle(&c.leak); strings.Contains(got, "suspected") != c.doubted {
-			t.Errorf("%+v: %s", c.leak, got)
-		}
-	}
-}
 
 // What findings say must add up with what stands beside them.
 func TestFindingTexts(t *testing.T) {
@@ -36,20 +15,28 @@ func TestFindingTexts(t *testing.T) {
 	}{
 		// fewer bits, and the same optimizer
 		{"../recordings/side_stream__prefetcher/snapshot_all", "first_step_state", "8-bit SGD", "AdamW", true, true},
-		{"../recordings/side_stream__prefetcher/snapshot_all", "first_step_state", "SGD8bit(model.parameters(), lr=lr, momentum=0.9)", "AdamW", true, true},
+		{"../recordings/side_stream__prefetcher/snapshot_all", "first_step_state",
+			"SGD8bit(model.parameters(), lr=lr, momentum=0.9)", "AdamW", true, true},
 		{"foreach_rms__python", "first_step_state", "RMSprop8bit(model.parameters(), lr=lr) ", "momentum", true, true},
-		{"../recordings/mlp_regression__script/snapshot_all", "first_step_state", "AdamW8bit(model.parameters(), lr=lr) ", "SGD", true, true},
+		{"../recordings/mlp_regression__script/snapshot_all", "first_step_state", "AdamW8bit(model.parameters(), lr=lr) ", "SGD",
+			true, true},
 		// the failure says what a change of the whole state saves
-		{"../recordings/llama8b_full_oom__fp32_autocast/snapshot_named", "first_step_state", "15.07 GiB until it failed", "replayed", false, true},
-		{"../recordings/llama8b_full_oom__fp32_autocast/snapshot_named", "first_step_state", "44.76 GiB of it were still to come", "replayed", false, true},
+		{"../recordings/llama8b_full_oom__fp32_autocast/snapshot_named", "first_step_state", "15.07 GiB until it failed",
+			"replayed", false, true},
+		{"../recordings/llama8b_full_oom__fp32_autocast/snapshot_named", "first_step_state", "44.76 GiB of it were still to come",
+			"replayed", false, true},
 		// another loss makes no less of the scores that a leak keeps
 		{"../recordings/retained_graph__trainer_entropy/snapshot_named", "logits_dominate", "", "", false, false},
 		// one line, several operations
-		{"../recordings/gpt2_fp32_adamw__hf_loop/snapshot_late", "checkpointing_absent", "2.25 GiB in 48 blocks from forward transformers/activations.py:66", "1.12 GiB in 24 blocks", true, true},
-		{"../recordings/frag_oom__pairwise_docs/snapshot_all", "growing_list", "usually 1.51 GiB a step, seen in 29 steps, 47.69 GiB in all", "", true, true},
-		{"../recordings/growing_list__step_cache/snapshot_all", "growing_list", "\n72.00 MiB a step, seen in 8 steps, 576.00 MiB in all", "usually", true, true},
+		{"../recordings/gpt2_fp32_adamw__hf_loop/snapshot_late", "checkpointing_absent",
+			"2.25 GiB in 48 blocks from forward transformers/activations.py:66", "1.12 GiB in 24 blocks", true, true},
+		{"../recordings/frag_oom__pairwise_docs/snapshot_all", "growing_list",
+			"usually 1.51 GiB a step, seen in 29 steps, 47.69 GiB in all", "", true, true},
+		{"../recordings/growing_list__step_cache/snapshot_all", "growing_list",
+			"\n72.00 MiB a step, seen in 8 steps, 576.00 MiB in all", "usually", true, true},
 		// no place in a ticket or a table is below
-		{"../recordings/frag_oom__pairwise_docs/snapshot_all", "oom_fragmentation", "Fix the leak at run frag_docs/pairwise.py:27: it holds 47.69 GiB of the 53.47 GiB in use", "below", false, true},
+		{"../recordings/frag_oom__pairwise_docs/snapshot_all", "oom_fragmentation",
+			"Fix the leak at run frag_docs/pairwise.py:27: it holds 47.69 GiB of the 53.47 GiB in use", "below", false, true},
 	} {
 		f := finding(scenario(t, c.name), c.id)
 		if (f != nil) != c.any {

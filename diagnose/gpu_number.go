@@ -17,7 +17,7 @@ func (e *examination) gpuNumber(dev *report.Device) (number int, why string) {
 	if rank < 0 {
 		rank = sureRank(n)
 	}
-	if rank <= 0 || dev.Device != 0 || len(e.t.Snapshot.Devices) != 1 {
+	if rank <= 0 || dev.Device != 0 || len(e.T.Snapshot.Devices) != 1 {
 		return dev.Device, ""
 	}
 	listed := map[int]bool{}

@@ -1,13 +1,15 @@
 package diagnose
 
 import (
+	"github.com/vramscope/vramscope/diagnose/checks"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/report"
 )
 
 // steps are the iterations that were recognised.
 func (e *examination) steps() []report.Step {
 	out := []report.Step{}
-	for _, s := range e.classes.Steps {
+	for _, s := range e.Classes.Steps {
 		step := report.Step{Step: s.Number, FirstEvent: s.FirstEvent, LastEvent: s.LastEvent, PeakAllocatedBytes: s.PeakAllocated,
 			Phases: []report.Phase{}}
 		for _, p := range s.Phases {
@@ -22,24 +24,25 @@ func (e *examination) steps() []report.Step {
 // leaks are what grows from step to step, or looks as if it did.
 func (e *examination) leaks(dev *report.Device) []report.Leak {
 	out := []report.Leak{}
-	for i := range e.classes.Leaks() {
-		l := &e.classes.Leaks()[i]
+	for i := range e.Classes.Leaks() {
+		l := &e.Classes.Leaks()[i]
 		x := report.Leak{Kind: l.Kind, Defect: l.Defect, Suspected: l.Suspected, Sites: []report.LeakSite{},
 			Category:     ptr(l.Category.String()),
 			BytesPerStep: ptr(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}
 		if l.File != "" {
-			x.File, x.Line, x.Function = &l.File, lineOf(l.Line), &l.Function
+			x.File, x.Line, x.Function = &l.File, facts.LineOf(l.Line), &l.Function
 		}
 		if l.Made.File != "" {
-			x.MadeIn = placeOf(l.Made)
+			x.MadeIn = facts.PlaceOf(l.Made)
 		}
 		if l.CalledFrom.File != "" {
-			x.CalledFrom = placeOf(l.CalledFrom)
+			x.CalledFrom = facts.PlaceOf(l.CalledFrom)
 		}
 		for _, s := range l.Sites {
-			x.Sites = append(x.Sites, report.LeakSite{File: s.File, Line: lineOf(s.Line), Function: s.Function, Bytes: s.Bytes})
+			x.Sites = append(x.Sites, report.LeakSite{File: s.File, Line: facts.LineOf(s.Line), Function: s.Function,
+				Bytes: s.Bytes})
 		}
-		fix := l.Fix()
+		fix := checks.LeakAdvice(l)
 		x.Fix, x.FixCode = fix.Text, fix.Code
 		if dev.CapacityBytes != nil {
 			if step, ok := l.StepAtCapacity(*dev.CapacityBytes); ok {

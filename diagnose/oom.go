@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/replay/allocator"
@@ -21,8 +22,8 @@ const maxPins = 20
 // ooms describes every failed request.
 func (e *examination) ooms(dev *report.Device) []report.OOM {
 	out := []report.OOM{}
-	for i := range e.t.OOMs {
-		o := &e.t.OOMs[i]
+	for i := range e.T.OOMs {
+		o := &e.T.OOMs[i]
 		x := report.OOM{Event: o.Event, RequestedBytes: o.Requested, AllocatedBytes: o.Allocated, ReservedBytes: o.Reserved,
 			Verdict: e.oomVerdict(o, dev), PinnedBy: []report.Pin{}}
 		if o.DeviceFree >= 0 {
@@ -31,11 +32,11 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		if o.Largest >= 0 {
 			x.LargestFreeBlock = ptr(o.Largest)
 		}
-		if s := e.shortage(o, dev); s.usable > 0 {
-			x.MissingBytes = ptr(s.missing)
+		if s := e.Shortage(o); s.Usable > 0 {
+			x.MissingBytes = ptr(s.Missing)
 		}
 		if o.Stack != 0 {
-			x.Site = ptr(siteOf(siteKey{site: e.view.Site(o.Stack), known: true}))
+			x.Site = ptr(facts.SiteOf(facts.SiteKey{Site: e.View.Site(o.Stack), Known: true}))
 			x.Site.Category = nil // what the request was for can't be known from what came of it
 		}
 		// else it may be the first pass
@@ -43,7 +44,7 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 			x.Phase = ptr(phase.String())
 		}
 		x.Fingerprint = ptr(fingerprint(&x))
-		if x.Verdict == "fragmentation" && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
+		if x.Verdict == report.Fragmentation && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
 			x.PinnedBy = e.pins(o.Event)
 		}
 		out = append(out, x)
@@ -54,7 +55,7 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 // oomVerdict is why a request could not be met.
 func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	capacity, whole := o.Capacity(), evidence.Or(dev.CapacityBytes, -1)
-	q := oom.Request{Needs: allocator.NeededFor(e.t, o.Requested), Free: o.DeviceFree, Cached: o.Reserved - o.Active, Limited: capacity >= 0}
+	q := oom.Request{Needs: allocator.NeededFor(e.T, o.Requested), Free: o.DeviceFree, Cached: o.Reserved - o.Active, Limited: capacity >= 0}
 	if capacity < 0 {
 		capacity = whole
 	}
@@ -65,7 +66,7 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	if q.Missing = o.Active + o.Requested - capacity; q.Missing > 0 {
 		q.Others = max(whole-capacity-oom.ContextBytes, e.othersAt(o, dev))
 	} else {
-		still, left := e.stillToCome(o), capacity-o.Active
+		still, left := e.StillToCome(o), capacity-o.Active
 		q.Scattered = still <= left && (still > 0 || (left-o.Requested)*100 >= nearlyAll*capacity)
 	}
 	return q.Cause()
@@ -73,14 +74,14 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 
 // phaseAt is the phase that an event lies in.
 func (e *examination) phaseAt(event int) (classify.Phase, bool) {
-	for _, s := range e.classes.Steps {
+	for _, s := range e.Classes.Steps {
 		for _, p := range s.Phases {
 			if p.FirstEvent <= event && event <= p.LastEvent {
 				return p.Phase, true
 			}
 		}
 	}
-	for _, p := range e.classes.Before {
+	for _, p := range e.Classes.Before {
 		if p.FirstEvent <= event && event <= p.LastEvent {
 			return p.Phase, true
 		}
@@ -105,7 +106,7 @@ func fingerprint(o *report.OOM) string {
 // pins lists the live blocks of the segments with the most free memory,
 // smallest first within a segment: they keep that memory from being given back.
 func (e *examination) pins(event int) []report.Pin {
-	layout := e.t.LayoutAt(event)
+	layout := e.T.LayoutAt(event)
 	free := make([]int64, len(layout.Segments))
 	order := make([]int, len(layout.Segments))
 	for i, s := range layout.Segments {
@@ -127,10 +128,11 @@ func (e *examination) pins(event int) []report.Pin {
 		})
 		slices.SortStableFunc(blocks, func(a, b timeline.Block) int { return cmp.Compare(a.Bytes, b.Bytes) })
 		for _, b := range blocks[:min(len(blocks), maxPins-len(out))] {
-			pin := report.Pin{Address: b.Address, Bytes: b.Bytes, Category: ptr(e.classes.Category[b.Allocation].String())}
-			if stack := e.t.Stack(b.Allocation); stack != 0 {
-				site := e.view.Site(stack)
-				if pin.Function, pin.File, pin.Line = &site.Function, &site.File, lineOf(site.Line.Line); site.Function == "" {
+			pin := report.Pin{Address: b.Address, Bytes: b.Bytes, Category: ptr(e.Classes.Category[b.Allocation].String())}
+			if stack := e.T.Stack(b.Allocation); stack != 0 {
+				site := e.View.Site(stack)
+				if pin.Function, pin.File, pin.Line = &site.Function, &site.File,
+					facts.LineOf(site.Line.Line); site.Function == "" {
 					pin.Function, pin.File = &site.Op, nil // made by autograd, in no line of Python
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/filename"
@@ -123,7 +124,7 @@ func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
 			x.shorten(recordings)
 		}
 		r.devices = append(r.devices, x)
-		r.complete = r.complete && e.t.History == timeline.Complete
+		r.complete = r.complete && e.T.History == timeline.Complete
 	}
 	if recordings > 1 {
 		j.meet(r, s)
@@ -143,35 +144,39 @@ func (j *job) saidRank(source int, s *snapshot.Snapshot) int {
 }
 
 func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *frames.View, o Options) *examination {
-	e := &examination{view: view, source: j.sources[source], evidence: j.evidenceOf(source), options: o}
+	e := &examination{source: j.sources[source], evidence: j.evidenceOf(source), options: o}
 	if e.source.Made != nil {
-		e.t, e.classes = e.source.Made(d)
+		t, classes := e.source.Made(d)
+		e.Pass = facts.New(t, classes, view, nil)
 	} else {
+		var t *timeline.Timeline
 		var evidence *classify.Evidence
 		together.Do(
-			func() { e.t = timeline.Begin(s, d) },
+			func() { t = timeline.Begin(s, d) },
 			func() { evidence = classify.Gather(s, d) })
 		together.Do(
-			e.t.Finish,
-			func() { evidence.Follow(e.t) })
-		names := j.names(source, e.t)
+			t.Finish,
+			func() { evidence.Follow(t) })
+		names := j.names(source, t)
 		names.Evidence = evidence
+		e.Pass = facts.New(t, nil, view, nil)
 		together.Do(
-			func() { e.classes = classify.New(e.t, names) },
-			func() { e.program() }) // most rules about fixes ask for it
+			func() { e.Classes = classify.New(t, names) },
+			func() { facts.Replay.Of(e.Pass) }) // most checks of fixes ask for it
 	}
+	e.Given = o.Capacity
 	return e
 }
 
 // keep holds on to the device that matters most: one that failed, else the fullest.
 func (j *job) keep(e *examination, dev *report.Device) {
-	if j.only == nil || j.only.failed() == e.failed() && dev.Peaks.Allocated.Bytes > j.only.t.Peaks.Allocated.Bytes ||
+	if j.only == nil || j.only.failed() == e.failed() && dev.Peaks.Allocated.Bytes > j.only.T.Peaks.Allocated.Bytes ||
 		e.failed() && !j.only.failed() {
 		j.only = e
 	}
 }
 
-func (e *examination) failed() bool { return len(e.t.OOMs) > 0 }
+func (e *examination) failed() bool { return len(e.T.OOMs) > 0 }
 
 // shorten lets go of what only a full report of the device shows.
 func (x *rememberedDevice) shorten(recordings int) {

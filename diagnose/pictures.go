@@ -60,7 +60,7 @@ func (p *picture) draw(dev *report.Device) {
 // categories lists those that occur, in the order of pictures.
 func (p *picture) categories() {
 	var seen [classify.NumCategories]bool
-	for _, c := range p.classes.Category {
+	for _, c := range p.Classes.Category {
 		seen[c] = true
 	}
 	for _, c := range classify.Stacked {
@@ -76,7 +76,7 @@ func (p *picture) categories() {
 
 // clock keeps the times of evenly spread events.
 func (p *picture) clock() {
-	times := p.t.Device.Events.TimeUS
+	times := p.T.Device.Events.TimeUS
 	p.out.TimeEvery = max(1, len(times)/clockPoints)
 	for i := 0; i < len(times); i += p.out.TimeEvery {
 		p.out.TimeUS = append(p.out.TimeUS, times[i])
@@ -85,12 +85,12 @@ func (p *picture) clock() {
 
 // category is an allocation's place in the list of categories.
 func (p *picture) category(id int) int {
-	return p.place[p.classes.Category[id]]
+	return p.place[p.Classes.Category[id]]
 }
 
 // kind is an allocation's index into the list of kinds, which are few.
 func (p *picture) kind(id int) uint16 {
-	c := p.classes
+	c := p.Classes
 	key := uint64(c.Category[id])<<32 | uint64(c.Detail[id])<<24 | uint64(c.Confidence[id])<<16 | uint64(
 		c.Signal[id])<<8 | uint64(c.Phase[id])
 	k, ok := p.kindKey[key]
@@ -108,16 +108,16 @@ func (p *picture) kind(id int) uint16 {
 }
 
 // counts tells whether an allocation is ever allocated within the recording.
-func (p *picture) counts(id int) bool { return p.t.FreeRequested[id] != timeline.Before }
+func (p *picture) counts(id int) bool { return p.T.FreeRequested[id] != timeline.Before }
 
 // lifetime is an allocation's birth and death as events; what is older than
 // the recording is born at -1, what outlives it dies after its last event.
 func (p *picture) lifetime(id int) (born, died int) {
 	born, died = -1, p.out.Events
-	if b := p.t.Born[id]; b != timeline.Never {
+	if b := p.T.Born[id]; b != timeline.Never {
 		born = int(b)
 	}
-	if f := p.t.FreeRequested[id]; f != timeline.Never && f != timeline.Before {
+	if f := p.T.FreeRequested[id]; f != timeline.Never && f != timeline.Before {
 		died = int(f)
 	}
 	return born, died
@@ -126,7 +126,7 @@ func (p *picture) lifetime(id int) (born, died int) {
 // bands fills the columns and tells which allocations are in them; nil: all
 // that count.
 func (p *picture) bands() (kept []bool) {
-	t, b := p.t, &p.out.Bands
+	t, b := p.T, &p.out.Bands
 	n := t.Len()
 	room := n
 	if n > p.limit {
@@ -167,7 +167,7 @@ func (p *picture) bands() (kept []bool) {
 // largest marks the allocations with the most bytes × lifetime: by a histogram
 // of its logarithm, in time linear in their number.
 func (p *picture) largest(count int) []bool {
-	t := p.t
+	t := p.T
 	class := func(id int) int { // 16 classes for each power of two
 		born, died := p.lifetime(id)
 		hi, lo := bits.Mul64(uint64(max(0, t.Allocated[id])), uint64(died-born))
@@ -231,7 +231,7 @@ func (p *picture) curves(dev *report.Device, kept []bool) {
 		return out
 	}
 	all, rest, others := levels(), levels(), 0
-	for id := range p.t.Born {
+	for id := range p.T.Born {
 		if !p.counts(id) {
 			continue
 		}
@@ -240,7 +240,7 @@ func (p *picture) curves(dev *report.Device, kept []bool) {
 		if born >= 0 {
 			from = next[born]
 		}
-		bytes, category := p.t.Allocated[id], p.category(id)
+		bytes, category := p.T.Allocated[id], p.category(id)
 		all[category][from] += bytes
 		all[category][to] -= bytes
 		if kept != nil && !kept[id] {
@@ -271,4 +271,4 @@ const (
 )
 
 // stackOf is where an allocation was made.
-func (p *picture) stackOf(id int) snapshot.StackID { return p.t.Stack(timeline.AllocationID(id)) }
+func (p *picture) stackOf(id int) snapshot.StackID { return p.T.Stack(timeline.AllocationID(id)) }

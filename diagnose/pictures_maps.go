@@ -26,7 +26,7 @@ func (p *picture) layouts(dev *report.Device) {
 		moments = append(moments, report.Layout{Name: "oom", Event: dev.OOMs[n-1].Event})
 	}
 	for _, m := range moments {
-		l := p.t.LayoutAt(m.Event)
+		l := p.T.LayoutAt(m.Event)
 		blocks := 0
 		for _, s := range l.Segments {
 			blocks += len(s.Blocks)
@@ -45,7 +45,7 @@ func (p *picture) segment(s *timeline.Segment) report.LayoutSegment {
 	out := report.LayoutSegment{Address: s.Address, Bytes: s.Bytes, Small: s.Small, Expandable: s.Expandable,
 		Blocks: make([]report.LayoutBlock, 0, len(s.Blocks))}
 	if s.Pool != 0 {
-		id := p.t.Snapshot.Pools[s.Pool]
+		id := p.T.Snapshot.Pools[s.Pool]
 		out.Pool = fmt.Sprintf("(%d, %d)", id[0], id[1])
 	}
 	for _, b := range s.Blocks {
@@ -68,22 +68,22 @@ const maxSpans = 300
 
 // spans are the ranges that the program annotated, on the axis of events.
 func (p *picture) spans() {
-	e := &p.t.Device.Events
+	e := &p.T.Device.Events
 	if e.TimeUS == nil || e.Len() == 0 {
 		return
 	}
 	at := func(us int64) int { return sort.Search(e.Len(), func(i int) bool { return e.TimeUS[i] >= us }) }
 	open := map[snapshot.StringID][]int{}
 	var spans []report.Span
-	for _, a := range p.t.Snapshot.Annotations {
-		if a.Device != p.t.Device.Ordinal {
+	for _, a := range p.T.Snapshot.Annotations {
+		if a.Device != p.T.Device.Ordinal {
 			continue
 		}
 		started := open[a.Name]
 		switch {
 		case a.Start:
 			open[a.Name] = append(started, len(spans))
-			spans = append(spans, report.Span{Name: shorten(p.t.Snapshot.String(a.Name)), FirstEvent: at(a.TimeUS),
+			spans = append(spans, report.Span{Name: shorten(p.T.Snapshot.String(a.Name)), FirstEvent: at(a.TimeUS),
 				LastEvent: e.Len() - 1})
 		case len(started) > 0:
 			s := &spans[started[len(started)-1]]
@@ -115,7 +115,7 @@ func (p *picture) growth(dev *report.Device) {
 	}
 	loop := dev.Steps[0].FirstEvent
 	after := make(map[int][]int64)
-	for id := range p.t.Born {
+	for id := range p.T.Born {
 		born, died := p.lifetime(id)
 		if born < loop {
 			continue
@@ -128,8 +128,8 @@ func (p *picture) growth(dev *report.Device) {
 		if after[site] == nil {
 			after[site] = make([]int64, len(ends)+1)
 		}
-		after[site][from] += p.t.Allocated[id]
-		after[site][to] -= p.t.Allocated[id]
+		after[site][from] += p.T.Allocated[id]
+		after[site][to] -= p.T.Allocated[id]
 	}
 	var sites []int
 	for site, levels := range after {

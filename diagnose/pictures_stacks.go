@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -26,7 +27,7 @@ type stackTable struct {
 }
 
 func newStackTable(e *examination, out *report.Pictures) stackTable {
-	s := stackTable{e: e, out: out, place: make([]uint32, e.t.Snapshot.NumStacks()), sites: map[frames.Site]int{}}
+	s := stackTable{e: e, out: out, place: make([]uint32, e.T.Snapshot.NumStacks()), sites: map[frames.Site]int{}}
 	s.index(0)
 	return s
 }
@@ -46,16 +47,16 @@ func (s *stackTable) site(id snapshot.StackID) int {
 	if id == 0 {
 		return -1
 	}
-	site := s.e.view.Site(id)
+	site := s.e.View.Site(id)
 	n, ok := s.sites[site]
-	if !ok && len(s.sites) >= maxSites {
-		site = frames.Site{Line: frames.Line{Function: otherSites}}
+	if !ok && len(s.sites) >= facts.MaxSites {
+		site = frames.Site{Line: frames.Line{Function: facts.OtherSites}}
 		n, ok = s.sites[site]
 	}
 	if !ok {
 		n = len(s.out.Sites)
 		s.sites[site] = n
-		place := siteOf(siteKey{site: site, known: true})
+		place := facts.SiteOf(facts.SiteKey{Site: site, Known: true})
 		place.Category = nil // a line may make things of several categories
 		s.out.Sites = append(s.out.Sites, place)
 	}
@@ -72,7 +73,7 @@ func (s *stackTable) finish() {
 	frames := map[snapshot.FrameID]int{}
 	s.out.Nodes = []report.StackNode{{Frame: -1, Parent: -1}}
 	for i, id := range s.used {
-		list := s.e.t.Snapshot.Stack(id)
+		list := s.e.T.Snapshot.Stack(id)
 		node := 0
 		for k := len(list) - 1; k >= 0; k-- {
 			next, ok := nodes[edge{node, list[k]}]
@@ -96,7 +97,7 @@ func (s *stackTable) frame(known map[snapshot.FrameID]int, id snapshot.FrameID) 
 	if !ok {
 		n = len(s.out.Frames)
 		known[id] = n
-		line, owner := s.e.view.Line(id), s.e.view.Owner(id)
+		line, owner := s.e.View.Line(id), s.e.View.Owner(id)
 		s.out.Frames = append(s.out.Frames, report.Frame{Function: shorten(line.Function), File: shorten(line.File),
 			Line: line.Line,
 			Fold: owner >= frames.Compiled})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
@@ -16,7 +17,8 @@ import (
 func pictured(t *testing.T, p recorder.Program) *report.Document {
 	t.Helper()
 	run := recorder.Simulate(p)
-	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})), snapshot.Options{})
+	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})),
+		snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +33,14 @@ func pictured(t *testing.T, p recorder.Program) *report.Document {
 func examinationOf(t *testing.T, p recorder.Program) *examination {
 	t.Helper()
 	run := recorder.Simulate(p)
-	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})), snapshot.Options{})
+	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})),
+		snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	line := timeline.New(s, &s.Devices[0])
-	return &examination{t: line, classes: classify.New(line, classify.Options{}), view: frames.New(s), evidence: evidence.New()}
+	return &examination{Pass: facts.New(line, classify.New(line, classify.Options{}), frames.New(s), &report.Device{}),
+		evidence: evidence.New()}
 }
 
 var picturePrograms = map[string]recorder.Program{
@@ -71,7 +75,8 @@ func TestPicturesSumUp(t *testing.T) {
 						sum += category[k]
 					}
 					if want := d.Curve.Allocated[k]; sum != want || bandsAt(&p.Bands, event) != want {
-						t.Fatalf("device %d, event %d: categories %d, bands %d, curve %d", d.Device, event, sum, bandsAt(&p.Bands, event), want)
+						t.Fatalf("device %d, event %d: categories %d, bands %d, curve %d", d.Device, event, sum,
+							bandsAt(&p.Bands, event), want)
 					}
 				}
 				for _, m := range p.Maps {
@@ -124,11 +129,11 @@ func TestPicturesThinnedOut(t *testing.T) {
 // TestPicturesKeepTheLargest compares the histogram's choice with the real order.
 func TestPicturesKeepTheLargest(t *testing.T) {
 	e := examinationOf(t, recorder.Program{Seed: 7, Events: 2000})
-	p := newPicture(e, &report.Device{Events: e.t.Device.Events.Len()})
+	p := newPicture(e, &report.Device{Events: e.T.Device.Events.Len()})
 	kept := p.largest(50)
 	weight := func(id int) float64 {
 		born, died := p.lifetime(id)
-		return float64(e.t.Allocated[id]) * float64(died-born)
+		return float64(e.T.Allocated[id]) * float64(died-born)
 	}
 	least, most, n := 1e30, 0.0, 0
 	for id, k := range kept {

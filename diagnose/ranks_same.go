@@ -45,7 +45,7 @@ const heldBlocks = 256
 
 // trace remembers by what a device's recording is found in others.
 func (r *remembered) trace(e *examination, x *rememberedDevice) {
-	events := &e.t.Device.Events
+	events := &e.T.Device.Events
 	n := events.Len()
 	if events.TimeUS != nil && n > 0 {
 		x.head, x.tail = trailOf(events, 0, min(n, trailEvents)), trailOf(events, max(0, n-trailEvents), n)
@@ -55,7 +55,7 @@ func (r *remembered) trace(e *examination, x *rememberedDevice) {
 		if d := &x.dev; d.LastTime != nil {
 			r.last = max(r.last, *d.LastTime)
 		}
-		for _, o := range e.t.OOMs {
+		for _, o := range e.T.OOMs {
 			if at := events.TimeOf(o.Event); at > 0 {
 				x.firstFailed = cmp.Or(x.firstFailed, at)
 				x.lastFailed = at
@@ -63,13 +63,13 @@ func (r *remembered) trace(e *examination, x *rememberedDevice) {
 		}
 	}
 	last := n - 1
-	for i := range e.t.Born {
+	for i := range e.T.Born {
 		id := timeline.AllocationID(i)
-		if e.t.AliveAt(id, last) {
-			x.alive = append(x.alive, held{e.t.Address(id), e.t.Allocated[i]})
+		if e.T.AliveAt(id, last) {
+			x.alive = append(x.alive, held{e.T.Address(id), e.T.Allocated[i]})
 		}
-		if i < e.t.Older() {
-			x.older = append(x.older, held{e.t.Address(id), e.t.Allocated[i]})
+		if i < e.T.Older() {
+			x.older = append(x.older, held{e.T.Address(id), e.T.Allocated[i]})
 		}
 	}
 	x.alive, x.older = largestHeld(x.alive), largestHeld(x.older)

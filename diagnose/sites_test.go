@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/report"
@@ -13,7 +14,7 @@ import (
 // TestManySites gives every allocation a line of its own: a report lists the
 // largest and sums up the rest, and still holds every byte.
 func TestManySites(t *testing.T) {
-	const n = maxSites + 5000
+	const n = facts.MaxSites + 5000
 	trace := []recorder.Event{{Action: "segment_alloc", Address: 1 << 30, Size: n << 20, Stream: 0, TimeUS: 1}}
 	var sum int64
 	for i := range n {
@@ -24,7 +25,8 @@ func TestManySites(t *testing.T) {
 			Stack: &recorder.Stack{Frames: []*recorder.Frame{frame}}})
 	}
 	recording := recorder.Recording{Traces: [][]recorder.Event{trace}}
-	s, err := snapshot.Decode(bytes.NewReader(recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})), snapshot.Options{})
+	s, err := snapshot.Decode(bytes.NewReader(recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})),
+		snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,20 +42,21 @@ func TestManySites(t *testing.T) {
 		for i := range sites {
 			x := &sites[i]
 			bytes, blocks = bytes+x.Bytes, blocks+x.Blocks
-			if x.Function == otherSites {
+			if x.Function == facts.OtherSites {
 				others += x.Blocks
 			} else {
 				smallest = min(smallest, x.Bytes)
 			}
 		}
-		if bytes != sum || blocks != n || others != n-maxSites {
-			t.Errorf("%s: %d bytes in %d blocks, %d of other sites; want %d, %d, %d", name, bytes, blocks, others, sum, n, n-maxSites)
+		if bytes != sum || blocks != n || others != n-facts.MaxSites {
+			t.Errorf("%s: %d bytes in %d blocks, %d of other sites; want %d, %d, %d", name, bytes, blocks, others, sum, n,
+				n-facts.MaxSites)
 		}
 		if smallest < 512*30 {
 			t.Errorf("%s: a site of %d bytes is listed before larger ones", name, smallest)
 		}
 	}
-	if n := len(d.Pictures.Sites); n != maxSites+1 {
+	if n := len(d.Pictures.Sites); n != facts.MaxSites+1 {
 		t.Errorf("the pictures have %d sites", n)
 	}
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -92,7 +93,7 @@ func factsOf(s *snapshot.Snapshot) *recordingFacts {
 		f.events += s.Devices[i].Events.Len()
 	}
 	if s.Host != nil {
-		f.host = hostOf(s, s.Host)
+		f.host = facts.HostOf(s, s.Host)
 	}
 	return f
 }
@@ -122,7 +123,7 @@ func (s *Source) input() report.Input {
 		in.Era = &f.era
 		if f.cut >= 0 {
 			in.Partial = true
-			in.Damage = append(in.Damage, cutOff(f.cut, f.events))
+			in.Damage = append(in.Damage, facts.CutOff(f.cut, f.events))
 		}
 		in.Damage = append(in.Damage, f.damage...)
 		in.Settings = append(in.Settings, f.settings...)

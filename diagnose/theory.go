@@ -10,12 +10,12 @@ import (
 
 // compare puts the budget beside what was measured on this device.
 func (e *examination) compare(doc *report.Document) error {
-	r, err := compare.Run(e.t, e.classes, e.view, *e.options.Theory)
+	r, err := compare.Run(e.T, e.Classes, e.View, *e.options.Theory)
 	if err != nil {
 		return err
 	}
 	doc.Budget = r
-	table := &report.Comparison{Device: e.t.Device.Ordinal, Inferred: r.Inferred,
+	table := &report.Comparison{Device: e.T.Device.Ordinal, Inferred: r.Inferred,
 		Model: fmt.Sprintf("%s, %s parameters", r.Model.Type, units.Count(int(r.Model.Parameters)))}
 	table.Peak = report.Compared{Name: "peak", Budget: r.Expected.PeakBytes, Measured: &r.Measured.PeakBytes,
 		Reason: r.Expected.Note}
@@ -34,7 +34,7 @@ func (e *examination) compare(doc *report.Document) error {
 	doc.Comparison = table
 	if f := overBudget(r, e.options.Theory); f != nil {
 		for i := range doc.Devices {
-			if d := &doc.Devices[i]; d.Device == e.t.Device.Ordinal {
+			if d := &doc.Devices[i]; d.Device == e.T.Device.Ordinal {
 				d.Findings = append(d.Findings, *f)
 				rank(d.Findings)
 				break

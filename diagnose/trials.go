@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/checks"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
@@ -15,11 +17,11 @@ import (
 // tryOthers replays a failed recording under other settings and with changes,
 // and lets the outcome speak in the findings: what has been tried isn't guessed.
 func (e *examination) tryOthers(doc *report.Document, dev *report.Device) {
-	p := e.program()
-	if len(e.t.OOMs) == 0 || p == nil {
+	p := facts.Replay.Of(e.Pass)
+	if len(e.T.OOMs) == 0 || p == nil {
 		return
 	}
-	d, err := p.WhatIf(e.classes, replay.Options{GPU: e.options.Capacity, MaxEvents: maxTried})
+	d, err := p.WhatIf(e.Classes, replay.Options{GPU: e.options.Capacity, MaxEvents: facts.MaxTried})
 	if err != nil || d.Refused != nil || len(d.Scenarios) == 0 {
 		return // the whatif command says why
 	}
@@ -46,15 +48,15 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	if f.ID != "oom_fragmentation" {
 		return
 	}
-	first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == "fragmentation" })
-	if e.leakFirst(&e.t.OOMs[first], dev) != "" {
+	first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })
+	if checks.LeakFirst(e.Pass, &e.T.OOMs[first]) != "" {
 		return // a setting would only put it off
 	}
 	f.Fix = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets the request")
 	for i := range d.Scenarios[1:] {
 		if o := &d.Scenarios[i+1]; o.Survived && !o.OOM && len(o.Changes) == 0 {
 			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met%s", o.Settings,
-				e.leaves(o, &e.t.OOMs[first], dev))), 0.95
+				e.leaves(o, &e.T.OOMs[first], dev))), 0.95
 			return
 		}
 	}
@@ -64,7 +66,7 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 // come. "" where the program went on without.
 func (e *examination) leaves(setting *replay.Outcome, o *timeline.OOM, dev *report.Device) string {
 	left, rest, known := setting.Spare()
-	if !known || left < 0 || stepsAfter(dev, o.Event) > 0 {
+	if !known || left < 0 || facts.StepsAfter(dev, o.Event) > 0 {
 		return ""
 	}
 	text := fmt.Sprintf(", with %s left for what comes after it, which isn't recorded", units.Bytes(left))
@@ -82,12 +84,12 @@ func (e *examination) leaves(setting *replay.Outcome, o *timeline.OOM, dev *repo
 // optimizer has made state.
 func (e *examination) firstState(o *timeline.OOM) int64 {
 	var gradients int64
-	for i, c := range e.classes.Category {
+	for i, c := range e.Classes.Category {
 		switch id := timeline.AllocationID(i); {
-		case c == classify.OptimizerState && e.t.Allocated[i] > 512:
+		case c == classify.OptimizerState && e.T.Allocated[i] > 512:
 			return 0
-		case c == classify.Gradients && e.t.AliveAt(id, o.Event):
-			gradients += e.t.Allocated[i]
+		case c == classify.Gradients && e.T.AliveAt(id, o.Event):
+			gradients += e.T.Allocated[i]
 		}
 	}
 	return 2 * gradients

@@ -161,7 +161,7 @@ func (l *loop) firstStepState() []Leak {
 	}
 	leak := Leak{Kind: FirstStepState, Steps: 1, BytesPerStep: byStep[step], TotalBytes: byStep[step], Confidence: sure / weighed}
 	l.describe(&leak, kept)
-	leak.optimizer = l.optimizerFile(kept)
+	leak.Optimizer = l.optimizerFile(kept)
 	return []Leak{leak}
 }
 

@@ -63,17 +63,14 @@ type Leak struct {
 	// allocations are made by autograd and have no line.
 	Near Site
 
-	optimizer   string           // the file of torch/optim that makes the state, without its ending; "" where no stack shows one
-	forwardOnly bool             // no step has a backward pass
-	expandable  bool             // segments grow
-	stack       snapshot.StackID // one that shows the line
-	lastStep    int              // number of the last step
-	peak        int64            // bytes allocated at most in it
-}
+	Optimizer   string // the file of torch/optim that makes the state, without its ending; "" where no stack shows one
+	ForwardOnly bool   // no step has a backward pass
+	Expandable  bool   // segments grow, so that blocks that requests of other sizes left fit again
 
-// Reused tells whether blocks that requests of other sizes left fit again: they
-// do where segments grow.
-func (l *Leak) Reused() bool { return l.expandable }
+	stack    snapshot.StackID // one that shows the line
+	lastStep int              // number of the last step
+	peak     int64            // bytes allocated at most in it
+}
 
 // StepAtCapacity is the number of the step whose peak won't fit any more, if
 // the growth goes on; false for what doesn't grow.
@@ -147,7 +144,7 @@ func (l *loop) judge(leak *Leak) {
 	if leak.File == "" && (!l.trains && l.t.Older() > 0 || leak.Kind == GrowingList && l.mayBeLayers(leak.Allocations)) {
 		leak.Confidence = min(leak.Confidence, 0.8)
 	}
-	leak.forwardOnly, leak.expandable = !l.trains, l.t.Expandable()
+	leak.ForwardOnly, leak.Expandable = !l.trains, l.t.Expandable()
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
 	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
 	l.surround(leak)

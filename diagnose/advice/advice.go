@@ -65,7 +65,7 @@ func All() []Advice {
 }
 
 // catalogue holds all advice by id.
-var catalogue = join(memory, changes)
+var catalogue = join(memory, changes, leaks)
 
 // join makes one catalogue of several lists.
 func join(lists ...[]Advice) map[string]Advice {

@@ -130,7 +130,7 @@ func (r *rewriter) doubt() string {
 			continue
 		}
 		all += bytes
-		if r.classes.Category[id] == classify.Unknown || r.classes.Confidence[id] < 50 {
+		if r.classes.Category[id] == classify.Unknown || r.classes.Confidence[id] < classify.Guess {
 			unknown += bytes
 		}
 	}

@@ -1,0 +1,64 @@
+package advice
+
+// leaks are what usually helps against a leak, by kind; {where} is its line in
+// parentheses, if it's known.
+var leaks = []Advice{
+	{ID: "leak.growing_list", For: Any,
+		Text: "Something that outlives the step{where} takes a tensor in every step: a list, a dictionary, an " +
+			"attribute. Move what must be kept to the host, or keep a number, or bound the container.",
+		Code: "kept.append(x.detach().cpu())      # on the host, without its graph\n" +
+			"history = collections.deque(maxlen=100)"},
+	{ID: "leak.growing_list.joined", For: Any,
+		Text: "A tensor is joined with what it holds so far in every step{where}: it grows, and while it is made it is " +
+			"there twice. Move each piece to the host and join them in the end, or keep the last ones only.",
+		Code: "pieces.append(x.detach().cpu())    # torch.cat(pieces) in the end\n" +
+			"bank = torch.cat([bank, x.detach()])[-size:].clone()"},
+	{ID: "leak.retained_graph", For: Training,
+		Text: "A tensor that still has its autograd graph is kept beyond its step{where}, and with it everything its " +
+			"operations saved for backward. Keep a number or a detached tensor.",
+		Code: "self.hidden = hidden.detach()      # a state carried into the next step\n" +
+			"total += loss.item()               # a loss or metric that is summed or logged\n" +
+			"with torch.no_grad(): ...          # around what is never trained on"},
+	{ID: "leak.retained_graph.untrained", For: Evaluation | Inference,
+		Text: "Results of forward passes that no backward pass follows{where} are kept with their autograd graphs, and " +
+			"with them everything that was saved for backward. Build none: torch.no_grad() around the call.",
+		Code: "with torch.no_grad():              # or torch.inference_mode(); model.eval() alone doesn't do it\n" +
+			"    out = model(batch)"},
+	{ID: "leak.gradients_kept", For: Training,
+		Text: "Gradients are zeroed in place and live through the next forward, where nobody needs them. Freeing them " +
+			"costs nothing and makes room in forward.{near}",
+		Code: "optimizer.zero_grad(set_to_none=True)   # the default since PyTorch 2.0"},
+	{ID: "leak.stale_outputs", For: Training,
+		Text: "A variable{where} holds the last step's outputs until the next forward has made new ones, so both exist " +
+			"at once. Drop it when the step is done.",
+		Code: "loss.backward()\noptimizer.step()\n" +
+			"del outputs, loss                  # or leave the scope of a function"},
+	{ID: "leak.stale_outputs.forward", For: Evaluation | Inference,
+		Text: "A variable{where} holds the last step's outputs until the next forward has made new ones, so both exist " +
+			"at once. Drop it when the step is done.",
+		Code: "outputs = model(batch)\n...                                # what is done with them\n" +
+			"del outputs                        # or leave the scope of a function"},
+	{ID: "leak.varying_shapes", For: Any,
+		Text: "Every step asks for other sizes{where}: freed blocks rarely fit the next request and the cache grows. " +
+			"Group inputs of similar length, pad to a few lengths, or let segments grow.",
+		Code: "batch = tokenizer.pad(batch, pad_to_multiple_of=64)\n" +
+			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},
+	{ID: "leak.varying_shapes.expandable", For: Any,
+		Text: "Every step asks for other sizes{where}: segments grow, so freed blocks fit again, but the largest step " +
+			"sets the peak. Cap the length, or batch by the number of tokens.",
+		Code: "batch = tokenizer(texts, truncation=True, max_length=512)"},
+	{ID: "leak.fragmentation_creep", For: Any,
+		Text: "Reserved memory grows from step to step by more than what is allocated: free memory lies in pieces that " +
+			"no request fits. Let segments grow, or make what lives long before what doesn't.",
+		Code: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},
+	{ID: "leak.fragmentation_creep.expandable", For: Any,
+		Text: "Reserved memory grows from step to step by more than what is allocated: free memory lies in pieces that " +
+			"no request fits, though segments grow. Make what lives long before what doesn't; emptying the cache " +
+			"gives back the pages that are free.",
+		Code: "torch.cuda.empty_cache()           # once in a while, between steps"},
+	{ID: "leak.first_step_state", For: Training,
+		Text: "The optimizer makes its state in its first step and keeps it: memory jumps once and stays. That is no " +
+			"leak. If the room is missing, fewer bytes per parameter help.",
+		Code: "optimizer = bitsandbytes.optim.{optimizer}(model.parameters(), lr=lr{momentum})   # 1 byte for each number of " +
+			"the state"},
+}

@@ -1,0 +1,61 @@
+package checks
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var autocastCopies = Check{
+	ID:       "autocast_copies",
+	Group:    peak,
+	Severity: "info",
+	Doc:      "Autocast keeps 16-bit copies of weights that take 5 % of the peak and 32 MiB.",
+	Saves: "from the recorded curve without the copies; where nothing is trained, also without half of the " +
+		"weights that they are copies of.",
+	Needs: []facts.Need{facts.Peak, facts.Phases},
+	Run:   findAutocastCopies,
+}
+
+// findAutocastCopies finds autocast's 16-bit copies of weights at the peak.
+func findAutocastCopies(p *facts.Pass) []Draft {
+	bytes := facts.Peak.Of(p).Held(classify.AutocastCopies)
+	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 5 || bytes < 32<<20 {
+		return nil
+	}
+	d := Draft{Finding: report.Finding{Severity: report.Info, Confidence: 0.9},
+		Without: "without the copies,", Worth: 1}
+	d.Title = fmt.Sprintf("Autocast keeps a 16-bit copy of the weights beside them: %s, %s of the peak", units.Bytes(bytes),
+		units.Percent(bytes, p.Dev.AtPeak.AllocatedBytes))
+	d.Evidence = append(facts.SiteLines(p.Dev.Sites, classify.AutocastCopies, 1), fmt.Sprintf("the weights themselves take %s",
+		units.Bytes(facts.Peak.Of(p).Held(classify.Weights))))
+	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and weights and gradients take half; keep an fp32 " +
+		"master copy in the optimizer if the training needs it")
+	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
+	copied := map[int64]bool{} // sizes of weights that have a copy
+	for i, c := range p.Classes.Category {
+		if id := timeline.AllocationID(i); c == classify.AutocastCopies {
+			d.Spells = append(d.Spells, p.LifeOf(id))
+			copied[2*p.T.Requested(id)] = true
+		}
+	}
+	if facts.Phases.Of(p).Trains {
+		return []Draft{d}
+	}
+	d.Without = "without the copies and with half of what they are made of,"
+	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and the weights take half")
+	d.Evidence = append(d.Evidence, "torch.autocast(\"cuda\", cache_enabled=False) keeps no copies, either: it casts in every "+
+		"layer anew")
+	for i, c := range p.Classes.Category {
+		if id := timeline.AllocationID(i); c == classify.Weights && copied[p.T.Requested(id)] {
+			s := p.LifeOf(id)
+			s.Bytes /= 2
+			d.Spells = append(d.Spells, s)
+		}
+	}
+	return []Draft{d}
+}

@@ -1,0 +1,156 @@
+package checks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// activationShare is from which percentage of the peak on activations are worth
+// a word, and activationLeast from how many bytes. From activationPart on they
+// are where a replay shows that recomputing them saves at least recomputeWorth
+// percent of it.
+const (
+	activationShare = 40
+	activationLeast = 256 << 20
+	activationPart  = 20
+	recomputeWorth  = 15
+)
+
+const checkpointCode = "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})   # " +
+	"Transformers\n" +
+	"x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)                           # in a loop over blocks"
+
+// Activations that dominate the peak of a training step: nothing is recomputed.
+var checkpointingAbsent = Check{
+	ID:       "checkpointing_absent",
+	Group:    peak,
+	Severity: byDesign,
+	Doc: "Activations, leaks aside, take 40 % of the peak of a training program and 256 MiB, and none is " +
+		"recomputed. From 20 % on it appears where the replay saves 15 % of the peak.",
+	Saves: "by replay with `checkpointing=full`: null where no repeated layers are seen.",
+	Needs: []facts.Need{Activations},
+	Run: func(p *facts.Pass) []Draft {
+		x, peak := Activations.Of(p), p.Dev.AtPeak.AllocatedBytes
+		if x.recomputes || facts.Share(x.kept, peak) < activationPart || x.kept < activationLeast {
+			return nil
+		}
+		d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.9, Code: checkpointCode},
+			Change: "checkpointing=full", Worth: 1}
+		if facts.Share(x.kept, peak) < activationShare {
+			d.Worth = recomputeWorth
+		}
+		d.Title = fmt.Sprintf("Activations take %s, %s of the peak, and none is recomputed", units.Bytes(x.kept),
+			units.Percent(x.kept, peak))
+		d.Evidence = facts.SiteLines(p.Dev.Sites, classify.Activations, 3)
+		if p.Dev.Stacks == "none" {
+			d.Confidence = 0.6
+			d.Evidence = append(d.Evidence, "without stacks, recomputation is told by sizes only: a part may be checkpointed "+
+				"already")
+		}
+		d.Fix = ptr("Activation checkpointing: keep each block's input and make the rest again in backward, for about a third " +
+			"more compute; or a smaller batch with gradient accumulation")
+		return []Draft{d}
+	},
+}
+
+// Activations are recomputed, but not where it would help: one recomputed part is so
+// large that it makes the peak, or most of what is kept lies outside of such parts.
+var checkpointingIneffective = Check{
+	ID:       "checkpointing_ineffective",
+	Group:    peak,
+	Severity: byDesign,
+	Doc: "Activations are recomputed, yet those outside the checkpointed part take 40 % of the peak, or one " +
+		"recomputed part does. The evidence names the lines that hold most.",
+	Needs: []facts.Need{Activations},
+	Run: func(p *facts.Pass) []Draft {
+		x, peak := Activations.Of(p), p.Dev.AtPeak.AllocatedBytes
+		d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85, Code: checkpointCode}}
+		switch {
+		case !x.recomputes:
+			return nil
+		case facts.Share(x.again, peak) >= activationShare && x.again >= activationLeast:
+			d.Title = fmt.Sprintf("Checkpointing saves little: what one part recomputes takes %s, %s of the peak",
+				units.Bytes(x.again), units.Percent(x.again, peak))
+			d.Evidence = []string{"a checkpointed part is made again as a whole: at its backward pass all of it is there"}
+			d.Fix = ptr("Checkpoint each block by itself instead of several together")
+		case facts.Share(x.kept, peak) >= activationShare && x.kept >= activationLeast:
+			d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak",
+				units.Bytes(x.kept), units.Percent(x.kept, peak))
+			d.Evidence = facts.SiteLines(p.Dev.Sites, classify.Activations, 3)
+			where := "the parts that hold most"
+			if s := facts.TopSite(p.Dev.Sites, classify.Activations); s != nil {
+				where = "the part that makes most of them, at " + s.Short()
+			}
+			d.Fix = ptr("Checkpoint " + where + ", too")
+		default:
+			return nil
+		}
+		return []Draft{d}
+	},
+}
+
+// saved are the activations of a training step at the peak; all is 0 where nothing
+// is trained.
+type saved struct {
+	kept, again int64 // bytes, kept for backward or made again
+	recomputes  bool
+}
+
+// Activations are those of the peak.
+var Activations = facts.Named("saved activations", func(p *facts.Pass) (x saved) {
+	if !facts.Phases.Of(p).Trains {
+		return x
+	}
+	peak := facts.Peak.Of(p)
+	x.again = peak[classify.Activations][classify.Recomputed].Bytes
+	x.kept = peak.Held(classify.Activations) - x.again - peak[classify.Activations][classify.CheckpointInput].Bytes -
+		p.LeakedAtPeak(classify.Activations)
+	remade := remadeAtPeak(p)
+	x.again += remade
+	x.recomputes = remade > 0 || slices.Contains(p.Classes.Detail, classify.Recomputed)
+	return x
+})
+
+// remadeAtPeak is what checkpointing had made again at the peak and isn't told
+// from other temporaries but by its stack.
+func remadeAtPeak(p *facts.Pass) (bytes int64) {
+	event := p.T.Peaks.Allocated.Event
+	s := p.T.Snapshot
+	rebuilds := make([]bool, len(s.Frames))
+	some := false
+	for i := range s.Frames {
+		f := &s.Frames[i]
+		if name := s.String(f.Function); name == "recompute_fn" || name == "unpack_hook" {
+			rebuilds[i] = strings.HasSuffix(strings.ReplaceAll(s.String(f.File), `\`, "/"), "torch/utils/checkpoint.py")
+			some = some || rebuilds[i]
+		}
+	}
+	if !some {
+		return 0
+	}
+	known := map[snapshot.StackID]bool{}
+	for i, c := range p.Classes.Category {
+		id := timeline.AllocationID(i)
+		if c != classify.Temporary || !p.T.AliveAt(id, event) {
+			continue
+		}
+		stack := p.T.Stack(id)
+		is, ok := known[stack]
+		if !ok {
+			is = slices.ContainsFunc(s.Stack(stack), func(f snapshot.FrameID) bool { return rebuilds[f] })
+			known[stack] = is
+		}
+		if is {
+			bytes += p.T.Allocated[i]
+		}
+	}
+	return bytes
+}

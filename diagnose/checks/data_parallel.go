@@ -1,0 +1,95 @@
+package checks
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+var dataParallel = Check{
+	ID:       "data_parallel",
+	Group:    peak,
+	Severity: byDesign,
+	Doc: "`torch.nn.DataParallel` gathers outputs on this device, which has reserved a quarter more than any " +
+		"other at the end. The evidence gives both figures.",
+	Needs: []facts.Need{facts.Phases},
+	Run:   findDataParallel,
+}
+
+// findDataParallel finds the device that torch.nn.DataParallel loads more than the
+// others: weights, gradients and optimizer state lie there, and the outputs of
+// all replicas are gathered for the loss.
+func findDataParallel(p *facts.Pass) []Draft {
+	const more = 125 // percent of what another device has reserved
+	if !facts.Phases.Of(p).Trains || !gathers(p) {
+		return nil
+	}
+	var here, other int64
+	for i := range p.T.Snapshot.Devices {
+		d := &p.T.Snapshot.Devices[i]
+		switch reserved := reservedBy(d); {
+		case d == p.T.Device:
+			here = reserved
+		default:
+			other = max(other, reserved)
+		}
+	}
+	if other == 0 || here*100 < more*other {
+		return nil
+	}
+	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.9}}
+	d.Title = fmt.Sprintf("DataParallel fills this GPU first: %s reserved at the end, at most %s on the others",
+		units.Bytes(here), units.Bytes(other))
+	d.Evidence = []string{"the weights are copied to the other GPUs in every forward pass, all outputs gathered on this one, " +
+		"and gradients and optimizer state are only here"}
+	d.Fix = ptr("DistributedDataParallel, one process for each GPU: nothing is gathered, each computes its own loss. Until " +
+		"then, compute the loss inside the module, so that only numbers are gathered")
+	d.Code = "torchrun --nproc-per-node=2 train.py\nmodel = torch.nn.parallel.DistributedDataParallel(model.cuda(rank), " +
+		"device_ids=[rank])"
+	return []Draft{d}
+}
+
+// gathers tells whether something is allocated on the device while DataParallel
+// gathers outputs.
+func gathers(p *facts.Pass) bool {
+	s := p.T.Snapshot
+	if len(s.Devices) < 2 {
+		return false
+	}
+	gather := make([]bool, len(s.Frames))
+	some := false
+	for i := range s.Frames {
+		gather[i] = s.String(s.Frames[i].Function) == "gather" && strings.HasSuffix(s.String(s.Frames[i].File),
+			"torch/nn/parallel/data_parallel.py")
+		some = some || gather[i]
+	}
+	if !some {
+		return false
+	}
+	known := make([]bool, s.NumStacks()) // looked at
+	events := &p.T.Device.Events
+	for i, action := range events.Action {
+		id := events.StackOf(i)
+		if action != snapshot.Alloc || known[id] {
+			continue
+		}
+		for _, f := range s.Stack(id) {
+			if gather[f] {
+				return true
+			}
+		}
+		known[id] = true
+	}
+	return false
+}
+
+func reservedBy(d *snapshot.Device) (bytes int64) {
+	for i := range d.Segments {
+		bytes += d.Segments[i].TotalSize
+	}
+	return bytes
+}

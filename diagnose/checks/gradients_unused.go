@@ -1,0 +1,87 @@
+package checks
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var gradientsUnused = Check{
+	ID:       "gradients_unused",
+	Group:    mistakes,
+	Severity: "warning",
+	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps " +
+		"are never freed, while others of the same step are freed and made anew. Their weights belong to no " +
+		"optimizer: a teacher, a critic or a frozen part whose forward pass builds a graph.",
+	Saves: "from the recorded curve without these gradients.",
+	Needs: []facts.Need{facts.Phases, facts.MadeAgain},
+	Run:   findGradientsUnused,
+}
+
+// findGradientsUnused finds gradients that stay from one optimizer step to the next
+// for good, while those of the weights that are trained are let go: their weights
+// belong to no optimizer, as those of a teacher whose forward pass builds a graph.
+func findGradientsUnused(p *facts.Pass) []Draft {
+	const steps = 3 // of an optimizer, that such gradients outlive
+	var ends []int  // of the optimizers' phases
+	spans := facts.Phases.Of(p).Spans
+	for i, span := range spans {
+		if span.Phase == classify.Optimizer && i+1 < len(spans) {
+			ends = append(ends, spans[i+1].FirstEvent)
+		}
+	}
+	if len(ends) < steps {
+		return nil
+	}
+	last := ends[len(ends)-steps] // made before, and there after all of the last ones
+	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.75}, Without: "without these gradients,"}
+	var bytes, renewed int64
+	clears, earlier := clearedSteps(p), facts.MadeAgain.Of(p).Allocations()
+	for id := range p.Each(classify.Gradients) {
+		if p.Classes.Detail[id] != classify.NoDetail || p.T.Born[id] == timeline.Never ||
+			p.Classes.Phase[id] != classify.Backward {
+			continue
+		}
+		if _, ok := slices.BinarySearch(earlier, id); ok {
+			continue // of an earlier model
+		}
+		switch {
+		case p.T.FreeRequested[id] != timeline.Never:
+			if int(p.T.Born[id]) >= last {
+				renewed += p.T.Allocated[id]
+			}
+		case int(p.T.Born[id]) < last && clears[p.Classes.Step[id]]:
+			bytes += p.T.Allocated[id]
+			d.Spells = append(d.Spells, p.LifeOf(id))
+		}
+	}
+	if renewed == 0 || facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
+		return nil
+	}
+	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(bytes))
+	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go "+
+		"and made anew", units.Plural(len(d.Spells), "gradient"), steps)}
+	d.Fix = ptr("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
+		"optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, " +
+		"which then saves no activations for them either")
+	d.Code = "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"
+	return []Draft{d}
+}
+
+// clearedSteps are the steps of whose gradients some are let go later. Where all of
+// them stay, they are those of a model that isn't trained any more, as the folds of a
+// cross-validation leave them.
+func clearedSteps(p *facts.Pass) map[int32]bool {
+	steps := map[int32]bool{}
+	for id := range p.Each(classify.Gradients) {
+		if p.Classes.Phase[id] == classify.Backward && p.T.FreeRequested[id] != timeline.Never {
+			steps[p.Classes.Step[id]] = true
+		}
+	}
+	return steps
+}

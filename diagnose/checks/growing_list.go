@@ -1,0 +1,79 @@
+package checks
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+var growingList = Check{
+	ID:       classify.GrowingList,
+	Group:    mistakes,
+	Severity: "warning",
+	Doc: "Tensors pile up from step to step: those of one call site survive their step, and the next, again and again. " +
+		"What the same lines left before the recording began counts, too, and so does what goes only with all the rest, " +
+		"after the last request. Optimizer state that comes with new gradients doesn't count: it is of layers that are " +
+		"trained from then on. Tensors don't count either where as many bytes of what was there before the loop go in a " +
+		"step as come.\n\n" +
+		"With stacks it appears in three more cases.\n\n" +
+		"* A tensor of one of the program's own lines takes the place of the last one in four steps or more, each larger " +
+		"by the size of something that is there: it is joined anew in every step with `torch.cat`.\n\n" +
+		"* An optimizer was made again, and the earlier state is still there, because a scheduler holds its optimizer. A " +
+		"later step makes state of the same sizes in the same order under the same stacks, with as many bytes of " +
+		"gradients as the first had; other steps lie between.\n\n" +
+		"* Copies of the model pile up, as when every best one so far is kept. One line made three or more sets of blocks " +
+		"of the sizes that the weights have, with work in between, and all are there at the peak.\n\n" +
+		"The line is the innermost of the program's own, forward methods of modules aside. The caller may keep what such " +
+		"a line makes, so it is named, too, unless a library called the line or all of the loop runs below it. \"made " +
+		"in\" names the line that made most of it where that is another one.",
+	Saves: "from the recorded curve with each tensor freed at the end of its step; of optimizers and " +
+		"copies, with the earlier ones freed as soon as the next is made.",
+	Needs: []facts.Need{facts.Unused, facts.MadeAgain},
+	Run: func(p *facts.Pass) (out []Draft) {
+		if x := facts.MadeAgain.Of(p); x != nil && !x.Model {
+			out = append(out, optimizerOrCopiesAgain(p, x))
+		}
+		return append(out, leaksOf(p, classify.GrowingList, func(d *Draft, l *classify.Leak) bool { return kept(p, d, l) })...)
+	},
+}
+
+// optimizerOrCopiesAgain is about optimizers that a program made again, or copies of
+// its model that pile up.
+func optimizerOrCopiesAgain(p *facts.Pass, x *facts.Again) Draft {
+	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.9, Kind: report.MadeAgain}, Spells: x.Spells,
+		Without: "without the earlier ones,"}
+	n, line := len(x.Made), p.CoveringLine(p.ByStack(x.Made[0].IDs))
+	if x.Optimizer {
+		d.Title = fmt.Sprintf("An optimizer was made %s, and the state of %s is still there: %s", facts.Times(n), earlier(n-1),
+			units.Bytes(x.Bytes()))
+		d.happens("stepped at", line)
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s of state for the same weights, each made in one step",
+			units.Plural(n, "set")))
+		d.Fix = ptr("Keep one optimizer and change its settings, or let go of the old one and of all that refers to it, such " +
+			"as " +
+			"its learning-rate scheduler, before a new one is made")
+		d.Code = "for group in optimizer.param_groups:\n    group[\"lr\"] = lr"
+		return d
+	}
+	d.Without = "with the last copy alone,"
+	d.Title = fmt.Sprintf("Copies of the model pile up: %d were made, and %s are still there: %s", n, earlier(n-1),
+		units.Bytes(x.Bytes()))
+	d.happens("made at", line)
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s in each, of the sizes that the model's weights have",
+		units.Plural(len(x.Made[0].IDs), "block")))
+	d.Fix = ptr("Keep the best one only, and on the host: what holds the earlier ones is a list, a dict or a variable of the " +
+		"loop")
+	d.Code = "best = {k: v.to(\"cpu\", copy=True) for k, v in model.state_dict().items()}"
+	return d
+}
+
+// earlier names those before the last.
+func earlier(n int) string {
+	if n == 1 {
+		return "the first"
+	}
+	return fmt.Sprintf("the earlier %d", n)
+}

@@ -1,0 +1,79 @@
+package checks
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var inputsKept = Check{
+	ID:       "inputs_kept",
+	Group:    peak,
+	Severity: byDesign,
+	Doc: "Inputs that the step of the peak doesn't use take 5 % of the peak and 64 MiB, and aren't what a leak " +
+		"keeps: batches of other steps, or a whole data set. At 50 % it says so when nothing but the time of " +
+		"their birth tells that they are inputs.",
+	Saves: "from the recorded curve with one batch at a time.",
+	Needs: []facts.Need{facts.Peak, facts.Leaked},
+	Run:   findInputsKept,
+}
+
+// findInputsKept finds batches of other steps, or a whole data set, on the GPU.
+func findInputsKept(p *facts.Pass) []Draft {
+	const birthAlone = 80 // percent: what nothing but the time of its birth tells is less sure
+	bytes := facts.Peak.Of(p).Held(classify.Inputs)
+	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 5 || bytes < 64<<20 {
+		return nil
+	}
+	event := p.T.Peaks.Allocated.Event
+	now := p.StepAt(event)
+	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.8},
+		Without: "with one batch at a time,", Worth: 1}
+	var kept []timeline.AllocationID
+	var others, guessed int64
+	blocks, before := 0, 0
+	for i, c := range p.Classes.Category {
+		id := timeline.AllocationID(i)
+		if c != classify.Inputs || !p.T.AliveAt(id, event) || p.Classes.Step[i] == now {
+			continue
+		}
+		others += p.T.Allocated[i]
+		if p.Classes.Confidence[i] < birthAlone {
+			guessed += p.T.Allocated[i]
+		}
+		blocks++
+		if p.Classes.Step[i] < 0 {
+			before++
+		}
+		kept = append(kept, id)
+		d.Spells = append(d.Spells, p.LifeOf(id))
+	}
+	if facts.Share(others, p.Dev.AtPeak.AllocatedBytes) < 5 || others < 64<<20 || p.Mostly(kept, facts.Leaked.Of(p)) {
+		return nil
+	}
+	what, fix := "Inputs that the step doesn't use stay on the GPU", "Keep the data on the host and move one batch at a time"
+	if guessed*2 > others {
+		what, fix = "What may be inputs of other steps stays on the GPU",
+			"If it is data: keep it on the host and move one batch at a time"
+		d.Evidence = append(d.Evidence, "nothing but when it was made tells so: a table or a buffer that every step uses "+
+			"would look the same")
+		d.Confidence = 0.5
+	}
+	d.Title = fmt.Sprintf("%s: %s, %s of the peak", what, units.Bytes(others), units.Percent(others, p.Dev.AtPeak.AllocatedBytes))
+	d.Evidence = append(d.Evidence, facts.SiteLines(p.Dev.Sites, classify.Inputs, 2)...)
+	if before == blocks {
+		d.Evidence = append(d.Evidence, units.Plural(blocks, "block")+
+			" loaded before the first step: a data set, or all of its batches")
+	} else {
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s, %d of them from steps before", units.Plural(blocks, "block"),
+			blocks-before))
+	}
+	d.Fix = ptr(fix)
+	d.Code = "loader = DataLoader(dataset, batch_size=n, pin_memory=True)\nfor x, y in loader:\n    x, y = x.to(\"cuda\", " +
+		"non_blocking=True), y.to(\"cuda\", non_blocking=True)"
+	return []Draft{d}
+}

@@ -1,0 +1,56 @@
+package checks
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
+)
+
+// LeakAdvice is what usually helps against a leak.
+func LeakAdvice(l *classify.Leak) advice.Advice {
+	id := "leak." + l.Kind
+	switch {
+	case l.Kind == classify.GrowingList && l.Joined:
+		id += ".joined"
+	case l.Kind == classify.RetainedGraph && l.Untrained:
+		id += ".untrained"
+	case l.Kind == classify.StaleOutputs && l.ForwardOnly:
+		id += ".forward"
+	case (l.Kind == classify.VaryingShapes || l.Kind == classify.FragmentationCreep) && l.Expandable:
+		id += ".expandable"
+	}
+	where, near, momentum := "", "", ""
+	if l.File != "" {
+		where = fmt.Sprintf("%s:%d", fileName(l.File), l.Line)
+		if from := l.CalledFrom; from.File != "" {
+			where += fmt.Sprintf(", called from %s:%d", fileName(from.File), from.Line)
+		}
+		where = " (" + where + ")"
+	}
+	if l.Near.File != "" {
+		near = fmt.Sprintf(" Look for zero_grad near %s:%d, where the optimizer runs.", fileName(l.Near.File), l.Near.Line)
+	}
+	if l.Optimizer == "sgd" {
+		momentum = ", momentum=0.9" // the state; without it the 8-bit one isn't to be had
+	}
+	return advice.Find(id).With("where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum)
+}
+
+// eightBit are bitsandbytes' optimizers that take the place of torch's, by the
+// file of torch/optim.
+var eightBit = map[string]string{"sgd": "SGD8bit", "rmsprop": "RMSprop8bit", "adagrad": "Adagrad8bit"}
+
+// EightBit is bitsandbytes' optimizer with the smallest change to the training: the
+// same one in 8 bits, else AdamW.
+func EightBit(l *classify.Leak) string {
+	if name := eightBit[l.Optimizer]; name != "" {
+		return name
+	}
+	return "AdamW8bit"
+}
+
+// fileName is a file's name without its folder, also one of Windows.
+func fileName(file string) string { return path.Base(strings.ReplaceAll(file, `\`, "/")) }

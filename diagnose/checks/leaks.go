@@ -1,0 +1,140 @@
+package checks
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// leaksOf are drafts about the leaks of a kind; tell completes each, or drops it.
+// Defects are warnings, the rest are costs or expected.
+func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) bool) (out []Draft) {
+	for i := range p.Dev.Leaks {
+		l, found := &p.Dev.Leaks[i], &p.Classes.Leaks()[i]
+		if l.Kind != kind || toldElsewhere(p, found) {
+			continue
+		}
+		d := Draft{Finding: report.Finding{Severity: report.Info, Title: LeakTitle(l), Confidence: l.Confidence, Code: l.FixCode,
+			Evidence: leakEvidence(l, found.Older, len(p.Dev.OOMs) > 0), Leak: l}}
+		if l.Fix != "" {
+			d.Fix = &l.Fix
+		}
+		if l.Defect {
+			d.Severity = report.Warning
+		}
+		if tell(&d, found) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// toldElsewhere tells whether another check reports what a leak keeps: graphs that
+// no backward pass uses, or models and optimizers that were made again.
+func toldElsewhere(p *facts.Pass, l *classify.Leak) bool {
+	if (l.Kind == classify.StaleOutputs || l.Untrained) && p.Mostly(l.Allocations, facts.Unused.Of(p).Allocations()) {
+		return true
+	}
+	switch l.Kind {
+	case classify.GrowingList:
+		return p.Mostly(l.Allocations, facts.MadeAgain.Of(p).Allocations())
+	case classify.RetainedGraph, classify.StaleOutputs:
+		return p.UnusedGraph(l)
+	}
+	return false
+}
+
+// kept is memory that stays beyond its step, or beyond its last use where nothing
+// is trained.
+func kept(p *facts.Pass, d *Draft, l *classify.Leak) bool {
+	d.Spells, d.Without = beyondStep(p, l.Allocations), "without what is kept,"
+	if l.Untrained {
+		d.Spells = p.AfterUse(l.Allocations)
+	}
+	return true
+}
+
+// beyondStep is what allocations take after the step that made them.
+func beyondStep(p *facts.Pass, ids []timeline.AllocationID) []facts.Spell {
+	end := make(map[int32]int, len(p.Classes.Steps))
+	for i := range p.Classes.Steps {
+		end[int32(p.Classes.Steps[i].Number)] = p.Classes.Steps[i].LastEvent
+	}
+	out := make([]facts.Spell, 0, len(ids))
+	for _, id := range ids {
+		s := p.LifeOf(id)
+		if last, ok := end[p.Classes.Step[id]]; ok {
+			s.From = max(s.From, last)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// leakEvidence is what shows a leak, of which older bytes were made before the trace.
+func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
+	if l.File != nil {
+		where := *l.Function + "  " + report.ShortFile(*l.File)
+		if l.Line != nil {
+			where += fmt.Sprintf(":%d", *l.Line)
+		}
+		out = append(out, where+facts.CalledFrom(l.CalledFrom))
+	}
+	if l.MadeIn != nil {
+		out = append(out, "made in "+facts.PlaceText(l.MadeIn))
+	}
+	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph ||
+		l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
+		before := ""
+		if older > 0 {
+			before = units.Bytes(older) + " from before the first event, "
+		}
+		usually := ""
+		if Uneven(l, older) {
+			usually = "usually "
+		}
+		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", usually+units.Bytes(*l.BytesPerStep),
+			units.Plural(l.Steps, "step"), before, units.Bytes(l.TotalBytes)))
+	} else {
+		out = append(out, "seen in "+units.Plural(l.Steps, "step"))
+	}
+	if l.FullAtStep != nil && !failed {
+		out = append(out, fmt.Sprintf("at this pace the GPU is full at step %s", units.Count(*l.FullAtStep)))
+	}
+	return out
+}
+
+// Uneven tells whether steps differ in what they leave: the sum, of which older
+// bytes were made before the trace, isn't that many times what they usually do.
+func Uneven(l *report.Leak, older int64) bool {
+	off := l.TotalBytes - older - int64(l.Steps)**l.BytesPerStep
+	return max(off, -off)*20 > l.TotalBytes
+}
+
+// LeakTitle is a leak in one sentence.
+func LeakTitle(l *report.Leak) string {
+	suspected := ""
+	if l.Suspected && (l.Kind != classify.FirstStepState || l.Confidence < 0.9) { // a single step shows it by its nature
+		suspected = " (suspected: too few steps to be sure)"
+		if l.Steps >= 5 {
+			suspected = " (suspected)"
+		}
+	}
+	if l.Kind == classify.VaryingShapes {
+		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", units.Bytes(l.TotalBytes),
+			suspected)
+	}
+	what := map[string]string{
+		classify.GrowingList:        "Tensors pile up from step to step",
+		classify.RetainedGraph:      "Each step's autograd graph is kept alive, with all it saved for backward",
+		classify.GradientsKept:      "Gradients are zeroed in place instead of freed: they stay through forward",
+		classify.StaleOutputs:       "The last step's outputs are still alive during the next forward",
+		classify.FragmentationCreep: "Reserved memory grows by more than allocated memory does",
+		classify.FirstStepState:     "The first optimizer step makes its state: expected, not a leak",
+	}[l.Kind]
+	return fmt.Sprintf("%s: %s%s", what, units.Bytes(l.TotalBytes), suspected)
+}

@@ -1,0 +1,419 @@
+package checks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Each kind of failed request is explained once.
+var oomTrueShortage = Check{
+	ID:       "oom_true_shortage",
+	Group:    failed,
+	Severity: "critical",
+	Doc: "A request failed, and what was in use together with what the program still needed exceeds what PyTorch could " +
+		"have. What counts is the need of the phase at work, not the one request. In a first optimizer step that is as " +
+		"much state for each gradient as the gradients got that the step reached. In a forward or backward pass it is " +
+		"what an earlier step needed from the same place on. Where the need isn't known, a request that would have left " +
+		"less than 5 % of the memory counts, too, since the pass goes on.\n\n" +
+		"The evidence names who asked, in which phase and step, and how much was missing. It says whether later attempts " +
+		"failed for what this one still held, and whether the inputs of this step are at least 1.5 times as large as all " +
+		"before. With an unknown capacity the confidence is 0.3.\n\n" +
+		"The change is the one that makes most room by replay, or `torch.no_grad()` where graphs are kept that no " +
+		"backward pass uses.",
+	Saves: "what the change would have saved of the peak, by replay of the recorded requests. All changes that " +
+		"were tried stand in the evidence.",
+	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss},
+	Run: func(p *facts.Pass) []Draft {
+		return failures(p, func(d *Draft, f failure) {
+			if f.Verdict == report.UnknownVerdict {
+				d.Confidence = 0.3
+				d.Title = fmt.Sprintf("A request of %s failed; what was left on the device was not recorded", f.what())
+				d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
+				d.Fix = ptr("Give the GPU's size with --gpu, or the log with the error message")
+				return
+			}
+			f.shortage(d)
+			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
+			f.makesRoom(p, d)
+		}, report.TrueShortage, report.UnknownVerdict)
+	},
+}
+
+var oomFragmentation = Check{
+	ID:       "oom_fragmentation",
+	Group:    failed,
+	Severity: "critical",
+	Doc: "A request failed although live memory and the request fit together: no free block was large enough. Where the " +
+		"rest of the pass isn't known, more than 5 % of the memory must be to spare. The evidence names the blocks that " +
+		"keep segments from being given back, by name and line, and how much free memory each kind pins.\n\n" +
+		"The change is the allocator setting that meets the request by replay. The finding says what that leaves for the " +
+		"rest of the step, and whether the state of Adam fits into that where no optimizer has made any. A leak is named " +
+		"in its place if it held half of what was in use, or takes in three steps what any setting would have left.",
+	Needs: []facts.Need{facts.ToCome},
+	Run: func(p *facts.Pass) []Draft {
+		return failures(p, func(d *Draft, f failure) {
+			d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small",
+				f.what(), units.Bytes(max(0, f.lacked.Usable-f.recorded.Active)))
+			d.Evidence = append(d.Evidence, pinnedBy(p, f.recorded)...)
+			d.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=" + facts.Expandable + ", or allocate the largest tensors first")
+			if leak := LeakFirst(p, f.recorded); leak != "" {
+				d.Fix = ptr(leak)
+			}
+		}, report.Fragmentation)
+	},
+}
+
+var oomMemoryFraction = Check{
+	ID:       "oom_memory_fraction",
+	Group:    failed,
+	Severity: "critical",
+	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the " +
+		"device refused it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit as " +
+		"the refused requests show it.",
+	Needs: []facts.Need{facts.ToCome, facts.Replay},
+	Run: func(p *facts.Pass) []Draft {
+		return failures(p, func(d *Draft, f failure) {
+			d.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", f.what())
+			if program := facts.Replay.Of(p); program != nil {
+				if l := program.Limits(); l.Allowed > 0 {
+					d.Evidence = append(d.Evidence, fmt.Sprintf("the limit is about %s", units.Bytes(l.Allowed)))
+				}
+			}
+			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
+			d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
+				"PYTORCH_CUDA_ALLOC_CONF), or hold less")
+		}, report.MemoryFraction)
+	},
+}
+
+var oomOtherProcess = Check{
+	ID:       "oom_other_process",
+	Group:    failed,
+	Severity: "critical",
+	Doc: "A request failed, and the device lacks more than a CUDA context takes beside PyTorch: other processes " +
+		"hold it. Without them the request would have been met.",
+	Needs: []facts.Need{facts.ToCome},
+	Run: func(p *facts.Pass) []Draft {
+		return failures(p, func(d *Draft, f failure) {
+			d.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", f.what())
+			d.Fix = ptr("Find them with nvidia-smi and stop them, or move to a free GPU")
+		}, report.OtherProcess)
+	},
+}
+
+// failure is a request that failed.
+type failure struct {
+	*report.OOM
+	recorded *timeline.OOM
+	lacked   facts.Shortage
+}
+
+// what is what was asked for.
+func (f *failure) what() string { return units.Bytes(f.RequestedBytes) }
+
+// failures are drafts about the first failure with each of some verdicts.
+func failures(p *facts.Pass, tell func(*Draft, failure), verdicts ...string) (out []Draft) {
+	seen := map[string]bool{}
+	for i := range p.Dev.OOMs {
+		o := &p.Dev.OOMs[i]
+		if seen[o.Verdict] || !slices.Contains(verdicts, o.Verdict) {
+			continue
+		}
+		seen[o.Verdict] = true
+		d := Draft{Finding: report.Finding{Severity: report.Critical, Confidence: 0.9, Evidence: []string{asked(p, o),
+			roomLeft(o)}}}
+		tell(&d, failure{o, &p.T.OOMs[i], p.Shortage(&p.T.OOMs[i])})
+		out = append(out, d)
+	}
+	return out
+}
+
+// shortage says how much was missing, and of what.
+func (f *failure) shortage(d *Draft) {
+	s, active := &f.lacked, units.Bytes(f.recorded.Active)
+	switch {
+	case s.Still > f.RequestedBytes:
+		step, besides := "the rest of the step", ""
+		if f.Phase != nil && *f.Phase == classify.Optimizer.String() {
+			step, besides = "the optimizer's first step", "; unless it is fused, temporaries come on top"
+		}
+		d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, units.Bytes(s.Still),
+			units.Bytes(s.Missing))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have%s",
+			units.Bytes(s.Need(f.recorded)), units.Bytes(s.Usable), besides))
+	case s.Missing == 0:
+		d.Confidence = 0.7
+		d.Title = fmt.Sprintf("True shortage: nearly all is in use, a request of %s would have left %s", f.what(),
+			units.Bytes(s.Usable-s.Need(f.recorded)))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have; what is "+
+			"free lies in pieces, and an allocator setting that joins them gains no more", active, f.what(),
+			units.Bytes(s.Usable)))
+	default:
+		d.Title = fmt.Sprintf("True shortage: a request of %s found no room, %s are missing", f.what(), units.Bytes(s.Missing))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s in use and %s asked for, of %s that PyTorch could have: no "+
+			"allocator setting helps", active, f.what(), units.Bytes(s.Usable)))
+	}
+}
+
+// makesRoom says what would have made the room that was missing.
+func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
+	if i := uselessGraphs(p, f.recorded); i >= 0 {
+		evaluating(p, d, &p.Dev.Leaks[i], &p.Classes.Leaks()[i])
+		return
+	}
+	remedy(p, d, f.recorded, f.lacked)
+	outlier(p, d, f.recorded)
+	bytes := p.Dev.AtPeak.Categories[classify.Activations.String()]
+	if !facts.Phases.Of(p).Trains && facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) >= 30 {
+		d.Fix = ptr(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of "+
+			"activations then. Else: ", units.Bytes(bytes)) + facts.LowerFirst(*d.Fix))
+	}
+	retried(p, d, f.recorded)
+}
+
+// LeakFirst says that a failure is a leak's doing, whatever setting would have
+// met that one request: it holds most of what was in use, or takes in few steps
+// what any setting would leave. "" where none does.
+func LeakFirst(p *facts.Pass, o *timeline.OOM) string {
+	const (
+		most = 50 // percent
+		few  = 3  // steps
+	)
+	s := p.Shortage(o)
+	left := max(0, s.Usable-s.Need(o))
+	for i, l := range p.Classes.Leaks() {
+		if !l.Defect || l.Suspected || l.Kind == classify.GradientsKept || l.Kind == classify.FragmentationCreep {
+			continue
+		}
+		var held int64
+		for _, id := range l.Allocations {
+			if p.T.AliveAt(id, o.Event) {
+				held += p.T.Allocated[id]
+			}
+		}
+		x := &p.Dev.Leaks[i]
+		soon := s.Usable > 0 && x.BytesPerStep != nil && *x.BytesPerStep > 0 && left / *x.BytesPerStep < few
+		if facts.Share(held, o.Active) < most && !soon {
+			continue
+		}
+		at := ""
+		if x.File != nil {
+			at = " at " + facts.LineText(lineOfLeak(x))
+		}
+		text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, units.Bytes(held), units.Bytes(o.Active))
+		if soon {
+			text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off",
+				units.Bytes(*x.BytesPerStep))
+		}
+		return text
+	}
+	return ""
+}
+
+// uselessGraphs is the leak that keeps whole graphs, a good part of what was in use,
+// of passes that no backward pass follows; -1 for none.
+func uselessGraphs(p *facts.Pass, o *timeline.OOM) int {
+	const good = 20 // percent
+	return slices.IndexFunc(p.Classes.Leaks(), func(l classify.Leak) bool {
+		if !p.UnusedGraph(&l) {
+			return false
+		}
+		var there int64
+		for _, id := range l.Allocations {
+			if p.T.AliveAt(id, o.Event) {
+				there += p.T.Allocated[id]
+			}
+		}
+		return !facts.Phases.Of(p).Trains || facts.Share(there, o.Active) >= good
+	})
+}
+
+// evaluating is about a failure while graphs are kept that no backward pass
+// needs.
+func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
+	at := ""
+	if l.File != nil {
+		at = " around the call in " + facts.LineText(lineOfLeak(l))
+	}
+	d.Fix = ptr("torch.no_grad()" + at + ": no backward pass uses the graphs that are kept")
+	d.Without = "without the graphs,"
+	if kept.Untrained {
+		d.Spells = p.AfterUse(kept.Allocations)
+		return
+	}
+	var ids []timeline.AllocationID
+	for i, c := range p.Classes.Category {
+		if c == classify.Activations || c == classify.Logits {
+			ids = append(ids, timeline.AllocationID(i))
+		}
+	}
+	d.Spells = p.AfterUse(ids)
+}
+
+// outlier says that the step of a failure has larger inputs than all steps before
+// it: that batch doesn't fit, others do.
+func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
+	const steps, larger = 2, 1.5 // steps that went well before, at least
+	k := int(p.StepAt(o.Event))
+	if k < steps {
+		return
+	}
+	inputs := make([]int64, len(p.Classes.Steps)) // requested bytes by step
+	for i, category := range p.Classes.Category {
+		if step := p.Classes.Step[i]; category == classify.Inputs && step >= 0 && p.T.Born[i] != timeline.Never {
+			inputs[step] += p.T.Requested(timeline.AllocationID(i))
+		}
+	}
+	before := slices.Max(inputs[:k])
+	if before == 0 || float64(inputs[k]) < larger*float64(before) {
+		return
+	}
+	times := float64(inputs[k]) / float64(before)
+	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s "+
+		"at most %s", times, units.Bytes(inputs[k]), units.Plural(k, "step"), units.Bytes(before)))
+	d.Fix = ptr(*d.Fix + fmt.Sprintf(". Or don't let it come to that: truncate or split what is %.1f times as large as all "+
+		"before, or group inputs by length with a bound on tokens per batch", times))
+}
+
+// retried says that a program went on after a failure, and failed again for what
+// the attempt before still held.
+func retried(p *facts.Pass, d *Draft, o *timeline.OOM) {
+	const most = 50 // percent of what is in use
+	last := &p.T.OOMs[len(p.T.OOMs)-1]
+	if last.Event <= o.Event {
+		return
+	}
+	var held int64
+	again := false
+	for i, bytes := range p.T.Allocated {
+		id := timeline.AllocationID(i)
+		born := p.T.Born[i]
+		again = again || born != timeline.Never && int(born) > o.Event && int(born) < last.Event
+		if phase := p.Classes.Phase[i]; (phase == classify.Forward || phase == classify.Backward) &&
+			p.Classes.Category[i] != classify.Gradients &&
+			p.T.AliveAt(id, o.Event) && p.T.AliveAt(id, last.Event) {
+			held += bytes
+		}
+	}
+	if !again || facts.Share(held, last.Active) < most {
+		return
+	}
+	failed := len(p.T.OOMs) - sort.Search(len(p.T.OOMs), func(i int) bool { return p.T.OOMs[i].Event > o.Event })
+	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made "+
+		"were still held then", units.Plural(failed, "more request"), units.Bytes(held)))
+	d.Fix = ptr("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try " +
+		"again outside the except block, and keep str(error) instead of the error. Then: " + facts.LowerFirst(*d.Fix))
+}
+
+// asked says what was asked for, when and by which line.
+func asked(p *facts.Pass, o *report.OOM) string {
+	text := fmt.Sprintf("event %s: %s asked for", units.Count(o.Event), units.Bytes(o.RequestedBytes))
+	if o.Site != nil && (o.Site.Function != "" || o.Site.Op != "") {
+		text += " by " + o.Site.Short()
+		if o.Site.Function != "" && o.Site.Op != "" {
+			text += " (" + o.Site.Op + ")"
+		}
+		text += facts.CalledFrom(o.Site.CalledFrom)
+	}
+	if o.Phase != nil {
+		text += " in " + facts.PhaseText[*o.Phase] + facts.OfStep(p.Dev, o.Event)
+	}
+	return text
+}
+
+func roomLeft(o *report.OOM) string {
+	text := fmt.Sprintf("%s allocated, %s reserved", units.Bytes(o.AllocatedBytes), units.Bytes(o.ReservedBytes))
+	if o.DeviceFreeBytes != nil {
+		text += fmt.Sprintf(", %s left on the device", units.Bytes(*o.DeviceFreeBytes))
+	}
+	if o.LargestFreeBlock != nil {
+		text += fmt.Sprintf("; %s free in PyTorch's cache, the largest block %s", units.Bytes(o.ReservedBytes-o.AllocatedBytes),
+			units.Bytes(*o.LargestFreeBlock))
+	}
+	return text
+}
+
+// pin is what blocks of one call site keep from being given back.
+type pin struct {
+	facts.Tally
+	free     int64 // in the segments that hold such blocks
+	segments int
+	example  timeline.AllocationID // the smallest
+}
+
+// pinnedBy says which blocks keep free memory in pieces, by name and line:
+// those of segments that have free memory, summed up by who made them.
+func pinnedBy(p *facts.Pass, o *timeline.OOM) []string {
+	pins := map[facts.SiteKey]*pin{}
+	var keys []facts.SiteKey
+	for _, s := range p.T.LayoutAt(o.Event).Segments {
+		least, free := smallest(p, s.Blocks)
+		if free == 0 || least == timeline.NoAllocation {
+			continue
+		}
+		k := facts.SiteKey{Category: p.Classes.Category[least]}
+		if stack := p.T.Stack(least); stack != 0 {
+			k.Site, k.Known = p.View.Site(stack), true
+		}
+		x := pins[k]
+		if x == nil {
+			x = &pin{example: least}
+			pins[k], keys = x, append(keys, k)
+		}
+		x.Add(p.T.Allocated[least])
+		x.free += free
+		x.segments++
+		if p.T.Allocated[least] < p.T.Allocated[x.example] {
+			x.example = least
+		}
+	}
+	slices.SortStableFunc(keys, func(a, b facts.SiteKey) int { return cmp.Compare(pins[b].free, pins[a].free) })
+	var out []string
+	for i, k := range keys[:min(len(keys), 3)] {
+		if i > 0 && pins[k].free*20 < pins[keys[0]].free {
+			break
+		}
+		out = append(out, pins[k].text(p, k))
+	}
+	return out
+}
+
+// smallest is the smallest block of a segment that is in use, and the bytes that are
+// free beside it.
+func smallest(p *facts.Pass, blocks []timeline.Block) (least timeline.AllocationID, free int64) {
+	least = timeline.NoAllocation
+	for _, b := range blocks {
+		if b.Allocation == timeline.NoAllocation {
+			free += b.Bytes
+		} else if least == timeline.NoAllocation || b.Bytes < p.T.Allocated[least] {
+			least = b.Allocation
+		}
+	}
+	return least, free
+}
+
+func (x *pin) text(p *facts.Pass, k facts.SiteKey) string {
+	what := strings.ReplaceAll(k.Category.String(), "_", " ")
+	if name := p.NameOf(x.example); name != "" {
+		what += " such as " + name
+	}
+	from := ""
+	if s := facts.SiteOf(k); k.Known && s.Short() != "" {
+		from = " from " + facts.UserLine(&s)
+	}
+	sizes := units.Bytes(x.Largest)
+	if least := p.T.Allocated[x.example]; least < x.Largest {
+		sizes = units.Bytes(least) + " to " + sizes
+	}
+	return fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", units.Plural(x.Blocks, "block"), what, from, sizes,
+		units.Bytes(x.free), units.Plural(x.segments, "segment"))
+}

@@ -1,0 +1,39 @@
+package checks
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+var resultsCollected = Check{
+	ID:       "results_collected",
+	Group:    peak,
+	Severity: byDesign,
+	Doc: "An evaluation keeps the results of all its passes on the GPU. Three or more forward passes follow each " +
+		"other without a backward pass in a program that trains, and what outlives each of them at least doubles " +
+		"and takes 20 % of the peak and 64 MiB: predictions in a list, or joined anew.",
+	Saves: "from the recorded curve without what was carried over from pass to pass.",
+	Needs: []facts.Need{facts.Collected},
+	Run:   findResultsCollected,
+}
+
+func findResultsCollected(p *facts.Pass) []Draft {
+	x := facts.Collected.Of(p)
+	if x == nil {
+		return nil
+	}
+	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85}, Spells: x.Spells,
+		Without: "with each pass's results on the host,", Worth: 10}
+	d.Title = fmt.Sprintf("An evaluation keeps the results of all its passes on the GPU: up to %s", units.Bytes(x.Most))
+	d.Evidence = []string{fmt.Sprintf("more with each of %d forward passes that no backward pass follows", x.Passes)}
+	bytes := p.ByStack(x.IDs)
+	delete(bytes, 0)
+	d.happens("collected in", p.CoveringLine(bytes))
+	d.Fix = ptr("Move each pass's results to the host, or reduce them at once (argmax, running sums of a metric). " +
+		"Transformers' Trainer: eval_accumulation_steps, preprocess_logits_for_metrics or prediction_loss_only")
+	d.Code = "predictions.append(logits.argmax(-1).cpu())\nTrainingArguments(eval_accumulation_steps=1)"
+	return []Draft{d}
+}

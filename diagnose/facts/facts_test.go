@@ -1,0 +1,86 @@
+package facts
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// passOf is a look at the first device of a program.
+func passOf(t *testing.T, program recorder.Program) *Pass {
+	t.Helper()
+	run := recorder.Simulate(program)
+	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})),
+		snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := timeline.New(s, &s.Devices[0])
+	return New(line, classify.New(line, classify.Options{}), frames.New(s), &report.Device{})
+}
+
+// Memory taken out of a curve by its stretches is the same event by event.
+func TestPeakWithout(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for seed := range uint64(30) {
+		p := passOf(t, recorder.Program{Seed: seed, Events: 1 + int(seed)*60, Skip: int(seed%4) * 50,
+			Capacity: int64(seed%3) << 28, Streams: int(seed % 2)})
+		n := p.T.Device.Events.Len()
+		spells := make([]Spell, r.IntN(12))
+		for i := range spells {
+			from := r.IntN(n+10) - 5
+			spells[i] = Spell{From: from, To: from + r.IntN(n/4+10) - 5, Bytes: r.Int64N(p.T.Peaks.Allocated.Bytes + 1)}
+		}
+		var want int64
+		at := func(event int, level int64) {
+			for _, s := range spells {
+				if s.From <= event && event < s.To {
+					level -= s.Bytes
+				}
+			}
+			want = max(want, level)
+		}
+		at(timeline.NoEvent, p.T.Start.Allocated)
+		p.T.WalkAllocated(at)
+		if len(p.T.OOMs) > 0 {
+			o := &p.T.OOMs[0]
+			at(o.Event, o.Allocated+o.Requested)
+		}
+		if got := p.PeakWithout(spells); got != want {
+			t.Fatalf("program %d of %d events: %d instead of %d without %v", seed, n, got, want, spells)
+		}
+	}
+}
+
+// TestCopiesAreNoGraph: what goes in one bulk and is as large as the weights, for
+// the most part, are copies of them; in the order in which it came, a module.
+func TestCopiesAreNoGraph(t *testing.T) {
+	p := passOf(t, recorder.Program{Seed: 6, Events: 3000})
+	p.T.Device.Events.Stack = nil
+	var bulk []timeline.AllocationID
+	for id := timeline.AllocationID(p.T.Older()); len(bulk) < 2*BulkLeast; id++ {
+		bulk = append(bulk, id)
+	}
+	if p.IsGraph(bulk) {
+		t.Error("a module that leaves the GPU is a graph: its parameters go in the order in which they came")
+	}
+	slices.Reverse(bulk)
+	if !p.IsGraph(bulk) {
+		t.Fatal("many tensors of several sizes are no graph")
+	}
+	for _, id := range bulk {
+		p.Classes.Category[id] = classify.Weights
+	}
+	p = New(p.T, p.Classes, p.View, p.Dev)
+	if p.IsGraph(bulk) {
+		t.Error("copies of weights are a graph")
+	}
+}

@@ -1,0 +1,74 @@
+package facts
+
+import (
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Loss is the line that makes most copies of logits, in a loss if one does; nil
+// when no stack shows any.
+var Loss = Named("line of the loss", func(p *Pass) *report.Site {
+	type maker struct {
+		rank  int
+		bytes int64
+	}
+	makers := map[snapshot.StackID]maker{}
+	best := snapshot.StackID(0)
+	for i, detail := range p.Classes.Detail {
+		id := timeline.AllocationID(i)
+		stack := p.T.Stack(id)
+		if stack == 0 || detail != classify.LogitsCopy || p.Classes.Category[i] != classify.Logits {
+			continue
+		}
+		m, ok := makers[stack]
+		if !ok {
+			m.rank = p.lossRank(stack)
+		}
+		m.bytes += p.T.Requested(id)
+		makers[stack] = m
+		if top := makers[best]; best == 0 || m.rank > top.rank || m.rank == top.rank && m.bytes >= top.bytes {
+			best = stack
+		}
+	}
+	if best == 0 {
+		return nil
+	}
+	s := SiteOf(SiteKey{Site: p.View.Site(best), Known: true, Category: classify.Logits})
+	if s.Function == "" {
+		return nil
+	}
+	return &s
+})
+
+// Scored tells whether a loss is worked out of the logits: all of them are read.
+func (p *Pass) Scored() bool {
+	seen := map[snapshot.StackID]bool{}
+	for i, c := range p.Classes.Category {
+		stack := p.T.Stack(timeline.AllocationID(i))
+		if c != classify.Logits || seen[stack] {
+			continue
+		}
+		seen[stack] = true
+		if p.lossRank(stack) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lossRank says how surely a stack is a loss's: 2 for cross-entropy, 1 for what it
+// is made of, which has other uses, 0 for none.
+func (p *Pass) lossRank(stack snapshot.StackID) (rank int) {
+	s := p.T.Snapshot
+	for _, f := range s.Stack(stack) {
+		switch s.String(s.Frames[f].Function) {
+		case "cross_entropy", "nll_loss":
+			return 2
+		case "log_softmax":
+			rank = 1
+		}
+	}
+	return rank
+}

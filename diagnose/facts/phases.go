@@ -1,0 +1,69 @@
+package facts
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+)
+
+// StepAt is the number of the step of an event, -1 outside of all.
+func (p *Pass) StepAt(event int) int32 {
+	for i := range p.Classes.Steps {
+		if s := &p.Classes.Steps[i]; s.FirstEvent <= event && event <= s.LastEvent {
+			return int32(s.Number)
+		}
+	}
+	return -1
+}
+
+// StepNear is the number of the step of an event or, between steps, of the one
+// before; -1 before the first.
+func (p *Pass) StepNear(event int) int32 {
+	steps := p.Classes.Steps
+	if len(steps) == 0 || event < steps[0].FirstEvent {
+		return -1
+	}
+	i, found := slices.BinarySearchFunc(steps, event, func(s classify.Step, at int) int { return s.FirstEvent - at })
+	if !found {
+		i--
+	}
+	return int32(steps[i].Number)
+}
+
+// StepsAfter counts the steps that begin after a failure that was the last.
+func StepsAfter(d *report.Device, event int) int {
+	n := 0
+	for _, s := range d.Steps {
+		if s.FirstEvent > event {
+			n++
+		}
+	}
+	for _, o := range d.OOMs {
+		if o.Event > event {
+			return 0
+		}
+	}
+	return n
+}
+
+// Phases are the phases of the whole recording, and what they say of the work.
+var Phases = Named("phases", func(p *Pass) Work {
+	w := Work{Spans: slices.Clone(p.Classes.Before)}
+	for i := range p.Classes.Steps {
+		w.Spans = append(w.Spans, p.Classes.Steps[i].Phases...)
+	}
+	has := func(p classify.Phase) bool {
+		return slices.ContainsFunc(w.Spans, func(s classify.PhaseSpan) bool { return s.Phase == p })
+	}
+	w.Unseen = !has(classify.Backward) && has(classify.Optimizer)
+	w.Trains = w.Unseen || has(classify.Backward)
+	return w
+})
+
+// Work is what a program does.
+type Work struct {
+	Spans  []classify.PhaseSpan // of the whole recording, in order
+	Trains bool                 // some backward pass is seen, or an optimizer's step
+	Unseen bool                 // it trains, but no backward pass could be seen
+}
