@@ -220,13 +220,8 @@ func (o *observed) apart(tokens int64) (batch, length int64) {
 
 // limit is the longest sequence that the model knows positions for.
 func (o *observed) limit() int64 {
-	if n := o.config.Positions(); n > 0 {
-		return n
-	}
-	if n := o.config.Int("max_position_embeddings"); n > 0 {
-		return n
-	}
-	return o.config.Int("n_positions")
+	c := o.config
+	return cmp.Or(max(c.Positions(), 0), max(c.Int("max_position_embeddings"), 0), c.Int("n_positions"))
 }
 
 // splitPair finds the lengths of source and target that give the same batch.

@@ -44,7 +44,7 @@ func Flushes(t *timeline.Timeline) []Flush {
 func findFlushes(t *timeline.Timeline) []Flush {
 	e := &t.Device.Events
 	var list []Flush
-	causes := stackCauses{s: t.Snapshot, known: map[snapshot.StackID]cause{}}
+	causes := map[snapshot.StackID]cause{} // of stacks that were looked at
 	before, peak := t.Start.Reserved, t.Start.Reserved
 	next := -1                                   // the event that follows the last flush
 	pools := make([]bool, len(t.Snapshot.Pools)) // those that something was asked for
@@ -54,7 +54,13 @@ func findFlushes(t *timeline.Timeline) []Flush {
 			if i != next {
 				list = append(list, Flush{First: i, Reserved: before})
 			}
-			next = list[len(list)-1].goOn(e, i, causes.of(e.StackOf(i)))
+			stack := e.StackOf(i)
+			why, known := causes[stack]
+			if !known {
+				why = causeOn(t.Snapshot, stack)
+				causes[stack] = why
+			}
+			next = list[len(list)-1].goOn(e, i, why)
 		default:
 			pool := e.PoolOf(i)
 			if i == next {
@@ -134,24 +140,10 @@ const (
 	emptied        // the program asked for it
 )
 
-// stackCauses looks at the stacks that gave memory back, once each.
-type stackCauses struct {
-	s     *snapshot.Snapshot
-	known map[snapshot.StackID]cause
-}
-
-func (c *stackCauses) of(id snapshot.StackID) cause {
-	why, ok := c.known[id]
-	if !ok {
-		why = c.look(id)
-		c.known[id] = why
-	}
-	return why
-}
-
-func (c *stackCauses) look(id snapshot.StackID) (why cause) {
-	for _, f := range c.s.Stack(id) {
-		name := c.s.String(c.s.Frames[f].Function)
+// causeOn is what one stack says.
+func causeOn(s *snapshot.Snapshot, id snapshot.StackID) (why cause) {
+	for _, f := range s.Stack(id) {
+		name := s.String(s.Frames[f].Function)
 		switch {
 		case name == "empty_cache", strings.Contains(name, "::emptyCache("):
 			return emptied

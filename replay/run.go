@@ -25,7 +25,7 @@ type Scenario struct {
 	GPU      int64 // bytes of the device; 0: not known
 	Usable   int64 // bytes of it that PyTorch can have; 0: no limit
 	Allowed  int64 // bytes that a memory fraction allows; 0: no limit
-	Packed   bool  // blocks of the first state are laid out anew, as from an empty device
+	Packed   bool  // blocks of the first state lie one after the other, as from an empty device
 
 	recorded bool // requests that failed when recorded fail again
 }
@@ -81,7 +81,7 @@ func (p *Program) start(s *Scenario) *run {
 	r := &run{p: p, a: allocator.New(s.Settings, p.pairs, gpu, p.byAge), slots: make([]allocator.BlockID, p.slots)}
 	r.OOMEvent = -1
 	r.Until = p.Timeline.Device.Events.Len() - 1
-	if p.laysAnew(s) {
+	if p.repacks(s) {
 		r.pack()
 	} else {
 		r.layOut()
@@ -93,8 +93,8 @@ func (p *Program) start(s *Scenario) *run {
 	return r
 }
 
-// laysAnew tells whether a scenario can't begin with the first layout as it was.
-func (p *Program) laysAnew(s *Scenario) bool {
+// repacks tells whether a scenario can't begin with the first layout as it was recorded.
+func (p *Program) repacks(s *Scenario) bool {
 	return s.Packed || p.changed || !s.Settings.CutAlike(p.Settings)
 }
 

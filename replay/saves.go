@@ -22,7 +22,7 @@ type Saving struct {
 
 // Saves tells what each of some changes to a program saves by itself, in the
 // order of their names. Both sides are replayed without a limit from the same
-// first state, laid out anew where there is one, up to the first request that
+// first state, packed where there is one, up to the first request that
 // failed when recorded; that request counts as met. The work is one
 // replay for each change, one for the recorded program, and Verify.
 //
@@ -31,7 +31,7 @@ type Saving struct {
 //	list, err := p.Saves(classes, "optimizer=8bit", "logits=chunked")
 //
 // It is an error if replays of the recording can't be trusted (Check.Refusal)
-// or a name isn't known (ParseChange).
+// or a name isn't known (change.Parse).
 func (p *Program) Saves(classes *classify.Classification, names ...string) ([]Saving, error) {
 	check := p.Verify()
 	if reason := check.Refusal(); reason != "" {

@@ -11,7 +11,7 @@ type trial struct {
 	scenario Scenario
 	capacity int64 // bytes of the GPU; 0: not known
 	result   Result
-	anew     bool // it began with the first blocks laid out anew
+	repacked bool // it began with the first blocks packed, as from an empty device
 	unsure   bool // its outcome depends on a limit that isn't known exactly
 }
 
@@ -74,7 +74,7 @@ func (w *whatIf) playChanged(x *piece) {
 
 func (w *whatIf) play(x *trial, p *Program) {
 	x.result = p.Run(x.scenario)
-	x.anew = p.laysAnew(&x.scenario)
+	x.repacked = p.repacks(&x.scenario)
 	x.unsure = w.depends(p, x.scenario, x.result)
 }
 
@@ -130,8 +130,8 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 	}
 	if len(w.Scenarios) > 0 {
 		o.SavesBytes = w.Scenarios[0].PeakReservedBytes - o.PeakReservedBytes
-		if w.anew > 0 && x.anew {
-			o.SavesBytes = w.anew - o.PeakReservedBytes // compared with its like
+		if w.repackedPeak > 0 && x.repacked {
+			o.SavesBytes = w.repackedPeak - o.PeakReservedBytes // compared with its like
 		}
 	}
 	w.Scenarios = append(w.Scenarios, o)

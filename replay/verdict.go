@@ -11,7 +11,7 @@ import (
 // judge puts what the scenarios show into a sentence or two.
 func (w *whatIf) judge() {
 	w.compare()
-	if w.anew > 0 && w.Verdict != "" {
+	if w.repackedPeak > 0 && w.Verdict != "" {
 		w.Verdict = "Of the recorded part only: " + w.Verdict
 	}
 }

@@ -173,7 +173,8 @@ type whatIf struct {
 	taken   int64    // bytes of a GPU that PyTorch can't have
 	unsure  []string // scenarios whose outcome depends on a limit that isn't known exactly
 	leftOut string   // how many scenarios there are no replays of, in words
-	anew    int64    // peak reserved of the recorded settings with the first blocks laid out anew; 0: there are none
+	// peak reserved of the recorded settings with the first blocks packed; 0: there are none
+	repackedPeak int64
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -266,7 +267,7 @@ func (w *whatIf) keepRecorded(list []trial) {
 	}
 	if len(list) > 1 {
 		w.keep(&list[1])
-		w.anew = w.Scenarios[1].PeakReservedBytes
+		w.repackedPeak = w.Scenarios[1].PeakReservedBytes
 		w.Scenarios[1].SavesBytes = 0
 		w.Notes = append(w.Notes, "the recording begins with memory in use or cached: settings that cut blocks otherwise, and "+
 			"changes to the program, begin with those blocks laid out one after the other and nothing cached, and their gain "+

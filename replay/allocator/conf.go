@@ -18,34 +18,14 @@ const maxConf = 4096
 
 // options set what an option of PYTORCH_CUDA_ALLOC_CONF says.
 var options = map[string]func(s *Settings, value string) error{
-	"expandable_segments": func(s *Settings, v string) (err error) {
-		s.Expandable, err = parseBool(v)
-		return err
+	"expandable_segments":       func(s *Settings, v string) error { return parseBool(v, &s.Expandable) },
+	"max_split_size_mb":         func(s *Settings, v string) error { return parseMB(v, 0, &s.MaxSplit) },
+	"max_non_split_rounding_mb": func(s *Settings, v string) error { return parseMB(v, 0, &s.MaxNonSplitRounding) },
+	"large_segment_size_mb":     func(s *Settings, v string) error { return parseMB(v, minLarge, &s.LargeSegment) },
+	"garbage_collection_threshold": func(s *Settings, v string) error {
+		return parseShare(v, false, &s.GCThreshold)
 	},
-	"max_split_size_mb": func(s *Settings, v string) (err error) {
-		s.MaxSplit, err = parseMB(v)
-		return err
-	},
-	"max_non_split_rounding_mb": func(s *Settings, v string) (err error) {
-		s.MaxNonSplitRounding, err = parseMB(v)
-		return err
-	},
-	"large_segment_size_mb": func(s *Settings, v string) (err error) {
-		if s.LargeSegment, err = parseMB(v); err == nil && s.LargeSegment <= minLarge {
-			err = fmt.Errorf("must be more than 10")
-		}
-		return err
-	},
-	"garbage_collection_threshold": func(s *Settings, v string) (err error) {
-		s.GCThreshold, err = parseShare(v, false)
-		return err
-	},
-	"per_process_memory_fraction": func(s *Settings, v string) (err error) {
-		if s.Fraction, err = parseShare(v, true); s.Fraction == 1 {
-			s.Fraction = 0
-		}
-		return err
-	},
+	"per_process_memory_fraction": func(s *Settings, v string) error { return parseShare(v, true, &s.Fraction) },
 	"roundup_power2_divisions": func(s *Settings, v string) (err error) {
 		s.Divisions, err = parseDivisions(v)
 		return err
@@ -127,30 +107,37 @@ func splitConf(text string) ([]string, error) {
 	return items, nil
 }
 
-func parseBool(v string) (bool, error) {
-	switch v {
-	case "True":
-		return true, nil
-	case "False":
-		return false, nil
+func parseBool(v string, to *bool) error {
+	if v != "True" && v != "False" {
+		return fmt.Errorf("must be True or False")
 	}
-	return false, fmt.Errorf("must be True or False")
+	*to = v == "True"
+	return nil
 }
 
-func parseMB(v string) (int64, error) {
+// parseMB reads a number of MiB, as bytes; more than so many.
+func parseMB(v string, least int64, to *int64) error {
 	n, err := strconv.ParseInt(v, 10, 32)
-	if err != nil || n <= 0 {
-		return 0, fmt.Errorf("must be a number of MiB")
+	switch {
+	case err != nil || n <= 0:
+		return fmt.Errorf("must be a number of MiB")
+	case n*mib <= least:
+		return fmt.Errorf("must be more than %d", least/mib)
 	}
-	return n * mib, nil
+	*to = n * mib
+	return nil
 }
 
-func parseShare(v string, one bool) (float64, error) {
+// parseShare reads a share of the device; all of it is 0, where that is one.
+func parseShare(v string, one bool, to *float64) error {
 	f, err := strconv.ParseFloat(v, 64)
 	if err != nil || !(f > 0) || f > 1 || f == 1 && !one {
-		return 0, fmt.Errorf("must be a share between 0 and 1")
+		return fmt.Errorf("must be a share between 0 and 1")
 	}
-	return f, nil
+	if *to = f; f == 1 {
+		*to = 0
+	}
+	return nil
 }
 
 func validDivisions(n int64) bool { return n >= 0 && n <= 1<<20 && bits.OnesCount64(uint64(n)) <= 1 }

@@ -1,6 +1,9 @@
 package allocator
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // where the addresses of replayed segments begin when a recording has none.
 const firstAddress = uint64(0x7000_0000_0000)
@@ -43,7 +46,7 @@ func (d *device) malloc(bytes, reserved int64) (uint64, bool) {
 		address := g.start
 		g.start += uint64(bytes)
 		if g.bytes -= bytes; g.bytes == 0 {
-			d.gaps = append(d.gaps[:i], d.gaps[i+1:]...)
+			d.gaps = slices.Delete(d.gaps, i, i+1)
 		}
 		return address, true
 	}
@@ -59,13 +62,11 @@ func (d *device) free(address uint64, bytes int64) {
 		i--
 		d.gaps[i].bytes += bytes
 	} else {
-		d.gaps = append(d.gaps, gap{})
-		copy(d.gaps[i+1:], d.gaps[i:])
-		d.gaps[i] = gap{address, bytes}
+		d.gaps = slices.Insert(d.gaps, i, gap{address, bytes})
 	}
 	if i+1 < len(d.gaps) && d.gaps[i].start+uint64(d.gaps[i].bytes) == d.gaps[i+1].start {
 		d.gaps[i].bytes += d.gaps[i+1].bytes
-		d.gaps = append(d.gaps[:i+1], d.gaps[i+2:]...)
+		d.gaps = slices.Delete(d.gaps, i+1, i+2)
 	}
 	if last := len(d.gaps) - 1; last >= 0 && d.gaps[last].start+uint64(d.gaps[last].bytes) == d.end {
 		d.end = d.gaps[last].start
@@ -104,18 +105,13 @@ func (d *device) addressRange(page int64) (uint64, int64) {
 			start += rangeStride / uint64(page) * uint64(page)
 		}
 	}
-	i := sort.Search(len(d.ranges), func(i int) bool { return d.ranges[i] >= start })
-	d.ranges = append(d.ranges, 0)
-	copy(d.ranges[i+1:], d.ranges[i:])
-	d.ranges[i] = start
+	i, _ := slices.BinarySearch(d.ranges, start)
+	d.ranges = slices.Insert(d.ranges, i, start)
 	return start, roundUp(d.rangeBytes(), page)
 }
 
 func (d *device) dropRange(start uint64) {
-	for i, r := range d.ranges {
-		if r == start {
-			d.ranges = append(d.ranges[:i], d.ranges[i+1:]...)
-			return
-		}
+	if i, ok := slices.BinarySearch(d.ranges, start); ok {
+		d.ranges = slices.Delete(d.ranges, i, i+1)
 	}
 }
