@@ -31,7 +31,6 @@ const (
 	keep         = frames.Keep
 	nested       = frames.Nested
 	compiled     = frames.Inductor
-	planar       = frames.Planar
 	unpacked     = frames.Unpacked
 	distance     = frames.Distance
 	perClass     = frames.PerClass
