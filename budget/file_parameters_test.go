@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 )
 
 type expectedModel struct {
@@ -17,7 +19,7 @@ type expectedModel struct {
 func readExpected(t *testing.T, path string) []expectedModel {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		t.Skip("not here: ", path)
+		t.Fatal(err)
 	}
 	var ms []expectedModel
 	if err := json.Unmarshal(data, &ms); err != nil {
@@ -57,7 +59,7 @@ func TestParametersOfPublishedModels(t *testing.T) {
 }
 
 func TestParametersOfTheReferenceList(t *testing.T) {
-	ms := readExpected(t, "../../shared/budget/expected.json")
+	ms := readExpected(t, corpus.Path(t, "budget/expected.json"))
 	if len(ms) < 86 {
 		t.Fatalf("only %d models", len(ms))
 	}
@@ -66,11 +68,8 @@ func TestParametersOfTheReferenceList(t *testing.T) {
 
 // Real configuration files are all understood.
 func TestRealConfigurations(t *testing.T) {
-	files, _ := filepath.Glob("../../shared/budget/configs/*.json")
-	if len(files) == 0 {
-		t.Skip("no configurations here")
-	}
-	for _, f := range files {
+	corpus.Path(t, "budget/configs")
+	for _, f := range corpus.Glob(t, "budget/configs/*.json") {
 		if filepath.Base(f) == "SOURCES.json" {
 			continue
 		}

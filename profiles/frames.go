@@ -47,7 +47,7 @@ func (d Device) stackOf(id timeline.AllocationID) stackKey {
 	switch stack := t.Stack(id); {
 	case stack != 0:
 		return stackKey{id: stack}
-	case t.Born[id] == timeline.Never && t.Device.Events.Len() > 0:
+	case t.BornAt(id) == timeline.NoEvent && t.Device.Events.Len() > 0:
 		return stackKey{older: true}
 	}
 	return stackKey{phase: d.Classes.Phase[id]}

@@ -9,8 +9,7 @@ import (
 	"github.com/go-echarts/go-echarts/v2/opts"
 	"github.com/go-echarts/go-echarts/v2/types"
 
-	"github.com/vramscope/vramscope/evidence/monitor"
-	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // evidenceCharts draw what nvidia-smi and the logs saw over time.
@@ -33,11 +32,9 @@ func evidenceCharts(doc *Document) ([]chart, error) {
 	if err := add("clock", clockChart(doc)); err != nil {
 		return nil, err
 	}
-	for _, d := range doc.Evidence.Details {
-		if d.Log != nil {
-			if o := stepChart(d.Log); o != nil { // the log with most steps comes first
-				return out, add("steps", o)
-			}
+	for _, log := range doc.Evidence.Logs {
+		if o := stepChart(log.Steps); o != nil {
+			return out, add("steps", o)
 		}
 	}
 	return out, nil
@@ -78,13 +75,13 @@ func addLine(l *charts.Line, name, color string, data [][2]float64, axis int) {
 
 // reading is a sample with its place in the file.
 type reading struct {
-	monitor.Sample
+	evidence.Sample
 	number int
 }
 
 // readings are a GPU's samples that say how much memory is in use; not every
 // query of nvidia-smi asks for that.
-func readings(g *monitor.GPU) []reading {
+func readings(g *evidence.GPU) []reading {
 	var out []reading
 	for i, s := range g.Series.Samples {
 		if s.UsedBytes >= 0 {
@@ -102,13 +99,10 @@ func smiChart(doc *Document) option {
 	timed, zoned := true, true
 	sources, last := 0, -1
 	each := func(visit func(source, gpu int, used []reading)) {
-		for i := range doc.Evidence.Details {
-			if r := doc.Evidence.Details[i].NVSMI; r != nil {
-				for k := range r.GPUs {
-					if used := readings(&r.GPUs[k]); len(used) > 1 {
-						visit(doc.Evidence.Details[i].Source, r.GPUs[k].Index, used)
-					}
-				}
+		for i := range doc.Evidence.GPUs {
+			g := &doc.Evidence.GPUs[i]
+			if used := readings(g); len(used) > 1 {
+				visit(g.Source, g.GPU, used)
 			}
 		}
 	}
@@ -217,15 +211,15 @@ func trackChart(d *Device, c *Clock) option {
 }
 
 // stepChart is what a log says of its steps: time, and memory where it has it.
-func stepChart(r *runlog.Report) option {
+func stepChart(steps *evidence.Steps) option {
 	var seconds, memory [][2]float64
 	var most int64 = 1
-	name, bytesOf := stepMemory(r)
-	for i := range r.Steps.Curve {
-		most = max(most, bytesOf(&r.Steps.Curve[i]))
+	name, bytesOf := stepMemory(steps)
+	for i := range steps.Curve {
+		most = max(most, bytesOf(&steps.Curve[i]))
 	}
 	u := unitFor(most)
-	for i, s := range r.Steps.Curve {
+	for i, s := range steps.Curve {
 		x := float64(i)
 		if s.Number >= 0 {
 			x = float64(s.Number)

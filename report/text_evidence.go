@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -46,7 +45,7 @@ func (t *text) evidence(doc *Document) {
 	t.head("Logs, nvidia-smi and traces")
 	t.gpus(doc)
 	for i := range ev.Steps {
-		t.steps(doc, &ev.Steps[i])
+		t.steps(doc, ev.Steps[i])
 	}
 	for i := range ev.OOMMessages {
 		if told {
@@ -109,10 +108,10 @@ func (t *text) gpus(doc *Document) {
 		}
 		parts = append(parts, used, units.Plural(g.Samples, "reading"))
 		if g.FirstTime != nil && g.LastTime != nil && *g.FirstTime != *g.LastTime {
-			parts = append(parts, *g.FirstTime+" to "+*g.LastTime)
+			parts = append(parts, g.FirstTime.String()+" to "+g.LastTime.String())
 		}
 		t.wrap(fmt.Sprintf("  %-17s", fmt.Sprintf("%s GPU %d", g.Monitor(), g.GPU)), strings.Join(parts, ", "))
-		t.spark(doc.usedCurve(g))
+		t.spark(usedCurve(g))
 		t.processes(g.Processes)
 	}
 }
@@ -152,20 +151,18 @@ func (t *text) steps(doc *Document, s *evidence.Steps) {
 		text += ", at most " + MostMemory(s)
 	}
 	t.wrap("  steps            ", text)
-	if r := doc.logOf(s.Source); r != nil {
-		var seconds, memory []float64
-		name, bytesOf := stepMemory(r)
-		for _, x := range r.Steps.Curve {
-			if x.Seconds > 0 {
-				seconds = append(seconds, x.Seconds)
-			}
-			if bytes := bytesOf(&x); bytes > 0 {
-				memory = append(memory, float64(bytes))
-			}
+	var seconds, memory []float64
+	name, bytesOf := stepMemory(s)
+	for _, x := range s.Curve {
+		if x.Seconds > 0 {
+			seconds = append(seconds, x.Seconds)
 		}
-		t.curve("step time", seconds, func(v float64) string { return fmt.Sprintf("%.3g s", v) })
-		t.curve(name, memory, func(v float64) string { return units.Bytes(int64(v)) })
+		if bytes := bytesOf(&x); bytes > 0 {
+			memory = append(memory, float64(bytes))
+		}
 	}
+	t.curve("step time", seconds, func(v float64) string { return fmt.Sprintf("%.3g s", v) })
+	t.curve(name, memory, func(v float64) string { return units.Bytes(int64(v)) })
 }
 
 // MostMemory says which kind of memory a log's largest figures are of.
@@ -184,14 +181,14 @@ func MostMemory(s *evidence.Steps) string {
 
 // stepMemory is the memory that a log's curve shows, and its name: the
 // reserved one where the log has it, as that is what the GPU gave.
-func stepMemory(r *runlog.Report) (string, func(*runlog.Step) int64) {
+func stepMemory(steps *evidence.Steps) (string, func(*evidence.Step) int64) {
 	switch {
-	case slices.ContainsFunc(r.Steps.Curve, func(s runlog.Step) bool { return s.ReservedBytes > 0 }):
-		return "memory reserved", func(s *runlog.Step) int64 { return s.ReservedBytes }
-	case r.Steps.Named:
-		return "memory allocated", func(s *runlog.Step) int64 { return s.AllocatedBytes }
+	case slices.ContainsFunc(steps.Curve, func(s evidence.Step) bool { return s.ReservedBytes > 0 }):
+		return "memory reserved", func(s *evidence.Step) int64 { return s.ReservedBytes }
+	case steps.Named:
+		return "memory allocated", func(s *evidence.Step) int64 { return s.AllocatedBytes }
 	}
-	return "memory", func(s *runlog.Step) int64 { return s.AllocatedBytes }
+	return "memory", func(s *evidence.Step) int64 { return s.AllocatedBytes }
 }
 
 func (t *text) message(doc *Document, m *evidence.OOMMessage) {
@@ -249,33 +246,11 @@ func (t *text) curve(name string, values []float64, unit func(float64) string) {
 	t.line("%19s%s  %s, %s to %s", "", b.String(), name, unit(low), unit(high))
 }
 
-// logOf is what one input held as a log, nil for nothing.
-func (doc *Document) logOf(source int) *runlog.Report {
-	for _, d := range doc.Evidence.Details {
-		if d.Source == source && d.Log != nil {
-			return d.Log
-		}
-	}
-	return nil
-}
-
 // usedCurve are the readings of one GPU.
-func (doc *Document) usedCurve(g *evidence.GPU) []float64 {
+func usedCurve(g *evidence.GPU) []float64 {
 	var out []float64
-	for _, d := range doc.Evidence.Details {
-		if d.Source != g.Source || d.NVSMI == nil {
-			continue
-		}
-		for i := range d.NVSMI.GPUs {
-			if d.NVSMI.GPUs[i].Index != g.GPU {
-				continue
-			}
-			for _, s := range d.NVSMI.GPUs[i].Series.Samples {
-				if s.UsedBytes >= 0 {
-					out = append(out, float64(s.UsedBytes))
-				}
-			}
-		}
+	for _, s := range readings(g) {
+		out = append(out, float64(s.UsedBytes))
 	}
 	return out
 }

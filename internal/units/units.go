@@ -56,3 +56,27 @@ func Percent(part, whole int64) string {
 	}
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
 }
+
+// Duration is a time for people.
+func Duration(seconds float64) string {
+	switch {
+	case seconds < 1:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
+	case seconds < 120:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 7200:
+		return fmt.Sprintf("%.1f min", seconds/60)
+	}
+	return fmt.Sprintf("%.1f h", seconds/3600)
+}
+
+// Times says how often.
+func Times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return Count(n) + " times"
+}
