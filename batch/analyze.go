@@ -13,13 +13,13 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 )
 
 // ErrNothing is wrapped by the error about a run of which no file says anything.
-var ErrNothing = load.ErrNothing
+var ErrNothing = open.ErrNothing
 
 // Result is what became of one run: its report, or the reason why there is none.
 type Result struct {
@@ -36,7 +36,7 @@ func Analyze(ctx context.Context, run Run, build string, o Options) *Result {
 		Inputs: len(run.Files)}}
 	r.HTML, r.JSON, r.Fingerprint, r.Err = analyze(ctx, run, build, o)
 	if r.Err != nil {
-		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", load.OneLine(r.Err)
+		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", open.OneLine(r.Err)
 	}
 	return r
 }
@@ -47,11 +47,11 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 			err = o.redacted(fmt.Errorf("%s: the analysis broke down (%v) %s", run.Place, p, where(debug.Stack())), run)
 		}
 	}()
-	open := load.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true, Context: ctx, Stores: o.Stores}
-	in, err := load.Open(run.Files, open)
+	options := open.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true, Context: ctx, Stores: o.Stores}
+	in, err := open.Files(run.Files, options)
 	if errors.Is(err, ErrNothing) && run.Sure { // say what is wrong with it
-		open.Lenient = false
-		in, err = load.Open(run.Files[:1], open)
+		options.Lenient = false
+		in, err = open.Files(run.Files[:1], options)
 	}
 	if err != nil {
 		return nil, nil, "", o.redacted(err, run)
@@ -86,20 +86,20 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 }
 
 // diagnosis is how a run is judged.
-func (o *Options) diagnosis(in *load.Run) (*diagnose.Options, error) {
+func (o *Options) diagnosis(in *open.Run) (*diagnose.Options, error) {
 	d := &diagnose.Options{Tool: o.Tool, Title: o.Title, Device: o.Device, Notes: append([]report.Note{}, o.Notes...),
 		Capacity: o.Capacity, Pictures: true}
 	var given *budget.Config
 	if o.Config != "" {
 		var err error
-		if given, err = load.ReadConfig(o.Config); err != nil {
+		if given, err = open.ReadConfig(o.Config); err != nil {
 			return nil, err
 		}
 	}
 	if config := cmp.Or(given, in.Config()); config != nil {
 		d.Theory = compare.Untold(config)
 	}
-	var names load.Names
+	var names open.Names
 	if err := names.Labels(o.Labels...); err != nil { // those beside recordings are found by load
 		return nil, err
 	}

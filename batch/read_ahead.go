@@ -1,8 +1,6 @@
 package batch
 
-import (
-	"iter"
-)
+import "iter"
 
 // readAhead is how many results are read before they are asked for: from a
 // store each takes its time, and from a disk decoding takes the other cores'.

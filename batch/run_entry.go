@@ -10,7 +10,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
 )
@@ -50,7 +50,7 @@ func fingerprint(ctx context.Context, run Run, build string, o Options, known ma
 	// plain data always can be
 	_ = e.Encode([]any{entrySchema, report.Schema, build, run.Path, run.Experiment, o, o.Key, run.Versions})
 	settings := append([]string{o.Config, o.Model}, o.Labels...)
-	files := append(slices.Clone(run.Files), load.LabelsBeside(run.Files)...)
+	files := append(slices.Clone(run.Files), open.LabelsBeside(run.Files)...)
 	if len(run.Versions) == len(run.Files) {
 		files = nil // all are in Versions
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/store"
 )
@@ -165,7 +165,7 @@ func TestFindsWhatAnalyzeFinds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()
 			put(t, filepath.Join(root, c.name), []byte(c.content))
-			if r, err := load.Open([]string{root}, load.Options{}); (err == nil) != c.run {
+			if r, err := open.Files([]string{root}, open.Options{}); (err == nil) != c.run {
 				t.Errorf("by itself: %v", err)
 			} else if err == nil {
 				r.Close()

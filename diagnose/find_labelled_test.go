@@ -11,7 +11,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/report"
 )
@@ -76,7 +76,7 @@ type plan struct {
 
 func analyzed(t *testing.T, names ...string) *report.Document {
 	t.Helper()
-	run, err := load.Open(names, load.Options{Lenient: true})
+	run, err := open.Files(names, open.Options{Lenient: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestOverBudget(t *testing.T) {
 		{"testdata/eval_no_nograd__gpt2__all", true},
 	} {
 		t.Run(c.run, func(t *testing.T) {
-			run, err := load.Open([]string{c.run + ".pickle.gz"}, load.Options{})
+			run, err := open.Files([]string{c.run + ".pickle.gz"}, open.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -165,13 +165,13 @@ var nativeRules = []rule{
 // operators by name, as in at::_ops::NAME::call.
 var operators = map[string]Marks{
 	"mm": MatMul, "addmm": MatMul, "bmm": MatMul, "baddbmm": MatMul, "matmul": MatMul, "linear": MatMul,
-	"_addmm_activation": MatMul, "_to_copy": Copying, "copy_": Copying, "clone": Copying, "contiguous": Copying,
-	"to_copy": Copying, "zeros": Filled, "zeros_like": Filled, "new_zeros": Filled, "ones": Filled, "ones_like": Filled,
-	"full": Filled, "full_like": Filled,
-	"nll_loss2d": Planar, "nll_loss2d_backward": LossGrad | Planar,
-	"_log_softmax": Loss, "log_softmax_int": Loss, "nll_loss_forward": Loss, "nll_loss2d_forward": Loss | Planar,
+	"_addmm_activation": MatMul,
+	"_to_copy":          Copying, "copy_": Copying, "clone": Copying, "contiguous": Copying, "to_copy": Copying,
+	"zeros": Filled, "zeros_like": Filled, "new_zeros": Filled, "ones": Filled, "ones_like": Filled, "full": Filled,
+	"full_like":    Filled,
+	"_log_softmax": Loss, "log_softmax_int": Loss, "nll_loss_forward": Loss, "nll_loss2d_forward": Loss,
 	"cross_entropy_loss": Loss, "binary_cross_entropy_with_logits": PerClass,
-	"_log_softmax_backward_data": LossGrad, "nll_loss_backward": LossGrad,
+	"_log_softmax_backward_data": LossGrad, "nll_loss_backward": LossGrad, "nll_loss2d_backward": LossGrad,
 	"_softmax": Softmax, "exp": Softmax, "logsumexp": Softmax, "_logcumsumexp": Softmax,
 	"mse_loss": Distance, "l1_loss": Distance, "smooth_l1_loss": Distance, "huber_loss": Distance,
 }

@@ -32,7 +32,6 @@ const (
 	Rooted                         // autograd makes the gradient that backward starts from
 	Keep                           // gradients: those that FSDP reduces are views of communication
 	Inductor                       // by torch.compile: operators have no frames
-	Planar                         // a loss over planes: classes are not the last dimension
 	Unpacked                       // checkpointing made it again for a saved tensor's hook
 	Distance                       // a loss that compares numbers: there are no logits
 	PerClass                       // a loss that compares each logit with a target of its own

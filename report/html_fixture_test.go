@@ -9,7 +9,7 @@ import (
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -21,7 +21,7 @@ func recording(t *testing.T, names ...string) *report.Document {
 	for i, name := range names {
 		names[i] = filepath.Join("..", "testdata", "recordings", name)
 	}
-	run, err := load.Open(names, load.Options{})
+	run, err := open.Files(names, open.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

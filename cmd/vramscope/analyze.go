@@ -10,7 +10,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -104,7 +104,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	}
 	o.Pictures = f.out.any("html", ".html")
 	undigested := !f.out.any("json", ".json") && !o.Pictures && !f.out.any("markdown", ".md") // text shows no digests
-	run, err := load.Open(args, load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
+	run, err := open.Files(args, open.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
 		Undigested: undigested})
 	if err != nil {
 		return nil, err
@@ -145,13 +145,13 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 // passedOver says which of the named files the report doesn't speak of.
 func (f *analyzeFlags) passedOver(cmd *cobra.Command, args []string, reasons []error) {
 	for _, err := range reasons {
-		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: passed over\n", load.OneLine(redactError(cmd, args, err)))
+		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: passed over\n", open.OneLine(redactError(cmd, args, err)))
 	}
 }
 
 // theoryOf is the model to compare with: the flags', or a config.json among
 // the inputs; nil without one.
-func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *load.Run) (*compare.Theory, error) {
+func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.Theory, error) {
 	if err := f.theory.setting(cmd); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/batch"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/store"
 )
@@ -182,7 +182,7 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names load.Names
+	var names open.Names
 	if err := errors.Join(names.Labels(f.labels...), names.Tensors(f.model, config)); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/budget"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -138,7 +138,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	}
 	if f.redact {
 		r := newRedactor()
-		load.RedactAbove(r, &d.Title, d.Given)
+		open.RedactAbove(r, &d.Title, d.Given)
 		for i := range notes {
 			notes[i] = r.Error(notes[i], besideCheckpoint(f.model))
 		}
@@ -161,9 +161,9 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 	}
 	switch {
 	case f.config == "-":
-		c, err = load.ConfigFrom(stdin)
+		c, err = open.ConfigFrom(stdin)
 	case f.config != "":
-		c, err = load.ReadConfig(f.config)
+		c, err = open.ReadConfig(f.config)
 	case f.params != "":
 		n, perr := budget.ParseParams(f.params)
 		if perr != nil {
@@ -183,13 +183,13 @@ func besideCheckpoint(path string) string { return filepath.Join(filepath.Dir(pa
 // the two disagree. Packed weights have their bytes from the checkpoint and
 // everything else from the configuration.
 func loadCheckpoint(path string) (*budget.Config, []string, error) {
-	ts, err := load.Checkpoint(path)
+	ts, err := open.Checkpoint(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	beside := besideCheckpoint(path)
 	if packed := budget.PackedIn(ts); packed != nil {
-		c, err := load.ReadConfig(beside)
+		c, err := open.ReadConfig(beside)
 		if err != nil {
 			c, other := budget.FromTensors(ts)
 			if other != nil && !errors.Is(err, fs.ErrNotExist) { // there is one, and why it does not help is what to know
@@ -210,7 +210,7 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 		}
 	}
 	var notes []string
-	c, err := load.ReadConfig(beside)
+	c, err := open.ReadConfig(beside)
 	switch {
 	case err == nil:
 		n, err := budget.Count(c)
@@ -223,7 +223,7 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 		notes = append(notes, fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken",
 			beside, countText(n.Total), countText(total)))
 	case !errors.Is(err, fs.ErrNotExist):
-		notes = append(notes, "not used: "+load.OneLine(err))
+		notes = append(notes, "not used: "+open.OneLine(err))
 	}
 	c, err = budget.FromTensors(ts)
 	return c, notes, err

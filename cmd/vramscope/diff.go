@@ -10,7 +10,7 @@ import (
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/diff"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 )
@@ -108,7 +108,7 @@ func (f *diffFlags) document(cmd *cobra.Command, args []string, which int, r *re
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {
 		return nil, err
 	}
-	run, err := load.Open(args[which:which+1], load.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
+	run, err := open.Files(args[which:which+1], open.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (f *diffFlags) document(cmd *cobra.Command, args []string, which int, r *re
 	if err != nil {
 		return nil, err
 	}
-	var names load.Names
+	var names open.Names
 	if err := names.Tensors(f.model, config); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/dataset"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -145,5 +145,5 @@ func readSnapshot(cmd *cobra.Command, name, maxMemory string, partial bool) (*sn
 		return nil, err
 	}
 	o := snapshot.Options{MaxMemory: limit, Partial: partial}
-	return load.Snapshot(name, cmd.InOrStdin(), o)
+	return open.Snapshot(name, cmd.InOrStdin(), o)
 }

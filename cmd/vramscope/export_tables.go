@@ -20,7 +20,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/frames"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
@@ -125,7 +125,7 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 		o.Device = &f.device
 	}
 	x.report = sync.OnceValues(func() (*report.Document, error) {
-		return diagnose.Run([]diagnose.Source{{Path: name, Kind: load.KindSnapshot, Snapshot: s,
+		return diagnose.Run([]diagnose.Source{{Path: name, Kind: open.KindSnapshot, Snapshot: s,
 			Made: x.made, Digest: func() (string, int64) { return "", size }}}, evidence.New(), o)
 	})
 	for i := range s.Devices {

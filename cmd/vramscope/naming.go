@@ -5,7 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -13,7 +13,7 @@ import (
 // naming is what names allocations: labels files, and the model's tensors.
 type naming struct {
 	paths []string
-	names load.Names
+	names open.Names
 }
 
 func (n *naming) flags(cmd *cobra.Command) {
@@ -23,7 +23,7 @@ func (n *naming) flags(cmd *cobra.Command) {
 
 // read reads the labels that were named and those that lie beside the snapshots.
 func (n *naming) read(snapshots []string) error {
-	return n.names.Labels(append(append([]string(nil), n.paths...), load.LabelsBeside(snapshots)...)...)
+	return n.names.Labels(append(append([]string(nil), n.paths...), open.LabelsBeside(snapshots)...)...)
 }
 
 // model takes the tensors' names from a checkpoint's header or, without one, from
@@ -37,7 +37,7 @@ func configFile(name string) (*budget.Config, error) {
 	if name == "" {
 		return nil, nil
 	}
-	return load.ReadConfig(name)
+	return open.ReadConfig(name)
 }
 
 // redact takes what isn't common knowledge out of the names.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 )
 
@@ -31,8 +31,8 @@ func redactNames(err error, paths ...string) error {
 	if err == nil || errors.As(err, &condition) {
 		return err
 	}
-	if errors.Is(err, load.ErrNothing) { // it goes on with files that nobody named
-		err = errors.New(load.OneLine(err))
+	if errors.Is(err, open.ErrNothing) { // it goes on with files that nobody named
+		err = errors.New(open.OneLine(err))
 	}
 	return newRedactor().Renamed(err, paths...)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/replay/allocator"
@@ -133,7 +133,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 		r := newRedactor()
 		r.Snapshot(s)
 		f.names.redact(r)
-		load.RedactAbove(r, &doc.Title, doc.Given)
+		open.RedactAbove(r, &doc.Title, doc.Given)
 	}
 	t, err := f.timeline(s, cmd.Flags().Changed("device"))
 	if err != nil {

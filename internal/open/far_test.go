@@ -1,4 +1,4 @@
-package load_test
+package open_test
 
 import (
 	"archive/zip"
@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/testing/fakes3"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -25,7 +25,7 @@ const recordings = "../../testdata/recordings"
 // judged is the report of what was named.
 func judged(t *testing.T, names ...string) (*report.Document, error) {
 	t.Helper()
-	run, err := load.Open(names, load.Options{})
+	run, err := open.Files(names, open.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func TestCheckpointsStayWhereTheyAre(t *testing.T) {
 		t.Errorf("%d bytes of the checkpoints were transferred", n)
 	}
 	for _, in := range doc.Inputs {
-		if in.Kind == load.KindCheckpoint && in.Bytes < 8<<20 {
+		if in.Kind == open.KindCheckpoint && in.Bytes < 8<<20 {
 			t.Errorf("%s of %d bytes", in.Path, in.Bytes)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package load opens whatever a user names and tells by content what it is.
-package load
+// Package open opens whatever a user names and tells by content what it is.
+package open
 
 import (
 	"context"
@@ -67,11 +67,11 @@ type Options struct {
 // maxFiles bounds the files of a run's directory that are looked at.
 const maxFiles = 10_000
 
-// Open reads the named files, directories and "-" for standard input. Of a
+// Files reads the named files, directories and "-" for standard input. Of a
 // directory, what is of no known kind is passed over; so is it among several
 // files, of which a shell may have made the list, but not without a word. A
 // recording or trace that was named must be whole.
-func Open(names []string, o Options) (*Run, error) {
+func Files(names []string, o Options) (*Run, error) {
 	run := &Run{Evidence: evidence.New(), files: o.files()}
 	err := run.addAll(names, o)
 	if err == nil {

@@ -1,4 +1,4 @@
-package load
+package open
 
 import (
 	"bytes"
@@ -109,7 +109,7 @@ func TestDirectory(t *testing.T) {
 		"empty.log":                       "",
 		"checkpoint-5/trainer_state.json": `{"epoch": 1, "log_history": []}`,
 	})
-	r, err := Open([]string{dir}, Options{})
+	r, err := Files([]string{dir}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestRunsThatCannotBeRead(t *testing.T) {
 		{"a configuration alone", map[string]string{"config.json": gpt2Config}, "an analysis needs a recording"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			r, err := Open([]string{write(t, x.files)}, Options{})
+			r, err := Files([]string{write(t, x.files)}, Options{})
 			if err == nil {
 				defer r.Close()
 				_, err = diagnose.Run(r.Sources, r.Evidence, diagnose.Options{})
@@ -196,7 +196,7 @@ func TestFolderThatMayNotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Chmod(secret, 0o700)
-	r, err := Open([]string{dir}, Options{})
+	r, err := Files([]string{dir}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestFolderThatMayNotBeRead(t *testing.T) {
 	if n := len(r.Sources); n != 2 || !strings.HasSuffix(r.Sources[1].Failed, "secret: permission denied") {
 		t.Errorf("%d sources: %+v", n, r.Sources)
 	}
-	if _, err := Open([]string{secret}, Options{}); err == nil || !strings.HasSuffix(OneLine(err), "secret: permission denied") {
+	if _, err := Files([]string{secret}, Options{}); err == nil || !strings.HasSuffix(OneLine(err), "secret: permission denied") {
 		t.Errorf("alone: %v", err)
 	}
 }
@@ -215,7 +215,7 @@ func TestNamedFiles(t *testing.T) {
 	dir := write(t, map[string]string{"rank0.pickle": file, "rank1.pickle": file[:99], "other.pickle": file[:99], "notes.txt": "nothing\n", "rank0.labels.json": "{"})
 	path := func(name string) string { return filepath.Join(dir, name) }
 	run := func(names ...string) (*report.Document, error) {
-		r, err := Open(names, Options{})
+		r, err := Files(names, Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -273,7 +273,7 @@ func TestFilesOfNoUse(t *testing.T) {
 				}
 				return filepath.Base(e.File)
 			}
-			r, err := Open(names, Options{})
+			r, err := Files(names, Options{})
 			if got := base(err); got != x.failed {
 				t.Fatalf("%v, want an error about %q", err, x.failed)
 			}
@@ -294,7 +294,7 @@ func TestFilesOfNoUse(t *testing.T) {
 // TestAccessoriesOfLogs: what a log can't be compared with is noted as not used.
 func TestAccessoriesOfLogs(t *testing.T) {
 	dir := write(t, map[string]string{"train.log": errorLine, "config.json": gpt2Config, "model.safetensors": "\x02\x00\x00\x00\x00\x00\x00\x00{}"})
-	r, err := Open([]string{filepath.Join(dir, "train.log"), filepath.Join(dir, "config.json"), filepath.Join(dir, "model.safetensors")}, Options{})
+	r, err := Files([]string{filepath.Join(dir, "train.log"), filepath.Join(dir, "config.json"), filepath.Join(dir, "model.safetensors")}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestAccessoriesOfLogs(t *testing.T) {
 func TestDigests(t *testing.T) {
 	file, _ := recorded(1)
 	dir := write(t, map[string]string{"rank0.pickle": file, "rank1.pickle": file + "\n", "train.log": errorLine})
-	r, err := Open([]string{dir}, Options{})
+	r, err := Files([]string{dir}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func TestDigests(t *testing.T) {
 func TestUndigested(t *testing.T) {
 	file, _ := recorded(1)
 	dir := write(t, map[string]string{"rank0.pickle": file, "rank1.pickle": file + "\n", "train.log": errorLine})
-	r, err := Open([]string{dir}, Options{Undigested: true})
+	r, err := Files([]string{dir}, Options{Undigested: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +369,7 @@ func TestUndigested(t *testing.T) {
 // TestStream: standard input is decoded at once, as it can't be read again.
 func TestStream(t *testing.T) {
 	file, _ := recorded(1)
-	r, err := Open([]string{"-"}, Options{Stdin: io.MultiReader(strings.NewReader(file))})
+	r, err := Files([]string{"-"}, Options{Stdin: io.MultiReader(strings.NewReader(file))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestLabelledRuns(t *testing.T) {
 			if _, err := os.Stat(path); err != nil {
 				path = corpus.Path(t, "labelled/"+x.path)
 			}
-			r, err := Open([]string{path}, Options{})
+			r, err := Files([]string{path}, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -433,7 +433,7 @@ func TestRanksThatAreSaidSurviveRedaction(t *testing.T) {
 		run.Recording.Annotations = []recorder.Annotation{{Stage: "START", Name: fmt.Sprintf("moonshot rank %d", rank+4), TimeUS: 1}}
 		files[name] = string(run.Recording.Dump(recorder.Style{Protocol: 4, Era: recorder.V2_15}))
 	}
-	r, err := Open([]string{write(t, files)}, Options{})
+	r, err := Files([]string{write(t, files)}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -480,7 +480,7 @@ func TestCutText(t *testing.T) {
 	for _, c := range cut {
 		name := filepath.Join(dir, c.name)
 		var e *snapshot.Error
-		if r, err := Open([]string{name}, Options{}); !errors.As(err, &e) {
+		if r, err := Files([]string{name}, Options{}); !errors.As(err, &e) {
 			t.Errorf("%s was read: %v", c.name, kinds(t, dir, r))
 		} else if text := e.Error(); !strings.HasPrefix(text, name+": offset ") || !strings.Contains(text, c.why) || !strings.Contains(text, "--partial") {
 			t.Errorf("%s: error %q", c.name, text)
@@ -490,7 +490,7 @@ func TestCutText(t *testing.T) {
 			t.Errorf("%s: %s, partial %v, damage %q", c.name, in.Kind, in.Partial, in.Damage)
 		}
 	}
-	if _, err := Open([]string{filepath.Join(dir, "prose.gz")}, Options{Partial: true}); err == nil || !strings.Contains(err.Error(), torn) {
+	if _, err := Files([]string{filepath.Join(dir, "prose.gz")}, Options{Partial: true}); err == nil || !strings.Contains(err.Error(), torn) {
 		t.Errorf("text that is cut and says nothing: %v", err)
 	}
 	doc := documentOf(t, Options{}, dir)
@@ -510,7 +510,7 @@ func TestCutText(t *testing.T) {
 
 func documentOf(t *testing.T, o Options, names ...string) *report.Document {
 	t.Helper()
-	r, err := Open(names, o)
+	r, err := Files(names, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -538,7 +538,7 @@ func TestTooManyMessages(t *testing.T) {
 	if err := os.WriteFile(name, []byte(strings.Repeat("RuntimeError: CUDA out of memory. Tried to allocate 1.50 GiB\n", kept+more)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Open([]string{name}, Options{})
+	r, err := Files([]string{name}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
