@@ -13,12 +13,12 @@ type Appender struct {
 	table *Table
 	sink  Sink
 	rows  *rows
-	next  called
+	next  source
 }
 
 // NewAppender begins a table.
 func NewAppender(w io.Writer, f Format, t *Table) (*Appender, error) {
-	if documentRows(t) == nil {
+	if t.rows == nil {
 		return nil, fmt.Errorf("dataset: the table %s isn't made from reports", t.Version)
 	}
 	sink, err := NewSink(w, f, t)
@@ -30,26 +30,26 @@ func NewAppender(w io.Writer, f Format, t *Table) (*Appender, error) {
 
 // Called says what a batch calls the next run besides its path: the folder of
 // its report, and what runs of its kind have in common.
-func (a *Appender) Called(report, experiment string) { a.next = called{report, experiment} }
+func (a *Appender) Called(report, experiment string) {
+	a.next = source{report: report, experiment: experiment}
+}
 
 // Document appends a run's rows, made from its report.
 func (a *Appender) Document(run string, d *report.Document) error {
-	if a.table == Runs {
-		runRow(a.rows, run, a.next, "", d)
-	} else {
-		documentRows(a.table)(a.rows, run, d)
-	}
-	a.next = called{}
+	s := a.next
+	s.run, s.doc, a.next = run, d, source{}
+	a.table.rows(&s, a.rows.add)
 	return a.rows.err
 }
 
 // Failed appends a run that couldn't be analysed: a row of Runs with the
 // reason, nothing to the other tables.
 func (a *Appender) Failed(run, reason string) error {
+	s := a.next
+	s.run, s.failed, s.doc, a.next = run, reason, &report.Document{}, source{}
 	if a.table == Runs {
-		runRow(a.rows, run, a.next, reason, &report.Document{})
+		runRows(&s, a.rows.add)
 	}
-	a.next = called{}
 	return a.rows.err
 }
 

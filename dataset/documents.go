@@ -6,75 +6,37 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-// documentRows is what makes a table's rows of a report; nil when the table
-// isn't made from reports.
-func documentRows(t *Table) func(*rows, string, *report.Document) {
-	switch t {
-	case Runs:
-		return func(r *rows, run string, d *report.Document) { runRow(r, run, called{}, "", d) }
-	case Devices:
-		return perDevice(deviceRow)
-	case Findings:
-		return findingRows
-	case RunCategories:
-		return perDevice(momentRows)
-	case OOMs:
-		return oomRows
-	case Leaks:
-		return perDevice(leakRows)
-	case Sites:
-		return perDevice(siteRows)
-	case Settings:
-		return settingRows
-	}
-	return nil
+// source is what a run's rows are made from.
+type source struct {
+	run                string
+	report, experiment string // what a batch calls the run besides
+	failed             string // why it couldn't be analysed
+	doc                *report.Document
 }
 
-// perDevice makes rows GPU by GPU; begin writes the columns that tell whose
-// row it is.
-func perDevice(f func(r *rows, begin func(), doc *report.Document, d *report.Device)) func(*rows, string, *report.Document) {
-	return func(r *rows, run string, doc *report.Document) {
-		for i := range doc.Devices {
-			d := &doc.Devices[i]
-			begin := func() {
-				r.text(run)
-				r.int(int64(d.Device))
-				r.intAt(d.Rank)
-			}
-			f(r, begin, doc, d)
+// gpuRow is a GPU of a run.
+type gpuRow struct {
+	owner
+	*report.Device
+	input *string
+}
+
+// gpus are those of a run.
+func (s *source) gpus(f func(o owner, d *report.Device)) {
+	for i := range s.doc.Devices {
+		d := &s.doc.Devices[i]
+		f(owner{s.run, &d.Device, d.Rank}, d)
+	}
+}
+
+func deviceRows(s *source, add func(any)) {
+	s.gpus(func(o owner, d *report.Device) {
+		g := &gpuRow{owner: o, Device: d}
+		if d.Input >= 0 && d.Input < len(s.doc.Inputs) {
+			g.input = &s.doc.Inputs[d.Input].Path
 		}
-	}
-}
-
-func deviceRow(r *rows, begin func(), doc *report.Document, d *report.Device) {
-	begin()
-	if d.Input >= 0 && d.Input < len(doc.Inputs) {
-		r.text(doc.Inputs[d.Input].Path)
-	} else {
-		r.null()
-	}
-	r.text(d.History)
-	r.text(d.Stacks)
-	r.int(int64(d.Events))
-	r.int(int64(d.Allocations))
-	r.int(int64(len(d.Steps)))
-	levels(r, d)
-	r.int(int64(len(d.OOMs)))
-	r.int(int64(defects(d)))
-	r.int64At(d.FirstTime)
-	r.int64At(d.LastTime)
-	r.end()
-}
-
-// levels writes the figures that runs and devices share.
-func levels(r *rows, d *report.Device) {
-	for _, p := range [...]report.Peak{d.Peaks.Requested, d.Peaks.Allocated, d.Peaks.Active, d.Peaks.Reserved} {
-		r.int(p.Bytes)
-	}
-	r.int(d.AtPeak.CacheBytes)
-	r.int(d.AtEnd.AllocatedBytes)
-	r.int(d.AtEnd.ReservedBytes)
-	r.int64At(d.CapacityBytes)
+		add(g)
+	})
 }
 
 func defects(d *report.Device) (n int) {
@@ -86,166 +48,136 @@ func defects(d *report.Device) (n int) {
 	return n
 }
 
-func findingRows(r *rows, run string, doc *report.Document) {
-	for i := range doc.Findings { // of the whole run: no device, no rank
-		r.text(run)
-		r.null()
-		r.null()
-		findingRow(r, &doc.Findings[i])
+type findingRow struct {
+	owner
+	*report.Finding
+}
+
+func findingRows(s *source, add func(any)) {
+	for i := range s.doc.Findings { // of the whole run: no device, no rank
+		add(&findingRow{owner{run: s.run}, &s.doc.Findings[i]})
 	}
-	perDevice(func(r *rows, begin func(), _ *report.Document, d *report.Device) {
+	s.gpus(func(o owner, d *report.Device) {
 		for i := range d.Findings {
-			begin()
-			findingRow(r, &d.Findings[i])
+			add(&findingRow{o, &d.Findings[i]})
 		}
-	})(r, run, doc)
+	})
 }
 
-func findingRow(r *rows, f *report.Finding) {
-	r.text(f.ID)
-	r.text(string(f.Severity))
-	r.text(f.Title)
-	r.texts(f.Evidence)
-	r.textAt(f.Fix)
-	r.textOrNull(f.Code)
-	r.int64At(f.SavesBytes)
-	r.float(f.Confidence)
-	r.end()
+// momentRow is a category at a moment.
+type momentRow struct {
+	owner
+	moment, category string
+	event            *int
+	bytes            int64
 }
 
-func momentRows(r *rows, begin func(), _ *report.Document, d *report.Device) {
-	for _, m := range [...]struct {
-		name string
-		*report.Moment
-	}{{"peak", &d.AtPeak}, {"end", &d.AtEnd}} {
-		for c := range classify.NumCategories {
-			word := classify.Category(c).String()
-			bytes, ok := m.Categories[word]
-			if !ok {
-				continue
+func momentRows(s *source, add func(any)) {
+	s.gpus(func(o owner, d *report.Device) {
+		for c := range 2 * classify.NumCategories {
+			name, m := "peak", &d.AtPeak
+			if c >= classify.NumCategories {
+				name, m = "end", &d.AtEnd
 			}
-			begin()
-			r.text(m.name)
-			r.intAt(m.Event)
-			r.text(word)
-			r.int(bytes)
-			r.end()
+			word := classify.Category(c % classify.NumCategories).String()
+			if bytes, ok := m.Categories[word]; ok {
+				add(&momentRow{o, name, word, m.Event, bytes})
+			}
 		}
-	}
+	})
 }
 
-func oomRows(r *rows, run string, doc *report.Document) {
-	perDevice(recordedRows)(r, run, doc)
-	told := doc.OnlyLogged()
+// oomRow is a request that failed.
+type oomRow struct {
+	owner
+	toldBy, verdict                                                                string
+	event                                                                          *int
+	fingerprint, phase, fix                                                        *string
+	requested, allocated, reserved, deviceFree, largestFree, capacity, first, last *int64
+	site                                                                           report.Site
+	from                                                                           report.Place
+	pinnedBy                                                                       []report.Pin
+}
+
+func oomRows(s *source, add func(any)) {
+	s.gpus(func(o owner, d *report.Device) {
+		for i := range d.OOMs {
+			x := &d.OOMs[i]
+			r := &oomRow{owner: o, toldBy: "recording", event: &x.Event, fingerprint: x.Fingerprint, verdict: x.Verdict,
+				phase: x.Phase, requested: &x.RequestedBytes, allocated: &x.AllocatedBytes, reserved: &x.ReservedBytes,
+				deviceFree: x.DeviceFreeBytes, largestFree: x.LargestFreeBlock, capacity: d.CapacityBytes,
+				first: d.FirstTime, last: d.LastTime, pinnedBy: x.PinnedBy}
+			if x.Site != nil {
+				r.site, r.from = *x.Site, placeOf(x.Site)
+			}
+			r.fix, _ = s.doc.Advice(d, x)
+			add(r)
+		}
+	})
+	told := s.doc.OnlyLogged()
 	for i := range told {
-		messageRow(r, run, &told[i])
+		add(messageRow(s.run, &told[i]))
 	}
 }
 
-func messageRow(r *rows, run string, m *evidence.OOMMessage) {
-	r.text(run)
-	r.intAt(m.GPU)
-	r.intAt(m.Rank)
-	r.text("log")
-	r.null() // event
-	r.text(report.MessageFingerprint(m))
+// messageRow is a request that failed as a log tells it.
+func messageRow(run string, m *evidence.OOMMessage) *oomRow {
+	fingerprint := report.MessageFingerprint(m)
+	r := &oomRow{owner: owner{run, m.GPU, m.Rank}, toldBy: "log", fingerprint: &fingerprint, verdict: "unknown", phase: m.Phase,
+		requested: m.RequestedBytes, allocated: m.AllocatedBytes, deviceFree: m.DeviceFreeBytes, capacity: m.CapacityBytes,
+		fix: m.Fix, site: report.Site{Line: m.UserLine}}
 	if m.Verdict != nil {
-		r.text(*m.Verdict)
-	} else {
-		r.text("unknown")
+		r.verdict = *m.Verdict
 	}
-	r.textAt(m.Phase)
-	r.int64At(m.RequestedBytes)
-	r.int64At(m.AllocatedBytes)
 	if m.AllocatedBytes != nil && m.ReservedUnallocatedBytes != nil {
-		r.int(*m.AllocatedBytes + *m.ReservedUnallocatedBytes)
-	} else {
-		r.null()
+		reserved := *m.AllocatedBytes + *m.ReservedUnallocatedBytes
+		r.reserved = &reserved
 	}
-	r.int64At(m.DeviceFreeBytes)
-	r.null() // largest free block
-	r.int64At(m.CapacityBytes)
-	r.null() // category
-	r.textAt(m.UserFunction)
-	r.textAt(m.UserFile)
-	r.intAt(m.UserLine)
-	for range 4 { // where it was called from, op
-		r.null()
+	if m.UserFunction != nil {
+		r.site.Function = *m.UserFunction
 	}
-	r.textAt(m.Fix)
-	r.null() // first and last time
-	r.null()
-	r.list(0, nil)
-	r.end()
+	if m.UserFile != nil {
+		r.site.File = *m.UserFile
+	}
+	return r
 }
 
-func recordedRows(r *rows, begin func(), doc *report.Document, d *report.Device) {
-	for i := range d.OOMs {
-		o := &d.OOMs[i]
-		begin()
-		r.text("recording")
-		r.int(int64(o.Event))
-		r.textAt(o.Fingerprint)
-		r.text(o.Verdict)
-		r.textAt(o.Phase)
-		r.int(o.RequestedBytes)
-		r.int(o.AllocatedBytes)
-		r.int(o.ReservedBytes)
-		r.int64At(o.DeviceFreeBytes)
-		r.int64At(o.LargestFreeBlock)
-		r.int64At(d.CapacityBytes)
-		site := o.Site
-		if site == nil {
-			site = &report.Site{}
+// leakRow is a thing that grows.
+type leakRow struct {
+	owner
+	*report.Leak
+	index int
+}
+
+func leakRows(s *source, add func(any)) {
+	s.gpus(func(o owner, d *report.Device) {
+		for i := range d.Leaks {
+			add(&leakRow{o, &d.Leaks[i], i})
 		}
-		r.textAt(site.Category)
-		r.textOrNull(site.Function)
-		r.textOrNull(site.File)
-		r.intAt(site.Line)
-		calledFrom(r, site)
-		r.textOrNull(site.Op)
-		fix, _ := doc.Advice(d, o)
-		r.textAt(fix)
-		r.int64At(d.FirstTime)
-		r.int64At(d.LastTime)
-		r.list(len(o.PinnedBy), func(x *rows, i int) {
-			p := &o.PinnedBy[i]
-			x.address(p.Address)
-			x.int(p.Bytes)
-			x.textAt(p.Category)
-			x.textAt(p.Function)
-			x.textAt(p.File)
-			x.intAt(p.Line)
-		})
-		r.end()
-	}
+	})
 }
 
-func leakRows(r *rows, begin func(), _ *report.Document, d *report.Device) {
-	for i := range d.Leaks {
-		l := &d.Leaks[i]
-		begin()
-		r.int(int64(i))
-		r.text(l.Kind)
-		r.bool(l.Defect)
-		r.bool(l.Suspected)
-		r.textAt(l.Category)
-		r.textAt(l.Function)
-		r.textAt(l.File)
-		r.intAt(l.Line)
-		r.int64At(l.BytesPerStep)
-		r.int(int64(l.Steps))
-		r.int(l.TotalBytes)
-		r.float(l.Confidence)
-		r.text(l.Fix)
-		r.intAt(l.FullAtStep)
-		r.list(len(l.Sites), func(x *rows, i int) {
-			site := &l.Sites[i]
-			x.text(site.Function)
-			x.text(site.File)
-			x.intAt(site.Line)
-			x.int(site.Bytes)
-		})
-		r.end()
+// siteRow is a call site that holds memory at the peak.
+type siteRow struct {
+	owner
+	*report.Site
+	index int
+	from  report.Place
+	oom   bool
+}
+
+func siteRows(s *source, add func(any)) {
+	s.gpus(func(o owner, d *report.Device) {
+		for i := range d.Sites {
+			add(&siteRow{o, &d.Sites[i], i, placeOf(&d.Sites[i]), len(d.OOMs) > 0})
+		}
+	})
+}
+
+// placeOf is the user's line that led to a site.
+func placeOf(s *report.Site) (from report.Place) {
+	if s.CalledFrom != nil {
+		from = *s.CalledFrom
 	}
+	return from
 }

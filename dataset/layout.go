@@ -6,55 +6,67 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// stackRow is a stack.
+type stackRow struct {
+	id     int
+	frames []snapshot.FrameID
+	view   *frames.View
+}
+
+// line is a frame's members.
+func (s *stackRow) line(i int) []any {
+	l := s.view.Line(s.frames[i])
+	return []any{l.Function, l.File, int64(l.Line), s.view.Language(s.frames[i]).String()}
+}
+
 func writeStacks(sink Sink, s *snapshot.Snapshot, v *frames.View) error {
 	r := newRows(Stacks, sink)
 	defer r.release()
 	for id := 1; id < s.NumStacks(); id++ {
-		frames := s.Stack(snapshot.StackID(id))
-		r.int(int64(id))
-		r.list(len(frames), func(x *rows, i int) {
-			l := v.Line(frames[i])
-			x.text(l.Function)
-			x.text(l.File)
-			x.int(int64(l.Line))
-			x.text(v.Language(frames[i]).String())
-		})
-		r.end()
+		r.add(&stackRow{id, s.Stack(snapshot.StackID(id)), v})
 	}
 	return r.flush()
+}
+
+// segmentRow is a segment at a moment.
+type segmentRow struct {
+	owner
+	*timeline.Segment
+	index      int
+	used       int64
+	stream     uint64
+	pool, kind string
 }
 
 func (r Recording) segments(sink Sink, event int) error {
 	x := newRows(Segments, sink)
 	defer x.release()
-	s := r.Timeline.Snapshot
-	layout := r.Timeline.LayoutAt(event)
+	s, layout := r.Timeline.Snapshot, r.Timeline.LayoutAt(event)
 	for i := range layout.Segments {
 		g := &layout.Segments[i]
-		var used int64
+		row := &segmentRow{owner: owner{device: &r.Timeline.Device.Ordinal}, Segment: g, index: i,
+			stream: s.Streams[g.Stream], pool: poolText(s.Pools[g.Pool]), kind: "large"}
+		if g.Small {
+			row.kind = "small"
+		}
 		for _, b := range g.Blocks {
 			if b.Allocation != timeline.NoAllocation {
-				used += b.Bytes
+				row.used += b.Bytes
 			}
 		}
-		x.int(int64(r.Timeline.Device.Ordinal))
-		x.int(int64(i))
-		x.address(g.Address)
-		x.int(g.Bytes)
-		x.int(used)
-		x.int(g.Bytes - used)
-		x.address(s.Streams[g.Stream])
-		x.text(poolText(s.Pools[g.Pool]))
-		if g.Small {
-			x.text("small")
-		} else {
-			x.text("large")
-		}
-		x.bool(g.Expandable)
-		x.int(int64(len(g.Blocks)))
-		x.end()
+		x.add(row)
 	}
 	return x.flush()
+}
+
+// blockRow is a block at a moment; what only one in use has is nil else.
+type blockRow struct {
+	owner
+	timeline.Block
+	segment                     int
+	state                       string
+	requested                   *int64
+	allocation, stack, category any
 }
 
 func (r Recording) blocks(sink Sink, event int) error {
@@ -63,39 +75,25 @@ func (r Recording) blocks(sink Sink, event int) error {
 	layout := r.Timeline.LayoutAt(event)
 	for i := range layout.Segments {
 		for _, b := range layout.Segments[i].Blocks {
-			x.int(int64(r.Timeline.Device.Ordinal))
-			x.int(int64(i))
-			x.address(b.Address)
-			x.int(b.Bytes)
-			r.use(x, b)
-			x.end()
+			row := &blockRow{owner: owner{device: &r.Timeline.Device.Ordinal}, Block: b, segment: i,
+				state: snapshot.Inactive.String()}
+			if b.Allocation != timeline.NoAllocation {
+				r.use(row, b)
+			}
+			x.add(row)
 		}
 	}
 	return x.flush()
 }
 
-// use writes what a block is used for.
-func (r Recording) use(x *rows, b timeline.Block) {
-	id := b.Allocation
-	if id == timeline.NoAllocation {
-		x.null()
-		x.text(snapshot.Inactive.String())
-		x.null()
-		x.null()
-		x.null()
-		return
-	}
-	x.int(r.Timeline.Requested(id))
-	state := snapshot.ActiveAllocated
+// use tells what a block is used for.
+func (r Recording) use(row *blockRow, b timeline.Block) {
+	id, requested, state := b.Allocation, r.Timeline.Requested(b.Allocation), snapshot.ActiveAllocated
 	if b.Pending {
 		state = snapshot.ActivePendingFree
 	}
-	x.text(state.String())
-	x.int(int64(id))
+	row.requested, row.state, row.allocation, row.category = &requested, state.String(), int(id), r.Classes.Category[id].String()
 	if stack := r.Timeline.Stack(id); stack != 0 {
-		x.int(int64(stack))
-	} else {
-		x.null()
+		row.stack = int(stack)
 	}
-	x.text(r.Classes.Category[id].String())
 }

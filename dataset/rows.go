@@ -16,43 +16,37 @@ const (
 	maxElements = 1 << 25
 )
 
-// rows takes the rows of a small table value by value, in the order of the
-// columns, and hands them to a sink.
+// rows takes the rows of a small table and hands them to a sink.
 type rows struct {
 	build    *array.RecordBuilder
-	of       fields // build, or a structure within a row
+	table    *Table
 	sink     Sink
-	at       int // column of the next value
 	held     int // rows
 	elements int
 	err      error
 }
 
-// fields are builders by index.
-type fields interface{ FieldBuilder(int) array.Builder }
-
-type recordFields struct{ *array.RecordBuilder }
-
-func (r recordFields) FieldBuilder(i int) array.Builder { return r.Field(i) }
+// list is a value: a list of n structures, by their members.
+type list struct {
+	n       int
+	members func(i int) []any
+}
 
 func newRows(t *Table, sink Sink) *rows {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, t.Schema())
-	return &rows{build: b, of: recordFields{b}, sink: sink}
+	return &rows{build: b, table: t, sink: sink}
 }
 
-// next is the builder of the next value's column.
-func (r *rows) next() array.Builder {
-	b := r.of.FieldBuilder(r.at)
-	r.at++
-	return b
-}
-
-// end ends a row.
-func (r *rows) end() {
-	if n := len(r.build.Fields()); r.at != n && r.err == nil {
-		r.err = fmt.Errorf("dataset: a row of %d values in a table of %d columns", r.at, n)
+// add adds a row.
+func (r *rows) add(row any) {
+	for i := range r.table.Columns {
+		c := &r.table.Columns[i]
+		v := c.value(row)
+		if c.Null && v == "" {
+			v = nil
+		}
+		r.put(r.build.Field(i), v)
 	}
-	r.at = 0
 	if r.held++; r.held == rowsPerRecord || r.elements >= elementsPerRecord {
 		r.flush()
 	}
@@ -73,15 +67,62 @@ func (r *rows) flush() error {
 
 func (r *rows) release() { r.build.Release() }
 
-func (r *rows) null()            { r.next().AppendNull() }
-func (r *rows) bool(v bool)      { r.next().(*array.BooleanBuilder).Append(v) }
-func (r *rows) float(v float64)  { r.next().(*array.Float64Builder).Append(v) }
-func (r *rows) address(v uint64) { r.next().(*array.Uint64Builder).Append(v) }
-func (r *rows) text(v string)    { appendText(r.next(), v) }
+// put appends a value.
+//
+// complexity: a case for each type of values.
+func (r *rows) put(b array.Builder, v any) {
+	switch v := v.(type) {
+	case string:
+		appendText(b, v)
+	case *string:
+		putAt(r, b, v)
+	case int:
+		putInt(b, int64(v))
+	case *int:
+		putAt(r, b, v)
+	case int64:
+		putInt(b, v)
+	case *int64:
+		putAt(r, b, v)
+	case uint64:
+		b.(*array.Uint64Builder).Append(v)
+	case float64:
+		b.(*array.Float64Builder).Append(v)
+	case bool:
+		b.(*array.BooleanBuilder).Append(v)
+	case []string:
+		elements := r.begin(b, len(v))
+		for _, s := range v {
+			appendText(elements, s)
+		}
+	case list:
+		structure := r.begin(b, v.n).(*array.StructBuilder)
+		for i := range v.n {
+			if r.err != nil {
+				return // nothing will be written
+			}
+			structure.Append(true)
+			for k, member := range v.members(i) {
+				r.put(structure.FieldBuilder(k), member)
+			}
+		}
+	default:
+		b.AppendNull()
+	}
+}
 
-// int appends to any column of integers but addresses.
-func (r *rows) int(v int64) {
-	switch b := r.next().(type) {
+// putAt appends what v points to.
+func putAt[T any](r *rows, b array.Builder, v *T) {
+	if v == nil {
+		b.AppendNull()
+	} else {
+		r.put(b, *v)
+	}
+}
+
+// putInt appends to any column of integers but addresses.
+func putInt(b array.Builder, v int64) {
+	switch b := b.(type) {
 	case *array.Int32Builder:
 		b.Append(int32(v))
 	case *array.Uint32Builder:
@@ -91,68 +132,15 @@ func (r *rows) int(v int64) {
 	}
 }
 
-// textOrNull takes an empty text for an unknown one.
-func (r *rows) textOrNull(v string) {
-	if v == "" {
-		r.null()
-	} else {
-		r.text(v)
-	}
-}
-
-func (r *rows) intAt(v *int) {
-	if v == nil {
-		r.null()
-	} else {
-		r.int(int64(*v))
-	}
-}
-
-func (r *rows) int64At(v *int64) {
-	if v == nil {
-		r.null()
-	} else {
-		r.int(*v)
-	}
-}
-
-func (r *rows) textAt(v *string) {
-	if v == nil {
-		r.null()
-	} else {
-		r.text(*v)
-	}
-}
-
 // begin begins a list of n elements.
-func (r *rows) begin(n int) array.Builder {
+func (r *rows) begin(b array.Builder, n int) array.Builder {
 	if n > maxElements-elementsPerRecord && r.err == nil {
 		r.err = fmt.Errorf("dataset: a list of %d elements is too long for a table", n)
 	}
 	r.elements += n
-	l := r.next().(*array.ListBuilder)
+	l := b.(*array.ListBuilder)
 	l.Append(true)
 	return l.ValueBuilder()
-}
-
-// texts appends a list of texts.
-func (r *rows) texts(list []string) {
-	b := r.begin(len(list))
-	for _, s := range list {
-		appendText(b, s)
-	}
-}
-
-// list appends a list of n structures.
-func (r *rows) list(n int, structure func(x *rows, i int)) {
-	s := r.begin(n).(*array.StructBuilder)
-	if r.err != nil {
-		return // nothing will be written
-	}
-	for i := range n {
-		s.Append(true)
-		structure(&rows{of: s}, i)
-	}
 }
 
 func appendText(b array.Builder, v string) {

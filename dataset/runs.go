@@ -10,72 +10,66 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-// called is what a batch calls a run besides its path.
-type called struct{ report, experiment string }
-
-// runRow writes the row of a run; the reason is "" unless it failed.
-func runRow(r *rows, run string, c called, reason string, doc *report.Document) {
-	r.text(run)
-	r.textOrNull(c.experiment)
-	r.textOrNull(c.report)
-	r.textOrNull(doc.Title)
-	r.textOrNull(reason)
-	var size, damage int64
-	era := ""
-	for _, in := range doc.Inputs {
-		size += in.Bytes
-		damage += int64(len(in.Damage))
-		if era == "" && in.Era != nil {
-			era = *in.Era
-		}
-	}
-	r.int(int64(len(doc.Inputs)))
-	r.int(size)
-	r.int(int64(len(doc.Devices)))
-	r.textOrNull(era)
-	r.textOrNull(string(doc.Verdict.Severity))
-	r.textOrNull(doc.Verdict.Text)
-	r.textAt(doc.Verdict.Fix)
-	r.int64At(doc.Verdict.SavesBytes)
-	fullestCells(r, doc.Fullest())
-	var t totals
-	for i := range doc.Devices {
-		t.add(&doc.Devices[i])
-	}
-	t.ooms += len(doc.OnlyLogged())
-	for _, n := range [...]int{t.events, t.allocations, t.steps, t.ooms, t.defects} {
-		r.int(int64(n))
-	}
-	r.int64At(t.growth)
-	r.int64At(t.first)
-	r.int64At(t.last)
-	r.int(damage + t.damage)
-	budgetCells(r, doc)
-	bestSetting(r, doc)
-	r.list(len(doc.Notes), func(x *rows, i int) {
-		x.text(doc.Notes[i].Key)
-		x.text(doc.Notes[i].Value)
-	})
-	r.end()
+// runRow is a run.
+type runRow struct {
+	owner
+	*source
+	totals
+	inputBytes int64
+	era        string
+	fullest    *report.Device        // nil: none
+	budget     *report.BudgetFigures // nil: none
+	bestName   string
+	bestSaves  *int64
 }
 
-// fullestCells writes the figures of the fullest GPU, of which there may be none.
-func fullestCells(r *rows, d *report.Device) {
-	if d == nil {
-		for range 12 {
-			r.null()
+func runRows(s *source, add func(any)) {
+	r := &runRow{owner: owner{run: s.run}, source: s, fullest: s.doc.Fullest(), budget: s.doc.BudgetFigures()}
+	for _, in := range s.doc.Inputs {
+		r.inputBytes += in.Bytes
+		r.damage += int64(len(in.Damage))
+		if r.era == "" && in.Era != nil {
+			r.era = *in.Era
 		}
-		return
 	}
-	r.int(int64(d.Device))
-	r.intAt(d.Rank)
-	levels(r, d)
+	for i := range s.doc.Devices {
+		r.totals.add(&s.doc.Devices[i])
+	}
+	r.ooms += len(s.doc.OnlyLogged())
+	r.setBest()
+	add(r)
+}
+
+// ofFullest is a figure of the fullest GPU, of which there may be none.
+func (r *runRow) ofFullest(figure func(*report.Device) any) any {
+	if r.fullest == nil {
+		return nil
+	}
+	return figure(r.fullest)
+}
+
+func unknownBytes(d *report.Device) any {
 	if d.AtPeak.Categories == nil {
-		r.null()
-	} else {
-		r.int(d.AtPeak.Categories[classify.Unknown.String()])
+		return nil
 	}
-	r.text(d.History)
+	return d.AtPeak.Categories[classify.Unknown.String()]
+}
+
+// ofBudget is a figure of the budget, of which there may be none.
+func (r *runRow) ofBudget(figure func(*report.BudgetFigures) any) any {
+	if r.budget == nil {
+		return nil
+	}
+	return figure(r.budget)
+}
+
+func settingText(b *report.BudgetFigures) any {
+	s := &b.Setting
+	done := fmt.Sprintf("%s, checkpointing %s", s.Optimizer, s.Checkpointing)
+	if s.Inference {
+		done = "inference"
+	}
+	return fmt.Sprintf("%d x %d, %s, %s", s.Batch, s.Sequence, s.Precision, done)
 }
 
 // totals are a run's figures over all its GPUs.
@@ -117,39 +111,47 @@ func readPart(v, into any) {
 	}
 }
 
-// budgetCells writes what the tables hold of a report's budget.
-func budgetCells(r *rows, doc *report.Document) {
-	b := doc.BudgetFigures()
-	if b == nil {
-		for range 5 {
-			r.null()
-		}
-		return
+// setBest finds the allocator setting that saves most, of those that were tried and met
+// all requests.
+func (r *runRow) setBest() {
+	var t tried
+	readPart(r.doc.WhatIf, &t)
+	saving := slices.DeleteFunc(t.Scenarios, func(s scenario) bool { return s.Saves <= 0 || s.OOM || len(s.Changes) > 0 })
+	if len(saving) > 0 {
+		best := slices.MaxFunc(saving, func(a, b scenario) int { return cmp.Compare(a.Saves, b.Saves) })
+		r.bestName, r.bestSaves = cmp.Or(best.Settings, best.Name), &best.Saves
 	}
-	r.text(b.Model.Type)
-	r.int(b.Model.Parameters)
-	s := &b.Setting
-	done := fmt.Sprintf("%s, checkpointing %s", s.Optimizer, s.Checkpointing)
-	if s.Inference {
-		done = "inference"
-	}
-	r.text(fmt.Sprintf("%d x %d, %s, %s", s.Batch, s.Sequence, s.Precision, done))
-	r.int(b.Expected.PeakBytes)
-	r.int(b.Measured.PeakBytes)
 }
 
-// bestSetting writes the allocator setting that saves most, of those that were
-// tried and met all requests.
-func bestSetting(r *rows, doc *report.Document) {
+// tried is what the tables hold of a report's replays.
+type tried struct {
+	Device    int        `json:"device"`
+	Scenarios []scenario `json:"scenarios"`
+}
+
+type scenario struct {
+	Name      string   `json:"name"`
+	Settings  string   `json:"settings"`
+	Changes   []string `json:"changes"`
+	Allocated int64    `json:"peak_allocated_bytes"`
+	Reserved  int64    `json:"peak_reserved_bytes"`
+	Saves     int64    `json:"saves_bytes"`
+	OOM       bool     `json:"oom"`
+	Survived  bool     `json:"survived"`
+	Complete  bool     `json:"complete"`
+	Retries   int64    `json:"retries"`
+}
+
+// settingRow is a thing that was tried.
+type settingRow struct {
+	owner
+	*scenario
+}
+
+func settingRows(s *source, add func(any)) {
 	var t tried
-	readPart(doc.WhatIf, &t)
-	saving := slices.DeleteFunc(t.Scenarios, func(s scenario) bool { return s.Saves <= 0 || s.OOM || len(s.Changes) > 0 })
-	if len(saving) == 0 {
-		r.null()
-		r.null()
-		return
+	readPart(s.doc.WhatIf, &t)
+	for i := range t.Scenarios {
+		add(&settingRow{owner{run: s.run, device: &t.Device}, &t.Scenarios[i]})
 	}
-	best := slices.MaxFunc(saving, func(a, b scenario) int { return cmp.Compare(a.Saves, b.Saves) })
-	r.text(cmp.Or(best.Settings, best.Name))
-	r.int(best.Saves)
 }

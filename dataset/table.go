@@ -9,6 +9,8 @@ type Table struct {
 	Version string // the schema's name and number; columns keep their meaning within a number
 	Doc     string // what a row is
 	Columns []Column
+
+	rows func(s *source, add func(row any)) // makes those of a run; nil: the table isn't made from reports
 }
 
 // Column is one column of a table.
@@ -18,6 +20,29 @@ type Column struct {
 	Unit string // "bytes", "us"; "" for what has none
 	Doc  string // what the value means, and when it is null
 	Null bool   // the value may be unknown
+
+	value func(row any) any // takes it out of a row; nil where whole columns are made
+}
+
+// of gives a column what takes its value out of a row of its table: a number, a text,
+// a pointer to one, nil for what is unknown, or a list. A text that may be unknown is
+// so when it is empty.
+func of[Row any](c Column, value func(*Row) any) Column {
+	c.value = func(row any) any { return value(row.(*Row)) }
+	return c
+}
+
+// owner is whose row it is.
+type owner struct {
+	run          string
+	device, rank *int
+}
+
+func (o *owner) who() *owner { return o }
+
+func ofOwner(c Column, value func(*owner) any) Column {
+	c.value = func(row any) any { return value(row.(interface{ who() *owner }).who()) }
+	return c
 }
 
 // Keys of the metadata that schemas and fields carry.

@@ -37,7 +37,7 @@ var Events = &Table{"events", "vramscope.events/1", "one row for each trace entr
 	stackColumn,
 	{Name: "pool", Type: numbers, Doc: poolDoc},
 	{Name: "allocation", Type: uint32s, Null: true, Doc: "row of the table allocations; null: concerns none"},
-}}
+}, nil}
 
 // Allocations is one row for each allocation.
 var Allocations = &Table{"allocations", "vramscope.allocations/1",
@@ -65,52 +65,60 @@ var Allocations = &Table{"allocations", "vramscope.allocations/1",
 		{Name: "leak", Type: int32s, Null: true, Doc: "row of the table leaks, within its device; null: part of none"},
 		{Name: "free_before_trace", Type: boolean,
 			Doc: "its free was requested before the trace: active until it is completed, but allocated no more"},
-	}}
+	}, nil}
 
 // Stacks is one row for each distinct stack, the same for all devices.
 var Stacks = &Table{"stacks", "vramscope.stacks/1", "one row for each distinct stack", []Column{
-	{Name: "stack", Type: uint32s, Doc: "number that the other tables refer to, from 1"},
-	{Name: "frames", Type: listOf(arrow.StructOf(required("function", words), required("file", words), required("line", int32s),
+	of(Column{Name: "stack", Type: uint32s, Doc: "number that the other tables refer to, from 1"},
+		func(s *stackRow) any { return s.id }),
+	of(Column{Name: "frames", Type: listOf(arrow.StructOf(required("function", words), required("file", words),
+		required("line", int32s),
 		required("language", words))),
-		Doc: "innermost first; language is python, cpp or other"},
-}}
+		Doc: "innermost first; language is python, cpp or other"}, func(s *stackRow) any { return list{len(s.frames), s.line} }),
+}, nil}
 
 // Segments is one row for each segment at some moment.
 var Segments = &Table{"segments", "vramscope.segments/1",
 	"one row for each segment at one moment, the end unless another was asked for", []Column{
 		deviceColumn,
-		{Name: "segment", Type: uint32s, Doc: "index by address at that moment"},
-		addressColumn,
-		bytesColumn("bytes", "held from the driver"),
-		bytesColumn("used_bytes", "in blocks that are in use"),
-		bytesColumn("free_bytes", "in free blocks"),
-		streamColumn,
-		wordColumn("pool", poolDoc),
-		wordColumn("type", "small: of the pool for requests up to 1 MiB; large"),
-		{Name: "expandable", Type: boolean, Doc: "mapped piece by piece"},
-		countColumn("blocks", "number of its blocks"),
-	}}
+		of(Column{Name: "segment", Type: uint32s, Doc: "index by address at that moment"},
+			func(s *segmentRow) any { return s.index }),
+		of(addressColumn, func(s *segmentRow) any { return s.Address }),
+		of(bytesColumn("bytes", "held from the driver"), func(s *segmentRow) any { return s.Bytes }),
+		of(bytesColumn("used_bytes", "in blocks that are in use"), func(s *segmentRow) any { return s.used }),
+		of(bytesColumn("free_bytes", "in free blocks"), func(s *segmentRow) any { return s.Bytes - s.used }),
+		of(streamColumn, func(s *segmentRow) any { return s.stream }),
+		of(wordColumn("pool", poolDoc), func(s *segmentRow) any { return s.pool }),
+		of(wordColumn("type", "small: of the pool for requests up to 1 MiB; large"), func(s *segmentRow) any { return s.kind }),
+		of(Column{Name: "expandable", Type: boolean, Doc: "mapped piece by piece"},
+			func(s *segmentRow) any { return s.Expandable }),
+		of(countColumn("blocks", "number of its blocks"), func(s *segmentRow) any { return len(s.Blocks) }),
+	}, nil}
 
 // Blocks is one row for each block, in use or free, at some moment.
 var Blocks = &Table{"blocks", "vramscope.blocks/1",
 	"one row for each block, in use or free, at one moment, the end unless another was asked for; the blocks of a segment " +
 		"tile it", []Column{
 		deviceColumn,
-		{Name: "segment", Type: uint32s, Doc: "row of the table segments at the same moment"},
-		addressColumn,
-		bytesColumn("bytes", "size of the block"),
-		bytesOrNull("requested_bytes", "what the program asked for; null: the block is free"),
-		wordColumn("state", "inactive: free; active_allocated: in use; active_pending_free: given back while a stream may "+
-			"still use it"),
-		{Name: "allocation", Type: uint32s, Null: true, Doc: "row of the table allocations; null: the block is free"},
-		stackColumn,
-		wordOrNull("category", "what the memory is for; null: the block is free"),
-	}}
+		of(Column{Name: "segment", Type: uint32s, Doc: "row of the table segments at the same moment"},
+			func(b *blockRow) any { return b.segment }),
+		of(addressColumn, func(b *blockRow) any { return b.Address }),
+		of(bytesColumn("bytes", "size of the block"), func(b *blockRow) any { return b.Bytes }),
+		of(bytesOrNull("requested_bytes", "what the program asked for; null: the block is free"),
+			func(b *blockRow) any { return b.requested }),
+		of(wordColumn("state", "inactive: free; active_allocated: in use; active_pending_free: given back while a stream may "+
+			"still use it"), func(b *blockRow) any { return b.state }),
+		of(Column{Name: "allocation", Type: uint32s, Null: true, Doc: "row of the table allocations; null: the block is free"},
+			func(b *blockRow) any { return b.allocation }),
+		of(stackColumn, func(b *blockRow) any { return b.stack }),
+		of(wordOrNull("category", "what the memory is for; null: the block is free"),
+			func(b *blockRow) any { return b.category }),
+	}, nil}
 
 // Categories is the curve of allocated memory, by category.
 var Categories = &Table{"categories", "vramscope.categories/1",
 	"one row for each event at which allocated memory changes, with what is allocated right after it in each category; these " +
-		"sum to what is allocated", categoryColumns()}
+		"sum to what is allocated", categoryColumns(), nil}
 
 func categoryColumns() []Column {
 	c := []Column{deviceColumn, eventColumn("event", "index in the trace of the device; null: before the first event")}

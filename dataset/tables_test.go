@@ -294,7 +294,8 @@ func TestFreeBeforeTrace(t *testing.T) {
 // TestCurve follows the categories of every recording: they sum to what is
 // allocated at every event, and a row is missing only where nothing changes.
 func TestCurve(t *testing.T) {
-	for _, name := range []string{"mlp_regression__script", "side_stream__prefetcher", "decode__hf_dynamic_cache", "frag_oom__pairwise_docs"} {
+	for _, name := range []string{"mlp_regression__script", "side_stream__prefetcher", "decode__hf_dynamic_cache",
+		"frag_oom__pairwise_docs"} {
 		t.Run(name, func(t *testing.T) {
 			r := shipped(t, name+"/snapshot_all.pickle.gz")
 			at := map[int]int64{}

@@ -12,17 +12,18 @@ import (
 // field by field when the form was seen first; the memo that they refer to doesn't
 // change.
 type form struct {
-	words   []formWord                  // from the entry's `}` on
-	length  int                         // in bytes
-	numbers [stepForward + 1]formNumber // by step: values, or positions in the memo; those that aren't there are 0
-	others  bool                        // there are some besides address, size, time and stack
-	list    bool                        // its last bytes begin a list of frames, with SETITEMS behind it
-	own     bool                        // the entry itself is put into the memo, before others
-	puts    []ref                       // the others
-	row     row                         // what isn't among the numbers
-	keys    uint64
-	rest    *field // what the fields behind it stand behind; nil when there are none
-	then    uint8  // the form that followed the last time
+	words      []formWord                  // from the entry's `}` on
+	length     int                         // in bytes
+	numbers    [stepForward + 1]formNumber // by step: values, or positions in the memo; those that aren't there are 0
+	references []step                      // of the numbers besides the stack, those that are positions in the memo
+	others     bool                        // there are some besides address, size, time and stack
+	list       bool                        // its last bytes begin a list of frames, with SETITEMS behind it
+	own        bool                        // the entry itself is put into the memo, before others
+	puts       []ref                       // the others
+	action     Action
+	keys       uint64
+	rest       *field // what the fields behind it stand behind; nil when there are none
+	then       uint8  // the form that followed the last time
 }
 
 // formWord is eight bytes of a form; mask leaves the numbers out.
@@ -151,8 +152,8 @@ func (d *fast) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 	}
 	v := newValue(kEvent, uint64(n))
 	if ok && (f.others || f.rest != nil) {
-		r := f.row
-		r.numbers[stepAddress], r.numbers[stepSize], r.numbers[stepTime], r.stack = address, size, time, stack
+		r := row{action: f.action, stack: stack}
+		r.numbers[stepAddress], r.numbers[stepSize], r.numbers[stepTime] = address, size, time
 		ok = !f.others || d.formedOthers(f, start, p, &r)
 		switch {
 		case !ok:
@@ -166,7 +167,7 @@ func (d *fast) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 			ok = err == nil
 		}
 	} else if ok {
-		c.Action[n] = f.row.action
+		c.Action[n] = f.action
 		c.Address[n] = address
 		c.Size[n] = int64(size)
 		c.TimeUS[n] = int64(time)
@@ -198,8 +199,11 @@ func (d *fast) formedOthers(f *form, start unsafe.Pointer, p int, r *row) (ok bo
 		}
 		r.category = categoryOf(int64(x))
 	}
-	for _, s := range [...]step{stepCompile, stepMetadata, stepInternal, stepPool, stepForward} {
-		if g := &f.numbers[s]; g.payload != 0 && !d.refer(s, d.remembered(g.read(start, p)), r) {
+	for _, s := range f.references {
+		v := d.remembered(f.numbers[s].read(start, p))
+		if s <= stepStage && v.kind() == kString { // nearly all
+			*r.text(s) = StringID(v.index())
+		} else if !d.refer(s, v, r) {
 			return false
 		}
 	}
@@ -248,7 +252,7 @@ fields:
 		next := d.seen[i+1]
 		switch step := s.field.step; step {
 		case stepAction:
-			f.row.action = e.action
+			f.action = e.action
 		case stepOther:
 			f.list = s.field.key == sFrames && e.stack != 0 && next.field.step == stepEnd
 			if f.list {
@@ -268,6 +272,9 @@ fields:
 			f.numbers[step] = formNumber{at: from, payload: g.payload, max: g.max}
 			for i := from; i < s.at-first+g.length; i++ {
 				varies[i] = true
+			}
+			if step >= stepCompile && step != stepStack {
+				f.references = append(f.references, step)
 			}
 			f.others = f.others || step != stepAddress && step != stepSize && step != stepTime && step != stepStack
 		}
