@@ -101,7 +101,8 @@ func (w *witness) onGPU(g *failures, f *report.Finding) {
 		say("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.Requested)/float64(g.Capacity))
 	}
 	if o, ok := g.Outside(); ok && o.Context > 0 && o.Others >= 0 {
-		say("outside PyTorch's allocator: %s CUDA context and libraries, %s others", units.Bytes(o.Context), units.Bytes(o.Others))
+		say("outside PyTorch's allocator: %s CUDA context and libraries, %s others", units.Bytes(o.Context),
+			units.Bytes(o.Others))
 	}
 	if took := w.ofServer(g); took != "" {
 		say("%s", took)

@@ -77,7 +77,8 @@ func (w *witness) failures() []*failures {
 			if recorded.Recorded(m) || elsewhere(m) {
 				continue
 			}
-			key := fmt.Sprint(f.Cause, m.By, f.PhaseName, f.FileName, evidence.Or(m.UserLine, 0), m.OwnFile, m.OwnLine, f.Absurd())
+			key := fmt.Sprint(f.Cause, m.By, f.PhaseName, f.FileName, evidence.Or(m.UserLine, 0), m.OwnFile, m.OwnLine,
+				f.Absurd())
 			if byKey[key] == nil {
 				byKey[key] = &failures{Failure: f, source: log.Source, first: -1}
 				groups = append(groups, byKey[key])
