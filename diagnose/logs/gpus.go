@@ -250,15 +250,19 @@ func (w *witness) idle(g *evidence.GPU) {
 
 // facts are what was seen, a clause each, for runs without anything to report.
 func (w *witness) facts() []string {
-	var out []string
-	ev := w.doc.Evidence
-	if ev == nil {
+	if w.doc.Evidence == nil {
 		return nil
 	}
-	for i, s := range ev.Steps {
-		if i == 1 {
-			break
-		}
+	out := slices.Concat(w.stepFacts(), w.gpuFacts(), w.summaryFacts())
+	return append(append(out, w.traceFacts()...), w.timelines()...)
+}
+
+// stepFacts are of the log with most steps, and of an inference engine.
+func (w *witness) stepFacts() []string {
+	var out []string
+	ev := w.doc.Evidence
+	if len(ev.Steps) > 0 {
+		s := ev.Steps[0]
 		text := units.Plural(s.Count, "step")
 		if s.MedianStepSeconds != nil {
 			text += " of " + units.Duration(*s.MedianStepSeconds)
@@ -270,38 +274,36 @@ func (w *witness) facts() []string {
 			}
 		}
 		out = append(out, text)
+	} else if i := slices.IndexFunc(ev.Logs, func(l evidence.Log) bool {
+		return evidence.Or(l.Steps.MaxMemoryBytes,
+			0) > 0
+	}); i >= 0 {
+		out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(ev.Logs[i].Source), report.MostMemory(ev.Logs[i].Steps)))
 	}
-	if len(ev.Steps) == 0 {
-		for _, log := range ev.Logs {
-			if evidence.Or(log.Steps.MaxMemoryBytes, 0) > 0 {
-				out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(log.Source), report.MostMemory(log.Steps)))
-				break
-			}
-		}
+	if i := slices.IndexFunc(ev.Logs, func(l evidence.Log) bool { return l.Engine != evidence.Engine{} }); i >= 0 {
+		out = append(out, engineTook(&ev.Logs[i].Engine))
 	}
-	for _, log := range ev.Logs {
-		if log.Engine != (evidence.Engine{}) {
-			out = append(out, engineTook(&log.Engine))
-			break
-		}
+	return out
+}
+
+// gpuFacts are what monitors saw of the first GPUs.
+func (w *witness) gpuFacts() []string {
+	var out []string
+	gpus := w.doc.Evidence.GPUs
+	if len(gpus) > 1 && !slices.ContainsFunc(gpus, func(g evidence.GPU) bool { return g.PeakUsedBytes != nil }) {
+		return []string{fmt.Sprintf("%d GPUs without a figure for their memory (%s shows it)", len(gpus), showsMemory(&gpus[0]))}
 	}
-	blind := len(ev.GPUs) > 1 && !slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.PeakUsedBytes != nil })
-	for i, g := range ev.GPUs {
-		if blind {
-			out = append(out, fmt.Sprintf("%d GPUs without a figure for their memory (%s shows it)", len(ev.GPUs),
-				showsMemory(&g)))
-			break
-		}
+	for i := range gpus {
+		g := &gpus[i]
 		if i == 2 {
-			out = append(out, units.Plural(len(ev.GPUs)-i, "more GPU")+" in "+g.Monitor())
-			break
+			return append(out, units.Plural(len(gpus)-i, "more GPU")+" in "+g.Monitor())
 		}
 		if g.PeakUsedBytes == nil {
-			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (%s shows it)%s", g.GPU, showsMemory(&g),
+			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (%s shows it)%s", g.GPU, showsMemory(g),
 				largestProcess(g.Processes)))
 			continue
 		}
-		text := fmt.Sprintf("GPU %d used %s", g.GPU, sawOf(&g))
+		text := fmt.Sprintf("GPU %d used %s", g.GPU, sawOf(g))
 		if g.TotalBytes != nil {
 			text += fmt.Sprintf(" of %s", units.Bytes(*g.TotalBytes))
 		}
@@ -310,23 +312,21 @@ func (w *witness) facts() []string {
 		}
 		out = append(out, text)
 	}
-	for i, s := range ev.MemorySummaries {
-		if i == 1 {
-			break
-		}
-		if s.PeakAllocatedBytes != nil && s.PeakReservedBytes != nil {
-			text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", units.Bytes(*s.PeakAllocatedBytes),
-				units.Bytes(*s.PeakReservedBytes))
-			if s.Device == nil {
-				text = "memory_stats() " + text
-			} else {
-				text = fmt.Sprintf("memory_summary() %s on device %d", text, *s.Device)
-			}
-			out = append(out, text)
-		}
+	return out
+}
+
+// summaryFacts are the peaks of the first memory summary.
+func (w *witness) summaryFacts() []string {
+	all := w.doc.Evidence.MemorySummaries
+	if len(all) == 0 || all[0].PeakAllocatedBytes == nil || all[0].PeakReservedBytes == nil {
+		return nil
 	}
-	out = append(out, w.traceFacts()...)
-	return append(out, w.timelines()...)
+	text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", units.Bytes(*all[0].PeakAllocatedBytes),
+		units.Bytes(*all[0].PeakReservedBytes))
+	if all[0].Device == nil {
+		return []string{"memory_stats() " + text}
+	}
+	return []string{fmt.Sprintf("memory_summary() %s on device %d", text, *all[0].Device)}
 }
 
 // showsMemory is how a GPU's memory is asked for.

@@ -19,10 +19,7 @@ func (w *witness) hostFailed(source int, log *evidence.Log) {
 	}
 	where := ""
 	if last.UserFile != "" {
-		where = " at " + report.ShortFile(last.UserFile)
-		if last.UserLine > 0 {
-			where += fmt.Sprintf(":%d", last.UserLine)
-		}
+		where = " at " + placeOf(last.UserFile, last.UserLine)
 	}
 	f := report.Finding{ID: "host_out_of_memory", Severity: report.Critical, Confidence: 0.95}
 	f.Title, f.Evidence = hostTitle(last, where), []string{w.at(source, last.Line) + ": " + hostEvidence(last)}

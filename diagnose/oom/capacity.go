@@ -26,39 +26,52 @@ func (s *Sizes) Capacity(ev *evidence.Evidence) (bytes int64, source string) {
 	if s.Recorded > 0 {
 		return s.Recorded, "oom_entry"
 	}
-	var said int64
-	differ := false
-	see := func(bytes int64, number, of int) {
-		if said == 0 && (of < 0 || number < 0 || number == of) {
-			said = bytes
-		} else if of < 0 {
-			differ = differ || bytes != said
-		}
-	}
+	var one size
 	for _, m := range ev.OOMMessages {
 		if m.CapacityBytes != nil && *m.CapacityBytes >= s.Least {
-			see(*m.CapacityBytes, evidence.Or(m.GPU, -1), s.Device)
+			one.see(*m.CapacityBytes, evidence.Or(m.GPU, -1), s.Device)
 		}
 	}
-	source = "message"
-	if said == 0 {
-		for _, g := range ev.GPUs {
-			if g.TotalBytes != nil && (*g.TotalBytes >= s.Least || s.Spill) {
-				see(*g.TotalBytes, g.GPU, s.GPU)
-			}
-		}
-		source = "nvidia_smi"
+	if one.bytes != 0 {
+		return one.agreed("message")
 	}
-	if said == 0 && s.GPU < 0 {
-		for _, log := range ev.Logs {
-			if log.Pressure.CapacityBytes != 0 {
-				see(log.Pressure.CapacityBytes, -1, -1)
-			}
+	for _, g := range ev.GPUs {
+		if g.TotalBytes != nil && (*g.TotalBytes >= s.Least || s.Spill) {
+			one.see(*g.TotalBytes, g.GPU, s.GPU)
 		}
-		source = "trainer"
 	}
-	if differ || said <= 0 {
+	if one.bytes != 0 {
+		return one.agreed("nvidia_smi")
+	}
+	for _, log := range ev.Logs {
+		if c := log.Pressure.CapacityBytes; c != 0 && s.GPU < 0 {
+			one.see(c, -1, s.GPU)
+		}
+	}
+	return one.agreed("trainer")
+}
+
+// size is what was said first of a GPU, or of all.
+type size struct {
+	bytes  int64 // 0: nothing
+	differ bool  // others are of another size
+}
+
+// see takes a word on the GPU of a number, negative where it doesn't say, of a
+// wanted one, negative for any.
+func (s *size) see(bytes int64, number, wanted int) {
+	switch {
+	case wanted >= 0 && number >= 0 && number != wanted:
+	case s.bytes == 0:
+		s.bytes = bytes
+	case wanted < 0:
+		s.differ = s.differ || bytes != s.bytes
+	}
+}
+
+func (s *size) agreed(source string) (int64, string) {
+	if s.differ || s.bytes <= 0 {
 		return 0, ""
 	}
-	return said, source
+	return s.bytes, source
 }

@@ -36,21 +36,23 @@ const manyTimes = 2
 // two decimals, so differences are good to about 10 MiB.
 func Judge(m *evidence.OOMMessage) Failure {
 	f := Failure{OOMMessage: m, Figures: Of(m), Cause: report.UnknownVerdict, Confidence: 0.3}
-	if m.By != "" && (m.By != "cudaMallocAsync" || f.Free < 0) {
+	switch {
+	case m.By != "" && (m.By != "cudaMallocAsync" || f.Free < 0):
 		f.ofProgram(programs[m.By])
-		return f
-	}
-	if f.Requested >= 0 && f.Free < 0 && f.Allocated >= 0 && max(f.Capacity, f.Allowed) > 0 {
+	case f.Requested >= 0 && f.Free < 0 && f.Allocated >= 0 && max(f.Capacity, f.Allowed) > 0:
 		f.withoutFree()
-		return f
-	}
-	if f.Requested < 0 || f.Free < 0 || f.Capacity <= 0 {
+	case m.Driver && f.Requested < 0:
+		f.Why = "the driver itself refused, so PyTorch's allocator had not been asked"
+	case f.Requested < 0 || f.Free < 0 || f.Capacity <= 0:
 		f.Why = "the message has no figures"
-		if m.Driver && f.Requested < 0 {
-			f.Why = "the driver itself refused, so PyTorch's allocator had not been asked"
-		}
-		return f
+	default:
+		f.weigh()
 	}
+	return f
+}
+
+// weigh judges a message that has all figures.
+func (f *Failure) weigh() {
 	q := f.request()
 	switch f.Cause = q.Cause(); f.Cause {
 	case report.TrueShortage:
@@ -66,7 +68,6 @@ func Judge(m *evidence.OOMMessage) Failure {
 		}
 		f.Why = f.scattered()
 	}
-	return f
 }
 
 // request are the figures of a message that has what is needed of them.

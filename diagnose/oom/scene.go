@@ -56,6 +56,8 @@ const (
 
 // changeShown is what to do by what the traceback shows, "" where that is no
 // more than the phase.
+//
+// complexity: one case for each scene, the most telling first
 func (f *Failure) changeShown() string {
 	s := f.Scene
 	if s.Server != "" {

@@ -26,6 +26,8 @@ const (
 )
 
 // looseRow keeps a row, while no line was anything else.
+//
+// complexity: the line is refused at the first mark that it lacks
 func (p *Parser) looseRow(line []byte) {
 	l := &p.loose
 	if l.foreign || firstByte(line) == 0 {

@@ -120,6 +120,7 @@ func (p *Parser) monitorRow(line []byte) bool {
 	return true
 }
 
+// complexity: one case for each column of a row
 func (p *Parser) monitorValues(cells [][]byte) bool {
 	m := &p.monitor
 	gpu, id, part := -1, -1, false

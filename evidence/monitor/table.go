@@ -231,6 +231,8 @@ func (u *unit) instance(gi int, used, total int64) {
 //
 //	|    0   N/A  N/A     20037      C   ffmpeg       538MiB |
 //	|    0     20037      C   python                  538MiB |
+//
+// complexity: the row is read once from left to right, and may end to be one at every cell
 func (p *Parser) processRow(line []byte) bool {
 	t := &p.table
 	line = bytes.Trim(line, "| \t")

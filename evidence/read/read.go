@@ -187,6 +187,8 @@ const (
 )
 
 // contentsOf tells JSON from logs whose lines begin with a brace or a bracket.
+//
+// complexity: one case for each way that a file may begin
 func contentsOf(head []byte) contents {
 	body := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	if len(body) == 0 {

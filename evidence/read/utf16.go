@@ -17,6 +17,8 @@ const (
 )
 
 // detectUTF16 goes by the byte order mark, or by every other byte being zero.
+//
+// complexity: the byte orders are told apart in one pass
 func detectUTF16(head []byte) byteOrder {
 	if len(head) < 4 {
 		return 0

@@ -15,14 +15,16 @@ type Form struct {
 func Forms() []Form { return append(messages[:len(messages):len(messages)], figures...) }
 
 const (
-	exampleOOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.65 GiB " +
+	exampleOOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.65 " +
+		"GiB " +
 		"of which 1.12 GiB is free."
 	exampleTrace = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in step\n    y = model(x)\n"
 )
 
 // messages are looked for in lines as they stand, with a launcher's label.
 var messages = []Form{
-	{"a message cut in its words", "RuntimeError: CUDA out of m\nemory. Tried to allocate 1.50 GiB (GPU 0; 7.76 GiB total capacity; " +
+	{"a message cut in its words", "RuntimeError: CUDA out of m\nemory. Tried to allocate 1.50 GiB (GPU 0; 7.76 GiB total " +
+		"capacity; " +
 		"4.42 GiB already allocated; 1.12 GiB free; 5.49 GiB reserved in total by PyTorch)", hasCut, (*Parser).cutMessage},
 	{"torchrun's list of failures", "Root Cause (first observed failure):\n[0]:\n  rank      : 4 (local_rank: 4)\n" + exampleOOM,
 		hasRecord | inRecord, (*Parser).record},
@@ -30,12 +32,15 @@ var messages = []Form{
 	{"a failure on the host", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasHost | mayBeKilled,
 		(*Parser).hostLine},
 	{"an out-of-memory message", exampleOOM, hasOOM, (*Parser).oomLine},
-	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling " +
+		"`cublasCreate(handle)`",
 		hasOOM | hasOther, (*Parser).otherLine},
-	{"figures of cudaMallocAsync", "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n" +
+	{"figures of cudaMallocAsync", "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of " +
+		"memory)\n" +
 		"Currently allocated     : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncLine},
 	{"a traceback", exampleTrace + exampleOOM, hasTrace | inTrace, (*Parser).traceLine},
-	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high memory " +
+	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high " +
+		"memory " +
 		"pressure\nstep 1 loss 2.5", hasPressure, (*Parser).pressureLine},
 	{"the Trainer's beginning", "***** Running training *****\nstep 1 loss 2.5", hasRunning, (*Parser).beginning},
 }

@@ -31,6 +31,8 @@ func (t *tally) init() {
 }
 
 // add counts a step; false when it was counted before.
+//
+// complexity: every way to time a step is fed where the step is counted
 func (t *tally) add(s evidence.Step, elapsed float64) bool {
 	if s.Number >= 0 {
 		if !t.seen.add(s.Epoch, s.Number) {

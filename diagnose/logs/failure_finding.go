@@ -1,0 +1,147 @@
+package logs
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/vramscope/vramscope/diagnose/oom"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// failureFinding words what messages of one cause and line tell.
+func (w *witness) failureFinding(g *failures) report.Finding {
+	f := report.Finding{ID: "oom_" + g.Cause, Severity: report.Critical, Confidence: g.Confidence, Fix: ptr(g.Change()),
+		Title: g.title() + g.Why, Evidence: []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")}}
+	if g.Cause == report.UnknownVerdict {
+		f.ID = "oom_" + report.TrueShortage
+	}
+	if g.Saves > 0 {
+		f.SavesBytes = &g.Saves
+	}
+	if g.Unsure || g.wentOn {
+		f.Severity = report.Warning
+	}
+	if grew := w.grewBefore(g); grew != "" {
+		f.Title = g.title() + grew
+		f.Fix = ptr("Find what is kept from step to step; a smaller batch only puts the failure off. " + growthFix)
+	}
+	w.onGPU(g, &f)
+	w.maybeOwn(g, &f)
+	g.repeats(&f)
+	return f
+}
+
+// title says where and when it failed, up to why.
+func (g *failures) title() string {
+	title := "Out of memory"
+	if g.Unsure {
+		title = "Perhaps out of memory"
+	}
+	if g.PhaseName != "" {
+		title += " in " + report.PhaseText[g.PhaseName]
+	}
+	title += g.who()
+	if g.AfterStep >= 0 {
+		title += fmt.Sprintf(", after step %d", g.AfterStep)
+	}
+	if g.wentOn {
+		title += "; the run went on"
+	}
+	if g.Requested >= 0 {
+		title += fmt.Sprintf(": %s asked for", units.Bytes(g.Requested))
+	}
+	if g.FileName != "" {
+		file, line := g.FileName, evidence.Or(g.UserLine, 0)
+		if g.OwnFile != "" {
+			file, line = g.OwnFile, g.OwnLine
+		}
+		title += " at " + placeOf(file, line)
+	}
+	switch {
+	case g.Confidence < 0.7 && g.Cause != report.UnknownVerdict:
+		return title + "; probably " + causeText[g.Cause] + ": "
+	case g.Cause == report.Fragmentation, g.Cause == report.MemoryFraction:
+		return title + "; " + causeText[g.Cause] + ": "
+	}
+	return title + "; "
+}
+
+func placeOf(file string, line int) string {
+	if line > 0 {
+		return fmt.Sprintf("%s:%d", report.ShortFile(file), line)
+	}
+	return report.ShortFile(file)
+}
+
+// who says which ranks or GPUs failed.
+func (g *failures) who() string {
+	switch {
+	case len(g.ranks) > 1 && g.first >= 0:
+		return fmt.Sprintf(" on %s, rank %d first", units.Plural(len(g.ranks), "rank"), g.first)
+	case len(g.ranks) > 1:
+		return " on " + units.Plural(len(g.ranks), "rank")
+	case len(g.ranks) == 1 && g.GPU != nil:
+		return fmt.Sprintf(" on rank %d, GPU %d", g.ranks[0], *g.GPU)
+	case len(g.ranks) == 1:
+		return fmt.Sprintf(" on rank %d", g.ranks[0])
+	case len(g.gpus) > 1:
+		return " on " + units.Plural(len(g.gpus), "GPU")
+	case g.GPU != nil:
+		return fmt.Sprintf(" on GPU %d", *g.GPU)
+	}
+	return ""
+}
+
+// onGPU adds what else held the GPU's memory.
+func (w *witness) onGPU(g *failures, f *report.Finding) {
+	say := func(format string, args ...any) { f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...)) }
+	if g.Absurd() {
+		say("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.Requested)/float64(g.Capacity))
+	}
+	if o, ok := g.Outside(); ok && o.Context > 0 && o.Others >= 0 {
+		say("outside PyTorch's allocator: %s CUDA context and libraries, %s others", units.Bytes(o.Context),
+			units.Bytes(o.Others))
+	}
+	if took := w.ofServer(g); took != "" {
+		say("%s", took)
+	}
+	if list := g.Strangers(); len(list) > 0 {
+		say("others on the same GPU: %s", oom.Processes(list))
+	}
+	if gpu := w.printed(g); gpu != nil {
+		say("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d", units.Times(gpu.Samples), sawOf(gpu), *g.GPU)
+	}
+}
+
+// repeats adds how often it was told, and of which ranks.
+func (g *failures) repeats(f *report.Finding) {
+	say := func(format string, args ...any) { f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...)) }
+	if g.Pools > 0 {
+		say("%s lie in private pools (CUDA graphs), which no other code can use", units.Bytes(g.Pools))
+	}
+	if g.count > 1 {
+		where, asked := "this log", ""
+		if n := len(g.sources); n > 1 {
+			where = units.Plural(n, "log")
+		}
+		if g.least < g.most {
+			asked = fmt.Sprintf(", with %s to %s asked for", units.Bytes(g.least), units.Bytes(g.most))
+		}
+		say("told %s times in %s%s", units.Count(g.count), where, asked)
+	}
+	if g.wentOn && g.UpToStep >= 0 {
+		say("steps follow it in the log, up to step %d", g.UpToStep)
+	}
+	if g.first >= 0 {
+		say("by the launcher's list of failures, rank %d failed before all others", g.first)
+	}
+	if list := cmp.Or(numbered("ranks", g.ranks), numbered("GPUs", g.gpus)); list != "" {
+		say("%s", list)
+	}
+}
+
+var causeText = map[string]string{report.TrueShortage: "a true shortage", report.Fragmentation: "fragmentation",
+	report.OtherProcess:   "someone else on the GPU",
+	report.MemoryFraction: "a limit below the GPU's size"}
