@@ -94,8 +94,13 @@ func (e *examination) capacity(dev *report.Device) {
 	}
 	set(given, "flag")
 	set(e.T.Capacity(), "oom_entry")
-	// What files say of a GPU that is smaller than what was reserved is of another
-	// one, but for drivers that go on in the host's memory.
+	e.capacityInFiles(dev, set)
+}
+
+// capacityInFiles is what messages and nvidia-smi say. What they say of a GPU that is
+// smaller than what was reserved is of another one, but for drivers that go on in the
+// host's memory.
+func (e *examination) capacityInFiles(dev *report.Device, set func(int64, string)) {
 	least := e.T.Peaks.Reserved.Bytes
 	for _, m := range e.evidence.OOMMessages { // who gets errors doesn't spill
 		if m.CapacityBytes != nil && *m.CapacityBytes >= least && (m.GPU == nil || *m.GPU == dev.Device) {
