@@ -15,10 +15,9 @@ var allocatorSetting = Check{
 	ID:       "allocator_setting",
 	Group:    allocator,
 	Severity: "info; a warning where the setting makes it worse, or memory runs short",
-	Doc: "The recorded allocator setting is worse than the default, makes no difference or is the best of those " +
-		"tried, or another setting would reserve 3 % less. The evidence gives peak reserved memory under each of " +
-		"them, by replay. For recordings that are too long to replay the confidence is 0.5, and the finding gives " +
-		"the command that tells.",
+	Doc: "The recorded allocator setting is worse than the default, makes no difference or is the best of those tried, or " +
+		"another setting would reserve 3 % less. The evidence gives peak reserved memory under each of them, by replay. For " +
+		"recordings that are too long to replay the confidence is 0.5, and the finding gives the command that tells.",
 	Saves: "peak reserved memory, by replay.",
 	Needs: []facts.Need{facts.Replay, facts.OtherSettings},
 	Run:   findAllocatorSetting,
@@ -34,8 +33,6 @@ const (
 	gainWorth  = 3 // a word
 )
 
-// findAllocatorSetting says whether the recorded settings serve the program, by
-// replay.
 // complexity: a case for each outcome of the comparison.
 func findAllocatorSetting(p *facts.Pass) []Draft {
 	if len(p.Dev.OOMs) > 0 || p.Dev.History == "none" {

@@ -15,19 +15,16 @@ var gradientsUnused = Check{
 	ID:       "gradients_unused",
 	Group:    mistakes,
 	Severity: "warning",
-	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps " +
-		"are never freed, while others of the same step are freed and made anew. Their weights belong to no " +
-		"optimizer: a teacher, a critic or a frozen part whose forward pass builds a graph.",
+	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps are never " +
+		"freed, while others of the same step are freed and made anew. Their weights belong to no optimizer: a teacher, a " +
+		"critic or a frozen part whose forward pass builds a graph.",
 	Saves: "from the recorded curve without these gradients.",
 	Needs: []facts.Need{facts.Phases, facts.MadeAgain},
 	Run:   findGradientsUnused,
 }
 
-// findGradientsUnused finds gradients that stay from one optimizer step to the next
-// for good, while those of the weights that are trained are let go: their weights
-// belong to no optimizer, as those of a teacher whose forward pass builds a graph.
 func findGradientsUnused(p *facts.Pass) []Draft {
-	const steps = 3 // of an optimizer, that such gradients outlive
+	const steps = 3                                         // of an optimizer, that such gradients outlive
 	last := afterOptimizer(facts.Phases.Of(p).Spans, steps) // made before, and there after all of the last ones
 	if last < 0 {
 		return nil
