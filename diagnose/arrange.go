@@ -121,17 +121,13 @@ func (j *job) complete(doc *report.Document, main int) (*examination, error) {
 		return j.only, nil
 	}
 	want := map[int]map[int]bool{} // devices by source
-	add := func(i int) {
-		d := &doc.Devices[i]
-		if want[d.Input] == nil {
-			want[d.Input] = map[int]bool{}
-		}
-		want[d.Input][d.Device] = true
-	}
 	for i := range doc.Devices {
-		shown := doc.Ranks == nil || i == main || slices.Contains(doc.Ranks.Shown, i)
-		if shown && (j.options.Pictures || doc.Devices[i].Summary || i == main && j.needsMain(&doc.Devices[i])) {
-			add(i)
+		d := &doc.Devices[i]
+		if j.showsMore(doc, i, main) {
+			if want[d.Input] == nil {
+				want[d.Input] = map[int]bool{}
+			}
+			want[d.Input][d.Device] = true
 		}
 	}
 	var e *examination
@@ -160,6 +156,12 @@ func (j *job) complete(doc *report.Document, main int) (*examination, error) {
 	return e, nil
 }
 
+// showsMore tells whether a device is shown in full, and more of it than is remembered.
+func (j *job) showsMore(doc *report.Document, i, main int) bool {
+	shown := doc.Ranks == nil || i == main || slices.Contains(doc.Ranks.Shown, i)
+	return shown && (j.options.Pictures || doc.Devices[i].Summary || i == main && j.needsMain(&doc.Devices[i]))
+}
+
 // needsMain tells whether more is asked of the main device than its report.
 func (j *job) needsMain(d *report.Device) bool { return len(d.OOMs) > 0 || j.options.Theory != nil }
 
@@ -173,6 +175,18 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 		return v
 	}
 	v, main := worstVerdict(doc, &one.Devices[0])
+	v.Text = placeAmongRanks(doc, &one.Devices[0], main) + ": " + v.Text
+	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes &&
+		share(m.Bytes, r.Rows[main].PeakAllocated) >= unevenInfo {
+		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", units.Bytes(m.Bytes)) + explained(m.Categories, nil)
+	}
+	v.Text += j.goesOn(doc, one)
+	return v
+}
+
+// placeAmongRanks names a row of the ranks, and what it is among them.
+func placeAmongRanks(doc *report.Document, fullest *report.Device, main int) string {
+	r := doc.Ranks
 	row := &r.Rows[main]
 	where, of := shortName(doc.Inputs, row.Input), "recording"
 	if r.Sure && row.Rank != nil {
@@ -185,18 +199,12 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 		where += fmt.Sprintf(", one of %s that failed", units.Plural(failedRows(r), of))
 	case len(doc.Devices[row.Index].OOMs) > 0:
 		where += fmt.Sprintf(", the only one of %d to fail", r.Count)
-	case &doc.Devices[row.Index] == &one.Devices[0]:
+	case &doc.Devices[row.Index] == fullest:
 		where += fmt.Sprintf(", the fullest of %d", r.Count)
 	default:
 		where += fmt.Sprintf(" of %d", r.Count)
 	}
-	v.Text = where + ": " + v.Text
-	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes &&
-		share(m.Bytes, row.PeakAllocated) >= unevenInfo {
-		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", units.Bytes(m.Bytes)) + explained(m.Categories, nil)
-	}
-	v.Text += j.goesOn(doc, one)
-	return v
+	return where
 }
 
 // shortName is the end of an input's path, as much of it as no other's ends in.

@@ -559,3 +559,17 @@ func TestPeakBefore(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// TestVerdictNamesItsFinding: by its place in the document.
+func TestVerdictNamesItsFinding(t *testing.T) {
+	for name, id := range map[string]string{"train_eval_grad__python": "missing_no_grad", "model_again__python": "weights_twice",
+		"joined_anew__python": "growing_list", "eval_batch__python": "oom_true_shortage", "train_eval_ok__python": ""} {
+		doc := scenarioReport(t, name)
+		a := doc.Verdict.About
+		if a == nil || a.Device != 0 || (a.Finding >= 0) != (id != "") {
+			t.Errorf("%s: %+v", name, a)
+		} else if id != "" && doc.Devices[0].Findings[a.Finding].ID != id {
+			t.Errorf("%s is about %s", name, doc.Devices[0].Findings[a.Finding].ID)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -50,15 +51,14 @@ func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 // same batch: the weights are all there, once or several times, and the batch
 // was given or could be told.
 func likeWithLike(r *compare.Result, theory *compare.Theory) bool {
-	measured, budget := r.Measured.Categories["weights"], r.Categories["weights"]
+	measured, budget := r.Measured.Categories[classify.Weights.String()], r.Categories[classify.Weights.String()]
 	if budget <= 0 || share(measured, budget) < 95 || share(measured, budget) > 110 && share(measured, budget) < 190 {
 		return false
 	}
-	said := func(what string) bool {
-		return slices.ContainsFunc(r.Inferred, func(s string) bool { return strings.HasPrefix(s, what) })
-	}
-	if said("the weights are another model's") {
+	if r.Foreign {
 		return false
 	}
-	return theory.Given["batch"] && theory.Given["seq"] || said(fmt.Sprintf("batch %v x ", r.Setting["batch"]))
+	batch := fmt.Sprintf("batch %v x ", r.Setting["batch"])
+	return theory.Given["batch"] && theory.Given["seq"] ||
+		slices.ContainsFunc(r.Inferred, func(s string) bool { return strings.HasPrefix(s, batch) })
 }

@@ -66,6 +66,7 @@ const leastGrowth = 1 << 20
 
 // growth judges what is allocated at the end of each dump. A dump made by a
 // failure stands in the middle of a step; the others, as a rule, between two.
+// complexity: a case for each way in which levels can follow each other.
 func (j *job) growth(t *report.Trend, rows []*rememberedDevice) string {
 	var comparable []int
 	for i := len(t.Dumps) - 1; i >= 0; i-- {

@@ -5,8 +5,6 @@ import (
 	"github.com/vramscope/vramscope/record"
 )
 
-const expandable = facts.Expandable
-
 // phaseText is a phase in a sentence.
 var phaseText = facts.PhaseText
 

@@ -15,10 +15,9 @@ var allocatorSetting = Check{
 	ID:       "allocator_setting",
 	Group:    allocator,
 	Severity: "info; a warning where the setting makes it worse, or memory runs short",
-	Doc: "The recorded allocator setting is worse than the default, makes no difference or is the best of those " +
-		"tried, or another setting would reserve 3 % less. The evidence gives peak reserved memory under each of " +
-		"them, by replay. For recordings that are too long to replay the confidence is 0.5, and the finding gives " +
-		"the command that tells.",
+	Doc: "The recorded allocator setting is worse than the default, makes no difference or is the best of those tried, or " +
+		"another setting would reserve 3 % less. The evidence gives peak reserved memory under each of them, by replay. For " +
+		"recordings that are too long to replay the confidence is 0.5, and the finding gives the command that tells.",
 	Saves: "peak reserved memory, by replay.",
 	Needs: []facts.Need{facts.Replay, facts.OtherSettings},
 	Run:   findAllocatorSetting,
@@ -34,8 +33,7 @@ const (
 	gainWorth  = 3 // a word
 )
 
-// findAllocatorSetting says whether the recorded settings serve the program, by
-// replay.
+// complexity: a case for each outcome of the comparison.
 func findAllocatorSetting(p *facts.Pass) []Draft {
 	if len(p.Dev.OOMs) > 0 || p.Dev.History == "none" {
 		return nil // what was tried is said where the failure is
@@ -56,34 +54,43 @@ func findAllocatorSetting(p *facts.Pass) []Draft {
 	}
 	x := compareSettings(doc, peak)
 	d := Draft{Finding: report.Finding{Severity: report.Info, Confidence: 0.95, Evidence: x.evidence(p, doc, waste)}}
-	switch best, standard := x.best, x.standard; {
-	case set != "" && x.worth(standard):
-		d.Severity = report.Warning
-		d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, units.Bytes(x.gain(standard)))
-		d.Fix, d.SavesBytes = ptr("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), ptr(x.gain(standard))
-		if x.worth(best) && x.gain(best) > x.gain(standard)+32<<20 {
-			d.Fix, d.SavesBytes = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), ptr(x.gain(best))
-		}
-	case x.worth(best):
-		d.Severity = p.Severity()
-		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, units.Bytes(x.gain(best)))
-		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(x.gain(best))
-	case set != "" && standard != nil && facts.Share(-standard.SavesBytes, x.begun) >= gainWorth:
-		d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set,
-			units.Bytes(-standard.SavesBytes))
-	case set != "" && standard != nil:
+	switch {
+	case x.worth(x.best) || set != "" && x.worth(x.standard):
+		x.otherwise(p, &d, set)
+	case set != "" && x.standard != nil:
 		d.Title = fmt.Sprintf("%s makes no difference to speak of here", set)
+		if more := -x.standard.SavesBytes; facts.Share(more, x.begun) >= gainWorth {
+			d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set,
+				units.Bytes(more))
+		}
 	case facts.Share(x.begun-p.Dev.Peaks.Allocated.Bytes, x.begun) < 2*wasteWorth:
 		return nil // most of it was cached before the recording began
 	default:
 		which := "The allocator's settings are the best of those tried"
-		if best != nil && x.gain(best) > 0 {
+		if x.best != nil && x.gain(x.best) > 0 {
 			which = "No other setting that was tried gains much"
 		}
 		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, units.Bytes(waste), units.Bytes(peak),
 			within(p.Dev))
 	}
 	return []Draft{d}
+}
+
+// otherwise advises another setting, or none.
+func (x *compared) otherwise(p *facts.Pass, d *Draft, set string) {
+	best, standard := x.best, x.standard
+	if set == "" || !x.worth(standard) {
+		d.Severity = p.Severity()
+		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, units.Bytes(x.gain(best)))
+		d.Fix, d.SavesBytes = ptr("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), ptr(x.gain(best))
+		return
+	}
+	d.Severity = report.Warning
+	d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, units.Bytes(x.gain(standard)))
+	d.Fix, d.SavesBytes = ptr("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), ptr(x.gain(standard))
+	if x.worth(best) && x.gain(best) > x.gain(standard)+32<<20 {
+		d.Fix, d.SavesBytes = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), ptr(x.gain(best))
+	}
 }
 
 // compared are settings beside the recorded ones.

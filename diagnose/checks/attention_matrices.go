@@ -18,11 +18,11 @@ var attentionMatrices = Check{
 	ID:       "attention_matrices",
 	Group:    peak,
 	Severity: byDesign,
-	Doc: "A function that calls softmax itself holds the attention scores of all pairs of tokens: activations, or " +
-		"temporaries where nothing is trained, with the size of the softmax, its half, double or quarter (a " +
-		"mask), take 20 % of the peak and 256 MiB, from two softmax results on. The function was written out by " +
-		"hand, or is the math backend of `scaled_dot_product_attention`. The check needs stacks, and Python " +
-		"stacks show softmax only where a Python function of that name runs.",
+	Doc: "A function that calls softmax itself holds the attention scores of all pairs of tokens: activations, or temporaries " +
+		"where nothing is trained, with the size of the softmax, its half, double or quarter (a mask), take 20 % of the peak " +
+		"and 256 MiB, from two softmax results on. The function was written out by hand, or is the math backend of " +
+		"`scaled_dot_product_attention`. The check needs stacks, and Python stacks show softmax only where a Python function " +
+		"of that name runs.",
 	Saves: "from the recorded curve without these matrices.",
 	Needs: []facts.Need{Attention, facts.Phases},
 	Run:   findAttentionMatrices,
@@ -42,9 +42,6 @@ type attention struct {
 	math           bool // it is the fallback of scaled_dot_product_attention
 }
 
-// findAttentionMatrices finds what such functions keep for backward, or hold at once
-// where there is none: the softmax and what has its size in the same function, also
-// in half the precision or as the mask of a dropout.
 func findAttentionMatrices(p *facts.Pass) []Draft {
 	if p.Dev.Stacks == "none" {
 		return nil

@@ -7,7 +7,6 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/timeline"
 )
 
 var autocastCopies = Check{
@@ -15,13 +14,12 @@ var autocastCopies = Check{
 	Group:    peak,
 	Severity: "info",
 	Doc:      "Autocast keeps 16-bit copies of weights that take 5 % of the peak and 32 MiB.",
-	Saves: "from the recorded curve without the copies; where nothing is trained, also without half of the " +
-		"weights that they are copies of.",
+	Saves: "from the recorded curve without the copies; where nothing is trained, also without half of the weights that they " +
+		"are copies of.",
 	Needs: []facts.Need{facts.Peak, facts.Phases},
 	Run:   findAutocastCopies,
 }
 
-// findAutocastCopies finds autocast's 16-bit copies of weights at the peak.
 func findAutocastCopies(p *facts.Pass) []Draft {
 	bytes := facts.Peak.Of(p).Held(classify.AutocastCopies)
 	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 5 || bytes < 32<<20 {
@@ -37,11 +35,9 @@ func findAutocastCopies(p *facts.Pass) []Draft {
 		"master copy in the optimizer if the training needs it")
 	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
 	copied := map[int64]bool{} // sizes of weights that have a copy
-	for i, c := range p.Classes.Category {
-		if id := timeline.AllocationID(i); c == classify.AutocastCopies {
-			d.Spells = append(d.Spells, p.LifeOf(id))
-			copied[2*p.T.Requested(id)] = true
-		}
+	for id := range p.Each(classify.AutocastCopies) {
+		d.Spells = append(d.Spells, p.LifeOf(id))
+		copied[2*p.T.Requested(id)] = true
 	}
 	if facts.Phases.Of(p).Trains {
 		return []Draft{d}
@@ -50,8 +46,8 @@ func findAutocastCopies(p *facts.Pass) []Draft {
 	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and the weights take half")
 	d.Evidence = append(d.Evidence, "torch.autocast(\"cuda\", cache_enabled=False) keeps no copies, either: it casts in every "+
 		"layer anew")
-	for i, c := range p.Classes.Category {
-		if id := timeline.AllocationID(i); c == classify.Weights && copied[p.T.Requested(id)] {
+	for id := range p.Each(classify.Weights) {
+		if copied[p.T.Requested(id)] {
 			s := p.LifeOf(id)
 			s.Bytes /= 2
 			d.Spells = append(d.Spells, s)

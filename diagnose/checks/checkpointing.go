@@ -10,7 +10,6 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/timeline"
 )
 
 // activationShare is from which percentage of the peak on activations are worth
@@ -33,8 +32,8 @@ var checkpointingAbsent = Check{
 	ID:       "checkpointing_absent",
 	Group:    peak,
 	Severity: byDesign,
-	Doc: "Activations, leaks aside, take 40 % of the peak of a training program and 256 MiB, and none is " +
-		"recomputed. From 20 % on it appears where the replay saves 15 % of the peak.",
+	Doc: "Activations, leaks aside, take 40 % of the peak of a training program and 256 MiB, and none is recomputed. From 20 " +
+		"% on it appears where the replay saves 15 % of the peak.",
 	Saves: "by replay with `checkpointing=full`: null where no repeated layers are seen.",
 	Needs: []facts.Need{Activations},
 	Run: func(p *facts.Pass) []Draft {
@@ -67,8 +66,8 @@ var checkpointingIneffective = Check{
 	ID:       "checkpointing_ineffective",
 	Group:    peak,
 	Severity: byDesign,
-	Doc: "Activations are recomputed, yet those outside the checkpointed part take 40 % of the peak, or one " +
-		"recomputed part does. The evidence names the lines that hold most.",
+	Doc: "Activations are recomputed, yet those outside the checkpointed part take 40 % of the peak, or one recomputed part " +
+		"does. The evidence names the lines that hold most.",
 	Needs: []facts.Need{Activations},
 	Run: func(p *facts.Pass) []Draft {
 		x, peak := Activations.Of(p), p.Dev.AtPeak.AllocatedBytes
@@ -137,9 +136,8 @@ func remadeAtPeak(p *facts.Pass) (bytes int64) {
 		return 0
 	}
 	known := map[snapshot.StackID]bool{}
-	for i, c := range p.Classes.Category {
-		id := timeline.AllocationID(i)
-		if c != classify.Temporary || !p.T.AliveAt(id, event) {
+	for id := range p.Each(classify.Temporary) {
+		if !p.T.AliveAt(id, event) {
 			continue
 		}
 		stack := p.T.Stack(id)
@@ -149,7 +147,7 @@ func remadeAtPeak(p *facts.Pass) (bytes int64) {
 			known[stack] = is
 		}
 		if is {
-			bytes += p.T.Allocated[i]
+			bytes += p.T.Allocated[id]
 		}
 	}
 	return bytes

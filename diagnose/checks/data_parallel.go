@@ -14,15 +14,12 @@ var dataParallel = Check{
 	ID:       "data_parallel",
 	Group:    peak,
 	Severity: byDesign,
-	Doc: "`torch.nn.DataParallel` gathers outputs on this device, which has reserved a quarter more than any " +
-		"other at the end. The evidence gives both figures.",
+	Doc: "`torch.nn.DataParallel` gathers outputs on this device, which has reserved a quarter more than any other at the " +
+		"end. The evidence gives both figures.",
 	Needs: []facts.Need{facts.Phases},
 	Run:   findDataParallel,
 }
 
-// findDataParallel finds the device that torch.nn.DataParallel loads more than the
-// others: weights, gradients and optimizer state lie there, and the outputs of
-// all replicas are gathered for the loss.
 func findDataParallel(p *facts.Pass) []Draft {
 	const more = 125 // percent of what another device has reserved
 	if !facts.Phases.Of(p).Trains || !gathers(p) {

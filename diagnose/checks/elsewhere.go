@@ -6,20 +6,19 @@ func Elsewhere() []Check {
 	return []Check{
 		{ID: "outside_pytorch", Group: outside,
 			Severity: "info; a warning where other processes or an unaccounted rest hold 5 % of the GPU or more",
-			Doc: "The GPU holds memory that PyTorch's allocator doesn't: a context and libraries, other " +
-				"processes, or a rest that is unaccounted for. It appears also when processes that work on other " +
-				"GPUs have a context here as well, or when the table of nvidia-smi listed no process at all: " +
-				"those of another container or user, or what a dead run left. The evidence says what each figure " +
-				"was taken from.",
+			Doc: "The GPU holds memory that PyTorch's allocator doesn't: a context and libraries, other processes, or a rest " +
+				"that is unaccounted for. It appears also when processes that work on other GPUs have a context here as well, " +
+				"or when the table of nvidia-smi listed no process at all: those of another container or user, or what a dead " +
+				"run left. The evidence says what each figure was taken from.",
 			Saves: "what other processes hold."},
 		{ID: "host_out_of_memory", Group: outside,
 			Severity: "critical; a warning where a process was killed by signal 9 and nobody says why",
-			Doc: "The host's memory failed: PyTorch's allocator there (`DefaultCPUAllocator`), NumPy, a process " +
-				"that the kernel, Slurm, Kubernetes or Ray killed for it, or a full `/dev/shm`. The evidence " +
-				"gives the line, and what was asked for or held."},
+			Doc: "The host's memory failed: PyTorch's allocator there (`DefaultCPUAllocator`), NumPy, a process that the " +
+				"kernel, Slurm, Kubernetes or Ray killed for it, or a full `/dev/shm`. The evidence gives the line, and what " +
+				"was asked for or held."},
 		{ID: "shared_memory_spill", Group: outside, Severity: "warning",
-			Doc: "Memory goes beyond the size of the GPU while steps become slow, as drivers for Windows and WSL " +
-				"let it. The evidence gives the bytes beyond, and what that costs in step time.",
+			Doc: "Memory goes beyond the size of the GPU while steps become slow, as drivers for Windows and WSL let it. The " +
+				"evidence gives the bytes beyond, and what that costs in step time.",
 			Saves: "the bytes beyond the size of the GPU."},
 		{ID: "gpu_full", Group: outside, Severity: "warning",
 			Doc: "nvidia-smi saw a GPU full, or an instance that MIG made of it. The evidence gives the readings."},
@@ -27,17 +26,17 @@ func Elsewhere() []Check {
 			Doc: "nvidia-smi saw a GPU that held memory and computed nothing. The evidence gives the readings."},
 		{ID: "memory_grows", Group: outside, Severity: "warning; info where nvidia-smi watched for less than two minutes and " +
 			"saw less than half at first: that may be loading",
-			Doc: "What a log, nvidia-smi or a trace shows rises all along, or in a log by the same amount at each " +
-				"of three epochs or more. The evidence gives the growth per step, from and to."},
+			Doc: "What a log, nvidia-smi or a trace shows rises all along, or in a log by the same amount at each of three " +
+				"epochs or more. The evidence gives the growth per step, from and to."},
 		{ID: "step_time_jump", Group: outside, Severity: "warning",
 			Doc: "Steps become slower at some step and stay so. The evidence gives the seconds before and after."},
 		{ID: "rank_imbalance", Group: outside, Severity: "info; a warning from 10 % on, or where ranks share a device",
-			Doc: "One rank holds 5 % and 64 MiB more at its peak than is usual among the ranks, or other ranks " +
-				"hold memory on its device. The evidence tells by category.",
+			Doc: "One rank holds 5 % and 64 MiB more at its peak than is usual among the ranks, or other ranks hold memory on " +
+				"its device. The evidence tells by category.",
 			Saves: "what that rank holds more, or what other ranks hold on its device."},
 		{ID: "over_budget", Group: outside, Severity: "info",
-			Doc: "With `--config`: the recording holds at least 10 % and 64 MiB more than the model and setting " +
-				"should need. The evidence compares by category, with the reason where one is known.",
+			Doc: "With `--config`: the recording holds at least 10 % and 64 MiB more than the model and setting should need. " +
+				"The evidence compares by category, with the reason where one is known.",
 			Saves: "the difference to the budget of the model in the category that the finding names."},
 	}
 }

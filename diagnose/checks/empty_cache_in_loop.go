@@ -17,15 +17,12 @@ var emptyCacheInLoop = Check{
 	ID:       "empty_cache_in_loop",
 	Group:    mistakes,
 	Severity: "warning",
-	Doc: "Memory goes back to the driver by `torch.cuda.empty_cache()` in at least three steps and half of all, " +
-		"and most of it is asked for again. The call may be the program's own, or that of every capture of a CUDA " +
-		"graph.",
+	Doc: "Memory goes back to the driver by `torch.cuda.empty_cache()` in at least three steps and half of all, and most of " +
+		"it is asked for again. The call may be the program's own, or that of every capture of a CUDA graph.",
 	Saves: "no memory: each call costs time.",
 	Run:   findEmptyCacheInLoop,
 }
 
-// findEmptyCacheInLoop finds programs that give the cache back in every step and
-// ask the driver for the same memory again.
 func findEmptyCacheInLoop(p *facts.Pass) []Draft {
 	if !givesBack(p.Dev) || len(p.Classes.Steps) < 3 {
 		return nil

@@ -15,30 +15,20 @@ var gradientsUnused = Check{
 	ID:       "gradients_unused",
 	Group:    mistakes,
 	Severity: "warning",
-	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps " +
-		"are never freed, while others of the same step are freed and made anew. Their weights belong to no " +
-		"optimizer: a teacher, a critic or a frozen part whose forward pass builds a graph.",
+	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps are never " +
+		"freed, while others of the same step are freed and made anew. Their weights belong to no optimizer: a teacher, a " +
+		"critic or a frozen part whose forward pass builds a graph.",
 	Saves: "from the recorded curve without these gradients.",
 	Needs: []facts.Need{facts.Phases, facts.MadeAgain},
 	Run:   findGradientsUnused,
 }
 
-// findGradientsUnused finds gradients that stay from one optimizer step to the next
-// for good, while those of the weights that are trained are let go: their weights
-// belong to no optimizer, as those of a teacher whose forward pass builds a graph.
 func findGradientsUnused(p *facts.Pass) []Draft {
-	const steps = 3 // of an optimizer, that such gradients outlive
-	var ends []int  // of the optimizers' phases
-	spans := facts.Phases.Of(p).Spans
-	for i, span := range spans {
-		if span.Phase == classify.Optimizer && i+1 < len(spans) {
-			ends = append(ends, spans[i+1].FirstEvent)
-		}
-	}
-	if len(ends) < steps {
+	const steps = 3                                         // of an optimizer, that such gradients outlive
+	last := afterOptimizer(facts.Phases.Of(p).Spans, steps) // made before, and there after all of the last ones
+	if last < 0 {
 		return nil
 	}
-	last := ends[len(ends)-steps] // made before, and there after all of the last ones
 	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.75}, Without: "without these gradients,"}
 	var bytes, renewed int64
 	clears, earlier := clearedSteps(p), facts.MadeAgain.Of(p).Allocations()
@@ -84,4 +74,17 @@ func clearedSteps(p *facts.Pass) map[int32]bool {
 		}
 	}
 	return steps
+}
+
+// afterOptimizer is the first event after the first of the last optimizer steps, -1
+// where there are fewer.
+func afterOptimizer(spans []classify.PhaseSpan, steps int) int {
+	for i := len(spans) - 2; i >= 0; i-- {
+		if spans[i].Phase == classify.Optimizer {
+			if steps--; steps == 0 {
+				return spans[i+1].FirstEvent
+			}
+		}
+	}
+	return -1
 }

@@ -13,24 +13,21 @@ var growingList = Check{
 	ID:       classify.GrowingList,
 	Group:    mistakes,
 	Severity: "warning",
-	Doc: "Tensors pile up from step to step: those of one call site survive their step, and the next, again and again. " +
-		"What the same lines left before the recording began counts, too, and so does what goes only with all the rest, " +
-		"after the last request. Optimizer state that comes with new gradients doesn't count: it is of layers that are " +
-		"trained from then on. Tensors don't count either where as many bytes of what was there before the loop go in a " +
-		"step as come.\n\n" +
-		"With stacks it appears in three more cases.\n\n" +
-		"* A tensor of one of the program's own lines takes the place of the last one in four steps or more, each larger " +
-		"by the size of something that is there: it is joined anew in every step with `torch.cat`.\n\n" +
-		"* An optimizer was made again, and the earlier state is still there, because a scheduler holds its optimizer. A " +
-		"later step makes state of the same sizes in the same order under the same stacks, with as many bytes of " +
-		"gradients as the first had; other steps lie between.\n\n" +
-		"* Copies of the model pile up, as when every best one so far is kept. One line made three or more sets of blocks " +
-		"of the sizes that the weights have, with work in between, and all are there at the peak.\n\n" +
-		"The line is the innermost of the program's own, forward methods of modules aside. The caller may keep what such " +
-		"a line makes, so it is named, too, unless a library called the line or all of the loop runs below it. \"made " +
-		"in\" names the line that made most of it where that is another one.",
-	Saves: "from the recorded curve with each tensor freed at the end of its step; of optimizers and " +
-		"copies, with the earlier ones freed as soon as the next is made.",
+	Doc: "Tensors pile up from step to step: those of one call site survive their step, and the next, again and again. What " +
+		"the same lines left before the recording began counts, too, and so does what goes only with all the rest, after the " +
+		"last request. Optimizer state that comes with new gradients doesn't count: it is of layers that are trained from " +
+		"then on. Tensors don't count either where as many bytes of what was there before the loop go in a step as " +
+		"come.\n\nWith stacks it appears in three more cases.\n\n* A tensor of one of the program's own lines takes the place " +
+		"of the last one in four steps or more, each larger by the size of something that is there: it is joined anew in " +
+		"every step with `torch.cat`.\n\n* An optimizer was made again, and the earlier state is still there, because a " +
+		"scheduler holds its optimizer. A later step makes state of the same sizes in the same order under the same stacks, " +
+		"with as many bytes of gradients as the first had; other steps lie between.\n\n* Copies of the model pile up, as when " +
+		"every best one so far is kept. One line made three or more sets of blocks of the sizes that the weights have, with " +
+		"work in between, and all are there at the peak.\n\nThe line is the innermost of the program's own, forward methods " +
+		"of modules aside. The caller may keep what such a line makes, so it is named, too, unless a library called the line " +
+		"or all of the loop runs below it. \"made in\" names the line that made most of it where that is another one.",
+	Saves: "from the recorded curve with each tensor freed at the end of its step; of optimizers and copies, with the earlier " +
+		"ones freed as soon as the next is made.",
 	Needs: []facts.Need{facts.Unused, facts.MadeAgain},
 	Run: func(p *facts.Pass) (out []Draft) {
 		if x := facts.MadeAgain.Of(p); x != nil && !x.Model {

@@ -14,15 +14,14 @@ var inputsKept = Check{
 	ID:       "inputs_kept",
 	Group:    peak,
 	Severity: byDesign,
-	Doc: "Inputs that the step of the peak doesn't use take 5 % of the peak and 64 MiB, and aren't what a leak " +
-		"keeps: batches of other steps, or a whole data set. At 50 % it says so when nothing but the time of " +
-		"their birth tells that they are inputs.",
+	Doc: "Inputs that the step of the peak doesn't use take 5 % of the peak and 64 MiB, and aren't what a leak keeps: batches " +
+		"of other steps, or a whole data set. At 50 % it says so when nothing but the time of their birth tells that they are " +
+		"inputs.",
 	Saves: "from the recorded curve with one batch at a time.",
 	Needs: []facts.Need{facts.Peak, facts.Leaked},
 	Run:   findInputsKept,
 }
 
-// findInputsKept finds batches of other steps, or a whole data set, on the GPU.
 func findInputsKept(p *facts.Pass) []Draft {
 	const birthAlone = 80 // percent: what nothing but the time of its birth tells is less sure
 	bytes := facts.Peak.Of(p).Held(classify.Inputs)
@@ -36,17 +35,16 @@ func findInputsKept(p *facts.Pass) []Draft {
 	var kept []timeline.AllocationID
 	var others, guessed int64
 	blocks, before := 0, 0
-	for i, c := range p.Classes.Category {
-		id := timeline.AllocationID(i)
-		if c != classify.Inputs || !p.T.AliveAt(id, event) || p.Classes.Step[i] == now {
+	for id := range p.Each(classify.Inputs) {
+		if !p.T.AliveAt(id, event) || p.Classes.Step[id] == now {
 			continue
 		}
-		others += p.T.Allocated[i]
-		if p.Classes.Confidence[i] < birthAlone {
-			guessed += p.T.Allocated[i]
+		others += p.T.Allocated[id]
+		if p.Classes.Confidence[id] < birthAlone {
+			guessed += p.T.Allocated[id]
 		}
 		blocks++
-		if p.Classes.Step[i] < 0 {
+		if p.Classes.Step[id] < 0 {
 			before++
 		}
 		kept = append(kept, id)

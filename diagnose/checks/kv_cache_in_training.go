@@ -13,15 +13,13 @@ var kvCacheInTraining = Check{
 	ID:       "kv_cache_in_training",
 	Group:    peak,
 	Severity: "info",
-	Doc: "Keys and values are cached in passes that a backward pass follows, and take 16 MiB and 1 % of the peak: " +
-		"nothing is generated there.",
+	Doc: "Keys and values are cached in passes that a backward pass follows, and take 16 MiB and 1 % of the peak: nothing is " +
+		"generated there.",
 	Saves: "by replay with `use_cache=off`.",
 	Needs: []facts.Need{facts.Peak, facts.Phases},
 	Run:   findCacheInTraining,
 }
 
-// findCacheInTraining finds keys and values that passes which are trained on cache,
-// as if something were generated.
 func findCacheInTraining(p *facts.Pass) []Draft {
 	bytes := facts.Peak.Of(p).Held(classify.KVCache)
 	if !facts.Phases.Of(p).Trains || bytes < 16<<20 || facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 1 {

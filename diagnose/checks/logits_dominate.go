@@ -14,17 +14,15 @@ var logitsDominate = Check{
 	ID:       "logits_dominate",
 	Group:    peak,
 	Severity: byDesign,
-	Doc: "Logits, their copies and their gradients take a quarter of the peak, leaks aside, and most of them are " +
-		"70 % sure or more. The evidence gives tokens × vocabulary × bytes for each logit, unless a line is seen " +
-		"to make them for a part of the tokens at a time, and the lines that make most of them.",
-	Saves: "by replay with `logits=chunked`; where that isn't possible, from the recorded curve with logits for 1,024 " +
-		"tokens at a time.",
+	Doc: "Logits, their copies and their gradients take a quarter of the peak, leaks aside, and most of them are 70 % sure or " +
+		"more. The evidence gives tokens × vocabulary × bytes for each logit, unless a line is seen to make them for a part " +
+		"of the tokens at a time, and the lines that make most of them.",
+	Saves: "by replay with `logits=chunked`; where that isn't possible, from the recorded curve with logits for 1,024 tokens " +
+		"at a time.",
 	Needs: []facts.Need{facts.Leaked, facts.Peak, facts.Collected, facts.Phases, facts.Loss},
 	Run:   findLogitsDominate,
 }
 
-// findLogitsDominate finds logits that take a good part of the
-// peak.
 func findLogitsDominate(p *facts.Pass) []Draft {
 	kept := p.AtPeak(facts.Leaked.Of(p), classify.Logits) // another loss makes no less of those
 	bytes := facts.Peak.Of(p).Held(classify.Logits) - kept
@@ -157,9 +155,9 @@ func allBut(p *facts.Pass, category classify.Category, chunk, whole int64) (out 
 	for _, id := range facts.Leaked.Of(p) {
 		leaked[id] = true
 	}
-	for i, c := range p.Classes.Category {
-		if c == category && !leaked[timeline.AllocationID(i)] {
-			s := p.LifeOf(timeline.AllocationID(i))
+	for id := range p.Each(category) {
+		if !leaked[id] {
+			s := p.LifeOf(id)
 			s.Bytes = int64(float64(s.Bytes) * (1 - float64(chunk)/float64(whole)))
 			out = append(out, s)
 		}

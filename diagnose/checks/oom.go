@@ -19,18 +19,16 @@ var oomTrueShortage = Check{
 	ID:       "oom_true_shortage",
 	Group:    failed,
 	Severity: "critical",
-	Doc: "A request failed, and what was in use together with what the program still needed exceeds what PyTorch could " +
-		"have. What counts is the need of the phase at work, not the one request. In a first optimizer step that is as " +
-		"much state for each gradient as the gradients got that the step reached. In a forward or backward pass it is " +
-		"what an earlier step needed from the same place on. Where the need isn't known, a request that would have left " +
-		"less than 5 % of the memory counts, too, since the pass goes on.\n\n" +
-		"The evidence names who asked, in which phase and step, and how much was missing. It says whether later attempts " +
-		"failed for what this one still held, and whether the inputs of this step are at least 1.5 times as large as all " +
-		"before. With an unknown capacity the confidence is 0.3.\n\n" +
-		"The change is the one that makes most room by replay, or `torch.no_grad()` where graphs are kept that no " +
-		"backward pass uses.",
-	Saves: "what the change would have saved of the peak, by replay of the recorded requests. All changes that " +
-		"were tried stand in the evidence.",
+	Doc: "A request failed, and what was in use together with what the program still needed exceeds what PyTorch could have. " +
+		"What counts is the need of the phase at work, not the one request. In a first optimizer step that is as much state " +
+		"for each gradient as the gradients got that the step reached. In a forward or backward pass it is what an earlier " +
+		"step needed from the same place on. Where the need isn't known, a request that would have left less than 5 % of the " +
+		"memory counts, too, since the pass goes on.\n\nThe evidence names who asked, in which phase and step, and how much " +
+		"was missing. It says whether later attempts failed for what this one still held, and whether the inputs of this step " +
+		"are at least 1.5 times as large as all before. With an unknown capacity the confidence is 0.3.\n\nThe change is the " +
+		"one that makes most room by replay, or `torch.no_grad()` where graphs are kept that no backward pass uses.",
+	Saves: "what the change would have saved of the peak, by replay of the recorded requests. All changes that were tried " +
+		"stand in the evidence.",
 	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
@@ -52,12 +50,12 @@ var oomFragmentation = Check{
 	ID:       "oom_fragmentation",
 	Group:    failed,
 	Severity: "critical",
-	Doc: "A request failed although live memory and the request fit together: no free block was large enough. Where the " +
-		"rest of the pass isn't known, more than 5 % of the memory must be to spare. The evidence names the blocks that " +
-		"keep segments from being given back, by name and line, and how much free memory each kind pins.\n\n" +
-		"The change is the allocator setting that meets the request by replay. The finding says what that leaves for the " +
-		"rest of the step, and whether the state of Adam fits into that where no optimizer has made any. A leak is named " +
-		"in its place if it held half of what was in use, or takes in three steps what any setting would have left.",
+	Doc: "A request failed although live memory and the request fit together: no free block was large enough. Where the rest " +
+		"of the pass isn't known, more than 5 % of the memory must be to spare. The evidence names the blocks that keep " +
+		"segments from being given back, by name and line, and how much free memory each kind pins.\n\nThe change is the " +
+		"allocator setting that meets the request by replay. The finding says what that leaves for the rest of the step, and " +
+		"whether the state of Adam fits into that where no optimizer has made any. A leak is named in its place if it held " +
+		"half of what was in use, or takes in three steps what any setting would have left.",
 	Needs: []facts.Need{facts.ToCome},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
@@ -76,9 +74,9 @@ var oomMemoryFraction = Check{
 	ID:       "oom_memory_fraction",
 	Group:    failed,
 	Severity: "critical",
-	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the " +
-		"device refused it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit as " +
-		"the refused requests show it.",
+	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the device refused " +
+		"it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit as the refused requests show " +
+		"it.",
 	Needs: []facts.Need{facts.ToCome, facts.Replay},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
@@ -99,8 +97,8 @@ var oomOtherProcess = Check{
 	ID:       "oom_other_process",
 	Group:    failed,
 	Severity: "critical",
-	Doc: "A request failed, and the device lacks more than a CUDA context takes beside PyTorch: other processes " +
-		"hold it. Without them the request would have been met.",
+	Doc: "A request failed, and the device lacks more than a CUDA context takes beside PyTorch: other processes hold it. " +
+		"Without them the request would have been met.",
 	Needs: []facts.Need{facts.ToCome},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
@@ -250,13 +248,7 @@ func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
 		d.Spells = p.AfterUse(kept.Allocations)
 		return
 	}
-	var ids []timeline.AllocationID
-	for i, c := range p.Classes.Category {
-		if c == classify.Activations || c == classify.Logits {
-			ids = append(ids, timeline.AllocationID(i))
-		}
-	}
-	d.Spells = p.AfterUse(ids)
+	d.Spells = p.AfterUse(slices.AppendSeq(slices.Collect(p.Each(classify.Activations)), p.Each(classify.Logits)))
 }
 
 // outlier says that the step of a failure has larger inputs than all steps before
@@ -268,9 +260,9 @@ func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
 		return
 	}
 	inputs := make([]int64, len(p.Classes.Steps)) // requested bytes by step
-	for i, category := range p.Classes.Category {
-		if step := p.Classes.Step[i]; category == classify.Inputs && step >= 0 && p.T.Born[i] != timeline.Never {
-			inputs[step] += p.T.Requested(timeline.AllocationID(i))
+	for id := range p.Each(classify.Inputs) {
+		if step := p.Classes.Step[id]; step >= 0 && p.T.Born[id] != timeline.Never {
+			inputs[step] += p.T.Requested(id)
 		}
 	}
 	before := slices.Max(inputs[:k])

@@ -17,12 +17,10 @@ var optimizerTemporaries = Check{
 	ID:       "optimizer_temporaries",
 	Group:    peak,
 	Severity: byDesign,
-	Doc: "The peak is in the step of an optimizer, and what that step makes and frees takes 5 % of it and 32 MiB: " +
-		"torch's step on many tensors at once makes lists as large as the weights. The change is `fused=True` " +
-		"where the optimizer has it, otherwise `foreach=False`. The check is silent about the code of other " +
-		"optimizers.",
-	Saves: "by replay with `optimizer=fused`; otherwise from the recorded curve without all but two temporaries of each " +
-		"step.",
+	Doc: "The peak is in the step of an optimizer, and what that step makes and frees takes 5 % of it and 32 MiB: torch's " +
+		"step on many tensors at once makes lists as large as the weights. The change is `fused=True` where the optimizer has " +
+		"it, otherwise `foreach=False`. The check is silent about the code of other optimizers.",
+	Saves: "by replay with `optimizer=fused`; otherwise from the recorded curve without all but two temporaries of each step.",
 	Needs: []facts.Need{facts.Leaked},
 	Run:   findOptimizerLists,
 }
@@ -32,16 +30,14 @@ var optimizerTemporaries = Check{
 var listOptimizers = map[string]string{"adadelta": "Adadelta", "adafactor": "Adafactor", "adamax": "Adamax", "asgd": "ASGD",
 	"nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop"}
 
-// findOptimizerLists finds peaks within an optimizer's step that works on many
-// tensors at once, torch's default, and makes lists of temporaries for that.
 func findOptimizerLists(p *facts.Pass) []Draft {
 	var ids []timeline.AllocationID
 	var bytes int64
-	for i, c := range p.Classes.Category {
-		if id := timeline.AllocationID(i); c == classify.Temporary && p.Classes.Phase[i] == classify.Optimizer &&
+	for id := range p.Each(classify.Temporary) {
+		if p.Classes.Phase[id] == classify.Optimizer &&
 			p.T.AliveAt(id, p.T.Peaks.Allocated.Event) {
 			ids = append(ids, id)
-			bytes += p.T.Allocated[i]
+			bytes += p.T.Allocated[id]
 		}
 	}
 	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 5 || bytes < 32<<20 || p.Mostly(ids, facts.Leaked.Of(p)) {
@@ -102,10 +98,10 @@ func manyTensors(p *facts.Pass, ids []timeline.AllocationID) string {
 // which a step for one tensor at a time has as well.
 func listsOfSteps(p *facts.Pass) (out []facts.Spell) {
 	made := map[int32]int{}
-	for i, c := range p.Classes.Category {
-		if id := timeline.AllocationID(i); c == classify.Temporary && p.Classes.Phase[i] == classify.Optimizer &&
+	for id := range p.Each(classify.Temporary) {
+		if p.Classes.Phase[id] == classify.Optimizer &&
 			p.T.Requested(id) > facts.SmallWeight {
-			if made[p.Classes.Step[i]]++; made[p.Classes.Step[i]] > 2 {
+			if made[p.Classes.Step[id]]++; made[p.Classes.Step[id]] > 2 {
 				out = append(out, p.LifeOf(id))
 			}
 		}

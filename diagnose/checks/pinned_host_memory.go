@@ -16,7 +16,6 @@ var pinnedHostMemory = Check{
 	Run:      findPinnedHost,
 }
 
-// findPinnedHost speaks of pinned host memory, which no GPU figure shows.
 func findPinnedHost(p *facts.Pass) []Draft {
 	h := p.T.Snapshot.Host
 	if h == nil || p.T.Device != &p.T.Snapshot.Devices[0] {

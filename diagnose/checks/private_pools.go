@@ -17,13 +17,11 @@ var privatePools = Check{
 	ID:       "private_pools",
 	Group:    allocator,
 	Severity: "info",
-	Doc: "CUDA graphs or MemPools hold memory at the end. The evidence says for each pool what takes most of it, " +
-		"and who made it.",
+	Doc: "CUDA graphs or MemPools hold memory at the end. The evidence says for each pool what takes most of it, and who made " +
+		"it.",
 	Run: findPrivatePools,
 }
 
-// findPrivatePools says what CUDA graphs and MemPools hold at the end, and who made
-// it: nobody else can use what is free in them.
 func findPrivatePools(p *facts.Pass) []Draft {
 	if len(p.Dev.Pools) == 0 {
 		return nil

@@ -18,8 +18,7 @@ var recordingEmpty = Check{
 	ID:       "recording_empty",
 	Group:    recording,
 	Severity: "warning",
-	Doc: "The recording holds no history, only what was there at the dump. The code to paste records so that " +
-		"there is one.",
+	Doc:      "The recording holds no history, only what was there at the dump. The code to paste records so that there is one.",
 	Run: func(p *facts.Pass) []Draft {
 		if p.Dev.History != "none" || p.Dev.Stacks != "none" || p.Dev.Events > 0 {
 			return nil
@@ -32,8 +31,8 @@ var recordingStopped = Check{
 	ID:       "recording_stopped",
 	Group:    recording,
 	Severity: "warning; info where the recording ends in a forward pass",
-	Doc: "Recording was switched off before the dump. It appears also where the recording ends in a forward pass " +
-		"whose activations (40 % of what is allocated, 256 MiB) no recorded backward pass comes to.",
+	Doc: "Recording was switched off before the dump. It appears also where the recording ends in a forward pass whose " +
+		"activations (40 % of what is allocated, 256 MiB) no recorded backward pass comes to.",
 	Needs: []facts.Need{facts.Phases, facts.Dropped},
 	Run: func(p *facts.Pass) (out []Draft) {
 		if p.Dev.History == "none" && (p.Dev.Stacks != "none" || p.Dev.Events > 0) {
@@ -55,8 +54,8 @@ var recordingLate = Check{
 	ID:       "recording_late",
 	Group:    recording,
 	Severity: "info",
-	Doc: "The recording began after the program: some blocks are older than their recording, and nothing is known " +
-		"of where they come from.",
+	Doc: "The recording began after the program: some blocks are older than their recording, and nothing is known of where " +
+		"they come from.",
 	Run: func(p *facts.Pass) []Draft {
 		if p.Dev.History != "late" || p.T.Snapshot.Cut >= 0 {
 			return nil
@@ -86,8 +85,8 @@ var recordingWithoutStacks = Check{
 	ID:       "recording_without_stacks",
 	Group:    recording,
 	Severity: "info",
-	Doc: "No stacks were recorded, so no line of code can be named, or only Python stacks, so that allocations of " +
-		"the backward pass have none.",
+	Doc: "No stacks were recorded, so no line of code can be named, or only Python stacks, so that allocations of the " +
+		"backward pass have none.",
 	Run: func(p *facts.Pass) []Draft {
 		switch {
 		case p.Dev.Stacks == "none" && p.Dev.Allocations > 0:
@@ -151,9 +150,9 @@ func keptAtEnd(p *facts.Pass) (kept int64) {
 	if slices.ContainsFunc(p.T.Snapshot.Devices, func(d snapshot.Device) bool { return len(d.OOMs) > 0 }) {
 		return 0 // a request that failed, on this GPU or another, has ended it
 	}
-	for i, c := range p.Classes.Category {
-		if c == classify.Activations && p.T.FreeRequested[i] == timeline.Never && p.T.Born[i] != timeline.Never {
-			kept += p.T.Allocated[i]
+	for id := range p.Each(classify.Activations) {
+		if p.T.FreeRequested[id] == timeline.Never && p.T.Born[id] != timeline.Never {
+			kept += p.T.Allocated[id]
 		}
 	}
 	if facts.Share(kept, p.T.End.Allocated) < activationShare || kept < activationLeast {

@@ -14,13 +14,13 @@ var retainedGraph = Check{
 	ID:       classify.RetainedGraph,
 	Group:    mistakes,
 	Severity: "warning",
-	Doc: "A whole step's saved activations survive the step, because a tensor that still has its autograd graph is kept. " +
-		"The line is where the last tensor of the graph is made.\n\n" +
-		"With stacks, graphs of earlier passes count as well, at 70 %: activations (16 blocks, 64 MiB, 5 % of the peak) " +
-		"that forward passes left and that are still there at the end, though a later pass has gone backward since. They " +
-		"are of an evaluation before training whose outputs are kept, or of steps that the ring buffer dropped.",
-	Saves: "from the recorded curve with the graph freed at the end of its step, or without it where only " +
-		"a part of the steps was seen.",
+	Doc: "A whole step's saved activations survive the step, because a tensor that still has its autograd graph is kept. The " +
+		"line is where the last tensor of the graph is made.\n\nWith stacks, graphs of earlier passes count as well, at 70 %: " +
+		"activations (16 blocks, 64 MiB, 5 % of the peak) that forward passes left and that are still there at the end, " +
+		"though a later pass has gone backward since. They are of an evaluation before training whose outputs are kept, or of " +
+		"steps that the ring buffer dropped.",
+	Saves: "from the recorded curve with the graph freed at the end of its step, or without it where only a part of the steps " +
+		"was seen.",
 	Needs: []facts.Need{facts.Phases, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return append(leaksOf(p, classify.RetainedGraph, func(d *Draft, l *classify.Leak) bool { return kept(p, d, l) }),
@@ -36,9 +36,8 @@ func graphsLeft(p *facts.Pass) []Draft {
 	var ids []timeline.AllocationID
 	var bytes int64
 	recorded := false
-	for i, c := range p.Classes.Category {
-		id := timeline.AllocationID(i)
-		if c != classify.Activations || p.T.Stack(id) == 0 || p.T.FreeRequested[id] != timeline.Never {
+	for id := range p.Each(classify.Activations) {
+		if p.T.Stack(id) == 0 || p.T.FreeRequested[id] != timeline.Never {
 			continue
 		}
 		if born := p.T.Born[id]; born != timeline.Never {

@@ -280,10 +280,8 @@ func (r *remade) one(p *Pass, bulk []timeline.AllocationID) bool {
 // weightSizes are the requested bytes of weights, by category.
 var weightSizes = inner(func(p *Pass) map[int64]bool {
 	sizes := map[int64]bool{}
-	for i, c := range p.Classes.Category {
-		if c == classify.Weights {
-			sizes[p.T.Requested(timeline.AllocationID(i))] = true
-		}
+	for id := range p.Each(classify.Weights) {
+		sizes[p.T.Requested(id)] = true
 	}
 	return sizes
 })

@@ -45,14 +45,12 @@ var Loss = Named("line of the loss", func(p *Pass) *report.Site {
 // Scored tells whether a loss is worked out of the logits: all of them are read.
 func (p *Pass) Scored() bool {
 	seen := map[snapshot.StackID]bool{}
-	for i, c := range p.Classes.Category {
-		stack := p.T.Stack(timeline.AllocationID(i))
-		if c != classify.Logits || seen[stack] {
-			continue
-		}
-		seen[stack] = true
-		if p.lossRank(stack) > 0 {
-			return true
+	for id := range p.Each(classify.Logits) {
+		if stack := p.T.Stack(id); !seen[stack] {
+			seen[stack] = true
+			if p.lossRank(stack) > 0 {
+				return true
+			}
 		}
 	}
 	return false

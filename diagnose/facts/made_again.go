@@ -185,9 +185,9 @@ func (p *Pass) sameSizes(a, b []timeline.AllocationID) bool {
 // stateMade is the bytes of all state that optimizers made from an event on, up
 // to another.
 func (p *Pass) stateMade(from, to int) (bytes int64) {
-	for i, c := range p.Classes.Category {
-		if born := p.T.Born[i]; c == classify.OptimizerState && born != timeline.Never && from <= int(born) && int(born) < to {
-			bytes += p.T.Allocated[i]
+	for id := range p.Each(classify.OptimizerState) {
+		if born := p.T.Born[id]; born != timeline.Never && from <= int(born) && int(born) < to {
+			bytes += p.T.Allocated[id]
 		}
 	}
 	return bytes
@@ -197,18 +197,16 @@ func (p *Pass) stateMade(from, to int) (bytes int64) {
 // in one go; apart tells whether two births, one after the other, were not.
 func (p *Pass) generations(category classify.Category, apart func(last, born int) bool) (out []Generation) {
 	last := 0
-	for i, c := range p.Classes.Category {
-		id := timeline.AllocationID(i)
-		if c != category || p.T.Born[i] == timeline.Never || p.T.Requested(id) <= SmallWeight ||
-			!p.T.AliveAt(id, p.T.Peaks.Allocated.Event) {
+	for id := range p.Each(category) {
+		if p.T.Born[id] == timeline.Never || p.T.Requested(id) <= SmallWeight || !p.T.AliveAt(id, p.T.Peaks.Allocated.Event) {
 			continue
 		}
-		born := int(p.T.Born[i])
+		born := int(p.T.Born[id])
 		if len(out) == 0 || apart(last, born) {
 			out = append(out, Generation{first: born})
 		}
 		g := &out[len(out)-1]
-		g.IDs, g.bytes, last = append(g.IDs, id), g.bytes+p.T.Allocated[i], born
+		g.IDs, g.bytes, last = append(g.IDs, id), g.bytes+p.T.Allocated[id], born
 	}
 	return out
 }
@@ -230,10 +228,8 @@ func (p *Pass) alike(all []Generation) (out []Generation) {
 // generations: more layers that are trained bring their own state.
 func (p *Pass) sameGradients(all []Generation) bool {
 	made := map[int32]int64{}
-	for i, c := range p.Classes.Category {
-		if c == classify.Gradients {
-			made[p.Classes.Step[i]] += p.T.Requested(timeline.AllocationID(i))
-		}
+	for id := range p.Each(classify.Gradients) {
+		made[p.Classes.Step[id]] += p.T.Requested(id)
 	}
 	first := made[p.Classes.Step[all[0].IDs[0]]]
 	for _, g := range all[1:] {

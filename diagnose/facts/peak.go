@@ -94,13 +94,13 @@ func (p *Pass) Mostly(ids, others []timeline.AllocationID) bool {
 // Doubtful counts the bytes of a category after an event, and those of them that may
 // be of another.
 func (p *Pass) Doubtful(category classify.Category, event int) (doubtful, all int64) {
-	for i, c := range p.Classes.Category {
-		if c != category || !p.T.AliveAt(timeline.AllocationID(i), event) {
+	for id := range p.Each(category) {
+		if !p.T.AliveAt(id, event) {
 			continue
 		}
-		all += p.T.Allocated[i]
-		if p.Classes.Confidence[i] < classify.Plausible {
-			doubtful += p.T.Allocated[i]
+		all += p.T.Allocated[id]
+		if p.Classes.Confidence[id] < classify.Plausible {
+			doubtful += p.T.Allocated[id]
 		}
 	}
 	return doubtful, all
