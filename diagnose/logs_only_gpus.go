@@ -268,7 +268,7 @@ func (w *witness) facts() []string {
 			text += " of " + duration(*s.MedianStepSeconds)
 		}
 		if s.MaxMemoryBytes != nil {
-			text += fmt.Sprintf("; the log reports at most %s", report.MostMemory(&s))
+			text += fmt.Sprintf("; the log reports at most %s", units.MostMemory(s.MaxMemoryBytes, s.MaxReservedBytes, s.Named))
 			if c := w.capacityOf(-1); c > *s.MaxMemoryBytes && len(ev.GPUs) == 0 {
 				text += fmt.Sprintf(", on GPUs of %s", units.Bytes(c))
 			}
@@ -279,8 +279,8 @@ func (w *witness) facts() []string {
 		for _, d := range ev.Details {
 			if d.Log != nil && d.Log.Steps.MaxMemoryBytes() > 0 {
 				s := &d.Log.Steps
-				out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(d.Source), report.MostMemory(&evidence.Steps{
-					MaxMemoryBytes: known(s.MaxMemoryBytes()), MaxReservedBytes: known(s.MaxReservedBytes), Named: s.Named})))
+				out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(d.Source), units.MostMemory(
+					known(s.MaxMemoryBytes()), known(s.MaxReservedBytes), s.Named)))
 				break
 			}
 		}

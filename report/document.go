@@ -163,6 +163,15 @@ type Verdict struct {
 	Text       string   `json:"text"`
 	Fix        *string  `json:"fix"`
 	SavesBytes *int64   `json:"saves_bytes"`
+	// About is the device and the finding that the text is about, nil where it's
+	// about none.
+	About *About `json:"-"`
+}
+
+// About names a finding by its place in the document.
+type About struct {
+	Device  int // index into Devices, -1: the finding is one of the document's own
+	Finding int // index into the device's or the document's findings, -1: none in particular
 }
 
 // Device is one GPU of the recording.
@@ -390,7 +399,20 @@ type Finding struct {
 	Confidence float64  `json:"confidence"`
 	// Code is what to paste, "" when the fix needs none.
 	Code string `json:"code"`
+	// What judgements read of a finding instead of its words:
+	Kind FindingKind `json:"-"`
+	At   *Place      `json:"-"` // the line of code that it names first, nil: none
+	Did  string      `json:"-"` // what the program does there: "called in", "made at"
+	Leak *Leak       `json:"-"` // the leak that it tells of
 }
+
+// FindingKind tells apart findings that share an ID.
+type FindingKind uint8
+
+const (
+	PlainKind FindingKind = iota
+	MadeAgain             // a model, an optimizer or a copy was made while the earlier ones were there
+)
 
 // Curve is the four quantities over the events, thinned out so that every
 // peak survives.

@@ -1,0 +1,258 @@
+package html
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/go-echarts/go-echarts/v2/charts"
+	"github.com/go-echarts/go-echarts/v2/opts"
+	"github.com/go-echarts/go-echarts/v2/types"
+
+	"github.com/vramscope/vramscope/evidence/monitor"
+	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/view"
+)
+
+// evidenceCharts draw what nvidia-smi and the logs saw over time.
+func evidenceCharts(doc *report.Document) ([]chart, error) {
+	var out []chart
+	add := func(id string, o option) error {
+		if o == nil {
+			return nil
+		}
+		text, err := embed(o)
+		out = append(out, chart{id, text})
+		return err
+	}
+	if doc.Evidence == nil {
+		return nil, nil
+	}
+	if err := add("smi", smiChart(doc)); err != nil {
+		return nil, err
+	}
+	if err := add("clock", clockChart(doc)); err != nil {
+		return nil, err
+	}
+	for _, d := range doc.Evidence.Details {
+		if d.Log != nil {
+			if o := stepChart(d.Log); o != nil { // the log with most steps comes first
+				return out, add("steps", o)
+			}
+		}
+	}
+	return out, nil
+}
+
+// HasChart tells whether a chart of the evidence was made.
+func (v *page) HasChart(id string) bool {
+	for _, c := range v.Charts {
+		if c.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// lines is a line chart over time or steps.
+func lines(x opts.XAxis, y ...opts.YAxis) *charts.Line {
+	line := charts.NewLine()
+	line.SetGlobalOptions(append(plain("lines", "axis"),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0",
+			Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
+		charts.WithXAxisOpts(x), charts.WithYAxisOpts(y[0]),
+		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}),
+		charts.WithGridOpts(opts.Grid{Left: "70", Right: "60", Top: "44", Bottom: "46"}))...)
+	for _, more := range y[1:] {
+		line.ExtendYAxis(more)
+	}
+	return line
+}
+
+func addLine(l *charts.Line, name, color string, data [][2]float64, axis int) {
+	s := charts.SingleSeries{Name: name, Type: types.ChartLine, Data: data}
+	s.ConfigureSeriesOpts(charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(len(data) < 3), YAxisIndex: axis}),
+		charts.WithLineStyleOpts(opts.LineStyle{Width: 1.5, Color: color}),
+		charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
+	l.MultiSeries = append(l.MultiSeries, s)
+}
+
+// reading is a sample with its place in the file.
+type reading struct {
+	monitor.Sample
+	number int
+}
+
+// readings are a GPU's samples that say how much memory is in use; not every
+// query of nvidia-smi asks for that.
+func readings(g *monitor.GPU) []reading {
+	var out []reading
+	for i, s := range g.Series.Samples {
+		if s.UsedBytes >= 0 {
+			out = append(out, reading{s, i})
+		}
+	}
+	return out
+}
+
+// smiChart is the memory in use on each GPU as nvidia-smi saw it; on the clock
+// where the samples have one, with the time of the recording shaded where both
+// clocks name instants.
+func smiChart(doc *report.Document) option {
+	var most int64 = 1
+	timed, zoned := true, true
+	sources, last := 0, -1
+	each := func(visit func(source, gpu int, used []reading)) {
+		for i := range doc.Evidence.Details {
+			if r := doc.Evidence.Details[i].NVSMI; r != nil {
+				for k := range r.GPUs {
+					if used := readings(&r.GPUs[k]); len(used) > 1 {
+						visit(doc.Evidence.Details[i].Source, r.GPUs[k].Index, used)
+					}
+				}
+			}
+		}
+	}
+	each(func(source, gpu int, used []reading) {
+		if source != last {
+			sources, last = sources+1, source
+		}
+		for _, s := range used {
+			most = max(most, s.UsedBytes)
+			timed = timed && s.At.Known()
+			zoned = zoned && s.At.Zoned()
+		}
+	})
+	if sources == 0 {
+		return nil
+	}
+	u := unitFor(most)
+	x := opts.XAxis{Type: "value", Name: "sample", NameLocation: "middle", NameGap: 28}
+	if timed {
+		x = opts.XAxis{Type: "value", Scale: opts.Bool(true), AxisLabel: &opts.AxisLabel{Formatter: "fn:clock",
+			HideOverlap: opts.Bool(true)}}
+	}
+	l := lines(x, opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+	n := 0
+	each(func(source, gpu int, used []reading) {
+		if n >= 16 {
+			return
+		}
+		var data [][2]float64
+		for _, s := range used {
+			at := float64(s.number)
+			if timed {
+				at = float64(s.At.Nanoseconds() / 1e6)
+			}
+			data = append(data, [2]float64{at, u.value(s.UsedBytes)})
+		}
+		name := fmt.Sprintf("GPU %d, in use", gpu)
+		if sources > 1 {
+			name = fmt.Sprintf("GPU %d in %s", gpu, report.ShortFile(doc.Inputs[source].Path))
+		}
+		addLine(l, name, fmt.Sprintf("css:--s%d", n%8), data, 0)
+		n++
+	})
+	if timed && zoned {
+		for _, d := range doc.Devices {
+			if d.FirstTime != nil && d.LastTime != nil && len(l.MultiSeries) > 0 {
+				l.MultiSeries[0].MarkAreas = &opts.MarkAreas{Data: []any{[]any{
+					option{"name": "recording", "xAxis": *d.FirstTime / 1000, "itemStyle": option{"color": "css:--shade"}},
+					option{"xAxis": *d.LastTime / 1000}}}}
+				break
+			}
+		}
+	}
+	l.Validate()
+	o := l.JSON()
+	o["unit"] = u
+	return o
+}
+
+// clockChart puts what nvidia-smi saw on the recording's clock, beside what
+// PyTorch had reserved and allocated; nil where no reading could be placed.
+func clockChart(doc *report.Document) option {
+	for i := range doc.Clocks {
+		c := &doc.Clocks[i]
+		if len(c.Track) < 2 || c.Device == nil {
+			continue
+		}
+		for k := range doc.Devices {
+			if d := &doc.Devices[k]; d.Device == *c.Device && len(d.Curve.TimeUS) > 1 {
+				return trackChart(d, c)
+			}
+		}
+	}
+	return nil
+}
+
+func trackChart(d *report.Device, c *report.Clock) option {
+	first, last := d.Curve.TimeUS[0], d.Curve.TimeUS[len(d.Curve.TimeUS)-1]
+	margin := max((last-first)/10, 1000)
+	most := max(d.Peaks.Reserved.Bytes, 1)
+	for _, x := range c.Track {
+		most = max(most, x.Bytes)
+	}
+	u := unitFor(most)
+	l := lines(opts.XAxis{Type: "value", Scale: opts.Bool(true), Min: float64(first-margin) / 1e3,
+		Max:       float64(last+margin) / 1e3,
+		AxisLabel: &opts.AxisLabel{Formatter: "fn:clock", HideOverlap: opts.Bool(true)}}, opts.YAxis{Type: "value", Min: 0,
+		AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+	var used, reserved, allocated [][2]float64
+	for _, x := range c.Track {
+		if x.MicrosUTC >= first-margin && x.MicrosUTC <= last+margin {
+			used = append(used, [2]float64{float64(x.MicrosUTC) / 1e3, u.value(x.Bytes)})
+		}
+	}
+	for i, at := range d.Curve.TimeUS {
+		reserved = append(reserved, [2]float64{float64(at) / 1e3, u.value(d.Curve.Reserved[i])})
+		allocated = append(allocated, [2]float64{float64(at) / 1e3, u.value(d.Curve.Allocated[i])})
+	}
+	addLine(l, fmt.Sprintf("In use on GPU %d, as nvidia-smi saw it", *c.GPU), "css:--s0", used, 0)
+	addLine(l, "Reserved by PyTorch", "css:--s1", reserved, 0)
+	addLine(l, "Allocated", "css:--s2", allocated, 0)
+	l.Validate()
+	o := l.JSON()
+	o["unit"] = u
+	return o
+}
+
+// stepChart is what a log says of its steps: time, and memory where it has it.
+func stepChart(r *runlog.Report) option {
+	var seconds, memory [][2]float64
+	var most int64 = 1
+	name, bytesOf := view.StepMemory(r)
+	for i := range r.Steps.Curve {
+		most = max(most, bytesOf(&r.Steps.Curve[i]))
+	}
+	u := unitFor(most)
+	for i, s := range r.Steps.Curve {
+		x := float64(i)
+		if s.Number >= 0 {
+			x = float64(s.Number)
+		}
+		if s.Seconds > 0 && !math.IsInf(s.Seconds, 0) && !math.IsNaN(s.Seconds) {
+			seconds = append(seconds, [2]float64{x, math.Round(s.Seconds*1e6) / 1e6})
+		}
+		if bytes := bytesOf(&s); bytes > 0 {
+			memory = append(memory, [2]float64{x, u.value(bytes)})
+		}
+	}
+	if len(seconds) < 2 && len(memory) < 2 {
+		return nil
+	}
+	l := lines(opts.XAxis{Type: "value", Scale: opts.Bool(true), Name: "step", NameLocation: "middle", NameGap: 28},
+		opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:seconds"}}, opts.YAxis{Type: "value", Min: 0,
+			AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+	if len(seconds) > 1 {
+		addLine(l, "Seconds per step", "css:--s0", seconds, 0)
+	}
+	if len(memory) > 1 {
+		addLine(l, strings.ToUpper(name[:1])+name[1:]+" by the log", "css:--s1", memory, 1)
+	}
+	l.Validate()
+	o := l.JSON()
+	o["unit"] = u
+	return o
+}
