@@ -10,9 +10,13 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
+// columnsVersion is that of the form that doc/page-columns.md describes, which
+// templates/js/20-data.js reads in the same order.
+const columnsVersion = 1
+
 // header is the part of a device's data that is JSON; the columns follow it.
-// templates/js/data.js reads both, in the same order.
 type header struct {
+	Version    int            `json:"version"`
 	Device     int            `json:"device"`
 	Events     int            `json:"events"`
 	Bands      int            `json:"bands"`
@@ -62,7 +66,8 @@ const maxLaneSteps = 5000
 // the columns as variable-length integers, gzipped and in base64.
 func pack(d *report.Device) (string, error) {
 	p := d.Pictures
-	h := header{Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older, HasIDs: p.Bands.ID != nil,
+	h := header{Version: columnsVersion, Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older,
+		HasIDs:    p.Bands.ID != nil,
 		TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds, Sites: p.Sites, Frames: p.Frames,
 		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event,
 		Capacity: d.CapacityBytes}
