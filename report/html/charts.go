@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,12 +64,45 @@ func (u unit) points(events []int, bytes []int64) [][2]float64 {
 	return out
 }
 
-// plain is what all charts of the page have in common.
-func plain(tooltip string, trigger string) []charts.GlobalOpts {
-	return []charts.GlobalOpts{
-		charts.WithAnimation(false),
-		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: trigger, Formatter: types.FuncStr("fn:" + tooltip)}),
+// plain is what all charts of the page have in common, with a legend from left on
+// where one is shown.
+func plain(tooltip, trigger, left string, more ...charts.GlobalOpts) []charts.GlobalOpts {
+	legend := opts.Legend{Show: opts.Bool(left != "")}
+	if left != "" {
+		legend = opts.Legend{Show: opts.Bool(true), Left: left, Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}
 	}
+	if left == besideAxis {
+		legend.Type, legend.Right = "scroll", "20"
+	}
+	return append([]charts.GlobalOpts{charts.WithAnimation(false), charts.WithLegendOpts(legend),
+		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: trigger, Formatter: types.FuncStr("fn:" + tooltip)})},
+		more...)
+}
+
+// besideAxis is where a legend begins above a chart.
+const besideAxis = "54"
+
+// valueAxis is one of values from 0 on.
+func valueAxis(formatter string) opts.YAxis {
+	return opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: types.FuncStr("fn:" + formatter)}}
+}
+
+// series is a line, area or bar of a single colour.
+func series(name, kind string, data any, color string, more ...charts.SeriesOpts) charts.SingleSeries {
+	s := charts.SingleSeries{Name: name, Type: kind, Data: data}
+	s.ConfigureSeriesOpts(append(more, charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))...)
+	return s
+}
+
+// finished is a chart's option, with the unit of its values.
+func finished(c interface {
+	Validate()
+	JSON() map[string]any
+}, u unit) option {
+	c.Validate()
+	o := c.JSON()
+	o["unit"] = u
+	return o
 }
 
 // areaChart is the allocated memory by category over the events, below what
@@ -84,12 +118,10 @@ func areaChart(d *report.Device) option {
 	}
 	u := unitFor(most)
 	line := charts.NewLine()
-	line.SetGlobalOptions(append(plain("area", "axis"),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0",
-			Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
+	line.SetGlobalOptions(plain("area", "axis", besideAxis,
 		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Max: max(1, d.Events-1), AxisLabel: &opts.AxisLabel{
 			Formatter: "fn:event", HideOverlap: opts.Bool(true), ShowMaxLabel: opts.Bool(false)}}),
-		charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}}),
+		charts.WithYAxisOpts(valueAxis("axis")),
 		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}, opts.DataZoom{Type: "slider",
 			FilterMode: "none"}),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "58", Bottom: "66"}))...)
@@ -101,40 +133,28 @@ func areaChart(d *report.Device) option {
 		if category == "" || len(d.Pictures.Categories) == 1 {
 			name, color = "Allocated", "css:--c-all"
 		}
-		s := charts.SingleSeries{Name: name, Type: types.ChartLine, Data: u.points(curve.Events, curve.Bytes[i])}
-		s.ConfigureSeriesOpts(
+		line.MultiSeries = append(line.MultiSeries, series(name, types.ChartLine, u.points(curve.Events, curve.Bytes[i]), color,
 			charts.WithLineChartOpts(opts.LineChart{Stack: "allocated", ShowSymbol: opts.Bool(false), Step: "end"}),
 			charts.WithAreaStyleOpts(opts.AreaStyle{Opacity: opts.Float(0.85), Color: color}),
-			charts.WithLineStyleOpts(opts.LineStyle{Width: 0.5, Color: color}),
-			charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
-		line.MultiSeries = append(line.MultiSeries, s)
+			charts.WithLineStyleOpts(opts.LineStyle{Width: 0.5, Color: color})))
 	}
-	s := charts.SingleSeries{Name: "Reserved", Type: types.ChartLine, Data: u.points(curve.Events, curve.Reserved)}
-	s.ConfigureSeriesOpts(
+	s := series("Reserved", types.ChartLine, u.points(curve.Events, curve.Reserved), "css:--ink",
 		charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(false), Step: "end"}),
-		charts.WithLineStyleOpts(opts.LineStyle{Width: 1.6, Color: "css:--ink"}),
-		charts.WithItemStyleOpts(opts.ItemStyle{Color: "css:--ink"}))
+		charts.WithLineStyleOpts(opts.LineStyle{Width: 1.6, Color: "css:--ink"}))
 	s.MarkLines = &opts.MarkLines{Data: marks(d, u, capacity), MarkLineStyle: opts.MarkLineStyle{Symbol: []string{"none",
 		"none"}}}
 	if steps := stepAreas(d); len(steps) > 0 {
 		s.MarkAreas = &opts.MarkAreas{Data: steps}
 	}
 	line.MultiSeries = append(line.MultiSeries, s)
-	line.Validate()
-	o := line.JSON()
-	o["unit"] = u
+	o := finished(line, u)
 	step := niceStep(float64(most) * 1.04 / u.Bytes)
 	o["ticks"] = option{"interval": step, "max": math.Ceil(float64(most)*1.02/u.Bytes/step) * step}
 	return o
 }
 
 func anyAbove(values []int64) bool {
-	for _, v := range values {
-		if v > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(values, func(v int64) bool { return v > 0 })
 }
 
 // mark is a line across a chart with what it means.
@@ -214,7 +234,7 @@ const treeLimit = 24
 // treeChart is what was alive at the peak: categories, and in them call sites.
 func treeChart(d *report.Device) option {
 	tree := charts.NewTreeMap()
-	tree.SetGlobalOptions(append(plain("tree", "item"), charts.WithLegendOpts(opts.Legend{Show: opts.Bool(false)}))...)
+	tree.SetGlobalOptions(plain("tree", "item", "")...)
 	tree.MultiSeries = append(tree.MultiSeries, charts.SingleSeries{Name: "at the peak", Type: types.ChartTreeMap,
 		Data: treeData(d.Sites)})
 	tree.Validate()
@@ -273,9 +293,7 @@ func growthChart(d *report.Device) option {
 		names[i] = strconv.Itoa(s)
 	}
 	bar := charts.NewBar()
-	bar.SetGlobalOptions(append(plain("bars", "axis"),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0",
-			Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
+	bar.SetGlobalOptions(plain("bars", "axis", besideAxis,
 		charts.WithXAxisOpts(opts.XAxis{Type: "category", Name: "step", NameLocation: "middle", NameGap: 28}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}}),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "40", Bottom: "46"}))...)
@@ -295,15 +313,10 @@ func growthChart(d *report.Device) option {
 		for k := range values {
 			values[k] = u.value(g.Bytes[i][k])
 		}
-		s := charts.SingleSeries{Name: name, Type: types.ChartBar, Data: values}
-		s.ConfigureSeriesOpts(charts.WithBarChartOpts(opts.BarChart{Stack: "alive"}),
-			charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
-		bar.MultiSeries = append(bar.MultiSeries, s)
+		bar.MultiSeries = append(bar.MultiSeries, series(name, types.ChartBar, values, color,
+			charts.WithBarChartOpts(opts.BarChart{Stack: "alive"})))
 	}
-	bar.Validate()
-	o := bar.JSON()
-	o["unit"] = u
-	return o
+	return finished(bar, u)
 }
 
 // budgetChart puts bars of what was measured beside those of the theory.
@@ -327,21 +340,15 @@ func budgetChart(lines []report.Compared) option {
 		}
 	}
 	bar := charts.NewBar()
-	bar.SetGlobalOptions(append(plain("compared", "axis"),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Left: "120", Top: "0", Icon: "roundRect", ItemWidth: 12,
-			ItemHeight: 8}),
+	bar.SetGlobalOptions(plain("compared", "axis", "120",
 		charts.WithXAxisOpts(opts.XAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis",
 			HideOverlap: opts.Bool(true)}}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true), Data: names}),
 		charts.WithGridOpts(opts.Grid{Left: "130", Right: "30", Top: "32", Bottom: "28"}))...)
 	for i, data := range []any{measured, budget} {
-		s := charts.SingleSeries{Name: []string{"Measured", "Budget"}[i], Type: types.ChartBar, Data: data}
+		s := series([]string{"Measured", "Budget"}[i], types.ChartBar, data, []string{"css:--used", "css:--empty"}[i])
 		s.BarMaxWidth = "14"
-		s.ConfigureSeriesOpts(charts.WithItemStyleOpts(opts.ItemStyle{Color: []string{"css:--used", "css:--empty"}[i]}))
 		bar.MultiSeries = append(bar.MultiSeries, s)
 	}
-	bar.Validate()
-	o := bar.JSON()
-	o["unit"] = u
-	return o
+	return finished(bar, u)
 }

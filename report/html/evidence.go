@@ -9,6 +9,7 @@ import (
 	"github.com/go-echarts/go-echarts/v2/opts"
 	"github.com/go-echarts/go-echarts/v2/types"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/monitor"
 	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/report"
@@ -16,52 +17,30 @@ import (
 )
 
 // evidenceCharts draw what nvidia-smi and the logs saw over time.
-func evidenceCharts(doc *report.Document) ([]chart, error) {
-	var out []chart
-	add := func(id string, o option) error {
-		if o == nil {
-			return nil
-		}
-		text, err := embed(o)
-		out = append(out, chart{id, text})
-		return err
-	}
+func evidenceCharts(doc *report.Document) (out []chart) {
 	if doc.Evidence == nil {
-		return nil, nil
+		return nil
 	}
-	if err := add("smi", smiChart(doc)); err != nil {
-		return nil, err
+	add := func(id string, o option) bool {
+		if o != nil {
+			out = append(out, chart{id, o})
+		}
+		return o != nil
 	}
-	if err := add("clock", clockChart(doc)); err != nil {
-		return nil, err
-	}
+	add("smi", smiChart(doc))
+	add("clock", clockChart(doc))
 	for _, d := range doc.Evidence.Details {
-		if d.Log != nil {
-			if o := stepChart(d.Log); o != nil { // the log with most steps comes first
-				return out, add("steps", o)
-			}
+		if d.Log != nil && add("steps", stepChart(d.Log)) { // the log with most steps comes first
+			break
 		}
 	}
-	return out, nil
-}
-
-// HasChart tells whether a chart of the evidence was made.
-func (v *page) HasChart(id string) bool {
-	for _, c := range v.Charts {
-		if c.ID == id {
-			return true
-		}
-	}
-	return false
+	return out
 }
 
 // lines is a line chart over time or steps.
 func lines(x opts.XAxis, y ...opts.YAxis) *charts.Line {
 	line := charts.NewLine()
-	line.SetGlobalOptions(append(plain("lines", "axis"),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Left: "54", Right: "20", Top: "0",
-			Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}),
-		charts.WithXAxisOpts(x), charts.WithYAxisOpts(y[0]),
+	line.SetGlobalOptions(plain("lines", "axis", besideAxis, charts.WithXAxisOpts(x), charts.WithYAxisOpts(y[0]),
 		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "60", Top: "44", Bottom: "46"}))...)
 	for _, more := range y[1:] {
@@ -70,12 +49,20 @@ func lines(x opts.XAxis, y ...opts.YAxis) *charts.Line {
 	return line
 }
 
+// clockAxis is one of instants, numberAxis one of steps or samples.
+func clockAxis() opts.XAxis {
+	return opts.XAxis{Type: "value", Scale: opts.Bool(true), AxisLabel: &opts.AxisLabel{Formatter: "fn:clock",
+		HideOverlap: opts.Bool(true)}}
+}
+
+func numberAxis(name string) opts.XAxis {
+	return opts.XAxis{Type: "value", Name: name, NameLocation: "middle", NameGap: 28}
+}
+
 func addLine(l *charts.Line, name, color string, data [][2]float64, axis int) {
-	s := charts.SingleSeries{Name: name, Type: types.ChartLine, Data: data}
-	s.ConfigureSeriesOpts(charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(len(data) < 3), YAxisIndex: axis}),
-		charts.WithLineStyleOpts(opts.LineStyle{Width: 1.5, Color: color}),
-		charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))
-	l.MultiSeries = append(l.MultiSeries, s)
+	l.MultiSeries = append(l.MultiSeries, series(name, types.ChartLine, data, color,
+		charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(len(data) < 3), YAxisIndex: axis}),
+		charts.WithLineStyleOpts(opts.LineStyle{Width: 1.5, Color: color})))
 }
 
 // reading is a sample with its place in the file.
@@ -96,78 +83,84 @@ func readings(g *monitor.GPU) []reading {
 	return out
 }
 
+// track is what one GPU had in use, in one input.
+type track struct {
+	source, gpu int
+	used        []reading
+}
+
+// tracks are those with something to draw.
+func tracks(ev *evidence.Evidence) (out []track) {
+	for i := range ev.Details {
+		r := ev.Details[i].NVSMI
+		if r == nil {
+			continue
+		}
+		for k := range r.GPUs {
+			if used := readings(&r.GPUs[k]); len(used) > 1 {
+				out = append(out, track{ev.Details[i].Source, r.GPUs[k].Index, used})
+			}
+		}
+	}
+	return out
+}
+
+// mostTracks bounds the lines of a chart.
+const mostTracks = 16
+
 // smiChart is the memory in use on each GPU as nvidia-smi saw it; on the clock
 // where the samples have one, with the time of the recording shaded where both
 // clocks name instants.
 func smiChart(doc *report.Document) option {
+	all := tracks(doc.Evidence)
+	if len(all) == 0 {
+		return nil
+	}
 	var most int64 = 1
 	timed, zoned := true, true
-	sources, last := 0, -1
-	each := func(visit func(source, gpu int, used []reading)) {
-		for i := range doc.Evidence.Details {
-			if r := doc.Evidence.Details[i].NVSMI; r != nil {
-				for k := range r.GPUs {
-					if used := readings(&r.GPUs[k]); len(used) > 1 {
-						visit(doc.Evidence.Details[i].Source, r.GPUs[k].Index, used)
-					}
-				}
-			}
-		}
-	}
-	each(func(source, gpu int, used []reading) {
-		if source != last {
-			sources, last = sources+1, source
-		}
-		for _, s := range used {
+	for _, x := range all {
+		for _, s := range x.used {
 			most = max(most, s.UsedBytes)
 			timed = timed && s.At.Known()
 			zoned = zoned && s.At.Zoned()
 		}
-	})
-	if sources == 0 {
-		return nil
 	}
-	u := unitFor(most)
-	x := opts.XAxis{Type: "value", Name: "sample", NameLocation: "middle", NameGap: 28}
+	u, axis := unitFor(most), numberAxis("sample")
 	if timed {
-		x = opts.XAxis{Type: "value", Scale: opts.Bool(true), AxisLabel: &opts.AxisLabel{Formatter: "fn:clock",
-			HideOverlap: opts.Bool(true)}}
+		axis = clockAxis()
 	}
-	l := lines(x, opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
-	n := 0
-	each(func(source, gpu int, used []reading) {
-		if n >= 16 {
-			return
-		}
+	l := lines(axis, valueAxis("axis"))
+	for n, x := range all[:min(len(all), mostTracks)] {
 		var data [][2]float64
-		for _, s := range used {
+		for _, s := range x.used {
 			at := float64(s.number)
 			if timed {
 				at = float64(s.At.Nanoseconds() / 1e6)
 			}
 			data = append(data, [2]float64{at, u.value(s.UsedBytes)})
 		}
-		name := fmt.Sprintf("GPU %d, in use", gpu)
-		if sources > 1 {
-			name = fmt.Sprintf("GPU %d in %s", gpu, report.ShortFile(doc.Inputs[source].Path))
+		name := fmt.Sprintf("GPU %d, in use", x.gpu)
+		if all[0].source != all[len(all)-1].source {
+			name = fmt.Sprintf("GPU %d in %s", x.gpu, report.ShortFile(doc.Inputs[x.source].Path))
 		}
 		addLine(l, name, fmt.Sprintf("css:--s%d", n%8), data, 0)
-		n++
-	})
+	}
 	if timed && zoned {
-		for _, d := range doc.Devices {
-			if d.FirstTime != nil && d.LastTime != nil && len(l.MultiSeries) > 0 {
-				l.MultiSeries[0].MarkAreas = &opts.MarkAreas{Data: []any{[]any{
-					option{"name": "recording", "xAxis": *d.FirstTime / 1000, "itemStyle": option{"color": "css:--shade"}},
-					option{"xAxis": *d.LastTime / 1000}}}}
-				break
-			}
+		l.MultiSeries[0].MarkAreas = recordingArea(doc)
+	}
+	return finished(l, u)
+}
+
+// recordingArea is the time of the first recording that has a clock.
+func recordingArea(doc *report.Document) *opts.MarkAreas {
+	for _, d := range doc.Devices {
+		if d.FirstTime != nil && d.LastTime != nil {
+			return &opts.MarkAreas{Data: []any{[]any{
+				option{"name": "recording", "xAxis": *d.FirstTime / 1000, "itemStyle": option{"color": "css:--shade"}},
+				option{"xAxis": *d.LastTime / 1000}}}}
 		}
 	}
-	l.Validate()
-	o := l.JSON()
-	o["unit"] = u
-	return o
+	return nil
 }
 
 // clockChart puts what nvidia-smi saw on the recording's clock, beside what
@@ -195,10 +188,9 @@ func trackChart(d *report.Device, c *report.Clock) option {
 		most = max(most, x.Bytes)
 	}
 	u := unitFor(most)
-	l := lines(opts.XAxis{Type: "value", Scale: opts.Bool(true), Min: float64(first-margin) / 1e3,
-		Max:       float64(last+margin) / 1e3,
-		AxisLabel: &opts.AxisLabel{Formatter: "fn:clock", HideOverlap: opts.Bool(true)}}, opts.YAxis{Type: "value", Min: 0,
-		AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+	axis := clockAxis()
+	axis.Min, axis.Max = float64(first-margin)/1e3, float64(last+margin)/1e3
+	l := lines(axis, valueAxis("axis"))
 	var used, reserved, allocated [][2]float64
 	for _, x := range c.Track {
 		if x.MicrosUTC >= first-margin && x.MicrosUTC <= last+margin {
@@ -212,10 +204,7 @@ func trackChart(d *report.Device, c *report.Clock) option {
 	addLine(l, fmt.Sprintf("In use on GPU %d, as nvidia-smi saw it", *c.GPU), "css:--s0", used, 0)
 	addLine(l, "Reserved by PyTorch", "css:--s1", reserved, 0)
 	addLine(l, "Allocated", "css:--s2", allocated, 0)
-	l.Validate()
-	o := l.JSON()
-	o["unit"] = u
-	return o
+	return finished(l, u)
 }
 
 // stepChart is what a log says of its steps: time, and memory where it has it.
@@ -242,17 +231,14 @@ func stepChart(r *runlog.Report) option {
 	if len(seconds) < 2 && len(memory) < 2 {
 		return nil
 	}
-	l := lines(opts.XAxis{Type: "value", Scale: opts.Bool(true), Name: "step", NameLocation: "middle", NameGap: 28},
-		opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:seconds"}}, opts.YAxis{Type: "value", Min: 0,
-			AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+	axis := numberAxis("step")
+	axis.Scale = opts.Bool(true)
+	l := lines(axis, valueAxis("seconds"), valueAxis("axis"))
 	if len(seconds) > 1 {
 		addLine(l, "Seconds per step", "css:--s0", seconds, 0)
 	}
 	if len(memory) > 1 {
 		addLine(l, strings.ToUpper(name[:1])+name[1:]+" by the log", "css:--s1", memory, 1)
 	}
-	l.Validate()
-	o := l.JSON()
-	o["unit"] = u
-	return o
+	return finished(l, u)
 }

@@ -87,6 +87,7 @@ var functions = template.FuncMap{
 	"bytes":    units.Bytes,
 	"cache":    cache,
 	"count":    units.Count,
+	"json":     embed,
 	"monitors": view.Monitors,
 	"plural":   units.Plural,
 	"percent":  units.Percent,

@@ -298,7 +298,7 @@ func TestVerdictDevice(t *testing.T) {
 		}, 1, "Out of memory: memory fraction"},
 		"one with its finding": {func(doc *report.Document) {
 			doc.Devices[1].Findings = []report.Finding{{Title: "Missing no_grad"}}
-			doc.Verdict.Text = "Missing no_grad, called in f"
+			doc.Verdict.Text, doc.Verdict.About = "Missing no_grad, called in f", &report.About{Device: 1}
 		}, 1, ""},
 		"the fullest": {func(doc *report.Document) { doc.Devices[0].Peaks.Allocated.Bytes = 1 << 40 }, 0, ""},
 	} {

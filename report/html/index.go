@@ -27,9 +27,7 @@ func Index(w io.Writer, x *report.Index) error {
 	for i := range x.Rows {
 		data[i] = v.data(&x.Rows[i])
 	}
-	if v.Data, err = embed(data); err != nil {
-		return err
-	}
+	v.Data = data
 	return t.Execute(shown{w}, v)
 }
 
@@ -46,7 +44,7 @@ type indexView struct {
 	Policy string
 	Style  template.CSS
 	Script template.JS
-	Data   template.JS
+	Data   []rowData
 	Tiles  []figure
 	First  []indexRowView // for those without scripts
 	Kinds  []report.Kind  // categories that occur
@@ -173,7 +171,7 @@ var statusWords = map[report.Status]string{report.StatusOOM: "Out of memory", re
 	report.StatusFailed:  "Failed", report.StatusFine: "Fine"}
 
 // CategoryNames are what the script calls the parts of bars by.
-func (v *indexView) CategoryNames() (template.JS, error) { return embed(report.Categories) }
+func (v *indexView) CategoryNames() []string { return report.Categories }
 
 // day and minute are times as UTC, "" for unknown ones.
 func day(us *int64) string    { return clock(us, "2006-01-02") }

@@ -22,7 +22,7 @@ type page struct {
 	Name     string // in the head of the page
 	Devices  []deviceView
 	Charts   []chart // of the evidence
-	Markdown template.JS
+	Markdown string
 	Tag      string // above the verdict
 	Main     int    // place in Devices of the one that the verdict is about
 
@@ -39,8 +39,8 @@ type deviceView struct {
 	Table   []report.Site // the first rows of the table, for those without scripts
 	More    int           // rows that only the script shows
 	Charts  []chart
-	Data    template.JS // "" without pictures
-	Kinds   bool        // memory was told apart by category
+	Data    string // "" without pictures
+	Kinds   bool   // memory was told apart by category
 	Stacks  []stackView
 	Gaps    []string // what the recording can't show
 	Maps    []string // moments of the segment map
@@ -62,7 +62,7 @@ type figure struct{ Label, Value, Note string }
 // chart is an ECharts option with its place in the page.
 type chart struct {
 	ID     string
-	Option template.JS
+	Option option
 }
 
 // tableRows is how many rows of the table stand in the page without a script.
@@ -89,15 +89,10 @@ func newPage(doc *report.Document) (*page, error) {
 			v.Main = place
 		}
 	}
-	var err error
-	if v.Charts, err = evidenceCharts(doc); err != nil {
-		return nil, err
-	}
+	v.Charts = evidenceCharts(doc)
 	var ticket strings.Builder
-	if err := markdown.Write(&ticket, view.Document(doc, view.Ticket)); err != nil {
-		return nil, err
-	}
-	v.Markdown, err = embed(ticket.String())
+	err := markdown.Write(&ticket, view.Document(doc, view.Ticket))
+	v.Markdown = ticket.String()
 	return v, err
 }
 
@@ -122,52 +117,43 @@ func commonFolder(inputs []report.Input) string {
 	return common[len(common)-1]
 }
 
-// verdictDevice is the index of the device that the verdict is about, as far as
-// that can be told: the one that failed, first of all ranks, or whose finding it
-// repeats; else the fullest. It is -1 without devices.
+// verdictDevice is the index of the device to show first: the one that failed, first
+// of all ranks, or that the verdict is about; else the fullest. It is -1 without devices.
 func verdictDevice(doc *report.Document) int {
 	if doc.Ranks != nil && doc.Ranks.FirstOOM != nil {
 		return doc.Ranks.Rows[doc.Ranks.FirstOOM.Row].Index
 	}
-	failed, told, main := -1, -1, -1
-	for _, i := range view.Shown(doc) {
-		d := &doc.Devices[i]
-		if failed < 0 && len(d.OOMs) > 0 {
-			failed = i
+	shown, main := view.Shown(doc), -1
+	for _, i := range shown {
+		if len(doc.Devices[i].OOMs) > 0 {
+			return i
 		}
-		if told < 0 && slices.ContainsFunc(d.Findings, func(f report.Finding) bool {
-			return strings.Contains(doc.Verdict.Text,
-				f.Title)
-		}) {
-			told = i
-		}
-		if main < 0 || d.Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
+		if main < 0 || doc.Devices[i].Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
 			main = i
 		}
 	}
-	if failed < 0 {
-		failed = told
+	if a := doc.Verdict.About; a != nil && slices.Contains(shown, a.Device) {
+		return a.Device
 	}
-	if failed < 0 {
-		failed = main
-	}
-	return failed
+	return main
 }
 
+// verdictTag is the verdict in a few words, those of a failed request if one is told.
 func verdictTag(doc *report.Document, main int) string {
+	const failed = "Out of memory"
 	if main >= 0 {
 		if n := len(doc.Devices[main].OOMs); n > 0 && doc.Devices[main].OOMs[n-1].Verdict != "unknown" {
-			return "Out of memory: " + view.Plain(doc.Devices[main].OOMs[n-1].Verdict)
+			return failed + ": " + view.Plain(doc.Devices[main].OOMs[n-1].Verdict)
 		} else if n > 0 {
-			return "Out of memory"
+			return failed
 		}
 	}
-	if len(doc.Findings) > 0 && doc.Findings[0].Title == doc.Verdict.Text {
-		kind, ok := strings.CutPrefix(doc.Findings[0].ID, "oom_")
-		if ok && doc.Findings[0].Confidence < 0.5 {
-			return "Out of memory"
+	if a := doc.Verdict.About; a != nil && a.Device < 0 && a.Finding >= 0 {
+		f := &doc.Findings[a.Finding]
+		if kind, ok := strings.CutPrefix(f.ID, "oom_"); ok && f.Confidence < 0.5 {
+			return failed
 		} else if ok {
-			return "Out of memory: " + strings.ReplaceAll(kind, "_", " ")
+			return failed + ": " + view.Plain(kind)
 		}
 	}
 	return severityWord(doc.Verdict.Severity)
@@ -187,12 +173,8 @@ func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceVie
 	}
 	if c := doc.Comparison; c != nil && d == &doc.Devices[c.Index] {
 		v.Budget = c
-		if err := v.add("phases", budgetChart(append([]report.Compared{c.Peak}, c.Phases...)), nil); err != nil {
-			return v, err
-		}
-		if err := v.add("budget", budgetChart(c.Categories), nil); err != nil {
-			return v, err
-		}
+		v.add("phases", budgetChart(append([]report.Compared{c.Peak}, c.Phases...)))
+		v.add("budget", budgetChart(c.Categories))
 	}
 	for _, category := range report.Categories {
 		if row := (categoryRow{category, d.AtPeak.Categories[category], d.AtEnd.Categories[category]}); row.Peak > 0 ||
@@ -203,47 +185,39 @@ func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceVie
 	if d.Pictures == nil {
 		return v, nil
 	}
+	return v, v.draw()
+}
+
+// draw makes the pictures.
+func (v *deviceView) draw() (err error) {
+	d := v.Device
 	for _, m := range d.Pictures.Maps {
 		v.Maps = append(v.Maps, mapNames[m.Name])
 	}
 	v.Stacks = largestStacks(d)
-	data, err := pack(d)
-	if err != nil {
-		return v, err
-	}
-	if v.Data, err = embed(data); err != nil {
-		return v, err
-	}
 	if len(d.Pictures.Curve.Events) > 1 {
-		err = v.add("area", areaChart(d), err)
+		v.add("area", areaChart(d))
 	}
 	if len(d.Sites) > 0 {
-		err = v.add("tree", treeChart(d), err)
+		v.add("tree", treeChart(d))
 	}
 	if d.Pictures.Growth != nil {
-		err = v.add("grown", growthChart(d), err)
+		v.add("grown", growthChart(d))
 	}
-	return v, err
-}
-
-// add puts a chart into the page, unless there was an error before.
-func (v *deviceView) add(id string, o option, before error) error {
-	if before != nil {
-		return before
-	}
-	text, err := embed(o)
-	v.Charts = append(v.Charts, chart{id + v.Suffix, text})
+	v.Data, err = pack(d)
 	return err
 }
 
+func (v *deviceView) add(id string, o option) { v.Charts = append(v.Charts, chart{id + v.Suffix, o}) }
+
 // HasChart tells whether a chart was made.
-func (v *deviceView) HasChart(id string) bool {
-	for _, c := range v.Charts {
-		if c.ID == id+v.Suffix {
-			return true
-		}
-	}
-	return false
+func (v *deviceView) HasChart(id string) bool { return hasChart(v.Charts, id+v.Suffix) }
+
+// HasChart tells whether a chart of the evidence was made.
+func (v *page) HasChart(id string) bool { return hasChart(v.Charts, id) }
+
+func hasChart(charts []chart, id string) bool {
+	return slices.ContainsFunc(charts, func(c chart) bool { return c.ID == id })
 }
 
 // atEvent says where a peak lies.

@@ -171,23 +171,7 @@ func (t *writer) table(x *view.Table) {
 		}
 	}
 	for _, row := range rows {
-		line, last := " ", ""
-		for i, cell := range row.Cells {
-			c, text := &x.Columns[i], view.Printable(cell.String())
-			if c.Spare && t.style.Width < 80 {
-				text = ""
-			}
-			pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text)))
-			line += strings.Repeat(" ", c.Gap+1)
-			switch {
-			case i == len(row.Cells)-1 && !c.Number:
-				last = text
-			case c.Number:
-				line += pad + text
-			default:
-				line += text + pad
-			}
-		}
+		line, last := t.row(x.Columns, widths, row.Cells)
 		if x.Wrap {
 			t.wrap(line, last)
 		} else {
@@ -197,6 +181,28 @@ func (t *writer) table(x *view.Table) {
 			t.wrap("    "+view.Printable(n.Name), n.Text)
 		}
 	}
+}
+
+// row is the cells in their columns, and apart from them a last one of words.
+func (t *writer) row(columns []view.Column, widths []int, cells []view.Cell) (line, last string) {
+	line = " "
+	for i, cell := range cells {
+		c, text := &columns[i], view.Printable(cell.String())
+		if c.Spare && t.style.Width < 80 {
+			text = ""
+		}
+		pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text)))
+		line += strings.Repeat(" ", c.Gap+1)
+		switch {
+		case i == len(cells)-1 && !c.Number:
+			last = text
+		case c.Number:
+			line += pad + text
+		default:
+			line += text + pad
+		}
+	}
+	return line, last
 }
 
 // lower is a heading within a line, unless it's an abbreviation.

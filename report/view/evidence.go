@@ -53,27 +53,35 @@ func (s *sheet) evidenceFacts() {
 		}
 		s.add(Part{Rest: more(len(ev.OOMMessages)-s.trim.messages, "out-of-memory message")})
 	}
-	for _, x := range ev.MemorySummaries[:min(len(ev.MemorySummaries), s.trim.messages)] {
-		label, device := "memory_stats", ""
-		if x.Device != nil {
-			label, device = "memory_summary", fmt.Sprintf("device %d: ", *x.Device)
-		}
-		s.fact(label, fmt.Sprintf("%s%s allocated (peak %s), %s reserved (peak %s); %s:%d", device, Known(x.AllocatedBytes),
-			Known(x.PeakAllocatedBytes), Known(x.ReservedBytes), Known(x.PeakReservedBytes), name(doc, x.Source), x.Line))
+	for i := range ev.MemorySummaries[:min(len(ev.MemorySummaries), s.trim.messages)] {
+		s.summary(&ev.MemorySummaries[i])
 	}
 	s.add(Part{Rest: more(len(ev.MemorySummaries)-s.trim.messages, "memory_summary table")})
-	for _, x := range ev.Traces {
-		peak := "without totals of a GPU"
-		if x.PeakAllocatedBytes != nil || x.PeakReservedBytes != nil {
-			peak = fmt.Sprintf("peak %s allocated and %s reserved", Known(x.PeakAllocatedBytes), Known(x.PeakReservedBytes))
-		}
-		s.fact("trace", fmt.Sprintf("%s: %s, %s", name(doc, x.Source), units.Plural(x.MemoryEvents, "memory event"), peak))
+	for i := range ev.Traces {
+		s.trace(&ev.Traces[i])
 	}
 	for i := range doc.Clocks {
 		if doc.Clocks[i].Method != nil {
 			s.fact("clock", ClockText(doc, &doc.Clocks[i]))
 		}
 	}
+}
+
+func (s *sheet) trace(x *evidence.Trace) {
+	peak := "without totals of a GPU"
+	if x.PeakAllocatedBytes != nil || x.PeakReservedBytes != nil {
+		peak = fmt.Sprintf("peak %s allocated and %s reserved", Known(x.PeakAllocatedBytes), Known(x.PeakReservedBytes))
+	}
+	s.fact("trace", fmt.Sprintf("%s: %s, %s", name(s.doc, x.Source), units.Plural(x.MemoryEvents, "memory event"), peak))
+}
+
+func (s *sheet) summary(x *evidence.MemorySummary) {
+	label, device := "memory_stats", ""
+	if x.Device != nil {
+		label, device = "memory_summary", fmt.Sprintf("device %d: ", *x.Device)
+	}
+	s.fact(label, fmt.Sprintf("%s%s allocated (peak %s), %s reserved (peak %s); %s:%d", device, Known(x.AllocatedBytes),
+		Known(x.PeakAllocatedBytes), Known(x.ReservedBytes), Known(x.PeakReservedBytes), name(s.doc, x.Source), x.Line))
 }
 
 func (s *sheet) fact(name, text string) { s.add(Part{Facts: []Fact{{name, text}}}) }
