@@ -406,15 +406,6 @@ type Finding struct {
 	Leak *Leak       `json:"-"` // the leak that it tells of
 }
 
-// Verdicts on a failed request.
-const (
-	TrueShortage   = "true_shortage"
-	Fragmentation  = "fragmentation"
-	MemoryFraction = "memory_fraction"
-	OtherProcess   = "other_process"
-	UnknownVerdict = "unknown"
-)
-
 // FindingKind tells apart findings that share an ID.
 type FindingKind uint8
 
