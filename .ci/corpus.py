@@ -1,7 +1,8 @@
-"""corpus.py SHARED: analyse every recording there and compare the peaks with an independent count.
+"""corpus.py SHARED: every check that needs recordings, logs and figures which don't ship with the source.
 
-Fails on a crash, on damage where none is known, and on a peak (requested, reserved) that
-SHARED/oracles/peaks.py counts differently.
+Links what it needs of SHARED into one folder, analyses every recording there and compares its peaks with an independent count:
+fails on a crash, on damage where none is known, and on a peak (requested, reserved) that oracles/peaks.py counts differently.
+Then it runs the tests that take more cases from that folder; VRAMSCOPE_CORPUS names it to them.
 """
 import glob
 import gzip
@@ -12,23 +13,57 @@ import subprocess
 import sys
 import tempfile
 
-shared = sys.argv[1]
 # Trimmed or synthetic: their final state can't follow from their events.
 INCONSISTENT = {"drisspg__transformer_nuggets__mini_snapshot.pickle", "facebookresearch__mosaic__output.pickle"}
 
-with tempfile.TemporaryDirectory() as work:
+# The tests that read the corpus where there is one. Each must be found in a package whose tests name the folder.
+TESTS = """
+TestBothReadersAgreeOnCorpus TestRecordings TestLabelledPeaks TestLabelledRuns TestLabelledLeaks TestLabelledNames
+TestOverflowedRuns TestFreesWithoutStacks TestCutRuns TestLateRuns TestFoundRecordingsShowNoDefect
+TestEveryAddressComesOutAsRecorded TestCounterfactuals TestAgreesWithAnIndependentSimulator TestChangesAgainstBudget
+TestChunkedAsMeasured TestRestOfPass TestCorpus TestMeasuredSettings TestParametersOfTheReferenceList TestRealConfigurations
+TestCorpusManifest TestCorpusTraces TestCorpusExamples TestCorpusByEye TestTemplates TestUnrelatedRecordings
+TestLabelledFindings TestFoundRecordings TestWhoseCode
+""".split()
+
+# Runs recorded after the figures in classify/testdata/accepted*.json were accepted: what is said of some is still wrong.
+# Their peaks and addresses must hold; their categories, leaks and findings count once a name is taken out here.
+NEW = set("""
+compile__reduce_overhead contrastive__dino_multicrop decode__speculative detection__detr_varying diffusers__sd_lora_fp16
+distill__cached_scores growing_list__closures growing_list__feeder_queue growing_list__gradient_hook inference__model_gone
+inference__sliding_window_3d lstm__seq2seq_tbptt meta__maml_second_order optimizer__muon_gpt pipeline__1f1b_rank1of4
+retained_graph__kept_exceptions tensor_parallel__dtensor_rank2of4 true_shortage_oom__fsdp_gather
+true_shortage_oom__resumed_twice true_shortage_oom__validation zero2__deepspeed_gpt2
+""".split())
+JUDGING = {"classify", "diagnose"}
+
+
+def prepare(shared, folder, without):
+    """The corpus as tests know it: one folder of links."""
+    os.makedirs(f"{folder}/labelled")
+    for path in glob.glob(f"{shared}/corpus/*") + [f"{shared}/budget", f"{shared}/oracles"]:
+        if os.path.basename(path) != "labelled":
+            os.symlink(path, os.path.join(folder, os.path.basename(path)))
+    for run in glob.glob(f"{shared}/corpus/labelled/*__*"):
+        if os.path.basename(run) not in without:
+            os.symlink(run, f"{folder}/labelled/{os.path.basename(run)}")
+    return folder
+
+
+def peaks(corpus, work):
+    """How often a peak differs from the independent count."""
     binary = os.path.join(work, "vramscope")
     subprocess.run(["go", "build", "-o", binary, "./cmd/vramscope"], check=True)
     files = {}
-    for path in sorted(glob.glob(f"{shared}/corpus/snapshots/*.p*kl*")):
+    for path in sorted(glob.glob(f"{corpus}/snapshots/*.p*kl*")):
         files[os.path.basename(path)] = path
-    for path in sorted(glob.glob(f"{shared}/corpus/labelled/*/snapshot_*.pickle.gz")):
+    for path in sorted(glob.glob(f"{corpus}/labelled/*/snapshot_*.pickle.gz")):
         name = path.split("/")[-2] + "__" + path.split("/")[-1][:-3]
         files[name] = os.path.join(work, name)
         with gzip.open(path) as f, open(files[name], "wb") as g:
             shutil.copyfileobj(f, g)
     table = os.path.join(work, "peaks.tsv")
-    subprocess.run([sys.executable, f"{shared}/oracles/peaks.py", table] + list(files.values()), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, f"{corpus}/oracles/peaks.py", table] + list(files.values()), check=True, stdout=subprocess.DEVNULL)
     want = {}
     for line in open(table).read().splitlines()[1:]:
         name, device, events, requested, reserved = line.split("\t")
@@ -51,4 +86,32 @@ with tempfile.TemporaryDirectory() as work:
                     print("DIFFERS", name, d["device"], "got", got, "want", want[name, d["device"]])
                     failures += 1
     print(f"{len(files)} recordings, {compared} devices compared with the independent count, {failures} failures")
-    sys.exit(1 if failures or not compared else 0)
+    return failures + (not compared)
+
+
+def tests(corpus, judged):
+    """How many packages fail on the corpus, and tests are missing."""
+    files = subprocess.run(["git", "grep", "-l", "internal/testing/corpus\"", "--", "*_test.go"], check=True, capture_output=True, text=True).stdout
+    failed, seen = 0, set()
+    for package in sorted({os.path.dirname(name) for name in files.split()}):
+        env = dict(os.environ, VRAMSCOPE_CORPUS=judged if package.split("/")[0] in JUDGING else corpus)
+        p = subprocess.run(["go", "test", "-json", "-count=1", "-run", "^(" + "|".join(TESTS) + ")$", "./" + package], env=env, capture_output=True, text=True)
+        events = [json.loads(line) for line in p.stdout.splitlines() if line.startswith("{")]
+        seen |= {e["Test"] for e in events if e["Action"] in ("pass", "fail") and "Test" in e}
+        if p.returncode:
+            failed += 1
+            bad = {e["Test"] for e in events if e["Action"] == "fail" and "Test" in e}
+            print("".join(e.get("Output", "") for e in events if e["Action"] == "output" and (e.get("Test") in bad or "Test" not in e)), p.stderr)
+        else:
+            print(f"{package}: ok")
+    for name in set(TESTS) - seen:
+        print(f"{name} didn't run")
+        failed += 1
+    return failed
+
+
+with tempfile.TemporaryDirectory() as work:
+    shared = os.path.abspath(sys.argv[1])
+    corpus = prepare(shared, f"{work}/corpus", set())
+    judged = prepare(shared, f"{work}/judged", NEW)
+    sys.exit(1 if peaks(corpus, work) + tests(corpus, judged) else 0)

@@ -5,15 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export VRAMSCOPE_VENV=${VRAMSCOPE_VENV:-$work/venv}
 
 python=${VRAMSCOPE_PYTHON:-}
-if [ -z "$python" ]; then
-  python3 -m venv "$work/venv"
-  python="$work/venv/bin/python"
-  if ! "$work/venv/bin/pip" install -q --disable-pip-version-check duckdb pyarrow; then
-    echo "queries: duckdb and pyarrow can't be installed here, so they are not tested"
-    exit 0
-  fi
+if [ -z "$python" ] && ! python=$(.ci/python pyarrow==26.0.1 duckdb==2.0.0); then
+  echo "queries: duckdb and pyarrow can't be installed here, so they are not tested"
+  exit 0
 fi
 
 go build -o "$work/vramscope" ./cmd/vramscope

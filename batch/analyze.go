@@ -160,7 +160,7 @@ func where(stack []byte) string {
 			broke = true
 		}
 		if at := strings.LastIndex(l, ".go:"); broke && strings.HasPrefix(l, "\t") && at > 0 &&
-			!strings.Contains(l, "/runtime/") {
+			!strings.Contains("/"+l[1:], "/runtime/") { // a name may be relative (-trimpath)
 			file := l[1:at]
 			line, _, _ := strings.Cut(l[at+4:], " ")
 			if _, err := strconv.Atoi(line); err == nil {

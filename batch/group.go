@@ -138,14 +138,7 @@ func runsIn(home string, files []candidate) []Run {
 		if f.Kind == kindRecording {
 			continue
 		}
-		key := familyOf(f.Path)
-		best := ""
-		for name := range recordings {
-			if name != "" && len(name) > len(best) && strings.HasPrefix(key, name) && (len(key) == len(name) ||
-				key[len(name)] == '-') {
-				best = name
-			}
-		}
+		best := closest(familyOf(f.Path), recordings)
 		if _, ok := recordings[best]; ok {
 			recordings[best] = append(recordings[best], f)
 		} else {
@@ -166,6 +159,17 @@ func runsIn(home string, files []candidate) []Run {
 		runs = append(runs, r)
 	}
 	return runs
+}
+
+// closest is the longest name that a family begins with, "" for none.
+func closest(family string, names map[string][]candidate) string {
+	best := ""
+	for name := range names {
+		if len(name) > len(best) && (family == name || strings.HasPrefix(family, name+"-")) {
+			best = name
+		}
+	}
+	return best
 }
 
 // textRuns makes runs of logs alone; a model's configuration is none. Logs with

@@ -17,6 +17,9 @@ const (
 	nameDigits = 12  // of the hash that tells names apart which lost something
 )
 
+// safeBytes are those that any file system has in names.
+const safeBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+
 // FolderName is the folder below runs/ of the run at a path. It depends on the
 // path alone, so that every shard gives the same; no two paths share one; and
 // it is one element that is safe in any file system, whatever the path holds.
@@ -26,7 +29,7 @@ func FolderName(place string) string {
 		switch {
 		case c == '/':
 			b.WriteString("__")
-		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_':
+		case strings.IndexByte(safeBytes, c) >= 0:
 			b.WriteByte(c)
 		default:
 			b.WriteByte('_')
@@ -75,6 +78,8 @@ func experimentOf(place string) string {
 }
 
 // withoutNumbers takes out of one element what numbers a run.
+//
+// complexity: one branch for each kind of word
 func withoutNumbers(element string) string {
 	if element == ".." || element == "." {
 		return element

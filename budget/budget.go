@@ -1,14 +1,3 @@
-// Package budget says what memory a model should take: bytes by category and
-// phase, from a configuration and a training or serving setting.
-//
-//	c, err := budget.ReadConfig(file)
-//	b, err := budget.Compute(c, budget.Setting{Batch: 4, Sequence: 2048})
-//	fmt.Println(b.PeakBytes, b.PeakPhase, b.Phases)
-//
-// Nothing is guessed from a model's name. A configuration becomes a network
-// of parameters and operations (families.go, decoders.go and their kin); a
-// small machine (machine.go) runs the step's operations on byte counts and
-// keeps the books that PyTorch's autograd keeps.
 package budget
 
 import (
@@ -35,10 +24,15 @@ type Budget struct {
 
 // ModelInfo describes the model.
 type ModelInfo struct {
-	Type                                  string
-	Parameters, Active, Trainable         int64
-	Embedding, Layers, Hidden, Vocabulary int64
-	Positions                             int64 // learned ones, which bound a sequence; 0 without
+	Type       string `json:"type"`
+	Parameters int64  `json:"parameters"`
+	Active     int64  `json:"active_parameters"`
+	Trainable  int64  `json:"trainable_parameters"`
+	Embedding  int64  `json:"embedding_parameters"`
+	Layers     int64  `json:"layers"`
+	Hidden     int64  `json:"hidden"`
+	Vocabulary int64  `json:"vocabulary"`
+	Positions  int64  `json:"-"` // learned ones, which bound a sequence; 0 without
 }
 
 // PhaseBytes is one phase.
@@ -280,6 +274,8 @@ func (p *plan) pipeline(b *Budget) {
 }
 
 // stage is the part of the model on one pipeline rank.
+//
+// complexity: what lies outside the blocks belongs to the first stage, the last or both
 func (p *plan) stage(blocks []*block, first, last bool) *plan {
 	q := *p
 	m := *p.model
@@ -287,18 +283,7 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 	if !last {
 		m.head, m.headParts, m.final, m.projectOut, m.task = nil, nil, nil, nil, taskBackbone
 	}
-	mine, inBlocks := map[*parameter]bool{}, map[*parameter]bool{}
-	for _, bl := range p.model.blocks {
-		for _, x := range bl.params {
-			inBlocks[x] = true
-		}
-	}
-	for _, bl := range blocks {
-		for _, x := range bl.params {
-			mine[x] = true
-		}
-	}
-	atEnd := map[*parameter]bool{}
+	mine, inBlocks, atEnd := paramsOf(blocks), paramsOf(p.model.blocks), map[*parameter]bool{}
 	if n := p.model.final; n != nil {
 		atEnd[n.weight], atEnd[n.bias] = true, true
 	}
@@ -306,6 +291,7 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 		atEnd[l.weight] = true
 	}
 	m.params = nil
+	m.received = !first
 	after := false // the blocks: what is listed before them is the first stage's
 	for _, x := range p.model.params {
 		after = after || inBlocks[x]
@@ -315,15 +301,22 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 			part.Shape = []int64{(x.Elements() + p.PP - 1) / p.PP}
 			m.params = append(m.params, &part)
 		case inBlocks[x] && !mine[x]:
-		case inBlocks[x], last && x == m.embed && m.tied, (after || atEnd[x]) && last, !after && !atEnd[x] && first:
+		case inBlocks[x], last && (after || atEnd[x] || x == m.embed && m.tied), first && !after && !atEnd[x]:
 			m.params = append(m.params, x)
 		}
 	}
-	if !first {
-		m.received = true
-	}
 	q.model = &m
 	return &q
+}
+
+func paramsOf(blocks []*block) map[*parameter]bool {
+	of := map[*parameter]bool{}
+	for _, b := range blocks {
+		for _, x := range b.params {
+			of[x] = true
+		}
+	}
+	return of
 }
 
 func (b *Budget) note(format string, args ...any) {

@@ -6,30 +6,6 @@ import (
 	"testing"
 )
 
-// TestNamesOfCaches: a name says that keys and values are cached, or only that
-// something is; names of other caches say what.
-func TestNamesOfCaches(t *testing.T) {
-	for name, want := range map[string]marks{
-		"allocate_kv_cache":        ownCache,
-		"_init_kvcache":            ownCache,
-		"create_key_value_caches":  ownCache,
-		"set_up_paged_kv_cache":    ownCache,
-		"setup_caches":             anyCache,
-		"init_cache":               anyCache,
-		"build_feature_cache":      0,
-		"make_key_cache":           0, // or keys of a contrastive loss
-		"init_kv_cache_dataloader": 0,
-		"get_kv_cache":             0,
-		"init_weights":             0,
-		"empty_cache":              0,
-		"":                         0,
-	} {
-		if got := namesCache(name); got != want {
-			t.Errorf("%q: marks %#x, want %#x", name, got, want)
-		}
-	}
-}
-
 // TestNamedCaches: what a function of the program's own makes is a key-value cache
 // where its name says so, or where there are two blocks for each layer of the model
 // and nothing is trained. It may be made before all requests or for each of them.

@@ -6,7 +6,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/leaks"
+
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -143,14 +147,14 @@ func TestLabelledLeaks(t *testing.T) {
 			}
 			tl := r.timeline(t, name)
 			for _, source := range []string{"truth", "own"} {
-				var leaks []Leak
+				var kept []Leak
 				if source == "truth" {
 					c := fromTruth(r, p, tl, v)
-					leaks = c.findLeaks(frames.New(tl.Snapshot))
+					kept = leaks.Find(c.Result, frames.New(tl.Snapshot))
 				} else {
-					leaks = New(tl, Options{}).Leaks()
+					kept = New(tl, Options{}).Leaks()
 				}
-				planted, found, wrong := judgeLeaks(leaks, p, sites, name != "none")
+				planted, found, wrong := judgeLeaks(kept, p, sites, name != "none")
 				s := sums[source+" "+name]
 				if s == nil {
 					s = &count{}
@@ -160,7 +164,7 @@ func TestLabelledLeaks(t *testing.T) {
 				if found < planted || wrong > 0 {
 					t.Errorf("%s %s, steps from %s: %d planted, %d found, %d false", r.Name, name, source, planted, found, wrong)
 				}
-				for _, l := range leaks {
+				for _, l := range kept {
 					t.Logf("%s %s %s: %s suspected=%v %s:%d %s %v %.1f MiB/step, %d steps, %.1f MiB, %.2f", r.Name, name, source, l.Kind, l.Suspected,
 						filepath.Base(l.File), l.Line, l.Function, l.Category, float64(l.BytesPerStep)/(1<<20), l.Steps, float64(l.TotalBytes)/(1<<20), l.Confidence)
 				}
@@ -188,8 +192,8 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 		if id == timeline.NoAllocation {
 			continue
 		}
-		c.Category[id], _ = categoryNamed(tr.Categories[tr.Category[o]])
-		c.Signal[id], c.Confidence[id] = ByLife, 100
+		c.Category[id], _ = meaning.CategoryNamed(tr.Categories[tr.Category[o]])
+		c.Signal[id], c.Confidence[id] = meaning.ByLife, 100
 		c.Phase[id], c.Step[id] = phases[tr.Phases[tr.Phase[o]]], int32(tr.Step[o])
 	}
 	for _, s := range p.Steps {
@@ -206,7 +210,7 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 		}
 		step := &c.Steps[len(c.Steps)-1]
 		step.LastEvent = int(to)
-		step.Phases = append(step.Phases, PhaseSpan{phases[s.Phase], int(from), int(to)})
+		step.Phases = append(step.Phases, PhaseSpan{Phase: phases[s.Phase], FirstEvent: int(from), LastEvent: int(to)})
 	}
 	k := 0
 	tl.Walk(func(event int, now timeline.Levels) {
@@ -223,21 +227,15 @@ func fromTruth(r *labelledRun, p *plan, tl *timeline.Timeline, v variant) *Class
 // blank is a classification that says nothing yet.
 func blank(tl *timeline.Timeline) *Classification {
 	n := tl.Len()
-	return &Classification{Timeline: tl, Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
-		Signal: make([]Signal, n), Phase: make([]Phase, n), Step: make([]int32, n)}
+	return &Classification{Result: &meaning.Result{Timeline: tl, Category: make([]Category, n), Detail: make([]Detail, n), Confidence: make([]uint8, n),
+		Signal: make([]Signal, n), Rule: make([]uint8, n), Phase: make([]Phase, n), Step: make([]int32, n)}}
 }
 
 // TestFoundRecordingsShowNoDefect runs over other people's recordings: none is
 // known to leak.
 func TestFoundRecordingsShowNoDefect(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads every recording")
-	}
-	paths, _ := filepath.Glob("../../shared/corpus/snapshots/*")
-	if len(paths) == 0 {
-		t.Skip("no recordings here")
-	}
-	for _, path := range paths {
+	corpus.Path(t, "snapshots")
+	for _, path := range corpus.Glob(t, "snapshots/*") {
 		s, err := snapshot.Open(path, snapshot.Options{})
 		if err != nil {
 			t.Logf("%s: %v", filepath.Base(path), err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/leaks"
 	"github.com/vramscope/vramscope/frames"
 )
 
@@ -54,18 +55,6 @@ func TestLeakStories(t *testing.T) {
 					}
 				}
 			})
-		}
-	}
-}
-
-// TestFixesOfGrowingSegments advises nobody to let segments grow that do.
-func TestFixesOfGrowingSegments(t *testing.T) {
-	for _, kind := range []string{VaryingShapes, FragmentationCreep} {
-		for _, grow := range []bool{false, true} {
-			fix := (&Leak{Kind: kind, expandable: grow}).Fix()
-			if strings.Contains(fix.Code, "expandable_segments") == grow || fix.Text == "" || fix.Code == "" {
-				t.Errorf("%s, segments grow %v: %q %q", kind, grow, fix.Text, fix.Code)
-			}
 		}
 	}
 }
@@ -252,7 +241,7 @@ func TestStepAtCapacity(t *testing.T) {
 func TestLeaksOfOddSteps(t *testing.T) {
 	for _, steps := range [][]Step{
 		nil, {{}}, {{}, {Number: 1}}, {{}, {Number: 1, FirstEvent: 1}, {Number: 2, FirstEvent: 2}},
-		{{Phases: []PhaseSpan{{Backward, 0, 0}, {Forward, 0, 0}, {Backward, 0, 0}}}},
+		{{Phases: []PhaseSpan{{Phase: Backward, FirstEvent: 0, LastEvent: 0}, {Phase: Forward, FirstEvent: 0, LastEvent: 0}, {Phase: Backward, FirstEvent: 0, LastEvent: 0}}}},
 	} {
 		s := newStory(t, true)
 		for range 4 {
@@ -260,14 +249,14 @@ func TestLeaksOfOddSteps(t *testing.T) {
 		}
 		c := s.classified()
 		c.Steps = steps
-		if leaks := c.findLeaks(frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
+		if leaks := leaks.Find(c.Result, frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
 			t.Errorf("steps %v: %v", steps, leaks)
 		}
 	}
 	s := newStory(t, true)
 	c := s.classified()
 	c.Steps = []Step{{}, {}, {}}
-	if leaks := c.findLeaks(frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
+	if leaks := leaks.Find(c.Result, frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
 		t.Errorf("an empty recording leaks: %v", leaks)
 	}
 }
@@ -284,7 +273,7 @@ func BenchmarkLeaks(b *testing.B) {
 	c := s.classified()
 	view := frames.New(c.Timeline.Snapshot)
 	for b.Loop() {
-		c.findLeaks(view)
+		leaks.Find(c.Result, view)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.Timeline.Len()), "ns/allocation")
 }

@@ -108,13 +108,8 @@ func trueTensors(tr *truth, element int64) (tensors []Tensor) {
 		return tensors
 	}
 	if len(stepped) == len(names) { // an optimizer with one group has the model's own order
-		m := &matcher{tensors: list(stepped)}
-		var moved []string
-		for _, i := range m.childrenFirst() {
-			moved = append(moved, stepped[i])
-		}
-		if slices.Equal(moved, names) {
-			return m.tensors
+		if slices.Equal(childrenFirst(stepped), names) {
+			return list(stepped)
 		}
 	}
 	return list(names)
@@ -142,4 +137,29 @@ func trueName(tr *truth, o int) string {
 		}
 	}
 	return ""
+}
+
+// childrenFirst is the order of a walk over modules that comes to a module's own
+// parameters after its children's.
+func childrenFirst(names []string) (out []string) {
+	var walk func(prefix string)
+	walk = func(prefix string) {
+		seen := map[string]bool{}
+		var own []string
+		for _, name := range names {
+			rest, below := strings.CutPrefix(name, prefix)
+			child, _, deeper := strings.Cut(rest, ".")
+			switch {
+			case !below:
+			case !deeper:
+				own = append(own, name)
+			case !seen[child]:
+				seen[child] = true
+				walk(prefix + child + ".")
+			}
+		}
+		out = append(out, own...)
+	}
+	walk("")
+	return out
 }

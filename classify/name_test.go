@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/names"
 	"github.com/vramscope/vramscope/evidence/labels"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
@@ -22,7 +23,7 @@ func namesOf(c *Classification) []string {
 
 func TestNames(t *testing.T) {
 	const elements = 64 * mib / 4
-	three := []Tensor{{"embed.weight", elements, 0}, {"layer.0.weight", elements, 0}, {"layer.1.weight", elements, 0}}
+	three := []Tensor{{Name: "embed.weight", Elements: elements, Bytes: 0}, {Name: "layer.0.weight", Elements: elements, Bytes: 0}, {Name: "layer.1.weight", Elements: elements, Bytes: 0}}
 	tell := func() *Classification {
 		s := newStory(t, true)
 		tr := newTrainer(s)
@@ -40,9 +41,9 @@ func TestNames(t *testing.T) {
 			OptimizerState: {"embed.weight.exp_avg", "embed.weight.exp_avg_sq", "layer.0.weight.exp_avg", "layer.0.weight.exp_avg_sq",
 				"layer.1.weight.exp_avg", "layer.1.weight.exp_avg_sq"},
 		}},
-		{"more tensors of one size than weights", append(slices.Clone(three), Tensor{"layer.2.weight", elements, 0}), nil},
-		{"another model", []Tensor{{"a", 1000, 0}, {"b", 2000, 0}}, nil},
-		{"sizes as stored", []Tensor{{"a", 1, 64 * mib}, {"b", 1, 64 * mib}, {"c", 1, 64 * mib}}, map[Category][]string{
+		{"more tensors of one size than weights", append(slices.Clone(three), Tensor{Name: "layer.2.weight", Elements: elements, Bytes: 0}), nil},
+		{"another model", []Tensor{{Name: "a", Elements: 1000, Bytes: 0}, {Name: "b", Elements: 2000, Bytes: 0}}, nil},
+		{"sizes as stored", []Tensor{{Name: "a", Elements: 1, Bytes: 64 * mib}, {Name: "b", Elements: 1, Bytes: 64 * mib}, {Name: "c", Elements: 1, Bytes: 64 * mib}}, map[Category][]string{
 			Weights:        {"a", "b", "c"},
 			Gradients:      {"a.grad", "b.grad", "c.grad", "a.grad", "b.grad", "c.grad"}, // of one module: its own order
 			OptimizerState: {"a.exp_avg", "a.exp_avg_sq", "b.exp_avg", "b.exp_avg_sq", "c.exp_avg", "c.exp_avg_sq"},
@@ -50,7 +51,7 @@ func TestNames(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := tell()
-			c.findNames(x.tensors)
+			names.Find(c.Result, x.tensors)
 			got := map[Category][]string{}
 			for id, name := range namesOf(c) {
 				if name != "" {
@@ -66,26 +67,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A checkpoint's tensors come in the order of their names, a module's children
-// are moved before its own parameters.
-func TestOrders(t *testing.T) {
-	m := &matcher{tensors: []Tensor{{Name: "cls"}, {Name: "body.scale"}, {Name: "body.in.weight"}, {Name: "body.in.bias"}, {Name: "body.out.weight"}, {Name: "head.weight"}}}
-	for _, x := range []struct {
-		name string
-		got  order
-		want order
-	}{
-		{"children first", m.childrenFirst(), order{2, 3, 4, 1, 5, 0}},
-		{"by name", m.forwardOrders()[2], order{3, 2, 4, 1, 0, 5}},
-		{"backward", m.backwardOrders()[0], order{5, 4, 2, 3, 1, 0}},
-		{"decayed first", m.decayed(order{0, 1, 2, 3, 4, 5}), order{0, 1, 2, 4, 5, 3}},
-	} {
-		if !slices.Equal(x.got, x.want) {
-			t.Errorf("%s: %v, want %v", x.name, x.got, x.want)
-		}
-	}
-}
-
 func TestMetadata(t *testing.T) {
 	s := newStory(t, true)
 	a := s.alloc(Unknown, mib, "a.py:1 f")
@@ -98,7 +79,7 @@ func TestMetadata(t *testing.T) {
 	s.note(d, "kv_cache", true)
 	s.note(gone, "too late", true)
 	c := s.classified()
-	categories := c.readLabels(nil)
+	categories := names.ReadLabels(c.Result, nil)
 	if got, want := namesOf(c), []string{"encoder.layers.0", "decoder", "kv_cache", ""}; !slices.Equal(got, want) {
 		t.Errorf("names %q, want %q", got, want)
 	}
@@ -136,20 +117,20 @@ func TestLabelsOf(t *testing.T) {
 		label labels.Label
 		want  []Label
 	}{
-		{"the first", labels.Label{Address: address, Allocations: 1, Category: "weights", Name: "w"}, []Label{{address, 1, Weights, "w"}}},
-		{"the second", labels.Label{Address: address, Allocations: 2, Category: "inputs", Name: "x"}, []Label{{address, 4, Inputs, "x"}}},
-		{"alive at the dump", labels.Label{Address: address, Allocations: -1, Name: "x"}, []Label{{address, 4, Unknown, "x"}}},
+		{"the first", labels.Label{Address: address, Allocations: 1, Category: "weights", Name: "w"}, []Label{{Address: address, Event: 1, Category: Weights, Name: "w"}}},
+		{"the second", labels.Label{Address: address, Allocations: 2, Category: "inputs", Name: "x"}, []Label{{Address: address, Event: 4, Category: Inputs, Name: "x"}}},
+		{"alive at the dump", labels.Label{Address: address, Allocations: -1, Name: "x"}, []Label{{Address: address, Event: 4, Category: Unknown, Name: "x"}}},
 		{"before there was any", labels.Label{Address: address, Allocations: 0, Name: "x"}, nil},
-		{"after both", labels.Label{Address: address, Allocations: 9, Category: "inputs", Name: "x"}, []Label{{address, 4, Inputs, "x"}}},
+		{"after both", labels.Label{Address: address, Allocations: 9, Category: "inputs", Name: "x"}, []Label{{Address: address, Event: 4, Category: Inputs, Name: "x"}}},
 		{"another address", labels.Label{Address: 512, Allocations: -1, Name: "x"}, nil},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			got := LabelsOf(tl, &labels.File{Labels: []labels.Label{x.label}})
+			got := names.LabelsOf(tl, &labels.File{Labels: []labels.Label{x.label}})
 			if !slices.Equal(got, x.want) {
 				t.Fatalf("%+v, want %+v", got, x.want)
 			}
 			c := blank(tl)
-			categories := c.readLabels(got)
+			categories := names.ReadLabels(c.Result, got)
 			for _, l := range got {
 				id := tl.Of[l.Event]
 				if namesOf(c)[id] != l.Name || categories[id] != l.Category {

@@ -5,59 +5,6 @@ import (
 	"testing"
 )
 
-// TestEvaluation runs a language model on texts of two lengths in turn, which
-// caches keys beside a number for each layer, as if something were generated.
-func TestEvaluation(t *testing.T) {
-	p := newProgram(t, false)
-	for i := range 21 {
-		p.build(p.weight(i % 3))
-	}
-	var held []int // what was computed of the text before
-	p.loop(8, func(k int) {
-		length := int64(2 + k%2)
-		batch := p.alloc(Inputs, 8<<10*length)
-		positions := []int{p.alloc(Temporary, 4<<10*length), p.alloc(Temporary, 4<<10*length)}
-		hidden := p.alloc(Temporary, mib*length)
-		var caches [][]int
-		for range 8 {
-			cache := []int{p.alloc(Temporary, 8), p.alloc(KVCache, mib*length/2), p.alloc(KVCache, mib*length/2)}
-			for range 9 {
-				made := p.alloc(Temporary, 2*mib*length)
-				p.free(p.alloc(Temporary, 3*mib*length))
-				p.free(made)
-			}
-			next := p.alloc(Temporary, mib*length)
-			p.free(hidden)
-			hidden = next
-			caches = append(caches, cache)
-		}
-		p.free(positions...)
-		scores := p.alloc(Logits, 48*mib*length)
-		p.free(hidden)
-		for i := range caches { // a list goes from its end
-			c := caches[len(caches)-1-i]
-			p.free(c[1], c[2], c[0])
-		}
-		logs := p.alloc(Logits, 96*mib*length)
-		p.free(held...)
-		sum := p.alloc(Temporary, 4)
-		p.free(p.alloc(Temporary, 4<<10*length), sum, batch)
-		held = []int{scores, logs}
-	})
-	c := New(p.timeline(), Options{})
-	if len(c.Steps) < 7 || len(c.Steps) > 8 {
-		t.Errorf("%d steps, want one for each of 8 texts", len(c.Steps))
-	}
-	for id, a := range p.allocs {
-		if c.Phase[id] == Backward {
-			t.Fatalf("a backward pass in step %d, where nothing is trained", a.step)
-		}
-		if a.category == Logits && c.Category[id] != Logits && c.Confidence[id] > 60 {
-			t.Errorf("%d MiB of scores in step %d: said %v, %d %% sure", a.bytes>>20, a.step, c.Category[id], c.Confidence[id])
-		}
-	}
-}
-
 // TestScoresOfTokens computes with the score of each token's own class, as
 // policy gradients do: many small results lie between the scores and the
 // backward pass, which then shows no loss over classes.

@@ -1,37 +1,8 @@
 package classify
 
 import (
-	"slices"
 	"testing"
 )
-
-// TestCopiesOfGradients keeps a copy of all gradients in every step, which the last
-// step ends with: they pile up, and are no state.
-func TestCopiesOfGradients(t *testing.T) {
-	p := newProgram(t, false)
-	var copies []int
-	p.train(8, func(k int) {
-		saved := p.forward("", 8)
-		p.within("Optimizer.zero_grad#SGD.zero_grad", p.clear)
-		p.backward(saved)
-		for i := len(p.weights) - 1; i >= 0; i-- {
-			copies = append(copies, p.alloc(Temporary, p.weight(i)))
-		}
-		if k < 7 {
-			p.within("Optimizer.step#SGD.step", func() {})
-		}
-	})
-	c := New(p.timeline(), Options{})
-	for _, id := range copies[:7*3] {
-		if c.Category[id] == OptimizerState {
-			t.Errorf("a copy of step %d is state, %d %% sure", p.allocs[id].step, c.Confidence[id])
-		}
-	}
-	leaks := c.Leaks()
-	if !slices.ContainsFunc(leaks, func(l Leak) bool { return l.Kind == GrowingList }) {
-		t.Errorf("%d leaks, none of them a growing list", len(leaks))
-	}
-}
 
 // TestOptimizerOfVariables binds new moments and weights in every step, and
 // variables of its loop hold the old ones until the next parameter's turn: lines tell
@@ -210,52 +181,6 @@ func TestScoresOfConnectionistLoss(t *testing.T) {
 		if a.category == Logits && c.Category[id] != Logits {
 			t.Errorf("%d in step %d: said %v, %d %% sure", id, a.step, c.Category[id], c.Confidence[id])
 		}
-	}
-}
-
-// TestModelsThatGiveTheirInputBack compare each number of it, as a loss over many
-// labels does with scores: those have targets besides what the model reads.
-func TestModelsThatGiveTheirInputBack(t *testing.T) {
-	const loss = "site-packages/torch/nn/functional.py:3600 binary_cross_entropy_with_logits"
-	const out = 40 * mib
-	for name, c := range map[string]struct {
-		batch  []int64
-		scores bool
-	}{
-		"its only input":             {[]int64{out}, false},
-		"and the kind of each":       {[]int64{out, 4096}, false},
-		"masks as large as pictures": {[]int64{out, out}, true},
-		"labels of other pictures":   {[]int64{3 * out, out}, true},
-		"labels of short texts":      {[]int64{out / 400, out}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProgram(t, true)
-			p.loop(4, func(k int) {
-				var batch []int
-				for _, n := range c.batch {
-					batch = append(batch, p.alloc(Inputs, n, "train.py:10 main"))
-				}
-				saved := p.forward("train.py:12 main", 8)
-				scores := p.alloc(Activations, out, linearFrame, callFrame, "train.py:12 main")
-				each := p.alloc(Temporary, out, loss, "train.py:13 main")
-				sum := p.alloc(Temporary, 4, loss, "train.py:13 main")
-				p.free(each)
-				root := p.alloc(Temporary, 4)
-				of := p.alloc(Temporary, out)
-				p.free(p.alloc(Temporary, 5*mib), of, scores)
-				p.backward(saved)
-				p.update(k)
-				p.clear()
-				p.free(root, sum)
-				p.free(batch...)
-			})
-			k := New(p.timeline(), Options{})
-			for id, a := range p.allocs {
-				if a.bytes == out && a.category == Activations && (k.Category[id] == Logits) != c.scores {
-					t.Errorf("in step %d: said %v, %d %% sure", a.step, k.Category[id], k.Confidence[id])
-				}
-			}
-		})
 	}
 }
 

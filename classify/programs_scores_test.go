@@ -3,6 +3,8 @@ package classify
 import (
 	"fmt"
 	"testing"
+
+	"github.com/vramscope/vramscope/classify/rules"
 )
 
 const (
@@ -200,7 +202,7 @@ func TestWideWithoutScores(t *testing.T) {
 				})
 				c := New(p.timeline(), Options{})
 				for id, a := range p.allocs {
-					if c.Category[id] == Logits && (kind != "none" || c.Confidence[id] >= plausible) {
+					if c.Category[id] == Logits && (kind != "none" || c.Confidence[id] >= rules.Plausible) {
 						t.Fatalf("%d MiB in step %d are scores, %d %% sure", a.bytes>>20, a.step, c.Confidence[id])
 					}
 				}
@@ -232,32 +234,4 @@ func TestOwnCrossEntropy(t *testing.T) {
 		p.free(root)
 	})
 	p.allScores(true)
-}
-
-// TestWords tells scores over a vocabulary from features of a width by what they have in
-// common with the largest weight.
-func TestWords(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		table int64
-		size  int64
-		want  bool
-	}{
-		{"GPT-2", 50257 * 768 * 4, 4096 * 50257 * 2, true},
-		{"GPT-2, padded", 50304 * 768 * 4, 8 * 1024 * 50304 * 4, true},
-		{"Llama 2", 32000 * 4096 * 2, 4 * 2048 * 32000 * 4, true},
-		{"Qwen 2.5", 151936 * 896 * 2, 4096 * 151936 * 2, true},
-		{"hidden features of Llama 2", 32000 * 4096 * 2, 4 * 2048 * 11008 * 2, false},
-		{"a sparse autoencoder", 16384 * 1024 * 4, 4096 * 16384 * 4, false},
-		{"all triples of 384", 3072 * 768 * 4, 384 * 384 * 384 * 4, false},
-		{"no weights", 0, 4096 * 50257 * 2, false},
-	} {
-		a := &analysis{weightSize: map[int64]int{1 << 20: 12}}
-		if c.table > 0 {
-			a.weightSize[c.table] = 1
-		}
-		if got := a.hasWords(c.size); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
 }

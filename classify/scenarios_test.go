@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -67,6 +68,102 @@ func TestHeldByHooks(t *testing.T) {
 	}
 	if held < 3*7 {
 		t.Errorf("%d outlive their step: want those of 7 layers and more in 3 steps", held)
+	}
+}
+
+// TestBySize counts what programs make of one size, whose category is known: in all of
+// them, or beside as many others.
+func TestBySize(t *testing.T) {
+	const float, half = 4, 2
+	for _, test := range []struct {
+		name          string
+		size          int64 // requested
+		category      Category
+		want, besides int
+	}{
+		{"sliding_window__none", 4 * 64 * 512 * float, KVCache, 2 * 9 * 12, 0}, // two requests, nine passes, six layers
+		{"cached_views__none", 4 * 48 * 3 * 512 * float, KVCache, 2 * 6, 0},    // of the prompt, with its queries
+		{"cached_views__none", 4 * 56 * 512 * float, KVCache, 2 * 12, 0},
+		{"beam_search__none", 4 * 49 * 512 * float, KVCache, 2 * 2 * 8, 0}, // each once more, in another order
+		{"beam_search__none", 4 * 56 * 512 * float, KVCache, 2 * 2 * 8, 0},
+		{"generate__none", 4 * 65 * 512 * half, KVCache, 2 * 8, 0},
+		{"generate__none", 4 * 72 * 512 * half, KVCache, 2 * 8, 0},
+		{"setup_caches__python", 4 * 256 * 512 * float, KVCache, 12, 0},
+		{"master_copies__python", 8000 * 256 * float, Gradients, 4 * 2, 24}, // beside what they are scaled from, weights, state
+		{"label_smoothing__none", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
+		{"label_smoothing__python", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
+		{"dpo_pairs__none", 4 * 512 * 8000 * float, Logits, 4 * 3, 0},
+		{"dpo_pairs__none", 4 * 511 * 8000 * float, Logits, 4 * 6, 0},
+	} {
+		c := scenario(t, test.name)
+		found, besides := 0, 0
+		for i, category := range c.Category {
+			switch {
+			case c.Timeline.Requested(timeline.AllocationID(i)) != test.size:
+			case category == test.category:
+				found++
+			default:
+				besides++
+			}
+		}
+		if found != test.want || besides != test.besides {
+			t.Errorf("%s: %d blocks of %d bytes are %v, %d aren't: want %d and %d",
+				test.name, found, test.size, test.category, besides, test.want, test.besides)
+		}
+	}
+}
+
+// TestGenerated: nothing is trained where text is generated.
+func TestGenerated(t *testing.T) {
+	c := scenario(t, "generate__none")
+	if i := slices.Index(c.Phase, Backward); i >= 0 {
+		t.Errorf("allocation %d is of a backward pass", i)
+	}
+}
+
+// TestClosure: what L-BFGS makes between the passes that it runs, and keeps, is its state:
+// the direction and the last gradient, each as long as all weights together.
+func TestClosure(t *testing.T) {
+	c := scenario(t, "lbfgs__none")
+	const weights, rounding = (2*512 + 512 + 2*(512*512+512) + 512 + 1) * 4, 512
+	state := of(c, OptimizerState, c.Timeline.Device.Events.Len()-1)
+	if state < 2*weights || state >= 2*weights+16*rounding {
+		t.Errorf("%d bytes of state: want two times %d", state, weights)
+	}
+}
+
+// TestAdagrad: the state that an optimizer makes when it is built looks like a second copy of
+// the weights, without stacks, and isn't said to be weights for sure.
+func TestAdagrad(t *testing.T) {
+	const tensors, small = 53, 8
+	c := scenario(t, "adagrad__none")
+	var sure []uint8
+	for i, category := range c.Category {
+		id := timeline.AllocationID(i)
+		stays := c.Timeline.Requested(id) > small && c.Timeline.FreeRequested[id] == timeline.Never
+		if stays && c.Phase[id] == Setup && category == Weights {
+			sure = append(sure, c.Confidence[id])
+		}
+	}
+	if len(sure) != 2*tensors || slices.Min(sure[:tensors]) < 70 || slices.Max(sure[tensors:]) > 50 {
+		t.Errorf("%d tensors, sure to %d %%: want %d weights that are sure, and as many that aren't", len(sure), sure, tensors)
+	}
+}
+
+// TestLengthsKept: logits of changing lengths that a list keeps grow in every step, though
+// no size comes twice and no stack says where they are made.
+func TestLengthsKept(t *testing.T) {
+	c := scenario(t, "lengths_kept__none")
+	want := int64(0)
+	for i := range int64(12) {
+		want += 8 * (256 + 97*i%250) * 1000 * 4
+	}
+	i := slices.IndexFunc(c.Leaks(), func(l Leak) bool { return l.Kind == GrowingList })
+	if i < 0 {
+		t.Fatal("no growing list")
+	}
+	if got := c.Leaks()[i].TotalBytes; got < want*9/10 || got > want*11/10 {
+		t.Errorf("%d bytes pile up, want about %d", got, want)
 	}
 }
 
@@ -420,7 +517,7 @@ func TestOptimizerFails(t *testing.T) {
 			c := scenario(t, name)
 			of := map[Category]int64{}
 			for i := range c.Category {
-				if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Timeline.Requested(id) > scalar {
+				if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Timeline.Requested(id) > phases.Scalar {
 					of[c.Category[i]] += c.Timeline.Requested(id)
 				}
 			}
@@ -458,7 +555,7 @@ func TestBackwardCut(t *testing.T) {
 	c := New(s.timeline(), Options{})
 	of := map[Category]int{}
 	for i := range c.Category {
-		if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Phase[i] != Setup && c.Timeline.Requested(id) > scalar {
+		if id := timeline.AllocationID(i); c.Timeline.FreeRequested[id] == timeline.Never && c.Phase[i] != Setup && c.Timeline.Requested(id) > phases.Scalar {
 			of[c.Category[i]]++
 		}
 	}

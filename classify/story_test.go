@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/leaks"
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
@@ -63,7 +65,7 @@ func (s *story) in(p Phase) {
 	s.phase = p
 	if s.step >= 0 {
 		step := &s.steps[len(s.steps)-1]
-		step.Phases = append(step.Phases, PhaseSpan{p, len(s.events), len(s.events)})
+		step.Phases = append(step.Phases, PhaseSpan{Phase: p, FirstEvent: len(s.events), LastEvent: len(s.events)})
 	}
 }
 
@@ -198,7 +200,7 @@ func (s *story) classified() *Classification {
 	tl := s.timeline()
 	c := blank(tl)
 	for i, a := range s.allocs {
-		c.Category[i], c.Phase[i], c.Step[i], c.Confidence[i], c.Signal[i] = a.category, a.phase, int32(a.step), 95, ByLife
+		c.Category[i], c.Phase[i], c.Step[i], c.Confidence[i], c.Signal[i] = a.category, a.phase, int32(a.step), 95, meaning.ByLife
 	}
 	c.Steps = slices.Clone(s.steps)
 	tl.Walk(func(event int, now timeline.Levels) {
@@ -214,5 +216,5 @@ func (s *story) classified() *Classification {
 // leaks that follow from the story.
 func (s *story) leaks() []Leak {
 	c := s.classified()
-	return c.findLeaks(frames.New(c.Timeline.Snapshot))
+	return leaks.Find(c.Result, frames.New(c.Timeline.Snapshot))
 }

@@ -9,13 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-// labelled holds recordings whose every allocation was labelled by the program
-// that made it.
-const labelled = "../../shared/corpus/labelled"
 
 // truth is what a labelled run says of its allocations, as columns.
 type truth struct {
@@ -65,11 +62,11 @@ func readJSON(path string, v any) error {
 	return json.NewDecoder(r).Decode(v)
 }
 
-// labelledRuns are all labelled runs there are: the whole collection when it is
-// at hand, else those of the project.
+// labelledRuns are runs whose every allocation was labelled by the program that
+// made it: the whole collection when it is at hand, else those of the project.
 func labelledRuns(t *testing.T) []*labelledRun {
 	t.Helper()
-	paths, _ := filepath.Glob(filepath.Join(labelled, "*", "run.json"))
+	paths := corpus.Glob(t, "labelled/*/run.json")
 	shipped := len(paths) == 0 // some variants of each run only
 	if shipped {
 		paths, _ = filepath.Glob(filepath.Join(own, "*", "run.json"))

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -103,7 +104,7 @@ func TestStepsTileTheLoop(t *testing.T) {
 					t.Fatalf("allocation %d was made at %d, not in step %d", id, b, k)
 				}
 			}
-			if c.Confidence[id] > 100 || c.Category[id] != Unknown && c.Signal[id] == NoSignal {
+			if c.Confidence[id] > 100 || c.Category[id] != Unknown && c.Signal[id] == meaning.NoSignal {
 				t.Fatalf("allocation %d: %s with confidence %d by %s", id, c.Category[id], c.Confidence[id], c.Signal[id])
 			}
 		}

@@ -81,11 +81,11 @@ type Gap struct {
 // Run works the budget out and compares. The error is one sentence about a
 // setting that can't be.
 func Run(t *timeline.Timeline, c *classify.Classification, v *frames.View, theory Theory) (*Result, error) {
-	e, err := newEye(t, c, v, theory)
+	o, err := observe(t, c, v, theory)
 	if err != nil {
 		return nil, err
 	}
-	setting, weights, inferred := e.infer(theory)
+	setting, weights, inferred := o.infer(theory)
 	config := theory.Config
 	if weights.unpacked() || theory.Given["precision"] {
 		config = config.Unpacked()
@@ -96,9 +96,9 @@ func Run(t *timeline.Timeline, c *classify.Classification, v *frames.View, theor
 			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)
 	}
 	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, Inferred: inferred, Foreign: weights.foreign()}
-	x := e.extent()
-	at := e.measure(r, x)
-	g := gaps{eye: e, r: r, x: x, at: at, weights: weights}
+	x := o.extent()
+	at := o.measure(r, x)
+	g := gaps{observed: o, r: r, x: x, at: at, weights: weights}
 	g.compare()
 	g.explainPhases()
 	return r, nil

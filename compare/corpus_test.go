@@ -13,6 +13,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -116,17 +117,11 @@ func (r row) log(t testing.TB) {
 // The peaks of recorded runs against the budgets of their models, with
 // settings read from nothing but the recordings.
 func TestCorpus(t *testing.T) {
-	const corpus = "../../shared/corpus/labelled"
-	if _, err := os.Stat(corpus); err != nil {
-		t.Skip("no labelled recordings here")
-	}
-	if testing.Short() {
-		t.Skip("reads many recordings")
-	}
+	labelled := corpus.Path(t, "labelled")
 	var offs []float64
 	for _, run := range corpusRuns {
 		for _, variant := range []string{"named", "all", "python", "none"} {
-			path := filepath.Join(corpus, run.name, "snapshot_"+variant+".pickle.gz")
+			path := filepath.Join(labelled, run.name, "snapshot_"+variant+".pickle.gz")
 			if only := os.Getenv("COMPARE_RUN"); !strings.Contains(run.name+" "+variant, only) {
 				continue
 			}

@@ -25,24 +25,24 @@ type span struct {
 
 // extent is the step that is compared, or the phases of the last step that
 // came to their end, or everything when nothing is trained.
-func (e *eye) extent() extent {
-	x := extent{first: timeline.NoEvent, last: len(e.t.Of) - 1, cold: e.first}
+func (o *observed) extent() extent {
+	x := extent{first: timeline.NoEvent, last: len(o.t.Of) - 1, cold: o.first}
 	switch {
-	case e.step != nil:
-		x.first, x.last, x.phases = e.step.FirstEvent, e.step.LastEvent, spansOf(e.step.Phases)
-		if e.first {
+	case o.step != nil:
+		x.first, x.last, x.phases = o.step.FirstEvent, o.step.LastEvent, spansOf(o.step.Phases)
+		if o.first {
 			x.note = "only the first step is whole, in which the optimizer's state is made"
 		}
-	case e.training && len(e.c.Steps) > 0:
-		s := &e.c.Steps[len(e.c.Steps)-1]
+	case o.training && len(o.c.Steps) > 0:
+		s := &o.c.Steps[len(o.c.Steps)-1]
 		x.first, x.phases = s.FirstEvent, spansOf(s.Phases)
-		x.cold = !e.stateBefore(s.FirstEvent)
-		e.cutShort(&x)
+		x.cold = !o.stateBefore(s.FirstEvent)
+		o.cutShort(&x)
 	default:
-		for i := range e.c.Steps {
-			x.phases = append(x.phases, spansOf(e.c.Steps[i].Phases)...)
+		for i := range o.c.Steps {
+			x.phases = append(x.phases, spansOf(o.c.Steps[i].Phases)...)
 		}
-		if len(e.t.OOMs) > 0 {
+		if len(o.t.OOMs) > 0 {
 			x.note = "the run ended in an out-of-memory error: compared up to there"
 		}
 	}
@@ -51,10 +51,10 @@ func (e *eye) extent() extent {
 
 // cutShort leaves out the phase that did not come to its end, and one whose
 // beginning is older than the recording.
-func (e *eye) cutShort(x *extent) {
+func (o *observed) cutShort(x *extent) {
 	why := "the recording holds no whole step"
 	n := len(x.phases)
-	if len(e.t.OOMs) > 0 {
+	if len(o.t.OOMs) > 0 {
 		why = "the run ended in an out-of-memory error"
 		if n >= 2 {
 			cut := x.phases[n-1]
@@ -79,9 +79,9 @@ var phaseWords = map[string]string{
 }
 
 // stateBefore tells whether there is optimizer state at an event.
-func (e *eye) stateBefore(event int) bool {
-	for i, category := range e.c.Category {
-		if category == classify.OptimizerState && e.c.Detail[i] != classify.StepCounter && e.t.AliveAt(timeline.AllocationID(i),
+func (o *observed) stateBefore(event int) bool {
+	for i, category := range o.c.Category {
+		if category == classify.OptimizerState && o.c.Detail[i] != classify.StepCounter && o.t.AliveAt(timeline.AllocationID(i),
 			event) {
 			return true
 		}

@@ -39,7 +39,7 @@ func TestForwardWithLoss(t *testing.T) {
 // TestTrainingWithoutSteps: a request that fails amid kept activations shows training,
 // though no step of it may be found.
 func TestTrainingWithoutSteps(t *testing.T) {
-	e := &eye{t: &timeline.Timeline{Of: make([]timeline.AllocationID, 5), OOMs: []timeline.OOM{{Event: 4}}}, c: &classify.Classification{}, training: true}
+	e := &observed{t: &timeline.Timeline{Of: make([]timeline.AllocationID, 5), OOMs: []timeline.OOM{{Event: 4}}}, c: &classify.Classification{}, training: true}
 	x := e.extent()
 	if x.first != timeline.NoEvent || x.last != 4 || !strings.Contains(x.note, "out-of-memory error") {
 		t.Errorf("%+v", x)

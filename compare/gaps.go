@@ -17,7 +17,7 @@ const tolerance = 0.01
 
 // gaps explains differences at one instant, the measured peak.
 type gaps struct {
-	*eye
+	*observed
 	r       *Result
 	x       extent
 	at      int // event of the measured peak
@@ -65,6 +65,8 @@ func (g *gaps) matters(difference int64) bool {
 func abs(n int64) int64 { return max(n, -n) }
 
 // reason is the cause of a difference, "" when none is known.
+//
+// complexity: a flat list of causes, of which the first that fits is told
 func (g *gaps) reason(c classify.Category, more int64) string {
 	if more > 0 {
 		if why := g.held(c, more); why != "" {
@@ -81,7 +83,7 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 			g.weights.copies)
 	case c == classify.Weights && more > 0 && 2*g.weights.extra > more:
 		return "weights that the configuration has none for: another model or adapters"
-	case g.signs.compiled && (c == classify.Activations || c == classify.Logits || c == classify.Temporary ||
+	case g.shows(compiled) && (c == classify.Activations || c == classify.Logits || c == classify.Temporary ||
 		c == classify.AutocastCopies):
 		return "torch.compile decides what is kept, the budget is that of eager code"
 	case g.r.Setting["inference"] == true && more > 0 && len(g.t.OOMs) == 0 && g.r.Measured.Categories["activations"] > 0 &&
@@ -129,8 +131,8 @@ func (g *gaps) held(c classify.Category, more int64) string {
 
 // earlier tells whether an allocation is older than the compared part.
 func (g *gaps) earlier(id timeline.AllocationID) bool {
-	born := g.t.Born[id]
-	return born == timeline.Never || int(born) < g.x.first
+	born := g.t.BornAt(id)
+	return born == timeline.NoEvent || born < g.x.first
 }
 
 func where(s classify.Site) string {

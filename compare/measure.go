@@ -14,28 +14,13 @@ type instant struct {
 
 // measure finds the peak of the extent and of each of its phases, and what
 // the budget has for them; the event of the peak is returned.
-func (e *eye) measure(r *Result, x extent) int {
-	first := e.firstOptimizer()
-	spans := append(append([]span{}, x.phases...), first...)
-	peaks := make([]instant, len(spans))
-	whole := instant{event: x.first}
-	if x.first == timeline.NoEvent {
-		whole.Levels = e.t.Start
-	}
-	e.t.Walk(func(event int, now timeline.Levels) {
-		if x.first <= event && event <= x.last && now.Requested > whole.Requested {
-			whole = instant{event, now}
-		}
-		for i := range spans {
-			if spans[i].FirstEvent <= event && event <= spans[i].LastEvent && now.Requested > peaks[i].Requested {
-				peaks[i] = instant{event, now}
-			}
-		}
-	})
+func (o *observed) measure(r *Result, x extent) int {
+	spans := append(append([]span{}, x.phases...), o.firstOptimizer()...)
+	whole, peaks := o.peaks(&x, spans)
 	m := &r.Measured
-	m.PeakBytes, m.Categories, m.Reserved = whole.Requested, e.categories(whole.event), e.t.Peaks.Reserved.Bytes
-	if e.step != nil {
-		m.Step = &e.step.Number
+	m.PeakBytes, m.Categories, m.Reserved = whole.Requested, o.categories(whole.event), o.t.Peaks.Reserved.Bytes
+	if o.step != nil {
+		m.Step = &o.step.Number
 	}
 	for i := range x.phases {
 		if s := &x.phases[i]; s.FirstEvent <= whole.event && whole.event <= s.LastEvent {
@@ -53,12 +38,31 @@ func (e *eye) measure(r *Result, x extent) int {
 		}
 		if best.Requested > 0 {
 			bytes := best.Requested
-			y.PeakBytes, y.Categories = &bytes, e.categories(best.event)
+			y.PeakBytes, y.Categories = &bytes, o.categories(best.event)
 		}
 		r.ByPhase = append(r.ByPhase, y)
 	}
 	r.expect(x)
 	return whole.event
+}
+
+// peaks are the instants of most requested memory, in all of an extent and in each span.
+func (o *observed) peaks(x *extent, spans []span) (whole instant, each []instant) {
+	each = make([]instant, len(spans))
+	if whole.event = x.first; x.first == timeline.NoEvent {
+		whole.Levels = o.t.Start
+	}
+	o.t.Walk(func(event int, now timeline.Levels) {
+		if x.first <= event && event <= x.last && now.Requested > whole.Requested {
+			whole = instant{event, now}
+		}
+		for i := range spans {
+			if spans[i].FirstEvent <= event && event <= spans[i].LastEvent && now.Requested > each[i].Requested {
+				each[i] = instant{event, now}
+			}
+		}
+	})
+	return whole, each
 }
 
 // expect takes the largest of the phases that the extent has.
@@ -82,10 +86,10 @@ func (r *Result) expect(x extent) {
 }
 
 // firstOptimizer is the first step of the optimizer that came to its end.
-func (e *eye) firstOptimizer() []span {
-	for i := range e.c.Steps {
-		s := &e.c.Steps[i]
-		if e.failedIn(s) || !e.makesState(s) {
+func (o *observed) firstOptimizer() []span {
+	for i := range o.c.Steps {
+		s := &o.c.Steps[i]
+		if o.failedIn(s) || !o.makesState(s) {
 			continue
 		}
 		var out []span
@@ -100,11 +104,11 @@ func (e *eye) firstOptimizer() []span {
 }
 
 // categories are the requested bytes alive right after an event, by category.
-func (e *eye) categories(event int) map[string]int64 {
+func (o *observed) categories(event int) map[string]int64 {
 	var sums [classify.NumCategories]int64
-	for i := range e.c.Category {
-		if id := timeline.AllocationID(i); e.t.AliveAt(id, event) {
-			sums[e.c.Category[i]] += e.t.Requested(id)
+	for i := range o.c.Category {
+		if id := timeline.AllocationID(i); o.t.AliveAt(id, event) {
+			sums[o.c.Category[i]] += o.t.Requested(id)
 		}
 	}
 	out := map[string]int64{}

@@ -24,82 +24,99 @@ var optimizerFiles = []struct{ file, name string }{
 // else by the size of its state for each byte of what is trained, unless a failure
 // has left that in parts. Of weights there are so many copies: where there is more
 // than one, state may be among them.
-func (e *eye) optimizer(trained int64, copies float64) (name, how string) {
-	for _, o := range optimizerFiles {
-		if name == "" && e.signs.optimizers[o.name] {
-			name, how = o.name, "the stacks of its state and its step"
+func (o *observed) optimizer(trained int64, copies float64) (name, how string) {
+	state := o.stateBytes()
+	temporary, most := o.optimizerTemporary()
+	ratio := float64(state) / float64(max(trained, 1))
+	if name, how = o.optimizerOnStacks(state, ratio); name == "" {
+		partial := o.step == nil && len(o.t.OOMs) > 0
+		if trained == 0 || partial || state == 0 && !o.has(classify.Optimizer) && (!o.goesOn() || copies > 1.5) {
+			return "", ""
+		}
+		if name, how = o.optimizerOfRatio(ratio, most, trained); name == "" {
+			return "", ""
 		}
 	}
-	state := e.stateBytes()
-	temporary, most := e.optimizerTemporary()
-	ratio := float64(state) / float64(max(trained, 1))
+	kind, why := o.optimizerKind(trained, temporary, most)
+	if slices.Contains(budget.Optimizers(), name+kind) {
+		name += kind
+	}
+	return name, how + why
+}
+
+// optimizerKind is how the step goes through the parameters, "" for many at once.
+func (o *observed) optimizerKind(trained, temporary, most int64) (kind, how string) {
+	switch {
+	case o.shows(loop) && !o.shows(foreach), !o.shows(stacks) && temporary > trained-trained/8 && most < trained/2:
+		return "-loop", ", and its loop over parameters"
+	case !o.shows(foreach) && o.step != nil && 100*temporary < trained:
+		return "-fused", ", and a step that needs no temporaries"
+	}
+	return "", ""
+}
+
+// optimizerOnStacks tells it by the files on the stacks; variants by the bytes of state.
+func (o *observed) optimizerOnStacks(state int64, ratio float64) (name, how string) {
+	for _, x := range optimizerFiles {
+		if o.optimizers[x.name] {
+			name, how = x.name, "the stacks of its state and its step"
+			break
+		}
+	}
 	switch {
 	case name == "adamw" && ratio > 2.6 && ratio < 3.4:
 		name, how = "adamw-amsgrad", how+", and a third moment"
-	case name == "momentum" && state == 0 && !e.first:
+	case name == "momentum" && state == 0 && !o.first:
 		name, how = "sgd", how+", and no state"
 	}
-	if name == "" {
-		partial := e.step == nil && len(e.t.OOMs) > 0
-		if trained == 0 || partial || state == 0 && !e.has(classify.Optimizer) && (!e.goesOn() || copies > 1.5) {
-			return "", ""
-		}
-		how = fmt.Sprintf("%.2f bytes of state for each byte that is trained", ratio)
-		switch {
-		case ratio > 2.6 && ratio < 3.4:
-			name = "adamw-amsgrad"
-		case ratio > 1.7 && ratio < 2.4:
-			name = "adamw"
-		case ratio > 0.85 && ratio < 1.2:
-			name = "momentum"
-			if most > trained*3/2 {
-				name, how = "adagrad", how+", and temporaries of twice that"
-			} else if most > trained/2 {
-				name, how = "rmsprop", how+", and as many of temporaries"
-			}
-		case ratio > 0.4 && ratio < 0.62:
-			name = "adamw-8bit"
-		case ratio > 0 && ratio < 0.02:
-			name = "adafactor"
-		case ratio == 0 && e.step != nil:
-			name, how = "sgd", "no state, as of no optimizer at all"
+	return name, how
+}
+
+// optimizerOfRatio tells it by the bytes of state for each byte that is trained, and
+// by the most temporaries at a time.
+func (o *observed) optimizerOfRatio(ratio float64, most, trained int64) (name, how string) {
+	how = fmt.Sprintf("%.2f bytes of state for each byte that is trained", ratio)
+	for _, x := range []struct {
+		from, to float64
+		name     string
+	}{
+		{2.6, 3.4, "adamw-amsgrad"}, {1.7, 2.4, "adamw"}, {0.85, 1.2, "momentum"}, {0.4, 0.62, "adamw-8bit"},
+		{0, 0.02, "adafactor"},
+	} {
+		if x.from < ratio && ratio < x.to {
+			name = x.name
 		}
 	}
-	if name == "" {
-		return "", ""
-	}
-	kind := ""
 	switch {
-	case e.signs.loop && !e.signs.foreach, !e.signs.stacks && temporary > trained-trained/8 && most < trained/2:
-		kind, how = "-loop", how+", and its loop over parameters"
-	case !e.signs.foreach && e.step != nil && 100*temporary < trained:
-		kind, how = "-fused", how+", and a step that needs no temporaries"
-	}
-	if slices.Contains(budget.Optimizers(), name+kind) {
-		name += kind
+	case name == "momentum" && most > trained*3/2:
+		name, how = "adagrad", how+", and temporaries of twice that"
+	case name == "momentum" && most > trained/2:
+		name, how = "rmsprop", how+", and as many of temporaries"
+	case ratio == 0 && o.step != nil:
+		name, how = "sgd", "no state, as of no optimizer at all"
 	}
 	return name, how
 }
 
 // goesOn tells whether the step that is compared is a whole one, after which another
 // came: an optimizer that has state would have it by then.
-func (e *eye) goesOn() bool {
-	n := len(e.c.Steps)
-	return e.step != nil && n > 1 && e.step != &e.c.Steps[n-1]
+func (o *observed) goesOn() bool {
+	n := len(o.c.Steps)
+	return o.step != nil && n > 1 && o.step != &o.c.Steps[n-1]
 }
 
 // stateBytes is the optimizer's state at the end of what is looked at, or at its
 // beginning, without what counts its steps: a program's last step ends with all freed.
-func (e *eye) stateBytes() int64 {
+func (o *observed) stateBytes() int64 {
 	var begin, end int64
-	first, last := e.looked()
-	for i, category := range e.c.Category {
+	first, last := o.compared()
+	for i, category := range o.c.Category {
 		id := timeline.AllocationID(i)
-		if n := e.t.Requested(id); category == classify.OptimizerState && n > 8 {
-			if e.t.AliveAt(id, last) {
+		if n := o.t.Requested(id); category == classify.OptimizerState && n > 8 {
+			if o.t.AliveAt(id, last) {
 				end += n
 			}
-			if first != timeline.NoEvent && e.t.AliveAt(id, first) {
+			if first != timeline.NoEvent && o.t.AliveAt(id, first) {
 				begin += n
 			}
 		}
@@ -109,17 +126,18 @@ func (e *eye) stateBytes() int64 {
 
 // optimizerTemporary are the bytes of temporaries of the optimizer's step, and the
 // most of them at a time.
-func (e *eye) optimizerTemporary() (all, most int64) {
-	type change struct{ event, bytes int64 }
+func (o *observed) optimizerTemporary() (all, most int64) {
+	type change struct {
+		event int
+		bytes int64
+	}
 	var changes []change
-	e.within(func(id timeline.AllocationID) {
-		if e.c.Phase[id] == classify.Optimizer && e.c.Category[id] == classify.Temporary {
-			n := e.t.Requested(id)
+	o.within(func(id timeline.AllocationID) {
+		if o.c.Phase[id] == classify.Optimizer && o.c.Category[id] == classify.Temporary {
+			n := o.t.Requested(id)
 			all += n
-			changes = append(changes, change{int64(e.t.Born[id]), n})
-			if free := e.t.FreeRequested[id]; free != timeline.Never {
-				changes = append(changes, change{int64(free), -n})
-			}
+			life := o.t.Life(id)
+			changes = append(changes, change{life.Born, n}, change{life.Freed, -n})
 		}
 	})
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.event, b.event) })

@@ -15,9 +15,9 @@ import (
 // tokens is batch x sequence: from the ids of the batch, which are eight
 // bytes a token, or from logits, which are a row of the vocabulary a token.
 // In an encoder-decoder the logits are the decoder's, which is the second result.
-func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
-	vocabulary := e.config.Int("vocab_size")
-	logits, ids := e.batch()
+func (o *observed) tokens(width int64) (tokens, decoder int64, how string) {
+	vocabulary := o.config.Int("vocab_size")
+	logits, ids := o.batch()
 	rows := int64(0)
 	for _, w := range []int64{width, 2, 4} {
 		if n := vocabulary * w; n > 0 && logits >= n && logits%n == 0 {
@@ -28,9 +28,9 @@ func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 	}
 	source := fmt.Sprintf("logits of %d bytes", logits)
 	switch {
-	case e.seq2seq() && rows > 0:
+	case o.seq2seq() && rows > 0:
 		return max(ids, 0), rows, "the batch's ids, " + source
-	case rows > 0 && !e.training && ids > rows: // logits of each sequence's last token
+	case rows > 0 && !o.training && ids > rows: // logits of each sequence's last token
 		return ids, 0, fmt.Sprintf("ids of %d bytes", 8*ids)
 	case rows > 0:
 		return rows, 0, source
@@ -42,42 +42,42 @@ func (e *eye) tokens(width int64) (tokens, decoder int64, how string) {
 
 // batch are the bytes of the first logits, before wider copies are made, and the
 // number of ids in the largest input.
-func (e *eye) batch() (logits, ids int64) {
-	e.within(func(id timeline.AllocationID) {
-		bytes := e.t.Requested(id)
+func (o *observed) batch() (logits, ids int64) {
+	o.within(func(id timeline.AllocationID) {
+		bytes := o.t.Requested(id)
 		switch {
-		case e.c.Category[id] == classify.Inputs && bytes%8 == 0 && e.c.Phase[id] != classify.Setup:
+		case o.c.Category[id] == classify.Inputs && bytes%8 == 0 && o.c.Phase[id] != classify.Setup:
 			ids = max(ids, bytes/8)
-		case e.c.Category[id] == classify.Logits && e.c.Phase[id] != classify.Backward && (logits == 0 || logits == 2*bytes):
+		case o.c.Category[id] == classify.Logits && o.c.Phase[id] != classify.Backward && (logits == 0 || logits == 2*bytes):
 			logits = bytes
 		}
 	})
 	return logits, ids
 }
 
-func (e *eye) seq2seq() bool {
-	return e.config.Type == "t5" || e.config.Type == "mt5" || e.config.Type == "bart" || e.config.Type == "mbart" ||
-		e.config.Bool("is_encoder_decoder")
+func (o *observed) seq2seq() bool {
+	return o.config.Type == "t5" || o.config.Type == "mt5" || o.config.Type == "bart" || o.config.Type == "mbart" ||
+		o.config.Bool("is_encoder_decoder")
 }
 
 // lengths are what a sequence may be long: position ids made with arange, the longest
 // first, then rows of embeddings that are fewer than the tokens.
-func (e *eye) lengths(tokens, element int64) []int64 {
-	width, most := cmp.Or(e.config.Int("hidden_size"), e.config.Int("n_embd")), e.longest(tokens)
-	if e.config.Type == "electra" {
-		width = cmp.Or(e.config.Int("embedding_size"), width)
+func (o *observed) lengths(tokens, element int64) []int64 {
+	width, most := cmp.Or(o.config.Int("hidden_size"), o.config.Int("n_embd")), o.longest(tokens)
+	if o.config.Type == "electra" {
+		width = cmp.Or(o.config.Int("embedding_size"), width)
 	}
 	var ids, rows []int64
-	e.within(func(id timeline.AllocationID) {
-		stack := e.t.Stack(id)
-		if stack == 0 || e.c.Phase[id] != classify.Forward && e.c.Phase[id] != classify.Generate {
+	o.within(func(id timeline.AllocationID) {
+		stack := o.t.Stack(id)
+		if stack == 0 || o.c.Phase[id] != classify.Forward && o.c.Phase[id] != classify.Generate {
 			return
 		}
 		n, row, out := int64(0), width*element, &rows
-		switch bytes := e.t.Requested(id); {
-		case strings.HasPrefix(e.v.Site(stack).Op, "aten::arange"):
+		switch bytes := o.t.Requested(id); {
+		case strings.HasPrefix(o.v.Site(stack).Op, "aten::arange"):
 			n, out = bytes/8, &ids
-		case row > 0 && bytes%row == 0 && bytes < tokens*row && e.embeds(stack):
+		case row > 0 && bytes%row == 0 && bytes < tokens*row && o.embeds(stack):
 			n = bytes / row // of positions: the words have a row for each token
 		}
 		if n > 1 && n <= most && !slices.Contains(*out, n) {
@@ -91,8 +91,8 @@ func (e *eye) lengths(tokens, element int64) []int64 {
 }
 
 // longest is how many of some tokens one sequence can have.
-func (e *eye) longest(tokens int64) int64 {
-	if n := e.config.Positions(); n > 0 {
+func (o *observed) longest(tokens int64) int64 {
+	if n := o.config.Positions(); n > 0 {
 		return min(n, tokens)
 	}
 	return tokens
@@ -101,17 +101,17 @@ func (e *eye) longest(tokens int64) int64 {
 // firstPositions is the length of the position ids by their place and size: what a
 // decoder makes between the vectors of its words, which are the first thing as large
 // as the stream, and its first layer. 0 without.
-func (e *eye) firstPositions(tokens int64) int64 {
-	hidden, most := e.config.Int("hidden_size"), e.longest(tokens)
+func (o *observed) firstPositions(tokens int64) int64 {
+	hidden, most := o.config.Int("hidden_size"), o.longest(tokens)
 	streams, length := 0, int64(0)
 	words := 1 // as large as the stream before the positions
-	if strings.HasPrefix(e.config.Type, "gemma") || e.config.Float("embedding_multiplier") > 0 {
+	if strings.HasPrefix(o.config.Type, "gemma") || o.config.Float("embedding_multiplier") > 0 {
 		words = 2 // they are scaled
 	}
-	e.within(func(id timeline.AllocationID) {
-		bytes := e.t.Requested(id)
+	o.within(func(id timeline.AllocationID) {
+		bytes := o.t.Requested(id)
 		switch n := bytes / 8; {
-		case e.c.Phase[id] != classify.Forward || length > 0 || streams > words:
+		case o.c.Phase[id] != classify.Forward || length > 0 || streams > words:
 		case bytes == 2*tokens*hidden || bytes == 4*tokens*hidden:
 			streams++
 		case streams > 0 && bytes%8 == 0 && n > 1 && n <= most && tokens%n == 0:
@@ -123,12 +123,12 @@ func (e *eye) firstPositions(tokens int64) int64 {
 
 // layered tells, where no stacks do, whether as many layers as there are make so many
 // numbers of 2 or 4 bytes for each token, which no other part of the model makes.
-func (e *eye) layered(s *budget.Setting, row int64) bool {
-	c := e.config
+func (o *observed) layered(s *budget.Setting, row int64) bool {
+	c := o.config
 	heads, layers, hidden, inner := c.Int("num_attention_heads"), c.Int("num_hidden_layers"), c.Int("hidden_size"),
 		c.Int("intermediate_size")
 	tokens := s.Batch * s.Sequence
-	if e.signs.stacks || heads == 0 || layers == 0 || tokens < 2 {
+	if o.shows(stacks) || heads == 0 || layers == 0 || tokens < 2 {
 		return false
 	}
 	head := cmp.Or(c.Int("head_dim"), hidden/heads)
@@ -139,9 +139,10 @@ func (e *eye) layered(s *budget.Setting, row int64) bool {
 		}
 	}
 	var found int64
-	e.within(func(id timeline.AllocationID) {
-		lasts := e.t.FreeRequested[id] > e.t.Born[id]+2 // unlike a workspace
-		if n := e.t.Requested(id); lasts && e.c.Phase[id] == classify.Forward && (n == 2*row*tokens || n == 4*row*tokens) {
+	o.within(func(id timeline.AllocationID) {
+		life := o.t.Life(id)
+		if n := o.t.Requested(id); life.Freed > life.Born+2 && // unlike a workspace's
+			o.c.Phase[id] == classify.Forward && (n == 2*row*tokens || n == 4*row*tokens) {
 			found++
 		}
 	})
@@ -149,17 +150,17 @@ func (e *eye) layered(s *budget.Setting, row int64) bool {
 }
 
 // scores tells whether attention writes its scores out.
-func (e *eye) scores(s *budget.Setting) bool {
-	return e.layered(s, e.config.Int("num_attention_heads")*s.Sequence)
+func (o *observed) scores(s *budget.Setting) bool {
+	return o.layered(s, o.config.Int("num_attention_heads")*s.Sequence)
 }
 
 // masks tells whether each layer's kernel is given a mask, whose rows are padded.
-func (e *eye) masks(s *budget.Setting) bool { return e.layered(s, (s.Sequence+7)/8*8) }
+func (o *observed) masks(s *budget.Setting) bool { return o.layered(s, (s.Sequence+7)/8*8) }
 
 // embeds tells whether a lookup in an embedding is on a stack.
-func (e *eye) embeds(stack snapshot.StackID) bool {
-	for _, f := range e.t.Snapshot.Stack(stack) {
-		if l := e.v.Line(f); l.Function == "embedding" && strings.HasSuffix(l.File, "functional.py") {
+func (o *observed) embeds(stack snapshot.StackID) bool {
+	for _, f := range o.t.Snapshot.Stack(stack) {
+		if l := o.v.Line(f); l.Function == "embedding" && strings.HasSuffix(l.File, "functional.py") {
 			return true
 		}
 	}
@@ -167,7 +168,7 @@ func (e *eye) embeds(stack snapshot.StackID) bool {
 }
 
 // split tells batch and sequence apart.
-func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Theory) string {
+func (o *observed) split(s *budget.Setting, tokens, decoder, element int64, theory Theory) string {
 	switch {
 	case theory.Given["seq"]:
 		s.Batch = max(1, tokens/s.Sequence)
@@ -176,9 +177,9 @@ func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Th
 		s.Sequence = max(1, tokens/s.Batch)
 		return ""
 	}
-	lengths := e.lengths(max(tokens, decoder), element)
+	lengths := o.lengths(max(tokens, decoder), element)
 	if decoder > 0 {
-		return e.splitPair(s, tokens, decoder, lengths)
+		return o.splitPair(s, tokens, decoder, lengths)
 	}
 	for _, n := range lengths {
 		if tokens%n == 0 {
@@ -186,16 +187,16 @@ func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Th
 			return "the length from the position ids"
 		}
 	}
-	if n := e.firstPositions(tokens); n > 0 {
+	if n := o.firstPositions(tokens); n > 0 {
 		s.Batch, s.Sequence = tokens/n, n
 		return "the length from the size of the position ids"
 	}
 	s.Batch, s.Sequence = 1, tokens
-	if limit := e.limit(); limit > 0 && tokens > limit && tokens%limit == 0 {
+	if limit := o.limit(); limit > 0 && tokens > limit && tokens%limit == 0 {
 		s.Batch, s.Sequence = tokens/limit, limit
 		return "taken as long as the model allows: give --seq if they are shorter"
 	}
-	if s.Batch, s.Sequence = e.apart(tokens); s.Batch > 1 {
+	if s.Batch, s.Sequence = o.apart(tokens); s.Batch > 1 {
 		return "no sequence has more tokens than the model has learned positions: give --seq if they are shorter"
 	}
 	return "taken as one sequence: give --seq if there are more"
@@ -203,8 +204,8 @@ func (e *eye) split(s *budget.Setting, tokens, decoder, element int64, theory Th
 
 // apart divides tokens into as few sequences as learned positions allow, alike
 // ones if nearly as few do.
-func (e *eye) apart(tokens int64) (batch, length int64) {
-	most := e.config.Positions()
+func (o *observed) apart(tokens int64) (batch, length int64) {
+	most := o.config.Positions()
 	if most <= 0 || tokens <= most {
 		return 1, tokens
 	}
@@ -218,18 +219,18 @@ func (e *eye) apart(tokens int64) (batch, length int64) {
 }
 
 // limit is the longest sequence that the model knows positions for.
-func (e *eye) limit() int64 {
-	if n := e.config.Positions(); n > 0 {
+func (o *observed) limit() int64 {
+	if n := o.config.Positions(); n > 0 {
 		return n
 	}
-	if n := e.config.Int("max_position_embeddings"); n > 0 {
+	if n := o.config.Int("max_position_embeddings"); n > 0 {
 		return n
 	}
-	return e.config.Int("n_positions")
+	return o.config.Int("n_positions")
 }
 
 // splitPair finds the lengths of source and target that give the same batch.
-func (e *eye) splitPair(s *budget.Setting, tokens, decoder int64, lengths []int64) string {
+func (o *observed) splitPair(s *budget.Setting, tokens, decoder int64, lengths []int64) string {
 	for _, source := range lengths {
 		for _, target := range lengths {
 			if tokens%source == 0 && decoder%target == 0 && tokens/source == decoder/target {
@@ -238,12 +239,12 @@ func (e *eye) splitPair(s *budget.Setting, tokens, decoder int64, lengths []int6
 			}
 		}
 	}
-	if limit := e.limit(); limit > 0 && tokens > 0 && tokens%limit == 0 && decoder%(tokens/limit) == 0 {
+	if limit := o.limit(); limit > 0 && tokens > 0 && tokens%limit == 0 && decoder%(tokens/limit) == 0 {
 		s.Batch, s.Sequence, s.DecoderSeq = tokens/limit, limit, decoder/(tokens/limit)
 		return fmt.Sprintf("and %d target tokens each, taken as long as the model allows: give --batch, --seq and --decoder-seq",
 			s.DecoderSeq)
 	}
-	n, _ := e.apart(max(tokens, decoder, 1))
+	n, _ := o.apart(max(tokens, decoder, 1))
 	s.Batch, s.Sequence, s.DecoderSeq = n, max(tokens/n, 1), max(decoder/n, 1)
 	if n > 1 {
 		return fmt.Sprintf("and %d target tokens each, no more than the model has learned positions: give --batch, --seq and "+

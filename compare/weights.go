@@ -2,6 +2,7 @@ package compare
 
 import (
 	"math"
+	"slices"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/timeline"
@@ -28,40 +29,40 @@ func (w stored) unpacked() bool { return w.element >= 2 && w.part > 0.5 }
 
 // storedWeights compares the sizes of the weights with those of the model's
 // tensors in every width, and takes the width that explains most of them.
-func (e *eye) storedWeights() stored {
+func (o *observed) storedWeights() stored {
 	sizes := map[int64]int64{}
 	best := stored{shards: 1, part: 1, copies: 1}
-	at, _ := e.looked()
-	if at == timeline.NoEvent || !e.training {
-		at = e.t.Peaks.Allocated.Event
+	at, _ := o.compared()
+	if at == timeline.NoEvent || !o.training {
+		at = o.t.Peaks.Allocated.Event
 	}
-	for i, category := range e.c.Category {
+	for i, category := range o.c.Category {
 		id := timeline.AllocationID(i)
-		if category == classify.Weights && e.c.Detail[i] != classify.Buffer && e.t.AliveAt(id, at) {
-			sizes[e.t.Requested(id)]++
-			best.bytes += e.t.Requested(id)
+		if category == classify.Weights && o.c.Detail[i] != classify.Buffer && o.t.AliveAt(id, at) {
+			sizes[o.t.Requested(id)]++
+			best.bytes += o.t.Requested(id)
 		}
 	}
-	if e.parameters == 0 || best.bytes == 0 {
+	if o.parameters == 0 || best.bytes == 0 {
 		return best
 	}
 	most := int64(0)
-	for _, shards := range e.shardings(best.bytes) {
+	for _, shards := range o.shardings(best.bytes) {
 		for _, width := range []int64{4, 2, 1, 8} {
-			once, all, missing := e.explained(sizes, width, shards)
+			once, all, missing := o.explained(sizes, width, shards)
 			if once*width <= most {
 				continue
 			}
 			most = once * width
 			best.element, best.shards = width, shards
-			best.part = float64(once*shards) / float64(e.parameters)
+			best.part = float64(once*shards) / float64(o.parameters)
 			best.copies = float64(all) / float64(max(once, 1))
 			best.missing = missing
 			best.extra = max(0, best.bytes-all*width)
 		}
 	}
-	if most*2 < best.bytes && most*2 < e.parameters { // flattened, packed or converted
-		best.element, best.part, best.copies, best.shards, best.extra = elementBySum(best.bytes, e.parameters), 1, 1, 1, 0
+	if most*2 < best.bytes && most*2 < o.parameters { // flattened, packed or converted
+		best.element, best.part, best.copies, best.shards, best.extra = elementBySum(best.bytes, o.parameters), 1, 1, 1, 0
 		best.missing = 0
 	}
 	return best
@@ -69,9 +70,9 @@ func (e *eye) storedWeights() stored {
 
 // explained are the elements of the model's tensors that are found among the
 // sizes in a width, each as often as the model has it and as often as it is there.
-func (e *eye) explained(sizes map[int64]int64, width, shards int64) (once, all int64, missing int) {
+func (o *observed) explained(sizes map[int64]int64, width, shards int64) (once, all int64, missing int) {
 	tensors := map[int64]int64{} // how many, by elements
-	for _, x := range e.tensors {
+	for _, x := range o.tensors {
 		n := x.Elements()
 		if shards > 1 && len(x.Shape) > 0 && x.Shape[0] > 0 { // FSDP2 cuts the first dimension
 			n = (x.Shape[0] + shards - 1) / shards * (n / x.Shape[0])
@@ -88,14 +89,14 @@ func (e *eye) explained(sizes map[int64]int64, width, shards int64) (once, all i
 }
 
 // shardings are the numbers of ranks that the sum of the weights allows.
-func (e *eye) shardings(bytes int64) []int64 {
+func (o *observed) shardings(bytes int64) []int64 {
 	out := []int64{1}
-	if !e.detail(classify.GatheredShard) {
+	if !o.detail(classify.GatheredShard) {
 		return out
 	}
 	for _, width := range []float64{4, 2} {
-		n := math.Round(float64(e.parameters) * width / float64(bytes))
-		if n >= 2 && n <= 1<<16 && math.Abs(float64(e.parameters)*width/n/float64(bytes)-1) < 0.03 {
+		n := math.Round(float64(o.parameters) * width / float64(bytes))
+		if n >= 2 && n <= 1<<16 && math.Abs(float64(o.parameters)*width/n/float64(bytes)-1) < 0.03 {
 			out = append(out, int64(n))
 		}
 	}
@@ -103,13 +104,8 @@ func (e *eye) shardings(bytes int64) []int64 {
 }
 
 // detail tells whether anything of a kind was allocated.
-func (e *eye) detail(d classify.Detail) bool {
-	for _, x := range e.c.Detail {
-		if x == d {
-			return true
-		}
-	}
-	return false
+func (o *observed) detail(d classify.Detail) bool {
+	return slices.Contains(o.c.Detail, d)
 }
 
 // elementBySum takes a width whose sum is right to a few per cent.

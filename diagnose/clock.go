@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/monitor"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -69,33 +68,31 @@ func (e *examination) align(dev *report.Device) {
 	if dev.Events == 0 {
 		return
 	}
-	for i := range e.evidence.Details {
-		d := &e.evidence.Details[i]
-		if d.NVSMI != nil {
-			if g := e.watchedAs(dev, d); g != nil {
-				e.alignGPU(dev, d.Source, g)
-			}
+	for _, source := range e.evidence.Sources() {
+		if g := e.watchedAs(dev, source); g != nil {
+			e.alignGPU(dev, source, g)
 		}
-		if d.Log != nil && d.Log.Steps.Count > 1 {
-			e.alignLog(dev, d.Source, &d.Log.Steps)
+		if log := e.evidence.Log(source); log != nil && log.Steps.Count > 1 {
+			e.alignLog(dev, source, log.Steps)
 		}
-		if d.Trace != nil {
-			e.alignTrace(dev, d.Source, d.Trace)
+		if t := e.evidence.Trace(source); t != nil {
+			e.alignTrace(dev, source, t)
 		}
 	}
 }
 
 // watchedAs is the GPU of nvidia-smi that the device is.
-func (e *examination) watchedAs(dev *report.Device, d *evidence.Detail) *monitor.GPU {
+func (e *examination) watchedAs(dev *report.Device, source int) *evidence.GPU {
+	gpus := e.evidence.GPUsOf(source)
 	index, _ := e.gpuNumber(dev)
-	if g, _ := e.gpuOf(dev); g != nil && g.Source == d.Source {
+	if g, _ := e.gpuOf(dev); g != nil && g.Source == source {
 		index = g.GPU
-	} else if len(d.NVSMI.GPUs) == 1 {
-		index = d.NVSMI.GPUs[0].Index
+	} else if len(gpus) == 1 {
+		index = gpus[0].GPU
 	}
-	for k := range d.NVSMI.GPUs {
-		if d.NVSMI.GPUs[k].Index == index {
-			return &d.NVSMI.GPUs[k]
+	for k := range gpus {
+		if gpus[k].GPU == index {
+			return &gpus[k]
 		}
 	}
 	return nil
@@ -112,7 +109,7 @@ func clockOf(dev *report.Device, source int, what, method string, offset *float6
 	return c
 }
 
-func (e *examination) alignGPU(dev *report.Device, source int, g *monitor.GPU) {
+func (e *examination) alignGPU(dev *report.Device, source int, g *evidence.GPU) {
 	if len(g.Series.Samples) < 2 {
 		return // a single reading has no curve to lay beside another
 	}
@@ -144,7 +141,7 @@ func (e *examination) alignGPU(dev *report.Device, source int, g *monitor.GPU) {
 		m := matchLevels(dev.Curve.Reserved, readings.level)
 		c = clockOf(dev, source, "nvidia_smi", m.method, nil, m.confidence, m.reason)
 	}
-	c.GPU = ptr(g.Index)
+	c.GPU = ptr(g.GPU)
 	dev.Clocks = append(dev.Clocks, c)
 }
 
@@ -161,7 +158,7 @@ const sure = 0.7
 
 // readingsOf are nvidia-smi's memory readings in order; by time where every
 // one has it.
-func readingsOf(g *monitor.GPU) (c curve, stamped, zoned bool) {
+func readingsOf(g *evidence.GPU) (c curve, stamped, zoned bool) {
 	stamped, zoned = true, true
 	for _, s := range g.Series.Samples {
 		if s.UsedBytes < 0 {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -45,11 +46,11 @@ func fit(ref *curve, at, level []float64) (quality, between float64, within int)
 		}
 	}
 	if len(held) < fitPoints || slices.Max(held)-slices.Min(held) < flatRange {
-		return math.NaN(), median(distance), len(held)
+		return math.NaN(), series.Median(distance), len(held)
 	}
-	spread := quantile(distance, 0.9) - quantile(distance, 0.1)
+	spread := series.Quantile(distance, 0.9) - series.Quantile(distance, 0.1)
 	quality = 1 - spread/(slices.Max(held)-slices.Min(held))
-	return max(0, quality-2*float64(below)/float64(len(held))), median(distance), len(held)
+	return max(0, quality-2*float64(below)/float64(len(held))), series.Median(distance), len(held)
 }
 
 // matchStamped aligns readings that have times. Clocks without a zone may be
@@ -183,7 +184,7 @@ func matchUnstamped(ref *curve, level []float64) match {
 	}
 	best.method = "curves"
 	best.reason = fmt.Sprintf("by matching curves: a reading every %s follows the reserved memory to %.0f %%",
-		duration(best.period), 100*best.confidence)
+		units.Duration(best.period), 100*best.confidence)
 	best.confidence = min(0.9, best.confidence-unstampedFit/4)
 	return best
 }

@@ -5,20 +5,21 @@ import (
 	"math"
 	"sort"
 
-	"github.com/vramscope/vramscope/evidence/runlog"
-	"github.com/vramscope/vramscope/evidence/trace"
+	"github.com/vramscope/vramscope/diagnose/series"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
 // alignLog finds where a log's steps lie on the recording's clock: by their
 // time stamps, else by the memory they print, which the recording must have
 // had at the ends of the same steps.
-func (e *examination) alignLog(dev *report.Device, source int, steps *runlog.Steps) {
+func (e *examination) alignLog(dev *report.Device, source int, steps *evidence.Steps) {
 	if len(dev.Steps) < 2 {
 		return
 	}
 	m := match{reason: "its steps have no times"}
-	if steps.MaxAllocatedBytes > 0 {
+	if evidence.Or(steps.MaxMemoryBytes, 0) > 0 && !steps.OnlyReserved {
 		m.reason += ", and the memory it prints is not that of the recorded steps"
 	} else {
 		m.reason += " and no memory, either of which would place them"
@@ -38,7 +39,7 @@ func (e *examination) alignLog(dev *report.Device, source int, steps *runlog.Ste
 	dev.Clocks = append(dev.Clocks, clockOf(dev, source, "log", m.method, offset, m.confidence, m.reason))
 }
 
-func stampsOf(steps *runlog.Steps) []float64 {
+func stampsOf(steps *evidence.Steps) []float64 {
 	var out []float64
 	for i := range steps.Curve {
 		if at := steps.Curve[i].At; at != 0 {
@@ -66,17 +67,17 @@ func matchStepTimes(ends []int64, stamps []float64) match {
 		for _, at := range recorded {
 			all = append(all, nearest(stamps, at-offset))
 		}
-		if d := median(all); d < distance || d == distance && math.Abs(offset) < math.Abs(best) {
+		if d := series.Median(all); d < distance || d == distance && math.Abs(offset) < math.Abs(best) {
 			best, distance = offset, d
 		}
 	}
 	limit := max(step, 2) // logs have whole seconds, and print a little later
 	if distance > limit {
-		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone", duration(distance))}
+		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone", units.Duration(distance))}
 	}
 	m := match{method: "timestamps", offset: best, confidence: 0.9,
 		reason: fmt.Sprintf("by time stamps, its clock read as %s: recorded steps end %s from a step's line", zoneText(best),
-			duration(distance))}
+			units.Duration(distance))}
 	if step < 1 {
 		m.confidence = 0.7 // the log's clock is coarser than a step
 	}
@@ -98,7 +99,7 @@ func nearest(stamps []float64, at float64) float64 {
 
 // matchStepMemory compares the memory that a log prints at each step with what
 // was allocated at the ends of the recorded steps, or at most up to there.
-func (e *examination) matchStepMemory(dev *report.Device, steps *runlog.Steps) (match, bool) {
+func (e *examination) matchStepMemory(dev *report.Device, steps *evidence.Steps) (match, bool) {
 	ends := make([]int64, len(dev.Steps))
 	peaks := make([]int64, len(dev.Steps))
 	var most int64
@@ -188,7 +189,7 @@ func abs(n int) int { return max(n, -n) }
 
 // alignTrace compares a profiler trace's times, which count from 1970 like the
 // recorder's, and where they disagree the peaks that both saw.
-func (e *examination) alignTrace(dev *report.Device, source int, t *trace.Trace) {
+func (e *examination) alignTrace(dev *report.Device, source int, t *evidence.Trace) {
 	for i := range t.Devices {
 		d := &t.Devices[i]
 		if !d.Type.IsAccelerator() || d.ID != dev.Device || d.Events == 0 {

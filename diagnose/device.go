@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/logs"
+	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -76,34 +78,19 @@ func (e *examination) times(dev *report.Device) {
 	}
 }
 
-// capacity takes the strongest word on the size of the GPU: the user's, unless
-// the recording shows more, the oom entries', the OOM message's, nvidia-smi's.
+// capacity takes the strongest word on the size of the GPU, but the user's only where
+// the recording doesn't show more.
 func (e *examination) capacity(dev *report.Device) {
-	set := func(bytes int64, source string) {
-		if dev.CapacityBytes == nil && bytes > 0 {
-			dev.CapacityBytes, dev.CapacitySource = &bytes, &source
-		}
-	}
 	given := e.options.Capacity
 	// Without a failure the driver may have put the rest into the host's memory.
 	if len(e.t.OOMs) > 0 && given > 0 && given < max(e.t.Capacity(), e.t.Peaks.Reserved.Bytes) {
 		dev.CapacityDisproved, given = ptr(given), 0
 	}
-	set(given, "flag")
-	set(e.t.Capacity(), "oom_entry")
-	// What files say of a GPU that is smaller than what was reserved is of another
-	// one, but for drivers that go on in the host's memory.
-	least := e.t.Peaks.Reserved.Bytes
-	for _, m := range e.evidence.OOMMessages { // who gets errors doesn't spill
-		if m.CapacityBytes != nil && *m.CapacityBytes >= least && (m.GPU == nil || *m.GPU == dev.Device) {
-			set(*m.CapacityBytes, "message")
-		}
-	}
 	number, _ := e.gpuNumber(dev)
-	for _, g := range e.evidence.GPUs {
-		if g.TotalBytes != nil && g.GPU == number && (*g.TotalBytes >= least || !mustFail(e.evidence) || e.onWindows()) {
-			set(*g.TotalBytes, "nvidia_smi")
-		}
+	sizes := oom.Sizes{Given: given, Recorded: e.t.Capacity(), Device: dev.Device, GPU: number,
+		Least: e.t.Peaks.Reserved.Bytes, Spill: !logs.MustFail(e.evidence) || e.onWindows()}
+	if bytes, source := sizes.Capacity(e.evidence); bytes > 0 {
+		dev.CapacityBytes, dev.CapacitySource = &bytes, &source
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/report"
@@ -68,7 +69,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 			}
 		}
 	}
-	outsideDocument(doc, o.Capacity, j.logRanks())
+	logs.Add(doc, o.Capacity, j.logRanks())
 	doc.Verdict = j.verdict(doc, &one)
 	if e == nil {
 		j.noteUncompared(doc)

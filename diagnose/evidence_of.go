@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/filename"
 )
 
@@ -43,17 +42,6 @@ func ofRank(ev *evidence.Evidence, rank int) *evidence.Evidence {
 	}
 	own := *ev
 	own.OOMMessages = less(ev.OOMMessages, func(x evidence.OOMMessage) bool { return x.Rank != nil && *x.Rank != rank })
-	if len(own.OOMMessages) == len(ev.OOMMessages) {
-		return ev
-	}
-	own.Details = slices.Clone(ev.Details)
-	for i := range own.Details {
-		if d := &own.Details[i]; d.Log != nil {
-			log := *d.Log
-			log.OOMs = less(log.OOMs, func(x runlog.OOM) bool { return x.Rank >= 0 && x.Rank != rank })
-			d.Log = &log
-		}
-	}
 	return &own
 }
 
@@ -77,9 +65,10 @@ func without(ev *evidence.Evidence, foreign map[int]bool) *evidence.Evidence {
 		GPUs:            less(ev.GPUs, func(x evidence.GPU) bool { return foreign[x.Source] }),
 		OOMMessages:     less(ev.OOMMessages, func(x evidence.OOMMessage) bool { return foreign[x.Source] }),
 		MemorySummaries: less(ev.MemorySummaries, func(x evidence.MemorySummary) bool { return foreign[x.Source] }),
-		Steps:           less(ev.Steps, func(x evidence.Steps) bool { return foreign[x.Source] }),
+		Steps:           less(ev.Steps, func(x *evidence.Steps) bool { return foreign[x.Source] }),
 		Traces:          less(ev.Traces, func(x evidence.Trace) bool { return foreign[x.Source] }),
-		Details:         less(ev.Details, func(x evidence.Detail) bool { return foreign[x.Source] }),
+		Logs:            less(ev.Logs, func(x evidence.Log) bool { return foreign[x.Source] }),
+		Timelines:       less(ev.Timelines, func(x evidence.Timeline) bool { return foreign[x.Source] }),
 	}
 }
 

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"sort"
-	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
@@ -369,34 +368,21 @@ type letting struct {
 // releases looks at each frame once.
 func (e *examination) releases() (x letting) {
 	s := e.t.Snapshot
-	const (
-		native = 1 << iota
-		saved
-		engine
-	)
-	marks := make([]uint8, len(s.Frames))
+	marks := make([]frames.Marks, len(s.Frames))
 	for i := range s.Frames {
-		name := s.String(s.Frames[i].Function)
-		if strings.Contains(name, "::") {
-			marks[i] |= native
-		}
-		if strings.Contains(name, "SavedVariable") || strings.Contains(name, "release_variables") ||
-			strings.Contains(name, "autograd::Node::~Node") {
-			marks[i] |= saved
-		}
-		if strings.Contains(name, "autograd::Engine::") {
-			marks[i] |= engine
+		if e.view.Language(snapshot.FrameID(i)) == frames.CPP {
+			marks[i], _ = frames.OfNative(s.String(s.Frames[i].Function))
 		}
 	}
 	x.stacks = make([]bool, max(1, s.NumStacks()))
 	nativeStack := make([]bool, len(x.stacks))
 	for id := 1; id < s.NumStacks(); id++ {
-		var all uint8
+		var all frames.Marks
 		for _, f := range s.Stack(snapshot.StackID(id)) {
 			all |= marks[f]
 		}
-		x.stacks[id] = all&saved != 0 && all&engine == 0
-		nativeStack[id] = all&native != 0
+		x.stacks[id] = all&(frames.Release|frames.NodeGone) != 0 && all&frames.Engine == 0
+		nativeStack[id] = all&frames.Native != 0
 	}
 	events := &e.t.Device.Events
 	for i, action := range events.Action {

@@ -12,6 +12,7 @@ import (
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/load"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -105,7 +106,7 @@ func idsOf(doc *report.Document) []string {
 // nothing is critical where nothing failed.
 func TestLabelledFindings(t *testing.T) {
 	dirs, _ := filepath.Glob("../testdata/recordings/*")
-	if more, _ := filepath.Glob("../../shared/corpus/labelled/*__*"); !testing.Short() && len(more) > 0 {
+	if more := corpus.Glob(t, "labelled/*__*"); len(more) > 0 {
 		dirs = more // the same, and others
 	}
 	for _, dir := range dirs {
@@ -244,14 +245,8 @@ func checkFindings(t *testing.T, doc *report.Document) {
 // TestFoundRecordings reads other people's recordings: what is said of them has
 // the form of any report, and nothing is critical where nothing failed.
 func TestFoundRecordings(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads every recording")
-	}
-	paths, _ := filepath.Glob("../../shared/corpus/snapshots/*")
-	if len(paths) == 0 {
-		t.Skip("no recordings here")
-	}
-	for _, path := range paths {
+	corpus.Path(t, "snapshots")
+	for _, path := range corpus.Glob(t, "snapshots/*") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			doc := analyzed(t, path)
 			checkFindings(t, doc)
@@ -277,20 +272,13 @@ func TestOverBudget(t *testing.T) {
 		run  string
 		over bool
 	}{
-		{"gpt2_fp32_adamw__hf_loop/snapshot_all", false},
-		{"qwen_vocab_oom__05b/snapshot_all", false},             // another model
-		{"retained_graph__trainer_entropy/snapshot_all", false}, // a smaller one
-		{"eval_no_nograd__gpt2/snapshot_all", true},
+		{"../testdata/recordings/gpt2_fp32_adamw__hf_loop/snapshot_late", false},
+		{"../testdata/recordings/qwen_vocab_oom__05b/snapshot_all", false},               // another model
+		{"../testdata/recordings/retained_graph__trainer_entropy/snapshot_named", false}, // a smaller one
+		{"testdata/eval_no_nograd__gpt2__all", true},
 	} {
 		t.Run(c.run, func(t *testing.T) {
-			path := "../testdata/recordings/" + c.run + ".pickle.gz"
-			if _, err := os.Stat(path); err != nil {
-				path = "../../shared/corpus/labelled/" + c.run + ".pickle.gz"
-			}
-			if _, err := os.Stat(path); err != nil {
-				t.Skip("not here")
-			}
-			run, err := load.Open([]string{path}, load.Options{})
+			run, err := load.Open([]string{c.run + ".pickle.gz"}, load.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

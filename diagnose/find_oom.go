@@ -10,7 +10,7 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/units"
-	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -69,9 +69,9 @@ func (e *examination) stillToCome(o *timeline.OOM) int64 {
 	if e.toCome == nil {
 		e.toCome = map[int]int64{}
 	}
-	n := replay.StillToCome(e.classes, o)
-	if p := e.program(); n == 0 && p != nil && len(e.toCome) < maxExplained {
-		n = p.Explain(o, e.classes, []replay.Settings{}).StillToCome
+	n := passes.OptimizerStateToCome(e.classes, o)
+	if n == 0 && e.program() != nil && len(e.toCome) < maxExplained {
+		n = passes.RestOfStep(e.classes, o)
 	}
 	e.toCome[o.Event] = n
 	return n

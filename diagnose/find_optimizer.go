@@ -6,7 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/units"
-	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -40,7 +40,7 @@ func (e *examination) optimizerLists(dev *report.Device, f *facts) []draft {
 	}
 	const loop = "foreach=False, which makes them for one weight after the other, and is slower"
 	kind := e.manyTensors(ids)
-	class := replay.FusedOptimizer(kind)
+	class := change.FusedOptimizer(kind)
 	switch {
 	case class != "":
 		d.change = "optimizer=fused"

@@ -7,35 +7,32 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// remedies are changes that a replay knows, in words, with "@" where the line
-// belongs that it is about; the first of several that save the same is the one that
-// asks least of the training.
+// remedies are changes that a replay knows, with what must matter at the peak; the
+// first of several that save the same is the one that asks least of the training.
 var remedies = []struct {
 	change string
-	about  []classify.Category // that must matter at the peak
-	text   string
+	about  []classify.Category
 }{
-	{"leak=fixed", nil, "Fix the leak that has a finding of its own"},
-	{"gradients=set_to_none", nil, "optimizer.zero_grad(set_to_none=True)"},
-	{"logits=chunked", []classify.Category{classify.Logits},
-		"Chunked or fused cross-entropy@, so that the logits of all tokens never exist at once"},
-	{"checkpointing=full", []classify.Category{classify.Activations}, "Activation checkpointing@"},
-	{"optimizer=fused", []classify.Category{classify.OptimizerState}, "fused=True for the optimizer"},
-	{"optimizer=8bit", []classify.Category{classify.OptimizerState}, "An 8-bit optimizer (bitsandbytes' AdamW8bit)"},
-	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs},
-		"Half the batch, with gradients accumulated over two"},
+	{"leak=fixed", nil},
+	{"gradients=set_to_none", nil},
+	{"logits=chunked", []classify.Category{classify.Logits}},
+	{"checkpointing=full", []classify.Category{classify.Activations}},
+	{"optimizer=fused", []classify.Category{classify.OptimizerState}},
+	{"optimizer=8bit", []classify.Category{classify.OptimizerState}},
+	{"batch=x0.5", []classify.Category{classify.Activations, classify.Logits, classify.KVCache, classify.Inputs}},
 }
 
 // remedy looks for what would have made the room that was missing: by replay
 // where that can be, else by what the memory is for.
 func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.Device) {
 	name, _ := largest(&dev.AtPeak)
-	d.Fix = ptr(firstChange[name])
+	d.Fix = ptr(firstChange(name))
 	list := e.tryRemedies(o, s, dev)
 	if len(list) == 0 {
 		return
@@ -44,7 +41,7 @@ func (e *examination) remedy(d *draft, o *timeline.OOM, s shortage, dev *report.
 	d.SavesBytes = ptr(best.saves)
 	d.Fix = ptr(e.remedyText(best.change, dev) + ": " + enough(best.saves, s))
 	if best.saves < s.missing {
-		d.Fix = ptr(*d.Fix + ". Besides: " + lowerFirst(firstChange[name]))
+		d.Fix = ptr(*d.Fix + ". Besides: " + lowerFirst(firstChange(name)))
 	}
 	var tried []string
 	for _, r := range list {
@@ -89,7 +86,7 @@ func (e *examination) remedyText(change string, dev *report.Device) string {
 				at = " at " + userLine(site)
 			}
 		}
-		return strings.Replace(strings.ReplaceAll(r.text, "@", at), "AdamW8bit", e.eightBit(), 1)
+		return advice.Find(change).With("at", at, "optimizer", e.eightBit()).Text
 	}
 	return change
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/internal/units"
-	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -475,6 +475,8 @@ func TestFindingsAreExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths, _ := filepath.Glob("*.go")
+	below, _ := filepath.Glob("*/*.go")
+	paths = append(paths, below...)
 	id := regexp.MustCompile(`\bID: +"([a-z_]+)"`)
 	seen := 0
 	for _, path := range paths {
@@ -619,8 +621,8 @@ func TestPeakBefore(t *testing.T) {
 // TestListOptimizers: no optimizer's code is another's.
 func TestListOptimizers(t *testing.T) {
 	for kind, class := range listOptimizers {
-		if !strings.EqualFold(kind, class) || replay.FusedOptimizer(kind) != "" {
-			t.Errorf("%s is %s, fused %q", kind, class, replay.FusedOptimizer(kind))
+		if !strings.EqualFold(kind, class) || change.FusedOptimizer(kind) != "" {
+			t.Errorf("%s is %s, fused %q", kind, class, change.FusedOptimizer(kind))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/record"
 	"github.com/vramscope/vramscope/report"
@@ -183,24 +184,6 @@ func (e *examination) damageFindings(dev *report.Device) []report.Finding {
 		Fix:        ptr("Dump again if you can; take figures that touch the damaged parts with care")}}
 }
 
-// firstChange is what usually costs least against each kind of memory, "" where none
-// was allocated.
-var firstChange = map[string]string{
-	"": "Look with nvidia-smi for what else holds the GPU's memory, or ask for less at once: the recording " +
-		"shows nothing allocated that could make room",
-	"weights": "Load the weights in 16 bits, or shard them over GPUs (FSDP, ZeRO-3), or train adapters (LoRA) on " +
-		"quantised ones",
-	"gradients": "Shard the gradients (FSDP, ZeRO-2), or step the optimizer inside the backward pass so that they never " +
-		"live all at once",
-	"optimizer_state": "An optimizer with less state (8-bit AdamW, Adafactor, Lion), or shard it (FSDP, ZeRO-1), or offload it",
-	"activations": "Activation checkpointing, or a smaller batch with gradient accumulation: activations grow with the " +
-		"tokens of a batch",
-	"logits":          "Chunked or fused cross-entropy, so that the logits of all tokens never exist at once; or a smaller batch",
-	"kv_cache":        "A shorter context or fewer sequences at once, a quantised cache, or use_cache=False in training",
-	"inputs":          "Keep the data set on the host and move one batch at a time",
-	"autocast_copies": "Hold the weights in bf16 from the start: autocast keeps a second copy of each in 16 bits",
-	"communication":   "Smaller buckets (bucket_cap_mb), or gradient_as_bucket_view=True",
-	"workspace":       "CUBLAS_WORKSPACE_CONFIG bounds cuBLAS's workspaces",
-	"temporary":       "Process in smaller pieces: what fills the GPU lives only within single operations or between them",
-	"unknown":         "Hold less at the peak: the table of call sites says where it goes",
-}
+// firstChange is what usually costs least against a kind of memory, by category; ""
+// where none was allocated.
+func firstChange(category string) string { return advice.Find("memory." + category).Text }

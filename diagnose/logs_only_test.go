@@ -45,7 +45,8 @@ func TestStepLogs(t *testing.T) {
 		{"a leak", stepLog(60, func(i int) string {
 			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0.25, i))
 		}), "memory_grows", "from 10.00 GiB at step 0 to 24.77 GiB at step 59"},
-		{"flat", stepLog(60, func(i int) string { return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0, i)) }), "", ""},
+		{"flat", stepLog(60, func(i int) string { return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0, i)) }), "",
+			""},
 		{"a running maximum that flattens out", stepLog(200, func(i int) string {
 			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, 20-8/float64(1+i/10))
 		}), "", ""},
@@ -56,9 +57,13 @@ func TestStepLogs(t *testing.T) {
 			return fmt.Sprintf("step %d loss 2.3 mem %.2f GiB", 5*i, gibAt(10, 0, i)+float64(i/50))
 		}), "memory_grows", "by 1.01 GiB every 250 steps or so"},
 		{"a running maximum of batches", stepLog(200, func(i int) string {
-			return fmt.Sprintf("epoch %d step %d loss 2.3 mem %.2f GiB", i/50, i%50, []float64{10, 11, 14, 16, 16.5}[min(4, i/3, i/10+1)])
+			return fmt.Sprintf("epoch %d step %d loss 2.3 mem %.2f GiB", i/50, i%50, []float64{10, 11, 14, 16,
+				16.5}[min(4, i/3, i/10+1)])
 		}), "", ""},
-		{"sawtooth of validation", stepLog(200, func(i int) string { return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, 10+float64(i%20)/10) }), "", ""},
+		{"sawtooth of validation", stepLog(200, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i,
+				10+float64(i%20)/10)
+		}), "", ""},
 		{"the optimizer's first step", stepLog(60, func(i int) string {
 			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, 10+5*float64(min(1, i/16)))
 		}), "first_step_state", "5.00 GiB at step 16"},
@@ -107,26 +112,34 @@ func TestMostMemory(t *testing.T) {
 		says string
 	}{
 		{"both kinds", func(i int) string {
-			return fmt.Sprintf("{'loss': 1.5, 'step': %d, 'total_peak_memory_allocated_MB': %d, 'total_peak_memory_reserved_MB': %d}", i, 10240, 20480+512*(i%2))
+			return fmt.Sprintf("{'loss': 1.5, 'step': %d, 'total_peak_memory_allocated_MB': %d, "+
+				"'total_peak_memory_reserved_MB': %d}", i, 10240, 20480+512*(i%2))
 		}, "at most 20.50 GiB of GPU memory reserved, 10.00 GiB allocated"},
 		{"both kinds with a unit at the end", func(i int) string {
 			return fmt.Sprintf("%d: loss 2.1 allocated 1290 reserved %d MiB", i, 3292+100*(i%2))
 		},
 			"at most 3.31 GiB of GPU memory reserved, 1.26 GiB allocated"},
-		{"reserved", func(i int) string { return fmt.Sprintf("step %d loss 2.1 reserved 12.00 GiB", i) }, "at most 12.00 GiB of GPU memory reserved"},
-		{"allocated", func(i int) string { return fmt.Sprintf("step %d loss 2.1 allocated 9.50 GiB", i) }, "at most 9.50 GiB of GPU memory allocated"},
-		{"either", func(i int) string { return fmt.Sprintf("step %d loss 2.1 memory: 9.50GiB(94.81%%)", i) }, "at most 9.50 GiB of GPU memory"},
-		{"outside of steps", func(i int) string { return "[after setup] GPU Allocated: 8.00 GiB | GPU Reserved: 9.00 GiB" }, "mentions at most 9.00 GiB of GPU memory reserved, 8.00 GiB allocated"},
+		{"reserved", func(i int) string { return fmt.Sprintf("step %d loss 2.1 reserved 12.00 GiB", i) },
+			"at most 12.00 GiB of GPU memory reserved"},
+		{"allocated", func(i int) string { return fmt.Sprintf("step %d loss 2.1 allocated 9.50 GiB", i) },
+			"at most 9.50 GiB of GPU memory allocated"},
+		{"either", func(i int) string { return fmt.Sprintf("step %d loss 2.1 memory: 9.50GiB(94.81%%)", i) },
+			"at most 9.50 GiB of GPU memory"},
+		{"outside of steps", func(i int) string { return "[after setup] GPU Allocated: 8.00 GiB | GPU Reserved: 9.00 GiB" },
+			"mentions at most 9.00 GiB of GPU memory reserved, 8.00 GiB allocated"},
 		{"reserved only before training", func(i int) string {
 			if i == 0 {
 				return "MA 15.98 GB         Max_MA 19.92 GB         CA 19.93 GB         Max_CA 20 GB"
 			}
-			return fmt.Sprintf("epoch=0/micro_step=2/global_step=%d, CurrSamplesPerSec=5.3, MemAllocated=19.95GB, MaxMemAllocated=61.12GB", i)
+			return fmt.Sprintf("epoch=0/micro_step=2/global_step=%d, CurrSamplesPerSec=5.3, MemAllocated=19.95GB, "+
+				"MaxMemAllocated=61.12GB", i)
 		}, "at most 61.12 GiB of GPU memory allocated"},
 		{"with the GPU's size", func(i int) string {
-			return fmt.Sprintf("CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory\nstep: %d loss: 2.1 memory: 9.50GiB(12.01%%)", i)
+			return fmt.Sprintf("CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory\nstep: %d loss: 2.1 memory: "+
+				"9.50GiB(12.01%%)", i)
 		}, "at most 9.50 GiB of GPU memory, on GPUs of 79.10 GiB"},
-		{"a table without words", func(i int) string { return fmt.Sprintf("%d 2.%04d %d", i, 500-i, 1<<30+i<<20) }, "at most 1.01 GiB of GPU memory"},
+		{"a table without words", func(i int) string { return fmt.Sprintf("%d 2.%04d %d", i, 500-i, 1<<30+i<<20) },
+			"at most 1.01 GiB of GPU memory"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -147,7 +160,8 @@ func TestMostMemory(t *testing.T) {
 
 // TestPressure tells how often the GPU was full by the trainer's count.
 func TestPressure(t *testing.T) {
-	const flush = "[2025-02-03 14:12:55,120] [WARNING] [stage3.py:2118:step] %d pytorch allocator cache flushes since last step. this happens when there is high memory pressure\n"
+	const flush = "[2025-02-03 14:12:55,120] [WARNING] [stage3.py:2118:step] %d pytorch allocator cache flushes since last " +
+		"step. this happens when there is high memory pressure\n"
 	const retries = "[rank0]:[titan] 2025-04-01 18:41:10,112 - root - WARNING - %d CUDA memory allocation retries.\n"
 	const oom = "RuntimeError: CUDA error: out of memory\n"
 	tests := []struct {
@@ -161,7 +175,8 @@ func TestPressure(t *testing.T) {
 	}
 	for _, test := range tests {
 		doc := judged(t, input{name: "train.log", text: "step 1 loss 2.5\n" + test.log})
-		if f := found(doc, "cache_flushed"); f == nil || f.Severity != test.severity || !strings.HasPrefix(f.Title, test.says) || !strings.Contains(f.Evidence[0], "train.log:2") {
+		if f := found(doc, "cache_flushed"); f == nil || f.Severity != test.severity || !strings.HasPrefix(f.Title, test.says) ||
+			!strings.Contains(f.Evidence[0], "train.log:2") {
 			t.Errorf("%q: %+v", test.log, doc.Findings)
 		}
 	}
@@ -170,23 +185,34 @@ func TestPressure(t *testing.T) {
 // TestGPUsAlone judges what nvidia-smi saw without anything else.
 func TestGPUsAlone(t *testing.T) {
 	csv := func(rows int, row func(i int) string) string {
-		return "timestamp, index, utilization.gpu [%], memory.used [MiB], memory.total [MiB]\n" + stepLog(rows, func(i int) string {
-			return fmt.Sprintf("2026/03/04 05:%02d:%02d.000, 0, %s, 81559 MiB", i/60, i%60, row(i))
-		})
+		return "timestamp, index, utilization.gpu [%], memory.used [MiB], memory.total [MiB]\n" +
+			stepLog(rows, func(i int) string {
+				return fmt.Sprintf("2026/03/04 05:%02d:%02d.000, 0, %s, 81559 MiB", i/60, i%60, row(i))
+			})
 	}
 	tests := []struct{ name, text, id, says string }{
-		{"full", csv(40, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", min(81000, 10000+9000*i)) }), "gpu_full", "79.10 GiB of 79.65 GiB"},
-		{"grows to the end", csv(400, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", 20000+100*i) }), "memory_grows", "GPU 0"},
-		{"grows for a minute only", csv(60, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", 40000+200*i) }), "memory_grows", "GPU 0"},
+		{"full", csv(40, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", min(81000, 10000+9000*i)) }), "gpu_full",
+			"79.10 GiB of 79.65 GiB"},
+		{"grows to the end", csv(400, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", 20000+100*i) }), "memory_grows",
+			"GPU 0"},
+		{"grows for a minute only", csv(60, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", 40000+200*i) }),
+			"memory_grows", "GPU 0"},
 		{"loads", csv(60, func(i int) string { return fmt.Sprintf("90 %%, %d MiB", 500+400*i) }), "memory_grows", "GPU 0"},
-		{"held for nothing", csv(60, func(i int) string { return fmt.Sprintf("%d %%, 40000 MiB", 90*(i%4/3)) }), "gpu_idle", "75 %"},
+		{"held for nothing", csv(60, func(i int) string { return fmt.Sprintf("%d %%, 40000 MiB", 90*(i%4/3)) }), "gpu_idle",
+			"75 %"},
 		{"shared", smiTable(30000, "100 12000", "200 17000"), "outside_pytorch", "2 programs share GPU 0"},
-		{"used by nobody that is listed", strings.Replace(smiTable(79000), "|=====", "|  No running processes found                                                             |\n|=====", 1), "outside_pytorch", "77.15 GiB were in use on GPU 0, and nvidia-smi listed no process"},
-		{"little used by nobody", strings.Replace(smiTable(900), "|=====", "|  No running processes found                                                             |\n|=====", 1), "", ""},
-		{"an instance of MIG that is full", migTable(39900, 39880, 5080), "gpu_full", "MIG instance 1 of GPU 0 was full: 38.96 GiB of 39.25 GiB"},
+		{"used by nobody that is listed", strings.Replace(smiTable(79000), "|=====",
+			"|  No running processes found                                                             |\n|=====", 1),
+			"outside_pytorch", "77.15 GiB were in use on GPU 0, and nvidia-smi listed no process"},
+		{"little used by nobody", strings.Replace(smiTable(900), "|=====",
+			"|  No running processes found                                                             |\n|=====", 1), "", ""},
+		{"an instance of MIG that is full", migTable(39900, 39880, 5080), "gpu_full",
+			"MIG instance 1 of GPU 0 was full: 38.96 GiB of 39.25 GiB"},
 		{"programs on an instance each", migTable(20000, 19000, 5080), "", ""},
-		{"programs on one instance", migTable(20000, 12000, 5080, 6000), "outside_pytorch", "2 programs share MIG instance 1 of GPU 0"},
-		{"ranks that came to the wrong GPU", strayTable(), "outside_pytorch", "2 processes that work on other GPUs hold a CUDA context on GPU 0 as well: 1.20 GiB"},
+		{"programs on one instance", migTable(20000, 12000, 5080, 6000), "outside_pytorch",
+			"2 programs share MIG instance 1 of GPU 0"},
+		{"ranks that came to the wrong GPU", strayTable(), "outside_pytorch",
+			"2 processes that work on other GPUs hold a CUDA context on GPU 0 as well: 1.20 GiB"},
 		{"a healthy run", csv(100, func(i int) string { return fmt.Sprintf("97 %%, %d MiB", min(60000, 20000*i)) }), "", ""},
 	}
 	for _, test := range tests {
@@ -209,9 +235,12 @@ func TestGPUsAlone(t *testing.T) {
 
 // TestUnlisted warns of memory that nobody listed holds, but not where it may be the run's own.
 func TestUnlisted(t *testing.T) {
-	table := strings.Replace(smiTable(79000), "|=====", "|  No running processes found                                                             |\n|=====", 1)
-	for text, want := range map[string]report.Severity{strings.Replace(table, "     98%", "      0%", 1): report.Warning, table: report.Info} {
-		if f := found(judged(t, input{name: "smi.txt", text: text}), "outside_pytorch"); f == nil || f.Severity != want || !strings.Contains(*f.Fix, "fuser -v /dev/nvidia*") {
+	table := strings.Replace(smiTable(79000), "|=====",
+		"|  No running processes found                                                             |\n|=====", 1)
+	for text, want := range map[string]report.Severity{strings.Replace(table, "     98%", "      0%", 1): report.Warning,
+		table: report.Info} {
+		if f := found(judged(t, input{name: "smi.txt", text: text}), "outside_pytorch"); f == nil || f.Severity != want ||
+			!strings.Contains(*f.Fix, "fuser -v /dev/nvidia*") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -224,16 +253,19 @@ func TestEngine(t *testing.T) {
 			"INFO 03-04 05:07:07 [gpu_worker.py:255] Available KV cache memory: 38.25 GiB\n" +
 			"INFO 03-04 05:08:07 [gpu_model_runner.py:2485] Graph capturing finished in 36 secs, took 2.75 GiB\n",
 			"vLLM took 40.50 GiB for weights, 38.25 GiB for its key-value cache, 2.75 GiB for CUDA graphs"},
-		{"sglang", "[2025-05-12 10:11:20 TP0] Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=63.40 GB, mem usage=15.25 GB.\n" +
+		{"sglang", "[2025-05-12 10:11:20 TP0] Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=63.40 " +
+			"GB, mem usage=15.25 GB.\n" +
 			"[2025-05-12 10:11:21 TP0] KV Cache is allocated. #tokens: 443000, K size: 27.00 GB, V size: 27.00 GB\n" +
 			"[2025-05-12 10:11:40 TP0] Capture cuda graph end. Time elapsed: 18.1 s. mem usage=1.25 GB. avail mem=7.12 GB.\n",
 			"sglang took 15.25 GiB for weights, 54.00 GiB for its key-value cache, 1.25 GiB for CUDA graphs"},
-		{"before, on two workers", "(Worker pid=7) INFO 03-04 model_runner.py:1115] Loading model weights took 2.2500 GB\n(Worker pid=8) INFO 03-04 model_runner.py:1115] Loading model weights took 2.5000 GB\n",
+		{"before, on two workers", "(Worker pid=7) INFO 03-04 model_runner.py:1115] Loading model weights took 2.2500 " +
+			"GB\n(Worker pid=8) INFO 03-04 model_runner.py:1115] Loading model weights took 2.5000 GB\n",
 			"vLLM took 2.50 GiB for weights"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if text := judged(t, input{name: "serve.log", text: test.log}).Verdict.Text; text != "No failure in what was given: "+test.says {
+			if text := judged(t, input{name: "serve.log", text: test.log}).Verdict.Text; text != "No failure in what was given: "+
+				test.says {
 				t.Errorf("verdict %q", text)
 			}
 		})
@@ -250,14 +282,18 @@ func TestReadings(t *testing.T) {
 		{"one reading", smiTable(0), "GPU 0 used 0 B of 79.65 GiB in nvidia-smi's only reading"},
 		{"several", csv(used, "0, 1024 MiB, 8192 MiB", "0, 2048 MiB, 8192 MiB"), "GPU 0 used at most 2.00 GiB of 8.00 GiB"},
 		{"three GPUs", csv(used, "0, 1024 MiB, 8192 MiB", "1, 1024 MiB, 8192 MiB", "2, 1024 MiB, 8192 MiB"),
-			"GPU 0 used 1.00 GiB of 8.00 GiB in nvidia-smi's only reading; GPU 1 used 1.00 GiB of 8.00 GiB in nvidia-smi's only reading; 1 more GPU in nvidia-smi"},
-		{"no memory", csv("power.draw [W]", "0, 90.0 W", "1, 80.0 W", "2, 80.0 W"), "3 GPUs without a figure for their memory (--query-gpu=memory.used shows it)"},
-		{"rocm-smi's table", "Device  Node  IDs  Temp  Power  SCLK  Fan  PwrCap  VRAM%  GPU%\n=======\n0  2  0x74a1,  28851  41.0°C  142.0W  132Mhz  0%  750.0W  91%  99%\n======\n",
+			"GPU 0 used 1.00 GiB of 8.00 GiB in nvidia-smi's only reading; GPU 1 used 1.00 GiB of 8.00 GiB in nvidia-smi's " +
+				"only reading; 1 more GPU in nvidia-smi"},
+		{"no memory", csv("power.draw [W]", "0, 90.0 W", "1, 80.0 W", "2, 80.0 W"),
+			"3 GPUs without a figure for their memory (--query-gpu=memory.used shows it)"},
+		{"rocm-smi's table", "Device  Node  IDs  Temp  Power  SCLK  Fan  PwrCap  VRAM%  GPU%\n=======\n0  2  0x74a1,  28851  " +
+			"41.0°C  142.0W  132Mhz  0%  750.0W  91%  99%\n======\n",
 			"GPU 0 without a figure for its memory (rocm-smi --showmeminfo vram shows it)"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if text := judged(t, input{name: "gpu.csv", text: test.text}).Verdict.Text; text != "No failure in what was given: "+test.says {
+			if text := judged(t, input{name: "gpu.csv", text: test.text}).Verdict.Text; text != "No failure in what was given: "+
+				test.says {
 				t.Errorf("verdict %q", text)
 			}
 		})
@@ -267,7 +303,8 @@ func TestReadings(t *testing.T) {
 // migTable is a GPU in two instances: what is used of the first, and the processes
 // on the first, on the second, and on the first again.
 func migTable(used int, processes ...int) string {
-	text := strings.Replace(smiTable(int64(used+5100)), "| Processes:", fmt.Sprintf(`| MIG devices:                                                                            |
+	text := strings.Replace(smiTable(int64(used+5100)), "| Processes:",
+		fmt.Sprintf(`| MIG devices:                                                                            |
 |  0    1   0   0  |           %dMiB / 40192MiB    | 42      0 |  3   0    2    0    0 |
 |                  |               0MiB / 65535MiB    |           |                       |
 |  0    5   0   1  |            5100MiB / 19968MiB    | 28      0 |  2   0    1    0    0 |
@@ -275,7 +312,8 @@ func migTable(used int, processes ...int) string {
 +-----------------------------------------------------------------------------------------+
 | Processes:`, used), 1)
 	for i, mib := range processes {
-		text += fmt.Sprintf("|    0    %d    0      %10d      C   python                            %7dMiB |\n", [...]int{1, 5, 1}[i], 100+i, mib)
+		text += fmt.Sprintf("|    0    %d    0      %10d      C   python                            %7dMiB |\n",
+			[...]int{1, 5, 1}[i], 100+i, mib)
 	}
 	return text
 }
@@ -284,7 +322,8 @@ func migTable(used int, processes ...int) string {
 func strayTable() string {
 	text := smiTable(30000, "100 20000", "101 614", "102 614")
 	for gpu := 1; gpu < 3; gpu++ {
-		row := fmt.Sprintf("|    %d   N/A  N/A      %10d      C   python                            %7dMiB |\n+----", gpu, 100+gpu, 20000)
+		row := fmt.Sprintf("|    %d   N/A  N/A      %10d      C   python                            %7dMiB |\n+----", gpu,
+			100+gpu, 20000)
 		at := strings.LastIndex(text, "+----")
 		at = strings.LastIndex(text[:at], "\n") + 1
 		text = text[:at] + row + text[at+len("+----"):]
@@ -316,7 +355,8 @@ func TestTraceAlone(t *testing.T) {
 		}
 		return strings.TrimSuffix(b.String(), ",") + `]}`
 	}
-	if f := found(judged(t, input{name: "trace.json", text: trace(100 << 20)}), "memory_grows"); f == nil || !strings.Contains(f.Title, "100.00 MiB a step") {
+	if f := found(judged(t, input{name: "trace.json", text: trace(100 << 20)}), "memory_grows"); f == nil ||
+		!strings.Contains(f.Title, "100.00 MiB a step") {
 		t.Errorf("found %+v", f)
 	}
 	doc := judged(t, input{name: "trace.json", text: trace(0)})
@@ -328,22 +368,27 @@ func TestTraceAlone(t *testing.T) {
 // TestTraceWithoutTotals: traces of old name no totals, which is said in words.
 func TestTraceWithoutTotals(t *testing.T) {
 	event := `{"ph":"i","cat":"Memory","name":"[memory]","ts":%d,"args":{"Device Type":1,"Device Id":0,"Bytes":%d}}`
-	doc := judged(t, input{name: "trace.json", text: `{"traceEvents": [` + fmt.Sprintf(event, 1, 4096) + "," + fmt.Sprintf(event, 2, -4096) + `]}`})
+	doc := judged(t, input{name: "trace.json", text: `{"traceEvents": [` + fmt.Sprintf(event, 1, 4096) + "," + fmt.Sprintf(event,
+		2, -4096) + `]}`})
 	var text bytes.Buffer
 	if err := writer.Write(&text, view.Document(doc, view.Terminal), writer.Style{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(text.String(), "2 memory events, without totals of a GPU"); n != 2 || strings.Contains(text.String(), "?") {
+	if n := strings.Count(text.String(), "2 memory events, without totals of a GPU"); n != 2 || strings.Contains(text.String(),
+		"?") {
 		t.Errorf("%d times in\n%s", n, text.String())
 	}
 }
 
 // TestHostMemory names the host where its memory failed, and advises nothing for the GPU.
 func TestHostMemory(t *testing.T) {
-	const failed = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in <module>\nRuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 17179869184 bytes. Error code 12 (Cannot allocate memory)\n"
+	const failed = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in <module>\nRuntimeError: " +
+		"[enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate " +
+		"17179869184 bytes. Error code 12 (Cannot allocate memory)\n"
 	doc := judged(t, input{name: "train.log", text: failed + failed})
 	if len(doc.Findings) != 1 || doc.Findings[0].ID != "host_out_of_memory" || doc.Findings[0].Severity != report.Critical ||
-		!strings.HasPrefix(doc.Verdict.Text, "Out of memory on the host, not on the GPU: 16.00 GiB of CPU memory asked for at u/train.py:12") ||
+		!strings.HasPrefix(doc.Verdict.Text, "Out of memory on the host, not on the GPU: 16.00 GiB of CPU memory asked for at "+
+			"u/train.py:12") ||
 		!strings.Contains(strings.Join(doc.Findings[0].Evidence, "; "), "told 2 times") {
 		t.Errorf("%+v, %+v", doc.Verdict, doc.Findings)
 	}
@@ -356,14 +401,19 @@ func TestKilled(t *testing.T) {
 		log, says string
 		severity  report.Severity
 	}{
-		{steps + "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.\n", "Out of memory on the host, not on the GPU: Slurm saw", report.Critical},
-		{steps + "Out of memory: Killed process 4242 (python) total-vm:9kB, anon-rss:67108864kB, file-rss:0kB\nKilled\n", "held 64.00 GiB of CPU memory", report.Critical},
+		{steps + "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.\n",
+			"Out of memory on the host, not on the GPU: Slurm saw", report.Critical},
+		{steps + "Out of memory: Killed process 4242 (python) total-vm:9kB, anon-rss:67108864kB, file-rss:0kB\nKilled\n",
+			"held 64.00 GiB of CPU memory", report.Critical},
 		{steps + "MemoryError\n", "the operating system refused a request for CPU memory", report.Critical},
 		{steps + "OSError: [WinError 1455] The paging file is too small\n", "Windows' paging file is too small", report.Critical},
-		{steps + "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n", "LSF saw a process of the job killed for it", report.Critical},
-		{steps + "RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly\n", "A DataLoader worker ended without a word", report.Warning},
+		{steps + "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n",
+			"LSF saw a process of the job killed for it", report.Critical},
+		{steps + "RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly\n",
+			"A DataLoader worker ended without a word", report.Warning},
 		{steps + "Killed\n", "A process was killed by signal 9", report.Warning},
-		{steps + "RuntimeError: CUDA error: out of memory\nKilled\n", "Out of memory, after step 2; the driver itself refused", report.Critical},
+		{steps + "RuntimeError: CUDA error: out of memory\nKilled\n", "Out of memory, after step 2; the driver itself refused",
+			report.Critical},
 	}
 	for _, test := range tests {
 		doc := judged(t, input{name: "train.log", text: test.log})
@@ -384,7 +434,8 @@ func TestTraceOfFailure(t *testing.T) {
 		asked, allocated, reserved int64
 		id, says                   string
 	}{
-		{4 << 30, 38 << 30, 39 << 30, "oom_true_shortage", "4.00 GiB asked for; with the 38.00 GiB in use it exceeds the GPU's 40.00 GiB by 2.00 GiB"},
+		{4 << 30, 38 << 30, 39 << 30, "oom_true_shortage",
+			"4.00 GiB asked for; with the 38.00 GiB in use it exceeds the GPU's 40.00 GiB by 2.00 GiB"},
 		{4 << 30, 30 << 30, 38 << 30, "oom_fragmentation", "8.00 GiB were free in PyTorch's cache"},
 		{4 << 30, 10 << 30, 11 << 30, "oom_true_shortage", "the trace doesn't say what was free"},
 	}
@@ -400,9 +451,12 @@ func TestTraceOfFailure(t *testing.T) {
 // failure, and so is one that a tracker keeps a copy of.
 func TestLogsOfRanks(t *testing.T) {
 	oom := func(gpu int) string {
-		return fmt.Sprintf("step 7 loss 2.1\nTraceback (most recent call last):\n  File \"/a/train.py\", line 50, in f\n    x()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.27 GiB. "+
-			"GPU %d has a total capacity of 79.15 GiB of which 1.18 GiB is free. Including non-PyTorch memory, this process has 77.96 GiB memory in use. "+
-			"Of the allocated memory 76.20 GiB is allocated by PyTorch, and 1.21 GiB is reserved by PyTorch but unallocated.\n", gpu)
+		return fmt.Sprintf("step 7 loss 2.1\nTraceback (most recent call last):\n  File \"/a/train.py\", line 50, in f\n    "+
+			"x()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.27 GiB. "+
+			"GPU %d has a total capacity of 79.15 GiB of which 1.18 GiB is free. Including non-PyTorch memory, this process "+
+			"has 77.96 GiB memory in use. "+
+			"Of the allocated memory 76.20 GiB is allocated by PyTorch, and 1.21 GiB is reserved by PyTorch but unallocated.\n",
+			gpu)
 	}
 	const fine = "step 7 loss 2.1\nstep 8 loss 2.0\n"
 	log := func(name, text string) input { return input{name: name, text: text} }
@@ -413,18 +467,26 @@ func TestLogsOfRanks(t *testing.T) {
 		evidence []string // of the ranks, in the end
 		rank     int      // of the first message
 	}{
-		{"names", []input{log("logs/rank_0.log", oom(0)), log("logs/rank_1.log", fine), log("logs/rank_3.log", oom(0))}, " on 2 ranks, after step 7: ",
-			[]string{"told 2 times in 2 logs", "ranks 0, 3", "no failure in the logs of rank 1", "no log of rank 2 was given"}, 0},
-		{"torchrun", []input{log("l/none_x7/attempt_0/0/stderr.log", oom(0)), log("l/none_x7/attempt_0/1/stderr.log", oom(1)), log("l/none_x7/attempt_0/2/stdout.log", fine)}, " on 2 ranks, after",
+		{"names", []input{log("logs/rank_0.log", oom(0)), log("logs/rank_1.log", fine), log("logs/rank_3.log", oom(0))},
+			" on 2 ranks, after step 7: ",
+			[]string{"told 2 times in 2 logs", "ranks 0, 3", "no failure in the logs of rank 1", "no log of rank 2 was given"},
+			0},
+		{"torchrun", []input{log("l/none_x7/attempt_0/0/stderr.log", oom(0)), log("l/none_x7/attempt_0/1/stderr.log", oom(1)),
+			log("l/none_x7/attempt_0/2/stdout.log", fine)}, " on 2 ranks, after",
 			[]string{"told 2 times in 2 logs", "ranks 0, 1", "no failure in the logs of rank 2"}, 0},
-		{"torchrun's second attempt", []input{log("l/none_x7/attempt_0/0/stderr.log", oom(0)), log("l/none_x7/attempt_0/1/stderr.log", fine), log("l/none_x7/attempt_1/1/stderr.log", oom(1))}, " on 2 ranks, after",
+		{"torchrun's second attempt", []input{log("l/none_x7/attempt_0/0/stderr.log", oom(0)),
+			log("l/none_x7/attempt_0/1/stderr.log", fine), log("l/none_x7/attempt_1/1/stderr.log", oom(1))}, " on 2 ranks, after",
 			[]string{"told 2 times in 2 logs", "ranks 0, 1"}, 0},
 		{"one of torchrun's", []input{log("l/none_x7/attempt_0/3/stderr.log", oom(3))}, " on GPU 3, after", nil, -1},
-		{"two machines", []input{log("none_x7/attempt_0/0/stderr.log", oom(0)), log("none_x7/attempt_0/1/stderr.log", oom(1)), log("none_y8/attempt_0/0/stderr.log", oom(0)), log("none_y8/attempt_0/1/stderr.log", oom(1))},
+		{"two machines", []input{log("none_x7/attempt_0/0/stderr.log", oom(0)), log("none_x7/attempt_0/1/stderr.log", oom(1)),
+			log("none_y8/attempt_0/0/stderr.log", oom(0)), log("none_y8/attempt_0/1/stderr.log", oom(1))},
 			" on 2 GPUs, after", []string{"told 4 times in 4 logs", "GPUs 0, 1"}, -1},
-		{"machines that count for themselves", []input{log("node0/rank0.log", oom(0)), log("node1/rank0.log", oom(0))}, " on GPU 0, after", []string{"told 2 times in 2 logs"}, -1},
-		{"marked lines", []input{log("rank0.log", "[rank2]: "+strings.Split(oom(2), "\n")[4]+"\n")}, " on rank 2, GPU 2: ", nil, 2},
-		{"a copy", []input{log("train.log", oom(0)), log("wandb/run-20250312_100211-ab/files/output.log", "$ python train.py\n"+oom(0))}, " on GPU 0, after", []string{"told 2 times in 2 logs"}, -1},
+		{"machines that count for themselves", []input{log("node0/rank0.log", oom(0)), log("node1/rank0.log", oom(0))},
+			" on GPU 0, after", []string{"told 2 times in 2 logs"}, -1},
+		{"marked lines", []input{log("rank0.log", "[rank2]: "+strings.Split(oom(2), "\n")[4]+"\n")}, " on rank 2, GPU 2: ", nil,
+			2},
+		{"a copy", []input{log("train.log", oom(0)), log("wandb/run-20250312_100211-ab/files/output.log", "$ python train.py\n"+
+			oom(0))}, " on GPU 0, after", []string{"told 2 times in 2 logs"}, -1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -432,7 +494,8 @@ func TestLogsOfRanks(t *testing.T) {
 			if len(doc.Findings) != 1 || !strings.Contains(doc.Findings[0].Title, test.says) {
 				t.Fatalf("found %+v, want one that says %q", doc.Findings, test.says)
 			}
-			if e := doc.Findings[0].Evidence; !strings.HasSuffix(test.files[0].name, strings.Split(e[0], ":")[0]) || !slices.Equal(e[len(e)-len(test.evidence):], test.evidence) {
+			if e := doc.Findings[0].Evidence; !strings.HasSuffix(test.files[0].name, strings.Split(e[0], ":")[0]) ||
+				!slices.Equal(e[len(e)-len(test.evidence):], test.evidence) {
 				t.Errorf("evidence %q, want %q in the end", e, test.evidence)
 			}
 			rank := -1

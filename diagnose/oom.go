@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/diagnose/oom"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -49,37 +51,24 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 	return out
 }
 
-// contextBytes is more than a CUDA context and its libraries take.
-const contextBytes = 2 << 30
-
 // oomVerdict is why a request could not be met.
 func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
-	capacity := o.Capacity()
+	capacity, whole := o.Capacity(), evidence.Or(dev.CapacityBytes, -1)
+	q := oom.Request{Needs: allocator.NeededFor(e.t, o.Requested), Free: o.DeviceFree, Cached: o.Reserved - o.Active, Limited: capacity >= 0}
 	if capacity < 0 {
-		if dev.CapacityBytes == nil {
-			return "unknown"
-		}
-		capacity = *dev.CapacityBytes
-	} else if o.DeviceFree >= replay.Needs(e.t, o.Requested) {
-		return "memory_fraction" // the driver would have had it
+		capacity = whole
 	}
-	if missing := o.Active + o.Requested - capacity; missing > 0 {
-		if dev.CapacityBytes != nil {
-			if others := *dev.CapacityBytes - capacity - contextBytes; others >= missing {
-				return "other_process"
-			}
-		}
-		if e.othersAt(o, dev) >= missing {
-			return "other_process"
-		}
-		return "true_shortage"
+	if capacity < 0 {
+		return report.UnknownVerdict
 	}
 	const nearlyAll = 5 // percent that the request would have left: where nothing tells what the pass still needs, it needs more
-	if still, left := e.stillToCome(o), capacity-o.Active; still > left || still == 0 &&
-		(left-o.Requested)*100 < nearlyAll*capacity {
-		return "true_shortage"
+	if q.Missing = o.Active + o.Requested - capacity; q.Missing > 0 {
+		q.Others = max(whole-capacity-oom.ContextBytes, e.othersAt(o, dev))
+	} else {
+		still, left := e.stillToCome(o), capacity-o.Active
+		q.Scattered = still <= left && (still > 0 || (left-o.Requested)*100 >= nearlyAll*capacity)
 	}
-	return "fragmentation"
+	return q.Cause()
 }
 
 // phaseAt is the phase that an event lies in.

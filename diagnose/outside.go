@@ -4,35 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// outside is the memory on a GPU that PyTorch's allocator has no part in, in
-// bytes; -1 where the evidence can't tell one part from another.
-type outside struct {
-	context, others, unaccounted int64
-	confidence                   float64
-	basis                        []string // where the figures are from
-	processes                    []evidence.Process
-}
-
-func (o *outside) total() int64 { return max(0, o.context) + max(0, o.others) + max(0, o.unaccounted) }
-
-// usualContext is what a CUDA context with its libraries takes at most, when
-// nothing else is known; measured ones are 0.3 to 0.6 GiB.
-const usualContext = 1 << 30
-
 // outsideOf works out what lies outside PyTorch on the device: from the
 // out-of-memory message, which counts for one instant, else from nvidia-smi.
-func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
+func (e *examination) outsideOf(dev *report.Device) (oom.Outside, bool) {
 	if m := e.lastMessage(dev); m != nil {
-		if o, ok := outsideOfMessage(m); ok {
+		f := oom.Of(m)
+		if o, ok := f.Outside(); ok {
 			return o, true
 		}
 	}
@@ -40,22 +25,22 @@ func (e *examination) outsideOf(dev *report.Device) (outside, bool) {
 	if g != nil {
 		o, ok := outsideOfGPU(g, dev.Peaks.Reserved.Bytes)
 		if how != "" {
-			o.basis = append(o.basis, how)
+			o.Basis = append(o.Basis, how)
 		}
-		if ok && len(o.processes) > 0 || !clocked(dev) {
+		if ok && len(o.Processes) > 0 || !clocked(dev) {
 			return o, ok
 		}
 	}
 	for i := range dev.Clocks {
 		if c := &dev.Clocks[i]; c.OutsideBytes != nil {
-			o := split(*c.OutsideBytes)
-			o.confidence = *c.Confidence
-			o.basis = []string{fmt.Sprintf("nvidia-smi's readings lie %s above what PyTorch had reserved at the same times",
+			o := oom.Split(*c.OutsideBytes)
+			o.Confidence = *c.Confidence
+			o.Basis = []string{fmt.Sprintf("nvidia-smi's readings lie %s above what PyTorch had reserved at the same times",
 				units.Bytes(*c.OutsideBytes))}
 			return o, true
 		}
 	}
-	return outside{}, false
+	return oom.Outside{}, false
 }
 
 // clocked tells whether readings were compared with the recording moment by
@@ -66,38 +51,33 @@ func clocked(dev *report.Device) bool {
 
 // lastMessage is the last out-of-memory message about the device that has all
 // figures; where the recording has failed requests, about one of those.
-func (e *examination) lastMessage(dev *report.Device) *runlog.OOM {
-	failed := requestsOf(*dev)
-	return e.message(dev, func(m *runlog.OOM) bool {
-		return m.AllocatedBytes >= 0 && m.ReservedUnallocatedBytes >= 0 && (len(failed) == 0 || failed.recorded(m))
+func (e *examination) lastMessage(dev *report.Device) *evidence.OOMMessage {
+	failed := oom.RequestsOf(*dev)
+	return e.message(dev, func(m *evidence.OOMMessage) bool {
+		return m.AllocatedBytes != nil && m.ReservedUnallocatedBytes != nil && (len(failed) == 0 || failed.Recorded(m))
 	})
 }
 
 // message is the last out-of-memory message about the device that will do.
-func (e *examination) message(dev *report.Device, will func(*runlog.OOM) bool) *runlog.OOM {
-	var last *runlog.OOM
-	for _, d := range e.evidence.Details {
-		if d.Log == nil {
-			continue
-		}
-		for i := range d.Log.OOMs {
-			if m := &d.Log.OOMs[i]; (m.GPU < 0 || m.GPU == dev.Device) && will(m) {
-				last = m
-			}
+func (e *examination) message(dev *report.Device, will func(*evidence.OOMMessage) bool) *evidence.OOMMessage {
+	var last *evidence.OOMMessage
+	for i := range e.evidence.OOMMessages {
+		if m := &e.evidence.OOMMessages[i]; evidence.Or(m.GPU, dev.Device) == dev.Device && will(m) {
+			last = m
 		}
 	}
 	return last
 }
 
 // messageOf is the last message about a failed request.
-func (e *examination) messageOf(o *timeline.OOM, dev *report.Device) *runlog.OOM {
-	size := asked(o.Requested)
+func (e *examination) messageOf(o *timeline.OOM, dev *report.Device) *evidence.OOMMessage {
+	size := oom.Asked(o.Requested)
 	m, ok := e.messages[size]
 	if !ok {
 		if e.messages == nil {
-			e.messages = map[int64]*runlog.OOM{}
+			e.messages = map[int64]*evidence.OOMMessage{}
 		}
-		m = e.message(dev, func(m *runlog.OOM) bool { return tells(m.RequestedBytes, size) })
+		m = e.message(dev, func(m *evidence.OOMMessage) bool { return oom.Tells(evidence.Or(m.RequestedBytes, -1), size) })
 		e.messages[size] = m
 	}
 	return m
@@ -106,54 +86,14 @@ func (e *examination) messageOf(o *timeline.OOM, dev *report.Device) *runlog.OOM
 // othersAt is what other processes held of the GPU when a request failed, in
 // bytes, as the log's message about it tells, else nvidia-smi's size of the GPU.
 func (e *examination) othersAt(o *timeline.OOM, dev *report.Device) int64 {
-	if m := e.messageOf(o, dev); m != nil && m.CapacityBytes > 0 {
-		return othersOf(m)
+	if m := e.messageOf(o, dev); m != nil && evidence.Or(m.CapacityBytes, 0) > 0 {
+		f := oom.Of(m)
+		return f.HeldByOthers()
 	}
 	if g, _ := e.gpuOf(dev); g != nil && g.TotalBytes != nil && o.Capacity() > 0 {
-		return *g.TotalBytes - o.Capacity() - contextBytes
+		return *g.TotalBytes - o.Capacity() - oom.ContextBytes
 	}
 	return 0
-}
-
-func outsideOfMessage(m *runlog.OOM) (outside, bool) {
-	if m.CapacityBytes <= 0 || m.DeviceFreeBytes < 0 || m.AllocatedBytes < 0 || m.ReservedUnallocatedBytes < 0 {
-		return outside{}, false
-	}
-	held := m.AllocatedBytes + m.ReservedUnallocatedBytes
-	taken := m.CapacityBytes - m.DeviceFreeBytes
-	own := m.ProcessBytes
-	if p, ok := ownProcess(m); ok {
-		own = p.Bytes
-	}
-	if own >= held {
-		return outside{context: own - held, others: rounded(taken - own), confidence: 0.95,
-			basis: []string{fmt.Sprintf("the out-of-memory message: this process had %s, PyTorch %s of it; %s of %s were in use",
-				units.Bytes(own), units.Bytes(held), units.Bytes(taken), units.Bytes(m.CapacityBytes))}}, true
-	}
-	rest := taken - held
-	if rest < 0 {
-		return outside{}, false
-	}
-	o := split(rest)
-	o.basis = []string{fmt.Sprintf("the out-of-memory message: %s of %s were in use, %s of it by PyTorch", units.Bytes(taken),
-		units.Bytes(m.CapacityBytes), units.Bytes(held))}
-	return o, true
-}
-
-// rounded takes what rounding to two decimals of a GiB leaves for nothing.
-func rounded(bytes int64) int64 {
-	if bytes < 32<<20 {
-		return 0
-	}
-	return bytes
-}
-
-// split guesses what an undivided rest is: as much as a context takes is one.
-func split(rest int64) outside {
-	if rest <= usualContext {
-		return outside{context: rest, others: -1, unaccounted: 0, confidence: 0.6}
-	}
-	return outside{context: -1, others: -1, unaccounted: rest, confidence: 0.6}
 }
 
 // gpuOf is nvidia-smi's GPU that the device is: the one of the same number,
@@ -183,10 +123,10 @@ func (e *examination) gpuOf(dev *report.Device) (*evidence.GPU, string) {
 
 // outsideOfGPU takes what PyTorch reserved at most from what nvidia-smi saw at
 // most. The process whose memory comes next above the reserved peak is ours.
-func outsideOfGPU(g *evidence.GPU, reserved int64) (outside, bool) {
+func outsideOfGPU(g *evidence.GPU, reserved int64) (oom.Outside, bool) {
 	used := *g.PeakUsedBytes
 	if used < reserved {
-		return outside{}, false
+		return oom.Outside{}, false
 	}
 	basis := fmt.Sprintf("nvidia-smi: %s in use at most on GPU %d, %s reserved by PyTorch at most", units.Bytes(used), g.GPU,
 		units.Bytes(reserved))
@@ -198,39 +138,32 @@ func outsideOfGPU(g *evidence.GPU, reserved int64) (outside, bool) {
 		if p.PeakUsedBytes == nil {
 			continue
 		}
-		if *p.PeakUsedBytes >= reserved && *p.PeakUsedBytes <= reserved+contextBytes {
+		if *p.PeakUsedBytes >= reserved && *p.PeakUsedBytes <= reserved+oom.ContextBytes {
 			candidates++
 			own = p
 		}
 		rest = append(rest, *p)
 	}
 	if candidates != 1 {
-		o := split(used - reserved)
-		o.basis = append(o.basis, basis)
+		o := oom.Split(used - reserved)
+		o.Basis = append(o.Basis, basis)
 		if candidates > 1 {
-			o.basis = append(o.basis, fmt.Sprintf("%d processes hold about as much as the recording: which is this one can't "+
+			o.Basis = append(o.Basis, fmt.Sprintf("%d processes hold about as much as the recording: which is this one can't "+
 				"be told", candidates))
 		}
 		return o, true
 	}
-	o := outside{context: *own.PeakUsedBytes - reserved, confidence: 0.9, basis: []string{basis,
-		fmt.Sprintf("process %d%s is this one: %s", own.PID, named(own.Name), units.Bytes(*own.PeakUsedBytes))}}
+	o := oom.Outside{Context: *own.PeakUsedBytes - reserved, Confidence: 0.9, Basis: []string{basis,
+		fmt.Sprintf("process %d%s is this one: %s", own.PID, oom.Named(own.Name), units.Bytes(*own.PeakUsedBytes))}}
 	left := max(0, used-*own.PeakUsedBytes)
-	o.processes = slices.DeleteFunc(rest, func(p evidence.Process) bool { return p.PID == own.PID })
-	slices.SortStableFunc(o.processes, func(a, b evidence.Process) int { return cmp.Compare(*b.PeakUsedBytes, *a.PeakUsedBytes) })
-	for _, p := range o.processes {
-		o.others += *p.PeakUsedBytes
+	o.Processes = slices.DeleteFunc(rest, func(p evidence.Process) bool { return p.PID == own.PID })
+	slices.SortStableFunc(o.Processes, func(a, b evidence.Process) int { return cmp.Compare(*b.PeakUsedBytes, *a.PeakUsedBytes) })
+	for _, p := range o.Processes {
+		o.Others += *p.PeakUsedBytes
 	}
-	o.others = min(o.others, left)
-	o.unaccounted = left - o.others
+	o.Others = min(o.Others, left)
+	o.Unaccounted = left - o.Others
 	return o, true
-}
-
-func named(name *string) string {
-	if name == nil {
-		return ""
-	}
-	return " (" + *name + ")"
 }
 
 // outsideFindings put what lies outside PyTorch beside the device's categories
@@ -242,41 +175,35 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 		return nil
 	}
 	for _, m := range []*report.Moment{&dev.AtPeak, &dev.AtEnd} {
-		m.CUDAContext, m.OtherProcesses, m.Unaccounted = known(o.context), known(o.others), known(o.unaccounted)
+		m.CUDAContext, m.OtherProcesses, m.Unaccounted = known(o.Context), known(o.Others), known(o.Unaccounted)
 	}
-	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.confidence, Evidence: o.basis}
-	f.Title = fmt.Sprintf("%s on the GPU are outside PyTorch's allocator", units.Bytes(o.total()))
-	if parts := amounts(amount{o.context, "CUDA context, NCCL and libraries"}, amount{o.others, "other processes"},
-		amount{o.unaccounted, "not accounted for"}); parts != "" {
+	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.Confidence, Evidence: o.Basis}
+	f.Title = fmt.Sprintf("%s on the GPU are outside PyTorch's allocator", units.Bytes(o.Total()))
+	if parts := oom.Amounts(oom.Amount{Bytes: o.Context, What: "CUDA context, NCCL and libraries"}, oom.Amount{Bytes: o.Others,
+		What: "other processes"},
+		oom.Amount{Bytes: o.Unaccounted, What: "not accounted for"}); parts != "" {
 		f.Title += ": " + parts
 	}
-	for i, p := range o.processes {
+	for i, p := range o.Processes {
 		if i == 5 {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("and %d more processes", len(o.processes)-i))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("and %d more processes", len(o.Processes)-i))
 			break
 		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("process %d%s: %s", p.PID, named(p.Name), units.Bytes(*p.PeakUsedBytes)))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("process %d%s: %s", p.PID, oom.Named(p.Name), units.Bytes(*p.PeakUsedBytes)))
 	}
-	switch large := max(usualContext, e.capacityOr(dev)/20); {
-	case o.others >= large:
-		f.Severity, f.SavesBytes = report.Warning, ptr(o.others)
+	switch large := max(oom.UsualContext, evidence.Or(dev.CapacityBytes, 0)/20); {
+	case o.Others >= large:
+		f.Severity, f.SavesBytes = report.Warning, ptr(o.Others)
 		f.Fix = ptr("Stop the other processes or give this one a GPU of its own (CUDA_VISIBLE_DEVICES)")
-	case o.unaccounted >= large:
+	case o.Unaccounted >= large:
 		f.Severity = report.Warning
 		f.Fix = ptr("List the GPU's processes (nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv) while it " +
 			"runs: another process, NCCL's buffers or a library outside PyTorch holds it")
-	case o.context >= large:
+	case o.Context >= large:
 		f.Fix = ptr("NCCL's buffers and loaded kernels grow with communicators and libraries: fewer process groups, " +
 			"NCCL_BUFFSIZE, CUDA_MODULE_LOADING=LAZY")
 	}
 	return []report.Finding{f}
-}
-
-func (e *examination) capacityOr(dev *report.Device) int64 {
-	if dev.CapacityBytes != nil {
-		return *dev.CapacityBytes
-	}
-	return 0
 }
 
 // known turns -1 into null.
@@ -285,21 +212,4 @@ func known(bytes int64) *int64 {
 		return nil
 	}
 	return &bytes
-}
-
-// amount is a part of some memory, and what it is.
-type amount struct {
-	bytes int64
-	what  string
-}
-
-// amounts lists the parts that there are.
-func amounts(parts ...amount) string {
-	var out []string
-	for _, p := range parts {
-		if p.bytes > 0 {
-			out = append(out, units.Bytes(p.bytes)+" "+p.what)
-		}
-	}
-	return strings.Join(out, ", ")
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/read"
 	"github.com/vramscope/vramscope/report/markdown"
 	writer "github.com/vramscope/vramscope/report/text"
 	"github.com/vramscope/vramscope/report/view"
@@ -17,14 +17,14 @@ import (
 // FuzzEvidenceAlone judges whatever was read from any text, and writes it in
 // every form but the page.
 func FuzzEvidenceAlone(f *testing.F) {
-	files, _ := filepath.Glob("../evidence/testdata/*.*")
+	files, _ := filepath.Glob("../evidence/read/testdata/*.*")
 	for _, file := range files {
 		if data, err := os.ReadFile(file); err == nil && len(data) < 4<<10 {
 			f.Add(data)
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		kinds, ev, err := evidence.Read(bytes.NewReader(data), "x", 0)
+		kinds, ev, err := read.Evidence(bytes.NewReader(data), "x", 0)
 		if err != nil {
 			return
 		}

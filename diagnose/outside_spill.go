@@ -2,21 +2,12 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
-
-// spill is memory beyond the GPU's size, which drivers for Windows and WSL
-// put into the host's memory without a word: no error, but slow steps.
-type spill struct {
-	beyond, capacity int64 // bytes
-	where            string
-}
 
 // spillFindings tell of a device that reserved more than its GPU has.
 func (e *examination) spillFindings(dev *report.Device) []report.Finding {
@@ -24,146 +15,15 @@ func (e *examination) spillFindings(dev *report.Device) []report.Finding {
 		return nil
 	}
 	if over := dev.Peaks.Reserved.Bytes - *dev.CapacityBytes; over > 0 {
-		s := spill{over, *dev.CapacityBytes, fmt.Sprintf("PyTorch reserved %s", units.Bytes(dev.Peaks.Reserved.Bytes))}
-		var steps *runlog.Steps
-		for _, d := range e.evidence.Details {
-			if d.Log != nil && d.Log.Steps.Count > 0 {
-				steps = &d.Log.Steps
+		var steps *evidence.Steps
+		for _, log := range e.evidence.Logs {
+			if log.Steps.Count > 0 {
+				steps = log.Steps
 				break
 			}
 		}
-		return []report.Finding{s.finding(steps)}
+		return []report.Finding{logs.Spill(over, *dev.CapacityBytes,
+			fmt.Sprintf("PyTorch reserved %s", units.Bytes(dev.Peaks.Reserved.Bytes)), steps)}
 	}
 	return nil
-}
-
-// spills looks for logs whose memory exceeds the GPU's, and for a GPU that is
-// full to the brim from the step on at which steps become slow.
-func (w *witness) spills() bool {
-	for _, f := range w.devicesFindings() {
-		if f.ID == "shared_memory_spill" {
-			return true
-		}
-	}
-	found := false
-	for _, d := range w.doc.Evidence.Details {
-		if d.Log == nil || len(d.Log.OOMs) > 0 {
-			continue // who gets errors doesn't spill
-		}
-		steps := &d.Log.Steps
-		capacity := w.capacityOf(-1)
-		most := max(steps.MaxReservedBytes, steps.MaxAllocatedBytes)
-		switch full, percent := w.brimful(); {
-		case capacity > 0 && most > capacity && !mustFail(w.doc.Evidence):
-			s := spill{most - capacity, capacity, fmt.Sprintf("%s reports %s", w.name(d.Source), units.Bytes(most))}
-			w.add(s.finding(steps))
-			found = true
-		case full && maySpill(w.doc.Evidence):
-			seconds := seriesOf(steps.Curve, secondsOf)
-			if _, ok := jumped(seconds.values, slower); ok {
-				s := spill{0, capacity, fmt.Sprintf("nvidia-smi saw it %.1f %% full", percent)}
-				f := s.finding(steps)
-				f.Confidence = 0.6
-				w.add(f)
-				found = true
-			}
-		}
-	}
-	return found
-}
-
-// mustFail tells of GPUs by whose names nothing spills.
-func mustFail(ev *evidence.Evidence) bool {
-	return !maySpill(ev) && slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.Name != nil })
-}
-
-func (w *witness) devicesFindings() []report.Finding {
-	var all []report.Finding
-	for i := range w.doc.Devices {
-		all = append(all, w.doc.Devices[i].Findings...)
-	}
-	return all
-}
-
-// maySpill tells a driver that puts what doesn't fit into the host's memory:
-// that of Windows, which WSL has too. Data centre GPUs run on Linux, where a
-// full GPU means errors, or an allocator that gives back and asks again.
-func maySpill(ev *evidence.Evidence) bool {
-	for _, g := range ev.GPUs {
-		if g.Name != nil && strings.Contains(*g.Name, "GeForce") {
-			return true
-		}
-		for _, p := range g.Processes {
-			if p.Name != nil && (strings.Contains(*p.Name, `:\`) || strings.HasSuffix(*p.Name, ".exe")) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// brimful tells whether nvidia-smi saw any GPU filled to the last percents.
-func (w *witness) brimful() (bool, float64) {
-	for _, g := range w.doc.Evidence.GPUs {
-		if g.PeakUsedBytes != nil && g.TotalBytes != nil && *g.TotalBytes > 0 {
-			if share := float64(*g.PeakUsedBytes) / float64(*g.TotalBytes); share >= nearlyFull {
-				return true, 100 * share
-			}
-		}
-	}
-	return false, 0
-}
-
-// finding says what spills and what that costs in time, as far as a log tells.
-func (s *spill) finding(steps *runlog.Steps) report.Finding {
-	f := report.Finding{ID: "shared_memory_spill", Severity: report.Warning, Confidence: 0.9, Evidence: []string{},
-		Fix: ptr("Hold less: a smaller batch, checkpointing, an optimizer with less state. To get an error instead of " +
-			"slowness, set \"CUDA - Sysmem Fallback Policy\" to \"Prefer No Sysmem Fallback\" in the NVIDIA control panel")}
-	f.Title = "The GPU is full and steps became slow: memory spills into the host's (Windows, WSL)"
-	if s.beyond > 0 {
-		f.Title = fmt.Sprintf("%s more than the GPU has: it lies in the host's memory, behind PCIe (Windows, WSL)",
-			units.Bytes(s.beyond))
-		f.SavesBytes = &s.beyond
-	}
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s, the GPU has %s", s.where, units.Bytes(s.capacity)))
-	if steps == nil {
-		return f
-	}
-	fast, slow, count, ok := s.cost(steps)
-	if !ok {
-		f.Confidence = 0.8
-		f.Evidence = append(f.Evidence, "no log shows what it costs in time")
-		return f
-	}
-	f.Title += fmt.Sprintf("; steps take %s instead of %s", duration(slow), duration(fast))
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s of the log took %s each instead of %s (%.1f times): %s lost",
-		units.Plural(count, "step"),
-		duration(slow), duration(fast), slow/fast, duration((slow-fast)*float64(count))))
-	return f
-}
-
-// cost compares the steps within the GPU's size with those beyond it; where
-// the log has no memory per step, those before and after they became slow.
-func (s *spill) cost(steps *runlog.Steps) (fast, slow float64, count int, ok bool) {
-	var within, beyond []float64
-	for i := range steps.Curve {
-		x := &steps.Curve[i]
-		bytes := max(x.AllocatedBytes, x.ReservedBytes)
-		if x.Seconds <= 0 || bytes < 0 {
-			continue
-		}
-		if bytes > s.capacity {
-			beyond = append(beyond, x.Seconds)
-		} else {
-			within = append(within, x.Seconds)
-		}
-	}
-	all := seriesOf(steps.Curve, secondsOf)
-	if len(within) >= 2 && len(beyond) >= 2 && median(beyond) >= slower*median(within) {
-		return median(within), median(beyond), int(float64(len(beyond)) * max(1, all.stride())), true
-	}
-	if j, ok := jumped(all.values, slower); ok {
-		return j.before, j.after, stepsFrom(&all, j.at), true
-	}
-	return 0, 0, 0, false
 }

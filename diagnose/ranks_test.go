@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/read"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -469,7 +470,7 @@ func TestMessagesOfRanks(t *testing.T) {
 		return fmt.Sprintf("[rank%d]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of %d.00 GiB of which 1.00 GiB is free. "+
 			"Of the allocated memory %d.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated.\n", rank, capacity, capacity-3)
 	}
-	_, ev, err := evidence.Read(strings.NewReader(message(2, 80)+message(1, 40)+message(1, 40)), "train.log", 2)
+	_, ev, err := read.Evidence(strings.NewReader(message(2, 80)+message(1, 40)+message(1, 40)), "train.log", 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vramscope/vramscope/evidence/runlog"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
@@ -17,15 +17,15 @@ type memo struct {
 	tried         bool // replayed was asked for
 	settingsDoc   *replay.Document
 	settingsTried bool
-	savings       map[string]replay.Saving // by change
-	toCome        map[int]int64            // by event of a failed request
-	messages      map[int64]*runlog.OOM    // about failed requests, by what those asked of the driver
-	dropped       dropped                  // worked out before the rules begin
-	attention     attentionStacks          // likewise
-	sizes         map[int64]bool           // requested bytes of weights, once asked for
-	unused        []timeline.AllocationID  // of graphs that no backward pass used
-	again         []timeline.AllocationID  // of earlier models and optimizers, made again since
-	collects      bool                     // the peak is that of an evaluation that keeps its results
+	savings       map[string]replay.Saving       // by change
+	toCome        map[int]int64                  // by event of a failed request
+	messages      map[int64]*evidence.OOMMessage // about failed requests, by what those asked of the driver
+	dropped       dropped                        // worked out before the rules begin
+	attention     attentionStacks                // likewise
+	sizes         map[int64]bool                 // requested bytes of weights, once asked for
+	unused        []timeline.AllocationID        // of graphs that no backward pass used
+	again         []timeline.AllocationID        // of earlier models and optimizers, made again since
+	collects      bool                           // the peak is that of an evaluation that keeps its results
 }
 
 // draft is a finding whose savings are still to be worked out.
@@ -268,18 +268,8 @@ func (l *lowered) rewind(next int) {
 
 // lifeOf is the time that an allocation takes room, as a spell.
 func (e *examination) lifeOf(id timeline.AllocationID) spell {
-	s := spell{from: timeline.NoEvent, to: e.t.Device.Events.Len(), bytes: e.t.Allocated[id]}
-	if b := e.t.Born[id]; b != timeline.Never {
-		s.from = int(b)
-	}
-	switch f := e.t.FreeRequested[id]; f {
-	case timeline.Never:
-	case timeline.Before:
-		s.to = 0
-	default:
-		s.to = int(f)
-	}
-	return s
+	life := e.t.Life(id)
+	return spell{from: life.Born, to: max(life.Freed, 0), bytes: e.t.Allocated[id]}
 }
 
 // settleSetting says what another setting would make of reserved memory.

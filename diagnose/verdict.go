@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -20,7 +21,7 @@ func verdict(doc *report.Document) report.Verdict {
 			return oomVerdict(d)
 		}
 	}
-	if v, ok := outsideVerdict(doc); ok && v.Severity == report.Critical {
+	if v, ok := logs.Verdict(doc); ok && v.Severity == report.Critical {
 		return v // the recording has no failed request, but the log does
 	}
 	main := doc.Fullest()
@@ -161,7 +162,7 @@ func noDevices(doc *report.Document) report.Verdict {
 				Fix:  ptr("Record in the process that uses the GPU, before the model is built, and dump while it is alive")}
 		}
 	}
-	if v, ok := outsideVerdict(doc); ok {
+	if v, ok := logs.Verdict(doc); ok {
 		return v
 	}
 	return report.Verdict{Severity: report.Info, Text: "no snapshot was given"}

@@ -1,8 +1,9 @@
-// Package stacks reads recorded stacks as a person would: which lines are the
+// Package frames reads recorded stacks as a person would: which lines are the
 // user's own, which are a library's, and which are torch's machinery that
-// nobody wants to see.
+// nobody wants to see. Its tables (known.go) say what functions of PyTorch and of
+// libraries mean for memory that is made in them.
 //
-//	v := stacks.New(s)
+//	v := frames.New(s)
 //	site := v.Site(id)
 //	fmt.Println(site.Function, site.File, site.Line)
 package frames
@@ -126,37 +127,16 @@ func (v *View) Site(id snapshot.StackID) Site {
 
 func (v *View) site(frames []snapshot.FrameID) Site {
 	var s Site
-	inner, user := -1, -1
-	compiled, torch := -1, -1
-	for i, f := range frames {
-		switch v.frames[f].owner {
-		case User:
-			if user < 0 {
-				user = i
-			}
-			if inner < 0 {
-				inner = i
-			}
-		case Library:
-			if inner < 0 && user < 0 && !plumbing[v.s.String(v.s.Frames[f].Function)] {
-				inner = i
-			}
-		case Compiled:
-			if compiled < 0 {
-				compiled = i
-			}
-		case Torch:
-			if torch < 0 {
-				torch = i
-			}
-		}
+	first := v.innermost(frames)
+	user, compiled, inner := first[User], first[Compiled], first[Library]
+	if inner < 0 {
+		inner = user
 	}
 	written := compiled >= 0 && (inner < 0 || compiled < inner)
 	if inner < 0 {
-		inner = compiled
-	}
-	if inner < 0 {
-		inner = torch
+		if inner = compiled; inner < 0 {
+			inner = first[Torch]
+		}
 	}
 	if inner >= 0 {
 		s.Line = v.Line(frames[inner])
@@ -168,6 +148,21 @@ func (v *View) site(frames []snapshot.FrameID) Site {
 		s.Op = "torch.compile"
 	}
 	return s
+}
+
+// innermost is where each owner's first frame is, -1 for none.
+func (v *View) innermost(frames []snapshot.FrameID) [Internal + 1]int {
+	first := [...]int{User: -1, Library: -1, Compiled: -1, Torch: -1, Internal: -1}
+	for i, f := range frames {
+		o := v.frames[f].owner
+		if o == Library && (first[User] >= 0 || plumbing[v.s.String(v.s.Frames[f].Function)]) {
+			continue // a library that calls the program, or says nothing
+		}
+		if first[o] < 0 {
+			first[o] = i
+		}
+	}
+	return first
 }
 
 // plumbing are wrappers in libraries that say nothing about what was done.

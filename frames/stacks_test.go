@@ -39,7 +39,8 @@ func TestFrames(t *testing.T) {
 		{"c10::cuda::malloc()", "CUDACachingAllocator.cpp", 0, CPP, Internal},
 		{"", "", 0, Other, Internal},
 	} {
-		s := &snapshot.Snapshot{Strings: []string{c.function, c.file}, Frames: []snapshot.Frame{{Function: 0, File: 1, Line: c.line}}}
+		s := &snapshot.Snapshot{Strings: []string{c.function, c.file}, Frames: []snapshot.Frame{{Function: 0, File: 1,
+			Line: c.line}}}
 		v := New(s)
 		if got := v.Language(0); got != c.language {
 			t.Errorf("%s %s: language %v, want %v", c.function, c.file, got, c.language)
@@ -112,7 +113,8 @@ func TestCompiled(t *testing.T) {
 			for i, f := range c.frames {
 				function, file, _ := strings.Cut(f, " ")
 				s.Strings = append(s.Strings, function, file)
-				s.Frames = append(s.Frames, snapshot.Frame{Function: snapshot.StringID(2 * i), File: snapshot.StringID(2*i + 1), Line: int32(i + 1)})
+				s.Frames = append(s.Frames, snapshot.Frame{Function: snapshot.StringID(2 * i), File: snapshot.StringID(2*i + 1),
+					Line: int32(i + 1)})
 				ids = append(ids, snapshot.FrameID(i))
 			}
 			site := New(s).site(ids)

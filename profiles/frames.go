@@ -47,7 +47,7 @@ func (d Device) stackOf(id timeline.AllocationID) stackKey {
 	switch stack := t.Stack(id); {
 	case stack != 0:
 		return stackKey{id: stack}
-	case t.Born[id] == timeline.Never && t.Device.Events.Len() > 0:
+	case t.BornAt(id) == timeline.NoEvent && t.Device.Events.Len() > 0:
 		return stackKey{older: true}
 	}
 	return stackKey{phase: d.Classes.Phase[id]}
@@ -169,6 +169,8 @@ func nativeName(full string) string {
 
 // withoutTypes takes arguments, template arguments, the type of the result and
 // what follows the arguments off a demangled function.
+//
+// complexity: a scanner, one branch for each kind of character
 func withoutTypes(full string) string {
 	if !strings.ContainsAny(full, "(<") {
 		return full

@@ -108,9 +108,9 @@ func (b *pprofBuilder) device(d Device, at Moment, event int) error {
 	samples := map[sampleKey]*profile.Sample{}
 	for i := range t.Len() {
 		id := timeline.AllocationID(i)
-		inUse := t.AliveAt(id, event)
-		if born := t.Born[i]; !inUse && (born == timeline.Never && t.FreeRequested[i] == timeline.Before ||
-			born != timeline.Never && int64(born) > int64(event)) {
+		life := t.Life(id)
+		inUse := life.Has(event)
+		if !inUse && (life.Freed == timeline.NoEvent || life.Born > event) {
 			continue // given back before the recording, or made after the moment
 		}
 		key := b.key(d, id, inUse)

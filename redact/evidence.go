@@ -5,9 +5,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/monitor"
-	"github.com/vramscope/vramscope/evidence/runlog"
-	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
@@ -16,6 +13,7 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 	for i := range ev.GPUs {
 		g := &ev.GPUs[i]
 		pointed(g.Name, r.gpu)
+		g.BusID, g.UUID = r.name("bus", g.BusID), r.name("uuid", g.UUID)
 		for k := range g.Processes {
 			pointed(g.Processes[k].Name, r.process)
 		}
@@ -26,18 +24,15 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 			*m.UserFunction = r.function(*m.UserFunction, *m.UserFile)
 		}
 		pointed(m.UserFile, r.source)
+		m.OwnFile = r.source(m.OwnFile)
 	}
-	for i := range ev.Details {
-		d := &ev.Details[i]
-		if d.NVSMI != nil {
-			r.nvsmi(d.NVSMI)
+	for i := range ev.Logs {
+		for k := range ev.Logs[i].HostFailures {
+			pointed(&ev.Logs[i].HostFailures[k].UserFile, r.source)
 		}
-		if d.Log != nil {
-			r.log(d.Log)
-		}
-		if d.Trace != nil {
-			r.trace(d.Trace)
-		}
+	}
+	for i := range ev.Traces {
+		r.trace(&ev.Traces[i])
 	}
 }
 
@@ -47,32 +42,11 @@ func pointed(s *string, rewrite func(string) string) {
 	}
 }
 
-func (r *Redactor) nvsmi(x *monitor.Report) {
-	for i := range x.GPUs {
-		g := &x.GPUs[i]
-		g.Name, g.BusID, g.UUID = r.gpu(g.Name), r.name("bus", g.BusID), r.name("uuid", g.UUID)
-		for k := range g.Processes {
-			g.Processes[k].Name = r.process(g.Processes[k].Name)
-		}
-	}
-}
-
-func (r *Redactor) log(x *runlog.Report) {
-	for i := range x.OOMs {
-		m := &x.OOMs[i]
-		m.UserFunction = r.function(m.UserFunction, m.UserFile)
-		m.UserFile, m.OwnFile = r.source(m.UserFile), r.source(m.OwnFile)
-	}
-	for i := range x.HostFailures {
-		x.HostFailures[i].UserFile = r.source(x.HostFailures[i].UserFile)
-	}
-}
-
-func (r *Redactor) trace(x *trace.Trace) {
+func (r *Redactor) trace(x *evidence.Trace) {
 	for i := range x.Devices {
 		x.Devices[i].Name = r.gpu(x.Devices[i].Name)
 	}
-	for _, spans := range [][]trace.Span{x.Steps, x.Annotations} {
+	for _, spans := range [][]evidence.Span{x.Steps, x.Annotations} {
 		for i := range spans {
 			spans[i].Name = r.Annotation(spans[i].Name)
 			spans[i].Category = r.unless(spanCategory, "category", spans[i].Category)

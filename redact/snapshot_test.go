@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/monitor"
-	"github.com/vramscope/vramscope/evidence/runlog"
-	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -19,15 +17,14 @@ import (
 // recordings are the shipped ones, and those of a corpus where there is one.
 func recordings(t *testing.T) []string {
 	var all []string
-	for _, pattern := range []string{"../testdata/recordings/*/*.pickle.gz", "../../shared/corpus/labelled/*/*named*.pickle.gz", "../../shared/corpus/snapshots/*"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range files {
-			if st, err := os.Stat(name); err == nil && st.Size() < 1<<20 {
-				all = append(all, name)
-			}
+	files, err := filepath.Glob("../testdata/recordings/*/*.pickle.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	files = append(files, corpus.Glob(t, "labelled/*/*named*.pickle.gz")...)
+	for _, name := range append(files, corpus.Glob(t, "snapshots/*")...) {
+		if st, err := os.Stat(name); err == nil && st.Size() < 1<<20 {
+			all = append(all, name)
 		}
 	}
 	return all
@@ -144,15 +141,12 @@ func TestPlantedSnapshot(t *testing.T) {
 func TestPlantedEvidence(t *testing.T) {
 	secret := "/home/ann/moonshot"
 	ev := &evidence.Evidence{
-		GPUs:        []evidence.GPU{{Name: &[]string{"moonshot"}[0], Processes: []evidence.Process{{Name: &[]string{secret}[0]}}}},
-		OOMMessages: []evidence.OOMMessage{{UserFile: &[]string{secret + "/train.py"}[0]}},
-		Details: []evidence.Detail{{
-			NVSMI: &monitor.Report{GPUs: []monitor.GPU{{Name: "moonshot", BusID: "moonshot", UUID: "GPU-moonshot", Processes: []monitor.Process{{Name: secret}}}}},
-			Log:   &runlog.Report{OOMs: []runlog.OOM{{UserFile: secret + "/x.py"}}},
-			Trace: &trace.Trace{Devices: []trace.Device{{Name: "moonshot"}}, Steps: []trace.Span{{Name: "moonshot"}}, Annotations: []trace.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}},
-		}},
+		GPUs:        []evidence.GPU{{Name: &[]string{"moonshot"}[0], BusID: "moonshot", UUID: "GPU-moonshot", Processes: []evidence.Process{{Name: &[]string{secret}[0]}}}},
+		OOMMessages: []evidence.OOMMessage{{UserFile: &[]string{secret + "/train.py"}[0], OwnFile: secret + "/x.py"}},
+		Logs:   []evidence.Log{{HostFailures: []evidence.HostFailure{{UserFile: secret + "/x.py"}}}},
+		Traces: []evidence.Trace{{Devices: []evidence.TraceDevice{{Name: "moonshot"}}, Steps: []evidence.Span{{Name: "moonshot"}}, Annotations: []evidence.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}}},
 	}
-	if before, _ := leaks(ev, "moonshot"); len(before) != 12 {
+	if before, _ := leaks(ev, "moonshot"); len(before) != 11 {
 		t.Fatalf("the secret is in %q", before)
 	}
 	New("").Evidence(ev)

@@ -63,11 +63,7 @@ var spaces = map[string]bool{"at": true, "c10": true, "torch": true, "c10d": tru
 	"nvfuser": false, "ska": false, "fmt": false, "ray": false}
 
 // language are words of C++ itself and of how its symbols are printed.
-var language = wordSet(
-	`const void int long short char bool float double unsigned signed auto true false anonymous namespace lambda operator clone volatile
-	struct class enum typename decltype noexcept new delete sizeof restrict isra constprop part cold localalias lto_priv llvm this nullptr
-	int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ssize_t ptrdiff_t wchar_t __half __nv_bfloat16 __int128 _object PyObject
-	__nv_hdl_wrapper_t __nv_dl_tag __nv_dl_wrapper_t CUstream_st cudaDeviceProp THPVariable THPFunction`)
+var language = known("language")
 
 // interpreter are functions of the C library, CPython and torch's bindings.
 var interpreter = pattern.Of(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Mapping|Descr|Type|CFunction|CMethod|Method|` +
@@ -91,6 +87,8 @@ var interpreter = pattern.Of(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Ma
 // symbol tells whether a compiled function's name holds only public names, and
 // whether it is torch's. A name of another one anywhere in it, as a template's
 // parameter perhaps, makes it unknown.
+//
+// complexity: one branch for each place where a word may stand in a symbol
 func symbol(s string) (known, torch bool) {
 	seen := false
 	for _, at := range identifier().FindAllStringIndex(s, -1) {

@@ -3,6 +3,8 @@ package replay
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/vramscope/vramscope/replay/allocator"
 )
 
 // BenchmarkRun reports requests, which are allocations, for each second.
@@ -10,7 +12,7 @@ func BenchmarkRun(b *testing.B) {
 	for _, conf := range []string{"", "expandable_segments:True", "max_split_size_mb:128"} {
 		for _, run := range []string{"decode__hf_dynamic_cache/snapshot_all", "gpt2_fp32_adamw__hf_loop/snapshot_late"} {
 			p := load(b, filepath.Join(shipped, run+".pickle.gz"))
-			set, _, err := ParseConf(conf)
+			set, _, err := allocator.ParseConf(conf)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -12,7 +12,10 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/replay/allocator"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -69,10 +72,7 @@ func TestChangesAgainstBudget(t *testing.T) {
 		t.Run(run.run, func(t *testing.T) {
 			path := filepath.Join("../testdata/recordings", run.run, "snapshot_"+run.variant+".pickle.gz")
 			if _, err := os.Stat(path); err != nil {
-				path = filepath.Join("../../shared/corpus/labelled", run.run, "snapshot_"+run.variant+".pickle.gz")
-			}
-			if _, err := os.Stat(path); os.IsNotExist(err) {
-				t.Skip("the recording is not here")
+				path = corpus.Path(t, "labelled/"+run.run+"/snapshot_"+run.variant+".pickle.gz")
 			}
 			s, err := snapshot.Open(path, snapshot.Options{})
 			if err != nil {
@@ -113,11 +113,7 @@ func TestChangesAgainstBudget(t *testing.T) {
 // PyTorch 2.15 on a device that computes nothing, peaks at 12,329.8 MiB instead
 // of 13,349.2: the head's gradient is summed up in 16 bits under autocast.
 func TestChunkedAsMeasured(t *testing.T) {
-	const path = "../../shared/corpus/labelled/hf_trainer__llama_sft/snapshot_named.pickle.gz"
-	if _, err := os.Stat(path); os.IsNotExist(err) {
-		t.Skip("the recording is not here")
-	}
-	s, err := snapshot.Open(path, snapshot.Options{})
+	s, err := snapshot.Open(corpus.Path(t, "labelled/hf_trainer__llama_sft/snapshot_named.pickle.gz"), snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,15 +132,15 @@ func saves(t *testing.T, tl *timeline.Timeline, classes *classify.Classification
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := replay.ParseChange(name)
+	asked, err := change.Parse(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	noTails, _, err := replay.ParseConf("expandable_segments:True")
+	noTails, _, err := allocator.ParseConf("expandable_segments:True")
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, _, err := p.Apply([]replay.Change{change}, classes)
+	after, _, err := p.Apply([]change.Change{asked}, classes)
 	if err != nil {
 		return 0, false // nothing to change, nothing saved
 	}

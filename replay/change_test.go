@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay/allocator"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -22,13 +24,13 @@ func classified(t *testing.T, run string) changed {
 }
 
 // after is what comes of a change, without limits.
-func (c changed) after(t *testing.T, name string) (Result, Change) {
+func (c changed) after(t *testing.T, name string) (Result, change.Change) {
 	t.Helper()
-	x, err := ParseChange(name)
+	x, err := change.Parse(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, done, err := c.Apply([]Change{x}, c.classes)
+	p, done, err := c.Apply([]change.Change{x}, c.classes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +48,7 @@ func (c changed) moments(size func(id timeline.AllocationID) int64) (before, aft
 		}
 		before += c.Timeline.Allocated[i]
 		if n := size(id); n > 0 {
-			after += c.Settings.round(n)
+			after += c.Settings.Round(n)
 		}
 	}
 	return before, after
@@ -58,17 +60,17 @@ func TestOptimizers(t *testing.T) {
 	if all == 0 {
 		t.Fatal("no optimizer state was found")
 	}
-	expandable, _, _ := ParseConf("expandable_segments:True") // leaves no tails, so that sums are exact
+	expandable, _, _ := allocator.ParseConf("expandable_segments:True") // leaves no tails, so that sums are exact
 	final := func(name string) int64 {
 		t.Helper()
 		if name == "" {
 			return c.Run(Scenario{Settings: expandable}).FinalAllocated
 		}
-		x, err := ParseChange(name)
+		x, err := change.Parse(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, _, err := c.Apply([]Change{x}, c.classes)
+		p, _, err := c.Apply([]change.Change{x}, c.classes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,10 +110,10 @@ func TestFusedStep(t *testing.T) {
 			t.Errorf("%s: peaks %d and %d, recorded with fused=True %d and %d", name, got.PeakAllocated, got.PeakReserved, want.before.PeakAllocated, want.before.PeakReserved)
 		}
 	}
-	fused, _ := ParseChange("optimizer=fused")
+	fused, _ := change.Parse("optimizer=fused")
 	for name, says := range map[string]string{"foreach_off__python": "makes no lists", "foreach_rms__python": "no step of Adam, AdamW, SGD or Adagrad"} {
 		c := load(name)
-		if _, _, err := c.Apply([]Change{fused}, c.classes); err == nil || !strings.Contains(err.Error(), says) {
+		if _, _, err := c.Apply([]change.Change{fused}, c.classes); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", name, err, says)
 		}
 	}
@@ -193,8 +195,9 @@ func TestLogitsOfNoVocabulary(t *testing.T) {
 			c.classes.Category[i] = classify.Logits
 		}
 	}
-	x, _ := ParseChange("logits=chunked")
-	if _, _, err := c.Apply([]Change{x}, c.classes); err == nil || !strings.Contains(err.Error(), "aren't those of 151,936 words") {
+	x, _ := change.Parse("logits=chunked")
+	if _, _, err := c.Apply([]change.Change{x}, c.classes); err == nil || !strings.Contains(err.Error(),
+		"aren't those of 151,936 words") {
 		t.Errorf("%v", err)
 	}
 }
@@ -210,11 +213,11 @@ func TestSharding(t *testing.T) {
 
 func TestGradientsSetToNone(t *testing.T) {
 	c := classified(t, "growing_list__step_cache/snapshot_all")
-	x, err := ParseChange("gradients=set_to_none")
+	x, err := change.Parse("gradients=set_to_none")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := c.Apply([]Change{x}, c.classes)
+	p, _, err := c.Apply([]change.Change{x}, c.classes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,17 +240,17 @@ func TestChangesThatCantBeMade(t *testing.T) {
 	} {
 		c := classified(t, recording)
 		for name, why := range changes {
-			x, err := ParseChange(name)
+			x, err := change.Parse(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := c.Apply([]Change{x}, c.classes); err == nil || !strings.Contains(err.Error(), why) {
+			if _, _, err := c.Apply([]change.Change{x}, c.classes); err == nil || !strings.Contains(err.Error(), why) {
 				t.Errorf("%s: %v, want %q", name, err, why)
 			}
 		}
 	}
 	for _, name := range []string{"", "optimizer", "optimizer=adam", "batch=2", "batch=x0", "batch=xNaN", "sharding=1", "batch=x1e9"} {
-		if _, err := ParseChange(name); err == nil {
+		if _, err := change.Parse(name); err == nil {
 			t.Errorf("%q is taken as a change", name)
 		}
 	}

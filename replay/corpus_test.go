@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/testing/corpus"
+	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-// labelled is where more recordings with known truth may lie.
-const labelled = "../../shared/corpus/labelled"
 
 const shipped = "../testdata/recordings"
 
@@ -21,9 +19,11 @@ const shipped = "../testdata/recordings"
 func runs(t testing.TB) []string {
 	t.Helper()
 	dirs, _ := filepath.Glob(filepath.Join(shipped, "*"))
-	more, _ := filepath.Glob(filepath.Join(labelled, "*"))
+	if more := corpus.Glob(t, "labelled/*"); len(more) > 0 {
+		dirs = more // the same, and others
+	}
 	var out []string
-	for _, d := range append(dirs, more...) {
+	for _, d := range dirs {
 		if _, err := os.Stat(filepath.Join(d, "run.json")); err == nil {
 			out = append(out, d)
 		}
@@ -106,7 +106,7 @@ func firstSnapshot(t testing.TB, dir string) string {
 }
 
 func checkOutcome(t *testing.T, p *Program, want *outcome) {
-	set, _, err := ParseConf(want.Conf)
+	set, _, err := allocator.ParseConf(want.Conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,5 +141,3 @@ func checkOutcome(t *testing.T, p *Program, want *outcome) {
 		t.Errorf("ends with %d bytes in %d segments, want %d in %d", r.FinalReserved, r.Segments, want.FinalReserved, want.Segments)
 	}
 }
-
-var _ = strings.Join

@@ -2,10 +2,13 @@ package replay
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -51,24 +54,90 @@ func (w *whatIf) failures() {
 	t := w.p.Timeline
 	view := frames.New(t.Snapshot)
 	for i := range t.OOMs[:min(len(t.OOMs), maxFailures)] {
-		x := w.p.Explain(&t.OOMs[i], w.classes, []Settings{})
-		f := Failure{Event: x.Event, RequestedBytes: x.Requested, LiveBytes: x.Live, ReservedBytes: x.Reserved,
-			MissingBytes: max(0, x.Missing),
-			FreeBytes:    x.Free, LargestFreeBytes: x.LargestFree, StillToComeBytes: x.StillToCome, Text: x.Text, Pins: []Pin{},
-			inOptimizer: x.inOptimizer}
-		if x.Usable > 0 {
-			f.AvailableBytes = &x.Usable
-		}
-		if x.Missing <= 0 && w.classes != nil {
-			f.Pins = pinsOf(x.pinnedAll, w.classes, view)
-		}
-		w.Failures = append(w.Failures, f)
+		w.Failures = append(w.Failures, w.p.explain(&t.OOMs[i], w.classes, view))
 	}
+}
+
+// explain tells why a recorded request failed. Without a classification nothing is
+// known of what was still to come, nor of what pins segments.
+func (p *Program) explain(oom *timeline.OOM, classes *classify.Classification, view *frames.View) Failure {
+	layout := p.Timeline.LayoutAt(oom.Event)
+	f := Failure{Event: oom.Event, RequestedBytes: oom.Requested, LiveBytes: oom.Active, ReservedBytes: oom.Reserved,
+		Pins: []Pin{}}
+	f.FreeBytes, f.LargestFreeBytes = layout.Free()
+	limits := p.Limits()
+	s := Scenario{Usable: limits.Usable, Allowed: limits.Allowed}
+	if most := s.most(); most > 0 {
+		f.AvailableBytes, f.MissingBytes = &most, max(0, oom.Active+oom.Requested-most)
+	}
+	if classes != nil {
+		f.StillToComeBytes, f.inOptimizer = passes.StillToCome(classes, oom)
+		if f.MissingBytes == 0 {
+			f.Pins = pinsOf(pinnedSegments(&layout), classes, view)
+		}
+	}
+	check := p.Verify()
+	f.Text = f.text(check.Refusal())
+	return f
+}
+
+func (f *Failure) text(refusal string) string {
+	s := fmt.Sprintf("%s were asked for with %s in use and %s reserved", units.Bytes(f.RequestedBytes), units.Bytes(f.LiveBytes),
+		units.Bytes(f.ReservedBytes))
+	switch {
+	case f.AvailableBytes == nil:
+		s += "; how much there was isn't recorded."
+	case f.MissingBytes > 0:
+		s += fmt.Sprintf(": %s more than the %s that PyTorch could have. No setting can help.", units.Bytes(f.MissingBytes),
+			units.Bytes(*f.AvailableBytes))
+	default:
+		s += fmt.Sprintf("; %s were there, but the largest free piece was %s.", units.Bytes(*f.AvailableBytes-f.LiveBytes),
+			units.Bytes(f.LargestFreeBytes))
+	}
+	switch {
+	case f.StillToComeBytes <= f.RequestedBytes:
+	case f.inOptimizer:
+		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state.", units.Bytes(f.StillToComeBytes))
+	default:
+		s += fmt.Sprintf(" By the step before, the rest of this one needs about %s at a time.", units.Bytes(f.StillToComeBytes))
+	}
+	if refusal != "" {
+		s += " Settings are not tried: " + refusal + "."
+	}
+	return s
+}
+
+// pinnedSegment is a segment with free memory that blocks in use keep from being given
+// back: if they were freed or lay elsewhere, all of it could serve any request.
+type pinnedSegment struct {
+	bytes, free int64
+	pins        []timeline.Block // smallest first
+}
+
+// pinnedSegments are those of a layout, the one with most free memory first.
+func pinnedSegments(l *timeline.Layout) []pinnedSegment {
+	var list []pinnedSegment
+	for _, s := range l.Segments {
+		g := pinnedSegment{bytes: s.Bytes}
+		for _, b := range s.Blocks {
+			if b.Allocation == timeline.NoAllocation {
+				g.free += b.Bytes
+			} else {
+				g.pins = append(g.pins, b)
+			}
+		}
+		if g.free > 0 && len(g.pins) > 0 {
+			slices.SortStableFunc(g.pins, func(a, b timeline.Block) int { return cmp.Compare(a.Bytes, b.Bytes) })
+			list = append(list, g)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b pinnedSegment) int { return cmp.Compare(b.free, a.free) })
+	return list
 }
 
 // pinsOf groups the blocks that pin segments. A segment counts for a group
 // when all of its blocks belong to it.
-func pinsOf(segments []PinnedSegment, c *classify.Classification, view *frames.View) []Pin {
+func pinsOf(segments []pinnedSegment, c *classify.Classification, view *frames.View) []Pin {
 	type source struct {
 		category classify.Category
 		site     frames.Site
@@ -81,9 +150,9 @@ func pinsOf(segments []PinnedSegment, c *classify.Classification, view *frames.V
 	for i := range segments {
 		s := &segments[i]
 		alone := true
-		first := of(&s.Pins[0])
-		for k := range s.Pins {
-			from := of(&s.Pins[k])
+		first := of(&s.pins[0])
+		for k := range s.pins {
+			from := of(&s.pins[k])
 			alone = alone && from == first
 			at, ok := index[from]
 			if !ok {
@@ -92,11 +161,11 @@ func pinsOf(segments []PinnedSegment, c *classify.Classification, view *frames.V
 				list = append(list, newPin(from.category, &from.site))
 			}
 			list[at].Blocks++
-			list[at].Bytes += s.Pins[k].Bytes
+			list[at].Bytes += s.pins[k].Bytes
 		}
 		if alone {
 			list[index[first]].Segments++
-			list[index[first]].Frees += s.Bytes
+			list[index[first]].Frees += s.bytes
 		}
 	}
 	list = slices.DeleteFunc(list, func(p Pin) bool { return p.Frees == 0 })

@@ -1,12 +1,11 @@
 package replay
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 )
 
 // Why a request failed, and which line's blocks keep whole segments.
@@ -60,11 +59,7 @@ func TestFailures(t *testing.T) {
 // from there on, in proportion, tells that no setting would have saved it. The
 // same program under expandable segments failed 35 allocations later.
 func TestRestOfPass(t *testing.T) {
-	file := filepath.Join(labelled, "fraction_oom__gpt2_large/snapshot_named.pickle.gz")
-	if _, err := os.Stat(file); err != nil {
-		t.Skip("the recording is not here")
-	}
-	p := load(t, file)
+	p := load(t, corpus.Path(t, "labelled/fraction_oom__gpt2_large/snapshot_named.pickle.gz"))
 	doc, err := p.WhatIf(classify.New(p.Timeline, classify.Options{}), Options{Confs: []string{"expandable_segments:True"}})
 	if err != nil {
 		t.Fatal(err)

@@ -2,42 +2,27 @@ package replay
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/vramscope/vramscope/internal/testing/corpus"
+	"github.com/vramscope/vramscope/replay/allocator"
 )
 
 // An independent simulator in Python, where there is one, gives the same peaks
 // from an empty device on.
 func TestAgreesWithAnIndependentSimulator(t *testing.T) {
-	script, err := filepath.Abs("../../shared/oracles/freesim.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(script); err != nil {
-		t.Skip("the simulator is not there")
-	}
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3")
-	}
+	script := corpus.Path(t, "oracles/freesim.py")
 	line := regexp.MustCompile(`(native|exp) peak_reserved (\d+) peak_alloc (\d+) .* end_reserved (\d+)`)
 	for _, run := range []string{"growing_list__features/snapshot_none", "mlp_regression__script/snapshot_none", "vit__torch_encoder/snapshot_none"} {
-		file := filepath.Join(labelled, run+".pickle.gz")
-		if _, err := os.Stat(file); err != nil {
-			continue
-		}
-		full, err := filepath.Abs(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(python, script, full)
+		file := corpus.Path(t, "labelled/"+run+".pickle.gz")
+		cmd := exec.Command("python3", script, file)
 		cmd.Dir = filepath.Dir(script)
 		out, err := cmd.Output()
 		if err != nil {
-			t.Skipf("the simulator can't be run: %v", err)
+			t.Fatal(err)
 		}
 		p := load(t, file)
 		for _, m := range line.FindAllStringSubmatch(string(out), -1) {
@@ -45,7 +30,7 @@ func TestAgreesWithAnIndependentSimulator(t *testing.T) {
 			if m[1] == "exp" {
 				conf = "expandable_segments:True"
 			}
-			set, _, err := ParseConf(conf)
+			set, _, err := allocator.ParseConf(conf)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -57,11 +58,11 @@ func TestChangesOfAnyClassification(t *testing.T) {
 func changeAll(t *testing.T, p *Program, classes *classify.Classification, made map[string]int) {
 	t.Helper()
 	for _, name := range everyChange {
-		c, err := ParseChange(name)
+		c, err := change.Parse(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, done, err := p.Apply([]Change{c}, classes)
+		q, done, err := p.Apply([]change.Change{c}, classes)
 		if err != nil {
 			continue
 		}
@@ -73,8 +74,8 @@ func changeAll(t *testing.T, p *Program, classes *classify.Classification, made 
 		x.play(&Scenario{Settings: p.Settings}, q.ops)
 		var live int64
 		for _, id := range x.slots {
-			if id != 0 && x.a.blocks[id].state == used {
-				live += x.a.blocks[id].size
+			if id != 0 && x.a.InUse(id) {
+				live += x.a.Size(id)
 			}
 		}
 		survived := x.Survived

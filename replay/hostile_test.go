@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -36,16 +37,16 @@ func TestNothingInARecordingBreaksAReplay(t *testing.T) {
 			continue
 		}
 		for i := range tl.OOMs {
-			p.Explain(&tl.OOMs[i], nil, nil)
+			p.explain(&tl.OOMs[i], nil, nil)
 		}
 		// Replayed all the same, and under settings that it wasn't made with.
 		for _, conf := range []string{"", "expandable_segments:True", "max_split_size_mb:40"} {
-			set, _, err := ParseConf(conf)
+			set, _, err := allocator.ParseConf(conf)
 			if err != nil {
 				t.Fatal(err)
 			}
-			q := p.start(&Scenario{Settings: set, Usable: gib, Packed: r.IntN(2) == 0})
-			q.play(&Scenario{Settings: set, Usable: gib}, p.ops)
+			q := p.start(&Scenario{Settings: set, Usable: 1 << 30, Packed: r.IntN(2) == 0})
+			q.play(&Scenario{Settings: set, Usable: 1 << 30}, p.ops)
 			q.finish()
 		}
 		if doc.MatchRate != nil && !(*doc.MatchRate >= 0 && *doc.MatchRate <= 1) {

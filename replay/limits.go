@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay/allocator"
 )
 
 // Outside is what a CUDA context and its libraries take of a GPU, in bytes, as
@@ -33,11 +34,11 @@ func (p *Program) Limits() Limits {
 	capped := false
 	for i := range t.OOMs {
 		o := &t.OOMs[i]
-		want := p.Settings.segmentFor(o.Requested)
+		want := p.Settings.SegmentFor(o.Requested)
 		if o.DeviceFree >= 0 {
 			l.Usable = max(l.Usable, o.Capacity())
 		}
-		if o.DeviceFree >= p.Settings.needs(o.Requested) {
+		if o.DeviceFree >= p.Settings.Needs(o.Requested) {
 			capped = true
 			to = min(to, o.Reserved+want-1)
 		}
@@ -56,7 +57,8 @@ func (p *Program) Limits() Limits {
 	to = refused - 1
 	if refused < math.MaxInt64 && to >= from {
 		l.From, l.To = from, to
-		l.Usable = max(from, to/roundLarge*roundLarge)
+		const step = 2 << 20 // to which segments are rounded
+		l.Usable = max(from, to/step*step)
 		l.Note = fmt.Sprintf("no request failed, but %d had to free the cache first: the device had room for %d to %d bytes",
 			p.pressures(), from, to)
 	}
@@ -65,8 +67,8 @@ func (p *Program) Limits() Limits {
 
 func (p *Program) pressures() int {
 	n := 0
-	for _, b := range p.bursts {
-		if b.cause == byPressure {
+	for i := range p.flushes {
+		if !p.flushes[i].Emptied {
 			n++
 		}
 	}
@@ -77,7 +79,7 @@ func (p *Program) pressures() int {
 // give: people write 0.33, not 0.330001.
 func (p *Program) guessAllowed(from, to, usable int64) (int64, string) {
 	if p.Settings.Fraction > 0 && usable > 0 {
-		if n := allowedOf(p.Settings.Fraction, usable+Outside); n >= from && n <= to {
+		if n := allocator.AllowedOf(p.Settings.Fraction, usable+Outside); n >= from && n <= to {
 			return n, fmt.Sprintf("a memory fraction of %g refused requests", p.Settings.Fraction)
 		}
 	}
@@ -86,18 +88,13 @@ func (p *Program) guessAllowed(from, to, usable int64) (int64, string) {
 		total := usable + Outside
 		for _, parts := range []int64{20, 100, 200, 1000} {
 			k := int64(math.Ceil(float64(from) / float64(total) * float64(parts)))
-			if n := allowedOf(float64(k)/float64(parts), total); n >= from && n <= to {
+			if n := allocator.AllowedOf(float64(k)/float64(parts), total); n >= from && n <= to {
 				return n, fmt.Sprintf("a memory fraction refused requests: about %g of the GPU (between %s and %s)",
 					float64(k)/float64(parts), units.Bytes(from), units.Bytes(to))
 			}
 		}
 	}
 	return middle, fmt.Sprintf("a memory fraction refused requests: between %s and %s", units.Bytes(from), units.Bytes(to))
-}
-
-// allowedOf is what a fraction of a device comes to, in bytes.
-func allowedOf(fraction float64, total int64) int64 {
-	return int64(math.Round(fraction * float64(total)))
 }
 
 // Recorded is the scenario of the recording itself.

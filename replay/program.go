@@ -1,11 +1,13 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -44,30 +46,33 @@ type olderBlock struct {
 // which it did, and the layout that it began with.
 type Program struct {
 	Timeline *timeline.Timeline
-	Settings Settings // that it was recorded under
-	Notes    []string // what about the recording is assumed
+	Settings allocator.Settings // that it was recorded under
+	Notes    []string           // what about the recording is assumed
 
-	pairs []pair
+	pairs []allocator.Pair
 	ops   []op
 	slots int
 
 	layout  timeline.Layout // before the first event
 	older   []olderBlock    // in the order of layout's blocks
-	bursts  []burst
-	streams map[pair]uint16
+	flushes []Flush
+	streams map[allocator.Pair]uint16
 	byAge   bool // of equal free blocks, that of the oldest segment is taken
 	checked *Check
 	changed bool               // by a Change: the first layout would have been another
 	private []timeline.Segment // final segments of private pools, where events name none
 }
 
+// maxRequest is more than any program asks for at once.
+const maxRequest = int64(1) << 50
+
 // maxPairs bounds the pools and streams of a recording.
 const maxPairs = 1 << 14
 
 // NewProgram reads the requests out of a timeline.
 func NewProgram(t *timeline.Timeline) (*Program, error) {
-	p := &Program{Timeline: t, streams: map[pair]uint16{}}
-	p.Settings, p.Notes = fromSnapshot(t.Snapshot)
+	p := &Program{Timeline: t, streams: map[allocator.Pair]uint16{}}
+	p.Settings, p.Notes = allocator.Recorded(t.Snapshot)
 	if err := p.usable(); err != nil {
 		return nil, err
 	}
@@ -76,7 +81,7 @@ func NewProgram(t *timeline.Timeline) (*Program, error) {
 	if p.layout.Misfits > 0 {
 		return nil, fmt.Errorf("%d blocks of the recording's first state overlap others or lie in no segment", p.layout.Misfits)
 	}
-	p.bursts = findBursts(t)
+	p.flushes = findFlushes(t)
 	p.byAge = t.Snapshot.Host != nil // as of PyTorch 2.15; Verify finds out
 	if err := p.compile(); err != nil {
 		return nil, err
@@ -106,7 +111,7 @@ func (p *Program) usable() error {
 	if segments == 0 && t.Start.Reserved == 0 {
 		return fmt.Errorf("the trace has no segment events: they were left out when it was recorded")
 	}
-	if t.Start.Reserved > unlimited/2 {
+	if t.Start.Reserved > allocator.Unlimited/2 {
 		return fmt.Errorf("%d bytes are reserved before the first event: no device has them", t.Start.Reserved)
 	}
 	return nil
@@ -124,7 +129,7 @@ func (p *Program) inferLargeSegment() {
 		if e.Action[i] != snapshot.Alloc || e.Action[i-1] != snapshot.SegmentAlloc || e.Address[i] != e.Address[i-1] {
 			continue
 		}
-		if r := p.Settings.round(e.Size[i]); r <= smallSize || r >= minLarge {
+		if !p.Settings.SharesSegment(e.Size[i]) {
 			continue
 		}
 		if seen != 0 && seen != e.Size[i-1] {
@@ -132,13 +137,7 @@ func (p *Program) inferLargeSegment() {
 		}
 		seen = e.Size[i-1]
 	}
-	if seen > minLarge && seen != p.Settings.LargeSegment {
-		if p.Settings.MaxNonSplitRounding == p.Settings.LargeSegment {
-			p.Settings.MaxNonSplitRounding = seen
-		}
-		p.Settings.LargeSegment = seen
-		p.Settings.text = ""
-	}
+	p.Settings.SetLargeSegment(seen)
 }
 
 // compiler turns events into ops.
@@ -146,23 +145,21 @@ type compiler struct {
 	*Program
 	slot     []uint32 // by allocation
 	spare    []uint32
-	implicit map[uint32][]timeline.AllocationID
+	unseen   []timeline.UnseenFree // that are yet to come
 	orphaned map[uint16]bool
 }
 
 func (p *Program) compile() error {
 	t := p.Timeline
 	e := &t.Device.Events
-	c := compiler{Program: p, slot: make([]uint32, t.Len()), implicit: map[uint32][]timeline.AllocationID{},
-		orphaned: map[uint16]bool{}}
-	c.findImplicit()
+	c := compiler{Program: p, slot: make([]uint32, t.Len()), unseen: t.Unseen, orphaned: map[uint16]bool{}}
 	p.findPrivate()
 	c.begin()
 	next := 0
 	p.ops = pages.Make[op](e.Len())[:0]
 	for i := range e.Len() {
-		for next < len(p.bursts) && p.bursts[next].first == i {
-			c.burst(&p.bursts[next])
+		for next < len(p.flushes) && p.flushes[next].First == i {
+			c.flush(&p.flushes[next])
 			next++
 		}
 		c.event(i)
@@ -174,7 +171,7 @@ func (p *Program) compile() error {
 }
 
 func (p *Program) pairOf(stream, pool uint32) uint16 {
-	key := pair{stream, uint16(min(pool, 1<<16-1))}
+	key := allocator.Pair{Stream: stream, Pool: uint16(min(pool, 1<<16-1))}
 	if i, ok := p.streams[key]; ok {
 		return i
 	}
@@ -184,15 +181,9 @@ func (p *Program) pairOf(stream, pool uint32) uint16 {
 	return i
 }
 
-// findImplicit notes the deaths that the trace doesn't show: the address is
-// given out again.
-func (c *compiler) findImplicit() {
-	t := c.Timeline
-	for id, f := range t.Freed {
-		if f != timeline.Never && f != timeline.Before && t.Device.Events.Action[f] == snapshot.Alloc {
-			c.implicit[f] = append(c.implicit[f], timeline.AllocationID(id))
-		}
-	}
+// pairOfSegment is that of a segment of the first state.
+func (p *Program) pairOfSegment(s *timeline.Segment) uint16 {
+	return p.streams[allocator.Pair{Stream: s.Stream, Pool: uint16(s.Pool)}]
 }
 
 // findPrivate prepares for traces of before 2026, whose events name no pool:
@@ -207,12 +198,7 @@ func (p *Program) findPrivate() {
 			p.private = append(p.private, timeline.Segment{Address: s.Address, Bytes: s.TotalSize, Pool: s.Pool})
 		}
 	}
-	slices.SortFunc(p.private, func(a, b timeline.Segment) int {
-		if a.Address < b.Address {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(p.private, func(a, b timeline.Segment) int { return cmp.Compare(a.Address, b.Address) })
 }
 
 func (p *Program) poolOf(i int) uint32 {
@@ -273,8 +259,8 @@ func (c *compiler) event(i int) {
 	e := &t.Device.Events
 	switch e.Action[i] {
 	case snapshot.Alloc:
-		for _, id := range c.implicit[uint32(i)] {
-			if t.FreeRequested[id] == uint32(i) {
+		for ; len(c.unseen) > 0 && c.unseen[0].Event == uint32(i); c.unseen = c.unseen[1:] {
+			if id := c.unseen[0].ID; t.FreedAt(id) == i {
 				c.emit(opFree, id, i)
 			} else {
 				c.emit(opFreeDone, id, i)
@@ -300,17 +286,17 @@ func (c *compiler) event(i int) {
 	}
 }
 
-// burst turns what was given back to the driver into the call that did it.
+// flush turns what was given back to the driver into the call that did it.
 // What memory pressure gave back a replay finds out by itself.
-func (c *compiler) burst(b *burst) {
+func (c *compiler) flush(f *Flush) {
 	e := &c.Timeline.Device.Events
-	for i := b.first; i <= b.last; i++ {
+	for i := f.First; i <= f.Last; i++ {
 		if pool := uint16(e.PoolOf(i)); pool != 0 && !c.orphaned[pool] {
 			c.orphaned[pool] = true
 			c.ops = append(c.ops, op{kind: opOrphan, slot: uint32(pool), event: uint32(i)})
 		}
 	}
-	if b.cause == byEmptyCache {
-		c.ops = append(c.ops, op{kind: opEmptyCache, event: uint32(b.first)})
+	if f.Emptied {
+		c.ops = append(c.ops, op{kind: opEmptyCache, event: uint32(f.First)})
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/replay/change"
 )
 
 // Saving is what a change to a program takes off its peaks, in bytes; negative
@@ -37,10 +38,10 @@ func (p *Program) Saves(classes *classify.Classification, names ...string) ([]Sa
 		return nil, errors.New(reason)
 	}
 	list := make([]Saving, len(names))
-	changes := make([]Change, len(names))
+	changes := make([]change.Change, len(names))
 	for i, name := range names {
 		var err error
-		if changes[i], err = ParseChange(name); err != nil {
+		if changes[i], err = change.Parse(name); err != nil {
 			return nil, err
 		}
 	}
@@ -64,9 +65,9 @@ func (p *Program) Saves(classes *classify.Classification, names ...string) ([]Sa
 }
 
 // peaksWith is a saving that holds the peaks with the change, as yet.
-func (p *Program) peaksWith(c Change, classes *classify.Classification) Saving {
+func (p *Program) peaksWith(c change.Change, classes *classify.Classification) Saving {
 	s := Saving{Change: c.Name}
-	after, done, err := p.Apply([]Change{c}, classes)
+	after, done, err := p.Apply([]change.Change{c}, classes)
 	if err != nil {
 		s.Impossible = err.Error()
 		return s

@@ -1,6 +1,9 @@
 package replay
 
-import "github.com/vramscope/vramscope/internal/together"
+import (
+	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/replay/change"
+)
 
 // trial is one scenario, and then what came of it.
 type trial struct {
@@ -14,7 +17,7 @@ type trial struct {
 
 // piece is a number of trials of one program: changes to it are made once.
 type piece struct {
-	changes []Change // the program's; with what they take for granted once they are made
+	changes []change.Change // the program's; with what they take for granted once they are made
 	trials  []trial
 	failed  string // why a change can't be made
 }
@@ -99,7 +102,7 @@ func (w *whatIf) depends(p *Program, s Scenario, r Result) bool {
 }
 
 // keep takes over the outcome of a trial.
-func (w *whatIf) keep(x *trial, changes ...Change) {
+func (w *whatIf) keep(x *trial, changes ...change.Change) {
 	r, s := x.result, &x.scenario
 	o := Outcome{Name: x.name, Settings: s.Settings.String(), Changes: []string{}, Assumptions: []string{},
 		PeakAllocatedBytes: r.PeakAllocated, PeakReservedBytes: r.PeakReserved, FinalReservedBytes: r.FinalReserved,

@@ -3,7 +3,9 @@ package replay
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -23,7 +25,6 @@ type Check struct {
 	Cause string // what is likely behind the mismatches
 
 	refused int64 // the least that could not be reserved, in bytes
-
 }
 
 // Rate is the share of addresses that came out as recorded, 1 when there are none.
@@ -51,16 +52,13 @@ func (c *Check) Refusal() string {
 }
 
 // verifier follows the recorded events and foretells each one before it takes
-// it over, so that one surprise doesn't make others.
+// it over.
 type verifier struct {
 	*run
 	Check
-	index    map[uint64]blockID // starts of segments
-	next     int                // event of the next request
-	fresh    blockID            // a new segment's block, until its request comes
-	searched int
-	events   *snapshot.Events
-	pages    map[uint64]blockID // what emptying the cache would unmap, by address; nil: to be found again
+	f      *allocator.Follower
+	next   int // event of the next request
+	events *snapshot.Events
 }
 
 // Verify replays the recording under its own settings and compares every
@@ -84,66 +82,28 @@ func (p *Program) Verify() Check {
 }
 
 func (p *Program) verify() Check {
-	s := Scenario{Settings: p.Settings}
-	v := verifier{run: p.start(&s), events: &p.Timeline.Device.Events, index: map[uint64]blockID{}, next: -1}
+	r := p.start(&Scenario{Settings: p.Settings})
+	v := verifier{run: r, f: r.a.Follow(), events: &p.Timeline.Device.Events, next: -1}
 	v.Event, v.refused = -1, math.MaxInt64
-	for id := range v.a.blocks {
-		if b := &v.a.blocks[id]; b.state != unused && b.prev == 0 && b.range_ == 0 {
-			v.index[b.address] = blockID(id)
-		}
-	}
-	ops, bursts := p.ops, p.bursts
+	ops, flushes := p.ops, p.flushes
 	for i := range v.events.Len() {
-		for len(ops) > 0 && int(ops[0].event) == i && ops[0].kind != opAlloc && ops[0].kind != opFailed {
-			v.follow(&ops[0])
-			ops = ops[1:]
-		}
-		if v.events.Action[i] != snapshot.SegmentUnmap {
-			v.pages = nil
-		}
-		if len(bursts) > 0 && bursts[0].first == i {
-			v.pressed(&bursts[0])
-			bursts = bursts[1:]
-		}
-		switch v.events.Action[i] {
-		case snapshot.SegmentAlloc:
-			v.segmentAlloc(i)
-		case snapshot.SegmentFree:
-			v.segmentFree(i)
-		case snapshot.SegmentMap:
-			v.segmentMap(i)
-		case snapshot.SegmentUnmap:
-			v.segmentUnmap(i)
-		}
-		if len(ops) > 0 && int(ops[0].event) == i {
-			if ops[0].kind == opAlloc {
-				v.alloc(&ops[0])
-			} else {
-				v.oom(&ops[0])
+		for ; len(ops) > 0 && int(ops[0].event) == i && ops[0].kind != opAlloc && ops[0].kind != opFailed; ops = ops[1:] {
+			if o := &ops[0]; o.kind != opEmptyCache && o.kind != opOrphan { // what those do the events say
+				v.free(o)
 			}
+		}
+		if len(flushes) > 0 && flushes[0].First == i {
+			v.pressed(&flushes[0])
+			flushes = flushes[1:]
+		}
+		v.segmentCall(i)
+		if len(ops) > 0 && int(ops[0].event) == i {
+			v.allocation(&ops[0])
 			ops = ops[1:]
 		}
 	}
 	v.explain()
 	return v.Check
-}
-
-// follow takes over what programs do to blocks.
-func (v *verifier) follow(o *op) {
-	switch o.kind {
-	case opFree:
-		if id := v.slots[o.slot]; id != 0 {
-			v.slots[o.slot] = 0
-			v.a.release(id)
-		}
-	case opFreeAsked:
-		if id := v.slots[o.slot]; id != 0 {
-			v.a.blocks[id].state = pending
-			v.a.pending[id] = o.slot
-		}
-	case opFreeDone:
-		v.complete(o.slot)
-	}
 }
 
 func (v *verifier) differ(event int, format string, args ...any) {
@@ -163,9 +123,8 @@ func (v *verifier) call(right bool, event int, format string, args ...any) {
 	v.differ(event, format, args...)
 }
 
-// request is the rounded size and the arena of the first request from an
-// event on: segment calls serve it.
-func (v *verifier) request(event int) (r int64, where uint32, ok bool) {
+// request is the first one from an event on, if any: segment calls serve it.
+func (v *verifier) request(event int) (q allocator.Request, ok bool) {
 	if v.next < event {
 		for v.next = event; v.next < v.events.Len(); v.next++ {
 			if a := v.events.Action[v.next]; a == snapshot.Alloc || a == snapshot.OOM {
@@ -174,93 +133,100 @@ func (v *verifier) request(event int) (r int64, where uint32, ok bool) {
 		}
 	}
 	if v.next == v.events.Len() {
-		return 0, 0, false
+		return q, false
 	}
-	r = v.a.set.round(v.events.Size[v.next])
-	where = uint32(2 * v.p.streams[pair{v.events.StreamOf(v.next), uint16(v.p.poolOf(v.next))}])
-	if r > smallSize {
-		where++
-	}
-	return r, where, true
+	key := allocator.Pair{Stream: v.events.StreamOf(v.next), Pool: uint16(v.p.poolOf(v.next))}
+	return v.a.Request(v.events.Size[v.next], v.p.streams[key]), true
 }
 
-func (v *verifier) oom(o *op) {
-	r, where, _ := v.request(int(o.event))
-	found := v.a.fit(where, r)
-	v.Failures++
-	if found == 0 {
-		v.FailuresRight++
-	} else {
-		v.differ(int(o.event), "a request of %d bytes fails, where the replay %s", r, v.expected(found, r))
-	}
-}
-
-// alloc compares an address, and takes over the recorded one.
-func (v *verifier) alloc(o *op) {
-	address := v.events.Address[o.event]
-	r, where, _ := v.request(int(o.event))
-	id := v.fresh
-	v.fresh = 0
-	if id == 0 || v.a.blocks[id].arena != uint16(where) {
-		if id != 0 {
-			v.a.cache(id)
+// allocation compares an address, and takes over the recorded one, or that there is none.
+func (v *verifier) allocation(o *op) {
+	event := int(o.event)
+	q, _ := v.request(event)
+	if o.kind == opFailed {
+		v.Failures++
+		if found := v.f.Fit(q); found == 0 {
+			v.FailuresRight++
+		} else {
+			v.differ(event, "a request of %d bytes fails, where the replay %s", q.Bytes, v.expected(found, q))
 		}
-		id = v.a.fit(where, r)
-	}
-	v.Addresses++
-	if id != 0 && v.a.blocks[id].address == address {
-		v.AddressesRight++
-		v.a.take(id, r)
-		v.slots[o.slot] = id
 		return
 	}
-	if id == 0 {
-		v.differ(int(o.event), "a block of %d bytes is at %#x, where the replay asks the driver", r, address)
-	} else {
-		v.differ(int(o.event), "a block of %d bytes is at %#x, where the replay %s", r, address, v.expected(id, r))
-		if v.a.blocks[id].state != free {
-			v.a.cache(id) // a fresh segment
-		}
+	v.Addresses++
+	address := v.events.Address[event]
+	next := v.f.Next(q)
+	switch {
+	case next == 0:
+		v.differ(event, "a block of %d bytes is at %#x, where the replay asks the driver", q.Bytes, address)
+	case v.a.Address(next) == address:
+		v.AddressesRight++
+	default:
+		v.differ(event, "a block of %d bytes is at %#x, where the replay %s", q.Bytes, address, v.expected(next, q))
 	}
-	v.slots[o.slot] = v.takeAt(address, r)
+	v.slots[o.slot] = v.f.Take(q, next, address)
 }
 
-// takeAt gives out the block at a recorded address, 0 when something else is
-// there.
-func (v *verifier) takeAt(address uint64, r int64) blockID {
-	id := v.blockAt(address)
-	if id == 0 || v.a.blocks[id].state != free {
-		return 0
+func (v *verifier) expected(found allocator.BlockID, q allocator.Request) string {
+	if found == 0 {
+		return fmt.Sprintf("asks the driver for %d bytes", v.a.SegmentFor(q.Bytes))
 	}
-	if front := int64(address - v.a.blocks[id].address); front > 0 {
-		v.a.uncache(id)
-		rest := v.a.cut(id, front)
-		v.a.cache(id)
-		v.a.cache(rest)
-		id = rest
-	}
-	if v.a.blocks[id].size < r {
-		return 0
-	}
-	v.a.take(id, r)
-	return id
+	return fmt.Sprintf("uses the free block at %#x of %d bytes", v.a.Address(found), v.a.Size(found))
 }
 
-// maxSurprises bounds how often a recorded place is searched for.
-const maxSurprises = 5000
-
-// blockAt finds the block that an address lies in, 0 when there is none. It
-// looks at all of them: it is for surprises.
-func (v *verifier) blockAt(address uint64) blockID {
-	if v.searched++; v.searched > maxSurprises {
-		return 0
-	}
-	for id := range v.a.blocks {
-		if b := &v.a.blocks[id]; b.state != unused && b.state != unmapped && address-b.address < uint64(b.size) {
-			return blockID(id)
+// segmentCall compares what event i says about a segment, if it does, and takes it over.
+func (v *verifier) segmentCall(i int) {
+	address, bytes := v.events.Address[i], v.events.Size[i]
+	switch v.events.Action[i] {
+	case snapshot.SegmentAlloc:
+		if q, ok := v.request(i); ok { // else the recording ends before the request
+			found := v.f.Fit(q)
+			v.call(found == 0 && bytes == v.a.SegmentFor(q.Bytes), i,
+				"a segment of %d bytes for a block of %d, where the replay %s", bytes, q.Bytes, v.expected(found, q))
+			v.f.AddSegment(q, address, bytes)
+		}
+	case snapshot.SegmentFree:
+		v.call(v.f.FreeSegment(address, bytes), i,
+			"the segment at %#x of %d bytes is freed, in which the replay has blocks in use",
+			address, bytes)
+	case snapshot.SegmentMap:
+		if q, ok := v.request(i); ok {
+			v.mapping(i, q)
+			v.f.Map(q, address, bytes)
+		}
+	case snapshot.SegmentUnmap:
+		more := i > 0 && v.events.Action[i-1] == snapshot.SegmentUnmap
+		if had, ok := v.f.Unmap(address, bytes, more); !ok {
+			v.call(false, i, "%d bytes are unmapped at %#x, which the replay doesn't have free there", bytes, address)
+		} else {
+			v.call(had == bytes, i, "%d bytes are unmapped at %#x, where the replay unmaps %d", bytes, address, had)
 		}
 	}
-	return 0
+}
+
+// mapping compares what event i maps for a request.
+func (v *verifier) mapping(i int, q allocator.Request) {
+	if found := v.f.Fit(q); found != 0 {
+		v.call(false, i, "pages are mapped for a block of %d bytes, where the replay %s", q.Bytes, v.expected(found, q))
+		return
+	}
+	address, bytes := v.events.Address[i], v.events.Size[i]
+	at, size := v.f.NextMap(q, address)
+	v.call(at == address && size == bytes, i, "%d bytes are mapped at %#x for a block of %d, where the replay maps %d at %#x",
+		bytes, address, q.Bytes, size, at)
+}
+
+// pressed notes what the driver, or a memory fraction, refused before cached
+// memory was given back.
+func (v *verifier) pressed(f *Flush) {
+	q, ok := v.request(f.First)
+	if f.Emptied || !ok || v.f.Fit(q) != 0 {
+		return
+	}
+	bytes := v.a.SegmentFor(q.Bytes)
+	if v.a.Expandable {
+		_, bytes = v.f.NextMap(q, 0)
+	}
+	v.refused = min(v.refused, f.Reserved+bytes)
 }
 
 // explain names what is likely behind the mismatches.
@@ -274,20 +240,11 @@ func (v *verifier) explain() {
 		v.Cause = "the recording contradicts itself: " + t.Damage[0]
 	case len(t.Snapshot.Settings) == 0:
 		v.Cause = "the file doesn't hold the allocator's settings, and they were not the defaults"
-	case v.privatePools():
+	case slices.ContainsFunc(v.p.pairs, func(p allocator.Pair) bool { return p.Pool != 0 }):
 		v.Cause = "blocks of private pools (CUDA graphs) whose use the trace doesn't tell"
 	case t.History == timeline.Overflowed || t.History == timeline.Late:
 		v.Cause = "the state before the first event could not be found out: " + t.Reason
 	default:
 		v.Cause = "settings that were changed while it ran, an allocator of another version, or events left out of the trace"
 	}
-}
-
-func (v *verifier) privatePools() bool {
-	for _, p := range v.p.pairs {
-		if p.pool != 0 {
-			return true
-		}
-	}
-	return false
 }

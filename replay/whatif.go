@@ -8,6 +8,8 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay/allocator"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -176,10 +178,10 @@ type whatIf struct {
 
 func ptr[T any](v T) *T { return &v }
 
-func (w *whatIf) parse() ([]Settings, []Change, error) {
-	var settings []Settings
+func (w *whatIf) parse() ([]allocator.Settings, []change.Change, error) {
+	var settings []allocator.Settings
 	for _, text := range w.o.Confs {
-		s, notes, err := ParseConf(text)
+		s, notes, err := allocator.ParseConf(text)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -190,9 +192,9 @@ func (w *whatIf) parse() ([]Settings, []Change, error) {
 		}
 		settings = append(settings, s)
 	}
-	var changes []Change
+	var changes []change.Change
 	for _, text := range w.o.Changes {
-		c, err := ParseChange(text)
+		c, err := change.Parse(text)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -249,17 +251,6 @@ func (w *whatIf) unsureNote() {
 	slices.Sort(w.unsure)
 	w.Notes = append(w.Notes, fmt.Sprintf("the limit lies between %s and %s; which of these run out of memory depends on it: %s",
 		units.Bytes(w.limits.From), units.Bytes(w.limits.To), strings.Join(w.unsure, "; ")))
-}
-
-// recorded are the scenarios that others are compared with.
-func (w *whatIf) recorded() piece {
-	s, capacity := w.asRecorded()
-	list := []trial{{name: "recorded", scenario: s, capacity: capacity}}
-	if w.p.Timeline.Start.Reserved > 0 {
-		s.Packed = true
-		list = append(list, trial{name: "recorded, laid out anew", scenario: s, capacity: capacity})
-	}
-	return piece{trials: list}
 }
 
 // keepRecorded takes over the outcomes of those.

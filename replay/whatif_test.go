@@ -88,11 +88,13 @@ func TestDocumentSchema(t *testing.T) {
 // Advice can hurt: where no setting is better the verdict says so.
 func TestVerdicts(t *testing.T) {
 	for run, want := range map[string]string{
-		"growing_list__step_cache/snapshot_all":         "Of the recorded part only: The recorded settings are the best",
-		"frag_oom__pairwise_docs/snapshot_all":          "With expandable_segments:True the request that failed would have been met",
+		"growing_list__step_cache/snapshot_all": "Of the recorded part only: The recorded settings are the best",
+		"frag_oom__pairwise_docs/snapshot_all": "With expandable_segments:True the request that failed would have " +
+			"been met",
 		"qwen_vocab_oom__05b/snapshot_all":              "No setting that was tried meets the request",
 		"llama8b_full_oom__fp32_autocast/snapshot_none": "it would have failed later",
-		"../scenarios/eval_oom__python":                 "What the rest of the step needs with checkpointing=full and logits=chunked isn't known.",
+		"../scenarios/eval_oom__python": "What the rest of the step needs with checkpointing=full and " +
+			"logits=chunked isn't known.",
 	} {
 		if doc := tried(t, run, Options{}); !strings.Contains(doc.Verdict, want) {
 			t.Errorf("%s: %q, want %q", run, doc.Verdict, want)
@@ -154,36 +156,49 @@ func TestExplain(t *testing.T) {
 		enough   bool // and the rest of the step
 		says     string
 	}{
-		{"frag_oom__pairwise_docs/snapshot_all", false, true, true, "expandable_segments:True the request is met"},
+		{"frag_oom__pairwise_docs/snapshot_all", false, true, true,
+			"With expandable_segments:True the request that failed would have been met"},
 		{"qwen_vocab_oom__05b/snapshot_all", true, false, false, "No setting can help"},
-		{"llama8b_full_oom__fp32_autocast/snapshot_none", false, true, false, "would fail soon after"},
+		{"llama8b_full_oom__fp32_autocast/snapshot_none", false, true, false, "it would have failed later"},
 	} {
 		t.Run(c.run, func(t *testing.T) {
 			p := load(t, filepath.Join(shipped, c.run+".pickle.gz"))
-			x := p.Explain(&p.Timeline.OOMs[0], classify.New(p.Timeline, classify.Options{}), nil)
-			if (x.Missing > 0) != c.shortage {
-				t.Errorf("%d bytes missing", x.Missing)
+			doc, err := p.WhatIf(classify.New(p.Timeline, classify.Options{}), Options{})
+			if err != nil {
+				t.Fatal(err)
 			}
-			best := x.Trials[0]
-			if best.Survives != c.survives || best.Enough != c.enough {
-				t.Errorf("best is %+v", best)
+			f := doc.Failures[0]
+			if (f.MissingBytes > 0) != c.shortage {
+				t.Errorf("%d bytes missing", f.MissingBytes)
 			}
-			if !strings.Contains(x.Text, c.says) {
-				t.Errorf("%q doesn't say %q", x.Text, c.says)
+			survives, enough := false, false
+			for _, o := range doc.Scenarios {
+				if len(o.Changes) == 0 && o.Survived && o.LastEvent == f.Event {
+					survives = true
+					enough = enough || *o.leftThen >= f.StillToComeBytes-f.RequestedBytes
+				}
+			}
+			if survives != c.survives || enough != c.enough {
+				t.Errorf("some setting meets the request: %v, and the rest of the step fits: %v", survives, enough)
+			}
+			if text := f.Text + " " + doc.Verdict; !strings.Contains(text, c.says) {
+				t.Errorf("%q doesn't say %q", text, c.says)
 			}
 			var free int64
-			for _, s := range x.Segments {
+			layout := p.Timeline.LayoutAt(f.Event)
+			for _, s := range pinnedSegments(&layout) {
 				var live int64
-				for _, b := range s.Pins {
+				for _, b := range s.pins {
 					live += b.Bytes
 				}
-				if live+s.Free != s.Bytes || len(s.Pins) == 0 {
-					t.Errorf("segment at %#x: %d in use and %d free of %d", s.Address, live, s.Free, s.Bytes)
+				if live+s.free != s.bytes || len(s.pins) == 0 {
+					t.Errorf("%d in use and %d free of %d", live, s.free, s.bytes)
 				}
-				free += s.Free
+				free += s.free
 			}
-			if free > x.Free || x.Live+x.Free != x.Reserved {
-				t.Errorf("%d free in pinned segments, %d in all, %d in use of %d", free, x.Free, x.Live, x.Reserved)
+			if free > f.FreeBytes || f.LiveBytes+f.FreeBytes != f.ReservedBytes {
+				t.Errorf("%d free in pinned segments, %d in all, %d in use of %d", free, f.FreeBytes, f.LiveBytes,
+					f.ReservedBytes)
 			}
 		})
 	}

@@ -105,3 +105,17 @@ func (c *Clock) Added() string {
 	}
 	return fmt.Sprintf("%s%.1f s", sign, seconds)
 }
+
+// PhaseText is a phase in a sentence.
+var PhaseText = map[string]string{"setup": "setup", "data": "data loading", "forward": "the forward pass",
+	"backward": "the backward pass", "optimizer": "the optimizer step", "zero_grad": "zero_grad",
+	"generate": "generation", "other": "other work"}
+
+// Verdicts on a failed request.
+const (
+	TrueShortage   = "true_shortage"
+	Fragmentation  = "fragmentation"
+	MemoryFraction = "memory_fraction"
+	OtherProcess   = "other_process"
+	UnknownVerdict = "unknown"
+)

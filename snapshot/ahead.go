@@ -6,12 +6,21 @@ import "github.com/vramscope/vramscope/internal/pages"
 // many: not far while it isn't known whether there are many.
 func lead(filled int) int { return min(max(filled, 4<<10), 32<<10) }
 
+// beforeMore is called before more of the file is made available.
+func (o *objects) beforeMore() error {
+	err := o.looseValues()
+	if err == nil {
+		o.prepare()
+	}
+	return err
+}
+
 // prepare has memory put behind the next rows of the columns and of the memo,
 // on another core.
-func (d *decoder) prepare() {
-	if rows, more := len(d.events.Action), lead(d.rows); d.rows+more > d.readyRows && d.readyRows < rows {
-		from, to := max(d.readyRows, d.rows), min(d.rows+2*more, rows)
-		c := d.events.Slice(from, to)
+func (o *objects) prepare() {
+	if rows, more := len(o.events.Action), lead(o.rows); o.rows+more > o.readyRows && o.readyRows < rows {
+		from, to := max(o.readyRows, o.rows), min(o.rows+2*more, rows)
+		c := o.events.Slice(from, to)
 		go func() {
 			pages.Touch(c.Action)
 			pages.Touch(c.Address)
@@ -23,12 +32,12 @@ func (d *decoder) prepare() {
 			pages.Touch(c.CompileContext)
 			pages.Touch(c.Metadata)
 		}()
-		d.readyRows = to
+		o.readyRows = to
 	}
-	if n := len(d.memo); n+2*lead(n) > d.readyMemo && d.readyMemo < cap(d.memo) {
-		from, to := max(d.readyMemo, n), min(n+4*lead(n), cap(d.memo))
-		memo := d.memo[from:to:to]
+	if n := len(o.memo); n+2*lead(n) > o.readyMemo && o.readyMemo < cap(o.memo) {
+		from, to := max(o.readyMemo, n), min(n+4*lead(n), cap(o.memo))
+		memo := o.memo[from:to:to]
 		go pages.Touch(memo)
-		d.readyMemo = to
+		o.readyMemo = to
 	}
 }

@@ -1,8 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -53,14 +51,7 @@ func (d *decoder) assemble(v value) (*Snapshot, error) {
 		return nil
 	})
 	d.flatten(top[sAllocatorSettings], "", 0)
-	limits := d.byKey(top[sAllocatorSettings]) // some writers put them there
-	maps.Copy(limits, top)
-	if x, ok := limits[sTraceMax]; ok {
-		d.perDevice(x, devices, func(dev *Device, x value) { dev.TraceMax = max(d.int(x), 0) })
-	}
-	if x, ok := limits[sTraceOverflowed]; ok {
-		d.perDevice(x, devices, func(dev *Device, x value) { dev.Overflowed = d.known(x) })
-	}
+	limits := d.assembleLimits(top, devices)
 	d.countKeys(v)
 	s.Devices, s.Histories = devices.list(), d.histories
 	for i := range s.Devices {
@@ -71,16 +62,30 @@ func (d *decoder) assemble(v value) (*Snapshot, error) {
 	return s, nil
 }
 
+// assembleLimits reads what the recorder says of its ring buffers, and gives the
+// settings and what stands beside them by key.
+func (d *decoder) assembleLimits(top map[StringID]value, devices deviceTable) map[StringID]value {
+	limits := d.byKey(top[sAllocatorSettings]) // some writers put them there
+	maps.Copy(limits, top)
+	if x, ok := limits[sTraceMax]; ok {
+		d.perDevice(x, devices, func(dev *Device, x value) { dev.TraceMax = max(d.int(x), 0) })
+	}
+	if x, ok := limits[sTraceOverflowed]; ok {
+		d.perDevice(x, devices, func(dev *Device, x value) { dev.Overflowed = d.known(x) })
+	}
+	return limits
+}
+
 func errNoSnapshot() error {
 	return &Error{Offset: -1, Cause: "a pickle, but not of a memory snapshot: it has neither segments nor device_traces",
 		Err: ErrNotSnapshot}
 }
 
 // byKey is a dictionary's values by known key.
-func (d *decoder) byKey(v value) map[StringID]value {
+func (o *objects) byKey(v value) map[StringID]value {
 	m := map[StringID]value{}
 	if v.kind() == kDict {
-		items := d.dicts[v.index()].items
+		items := o.dicts[v.index()].items
 		for i := 0; i+1 < len(items); i += 2 {
 			if k := items[i]; k.kind() == kString && StringID(k.index()) < numKeys {
 				m[StringID(k.index())] = items[i+1]
@@ -133,8 +138,8 @@ func (t *deviceTable) list() []Device {
 }
 
 // known is a boolean that may be missing.
-func (d *decoder) known(v value) Known {
-	if d.int(v) != 0 {
+func (o *objects) known(v value) Known {
+	if o.int(v) != 0 {
 		return Yes
 	}
 	return No
@@ -380,13 +385,15 @@ const (
 func (s *Snapshot) OldRecorder() bool { return s.Era == eraOfHistories || s.Era == eraWithoutTimes }
 
 // era tells which PyTorch wrote the file, by the fields that came and went.
-func (d *decoder) era(has func(StringID) bool) string {
-	in := func(key StringID) bool { return d.eventKeys&(1<<key) != 0 }
-	settings := d.out.Settings
+//
+// complexity: a case for each era.
+func (t *tables) era(has func(StringID) bool) string {
+	in := func(key StringID) bool { return t.eventKeys&(1<<key) != 0 }
+	settings := t.out.Settings
 	switch {
-	case d.out.BareSegments:
+	case t.out.BareSegments:
 		return "list form (torch.cuda.memory_snapshot)"
-	case len(d.histories) > 0:
+	case len(t.histories) > 0:
 		return eraOfHistories
 	case has(sHostSegments) || has(sHostTraces) || settings.Get("max_round_threshold") != "":
 		return ">=2.15"
@@ -400,25 +407,8 @@ func (d *decoder) era(has func(StringID) bool) string {
 		return "2.5-2.7"
 	case has(sAllocatorSettings):
 		return "2.1-2.4 (settings, no annotations)"
-	case d.rows > 0 && !in(sTimeUS):
+	case t.rows > 0 && !in(sTimeUS):
 		return eraWithoutTimes
 	}
 	return "2.1/2.2"
-}
-
-// report turns the counts of damage and unknown keys into words.
-func (d *decoder) report() {
-	for _, x := range d.damage {
-		text := fmt.Sprintf("%s, near offset %d", x.text, x.at)
-		if x.count > 1 {
-			text = fmt.Sprintf("%s, %d times, first near offset %d", x.text, x.count, x.at)
-		}
-		d.out.Damage = append(d.out.Damage, text)
-	}
-	for _, u := range d.unknown {
-		d.out.Unknown = append(d.out.Unknown, *u)
-	}
-	slices.SortFunc(d.out.Unknown, func(a, b Unknown) int {
-		return cmp.Or(cmp.Compare(a.Where, b.Where), cmp.Compare(a.Key, b.Key))
-	})
 }

@@ -3,6 +3,8 @@ package snapshot
 import (
 	"slices"
 	"unsafe"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 const (
@@ -12,31 +14,33 @@ const (
 
 // container carries out the opcodes that make and fill lists, tuples and
 // dictionaries.
+//
+// complexity: a case for each opcode.
 func (d *decoder) container(op byte, at int) error {
 	switch op {
-	case opEmptyList:
+	case pickle.EmptyList:
 		return d.pushList(kList, nil)
-	case opEmptyTuple:
+	case pickle.EmptyTuple:
 		return d.pushList(kTuple, nil)
-	case opEmptyDict:
+	case pickle.EmptyDict:
 		return d.pushDict()
-	case opEmptySet:
+	case pickle.EmptySet:
 		d.push(kOpaque)
-	case opTuple1, opTuple2, opTuple3:
-		m := len(d.stack) - int(op-opTuple1) - 1
+	case pickle.Tuple1, pickle.Tuple2, pickle.Tuple3:
+		m := len(d.stack) - int(op-pickle.Tuple1) - 1
 		if m < d.floor() {
-			return d.fail(at, "TUPLE%d with too few values on the stack", op-opTuple1+1)
+			return d.fail(at, "TUPLE%d with too few values on the stack", op-pickle.Tuple1+1)
 		}
 		return d.tuple(m)
-	case opTuple, opList, opFrozenSet, opDict:
+	case pickle.Tuple, pickle.List, pickle.FrozenSet, pickle.Dict:
 		m, err := d.popMark(at, "TUPLE, LIST, DICT or FROZENSET")
 		if err != nil {
 			return err
 		}
 		switch op {
-		case opTuple:
+		case pickle.Tuple:
 			return d.tuple(m)
-		case opFrozenSet:
+		case pickle.FrozenSet:
 			d.stack = d.stack[:m]
 			d.push(kOpaque)
 			return nil
@@ -44,9 +48,9 @@ func (d *decoder) container(op byte, at int) error {
 		items := d.stack[m:]
 		d.stack = d.stack[:m] // items stay readable until the next push
 		return d.build(op, at, items)
-	case opAppend, opSetItem:
+	case pickle.Append, pickle.SetItem:
 		n := 1
-		if op == opSetItem {
+		if op == pickle.SetItem {
 			n = 2
 		}
 		m := len(d.stack) - n
@@ -55,7 +59,7 @@ func (d *decoder) container(op byte, at int) error {
 		}
 		defer func() { d.stack = d.stack[:m] }()
 		return d.extend(op, at, d.stack[m-1], m)
-	case opAppends, opSetItems, opAddItems:
+	case pickle.Appends, pickle.SetItems, pickle.AddItems:
 		m, err := d.popMark(at, opNames[op])
 		if err != nil {
 			return err
@@ -70,15 +74,16 @@ func (d *decoder) container(op byte, at int) error {
 	return nil
 }
 
-var opNames = map[byte]string{opAppend: "APPEND", opAppends: "APPENDS", opSetItem: "SETITEM", opSetItems: "SETITEMS",
-	opAddItems: "ADDITEMS"}
+var opNames = map[byte]string{pickle.Append: "APPEND", pickle.Appends: "APPENDS", pickle.SetItem: "SETITEM",
+	pickle.SetItems: "SETITEMS",
+	pickle.AddItems: "ADDITEMS"}
 
 // build makes a list or dictionary of the values that protocol 0 puts on the
 // stack first.
 func (d *decoder) build(op byte, at int, items []value) error {
 	items = append([]value(nil), items...)
 	var err error
-	if op == opList {
+	if op == pickle.List {
 		err = d.pushList(kList, nil)
 	} else {
 		err = d.pushDict()
@@ -88,30 +93,30 @@ func (d *decoder) build(op byte, at int, items []value) error {
 	}
 	m := len(d.stack)
 	d.stack = append(d.stack, items...)
-	if op == opList {
-		err = d.extend(opAppends, at, d.stack[m-1], m)
+	if op == pickle.List {
+		err = d.extend(pickle.Appends, at, d.stack[m-1], m)
 	} else {
-		err = d.extend(opSetItems, at, d.stack[m-1], m)
+		err = d.extend(pickle.SetItems, at, d.stack[m-1], m)
 	}
 	d.stack = d.stack[:m]
 	return err
 }
 
-func (d *decoder) pushList(kind value, items []value) error {
-	if err := d.take(listBytes + 8*int64(len(items))); err != nil {
+func (o *objects) pushList(kind value, items []value) error {
+	if err := o.take(listBytes + 8*int64(len(items))); err != nil {
 		return err
 	}
-	d.lists = append(d.lists, list{items: items})
-	d.push(newValue(kind, uint64(len(d.lists)-1)))
+	o.lists = append(o.lists, list{items: items})
+	o.push(newValue(kind, uint64(len(o.lists)-1)))
 	return nil
 }
 
-func (d *decoder) pushDict() error {
-	if err := d.take(dictBytes); err != nil {
+func (o *objects) pushDict() error {
+	if err := o.take(dictBytes); err != nil {
 		return err
 	}
-	d.dicts = append(d.dicts, dict{memo: -1})
-	d.push(newValue(kDict, uint64(len(d.dicts)-1)))
+	o.dicts = append(o.dicts, dict{memo: -1})
+	o.push(newValue(kDict, uint64(len(o.dicts)-1)))
 	return nil
 }
 
@@ -128,52 +133,49 @@ func (d *decoder) tuple(m int) error {
 	return d.pushList(kTuple, copied)
 }
 
-func (d *decoder) pool(p Pool) uint32 {
-	id, ok := d.pools[p]
-	if !ok {
-		d.used += 80
-		id = uint32(len(d.out.Pools))
-		d.out.Pools = append(d.out.Pools, p)
-		d.pools[p] = id
-	}
-	return id
-}
-
-// extend adds the values from m on to a list or dictionary.
+// extend adds the values from m on to a list, a dictionary or a set.
 func (d *decoder) extend(op byte, at int, target value, m int) error {
 	switch op {
-	case opAddItems:
-		if target.kind() != kOpaque {
-			return d.fail(at, "ADDITEMS to something that is no set")
-		}
-		return nil
-	case opAppend, opAppends:
-		switch target.kind() {
-		case kList:
-		case kStack:
-			return d.shape(at, "a list of frames is changed after it was read")
-		default:
-			return d.fail(at, "%s to something that is no list", opNames[op])
-		}
-		l := &d.lists[target.index()]
-		if l.isStack || l.expanded {
-			return d.shape(at, "a list is changed after it was read")
-		}
-		values := d.stack[m:]
-		if op == opAppends && l.length() == 0 && d.allFrames(values) {
-			var err error
-			l.stack, err = d.internStack(d.scratch)
-			l.isStack = true
+	case pickle.Append, pickle.Appends:
+		return d.extendList(op, at, target, m)
+	case pickle.SetItem, pickle.SetItems:
+		return d.extendDict(op, at, target, m)
+	}
+	if target.kind() != kOpaque {
+		return d.fail(at, "ADDITEMS to something that is no set")
+	}
+	return nil
+}
+
+func (d *decoder) extendList(op byte, at int, target value, m int) error {
+	switch target.kind() {
+	case kList:
+	case kStack:
+		return d.shape(at, "a list of frames is changed after it was read")
+	default:
+		return d.fail(at, "%s to something that is no list", opNames[op])
+	}
+	l := &d.lists[target.index()]
+	if l.isStack || l.expanded {
+		return d.shape(at, "a list is changed after it was read")
+	}
+	values := d.stack[m:]
+	if op == pickle.Appends && l.length() == 0 && d.allFrames(values) {
+		var err error
+		l.stack, err = d.internStack(d.scratch)
+		l.isStack = true
+		return err
+	}
+	for _, v := range values[l.extendRun(values):] {
+		if err := d.appendTo(l, d.closed(v)); err != nil {
 			return err
 		}
-		for _, v := range values[l.extendRun(values):] {
-			if err := d.appendTo(l, d.closed(v)); err != nil {
-				return err
-			}
-			l = &d.lists[target.index()]
-		}
-		return nil
+		l = &d.lists[target.index()]
 	}
+	return nil
+}
+
+func (d *decoder) extendDict(op byte, at int, target value, m int) error {
 	if target.kind() != kDict {
 		if target.kind() >= kFrame && target.kind() <= kHistory {
 			return d.shape(at, "a dictionary is changed after it was read")
@@ -188,7 +190,7 @@ func (d *decoder) extend(op byte, at int, target value, m int) error {
 	if e.done {
 		return d.shape(at, "a dictionary is changed after it was read")
 	}
-	if op == opSetItems && e.items == nil {
+	if op == pickle.SetItems && e.items == nil {
 		if v, ok, err := d.close(items, keysOf(items)); err != nil {
 			return err
 		} else if ok {

@@ -3,6 +3,9 @@ package snapshot
 import (
 	"errors"
 	"io"
+
+	"github.com/vramscope/vramscope/snapshot/input"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // Options bound and steer the reading of a snapshot.
@@ -20,8 +23,8 @@ type Options struct {
 // Decode reads one uncompressed pickle. The error is an *Error.
 func Decode(r io.Reader, o Options) (*Snapshot, error) {
 	d := newDecoder(o)
-	d.feed = newFeed(r, o.Size)
-	defer d.feed.close()
+	d.feed = input.NewAhead(r, o.Size)
+	defer d.feed.Close()
 	return d.decode()
 }
 
@@ -35,7 +38,7 @@ func decodeWhole(b []byte, passed func(p int), o Options) (*Snapshot, error) {
 }
 
 func (d *decoder) decode() (*Snapshot, error) {
-	if err := d.fill(margin); err != nil {
+	if err := d.fill(input.Margin); err != nil {
 		return nil, err
 	}
 	if len(d.b) == 0 && d.torn {
@@ -68,17 +71,17 @@ func (d *decoder) decode() (*Snapshot, error) {
 // looksLikePickle tells by the first bytes: PROTO, or what protocols 0 and 1
 // begin a dictionary or list with.
 func looksLikePickle(b []byte) bool {
-	if b[0] == opProto {
+	if b[0] == pickle.Proto {
 		return true
 	}
 	if len(b) < 2 {
 		return false
 	}
 	switch b[0] {
-	case opMark:
-		return b[1] == opDict || b[1] == opList
-	case opEmptyDict, opEmptyList:
-		return b[1] == opBinPut || b[1] == opLongBinPut || b[1] == opStop || b[1] == opMark
+	case pickle.Mark:
+		return b[1] == pickle.Dict || b[1] == pickle.List
+	case pickle.EmptyDict, pickle.EmptyList:
+		return b[1] == pickle.BinPut || b[1] == pickle.LongBinPut || b[1] == pickle.Stop || b[1] == pickle.Mark
 	}
 	return false
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -34,6 +35,13 @@ func both(t *testing.T, file []byte) *snapshot.Snapshot {
 	}
 	if len(fast.Damage) != len(general.Damage) {
 		t.Fatalf("damage %q, general %q", fast.Damage, general.Damage)
+	}
+	odd, err := snapshot.DecodeOdd(file)
+	if err != nil {
+		t.Fatal("written anew: ", err)
+	}
+	if d := firstDifference(dump(odd), dump(general)); d != "" || odd.Protocol != general.Protocol || !slices.Equal(odd.Damage, general.Damage) {
+		t.Fatalf("written anew it differs in %s; damage %q and %q", d, odd.Damage, general.Damage)
 	}
 	return fast
 }
@@ -57,6 +65,7 @@ func styles() map[string]recorder.Style {
 }
 
 func TestBothReadersAgreeOnGeneratedFiles(t *testing.T) {
+	t.Parallel()
 	programs := []recorder.Program{
 		{Seed: 1, Events: 600, Depth: 6},
 		{Seed: 2, Events: 300, Devices: 3, Streams: 2, Pools: 2, Depth: 40, Native: true},
@@ -144,18 +153,15 @@ func TestStylesSayTheSame(t *testing.T) {
 	}
 }
 
-// recordings are the real files at hand.
-func recordings(t testing.TB) []string {
+// shippedRecordings are the real files of the project.
+func shippedRecordings(t testing.TB) []string {
 	var files []string
-	for _, pattern := range []string{"../testdata/*.pickle*", "../testdata/*/*.pickle*", "../../shared/corpus/snapshots/*", "../../shared/corpus/labelled/*/snapshot_*.pickle.gz"} {
+	for _, pattern := range []string{"../testdata/recordings/*/*.pickle.gz", "../testdata/scenarios/*.pickle.gz"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
 		}
 		files = append(files, found...)
-	}
-	if len(files) == 0 {
-		t.Skip("no recordings here")
 	}
 	return files
 }
@@ -178,13 +184,33 @@ func content(t testing.TB, name string) []byte {
 	return b
 }
 
-var all = flag.Bool("all", false, "read every recording with both readers, not only small ones: takes minutes")
+var all = flag.Bool("all", false, "read every recording at hand with both readers, not only small ones: takes minutes")
 
 func TestBothReadersAgreeOnRecordings(t *testing.T) {
-	for i, name := range recordings(t) {
-		if st, err := os.Stat(name); err != nil || !*all && strings.Contains(name, "shared") && (st.Size() > 1<<17 || i%6 != 0) {
-			continue
+	t.Parallel()
+	readersAgree(t, slices.DeleteFunc(shippedRecordings(t), large))
+}
+
+// large files take the general decoder seconds each.
+func large(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Size() > 1<<17 && !*all
+}
+
+func TestBothReadersAgreeOnCorpus(t *testing.T) {
+	corpus.Path(t, ".")
+	files := append(corpus.Glob(t, "snapshots/*"), corpus.Glob(t, "labelled/*/snapshot_*.pickle.gz")...)
+	var some []string
+	for i, name := range files {
+		if *all || i%6 == 0 {
+			some = append(some, name)
 		}
+	}
+	readersAgree(t, slices.DeleteFunc(some, large))
+}
+
+func readersAgree(t *testing.T, files []string) {
+	for _, name := range files {
 		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
 			b := content(t, name)
 			if len(b) == 0 {
@@ -247,6 +273,7 @@ func TestLongStacks(t *testing.T) {
 
 // Whatever happens to a file's bytes, what both readers accept they read alike.
 func TestMutations(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	var files [][]byte
 	for seed := range uint64(4) {

@@ -2,34 +2,12 @@ package snapshot
 
 import (
 	"errors"
-	"fmt"
+
+	"github.com/vramscope/vramscope/snapshot/input"
 )
 
-// Error says what in a file can't be read, and where.
-type Error struct {
-	File   string
-	Offset int64 // in the uncompressed bytes; -1: no single place
-	Cause  string
-	Advice string // what to do about it, "" when nothing is known
-	Err    error  // what kind of failure it is, nil for broken structure
-}
-
-// Unwrap makes errors.Is see the kind of failure.
-func (e *Error) Unwrap() error { return e.Err }
-
-func (e *Error) Error() string {
-	s := e.Cause
-	if e.Offset >= 0 {
-		s = fmt.Sprintf("offset %d: %s", e.Offset, s)
-	}
-	if e.File != "" {
-		s = e.File + ": " + s
-	}
-	if e.Advice != "" {
-		s += "\n  " + e.Advice
-	}
-	return s
-}
+// Error says what in a file can't be read, where, and what to do about it.
+type Error = input.Error
 
 // ErrNotSnapshot is wrapped by errors about input that is no snapshot at all,
 // so that a caller can try other kinds of evidence.

@@ -2,76 +2,65 @@ package snapshot
 
 import "github.com/vramscope/vramscope/internal/pages"
 
-// event is one trace entry while it is read.
-type event struct {
-	action         Action
-	stream, pool   uint32
-	address        uint64
-	size           int64
-	time           int64
-	stack, forward StackID
-	compile        StringID
-	metadata       StringID
-	internal       StringID
-	category       int32
-	deviceFree     int64 // -1: none
-}
-
 // eventBytes is what an event takes in the columns that every file has.
 const eventBytes = 1 + 8 + 8 + 8 + 4
 
 // addEvent fills the next row and gives its value. Columns are as long as the
 // rows that are expected, so that a zero need not be written.
-func (d *decoder) addEvent(e *event) (value, error) {
-	c, n := &d.events, d.rows
+func (t *tables) addEvent(r *row) (value, error) {
+	c, n := &t.events, t.rows
 	if n == len(c.Action) {
-		if err := d.growEvents(); err != nil {
+		if err := t.growEvents(); err != nil {
 			return 0, err
 		}
 	}
-	c.Action[n] = e.action
-	c.Address[n] = e.address
-	c.Size[n] = e.size
-	c.TimeUS[n] = e.time
-	c.Stack[n] = e.stack
-	if e.stream|e.pool|uint32(e.compile)|uint32(e.metadata)|uint32(e.internal)|uint32(e.forward)|uint32(e.category) != 0 {
-		if err := d.addOptional(e, n); err != nil {
+	if *r.text(stepCompile) == sNA {
+		*r.text(stepCompile) = 0
+	}
+	if r.stream|r.pool|uint32(*r.text(stepCompile))|uint32(*r.text(stepMetadata))|uint32(*r.text(stepInternal))|
+		uint32(r.forward)|uint32(r.category) != 0 {
+		if err := t.addOptional(r, n); err != nil {
 			return 0, err
 		}
 	}
-	if e.deviceFree >= 0 || e.action == OOM {
-		d.used += 16
-		d.ooms = append(d.ooms, OutOfMemory{Event: n, DeviceFree: e.deviceFree})
+	c.Action[n] = r.action
+	c.Address[n] = r.numbers[stepAddress]
+	c.Size[n] = r.number(stepSize)
+	c.TimeUS[n] = r.number(stepTime)
+	c.Stack[n] = r.stack
+	if r.deviceFree > 0 || r.action == OOM {
+		t.used += 16
+		t.ooms = append(t.ooms, OutOfMemory{Event: n, DeviceFree: r.deviceFree - 1})
 	}
-	if e.action >= ActionOther {
-		d.unknownAction(e.action)
+	if r.action >= ActionOther {
+		t.unknownAction(r.action)
 	}
-	d.rows = n + 1
+	t.rows = n + 1
 	return newValue(kEvent, uint64(n)), nil
 }
 
 // addOptional fills the columns that most files leave at zero; such a column
 // is only made for its first value that isn't.
-func (d *decoder) addOptional(e *event, n int) error {
-	c := &d.events
-	if put(d, &c.Stream, n, e.stream) && put(d, &c.Pool, n, e.pool) && put(d, &c.CompileContext, n, e.compile) &&
-		put(d, &c.Metadata, n, e.metadata) && put(d, &c.Internal, n, e.internal) &&
-		put(d, &c.ForwardStack, n, e.forward) && put(d, &c.Category, n, e.category) {
+func (t *tables) addOptional(r *row, n int) error {
+	c := &t.events
+	if put(t, &c.Stream, n, r.stream) && put(t, &c.Pool, n, r.pool) && put(t, &c.CompileContext, n, *r.text(stepCompile)) &&
+		put(t, &c.Metadata, n, *r.text(stepMetadata)) && put(t, &c.Internal, n, *r.text(stepInternal)) &&
+		put(t, &c.ForwardStack, n, r.forward) && put(t, &c.Category, n, r.category) {
 		return nil
 	}
-	return d.take(0)
+	return t.take(0)
 }
 
 // put is false where there is no memory for a column, as take then says.
-func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, v T) bool {
+func put[T uint32 | int32 | StringID | StackID](t *tables, column *[]T, n int, v T) bool {
 	if v == 0 {
 		return true
 	}
 	if *column == nil {
-		if d.take(int64(len(d.events.Action))*4) != nil {
+		if t.take(int64(len(t.events.Action))*4) != nil {
 			return false
 		}
-		*column = pages.Make[T](len(d.events.Action))
+		*column = pages.Make[T](len(t.events.Action))
 	}
 	(*column)[n] = v
 	return true
@@ -79,11 +68,11 @@ func put[T uint32 | int32 | StringID | StackID](d *decoder, column *[]T, n int, 
 
 // growEvents makes all columns as long as the file is likely to need; memory
 // that isn't touched costs nothing.
-func (d *decoder) growEvents() error {
-	c := &d.events
+func (t *tables) growEvents() error {
+	c := &t.events
 	old := len(c.Action)
-	size := d.estimate(old+1, old, &d.eventGrowth)
-	if err := d.take(int64(size-old) * eventBytes); err != nil {
+	size := t.estimate(old+1, old, &t.eventGrowth)
+	if err := t.take(int64(size-old) * eventBytes); err != nil {
 		return err
 	}
 	resize(&c.Action, size)
@@ -98,7 +87,7 @@ func (d *decoder) growEvents() error {
 	resizeOptional(&c.Internal, size)
 	resizeOptional(&c.ForwardStack, size)
 	resizeOptional(&c.Category, size)
-	d.readyRows = old
+	t.readyRows = old
 	return nil
 }
 
@@ -119,26 +108,26 @@ const lastAction = Action(255)
 
 // actionOf is the action for a word in the file; new words get numbers of
 // their own as long as there are any.
-func (d *decoder) actionOf(word StringID) Action {
-	if a, ok := d.actions[word]; ok {
+func (t *tables) actionOf(word StringID) Action {
+	if a, ok := t.actions[word]; ok {
 		return a
 	}
-	a := ActionOther + Action(len(d.out.otherActions))
+	a := ActionOther + Action(len(t.out.otherActions))
 	if a == lastAction {
 		return a
 	}
-	d.out.otherActions = append(d.out.otherActions, d.out.Strings[word])
-	d.actions[word] = a
+	t.out.otherActions = append(t.out.otherActions, t.out.Strings[word])
+	t.actions[word] = a
 	return a
 }
 
 // unknownAction counts an event whose action this package doesn't know.
-func (d *decoder) unknownAction(a Action) {
+func (t *tables) unknownAction(a Action) {
 	id := [2]StringID{sAction, StringID(a)}
-	if d.unknown[id] == nil {
-		d.unknown[id] = &Unknown{Where: known[sAction], Key: d.out.ActionName(a)}
+	if t.unknown[id] == nil {
+		t.unknown[id] = &Unknown{Where: known[sAction], Key: t.out.ActionName(a)}
 	}
-	d.unknown[id].Count++
+	t.unknown[id].Count++
 }
 
 // categoryOf is an index into Snapshot.CategoryNames plus one.
@@ -147,52 +136,6 @@ func categoryOf(n int64) int32 {
 		return int32(n) + 1
 	}
 	return 0
-}
-
-// closeEvent is the general way to an event: any keys, any order, any values.
-func (d *decoder) closeEvent(items []value) (value, bool, error) {
-	e := event{deviceFree: -1, action: 255}
-	var err error
-	for i := 0; i < len(items) && err == nil; i += 2 {
-		v := items[i+1]
-		key := d.key(sDeviceTraces, items, i)
-		d.eventKeys |= 1 << key
-		switch key {
-		case sAction:
-			e.action = d.actionOf(d.str(v))
-		case sAddr:
-			e.address = d.address(v)
-		case sSize:
-			e.size = d.bytes(v)
-		case sStream:
-			e.stream = d.stream(v)
-		case sTimeUS:
-			e.time = d.int(v)
-		case sFrames:
-			e.stack, err = d.stackOf(v)
-		case sForwardFrames:
-			e.forward, err = d.stackOf(v)
-		case sPoolID, sSegmentPoolID:
-			e.pool = d.poolOf(v)
-		case sCompileContext:
-			if e.compile = d.str(v); e.compile == sNA {
-				e.compile = 0
-			}
-		case sUserMetadata:
-			e.metadata = d.str(v)
-		case sInternalMetadata:
-			e.internal = d.str(v)
-		case sCategory:
-			e.category = categoryOf(d.int(v))
-		case sDeviceFree:
-			e.deviceFree = d.optional(v)
-		}
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	row, err := d.addEvent(&e)
-	return row, true, err
 }
 
 // gather is the events of the given rows.

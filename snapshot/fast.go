@@ -1,24 +1,50 @@
 package snapshot
 
-import "encoding/binary"
+import (
+	"encoding/binary"
 
-// The tight loops for what a snapshot nearly wholly consists of: trace entries,
-// segments, blocks, frames and annotations with the usual keys, and lists of
-// references to frames. Each either reads
-// the whole thing or leaves everything as it was for the general opcodes.
+	"github.com/vramscope/vramscope/snapshot/pickle"
+)
+
+// fast has the tight loops for what a snapshot nearly wholly consists of: trace
+// entries, segments, blocks, frames and annotations with the usual keys, and lists of
+// references to frames. Each either reads the whole thing or leaves everything as it
+// was for the general opcodes.
+type fast struct {
+	objects
+
+	raw       *rawStacks
+	fields    field       // of events: what comes first is behind it
+	states    field       // of all other rows
+	forms     forms       // of whole events
+	seen      []seenField // of the last event
+	framed    bool        // there was a FRAME amid them
+	inState   bool        // the last row was one of these
+	numFields int
+	strange   [4]struct { // keys of the event at hand that aren't known
+		key   StringID
+		value value
+	}
+	unframed []byte
+}
+
+// fastOpcodes reads what op begins; false for what is left to the general way.
+func (d *fast) fastOpcodes(op byte) bool {
+	return op == pickle.EmptyDict && d.fastRows() || op == pickle.EmptyList && d.fastFrames() || d.fastScalars()
+}
 
 // memoOp is the length of the opcode at p when it stores into the next free
 // memo position, else 0.
-func (d *decoder) memoOp(p int) int {
-	switch b := d.b; b[p] {
-	case opMemoize:
+func (o *objects) memoOp(p int) int {
+	switch b := o.b; b[p] {
+	case pickle.Memoize:
 		return 1
-	case opBinPut:
-		if int(b[p+1]) == len(d.memo) {
+	case pickle.BinPut:
+		if int(b[p+1]) == len(o.memo) {
 			return 2
 		}
-	case opLongBinPut:
-		if int(binary.LittleEndian.Uint32(b[p+1:])) == len(d.memo) {
+	case pickle.LongBinPut:
+		if int(binary.LittleEndian.Uint32(b[p+1:])) == len(o.memo) {
 			return 5
 		}
 	}
@@ -26,7 +52,7 @@ func (d *decoder) memoOp(p int) int {
 }
 
 // fastFrames reads a whole list of frame references at d.p and pushes its stack.
-func (d *decoder) fastFrames() bool {
+func (d *fast) fastFrames() bool {
 	end, id := d.frameList(d.p)
 	if end == 0 {
 		return false
@@ -39,7 +65,7 @@ func (d *decoder) fastFrames() bool {
 // frameList reads `] memo ( (h n | j nnnn)* e` at p, or the same with a single
 // reference and APPEND; end is 0 when it is anything else. Torch's own pickler
 // puts a list into the memo behind its contents, if at all.
-func (d *decoder) frameList(p int) (end int, id StackID) {
+func (d *fast) frameList(p int) (end int, id StackID) {
 	b := d.b
 	if len(b)-p < 32 || len(d.memo) == cap(d.memo) && d.growMemo(len(d.memo)+1) != nil {
 		return 0, 0
@@ -47,14 +73,14 @@ func (d *decoder) frameList(p int) (end int, id StackID) {
 	n := d.memoOp(p + 1)
 	late := n == 0
 	p += 1 + n
-	if b[p] != opMark {
+	if b[p] != pickle.Mark {
 		if late {
 			return 0, 0
 		}
 		return d.singleFrame(p)
 	}
 	p++
-	if c := b[p]; c != opBinGet && c != opLongBinGet {
+	if c := b[p]; c != pickle.BinGet && c != pickle.LongBinGet {
 		return 0, 0
 	}
 	id, n = d.raw.guess(b[p:])
@@ -68,7 +94,7 @@ func (d *decoder) frameList(p int) (end int, id StackID) {
 			return 0, 0
 		}
 	}
-	if b[q+1] == opMark { // more of the same list follows
+	if b[q+1] == pickle.Mark { // more of the same list follows
 		return 0, 0
 	}
 	end = q + 1
@@ -85,18 +111,18 @@ func (d *decoder) frameList(p int) (end int, id StackID) {
 // references is the run of memo references at p up to APPENDS, whose position
 // is end; 0 when something else is among them. A FRAME opcode, which may stand
 // anywhere, is left out.
-func (d *decoder) references(p int) (raw []byte, end int) {
+func (d *fast) references(p int) (raw []byte, end int) {
 	b, q := d.b, p
 	framed := false
 	for len(b)-q > 16 {
 		switch b[q] {
-		case opLongBinGet:
+		case pickle.LongBinGet:
 			q += 5
 			continue
-		case opBinGet:
+		case pickle.BinGet:
 			q += 2
 			continue
-		case opFrame:
+		case pickle.Frame:
 			if !framed {
 				d.unframed, framed = d.unframed[:0], true
 			}
@@ -104,7 +130,7 @@ func (d *decoder) references(p int) (raw []byte, end int) {
 			q += 9
 			p = q
 			continue
-		case opAppends:
+		case pickle.Appends:
 			if framed {
 				d.unframed = append(d.unframed, b[p:q]...)
 				return d.unframed, q
@@ -117,15 +143,15 @@ func (d *decoder) references(p int) (raw []byte, end int) {
 }
 
 // singleFrame reads a list of one frame, `h n a` or `j nnnn a`, at p.
-func (d *decoder) singleFrame(p int) (end int, id StackID) {
+func (d *fast) singleFrame(p int) (end int, id StackID) {
 	n := 0
 	switch d.b[p] {
-	case opBinGet:
+	case pickle.BinGet:
 		n = 2
-	case opLongBinGet:
+	case pickle.LongBinGet:
 		n = 5
 	}
-	if n == 0 || d.b[p+n] != opAppend || d.b[p+n+1] == opMark {
+	if n == 0 || d.b[p+n] != pickle.Append || d.b[p+n+1] == pickle.Mark {
 		return 0, 0
 	}
 	// The list itself takes the next memo position: a reference to it is no frame.
@@ -139,7 +165,7 @@ func (d *decoder) singleFrame(p int) (end int, id StackID) {
 // stackAt is the stack that the references in raw make, 0 when one of them is
 // no frame. Lists of one frame end in another opcode than longer ones, which
 // guess relies on, so they are not remembered.
-func (d *decoder) stackAt(raw []byte, single bool) StackID {
+func (d *fast) stackAt(raw []byte, single bool) StackID {
 	var h uint64
 	if !single {
 		var id StackID
@@ -150,7 +176,7 @@ func (d *decoder) stackAt(raw []byte, single bool) StackID {
 	frames := d.scratch[:0]
 	for q := 0; q < len(raw); {
 		var slot int
-		if raw[q] == opBinGet {
+		if raw[q] == pickle.BinGet {
 			slot = int(raw[q+1])
 			q += 2
 		} else {
@@ -177,16 +203,16 @@ func (d *decoder) stackAt(raw []byte, single bool) StackID {
 // of its opcode, 0 when it is anything else.
 func smallInt(b []byte, p int) (x uint64, n int) {
 	switch b[p] {
-	case opBinInt1:
+	case pickle.BinInt1:
 		return uint64(b[p+1]), 2
-	case opBinInt2:
+	case pickle.BinInt2:
 		return uint64(binary.LittleEndian.Uint16(b[p+1:])), 3
-	case opBinInt:
+	case pickle.BinInt:
 		x = uint64(binary.LittleEndian.Uint32(b[p+1:]))
 		if x>>31 == 0 {
 			return x, 5
 		}
-	case opLong1:
+	case pickle.Long1:
 		width := uint(b[p+1])
 		if width-1 < 8 {
 			x = binary.LittleEndian.Uint64(b[p+2:]) & (^uint64(0) >> ((64 - 8*width) & 63))
@@ -199,25 +225,25 @@ func smallInt(b []byte, p int) (x uint64, n int) {
 }
 
 // reference reads a reference to the memo at p; n is 0 when it is anything else.
-func (d *decoder) reference(b []byte, p int) (v value, n int) {
+func (o *objects) reference(b []byte, p int) (v value, n int) {
 	var slot int
 	switch b[p] {
-	case opBinGet:
+	case pickle.BinGet:
 		slot, n = int(b[p+1]), 2
-	case opLongBinGet:
+	case pickle.LongBinGet:
 		slot, n = int(binary.LittleEndian.Uint32(b[p+1:])), 5
 	default:
 		return 0, 0
 	}
-	if slot >= len(d.memo) {
+	if slot >= len(o.memo) {
 		return 0, 0
 	}
-	return value(d.memo[slot]), n
+	return value(o.memo[slot]), n
 }
 
 // stringRef reads a reference to a string at p; n is 0 when it is anything else.
-func (d *decoder) stringRef(b []byte, p int) (id StringID, n int) {
-	if v, n := d.reference(b, p); v.kind() == kString {
+func (o *objects) stringRef(b []byte, p int) (id StringID, n int) {
+	if v, n := o.reference(b, p); v.kind() == kString {
 		return StringID(v.index()), n
 	}
 	return 0, 0

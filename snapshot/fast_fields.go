@@ -1,6 +1,10 @@
 package snapshot
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
+)
 
 // field is what one field of an event looked like before: entries of a trace
 // have the same keys in the same order, and numbers of few widths, so that the
@@ -25,62 +29,14 @@ const (
 	maxFields       = 4096 // in the tree
 )
 
-// step is what is to be done for a field.
-type step uint8
-
-const (
-	stepOther   step = iota // the value is still to be read
-	stepAddress             // the payload is the value
-	stepSize
-	stepTime
-	stepStream
-	stepAction // the payload is a position in the memo
-	stepCompile
-	stepMetadata
-	stepInternal
-	stepForward
-	stepCategory // the payload is the value
-	stepPool
-	stepStack
-	stepNoFrames // an empty list, and the row's end behind it
-	stepEnd      // SETITEMS
-	stepTotalSize
-	stepRequested
-	stepAllocated
-	stepActive
-	stepDevice
-	stepState // the payload is a position in the memo
-	stepSegmentType
-	stepExpandable // the payload is NEWTRUE or NEWFALSE
-	stepBlocks     // a list, still to be read
-	stepLine
-	stepFile // the payload is a position in the memo
-	stepName
-	stepStage
-)
-
-// stepTable is what is done for values of keys: for numbers, for references to
-// the memo, for booleans.
-type stepTable struct {
-	number, reference, boolean [numKeys + 1]step
-}
-
-var eventSteps = stepTable{
-	number: [numKeys + 1]step{sAddr: stepAddress, sSize: stepSize, sTimeUS: stepTime, sStream: stepStream,
-		sCategory: stepCategory},
-	reference: [numKeys + 1]step{sAction: stepAction, sCompileContext: stepCompile, sUserMetadata: stepMetadata,
-		sInternalMetadata: stepInternal,
-		sPoolID:           stepPool, sFrames: stepStack, sForwardFrames: stepForward},
-}
-
 // sizeKeys are those of sizes, as bits: no size is larger than maxBytes.
 const sizeKeys = 1<<sSize | 1<<sTotalSize | 1<<sRequestedSize | 1<<sAllocatedSize | 1<<sActiveSize
 
 // learn is the field at p, which comes behind last; nil when it is none. It is
 // known from then on, unless the tree has grown beyond what recorders write. A
 // frame may begin anywhere, once in 64 KiB: at is where the field begins.
-func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
-	if b[p] == opFrame {
+func (d *fast) learn(last *field, b []byte, p int) (f *field, at int) {
+	if b[p] == pickle.Frame {
 		d.framed = true
 		p += 9
 		word := binary.LittleEndian.Uint64(b[p:])
@@ -119,9 +75,9 @@ func (d *decoder) learn(last *field, b []byte, p int) (f *field, at int) {
 
 // describe makes f the field at b, of length 0 when it is none. It is told by
 // that many bytes; 0: it must not be known again.
-func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
+func (d *fast) describe(f *field, last *field, b []byte) (known int) {
 	f.keys, f.steps = last.keys, last.steps
-	if b[0] == opSetItems {
+	if b[0] == pickle.SetItems {
 		f.length, f.step, f.row = 1, stepEnd, shapeOf(f.keys)
 		return 1
 	}
@@ -137,31 +93,39 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 	}
 	f.key, f.value = key, n
 	known = n + 1
-	if b[n] == opFrame { // it may stand anywhere, once in 64 KiB
+	if b[n] == pickle.Frame { // it may stand anywhere, once in 64 KiB
 		d.framed = true
 		f.value += 9
 		known = 0
 	}
-	v := b[f.value:]
+	return f.describeValue(b[f.value:], known)
+}
+
+// describeValue goes on with the value, which is at v: so many bytes of the field were
+// told up to there.
+//
+// complexity: a case for each opcode of a value.
+func (f *field) describeValue(v []byte, known int) int {
+	key := f.key
 	f.length = f.value
 	at := min(key, numKeys)
 	width, number, reference := 0, f.steps.number[at], f.steps.reference[at]
 	switch op := v[0]; {
-	case number != stepOther && op == opBinInt1, reference != stepOther && op == opBinGet:
+	case number != stepOther && op == pickle.BinInt1, reference != stepOther && op == pickle.BinGet:
 		f.value, width = f.value+1, 1
-	case number != stepOther && op == opBinInt2:
+	case number != stepOther && op == pickle.BinInt2:
 		f.value, width = f.value+1, 2
-	case number != stepOther && op == opBinInt, reference != stepOther && op == opLongBinGet:
+	case number != stepOther && op == pickle.BinInt, reference != stepOther && op == pickle.LongBinGet:
 		f.value, width = f.value+1, 4
-	case number != stepOther && op == opLong1 && v[1]-1 < 8:
+	case number != stepOther && op == pickle.Long1 && v[1]-1 < 8:
 		f.value, width = f.value+2, int(v[1])
 		known += min(known, 1)
-	case f.steps.boolean[at] != stepOther && (op == opNewTrue || op == opNewFalse):
+	case f.steps.boolean[at] != stepOther && (op == pickle.NewTrue || op == pickle.NewFalse):
 		f.step, f.length, f.payload, f.max = f.steps.boolean[at], f.length+1, 0xff, 0xff
-	case key == sBlocks && op == opEmptyList && f.steps == &stateSteps:
+	case key == sBlocks && op == pickle.EmptyList && f.steps == &stateSteps:
 		f.step = stepBlocks
-	case key == sFrames && op == opEmptyList && v[1] == opMemoize:
-		if v[2] == opSetItems {
+	case key == sFrames && op == pickle.EmptyList && v[1] == pickle.Memoize:
+		if v[2] == pickle.SetItems {
 			f.length, f.step = f.length+2, stepNoFrames
 		}
 		known += 2 * min(known, 1)
@@ -171,7 +135,7 @@ func (d *decoder) describe(f *field, last *field, b []byte) (known int) {
 		f.length = f.value + width
 		f.payload = ^uint64(0) >> (64 - 8*width)
 		f.max = f.payload
-		if v[0] == opBinInt || v[0] == opLong1 {
+		if v[0] == pickle.BinInt || v[0] == pickle.Long1 {
 			f.max >>= 1 // the sign
 		}
 		if uint64(1)<<key&sizeKeys != 0 {

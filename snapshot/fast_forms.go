@@ -1,6 +1,10 @@
 package snapshot
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
+)
 
 // form is what a whole trace entry looks like, or its beginning. Most entries of a
 // file are of a few forms: they differ in a few numbers at fixed places, and the rest
@@ -8,14 +12,14 @@ import "unsafe"
 // field by field when the form was seen first; the memo that they refer to doesn't
 // change.
 type form struct {
-	words   []formWord                // from the entry's `}` on
-	length  int                       // in bytes
-	numbers [stepStack + 1]formNumber // by step: values, or positions in the memo; those that aren't there are 0
-	others  bool                      // there are some besides address, size, time and stack
-	list    bool                      // its last bytes begin a list of frames, with SETITEMS behind it
-	own     bool                      // the entry itself is put into the memo, before others
-	puts    []ref                     // the others
-	row     fastRow                   // what isn't among the numbers
+	words   []formWord                  // from the entry's `}` on
+	length  int                         // in bytes
+	numbers [stepForward + 1]formNumber // by step: values, or positions in the memo; those that aren't there are 0
+	others  bool                        // there are some besides address, size, time and stack
+	list    bool                        // its last bytes begin a list of frames, with SETITEMS behind it
+	own     bool                        // the entry itself is put into the memo, before others
+	puts    []ref                       // the others
+	row     row                         // what isn't among the numbers
 	keys    uint64
 	rest    *field // what the fields behind it stand behind; nil when there are none
 	then    uint8  // the form that followed the last time
@@ -87,12 +91,12 @@ func (fs *forms) find(start unsafe.Pointer, p, rows int) int {
 
 // formedEvents reads trace entries at d.p as long as they are of known forms;
 // false when what follows is no entry, or not at hand.
-func (d *decoder) formedEvents() (more bool) {
+func (d *fast) formedEvents() (more bool) {
 	fs, b := &d.forms, d.b
 	start := unsafe.Pointer(unsafe.SliceData(b))
 	for {
 		p := d.p
-		if p >= d.more || b[p] != opEmptyDict || len(d.stack) == cap(d.stack) {
+		if p >= d.more || b[p] != pickle.EmptyDict || len(d.stack) == cap(d.stack) {
 			return false
 		}
 		if len(fs.all) == 0 || len(b)-p < room || len(d.memo)+formPuts > cap(d.memo) {
@@ -119,7 +123,9 @@ func (d *decoder) formedEvents() (more bool) {
 
 // formedEvent adds the entry at p, which is of form f; end is behind it, 0 when one
 // of its numbers can't be told here.
-func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
+//
+// complexity: most events of most files go through it, so that nothing is called for them.
+func (d *fast) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 	address, size, time := f.numbers[stepAddress].read(start, p), f.numbers[stepSize].read(start, p),
 		f.numbers[stepTime].read(start, p)
 	n, c := d.rows, &d.events
@@ -138,21 +144,26 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 	switch {
 	case f.list:
 		end, stack = d.frameList(end - listHead)
-		ok = end != 0 && d.b[end] == opSetItems
+		ok = end != 0 && d.b[end] == pickle.SetItems
 		end++
 	case f.numbers[stepStack].payload != 0:
 		stack, ok = d.knownStack(d.remembered(f.numbers[stepStack].read(start, p)))
 	}
+	v := newValue(kEvent, uint64(n))
 	if ok && (f.others || f.rest != nil) {
-		e := f.row
-		e.address, e.size, e.time, e.stack = address, size, time, stack
-		if ok = !f.others || d.formedOthers(f, start, p, &e); ok && f.rest != nil {
+		r := f.row
+		r.numbers[stepAddress], r.numbers[stepSize], r.numbers[stepTime], r.stack = address, size, time, stack
+		ok = !f.others || d.formedOthers(f, start, p, &r)
+		switch {
+		case !ok:
+		case f.rest != nil:
 			d.seen = d.seen[:0]
-			end = d.fastFields(d.b, end, f.rest, &e)
+			_, end = d.fastFields(d.b, end, f.rest, &r)
 			ok = end != 0
-		} else if ok {
+		default:
 			d.eventKeys |= f.keys
-			ok = d.addRow(&e)
+			_, err := d.addEvent(&r)
+			ok = err == nil
 		}
 	} else if ok {
 		c.Action[n] = f.row.action
@@ -162,52 +173,37 @@ func (d *decoder) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 		c.Stack[n] = stack
 		d.rows = n + 1
 		d.eventKeys |= f.keys
-		d.push(newValue(kEvent, uint64(n)))
 	}
 	if !ok {
 		d.memo = d.memo[:was]
 		return 0
 	}
+	d.push(v)
 	return end
 }
 
 // formedOthers reads what most files leave at zero.
-func (d *decoder) formedOthers(f *form, start unsafe.Pointer, p int, e *fastRow) (ok bool) {
-	ok = true
-	there := func(s step) bool { return f.numbers[s].payload != 0 }
-	at := func(s step) value { return d.remembered(f.numbers[s].read(start, p)) }
-	word := func(s step, id *StringID) {
-		if there(s) {
-			v := at(s)
-			*id = StringID(v.index())
-			ok = ok && v.kind() == kString
+func (d *fast) formedOthers(f *form, start unsafe.Pointer, p int, r *row) (ok bool) {
+	stream, category := &f.numbers[stepStream], &f.numbers[stepCategory]
+	x := stream.read(start, p)
+	if x > stream.max {
+		return false
+	}
+	if x != 0 {
+		r.stream = d.stream(d.number(int64(x)))
+	}
+	if category.payload != 0 {
+		if x = category.read(start, p); x > category.max {
+			return false
+		}
+		r.category = categoryOf(int64(x))
+	}
+	for _, s := range [...]step{stepCompile, stepMetadata, stepInternal, stepPool, stepForward} {
+		if g := &f.numbers[s]; g.payload != 0 && !d.refer(s, d.remembered(g.read(start, p)), r) {
+			return false
 		}
 	}
-	word(stepCompile, &e.compile)
-	word(stepMetadata, &e.metadata)
-	word(stepInternal, &e.internal)
-	stream, category := &f.numbers[stepStream], &f.numbers[stepCategory]
-	if x := stream.read(start, p); x > stream.max {
-		return false
-	} else if x != 0 {
-		e.stream = d.stream(d.number(int64(x)))
-	}
-	if there(stepCategory) {
-		x := category.read(start, p)
-		ok = ok && x <= category.max
-		e.category = categoryOf(int64(x))
-	}
-	if there(stepPool) {
-		v := at(stepPool)
-		e.pool = uint32(v.index())
-		ok = ok && v.kind() == kPool
-	}
-	if there(stepForward) {
-		id, known := d.knownStack(at(stepForward))
-		e.forward = id
-		ok = ok && known
-	}
-	return ok
+	return true
 }
 
 // seenField is a field of the entry that was read last.
@@ -222,13 +218,15 @@ type seenField struct {
 // may differ in more than the numbers: before texts, pools and lists, but for a list
 // of frames at the entry's end. What has a FRAME amid it or is in the memo by a number
 // has no form.
-func (d *decoder) learnForm(b []byte, puts int, e *fastRow) {
+//
+// complexity: a case for each way in which a field may differ in the next entry.
+func (d *fast) learnForm(b []byte, puts int, e *row) {
 	if d.forms.patience < 0 || len(d.forms.all) == maxForms || d.framed || e.action == OOM {
 		return
 	}
 	f := form{length: len(b), keys: d.seen[len(d.seen)-1].field.keys}
 	at := 2 // behind `}` and MARK
-	if f.own = b[1] == opMemoize; f.own {
+	if f.own = b[1] == pickle.Memoize; f.own {
 		at, puts = 3, puts+1
 	}
 	first := d.p
@@ -279,6 +277,12 @@ fields:
 	if f.length > formBytes || len(f.puts)+2 > formPuts {
 		return
 	}
+	f.compare(b, &varies)
+	d.forms.all = append(d.forms.all, f)
+}
+
+// compare makes the words of a form of an entry's bytes but those that vary.
+func (f *form) compare(b []byte, varies *[formBytes]bool) {
 	f.words = make([]formWord, (f.length+7)/8)
 	for i := range f.length {
 		if !varies[i] {
@@ -286,25 +290,20 @@ fields:
 			f.words[i/8].bits |= uint64(b[i]) << (8 * (i % 8))
 		}
 	}
-	d.forms.all = append(d.forms.all, f)
 }
 
 // isNothing tells whether the value of a key is what most entries have: the columns
 // leave it out.
-func (e *fastRow) isNothing(key StringID) bool {
-	switch key {
-	case sCompileContext:
-		return e.compile == 0
-	case sUserMetadata:
-		return e.metadata == 0
-	case sInternalMetadata:
-		return e.internal == 0
-	case sPoolID:
-		return e.pool == 0
-	case sFrames:
-		return e.stack == 0
-	case sForwardFrames:
-		return e.forward == 0
+func (r *row) isNothing(key StringID) bool {
+	switch s := eventSteps.reference[min(key, numKeys)]; s {
+	case stepCompile, stepMetadata, stepInternal:
+		return *r.text(s) == 0
+	case stepPool:
+		return r.pool == 0
+	case stepStack:
+		return r.stack == 0
+	case stepForward:
+		return r.forward == 0
 	}
 	return false
 }
@@ -312,5 +311,5 @@ func (e *fastRow) isNothing(key StringID) bool {
 // memoized tells whether b surely ends in MEMOIZE.
 func memoized(b []byte) bool {
 	n := len(b)
-	return b[n-1] == opMemoize && b[n-2] != opBinPut && b[n-5] != opLongBinPut
+	return b[n-1] == pickle.Memoize && b[n-2] != pickle.BinPut && b[n-5] != pickle.LongBinPut
 }

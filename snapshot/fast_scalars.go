@@ -1,11 +1,17 @@
 package snapshot
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/vramscope/vramscope/snapshot/pickle"
+)
 
 // fastScalars carries out opcodes that put one value on the stack, or the
 // topmost one into the memo, as long as such follow each other; false when
 // there is none. What is odd about one is left to step.
-func (d *decoder) fastScalars() bool {
+//
+// complexity: a case for each opcode.
+func (d *fast) fastScalars() bool {
 	b, p := d.b, d.p
 	stack := d.stack
 run:
@@ -13,32 +19,32 @@ run:
 		var v value
 		n := 1
 		switch b[p] {
-		case opBinGet, opLongBinGet:
+		case pickle.BinGet, pickle.LongBinGet:
 			if v, n = d.reference(b, p); v.kind() == kDict || v.kind() == kOpaque {
 				break run
 			}
-		case opBinInt1, opBinInt2, opBinInt, opLong1:
+		case pickle.BinInt1, pickle.BinInt2, pickle.BinInt, pickle.Long1:
 			var x uint64
 			x, n = smallInt(b, p)
 			if v = newValue(kInt, x); v.int() != int64(x) {
 				break run
 			}
-		case opShortBinUnicode, opBinUnicode:
+		case pickle.ShortBinUnicode, pickle.BinUnicode:
 			v, n = d.shortText(b, p)
-		case opNone:
+		case pickle.None:
 			v = kNone
-		case opNewTrue:
+		case pickle.NewTrue:
 			v = newValue(kBool, 1)
-		case opNewFalse:
+		case pickle.NewFalse:
 			v = newValue(kBool, 0)
-		case opMark:
-			if len(d.marks) >= maxMarks {
+		case pickle.Mark:
+			if len(d.marks) >= pickle.MaxMarks {
 				break run
 			}
 			d.marks = append(d.marks, len(stack))
 			p++
 			continue
-		case opMemoize, opBinPut, opLongBinPut:
+		case pickle.Memoize, pickle.BinPut, pickle.LongBinPut:
 			n = d.memoOp(p)
 			if n == 0 || len(stack) <= d.floor() || len(d.memo) == cap(d.memo) || stack[len(stack)-1].kind() == kDict {
 				break run
@@ -62,10 +68,10 @@ run:
 
 // shortText reads a literal string at p that lies within the window; n is 0
 // for any other.
-func (d *decoder) shortText(b []byte, p int) (v value, n int) {
+func (d *fast) shortText(b []byte, p int) (v value, n int) {
 	start := p + 2
 	size := int(b[p+1])
-	if b[p] == opBinUnicode {
+	if b[p] == pickle.BinUnicode {
 		start = p + 5
 		size = int(binary.LittleEndian.Uint32(b[p+1:]))
 	}

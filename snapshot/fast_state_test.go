@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/snapshot/input"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // tiled is a recording of segments with so many blocks each.
@@ -31,8 +33,8 @@ func tiled(blocks ...int) *recorder.Recording {
 func decoded(t *testing.T, file []byte) (*decoder, *Snapshot) {
 	t.Helper()
 	d := newDecoder(Options{Size: int64(len(file))})
-	d.feed = newFeed(bytes.NewReader(file), int64(len(file)))
-	defer d.feed.close()
+	d.feed = input.NewAhead(bytes.NewReader(file), int64(len(file)))
+	defer d.feed.Close()
 	s, err := d.decode()
 	if err != nil {
 		t.Fatal(err)
@@ -199,8 +201,8 @@ func TestBlocksWithoutEnd(t *testing.T) {
 	for _, more := range []string{"(e", "(", "}a", "(}e"} {
 		d := newDecoder(Options{})
 		d.memo = make([]ref, 0, 64)
-		d.b = append([]byte{opEmptyList, opMemoize}, bytes.Repeat([]byte(more), 3000)...)
-		if end := d.fastBlocks(d.b, 0, &stateRow{}); end != 0 {
+		d.b = append([]byte{pickle.EmptyList, pickle.Memoize}, bytes.Repeat([]byte(more), 3000)...)
+		if end := d.fastBlocks(d.b, 0, &row{}); end != 0 {
 			t.Errorf("%q: the list ends at %d", more, end)
 		}
 	}

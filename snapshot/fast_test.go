@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/snapshot/input"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // TestNoFrames: events whose stack wasn't recorded have an empty list, in
@@ -17,13 +20,13 @@ func TestNoFrames(t *testing.T) {
 		n      int
 		memoed bool
 	}{
-		{"last", []byte{opEmptyList, opMemoize, opSetItems}, 2, true},
-		{"a key behind it", []byte{opEmptyList, opMemoize, opBinGet, 7, opBinInt1}, 2, true},
-		{"a key behind it, far in the memo", []byte{opEmptyList, opMemoize, opLongBinGet, 7, 1, 0, 0}, 2, true},
-		{"not in the memo", []byte{opEmptyList, opSetItems}, 1, false},
-		{"as torch's own pickler writes it", []byte{opEmptyList, opMark, opAppends, opSetItems}, 3, false},
-		{"in its memo", []byte{opEmptyList, opMark, opAppends, opBinPut, 0}, 0, false},
-		{"filled by a dictionary", []byte{opEmptyList, opMemoize, opEmptyDict}, 0, false},
+		{"last", []byte{pickle.EmptyList, pickle.Memoize, pickle.SetItems}, 2, true},
+		{"a key behind it", []byte{pickle.EmptyList, pickle.Memoize, pickle.BinGet, 7, pickle.BinInt1}, 2, true},
+		{"a key behind it, far in the memo", []byte{pickle.EmptyList, pickle.Memoize, pickle.LongBinGet, 7, 1, 0, 0}, 2, true},
+		{"not in the memo", []byte{pickle.EmptyList, pickle.SetItems}, 1, false},
+		{"as torch's own pickler writes it", []byte{pickle.EmptyList, pickle.Mark, pickle.Appends, pickle.SetItems}, 3, false},
+		{"in its memo", []byte{pickle.EmptyList, pickle.Mark, pickle.Appends, pickle.BinPut, 0}, 0, false},
+		{"filled by a dictionary", []byte{pickle.EmptyList, pickle.Memoize, pickle.EmptyDict}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDecoder(Options{})
@@ -81,8 +84,8 @@ func TestAlternatives(t *testing.T) {
 	}
 	file.WriteString("eau.")
 	d := newDecoder(Options{})
-	d.feed = newFeed(strings.NewReader(file.String()), int64(file.Len()))
-	defer d.feed.close()
+	d.feed = input.NewAhead(strings.NewReader(file.String()), int64(file.Len()))
+	defer d.feed.Close()
 	v, err := d.run()
 	if err != nil {
 		t.Fatal(err)

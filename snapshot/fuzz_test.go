@@ -65,6 +65,16 @@ func FuzzDecode(f *testing.F) {
 		if d := firstDifference(dump(fast), dump(general)); d != "" && !bytes.Contains(b, []byte{'V'}) { // gopickle doesn't unescape protocol 0's strings
 			t.Fatalf("the readers differ in %s", d)
 		}
+		odd, err := snapshot.DecodeOdd(b)
+		if err != nil {
+			t.Fatalf("written anew: %v", err)
+		}
+		if odd.Era, odd.Unknown = "", nil; len(odd.Damage) != len(general.Damage) {
+			t.Fatalf("damage %q, written anew %q", general.Damage, odd.Damage)
+		}
+		if d := firstDifference(dump(odd), dump(general)); d != "" {
+			t.Fatalf("written anew it differs in %s", d)
+		}
 	})
 }
 

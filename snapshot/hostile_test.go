@@ -279,6 +279,7 @@ func TestEqualKeys(t *testing.T) {
 
 // A file cut off anywhere is one error; with Partial it is what came before the cut.
 func TestTruncation(t *testing.T) {
+	t.Parallel()
 	run := recorder.Simulate(recorder.Program{Seed: 3, Events: 12, Skip: 3, Depth: 2})
 	for i, style := range []recorder.Style{{Era: recorder.V2_15, Protocol: 4}, {Era: recorder.V2_5, Protocol: 2}, {Era: recorder.V2_5}, {Era: recorder.V2_15, JIT: true}} {
 		t.Run(fmt.Sprintf("%+v", style), func(t *testing.T) {

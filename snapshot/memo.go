@@ -5,27 +5,39 @@ import (
 	"strconv"
 
 	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
+
+// slot reads the memo position that an opcode stores into or takes from.
+func (d *decoder) slot(op byte, at int) (uint64, error) {
+	name := "GET"
+	switch op {
+	case pickle.Memoize:
+		return uint64(len(d.memo)), nil
+	case pickle.BinPut, pickle.BinGet:
+		return d.uint(1)
+	case pickle.LongBinPut, pickle.LongBinGet:
+		return d.uint(4)
+	case pickle.Put:
+		name = "PUT"
+	}
+	line, err := d.line()
+	if err != nil {
+		return 0, err
+	}
+	slot, err := strconv.ParseUint(string(line), 10, 32)
+	if err != nil {
+		return 0, d.fail(at, "%s %.20q is no memo position", name, line)
+	}
+	return slot, nil
+}
 
 func (d *decoder) put(op byte, at int) error {
 	i, err := d.top(at, "PUT")
 	if err != nil {
 		return err
 	}
-	slot := uint64(len(d.memo))
-	switch op {
-	case opBinPut:
-		slot, err = d.uint(1)
-	case opLongBinPut:
-		slot, err = d.uint(4)
-	case opPut:
-		var line []byte
-		if line, err = d.line(); err == nil {
-			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
-				return d.fail(at, "PUT %.20q is no memo position", line)
-			}
-		}
-	}
+	slot, err := d.slot(op, at)
 	if err != nil {
 		return err
 	}
@@ -60,18 +72,18 @@ const unset = ref(kOpaque) | 1<<31
 
 // growMemo makes room for n memo entries at once, as many as the file is
 // likely to need: untouched memory costs nothing.
-func (d *decoder) growMemo(n int) error {
-	if n <= cap(d.memo) {
+func (o *objects) growMemo(n int) error {
+	if n <= cap(o.memo) {
 		return nil
 	}
-	size := d.estimate(n, cap(d.memo), &d.memoGrowth)
-	if err := d.take(int64(size-cap(d.memo)) * 4); err != nil {
+	size := o.estimate(n, cap(o.memo), &o.memoGrowth)
+	if err := o.take(int64(size-cap(o.memo)) * 4); err != nil {
 		return err
 	}
-	memo := make([]ref, len(d.memo), size)
+	memo := make([]ref, len(o.memo), size)
 	pages.Huge(memo)
-	copy(memo, d.memo)
-	d.memo, d.readyMemo = memo, len(memo)
+	copy(memo, o.memo)
+	o.memo, o.readyMemo = memo, len(memo)
 	return nil
 }
 
@@ -91,17 +103,17 @@ const firstRows = 128 << 10
 // last time, and a quarter more. A file's beginning says little of the rest:
 // there every stack is new, and one entry for 64 bytes a fair guess. A sparse
 // file's size says nothing: no column grows by more than a factor at once.
-func (d *decoder) estimate(n, old int, last *growth) int {
+func (t *tables) estimate(n, old int, last *growth) int {
 	const most = 64
 	size := max(n, old+old/2, 4096)
-	now := growth{n, d.base + int64(d.p)}
+	now := growth{n, t.base + int64(t.p)}
 	switch {
-	case d.total == 0:
+	case t.total == 0:
 	case old == 0:
-		size = max(size, int(min(d.total/64, firstRows)))
+		size = max(size, int(min(t.total/64, firstRows)))
 	case now.at > last.at:
 		rate := float64(n-last.entries) / float64(now.at-last.at)
-		expected := float64(n) + 1.25*rate*float64(d.total-now.at)
+		expected := float64(n) + 1.25*rate*float64(t.total-now.at)
 		size = max(size, int(min(expected, most*float64(max(n, firstRows)))))
 	}
 	*last = now
@@ -109,21 +121,7 @@ func (d *decoder) estimate(n, old int, last *growth) int {
 }
 
 func (d *decoder) get(op byte, at int) error {
-	var slot uint64
-	var err error
-	switch op {
-	case opBinGet:
-		slot, err = d.uint(1)
-	case opLongBinGet:
-		slot, err = d.uint(4)
-	default:
-		var line []byte
-		if line, err = d.line(); err == nil {
-			if slot, err = strconv.ParseUint(string(line), 10, 32); err != nil {
-				return d.fail(at, "GET %.20q is no memo position", line)
-			}
-		}
-	}
+	slot, err := d.slot(op, at)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import "testing"
 
 // TestSparse: a file's size alone makes no column grow without bound.
 func TestSparse(t *testing.T) {
-	d := &decoder{total: 6 << 40}
+	d := &tables{window: window{total: 6 << 40}}
 	var last growth
 	rows := d.estimate(1, 0, &last)
 	d.base = 1 << 20

@@ -1,5 +1,7 @@
 package snapshot
 
+import "github.com/vramscope/vramscope/snapshot/pickle"
+
 // fold closes every container that a truncated file left open, innermost
 // first, so that what was read up to the cut can be used. Rows of tables that
 // are not whole are left out.
@@ -18,10 +20,10 @@ func (d *decoder) fold() (value, error) {
 			d.stack = d.stack[:0]
 			continue
 		}
-		op := byte(opAppends)
+		op := byte(pickle.Appends)
 		switch d.stack[m-1].kind() {
 		case kDict:
-			op = opSetItems
+			op = pickle.SetItems
 			if (len(d.stack)-m)%2 != 0 { // a key whose value was still to come
 				d.stack = d.stack[:len(d.stack)-1]
 			}
@@ -95,9 +97,9 @@ func (d *decoder) collapse(from int) error {
 		switch {
 		case n >= from+3 && d.stack[n-3].kind() == kDict && d.stack[n-2].kind() == kString:
 			left = n - 2
-			err = d.extend(opSetItem, d.p, d.stack[n-3], left)
+			err = d.extend(pickle.SetItem, d.p, d.stack[n-3], left)
 		case d.stack[n-2].kind() == kList && d.stack[n-1].kind() != kDict:
-			err = d.extend(opAppend, d.p, d.stack[n-2], left)
+			err = d.extend(pickle.Append, d.p, d.stack[n-2], left)
 		}
 		if err != nil {
 			return err

@@ -1,6 +1,9 @@
 package snapshot
 
-import "github.com/vramscope/vramscope/internal/pages"
+import (
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot/pickle"
+)
 
 // rawStacks remembers what lists of frames look like in the file: the bytes of
 // the references between MARK and APPENDS. Memo entries don't change, so equal
@@ -36,7 +39,7 @@ func (r *rawStacks) guess(b []byte) (id StackID, n int) {
 	i := *r.slot()
 	s := &r.list[i]
 	n = s.end - s.start
-	if i == 0 || len(b) <= n+8 || b[n] != opAppends || string(b[:n]) != string(r.arena[s.start:s.end]) {
+	if i == 0 || len(b) <= n+8 || b[n] != pickle.Appends || string(b[:n]) != string(r.arena[s.start:s.end]) {
 		return 0, 0
 	}
 	r.saw(i)

@@ -13,7 +13,7 @@ const maxBytes = 1 << 46
 const maxNote = 4096
 
 // brief is a value in a few words.
-func (d *decoder) brief(v value) string {
+func (o *objects) brief(v value) string {
 	switch v.kind() {
 	case kNone:
 		return "None"
@@ -25,161 +25,161 @@ func (d *decoder) brief(v value) string {
 	case kInt:
 		return fmt.Sprint(v.int())
 	case kBig:
-		if b := d.bigs[v.index()]; b.huge {
+		if b := o.bigs[v.index()]; b.Huge {
 			return "an integer of more than 64 bits"
-		} else if b.negative {
-			return fmt.Sprint(int64(b.low))
+		} else if b.Negative {
+			return fmt.Sprint(int64(b.Low))
 		} else {
-			return fmt.Sprint(b.low)
+			return fmt.Sprint(b.Low)
 		}
 	case kFloat:
-		return fmt.Sprint(d.floats[v.index()])
+		return fmt.Sprint(o.floats[v.index()])
 	case kString:
-		return d.textOf(v)
+		return o.textOf(v)
 	case kPool:
-		p := d.out.Pools[v.index()]
-		return fmt.Sprintf("(%d, %d)", p[0], p[1])
+		p := o.out.Pools[v.index()]
+		return fmt.Sprintf("(%o, %o)", p[0], p[1])
 	case kList, kTuple, kStack: // frames are no longer with their list
 		return "a list"
 	case kDict:
-		return fmt.Sprintf("%d keys", len(d.dicts[v.index()].items)/2)
+		return fmt.Sprintf("%d keys", len(o.dicts[v.index()].items)/2)
 	}
 	return "a nested value"
 }
 
 // bytes is a size; one that can't be right is noted and counts as nothing.
-func (d *decoder) bytes(v value) int64 {
+func (o *objects) bytes(v value) int64 {
 	if v.kind() == kInt {
 		if n := v.int(); 0 <= n && n <= maxBytes {
 			return n
 		} else if n < 0 {
-			d.note("size below zero, counted as 0")
+			o.note("size below zero, counted as 0")
 			return 0
 		}
-		d.note("size beyond 64 TiB, counted as 0")
+		o.note("size beyond 64 TiB, counted as 0")
 		return 0
 	}
 	switch v.kind() {
 	case kBig:
-		b := d.bigs[v.index()]
+		b := o.bigs[v.index()]
 		switch {
-		case b.huge:
-			d.note("size of more than 64 bits, counted as 0")
-		case b.negative:
-			d.note("size below zero, counted as 0")
+		case b.Huge:
+			o.note("size of more than 64 bits, counted as 0")
+		case b.Negative:
+			o.note("size below zero, counted as 0")
 		default:
-			d.note("size beyond 64 TiB, counted as 0")
+			o.note("size beyond 64 TiB, counted as 0")
 		}
 	default:
-		d.note("size that is no integer, counted as 0")
+		o.note("size that is no integer, counted as 0")
 	}
 	return 0
 }
 
 // optional is a size that may be left unsaid, -1 where it is.
-func (d *decoder) optional(v value) int64 {
+func (o *objects) optional(v value) int64 {
 	if v.kind() == kNone {
 		return -1
 	}
-	return d.bytes(v)
+	return o.bytes(v)
 }
 
 // address uses all 64 bits.
-func (d *decoder) address(v value) uint64 {
+func (o *objects) address(v value) uint64 {
 	switch v.kind() {
 	case kInt:
 		if n := v.int(); n >= 0 {
 			return uint64(n)
 		}
-		d.note("address below zero")
+		o.note("address below zero")
 		return uint64(v.int())
 	case kBig:
-		b := d.bigs[v.index()]
-		if b.huge || b.negative {
-			d.note("address of more than 64 bits or below zero")
+		b := o.bigs[v.index()]
+		if b.Huge || b.Negative {
+			o.note("address of more than 64 bits or below zero")
 		}
-		return b.low
+		return b.Low
 	case kNone:
 	default:
-		d.note("address that is no integer")
+		o.note("address that is no integer")
 	}
 	return 0
 }
 
 // int is any other integer; what isn't one is 0.
-func (d *decoder) int(v value) int64 {
+func (o *objects) int(v value) int64 {
 	switch v.kind() {
 	case kInt:
 		return v.int()
 	case kBool:
 		return int64(v.index())
 	case kBig:
-		if b := d.bigs[v.index()]; !b.huge && b.negative == (int64(b.low) < 0) {
-			return int64(b.low)
+		if b := o.bigs[v.index()]; !b.Huge && b.Negative == (int64(b.Low) < 0) {
+			return int64(b.Low)
 		}
-		d.note("integer of more than 64 bits, counted as 0")
+		o.note("integer of more than 64 bits, counted as 0")
 	case kFloat:
-		if f := d.floats[v.index()]; math.Abs(f) < 1<<62 {
+		if f := o.floats[v.index()]; math.Abs(f) < 1<<62 {
 			if f != math.Trunc(f) {
-				d.note("number with a fraction, which is left out")
+				o.note("number with a fraction, which is left out")
 			}
 			return int64(f)
 		}
-		d.note("number that is no integer, counted as 0")
+		o.note("number that is no integer, counted as 0")
 	case kNone:
 	default:
-		d.note("number that is no integer, counted as 0")
+		o.note("number that is no integer, counted as 0")
 	}
 	return 0
 }
 
-func (d *decoder) str(v value) StringID {
+func (o *objects) str(v value) StringID {
 	if v.kind() == kString {
 		return StringID(v.index())
 	}
 	if v.kind() != kNone {
-		d.note("text that is no string")
+		o.note("text that is no string")
 	}
 	return 0
 }
 
-func (d *decoder) stream(v value) uint32 {
-	raw := d.address(v)
-	if raw == d.lastStream.raw {
-		return d.lastStream.id
+func (o *objects) stream(v value) uint32 {
+	raw := o.address(v)
+	if raw == o.lastStream.raw {
+		return o.lastStream.id
 	}
-	id, ok := d.streams[raw]
+	id, ok := o.streams[raw]
 	if !ok {
-		d.used += 64
-		id = uint32(len(d.out.Streams))
-		d.out.Streams = append(d.out.Streams, raw)
-		d.streams[raw] = id
+		o.used += 64
+		id = uint32(len(o.out.Streams))
+		o.out.Streams = append(o.out.Streams, raw)
+		o.streams[raw] = id
 	}
-	d.lastStream.raw, d.lastStream.id = raw, id
+	o.lastStream.raw, o.lastStream.id = raw, id
 	return id
 }
 
-func (d *decoder) poolOf(v value) uint32 {
+func (o *objects) poolOf(v value) uint32 {
 	switch v.kind() {
 	case kPool:
 		return uint32(v.index())
 	case kList: // after a detour through JSON
-		if l := &d.lists[v.index()]; l.length() == 2 && len(l.items) == 2 {
-			return d.pool(Pool{d.int(l.items[0]), d.int(l.items[1])})
+		if l := &o.lists[v.index()]; l.length() == 2 && len(l.items) == 2 {
+			return o.pool(Pool{o.int(l.items[0]), o.int(l.items[1])})
 		}
 	case kNone:
 		return 0
 	}
-	d.note(oddPool)
+	o.note(oddPool)
 	return 0
 }
 
 const oddPool = "pool that is no pair of integers"
 
 // starts tells whether an annotation's stage is the beginning of its range.
-func (d *decoder) starts(stage StringID) bool {
+func (t *tables) starts(stage StringID) bool {
 	if stage != sStart && stage != sEnd {
-		d.note("annotation whose stage is neither START nor END, taken as its end")
+		t.note("annotation whose stage is neither START nor END, taken as its end")
 	}
 	return stage == sStart
 }

@@ -1,10 +1,6 @@
 package snapshot
 
-import (
-	"math"
-
-	"github.com/vramscope/vramscope/internal/pages"
-)
+import "math"
 
 // Keys by which a closed dictionary is told.
 const (
@@ -26,24 +22,108 @@ func keysOf(items []value) (mask uint64) {
 	return mask
 }
 
-// close turns a finished dictionary into a row of the table that its keys
-// tell; ok is false for dictionaries that are no row of any.
-func (d *decoder) close(items []value, mask uint64) (row value, ok bool, err error) {
-	switch shapeOf(mask) {
-	case kEvent:
-		return d.closeEvent(items)
-	case kSegment:
-		return d.closeSegment(items)
-	case kBlock:
-		return d.closeBlock(items)
-	case kNote:
-		return d.closeAnnotation(items)
-	case kHistory:
-		return d.closeHistory(items)
-	case kFrame:
-		return d.closeFrame(items)
+// shapes are the tables that dictionaries are rows of.
+var shapes = [kHistory + 1]struct {
+	where StringID // what the table is called
+	steps *stepTable
+	keys  uint64 // that count
+}{
+	kEvent: {sDeviceTraces, &eventSteps, 1<<sAction | 1<<sAddr | 1<<sSize | 1<<sStream | 1<<sTimeUS | 1<<sFrames |
+		1<<sForwardFrames | 1<<sPoolID | 1<<sSegmentPoolID | 1<<sCompileContext | 1<<sUserMetadata | 1<<sInternalMetadata |
+		1<<sCategory | 1<<sDeviceFree},
+	kSegment: {sSegments, &stateSteps, 1<<sDevice | 1<<sAddress | 1<<sTotalSize | 1<<sAllocatedSize | 1<<sActiveSize |
+		1<<sRequestedSize | 1<<sStream | 1<<sSegmentType | 1<<sSegmentPoolID | 1<<sIsExpandable | 1<<sFrames |
+		1<<sForwardFrames | 1<<sBlocks},
+	kBlock: {sBlocks, &stateSteps, 1<<sAddress | 1<<sSize | 1<<sRequestedSize | 1<<sState | 1<<sFrames | 1<<sForwardFrames |
+		1<<sHistory},
+	kNote:    {sExternalAnnotations, &stateSteps, 1<<sStage | 1<<sName | 1<<sDevice | 1<<sTimeUS},
+	kFrame:   {sFrames, &stateSteps, 1<<sName | 1<<sFilename | 1<<sLine},
+	kHistory: {sHistory, &historySteps, 1<<sAddr | 1<<sRealSize | 1<<sFrames},
+}
+
+// close is the general way to a row, of any keys in any order with any values: it
+// turns a finished dictionary into one of the table that its keys tell; ok is false
+// for dictionaries that are no row of any.
+func (d *decoder) close(items []value, mask uint64) (v value, ok bool, err error) {
+	kind := shapeOf(mask)
+	if kind == kDict {
+		return 0, false, nil
 	}
-	return 0, false, nil
+	r, shape := row{action: lastAction}, &shapes[kind]
+	for i := 0; i < len(items); i += 2 {
+		key := d.key(shape.where, items, i)
+		if key == numKeys || shape.keys&(1<<key) == 0 {
+			continue
+		}
+		if err := d.set(&r, shape.steps.of(key), key, items[i+1]); err != nil {
+			return 0, false, err
+		}
+	}
+	if kind == kFrame && mask>>sFXNodeOp&(1<<numFX-1) != 0 {
+		if r.fx, err = d.fxOf(items); err != nil {
+			return 0, false, err
+		}
+	}
+	v, err = d.add(&r, kind, mask)
+	return v, true, err
+}
+
+// set sets what a key's value stands for.
+//
+// complexity: a case for each kind of field.
+func (d *decoder) set(r *row, s step, key StringID, v value) (err error) {
+	switch s {
+	case stepAddress:
+		r.numbers[s] = d.address(v)
+	case stepSize, stepTotalSize:
+		r.numbers[s] = uint64(d.bytes(v))
+	case stepRequested, stepAllocated, stepActive:
+		r.numbers[s] = uint64(d.optional(v))
+	case stepTime, stepDevice:
+		r.numbers[s] = uint64(d.int(v))
+	case stepLine:
+		r.numbers[s] = uint64(lineOf(v))
+	case stepStream:
+		r.stream = d.stream(v)
+	case stepCategory:
+		r.category = categoryOf(d.int(v))
+	case stepCompile, stepMetadata, stepInternal, stepName, stepFile, stepStage:
+		*r.text(s) = d.str(v)
+	case stepAction:
+		r.action = d.actionOf(d.str(v))
+	case stepState:
+		r.state = d.stateOf(v)
+	case stepSegmentType:
+		r.small = d.str(v) == sSmall
+	case stepPool:
+		r.pool = d.poolOf(v)
+	case stepStack:
+		r.stack, err = d.stackOf(v)
+	case stepForward:
+		r.forward, err = d.stackOf(v)
+	case stepExpandable:
+		r.expandable = v == newValue(kBool, 1)
+	default:
+		err = d.setRare(r, key, v)
+	}
+	return err
+}
+
+// setRare sets what the tight loops leave to the general way.
+func (d *decoder) setRare(r *row, key StringID, v value) (err error) {
+	switch key {
+	case sDeviceFree:
+		r.deviceFree = d.optional(v) + 1
+	case sSegmentPoolID:
+		r.pool = d.poolOf(v)
+	case sForwardFrames:
+		r.forward, err = d.stackOf(v)
+	case sBlocks:
+		r.first, r.count, err = d.blocksOf(v)
+	case sHistory:
+		r.first, r.count, err = d.historyOf(v)
+	}
+	return err
 }
 
 // shapeOf tells by a dictionary's known keys which table it is a row of; kDict
@@ -70,26 +150,26 @@ func shapeOf(mask uint64) value {
 
 // key is the known key at an even position, numKeys for any other, which is
 // counted as unknown.
-func (d *decoder) key(where StringID, items []value, i int) StringID {
+func (o *objects) key(where StringID, items []value, i int) StringID {
 	if k := items[i]; k.kind() == kString {
 		id := StringID(k.index())
 		if id < numKeys {
 			return id
 		}
-		d.unknownKey(where, id, items[i+1])
+		o.unknownKey(where, id, items[i+1])
 	}
 	return numKeys
 }
 
 // unknownKey counts a key, with one value to show.
-func (d *decoder) unknownKey(where, key StringID, v value) {
-	u := d.unknown[[2]StringID{where, key}]
+func (o *objects) unknownKey(where, key StringID, v value) {
+	u := o.unknown[[2]StringID{where, key}]
 	if u == nil {
-		if len(d.unknown) >= 1000 {
+		if len(o.unknown) >= 1000 {
 			return
 		}
-		u = &Unknown{Where: known[where], Key: d.out.Strings[key], Example: d.brief(v)}
-		d.unknown[[2]StringID{where, key}] = u
+		u = &Unknown{Where: known[where], Key: o.out.Strings[key], Example: o.brief(v)}
+		o.unknown[[2]StringID{where, key}] = u
 	}
 	u.Count++
 }
@@ -139,43 +219,13 @@ func (d *decoder) stackOf(v value) (StackID, error) {
 	return id, err
 }
 
-func (d *decoder) internStack(frames []FrameID) (StackID, error) {
-	before := d.out.stacks.len()
-	id := d.out.stacks.intern(frames)
-	if d.out.stacks.len() > before {
-		return id, d.take(4*int64(len(frames)) + 32)
-	}
-	return id, nil
-}
-
-func (d *decoder) frame(f Frame) (FrameID, error) {
-	id, ok := d.frames[f]
-	if !ok {
-		if err := d.take(64); err != nil {
-			return 0, err
-		}
-		id = FrameID(len(d.out.Frames))
-		d.out.Frames = append(d.out.Frames, f)
-		d.frames[f] = id
-	}
-	return id, nil
-}
-
-func (d *decoder) closeFrame(items []value) (value, bool, error) {
-	var f Frame
+// fxOf is the notes of torch.fx on a frame as one text.
+func (d *decoder) fxOf(items []value) (StringID, error) {
 	var notes [numFX]value
 	var noted [numFX]bool
 	for i := 0; i < len(items); i += 2 {
-		v := items[i+1]
-		switch k := d.key(sFrames, items, i); k {
-		case sName:
-			f.Function = d.str(v)
-		case sFilename:
-			f.File = d.str(v)
-		case sLine:
-			f.Line = lineOf(v)
-		case sFXNodeOp, sFXNodeName, sFXNodeTarget, sFXNodeInfo, sFXOriginalTrace:
-			notes[k-sFXNodeOp], noted[k-sFXNodeOp] = v, true
+		if k := items[i]; k.kind() == kString && k.index() >= int(sFXNodeOp) && k.index() <= int(sFXOriginalTrace) {
+			notes[k.index()-int(sFXNodeOp)], noted[k.index()-int(sFXNodeOp)] = items[i+1], true
 		}
 	}
 	fx := ""
@@ -184,15 +234,7 @@ func (d *decoder) closeFrame(items []value) (value, bool, error) {
 			fx = addFX(fx, sFXNodeOp+StringID(i), d.brief(v))
 		}
 	}
-	if fx != "" {
-		id, err := d.intern([]byte(fx))
-		if err != nil {
-			return 0, false, err
-		}
-		f.FX = id
-	}
-	id, err := d.frame(f)
-	return newValue(kFrame, uint64(id)), true, err
+	return d.intern([]byte(fx))
 }
 
 // lineOf is a frame's line; an unknown one of a C++ frame is written as 2**64-1.
@@ -214,47 +256,6 @@ func addFX(notes string, key StringID, note string) string {
 	return notes + known[key] + "=" + short(note)
 }
 
-func (d *decoder) closeHistory(items []value) (value, bool, error) {
-	var h History
-	var err error
-	for i := 0; i < len(items); i += 2 {
-		v := items[i+1]
-		switch d.key(sHistory, items, i) {
-		case sAddr:
-			h.Address = d.address(v)
-		case sRealSize:
-			h.RealSize = d.bytes(v)
-		case sFrames:
-			if h.Stack, err = d.stackOf(v); err != nil {
-				return 0, false, err
-			}
-		}
-	}
-	d.histories = append(d.histories, h)
-	return newValue(kHistory, uint64(len(d.histories)-1)), true, d.take(32)
-}
-
-func (d *decoder) closeAnnotation(items []value) (value, bool, error) {
-	var a Annotation
-	var stage StringID
-	for i := 0; i < len(items); i += 2 {
-		v := items[i+1]
-		switch d.key(sExternalAnnotations, items, i) {
-		case sStage:
-			stage = d.str(v)
-		case sName:
-			a.Name = d.str(v)
-		case sDevice:
-			a.Device = int(d.int(v))
-		case sTimeUS:
-			a.TimeUS = d.int(v)
-		}
-	}
-	a.Start = d.starts(stage)
-	d.annotations = append(pages.Grown(d.annotations, 1), a)
-	return newValue(kNote, uint64(len(d.annotations)-1)), true, d.take(64)
-}
-
 // blockState is the state for the word in the file.
 func blockState(word StringID) (state BlockState, ok bool) {
 	switch word {
@@ -274,49 +275,19 @@ const (
 	segmentBytes = 256
 )
 
-func (d *decoder) closeBlock(items []value) (value, bool, error) {
-	b := Block{Requested: -1}
-	var err error
-	for i := 0; i < len(items) && err == nil; i += 2 {
-		v := items[i+1]
-		switch d.key(sBlocks, items, i) {
-		case sAddress:
-			b.Address = d.address(v)
-		case sSize:
-			b.Size = d.bytes(v)
-		case sRequestedSize:
-			b.Requested = d.optional(v)
-		case sState:
-			b.State = d.stateOf(v)
-		case sFrames:
-			b.Stack, err = d.stackOf(v)
-		case sForwardFrames:
-			b.ForwardStack, err = d.stackOf(v)
-		case sHistory:
-			err = d.historyOf(&b, v)
-		}
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	d.presentUse(&b)
-	d.blocks = append(pages.Grown(d.blocks, 1), b)
-	return newValue(kBlock, uint64(len(d.blocks)-1)), true, d.take(blockBytes)
-}
-
-func (d *decoder) stateOf(v value) BlockState {
-	state, ok := blockState(d.str(v))
+func (o *objects) stateOf(v value) BlockState {
+	state, ok := blockState(o.str(v))
 	if !ok {
-		d.note("block in an unknown state, taken as inactive")
+		o.note("block in an unknown state, taken as inactive")
 	}
 	return state
 }
 
 // presentUse tells of a block in use what only its history says: the newest
 // use is the present one.
-func (d *decoder) presentUse(b *Block) {
+func (t *tables) presentUse(b *Block) {
 	if b.State != Inactive && b.History > 0 {
-		h := d.histories[b.FirstHistory]
+		h := t.histories[b.FirstHistory]
 		if b.Stack == 0 {
 			b.Stack = h.Stack
 		}
@@ -326,72 +297,30 @@ func (d *decoder) presentUse(b *Block) {
 	}
 }
 
-// historyOf ties a block to the rows of its history; rows that don't follow
+// historyOf is where the rows of a block's history stand; rows that don't follow
 // each other are copied to the end of all.
-func (d *decoder) historyOf(b *Block, v value) error {
+func (d *decoder) historyOf(v value) (first, count int, err error) {
 	if v.kind() != kList {
-		return nil
+		return 0, 0, nil
 	}
 	l := &d.lists[v.index()]
 	if l.expanded {
-		return d.shape(d.p, "two blocks share one history")
+		return 0, 0, d.shape(d.p, "two blocks share one history")
 	}
 	l.expanded = l.length() > 0
 	if l.count > 0 && l.run.kind() == kHistory {
-		b.FirstHistory, b.History = int32(l.run.index()), int32(l.count)
-		return nil
+		return l.run.index(), l.count, nil
 	}
-	b.FirstHistory, b.History = int32(len(d.histories)), 0
-	return d.each(v, func(x value) error {
+	first = len(d.histories)
+	err = d.each(v, func(x value) error {
 		if x.kind() != kHistory {
 			d.note("block history that is no dictionary")
 			return nil
 		}
 		d.histories = append(d.histories, d.histories[x.index()])
-		b.History++
 		return d.take(32)
 	})
-}
-
-func (d *decoder) closeSegment(items []value) (value, bool, error) {
-	s := segmentRow{Segment: Segment{Allocated: -1, Active: -1, Requested: -1}}
-	var err error
-	for i := 0; i < len(items) && err == nil; i += 2 {
-		v := items[i+1]
-		switch d.key(sSegments, items, i) {
-		case sDevice:
-			s.device = d.int(v)
-		case sAddress:
-			s.Address = d.address(v)
-		case sTotalSize:
-			s.TotalSize = d.bytes(v)
-		case sAllocatedSize:
-			s.Allocated = d.optional(v)
-		case sActiveSize:
-			s.Active = d.optional(v)
-		case sRequestedSize:
-			s.Requested = d.optional(v)
-		case sStream:
-			s.Stream = d.stream(v)
-		case sSegmentType:
-			s.Small = d.str(v) == sSmall
-		case sSegmentPoolID:
-			s.Pool = d.poolOf(v)
-		case sIsExpandable:
-			s.Expandable = v == newValue(kBool, 1)
-		case sFrames:
-			s.Stack, err = d.stackOf(v)
-		case sForwardFrames:
-			s.ForwardStack, err = d.stackOf(v)
-		case sBlocks:
-			s.firstBlock, s.numBlocks, err = d.blocksOf(v)
-		}
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	d.segments = append(pages.Grown(d.segments, 1), s)
-	return newValue(kSegment, uint64(len(d.segments)-1)), true, d.take(segmentBytes)
+	return first, len(d.histories) - first, err
 }
 
 // blocksOf is where the rows of a list of blocks stand in decoder.blocks; rows

@@ -6,7 +6,7 @@ import "slices"
 // without any free, and of frees without any allocation, where one address is
 // given out, or back, more than once: skip_actions has left the others out, and
 // nobody knows how long a block was held.
-func (d *decoder) setUnpairedAside(dev *Device) {
+func (t *tables) setUnpairedAside(dev *Device) {
 	e := &dev.Events
 	var counts [ActionOther]int
 	for _, a := range e.Action {
@@ -38,20 +38,20 @@ func (d *decoder) setUnpairedAside(dev *Device) {
 	}
 	for i, a := range e.Action {
 		if a == Alloc || a == FreeRequested || a == FreeCompleted {
-			e.Action[i] = d.asideOf(a)
+			e.Action[i] = t.asideOf(a)
 		}
 	}
 	dev.Unpaired = given + back
 }
 
 // asideOf is an unknown action of a known one's name.
-func (d *decoder) asideOf(a Action) Action {
+func (t *tables) asideOf(a Action) Action {
 	name := actionNames[a]
-	i := slices.Index(d.out.otherActions, name)
+	i := slices.Index(t.out.otherActions, name)
 	if i < 0 {
-		i = min(len(d.out.otherActions), int(lastAction-ActionOther))
+		i = min(len(t.out.otherActions), int(lastAction-ActionOther))
 		if i < int(lastAction-ActionOther) {
-			d.out.otherActions = append(d.out.otherActions, name)
+			t.out.otherActions = append(t.out.otherActions, name)
 		}
 	}
 	return ActionOther + Action(i)

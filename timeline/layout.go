@@ -38,7 +38,7 @@ type Layout struct {
 func (t *Timeline) LayoutAt(event int) Layout {
 	var live []AllocationID
 	for id := range t.Born {
-		if t.activeAt(AllocationID(id), event) {
+		if t.occupies(AllocationID(id), event) {
 			live = append(live, AllocationID(id))
 		}
 	}
@@ -63,7 +63,7 @@ func (t *Timeline) LayoutAt(event int) Layout {
 			if address > at {
 				seg.Blocks = append(seg.Blocks, Block{at, int64(address - at), NoAllocation, false})
 			}
-			seg.Blocks = append(seg.Blocks, Block{address, int64(size), id, happened(t.FreeRequested[id], event)})
+			seg.Blocks = append(seg.Blocks, Block{address, int64(size), id, t.FreedAt(id) <= event})
 			at = address + size
 		}
 		if at < s.end {

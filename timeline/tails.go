@@ -38,20 +38,10 @@ func (l *layout) begin(spans []span) {
 		at, last := s.start, uint32(0)
 		for id < len(t.older) && t.older[id].address < s.end {
 			o := &t.older[id]
-			size := t.rounding.round(o.requested)
-			if t.Allocated[id] > 0 {
-				size = t.Allocated[id]
-			} else if o.address >= at {
-				limit := s.end
-				if id+1 < len(t.older) {
-					limit = min(limit, t.older[id+1].address)
-				}
-				room := int64(limit - o.address)
-				if rest := room - size; rest > 0 && l.on && !t.rounding.splits(size, rest) {
-					size = room
-				}
+			if t.Allocated[id] == 0 {
+				t.Allocated[id] = l.sizeOfOlder(id, at, s.end)
 			}
-			t.Allocated[id] = size
+			size := t.Allocated[id]
 			if o.address >= at && l.on {
 				if o.address > at {
 					last = l.link(at, int64(o.address-at), last, true)
@@ -65,6 +55,24 @@ func (l *layout) begin(spans []span) {
 			l.link(at, int64(s.end-at), last, true)
 		}
 	}
+}
+
+// sizeOfOlder is the size of a block that was there before, in memory that ends at an
+// address and is known up to another one.
+func (l *layout) sizeOfOlder(id int, known, end uint64) int64 {
+	t := l.t
+	o := &t.older[id]
+	size := t.rounding.round(o.requested)
+	if o.address < known || !l.on {
+		return size
+	}
+	if id+1 < len(t.older) {
+		end = min(end, t.older[id+1].address)
+	}
+	if room := int64(end - o.address); room > size && !t.rounding.splits(size, room-size) {
+		return room
+	}
+	return size
 }
 
 // link adds a node behind another one.

@@ -168,20 +168,7 @@ func (t *Timeline) Stream(id AllocationID) uint32 {
 // AliveAt tells whether an allocation counts as allocated right after an event;
 // NoEvent asks for the instant before the first.
 func (t *Timeline) AliveAt(id AllocationID, event int) bool {
-	return t.bornBy(id, event) && !happened(t.FreeRequested[id], event)
-}
-
-// activeAt tells whether an allocation's block is occupied right after an event.
-func (t *Timeline) activeAt(id AllocationID, event int) bool {
-	return t.bornBy(id, event) && !happened(t.Freed[id], event)
-}
-
-func (t *Timeline) bornBy(id AllocationID, event int) bool {
-	return t.Born[id] == Never || int64(t.Born[id]) <= int64(event)
-}
-
-func happened(when uint32, event int) bool {
-	return when == Before || when != Never && int64(when) <= int64(event)
+	return t.Life(id).Has(event)
 }
 
 // damagef names a contradiction.

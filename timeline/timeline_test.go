@@ -99,6 +99,40 @@ func TestLives(t *testing.T) {
 	}
 }
 
+// Lives as plain numbers: what lies outside the trace sorts before and behind it.
+func TestLife(t *testing.T) {
+	const end = "\n---\nsegment 0 2M small\nblock 0 2M 0 free"
+	for name, test := range map[string]struct {
+		events string
+		want   []timeline.Life
+	}{
+		"within":           {"segment_alloc 0 2M\nalloc 0 512\nfree_requested 0 512\nsnapshot 0 0\nfree_completed 0 512" + end, []timeline.Life{{1, 2}}},
+		"not freed":        {"segment_alloc 0 2M\nalloc 0 512\n---\nsegment 0 2M small\nblock 0 512 512 used\nblock 512 2M-512 0 free", []timeline.Life{{1, 2}}},
+		"older":            {"free_requested 0 512\nfree_completed 0 512" + end, []timeline.Life{{-1, 0}}},
+		"requested before": {"free_completed 0 512\nalloc 0 512\nfree_requested 0 512\nfree_completed 0 512" + end, []timeline.Life{{-1, -1}, {1, 2}}},
+		"throughout":       {"snapshot 0 0\n---\nsegment 0 2M small\nblock 0 2M 2M used", []timeline.Life{{-1, 1}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tl := script(t, test.events)
+			for i := range tl.Len() {
+				id, events := timeline.AllocationID(i), tl.Device.Events.Len()
+				l := tl.Life(id)
+				if l != test.want[i] || tl.BornAt(id) != l.Born || tl.FreedAt(id) != l.Freed || tl.Outlives(id) != (l.Freed == events) {
+					t.Errorf("%d: %v, want %v", i, l, test.want[i])
+				}
+				for event := timeline.NoEvent; event < events; event++ {
+					if got := id >= tl.BornSince(event); got != (l.Born >= event) {
+						t.Errorf("%d is born since event %d: %t with %v", i, event, got, l)
+					}
+					if got := tl.AliveAt(id, event); got != (l.Born <= event && event < l.Freed) {
+						t.Errorf("%d at event %d: alive is %t with %v", i, event, got, l)
+					}
+				}
+			}
+		})
+	}
+}
+
 // The curves differ in when a free counts.
 func TestLevels(t *testing.T) {
 	tl := script(t, "segment_alloc 0 20M\nalloc 0 3M-100\nfree_requested 0 3M-100\nalloc 3M 2M\nfree_completed 0 3M-100\nfree_requested 3M 2M\nfree_completed 3M 2M\nsegment_free 0 20M")

@@ -301,34 +301,36 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		return nil, err
 	}
 	doc.AddFits(fits, f.s.Inference)
-	longest := f.solve == "seq" && f.s.Sequence == b.Model.Positions
-	for _, fit := range fits {
-		longest = longest || fit.HasSequence && fit.MaxSequence > 0 && fit.MaxSequence == b.Model.Positions
+	longest := func(fit budget.Fit) bool {
+		return fit.HasSequence && fit.MaxSequence > 0 && fit.MaxSequence == b.Model.Positions
 	}
-	if longest {
+	if f.solve == "seq" && f.s.Sequence == b.Model.Positions || slices.ContainsFunc(fits, longest) {
 		doc.Notes = append(doc.Notes, fmt.Sprintf("sequences end at the model's %s learned positions, whatever memory is left",
 			units.Count(int(b.Model.Positions))))
 	}
-	if !f.noLadder {
-		var target *budget.GPU
-		if len(f.devices) > 0 {
-			target = &gs[0]
-		}
-		ms, err := budget.Ladder(c, f.s, target)
-		if err != nil {
-			return nil, err
-		}
-		doc.AddLadder(ms)
+	if err := f.ladder(c, gs, doc); err != nil {
+		return nil, err
 	}
-	if f.vocabulary != 0 {
-		if err := f.otherVocabulary(c, b, doc); err != nil {
-			return nil, err
-		}
+	return doc, f.otherVocabulary(c, b, doc)
+}
+
+func (f *budgetFlags) ladder(c *budget.Config, gs []budget.GPU, doc *budget.Document) error {
+	if f.noLadder {
+		return nil
 	}
-	return doc, nil
+	var target *budget.GPU
+	if len(f.devices) > 0 {
+		target = &gs[0]
+	}
+	ms, err := budget.Ladder(c, f.s, target)
+	doc.Ladder = append(doc.Ladder, ms...)
+	return err
 }
 
 func (f *budgetFlags) otherVocabulary(c *budget.Config, b *budget.Budget, doc *budget.Document) error {
+	if f.vocabulary == 0 {
+		return nil
+	}
 	other, err := budget.WithVocabulary(c, f.vocabulary)
 	if err != nil {
 		return err

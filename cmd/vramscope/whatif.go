@@ -10,6 +10,8 @@ import (
 	"github.com/vramscope/vramscope/internal/load"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/replay/allocator"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
 	"github.com/vramscope/vramscope/snapshot"
@@ -47,7 +49,7 @@ settings and changes that usually matter.
 For a request that failed it says whether memory was missing or in pieces, and
 which blocks keep whole segments from being used.
 
-Changes: ` + replay.ChangeNames + `.
+Changes: ` + change.Names + `.
 Each says what it takes for granted.`,
 		Example: `  vramscope whatif oom.pickle
   vramscope whatif snapshot.pickle --conf expandable_segments:True --conf max_split_size_mb:128
@@ -164,12 +166,12 @@ func (f *whatifFlags) options() (replay.Options, error) {
 		o.Capacities = append(o.Capacities, size("--capacity", text))
 	}
 	for _, text := range f.confs {
-		if _, _, bad := replay.ParseConf(text); bad != nil {
+		if _, _, bad := allocator.ParseConf(text); bad != nil {
 			return o, fmt.Errorf("--conf: %w", bad)
 		}
 	}
 	for _, text := range f.changes {
-		if _, bad := replay.ParseChange(text); bad != nil {
+		if _, bad := change.Parse(text); bad != nil {
 			return o, fmt.Errorf("--change: %w", bad)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // amdState is where in what amd-smi prints the parser is.
@@ -53,14 +55,14 @@ func (p *Parser) amdLine(line []byte) bool {
 		busy, _, _ := word(right)
 		fields := bytes.Fields(right)
 		if used, total, ok := usedOf(bytes.Join(fields[max(0, len(fields)-2):], nil)); ok && isIndex && index < 1024 {
-			p.amdGPU(index, Sample{UsedBytes: used, UtilizationPercent: number(busy)}, total)
-			p.byIndex(AMDSMI, index).gpu.Name = string(a.name)
+			p.amdGPU(index, evidence.Sample{UsedBytes: used, UtilizationPercent: number(busy)}, total)
+			p.byIndex(AMDSMI, index).name = string(a.name)
 		}
 	}
 	return true
 }
 
-func (p *Parser) amdGPU(index int, s Sample, total int64) {
+func (p *Parser) amdGPU(index int, s evidence.Sample, total int64) {
 	p.byIndex(AMDSMI, index).read(s, total)
 	p.rows[AMDSMI]++
 }
@@ -104,7 +106,7 @@ func (p *Parser) amdProcess(text []byte) {
 			n++
 		}
 	}
-	p.byIndex(AMDSMI, index).process(Stamp{}, id, fields[2], used)
+	p.byIndex(AMDSMI, index).process(evidence.Stamp{}, id, fields[2], used)
 }
 
 // amdMetric reads `amd-smi metric --mem-usage`:
@@ -129,7 +131,7 @@ func (p *Parser) amdMetric(line []byte) bool {
 	case "TOTAL_VRAM":
 		a.total = memory(value, mib)
 	case "USED_VRAM":
-		p.amdGPU(a.gpu, Sample{UsedBytes: memory(value, mib), UtilizationPercent: -1}, a.total)
+		p.amdGPU(a.gpu, evidence.Sample{UsedBytes: memory(value, mib), UtilizationPercent: -1}, a.total)
 	default:
 		return false
 	}

@@ -3,6 +3,8 @@ package monitor
 import (
 	"bytes"
 	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // csvState is the CSV being read, if any.
@@ -22,7 +24,7 @@ type listing struct {
 	clash   [4]bool // id columns that were equal for two GPUs at one time
 	sweep   []sweepRow
 	number  int // of the sweep
-	start   Stamp
+	start   evidence.Stamp
 	next    int // where in units the next row is expected
 }
 
@@ -218,7 +220,7 @@ func (h *header) mayBegin(line []byte) bool {
 
 // row is one CSV row, by meaning.
 type row struct {
-	at          Stamp
+	at          evidence.Stamp
 	ids         [4][]byte
 	name        []byte
 	used, total int64

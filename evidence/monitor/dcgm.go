@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"maps"
 	"slices"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // dcgmState is what was read so far of what NVIDIA's data center manager prints.
@@ -25,7 +27,7 @@ var dcgmNames = map[string]dcgmColumn{"FBUSD": dcgmUsed, "FBTTL": dcgmTotal, "GP
 
 // dcgmGauge is what is known of a GPU's memory until both figures have come.
 type dcgmGauge struct {
-	at         Stamp
+	at         evidence.Stamp
 	used, free int64
 	unit       *unit
 }
@@ -61,7 +63,7 @@ func (p *Parser) dcgmRow(line []byte) bool {
 	if !ok || index > 1023 {
 		return false
 	}
-	s, total := Sample{UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
+	s, total := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
 	for i, c := range p.dcgm.columns {
 		switch cell := fields[2+i]; c {
 		case dcgmUsed:
@@ -104,7 +106,7 @@ func (p *Parser) dcgmMetric(line []byte) bool {
 		}
 		d.used = bytesIn
 		d.at, _ = parseStamp(rest)
-		d.unit.gpu.Name, d.unit.ids[1] = string(metricLabel(labels, "modelName")), string(metricLabel(labels, "UUID"))
+		d.unit.name, d.unit.ids[1] = string(metricLabel(labels, "modelName")), string(metricLabel(labels, "UUID"))
 	case "DCGM_FI_DEV_FB_FREE":
 		d.free = bytesIn
 	default:
@@ -135,7 +137,7 @@ func (p *Parser) dcgmRead(d *dcgmGauge) {
 		total = d.used + d.free // less what the driver keeps for itself
 	}
 	p.rows[DCGM]++
-	d.unit.read(Sample{At: d.at, UsedBytes: d.used, UtilizationPercent: -1}, total)
+	d.unit.read(evidence.Sample{At: d.at, UsedBytes: d.used, UtilizationPercent: -1}, total)
 	d.used, d.free = Unknown, Unknown
 }
 

@@ -3,6 +3,8 @@ package monitor
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // gpustatLine reads a line of gpustat (gpustat/core.py, print_to), with fans,
@@ -24,17 +26,17 @@ func (p *Parser) gpustatLine(line []byte) bool {
 		return false
 	}
 	if p.gpustat.last >= index || p.clock.Known() {
-		p.gpustat.clock, p.clock = p.clock, Stamp{} // another reading of all GPUs
+		p.gpustat.clock, p.clock = p.clock, evidence.Stamp{} // another reading of all GPUs
 	}
 	p.gpustat.last = index
-	s := Sample{At: p.gpustat.clock, UsedBytes: used, UtilizationPercent: -1}
+	s := evidence.Sample{At: p.gpustat.clock, UsedBytes: used, UtilizationPercent: -1}
 	for _, item := range bytes.Split(cells[1], []byte(",")) {
 		if v, rest, ok := amount(item); ok && string(rest[:min(len(rest), 2)]) == " %" {
 			s.UtilizationPercent = float32(v) // a fan's comes before
 		}
 	}
 	u := p.byIndex(Gpustat, index)
-	u.gpu.Name = string(bytes.TrimSpace(name))
+	u.name = string(bytes.TrimSpace(name))
 	u.read(s, total)
 	p.rows[Gpustat]++
 	if len(cells) == 4 {
@@ -47,13 +49,13 @@ func (p *Parser) gpustatLine(line []byte) bool {
 
 // gpustatState is the reading of all GPUs that a line may belong to.
 type gpustatState struct {
-	clock Stamp
+	clock evidence.Stamp
 	last  int // the GPU of the last line
 }
 
 // gpustatProcess reads "me:python/12044(60014M)", also without user or program;
 // one without a number can't be told from others.
-func (u *unit) gpustatProcess(at Stamp, word []byte) {
+func (u *unit) gpustatProcess(at evidence.Stamp, word []byte) {
 	who, size, ok := bytes.Cut(word, []byte("("))
 	slash := bytes.LastIndexByte(who, '/')
 	if !ok || slash < 0 {

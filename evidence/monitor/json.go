@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // ReadJSON reads what `gpustat --json`, `rocm-smi --showmeminfo vram --json` and
@@ -77,8 +79,9 @@ func (p *Parser) gpustatReading(text []byte) bool {
 			continue
 		}
 		u := p.byIndex(Gpustat, g.Index)
-		u.gpu.Name, u.ids[1] = g.Name, g.UUID
-		u.read(Sample{At: at, UsedBytes: bytesOf(g.Used, mib), UtilizationPercent: figure(g.Utilization)}, bytesOf(g.Total, mib))
+		u.name, u.ids[1] = g.Name, g.UUID
+		u.read(evidence.Sample{At: at, UsedBytes: bytesOf(g.Used, mib), UtilizationPercent: figure(g.Utilization)},
+			bytesOf(g.Total, mib))
 		p.rows[Gpustat]++
 		for _, one := range g.Processes {
 			if one.PID >= 0 {
@@ -109,7 +112,7 @@ func (p *Parser) rocmReading(text []byte) bool {
 		used, _ := card["VRAM Total Used Memory (B)"].(string)
 		total, _ := card["VRAM Total Memory (B)"].(string)
 		if used != "" {
-			p.byIndex(RocmSMI, i).read(Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1},
+			p.byIndex(RocmSMI, i).read(evidence.Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1},
 				memory([]byte(total), 1))
 			p.rows[RocmSMI]++
 			found = true
@@ -140,7 +143,7 @@ func (p *Parser) amdReading(text []byte) {
 	}
 	for _, g := range list {
 		if used := bytesOf(g.Memory.Used.Value, mib); g.Index >= 0 && g.Index < 1024 && used != Unknown {
-			p.amdGPU(g.Index, Sample{UsedBytes: used, UtilizationPercent: -1}, bytesOf(g.Memory.Total.Value, mib))
+			p.amdGPU(g.Index, evidence.Sample{UsedBytes: used, UtilizationPercent: -1}, bytesOf(g.Memory.Total.Value, mib))
 		}
 	}
 }

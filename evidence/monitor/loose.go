@@ -1,6 +1,10 @@
 package monitor
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence"
+)
 
 // looseState keeps rows that say neither what they are nor of which GPU: a column
 // of memory alone (`--query-gpu=memory.used --format=csv,noheader`), and the rows
@@ -32,7 +36,7 @@ func (p *Parser) looseRow(line []byte) {
 			return // which a loop prints above
 		}
 	}
-	s := Sample{At: p.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+	s := evidence.Sample{At: p.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 	total, form := Unknown, CSV
 	v, rest, ok := amount(line)
 	switch text := string(bytes.TrimRight(rest[:min(len(rest), 64)], " ")); {
@@ -61,7 +65,7 @@ func (p *Parser) looseRow(line []byte) {
 		l.used = append(l.used, s.UsedBytes)
 	}
 	l.unit.read(s, total)
-	p.clock = Stamp{}
+	p.clock = evidence.Stamp{}
 }
 
 // finish takes the rows for one GPU's, or counts them as rows that can't be named.

@@ -1,8 +1,12 @@
 package monitor
 
 import (
-	"sort"
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // Finish ends the stream: units that are the same GPU become one. The parser
@@ -12,7 +16,7 @@ func (p *Parser) Finish() *Report {
 	p.xml.flushGPU(p)
 	p.dcgm.finish(p)
 	p.loose.finish(p)
-	m := merger{gpus: map[int]*GPU{}, byBus: map[string]int{}, byUUID: map[string]int{}}
+	m := merger{gpus: map[int]*unit{}, byBus: map[string]int{}, byUUID: map[string]int{}}
 	for _, u := range p.units {
 		if u.listing != nil {
 			u.identify()
@@ -31,7 +35,9 @@ func (p *Parser) Finish() *Report {
 			}
 		}
 	}
-	return &Report{Rows: p.rows, GPUs: m.sorted(), Unnamed: p.unnamed}
+	r := &Report{Rows: p.rows, Unnamed: p.unnamed}
+	r.GPUs = m.sorted(r.tool())
+	return r
 }
 
 // identify keeps only the id column that tells the GPUs of a listing apart.
@@ -105,7 +111,7 @@ func busID(s string) string {
 }
 
 type merger struct {
-	gpus   map[int]*GPU
+	gpus   map[int]*unit
 	byBus  map[string]int
 	byUUID map[string]int
 }
@@ -118,12 +124,11 @@ func (m *merger) add(u *unit) {
 	if id := u.ids[1]; id != "" {
 		m.byUUID[id] = index
 	}
-	u.gpu.Index, u.gpu.BusID, u.gpu.UUID = index, u.ids[2], u.ids[1]
-	u.gpu.Processes = u.sortedProcesses()
-	if g := m.gpus[index]; g != nil {
-		g.merge(&u.gpu)
+	u.gpu.GPU, u.gpu.BusID, u.gpu.UUID = index, u.ids[2], u.ids[1]
+	if known := m.gpus[index]; known != nil {
+		known.merge(u)
 	} else {
-		m.gpus[index] = &u.gpu
+		m.gpus[index] = u
 	}
 }
 
@@ -139,7 +144,7 @@ func (m *merger) indexOf(u *unit) int {
 	}
 	// The position, unless that number is known to be another card.
 	i := max(u.position, 0)
-	for g := m.gpus[i]; g != nil && differ(g.BusID, u.ids[2]); g = m.gpus[i] {
+	for g := m.gpus[i]; g != nil && differ(g.gpu.BusID, u.ids[2]); g = m.gpus[i] {
 		i++
 	}
 	return i
@@ -148,25 +153,34 @@ func (m *merger) indexOf(u *unit) int {
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
 // merge adds what another form showed of the same GPU.
-func (g *GPU) merge(o *GPU) {
-	g.Name = betterName(fullName(g.Name, o.Name), o.Name)
-	if g.BusID == "" {
-		g.BusID = o.BusID
-	}
-	if g.UUID == "" {
-		g.UUID = o.UUID
-	}
-	g.Samples += o.Samples
-	g.otherSamples += o.otherSamples
-	g.TotalBytes = max(g.TotalBytes, o.TotalBytes)
-	g.PeakUsedBytes = max(g.PeakUsedBytes, o.PeakUsedBytes)
-	g.UnlistedBytes = max(g.UnlistedBytes, o.UnlistedBytes)
+func (u *unit) merge(o *unit) {
+	g, other := &u.gpu, &o.gpu
+	u.name = betterName(fullName(u.name, o.name), o.name)
+	g.BusID, g.UUID = cmp.Or(g.BusID, other.BusID), cmp.Or(g.UUID, other.UUID)
+	g.Samples += other.Samples
+	u.otherSamples += o.otherSamples
+	raise(&g.TotalBytes, evidence.Or(other.TotalBytes, Unknown))
+	raise(&g.PeakUsedBytes, evidence.Or(other.PeakUsedBytes, Unknown))
+	g.UnlistedBytes = max(g.UnlistedBytes, other.UnlistedBytes)
 	if len(g.Instances) == 0 {
-		g.Instances = o.Instances
+		g.Instances = other.Instances
 	}
-	g.First, g.Last = span(g.First, g.Last, o.First, o.Last)
-	g.Series.append(&o.Series)
-	g.Processes = mergeProcesses(g.Processes, o.Processes)
+	u.first, u.last = span(u.first, u.last, o.first, o.last)
+	g.Series.Append(&other.Series)
+	if u.processes == nil {
+		u.processes = o.processes
+		return
+	}
+	for pid, p := range o.processes {
+		q := u.processes[pid]
+		if q == nil {
+			u.processes[pid] = p
+			continue
+		}
+		q.name = betterName(q.name, p.name)
+		raise(&q.PeakUsedBytes, evidence.Or(p.PeakUsedBytes, Unknown))
+		q.Instance = max(q.Instance, p.Instance)
+	}
 }
 
 // fullName prefers a name that the table did not cut: "NVIDIA GeForce ...".
@@ -177,47 +191,40 @@ func fullName(a, b string) string {
 	return a
 }
 
-func span(a1, a2, b1, b2 Stamp) (Stamp, Stamp) {
-	if !a1.Known() || b1.Known() && b1.before(a1) {
+func span(a1, a2, b1, b2 evidence.Stamp) (evidence.Stamp, evidence.Stamp) {
+	if !a1.Known() || b1.Known() && b1.Before(a1) {
 		a1 = b1
 	}
-	if !a2.Known() || b2.Known() && a2.before(b2) {
+	if !a2.Known() || b2.Known() && a2.Before(b2) {
 		a2 = b2
 	}
 	return a1, a2
 }
 
-func mergeProcesses(a, b []Process) []Process {
-	at := map[int]int{}
-	for i := range a {
-		at[a[i].PID] = i
-	}
-	for _, p := range b {
-		i, ok := at[p.PID]
-		if !ok {
-			at[p.PID] = len(a)
-			a = append(a, p)
-			continue
+// sorted are the GPUs by number.
+func (m *merger) sorted(tool string) []evidence.GPU {
+	list := make([]evidence.GPU, 0, len(m.gpus))
+	for _, index := range slices.Sorted(maps.Keys(m.gpus)) {
+		u := m.gpus[index]
+		g := u.gpu
+		g.Name, g.Tool, g.FirstTime, g.LastTime = evidence.Text(u.name), tool, known(u.first), known(u.last)
+		if g.Samples == 0 {
+			g.Samples = u.otherSamples
 		}
-		q := &a[i]
-		q.Name = betterName(q.Name, p.Name)
-		q.PeakUsedBytes = max(q.PeakUsedBytes, p.PeakUsedBytes)
-		q.Instance = max(q.Instance, p.Instance)
-		q.First, q.Last = span(q.First, q.Last, p.First, p.Last)
-		q.Series.append(&p.Series)
+		g.Processes = make([]evidence.Process, 0, len(u.processes))
+		for _, pid := range slices.Sorted(maps.Keys(u.processes)) {
+			p := u.processes[pid]
+			p.Name = evidence.Text(p.name)
+			g.Processes = append(g.Processes, p.Process)
+		}
+		list = append(list, g)
 	}
-	sort.Slice(a, func(i, j int) bool { return a[i].PID < a[j].PID })
-	return a
+	return list
 }
 
-func (m *merger) sorted() []GPU {
-	list := make([]GPU, 0, len(m.gpus))
-	for _, g := range m.gpus {
-		if g.Samples == 0 {
-			g.Samples = g.otherSamples
-		}
-		list = append(list, *g)
+func known(s evidence.Stamp) *evidence.Stamp {
+	if !s.Known() {
+		return nil
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].Index < list[j].Index })
-	return list
+	return &s
 }

@@ -3,6 +3,8 @@ package monitor
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // monitorState is the dmon or pmon listing being read; form 0 means none
@@ -123,7 +125,7 @@ func (p *Parser) monitorValues(cells [][]byte) bool {
 	gpu, id, part := -1, -1, false
 	var day, clock, command []byte
 	fb := Unknown
-	s := Sample{UsedBytes: Unknown, UtilizationPercent: -1}
+	s := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: -1}
 	for i, c := range m.columns {
 		cell := cells[i]
 		switch c {
@@ -178,9 +180,9 @@ func (p *Parser) monitorValues(cells [][]byte) bool {
 
 // monitorTime joins the columns of `-o DT`: 20240104 and 13:54:35. A time of
 // day alone is not a time.
-func monitorTime(day, clock []byte) Stamp {
+func monitorTime(day, clock []byte) evidence.Stamp {
 	if len(day) != 8 || len(clock) < 8 {
-		return Stamp{}
+		return evidence.Stamp{}
 	}
 	text := make([]byte, 0, 32)
 	text = append(append(text, day[:4]...), '-')

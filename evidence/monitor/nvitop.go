@@ -3,6 +3,8 @@ package monitor
 import (
 	"bytes"
 	"strconv"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // nvitopLine reads the table of `nvitop -1`, which is nvidia-smi's but for its
@@ -13,7 +15,7 @@ func (p *Parser) nvitopLine(line []byte) bool {
 	}
 	if bytes.Contains(line, []byte("NVITOP")) {
 		p.table = tableState{section: gpuRows, form: Nvitop, width: width(line), clock: p.clock}
-		p.clock = Stamp{}
+		p.clock = evidence.Stamp{}
 		return true
 	}
 	if p.table.form != Nvitop || p.table.section == outside {

@@ -1,4 +1,4 @@
-// Package nvsmi reads what nvidia-smi leaves in a run's directory, in every
+// Package monitor reads what nvidia-smi leaves in a run's directory, in every
 // form it prints: the table (once, looped, or in the middle of another log),
 // --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML; and
 // what other programs print of the same figures: gpustat,
@@ -10,14 +10,18 @@
 //		p.Line(i+1, line)
 //	}
 //	for _, gpu := range p.Finish().GPUs {
-//		fmt.Println(gpu.Index, gpu.PeakUsedBytes)
+//		fmt.Println(gpu.GPU, *gpu.PeakUsedBytes)
 //	}
 //
 // The parser keeps a bounded number of points per series, so that a month of
 // one-second readings needs no more memory than an hour of them.
 package monitor
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence"
+)
 
 // Unknown stands for a number of bytes that was not printed.
 const Unknown int64 = -1
@@ -29,42 +33,10 @@ const mib = 1 << 20
 // whole: other ranks may write into the middle of it, and it may be cut.
 const foreignLines = 64
 
-// Form is one of nvidia-smi's output formats.
-type Form uint8
-
-const (
-	Table Form = iota
-	CSV
-	AppsCSV
-	Dmon
-	Pmon
-	Query
-	XML
-	Gpustat
-	Nvitop
-	RocmSMI
-	AMDSMI
-	DCGM
-	formCount
-)
-
-// String is the kind's name as reports print it.
-func (f Form) String() string {
-	names := [formCount]string{
-		"nvidia_smi_table", "nvidia_smi_csv", "nvidia_smi_apps_csv",
-		"nvidia_smi_dmon", "nvidia_smi_pmon", "nvidia_smi_query", "nvidia_smi_xml", "gpustat", "nvitop", "rocm_smi", "amd_smi",
-		"dcgm",
-	}
-	if f >= formCount {
-		return "nvidia_smi"
-	}
-	return names[f]
-}
-
 // Report is what one stream holds.
 type Report struct {
 	Rows [formCount]int // rows or dumps understood, by Form
-	GPUs []GPU          // by index
+	GPUs []evidence.GPU // by index
 	// Unnamed counts rows without header and units, of which it can't be told
 	// which figure is memory.
 	Unnamed int
@@ -81,51 +53,12 @@ func (r *Report) Forms() []Form {
 	return forms
 }
 
-// Tool is who printed the readings, as people call it.
-func (r *Report) Tool() string {
-	for f := Gpustat; f < formCount; f++ {
-		if r.Rows[f] > 0 && len(r.Forms()) == 1 {
-			return tools[f-Gpustat]
-		}
+// tool is who printed the readings, as people call it.
+func (r *Report) tool() string {
+	if forms := r.Forms(); len(forms) == 1 {
+		return Forms[forms[0]].Tool
 	}
 	return "nvidia-smi"
-}
-
-// tools are the programs besides nvidia-smi, by Form from Gpustat on.
-var tools = [formCount - Gpustat]string{"gpustat", "nvitop", "rocm-smi", "amd-smi", "DCGM"}
-
-// GPU is one device as seen over the whole stream.
-type GPU struct {
-	Index         int // as printed; else the position in the listing
-	Name          string
-	BusID, UUID   string
-	Samples       int   // memory readings; other readings where none shows memory
-	TotalBytes    int64 // Unknown when no form shows it
-	PeakUsedBytes int64 // Unknown when no form shows it
-	First, Last   Stamp
-	Series        Series
-	Processes     []Process // by pid
-	// UnlistedBytes is the most that was in use while the table listed no process at all; 0: never.
-	UnlistedBytes int64
-	Instances     []Instance // that MIG divided it into, by number
-
-	otherSamples int // readings without memory, apart from Samples
-}
-
-// Process is one process on one GPU.
-type Process struct {
-	PID           int
-	Name          string
-	PeakUsedBytes int64 // Unknown on Windows and wherever nvidia-smi prints N/A
-	First, Last   Stamp
-	Series        Series
-	Instance      int // of MIG, on which it runs; -1: not said
-}
-
-// Instance is a part of a GPU that MIG made, with memory of its own.
-type Instance struct {
-	GI                        int // as nvidia-smi numbers it
-	TotalBytes, PeakUsedBytes int64
 }
 
 // Parser takes the lines of one stream in order. The zero value is ready.
@@ -141,7 +74,7 @@ type Parser struct {
 	monitor monitorState
 	query   queryState
 	xml     xmlState
-	clock   Stamp // the last date line, which dates the table that follows it
+	clock   evidence.Stamp // the last date line, which dates the table that follows it
 	gpustat gpustatState
 	rocm    rocmState
 	amd     amdState
@@ -193,50 +126,6 @@ func (p *Parser) Idle() bool {
 		!p.amd.metric && len(p.dcgm.columns) == 0
 }
 
-// startLine looks for the beginning of any form; it sees every line of an
-// ordinary log and must refuse most of them after a few byte searches.
-func (p *Parser) startLine(line []byte) bool {
-	switch first := firstByte(line); {
-	case first == '|' || first == '+':
-		return p.amdLine(line) || p.tableLine(line)
-	case first >= 0xe2 && p.nvitopLine(line):
-		return true
-	case (first == 'G' || p.rocm.concise || first == 'D') && p.rocmLine(line):
-		return true
-	case (first == 'G' || p.amd.metric) && p.amdMetric(line):
-		return true
-	case first == '#':
-		return p.dcgmHeader(line) || p.monitorHeader(line)
-	case len(p.dcgm.columns) > 0 && (first == 'G' || first == 'I') && p.dcgmRow(line):
-		return true
-	case first == 'D' && p.dcgmMetric(line):
-		return true
-	case first == '=':
-		return p.queryHeader(line)
-	case first == '[' && p.gpustatLine(line):
-		return true
-	case first >= 'F' && first <= 'W' && p.dateLine(line):
-		return true
-	}
-	p.prefixedDate(line)
-	if p.table.prefixed && p.tableLine(line) {
-		return true
-	}
-	if bytes.Contains(line, []byte("NVIDIA-SMI")) && p.tableLine(line) {
-		return true
-	}
-	return p.csvHeader(line) || p.bareRow(line)
-}
-
-func firstByte(line []byte) byte {
-	for _, c := range line {
-		if c != ' ' && c != '\t' {
-			return c
-		}
-	}
-	return 0
-}
-
 // dateLine keeps "Tue Jul 14 08:12:38 2026", which nvidia-smi prints above its
 // table. It is not evidence by itself.
 func (p *Parser) dateLine(line []byte) bool {
@@ -251,17 +140,18 @@ func (p *Parser) dateLine(line []byte) bool {
 
 // prefixedDate keeps the same from behind a log's time or rank, or a machine's
 // name, where gpustat adds the driver's version.
-func (p *Parser) prefixedDate(line []byte) {
+func (p *Parser) prefixedDate(line []byte) bool {
 	const date = len("Tue Jul 14 08:12:38 2026")
 	line = bytes.TrimRight(line, " ")
 	if len(line) > 256 {
-		return
+		return false
 	}
 	if version := bytes.LastIndex(line, []byte("  ")); version > 0 && len(bytes.Trim(line[version:], " .0123456789")) == 0 {
 		line = bytes.TrimRight(line[:version], " ")
 	}
 	n := len(line)
 	if n > date && n < 256 && line[n-1] >= '0' && line[n-1] <= '9' && line[n-5] == ' ' && line[n-8] == ':' {
-		p.dateLine(line[n-date:])
+		return p.dateLine(line[n-date:])
 	}
+	return false
 }

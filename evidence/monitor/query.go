@@ -4,15 +4,17 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // queryState is where in the text of `nvidia-smi -q` the parser is.
 type queryState struct {
 	inside   bool
-	clock    Stamp
+	clock    evidence.Stamp
 	position int // of the next GPU in this dump
 	gpu      *unit
-	current  Sample
+	current  evidence.Sample
 	total    int64
 	seen     bool   // something was read for the current GPU
 	section  string // of the GPU, at four blanks
@@ -111,7 +113,7 @@ func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
 		bus := busID(string(bytes.TrimSpace(line[4:])))
 		q.gpu = p.byBus(Query, bus, q.position)
 		q.position++
-		q.current = Sample{At: q.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+		q.current = evidence.Sample{At: q.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 		q.total, q.seen, q.section, q.idle = Unknown, true, "", 0
 		return true
 	case hasValue && string(key) == "Timestamp":
@@ -145,7 +147,7 @@ func cutKey(text []byte) (key, value []byte, ok bool) {
 func (q *queryState) topValue(key string, value []byte) {
 	switch key {
 	case "Product Name":
-		q.gpu.gpu.Name = string(value)
+		q.gpu.name = string(value)
 	case "GPU UUID":
 		q.gpu.ids[1] = string(value)
 	}

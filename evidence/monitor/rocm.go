@@ -1,6 +1,10 @@
 package monitor
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence"
+)
 
 // rocmState is where in what rocm-smi prints the parser is.
 type rocmState struct {
@@ -45,7 +49,7 @@ func (p *Parser) rocmLine(line []byte) bool {
 	if !ok || index > 1023 {
 		return false
 	}
-	reading := Sample{UsedBytes: Unknown, UtilizationPercent: number(fields[len(fields)-1])}
+	reading := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: number(fields[len(fields)-1])}
 	p.byIndex(RocmSMI, index).read(reading, Unknown)
 	p.rows[RocmSMI]++
 	return true
@@ -70,7 +74,7 @@ func (p *Parser) rocmValue(text []byte) bool {
 	if s.gpu != index {
 		s.total = Unknown
 	}
-	p.byIndex(RocmSMI, index).read(Sample{UsedBytes: memory(used, 1), UtilizationPercent: -1}, s.total)
+	p.byIndex(RocmSMI, index).read(evidence.Sample{UsedBytes: memory(used, 1), UtilizationPercent: -1}, s.total)
 	p.rows[RocmSMI]++
 	return true
 }

@@ -5,61 +5,15 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/civil"
 )
-
-// Stamp is a moment as a log wrote it: with a time zone, or in the unnamed
-// local time of the machine. The zero Stamp is unknown.
-type Stamp struct {
-	nanos int64 // since 1970, of the local clock where zone is unknown
-	kind  stampKind
-}
-
-type stampKind uint8
-
-const (
-	noStamp stampKind = iota
-	localStamp
-	utcStamp
-)
-
-// Known tells whether the log gave a time at all.
-func (s Stamp) Known() bool { return s.kind != noStamp }
-
-// Zoned tells whether the time names an instant rather than a wall clock.
-func (s Stamp) Zoned() bool { return s.kind == utcStamp }
-
-// Nanoseconds since 1970-01-01 00:00 on the clock the log used.
-func (s Stamp) Nanoseconds() int64 { return s.nanos }
-
-// String is RFC 3339, without zone where the log gives none, "" when unknown.
-func (s Stamp) String() string {
-	if s.kind == noStamp {
-		return ""
-	}
-	layout := "2006-01-02T15:04:05"
-	switch {
-	case s.nanos%1e9 == 0:
-	case s.nanos%1e6 == 0:
-		layout += ".000"
-	case s.nanos%1e3 == 0:
-		layout += ".000000"
-	default:
-		layout += ".000000000"
-	}
-	if s.kind == utcStamp {
-		layout += "Z"
-	}
-	return time.Unix(0, s.nanos).UTC().Format(layout)
-}
-
-func (s Stamp) before(t Stamp) bool { return s.nanos < t.nanos }
 
 // parseStamp reads the times nvidia-smi and the scripts around it write:
 // 2026/07/14 09:00:44.579, ISO 8601 with or without zone, seconds or
 // milliseconds since 1970. Dates whose day and month cannot be told apart are
 // refused rather than guessed.
-func parseStamp(text []byte) (Stamp, bool) {
+func parseStamp(text []byte) (evidence.Stamp, bool) {
 	if n := len(text); n > 0 && (!isDigit(text[0]) || !isDigit(text[n-1])) {
 		text = bytes.Trim(text, " \t\"'[]")
 	}
@@ -72,29 +26,25 @@ func parseStamp(text []byte) (Stamp, bool) {
 	return parseCtime(text)
 }
 
-func parseDateTime(b []byte) (Stamp, bool) {
+func parseDateTime(b []byte) (evidence.Stamp, bool) {
 	day, ok := parseDate(b[:10])
 	if !ok || (b[10] != ' ' && b[10] != 'T' && b[10] != '_') {
-		return Stamp{}, false
+		return evidence.Stamp{}, false
 	}
 	clock, rest, ok := parseClock(b[11:])
 	if !ok {
-		return Stamp{}, false
+		return evidence.Stamp{}, false
 	}
-	s := Stamp{nanos: day + clock, kind: localStamp}
 	switch rest = bytes.TrimSpace(rest); {
 	case len(rest) == 0:
-		return s, true
+		return evidence.LocalStamp(day + clock), true
 	case rest[0] == 'Z' || string(rest) == "UTC":
-		s.kind = utcStamp
-		return s, true
+		return evidence.ZonedStamp(day + clock), true
 	case rest[0] == '+' || rest[0] == '-':
 		offset, ok := parseOffset(rest)
-		s.nanos -= offset
-		s.kind = utcStamp
-		return s, ok
+		return evidence.ZonedStamp(day + clock - offset), ok
 	}
-	return Stamp{}, false
+	return evidence.Stamp{}, false
 }
 
 // parseDate reads YYYY-MM-DD with any separator, in nanoseconds since 1970.
@@ -148,40 +98,40 @@ func parseOffset(b []byte) (int64, bool) {
 	return sign * (h*3600 + m*60) * 1e9, ok1 && ok2
 }
 
-func parseEpoch(b []byte) (Stamp, bool) {
+func parseEpoch(b []byte) (evidence.Stamp, bool) {
 	whole := b
 	if i := bytes.IndexByte(b, '.'); i >= 0 {
 		whole = b[:i]
 	}
 	if len(whole) != 10 && len(whole) != 13 {
-		return Stamp{}, false
+		return evidence.Stamp{}, false
 	}
 	v, err := strconv.ParseFloat(string(b), 64)
 	if err != nil {
-		return Stamp{}, false
+		return evidence.Stamp{}, false
 	}
 	if len(whole) == 13 {
 		v /= 1000
 	}
-	return Stamp{nanos: int64(v*1e6) * 1e3, kind: utcStamp}, true
+	return evidence.ZonedStamp(int64(v*1e6) * 1e3), true
 }
 
 // parseCtime reads "Tue Jul 14 08:12:38 2026", also with a zone's name before
 // the year, which `date` adds and which says nothing certain about the offset.
-func parseCtime(line []byte) (Stamp, bool) {
+func parseCtime(line []byte) (evidence.Stamp, bool) {
 	f := bytes.Fields(line)
 	if len(f) == 6 && len(f[5]) == 4 {
 		f = append(f[:4:4], f[5])
 	}
 	if len(f) != 5 || len(f[0]) != 3 || len(f[1]) != 3 || len(f[3]) != 8 {
-		return Stamp{}, false
+		return evidence.Stamp{}, false
 	}
 	text := string(bytes.Join(f, []byte(" ")))
 	t, err := time.Parse("Mon Jan 2 15:04:05 2006", text)
 	if err != nil {
-		return Stamp{}, false
+		return evidence.Stamp{}, false
 	}
-	return Stamp{nanos: t.UnixNano(), kind: localStamp}, true
+	return evidence.LocalStamp(t.UnixNano()), true
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // tableState is where in nvidia-smi's default table the parser is.
@@ -15,7 +17,7 @@ type tableState struct {
 	width    int  // of every line
 	gpu      *unit
 	listed   []tableReading // the GPUs of this table
-	clock    Stamp
+	clock    evidence.Stamp
 	form     Form // Table or Nvitop
 	between  int  // columns of nvitop's list between memory and command
 	ids      bool // the process list has columns for MIG instances
@@ -50,7 +52,7 @@ func (p *Parser) tableLine(line []byte) bool {
 	cells := line[bar:]
 	if bytes.Contains(cells, []byte("NVIDIA-SMI")) {
 		*t = tableState{section: gpuRows, prefixed: bar > 0, width: width(cells), clock: p.clock}
-		p.clock = Stamp{}
+		p.clock = evidence.Stamp{}
 		return true
 	}
 	if t.section == outside {
@@ -58,7 +60,7 @@ func (p *Parser) tableLine(line []byte) bool {
 			return false
 		}
 		*t = tableState{section: gpuRows, prefixed: bar > 0, headless: true, clock: p.clock}
-		p.clock = Stamp{}
+		p.clock = evidence.Stamp{}
 	}
 	if end := bytes.TrimRight(cells, " \t"); end[len(end)-1] != '|' && end[len(end)-1] != '+' {
 		t.rest() // a bar that docker compose puts before every line, or a progress bar's
@@ -142,7 +144,7 @@ func (p *Parser) gpuRow(line []byte) bool {
 	}
 	u := p.byIndex(t.form, int(index))
 	u.ids[2] = busID(string(bus[0]))
-	u.gpu.Name = fullName(tableName(rest), u.gpu.Name)
+	u.name = fullName(tableName(rest), u.name)
 	t.gpu = u
 	return true
 }
@@ -162,7 +164,7 @@ func tableName(b []byte) string {
 // figureRow looks for the cell with "used / total"; a GPU without memory of
 // its own prints "Not Supported" or "N/A" there.
 func (p *Parser) figureRow(cells [][]byte) bool {
-	s := Sample{At: p.table.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+	s := evidence.Sample{At: p.table.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 	total, found := Unknown, false
 	for i, cell := range cells {
 		slash := bytes.IndexByte(cell, '/')
@@ -213,12 +215,12 @@ const maxInstances = 64
 
 func (u *unit) instance(gi int, used, total int64) {
 	list := u.gpu.Instances
-	i, found := slices.BinarySearchFunc(list, gi, func(a Instance, gi int) int { return a.GI - gi })
+	i, found := slices.BinarySearchFunc(list, gi, func(a evidence.Instance, gi int) int { return a.GI - gi })
 	if !found {
 		if len(list) >= maxInstances {
 			return
 		}
-		list = slices.Insert(list, i, Instance{GI: gi, TotalBytes: Unknown, PeakUsedBytes: Unknown})
+		list = slices.Insert(list, i, evidence.Instance{GI: gi, TotalBytes: Unknown, PeakUsedBytes: Unknown})
 	}
 	list[i].TotalBytes, list[i].PeakUsedBytes = max(list[i].TotalBytes, total), max(list[i].PeakUsedBytes, used)
 	u.gpu.Instances = list

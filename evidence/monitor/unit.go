@@ -1,10 +1,11 @@
 package monitor
 
 import (
-	"sort"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // Bounds on what a hostile stream can make the parser remember.
@@ -23,13 +24,22 @@ type unit struct {
 	listing  *listing
 	sweep    int
 
-	gpu       GPU
-	processes map[int]*Process
-	count     *int // of the stream's processes
+	gpu          evidence.GPU
+	name         string
+	first, last  evidence.Stamp
+	otherSamples int // readings without memory
+	processes    map[int]*process
+	count        *int // of the stream's processes
+}
+
+// process is one on a unit, with the name as it was printed last or best.
+type process struct {
+	evidence.Process
+	name string
 }
 
 func (p *Parser) newUnit(form Form) *unit {
-	return &unit{form: form, index: -1, position: -1, gpu: GPU{TotalBytes: Unknown, PeakUsedBytes: Unknown}, count: &p.processes}
+	return &unit{form: form, index: -1, position: -1, count: &p.processes}
 }
 
 // addUnit remembers a new identity, or hands back the last one when there are
@@ -76,34 +86,39 @@ func (p *Parser) unitOf(id printed, position int) *unit {
 }
 
 // read takes one reading of the GPU itself.
-func (u *unit) read(s Sample, total int64) {
+func (u *unit) read(s evidence.Sample, total int64) {
 	g := &u.gpu
 	u.see(s.At)
-	g.TotalBytes = max(g.TotalBytes, total)
+	raise(&g.TotalBytes, total)
 	if s.UsedBytes != Unknown {
 		g.Samples++
-		g.PeakUsedBytes = max(g.PeakUsedBytes, s.UsedBytes)
+		raise(&g.PeakUsedBytes, s.UsedBytes)
 	} else {
-		g.otherSamples++
+		u.otherSamples++
 	}
-	g.Series.add(s)
+	g.Series.Add(s)
 }
 
-func (u *unit) see(at Stamp) {
-	g := &u.gpu
-	if !at.Known() {
-		return
+// raise takes another figure of which the largest counts.
+func raise(most **int64, bytes int64) {
+	switch {
+	case bytes == Unknown:
+	case *most == nil:
+		first := bytes // a copy, so that only the first is on the heap
+		*most = &first
+	default:
+		**most = max(**most, bytes)
 	}
-	if !g.First.Known() || at.before(g.First) {
-		g.First = at
-	}
-	if !g.Last.Known() || g.Last.before(at) {
-		g.Last = at
+}
+
+func (u *unit) see(at evidence.Stamp) {
+	if at.Known() {
+		u.first, u.last = span(u.first, u.last, at, at)
 	}
 }
 
 // process takes one reading of a process.
-func (u *unit) process(at Stamp, pid int, name []byte, used int64) {
+func (u *unit) process(at evidence.Stamp, pid int, name []byte, used int64) {
 	proc := u.processes[pid]
 	if proc == nil {
 		if *u.count >= maxProcesses {
@@ -111,24 +126,17 @@ func (u *unit) process(at Stamp, pid int, name []byte, used int64) {
 		}
 		*u.count++
 		if u.processes == nil {
-			u.processes = map[int]*Process{}
+			u.processes = map[int]*process{}
 		}
-		proc = &Process{PID: pid, Name: string(name), PeakUsedBytes: Unknown, Instance: -1}
+		proc = &process{Process: evidence.Process{PID: pid, Instance: -1}, name: string(name)}
 		u.processes[pid] = proc
 	}
 	u.see(at)
-	if at.Known() {
-		if !proc.First.Known() {
-			proc.First = at
-		}
-		proc.Last = at
-	}
-	proc.Name = betterName(proc.Name, string(name))
+	proc.name = betterName(proc.name, string(name))
 	if used == 0 { // what nvidia-smi prints in some containers: a context alone takes more
 		used = Unknown
 	}
-	proc.PeakUsedBytes = max(proc.PeakUsedBytes, used)
-	proc.Series.add(Sample{At: at, UsedBytes: used, UtilizationPercent: -1})
+	raise(&proc.PeakUsedBytes, used)
 }
 
 // betterName prefers a whole name to one that nvidia-smi cut short: the table
@@ -161,7 +169,7 @@ func (p *Parser) addRow(r *row, form Form, l *listing) {
 		u.process(r.at, r.pid, r.process, r.memory)
 		return
 	}
-	u.read(Sample{At: r.at, UsedBytes: r.used, UtilizationPercent: r.utilization}, r.total)
+	u.read(evidence.Sample{At: r.at, UsedBytes: r.used, UtilizationPercent: r.utilization}, r.total)
 }
 
 // rowUnit finds the row's GPU by all its id columns together. Rows come in
@@ -182,7 +190,7 @@ func (p *Parser) rowUnit(r *row, form Form, l *listing) *unit {
 	for k := range r.ids {
 		u.ids[k] = string(r.ids[k])
 	}
-	u.gpu.Name = string(r.name)
+	u.name = string(r.name)
 	if len(l.units) >= 1024 {
 		return l.units[len(l.units)-1]
 	}
@@ -206,7 +214,7 @@ const sweepGap = int64(500 * time.Millisecond)
 // join notes which GPUs were listed at the same time: an id column that is
 // equal for two of them does not tell GPUs apart.
 func (l *listing) join(u *unit, r *row) {
-	apart := r.at.Known() && l.start.Known() && abs(r.at.nanos-l.start.nanos) > sweepGap
+	apart := r.at.Known() && l.start.Known() && abs(r.at.Nanoseconds()-l.start.Nanoseconds()) > sweepGap
 	if apart || u.sweep == l.number+1 && (u.form != AppsCSV || l.listed(u, r.pid)) || len(l.sweep) > 256 {
 		l.number++
 		l.sweep = l.sweep[:0]
@@ -241,15 +249,6 @@ func abs(v int64) int64 {
 		return -v
 	}
 	return v
-}
-
-func (u *unit) sortedProcesses() []Process {
-	list := make([]Process, 0, len(u.processes))
-	for _, p := range u.processes {
-		list = append(list, *p)
-	}
-	sort.Slice(list, func(i, j int) bool { return list[i].PID < list[j].PID })
-	return list
 }
 
 func atoi(s string) (int, bool) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"html"
 	"strconv"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // xmlState is where in the XML of `nvidia-smi -q -x` the parser is. The
@@ -13,10 +15,10 @@ type xmlState struct {
 	inside   bool
 	prefix   int // before the document's own indentation: a log's time or rank
 	foreign  int // lines since the last of the document's
-	clock    Stamp
+	clock    evidence.Stamp
 	position int
 	gpu      *unit
-	current  Sample
+	current  evidence.Sample
 	total    int64
 	path     []string // open elements
 	process  xmlProcess
@@ -121,7 +123,7 @@ func (p *Parser) xmlGPU(attributes []byte) {
 	x.gpu = p.byBus(XML, busID(string(id)), x.position)
 	x.position++
 	x.path = x.path[:0]
-	x.current = Sample{At: x.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+	x.current = evidence.Sample{At: x.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 	x.total = Unknown
 }
 
@@ -139,7 +141,7 @@ func (x *xmlState) value(element string, text []byte) {
 	}
 	switch {
 	case len(x.path) == 1 && element == "product_name":
-		x.gpu.gpu.Name = html.UnescapeString(string(text))
+		x.gpu.name = html.UnescapeString(string(text))
 	case len(x.path) == 1 && element == "uuid":
 		x.gpu.ids[1] = string(text)
 	case len(x.path) == 2 && (parent == "fb_memory_usage" || parent == "memory_usage"):

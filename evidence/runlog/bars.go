@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"github.com/vramscope/vramscope/internal/civil"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // readBars reads tqdm's progress bars:
@@ -59,8 +61,8 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 	if len(list) < 2 || !list[0].of || !list[0].whole || list[0].unit != noUnit || testName(name) {
 		return
 	}
-	step := Step{Line: number, Number: int64(list[0].value), Epoch: -1, Loss: math.NaN(), Seconds: -1, TokensPerSecond: -1,
-		AllocatedBytes: Unknown, ReservedBytes: Unknown}
+	step := evidence.Step{Line: number, Number: int64(list[0].value), Epoch: -1, Loss: math.NaN(), Seconds: -1,
+		AllocatedBytes: unknown, ReservedBytes: unknown}
 	rate, loss := false, false
 	for i := range list {
 		q := &list[i]

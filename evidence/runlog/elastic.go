@@ -1,13 +1,10 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
 
-// Failure is one record of the list that torchrun prints when ranks failed.
-type Failure struct {
-	Line  int
-	Rank  int
-	First bool // the one it calls the root cause: it failed before the others
-}
+	"github.com/vramscope/vramscope/evidence"
+)
 
 // records follows that list (torch/distributed/elastic/multiprocessing/errors):
 //
@@ -47,7 +44,7 @@ func (r *records) line(p *Parser, number int, line []byte) {
 		if rank, ok := rankField(before); ok {
 			r.open, r.rank, r.from = true, rank, number
 			if len(p.report.Failures) < maxFailures {
-				p.report.Failures = append(p.report.Failures, Failure{Line: number, Rank: rank, First: r.root})
+				p.report.Failures = append(p.report.Failures, evidence.RankFailure{Line: number, Rank: rank, First: r.root})
 			}
 		}
 		return
@@ -81,4 +78,12 @@ func (r *records) of(number int) int {
 		return r.rank
 	}
 	return -1
+}
+
+// rank is whose message behind some text of a line is, nil where nothing tells.
+func (p *Parser) rank(number int, before []byte) *int {
+	if rank := rankOf(before); rank >= 0 {
+		return &rank
+	}
+	return evidence.Known(p.records.of(number))
 }

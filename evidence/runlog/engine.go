@@ -1,15 +1,12 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
 
-// Engine is what an inference engine said at its start to take of a GPU, in bytes,
-// the most of any worker; 0: not said.
-type Engine struct {
-	Name                   string // vLLM or sglang, the one that spoke last
-	Weights, Cache, Graphs int64
-}
+	"github.com/vramscope/vramscope/evidence"
+)
 
-// line reads
+// engineLine reads
 //
 //	Model loading took 39.8101 GiB and 14.0 seconds
 //	Loading model weights took 2.2160 GB
@@ -17,7 +14,7 @@ type Engine struct {
 //	Graph capturing finished in 36 secs, took 2.89 GiB
 //
 // Older versions print GB for what they divided by 2**30 (vllm/worker/model_runner.py).
-func (e *Engine) line(line []byte) {
+func engineLine(e *evidence.Engine, line []byte) {
 	for _, m := range [...]struct {
 		words, before string
 		bytes         *int64
@@ -37,14 +34,14 @@ func (e *Engine) line(line []byte) {
 	}
 }
 
-// sglang reads, and tells whether a line is one of
+// sglangLine reads, and tells whether a line is one of
 //
 //	Load weight end. type=LlamaForCausalLM, dtype=torch.bfloat16, avail mem=63.40 GB, mem usage=15.15 GB.
 //	KV Cache is allocated. #tokens: 443000, K size: 27.04 GB, V size: 27.04 GB
 //	Capture cuda graph end. Time elapsed: 18.1 s. mem usage=1.20 GB. avail mem=7.12 GB.
 //
 // whose GB were divided by 2**30 (sglang/srt/utils/common.py).
-func (e *Engine) sglang(line []byte) bool {
+func sglangLine(e *evidence.Engine, line []byte) bool {
 	for _, m := range [...]struct {
 		words string
 		sizes []string

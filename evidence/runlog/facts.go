@@ -24,14 +24,14 @@ type facts struct {
 
 func noFacts() facts {
 	return facts{step: -1, epoch: -1, lead: -1, secondsPerStep: -1, cumulativeSeconds: -1, tokensPerSecond: -1,
-		allocated: Unknown, reserved: Unknown}
+		allocated: unknown, reserved: unknown}
 }
 
 func (f *facts) hasMetric() bool {
 	return f.hasLoss || f.secondsPerStep > 0 || f.cumulativeSeconds > 0 || f.tokensPerSecond > 0 || f.hasMemory()
 }
 
-func (f *facts) hasMemory() bool { return f.allocated != Unknown || f.reserved != Unknown }
+func (f *facts) hasMemory() bool { return f.allocated != unknown || f.reserved != unknown }
 
 // readFacts sorts the pairs of a line by their words.
 func readFacts(list []pair, line []byte) facts {

@@ -4,7 +4,7 @@ import "bytes"
 
 // features says which words occur in a line. One pass over the line finds them
 // all; a byte search for each would pass over every line twenty times.
-type features uint16
+type features uint32
 
 const (
 	hasOOM      features = 1 << iota // "out of memory"
@@ -20,6 +20,17 @@ const (
 	hasOther                         // what asks for memory beside PyTorch's allocator
 	hasPressure                      // what trainers say of a GPU's size, and of its being full
 	hasRunning                       // the Trainer begins
+
+	// What has no word: something that has begun, or the way that a line begins.
+	inRecord
+	inAsync
+	inTrace
+	inSummary
+	inColumns
+	mayBeKilled
+	isCounted
+
+	allWords = inRecord - 1
 )
 
 // feature is a word and what it tells.

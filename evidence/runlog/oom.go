@@ -1,51 +1,15 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
 
-// OOM is one out-of-memory message. Sizes are as exact as the message, which
-// prints two decimals.
-type OOM struct {
-	Line                     int // where "out of memory" stands, 1-based
-	GPU                      int // -1: not said
-	Rank                     int // that the launcher put in front of the line, or of its record of the failure; -1: none
-	RequestedBytes           int64
-	CapacityBytes            int64
-	DeviceFreeBytes          int64
-	ProcessBytes             int64 // "this process has X memory in use"
-	AllocatedBytes           int64
-	ReservedUnallocatedBytes int64
-	AllowedBytes             int64 // under a memory fraction
-	PrivatePoolBytes         int64
-	BesideBytes              int64 // of this process outside of PyTorch's allocator (MPS: "other allocations")
-	OtherProcesses           []ProcessUse
-	UserFile                 string // "" without a traceback
-	UserLine                 int
-	UserFunction             string // in which that line is; "" where the form of the frames doesn't say
-	OwnFile                  string // as UserFile, but no source tree of PyTorch; "" without such a frame
-	OwnLine                  int
-	Phase                    string // as reports name phases; "" without a traceback that tells
-	Scene                    Scene  // what else the traceback shows
-	AfterStep                int64  // the last step that the log had reported, -1: none
-	WentOn                   bool   // steps that came after the failure are told, of the same run or of one started again
-	UpToStep                 int64  // the last of them, -1: they have no numbers
-	handled                  bool   // it is no exception's text, but the program's own
-	Backend                  string // CUDA, HIP, XPU, MPS, NPU, MUSA, CUDNN, CUBLAS
-	Driver                   bool   // the words of the driver: no allocator of PyTorch's had refused
-	// who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that
-	By     string
-	Unsure bool // a failure that is often, but not always, one of memory
-}
-
-// ProcessUse is "Process N has X memory in use".
-type ProcessUse struct {
-	PID   int
-	Bytes int64
-}
+	"github.com/vramscope/vramscope/evidence"
+)
 
 // oomState joins a message that a terminal or a logger wrapped over lines.
 type oomState struct {
 	open    bool
-	message OOM
+	message evidence.OOMMessage
 	text    []byte // the message without any white space
 	lines   int
 	prefix  []byte // what stands before the message on its first line
@@ -182,12 +146,9 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	o.finish(p)
 	backend := backendOf(line[:at])
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
-	o.message = OOM{Line: number, GPU: -1, Rank: rankOf(line[:at]), Backend: backend, AfterStep: p.steps.latest(),
-		Driver: ofDriver(line[:at])}
-	if o.message.Rank < 0 {
-		o.message.Rank = p.records.of(number)
-	}
-	o.message.UpToStep, o.message.handled = -1, !bytes.Contains(line[:at], []byte("Error: "))
+	o.message = evidence.OOMMessage{Line: number, Rank: p.rank(number, line[:at]), Backend: backend,
+		AfterStep: p.steps.latest(), UpToStep: -1, Driver: ofDriver(line[:at]),
+		Handled: !bytes.Contains(line[:at], []byte("Error: "))}
 	p.traces.tell(&o.message, line[:at])
 	o.add(line[at:])
 	if o.complete() {
@@ -300,12 +261,11 @@ func (o *oomState) finish(p *Parser) {
 		return
 	}
 	o.open = false
-	m := &o.message
-	m.read(o.text)
-	p.keepOOM(m)
+	readMessage(&o.message, o.text)
+	p.keepOOM(&o.message)
 }
 
-func (p *Parser) keepOOM(m *OOM) {
+func (p *Parser) keepOOM(m *evidence.OOMMessage) {
 	if len(p.report.OOMs) >= maxEntries {
 		p.report.Dropped++
 		return
@@ -321,40 +281,41 @@ func ofDriver(before []byte) bool {
 		bytes.HasSuffix(before, []byte(" driver error: ")) || bytes.Contains(before, []byte("runtime error"))
 }
 
-// read takes the figures from the message without white space, in both the
+// readMessage takes the figures from the message without white space, in both the
 // forms PyTorch has used:
 //
 //	…allocate2.90GiB.GPU0hasatotalcapacityof178.35GiBofwhich1.47GiBisfree.
 //	…allocate3.91GiB(GPU0;79.33GiBtotalcapacity;27.16GiBalreadyallocated;…
-func (m *OOM) read(text []byte) {
-	m.RequestedBytes = sizeAfter(text, "Triedtoallocate")
+func readMessage(m *evidence.OOMMessage, text []byte) {
+	m.RequestedBytes = known(sizeAfter(text, "Triedtoallocate"))
 	m.CapacityBytes = first(sizeAfter(text, "totalcapacityof"), sizeAfter(text, "totalcapactyof"),
 		sizeBefore(text, "totalcapacity"))
 	m.DeviceFreeBytes = first(sizeBefore(text, "isfree"), sizeBefore(text, "free;"))
-	m.ProcessBytes = sizeAfter(text, "thisprocesshas")
+	m.ProcessBytes = known(sizeAfter(text, "thisprocesshas"))
 	m.AllowedBytes = first(sizeBefore(text, "allowed;"), sizeAfter(text, "maxallowed:"))
 	m.AllocatedBytes = first(sizeBefore(text, "isallocatedbyPyTorch"), sizeBefore(text, "alreadyallocated"),
 		sizeAfter(text, "MPSallocated:"))
-	m.BesideBytes = sizeAfter(text, "otherallocations:")
-	m.PrivatePoolBytes = sizeBefore(text, "allocatedinprivatepools")
+	m.BesideBytes = known(sizeAfter(text, "otherallocations:"))
+	m.PrivatePoolBytes = known(sizeBefore(text, "allocatedinprivatepools"))
 	// Before 1.4 "cached" was what is reserved and not allocated
 	// (c10/cuda/CUDACachingAllocator.cpp: amount_cached - amount_allocated).
 	m.ReservedUnallocatedBytes = first(sizeBefore(text, "isreservedbyPyTorchbutunallocated"), sizeBefore(text, "cached)"))
-	if r := sizeBefore(text, "reservedintotalbyPyTorch"); r != Unknown && m.AllocatedBytes != Unknown {
-		m.ReservedUnallocatedBytes = max(r-m.AllocatedBytes, 0)
+	if r := sizeBefore(text, "reservedintotalbyPyTorch"); r != unknown && m.AllocatedBytes != nil {
+		m.ReservedUnallocatedBytes = known(max(r-*m.AllocatedBytes, 0))
 	}
 	for _, word := range [...]string{"GPU", "(NPU"} {
 		if i := bytes.Index(text, []byte(word)); i >= 0 {
 			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
-				m.GPU = int(n)
+				gpu := int(n)
+				m.GPU = &gpu
 				break
 			}
 		}
 	}
-	m.readProcesses(text)
+	readProcesses(m, text)
 }
 
-func (m *OOM) readProcesses(text []byte) {
+func readProcesses(m *evidence.OOMMessage, text []byte) {
 	for len(m.OtherProcesses) < 64 {
 		i := bytes.Index(text, []byte("Process"))
 		if i < 0 {
@@ -364,26 +325,28 @@ func (m *OOM) readProcesses(text []byte) {
 		id, rest, ok := integer(text)
 		if ok && bytes.HasPrefix(rest, []byte("has")) {
 			if b := sizeAfter(rest, "has"); b > 0 { // 0: what the driver says of a process that ends
-				m.OtherProcesses = append(m.OtherProcesses, ProcessUse{PID: int(id), Bytes: b})
+				m.OtherProcesses = append(m.OtherProcesses, evidence.ProcessUse{PID: int(id), Bytes: b})
 			}
 		}
 	}
 }
 
-func first(values ...int64) int64 {
+func known(bytes int64) *int64 { return evidence.Known(bytes) }
+
+func first(values ...int64) *int64 {
 	for _, v := range values {
-		if v != Unknown {
-			return v
+		if v != unknown {
+			return &v
 		}
 	}
-	return Unknown
+	return nil
 }
 
 // sizeAfter reads the size that follows words, sizeBefore the one in front.
 func sizeAfter(text []byte, words string) int64 {
 	i := bytes.Index(text, []byte(words))
 	if i < 0 {
-		return Unknown
+		return unknown
 	}
 	v, _ := size(text[i+len(words):])
 	return v
@@ -392,7 +355,7 @@ func sizeAfter(text []byte, words string) int64 {
 func sizeBefore(text []byte, words string) int64 {
 	end := bytes.Index(text, []byte(words))
 	if end < 0 {
-		return Unknown
+		return unknown
 	}
 	start := end
 	for start > 0 && (text[start-1]|0x20 >= 'a' && text[start-1]|0x20 <= 'z') {
@@ -408,7 +371,7 @@ func sizeBefore(text []byte, words string) int64 {
 	v, rest := size(text[start:end])
 	// "19.38GiBofwhich…": the number must reach up to the words.
 	if len(rest) > len("is") {
-		return Unknown
+		return unknown
 	}
 	return v
 }

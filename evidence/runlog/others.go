@@ -1,6 +1,10 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence"
+)
 
 // otherMark is how something that asks a GPU for memory beside PyTorch's
 // allocator, or without it, says that there was none.
@@ -74,21 +78,18 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !raised(line, at) {
 			continue
 		}
-		m := noOOM()
-		m.Line, m.By, m.AfterStep, m.Unsure = number, mark.by, p.steps.latest(), mark.unsure
+		m := evidence.OOMMessage{Line: number, By: mark.by, AfterStep: p.steps.latest(), UpToStep: -1, Unsure: mark.unsure}
 		text := withoutCommas(compact(line, maxOther))
-		if !m.readOther(mark, line, at, text) {
+		if !readOther(&m, mark, line, at, text) {
 			continue
 		}
 		if m.By == "" { // it is the host's
 			p.report.Known++
-			p.hostFailed(HostFailure{Line: number, RequestedBytes: m.RequestedBytes, By: mark.by}, line[:at])
+			p.hostFailed(evidence.HostFailure{Line: number, RequestedBytes: m.RequestedBytes, By: mark.by}, line[:at])
 			return true
 		}
 		p.oom.finish(p)
-		if m.Rank = rankOf(line[:at]); m.Rank < 0 {
-			m.Rank = p.records.of(number)
-		}
+		m.Rank = p.rank(number, line[:at])
 		p.traces.tell(&m, line[:at])
 		p.keepOOM(&m)
 		if m.By == cudaMallocAsync {
@@ -132,18 +133,11 @@ func raised(line []byte, at int) bool {
 		end == ')'
 }
 
-func noOOM() OOM {
-	return OOM{GPU: -1, Rank: -1, UpToStep: -1, RequestedBytes: Unknown, CapacityBytes: Unknown, DeviceFreeBytes: Unknown,
-		ProcessBytes:   Unknown,
-		AllocatedBytes: Unknown, ReservedUnallocatedBytes: Unknown, AllowedBytes: Unknown, PrivatePoolBytes: Unknown,
-		BesideBytes: Unknown}
-}
-
 // readOther takes the figures that there are; false for a line that tells of no failure.
-func (m *OOM) readOther(mark *otherMark, line []byte, at int, text []byte) bool {
+func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, text []byte) bool {
 	for _, words := range mark.asked {
-		if m.RequestedBytes == Unknown {
-			m.RequestedBytes = sizeAfter(text, words)
+		if m.RequestedBytes == nil {
+			m.RequestedBytes = known(sizeAfter(text, words))
 		}
 	}
 	switch mark.by {
@@ -154,10 +148,10 @@ func (m *OOM) readOther(mark *otherMark, line []byte, at int, text []byte) bool 
 		}
 		m.By = string(line[start : at+len(mark.words)])
 	case "NCCL", "RCCL":
-		m.GPU = ncclDevice(line)
+		m.GPU = evidence.Known(ncclDevice(line))
 		return mark.words[0] == 'F' || bytes.Contains(line[at:], outOfMemory)
 	case "llama.cpp", "CuPy":
-		if m.RequestedBytes == Unknown {
+		if m.RequestedBytes == nil {
 			return false
 		}
 	case "XLA", "CUDA":
@@ -168,22 +162,23 @@ func (m *OOM) readOther(mark *otherMark, line []byte, at int, text []byte) bool 
 			return false // another quota than memory's
 		}
 	case "TensorFlow":
-		m.RequestedBytes = tensorBytes(text)
+		m.RequestedBytes = known(tensorBytes(text))
 		if bytes.Contains(text, []byte("device:CPU:")) {
 			m.By = ""
 		}
 	case "Paddle":
-		m.AllocatedBytes = sizeBefore(text, "memoryhasbeenallocated")
-		m.DeviceFreeBytes = sizeAfter(text, "availablememoryisonly")
+		m.AllocatedBytes = known(sizeBefore(text, "memoryhasbeenallocated"))
+		m.DeviceFreeBytes = known(sizeAfter(text, "availablememoryisonly"))
 	case "vLLM":
-		m.readEngine(text)
+		readEngine(m, text)
 	case "split attention":
-		m.DeviceFreeBytes = sizeAfter(text, "Have:")
+		m.DeviceFreeBytes = known(sizeAfter(text, "Have:"))
 	}
 	for _, word := range [...]string{"device:GPU:", "onGPU", "ondevice"} {
-		if i := bytes.Index(text, []byte(word)); i >= 0 && m.GPU < 0 {
+		if i := bytes.Index(text, []byte(word)); i >= 0 && m.GPU == nil {
 			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
-				m.GPU = int(n)
+				gpu := int(n)
+				m.GPU = &gpu
 			}
 		}
 	}
@@ -195,9 +190,9 @@ func (m *OOM) readOther(mark *otherMark, line []byte, at int, text []byte) bool 
 //
 //	(16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.50 GiB).
 //	Free memory on device (10.20/23.65 GiB) on startup is less than desired GPU memory utilization (0.9, 21.28 GiB).
-func (m *OOM) readEngine(text []byte) {
-	m.RequestedBytes = sizeBefore(text, "KVcacheisneeded")
-	m.AllowedBytes = sizeAfter(text, "availableKVcachememory(")
+func readEngine(m *evidence.OOMMessage, text []byte) {
+	m.RequestedBytes = known(sizeBefore(text, "KVcacheisneeded"))
+	m.AllowedBytes = known(sizeAfter(text, "availableKVcachememory("))
 	_, rest, ok := bytes.Cut(text, []byte("Freememoryondevice"))
 	if !ok {
 		return
@@ -209,12 +204,13 @@ func (m *OOM) readEngine(text []byte) {
 	}
 	capacity, unit, _ := decimal(after[1:])
 	if bytes.HasPrefix(unit, []byte("GiB")) && capacity > 0 && capacity < 1<<20 && free <= capacity {
-		m.DeviceFreeBytes, m.CapacityBytes = int64(free*(1<<30)), int64(capacity*(1<<30))
+		m.DeviceFreeBytes, m.CapacityBytes = known(int64(free*(1<<30))), known(int64(capacity*(1<<30)))
 	}
 	// Commas between digits are gone: "(0.9,21.28GiB)" has one behind a fraction.
 	if _, rest, ok = bytes.Cut(rest, []byte("memoryutilization(")); ok {
 		if _, rest, ok = bytes.Cut(rest, []byte(",")); ok {
-			m.RequestedBytes, _ = size(rest)
+			v, _ := size(rest)
+			m.RequestedBytes = known(v)
 		}
 	}
 }
@@ -244,7 +240,7 @@ func tensorBytes(text []byte) int64 {
 	dims, rest, closed := bytes.Cut(rest, []byte("]"))
 	rest, typed := bytes.CutPrefix(rest, []byte("andtype"))
 	if !ok || !closed || !typed {
-		return Unknown
+		return unknown
 	}
 	total := int64(0)
 	for _, t := range typeBytes {
@@ -253,7 +249,7 @@ func tensorBytes(text []byte) int64 {
 		}
 	}
 	if total == 0 {
-		return Unknown
+		return unknown
 	}
 	for _, d := range bytes.Split(dims, []byte(",")) {
 		n, rest, ok := integer(d)
@@ -261,7 +257,7 @@ func tensorBytes(text []byte) int64 {
 			break // a scalar
 		}
 		if !ok || len(rest) > 0 || n > 0 && total > maxMemory/n {
-			return Unknown
+			return unknown
 		}
 		total *= n
 	}
@@ -307,16 +303,17 @@ func (p *Parser) asyncFigures(number int, line []byte) bool {
 	text := compact(line, maxOther)
 	found := bytes.Contains(text, []byte("PyTorchlimit("))
 	if limit, ok := bytes.CutPrefix(text, []byte(":")); ok {
-		m.AllowedBytes, _ = size(limit)
+		v, _ := size(limit)
+		m.AllowedBytes = known(v)
 		return true
 	}
 	for _, f := range [...]struct {
 		words string
-		bytes *int64
+		bytes **int64
 	}{{"Currentlyallocated:", &m.AllocatedBytes}, {"Requested:", &m.RequestedBytes}, {"Devicelimit:", &m.CapacityBytes},
 		{"Free(accordingtoCUDA):", &m.DeviceFreeBytes}, {"memoryfraction):", &m.AllowedBytes}} {
-		if v := sizeAfter(text, f.words); v != Unknown {
-			*f.bytes, found = v, true
+		if v := sizeAfter(text, f.words); v != unknown {
+			*f.bytes, found = &v, true
 		}
 	}
 	return found

@@ -1,21 +1,17 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
 
-// Pressure is what trainers say of a GPU's size and of how often it was full.
-type Pressure struct {
-	// Flushes is how often PyTorch gave its cache back before it got more.
-	Flushes       int64
-	Line          int   // that says so first
-	CapacityBytes int64 // 0: not said, Unknown: not the same of all GPUs
-}
+	"github.com/vramscope/vramscope/evidence"
+)
 
-// line reads what these say:
+// readPressure reads what these say:
 //
 //	1 pytorch allocator cache flushes since last step. this happens when (deepspeed/runtime/zero/stage3.py)
 //	3 CUDA memory allocation retries. (torchtitan/components/metrics.py, of all steps so far)
 //	CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory (the same)
-func (s *Pressure) line(number int, line []byte) {
+func readPressure(s *evidence.Pressure, number int, line []byte) {
 	n := countBefore(line, " pytorch allocator cache flushes since last step")
 	if n > 0 {
 		n += s.Flushes
@@ -30,18 +26,14 @@ func (s *Pressure) line(number int, line []byte) {
 	}
 	if _, rest, ok := bytes.Cut(line, []byte("UDA capacity: ")); ok {
 		if _, rest, ok = bytes.Cut(rest, []byte(" with ")); ok {
-			s.sees(size(rest))
+			switch capacity, _ := size(rest); {
+			case capacity <= 0:
+			case s.CapacityBytes == 0 || s.CapacityBytes == capacity:
+				s.CapacityBytes = capacity
+			default:
+				s.CapacityBytes = unknown
+			}
 		}
-	}
-}
-
-func (s *Pressure) sees(capacity int64, _ []byte) {
-	switch {
-	case capacity <= 0:
-	case s.CapacityBytes == 0 || s.CapacityBytes == capacity:
-		s.CapacityBytes = capacity
-	default:
-		s.CapacityBytes = Unknown
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // progress holds the progress bars of a log, to tell the training's from those of
@@ -59,7 +61,7 @@ func (s *progress) of(name string, total int64, trains bool) *bar {
 // step takes what a bar shows, the number 0 as well, which begins a loop anew.
 // The epoch is that of the last line that names one. It tells whether the training's
 // bar moved.
-func (s *progress) step(name []byte, total int64, step Step, epoch int64) bool {
+func (s *progress) step(name []byte, total int64, step evidence.Step, epoch int64) bool {
 	key := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '/' {
 			return -1

@@ -16,27 +16,21 @@ package runlog
 import (
 	"bytes"
 	"slices"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
-// Unknown stands for a number of bytes that was not printed.
-const Unknown int64 = -1
+// unknown stands for a number of bytes that was not printed.
+const unknown int64 = -1
 
 // Report is what one log holds.
 type Report struct {
-	OOMs      []OOM
-	Summaries []Summary
-	Steps     Steps
-	Failures  []Failure
-	// HostFailures are in file order, repeats included.
-	HostFailures []HostFailure
-	Servers      []Server
-	Engine       Engine
-	Pressure     Pressure
+	OOMs      []evidence.OOMMessage
+	Summaries []evidence.MemorySummary
+	evidence.Log
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
 	Known int
-	// Dropped counts OOM messages and summaries beyond the bound.
-	Dropped int
 }
 
 // IsTrainingLog tells whether anything but OOM messages and summaries was found.
@@ -48,7 +42,7 @@ const maxEntries = 100_000
 // Parser takes the lines of one log in order. The zero value is ready.
 type Parser struct {
 	// OnStep, when set, is told every step line as it is read.
-	OnStep func(Step)
+	OnStep func(evidence.Step)
 
 	report  Report
 	traces  tracebacks
@@ -88,10 +82,8 @@ func (p *Parser) Line(number int, line []byte) {
 			return
 		}
 	}
-	if p.oom.open {
-		if p.oom.wrapped(p, line) {
-			return
-		}
+	if p.oom.open && p.oom.wrapped(p, line) {
+		return
 	}
 	if p.oom.cut > 0 {
 		number, line = p.oom.mend(number, line)
@@ -101,55 +93,23 @@ func (p *Parser) Line(number int, line []byte) {
 		p.escaped(number, line)
 		return
 	}
-	if has&hasCut != 0 && p.oom.cutShort(number, line) {
+	if p.offer(messages, number, line, has|p.goingOn(line)) {
 		return
-	}
-	if has&hasRecord != 0 || p.records.open && (line[0] == '-' || line[0] == '=') {
-		p.records.line(p, number, line)
-	}
-	if has&hasServer != 0 {
-		p.report.serverLine(number, line)
-	}
-	if (has&hasHost != 0 || line[0] == 'K' && isKilled(line)) && p.hostFailure(number, line) {
-		return // its figures are no GPU's
-	}
-	if has&hasOOM != 0 && p.oom.start(p, number, line) {
-		return
-	}
-	if has&(hasOOM|hasOther) != 0 && p.otherFailure(number, line) || p.async > 0 && p.asyncFigures(number, line) {
-		return
-	}
-	if has&hasTrace != 0 || p.traces.open {
-		p.traces.line(line, has&hasTrace != 0)
-	}
-	if has&hasPressure != 0 {
-		p.report.Pressure.line(number, line)
-	}
-	if has&hasRunning != 0 {
-		p.steps.begin()
-		p.steps.progress.evaluating = !bytes.Contains(line, []byte("* Running training *"))
 	}
 	p.labels.note(line, has&hasMetric != 0)
 	if line = p.labels.strip(line); len(line) == 0 {
 		return
 	}
-	if has&hasStats != 0 {
-		p.stats.line(p, number, line)
+	if p.summary.open {
+		has |= inSummary
 	}
-	if (has&hasTable != 0 || p.summary.open) && p.summary.line(p, number, line) {
-		return
+	if p.steps.columns {
+		has |= inColumns
 	}
-	switch {
-	case p.steps.columns && p.steps.rowOf(p, number, line):
-	case has&hasMetric != 0 && isHead(line):
-		p.steps.begin()
-		p.steps.columns = true
-	case has&hasMetric != 0 || counted(line):
-		isStep := p.steps.line(p, number, line, has&hasBar != 0)
-		if isStep && has&^(hasMetric|hasTable) == 0 {
-			p.steps.templates.remember(line, p.steps.pairs)
-		}
+	if has&hasMetric == 0 && counted(line) {
+		has |= isCounted
 	}
+	p.offer(figures, number, line, has)
 }
 
 // Finish ends the log. The parser must not be used afterwards.
@@ -165,7 +125,7 @@ func (p *Parser) Finish() *Report {
 
 // dropUnsure leaves failures that may be of memory to a log without any that is.
 func (r *Report) dropUnsure() {
-	unsure := func(m OOM) bool { return m.Unsure }
+	unsure := func(m evidence.OOMMessage) bool { return m.Unsure }
 	if sure := slices.DeleteFunc(slices.Clone(r.OOMs), unsure); len(sure) > 0 {
 		r.OOMs = sure
 	}

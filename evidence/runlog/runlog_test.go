@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 func parse(text string) *Report {
@@ -26,8 +29,8 @@ const message = "CUDA out of memory. Tried to allocate 1.50 GiB. GPU 3 has a tot
 // it, the figures are the same.
 func TestWrapping(t *testing.T) {
 	want := parse("torch.OutOfMemoryError: " + message).OOMs[0]
-	if want.RequestedBytes != 3<<29 || want.OtherProcesses[0] != (ProcessUse{77, 2 << 30}) || want.AllowedBytes != 78<<30 ||
-		want.PrivatePoolBytes != 5<<28 || want.GPU != 3 {
+	if *want.RequestedBytes != 3<<29 || want.OtherProcesses[0] != (evidence.ProcessUse{PID: 77, Bytes: 2 << 30}) || *want.AllowedBytes != 78<<30 ||
+		*want.PrivatePoolBytes != 5<<28 || *want.GPU != 3 {
 		t.Fatalf("%+v", want)
 	}
 	for width := 40; width < len(message); width++ {
@@ -41,7 +44,7 @@ func TestWrapping(t *testing.T) {
 		if len(r.OOMs) != 1 {
 			t.Fatalf("width %d: %d messages", width, len(r.OOMs))
 		}
-		if found := r.OOMs[0]; fmt.Sprint(found) != fmt.Sprint(want) {
+		if found := r.OOMs[0]; !reflect.DeepEqual(found, want) {
 			t.Errorf("width %d: %+v\nwant %+v", width, found, want)
 		}
 	}
@@ -75,8 +78,8 @@ func TestUserFrame(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			m := parse(test.trace + oom).OOMs[0]
-			if m.UserFile != test.file || m.UserLine != test.line {
-				t.Errorf("found %s:%d, want %s:%d", m.UserFile, m.UserLine, test.file, test.line)
+			if evidence.Or(m.UserFile, "") != test.file || evidence.Or(m.UserLine, 0) != test.line {
+				t.Errorf("found %s:%d, want %s:%d", evidence.Or(m.UserFile, ""), evidence.Or(m.UserLine, 0), test.file, test.line)
 			}
 		})
 	}
@@ -98,8 +101,8 @@ func TestOwnFrame(t *testing.T) {
 		{frames("/a/train.py", "/x/site-packages/torch/nn/functional.py"), "/a/train.py", "/a/train.py"},
 		{frames(`C:\pytorch\torch\nn\functional.py`), `C:\pytorch\torch\nn\functional.py`, ""},
 	} {
-		if m := parse(test.log).OOMs[0]; m.UserFile != test.user || m.OwnFile != test.own {
-			t.Errorf("found %s and %s, want %s and %s", m.UserFile, m.OwnFile, test.user, test.own)
+		if m := parse(test.log).OOMs[0]; evidence.Or(m.UserFile, "") != test.user || m.OwnFile != test.own {
+			t.Errorf("found %s and %s, want %s and %s", evidence.Or(m.UserFile, ""), m.OwnFile, test.user, test.own)
 		}
 	}
 }
@@ -110,8 +113,8 @@ func TestPhaseOfFunctions(t *testing.T) {
 		"_apply": "setup", "_load_pretrained_model": "setup", "_apply_rotary_emb_qkv": "forward", "_apply_to_tensors": "forward", "generate": "generate", "generate_square_subsequent_mask": "forward",
 	} {
 		log := "Traceback (most recent call last):\n  File \"/a/model.py\", line 3, in forward\n    x()\n  File \"/a/rotary.py\", line 4, in " + function + "\n    y()\ntorch.OutOfMemoryError: " + message
-		if m := parse(log).OOMs[0]; m.Phase != want {
-			t.Errorf("%s: phase %q, want %q", function, m.Phase, want)
+		if m := parse(log).OOMs[0]; evidence.Or(m.Phase, "") != want {
+			t.Errorf("%s: phase %q, want %q", function, evidence.Or(m.Phase, ""), want)
 		}
 	}
 }
@@ -123,7 +126,7 @@ func TestRankOfMessage(t *testing.T) {
 		"[rank99999999999999999999]: ": -1,
 	} {
 		r := parse(prefix + "torch.OutOfMemoryError: " + message)
-		if len(r.OOMs) != 1 || r.OOMs[0].Rank != want {
+		if len(r.OOMs) != 1 || evidence.Or(r.OOMs[0].Rank, -1) != want {
 			t.Errorf("%q: %+v, want rank %d", prefix, r.OOMs, want)
 		}
 	}
@@ -158,7 +161,7 @@ func TestRecords(t *testing.T) {
 			r := parse(test.log)
 			var ranks []int
 			for _, m := range r.OOMs {
-				ranks = append(ranks, m.Rank)
+				ranks = append(ranks, evidence.Or(m.Rank, -1))
 			}
 			first := -1
 			for _, f := range r.Failures {
@@ -198,7 +201,7 @@ func TestRanksInterleaved(t *testing.T) {
 				}
 			}
 			r := parse(log.String())
-			if len(r.OOMs) != 2 || r.OOMs[0].UserFile != "/a/zero.py" || r.OOMs[1].UserFile != "/a/one.py" {
+			if len(r.OOMs) != 2 || evidence.Or(r.OOMs[0].UserFile, "") != "/a/zero.py" || evidence.Or(r.OOMs[1].UserFile, "") != "/a/one.py" {
 				t.Errorf("%+v", r.OOMs)
 			}
 		})
@@ -216,7 +219,7 @@ func TestStrings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := parse(log)
-			if len(r.OOMs) != 1 || r.OOMs[0].UserFile != "/a/train.py" || r.OOMs[0].UserLine != 5 || r.OOMs[0].RequestedBytes <= 0 {
+			if len(r.OOMs) != 1 || evidence.Or(r.OOMs[0].UserFile, "") != "/a/train.py" || evidence.Or(r.OOMs[0].UserLine, 0) != 5 || evidence.Or(r.OOMs[0].RequestedBytes, unknown) <= 0 {
 				t.Errorf("%+v", r.OOMs)
 			}
 		})
@@ -257,8 +260,8 @@ func TestStepForms(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var steps []Step
-			p := Parser{OnStep: func(s Step) { steps = append(steps, s) }}
+			var steps []evidence.Step
+			p := Parser{OnStep: func(s evidence.Step) { steps = append(steps, s) }}
 			p.Line(1, []byte(test.line))
 			p.Finish()
 			if len(steps) != 1 {
@@ -312,8 +315,8 @@ func TestProgress(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := parse(test.log + oom)
-			if s := r.Steps; s.Count != test.count || r.OOMs[0].AfterStep != test.last || s.Last < 0 != (test.last < 0) {
-				t.Errorf("%d steps from %d to %d of %g s, after %d", s.Count, s.First, s.Last, s.MedianSeconds, r.OOMs[0].AfterStep)
+			if s := r.Steps; s.Count != test.count || r.OOMs[0].AfterStep != test.last || evidence.Or(s.Last, -1) < 0 != (test.last < 0) {
+				t.Errorf("%d steps from %d to %d of %g s, after %d", s.Count, evidence.Or(s.First, -1), evidence.Or(s.Last, -1), evidence.Or(s.MedianStepSeconds, -1), r.OOMs[0].AfterStep)
 			}
 			if test.name == "with memory" && (len(r.Steps.Curve) != 2 || r.Steps.Curve[1].Number != 20) {
 				t.Errorf("%+v", r.Steps.Curve)
@@ -385,8 +388,8 @@ func TestNotSteps(t *testing.T) {
 		"+ python train.py --steps 1000 --lr 1e-4",
 		"+ ARGS='  --num-layers 64  --train-iters 1000  --lr 1.5e-4  '",
 	} {
-		if r := parse(line); r.Steps.Count != 0 || r.Steps.MaxMemoryBytes() > 0 && !strings.Contains(line, "GiB") {
-			t.Errorf("%q is %d steps with %d bytes", line, r.Steps.Count, r.Steps.MaxMemoryBytes())
+		if r := parse(line); r.Steps.Count != 0 || evidence.Or(r.Steps.MaxMemoryBytes, unknown) > 0 && !strings.Contains(line, "GiB") {
+			t.Errorf("%q is %d steps with %d bytes", line, r.Steps.Count, evidence.Or(r.Steps.MaxMemoryBytes, unknown))
 		}
 	}
 }
@@ -397,26 +400,28 @@ func TestUnits(t *testing.T) {
 		line                string
 		allocated, reserved int64
 	}{
-		{"Peak reserved memory = 7.500 GB.", Unknown, 15 << 29},
-		{"  train_mem_gpu_peaked_delta =    12345MB", 12345 << 20, Unknown},
-		{"  init_mem_gpu_alloc_delta   =     2048MB", 2 << 30, Unknown},
-		{"Allocated: 2.5 GB", 5 << 29, Unknown},
-		{"Allocated: 2.50 GB", 2_500_000_000, Unknown},
-		{"GPU memory allocated: 2.5 GB", 2_500_000_000, Unknown},
-		{"[RANK:0] GPU memory usage after model load: 5.500GB (+0.084GB cache, +1.022GB misc)", 11 << 29, Unknown},
-		{"GPU memory usage after model load: 5.500GB", 5_500_000_000, Unknown},
+		{"Peak reserved memory = 7.500 GB.", unknown, 15 << 29},
+		{"  train_mem_gpu_peaked_delta =    12345MB", 12345 << 20, unknown},
+		{"  init_mem_gpu_alloc_delta   =     2048MB", 2 << 30, unknown},
+		{"Allocated: 2.5 GB", 5 << 29, unknown},
+		{"Allocated: 2.50 GB", 2_500_000_000, unknown},
+		{"GPU memory allocated: 2.5 GB", 2_500_000_000, unknown},
+		{"[RANK:0] GPU memory usage after model load: 5.500GB (+0.084GB cache, +1.022GB misc)", 11 << 29, unknown},
+		{"GPU memory usage after model load: 5.500GB", 5_500_000_000, unknown},
 	} {
-		if s := parse(test.line).Steps; s.MaxAllocatedBytes != test.allocated || s.MaxReservedBytes != test.reserved {
-			t.Errorf("%q: %d allocated, %d reserved", test.line, s.MaxAllocatedBytes, s.MaxReservedBytes)
+		if s := parse(test.line).Steps; s.OnlyReserved != (test.allocated == unknown) || evidence.Or(s.MaxReservedBytes, unknown) != test.reserved ||
+			*s.MaxMemoryBytes != max(test.allocated, test.reserved) {
+			t.Errorf("%q: %v at most, %v reserved", test.line, s.MaxMemoryBytes, s.MaxReservedBytes)
 		}
 	}
 }
 
 // TestStats reads memory_stats() in whatever form it was kept.
 func TestStats(t *testing.T) {
-	want := Summary{Device: NotSaid, AllocatedBytes: 1 << 30, PeakAllocatedBytes: 2 << 30, ReservedBytes: 3 << 30, PeakReservedBytes: 4 << 30, OOMs: 1}
+	want := evidence.MemorySummary{AllocatedBytes: known(1 << 30), PeakAllocatedBytes: known(2 << 30), ReservedBytes: known(3 << 30),
+		PeakReservedBytes: known(4 << 30), OOMs: known(1)}
 	lines := strings.Split(fmt.Sprintf("'allocated_bytes.all.allocated', 5|'allocated_bytes.all.current', %d|'allocated_bytes.all.peak', %d|'num_ooms', 1|'reserved_bytes.all.current', %d|'reserved_bytes.all.peak', %d",
-		want.AllocatedBytes, want.PeakAllocatedBytes, want.ReservedBytes, want.PeakReservedBytes), "|")
+		*want.AllocatedBytes, *want.PeakAllocatedBytes, *want.ReservedBytes, *want.PeakReservedBytes), "|")
 	tests := []struct {
 		name, text string
 		count      int
@@ -435,7 +440,7 @@ func TestStats(t *testing.T) {
 			continue
 		}
 		for _, s := range r.Summaries {
-			if s.Line = 0; s != want {
+			if s.Line = 0; !reflect.DeepEqual(s, want) {
 				t.Errorf("%s: %+v", test.name, s)
 			}
 		}
@@ -454,10 +459,10 @@ func TestColumns(t *testing.T) {
 		{"bars", head + fmt.Sprintf(row, 1, "2.41") + "100%|██████████| 50/50 [00:20<00:00,  2.50it/s]\n" + fmt.Sprintf(row, 2, "2.71") + "100%|██████████| 50/50 [00:18<00:00,  2.70it/s]\n" +
 			"                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|██████████| 4/4 [00:01<00:00,  3.0it/s]", 2, 2_710_000_000},
 		{"lines", head + fmt.Sprintf(row, 1, "2.5") + "100% ━━━━━━━━━━━━ 50/50 2.5it/s 20.1s\n", 1, 5 << 29},
-		{"on the host", head + fmt.Sprintf(row, 1, "0") + "100% ━━━━━━━━━━━━ 50/50 2.5it/s 20.1s\n", 1, Unknown},
-		{"without a head", fmt.Sprintf(row, 1, "2.5") + "100% ━━━━━━━━━━━━ 50/50 2.5it/s 20.1s\n", 0, Unknown},
+		{"on the host", head + fmt.Sprintf(row, 1, "0") + "100% ━━━━━━━━━━━━ 50/50 2.5it/s 20.1s\n", 1, unknown},
+		{"without a head", fmt.Sprintf(row, 1, "2.5") + "100% ━━━━━━━━━━━━ 50/50 2.5it/s 20.1s\n", 0, unknown},
 	} {
-		if r := parse(test.log); r.Steps.Count != test.steps || r.Steps.MaxReservedBytes != test.reserved || r.Steps.MaxAllocatedBytes != Unknown {
+		if r := parse(test.log); r.Steps.Count != test.steps || evidence.Or(r.Steps.MaxReservedBytes, unknown) != test.reserved || !r.Steps.OnlyReserved && r.Steps.MaxMemoryBytes != nil {
 			t.Errorf("%s: %+v", test.name, r.Steps)
 		}
 	}
@@ -478,24 +483,24 @@ func TestHostFailures(t *testing.T) {
 		{"numpy.core._exceptions._ArrayMemoryError: Unable to allocate 298. GiB for an array with shape (200000, 200000) and data type float64", 298 << 30, ""},
 		{"RuntimeError: unable to mmap 1073741824 bytes from file </dev/shm/torch_12>: Cannot allocate memory (12)", 1 << 30, ""},
 		{"E tensorflow.ResourceExhaustedError: OOM when allocating tensor with shape[1024,1024] and type half on /job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu", 2 << 20, ""},
-		{"slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch. Some of the step tasks have been OOM Killed.", Unknown, ""},
-		{"[12.3] Memory cgroup out of memory: Killed process 4242 (python) total-vm:98765432kB, anon-rss:65432100kB, file-rss:0kB", Unknown, ""},
-		{"      Reason:       OOMKilled", Unknown, ""},
-		{trace + "RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.", Unknown, "/home/u/train.py"},
-		{"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.", Unknown, ""},
+		{"slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch. Some of the step tasks have been OOM Killed.", unknown, ""},
+		{"[12.3] Memory cgroup out of memory: Killed process 4242 (python) total-vm:98765432kB, anon-rss:65432100kB, file-rss:0kB", unknown, ""},
+		{"      Reason:       OOMKilled", unknown, ""},
+		{trace + "RuntimeError: DataLoader worker (pid 12) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.", unknown, "/home/u/train.py"},
+		{"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.", unknown, ""},
 		{"pods that are OOMKilled, the oom_kill event counter, and a Killed process", 0, ""},
 		{"torch.OutOfMemoryError: " + message, 0, ""},
 		{"numpy.core._exceptions._ArrayMemoryError: Unable to allocate 298. GiB for an array with shape (200000, 200000) and data type float64", 298 << 30, ""},
-		{"srun: error: gpu14: task 0: Out Of Memory", Unknown, ""},
+		{"srun: error: gpu14: task 0: Out Of Memory", unknown, ""},
 		{"srun: error: gpu14: task 0: Exited with exit code 1", 0, ""},
-		{trace + "MemoryError", Unknown, "/home/u/train.py"},
+		{trace + "MemoryError", unknown, "/home/u/train.py"},
 		{"    raise MemoryError", 0, ""},
-		{"terminate called after throwing an instance of 'std::bad_alloc'", Unknown, ""},
+		{"terminate called after throwing an instance of 'std::bad_alloc'", unknown, ""},
 		{"MemoryError: std::bad_alloc: out_of_memory: CUDA error at: /rmm/mr/device/cuda_memory_resource.hpp", 0, ""},
 		{"catch (std::bad_alloc) {}", 0, ""},
-		{"OSError: [WinError 1455] The paging file is too small for this operation to complete.", Unknown, ""},
-		{"TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", Unknown, ""},
-		{"=>> PBS: job killed: mem 67108864kb exceeded limit 62914560kb", Unknown, ""},
+		{"OSError: [WinError 1455] The paging file is too small for this operation to complete.", unknown, ""},
+		{"TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", unknown, ""},
+		{"=>> PBS: job killed: mem 67108864kb exceeded limit 62914560kb", unknown, ""},
 		{"=>> PBS: job killed: walltime 3601 exceeded limit 3600", 0, ""},
 	}
 	for _, test := range tests {
@@ -505,8 +510,8 @@ func TestHostFailures(t *testing.T) {
 			if len(r.HostFailures) > 0 {
 				t.Errorf("%q: %+v", test.log, r.HostFailures)
 			}
-		case len(r.HostFailures) != 1 || r.HostFailures[0].RequestedBytes != test.requested || r.HostFailures[0].UserFile != test.file ||
-			len(r.OOMs) > 0 || r.Steps.Count > 0 || r.Steps.MaxMemoryBytes() > 0 || !r.IsTrainingLog():
+		case len(r.HostFailures) != 1 || evidence.Or(r.HostFailures[0].RequestedBytes, unknown) != test.requested || r.HostFailures[0].UserFile != test.file ||
+			len(r.OOMs) > 0 || r.Steps.Count > 0 || evidence.Or(r.Steps.MaxMemoryBytes, unknown) > 0 || !r.IsTrainingLog():
 			t.Errorf("%q: %+v", test.log, r)
 		}
 	}
@@ -524,12 +529,12 @@ func TestSignals(t *testing.T) {
 		"[1]    31241 killed     python train.py": 1, "[1]  + 31241 killed     python train.py": 1, "[3] was killed  by": 0, "zsh: killed     python train.py": 1,
 		"traceback : Signal 9 (SIGKILL) received by PID 46": 1, "Killed it.": 0, "| Killed  |": 0,
 	} {
-		if r := parse("step 1 loss 2.5\nstep 2 loss 2.4\n" + line); len(r.HostFailures) != want || r.Steps.Count != 2 || want > 0 && r.HostFailures[0].By != BySignal {
+		if r := parse("step 1 loss 2.5\nstep 2 loss 2.4\n" + line); len(r.HostFailures) != want || r.Steps.Count != 2 || want > 0 && r.HostFailures[0].By != evidence.BySignal {
 			t.Errorf("%q: %+v", line, r.HostFailures)
 		}
 	}
 	worker := parse("RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly")
-	if len(worker.HostFailures) != 1 || worker.HostFailures[0].By != ByWorker || worker.HostFailures[0].Sure() {
+	if len(worker.HostFailures) != 1 || worker.HostFailures[0].By != evidence.ByWorker || worker.HostFailures[0].Sure() {
 		t.Errorf("%+v", worker.HostFailures)
 	}
 	if parse("Killed").IsTrainingLog() {
@@ -540,7 +545,7 @@ func TestSignals(t *testing.T) {
 // TestOtherFailures reads what others than PyTorch's allocator say when a GPU has no more memory.
 func TestOtherFailures(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in <module>\n    step()\n"
-	u := Unknown
+	u := unknown
 	tests := []struct {
 		log, by                            string
 		gpu                                int
@@ -580,7 +585,7 @@ func TestOtherFailures(t *testing.T) {
 	}
 	for _, test := range tests {
 		r := parse(test.log)
-		if r.Steps.MaxMemoryBytes() > 0 {
+		if evidence.Or(r.Steps.MaxMemoryBytes, unknown) > 0 {
 			t.Errorf("%q reports memory in use", test.log)
 		}
 		if test.by == "" {
@@ -594,12 +599,12 @@ func TestOtherFailures(t *testing.T) {
 			continue
 		}
 		m := r.OOMs[0]
-		if got, want := fmt.Sprint(m.By, m.GPU, m.RequestedBytes, m.DeviceFreeBytes, m.CapacityBytes, m.AllowedBytes),
+		if got, want := fmt.Sprint(m.By, evidence.Or(m.GPU, -1), evidence.Or(m.RequestedBytes, unknown), evidence.Or(m.DeviceFreeBytes, unknown), evidence.Or(m.CapacityBytes, unknown), evidence.Or(m.AllowedBytes, unknown)),
 			fmt.Sprint(test.by, test.gpu, test.requested, test.free, test.capacity, test.allowed); got != want {
 			t.Errorf("%q: %s, want %s", test.log, got, want)
 		}
-		if strings.HasPrefix(test.log, trace) != (m.UserFile == "/home/u/train.py") {
-			t.Errorf("%q is placed at %q", test.log, m.UserFile)
+		if strings.HasPrefix(test.log, trace) != (evidence.Or(m.UserFile, "") == "/home/u/train.py") {
+			t.Errorf("%q is placed at %q", test.log, evidence.Or(m.UserFile, ""))
 		}
 	}
 }
@@ -627,7 +632,7 @@ func TestUnsure(t *testing.T) {
 		by := ""
 		for _, m := range parse(test.log).OOMs {
 			by += m.By
-			if !m.Unsure || strings.HasPrefix(test.log, trace) != (m.UserFile == "/home/u/train.py") {
+			if !m.Unsure || strings.HasPrefix(test.log, trace) != (evidence.Or(m.UserFile, "") == "/home/u/train.py") {
 				t.Errorf("%q: %+v", test.log, m)
 			}
 		}
@@ -651,8 +656,8 @@ func TestDistinctSteps(t *testing.T) {
 		}
 	}
 	s := parse(b.String()).Steps
-	if s.Count != 1000 || s.First != 0 || s.Last != 9990 {
-		t.Errorf("%d steps from %d to %d", s.Count, s.First, s.Last)
+	if s.Count != 1000 || evidence.Or(s.First, -1) != 0 || evidence.Or(s.Last, -1) != 9990 {
+		t.Errorf("%d steps from %d to %d", s.Count, evidence.Or(s.First, -1), evidence.Or(s.Last, -1))
 	}
 }
 
@@ -718,12 +723,12 @@ func FuzzParser(f *testing.F) {
 		}
 		r := parse(string(data))
 		for _, m := range r.OOMs {
-			if m.RequestedBytes < Unknown || m.ReservedUnallocatedBytes < Unknown || m.Line < 1 {
+			if evidence.Or(m.RequestedBytes, unknown) < unknown || evidence.Or(m.ReservedUnallocatedBytes, unknown) < unknown || m.Line < 1 {
 				t.Fatalf("%+v", m)
 			}
 		}
 		s := r.Steps
-		if s.Count < 0 || s.Count == 0 && (s.First >= 0 || s.Last >= 0) || math.IsNaN(s.MedianSeconds) || len(s.Curve) > 2*curvePoints {
+		if s.Count < 0 || s.Count == 0 && (evidence.Or(s.First, -1) >= 0 || evidence.Or(s.Last, -1) >= 0) || math.IsNaN(evidence.Or(s.MedianStepSeconds, -1)) || len(s.Curve) > 2*curvePoints {
 			t.Fatalf("%+v", s)
 		}
 	})

@@ -1,37 +1,9 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
 
-// Scene is what the frames of a traceback show beside the phase: code of
-// libraries whose memory has its own remedy.
-type Scene struct {
-	Doing         Doing
-	Checkpointing bool   // the trace runs through torch.utils.checkpoint
-	NoGrad        bool   // below torch.no_grad or inference_mode, as a decorator
-	Evaluating    bool   // below a trainer's evaluation, or a function of such a name
-	Server        string // vLLM or sglang, whose worker it is; "" for none
-}
-
-// Doing is what innermost frames that are known were doing, "" when none is.
-type Doing string
-
-// What a program may have been doing.
-const (
-	Logits            Doing = "logits"             // scores over a vocabulary, or their loss
-	Attention         Doing = "attention"          // attention that keeps its scores
-	Convolution       Doing = "convolution"        // maps of features
-	Messages          Doing = "messages"           // along the edges of a graph
-	Foreach           Doing = "foreach"            // an optimizer's step over lists of tensors
-	OptimizerLoad     Doing = "optimizer_load"     // Optimizer.load_state_dict
-	CheckpointLoad    Doing = "checkpoint_load"    // torch.load
-	FullState         Doing = "full_state"         // a sharded model's state, whole
-	EvaluationOutputs Doing = "evaluation_outputs" // joined over batches or ranks
-	Buckets           Doing = "buckets"            // DDP's, for gradients
-	Replicas          Doing = "replicas"           // DataParallel's
-	ModelCopy         Doing = "model_copy"         // copy.deepcopy
-	ToDevice          Doing = "to_device"          // the user's line moves a tensor there
-	ImageDecoder      Doing = "image_decoder"      // the autoencoder of diffusers
-	Diffusion         Doing = "diffusion"          // other parts of its pipelines
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // sceneMarks are what frames have. Of several the last counts, and of several
@@ -40,31 +12,37 @@ const (
 // name is written out.
 var sceneMarks = []struct {
 	in    string
-	doing Doing
+	doing evidence.Doing
 }{
-	{"diffusers/", Diffusion}, {"diffusers/models/autoencoders/", ImageDecoder},
-	{"in conv1d", Convolution}, {"in conv2d", Convolution}, {"in conv3d", Convolution}, {"torch/nn/modules/conv.py", Convolution},
-	{"in interpolate", Convolution},
-	{"torch_geometric/nn/", Messages}, {"torch_scatter/", Messages}, {"dgl/", Messages},
-	{"in ForCausalLMLoss", Logits}, {"in cross_entropy", Logits}, {"in fixed_cross_entropy", Logits}, {"in log_softmax", Logits},
-	{"in nll_loss", Logits},
-	{"in selective_log_softmax", Logits}, {"in logprobs_from_logits", Logits}, {"in compute_logits", Logits},
-	{"in _get_per_token_logps", Logits},
-	{"in eager_attention_forward", Attention}, {"in scaled_dot_product_attention", Attention}, {"in sdpa_attention_forward", ""},
+	{"diffusers/", evidence.Diffusion}, {"diffusers/models/autoencoders/", evidence.ImageDecoder},
+	{"in conv1d", evidence.Convolution}, {"in conv2d", evidence.Convolution}, {"in conv3d", evidence.Convolution},
+	{"torch/nn/modules/conv.py", evidence.Convolution},
+	{"in interpolate", evidence.Convolution},
+	{"torch_geometric/nn/", evidence.Messages}, {"torch_scatter/", evidence.Messages}, {"dgl/", evidence.Messages},
+	{"in ForCausalLMLoss", evidence.Logits}, {"in cross_entropy", evidence.Logits}, {"in fixed_cross_entropy", evidence.Logits},
+	{"in log_softmax", evidence.Logits},
+	{"in nll_loss", evidence.Logits},
+	{"in selective_log_softmax", evidence.Logits}, {"in logprobs_from_logits", evidence.Logits},
+	{"in compute_logits", evidence.Logits},
+	{"in _get_per_token_logps", evidence.Logits},
+	{"in eager_attention_forward", evidence.Attention}, {"in scaled_dot_product_attention", evidence.Attention},
+	{"in sdpa_attention_forward", ""},
 	{"in flash_attention_forward", ""},
-	{"in multi_head_attention_forward", Attention},
-	{"in _multi_tensor_adamw", Foreach}, {"in _multi_tensor_adam", Foreach}, {"in _multi_tensor_sgd", Foreach},
-	{"in _multi_tensor_rmsprop", Foreach},
-	{"in _multi_tensor_adagrad", Foreach},
-	{"in _load_optimizer_and_scheduler", OptimizerLoad},
-	{"in _common_unshard_pre_state_dict_hook", FullState}, {"in _full_post_state_dict_hook", FullState},
-	{"in full_tensor", FullState},
-	{"in _zero3_consolidated_16bit_state_dict", FullState},
-	{"in nested_concat", EvaluationOutputs}, {"in torch_pad_and_concatenate", EvaluationOutputs}, {"in gather_for_metrics",
-		EvaluationOutputs},
-	{"in _ddp_init_helper", Buckets},
-	{"torch/nn/parallel/data_parallel.py", Replicas}, {"torch/nn/parallel/replicate.py", Replicas},
-	{"in deepcopy", ModelCopy},
+	{"in multi_head_attention_forward", evidence.Attention},
+	{"in _multi_tensor_adamw", evidence.Foreach}, {"in _multi_tensor_adam", evidence.Foreach}, {"in _multi_tensor_sgd",
+		evidence.Foreach},
+	{"in _multi_tensor_rmsprop", evidence.Foreach},
+	{"in _multi_tensor_adagrad", evidence.Foreach},
+	{"in _load_optimizer_and_scheduler", evidence.OptimizerLoad},
+	{"in _common_unshard_pre_state_dict_hook", evidence.FullState}, {"in _full_post_state_dict_hook", evidence.FullState},
+	{"in full_tensor", evidence.FullState},
+	{"in _zero3_consolidated_16bit_state_dict", evidence.FullState},
+	{"in nested_concat", evidence.EvaluationOutputs}, {"in torch_pad_and_concatenate", evidence.EvaluationOutputs},
+	{"in gather_for_metrics",
+		evidence.EvaluationOutputs},
+	{"in _ddp_init_helper", evidence.Buckets},
+	{"torch/nn/parallel/data_parallel.py", evidence.Replicas}, {"torch/nn/parallel/replicate.py", evidence.Replicas},
+	{"in deepcopy", evidence.ModelCopy},
 }
 
 // evaluations are names of functions below which no training is done.
@@ -75,18 +53,18 @@ var evaluations = [...]string{"in evaluation_loop", "in evaluate", "in _evaluate
 // servers are the packages of inference servers.
 var servers = [...]struct{ in, name string }{{"/vllm/", "vLLM"}, {"/sglang/", "sglang"}}
 
-// frame notes what one more frame shows, innermost last.
-func (s *Scene) frame(line []byte) {
+// addFrame notes what one more frame shows, innermost last.
+func addFrame(s *evidence.Scene, line []byte) {
 	for _, m := range sceneMarks {
 		if names(line, m.in) {
 			s.Doing = m.doing
 		}
 	}
 	if loads(line) {
-		s.Doing = CheckpointLoad
+		s.Doing = evidence.CheckpointLoad
 	}
 	if names(line, "in load_state_dict") && names(line, "torch/optim/") {
-		s.Doing = OptimizerLoad
+		s.Doing = evidence.OptimizerLoad
 	}
 	if names(line, "torch/utils/checkpoint.py") {
 		s.Checkpointing = true
@@ -106,7 +84,7 @@ func (s *Scene) frame(line []byte) {
 
 // doingOf is what the line of source below the innermost frame shows, where
 // what it calls has no frame of its own.
-func doingOf(code []byte, users bool) Doing {
+func doingOf(code []byte, users bool) evidence.Doing {
 	code = bytes.ToLower(code)
 	has := func(words ...string) bool {
 		for _, w := range words {
@@ -119,13 +97,13 @@ func doingOf(code []byte, users bool) Doing {
 	switch {
 	case has("softmax(") && has("attn", "att_", "attention", "scores", "q @ k", "query", "@ k."), has("baddbmm(", "einsum(q, k",
 		"q @ k", "attn_weights =", "attn_scores =", "attention_scores ="):
-		return Attention
+		return evidence.Attention
 	case has("logits.float()", "lm_head(", "logits.to(", "logsumexp(", "log_softmax(logits", "cross_entropy("):
-		return Logits
+		return evidence.Logits
 	case has("dist.Reducer("):
-		return Buckets
+		return evidence.Buckets
 	case users && has(".cuda(", ".to(device", ".to('cuda", `.to("cuda`) && !has("model"):
-		return ToDevice
+		return evidence.ToDevice
 	}
 	return ""
 }

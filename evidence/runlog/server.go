@@ -3,15 +3,9 @@ package runlog
 import (
 	"bytes"
 	"strings"
-)
 
-// Server is an inference server that a log starts, or whose workers it shows:
-// it takes a share of the GPU beside the training, as runs with reinforcement
-// learning have it.
-type Server struct {
-	Name string // sglang or vLLM
-	Line int    // of its first mention
-}
+	"github.com/vramscope/vramscope/evidence"
+)
 
 // serverMarks are what only a started server brings into a log: its command,
 // its own settings, and the names of its processes.
@@ -21,7 +15,7 @@ var serverMarks = []struct{ text, name string }{
 }
 
 // serverLine notes a server at its first mention.
-func (r *Report) serverLine(number int, line []byte) {
+func serverLine(r *evidence.Log, number int, line []byte) {
 	for _, m := range serverMarks {
 		if !bytes.Contains(line, []byte(m.text)) {
 			continue
@@ -31,7 +25,7 @@ func (r *Report) serverLine(number int, line []byte) {
 				return
 			}
 		}
-		r.Servers = append(r.Servers, Server{Name: m.name, Line: number})
+		r.Servers = append(r.Servers, evidence.Server{Name: m.name, Line: number})
 		return
 	}
 }

@@ -12,7 +12,7 @@ const maxMemory = 1 << 52
 func size(text []byte) (int64, []byte) {
 	v, rest, ok := decimal(text)
 	if !ok {
-		return Unknown, text
+		return unknown, text
 	}
 	rest = bytes.TrimPrefix(rest, []byte(".")) // NumPy's "298. GiB"
 	unit, n := 0.0, 0
@@ -29,7 +29,7 @@ func size(text []byte) (int64, []byte) {
 	}
 	if v *= unit; unit == 0 || v > maxMemory || v < 0 {
 		// 5607.61 GiB asked for at once is real; 2^60 is not.
-		return Unknown, text
+		return unknown, text
 	}
 	return int64(math.Round(v)), rest[n:]
 }

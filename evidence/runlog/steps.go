@@ -4,44 +4,9 @@ import (
 	"bytes"
 	"hash/maphash"
 	"math"
+
+	"github.com/vramscope/vramscope/evidence"
 )
-
-// Step is one step line.
-type Step struct {
-	Line            int
-	Number          int64   // -1: the line has none
-	Epoch           int64   // -1: not said
-	Loss            float64 // NaN: not said
-	Seconds         float64 // of this step, -1: not said
-	TokensPerSecond float64 // -1: not said
-	AllocatedBytes  int64
-	ReservedBytes   int64
-	At              int64 // nanoseconds of the log's own clock, 0: no time stamp
-	beside          int64 // number of the training's progress bar, of a line without a number of its own; 0: none
-}
-
-// Steps sums up the step lines of a log.
-type Steps struct {
-	Count             int   // distinct steps
-	First, Last       int64 // numbers as written, -1: none
-	MedianSeconds     float64
-	TimeFrom          string // "reported", "cumulative" or "timestamps", "" when unknown
-	MaxAllocatedBytes int64
-	MaxReservedBytes  int64
-	// Named tells that the log calls the largest allocated figure that; others
-	// just say memory.
-	Named bool
-	Curve []Step // at most 2048, evenly thinned
-}
-
-// MaxMemoryBytes is the largest allocated figure, or the reserved one when
-// the log has only that.
-func (s *Steps) MaxMemoryBytes() int64 {
-	if s.MaxAllocatedBytes != Unknown {
-		return s.MaxAllocatedBytes
-	}
-	return s.MaxReservedBytes
-}
 
 type stepState struct {
 	ready     bool
@@ -68,7 +33,7 @@ type tableGuess struct {
 	line    int
 	number  int64
 	shape   int
-	bytes   int64 // in a column that can only be memory, Unknown without one
+	bytes   int64 // in a column that can only be memory, unknown without one
 	counted bool
 }
 
@@ -92,7 +57,7 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 
 func (s *stepState) begin() {
 	if !s.ready {
-		*s = stepState{ready: true, epoch: -1, allocated: Unknown, reserved: Unknown, seed: maphash.MakeSeed()}
+		*s = stepState{ready: true, epoch: -1, allocated: unknown, reserved: unknown, seed: maphash.MakeSeed()}
 		s.main.init()
 	}
 }
@@ -158,14 +123,14 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
 		s.epoch = f.epoch
 		return false
-	case len(line) <= maxProse && p.report.Engine.sglang(line):
+	case len(line) <= maxProse && sglangLine(&p.report.Engine, line):
 		p.report.Known++
 		return true // its sizes are parts, none of them what is held
 	case f.hasMemory() && !gpustatLine(line) && s.memoryLine(line):
 		p.report.Known++
 	case f.hasLoss && f.epoch >= 0 || knownLine(line):
 		p.report.Known++
-		p.report.Engine.line(line)
+		engineLine(&p.report.Engine, line)
 	default:
 		return false
 	}
@@ -225,8 +190,8 @@ func (s *stepState) keepMemory(f *facts) {
 
 // count adds a step, unless another rank or logger told of it before.
 func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
-	step := Step{Line: number, Number: f.step, Epoch: f.epoch, Loss: math.NaN(), Seconds: f.secondsPerStep,
-		TokensPerSecond: f.tokensPerSecond, AllocatedBytes: f.allocated, ReservedBytes: f.reserved}
+	step := evidence.Step{Line: number, Number: f.step, Epoch: f.epoch, Loss: math.NaN(), Seconds: f.secondsPerStep,
+		AllocatedBytes: f.allocated, ReservedBytes: f.reserved}
 	if f.hasLoss {
 		step.Loss = f.loss
 	}
@@ -234,7 +199,7 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 		step.Epoch = s.epoch
 	}
 	if b := s.progress.training(); b != nil && step.Number < 0 {
-		step.beside = b.number
+		step.Beside = b.number
 	}
 	if s.main.reported.n == 0 && f.secondsPerStep < 0 && !s.unstamped {
 		step.At, s.stamp = timeStamp(line, s.stamp)
@@ -264,14 +229,14 @@ func (s *stepState) tableLine(p *Parser, number int, line []byte, f *facts) bool
 	if !t.counted {
 		first := noFacts()
 		first.step = t.number
-		if bytes != Unknown {
+		if bytes != unknown {
 			first.allocated = t.bytes
 		}
 		s.count(p, t.line, nil, &first)
 		s.keepMemory(&first)
 	}
 	f.step = f.lead
-	if t.bytes != Unknown {
+	if t.bytes != unknown {
 		f.allocated = bytes
 	}
 	s.keepMemory(f)
@@ -283,12 +248,12 @@ func (s *stepState) tableLine(p *Parser, number int, line []byte, f *facts) bool
 // bytesColumn is the one number of a row without words that can only be bytes
 // of GPU memory: a large multiple of 512, as the allocator rounds to.
 func (s *stepState) bytesColumn() int64 {
-	found := Unknown
+	found := unknown
 	for i := 1; i < len(s.pairs); i++ {
 		p := &s.pairs[i]
 		if p.whole && p.unit == noUnit && p.value >= 1<<24 && p.value < 1<<42 && int64(p.value)%512 == 0 {
-			if found != Unknown {
-				return Unknown
+			if found != unknown {
+				return unknown
 			}
 			found = int64(p.value)
 		}
@@ -361,9 +326,9 @@ func knownLine(line []byte) bool {
 	return false
 }
 
-func (s *stepState) finish() Steps {
+func (s *stepState) finish() *evidence.Steps {
 	if !s.ready {
-		return Steps{First: -1, Last: -1, MedianSeconds: -1, MaxAllocatedBytes: Unknown, MaxReservedBytes: Unknown}
+		return &evidence.Steps{}
 	}
 	steps := s.main.steps()
 	if b := s.bar(); b != nil {
@@ -373,23 +338,27 @@ func (s *stepState) finish() Steps {
 			steps.Curve = numberBeside(curve)
 		}
 	}
-	steps.MaxAllocatedBytes, steps.MaxReservedBytes, steps.Named = s.allocated, s.reserved, s.named
-	if s.reserved < s.allocated {
-		steps.MaxReservedBytes = Unknown // the most was never told: DeepSpeed says it only while it sets up
+	steps.Named, steps.OnlyReserved = s.named, s.allocated == unknown
+	steps.MaxMemoryBytes = known(s.allocated)
+	if s.reserved >= s.allocated { // else the most was never told: DeepSpeed says it only while it sets up
+		steps.MaxReservedBytes = known(s.reserved)
+	}
+	if steps.OnlyReserved {
+		steps.MaxMemoryBytes = steps.MaxReservedBytes
 	}
 	return steps
 }
 
 // numberBeside gives lines without a number that of the bar beside them, unless
 // several came at once, as they do through a buffer.
-func numberBeside(curve []Step) []Step {
+func numberBeside(curve []evidence.Step) []evidence.Step {
 	for i := range curve {
-		if curve[i].beside == 0 || i > 0 && curve[i].beside == curve[i-1].beside {
+		if curve[i].Beside == 0 || i > 0 && curve[i].Beside == curve[i-1].Beside {
 			return curve
 		}
 	}
 	for i := range curve {
-		curve[i].Number = curve[i].beside
+		curve[i].Number = curve[i].Beside
 	}
 	return curve
 }

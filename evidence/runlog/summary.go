@@ -3,28 +3,14 @@ package runlog
 import (
 	"bytes"
 	"math"
+
+	"github.com/vramscope/vramscope/evidence"
 )
-
-// NotSaid is the device of figures that don't say theirs.
-const NotSaid = -1
-
-// Summary is one torch.cuda.memory_summary() table, or one memory_stats() dictionary,
-// which doesn't name its device. The table rounds down to a unit that leaves at
-// most five or six digits.
-type Summary struct {
-	Line               int // of the title, 1-based
-	Device             int
-	AllocatedBytes     int64
-	PeakAllocatedBytes int64
-	ReservedBytes      int64
-	PeakReservedBytes  int64
-	OOMs               int64 // Unknown when the table was cut before
-}
 
 type summaryState struct {
 	open  bool
 	width int // of every line, from bar to bar
-	table Summary
+	table evidence.MemorySummary
 	idle  int
 }
 
@@ -48,9 +34,8 @@ func (s *summaryState) line(p *Parser, number int, line []byte) bool {
 			return false
 		}
 		s.finish(p)
-		*s = summaryState{open: true, width: len(bytes.TrimRight(line[bar:], " \t\r")), table: Summary{Line: number,
-			Device: int(device), AllocatedBytes: Unknown,
-			PeakAllocatedBytes: Unknown, ReservedBytes: Unknown, PeakReservedBytes: Unknown, OOMs: Unknown}}
+		*s = summaryState{open: true, width: len(bytes.TrimRight(line[bar:], " \t\r")),
+			table: evidence.MemorySummary{Line: number, Device: evidence.Known(int(device))}}
 		return true
 	}
 	if !s.open {
@@ -70,7 +55,7 @@ func (s *summaryState) row(p *Parser, cells [][]byte) bool {
 	case bytes.Contains(name, []byte("OOMs:")):
 		_, value, _ := bytes.Cut(name, []byte(":"))
 		if n, _, ok := integer(bytes.TrimSpace(value)); ok {
-			s.table.OOMs = n
+			s.table.OOMs = &n
 		}
 	case bytes.HasPrefix(name, []byte("Allocated memory")) && len(cells) > 2:
 		s.table.AllocatedBytes, s.table.PeakAllocatedBytes = cellSize(cells[1]), cellSize(cells[2])
@@ -78,7 +63,7 @@ func (s *summaryState) row(p *Parser, cells [][]byte) bool {
 		s.table.ReservedBytes, s.table.PeakReservedBytes = cellSize(cells[1]), cellSize(cells[2])
 	case len(cells) == 1 && len(name) > 0 && bytes.Count(name, []byte("=")) == len(name):
 		// The border below the last row; those above have no figures yet.
-		if s.table.ReservedBytes != Unknown {
+		if s.table.ReservedBytes != nil {
 			s.finish(p)
 		}
 	}
@@ -86,20 +71,20 @@ func (s *summaryState) row(p *Parser, cells [][]byte) bool {
 }
 
 // cellSize reads "15281 MiB"; tables before 1.11 write MB for the same.
-func cellSize(cell []byte) int64 {
+func cellSize(cell []byte) *int64 {
 	v, rest, ok := decimal(bytes.TrimSpace(cell))
 	rest = bytes.TrimSpace(rest)
 	if !ok || len(rest) == 0 {
-		return Unknown
+		return nil
 	}
 	unit := prefix(rest[0])
 	if rest[0] == 'B' {
 		unit = 1
 	}
 	if v *= unit; unit == 0 || v > maxMemory {
-		return Unknown
+		return nil
 	}
-	return int64(math.Round(v))
+	return known(int64(math.Round(v)))
 }
 
 func (s *summaryState) rest(p *Parser) {
@@ -113,7 +98,7 @@ func (s *summaryState) finish(p *Parser) {
 		return
 	}
 	s.open = false
-	if s.table.AllocatedBytes == Unknown && s.table.ReservedBytes == Unknown && s.table.OOMs == Unknown {
+	if s.table.AllocatedBytes == nil && s.table.ReservedBytes == nil && s.table.OOMs == nil {
 		return // a title alone: someone wrote about the table
 	}
 	if len(p.report.Summaries) >= maxEntries {
@@ -128,17 +113,17 @@ func (s *summaryState) finish(p *Parser) {
 //
 //	OrderedDict([('allocated_bytes.all.current', 4294967296), …
 //	  "allocated_bytes.all.peak": 8589934592,
-type statsState struct{ table Summary }
+type statsState struct{ table evidence.MemorySummary }
 
 var statsKeys = [...]struct {
 	name  string
-	field func(*Summary) *int64
+	field func(*evidence.MemorySummary) **int64
 }{
-	{"allocated_bytes.all.current", func(s *Summary) *int64 { return &s.AllocatedBytes }},
-	{"allocated_bytes.all.peak", func(s *Summary) *int64 { return &s.PeakAllocatedBytes }},
-	{"reserved_bytes.all.current", func(s *Summary) *int64 { return &s.ReservedBytes }},
-	{"reserved_bytes.all.peak", func(s *Summary) *int64 { return &s.PeakReservedBytes }},
-	{"num_ooms", func(s *Summary) *int64 { return &s.OOMs }},
+	{"allocated_bytes.all.current", func(s *evidence.MemorySummary) **int64 { return &s.AllocatedBytes }},
+	{"allocated_bytes.all.peak", func(s *evidence.MemorySummary) **int64 { return &s.PeakAllocatedBytes }},
+	{"reserved_bytes.all.current", func(s *evidence.MemorySummary) **int64 { return &s.ReservedBytes }},
+	{"reserved_bytes.all.peak", func(s *evidence.MemorySummary) **int64 { return &s.PeakReservedBytes }},
+	{"num_ooms", func(s *evidence.MemorySummary) **int64 { return &s.OOMs }},
 }
 
 // maxStats is the longest line that holds a whole dictionary, of some ten kilobytes.
@@ -168,22 +153,21 @@ func (s *statsState) line(p *Parser, number int, line []byte) {
 	}
 }
 
-func (s *statsState) keep(p *Parser, number int, field func(*Summary) *int64, n int64) {
-	if s.table.Line > 0 && *field(&s.table) != Unknown {
+func (s *statsState) keep(p *Parser, number int, field func(*evidence.MemorySummary) **int64, n int64) {
+	if s.table.Line > 0 && *field(&s.table) != nil {
 		s.finish(p)
 	}
 	if s.table.Line == 0 {
-		s.table = Summary{Line: number, Device: NotSaid, AllocatedBytes: Unknown, PeakAllocatedBytes: Unknown,
-			ReservedBytes: Unknown, PeakReservedBytes: Unknown, OOMs: Unknown}
+		s.table = evidence.MemorySummary{Line: number}
 	}
-	*field(&s.table) = n
+	*field(&s.table) = &n
 }
 
 // finish keeps the dictionary if it was one: a single figure is somebody's print.
 func (s *statsState) finish(p *Parser) {
 	t := s.table
-	s.table = Summary{}
-	if t.Line == 0 || t.PeakAllocatedBytes == Unknown || t.PeakReservedBytes == Unknown {
+	s.table = evidence.MemorySummary{}
+	if t.Line == 0 || t.PeakAllocatedBytes == nil || t.PeakReservedBytes == nil {
 		return
 	}
 	if len(p.report.Summaries) >= maxEntries {

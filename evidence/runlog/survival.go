@@ -1,5 +1,7 @@
 package runlog
 
+import "github.com/vramscope/vramscope/evidence"
+
 // survival watches whether a run goes on after a failure, as it does where a batch
 // is skipped, tried again in parts, or the program started anew.
 //
@@ -45,10 +47,10 @@ func (s *survival) step(p *Parser, number int64, line []byte, bar bool) {
 }
 
 // ofRank tells whether a line is of a rank that failed, as far as both say theirs.
-func ofRank(list []OOM, line []byte) bool {
+func ofRank(list []evidence.OOMMessage, line []byte) bool {
 	rank := rankOf(line)
 	for i := range list {
-		if rank < 0 || list[i].Rank < 0 || list[i].Rank == rank {
+		if rank < 0 || list[i].Rank == nil || *list[i].Rank == rank {
 			return true
 		}
 	}
@@ -58,7 +60,7 @@ func ofRank(list []OOM, line []byte) bool {
 // settle tells the messages since the last time what came of them.
 func (s *survival) settle(p *Parser) {
 	for i := range p.report.OOMs[s.from:] {
-		if m := &p.report.OOMs[s.from+i]; s.bars >= wentOnSteps || s.seen >= wentOnSteps && (s.back || m.handled) {
+		if m := &p.report.OOMs[s.from+i]; s.bars >= wentOnSteps || s.seen >= wentOnSteps && (s.back || m.Handled) {
 			m.WentOn, m.UpToStep = true, s.last
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"sort"
 	"time"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // tally counts distinct steps and gathers their times in bounded memory.
@@ -16,9 +18,9 @@ type tally struct {
 	reported    median
 	cumulative  median
 	stamped     median
-	previous    Step    // the last new step
-	elapsed     float64 // its cumulative time
-	curve       []Step
+	previous    evidence.Step // the last new step
+	elapsed     float64       // its cumulative time
+	curve       []evidence.Step
 	every       int
 	skipped     int
 }
@@ -29,7 +31,7 @@ func (t *tally) init() {
 }
 
 // add counts a step; false when it was counted before.
-func (t *tally) add(s Step, elapsed float64) bool {
+func (t *tally) add(s evidence.Step, elapsed float64) bool {
 	if s.Number >= 0 {
 		if !t.seen.add(s.Epoch, s.Number) {
 			t.addTo(s)
@@ -42,7 +44,7 @@ func (t *tally) add(s Step, elapsed float64) bool {
 		t.numbered++
 	}
 	t.count++
-	t.hasMemory = t.hasMemory || s.AllocatedBytes != Unknown || s.ReservedBytes != Unknown
+	t.hasMemory = t.hasMemory || s.AllocatedBytes != unknown || s.ReservedBytes != unknown
 	if s.Seconds > 0 {
 		t.reported.add(s.Seconds)
 	}
@@ -61,7 +63,7 @@ func (t *tally) add(s Step, elapsed float64) bool {
 
 // addTo takes from another line about the last step what the first did not
 // say: DeepSpeed reports a step's learning rate, loss and time on three lines.
-func (t *tally) addTo(s Step) {
+func (t *tally) addTo(s evidence.Step) {
 	if s.Number == t.previous.Number && s.Epoch == t.previous.Epoch && t.previous.Seconds < 0 && s.Seconds > 0 {
 		t.previous.Seconds = s.Seconds
 		t.reported.add(s.Seconds)
@@ -71,7 +73,7 @@ func (t *tally) addTo(s Step) {
 // curvePoints bounds the kept steps to twice this number.
 const curvePoints = 1024
 
-func (t *tally) keep(s Step) {
+func (t *tally) keep(s evidence.Step) {
 	if t.skipped++; t.skipped < t.every {
 		return
 	}
@@ -86,15 +88,12 @@ func (t *tally) keep(s Step) {
 	}
 }
 
-func (t *tally) steps() Steps {
-	s := Steps{Count: t.count, First: t.first, Last: t.last, MedianSeconds: -1, Curve: t.curve}
-	for _, source := range []struct {
-		name string
-		m    *median
-	}{{"reported", &t.reported}, {"cumulative", &t.cumulative}, {"timestamps", &t.stamped}} {
-		if source.m.n > 0 {
+func (t *tally) steps() *evidence.Steps {
+	s := &evidence.Steps{Count: t.count, First: known(t.first), Last: known(t.last), Curve: t.curve}
+	for _, source := range [...]*median{&t.reported, &t.cumulative, &t.stamped} {
+		if source.n > 0 {
 			// Logs have microseconds at best; the rest is the noise of differences.
-			s.MedianSeconds, s.TimeFrom = math.Round(source.m.value()*1e9)/1e9, source.name
+			s.MedianStepSeconds = evidence.Known(math.Round(source.value()*1e9) / 1e9)
 			break
 		}
 	}

@@ -2,34 +2,51 @@ package runlog
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 )
 
 // read parses a log with or without templates.
 func read(log []byte, templates bool) string {
 	var p Parser
 	var steps []string
-	p.OnStep = func(s Step) { steps = append(steps, fmt.Sprintf("%+v", s)) }
+	p.OnStep = func(s evidence.Step) { steps = append(steps, fmt.Sprintf("%+v", s)) }
 	for i, line := range bytes.Split(log, []byte("\n")) {
 		if !templates || !p.Again(i+1, line) {
 			p.Line(i+1, line)
 		}
 	}
-	return fmt.Sprintf("%+v\n%s", p.Finish(), strings.Join(steps, "\n"))
+	return all(p.Finish()) + strings.Join(steps, "\n")
+}
+
+// all is everything that a log holds, without the addresses of its figures.
+func all(r *Report) string {
+	facts, err := json.Marshal([]any{r.OOMs, r.Summaries, r.Log, r.Known})
+	if err != nil {
+		return err.Error()
+	}
+	text := fmt.Sprintf("%s\n%+v\n", facts, r.Steps.Curve)
+	for _, m := range r.OOMs {
+		text += fmt.Sprintln(m.OwnFile, m.OwnLine, m.Scene, m.AfterStep, m.WentOn, m.UpToStep, m.Handled, m.Backend, m.By, m.OtherProcesses,
+			evidence.Or(m.AllowedBytes, unknown), evidence.Or(m.BesideBytes, unknown), evidence.Or(m.PrivatePoolBytes, unknown))
+	}
+	return text
 }
 
 // TestTemplates reads logs with templates, which must change nothing.
 func TestTemplates(t *testing.T) {
-	files, err := filepath.Glob("../../evidence/testdata/*.*")
+	files, err := filepath.Glob("../read/testdata/*.*")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	shared, _ := filepath.Glob("../../../shared/corpus/logs/*")
-	for _, file := range append(files, shared...) {
+	for _, file := range append(files, corpus.Glob(t, "logs/*")...) {
 		log, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,8 @@ package runlog
 import (
 	"bytes"
 	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // tracebacks follows the stack traces of a log, one per writer: the ranks of
@@ -25,9 +27,9 @@ type traceback struct {
 	ownLine int
 	// phase is what the libraries' frames say was going on, scene what else they show.
 	phase string
-	scene Scene
+	scene evidence.Scene
 	// code is what the source line of the innermost frame shows, which comes next.
-	code       Doing
+	code       evidence.Doing
 	codeIsNext bool
 	inUsers    bool // that frame is the user's
 	age        int  // lines of this writer since the last frame or code line
@@ -80,7 +82,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 		w.age = 0
 		slashed := bytes.ReplaceAll(line, []byte(`\`), []byte("/"))
 		w.phase = phaseAfter(w.phase, slashed)
-		w.scene.frame(slashed)
+		addFrame(&w.scene, slashed)
 		w.code, w.codeIsNext, w.inUsers = "", true, isUser(file)
 		if number == 0 {
 			w.pending = file
@@ -162,7 +164,7 @@ func (t *traceback) see(file string, line int, function string) {
 
 // tell gives a message the innermost user frame of the trace that it ends, and
 // the phase that its frames tell of.
-func (t *tracebacks) tell(m *OOM, prefix []byte) {
+func (t *tracebacks) tell(m *evidence.OOMMessage, prefix []byte) {
 	if len(t.writers) == 0 {
 		return
 	}
@@ -171,8 +173,11 @@ func (t *tracebacks) tell(m *OOM, prefix []byte) {
 		return
 	}
 	// The trace is kept for a few lines: some runners print the message twice.
-	m.UserFunction = w.function
-	m.UserFile, m.UserLine, m.OwnFile, m.OwnLine, m.Phase = w.file, w.line, w.own, w.ownLine, w.phase
+	m.UserFunction, m.UserFile, m.Phase = evidence.Text(w.function), evidence.Text(w.file), evidence.Text(w.phase)
+	if m.OwnFile, m.OwnLine = w.own, w.ownLine; m.UserFile != nil && w.line > 0 {
+		line := w.line
+		m.UserLine = &line
+	}
 	if m.Scene = w.scene; w.code != "" {
 		m.Scene.Doing = w.code
 	}

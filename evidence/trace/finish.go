@@ -3,47 +3,39 @@ package trace
 import (
 	"slices"
 	"sort"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
-// finish orders the devices and adds what deviceProperties say about them.
+// finish orders the devices, adds what deviceProperties say about them and sums
+// them up. Traces before PyTorch 1.11 have no totals: they carry only the size of each event.
 func (p *parser) finish() {
+	t := p.trace
 	for _, d := range p.devices {
 		if known, ok := p.props[d.ID]; ok && d.Type.IsAccelerator() {
 			d.Name, d.CapacityBytes = known.Name, known.CapacityBytes
 		}
-		p.trace.Devices = append(p.trace.Devices, *d)
+		t.Devices = append(t.Devices, *d)
 	}
 	p.devices = nil
-	sort.Slice(p.trace.Devices, func(i, j int) bool {
-		a, b := p.trace.Devices[i], p.trace.Devices[j]
+	sort.Slice(t.Devices, func(i, j int) bool {
+		a, b := t.Devices[i], t.Devices[j]
 		if a.Type != b.Type {
 			return a.Type < b.Type
 		}
 		return a.ID < b.ID
 	})
-}
-
-// Accelerators lists the ids of the devices with events, without the host.
-func (t *Trace) Accelerators() []int {
-	ids := []int{}
+	allocated, reserved := unknown, unknown
 	for _, d := range t.Devices {
-		if d.Type.IsAccelerator() && d.ID >= 0 {
-			ids = append(ids, d.ID)
+		if !d.Type.IsAccelerator() {
+			continue
+		}
+		allocated, reserved = max(allocated, d.PeakAllocatedBytes), max(reserved, d.PeakReservedBytes)
+		if d.ID >= 0 {
+			t.Accelerators = append(t.Accelerators, d.ID)
 		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids) // CUDA and HIP number theirs alike
-}
-
-// Peaks are the largest totals of any accelerator, Unknown where the trace has
-// none: those before PyTorch 1.11 carry only the size of each event.
-func (t *Trace) Peaks() (allocated, reserved int64) {
-	allocated, reserved = Unknown, Unknown
-	for _, d := range t.Devices {
-		if d.Type.IsAccelerator() {
-			allocated = max(allocated, d.PeakAllocatedBytes)
-			reserved = max(reserved, d.PeakReservedBytes)
-		}
-	}
-	return allocated, reserved
+	slices.Sort(t.Accelerators)
+	t.Accelerators = slices.Compact(t.Accelerators) // CUDA and HIP number theirs alike
+	t.PeakAllocatedBytes, t.PeakReservedBytes = evidence.Known(allocated), evidence.Known(reserved)
 }

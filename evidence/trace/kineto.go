@@ -1,4 +1,4 @@
-// Package kineto reads what PyTorch's profiler exports: Chrome traces with
+// Package trace reads what PyTorch's profiler exports: Chrome traces with
 // their [memory] events, steps and annotations, and the files of
 // export_memory_timeline.
 //
@@ -18,10 +18,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
-// Unknown stands for a number of bytes that the trace does not carry.
-const Unknown int64 = -1
+// unknown stands for a number of bytes that the trace does not carry.
+const unknown int64 = -1
 
 // ErrNotTrace is wrapped by errors about JSON that is neither a trace nor a
 // memory timeline.
@@ -29,69 +31,8 @@ var ErrNotTrace = errors.New("not a profiler trace")
 
 // Result holds the one of the two that the file was.
 type Result struct {
-	Trace    *Trace
-	Timeline *Timeline
-}
-
-// Trace sums up a profiler trace.
-type Trace struct {
-	Events       int // of any kind
-	MemoryEvents int // [memory] events of all devices, CPU included
-	Devices      []Device
-	Failed       []MemoryEvent // requests that found no room, bounded
-	Steps        []Span        // ProfilerStep#N, bounded
-	Annotations  []Span        // the program's own and the optimizer's, bounded
-	Rank         int           // -1: not said
-	// BaseNanoseconds is what the times of newer traces count from.
-	BaseNanoseconds int64
-}
-
-// Device is one memory as the trace's events saw it.
-type Device struct {
-	Type               DeviceType
-	ID                 int
-	Name               string // from deviceProperties
-	CapacityBytes      int64
-	Events             int
-	PeakAllocatedBytes int64
-	PeakReservedBytes  int64
-	PeakMicros         float64 // of the first event with the allocated peak
-	FirstMicros        float64
-	LastMicros         float64
-	Levels             Levels
-}
-
-// DeviceType is PyTorch's c10::DeviceType (c10/core/DeviceType.h).
-type DeviceType int
-
-const CPU DeviceType = 0
-
-// IsAccelerator tells the memories of interest from the host's.
-func (t DeviceType) IsAccelerator() bool {
-	switch t {
-	case CPU, 2, 5, 14: // MKLDNN and IDEEP run on the host, meta has no memory
-		return false
-	}
-	return true
-}
-
-// MemoryEvent is one [memory] event: an allocation, or a free when negative.
-// Bytes are rounded block sizes.
-type MemoryEvent struct {
-	Micros                        float64
-	Bytes                         int64
-	Type                          DeviceType
-	Device                        int
-	TotalAllocated, TotalReserved int64 // after the event
-}
-
-// Span is a step or an annotation.
-type Span struct {
-	Name     string
-	Category string
-	Micros   float64 // start
-	Duration float64 // in microseconds
-	Step     int64   // of ProfilerStep#N, else -1
+	Trace    *evidence.Trace
+	Timeline *evidence.Timeline
 }
 
 const (
@@ -105,7 +46,7 @@ const (
 // read up to there comes, too.
 func Read(r io.Reader) (Result, error) {
 	s := newScanner(r)
-	p := parser{scanner: s, trace: &Trace{Rank: -1}}
+	p := parser{scanner: s, trace: &evidence.Trace{Rank: -1, Accelerators: []int{}}}
 	c, ok := s.next()
 	switch {
 	case !ok:
@@ -127,12 +68,12 @@ func Read(r io.Reader) (Result, error) {
 
 type parser struct {
 	*scanner
-	trace *Trace
+	trace *evidence.Trace
 	found bool // traceEvents
 	// profiler says that a key before traceEvents was seen that only the profiler writes.
 	profiler bool
-	devices  map[deviceKey]*Device
-	props    map[int]Device
+	devices  map[deviceKey]*evidence.TraceDevice
+	props    map[int]evidence.TraceDevice
 	phases   int // events with a "ph", which every trace event has
 
 	// the list of numbers read last
@@ -141,7 +82,7 @@ type parser struct {
 }
 
 type deviceKey struct {
-	kind DeviceType
+	kind evidence.DeviceType
 	id   int
 }
 
@@ -205,9 +146,9 @@ func (p *parser) property(key string, value []byte) {
 			}
 		})
 	case "deviceProperties":
-		p.props = map[int]Device{}
+		p.props = map[int]evidence.TraceDevice{}
 		eachElement(value, func(element []byte) {
-			d := Device{ID: -1, CapacityBytes: Unknown}
+			d := evidence.TraceDevice{ID: -1, CapacityBytes: unknown}
 			eachField(element, func(key, v []byte) {
 				switch string(key) {
 				case "id":
@@ -281,7 +222,7 @@ func (p *parser) event(text []byte) {
 // failed (torch/csrc/autograd/profiler_kineto.cpp): it has the same arguments,
 // the size being the one asked for.
 func (p *parser) memoryEvent(text, name []byte) {
-	e := MemoryEvent{TotalAllocated: Unknown, TotalReserved: Unknown, Device: -1}
+	e := evidence.MemoryEvent{TotalAllocated: unknown, TotalReserved: unknown, Device: -1}
 	named := false
 	eachField(text, func(key, value []byte) {
 		switch string(key) {
@@ -290,7 +231,7 @@ func (p *parser) memoryEvent(text, name []byte) {
 		case "ts":
 			e.Micros, _ = parseFloat(value)
 		case "args":
-			eachField(value, e.argument)
+			eachField(value, func(key, v []byte) { argument(&e, key, v) })
 		}
 	})
 	if !named {
@@ -306,7 +247,7 @@ func (p *parser) memoryEvent(text, name []byte) {
 	p.count(&e)
 }
 
-func (e *MemoryEvent) argument(key, value []byte) {
+func argument(e *evidence.MemoryEvent, key, value []byte) {
 	n, ok := parseInt(value)
 	if !ok {
 		return
@@ -315,7 +256,7 @@ func (e *MemoryEvent) argument(key, value []byte) {
 	case "Bytes":
 		e.Bytes = n
 	case "Device Type":
-		e.Type = DeviceType(n)
+		e.Type = evidence.DeviceType(n)
 	case "Device Id":
 		e.Device = int(n)
 	case "Total Allocated":
@@ -325,7 +266,7 @@ func (e *MemoryEvent) argument(key, value []byte) {
 	}
 }
 
-func (p *parser) count(e *MemoryEvent) {
+func (p *parser) count(e *evidence.MemoryEvent) {
 	key := deviceKey{e.Type, e.Device}
 	d := p.devices[key]
 	if d == nil {
@@ -333,10 +274,10 @@ func (p *parser) count(e *MemoryEvent) {
 			return
 		}
 		if p.devices == nil {
-			p.devices = map[deviceKey]*Device{}
+			p.devices = map[deviceKey]*evidence.TraceDevice{}
 		}
-		d = &Device{Type: e.Type, ID: e.Device, CapacityBytes: Unknown, PeakAllocatedBytes: Unknown,
-			PeakReservedBytes: Unknown, FirstMicros: e.Micros}
+		d = &evidence.TraceDevice{Type: e.Type, ID: e.Device, CapacityBytes: unknown, PeakAllocatedBytes: unknown,
+			PeakReservedBytes: unknown, FirstMicros: e.Micros}
 		p.devices[key] = d
 	}
 	d.Events++
@@ -345,13 +286,13 @@ func (p *parser) count(e *MemoryEvent) {
 		d.PeakAllocatedBytes, d.PeakMicros = e.TotalAllocated, e.Micros
 	}
 	if e.Type.IsAccelerator() {
-		d.Levels.add(e)
+		d.Levels.Add(e)
 	}
 	d.PeakReservedBytes = max(d.PeakReservedBytes, e.TotalReserved)
 }
 
 func (p *parser) span(text []byte) {
-	s := Span{Step: -1}
+	s := evidence.Span{Step: -1}
 	phase := byte(0)
 	eachField(text, func(key, value []byte) {
 		switch string(key) {

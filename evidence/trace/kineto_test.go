@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 const trace = `{
@@ -35,7 +38,7 @@ func TestTrace(t *testing.T) {
 	if r.Events != 6 || r.MemoryEvents != 2 || r.Rank != 5 || r.BaseNanoseconds != 1700000000000000000 {
 		t.Errorf("%+v", r)
 	}
-	if a, b := r.Peaks(); a != 1024 || b != 4096 {
+	if a, b := *r.PeakAllocatedBytes, *r.PeakReservedBytes; a != 1024 || b != 4096 {
 		t.Errorf("peaks %d and %d: the host's memory is not the device's", a, b)
 	}
 	if len(r.Steps) != 1 || r.Steps[0].Step != 3 || len(r.Annotations) != 1 {
@@ -54,7 +57,7 @@ func TestFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := result.Trace
-	want := MemoryEvent{Micros: 12, Bytes: 8 << 30, Type: 1, TotalAllocated: 1024, TotalReserved: 4096}
+	want := evidence.MemoryEvent{Micros: 12, Bytes: 8 << 30, Type: 1, TotalAllocated: 1024, TotalReserved: 4096}
 	if len(r.Failed) != 1 || r.Failed[0] != want || r.MemoryEvents != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -63,7 +66,7 @@ func TestFailed(t *testing.T) {
 func TestByteByByte(t *testing.T) {
 	whole, _ := Read(strings.NewReader(trace))
 	parts, err := Read(iotest.OneByteReader(strings.NewReader(trace)))
-	if err != nil || fmt.Sprint(whole.Trace) != fmt.Sprint(parts.Trace) {
+	if err != nil || !reflect.DeepEqual(whole.Trace, parts.Trace) {
 		t.Errorf("%v\n%+v\n%+v", err, whole.Trace, parts.Trace)
 	}
 }
@@ -91,16 +94,16 @@ func TestTimelines(t *testing.T) {
 		name, in string
 		rows     int
 		peak     int64
-		atPeak   [Categories]int64
+		atPeak   [evidence.TimelineCategories]int64
 	}{
 		{"raw", `[[-1,0,1000,0],[100,1,500,4],[110,1,300,4],[120,3,-500,4],[130,2,-300,4],[130,2,300,5]]`, 6, 1800,
-			[Categories]int64{Parameter: 1000, Activation: 800}},
+			[evidence.TimelineCategories]int64{evidence.Parameter: 1000, evidence.Activation: 800}},
 		{"cumulative", `[[100,110],[[0,1000,1000,1000,1000,1500,1500,1500,1500],[0,900,900,900,900,900,950,950,1000]]]`, 2, 1500,
-			[Categories]int64{Parameter: 1000, Activation: 500}},
-		{"one row", `[[-1,0,1000,0]]`, 1, 1000, [Categories]int64{Parameter: 1000}},
-		{"blanks", " [ [-1 , 0 , 1000 , 0 ] , [ 100 , 1 , 500 , 4 ] ] ", 2, 1500, [Categories]int64{Parameter: 1000, Activation: 500}},
-		{"one moment", `[[100],[[0,1,1,1,1,1,1,1,1]]]`, 1, 1, [Categories]int64{Parameter: 1}},
-		{"four moments", `[[1,2,3,4],[[0,1,1,1,1,1,1,1,1],[0,2,2,2,2,2,2,2,2],[0,1,1,1,1,1,1,1,1],[0,1,1,1,1,1,1,1,1]]]`, 4, 2, [Categories]int64{Parameter: 2}},
+			[evidence.TimelineCategories]int64{evidence.Parameter: 1000, evidence.Activation: 500}},
+		{"one row", `[[-1,0,1000,0]]`, 1, 1000, [evidence.TimelineCategories]int64{evidence.Parameter: 1000}},
+		{"blanks", " [ [-1 , 0 , 1000 , 0 ] , [ 100 , 1 , 500 , 4 ] ] ", 2, 1500, [evidence.TimelineCategories]int64{evidence.Parameter: 1000, evidence.Activation: 500}},
+		{"one moment", `[[100],[[0,1,1,1,1,1,1,1,1]]]`, 1, 1, [evidence.TimelineCategories]int64{evidence.Parameter: 1}},
+		{"four moments", `[[1,2,3,4],[[0,1,1,1,1,1,1,1,1],[0,2,2,2,2,2,2,2,2],[0,1,1,1,1,1,1,1,1],[0,1,1,1,1,1,1,1,1]]]`, 4, 2, [evidence.TimelineCategories]int64{evidence.Parameter: 2}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -140,8 +143,8 @@ func TestDevices(t *testing.T) {
 		events = append(events, fmt.Sprintf(`{"ph": "i", "name": "[memory]", "args": {"Device Type": %d, "Device Id": %d, "Bytes": 1}}`, device[0], device[1]))
 	}
 	result, err := Read(strings.NewReader(`{"traceEvents": [` + strings.Join(events, ",") + `]}`))
-	if err != nil || !slices.Equal(result.Trace.Accelerators(), []int{0, 1}) {
-		t.Errorf("%v, %v", result.Trace.Accelerators(), err)
+	if err != nil || !slices.Equal(result.Trace.Accelerators, []int{0, 1}) {
+		t.Errorf("%v, %v", result.Trace.Accelerators, err)
 	}
 }
 

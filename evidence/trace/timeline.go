@@ -1,40 +1,10 @@
 package trace
 
-import "math"
+import (
+	"math"
 
-// Category is what a memory timeline attributes memory to, in the order of
-// _CATEGORY_TO_COLORS of torch/profiler/_memory_profiler.py.
-type Category uint8
-
-const (
-	Parameter Category = iota
-	OptimizerState
-	Input
-	Temporary
-	Activation
-	Gradient
-	AutogradDetail
-	Uncategorised
-	Categories
+	"github.com/vramscope/vramscope/evidence"
 )
-
-// String is the category's name in PyTorch.
-func (c Category) String() string {
-	names := [Categories]string{"PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL",
-		"UNKNOWN"}
-	if c >= Categories {
-		return "UNKNOWN"
-	}
-	return names[c]
-}
-
-// Timeline sums up a file of export_memory_timeline.
-type Timeline struct {
-	Rows           int
-	PeakBytes      int64             // of all categories together
-	AtPeak         [Categories]int64 // what they held then
-	PeakByCategory [Categories]int64
-}
 
 // list reads what begins with '[': a bare array of events, a raw timeline
 // [[t, action, bytes, category], …], or [times, sizes].
@@ -64,8 +34,8 @@ func (p *parser) bareEvents() (Result, error) {
 // timeline tells the two forms by the first list: four numbers are a row,
 // any other number of them the times.
 func (p *parser) timeline() (Result, error) {
-	t := &Timeline{}
-	var held [Categories]int64
+	t := &evidence.Timeline{}
+	var held [evidence.TimelineCategories]int64
 	p.skip()
 	first, isRow, err := p.numbers(4)
 	if err != nil {
@@ -77,7 +47,7 @@ func (p *parser) timeline() (Result, error) {
 	times := p.countNumbers
 	row := len(first) == 4 && plausibleRow(first)
 	if row {
-		t.row(first, &held)
+		change(t, first, &held)
 	}
 	if c, ok := p.next(); ok && c == ',' {
 		p.skip()
@@ -87,7 +57,7 @@ func (p *parser) timeline() (Result, error) {
 	case ok && c == '[':
 		p.skip()
 		if c, ok = p.next(); ok && c == '[' { // four times, of which the first row is one of sizes
-			t, row = &Timeline{}, false
+			t, row = &evidence.Timeline{}, false
 		} else if row {
 			err = p.row(t, &held)
 		}
@@ -111,25 +81,25 @@ func (p *parser) timeline() (Result, error) {
 }
 
 // row reads a row of a raw timeline after its opening bracket.
-func (p *parser) row(t *Timeline, held *[Categories]int64) error {
+func (p *parser) row(t *evidence.Timeline, held *[evidence.TimelineCategories]int64) error {
 	row, ok, err := p.numbers(4)
 	if err == nil && (!ok || len(row) != 4) {
 		err = p.fail("a row that is not [time, action, bytes, category]", ErrNotTrace)
 	}
 	if err == nil {
-		t.row(row, held)
+		change(t, row, held)
 	}
 	return err
 }
 
 func plausibleRow(row []int64) bool {
-	return row[1] >= 0 && row[1] <= 3 && row[3] >= 0 && row[3] < int64(Categories)
+	return row[1] >= 0 && row[1] <= 3 && row[3] >= 0 && row[3] < int64(evidence.TimelineCategories)
 }
 
-// row takes one change: time, action, what a tensor added or, when negative, took
+// change takes one row: time, action, what a tensor added or, when negative, took
 // away, and its category.
-func (t *Timeline) row(n []int64, held *[Categories]int64) {
-	c := Category(min(max(n[3], 0), int64(Uncategorised)))
+func change(t *evidence.Timeline, n []int64, held *[evidence.TimelineCategories]int64) {
+	c := min(max(n[3], 0), int64(evidence.Uncategorised))
 	t.Rows++
 	held[c] += n[2]
 	var sum int64
@@ -143,22 +113,22 @@ func (t *Timeline) row(n []int64, held *[Categories]int64) {
 }
 
 // sizes reads one row of cumulative sizes: 0, then a sum per category.
-func (p *parser) sizes(t *Timeline) error {
+func (p *parser) sizes(t *evidence.Timeline) error {
 	p.skip()
-	sums, ok, err := p.numbers(int(Categories) + 1)
+	sums, ok, err := p.numbers(int(evidence.TimelineCategories) + 1)
 	if err != nil {
 		return err
 	}
-	if !ok || len(sums) != int(Categories)+1 {
+	if !ok || len(sums) != int(evidence.TimelineCategories)+1 {
 		return p.fail("a row of a memory timeline without 9 sizes", ErrNotTrace)
 	}
 	t.Rows++
-	var held [Categories]int64
+	var held [evidence.TimelineCategories]int64
 	for c := range held {
 		held[c] = sums[c+1] - sums[c]
 		t.PeakByCategory[c] = max(t.PeakByCategory[c], held[c])
 	}
-	if total := sums[Categories]; total > t.PeakBytes {
+	if total := sums[evidence.TimelineCategories]; total > t.PeakBytes {
 		t.PeakBytes, t.AtPeak = total, held
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/read"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/snapshot"
@@ -26,6 +26,8 @@ const (
 
 // read takes one input in. A recording that can be read again is only looked
 // at: it is decoded when it is needed.
+//
+// complexity: one branch for each kind of input
 func (r *Run) read(in *snapshot.Input, o Options, lenient bool) error {
 	options := snapshot.Options{MaxMemory: o.MaxMemory, Partial: o.Partial}
 	head, err := in.Head(sniff.HeadBytes)
@@ -81,6 +83,8 @@ func (r *Run) kindOf(in *snapshot.Input, head []byte, o snapshot.Options, source
 }
 
 // other recognises what isn't a snapshot.
+//
+// complexity: one branch for each way in which a file is none of the kinds
 func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnose.Source) (kind string, contains []string,
 	err error) {
 	c, total, err := in.Content()
@@ -107,25 +111,25 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 		return "", nil, unknown(in.Name, head, why)
 	}
 	head = bytes.Clone(head) // reading on writes over it
-	kinds, found, err := evidence.Read(b, in.Name, len(r.Sources))
+	kinds, found, err := read.Evidence(b, in.Name, len(r.Sources))
 	switch {
 	case err == nil:
 		r.Evidence.Add(found)
-		for _, d := range found.Details {
-			if d.Log != nil && d.Log.Dropped > 0 {
+		for _, log := range found.Logs {
+			if log.Dropped > 0 {
 				source.Notes = append(source.Notes,
-					fmt.Sprintf("%s of its messages and summaries aren't told: there are too many", units.Count(d.Log.Dropped)))
+					fmt.Sprintf("%s of its messages and summaries aren't told: there are too many", units.Count(log.Dropped)))
 			}
 		}
 		return kinds[0], kinds, nil
-	case errors.Is(err, evidence.ErrOtherJSON):
+	case errors.Is(err, read.ErrOtherJSON):
 		switch sniff.AccessoryOf(head) {
 		case sniff.Config:
 			return KindConfig, nil, nil
 		case sniff.Labels:
 			return KindLabels, nil, nil
 		}
-	case !errors.Is(err, evidence.ErrNothingKnown):
+	case !errors.Is(err, read.ErrNothingKnown):
 		cut := &snapshot.Error{File: in.Name, Offset: -1, Cause: strings.TrimPrefix(strings.TrimPrefix(err.Error(), in.Name+": "),
 			"kineto: ")}
 		switch {
@@ -159,7 +163,7 @@ func unknown(name string, head []byte, why error) error {
 	if errors.As(why, &e) && e.Cause != "not a pickle" {
 		return why
 	}
-	if errors.Is(why, evidence.ErrUnnamed) {
+	if errors.Is(why, read.ErrUnnamed) {
 		return &snapshot.Error{File: name, Offset: 0, Err: errUnknown,
 			Cause:  "rows without header or units, as nvidia-smi prints them: which figure is which GPU's memory can't be told",
 			Advice: "Keep the header: nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1"}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
@@ -385,12 +386,13 @@ func TestLabelledRuns(t *testing.T) {
 		rank    int
 		devices int
 	}{
-		{"fsdp2__llama_rank0/snapshot_all.pickle.gz", 0, 1}, {"ddp__gpt2/snapshot_all.pickle.gz", -1, 1}, {"device_map__two_gpus/snapshot_all.pickle.gz", -1, 2},
+		{"fsdp2__llama_rank0/snapshot_all.pickle.gz", 0, 1}, {"ddp__gpt2/snapshot_all.pickle.gz", -1, 1},
+		{"device_map__two_gpus/snapshot_named.pickle.gz", -1, 2},
 	} {
 		t.Run(x.path, func(t *testing.T) {
-			path := filepath.Join("../../../shared/corpus/labelled", x.path)
+			path := filepath.Join("../../testdata/recordings", x.path)
 			if _, err := os.Stat(path); err != nil {
-				t.Skip(err)
+				path = corpus.Path(t, "labelled/"+x.path)
 			}
 			r, err := Open([]string{path}, Options{})
 			if err != nil {
@@ -411,11 +413,7 @@ func TestLabelledRuns(t *testing.T) {
 // TestUnrelatedRecordings: of many people's recordings in one folder none is
 // taken for a rank or for a dump of another.
 func TestUnrelatedRecordings(t *testing.T) {
-	dir := "../../../shared/corpus/snapshots"
-	if _, err := os.Stat(dir); err != nil || testing.Short() {
-		t.Skip("not there")
-	}
-	doc := documentOf(t, Options{}, dir)
+	doc := documentOf(t, Options{}, corpus.Path(t, "snapshots"))
 	for i := range doc.Devices {
 		if d := &doc.Devices[i]; d.Rank != nil || d.Alike != nil {
 			t.Errorf("%s: rank %d", doc.Inputs[d.Input].Path, *d.Rank)

@@ -43,6 +43,12 @@ func (r *Run) pair() error {
 			return err
 		}
 	}
+	r.pairRest(recordings, given)
+	return nil
+}
+
+// pairRest gives labels files that lie beside no recording to the only one there is.
+func (r *Run) pairRest(recordings []int, given map[string]int) {
 	for i := range r.Sources {
 		s := &r.Sources[i]
 		if _, left := given[s.Path]; s.Kind != KindLabels || !left {
@@ -55,7 +61,6 @@ func (r *Run) pair() error {
 		s.Notes = append(s.Notes, "names what the recording holds")
 		r.Sources[recordings[0]].Labels = r.files.labelsOf(s.Path)
 	}
-	return nil
 }
 
 // withoutEnding is a snapshot's path as its labels file repeats it.

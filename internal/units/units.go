@@ -78,3 +78,27 @@ func MostMemory(most, reserved *int64, named bool) string {
 	}
 	return Bytes(*most) + " of GPU memory"
 }
+
+// Duration is a time for people.
+func Duration(seconds float64) string {
+	switch {
+	case seconds < 1:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
+	case seconds < 120:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 7200:
+		return fmt.Sprintf("%.1f min", seconds/60)
+	}
+	return fmt.Sprintf("%.1f h", seconds/3600)
+}
+
+// Times says how often.
+func Times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return Count(n) + " times"
+}

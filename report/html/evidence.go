@@ -10,8 +10,6 @@ import (
 	"github.com/go-echarts/go-echarts/v2/types"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/monitor"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
 )
@@ -29,8 +27,8 @@ func evidenceCharts(doc *report.Document) (out []chart) {
 	}
 	add("smi", smiChart(doc))
 	add("clock", clockChart(doc))
-	for _, d := range doc.Evidence.Details {
-		if d.Log != nil && add("steps", stepChart(d.Log)) { // the log with most steps comes first
+	for _, log := range doc.Evidence.Logs {
+		if add("steps", stepChart(log.Steps)) {
 			break
 		}
 	}
@@ -67,13 +65,13 @@ func addLine(l *charts.Line, name, color string, data [][2]float64, axis int) {
 
 // reading is a sample with its place in the file.
 type reading struct {
-	monitor.Sample
+	evidence.Sample
 	number int
 }
 
 // readings are a GPU's samples that say how much memory is in use; not every
 // query of nvidia-smi asks for that.
-func readings(g *monitor.GPU) []reading {
+func readings(g *evidence.GPU) []reading {
 	var out []reading
 	for i, s := range g.Series.Samples {
 		if s.UsedBytes >= 0 {
@@ -91,15 +89,10 @@ type track struct {
 
 // tracks are those with something to draw.
 func tracks(ev *evidence.Evidence) (out []track) {
-	for i := range ev.Details {
-		r := ev.Details[i].NVSMI
-		if r == nil {
-			continue
-		}
-		for k := range r.GPUs {
-			if used := readings(&r.GPUs[k]); len(used) > 1 {
-				out = append(out, track{ev.Details[i].Source, r.GPUs[k].Index, used})
-			}
+	for i := range ev.GPUs {
+		g := &ev.GPUs[i]
+		if used := readings(g); len(used) > 1 {
+			out = append(out, track{g.Source, g.GPU, used})
 		}
 	}
 	return out
@@ -208,15 +201,15 @@ func trackChart(d *report.Device, c *report.Clock) option {
 }
 
 // stepChart is what a log says of its steps: time, and memory where it has it.
-func stepChart(r *runlog.Report) option {
+func stepChart(steps *evidence.Steps) option {
 	var seconds, memory [][2]float64
 	var most int64 = 1
-	name, bytesOf := view.StepMemory(r)
-	for i := range r.Steps.Curve {
-		most = max(most, bytesOf(&r.Steps.Curve[i]))
+	name, bytesOf := view.StepMemory(steps)
+	for i := range steps.Curve {
+		most = max(most, bytesOf(&steps.Curve[i]))
 	}
 	u := unitFor(most)
-	for i, s := range r.Steps.Curve {
+	for i, s := range steps.Curve {
 		x := float64(i)
 		if s.Number >= 0 {
 			x = float64(s.Number)

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/monitor"
-	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/markdown"
@@ -18,11 +16,10 @@ import (
 // Not every query of nvidia-smi asks for the memory in use: without any there
 // is no curve to draw.
 func TestNoCurveWithoutMemory(t *testing.T) {
-	samples := []monitor.Sample{{UsedBytes: monitor.Unknown}, {UsedBytes: monitor.Unknown}, {UsedBytes: monitor.Unknown}}
+	samples := []evidence.Sample{{UsedBytes: -1}, {UsedBytes: -1}, {UsedBytes: -1}}
 	page := func() string {
 		ev := evidence.New()
-		ev.GPUs = []evidence.GPU{{Samples: len(samples)}}
-		ev.Details = []evidence.Detail{{NVSMI: &monitor.Report{GPUs: []monitor.GPU{{Series: monitor.Series{Samples: samples}}}}}}
+		ev.GPUs = []evidence.GPU{{Samples: len(samples), Series: evidence.Series{Samples: samples}}}
 		return string(written(t, &report.Document{Inputs: []report.Input{{Path: "smi.csv"}}, Evidence: ev}))
 	}
 	if p := page(); strings.Contains(p, `data-chart="smi"`) || strings.Count(p, "<td>unknown</td>") != 2 {
@@ -36,10 +33,10 @@ func TestNoCurveWithoutMemory(t *testing.T) {
 
 func TestMemoryTimelineAlone(t *testing.T) {
 	ev := evidence.New()
-	timeline := trace.Timeline{PeakBytes: 4 << 30}
-	timeline.AtPeak[trace.Activation], timeline.PeakByCategory[trace.Activation] = 3<<30, 3<<30
-	timeline.AtPeak[trace.OptimizerState], timeline.PeakByCategory[trace.OptimizerState] = 1<<30, 2<<30
-	ev.Details = []evidence.Detail{{Timeline: &timeline}}
+	timeline := evidence.Timeline{PeakBytes: 4 << 30}
+	timeline.AtPeak[evidence.Activation], timeline.PeakByCategory[evidence.Activation] = 3<<30, 3<<30
+	timeline.AtPeak[evidence.OptimizerState], timeline.PeakByCategory[evidence.OptimizerState] = 1<<30, 2<<30
+	ev.Timelines = []evidence.Timeline{timeline}
 	text := textOf(written(t, &report.Document{Inputs: []report.Input{{Path: "memory.raw"}}, Evidence: ev}))
 	for _, want := range []string{"memory.raw: 4.00 GiB at its peak", "activation 3.00 GiB 75.0 % 3.00 GiB\noptimizer state 1.00 GiB 25.0 % 2.00 GiB"} {
 		if !strings.Contains(text, want) {

@@ -58,6 +58,7 @@ func TestPagesOpen(t *testing.T) {
 		"a document of facts": func(*testing.T) *report.Document { d := sample(); d.Devices[0].Pictures = nil; return d },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // a tab waits for its picture more than it computes
 			b := newTab(t, 1440, 900)
 			b.open(saved(t, written(t, make(t))))
 			light := eval[string](b, "getComputedStyle(document.body).backgroundColor")

@@ -53,11 +53,11 @@ func sample() *report.Document {
 		Growth: &report.Growth{Steps: []int{0, 1}, Sites: []int{0, -1}, Bytes: [][]int64{{gib(6), gib(4)}, {0, 0}}},
 	}
 	ev := evidence.New()
-	ev.GPUs = []evidence.GPU{{GPU: 0, Name: ptr("H100"), Source: 1, Samples: 5, TotalBytes: ptr(gib(80)), PeakUsedBytes: ptr(gib(70)), FirstTime: ptr("2026-01-01T00:00:00"),
-		LastTime: ptr("2026-01-01T00:01:00"), Processes: []evidence.Process{{PID: 7, Name: ptr("python"), PeakUsedBytes: ptr(gib(9))}}}}
+	ev.GPUs = []evidence.GPU{{GPU: 0, Name: ptr("H100"), Source: 1, Samples: 5, TotalBytes: ptr(gib(80)), PeakUsedBytes: ptr(gib(70)), FirstTime: ptr(evidence.LocalStamp(1767225600e9)),
+		LastTime: ptr(evidence.LocalStamp(1767225660e9)), Processes: []evidence.Process{{PID: 7, Name: ptr("python"), PeakUsedBytes: ptr(gib(9))}}}}
 	ev.OOMMessages = []evidence.OOMMessage{{Source: 1, Line: 40, RequestedBytes: ptr(gib(4)), UserFile: ptr("/app/train.py"), UserLine: ptr(27)}}
 	ev.MemorySummaries = []evidence.MemorySummary{{Source: 1, Line: 50, Device: ptr(0), AllocatedBytes: ptr(gib(1))}}
-	ev.Steps = []evidence.Steps{{Source: 1, Count: 10, First: ptr(int64(0)), Last: ptr(int64(9)), MedianStepSeconds: ptr(0.5)}}
+	ev.Steps = []*evidence.Steps{{Source: 1, Count: 10, First: ptr(int64(0)), Last: ptr(int64(9)), MedianStepSeconds: ptr(0.5)}}
 	ev.Traces = []evidence.Trace{{Source: 1, MemoryEvents: 12}}
 	return &report.Document{Schema: report.Schema, Title: "A run", Notes: []report.Note{{Key: "PyTorch", Value: "2.15"}}, Tool: "vramscope test",
 		Inputs: []report.Input{{Path: "oom.pickle", Kind: "snapshot", Bytes: 1234, SHA256: "abcd", Era: ptr(">=2.15"), Damage: []string{"a stray byte"},

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vramscope/vramscope/evidence/trace"
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // timelineView is the peak of a memory timeline that the profiler exported.
@@ -27,13 +27,9 @@ func (v *page) Timelines() []timelineView {
 		return nil
 	}
 	var out []timelineView
-	for _, d := range v.Evidence.Details {
-		t := d.Timeline
-		if t == nil {
-			continue
-		}
-		view := timelineView{Source: d.Source, Peak: t.PeakBytes}
-		for c := range trace.Categories {
+	for _, t := range v.Evidence.Timelines {
+		view := timelineView{Source: t.Source, Peak: t.PeakBytes}
+		for c := range evidence.TimelineCategories {
 			if t.PeakByCategory[c] > 0 {
 				name := strings.ReplaceAll(strings.ToLower(c.String()), "_", " ")
 				view.Parts = append(view.Parts, timelinePart{name, t.AtPeak[c], t.PeakByCategory[c]})

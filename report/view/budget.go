@@ -206,7 +206,7 @@ func Optional(n *int64) string {
 }
 
 // ladder are the measures that would save memory.
-func (s *sheet) ladder(measures []budget.DocMeasure) {
+func (s *sheet) ladder(measures []budget.Measure) {
 	t := Table{Columns: slices.Concat(words("change"), numbers("saves", "then"), words("flags", "costs"))}
 	if s.Edition == Terminal {
 		t = Table{NoHead: true, Columns: []Column{{Number: true, Width: 2}, {Width: 11, Gap: 1}, {}, {Number: true, Width: 10},

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -45,7 +44,7 @@ func (s *sheet) evidenceFacts() {
 		s.add(Part{Rest: rest + " in " + ev.GPUs[s.gpus].Monitor()})
 	}
 	for i := range ev.Steps {
-		s.steps(&ev.Steps[i])
+		s.steps(ev.Steps[i])
 	}
 	if !told { // the findings above name every one that matters
 		for i := range ev.OOMMessages[:min(len(ev.OOMMessages), s.trim.messages)] {
@@ -106,10 +105,10 @@ func (s *sheet) gpu(g *evidence.GPU) {
 	}
 	times := ""
 	if g.FirstTime != nil && g.LastTime != nil && *g.FirstTime != *g.LastTime {
-		times = *g.FirstTime + " to " + *g.LastTime
+		times = g.FirstTime.String() + " to " + g.LastTime.String()
 	}
 	s.fact(fmt.Sprintf("%s GPU %d", g.Monitor(), g.GPU), list(text(g.Name), used, units.Plural(g.Samples, "reading"), times))
-	s.below(spark("in use", usedCurve(s.doc, g), sizeOf))
+	s.below(spark("in use", usedCurve(g), sizeOf))
 	processes := LargestFirst(g.Processes)
 	for _, p := range processes[:min(len(processes), processesShown)] {
 		name, bytes := "", ""
@@ -154,13 +153,9 @@ func (s *sheet) steps(x *evidence.Steps) {
 		out += ", at most " + units.MostMemory(x.MaxMemoryBytes, x.MaxReservedBytes, x.Named)
 	}
 	s.fact("steps", out)
-	r := logOf(s.doc, x.Source)
-	if r == nil {
-		return
-	}
 	var seconds, memory []float64
-	name, bytesOf := StepMemory(r)
-	for _, x := range r.Steps.Curve {
+	name, bytesOf := StepMemory(x)
+	for _, x := range x.Curve {
 		if x.Seconds > 0 {
 			seconds = append(seconds, x.Seconds)
 		}
@@ -174,14 +169,14 @@ func (s *sheet) steps(x *evidence.Steps) {
 
 // StepMemory is the memory that a log's curve shows, and its name: the
 // reserved one where the log has it, as that is what the GPU gave.
-func StepMemory(r *runlog.Report) (string, func(*runlog.Step) int64) {
+func StepMemory(steps *evidence.Steps) (string, func(*evidence.Step) int64) {
 	switch {
-	case slices.ContainsFunc(r.Steps.Curve, func(s runlog.Step) bool { return s.ReservedBytes > 0 }):
-		return "memory reserved", func(s *runlog.Step) int64 { return s.ReservedBytes }
-	case r.Steps.Named:
-		return "memory allocated", func(s *runlog.Step) int64 { return s.AllocatedBytes }
+	case slices.ContainsFunc(steps.Curve, func(s evidence.Step) bool { return s.ReservedBytes > 0 }):
+		return "memory reserved", func(s *evidence.Step) int64 { return s.ReservedBytes }
+	case steps.Named:
+		return "memory allocated", func(s *evidence.Step) int64 { return s.AllocatedBytes }
 	}
-	return "memory", func(s *runlog.Step) int64 { return s.AllocatedBytes }
+	return "memory", func(s *evidence.Step) int64 { return s.AllocatedBytes }
 }
 
 func (s *sheet) message(m *evidence.OOMMessage) string {
@@ -230,31 +225,11 @@ func spark(name string, values []float64, unit func(float64) string) string {
 	return fmt.Sprintf("%s  %s, %s to %s", b.String(), name, unit(low), unit(high))
 }
 
-// logOf is what one input held as a log, nil for nothing.
-func logOf(doc *report.Document, source int) *runlog.Report {
-	for _, d := range doc.Evidence.Details {
-		if d.Source == source && d.Log != nil {
-			return d.Log
-		}
-	}
-	return nil
-}
-
 // usedCurve are the readings of one GPU.
-func usedCurve(doc *report.Document, g *evidence.GPU) (out []float64) {
-	for _, d := range doc.Evidence.Details {
-		if d.Source != g.Source || d.NVSMI == nil {
-			continue
-		}
-		for i := range d.NVSMI.GPUs {
-			if d.NVSMI.GPUs[i].Index != g.GPU {
-				continue
-			}
-			for _, x := range d.NVSMI.GPUs[i].Series.Samples {
-				if x.UsedBytes >= 0 {
-					out = append(out, float64(x.UsedBytes))
-				}
-			}
+func usedCurve(g *evidence.GPU) (out []float64) {
+	for _, x := range g.Series.Samples {
+		if x.UsedBytes >= 0 {
+			out = append(out, float64(x.UsedBytes))
 		}
 	}
 	return out

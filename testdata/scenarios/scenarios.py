@@ -567,5 +567,136 @@ elif name == "stateful":
     model = Stream().cuda(); h = torch.zeros(128, 1024).cuda()
     for i in range(8):
         y, h = model(torch.rand(128, 8, 512).cuda(), h)
+elif name == "sliding_window":
+    # generation with the keys and values of the last tokens only: each pass returns new caches for the old ones
+    h, window = 512, 64
+    model = nn.ModuleList([nn.ModuleList([nn.Linear(h, 3 * h), nn.Linear(h, h), nn.Linear(h, 4 * h), nn.Linear(4 * h, h)])
+                           for _ in range(6)]).cuda(); emb = nn.Embedding(V, h).cuda()
+    def forward(ids, past):
+        x, present = emb(ids), []
+        for i, (qkv, o, up, down) in enumerate(model):
+            q, k, v = qkv(x).chunk(3, -1)
+            if past: k, v = (torch.cat(kept, 1) for kept in ((past[i][0], k), (past[i][1], v)))
+            present.append((k[:, -window:].contiguous(), v[:, -window:].contiguous()))
+            x = x + o(torch.softmax(q @ k.transpose(1, 2), -1) @ v)
+            x = x + down(torch.relu(up(x)))
+        return (x @ emb.weight.T)[:, -1:].argmax(-1), present
+    with torch.no_grad():
+        for request in range(2):
+            ids, past = forward(torch.randint(0, V, (4, 96)).cuda(), None)
+            for i in range(8): ids, past = forward(ids, past)
+elif name == "cached_views":
+    # generation whose caches are views of what a layer makes of a prompt, queries and all, until they grow
+    h = 512
+    model = nn.ModuleList([nn.ModuleList([nn.Linear(h, 3 * h), nn.Linear(h, h), nn.Linear(h, 4 * h), nn.Linear(4 * h, h)])
+                           for _ in range(6)]).cuda(); emb = nn.Embedding(V, h).cuda()
+    def forward(ids, past):
+        x, present = emb(ids), []
+        for i, (qkv, o, up, down) in enumerate(model):
+            q, k, v = qkv(x).chunk(3, -1)
+            if past: k, v = (torch.cat(kept, 1) for kept in ((past[i][0], k), (past[i][1], v)))
+            present.append((k, v))
+            x = x + o(torch.softmax(q @ k.transpose(1, 2), -1) @ v)
+            x = x + down(torch.relu(up(x)))
+        return (x @ emb.weight.T)[:, -1:].argmax(-1), present
+    with torch.no_grad():
+        for request in range(2):
+            ids, past = forward(torch.randint(0, V, (4, 48)).cuda(), None)
+            for i in range(8): ids, past = forward(ids, past)
+elif name == "beam_search":
+    # beams of GPT-2, whose caches are put in another order after every pass
+    from transformers import GPT2Config, GPT2LMHeadModel
+    model = GPT2LMHeadModel(GPT2Config(n_layer=4, n_embd=512, n_head=8, vocab_size=V)).cuda().eval()
+    with torch.no_grad():
+        for request in range(2):
+            ids, past = torch.randint(0, V, (4, 48)).cuda(), None
+            for i in range(10):
+                said = model(ids, past_key_values=past, use_cache=True)
+                past = said.past_key_values; ids = said.logits[:, -1:].argmax(-1)
+                past.reorder_cache(torch.randint(0, 4, (4,)).cuda())
+elif name == "generate":
+    # transformers' own generate, which asks the device whether all sequences are finished: the stand-in says so at last
+    import ctypes
+    from transformers import LlamaConfig, LlamaForCausalLM
+    model = LlamaForCausalLM(LlamaConfig(hidden_size=512, intermediate_size=1408, num_hidden_layers=4, num_attention_heads=8,
+                                         vocab_size=V)).cuda().bfloat16().eval()
+    device, tokens = ctypes.CDLL(None), []
+    def count(ids, logits):
+        tokens.append(ids); device.fakecuda_set_bool(len(tokens) % 10 == 0)
+        return logits
+    for request in range(2):
+        ids = torch.ones(4, 64, dtype=torch.long, device="cuda"); tokens.clear()
+        model.generate(ids, max_new_tokens=10, do_sample=False, eos_token_id=None, pad_token_id=0, logits_processor=[count])
+elif name == "setup_caches":
+    # generation with caches of full length, which a method of the model makes before it serves
+    class Attention(nn.Module):
+        def __init__(s, h): super().__init__(); s.qkv, s.o = nn.Linear(h, 3 * h, bias=False), nn.Linear(h, h, bias=False)
+        def forward(s, x, at):
+            q, k, v = s.qkv(x).chunk(3, -1)
+            for c, new in zip(s.cache, (k, v)): c[:, at : at + x.shape[1]] = new
+            return s.o(torch.softmax(q @ s.cache[0].transpose(1, 2), -1) @ s.cache[1])
+    class Transformer(nn.Module):
+        def __init__(s, h=512, layers=6):
+            super().__init__(); s.emb = nn.Embedding(V, h); s.attn = nn.ModuleList([Attention(h) for _ in range(layers)])
+            s.mlp = nn.ModuleList([nn.Sequential(nn.Linear(h, 4 * h), nn.ReLU(), nn.Linear(4 * h, h)) for _ in range(layers)])
+        def setup_caches(s, batch, length):
+            for a in s.attn: a.cache = [torch.zeros(batch, length, 512, device="cuda") for _ in range(2)]
+        def forward(s, ids, at):
+            x = s.emb(ids)
+            for a, m in zip(s.attn, s.mlp): x = x + a(x, at); x = x + m(x)
+            return (x[:, -1:] @ s.emb.weight.T).argmax(-1)
+    model = Transformer().cuda()
+    with torch.no_grad():
+        model.setup_caches(4, 256)
+        ids = model(torch.randint(0, V, (4, 128)).cuda(), 0)
+        for i in range(12): ids = model(ids, 128 + i)
+elif name == "master_copies":
+    # half precision with the program's own copies of the weights in fp32, for which gradients are copied, too
+    model = LM(layers=4, h=256).cuda(); master = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    model.half(); opt = torch.optim.AdamW(master)
+    for ids in batches(4, b=4):
+        (loss_of(model, ids.cuda()) * 1024).backward()
+        for m, p in zip(master, model.parameters()): m.grad = p.grad.float() / 1024
+        opt.step(); opt.zero_grad(); model.zero_grad()
+        with torch.no_grad():
+            for m, p in zip(master, model.parameters()): p.copy_(m)
+elif name == "lbfgs":
+    # an optimizer that runs forward and backward itself
+    model = nn.Sequential(nn.Linear(2, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(),
+                          nn.Linear(512, 1)).cuda()
+    opt = torch.optim.LBFGS(model.parameters(), history_size=5, max_iter=4)
+    x, y = torch.rand(8192, 2).cuda(), torch.rand(8192, 1).cuda()
+    def closure():
+        opt.zero_grad(); loss = nn.functional.mse_loss(model(x), y); loss.backward()
+        return loss
+    for i in range(4): opt.step(closure)
+elif name == "lengths_kept":
+    # batches of changing lengths, of which a list keeps the logits
+    model = LM(layers=2, h=256, vocab=1000).cuda(); opt = torch.optim.AdamW(model.parameters(), fused=True); kept = []
+    for i in range(12):
+        ids = torch.randint(0, 1000, (8, 256 + 97 * i % 250)).cuda(); logits = model(ids)
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten())
+        opt.zero_grad(); loss.backward(); opt.step(); kept.append(logits.detach())
+elif name == "label_smoothing":
+    model = LM(layers=4, h=256).cuda(); opt = torch.optim.AdamW(model.parameters(), fused=True)
+    for ids in batches(4, b=4):
+        ids = ids.cuda()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten(), label_smoothing=0.1)
+        opt.zero_grad(); loss.backward(); opt.step()
+elif name == "dpo_pairs":
+    # log-probabilities of pairs of answers, by a model and by its reference
+    model, ref = LM(layers=4, h=256).cuda(), LM(layers=4, h=256).cuda().requires_grad_(False)
+    opt = torch.optim.AdamW(model.parameters(), fused=True)
+    def logps(m, ids): return m(ids)[:, :-1].log_softmax(-1).gather(-1, ids[:, 1:, None]).sum((1, 2))
+    for ids in batches(4, b=4):
+        ids = ids.cuda()
+        with torch.no_grad(): r = logps(ref, ids)
+        d = logps(model, ids) - r; loss = -nn.functional.logsigmoid(d[:2] - d[2:]).mean()
+        opt.zero_grad(); loss.backward(); opt.step()
+elif name == "adagrad":
+    # an optimizer that makes its state when it is built
+    model = LM(layers=4, h=256).cuda(); opt = torch.optim.Adagrad(model.parameters())
+    for ids in batches(4, b=4): train_step(model, opt, ids)
 else: raise SystemExit("unknown " + name)
 torch.cuda.memory._dump_snapshot(out)

@@ -44,12 +44,12 @@ const reason = "complexity: "
 func main() {
 	files, err := product(".")
 	if err == nil {
-		var found []string
+		var found []offence
 		if found, err = inspect(files); err == nil && len(found) == 0 {
 			return
 		}
-		for _, line := range found {
-			fmt.Println(line)
+		for _, o := range found {
+			fmt.Println(o.text)
 		}
 	}
 	if err != nil {
@@ -82,8 +82,12 @@ type room struct {
 	methods      map[string]int
 }
 
-func inspect(files []string) ([]string, error) {
-	var found []string
+// offence is what breaks a limit: its name without numbers that every change moves,
+// and what a person reads.
+type offence struct{ name, text string }
+
+func inspect(files []string) ([]offence, error) {
+	var found []offence
 	rooms := map[string]*room{}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
@@ -113,11 +117,11 @@ func inspect(files []string) ([]string, error) {
 			continue
 		}
 		if r.files > maxFiles || r.lines > maxLines {
-			found = append(found, fmt.Sprintf("%s: %d files, %d lines", folder, r.files, r.lines))
+			found = append(found, offence{"size " + folder, fmt.Sprintf("%s: %d files, %d lines", folder, r.files, r.lines)})
 		}
 		for _, receiver := range slices.Sorted(maps.Keys(r.methods)) {
 			if n := r.methods[receiver]; n > maxMethods {
-				found = append(found, fmt.Sprintf("%s: %d methods on %s", folder, n, receiver))
+				found = append(found, offence{"methods " + folder + " " + receiver, fmt.Sprintf("%s: %d methods on %s", folder, n, receiver)})
 			}
 		}
 	}
@@ -126,37 +130,41 @@ func inspect(files []string) ([]string, error) {
 }
 
 // wide are the lines that are wider than the limit.
-func wide(name, text string) []string {
-	var found []string
+func wide(name, text string) []offence {
+	var found []offence
 	n := 0
 	for line := range strings.SplitSeq(text, "\n") {
 		n++
 		columns := utf8.RuneCountInString(line) + (tabWidth-1)*strings.Count(line, "\t")
 		if columns > maxColumns {
-			found = append(found, fmt.Sprintf("%s:%d: %d columns", name, n, columns))
+			found = append(found, offence{"width " + name, fmt.Sprintf("%s:%d: %d columns", name, n, columns)})
 		}
 	}
 	return found
 }
 
 // read counts a file's methods and returns its functions of too many branches.
-func (r *room) read(name string, text []byte) ([]string, error) {
+func (r *room) read(name string, text []byte) ([]offence, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
-	var found []string
+	var found []offence
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok {
 			continue
 		}
+		function := f.Name.Name
 		if f.Recv != nil {
-			r.methods[receiver(f.Recv.List[0].Type)]++
+			of := receiver(f.Recv.List[0].Type)
+			r.methods[of]++
+			function = of + "." + function
 		}
 		if n := complexity(f); n > maxComplexity && !strings.Contains(f.Doc.Text(), reason) {
-			found = append(found, fmt.Sprintf("%s: %s has a complexity of %d", set.Position(f.Pos()), f.Name.Name, n))
+			found = append(found, offence{"complexity " + filepath.Dir(name) + " " + function,
+				fmt.Sprintf("%s: %s has a complexity of %d", set.Position(f.Pos()), function, n)})
 		}
 	}
 	return found, nil

@@ -1,0 +1,27 @@
+// Package budget says what memory a model should take: bytes by category and
+// phase, from a configuration and a training or serving setting.
+//
+//	c, err := budget.ReadConfig(file)
+//	b, err := budget.Compute(c, budget.Setting{Batch: 4, Sequence: 2048})
+//	fmt.Println(b.PeakBytes, b.PeakPhase, b.Phases)
+//
+// Nothing is guessed from a model's name. A configuration becomes a network of
+// parameters and operations; a small machine runs the step's operations on byte
+// counts and keeps the books that PyTorch's autograd keeps. Files are ordered by
+// prefix, each of which uses those before it:
+//
+//   - file_: what is read: config.json with the defaults of its class
+//     (defaults.json), headers of checkpoints, packed weights, sizes such as 8B.
+//   - op_: the machine (op_machine.go): storages, their references and categories,
+//     the tape of backward functions; the operations that allocate, save and free
+//     what PyTorch's do; the step that runs a network on it.
+//   - net_: model families and the layers that they are made of.
+//   - plan_: a setting, its checks, what it divides over ranks, optimizers, GPUs,
+//     serving, and the questions that need many budgets (plan_solve.go).
+//
+// To add a model family, put its model_type and its class's defaults into
+// defaults.json. A decoder-only model is a row of the table in net_decoders.go, what
+// its code does differently a function in net_decoder_quirks.go; anything else is a
+// function in net_families.go's table. Its tensors as Transformers lists them go to
+// testdata/odd_models.json, a measured step to testdata/measured.jsonl.
+package budget

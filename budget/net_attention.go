@@ -1,0 +1,401 @@
+package budget
+
+// attention is one attention module. Sizes are in elements: heads a, key and
+// value heads k, head width d (dv for values where it differs).
+type attention struct {
+	q, k, v, o    *linear
+	fused         bool // q is one projection for all three; v stays a view of it
+	heads, kv     int64
+	d, dv         int64
+	qNorm, kNorm  *norm
+	rope          rotary
+	dropout       float64 // on the scores
+	outDrop       float64
+	softcap       bool
+	downcast      bool       // a plain softmax's result is cast to the values' type (gpt2)
+	plainSoftmax  bool       // no cast to float32 (gpt2, bert)
+	wideScores    bool       // q and k are cast to float32 first (gpt_neo, gptj)
+	alibi         bool       // an additive bias per head
+	bias          *parameter // a table of relative positions, made once per stack (t5)
+	sinks         *parameter
+	window        int64 // 0: none
+	byHead        bool  // q is made contiguous by head (whisper, bart)
+	eagerOnly     bool
+	byScale       bool // q is scaled before the scores are made (opt)
+	addmm         bool // the bias is added inside the product (bloom)
+	masked        bool // the model always hands an explicit mask over (falcon)
+	narrowSoftmax bool // the softmax stays in the stream's type (falcon)
+	keepNames     bool // every stage of the scores keeps a name until the module returns (bloom, falcon)
+	pick          bool // k and v are copied out of the fused projection (falcon-7b)
+	broadcast     bool // k and v are spread over all query heads (falcon-40b)
+	uncached      bool // an encoder's: nothing to generate
+	bidirectional bool
+	t5            bool          // adds a position bias and never scales
+	gated         bool          // q is projected twice as wide; half of it gates the output (qwen3_next)
+	relative      *disentangled // scores by distance, too (deberta-v2)
+	latent        *latent       // keys and values through a narrow latent (deepseek)
+}
+
+func (a *attention) linears() []*linear {
+	if l := a.latent; l != nil {
+		if l.qa != nil {
+			return []*linear{l.qa, l.qb, l.kva, l.kvb, a.o}
+		}
+		return []*linear{a.q, l.kva, l.kvb, a.o}
+	}
+	if a.fused {
+		return []*linear{a.q, a.o}
+	}
+	if r := a.relative; r != nil && r.key != a.k {
+		ls := []*linear{a.q, a.k, a.v, a.o}
+		for _, l := range []*linear{r.key, r.query} {
+			if l != nil {
+				ls = append(ls, l)
+			}
+		}
+		return ls
+	}
+	if a.v == nil { // gpt2's cross-attention makes keys and values in one
+		return []*linear{a.q, a.k, a.o}
+	}
+	return []*linear{a.q, a.k, a.v, a.o}
+}
+
+// shape is what one call of attention sees.
+type shape struct {
+	batch   int64
+	queries int64 // per sequence
+	keys    int64
+	mask    *storage // a shared additive mask, nil without one
+	masked  bool     // the kernel gets an explicit mask
+	bias    *value   // a position bias added to the scores; deberta's table of distances
+}
+
+// forward is the module on x (memory the source of keys and values, x itself
+// for self-attention).
+//
+// complexity: one step for each thing that an attention may have
+func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
+	if a.relative != nil {
+		return a.disentangle(m, x, s)
+	}
+	q, k, v, gate := a.project(m, x, memory)
+	if a.byScale {
+		q = m.replace(q, m.scale(q))
+	}
+	if a.byHead && s.batch > 0 && s.queries > 1 && a.heads > 1 {
+		q, k, v = m.replace(q, m.copyOf(q)), m.replace(k, m.copyOf(k)), m.replace(v, m.copyOf(v))
+		q.byHead, k.byHead, v.byHead = true, true, true
+	}
+	if a.rope.kind != ropeNone {
+		q, k = a.rope.both(m, q, k, s.queries)
+	}
+	if a.latent == nil && !a.uncached {
+		k, v = a.toCache(m, k, v)
+	}
+	if c := m.opts.CP; c > 1 { // keys and values on their way round the ring
+		m.pulse(2*(k.bytes()+v.bytes()), Communication)
+	}
+	var y *value
+	if m.opts.eager() || a.eagerOnly {
+		core := func() *value { return a.eager(m, q, k, v, s) }
+		if m.selective && m.grad {
+			y = recomputed(m, q, k, v, core)
+		} else {
+			y = core()
+		}
+	} else {
+		y = a.fusedKernel(m, q, k, v, s)
+	}
+	if gate != nil {
+		g := m.unary(gate, false, true)
+		y = m.replace(y, m.mul(y, g))
+		m.drop(g, gate)
+	}
+	z := m.replace(y, m.apply(y, a.o))
+	if a.outDrop > 0 {
+		z = m.replace(z, m.dropout(z, a.outDrop))
+	}
+	m.drop(q, k, v)
+	return z
+}
+
+// project makes queries, keys and values, and what gates the output where a family has
+// that.
+func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value) {
+	tq := x.n / a.q.in
+	hq := tq * a.heads * a.d
+	switch {
+	case a.latent != nil:
+		q, k, v = a.latentHeads(m, x, tq)
+	case a.fused:
+		p := m.apply(x, a.q)
+		hk := tq * a.kv * a.d
+		vs := m.split(p, hq, hk, hk)
+		q, k, v = vs[0], vs[1], vs[2]
+		if a.pick {
+			k, v = m.replace(k, pickHead(m, k, p)), m.replace(v, pickHead(m, v, p))
+		}
+		if a.broadcast && a.heads > a.kv {
+			rep := a.heads / a.kv
+			k, v = m.replace(k, m.repeat(k, rep, false)), m.replace(v, m.repeat(v, rep, false))
+		}
+		m.drop(p)
+	default:
+		q = m.apply(x, a.q)
+		if a.gated { // half of the projection gates the output
+			vs := m.split(q, hq, hq)
+			m.drop(q)
+			q, gate = vs[0], vs[1]
+		}
+		if a.qNorm != nil && !a.kNormLate() {
+			q = m.replace(q, a.qNorm.forward(m, q))
+		}
+		k = m.apply(memory, a.k)
+		v = m.apply(memory, a.v)
+	}
+	if a.qNorm != nil && a.kNormLate() {
+		q = m.replace(q, a.qNorm.forward(m, q))
+	}
+	if a.kNorm != nil {
+		k = m.replace(k, a.kNorm.forward(m, k))
+	}
+	return q, k, v, gate
+}
+
+// kNormLate: q and k are projected before either is normalised.
+func (a *attention) kNormLate() bool { return a.qNorm != nil && a.qNorm.size == a.d }
+
+// replace is x = f(x): the old value goes when the new one is there.
+func (m *machine) replace(old, v *value) *value { m.drop(old); return v }
+
+// repeat copies key or value heads for every query head; a single head is
+// only spread over them, without a copy.
+func (m *machine) repeat(x *value, times int64, single bool) *value {
+	if times <= 1 {
+		return m.again(x)
+	}
+	b, full := x.bytes(), x.n*times*x.e
+	var y *value
+	if single {
+		y = m.again(x)
+		y.n, y.from, y.leaf = x.n*times, nil, nil
+	} else {
+		y = m.tensor(x.n*times, x.e)
+		y.byHead = true
+	}
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		if g[0].bytes != full {
+			return []*storage{m.keep(g[0])}
+		}
+		return []*storage{m.alloc(b, Temporary)} // summed over the copies
+	})
+	return y
+}
+
+// fusedKernel is scaled_dot_product_attention: flash in half types without a
+// mask, the memory-efficient kernel otherwise.
+//
+// complexity: what kernels keep depends on mask, type, heads and family at once
+func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
+	masked := s.masked || a.window > 0 && a.window < s.keys
+	if m.opts.Attention == "flash" { // its own kernels know windows and padding without a mask
+		masked = false
+	}
+	masked = masked || a.alibi || a.t5
+	w := m.width
+	rep := a.heads / a.kv
+	if a.broadcast || a.pick {
+		rep = 1 // already spread, or spread by the kernel
+	}
+	kk, vv := m.again(k), m.again(v)
+	if rep > 1 && (masked || a.d > 256) {
+		one := a.kv == 1
+		kk, vv = m.replace(kk, m.repeat(kk, rep, one)), m.replace(vv, m.repeat(vv, rep, one))
+		rep = 1
+	}
+	cq, ck, cv := m.cast(q, w), m.cast(kk, w), m.cast(vv, w)
+	m.drop(kk, vv)
+	flash := w == 2 && !masked
+	ins := []*value{cq, ck, cv}
+	bias, added := a.kernelBias(m, s, masked)
+	if added.needsGrad() {
+		ins = append(ins, added)
+	}
+	t := s.batch * s.queries
+	y := m.tensor(t*a.heads*a.dv, w)
+	y.byHead = q.byHead && flash // the other kernel writes token by token
+	lse := m.alloc(4*a.heads*t, Temporary)
+	qb, kb, vb := cq.bytes(), ck.bytes(), cv.bytes()
+	wide := t * a.heads * a.d
+	keys := s.batch * s.keys * a.heads
+	saved := []*storage{cq.st, ck.st, cv.st, y.st, lse, bias}
+	scores := s.batch * a.heads * s.queries * s.keys * w
+	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
+		r := []*storage{m.alloc(qb, Temporary), m.alloc(kb, Temporary), m.alloc(vb, Temporary)}
+		if len(ins) > 3 {
+			r = append(r, m.fit(m.alloc(scores, Temporary), added.bytes(), Temporary))
+		}
+		tmp := []*storage{m.alloc(4*a.heads*t, Temporary), m.alloc(4*wide, Temporary)}
+		if rep > 1 {
+			tmp = append(tmp, m.alloc(keys*a.d*w, Temporary), m.alloc(keys*a.dv*w, Temporary))
+		}
+		for _, x := range tmp {
+			m.release(x)
+		}
+		return r
+	})
+	m.release(lse)
+	m.release(bias)
+	m.drop(cq, ck, cv, added)
+	if y.byHead {
+		y = m.replace(y, m.copyOf(y))
+	}
+	return y
+}
+
+// kernelBias is what the kernel adds to the scores, a mask or a bias, and the position
+// bias that it was made of, whose gradient the kernel makes, too.
+func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage, added *value) {
+	w := m.width
+	row := (s.keys + 7) / 8 * 8 // to which the kernel has rows of a mask padded
+	padded := func(heads int64) *storage {
+		n := s.batch * heads * s.queries * w
+		if row > s.keys {
+			before := m.alloc(n*s.keys, Temporary)
+			defer m.release(before)
+		}
+		return m.alloc(n*row, Temporary)
+	}
+	switch {
+	case a.t5 && s.bias != nil: // a contiguous copy of the position bias, for all sequences
+		if s.bias.from != nil {
+			added = m.copyOf(s.bias)
+		} else {
+			added = m.again(s.bias)
+		}
+		added = m.replace(added, m.cast(added, w))
+		if bias = m.keep(added.st); row > s.keys || m.opts.Padding && a.bidirectional { // the sum with each sequence's own mask
+			m.release(bias)
+			bias = m.alloc(s.batch*a.heads*s.queries*row*w, Temporary)
+		}
+	case a.alibi && s.mask != nil && m.width == m.wide && row == s.keys: // one mask for all layers
+		bias = m.keep(s.mask)
+	case a.alibi:
+		bias = padded(a.heads)
+	case masked:
+		bias = padded(1)
+	}
+	return bias, added
+}
+
+// pickHead copies one head out of a fused projection; its gradient is the
+// whole projection's.
+func pickHead(m *machine, x, whole *value) *value {
+	y := m.tensor(x.n, x.e)
+	b := whole.bytes()
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		m.pulse(b, Temporary)
+		return []*storage{m.keep(g[0])}
+	})
+	return y
+}
+
+// eager writes the scores out.
+//
+// complexity: one step for each thing that a family's eager code may do
+func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
+	rep := a.heads / a.kv
+	if a.broadcast {
+		rep = 1
+	}
+	kk, vv := m.repeat(k, rep, a.kv == 1), m.repeat(v, rep, a.kv == 1)
+	n := s.batch * a.heads * s.queries * s.keys
+	var names []*value
+	next := func(old, v *value) *value {
+		if a.keepNames {
+			names = append(names, old)
+			return v
+		}
+		return m.replace(old, v)
+	}
+	var w *value
+	if a.wideScores {
+		fq, fk := m.cast(q, 4), m.cast(kk, 4)
+		w = scores(m, fq, fk, n, s)
+		m.drop(fq, fk)
+	} else {
+		w = scores(m, q, kk, n, s)
+	}
+	if !a.narrowSoftmax && !a.addmm {
+		w = m.replace(w, m.scale(w))
+	}
+	if a.softcap {
+		w = m.replace(w, m.scale(w))
+		w = m.replace(w, m.unary(w, false, true))
+		w = m.replace(w, m.scale(w))
+	}
+	if a.alibi && a.narrowSoftmax { // falcon: in float32, the bias per head added first
+		w = next(w, m.cast(w, 4))
+		w = next(w, m.shift(w))
+	}
+	if s.bias != nil {
+		w = m.replace(w, m.add(w, s.bias))
+	}
+	if s.mask != nil {
+		mask := &value{st: s.mask, n: s.batch * s.queries * s.keys, e: m.wide}
+		w = next(w, m.add(w, mask))
+	}
+	if a.sinks != nil { // one more column, and the maximum taken off
+		w = m.replace(w, m.copyOf(w))
+		w = m.replace(w, m.shift(w))
+	}
+	if a.narrowSoftmax {
+		w = next(w, m.cast(w, m.wide))
+	}
+	p := m.softmax(w, !a.plainSoftmax && !a.narrowSoftmax)
+	e := q.e
+	switch {
+	case a.plainSoftmax && !a.downcast: // stays in the softmax's own type
+		e = p.e
+	case a.plainSoftmax || a.wideScores || a.narrowSoftmax:
+		e = v.e
+	}
+	p = m.replace(p, m.cast(p, e))
+	if a.keepNames {
+		names = append(names, w)
+	} else {
+		m.drop(w)
+	}
+	p = m.replace(p, m.dropout(p, a.dropout))
+	cp := m.cast(p, m.narrow(p.e))
+	cv := m.cast(vv, m.narrow(vv.e))
+	t := s.batch * s.queries * a.heads * a.dv
+	cv2 := m.physical(cv, s.batch)
+	y := m.matmul(cp, cv2, t)
+	m.drop(cp, cv, cv2)
+	z := m.copyOf(y)
+	m.drop(y, p, kk, vv)
+	m.drop(names...)
+	return z
+}
+
+// scores is q times k transposed; both are copied into the layout of a
+// batched product.
+func scores(m *machine, q, k *value, n int64, s shape) *value {
+	e := m.narrow(max(q.e, k.e))
+	cq, ck := m.cast(q, e), m.cast(k, e)
+	pq, pk := m.physical(cq, s.batch), m.physical(ck, s.batch)
+	w := m.matmul(pq, pk, n)
+	m.drop(cq, ck, pq, pk)
+	return w
+}
+
+// physical is the copy that folding batch and heads into one dimension takes;
+// with one sequence it is a view, as it is for a tensor already laid out by head.
+func (m *machine) physical(x *value, batch int64) *value {
+	if batch == 1 || x.byHead {
+		return m.again(x)
+	}
+	return m.copyOf(x)
+}

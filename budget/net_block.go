@@ -1,0 +1,124 @@
+package budget
+
+// block is one layer of a transformer, described by what it has. The order of
+// its parts follows from that: norms before (attnIn) or after (attnOut) a
+// part, or after the sum (postNorm, as in BERT); attention and feed-forward
+// one after the other, or side by side (parallel).
+type block struct {
+	attnIn, attnOut *norm
+	attn            *attention
+	crossIn         *norm
+	cross           *attention
+	mlpIn, mlpOut   *norm
+	ff              feedForward
+	mixer           mixer // instead of attention: a state-space or linear-attention layer
+	postNorm        bool
+	parallel        bool
+	scaled          bool    // each part's result is multiplied by a constant before it is added
+	drop            float64 // dropout on each part's result
+	params          []*parameter
+}
+
+// mixer is a sequence layer that is not attention.
+type mixer interface {
+	forward(m *machine, x *value, s shape) *value
+	linears() []*linear
+	state(batch, width int64) int64 // bytes kept per batch while decoding
+}
+
+// context is what a block sees besides the stream.
+type context struct {
+	self   shape
+	cross  shape
+	memory *value // the encoder's output
+}
+
+func (b *block) linears() []*linear {
+	var ls []*linear
+	if b.attn != nil {
+		ls = append(ls, b.attn.linears()...)
+	}
+	if b.mixer != nil {
+		ls = append(ls, b.mixer.linears()...)
+	}
+	if b.cross != nil {
+		ls = append(ls, b.cross.linears()...)
+	}
+	if b.ff != nil {
+		ls = append(ls, b.ff.linears()...)
+	}
+	return ls
+}
+
+// forward runs the block; it owns neither x nor the result's other names.
+func (b *block) forward(m *machine, x *value, c context) *value {
+	if b.parallel {
+		return b.sideBySide(m, x, c)
+	}
+	h := m.again(x)
+	if b.attn != nil || b.mixer != nil {
+		h = m.replace(h, b.part(m, h, b.attnIn, b.attnOut, func(v *value) *value {
+			if b.mixer != nil {
+				return b.mixer.forward(m, v, c.self)
+			}
+			return b.attn.forward(m, v, v, c.self)
+		}))
+	}
+	if b.cross != nil && c.memory != nil { // a decoder alone leaves out what looks at an encoder
+		h = m.replace(h, b.part(m, h, b.crossIn, b.crossIn, func(v *value) *value {
+			return b.cross.forward(m, v, c.memory, c.cross)
+		}))
+	}
+	if b.ff != nil {
+		h = m.replace(h, b.part(m, h, b.mlpIn, b.mlpOut, func(v *value) *value { return b.ff.forward(m, v) }))
+	}
+	return h
+}
+
+// part is x + f(norm(x)), with the norm where the family has it.
+func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value) *value {
+	h := m.again(x)
+	if in != nil && !b.postNorm {
+		h = m.replace(h, in.forward(m, h))
+	}
+	y := m.replace(h, f(h))
+	if out != nil && !b.postNorm && out != in {
+		y = m.replace(y, out.forward(m, y))
+	}
+	if b.drop > 0 {
+		y = m.replace(y, m.dropout(y, b.drop))
+	}
+	if b.scaled {
+		y = m.replace(y, m.scale(y))
+	}
+	s := m.replace(y, m.add(x, y))
+	if b.postNorm {
+		n := out
+		if n == nil {
+			n = in
+		}
+		s = m.replace(s, n.forward(m, s))
+	}
+	return s
+}
+
+func (b *block) sideBySide(m *machine, x *value, c context) *value {
+	h := b.attnIn.forward(m, x)
+	a := b.attn.forward(m, h, h, c.self)
+	if b.drop > 0 {
+		a = m.replace(a, m.dropout(a, b.drop))
+	}
+	g := m.again(h)
+	if b.mlpIn != nil {
+		g = m.replace(g, b.mlpIn.forward(m, x))
+	}
+	m.drop(h)
+	f := m.replace(g, b.ff.forward(m, g))
+	if b.drop > 0 {
+		f = m.replace(f, m.dropout(f, b.drop))
+	}
+	s := m.add(f, a)
+	m.drop(f, a)
+	y := m.replace(s, m.add(s, x))
+	return y
+}

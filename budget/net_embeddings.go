@@ -1,0 +1,189 @@
+package budget
+
+// embeddings turns tokens into the stream. The word and position vectors
+// keep a name of their own until the model returns.
+func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (x *value, names []*value) {
+	r.fetched(r.p.tableBytes(mod), nil, func() *value {
+		x, names = r.embedded(mod, b, batch, seq)
+		return x
+	})
+	return x, names
+}
+
+func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*value) {
+	m := r.m
+	t := batch * seq
+	switch {
+	case mod.received:
+		x := m.tensor(t*mod.hidden, r.p.streamWidth())
+		m.become(x.st, Communication)
+		m.entry(x)
+		return x, nil
+	case mod.conv != nil:
+		return r.sound(mod, b, batch), nil
+	case mod.patch != nil:
+		return r.image(mod, b, batch), nil
+	}
+	width := mod.embed.Shape[1]
+	x := m.embedding(mod.embed, t, width, b.ids)
+	if mod.scaled {
+		x = m.replace(x, m.scale(x))
+	}
+	names := []*value{m.again(x)}
+	if mod.projectIn != nil {
+		x, width = m.replace(x, m.apply(x, mod.projectIn)), mod.hidden
+	}
+	plus := func(p *parameter, rows int64, index *storage) {
+		e := m.embedding(p, rows, width, index)
+		names = append(names, e)
+		x = m.replace(x, m.add(x, e))
+	}
+	if mod.types != nil {
+		plus(mod.types, t, nil)
+	}
+	if mod.position != nil {
+		ps := m.alloc(8*seq, Temporary)
+		plus(mod.position, seq, ps)
+		m.release(ps)
+	}
+	if mod.deberta != nil && mod.position == nil { // zeros in the place of positions
+		names = append(names, m.tensor(t*width, m.wide))
+	}
+	if mod.embedNorm != nil {
+		x = m.replace(x, mod.embedNorm.forward(m, x))
+	}
+	if mod.deberta != nil {
+		x = m.replace(x, perToken(m, x, t))
+	}
+	if mod.embedDrop > 0 {
+		x = m.replace(x, m.dropout(x, mod.embedDrop))
+	}
+	if mod.bidirectional() { // embeddings are a module of their own, whose names go when it returns
+		m.drop(names...)
+		names = nil
+	}
+	if mod.widen != nil {
+		x = m.replace(x, m.apply(x, mod.widen))
+	}
+	return x, names
+}
+
+// positionBias looks every pair of positions up in the table of relative ones.
+func (r *run) positionBias(a *attention, seq int64) *value {
+	m := r.m
+	ids := m.alloc(8*seq*seq, Temporary)
+	v := m.embedding(a.bias, seq*seq, a.heads, ids)
+	m.release(ids)
+	return v
+}
+
+// masks makes the masks that eager attention, padding and windows need: one
+// for the layers that see everything, one for those with a window.
+//
+// complexity: which masks there are depends on kernel, padding, windows and family at once
+func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
+	m, at := r.m, mod.first()
+	if at == nil {
+		return nil
+	}
+	if at.relative != nil {
+		return r.seenPairs(batch, seq, at.relative.span > 0)
+	}
+	kinds, window := mod.views()
+	var ms []*storage
+	if r.p.eager() || at.eagerOnly {
+		if at.bidirectional && !r.p.Padding {
+			return nil
+		}
+		for range kinds {
+			ms = append(ms, m.alloc(batch*seq*seq*m.wide, Temporary))
+		}
+		c.self.mask = ms[0]
+		return ms
+	}
+	if r.p.Attention == "flash" && !at.alibi {
+		return nil
+	}
+	c.self.masked = r.p.Padding || at.masked
+	if at.alibi {
+		c.self.mask = m.alloc(batch*at.heads*seq*seq*m.wide, Temporary)
+		return []*storage{c.self.mask}
+	}
+	if c.self.masked || window > 0 && window < seq {
+		for i := range kinds {
+			if c.self.masked || i == 0 {
+				ms = append(ms, m.alloc(batch*seq*seq, Temporary))
+			}
+		}
+	}
+	return ms
+}
+
+// views counts the kinds of layers, those that see everything and those with a window,
+// the last of which is given.
+func (mod *model) views() (kinds, window int64) {
+	var full int64
+	for _, b := range mod.blocks {
+		if b.attn != nil && b.attn.window > 0 {
+			window = b.attn.window
+		} else if b.attn != nil {
+			full = 1
+		}
+	}
+	return full + min(window, 1), window
+}
+
+func (mod *model) first() *attention {
+	for _, b := range mod.blocks {
+		if b.attn != nil {
+			return b.attn
+		}
+	}
+	return nil
+}
+
+func (mod *model) bidirectional() bool { a := mod.first(); return a != nil && a.bidirectional }
+
+// toCache hands keys and values to a cache, which copies them; without one
+// they stay as they are.
+func (a *attention) toCache(m *machine, k, v *value) (*value, *value) {
+	if m.opts.Inference && m.opts.Cache != "none" {
+		e := k.e
+		return m.store(k, e), m.store(v, e)
+	}
+	if !m.opts.UseCache || !m.grad || m.replay.discard || m.replay.until > 0 {
+		return k, v
+	}
+	wide := k.e // the cache takes the keys' type; rotated keys are float32 under autocast
+	put := func(x *value) *value {
+		y := m.tensor(x.n, max(x.e, wide))
+		m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+			return []*storage{m.fit(m.keep(g[0]), x.n*x.e, Temporary)}
+		})
+		m.become(y.st, KVCache) // the cache's, though backward needs it too
+		m.cached = append(m.cached, m.keep(y.st))
+		return m.replace(x, y)
+	}
+	return put(k), put(v)
+}
+
+// tables are cos and sin of every position, kept by the first layers that use them.
+func (m *machine) tables(seq, dim int64) []*storage {
+	if dim == 0 {
+		return nil
+	}
+	c := Activations
+	if !m.grad {
+		c = Temporary
+	}
+	return []*storage{m.alloc(seq*dim*m.wide, c), m.alloc(seq*dim*m.wide, c)}
+}
+
+// onTape ties a storage's life to the oldest node of the tape.
+func (m *machine) onTape(s *storage) {
+	if m.grad && len(m.tape) > 0 {
+		m.tape[0].saved = append(m.tape[0].saved, s)
+		return
+	}
+	m.release(s)
+}

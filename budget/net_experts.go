@@ -1,0 +1,283 @@
+package budget
+
+// experts is a layer of routed experts: a router, fused three-dimensional
+// expert weights, and perhaps an expert that every token takes. The grouped
+// product's memory does not depend on which expert a token takes.
+type experts struct {
+	router      *linear
+	gateUp      *parameter // [E, 2 inner, h], or [E, h, 2 inner]
+	down        *parameter
+	upBias      *parameter
+	downBias    *parameter
+	count, topK int64
+	h, inner    int64
+	act         activation
+	shared      feedForward
+	sharedGate  *linear
+	oss         bool  // clamped halves and x * sigmoid(a x)
+	local       int64 // expert-parallel ranks, 0 or 1 without
+	sharing     int64 // tensor-parallel ranks that have whole experts and share the tokens, 0 or 1 without
+	wideRouter  bool  // routes in float32 (deepseek)
+}
+
+func (x *experts) linears() []*linear {
+	if x.shared != nil {
+		return x.shared.linears()
+	}
+	return nil
+}
+
+func (b *builder) experts(name string, router string, count, topK, h, inner int64) *experts {
+	x := &experts{count: count, topK: topK, h: h, inner: inner, act: actSilu}
+	if topK <= 0 || topK > count {
+		b.fail("%s: %d of %d experts per token", b.c.Type, topK, count)
+		return x
+	}
+	x.router = &linear{in: h, out: count, weight: b.param(router+".weight", RoleRouter, count, h)}
+	x.gateUp = b.param(name+".gate_up_proj", RoleExpert, count, 2*inner, h)
+	x.down = b.param(name+".down_proj", RoleExpert, count, h, inner)
+	return x
+}
+
+// expertsNamed is the layer of families that call its parts so.
+func expertsNamed(name, router, count, inner string) func(*builder, int64) feedForward {
+	return func(b *builder, _ int64) feedForward {
+		c := b.c
+		return b.experts(name, router, c.Int(count), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int(inner))
+	}
+}
+
+var (
+	mixtralExperts = expertsNamed("mlp.experts", "mlp.gate", "num_local_experts", "intermediate_size")
+	phimoeExperts  = expertsNamed("mlp.experts", "mlp.router", "num_local_experts", "intermediate_size")
+	olmoeExperts   = expertsNamed("mlp.experts", "mlp.gate", "num_experts", "intermediate_size")
+	graniteExperts = expertsNamed("block_sparse_moe.experts", "block_sparse_moe.router", "num_local_experts",
+		"intermediate_size")
+)
+
+// graniteShared: besides, an expert that every token takes.
+func graniteShared(b *builder, i int64) feedForward {
+	x := graniteExperts(b, i).(*experts)
+	if n := b.c.Int("shared_intermediate_size"); n > 0 {
+		x.shared = &mlp{act: b.activation("hidden_act"), fused: true, up: b.linear("shared_mlp.input_linear", RoleShared, x.h,
+			2*n, false),
+			down: b.linear("shared_mlp.output_linear", RoleShared, n, x.h, false)}
+	}
+	return x
+}
+
+// glmExperts: the first layers are dense.
+func glmExperts(b *builder, i int64) feedForward {
+	if i < b.c.Int("first_k_dense_replace") {
+		return nil
+	}
+	return b.deepSeekExperts(b.c.Int("num_experts_per_tok"), true)
+}
+
+// ernieExperts: the layers of a range, every few; what corrects their scores is a
+// parameter that nothing trains.
+func ernieExperts(b *builder, i int64) feedForward {
+	c := b.c
+	if (i+1)%max(c.Int("moe_layer_interval"), 1) != 0 || i < c.Int("moe_layer_start_index") || i > c.Int("moe_layer_end_index") {
+		return nil
+	}
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
+		c.Int("moe_intermediate_size"))
+	x.wideRouter = true
+	b.param("mlp.gate.moe_statics.e_score_correction_bias", RoleRouter, 1, x.count).trainable = false
+	if n := c.Int("moe_num_shared_experts"); n > 0 {
+		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), c.Bool("use_bias"))
+	}
+	return x
+}
+
+func minimaxExperts(b *builder, i int64) feedForward {
+	x := mixtralExperts(b, i).(*experts)
+	b.buffer("mlp.e_score_correction_bias", RoleRouter, x.count)
+	return x
+}
+
+// qwenExperts: some layers may stay dense.
+func qwenExperts(b *builder, i int64) feedForward {
+	c := b.c
+	step := max(c.Int("decoder_sparse_step"), 1)
+	if c.Type == "qwen3_5_moe_text" {
+		step = 1
+	}
+	dense := c.Int("num_experts") == 0 || (i+1)%step != 0
+	for _, l := range c.list("mlp_only_layers") {
+		dense = dense || asInt(l) == i && c.Type != "qwen3_5_moe_text"
+	}
+	if dense {
+		return nil
+	}
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
+		c.Int("moe_intermediate_size"))
+	if ms := c.Int("shared_expert_intermediate_size"); ms > 0 && c.Type != "qwen3_moe" {
+		b.sharedExpert(x, "mlp.shared_expert.", ms, false)
+		x.sharedGate = b.linear("mlp.shared_expert_gate", RoleShared, x.h, 1, false)
+	}
+	return x
+}
+
+func (b *builder) sharedExpert(x *experts, name string, ms int64, bias bool) {
+	b.under(name, func() {
+		x.shared = &mlp{act: actSilu, gate: b.linear("gate_proj", RoleShared, x.h, ms, bias),
+			up: b.linear("up_proj", RoleShared, x.h, ms, bias), down: b.linear("down_proj", RoleShared, ms, x.h, bias)}
+	})
+}
+
+func ossExperts(b *builder, _ int64) feedForward {
+	c := b.c
+	h, m, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
+	x := &experts{count: e, topK: c.Int("num_experts_per_tok"), h: h, inner: m, oss: true}
+	if x.topK <= 0 || x.topK > e {
+		b.fail("%s: %d of %d experts per token", c.Type, x.topK, e)
+		return x
+	}
+	x.router = b.linear("mlp.router", RoleRouter, h, e, true)
+	x.gateUp = b.param("mlp.experts.gate_up_proj", RoleExpert, e, h, 2*m)
+	x.upBias = b.param("mlp.experts.gate_up_proj_bias", RoleExpert, e, 2*m)
+	x.down = b.param("mlp.experts.down_proj", RoleExpert, e, m, h)
+	x.downBias = b.param("mlp.experts.down_proj_bias", RoleExpert, e, h)
+	return x
+}
+
+func (x *experts) forward(m *machine, in *value) *value {
+	t := in.n / x.h
+	s := (t*x.topK + max(x.sharing, 1) - 1) / max(x.sharing, 1)
+	var shared *value
+	if x.shared != nil && x.sharedGate != nil {
+		shared = x.shared.forward(m, in)
+	}
+	weights := x.route(m, in, t)
+	if x.local > 1 { // tokens on their way to the ranks that have their experts, and back
+		m.pulse(4*s*x.h*m.width, Communication)
+	}
+	ids := []*storage{m.alloc(8*s, Temporary), m.alloc(8*s, Temporary)} // order and its inverse
+	g := m.gather(in, s*x.h, ids[0])
+	y := grouped(m, g, x.gateUp, s, 2*x.inner, ids[0])
+	m.drop(g)
+	if x.upBias != nil {
+		y = m.replace(y, pickBias(m, y, x.upBias, ids[0]))
+	}
+	p := m.split(y, y.n/2, y.n/2)
+	m.drop(y)
+	var z *value
+	if x.oss {
+		z = ossGate(m, p[0], p[1])
+	} else {
+		a := m.activate(p[0], x.act)
+		z = m.replace(a, m.mul(a, p[1]))
+	}
+	m.drop(p...)
+	o := grouped(m, z, x.down, s, x.h, ids[0])
+	m.drop(z)
+	if x.downBias != nil {
+		o = m.replace(o, pickBias(m, o, x.downBias, ids[0]))
+	}
+	w := m.mul(o, weights)
+	back := m.replace(w, m.gather(w, s*x.h, ids[1]))
+	out := m.tensor(t*x.h, back.e)
+	m.unaryNode(out, back, Temporary)
+	m.drop(back, o, weights)
+	m.release(ids[0])
+	m.release(ids[1])
+	out = m.replace(out, m.cast(out, in.e))
+	switch {
+	case x.sharedGate != nil:
+		g := m.apply(in, x.sharedGate)
+		sg := m.unary(g, false, true)
+		ws := m.mul(shared, sg)
+		m.drop(g, sg, shared)
+		out = m.replace(out, m.add(out, ws))
+		m.drop(ws)
+	case x.shared != nil:
+		shared = x.shared.forward(m, in)
+		out = m.replace(out, m.add(out, shared))
+		m.drop(shared)
+	}
+	return out
+}
+
+// scores are the router's, in float32 where the family computes them so.
+func (x *experts) scores(m *machine, in *value) *value {
+	if !x.wideRouter || m.mixed || in.e == 4 {
+		return m.apply(in, x.router)
+	}
+	f, w := m.cast(in, 4), m.cast(x.router.weight.val, 4)
+	l := m.linear(f, &linear{in: x.router.in, out: x.router.out, weight: &parameter{val: w}})
+	m.drop(f, w)
+	return l
+}
+
+// route gives each token its experts' weights; the softmax over all is kept.
+func (x *experts) route(m *machine, in *value, t int64) *value {
+	l := x.scores(m, in)
+	p := m.replace(l, m.softmax(l, true))
+	w := m.tensor(t*x.topK, p.e)
+	idx := m.alloc(8*t*x.topK, Temporary)
+	m.unaryNode(w, p, Temporary, idx)
+	m.release(idx)
+	m.drop(p)
+	if w.e != in.e && !m.mixed {
+		w = m.replace(w, m.cast(w, in.e))
+	}
+	return w
+}
+
+// gather is x[index], which keeps the index and whatever else it is given; the
+// gradient is scattered back into zeros.
+func (m *machine) gather(x *value, n int64, keeps ...*storage) *value {
+	y := m.tensor(n, x.e)
+	m.unaryNode(y, x, Temporary, keeps...)
+	return y
+}
+
+// grouped is grouped_mm: not an autocast operation, so float32 weights stay
+// float32 and nothing is cast.
+func grouped(m *machine, x *value, p *parameter, rows, out int64, offsets *storage) *value {
+	e := max(x.e, p.val.e)
+	in := m.cast(x, e)
+	y := m.tensor(rows*out, e)
+	xb, wb := in.bytes(), p.val.bytes()
+	needW := p.trainable
+	saved := []*storage{p.val.st}
+	if needW {
+		saved = append(saved, in.st)
+	}
+	m.record([]*value{y}, []*value{in, p.val}, saved, func(m *machine, g []*storage) []*storage {
+		r := []*storage{m.alloc(xb, Temporary), nil}
+		if needW {
+			r[1] = m.alloc(wb, Gradients)
+		}
+		return r
+	})
+	m.drop(in)
+	return y
+}
+
+// pickBias adds each row its expert's bias in place.
+func pickBias(m *machine, x *value, p *parameter, index *storage) *value {
+	b := m.tensor(x.n, p.val.e)
+	bytes := p.val.bytes()
+	m.record([]*value{b}, []*value{p.val}, []*storage{index}, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(bytes, Gradients)}
+	})
+	y := m.replace(b, m.addInPlace(x, b))
+	return y
+}
+
+// ossGate is (up + 1) * gate * sigmoid(a * gate) with both halves clamped.
+func ossGate(m *machine, gate, up *value) *value {
+	g := m.unary(gate, true, false)
+	u := m.unary(up, true, false)
+	s := m.scale(g)
+	sg := m.replace(s, m.unary(s, false, true))
+	glu := m.mul(g, sg)
+	m.drop(g, sg)
+	one := m.replace(u, m.shift(u))
+	y := m.mul(one, glu)
+	m.drop(one, glu)
+	return y
+}

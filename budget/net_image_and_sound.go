@@ -1,0 +1,78 @@
+package budget
+
+// image turns pixels into positions: a convolution over patches, perhaps a
+// token in front, and learned positions.
+func (r *run) image(mod *model, b batchOf, batch int64) *value {
+	m, pt := r.m, mod.patch
+	n := mod.patches
+	if pt.class != nil {
+		n--
+	}
+	pixels := &value{st: m.keep(b.pixels), n: batch * pt.pixels, e: m.wide}
+	x := m.replace(pixels, m.convolution(pixels, pt.weight, pt.bias, batch*n*mod.hidden, batch*pt.pixels))
+	if pt.class != nil {
+		c := m.again(pt.class.val)
+		both := m.cat(x, c)
+		both.n = batch * mod.patches * mod.hidden
+		m.release(both.st)
+		both.st = m.alloc(both.bytes(), Temporary)
+		m.drop(x, c)
+		x = both
+	}
+	pos := mod.position.val
+	y := m.replace(x, m.add(x, pos))
+	if mod.embedNorm != nil {
+		y = m.replace(y, mod.embedNorm.forward(m, y))
+	}
+	if mod.embedDrop > 0 {
+		y = m.replace(y, m.dropout(y, mod.embedDrop))
+	}
+	return y
+}
+
+// convolution keeps its input; columns is what unfolding the input takes.
+func (m *machine) convolution(x *value, w, bias *parameter, out, columns int64) *value {
+	in := m.cast(x, m.narrow(x.e))
+	k := m.weight(w)
+	ins := []*value{in, k}
+	var b *value
+	if bias != nil {
+		b = m.weight(bias)
+		ins = append(ins, b)
+	}
+	y := m.tensor(out, k.e)
+	m.pulse(m.cublas, Workspace)
+	saved := []*storage{in.st, k.st}
+	xb, wb, wc, e := in.bytes(), k.bytes(), m.weightGrad(k), k.e
+	needX := in.needsGrad()
+	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
+		r := make([]*storage, len(ins))
+		cols := m.alloc(columns*e, Temporary)
+		if needX {
+			r[0] = m.alloc(xb, Temporary)
+		}
+		r[1] = m.alloc(wb, wc)
+		if bias != nil {
+			r[2] = m.alloc(bias.val.n*e, m.weightGrad(k))
+		}
+		m.release(cols)
+		return r
+	})
+	m.drop(in, k, b)
+	return y
+}
+
+// sound is whisper's front: two convolutions with gelu, and fixed positions.
+func (r *run) sound(mod *model, b batchOf, batch int64) *value {
+	m, c := r.m, mod.conv
+	in := &value{st: m.keep(b.pixels), n: batch * c.frames * c.bins, e: m.wide}
+	x := m.replace(in, m.convolution(in, c.w1, c.b1, batch*c.frames*c.h, 3*batch*c.frames*c.bins))
+	x = m.replace(x, m.activate(x, actGelu))
+	x = m.replace(x, m.convolution(x, c.w2, c.b2, batch*mod.patches*c.h, 3*batch*mod.patches*c.h))
+	x = m.replace(x, m.activate(x, actGelu))
+	y := m.replace(x, m.add(x, mod.position.val))
+	if mod.embedDrop > 0 {
+		y = m.replace(y, m.dropout(y, mod.embedDrop))
+	}
+	return y
+}

@@ -1,0 +1,176 @@
+package budget
+
+// Multi-head latent attention: keys and values pass through a narrow latent.
+type latent struct {
+	qa, qb, kva, kvb *linear
+	qaNorm, kvaNorm  *norm
+	rank             int64 // of the latent
+	nope, rope       int64
+}
+
+// latentHeads makes q, k and v of all heads from the latents. The cache keeps
+// the latent and the one rotated key; keys are copied together from both.
+func (a *attention) latentHeads(m *machine, x *value, t int64) (q, k, v *value) {
+	l := a.latent
+	if l.qa != nil {
+		c := m.apply(x, l.qa)
+		n := l.qaNorm.forward(m, c)
+		q = m.apply(n, l.qb)
+		m.drop(c, n)
+	} else {
+		q = m.apply(x, a.q)
+	}
+	qs := m.split(q, t*a.heads*l.nope, t*a.heads*l.rope)
+	m.drop(q)
+	c := m.apply(x, l.kva)
+	cs := m.split(c, t*l.rank, t*l.rope)
+	m.drop(c)
+	n := l.kvaNorm.forward(m, cs[0])
+	rot := rotary{kind: ropeFull, dim: l.rope, of: l.rope}
+	qr, kr := rot.forward(m, qs[1]), rot.forward(m, cs[1])
+	m.drop(qs[1], cs[0], cs[1])
+	n, kr = a.toCache(m, n, kr)
+	q = m.cat(qs[0], qr)
+	m.drop(qs[0], qr)
+	kv := m.apply(n, l.kvb)
+	vs := m.split(kv, t*a.heads*l.nope, t*a.heads*a.dv)
+	m.drop(kv, n)
+	k = m.cat(vs[0], kr)
+	if want := t * a.heads * a.d; k.n != want { // the rotated key is copied to every head
+		m.release(k.st)
+		k.n = want
+		k.st = m.alloc(k.bytes(), Temporary)
+	}
+	m.drop(vs[0], kr)
+	return q, k, vs[1]
+}
+
+func buildDeepSeek(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
+		"qk_rope_head_dim", "v_head_dim") {
+		return
+	}
+	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
+	dn, dr, dv, kl := c.Int("qk_nope_head_dim"), c.Int("qk_rope_head_dim"), c.Int("v_head_dim"), c.Int("kv_lora_rank")
+	m.hidden, m.wordWidth, m.vocab, m.ropeDim = h, h, c.Int("vocab_size"), dr
+	kind := b.headKind()
+	if kind != headNone {
+		b.prefix = "model."
+	}
+	b.embedding("embed_tokens", m.vocab, h)
+	ab := c.Bool("attention_bias")
+	ql := c.Int("q_lora_rank")
+	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
+		la := &latent{rank: kl, nope: dn, rope: dr}
+		at := &attention{heads: a, kv: a, d: dn + dr, dv: dv, latent: la}
+		b.under("self_attn.", func() {
+			if ql > 0 {
+				la.qa = b.linear("q_a_proj", RoleAttention, h, ql, ab)
+				la.qaNorm = b.norm("q_a_layernorm", rmsNormKind, ql, false)
+				la.qb = b.linear("q_b_proj", RoleAttention, ql, a*(dn+dr), false)
+				at.q = la.qa
+			} else {
+				at.q = b.linear("q_proj", RoleAttention, h, a*(dn+dr), false)
+			}
+			la.kva = b.linear("kv_a_proj_with_mqa", RoleAttention, h, kl+dr, ab)
+			la.kvaNorm = b.norm("kv_a_layernorm", rmsNormKind, kl, false)
+			la.kvb = b.linear("kv_b_proj", RoleAttention, kl, a*(dn+dv), false)
+			at.o = b.linear("o_proj", RoleAttention, a*dv, h, ab)
+		})
+		bl := &block{attn: at, ff: b.deepSeekFF(i)}
+		bl.attnIn = b.norm("input_layernorm", rmsNormKind, h, false)
+		bl.mlpIn = b.norm("post_attention_layernorm", rmsNormKind, h, false)
+		m.blocks = append(m.blocks, bl)
+	})
+	m.final = b.norm("norm", rmsNormKind, h, false)
+	b.prefix = ""
+	row := llamaLike
+	b.decoderHead(&row, kind)
+}
+
+func (b *builder) deepSeekFF(i int64) feedForward {
+	c := b.c
+	h, e := c.Int("hidden_size"), c.Int("n_routed_experts")
+	if e == 0 || i < c.Int("first_k_dense_replace") || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
+		row := llamaLike
+		row.mlpBias = "mlp_bias"
+		var f feedForward
+		b.under("mlp.", func() { f = b.feedForward(&row, h, c.Int("intermediate_size")) })
+		return f
+	}
+	corrected := c.Str("topk_method") == "noaux_tc" || c.Type == "deepseek_v3" && !c.has("topk_method")
+	return b.deepSeekExperts(max(c.Int("num_experts_per_tok"), 1), corrected)
+}
+
+// deepSeekExperts are routed in float32, perhaps by corrected scores, beside those
+// that every token takes.
+func (b *builder) deepSeekExperts(topK int64, corrected bool) *experts {
+	c := b.c
+	x := b.experts("mlp.experts", "mlp.gate", c.Int("n_routed_experts"), topK, c.Int("hidden_size"),
+		c.Int("moe_intermediate_size"))
+	x.wideRouter = true
+	if corrected {
+		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
+	}
+	if n := c.Int("n_shared_experts"); n > 0 {
+		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), false)
+	}
+	return x
+}
+
+// buildQwen1 is the first Qwen, whose code came with its checkpoint.
+func buildQwen1(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+		"kv_channels") {
+		return
+	}
+	h, a, d, inner := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("kv_channels"), c.Int("intermediate_size")/2
+	m.hidden, m.wordWidth, m.vocab, m.ropeDim = h, h, c.Int("vocab_size"), d
+	b.prefix = "transformer."
+	b.embedding("wte", m.vocab, h)
+	bias := !c.Bool("no_bias")
+	b.layers("h.", c.Int("num_hidden_layers"), func(int64) {
+		bl := &block{}
+		bl.attnIn = b.norm("ln_1", rmsNormKind, h, false)
+		at := &attention{heads: a, kv: a, d: d, dv: d, fused: true, rope: rotary{kind: ropeFull, dim: d, of: d}}
+		at.q = b.linear("attn.c_attn", RoleAttention, h, 3*a*d, true)
+		at.o = b.linear("attn.c_proj", RoleAttention, a*d, h, bias)
+		bl.attn = at
+		bl.mlpIn = b.norm("ln_2", rmsNormKind, h, false)
+		bl.ff = &mlp{act: actSilu, gate: b.linear("mlp.w2", RoleMLP, h, inner, bias), up: b.linear("mlp.w1", RoleMLP, h, inner,
+			bias), down: b.linear("mlp.c_proj", RoleMLP, inner, h, bias)}
+		m.blocks = append(m.blocks, bl)
+	})
+	m.final = b.norm("ln_f", rmsNormKind, h, false)
+	b.prefix = ""
+	row := llamaLike
+	b.decoderHead(&row, b.headKind())
+}
+
+// buildMiMo is qwen2 with its own flag for biases, and blocks that predict
+// further tokens.
+func buildMiMo(b *builder) {
+	c := b.c
+	row := llamaLike
+	row.qkvBias = "attention_bias"
+	buildDecoder(b, row)
+	h := c.Int("hidden_size")
+	inner := c.Int("intermediate_size")
+	a := c.Int("num_attention_heads")
+	k := c.IntOr("num_key_value_heads", a)
+	if b.err != nil {
+		return
+	}
+	b.layers("model.mtp_layers.", c.Int("num_nextn_predict_layers"), func(int64) {
+		for _, n := range []string{"input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm",
+			"final_layernorm"} {
+			b.norm(n, rmsNormKind, h, false)
+		}
+		b.linear("input_proj", RoleOther, 2*h, h, false)
+		at := &attention{heads: a, kv: k, d: b.headDim(h, a)}
+		b.under("self_attn.", func() { b.projections(&row, at, h) })
+		b.under("mlp.", func() { b.feedForward(&row, h, inner) })
+	})
+}

@@ -1,0 +1,334 @@
+package budget
+
+// linear is a weight [out, in] and perhaps a bias.
+type linear struct {
+	in, out int64
+	weight  *parameter
+	bias    *parameter
+	adapter *adapter // LoRA, nil without
+	// separate adds the bias in an operation of its own, in the wider type.
+	separate bool
+}
+
+// normKind says in which types a normalisation works and what it keeps.
+type normKind int
+
+const (
+	layerNormKind       normKind = iota
+	rmsNormKind                  // llama: float32 inside, the weight times the narrow result
+	rmsWideKind                  // gemma, olmo2: the weight is applied in float32
+	rmsT5Kind                    // t5: only the statistic is float32, the input is kept as it is
+	layerNormWideKind            // olmo: a layer norm in float32, without weights
+	cohereNormKind               // a layer norm written out in float32
+	layerNormNarrowKind          // nemotron: a layer norm, under autocast in 16 bits
+)
+
+type norm struct {
+	kind    normKind
+	size    int64
+	weight  *parameter
+	bias    *parameter
+	plusOne bool // the weight is stored minus one
+}
+
+func (n *norm) forward(m *machine, x *value) *value {
+	switch n.kind {
+	case rmsNormKind:
+		return n.rms(m, x)
+	case rmsWideKind:
+		return n.rmsWide(m, x)
+	case rmsT5Kind:
+		return n.rmsT5(m, x)
+	case cohereNormKind:
+		return n.cohere(m, x)
+	case layerNormNarrowKind:
+		in, mixed := m.cast(x, m.narrow(x.e)), m.mixed
+		m.mixed = false
+		y := m.layerNorm(in, n)
+		m.mixed = mixed
+		return m.replace(in, y)
+	case layerNormWideKind:
+		y := m.cast(x, 4)
+		y = m.replace(y, m.layerNorm(y, n))
+		return m.replace(y, m.cast(y, x.e))
+	default:
+		return m.layerNorm(x, n)
+	}
+}
+
+// inverse is rsqrt(mean of squares + eps): one number per row, kept.
+func (m *machine) inverse(x *value, rows int64) *value {
+	v := m.meanSquare(x, rows)
+	return m.replace(v, m.unary(v, false, true))
+}
+
+func (n *norm) rms(m *machine, x *value) *value {
+	f := m.cast(x, 4)
+	r := m.inverse(f, x.n/n.size)
+	y := m.mul(f, r)
+	m.drop(f, r)
+	c := m.cast(y, x.e)
+	z := m.mul(c, n.weight.val)
+	m.drop(c, y)
+	return z
+}
+
+func (n *norm) rmsWide(m *machine, x *value) *value {
+	f := m.cast(x, 4)
+	r := m.inverse(f, x.n/n.size)
+	y := m.mul(f, r)
+	w := m.cast(n.weight.val, 4)
+	if n.plusOne {
+		w = m.replace(w, m.shift(w))
+	}
+	z := m.mul(y, w)
+	m.drop(y, w, r, f)
+	return m.replace(z, m.cast(z, x.e))
+}
+
+func (n *norm) rmsT5(m *machine, x *value) *value {
+	f := m.cast(x, 4)
+	r := m.replace(f, m.inverse(f, x.n/n.size))
+	y := m.mul(x, r)
+	c := m.cast(y, n.weight.val.e)
+	m.drop(y, r)
+	return m.replace(c, m.mul(c, n.weight.val))
+}
+
+func (n *norm) cohere(m *machine, x *value) *value {
+	f := m.cast(x, 4)
+	c := m.centre(f, x.n/n.size)
+	r := m.replace(c, m.inverse(c, x.n/n.size))
+	c = m.centre(f, x.n/n.size)
+	y := m.mul(c, r)
+	m.drop(c, r, f)
+	w := m.cast(n.weight.val, 4)
+	z := m.mul(y, w)
+	m.drop(y, w)
+	return m.replace(z, m.cast(z, x.e))
+}
+
+// centre is x - x.mean(-1): the mean's gradient is one more full tensor.
+func (m *machine) centre(x *value, rows int64) *value {
+	y := m.tensor(x.n, x.e)
+	m.unaryNode(y, x, Temporary)
+	return y
+}
+
+// forward rotates x by position. Only cos and sin are kept, once per model.
+// Partial rotation joins the rotated and the plain part in a new tensor laid
+// out by head.
+func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
+	part := x.n
+	if r.kind == ropePartial {
+		part = x.n * r.dim / r.of
+	}
+	e := max(x.e, m.wide)
+	if r.kind == ropeWide {
+		e = 4
+	}
+	a := m.alloc(part*e, Temporary)
+	half := m.alloc(part/2*x.e, Temporary)
+	rot := m.alloc(part*x.e, Temporary)
+	m.release(half)
+	b := m.alloc(part*e, Temporary)
+	m.release(rot)
+	sum := m.alloc(part*e, Temporary)
+	m.release(a)
+	m.release(b)
+	y := &value{st: sum, n: x.n, e: e}
+	if r.kind == ropePartial {
+		y.st = m.alloc(x.n*e, Temporary)
+		y.byHead = true
+		m.release(sum)
+	}
+	if r.kind == ropeWide && x.e != 4 {
+		y.st, y.e = m.alloc(x.n*x.e, Temporary), x.e
+		m.release(sum)
+	}
+	whole, want := x.n*e, x.bytes()
+	m.record([]*value{y}, []*value{x}, tables, func(m *machine, g []*storage) []*storage {
+		sin := m.alloc(part*e, Temporary)
+		neg := m.alloc(part/2*e, Temporary)
+		s := m.alloc(part*e, Temporary)
+		m.release(neg)
+		s2 := m.alloc(part*e, Temporary)
+		m.release(s2)
+		m.release(sin)
+		cos := m.alloc(part*e, Temporary)
+		m.release(cos)
+		if whole != part*e { // slices of a partial rotation: padded to the whole and added
+			t := m.alloc(whole, Temporary)
+			m.release(s)
+			s3 := m.alloc(whole, Temporary)
+			m.release(s3)
+			s = t
+		}
+		if want != whole {
+			t := m.alloc(want, Temporary)
+			m.release(s)
+			s = t
+		}
+		return []*storage{s}
+	})
+	return y
+}
+
+// both rotates queries and keys, each of which is replaced.
+func (r rotary) both(m *machine, q, k *value, positions int64) (rq, rk *value) {
+	tables := r.tables(m, positions)
+	rq = r.forward(m, q, tables...)
+	if r.spread > 1 {
+		m.releaseAll(tables)
+		tables = r.tables(m, positions)
+	}
+	rk = r.forward(m, k, tables...)
+	m.releaseAll(tables)
+	m.drop(q, k)
+	return rq, rk
+}
+
+type ropeKind int
+
+const (
+	ropeNone ropeKind = iota
+	ropeFull
+	ropePartial
+	ropeWide // rotated in float32 and cast back (cohere)
+)
+
+type rotary struct {
+	kind ropeKind
+	dim  int64 // rotated part of a head
+	of   int64 // head
+	// spread: each layer repeats the numbers of its tables for pairs of neighbours:
+	// 1, once for both q and k; 2, for each of them.
+	spread int
+}
+
+// tables are cos and sin as a layer repeats them; none where it doesn't.
+func (r rotary) tables(m *machine, positions int64) []*storage {
+	if r.spread == 0 {
+		return nil
+	}
+	e := m.wide
+	switch {
+	case r.spread > 1: // gptj: as q and k
+		e = m.width
+	case r.kind == ropeWide:
+		e = 4
+	}
+	return []*storage{m.alloc(positions*r.dim*e, Temporary), m.alloc(positions*r.dim*e, Temporary)}
+}
+
+// activation is an MLP's nonlinearity.
+type activation int
+
+const (
+	actSilu      activation = iota // one kernel, keeps its input
+	actGelu                        // one kernel, keeps its input
+	actGeluNew                     // written out in Python: keeps four tensors
+	actRelu                        // keeps its output
+	actQuickGelu                   // x * sigmoid(1.702 x)
+	actBloomGelu                   // written out in Python, forward and backward
+	actReluSquared
+	actTanh
+)
+
+func (m *machine) activate(x *value, a activation) *value {
+	switch a {
+	case actRelu, actTanh:
+		return m.unary(x, false, true)
+	case actQuickGelu:
+		t := m.scale(x)
+		t = m.replace(t, m.unary(t, false, true))
+		return m.replace(t, m.mul(x, t))
+	case actReluSquared:
+		r := m.unary(x, false, true)
+		return m.replace(r, m.power(r))
+	case actGeluNew:
+		return geluNew(m, x)
+	case actBloomGelu:
+		return bloomGelu(m, x)
+	default:
+		return m.unary(x, true, false)
+	}
+}
+
+// geluNew is 0.5 x (1 + tanh(c (x + 0.044715 x^3))) as Python evaluates it.
+func geluNew(m *machine, x *value) *value {
+	half := m.scale(x)
+	t := m.power(x)
+	t = m.replace(t, m.scale(t))
+	t = m.replace(t, m.add(x, t))
+	t = m.replace(t, m.scale(t))
+	t = m.replace(t, m.unary(t, false, true))
+	t = m.replace(t, m.shift(t))
+	y := m.mul(half, t)
+	m.drop(half, t)
+	return y
+}
+
+// bloomGelu keeps its input alone; what it is worked out of stands beside it for a
+// while, four parts forward and five backward.
+func bloomGelu(m *machine, x *value) *value {
+	b := x.bytes()
+	m.pulse(4*b, Temporary)
+	y := m.tensor(x.n, x.e)
+	m.record([]*value{y}, []*value{x}, []*storage{x.st}, func(m *machine, g []*storage) []*storage {
+		m.pulse(5*b, Temporary)
+		return []*storage{m.alloc(b, Temporary)}
+	})
+	return y
+}
+
+// feedForward turns the stream into what is added to it.
+type feedForward interface {
+	forward(m *machine, x *value) *value
+	linears() []*linear
+}
+
+// mlp is gate, up and down (gate nil: up and down only). With fused set, gate
+// and up are one projection whose halves are views.
+type mlp struct {
+	gate, up, down *linear
+	fused          bool
+	act            activation
+	inner, drop    float64 // dropout after the activation, after down
+}
+
+func (f *mlp) linears() []*linear {
+	if f.gate != nil {
+		return []*linear{f.gate, f.up, f.down}
+	}
+	return []*linear{f.up, f.down}
+}
+
+func (f *mlp) forward(m *machine, x *value) *value {
+	var y *value
+	switch {
+	case f.fused:
+		gu := m.apply(x, f.up)
+		p := m.split(gu, gu.n/2, gu.n/2)
+		a := m.activate(p[0], f.act)
+		y = m.mul(p[1], a)
+		m.drop(a, p[0], p[1], gu)
+	case f.gate != nil:
+		a := m.apply(x, f.gate)
+		a = m.replace(a, m.activate(a, f.act))
+		u := m.apply(x, f.up)
+		y = m.mul(a, u)
+		m.drop(a, u)
+	default:
+		y = m.apply(x, f.up)
+		y = m.replace(y, m.activate(y, f.act))
+	}
+	if f.inner > 0 {
+		y = m.replace(y, m.dropout(y, f.inner))
+	}
+	z := m.replace(y, m.apply(y, f.down))
+	if f.drop > 0 {
+		z = m.replace(z, m.dropout(z, f.drop))
+	}
+	return z
+}

@@ -1,0 +1,174 @@
+package budget
+
+// languageModel says whether the logits are words at every position.
+func (mod *model) languageModel() bool {
+	return mod.head != nil && (mod.task == taskCausal || mod.task == taskMasked || mod.task == taskSeq2Seq ||
+		mod.task == taskSpeech)
+}
+
+// chunkTokens is the size of a piece of the chunked loss.
+const chunkTokens = 1024
+
+// chunked is the loss in pieces, each checkpointed: only one piece's logits
+// are alive at a time.
+func (r *run) chunked(h *value, batch batchOf) *value {
+	m := r.m
+	m.phase = Loss
+	var sizes []int64
+	t := h.n / r.mod.wordWidth
+	for left := t; left > 0 && len(sizes) < 1<<16; left -= chunkTokens {
+		sizes = append(sizes, min(left, chunkTokens)*r.mod.wordWidth)
+	}
+	pieces := m.split(h, sizes...)
+	var total *value
+	for _, x := range pieces {
+		l := m.checkpoint(x, func(in *value) *value {
+			m.loose = m.replay.until > 0 && m.mixed
+			y := r.logits(in)
+			m.loose = false
+			return r.lossOf(y, batch, true)
+		})
+		if total == nil {
+			total = l
+			continue
+		}
+		total = m.replace(l, m.replace(total, m.add(total, l)))
+	}
+	m.drop(pieces...)
+	return total
+}
+
+// fusedLoss is a fused linear cross entropy: gradients of the stream and of
+// the head are made in the forward, from logits of a few tokens at a time.
+func (r *run) fusedLoss(h *value) *value {
+	m, mod := r.m, r.mod
+	m.phase = Loss
+	t := h.n / mod.wordWidth
+	v := max(mod.vocab, 1)
+	per := (v + mod.wordWidth - 1) / mod.wordWidth
+	chunk := int64(1)
+	for chunk < (t+per-1)/per {
+		chunk *= 2
+	}
+	in := m.cast(h, m.narrow(h.e))
+	var head *storage
+	if r.p.Offload == "params" && !r.p.sharded() {
+		head = m.alloc(r.p.headBytes(), Communication)
+	}
+	w := m.weight(mod.head.weight)
+	made := []*storage{m.alloc(in.bytes(), Temporary), nil}
+	if w.needsGrad() { // a frozen head gets none
+		made[1] = m.alloc(w.bytes(), Temporary)
+	}
+	m.pulse(chunk*v*(w.e+4), Logits)
+	loss := m.tensor(1, 4)
+	m.record([]*value{loss}, []*value{in, w}, made, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.keep(made[0]), m.keep(made[1])}
+	})
+	for _, g := range append(made, head) {
+		m.release(g)
+	}
+	m.drop(in, w)
+	return loss
+}
+
+// logits is the head on the stream.
+func (r *run) logits(h *value) *value {
+	if r.mod.head == nil {
+		return r.projected(h)
+	}
+	return r.fetched(r.p.headBytes(), r.mod.head.weight, func() *value { return r.projected(h) })
+}
+
+// complexity: one step for each thing that a head may have
+func (r *run) projected(h *value) *value {
+	m, mod := r.m, r.mod
+	x := m.again(h)
+	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss || len(mod.headParts) > 0) {
+		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+	}
+	for _, part := range mod.headParts {
+		switch part.kind {
+		case 0:
+			x = m.replace(x, m.apply(x, part.lin))
+		case 1:
+			x = m.replace(x, m.activate(x, part.act))
+		default:
+			x = m.replace(x, part.norm.forward(m, x))
+		}
+	}
+	if mod.head == nil {
+		return x
+	}
+	if r.p.Inference && r.p.LastLogit && mod.task == taskCausal {
+		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+	}
+	y := m.linear(x, mod.head)
+	m.become(y.st, Logits)
+	m.drop(x)
+	if mod.softcap {
+		y = m.replace(y, m.scale(y))
+		y = m.replace(y, m.unary(y, false, true))
+		y = m.replace(y, m.scale(y))
+		m.become(y.st, Logits)
+	}
+	if mod.wideLogits {
+		y = m.replace(y, m.cast(y, 4))
+		m.become(y.st, Logits)
+	}
+	if mod.plusBias {
+		row := m.tensor(mod.vocab, m.wide)
+		y = m.replace(row, m.replace(y, m.add(y, row)))
+		m.become(y.st, Logits)
+	}
+	if mod.scaleHead {
+		y = m.replace(y, m.scale(y))
+		m.become(y.st, Logits)
+	}
+	return y
+}
+
+// lossOf is cross entropy: the float32 copy, its log-softmax, one number.
+// Unnamed logits go as soon as the copy is made.
+func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
+	m := r.m
+	if m.phase != Backward {
+		m.phase = Loss
+	}
+	x := m.again(logits)
+	if unnamed { // nobody else holds the logits
+		m.drop(logits)
+	}
+	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" && r.p.Loss != "logits-only" &&
+		r.mod.task != taskBackbone {
+		x = m.replace(x, m.cast(x, 4))
+		m.logit(x)
+	}
+	if r.p.Loss == "logits-only" || r.mod.task == taskBackbone {
+		l := m.replace(x, m.mean(x))
+		return l
+	}
+	s := m.unary(x, false, true) // log_softmax
+	m.logit(s)
+	m.drop(x)
+	w := m.wideUnderAutocast(s) // nll_loss is a float32 operation
+	m.logit(w)
+	m.drop(s)
+	loss := m.tensor(1, 4)
+	m.unaryNode(loss, w, Logits, w.st, batch.labels)
+	m.drop(w)
+	return loss
+}
+
+// mean is one number of all; its gradient is spread over all again.
+func (m *machine) mean(x *value) *value {
+	y := m.tensor(1, x.e)
+	m.unaryNode(y, x, gradCategory(x))
+	return y
+}
+
+func (m *machine) logit(v *value) {
+	if v.st.cat == Temporary || v.st.cat == Activations {
+		m.become(v.st, Logits)
+	}
+}

@@ -1,0 +1,86 @@
+package budget
+
+// mamba is a state-space mixer: mamba, mamba-2, or a gated delta network. The
+// sequence is walked in Python where no special kernel is installed.
+type mamba struct {
+	in, x, z, dt, out      *linear
+	conv, convBias         *parameter
+	a, skip, dtBias        *parameter
+	norm                   *norm
+	h, inner, state_, rank int64
+	kernel, heads, groups  int64
+	keys                   int64
+	second, delta          bool
+}
+
+func (x *mamba) linears() []*linear {
+	var ls []*linear
+	for _, l := range []*linear{x.in, x.x, x.z, x.dt, x.out} {
+		if l != nil {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
+// state is what decoding keeps per sequence: the recurrent state and the
+// convolution's last inputs.
+func (x *mamba) state(batch, width int64) int64 {
+	channels := x.inner
+	switch {
+	case x.second:
+		channels += 2 * x.groups * x.state_
+	case x.delta:
+		channels += 2 * x.keys
+	}
+	return batch * (x.inner*x.state_*max(width, 4) + channels*x.kernel*width)
+}
+
+// forward keeps what the code at hand keeps: mamba's sequential walk, and for
+// mamba-2 and delta networks what their fused kernels save.
+func (x *mamba) forward(m *machine, in *value, s shape) *value {
+	if !x.second && !x.delta {
+		return x.sequential(m, in, s)
+	}
+	t := in.n / x.h
+	p := m.apply(in, x.in)
+	kept := t * (2*x.inner + 4*x.groups)
+	if x.delta {
+		kept = t * (4*(2*x.keys+x.inner) + 8*x.inner + 12*x.heads)
+	}
+	var extra []*value
+	for _, l := range []*linear{x.z, x.x, x.dt} {
+		if l == nil {
+			continue
+		}
+		src := in
+		if l.in != x.h {
+			src = &value{st: p.st, n: t * l.in, e: p.e}
+		}
+		extra = append(extra, m.apply(src, l))
+	}
+	y := m.tensor(t*x.inner, m.narrow(p.e))
+	buf := m.alloc(kept, Temporary)
+	back := p.bytes()
+	m.record([]*value{y}, append([]*value{p}, extra...), []*storage{buf, p.st}, func(m *machine, g []*storage) []*storage {
+		r := []*storage{m.alloc(back, Temporary)}
+		for _, v := range extra {
+			r = append(r, m.alloc(v.bytes(), Temporary))
+		}
+		for _, w := range []*parameter{x.conv, x.convBias, x.a, x.skip, x.dtBias} {
+			if w != nil && w.trainable && m.held[w] == nil {
+				m.held[w] = m.alloc(w.val.bytes(), Gradients)
+			}
+		}
+		return r
+	})
+	m.release(buf)
+	m.drop(extra...)
+	m.drop(p)
+	if x.norm != nil {
+		n := *x.norm
+		y = m.replace(y, n.forward(m, y))
+	}
+	o := m.replace(y, m.apply(y, x.out))
+	return o
+}

@@ -1,0 +1,292 @@
+package budget
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Role is what a weight is for.
+type Role string
+
+// Roles of weights.
+const (
+	RoleEmbedding Role = "embedding"
+	RolePosition  Role = "position"
+	RoleAttention Role = "attention"
+	RoleMLP       Role = "mlp"
+	RoleExpert    Role = "expert"
+	RoleShared    Role = "shared_expert"
+	RoleRouter    Role = "router"
+	RoleNorm      Role = "norm"
+	RoleSSM       Role = "ssm"
+	RoleVision    Role = "vision"
+	RoleHead      Role = "head"
+	RoleOther     Role = "other"
+)
+
+// Tensor is one weight as Transformers allocates it.
+type Tensor struct {
+	Name  string
+	Shape []int64
+	Role  Role
+	// Buffer marks what the optimizer never sees.
+	Buffer bool
+	Dtype  string // in a checkpoint, as safetensors calls it; a configuration has none
+}
+
+// Elements is the number of elements.
+func (t Tensor) Elements() int64 {
+	n := int64(1)
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// task is what a training step looks like.
+type task int
+
+const (
+	taskCausal task = iota
+	taskMasked
+	taskClassify // one label per sequence or image
+	taskTokens   // one label per token
+	taskBackbone // no head: the loss is the mean of the output
+	taskSeq2Seq
+	taskSpeech
+	taskContrast
+)
+
+// model is a network ready to be run by a machine.
+type model struct {
+	config     *Config
+	task       task
+	params     []*parameter
+	embed      *parameter // token embeddings, nil for vision
+	wordWidth  int64      // width of a token embedding
+	position   *parameter
+	types      *parameter
+	embedNorm  *norm
+	embedDrop  float64
+	projectIn  *linear
+	widen      *linear // from the width of the embeddings to the stream's
+	projectOut *linear
+	blocks     []*block
+	final      *norm
+	headParts  []headPart // what stands between the last norm and the logits
+	head       *linear    // nil for a backbone
+	tied       bool
+	hidden     int64
+	vocab      int64 // columns of the logits
+	softcap    bool
+	ropeDim    int64 // width of the cos and sin tables, 0 without
+	layers     int
+	encoder    *model // of an encoder-decoder
+	vision     *model
+	patches    int64 // positions an image becomes
+	directLoss bool  // the class calls CrossEntropyLoss on its own logits
+	scaled     bool  // embeddings are multiplied by a constant
+	scaleHead  bool
+	finalDrop  float64
+	wideLogits bool // logits are made float32 by the model itself (mamba)
+	plusBias   bool // a constant row is added to the logits (bart)
+	received   bool // a later pipeline stage: the stream comes from the one before
+	// buffers are bytes, and elements of the weights' width, that no file
+	// lists but every model of the family allocates.
+	buffers, wideBuffers float64
+	deberta              *debertaStack
+	patch                *patching
+	conv                 *convolutions
+	quant                *quantization // nil: every weight has the setting's type
+}
+
+// generates says whether a model makes one token after another, and so keeps
+// what came before: encoders see everything at once, and labels come alone.
+func (m *model) generates() bool {
+	switch m.task {
+	case taskContrast, taskClassify, taskMasked, taskTokens:
+		return false
+	}
+	a := m.first()
+	return m.patch == nil && (a == nil || !a.bidirectional && !a.uncached)
+}
+
+// headPart is one operation of a head: a projection, an activation or a norm.
+type headPart struct {
+	lin  *linear
+	norm *norm
+	act  activation
+	kind int // 0 linear, 1 activation, 2 norm
+}
+
+// builder makes a model's parameters in the order Transformers lists them.
+type builder struct {
+	c      *Config
+	m      *model
+	prefix string
+	err    error
+}
+
+func (b *builder) param(name string, role Role, shape ...int64) *parameter {
+	n := 1.0
+	for _, d := range shape {
+		n *= float64(d)
+		if d <= 0 && b.err == nil {
+			b.err = fmt.Errorf("%s: %s%s would have the shape %v: the configuration's sizes do not fit each other", b.c.Type,
+				b.prefix, name, shape)
+		}
+	}
+	if n > 1<<50 && b.err == nil {
+		b.err = fmt.Errorf("%s: %s%s would have %.3g elements", b.c.Type, b.prefix, name, n)
+	}
+	p := &parameter{Tensor: Tensor{Name: b.prefix + name, Shape: shape, Role: role}, trainable: true}
+	b.m.params = append(b.m.params, p)
+	return p
+}
+
+func (b *builder) linear(name string, role Role, in, out int64, bias bool) *linear {
+	l := &linear{in: in, out: out, weight: b.param(name+".weight", role, out, in)}
+	if bias {
+		l.bias = b.param(name+".bias", role, out)
+	}
+	return l
+}
+
+// conv1D is gpt2's linear layer, whose weight is stored transposed.
+func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
+	return &linear{in: in, out: out, weight: b.param(name+".weight", role, in, out), bias: b.param(name+".bias", role, out)}
+}
+
+// weightAsItIs are the families whose norm multiplies in float32 by the weight
+// itself; the others by one more than that.
+var weightAsItIs = map[string]bool{"olmo2": true, "olmo3": true, "helium": true, "gpt_oss": true}
+
+func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm {
+	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind &&
+		!weightAsItIs[b.c.Type]}
+	if bias {
+		n.bias = b.param(name+".bias", RoleNorm, size)
+	}
+	return n
+}
+
+// classifier is a head of n labels for whatever a task is about.
+func (b *builder) classifier(t task, name string, in, n int64, bias bool) {
+	b.m.task, b.m.vocab = t, n
+	b.m.head = b.linear(name, RoleHead, in, n, bias)
+}
+
+// wordHead is the head over the vocabulary, tied to the embeddings unless the file says
+// not.
+func (b *builder) wordHead(t task, name string, in int64) {
+	m := b.m
+	m.task, m.tied = t, b.c.tied()
+	m.head = &linear{in: in, out: m.vocab, weight: m.embed}
+	if !m.tied {
+		m.head.weight = b.param(name+".weight", RoleHead, m.vocab, in)
+	}
+}
+
+// attentionParts are a layer's projections of a stream of h under four names.
+func (b *builder) attentionParts(at *attention, q, k, v, o string, h int64, bias bool) {
+	at.q = b.linear(q, RoleAttention, h, at.heads*at.d, bias)
+	at.k = b.linear(k, RoleAttention, h, at.kv*at.d, bias)
+	at.v = b.linear(v, RoleAttention, h, at.kv*at.d, bias)
+	at.o = b.linear(o, RoleAttention, at.heads*at.d, h, true)
+}
+
+// need checks the fields that every later product relies on.
+func (b *builder) need(names ...string) bool {
+	if err := b.c.need(names...); err != nil {
+		b.err = err
+		return false
+	}
+	return true
+}
+
+func (b *builder) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf(format, args...)
+	}
+}
+
+// under runs f with a longer prefix.
+func (b *builder) under(prefix string, f func()) {
+	old := b.prefix
+	b.prefix += prefix
+	f()
+	b.prefix = old
+}
+
+// maxLayers bounds the layers of a configuration.
+const maxLayers = 4096
+
+// layers runs f for each layer.
+func (b *builder) layers(prefix string, n int64, f func(i int64)) {
+	if n < 0 || n > maxLayers {
+		b.fail("%s: %d layers", b.c.Type, n)
+		return
+	}
+	for i := range n {
+		before, blocks := len(b.m.params), len(b.m.blocks)
+		b.under(prefix+strconv.FormatInt(i, 10)+".", func() { f(i) })
+		if len(b.m.blocks) > blocks {
+			b.m.blocks[blocks].params = b.m.params[before:]
+		}
+		if b.err != nil {
+			return
+		}
+	}
+}
+
+// newModel builds the network of a configuration.
+func newModel(c *Config) (*model, error) {
+	m := &model{config: c}
+	b := &builder{c: c, m: m}
+	familyOf(c.Type)(b)
+	if c.extra > 0 {
+		b.prefix = ""
+		b.param("(the rest)", RoleOther, c.extra)
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	m.layers = len(m.blocks)
+	m.quant = c.quantization()
+	if c.file != nil {
+		m.store(c.file)
+	}
+	for _, e := range []*model{m.encoder, m.vision} {
+		if e == nil {
+			continue
+		}
+		for _, b := range e.blocks {
+			if b.attn != nil {
+				b.attn.uncached = true
+			}
+		}
+	}
+	return m, nil
+}
+
+// rest is what stands for the parameters that a configuration of a given size
+// has beyond its shape, nil without.
+func (m *model) rest() *parameter {
+	if m.config.extra == 0 {
+		return nil
+	}
+	return m.params[len(m.params)-1]
+}
+
+// Tensors lists every weight of a configuration, by name and shape.
+func Tensors(c *Config) ([]Tensor, error) {
+	m, err := newModel(c)
+	if err != nil {
+		return nil, err
+	}
+	ts := make([]Tensor, len(m.params))
+	for i, p := range m.params {
+		ts[i] = p.Tensor
+	}
+	return ts, nil
+}

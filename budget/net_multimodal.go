@@ -1,0 +1,135 @@
+package budget
+
+// patching turns an image into embeddings: a strided convolution.
+type patching struct {
+	weight, bias *parameter
+	class        *parameter // a token in front, nil without
+	pixels       int64      // numbers in one image
+}
+
+// buildCLIP is both encoders with their projections, or one of them alone.
+func buildCLIP(b *builder) {
+	c, m := b.c, b.m
+	t, v := c.nested("text_config", "clip_text_model"), c.nested("vision_config", "clip_vision_model")
+	proj := c.Int("projection_dim")
+	switch name := c.architecture(); name {
+	case "", "CLIPModel":
+		m.task, m.vision = taskContrast, &model{config: v}
+		b.param("logit_scale", RoleOther)
+		b.clipText(t)
+		b.clipVision(v, m.vision)
+		if b.err != nil {
+			return
+		}
+		m.vision.head = b.linear("visual_projection", RoleHead, m.vision.hidden, proj, false)
+		m.head = b.linear("text_projection", RoleHead, m.hidden, proj, false)
+		m.vocab = proj
+	case "CLIPTextModel":
+		m.task = taskBackbone
+		b.clipText(t)
+		for _, bl := range m.blocks {
+			bl.attn.uncached = true
+		}
+	case "CLIPVisionModel", "CLIPForImageClassification":
+		m.task = taskBackbone
+		b.clipVision(v, m)
+		m.final = nil // on the class token alone, which is little and which the classifier does not take
+		if name == "CLIPForImageClassification" && b.err == nil {
+			b.classifier(taskClassify, "classifier", m.hidden, c.labels(), true)
+		}
+	default:
+		b.noHead()
+	}
+}
+
+// clipText is CLIP's text encoder.
+func (b *builder) clipText(t *Config) {
+	m, whole := b.m, b.c
+	h, a, inner := t.Int("hidden_size"), t.Int("num_attention_heads"), t.Int("intermediate_size")
+	if err := t.need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
+		"max_position_embeddings"); err != nil || h%a != 0 {
+		b.fail("%s: a text encoder of hidden size %d and %d heads", b.c.Type, h, a)
+		return
+	}
+	m.hidden, m.wordWidth = h, h
+	b.c = t
+	b.under("text_model.", func() {
+		b.embedding("embeddings.token_embedding", t.Int("vocab_size"), h)
+		m.position = b.param("embeddings.position_embedding.weight", RolePosition, t.Int("max_position_embeddings"), h)
+		b.layers("encoder.layers.", t.Int("num_hidden_layers"), func(int64) {
+			bl := b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0, t.Float("attention_dropout"))
+			bl.attn.bidirectional = false
+			m.blocks = append(m.blocks, bl)
+		})
+		m.final = b.norm("final_layer_norm", layerNormKind, h, true)
+	})
+	b.c = whole
+}
+
+// clipVision is CLIP's image encoder.
+func (b *builder) clipVision(v *Config, im *model) {
+	whole := b.c
+	b.c = v
+	b.under("vision_model.", func() {
+		h, a, inner, n, ps := b.imageSizes(v)
+		if b.err != nil {
+			return
+		}
+		im.hidden, im.patches = h, n+1
+		cls := b.param("embeddings.class_embedding", RolePosition, h)
+		im.patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, ps)
+		im.patch.class = cls
+		im.position = b.param("embeddings.position_embedding.weight", RolePosition, n+1, h)
+		im.embedNorm = b.norm("pre_layrnorm", layerNormKind, h, true)
+		b.clipLayers(im, h, a, inner)
+	})
+	b.c = whole
+}
+
+// clipLayers are those of CLIP's image encoder and SigLIP's, with their last norm.
+func (b *builder) clipLayers(im *model, h, a, inner int64) {
+	b.layers("encoder.layers.", b.c.Int("num_hidden_layers"), func(int64) {
+		im.blocks = append(im.blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0,
+			b.c.Float("attention_dropout")))
+	})
+	im.final = b.norm("post_layernorm", layerNormKind, h, true)
+}
+
+// buildGemma3 is the language model with its image encoder in front.
+func buildGemma3(b *builder) {
+	c, m := b.c, b.m
+	v, t := c.nested("vision_config", "siglip_vision_model"), c.nested("text_config", "gemma3_text")
+	h, a, inner, n, ps := b.imageSizes(v)
+	if b.err != nil {
+		return
+	}
+	im := &model{config: v, hidden: h, patches: n}
+	b.c = v
+	b.under("model.vision_tower.", func() {
+		im.patch = b.patches("embeddings.patch_embedding", RoleVision, h, ps)
+		im.patch.bias = b.param("embeddings.patch_embedding.bias", RoleVision, h)
+		im.position = b.param("embeddings.position_embedding.weight", RoleVision, n, h)
+		b.clipLayers(im, h, a, inner)
+		if v.has("vision_use_head") && v.Bool("vision_use_head") {
+			b.param("head.probe", RoleVision, 1, 1, h)
+			b.param("head.attention.in_proj_weight", RoleVision, 3*h, h)
+			b.param("head.attention.in_proj_bias", RoleVision, 3*h)
+			b.linear("head.attention.out_proj", RoleVision, h, h, true)
+			b.norm("head.layernorm", layerNormKind, h, true)
+			b.linear("head.mlp.fc1", RoleVision, h, inner, true)
+			b.linear("head.mlp.fc2", RoleVision, inner, h, true)
+		}
+	})
+	text := t.Int("hidden_size")
+	b.param("model.multi_modal_projector.mm_input_projection_weight", RoleVision, h, text)
+	b.param("model.multi_modal_projector.mm_soft_emb_norm.weight", RoleVision, h)
+	for _, p := range m.params {
+		p.Role = RoleVision
+	}
+	m.vision = im
+	b.c = t
+	row := decoders["gemma3_text"]
+	row.model = "model.language_model."
+	buildDecoder(b, row)
+	b.c = c
+}

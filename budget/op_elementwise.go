@@ -1,0 +1,300 @@
+package budget
+
+// The operations below allocate, save and free what PyTorch's do. Names of
+// backward functions in comments are autograd's. A bare "g[0]" that is
+// returned is an alias: the same gradient goes on.
+
+// narrow is the width of an autocast operation's result.
+func (m *machine) narrow(e int64) int64 {
+	if m.mixed && e == 4 {
+		return 2
+	}
+	return e
+}
+
+// cast is x.to(width): nothing when the width is that already.
+func (m *machine) cast(x *value, e int64) *value {
+	if x.e == e {
+		return m.again(x)
+	}
+	y := m.tensor(x.n, e)
+	y.byHead = x.byHead
+	m.unaryNode(y, x, gradCategory(x)) // ToCopyBackward
+	return y
+}
+
+// weight is a parameter as an autocast operation sees it: a 16-bit copy, kept
+// for the whole autocast block when the parameter is trained.
+func (m *machine) weight(p *parameter) *value {
+	v := p.val
+	if p.packed { // unpacked for this product alone
+		return &value{st: m.alloc(v.n*m.width, Temporary), n: v.n, e: m.width}
+	}
+	if !m.mixed || v.e != 4 {
+		return m.again(v)
+	}
+	if c := m.casts[p]; c != nil {
+		return m.again(c)
+	}
+	c := &value{st: m.alloc(2*v.n, AutocastCopies), n: v.n, e: 2}
+	m.record([]*value{c}, []*value{v}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(4*v.n, Gradients)}
+	})
+	if p.trainable {
+		m.casts[p] = m.again(c)
+	}
+	return c
+}
+
+// enterAutocast and leaveAutocast bracket the block; leaving empties the cache.
+func (m *machine) leaveAutocast() {
+	for p, c := range m.casts {
+		m.drop(c)
+		delete(m.casts, p)
+	}
+	m.mixed = false
+}
+
+// weightGrad is the category of a weight's gradient as the product makes it.
+func (m *machine) weightGrad(w *value) Category {
+	if w.e == m.wide {
+		return Gradients
+	}
+	return Temporary
+}
+
+// linear is F.linear: x of t rows times [out, in], with or without a bias.
+// With a bias the product is one addmm with a fused epilogue.
+func (m *machine) linear(x *value, l *linear) *value {
+	in := m.cast(x, m.narrow(x.e))
+	w := m.weight(l.weight)
+	var b *value
+	if l.bias != nil {
+		b = m.weight(l.bias)
+	}
+	t := x.n / l.in
+	y := m.tensor(t*l.out, w.e)
+	if b != nil {
+		m.pulse(m.cublas1, Workspace)
+	} else {
+		m.pulse(m.cublas, Workspace)
+	}
+	needX, needW := in.needsGrad(), w.needsGrad()
+	saved := []*storage{nil, nil}
+	if needW {
+		saved[0] = in.st
+	}
+	packed := l.weight.packed
+	if needX && !packed && !m.loose {
+		saved[1] = w.st
+	}
+	xb, wb, wc := in.bytes(), w.bytes(), m.weightGrad(w)
+	out, e := l.out, w.e
+	ins := []*value{in, w}
+	if b != nil {
+		ins = append(ins, b)
+	}
+	needB := b.needsGrad()
+	m.transposed = w.leaf != nil
+	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
+		r := make([]*storage, len(ins))
+		dw := func() {
+			if needW {
+				r[1] = m.alloc(wb, wc)
+				m.pulse(m.cublas, Workspace)
+			}
+		}
+		if b == nil { // MmBackward: the weight first
+			dw()
+		}
+		if needX {
+			r[0] = m.alloc(xb, Temporary)
+			if packed {
+				m.pulse(m.cublas+wb, Temporary)
+			} else {
+				m.pulse(m.cublas, Workspace)
+			}
+		}
+		if b != nil { // AddmmBackward: the weight second, then the bias
+			dw()
+			if needB {
+				r[2] = m.alloc(out*e, m.weightGrad(b))
+				m.pulse(staging(t, out, e), Temporary)
+			}
+		}
+		return r
+	})
+	m.drop(in, w, b)
+	return y
+}
+
+// embedding looks t rows of h up; idBytes is what the ids cost when they are saved.
+func (m *machine) embedding(p *parameter, t, h int64, ids *storage) *value {
+	y := m.tensor(t*h, p.val.e)
+	bytes, n := p.val.bytes(), p.val.n/h
+	m.record([]*value{y}, []*value{p.val}, []*storage{ids}, func(m *machine, g []*storage) []*storage {
+		if t > 3072 { // the sorted kernel
+			defer m.pulse(4*h*(t/10+min(t, n)), Temporary)
+		}
+		return []*storage{m.alloc(bytes, Gradients)}
+	})
+	return y
+}
+
+// add is a + b; the sum has the wider type.
+func (m *machine) add(a, b *value) *value {
+	y := m.tensor(max(a.n, b.n), max(a.e, b.e))
+	ab, bb := a.bytes(), b.bytes()
+	na, nb := a.needsGrad(), b.needsGrad()
+	m.record([]*value{y}, []*value{a, b}, nil, func(m *machine, g []*storage) []*storage {
+		r := make([]*storage, 2)
+		for i, want := range []int64{ab, bb} {
+			if i == 0 && !na || i == 1 && !nb {
+				continue
+			}
+			if want == g[0].bytes {
+				r[i] = m.keep(g[0])
+			} else {
+				r[i] = m.alloc(want, Temporary) // cast or summed to the input
+			}
+		}
+		return r
+	})
+	return y
+}
+
+// addInPlace is a += b for two of one shape: the gradient goes to both as it is.
+func (m *machine) addInPlace(a, b *value) *value {
+	y := m.again(a)
+	m.record([]*value{y}, []*value{a, b}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.keep(g[0]), m.keep(g[0])}
+	})
+	return y
+}
+
+// mul is a * b, saving each factor that the other's gradient needs.
+func (m *machine) mul(a, b *value) *value {
+	y := m.tensor(max(a.n, b.n), max(a.e, b.e))
+	y.byHead = a.byHead
+	na, nb := a.needsGrad(), b.needsGrad()
+	saved := []*storage{nil, nil}
+	if na {
+		saved[0] = b.st
+	}
+	if nb {
+		saved[1] = a.st
+	}
+	ab, bb, full := a.bytes(), b.bytes(), y.bytes()
+	small := b.n < a.n
+	rows := int64(0)
+	if small && b.n > 0 {
+		rows = a.n / b.n
+	}
+	bn, ye, leaf := b.n, y.e, b.leaf != nil
+	m.record([]*value{y}, []*value{a, b}, saved, func(m *machine, g []*storage) []*storage { // MulBackward
+		r := make([]*storage, 2)
+		if na {
+			r[0] = m.alloc(full, Temporary)
+		}
+		if nb {
+			r[1] = m.alloc(full, Temporary)
+		}
+		// Both products stand before either is cast or summed to its factor.
+		if na {
+			r[0] = m.fit(r[0], ab, Temporary)
+		}
+		if nb {
+			c := Temporary
+			if leaf {
+				c = Gradients
+			}
+			if leaf && small {
+				m.pulse(staging(rows, bn, ye)+bb, Temporary)
+			}
+			r[1] = m.fit(r[1], bb, c)
+		}
+		return r
+	})
+	return y
+}
+
+// fit casts or sums a gradient to the bytes its input has.
+func (m *machine) fit(s *storage, want int64, c Category) *storage {
+	if s.bytes == want {
+		return s
+	}
+	t := m.alloc(want, c)
+	m.release(s)
+	return t
+}
+
+// scale is x times or plus a constant: nothing is saved.
+func (m *machine) scale(x *value) *value { return m.unary(x, false, false) }
+
+// shift is x plus a constant: the gradient passes as it is.
+func (m *machine) shift(x *value) *value {
+	y := m.tensor(x.n, x.e)
+	m.record([]*value{y}, []*value{x}, nil, alias)
+	return y
+}
+
+func alias(m *machine, g []*storage) []*storage { return []*storage{m.keep(g[0])} }
+
+// unary is an elementwise function that saves its input, its output or neither.
+func (m *machine) unary(x *value, input, output bool) *value {
+	y := m.tensor(x.n, x.e)
+	y.byHead = x.byHead
+	var saved []*storage
+	if input {
+		saved = append(saved, x.st)
+	}
+	if output {
+		saved = append(saved, y.st)
+	}
+	m.unaryNode(y, x, gradCategory(x), saved...)
+	return y
+}
+
+// gradCategory is what the gradient of x counts as: that of logits is logits.
+func gradCategory(x *value) Category {
+	if x.st.cat == Logits {
+		return Logits
+	}
+	return Temporary
+}
+
+// power is pow(x, k) for k > 1; under autocast in float32.
+func (m *machine) power(x *value) *value {
+	in := m.wideUnderAutocast(x)
+	y := m.tensor(in.n, in.e)
+	b := in.bytes()
+	m.record([]*value{y}, []*value{in}, []*storage{in.st}, func(m *machine, g []*storage) []*storage {
+		p := m.alloc(b, Temporary) // x^(k-1)
+		k := m.alloc(b, Temporary) // k * x^(k-1)
+		r := m.alloc(b, Temporary)
+		m.release(p)
+		m.release(k)
+		return []*storage{r}
+	})
+	m.drop(in)
+	return y
+}
+
+func (m *machine) wideUnderAutocast(x *value) *value {
+	if m.mixed {
+		return m.cast(x, 4)
+	}
+	return m.again(x)
+}
+
+// dropout keeps one byte per element; with p = 0 it is the identity.
+func (m *machine) dropout(x *value, p float64) *value {
+	if p <= 0 || m.opts.inference() {
+		return m.again(x)
+	}
+	mask := m.alloc(x.n, Temporary)
+	y := m.tensor(x.n, x.e)
+	m.unaryNode(y, x, Temporary, mask)
+	m.release(mask)
+	return y
+}

@@ -1,0 +1,392 @@
+package budget
+
+// machine runs a model's operations on byte counts instead of numbers. It
+// keeps the books that PyTorch's autograd keeps: which storages are alive,
+// which a node saved for backward, when each is let go, and what the live
+// bytes are made of at the peak of each phase. Nothing is computed, so a step
+// of a 70-billion-parameter model takes well under a millisecond.
+type machine struct {
+	live    int64
+	made    int64 // storages so far
+	cats    Categories
+	phase   Phase
+	peaks   [numPhases]instant
+	tape    []*node
+	grad    bool                    // a graph is being built
+	mixed   bool                    // inside autocast
+	width   int64                   // bytes of the compute type
+	wide    int64                   // bytes of a parameter
+	casts   map[*parameter]*value   // autocast's cache of weight copies
+	accum   map[*parameter]*pending // gradients on their way to a leaf
+	held    map[*parameter]*storage // .grad
+	cublas  int64                   // workspace of a plain matrix product
+	cublas1 int64                   // workspace of one with a bias epilogue
+	slabs   slabs
+	opts    *plan
+	// transposed marks the next record's second input: its gradient arrives
+	// through a transposition.
+	transposed bool
+	replay     replay
+	cached     []*storage // keys and values that a cache holds
+	selective  bool       // attention alone is checkpointed
+	loose      bool       // products do not keep their weight's copy
+}
+
+// instant is the largest moment of a phase and what was alive in it.
+type instant struct {
+	bytes int64
+	cats  Categories
+	made  int64 // storages made until then
+}
+
+// storage is one allocation with its reference count.
+type storage struct {
+	bytes int64
+	refs  int
+	cat   Category
+	born  int64 // how many were made before it
+}
+
+// value is a tensor: elements of some width in a storage, and the node that
+// made it (nil where no gradient flows).
+type value struct {
+	st   *storage
+	n    int64 // elements
+	e    int64 // bytes per element
+	from *node
+	slot int
+	leaf *parameter
+	// byHead marks a layout in which heads come before tokens, so that
+	// attention's output has to be copied before the output projection.
+	byHead bool
+}
+
+// parameter is a weight the optimizer sees.
+type parameter struct {
+	Tensor
+	trainable bool
+	packed    bool // quantised: unpacked for every use
+	val       *value
+}
+
+// expert says whether expert parallelism divides the weight.
+func (p *parameter) expert() bool { return p.Role == RoleExpert }
+
+// node is one backward function.
+type node struct {
+	saved []*storage
+	in    []edge
+	grads []gradient // one for each result; st is nil where none came
+	run   func(m *machine, g []*storage) []*storage
+}
+
+// edge says where the gradient of an input goes.
+type edge struct {
+	to   *node
+	slot int
+	leaf *parameter
+	// view marks a gradient that arrives through a transposition: it is never
+	// added to in place.
+	view bool
+}
+
+type gradient struct {
+	st   *storage
+	view bool
+}
+
+type pending struct {
+	uses, seen int
+	st         *storage
+	view       bool
+}
+
+func newMachine() *machine {
+	return &machine{
+		casts: map[*parameter]*value{},
+		accum: map[*parameter]*pending{},
+		held:  map[*parameter]*storage{},
+	}
+}
+
+// replay is how checkpointing treats the graph. The first run of a
+// checkpointed function makes nodes that save nothing and are not kept, and
+// notes how far a second run has to go: that one stops as soon as the last
+// tensor that backward needs is there.
+type replay struct {
+	discard bool  // first run
+	tensors int64 // results made so far
+	last    int64 // the result that the second run need not make any more
+	until   int64 // second run: stop here, 0 when nothing is replayed
+	dead    bool  // stopped
+}
+
+// alloc makes a storage with one reference.
+func (m *machine) alloc(bytes int64, c Category) *storage {
+	if m.replay.dead {
+		return m.slabs.storages.put(storage{refs: 1, cat: c})
+	}
+	m.live += bytes
+	m.cats[c] += bytes
+	m.made++
+	m.mark()
+	return m.slabs.storages.put(storage{bytes: bytes, refs: 1, cat: c, born: m.made})
+}
+
+// mark compares the moment with the phase's peak.
+func (m *machine) mark() {
+	if p := &m.peaks[m.phase]; m.live > p.bytes {
+		p.bytes, p.cats, p.made = m.live, m.cats, m.made
+	}
+}
+
+func (m *machine) keep(s *storage) *storage {
+	if s != nil {
+		s.refs++
+	}
+	return s
+}
+
+func (m *machine) release(s *storage) {
+	if s == nil {
+		return
+	}
+	if s.refs--; s.refs == 0 {
+		m.live -= s.bytes
+		m.cats[s.cat] -= s.bytes
+	}
+}
+
+func (m *machine) releaseAll(all []*storage) {
+	for _, s := range all {
+		m.release(s)
+	}
+}
+
+// become moves a storage to another category, for its whole life: also in the
+// peaks at which it was alive already.
+func (m *machine) become(s *storage, c Category) {
+	m.cats[s.cat] -= s.bytes
+	m.cats[c] += s.bytes
+	for i := range m.peaks[:m.phase+1] {
+		if p := &m.peaks[i]; p.bytes > 0 && p.made >= s.born && s.born > 0 {
+			p.cats[s.cat] -= s.bytes
+			p.cats[c] += s.bytes
+		}
+	}
+	s.cat = c
+}
+
+// pulse is memory that is taken and given back at once.
+func (m *machine) pulse(bytes int64, c Category) {
+	if bytes > 0 {
+		m.release(m.alloc(bytes, c))
+	}
+}
+
+// tensor makes a value of n elements of e bytes.
+func (m *machine) tensor(n, e int64) *value {
+	m.replay.tensors++
+	if m.replay.until > 0 && m.replay.tensors >= m.replay.until {
+		m.replay.dead = true
+	}
+	return m.slabs.values.put(value{st: m.alloc(n*e, Temporary), n: n, e: e})
+}
+
+// drop is a Python name going out of scope.
+func (m *machine) drop(vs ...*value) {
+	for _, v := range vs {
+		if v != nil {
+			m.release(v.st)
+		}
+	}
+}
+
+func (v *value) bytes() int64 { return v.n * v.e }
+
+func (v *value) needsGrad() bool {
+	return v != nil && (v.from != nil || v.leaf != nil && v.leaf.trainable)
+}
+
+// again is a second Python name for the same tensor.
+func (m *machine) again(v *value) *value { m.keep(v.st); return m.slabs.values.put(*v) }
+
+func (v *value) edge() edge {
+	if v.from == nil && v.leaf != nil && v.leaf.trainable {
+		return edge{leaf: v.leaf}
+	}
+	return edge{to: v.from, slot: v.slot}
+}
+
+// record puts a node on the tape: outputs outs, inputs ins, saved storages,
+// and the function that turns output gradients into input gradients. A nil
+// in the result means that no gradient flows there.
+func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func(m *machine, g []*storage) []*storage) {
+	turned := m.transposed
+	m.transposed = false
+	if !m.grad {
+		return
+	}
+	need := false
+	for _, v := range ins {
+		need = need || v.needsGrad()
+	}
+	if !need {
+		return
+	}
+	nd := m.slabs.nodes.put(node{run: run, grads: m.slabs.grads.take(len(outs))})
+	for i, v := range outs {
+		v.from, v.slot = nd, i
+	}
+	if m.replay.discard {
+		m.note(outs, saved)
+		return
+	}
+	nd.in = m.slabs.ins.take(len(ins))
+	for i, v := range ins {
+		e := edge{}
+		if v.needsGrad() {
+			e = v.edge()
+			e.view = turned && i == 1
+			if e.leaf != nil {
+				p := m.accum[e.leaf]
+				if p == nil {
+					p = &pending{}
+					m.accum[e.leaf] = p
+				}
+				p.uses++
+			}
+		}
+		nd.in[i] = e
+	}
+	nd.saved = saved[:0] // what is nil is left out
+	for _, s := range saved {
+		if s == nil {
+			continue
+		}
+		m.keep(s)
+		if s.cat == Temporary {
+			m.become(s, Activations)
+		}
+		nd.saved = append(nd.saved, s)
+	}
+	m.tape = append(m.tape, nd)
+}
+
+// unaryNode records an operation whose gradient is one new tensor of its input's size.
+func (m *machine) unaryNode(y, x *value, c Category, saved ...*storage) {
+	b := x.bytes()
+	m.record([]*value{y}, []*value{x}, saved, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(b, c)}
+	})
+}
+
+// note remembers the last result that was still needed: an operation that
+// saves only what goes into it need not run again itself.
+func (m *machine) note(outs []*value, saved []*storage) {
+	for _, s := range saved {
+		if s == nil {
+			continue
+		}
+		m.replay.last = m.replay.tensors
+		for _, o := range outs {
+			if o.st == s {
+				m.replay.last++
+			}
+		}
+	}
+}
+
+// send delivers a gradient along an edge and owns its reference.
+func (m *machine) send(e edge, s *storage) {
+	switch {
+	case s == nil:
+	case e.leaf != nil:
+		m.toLeaf(e.leaf, s, e.view)
+	case e.to != nil:
+		g := &e.to.grads[e.slot]
+		if g.st == nil {
+			*g = gradient{s, e.view}
+			return
+		}
+		g.st, g.view = m.sum(g.st, s, g.view)
+	default:
+		m.release(s)
+	}
+}
+
+// sum adds two gradients: in place where the first is nobody else's.
+func (m *machine) sum(old, s *storage, view bool) (*storage, bool) {
+	if old.refs == 1 && !view {
+		m.release(s)
+		return old, false
+	}
+	t := m.alloc(old.bytes, old.cat)
+	m.release(old)
+	m.release(s)
+	return t, false
+}
+
+// toLeaf collects a parameter's gradient; it becomes .grad when every use of
+// the parameter has reported.
+func (m *machine) toLeaf(p *parameter, s *storage, view bool) {
+	a := m.accum[p]
+	if a.st == nil {
+		a.st, a.view = s, view
+	} else {
+		a.st, a.view = m.sum(a.st, s, a.view)
+	}
+	if a.seen++; a.seen < a.uses {
+		return
+	}
+	delete(m.accum, p)
+	if m.opts.reduceGradient(m, p, a) {
+		return
+	}
+	if m.held[p] != nil {
+		m.release(a.st) // added in place
+		return
+	}
+	if a.st.refs > 1 { // someone else's too: copied
+		t := m.alloc(a.st.bytes, Gradients)
+		m.release(a.st)
+		a.st = t
+	}
+	m.become(a.st, Gradients)
+	m.held[p] = a.st
+}
+
+// backward empties the tape down to a mark, newest node first, as the engine
+// does: nodes run in the reverse order of their making.
+func (m *machine) backward(from int) {
+	for len(m.tape) > from {
+		nd := m.tape[len(m.tape)-1]
+		m.tape = m.tape[:len(m.tape)-1]
+		m.step(nd)
+	}
+}
+
+func (m *machine) step(nd *node) {
+	gs := make([]*storage, len(nd.grads))
+	some := false
+	for i, g := range nd.grads {
+		if g.st != nil {
+			gs[i], some = g.st, true
+		}
+	}
+	var outs []*storage
+	if some {
+		outs = nd.run(m, gs)
+	}
+	for _, s := range gs {
+		m.release(s)
+	}
+	for _, s := range nd.saved {
+		m.release(s)
+	}
+	nd.saved, nd.grads = nil, nil
+	for i, s := range outs {
+		m.send(nd.in[i], s)
+	}
+	nd.in = nil
+}

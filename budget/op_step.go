@@ -1,0 +1,276 @@
+package budget
+
+// run holds one simulated run of a model.
+type run struct {
+	m    *machine
+	p    *plan
+	mod  *model
+	ends [numPhases]instant
+}
+
+// end notes what is alive at the end of a phase.
+func (r *run) end(p Phase) { r.ends[p] = instant{bytes: r.m.live, cats: r.m.cats} }
+
+// trainStep is one forward and backward of a micro-batch.
+func (r *run) trainStep() {
+	m, p := r.m, r.p
+	m.grad = true
+	m.phase = Forward
+	batch := r.batch()
+	m.mixed = p.mixed
+	h := r.network(batch)
+	var logits, loss *value
+	switch {
+	case p.Loss == "chunked" && r.mod.languageModel():
+		r.end(Forward)
+		loss = r.chunked(h, batch)
+	case p.Loss == "fused" && r.mod.languageModel():
+		r.end(Forward)
+		loss = r.fusedLoss(h)
+	default:
+		logits = r.logits(h)
+		r.end(Forward)
+		loss = r.lossOf(logits, batch, false)
+	}
+	m.drop(h)                                  // the model's own name for it, until it returns
+	if p.Trainer && p.mixed && logits != nil { // outputs are converted to float32 on return
+		f := m.cast(logits, 4)
+		m.logit(f)
+		m.drop(logits)
+		logits = f
+	}
+	m.leaveAutocast()
+	if p.DropOutputs {
+		r.dropOutputs(&logits)
+	}
+	r.end(Loss)
+	m.phase = Backward
+	m.seed(loss)
+	m.backward(0)
+	r.end(Backward)
+	r.dropOutputs(&logits)
+	for _, s := range batch.all() {
+		m.release(s)
+	}
+}
+
+// dropOutputs lets the logits and the cache of a forward go.
+func (r *run) dropOutputs(logits **value) {
+	r.m.drop(*logits)
+	*logits = nil
+	for _, s := range r.m.cached {
+		r.m.release(s)
+	}
+	r.m.cached = nil
+}
+
+// batchOf is what a training step is given.
+type batchOf struct {
+	ids, decoder, pixels, labels, mask *storage
+	tokens                             int64 // rows of the logits
+}
+
+func (b batchOf) all() []*storage { return []*storage{b.ids, b.decoder, b.pixels, b.labels, b.mask} }
+
+// batch puts the inputs of a step on the device.
+func (r *run) batch() batchOf {
+	p, mod := r.p, r.mod
+	t := p.Batch * p.Sequence
+	in := func(n int64) *storage { return r.m.alloc(n, Inputs) }
+	var b batchOf
+	switch {
+	case mod.encoder != nil && mod.encoder.conv != nil:
+		td := p.Batch * p.decoderTokens()
+		b = batchOf{pixels: in(p.Batch * mod.encoder.conv.frames * mod.encoder.conv.bins * p.wide), labels: in(8 * td),
+			decoder: in(8 * td), tokens: td}
+	case mod.encoder != nil:
+		td := p.Batch * p.decoderTokens()
+		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
+	case mod.task == taskContrast:
+		b = batchOf{ids: in(8 * t), pixels: in(p.Batch * mod.vision.patch.pixels * p.wide), tokens: p.Batch}
+	case mod.patch != nil:
+		b = batchOf{labels: in(8 * p.Batch), pixels: in(p.Batch * mod.patch.pixels * p.wide), tokens: p.Batch}
+	case mod.task == taskClassify:
+		b = batchOf{ids: in(8 * t), labels: in(8 * p.Batch), tokens: p.Batch}
+	default:
+		b = batchOf{ids: in(8 * t), labels: in(8 * t), tokens: t}
+	}
+	if p.Padding {
+		b.mask = in(8 * t)
+	}
+	return b
+}
+
+// decoderTokens is what a decoder beside an encoder is given: a classifier of
+// whole sequences reads its input there once more.
+func (p *plan) decoderTokens() int64 {
+	if p.model.task == taskClassify || p.model.task == taskTokens {
+		return p.Sequence
+	}
+	return p.DecoderSeq
+}
+
+// network runs everything up to the head.
+func (r *run) network(b batchOf) *value {
+	p, mod, m := r.p, r.mod, r.m
+	switch {
+	case mod.task == taskContrast:
+		im := r.body(mod.vision, b, p.Batch, mod.vision.patches, nil, 0)
+		first := r.pooled(mod.vision, im, p.Batch)
+		v := m.linear(first, mod.vision.head)
+		tx := r.body(mod, b, p.Batch, p.Sequence, nil, 0)
+		m.drop(im, first, v)
+		return m.replace(tx, r.pooled(mod, tx, p.Batch))
+	case mod.encoder != nil:
+		seq := p.Sequence
+		if mod.encoder.conv != nil {
+			seq = mod.encoder.patches
+		}
+		enc := r.body(mod.encoder, b, p.Batch, seq, nil, 0)
+		d := b
+		d.ids = b.decoder
+		dec := r.body(mod, d, p.Batch, p.decoderTokens(), enc, seq)
+		m.cached = append(m.cached, enc.st) // outputs carry the encoder's last states
+		return dec
+	case mod.patch != nil:
+		return r.body(mod, b, p.Batch, mod.patches, nil, 0)
+	default:
+		return r.body(mod, b, p.Batch, p.Sequence, nil, 0)
+	}
+}
+
+// pooled picks one position of every sequence; its gradient is all of them.
+func (r *run) pooled(mod *model, x *value, batch int64) *value {
+	m := r.m
+	y := m.tensor(batch*mod.hidden, x.e)
+	m.unaryNode(y, x, Temporary)
+	return y
+}
+
+// seed gives the loss its gradient.
+func (m *machine) seed(v *value) {
+	if v.from != nil {
+		v.from.grads[v.slot] = gradient{m.alloc(v.bytes(), Temporary), false}
+	}
+	m.drop(v)
+}
+
+// body runs embeddings, layers and the last norm.
+//
+// complexity: one step for each thing that a stack may have around its layers
+func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
+	m := r.m
+	x, names := r.embeddings(mod, b, batch, seq)
+	if r.p.LoRA > 0 && r.p.Checkpointing == "full" && m.grad { // enable_input_require_grads
+		m.entry(x)
+	}
+	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq},
+		memory: memory}
+	tables := m.tables(seq, mod.ropeDim)
+	masks := r.masks(mod, &c, batch, seq)
+	r.addBiases(mod, &c, seq, memorySeq)
+	start := x
+	if d := mod.deberta; d != nil {
+		names = append(names, m.again(x))
+		if d.distances != nil {
+			c.self.bias = d.table(m)
+		}
+	}
+	first := map[bool]int{} // node of the first layer without a window, and with one
+	for i, b := range mod.blocks {
+		if b.attn != nil {
+			if kind := b.attn.window > 0; first[kind] == 0 {
+				first[kind] = len(m.tape)
+			}
+		}
+		x = m.replace(x, r.layer(b, x, c))
+		if d := mod.deberta; d != nil {
+			if i == 0 && d.conv != nil {
+				x = m.replace(x, d.conv.forward(m, start, x, mod.hidden))
+			}
+			names = append(names, m.again(x)) // all layers' results have a name until the model returns
+		}
+	}
+	for _, bias := range []*value{c.self.bias, c.cross.bias} {
+		switch {
+		case bias == nil:
+		case r.p.Checkpointing == "full":
+			m.onTape(bias.st)
+		default:
+			m.drop(bias)
+		}
+	}
+	if mod.final != nil {
+		x = m.replace(x, mod.final.forward(m, x))
+	}
+	if mod.projectOut != nil {
+		x = m.replace(x, m.apply(x, mod.projectOut))
+	}
+	if mod.finalDrop > 0 {
+		x = m.replace(x, m.dropout(x, mod.finalDrop))
+	}
+	r.releaseMasks(masks, first)
+	if a := mod.first(); a != nil && a.rope.spread > 0 && r.p.Checkpointing != "full" {
+		m.releaseAll(tables) // layers keep what they made of them
+	} else {
+		for _, s := range tables {
+			m.onTape(s)
+		}
+	}
+	m.drop(names...)
+	return x
+}
+
+// layer runs one, checkpointed as the setting says.
+func (r *run) layer(b *block, x *value, c context) *value {
+	m := r.m
+	run := func(in *value) *value { return r.gathered(b, func() *value { return b.forward(m, in, c) }) }
+	switch {
+	case !m.grad || r.p.Checkpointing == "none":
+		return run(x)
+	case r.p.Checkpointing == "full" || r.p.Checkpointing == "selective" && b.attn == nil:
+		var args []*storage // what a checkpointed layer is given besides the stream
+		if c.memory != nil {
+			args = append(args, c.memory.st)
+		}
+		return m.checkpoint(x, run, args...)
+	}
+	m.selective = true
+	defer func() { m.selective = false }()
+	return run(x)
+}
+
+// addBiases makes the table of relative positions that all layers share (t5).
+func (r *run) addBiases(mod *model, c *context, seq, memorySeq int64) {
+	m, a := r.m, mod.first()
+	if a == nil || a.bias == nil {
+		return
+	}
+	c.self.bias = r.positionBias(a, seq)
+	if mod.encoder != nil { // zeros for the attention to the encoder
+		c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
+		if m.grad && r.p.Checkpointing == "full" {
+			m.entry(c.cross.bias)
+		}
+	}
+}
+
+// releaseMasks lets masks go; a layer that runs again keeps its arguments.
+func (r *run) releaseMasks(masks []*storage, first map[bool]int) {
+	m := r.m
+	kinds := []int{first[false], first[true]}
+	if len(masks) == 1 {
+		if kinds[0] = min(first[false], first[true]); kinds[0] == 0 {
+			kinds[0] = max(first[false], first[true])
+		}
+	}
+	for i, s := range masks {
+		if at := kinds[i]; r.p.Checkpointing == "full" && 0 < at && at < len(m.tape) {
+			m.tape[at].saved = append(m.tape[at].saved, s)
+		} else if r.p.Checkpointing == "full" {
+			m.onTape(s)
+		} else {
+			m.release(s)
+		}
+	}
+}

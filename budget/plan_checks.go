@@ -1,0 +1,240 @@
+package budget
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
+)
+
+// choices are the words that a setting's fields accept.
+var choices = map[string][]string{
+	"precision":     {"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "int8", "int4"},
+	"checkpointing": {"none", "selective", "full"},
+	"attention":     {"eager", "sdpa", "flash"},
+	"loss":          {"default", "logits-only", "cross-entropy", "chunked", "fused"},
+	"offload":       {"none", "optimizer", "params"},
+	"cache":         {"dynamic", "static", "none"},
+	"kv":            {"", "fp32", "bf16", "fp16", "fp8", "int8", "int4"},
+	"lora-dtype":    {"model", "fp32"},
+	"fsdp":          {"", "full", "hybrid"},
+	"allocator":     {"native", "expandable"},
+}
+
+// oneOf checks a word.
+func oneOf(name, v string) error {
+	if l := choices[name]; !slices.Contains(l, v) {
+		return fmt.Errorf("--%s %q: one of %s", name, short(v), strings.TrimSpace(strings.Join(l, " ")))
+	}
+	return nil
+}
+
+var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
+
+// check refuses settings that cannot be.
+func (s Setting) check() error {
+	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkRanks, s.checkPrecision} {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Setting) checkWords() error {
+	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
+		{"loss", s.Loss}, {"offload", s.Offload},
+		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
+		if err := oneOf(c[0], c[1]); err != nil {
+			return err
+		}
+	}
+	if _, ok := optimizers[s.Optimizer]; !ok {
+		return fmt.Errorf("--optimizer %q: one of %s", short(s.Optimizer), strings.Join(Optimizers(), " "))
+	}
+	return nil
+}
+
+func (s Setting) checkNumbers() error {
+	for _, n := range []struct {
+		name string
+		v    int64
+	}{{"batch", s.Batch}, {"seq", s.Sequence}, {"decoder-seq", s.DecoderSeq}, {"accumulate", s.Accumulate}, {"tp", s.TP},
+		{"pp", s.PP}, {"ep", s.EP}, {"cp", s.CP}, {"gpus", s.GPUs}, {"context", s.Context}} {
+		if n.v < 1 {
+			return fmt.Errorf("--%s %d: at least 1", n.name, n.v)
+		}
+		if n.v > 1<<40 {
+			return fmt.Errorf("--%s %d: more than any run has", n.name, n.v)
+		}
+	}
+	switch {
+	case s.Torch != "" && !version().MatchString(s.Torch):
+		return fmt.Errorf("--torch %q: a version, such as 2.8", short(s.Torch))
+	case s.NewTokens < 0 || s.NewTokens > 1<<40:
+		return fmt.Errorf("--new-tokens %d: zero or more", s.NewTokens)
+	case s.LoRA < 0 || s.LoRA > 1<<20:
+		return fmt.Errorf("--lora %d is no rank", s.LoRA)
+	case !(s.LoRADropout >= 0 && s.LoRADropout < 1):
+		return fmt.Errorf("--lora-dropout %v: a probability below 1", s.LoRADropout)
+	case s.Zero < 0 || s.Zero > 3:
+		return fmt.Errorf("--zero %d: a stage from 0 to 3", s.Zero)
+	}
+	return nil
+}
+
+func (s Setting) checkRanks() error {
+	dp := s.GPUs / (s.TP * s.PP) // context-parallel ranks have the same weights, too
+	switch {
+	case s.Zero > 0 && s.FSDP != "":
+		return fmt.Errorf("--zero and --fsdp shard the same thing: give one of them")
+	case s.GPUs%(s.TP*s.PP*s.CP) != 0:
+		return fmt.Errorf("--gpus %d cannot be divided into tensor x pipeline x context parallel groups of %d x %d x %d", s.GPUs,
+			s.TP, s.PP, s.CP)
+	case (s.Zero > 0 || s.FSDP != "") && dp < 2 && !s.Inference:
+		what := fmt.Sprintf("--zero %d", s.Zero)
+		if s.FSDP != "" {
+			what = "--fsdp " + s.FSDP
+		}
+		return fmt.Errorf("%s needs at least two data-parallel or context-parallel GPUs to shard over, and --gpus %d leaves %d",
+			what, s.GPUs, dp)
+	case s.EP > 1 && (s.GPUs/s.PP)%s.EP != 0:
+		return fmt.Errorf("--ep %d does not divide the %d GPUs of a pipeline stage", s.EP, s.GPUs/s.PP)
+	case s.CP > 1 && s.Sequence%s.CP != 0:
+		return fmt.Errorf("--seq %d cannot be divided over --cp %d", s.Sequence, s.CP)
+	}
+	return nil
+}
+
+func (s Setting) checkPrecision() error {
+	quantised := s.Precision == "int8" || s.Precision == "int4"
+	switch {
+	case s.Attention == "flash" && s.Precision == "fp32":
+		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
+	case quantised && !s.Inference && s.LoRA == 0:
+		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
+	case s.LoRA > 0 && s.Inference:
+		return fmt.Errorf("--lora is a way of training: leave --inference out, merged adapters cost nothing")
+	}
+	return nil
+}
+
+// newPlan checks a setting against a model and works out widths and shards.
+func newPlan(c *Config, s Setting) (*plan, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	mod, err := c.network()
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
+	p.expertTP, p.expertDP = s.expertRanks()
+	p.setWidths()
+	if s.Inference && mod.encoder == nil && mod.generates() && s.Context < s.Sequence {
+		return nil, fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", s.Context, s.Sequence)
+	}
+	if err := p.withinPositions(); err != nil {
+		return nil, err
+	}
+	p.Sequence /= s.CP
+	if s.Inference && mod.encoder != nil {
+		p.DecoderSeq = 1 // the prompt is the encoder's: the decoder starts with one token
+	}
+	if mod.patch != nil {
+		p.Sequence = mod.patches
+	}
+	for _, f := range []func() error{p.stages, p.overflow, p.tensorParallel, p.addLoRA} {
+		if err := f(); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// setWidths works out how wide parameters are where they are kept, seen by layers and
+// computed with.
+func (p *plan) setWidths() {
+	switch p.Precision {
+	case "fp32":
+		p.width, p.wide = 4, 4
+	case "bf16-mixed", "fp16-mixed", "fp8-mixed":
+		p.mixed, p.wide = true, 4
+	}
+	if p.Inference && p.Precision == "fp8-mixed" {
+		p.mixed, p.wide = false, 2
+	}
+	p.kept = p.wide
+	if p.FSDP != "" && p.mixed && p.dp > 1 && !p.Inference {
+		p.mixed, p.wide = false, 2 // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+	}
+}
+
+// stages refuses a pipeline that the model cannot be divided into.
+func (p *plan) stages() error {
+	switch n := len(p.model.blocks); {
+	case p.PP == 1:
+		return nil
+	case p.model.encoder != nil:
+		return fmt.Errorf("--pp %d: pipeline stages of encoder-decoder models are not supported", p.PP)
+	case p.model.task == taskContrast:
+		return fmt.Errorf("--pp %d: pipeline stages of models with two encoders are not supported", p.PP)
+	case int64(n) < p.PP:
+		return fmt.Errorf("--pp %d: the model's %d layers cannot be divided into as many stages", p.PP, n)
+	}
+	return nil
+}
+
+// overflow refuses what would not fit into 63 bits, in floating point so that
+// the check itself cannot overflow.
+func (p *plan) overflow() error {
+	t := float64(p.Batch) * float64(max(p.Sequence, p.Context)+p.NewTokens)
+	seq := float64(p.Sequence)
+	var total, wide float64
+	for _, q := range p.model.params {
+		n := 1.0
+		for _, d := range q.Shape {
+			n *= float64(d)
+		}
+		total += n
+	}
+	for _, b := range p.model.blocks {
+		w := float64(p.model.hidden) * 64
+		for _, l := range b.linears() {
+			w += 16 * float64(l.in+l.out)
+		}
+		if a := b.attn; a != nil {
+			w += float64(a.heads) * (seq*40 + float64(a.d)*64)
+		}
+		if x, ok := b.ff.(*experts); ok {
+			w += float64(x.topK) * float64(x.inner+x.h) * 64
+		}
+		if x, ok := b.mixer.(*mamba); ok {
+			w += float64(x.inner) * float64(x.state_+4) * 64
+		}
+		wide += w
+	}
+	wide += 64 * float64(p.model.vocab+p.model.hidden)
+	if total*32+t*wide*float64(max(p.PP, 1)) > 1<<62 {
+		return fmt.Errorf("a batch of %d sequences of %d tokens needs more bytes than 2^62: no machine has them", p.Batch,
+			max(p.Sequence, p.Context))
+	}
+	return nil
+}
+
+// network is the configuration's, built anew unless one is spare.
+func (c *Config) network() (*model, error) {
+	if m := c.spare.Swap(nil); m != nil {
+		return m, nil
+	}
+	return newModel(c)
+}
+
+// giveBack keeps a network for the next budget unless it was divided or given
+// adapters.
+func (p *plan) giveBack(c *Config) {
+	if p.TP == 1 && p.EP == 1 && p.PP == 1 && p.LoRA == 0 && p.model.config.spare == c.spare {
+		c.spare.Store(p.model)
+	}
+}

@@ -1,0 +1,224 @@
+package budget
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// GPU is a device and what of it can be used.
+type GPU struct {
+	Name     string
+	Capacity int64 // bytes that PyTorch sees as the total
+	Context  int64 // what the CUDA context takes of it
+	Hopper   bool  // sm90 or newer: larger workspaces
+}
+
+// gpus is the table of devices: the total capacity that out-of-memory
+// messages print, which is less than nvidia-smi's, which is not the name's.
+var gpus = []GPU{
+	{"T4 16GB", gibs(14.56), 307 * mib, false},
+	{"V100 16GB", gibs(15.77), 307 * mib, false},
+	{"V100 32GB", gibs(31.73), 307 * mib, false},
+	{"RTX 4070 12GB", gibs(11.57), 460 * mib, false},
+	{"RTX 3090 24GB", gibs(23.60), 307 * mib, false},
+	{"RTX 4090 24GB", gibs(23.52), 460 * mib, false},
+	{"RTX 5090 32GB", gibs(31.36), 614 * mib, true},
+	{"A10 24GB", gibs(22.03), 307 * mib, false},
+	{"L4 24GB", gibs(22.03), 460 * mib, false},
+	{"L40S 48GB", gibs(44.34), 460 * mib, false},
+	{"RTX 6000 Ada 48GB", 50865307648, 460 * mib, false},
+	{"A100 40GB", gibs(39.39), 460 * mib, false},
+	{"A100 80GB", gibs(79.14), 460 * mib, false},
+	{"H100 80GB", gibs(79.10), 614 * mib, true},
+	{"H200 141GB", gibs(139.72), 614 * mib, true},
+	{"B200 192GB", gibs(178.35), 614 * mib, true},
+	{"MI300X 192GB", gibs(191.69), 614 * mib, true},
+}
+
+func gibs(f float64) int64 { return int64(f * gib) }
+
+// GPUs is the table of known devices.
+func GPUs() []GPU { return append([]GPU(nil), gpus...) }
+
+// FindGPU reads a device's name ("H100 80GB", "a100-40", "4090") or a size ("80GiB").
+func FindGPU(s string) (GPU, error) {
+	if n, err := units.Parse(s); err == nil && n >= mib { // 4090 is no size
+		return GPU{Name: s, Capacity: n, Context: 614 * mib, Hopper: true}, nil
+	}
+	want := squeeze(s)
+	var hits []GPU
+	for _, g := range gpus {
+		name := squeeze(g.Name)
+		if name == want || name == want+"gb" {
+			return g, nil
+		}
+		if want != "" && strings.Contains(name, want) {
+			hits = append(hits, g)
+		}
+	}
+	switch {
+	case len(hits) == 1:
+		return hits[0], nil
+	case len(hits) > 1:
+		var names []string
+		for _, g := range hits {
+			names = append(names, strconv.Quote(g.Name))
+		}
+		return GPU{}, fmt.Errorf("%q could be %s: give the whole name", short(s), strings.Join(names, " or "))
+	}
+	var names []string
+	for _, g := range gpus {
+		names = append(names, g.Name)
+	}
+	return GPU{}, fmt.Errorf("%q is neither a size like 80GiB nor one of: %s", short(s), strings.Join(names, ", "))
+}
+
+func squeeze(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(strings.TrimPrefix(strings.ToLower(s), "nvidia")))
+}
+
+// device is the GPU a setting is for; an H100 when none is named.
+func (p *plan) device() GPU {
+	if p.GPU != "" {
+		if g, err := FindGPU(p.GPU); err == nil {
+			return g
+		}
+	}
+	g, _ := FindGPU("H100 80GB")
+	return g
+}
+
+// workspaces are those of a plain product and of one with a bias epilogue.
+func (p *plan) workspaces() (int64, int64) {
+	if p.device().Hopper {
+		return 32 * mib, 1 * mib
+	}
+	return 8519680, 1 * mib
+}
+
+// torchBefore says whether the setting's PyTorch is older than a version.
+func (p *plan) torchBefore(major, minor int) bool {
+	if p.Torch == "" {
+		return false
+	}
+	var a, b int
+	if n, _ := fmt.Sscanf(strings.TrimPrefix(p.Torch, "v"), "%d.%d", &a, &b); n < 1 {
+		return false
+	}
+	return a < major || a == major && b < minor
+}
+
+// persistentWorkspace: until 2.14 the first product's workspace stays.
+func (p *plan) persistentWorkspace() bool { return p.torchBefore(2, 15) }
+
+// streamWidth is the width of the residual stream.
+func (p *plan) streamWidth() int64 { return p.wide }
+
+// Reserved over allocated: medians of measured runs.
+const (
+	nativeReserve     = 1.066
+	expandableReserve = 1.0055
+)
+
+// finish works out what stands beside PyTorch's own bytes.
+func (b *Budget) finish(p *plan) {
+	f := nativeReserve
+	if p.Allocator == "expandable" {
+		f = expandableReserve
+	}
+	top := max(b.PeakBytes, b.FirstStep)
+	loose := top
+	if p.Inference { // weights are laid down once and leave no holes
+		loose -= b.WeightsBytes
+	}
+	b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)
+	b.Context = p.device().Context
+	if p.GPUs > 1 {
+		comms := int64(0)
+		dp := p.dp
+		if p.Inference { // nothing is reduced over context-parallel ranks
+			dp /= p.CP
+		}
+		for _, n := range []int64{dp, p.TP, p.PP, p.EP, p.CP} {
+			if n > 1 {
+				comms++
+			}
+		}
+		b.Context += 512*mib + 410*mib*max(comms-1, 0)
+	}
+	b.explain(p)
+}
+
+// explain notes what a reader should know about the numbers.
+func (b *Budget) explain(p *plan) {
+	if a := p.model.config.assumed; a != "" {
+		b.note("%s", a)
+	}
+	b.Notes = append(b.Notes, p.notes...)
+	if l := p.model.blocks; p.model.encoder == nil && len(l) > 0 && l[0].cross != nil {
+		b.note("a decoder without its encoder: the weights of its attention to one are counted, but a step leaves them out")
+	}
+	if p.EP > 1 && p.expertTP < p.TP && p.whole.ByRole[RoleExpert] > 0 {
+		how := "lies whole on a GPU"
+		if p.expertTP > 1 {
+			how = fmt.Sprintf("is cut over %d GPUs", p.expertTP)
+		}
+		b.note("each expert %s: the %d GPUs of a stage are too few for --tp %d x --ep %d", how, p.GPUs/p.PP, p.TP, p.EP)
+	}
+	if p.EP > 1 && p.whole.ByRole[RoleExpert] == 0 {
+		b.note("--ep %d divides nothing: this model has no experts", p.EP)
+	}
+	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
+		b.note("%s", n)
+	}
+	for _, n := range notes {
+		if n.holds(p) {
+			b.note("%s", strings.ReplaceAll(n.text, "{offload}", p.Offload))
+		}
+	}
+}
+
+// notes are what else a reader should know, where it holds.
+var notes = []struct {
+	holds func(p *plan) bool
+	text  string
+}{
+	{func(p *plan) bool {
+		return !p.Inference && slices.Contains([]string{"mamba2", "nemotron_h", "qwen3_next", "qwen3_5_moe_text"},
+			p.model.config.Type)
+	}, "the mixers' activations are those of their fused kernels; without them (mamba-ssm, flash-linear-attention) " +
+		"the Python code keeps much more"},
+	{func(p *plan) bool { return p.Offload != "none" },
+		"offload {offload}: optimizer state is in host memory and moves over PCIe each step"},
+	{func(p *plan) bool { return p.Precision == "fp8-mixed" },
+		"fp8 keeps float32 weights; their fp8 copies are smaller than the bf16 copies counted here"},
+	{func(p *plan) bool { a := p.model.first(); return a != nil && a.eagerOnly && p.Attention != "eager" },
+		"this family's scores are written out (eager attention) whatever the setting says"},
+	{func(p *plan) bool {
+		return !p.Inference && slices.ContainsFunc(p.model.blocks, func(b *block) bool {
+			return b.attn != nil && b.attn.window > 0 && b.attn.window < p.Sequence
+		})
+	}, "layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in training, not less"},
+	{func(p *plan) bool { return p.Checkpointing == "full" && p.mixed && !p.Inference },
+		"checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included"},
+	{func(p *plan) bool { return p.model.vision != nil && p.model.task == taskCausal && !p.Inference },
+		"text only: an image adds the vision encoder's activations"},
+	{func(p *plan) bool { return p.KeepGradients },
+		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
+	{func(p *plan) bool { return p.UseCache && !p.Inference },
+		"use_cache=True in training: keys and values stay for as long as the outputs do"},
+}

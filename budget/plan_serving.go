@@ -1,0 +1,198 @@
+package budget
+
+// kvBytes is the width of one element of the cache, with what its scales add:
+// int8 a float32 per head and token, int4 two bf16 numbers per 64 elements.
+func (p *plan) kvBytes(elements, head int64) int64 {
+	head = max(head, 1)
+	switch p.KV {
+	case "fp32":
+		return 4 * elements
+	case "bf16", "fp16":
+		return 2 * elements
+	case "fp8":
+		return elements
+	case "int8":
+		return elements + 4*elements/head
+	case "int4":
+		return (elements+1)/2 + 4*((elements+63)/64)
+	}
+	if p.mixed && p.model.ropeDim > 0 {
+		return 4 * elements // keys rotated under autocast are float32, and so is the cache
+	}
+	return p.width * elements
+}
+
+// perToken is what a layer keeps of one token: keys and values, or their
+// common latent.
+func (a *attention) perToken() (elements, head int64) {
+	if a.latent != nil {
+		return a.latent.rank + a.latent.rope, a.latent.rank
+	}
+	return a.kv * (a.d + a.dv), a.d
+}
+
+// cacheBytes is the cache of a context. A layer with a window keeps the last
+// tokens only, but after a prefill the whole prompt's storage stays until the
+// next decoding step (whole).
+func (p *plan) cacheBytes(context int64, whole bool) (bytes, fixed, layerKeys int64) {
+	fixed = p.states()
+	bytes = fixed
+	for _, b := range p.model.blocks {
+		a := b.attn
+		if a == nil {
+			continue
+		}
+		n := context
+		if a.window > 0 && !whole && n > a.window {
+			n = a.window
+		}
+		e, head := a.perToken()
+		bytes += p.kvBytes(p.Batch*n*e, head)
+		layerKeys = max(layerKeys, p.kvBytes(p.Batch*n*a.kv*a.d, head))
+		if b.cross != nil && p.model.encoder != nil {
+			ce, ch := b.cross.perToken()
+			c := p.kvBytes(p.Batch*p.crossLength()*ce, ch)
+			bytes += c
+			fixed += c
+		}
+	}
+	return bytes, fixed, layerKeys
+}
+
+// states are the recurrent ones.
+func (p *plan) states() (bytes int64) {
+	for _, b := range p.model.blocks {
+		if b.mixer != nil {
+			bytes += b.mixer.state(p.Batch, p.width)
+		}
+	}
+	return bytes
+}
+
+// crossLength is what a decoder's attention to the encoder sees.
+func (p *plan) crossLength() int64 {
+	if e := p.model.encoder; e != nil && e.conv != nil {
+		return e.patches
+	}
+	return p.Sequence
+}
+
+// store puts keys or values into the cache: a copy in the cache's type, or a
+// place in a static cache that is already there.
+func (m *machine) store(x *value, wide int64) *value {
+	if m.opts.Cache == "static" {
+		return x
+	}
+	e := max(x.e, wide)
+	n := x.n * e
+	if m.opts.KV != "" {
+		n = m.opts.kvBytes(x.n, m.opts.headWidth())
+	}
+	st := m.alloc(n, KVCache)
+	m.cached = append(m.cached, st)
+	if m.opts.KV != "" { // attention reads it back in the compute type
+		return x
+	}
+	y := &value{st: m.keep(st), n: x.n, e: e}
+	m.drop(x)
+	return y
+}
+
+func (p *plan) headWidth() int64 {
+	if a := p.model.first(); a != nil {
+		return a.d
+	}
+	return 1
+}
+
+// serve fills in prefill and decode.
+func (p *plan) serve(b *Budget) {
+	if !p.model.generates() {
+		p.Cache = "none"
+		b.Setting.Cache = p.Cache
+	}
+	if p.PP > 1 {
+		n := (int64(len(p.model.blocks)) + p.PP - 1) / p.PP
+		p.model = p.stage(p.model.blocks[:n], true, true).model
+		b.note("one of %d pipeline stages, with embeddings and head", p.PP)
+	}
+	r := newRun(p)
+	m := r.m
+	load := r.ends[Load]
+	b.WeightsBytes = load.cats[Weights]
+	total := (p.Context + p.NewTokens + p.CP - 1) / p.CP // context-parallel ranks share the cache, too
+	static, _, _ := p.cacheBytes(total, false)
+	if p.Cache == "static" {
+		m.alloc(static, KVCache)
+	}
+	root := m.alloc(p.rootBytes(), Communication)
+	m.phase = Prefill
+	batch := r.batch()
+	m.release(batch.labels)
+	batch.labels = nil
+	m.mixed = p.mixed
+	h := r.network(batch)
+	logits := m.replace(h, r.logits(h))
+	if p.Cache == "dynamic" {
+		m.alloc(p.states(), KVCache)
+	}
+	m.release(root)
+	r.end(Prefill)
+	pre := m.peaks[Prefill]
+	b.Phases = append(b.Phases, PhaseBytes{Phase: Load, Peak: load.bytes, End: load.bytes, Categories: load.cats},
+		PhaseBytes{Phase: Prefill, Peak: pre.bytes, End: r.ends[Prefill].bytes, Categories: pre.cats})
+	m.drop(logits)
+	if p.Cache != "none" {
+		p.decode(b, load, total)
+	}
+	b.serving(p)
+	b.peak()
+}
+
+// decode is one token on a full context: a dynamic cache copies a layer's
+// keys (then its values) to append to them.
+func (p *plan) decode(b *Budget, load instant, total int64) {
+	cache, _, keys := p.cacheBytes(total, false)
+	c := load.cats
+	c[KVCache] = cache
+	ws, _ := p.workspaces()
+	if p.Cache == "dynamic" && keys > ws {
+		c[KVCache] += keys
+	} else {
+		c[Workspace] += ws
+	}
+	if p.eager() {
+		if a := p.model.first(); a != nil {
+			c[Temporary] += 3 * p.width * p.Batch * total * a.heads * a.d
+		}
+	}
+	if p.mixed {
+		for _, q := range p.model.params {
+			if len(q.Shape) > 1 {
+				c[AutocastCopies] += 2 * q.Elements()
+			}
+		}
+	}
+	if p.model.head != nil {
+		c[Logits] += p.Batch * p.model.head.out * p.width
+	}
+	c[Temporary] += 8 * p.Batch * p.model.hidden * p.width
+	end := c
+	c[Communication] += p.arriving()
+	if p.Cache == "dynamic" && keys > ws {
+		end[KVCache] -= keys
+	}
+	b.Phases = append(b.Phases, PhaseBytes{Phase: Decode, Peak: c.Sum(), End: end.Sum(), Categories: c})
+}
+
+// serving notes what one more token costs.
+func (b *Budget) serving(p *plan) {
+	one := *p
+	one.Batch = 1
+	if p.Cache == "none" {
+		return
+	}
+	x, fixed, _ := one.cacheBytes(1, false)
+	y, _, _ := one.cacheBytes(0, false)
+	b.CacheToken, b.CacheFixed = x-y, fixed
+}

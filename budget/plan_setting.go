@@ -1,0 +1,215 @@
+package budget
+
+import "cmp"
+
+// Categories are bytes by what they are for.
+type Categories [numCategories]int64
+
+// Category says what memory is for; the names are those of a recording's.
+type Category int
+
+// Categories of memory.
+const (
+	Weights Category = iota
+	Gradients
+	OptimizerState
+	Activations
+	Logits
+	KVCache
+	Inputs
+	AutocastCopies
+	Communication
+	Workspace
+	Temporary
+	numCategories
+)
+
+var categoryNames = [numCategories]string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache",
+	"inputs", "autocast_copies", "communication", "workspace", "temporary"}
+
+func (c Category) String() string { return categoryNames[c] }
+
+// Sum is the bytes of all categories.
+func (c Categories) Sum() int64 {
+	var n int64
+	for _, b := range c {
+		n += b
+	}
+	return n
+}
+
+// Map is the categories that are not empty, by name.
+func (c Categories) Map() map[string]int64 {
+	m := map[string]int64{}
+	for i, b := range c {
+		if b != 0 {
+			m[Category(i).String()] = b
+		}
+	}
+	return m
+}
+
+// Phase is a part of a step or of serving.
+type Phase int
+
+// Phases, in the order in which they come.
+const (
+	Load Phase = iota
+	Forward
+	Loss
+	Backward
+	FirstOptimizer
+	Optimizer
+	Prefill
+	Decode
+	numPhases
+)
+
+var phaseNames = [numPhases]string{"load", "forward", "loss", "backward", "first_optimizer_step", "optimizer", "prefill",
+	"decode"}
+
+func (p Phase) String() string { return phaseNames[p] }
+
+// Setting is how a model is trained or served. The zero value of a field is
+// its default; Defaults fills in what has none.
+type Setting struct {
+	Batch      int64 // sequences per GPU and micro-batch
+	Sequence   int64 // tokens per sequence; the encoder's in an encoder-decoder
+	DecoderSeq int64 // tokens per target sequence, for what is served when it is whole
+
+	Precision     string // fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4
+	Optimizer     string
+	Checkpointing string // none selective full
+	Attention     string // eager sdpa flash
+	Loss          string // default logits-only cross-entropy chunked fused
+	Padding       bool   // batches carry a real padding mask
+	Accumulate    int64  // micro-batches per step
+	KeepGradients bool   // zero_grad(set_to_none=False)
+	UseCache      bool   // the model fills a KV cache while it trains
+	DropOutputs   bool   // outputs are dropped before backward
+	Trainer       bool   // autocast wraps the model as Accelerate does: outputs become float32
+	MasterWeights bool
+
+	LoRA        int64  // rank, 0: full training
+	LoRATargets string // all, qv, or names with commas
+	LoRADtype   string // model, fp32
+	LoRADropout float64
+
+	Zero           int    // ZeRO stage, 0-3
+	FSDP           string // full, hybrid
+	GPUs           int64  // altogether, 0: the fewest that the model can be divided over
+	TP, PP, EP, CP int64
+	Offload        string // none optimizer params
+
+	Inference bool
+	Context   int64 // tokens in a decoder's cache while decoding, the sequence (in an encoder-decoder the target sequence) if 0
+	NewTokens int64
+	Cache     string // dynamic static none
+	KV        string // the cache's type, the model's if empty
+	LastLogit bool   // only the last token's logits are computed in the prefill, as generate() does
+
+	Torch     string // version
+	Allocator string // native, expandable
+	GPU       string // decides workspaces and context; empty: an H100
+
+	encoder bool // the sequence is an encoder's, of which a decoder's cache holds nothing
+}
+
+// Defaults fills in what a plain training loop has.
+func (s Setting) Defaults() Setting {
+	s.Precision = cmp.Or(s.Precision, "bf16")
+	s.Optimizer = cmp.Or(s.Optimizer, "adamw")
+	s.Checkpointing = cmp.Or(s.Checkpointing, "none")
+	s.Attention = cmp.Or(s.Attention, "sdpa")
+	s.Loss = cmp.Or(s.Loss, "default")
+	s.LoRATargets = cmp.Or(s.LoRATargets, "all")
+	s.LoRADtype = cmp.Or(s.LoRADtype, "fp32")
+	s.Offload = cmp.Or(s.Offload, "none")
+	s.Cache = cmp.Or(s.Cache, "dynamic")
+	s.Allocator = cmp.Or(s.Allocator, "native")
+	for _, n := range []*int64{&s.Batch, &s.Accumulate, &s.TP, &s.PP, &s.EP, &s.CP} {
+		*n = cmp.Or(*n, 1)
+	}
+	s.GPUs = cmp.Or(s.GPUs, s.group())
+	s.Sequence = cmp.Or(s.Sequence, 1024)
+	s.DecoderSeq = cmp.Or(s.DecoderSeq, min(s.Sequence, 128))
+	s.Context = cmp.Or(s.Context, s.Sequence)
+	return s
+}
+
+// complete fills in what has a default, where it is the model's, too: the cache
+// of an encoder-decoder holds the target sequence, not the encoder's, and
+// where the encoder hears sound, the target has the only tokens: as many as
+// its table of positions at most.
+func (c *Config) complete(s Setting) (_ Setting, err error) {
+	defer c.broken(&err)
+	m, err := c.network()
+	if err != nil {
+		return s, err
+	}
+	if m.config.spare == c.spare {
+		c.spare.Store(m)
+	}
+	if s.Sequence == 0 && s.Inference && m.encoder == nil {
+		s.Sequence = s.Context
+	}
+	if n := m.positions(); s.Sequence == 0 && n > 0 {
+		s.Sequence = min(n, 1024)
+	}
+	d := s.Defaults()
+	if m.encoder == nil {
+		return d, nil
+	}
+	d.encoder = true
+	if m.encoder.conv != nil {
+		if s.DecoderSeq == 0 {
+			d.DecoderSeq = min(d.Sequence, m.position.Shape[0])
+		}
+		d.Sequence = d.DecoderSeq
+	}
+	if s.Context == 0 {
+		d.Context = d.DecoderSeq
+	}
+	return d, nil
+}
+
+// group is the fewest GPUs that the model can be divided over as the setting
+// says; more of them are multiples of it.
+func (s Setting) group() int64 {
+	ways := s.TP * s.CP
+	return s.PP * (ways / gcd(ways, s.EP) * s.EP)
+}
+
+// onGPUs is the setting on n GPUs: served by more tensor-parallel ranks,
+// trained by more data-parallel ones, which share the state.
+func (s Setting) onGPUs(n int64) Setting {
+	s.GPUs = n
+	switch {
+	case s.Inference:
+		s.TP = n / (s.PP * s.CP)
+	case n == s.TP*s.PP:
+		s.Zero, s.FSDP = 0, ""
+	case s.Zero == 0 && s.FSDP == "":
+		s.Zero = 3
+	}
+	return s
+}
+
+// plan is a setting as the machine reads it.
+type plan struct {
+	Setting
+	model    *model
+	mixed    bool
+	width    int64 // bytes of the compute type
+	wide     int64 // bytes of a trained parameter as the layers see it
+	kept     int64 // bytes of a parameter as it is kept between steps, with its gradient and state
+	dp       int64 // ranks that have the same weights: data-parallel ones, and context-parallel ones among them
+	expertTP int64 // ranks that an expert's matrices are cut over
+	expertDP int64 // ranks that have the same experts
+	adapters []*parameter
+	whole    Counts // of the model before it is divided
+	notes    []string
+}
+
+func (p *plan) inference() bool { return p.Inference }
+func (p *plan) eager() bool     { return p.Attention == "eager" }

@@ -1,0 +1,355 @@
+package budget
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Fit says whether a setting fits a device, and how far it could go there.
+type Fit struct {
+	GPU         GPU
+	Fits        bool
+	MaxBatch    int64 // at the setting's sequence; 0: not even one
+	MaxSequence int64 // at the setting's batch
+	MaxTokens   int64 // serving: tokens in all caches together
+	HasSequence bool  // false for images and sound, which have one length
+}
+
+// fits says whether a budget fits a device. The table's capacities are what
+// PyTorch reports as the device's total; the context and communicators are
+// taken from it, as is what the allocator reserves.
+func (b *Budget) fits(g GPU) bool { return b.need(g) <= g.Capacity }
+
+// need is what a budget takes of a device, -1 for a setting that cannot be.
+func (b *Budget) need(g GPU) int64 {
+	if b == nil {
+		return -1
+	}
+	p := plan{Setting: b.Setting}
+	return b.TotalDevice() - p.device().Context + g.Context
+}
+
+// solver remembers budgets of a configuration by batch and sequence.
+type solver struct {
+	c    *Config
+	s    Setting
+	seen map[[2]int64]*Budget
+}
+
+func (v *solver) at(batch, seq int64) *Budget {
+	k := [2]int64{batch, seq}
+	if b, ok := v.seen[k]; ok {
+		return b
+	}
+	s := v.s
+	s.Batch = batch
+	b, err := Compute(v.c, s.withSequence(seq))
+	if err != nil {
+		b = nil
+	}
+	v.seen[k] = b
+	return b
+}
+
+// largest finds the largest multiple of unit whose size is within room. Sizes
+// grow with n, nearly in a straight line, so the gap is closed by
+// interpolation; a size below zero is one that cannot be.
+func largest(unit, limit, room int64, size func(int64) int64) int64 {
+	ok := func(b int64) bool { return b >= 0 && b <= room }
+	lo, a := unit, size(unit)
+	if !ok(a) {
+		return 0
+	}
+	hi := 2 * lo
+	b := size(hi)
+	for ok(b) && hi < limit {
+		lo, a = hi, b
+		hi *= 2
+		b = size(hi)
+	}
+	for step := 0; hi-lo > unit; step++ {
+		mid := lo + (hi-lo)/2
+		if b > a && step%3 < 2 { // every third step halves, so that a curve cannot slow it down
+			mid = lo + int64(float64(hi-lo)*float64(room-a)/float64(b-a))
+			if step%3 == 1 { // the neighbour of the last guess is often the answer
+				mid = lo + unit
+			}
+		}
+		mid = min(max(mid/unit*unit, lo+unit), hi-unit)
+		if c := size(mid); ok(c) {
+			lo, a = mid, c
+		} else {
+			hi, b = mid, c
+		}
+	}
+	return lo
+}
+
+// Limits of what is searched for.
+const (
+	limitBatch    = 1 << 20
+	limitSequence = 1 << 24
+)
+
+// Fits works the table over devices out.
+func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
+	s, err := c.complete(s)
+	if err != nil {
+		return nil, err
+	}
+	v := &solver{c: c, s: s, seen: map[[2]int64]*Budget{}}
+	here, err := Compute(c, s)
+	if err != nil {
+		return nil, err
+	}
+	v.seen[[2]int64{s.Batch, s.Sequence}] = here
+	var fits []Fit
+	for _, g := range devices {
+		f := Fit{GPU: g, Fits: here.fits(g)}
+		f.MaxBatch = largest(1, limitBatch, g.Capacity, func(n int64) int64 { return v.at(n, s.Sequence).need(g) })
+		unit := s.CP
+		if s.Sequence > 64 && s.CP == 1 {
+			unit = 64
+		}
+		if f.HasSequence = here.sequenceFree(); f.HasSequence {
+			f.MaxSequence = c.longest(unit, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
+		}
+		if s.Inference && here.CacheToken > 0 {
+			work := here.workingBytes() - here.WeightsBytes
+			free := g.Capacity - g.Context - here.WeightsBytes - int64(float64(work)*reserveFactor(s))
+			f.MaxTokens = max(0, int64(float64(free)/reserveFactor(s))/here.CacheToken) * s.CP // a token is on one of these ranks
+		}
+		fits = append(fits, f)
+	}
+	return fits, nil
+}
+
+// sequenceFree: images and sound have one length.
+func (b *Budget) sequenceFree() bool {
+	c := b.Model.Type
+	return c != "vit" && c != "clip" && c != "whisper"
+}
+
+// workingBytes is what serving takes without the cache.
+func (b *Budget) workingBytes() int64 {
+	n := b.WeightsBytes
+	for _, ph := range b.Phases {
+		n = max(n, ph.Peak-ph.Categories[KVCache])
+	}
+	return n
+}
+
+func reserveFactor(s Setting) float64 {
+	if s.Allocator == "expandable" {
+		return expandableReserve
+	}
+	return nativeReserve
+}
+
+// Solve finds the largest batch or sequence, or the fewest GPUs, for a device,
+// and the setting with it; 0 and the setting as it is when none fits.
+func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
+	s, err := c.complete(s)
+	if err != nil {
+		return 0, s, err
+	}
+	unit := int64(1)
+	var with func(n int64) Setting
+	first := s
+	switch what {
+	case "batch":
+		with = func(n int64) Setting { t := s; t.Batch = n; return t }
+	case "seq":
+		unit = max(64/s.CP*s.CP, s.CP)
+		with = s.withSequence
+	case "gpus":
+		with = s.onGPUs
+		if s.Inference {
+			first.TP = 1 // how many is what is asked
+		}
+		unit = first.group()
+		first.GPUs, first.Zero, first.FSDP = unit, 0, ""
+	default:
+		return 0, s, fmt.Errorf("--solve %q: batch, seq or gpus", short(what))
+	}
+	b, err := Compute(c, first)
+	if err != nil {
+		return 0, s, err
+	}
+	if what == "seq" && !b.sequenceFree() {
+		return 0, s, fmt.Errorf("--solve seq: the inputs of %s have one length", b.Model.Type)
+	}
+	need := func(n int64) int64 {
+		b, err := Compute(c, with(n))
+		if err != nil {
+			return -1
+		}
+		return b.need(g)
+	}
+	var n int64
+	switch what {
+	case "gpus":
+		n = unit * fewest(func(n int64) bool { b := need(n * unit); return b >= 0 && b <= g.Capacity })
+	case "seq":
+		n = c.longest(unit, g.Capacity, need)
+	default:
+		n = largest(unit, limitBatch, g.Capacity, need)
+	}
+	if n == 0 {
+		return 0, s, nil
+	}
+	return n, with(n), nil
+}
+
+// withSequence is the setting with sequences of n tokens, and as many more in
+// the cache as before.
+func (s Setting) withSequence(n int64) Setting {
+	if !s.encoder {
+		s.Context = max(s.Context-s.Sequence, 0) + n
+	}
+	s.Sequence = n
+	return s
+}
+
+// fewest tries powers of two and what lies between the last two.
+func fewest(ok func(int64) bool) int64 {
+	for n := int64(1); n <= 1<<16; n *= 2 {
+		if !ok(n) {
+			continue
+		}
+		i := sort.Search(int(n-n/2), func(i int) bool { return ok(n/2 + 1 + int64(i)) })
+		for k := n/2 + 1 + int64(i); k < n; k++ {
+			if ok(k) {
+				return k
+			}
+		}
+		return n
+	}
+	return 0
+}
+
+// Measure is one step of the ladder: a change and what it saves on top of
+// the changes before it.
+type Measure struct {
+	Change      string  `json:"change"` // as a reader would say it
+	Flags       string  `json:"flags"`  // as the command takes it
+	Costs       string  `json:"costs"`  // what it costs in turn
+	Saves       int64   `json:"saves_bytes"`
+	TotalDevice int64   `json:"total_device_bytes"` // reserved and context after it
+	Fits        bool    `json:"fits"`
+	Setting     Setting `json:"-"`
+}
+
+// rung is a measure, where a setting has it to take.
+type rung struct {
+	change, flags, costs string
+	open                 func(s *Setting) bool
+	apply                func(s *Setting)
+}
+
+// rungs are the measures in training, cheapest first.
+var rungs = []rung{
+	{"let gradients go with zero_grad(set_to_none=True)", "without --keep-gradients", "nothing",
+		func(s *Setting) bool { return s.KeepGradients }, func(s *Setting) { s.KeepGradients = false }},
+	{"switch the KV cache off in training", "without --use-cache", "nothing",
+		func(s *Setting) bool { return s.UseCache }, func(s *Setting) { s.UseCache = false }},
+	{"fused optimizer", "--optimizer adamw-fused", "nothing",
+		func(s *Setting) bool { return s.Optimizer == "adamw" || s.Optimizer == "adamw-loop" },
+		func(s *Setting) { s.Optimizer = "adamw-fused" }},
+	{"flash attention through sdpa", "--attention sdpa", "nothing",
+		func(s *Setting) bool { return s.Attention == "eager" }, func(s *Setting) { s.Attention = "sdpa" }},
+	{"expandable segments", "--allocator expandable", "nothing",
+		func(s *Setting) bool { return s.Allocator == "native" }, func(s *Setting) { s.Allocator = "expandable" }},
+	{"chunked or fused cross entropy", "--loss chunked", "a little time in the loss",
+		func(s *Setting) bool { return s.Loss == "default" || s.Loss == "cross-entropy" },
+		func(s *Setting) { s.Loss = "chunked" }},
+	{"gradient checkpointing", "--checkpointing full", "about a third more compute",
+		func(s *Setting) bool { return s.Checkpointing != "full" }, func(s *Setting) { s.Checkpointing = "full" }},
+	{"half the micro-batch, twice the accumulation", "--batch N/2 --accumulate 2",
+		"smaller matrix products, gradients kept between micro-batches",
+		func(s *Setting) bool { return s.Batch > 1 },
+		func(s *Setting) { s.Accumulate, s.Batch = 2*s.Accumulate, (s.Batch+1)/2 }},
+	{"8-bit optimizer state", "--optimizer adamw-8bit", "bitsandbytes; a little noise",
+		func(s *Setting) bool { return strings.HasPrefix(s.Optimizer, "adam") && s.Optimizer != "adamw-8bit" },
+		func(s *Setting) { s.Optimizer, s.MasterWeights = "adamw-8bit", false }},
+	{"LoRA, rank 16", "--lora 16", "trains adapters only", func(s *Setting) bool { return s.LoRA == 0 },
+		func(s *Setting) { s.LoRA, s.Optimizer, s.MasterWeights = 16, "adamw", false }},
+	{"4-bit base weights (QLoRA)", "--precision int4", "slower, a little noise in the base",
+		func(s *Setting) bool { return s.LoRA > 0 && (s.Precision == "bf16" || s.Precision == "fp16") },
+		func(s *Setting) { s.Precision = "int4" }},
+	{"sharding over more GPUs (FSDP)", "--fsdp full --gpus N", "more GPUs, communication",
+		func(s *Setting) bool { return s.FSDP == "" && s.Zero < 3 && s.GPUs > 1 && s.LoRA == 0 },
+		func(s *Setting) { s.FSDP, s.Zero = "full", 0 }},
+	{"optimizer on the CPU", "--offload optimizer", "PCIe traffic every step",
+		func(s *Setting) bool { return s.Offload == "none" }, func(s *Setting) { s.Offload = "optimizer" }},
+	{"shorter sequences, by half", "--seq N/2", "shorter context", func(s *Setting) bool { return s.Sequence > 256 },
+		func(s *Setting) { *s = s.withSequence(s.Sequence / 2) }},
+}
+
+func always(*Setting) bool { return true }
+
+// servingRungs are the measures for a server.
+var servingRungs = []rung{
+	{"logits of the last token only", "without --all-logits", "nothing", always, func(s *Setting) { s.LastLogit = true }},
+	{"flash attention through sdpa", "--attention sdpa", "nothing", always, func(s *Setting) { s.Attention = "sdpa" }},
+	{"expandable segments", "--allocator expandable", "nothing", always, func(s *Setting) { s.Allocator = "expandable" }},
+	{"a cache in 8 bits", "--kv fp8", "a little noise", always, func(s *Setting) { s.KV = "fp8" }},
+	{"weights in 8 bits", "--precision int8", "slower products", always, func(s *Setting) { s.Precision = "int8" }},
+	{"weights in 4 bits", "--precision int4", "a little noise", always, func(s *Setting) { s.Precision = "int4" }},
+	{"half the sequences at once", "--batch N/2", "less throughput", always, func(s *Setting) { s.Batch = (s.Batch + 1) / 2 }},
+}
+
+// Ladder applies the measures one after another, keeping those that save,
+// until the setting fits the device (or, without one, to the end).
+func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
+	s, err := c.complete(s)
+	if err != nil {
+		return nil, err
+	}
+	b, err := Compute(c, s)
+	if err != nil {
+		return nil, err
+	}
+	all := rungs
+	if s.Inference {
+		all = servingRungs
+	}
+	var ms []Measure
+	for _, r := range all {
+		if g != nil && b.fits(*g) {
+			break
+		}
+		t := s
+		if !r.open(&t) {
+			continue
+		}
+		if r.apply(&t); t.Precision != s.Precision && c.packedBits() <= weightBits[t.Precision] {
+			continue
+		}
+		n, err := Compute(c, t)
+		if err != nil || n.TotalDevice() >= b.TotalDevice() {
+			continue
+		}
+		ms = append(ms, Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, TotalDevice: n.TotalDevice(),
+			Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
+		s, b = t, n
+	}
+	return ms, nil
+}
+
+// weightBits are those of precisions that pack weights, which a checkpoint may have
+// packed as narrow already.
+var weightBits = map[string]int64{"int8": 8, "int4": 4}
+
+// WithVocabulary is the configuration with another vocabulary.
+func WithVocabulary(c *Config, v int64) (*Config, error) {
+	if v < 1 || v > 1<<31 {
+		return nil, fmt.Errorf("--vocab %d: at least 1", v)
+	}
+	if t, ok := c.fields["text_config"].(map[string]any); ok {
+		inner := (&Config{fields: t}).with("vocab_size", float64(v))
+		return c.with("text_config", inner.fields), nil
+	}
+	return c.with("vocab_size", float64(v)), nil
+}

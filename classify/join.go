@@ -1,0 +1,128 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/names"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/logits"
+	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// decide has every rule claim, and names what a model's tensors can name.
+func decide(a *rules.Facts, labels []meaning.Label, tensors []names.Tensor, without []string) {
+	a.Labels = names.ReadLabels(a.Result, labels)
+	together.Do(func() { join(a, rules.Seat(a, registry, without)) }, a.Peaks)
+	askSiblings(a, registry, without)
+	findDetails(a)
+	logits.TellFailedLoss(a)
+	names.Find(a.Result, tensors)
+}
+
+// join is the one place where claims meet: the surest claim decides, a signal
+// that says something else takes from it, one that agrees adds to it.
+func join(a *rules.Facts, p rules.Panel) {
+	const piece = 1 << 14
+	n, older := len(a.Category), a.Timeline.Older()
+	together.Each((n+piece-1)/piece, func(k int) {
+		for i := k * piece; i < min((k+1)*piece, n); i++ {
+			seats := p[meaning.NumPhases]
+			if i >= older {
+				seats = p[a.Phase[i]]
+			}
+			joinOne(a, seats, timeline.AllocationID(i))
+		}
+	})
+}
+
+func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID) {
+	var best rules.Claim
+	var by meaning.Signal
+	var rule, against, agreeing uint8
+	birth, death := a.Birth(id).Marks, a.Death(id).Marks
+	for i := 0; i < len(seats); {
+		r := &seats[i]
+		if r.Birth|r.Death != 0 && birth&r.Birth|death&r.Death == 0 {
+			i++
+			continue
+		}
+		c := r.Claim(id)
+		if c.Sure == 0 && !c.Last {
+			i++
+			continue
+		}
+		i = r.Next
+		if r.Signal == meaning.ByLife {
+			c.Sure = min(c.Sure, mostSure(a, id))
+		}
+		switch {
+		case c.Sure == 0:
+		case c.Category == best.Category:
+			agreeing = max(agreeing, min(c.Sure, best.Sure))
+			if c.Sure > best.Sure {
+				best.Sure, by, rule = c.Sure, r.Signal, r.Rule
+			}
+			if best.Detail == meaning.NoDetail {
+				best.Detail = c.Detail
+			}
+		case c.Sure > best.Sure:
+			against, agreeing = best.Sure, 0
+			best, by, rule = c, r.Signal, r.Rule
+		default:
+			against = max(against, c.Sure)
+		}
+	}
+	if against >= rules.Likely && best.Sure < rules.Exact {
+		best.Sure -= min(best.Sure/2, (against-rules.Likely)+6)
+	}
+	if agreeing >= rules.Plausible && against < rules.Plausible {
+		best.Sure = min(rules.Exact, best.Sure+4)
+	}
+	a.Category[id], a.Detail[id], a.Confidence[id], a.Signal[id], a.Rule[id] = best.Category, best.Detail, best.Sure, by, rule
+}
+
+// mostSure bounds what the life of an allocation can say where it may hold logits
+// though no loss shows.
+func mostSure(a *rules.Facts, id timeline.AllocationID) uint8 {
+	if len(a.Doubtful)+len(a.Widest) == 0 {
+		return 100
+	}
+	switch a.Phase[id] {
+	case meaning.Forward, meaning.Generate, meaning.Backward:
+		if _, ok := a.Doubtful[id]; ok {
+			return rules.Guess
+		}
+		if a.Widest[id] {
+			return rules.Plausible
+		}
+	}
+	return 100
+}
+
+// askSiblings has the rules claim that look at what others turned out to be, one after
+// the other, of what nothing surer is known. The surest claim decides here, too.
+func askSiblings(a *rules.Facts, registry []*rules.Rule, without []string) {
+	for k, r := range registry {
+		if !r.Siblings || !r.Speaks(a, without) {
+			continue
+		}
+		claims := r.Begin(a)
+		if claims == nil {
+			continue
+		}
+		for i, sure := range a.Confidence {
+			if sure > rules.Plausible || r.Born == rules.Older && i >= a.Timeline.Older() {
+				continue
+			}
+			id := timeline.AllocationID(i)
+			c := claims(id)
+			if c.Sure <= sure {
+				continue
+			}
+			if c.Category != a.Category[id] {
+				a.Detail[id] = c.Detail
+			}
+			a.Category[id], a.Confidence[id], a.Signal[id], a.Rule[id] = c.Category, c.Sure, r.Signal, uint8(k+1)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package leaks
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// The kinds of leaks, in the words of the report schema.
+const (
+	GrowingList        = "growing_list"        // tensors appended to something that lives on
+	RetainedGraph      = "retained_graph"      // an autograd graph with its saved tensors, every step
+	GradientsKept      = "gradients_kept"      // zeroed in place instead of freed
+	StaleOutputs       = "stale_outputs"       // the last step's results alive during the next forward
+	VaryingShapes      = "varying_shapes"      // every step asks for other sizes
+	FragmentationCreep = "fragmentation_creep" // reserved grows, allocated doesn't
+	FirstStepState     = "first_step_state"    // the optimizer's state, made once: no leak
+)
+
+// Site is a line of the user's program with the bytes that it keeps alive.
+type Site struct {
+	File     string
+	Line     int
+	Function string
+	Bytes    int64
+}
+
+// Leak is memory that a program keeps beyond its use, or what is often taken
+// for that.
+type Leak struct {
+	Kind      string // a word of the report schema
+	Defect    bool   // a mistake in the program; else a cost, or expected
+	Suspected bool   // too few steps, or too uneven, to be sure
+	Joined    bool   // one tensor, made anew and larger every time; Allocations are all of them
+	Untrained bool   // of forward passes that no backward pass follows, though the program trains: steps are those passes
+	Site             // the best guess at the line that keeps it; File is empty when no stack shows any
+
+	// Made is the line that made most of what is kept, where the line above only
+	// led there: the user's, else a library's. It is empty for graphs.
+	Made frames.Line
+	// CalledFrom is the user's line that called the function of the line above,
+	// which may be the one that keeps what that returns; empty where no line
+	// of the loop did.
+	CalledFrom frames.Line
+
+	Sites        []Site // the user's lines on the stacks of what is kept, most bytes first
+	Category     meaning.Category
+	BytesPerStep int64 // growth; for what doesn't grow, the bytes held in a step
+	Steps        int   // that show it
+	TotalBytes   int64 // kept at the end of the last step
+	Older        int64 // of those bytes, made by steps before the trace
+	Confidence   float64
+
+	// Allocations are what is kept, in ascending order.
+	Allocations []timeline.AllocationID
+	// Near is the user's line that runs the optimizer, for kinds whose own
+	// allocations are made by autograd and have no line.
+	Near Site
+
+	optimizer   string           // the file of torch/optim that makes the state, without its ending; "" where no stack shows one
+	forwardOnly bool             // no step has a backward pass
+	expandable  bool             // segments grow
+	stack       snapshot.StackID // one that shows the line
+	lastStep    int              // number of the last step
+	peak        int64            // bytes allocated at most in it
+}
+
+// Reused tells whether blocks that requests of other sizes left fit again: they
+// do where segments grow.
+func (l *Leak) Reused() bool { return l.expandable }
+
+// StepAtCapacity is the number of the step whose peak won't fit any more, if
+// the growth goes on; false for what doesn't grow.
+func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
+	if l.Kind != GrowingList && l.Kind != RetainedGraph || l.Untrained || l.BytesPerStep <= 0 || capacity <= 0 {
+		return 0, false
+	}
+	left := max(0, capacity-l.peak)
+	return l.lastStep + 1 + int(left/l.BytesPerStep), true
+}
+
+// Find judges what every step leaves behind. It needs the steps, phases
+// and categories; its time is linear in the allocations.
+func Find(c *meaning.Result, view *frames.View) []Leak {
+	leaks := stepLeaks(c, view)
+	for _, leak := range untrainedLeaks(c, view) {
+		if !slices.ContainsFunc(leaks, leak.overlaps) {
+			leaks = append(leaks, leak)
+		}
+	}
+	slices.SortStableFunc(leaks, func(a, b Leak) int {
+		if a.Defect != b.Defect {
+			return cmp.Compare(phases.AsInt(b.Defect), phases.AsInt(a.Defect))
+		}
+		return cmp.Compare(b.TotalBytes, a.TotalBytes)
+	})
+	return leaks
+}
+
+// stepLeaks are those of the program's loop.
+func stepLeaks(c *meaning.Result, view *frames.View) []Leak {
+	l := newLoop(c, view)
+	if l == nil {
+		return onlyStep(c, view)
+	}
+	var found [4][]Leak // in the order of the kinds, whichever is done first
+	own := [4]*loop{l.apart(), l.apart(), l.apart(), l.apart()}
+	together.Do(
+		func() { found[0] = own[0].growth(own[0].survivors()) },
+		func() { found[1] = own[1].joined() },
+		func() { found[2] = append(own[2].keptGradients(), own[2].staleOutputs()...) },
+		func() { found[3] = slices.Concat(own[3].varyingShapes(), own[3].creep(), own[3].firstStepState()) })
+	return l.judged(slices.Concat(found[:]...))
+}
+
+// onlyStep is what one step alone can show: the state that its optimizer makes.
+func onlyStep(c *meaning.Result, view *frames.View) []Leak {
+	if len(c.Steps) != 1 {
+		return nil
+	}
+	l := loopOf(c, view, c.Steps, false)
+	return l.judged(l.firstStepState())
+}
+
+// judged are leaks of the program's loop with all that is said of them.
+func (l *loop) judged(leaks []Leak) []Leak {
+	last := l.n - 1
+	leaks = slices.DeleteFunc(leaks, func(leak Leak) bool {
+		return leak.Kind == GrowingList && leak.File == "" && leak.Category == meaning.Gradients && l.oneEach(leak.Allocations)
+	})
+	for i := range leaks {
+		leak := &leaks[i]
+		l.judge(leak)
+		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[max(last-1, 0)].PeakAllocated)
+	}
+	return leaks
+}
+
+// judge fills in what follows from what is known of a leak.
+func (l *loop) judge(leak *Leak) {
+	if leak.File == "" && (!l.trains && l.t.Older() > 0 || leak.Kind == GrowingList && l.mayBeLayers(leak.Allocations)) {
+		leak.Confidence = min(leak.Confidence, 0.8)
+	}
+	leak.forwardOnly, leak.expandable = !l.trains, l.t.Expandable()
+	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
+	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
+	l.surround(leak)
+}
+
+// oneEach tells whether each of what piles up may be the gradient of another
+// weight: without stacks, the layers of one backward pass may have been taken for
+// steps.
+func (l *loop) oneEach(kept []timeline.AllocationID) bool {
+	bySize := map[int64]int{}
+	for _, id := range kept {
+		bySize[l.t.Requested(id)]++
+	}
+	for i, category := range l.c.Category {
+		if category == meaning.Weights {
+			bySize[l.t.Requested(timeline.AllocationID(i))]--
+		}
+	}
+	for _, n := range bySize {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}

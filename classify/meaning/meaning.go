@@ -1,0 +1,183 @@
+// Package meaning is the vocabulary of a classification, and its result: the
+// categories, details, phases and signals that allocations have, the steps of a
+// program, and what was found for each allocation.
+package meaning
+
+import (
+	"sort"
+
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Category is what an allocation holds.
+type Category uint8
+
+// The categories; they sum to the allocated bytes at every event.
+const (
+	Unknown Category = iota
+	Weights
+	Gradients
+	OptimizerState
+	Activations
+	Logits
+	KVCache
+	Inputs
+	AutocastCopies
+	Communication
+	Workspace
+	Temporary
+	NumCategories = int(Temporary) + 1
+)
+
+var categoryNames = [NumCategories]string{"unknown", "weights", "gradients", "optimizer_state", "activations", "logits",
+	"kv_cache", "inputs", "autocast_copies", "communication", "workspace", "temporary"}
+
+// String is the word of reports and tables.
+func (c Category) String() string { return categoryNames[c] }
+
+// CategoryNamed finds a category by the word of reports and tables.
+func CategoryNamed(word string) (Category, bool) {
+	for i, name := range categoryNames {
+		if name == word {
+			return Category(i), true
+		}
+	}
+	return Unknown, false
+}
+
+// Phase is what the program was doing when an allocation was made.
+type Phase uint8
+
+// The phases of a program.
+const (
+	Setup Phase = iota
+	Data
+	Forward
+	Backward
+	Optimizer
+	ZeroGrad
+	Generate
+	OtherPhase
+	NumPhases = int(OtherPhase) + 1
+)
+
+// String is the word of reports and tables.
+func (p Phase) String() string {
+	return [...]string{"setup", "data", "forward", "backward", "optimizer", "zero_grad", "generate", "other"}[p]
+}
+
+// Detail is the kind of thing within a category.
+type Detail uint8
+
+// The details; NoDetail where a category has one kind only or it isn't known.
+const (
+	NoDetail        Detail = iota
+	Parameter              // weights
+	Buffer                 // weights: running statistics, masks, rotary tables
+	Moment1                // optimizer_state: exp_avg, momentum_buffer
+	Moment2                // optimizer_state: exp_avg_sq and what follows it
+	MasterWeights          // optimizer_state: fp32 copies of low-precision weights
+	StepCounter            // optimizer_state: one number per parameter or optimizer
+	Recomputed             // activations: made again by checkpointing's backward
+	CheckpointInput        // activations: what checkpointing keeps
+	Restored               // activations: copied back from the host
+	LogitsCopy             // logits: float or shifted copies, log-softmax
+	LogitsGradient         // logits: the gradient of one of them
+	CuBLAS                 // workspace
+	GradientBucket         // gradients or communication: DDP's buckets
+	GatheredShard          // communication: FSDP's gathered parameters
+	NumDetails      = int(GatheredShard) + 1
+)
+
+// String is the word of tables, "" for NoDetail.
+func (d Detail) String() string {
+	return [...]string{"", "parameter", "buffer", "first_moment", "second_moment", "master", "step", "recomputed",
+		"checkpoint_input", "restored", "logits_copy", "logits_grad", "cublas", "bucket", "gathered"}[d]
+}
+
+// Signal is the evidence that decided an allocation's category.
+type Signal uint8
+
+// The signals, strongest first.
+const (
+	NoSignal      Signal = iota
+	ByLabel              // a labels file or the recording's own metadata
+	ByAnnotation         // a range that the program or a library names
+	ByNativeStack        // C++ frames of the allocation
+	ByFreeStack          // the stack of its free: autograd releasing a saved tensor
+	ByPythonStack        // Python frames of torch and public libraries
+	BySite               // what other allocations of the same stack turned out to be
+	ByLife               // in which phases it was born and freed
+	BySize               // sizes that recur as weight, gradient and moment; tokens × vocabulary
+	NumSignals    = int(BySize) + 1
+)
+
+// String is the word of tables.
+func (s Signal) String() string {
+	return [...]string{"none", "label", "annotation", "native_stack", "free_stack", "python_stack", "site", "life", "size"}[s]
+}
+
+// Stacked is the order of categories in pictures, what lives longest below.
+var Stacked = [NumCategories]Category{Weights, OptimizerState, Gradients, KVCache, AutocastCopies, Inputs, Communication,
+	Workspace,
+	Activations, Logits, Temporary, Unknown}
+
+// Label is what somebody who knows says about one allocation.
+type Label struct {
+	Address  uint64
+	Event    int // index of the alloc event in the device's trace; -1: whatever lies there at the end of the recording
+	Category Category
+	Name     string
+}
+
+// PhaseSpan is a run of events in one phase, both ends included.
+type PhaseSpan struct {
+	Phase                 Phase
+	FirstEvent, LastEvent int
+}
+
+// Step is one iteration of a program's loop.
+type Step struct {
+	Number                int
+	FirstEvent, LastEvent int // both included
+	PeakAllocated         int64
+	Phases                []PhaseSpan
+}
+
+// Result says what every allocation of a timeline is; its slices are
+// parallel to the timeline's allocations.
+type Result struct {
+	Timeline *timeline.Timeline
+
+	Category   []Category
+	Detail     []Detail
+	Confidence []uint8 // percent
+	Signal     []Signal
+	Rule       []uint8  // that decided: index into the registry of rules, and 1; 0: none spoke
+	Phase      []Phase  // in which it was made
+	Step       []int32  // in which it was made; -1: before the loop
+	Name       []uint32 // index into Names, 0: unnamed; nil when nothing could be named
+	Names      []string
+
+	Steps  []Step
+	Before []PhaseSpan // events before the first step
+
+	// Untrained are the iterations of each stretch of forward passes that no
+	// backward pass follows, such as a validation, in a program that trains.
+	// They lie within steps, or before the first; their peaks aren't known.
+	Untrained [][]Step
+}
+
+// UntrainedAt is the pass that an event lies in where that is one of Untrained, else nil.
+func (c *Result) UntrainedAt(event int) *Step {
+	i := sort.Search(len(c.Untrained), func(i int) bool { return c.Untrained[i][0].FirstEvent > event })
+	if i == 0 {
+		return nil
+	}
+	steps := c.Untrained[i-1]
+	k := sort.Search(len(steps), func(k int) bool { return steps[k].FirstEvent > event })
+	if s := &steps[k-1]; event <= s.LastEvent {
+		return s
+	}
+	return nil
+}

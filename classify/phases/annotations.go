@@ -1,0 +1,170 @@
+package phases
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// window is an annotated range of events, from first up to but without end.
+type window struct {
+	phase      meaning.Phase
+	first, end int
+	closure    bool // an optimizer's step that runs forward and backward itself
+	fused      bool // within a backward pass
+	ends       bool // the last step of a backward pass that has some
+}
+
+// annotated turns the ranges that torch and its users name into events by their
+// time. They are there even where no stacks were recorded.
+func (a *Program) annotated() []window {
+	if a.Events.TimeUS == nil {
+		return nil
+	}
+	type key struct {
+		name   snapshot.StringID
+		device int
+	}
+	open := map[key][]int64{}
+	var out []window
+	for _, n := range a.Timeline.Snapshot.Annotations {
+		phase, ok := phaseNamed(a.Timeline.Snapshot.String(n.Name))
+		if !ok || n.Device != a.Timeline.Device.Ordinal && n.Device >= 0 && a.otherDevice(n.Device) {
+			continue
+		}
+		k := key{n.Name, n.Device}
+		if n.Start {
+			open[k] = append(open[k], n.TimeUS)
+			continue
+		}
+		if starts := open[k]; len(starts) > 0 {
+			w := window{phase: phase, first: a.eventAt(starts[len(starts)-1]), end: a.eventAt(n.TimeUS + 1)}
+			open[k] = starts[:len(starts)-1]
+			if w.first < a.Last && w.end > 0 {
+				out = append(out, w)
+			}
+		}
+	}
+	for k, starts := range open { // a range that was never left: the recording ends in it
+		phase, _ := phaseNamed(a.Timeline.Snapshot.String(k.name))
+		for _, s := range starts {
+			if first := a.eventAt(s); first < a.Last && phase != meaning.Data {
+				out = append(out, window{phase: phase, first: first, end: a.Last})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b window) int {
+		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.end, b.end), cmp.Compare(a.phase, b.phase))
+	})
+	for i := range out {
+		if w := &out[i]; w.phase == meaning.Optimizer {
+			w.closure = slices.ContainsFunc(inside(out, i), func(x window) bool {
+				return x.phase != meaning.Optimizer &&
+					x.end < w.end
+			})
+		}
+	}
+	return out
+}
+
+// inside are the windows that begin within one, itself among them: sorted by
+// their first events, and at the same event the shorter one first.
+func inside(windows []window, k int) []window {
+	w := windows[k]
+	if w.first >= w.end {
+		return nil
+	}
+	from, to := k, k
+	for from > 0 && windows[from-1].first == w.first {
+		from--
+	}
+	for to < len(windows) && windows[to].first < w.end {
+		to++
+	}
+	return windows[from:to]
+}
+
+// otherDevice tells whether a range belongs to another GPU that has ranges and
+// events of its own. Ranges carry the device that was current, which is not
+// always the one that is looked at.
+func (a *Program) otherDevice(ordinal int) bool {
+	d := a.Timeline.Snapshot.Device(ordinal)
+	return d != nil && d.Events.Len() > a.Last
+}
+
+// eventAt is the first event at or after a time.
+func (a *Program) eventAt(us int64) int {
+	return sort.Search(a.Last, func(i int) bool { return a.Events.TimeUS[i] >= us })
+}
+
+// Communicates marks the events within the ranges that FSDP names.
+func (a *Program) Communicates() []bool {
+	if a.Events.TimeUS == nil {
+		return nil
+	}
+	var depth []int32 // by event: ranges entered less ranges left
+	open := map[snapshot.StringID]int64{}
+	for _, n := range a.Timeline.Snapshot.Annotations {
+		name, _, _ := strings.Cut(a.Timeline.Snapshot.String(n.Name), " ") // the module follows in brackets
+		switch name {
+		case "FSDP::all_gather", "FSDP::all_gather_copy_out", "FSDP::post_backward_reduce":
+		default:
+			continue
+		}
+		if n.Start {
+			open[n.Name] = n.TimeUS
+			continue
+		}
+		start, ok := open[n.Name]
+		if !ok {
+			continue
+		}
+		if depth == nil {
+			depth = make([]int32, a.Last+1)
+		}
+		depth[a.eventAt(start)]++
+		depth[a.eventAt(n.TimeUS+1)]--
+		delete(open, n.Name)
+	}
+	if depth == nil {
+		return nil
+	}
+	out := pages.Make[bool](a.Last)
+	inside := int32(0)
+	for i := range out {
+		inside += depth[i]
+		out[i] = inside > 0
+	}
+	return out
+}
+
+// phaseNamed is the phase that an annotation's name stands for.
+func phaseNamed(name string) (meaning.Phase, bool) {
+	switch {
+	case strings.HasPrefix(name, "Optimizer.step#"):
+		return meaning.Optimizer, true
+	case strings.HasPrefix(name, "Optimizer.zero_grad#"):
+		return meaning.ZeroGrad, true
+	case strings.HasPrefix(name, "enumerate(DataLoader)#"):
+		return meaning.Data, true
+	}
+	if len(name) > 64 {
+		return 0, false // none of those below
+	}
+	switch strings.Trim(strings.ToLower(name), "# ") {
+	case "forward":
+		return meaning.Forward, true
+	case "backward":
+		return meaning.Backward, true
+	case "optimizer", "optimizer_step":
+		return meaning.Optimizer, true
+	case "zero_grad":
+		return meaning.ZeroGrad, true
+	}
+	return 0, false
+}

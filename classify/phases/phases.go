@@ -1,0 +1,418 @@
+package phases
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// findPhases gives every event a phase: what stacks and annotations name, then
+// what the rhythm of lifetimes shows, and what lies between takes after its
+// neighbours.
+func (a *Program) findPhases() {
+	hints := a.hints
+	a.Windows = a.annotated()
+	a.Covered = pages.Make[frames.Phase](a.Last)
+	done := 0 // windows may overlap: each event once
+	for _, w := range a.Windows {
+		if w.closure {
+			continue
+		}
+		for i := max(w.first, done); i < w.end; i++ {
+			if hints[i] == 0 {
+				hints[i] = HintOf(w.phase)
+			}
+			if w.phase == meaning.Optimizer || w.phase == meaning.ZeroGrad {
+				a.Covered[i] = HintOf(w.phase)
+			}
+		}
+		done = max(done, w.end)
+	}
+	a.findFused()
+	a.findPacked()
+	for _, w := range a.Windows {
+		if w.phase != meaning.Data && !w.closure && !w.fused {
+			a.stepping = append(a.stepping, w.first)
+		}
+		a.Updates = a.Updates || w.phase == meaning.Optimizer
+	}
+	if a.Recorded.Allocs {
+		a.hintClosures(hints)
+	} else {
+		a.Roots = a.findRoots()
+		a.hintRhythm(hints)
+	}
+	if a.Plain = a.isPlain(hints); a.Plain {
+		suppose(hints, meaning.OtherPhase)
+	}
+	a.Loop = a.loopStart(hints)
+	a.hintBatches(hints)
+	a.hintReleases(hints)
+	a.Phases = a.fill(hints)
+}
+
+// suppose gives a phase to events that have none yet.
+func suppose(hints []frames.Phase, p meaning.Phase) {
+	for i, h := range hints {
+		if h == 0 {
+			hints[i] = HintOf(p)
+		}
+	}
+}
+
+// hintClosures leaves to optimizers that run forward and backward themselves
+// what comes after backward: up to the end of the step, or up to the next
+// zero_grad where that is what the closure begins with.
+func (a *Program) hintClosures(hints []frames.Phase) {
+	const atOnce = 2 // events
+	for k, w := range a.Windows {
+		if !w.closure {
+			continue
+		}
+		ends, clears := []int{w.end}, false
+		for _, x := range inside(a.Windows, k) {
+			if x.phase == meaning.ZeroGrad {
+				clears = clears || x.first <= w.first+atOnce
+				ends = append(ends, x.first)
+			}
+		}
+		if !clears {
+			ends = ends[:1]
+		}
+		for _, end := range ends {
+			rest := end
+			for rest > w.first && hints[rest-1] != HintOf(meaning.Backward) {
+				rest--
+			}
+			if rest == w.first && end < w.end {
+				continue // else it only clears gradients
+			}
+			suppose(hints[rest:end], meaning.Optimizer)
+		}
+	}
+}
+
+// loopStart is the first event after the program has set itself up.
+func (a *Program) loopStart(hints []frames.Phase) int {
+	first := a.Last
+	if a.Plain {
+		return first
+	}
+	for i, h := range hints {
+		if h != 0 && h != HintOf(meaning.Setup) && a.Events.Action[i] == snapshot.Alloc {
+			first = i
+			break
+		}
+	}
+	if a.Recorded.Allocs {
+		return a.dataBefore(a.pastHelpers(first, hints), hints)
+	}
+	return min(first, a.rhythmStart())
+}
+
+// isPlain tells programs without a model: from their beginning on their stacks
+// show that they neither make nor load weights, run no module and train nothing.
+func (a *Program) isPlain(hints []frames.Phase) bool {
+	if a.All&frames.UserInner == 0 || a.All&(frames.Weight|frames.InModule) != 0 || a.Timeline.Older() == a.Timeline.Len() {
+		return false
+	}
+	for id := range timeline.AllocationID(a.Timeline.Older()) {
+		if a.Outlives(id) && a.Timeline.Stack(id) == 0 {
+			return false // it may be one
+		}
+	}
+	return !slices.ContainsFunc(hints, func(h frames.Phase) bool { return h != 0 && h != HintOf(meaning.Setup) })
+}
+
+// pastHelpers passes over torch's functions that a program's setup calls
+// itself, once, outside of any module, and makes them part of it.
+func (a *Program) pastHelpers(first int, hints []frames.Phase) int {
+	helper := func(i int) bool {
+		return hints[i] == HintOf(meaning.Forward) && a.Stacks[a.Events.StackOf(i)].Marks&(frames.InModule|frames.Engine) == 0
+	}
+	if first == a.Last || !helper(first) {
+		return first
+	}
+	last := make([]int32, len(a.Stacks)) // event at which each stack allocates for the last time
+	for i, action := range a.Events.Action {
+		if action == snapshot.Alloc {
+			last[a.Events.StackOf(i)] = int32(i)
+		}
+	}
+	const once = 64 // events
+	start := first
+	for i := first; i < a.Last; i++ {
+		if a.Events.Action[i] != snapshot.Alloc || hints[i] == 0 || hints[i] == HintOf(meaning.Setup) {
+			continue
+		}
+		if !OneOf(hints[i], meaning.Forward, meaning.Generate, meaning.Data) {
+			break // all of the only pass was such functions
+		}
+		if !helper(i) || int(last[a.Events.StackOf(i)]) > i+once {
+			start = i
+			break
+		}
+	}
+	if start == first {
+		return first
+	}
+	for i := first; i < start; i++ {
+		if hints[i] == HintOf(meaning.Forward) {
+			hints[i] = HintOf(meaning.Setup)
+		}
+	}
+	return start
+}
+
+// dataBefore goes back over the first batch: what is allocated right before the
+// first forward, from lines that allocate again later or that a loader runs.
+func (a *Program) dataBefore(first int, hints []frames.Phase) int {
+	var again []bool // by stack: allocates after first
+	start := first
+	for i := first - 1; i >= 0 && hints[i] != HintOf(meaning.Setup); i-- {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		if again == nil {
+			again = a.allocating(first + 1)
+		}
+		if !again[a.Events.StackOf(i)] {
+			break
+		}
+		start = i
+	}
+	if start < first {
+		return start
+	}
+	const few = 4 // a recording of one iteration: what the program itself made last
+	for i, n := first-1, 0; i >= 0 && n < few && hints[i] != HintOf(meaning.Setup); i-- {
+		if a.Events.Action[i] == snapshot.Alloc {
+			if e := a.Stacks[a.Events.StackOf(i)]; e.Marks&frames.UserInner == 0 ||
+				e.Marks&(frames.Weight|frames.InModule|frames.Named) != 0 {
+				break
+			}
+			start = i
+			n++
+		}
+	}
+	return start
+}
+
+// allocating tells which stacks allocate from an event on.
+func (a *Program) allocating(from int) []bool {
+	out := make([]bool, len(a.Stacks))
+	for i := from; i < a.Last; i++ {
+		if a.Events.Action[i] == snapshot.Alloc {
+			out[a.Events.StackOf(i)] = true
+		}
+	}
+	return out
+}
+
+// hintBatches marks the lines that loaded the first batch wherever they run again.
+func (a *Program) hintBatches(hints []frames.Phase) {
+	if !a.Recorded.Allocs {
+		return
+	}
+	a.loads = map[snapshot.StackID]bool{}
+	upTo := func(ps ...meaning.Phase) int {
+		i := a.Loop
+		for i < a.Last && (hints[i] == 0 || OneOf(hints[i], ps...)) {
+			i++
+		}
+		return i
+	}
+	end := upTo(meaning.Data)
+	if back := upTo(meaning.Data, meaning.Forward, meaning.ZeroGrad); a.All&frames.InModule == 0 && back < a.Last {
+		end = back // torch's functions that a program calls itself are not where its forward begins
+	}
+	modules := end == a.Last || hints[end] != HintOf(meaning.Backward)
+	if !modules { // what backward frees is no batch
+		back := end
+		for i := end; i < a.Last && (hints[i] == 0 || hints[i] == HintOf(meaning.Backward)); i++ {
+			if hints[i] != 0 || !a.Recorded.Frees && back == i-1 && a.Events.Action[i] != snapshot.Alloc {
+				back = i
+			}
+		}
+		end = a.batchEnd(a.Loop, end, back)
+	}
+	for i := a.Loop; i < end; i++ {
+		if id := a.Events.StackOf(i); a.Events.Action[i] == snapshot.Alloc && a.Stacks[id].Marks&frames.UserInner != 0 {
+			a.loads[id] = true
+		}
+	}
+	if len(a.loads) == 0 {
+		if !modules && a.All&frames.InModule == 0 {
+			a.hintFits(hints)
+		}
+		return
+	}
+	trains := slices.Contains(hints, HintOf(meaning.Backward))
+	last, back := frames.Phase(0), false
+	for i := a.Loop; i < a.Last; i++ {
+		back = back || hints[i] == HintOf(meaning.Backward)
+		// one line may load, run the model and compute the loss
+		computing := trains && OneOf(last, meaning.Forward, meaning.Generate) && (modules || !back)
+		if hints[i] == 0 && a.Events.Action[i] == snapshot.Alloc && !computing {
+			switch {
+			case a.loads[a.Events.StackOf(i)]:
+				hints[i], back = HintOf(meaning.Data), false
+			case !modules:
+				last = HintOf(meaning.Forward)
+			}
+		}
+		if hints[i] != 0 {
+			last = hints[i]
+		}
+	}
+}
+
+// hintFits makes all that comes before a backward pass its forward, in a
+// program without modules or batches: one that fits parameters to what it has.
+func (a *Program) hintFits(hints []frames.Phase) {
+	from, inside := a.Loop, false // a backward pass that torch's functions don't interrupt
+	for i := a.Loop; i < a.Last; i++ {
+		switch h := hints[i]; {
+		case h == 0:
+		case OneOf(h, meaning.Forward, meaning.ZeroGrad):
+			inside = false
+		default:
+			back := OneOf(h, meaning.Backward)
+			if back && !inside {
+				suppose(hints[from:i], meaning.Forward)
+			}
+			from, inside = i+1, back
+		}
+	}
+}
+
+// fill completes the hints: an event without one takes the phase that the work
+// around it has.
+func (a *Program) fill(hints []frames.Phase) []meaning.Phase {
+	out := pages.Make[meaning.Phase](a.Last)
+	for i := 0; i < a.Last; {
+		if h := hints[i]; h != 0 {
+			out[i] = meaning.Phase(h - 1)
+			i++
+			continue
+		}
+		j := i
+		for j < a.Last && hints[j] == 0 {
+			j++
+		}
+		before, after := frames.Phase(0), frames.Phase(0)
+		if i > 0 {
+			before = hints[i-1]
+		}
+		if j < a.Last {
+			after = hints[j]
+		}
+		if before == after && before != 0 && i >= a.Loop && !OneOf(before, meaning.Data, meaning.Optimizer) { // most, by far
+			for k := i; k < j; k++ {
+				out[k] = meaning.Phase(before - 1)
+			}
+		} else {
+			a.fillRun(out, i, j, before, after)
+		}
+		i = j
+	}
+	return out
+}
+
+// fillRun gives a phase to the events from i up to j, which lie between two
+// known phases.
+func (a *Program) fillRun(out []meaning.Phase, i, j int, before, after frames.Phase) {
+	set := func(from, to int, p meaning.Phase) {
+		for k := from; k < to; k++ {
+			out[k] = p
+		}
+	}
+	isBefore := func(ps ...meaning.Phase) bool { return OneOf(before, ps...) }
+	switch {
+	case i < a.Loop:
+		m := min(max(a.Loop, i), j)
+		set(i, m, meaning.Setup)
+		if m < j {
+			set(m, j, meaning.Data)
+		}
+	case (a.IsFused(i-1) || isBefore(meaning.Backward)) && (a.IsFused(j) || OneOf(after, meaning.Backward)):
+		set(i, j, meaning.Backward)
+	case isBefore(meaning.Backward) && OneOf(after, meaning.Optimizer):
+		set(i, j, meaning.OtherPhase)
+	case OneOf(after, meaning.Forward, meaning.Data, meaning.Generate) && isBefore(meaning.Backward, meaning.Optimizer,
+		meaning.ZeroGrad, meaning.Data, meaning.OtherPhase, meaning.Setup) ||
+		before == 0 && OneOf(after, meaning.Forward, meaning.Generate):
+		a.fillData(out, i, j)
+	case isBefore(meaning.Forward, meaning.Generate):
+		set(i, j, meaning.Phase(before-1))
+	case OneOf(after, meaning.Backward), a.Recorded.Allocs && a.All&frames.InModule == 0 && isBefore(meaning.Data) &&
+		OneOf(after, meaning.ZeroGrad):
+		set(i, j, meaning.Forward)
+	case before == 0 && after != 0:
+		set(i, j, meaning.Phase(after-1))
+	default:
+		set(i, j, meaning.OtherPhase)
+	}
+}
+
+// fillData tells the next batch from whatever else happens between two
+// iterations: a batch lives until it has been used, and where stacks tell which
+// lines load batches, nothing else is one.
+func (a *Program) fillData(out []meaning.Phase, i, j int) {
+	first := j
+	for k := i; k < j; k++ {
+		if a.Events.Action[k] != snapshot.Alloc {
+			continue
+		}
+		id := a.Timeline.Of[k]
+		e := a.Birth(id)
+		stays := a.Freed(id) > j && (!a.Outlives(id) || e.Marks&frames.UserInner != 0)
+		if stays && len(a.loads) == 0 || e.Marks&frames.Input != 0 {
+			first = k
+			break
+		}
+	}
+	for k := i; k < j; k++ {
+		out[k] = meaning.Data
+		if k < first {
+			out[k] = meaning.OtherPhase
+		}
+	}
+}
+
+func OneOf(h frames.Phase, ps ...meaning.Phase) bool {
+	for _, p := range ps {
+		if h == HintOf(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// PhaseAt is the phase of an event; what lies before the trace is setup unless
+// the trace begins in the middle of the loop.
+func (a *Program) PhaseAt(event int) meaning.Phase {
+	if event >= 0 && event < a.Last {
+		return a.Phases[event]
+	}
+	return meaning.Setup
+}
+
+// AssignPhases copies the events' phases and steps to the allocations made in
+// them.
+func (a *Program) AssignPhases() {
+	for i := range a.Phase {
+		id := timeline.AllocationID(i)
+		if b := a.Born(id); b >= 0 {
+			a.Phase[id] = a.Phases[b]
+		} else if h := a.Birth(id).Hint; h != 0 {
+			a.Phase[id] = meaning.Phase(h - 1)
+		} else {
+			a.Phase[id] = meaning.Setup
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package phases
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// What a backward pass does and a number that merely lives for a while doesn't.
+
+// numberAlive is a number that is there at the end, and what had been released
+// when it was made.
+type numberAlive struct {
+	born   int
+	before int64
+}
+
+// unfinished is the backward pass in which a recording ends: its root gradient is
+// still there. Where no request failed, it must do what others do, too.
+func (a *Program) unfinished(alive []numberAlive, released *releases, found []root) (root, bool) {
+	const most, few, looks = 64, 8, 4 // numbers; releases; of the numbers that are looked at closely
+	failed := len(a.OOMs) > 0
+	for i := a.Last - 1; failed && i > a.OOMs[len(a.OOMs)-1]; i-- {
+		failed = a.Events.Action[i] != snapshot.Alloc
+	}
+	over := 0 // where the last pass that was seen to its end is
+	for _, r := range found {
+		over = max(over, r.end)
+	}
+	made, at, looked := int64(0), a.Last, 0
+	for k := len(alive) - 1; k >= max(0, len(alive)-most); k-- {
+		x := alive[k]
+		for ; at > x.born; at-- {
+			if a.Events.Action[at-1] == snapshot.Alloc && a.Freed(a.Timeline.Of[at-1]) >= a.Last {
+				made++
+			}
+		}
+		r := root{x.born, a.Last - 1, released.bornBefore(x.born) - x.before}
+		if x.born <= over || r.released < few || r.released*4 < made {
+			continue
+		}
+		if looked++; failed || len(a.gradual([]root{r})) > 0 {
+			return r, true
+		}
+		if looked == looks {
+			break
+		}
+	}
+	return root{}, false
+}
+
+// cutShort drops one that the last failed request cut short, unless it had freed
+// what was there before it rather than made more: a number that a layer keeps for
+// backward goes with all else when the error unwinds.
+func (a *Program) cutShort(roots []root) []root {
+	if len(a.OOMs) == 0 {
+		return roots
+	}
+	failed := a.OOMs[len(a.OOMs)-1]
+	return slices.DeleteFunc(roots, func(r root) bool {
+		if failed < r.first || r.end < failed {
+			return false
+		}
+		made := int64(0)
+		for i := r.first; i < failed; i++ {
+			if a.Events.Action[i] == snapshot.Alloc && a.Freed(a.Timeline.Of[i]) > failed {
+				made++
+			}
+		}
+		return r.released*4 < made
+	})
+}
+
+// gradual keeps those during which the freeing goes on between allocations: an
+// output that holds a graph until the next one is there frees it in one go.
+func (a *Program) gradual(roots []root) []root {
+	const few, least = 8, 6 // frees without an allocation in between; allocations of the smallest backward
+	var kinds map[int64]bool
+	if len(roots) > 0 {
+		kinds = a.gradientKinds(nil)
+	}
+	var out []root
+	for _, r := range roots {
+		together, spread, all, made := 0, 0, 0, 0
+		for i := r.first; i <= r.end; i++ {
+			id := a.Timeline.Of[i]
+			switch {
+			case id == timeline.NoAllocation || a.Covered[i] != 0:
+			case a.Events.Action[i] == snapshot.Alloc:
+				if together <= few {
+					spread += together
+				}
+				together = 0
+				made++
+			case a.Events.Action[i] == snapshot.FreeRequested && a.Born(id) < r.first:
+				together++
+				all++
+			}
+		}
+		if spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r, kinds) { // every saved tensor serves a gradient
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// proportioned drops those that take many times as long as anything between them: a
+// number that a request makes after its prompt may live through all of its tokens.
+func proportioned(roots []root) []root {
+	const times = 12
+	if len(roots) < 2 {
+		return roots // what came before it may be older than the trace
+	}
+	longest := 0 // events
+	for i := range roots[1:] {
+		longest = max(longest, roots[i+1].first-roots[i].end)
+	}
+	return slices.DeleteFunc(roots, func(r root) bool { return r.end-r.first > times*longest })
+}
+
+// weighty drops all of them where they free next to nothing of what was made before
+// them: masks and positions are worked out around numbers, too, once in every pass.
+func (a *Program) weighty(roots []root) []root {
+	const part = 1000
+	var within, all int64 // bytes
+	n := 0
+	for i := 0; i < a.Last && len(roots) > 0; i++ {
+		id := a.Timeline.Of[i]
+		if a.Events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation {
+			continue
+		}
+		b := a.Born(id)
+		if b < 0 || i-b < shortest {
+			continue
+		}
+		all += a.Timeline.Requested(id)
+		for n < len(roots)-1 && roots[n].end < i {
+			n++
+		}
+		if r := roots[n]; b < r.first && r.first <= i && i <= r.end {
+			within += a.Timeline.Requested(id)
+		}
+	}
+	if within < all/part {
+		return nil
+	}
+	return roots
+}
+
+// mirrored tells whether what is freed during a run goes in the opposite order of
+// its birth, as saved tensors do and caches don't: what the first half of the
+// frees lets go was born after what the second half does. Of what is older than
+// the trace the order isn't known: gradients, of the given sizes, must do.
+func (a *Program) mirrored(r root, kinds map[int64]bool) bool {
+	const several = 8
+	var births []int
+	older := 0
+	for i := r.first; i < r.end; i++ {
+		id := a.Timeline.Of[i]
+		if a.Events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation || a.Covered[i] != 0 {
+			continue
+		}
+		switch b := a.Born(id); {
+		case b < 0:
+			older++
+		case b < r.first:
+			births = append(births, b)
+		}
+	}
+	if older > len(births) && len(births) < several {
+		return a.makesGradients(r.first, r.end, kinds, true)
+	}
+	half := len(births) / 2
+	return mean(births[:half]) > mean(births[half:])
+}
+
+func mean(numbers []int) float64 {
+	sum := 0.0
+	for _, n := range numbers {
+		sum += float64(n)
+	}
+	return sum / float64(max(len(numbers), 1))
+}

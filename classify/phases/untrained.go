@@ -1,0 +1,152 @@
+package phases
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// untrainedPasses is how many passes at least must follow each other for a
+// validation, a sampler or the like to be seen.
+const untrainedPasses = 3
+
+// findUntrained finds, in a program that trains, the stretches in which forward
+// passes follow each other and no backward pass does, and cuts them into their
+// iterations. A pass that is trained on tells how much one makes: less is a
+// layer.
+func (a *Program) findUntrained() {
+	if !a.Trains {
+		return
+	}
+	stretches := a.betweenUpdates()
+	var made []int // by trained pass: allocations
+	for _, s := range stretches {
+		if s.trained {
+			made = append(made, s.allocs)
+		}
+	}
+	if len(made) == 0 {
+		return
+	}
+	slices.Sort(made)
+	usual := made[len(made)/2]
+	for _, s := range stretches {
+		if s.trained { // the last pass is
+			for n := min(usual, s.allocs); n > 0; n-- {
+				for s.end--; a.Events.Action[s.end] != snapshot.Alloc; s.end-- {
+				}
+				s.allocs--
+			}
+		}
+		if s.allocs < usual*untrainedPasses/2 {
+			continue
+		}
+		if i := sort.SearchInts(a.OOMs, s.first); i < len(a.OOMs) { // what the error unwinds is no pass
+			s.end = min(s.end, a.OOMs[i]+1)
+		}
+		starts := a.AnchoredIn(s.first, s.end, &Layers{})
+		if len(starts) < untrainedPasses || s.allocs*5 < usual*2*len(starts) || a.inFlight(s) {
+			continue
+		}
+		s.end = a.asLong(starts, s.end)
+		var steps []meaning.Step
+		for n, first := range starts {
+			end := s.end
+			if n+1 < len(starts) {
+				end = starts[n+1]
+			}
+			steps = append(steps, meaning.Step{Number: n, FirstEvent: first, LastEvent: end - 1, Phases: a.Spans(first, end)})
+		}
+		a.Untrained = append(a.Untrained, steps)
+	}
+}
+
+// inFlight tells whether backward passes come to what a stretch made later: of
+// the micro-batches in a pipeline, several are on their way at a time.
+func (a *Program) inFlight(s stretch) bool {
+	kept, used := 0, 0
+	for i := s.first; i < s.end; i++ {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		id := a.Timeline.Of[i]
+		if f := a.Freed(id); f >= s.end && a.Timeline.Requested(id) > Scalar {
+			kept++
+			if f < a.Last && a.Phases[f] == meaning.Backward {
+				used++
+			}
+		}
+	}
+	return used*2 > kept && used*4 >= s.allocs
+}
+
+// asLong is where the last of some iterations ends: after as many allocations as
+// the one before had, for the program may go on with something else.
+func (a *Program) asLong(starts []int, end int) int {
+	made := 0
+	n := len(starts)
+	for i := starts[n-2]; i < starts[n-1]; i++ {
+		if a.Events.Action[i] == snapshot.Alloc {
+			made++
+		}
+	}
+	for i := starts[n-1]; i < end; i++ {
+		if a.Events.Action[i] == snapshot.Alloc {
+			if made == 0 {
+				return i
+			}
+			made--
+		}
+	}
+	return end
+}
+
+// stretch is a part of the loop without a backward pass or an optimizer's step.
+type stretch struct {
+	first, end int // events
+	allocs     int
+	trained    bool // a backward pass follows
+}
+
+// betweenUpdates are the stretches of the loop that run forward.
+func (a *Program) betweenUpdates() (out []stretch) {
+	open := false
+	for _, r := range a.Runs {
+		if r.End <= a.Loop {
+			continue
+		}
+		switch r.Phase {
+		case meaning.ZeroGrad: // also between a forward and its backward pass
+			continue
+		case meaning.Backward, meaning.Optimizer:
+			if open {
+				out[len(out)-1].trained = r.Phase == meaning.Backward
+			}
+			open = false
+			continue
+		}
+		if !open {
+			out = append(out, stretch{first: max(r.First, a.Loop)})
+			open = true
+		}
+		s := &out[len(out)-1]
+		s.end = r.End
+		for i := max(r.First, a.Loop); i < r.End; i++ {
+			if a.Events.Action[i] == snapshot.Alloc {
+				s.allocs++
+			}
+		}
+	}
+	return out
+}
+
+// UntrainedEnd is the last event of the pass that an event lies in where that
+// isn't trained on, else the last of all.
+func (a *Program) UntrainedEnd(event int) int {
+	if s := a.UntrainedAt(event); s != nil {
+		return s.LastEvent
+	}
+	return a.Last
+}

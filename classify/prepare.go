@@ -1,0 +1,37 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/kvcache"
+	"github.com/vramscope/vramscope/classify/rules/logits"
+	"github.com/vramscope/vramscope/classify/rules/older"
+	"github.com/vramscope/vramscope/classify/rules/optimizer"
+	"github.com/vramscope/vramscope/classify/rules/passes"
+	"github.com/vramscope/vramscope/classify/rules/weights"
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/internal/together"
+)
+
+// prepare works out what rules look at.
+func prepare(p *phases.Program) *rules.Facts {
+	a := &rules.Facts{Program: p}
+	a.Kept = pages.Make[bool](len(a.Category))
+	rules.FindSizes(a)
+	together.Do(func() { kvcache.FindGrowth(a) }, func() { rules.FindSaved(a) }, func() { rules.FindRetained(a) })
+	kvcache.Generates(a)
+	a.Sharing = a.Communicates()
+	together.Do( // each finds what only the join reads
+		func() { kvcache.FindKept(a); logits.FindLogits(a) },
+		func() { logits.FindHeads(a) },
+		func() { weights.FindTwins(a) },
+		func() { optimizer.FindResumed(a) },
+		func() { weights.FindRemade(a) },
+		func() { older.FindOlder(a); weights.FindUnmatched(a); optimizer.FindReplaced(a) },
+		func() { weights.FindCopies(a); passes.FindRecomputed(a) })
+	logits.MarkScores(a)
+	for _, steps := range a.Untrained {
+		logits.MarkJoined(a, steps)
+	}
+	return a
+}

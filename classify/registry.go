@@ -1,0 +1,98 @@
+package classify
+
+import (
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/kvcache"
+	"github.com/vramscope/vramscope/classify/rules/logits"
+	"github.com/vramscope/vramscope/classify/rules/older"
+	"github.com/vramscope/vramscope/classify/rules/optimizer"
+	"github.com/vramscope/vramscope/classify/rules/passes"
+	"github.com/vramscope/vramscope/classify/rules/sites"
+	"github.com/vramscope/vramscope/classify/rules/stacks"
+	"github.com/vramscope/vramscope/classify/rules/weights"
+)
+
+// registry are all rules. Of one signal they are asked in this order.
+var registry = []*rules.Rule{
+	stacks.ByLabel,
+	stacks.GatheredByAnnotation,
+
+	stacks.WorkspaceByFrames,
+	stacks.ReducerBucket,
+	stacks.LossGradient,
+	stacks.CastByFrames,
+
+	stacks.HandedToHook,
+	stacks.ReleasedByAutograd,
+
+	stacks.ReducerBucketPython,
+	stacks.FlatBufferPython,
+	stacks.ReducedGradient,
+	stacks.GatheredPython,
+	stacks.CachePython,
+	stacks.OwnCachePython,
+	stacks.RestoredPython,
+	stacks.StatePython,
+	stacks.WeightPython,
+	stacks.InputPython,
+
+	optimizer.ReplacedByStep,
+	older.OlderByFrames,
+	older.OlderLasting,
+	older.OlderFreed,
+	weights.CopyOfWeights,
+	weights.PackedWeights,
+	kvcache.CacheRow,
+	weights.ResumedState,
+	weights.OwnWeights,
+	optimizer.WorkOfFailedStep,
+	optimizer.CopyBeforeStep,
+	optimizer.TemporaryInStep,
+	optimizer.ReplacedByNextStep,
+	optimizer.StateByLife,
+	passes.RootGradient,
+	passes.GoneAtOnce,
+	passes.ClearedInBackward,
+	passes.RecomputedInBackward,
+	passes.TemporaryInBackward,
+	passes.UnfinishedBackward,
+	passes.ScalarOfBackward,
+	passes.GradientOfGradient,
+	passes.GradientByLife,
+	passes.MaskInForward,
+	passes.KeptWithoutGraph,
+	passes.FreedWithGraph,
+	passes.HeldAtEnd,
+	passes.CutByFailure,
+	passes.WeightSizedInForward,
+	passes.UnseenBackward,
+	passes.ResultOfPass,
+	passes.TemporaryInForward,
+	passes.SavedForBackward,
+	passes.ScalarBeyondBackward,
+	passes.TemporaryInData,
+	passes.WeightSizedBatch,
+	passes.CopiedGradient,
+	weights.RemadeInLoop,
+	weights.OwnInputs,
+	weights.LeftBySetup,
+	weights.CastAwayWeight,
+	weights.TemporaryInSetup,
+	passes.BatchByLife,
+	passes.OutlivesBackward,
+	passes.InputWithoutModel,
+	passes.TemporaryElsewhere,
+
+	logits.LogitsBySize,
+	logits.LogitsInParts,
+	kvcache.GrowingCache,
+	weights.CastBySize,
+	weights.BucketBySize,
+	weights.DataSetBySize,
+	stacks.WorkspaceBySize,
+
+	older.OlderSiblings,
+	sites.SameTurnOfSite,
+	sites.SameStackTurn,
+	sites.SameSite,
+}

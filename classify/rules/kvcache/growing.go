@@ -1,0 +1,522 @@
+package kvcache
+
+import (
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// FindGrowth finds caches that a program lets grow by concatenation: equal
+// numbers of blocks of each size, sizes that rise by the same amount, each
+// freed only after the next size is there. It also tells generation from other
+// loops that only run forward.
+func FindGrowth(a *rules.Facts) {
+	a.Growing, a.Chains = map[int64][]int{}, nil
+	fewest := 2
+	if !a.Trains {
+		fewest = 4 // keys and values of two layers: short spells are many
+	}
+	findReordered(a)
+	bySize := spells(a, fewest)
+	var sizes []*rules.Grown
+	for _, spells := range bySize {
+		for _, g := range spells {
+			if g.Count >= fewest && g.Size >= 1024 && (a.Trains || g.MinFreed > g.Last) {
+				sizes = append(sizes, g)
+			}
+		}
+	}
+	sort.Slice(sizes, func(i, j int) bool {
+		if sizes[i].First != sizes[j].First {
+			return sizes[i].First < sizes[j].First
+		}
+		return sizes[i].Size < sizes[j].Size
+	})
+	const look = 64
+	for i, g := range sizes {
+		for _, h := range sizes[i+1 : min(len(sizes), i+1+look)] {
+			if h.Size <= g.Size || h.Size > 2*g.Size || !follows(g, h) {
+				continue
+			}
+			if !h.Grows {
+				followGrowth(a, bySize, g, h)
+			}
+			break
+		}
+	}
+	for _, at := range a.Growing {
+		slices.Sort(at)
+	}
+}
+
+// spells gathers what forward passes allocate by size. In training all of a
+// size are one spell: what is saved for backward rises and falls in every step.
+// Of those with fewer blocks than that, a size keeps only the last.
+func spells(a *rules.Facts, fewest int) map[int64][]*rules.Grown {
+	bySize := map[int64][]*rules.Grown{}
+	var recent [256]*rules.Grown // the last spells of sizes, which come again and again
+	var room []rules.Grown
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if p := a.Phase[id]; p != meaning.Forward && p != meaning.Generate || a.Moved.Has(id) {
+			continue
+		}
+		n, b, f := a.Timeline.Requested(id), a.Born(id), goes(a, id)
+		last := &recent[(n>>9^n>>17)&255]
+		g := *last
+		if g == nil || g.Size != n {
+			g = nil
+			if spells := bySize[n]; len(spells) > 0 {
+				g = spells[len(spells)-1]
+			}
+		}
+		if over := g != nil && !a.Trains && b > g.MaxFreed; g == nil || over {
+			if !over || g.Count >= fewest {
+				if len(room) == 0 {
+					room = make([]rules.Grown, 256)
+				}
+				g, room = &room[0], room[1:]
+				bySize[n] = append(bySize[n], g)
+			}
+			*g = rules.Grown{Size: n, First: b, MinFreed: f}
+		}
+		*last = g
+		g.Count++
+		g.Last, g.MinFreed, g.MaxFreed = b, min(g.MinFreed, f), max(g.MaxFreed, f)
+	}
+	return bySize
+}
+
+// findReordered sees copies that take the place of what they are made of, as beam
+// search puts its caches in another order: of the same size, and the next thing is
+// that the other goes. They may come one by one, or those of a layer or of all
+// layers at once, which go in the opposite order. Stacks say so where a library does it.
+func findReordered(a *rules.Facts) {
+	if a.Trains || a.Recorded.Allocs && a.All&frames.Cache != 0 {
+		return
+	}
+	var made, gone []timeline.AllocationID // in one go, without anything between
+	pairs := [][2]timeline.AllocationID{}  // of a copy and what it takes the place of
+	for i, action := range a.Events.Action {
+		switch {
+		case action == snapshot.FreeCompleted || a.Timeline.Of[i] == timeline.NoAllocation:
+		case action == snapshot.Alloc:
+			if len(gone) > 0 {
+				pairs = pairReordered(a, pairs, made, gone)
+				made, gone = made[:0], gone[:0]
+			}
+			made = append(made, a.Timeline.Of[i])
+		case action == snapshot.FreeRequested && len(made) > len(gone):
+			gone = append(gone, a.Timeline.Of[i])
+		}
+	}
+	pairs = pairReordered(a, pairs, made, gone)
+	if len(pairs) == 0 {
+		return
+	}
+	a.Reordered = pages.Make[int32](len(a.Category))
+	for _, p := range slices.Backward(pairs) { // a copy of a copy goes with the last
+		a.Moved.Add(p[0])
+		a.Reordered[p[1]] = int32(goes(a, p[0])) + 1
+	}
+}
+
+// pairReordered adds the pairs of what was made in one go and what went after it.
+func pairReordered(a *rules.Facts, pairs [][2]timeline.AllocationID, made,
+	gone []timeline.AllocationID) [][2]timeline.AllocationID {
+	const (
+		large = 1024
+		many  = 4 // keys and values of two layers
+	)
+	n := 0
+	for n < len(gone) {
+		copied, id := made[len(made)-1-n], gone[n]
+		if size := a.Timeline.Requested(id); size < large || a.Timeline.Requested(copied) != size || id >= made[0] {
+			break
+		}
+		n++
+	}
+	layer := n == 2 && gone[0] == gone[1]+1 // its keys and values, made one after the other
+	if n < many && !layer {
+		n = min(n, 1)
+	}
+	pairs = pages.Grown(pairs, n)
+	for j := range n {
+		pairs = append(pairs, [2]timeline.AllocationID{made[len(made)-1-j], gone[j]})
+	}
+	return pairs
+}
+
+// goes is the event at which what an allocation holds is gone, in copies that take
+// its place, too.
+func goes(a *rules.Facts, id timeline.AllocationID) int {
+	if a.Reordered != nil && a.Reordered[id] > 0 {
+		return int(a.Reordered[id]) - 1
+	}
+	return a.Freed(id)
+}
+
+// follows tells whether one size takes the place of another.
+func follows(g, h *rules.Grown) bool {
+	return h.Count == g.Count && h.First > g.Last && g.MinFreed > h.First
+}
+
+// followGrowth walks up from two sizes as long as the next one is there.
+func followGrowth(a *rules.Facts, bySize map[int64][]*rules.Grown, g, h *rules.Grown) {
+	chain := []*rules.Grown{g, h}
+	for step := h.Size - g.Size; len(chain) < 1<<16; {
+		last := chain[len(chain)-1]
+		spells := bySize[last.Size+step]
+		i := sort.Search(len(spells), func(i int) bool { return spells[i].First > last.Last })
+		if i == len(spells) || !follows(last, spells[i]) || !a.Trains && chain[len(chain)-2].MaxFreed > spells[i].First {
+			break
+		}
+		chain = append(chain, spells[i])
+	}
+	if len(chain) < 4 {
+		return
+	}
+	for i, c := range chain {
+		at := c.Last
+		if i+1 < len(chain) {
+			at = chain[i+1].First
+		}
+		a.Growing[c.Size] = append(a.Growing[c.Size], at)
+		c.Grows = true
+	}
+	a.Chains = append(a.Chains, chain)
+	// what the first one took the place of, among other things of its size
+	if a.Trains {
+		if before := g.Size - (h.Size - g.Size); len(bySize[before]) > 0 && len(a.Growing[before]) == 0 {
+			a.Growing[before] = append(a.Growing[before], g.First)
+		}
+		return
+	}
+	before := fusedBefore(a, g, h)
+	if n := 2*g.Size - h.Size; before == 0 && len(bySize[n]) > 0 {
+		before = n
+	}
+	if before > 0 {
+		a.Growing[before] = append(a.Growing[before], g.First)
+	}
+}
+
+// fusedBefore is the size of what the first blocks of a growing cache take the
+// place of where each holds a layer's queries, keys and values in one, as the pass
+// over a prompt leaves them: gone before the cache grows again. 0 where they are
+// others.
+func fusedBefore(a *rules.Facts, g, h *rules.Grown) int64 {
+	prompt := 2*g.Size - h.Size // its keys, where these hold one token more
+	gone := map[int64]int{}
+	for i := g.First + 1; i < h.First; i++ {
+		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation &&
+			a.Born(id) < g.First &&
+			a.Born(id) >= a.Loop {
+			gone[a.Timeline.Requested(id)]++
+		}
+	}
+	var found int64
+	for size, n := range gone {
+		if n*2 == g.Count && (holds(size, g.Size) || holds(size, prompt)) {
+			if found != 0 {
+				return 0
+			}
+			found = size
+		}
+	}
+	return found
+}
+
+// holds tells whether a block has room for queries, which may have more heads than
+// keys, and for keys and values.
+func holds(block, keys int64) bool { return keys > 0 && block >= 3*keys && block%keys == 0 }
+
+// Generates turns loops that only run forward and keep a growing cache into
+// generation. Models fill a cache in training, too: a pass that keeps what backward
+// would need, and no cache grows, is the first of one that failed.
+func Generates(a *rules.Facts) {
+	if a.Trains || a.Saves && len(a.Growing) == 0 {
+		return
+	}
+	cached := findWindows(a) || findNamed(a) || findStatic(a) || len(a.Growing) > 0 || findPool(a) || findRequested(a)
+	for i := 0; i < len(a.Category) && !cached && a.All&frames.Cache != 0; i++ {
+		id := timeline.AllocationID(i)
+		cached = a.Birth(id).Marks&frames.Cache != 0 && a.Phase[i] == meaning.Forward
+	}
+	if !cached {
+		return
+	}
+	for i := a.Loop; i < a.Last; i++ {
+		if a.Phases[i] == meaning.Forward || a.Phases[i] == meaning.Data || a.Phases[i] == meaning.OtherPhase {
+			a.Phases[i] = meaning.Generate
+		}
+	}
+	for r := range a.Runs {
+		a.Runs[r].Phase = a.Phases[a.Runs[r].First]
+	}
+	a.AssignPhases()
+	for i := range a.Steps {
+		a.Steps[i].Phases = a.Spans(a.Steps[i].FirstEvent, a.Steps[i].LastEvent+1)
+	}
+}
+
+// findNamed finds caches that functions of the program's own make, going by their
+// names, in a program that only runs forward: what they make and it keeps. Where a
+// name doesn't say what is cached, two blocks for each of the model's layers do.
+func findNamed(a *rules.Facts) bool {
+	const (
+		pairs = 4
+		large = 1024
+		long  = 64 // events
+		kinds = 16 // of one model's caches, at most
+	)
+	if a.All&(frames.OwnCache|frames.AnyCache) == 0 {
+		return false
+	}
+	found := false
+	keep := func(ids ...timeline.AllocationID) {
+		found = true
+		for _, id := range ids {
+			a.Kept[id] = true
+		}
+	}
+	alike := map[int64][]timeline.AllocationID{} // by size, of one request
+	type kind struct{ size, count int64 }
+	known := map[kind]bool{}
+	judge := func(n int64) {
+		ids := alike[n]
+		delete(alike, n)
+		if len(ids) < pairs || len(ids)%2 != 0 {
+			return
+		}
+		k := kind{n, int64(len(ids))}
+		if _, seen := known[k]; !seen && len(known) < kinds {
+			known[k] = hasLayers(a, len(ids)/2, n)
+		}
+		if known[k] {
+			keep(ids...)
+		}
+	}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		m, n := a.Birth(id).Marks, a.Timeline.Requested(id)
+		if m&(frames.OwnCache|frames.AnyCache) == 0 || n < large || !a.Outlives(id) && a.Freed(id)-a.Born(id) < long {
+			continue
+		}
+		if m&frames.OwnCache != 0 {
+			keep(id)
+			continue
+		}
+		if ids := alike[n]; len(ids) > 0 && a.Freed(ids[0]) <= a.Born(id) {
+			judge(n)
+		}
+		alike[n] = append(alike[n], id)
+	}
+	for _, n := range slices.Sorted(maps.Keys(alike)) {
+		judge(n)
+	}
+	return found
+}
+
+// hasLayers tells whether a model has so many layers, going by how often the sizes
+// of most of its weights recur; what has another size beside them isn't one of them.
+func hasLayers(a *rules.Facts, layers int, beside int64) bool {
+	const large = 64 << 10 // norms and biases may be as large as each other
+	var common, bytes, all int64
+	for n, count := range a.WeightSize {
+		if n == beside || n < large || count < layers {
+			continue
+		}
+		all += n * int64(count)
+		if count%layers == 0 {
+			common = rules.Row(common, int64(count))
+			bytes += n * int64(count)
+		}
+	}
+	return common == int64(layers) && bytes*4 >= all*3
+}
+
+// findStatic finds caches of full length that are made once, in the first pass of
+// a program that only runs forward or of each of its requests: blocks of one size
+// in numbers that stay for the passes that follow. Beside a cache that grows, those
+// are what a decoder's layers keep of the encoder's result, one or two for each.
+func findStatic(a *rules.Facts) bool {
+	const (
+		pairs, passes = 8, 3
+		layer         = 8 // events between two of them at least: adapters are loaded in one go
+	)
+	if a.Saves || len(a.Steps) < passes {
+		return false
+	}
+	found, grown := false, grownBlocks(a)
+	for k := range a.Steps { // each a pass, or a request
+		first, last := max(a.Loop, a.Steps[k].FirstEvent), a.Steps[k].LastEvent
+		bySize := map[int64][]timeline.AllocationID{}
+		for i := first; i <= last; i++ {
+			n := a.Events.Size[i]
+			if a.Events.Action[i] != snapshot.Alloc || n < 1024 || a.Freed(a.Timeline.Of[i])-i < (last-first)/2 {
+				continue
+			}
+			if e := a.Birth(a.Timeline.Of[i]); !a.Recorded.Allocs || e.Marks&frames.UserInner != 0 && e.Marks&frames.Weight == 0 {
+				bySize[n] = append(bySize[n], a.Timeline.Of[i])
+			}
+		}
+		for _, ids := range bySize {
+			crossed := len(ids) >= pairs/2 && slices.ContainsFunc(grown, func(n int) bool {
+				return len(ids) == n ||
+					len(ids)*2 == n
+			})
+			if !crossed && (len(ids) < pairs || len(ids)%2 != 0 || len(a.Growing) > 0) {
+				continue
+			}
+			gone, stay := a.Last, true
+			for _, id := range ids {
+				gone, stay = min(gone, a.Freed(id)), stay && a.Outlives(id)
+			}
+			pass := a.Born(ids[len(ids)-1]) - a.Born(ids[0])
+			if k == 0 && stay && !crossed || pass > layer*len(ids) && gone-a.Born(ids[0]) > (passes+1)*pass &&
+				(crossed || paired(a, ids)) {
+				found = true
+				for _, id := range ids {
+					a.Kept[id] = true
+				}
+			}
+		}
+	}
+	return found
+}
+
+// grownBlocks are the numbers of blocks that caches grow by at a time: keys and values
+// of each layer.
+func grownBlocks(a *rules.Facts) (out []int) {
+	for _, c := range a.Chains {
+		if n := c[0].Count; !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// FindKept finds keys and values that a model keeps in training because its
+// cache is on: in recordings without stacks, an even number of blocks of one
+// size that outlives each backward pass while everything else is freed.
+func FindKept(a *rules.Facts) {
+	if a.Recorded.Allocs || !a.Trains {
+		return
+	}
+	whole, found := false, false // a backward pass to its end; keys and values
+	for r := range a.Runs {
+		p := a.BackwardAfter(r)
+		if a.Runs[r].Phase != meaning.Forward || p == nil {
+			continue
+		}
+		if whole && !found && (rules.IsCut(a, p) || a.BackwardAfter(a.Run(p.End)) == nil) {
+			continue // it hasn't come to what was saved first, or a list has kept what a cache doesn't
+		}
+		whole = whole || !rules.IsCut(a, p)
+		survivors := map[int64][]timeline.AllocationID{}
+		saved := 0
+		for i := a.Runs[r].First; i < a.Runs[r].End; i++ {
+			if a.Events.Action[i] != snapshot.Alloc || a.Events.Size[i] <= 64 {
+				continue
+			}
+			id := a.Timeline.Of[i]
+			switch f := a.Freed(id); {
+			case f >= a.Last && a.BackwardAfter(a.Run(p.End)) != nil: // a cache is replaced in the next pass
+			case f >= p.End:
+				survivors[a.Events.Size[i]] = append(survivors[a.Events.Size[i]], id)
+			case f >= p.First:
+				saved++
+			}
+		}
+		for _, ids := range survivors {
+			if len(ids) >= 4 && len(ids)*3 < saved && len(survivors) <= 6 && paired(a, ids) && dropped(a, ids) {
+				found = true
+				for _, id := range ids {
+					a.Kept[id] = true
+				}
+			}
+		}
+	}
+}
+
+// dropped tells whether allocations go in one go: what a backward pass frees goes
+// bit by bit, while it makes gradients.
+func dropped(a *rules.Facts, ids []timeline.AllocationID) bool {
+	first, end := a.Last, 0
+	for _, id := range ids {
+		first, end = min(first, a.Freed(id)), max(end, a.Freed(id))
+	}
+	return !slices.Contains(a.Events.Action[first:end], snapshot.Alloc)
+}
+
+// paired tells whether allocations come two by two, a key and a value of each
+// layer, with more between the pairs than within them; what an encoder hands to
+// a decoder may be one more before them.
+func paired(a *rules.Facts, ids []timeline.AllocationID) bool {
+	ids = ids[len(ids)%2:]
+	for i := 2; i < len(ids); i += 2 {
+		between := a.Born(ids[i]) - a.Born(ids[i-1])
+		if a.Born(ids[i-1])-a.Born(ids[i-2]) >= between || a.Born(ids[i+1])-a.Born(ids[i]) >= between {
+			return false
+		}
+	}
+	return true
+}
+
+// IsGrowing tells whether an allocation is part of a cache that grows.
+func IsGrowing(a *rules.Facts, id timeline.AllocationID) bool {
+	if a.Phase[id] != meaning.Generate && a.Phase[id] != meaning.Forward {
+		return false
+	}
+	at := a.Growing[a.Timeline.Requested(id)]
+	i := sort.SearchInts(at, a.Born(id)) // the first one it may have seen
+	return i < len(at) && goes(a, id) > at[i]
+}
+
+var GrowingCache = &rules.Rule{
+	ID: "kv-cache-growing",
+	Doc: `One of equal numbers of blocks of sizes that rise by the same amount, each freed only after the next
+size is there: a key-value cache that grows by concatenation.`,
+	Signal: meaning.BySize,
+	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
+	Needs:  []rules.Need{rules.Rows, rules.Sizes, rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		if len(a.Growing) == 0 {
+			return nil
+		}
+		return func(id timeline.AllocationID) rules.Claim {
+			if !IsGrowing(a, id) {
+				return rules.Claim{}
+			}
+			return rules.As(meaning.KVCache, rules.Strong)
+		}
+	},
+}
+
+var CacheRow = &rules.Rule{
+	ID: "kv-cache-row",
+	Doc: `One of a row of equal blocks, one or two for each of the model's layers, that stay from pass to pass
+while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache).`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
+	Needs:  []rules.Need{rules.Rows, rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		if !slices.Contains(a.Kept, true) {
+			return nil
+		}
+		return func(id timeline.AllocationID) rules.Claim {
+			if !a.Kept[id] {
+				return rules.Claim{}
+			}
+			return rules.As(meaning.KVCache, rules.Plausible)
+		}
+	},
+}

@@ -1,0 +1,84 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// OutlivesPass tells whether what was born in backward is there after it.
+func OutlivesPass(a *Facts, id timeline.AllocationID) bool {
+	r := a.Run(a.Born(id))
+	return r >= 0 && a.Freed(id) >= a.Runs[r].End
+}
+
+// IsCut tells whether a backward pass was cut off, by a failure or where the
+// recording ends: it hasn't come to what was saved first.
+func IsCut(a *Facts, pass *phases.Run) bool {
+	return pass.End >= a.Last || a.FailedBetween(pass.First-1, pass.End)
+}
+
+// WeightSized is true of what is as large as a weight, and larger than what has a
+// weight's size by chance.
+func WeightSized(a *Facts, id timeline.AllocationID) bool {
+	const large = 1 << 16 // bytes
+	n := a.Timeline.Requested(id)
+	return n >= large && a.WeightSize[n] > 0
+}
+
+// Row is the largest size that two are multiples of.
+func Row(n, size int64) int64 {
+	for size > 0 {
+		n, size = size, n%size
+	}
+	return n
+}
+
+// Pass is one forward with the backward that follows it, if any.
+type Pass struct {
+	First, End int
+	Backward   *phases.Run
+}
+
+// Passes are the forward runs of training, cut where passes follow each other
+// that no backward pass does, or the iterations of a loop that only runs forward.
+func Passes(a *Facts) []Pass {
+	var out []Pass
+	if a.Trains {
+		var cuts []int
+		for _, steps := range a.Untrained {
+			for i := range steps {
+				cuts = append(cuts, steps[i].FirstEvent)
+			}
+			cuts = append(cuts, steps[len(steps)-1].LastEvent+1)
+		}
+		for r := range a.Runs {
+			if a.Runs[r].Phase != meaning.Forward {
+				continue
+			}
+			for first := a.Runs[r].First; first < a.Runs[r].End; {
+				p := Pass{first, a.Runs[r].End, a.BackwardAfter(r)}
+				if i, _ := slices.BinarySearch(cuts, first+1); i < len(cuts) {
+					p.End = min(p.End, cuts[i])
+				}
+				if a.UntrainedAt(first) != nil {
+					p.Backward = nil
+				}
+				out = append(out, p)
+				first = p.End
+			}
+		}
+		return out
+	}
+	first := a.Loop
+	for i := range a.Steps { // their peaks are being worked out
+		next := a.Steps[i].FirstEvent
+		if next > first {
+			out = append(out, Pass{first, next, nil})
+		}
+		first = next
+	}
+	return append(out, Pass{first, a.Last, nil})
+}

@@ -1,0 +1,391 @@
+package logits
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// scores marks the scores themselves while their copies are told from them.
+const scores = meaning.Detail(meaning.NumDetails)
+
+// FindLogits marks scores over classes, their copies and their gradients: the
+// run of equal sizes around a classification loss.
+func FindLogits(a *rules.Facts) {
+	a.Logits = pages.Make[meaning.Detail](len(a.Category))
+	if !a.Trains && !a.Recorded.Allocs && len(a.Chains) > 0 {
+		markGenerated(a)
+		return
+	}
+	a.Widest, a.Chunks = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
+	var trained int64 // the last scores of tokens that were trained on
+	passes := rules.Passes(a)
+	sizes := make([]int64, len(passes))
+	sure := make([]uint8, len(passes))
+	found := 0
+	for i, p := range passes {
+		if sizes[i], sure[i] = lossSize(a, p); sizes[i] > 64 {
+			found++
+		}
+	}
+	const several = 4
+	if !a.Recorded.Allocs && !a.Trains && len(passes) >= several && found*3 < len(passes) {
+		clear(sizes) // every pass that only runs forward ends in scores, or none does
+	}
+	for i, p := range passes {
+		switch size := sizes[i]; {
+		case size > 64:
+			all := markForward(a, p, size)
+			if p.Backward != nil {
+				markBackward(a, p.Backward, size, all)
+				trained = all
+			}
+			if sure[i] < rules.Strong {
+				doubt(a, p, sure[i])
+			}
+		case p.Backward == nil && a.Recorded.Allocs && markAtFailure(a, p):
+		case p.Backward == nil && trained > 0:
+			markAsTrained(a, p, trained)
+		default:
+			markChunks(a, p)
+		}
+		if !a.Recorded.Native || !a.Trains {
+			markWidest(a, p)
+		}
+	}
+}
+
+// doubt notes how sure it is that what was marked in a pass, and its backward pass,
+// are scores.
+func doubt(a *rules.Facts, p rules.Pass, sure uint8) {
+	if a.Doubtful == nil {
+		a.Doubtful = map[timeline.AllocationID]uint8{}
+	}
+	for i := p.First; i < p.Backward.End; i++ {
+		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc && a.Logits[id] != meaning.NoDetail {
+			a.Doubtful[id] = sure
+		}
+	}
+}
+
+// lossSize is the size of the log-softmax in a forward pass, 0 when there is
+// none to be seen, and how sure that is.
+func lossSize(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
+	if !a.Recorded.Allocs {
+		return lossSizeByOrder(a, p)
+	}
+	largest := largestIn(a, p.First, p.End, frames.Loss, frames.Loss)
+	if p.Backward != nil {
+		largest = max(largest, largestIn(a, p.Backward.First, p.Backward.End, frames.LossGrad|frames.Workspace, frames.LossGrad))
+	}
+	if largest == 0 && p.Backward != nil && largestIn(a, p.First, p.End, frames.Distance, frames.Distance) == 0 {
+		return lossSizeByOrder(a, p) // the loss is compiled, or not torch's
+	}
+	return largest, rules.Strong
+}
+
+// largestIn is the largest request of a range whose stack has the wanted marks
+// among those asked for.
+func largestIn(a *rules.Facts, first, end int, asked, wanted frames.Marks) int64 {
+	var size int64
+	if a.All&wanted != wanted {
+		return 0
+	}
+	for i := first; i < end; i++ {
+		if a.Events.Action[i] == snapshot.Alloc && a.Stacks[a.Events.StackOf(i)].Marks&asked == wanted {
+			size = max(size, a.Events.Size[i])
+		}
+	}
+	return size
+}
+
+// family tells whether a size is that of the scores in another precision, or
+// with the last token cut off. A matrix library's workspace is none by chance.
+func family(n, size int64) bool {
+	for _, m := range [...]int64{size, size / 2, size * 2} {
+		if n == m || !phases.CublasSize(n) && (n > m && n-m <= m/64 || n < m && m-n <= m/64) {
+			return true
+		}
+	}
+	return false
+}
+
+// markForward marks the scores and their copies: back from the loss to the
+// product that made them, and on to the end of forward. It gives the size of the
+// scores of all tokens where the loss is of some of them, else the same one.
+func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
+	at := lossAt(a, p, size)
+	flat := transposed(a, at, p.End, size) && !sliced(a, at, p.First, size) && (a.Recorded.Allocs || staying(a, p, size) <= 2)
+	for i := at; i < p.End; i++ {
+		if a.Events.Action[i] != snapshot.Alloc || flat && (i == at || a.Freed(a.Timeline.Of[i]) <= i+2) {
+			continue
+		}
+		if family(a.Events.Size[i], size) {
+			a.Logits[a.Timeline.Of[i]] = meaning.LogitsCopy
+		}
+	}
+	all := markBefore(a, at, p.First, size)
+	markAlike(a, p)
+	if !flat {
+		markOthers(a, p, size)
+	}
+	return all
+}
+
+// markAlike marks the scores of other chunks of the tokens: as large as those that
+// were found, made by the same lines, and no more than there are copies. A line
+// that calls all layers makes other sizes, too, or more.
+func markAlike(a *rules.Facts, p rules.Pass) {
+	var stack snapshot.StackID
+	var size int64
+	copies := 0
+	for i := p.First; i < p.End; i++ {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		switch a.Logits[a.Timeline.Of[i]] {
+		case scores:
+			stack, size = a.Events.StackOf(i), a.Events.Size[i]
+		case meaning.LogitsCopy:
+			copies++
+		}
+	}
+	if stack == 0 {
+		return
+	}
+	var alike []timeline.AllocationID
+	for i := p.First; i < p.End; i++ {
+		id := a.Timeline.Of[i]
+		if a.Events.Action[i] != snapshot.Alloc || a.Events.StackOf(i) != stack || a.Birth(id).Marks&frames.Workspace != 0 ||
+			phases.CublasSize(a.Events.Size[i]) {
+			continue
+		}
+		if a.Events.Size[i] != size {
+			return
+		}
+		alike = append(alike, id)
+	}
+	if len(alike) <= copies {
+		for _, id := range alike {
+			a.Logits[id] = scores
+		}
+	}
+}
+
+// markBefore marks the scores and what was made of them before an event. It
+// gives their size, or that of what they became where they aren't found.
+func markBefore(a *rules.Facts, at, first int, size int64) int64 {
+	made := at // event that made the earliest of them
+	for i, budget := at-1, 16; i >= first && budget > 0; i-- {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		budget--
+		n, id := a.Events.Size[i], a.Timeline.Of[i]
+		e := a.Stacks[a.Events.StackOf(i)]
+		switch {
+		case family(n, size) && e.Marks&frames.Workspace == 0:
+			made = i
+			if e.Marks&frames.MatMul != 0 && e.Marks&frames.Copying == 0 {
+				a.Logits[id] = scores
+				return size
+			}
+			a.Logits[id] = meaning.LogitsCopy
+		case n*16 < size || e.Marks&frames.Workspace != 0 || phases.CublasSize(n):
+		case e.Marks&frames.MatMul != 0 && e.Marks&frames.Copying == 0 && e.Depth <= 2 && a.Freed(id) > made && sameRows(n, size):
+			a.Logits[id] = scores
+			return n
+		default:
+			return size
+		}
+	}
+	return size
+}
+
+// sameRows tells whether two sizes can be scores of different numbers of tokens,
+// for as many words.
+func sameRows(n, size int64) bool {
+	const manyTokens, far = 1 << 16, 16
+	r := rules.Row(n, size)
+	return n <= far*size && size <= far*n && r >= 2*fewWords && n/r <= manyTokens && size/r <= manyTokens
+}
+
+// fewWords is how many words a language model has at least.
+const fewWords = 4000
+
+// markOthers marks what else has the size of a large log-softmax in the same
+// pass, when that is little: the scores of a second model, or of the same one
+// for another loss.
+func markOthers(a *rules.Facts, p rules.Pass, size int64) {
+	const few = 8
+	if size < 1<<20 || a.WeightHalf[size] || phases.CublasSize(size) {
+		return
+	}
+	var same []int
+	for i := p.First; i < p.End; i++ {
+		if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] == size &&
+			a.Stacks[a.Events.StackOf(i)].Marks&frames.Workspace == 0 {
+			if same = append(same, i); len(same) > few {
+				return
+			}
+		}
+	}
+	for _, i := range same {
+		if id := a.Timeline.Of[i]; a.Logits[id] == meaning.NoDetail {
+			a.Logits[id] = meaning.LogitsCopy
+			markBefore(a, i, p.First, size)
+		}
+	}
+}
+
+// sliced tells whether the scores before a log-softmax have a little more than
+// it: a slice that leaves out the last token is copied first, too.
+func sliced(a *rules.Facts, at, first int, size int64) bool {
+	for i, budget := at-1, 8; i >= first && budget > 0; i-- {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		budget--
+		if n := a.Events.Size[i]; n > size && n-size <= size/8 && a.Freed(a.Timeline.Of[i]) > at {
+			return true
+		}
+	}
+	return false
+}
+
+// staying counts the requests of one size that forward doesn't free at once.
+func staying(a *rules.Facts, p rules.Pass, size int64) int {
+	n := 0
+	for i := p.First; i < p.End; i++ {
+		if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] == size && a.Freed(a.Timeline.Of[i]) > i+2 {
+			n++
+		}
+	}
+	return n
+}
+
+// lossAt is the log-softmax of a forward pass: the first allocation of its size
+// under the loss, without stacks the last of that size that stays.
+func lossAt(a *rules.Facts, r rules.Pass, size int64) int {
+	at := r.End
+	for i := r.End - 1; i >= r.First; i-- {
+		if a.Events.Action[i] != snapshot.Alloc || a.Events.Size[i] != size {
+			continue
+		}
+		if a.Stacks[a.Events.StackOf(i)].Marks&frames.Loss != 0 {
+			at = i
+		} else if !a.Recorded.Allocs && a.Freed(a.Timeline.Of[i]) > i+2 {
+			return i
+		}
+	}
+	if at == r.End { // the loss is compiled: any of that size
+		for i := r.First; i < r.End; i++ {
+			if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] == size {
+				return i
+			}
+		}
+	}
+	return at
+}
+
+// transposed tells whether the log-softmax runs over another dimension than the
+// last one: it copies its input for that. Its result is no row of scores.
+func transposed(a *rules.Facts, at, end int, size int64) bool {
+	next := at + 1
+	for next < end && a.Events.Action[next] != snapshot.Alloc && a.Events.Action[next] != snapshot.FreeRequested {
+		next++
+	}
+	if next >= end || a.Events.Action[next] != snapshot.Alloc || a.Events.Size[next] != size {
+		return false
+	}
+	if a.Recorded.Allocs && a.Stacks[a.Events.StackOf(at)].Marks&a.Stacks[a.Events.StackOf(next)].Marks&frames.Loss == 0 {
+		return false
+	}
+	return a.Freed(a.Timeline.Of[next]) <= next+2 && a.Freed(a.Timeline.Of[at]) > next+2
+}
+
+// savedGoes tells whether scores that forward kept go right after an event, as
+// those that a loss's own backward has read.
+func savedGoes(a *rules.Facts, event int, size int64) bool {
+	const soon = 5 // events
+	for i := event + 1; i < min(event+soon, a.Last) && a.Events.Action[i] != snapshot.Alloc; i++ {
+		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.FreeRequested && a.Logits[id] == meaning.LogitsCopy &&
+			family(a.Timeline.Requested(id), size) {
+			return true
+		}
+	}
+	return false
+}
+
+// markBackward marks the gradients of the scores: those that the loss is of, and
+// those of all tokens.
+func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
+	const crumb, many = 1024, 256 // times less than the scores: one number for each token; how many a loss needs at most
+	misses, crumbs := 0, 0
+	var made []timeline.AllocationID // the last two: each is made from one that then goes
+	const soon = 5                   // events
+	goes := func(i int) bool {
+		return slices.ContainsFunc(made, func(id timeline.AllocationID) bool { return i < a.Freed(id) && a.Freed(id) <= i+soon })
+	}
+	for i, budget := p.First, 24; i < p.End && budget > 0; i++ {
+		if a.Events.Action[i] != snapshot.Alloc || a.Sharing != nil && a.Sharing[i] {
+			continue
+		}
+		n, id := a.Events.Size[i], a.Timeline.Of[i]
+		if n*crumb < size {
+			crumbs++
+		}
+		if n*crumb >= size || crumbs > many {
+			budget--
+		}
+		e := a.Stacks[a.Events.StackOf(i)]
+		switch {
+		case e.Marks&frames.MatMul != 0 && e.Marks&frames.Workspace == 0:
+			return
+		case len(made) == 1 && family(n, size) && a.Freed(id) < p.End && savedGoes(a, i, size): // of the other half of the loss
+			a.Logits[id] = meaning.LogitsGradient
+			made = append(made, id)
+		case !a.Recorded.Native && len(made) > 0 && !goes(i) && (n*16 >= size || a.Freed(id) > a.Freed(made[len(made)-1])):
+			return // nor is it what an operator needs in between
+		case (family(n, size) || n == all) && a.Freed(id) < p.End:
+			a.Logits[id] = meaning.LogitsGradient
+			made = append(made[max(0, len(made)-1):], id)
+		case n*16 < size || e.Marks&(frames.Workspace|frames.Comm) != 0 || phases.CublasSize(n):
+		case misses < 2 && (len(made) == 0 || n <= 4*max(size, all)): // else a layer's
+			misses++
+		default:
+			return
+		}
+	}
+}
+
+var LogitsBySize = &rules.Rule{
+	ID: "logits",
+	Doc: `Logits, a copy of them, or their gradient, by size and place: what a loss is made of, tokens times
+vocabulary, at the end of a forward pass and at the beginning of the backward pass. Less sure where no frame names a
+loss and only the order of sizes speaks.`,
+	Signal: meaning.BySize,
+	Born:   rules.AnyTime,
+	Needs:  []rules.Need{rules.Sizes, rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			d := a.Logits[id]
+			if d == meaning.NoDetail {
+				return rules.Claim{}
+			}
+			if d == scores {
+				d = meaning.NoDetail
+			}
+			if sure, ok := a.Doubtful[id]; ok {
+				return rules.KindOf(meaning.Logits, d, sure)
+			}
+			return rules.KindOf(meaning.Logits, d, rules.Strong+1)
+		}
+	},
+}

@@ -1,0 +1,337 @@
+package logits
+
+import (
+	"math/bits"
+
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// lossSizeByOrder sees the loss at the turn from forward to backward: the
+// gradient of nll_loss and that of log_softmax, of one size in some precision
+// and one after the other, and the log-softmax of that size at the end of
+// forward; or scores that are by far the largest thing there. Where neither stacks
+// nor two numbers speak for a loss it is less sure.
+func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
+	tail, rest := tail(a, p)
+	var top int64
+	for _, n := range tail {
+		top = max(top, n)
+	}
+	around := 0
+	for _, n := range tail {
+		if family(n, top) {
+			around++
+		} else {
+			rest = max(rest, n)
+		}
+	}
+	dominates := func(rest int64) bool {
+		return top >= 2*rest && top >= 1<<16 || around >= 2 && top*2 >= rest*3
+	}
+	if p.Backward == nil {
+		const far = 8 // where an error has cut the pass, its end isn't the model's
+		layers := around > 4 && around*3 > len(tail)*2
+		if a.Trains && a.WeightSize[top] > 0 && a.UntrainedAt(p.First) == nil { // what follows the last backward pass
+			return 0, 0
+		}
+		if dominates(rest) && !layers && (top >= far*rest || !a.FailedBetween(p.First, p.End)) {
+			return top, rules.Strong
+		}
+		return 0, 0
+	}
+	const picked = 64 // tokens' own scores are so much less than those of all words
+	least := int64(0)
+	largest := dominates(rest)
+	if a.Recorded.Allocs { // a loss that isn't torch's own
+		largest = dominates(beside(a, p, top)) && !layered(a, p, top) && endsInScores(a, p, top, top/picked)
+		if largest {
+			least = top / picked
+		}
+	} else if dominates(beside(a, p, top)) && forEachToken(a, p, top, top/picked) {
+		return top, rules.Likely
+	}
+	first, last, n := head(a, p.Backward, least)
+	for _, size := range tail {
+		if size != first && size != last {
+			continue
+		}
+		if n >= 2 && !a.Recorded.Native && twoNumbers(a, p, size) || largest && family(size, top) && a.Recorded.Allocs {
+			return size, rules.Strong
+		}
+		if largest && family(size, top) { // or what a loss compares
+			if hasWords(a, size) {
+				return size, rules.Likely
+			}
+			return size, rules.Guess + 10
+		}
+	}
+	return 0, 0
+}
+
+// hasWords tells whether a size is a multiple of the number of rows of the largest
+// weight, the table of words as a rule: both share an odd factor that widths and
+// lengths, which are rounded for GPUs, seldom have.
+func hasWords(a *rules.Facts, size int64) bool {
+	const seldom = 125 // of 32,000 words
+	table := int64(0)
+	for n, count := range a.WeightSize {
+		if count > 0 {
+			table = max(table, n)
+		}
+	}
+	for size, table = odd(size), odd(table); table != 0; {
+		size, table = table, size%table
+	}
+	return size >= seldom
+}
+
+// odd is a number without its factors of two.
+func odd(n int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	return n >> bits.TrailingZeros64(uint64(n))
+}
+
+// beside is the largest request of a pass that isn't of a size's family: a few of
+// that are the scores of another model, or of the same one before.
+func beside(a *rules.Facts, p rules.Pass, size int64) (rest int64) {
+	const few = 16
+	var same int
+	for i := p.First; i < p.End; i++ {
+		n := a.Events.Size[i]
+		switch {
+		case a.Events.Action[i] != snapshot.Alloc || n <= rest && same > few || a.Sharing != nil && a.Sharing[i] ||
+			a.IsWorkspaceBySize(a.Timeline.Of[i]):
+		case !family(n, size):
+			rest = max(rest, n)
+		case a.Freed(a.Timeline.Of[i]) > i+2:
+			same++
+		}
+	}
+	if same > few {
+		return max(rest, size)
+	}
+	return rest
+}
+
+// forEachToken tells, without stacks, whether a pass ends in numbers for each word
+// and token, its scores and their log-softmax, and then in one for each token, and
+// whether backward begins with as many: gather does so, and so does what label
+// smoothing takes the mean of.
+func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
+	scores := func(n int64) bool { return n > least && family(n, size) }
+	numbers := map[int64]bool{} // each the bytes of one number for each token, if that's what they are
+	copies := 0
+	for i := p.End - 1; i >= p.First; i-- {
+		n := a.Events.Size[i]
+		if a.Events.Action[i] != snapshot.Alloc || a.IsWorkspaceBySize(a.Timeline.Of[i]) {
+			continue
+		}
+		if scores(n) {
+			copies++
+		} else if n > least {
+			break
+		} else if copies == 0 && n > 64 {
+			numbers[n] = true
+		}
+	}
+	if copies < 2 {
+		return false
+	}
+	var before, score int64 // bytes; two gradients of scores follow each other, and no weight's comes in between
+	for i := p.Backward.First; i < p.Backward.End; i++ {
+		n := a.Events.Size[i]
+		switch {
+		case a.Events.Action[i] != snapshot.Alloc || n <= 64:
+		case scores(n) && score > 0:
+			words := max(score, n) / before
+			return words*before == max(score, n) && words >= fewWords
+		case scores(n) && numbers[before]:
+			score = n
+		case n > least || score > 0:
+			return false
+		default:
+			before = n
+		}
+	}
+	return false
+}
+
+// endsInScores tells whether stacks speak for scores of a size in a pass: operators
+// for an exponential of them, or of a part, where operators have names, or a function
+// that may hide one; else at least that a module makes them, and no module anything
+// large after that.
+func endsInScores(a *rules.Facts, p rules.Pass, size, least int64) bool {
+	const small = 1 << 16
+	seen, made, soft, later := false, false, false, false
+	for i := p.First; i < p.End; i++ {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		n, e := a.Events.Size[i], a.Stacks[a.Events.StackOf(i)]
+		switch {
+		case e.Marks&frames.Workspace != 0 || phases.CublasSize(n):
+		case family(n, size):
+			seen = true
+			soft = soft || e.Marks&(frames.Softmax|frames.Loss|frames.PerClass|frames.Inductor|frames.Custom) != 0
+			if e.Depth > 0 {
+				made, later = true, false
+			}
+		case seen && e.Depth <= 1 && (e.Marks&frames.Custom != 0 || e.Marks&(frames.Softmax|frames.Loss|frames.PerClass) != 0 &&
+			n >= small && size%n == 0):
+			soft = true
+		case n >= least && e.Depth > 0:
+			later = true
+		}
+	}
+	if a.Recorded.Native {
+		return soft
+	}
+	return soft || made && !later
+}
+
+// layered tells whether a pass's modules make what is of a size, or of its family,
+// again and again, and the program nothing of it in between: hidden layers do, and
+// scores come from one of them.
+func layered(a *rules.Facts, p rules.Pass, size int64) bool {
+	made := 0
+	for i := p.First; i < p.End; i++ {
+		if a.Events.Action[i] != snapshot.Alloc || !family(a.Events.Size[i], size) {
+			continue
+		}
+		switch depth := a.Stacks[a.Events.StackOf(i)].Depth; {
+		case depth == 0:
+			made = 0
+		case depth > 1:
+			if made++; made > 2 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// twoNumbers tells whether nll_loss ran soon after the last request of a size, or
+// the one before, which may have been copied since: it makes the loss and the weight
+// of all targets, one right after the other.
+func twoNumbers(a *rules.Facts, p rules.Pass, size int64) bool {
+	last := p.End
+	for range 2 {
+		for last--; last >= p.First && (a.Events.Action[last] != snapshot.Alloc || !family(a.Events.Size[last], size)); {
+			last--
+		}
+		if last < p.First {
+			return false
+		}
+		if numbersAfter(a, last, p.End) {
+			return true
+		}
+	}
+	return false
+}
+
+func numbersAfter(a *rules.Facts, event, end int) bool {
+	const soon = 6 // allocations
+	numbers, made := 0, 0
+	for i := event + 1; i < end && made < soon && numbers < 2; i++ {
+		switch {
+		case a.Events.Action[i] == snapshot.FreeRequested:
+			numbers = 0
+		case a.Events.Action[i] != snapshot.Alloc:
+		case a.Events.Size[i] > phases.Scalar:
+			made, numbers = made+1, 0
+		default:
+			made, numbers = made+1, numbers+1
+		}
+	}
+	return numbers == 2
+}
+
+// tail lists the last large requests of a pass, the last one first, and the
+// largest of those before them.
+func tail(a *rules.Facts, p rules.Pass) (tail []int64, rest int64) {
+	const far = 1024 // times as large as what is made of a few scores
+	tail, rest = tailAbove(a, p, 64)
+	crumbs, again := 0, 0
+	of := map[int64]int{}
+	for _, n := range tail {
+		if n <= rest/far {
+			crumbs++
+			of[n]++
+			again = max(again, of[n])
+		}
+	}
+	if crumbs*3 >= len(tail)*2 && again > 2 { // each sequence's own are looked at
+		return tailAbove(a, p, rest/far)
+	}
+	return tail, rest
+}
+
+// tailAbove is tail for what is larger than some bytes.
+func tailAbove(a *rules.Facts, p rules.Pass, least int64) (tail []int64, rest int64) {
+	const length = 12
+	seen := 0
+	for i := p.End - 1; i >= p.First; i-- {
+		n := a.Events.Size[i]
+		if a.Events.Action[i] != snapshot.Alloc || n <= least || a.Sharing != nil && a.Sharing[i] ||
+			a.IsWorkspaceBySize(a.Timeline.Of[i]) {
+			continue
+		}
+		if seen++; seen <= length && !unread(a, i) {
+			tail = append(tail, n)
+		} else {
+			rest = max(rest, n)
+		}
+	}
+	return tail, rest
+}
+
+// unread tells whether what an event makes is gone before anything else is made:
+// what an operator needs for itself, and nobody reads.
+func unread(a *rules.Facts, event int) bool {
+	for i := event + 1; i < a.Last; i++ {
+		switch a.Events.Action[i] {
+		case snapshot.OOM:
+			return false
+		case snapshot.Alloc:
+			if !phases.CublasSize(a.Events.Size[i]) { // what a matrix library needs reads it, too, but makes nothing
+				return false
+			}
+		case snapshot.FreeRequested:
+			if a.Timeline.Of[i] == a.Timeline.Of[event] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// head is the run of related sizes that a backward pass begins with, each made
+// from the one before, which then goes: the first and the last of them, and how
+// many. Before them only less than a size may come.
+func head(a *rules.Facts, b *phases.Run, least int64) (first, last int64, n int) {
+	var before timeline.AllocationID
+	for i := b.First; i < b.End && n < 6; i++ {
+		size := a.Events.Size[i]
+		if a.Events.Action[i] != snapshot.Alloc || size <= 64 || n == 0 && size < least || a.Sharing != nil && a.Sharing[i] {
+			continue
+		}
+		if n == 1 && size > last && size-last <= last/8 && a.Freed(before) <= i+8 { // of a slice, put into that of all
+			n = 0
+		}
+		if n > 0 && (size != last && size*2 != last && last*2 != size || a.Freed(before) > i+8) {
+			break
+		}
+		if n == 0 {
+			first = size
+		}
+		last, before = size, a.Timeline.Of[i]
+		n++
+	}
+	return first, last, n
+}

@@ -1,0 +1,380 @@
+package older
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var OlderByFrames = &rules.Rule{
+	ID: "older-by-stack",
+	Doc: `Older than the recording, but the final state kept the stack that made it: judged by what that stack
+says, and by the phase in which it goes.`,
+	Signal: meaning.ByLife,
+	Born:   rules.Older,
+	Needs:  []rules.Need{rules.OlderBlock},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			if a.Timeline.Stack(id) == 0 {
+				return rules.Claim{}
+			}
+			return olderByStack(a, id, a.Freed(id))
+		}
+	},
+}
+
+var OlderLasting = &rules.Rule{
+	ID: "older-lasting",
+	Doc: `Older than the recording, and there for good. A size that comes back as gradients belongs to as many
+weights; the rest of its blocks is their optimizer state. Without any history, sizes that recur three or four times
+each are weights with Adam's state.`,
+	Signal: meaning.ByLife,
+	Born:   rules.Older,
+	Needs:  []rules.Need{rules.OlderBlock, rules.Sizes},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			if !Lasts(a, id) {
+				return rules.Claim{}
+			}
+			c := a.Older[id]
+			c.Last = true
+			return c
+		}
+	},
+}
+
+var OlderFreed = &rules.Rule{
+	ID: "older-freed",
+	Doc: `Older than the recording, and judged by the phase that frees it: what a backward pass frees was saved
+for it, what an optimizer's step or zero_grad frees are gradients; anything else is a guess.`,
+	Signal: meaning.ByLife,
+	Born:   rules.Older,
+	Needs:  []rules.Need{rules.OlderBlock, rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			n := a.Timeline.Requested(id)
+			switch a.PhaseAt(a.Freed(id)) {
+			case meaning.Backward:
+				return rules.As(meaning.Activations, rules.Likely)
+			case meaning.Optimizer, meaning.ZeroGrad:
+				if n <= phases.Scalar {
+					return rules.As(meaning.Temporary, rules.Guess)
+				}
+				return rules.As(meaning.Gradients, rules.Plausible)
+			case meaning.Forward, meaning.Data, meaning.Generate, meaning.OtherPhase:
+				if a.GradientSize[n] > 0 && a.Trains {
+					return rules.As(meaning.Gradients, rules.Guess)
+				}
+				return rules.As(meaning.Temporary, rules.Guess)
+			}
+			return rules.Claim{}
+		}
+	},
+}
+
+func olderByStack(a *rules.Facts, id timeline.AllocationID, f int) rules.Claim {
+	e := a.Birth(id)
+	gone := f < a.Last
+	switch {
+	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.Timeline.Requested(id) > 64, a.Heads[a.Timeline.Stack(id)]:
+		return rules.As(meaning.Logits, rules.Likely)
+	case e.Hint == phases.HintOf(meaning.Forward) && !gone && a.Graphs[a.Timeline.Stack(id)]:
+		return rules.As(meaning.Activations, rules.Guess)
+	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.Depth == 2 && !gone:
+		return rules.As(meaning.Logits, rules.Plausible)
+	case e.Hint == phases.HintOf(meaning.Setup):
+		return rules.As(meaning.Weights, rules.Likely)
+	case e.Hint == phases.HintOf(meaning.Data):
+		return rules.As(meaning.Inputs, rules.Likely)
+	case e.Hint == phases.HintOf(meaning.Optimizer) && a.Timeline.Requested(id) > phases.Scalar:
+		return rules.As(meaning.OptimizerState, rules.Likely)
+	case e.Hint == phases.HintOf(meaning.Backward) && (!gone || a.PhaseAt(f) != meaning.Backward):
+		return rules.As(meaning.Gradients, rules.Likely)
+	case e.Hint == phases.HintOf(meaning.Forward) && gone && a.PhaseAt(f) == meaning.Backward:
+		return rules.As(meaning.Activations, rules.Likely)
+	case e.Hint == 0 && e.Marks&frames.UserInner != 0 && e.Marks&frames.Named != 0:
+		return rules.As(meaning.Weights, rules.Plausible)
+	case e.Hint == 0 && e.Marks&frames.UserInner != 0:
+		return rules.As(meaning.Inputs, rules.Plausible)
+	// kept by the program; without any history, saved as likely
+	case e.Hint == phases.HintOf(meaning.Forward) && !gone && a.Timeline.Older() < a.Timeline.Len():
+		return rules.As(meaning.Temporary, rules.Guess)
+	}
+	return rules.Claim{}
+}
+
+// olderGraphs are the stacks of graphs that forward passes older than the trace
+// left: what is there comes from many places in layers, which results don't, or
+// is what later passes leave as parts of theirs, or of what an error cut short.
+func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
+	const many = 8
+	forward := func(id timeline.AllocationID) bool {
+		return a.Outlives(id) && a.Birth(id).Hint == phases.HintOf(meaning.Forward) && a.Timeline.Requested(id) > 64
+	}
+	places, layers := map[snapshot.StackID]bool{}, 0
+	for id := range timeline.AllocationID(a.Timeline.Older()) {
+		if stack := a.Timeline.Stack(id); forward(id) && !places[stack] {
+			places[stack] = true
+			if a.Birth(id).Depth > 1 {
+				layers++
+			}
+		}
+	}
+	if layers >= many || len(places) == 0 {
+		return places
+	}
+	later := map[snapshot.StackID]bool{}
+	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
+		if stack, b := a.Timeline.Stack(id), a.Born(id); forward(id) && places[stack] && (a.Retained[a.Run(b)] ||
+			a.FailedBetween(b, a.Last)) {
+			later[stack] = true
+		}
+	}
+	return later
+}
+
+// Lasts tells whether a block that is older than the trace is there for good: to
+// its end, or, where that is the program's own, until a backward pass is over
+// that follows an optimizer's step, or after one until nothing is made any more.
+// Gradients and what forward saves don't last so long.
+func Lasts(a *rules.Facts, id timeline.AllocationID) bool {
+	f := a.Freed(id)
+	return f >= a.Settled || f > a.Made && !phases.OneOf(phases.HintOf(a.PhaseAt(f)), meaning.Backward, meaning.Optimizer,
+		meaning.ZeroGrad)
+}
+
+// settles finds the event from which what is older lasts, and, where an optimizer
+// steps, the last at which anything is made.
+func settles(a *rules.Facts) {
+	a.Settled, a.Made = a.Last, a.Last
+	stepped := false
+	for i := range a.Runs {
+		switch r := &a.Runs[i]; {
+		case r.Phase == meaning.Optimizer:
+			stepped = true
+		case r.Phase == meaning.Backward && stepped:
+			a.Settled = r.End
+			return
+		}
+	}
+	if stepped {
+		for a.Made--; a.Made > 0 && a.Events.Action[a.Made] != snapshot.Alloc; {
+			a.Made--
+		}
+	}
+}
+
+// stateOfOne is how many tensors of a weight's own size an optimizer keeps for it at
+// most: one where stacks or annotations name only such as keep no more; of all
+// others few keep more than two.
+func stateOfOne(a *rules.Facts) int {
+	s := a.Timeline.Snapshot
+	one, more := false, false
+	see := func(name string) {
+		switch strings.ToLower(name) {
+		case "sgd", "rmsprop", "adagrad", "lion":
+			one = true
+		case "optimizer", "lr_scheduler", "swa_utils", "_functional", "":
+		default:
+			more = true
+		}
+	}
+	for i := range s.Frames {
+		if _, file, ok := strings.Cut(s.String(s.Frames[i].File), "torch/optim/"); ok {
+			see(strings.TrimSuffix(file, ".py"))
+		}
+	}
+	for _, n := range s.Annotations {
+		if _, name, ok := strings.Cut(s.String(n.Name), "Optimizer.step#"); ok {
+			see(strings.TrimSuffix(name, ".step"))
+		}
+	}
+	if one && !more {
+		return 1
+	}
+	return 2
+}
+
+// FindOlder tells weights from optimizer state among the blocks that were there
+// before the trace and stay: a size that comes back as gradients belongs to so
+// many weights, and the rest of its blocks to their state. Weights were made
+// first and lie lowest.
+func FindOlder(a *rules.Facts) {
+	a.Older = map[timeline.AllocationID]rules.Claim{}
+	var whole map[int64]int
+	a.GradientSize, whole = gradientsPerStep(a)
+	settles(a)
+	a.Graphs = olderGraphs(a)
+	bySize, known := map[int64][]timeline.AllocationID{}, map[int64]int{} // by size: those without a stack; weights, by theirs
+	for i := range a.Timeline.Older() {
+		id := timeline.AllocationID(i)
+		switch n := a.Timeline.Requested(id); {
+		case a.Timeline.Stack(id) != 0 && a.Birth(id).Hint == phases.HintOf(meaning.Setup):
+			known[n]++
+		case a.Timeline.Stack(id) == 0 && Lasts(a, id):
+			bySize[n] = append(bySize[n], id)
+		}
+	}
+	if a.Last == 0 || !a.Trains && a.Loop >= a.Last {
+		multiples(a, bySize)
+		return
+	}
+	if a.Trains && !returning(a, bySize) { // gradients stay, or none is recorded
+		if multiples(a, bySize); len(a.Older) > 0 {
+			return
+		}
+	}
+	const large = 64 << 10 // factors of moments have the sizes of biases
+	state := stateOfOne(a)
+	if whole != nil {
+		if _, turns := a.SteppingLines(a.RunEnds(meaning.Optimizer)); turns {
+			whole = nil // two optimizers whose models are of one size
+		}
+	}
+	for n, ids := range bySize {
+		g, half := a.GradientSize[n], a.GradientSize[n/2]
+		if n%2 != 0 {
+			half = 0
+		}
+		for k, id := range ids {
+			switch {
+			case phases.CublasSize(n) && g == 0 && len(ids) <= 2:
+				a.Older[id] = rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
+			case n <= phases.Scalar && g == 0:
+				a.Older[id] = rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Guess)
+			case g > 0 && k < g-known[n]:
+				a.Older[id] = rules.As(meaning.Weights, rules.Likely)
+			// of a teacher, a reference, an average
+			case whole[n] > 0 && n >= large && known[n]+len(ids) > (1+state)*whole[n] && k < len(ids)-state*whole[n]:
+				a.Older[id] = rules.As(meaning.Weights, rules.Plausible)
+			case g > 0 && known[n]+len(ids) >= 2*g:
+				a.Older[id] = rules.As(meaning.OptimizerState, rules.Likely)
+			case g == 0 && half > 0 && len(ids) >= 2*half:
+				a.Older[id] = rules.As(meaning.OptimizerState, rules.Plausible)
+			default:
+				a.Older[id] = rules.As(meaning.Weights, rules.Plausible)
+			}
+		}
+	}
+}
+
+// returning tells whether a good part of some blocks is of sizes that steps make
+// gradients of.
+func returning(a *rules.Facts, bySize map[int64][]timeline.AllocationID) bool {
+	var bytes, all int64
+	for n, ids := range bySize {
+		all += n * int64(len(ids))
+		if a.GradientSize[n] > 0 {
+			bytes += n * int64(len(ids))
+		}
+	}
+	return bytes*4 >= all
+}
+
+// gradientsPerStep counts by size the gradients that a step makes on average, and
+// those of a whole step where two in a row make the most; another optimizer's turn
+// makes others.
+func gradientsPerStep(a *rules.Facts) (total, whole map[int64]int) {
+	total = map[int64]int{}
+	each := map[int32]map[int64]int{}
+	bytes := map[int32]int64{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.Phase[id] != meaning.Backward || a.Born(id) < 0 || !rules.OutlivesPass(a, id) ||
+			a.Timeline.Requested(id) <= phases.Scalar {
+			continue
+		}
+		n, step := a.Timeline.Requested(id), a.Step[id]
+		if each[step] == nil {
+			each[step] = map[int64]int{}
+		}
+		each[step][n]++
+		bytes[step] += n
+		total[n]++
+	}
+	var most int64
+	for _, b := range bytes {
+		most = max(most, b)
+	}
+	for _, step := range slices.Sorted(maps.Keys(each)) {
+		if bytes[step] == most && bytes[step+1] == most {
+			whole = each[step]
+			break
+		}
+	}
+	if n := len(each); n > 1 {
+		for k, v := range total {
+			total[k] = int(math.Round(float64(v) / float64(n)))
+		}
+	}
+	return total, whole
+}
+
+// multiples judges a final state without history by how often every size
+// recurs: three or four times is a model with its Adam state, in the order in
+// which they were made. Anything else could be anything.
+func multiples(a *rules.Facts, bySize map[int64][]timeline.AllocationID) {
+	var total int64
+	for n, ids := range bySize {
+		total += n * int64(len(ids))
+	}
+	fewest, sizes := math.MaxInt, 0
+	for n, ids := range bySize {
+		if n*int64(len(ids)) >= total/500 && !phases.CublasSize(n) {
+			fewest = min(fewest, len(ids))
+			sizes++
+		}
+	}
+	times := fewest
+	if sizes < 4 || fewest < 3 || fewest > 4 {
+		times = copiesOf(bySize, total)
+	}
+	if times == 0 {
+		return
+	}
+	for _, ids := range bySize {
+		if len(ids)%times != 0 {
+			continue
+		}
+		each := len(ids) / times
+		for k, id := range ids {
+			switch {
+			case k < each:
+				a.Older[id] = rules.As(meaning.Weights, rules.Guess)
+			case k >= len(ids)-2*each:
+				a.Older[id] = rules.As(meaning.OptimizerState, rules.Guess)
+			default:
+				a.Older[id] = rules.As(meaning.Gradients, rules.Guess)
+			}
+		}
+	}
+}
+
+// copiesOf is how often a model is there, three or four times, going by all sizes:
+// nearly all bytes are of sizes of which there are multiples of that, and of no more.
+// Layers alone would leave out embeddings and the last norm. 0: nothing shows it.
+func copiesOf(bySize map[int64][]timeline.AllocationID, total int64) int {
+	for _, times := range [...]int64{4, 3} {
+		var bytes, common int64
+		sizes := 0
+		for n, ids := range bySize {
+			if count := int64(len(ids)); count%times == 0 && n*count >= total/50000 {
+				bytes += n * count
+				common = rules.Row(common, count)
+				sizes++
+			}
+		}
+		if sizes >= 4 && common == times && bytes*100 >= total*99 {
+			return int(times)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,162 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Rule is one reason to say what an allocation holds, with its papers.
+type Rule struct {
+	ID  string // a word for tables and reports
+	Doc string // for users: what it goes by, and when it is unsure; the first sentence is shown beside an allocation
+
+	Signal meaning.Signal // the kind of evidence; rules of one signal are asked in order, the first that claims speaks for it
+	Born   Births         // what it speaks of
+	Needs  []Need         // facts that must be there; without one of them nothing is asked
+
+	// Birth and Death are the marks of an allocation's stacks of which the rule speaks,
+	// any of them; without any it may speak of all.
+	Birth, Death frames.Marks
+
+	// Siblings is true of rules that look at what others turned out to be. They are asked
+	// last, of what nothing surer is known.
+	Siblings bool
+
+	// Begin looks at a recording, and gives what claims; nil where nothing in it is the
+	// rule's business.
+	Begin func(f *Facts) func(id timeline.AllocationID) Claim
+}
+
+// Births are sets of phases in which an allocation was made, Older among them.
+type Births uint16
+
+// Older is the birth of what is older than the trace.
+const (
+	Older    Births = 1 << meaning.NumPhases
+	AnyBirth Births = Older - 1
+	AnyTime  Births = Older | AnyBirth
+)
+
+// born are the births in some phases.
+func BornIn(phases ...meaning.Phase) (b Births) {
+	for _, p := range phases {
+		b |= 1 << p
+	}
+	return b
+}
+
+// Need is a fact, or an index over all allocations, that a rule asks.
+type Need uint8
+
+// The needs of rules.
+const (
+	Labels     Need = iota // a labels file, or the recording's own metadata
+	Stacks                 // stacks of allocations
+	NoStacks               // none of them: the rule stands in for what stacks would tell
+	Native                 // C++ frames
+	Training               // a backward pass
+	Sizes                  // multisets of sizes: of weights, their halves, state, and gradients
+	Rows                   // rows of equal blocks, one or two for each layer
+	Runs                   // repeated runs of events
+	Lives                  // births and deaths in runs of one phase
+	Releases               // what a backward pass frees
+	OlderBlock             // what the recording found there
+)
+
+// met tells whether a recording has what a need names.
+func (n Need) met(f *Facts) bool {
+	switch n {
+	case Labels:
+		return len(f.Labels) > 0
+	case Stacks:
+		return f.Recorded.Allocs
+	case NoStacks:
+		return !f.Recorded.Allocs
+	case Native:
+		return f.Recorded.Native
+	case Training:
+		return f.Trains
+	}
+	return true
+}
+
+// Claim is what one rule says of one allocation; sure is in percent, 0 for
+// nothing to say.
+type Claim struct {
+	Category meaning.Category
+	Detail   meaning.Detail
+	Sure     uint8
+	Last     bool // no later rule of the signal speaks of it either
+}
+
+// sureness words of claims, in percent.
+const (
+	Exact     = 99
+	Strong    = 95
+	Likely    = 85
+	Plausible = 70
+	Guess     = 50
+)
+
+// As claims a category of which the kind is not known, or is the only one.
+func As(c meaning.Category, sure uint8) Claim { return Claim{Category: c, Sure: sure} }
+
+// KindOf claims a kind within a category.
+func KindOf(c meaning.Category, d meaning.Detail, sure uint8) Claim {
+	return Claim{Category: c, Detail: d, Sure: sure}
+}
+
+// Silence is the claim that there is nothing to say, not by later rules of the signal either.
+func Silence() Claim { return Claim{Last: true} }
+
+// Speaks is true of a rule that a recording has something for, unless it is one of some.
+func (r *Rule) Speaks(f *Facts, without []string) bool {
+	marked := r.Birth | r.Death
+	return !slices.Contains(without, r.ID) && (marked == 0 || f.All&marked != 0) &&
+		!slices.ContainsFunc(r.Needs, func(n Need) bool { return !n.met(f) })
+}
+
+// Asked is a rule that has something to look at in a recording.
+type Asked struct {
+	Rule         uint8 // index into the registry, and 1
+	Signal       meaning.Signal
+	Birth, Death frames.Marks
+	Next         int // place in its list of the first rule of another signal
+	Claim        func(id timeline.AllocationID) Claim
+}
+
+// Panel are the rules to ask, by the birth of an allocation: a phase, or older.
+type Panel [meaning.NumPhases + 1][]Asked
+
+// Seat has the rules of a registry look at a recording, all but some.
+func Seat(f *Facts, registry []*Rule, without []string) (p Panel) {
+	claims := make([]func(timeline.AllocationID) Claim, len(registry))
+	together.Each(len(registry), func(i int) {
+		if r := registry[i]; !r.Siblings && r.Speaks(f, without) {
+			claims[i] = r.Begin(f)
+		}
+	})
+	for birth := range p {
+		for i, r := range registry {
+			if claims[i] != nil && r.Born>>birth&1 != 0 {
+				p[birth] = append(p[birth], Asked{uint8(i + 1), r.Signal, r.Birth, r.Death, 0, claims[i]})
+			}
+		}
+		list := p[birth]
+		slices.SortStableFunc(list, func(a, b Asked) int { return int(a.Signal) - int(b.Signal) })
+		for i := range list {
+			list[i].Next = len(list)
+			for k := i + 1; k < len(list); k++ {
+				if list[k].Signal != list[i].Signal {
+					list[i].Next = k
+					break
+				}
+			}
+		}
+	}
+	return p
+}

@@ -1,0 +1,286 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// showsReleases tells whether autograd is ever seen letting go of a saved tensor.
+func showsReleases(a *Facts) bool {
+	if a.All&frames.Release == 0 {
+		return false
+	}
+	for i := range a.Category {
+		if a.Death(timeline.AllocationID(i)).Marks&frames.Release != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// FindRetained sees which forward runs keep their graph: a good part of what they
+// made is still there after the next backward. What a program merely keeps of
+// them is little beside what that backward frees.
+func FindRetained(a *Facts) {
+	released, stayed := make([]int, len(a.Runs)), make([]int, len(a.Runs))
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		b := a.Born(id)
+		if a.Phase[i] != meaning.Forward || b < 0 || a.Timeline.Requested(id) <= phases.Scalar {
+			continue
+		}
+		p := a.BackwardAfter(a.Run(b))
+		switch f := a.Freed(id); {
+		case p == nil || f < p.First:
+		case f < p.End:
+			released[a.Run(b)]++
+		default:
+			stayed[a.Run(b)]++
+		}
+	}
+	a.Retained = make([]bool, len(a.Runs))
+	all, some := 0, 0 // forward runs before a backward pass
+	for r := range a.Retained {
+		a.Retained[r] = stayed[r]*4 >= released[r]
+		if released[r]+stayed[r] > 0 {
+			all++
+			if a.Retained[r] {
+				some++
+			}
+		}
+	}
+	a.Retains = some*2 > all
+}
+
+// FindSaved sees, in programs without a backward pass, whether forward keeps
+// what one would need: under no_grad nearly everything is freed on the way,
+// else it piles up and goes in one bulk when the output is dropped.
+func FindSaved(a *Facts) {
+	a.InBulk, a.Copies = pages.Make[bool](len(a.Category)), pages.Make[bool](len(a.Category))
+	if a.Trains {
+		findDropped(a)
+		return
+	}
+	var together []timeline.AllocationID
+	bulks := 0
+	flush := func() {
+		switch {
+		case len(together) < bulk, HaveNames(a.Timeline, together):
+		case areCasts(a, together):
+			for _, id := range together {
+				a.Copies[id] = a.WeightHalf[a.Timeline.Requested(id)]
+			}
+		default:
+			for _, id := range together {
+				a.InBulk[id] = true
+			}
+			bulks += len(together)
+		}
+		together = together[:0]
+	}
+	for i := a.Loop; i < a.Last; i++ {
+		switch a.Events.Action[i] {
+		case snapshot.Alloc:
+			flush()
+		case snapshot.FreeRequested:
+			if id := a.Timeline.Of[i]; id != timeline.NoAllocation && a.Born(id) >= a.Loop {
+				together = append(together, id)
+			}
+		}
+	}
+	flush()
+	kept, all := bulks, 0
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if p := a.Phase[i]; p != meaning.Forward && p != meaning.Generate || a.Born(id) < 0 ||
+			a.Birth(id).Marks&frames.Workspace != 0 {
+			continue
+		}
+		all++
+		if a.Outlives(id) {
+			kept++
+		}
+	}
+	const layers = 2
+	a.Saves = a.Checkpoints || a.All&frames.Checkpointed != 0 && kept >= layers || kept >= bulk &&
+		(kept*4 >= all || a.All&frames.Inductor != 0 && compiledToTrain(a) >= bulk)
+	if a.Recorded.Native && a.Recorded.Frees {
+		a.Saves = a.Saves || showsReleases(a)
+	}
+}
+
+// compiledToTrain counts what stays of compiled forward passes that autograd runs:
+// without gradients it would have no part in them. The compiler's own trials, which
+// free what they make, may be many beside them.
+func compiledToTrain(a *Facts) (kept int) {
+	s := a.Timeline.Snapshot
+	wraps := make([]bool, len(s.Frames))
+	for i, f := range s.Frames {
+		wraps[i] = s.String(f.Function) == "forward" && strings.Contains(s.String(f.File), "torch/_functorch/")
+	}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.Phase[i] == meaning.Forward && a.Born(id) >= 0 && a.Outlives(id) && a.Birth(id).Marks&frames.Inductor != 0 &&
+			slices.ContainsFunc(s.Stack(a.Timeline.Stack(id)), func(f snapshot.FrameID) bool { return wraps[f] }) {
+			kept++
+		}
+	}
+	return kept
+}
+
+// bulk is how many frees at least without an allocation in between are a graph's.
+const bulk = 16
+
+// findDropped sees, in programs that train, graphs that no backward pass uses:
+// many tensors of several kinds go at once, a good part of what was made
+// meanwhile, or are there when the next of passes without one begins. Results
+// that were merely collected are few, or of few kinds.
+func findDropped(a *Facts) {
+	const least = 512                       // bytes
+	made := sync.OnceValue(func() []int32 { // forward allocations before each one
+		made := pages.Make[int32](len(a.Category) + 1)
+		for i := range a.Category {
+			made[i+1] = made[i]
+			if a.Phase[i] == meaning.Forward && a.Timeline.Requested(timeline.AllocationID(i)) > least {
+				made[i+1]++
+			}
+		}
+		return made
+	})
+	var together []timeline.AllocationID
+	for _, steps := range a.Untrained {
+		for _, s := range steps {
+			for i := s.FirstEvent; i <= s.LastEvent; i++ {
+				if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc && a.Phase[id] == meaning.Forward &&
+					a.Timeline.Requested(id) > least &&
+					a.Freed(id) > s.LastEvent {
+					together = append(together, id)
+				}
+			}
+			markGraph(a, together, made, 20)
+			together = together[:0]
+		}
+	}
+	flush := func() {
+		if len(together) >= bulk && !HaveNames(a.Timeline, together) {
+			markGraph(a, together, made, 4)
+		}
+		together = together[:0]
+	}
+	for i := a.Loop; i < a.Last; i++ {
+		switch a.Events.Action[i] {
+		case snapshot.Alloc, snapshot.OOM:
+			flush()
+		case snapshot.FreeRequested:
+			id := a.Timeline.Of[i]
+			if a.Phases[i] == meaning.Backward || id == timeline.NoAllocation || a.Born(id) < a.Loop ||
+				a.Phase[id] != meaning.Forward ||
+				a.Timeline.Requested(id) <= least {
+				continue
+			}
+			if p := a.BackwardAfter(a.Run(a.Born(id))); (p == nil || i < p.First) && !a.FailedBetween(a.Born(id), i) {
+				together = append(together, id)
+			}
+		}
+	}
+	flush()
+}
+
+// markGraph marks tensors that are a graph's, one in so many of what forward has
+// made meanwhile; made counts that before each allocation.
+func markGraph(a *Facts, together []timeline.AllocationID, made func() []int32, part int) {
+	const kinds = 4 // stacks, or sizes where there are none
+	type kind struct {
+		stack snapshot.StackID
+		bytes int64
+	}
+	if len(together) < bulk {
+		return
+	}
+	of := map[kind]bool{}
+	for _, id := range together {
+		k := kind{stack: a.Timeline.Stack(id)}
+		if k.stack == 0 {
+			k.bytes = a.Timeline.Requested(id)
+		}
+		of[k] = true
+	}
+	first, last := slices.Min(together), slices.Max(together)
+	if len(of) < kinds || len(together)*part < int(made()[last+1]-made()[first]) || areCasts(a, together) {
+		return
+	}
+	for _, id := range together {
+		a.InBulk[id] = true
+	}
+}
+
+// HaveNames tells whether blocks freed in a row were held by names of the program,
+// not by an autograd graph: by a function's variables until it returned, by a list
+// of equal tensors or by a module. Under checkpointing or no_grad nothing else holds
+// them. With stacks, the function that frees variables made them, with no module's
+// call in between; a graph's tensors are made within modules, and nearly all have no
+// name. Without, variables and parameters go in the order in which they came, and a
+// graph from its end, but for what each of its nodes saved.
+func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
+	s := t.Snapshot
+	direct, bare, inOrder := 0, 0, 0
+	sizes := map[int64]int{}
+	equal := 0
+	for i, id := range ids {
+		stack := t.Stack(id)
+		if stack == 0 {
+			bare++
+			n := t.Requested(id)
+			sizes[n]++
+			equal = max(equal, sizes[n])
+			if i > 0 && ids[i-1] < id {
+				inOrder++
+			}
+			continue
+		}
+		freed := t.FreeRequested[id]
+		if freed == timeline.Never {
+			continue
+		}
+		free, made := s.Stack(t.Device.Events.StackOf(int(freed))), s.Stack(stack)
+		inner := len(made) - len(free)
+		if len(free) == 0 || inner < 0 || !slices.Equal(made[inner+1:], free[1:]) {
+			continue
+		}
+		if f, g := &s.Frames[made[inner]], &s.Frames[free[0]]; f.Function != g.Function || f.File != g.File {
+			continue
+		}
+		if !slices.ContainsFunc(made[:inner], func(f snapshot.FrameID) bool {
+			return s.String(s.Frames[f].Function) == "_call_impl"
+		}) {
+			direct++
+		}
+	}
+	if bare == len(ids) {
+		return inOrder*20 >= len(ids)*13 || equal*10 >= len(ids)*9 && inOrder*10 <= len(ids)
+	}
+	return direct*4 >= len(ids)*3
+}
+
+// areCasts tells whether what goes together is what autocast lets go of when it
+// is left: nearly all of it half as large as a weight, and no more of a size
+// than there are such weights. Under no_grad, too, weights are cast once a pass.
+func areCasts(a *Facts, together []timeline.AllocationID) bool {
+	of := map[int64]int{}
+	casts := 0
+	for _, id := range together {
+		n := a.Timeline.Requested(id)
+		if of[n]++; a.WeightHalf[n] && of[n] <= a.WeightSize[2*n] {
+			casts++
+		}
+	}
+	return casts*10 >= len(together)*9
+}

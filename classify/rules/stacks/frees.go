@@ -1,0 +1,62 @@
+package stacks
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var HandedToHook = &rules.Rule{
+	ID: "recomputed-for-hook",
+	Doc: `Made again by checkpointing (use_reentrant=False) for the hook of a saved tensor, and let go by the
+autograd node that used it. Without a nested pass, no frame of checkpointing stands in its free.`,
+	Signal: meaning.ByFreeStack,
+	Born:   rules.AnyTime,
+	Needs:  []rules.Need{rules.Stacks},
+	Death:  frames.Release | frames.Engine,
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			d := a.Death(id).Marks
+			switch {
+			case d&frames.Unpacked != 0: // gone before the hook had what it was made for
+				return rules.Silence()
+			case d&frames.Release != 0:
+				return rules.Claim{}
+			case d&(frames.Engine|frames.Rebuild) == frames.Engine &&
+				a.Birth(id).Marks&(frames.Unpacked|frames.Nested) == frames.Unpacked && a.Phase[id] == meaning.Backward:
+				return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Strong)
+			}
+			return rules.Silence()
+		}
+	},
+}
+
+var ReleasedByAutograd = &rules.Rule{
+	ID: "released-by-autograd",
+	Doc: `The stack of its free is autograd releasing a tensor that it had saved for backward. Made in forward it
+is a saved activation; made in backward it was made again by checkpointing, or copied back from the host.`,
+	Signal: meaning.ByFreeStack,
+	Born:   rules.AnyTime,
+	Death:  frames.Release,
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			if a.Born(id) < 0 && a.Timeline.Stack(id) == 0 {
+				return rules.As(meaning.Activations, rules.Likely) // or logits, which are saved, too
+			}
+			switch marks := a.Birth(id).Marks; a.Phase[id] {
+			case meaning.Backward:
+				switch {
+				case marks&frames.Restore != 0:
+					return rules.KindOf(meaning.Activations, meaning.Restored, rules.Strong)
+				case marks&frames.Rebuild != 0:
+					return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Strong)
+				}
+				return rules.As(meaning.Activations, rules.Likely)
+			case meaning.Forward, meaning.OtherPhase, meaning.Generate:
+				return rules.As(meaning.Activations, rules.Strong-2)
+			}
+			return rules.Claim{}
+		}
+	},
+}

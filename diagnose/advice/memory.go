@@ -1,0 +1,40 @@
+package advice
+
+// memory is what usually costs least against each kind of memory, by category.
+var memory = []Advice{
+	{ID: "memory.", For: Any, Text: "Look with nvidia-smi for what else holds the GPU's memory, or ask for less at once: the " +
+		"recording shows nothing allocated that could make room"},
+	{ID: "memory.weights", For: Any, Text: "Load the weights in 16 bits, or shard them over GPUs (FSDP, ZeRO-3), or train " +
+		"adapters (LoRA) on quantised ones"},
+	{ID: "memory.gradients", For: Training, Text: "Shard the gradients (FSDP, ZeRO-2), or step the optimizer inside the " +
+		"backward pass so that they never live all at once"},
+	{ID: "memory.optimizer_state", For: Training, Text: "An optimizer with less state (8-bit AdamW, Adafactor, Lion), or shard " +
+		"it (FSDP, ZeRO-1), or offload it"},
+	{ID: "memory.activations", For: Training, Text: "Activation checkpointing, or a smaller batch with gradient accumulation: " +
+		"activations grow with the tokens of a batch"},
+	{ID: "memory.logits", For: Any, Text: "Chunked or fused cross-entropy, so that the logits of all tokens never exist at " +
+		"once; or a smaller batch"},
+	{ID: "memory.kv_cache", For: Any, Text: "A shorter context or fewer sequences at once, a quantised cache, or " +
+		"use_cache=False in training"},
+	{ID: "memory.inputs", For: Any, Text: "Keep the data set on the host and move one batch at a time"},
+	{ID: "memory.autocast_copies", For: Any, Text: "Hold the weights in bf16 from the start: autocast keeps a second copy of " +
+		"each in 16 bits"},
+	{ID: "memory.communication", For: Any, Text: "Smaller buckets (bucket_cap_mb), or gradient_as_bucket_view=True"},
+	{ID: "memory.workspace", For: Any, Text: "CUBLAS_WORKSPACE_CONFIG bounds cuBLAS's workspaces"},
+	{ID: "memory.temporary", For: Any, Text: "Process in smaller pieces: what fills the GPU lives only within single " +
+		"operations or between them"},
+	{ID: "memory.unknown", For: Any, Text: "Hold less at the peak: the table of call sites says where it goes"},
+}
+
+// changes are what a replay knows, in words, by its name; {at} stands where the
+// line belongs that it is about.
+var changes = []Advice{
+	{ID: "leak=fixed", For: Any, Text: "Fix the leak that has a finding of its own"},
+	{ID: "gradients=set_to_none", For: Training, Text: "optimizer.zero_grad(set_to_none=True)"},
+	{ID: "logits=chunked", For: Training | Evaluation, Text: "Chunked or fused cross-entropy{at}, so that the logits of all " +
+		"tokens never exist at once"},
+	{ID: "checkpointing=full", For: Training, Text: "Activation checkpointing{at}"},
+	{ID: "optimizer=fused", For: Training, Text: "fused=True for the optimizer"},
+	{ID: "optimizer=8bit", For: Training, Text: "An 8-bit optimizer (bitsandbytes' {optimizer})"},
+	{ID: "batch=x0.5", For: Training, Text: "Half the batch, with gradients accumulated over two"},
+}

@@ -1,0 +1,300 @@
+// Package oom tells why a request for memory failed, and what to do about it, from
+// what a message says.
+//
+//	f := oom.Judge(message)
+//	fmt.Println(f.Cause, f.Why, f.Change())
+package oom
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// Failure is what the figures of one out-of-memory message add up to.
+type Failure struct {
+	*evidence.OOMMessage
+	Figures
+	Cause      string // a verdict of reports
+	Confidence float64
+	Saves      int64 // bytes, 0: unknown
+	Why        string
+	Remedy     string // what to change, where the message itself says more than its verdict; "" otherwise
+}
+
+// usualScraps is the share of reserved memory that PyTorch's cache usually holds
+// unused: below it, fragmentation is not what filled the GPU.
+const usualScraps = 0.10
+
+// manyTimes is from how many times the GPU's size on a request is a mistake.
+const manyTimes = 2
+
+// Judge tells from a message's own figures why the request failed. They have
+// two decimals, so differences are good to about 10 MiB.
+func Judge(m *evidence.OOMMessage) Failure {
+	f := Failure{OOMMessage: m, Figures: Of(m), Cause: report.UnknownVerdict, Confidence: 0.3}
+	if m.By != "" && (m.By != "cudaMallocAsync" || f.Free < 0) {
+		f.ofProgram(programs[m.By])
+		return f
+	}
+	if f.Requested >= 0 && f.Free < 0 && f.Allocated >= 0 && max(f.Capacity, f.Allowed) > 0 {
+		f.withoutFree()
+		return f
+	}
+	if f.Requested < 0 || f.Free < 0 || f.Capacity <= 0 {
+		f.Why = "the message has no figures"
+		if m.Driver && f.Requested < 0 {
+			f.Why = "the driver itself refused, so PyTorch's allocator had not been asked"
+		}
+		return f
+	}
+	q := f.request()
+	switch f.Cause = q.Cause(); f.Cause {
+	case report.TrueShortage:
+		f.short(&q)
+	case report.MemoryFraction:
+		f.limited(&q)
+	case report.OtherProcess:
+		f.crowded(&q)
+	case report.Fragmentation:
+		f.Confidence = 0.85
+		if f.PhaseName == "optimizer" {
+			f.Confidence = 0.6 // a first step may still have had to allocate far more
+		}
+		f.Why = f.scattered()
+	}
+	return f
+}
+
+// request are the figures of a message that has what is needed of them.
+func (f *Failure) request() Request {
+	q := Request{Needs: f.Requested, Size: f.Capacity, Free: f.Free, Cached: max(0, f.Cached), Others: f.HeldByOthers(),
+		Least:   max(UsualContext, f.Capacity/50), // more than a context of another rank
+		Limited: f.Allowed > 0 && f.Allowed < f.Capacity}
+	q.Missing = q.Needs - q.Free - q.Cached
+	q.Scattered = f.inPieces()
+	return q
+}
+
+// inPieces tells that the cache had room, and more of it than usual.
+func (f *Failure) inPieces() bool {
+	cached := max(0, f.Cached)
+	return cached >= f.Requested && float64(cached) >= usualScraps*float64(f.held())
+}
+
+// held is what PyTorch had of the GPU.
+func (f *Failure) held() int64 { return max(0, f.Allocated) + max(0, f.Beside) + max(0, f.Cached) }
+
+func (f *Failure) scattered() string {
+	cached := max(0, f.Cached)
+	return fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)",
+		units.Bytes(cached), units.Percent(cached, f.held()))
+}
+
+func (f *Failure) scraps() string {
+	held, cached := f.held(), max(0, f.Cached)
+	return fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(held-cached, held),
+		units.Bytes(held), units.Bytes(cached))
+}
+
+// short says by how much a request was too large.
+func (f *Failure) short(q *Request) {
+	held, beyond := f.held(), f.held()-q.Size
+	switch {
+	case q.Needs > q.Size:
+		f.Confidence = 0.99
+		f.Why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(q.Size))
+	case q.Missing > 0 && beyond > 0:
+		f.Confidence = 0.9
+		f.Why = fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows "+
+			"and WSL do, and all that was free is %s short of it", units.Bytes(beyond), units.Bytes(q.Missing))
+	case q.Missing > 0:
+		f.Confidence = 0.9
+		f.Why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(q.Missing))
+		if f.PhaseName == "setup" && f.Scene.Doing == "" {
+			f.Why += ", with the rest of the model still to come"
+		}
+	default:
+		f.Confidence = 0.6
+		if float64(q.Cached) < usualScraps/3*float64(held) {
+			f.Confidence = 0.85
+		}
+		f.Why = f.scraps()
+	}
+}
+
+// limited says what was free and yet refused.
+func (f *Failure) limited(q *Request) {
+	if q.Limited {
+		f.Confidence, f.Saves = 0.95, q.Size-f.Allowed
+		f.Why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(q.Free), units.Bytes(f.Allowed),
+			units.Bytes(q.Size))
+		return
+	}
+	f.Confidence = 0.5
+	f.Why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the "+
+		"same moment", units.Bytes(q.Free))
+}
+
+// crowded says what others hold.
+func (f *Failure) crowded(q *Request) {
+	f.Confidence, f.Saves = 0.9, q.Others
+	f.Why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(q.Others),
+		units.Bytes(q.Size))
+	if q.Missing <= 0 {
+		f.Confidence = 0.8
+		f.Why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", units.Bytes(f.held()), units.Bytes(q.Others),
+			units.Bytes(q.Size))
+	}
+}
+
+// withoutFree judges the messages of MPS and of XPU before 2.6, which don't say
+// what was free on the device.
+func (f *Failure) withoutFree() {
+	r, cached := f.Requested, max(0, f.Cached)
+	whole, limit := f.Capacity, fmt.Sprintf("the GPU's %s", units.Bytes(f.Capacity))
+	if whole <= 0 {
+		whole, limit = f.Allowed, fmt.Sprintf("the %s that MPS allows", units.Bytes(f.Allowed))
+	}
+	held := f.held()
+	used := held - cached
+	switch {
+	case used+r > whole:
+		f.Cause, f.Confidence = report.TrueShortage, 0.9
+		f.Why = fmt.Sprintf("with the %s in use it exceeds %s by %s", units.Bytes(used), limit, units.Bytes(used+r-whole))
+	case f.inPieces():
+		f.Cause, f.Confidence, f.Why = report.Fragmentation, 0.6, f.scattered()
+	case held+r > whole:
+		f.Cause, f.Confidence, f.Why = report.TrueShortage, 0.6, f.scraps()
+	default:
+		f.Why = fmt.Sprintf("PyTorch held %s of %s; the message doesn't say what was free of the rest", units.Bytes(held), limit)
+	}
+}
+
+// Absurd tells a request that no GPU could meet: not a shortage but a mistake.
+func (f *Failure) Absurd() bool {
+	return f.Capacity > 0 && f.Requested > manyTimes*f.Capacity
+}
+
+// Text has the message's own numbers, one line.
+func (f *Failure) Text() string {
+	text := ""
+	add := func(format string, bytes int64) {
+		if bytes >= 0 {
+			if text != "" {
+				text += ", "
+			}
+			text += fmt.Sprintf(format, units.Bytes(bytes))
+		}
+	}
+	add("%s asked for", f.Requested)
+	add("%s free", f.Free)
+	if f.Capacity >= 0 {
+		text += " of " + units.Bytes(f.Capacity)
+	}
+	add("%s allocated by PyTorch", f.Allocated)
+	add("%s more in its cache", f.Cached)
+	add("%s in this process beside it", f.Beside)
+	add("%s allowed", f.Allowed)
+	return text
+}
+
+// Change is what to do about it.
+func (f *Failure) Change() string {
+	if f.Remedy != "" {
+		return f.Remedy
+	}
+	to := f.Tools()
+	switch f.Cause {
+	case report.MemoryFraction:
+		if f.Allowed > 0 {
+			return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or " +
+				"hold less"
+		}
+		return "Look for set_per_process_memory_fraction, a MIG slice or a vGPU profile; else run it again"
+	case report.OtherProcess:
+		if list := f.Strangers(); len(list) > 0 {
+			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", Processes(list), to.Visible)
+		}
+		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
+	case report.Fragmentation:
+		// Expandable segments leave gaps, too: all of the cache is only a bound.
+		if to.Settings != "" {
+			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot "+
+				"tells how much", to.Settings, units.Bytes(f.Cached))
+		}
+		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s",
+			strings.ToLower(f.Backend), units.Bytes(f.Cached))
+	case report.UnknownVerdict:
+		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more",
+			to.SMI)
+	}
+	if f.Absurd() {
+		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more " +
+			"than any GPU has"
+	}
+	if change := f.changeShown(); change != "" {
+		return change
+	}
+	change, known := changeInPhase[f.PhaseName]
+	if f.asksFor(LargeTensors) && f.PhaseName != "setup" && f.PhaseName != "optimizer" {
+		return "Look what that line makes: one tensor of that size is often the logits of a large vocabulary (chunked or " +
+			"fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
+	}
+	if known {
+		return change
+	}
+	return "A smaller batch or shorter sequences, checkpointing, or chunked logits; record a snapshot to see what held the memory"
+}
+
+// Tools are what goes with a maker's GPUs: what lists their processes, what
+// chooses one, and the variable with the allocator's settings, "" where it has
+// no expandable segments.
+type Tools struct{ SMI, Visible, Settings string }
+
+var toolsOf = map[string]Tools{
+	"HIP":  {"rocm-smi --showpids", "HIP_VISIBLE_DEVICES", "PYTORCH_HIP_ALLOC_CONF"},
+	"XPU":  {"xpu-smi ps", "ZE_AFFINITY_MASK", ""},
+	"NPU":  {"npu-smi info", "ASCEND_RT_VISIBLE_DEVICES", "PYTORCH_NPU_ALLOC_CONF"},
+	"MUSA": {"mthreads-gmi", "MUSA_VISIBLE_DEVICES", ""},
+	"MPS":  {"Activity Monitor", "", ""},
+}
+
+// Tools are those of the failure's GPU.
+func (f *Failure) Tools() Tools {
+	if t, ok := toolsOf[f.Backend]; ok {
+		return t
+	}
+	return Tools{"nvidia-smi", "CUDA_VISIBLE_DEVICES", "PYTORCH_CUDA_ALLOC_CONF"}
+}
+
+// changeInPhase is what helps when memory runs out there.
+var changeInPhase = map[string]string{
+	"forward": "A smaller batch or shorter sequences, or checkpointing: forward keeps activations for backward",
+	"backward": "Checkpointing, or a smaller batch: backward holds activations, gradients and the loss's copies of the " +
+		"logits at once (chunk the loss if the vocabulary is large)",
+	"optimizer": "An optimizer with less state (8-bit, Lion), sharding or offloading it: the first step allocates all of it",
+	"setup": "Quantise the weights, load them in bfloat16 if they aren't yet, or shard or offload the model: it did not " +
+		"fit before the first step",
+	"generate":  "A smaller batch or fewer new tokens, or a static or quantized cache: keys and values grow with every token",
+	"data":      "Keep batches on the host until they are used",
+	"zero_grad": "zero_grad(set_to_none=True)",
+}
+
+// Processes lists some.
+func Processes(list []evidence.ProcessUse) string {
+	text := ""
+	for i, p := range list {
+		switch {
+		case i == 4:
+			return text + fmt.Sprintf(" and %d more", len(list)-i)
+		case i > 0:
+			text += ", "
+		}
+		text += fmt.Sprintf("process %d (%s)", p.PID, units.Bytes(p.Bytes))
+	}
+	return text
+}

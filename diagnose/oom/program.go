@@ -1,0 +1,130 @@
+package oom
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// program is something that takes GPU memory beside PyTorch's allocator, or
+// without it: why its requests fail, and what to do about it.
+type program struct{ why, change string }
+
+// programs are what messages of runlog's otherMarks come from, where more can be
+// said than that the driver refused.
+var programs = map[string]program{
+	"NCCL": {"NCCL asked the driver for its buffers, beside PyTorch's allocator, and the GPU had nothing left",
+		"Leave room beside PyTorch: a smaller batch, torch.cuda.empty_cache() before the first collective, a lower " +
+			"NCCL_BUFFSIZE; and look at nvidia-smi for other processes"},
+	"RCCL": {"RCCL asked the driver for its buffers, beside PyTorch's allocator, and the GPU had nothing left",
+		"Leave room beside PyTorch: a smaller batch, torch.cuda.empty_cache() before the first collective; and look at " +
+			"rocm-smi --showpids for other processes"},
+	"XLA": {"XLA found no room for it; PyTorch's allocator is not what failed",
+		"A smaller batch or rematerialisation (jax.checkpoint); where PyTorch or another process shares the GPU, " +
+			"XLA_PYTHON_CLIENT_MEM_FRACTION or XLA_PYTHON_CLIENT_PREALLOCATE=false"},
+	"TensorFlow": {"TensorFlow's allocator found no room for it",
+		"A smaller batch; where others share the GPU, tf.config.experimental.set_memory_growth, as TensorFlow takes nearly " +
+			"all of it at its start"},
+	"llama.cpp": {"the driver refused cudaMalloc",
+		"Fewer layers on the GPU (-ngl), a shorter context (-c) or a quantized cache; look at nvidia-smi for other processes"},
+	"CuPy": {"CuPy's pool got no more from the driver",
+		"Free CuPy's pool (cupy.get_default_memory_pool().free_all_blocks()) and what PyTorch caches " +
+			"(torch.cuda.empty_cache()) where both share the GPU, or work on smaller pieces"},
+	"vLLM's sampler": {"warming up its sampler with as many requests as max_num_seqs, vLLM found no room beside the weights " +
+		"and what it profiled",
+		"Lower max_num_seqs or gpu_memory_utilization, as vLLM itself advises"},
+	"TGI": {"the warm-up with --max-batch-prefill-tokens tokens found no room beside the weights",
+		"Lower --max-batch-prefill-tokens (and --max-input-tokens with it), quantize the weights, or spread them over more " +
+			"GPUs (--num-shard)"},
+	"split attention": {"attention's scores don't fit, though it works on them in parts",
+		"A lower resolution, or attention that never writes the scores out (sdpa, xformers, flash); --medvram or --lowvram " +
+			"keep less of the model on the GPU"},
+	"accelerate": {"find_executable_batch_size halved the batch down to nothing: not even one sample fitted, or what failed " +
+		"was no lack of memory, as it takes some errors of cuDNN and of the host for one",
+		"Run it with a batch size of 1 and without find_executable_batch_size: the message that comes then has figures"},
+	"sglang": {"what sglang may take of the GPU (--mem-fraction-static) leaves nothing for its key-value cache beside the " +
+		"weights",
+		"Raise --mem-fraction-static if the GPU has room, else quantize the weights or spread them over more GPUs (--tp)"},
+}
+
+// ofProgram judges a message that isn't of PyTorch's own allocator.
+func (f *Failure) ofProgram(o program) {
+	switch r, free := f.Requested, f.Free; {
+	case f.By == "vLLM":
+		f.ofVLLM()
+		return
+	case f.Unsure:
+		f.ofUnsure()
+		return
+	case strings.HasSuffix(f.By, "_FAILED"):
+		library, _, _ := strings.Cut(f.By, "_")
+		o.why = fmt.Sprintf("%s could not allocate (%s): such libraries ask the driver, beside PyTorch's allocator",
+			libraryName(library), f.By)
+		o.change = "Leave room beside PyTorch (a smaller batch, a lower set_per_process_memory_fraction) and look at " +
+			"nvidia-smi for other processes; where there was room, an earlier failed kernel may be the cause: " +
+			"CUDA_LAUNCH_BLOCKING=1 names it"
+	case f.By == "Paddle", f.By == "split attention":
+		o.why = cmp.Or(o.why, "Paddle's allocator got no more from the driver")
+		if r >= 0 && free >= 0 && free < r {
+			f.Cause, f.Confidence = report.TrueShortage, 0.8
+			o.why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free))
+		}
+	case o.why == "" && f.By == "cudaMallocAsync":
+		o.why = "the message has no figures"
+	case o.why == "":
+		o.why = "the driver itself refused, so PyTorch's allocator had not been asked"
+	}
+	f.Why, f.Remedy = o.why, o.change
+}
+
+// ofUnsure words a failure of a library that may be one of memory or not.
+func (f *Failure) ofUnsure() {
+	const full = "often the GPU's memory was full when it asked for its workspace"
+	library, _, hasStatus := strings.Cut(f.By, "_")
+	if hasStatus {
+		f.Why = fmt.Sprintf("%s failed (%s): %s; also after an earlier kernel failed, or where the library doesn't match "+
+			"PyTorch and the driver", libraryName(library), f.By, full)
+	} else {
+		f.Why = "cuDNN found no way to run a convolution: " + full +
+			"; also for shapes and types that it doesn't support, or where the library doesn't match the driver"
+	}
+	f.Remedy = "Try a much smaller batch, with nvidia-smi beside it: if it works then, it was memory. Else look for a kernel " +
+		"that failed before (CUDA_LAUNCH_BLOCKING=1; one step on the CPU shows a wrong index), then at the library's version"
+}
+
+// libraryName is a library as it writes itself.
+func libraryName(status string) string {
+	for _, name := range [...]string{"cuBLAS", "cuDNN", "cuSOLVER", "cuSPARSE", "cuFFT", "hipBLAS", "rocBLAS", "MIOpen"} {
+		if strings.EqualFold(name, status) {
+			return name
+		}
+	}
+	return status
+}
+
+// ofVLLM judges what vLLM says that it can't start with.
+func (f *Failure) ofVLLM() {
+	r, free, capacity := f.Requested, f.Free, f.Capacity
+	f.Remedy = "Raise gpu_memory_utilization if the GPU has room, else a lower max_model_len or max_num_batched_tokens, " +
+		"quantized weights, or more GPUs (tensor_parallel_size)"
+	switch {
+	case free >= 0 && capacity > 0 && r > free:
+		f.Cause, f.Confidence = report.OtherProcess, 0.8
+		f.Why = fmt.Sprintf("vLLM wants %s of the GPU's %s, but only %s were free when it started", units.Bytes(r),
+			units.Bytes(capacity), units.Bytes(free))
+		f.Remedy = fmt.Sprintf("Find what holds %s of the GPU (nvidia-smi) and stop it, or give vLLM at most what is free: "+
+			"gpu_memory_utilization below %.2f", units.Bytes(capacity-free), float64(free)/float64(capacity))
+	case r > 0 && f.Allowed >= 0:
+		f.Cause, f.Confidence = report.TrueShortage, 0.9
+		f.Why = fmt.Sprintf("one request of the greatest length needs a key-value cache of %s, and %s are left for it of "+
+			"vLLM's share of the GPU", units.Bytes(r), units.Bytes(f.Allowed))
+		f.Remedy = "A lower max_model_len, a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU " +
+			"has room, or more GPUs (tensor_parallel_size)"
+	default:
+		f.Why = "vLLM's share of the GPU (gpu_memory_utilization) leaves too little for its key-value cache beside weights " +
+			"and activations"
+	}
+}

@@ -1,0 +1,194 @@
+package evidence
+
+// Log is what a log tells beside its out-of-memory messages and memory summaries.
+type Log struct {
+	Source       int
+	Steps        *Steps // never nil
+	Failures     []RankFailure
+	HostFailures []HostFailure // in file order, repeats included
+	Servers      []Server
+	Engine       Engine
+	Pressure     Pressure
+	Dropped      int // out-of-memory messages and summaries beyond the bound
+}
+
+// OOMMessage is one "out of memory". Sizes are as exact as the message, which
+// prints two decimals.
+type OOMMessage struct {
+	Source                   int     `json:"source"`
+	Line                     int     `json:"line"` // where "out of memory" stands, 1-based
+	GPU                      *int    `json:"gpu"`
+	Rank                     *int    `json:"rank"` // as the launcher marks its lines, or as the log is called
+	RequestedBytes           *int64  `json:"requested_bytes"`
+	CapacityBytes            *int64  `json:"capacity_bytes"`
+	DeviceFreeBytes          *int64  `json:"device_free_bytes"`
+	ProcessBytes             *int64  `json:"process_bytes"` // "this process has X memory in use"
+	AllocatedBytes           *int64  `json:"allocated_bytes"`
+	ReservedUnallocatedBytes *int64  `json:"reserved_unallocated_bytes"`
+	UserFile                 *string `json:"user_file"` // null without a traceback
+	UserLine                 *int    `json:"user_line"`
+	UserFunction             *string `json:"user_function"` // null where the form of the frames doesn't say
+	Phase                    *string `json:"phase"`         // as the traceback's frames tell
+	Verdict                  *string `json:"verdict"`       // as of requests that failed in a recording; null until judged
+	Fix                      *string `json:"fix"`           // what to change against it
+
+	AllowedBytes     *int64 `json:"-"` // under a memory fraction
+	PrivatePoolBytes *int64 `json:"-"`
+	// BesideBytes is of this process outside of PyTorch's allocator (MPS: "other allocations").
+	BesideBytes    *int64       `json:"-"`
+	OtherProcesses []ProcessUse `json:"-"`
+	OwnFile        string       `json:"-"` // as UserFile, but no source tree of PyTorch; "" without such a frame
+	OwnLine        int          `json:"-"`
+	Scene          Scene        `json:"-"` // what else the traceback shows
+	AfterStep      int64        `json:"-"` // the last step that the log had reported, -1: none
+	// WentOn: steps that came after the failure are told, of the same run or of one started again.
+	WentOn   bool   `json:"-"`
+	UpToStep int64  `json:"-"` // the last of them, -1: they have no numbers
+	Handled  bool   `json:"-"` // it is no exception's text, but the program's own
+	Backend  string `json:"-"` // CUDA, HIP, XPU, MPS, NPU, MUSA, CUDNN, CUBLAS
+	Driver   bool   `json:"-"` // the words of the driver: no allocator of PyTorch's had refused
+	// By is who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that.
+	By     string `json:"-"`
+	Unsure bool   `json:"-"` // a failure that is often, but not always, one of memory
+}
+
+// ProcessUse is "Process N has X memory in use".
+type ProcessUse struct {
+	PID   int
+	Bytes int64
+}
+
+// MemorySummary is one torch.cuda.memory_summary() table, or one memory_stats()
+// dictionary. The table rounds down to a unit that leaves at most five or six digits.
+type MemorySummary struct {
+	Source             int    `json:"source"`
+	Line               int    `json:"line"`   // of the title, 1-based
+	Device             *int   `json:"device"` // null: memory_stats() names none
+	AllocatedBytes     *int64 `json:"allocated_bytes"`
+	PeakAllocatedBytes *int64 `json:"peak_allocated_bytes"`
+	ReservedBytes      *int64 `json:"reserved_bytes"`
+	PeakReservedBytes  *int64 `json:"peak_reserved_bytes"`
+	OOMs               *int64 `json:"ooms"` // null when the table was cut before
+}
+
+// Steps sums up the steps that one log reports.
+type Steps struct {
+	Source            int      `json:"source"`
+	Count             int      `json:"count"` // distinct steps
+	First             *int64   `json:"first"` // as written
+	Last              *int64   `json:"last"`
+	MedianStepSeconds *float64 `json:"median_step_seconds"`
+	MaxMemoryBytes    *int64   `json:"max_memory_bytes"`
+	MaxReservedBytes  *int64   `json:"max_reserved_bytes"`
+
+	Named        bool   `json:"-"` // MaxMemoryBytes is called allocated by the log
+	OnlyReserved bool   `json:"-"` // MaxMemoryBytes is the reserved figure: the log has no other
+	Curve        []Step `json:"-"` // at most 2048, evenly thinned
+}
+
+// Step is one step line.
+type Step struct {
+	Line           int
+	Number         int64   // -1: the line has none
+	Epoch          int64   // -1: not said
+	Loss           float64 // NaN: not said
+	Seconds        float64 // of this step, -1: not said
+	AllocatedBytes int64   // -1: not said
+	ReservedBytes  int64   // -1: not said
+	At             int64   // nanoseconds of the log's own clock, 0: no time stamp
+	Beside         int64   // number of the training's progress bar, of a line without a number of its own; 0: none
+}
+
+// RankFailure is one record of the list that torchrun prints when ranks failed.
+type RankFailure struct {
+	Line  int
+	Rank  int
+	First bool // the one it calls the root cause: it failed before the others
+}
+
+// HostFailure is one request that failed in the memory of the host, or a process
+// that was killed for want of it.
+type HostFailure struct {
+	Line           int
+	RequestedBytes *int64 // nil where a process was killed
+	By             string // whose request failed, or who killed: one of the constants below, "NumPy", "TensorFlow"
+	HeldBytes      int64  // what the killed process held, 0: not said
+	UserFile       string // "" without a traceback
+	UserLine       int
+}
+
+// Who tells of a failure on the host.
+const (
+	ByPyTorch      = "DefaultCPUAllocator"
+	ByKernel       = "the kernel's out-of-memory killer"
+	BySlurm        = "Slurm"
+	ByKubernetes   = "Kubernetes"
+	ByRay          = "Ray"
+	BySystem       = "the operating system"
+	BySharedMemory = "shared memory"
+	ByPython       = "Python"
+	ByAllocation   = "std::bad_alloc"
+	ByPagingFile   = "the paging file" // of Windows
+	ByLSF          = "LSF"
+	ByPBS          = "PBS"
+	BySignal       = "a signal"            // SIGKILL, whose sender nobody names
+	ByWorker       = "a DataLoader worker" // that ended, nobody says why
+)
+
+// Sure tells a failure of memory from an end that may have another cause.
+func (h *HostFailure) Sure() bool { return h.By != BySignal && h.By != ByWorker }
+
+// Server is an inference server that a log starts, or whose workers it shows:
+// it takes a share of the GPU beside the training, as runs with reinforcement
+// learning have it.
+type Server struct {
+	Name string // sglang or vLLM
+	Line int    // of its first mention
+}
+
+// Engine is what an inference engine said at its start to take of a GPU, in bytes,
+// the most of any worker; 0: not said.
+type Engine struct {
+	Name                   string // vLLM or sglang, the one that spoke last
+	Weights, Cache, Graphs int64
+}
+
+// Pressure is what trainers say of a GPU's size and of how often it was full.
+type Pressure struct {
+	// Flushes is how often PyTorch gave its cache back before it got more.
+	Flushes       int64
+	Line          int   // that says so first
+	CapacityBytes int64 // 0: not said, negative: not the same of all GPUs
+}
+
+// Scene is what the frames of a traceback show beside the phase: code of
+// libraries whose memory has its own remedy.
+type Scene struct {
+	Doing         Doing
+	Checkpointing bool   // the trace runs through torch.utils.checkpoint
+	NoGrad        bool   // below torch.no_grad or inference_mode, as a decorator
+	Evaluating    bool   // below a trainer's evaluation, or a function of such a name
+	Server        string // vLLM or sglang, whose worker it is; "" for none
+}
+
+// Doing is what innermost frames that are known were doing, "" when none is.
+type Doing string
+
+// What a program may have been doing.
+const (
+	Logits            Doing = "logits"             // logits over a vocabulary, or their loss
+	Attention         Doing = "attention"          // attention that keeps its scores
+	Convolution       Doing = "convolution"        // maps of features
+	Messages          Doing = "messages"           // along the edges of a graph
+	Foreach           Doing = "foreach"            // an optimizer's step over lists of tensors
+	OptimizerLoad     Doing = "optimizer_load"     // Optimizer.load_state_dict
+	CheckpointLoad    Doing = "checkpoint_load"    // torch.load
+	FullState         Doing = "full_state"         // a sharded model's state, whole
+	EvaluationOutputs Doing = "evaluation_outputs" // joined over batches or ranks
+	Buckets           Doing = "buckets"            // DDP's, for gradients
+	Replicas          Doing = "replicas"           // DataParallel's
+	ModelCopy         Doing = "model_copy"         // copy.deepcopy
+	ToDevice          Doing = "to_device"          // the user's line moves a tensor there
+	ImageDecoder      Doing = "image_decoder"      // the autoencoder of diffusers
+	Diffusion         Doing = "diffusion"          // other parts of its pipelines
+)

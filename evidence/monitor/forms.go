@@ -1,0 +1,159 @@
+package monitor
+
+import (
+	"bytes"
+	"math/bits"
+)
+
+// Form is one of the formats of nvidia-smi and of the programs that print the same figures.
+type Form uint8
+
+const (
+	Table Form = iota
+	CSV
+	AppsCSV
+	Dmon
+	Pmon
+	Query
+	XML
+	Gpustat
+	Nvitop
+	RocmSMI
+	AMDSMI
+	DCGM
+	formCount
+)
+
+// String is the kind's name as reports print it.
+func (f Form) String() string { return Forms[f].Name }
+
+// Forms describes each, by its number.
+var Forms = [formCount]struct{ Name, Tool, Example string }{
+	Table: {"nvidia_smi_table", "nvidia-smi", `| NVIDIA-SMI 570.10   Driver Version: 570.10   CUDA Version: 12.8 |
+|   0  NVIDIA L4      On  | 00000000:01:00.0 Off |              0 |
+| N/A   52C    P0    30W /  72W |  1024MiB / 23034MiB |  9%  Default |`},
+	CSV: {"nvidia_smi_csv", "nvidia-smi", `index, memory.used [MiB], memory.total [MiB]
+0, 1024 MiB, 23034 MiB`},
+	AppsCSV: {"nvidia_smi_apps_csv", "nvidia-smi", `gpu_uuid, pid, process_name, used_gpu_memory [MiB]
+GPU-1, 101, python, 2048 MiB`},
+	Dmon: {"nvidia_smi_dmon", "nvidia-smi", `# gpu     fb   bar1     sm    mem    pwr
+# Idx     MB     MB      %      %      W
+    0    239      3      6      1     70`},
+	Pmon: {"nvidia_smi_pmon", "nvidia-smi", `# gpu         pid   type     fb   ccpm     sm    mem    enc    dec    command
+    0       11497     C    386      -     30      1      -      -    python`},
+	Query: {"nvidia_smi_query", "nvidia-smi", `==============NVSMI LOG==============
+GPU 00000000:01:00.0
+    FB Memory Usage
+        Total                             : 81559 MiB
+        Used                              : 8192 MiB`},
+	XML: {"nvidia_smi_xml", "nvidia-smi", `<nvidia_smi_log>
+	<gpu id="00000000:01:00.0">
+		<fb_memory_usage>
+			<total>81559 MiB</total>
+			<used>1000 MiB</used>
+		</fb_memory_usage>
+	</gpu>
+</nvidia_smi_log>`},
+	Gpustat: {"gpustat", "gpustat", `[0] NVIDIA A100 | 41'C,  97 % | 70000 / 81920 MB | me(69996M)`},
+	Nvitop: {"nvitop", "nvitop", `│ NVITOP 1.4.2    Driver Version: 550.54.15    CUDA Driver Version: 12.4    │
+│   0  A100-SXM4-80GB      Off  │ 00000000:07:00.0 Off │                    0 │
+│ N/A   41C    P0   298W / 400W │  60.00GiB / 80.00GiB │     98%      Default │`},
+	RocmSMI: {"rocm_smi", "rocm-smi", `GPU[0]		: VRAM Total Memory (B): 206141652992
+GPU[0]		: VRAM Total Used Memory (B): 187588718592`},
+	AMDSMI: {"amd_smi", "amd-smi", `GPU: 0
+    MEM_USAGE:
+        TOTAL_VRAM: 196592 MB
+        USED_VRAM: 178880 MB`},
+	DCGM: {"dcgm", "DCGM", `#Entity   GPUTL  FBUSD  FBTTL
+ID
+GPU 0     98     60000  81920`},
+}
+
+// start is how a form begins, or what goes on although it is no listing.
+type start struct {
+	first string // bytes of which the first of such a line is one, blanks aside
+	take  func(*Parser, []byte) bool
+}
+
+// letters are those that begin names of week days.
+const letters = "FGHIJKLMNOPQRSTUVW"
+
+// starts are in the order in which a line is offered to them. Where the rules of
+// tables and headings begin a line, nothing behind them is tried.
+var starts = [...]start{
+	{"|+", (*Parser).amdLine},
+	{"|+", (*Parser).tableLine},
+	{"", (*Parser).nvitopStart},
+	{"GD", (*Parser).rocmLine},
+	{"G", (*Parser).amdMetric},
+	{"#", (*Parser).dcgmHeader},
+	{"#", (*Parser).monitorHeader},
+	{"GI", (*Parser).dcgmRowBelow},
+	{"D", (*Parser).dcgmMetric},
+	{"=", (*Parser).queryHeader},
+	{"[", (*Parser).gpustatLine},
+	{letters, (*Parser).dateLine},
+	{"", (*Parser).prefixedDate},
+	{"", (*Parser).prefixedTable},
+	{"", (*Parser).csvHeader},
+	{"", (*Parser).bareRow},
+}
+
+// The numbers of starts that go on with any line once they have begun.
+const (
+	rocmStart = 3
+	amdStart  = 4
+)
+
+// startsOf are the starts to try by a line's first byte, a bit each.
+var startsOf = func() (of [256]uint16) {
+	for i, s := range starts {
+		for c := range of {
+			switch alone := bytes.IndexByte([]byte("|+#="), byte(c)) >= 0; {
+			case s.first == "" && !alone, bytes.IndexByte([]byte(s.first), byte(c)) >= 0:
+				of[c] |= 1 << i
+			}
+		}
+	}
+	return of
+}()
+
+// startLine looks for the beginning of any form; it sees every line of an
+// ordinary log and must refuse most of them after a few byte searches.
+func (p *Parser) startLine(line []byte) bool {
+	first := firstByte(line)
+	try := startsOf[first]
+	if first != '|' && first != '+' {
+		if p.rocm.concise {
+			try |= 1 << rocmStart
+		}
+		if p.amd.metric {
+			try |= 1 << amdStart
+		}
+	}
+	for ; try != 0; try &= try - 1 {
+		if starts[bits.TrailingZeros16(try)].take(p, line) {
+			return true
+		}
+	}
+	return false
+}
+
+// nvitopStart is for lines that begin with what isn't ASCII, as nvitop's rules do.
+func (p *Parser) nvitopStart(line []byte) bool { return firstByte(line) >= 0xe2 && p.nvitopLine(line) }
+
+func (p *Parser) dcgmRowBelow(line []byte) bool { return len(p.dcgm.columns) > 0 && p.dcgmRow(line) }
+
+// prefixedTable reads a table behind a log's time or rank.
+func (p *Parser) prefixedTable(line []byte) bool {
+	return p.table.prefixed && p.tableLine(line) || bytes.Contains(line, []byte("NVIDIA-SMI")) && p.tableLine(line)
+}
+
+func firstByte(line []byte) byte {
+	for _, c := range line {
+		if c != ' ' && c != '\t' {
+			return c
+		}
+	}
+	return 0
+}

@@ -1,0 +1,159 @@
+package runlog
+
+import "bytes"
+
+// Form is something that logs hold, and how its lines are told from others.
+type Form struct {
+	Name    string
+	Example string // some lines of it
+
+	has  features                                                    // a line that is looked at has one of these
+	take func(p *Parser, number int, line []byte, has features) bool // true: nothing else is in the line
+}
+
+// Forms are all of them, in the order in which a line is offered.
+func Forms() []Form { return append(messages[:len(messages):len(messages)], figures...) }
+
+const (
+	exampleOOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.65 GiB " +
+		"of which 1.12 GiB is free."
+	exampleTrace = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in step\n    y = model(x)\n"
+)
+
+// messages are looked for in lines as they stand, with a launcher's label.
+var messages = []Form{
+	{"a message cut in its words", "RuntimeError: CUDA out of m\nemory. Tried to allocate 1.50 GiB (GPU 0; 7.76 GiB total capacity; " +
+		"4.42 GiB already allocated; 1.12 GiB free; 5.49 GiB reserved in total by PyTorch)", hasCut, (*Parser).cutMessage},
+	{"torchrun's list of failures", "Root Cause (first observed failure):\n[0]:\n  rank      : 4 (local_rank: 4)\n" + exampleOOM,
+		hasRecord | inRecord, (*Parser).record},
+	{"an inference server", "python -m sglang.launch_server --model x\n" + exampleOOM, hasServer, (*Parser).server},
+	{"a failure on the host", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasHost | mayBeKilled,
+		(*Parser).hostLine},
+	{"an out-of-memory message", exampleOOM, hasOOM, (*Parser).oomLine},
+	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+		hasOOM | hasOther, (*Parser).otherLine},
+	{"figures of cudaMallocAsync", "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\n" +
+		"Currently allocated     : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncLine},
+	{"a traceback", exampleTrace + exampleOOM, hasTrace | inTrace, (*Parser).traceLine},
+	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high memory " +
+		"pressure\nstep 1 loss 2.5", hasPressure, (*Parser).pressureLine},
+	{"the Trainer's beginning", "***** Running training *****\nstep 1 loss 2.5", hasRunning, (*Parser).beginning},
+}
+
+// figures are looked for behind the label.
+var figures = []Form{
+	{"memory_stats()", "'allocated_bytes.all.current': 5, 'allocated_bytes.all.peak': 9, 'reserved_bytes.all.current': 12, " +
+		"'reserved_bytes.all.peak': 12", hasStats, (*Parser).statsLine},
+	{"memory_summary()", "|       PyTorch CUDA memory summary, device ID 0       |\n" +
+		"| Allocated memory      |   15281 MiB |   15656 MiB    |\n" +
+		"| GPU reserved memory   |   15800 MiB |   15800 MiB    |", hasTable | inSummary, (*Parser).summaryLine},
+	{"rows below GPU_mem", "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n" +
+		"       1/3        2.5G      1.234      2.345      1.111         32        640: 100%|███| 50/50 [00:20<00:00,  2.50it/s]",
+		inColumns, (*Parser).columnsRow},
+	{"the head of such rows", "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\nstep 1 loss 2.5",
+		hasMetric, (*Parser).columnsHead},
+	{"a step", "step 1 loss 2.5", hasMetric | isCounted, (*Parser).stepLine},
+}
+
+// offer hands a line to forms until one takes it whole.
+func (p *Parser) offer(forms []Form, number int, line []byte, has features) bool {
+	for i := range forms {
+		if has&forms[i].has != 0 && forms[i].take(p, number, line, has) {
+			return true
+		}
+	}
+	return false
+}
+
+// goingOn are what has begun and may go on in a line that has no word of it.
+func (p *Parser) goingOn(line []byte) (in features) {
+	if p.records.open && (line[0] == '-' || line[0] == '=') {
+		in |= inRecord
+	}
+	if line[0] == 'K' {
+		in |= mayBeKilled
+	}
+	if p.async > 0 {
+		in |= inAsync
+	}
+	if p.traces.open {
+		in |= inTrace
+	}
+	return in
+}
+
+func (p *Parser) cutMessage(number int, line []byte, _ features) bool {
+	return p.oom.cutShort(number, line)
+}
+
+func (p *Parser) record(number int, line []byte, _ features) bool {
+	p.records.line(p, number, line)
+	return false
+}
+
+func (p *Parser) server(number int, line []byte, _ features) bool {
+	serverLine(&p.report.Log, number, line)
+	return false
+}
+
+// hostLine takes such a line whole: its figures are no GPU's.
+func (p *Parser) hostLine(number int, line []byte, has features) bool {
+	return (has&hasHost != 0 || isKilled(line)) && p.hostFailure(number, line)
+}
+
+func (p *Parser) oomLine(number int, line []byte, _ features) bool {
+	return p.oom.start(p, number, line)
+}
+
+func (p *Parser) otherLine(number int, line []byte, _ features) bool {
+	return p.otherFailure(number, line)
+}
+
+func (p *Parser) asyncLine(number int, line []byte, _ features) bool {
+	return p.asyncFigures(number, line)
+}
+
+func (p *Parser) traceLine(_ int, line []byte, has features) bool {
+	p.traces.line(line, has&hasTrace != 0)
+	return false
+}
+
+func (p *Parser) pressureLine(number int, line []byte, _ features) bool {
+	readPressure(&p.report.Pressure, number, line)
+	return false
+}
+
+func (p *Parser) beginning(_ int, line []byte, _ features) bool {
+	p.steps.begin()
+	p.steps.progress.evaluating = !bytes.Contains(line, []byte("* Running training *"))
+	return false
+}
+
+func (p *Parser) statsLine(number int, line []byte, _ features) bool {
+	p.stats.line(p, number, line)
+	return false
+}
+
+func (p *Parser) summaryLine(number int, line []byte, _ features) bool {
+	return p.summary.line(p, number, line)
+}
+
+func (p *Parser) columnsRow(number int, line []byte, _ features) bool {
+	return p.steps.rowOf(p, number, line)
+}
+
+func (p *Parser) columnsHead(_ int, line []byte, _ features) bool {
+	if !isHead(line) {
+		return false
+	}
+	p.steps.begin()
+	p.steps.columns = true
+	return true
+}
+
+func (p *Parser) stepLine(number int, line []byte, has features) bool {
+	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable) == 0 {
+		p.steps.templates.remember(line, p.steps.pairs)
+	}
+	return true
+}

@@ -1,0 +1,158 @@
+package frames
+
+import "strings"
+
+// Marks are what frames say about the moment a stack was taken, whoever's allocation
+// it is.
+type Marks uint64
+
+// Marks of single frames.
+const (
+	Native       Marks = 1 << iota // has C++ frames
+	Engine                         // under autograd's engine: backward
+	Release                        // autograd drops a tensor that it had saved
+	NodeGone                       // a node of the graph is let go, with all that it saved
+	Workspace                      // room for a matrix library
+	Cast                           // autocast's own casts
+	Weight                         // modules are built, moved or loaded
+	Input                          // batches are loaded or moved
+	Cache                          // a key-value cache of a library
+	Rebuild                        // checkpointing: its forward, and the recomputation
+	Restore                        // save_on_cpu copies back
+	Loss                           // a classification loss
+	MatMul                         // the operator is a linear map
+	Copying                        // the operator copies or converts
+	Filled                         // the operator makes zeros, ones and the like
+	State                          // an optimizer makes its state
+	Comm                           // collective communication, sharding
+	Bucket                         // DDP's reducer
+	Flat                           // Megatron's buffers of all weights and of all gradients
+	InModule                       // a module's forward
+	LossGrad                       // gradient of a classification loss
+	Rooted                         // autograd makes the gradient that backward starts from
+	Keep                           // gradients: those that FSDP reduces are views of communication
+	Inductor                       // by torch.compile: operators have no frames
+	Planar                         // a loss over planes: classes are not the last dimension
+	Unpacked                       // checkpointing made it again for a saved tensor's hook
+	Distance                       // a loss that compares numbers: there are no logits
+	PerClass                       // a loss that compares each logit with a target of its own
+	Stored                         // read from a file
+	Named                          // a function of the program's own says that it makes weights, or is a constructor
+	Mask                           // an attention mask, which a variable holds through the whole pass
+	Checkpointed                   // within the first forward of checkpointing
+	OwnCache                       // a function of the program's own says that it makes a key-value cache
+	AnyCache                       // or a cache, of whatever
+	Softmax                        // the operator is an exponential, as of logits
+	Custom                         // a function with a backward of its own, which hides its operators
+
+	// Marks of a stack as a whole.
+	UserInner // the innermost Python frame isn't a library's
+	Nested    // the innermost Python frame is where a pass runs the engine
+)
+
+// Phase is what a program does where a frame runs, 0 where the frame doesn't say.
+type Phase uint8
+
+// Phases that frames name, in the order of classify's.
+const (
+	AtSetup Phase = iota + 1
+	AtData
+	AtForward
+	AtBackward
+	AtOptimizer
+	AtZeroGrad
+	AtGenerate
+	AtOther
+)
+
+// rule says what a frame means: a Python frame by a part of its file and by its
+// function, "" for any; a C++ frame by a part of its name.
+type rule struct {
+	file, function string
+	marks          Marks
+	phase          Phase
+}
+
+// OfPython is what a Python frame means, by the first rule for it. Losses are known
+// by their function alone, PyTorch's or what people call their own.
+func OfPython(function, file string) (Marks, Phase) {
+	file = strings.ReplaceAll(file, `\`, "/")
+	marks := losses[function]
+	for i := range pythonRules {
+		r := &pythonRules[i]
+		if (r.function == "" || r.function == function) && strings.Contains(file, r.file) {
+			return marks | r.marks, r.phase
+		}
+	}
+	return marks, 0
+}
+
+// OfNative is what a C++ frame means: an operator by its name, others by all rules for
+// them.
+func OfNative(function string) (Marks, Phase) {
+	if rest, ok := strings.CutPrefix(function, "at::_ops::"); ok {
+		name, _, _ := strings.Cut(rest, "::")
+		return Native | operators[name], 0
+	}
+	marks, phase := Native, Phase(0)
+	for i := range nativeRules {
+		if r := &nativeRules[i]; strings.Contains(function, r.function) {
+			marks |= r.marks
+			phase = max(phase, r.phase)
+		}
+	}
+	return marks, phase
+}
+
+// OfProgram is what a function of the program's own says by its name:
+// init_all_weights and load_params make weights, allocate_kv_cache a key-value cache.
+func OfProgram(function string) Marks {
+	name := strings.Trim(strings.ToLower(function), "_")
+	var marks Marks
+	if strings.Contains(name, "cache") {
+		marks = cacheNamed(name)
+	}
+	if strings.Contains(name, "weight") || strings.Contains(name, "param") {
+		for _, verb := range [...]string{"init", "load", "create", "make", "build", "alloc"} {
+			if strings.HasPrefix(name, verb) {
+				return marks | Named
+			}
+		}
+	}
+	return marks
+}
+
+// cacheNamed tells names such as allocate_kv_cache, which say what is cached, and
+// setup_caches, which don't. Those that cache other things say which.
+func cacheNamed(name string) Marks {
+	verb, words, _ := strings.Cut(name, "_")
+	switch verb {
+	case "init", "initialize", "create", "make", "build", "alloc", "allocate", "prealloc", "preallocate", "setup", "set",
+		"reserve", "new":
+	default:
+		return 0
+	}
+	found := AnyCache
+	keys, values := false, false
+	for word := range strings.SplitSeq(words, "_") {
+		switch word {
+		case "kv", "kvcache", "kvcaches":
+			found = OwnCache
+		case "key", "keys":
+			keys = true
+		case "value", "values":
+			values = true
+		case "cache", "caches", "up", "and", "past", "static", "paged", "attn", "attention", "gpu", "cuda", "buffer", "buffers",
+			"tensor", "tensors":
+		default:
+			return 0
+		}
+	}
+	switch {
+	case keys && values:
+		return OwnCache
+	case keys || values:
+		return 0
+	}
+	return found
+}

@@ -1,0 +1,66 @@
+package replay
+
+import (
+	"strconv"
+	"strings"
+)
+
+// rest is what the step had yet to allocate after the request that failed, as a
+// scenario changes it.
+type rest struct {
+	bytes int64
+	known bool
+}
+
+// restAfter is unknown where nothing before shows how the step goes on, or where
+// nobody knows how much of it a change leaves.
+func (w *whatIf) restAfter(o *Outcome) rest {
+	for i := range w.Failures {
+		f := &w.Failures[i]
+		if o.LastEvent != f.Event {
+			continue
+		}
+		if f.StillToComeBytes == 0 {
+			return rest{}
+		}
+		bytes := float64(f.StillToComeBytes - f.RequestedBytes)
+		for _, change := range o.Changes {
+			part := f.leaves(change)
+			if part < 0 {
+				return rest{}
+			}
+			bytes *= part
+		}
+		return rest{int64(bytes), true}
+	}
+	return rest{known: true}
+}
+
+// toCome is what a step still had to allocate after the request that failed,
+// where that is more than a scenario which meets it leaves; else 0.
+func (o *Outcome) toCome() int64 {
+	if o.rest.known && o.leftThen != nil && o.rest.bytes > *o.leftThen {
+		return o.rest.bytes
+	}
+	return 0
+}
+
+// leaves is the part that a change leaves of what was still to come; -1: nobody
+// knows.
+func (f *Failure) leaves(change string) float64 {
+	about, value, _ := strings.Cut(change, "=")
+	switch {
+	case about == "optimizer" && f.inOptimizer:
+		// one byte of four and the blocks' scales; one moment of two; sgd: none
+		return map[string]float64{"8bit": 0.254, "lion": 0.5, "fused": 1}[value]
+	case about == "sharding" && f.inOptimizer:
+		n, _ := strconv.ParseFloat(value, 64)
+		return 1 / n
+	case about == "batch" && !f.inOptimizer:
+		part, _ := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
+		return part
+	case (about == "checkpointing" || about == "logits" || about == "use_cache") && !f.inOptimizer:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,135 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
+
+// judge puts what the scenarios show into a sentence or two.
+func (w *whatIf) judge() {
+	w.compare()
+	if w.anew > 0 && w.Verdict != "" {
+		w.Verdict = "Of the recorded part only: " + w.Verdict
+	}
+}
+
+func (w *whatIf) compare() {
+	first := &w.Scenarios[0]
+	best := -1 // the best settings by themselves on the recorded device
+	for i := 1; i < len(w.Scenarios); i++ {
+		o := &w.Scenarios[i]
+		if len(o.Changes) > 0 || !sameCapacity(o, first) {
+			continue
+		}
+		if best < 0 {
+			best = i
+		}
+	}
+	switch {
+	case first.OOM:
+		w.judgeOOM(first)
+	case best < 0:
+		w.Verdict = fmt.Sprintf("The recorded run peaks at %s reserved.", units.Bytes(first.PeakReservedBytes))
+	case w.Scenarios[best].OOM || w.Scenarios[best].SavesBytes <= 0:
+		w.Verdict = fmt.Sprintf("The recorded settings are the best of those tried: peak reserved %s.",
+			units.Bytes(first.PeakReservedBytes))
+	default:
+		o := &w.Scenarios[best]
+		w.Verdict = fmt.Sprintf("%s lowers peak reserved memory from %s to %s (%s).", o.Name, units.Bytes(o.PeakReservedBytes+
+			o.SavesBytes),
+			units.Bytes(o.PeakReservedBytes), units.Percent(o.SavesBytes, o.PeakReservedBytes+o.SavesBytes))
+	}
+}
+
+func sameCapacity(a, b *Outcome) bool {
+	return (a.CapacityBytes == nil) == (b.CapacityBytes == nil) && (a.CapacityBytes == nil ||
+		*a.CapacityBytes == *b.CapacityBytes)
+}
+
+// remedies are what meets a request that failed.
+type remedies struct {
+	best          *Outcome // the settings by themselves that leave most
+	changes, open []string // with those that are open the rest of the step may still fail
+	later         int      // allocations that other settings come further
+	closer        bool     // they do, or lack less
+}
+
+func (w *whatIf) judgeOOM(first *Outcome) {
+	var r remedies
+	for i := range w.Scenarios[1:] {
+		o := &w.Scenarios[i+1]
+		if o.rest = w.restAfter(o); sameCapacity(o, first) {
+			r.weigh(o, first)
+		}
+	}
+	w.Verdict = r.settingsText(first) + r.changesText()
+}
+
+// weigh takes one scenario into account.
+func (r *remedies) weigh(o, first *Outcome) {
+	switch changed := len(o.Changes) > 0; {
+	case o.OOM && !changed:
+		r.later = max(r.later, o.Allocations-first.Allocations)
+		r.closer = r.closer || cmp.Or(o.Allocations-first.Allocations, cmp.Compare(first.ShortBytes, o.ShortBytes)) > 0
+	case !o.OOM && changed && len(r.changes) < 3 && o.toCome() == 0:
+		r.changes = append(r.changes, o.Name+o.spare())
+		if !o.rest.known {
+			r.open = append(r.open, o.Name)
+		}
+	case !o.OOM && !changed && (r.best == nil || r.best.toCome() > 0 && o.toCome() <= 0):
+		r.best = o
+	}
+}
+
+func (r *remedies) settingsText(first *Outcome) string {
+	best := r.best
+	switch {
+	case best == nil:
+		s := fmt.Sprintf("No setting that was tried meets the request that failed; with the recorded ones a segment "+
+			"for it lacks %s", units.Bytes(first.ShortBytes))
+		switch {
+		case r.later > 0:
+			return s + fmt.Sprintf(", others fail up to %s later.", units.Plural(r.later, "allocation"))
+		case !r.closer:
+			return s + ", and none comes closer."
+		}
+		return s + "."
+	case best.toCome() > 0:
+		return fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make "+
+			"about %s, more than the %s that are left then: it would have failed later.",
+			best.Name, units.Bytes(best.toCome()), units.Bytes(*best.leftThen))
+	case best.rest.bytes > 0:
+		return fmt.Sprintf("With %s the request that failed would have been met%s.", best.Name, best.spare())
+	}
+	return fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it "+
+		"isn't recorded.", best.Name, best.spare())
+}
+
+func (r *remedies) changesText() string {
+	if len(r.changes) == 0 {
+		return ""
+	}
+	s := " Changes to the program that meet it: " + strings.Join(r.changes, ", ") + "."
+	switch {
+	case len(r.open) == 0:
+		return s
+	case len(r.open) == 1 || len(r.open) < len(r.changes):
+		return s + " What the rest of the step needs with " + strings.Join(r.open, " and ") + " isn't known."
+	}
+	return s + " What the rest of the step needs with them isn't known."
+}
+
+// spare says what a scenario leaves; "" when unknown.
+func (o *Outcome) spare() string {
+	switch bytes, rest, known := o.Spare(); {
+	case !known:
+		return ""
+	case rest:
+		return fmt.Sprintf(" (%s left after the rest of the step)", units.Bytes(bytes))
+	default:
+		return fmt.Sprintf(" (%s left then)", units.Bytes(bytes))
+	}
+}
