@@ -16,6 +16,7 @@ import (
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
+	pages "github.com/vramscope/vramscope/report/html"
 )
 
 // ErrNothing is wrapped by the error about a run of which no file says anything.
@@ -75,7 +76,7 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 	doc.Command = o.command(doc)
 	var page, data bytes.Buffer
 	page.Grow(1 << 20) // what every page has in common is most of that
-	if err := report.HTML(&page, doc); err != nil {
+	if err := pages.Document(&page, doc); err != nil {
 		return nil, nil, "", o.redacted(err, run)
 	}
 	if err := report.JSON(&data, doc); err != nil {

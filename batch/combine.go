@@ -14,6 +14,7 @@ import (
 
 	"github.com/vramscope/vramscope/dataset"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -143,7 +144,7 @@ func Combine(ctx context.Context, out *store.Place, tool string, reports Reports
 	}
 	page := index.index()
 	page.Tool = tool
-	return out.Write(ctx, indexFile, func(w io.Writer) error { return report.IndexHTML(w, page) })
+	return out.Write(ctx, indexFile, func(w io.Writer) error { return html.Index(w, page) })
 }
 
 // tables are all tables over runs, being written.

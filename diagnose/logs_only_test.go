@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/report"
+	writer "github.com/vramscope/vramscope/report/text"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 func fileInput(t *testing.T, name string) input {
@@ -146,7 +148,7 @@ func TestMostMemory(t *testing.T) {
 				t.Errorf("verdict %q, want %q", doc.Verdict.Text, test.says)
 			}
 			var b bytes.Buffer
-			if err := report.Text(&b, doc, report.Style{}); err != nil {
+			if err := writer.Write(&b, view.Document(doc, view.Terminal), writer.Style{}); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(b.String(), "memory reserved, ") != strings.Contains(test.says, "reserved, ") {
@@ -369,7 +371,7 @@ func TestTraceWithoutTotals(t *testing.T) {
 	doc := judged(t, input{name: "trace.json", text: `{"traceEvents": [` + fmt.Sprintf(event, 1, 4096) + "," + fmt.Sprintf(event,
 		2, -4096) + `]}`})
 	var text bytes.Buffer
-	if err := report.Text(&text, doc, report.Style{Width: 100}); err != nil {
+	if err := writer.Write(&text, view.Document(doc, view.Terminal), writer.Style{Width: 100}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(text.String(), "2 memory events, without totals of a GPU"); n != 2 || strings.Contains(text.String(),

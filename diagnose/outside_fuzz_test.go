@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence/read"
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/markdown"
+	writer "github.com/vramscope/vramscope/report/text"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 // FuzzEvidenceAlone judges whatever was read from any text, and writes it in
@@ -41,10 +43,10 @@ func FuzzEvidenceAlone(f *testing.F) {
 		if _, err := json.Marshal(doc); err != nil {
 			t.Error(err)
 		}
-		if err := report.Text(io.Discard, doc, report.Style{}); err != nil {
+		if err := writer.Write(io.Discard, view.Document(doc, view.Terminal), writer.Style{}); err != nil {
 			t.Error(err)
 		}
-		if err := report.Markdown(io.Discard, doc); err != nil {
+		if err := markdown.Write(io.Discard, view.Document(doc, view.Ticket)); err != nil {
 			t.Error(err)
 		}
 	})

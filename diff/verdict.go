@@ -87,11 +87,11 @@ func most(d *report.Diff, change int64) string {
 	if category == nil {
 		return ""
 	}
-	text := fmt.Sprintf(", most in %s (%s)", report.CategoryWords(category.Category), report.Signed(category.Change()))
+	text := fmt.Sprintf(", most in %s (%s)", report.CategoryWords(category.Category), units.Signed(category.Change()))
 	for i := range d.Sites { // largest change first
 		if s := &d.Sites[i]; sign*s.Change() > 0 && s.Category != nil && *s.Category == category.Category &&
 			(s.Function != "" || s.Op != "") {
-			return text + fmt.Sprintf(", at %s (%s)", s.Name(), report.Signed(s.Change()))
+			return text + fmt.Sprintf(", at %s (%s)", s.Name(), units.Signed(s.Change()))
 		}
 	}
 	return text

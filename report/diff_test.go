@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -11,37 +11,49 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/report/markdown"
+	"github.com/vramscope/vramscope/report/text"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 // fullDiff has something in every part.
-func fullDiff() *Diff {
-	moved := DiffSite{Function: "cross_entropy", File: "/x/site-packages/transformers/loss/loss_utils.py", BeforeLine: to(40), AfterLine: to(42), Op: "aten::_log_softmax", Category: to("logits"),
-		CalledFrom: &DiffPlace{"loss_step", "/srv/run/train.py", to(20), to(27)}, BeforeBytes: 1 << 30, AfterBytes: 3 << 30, BeforeBlocks: 1, AfterBlocks: 2, In: InBoth, Known: true}
-	d := &Diff{Schema: DiffSchema, Title: "Nightly", Tool: "vramscope test", Notes: []Note{{"torch", "2.9.1"}},
-		Before:  DiffSide{Input: Input{Path: "a/snapshot.pickle", Kind: "snapshot", Bytes: 12345, SHA256: strings.Repeat("ab", 32), Era: to(">=2.15"), Damage: []string{}}, History: "complete", Stacks: "all", Moment: "peak", Event: to(100), Allocated: 2 << 30},
-		After:   DiffSide{Input: Input{Path: "b/snapshot.pickle", Kind: "snapshot", Bytes: 54321, SHA256: strings.Repeat("0f", 32), Damage: []string{}}, Device: 1, History: "none", Stacks: "all", Moment: "dump", Allocated: 4 << 30, OOMs: 1},
-		Verdict: Verdict{Severity: Critical, Text: "The allocated peak grew by 2.00 GiB (+100.0 %): 2.00 GiB before, 4.00 GiB after"},
-		Peaks:   map[string]DiffSize{"requested": {2 << 30, 4 << 30}, "allocated": {2 << 30, 4 << 30}, "active": {0, 5}, "reserved": {5 << 30, 4 << 30}},
-		Sites: []DiffSite{moved, {Function: "old", File: "/srv/run/train.py", BeforeLine: to(3), BeforeBytes: 1 << 29, BeforeBlocks: 1, In: InBefore, Category: to("activations"), Known: true},
-			{Op: "MmBackward0", AfterBytes: 1 << 20, In: InAfter, Category: to("gradients"), Known: true}, {Function: "build", File: "/srv/run/train.py", BeforeLine: to(2), BeforeBytes: 1 << 19, AfterBytes: 1 << 20, In: InBoth, OlderIn: InAfter, Sites: 3, Category: to("weights"), Known: true},
-			{Function: "same", File: "/srv/run/train.py", BeforeLine: to(3), AfterLine: to(3), BeforeBytes: 7, AfterBytes: 7, In: InBoth, Category: to("inputs"), Known: true}},
+func fullDiff() *report.Diff {
+	moved := report.DiffSite{Function: "cross_entropy", File: "/x/site-packages/transformers/loss/loss_utils.py", BeforeLine: to(40), AfterLine: to(42), Op: "aten::_log_softmax", Category: to("logits"),
+		CalledFrom: &report.DiffPlace{"loss_step", "/srv/run/train.py", to(20), to(27)}, BeforeBytes: 1 << 30, AfterBytes: 3 << 30, BeforeBlocks: 1, AfterBlocks: 2, In: report.InBoth, Known: true}
+	d := &report.Diff{Schema: report.DiffSchema, Title: "Nightly", Tool: "vramscope test", Notes: []report.Note{{"torch", "2.9.1"}},
+		Before:  report.DiffSide{Input: report.Input{Path: "a/snapshot.pickle", Kind: "snapshot", Bytes: 12345, SHA256: strings.Repeat("ab", 32), Era: to(">=2.15"), Damage: []string{}}, History: "complete", Stacks: "all", Moment: "peak", Event: to(100), Allocated: 2 << 30},
+		After:   report.DiffSide{Input: report.Input{Path: "b/snapshot.pickle", Kind: "snapshot", Bytes: 54321, SHA256: strings.Repeat("0f", 32), Damage: []string{}}, Device: 1, History: "none", Stacks: "all", Moment: "dump", Allocated: 4 << 30, OOMs: 1},
+		Verdict: report.Verdict{Severity: report.Critical, Text: "The allocated peak grew by 2.00 GiB (+100.0 %): 2.00 GiB before, 4.00 GiB after"},
+		Peaks:   map[string]report.DiffSize{"requested": {2 << 30, 4 << 30}, "allocated": {2 << 30, 4 << 30}, "active": {0, 5}, "reserved": {5 << 30, 4 << 30}},
+		Sites: []report.DiffSite{moved, {Function: "old", File: "/srv/run/train.py", BeforeLine: to(3), BeforeBytes: 1 << 29, BeforeBlocks: 1, In: report.InBefore, Category: to("activations"), Known: true},
+			{Op: "MmBackward0", AfterBytes: 1 << 20, In: report.InAfter, Category: to("gradients"), Known: true}, {Function: "build", File: "/srv/run/train.py", BeforeLine: to(2), BeforeBytes: 1 << 19, AfterBytes: 1 << 20, In: report.InBoth, OlderIn: report.InAfter, Sites: 3, Category: to("weights"), Known: true},
+			{Function: "same", File: "/srv/run/train.py", BeforeLine: to(3), AfterLine: to(3), BeforeBytes: 7, AfterBytes: 7, In: report.InBoth, Category: to("inputs"), Known: true}},
 		Caveats: []string{"The second recording has no history"},
 	}
-	for _, c := range Categories {
-		d.Categories = append(d.Categories, DiffCategory{Category: c})
+	for _, c := range report.Categories {
+		d.Categories = append(d.Categories, report.DiffCategory{Category: c})
 	}
-	d.Categories[0].DiffSize, d.Categories[4].DiffSize = DiffSize{7, 7}, DiffSize{1 << 30, 3 << 30}
+	d.Categories[0].DiffSize, d.Categories[4].DiffSize = report.DiffSize{7, 7}, report.DiffSize{1 << 30, 3 << 30}
 	for i := range 20 {
-		d.Sites = append(d.Sites, DiffSite{Function: "small", File: "x.py", AfterLine: to(i + 1), AfterBytes: 10, In: InAfter, Known: true, Category: to("temporary")})
-		d.Steps = append(d.Steps, DiffStep{Step: i, BeforeStep: to(i), AfterStep: to(i), Before: to(int64(i << 20)), After: to(int64(i << 21))})
+		d.Sites = append(d.Sites, report.DiffSite{Function: "small", File: "x.py", AfterLine: to(i + 1), AfterBytes: 10, In: report.InAfter, Known: true, Category: to("temporary")})
+		d.Steps = append(d.Steps, report.DiffStep{Step: i, BeforeStep: to(i), AfterStep: to(i), Before: to(int64(i << 20)), After: to(int64(i << 21))})
 	}
 	d.Steps[18].AfterStep = to(16) // of a recording that began late
 	d.Steps[19].BeforeStep, d.Steps[19].Before = nil, nil
 	return d
 }
 
-var diffFormats = map[string]func(io.Writer, *Diff) error{"txt": func(w io.Writer, d *Diff) error { return DiffText(w, d, Style{Width: 100}) },
-	"json": DiffJSON, "md": DiffMarkdown, "html": DiffHTML}
+var diffFormats = map[string]func(io.Writer, *report.Diff) error{
+	"txt": func(w io.Writer, d *report.Diff) error {
+		return text.Write(w, view.Diff(d, view.Terminal), text.Style{Width: 100})
+	},
+	"json": report.DiffJSON,
+	"md":   func(w io.Writer, d *report.Diff) error { return markdown.Write(w, view.Diff(d, view.Ticket)) },
+	"html": func(w io.Writer, d *report.Diff) error { return html.Sheet(w, view.Diff(d, view.Ticket)) },
+}
 
 func TestDiffGolden(t *testing.T) {
 	for name, write := range diffFormats {
@@ -57,7 +69,7 @@ func TestDiffGolden(t *testing.T) {
 
 func TestDiffNarrow(t *testing.T) {
 	var b bytes.Buffer
-	if err := DiffText(&b, fullDiff(), Style{Quiet: true}); err != nil || strings.Contains(b.String(), "By category") {
+	if err := text.Write(&b, view.Diff(fullDiff(), view.Terminal), text.Style{Quiet: true}); err != nil || strings.Contains(b.String(), "By category") {
 		t.Errorf("%s, %v", b.String(), err)
 	}
 }
@@ -65,7 +77,7 @@ func TestDiffNarrow(t *testing.T) {
 // TestDiffJSONFields: the names that scripts rely on are always there.
 func TestDiffJSONFields(t *testing.T) {
 	var b bytes.Buffer
-	if err := DiffJSON(&b, fullDiff()); err != nil {
+	if err := report.DiffJSON(&b, fullDiff()); err != nil {
 		t.Fatal(err)
 	}
 	var doc map[string]any
@@ -148,7 +160,7 @@ func checkHostile(t *testing.T, write func(format, text string) string) {
 // page has no other style, script or address to load from.
 func TestDiffPolicy(t *testing.T) {
 	var b bytes.Buffer
-	if err := DiffHTML(&b, fullDiff()); err != nil {
+	if err := html.Sheet(&b, view.Diff(fullDiff(), view.Ticket)); err != nil {
 		t.Fatal(err)
 	}
 	page := b.String()

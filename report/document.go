@@ -1,9 +1,9 @@
-// Package report renders one Document as terminal text, JSON, Markdown or HTML,
-// a Diff of two likewise, and an Index of many as one page. It knows how things
-// look, not how they were computed.
+// Package report is what vramscope says, as plain types with their names in JSON: a
+// Document of one run, a Diff of two and an Index of many. Package view puts it into
+// words, packages text, markdown and html write those.
 //
 //	doc, err := diagnose.Run(sources, evidence.New(), diagnose.Options{})
-//	err = report.Text(os.Stdout, doc, report.Style{Width: 100})
+//	err = report.JSON(os.Stdout, doc)
 package report
 
 import (

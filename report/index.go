@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -116,6 +117,45 @@ type BudgetGap struct {
 	Runs             int
 	Budget, Measured int64 // medians
 	Link             IndexLink
+}
+
+var statusRank = map[Status]int{StatusOOM: 0, StatusLeak: 1, StatusWarning: 2, StatusFailed: 3, StatusFine: 4}
+
+// WorstFirst is the order in which rows are shown: what needs somebody first,
+// and of these the fullest.
+func WorstFirst(rows []IndexRow) []int {
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	peak := func(r *IndexRow) int64 {
+		if r.Allocated == nil {
+			return -1
+		}
+		return *r.Allocated
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := &rows[i], &rows[j]
+		if d := statusRank[a.Status] - statusRank[b.Status]; d != 0 {
+			return d
+		}
+		if x, y := peak(a), peak(b); x != y {
+			return map[bool]int{true: -1, false: 1}[x > y]
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return order
+}
+
+// Worst are the n rows that most need somebody, in their own order.
+func Worst(rows []IndexRow, n int) []IndexRow {
+	order := WorstFirst(rows)[:n]
+	slices.Sort(order)
+	out := make([]IndexRow, n)
+	for i, k := range order {
+		out[i] = rows[k]
+	}
+	return out
 }
 
 // OnlyLogged are the messages about failed requests of a run whose recordings

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -17,18 +17,17 @@ import (
 	"github.com/yuin/goldmark/renderer/html"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/markdown"
+	"github.com/vramscope/vramscope/report/view"
 )
 
-// updating tells whether -update was given, which the tests of the page define.
-func updating() bool {
-	f := flag.Lookup("update")
-	return f != nil && f.Value.String() == "true"
-}
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	name = "testdata/" + name
-	if updating() {
+	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -49,36 +48,36 @@ func golden(t *testing.T, name string, got []byte) {
 func to[T any](v T) *T { return &v }
 
 // fullDocument has something in every part that Markdown shows.
-func fullDocument() *Document {
-	site := Site{Function: "loss_step", File: "/srv/run/train.py", Line: to(27), Op: "aten::mm", Category: to("logits"), Bytes: 3 << 30, Blocks: 2, Known: true}
-	library := Site{Function: "cross_entropy", File: "/x/site-packages/transformers/loss/loss_utils.py", Line: to(42), CalledFrom: &Place{Function: "loss_step", File: "/srv/run/train.py", Line: to(27)},
+func fullDocument() *report.Document {
+	site := report.Site{Function: "loss_step", File: "/srv/run/train.py", Line: to(27), Op: "aten::mm", Category: to("logits"), Bytes: 3 << 30, Blocks: 2, Known: true}
+	library := report.Site{Function: "cross_entropy", File: "/x/site-packages/transformers/loss/loss_utils.py", Line: to(42), CalledFrom: &report.Place{Function: "loss_step", File: "/srv/run/train.py", Line: to(27)},
 		Category: to("activations"), Bytes: 1 << 30, Blocks: 12, Known: true}
-	moment := Moment{Event: to(1234), AllocatedBytes: 4<<30 + 512, ReservedBytes: 5 << 30, Blocks: 15, Categories: map[string]int64{"logits": 3 << 30, "activations": 1 << 30, "unknown": 512}}
-	return &Document{
-		Schema: Schema, Title: "Nightly", Tool: "vramscope test", Notes: []Note{{"torch", "2.9.1"}},
+	moment := report.Moment{Event: to(1234), AllocatedBytes: 4<<30 + 512, ReservedBytes: 5 << 30, Blocks: 15, Categories: map[string]int64{"logits": 3 << 30, "activations": 1 << 30, "unknown": 512}}
+	return &report.Document{
+		Schema: report.Schema, Title: "Nightly", Tool: "vramscope test", Notes: []report.Note{{"torch", "2.9.1"}},
 		Command: []string{"vramscope", "analyze", "--gpu=H100 80GB", "snapshot.pickle"},
-		Inputs: []Input{{Path: "run/snapshot.pickle", Kind: "snapshot", Bytes: 12345, SHA256: strings.Repeat("ab", 32), Era: to(">=2.15"), Damage: []string{}},
+		Inputs: []report.Input{{Path: "run/snapshot.pickle", Kind: "snapshot", Bytes: 12345, SHA256: strings.Repeat("ab", 32), Era: to(">=2.15"), Damage: []string{}},
 			{Path: "run/log.txt", Kind: "training_log", Bytes: 99, SHA256: strings.Repeat("0f", 32), Damage: []string{}}},
-		Verdict: Verdict{Severity: Critical, Text: "Out of memory on device 0: 2.00 GiB asked for by loss_step", Fix: to("Chunked cross-entropy"), SavesBytes: to(int64(2 << 30))},
-		Devices: []Device{{
-			CapacityBytes: to(int64(6 << 30)), CapacitySource: to("oom_entry"), Events: 5000, History: "complete", Stacks: "all", Steps: make([]Step, 3),
-			Peaks:  Peaks{Requested: Peak{4 << 30, to(1200)}, Allocated: Peak{4<<30 + 512, to(1234)}, Active: Peak{4 << 30, nil}, Reserved: Peak{5 << 30, to(1230)}},
-			AtPeak: moment, Sites: []Site{site, library, {Bytes: 512, Blocks: 1, Older: true, Category: to("unknown")}},
-			OOMs: []OOM{{Event: 1300, RequestedBytes: 2 << 30, Verdict: "true_shortage", Phase: to("backward"), AllocatedBytes: 4 << 30, ReservedBytes: 5 << 30, DeviceFreeBytes: to(int64(1 << 20)), Site: &site},
+		Verdict: report.Verdict{Severity: report.Critical, Text: "Out of memory on device 0: 2.00 GiB asked for by loss_step", Fix: to("Chunked cross-entropy"), SavesBytes: to(int64(2 << 30))},
+		Devices: []report.Device{{
+			CapacityBytes: to(int64(6 << 30)), CapacitySource: to("oom_entry"), Events: 5000, History: "complete", Stacks: "all", Steps: make([]report.Step, 3),
+			Peaks:  report.Peaks{Requested: report.Peak{4 << 30, to(1200)}, Allocated: report.Peak{4<<30 + 512, to(1234)}, Active: report.Peak{4 << 30, nil}, Reserved: report.Peak{5 << 30, to(1230)}},
+			AtPeak: moment, Sites: []report.Site{site, library, {Bytes: 512, Blocks: 1, Older: true, Category: to("unknown")}},
+			OOMs: []report.OOM{{Event: 1300, RequestedBytes: 2 << 30, Verdict: "true_shortage", Phase: to("backward"), AllocatedBytes: 4 << 30, ReservedBytes: 5 << 30, DeviceFreeBytes: to(int64(1 << 20)), Site: &site},
 				{Event: 1400, RequestedBytes: 1 << 20, Verdict: "unknown", AllocatedBytes: 1, ReservedBytes: 2}},
-			Findings: []Finding{{ID: "logits_dominate", Severity: Critical, Title: "The logits fill the GPU", Evidence: []string{"3.00 GiB of 4.00 GiB", "two", "three", "four"}, Fix: to("Chunked cross-entropy"), SavesBytes: to(int64(2 << 30))},
-				{ID: "recording_late", Severity: Info, Title: "Recording began late"}},
-			Leaks: []Leak{{Kind: "growing_list", Defect: true, File: to("/srv/run/train.py"), Line: to(9), Function: to("step"), Category: to("activations"), BytesPerStep: to(int64(72 << 20)), Steps: 8, TotalBytes: 576 << 20, Confidence: 0.97},
+			Findings: []report.Finding{{ID: "logits_dominate", Severity: report.Critical, Title: "The logits fill the GPU", Evidence: []string{"3.00 GiB of 4.00 GiB", "two", "three", "four"}, Fix: to("Chunked cross-entropy"), SavesBytes: to(int64(2 << 30))},
+				{ID: "recording_late", Severity: report.Info, Title: "Recording began late"}},
+			Leaks: []report.Leak{{Kind: "growing_list", Defect: true, File: to("/srv/run/train.py"), Line: to(9), Function: to("step"), Category: to("activations"), BytesPerStep: to(int64(72 << 20)), Steps: 8, TotalBytes: 576 << 20, Confidence: 0.97},
 				{Kind: "retained_graph", Defect: true, Suspected: true, Steps: 2, TotalBytes: 1 << 20, Confidence: 0.5}, {Kind: "first_step_state", Steps: 1, TotalBytes: 5, Confidence: 1}},
 		}},
-		Comparison: &Comparison{Model: "gpt2, 124,439,808 parameters", Peak: Compared{"peak", 4 << 30, to(int64(5 << 30)), to("autocast's copies")}, Phases: []Compared{{"first_optimizer_step", 1 << 30, nil, nil}}},
+		Comparison: &report.Comparison{Model: "gpt2, 124,439,808 parameters", Peak: report.Compared{"peak", 4 << 30, to(int64(5 << 30)), to("autocast's copies")}, Phases: []report.Compared{{"first_optimizer_step", 1 << 30, nil, nil}}},
 		Evidence:   &evidence.Evidence{OOMMessages: []evidence.OOMMessage{{Source: 1, Line: 77, GPU: to(0), RequestedBytes: to(int64(2 << 30)), UserFile: to("/srv/run/train.py"), UserLine: to(27)}}},
 	}
 }
 
 func TestMarkdownGolden(t *testing.T) {
 	var b bytes.Buffer
-	if err := Markdown(&b, fullDocument()); err != nil {
+	if err := markdown.Write(&b, view.Document(fullDocument(), view.Ticket)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "markdown_full.md", b.Bytes())
@@ -87,7 +86,7 @@ func TestMarkdownGolden(t *testing.T) {
 	none.Devices[0].OOMs, none.Devices[0].Leaks, none.Devices[0].Findings, none.Comparison = nil, nil, nil, nil
 	none.Title, none.Notes, none.Command, none.Evidence = "", nil, nil, evidence.New()
 	b.Reset()
-	if err := Markdown(&b, none); err != nil {
+	if err := markdown.Write(&b, view.Document(none, view.Ticket)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "markdown_no_history.md", b.Bytes())
@@ -210,7 +209,7 @@ func TestMarkdownHostile(t *testing.T) {
 		plant(reflect.ValueOf(doc).Elem(), text)
 		doc.Devices[0].AtPeak.Categories = map[string]int64{"logits": 1}
 		var b bytes.Buffer
-		if err := Markdown(&b, doc); err != nil {
+		if err := markdown.Write(&b, view.Document(doc, view.Ticket)); err != nil {
 			t.Fatal(err)
 		}
 		return rendered(t, b.Bytes())
@@ -240,8 +239,13 @@ func TestMarkdownCheckCanFail(t *testing.T) {
 
 func TestCodeKeepsTheText(t *testing.T) {
 	for _, name := range hostile {
-		want := strings.Join(strings.Fields(Printable(strings.NewReplacer("\n", " ").Replace(name))), " ")
-		page := rendered(t, []byte("| a |\n|---|\n| "+code(name)+" |\n"))
+		want := strings.Join(strings.Fields(view.Printable(strings.NewReplacer("\n", " ").Replace(name))), " ")
+		table := view.Table{Columns: []view.Column{{Name: "a"}}, Rows: []view.Row{{Cells: []view.Cell{{{Text: name, Code: true}}}}}}
+		var b bytes.Buffer
+		if err := markdown.Write(&b, &view.Sheet{Parts: []view.Part{{Table: table}}}); err != nil {
+			t.Fatal(err)
+		}
+		page := rendered(t, b.Bytes())
 		d := xml.NewDecoder(strings.NewReader(page))
 		got, inside := "", false
 		for {

@@ -2,38 +2,37 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-
-	"github.com/vramscope/vramscope/internal/units"
 )
 
 // manyPools are more private pools than are told one by one: programs make a CUDA
 // graph for every shape.
 const manyPools = 12
 
-// poolKinds are the kinds of private pools in words.
-var poolKinds = map[string]string{"cuda_graph": "a CUDA graph's", "mem_pool": "shared by graphs, or a MemPool"}
+// RestOfPools are the pools besides.
+type RestOfPools struct {
+	Pools       int
+	Bytes, Used int64
+}
 
-// LargestPools are the private pools worth a line each, in their order, and what to
-// say of the others, "" where there are none.
-func LargestPools(pools []PoolSummary) (shown []PoolSummary, rest string) {
+// LargestPools are the private pools worth a line each, in their order, and the
+// others together, nil where there are none.
+func LargestPools(pools []PoolSummary) (shown []PoolSummary, rest *RestOfPools) {
 	if len(pools) <= manyPools {
-		return pools, ""
+		return pools, nil
 	}
 	at := make([]int, len(pools))
 	for i := range at {
 		at[i] = i
 	}
 	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(pools[b].Bytes, pools[a].Bytes) })
-	var bytes, used int64
+	rest = &RestOfPools{Pools: len(pools) - manyPools}
 	for _, i := range at[manyPools:] {
-		bytes, used = bytes+pools[i].Bytes, used+pools[i].Used
+		rest.Bytes, rest.Used = rest.Bytes+pools[i].Bytes, rest.Used+pools[i].Used
 	}
 	slices.Sort(at[:manyPools])
 	for _, i := range at[:manyPools] {
 		shown = append(shown, pools[i])
 	}
-	return shown, fmt.Sprintf("%s more: %s, %s in use", units.Plural(len(pools)-manyPools, "smaller pool"), units.Bytes(bytes),
-		units.Bytes(used))
+	return shown, rest
 }

@@ -11,11 +11,11 @@ func TestLargestPools(t *testing.T) {
 	for i := range 300 {
 		pools = append(pools, PoolSummary{Bytes: int64(i%100+1) << 20, Used: 1 << 19})
 	}
-	if shown, rest := LargestPools(pools[:manyPools]); len(shown) != manyPools || rest != "" {
-		t.Errorf("%d of a few, and %q", len(shown), rest)
+	if shown, rest := LargestPools(pools[:manyPools]); len(shown) != manyPools || rest != nil {
+		t.Errorf("%d of a few, and %v", len(shown), rest)
 	}
 	shown, rest := LargestPools(pools)
-	if len(shown) != manyPools || shown[0].Bytes != 97<<20 || shown[manyPools-1].Bytes != 100<<20 || rest != "288 smaller pools more: 13.64 GiB, 144.00 MiB in use" {
-		t.Errorf("%d of many, the first of %s, and %q", len(shown), units.Bytes(shown[0].Bytes), rest)
+	if len(shown) != manyPools || shown[0].Bytes != 97<<20 || shown[manyPools-1].Bytes != 100<<20 || rest.Pools != 288 || units.Bytes(rest.Bytes) != "13.64 GiB" || units.Bytes(rest.Used) != "144.00 MiB" {
+		t.Errorf("%d of many, the first of %s, and %v", len(shown), units.Bytes(shown[0].Bytes), rest)
 	}
 }

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"bytes"
@@ -8,6 +8,11 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/report/markdown"
+	"github.com/vramscope/vramscope/report/text"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 // TestNamesDontSteer: line separators and marks of direction in names reach
@@ -19,21 +24,21 @@ func TestNamesDontSteer(t *testing.T) {
 	}
 	bad := strings.Join(all, "")
 	name := "… “f” " + bad
-	doc := &Document{Schema: Schema, Title: name, Notes: []Note{{name, name}}, Inputs: []Input{{Path: name, Damage: []string{name}}},
-		Verdict: Verdict{Severity: Info, Text: name, Fix: &name}, Evidence: evidence.New(),
-		Findings: []Finding{{Severity: Info, Title: name, Evidence: []string{name}, Fix: &name}}}
+	doc := &report.Document{Schema: report.Schema, Title: name, Notes: []report.Note{{name, name}}, Inputs: []report.Input{{Path: name, Damage: []string{name}}},
+		Verdict: report.Verdict{Severity: report.Info, Text: name, Fix: &name}, Evidence: evidence.New(),
+		Findings: []report.Finding{{Severity: report.Info, Title: name, Evidence: []string{name}, Fix: &name}}}
 	d := fullDiff()
 	plant(reflect.ValueOf(d).Elem(), name)
 	d.Before.Moment, d.After.Moment = "peak", "peak"
-	index := &Index{Rows: []IndexRow{{Path: name, Name: name, Experiment: name, Text: name}}}
+	index := &report.Index{Rows: []report.IndexRow{{Path: name, Name: name, Experiment: name, Text: name}}}
 	for format, write := range map[string]func(io.Writer) error{
-		"text":          func(w io.Writer) error { return Text(w, doc, Style{}) },
-		"Markdown":      func(w io.Writer) error { return Markdown(w, doc) },
-		"HTML":          func(w io.Writer) error { return HTML(w, doc) },
-		"diff":          func(w io.Writer) error { return DiffText(w, d, Style{}) },
-		"diff Markdown": func(w io.Writer) error { return DiffMarkdown(w, d) },
-		"diff HTML":     func(w io.Writer) error { return DiffHTML(w, d) },
-		"index":         func(w io.Writer) error { return IndexHTML(w, index) },
+		"text":          func(w io.Writer) error { return text.Write(w, view.Document(doc, view.Terminal), text.Style{}) },
+		"Markdown":      func(w io.Writer) error { return markdown.Write(w, view.Document(doc, view.Ticket)) },
+		"HTML":          func(w io.Writer) error { return html.Document(w, doc) },
+		"diff":          func(w io.Writer) error { return text.Write(w, view.Diff(d, view.Terminal), text.Style{}) },
+		"diff Markdown": func(w io.Writer) error { return markdown.Write(w, view.Diff(d, view.Ticket)) },
+		"diff HTML":     func(w io.Writer) error { return html.Sheet(w, view.Diff(d, view.Ticket)) },
+		"index":         func(w io.Writer) error { return html.Index(w, index) },
 	} {
 		var out bytes.Buffer
 		if err := write(&out); err != nil {
@@ -48,7 +53,7 @@ func TestNamesDontSteer(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := JSON(&out, doc); err != nil {
+	if err := report.JSON(&out, doc); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "\u202e") {

@@ -1,32 +1,46 @@
-package report
+package report_test
 
 import (
 	"bytes"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/report/markdown"
+	"github.com/vramscope/vramscope/report/text"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 // fullSheet has a part of each kind.
-func fullSheet() *Sheet {
-	return &Sheet{Heading: "Answer", Title: "Run 4", Verdict: "It would have fit.", Notes: []Note{{"job", "7"}}, Tool: "vramscope test", Parts: []SheetPart{
-		{Heading: "Why", Text: []string{"A sentence that is long enough to be broken where a terminal is narrow.", "Another."}},
-		{Heading: "Rows", Head: []string{"", "bytes", "place"}, Rows: [][]string{{"first", "≥ 1.00 GiB", "a.py:1"}, {"second, longer", "12", "b.py:22"}}},
-		{Heading: "Notes", List: true, Text: []string{"One that is long enough to be broken, too, and goes on.", "Two"}},
+func fullSheet() *view.Sheet {
+	row := func(texts ...string) (r view.Row) {
+		for _, text := range texts {
+			r.Cells = append(r.Cells, view.Cell{{Text: text}})
+		}
+		return r
+	}
+	table := view.Table{Columns: []view.Column{{}, {Name: "bytes", Number: true, Gap: 1}, {Name: "place", Gap: 1}},
+		Rows: []view.Row{row("first", "≥ 1.00 GiB", "a.py:1"), row("second, longer", "12", "b.py:22")}}
+	return &view.Sheet{Heading: "Answer", Title: "Run 4", Verdict: report.Verdict{Text: "It would have fit."}, Notes: []report.Note{{Key: "job", Value: "7"}}, Tool: "vramscope test", Parts: []view.Part{
+		{Heading: "Why", Level: 4, Bare: true, Text: []string{"A sentence that is long enough to be broken where a terminal is narrow.", "Another."}},
+		{Heading: "Rows", Level: 4, Bare: true, Table: table},
+		{Heading: "Notes", Level: 4, Bare: true, List: true, Text: []string{"One that is long enough to be broken, too, and goes on.", "Two"}},
 	}}
 }
 
-func writeSheet(t *testing.T, format string, s *Sheet) string {
+func writeSheet(t *testing.T, format string, s *view.Sheet) string {
 	t.Helper()
 	var b bytes.Buffer
 	var err error
 	switch format {
 	case "html":
-		err = SheetHTML(&b, s)
+		err = html.Sheet(&b, s)
 	case "md":
-		err = SheetMarkdown(&b, s)
+		err = markdown.Write(&b, s)
 	case "txt":
-		err = SheetText(&b, s, Style{Width: 50})
+		err = text.Write(&b, s, text.Style{Width: 50})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +69,7 @@ It would have fit.
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	var quiet bytes.Buffer
-	if err := SheetText(&quiet, fullSheet(), Style{Quiet: true}); err != nil || strings.Contains(quiet.String(), "Another") {
+	if err := text.Write(&quiet, fullSheet(), text.Style{Quiet: true}); err != nil || strings.Contains(quiet.String(), "Another") {
 		t.Errorf("quiet: %q, %v", quiet.String(), err)
 	}
 }

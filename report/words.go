@@ -1,28 +1,47 @@
 package report
 
-import "strconv"
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
 
-// categoryTitles are the categories in words for people.
-var categoryTitles = map[string]string{"": "Allocated", "weights": "Weights", "gradients": "Gradients",
-	"optimizer_state": "Optimizer state",
-	"activations":     "Activations", "logits": "Logits", "kv_cache": "KV cache", "inputs": "Inputs",
-	"autocast_copies": "Autocast copies",
-	"communication":   "Communication", "workspace": "Workspace", "temporary": "Temporary", "unknown": "Unknown",
-	"cache": "Cache"}
+// Categories in the order of every table and chart.
+var Categories = []string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache", "inputs",
+	"autocast_copies", "communication", "workspace", "temporary", "unknown"}
 
-// CategoryTitle is a category in words for people.
+// CategoryTitle is a category in words for people; any other name stays as it is.
 func CategoryTitle(category string) string {
-	if title, ok := categoryTitles[category]; ok {
-		return title
+	switch {
+	case category == "":
+		return "Allocated"
+	case category == "kv_cache":
+		return "KV cache"
+	case category == "cache" || slices.Contains(Categories, category):
+		return strings.ToUpper(category[:1]) + CategoryWords(category[1:])
 	}
 	return category
 }
 
-// Place is the file's name with its folder, and the line; "" when no file was
-// recorded.
-func (s *Site) Place() string { return shortPlace(s.File, s.Line) }
+// CategoryWords is a category within a sentence.
+func CategoryWords(category string) string { return strings.ReplaceAll(category, "_", " ") }
 
-func shortPlace(file string, line *int) string {
+// ShortFile is a path's last two elements, which tell files of one name apart.
+func ShortFile(file string) string {
+	file = strings.ReplaceAll(file, `\`, "/")
+	dir, base := path.Split(file)
+	if parent := path.Base(dir); parent != "." && parent != "/" {
+		return parent + "/" + base
+	}
+	return base
+}
+
+// ShortPlace is a file's name with its folder, and the line; "" when no file was
+// recorded.
+func ShortPlace(file string, line *int) string {
 	if file == "" || file == "??" {
 		return ""
 	}
@@ -31,6 +50,9 @@ func shortPlace(file string, line *int) string {
 	}
 	return ShortFile(file) + ":" + strconv.Itoa(*line)
 }
+
+// Place is the file's name with its folder, and the line.
+func (s *Site) Place() string { return ShortPlace(s.File, s.Line) }
 
 // Short names a call site in a few words.
 func (s *Site) Short() string {
@@ -47,6 +69,41 @@ func (s *Site) Short() string {
 		return "no stack recorded"
 	}
 	return "no line of Python on the stack"
+}
+
+// Name is a call site in a few words, with its later line.
+func (s *DiffSite) Name() string {
+	site := Site{Function: s.Function, File: s.File, Line: s.AfterLine, Op: s.Op, Known: s.Known, Older: s.Older}
+	if s.AfterLine == nil {
+		site.Line = s.BeforeLine
+	}
+	return site.Short()
+}
+
+// Kind is what of an input was aligned, in words.
+func (c *Clock) Kind() string {
+	text := strings.ReplaceAll(c.What, "_", "-")
+	if c.GPU != nil {
+		text += fmt.Sprintf(", GPU %d", *c.GPU)
+	}
+	return text
+}
+
+// Added is what makes the input's times the recording's, "" where they aren't
+// used.
+func (c *Clock) Added() string {
+	if c.OffsetSeconds == nil {
+		return ""
+	}
+	seconds := *c.OffsetSeconds
+	sign := "+"
+	if seconds < 0 {
+		sign, seconds = "-", -seconds
+	}
+	if hours := math.Floor(seconds / 3600); hours > 0 && math.Mod(seconds, 60) == 0 {
+		return fmt.Sprintf("%s%.0f:%02.0f h", sign, hours, math.Mod(seconds, 3600)/60)
+	}
+	return fmt.Sprintf("%s%.1f s", sign, seconds)
 }
 
 // PhaseText is a phase in a sentence.

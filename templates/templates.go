@@ -12,6 +12,16 @@ import (
 //go:embed *.tmpl
 var Pages embed.FS
 
+// Plain are the templates of pages without scripts; sheet.html is the whole page.
+//
+//go:embed plain/*.html
+var Plain embed.FS
+
+// PlainStyle is their style sheet.
+//
+//go:embed plain/plain.css
+var PlainStyle string
+
 // Index is the template of the page over many runs.
 //
 //go:embed index/index.tmpl

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/templates"
 )
 
@@ -52,7 +53,7 @@ func TestColoursByMedia(t *testing.T) {
 // what its licence asks for before it, and is the version that is pinned.
 func TestBundleHasItsLicence(t *testing.T) {
 	var page bytes.Buffer
-	if err := report.HTML(&page, &report.Document{Evidence: evidence.New()}); err != nil {
+	if err := html.Document(&page, &report.Document{Evidence: evidence.New()}); err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(page.String(), "<script>/*\n")

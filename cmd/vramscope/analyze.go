@@ -12,10 +12,11 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/report/view"
 )
 
-var documentFormats = formats[*report.Document]{text: report.Text, json: report.JSON, markdown: report.Markdown,
-	html: report.HTML}
+var documentFormats = formats[*report.Document]{sheet: view.Document, json: report.JSON, html: html.Document}
 
 type analyzeFlags struct {
 	out       outputFlags

@@ -14,7 +14,10 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/internal/open"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 // budgetFlags are the flags of the budget command as they are given.
@@ -201,7 +204,7 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 			return nil, nil, fmt.Errorf("%s: %w", beside, err)
 		}
 		return c, []string{fmt.Sprintf("%s describes the model; the checkpoint packs its weights (%s) into %s", beside,
-			packed.Kind, sizeText(packed.Bytes))}, nil
+			packed.Kind, units.Bytes(packed.Bytes))}, nil
 	}
 	var total int64
 	for _, t := range ts {
@@ -218,10 +221,11 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 			return nil, nil, err // it was counted before
 		}
 		if n.Total == total {
-			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside, countText(total))}, nil
+			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside,
+				units.Count(int(total)))}, nil
 		}
 		notes = append(notes, fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken",
-			beside, countText(n.Total), countText(total)))
+			beside, units.Count(int(n.Total)), units.Count(int(total))))
 	case !errors.Is(err, fs.ErrNotExist):
 		notes = append(notes, "not used: "+open.OneLine(err))
 	}
@@ -302,7 +306,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	}
 	if f.solve == "seq" && f.s.Sequence == b.Model.Positions || slices.ContainsFunc(fits, longest) {
 		doc.Notes = append(doc.Notes, fmt.Sprintf("sequences end at the model's %s learned positions, whatever memory is left",
-			countText(b.Model.Positions)))
+			units.Count(int(b.Model.Positions))))
 	}
 	if err := f.ladder(c, gs, doc); err != nil {
 		return nil, err
@@ -349,8 +353,11 @@ type budgetDocument struct {
 }
 
 var budgetFormats = formats[*budgetDocument]{
-	text:     budgetText,
-	json:     func(w io.Writer, d *budgetDocument) error { return writeJSON(w, d) },
-	markdown: budgetMarkdown,
-	html:     budgetHTML,
+	sheet: func(d *budgetDocument, e view.Edition) *view.Sheet {
+		s := view.Budget(d.Document, e)
+		s.Title, s.Notes, s.Tool = d.Title, d.Given, d.Tool
+		return s
+	},
+	json: func(w io.Writer, d *budgetDocument) error { return writeJSON(w, d) },
+	html: func(w io.Writer, d *budgetDocument) error { return html.Budget(w, d.Document, d.Title, d.Given) },
 }

@@ -346,7 +346,7 @@ func tensor(dtype string, shape ...int) map[string]any {
 func TestBudgetAbove(t *testing.T) {
 	config := llamaFile(t, "")
 	for format, want := range map[string][]string{
-		"text":     {"Run <4>\n", "\n  job: a*b\n"},
+		"text":     {"Run <4>\n", "\njob: a*b\n"},
 		"json":     {`"title": "Run <4>"`, `"key": "job"`, `"value": "a*b"`, `"tool": "vramscope `},
 		"markdown": {"# Run &lt;4&gt;\n", "- job: a\\*b\n"},
 		"html":     {"<title>Run &lt;4&gt;</title>", "<p>Run &lt;4&gt;</p>", "job: a*b"},

@@ -22,7 +22,6 @@ import (
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/internal/units"
-	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -252,12 +251,4 @@ func removeOnSignal(name string) (done func()) {
 	listen()
 	halfWritten.Store(name, nil)
 	return func() { halfWritten.Delete(name) }
-}
-
-// bold is text that stands out where the style has colours.
-func bold(style report.Style, text string) string {
-	if !style.Color {
-		return text
-	}
-	return "\x1b[1m" + text + "\x1b[0m"
 }

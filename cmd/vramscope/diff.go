@@ -13,6 +13,7 @@ import (
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 type diffFlags struct {
@@ -61,8 +62,7 @@ and lie in another folder. A and B are files or the directories of runs.`,
 	return cmd
 }
 
-var diffFormats = formats[*report.Diff]{text: report.DiffText, json: report.DiffJSON, markdown: report.DiffMarkdown,
-	html: report.DiffHTML}
+var diffFormats = formats[*report.Diff]{sheet: view.Diff, json: report.DiffJSON}
 
 func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err := f.out.check(); err != nil {

@@ -12,27 +12,35 @@ import (
 	"golang.org/x/term"
 
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/report/markdown"
+	"github.com/vramscope/vramscope/report/text"
+	"github.com/vramscope/vramscope/report/view"
 	"github.com/vramscope/vramscope/store"
 )
 
 // formats are the ways of writing an answer. Text looks as the style says on a
 // terminal, and plain in a file.
 type formats[T any] struct {
-	text                 func(io.Writer, T, report.Style) error
-	json, markdown, html func(io.Writer, T) error
+	sheet func(T, view.Edition) *view.Sheet
+	json  func(io.Writer, T) error
+	html  func(io.Writer, T) error // nil: the sheet as it is for a ticket
 }
 
 // named are the formats by --format's word and by the ending of -o's files.
-func (f *formats[T]) named(word string, style report.Style) func(io.Writer, T) error {
+func (f *formats[T]) named(word string, style text.Style) func(io.Writer, T) error {
 	switch word {
 	case "json", ".json":
 		return f.json
 	case "markdown", ".md":
-		return f.markdown
+		return func(w io.Writer, v T) error { return markdown.Write(w, f.sheet(v, view.Ticket)) }
 	case "html", ".html":
-		return f.html
+		if f.html != nil {
+			return f.html
+		}
+		return func(w io.Writer, v T) error { return html.Sheet(w, f.sheet(v, view.Ticket)) }
 	}
-	return func(w io.Writer, v T) error { return f.text(w, v, style) }
+	return func(w io.Writer, v T) error { return text.Write(w, f.sheet(v, view.Terminal), style) }
 }
 
 // write writes an answer to the files that -o names, to all of them or none, and
@@ -40,7 +48,7 @@ func (f *formats[T]) named(word string, style report.Style) func(io.Writer, T) e
 func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
 	var files []staged
 	for _, name := range o.files {
-		file, err := stage(name, func(w io.Writer) error { return f.named(ending(name), report.Style{})(w, v) })
+		file, err := stage(name, func(w io.Writer) error { return f.named(ending(name), text.Style{})(w, v) })
 		if err != nil {
 			return err
 		}
@@ -95,8 +103,8 @@ func (o *outputFlags) any(word, end string) bool {
 }
 
 // style is how text looks on standard output.
-func (o *outputFlags) style(w io.Writer) report.Style {
-	s := report.Style{Quiet: o.quiet}
+func (o *outputFlags) style(w io.Writer) text.Style {
+	s := text.Style{Quiet: o.quiet}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return s

@@ -10,8 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 // Exit codes, as scripts rely on them.
@@ -83,7 +82,7 @@ func refuseUnknown(root *cobra.Command) {
 func printable(err error) string {
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
-		lines[i] = report.Printable(line)
+		lines[i] = view.Printable(line)
 	}
 	return strings.Join(lines, "\n")
 }

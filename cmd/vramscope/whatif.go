@@ -13,6 +13,7 @@ import (
 	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/view"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -86,12 +87,12 @@ type whatifDocument struct {
 }
 
 var whatifFormats = formats[*whatifDocument]{
-	text: func(w io.Writer, d *whatifDocument, style report.Style) error {
-		return report.SheetText(w, whatifSheet(d), style)
+	sheet: func(d *whatifDocument, _ view.Edition) *view.Sheet {
+		s := view.WhatIf(d.Document)
+		s.Title, s.Notes, s.Tool = d.Title, d.Given, d.Tool
+		return s
 	},
-	json:     func(w io.Writer, d *whatifDocument) error { return writeJSON(w, d) },
-	markdown: func(w io.Writer, d *whatifDocument) error { return report.SheetMarkdown(w, whatifSheet(d)) },
-	html:     func(w io.Writer, d *whatifDocument) error { return report.SheetHTML(w, whatifSheet(d)) },
+	json: func(w io.Writer, d *whatifDocument) error { return writeJSON(w, d) },
 }
 
 func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {

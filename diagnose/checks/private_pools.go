@@ -41,8 +41,9 @@ func findPrivatePools(p *facts.Pass) []Draft {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s %s: %s in %s, %s in use%s", poolWords[p.Kind], p.Pool,
 			units.Bytes(p.Bytes), units.Plural(p.Segments, "segment"), units.Bytes(p.Used), holders[p.Pool]))
 	}
-	if rest != "" {
-		d.Evidence = append(d.Evidence, rest)
+	if rest != nil {
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s more: %s, %s in use", units.Plural(rest.Pools, "smaller pool"),
+			units.Bytes(rest.Bytes), units.Bytes(rest.Used)))
 	}
 	if graphs && bytes-used >= 64<<20 && facts.Share(bytes-used, bytes) >= 10 {
 		d.Fix = ptr("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and " +

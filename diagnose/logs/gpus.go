@@ -268,17 +268,14 @@ func (w *witness) stepFacts() []string {
 			text += " of " + units.Duration(*s.MedianStepSeconds)
 		}
 		if s.MaxMemoryBytes != nil {
-			text += fmt.Sprintf("; the log reports at most %s", report.MostMemory(s))
+			text += fmt.Sprintf("; the log reports at most %s", mostMemory(s))
 			if c := w.capacityOf(); c > *s.MaxMemoryBytes && len(ev.GPUs) == 0 {
 				text += fmt.Sprintf(", on GPUs of %s", units.Bytes(c))
 			}
 		}
 		out = append(out, text)
-	} else if i := slices.IndexFunc(ev.Logs, func(l evidence.Log) bool {
-		return evidence.Or(l.Steps.MaxMemoryBytes,
-			0) > 0
-	}); i >= 0 {
-		out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(ev.Logs[i].Source), report.MostMemory(ev.Logs[i].Steps)))
+	} else if i := slices.IndexFunc(ev.Logs, mentionsMemory); i >= 0 {
+		out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(ev.Logs[i].Source), mostMemory(ev.Logs[i].Steps)))
 	}
 	if i := slices.IndexFunc(ev.Logs, func(l evidence.Log) bool { return l.Engine != evidence.Engine{} }); i >= 0 {
 		out = append(out, engineTook(&ev.Logs[i].Engine))
@@ -360,4 +357,10 @@ func largestProcess(list []evidence.Process) string {
 		return fmt.Sprintf("; %d processes on it", len(list))
 	}
 	return ""
+}
+
+func mentionsMemory(l evidence.Log) bool { return evidence.Or(l.Steps.MaxMemoryBytes, 0) > 0 }
+
+func mostMemory(s *evidence.Steps) string {
+	return units.MostMemory(s.MaxMemoryBytes, s.MaxReservedBytes, s.Named)
 }

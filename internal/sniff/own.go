@@ -9,7 +9,8 @@ var ownTexts = [][]string{
 	{"\nLogs, nvidia-smi and traces\n  "},                      // analyze, of logs alone
 	{"\nBy category: ", "\nBy call site: "},                    // diff
 	{"peak allocated  segments  retries  out of memory\n"},     // whatif
-	{"\nBy phase         peak         end          largest\n"}, // budget
+	{"\nBy phase\n", "peak          end  largest\n"},           // budget
+	{"\nBy phase         peak         end          largest\n"}, // budget, of versions up to November 2026
 }
 
 // IsReport recognises what this program wrote, and pages at large, by a file's

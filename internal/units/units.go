@@ -57,6 +57,28 @@ func Percent(part, whole int64) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
 }
 
+// Signed is a difference with its sign.
+func Signed(n int64) string {
+	if n > 0 {
+		return "+" + Bytes(n)
+	}
+	return Bytes(n)
+}
+
+// MostMemory says which kind of memory a log's largest figures are of; named says
+// that the log calls the first one allocated.
+func MostMemory(most, reserved *int64, named bool) string {
+	switch {
+	case reserved != nil && *most != *reserved:
+		return fmt.Sprintf("%s of GPU memory reserved, %s allocated", Bytes(*reserved), Bytes(*most))
+	case reserved != nil:
+		return Bytes(*most) + " of GPU memory reserved"
+	case named:
+		return Bytes(*most) + " of GPU memory allocated"
+	}
+	return Bytes(*most) + " of GPU memory"
+}
+
 // Duration is a time for people.
 func Duration(seconds float64) string {
 	switch {

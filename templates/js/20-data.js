@@ -1,4 +1,4 @@
-// ---- a device's columns, as report/html_columns.go packs them
+// ---- a device's columns, as doc/page-columns.md describes them
 function inflate(text) {
   const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer().then(b => new Uint8Array(b));

@@ -1,0 +1,354 @@
+package html
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-echarts/go-echarts/v2/charts"
+	"github.com/go-echarts/go-echarts/v2/opts"
+	"github.com/go-echarts/go-echarts/v2/types"
+
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// The charts are built as go-echarts options and leave Go as JSON only; that
+// library's own renderer runs what it finds in names and is never called.
+// Functions are words such as "fn:bytes", colours are words such as
+// "css:--c-weights"; the page's script has the one table that gives them
+// meaning, and never looks for them in data.
+
+// option is an ECharts option.
+type option = map[string]any
+
+// unit is what the values of an axis are counted in.
+type unit struct {
+	Name  string
+	Bytes float64
+}
+
+func unitFor(most int64) unit {
+	switch {
+	case most >= 1<<30:
+		return unit{"GiB", 1 << 30}
+	case most >= 1<<20:
+		return unit{"MiB", 1 << 20}
+	}
+	return unit{"KiB", 1 << 10}
+}
+
+// value is a size in the unit, with as many digits as a picture can show.
+func (u unit) value(n int64) float64 { return math.Round(float64(n)/u.Bytes*1e4) / 1e4 }
+
+// niceStep is a distance of ticks that gives about five of them.
+func niceStep(most float64) float64 {
+	raw := most / 5
+	base := math.Pow(10, math.Floor(math.Log10(raw)))
+	for _, m := range []float64{1, 2, 2.5, 5, 10} {
+		if m*base >= raw {
+			return m * base
+		}
+	}
+	return 10 * base
+}
+
+// points pairs events with sizes.
+func (u unit) points(events []int, bytes []int64) [][2]float64 {
+	out := make([][2]float64, len(events))
+	for i, e := range events {
+		out[i] = [2]float64{float64(e), u.value(bytes[i])}
+	}
+	return out
+}
+
+// plain is what all charts of the page have in common, with a legend from left on
+// where one is shown.
+func plain(tooltip, trigger, left string, more ...charts.GlobalOpts) []charts.GlobalOpts {
+	legend := opts.Legend{Show: opts.Bool(left != "")}
+	if left != "" {
+		legend = opts.Legend{Show: opts.Bool(true), Left: left, Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}
+	}
+	if left == besideAxis {
+		legend.Type, legend.Right = "scroll", "20"
+	}
+	return append([]charts.GlobalOpts{charts.WithAnimation(false), charts.WithLegendOpts(legend),
+		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: trigger, Formatter: types.FuncStr("fn:" + tooltip)})},
+		more...)
+}
+
+// besideAxis is where a legend begins above a chart.
+const besideAxis = "54"
+
+// valueAxis is one of values from 0 on.
+func valueAxis(formatter string) opts.YAxis {
+	return opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: types.FuncStr("fn:" + formatter)}}
+}
+
+// series is a line, area or bar of a single colour.
+func series(name, kind string, data any, color string, more ...charts.SeriesOpts) charts.SingleSeries {
+	s := charts.SingleSeries{Name: name, Type: kind, Data: data}
+	s.ConfigureSeriesOpts(append(more, charts.WithItemStyleOpts(opts.ItemStyle{Color: color}))...)
+	return s
+}
+
+// finished is a chart's option, with the unit of its values.
+func finished(c interface {
+	Validate()
+	JSON() map[string]any
+}, u unit) option {
+	c.Validate()
+	o := c.JSON()
+	o["unit"] = u
+	return o
+}
+
+// areaChart is the allocated memory by category over the events, below what
+// was reserved and the capacity.
+func areaChart(d *report.Device) option {
+	curve := &d.Pictures.Curve
+	most := max(d.Peaks.Reserved.Bytes, d.Peaks.Allocated.Bytes, 1)
+	capacity := d.CapacityBytes
+	if capacity != nil && *capacity < 3*most {
+		most = max(most, *capacity)
+	} else {
+		capacity = nil
+	}
+	u := unitFor(most)
+	line := charts.NewLine()
+	line.SetGlobalOptions(plain("area", "axis", besideAxis,
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Max: max(1, d.Events-1), AxisLabel: &opts.AxisLabel{
+			Formatter: "fn:event", HideOverlap: opts.Bool(true), ShowMaxLabel: opts.Bool(false)}}),
+		charts.WithYAxisOpts(valueAxis("axis")),
+		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}, opts.DataZoom{Type: "slider",
+			FilterMode: "none"}),
+		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "58", Bottom: "66"}))...)
+	for i, category := range d.Pictures.Categories {
+		if !anyAbove(curve.Bytes[i]) {
+			continue
+		}
+		name, color := report.CategoryTitle(category), "css:--c-"+category
+		if category == "" || len(d.Pictures.Categories) == 1 {
+			name, color = "Allocated", "css:--c-all"
+		}
+		line.MultiSeries = append(line.MultiSeries, series(name, types.ChartLine, u.points(curve.Events, curve.Bytes[i]), color,
+			charts.WithLineChartOpts(opts.LineChart{Stack: "allocated", ShowSymbol: opts.Bool(false), Step: "end"}),
+			charts.WithAreaStyleOpts(opts.AreaStyle{Opacity: opts.Float(0.85), Color: color}),
+			charts.WithLineStyleOpts(opts.LineStyle{Width: 0.5, Color: color})))
+	}
+	s := series("Reserved", types.ChartLine, u.points(curve.Events, curve.Reserved), "css:--ink",
+		charts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(false), Step: "end"}),
+		charts.WithLineStyleOpts(opts.LineStyle{Width: 1.6, Color: "css:--ink"}))
+	s.MarkLines = &opts.MarkLines{Data: marks(d, u, capacity), MarkLineStyle: opts.MarkLineStyle{Symbol: []string{"none",
+		"none"}}}
+	if steps := stepAreas(d); len(steps) > 0 {
+		s.MarkAreas = &opts.MarkAreas{Data: steps}
+	}
+	line.MultiSeries = append(line.MultiSeries, s)
+	o := finished(line, u)
+	step := niceStep(float64(most) * 1.04 / u.Bytes)
+	o["ticks"] = option{"interval": step, "max": math.Ceil(float64(most)*1.02/u.Bytes/step) * step}
+	return o
+}
+
+func anyAbove(values []int64) bool {
+	return slices.ContainsFunc(values, func(v int64) bool { return v > 0 })
+}
+
+// mark is a line across a chart with what it means.
+func mark(kind, axis string, at float64, label, position, align string) option {
+	return option{"name": kind, axis: at, "label": option{"formatter": label, "position": position, "rotate": 0, "align": align}}
+}
+
+// marks are the lines of capacity, peak and failures; labels of neighbours are
+// joined so that they don't lie on each other.
+func marks(d *report.Device, u unit, capacity *int64) []any {
+	var out []any
+	if capacity != nil {
+		out = append(out, mark("capacity", "yAxis", u.value(*capacity), "capacity "+units.Bytes(*capacity), "insideStartTop",
+			"left"))
+	}
+	near := func(a, b int) bool { return math.Abs(float64(a-b)) < 0.22*float64(d.Events) }
+	align := func(event int) string {
+		if 2*event > d.Events {
+			return "right"
+		}
+		return "left"
+	}
+	peak := -1
+	if d.Peaks.Allocated.Event != nil {
+		peak = *d.Peaks.Allocated.Event
+	}
+	label := "peak " + units.Bytes(d.Peaks.Allocated.Bytes)
+	last := -d.Events
+	for i, o := range d.OOMs {
+		if i >= 20 {
+			break
+		}
+		text := "out of memory"
+		switch {
+		case near(o.Event, last) && i > 0:
+			text = ""
+		case peak >= 0 && near(peak, o.Event):
+			text, label = label+", then out of memory", ""
+			if peak > o.Event {
+				text = "out of memory, peak " + units.Bytes(d.Peaks.Allocated.Bytes)
+			}
+		}
+		last = o.Event
+		out = append(out, mark("oom", "xAxis", float64(o.Event), text, "end", align(o.Event)))
+	}
+	if peak >= 0 {
+		out = append(out, mark("peak", "xAxis", float64(peak), label, "end", align(peak)))
+	}
+	return out
+}
+
+// stepAreas shades every other step, and names them when there is room.
+func stepAreas(d *report.Device) []any {
+	const most = 60
+	var out []any
+	if len(d.Steps) > most {
+		return nil
+	}
+	for i, s := range d.Steps {
+		name := ""
+		if len(d.Steps) <= 12 && 20*(s.LastEvent-s.FirstEvent) > d.Events {
+			name = "step " + strconv.Itoa(s.Step)
+		}
+		color := "css:--shade"
+		if i%2 == 1 {
+			color = "css:--noshade"
+		}
+		out = append(out, []any{option{"name": name, "xAxis": s.FirstEvent, "itemStyle": option{"color": color}},
+			option{"xAxis": s.LastEvent + 1}})
+	}
+	return out
+}
+
+// treeLimit is how many call sites of a category have a field of their own.
+const treeLimit = 24
+
+// treeChart is what was alive at the peak: categories, and in them call sites.
+func treeChart(d *report.Device) option {
+	tree := charts.NewTreeMap()
+	tree.SetGlobalOptions(plain("tree", "item", "")...)
+	tree.MultiSeries = append(tree.MultiSeries, charts.SingleSeries{Name: "at the peak", Type: types.ChartTreeMap,
+		Data: treeData(d.Sites)})
+	tree.Validate()
+	return tree.JSON()
+}
+
+func treeData(sites []report.Site) []option {
+	var out []option
+	place := map[string]int{}
+	rest := map[string]int64{}
+	for i := range sites {
+		s := &sites[i]
+		if s.Bytes <= 0 {
+			continue
+		}
+		category := ""
+		if s.Category != nil {
+			category = *s.Category
+		}
+		n, ok := place[category]
+		if !ok {
+			n = len(out)
+			place[category] = n
+			out = append(out, option{"name": report.CategoryTitle(category), "category": category, "value": int64(0),
+				"children": []option{}})
+		}
+		out[n]["value"] = out[n]["value"].(int64) + s.Bytes
+		children := out[n]["children"].([]option)
+		if len(children) >= treeLimit {
+			rest[category] += s.Bytes
+			continue
+		}
+		out[n]["children"] = append(children, option{"name": s.Short(), "value": s.Bytes})
+	}
+	for category, bytes := range rest {
+		n := out[place[category]]
+		n["children"] = append(n["children"].([]option), option{"name": "others", "value": bytes})
+	}
+	return out
+}
+
+// growthChart is what is alive after each step, by the lines that made it.
+func growthChart(d *report.Device) option {
+	g := d.Pictures.Growth
+	var most int64 = 1
+	for k := range g.Steps {
+		var sum int64
+		for i := range g.Bytes {
+			sum += g.Bytes[i][k]
+		}
+		most = max(most, sum)
+	}
+	u := unitFor(most)
+	names := make([]string, len(g.Steps))
+	for i, s := range g.Steps {
+		names[i] = strconv.Itoa(s)
+	}
+	bar := charts.NewBar()
+	bar.SetGlobalOptions(plain("bars", "axis", besideAxis,
+		charts.WithXAxisOpts(opts.XAxis{Type: "category", Name: "step", NameLocation: "middle", NameGap: 28}),
+		charts.WithYAxisOpts(opts.YAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}}),
+		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "40", Bottom: "46"}))...)
+	bar.SetXAxis(names)
+	for i, site := range g.Sites {
+		if !anyAbove(g.Bytes[i]) {
+			continue
+		}
+		name, color := "all other lines", "css:--mut"
+		if len(g.Sites) == 1 {
+			name = "no line recorded"
+		}
+		if site >= 0 {
+			name, color = d.Pictures.Sites[site].Short(), fmt.Sprintf("css:--s%d", i%8)
+		}
+		values := make([]float64, len(g.Steps))
+		for k := range values {
+			values[k] = u.value(g.Bytes[i][k])
+		}
+		bar.MultiSeries = append(bar.MultiSeries, series(name, types.ChartBar, values, color,
+			charts.WithBarChartOpts(opts.BarChart{Stack: "alive"})))
+	}
+	return finished(bar, u)
+}
+
+// budgetChart puts bars of what was measured beside those of the theory.
+func budgetChart(lines []report.Compared) option {
+	var most int64 = 1
+	names := make([]string, len(lines))
+	for i, x := range lines {
+		names[i] = report.CategoryTitle(x.Name)
+		if names[i] == x.Name {
+			names[i] = strings.ReplaceAll(x.Name, "_", " ")
+		}
+		if most = max(most, x.Budget); x.Measured != nil {
+			most = max(most, *x.Measured)
+		}
+	}
+	u := unitFor(most)
+	budget, measured := make([]float64, len(lines)), make([]any, len(lines))
+	for i, x := range lines {
+		if budget[i] = u.value(x.Budget); x.Measured != nil {
+			measured[i] = u.value(*x.Measured)
+		}
+	}
+	bar := charts.NewBar()
+	bar.SetGlobalOptions(plain("compared", "axis", "120",
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis",
+			HideOverlap: opts.Bool(true)}}),
+		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true), Data: names}),
+		charts.WithGridOpts(opts.Grid{Left: "130", Right: "30", Top: "32", Bottom: "28"}))...)
+	for i, data := range []any{measured, budget} {
+		s := series([]string{"Measured", "Budget"}[i], types.ChartBar, data, []string{"css:--used", "css:--empty"}[i])
+		s.BarMaxWidth = "14"
+		bar.MultiSeries = append(bar.MultiSeries, s)
+	}
+	return finished(bar, u)
+}

@@ -1,0 +1,63 @@
+package html_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/report/markdown"
+	"github.com/vramscope/vramscope/report/view"
+)
+
+// Not every query of nvidia-smi asks for the memory in use: without any there
+// is no curve to draw.
+func TestNoCurveWithoutMemory(t *testing.T) {
+	samples := []evidence.Sample{{UsedBytes: -1}, {UsedBytes: -1}, {UsedBytes: -1}}
+	page := func() string {
+		ev := evidence.New()
+		ev.GPUs = []evidence.GPU{{Samples: len(samples), Series: evidence.Series{Samples: samples}}}
+		return string(written(t, &report.Document{Inputs: []report.Input{{Path: "smi.csv"}}, Evidence: ev}))
+	}
+	if p := page(); strings.Contains(p, `data-chart="smi"`) || strings.Count(p, "<td>unknown</td>") != 2 {
+		t.Error("without readings of the memory there is a chart, or a figure")
+	}
+	samples[0].UsedBytes, samples[2].UsedBytes = 1<<30, 2<<30
+	if p := page(); !strings.Contains(p, `data-chart="smi"`) || !strings.Contains(p, `[[0,1],[2,2]]`) {
+		t.Error("two readings of three make no curve")
+	}
+}
+
+func TestMemoryTimelineAlone(t *testing.T) {
+	ev := evidence.New()
+	timeline := evidence.Timeline{PeakBytes: 4 << 30}
+	timeline.AtPeak[evidence.Activation], timeline.PeakByCategory[evidence.Activation] = 3<<30, 3<<30
+	timeline.AtPeak[evidence.OptimizerState], timeline.PeakByCategory[evidence.OptimizerState] = 1<<30, 2<<30
+	ev.Timelines = []evidence.Timeline{timeline}
+	text := textOf(written(t, &report.Document{Inputs: []report.Input{{Path: "memory.raw"}}, Evidence: ev}))
+	for _, want := range []string{"memory.raw: 4.00 GiB at its peak", "activation 3.00 GiB 75.0 % 3.00 GiB\noptimizer state 1.00 GiB 25.0 % 2.00 GiB"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "None was given") {
+		t.Error("the page says that nothing was given")
+	}
+}
+
+// TestMonitors: readings stand below the names of what printed them.
+func TestMonitors(t *testing.T) {
+	ev := evidence.New()
+	ev.GPUs = []evidence.GPU{{Samples: 1}, {Samples: 1, GPU: 1}, {Samples: 1, Tool: "gpustat"}}
+	doc := &report.Document{Evidence: ev}
+	var page, ticket bytes.Buffer
+	if err := errors.Join(html.Document(&page, doc), markdown.Write(&ticket, view.Document(doc, view.Ticket))); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page.String(), "<h3>nvidia-smi, gpustat</h3>") || !strings.Contains(ticket.String(), "### nvidia-smi, gpustat\n") {
+		t.Errorf("%s", ticket.String())
+	}
+}

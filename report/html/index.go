@@ -1,0 +1,225 @@
+package html
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/templates"
+)
+
+// Index writes the page over many runs. Like a report it needs nothing but
+// itself; its links lead to the reports beside it.
+func Index(w io.Writer, x *report.Index) error {
+	t, err := indexTemplate()
+	if err != nil {
+		return err
+	}
+	v := newIndexView(x)
+	data := make([]rowData, len(x.Rows))
+	for i := range x.Rows {
+		data[i] = v.data(&x.Rows[i])
+	}
+	v.Data = data
+	return t.Execute(shown{w}, v)
+}
+
+var indexTemplate = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("index").Funcs(functions).Funcs(template.FuncMap{
+		"day": day, "minute": minute, "sparkline": sparkline,
+		"statusWord": func(s report.Status) string { return statusWords[s] },
+	}).Parse(templates.Index)
+})
+
+// indexView is what the template sees.
+type indexView struct {
+	*report.Index
+	Policy string
+	Style  template.CSS
+	Script template.JS
+	Data   []rowData
+	Tiles  []figure
+	First  []indexRowView // for those without scripts
+	Kinds  []report.Kind  // categories that occur
+	Whole  int64          // what bars of runs without a capacity are drawn against
+}
+
+// rowData is a row for the script.
+type rowData struct {
+	Path       string        `json:"p"`
+	Name       string        `json:"n"`
+	Experiment string        `json:"e"`
+	Status     report.Status `json:"s"`
+	Text       string        `json:"t"`
+	Fix        string        `json:"f,omitempty"`
+	Saves      *int64        `json:"b"`
+	Devices    int           `json:"d"`
+	Capacity   *int64        `json:"c"`
+	Allocated  *int64        `json:"a"`
+	Reserved   *int64        `json:"r"`
+	Parts      []int64       `json:"k"` // category, bytes, category, bytes, …
+	Leak       *int64        `json:"l"`
+	Time       string        `json:"w"`
+	// Failures are the fingerprints of the run's failed requests: to search for.
+	Failures []string `json:"g,omitempty"`
+}
+
+// indexRowView is a row as the page shows it without scripts.
+type indexRowView struct {
+	*report.IndexRow
+	When string
+	Bar  []barPart
+}
+
+// barPart is a piece of a bar, in percent of its length.
+type barPart struct {
+	Category string
+	Percent  float64
+}
+
+// firstRows is how many rows stand in the page without a script.
+const firstRows = 200
+
+func newIndexView(x *report.Index) *indexView {
+	script := templates.IndexScript()
+	v := &indexView{Index: x, Style: template.CSS(templates.Style() + templates.IndexStyle()), Script: template.JS(script),
+		Whole: 1}
+	v.Policy = policy([]template.JS{v.Script})
+	f := &x.Figures
+	v.Tiles = []figure{
+		{"Runs", units.Count(f.Runs), units.Plural(x.Experiments, "experiment") + between(f.FirstTime, f.LastTime)},
+		{"Out of memory", units.Count(f.OOM), kindsOfOOM(len(x.OOMs))},
+		{"Leaking", units.Count(f.Leaking), "a defect that grows from step to step"},
+		{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report",
+			false: "the table says why"}[f.Failed == 0]},
+		{"Peaks together", units.Bytes(f.PeakBytes), "allocated, of the fullest GPU of each run"},
+		{"Free in the caches", units.Bytes(f.CacheBytes), units.Percent(f.CacheBytes, f.PeakBytes+f.CacheBytes) +
+			" of what was reserved at the peaks"},
+		{"Not explained", units.Percent(f.UnknownBytes, f.PeakBytes), "of the peaks is of no known category"},
+		{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs: no failure, leak or warning"},
+	}
+	seen := map[string]bool{}
+	for i := range x.Rows {
+		r := &x.Rows[i]
+		for k, bytes := range r.Categories {
+			if bytes > 0 {
+				seen[report.Categories[k]] = true
+			}
+		}
+		for _, n := range []*int64{r.Capacity, r.Allocated} {
+			if n != nil {
+				v.Whole = max(v.Whole, *n)
+			}
+		}
+	}
+	for i, c := range report.Categories {
+		if seen[c] {
+			v.Kinds = append(v.Kinds, report.Kind{Category: i, Detail: c})
+		}
+	}
+	for _, i := range report.WorstFirst(x.Rows)[:min(len(x.Rows), firstRows)] {
+		r := &x.Rows[i]
+		row := indexRowView{IndexRow: r, When: day(r.Time)}
+		for k, bytes := range r.Categories {
+			if bytes > 0 {
+				row.Bar = append(row.Bar, barPart{report.Categories[k], 100 * float64(bytes) / float64(v.whole(r))})
+			}
+		}
+		v.First = append(v.First, row)
+	}
+	return v
+}
+
+func kindsOfOOM(n int) string {
+	if n == 0 {
+		return "no request failed"
+	}
+	return units.Plural(n, "different failure")
+}
+
+// whole is what a row's bar is drawn against.
+func (v *indexView) whole(r *report.IndexRow) int64 {
+	if r.Capacity != nil && r.Allocated != nil {
+		return max(*r.Capacity, *r.Allocated)
+	}
+	return v.Whole
+}
+
+func (v *indexView) data(r *report.IndexRow) rowData {
+	d := rowData{r.Path, r.Name, r.Experiment, r.Status, r.Text, "", r.SavesBytes, r.Devices, r.Capacity, r.Allocated, r.Reserved,
+		[]int64{}, r.LeakBytes, minute(r.Time), r.Failures}
+	if r.Fix != nil {
+		d.Fix = *r.Fix
+	}
+	for k, bytes := range r.Categories {
+		if bytes > 0 {
+			d.Parts = append(d.Parts, int64(k), bytes)
+		}
+	}
+	return d
+}
+
+var statusWords = map[report.Status]string{report.StatusOOM: "Out of memory", report.StatusLeak: "Leak",
+	report.StatusWarning: "Warning",
+	report.StatusFailed:  "Failed", report.StatusFine: "Fine"}
+
+// CategoryNames are what the script calls the parts of bars by.
+func (v *indexView) CategoryNames() []string { return report.Categories }
+
+// day and minute are times as UTC, "" for unknown ones.
+func day(us *int64) string    { return clock(us, "2006-01-02") }
+func minute(us *int64) string { return clock(us, "2006-01-02 15:04") }
+
+func clock(us *int64, layout string) string {
+	if us == nil {
+		return ""
+	}
+	return time.UnixMicro(*us).UTC().Format(layout)
+}
+
+func between(first, last *int64) string {
+	if first == nil || last == nil {
+		return ""
+	}
+	if day(first) == day(last) {
+		return ", " + day(first)
+	}
+	return ", " + day(first) + " to " + day(last)
+}
+
+// curve is a small curve, 120 wide and 28 high, and where it ends.
+type curve struct {
+	Points string
+	X, Y   float64
+}
+
+func sparkline(values []int64) curve {
+	const width, height, most = 120.0, 28.0, 240
+	if len(values) > most {
+		thin := make([]int64, most) // the largest of each stretch
+		for i, n := range values {
+			at := i * most / len(values)
+			thin[at] = max(thin[at], n)
+		}
+		values = thin
+	}
+	var c curve
+	var b strings.Builder
+	top := float64(max(1, slices.Max(values)))
+	for i, n := range values {
+		c.X, c.Y = width/2, math.Round((height-3-(height-6)*float64(n)/top)*10)/10
+		if len(values) > 1 {
+			c.X = math.Round((3+(width-6)*float64(i)/float64(len(values)-1))*10) / 10
+		}
+		fmt.Fprintf(&b, "%.1f,%.1f ", c.X, c.Y)
+	}
+	c.Points = strings.TrimSpace(b.String())
+	return c
+}

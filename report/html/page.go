@@ -1,0 +1,340 @@
+package html
+
+import (
+	"fmt"
+	"html/template"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/markdown"
+	"github.com/vramscope/vramscope/report/view"
+)
+
+// page is what the templates see.
+type page struct {
+	*report.Document
+	Policy   string
+	Style    template.CSS
+	Name     string // in the head of the page
+	Devices  []deviceView
+	Charts   []chart // of the evidence
+	Markdown string
+	Tag      string // above the verdict
+	Main     int    // place in Devices of the one that the verdict is about
+
+	RankTable   *ranksView
+	TrendTables []trendView
+}
+
+// deviceView is a device with what the templates need beside it.
+type deviceView struct {
+	*report.Device
+	Index   int
+	Suffix  string // makes the ids of its elements unique
+	Figures []figure
+	Table   []report.Site // the first rows of the table, for those without scripts
+	More    int           // rows that only the script shows
+	Charts  []chart
+	Data    string // "" without pictures
+	Kinds   bool   // memory was told apart by category
+	Stacks  []stackView
+	Gaps    []string // what the recording can't show
+	Maps    []string // moments of the segment map
+	Budget  *report.Comparison
+	Trials  *report.Trials
+
+	CategoryRows []categoryRow
+}
+
+// categoryRow is a category at the two moments that everybody asks for.
+type categoryRow struct {
+	Category  string
+	Peak, End int64
+}
+
+// figure is one of the key figures.
+type figure struct{ Label, Value, Note string }
+
+// chart is an ECharts option with its place in the page.
+type chart struct {
+	ID     string
+	Option option
+}
+
+// tableRows is how many rows of the table stand in the page without a script.
+const tableRows = 25
+
+func newPage(doc *report.Document) (*page, error) {
+	v := &page{Document: doc, Name: doc.Title}
+	if v.Name == "" && len(doc.Inputs) > 0 {
+		v.Name = report.ShortFile(doc.Inputs[0].Path)
+		if folder := commonFolder(doc.Inputs); doc.Ranks != nil && folder != "" {
+			v.Name = folder // a job, of which the first input is any rank's
+		}
+	}
+	main := verdictDevice(doc)
+	v.Tag = verdictTag(doc, main)
+	v.RankTable, v.TrendTables = newRanksView(doc), newTrendViews(doc)
+	for place, i := range view.Shown(doc) {
+		d, err := newDeviceView(&doc.Devices[i], place, doc)
+		if err != nil {
+			return nil, err
+		}
+		v.Devices = append(v.Devices, d)
+		if i == main {
+			v.Main = place
+		}
+	}
+	v.Charts = evidenceCharts(doc)
+	var ticket strings.Builder
+	err := markdown.Write(&ticket, view.Document(doc, view.Ticket))
+	v.Markdown = ticket.String()
+	return v, err
+}
+
+// commonFolder is the name of the innermost folder that holds all inputs, ""
+// without one.
+func commonFolder(inputs []report.Input) string {
+	var common []string
+	for i, in := range inputs {
+		folders := strings.Split(path.Dir(strings.ReplaceAll(in.Path, `\`, "/")), "/")
+		if i == 0 {
+			common = folders
+		}
+		n := 0
+		for n < min(len(common), len(folders)) && common[n] == folders[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	if len(common) == 0 || strings.Trim(common[len(common)-1], ".") == "" {
+		return ""
+	}
+	return common[len(common)-1]
+}
+
+// verdictDevice is the index of the device to show first: the one that failed, first
+// of all ranks, or that the verdict is about; else the fullest. It is -1 without devices.
+func verdictDevice(doc *report.Document) int {
+	if doc.Ranks != nil && doc.Ranks.FirstOOM != nil {
+		return doc.Ranks.Rows[doc.Ranks.FirstOOM.Row].Index
+	}
+	shown, main := view.Shown(doc), -1
+	for _, i := range shown {
+		if len(doc.Devices[i].OOMs) > 0 {
+			return i
+		}
+		if main < 0 || doc.Devices[i].Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
+			main = i
+		}
+	}
+	if a := doc.Verdict.About; a != nil && slices.Contains(shown, a.Device) {
+		return a.Device
+	}
+	return main
+}
+
+// verdictTag is the verdict in a few words, those of a failed request if one is told.
+func verdictTag(doc *report.Document, main int) string {
+	const failed = "Out of memory"
+	if main >= 0 {
+		if n := len(doc.Devices[main].OOMs); n > 0 && doc.Devices[main].OOMs[n-1].Verdict != "unknown" {
+			return failed + ": " + view.Plain(doc.Devices[main].OOMs[n-1].Verdict)
+		} else if n > 0 {
+			return failed
+		}
+	}
+	if a := doc.Verdict.About; a != nil && a.Device < 0 && a.Finding >= 0 {
+		f := &doc.Findings[a.Finding]
+		if kind, ok := strings.CutPrefix(f.ID, "oom_"); ok && f.Confidence < 0.5 {
+			return failed
+		} else if ok {
+			return failed + ": " + view.Plain(kind)
+		}
+	}
+	return severityWord(doc.Verdict.Severity)
+}
+
+func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceView, error) {
+	v := deviceView{Device: d, Index: index, Figures: figures(d), Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: gaps(d)}
+	v.More = len(d.Sites) - len(v.Table)
+	if index > 0 {
+		v.Suffix = fmt.Sprintf("-d%d", index)
+	}
+	for category, bytes := range d.AtPeak.Categories {
+		v.Kinds = v.Kinds || bytes > 0 && category != "unknown"
+	}
+	if x := doc.Trials; x != nil && d == &doc.Devices[x.Index] {
+		v.Trials = x
+	}
+	if c := doc.Comparison; c != nil && d == &doc.Devices[c.Index] {
+		v.Budget = c
+		v.add("phases", budgetChart(append([]report.Compared{c.Peak}, c.Phases...)))
+		v.add("budget", budgetChart(c.Categories))
+	}
+	for _, category := range report.Categories {
+		if row := (categoryRow{category, d.AtPeak.Categories[category], d.AtEnd.Categories[category]}); row.Peak > 0 ||
+			row.End > 0 {
+			v.CategoryRows = append(v.CategoryRows, row)
+		}
+	}
+	if d.Pictures == nil {
+		return v, nil
+	}
+	return v, v.draw()
+}
+
+// draw makes the pictures.
+func (v *deviceView) draw() (err error) {
+	d := v.Device
+	for _, m := range d.Pictures.Maps {
+		v.Maps = append(v.Maps, mapNames[m.Name])
+	}
+	v.Stacks = largestStacks(d)
+	if len(d.Pictures.Curve.Events) > 1 {
+		v.add("area", areaChart(d))
+	}
+	if len(d.Sites) > 0 {
+		v.add("tree", treeChart(d))
+	}
+	if d.Pictures.Growth != nil {
+		v.add("grown", growthChart(d))
+	}
+	v.Data, err = pack(d)
+	return err
+}
+
+func (v *deviceView) add(id string, o option) { v.Charts = append(v.Charts, chart{id + v.Suffix, o}) }
+
+// HasChart tells whether a chart was made.
+func (v *deviceView) HasChart(id string) bool { return hasChart(v.Charts, id+v.Suffix) }
+
+// HasChart tells whether a chart of the evidence was made.
+func (v *page) HasChart(id string) bool { return hasChart(v.Charts, id) }
+
+func hasChart(charts []chart, id string) bool {
+	return slices.ContainsFunc(charts, func(c chart) bool { return c.ID == id })
+}
+
+// atEvent says where a peak lies.
+func atEvent(d *report.Device, event *int) string {
+	switch {
+	case event != nil:
+		return "at event " + units.Count(*event)
+	case d.Events == 0:
+		return "at the dump"
+	}
+	return "before the first event"
+}
+
+// figures are the key figures of a device, each with its name: "peak" alone
+// means four different things.
+func figures(d *report.Device) []figure {
+	of := func(bytes int64, note string) string {
+		if d.CapacityBytes != nil {
+			return units.Percent(bytes, *d.CapacityBytes) + " of capacity, " + note
+		}
+		return note
+	}
+	cached := d.AtPeak.CacheBytes
+	highest := atEvent(d, d.Peaks.Allocated.Event)
+	if d.Before() {
+		highest += "; before the recording it may have been more"
+	}
+	f := []figure{
+		{"Peak allocated", units.Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
+		{"Peak reserved", units.Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, atEvent(d, d.Peaks.Reserved.Event))},
+		{"Peak requested", units.Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
+		{"Capacity", "unknown", "give it with --gpu, or add the log of the failure"},
+		{"Free in the cache at the peak", units.Bytes(cached), units.Percent(cached, d.AtPeak.ReservedBytes) +
+			" of what was reserved"},
+		{"Free at the end", units.Bytes(d.Segments.FreeBytes), "largest piece " + units.Bytes(d.Segments.LargestFree) + ", " +
+			units.Bytes(d.Segments.EmptyBytes) + " in empty segments"},
+		{"Outside PyTorch", "unknown", "needs nvidia-smi, or a failed request and the GPU's size"},
+		{"Recorded", units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation") + ", " +
+			view.Histories[d.History] + ", " +
+			view.Stacks[d.Stacks] + duration(d)},
+	}
+	if d.AtPeak.ReservedBytes == 0 {
+		f[4].Note = "nothing was reserved"
+	}
+	if lacks := view.Lacks(&d.AtPeak); lacks != "" {
+		f[4].Value, f[4].Note = "none", lacks
+	}
+	if d.CapacityBytes != nil {
+		f[3].Value, f[3].Note = units.Bytes(*d.CapacityBytes), ""
+	}
+	if note := view.CapacityNote(d); note != "" {
+		f[3].Note = note
+	}
+	if m := &d.AtPeak; m.CUDAContext != nil || m.OtherProcesses != nil || m.Unaccounted != nil {
+		var bytes int64
+		var parts []string
+		for i, part := range view.Besides(m) {
+			if part != nil && *part > 0 {
+				bytes += *part
+				parts = append(parts, units.Bytes(*part)+" "+[...]string{"context and libraries", "other processes",
+					"not accounted for"}[i])
+			}
+		}
+		f[6].Value, f[6].Note = units.Bytes(bytes), strings.Join(parts, ", ")
+	} else if outside, ok := outside(d); ok {
+		f[6].Value, f[6].Note = units.Bytes(outside), "CUDA context, libraries and other processes when the request failed"
+	}
+	return f
+}
+
+// outside is what others held when a request failed.
+func outside(d *report.Device) (int64, bool) {
+	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && d.CapacitySource != nil && *d.CapacitySource != "oom_entry" &&
+		d.OOMs[n-1].DeviceFreeBytes != nil {
+		o := &d.OOMs[n-1]
+		if rest := *d.CapacityBytes - o.ReservedBytes - *o.DeviceFreeBytes; rest >= 0 {
+			return rest, true
+		}
+	}
+	return 0, false
+}
+
+// duration is how long the recording ran, where it has a clock.
+func duration(d *report.Device) string {
+	if d.FirstTime == nil || d.LastTime == nil || *d.LastTime < *d.FirstTime {
+		return ""
+	}
+	t := time.Duration(*d.LastTime-*d.FirstTime) * time.Microsecond
+	digits := time.Millisecond
+	if t > 10*time.Second {
+		digits = 100 * time.Millisecond
+	}
+	return ", over " + t.Round(digits).String()
+}
+
+// gaps says what the recording can't show, one line each.
+func gaps(d *report.Device) []string {
+	var out []string
+	if d.History == "none" {
+		out = append(out, "No history: the curves and the allocation timeline are missing ("+d.HistoryReason+").")
+	}
+	if d.Stacks == "none" {
+		out = append(out, "No stacks: no line of code can be named.")
+	}
+	if d.CapacityBytes == nil {
+		out = append(out, "The GPU's size is not known, so no line shows the limit.")
+	}
+	return out
+}
+
+// mapNames are the moments of segment maps in words.
+var mapNames = map[string]string{"end": "End", "peak": "Peak", "oom": "Failure"}
+
+// InputPath is the name of an input.
+func (v *page) InputPath(i int) string {
+	if i < 0 || i >= len(v.Inputs) {
+		return ""
+	}
+	return v.Inputs[i].Path
+}

@@ -1,0 +1,149 @@
+// Package markdown writes a sheet for a ticket, in GitHub's dialect: what is in
+// a file's names never becomes markup, a mention or a reference.
+package markdown
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/view"
+)
+
+// writer writes lines and remembers the first error.
+type writer struct {
+	w   io.Writer
+	err error
+}
+
+// Write writes a sheet.
+func Write(w io.Writer, s *view.Sheet) error {
+	m := &writer{w: w}
+	if s.Title != "" {
+		m.line("## %s\n", prose(s.Title))
+	}
+	m.verdict(&s.Verdict)
+	for _, n := range s.Notes {
+		m.line("- %s: %s", prose(n.Key), prose(n.Value))
+	}
+	for _, c := range s.Caveats {
+		m.line("- %s", prose(c))
+	}
+	for i := range s.Parts {
+		m.part(&s.Parts[i])
+	}
+	m.line("\n<sub>%s</sub>", prose(s.Tool))
+	return m.err
+}
+
+func (m *writer) line(format string, args ...any) {
+	if m.err == nil {
+		_, m.err = fmt.Fprintf(m.w, format+"\n", args...)
+	}
+}
+
+var alerts = map[report.Severity]string{report.Critical: "CAUTION", report.Warning: "WARNING", report.Info: "NOTE"}
+
+func (m *writer) verdict(v *report.Verdict) {
+	if v.Severity == "" {
+		m.line("**%s**\n", prose(v.Text))
+		return
+	}
+	m.line("> [!%s]", alerts[v.Severity])
+	m.line("> **%s**", prose(v.Text))
+	if v.Fix != nil {
+		m.line(">\n> First change: %s%s", prose(*v.Fix), view.Saves(v.SavesBytes))
+	}
+	m.line("")
+}
+
+func (m *writer) part(p *view.Part) {
+	if p.Heading != "" {
+		m.line("\n%s %s", strings.Repeat("#", p.Level), prose(p.Heading))
+	}
+	if p.Command != "" {
+		m.fenced("sh", view.Printable(p.Command))
+	}
+	if p.List && len(p.Text) > 0 {
+		m.line("")
+	}
+	for _, text := range p.Text {
+		if p.List {
+			m.line("- %s", prose(text))
+		} else {
+			m.line("\n%s", prose(text))
+		}
+	}
+	if len(p.Rows) > 0 {
+		m.table(&p.Table)
+	}
+	m.findings(p.Findings)
+	switch {
+	case p.Rest != "" && len(p.Findings) > 0:
+		m.line("- %s", prose(p.Rest))
+	case p.Rest != "":
+		m.line("\n%s", prose(p.Rest))
+	}
+}
+
+func (m *writer) table(t *view.Table) {
+	head, rule := "|", "|"
+	for _, c := range t.Columns {
+		head += strings.TrimRight(" "+prose(c.Name), " ") + " |"
+		rule += map[bool]string{true: "---:|", false: "---|"}[c.Number]
+	}
+	m.line("\n%s\n%s", head, rule)
+	for _, row := range t.Rows {
+		cells := make([]string, len(t.Columns))
+		for i, c := range row.Cells {
+			cells[i] = markup(c, t.Columns[i].Number)
+		}
+		m.line("| %s |", strings.Join(cells, " | "))
+	}
+}
+
+// markup is a cell, whose pieces keep the spaces between them.
+func markup(c view.Cell, number bool) string {
+	var b strings.Builder
+	for _, s := range c {
+		switch inner := strings.TrimSpace(s.Text); {
+		case s.Code:
+			b.WriteString(code(s.Text))
+		case len(c) == 1 && !number:
+			b.WriteString(prose(s.Text))
+		default:
+			before, after, _ := strings.Cut(s.Text, inner)
+			b.WriteString(before + inline(inner) + after)
+		}
+	}
+	return b.String()
+}
+
+func (m *writer) findings(findings []view.Finding) {
+	if len(findings) > 0 {
+		m.line("")
+	}
+	for i := range findings {
+		f := &findings[i]
+		m.line("- **%s** (%s)", prose(f.Title), severities[f.Severity])
+		for _, e := range f.Evidence {
+			m.line("  - %s", prose(e))
+		}
+		if f.Rest != "" {
+			m.line("  - %s", prose(f.Rest))
+		}
+		if f.Change != "" {
+			m.line("  - Change: %s", prose(f.Change))
+		}
+	}
+}
+
+var severities = map[report.Severity]string{report.Critical: "critical", report.Warning: "warning",
+	report.Info: "for information"}
+
+// fenced writes a block of code that its text can't end.
+func (m *writer) fenced(language, text string) {
+	fence := strings.Repeat("`", max(3, longestRun(text)+1))
+	m.line("\n%s%s\n%s\n%s", fence, language, text, fence)
+}

@@ -1,0 +1,228 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// BudgetPhases name the phases for a reader.
+var BudgetPhases = map[string]string{
+	"load": "loaded", "forward": "forward", "loss": "loss", "backward": "backward", "first_optimizer_step": "first step()",
+	"optimizer": "step()", "prefill": "prefill", "decode": "decode",
+}
+
+func count(n int64) string { return units.Count(int(n)) }
+
+// LargestCategories are names by size.
+func LargestCategories(m map[string]int64) []string {
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
+}
+
+// BudgetModel is the model in one line.
+func BudgetModel(d *budget.Document) string {
+	m := d.Model
+	s := fmt.Sprintf("%s, %s parameters", m.Type, count(m.Parameters))
+	if m.Active != m.Parameters {
+		s += fmt.Sprintf(" (%s active per token)", count(m.Active))
+	}
+	s += fmt.Sprintf(", %d layers, hidden %d", m.Layers, m.Hidden)
+	if m.Vocabulary > 0 {
+		s += ", vocabulary " + count(m.Vocabulary)
+	}
+	return s
+}
+
+// BudgetSetting is the setting in one line.
+func BudgetSetting(d *budget.Document) string {
+	s := d.Setting
+	if s["inference"] == true {
+		return fmt.Sprintf("serving in %v: %v x %v tokens, context %v, %v cache%s", s["precision"], s["batch"], s["sequence"],
+			s["context"], s["cache"], suffix(" in ", s["kv"])) + gpusText(s)
+	}
+	line := fmt.Sprintf("training in %v: %v x %v tokens, %v, %v attention, checkpointing %v, loss %v", s["precision"], s["batch"],
+		s["sequence"], s["optimizer"], s["attention"], s["checkpointing"], s["loss"])
+	if n, _ := s["lora"].(int64); n > 0 {
+		line += fmt.Sprintf(", LoRA rank %d on %v", n, s["lora_targets"])
+	}
+	return line + gpusText(s)
+}
+
+// gpusText is how many GPUs there are and how they share the model, "" for one.
+func gpusText(s map[string]any) string {
+	n, _ := s["gpus"].(int64)
+	if n <= 1 {
+		return ""
+	}
+	line := fmt.Sprintf(", %d GPUs", n)
+	for _, k := range []string{"tp", "pp", "ep", "cp"} {
+		if v, _ := s[k].(int64); v > 1 {
+			line += fmt.Sprintf(" %s %d", k, v)
+		}
+	}
+	if z, _ := s["zero"].(int); z > 0 {
+		line += fmt.Sprintf(" ZeRO-%d", z)
+	}
+	return line + suffix(" FSDP ", s["fsdp"])
+}
+
+func suffix(before string, v any) string {
+	if s, _ := v.(string); s != "" {
+		return before + s
+	}
+	return ""
+}
+
+// BudgetSolved is what --solve found.
+func BudgetSolved(s *budget.DocSolved) string {
+	if s.Value == 0 {
+		return fmt.Sprintf("No %s fits %s; the setting below is the one given.", s.What, s.GPU)
+	}
+	return fmt.Sprintf("Solved for %s: %s fits %s; everything below is for that.", s.What, count(s.Value), s.GPU)
+}
+
+// BudgetVerdict is the first thing to read.
+func BudgetVerdict(d *budget.Document) string {
+	first := ""
+	if d.FirstStep > d.PeakBytes {
+		first = fmt.Sprintf(", the first step %s", units.Bytes(d.FirstStep))
+	}
+	s := fmt.Sprintf("%s at the peak, in %s%s; %s on the device with reserve and context", units.Bytes(d.PeakBytes),
+		BudgetPhases[d.PeakPhase], first, units.Bytes(d.TotalDevice))
+	if len(d.Fits) == 1 {
+		f := d.Fits[0]
+		if f.Fits {
+			return fmt.Sprintf("FITS %s: %s", f.GPU, s)
+		}
+		return fmt.Sprintf("DOES NOT FIT %s, short by %s: %s", f.GPU, units.Bytes(max(d.TotalDevice-f.Capacity, 0)), s)
+	}
+	return s
+}
+
+// Budget is what a model should take as a sheet.
+func Budget(d *budget.Document, e Edition) *Sheet {
+	s := &sheet{Edition: e}
+	about := Part{Text: []string{BudgetModel(d), BudgetSetting(d)}, List: e == Ticket}
+	if d.Solved != nil {
+		about.Text = append(about.Text, BudgetSolved(d.Solved))
+	}
+	s.add(about)
+	s.budgetPeak(d)
+	s.budgetPhases(d)
+	s.budgetFits(d)
+	s.ladder(d.Ladder)
+	if v := d.Vocabulary; v != nil {
+		s.add(Part{Bare: true, Text: []string{fmt.Sprintf("With a vocabulary of %s: %s parameters, peak %s (%s)",
+			count(v.Vocabulary),
+			count(v.Parameters), units.Bytes(v.PeakBytes), Saved(v.Saves))}})
+	}
+	if len(d.Notes) > 0 {
+		s.add(Part{Heading: "Notes", Level: 2, Text: d.Notes, List: true})
+	}
+	return &Sheet{Heading: "Memory budget", Verdict: report.Verdict{Text: BudgetVerdict(d)}, Short: units.Bytes(d.PeakBytes),
+		Parts: s.parts}
+}
+
+// budgetPeak are the categories at the peak, largest first.
+func (s *sheet) budgetPeak(d *budget.Document) {
+	t := Table{NoHead: true, Columns: []Column{{Name: "category", Width: 16}, {Name: "bytes", Number: true, Width: 11},
+		{Number: true, Width: 8}}}
+	if s.Edition == Terminal {
+		t.Columns = append(t.Columns, Column{Gap: 1})
+	}
+	for _, k := range LargestCategories(d.Categories) {
+		n := d.Categories[k]
+		cells := []any{Plain(k), units.Bytes(n), units.Percent(n, max(d.PeakBytes, 1)), strings.Repeat("#", int(30*n/
+			max(d.PeakBytes, 1)))}
+		t.add(cells[:len(t.Columns)]...)
+	}
+	s.add(Part{Heading: "At the peak", Level: 2, Table: t})
+}
+
+func (s *sheet) budgetPhases(d *budget.Document) {
+	t := Table{Columns: []Column{{Width: 14}, {Name: "peak", Number: true, Width: 11}, {Name: "end", Number: true, Width: 12},
+		{Name: "largest", Gap: 1}}}
+	for _, p := range d.Phases {
+		t.add(BudgetPhases[p.Phase], units.Bytes(p.PeakBytes), units.Bytes(p.EndBytes), TopThree(p.Categories))
+	}
+	s.add(Part{Heading: "By phase", Level: 2, Table: t})
+	device := []string{fmt.Sprintf("Native allocator: about %s reserved; with the CUDA context %s.", units.Bytes(d.Reserved),
+		units.Bytes(d.TotalDevice))}
+	if d.CacheToken > 0 {
+		fixed := ""
+		if d.CacheFixed > 0 {
+			fixed = fmt.Sprintf(" and %s per sequence however long", units.Bytes(d.CacheFixed))
+		}
+		device = append(device, fmt.Sprintf("KV cache: %s per token%s.", units.Bytes(d.CacheToken), fixed))
+	}
+	s.add(Part{Text: device})
+}
+
+// Saved is what a change saves, or takes.
+func Saved(n int64) string {
+	if n < 0 {
+		return units.Bytes(-n) + " more"
+	}
+	return units.Bytes(n) + " less"
+}
+
+// TopThree are the largest categories in a line.
+func TopThree(m map[string]int64) string {
+	names := LargestCategories(m)
+	names = names[:min(len(names), 3)]
+	for i, k := range names {
+		names[i] = Plain(k) + " " + units.Bytes(m[k])
+	}
+	return strings.Join(names, ", ")
+}
+
+// budgetFits say what fits on which GPU.
+func (s *sheet) budgetFits(d *budget.Document) {
+	t := Table{Columns: []Column{{Name: "GPU", Width: 14}, {Name: "total", Number: true, Width: 11}, {Name: "fits", Width: 4,
+		Gap: 1}, {Name: "largest batch", Number: true, Width: 15}, {Name: "longest sequence", Number: true, Width: 17}}}
+	if d.Setting["inference"] == true {
+		t.Columns = append(t.Columns, Column{Name: "tokens in cache", Number: true, Width: 16})
+	}
+	for _, f := range d.Fits {
+		cells := []any{f.GPU, units.Bytes(f.Capacity), map[bool]string{true: "yes", false: "no"}[f.Fits], count(f.MaxBatch),
+			Optional(f.MaxSequence), Optional(f.MaxTokens)}
+		t.add(cells[:len(t.Columns)]...)
+	}
+	s.table("Devices", 2, t, "")
+}
+
+// Optional is a count, "-" for none.
+func Optional(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return count(*n)
+}
+
+// ladder are the measures that would save memory.
+func (s *sheet) ladder(measures []budget.Measure) {
+	t := Table{Columns: slices.Concat(words("change"), numbers("saves", "then"), words("flags", "costs"))}
+	if s.Edition == Terminal {
+		t = Table{NoHead: true, Columns: []Column{{Number: true, Width: 2}, {Width: 11, Gap: 1}, {}, {Number: true, Width: 10},
+			{Gap: 1}}}
+	}
+	for i, m := range measures {
+		saves, then := units.Bytes(m.Saves), units.Bytes(m.TotalDevice)
+		if s.Edition == Ticket {
+			t.add(m.Change, saves, then, Code(m.Flags), m.Costs)
+			continue
+		}
+		fits := ""
+		if m.Fits {
+			fits = "  <- fits"
+		}
+		t.add(fmt.Sprint(i+1), "-"+saves, "->", then, fmt.Sprintf("%s [%s]; costs %s%s", m.Change, m.Flags, m.Costs, fits))
+	}
+	s.table("What would save memory, cheapest first (each on top of the ones before)", 2, t, "")
+}

@@ -1,0 +1,300 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// How much of one GPU or log a line of text shows.
+const (
+	processesShown = 4
+	sparkWidth     = 40
+)
+
+// Monitors are the tools that printed readings of GPUs, in the order in which they come.
+func Monitors(gpus []evidence.GPU) string {
+	var names []string
+	for i := range gpus {
+		if name := gpus[i].Monitor(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// evidenceFacts sum up what was read besides recordings, a line each.
+func (s *sheet) evidenceFacts() {
+	ev, doc := s.doc.Evidence, s.doc
+	told := slices.ContainsFunc(doc.Findings, func(f report.Finding) bool { return strings.HasPrefix(f.ID, "oom_") })
+	if ev == nil || len(ev.GPUs)+len(ev.MemorySummaries)+len(ev.Steps)+len(ev.Traces)+len(doc.Clocks) == 0 &&
+		(told || len(ev.OOMMessages) == 0) {
+		return
+	}
+	s.add(Part{Heading: "Logs, nvidia-smi and traces"})
+	for i := range ev.GPUs[:min(len(ev.GPUs), s.gpus)] {
+		s.gpu(&ev.GPUs[i])
+	}
+	if rest := more(len(ev.GPUs)-s.gpus, "GPU"); rest != "" {
+		s.add(Part{Rest: rest + " in " + ev.GPUs[s.gpus].Monitor()})
+	}
+	for i := range ev.Steps {
+		s.steps(ev.Steps[i])
+	}
+	if !told { // the findings above name every one that matters
+		for i := range ev.OOMMessages[:min(len(ev.OOMMessages), s.trim.messages)] {
+			s.fact("out of memory", s.message(&ev.OOMMessages[i]))
+		}
+		s.add(Part{Rest: more(len(ev.OOMMessages)-s.trim.messages, "out-of-memory message")})
+	}
+	for i := range ev.MemorySummaries[:min(len(ev.MemorySummaries), s.trim.messages)] {
+		s.summary(&ev.MemorySummaries[i])
+	}
+	s.add(Part{Rest: more(len(ev.MemorySummaries)-s.trim.messages, "memory_summary table")})
+	for i := range ev.Traces {
+		s.trace(&ev.Traces[i])
+	}
+	for i := range doc.Clocks {
+		if doc.Clocks[i].Method != nil {
+			s.fact("clock", ClockText(doc, &doc.Clocks[i]))
+		}
+	}
+}
+
+func (s *sheet) trace(x *evidence.Trace) {
+	peak := "without totals of a GPU"
+	if x.PeakAllocatedBytes != nil || x.PeakReservedBytes != nil {
+		peak = fmt.Sprintf("peak %s allocated and %s reserved", Known(x.PeakAllocatedBytes), Known(x.PeakReservedBytes))
+	}
+	s.fact("trace", fmt.Sprintf("%s: %s, %s", name(s.doc, x.Source), units.Plural(x.MemoryEvents, "memory event"), peak))
+}
+
+func (s *sheet) summary(x *evidence.MemorySummary) {
+	label, device := "memory_stats", ""
+	if x.Device != nil {
+		label, device = "memory_summary", fmt.Sprintf("device %d: ", *x.Device)
+	}
+	s.fact(label, fmt.Sprintf("%s%s allocated (peak %s), %s reserved (peak %s); %s:%d", device, Known(x.AllocatedBytes),
+		Known(x.PeakAllocatedBytes), Known(x.ReservedBytes), Known(x.PeakReservedBytes), name(s.doc, x.Source), x.Line))
+}
+
+func (s *sheet) fact(name, text string) { s.add(Part{Facts: []Fact{{name, text}}}) }
+
+// below adds a line that goes on with the fact before.
+func (s *sheet) below(text string) {
+	if text != "" {
+		s.add(Part{Lines: []string{strings.Repeat(" ", 17) + text}})
+	}
+}
+
+func (s *sheet) gpu(g *evidence.GPU) {
+	used := "no memory figure"
+	if g.PeakUsedBytes != nil {
+		used = units.Bytes(*g.PeakUsedBytes) + " in use"
+		if g.Samples != 1 {
+			used = "at most " + used
+		}
+	}
+	if g.TotalBytes != nil {
+		used += " of " + units.Bytes(*g.TotalBytes)
+	}
+	times := ""
+	if g.FirstTime != nil && g.LastTime != nil && *g.FirstTime != *g.LastTime {
+		times = g.FirstTime.String() + " to " + g.LastTime.String()
+	}
+	s.fact(fmt.Sprintf("%s GPU %d", g.Monitor(), g.GPU), list(text(g.Name), used, units.Plural(g.Samples, "reading"), times))
+	s.below(spark("in use", usedCurve(g), sizeOf))
+	processes := LargestFirst(g.Processes)
+	for _, p := range processes[:min(len(processes), processesShown)] {
+		name, bytes := "", ""
+		if p.Name != nil {
+			name = "  " + *p.Name
+		}
+		if p.PeakUsedBytes != nil {
+			bytes = "  " + units.Bytes(*p.PeakUsedBytes)
+		}
+		s.below(fmt.Sprintf("process %d%s%s", p.PID, bytes, name))
+	}
+	switch rest := len(processes) - processesShown; {
+	case rest == 1:
+		s.below("and 1 more process")
+	case rest > 1:
+		s.below(fmt.Sprintf("and %d more processes", rest))
+	}
+}
+
+// LargestFirst orders processes by the memory they held, unknown ones last.
+func LargestFirst(list []evidence.Process) []evidence.Process {
+	list = slices.Clone(list)
+	bytes := func(p evidence.Process) int64 {
+		if p.PeakUsedBytes == nil {
+			return -1
+		}
+		return *p.PeakUsedBytes
+	}
+	slices.SortStableFunc(list, func(a, b evidence.Process) int { return cmp.Compare(bytes(b), bytes(a)) })
+	return list
+}
+
+func (s *sheet) steps(x *evidence.Steps) {
+	out := name(s.doc, x.Source) + ": " + units.Plural(x.Count, "step")
+	if x.First != nil && x.Last != nil {
+		out += fmt.Sprintf(" (%d to %d)", *x.First, *x.Last)
+	}
+	if x.MedianStepSeconds != nil {
+		out += fmt.Sprintf(", %.3f s each (median)", *x.MedianStepSeconds)
+	}
+	if x.MaxMemoryBytes != nil {
+		out += ", at most " + units.MostMemory(x.MaxMemoryBytes, x.MaxReservedBytes, x.Named)
+	}
+	s.fact("steps", out)
+	var seconds, memory []float64
+	name, bytesOf := StepMemory(x)
+	for _, x := range x.Curve {
+		if x.Seconds > 0 {
+			seconds = append(seconds, x.Seconds)
+		}
+		if bytes := bytesOf(&x); bytes > 0 {
+			memory = append(memory, float64(bytes))
+		}
+	}
+	s.below(spark("step time", seconds, func(v float64) string { return fmt.Sprintf("%.3g s", v) }))
+	s.below(spark(name, memory, sizeOf))
+}
+
+// StepMemory is the memory that a log's curve shows, and its name: the
+// reserved one where the log has it, as that is what the GPU gave.
+func StepMemory(steps *evidence.Steps) (string, func(*evidence.Step) int64) {
+	switch {
+	case slices.ContainsFunc(steps.Curve, func(s evidence.Step) bool { return s.ReservedBytes > 0 }):
+		return "memory reserved", func(s *evidence.Step) int64 { return s.ReservedBytes }
+	case steps.Named:
+		return "memory allocated", func(s *evidence.Step) int64 { return s.AllocatedBytes }
+	}
+	return "memory", func(s *evidence.Step) int64 { return s.AllocatedBytes }
+}
+
+func (s *sheet) message(m *evidence.OOMMessage) string {
+	out := fmt.Sprintf("%s:%d: ", name(s.doc, m.Source), m.Line)
+	if m.RequestedBytes == nil {
+		out += "no figures"
+	} else {
+		out += units.Bytes(*m.RequestedBytes) + " asked for"
+	}
+	if m.Rank != nil {
+		out += fmt.Sprintf(" by rank %d", *m.Rank)
+	}
+	if m.GPU != nil {
+		out += fmt.Sprintf(" on GPU %d", *m.GPU)
+	}
+	if m.DeviceFreeBytes != nil && m.CapacityBytes != nil {
+		out += fmt.Sprintf(", %s free of %s", units.Bytes(*m.DeviceFreeBytes), units.Bytes(*m.CapacityBytes))
+	}
+	if m.AllocatedBytes != nil {
+		out += fmt.Sprintf(", %s allocated and %s in PyTorch's cache", units.Bytes(*m.AllocatedBytes),
+			Known(m.ReservedUnallocatedBytes))
+	}
+	if m.UserFile != nil {
+		out += "; at " + report.ShortPlace(*m.UserFile, m.UserLine)
+	}
+	return out
+}
+
+func sizeOf(v float64) string { return units.Bytes(int64(v)) }
+
+// spark draws values in one line, from the least to the most, if they change.
+func spark(name string, values []float64, unit func(float64) string) string {
+	if len(values) < 4 {
+		return ""
+	}
+	low, high := slices.Min(values), slices.Max(values)
+	if high-low <= 0.001*high {
+		return ""
+	}
+	width := min(sparkWidth, len(values))
+	var b strings.Builder
+	for x := range width {
+		top := max(low, slices.Max(values[x*len(values)/width:(x+1)*len(values)/width]))
+		b.WriteRune([]rune("▁▂▃▄▅▆▇█")[int((top-low)/(high-low)*7.999)])
+	}
+	return fmt.Sprintf("%s  %s, %s to %s", b.String(), name, unit(low), unit(high))
+}
+
+// usedCurve are the readings of one GPU.
+func usedCurve(g *evidence.GPU) (out []float64) {
+	for _, x := range g.Series.Samples {
+		if x.UsedBytes >= 0 {
+			out = append(out, float64(x.UsedBytes))
+		}
+	}
+	return out
+}
+
+// messages are the errors that logs hold, which stand alone where no snapshot
+// has the failed request.
+func (s *sheet) messages() {
+	if s.doc.Evidence == nil {
+		return
+	}
+	all := s.doc.Evidence.OOMMessages
+	t := Table{Columns: slices.Concat(words("Log"), numbers("Line", "GPU", "Asked for", "Capacity", "Left on device",
+		"Allocated"), words("At"))}
+	for _, x := range all[:min(len(all), s.ooms)] {
+		gpu, at := "?", Code("")
+		if x.GPU != nil {
+			gpu = fmt.Sprint(*x.GPU)
+		}
+		if x.UserFile != nil {
+			at = Code(report.ShortPlace(*x.UserFile, x.UserLine))
+		}
+		t.add(Code(name(s.doc, x.Source)), units.Count(x.Line), gpu, Known(x.RequestedBytes), Known(x.CapacityBytes),
+			Known(x.DeviceFreeBytes), Known(x.AllocatedBytes), at)
+	}
+	s.table("Out-of-memory errors in the logs", 3, t, more(len(all)-s.ooms, ""))
+}
+
+// evidenceTables sum up nvidia-smi's readings, the steps of logs and traces.
+func (s *sheet) evidenceTables() {
+	ev := s.doc.Evidence
+	if ev == nil {
+		return
+	}
+	t := Table{Columns: slices.Concat(numbers("GPU"), words("Name"), numbers("Readings", "Most in use", "Total"),
+		words("Holds most"))}
+	for i := range ev.GPUs[:min(len(ev.GPUs), s.gpus)] {
+		g := &ev.GPUs[i]
+		var most Cell
+		if len(g.Processes) > 0 {
+			p := LargestFirst(g.Processes)[0]
+			most = cell(fmt.Sprintf("process %d", p.PID))
+			if p.Name != nil {
+				most = cell(most, " ", Code(*p.Name))
+			}
+			if p.PeakUsedBytes != nil {
+				most = cell(most, ", "+units.Bytes(*p.PeakUsedBytes))
+			}
+		}
+		t.add(fmt.Sprint(g.GPU), text(g.Name), units.Count(g.Samples), Known(g.PeakUsedBytes), Known(g.TotalBytes), most)
+	}
+	s.table(Monitors(ev.GPUs), 3, t, more(len(ev.GPUs)-s.gpus, "GPU"))
+	t = Table{Columns: slices.Concat(words("Log"), numbers("Steps", "Seconds per step (median)", "Most memory",
+		"Most reserved"))}
+	for _, x := range ev.Steps {
+		seconds := "?"
+		if x.MedianStepSeconds != nil {
+			seconds = fmt.Sprintf("%.3f", *x.MedianStepSeconds)
+		}
+		t.add(Code(name(s.doc, x.Source)), units.Count(x.Count), seconds, Known(x.MaxMemoryBytes), Known(x.MaxReservedBytes))
+	}
+	s.table("Steps in the logs", 3, t, "")
+	for i := range s.doc.Clocks {
+		if c := &s.doc.Clocks[i]; c.Method != nil {
+			s.add(Part{Text: []string{ClockText(s.doc, c)}})
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// ranks is the table of a job's processes.
+func (s *sheet) ranks() {
+	r := s.doc.Ranks
+	if r == nil {
+		return
+	}
+	t := Table{Columns: []Column{{Name: RanksColumn(r), Width: 24}, {Name: "Device", Number: true, Width: 6},
+		{Name: "Peak allocated", Number: true, Width: 14}, {Name: "Peak reserved", Number: true, Width: 14},
+		{Name: "Capacity", Number: true, Width: 12}, {Name: "Verdict", Gap: 1}}}
+	if !r.Sure { // names of files need room
+		t.Columns[0].Width = 40
+	}
+	rest := 0
+	for k := range r.Groups {
+		g := &r.Groups[k]
+		if k >= s.groups {
+			rest += len(g.Rows)
+			continue
+		}
+		row := &r.Rows[g.Shown]
+		var label any = RanksLabel(s.doc, g)
+		switch {
+		case s.Edition == Terminal:
+			label = fit(RanksLabel(s.doc, g), t.Columns[0].Width)
+		case !r.Sure:
+			label = Code(RanksLabel(s.doc, g))
+		}
+		t.add(label, RanksDevice(r, g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), or(row.Capacity,
+			"unknown"), row.Verdict)
+	}
+	if !r.Sure && s.Edition == Terminal {
+		t.dropColumn(4)
+	}
+	p := Part{Heading: RanksTitle(r), Level: 3, Table: t, Rest: more(rest, "row")}
+	if rest > 0 {
+		p.Rest += ", less full"
+	}
+	s.add(p)
+	s.add(Part{Text: RanksSentences(r), List: s.Edition == Ticket})
+}
+
+func (t *Table) dropColumn(n int) {
+	t.Columns = slices.Delete(t.Columns, n, n+1)
+	for i := range t.Rows {
+		t.Rows[i].Cells = slices.Delete(t.Rows[i].Cells, n, n+1)
+	}
+}
+
+// RanksTitle says how many processes there are and how their ranks are known.
+func RanksTitle(r *report.Ranks) string {
+	if !r.Sure {
+		for i := range r.Rows {
+			if r.Rows[i].Rank != nil {
+				return units.Plural(r.Count, "recording") + " that are not the ranks of one job"
+			}
+		}
+		return units.Plural(r.Count, "recording") + ", each of a process by itself: neither names nor contents tell ranks"
+	}
+	s := units.Plural(r.Count, "rank") + " of one job, told " + r.Told
+	if r.World != nil {
+		s += fmt.Sprintf(", of %d", *r.World)
+	}
+	return s
+}
+
+// RanksColumn is what rows of the table stand for.
+func RanksColumn(r *report.Ranks) string {
+	if r.Sure {
+		return "Ranks"
+	}
+	return "Recording"
+}
+
+// RanksLabel names the ranks of a group.
+func RanksLabel(doc *report.Document, g *report.Like) string {
+	r := doc.Ranks
+	var numbers []int
+	for _, i := range g.Rows {
+		if n := r.Rows[i].Rank; n != nil {
+			numbers = append(numbers, *n)
+		}
+	}
+	if r.Sure && len(numbers) == len(g.Rows) {
+		return report.Spans(numbers)
+	}
+	return Printable(name(doc, r.Rows[g.Shown].Input))
+}
+
+// RanksDevice is the device of all rows of a group, "own" when it differs.
+func RanksDevice(r *report.Ranks, g *report.Like) string {
+	device := r.Rows[g.Rows[0]].Device
+	for _, i := range g.Rows {
+		if r.Rows[i].Device != device {
+			return "own"
+		}
+	}
+	return fmt.Sprint(device)
+}
+
+// RanksSentences are what the table shows, in words.
+func RanksSentences(r *report.Ranks) []string {
+	out := slices.Clone(r.Notes)
+	if len(r.Missing) > 0 {
+		out = append(out, fmt.Sprintf("no recording of %s %s", noun(len(r.Missing), "rank"), fit(report.Spans(r.Missing), 60)))
+	}
+	if f := r.FirstOOM; f != nil && f.Failed > 1 {
+		next := "the next one at the same microsecond"
+		if f.NextUS > 0 {
+			next = "the next one " + (time.Duration(f.NextUS) * time.Microsecond).String() + " later"
+		}
+		out = append(out, fmt.Sprintf("%s ran out of memory first of %d, %s", RankName(r, f.Row), f.Failed, next))
+	}
+	m := r.Imbalance
+	if m == nil {
+		return out
+	}
+	if m.Bytes > 0 {
+		s := fmt.Sprintf("%s holds %s more at its peak than %s, which is in the middle", RankName(r, m.Highest),
+			units.Bytes(m.Bytes), RankName(r, m.Usual))
+		var parts []string
+		for _, c := range m.Categories {
+			if 10*max(c.More, -c.More) >= m.Bytes && len(parts) < 4 {
+				parts = append(parts, Plain(c.Category)+" "+units.Signed(c.More))
+			}
+		}
+		if len(parts) > 0 {
+			s += ": " + strings.Join(parts, ", ")
+		}
+		if len(m.Sites) > 0 {
+			s += fmt.Sprintf("; %s at %s", units.Signed(m.Sites[0].More), m.Sites[0].Site.Short())
+		}
+		out = append(out, s)
+	}
+	for _, x := range m.Elsewhere {
+		out = append(out, fmt.Sprintf("%s %s also hold %s on device %d, which is rank %d's", noun(len(x.Ranks), "rank"),
+			report.Spans(x.Ranks), units.Bytes(x.Bytes), x.Device, x.Owner))
+	}
+	return out
+}
+
+func noun(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// RankName names the process of a row.
+func RankName(r *report.Ranks, row int) string {
+	if n := r.Rows[row].Rank; n != nil {
+		return fmt.Sprintf("rank %d", *n)
+	}
+	return "one process"
+}
+
+// ShownTrends are the first trends, at most so many, of devices that are worth
+// showing in full.
+func ShownTrends(doc *report.Document, most int) (out []*report.Trend) {
+	for i := range doc.Trend {
+		x := &doc.Trend[i]
+		if len(out) < most && (doc.Ranks == nil || slices.Contains(doc.Ranks.Shown, x.Index)) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// Shown are the devices that are worth showing in full, the worst first where
+// there are ranks.
+func Shown(doc *report.Document) []int {
+	if doc.Ranks != nil {
+		return doc.Ranks.Shown
+	}
+	every := make([]int, len(doc.Devices))
+	for i := range every {
+		every[i] = i
+	}
+	return every
+}
+
+// DeviceTitle names a device, and in a job of several processes whose it is.
+func DeviceTitle(doc *report.Document, index int) string {
+	d := &doc.Devices[index]
+	title := fmt.Sprintf("Device %d", d.Device)
+	r := doc.Ranks
+	switch {
+	case r == nil:
+		return title
+	case d.Rank == nil || !r.Sure:
+		return title + " in " + Printable(name(doc, d.Input))
+	}
+	title += fmt.Sprintf(" of rank %d", *d.Rank)
+	for k := range r.Groups {
+		if g := &r.Groups[k]; r.Rows[g.Shown].Index == index && len(g.Rows) > 1 {
+			title += ", standing for ranks " + fit(RanksLabel(doc, g), 40)
+		}
+	}
+	return title
+}
+
+// trends are what several dumps of one process show.
+func (s *sheet) trends() {
+	shown := ShownTrends(s.doc, s.trim.trends)
+	for _, x := range shown {
+		t := Table{Columns: []Column{{Name: "Dump", Width: 36}, {Name: "Events", Number: true, Width: 9}, {Name: "Peak allocated",
+			Number: true, Width: 14}, {Name: "At the end", Number: true, Width: 14}, {Name: "Reserved", Number: true,
+			Width: 14}, {Gap: 1}}}
+		from := max(0, len(x.Dumps)-s.dumps)
+		if from > 0 {
+			t.add(units.Plural(from, "dump") + " before these")
+		}
+		for k := range x.Dumps[from:] {
+			d := &x.Dumps[from+k]
+			var label any = Code(name(s.doc, d.Input))
+			if s.Edition == Terminal {
+				label = fit(Printable(name(s.doc, d.Input)), 36)
+			}
+			t.add(label, units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved),
+				DumpWords(d))
+		}
+		s.add(Part{Heading: TrendTitle(x), Level: 3, Table: t})
+		s.add(Part{Text: []string{x.Text}})
+	}
+	if rest := len(s.doc.Trend) - len(shown); rest > 0 && len(shown) > 0 {
+		s.add(Part{Rest: "and " + units.Plural(rest, "trend") + " of other processes, alike or less full"})
+	}
+}
+
+// TrendTitle says whose dumps they are.
+func TrendTitle(x *report.Trend) string {
+	whose := fmt.Sprintf("device %d", x.Device)
+	if x.Rank != nil {
+		whose = fmt.Sprintf("rank %d, device %d", *x.Rank, x.Device)
+	}
+	return fmt.Sprintf("%s of %s: %s", units.Plural(len(x.Dumps), "dump"), whose, x.Told)
+}
+
+// DumpWords are what is worth saying of a dump besides its figures.
+func DumpWords(d *report.Dump) string {
+	var failed, anew, before string
+	if d.OOMs > 0 {
+		failed = "out of memory"
+	}
+	if d.NewProcess {
+		anew = "a new process"
+	}
+	if d.Shared != nil && *d.Shared > 0 {
+		before = units.Plural(*d.Shared, "event") + " seen before"
+	}
+	return list(failed, anew, before)
+}

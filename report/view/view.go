@@ -1,0 +1,148 @@
+// Package view puts what a report says into sheets of sections: sentences,
+// facts and tables in the words that all writers share. It knows what is said
+// and how much of it, not how it looks.
+//
+//	err := text.Write(os.Stdout, view.Document(doc, view.Terminal), text.Style{Width: 100})
+package view
+
+import (
+	"strings"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// Edition is who reads: it decides what is shown, and how much of it.
+type Edition int
+
+// The editions.
+const (
+	Terminal Edition = iota
+	Ticket           // for an issue, and for pages without scripts
+)
+
+// Sheet is an answer: what happened, then parts in the order of reading.
+type Sheet struct {
+	Heading string // of a page, where there is no title
+	Title   string // the user's
+	Verdict report.Verdict
+	Notes   []report.Note // the user's
+	Caveats []string      // what makes the verdict less than sure
+	Parts   []Part
+	Tool    string
+	Short   string // all of it in a word, "": the verdict
+}
+
+// Part is a heading with what stands below it, in the order of the fields. A
+// part without a heading goes on with the one before.
+type Part struct {
+	Heading string
+	Level   int  // of the heading in a ticket
+	Bare    bool // on a terminal, an empty line stands for the heading
+	Text    []string
+	List    bool // the texts are a list's
+	Facts   []Fact
+	Lines   []string // on a terminal, not wrapped
+	Table
+	Findings []Finding
+	Rest     string         // what isn't listed: "and 3 more"
+	Plot     *report.Device // its curve
+	Command  string         // for a shell
+}
+
+// Fact is a sentence with a name in front of it.
+type Fact struct{ Name, Text string }
+
+// Table is columns and rows. A row with fewer cells than columns ends early.
+type Table struct {
+	Columns []Column
+	Rows    []Row
+	NoHead  bool // on a terminal
+	Wrap    bool // on a terminal, the last cell
+}
+
+// Column is a column of a table. On a terminal it takes Width, or what its widest
+// cell needs, and Gap more spaces than one stand before it.
+type Column struct {
+	Name       string
+	Number     bool
+	Signed     bool // its figures are differences
+	Spare      bool // left out on a narrow terminal
+	Width, Gap int
+}
+
+// Row is a row of a table, with what is to be said below it.
+type Row struct {
+	Cells []Cell
+	Notes []Fact
+}
+
+// Cell is a text of which some words are code.
+type Cell []Span
+
+// Span is a piece of a cell.
+type Span struct {
+	Text string
+	Code bool
+}
+
+// Code is a text as it stands in a program, a path or a command.
+type Code string
+
+// String is a cell without the difference.
+func (c Cell) String() string {
+	var b strings.Builder
+	for _, s := range c {
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
+
+// cell puts texts, codes and cells together.
+func cell(parts ...any) (c Cell) {
+	for _, part := range parts {
+		switch x := part.(type) {
+		case string:
+			c = append(c, Span{Text: x})
+		case Code:
+			c = append(c, Span{string(x), true})
+		case Cell:
+			c = append(c, x...)
+		}
+	}
+	return c
+}
+
+// add adds a row of texts, codes and cells.
+func (t *Table) add(cells ...any) *Row {
+	row := Row{}
+	for _, c := range cells {
+		row.Cells = append(row.Cells, cell(c))
+	}
+	t.Rows = append(t.Rows, row)
+	return &t.Rows[len(t.Rows)-1]
+}
+
+// words are columns of text, numbers those of figures.
+func words(names ...string) (out []Column) {
+	for _, name := range names {
+		out = append(out, Column{Name: name})
+	}
+	return out
+}
+
+func numbers(names ...string) (out []Column) {
+	for _, name := range names {
+		out = append(out, Column{Name: name, Number: true})
+	}
+	return out
+}
+
+// Finding is a finding of which only the lines are left that are shown.
+type Finding struct {
+	report.Severity
+	Title    string
+	Evidence []string
+	Rest     string // evidence that isn't shown
+	Change   string
+	Code     string // "" where an earlier one has the same
+}

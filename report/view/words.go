@@ -1,0 +1,216 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// Histories and Stacks say how a device was recorded.
+var (
+	Histories = map[string]string{"complete": "history complete", "late": "recording began late",
+		"overflowed": "oldest events lost", "none": "no history"}
+	Stacks = map[string]string{"all": "C++ and Python stacks", "python": "Python stacks only", "none": "no stacks"}
+)
+
+// Beside are what a GPU holds outside PyTorch's allocator.
+var Beside = [...]string{"CUDA context and libraries, outside PyTorch", "other processes",
+	"in use on the GPU, not accounted for"}
+
+// Besides lists how much of each, where it is known.
+func Besides(m *report.Moment) [3]*int64 {
+	return [...]*int64{m.CUDAContext, m.OtherProcesses, m.Unaccounted}
+}
+
+// Plain is a fixed name as words.
+func Plain(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// Saves is what a fix saves, in brackets; "" where that isn't known, or nothing.
+func Saves(bytes *int64) string {
+	if bytes == nil || *bytes <= 0 {
+		return ""
+	}
+	return " (saves " + units.Bytes(*bytes) + ")"
+}
+
+// Known is a size, "?" for an unknown one.
+func Known(n *int64) string { return or(n, "?") }
+
+func or(n *int64, unknown string) string {
+	if n == nil {
+		return unknown
+	}
+	return units.Bytes(*n)
+}
+
+// text is a text, "" for none.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// era is how the recording's PyTorch wrote, "" where that isn't known.
+func era(in *report.Input) string {
+	if in.Era == nil {
+		return ""
+	}
+	return "PyTorch " + *in.Era + " style"
+}
+
+// list joins what there is.
+func list(parts ...string) string {
+	kept := parts[:0]
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, ", ")
+}
+
+// more says how many aren't listed, "" for none.
+func more(n int, noun string) string {
+	switch {
+	case n <= 0:
+		return ""
+	case noun == "":
+		return "and " + units.Count(n) + " more"
+	}
+	return "and " + units.Plural(n, "more "+noun)
+}
+
+// EventOf says where a peak lies.
+func EventOf(event *int) string {
+	if event == nil {
+		return "before the first event"
+	}
+	return "event " + units.Count(*event)
+}
+
+// Lacks says that more is allocated than reserved, which only a file that
+// contradicts itself holds; "" for all others.
+func Lacks(m *report.Moment) string {
+	if m.CacheBytes >= 0 {
+		return ""
+	}
+	return units.Bytes(-m.CacheBytes) + " more is allocated than reserved"
+}
+
+var capacitySources = map[string]string{"flag": "as given",
+	"oom_entry": "reserved + left on the device when the request failed", "message": "from the error message",
+	"nvidia_smi": "from nvidia-smi"}
+
+// CapacityNote says where the size of the GPU is from.
+func CapacityNote(d *report.Device) string {
+	var source, disproved string
+	if d.CapacitySource != nil {
+		source = capacitySources[*d.CapacitySource]
+	}
+	if d.CapacityDisproved != nil {
+		disproved = "more than the " + units.Bytes(*d.CapacityDisproved) + " given"
+	}
+	return list(source, disproved)
+}
+
+// Bar is a share as a row of block characters.
+func Bar(part, whole int64, width int) string {
+	n := 0
+	if whole > 0 && part > 0 {
+		n = int(min(part, whole) * int64(8*width) / whole)
+	}
+	s := strings.Repeat("█", n/8)
+	if n%8 > 0 {
+		s += string([]rune("▏▎▍▌▋▊▉")[n%8-1])
+	}
+	return s
+}
+
+// fit cuts a text in its middle.
+func fit(s string, width int) string {
+	runes := []rune(s)
+	if len(runes) <= width {
+		return s
+	}
+	tail := width / 3
+	return string(runes[:width-tail-1]) + "…" + string(runes[len(runes)-tail:])
+}
+
+// place is a line of code with its file's last two folders.
+func place(function, file string, line *int) string {
+	where := report.ShortPlace(file, line)
+	if function != "" && where != "" {
+		return function + "  " + where
+	}
+	return function + where
+}
+
+// siteName is a call site that has no line: its operator, or why it has none.
+func siteName(s *report.Site) string {
+	switch {
+	case s.Op != "":
+		return s.Op
+	case s.Older:
+		return "older than the recording"
+	case !s.Known:
+		return "no stack"
+	}
+	return "a stack without names"
+}
+
+// siteText is a call site on one line: what allocated, and the user's line.
+func siteText(s *report.Site) string {
+	if s.Function == "" && s.Op == "" {
+		return "(" + siteName(s) + ")"
+	}
+	if s.Function == "" {
+		return s.Op
+	}
+	out := place(s.Function, s.File, s.Line)
+	if s.CalledFrom != nil {
+		out += ", from " + place(s.CalledFrom.Function, s.CalledFrom.File, s.CalledFrom.Line)
+	}
+	if s.Op != "" {
+		out += "  [" + s.Op + "]"
+	}
+	return out
+}
+
+// siteCell is a call site without the line that called it.
+func siteCell(s *report.Site) Cell {
+	line := place(s.Function, s.File, s.Line)
+	switch {
+	case line == "" && s.Op == "":
+		return cell(siteName(s))
+	case line == "":
+		return cell(Code(s.Op))
+	case s.Op != "":
+		return cell(Code(line), " ", Code(s.Op))
+	}
+	return cell(Code(line))
+}
+
+func calledFrom(p *report.Place) Cell {
+	if p == nil {
+		return nil
+	}
+	return cell(Code(place(p.Function, p.File, p.Line)))
+}
+
+// ClockText says how an input's times were brought together with the recording's.
+func ClockText(doc *report.Document, c *report.Clock) string {
+	out := name(doc, c.Source) + " (" + c.Kind() + "): " + c.Reason
+	if c.Confidence != nil {
+		out += fmt.Sprintf(" (%.0f %% sure)", 100**c.Confidence)
+	}
+	return out
+}
+
+// name is an input's, with its folder.
+func name(doc *report.Document, input int) string { return report.ShortFile(doc.Inputs[input].Path) }
+
+func width(s string) int { return utf8.RuneCountInString(s) }
