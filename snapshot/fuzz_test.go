@@ -69,8 +69,9 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("written anew: %v", err)
 		}
-		if odd.Era, odd.Unknown = "", nil; len(odd.Damage) != len(general.Damage) {
-			t.Fatalf("damage %q, written anew %q", general.Damage, odd.Damage)
+		odd.Era, odd.Unknown = "", nil
+		if len(odd.Damage) != len(fast.Damage) { // also of rows that stand nowhere
+			t.Fatalf("damage %q, written anew %q", fast.Damage, odd.Damage)
 		}
 		if d := firstDifference(dump(odd), dump(general)); d != "" {
 			t.Fatalf("written anew it differs in %s", d)
