@@ -174,12 +174,7 @@ func evaluationLine(line []byte) bool {
 	if len(line) > maxProse {
 		return false
 	}
-	for _, w := range [...]string{"loss", "bpb", "ppl", "perplexity", "ccuracy", "runtime", "acc"} {
-		if bytes.Contains(line, []byte(w)) {
-			return bytes.IndexByte(line, '.') > 0 // a result has a fraction
-		}
-	}
-	return false
+	return phrase(line).hasOf(results) && bytes.IndexByte(line, '.') > 0 // a result has a fraction
 }
 
 func (s *stepState) keepMemory(f *facts) {
@@ -304,24 +299,13 @@ func isCommand(line []byte) bool {
 	}
 }
 
-func finished(line []byte) bool {
-	for _, w := range [...]string{" done", "completed", "finished", "complete."} {
-		if bytes.Contains(line, []byte(w)) {
-			return true
-		}
-	}
-	return false
-}
+func finished(line []byte) bool { return phrase(line).hasOf(endings) }
 
 // knownLine tells what frameworks say about memory without a step.
 func knownLine(line []byte) bool {
-	for _, w := range [...]string{
-		"GPU KV cache size", "# GPU blocks", "GPU KV cache usage", "Available KV cache memory", "Avg prompt throughput",
-		"CUDA memory usage for model", "Model loading took", "trainable params:", "see_memory_usage", "eak memory usage",
-		"max_memory_allocated", "Graph capturing finished", "Loading model weights took",
-	} {
-		if bytes.Contains(line, []byte(w)) {
-			return w != "max_memory_allocated" || !bytes.Contains(line, []byte("("))
+	for _, w := range knownLines {
+		if bytes.Contains(line, []byte(w.word)) {
+			return w.word != "max_memory_allocated" || !bytes.Contains(line, []byte("("))
 		}
 	}
 	return false

@@ -1,6 +1,9 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // meaning is what the words before a number say about it. Logs repeat the same
 // few words on every line, so each is worked out once and looked up from then on.
@@ -100,6 +103,10 @@ func (p phrase) has(words ...string) bool {
 	return false
 }
 
+func (p phrase) hasOf(words []stopWord) bool {
+	return slices.ContainsFunc(words, func(w stopWord) bool { return bytes.Contains(p, []byte(w.word)) })
+}
+
 // namesSource tells that the number is of a line of source text: its file
 // stands right before it, whose name means nothing.
 func (p phrase) namesSource() bool {
@@ -186,9 +193,7 @@ func (m *meaning) times(p phrase) {
 
 // sizes tells the words for the memory of a GPU from those for anything else.
 func (m *meaning) sizes(p phrase) {
-	if p.has("cpu", "host", "virtual", "disk", "kv cache", "free", "avail", "active", "util", "pinned", "limit", "usage/",
-		"capacity", "fragment", "ratio", "swap", " ram", "model size", "process", "total_gpu", "weights take", "non_torch",
-		"max memory:", "storage", "theoretical", "weight and optimizer", "activation", " takes", "to alloc", "calloc") {
+	if p.hasOf(otherMemory) {
 		return
 	}
 	switch m.word {

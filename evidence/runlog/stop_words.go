@@ -1,0 +1,77 @@
+package runlog
+
+// stopWord is a word that tells that a line or a number isn't what it looks like,
+// with a line that needs it.
+type stopWord struct{ word, line string }
+
+// otherMemory is before figures of memory that aren't what a GPU holds.
+var otherMemory = []stopWord{
+	{"cpu", "  init_mem_cpu_alloc_delta   =     1101MB"},
+	{"host", "Host memory allocated: 12.5 GB"},
+	{"virtual", "[INFO] [utils.py:793:see_memory_usage] CPU Virtual Memory:  used = 70.28 GB, percent = 3.5%"},
+	{"disk", "Disk cache allocated: 12.5 GB"},
+	{"kv cache", "Unsloth: vLLM's KV Cache can use up to 36.84 GB. Also swap space = 6 GB."},
+	{"free", "GPU memory free: 12.5 GB"},
+	{"avail", "[2025-10-16 09:06:22 TP5] Memory pool end. avail mem=11.87 GB"},
+	{"active", "active memory: 12.5 GB"},
+	{"util", "GPU memory utilization: 12.5 GB"},
+	{"pinned", "pinned memory: 12.5 GB"},
+	{"limit", "memory limit: 12.5 GB"},
+	{"usage/", "memory_usage/total: 12.5 GB"},
+	{"capacity", "CUDA memory capacity: 79.10 GiB"},
+	{"fragment", "memory fragmentation: 12.5 GB"},
+	{"ratio", "memory ratio: 12.5 GB"},
+	{"swap", "swap memory: 6 GB"},
+	{" ram", "[after subset] system RAM used: 1.32 GB"},
+	{"model size", "memory of model size: 12.5 GB"},
+	{"process", "memory of process: 12.5 GB"},
+	{"total_gpu", "total_gpu_memory: 79.10 GB"},
+	{"weights take", "model weights take 15.27GiB"},                  // vllm/worker/worker.py
+	{"non_torch", "non_torch_memory 0.06GiB"},                        // the same
+	{"activation", "PyTorch activation peak memory 1.23GiB"},         // the same
+	{" takes", "non-torch memory takes 0.06GiB"},                     // the same
+	{"max memory:", `\\   /|    NVIDIA H100. Max memory: 79.109 GB`}, // Unsloth
+	{"storage", "storage memory: 12.5 GB"},
+	{"theoretical", "Theoretical memory footprints: 4660.05 MB"},     // megatron/training/theoretical_memory_usage.py
+	{"weight and optimizer", "weight and optimizer memory=95.35 MB"}, // the same
+	{"to alloc", "Tried to allocate 1.50 GiB"},
+	{"calloc", "NCCL WARN Failed to CUDA calloc async 24 MB"},
+}
+
+// knownLines are what frameworks say about memory without a step.
+var knownLines = []stopWord{
+	{"GPU KV cache size", "INFO 02-28 12:14:22 [kv_cache_utils.py:833] GPU KV cache size: 127,664 tokens"},
+	{"# GPU blocks", "INFO 02-26 09:54:05 executor_base.py:110] # CUDA blocks: 27000, # GPU blocks: 27000, # CPU blocks: 2048"},
+	{"GPU KV cache usage", "INFO 02-28 12:20:01 [loggers.py:80] Running: 8 reqs, GPU KV cache usage: 3.2%"},
+	{"Available KV cache memory", "INFO [gpu_worker.py:298] Available KV cache memory: 5.11 GiB"},
+	{"Avg prompt throughput", "INFO 02-28 12:20:01 metrics.py:455] Avg prompt throughput: 12.0 tokens/s"},
+	{"CUDA memory usage for model", "[titan] 2026-05-20 04:24:30,935 - root - INFO - CUDA memory usage for model: " +
+		"4.18GiB(2.35%)"},
+	{"Model loading took", "INFO 02-28 12:13:26 [gpu_model_runner.py:1892] Model loading took 39.8101 GiB and 13.998194 seconds"},
+	{"trainable params:", "trainable params: 41,943,040 || all params: 8,072,204,288"},
+	{"see_memory_usage", "[2021-05-27 21:32:00,326] [INFO] [utils.py:588:see_memory_usage] After Building Model 1"},
+	{"eak memory usage", "Peak memory usage: 62389.67MiB"},
+	{"max_memory_allocated", "max_memory_allocated: 12345678"},
+	{"Graph capturing finished", "INFO 02-28 12:14:59 [gpu_model_runner.py:2485] Graph capturing finished in 36 secs, took " +
+		"2.89 GiB"},
+	{"Loading model weights took", "INFO 02-26 09:54:02 model_runner.py:1115] Loading model weights took 5.2032 GB"},
+}
+
+// results are the words of evaluations, in lines that have a fraction.
+var results = []stopWord{
+	{"loss", "validation loss: 2.31"},
+	{"bpb", "Step 00250 | Validation bpb: 0.8123"}, // nanochat's base_train.py
+	{"ppl", "step 100 | eval ppl 12.3"},
+	{"perplexity", "step 100 | eval perplexity 12.3"},
+	{"ccuracy", "Epoch 3 eval Accuracy 0.71"},
+	{"runtime", "step 100 eval_runtime 12.50"},
+	{"acc", "Epoch 3 val acc 0.71"},
+}
+
+// endings end a step's line that has no figure.
+var endings = []stopWord{
+	{" done", "step 3 done"},
+	{"completed", "step 0 is completed"},
+	{"finished", "step 3 finished"},
+	{"complete.", "step 3 complete."},
+}
