@@ -29,15 +29,13 @@ const checkpointCode = "model.gradient_checkpointing_enable(gradient_checkpointi
 
 // Activations that dominate the peak of a training step: nothing is recomputed.
 var checkpointingAbsent = Check{
-	ID:       "checkpointing_absent",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "checkpointing_absent", Group: peak, Severity: byDesign,
 	Doc: "Activations, leaks aside, take 40 % of the peak of a training program and 256 MiB, and none is recomputed. From 20 " +
 		"% on it appears where the replay saves 15 % of the peak.",
 	Saves: "by replay with `checkpointing=full`: null where no repeated layers are seen.",
-	Needs: []facts.Need{Activations},
+	Needs: []facts.Need{savedActivations},
 	Run: func(p *facts.Pass) []Draft {
-		x, peak := Activations.Of(p), p.Dev.AtPeak.AllocatedBytes
+		x, peak := savedActivations.Of(p), p.Dev.AtPeak.AllocatedBytes
 		if x.recomputes || facts.Share(x.kept, peak) < activationPart || x.kept < activationLeast {
 			return nil
 		}
@@ -63,14 +61,12 @@ var checkpointingAbsent = Check{
 // Activations are recomputed, but not where it would help: one recomputed part is so
 // large that it makes the peak, or most of what is kept lies outside of such parts.
 var checkpointingIneffective = Check{
-	ID:       "checkpointing_ineffective",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "checkpointing_ineffective", Group: peak, Severity: byDesign,
 	Doc: "Activations are recomputed, yet those outside the checkpointed part take 40 % of the peak, or one recomputed part " +
 		"does. The evidence names the lines that hold most.",
-	Needs: []facts.Need{Activations},
+	Needs: []facts.Need{savedActivations},
 	Run: func(p *facts.Pass) []Draft {
-		x, peak := Activations.Of(p), p.Dev.AtPeak.AllocatedBytes
+		x, peak := savedActivations.Of(p), p.Dev.AtPeak.AllocatedBytes
 		d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85, Code: checkpointCode}}
 		switch {
 		case !x.recomputes:
@@ -103,8 +99,8 @@ type saved struct {
 	recomputes  bool
 }
 
-// Activations are those of the peak.
-var Activations = facts.Named("saved activations", func(p *facts.Pass) (x saved) {
+// savedActivations are those of the peak.
+var savedActivations = facts.Named("saved activations", func(p *facts.Pass) (x saved) {
 	if !facts.Phases.Of(p).Trains {
 		return x
 	}

@@ -11,13 +11,10 @@ import (
 )
 
 var dataParallel = Check{
-	ID:       "data_parallel",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "data_parallel", Group: peak, Severity: byDesign,
 	Doc: "`torch.nn.DataParallel` gathers outputs on this device, which has reserved a quarter more than any other at the " +
 		"end. The evidence gives both figures.",
-	Needs: []facts.Need{facts.Phases},
-	Run:   findDataParallel,
+	Needs: []facts.Need{facts.Phases}, Run: findDataParallel,
 }
 
 func findDataParallel(p *facts.Pass) []Draft {

@@ -13,9 +13,7 @@ import (
 )
 
 var weightsTwice = Check{
-	ID:       "weights_twice",
-	Group:    peak,
-	Severity: "info; a warning where a model was made again",
+	ID: "weights_twice", Group: peak, Severity: "info; a warning where a model was made again",
 	Doc: "The weights are there more than once, in one of three ways.\n\n* A second run of weights has the same sizes in the " +
 		"same order, made by other code, and no gradients. It is an average (EMA), a reference model, or a loaded file whose " +
 		"contents were kept, which the finding then says. Needs stacks.\n\n* The optimizer has an fp32 master copy that takes " +
