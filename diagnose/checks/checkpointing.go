@@ -9,7 +9,6 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot"
 )
 
 // activationShare is from which percentage of the peak on activations are worth
@@ -117,32 +116,12 @@ var savedActivations = facts.Named("saved activations", func(p *facts.Pass) (x s
 // remadeAtPeak is what checkpointing had made again at the peak and isn't told
 // from other temporaries but by its stack.
 func remadeAtPeak(p *facts.Pass) (bytes int64) {
-	event := p.T.Peaks.Allocated.Event
-	s := p.T.Snapshot
-	rebuilds := make([]bool, len(s.Frames))
-	some := false
-	for i := range s.Frames {
-		f := &s.Frames[i]
-		if name := s.String(f.Function); name == "recompute_fn" || name == "unpack_hook" {
-			rebuilds[i] = strings.HasSuffix(strings.ReplaceAll(s.String(f.File), `\`, "/"), "torch/utils/checkpoint.py")
-			some = some || rebuilds[i]
-		}
-	}
-	if !some {
-		return 0
-	}
-	known := map[snapshot.StackID]bool{}
+	rebuilds := p.StacksWith(func(function, file string) bool {
+		return (function == "recompute_fn" || function == "unpack_hook") &&
+			strings.HasSuffix(strings.ReplaceAll(file, `\`, "/"), "torch/utils/checkpoint.py")
+	})
 	for id := range p.Each(classify.Temporary) {
-		if !p.T.AliveAt(id, event) {
-			continue
-		}
-		stack := p.T.Stack(id)
-		is, ok := known[stack]
-		if !ok {
-			is = slices.ContainsFunc(s.Stack(stack), func(f snapshot.FrameID) bool { return rebuilds[f] })
-			known[stack] = is
-		}
-		if is {
+		if p.T.AliveAt(id, p.T.Peaks.Allocated.Event) && rebuilds(p.T.Stack(id)) {
 			bytes += p.T.Allocated[id]
 		}
 	}
