@@ -19,8 +19,7 @@ var allocatorSetting = Check{
 		"another setting would reserve 3 % less. The evidence gives peak reserved memory under each of them, by replay. For " +
 		"recordings that are too long to replay the confidence is 0.5, and the finding gives the command that tells.",
 	Saves: "peak reserved memory, by replay.",
-	Needs: []facts.Need{facts.Replay, facts.OtherSettings},
-	Run:   findAllocatorSetting,
+	Needs: []facts.Need{facts.Replay, facts.OtherSettings}, Run: findAllocatorSetting,
 }
 
 // anew is the scenario in which the recorded settings begin with the first

@@ -10,14 +10,11 @@ import (
 )
 
 var autocastCopies = Check{
-	ID:       "autocast_copies",
-	Group:    peak,
-	Severity: "info",
-	Doc:      "Autocast keeps 16-bit copies of weights that take 5 % of the peak and 32 MiB.",
+	ID: "autocast_copies", Group: peak, Severity: "info",
+	Doc: "Autocast keeps 16-bit copies of weights that take 5 % of the peak and 32 MiB.",
 	Saves: "from the recorded curve without the copies; where nothing is trained, also without half of the weights that they " +
 		"are copies of.",
-	Needs: []facts.Need{facts.Peak, facts.Phases},
-	Run:   findAutocastCopies,
+	Needs: []facts.Need{facts.Peak, facts.Phases}, Run: findAutocastCopies,
 }
 
 func findAutocastCopies(p *facts.Pass) []Draft {

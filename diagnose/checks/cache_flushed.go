@@ -13,9 +13,7 @@ import (
 )
 
 var cacheFlushed = Check{
-	ID:       "cache_flushed",
-	Group:    mistakes,
-	Severity: "warning from three times on, otherwise info",
+	ID: "cache_flushed", Group: mistakes, Severity: "warning from three times on, otherwise info",
 	Doc: "The driver refused requests until PyTorch had given back all of its cache (`num_alloc_retries`), and nothing failed " +
 		"in the end: the program runs at the limit of the GPU. It happened three times or more, or with a twentieth of what " +
 		"is reserved. Memory that goes back right before more is asked for tells it, by a stack of the allocator, or, at 70 " +
@@ -29,8 +27,7 @@ var cacheFlushed = Check{
 // givesBack tells whether memory goes back to the driver within the recording.
 func givesBack(d *report.Device) bool {
 	return slices.ContainsFunc(d.Actions, func(a report.KeyCount) bool {
-		return a.Key == "segment_free" ||
-			a.Key == "segment_unmap"
+		return a.Key == "segment_free" || a.Key == "segment_unmap"
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot"
 )
 
 // activationShare is from which percentage of the peak on activations are worth
@@ -29,15 +28,13 @@ const checkpointCode = "model.gradient_checkpointing_enable(gradient_checkpointi
 
 // Activations that dominate the peak of a training step: nothing is recomputed.
 var checkpointingAbsent = Check{
-	ID:       "checkpointing_absent",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "checkpointing_absent", Group: peak, Severity: byDesign,
 	Doc: "Activations, leaks aside, take 40 % of the peak of a training program and 256 MiB, and none is recomputed. From 20 " +
 		"% on it appears where the replay saves 15 % of the peak.",
 	Saves: "by replay with `checkpointing=full`: null where no repeated layers are seen.",
-	Needs: []facts.Need{Activations},
+	Needs: []facts.Need{savedActivations},
 	Run: func(p *facts.Pass) []Draft {
-		x, peak := Activations.Of(p), p.Dev.AtPeak.AllocatedBytes
+		x, peak := savedActivations.Of(p), p.Dev.AtPeak.AllocatedBytes
 		if x.recomputes || facts.Share(x.kept, peak) < activationPart || x.kept < activationLeast {
 			return nil
 		}
@@ -63,14 +60,12 @@ var checkpointingAbsent = Check{
 // Activations are recomputed, but not where it would help: one recomputed part is so
 // large that it makes the peak, or most of what is kept lies outside of such parts.
 var checkpointingIneffective = Check{
-	ID:       "checkpointing_ineffective",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "checkpointing_ineffective", Group: peak, Severity: byDesign,
 	Doc: "Activations are recomputed, yet those outside the checkpointed part take 40 % of the peak, or one recomputed part " +
 		"does. The evidence names the lines that hold most.",
-	Needs: []facts.Need{Activations},
+	Needs: []facts.Need{savedActivations},
 	Run: func(p *facts.Pass) []Draft {
-		x, peak := Activations.Of(p), p.Dev.AtPeak.AllocatedBytes
+		x, peak := savedActivations.Of(p), p.Dev.AtPeak.AllocatedBytes
 		d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85, Code: checkpointCode}}
 		switch {
 		case !x.recomputes:
@@ -103,8 +98,8 @@ type saved struct {
 	recomputes  bool
 }
 
-// Activations are those of the peak.
-var Activations = facts.Named("saved activations", func(p *facts.Pass) (x saved) {
+// savedActivations are those of the peak.
+var savedActivations = facts.Named("saved activations", func(p *facts.Pass) (x saved) {
 	if !facts.Phases.Of(p).Trains {
 		return x
 	}
@@ -121,32 +116,12 @@ var Activations = facts.Named("saved activations", func(p *facts.Pass) (x saved)
 // remadeAtPeak is what checkpointing had made again at the peak and isn't told
 // from other temporaries but by its stack.
 func remadeAtPeak(p *facts.Pass) (bytes int64) {
-	event := p.T.Peaks.Allocated.Event
-	s := p.T.Snapshot
-	rebuilds := make([]bool, len(s.Frames))
-	some := false
-	for i := range s.Frames {
-		f := &s.Frames[i]
-		if name := s.String(f.Function); name == "recompute_fn" || name == "unpack_hook" {
-			rebuilds[i] = strings.HasSuffix(strings.ReplaceAll(s.String(f.File), `\`, "/"), "torch/utils/checkpoint.py")
-			some = some || rebuilds[i]
-		}
-	}
-	if !some {
-		return 0
-	}
-	known := map[snapshot.StackID]bool{}
+	rebuilds := p.StacksWith(func(function, file string) bool {
+		return (function == "recompute_fn" || function == "unpack_hook") &&
+			strings.HasSuffix(strings.ReplaceAll(file, `\`, "/"), "torch/utils/checkpoint.py")
+	})
 	for id := range p.Each(classify.Temporary) {
-		if !p.T.AliveAt(id, event) {
-			continue
-		}
-		stack := p.T.Stack(id)
-		is, ok := known[stack]
-		if !ok {
-			is = slices.ContainsFunc(s.Stack(stack), func(f snapshot.FrameID) bool { return rebuilds[f] })
-			known[stack] = is
-		}
-		if is {
+		if p.T.AliveAt(id, p.T.Peaks.Allocated.Event) && rebuilds(p.T.Stack(id)) {
 			bytes += p.T.Allocated[id]
 		}
 	}

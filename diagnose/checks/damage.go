@@ -8,11 +8,9 @@ import (
 )
 
 var damage = Check{
-	ID:       "damage",
-	Group:    recording,
-	Severity: "warning",
-	Doc:      "The file was cut off, or contradicts itself. The evidence lists the contradictions, at most ten.",
-	Run:      findDamage,
+	ID: "damage", Group: recording, Severity: "warning",
+	Doc: "The file was cut off, or contradicts itself. The evidence lists the contradictions, at most ten.",
+	Run: findDamage,
 }
 
 // maxDamage is how many contradictions a finding lists.

@@ -11,13 +11,10 @@ import (
 )
 
 var dataParallel = Check{
-	ID:       "data_parallel",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "data_parallel", Group: peak, Severity: byDesign,
 	Doc: "`torch.nn.DataParallel` gathers outputs on this device, which has reserved a quarter more than any other at the " +
 		"end. The evidence gives both figures.",
-	Needs: []facts.Need{facts.Phases},
-	Run:   findDataParallel,
+	Needs: []facts.Need{facts.Phases}, Run: findDataParallel,
 }
 
 func findDataParallel(p *facts.Pass) []Draft {
@@ -57,29 +54,14 @@ func gathers(p *facts.Pass) bool {
 	if len(s.Devices) < 2 {
 		return false
 	}
-	gather := make([]bool, len(s.Frames))
-	some := false
-	for i := range s.Frames {
-		gather[i] = s.String(s.Frames[i].Function) == "gather" && strings.HasSuffix(s.String(s.Frames[i].File),
-			"torch/nn/parallel/data_parallel.py")
-		some = some || gather[i]
-	}
-	if !some {
-		return false
-	}
-	known := make([]bool, s.NumStacks()) // looked at
+	gathering := p.StacksWith(func(function, file string) bool {
+		return function == "gather" && strings.HasSuffix(file, "torch/nn/parallel/data_parallel.py")
+	})
 	events := &p.T.Device.Events
 	for i, action := range events.Action {
-		id := events.StackOf(i)
-		if action != snapshot.Alloc || known[id] {
-			continue
+		if action == snapshot.Alloc && gathering(events.StackOf(i)) {
+			return true
 		}
-		for _, f := range s.Stack(id) {
-			if gather[f] {
-				return true
-			}
-		}
-		known[id] = true
 	}
 	return false
 }

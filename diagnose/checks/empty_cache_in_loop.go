@@ -14,9 +14,7 @@ import (
 )
 
 var emptyCacheInLoop = Check{
-	ID:       "empty_cache_in_loop",
-	Group:    mistakes,
-	Severity: "warning",
+	ID: "empty_cache_in_loop", Group: mistakes, Severity: "warning",
 	Doc: "Memory goes back to the driver by `torch.cuda.empty_cache()` in at least three steps and half of all, and most of " +
 		"it is asked for again. The call may be the program's own, or that of every capture of a CUDA graph.",
 	Saves: "no memory: each call costs time.",

@@ -9,9 +9,7 @@ import (
 )
 
 var firstStepState = Check{
-	ID:       classify.FirstStepState,
-	Group:    recording,
-	Severity: "info",
+	ID: classify.FirstStepState, Group: recording, Severity: "info",
 	Doc: "Memory jumps once, in the first optimizer step: its state. This is no leak. Where that step failed, the finding " +
 		"says how much of the state was still to come. A single step shows it, so in JSON it is `suspected`, as everything is " +
 		"that fewer than three steps show.",

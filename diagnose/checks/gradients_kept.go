@@ -7,9 +7,7 @@ import (
 )
 
 var gradientsKept = Check{
-	ID:       classify.GradientsKept,
-	Group:    mistakes,
-	Severity: "warning",
+	ID: classify.GradientsKept, Group: mistakes, Severity: "warning",
 	Doc: "Gradients are zeroed in place instead of freed, so they live through the next forward pass, where nobody needs " +
 		"them.",
 	Saves: "by replay with `gradients=set_to_none`; of recordings that are too long, from the recorded curve with gradients " +

@@ -12,15 +12,12 @@ import (
 )
 
 var gradientsUnused = Check{
-	ID:       "gradients_unused",
-	Group:    mistakes,
-	Severity: "warning",
+	ID: "gradients_unused", Group: mistakes, Severity: "warning",
 	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps are never " +
 		"freed, while others of the same step are freed and made anew. Their weights belong to no optimizer: a teacher, a " +
 		"critic or a frozen part whose forward pass builds a graph.",
 	Saves: "from the recorded curve without these gradients.",
-	Needs: []facts.Need{facts.Phases, facts.MadeAgain},
-	Run:   findGradientsUnused,
+	Needs: []facts.Need{facts.Phases, facts.MadeAgain}, Run: findGradientsUnused,
 }
 
 func findGradientsUnused(p *facts.Pass) []Draft {

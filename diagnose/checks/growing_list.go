@@ -10,9 +10,7 @@ import (
 )
 
 var growingList = Check{
-	ID:       classify.GrowingList,
-	Group:    mistakes,
-	Severity: "warning",
+	ID: classify.GrowingList, Group: mistakes, Severity: "warning",
 	Doc: "Tensors pile up from step to step: those of one call site survive their step, and the next, again and again. What " +
 		"the same lines left before the recording began counts, too, and so does what goes only with all the rest, after the " +
 		"last request. Optimizer state that comes with new gradients doesn't count: it is of layers that are trained from " +

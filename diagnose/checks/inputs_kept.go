@@ -11,15 +11,12 @@ import (
 )
 
 var inputsKept = Check{
-	ID:       "inputs_kept",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "inputs_kept", Group: peak, Severity: byDesign,
 	Doc: "Inputs that the step of the peak doesn't use take 5 % of the peak and 64 MiB, and aren't what a leak keeps: batches " +
 		"of other steps, or a whole data set. At 50 % it says so when nothing but the time of their birth tells that they are " +
 		"inputs.",
 	Saves: "from the recorded curve with one batch at a time.",
-	Needs: []facts.Need{facts.Peak, facts.Leaked},
-	Run:   findInputsKept,
+	Needs: []facts.Need{facts.Peak, facts.Leaked}, Run: findInputsKept,
 }
 
 func findInputsKept(p *facts.Pass) []Draft {

@@ -11,9 +11,7 @@ import (
 )
 
 var logitsDominate = Check{
-	ID:       "logits_dominate",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "logits_dominate", Group: peak, Severity: byDesign,
 	Doc: "Logits, their copies and their gradients take a quarter of the peak, leaks aside, and most of them are 70 % sure or " +
 		"more. The evidence gives tokens × vocabulary × bytes for each logit, unless a line is seen to make them for a part " +
 		"of the tokens at a time, and the lines that make most of them.",

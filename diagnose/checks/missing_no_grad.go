@@ -19,9 +19,7 @@ const noGradCode = "with torch.no_grad():          # or torch.inference_mode()\n
 // Forward passes whose graph is kept, and dropped without a backward pass:
 // evaluation or generation that was meant to keep nothing.
 var missingNoGrad = Check{
-	ID:       "missing_no_grad",
-	Group:    mistakes,
-	Severity: "warning",
+	ID: "missing_no_grad", Group: mistakes, Severity: "warning",
 	Doc: "A forward pass builds an autograd graph that no backward pass uses. It appears in two cases.\n\n* A graph is " +
 		"dropped all at once, and no backward pass has run since it was made. It has at least 16 tensors of 4 kinds, a " +
 		"quarter of what the pass made. Less than three quarters of it have the sizes of weights, since copies of a model are " +

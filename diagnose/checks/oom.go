@@ -16,9 +16,7 @@ import (
 
 // Each kind of failed request is explained once.
 var oomTrueShortage = Check{
-	ID:       "oom_true_shortage",
-	Group:    failed,
-	Severity: "critical",
+	ID: "oom_true_shortage", Group: failed, Severity: "critical",
 	Doc: "A request failed, and what was in use together with what the program still needed exceeds what PyTorch could have. " +
 		"What counts is the need of the phase at work, not the one request. In a first optimizer step that is as much state " +
 		"for each gradient as the gradients got that the step reached. In a forward or backward pass it is what an earlier " +
@@ -47,9 +45,7 @@ var oomTrueShortage = Check{
 }
 
 var oomFragmentation = Check{
-	ID:       "oom_fragmentation",
-	Group:    failed,
-	Severity: "critical",
+	ID: "oom_fragmentation", Group: failed, Severity: "critical",
 	Doc: "A request failed although live memory and the request fit together: no free block was large enough. Where the rest " +
 		"of the pass isn't known, more than 5 % of the memory must be to spare. The evidence names the blocks that keep " +
 		"segments from being given back, by name and line, and how much free memory each kind pins.\n\nThe change is the " +
@@ -71,9 +67,7 @@ var oomFragmentation = Check{
 }
 
 var oomMemoryFraction = Check{
-	ID:       "oom_memory_fraction",
-	Group:    failed,
-	Severity: "critical",
+	ID: "oom_memory_fraction", Group: failed, Severity: "critical",
 	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the device refused " +
 		"it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit as the refused requests show " +
 		"it.",
@@ -94,9 +88,7 @@ var oomMemoryFraction = Check{
 }
 
 var oomOtherProcess = Check{
-	ID:       "oom_other_process",
-	Group:    failed,
-	Severity: "critical",
+	ID: "oom_other_process", Group: failed, Severity: "critical",
 	Doc: "A request failed, and the device lacks more than a CUDA context takes beside PyTorch: other processes hold it. " +
 		"Without them the request would have been met.",
 	Needs: []facts.Need{facts.ToCome},

@@ -12,15 +12,12 @@ import (
 )
 
 var ownTemporaries = Check{
-	ID:       "own_temporaries",
-	Group:    peak,
-	Severity: byDesign,
+	ID: "own_temporaries", Group: peak, Severity: byDesign,
 	Doc: "What the program's own lines make outside of all passes, and free before the next step is over, takes 15 % of the " +
 		"peak and 64 MiB. Where four fifths of it have the sizes of weights and their state, they are copies that are about " +
 		"to be saved; if passes run while most of them are there, nothing is said. The check needs stacks.",
 	Saves: "from the recorded curve without what these lines make.",
-	Needs: []facts.Need{facts.Collected, facts.Phases},
-	Run:   findOwnTemporaries,
+	Needs: []facts.Need{facts.Collected, facts.Phases}, Run: findOwnTemporaries,
 }
 
 func findOwnTemporaries(p *facts.Pass) []Draft {

@@ -9,11 +9,9 @@ import (
 )
 
 var pinnedHostMemory = Check{
-	ID:       "pinned_host_memory",
-	Group:    allocator,
-	Severity: "info",
-	Doc:      "A gigabyte or more of the host's memory is pinned. No figure of the GPU shows it.",
-	Run:      findPinnedHost,
+	ID: "pinned_host_memory", Group: allocator, Severity: "info",
+	Doc: "A gigabyte or more of the host's memory is pinned. No figure of the GPU shows it.",
+	Run: findPinnedHost,
 }
 
 func findPinnedHost(p *facts.Pass) []Draft {

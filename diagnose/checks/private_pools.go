@@ -14,9 +14,7 @@ import (
 )
 
 var privatePools = Check{
-	ID:       "private_pools",
-	Group:    allocator,
-	Severity: "info",
+	ID: "private_pools", Group: allocator, Severity: "info",
 	Doc: "CUDA graphs or MemPools hold memory at the end. The evidence says for each pool what takes most of it, and who made " +
 		"it.",
 	Run: findPrivatePools,

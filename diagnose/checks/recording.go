@@ -15,10 +15,8 @@ import (
 
 // What a recording can't answer, and how to record so that it can.
 var recordingEmpty = Check{
-	ID:       "recording_empty",
-	Group:    recording,
-	Severity: "warning",
-	Doc:      "The recording holds no history, only what was there at the dump. The code to paste records so that there is one.",
+	ID: "recording_empty", Group: recording, Severity: "warning",
+	Doc: "The recording holds no history, only what was there at the dump. The code to paste records so that there is one.",
 	Run: func(p *facts.Pass) []Draft {
 		if p.Dev.History != "none" || p.Dev.Stacks != "none" || p.Dev.Events > 0 {
 			return nil
@@ -28,9 +26,7 @@ var recordingEmpty = Check{
 }
 
 var recordingStopped = Check{
-	ID:       "recording_stopped",
-	Group:    recording,
-	Severity: "warning; info where the recording ends in a forward pass",
+	ID: "recording_stopped", Group: recording, Severity: "warning; info where the recording ends in a forward pass",
 	Doc: "Recording was switched off before the dump. It appears also where the recording ends in a forward pass whose " +
 		"activations (40 % of what is allocated, 256 MiB) no recorded backward pass comes to.",
 	Needs: []facts.Need{facts.Phases, facts.Dropped},
@@ -51,9 +47,7 @@ var recordingStopped = Check{
 }
 
 var recordingLate = Check{
-	ID:       "recording_late",
-	Group:    recording,
-	Severity: "info",
+	ID: "recording_late", Group: recording, Severity: "info",
 	Doc: "The recording began after the program: some blocks are older than their recording, and nothing is known of where " +
 		"they come from.",
 	Run: func(p *facts.Pass) []Draft {
@@ -67,10 +61,8 @@ var recordingLate = Check{
 }
 
 var recordingOverflowed = Check{
-	ID:       "recording_overflowed",
-	Group:    recording,
-	Severity: "warning",
-	Doc:      "The ring buffer of the recorder was too small: the oldest events are lost.",
+	ID: "recording_overflowed", Group: recording, Severity: "warning",
+	Doc: "The ring buffer of the recorder was too small: the oldest events are lost.",
 	Run: func(p *facts.Pass) []Draft {
 		if p.Dev.History != "overflowed" {
 			return nil
@@ -82,9 +74,7 @@ var recordingOverflowed = Check{
 }
 
 var recordingWithoutStacks = Check{
-	ID:       "recording_without_stacks",
-	Group:    recording,
-	Severity: "info",
+	ID: "recording_without_stacks", Group: recording, Severity: "info",
 	Doc: "No stacks were recorded, so no line of code can be named, or only Python stacks, so that allocations of the " +
 		"backward pass have none.",
 	Run: func(p *facts.Pass) []Draft {

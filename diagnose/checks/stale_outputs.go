@@ -6,9 +6,7 @@ import (
 )
 
 var staleOutputs = Check{
-	ID:       classify.StaleOutputs,
-	Group:    peak,
-	Severity: "info",
+	ID: classify.StaleOutputs, Group: peak, Severity: "info",
 	Doc: "The outputs of the last step are still alive during the next forward pass. The line called the modules: its " +
 		"variable holds them. The finding appears also where the peak is elsewhere, with a saving of 0.",
 	Saves: "from the recorded curve with the outputs dropped at the end of their step.",

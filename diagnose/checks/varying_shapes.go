@@ -6,9 +6,7 @@ import (
 )
 
 var varyingShapes = Check{
-	ID:       classify.VaryingShapes,
-	Group:    allocator,
-	Severity: "info",
+	ID: classify.VaryingShapes, Group: allocator, Severity: "info",
 	Doc: "Most steps ask for other sizes than the step before: a quarter of their bytes in sizes that it had none of. The " +
 		"bytes of the finding are how far the peaks of the steps are apart.",
 	Saves: "peak reserved memory, by replay with expandable segments, unless segments grow already.",
@@ -26,9 +24,7 @@ var varyingShapes = Check{
 }
 
 var fragmentationCreep = Check{
-	ID:       classify.FragmentationCreep,
-	Group:    allocator,
-	Severity: "info",
+	ID: classify.FragmentationCreep, Group: allocator, Severity: "info",
 	Doc: "What is reserved beyond the most that was in use at once grows from step to step. A log tells it, too, where its " +
 		"reserved memory grows and its allocated memory doesn't. The finding is left out where the change saves nothing.",
 	Saves: "peak reserved memory, by replay with expandable segments, unless segments grow already.",

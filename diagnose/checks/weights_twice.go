@@ -2,6 +2,7 @@ package checks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
@@ -13,9 +14,7 @@ import (
 )
 
 var weightsTwice = Check{
-	ID:       "weights_twice",
-	Group:    peak,
-	Severity: "info; a warning where a model was made again",
+	ID: "weights_twice", Group: peak, Severity: "info; a warning where a model was made again",
 	Doc: "The weights are there more than once, in one of three ways.\n\n* A second run of weights has the same sizes in the " +
 		"same order, made by other code, and no gradients. It is an average (EMA), a reference model, or a loaded file whose " +
 		"contents were kept, which the finding then says. Needs stacks.\n\n* The optimizer has an fp32 master copy that takes " +
@@ -236,14 +235,9 @@ func trained(p *facts.Pass, second []timeline.AllocationID) bool {
 
 // loaded tells whether a file's contents are what was allocated.
 func loaded(p *facts.Pass, ids []timeline.AllocationID) bool {
-	s := p.T.Snapshot
-	for stack := range p.ByStack(ids) {
-		for _, f := range s.Stack(stack) {
-			file := strings.ReplaceAll(s.String(s.Frames[f].File), `\`, "/")
-			if strings.HasSuffix(file, "torch/serialization.py") || strings.HasSuffix(file, "safetensors/torch.py") {
-				return true
-			}
-		}
-	}
-	return false
+	reads := p.StacksWith(func(_, file string) bool {
+		file = strings.ReplaceAll(file, `\`, "/")
+		return strings.HasSuffix(file, "torch/serialization.py") || strings.HasSuffix(file, "safetensors/torch.py")
+	})
+	return slices.ContainsFunc(ids, func(id timeline.AllocationID) bool { return reads(p.T.Stack(id)) })
 }

@@ -145,3 +145,26 @@ func deeper(enough bool, depth, other int) int {
 func compareLines(a, b frames.Line) int {
 	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Function, b.Function))
 }
+
+// StacksWith tells stacks that hold a frame of some kind, looking at each frame and
+// each stack once.
+func (p *Pass) StacksWith(is func(function, file string) bool) func(snapshot.StackID) bool {
+	s := p.T.Snapshot
+	marked, some := make([]bool, len(s.Frames)), false
+	for i, f := range s.Frames {
+		marked[i] = is(s.String(f.Function), s.String(f.File))
+		some = some || marked[i]
+	}
+	known := map[snapshot.StackID]bool{}
+	return func(stack snapshot.StackID) bool {
+		if !some {
+			return false
+		}
+		holds, ok := known[stack]
+		if !ok {
+			holds = slices.ContainsFunc(s.Stack(stack), func(f snapshot.FrameID) bool { return marked[f] })
+			known[stack] = holds
+		}
+		return holds
+	}
+}

@@ -15,7 +15,8 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// Pass is one look at a device.
+// Pass is one look at a device. Facts about what the report says of it are asked for
+// when its description, its failures and its leaks are complete, as checks find them.
 type Pass struct {
 	T       *timeline.Timeline
 	Classes *classify.Classification

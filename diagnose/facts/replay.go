@@ -26,7 +26,8 @@ var Replay = Named("replay", func(p *Pass) *replay.Program {
 	return program
 })
 
-// savings are what changes that were replayed save, by change.
+// savings are what changes that were replayed save, by change. Checks of failures ask
+// for them first, all for the same ones, so that the order of checks makes no difference.
 var savings = inner(func(*Pass) map[string]replay.Saving { return map[string]replay.Saving{} })
 
 // Changed is what some changes save by replay, in their order; the last ones are
