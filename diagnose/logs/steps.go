@@ -64,11 +64,11 @@ func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 	if g, ok := series.Rising(allocated.values); ok {
 		w.grows(source, "Allocated memory", "memory_grows", &allocated, g, growthFix)
 	} else if g, ok := series.Rising(reserved.values); ok {
-		id, what := "memory_grows", "Reserved memory"
+		id := "memory_grows"
 		if len(allocated.values) > series.Points {
-			id, what = "fragmentation_creep", "Reserved memory grows while allocated memory doesn't: it"
+			id = "fragmentation_creep"
 		}
-		w.grows(source, what, id, &reserved, g,
+		w.grows(source, "Reserved memory", id, &reserved, g,
 			"Record a few steps; if allocated memory stays the same, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and "+
 				"batches of one length")
 	} else if w.climbs(source, "Allocated memory", &allocated) || len(allocated.values) == 0 &&
@@ -120,8 +120,9 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g series.Gro
 			units.Bytes(int64(s.values[0])), s.numbers[0], units.Bytes(int64(s.values[last])), s.numbers[last]),
 		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source),
 			units.Bytes(int64(s.values[last]-s.values[0])), units.Count(int(s.numbers[last]-s.numbers[0])))}}
-	if what == "Reserved memory grows while allocated memory doesn't: it" {
-		f.Title = fmt.Sprintf("%s rose by %s a step, from %s to %s", what, units.Bytes(perStep), units.Bytes(int64(s.values[0])),
+	if id == "fragmentation_creep" {
+		f.Title = fmt.Sprintf("Reserved memory grows while allocated memory doesn't: it rose by %s a step, from %s to %s",
+			units.Bytes(perStep), units.Bytes(int64(s.values[0])),
 			units.Bytes(int64(s.values[last])))
 	}
 	if c := w.capacityOf(); c > int64(s.values[last]) && perStep > 0 {
