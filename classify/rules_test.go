@@ -37,6 +37,15 @@ func TestRulesDoc(t *testing.T) {
 	if !found {
 		t.Fatalf("%s: no line %q", name, generated)
 	}
+	table, err := os.ReadFile("testdata/measured.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := map[string][]string{}
+	for line := range strings.SplitSeq(string(table), "\n") {
+		cells := strings.Split(line, "\t")
+		measured[cells[0]] = cells[1:]
+	}
 	var b strings.Builder
 	b.WriteString(head + generated)
 	var signal meaning.Signal
@@ -47,7 +56,11 @@ func TestRulesDoc(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s", r.ID, pagetext.Fill(r.Doc))
 		if needs := needsOf(r); needs != "" {
-			fmt.Fprintf(&b, "\nNeeds %s.\n", needs)
+			fmt.Fprintf(&b, "\nNeeds %s.", needs)
+			if m := measured[r.ID]; len(m) == 4 && m[1] != "-" {
+				fmt.Fprintf(&b, " Measured: right for %s %% of the %s allocations that it decided, when said with %s %% on average.", m[1], m[0], m[3])
+			}
+			b.WriteString("\n")
 		}
 	}
 	if *update {
@@ -189,6 +202,7 @@ func writeNeeded(t *testing.T) {
 				how := difference(tl, with, New(tl, Options{Without: []string{r.ID}}))
 				switch n := needed[r.ID]; {
 				case how == "":
+					continue
 				case n == nil:
 					needed[r.ID] = &need{path, how, 0}
 				default:
@@ -196,6 +210,7 @@ func writeNeeded(t *testing.T) {
 						n.path, n.how = path, how
 					}
 				}
+				t.Logf("%-24s %s: %s", r.ID, shortPath(path), how)
 			}
 		}
 	}
@@ -205,9 +220,61 @@ func writeNeeded(t *testing.T) {
 		if n == nil {
 			n = &need{path: "-", how: "no recording at hand"}
 		}
-		fmt.Fprintf(&b, "%s\t%s\t%d more\t%s\n", r.ID, strings.TrimPrefix(n.path, "../"), n.others, n.how)
+		fmt.Fprintf(&b, "%s\t%s\t%d more\t%s\n", r.ID, shortPath(n.path), n.others, n.how)
 	}
 	if err := os.WriteFile("testdata/needed.txt", []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shortPath is a recording's place in the repository or in the corpus.
+func shortPath(path string) string {
+	if own, ok := strings.CutPrefix(path, "../"); ok {
+		return own
+	}
+	return filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
+}
+
+// TestRulesAreMeasured prints for each rule how much of what it decides on labelled
+// recordings is right, beside how sure it was; with -ablate it keeps that in
+// testdata/measured.txt.
+func TestRulesAreMeasured(t *testing.T) {
+	if !*ablate {
+		t.Skip("measures every rule on every labelled recording")
+	}
+	type sum struct{ blocks, right, bytes, rightBytes, sure int64 }
+	sums := make([]sum, len(Rules())+1)
+	for _, r := range labelledRuns(t) {
+		for name, v := range r.Variants {
+			if _, err := os.Stat(r.path(name)); err != nil || v.OK != nil && !*v.OK {
+				continue
+			}
+			tl := r.timeline(t, name)
+			c := New(tl, Options{})
+			n, firstEvent, _ := r.window(v)
+			for o, id := range r.match(tl, v, n, firstEvent)[:n] {
+				if id == timeline.NoAllocation {
+					continue
+				}
+				s, size := &sums[c.Rule[id]], r.truth.BlockSize[o]
+				s.blocks, s.bytes, s.sure = s.blocks+1, s.bytes+size, s.sure+int64(c.Confidence[id])
+				if r.truth.Categories[r.truth.Category[o]] == c.Category[id].String() {
+					s.right, s.rightBytes = s.right+1, s.rightBytes+size
+				}
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString("rule\tblocks\tright, % of blocks\tright, % of bytes\tsure, % on average\n")
+	for i, r := range Rules() {
+		if s := sums[i+1]; s.blocks > 0 {
+			fmt.Fprintf(&b, "%s\t%d\t%.1f\t%.1f\t%d\n", r.ID, s.blocks, share(s.right, s.blocks), share(s.rightBytes, s.bytes), s.sure/s.blocks)
+		} else {
+			fmt.Fprintf(&b, "%s\t0\t-\t-\t-\n", r.ID)
+		}
+	}
+	t.Log("\n" + b.String())
+	if err := os.WriteFile("testdata/measured.txt", []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
