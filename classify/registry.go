@@ -96,3 +96,22 @@ var registry = []*rules.Rule{
 	sites.SameStackTurn,
 	sites.SameSite,
 }
+
+// Rules are all rules; those of one signal are asked in this order.
+func Rules() []*rules.Rule { return registry }
+
+// RuleID is the id of a rule by its number in a classification, "" where none spoke.
+func RuleID(n uint8) string {
+	if n == 0 {
+		return ""
+	}
+	return registry[n-1].ID
+}
+
+// RuleReason is one line on why a rule says what it says, "" where none spoke.
+func RuleReason(n uint8) string {
+	if n == 0 {
+		return ""
+	}
+	return registry[n-1].Reason()
+}

@@ -210,15 +210,12 @@ func most(tally map[string]int64) string {
 	return strings.Join(parts, " ")
 }
 
-// score joins a classification with the truth, in the truth's own clock.
-func (r *labelledRun) score(tl *timeline.Timeline, c *Classification, v variant) figures {
-	tr := r.truth
-	n := len(tr.Addr)
-	own := v.Addresses == "own"
-	first := v.FirstOrdinal
-	firstEvent, lastEvent := v.FirstEvent, v.FirstEvent+v.Events
+// window is the part of the truth that a variant recorded: rows up to n, and events.
+func (r *labelledRun) window(v variant) (n, firstEvent, lastEvent int) {
+	tr, first := r.truth, v.FirstOrdinal
+	n, firstEvent, lastEvent = len(tr.Addr), v.FirstEvent, v.FirstEvent+v.Events
 	switch {
-	case own:
+	case v.Addresses == "own":
 		if v.LabelledAlloc != nil {
 			n = min(n, first+*v.LabelledAlloc)
 		}
@@ -231,6 +228,13 @@ func (r *labelledRun) score(tl *timeline.Timeline, c *Classification, v variant)
 		firstEvent = max(tr.AllocEvent[n-1], slices.Max(tr.FreeCompletedEvent)) + 1
 		lastEvent = firstEvent
 	}
+	return n, firstEvent, lastEvent
+}
+
+// score joins a classification with the truth, in the truth's own clock.
+func (r *labelledRun) score(tl *timeline.Timeline, c *Classification, v variant) figures {
+	tr, first := r.truth, v.FirstOrdinal
+	n, firstEvent, lastEvent := r.window(v)
 	predicted := r.match(tl, v, n, firstEvent)
 	type delta struct {
 		event int

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -39,7 +40,7 @@ func TestForwardWithLoss(t *testing.T) {
 // TestTrainingWithoutSteps: a request that fails amid kept activations shows training,
 // though no step of it may be found.
 func TestTrainingWithoutSteps(t *testing.T) {
-	e := &observed{t: &timeline.Timeline{Of: make([]timeline.AllocationID, 5), OOMs: []timeline.OOM{{Event: 4}}}, c: &classify.Classification{}, training: true}
+	e := &observed{t: &timeline.Timeline{Of: make([]timeline.AllocationID, 5), OOMs: []timeline.OOM{{Event: 4}}}, c: &classify.Classification{Result: &meaning.Result{}}, training: true}
 	x := e.extent()
 	if x.first != timeline.NoEvent || x.last != 4 || !strings.Contains(x.note, "out-of-memory error") {
 		t.Errorf("%+v", x)

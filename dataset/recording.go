@@ -103,6 +103,7 @@ func (r Recording) allocations(sink Sink) error {
 	categories := textsOf(classify.NumCategories, func(i int) string { return classify.Category(i).String() })
 	details := textsOf(classify.NumDetails, func(i int) string { return classify.Detail(i).String() })
 	signals := textsOf(classify.NumSignals, func(i int) string { return classify.Signal(i).String() })
+	ruleIDs := textsOf(len(classify.Rules())+1, func(i int) string { return classify.RuleID(uint8(i)) })
 	phases := textsOf(classify.NumPhases, func(i int) string { return classify.Phase(i).String() })
 	names := textsOf(max(len(c.Names), 1), func(i int) string {
 		if len(c.Names) == 0 {
@@ -140,6 +141,7 @@ func (r Recording) allocations(sink Sink) error {
 			arrayOf(int32s, c.Step[from:to]),
 			arrayWithin(int32s, leaks.fill(n, func(i int) int32 { return leak(id(i)) }), 0, math.MaxInt32),
 			whether(t.FreeRequested[from:to], timeline.Before),
+			codedOrNull(codes, c.Rule[from:to], ruleIDs),
 		}
 	})
 }

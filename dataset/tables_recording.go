@@ -65,6 +65,7 @@ var Allocations = &Table{"allocations", "vramscope.allocations/1",
 		{Name: "leak", Type: int32s, Null: true, Doc: "row of the table leaks, within its device; null: part of none"},
 		{Name: "free_before_trace", Type: boolean,
 			Doc: "its free was requested before the trace: active until it is completed, but allocated no more"},
+		{Name: "rule", Type: codes, Null: true, Doc: "of doc/classification.md, that decided the category; null: none spoke"},
 	}, nil}
 
 // Stacks is one row for each distinct stack, the same for all devices.

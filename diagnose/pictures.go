@@ -40,7 +40,7 @@ func (e *examination) pictures(dev *report.Device) *report.Pictures {
 }
 
 func newPicture(e *examination, dev *report.Device) *picture {
-	p := &picture{examination: e, out: &report.Pictures{Events: dev.Events}, kindKey: map[uint64]uint16{}, limit: maxBands,
+	p := &picture{examination: e, out: &report.Pictures{Events: dev.Events, Rules: map[string]string{}}, kindKey: map[uint64]uint16{}, limit: maxBands,
 		keep: keptBands}
 	p.categories()
 	p.stacks = newStackTable(e, p.out)
@@ -91,14 +91,15 @@ func (p *picture) category(id int) int {
 // kind is an allocation's index into the list of kinds, which are few.
 func (p *picture) kind(id int) uint16 {
 	c := p.Classes
-	key := uint64(c.Category[id])<<32 | uint64(c.Detail[id])<<24 | uint64(c.Confidence[id])<<16 | uint64(
+	key := uint64(c.Rule[id])<<40 | uint64(c.Category[id])<<32 | uint64(c.Detail[id])<<24 | uint64(c.Confidence[id])<<16 | uint64(
 		c.Signal[id])<<8 | uint64(c.Phase[id])
 	k, ok := p.kindKey[key]
 	if ok {
 		return k
 	}
 	kind := report.Kind{Category: p.category(id), Detail: c.Detail[id].String(), Confidence: int(c.Confidence[id]),
-		Signal: c.Signal[id].String(), Phase: c.Phase[id].String()}
+		Signal: c.Signal[id].String(), Phase: c.Phase[id].String(), Rule: classify.RuleID(c.Rule[id])}
+	p.out.Rules[kind.Rule] = classify.RuleReason(c.Rule[id])
 	k = uint16(min(len(p.out.Kinds), math.MaxUint16))
 	if len(p.out.Kinds) <= int(k) {
 		p.out.Kinds = append(p.out.Kinds, kind)

@@ -273,6 +273,7 @@ type Site struct {
 	Largest    int64   `json:"largest_bytes"`
 	Known      bool    `json:"has_stack"`
 	Older      bool    `json:"before_recording"`
+	Rule       *string `json:"rule"` // that says what its largest block is for; null: none spoke, or it isn't known
 }
 
 // Place is a line of code.

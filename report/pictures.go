@@ -15,10 +15,11 @@ type Pictures struct {
 	// Rest is the sum of all others, nil when there are none.
 	Rest *Rest
 
-	Kinds      []Kind   // what Bands.Kind indexes
-	Categories []string // the categories of Kinds, [""] when nothing was classified
-	Sites      []Site   // call sites without figures, what Stacks name
-	Stacks     []Stack  // index 0: no stack recorded
+	Kinds      []Kind            // what Bands.Kind indexes
+	Rules      map[string]string // of Kinds: one line on why each says what it says
+	Categories []string          // the categories of Kinds, [""] when nothing was classified
+	Sites      []Site            // call sites without figures, what Stacks name
+	Stacks     []Stack           // index 0: no stack recorded
 	Frames     []Frame
 	Nodes      []StackNode // index 0 is the root
 
@@ -50,6 +51,7 @@ type Kind struct {
 	Confidence int    `json:"confidence"` // percent
 	Signal     string `json:"signal"`
 	Phase      string `json:"phase"`
+	Rule       string `json:"rule"` // that decided, "": none
 }
 
 // Rest is memory that is not drawn allocation by allocation: a level for each

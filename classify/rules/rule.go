@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
@@ -29,6 +30,15 @@ type Rule struct {
 	// Begin looks at a recording, and gives what claims; nil where nothing in it is the
 	// rule's business.
 	Begin func(f *Facts) func(id timeline.AllocationID) Claim
+}
+
+// Reason is the first sentence of a rule's documentation.
+func (r *Rule) Reason() string {
+	text := strings.Join(strings.Fields(r.Doc), " ")
+	if i := strings.Index(text, ". "); i >= 0 {
+		return text[:i+1]
+	}
+	return text
 }
 
 // Births are sets of phases in which an allocation was made, Older among them.
@@ -66,6 +76,12 @@ const (
 	Releases               // what a backward pass frees
 	OlderBlock             // what the recording found there
 )
+
+// String is what is needed, in words.
+func (n Need) String() string {
+	return [...]string{"labels", "stacks", "a recording without stacks", "C++ frames", "a backward pass", "multisets of sizes",
+		"rows of equal blocks", "repeated runs", "lives", "what a backward pass frees", "blocks older than the recording"}[n]
+}
 
 // met tells whether a recording has what a need names.
 func (n Need) met(f *Facts) bool {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/diagnose/checks"
+	"github.com/vramscope/vramscope/internal/testing/pagetext"
 )
 
 var update = flag.Bool("update", false, "rewrite the findings of doc/findings.md")
@@ -32,7 +33,7 @@ func TestDoc(t *testing.T) {
 	for _, g := range checks.Groups {
 		fmt.Fprintf(&b, "\n## %s\n", g.Title)
 		if g.Doc != "" {
-			b.WriteString("\n" + fill(g.Doc))
+			b.WriteString("\n" + pagetext.Fill(g.Doc))
 		}
 		for i := range all {
 			if c := &all[i]; c.Group == g {
@@ -51,42 +52,8 @@ func TestDoc(t *testing.T) {
 
 func describe(b *strings.Builder, c *checks.Check) {
 	severity := strings.ToUpper(c.Severity[:1]) + c.Severity[1:]
-	fmt.Fprintf(b, "\n### `%s`\n\n%s", c.ID, fill("*"+severity+".* "+c.Doc))
+	fmt.Fprintf(b, "\n### `%s`\n\n%s", c.ID, pagetext.Fill("*"+severity+".* "+c.Doc))
 	if c.Saves != "" {
-		b.WriteString("\n" + fill("**The saving:** "+c.Saves))
+		b.WriteString("\n" + pagetext.Fill("**The saving:** "+c.Saves))
 	}
-}
-
-// fill breaks paragraphs into lines; those of a list lie close.
-func fill(text string) string {
-	var b strings.Builder
-	item := false
-	for i, paragraph := range strings.Split(text, "\n\n") {
-		before := item
-		if item = strings.HasPrefix(paragraph, "* "); i > 0 && !(item && before) {
-			b.WriteByte('\n')
-		}
-		b.WriteString(lines(paragraph))
-	}
-	return b.String()
-}
-
-func lines(text string) string {
-	const width = 130
-	var b strings.Builder
-	column := 0
-	for _, word := range strings.Fields(text) {
-		switch n := len([]rune(word)); {
-		case column == 0:
-			column = n
-		case column+1+n > width:
-			b.WriteByte('\n')
-			column = n
-		default:
-			b.WriteByte(' ')
-			column += 1 + n
-		}
-		b.WriteString(word)
-	}
-	return b.String() + "\n"
 }

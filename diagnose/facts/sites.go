@@ -23,12 +23,18 @@ type SiteKey struct {
 type Tally struct {
 	Bytes, Largest int64
 	Blocks         int
+	Rule           uint8 // that says what the largest one is for, where that is counted
 }
 
 // Add counts a block.
-func (y *Tally) Add(bytes int64) {
+func (y *Tally) Add(bytes int64) { y.AddBy(bytes, 0) }
+
+// AddBy counts a block of which a rule says what it is for.
+func (y *Tally) AddBy(bytes int64, rule uint8) {
 	y.Bytes += bytes
-	y.Largest = max(y.Largest, bytes)
+	if bytes > y.Largest {
+		y.Largest, y.Rule = bytes, rule
+	}
 	y.Blocks++
 }
 
@@ -54,15 +60,15 @@ type stackSums struct {
 	list  []stackSum
 }
 
-func (c *stackSums) add(stack snapshot.StackID, category classify.Category, bytes int64) {
+func (c *stackSums) add(stack snapshot.StackID, category classify.Category, bytes int64, rule uint8) {
 	for i := c.first[stack]; i != 0; i = c.list[i-1].next {
 		if x := &c.list[i-1]; x.category == category {
-			x.Add(bytes)
+			x.AddBy(bytes, rule)
 			return
 		}
 	}
 	x := stackSum{stack: stack, category: category, next: c.first[stack]}
-	x.Add(bytes)
+	x.AddBy(bytes, rule)
 	c.list = append(c.list, x)
 	c.first[stack] = int32(len(c.list))
 }
@@ -95,9 +101,9 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 		category := p.Classes.Category[i]
 		sums[category].Add(t.Allocated[i])
 		if stack := t.Stack(id); stack == 0 && t.Born[i] == timeline.Never {
-			older[category].Add(t.Allocated[i])
+			older[category].AddBy(t.Allocated[i], p.Classes.Rule[i])
 		} else {
-			byStack.add(stack, category, t.Allocated[i])
+			byStack.add(stack, category, t.Allocated[i], p.Classes.Rule[i])
 		}
 	}
 	index := map[SiteKey]int{}
@@ -118,7 +124,13 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 		}
 		out[n].Bytes += y.Bytes
 		out[n].Blocks += y.Blocks
-		out[n].Largest = max(out[n].Largest, y.Largest)
+		if y.Largest > out[n].Largest {
+			out[n].Largest, out[n].Rule = y.Largest, nil
+			if y.Rule > 0 {
+				id := classify.RuleID(y.Rule)
+				out[n].Rule = &id
+			}
+		}
 	}
 	categories = map[string]int64{}
 	for i := range classify.NumCategories {

@@ -23,6 +23,8 @@ import (
 
 // Names are what names allocations: labels files, and the model's tensors.
 type Names struct {
+	Without []string // ids of rules that no allocation is classified by
+
 	files   []*labels.File
 	tensors []classify.Tensor
 }
@@ -242,7 +244,7 @@ func (n *Names) Redact(r *redact.Redactor) {
 
 // Options are the names that concern one device.
 func (n *Names) Options(t *timeline.Timeline) classify.Options {
-	o := classify.Options{Tensors: n.tensors}
+	o := classify.Options{Tensors: n.tensors, Without: n.Without}
 	for _, f := range n.files {
 		if f.Device == t.Device.Ordinal {
 			o.Labels = append(o.Labels, classify.LabelsOf(t, f)...)

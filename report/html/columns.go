@@ -16,32 +16,33 @@ const columnsVersion = 1
 
 // header is the part of a device's data that is JSON; the columns follow it.
 type header struct {
-	Version    int            `json:"version"`
-	Device     int            `json:"device"`
-	Events     int            `json:"events"`
-	Bands      int            `json:"bands"`
-	Older      int            `json:"older"`
-	HasIDs     bool           `json:"hasIDs"`
-	TimeEvery  int            `json:"timeEvery"`
-	Times      int            `json:"times"`
-	FirstTime  int64          `json:"firstTime"`
-	Categories []string       `json:"categories"`
-	Titles     []string       `json:"titles"`
-	PeakSites  []report.Site  `json:"peakSites,omitempty"` // where not every allocation is there to be summed up
-	Kinds      []report.Kind  `json:"kinds"`
-	Sites      []report.Site  `json:"sites"`
-	Frames     []report.Frame `json:"frames"`
-	Stacks     int            `json:"stacks"`
-	Nodes      int            `json:"nodes"`
-	Rest       int            `json:"rest"` // allocations that are not drawn one by one
-	RestPoints int            `json:"restPoints"`
-	Maps       []headerMap    `json:"maps"`
-	Pools      []string       `json:"pools"`
-	Spans      []report.Span  `json:"spans"`
-	Steps      []report.Step  `json:"steps"`
-	OOMs       []headerOOM    `json:"ooms"`
-	Peak       *int           `json:"peak"`
-	Capacity   *int64         `json:"capacity"`
+	Version    int               `json:"version"`
+	Device     int               `json:"device"`
+	Events     int               `json:"events"`
+	Bands      int               `json:"bands"`
+	Older      int               `json:"older"`
+	HasIDs     bool              `json:"hasIDs"`
+	TimeEvery  int               `json:"timeEvery"`
+	Times      int               `json:"times"`
+	FirstTime  int64             `json:"firstTime"`
+	Categories []string          `json:"categories"`
+	Titles     []string          `json:"titles"`
+	PeakSites  []report.Site     `json:"peakSites,omitempty"` // where not every allocation is there to be summed up
+	Kinds      []report.Kind     `json:"kinds"`
+	Rules      map[string]string `json:"rules"`
+	Sites      []report.Site     `json:"sites"`
+	Frames     []report.Frame    `json:"frames"`
+	Stacks     int               `json:"stacks"`
+	Nodes      int               `json:"nodes"`
+	Rest       int               `json:"rest"` // allocations that are not drawn one by one
+	RestPoints int               `json:"restPoints"`
+	Maps       []headerMap       `json:"maps"`
+	Pools      []string          `json:"pools"`
+	Spans      []report.Span     `json:"spans"`
+	Steps      []report.Step     `json:"steps"`
+	OOMs       []headerOOM       `json:"ooms"`
+	Peak       *int              `json:"peak"`
+	Capacity   *int64            `json:"capacity"`
 }
 
 type headerMap struct {
@@ -68,7 +69,7 @@ func pack(d *report.Device) (string, error) {
 	p := d.Pictures
 	h := header{Version: columnsVersion, Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older,
 		HasIDs:    p.Bands.ID != nil,
-		TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds, Sites: p.Sites, Frames: p.Frames,
+		TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds, Rules: p.Rules, Sites: p.Sites, Frames: p.Frames,
 		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event,
 		Capacity: d.CapacityBytes}
 	if len(d.Steps) > maxLaneSteps {
@@ -100,6 +101,9 @@ func pack(d *report.Device) (string, error) {
 	h.Categories, h.Titles, h.Kinds, h.Sites, h.Frames = list(h.Categories), list(h.Titles), list(h.Kinds), list(h.Sites),
 		list(h.Frames)
 	h.Maps, h.Pools, h.Spans, h.Steps, h.OOMs = list(h.Maps), list(h.Pools), list(h.Spans), list(h.Steps), list(h.OOMs)
+	if h.Rules == nil {
+		h.Rules = map[string]string{}
+	}
 	text, err := json.Marshal(&h)
 	if err != nil {
 		return "", err

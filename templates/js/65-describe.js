@@ -19,6 +19,7 @@ function describe(state, i, event) {
   const k = h.header.kinds[h.kind[i]], s = h.site(h.siteOf(i));
   return box(pair(state.classified ? h.header.titles[k.category] + (k.detail ? ', ' + words(k.detail) : '') : 'Allocation', size(h.bytes[i]), css(state.groups[state.of[i]].color)),
     el('code', null, siteName(s)), s.op ? el('div', {class: 'muted'}, s.op) : '',
+    state.classified && h.header.rules?.[k.rule] ? el('div', {class: 'muted'}, h.header.rules[k.rule]) : '',
     el('div', {class: 'muted'}, 'allocation ' + h.idOf(i) + ', ' + life(h, i)));
 }
 
@@ -51,6 +52,7 @@ function showPin(state, panel) {
   const row = (name, value) => { if (value) rows.push(el('dt', null, name), el('dd', null, value)); };
   row('Size', size(h.bytes[i]) + ' (' + count(h.bytes[i]) + ' bytes)');
   if (state.classified) row('Category', h.header.titles[k.category] + (k.detail ? ', ' + words(k.detail) : '') + (why(k) ? ' (' + why(k) + ')' : ''));
+  if (state.classified && k.rule) row('Rule', k.rule + ': ' + (h.header.rules?.[k.rule] || ''));
   if (state.classified) row('Phase', words(k.phase || ''));
   row('Life', life(h, i));
   row('Made by', siteName(s));

@@ -209,7 +209,7 @@ goes with the end of the pass is temporary; compiled code doesn't tell a cast we
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			f := a.Freed(id)
-			if f >= a.Last || a.Phases[f] != meaning.Backward {
+			if f >= a.Last || a.Phases[f] != meaning.Backward || beforeBackward(a, id) {
 				return rules.Claim{}
 			}
 			n, end := a.Timeline.Requested(id), a.BackwardAfter(a.Run(a.Born(id))).End
@@ -232,7 +232,7 @@ var ScalarBeyondBackward = &rules.Rule{
 	Needs:  []rules.Need{rules.Training, rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			if a.Timeline.Requested(id) > phases.Scalar {
+			if a.Timeline.Requested(id) > phases.Scalar || beforeBackward(a, id) {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.Temporary, rules.Likely)
@@ -249,6 +249,9 @@ kept, or a module holds it until it is made again, it is an activation; else a r
 	Needs:  []rules.Need{rules.Training, rules.Lives, rules.Releases},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
+			if beforeBackward(a, id) {
+				return rules.Claim{}
+			}
 			r := a.Run(a.Born(id))
 			if rules.IsCut(a, a.BackwardAfter(r)) || a.Retained[r] || heldByModule(a, id) {
 				return rules.As(meaning.Activations, rules.Guess)
