@@ -56,11 +56,11 @@ func TestRulesDoc(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s", r.ID, pagetext.Fill(r.Doc))
 		if needs := needsOf(r); needs != "" {
-			fmt.Fprintf(&b, "\nNeeds %s.", needs)
-			if m := measured[r.ID]; len(m) == 4 && m[1] != "-" {
-				fmt.Fprintf(&b, " Measured: right for %s %% of the %s allocations that it decided, when said with %s %% on average.", m[1], m[0], m[3])
-			}
-			b.WriteString("\n")
+			fmt.Fprintf(&b, "\nNeeds %s.\n", needs)
+		}
+		if m := measured[r.ID]; len(m) == 4 && m[1] != "-" {
+			fmt.Fprintf(&b, "\nMeasured: right for %s %% of the %s allocations that it decided, said with %s %% on average.\n",
+				m[1], m[0], m[3])
 		}
 	}
 	if *update {
