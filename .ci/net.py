@@ -2,7 +2,7 @@
 net.py --compare BEFORE AFTER: which of them changed.
 
 A line is the hash of `analyze --format json` (without the field `tool`), that of `export --table allocations --format csv`
-(- where there is none; --drop leaves columns out, to compare with a binary that lacks them) and the path.
+(- where there is none; --drop leaves columns and fields out, to compare with a binary that lacks them) and the path.
 It is for refactoring: the same hashes before and after a change prove that the change kept every answer.
 """
 import argparse
@@ -22,13 +22,18 @@ def digest(data):
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def report(binary, path):
+def without(value, drop):
+    if isinstance(value, dict):
+        return {k: without(v, drop) for k, v in value.items() if k not in drop}
+    return [without(v, drop) for v in value] if isinstance(value, list) else value
+
+
+def report(binary, path, drop):
     p = subprocess.run([binary, "analyze", "--format", "json", path], capture_output=True)
     if p.returncode:
         return digest(p.stderr), None
     document = json.loads(p.stdout)
-    document.pop("tool", None)
-    return digest(json.dumps(document, sort_keys=True).encode()), document
+    return digest(json.dumps(without(document, drop | {"tool"}), sort_keys=True).encode()), document
 
 
 def allocations(binary, path, drop):
@@ -47,7 +52,7 @@ def allocations(binary, path, drop):
 
 
 def one(binary, path, drop):
-    said, document = report(binary, path)
+    said, document = report(binary, path, drop)
     table = allocations(binary, path, drop) if document and document["devices"] else "-"
     return f"{said} {table} {path}"
 

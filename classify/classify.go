@@ -74,6 +74,7 @@ func (c *Classification) Leaks() []leaks.Leak {
 type Evidence struct {
 	stacks *phases.StackFacts
 	facts  *rules.Facts
+	panel  rules.Panel
 }
 
 // Gather looks at a device's stacks. It needs no timeline: both may be made at
@@ -86,6 +87,7 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 // for. The timeline may be one that was only begun.
 func (g *Evidence) Follow(t *timeline.Timeline) {
 	g.facts = prepare(phases.Follow(t, g.stacks))
+	g.panel = rules.Seat(g.facts, registry, nil)
 }
 
 // New classifies the allocations of a timeline.
@@ -97,6 +99,6 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	if g.facts == nil {
 		g.Follow(t)
 	}
-	decide(g.facts, o.Labels, o.Tensors, o.Without)
+	decide(g.facts, g.panel, o)
 	return &Classification{Result: g.facts.Result}
 }

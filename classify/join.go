@@ -9,14 +9,18 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// decide has every rule claim, and names what a model's tensors can name.
-func decide(a *rules.Facts, labels []meaning.Label, tensors []names.Tensor, without []string) {
-	a.Labels = names.ReadLabels(a.Result, labels)
-	together.Do(func() { join(a, rules.Seat(a, registry, without)) }, a.Peaks)
-	askSiblings(a, registry, without)
+// decide has every rule claim, and names what a model's tensors can name. The panel is
+// that of all rules that need no labels.
+func decide(a *rules.Facts, p rules.Panel, o Options) {
+	a.Labels = names.ReadLabels(a.Result, o.Labels)
+	if len(a.Labels)+len(o.Without) > 0 {
+		p = rules.Seat(a, registry, o.Without)
+	}
+	together.Do(func() { join(a, p) }, a.Peaks)
+	askSiblings(a, registry, o.Without)
 	findDetails(a)
 	logits.TellFailedLoss(a)
-	names.Find(a.Result, tensors)
+	names.Find(a.Result, o.Tensors)
 }
 
 // join is the one place where claims meet: the surest claim decides, a signal
@@ -24,18 +28,19 @@ func decide(a *rules.Facts, labels []meaning.Label, tensors []names.Tensor, with
 func join(a *rules.Facts, p rules.Panel) {
 	const piece = 1 << 14
 	n, older := len(a.Category), a.Timeline.Older()
+	doubts := len(a.Doubtful)+len(a.Widest) > 0
 	together.Each((n+piece-1)/piece, func(k int) {
 		for i := k * piece; i < min((k+1)*piece, n); i++ {
 			seats := p[meaning.NumPhases]
 			if i >= older {
 				seats = p[a.Phase[i]]
 			}
-			joinOne(a, seats, timeline.AllocationID(i))
+			joinOne(a, seats, timeline.AllocationID(i), doubts)
 		}
 	})
 }
 
-func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID) {
+func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, doubts bool) {
 	var best rules.Claim
 	var by meaning.Signal
 	var rule, against, agreeing uint8
@@ -52,7 +57,7 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID) {
 			continue
 		}
 		i = r.Next
-		if r.Signal == meaning.ByLife {
+		if doubts && r.Signal == meaning.ByLife {
 			c.Sure = min(c.Sure, mostSure(a, id))
 		}
 		switch {
@@ -84,9 +89,6 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID) {
 // mostSure bounds what the life of an allocation can say where it may hold logits
 // though no loss shows.
 func mostSure(a *rules.Facts, id timeline.AllocationID) uint8 {
-	if len(a.Doubtful)+len(a.Widest) == 0 {
-		return 100
-	}
 	switch a.Phase[id] {
 	case meaning.Forward, meaning.Generate, meaning.Backward:
 		if _, ok := a.Doubtful[id]; ok {
