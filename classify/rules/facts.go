@@ -3,7 +3,6 @@ package rules
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -24,25 +23,19 @@ type Facts struct {
 	// scores of a part of the tokens, as of a loss that is worked out in parts
 	Chunks  map[timeline.AllocationID]bool
 	Labels  map[timeline.AllocationID]meaning.Category
-	Growing map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
-	Chains  [][]*Grown                      // a growing cache in every pass of one request
-	Older   map[timeline.AllocationID]Claim // blocks older than the trace that stay
+	Growing map[int64][]int // sizes of a cache that grows, and events at which such blocks are there
+	Chains  [][]*Grown      // a growing cache in every pass of one request
 	// events: from which blocks older than the trace last; the last that makes something
 	Settled, Made int
-	Graphs        map[snapshot.StackID]bool // of which blocks older than the trace are parts of autograd graphs
-	// by run: the first optimizer's step at or after it, or backward pass where steps make nothing
-	NextStep         []int32
-	GradientIn       map[int64][]int32              // runs that leave gradients of a size, in order
-	Replaced         sparse[Claim]                  // weights and state that a step puts others in the place of
-	GradientSize     map[int64]int                  // gradients that one step makes, by requested bytes
-	Copies           []bool                         // by allocation: casts of autocast, by size
-	Heads            []bool                         // by StackID: of the last linear map of the model
-	Kept             []bool                         // by allocation: outlive backward in numbers of one size: keys and values
-	Buckets, Dataset map[timeline.AllocationID]bool // by their sizes, without stacks
-	Twins            map[timeline.AllocationID]bool // copies of all weights
-	Retained         []bool                         // by run: a forward whose graph outlives its backward
-	Retains          bool                           // most of them
-	Moved            set                            // copies for what goes at once
+	GradientSize  map[int64]int                  // gradients that one step makes, by requested bytes
+	WholeStep     map[int64]int                  // those of a whole step
+	Copies        []bool                         // by allocation: casts of autocast, by size
+	Heads         []bool                         // by StackID: of the last linear map of the model
+	Kept          []bool                         // by allocation: outlive backward in numbers of one size: keys and values
+	Dataset       map[timeline.AllocationID]bool // by its size, without stacks
+	Retained      []bool                         // by run: a forward whose graph outlives its backward
+	Retains       bool                           // most of them
+	Moved         set                            // copies for what goes at once
 	// by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
 	Reordered   []int32
 	Recomputed  []bool // by allocation: made again inside backward, by sizes

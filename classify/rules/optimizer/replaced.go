@@ -11,17 +11,14 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// FindReplaced judges weights and state that every step of an optimizer makes anew
+// findReplaced judges weights and state that every step of an optimizer makes anew
 // and puts in the place of those before (p.data = p.data - …), and what such an
 // optimizer began with.
-func FindReplaced(a *rules.Facts) {
-	if !a.Trains {
-		return
-	}
+func findReplaced(a *rules.Facts) (replaced rules.Sparse[rules.Claim]) {
 	before := successions(a)
 	added := addedTo(a)
 	if len(before) == 0 && added == nil {
-		return
+		return replaced
 	}
 	taken := map[timeline.AllocationID]bool{}
 	for _, old := range before {
@@ -39,7 +36,7 @@ func FindReplaced(a *rules.Facts) {
 		}
 	}
 	for n, ids := range bySize {
-		judgeReplaced(a, ids, taken, a.GradientSize[n], added[n])
+		judgeReplaced(&replaced, ids, taken, a.GradientSize[n], added[n])
 	}
 	var ids []timeline.AllocationID
 	for id := range before {
@@ -47,16 +44,17 @@ func FindReplaced(a *rules.Facts) {
 	}
 	slices.Sort(ids) // what takes a place is younger than what was there
 	for _, id := range ids {
-		if c, ok := a.Replaced.Get(before[id]); ok {
-			a.Replaced.Put(id, c)
+		if c, ok := replaced.Get(before[id]); ok {
+			replaced.Put(id, c)
 		}
 	}
-	agree(a, ids)
+	agree(a, &replaced, ids)
+	return replaced
 }
 
 // agree has what one line makes be what most of it is: the last parameter's
 // forerunners go somewhere else than all others'.
-func agree(a *rules.Facts, ids []timeline.AllocationID) {
+func agree(a *rules.Facts, replaced *rules.Sparse[rules.Claim], ids []timeline.AllocationID) {
 	lines := innermost(a)
 	votes := map[line]map[meaning.Category]int{}
 	of := map[timeline.AllocationID]line{}
@@ -69,19 +67,19 @@ func agree(a *rules.Facts, ids []timeline.AllocationID) {
 		if votes[at] == nil {
 			votes[at] = map[meaning.Category]int{}
 		}
-		if c, ok := a.Replaced.Get(id); ok {
+		if c, ok := replaced.Get(id); ok {
 			votes[at][c.Category]++
 		}
 	}
 	for id, at := range of {
-		all, most := 0, a.Replaced.Of[id].Category
+		all, most := 0, replaced.Of[id].Category
 		for c, n := range votes[at] {
 			if all += n; n > votes[at][most] {
 				most = c
 			}
 		}
 		if n := votes[at][most]; n > 0 && 4*n >= 3*all {
-			a.Replaced.Put(id, rules.As(most, rules.Plausible))
+			replaced.Put(id, rules.As(most, rules.Plausible))
 		}
 	}
 }
@@ -147,7 +145,8 @@ func addedTo(a *rules.Facts) map[int64]int {
 // the earliest first: as many weights as a step makes gradients, or as gradients
 // that are added to, then these, then state. What nothing takes the place of is
 // left to others where no gradients show it.
-func judgeReplaced(a *rules.Facts, ids []timeline.AllocationID, taken map[timeline.AllocationID]bool, gradients, added int) {
+func judgeReplaced(replaced *rules.Sparse[rules.Claim], ids []timeline.AllocationID, taken map[timeline.AllocationID]bool,
+	gradients, added int) {
 	var stay, gone []timeline.AllocationID
 	for _, id := range ids {
 		if taken[id] {
@@ -158,7 +157,7 @@ func judgeReplaced(a *rules.Facts, ids []timeline.AllocationID, taken map[timeli
 	}
 	put := func(ids []timeline.AllocationID, from, to int, category meaning.Category) {
 		for k := from; k < min(to, len(ids)); k++ {
-			a.Replaced.Put(ids[k], rules.As(category, rules.Plausible))
+			replaced.Put(ids[k], rules.As(category, rules.Plausible))
 		}
 	}
 	switch {
@@ -175,9 +174,9 @@ func judgeReplaced(a *rules.Facts, ids []timeline.AllocationID, taken map[timeli
 		for k, id := range ids {
 			switch {
 			case k < gradients:
-				a.Replaced.Put(id, rules.As(meaning.Weights, rules.Plausible))
+				replaced.Put(id, rules.As(meaning.Weights, rules.Plausible))
 			case taken[id]:
-				a.Replaced.Put(id, rules.As(meaning.OptimizerState, rules.Plausible))
+				replaced.Put(id, rules.As(meaning.OptimizerState, rules.Plausible))
 			}
 		}
 	}
@@ -191,11 +190,12 @@ var ReplacedByStep = &rules.Rule{
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.Training, rules.Lives, rules.Sizes, rules.Runs},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Replaced.Of) == 0 {
+		replaced := findReplaced(a)
+		if len(replaced.Of) == 0 {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			c, _ := a.Replaced.Get(id)
+			c, _ := replaced.Get(id)
 			return c
 		}
 	},

@@ -2,6 +2,7 @@ package weights
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
@@ -11,14 +12,14 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// FindCopies finds autocast's half-precision copies of weights where no C++
+// findCopies finds autocast's half-precision copies of weights where no C++
 // frame names them. Their gradient is computed in half precision and converted:
 // a gradient with half of its bytes freed right after its birth tells which
 // sizes were cast, and how many of each in one pass. Where nothing is trained,
-// findSaved has found them.
-func FindCopies(a *rules.Facts) {
+// rules.FindSaved has found them.
+func findCopies(a *rules.Facts) []bool {
 	if a.Recorded.Native && a.All&frames.Inductor == 0 {
-		return // frames name them
+		return a.Copies // frames name them
 	}
 	cast := map[int64]int{}
 	for r := range a.Runs {
@@ -32,13 +33,15 @@ func FindCopies(a *rules.Facts) {
 		}
 	}
 	if len(cast) == 0 {
-		return
+		return a.Copies
 	}
+	copies := slices.Clone(a.Copies)
 	for r := range a.Runs {
 		if a.Runs[r].Phase == meaning.Forward {
-			findCopiesIn(a, a.Runs[r], cast)
+			findCopiesIn(a, a.Runs[r], cast, copies)
 		}
 	}
+	return copies
 }
 
 // converted counts by size the half-precision gradients of a backward pass that
@@ -68,7 +71,7 @@ func converted(a *rules.Facts, p *phases.Run) map[int64]int {
 // findCopiesIn marks as many allocations of a forward run as were converted
 // back, and as many again once these are all gone: several passes may follow each
 // other.
-func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int) {
+func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, copies []bool) {
 	left := maps.Clone(cast)
 	gone := -1 // when those that were found are; before any was
 	for i := r.First; i < r.End; i++ {
@@ -85,7 +88,7 @@ func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int) {
 		}
 		if left[n] > 0 {
 			left[n]--
-			a.Copies[id] = true
+			copies[id] = true
 			gone = max(gone, f)
 		}
 	}
@@ -99,8 +102,9 @@ right after: the 16-bit copy that autocast makes of the weight. For recordings w
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.Sizes, rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		copies := findCopies(a)
 		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Copies[id] || a.Recorded.Native && a.Birth(id).Marks&frames.Inductor == 0 {
+			if !copies[id] || a.Recorded.Native && a.Birth(id).Marks&frames.Inductor == 0 {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.AutocastCopies, rules.Strong)

@@ -10,53 +10,59 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// FindRemade prepares what tells weights and state that are made anew in the loop,
-// where no module shows them: in recordings without stacks, and in programs that
-// have none.
-func FindRemade(a *rules.Facts) {
+// remade tells weights and state that are made anew in the loop.
+type remade struct {
+	*rules.Facts
+	gradientIn map[int64][]int32 // runs that leave gradients of a size, in order
+	nextStep   []int32           // by run: the first step at or after it, or backward pass where steps make nothing
+}
+
+// findRemade prepares it where no module shows such weights: in recordings without
+// stacks, and in programs that have no modules. Else it is nil.
+func findRemade(a *rules.Facts) *remade {
 	if a.Recorded.Allocs && a.All&frames.InModule != 0 || len(a.Runs) == 0 {
-		return
+		return nil
 	}
-	a.GradientIn = map[int64][]int32{}
+	gradientIn := map[int64][]int32{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if a.Phase[id] != meaning.Backward || a.Born(id) < 0 || !rules.OutlivesPass(a, id) {
 			continue
 		}
 		n, r := a.Timeline.Requested(id), a.RunOf[a.Born(id)]
-		if in := a.GradientIn[n]; len(in) == 0 || in[len(in)-1] != r {
-			a.GradientIn[n] = append(in, r)
+		if in := gradientIn[n]; len(in) == 0 || in[len(in)-1] != r {
+			gradientIn[n] = append(in, r)
 		}
 	}
 	var of [meaning.NumPhases]int
 	for _, r := range a.Runs {
 		of[r.Phase]++
 	}
-	a.NextStep = a.NextOptimizer
 	if of[meaning.Optimizer]*2 < of[meaning.Backward] { // steps that make nothing
-		a.NextStep = a.NextBackward
+		return &remade{a, gradientIn, a.NextBackward}
 	}
+	return &remade{a, gradientIn, a.NextOptimizer}
 }
 
-// remadeClaim judges weights and state that are made anew in the loop: a block is
+// claim judges weights and state that are made anew in the loop: a block is
 // there after two of an optimizer's steps, and gradients come in its size. State
 // takes the place of earlier state at once.
-func remadeClaim(a *rules.Facts, id timeline.AllocationID, r int) rules.Claim {
+func (a *remade) claim(id timeline.AllocationID, r int) rules.Claim {
 	const large = 1 << 16 // bytes
 	n := a.Timeline.Requested(id)
-	if a.GradientIn == nil || n < large {
+	if n < large {
 		return rules.Claim{}
 	}
 	after := r // the second step
 	for range 2 {
-		if after = int(a.NextStep[after]) + 1; after >= len(a.Runs) {
+		if after = int(a.nextStep[after]) + 1; after >= len(a.Runs) {
 			return rules.Claim{}
 		}
 	}
-	if _, found := slices.BinarySearch(a.GradientIn[n], a.NextBackward[r]); !found || a.Freed(id) < a.Runs[after].First {
+	if _, found := slices.BinarySearch(a.gradientIn[n], a.NextBackward[r]); !found || a.Freed(id) < a.Runs[after].First {
 		return rules.Claim{}
 	}
-	if takesPlace(a, id, r) {
+	if a.takesPlace(id, r) {
 		return rules.As(meaning.OptimizerState, rules.Plausible)
 	}
 	return rules.As(meaning.Weights, rules.Plausible)
@@ -64,7 +70,7 @@ func remadeClaim(a *rules.Facts, id timeline.AllocationID, r int) rules.Claim {
 
 // takesPlace tells whether an allocation has hardly been made when one of about
 // its size goes that was there in a step before.
-func takesPlace(a *rules.Facts, id timeline.AllocationID, r int) bool {
+func (a *remade) takesPlace(id timeline.AllocationID, r int) bool {
 	n := a.Timeline.Requested(id)
 	for i := a.Born(id) + 1; i < a.Last && a.Events.Action[i] != snapshot.Alloc; i++ {
 		if a.Events.Action[i] != snapshot.FreeRequested || a.Timeline.Of[i] == timeline.NoAllocation {
@@ -72,7 +78,7 @@ func takesPlace(a *rules.Facts, id timeline.AllocationID, r int) bool {
 		}
 		old := a.Timeline.Of[i]
 		m, b := a.Timeline.Requested(old), a.Born(old)
-		if step := int(a.NextStep[max(a.Run(b), 0)]); step < r && m*4 >= n && n*4 >= m {
+		if step := int(a.nextStep[max(a.Run(b), 0)]); step < r && m*4 >= n && n*4 >= m {
 			return true
 		}
 	}
@@ -87,7 +93,8 @@ gradients come in its size: a weight that is made anew; or state, where it takes
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate, meaning.ZeroGrad, meaning.OtherPhase),
 	Needs:  []rules.Need{rules.Lives, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if a.GradientIn == nil {
+		again := findRemade(a)
+		if again == nil {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
@@ -101,7 +108,7 @@ gradients come in its size: a weight that is made anew; or state, where it takes
 					return rules.Claim{}
 				}
 			}
-			return remadeClaim(a, id, a.Run(a.Born(id)))
+			return again.claim(id, a.Run(a.Born(id)))
 		}
 	},
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// FindTwins finds copies of all weights that a program makes in the middle of
+// findTwins finds copies of all weights that a program makes in the middle of
 // its loop, to keep the best ones or an average: one allocation after the other
 // has a weight's size and stays, until most of the weights were there, or half of
 // them where setup has made all of them twice. Right after a backward pass they
 // would be gradients, inside of one or of an optimizer something else; what begins
 // as zeros is no copy.
-func FindTwins(a *rules.Facts) {
+func findTwins(a *rules.Facts) map[timeline.AllocationID]bool {
 	const (
 		few   = 8  // weights
 		while = 64 // events that a copy is there at least
 	)
-	a.Twins = map[timeline.AllocationID]bool{}
+	twins := map[timeline.AllocationID]bool{}
 	var all, single int64
 	for n, count := range a.WeightSize {
 		all += n * int64(count)
@@ -38,7 +38,7 @@ func FindTwins(a *rules.Facts) {
 		}
 		if len(copies) >= few && bytes*10 >= all*9 {
 			for _, id := range copies {
-				a.Twins[id] = true
+				twins[id] = true
 			}
 		}
 		copies, bytes, seen = copies[:0], 0, map[int64]int{}
@@ -77,6 +77,7 @@ func FindTwins(a *rules.Facts) {
 		}
 	}
 	flush()
+	return twins
 }
 
 var CopyOfWeights = &rules.Rule{
@@ -87,7 +88,8 @@ stay: a copy of the model, as of the best so far or an average. Less sure withou
 	Born:   rules.AnyBirth,
 	Needs:  []rules.Need{rules.Lives, rules.Sizes, rules.Runs},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Twins) == 0 {
+		twins := findTwins(a)
+		if len(twins) == 0 {
 			return nil
 		}
 		sure := uint8(rules.Likely)
@@ -95,7 +97,7 @@ stay: a copy of the model, as of the best so far or an average. Less sure withou
 			sure = rules.Plausible - 5
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Twins[id] || a.Kept[id] {
+			if !twins[id] || a.Kept[id] {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.Weights, sure)

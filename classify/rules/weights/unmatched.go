@@ -27,52 +27,53 @@ func viewsBuckets(a *rules.Facts) bool {
 	return buckets > 0 && gradients*4 < buckets
 }
 
-// FindUnmatched looks, in training without stacks, at what stays and isn't the
-// size of any gradient: DDP's buckets, whose sum is that of all gradients and which
-// are made in one go, once the first pass is over, and a data set on the GPU, a single large block among weights that all have
-// gradients.
+// FindUnmatched looks, in training without stacks, for a data set on the GPU: a single
+// large block among weights that all have gradients. It also tells whether gradients
+// are views of DDP's buckets.
 func FindUnmatched(a *rules.Facts) {
-	a.BucketViews = viewsBuckets(a)
-	a.Buckets, a.Dataset = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
+	a.BucketViews, a.Dataset = viewsBuckets(a), map[timeline.AllocationID]bool{}
 	if a.Recorded.Allocs || !a.Trains {
 		return
 	}
-	var gradients int64
-	for n, count := range a.GradientSize {
-		gradients += n * int64(count)
-	}
-	var matched, unmatched int64
+	var matched, unmatched, single int64
 	var alone []timeline.AllocationID
-	late := map[int][]timeline.AllocationID{} // by run
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		n := a.Timeline.Requested(id)
-		if !a.Outlives(id) || n <= phases.Scalar || a.Born(id) < 0 {
-			continue
-		}
-		switch p := a.Phase[id]; {
-		case p == meaning.Setup && a.GradientSize[n] > 0:
+		switch {
+		case a.Phase[id] != meaning.Setup || !a.Outlives(id) || n <= phases.Scalar || a.Born(id) < 0:
+		case a.GradientSize[n] > 0:
 			matched += n
-		case p == meaning.Setup:
+		case a.WeightSize[n] == 1 && n >= 1<<20:
+			alone, single = append(alone, id), single+n
+		default:
 			unmatched += n
-			if a.WeightSize[n] == 1 && n >= 1<<20 {
-				alone = append(alone, id)
-			}
-		case p == meaning.Forward || p == meaning.OtherPhase || p == meaning.Data:
-			late[a.Run(a.Born(id))] = append(late[a.Run(a.Born(id))], id)
 		}
 	}
-	var single int64
-	for _, id := range alone {
-		single += a.Timeline.Requested(id)
-	}
-	if len(alone) <= 2 && matched > 0 && (unmatched-single)*10 < matched && !freezes(a) {
+	if len(alone) <= 2 && matched > 0 && unmatched*10 < matched && !freezes(a) {
 		for _, id := range alone {
 			a.Dataset[id] = true
 		}
 	}
+}
+
+// findBuckets finds DDP's buckets, in training without stacks: what stays of a run
+// after the first pass, and whose sum is that of all gradients.
+func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
+	var gradients int64
+	for n, count := range a.GradientSize {
+		gradients += n * int64(count)
+	}
+	late := map[int][]timeline.AllocationID{} // by run
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if b := a.Born(id); phases.OneOf(phases.HintOf(a.Phase[id]), meaning.Forward, meaning.OtherPhase, meaning.Data) &&
+			a.Outlives(id) && a.Timeline.Requested(id) > phases.Scalar && b >= 0 {
+			late[a.Run(b)] = append(late[a.Run(b)], id)
+		}
+	}
 	first := a.BackwardAfter(0)
-	var buckets [][]timeline.AllocationID
+	var buckets []timeline.AllocationID
 	for r, ids := range late {
 		if first == nil || a.Runs[r].First < first.First {
 			continue // buckets are made anew after the first pass
@@ -84,15 +85,19 @@ func FindUnmatched(a *rules.Facts) {
 		for _, id := range ids {
 			sum += a.Timeline.Requested(id)
 		}
-		if d := max(sum-gradients, gradients-sum); len(ids) > 1 && d < gradients/100 && joinsGradients(a, ids) {
-			buckets = append(buckets, ids)
+		if d := max(sum-gradients, gradients-sum); len(ids) < 2 || d >= gradients/100 || !joinsGradients(a, ids) {
+			continue
 		}
-	}
-	if len(buckets) == 1 { // they are made anew once
-		for _, id := range buckets[0] {
-			a.Buckets[id] = true
+		if buckets != nil {
+			return nil // they are made anew once
 		}
+		buckets = ids
 	}
+	found := map[timeline.AllocationID]bool{}
+	for _, id := range buckets {
+		found[id] = true
+	}
+	return found
 }
 
 // joinsGradients tells whether allocations may be DDP's buckets: the reducer makes
@@ -138,11 +143,12 @@ recording without stacks: one of DDP's buckets.`,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.NoStacks, rules.Training, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Buckets) == 0 {
+		buckets := findBuckets(a)
+		if len(buckets) == 0 {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Buckets[id] {
+			if !buckets[id] {
 				return rules.Claim{}
 			}
 			return rules.KindOf(meaning.Communication, meaning.GradientBucket, rules.Plausible+5)
