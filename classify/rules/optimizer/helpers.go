@@ -1,0 +1,13 @@
+package optimizer
+
+import (
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// stepsUntil is the run in which an allocation of an optimizer goes, that in which it
+// was made, and that of the next step.
+func stepsUntil(a *rules.Facts, id timeline.AllocationID) (gone, made, next int) {
+	made = a.Run(a.Born(id))
+	return a.Run(a.Freed(id)), made, int(a.NextOptimizer[made])
+}
