@@ -41,11 +41,10 @@ func FindRecomputed(a *rules.Facts) {
 			continue
 		}
 		forward := sizesIn(a, p.First, p.End)
-		grams := grams(a, forward)
-		if len(grams) == 0 || !keepsLittle(a, forward, p.End) {
+		if len(forward) < runLength || !keepsLittle(a, forward, p.End) {
 			continue
 		}
-		again := madeAgain(a, sizesIn(a, p.Backward.First, p.Backward.End), grams)
+		again := madeAgain(a, forward, sizesIn(a, p.Backward.First, p.Backward.End))
 		if len(again) == 0 || len(again) <= savedFor(a, p.Backward) {
 			continue
 		}
@@ -71,10 +70,10 @@ func savedFor(a *rules.Facts, p *phases.Run) (saved int) {
 	return saved
 }
 
-// gramLength is how many sizes in a row must agree.
-const gramLength = 6
+// runLength is how many sizes in a row must agree.
+const runLength = 6
 
-// sizesIn lists the events of a range's allocations, numbers and workspaces left out.
+// sizesIn lists the events of a range's allocations, scalars and workspaces left out.
 func sizesIn(a *rules.Facts, first, end int) []int {
 	var out []int
 	for i := first; i < end; i++ {
@@ -85,31 +84,24 @@ func sizesIn(a *rules.Facts, first, end int) []int {
 	return out
 }
 
-// gram hashes the sizes from one place on; ok when they are of several kinds.
-func gram(a *rules.Facts, events []int, at int) (hash uint64, ok bool) {
-	if at+gramLength > len(events) {
-		return 0, false
+// sizesOf are the sizes that events make.
+func sizesOf(a *rules.Facts, events []int) []int64 {
+	sizes := make([]int64, len(events))
+	for k, i := range events {
+		sizes[k] = a.Events.Size[i]
 	}
-	hash = 14695981039346656037
-	kinds := 1
-	for k, i := range events[at : at+gramLength] {
-		n := a.Events.Size[i]
-		hash = (hash ^ uint64(n)) * 1099511628211
-		if k > 0 && n != a.Events.Size[events[at+k-1]] {
-			kinds++
-		}
-	}
-	return hash, kinds >= 3
+	return sizes
 }
 
-func grams(a *rules.Facts, events []int) map[uint64]bool {
-	out := map[uint64]bool{}
-	for at := range events {
-		if h, ok := gram(a, events, at); ok {
-			out[h] = true
+// varied tells whether a run of sizes changes often enough to be told from others.
+func varied(sizes []int64) bool {
+	changes := 0
+	for k, n := range sizes[1:] {
+		if n != sizes[k] {
+			changes++
 		}
 	}
-	return out
+	return changes >= 2
 }
 
 // keepsLittle tells whether most of what forward makes is gone when it ends.
@@ -123,26 +115,27 @@ func keepsLittle(a *rules.Facts, events []int, end int) bool {
 	return gone*10 >= len(events)*8
 }
 
-// madeAgain lists what outlives each run of known sizes.
-func madeAgain(a *rules.Facts, events []int, grams map[uint64]bool) (out []timeline.AllocationID) {
-	for at := 0; at < len(events); {
-		if h, ok := gram(a, events, at); !ok || !grams[h] {
-			at++
+// madeAgain lists what outlives each run of sizes in backward's events that forward had.
+func madeAgain(a *rules.Facts, forward, events []int) (out []timeline.AllocationID) {
+	sizes := sizesOf(a, events)
+	at := timeline.NewRuns(sizesOf(a, forward), runLength).In(sizes)
+	known := func(k int) bool { return at[k] != timeline.NoRun && varied(sizes[k:k+runLength]) }
+	for first := 0; first < len(at); first++ {
+		if !known(first) {
 			continue
 		}
-		first, last := at, at+gramLength
-		for next := at + 1; next <= last && next < len(events); next++ {
-			if h, ok := gram(a, events, next); ok && grams[h] {
-				last = next + gramLength
+		last := first + runLength
+		for next := first + 1; next <= last && next < len(at); next++ {
+			if known(next) {
+				last = next + runLength
 			}
 		}
-		end := events[min(last, len(events))-1]
-		for _, i := range events[first:min(last, len(events))] {
-			if id := a.Timeline.Of[i]; a.Freed(id) > end && a.Freed(id) < a.Last {
+		for _, i := range events[first:last] {
+			if id := a.Timeline.Of[i]; a.Freed(id) > events[last-1] && a.Freed(id) < a.Last {
 				out = append(out, id)
 			}
 		}
-		at = last
+		first = last - 1
 	}
 	return out
 }
