@@ -12,6 +12,8 @@ import (
 // makes room for at the beginning of each request, for all layers in one go: a row
 // of equal blocks, one or two for each layer, that are there for the passes that
 // follow and not small beside what the layers hold, as adapters are.
+//
+// complexity: each condition excludes something else that comes in rows.
 func findRequested(a *rules.Facts) bool {
 	const (
 		fewest = 8

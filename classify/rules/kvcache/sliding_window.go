@@ -20,6 +20,8 @@ type slid struct {
 // of the last, as where keys and values are kept of a window of tokens that slides:
 // two blocks for each of four layers or more, which go in one go once as many others
 // are there, pass after pass.
+//
+// complexity: a scan with a case for each kind of event, and what ends a run of frees.
 func findWindows(a *rules.Facts) (found bool) {
 	const (
 		pairs, passes = 4, 3

@@ -37,6 +37,8 @@ func markGenerated(a *rules.Facts) {
 }
 
 // markTurn marks the scores between two passes.
+//
+// complexity: three scans of the same requests, each with its condition.
 func markTurn(a *rules.Facts, from, end int) {
 	var top, rest int64
 	each := func(f func(i int, n int64)) {

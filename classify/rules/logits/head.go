@@ -15,6 +15,8 @@ import (
 // model itself calls it and the other maps lie in modules below; or, wherever it
 // lies, when its result is larger than those of all others and has a score
 // for each word and token.
+//
+// complexity: a state machine over allocations, with a case for each kind.
 func FindHeads(a *rules.Facts) {
 	a.Heads = make([]bool, len(a.Stacks))
 	deeper := 0 // maps below the model since the last candidate

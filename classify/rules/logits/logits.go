@@ -1,3 +1,7 @@
+// Package logits tells logits, their copies and their gradients: by the frames of a loss
+// and by the order of sizes around it.
+//
+// A rule that finds logits marks them in Facts.Logits, from FindLogits.
 package logits
 
 import (
@@ -17,6 +21,8 @@ const scores = meaning.Detail(meaning.NumDetails)
 
 // FindLogits marks scores over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
+//
+// complexity: one case for each way in which a pass shows its logits.
 func FindLogits(a *rules.Facts) {
 	a.Logits = pages.Make[meaning.Detail](len(a.Category))
 	if !a.Trains && !a.Recorded.Allocs && len(a.Chains) > 0 {
@@ -180,6 +186,8 @@ func markAlike(a *rules.Facts, p rules.Pass) {
 
 // markBefore marks the scores and what was made of them before an event. It
 // gives their size, or that of what they became where they aren't found.
+//
+// complexity: one case for each kind of tensor between logits and loss.
 func markBefore(a *rules.Facts, at, first int, size int64) int64 {
 	made := at // event that made the earliest of them
 	for i, budget := at-1, 16; i >= first && budget > 0; i-- {
@@ -325,6 +333,8 @@ func savedGoes(a *rules.Facts, event int, size int64) bool {
 
 // markBackward marks the gradients of the scores: those that the loss is of, and
 // those of all tokens.
+//
+// complexity: one case for each kind of tensor at the beginning of a backward pass.
 func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
 	const crumb, many = 1024, 256 // times less than the scores: one number for each token; how many a loss needs at most
 	misses, crumbs := 0, 0

@@ -15,6 +15,8 @@ import (
 // and one after the other, and the log-softmax of that size at the end of
 // forward; or scores that are by far the largest thing there. Where neither stacks
 // nor two numbers speak for a loss it is less sure.
+//
+// complexity: one case for each kind of loss, asked in order of sureness.
 func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 	tail, rest := tail(a, p)
 	var top int64
@@ -123,6 +125,8 @@ func beside(a *rules.Facts, p rules.Pass, size int64) (rest int64) {
 // and token, its scores and their log-softmax, and then in one for each token, and
 // whether backward begins with as many: gather does so, and so does what label
 // smoothing takes the mean of.
+//
+// complexity: a state machine over the end of forward, and one over the beginning of backward.
 func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	scores := func(n int64) bool { return n > least && family(n, size) }
 	numbers := map[int64]bool{} // each the bytes of one number for each token, if that's what they are
@@ -166,6 +170,8 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 // for an exponential of them, or of a part, where operators have names, or a function
 // that may hide one; else at least that a module makes them, and no module anything
 // large after that.
+//
+// complexity: one case for each operator that speaks for or against logits.
 func endsInScores(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	const small = 1 << 16
 	seen, made, soft, later := false, false, false, false
@@ -314,6 +320,8 @@ func unread(a *rules.Facts, event int) bool {
 // head is the run of related sizes that a backward pass begins with, each made
 // from the one before, which then goes: the first and the last of them, and how
 // many. Before them only less than a size may come.
+//
+// complexity: one condition for each way in which a gradient follows another.
 func head(a *rules.Facts, b *phases.Run, least int64) (first, last int64, n int) {
 	var before timeline.AllocationID
 	for i := b.First; i < b.End && n < 6; i++ {

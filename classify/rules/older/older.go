@@ -1,3 +1,7 @@
+// Package older tells what the recording found there: blocks that are older than it, by
+// their stacks, by how often their sizes recur and by what frees them.
+//
+// A rule goes beside OlderFreed, and into classify's registry.
 package older
 
 import (
@@ -82,6 +86,7 @@ for it, what an optimizer's step or zero_grad frees are gradients; anything else
 	},
 }
 
+// complexity: a table of cases.
 func olderByStack(a *rules.Facts, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
 	e := a.Birth(id)
 	gone := f < a.Last
@@ -216,6 +221,8 @@ func FindOlder(a *rules.Facts) {
 // before the trace and stay: a size that comes back as gradients belongs to so
 // many weights, and the rest of its blocks to their state. Weights were made
 // first and lie lowest.
+//
+// complexity: a table of cases for each size.
 func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	lasting, whole := map[timeline.AllocationID]rules.Claim{}, a.WholeStep
 	bySize, known := map[int64][]timeline.AllocationID{}, map[int64]int{} // by size: those without a stack; weights, by theirs

@@ -1,3 +1,7 @@
+// Package optimizer tells what an optimizer's step makes: its state, what it works in,
+// and what it puts in the place of weights and state.
+//
+// A rule goes into a file named after its ID, and into classify's registry.
 package optimizer
 
 import (

@@ -33,6 +33,8 @@ var ReplacedByStep = &rules.Rule{
 // findReplaced judges weights and state that every step of an optimizer makes anew
 // and puts in the place of those before (p.data = p.data - …), and what such an
 // optimizer began with.
+//
+// complexity: conditions on what was there before the first step.
 func findReplaced(a *rules.Facts) (replaced rules.Sparse[rules.Claim]) {
 	before := successions(a)
 	added := addedTo(a)
@@ -113,6 +115,8 @@ func early(a *rules.Facts, id timeline.AllocationID) bool {
 // older than the trace: it makes as many as there are weights and drops them. They
 // show in how often nearly all sizes recur among what is older: twice without an
 // optimizer's state, up to four times with it. It is nil where they don't.
+//
+// complexity: a pass, what was made in it and what is older are counted one after the other.
 func addedTo(a *rules.Facts) map[int64]int {
 	var pass *phases.Run // the one that makes the most
 	for i := range a.Runs {

@@ -32,6 +32,8 @@ as its state: told from state by the lines that make state, or by being more tha
 // findSpare sees what an optimizer worked in when a request of its failed or the
 // recording ended, and what so lives as long as its state: by the lines that make
 // state, else, after a failure, what is more than two for each weight.
+//
+// complexity: conditions on one block, with and without stacks.
 func findSpare(a *rules.Facts) map[timeline.AllocationID]bool {
 	failed := a.Last
 	if n := len(a.OOMs); n > 0 && a.Phases[a.OOMs[n-1]] == meaning.Optimizer {

@@ -1,3 +1,8 @@
+// Package stacks tells what labels, annotated ranges and the frames of an allocation or of
+// its free say by themselves.
+//
+// A rule goes into a file named after its ID, and into classify's registry; a frame that
+// it asks for gets a mark in package frames.
 package stacks
 
 import (

@@ -40,6 +40,8 @@ stay: a copy of the model, as of the best so far or an average. Less sure withou
 // them where setup has made all of them twice. Right after a backward pass they
 // would be gradients, inside of one or of an optimizer something else; what begins
 // as zeros is no copy.
+//
+// complexity: each condition ends a row of copies or excludes something else.
 func findTwins(a *rules.Facts) map[timeline.AllocationID]bool {
 	const (
 		few   = 8  // weights

@@ -30,6 +30,8 @@ recording without stacks: one of DDP's buckets.`,
 
 // findBuckets finds DDP's buckets, in training without stacks: what stays of a run
 // after the first pass, and whose sum is that of all gradients.
+//
+// complexity: each condition excludes something else that is made late and outlives its pass.
 func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
 	var gradients int64
 	for n, count := range a.GradientSize {

@@ -1,3 +1,7 @@
+// Package weights tells what setup makes and what has the sizes of weights: copies of
+// them, casts, buckets, data sets.
+//
+// A rule goes into a file named after its ID, and into classify's registry.
 package weights
 
 import (

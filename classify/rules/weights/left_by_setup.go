@@ -36,6 +36,8 @@ no module being built, loaded or moved, and a guess where, without stacks, sizes
 // training, a single large block of a size without gradients, which may be data; and
 // the second ones of a size of which no optimizer makes state in its steps: it may have
 // made them when it was built.
+//
+// complexity: each condition is a way in which a block may be no weight.
 func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 	if a.Recorded.Allocs || a.Updates && !a.Trains {
 		return nil

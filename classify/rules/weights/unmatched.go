@@ -30,6 +30,8 @@ func viewsBuckets(a *rules.Facts) bool {
 // FindUnmatched looks, in training without stacks, for a data set on the GPU: a single
 // large block among weights that all have gradients. It also tells whether gradients
 // are views of DDP's buckets.
+//
+// complexity: conditions on one block, then on all of them.
 func FindUnmatched(a *rules.Facts) {
 	a.BucketViews, a.Dataset = viewsBuckets(a), map[timeline.AllocationID]bool{}
 	if a.Recorded.Allocs || !a.Trains {
