@@ -27,7 +27,7 @@ func prepare(p *phases.Program) *rules.Facts {
 		func() { optimizer.FindResumed(a) },
 		func() { older.FindOlder(a); weights.FindUnmatched(a) },
 		func() { passes.FindRecomputed(a) })
-	logits.MarkScores(a)
+	logits.MarkLogits(a)
 	for _, steps := range a.Untrained {
 		logits.MarkJoined(a, steps)
 	}

@@ -109,7 +109,7 @@ func findReordered(a *rules.Facts) {
 	if a.Trains || a.Recorded.Allocs && a.All&frames.Cache != 0 {
 		return
 	}
-	var made, gone []timeline.AllocationID // in one go, without anything between
+	var made, gone []timeline.AllocationID // at once, without anything between
 	pairs := [][2]timeline.AllocationID{}  // of a copy and what it takes the place of
 	for i, action := range a.Events.Action {
 		switch {
@@ -135,7 +135,7 @@ func findReordered(a *rules.Facts) {
 	}
 }
 
-// pairReordered adds the pairs of what was made in one go and what went after it.
+// pairReordered adds the pairs of what was made at once and what went after it.
 func pairReordered(a *rules.Facts, pairs [][2]timeline.AllocationID, made,
 	gone []timeline.AllocationID) [][2]timeline.AllocationID {
 	const (
@@ -363,7 +363,7 @@ func hasLayers(a *rules.Facts, layers int, beside int64) bool {
 func findStatic(a *rules.Facts) bool {
 	const (
 		pairs, passes = 8, 3
-		layer         = 8 // events between two of them at least: adapters are loaded in one go
+		layer         = 8 // events between two of them at least: adapters are loaded at once
 	)
 	if a.Saves || len(a.Steps) < passes {
 		return false
@@ -462,7 +462,7 @@ func FindKept(a *rules.Facts) {
 	}
 }
 
-// dropped tells whether allocations go in one go: what a backward pass frees goes
+// dropped tells whether allocations go at once: what a backward pass frees goes
 // bit by bit, while it makes gradients.
 func dropped(a *rules.Facts, ids []timeline.AllocationID) bool {
 	first, end := a.Last, 0

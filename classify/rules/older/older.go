@@ -86,6 +86,9 @@ for it, what an optimizer's step or zero_grad frees are gradients; anything else
 	},
 }
 
+// olderByStack judges a block that is older than the trace by what its stack says, and
+// by the event that frees it.
+//
 // complexity: a table of cases.
 func olderByStack(a *rules.Facts, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
 	e := a.Birth(id)

@@ -74,7 +74,7 @@ func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
 }
 
 // joinsGradients tells whether allocations may be DDP's buckets: the reducer makes
-// them in one go (Reducer::initialize_buckets, torch/csrc/distributed/c10d/reducer.cpp),
+// them at once (Reducer::initialize_buckets, torch/csrc/distributed/c10d/reducer.cpp),
 // and most hold several gradients. What a forward pass keeps comes one by one, and
 // copies of weights have their sizes.
 func joinsGradients(a *rules.Facts, ids []timeline.AllocationID) bool {
