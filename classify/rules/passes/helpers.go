@@ -12,6 +12,9 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// byLifeAlone is how sure a life is that only one thing has, where no frame says so.
+const byLifeAlone = rules.Strong - 3
+
 // beforeBackward is true of what goes, if at all, before a backward pass could see it.
 func beforeBackward(a *rules.Facts, id timeline.AllocationID) bool {
 	pass := a.BackwardAfter(a.Run(a.Born(id)))

@@ -28,7 +28,7 @@ goes with the end of the pass is temporary; compiled code doesn't tell a cast we
 			case a.Birth(id).Marks&frames.Inductor != 0 && a.WeightHalf[n]:
 				return rules.As(meaning.Activations, rules.Likely) // or a cast weight: compiled code doesn't say
 			}
-			return rules.As(meaning.Activations, rules.Strong-3)
+			return rules.As(meaning.Activations, byLifeAlone)
 		}
 	},
 }

@@ -17,7 +17,7 @@ var TemporaryInBackward = &rules.Rule{
 			if a.Freed(id) >= a.Runs[a.Run(a.Born(id))].End {
 				return rules.Claim{}
 			}
-			return rules.As(meaning.Temporary, rules.Strong-3)
+			return rules.As(meaning.Temporary, byLifeAlone)
 		}
 	},
 }

@@ -21,7 +21,7 @@ run forward where it was there for a good part of the program.`,
 			case !a.Trains && a.Freed(id) >= a.Stop && (a.Stop-a.Born(id))*4 > a.Stop:
 				return rules.As(meaning.Temporary, rules.Guess) // weights, or a graph
 			}
-			return rules.As(meaning.Temporary, rules.Strong-3)
+			return rules.As(meaning.Temporary, byLifeAlone)
 		}
 	},
 }
