@@ -24,12 +24,10 @@ func prepare(p *phases.Program) *rules.Facts {
 	together.Do( // each finds what only the join reads
 		func() { kvcache.FindKept(a); logits.FindLogits(a) },
 		func() { logits.FindHeads(a) },
-		func() { weights.FindTwins(a) },
 		func() { optimizer.FindResumed(a) },
-		func() { weights.FindRemade(a) },
-		func() { older.FindOlder(a); weights.FindUnmatched(a); optimizer.FindReplaced(a) },
-		func() { weights.FindCopies(a); passes.FindRecomputed(a) })
-	logits.MarkScores(a)
+		func() { older.FindOlder(a); weights.FindUnmatched(a) },
+		func() { passes.FindRecomputed(a) })
+	logits.MarkLogits(a)
 	for _, steps := range a.Untrained {
 		logits.MarkJoined(a, steps)
 	}

@@ -1,52 +1,75 @@
+// Package rules is what all reasons to say what an allocation holds have in common: the
+// form of a rule, what rules claim, and the facts of a recording that they share.
+//
+// A rule lives in the package below that has its evidence, and in classify's registry.
+// What only one rule looks up belongs into its Begin; what several read is a fact here.
 package rules
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// Facts is what the signals share while they look at one device.
+// Facts are what rules share while they look at one device. Rules only read them.
 type Facts struct {
 	*phases.Program
-	Sites siteIndex
+	SizeIndex
+	RowIndex
+	RunIndex
+	LogitsMarks
+	SavedMarks
+	Labels map[timeline.AllocationID]meaning.Category
+	Sites  siteIndex
+}
 
-	Saves      bool                                     // forward keeps what a backward pass would need
-	InBulk     []bool                                   // by allocation: freed together with many others
-	WeightSize map[int64]int                            // requested bytes of what looks like weights
-	WeightHalf map[int64]bool                           // half of them
-	StateSize  map[int64]bool                           // requested bytes of what an optimizer makes and keeps
-	Logits     []meaning.Detail                         // by allocation: scores, NoDetail for anything else
-	Widest     map[timeline.AllocationID]bool           // may be scores, though no loss shows
-	Doubtful   map[timeline.AllocationID]uint8          // how sure scores are that no loss shows of
-	Resumed    map[timeline.AllocationID]meaning.Detail // moments that come from a checkpoint
-	// scores of a part of the tokens, as of a loss that is worked out in parts
-	Chunks  map[timeline.AllocationID]bool
-	Labels  map[timeline.AllocationID]meaning.Category
-	Growing map[int64][]int                 // sizes of a cache that grows, and events at which such blocks are there
-	Chains  [][]*Grown                      // a growing cache in every pass of one request
-	Older   map[timeline.AllocationID]Claim // blocks older than the trace that stay
+// SizeIndex counts allocations by requested bytes, as far as they look like weights, or
+// like what comes of weights.
+type SizeIndex struct {
+	WeightSize   map[int64]int  // what looks like weights
+	WeightHalf   map[int64]bool // half of them
+	StateSize    map[int64]bool // what an optimizer makes and keeps
+	GradientSize map[int64]int  // gradients that one step makes, on average
+	WholeStep    map[int64]int  // those of a whole step where two in a row make the most; nil: there are none
+
+	Resumed     map[timeline.AllocationID]meaning.Detail // moments that come from a checkpoint
+	Dataset     map[timeline.AllocationID]bool           // in training without stacks
+	BucketViews bool                                     // gradients are views of DDP's buckets
+}
+
+// RowIndex are rows of equal blocks, one or two for each layer: keys and values.
+type RowIndex struct {
+	Kept    []bool          // by allocation: of a row that outlives passes
+	Growing map[int64][]int // sizes of a cache that grows, and events at which such blocks are there
+	Chains  [][]*Grown      // a growing cache in every pass of one request
+	Moved   set             // copies for what goes at once
+	// by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
+	Reordered []int32
+}
+
+// RunIndex are repeated runs of events, and the runs after which nothing changes.
+type RunIndex struct {
+	Recomputed []bool // by allocation: made again inside backward, as runs of sizes tell
 	// events: from which blocks older than the trace last; the last that makes something
 	Settled, Made int
-	Graphs        map[snapshot.StackID]bool // of which blocks older than the trace are parts of autograd graphs
-	// by run: the first optimizer's step at or after it, or backward pass where steps make nothing
-	NextStep         []int32
-	GradientIn       map[int64][]int32              // runs that leave gradients of a size, in order
-	Replaced         sparse[Claim]                  // weights and state that a step puts others in the place of
-	GradientSize     map[int64]int                  // gradients that one step makes, by requested bytes
-	Copies           []bool                         // by allocation: casts of autocast, by size
-	Heads            []bool                         // by StackID: of the last linear map of the model
-	Kept             []bool                         // by allocation: outlive backward in numbers of one size: keys and values
-	Buckets, Dataset map[timeline.AllocationID]bool // by their sizes, without stacks
-	Twins            map[timeline.AllocationID]bool // copies of all weights
-	Retained         []bool                         // by run: a forward whose graph outlives its backward
-	Retains          bool                           // most of them
-	Moved            set                            // copies for what goes at once
-	// by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
-	Reordered   []int32
-	Recomputed  []bool // by allocation: made again inside backward, by sizes
-	BucketViews bool   // gradients are views of the buckets
+}
+
+// LogitsMarks mark logits and what may be logits.
+type LogitsMarks struct {
+	Logits   []meaning.Detail                // by allocation; NoDetail for anything else
+	Widest   map[timeline.AllocationID]bool  // may be logits, though no loss shows
+	Doubtful map[timeline.AllocationID]uint8 // how sure it is that logits are, where no loss shows
+	Chunks   map[timeline.AllocationID]bool  // of a part of the tokens, of a loss that is worked out in parts
+	Heads    []bool                          // by StackID: of the last linear map of the model
+}
+
+// SavedMarks tell what forward passes save for backward, and whose graph outlives it.
+type SavedMarks struct {
+	Saves    bool   // forward saves what a backward pass would need, in programs without one
+	InBulk   []bool // by allocation: freed together with many others
+	Copies   []bool // by allocation: casts of autocast, by size, in programs that train nothing
+	Retained []bool // by run: a forward whose graph outlives its backward
+	Retains  bool   // most of them
 }
 
 // Grown is what is known of loop allocations of one size: of all of them in

@@ -63,6 +63,8 @@ func FindRetained(a *Facts) {
 // FindSaved sees, in programs without a backward pass, whether forward keeps
 // what one would need: under no_grad nearly everything is freed on the way,
 // else it piles up and goes in one bulk when the output is dropped.
+//
+// complexity: a scan over frees, then a count, then the decision of both.
 func FindSaved(a *Facts) {
 	a.InBulk, a.Copies = pages.Make[bool](len(a.Category)), pages.Make[bool](len(a.Category))
 	if a.Trains {
@@ -143,6 +145,8 @@ const bulk = 16
 // many tensors of several kinds go at once, a good part of what was made
 // meanwhile, or are there when the next of passes without one begins. Results
 // that were merely collected are few, or of few kinds.
+//
+// complexity: conditions on what goes at once, in passes without and with a backward pass.
 func findDropped(a *Facts) {
 	const least = 512                       // bytes
 	made := sync.OnceValue(func() []int32 { // forward allocations before each one

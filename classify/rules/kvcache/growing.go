@@ -1,3 +1,8 @@
+// Package kvcache tells key-value caches by their sizes: such as grow by concatenation,
+// and rows of equal blocks, one or two for each of a model's layers.
+//
+// A rule for another kind of cache finds its blocks in a file of its own, called by
+// Generates where it makes a loop one that generates.
 package kvcache
 
 import (
@@ -17,6 +22,8 @@ import (
 // numbers of blocks of each size, sizes that rise by the same amount, each
 // freed only after the next size is there. It also tells generation from other
 // loops that only run forward.
+//
+// complexity: two loops over sizes, one that picks them and one that pairs them.
 func FindGrowth(a *rules.Facts) {
 	a.Growing, a.Chains = map[int64][]int{}, nil
 	fewest := 2
@@ -102,7 +109,7 @@ func findReordered(a *rules.Facts) {
 	if a.Trains || a.Recorded.Allocs && a.All&frames.Cache != 0 {
 		return
 	}
-	var made, gone []timeline.AllocationID // in one go, without anything between
+	var made, gone []timeline.AllocationID // at once, without anything between
 	pairs := [][2]timeline.AllocationID{}  // of a copy and what it takes the place of
 	for i, action := range a.Events.Action {
 		switch {
@@ -128,7 +135,7 @@ func findReordered(a *rules.Facts) {
 	}
 }
 
-// pairReordered adds the pairs of what was made in one go and what went after it.
+// pairReordered adds the pairs of what was made at once and what went after it.
 func pairReordered(a *rules.Facts, pairs [][2]timeline.AllocationID, made,
 	gone []timeline.AllocationID) [][2]timeline.AllocationID {
 	const (
@@ -241,6 +248,8 @@ func holds(block, keys int64) bool { return keys > 0 && block >= 3*keys && block
 // Generates turns loops that only run forward and keep a growing cache into
 // generation. Models fill a cache in training, too: a pass that keeps what backward
 // would need, and no cache grows, is the first of one that failed.
+//
+// complexity: every way to tell a cache is a condition of one decision.
 func Generates(a *rules.Facts) {
 	if a.Trains || a.Saves && len(a.Growing) == 0 {
 		return
@@ -270,6 +279,8 @@ func Generates(a *rules.Facts) {
 // findNamed finds caches that functions of the program's own make, going by their
 // names, in a program that only runs forward: what they make and it keeps. Where a
 // name doesn't say what is cached, two blocks for each of the model's layers do.
+//
+// complexity: conditions on one block, then on blocks of one size.
 func findNamed(a *rules.Facts) bool {
 	const (
 		pairs = 4
@@ -347,10 +358,12 @@ func hasLayers(a *rules.Facts, layers int, beside int64) bool {
 // a program that only runs forward or of each of its requests: blocks of one size
 // in numbers that stay for the passes that follow. Beside a cache that grows, those
 // are what a decoder's layers keep of the encoder's result, one or two for each.
+//
+// complexity: each condition excludes something else that is made once and stays.
 func findStatic(a *rules.Facts) bool {
 	const (
 		pairs, passes = 8, 3
-		layer         = 8 // events between two of them at least: adapters are loaded in one go
+		layer         = 8 // events between two of them at least: adapters are loaded at once
 	)
 	if a.Saves || len(a.Steps) < passes {
 		return false
@@ -407,6 +420,8 @@ func grownBlocks(a *rules.Facts) (out []int) {
 // FindKept finds keys and values that a model keeps in training because its
 // cache is on: in recordings without stacks, an even number of blocks of one
 // size that outlives each backward pass while everything else is freed.
+//
+// complexity: conditions on a pass, on a block and on blocks of one size, in nested loops.
 func FindKept(a *rules.Facts) {
 	if a.Recorded.Allocs || !a.Trains {
 		return
@@ -447,7 +462,7 @@ func FindKept(a *rules.Facts) {
 	}
 }
 
-// dropped tells whether allocations go in one go: what a backward pass frees goes
+// dropped tells whether allocations go at once: what a backward pass frees goes
 // bit by bit, while it makes gradients.
 func dropped(a *rules.Facts, ids []timeline.AllocationID) bool {
 	first, end := a.Last, 0

@@ -12,6 +12,8 @@ import (
 // serves: a row of equal blocks, one or two for each layer, the last that is made
 // before its passes and not small beside what its layers hold. Weights of
 // different layers come with others between them.
+//
+// complexity: each condition excludes something else that setup leaves in rows.
 func findPool(a *rules.Facts) bool {
 	const (
 		fewest = 8

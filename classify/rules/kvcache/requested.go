@@ -9,9 +9,11 @@ import (
 )
 
 // findRequested finds the keys and values that a program which only runs forward
-// makes room for at the beginning of each request, for all layers in one go: a row
+// makes room for at the beginning of each request, for all layers at once: a row
 // of equal blocks, one or two for each layer, that are there for the passes that
 // follow and not small beside what the layers hold, as adapters are.
+//
+// complexity: each condition excludes something else that comes in rows.
 func findRequested(a *rules.Facts) bool {
 	const (
 		fewest = 8
@@ -27,7 +29,7 @@ func findRequested(a *rules.Facts) bool {
 		count int
 	}
 	known := map[kind]bool{}
-	lines := map[snapshot.StackID]int{} // that made some, and how many in one go
+	lines := map[snapshot.StackID]int{} // that made some, and how many at once
 	budget := looks * (a.Last - a.Loop)
 	room := budget // for looking at the sizes of all weights
 	found := false

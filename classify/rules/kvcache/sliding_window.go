@@ -18,8 +18,10 @@ type slid struct {
 
 // findWindows finds caches of which every pass puts one of the same size in the place
 // of the last, as where keys and values are kept of a window of tokens that slides:
-// two blocks for each of four layers or more, which go in one go once as many others
+// two blocks for each of four layers or more, which go at once once as many others
 // are there, pass after pass.
+//
+// complexity: a scan with a case for each kind of event, and what ends a run of frees.
 func findWindows(a *rules.Facts) (found bool) {
 	const (
 		pairs, passes = 4, 3
@@ -39,7 +41,7 @@ func findWindows(a *rules.Facts) (found bool) {
 			}
 		}
 	}
-	var gone []timeline.AllocationID // in one go
+	var gone []timeline.AllocationID // at once
 	flush := func() {
 		if len(gone) >= 2*pairs {
 			slices.SortFunc(gone, func(x, y timeline.AllocationID) int {

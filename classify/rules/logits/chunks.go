@@ -9,13 +9,15 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// markChunks marks the scores of a loss that works out its own gradient in
+// markChunks marks the logits of a loss that works out its own gradient in
 // forward, for a part of the tokens at a time: at the end of a pass that is
 // trained on, outside of all layers, requests of one size and its family that
 // are larger than all before, and of which nothing is left for backward.
+//
+// complexity: one pass over requests gathers what another one decides by.
 func markChunks(a *rules.Facts, p rules.Pass) {
 	const (
-		parts = 4 // the scores and one copy, twice
+		parts = 4 // the logits and one copy, twice
 		large = 1 << 20
 	)
 	if p.Backward == nil {

@@ -19,7 +19,7 @@ func TellFailedLoss(a *rules.Facts) {
 		return
 	}
 	failed := a.OOMs[len(a.OOMs)-1]
-	root, of, ok := gradientOfScores(a, failed)
+	root, of, ok := gradientOfLogits(a, failed)
 	s := &a.Steps[len(a.Steps)-1]
 	k := slices.IndexFunc(s.Phases, func(p meaning.PhaseSpan) bool { return p.FirstEvent <= failed && failed <= p.LastEvent })
 	if !ok || k < 0 || s.Phases[k].Phase != meaning.Forward || s.Phases[k].FirstEvent >= root {
@@ -44,12 +44,12 @@ func TellFailedLoss(a *rules.Facts) {
 	}
 }
 
-// gradientOfScores tells whether a request fails as the second one of a backward
-// pass: the loss makes one number and the weight of all targets, backward one more,
+// gradientOfLogits tells whether a request fails as the second one of a backward
+// pass: the loss makes one scalar and the weight of all targets, backward one more,
 // at event root, and then a gradient as large as the log-softmax, which is of, from
-// which comes another. Before a forward pass is over nobody makes three numbers and
+// which comes another. Before a forward pass is over nobody makes three scalars and
 // then as much as they are of.
-func gradientOfScores(a *rules.Facts, failed int) (root int, of timeline.AllocationID, ok bool) {
+func gradientOfLogits(a *rules.Facts, failed int) (root int, of timeline.AllocationID, ok bool) {
 	const large, few = 1 << 20, 4 // bytes; allocations between the first gradient and the failure
 	size := a.Events.Size[failed]
 	if size < large {
@@ -61,7 +61,7 @@ func gradientOfScores(a *rules.Facts, failed int) (root int, of timeline.Allocat
 			before = append(before, i)
 		}
 	}
-	number := func(k int) bool {
+	scalar := func(k int) bool {
 		id := a.Timeline.Of[before[k]]
 		return a.Timeline.Requested(id) <= phases.Scalar && a.Freed(id) > before[0]
 	}
@@ -70,7 +70,7 @@ func gradientOfScores(a *rules.Facts, failed int) (root int, of timeline.Allocat
 	}
 	for k := 1; k+3 < len(before); k++ {
 		of := a.Timeline.Of[before[k-1]]
-		if number(k) && number(k+1) && number(k+2) && there(a.Timeline.Of[before[k+3]]) && there(of) &&
+		if scalar(k) && scalar(k+1) && scalar(k+2) && there(a.Timeline.Of[before[k+3]]) && there(of) &&
 			a.Freed(a.Timeline.Of[before[k]]) > failed {
 			return before[k], of, true
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 )
 
-// markGenerated marks scores over the vocabulary in generation without stacks:
+// markGenerated marks logits over the vocabulary in generation without stacks:
 // between the last layer's keys and values of one pass and the first layer's of
 // the next, what is by far the largest.
 func markGenerated(a *rules.Facts) {
@@ -36,7 +36,9 @@ func markGenerated(a *rules.Facts) {
 	}
 }
 
-// markTurn marks the scores between two passes.
+// markTurn marks the logits between two passes.
+//
+// complexity: three scans of the same requests, each with its condition.
 func markTurn(a *rules.Facts, from, end int) {
 	var top, rest int64
 	each := func(f func(i int, n int64)) {
@@ -70,7 +72,7 @@ func markTurn(a *rules.Facts, from, end int) {
 		}
 	})
 	if places > few || places == few && gap*4 > made {
-		return // scores are worked on at once: these are of layers
+		return // logits are worked on at once: these are of layers
 	}
 	first := true
 	each(func(i int, n int64) {
@@ -79,7 +81,7 @@ func markTurn(a *rules.Facts, from, end int) {
 		}
 		a.Logits[a.Timeline.Of[i]] = meaning.LogitsCopy
 		if first {
-			a.Logits[a.Timeline.Of[i]], first = scores, false
+			a.Logits[a.Timeline.Of[i]], first = plain, false
 		}
 	})
 }

@@ -11,10 +11,12 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// FindHeads finds what makes the scores: the last linear map of a pass, when the
+// FindHeads finds what makes the logits: the last linear map of a pass, when the
 // model itself calls it and the other maps lie in modules below; or, wherever it
 // lies, when its result is larger than those of all others and has a score
 // for each word and token.
+//
+// complexity: a state machine over allocations, with a case for each kind.
 func FindHeads(a *rules.Facts) {
 	a.Heads = make([]bool, len(a.Stacks))
 	deeper := 0 // maps below the model since the last candidate
@@ -65,7 +67,7 @@ func markHead(a *rules.Facts, head timeline.AllocationID) {
 }
 
 // wideHead follows the linear maps of a pass. What is as wide as the batch that the
-// first one was given is that made anew, as autoencoders do, and no scores.
+// first one was given is that made anew, as autoencoders do, and no logits.
 type wideHead struct {
 	maps         int
 	last         timeline.AllocationID
@@ -82,14 +84,14 @@ func (w *wideHead) add(id timeline.AllocationID, bytes int64) {
 }
 
 // end is told of tensors outside of the model, of which the first ends a pass; it
-// gives what has made scores then.
+// gives what has made logits then.
 func (w *wideHead) end(bytes int64) timeline.AllocationID {
 	head := timeline.NoAllocation
 	if w.maps > 3 && w.bytes > w.other+w.other/2 {
 		if !w.seen {
 			w.seen, w.given = true, slices.ContainsFunc(w.ids[:], func(n int64) bool { return family(n, w.bytes) })
 		}
-		if !w.given && w.scores() {
+		if !w.given && w.overWords() {
 			head = w.last
 		}
 	}
@@ -99,9 +101,9 @@ func (w *wideHead) end(bytes int64) timeline.AllocationID {
 	return head
 }
 
-// scores tells whether the result has a number of 2 or 4 bytes for each of the
+// overWords tells whether the result has a number of 2 or 4 bytes for each of the
 // tokens, whose ids have 8, and of at least so many words.
-func (w *wideHead) scores() bool {
+func (w *wideHead) overWords() bool {
 	const manyWords = 1 << 20
 	for _, bytes := range w.ids {
 		for _, score := range [...]int64{2, 4} {
@@ -114,21 +116,21 @@ func (w *wideHead) scores() bool {
 	return false
 }
 
-// MarkScores marks the scores of passes without a loss, and the copies that the
+// MarkLogits marks the logits of passes without a loss, and the copies that the
 // program makes of them.
-func MarkScores(a *rules.Facts) {
+func MarkLogits(a *rules.Facts) {
 	if !slices.Contains(a.Heads, true) {
 		return
 	}
 	if !a.Trains {
-		markScoresIn(a, a.Loop, a.Last)
+		markLogitsIn(a, a.Loop, a.Last)
 	}
 	for _, steps := range a.Untrained {
-		markScoresIn(a, steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1)
+		markLogitsIn(a, steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1)
 	}
 }
 
-func markScoresIn(a *rules.Facts, from, to int) {
+func markLogitsIn(a *rules.Facts, from, to int) {
 	var size int64
 	for i := from; i < to; i++ {
 		if a.Events.Action[i] != snapshot.Alloc {
@@ -140,7 +142,7 @@ func markScoresIn(a *rules.Facts, from, to int) {
 		case e.Marks&frames.Workspace != 0 || !a.Recorded.Native && phases.CublasSize(n):
 		case a.Heads[a.Timeline.Stack(id)]:
 			if a.Logits[id] == meaning.NoDetail {
-				a.Logits[id] = scores
+				a.Logits[id] = plain
 			}
 			size = n
 		case e.Depth > 1:

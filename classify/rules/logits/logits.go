@@ -1,3 +1,7 @@
+// Package logits tells logits, their copies and their gradients: by the frames of a loss
+// and by the order of sizes around it.
+//
+// A rule that finds logits marks them in Facts.Logits, from FindLogits.
 package logits
 
 import (
@@ -12,11 +16,13 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// scores marks the scores themselves while their copies are told from them.
-const scores = meaning.Detail(meaning.NumDetails)
+// plain marks the logits themselves while their copies are told from them.
+const plain = meaning.Detail(meaning.NumDetails)
 
-// FindLogits marks scores over classes, their copies and their gradients: the
+// FindLogits marks logits over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
+//
+// complexity: one case for each way in which a pass shows its logits.
 func FindLogits(a *rules.Facts) {
 	a.Logits = pages.Make[meaning.Detail](len(a.Category))
 	if !a.Trains && !a.Recorded.Allocs && len(a.Chains) > 0 {
@@ -24,7 +30,7 @@ func FindLogits(a *rules.Facts) {
 		return
 	}
 	a.Widest, a.Chunks = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
-	var trained int64 // the last scores of tokens that were trained on
+	var trained int64 // the last logits of tokens that were trained on
 	passes := rules.Passes(a)
 	sizes := make([]int64, len(passes))
 	sure := make([]uint8, len(passes))
@@ -36,7 +42,7 @@ func FindLogits(a *rules.Facts) {
 	}
 	const several = 4
 	if !a.Recorded.Allocs && !a.Trains && len(passes) >= several && found*3 < len(passes) {
-		clear(sizes) // every pass that only runs forward ends in scores, or none does
+		clear(sizes) // every pass that only runs forward ends in logits, or none does
 	}
 	for i, p := range passes {
 		switch size := sizes[i]; {
@@ -62,7 +68,7 @@ func FindLogits(a *rules.Facts) {
 }
 
 // doubt notes how sure it is that what was marked in a pass, and its backward pass,
-// are scores.
+// are logits.
 func doubt(a *rules.Facts, p rules.Pass, sure uint8) {
 	if a.Doubtful == nil {
 		a.Doubtful = map[timeline.AllocationID]uint8{}
@@ -105,7 +111,7 @@ func largestIn(a *rules.Facts, first, end int, asked, wanted frames.Marks) int64
 	return size
 }
 
-// family tells whether a size is that of the scores in another precision, or
+// family tells whether a size is that of the logits in another precision, or
 // with the last token cut off. A matrix library's workspace is none by chance.
 func family(n, size int64) bool {
 	for _, m := range [...]int64{size, size / 2, size * 2} {
@@ -116,9 +122,9 @@ func family(n, size int64) bool {
 	return false
 }
 
-// markForward marks the scores and their copies: back from the loss to the
+// markForward marks the logits and their copies: back from the loss to the
 // product that made them, and on to the end of forward. It gives the size of the
-// scores of all tokens where the loss is of some of them, else the same one.
+// logits of all tokens where the loss is of some of them, else the same one.
 func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
 	at := lossAt(a, p, size)
 	flat := transposed(a, at, p.End, size) && !sliced(a, at, p.First, size) && (a.Recorded.Allocs || staying(a, p, size) <= 2)
@@ -138,7 +144,7 @@ func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
 	return all
 }
 
-// markAlike marks the scores of other chunks of the tokens: as large as those that
+// markAlike marks the logits of other chunks of the tokens: as large as those that
 // were found, made by the same lines, and no more than there are copies. A line
 // that calls all layers makes other sizes, too, or more.
 func markAlike(a *rules.Facts, p rules.Pass) {
@@ -150,7 +156,7 @@ func markAlike(a *rules.Facts, p rules.Pass) {
 			continue
 		}
 		switch a.Logits[a.Timeline.Of[i]] {
-		case scores:
+		case plain:
 			stack, size = a.Events.StackOf(i), a.Events.Size[i]
 		case meaning.LogitsCopy:
 			copies++
@@ -173,13 +179,15 @@ func markAlike(a *rules.Facts, p rules.Pass) {
 	}
 	if len(alike) <= copies {
 		for _, id := range alike {
-			a.Logits[id] = scores
+			a.Logits[id] = plain
 		}
 	}
 }
 
-// markBefore marks the scores and what was made of them before an event. It
+// markBefore marks the logits and what was made of them before an event. It
 // gives their size, or that of what they became where they aren't found.
+//
+// complexity: one case for each kind of tensor between logits and loss.
 func markBefore(a *rules.Facts, at, first int, size int64) int64 {
 	made := at // event that made the earliest of them
 	for i, budget := at-1, 16; i >= first && budget > 0; i-- {
@@ -193,13 +201,13 @@ func markBefore(a *rules.Facts, at, first int, size int64) int64 {
 		case family(n, size) && e.Marks&frames.Workspace == 0:
 			made = i
 			if e.Marks&frames.MatMul != 0 && e.Marks&frames.Copying == 0 {
-				a.Logits[id] = scores
+				a.Logits[id] = plain
 				return size
 			}
 			a.Logits[id] = meaning.LogitsCopy
 		case n*16 < size || e.Marks&frames.Workspace != 0 || phases.CublasSize(n):
 		case e.Marks&frames.MatMul != 0 && e.Marks&frames.Copying == 0 && e.Depth <= 2 && a.Freed(id) > made && sameRows(n, size):
-			a.Logits[id] = scores
+			a.Logits[id] = plain
 			return n
 		default:
 			return size
@@ -208,7 +216,7 @@ func markBefore(a *rules.Facts, at, first int, size int64) int64 {
 	return size
 }
 
-// sameRows tells whether two sizes can be scores of different numbers of tokens,
+// sameRows tells whether two sizes can be logits of different numbers of tokens,
 // for as many words.
 func sameRows(n, size int64) bool {
 	const manyTokens, far = 1 << 16, 16
@@ -220,7 +228,7 @@ func sameRows(n, size int64) bool {
 const fewWords = 4000
 
 // markOthers marks what else has the size of a large log-softmax in the same
-// pass, when that is little: the scores of a second model, or of the same one
+// pass, when that is little: the logits of a second model, or of the same one
 // for another loss.
 func markOthers(a *rules.Facts, p rules.Pass, size int64) {
 	const few = 8
@@ -244,7 +252,7 @@ func markOthers(a *rules.Facts, p rules.Pass, size int64) {
 	}
 }
 
-// sliced tells whether the scores before a log-softmax have a little more than
+// sliced tells whether the logits before a log-softmax have a little more than
 // it: a slice that leaves out the last token is copied first, too.
 func sliced(a *rules.Facts, at, first int, size int64) bool {
 	for i, budget := at-1, 8; i >= first && budget > 0; i-- {
@@ -295,7 +303,7 @@ func lossAt(a *rules.Facts, r rules.Pass, size int64) int {
 }
 
 // transposed tells whether the log-softmax runs over another dimension than the
-// last one: it copies its input for that. Its result is no row of scores.
+// last one: it copies its input for that. Its result is no row of logits.
 func transposed(a *rules.Facts, at, end int, size int64) bool {
 	next := at + 1
 	for next < end && a.Events.Action[next] != snapshot.Alloc && a.Events.Action[next] != snapshot.FreeRequested {
@@ -310,7 +318,7 @@ func transposed(a *rules.Facts, at, end int, size int64) bool {
 	return a.Freed(a.Timeline.Of[next]) <= next+2 && a.Freed(a.Timeline.Of[at]) > next+2
 }
 
-// savedGoes tells whether scores that forward kept go right after an event, as
+// savedGoes tells whether logits that forward kept go right after an event, as
 // those that a loss's own backward has read.
 func savedGoes(a *rules.Facts, event int, size int64) bool {
 	const soon = 5 // events
@@ -323,10 +331,12 @@ func savedGoes(a *rules.Facts, event int, size int64) bool {
 	return false
 }
 
-// markBackward marks the gradients of the scores: those that the loss is of, and
+// markBackward marks the gradients of the logits: those that the loss is of, and
 // those of all tokens.
+//
+// complexity: one case for each kind of tensor at the beginning of a backward pass.
 func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
-	const crumb, many = 1024, 256 // times less than the scores: one number for each token; how many a loss needs at most
+	const crumb, many = 1024, 256 // times less than the logits: one number for each token; how many a loss needs at most
 	misses, crumbs := 0, 0
 	var made []timeline.AllocationID // the last two: each is made from one that then goes
 	const soon = 5                   // events
@@ -379,7 +389,7 @@ loss and only the order of sizes speaks.`,
 			if d == meaning.NoDetail {
 				return rules.Claim{}
 			}
-			if d == scores {
+			if d == plain {
 				d = meaning.NoDetail
 			}
 			if sure, ok := a.Doubtful[id]; ok {

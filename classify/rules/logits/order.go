@@ -13,8 +13,10 @@ import (
 // lossSizeByOrder sees the loss at the turn from forward to backward: the
 // gradient of nll_loss and that of log_softmax, of one size in some precision
 // and one after the other, and the log-softmax of that size at the end of
-// forward; or scores that are by far the largest thing there. Where neither stacks
-// nor two numbers speak for a loss it is less sure.
+// forward; or logits that are by far the largest thing there. Where neither stacks
+// nor two scalars speak for a loss it is less sure.
+//
+// complexity: one case for each kind of loss, asked in order of sureness.
 func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 	tail, rest := tail(a, p)
 	var top int64
@@ -43,11 +45,11 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 		}
 		return 0, 0
 	}
-	const picked = 64 // tokens' own scores are so much less than those of all words
+	const picked = 64 // tokens' own logits are so much less than those of all words
 	least := int64(0)
 	largest := dominates(rest)
 	if a.Recorded.Allocs { // a loss that isn't torch's own
-		largest = dominates(beside(a, p, top)) && !layered(a, p, top) && endsInScores(a, p, top, top/picked)
+		largest = dominates(beside(a, p, top)) && !layered(a, p, top) && endsInLogits(a, p, top, top/picked)
 		if largest {
 			least = top / picked
 		}
@@ -59,7 +61,7 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 		if size != first && size != last {
 			continue
 		}
-		if n >= 2 && !a.Recorded.Native && twoNumbers(a, p, size) || largest && family(size, top) && a.Recorded.Allocs {
+		if n >= 2 && !a.Recorded.Native && twoScalars(a, p, size) || largest && family(size, top) && a.Recorded.Allocs {
 			return size, rules.Strong
 		}
 		if largest && family(size, top) { // or what a loss compares
@@ -98,7 +100,7 @@ func odd(n int64) int64 {
 }
 
 // beside is the largest request of a pass that isn't of a size's family: a few of
-// that are the scores of another model, or of the same one before.
+// that are the logits of another model, or of the same one before.
 func beside(a *rules.Facts, p rules.Pass, size int64) (rest int64) {
 	const few = 16
 	var same int
@@ -120,11 +122,13 @@ func beside(a *rules.Facts, p rules.Pass, size int64) (rest int64) {
 }
 
 // forEachToken tells, without stacks, whether a pass ends in numbers for each word
-// and token, its scores and their log-softmax, and then in one for each token, and
+// and token, its logits and their log-softmax, and then in one for each token, and
 // whether backward begins with as many: gather does so, and so does what label
 // smoothing takes the mean of.
+//
+// complexity: a state machine over the end of forward, and one over the beginning of backward.
 func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
-	scores := func(n int64) bool { return n > least && family(n, size) }
+	isLogits := func(n int64) bool { return n > least && family(n, size) }
 	numbers := map[int64]bool{} // each the bytes of one number for each token, if that's what they are
 	copies := 0
 	for i := p.End - 1; i >= p.First; i-- {
@@ -132,7 +136,7 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 		if a.Events.Action[i] != snapshot.Alloc || a.IsWorkspaceBySize(a.Timeline.Of[i]) {
 			continue
 		}
-		if scores(n) {
+		if isLogits(n) {
 			copies++
 		} else if n > least {
 			break
@@ -143,15 +147,15 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	if copies < 2 {
 		return false
 	}
-	var before, score int64 // bytes; two gradients of scores follow each other, and no weight's comes in between
+	var before, score int64 // bytes; two gradients of logits follow each other, and no weight's comes in between
 	for i := p.Backward.First; i < p.Backward.End; i++ {
 		n := a.Events.Size[i]
 		switch {
 		case a.Events.Action[i] != snapshot.Alloc || n <= 64:
-		case scores(n) && score > 0:
+		case isLogits(n) && score > 0:
 			words := max(score, n) / before
 			return words*before == max(score, n) && words >= fewWords
-		case scores(n) && numbers[before]:
+		case isLogits(n) && numbers[before]:
 			score = n
 		case n > least || score > 0:
 			return false
@@ -162,11 +166,13 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	return false
 }
 
-// endsInScores tells whether stacks speak for scores of a size in a pass: operators
+// endsInLogits tells whether stacks speak for logits of a size in a pass: operators
 // for an exponential of them, or of a part, where operators have names, or a function
 // that may hide one; else at least that a module makes them, and no module anything
 // large after that.
-func endsInScores(a *rules.Facts, p rules.Pass, size, least int64) bool {
+//
+// complexity: one case for each operator that speaks for or against logits.
+func endsInLogits(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	const small = 1 << 16
 	seen, made, soft, later := false, false, false, false
 	for i := p.First; i < p.End; i++ {
@@ -197,7 +203,7 @@ func endsInScores(a *rules.Facts, p rules.Pass, size, least int64) bool {
 
 // layered tells whether a pass's modules make what is of a size, or of its family,
 // again and again, and the program nothing of it in between: hidden layers do, and
-// scores come from one of them.
+// logits come from one of them.
 func layered(a *rules.Facts, p rules.Pass, size int64) bool {
 	made := 0
 	for i := p.First; i < p.End; i++ {
@@ -216,10 +222,10 @@ func layered(a *rules.Facts, p rules.Pass, size int64) bool {
 	return false
 }
 
-// twoNumbers tells whether nll_loss ran soon after the last request of a size, or
+// twoScalars tells whether nll_loss ran soon after the last request of a size, or
 // the one before, which may have been copied since: it makes the loss and the weight
 // of all targets, one right after the other.
-func twoNumbers(a *rules.Facts, p rules.Pass, size int64) bool {
+func twoScalars(a *rules.Facts, p rules.Pass, size int64) bool {
 	last := p.End
 	for range 2 {
 		for last--; last >= p.First && (a.Events.Action[last] != snapshot.Alloc || !family(a.Events.Size[last], size)); {
@@ -228,34 +234,34 @@ func twoNumbers(a *rules.Facts, p rules.Pass, size int64) bool {
 		if last < p.First {
 			return false
 		}
-		if numbersAfter(a, last, p.End) {
+		if scalarsAfter(a, last, p.End) {
 			return true
 		}
 	}
 	return false
 }
 
-func numbersAfter(a *rules.Facts, event, end int) bool {
+func scalarsAfter(a *rules.Facts, event, end int) bool {
 	const soon = 6 // allocations
-	numbers, made := 0, 0
-	for i := event + 1; i < end && made < soon && numbers < 2; i++ {
+	scalars, made := 0, 0
+	for i := event + 1; i < end && made < soon && scalars < 2; i++ {
 		switch {
 		case a.Events.Action[i] == snapshot.FreeRequested:
-			numbers = 0
+			scalars = 0
 		case a.Events.Action[i] != snapshot.Alloc:
 		case a.Events.Size[i] > phases.Scalar:
-			made, numbers = made+1, 0
+			made, scalars = made+1, 0
 		default:
-			made, numbers = made+1, numbers+1
+			made, scalars = made+1, scalars+1
 		}
 	}
-	return numbers == 2
+	return scalars == 2
 }
 
 // tail lists the last large requests of a pass, the last one first, and the
 // largest of those before them.
 func tail(a *rules.Facts, p rules.Pass) (tail []int64, rest int64) {
-	const far = 1024 // times as large as what is made of a few scores
+	const far = 1024 // times as large as what is made of a few logits
 	tail, rest = tailAbove(a, p, 64)
 	crumbs, again := 0, 0
 	of := map[int64]int{}
@@ -314,6 +320,8 @@ func unread(a *rules.Facts, event int) bool {
 // head is the run of related sizes that a backward pass begins with, each made
 // from the one before, which then goes: the first and the last of them, and how
 // many. Before them only less than a size may come.
+//
+// complexity: one condition for each way in which a gradient follows another.
 func head(a *rules.Facts, b *phases.Run, least int64) (first, last int64, n int) {
 	var before timeline.AllocationID
 	for i := b.First; i < b.End && n < 6; i++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// markAsTrained marks the scores of a pass that came to no loss: of the words of
+// markAsTrained marks the logits of a pass that came to no loss: of the words of
 // those that were trained on, before.
 func markAsTrained(a *rules.Facts, p rules.Pass, trained int64) {
 	const large = 1 << 20
@@ -22,8 +22,8 @@ func markAsTrained(a *rules.Facts, p rules.Pass, trained int64) {
 	}
 }
 
-// markAtFailure marks the scores of a pass that failed in the loss, or where
-// something as large was to be made of what may be scores, or in making them: for
+// markAtFailure marks the logits of a pass that failed in the loss, or where
+// something as large was to be made of what may be logits, or in making them: for
 // every word of what looks like a vocabulary. It is false where it found none.
 func markAtFailure(a *rules.Facts, p rules.Pass) bool {
 	i := sort.SearchInts(a.OOMs, p.First)
@@ -71,9 +71,9 @@ func product(a *rules.Facts, p rules.Pass) timeline.AllocationID {
 	return top
 }
 
-// markProduct marks scores, and what the program makes of them.
+// markProduct marks logits, and what the program makes of them.
 func markProduct(a *rules.Facts, p rules.Pass, top timeline.AllocationID) {
-	a.Logits[top] = scores
+	a.Logits[top] = plain
 	for i := a.Born(top) + 1; i < p.End; i++ {
 		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc && family(a.Events.Size[i], a.Timeline.Requested(top)) &&
 			a.Birth(id).Depth <= 1 && a.Birth(id).Marks&frames.Workspace == 0 {
@@ -99,7 +99,7 @@ func forEachWord(a *rules.Facts, n int64) bool {
 	return false
 }
 
-// MarkJoined marks what joins the scores of several passes that aren't trained
+// MarkJoined marks what joins the logits of several passes that aren't trained
 // on, as evaluations do: as large as those of two or more.
 func MarkJoined(a *rules.Facts, steps []meaning.Step) {
 	const large = 1 << 20
@@ -111,7 +111,7 @@ func MarkJoined(a *rules.Facts, steps []meaning.Step) {
 		}
 		id := a.Timeline.Of[i]
 		switch {
-		case a.Logits[id] == scores && len(sizes) < 4:
+		case a.Logits[id] == plain && len(sizes) < 4:
 			sizes[n] = true
 		case a.Logits[id] == meaning.NoDetail && a.Stacks[a.Timeline.Stack(id)].Marks&(frames.Workspace|frames.InModule) == 0:
 			for size := range sizes {

@@ -8,7 +8,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// markWidest marks what may be scores though no loss shows, as where a program
+// markWidest marks what may be logits though no loss shows, as where a program
 // computes with each token's own or with a part of them at a time: a few
 // requests of a pass that are far larger than all others.
 func markWidest(a *rules.Facts, p rules.Pass) {
@@ -51,7 +51,7 @@ func markWidest(a *rules.Facts, p rules.Pass) {
 	}
 }
 
-// markWidestIn marks what may be the gradients of such scores: as large as they are,
+// markWidestIn marks what may be the gradients of such logits: as large as they are,
 // and gone by the end of the backward pass.
 func markWidestIn(a *rules.Facts, backward *phases.Run, least int64) {
 	if backward == nil {

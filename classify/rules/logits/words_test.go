@@ -6,7 +6,7 @@ import (
 	"github.com/vramscope/vramscope/classify/rules"
 )
 
-// TestWords tells scores over a vocabulary from features of a width by what they have in
+// TestWords tells logits over a vocabulary from features of a width by what they have in
 // common with the largest weight.
 func TestWords(t *testing.T) {
 	for _, c := range []struct {
@@ -24,7 +24,7 @@ func TestWords(t *testing.T) {
 		{"all triples of 384", 3072 * 768 * 4, 384 * 384 * 384 * 4, false},
 		{"no weights", 0, 4096 * 50257 * 2, false},
 	} {
-		a := &rules.Facts{WeightSize: map[int64]int{1 << 20: 12}}
+		a := &rules.Facts{SizeIndex: rules.SizeIndex{WeightSize: map[int64]int{1 << 20: 12}}}
 		if c.table > 0 {
 			a.WeightSize[c.table] = 1
 		}

@@ -1,3 +1,7 @@
+// Package older tells what the recording found there: blocks that are older than it, by
+// their stacks, by how often their sizes recur and by what frees them.
+//
+// A rule goes beside OlderFreed, and into classify's registry.
 package older
 
 import (
@@ -22,11 +26,12 @@ says, and by the phase in which it goes.`,
 	Born:   rules.Older,
 	Needs:  []rules.Need{rules.OlderBlock},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		graphs := olderGraphs(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			if a.Timeline.Stack(id) == 0 {
 				return rules.Claim{}
 			}
-			return olderByStack(a, id, a.Freed(id))
+			return olderByStack(a, graphs, id, a.Freed(id))
 		}
 	},
 }
@@ -40,11 +45,12 @@ each are weights with Adam's state.`,
 	Born:   rules.Older,
 	Needs:  []rules.Need{rules.OlderBlock, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		lasting := judgeLasting(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			if !Lasts(a, id) {
 				return rules.Claim{}
 			}
-			c := a.Older[id]
+			c := lasting[id]
 			c.Last = true
 			return c
 		}
@@ -80,13 +86,17 @@ for it, what an optimizer's step or zero_grad frees are gradients; anything else
 	},
 }
 
-func olderByStack(a *rules.Facts, id timeline.AllocationID, f int) rules.Claim {
+// olderByStack judges a block that is older than the trace by what its stack says, and
+// by the event that frees it.
+//
+// complexity: a table of cases.
+func olderByStack(a *rules.Facts, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
 	e := a.Birth(id)
 	gone := f < a.Last
 	switch {
 	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.Timeline.Requested(id) > 64, a.Heads[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Logits, rules.Likely)
-	case e.Hint == phases.HintOf(meaning.Forward) && !gone && a.Graphs[a.Timeline.Stack(id)]:
+	case e.Hint == phases.HintOf(meaning.Forward) && !gone && graphs[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Activations, rules.Guess)
 	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.Depth == 2 && !gone:
 		return rules.As(meaning.Logits, rules.Plausible)
@@ -203,16 +213,21 @@ func stateOfOne(a *rules.Facts) int {
 	return 2
 }
 
-// FindOlder tells weights from optimizer state among the blocks that were there
+// FindOlder counts the gradients of a step, and finds from when on blocks last that
+// were there before the trace.
+func FindOlder(a *rules.Facts) {
+	a.GradientSize, a.WholeStep = gradientsPerStep(a)
+	settles(a)
+}
+
+// judgeLasting tells weights from optimizer state among the blocks that were there
 // before the trace and stay: a size that comes back as gradients belongs to so
 // many weights, and the rest of its blocks to their state. Weights were made
 // first and lie lowest.
-func FindOlder(a *rules.Facts) {
-	a.Older = map[timeline.AllocationID]rules.Claim{}
-	var whole map[int64]int
-	a.GradientSize, whole = gradientsPerStep(a)
-	settles(a)
-	a.Graphs = olderGraphs(a)
+//
+// complexity: a table of cases for each size.
+func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
+	lasting, whole := map[timeline.AllocationID]rules.Claim{}, a.WholeStep
 	bySize, known := map[int64][]timeline.AllocationID{}, map[int64]int{} // by size: those without a stack; weights, by theirs
 	for i := range a.Timeline.Older() {
 		id := timeline.AllocationID(i)
@@ -224,12 +239,12 @@ func FindOlder(a *rules.Facts) {
 		}
 	}
 	if a.Last == 0 || !a.Trains && a.Loop >= a.Last {
-		multiples(a, bySize)
-		return
+		multiples(lasting, bySize)
+		return lasting
 	}
 	if a.Trains && !returning(a, bySize) { // gradients stay, or none is recorded
-		if multiples(a, bySize); len(a.Older) > 0 {
-			return
+		if multiples(lasting, bySize); len(lasting) > 0 {
+			return lasting
 		}
 	}
 	const large = 64 << 10 // factors of moments have the sizes of biases
@@ -247,23 +262,24 @@ func FindOlder(a *rules.Facts) {
 		for k, id := range ids {
 			switch {
 			case phases.CublasSize(n) && g == 0 && len(ids) <= 2:
-				a.Older[id] = rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
+				lasting[id] = rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
 			case n <= phases.Scalar && g == 0:
-				a.Older[id] = rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Guess)
+				lasting[id] = rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Guess)
 			case g > 0 && k < g-known[n]:
-				a.Older[id] = rules.As(meaning.Weights, rules.Likely)
+				lasting[id] = rules.As(meaning.Weights, rules.Likely)
 			// of a teacher, a reference, an average
 			case whole[n] > 0 && n >= large && known[n]+len(ids) > (1+state)*whole[n] && k < len(ids)-state*whole[n]:
-				a.Older[id] = rules.As(meaning.Weights, rules.Plausible)
+				lasting[id] = rules.As(meaning.Weights, rules.Plausible)
 			case g > 0 && known[n]+len(ids) >= 2*g:
-				a.Older[id] = rules.As(meaning.OptimizerState, rules.Likely)
+				lasting[id] = rules.As(meaning.OptimizerState, rules.Likely)
 			case g == 0 && half > 0 && len(ids) >= 2*half:
-				a.Older[id] = rules.As(meaning.OptimizerState, rules.Plausible)
+				lasting[id] = rules.As(meaning.OptimizerState, rules.Plausible)
 			default:
-				a.Older[id] = rules.As(meaning.Weights, rules.Plausible)
+				lasting[id] = rules.As(meaning.Weights, rules.Plausible)
 			}
 		}
 	}
+	return lasting
 }
 
 // returning tells whether a good part of some blocks is of sizes that steps make
@@ -321,7 +337,7 @@ func gradientsPerStep(a *rules.Facts) (total, whole map[int64]int) {
 // multiples judges a final state without history by how often every size
 // recurs: three or four times is a model with its Adam state, in the order in
 // which they were made. Anything else could be anything.
-func multiples(a *rules.Facts, bySize map[int64][]timeline.AllocationID) {
+func multiples(lasting map[timeline.AllocationID]rules.Claim, bySize map[int64][]timeline.AllocationID) {
 	var total int64
 	for n, ids := range bySize {
 		total += n * int64(len(ids))
@@ -348,11 +364,11 @@ func multiples(a *rules.Facts, bySize map[int64][]timeline.AllocationID) {
 		for k, id := range ids {
 			switch {
 			case k < each:
-				a.Older[id] = rules.As(meaning.Weights, rules.Guess)
+				lasting[id] = rules.As(meaning.Weights, rules.Guess)
 			case k >= len(ids)-2*each:
-				a.Older[id] = rules.As(meaning.OptimizerState, rules.Guess)
+				lasting[id] = rules.As(meaning.OptimizerState, rules.Guess)
 			default:
-				a.Older[id] = rules.As(meaning.Gradients, rules.Guess)
+				lasting[id] = rules.As(meaning.Gradients, rules.Guess)
 			}
 		}
 	}

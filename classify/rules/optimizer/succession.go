@@ -21,6 +21,8 @@ type succession struct{ made, gone []timeline.AllocationID }
 
 // successions pair what an optimizer's step makes and leaves with what it drops of
 // the same size: by allocation, the one before it.
+//
+// complexity: a scan of each step, with a case for each kind of event.
 func successions(a *rules.Facts) map[timeline.AllocationID]timeline.AllocationID {
 	before := map[timeline.AllocationID]timeline.AllocationID{}
 	lines := innermost(a)
@@ -82,6 +84,8 @@ func succeedByOrder(a *rules.Facts, s *succession, before map[timeline.Allocatio
 // succeedByLine pairs what goes with what the same line makes, or, where another
 // one made it, by the lines that let go and those that make: an optimizer has its
 // moments and weights in one order. It is false where lines don't tell.
+//
+// complexity: each condition is a reason not to pair by lines.
 func succeedByLine(a *rules.Facts, s *succession, before map[timeline.AllocationID]timeline.AllocationID,
 	lines func(snapshot.StackID) line, takes map[line]line) bool {
 	if len(s.made) < 2 || len(s.gone) == 0 {

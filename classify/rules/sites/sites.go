@@ -1,3 +1,7 @@
+// Package sites tells what is unsure by itself from what its call site makes otherwise.
+//
+// A rule goes beside SameSite, and into classify's registry, behind all that don't look
+// at others.
 package sites
 
 import (
@@ -190,6 +194,8 @@ type answers struct {
 
 // askSite asks the other allocations of an unsure one's site, leaving out some; share
 // is how many of ten must agree.
+//
+// complexity: a scan that asks, one that counts and what claims share a table.
 func askSite(a *rules.Facts, s rules.Sites, leave map[timeline.AllocationID]bool, share int) func(
 	timeline.AllocationID) rules.Claim {
 	var asking []answers

@@ -27,89 +27,36 @@ func viewsBuckets(a *rules.Facts) bool {
 	return buckets > 0 && gradients*4 < buckets
 }
 
-// FindUnmatched looks, in training without stacks, at what stays and isn't the
-// size of any gradient: DDP's buckets, whose sum is that of all gradients and which
-// are made in one go, once the first pass is over, and a data set on the GPU, a single large block among weights that all have
-// gradients.
+// FindUnmatched looks, in training without stacks, for a data set on the GPU: a single
+// large block among weights that all have gradients. It also tells whether gradients
+// are views of DDP's buckets.
+//
+// complexity: conditions on one block, then on all of them.
 func FindUnmatched(a *rules.Facts) {
-	a.BucketViews = viewsBuckets(a)
-	a.Buckets, a.Dataset = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
+	a.BucketViews, a.Dataset = viewsBuckets(a), map[timeline.AllocationID]bool{}
 	if a.Recorded.Allocs || !a.Trains {
 		return
 	}
-	var gradients int64
-	for n, count := range a.GradientSize {
-		gradients += n * int64(count)
-	}
-	var matched, unmatched int64
+	var matched, unmatched, single int64
 	var alone []timeline.AllocationID
-	late := map[int][]timeline.AllocationID{} // by run
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		n := a.Timeline.Requested(id)
-		if !a.Outlives(id) || n <= phases.Scalar || a.Born(id) < 0 {
-			continue
-		}
-		switch p := a.Phase[id]; {
-		case p == meaning.Setup && a.GradientSize[n] > 0:
+		switch {
+		case a.Phase[id] != meaning.Setup || !a.Outlives(id) || n <= phases.Scalar || a.Born(id) < 0:
+		case a.GradientSize[n] > 0:
 			matched += n
-		case p == meaning.Setup:
+		case a.WeightSize[n] == 1 && n >= 1<<20:
+			alone, single = append(alone, id), single+n
+		default:
 			unmatched += n
-			if a.WeightSize[n] == 1 && n >= 1<<20 {
-				alone = append(alone, id)
-			}
-		case p == meaning.Forward || p == meaning.OtherPhase || p == meaning.Data:
-			late[a.Run(a.Born(id))] = append(late[a.Run(a.Born(id))], id)
 		}
 	}
-	var single int64
-	for _, id := range alone {
-		single += a.Timeline.Requested(id)
-	}
-	if len(alone) <= 2 && matched > 0 && (unmatched-single)*10 < matched && !freezes(a) {
+	if len(alone) <= 2 && matched > 0 && unmatched*10 < matched && !freezes(a) {
 		for _, id := range alone {
 			a.Dataset[id] = true
 		}
 	}
-	first := a.BackwardAfter(0)
-	var buckets [][]timeline.AllocationID
-	for r, ids := range late {
-		if first == nil || a.Runs[r].First < first.First {
-			continue // buckets are made anew after the first pass
-		}
-		if a.BackwardAfter(a.Run(first.End)) != a.BackwardAfter(r) && isLastBatch(a, r) {
-			continue // what the last pass was given and came to is still there, too
-		}
-		var sum int64
-		for _, id := range ids {
-			sum += a.Timeline.Requested(id)
-		}
-		if d := max(sum-gradients, gradients-sum); len(ids) > 1 && d < gradients/100 && joinsGradients(a, ids) {
-			buckets = append(buckets, ids)
-		}
-	}
-	if len(buckets) == 1 { // they are made anew once
-		for _, id := range buckets[0] {
-			a.Buckets[id] = true
-		}
-	}
-}
-
-// joinsGradients tells whether allocations may be DDP's buckets: the reducer makes
-// them in one go (Reducer::initialize_buckets, torch/csrc/distributed/c10d/reducer.cpp),
-// and most hold several gradients. What a forward pass keeps comes one by one, and
-// copies of weights have their sizes.
-func joinsGradients(a *rules.Facts, ids []timeline.AllocationID) bool {
-	alone := 0
-	for k, id := range ids {
-		if k > 0 && a.Born(id) != a.Born(ids[k-1])+1 {
-			return false
-		}
-		if a.GradientSize[a.Timeline.Requested(id)] > 0 {
-			alone++
-		}
-	}
-	return alone*2 < len(ids)
 }
 
 // freezes tells whether some weights have no gradients, though others of their
@@ -122,50 +69,4 @@ func freezes(a *rules.Facts) bool {
 		}
 	}
 	return false
-}
-
-// isLastBatch tells whether at most one backward pass comes after a run.
-func isLastBatch(a *rules.Facts, r int) bool {
-	p := a.BackwardAfter(r)
-	return p == nil || a.BackwardAfter(a.Run(p.End)) == nil
-}
-
-var BucketBySize = &rules.Rule{
-	ID: "ddp-bucket-by-size",
-	Doc: `Made in one go once the first pass is over, with others whose sum is that of all gradients, in a
-recording without stacks: one of DDP's buckets.`,
-	Signal: meaning.BySize,
-	Born:   rules.AnyTime,
-	Needs:  []rules.Need{rules.NoStacks, rules.Training, rules.Sizes},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Buckets) == 0 {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Buckets[id] {
-				return rules.Claim{}
-			}
-			return rules.KindOf(meaning.Communication, meaning.GradientBucket, rules.Plausible+5)
-		}
-	},
-}
-
-var DataSetBySize = &rules.Rule{
-	ID: "data-set-by-size",
-	Doc: `A single large block that setup leaves among weights that all have gradients, and that has none, in a
-recording without stacks: a data set on the GPU.`,
-	Signal: meaning.BySize,
-	Born:   rules.AnyTime,
-	Needs:  []rules.Need{rules.NoStacks, rules.Training, rules.Sizes},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Dataset) == 0 {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Dataset[id] {
-				return rules.Claim{}
-			}
-			return rules.As(meaning.Inputs, rules.Likely+1)
-		}
-	},
 }

@@ -1,0 +1,27 @@
+package passes
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var UnfinishedBackward = &rules.Rule{
+	ID: "backward-at-end",
+	Doc: `Made in the backward pass in which the recording ends, and still there: a gradient where it is as large
+as a weight, else a temporary, by guess.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Backward),
+	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			switch {
+			case a.Freed(id) < a.Last || a.Runs[a.Run(a.Born(id))].End < a.Last:
+				return rules.Claim{}
+			case a.WeightSize[a.Timeline.Requested(id)] > 0:
+				return rules.As(meaning.Gradients, rules.Plausible)
+			}
+			return rules.As(meaning.Temporary, rules.Guess)
+		}
+	},
+}

@@ -1,0 +1,27 @@
+package passes
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var UnseenBackward = &rules.Rule{
+	ID: "backward-not-seen",
+	Doc: `Made in a forward pass of a program whose optimizer steps though no backward pass could be seen, and
+there for a while: an activation, by guess.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
+	Needs:  []rules.Need{rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		if a.Trains || !a.Updates {
+			return nil
+		}
+		return func(id timeline.AllocationID) rules.Claim {
+			if a.Freed(id)-a.Born(id) <= 16 {
+				return rules.Claim{}
+			}
+			return rules.As(meaning.Activations, rules.Guess)
+		}
+	},
+}

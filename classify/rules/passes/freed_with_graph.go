@@ -1,0 +1,31 @@
+package passes
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var FreedWithGraph = &rules.Rule{
+	ID: "freed-with-graph",
+	Doc: `Made in a forward pass that no backward pass used, and gone together with many others, as an autograd
+graph goes when nobody refers to it any more: saved activations. Less sure where a failure cut the pass short.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
+	Needs:  []rules.Need{rules.Lives, rules.Releases},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			switch {
+			case !a.InBulk[id] || !beforeBackward(a, id):
+			case a.Trains:
+				return rules.As(meaning.Activations, rules.Likely)
+			case !a.Saves:
+			case a.FailedBetween(a.Born(id), a.Freed(id)): // but for what the request that failed was made with
+				return rules.As(meaning.Activations, rules.Plausible)
+			default:
+				return rules.As(meaning.Activations, rules.Likely)
+			}
+			return rules.Claim{}
+		}
+	},
+}

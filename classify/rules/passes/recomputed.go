@@ -1,0 +1,171 @@
+package passes
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var RecomputedInBackward = &rules.Rule{
+	ID: "recomputed",
+	Doc: `Made again in a backward pass by checkpointing, and kept until its layer's gradients are done. Stacks
+show the layer's forward below the engine; without them, runs of sizes come back that forward went through.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Backward),
+	Needs:  []rules.Need{rules.Lives, rules.Runs},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			f := a.Freed(id)
+			if f >= a.Runs[a.Run(a.Born(id))].End {
+				return rules.Claim{}
+			}
+			return recomputedClaim(a, id, f)
+		}
+	},
+}
+
+// FindRecomputed finds, without stacks, what checkpointing computes again inside
+// backward: runs of sizes that forward went through as well, in programs whose
+// forward keeps little. What such a run still holds at its end was saved.
+func FindRecomputed(a *rules.Facts) {
+	a.Recomputed = pages.Make[bool](len(a.Category))
+	if a.Recorded.Allocs {
+		return
+	}
+	for _, p := range rules.Passes(a) {
+		if p.Backward == nil {
+			continue
+		}
+		forward := sizesIn(a, p.First, p.End)
+		if len(forward) < runLength || !keepsLittle(a, forward, p.End) {
+			continue
+		}
+		again := madeAgain(a, forward, sizesIn(a, p.Backward.First, p.Backward.End))
+		if len(again) == 0 || len(again) <= savedFor(a, p.Backward) {
+			continue
+		}
+		for _, id := range again {
+			a.Recomputed[id] = true
+		}
+		for _, i := range forward { // what a layer's variables hold goes at once, too, when it is through
+			a.InBulk[a.Timeline.Of[i]] = false
+		}
+	}
+}
+
+// savedFor counts what a backward pass frees that was there before it: a layer that is
+// computed again has saved little besides what it begins with, however much other
+// passes before it, which nothing was saved of, have freed.
+func savedFor(a *rules.Facts, p *phases.Run) (saved int) {
+	for i := p.First; i < p.End; i++ {
+		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation &&
+			a.Born(id) < p.First && a.Phase[id] == meaning.Forward && a.Timeline.Requested(id) > 64 {
+			saved++
+		}
+	}
+	return saved
+}
+
+// runLength is how many sizes in a row must agree.
+const runLength = 6
+
+// sizesIn lists the events of a range's allocations, scalars and workspaces left out.
+func sizesIn(a *rules.Facts, first, end int) []int {
+	var out []int
+	for i := first; i < end; i++ {
+		if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] > 64 && !phases.CublasSize(a.Events.Size[i]) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// sizesOf are the sizes that events make.
+func sizesOf(a *rules.Facts, events []int) []int64 {
+	sizes := make([]int64, len(events))
+	for k, i := range events {
+		sizes[k] = a.Events.Size[i]
+	}
+	return sizes
+}
+
+// varied tells whether a run of sizes changes often enough to be told from others.
+func varied(sizes []int64) bool {
+	changes := 0
+	for k, n := range sizes[1:] {
+		if n != sizes[k] {
+			changes++
+		}
+	}
+	return changes >= 2
+}
+
+// keepsLittle tells whether most of what forward makes is gone when it ends.
+func keepsLittle(a *rules.Facts, events []int, end int) bool {
+	gone := 0
+	for _, i := range events {
+		if a.Freed(a.Timeline.Of[i]) < end {
+			gone++
+		}
+	}
+	return gone*10 >= len(events)*8
+}
+
+// madeAgain lists what outlives each run of sizes in backward's events that forward had.
+func madeAgain(a *rules.Facts, forward, events []int) (out []timeline.AllocationID) {
+	sizes := sizesOf(a, events)
+	at := timeline.NewRuns(sizesOf(a, forward), runLength).In(sizes)
+	known := func(k int) bool { return at[k] != timeline.NoRun && varied(sizes[k:k+runLength]) }
+	for first := 0; first < len(at); first++ {
+		if !known(first) {
+			continue
+		}
+		last := first + runLength
+		for next := first + 1; next <= last && next < len(at); next++ {
+			if known(next) {
+				last = next + runLength
+			}
+		}
+		for _, i := range events[first:last] {
+			if id := a.Timeline.Of[i]; a.Freed(id) > events[last-1] && a.Freed(id) < a.Last {
+				out = append(out, id)
+			}
+		}
+		first = last - 1
+	}
+	return out
+}
+
+// recomputedClaim is for what checkpointing made again and kept for the gradients
+// of its layer.
+func recomputedClaim(a *rules.Facts, id timeline.AllocationID, f int) rules.Claim {
+	switch {
+	case a.Recomputed[id]:
+		return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Likely+2)
+	case f >= a.Last, a.Recorded.Native && a.Recorded.Frees:
+	case !a.Recorded.Frees:
+		// What was made last before a free tells whether the layer is still at work.
+		if made := madeBefore(a, f).Marks; a.Birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild &&
+			made&(frames.Rebuild|frames.Nested) != frames.Rebuild {
+			return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Likely)
+		}
+	case a.Birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild && (a.Events.StackOf(f) == 0 ||
+		a.Death(id).Marks&frames.Nested != 0):
+		return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Likely+5) // made by the layer, freed by the engine
+	}
+	return rules.Claim{}
+}
+
+// madeBefore is the evidence of the last allocation before an event.
+func madeBefore(a *rules.Facts, event int) phases.StackMarks {
+	for i := event - 1; i >= 0; i-- {
+		if a.Events.Action[i] == snapshot.Alloc {
+			return a.Stacks[a.Events.StackOf(i)]
+		}
+	}
+	return phases.StackMarks{}
+}

@@ -1,0 +1,33 @@
+package passes
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var ResultOfPass = &rules.Rule{
+	ID: "result-of-pass",
+	Doc: `Made in a forward pass that nothing trains, and there for a good part of its step or beyond its
+validation: a batch or a result that the program holds until the next.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
+	Needs:  []rules.Need{rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		spans := !a.Trains && !a.Recorded.Allocs
+		return func(id timeline.AllocationID) rules.Claim {
+			b, f := a.Born(id), a.Freed(id)
+			if beforeBackward(a, id) && (spans && spansStep(a, id, f-b) || f > a.UntrainedEnd(b)) {
+				return rules.As(meaning.Temporary, rules.Plausible)
+			}
+			return rules.Claim{}
+		}
+	},
+}
+
+// spansStep is true of a number of events that are a good part of the step in which
+// an allocation was made.
+func spansStep(a *rules.Facts, id timeline.AllocationID, events int) bool {
+	n := a.Step[id]
+	return n >= 0 && events*3 > a.Steps[n].LastEvent-a.Steps[n].FirstEvent
+}

@@ -1,0 +1,23 @@
+package passes
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var TemporaryInBackward = &rules.Rule{
+	ID:     "temporary-in-backward",
+	Doc:    `Made and freed within one backward pass.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Backward),
+	Needs:  []rules.Need{rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			if a.Freed(id) >= a.Runs[a.Run(a.Born(id))].End {
+				return rules.Claim{}
+			}
+			return rules.As(meaning.Temporary, byLifeAlone)
+		}
+	},
+}

@@ -1,0 +1,113 @@
+package weights
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var CastBySize = &rules.Rule{
+	ID: "autocast-cast-by-size",
+	Doc: `Made in a forward pass, half as large as a weight whose gradient is computed in 16 bits and converted
+right after: the 16-bit copy that autocast makes of the weight. For recordings whose frames don't name the cast.`,
+	Signal: meaning.BySize,
+	Born:   rules.AnyTime,
+	Needs:  []rules.Need{rules.Sizes, rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		copies := findCopies(a)
+		return func(id timeline.AllocationID) rules.Claim {
+			if !copies[id] || a.Recorded.Native && a.Birth(id).Marks&frames.Inductor == 0 {
+				return rules.Claim{}
+			}
+			return rules.As(meaning.AutocastCopies, rules.Strong)
+		}
+	},
+}
+
+// findCopies finds autocast's half-precision copies of weights where no C++
+// frame names them. Their gradient is computed in half precision and converted:
+// a gradient with half of its bytes freed right after its birth tells which
+// sizes were cast, and how many of each in one pass. Where nothing is trained,
+// rules.FindSaved has found them.
+func findCopies(a *rules.Facts) []bool {
+	if a.Recorded.Native && a.All&frames.Inductor == 0 {
+		return a.Copies // frames name them
+	}
+	cast := map[int64]int{}
+	for r := range a.Runs {
+		if p := &a.Runs[r]; p.Phase == meaning.Backward {
+			for n, count := range converted(a, p) {
+				if rules.IsCut(a, p) { // it hasn't come to all of them
+					count = max(count, a.WeightSize[2*n])
+				}
+				cast[n] = max(cast[n], count)
+			}
+		}
+	}
+	if len(cast) == 0 {
+		return a.Copies
+	}
+	copies := slices.Clone(a.Copies)
+	for r := range a.Runs {
+		if a.Runs[r].Phase == meaning.Forward {
+			findCopiesIn(a, a.Runs[r], cast, copies)
+		}
+	}
+	return copies
+}
+
+// converted counts by size the half-precision gradients of a backward pass that
+// were converted.
+func converted(a *rules.Facts, p *phases.Run) map[int64]int {
+	out := map[int64]int{}
+	for i := p.First; i < p.End; i++ {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		n := a.Events.Size[i]
+		if n < 1024 || n%2 != 0 || a.Freed(a.Timeline.Of[i]) < p.End || !a.WeightHalf[n/2] {
+			continue
+		}
+		const near = 4 // events until the converted one is gone
+		for j := i + 1; j < min(p.End, i+near); j++ {
+			if id := a.Timeline.Of[j]; a.Events.Action[j] == snapshot.FreeRequested && id != timeline.NoAllocation &&
+				a.Timeline.Requested(id) == n/2 && a.Born(id) > p.First && a.Born(id) < i {
+				out[n/2]++
+				break
+			}
+		}
+	}
+	return out
+}
+
+// findCopiesIn marks as many allocations of a forward run as were converted
+// back, and as many again once these are all gone: several passes may follow each
+// other.
+func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, copies []bool) {
+	left := maps.Clone(cast)
+	gone := -1 // when those that were found are; before any was
+	for i := r.First; i < r.End; i++ {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		id, n := a.Timeline.Of[i], a.Events.Size[i]
+		f := a.Freed(id)
+		if cast[n] == 0 || f <= i+8 {
+			continue
+		}
+		if 0 <= gone && gone < i {
+			left, gone = maps.Clone(cast), -1
+		}
+		if left[n] > 0 {
+			left[n]--
+			copies[id] = true
+			gone = max(gone, f)
+		}
+	}
+}

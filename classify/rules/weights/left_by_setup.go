@@ -1,0 +1,73 @@
+package weights
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var LeftBySetup = &rules.Rule{
+	ID: "left-by-setup",
+	Doc: `Made before the program's loop and still there when it begins: a weight. Less sure where a stack shows
+no module being built, loaded or moved, and a guess where, without stacks, sizes leave room for data or for state.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Setup),
+	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		guessed := findGuessed(a)
+		return func(id timeline.AllocationID) rules.Claim {
+			switch {
+			case !outlivesSetup(a, id):
+				return rules.Claim{}
+			case a.Recorded.Allocs && a.Birth(id).Marks&(frames.Weight|frames.InModule) == 0:
+				return rules.As(meaning.Weights, rules.Plausible) // nothing in its stack builds or moves a module
+			case len(guessed) > 0 && guessed[id]:
+				return rules.As(meaning.Weights, rules.Guess)
+			}
+			return rules.As(meaning.Weights, rules.Likely)
+		}
+	},
+}
+
+// findGuessed marks, without stacks, what setup keeps and may be no weight: where a
+// program fails before anything tells its setup from its first pass, all of it; in
+// training, a single large block of a size without gradients, which may be data; and
+// the second ones of a size of which no optimizer makes state in its steps: it may have
+// made them when it was built.
+//
+// complexity: each condition is a way in which a block may be no weight.
+func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
+	if a.Recorded.Allocs || a.Updates && !a.Trains {
+		return nil
+	}
+	guessed := map[timeline.AllocationID]bool{}
+	const large = 1 << 20 // bytes
+	all := !a.Trains && len(a.OOMs) > 0 && !setupEnds(a)
+	seen := map[int64]int{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.Phase[id] != meaning.Setup || a.Born(id) < 0 || !all && !a.Outlives(id) {
+			continue
+		}
+		n := a.Timeline.Requested(id)
+		seen[n]++
+		weights, gradients := a.WeightSize[n], a.GradientSize[n]
+		if all || a.Trains && n >= large && gradients == 0 && weights == 1 && !a.Dataset[id] ||
+			a.Trains && n > phases.Scalar && !a.StateSize[n] && weights == 2*gradients && seen[n] > gradients {
+			guessed[id] = true
+		}
+	}
+	return guessed
+}
+
+// setupEnds tells whether it shows, in a program that fails before its first backward
+// pass, where setup ends: most of what is there before the loop are layers with weights
+// of the same sizes, or iterations follow of which each frees what it saved.
+func setupEnds(a *rules.Facts) bool {
+	if l := a.LayersOfModel(); l.Most {
+		return true
+	}
+	return a.Saves && len(a.Steps) > 1
+}

@@ -1,0 +1,35 @@
+package weights
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var OwnWeights = &rules.Rule{
+	ID: "own-weight",
+	Doc: `Left by setup, made by the program's own code outside of all modules, and as large as other weights or
+as the state that an optimizer makes for it, or by a function whose name says that it makes weights.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Setup),
+	Needs:  []rules.Need{rules.Stacks, rules.Lives, rules.Sizes},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(id timeline.AllocationID) rules.Claim {
+			if !outlivesSetup(a, id) || !madeByProgram(a, id) {
+				return rules.Claim{}
+			}
+			named := a.Birth(id).Marks&frames.Named != 0
+			switch n := a.Timeline.Requested(id); {
+			case a.WeightSize[n] > 1 && (len(a.StateSize) == 0 || a.StateSize[n] || named): // else a pair of tables
+				return rules.As(meaning.Weights, rules.Plausible)
+			case n > phases.Scalar && a.StateSize[n]: // an optimizer trains it
+				return rules.As(meaning.Weights, rules.Likely)
+			case named:
+				return rules.As(meaning.Weights, rules.Guess)
+			}
+			return rules.Claim{}
+		}
+	},
+}

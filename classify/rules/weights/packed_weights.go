@@ -1,0 +1,27 @@
+package weights
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var PackedWeights = &rules.Rule{
+	ID: "packed-weights",
+	Doc: `A flat buffer made in setup, right after which allocations go that have its size together: the weights
+that sharded training packs.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Setup),
+	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		if len(a.Packed) == 0 {
+			return nil
+		}
+		return func(id timeline.AllocationID) rules.Claim {
+			if !a.Packed[id] {
+				return rules.Claim{}
+			}
+			return rules.As(meaning.Weights, rules.Likely)
+		}
+	},
+}
