@@ -144,7 +144,8 @@ func (s *sheet) budgetPeak(d *budget.Document) {
 }
 
 func (s *sheet) budgetPhases(d *budget.Document) {
-	t := Table{Columns: []Column{textColumn("", 14), figureColumn("peak", 11), figureColumn("end", 12), {Name: "largest", Gap: 1}}}
+	t := Table{Columns: []Column{textColumn("", 14), figureColumn("peak", 11), figureColumn("end", 12),
+		{Name: "largest", Gap: 1}}}
 	for _, p := range d.Phases {
 		t.add(BudgetPhases[p.Phase], units.Bytes(p.PeakBytes), units.Bytes(p.EndBytes), TopThree(p.Categories))
 	}
