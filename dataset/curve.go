@@ -4,7 +4,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -15,7 +14,6 @@ type curve struct {
 	device []int32
 	event  []uint32
 	bytes  [classify.NumCategories][]int64
-	now    [classify.NumCategories]int64
 	rows   int
 }
 
@@ -31,10 +29,10 @@ func newCurve(sink Sink, device int) *curve {
 }
 
 // add adds a row; timeline.Before is the instant before the first event.
-func (c *curve) add(event uint32) error {
+func (c *curve) add(event uint32, held *classify.Held) error {
 	c.event[c.rows] = event
 	for k := range c.bytes {
-		c.bytes[k][c.rows] = c.now[k]
+		c.bytes[k][c.rows] = held.Bytes[k]
 	}
 	if c.rows++; c.rows == batchRows {
 		return c.flush()
@@ -57,37 +55,19 @@ func (c *curve) flush() error {
 // categories writes what is allocated in each category after every event that
 // changes it, beginning with what is older than the trace.
 func (r Recording) categories(sink Sink) error {
-	t, of := r.Timeline, r.Classes.Category
+	t := r.Timeline
+	held := r.Classes.HeldAtStart(t)
 	c := newCurve(sink, t.Device.Ordinal)
-	for id := range t.Older() {
-		if t.FreeRequested[id] != timeline.Before {
-			c.now[of[id]] += t.Allocated[id]
-		}
-	}
-	if c.now != [classify.NumCategories]int64{} {
-		if err := c.add(timeline.Before); err != nil {
+	if held.Bytes != [classify.NumCategories]int64{} {
+		if err := c.add(timeline.Before, held); err != nil {
 			return err
 		}
 	}
-	unseen := t.Unseen
-	for i, action := range t.Device.Events.Action {
-		id := t.Of[i]
-		switch {
-		case id == timeline.NoAllocation:
-			continue
-		case action == snapshot.Alloc:
-			for len(unseen) > 0 && unseen[0].Event == uint32(i) {
-				c.now[of[unseen[0].ID]] -= t.Allocated[unseen[0].ID]
-				unseen = unseen[1:]
+	for i := range t.Device.Events.Len() {
+		if held.Step(i) {
+			if err := c.add(uint32(i), held); err != nil {
+				return err
 			}
-			c.now[of[id]] += t.Allocated[id]
-		case t.FreeRequested[id] == uint32(i):
-			c.now[of[id]] -= t.Allocated[id]
-		default:
-			continue
-		}
-		if err := c.add(uint32(i)); err != nil {
-			return err
 		}
 	}
 	return c.flush()

@@ -73,9 +73,8 @@ var Stacks = &Table{"stacks", "vramscope.stacks/1", "one row for each distinct s
 	of(Column{Name: "stack", Type: uint32s, Doc: "number that the other tables refer to, from 1"},
 		func(s *stackRow) any { return s.id }),
 	of(Column{Name: "frames", Type: listOf(arrow.StructOf(required("function", words), required("file", words),
-		required("line", int32s),
-		required("language", words))),
-		Doc: "innermost first; language is python, cpp or other"}, func(s *stackRow) any { return list{len(s.frames), s.line} }),
+		required("line", int32s), required("language", words))), Doc: "innermost first; language is python, cpp or other"},
+		func(s *stackRow) any { return list{len(s.frames), s.line} }),
 }, nil}
 
 // Segments is one row for each segment at some moment.

@@ -19,8 +19,7 @@ var (
 	deviceColumn = ofOwner(Column{Name: "device", Type: int32s, Doc: "ordinal of the GPU within its recording"},
 		func(o *owner) any { return o.device })
 	rankColumn = ofOwner(Column{Name: "rank", Type: int32s, Null: true,
-		Doc: "rank of the process within its job; null: not told"},
-		func(o *owner) any { return o.rank })
+		Doc: "rank of the process within its job; null: not told"}, func(o *owner) any { return o.rank })
 )
 
 // Runs is one row for each run.
@@ -216,8 +215,7 @@ var OOMs = &Table{"ooms", "vramscope.ooms/2", "one row for each request that fai
 	of(timeOrNull("last_time_us", "time of the last event of the device since the Unix epoch"),
 		func(o *oomRow) any { return o.last }),
 	of(Column{Name: "pinned_by", Type: listOf(arrow.StructOf(required("address", uint64s), required("bytes", int64s),
-		optional("category", text),
-		optional("function", text), optional("file", text), optional("line", int64s))),
+		optional("category", text), optional("function", text), optional("file", text), optional("line", int64s))),
 		Doc: "blocks that keep free memory from being given back, with their size in bytes"},
 		func(o *oomRow) any {
 			return list{len(o.pinnedBy), func(i int) []any {
@@ -254,14 +252,12 @@ var Leaks = &Table{"leaks", "vramscope.leaks/1", "one row for each thing that gr
 		of(countOrNull("full_at_step", "the step in which it will hit the capacity; null: unknown"),
 			func(l *leakRow) any { return l.FullAtStep }),
 		of(Column{Name: "sites", Type: listOf(arrow.StructOf(required("function", text), required("file", text),
-			optional("line", int64s),
-			required("bytes", int64s))),
+			optional("line", int64s), required("bytes", int64s))),
 			Doc: "the user's lines on the stacks of what survives, most bytes first, with their bytes"},
 			func(l *leakRow) any {
 				return list{len(l.Sites), func(i int) []any {
 					s := &l.Sites[i]
-					return []any{s.Function, s.File, s.Line,
-						s.Bytes}
+					return []any{s.Function, s.File, s.Line, s.Bytes}
 				}}
 			}),
 	}, leakRows}

@@ -39,8 +39,7 @@ var Settings = &Table{"settings", "vramscope.settings/1",
 		of(Column{Name: "survived", Type: boolean, Doc: "a request that failed when recorded is met"},
 			func(s *settingRow) any { return s.Survived }),
 		of(Column{Name: "complete", Type: boolean, Doc: "the whole recording was replayed; else the peaks are those up to the " +
-			"first " +
-			"failure"}, func(s *settingRow) any { return s.Complete }),
+			"first failure"}, func(s *settingRow) any { return s.Complete }),
 		of(countColumn("retries", "times that the allocator had to give cached memory back"),
 			func(s *settingRow) any { return s.Retries }),
 	}, settingRows}

@@ -17,6 +17,13 @@ const (
 	maxStretches = 5_000
 )
 
+// bytesAt is what every category holds and the four curves after an event;
+// the categories sum to Allocated.
+type bytesAt struct {
+	timeline.Levels
+	*classify.Held
+}
+
 // curves are the allocator's counters; the first is the sum of the categories.
 var curves = [...]struct {
 	name, meaning string
@@ -40,7 +47,7 @@ func (b *bytesAt) values() (v values) {
 		v[i] = c.of(b)
 	}
 	for i, c := range classify.Stacked {
-		v[len(curves)+i] = b.categories[c]
+		v[len(curves)+i] = b.Bytes[c]
 	}
 	return v
 }
@@ -93,10 +100,13 @@ func (c *counters) write() {
 		}
 		c.x.track(counterTrack+i, name, meaning, message(nil).sub(trackCounter, descriptor))
 	}
-	start := c.d.atStart()
-	c.emit(timeline.NoEvent, start.values(), true)
-	n := c.d.Timeline.Device.Events.Len()
-	c.d.walk(func(event int, now *bytesAt) {
+	t := c.d.Timeline
+	now := bytesAt{t.Start, c.d.Classes.HeldAtStart(t)}
+	c.emit(timeline.NoEvent, now.values(), true)
+	n := t.Device.Events.Len()
+	t.Walk(func(event int, l timeline.Levels) {
+		now.Levels = l
+		now.Step(event)
 		if !c.thinned() {
 			c.emit(event, now.values(), false)
 			return

@@ -55,8 +55,7 @@ const (
 // Budget writes a budget as one page that loads nothing and runs nothing.
 func Budget(w io.Writer, d *budget.Document, title string, given []report.Note) error {
 	p := budgetPage{Doc: d, Title: title, Given: given, Verdict: view.BudgetVerdict(d), Model: view.BudgetModel(d),
-		Setting: view.BudgetSetting(d),
-		Colours: template.CSS(templates.Colours())}
+		Setting: view.BudgetSetting(d), Colours: template.CSS(templates.Colours())}
 	if d.Setting["inference"] == true {
 		p.Serving = 1
 	}

@@ -68,8 +68,8 @@ const maxLaneSteps = 5000
 func pack(d *report.Device) (string, error) {
 	p := d.Pictures
 	h := header{Version: columnsVersion, Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older,
-		HasIDs:    p.Bands.ID != nil,
-		TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds, Rules: p.Rules, Sites: p.Sites, Frames: p.Frames,
+		HasIDs: p.Bands.ID != nil, TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds,
+		Rules: p.Rules, Sites: p.Sites, Frames: p.Frames,
 		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event,
 		Capacity: d.CapacityBytes}
 	if len(d.Steps) > maxLaneSteps {

@@ -167,8 +167,7 @@ func (v *indexView) data(r *report.IndexRow) rowData {
 }
 
 var statusWords = map[report.Status]string{report.StatusOOM: "Out of memory", report.StatusLeak: "Leak",
-	report.StatusWarning: "Warning",
-	report.StatusFailed:  "Failed", report.StatusFine: "Fine"}
+	report.StatusWarning: "Warning", report.StatusFailed: "Failed", report.StatusFine: "Fine"}
 
 // CategoryNames are what the script calls the parts of bars by.
 func (v *indexView) CategoryNames() []string { return report.Categories }

@@ -256,8 +256,7 @@ func figures(d *report.Device) []figure {
 			units.Bytes(d.Segments.EmptyBytes) + " in empty segments"},
 		{"Outside PyTorch", "unknown", "needs nvidia-smi, or a failed request and the GPU's size"},
 		{"Recorded", units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation") + ", " +
-			view.Histories[d.History] + ", " +
-			view.Stacks[d.Stacks] + duration(d)},
+			view.Histories[d.History] + ", " + view.Stacks[d.Stacks] + duration(d)},
 	}
 	if d.AtPeak.ReservedBytes == 0 {
 		f[4].Note = "nothing was reserved"

@@ -30,7 +30,6 @@ type ranksView struct {
 type groupView struct {
 	*report.Rank
 	Label, Devices string
-	Count          int
 	Place          int // of its device in the page, -1: not shown in full
 }
 
@@ -67,7 +66,6 @@ func newRanksView(doc *report.Document) *ranksView {
 		g := &r.Groups[k]
 		v.Table = append(v.Table, groupView{Rank: &r.Rows[g.Shown], Label: view.RanksLabel(doc, g), Devices: view.RanksDevice(r,
 			g),
-			Count: len(g.Rows),
 			Place: slices.Index(r.Shown, r.Rows[g.Shown].Index)})
 	}
 	v.More = len(r.Groups) - len(v.Table)

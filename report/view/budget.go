@@ -119,8 +119,7 @@ func Budget(d *budget.Document, e Edition) *Sheet {
 	s.ladder(d.Ladder)
 	if v := d.Vocabulary; v != nil {
 		s.add(Part{Bare: true, Text: []string{fmt.Sprintf("With a vocabulary of %s: %s parameters, peak %s (%s)",
-			count(v.Vocabulary),
-			count(v.Parameters), units.Bytes(v.PeakBytes), Saved(v.Saves))}})
+			count(v.Vocabulary), count(v.Parameters), units.Bytes(v.PeakBytes), Saved(v.Saves))}})
 	}
 	if len(d.Notes) > 0 {
 		s.add(Part{Heading: "Notes", Level: 2, Text: d.Notes, List: true})
@@ -131,22 +130,21 @@ func Budget(d *budget.Document, e Edition) *Sheet {
 
 // budgetPeak are the categories at the peak, largest first.
 func (s *sheet) budgetPeak(d *budget.Document) {
-	t := Table{NoHead: true, Columns: []Column{{Name: "category", Width: 16}, {Name: "bytes", Number: true, Width: 11},
-		{Number: true, Width: 8}}}
+	t := Table{NoHead: true, Columns: []Column{textColumn("category", 16), figureColumn("bytes", 11), figureColumn("", 8)}}
 	if s.Edition == Terminal {
 		t.Columns = append(t.Columns, Column{Gap: 1})
 	}
 	for _, k := range LargestCategories(d.Categories) {
 		n := d.Categories[k]
-		cells := []any{Plain(k), units.Bytes(n), units.Percent(n, max(d.PeakBytes, 1)), strings.Repeat("#", int(30*n/
-			max(d.PeakBytes, 1)))}
+		peak := max(d.PeakBytes, 1)
+		cells := []any{Plain(k), units.Bytes(n), units.Percent(n, peak), strings.Repeat("#", int(30*n/peak))}
 		t.add(cells[:len(t.Columns)]...)
 	}
 	s.add(Part{Heading: "At the peak", Level: 2, Table: t})
 }
 
 func (s *sheet) budgetPhases(d *budget.Document) {
-	t := Table{Columns: []Column{{Width: 14}, {Name: "peak", Number: true, Width: 11}, {Name: "end", Number: true, Width: 12},
+	t := Table{Columns: []Column{textColumn("", 14), figureColumn("peak", 11), figureColumn("end", 12),
 		{Name: "largest", Gap: 1}}}
 	for _, p := range d.Phases {
 		t.add(BudgetPhases[p.Phase], units.Bytes(p.PeakBytes), units.Bytes(p.EndBytes), TopThree(p.Categories))
@@ -184,10 +182,10 @@ func TopThree(m map[string]int64) string {
 
 // budgetFits say what fits on which GPU.
 func (s *sheet) budgetFits(d *budget.Document) {
-	t := Table{Columns: []Column{{Name: "GPU", Width: 14}, {Name: "total", Number: true, Width: 11}, {Name: "fits", Width: 4,
-		Gap: 1}, {Name: "largest batch", Number: true, Width: 15}, {Name: "longest sequence", Number: true, Width: 17}}}
+	t := Table{Columns: []Column{textColumn("GPU", 14), figureColumn("total", 11), {Name: "fits", Width: 4, Gap: 1},
+		figureColumn("largest batch", 15), figureColumn("longest sequence", 17)}}
 	if d.Setting["inference"] == true {
-		t.Columns = append(t.Columns, Column{Name: "tokens in cache", Number: true, Width: 16})
+		t.Columns = append(t.Columns, figureColumn("tokens in cache", 16))
 	}
 	for _, f := range d.Fits {
 		cells := []any{f.GPU, units.Bytes(f.Capacity), map[bool]string{true: "yes", false: "no"}[f.Fits], count(f.MaxBatch),
@@ -209,8 +207,7 @@ func Optional(n *int64) string {
 func (s *sheet) ladder(measures []budget.Measure) {
 	t := Table{Columns: slices.Concat(words("change"), numbers("saves", "then"), words("flags", "costs"))}
 	if s.Edition == Terminal {
-		t = Table{NoHead: true, Columns: []Column{{Number: true, Width: 2}, {Width: 11, Gap: 1}, {}, {Number: true, Width: 10},
-			{Gap: 1}}}
+		t = Table{NoHead: true, Columns: []Column{figureColumn("", 2), {Width: 11, Gap: 1}, {}, figureColumn("", 10), {Gap: 1}}}
 	}
 	for i, m := range measures {
 		saves, then := units.Bytes(m.Saves), units.Bytes(m.TotalDevice)

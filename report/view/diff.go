@@ -53,8 +53,8 @@ func Diff(d *report.Diff, e Edition) *Sheet {
 
 // change columns are a size before and after, and the difference.
 func changes(name string, width int) Table {
-	return Table{Columns: []Column{{Name: name, Width: width}, {Name: "Before", Number: true, Width: 12}, {Name: "After",
-		Number: true, Width: 12}, {Name: "Change", Number: true, Signed: true, Width: 13}, {Number: true, Width: 10}}}
+	return Table{Columns: []Column{textColumn(name, width), figureColumn("Before", 12), figureColumn("After", 12),
+		{Name: "Change", Number: true, Signed: true, Width: 13}, figureColumn("", 10)}}
 }
 
 func (t *Table) change(name string, s report.DiffSize) {
@@ -98,8 +98,8 @@ func (s *sheet) changedSites(d *report.Diff) {
 	t := Table{Columns: slices.Concat(words("Call site", "", "Category"), numbers("Before", "After", "Change"))}
 	t.Columns[5].Signed = true
 	if s.Edition == Terminal {
-		t = Table{Wrap: true, Columns: []Column{{Name: "Change", Number: true, Width: 13}, {Name: "Before", Number: true,
-			Width: 12}, {Name: "After", Number: true, Width: 12}, {Gap: 2, Width: 15}, {}}}
+		t = Table{Wrap: true, Columns: []Column{figureColumn("Change", 13), figureColumn("Before", 12), figureColumn("After", 12),
+			{Gap: 2, Width: 15}, {}}}
 	}
 	var same, rest report.DiffSize
 	equal, others := 0, 0
@@ -170,9 +170,8 @@ func siteDetail(s *report.DiffSite) string {
 
 // changedSteps are the steps' peaks: all of a few, else the first and the last.
 func (s *sheet) changedSteps(d *report.Diff) {
-	t := Table{NoHead: true, Columns: []Column{{Name: "Step", Number: s.Edition == Ticket, Width: 18}, {Name: "Before",
-		Number: true, Width: 12}, {Name: "After", Number: true, Width: 12}, {Name: "Change", Number: true, Signed: true,
-		Width: 13}}}
+	t := changes("Step", 18)
+	t.NoHead, t.Columns, t.Columns[0].Number = true, t.Columns[:4], s.Edition == Ticket
 	for i := range d.Steps {
 		x := &d.Steps[i]
 		if i == diffSteps/2 && len(d.Steps) > diffSteps {

@@ -227,8 +227,8 @@ func (s *sheet) held(d *report.Device) {
 		s.add(Part{Table: t})
 		return
 	}
-	t := Table{NoHead: true, Wrap: true, Columns: []Column{{Number: true, Width: 12}, {Number: true, Width: 7}, {Number: true,
-		Width: 7}, {Gap: 2, Width: 15}, {}}}
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), figureColumn("", 7),
+		{Gap: 2, Width: 15}, {}}}
 	for i := range sites {
 		x := &sites[i]
 		cells := []any{units.Bytes(x.Bytes), share(x), units.Count(x.Blocks) + "x", siteText(x)}
@@ -369,8 +369,8 @@ func (s *sheet) trials(x *report.Trials) {
 	if x == nil {
 		return
 	}
-	t := Table{Wrap: true, Columns: []Column{{Width: 28}, {Name: "Peak reserved", Number: true, Width: 14},
-		{Name: "Peak allocated", Number: true, Width: 14}, {Gap: 2}}}
+	t := Table{Wrap: true, Columns: []Column{textColumn("", 28), figureColumn("Peak reserved", 14),
+		figureColumn("Peak allocated", 14), {Gap: 2}}}
 	for _, r := range x.Rows {
 		least := ""
 		if r.AtLeast {
@@ -388,12 +388,10 @@ func (s *sheet) comparison(c *report.Comparison) {
 	if c == nil {
 		return
 	}
-	t := Table{Columns: []Column{{Width: 22}, {Name: "Budget", Number: true, Width: 12}, {Name: "Measured", Number: true,
-		Width: 12}, {Name: "Difference", Number: true, Width: 13}}}
+	t := Table{Columns: []Column{textColumn("", 22), figureColumn("Budget", 12), figureColumn("Measured", 12),
+		figureColumn("Difference", 13), {}}}
 	if s.Edition == Terminal {
-		t.Columns = append(t.Columns, Column{Name: "Of peak", Number: true, Width: 7})
-	} else {
-		t.Columns = append(t.Columns, Column{})
+		t.Columns[4] = figureColumn("Of peak", 7)
 	}
 	for _, x := range append([]report.Compared{c.Peak}, c.Phases...) {
 		s.compared(&t, &x, c.Peak.Budget)

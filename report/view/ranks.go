@@ -16,9 +16,8 @@ func (s *sheet) ranks() {
 	if r == nil {
 		return
 	}
-	t := Table{Columns: []Column{{Name: RanksColumn(r), Width: 24}, {Name: "Device", Number: true, Width: 6},
-		{Name: "Peak allocated", Number: true, Width: 14}, {Name: "Peak reserved", Number: true, Width: 14},
-		{Name: "Capacity", Number: true, Width: 12}, {Name: "Verdict", Gap: 1}}}
+	t := Table{Columns: []Column{textColumn(RanksColumn(r), 24), figureColumn("Device", 6), figureColumn("Peak allocated", 14),
+		figureColumn("Peak reserved", 14), figureColumn("Capacity", 12), {Name: "Verdict", Gap: 1}}}
 	if !r.Sure { // names of files need room
 		t.Columns[0].Width = 40
 	}
@@ -214,9 +213,8 @@ func DeviceTitle(doc *report.Document, index int) string {
 func (s *sheet) trends() {
 	shown := ShownTrends(s.doc, s.trim.trends)
 	for _, x := range shown {
-		t := Table{Columns: []Column{{Name: "Dump", Width: 36}, {Name: "Events", Number: true, Width: 9}, {Name: "Peak allocated",
-			Number: true, Width: 14}, {Name: "At the end", Number: true, Width: 14}, {Name: "Reserved", Number: true,
-			Width: 14}, {Gap: 1}}}
+		t := Table{Columns: []Column{textColumn("Dump", 36), figureColumn("Events", 9), figureColumn("Peak allocated", 14),
+			figureColumn("At the end", 14), figureColumn("Reserved", 14), {Gap: 1}}}
 		from := max(0, len(x.Dumps)-s.dumps)
 		if from > 0 {
 			t.add(units.Plural(from, "dump") + " before these")

@@ -137,6 +137,12 @@ func numbers(names ...string) (out []Column) {
 	return out
 }
 
+// textColumn and figureColumn are columns that a terminal gives a width.
+func textColumn(name string, width int) Column { return Column{Name: name, Width: width} }
+func figureColumn(name string, width int) Column {
+	return Column{Name: name, Width: width, Number: true}
+}
+
 // Finding is a finding of which only the lines are left that are shown.
 type Finding struct {
 	report.Severity

@@ -106,8 +106,7 @@ func scenarioRow(o *replay.Outcome, first, failed bool) []any {
 func replayNotes(doc *replay.Document) (notes []string) {
 	if doc.MatchRate != nil {
 		notes = append(notes, fmt.Sprintf("Replayed under the recorded settings, %s of the addresses and %s of the segment "+
-			"calls come out as recorded (history: %s).",
-			rate(*doc.MatchRate), rate(*doc.SegmentCallRate), doc.History))
+			"calls come out as recorded (history: %s).", rate(*doc.MatchRate), rate(*doc.SegmentCallRate), doc.History))
 	}
 	seen := map[string]bool{}
 	for i := range doc.Scenarios {
