@@ -10,6 +10,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/diagnose/oom"
+	"github.com/vramscope/vramscope/diagnose/pictures"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -41,10 +42,10 @@ func (e *examination) device() report.Device {
 		})
 	dev.OOMs = e.ooms(&dev)
 	dev.Leaks = e.leaks(&dev)
-	dev.Curve = curveOf(t)
+	dev.Curve = facts.CurveOf(t)
 	dev.Findings = e.findings(&dev)
 	if e.options.Pictures {
-		dev.Pictures = e.pictures(&dev)
+		dev.Pictures = pictures.Of(e.Pass, &dev)
 	}
 	return dev
 }
@@ -186,17 +187,4 @@ func (e *examination) pools() []report.PoolSummary {
 		}
 	}
 	return out
-}
-
-// curveOf is the timeline's curve as a report has it.
-func curveOf(t *timeline.Timeline) report.Curve {
-	var c report.Curve
-	for _, p := range t.Curve() {
-		c.Events = append(c.Events, p.Event)
-		c.Requested = append(c.Requested, p.Requested)
-		c.Allocated = append(c.Allocated, p.Allocated)
-		c.Active = append(c.Active, p.Active)
-		c.Reserved = append(c.Reserved, p.Reserved)
-	}
-	return c
 }
