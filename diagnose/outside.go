@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/clock"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -121,6 +122,23 @@ func (e *examination) gpuOf(dev *report.Device) (*evidence.GPU, string) {
 	return same, why
 }
 
+// watchedAs is the GPU of nvidia-smi that the device is.
+func (e *examination) watchedAs(dev *report.Device, source int) *evidence.GPU {
+	gpus := e.evidence.GPUsOf(source)
+	index, _ := e.gpuNumber(dev)
+	if g, _ := e.gpuOf(dev); g != nil && g.Source == source {
+		index = g.GPU
+	} else if len(gpus) == 1 {
+		index = gpus[0].GPU
+	}
+	for k := range gpus {
+		if gpus[k].GPU == index {
+			return &gpus[k]
+		}
+	}
+	return nil
+}
+
 // outsideOfGPU takes what PyTorch reserved at most from what nvidia-smi saw at
 // most. The process whose memory comes next above the reserved peak is ours.
 func outsideOfGPU(g *evidence.GPU, reserved int64) (oom.Outside, bool) {
@@ -169,7 +187,7 @@ func outsideOfGPU(g *evidence.GPU, reserved int64) (oom.Outside, bool) {
 // outsideFindings put what lies outside PyTorch beside the device's categories
 // and say what of it could be had back.
 func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
-	e.align(dev)
+	clock.Align(dev, e.T.Device.Events.TimeUS, e.evidence, func(source int) *evidence.GPU { return e.watchedAs(dev, source) })
 	o, ok := e.outsideOf(dev)
 	if !ok {
 		return nil
