@@ -97,48 +97,6 @@ func (e *examination) othersAt(o *timeline.OOM, dev *report.Device) int64 {
 	return 0
 }
 
-// gpuOf is nvidia-smi's GPU that the device is: the one of the same number,
-// unless it never held as much as PyTorch did and just one other has.
-func (e *examination) gpuOf(dev *report.Device) (*evidence.GPU, string) {
-	var same, other *evidence.GPU
-	fits := 0
-	number, why := e.gpuNumber(dev)
-	for i := range e.evidence.GPUs {
-		g := &e.evidence.GPUs[i]
-		if g.PeakUsedBytes == nil || *g.PeakUsedBytes < dev.Peaks.Reserved.Bytes-64<<20 {
-			continue
-		}
-		if g.GPU == number && (same == nil || *g.PeakUsedBytes > *same.PeakUsedBytes) {
-			same = g
-		} else if g.GPU != number {
-			other = g
-			fits++
-		}
-	}
-	if same == nil && fits == 1 {
-		return other, fmt.Sprintf("taken to be GPU %d of nvidia-smi, the only one that held as much: CUDA_VISIBLE_DEVICES "+
-			"renumbers them", other.GPU)
-	}
-	return same, why
-}
-
-// watchedAs is the GPU of nvidia-smi that the device is.
-func (e *examination) watchedAs(dev *report.Device, source int) *evidence.GPU {
-	gpus := e.evidence.GPUsOf(source)
-	index, _ := e.gpuNumber(dev)
-	if g, _ := e.gpuOf(dev); g != nil && g.Source == source {
-		index = g.GPU
-	} else if len(gpus) == 1 {
-		index = gpus[0].GPU
-	}
-	for k := range gpus {
-		if gpus[k].GPU == index {
-			return &gpus[k]
-		}
-	}
-	return nil
-}
-
 // outsideOfGPU takes what PyTorch reserved at most from what nvidia-smi saw at
 // most. The process whose memory comes next above the reserved peak is ours.
 func outsideOfGPU(g *evidence.GPU, reserved int64) (oom.Outside, bool) {

@@ -114,38 +114,9 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 	if m == nil {
 		return
 	}
-	high, usual := &r.Rows[m.Highest], &r.Rows[m.Usual]
-	dev := &devices[high.Index]
+	high := r.Rows[m.Highest]
 	if share := share(m.Bytes, high.PeakAllocated); m.Bytes >= unevenBytes && share >= unevenInfo {
-		f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes,
-			Evidence: []string{},
-			Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank,
-				units.Bytes(m.Bytes), units.Plural(r.Count, "rank"), share)}
-		if share >= unevenWarning {
-			f.Severity = report.Warning
-		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank,
-			units.Bytes(high.PeakAllocated), *usual.Rank, units.Bytes(usual.PeakAllocated)))
-		for _, c := range m.Categories[:min(3, len(m.Categories))] {
-			if 10*c.More >= m.Bytes {
-				f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category),
-					units.Bytes(c.More), units.Bytes(c.Than)))
-			}
-		}
-		for i := range m.Sites[:min(2, len(m.Sites))] {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s more by %s", units.Bytes(m.Sites[i].More), m.Sites[i].Site.Short()))
-		}
-		if other := &devices[usual.Index]; !sameTime(dev, other) {
-			f.Confidence = 0.5
-			f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest "+
-				"moment")
-		}
-		fix := usualBalance
-		if len(m.Categories) > 0 && balance[m.Categories[0].Category] != "" {
-			fix = balance[m.Categories[0].Category]
-		}
-		f.Fix = &fix
-		addFinding(dev, f)
+		addFinding(&devices[high.Index], unevenFinding(r, devices, share))
 	}
 	for _, x := range m.Elsewhere {
 		for i := range r.Rows {
@@ -162,6 +133,40 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 			}
 		}
 	}
+}
+
+// unevenFinding is about the fullest rank, which holds a share of its peak, in percent,
+// more than the usual one.
+func unevenFinding(r *report.Ranks, devices []report.Device, share int64) report.Finding {
+	m := r.Imbalance
+	high, usual := &r.Rows[m.Highest], &r.Rows[m.Usual]
+	f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes,
+		Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank,
+			units.Bytes(m.Bytes), units.Plural(r.Count, "rank"), share),
+		Evidence: []string{fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank,
+			units.Bytes(high.PeakAllocated), *usual.Rank, units.Bytes(usual.PeakAllocated))}}
+	if share >= unevenWarning {
+		f.Severity = report.Warning
+	}
+	for _, c := range m.Categories[:min(3, len(m.Categories))] {
+		if 10*c.More >= m.Bytes {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category),
+				units.Bytes(c.More), units.Bytes(c.Than)))
+		}
+	}
+	for i := range m.Sites[:min(2, len(m.Sites))] {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s more by %s", units.Bytes(m.Sites[i].More), m.Sites[i].Site.Short()))
+	}
+	if !sameTime(&devices[high.Index], &devices[usual.Index]) {
+		f.Confidence = 0.5
+		f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest "+
+			"moment")
+	}
+	f.Fix = ptr(usualBalance)
+	if len(m.Categories) > 0 && balance[m.Categories[0].Category] != "" {
+		f.Fix = ptr(balance[m.Categories[0].Category])
+	}
+	return f
 }
 
 // sameTime tells whether two recordings lie in the same time, for the larger

@@ -101,19 +101,7 @@ func nearest(stamps []float64, at float64) float64 {
 // matchStepMemory compares the memory that a log prints at each step with what
 // was allocated at the ends of the recorded steps, or at most up to there.
 func matchStepMemory(dev *report.Device, steps *evidence.Steps) (match, bool) {
-	ends := make([]int64, len(dev.Steps))
-	peaks := make([]int64, len(dev.Steps))
-	var most int64
-	next := 0
-	levels := dev.Curve
-	for i, s := range dev.Steps {
-		for next < len(levels.Events) && levels.Events[next] <= s.LastEvent {
-			ends[i] = levels.Allocated[next]
-			most = max(most, levels.Allocated[next])
-			next++
-		}
-		peaks[i] = most
-	}
+	ends, peaks := levelsOfSteps(dev)
 	dropped := max(0, len(ends)-mostSteps)
 	ends, peaks = ends[dropped:], peaks[dropped:]
 	var printed []int64
@@ -123,13 +111,7 @@ func matchStepMemory(dev *report.Device, steps *evidence.Steps) (match, bool) {
 	best, shift, distinct := 0, 0, map[int64]bool{}
 	rounding := roundingOf(printed)
 	for s := -len(ends); s <= len(printed); s++ {
-		n := 0
-		for i := range ends {
-			if k := i + s; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i], rounding) ||
-				close(printed[k], peaks[i], rounding)) {
-				n++
-			}
-		}
+		n := agreeing(ends, peaks, printed, s, rounding)
 		if n > best || n == best && abs(s) < abs(shift) {
 			best, shift = n, s
 		}
@@ -149,6 +131,37 @@ func matchStepMemory(dev *report.Device, steps *evidence.Steps) (match, bool) {
 		m.reason += "; it hardly changes, so they may be others"
 	}
 	return m, true
+}
+
+// agreeing counts the recorded steps at whose end, or up to which at most, there was
+// what a log prints so many steps later in its count.
+func agreeing(ends, peaks, printed []int64, shift int, rounding int64) int {
+	n := 0
+	for i := range ends {
+		if k := i + shift; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i], rounding) ||
+			close(printed[k], peaks[i], rounding)) {
+			n++
+		}
+	}
+	return n
+}
+
+// levelsOfSteps is what was allocated at the end of each recorded step, and at most up
+// to there.
+func levelsOfSteps(dev *report.Device) (ends, peaks []int64) {
+	ends, peaks = make([]int64, len(dev.Steps)), make([]int64, len(dev.Steps))
+	var most int64
+	next := 0
+	levels := dev.Curve
+	for i, s := range dev.Steps {
+		for next < len(levels.Events) && levels.Events[next] <= s.LastEvent {
+			ends[i] = levels.Allocated[next]
+			most = max(most, levels.Allocated[next])
+			next++
+		}
+		peaks[i] = most
+	}
+	return ends, peaks
 }
 
 // mostSteps bounds the recorded steps that a log's are compared with.
