@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/diagnose/ranks"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 )
@@ -16,7 +17,7 @@ func (e *examination) gpuNumber(dev *report.Device) (number int, why string) {
 	n := e.source.name()
 	rank := n.Local
 	if rank < 0 {
-		rank = sureRank(n)
+		rank = ranks.Sure(n)
 	}
 	if rank <= 0 || dev.Device != 0 || len(e.T.Snapshot.Devices) != 1 {
 		return dev.Device, ""

@@ -1,10 +1,11 @@
-package diagnose
+package ranks
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -13,13 +14,13 @@ import (
 // one's peak in percent, and bytes.
 const (
 	unevenNoted   = 2
-	unevenInfo    = 5
+	UnevenInfo    = 5
 	unevenWarning = 10
-	unevenBytes   = 64 << 20
+	UnevenBytes   = 64 << 20
 )
 
 // imbalance compares the fullest rank with the usual one.
-func (j *job) imbalance(r *report.Ranks, all []*process) {
+func (j *Job) imbalance(r *report.Ranks, all []*Process) {
 	if !r.Sure {
 		return
 	}
@@ -32,12 +33,12 @@ func (j *job) imbalance(r *report.Ranks, all []*process) {
 	highest, usual := byPeak[len(byPeak)-1], byPeak[(len(byPeak)-1)/2]
 	m := &report.Imbalance{Highest: highest, Usual: usual, Bytes: r.Rows[highest].PeakAllocated - r.Rows[usual].PeakAllocated,
 		Categories: []report.CategoryExcess{}, Sites: []report.SiteExcess{}, Elsewhere: elsewhere(r, rows)}
-	uneven := m.Bytes >= unevenBytes && 100*m.Bytes >= unevenNoted*r.Rows[highest].PeakAllocated
+	uneven := m.Bytes >= UnevenBytes && 100*m.Bytes >= unevenNoted*r.Rows[highest].PeakAllocated
 	if !uneven && len(m.Elsewhere) == 0 {
 		return
 	}
 	devices := j.rowDevices(all)
-	a, b := &devices[highest].dev, &devices[usual].dev
+	a, b := &devices[highest].Dev, &devices[usual].Dev
 	m.Categories = categoryExcess(a.AtPeak.Categories, b.AtPeak.Categories)
 	m.Sites = siteExcess(a.Sites, b.Sites, max(m.Bytes/20, 1<<20))
 	r.Imbalance = m
@@ -107,15 +108,15 @@ var balance = map[string]string{
 const usualBalance = "Look for what this rank alone does: logging, evaluation, gathering outputs, a full state dict for a " +
 	"checkpoint"
 
-// imbalanceFindings are about the fullest rank's device, and about GPUs that
+// ImbalanceFindings are about the fullest rank's device, and about GPUs that
 // several ranks use.
-func imbalanceFindings(r *report.Ranks, devices []report.Device) {
+func ImbalanceFindings(r *report.Ranks, devices []report.Device) {
 	m := r.Imbalance
 	if m == nil {
 		return
 	}
 	high := r.Rows[m.Highest]
-	if share := share(m.Bytes, high.PeakAllocated); m.Bytes >= unevenBytes && share >= unevenInfo {
+	if share := facts.Share(m.Bytes, high.PeakAllocated); m.Bytes >= UnevenBytes && share >= UnevenInfo {
 		addFinding(&devices[high.Index], unevenFinding(r, devices, share))
 	}
 	for _, x := range m.Elsewhere {
@@ -181,7 +182,9 @@ func sameTime(a, b *report.Device) bool {
 
 // addFinding puts a finding where its severity belongs.
 func addFinding(d *report.Device, f report.Finding) {
-	at := slices.IndexFunc(d.Findings, func(x report.Finding) bool { return severities[x.Severity] > severities[f.Severity] })
+	at := slices.IndexFunc(d.Findings, func(x report.Finding) bool {
+		return facts.Severities[x.Severity] > facts.Severities[f.Severity]
+	})
 	if at < 0 {
 		at = len(d.Findings)
 	}
