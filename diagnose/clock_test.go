@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -29,21 +30,33 @@ func stretched(t *testing.T, name string, length time.Duration) *snapshot.Snapsh
 	return s
 }
 
+// clockSpan is the time of a device's curve, in seconds since 1970.
+func clockSpan(dev *report.Device) (first, last float64) {
+	times := dev.Curve.TimeUS
+	return float64(times[0]) / 1e6, float64(times[len(times)-1]) / 1e6
+}
+
+// reservedAt is what a device had reserved at a time, in bytes.
+func reservedAt(dev *report.Device, at float64) float64 {
+	times := dev.Curve.TimeUS
+	i := sort.Search(len(times), func(i int) bool { return float64(times[i])/1e6 >= at })
+	if i == len(times) || float64(times[i])/1e6 > at {
+		i--
+	}
+	return float64(dev.Curve.Reserved[max(i, 0)])
+}
+
 // watchedBy are nvidia-smi's readings of a recording: reserved memory and half a
 // GiB outside PyTorch, from a while before it began.
 func watchedBy(t *testing.T, s *snapshot.Snapshot, every time.Duration, row func(at time.Time, mib int64) string) string {
 	t.Helper()
 	dev := judged(t, input{name: "s", snapshot: s}).Devices[0]
-	ref, ok := recordedCurve(&dev)
-	if !ok {
-		t.Fatal("a recording without a clock")
-	}
-	first, last := ref.span()
+	first, last := clockSpan(&dev)
 	var b strings.Builder
 	for at := first - 20*every.Seconds() - 0.3*every.Seconds(); at < last+5*every.Seconds(); at += every.Seconds() {
 		used := 600.0
 		if at >= first {
-			used = 512 + ref.value(at)/(1<<20)
+			used = 512 + reservedAt(&dev, at)/(1<<20)
 		}
 		b.WriteString(row(time.UnixMicro(int64(at*1e6)).UTC(), int64(used)) + "\n")
 	}
@@ -123,8 +136,7 @@ func said(c report.Clock) string {
 // reserved then, half a GiB more.
 func misplaced(t *testing.T, dev *report.Device, track []report.Instant) {
 	t.Helper()
-	ref, _ := recordedCurve(dev)
-	first, last := ref.span()
+	first, last := clockSpan(dev)
 	within, wrong := 0, 0
 	for _, x := range track {
 		at := float64(x.MicrosUTC) / 1e6
@@ -132,36 +144,12 @@ func misplaced(t *testing.T, dev *report.Device, track []report.Instant) {
 			continue
 		}
 		within++
-		if d := float64(x.Bytes) - ref.value(at) - 512<<20; math.Abs(d) > 64<<20 {
+		if d := float64(x.Bytes) - reservedAt(dev, at) - 512<<20; math.Abs(d) > 64<<20 {
 			wrong++
 		}
 	}
 	if within < 10 || wrong*10 > within {
 		t.Errorf("%d of %d readings lie where the recording had something else", wrong, within)
-	}
-}
-
-// TestOrderOfLevels matches curves of which neither has a clock.
-func TestOrderOfLevels(t *testing.T) {
-	const gib = 1 << 30
-	reserved := []int64{0, 1 * gib, 3 * gib, 2 * gib, 6 * gib, 4 * gib, 8 * gib}
-	var used []float64
-	for _, r := range reserved {
-		for range 3 {
-			used = append(used, float64(r+gib/2))
-		}
-	}
-	if m := matchLevels(reserved, used); m.method != "levels" || m.confidence < 0.5 {
-		t.Errorf("%+v", m)
-	}
-	for i, j := 0, len(used)-1; i < j; i, j = i+1, j-1 {
-		used[i], used[j] = used[j], used[i]
-	}
-	if m := matchLevels(reserved, used); m.method != "" {
-		t.Errorf("backwards: %+v", m)
-	}
-	if m := matchLevels([]int64{gib, gib}, []float64{gib, gib, gib, gib}); m.method != "" {
-		t.Errorf("flat: %+v", m)
 	}
 }
 

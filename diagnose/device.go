@@ -10,6 +10,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/diagnose/oom"
+	"github.com/vramscope/vramscope/diagnose/pictures"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -21,10 +22,10 @@ func (e *examination) device() report.Device {
 	t, d := e.T, e.T.Device
 	dev := report.Device{Device: d.Ordinal, Events: d.Events.Len(), Allocations: t.Len(), Older: t.Older(),
 		History: t.History.String(), HistoryReason: t.Reason,
-		Steps: e.steps(), OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{}}
+		Steps: stepsOf(e.Classes), OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{}}
 	dev.Damage = append(dev.Damage, t.Damage...)
 	e.Dev = &dev
-	e.times(&dev)
+	stamp(&dev, d.Events.TimeUS)
 	e.capacity(&dev)
 	dev.Peaks = report.Peaks{Requested: peakOf(t.Peaks.Requested), Allocated: peakOf(t.Peaks.Allocated),
 		Active: peakOf(t.Peaks.Active), Reserved: peakOf(t.Peaks.Reserved)}
@@ -35,39 +36,39 @@ func (e *examination) device() report.Device {
 		func() {
 			e.moments(&dev)
 			dev.Stacks = e.View.Recorded(d)
-			dev.Actions = e.actions()
-			dev.Segments = e.segments()
-			dev.Pools = e.pools()
+			dev.Actions = actionsOf(t)
+			dev.Segments = segmentsOf(t)
+			dev.Pools = poolsOf(t)
 		})
 	dev.OOMs = e.ooms(&dev)
-	dev.Leaks = e.leaks(&dev)
-	dev.Curve = curveOf(t)
+	dev.Leaks = leaksOf(e.Classes, &dev)
+	dev.Curve = facts.CurveOf(t)
 	dev.Findings = e.findings(&dev)
 	if e.options.Pictures {
-		dev.Pictures = e.pictures(&dev)
+		dev.Pictures = pictures.Of(e.Pass, &dev)
 	}
 	return dev
 }
 
 func peakOf(p timeline.Peak) report.Peak { return report.Peak{Bytes: p.Bytes, Event: eventOf(p.Event)} }
 
-// actions counts the events by kind, in the recorder's order of kinds.
-func (e *examination) actions() []report.KeyCount {
+// actionsOf counts the events by kind, in the recorder's order of kinds.
+func actionsOf(t *timeline.Timeline) []report.KeyCount {
 	var counts [256]int
-	for _, a := range e.T.Device.Events.Action {
+	for _, a := range t.Device.Events.Action {
 		counts[a]++
 	}
 	out := []report.KeyCount{}
 	for a, n := range counts {
 		if n > 0 {
-			out = append(out, report.KeyCount{Key: e.T.Snapshot.ActionName(snapshot.Action(a)), Count: n})
+			out = append(out, report.KeyCount{Key: t.Snapshot.ActionName(snapshot.Action(a)), Count: n})
 		}
 	}
 	return out
 }
 
-func (e *examination) times(dev *report.Device) {
-	times := e.T.Device.Events.TimeUS
+// stamp notes the first and the last time that an event has.
+func stamp(dev *report.Device, times []int64) {
 	for i, j := 0, len(times)-1; i < len(times); i, j = i+1, j-1 {
 		if dev.FirstTime == nil && times[i] > 0 {
 			dev.FirstTime = ptr(times[i])
@@ -91,15 +92,14 @@ func (e *examination) capacity(dev *report.Device) {
 	}
 	number, _ := e.gpuNumber(dev)
 	sizes := oom.Sizes{Given: given, Recorded: e.T.Capacity(), Device: dev.Device, GPU: number,
-		Least: e.T.Peaks.Reserved.Bytes, Spill: !logs.MustFail(e.evidence) || e.onWindows()}
+		Least: e.T.Peaks.Reserved.Bytes, Spill: !logs.MustFail(e.evidence) || onWindows(e.T.Snapshot)}
 	if bytes, source := sizes.Capacity(e.evidence); bytes > 0 {
 		dev.CapacityBytes, dev.CapacitySource = &bytes, &source
 	}
 }
 
 // onWindows tells by the paths of the program's files.
-func (e *examination) onWindows() bool {
-	s := e.T.Snapshot
+func onWindows(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Frames, func(f snapshot.Frame) bool { return strings.Contains(s.String(f.File), `:\`) })
 }
 
@@ -124,10 +124,10 @@ func (e *examination) guessesWeights(event int) bool {
 	return doubtful*2 > all
 }
 
-// segments sums up how the memory lies at the dump.
-func (e *examination) segments() report.SegmentsSummary {
+// segmentsOf sums up how the memory lies at the dump.
+func segmentsOf(t *timeline.Timeline) report.SegmentsSummary {
 	var s report.SegmentsSummary
-	for _, g := range e.T.Device.Segments {
+	for _, g := range t.Device.Segments {
 		s.Count++
 		s.Bytes += g.TotalSize
 		var free, used int64
@@ -158,17 +158,17 @@ func (e *examination) segments() report.SegmentsSummary {
 	return s
 }
 
-// pools lists the private pools that hold segments at the dump.
-func (e *examination) pools() []report.PoolSummary {
+// poolsOf lists the private pools that hold segments at the dump.
+func poolsOf(t *timeline.Timeline) []report.PoolSummary {
 	out := []report.PoolSummary{}
 	place := map[uint32]int{}
-	for _, g := range e.T.Device.Segments {
+	for _, g := range t.Device.Segments {
 		if g.Pool == 0 {
 			continue
 		}
 		i, ok := place[g.Pool]
 		if !ok {
-			id := e.T.Snapshot.Pools[g.Pool]
+			id := t.Snapshot.Pools[g.Pool]
 			i = len(out)
 			place[g.Pool] = i
 			kind := "mem_pool"
@@ -186,17 +186,4 @@ func (e *examination) pools() []report.PoolSummary {
 		}
 	}
 	return out
-}
-
-// curveOf is the timeline's curve as a report has it.
-func curveOf(t *timeline.Timeline) report.Curve {
-	var c report.Curve
-	for _, p := range t.Curve() {
-		c.Events = append(c.Events, p.Event)
-		c.Requested = append(c.Requested, p.Requested)
-		c.Allocated = append(c.Allocated, p.Allocated)
-		c.Active = append(c.Active, p.Active)
-		c.Reserved = append(c.Reserved, p.Reserved)
-	}
-	return c
 }

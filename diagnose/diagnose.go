@@ -13,6 +13,7 @@ import (
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
+	"github.com/vramscope/vramscope/diagnose/ranks"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
@@ -36,7 +37,7 @@ type Options struct {
 // recording that can't be read, a device that isn't there, or a theory that
 // can't be.
 func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, error) {
-	j := &job{sources: slices.Clone(sources), evidence: ev, options: o, overlaps: map[[2]int]overlap{}}
+	j := &job{sources: slices.Clone(sources), evidence: ev, options: o, ranks: ranks.Job{OneDevice: o.Device != nil}}
 	if err := j.examineAll(); err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 		Devices: []report.Device{}, Trend: []report.Trend{}, Findings: []report.Finding{}, Clocks: []report.Clock{}, Evidence: ev}
 	doc.Notes = append(doc.Notes, o.Notes...)
 	j.arrange(doc)
-	if o.Device != nil && len(doc.Devices) == 0 && len(j.recorded) > 0 {
+	if o.Device != nil && len(doc.Devices) == 0 && len(j.ranks.Recorded) > 0 {
 		return nil, j.noSuchDevice()
 	}
 	main := j.mainDevice(doc)

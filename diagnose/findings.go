@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/diagnose/checks"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -16,14 +17,11 @@ func (e *examination) findings(dev *report.Device) []report.Finding {
 	return out
 }
 
-// severities in the order of a report.
-var severities = map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}
-
 // rank orders findings: the worst first; of equals what a defect of the program
 // is before what is by design, then what saves most.
 func rank(list []report.Finding) {
 	slices.SortStableFunc(list, func(a, b report.Finding) int {
-		return cmp.Or(cmp.Compare(severities[a.Severity], severities[b.Severity]), cmp.Compare(saved(&b), saved(&a)))
+		return cmp.Or(cmp.Compare(facts.Severities[a.Severity], facts.Severities[b.Severity]), cmp.Compare(saved(&b), saved(&a)))
 	})
 }
 

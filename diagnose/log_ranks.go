@@ -3,13 +3,15 @@ package diagnose
 import (
 	"path"
 	"strings"
+
+	"github.com/vramscope/vramscope/diagnose/ranks"
 )
 
 // logRanks are the ranks of logs that are one rank's alone, by source, as their
 // names and folders tell. What is only said of a machine, as by torchrun's folders,
 // is taken for ranks when it is complete from 0 and there is one machine.
 func (j *job) logRanks() map[int]int {
-	ranks, locals := map[int]int{}, map[int]int{}
+	global, locals := map[int]int{}, map[int]int{}
 	nodes := map[int]int{} // by rank
 	numbers, places := map[int]bool{}, map[string]bool{}
 	several := false
@@ -18,8 +20,8 @@ func (j *job) logRanks() map[int]int {
 	}
 	for _, log := range j.evidence.Logs {
 		switch n := j.sources[log.Source].name(); {
-		case sureRank(n) >= 0:
-			ranks[log.Source] = n.Rank
+		case ranks.Sure(n) >= 0:
+			global[log.Source] = n.Rank
 			if node, ok := nodes[n.Rank]; ok && node != n.Node {
 				return nil // each machine counts its own
 			}
@@ -32,8 +34,8 @@ func (j *job) logRanks() map[int]int {
 			several = several || n.Node > 0
 		}
 	}
-	if len(ranks) == 0 && len(places) == 1 && !several && fromZero(numbers) {
+	if len(global) == 0 && len(places) == 1 && !several && ranks.FromZero(numbers) {
 		return locals
 	}
-	return ranks
+	return global
 }

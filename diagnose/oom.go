@@ -55,7 +55,8 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 // oomVerdict is why a request could not be met.
 func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	capacity, whole := o.Capacity(), evidence.Or(dev.CapacityBytes, -1)
-	q := oom.Request{Needs: allocator.NeededFor(e.T, o.Requested), Free: o.DeviceFree, Cached: o.Reserved - o.Active, Limited: capacity >= 0}
+	q := oom.Request{Needs: allocator.NeededFor(e.T, o.Requested), Free: o.DeviceFree, Cached: o.Reserved - o.Active,
+		Limited: capacity >= 0}
 	if capacity < 0 {
 		capacity = whole
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/clock"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -96,31 +97,6 @@ func (e *examination) othersAt(o *timeline.OOM, dev *report.Device) int64 {
 	return 0
 }
 
-// gpuOf is nvidia-smi's GPU that the device is: the one of the same number,
-// unless it never held as much as PyTorch did and just one other has.
-func (e *examination) gpuOf(dev *report.Device) (*evidence.GPU, string) {
-	var same, other *evidence.GPU
-	fits := 0
-	number, why := e.gpuNumber(dev)
-	for i := range e.evidence.GPUs {
-		g := &e.evidence.GPUs[i]
-		if g.PeakUsedBytes == nil || *g.PeakUsedBytes < dev.Peaks.Reserved.Bytes-64<<20 {
-			continue
-		}
-		if g.GPU == number && (same == nil || *g.PeakUsedBytes > *same.PeakUsedBytes) {
-			same = g
-		} else if g.GPU != number {
-			other = g
-			fits++
-		}
-	}
-	if same == nil && fits == 1 {
-		return other, fmt.Sprintf("taken to be GPU %d of nvidia-smi, the only one that held as much: CUDA_VISIBLE_DEVICES "+
-			"renumbers them", other.GPU)
-	}
-	return same, why
-}
-
 // outsideOfGPU takes what PyTorch reserved at most from what nvidia-smi saw at
 // most. The process whose memory comes next above the reserved peak is ours.
 func outsideOfGPU(g *evidence.GPU, reserved int64) (oom.Outside, bool) {
@@ -169,7 +145,7 @@ func outsideOfGPU(g *evidence.GPU, reserved int64) (oom.Outside, bool) {
 // outsideFindings put what lies outside PyTorch beside the device's categories
 // and say what of it could be had back.
 func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
-	e.align(dev)
+	clock.Align(dev, e.T.Device.Events.TimeUS, e.evidence, func(source int) *evidence.GPU { return e.watchedAs(dev, source) })
 	o, ok := e.outsideOf(dev)
 	if !ok {
 		return nil

@@ -28,7 +28,7 @@ type Source struct {
 	Cut      string // where text that was cut off or is damaged ends, "" when it is whole
 	// Name is what the path says, read before it was redacted; nil: read Path.
 	Name *filename.Name
-	// Said is the rank that SaidRank found before the recording was redacted; nil:
+	// Said is the rank that ranks.Said found before the recording was redacted; nil:
 	// ask the recording.
 	Said  *int
 	Notes []string // how the input is used, for people

@@ -66,13 +66,6 @@ func PlaceText(p *report.Place) string {
 	return (&report.Site{Function: p.Function, File: p.File, Line: p.Line}).Short()
 }
 
-func IntOf(p *int) int {
-	if p == nil {
-		return 0
-	}
-	return *p
-}
-
 // LineText names a line of code in a sentence.
 func LineText(l frames.Line) string {
 	s := report.Site{Function: l.Function, File: l.File, Line: LineOf(l.Line)}

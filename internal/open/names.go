@@ -12,6 +12,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/diagnose/ranks"
 	"github.com/vramscope/vramscope/evidence/labels"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/redact"
@@ -190,7 +191,7 @@ func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
 		said := filename.Unknown // the rank, which redaction hides
 		s.Said = &said
 		if s.Snapshot != nil {
-			said = diagnose.SaidRank(s.Snapshot)
+			said = ranks.Said(s.Snapshot)
 			x.Snapshot(s.Snapshot)
 		}
 		if open := s.Open; open != nil {
@@ -199,7 +200,7 @@ func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
 				if err != nil {
 					return nil, x.Renamed(err, path)
 				}
-				said = diagnose.SaidRank(recording)
+				said = ranks.Said(recording)
 				x.Snapshot(recording)
 				return recording, nil
 			}

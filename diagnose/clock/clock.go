@@ -1,4 +1,11 @@
-package diagnose
+// Package clock brings what was recorded by other clocks, or by none, onto the
+// clock of a device's recording: readings of nvidia-smi, steps of logs and
+// profiler traces, by their time stamps or by curves that agree.
+//
+// It knows what the report says of the device so far and the evidence. It must
+// not know which of the evidence is about the device, or what follows for it:
+// with what confidence clocks agree is all it says.
+package clock
 
 import (
 	"fmt"
@@ -44,10 +51,31 @@ func recordedCurve(dev *report.Device) (curve, bool) {
 	return c, c.len() > 1
 }
 
+// Align brings a device's nvidia-smi readings, its logs' steps and its traces onto
+// the recording's clock, and puts the times of its events, in microseconds since
+// 1970, beside its curve and the ends of its steps. gpu gives the GPU among a
+// source's readings that the device is, nil for none.
+func Align(dev *report.Device, times []int64, given *evidence.Evidence, gpu func(source int) *evidence.GPU) {
+	stampCurve(dev, times)
+	if dev.Events == 0 {
+		return
+	}
+	for _, source := range given.Sources() {
+		if g := gpu(source); g != nil {
+			alignGPU(dev, source, g)
+		}
+		if log := given.Log(source); log != nil && log.Steps.Count > 1 {
+			alignLog(dev, source, log.Steps)
+		}
+		if t := given.Trace(source); t != nil {
+			alignTrace(dev, times, source, t)
+		}
+	}
+}
+
 // stampCurve puts times beside the points of the device's curve and the ends
 // of its steps.
-func (e *examination) stampCurve(dev *report.Device) {
-	times := e.T.Device.Events.TimeUS
+func stampCurve(dev *report.Device, times []int64) {
 	if len(times) == 0 {
 		return
 	}
@@ -62,54 +90,18 @@ func (e *examination) stampCurve(dev *report.Device) {
 	}
 }
 
-// align brings everything else that was given onto the recording's clock.
-func (e *examination) align(dev *report.Device) {
-	e.stampCurve(dev)
-	if dev.Events == 0 {
-		return
-	}
-	for _, source := range e.evidence.Sources() {
-		if g := e.watchedAs(dev, source); g != nil {
-			e.alignGPU(dev, source, g)
-		}
-		if log := e.evidence.Log(source); log != nil && log.Steps.Count > 1 {
-			e.alignLog(dev, source, log.Steps)
-		}
-		if t := e.evidence.Trace(source); t != nil {
-			e.alignTrace(dev, source, t)
-		}
-	}
-}
-
-// watchedAs is the GPU of nvidia-smi that the device is.
-func (e *examination) watchedAs(dev *report.Device, source int) *evidence.GPU {
-	gpus := e.evidence.GPUsOf(source)
-	index, _ := e.gpuNumber(dev)
-	if g, _ := e.gpuOf(dev); g != nil && g.Source == source {
-		index = g.GPU
-	} else if len(gpus) == 1 {
-		index = gpus[0].GPU
-	}
-	for k := range gpus {
-		if gpus[k].GPU == index {
-			return &gpus[k]
-		}
-	}
-	return nil
-}
-
 // clockOf makes the report's entry; without a method nothing could be said.
 func clockOf(dev *report.Device, source int, what, method string, offset *float64, confidence float64,
 	reason string) report.Clock {
-	c := report.Clock{Source: source, What: what, Device: ptr(dev.Device), Reason: reason}
+	c := report.Clock{Source: source, What: what, Device: pointer(dev.Device), Reason: reason}
 	if method != "" {
 		c.Method, c.OffsetSeconds = &method, offset
-		c.Confidence = ptr(math.Round(100*confidence) / 100)
+		c.Confidence = pointer(math.Round(100*confidence) / 100)
 	}
 	return c
 }
 
-func (e *examination) alignGPU(dev *report.Device, source int, g *evidence.GPU) {
+func alignGPU(dev *report.Device, source int, g *evidence.GPU) {
 	if len(g.Series.Samples) < 2 {
 		return // a single reading has no curve to lay beside another
 	}
@@ -141,7 +133,7 @@ func (e *examination) alignGPU(dev *report.Device, source int, g *evidence.GPU) 
 		m := matchLevels(dev.Curve.Reserved, readings.level)
 		c = clockOf(dev, source, "nvidia_smi", m.method, nil, m.confidence, m.reason)
 	}
-	c.GPU = ptr(g.GPU)
+	c.GPU = pointer(g.GPU)
 	dev.Clocks = append(dev.Clocks, c)
 }
 
@@ -149,7 +141,7 @@ func (e *examination) alignGPU(dev *report.Device, source int, g *evidence.GPU) 
 // it is known that they are of the same time.
 func besides(c *report.Clock, m *match) {
 	if m.method != "" && m.confidence >= sure && m.outside >= 0 {
-		c.OutsideBytes = ptr(int64(m.outside))
+		c.OutsideBytes = pointer(int64(m.outside))
 	}
 }
 
@@ -189,3 +181,5 @@ const (
 	quarter  = 15 * 60
 	farthest = 14 * time.Hour / time.Second
 )
+
+func pointer[T any](v T) *T { return &v }

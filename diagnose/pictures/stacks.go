@@ -1,4 +1,4 @@
-package diagnose
+package pictures
 
 import (
 	"strings"
@@ -19,15 +19,15 @@ const (
 // stackTable numbers the stacks that pictures show, in the order of their
 // first use, and keeps their frames as one tree: stacks share their outer parts.
 type stackTable struct {
-	e     *examination
+	look  *facts.Pass
 	out   *report.Pictures
 	place []uint32            // by snapshot.StackID, plus one
 	used  []snapshot.StackID  // by index
 	sites map[frames.Site]int // index into out.Sites
 }
 
-func newStackTable(e *examination, out *report.Pictures) stackTable {
-	s := stackTable{e: e, out: out, place: make([]uint32, e.T.Snapshot.NumStacks()), sites: map[frames.Site]int{}}
+func newStackTable(look *facts.Pass, out *report.Pictures) stackTable {
+	s := stackTable{look: look, out: out, place: make([]uint32, look.T.Snapshot.NumStacks()), sites: map[frames.Site]int{}}
 	s.index(0)
 	return s
 }
@@ -47,7 +47,7 @@ func (s *stackTable) site(id snapshot.StackID) int {
 	if id == 0 {
 		return -1
 	}
-	site := s.e.View.Site(id)
+	site := s.look.View.Site(id)
 	n, ok := s.sites[site]
 	if !ok && len(s.sites) >= facts.MaxSites {
 		site = frames.Site{Line: frames.Line{Function: facts.OtherSites}}
@@ -73,7 +73,7 @@ func (s *stackTable) finish() {
 	frames := map[snapshot.FrameID]int{}
 	s.out.Nodes = []report.StackNode{{Frame: -1, Parent: -1}}
 	for i, id := range s.used {
-		list := s.e.T.Snapshot.Stack(id)
+		list := s.look.T.Snapshot.Stack(id)
 		node := 0
 		for k := len(list) - 1; k >= 0; k-- {
 			next, ok := nodes[edge{node, list[k]}]
@@ -97,7 +97,7 @@ func (s *stackTable) frame(known map[snapshot.FrameID]int, id snapshot.FrameID) 
 	if !ok {
 		n = len(s.out.Frames)
 		known[id] = n
-		line, owner := s.e.View.Line(id), s.e.View.Owner(id)
+		line, owner := s.look.View.Line(id), s.look.View.Owner(id)
 		s.out.Frames = append(s.out.Frames, report.Frame{Function: shorten(line.Function), File: shorten(line.File),
 			Line: line.Line,
 			Fold: owner >= frames.Compiled})

@@ -1,4 +1,4 @@
-package diagnose
+package ranks
 
 import (
 	"cmp"
@@ -10,16 +10,16 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-// trends are what processes with several dumps show, one for each device of
+// Trends are what processes with several dumps show, one for each device of
 // the latest. place gives a device's index in the document.
-func (j *job) trends(all []*process, place map[*rememberedDevice]int) []report.Trend {
+func (j *Job) Trends(all []*Process, place map[*Device]int) []report.Trend {
 	out := []report.Trend{}
 	for _, p := range all {
 		if len(p.dumps) < 2 {
 			continue
 		}
-		for _, x := range j.recorded[p.main].devices {
-			t := report.Trend{Index: place[x], Device: x.dev.Device, Rank: rankOf(p), Told: p.told,
+		for _, x := range j.Recorded[p.Main].Devices {
+			t := report.Trend{Index: place[x], Device: x.Dev.Device, Rank: p.RankOrNil(), Told: p.told,
 				Categories: []report.CategoryExcess{}, Sites: []report.SiteExcess{}}
 			j.dumps(&t, p)
 			if len(t.Dumps) > 1 {
@@ -31,32 +31,32 @@ func (j *job) trends(all []*process, place map[*rememberedDevice]int) []report.T
 }
 
 // dumps fills a trend with what each dump says of its device.
-func (j *job) dumps(t *report.Trend, p *process) {
-	var rows []*rememberedDevice
+func (j *Job) dumps(t *report.Trend, p *Process) {
+	var rows []*Device
 	for k, i := range p.dumps {
-		r := j.recorded[i]
-		n := slices.IndexFunc(r.devices, func(x *rememberedDevice) bool { return x.dev.Device == t.Device })
+		r := j.Recorded[i]
+		n := slices.IndexFunc(r.Devices, func(x *Device) bool { return x.Dev.Device == t.Device })
 		if n < 0 {
 			continue
 		}
-		d := &r.devices[n].dev
-		x := report.Dump{Input: r.source, Events: d.Events, LastTime: d.LastTime, PeakAllocated: d.Peaks.Allocated.Bytes,
+		d := &r.Devices[n].Dev
+		x := report.Dump{Input: r.Source, Events: d.Events, LastTime: d.LastTime, PeakAllocated: d.Peaks.Allocated.Bytes,
 			PeakReserved: d.Peaks.Reserved.Bytes,
 			AtEnd:        d.AtEnd.AllocatedBytes, Reserved: d.AtEnd.ReservedBytes, Categories: d.AtEnd.Categories,
 			OOMs: len(d.OOMs)}
 		if k > 0 {
 			o, met := j.overlaps[[2]int{p.dumps[k-1], i}]
-			before := j.recorded[p.dumps[k-1]]
+			before := j.Recorded[p.dumps[k-1]]
 			switch {
 			case met && o.same:
 				x.Shared = ptr(min(o.shared, d.Events))
 			case r.first > 0 && before.last > 0 && r.first > before.last:
 				x.Shared = ptr(0)
 			}
-			x.NewProcess = r.complete && !(met && o.same) && r.first > 0
+			x.NewProcess = r.Complete && !(met && o.same) && r.first > 0
 		}
 		t.Dumps = append(t.Dumps, x)
-		rows = append(rows, r.devices[n])
+		rows = append(rows, r.Devices[n])
 	}
 	t.Text = j.growth(t, rows)
 }
@@ -67,7 +67,7 @@ const leastGrowth = 1 << 20
 // growth judges what is allocated at the end of each dump. A dump made by a
 // failure stands in the middle of a step; the others, as a rule, between two.
 // complexity: a case for each way in which levels can follow each other.
-func (j *job) growth(t *report.Trend, rows []*rememberedDevice) string {
+func (j *Job) growth(t *report.Trend, rows []*Device) string {
 	var comparable []int
 	for i := len(t.Dumps) - 1; i >= 0; i-- {
 		d := &t.Dumps[i]
@@ -89,7 +89,7 @@ func (j *job) growth(t *report.Trend, rows []*rememberedDevice) string {
 	}
 	whole := t.Dumps[last].AtEnd - t.Dumps[first].AtEnd
 	t.Categories = categoryExcess(t.Dumps[last].Categories, t.Dumps[first].Categories)
-	t.Sites = siteExcess(rows[last].dev.SitesAtEnd, rows[first].dev.SitesAtEnd, max(whole, leastGrowth)/20)
+	t.Sites = siteExcess(rows[last].Dev.SitesAtEnd, rows[first].Dev.SitesAtEnd, max(whole, leastGrowth)/20)
 	middle := slices.Sorted(slices.Values(deltas))[(len(deltas)-1)/2]
 	slowest, fastest := slices.Min(deltas), slices.Max(deltas)
 	var text string
@@ -111,7 +111,7 @@ func (j *job) growth(t *report.Trend, rows []*rememberedDevice) string {
 	default:
 		return fmt.Sprintf("goes up and down from dump to dump: %s between the first and the last", plusMinus(whole))
 	}
-	return text + explained(t.Categories, t.Sites)
+	return text + Explained(t.Categories, t.Sites)
 }
 
 func plusMinus(n int64) string {
@@ -121,8 +121,8 @@ func plusMinus(n int64) string {
 	return units.Bytes(n)
 }
 
-// explained names the category and the line that a difference is mostly made of.
-func explained(categories []report.CategoryExcess, sites []report.SiteExcess) string {
+// Explained names the category and the line that a difference is mostly made of.
+func Explained(categories []report.CategoryExcess, sites []report.SiteExcess) string {
 	if len(categories) == 0 || categories[0].More <= 0 {
 		return ""
 	}

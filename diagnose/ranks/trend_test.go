@@ -1,4 +1,4 @@
-package diagnose
+package ranks
 
 import (
 	"strings"
@@ -41,14 +41,14 @@ func TestGrowth(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			trend := &report.Trend{}
-			var rows []*rememberedDevice
+			var rows []*Device
 			for _, d := range x.dumps {
 				bytes := d.mib << 20
 				trend.Dumps = append(trend.Dumps, report.Dump{AtEnd: bytes, OOMs: d.ooms, NewProcess: d.anew, Categories: map[string]int64{"activations": bytes}})
 				site := report.Site{Function: "cache.append", File: "/home/app/train.py", Line: ptr(7), Known: true, Bytes: bytes}
-				rows = append(rows, &rememberedDevice{dev: report.Device{SitesAtEnd: []report.Site{site}}})
+				rows = append(rows, &Device{Dev: report.Device{SitesAtEnd: []report.Site{site}}})
 			}
-			text := (&job{}).growth(trend, rows)
+			text := (&Job{}).growth(trend, rows)
 			if !strings.HasPrefix(text, x.text) {
 				t.Errorf("%q, want %q", text, x.text)
 			}

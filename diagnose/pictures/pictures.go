@@ -1,10 +1,18 @@
-package diagnose
+// Package pictures works out what the HTML page draws of one device: bands of
+// allocations over the events, curves of categories, maps of segments, and the
+// stacks behind them, each within a bound that keeps the page small.
+//
+// It knows the device's timeline and classes, and what the report says of the
+// device so far. It must not know other devices, evidence, or what is wrong with
+// the run: nothing here finds anything.
+package pictures
 
 import (
 	"math"
 	"math/bits"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -22,7 +30,7 @@ const clockPoints = 20_000
 
 // picture is the work on one device's pictures.
 type picture struct {
-	*examination
+	*facts.Pass
 	out *report.Pictures
 
 	limit, keep int // allocations that are drawn one by one
@@ -32,18 +40,20 @@ type picture struct {
 	stacks  stackTable
 }
 
-// pictures fills what only the page draws, in a few passes over the allocations.
-func (e *examination) pictures(dev *report.Device) *report.Pictures {
-	p := newPicture(e, dev)
+// Of fills what only the page draws of a device, in a few passes over its
+// allocations.
+func Of(look *facts.Pass, dev *report.Device) *report.Pictures {
+	p := newPicture(look, dev)
 	p.draw(dev)
 	return p.out
 }
 
-func newPicture(e *examination, dev *report.Device) *picture {
-	p := &picture{examination: e, out: &report.Pictures{Events: dev.Events, Rules: map[string]string{}}, kindKey: map[uint64]uint16{}, limit: maxBands,
+func newPicture(look *facts.Pass, dev *report.Device) *picture {
+	p := &picture{Pass: look, out: &report.Pictures{Events: dev.Events, Rules: map[string]string{}},
+		kindKey: map[uint64]uint16{}, limit: maxBands,
 		keep: keptBands}
 	p.categories()
-	p.stacks = newStackTable(e, p.out)
+	p.stacks = newStackTable(look, p.out)
 	return p
 }
 

@@ -1,4 +1,4 @@
-package diagnose
+package ranks
 
 import (
 	"cmp"
@@ -43,19 +43,19 @@ type held struct {
 // heldBlocks is how many blocks, the largest, are remembered of an instant.
 const heldBlocks = 256
 
-// trace remembers by what a device's recording is found in others.
-func (r *remembered) trace(e *examination, x *rememberedDevice) {
-	events := &e.T.Device.Events
+// Trace remembers by what a device's recording is found in others.
+func (r *Recording) Trace(t *timeline.Timeline, x *Device) {
+	events := &t.Device.Events
 	n := events.Len()
 	if events.TimeUS != nil && n > 0 {
 		x.head, x.tail = trailOf(events, 0, min(n, trailEvents)), trailOf(events, max(0, n-trailEvents), n)
-		if d := &x.dev; d.FirstTime != nil && (r.first == 0 || *d.FirstTime < r.first) {
+		if d := &x.Dev; d.FirstTime != nil && (r.first == 0 || *d.FirstTime < r.first) {
 			r.first = *d.FirstTime
 		}
-		if d := &x.dev; d.LastTime != nil {
+		if d := &x.Dev; d.LastTime != nil {
 			r.last = max(r.last, *d.LastTime)
 		}
-		for _, o := range e.T.OOMs {
+		for _, o := range t.OOMs {
 			if at := events.TimeOf(o.Event); at > 0 {
 				x.firstFailed = cmp.Or(x.firstFailed, at)
 				x.lastFailed = at
@@ -63,13 +63,13 @@ func (r *remembered) trace(e *examination, x *rememberedDevice) {
 		}
 	}
 	last := n - 1
-	for i := range e.T.Born {
+	for i := range t.Born {
 		id := timeline.AllocationID(i)
-		if e.T.AliveAt(id, last) {
-			x.alive = append(x.alive, held{e.T.Address(id), e.T.Allocated[i]})
+		if t.AliveAt(id, last) {
+			x.alive = append(x.alive, held{t.Address(id), t.Allocated[i]})
 		}
-		if i < e.T.Older() {
-			x.older = append(x.older, held{e.T.Address(id), e.T.Allocated[i]})
+		if i < t.Older() {
+			x.older = append(x.older, held{t.Address(id), t.Allocated[i]})
 		}
 	}
 	x.alive, x.older = largestHeld(x.alive), largestHeld(x.older)
@@ -95,14 +95,14 @@ type overlap struct {
 }
 
 // meet compares a recording with those before it that lie in the same time.
-func (j *job) meet(r *remembered, s *snapshot.Snapshot) {
-	k := len(j.recorded)
-	for i, other := range j.recorded {
-		if r.first == 0 || other.first == 0 || other.last < r.first || r.last < other.first || knownApart(r.name, other.name) {
+func (j *Job) meet(r *Recording, s *snapshot.Snapshot) {
+	k := len(j.Recorded)
+	for i, other := range j.Recorded {
+		if r.first == 0 || other.first == 0 || other.last < r.first || r.last < other.first || knownApart(r.Name, other.Name) {
 			continue
 		}
-		for _, x := range other.devices {
-			d := s.Device(x.dev.Device)
+		for _, x := range other.Devices {
+			d := s.Device(x.Dev.Device)
 			if d == nil || d.Events.TimeUS == nil || len(x.tail) < trailLeast || d.Events.Len() < trailLeast {
 				continue
 			}
@@ -119,7 +119,7 @@ func (j *job) meet(r *remembered, s *snapshot.Snapshot) {
 }
 
 func knownApart(a, b filename.Name) bool {
-	x, y := sureRank(a), sureRank(b)
+	x, y := Sure(a), Sure(b)
 	return x >= 0 && y >= 0 && x != y
 }
 
@@ -161,10 +161,10 @@ func matches(e *snapshot.Events, i int, t trail, fromEnd bool) bool {
 
 // survives tells whether what was in use at the end of one recording is what a
 // later one found when it began.
-func survives(a, b *remembered) bool {
-	for _, x := range a.devices {
-		for _, y := range b.devices {
-			if x.dev.Device == y.dev.Device && sharedHeld(x.alive, y.older) {
+func survives(a, b *Recording) bool {
+	for _, x := range a.Devices {
+		for _, y := range b.Devices {
+			if x.Dev.Device == y.Dev.Device && sharedHeld(x.alive, y.older) {
 				return true
 			}
 		}
@@ -193,9 +193,9 @@ func sharedHeld(before, after []held) bool {
 // rankSaid finds a rank in annotations and metadata.
 var rankSaid = regexp.MustCompile(`(?i)(?:^|[^a-z0-9_]|global_)rank["']?[ _:=#]{0,3}([0-9]{1,6})(?:$|[^0-9a-z.])`)
 
-// SaidRank is the rank that a program writes into its recording's annotations
+// Said is the rank that a program writes into its recording's annotations
 // and metadata, if it is always the same one; else -1.
-func SaidRank(s *snapshot.Snapshot) int {
+func Said(s *snapshot.Snapshot) int {
 	said := filename.Unknown
 	agree := true
 	hear := func(text string) {

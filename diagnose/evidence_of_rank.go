@@ -3,6 +3,7 @@ package diagnose
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/ranks"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
 )
@@ -11,7 +12,7 @@ import (
 // rank left behind, as far as names tell.
 func (j *job) evidenceOf(source int) *evidence.Evidence {
 	n := j.sources[source].name()
-	rank := max(sureRank(n), n.Local)
+	rank := max(ranks.Sure(n), n.Local)
 	if rank < 0 || j.evidence == nil {
 		return j.evidence
 	}
@@ -21,7 +22,7 @@ func (j *job) evidenceOf(source int) *evidence.Evidence {
 			machine = max(machine, s.name().Local+1)
 		}
 	}
-	ev := ofRank(j.evidence, sureRank(n))
+	ev := ofRank(j.evidence, ranks.Sure(n))
 	foreign := map[int]bool{}
 	for i := range j.sources {
 		if s := &j.sources[i]; !s.isRecording() && ofOther(s.name(), n, rank, machine) {
@@ -48,8 +49,8 @@ func ofRank(ev *evidence.Evidence, rank int) *evidence.Evidence {
 // ofOther tells whether a file is by its name another rank's than a recording's;
 // machine is the number of ranks on one.
 func ofOther(file, recording filename.Name, rank, machine int) bool {
-	switch r := sureRank(file); {
-	case r >= 0 && sureRank(recording) >= 0:
+	switch r := ranks.Sure(file); {
+	case r >= 0 && ranks.Sure(recording) >= 0:
 		return r != rank
 	case file.Local >= 0 && recording.Local >= 0:
 		return file.Local != recording.Local
@@ -73,11 +74,3 @@ func without(ev *evidence.Evidence, foreign map[int]bool) *evidence.Evidence {
 }
 
 func less[T any](all []T, drop func(T) bool) []T { return slices.DeleteFunc(slices.Clone(all), drop) }
-
-// sureRank is the rank that a name says without doubt, else Unknown.
-func sureRank(n filename.Name) int {
-	if n.Doubtful {
-		return filename.Unknown
-	}
-	return n.Rank
-}

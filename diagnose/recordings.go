@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/diagnose/ranks"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/filename"
@@ -22,33 +23,9 @@ type job struct {
 	sources  []Source
 	evidence *evidence.Evidence
 	options  Options
-	recorded []*remembered
-	overlaps map[[2]int]overlap // by earlier and later index into recorded
-	only     *examination       // the fullest or failing device, kept when there is just one recording
+	ranks    ranks.Job
+	only     *examination // the fullest or failing device, kept when there is just one recording
 }
-
-// remembered is what is remembered of one recording.
-type remembered struct {
-	source      int
-	name        filename.Name
-	devices     []*rememberedDevice
-	said        int   // the rank that its content names, filename.Unknown
-	first, last int64 // times of its events, microseconds since the Unix epoch; 0: none
-	complete    bool  // it begins with its process
-}
-
-// rememberedDevice is what is remembered of one device of a recording.
-type rememberedDevice struct {
-	dev        report.Device
-	head, tail trail
-	alive      []held // at the end
-	older      []held // before the first event
-	// Times of its first and last failed request, 0: none or unknown.
-	firstFailed, lastFailed int64
-}
-
-// Recordings beyond this number are remembered in short.
-const fewRecordings = 8
 
 // sitesInShort is how many call sites are remembered of each of many recordings.
 const sitesInShort = 24
@@ -103,7 +80,8 @@ func (j *job) inFamily(i int, recordings []int) bool {
 
 // remember examines the devices of one recording.
 func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
-	r := &remembered{source: source, name: j.sources[source].name(), said: j.saidRank(source, s), complete: len(s.Devices) > 0}
+	r := &ranks.Recording{Source: source, Path: j.sources[source].Path, Name: j.sources[source].name(),
+		Said: j.saidRank(source, s), Complete: len(s.Devices) > 0}
 	view := frames.New(s)
 	o := j.options
 	o.Pictures = o.Pictures && recordings == 1
@@ -115,21 +93,18 @@ func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
 			continue
 		}
 		e := j.examination(source, s, d, view, o)
-		x := &rememberedDevice{dev: e.device()}
-		x.dev.Input = source
+		x := &ranks.Device{Dev: e.device()}
+		x.Dev.Input = source
 		if recordings == 1 {
-			j.keep(e, &x.dev)
+			j.keep(e, &x.Dev)
 		} else {
-			r.trace(e, x)
-			x.shorten(recordings)
+			r.Trace(e.T, x)
+			shorten(&x.Dev, recordings)
 		}
-		r.devices = append(r.devices, x)
-		r.complete = r.complete && e.T.History == timeline.Complete
+		r.Devices = append(r.Devices, x)
+		r.Complete = r.Complete && e.T.History == timeline.Complete
 	}
-	if recordings > 1 {
-		j.meet(r, s)
-	}
-	j.recorded = append(j.recorded, r)
+	j.ranks.Add(r, s)
 	if events > largeRecording && recordings > 1 {
 		runtime.GC() // the next one would come on top
 	}
@@ -140,7 +115,7 @@ func (j *job) saidRank(source int, s *snapshot.Snapshot) int {
 	if said := j.sources[source].Said; said != nil {
 		return *said
 	}
-	return SaidRank(s)
+	return ranks.Said(s)
 }
 
 func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, view *frames.View, o Options) *examination {
@@ -179,11 +154,10 @@ func (j *job) keep(e *examination, dev *report.Device) {
 func (e *examination) failed() bool { return len(e.T.OOMs) > 0 }
 
 // shorten lets go of what only a full report of the device shows.
-func (x *rememberedDevice) shorten(recordings int) {
-	if recordings <= fewRecordings {
+func shorten(d *report.Device, recordings int) {
+	if recordings <= ranks.Few {
 		return
 	}
-	d := &x.dev
 	d.Summary = true
 	d.Curve = report.Curve{}
 	d.Sites, d.SitesAtEnd = cutSites(d.Sites), cutSites(d.SitesAtEnd)

@@ -1,10 +1,11 @@
-package diagnose
+package ranks
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -13,13 +14,13 @@ import (
 // one's peak in percent, and bytes.
 const (
 	unevenNoted   = 2
-	unevenInfo    = 5
+	UnevenInfo    = 5
 	unevenWarning = 10
-	unevenBytes   = 64 << 20
+	UnevenBytes   = 64 << 20
 )
 
 // imbalance compares the fullest rank with the usual one.
-func (j *job) imbalance(r *report.Ranks, all []*process) {
+func (j *Job) imbalance(r *report.Ranks, all []*Process) {
 	if !r.Sure {
 		return
 	}
@@ -32,12 +33,12 @@ func (j *job) imbalance(r *report.Ranks, all []*process) {
 	highest, usual := byPeak[len(byPeak)-1], byPeak[(len(byPeak)-1)/2]
 	m := &report.Imbalance{Highest: highest, Usual: usual, Bytes: r.Rows[highest].PeakAllocated - r.Rows[usual].PeakAllocated,
 		Categories: []report.CategoryExcess{}, Sites: []report.SiteExcess{}, Elsewhere: elsewhere(r, rows)}
-	uneven := m.Bytes >= unevenBytes && 100*m.Bytes >= unevenNoted*r.Rows[highest].PeakAllocated
+	uneven := m.Bytes >= UnevenBytes && 100*m.Bytes >= unevenNoted*r.Rows[highest].PeakAllocated
 	if !uneven && len(m.Elsewhere) == 0 {
 		return
 	}
 	devices := j.rowDevices(all)
-	a, b := &devices[highest].dev, &devices[usual].dev
+	a, b := &devices[highest].Dev, &devices[usual].Dev
 	m.Categories = categoryExcess(a.AtPeak.Categories, b.AtPeak.Categories)
 	m.Sites = siteExcess(a.Sites, b.Sites, max(m.Bytes/20, 1<<20))
 	r.Imbalance = m
@@ -107,45 +108,16 @@ var balance = map[string]string{
 const usualBalance = "Look for what this rank alone does: logging, evaluation, gathering outputs, a full state dict for a " +
 	"checkpoint"
 
-// imbalanceFindings are about the fullest rank's device, and about GPUs that
+// ImbalanceFindings are about the fullest rank's device, and about GPUs that
 // several ranks use.
-func imbalanceFindings(r *report.Ranks, devices []report.Device) {
+func ImbalanceFindings(r *report.Ranks, devices []report.Device) {
 	m := r.Imbalance
 	if m == nil {
 		return
 	}
-	high, usual := &r.Rows[m.Highest], &r.Rows[m.Usual]
-	dev := &devices[high.Index]
-	if share := share(m.Bytes, high.PeakAllocated); m.Bytes >= unevenBytes && share >= unevenInfo {
-		f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes,
-			Evidence: []string{},
-			Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank,
-				units.Bytes(m.Bytes), units.Plural(r.Count, "rank"), share)}
-		if share >= unevenWarning {
-			f.Severity = report.Warning
-		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank,
-			units.Bytes(high.PeakAllocated), *usual.Rank, units.Bytes(usual.PeakAllocated)))
-		for _, c := range m.Categories[:min(3, len(m.Categories))] {
-			if 10*c.More >= m.Bytes {
-				f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category),
-					units.Bytes(c.More), units.Bytes(c.Than)))
-			}
-		}
-		for i := range m.Sites[:min(2, len(m.Sites))] {
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s more by %s", units.Bytes(m.Sites[i].More), m.Sites[i].Site.Short()))
-		}
-		if other := &devices[usual.Index]; !sameTime(dev, other) {
-			f.Confidence = 0.5
-			f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest "+
-				"moment")
-		}
-		fix := usualBalance
-		if len(m.Categories) > 0 && balance[m.Categories[0].Category] != "" {
-			fix = balance[m.Categories[0].Category]
-		}
-		f.Fix = &fix
-		addFinding(dev, f)
+	high := r.Rows[m.Highest]
+	if share := facts.Share(m.Bytes, high.PeakAllocated); m.Bytes >= UnevenBytes && share >= UnevenInfo {
+		addFinding(&devices[high.Index], unevenFinding(r, devices, share))
 	}
 	for _, x := range m.Elsewhere {
 		for i := range r.Rows {
@@ -164,6 +136,40 @@ func imbalanceFindings(r *report.Ranks, devices []report.Device) {
 	}
 }
 
+// unevenFinding is about the fullest rank, which holds a share of its peak, in percent,
+// more than the usual one.
+func unevenFinding(r *report.Ranks, devices []report.Device, share int64) report.Finding {
+	m := r.Imbalance
+	high, usual := &r.Rows[m.Highest], &r.Rows[m.Usual]
+	f := report.Finding{ID: "rank_imbalance", Severity: report.Info, Confidence: 0.9, SavesBytes: &m.Bytes,
+		Title: fmt.Sprintf("Rank %d holds %s more at its peak than is usual among %s (%d %%)", *high.Rank,
+			units.Bytes(m.Bytes), units.Plural(r.Count, "rank"), share),
+		Evidence: []string{fmt.Sprintf("rank %d: %s allocated at the peak; rank %d, in the middle: %s", *high.Rank,
+			units.Bytes(high.PeakAllocated), *usual.Rank, units.Bytes(usual.PeakAllocated))}}
+	if share >= unevenWarning {
+		f.Severity = report.Warning
+	}
+	for _, c := range m.Categories[:min(3, len(m.Categories))] {
+		if 10*c.More >= m.Bytes {
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s more than %s", report.CategoryTitle(c.Category),
+				units.Bytes(c.More), units.Bytes(c.Than)))
+		}
+	}
+	for i := range m.Sites[:min(2, len(m.Sites))] {
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s more by %s", units.Bytes(m.Sites[i].More), m.Sites[i].Site.Short()))
+	}
+	if !sameTime(&devices[high.Index], &devices[usual.Index]) {
+		f.Confidence = 0.5
+		f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest "+
+			"moment")
+	}
+	f.Fix = ptr(usualBalance)
+	if len(m.Categories) > 0 && balance[m.Categories[0].Category] != "" {
+		f.Fix = ptr(balance[m.Categories[0].Category])
+	}
+	return f
+}
+
 // sameTime tells whether two recordings lie in the same time, for the larger
 // part of the shorter one; recordings without a clock do.
 func sameTime(a, b *report.Device) bool {
@@ -176,7 +182,9 @@ func sameTime(a, b *report.Device) bool {
 
 // addFinding puts a finding where its severity belongs.
 func addFinding(d *report.Device, f report.Finding) {
-	at := slices.IndexFunc(d.Findings, func(x report.Finding) bool { return severities[x.Severity] > severities[f.Severity] })
+	at := slices.IndexFunc(d.Findings, func(x report.Finding) bool {
+		return facts.Severities[x.Severity] > facts.Severities[f.Severity]
+	})
 	if at < 0 {
 		at = len(d.Findings)
 	}

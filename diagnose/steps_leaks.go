@@ -1,15 +1,16 @@
 package diagnose
 
 import (
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/report"
 )
 
-// steps are the iterations that were recognised.
-func (e *examination) steps() []report.Step {
+// stepsOf are the iterations that were recognised.
+func stepsOf(c *classify.Classification) []report.Step {
 	out := []report.Step{}
-	for _, s := range e.Classes.Steps {
+	for _, s := range c.Steps {
 		step := report.Step{Step: s.Number, FirstEvent: s.FirstEvent, LastEvent: s.LastEvent, PeakAllocatedBytes: s.PeakAllocated,
 			Phases: []report.Phase{}}
 		for _, p := range s.Phases {
@@ -21,11 +22,11 @@ func (e *examination) steps() []report.Step {
 	return out
 }
 
-// leaks are what grows from step to step, or looks as if it did.
-func (e *examination) leaks(dev *report.Device) []report.Leak {
+// leaksOf are what grows from step to step, or looks as if it did.
+func leaksOf(c *classify.Classification, dev *report.Device) []report.Leak {
 	out := []report.Leak{}
-	for i := range e.Classes.Leaks() {
-		l := &e.Classes.Leaks()[i]
+	for i := range c.Leaks() {
+		l := &c.Leaks()[i]
 		x := report.Leak{Kind: l.Kind, Defect: l.Defect, Suspected: l.Suspected, Sites: []report.LeakSite{},
 			Category:     ptr(l.Category.String()),
 			BytesPerStep: ptr(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}

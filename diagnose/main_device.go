@@ -9,6 +9,9 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/diagnose/ranks"
+	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
@@ -34,21 +37,27 @@ func (j *job) names(source int, t *timeline.Timeline) classify.Options {
 
 // arrange puts the devices of the processes' main dumps into the document.
 func (j *job) arrange(doc *report.Document) {
-	all := j.processes()
-	place := map[*rememberedDevice]int{}
+	all := j.ranks.Processes()
+	place := map[*ranks.Device]int{}
 	for _, p := range all {
-		r := j.recorded[p.main]
-		for _, x := range r.devices {
-			x.dev.Rank = rankOf(p)
+		r := j.ranks.Recorded[p.Main]
+		for _, x := range r.Devices {
+			x.Dev.Rank = p.RankOrNil()
 			place[x] = len(doc.Devices)
-			doc.Devices = append(doc.Devices, x.dev)
+			doc.Devices = append(doc.Devices, x.Dev)
 		}
-		if host := j.sources[r.source].facts.host; host != nil {
+		if host := j.sources[r.Source].facts.host; host != nil {
 			doc.Host = host
 		}
 	}
-	doc.Ranks = j.ranks(all, place)
-	doc.Trend = j.trends(all, place)
+	var failed []filename.Name
+	for i := range j.sources {
+		if s := &j.sources[i]; s.Failed != "" {
+			failed = append(failed, s.name())
+		}
+	}
+	doc.Ranks = j.ranks.Table(all, place, failed)
+	doc.Trend = j.ranks.Trends(all, place)
 	if doc.Ranks != nil {
 		for k := range doc.Ranks.Groups {
 			g := &doc.Ranks.Groups[k]
@@ -63,8 +72,8 @@ func (j *job) arrange(doc *report.Document) {
 
 func (j *job) noSuchDevice() error {
 	var list []string
-	for _, r := range j.recorded {
-		if s, err := j.sources[r.source].decode(); err == nil {
+	for _, r := range j.ranks.Recorded {
+		if s, err := j.sources[r.Source].decode(); err == nil {
 			for _, d := range s.Devices {
 				if name := fmt.Sprint(d.Ordinal); !slices.Contains(list, name) {
 					list = append(list, name)
@@ -80,8 +89,8 @@ func (j *job) noSuchDevice() error {
 	default:
 		what = "devices " + strings.Join(list, ", ")
 	}
-	if len(j.recorded) == 1 {
-		return fmt.Errorf("--device %d: %s has %s", *j.options.Device, j.sources[j.recorded[0].source].Path, what)
+	if len(j.ranks.Recorded) == 1 {
+		return fmt.Errorf("--device %d: %s has %s", *j.options.Device, j.sources[j.ranks.Recorded[0].Source].Path, what)
 	}
 	return fmt.Errorf("--device %d: the recordings have %s", *j.options.Device, what)
 }
@@ -92,7 +101,7 @@ func (j *job) mainDevice(doc *report.Document) int {
 	if r := doc.Ranks; r != nil && len(r.Rows) > 0 {
 		worst := 0
 		for i := range r.Rows {
-			if worse(r, i, worst) < 0 {
+			if ranks.Worse(r, i, worst) < 0 {
 				worst = i
 			}
 		}
@@ -151,7 +160,7 @@ func (j *job) complete(doc *report.Document, main int) (*examination, error) {
 		}
 	}
 	if doc.Ranks != nil {
-		imbalanceFindings(doc.Ranks, doc.Devices)
+		ranks.ImbalanceFindings(doc.Ranks, doc.Devices)
 	}
 	return e, nil
 }
@@ -176,9 +185,10 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	}
 	v, main := worstVerdict(doc, &one.Devices[0])
 	v.Text = placeAmongRanks(doc, &one.Devices[0], main) + ": " + v.Text
-	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= unevenBytes &&
-		share(m.Bytes, r.Rows[main].PeakAllocated) >= unevenInfo {
-		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", units.Bytes(m.Bytes)) + explained(m.Categories, nil)
+	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= ranks.UnevenBytes &&
+		share(m.Bytes, r.Rows[main].PeakAllocated) >= ranks.UnevenInfo {
+		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", units.Bytes(m.Bytes)) + ranks.Explained(m.Categories,
+			nil)
 	}
 	v.Text += j.goesOn(doc, one)
 	return v
@@ -226,7 +236,7 @@ func worstVerdict(doc *report.Document, main *report.Device) (v report.Verdict, 
 	look := func(i int) {
 		one := *doc
 		one.Devices = doc.Devices[doc.Ranks.Rows[i].Index : doc.Ranks.Rows[i].Index+1]
-		if x := verdict(&one); v.Text == "" || severities[x.Severity] < severities[v.Severity] {
+		if x := verdict(&one); v.Text == "" || facts.Severities[x.Severity] < facts.Severities[v.Severity] {
 			v, row = x, i
 			if v.About != nil && v.About.Device >= 0 {
 				v.About.Device = doc.Ranks.Rows[i].Index

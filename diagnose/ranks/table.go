@@ -1,4 +1,4 @@
-package diagnose
+package ranks
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -15,8 +16,10 @@ import (
 // ranksShown is how many ranks of a job are shown in full.
 const ranksShown = 3
 
-// ranks puts the processes of a job beside each other; nil for one process.
-func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ranks {
+// Table puts the processes of a job beside each other; nil for one process. place
+// gives a device's index in the document; failed are the names of files that can't
+// be read.
+func (j *Job) Table(all []*Process, place map[*Device]int, failed []filename.Name) *report.Ranks {
 	if len(all) < 2 {
 		return nil
 	}
@@ -27,7 +30,7 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 	for _, p := range all {
 		switch {
 		case p.rank < 0:
-			others = append(others, path.Base(filepath.ToSlash(j.sources[j.recorded[p.main].source].Path)))
+			others = append(others, path.Base(filepath.ToSlash(j.Recorded[p.Main].Path)))
 		case seen[p.rank]:
 			twice = append(twice, p.rank)
 		default:
@@ -36,14 +39,14 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 				told = append(told, how)
 			}
 		}
-		for _, x := range j.recorded[p.main].devices {
+		for _, x := range j.Recorded[p.Main].Devices {
 			r.Rows = append(r.Rows, j.row(p, x, place[x]))
 		}
 	}
 	r.Sure = len(seen) > 1 && len(twice) == 0
 	if r.Count = len(all); r.Sure {
 		r.Count, r.Told = len(seen), strings.Join(told, "; ")
-		j.missing(r, all, seen)
+		j.missing(r, all, seen, failed)
 		if len(others) > 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s of no known rank: %s", units.Plural(len(others), "recording"),
 				listed(others)))
@@ -62,9 +65,9 @@ func (j *job) ranks(all []*process, place map[*rememberedDevice]int) *report.Ran
 	return r
 }
 
-func (j *job) row(p *process, x *rememberedDevice, index int) report.Rank {
-	d := &x.dev
-	row := report.Rank{Rank: rankOf(p), RankFrom: p.from, Input: d.Input, Index: index, Device: d.Device,
+func (j *Job) row(p *Process, x *Device, index int) report.Rank {
+	d := &x.Dev
+	row := report.Rank{Rank: p.RankOrNil(), RankFrom: p.from, Input: d.Input, Index: index, Device: d.Device,
 		PeakAllocated: d.Peaks.Allocated.Bytes,
 		PeakReserved:  d.Peaks.Reserved.Bytes, AtEnd: d.AtEnd.AllocatedBytes, Capacity: d.CapacityBytes, Dumps: len(p.dumps),
 		Verdict: inAWord(d), Failed: len(d.OOMs) > 0}
@@ -74,7 +77,8 @@ func (j *job) row(p *process, x *rememberedDevice, index int) report.Rank {
 	return row
 }
 
-func rankOf(p *process) *int {
+// RankOrNil is the process's rank for a report.
+func (p *Process) RankOrNil() *int {
 	if p.rank < 0 {
 		return nil
 	}
@@ -103,10 +107,10 @@ func inAWord(d *report.Device) string {
 }
 
 // rowDevices are the devices of the table's rows.
-func (j *job) rowDevices(all []*process) []*rememberedDevice {
-	var out []*rememberedDevice
+func (j *Job) rowDevices(all []*Process) []*Device {
+	var out []*Device
 	for _, p := range all {
-		out = append(out, j.recorded[p.main].devices...)
+		out = append(out, j.Recorded[p.Main].Devices...)
 	}
 	return out
 }
@@ -124,20 +128,18 @@ func listed(names []string) string {
 // missingListed bounds the list of missing ranks.
 const missingListed = 4096
 
-func (j *job) missing(r *report.Ranks, all []*process, seen map[int]bool) {
+func (j *Job) missing(r *report.Ranks, all []*Process, seen map[int]bool, failed []filename.Name) {
 	world, last := 0, 0
 	for rank := range seen {
 		last = max(last, rank)
 	}
 	for _, p := range all {
 		for _, i := range p.dumps {
-			world = max(world, j.recorded[i].name.World)
+			world = max(world, j.Recorded[i].Name.World)
 		}
 	}
-	for i := range j.sources {
-		if s := &j.sources[i]; s.Failed != "" {
-			last = max(last, sureRank(s.name()))
-		}
+	for _, n := range failed {
+		last = max(last, Sure(n))
 	}
 	if world > last {
 		r.World = &world
@@ -152,12 +154,12 @@ func (j *job) missing(r *report.Ranks, all []*process, seen map[int]bool) {
 
 // group puts rows together that are alike. Of processes whose ranks are not
 // known each stands for itself: they may have nothing to do with each other.
-func group(r *report.Ranks, devices []*rememberedDevice) {
+func group(r *report.Ranks, devices []*Device) {
 	for i := range r.Rows {
 		placed := false
 		for k := range r.Groups {
 			if g := &r.Groups[k]; r.Sure && r.Rows[i].Rank != nil && r.Rows[g.Rows[0]].Rank != nil &&
-				alike(&devices[g.Rows[0]].dev, &devices[i].dev, r.Rows[g.Rows[0]].Verdict == r.Rows[i].Verdict) {
+				alike(&devices[g.Rows[0]].Dev, &devices[i].Dev, r.Rows[g.Rows[0]].Verdict == r.Rows[i].Verdict) {
 				g.Rows = append(g.Rows, i)
 				placed = true
 				break
@@ -169,9 +171,9 @@ func group(r *report.Ranks, devices []*rememberedDevice) {
 	}
 	for k := range r.Groups {
 		g := &r.Groups[k]
-		g.Shown = slices.MinFunc(g.Rows, func(a, b int) int { return worse(r, a, b) })
+		g.Shown = slices.MinFunc(g.Rows, func(a, b int) int { return Worse(r, a, b) })
 	}
-	slices.SortStableFunc(r.Groups, func(a, b report.Like) int { return worse(r, a.Shown, b.Shown) })
+	slices.SortStableFunc(r.Groups, func(a, b report.Like) int { return Worse(r, a.Shown, b.Shown) })
 	for k := range r.Groups {
 		for _, i := range r.Groups[k].Rows {
 			r.Rows[i].Group = k
@@ -179,8 +181,8 @@ func group(r *report.Ranks, devices []*rememberedDevice) {
 	}
 }
 
-// worse orders rows: the first that failed, then the fullest.
-func worse(r *report.Ranks, a, b int) int {
+// Worse orders rows: the first that failed, then the fullest.
+func Worse(r *report.Ranks, a, b int) int {
 	x, y := &r.Rows[a], &r.Rows[b]
 	failed := func(row *report.Rank) int {
 		if row.Failed {
@@ -246,7 +248,7 @@ func shown(r *report.Ranks) []int {
 		}
 	}
 	if !r.Sure {
-		if len(r.Rows) <= fewRecordings {
+		if len(r.Rows) <= Few {
 			for i := range r.Rows {
 				add(i)
 			}

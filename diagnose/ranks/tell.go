@@ -1,4 +1,4 @@
-package diagnose
+package ranks
 
 import (
 	"slices"
@@ -22,13 +22,13 @@ var toldBy = map[string]string{byName: "by the names of the files",
 
 // tellRanks finds the rank of each recording. None is given without a word for
 // it; where the words don't agree with each other, none is.
-func (j *job) tellRanks() (ranks []int, from []string) {
-	t := &teller{j: j, ranks: make([]int, len(j.recorded)), from: make([]string, len(j.recorded))}
+func (j *Job) tellRanks() (ranks []int, from []string) {
+	t := &teller{j: j, ranks: make([]int, len(j.Recorded)), from: make([]string, len(j.Recorded))}
 	for i := range t.ranks {
 		t.ranks[i] = filename.Unknown
 	}
-	for i, r := range j.recorded {
-		if n := sureRank(r.name); n >= 0 {
+	for i, r := range j.Recorded {
+		if n := Sure(r.Name); n >= 0 {
 			t.set(i, n, byName)
 		}
 	}
@@ -39,9 +39,9 @@ func (j *job) tellRanks() (ranks []int, from []string) {
 		return filename.Unknown
 	}, byName)
 	t.local()
-	for i, r := range j.recorded {
-		if t.ranks[i] < 0 && r.said >= 0 {
-			t.set(i, r.said, byMetadata)
+	for i, r := range j.Recorded {
+		if t.ranks[i] < 0 && r.Said >= 0 {
+			t.set(i, r.Said, byMetadata)
 		}
 	}
 	t.devices()
@@ -50,7 +50,7 @@ func (j *job) tellRanks() (ranks []int, from []string) {
 }
 
 type teller struct {
-	j     *job
+	j     *Job
 	ranks []int
 	from  []string
 }
@@ -61,11 +61,11 @@ func (t *teller) set(i, rank int, from string) { t.ranks[i], t.from[i] = rank, f
 func (t *teller) families(key func(filename.Name) string) [][]int {
 	place := map[string]int{}
 	var out [][]int
-	for i, r := range t.j.recorded {
+	for i, r := range t.j.Recorded {
 		if t.ranks[i] >= 0 {
 			continue
 		}
-		k := key(r.name)
+		k := key(r.Name)
 		n, ok := place[k]
 		if !ok {
 			n = len(out)
@@ -83,19 +83,19 @@ func (t *teller) perhaps(number func(filename.Name) int, from string) {
 	for _, family := range t.families(func(n filename.Name) string { return n.Stem }) {
 		numbers := map[int]bool{}
 		for _, i := range family {
-			numbers[number(t.j.recorded[i].name)] = true
+			numbers[number(t.j.Recorded[i].Name)] = true
 		}
-		if !fromZero(numbers) {
+		if !FromZero(numbers) {
 			continue
 		}
 		for _, i := range family {
-			t.set(i, number(t.j.recorded[i].name), from)
+			t.set(i, number(t.j.Recorded[i].Name), from)
 		}
 	}
 }
 
-// fromZero tells whether some numbers, two at least, are 0, 1, 2 ….
-func fromZero(numbers map[int]bool) bool {
+// FromZero tells whether some numbers, two at least, are 0, 1, 2 ….
+func FromZero(numbers map[int]bool) bool {
 	for n := range len(numbers) {
 		if !numbers[n] {
 			return false
@@ -110,7 +110,7 @@ func (t *teller) local() {
 	for _, family := range t.families(func(n filename.Name) string { return n.Stem }) {
 		nodes := map[int]map[int]bool{}
 		for _, i := range family {
-			n := t.j.recorded[i].name
+			n := t.j.Recorded[i].Name
 			if nodes[n.Node] == nil {
 				nodes[n.Node] = map[int]bool{}
 			}
@@ -121,15 +121,15 @@ func (t *teller) local() {
 		numbers := map[int]bool{}
 		for node, locals := range nodes {
 			numbers[node] = true
-			even = even && fromZero(locals) && (size < 0 || size == len(locals))
+			even = even && FromZero(locals) && (size < 0 || size == len(locals))
 			size = len(locals)
 		}
 		one := len(nodes) == 1 && (numbers[filename.Unknown] || numbers[0])
-		if !even || !one && !fromZero(numbers) {
+		if !even || !one && !FromZero(numbers) {
 			continue
 		}
 		for _, i := range family {
-			n := t.j.recorded[i].name
+			n := t.j.Recorded[i].Name
 			t.set(i, max(n.Node, 0)*size+n.Local, byLocalRank)
 		}
 	}
@@ -141,8 +141,8 @@ func (t *teller) devices() {
 	for _, family := range t.families(func(n filename.Name) string { return n.Shape }) {
 		owner := map[int]int{}
 		for _, i := range family {
-			if r := t.j.recorded[i]; len(r.devices) == 1 && t.j.options.Device == nil {
-				owner[r.devices[0].dev.Device] = i
+			if r := t.j.Recorded[i]; len(r.Devices) == 1 && !t.j.OneDevice {
+				owner[r.Devices[0].Dev.Device] = i
 			}
 		}
 		if len(owner) != len(family) || len(owner) < 2 || !t.together(family) && !t.numbered(owner) {
@@ -157,7 +157,7 @@ func (t *teller) devices() {
 // numbered tells whether the devices' numbers stand in the names.
 func (t *teller) numbered(owner map[int]int) bool {
 	for device, i := range owner {
-		if !slices.Contains(t.j.recorded[i].name.Numbers, int64(device)) {
+		if !slices.Contains(t.j.Recorded[i].Name.Numbers, int64(device)) {
 			return false
 		}
 	}
@@ -168,12 +168,12 @@ func (t *teller) numbered(owner map[int]int) bool {
 // counts from 0 and the recordings are of processes that ran side by side.
 func (t *teller) concurrent() {
 	for _, family := range t.families(func(n filename.Name) string { return n.Shape }) {
-		numbers := t.j.recorded[family[0]].name.Numbers
+		numbers := t.j.Recorded[family[0]].Name.Numbers
 		vary := -1
 		several := false
 		for place := range numbers {
 			for _, i := range family {
-				if t.j.recorded[i].name.Numbers[place] != numbers[place] {
+				if t.j.Recorded[i].Name.Numbers[place] != numbers[place] {
 					several = several || vary >= 0 && vary != place
 					vary = place
 					break
@@ -185,13 +185,13 @@ func (t *teller) concurrent() {
 		}
 		number := map[int]bool{}
 		for _, i := range family {
-			number[int(t.j.recorded[i].name.Numbers[vary])] = true
+			number[int(t.j.Recorded[i].Name.Numbers[vary])] = true
 		}
-		if len(number) != len(family) || !fromZero(number) {
+		if len(number) != len(family) || !FromZero(number) {
 			continue
 		}
 		for _, i := range family {
-			t.set(i, int(t.j.recorded[i].name.Numbers[vary]), byConcurrency)
+			t.set(i, int(t.j.Recorded[i].Name.Numbers[vary]), byConcurrency)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (t *teller) concurrent() {
 func (t *teller) together(family []int) bool {
 	var first, last int64
 	for k, i := range family {
-		r := t.j.recorded[i]
+		r := t.j.Recorded[i]
 		if r.first == 0 {
 			return false
 		}
@@ -222,12 +222,12 @@ func (t *teller) together(family []int) bool {
 }
 
 // sameProcess tells whether two recordings have events in common.
-func (j *job) sameProcess(a, b int) bool {
+func (j *Job) sameProcess(a, b int) bool {
 	return j.overlaps[[2]int{a, b}].same || j.overlaps[[2]int{b, a}].same
 }
 
 // apart tells whether two recordings of the same time have no events in common.
-func (j *job) apart(a, b int) bool {
+func (j *Job) apart(a, b int) bool {
 	_, one := j.overlaps[[2]int{a, b}]
 	_, other := j.overlaps[[2]int{b, a}]
 	return (one || other) && !j.sameProcess(a, b)

@@ -1,4 +1,4 @@
-package diagnose
+package clock
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 // alignLog finds where a log's steps lie on the recording's clock: by their
 // time stamps, else by the memory they print, which the recording must have
 // had at the ends of the same steps.
-func (e *examination) alignLog(dev *report.Device, source int, steps *evidence.Steps) {
+func alignLog(dev *report.Device, source int, steps *evidence.Steps) {
 	if len(dev.Steps) < 2 {
 		return
 	}
@@ -28,7 +28,7 @@ func (e *examination) alignLog(dev *report.Device, source int, steps *evidence.S
 		m = matchStepTimes(dev.StepEndsUS, stamps)
 	}
 	if m.method == "" {
-		if byMemory, ok := e.matchStepMemory(dev, steps); ok {
+		if byMemory, ok := matchStepMemory(dev, steps); ok {
 			m = byMemory
 		}
 	}
@@ -73,7 +73,8 @@ func matchStepTimes(ends []int64, stamps []float64) match {
 	}
 	limit := max(step, 2) // logs have whole seconds, and print a little later
 	if distance > limit {
-		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone", units.Duration(distance))}
+		return match{reason: fmt.Sprintf("its time stamps are %s away from the recorded steps in any zone",
+			units.Duration(distance))}
 	}
 	m := match{method: "timestamps", offset: best, confidence: 0.9,
 		reason: fmt.Sprintf("by time stamps, its clock read as %s: recorded steps end %s from a step's line", zoneText(best),
@@ -99,20 +100,8 @@ func nearest(stamps []float64, at float64) float64 {
 
 // matchStepMemory compares the memory that a log prints at each step with what
 // was allocated at the ends of the recorded steps, or at most up to there.
-func (e *examination) matchStepMemory(dev *report.Device, steps *evidence.Steps) (match, bool) {
-	ends := make([]int64, len(dev.Steps))
-	peaks := make([]int64, len(dev.Steps))
-	var most int64
-	next := 0
-	levels := dev.Curve
-	for i, s := range dev.Steps {
-		for next < len(levels.Events) && levels.Events[next] <= s.LastEvent {
-			ends[i] = levels.Allocated[next]
-			most = max(most, levels.Allocated[next])
-			next++
-		}
-		peaks[i] = most
-	}
+func matchStepMemory(dev *report.Device, steps *evidence.Steps) (match, bool) {
+	ends, peaks := levelsOfSteps(dev)
 	dropped := max(0, len(ends)-mostSteps)
 	ends, peaks = ends[dropped:], peaks[dropped:]
 	var printed []int64
@@ -122,13 +111,7 @@ func (e *examination) matchStepMemory(dev *report.Device, steps *evidence.Steps)
 	best, shift, distinct := 0, 0, map[int64]bool{}
 	rounding := roundingOf(printed)
 	for s := -len(ends); s <= len(printed); s++ {
-		n := 0
-		for i := range ends {
-			if k := i + s; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i], rounding) ||
-				close(printed[k], peaks[i], rounding)) {
-				n++
-			}
-		}
+		n := agreeing(ends, peaks, printed, s, rounding)
 		if n > best || n == best && abs(s) < abs(shift) {
 			best, shift = n, s
 		}
@@ -148,6 +131,37 @@ func (e *examination) matchStepMemory(dev *report.Device, steps *evidence.Steps)
 		m.reason += "; it hardly changes, so they may be others"
 	}
 	return m, true
+}
+
+// agreeing counts the recorded steps at whose end, or up to which at most, there was
+// what a log prints so many steps later in its count.
+func agreeing(ends, peaks, printed []int64, shift int, rounding int64) int {
+	n := 0
+	for i := range ends {
+		if k := i + shift; k >= 0 && k < len(printed) && printed[k] > 0 && (close(printed[k], ends[i], rounding) ||
+			close(printed[k], peaks[i], rounding)) {
+			n++
+		}
+	}
+	return n
+}
+
+// levelsOfSteps is what was allocated at the end of each recorded step, and at most up
+// to there.
+func levelsOfSteps(dev *report.Device) (ends, peaks []int64) {
+	ends, peaks = make([]int64, len(dev.Steps)), make([]int64, len(dev.Steps))
+	var most int64
+	next := 0
+	levels := dev.Curve
+	for i, s := range dev.Steps {
+		for next < len(levels.Events) && levels.Events[next] <= s.LastEvent {
+			ends[i] = levels.Allocated[next]
+			most = max(most, levels.Allocated[next])
+			next++
+		}
+		peaks[i] = most
+	}
+	return ends, peaks
 }
 
 // mostSteps bounds the recorded steps that a log's are compared with.
@@ -189,7 +203,7 @@ func abs(n int) int { return max(n, -n) }
 
 // alignTrace compares a profiler trace's times, which count from 1970 like the
 // recorder's, and where they disagree the peaks that both saw.
-func (e *examination) alignTrace(dev *report.Device, source int, t *evidence.Trace) {
+func alignTrace(dev *report.Device, times []int64, source int, t *evidence.Trace) {
 	for i := range t.Devices {
 		d := &t.Devices[i]
 		if !d.Type.IsAccelerator() || d.ID != dev.Device || d.Events == 0 {
@@ -206,7 +220,7 @@ func (e *examination) alignTrace(dev *report.Device, source int, t *evidence.Tra
 					m.confidence, m.reason = 0.98, m.reason+"; both saw the same peak"
 				}
 			} else if samePeak && d.PeakMicros > 0 && dev.Peaks.Allocated.Event != nil {
-				at := float64(e.T.Device.Events.TimeUS[*dev.Peaks.Allocated.Event]) / 1e6
+				at := float64(times[*dev.Peaks.Allocated.Event]) / 1e6
 				m = match{method: "curves", offset: at - base - d.PeakMicros/1e6, confidence: 0.7,
 					reason: "by the peak, which both saw at the same size; their clocks differ"}
 			}

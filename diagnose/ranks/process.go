@@ -1,4 +1,4 @@
-package diagnose
+package ranks
 
 import (
 	"cmp"
@@ -7,47 +7,47 @@ import (
 	"github.com/vramscope/vramscope/internal/filename"
 )
 
-// process is what one process left behind: its dumps, oldest first.
-type process struct {
+// Process is what one process left behind: its dumps, oldest first.
+type Process struct {
 	rank  int // filename.Unknown
 	from  string
-	dumps []int  // indices into job.recorded
-	main  int    // of the dumps, the one that is shown
+	dumps []int  // indices into Job.Recorded
+	Main  int    // of the dumps, the one that is shown
 	told  string // why they are one process's, and in which order
 }
 
 // mainDump is the last dump, which as a rule holds what those before it hold; a
 // failure that it doesn't hold, as of an attempt before, is worth more.
-func (j *job) mainDump(dumps []int) int {
+func (j *Job) mainDump(dumps []int) int {
 	for _, i := range slices.Backward(dumps) {
-		if slices.ContainsFunc(j.recorded[i].devices, func(x *rememberedDevice) bool { return len(x.dev.OOMs) > 0 }) {
+		if slices.ContainsFunc(j.Recorded[i].Devices, func(x *Device) bool { return len(x.Dev.OOMs) > 0 }) {
 			return i
 		}
 	}
 	return dumps[len(dumps)-1]
 }
 
-// processes puts recordings together that are of one process: those of one
+// Processes puts recordings together that are of one process: those of one
 // rank, and of no known rank those that can be shown to be.
-func (j *job) processes() []*process {
+func (j *Job) Processes() []*Process {
 	ranks, from := j.tellRanks()
-	var out []*process
+	var out []*Process
 	byRank := map[int][]int{}
 	byStem := map[string][]int{}
 	var order []string
-	for i, r := range j.recorded {
+	for i, r := range j.Recorded {
 		if ranks[i] >= 0 {
 			byRank[ranks[i]] = append(byRank[ranks[i]], i)
 			continue
 		}
-		if byStem[r.name.Stem] == nil {
-			order = append(order, r.name.Stem)
+		if byStem[r.Name.Stem] == nil {
+			order = append(order, r.Name.Stem)
 		}
-		byStem[r.name.Stem] = append(byStem[r.name.Stem], i)
+		byStem[r.Name.Stem] = append(byStem[r.Name.Stem], i)
 	}
 	for rank, members := range byRank {
 		for _, dumps := range j.chains(members, j.sameRank) {
-			out = append(out, &process{rank: rank, from: from[dumps[len(dumps)-1]], dumps: dumps, told: "they are of one rank"})
+			out = append(out, &Process{rank: rank, from: from[dumps[len(dumps)-1]], dumps: dumps, told: "they are of one rank"})
 		}
 	}
 	var loose [][]int
@@ -55,21 +55,21 @@ func (j *job) processes() []*process {
 		loose = append(loose, j.chains(byStem[stem], j.continues)...)
 	}
 	for _, dumps := range j.joinShared(loose) {
-		out = append(out, &process{rank: filename.Unknown, dumps: dumps, told: j.why(dumps)})
+		out = append(out, &Process{rank: filename.Unknown, dumps: dumps, told: j.why(dumps)})
 	}
-	slices.SortStableFunc(out, func(a, b *process) int { // known ranks first, then as given
+	slices.SortStableFunc(out, func(a, b *Process) int { // known ranks first, then as given
 		return cmp.Or(cmp.Compare(uint(a.rank), uint(b.rank)), cmp.Compare(a.dumps[0], b.dumps[0]))
 	})
 	for _, p := range out {
 		p.told += ", " + j.orderOf(p.dumps)
-		p.main = j.mainDump(p.dumps)
+		p.Main = j.mainDump(p.dumps)
 	}
 	return out
 }
 
 // chains orders recordings by time and cuts the row where one doesn't follow
 // the one before.
-func (j *job) chains(members []int, follows func(a, b int) bool) [][]int {
+func (j *Job) chains(members []int, follows func(a, b int) bool) [][]int {
 	slices.SortStableFunc(members, func(a, b int) int { return j.later(a, b) })
 	var out [][]int
 	for _, i := range members {
@@ -90,32 +90,32 @@ func (j *job) chains(members []int, follows func(a, b int) bool) [][]int {
 
 // later orders by the last event, then by what the names say, then by the
 // names themselves. Times of files count for nothing: they change when copied.
-func (j *job) later(a, b int) int {
-	x, y := j.recorded[a], j.recorded[b]
+func (j *Job) later(a, b int) int {
+	x, y := j.Recorded[a], j.Recorded[b]
 	byTime := 0
 	if x.last > 0 && y.last > 0 {
 		byTime = cmp.Compare(x.last, y.last)
 	}
-	return cmp.Or(byTime, filename.Compare(x.name, y.name), cmp.Compare(x.name.Shape, y.name.Shape),
-		slices.Compare(x.name.Numbers, y.name.Numbers), cmp.Compare(a, b))
+	return cmp.Or(byTime, filename.Compare(x.Name, y.Name), cmp.Compare(x.Name.Shape, y.Name.Shape),
+		slices.Compare(x.Name.Numbers, y.Name.Numbers), cmp.Compare(a, b))
 }
 
 // sameRank: a rank is one process at a time; two that ran at the same time are
 // of different jobs, as are two of different names that both begin anew.
-func (j *job) sameRank(a, b int) bool {
-	x, y := j.recorded[a], j.recorded[b]
-	anew := y.complete && y.first > 0 && !j.sameProcess(a, b)
-	return !j.apart(a, b) && !(anew && x.name.Stem != y.name.Stem)
+func (j *Job) sameRank(a, b int) bool {
+	x, y := j.Recorded[a], j.Recorded[b]
+	anew := y.Complete && y.first > 0 && !j.sameProcess(a, b)
+	return !j.apart(a, b) && !(anew && x.Name.Stem != y.Name.Stem)
 }
 
 // continues tells whether a recording without a rank goes on from another of
 // the same name but for a number of its dump or a time.
-func (j *job) continues(a, b int) bool {
-	x, y := j.recorded[a], j.recorded[b]
+func (j *Job) continues(a, b int) bool {
+	x, y := j.Recorded[a], j.Recorded[b]
 	switch {
 	case j.sameProcess(a, b):
 		return true
-	case j.apart(a, b), filename.Compare(x.name, y.name) == 0, y.complete:
+	case j.apart(a, b), filename.Compare(x.Name, y.Name) == 0, y.Complete:
 		return false
 	case x.last > 0 && y.first > 0 && x.last > y.first:
 		return false
@@ -124,7 +124,7 @@ func (j *job) continues(a, b int) bool {
 }
 
 // joinShared joins rows of different names that have events in common.
-func (j *job) joinShared(rows [][]int) [][]int {
+func (j *Job) joinShared(rows [][]int) [][]int {
 	for again := true; again; {
 		again = false
 		for a := range rows {
@@ -145,7 +145,7 @@ func (j *job) joinShared(rows [][]int) [][]int {
 	return rows
 }
 
-func (j *job) why(dumps []int) string {
+func (j *Job) why(dumps []int) string {
 	for i := range dumps[1:] {
 		if !j.sameProcess(dumps[i], dumps[i+1]) {
 			return "their names differ by the dump's number, and later ones find the memory of earlier ones in use"
@@ -155,9 +155,9 @@ func (j *job) why(dumps []int) string {
 }
 
 // orderOf says by what dumps are ordered.
-func (j *job) orderOf(dumps []int) string {
+func (j *Job) orderOf(dumps []int) string {
 	for _, i := range dumps {
-		if j.recorded[i].last == 0 {
+		if j.Recorded[i].last == 0 {
 			return "in the order that their names say"
 		}
 	}

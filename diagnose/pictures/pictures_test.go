@@ -1,4 +1,4 @@
-package diagnose
+package pictures
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
-	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/report"
@@ -14,33 +13,22 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-func pictured(t *testing.T, p recorder.Program) *report.Document {
+// lookAt is a look at the devices of a program; each with the curve that a report has of it.
+func lookAt(t *testing.T, program recorder.Program) (out []*facts.Pass) {
 	t.Helper()
-	run := recorder.Simulate(p)
+	run := recorder.Simulate(program)
 	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})),
 		snapshot.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := Run([]Source{{Path: "simulated", Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{Pictures: true})
-	if err != nil {
-		t.Fatal(err)
+	for i := range s.Devices {
+		line := timeline.New(s, &s.Devices[i])
+		dev := &report.Device{Device: s.Devices[i].Ordinal, Events: s.Devices[i].Events.Len(), Curve: facts.CurveOf(line)}
+		dev.AtPeak.Event = &line.Peaks.Allocated.Event
+		out = append(out, facts.New(line, classify.New(line, classify.Options{}), frames.New(s), dev))
 	}
-	return doc
-}
-
-// examinationOf is the work on the first device of a program.
-func examinationOf(t *testing.T, p recorder.Program) *examination {
-	t.Helper()
-	run := recorder.Simulate(p)
-	s, err := snapshot.Decode(bytes.NewReader(run.Recording.Dump(recorder.Style{Era: recorder.V2_15, Protocol: 4})),
-		snapshot.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := timeline.New(s, &s.Devices[0])
-	return &examination{Pass: facts.New(line, classify.New(line, classify.Options{}), frames.New(s), &report.Device{}),
-		evidence: evidence.New()}
+	return out
 }
 
 var picturePrograms = map[string]recorder.Program{
@@ -65,10 +53,9 @@ func bandsAt(b *report.Bands, event int) (bytes int64) {
 func TestPicturesSumUp(t *testing.T) {
 	for name, program := range picturePrograms {
 		t.Run(name, func(t *testing.T) {
-			doc := pictured(t, program)
-			for i := range doc.Devices {
-				d := &doc.Devices[i]
-				p := d.Pictures
+			for _, look := range lookAt(t, program) {
+				d := look.Dev
+				p := Of(look, d)
 				for k, event := range p.Curve.Events {
 					var sum int64
 					for _, category := range p.Curve.Bytes {
@@ -98,13 +85,12 @@ func TestPicturesSumUp(t *testing.T) {
 // TestPicturesThinnedOut draws few allocations one by one and the rest summed
 // up; both together are still everything.
 func TestPicturesThinnedOut(t *testing.T) {
-	doc := pictured(t, recorder.Program{Seed: 6, Events: 3000, Depth: 4})
-	full := doc.Devices[0].Pictures
+	look := lookAt(t, recorder.Program{Seed: 6, Events: 3000, Depth: 4})[0]
+	full := Of(look, look.Dev)
 	for _, keep := range []int{0, 1, 100, len(full.Bands.Born) - 1} {
-		e := examinationOf(t, recorder.Program{Seed: 6, Events: 3000, Depth: 4})
-		p := newPicture(e, &doc.Devices[0])
+		p := newPicture(look, look.Dev)
 		p.limit, p.keep = keep, keep
-		p.draw(&doc.Devices[0])
+		p.draw(look.Dev)
 		out := p.out
 		if n := len(out.Bands.Born); n != keep || out.Rest == nil || out.Rest.Allocations+n != len(full.Bands.Born) {
 			t.Fatalf("keep %d: %d bands, rest %+v", keep, n, out.Rest)
@@ -114,7 +100,7 @@ func TestPicturesThinnedOut(t *testing.T) {
 			for _, category := range out.Rest.Bytes {
 				sum += category[k]
 			}
-			if want := doc.Devices[0].Curve.Allocated[k]; sum != want {
+			if want := look.Dev.Curve.Allocated[k]; sum != want {
 				t.Fatalf("keep %d, event %d: %d instead of %d", keep, event, sum, want)
 			}
 		}
@@ -128,12 +114,12 @@ func TestPicturesThinnedOut(t *testing.T) {
 
 // TestPicturesKeepTheLargest compares the histogram's choice with the real order.
 func TestPicturesKeepTheLargest(t *testing.T) {
-	e := examinationOf(t, recorder.Program{Seed: 7, Events: 2000})
-	p := newPicture(e, &report.Device{Events: e.T.Device.Events.Len()})
+	look := lookAt(t, recorder.Program{Seed: 7, Events: 2000})[0]
+	p := newPicture(look, look.Dev)
 	kept := p.largest(50)
 	weight := func(id int) float64 {
 		born, died := p.lifetime(id)
-		return float64(e.T.Allocated[id]) * float64(died-born)
+		return float64(look.T.Allocated[id]) * float64(died-born)
 	}
 	least, most, n := 1e30, 0.0, 0
 	for id, k := range kept {

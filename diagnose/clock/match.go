@@ -1,6 +1,7 @@
-package diagnose
+package clock
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,20 +54,22 @@ func fit(ref *curve, at, level []float64) (quality, between float64, within int)
 	return max(0, quality-2*float64(below)/float64(len(held))), series.Median(distance), len(held)
 }
 
-// matchStamped aligns readings that have times. Clocks without a zone may be
-// off by whole quarter-hours: the one that makes the curves agree is taken.
-func matchStamped(ref, readings *curve, zoned bool) match {
+// candidate is how readings with times lie in one time zone.
+type candidate struct {
+	offset, quality float64
+	between         float64
+	covered         float64 // share of the recording
+	within          int
+}
+
+// candidates are the zones in which readings lie within the recording: where theirs
+// isn't known, those of whole quarter-hours.
+func candidates(ref, readings *curve, zoned bool) []candidate {
 	offsets := []float64{0}
 	if !zoned {
 		for k := 1; k <= int(farthest)/quarter; k++ {
 			offsets = append(offsets, float64(k*quarter), float64(-k*quarter))
 		}
-	}
-	type candidate struct {
-		offset, quality float64
-		between         float64
-		covered         float64 // share of the recording
-		within          int
 	}
 	var all []candidate
 	first, last := ref.span()
@@ -81,6 +84,13 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 			all = append(all, candidate{offset, quality, between, max(0, covered) / max(last-first, 1e-6), within})
 		}
 	}
+	return all
+}
+
+// matchStamped aligns readings that have times. Clocks without a zone may be
+// off by whole quarter-hours: the one that makes the curves agree is taken.
+func matchStamped(ref, readings *curve, zoned bool) match {
+	all := candidates(ref, readings, zoned)
 	if len(all) == 0 {
 		return match{reason: "no reading lies within the recording, in any time zone"}
 	}
@@ -90,7 +100,7 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 		}
 		return c.quality * c.covered
 	}
-	best := slices.MaxFunc(all, func(a, b candidate) int { return compareFloat(value(a), value(b)) })
+	best := slices.MaxFunc(all, func(a, b candidate) int { return cmp.Compare(value(a), value(b)) })
 	next := 0.0
 	for _, c := range all {
 		if c.offset != best.offset {
@@ -126,16 +136,6 @@ func matchStamped(ref, readings *curve, zoned bool) match {
 		}
 	}
 	return m
-}
-
-func compareFloat(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // periods are the intervals that people let nvidia-smi loop with, in seconds.
