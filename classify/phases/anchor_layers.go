@@ -59,20 +59,18 @@ func (a *Program) layersOfOne(starts []int, l *Layers) bool {
 	return unlike || keeping*5 >= (n-1)*4
 }
 
-// comesBack tells whether a run of numbers is there so many times, over a third of
+// comesBack reports whether a run of values is there so many times, over a third of
 // all.
-func comesBack(numbers []int64, times int) bool {
-	const run = 5
+func comesBack(values []int64, times int) bool {
 	type seen struct{ first, times int }
-	runs := map[[run]int64]seen{}
-	for k := 0; k+run <= len(numbers); k++ {
-		key := [run]int64(numbers[k:])
-		s, ok := runs[key]
-		if !ok {
+	runs := timeline.NewRuns(values, runLength)
+	tally := make([]seen, runs.Len())
+	for k, run := range runs.At {
+		s := &tally[run]
+		if s.times == 0 {
 			s.first = k
 		}
-		s.times++
-		if runs[key] = s; s.times >= times && (k-s.first)*3 >= len(numbers) {
+		if s.times++; s.times >= times && (k-s.first)*3 >= len(values) {
 			return true
 		}
 	}

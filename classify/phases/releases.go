@@ -2,7 +2,6 @@ package phases
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -10,7 +9,7 @@ import (
 // hintReleases is for recordings whose frees have no stacks though allocations
 // have them (context="alloc"): what a backward pass or an optimizer lets go of
 // right after its last allocation is still its own doing.
-func (a *Program) hintReleases(hints []frames.Phase) {
+func (a *Program) hintReleases(hints []meaning.Hint) {
 	if !a.Recorded.Allocs || a.Recorded.Frees {
 		return
 	}
@@ -20,16 +19,16 @@ func (a *Program) hintReleases(hints []frames.Phase) {
 		if action != snapshot.Alloc {
 			continue
 		}
-		optimizes = optimizes || OneOf(hints[i], meaning.Optimizer)
+		optimizes = optimizes || hints[i].Is(meaning.Optimizer)
 		if i < a.Loop && a.Outlives(a.Timeline.Of[i]) {
 			weights[a.Events.Size[i]] = true
 		}
 	}
 	first, since := 0, 0 // of the work at hand; of the forward pass that it uses, too
-	last := frames.Phase(0)
+	last := meaning.NoHint
 	for i := range hints {
 		if h := hints[i]; h != 0 {
-			if h != last && OneOf(h, meaning.Backward, meaning.Optimizer) {
+			if h != last && h.Is(meaning.Backward, meaning.Optimizer) {
 				since, first = first, i
 			}
 			last = h
@@ -42,10 +41,10 @@ func (a *Program) hintReleases(hints []frames.Phase) {
 		b := a.Born(id)
 		mayBeGradient := !optimizes && weights[a.Timeline.Requested(id)]
 		switch before := hints[i-1]; {
-		case OneOf(before, meaning.Optimizer) && b >= first,
-			OneOf(before, meaning.Backward) && b >= first && !mayBeGradient,
-			OneOf(before, meaning.Backward) && b >= max(since, a.Loop) && b < first &&
-				(hints[b] == 0 || OneOf(hints[b], meaning.Forward)):
+		case before.Is(meaning.Optimizer) && b >= first,
+			before.Is(meaning.Backward) && b >= first && !mayBeGradient,
+			before.Is(meaning.Backward) && b >= max(since, a.Loop) && b < first &&
+				(hints[b] == 0 || hints[b].Is(meaning.Forward)):
 			hints[i] = before
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -165,7 +164,7 @@ func (r *releases) bornBefore(event int) int64 {
 }
 
 // hintRhythm marks backward passes and what follows from them.
-func (a *Program) hintRhythm(hints []frames.Phase) {
+func (a *Program) hintRhythm(hints []meaning.Hint) {
 	for _, r := range a.Roots {
 		suppose(hints[r.first:r.end+1], meaning.Backward)
 	}
@@ -188,7 +187,7 @@ func (a *Program) hintRhythm(hints []frames.Phase) {
 // before a backward pass, and tells where that ends. Between a backward pass and
 // the step that follows gradients are clipped and scaled; other steps are of
 // iterations whose backward pass wasn't seen.
-func (a *Program) hintUpdates(hints []frames.Phase, from, to int, trained bool) int {
+func (a *Program) hintUpdates(hints []meaning.Hint, from, to int, trained bool) int {
 	for {
 		first, end := a.tickAfter(from, to)
 		if end < 0 {
@@ -233,7 +232,7 @@ func (a *Program) tickAfter(from, to int) (first, end int) {
 }
 
 // hintForward divides the unknown events before a backward pass.
-func (a *Program) hintForward(hints []frames.Phase, from, to, end int) {
+func (a *Program) hintForward(hints []meaning.Hint, from, to, end int) {
 	batch := a.batchEnd(from, to, end)
 	lastEnd := a.Last
 	if n := len(a.Roots); n > 0 {
@@ -249,11 +248,11 @@ func (a *Program) hintForward(hints []frames.Phase, from, to, end int) {
 		}
 		switch {
 		case i >= batch:
-			hints[i] = HintOf(meaning.Forward)
+			hints[i] = meaning.HintOf(meaning.Forward)
 		case kept:
-			hints[i] = HintOf(meaning.OtherPhase)
+			hints[i] = meaning.HintOf(meaning.OtherPhase)
 		default:
-			hints[i] = HintOf(meaning.Data)
+			hints[i] = meaning.HintOf(meaning.Data)
 		}
 	}
 }

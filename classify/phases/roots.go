@@ -69,7 +69,8 @@ func (a *Program) trainedSizes(least int64) map[int64]bool {
 	out := map[int64]bool{}
 	for id := a.Timeline.Older(); id < a.Timeline.Len(); id++ {
 		id := timeline.AllocationID(id)
-		if n := a.Timeline.Requested(id); n >= least && a.Covered[a.Born(id)] == HintOf(meaning.Optimizer) && a.Outlives(id) {
+		if n := a.Timeline.Requested(id); n >= least && a.Covered[a.Born(id)] == meaning.HintOf(meaning.Optimizer) &&
+			a.Outlives(id) {
 			out[n] = true
 		}
 	}

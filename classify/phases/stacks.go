@@ -18,7 +18,7 @@ type Program struct {
 	Phases           []meaning.Phase // by event
 	Roots            []root
 	Windows          []window       // optimizer steps and the like, by annotation
-	Covered          []frames.Phase // by event: within the window of an optimizer
+	Covered          []meaning.Hint // by event: within the window of an optimizer
 	fused            []bool         // by event: within such a window in a backward pass; nil: none is
 	stepping         []int          // first events of the windows in which an optimizer steps or clears
 	Updates          bool           // an optimizer steps in one of the windows
@@ -50,7 +50,7 @@ type StackFacts struct {
 	Stacks   []StackMarks // by StackID
 	All      frames.Marks // of any of them
 	Recorded recorded
-	hints    []frames.Phase // by event: the phase that its own stack names
+	hints    []meaning.Hint // by event: the phase that its own stack names
 }
 
 // Gather looks at a device's stacks. It needs no timeline: both may be made at
@@ -92,8 +92,8 @@ func (v *StackFacts) what(events *snapshot.Events) (r recorded) {
 }
 
 // hint finds the phases that the events' own stacks name.
-func (v *StackFacts) hint(events *snapshot.Events) []frames.Phase {
-	out := pages.Make[frames.Phase](events.Len())
+func (v *StackFacts) hint(events *snapshot.Events) []meaning.Hint {
+	out := pages.Make[meaning.Hint](events.Len())
 	python := v.Recorded.Allocs && !v.Recorded.Native
 	for i, action := range events.Action {
 		switch action {
@@ -104,12 +104,12 @@ func (v *StackFacts) hint(events *snapshot.Events) []frames.Phase {
 		if id := events.StackOf(i); id != 0 {
 			e := &v.Stacks[id]
 			out[i] = e.Hint
-			if e.Marks&frames.Release != 0 && out[i] == HintOf(meaning.Setup) {
+			if e.Marks&frames.Release != 0 && out[i] == meaning.HintOf(meaning.Setup) {
 				out[i] = 0
 			}
 		} else if python && (action == snapshot.Alloc || action == snapshot.OOM || v.Recorded.Frees &&
 			action == snapshot.FreeRequested) {
-			out[i] = HintOf(meaning.Backward) // the engine's threads run no Python
+			out[i] = meaning.HintOf(meaning.Backward) // the engine's threads run no Python
 		}
 	}
 	return out
