@@ -33,9 +33,7 @@ type loop struct {
 	// forward passes without a backward one in a program that trains; else nil.
 	trained func() map[frames.Line]bool
 
-	lines     map[snapshot.StackID][]frames.Line
-	gradients []int64 // bytes made in each step, once asked for
-	gone      []int64 // bytes of what was there before the first step that go in each, once asked for
+	lines map[snapshot.StackID][]frames.Line
 }
 
 // newLoop is nil when there are too few steps to compare.

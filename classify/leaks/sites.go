@@ -194,7 +194,7 @@ func compareSites(a, b Site) int {
 
 // bySource gathers groups whose innermost user function is the same: one line
 // of a program often keeps several tensors.
-func (l *loop) bySource(groups []placed) [][]placed {
+func (l *growth) bySource(groups []placed) [][]placed {
 	type source struct{ file, function string }
 	index := map[source]int{}
 	var gathered [][]placed

@@ -10,11 +10,16 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// phaseFinder finds the phases of a program's events from the hints at them.
+type phaseFinder struct {
+	*Program
+	hints []meaning.Hint // by event
+}
+
 // findPhases gives every event a phase: what stacks and annotations name, then
 // what the rhythm of lifetimes shows, and what lies between takes after its
 // neighbours.
-func (a *Program) findPhases() {
-	hints := a.hints
+func (a phaseFinder) findPhases() {
 	a.Windows = a.annotated()
 	a.Covered = pages.Make[meaning.Hint](a.Last)
 	done := 0 // windows may overlap: each event once
@@ -23,8 +28,8 @@ func (a *Program) findPhases() {
 			continue
 		}
 		for i := max(w.first, done); i < w.end; i++ {
-			if hints[i] == 0 {
-				hints[i] = meaning.HintOf(w.phase)
+			if a.hints[i] == 0 {
+				a.hints[i] = meaning.HintOf(w.phase)
 			}
 			if w.phase == meaning.Optimizer || w.phase == meaning.ZeroGrad {
 				a.Covered[i] = meaning.HintOf(w.phase)
@@ -41,18 +46,18 @@ func (a *Program) findPhases() {
 		a.Updates = a.Updates || w.phase == meaning.Optimizer
 	}
 	if a.Recorded.Allocs {
-		a.hintClosures(hints)
+		a.hintClosures()
 	} else {
-		a.Roots = a.findRoots()
-		a.hintRhythm(hints)
+		a.Roots = rootGradients{a.Program}.find()
+		a.hintRhythm()
 	}
-	if a.Plain = a.isPlain(hints); a.Plain {
-		suppose(hints, meaning.OtherPhase)
+	if a.Plain = a.isPlain(); a.Plain {
+		suppose(a.hints, meaning.OtherPhase)
 	}
-	a.Loop = a.loopStart(hints)
-	a.hintBatches(hints)
-	a.hintReleases(hints)
-	a.Phases = a.fill(hints)
+	a.Loop = a.loopStart()
+	a.hintBatches()
+	a.hintReleases()
+	a.Phases = a.fill()
 }
 
 // suppose gives a phase to events that have none yet.
@@ -67,7 +72,7 @@ func suppose(hints []meaning.Hint, p meaning.Phase) {
 // hintClosures leaves to optimizers that run forward and backward themselves
 // what comes after backward: up to the end of the step, or up to the next
 // zero_grad where that is what the closure begins with.
-func (a *Program) hintClosures(hints []meaning.Hint) {
+func (a phaseFinder) hintClosures() {
 	const atOnce = 2 // events
 	for k, w := range a.Windows {
 		if !w.closure {
@@ -85,38 +90,38 @@ func (a *Program) hintClosures(hints []meaning.Hint) {
 		}
 		for _, end := range ends {
 			rest := end
-			for rest > w.first && hints[rest-1] != meaning.HintOf(meaning.Backward) {
+			for rest > w.first && a.hints[rest-1] != meaning.HintOf(meaning.Backward) {
 				rest--
 			}
 			if rest == w.first && end < w.end {
 				continue // else it only clears gradients
 			}
-			suppose(hints[rest:end], meaning.Optimizer)
+			suppose(a.hints[rest:end], meaning.Optimizer)
 		}
 	}
 }
 
 // loopStart is the first event after the program has set itself up.
-func (a *Program) loopStart(hints []meaning.Hint) int {
+func (a phaseFinder) loopStart() int {
 	first := a.Last
 	if a.Plain {
 		return first
 	}
-	for i, h := range hints {
+	for i, h := range a.hints {
 		if h != 0 && h != meaning.HintOf(meaning.Setup) && a.Events.Action[i] == snapshot.Alloc {
 			first = i
 			break
 		}
 	}
 	if a.Recorded.Allocs {
-		return a.dataBefore(a.pastHelpers(first, hints), hints)
+		return a.dataBefore(a.pastHelpers(first))
 	}
 	return min(first, a.rhythmStart())
 }
 
 // isPlain tells programs without a model: from their beginning on their stacks
 // show that they neither make nor load weights, run no module and train nothing.
-func (a *Program) isPlain(hints []meaning.Hint) bool {
+func (a phaseFinder) isPlain() bool {
 	if a.All&frames.UserInner == 0 || a.All&(frames.Weight|frames.InModule) != 0 || a.Timeline.Older() == a.Timeline.Len() {
 		return false
 	}
@@ -125,14 +130,14 @@ func (a *Program) isPlain(hints []meaning.Hint) bool {
 			return false // it may be one
 		}
 	}
-	return !slices.ContainsFunc(hints, func(h meaning.Hint) bool { return h != 0 && h != meaning.HintOf(meaning.Setup) })
+	return !slices.ContainsFunc(a.hints, func(h meaning.Hint) bool { return h != 0 && h != meaning.HintOf(meaning.Setup) })
 }
 
 // pastHelpers passes over torch's functions that a program's setup calls
 // itself, once, outside of any module, and makes them part of it.
-func (a *Program) pastHelpers(first int, hints []meaning.Hint) int {
+func (a phaseFinder) pastHelpers(first int) int {
 	helper := func(i int) bool {
-		return hints[i] == meaning.HintOf(meaning.Forward) &&
+		return a.hints[i] == meaning.HintOf(meaning.Forward) &&
 			a.Stacks[a.Events.StackOf(i)].Marks&(frames.InModule|frames.Engine) == 0
 	}
 	if first == a.Last || !helper(first) {
@@ -147,10 +152,10 @@ func (a *Program) pastHelpers(first int, hints []meaning.Hint) int {
 	const once = 64 // events
 	start := first
 	for i := first; i < a.Last; i++ {
-		if a.Events.Action[i] != snapshot.Alloc || hints[i] == 0 || hints[i] == meaning.HintOf(meaning.Setup) {
+		if a.Events.Action[i] != snapshot.Alloc || a.hints[i] == 0 || a.hints[i] == meaning.HintOf(meaning.Setup) {
 			continue
 		}
-		if !hints[i].Is(meaning.Forward, meaning.Generate, meaning.Data) {
+		if !a.hints[i].Is(meaning.Forward, meaning.Generate, meaning.Data) {
 			break // all of the only pass was such functions
 		}
 		if !helper(i) || int(last[a.Events.StackOf(i)]) > i+once {
@@ -162,8 +167,8 @@ func (a *Program) pastHelpers(first int, hints []meaning.Hint) int {
 		return first
 	}
 	for i := first; i < start; i++ {
-		if hints[i] == meaning.HintOf(meaning.Forward) {
-			hints[i] = meaning.HintOf(meaning.Setup)
+		if a.hints[i] == meaning.HintOf(meaning.Forward) {
+			a.hints[i] = meaning.HintOf(meaning.Setup)
 		}
 	}
 	return start
@@ -171,10 +176,10 @@ func (a *Program) pastHelpers(first int, hints []meaning.Hint) int {
 
 // dataBefore goes back over the first batch: what is allocated right before the
 // first forward, from lines that allocate again later or that a loader runs.
-func (a *Program) dataBefore(first int, hints []meaning.Hint) int {
+func (a phaseFinder) dataBefore(first int) int {
 	var again []bool // by stack: allocates after first
 	start := first
-	for i := first - 1; i >= 0 && hints[i] != meaning.HintOf(meaning.Setup); i-- {
+	for i := first - 1; i >= 0 && a.hints[i] != meaning.HintOf(meaning.Setup); i-- {
 		if a.Events.Action[i] != snapshot.Alloc {
 			continue
 		}
@@ -190,7 +195,7 @@ func (a *Program) dataBefore(first int, hints []meaning.Hint) int {
 		return start
 	}
 	const few = 4 // a recording of one iteration: what the program itself made last
-	for i, n := first-1, 0; i >= 0 && n < few && hints[i] != meaning.HintOf(meaning.Setup); i-- {
+	for i, n := first-1, 0; i >= 0 && n < few && a.hints[i] != meaning.HintOf(meaning.Setup); i-- {
 		if a.Events.Action[i] == snapshot.Alloc {
 			if e := a.Stacks[a.Events.StackOf(i)]; e.Marks&frames.UserInner == 0 ||
 				e.Marks&(frames.Weight|frames.InModule|frames.Named) != 0 {
@@ -215,14 +220,14 @@ func (a *Program) allocating(from int) []bool {
 }
 
 // hintBatches marks the lines that loaded the first batch wherever they run again.
-func (a *Program) hintBatches(hints []meaning.Hint) {
+func (a phaseFinder) hintBatches() {
 	if !a.Recorded.Allocs {
 		return
 	}
 	a.loads = map[snapshot.StackID]bool{}
 	upTo := func(ps ...meaning.Phase) int {
 		i := a.Loop
-		for i < a.Last && (hints[i] == 0 || hints[i].Is(ps...)) {
+		for i < a.Last && (a.hints[i] == 0 || a.hints[i].Is(ps...)) {
 			i++
 		}
 		return i
@@ -231,11 +236,11 @@ func (a *Program) hintBatches(hints []meaning.Hint) {
 	if back := upTo(meaning.Data, meaning.Forward, meaning.ZeroGrad); a.All&frames.InModule == 0 && back < a.Last {
 		end = back // torch's functions that a program calls itself are not where its forward begins
 	}
-	modules := end == a.Last || hints[end] != meaning.HintOf(meaning.Backward)
+	modules := end == a.Last || a.hints[end] != meaning.HintOf(meaning.Backward)
 	if !modules { // what backward frees is no batch
 		back := end
-		for i := end; i < a.Last && (hints[i] == 0 || hints[i] == meaning.HintOf(meaning.Backward)); i++ {
-			if hints[i] != 0 || !a.Recorded.Frees && back == i-1 && a.Events.Action[i] != snapshot.Alloc {
+		for i := end; i < a.Last && (a.hints[i] == 0 || a.hints[i] == meaning.HintOf(meaning.Backward)); i++ {
+			if a.hints[i] != 0 || !a.Recorded.Frees && back == i-1 && a.Events.Action[i] != snapshot.Alloc {
 				back = i
 			}
 		}
@@ -248,43 +253,43 @@ func (a *Program) hintBatches(hints []meaning.Hint) {
 	}
 	if len(a.loads) == 0 {
 		if !modules && a.All&frames.InModule == 0 {
-			a.hintFits(hints)
+			a.hintFits()
 		}
 		return
 	}
-	trains := slices.Contains(hints, meaning.HintOf(meaning.Backward))
+	trains := slices.Contains(a.hints, meaning.HintOf(meaning.Backward))
 	last, back := meaning.NoHint, false
 	for i := a.Loop; i < a.Last; i++ {
-		back = back || hints[i] == meaning.HintOf(meaning.Backward)
+		back = back || a.hints[i] == meaning.HintOf(meaning.Backward)
 		// one line may load, run the model and compute the loss
 		computing := trains && last.Is(meaning.Forward, meaning.Generate) && (modules || !back)
-		if hints[i] == 0 && a.Events.Action[i] == snapshot.Alloc && !computing {
+		if a.hints[i] == 0 && a.Events.Action[i] == snapshot.Alloc && !computing {
 			switch {
 			case a.loads[a.Events.StackOf(i)]:
-				hints[i], back = meaning.HintOf(meaning.Data), false
+				a.hints[i], back = meaning.HintOf(meaning.Data), false
 			case !modules:
 				last = meaning.HintOf(meaning.Forward)
 			}
 		}
-		if hints[i] != 0 {
-			last = hints[i]
+		if a.hints[i] != 0 {
+			last = a.hints[i]
 		}
 	}
 }
 
 // hintFits makes all that comes before a backward pass its forward, in a
 // program without modules or batches: one that fits parameters to what it has.
-func (a *Program) hintFits(hints []meaning.Hint) {
+func (a phaseFinder) hintFits() {
 	from, inside := a.Loop, false // a backward pass that torch's functions don't interrupt
 	for i := a.Loop; i < a.Last; i++ {
-		switch h := hints[i]; {
+		switch h := a.hints[i]; {
 		case h == 0:
 		case h.Is(meaning.Forward, meaning.ZeroGrad):
 			inside = false
 		default:
 			back := h.Is(meaning.Backward)
 			if back && !inside {
-				suppose(hints[from:i], meaning.Forward)
+				suppose(a.hints[from:i], meaning.Forward)
 			}
 			from, inside = i+1, back
 		}
@@ -293,24 +298,24 @@ func (a *Program) hintFits(hints []meaning.Hint) {
 
 // fill completes the hints: an event without one takes the phase that the work
 // around it has.
-func (a *Program) fill(hints []meaning.Hint) []meaning.Phase {
+func (a phaseFinder) fill() []meaning.Phase {
 	out := pages.Make[meaning.Phase](a.Last)
 	for i := 0; i < a.Last; {
-		if h := hints[i]; h != 0 {
+		if h := a.hints[i]; h != 0 {
 			out[i] = h.Phase()
 			i++
 			continue
 		}
 		j := i
-		for j < a.Last && hints[j] == 0 {
+		for j < a.Last && a.hints[j] == 0 {
 			j++
 		}
 		before, after := meaning.NoHint, meaning.NoHint
 		if i > 0 {
-			before = hints[i-1]
+			before = a.hints[i-1]
 		}
 		if j < a.Last {
-			after = hints[j]
+			after = a.hints[j]
 		}
 		if before == after && before != 0 && i >= a.Loop && !before.Is(meaning.Data, meaning.Optimizer) { // most, by far
 			for k := i; k < j; k++ {
@@ -326,7 +331,7 @@ func (a *Program) fill(hints []meaning.Hint) []meaning.Phase {
 
 // fillRun gives a phase to the events from i up to j, which lie between two
 // known phases.
-func (a *Program) fillRun(out []meaning.Phase, i, j int, before, after meaning.Hint) {
+func (a phaseFinder) fillRun(out []meaning.Phase, i, j int, before, after meaning.Hint) {
 	set := func(from, to int, p meaning.Phase) {
 		for k := from; k < to; k++ {
 			out[k] = p
@@ -362,7 +367,7 @@ func (a *Program) fillRun(out []meaning.Phase, i, j int, before, after meaning.H
 // fillData tells the next batch from whatever else happens between two
 // iterations: a batch lives until it has been used, and where stacks tell which
 // lines load batches, nothing else is one.
-func (a *Program) fillData(out []meaning.Phase, i, j int) {
+func (a phaseFinder) fillData(out []meaning.Phase, i, j int) {
 	first := j
 	for k := i; k < j; k++ {
 		if a.Events.Action[k] != snapshot.Alloc {

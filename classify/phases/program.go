@@ -27,8 +27,8 @@ func Follow(t *timeline.Timeline, v *StackFacts) *Program {
 			a.Stop = i + 1
 		}
 	}
-	a.findPhases()
+	phaseFinder{a, a.hints}.findPhases()
 	a.findRuns()
-	together.Do(a.AssignPhases, a.findSteps, a.findUntrained)
+	together.Do(a.AssignPhases, a.findSteps, untrainedFinder{a}.find)
 	return a
 }

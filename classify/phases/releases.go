@@ -9,7 +9,7 @@ import (
 // hintReleases is for recordings whose frees have no stacks though allocations
 // have them (context="alloc"): what a backward pass or an optimizer lets go of
 // right after its last allocation is still its own doing.
-func (a *Program) hintReleases(hints []meaning.Hint) {
+func (a phaseFinder) hintReleases() {
 	if !a.Recorded.Allocs || a.Recorded.Frees {
 		return
 	}
@@ -19,15 +19,15 @@ func (a *Program) hintReleases(hints []meaning.Hint) {
 		if action != snapshot.Alloc {
 			continue
 		}
-		optimizes = optimizes || hints[i].Is(meaning.Optimizer)
+		optimizes = optimizes || a.hints[i].Is(meaning.Optimizer)
 		if i < a.Loop && a.Outlives(a.Timeline.Of[i]) {
 			weights[a.Events.Size[i]] = true
 		}
 	}
 	first, since := 0, 0 // of the work at hand; of the forward pass that it uses, too
 	last := meaning.NoHint
-	for i := range hints {
-		if h := hints[i]; h != 0 {
+	for i := range a.hints {
+		if h := a.hints[i]; h != 0 {
 			if h != last && h.Is(meaning.Backward, meaning.Optimizer) {
 				since, first = first, i
 			}
@@ -35,17 +35,17 @@ func (a *Program) hintReleases(hints []meaning.Hint) {
 			continue
 		}
 		id := a.Timeline.Of[i]
-		if i == 0 || hints[i-1] == 0 || a.Events.Action[i] == snapshot.Alloc || id == timeline.NoAllocation {
+		if i == 0 || a.hints[i-1] == 0 || a.Events.Action[i] == snapshot.Alloc || id == timeline.NoAllocation {
 			continue
 		}
 		b := a.Born(id)
 		mayBeGradient := !optimizes && weights[a.Timeline.Requested(id)]
-		switch before := hints[i-1]; {
+		switch before := a.hints[i-1]; {
 		case before.Is(meaning.Optimizer) && b >= first,
 			before.Is(meaning.Backward) && b >= first && !mayBeGradient,
 			before.Is(meaning.Backward) && b >= max(since, a.Loop) && b < first &&
-				(hints[b] == 0 || hints[b].Is(meaning.Forward)):
-			hints[i] = before
+				(a.hints[b] == 0 || a.hints[b].Is(meaning.Forward)):
+			a.hints[i] = before
 		}
 	}
 }

@@ -23,8 +23,11 @@ const Scalar = 8
 // shortest is how many events a backward pass has at least.
 const shortest = 12
 
-// findRoots finds the backward passes by their root gradients.
-func (a *Program) findRoots() []root {
+// rootGradients finds backward passes by their root gradients, where stacks don't show them.
+type rootGradients struct{ *Program }
+
+// find gives the backward passes by their root gradients.
+func (a rootGradients) find() []root {
 	released := newReleases(a.Last)
 	pending := map[timeline.AllocationID]int64{}
 	var found []root
@@ -164,22 +167,22 @@ func (r *releases) bornBefore(event int) int64 {
 }
 
 // hintRhythm marks backward passes and what follows from them.
-func (a *Program) hintRhythm(hints []meaning.Hint) {
+func (a phaseFinder) hintRhythm() {
 	for _, r := range a.Roots {
-		suppose(hints[r.first:r.end+1], meaning.Backward)
+		suppose(a.hints[r.first:r.end+1], meaning.Backward)
 	}
-	a.hintClosures(hints)
+	a.hintClosures()
 	// What lies between two known parts is forward, its first allocations that
 	// outlive the pass are the batch.
 	from := a.rhythmStart()
 	for n, r := range a.Roots {
-		from = a.hintUpdates(hints, from, r.first, n > 0)
-		a.hintForward(hints, from, r.first, r.end)
+		from = a.hintUpdates(from, r.first, n > 0)
+		a.hintForward(from, r.first, r.end)
 		from = r.end + 1
 	}
 	if from < a.Last {
-		from = a.hintUpdates(hints, from, a.Last, len(a.Roots) > 0)
-		a.hintForward(hints, from, a.Last, a.Last)
+		from = a.hintUpdates(from, a.Last, len(a.Roots) > 0)
+		a.hintForward(from, a.Last, a.Last)
 	}
 }
 
@@ -187,16 +190,16 @@ func (a *Program) hintRhythm(hints []meaning.Hint) {
 // before a backward pass, and tells where that ends. Between a backward pass and
 // the step that follows gradients are clipped and scaled; other steps are of
 // iterations whose backward pass wasn't seen.
-func (a *Program) hintUpdates(hints []meaning.Hint, from, to int, trained bool) int {
+func (a phaseFinder) hintUpdates(from, to int, trained bool) int {
 	for {
 		first, end := a.tickAfter(from, to)
 		if end < 0 {
 			return from
 		}
 		if !trained {
-			suppose(hints[from:first], meaning.Forward)
+			suppose(a.hints[from:first], meaning.Forward)
 		}
-		suppose(hints[from:end], meaning.Optimizer)
+		suppose(a.hints[from:end], meaning.Optimizer)
 		from, trained = end, false
 	}
 }
@@ -232,7 +235,7 @@ func (a *Program) tickAfter(from, to int) (first, end int) {
 }
 
 // hintForward divides the unknown events before a backward pass.
-func (a *Program) hintForward(hints []meaning.Hint, from, to, end int) {
+func (a phaseFinder) hintForward(from, to, end int) {
 	batch := a.batchEnd(from, to, end)
 	lastEnd := a.Last
 	if n := len(a.Roots); n > 0 {
@@ -240,7 +243,7 @@ func (a *Program) hintForward(hints []meaning.Hint, from, to, end int) {
 	}
 	kept := false
 	for i := from; i < to; i++ {
-		if hints[i] != 0 {
+		if a.hints[i] != 0 {
 			continue
 		}
 		if a.Events.Action[i] == snapshot.Alloc {
@@ -248,11 +251,11 @@ func (a *Program) hintForward(hints []meaning.Hint, from, to, end int) {
 		}
 		switch {
 		case i >= batch:
-			hints[i] = meaning.HintOf(meaning.Forward)
+			a.hints[i] = meaning.HintOf(meaning.Forward)
 		case kept:
-			hints[i] = meaning.HintOf(meaning.OtherPhase)
+			a.hints[i] = meaning.HintOf(meaning.OtherPhase)
 		default:
-			hints[i] = meaning.HintOf(meaning.Data)
+			a.hints[i] = meaning.HintOf(meaning.Data)
 		}
 	}
 }
