@@ -86,7 +86,7 @@ func (l *loop) lastBirth() uint32 {
 	return timeline.Never
 }
 
-// belongs tells whether an allocation is meant to stay. Being alive for long is
+// belongs reports whether an allocation is meant to stay. Being alive for long is
 // no reason to believe it: that is what a leak looks like, too.
 func (l *growth) belongs(id timeline.AllocationID) bool {
 	switch l.c.Category[id] {
@@ -110,7 +110,7 @@ type pace struct {
 	bytes       int64 // alive after the last step
 }
 
-// paceOf tells whether survivors keep coming, and at which pace.
+// paceOf reports whether survivors keep coming, and at which pace.
 func (l *growth) paceOf(kept []survivor) (p pace, grows bool) {
 	end := l.n - 1
 	if l.cut() {
@@ -119,9 +119,11 @@ func (l *growth) paceOf(kept []survivor) (p pace, grows bool) {
 	return l.paceUpTo(kept, end)
 }
 
-// paceUpTo tells whether survivors keep coming up to a step, and at which pace.
+// paceUpTo reports whether survivors keep coming up to a step, and at which pace.
 // What is made once (optimizer state), twice (DDP rebuilds its buckets in the second
 // step) or in a queue of some length doesn't.
+//
+// complexity: every condition is another way in which survivors stop coming
 func (l *growth) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	var steps []int
 	firstDead, firstAlive := int32(l.n), int32(l.n)
@@ -169,6 +171,8 @@ func (l *growth) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 }
 
 // leaks are what every step leaves behind, graphs apart from lists.
+//
+// complexity: every condition leaves out another thing that isn't a leak
 func (l *growth) leaks() []Leak {
 	var growing, rest []placed
 	for _, all := range l.survivors() {
@@ -204,7 +208,7 @@ func (l *growth) leaks() []Leak {
 	})
 }
 
-// grows tells whether a group keeps growing, and gives what of it does.
+// grows reports whether a group keeps growing, and gives what of it does.
 func (l *growth) grows(all placed) (g placed, p pace, ok bool) {
 	if all.stack != 0 {
 		p, ok = l.paceOf(all.kept)
@@ -241,7 +245,7 @@ func (l *growth) pooled(rest []placed) (placed, bool) {
 	return pool, ok && p.steps >= 4
 }
 
-// stateOf tells whether survivors are optimizer state that is made bit by bit,
+// stateOf reports whether survivors are optimizer state that is made bit by bit,
 // as parameters get their first gradients, rather than all of it again in every
 // step.
 func (l *growth) stateOf(kept []survivor) bool {
@@ -267,7 +271,7 @@ func (l *growth) stateOf(kept []survivor) bool {
 	return 10*later[0] < 9*later[len(later)/2]
 }
 
-// unfrozen tells whether all steps after the first that made state, so many
+// unfrozen reports whether all steps after the first that made state, so many
 // bytes each, made more gradients than the one before: layers that are trained
 // from then on have none yet.
 func (l *growth) unfrozen(made []int64, first int) bool {
@@ -287,7 +291,7 @@ func (l *growth) unfrozen(made []int64, first int) bool {
 	return true
 }
 
-// replaces tells whether what steps leave takes the place of what was there before
+// replaces reports whether what steps leave takes the place of what was there before
 // the first of them: weights that are converted layer by layer. In most steps as
 // much goes as comes.
 func (l *growth) replaces(p pace) bool {
@@ -316,7 +320,7 @@ func (l *growth) replaces(p pace) bool {
 	return even*4 >= steps*3
 }
 
-// even tells whether the steps leave about as many survivors each; those of one
+// even reports whether the steps leave about as many survivors each; those of one
 // size, without stacks, could be anything.
 func (l *growth) even(p pace) bool {
 	count := make([]int, l.n)
@@ -385,7 +389,7 @@ func (l *growth) recurring(kept []survivor) []survivor {
 	})
 }
 
-// twice tells whether two steps are evidence enough to suspect something: not
+// twice reports whether two steps are evidence enough to suspect something: not
 // of batches, which are often loaded ahead, and without stacks only when the
 // whole program is seen.
 func (l *growth) twice(g *placed) bool {
@@ -396,7 +400,7 @@ func (l *growth) twice(g *placed) bool {
 	return g.stack != 0 || l.n == 2 && l.t.Older() == 0 && l.alike(g.kept)
 }
 
-// alike tells whether both of two steps left the same at the same place.
+// alike reports whether both of two steps left the same at the same place.
 func (l *growth) alike(kept []survivor) bool {
 	var count [2]int
 	var offset [2]float64
@@ -413,7 +417,7 @@ func (l *growth) alike(kept []survivor) bool {
 	return count[0] == count[1] && max(offset[0]-offset[1], offset[1]-offset[0]) < 0.1*n
 }
 
-// works tells whether steps do more than leave things behind: loading a model
+// works reports whether steps do more than leave things behind: loading a model
 // layer by layer looks like a leak in every other respect. A module's forward
 // on a stack is work; without stacks, memory that comes and goes.
 func (l *growth) works() bool {

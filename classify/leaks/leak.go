@@ -150,7 +150,7 @@ func (l *loop) judge(leak *Leak) {
 	l.surround(leak)
 }
 
-// oneEach tells whether each of what piles up may be the gradient of another
+// oneEach reports whether each of what piles up may be the gradient of another
 // weight: without stacks, the layers of one backward pass may have been taken for
 // steps.
 func (l *loop) oneEach(kept []timeline.AllocationID) bool {

@@ -135,6 +135,8 @@ func (a phaseFinder) isPlain() bool {
 
 // pastHelpers passes over torch's functions that a program's setup calls
 // itself, once, outside of any module, and makes them part of it.
+//
+// complexity: skips events of several kinds in one walk
 func (a phaseFinder) pastHelpers(first int) int {
 	helper := func(i int) bool {
 		return a.hints[i] == meaning.HintOf(meaning.Forward) &&
@@ -220,6 +222,8 @@ func (a *Program) allocating(from int) []bool {
 }
 
 // hintBatches marks the lines that loaded the first batch wherever they run again.
+//
+// complexity: the end of the first batch and its lines depend on each other
 func (a phaseFinder) hintBatches() {
 	if !a.Recorded.Allocs {
 		return
@@ -331,6 +335,8 @@ func (a phaseFinder) fill() []meaning.Phase {
 
 // fillRun gives a phase to the events from i up to j, which lie between two
 // known phases.
+//
+// complexity: one case for each pair of phases that may surround a gap
 func (a phaseFinder) fillRun(out []meaning.Phase, i, j int, before, after meaning.Hint) {
 	set := func(from, to int, p meaning.Phase) {
 		for k := from; k < to; k++ {

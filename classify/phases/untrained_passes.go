@@ -19,6 +19,8 @@ type untrainedFinder struct{ *Program }
 // passes follow each other and no backward pass does, and cuts them into their
 // iterations. A pass that is trained on tells how much one makes: less is a
 // layer.
+//
+// complexity: births, frees and failures are followed in one walk over all events
 func (a untrainedFinder) find() {
 	if !a.Trains {
 		return
@@ -66,7 +68,7 @@ func (a untrainedFinder) find() {
 	}
 }
 
-// inFlight tells whether backward passes come to what a stretch made later: of
+// inFlight reports whether backward passes come to what a stretch made later: of
 // the micro-batches in a pipeline, several are on their way at a time.
 func (a untrainedFinder) inFlight(s stretch) bool {
 	kept, used := 0, 0

@@ -94,7 +94,7 @@ func trainedThrough(c *meaning.Result, view *frames.View) map[frames.Line]bool {
 	return lines
 }
 
-// overlaps tells whether two leaks share most of what the smaller one keeps.
+// overlaps reports whether two leaks share most of what the smaller one keeps.
 func (l *Leak) overlaps(other Leak) bool {
 	mine := make(map[timeline.AllocationID]bool, len(l.Allocations))
 	for _, id := range l.Allocations {

@@ -9,16 +9,16 @@ import (
 
 // What a backward pass does and a number that merely lives for a while doesn't.
 
-// numberAlive is a number that is there at the end, and what had been released
+// scalarAlive is a scalar that is there at the end, and what had been released
 // when it was made.
-type numberAlive struct {
+type scalarAlive struct {
 	born   int
 	before int64
 }
 
 // unfinished is the backward pass in which a recording ends: its root gradient is
 // still there. Where no request failed, it must do what others do, too.
-func (a rootGradients) unfinished(alive []numberAlive, released *releases, found []root) (root, bool) {
+func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found []root) (root, bool) {
 	const most, few, looks = 64, 8, 4 // numbers; releases; of the numbers that are looked at closely
 	failed := len(a.OOMs) > 0
 	for i := a.Last - 1; failed && i > a.OOMs[len(a.OOMs)-1]; i-- {
@@ -148,7 +148,7 @@ func (a rootGradients) weighty(roots []root) []root {
 	return roots
 }
 
-// mirrored tells whether what is freed during a run goes in the opposite order of
+// mirrored reports whether what is freed during a run goes in the opposite order of
 // its birth, as saved tensors do and caches don't: what the first half of the
 // frees lets go was born after what the second half does. Of what is older than
 // the trace the order isn't known: gradients, of the given sizes, must do.

@@ -13,6 +13,8 @@ import (
 // its first, from iterations: nothing comes back within each, though the model's
 // weights do; or each keeps most of what it took for a backward pass, and makes
 // little.
+//
+// complexity: one walk over the events of each supposed pass counts all that is compared
 func (a *Program) layersOfOne(starts []int, l *Layers) bool {
 	const most, few = 256, 64 // layers of a model; allocations of a layer
 	n := len(starts)
@@ -101,10 +103,12 @@ func (a *Program) LayersOfModel() (l Layers) {
 	return l
 }
 
-// recursWithin tells whether what recurs does so within one call of the model: the
+// recursWithin reports whether what recurs does so within one call of the model: the
 // loop over its layers, then, and no loop around it. All of it comes from one line
 // of a module's work, other lines of which allocate too, but not in between; or
 // from modules of one kind that Sequential calls.
+//
+// complexity: stacks inside and outside the loop are compared in three ways
 func (a *Program) recursWithin(allocs, starts []int) bool {
 	inside, outside := make([]bool, len(a.Stacks)), make([]bool, len(a.Stacks))
 	for _, i := range allocs {
@@ -192,13 +196,13 @@ func PythonFrames(view *frames.View, s *snapshot.Snapshot, id snapshot.StackID) 
 	return frames
 }
 
-// SameFunction tells whether two frames are lines of one function.
+// SameFunction reports whether two frames are lines of one function.
 func SameFunction(s *snapshot.Snapshot, a, b snapshot.FrameID) bool {
 	x, y := &s.Frames[a], &s.Frames[b]
 	return x.Function == y.Function && x.File == y.File
 }
 
-// mostWithin tells whether most of an ascending list lies in groups that begin at
+// mostWithin reports whether most of an ascending list lies in groups that begin at
 // some events, the last one as long as the one before.
 func mostWithin(events, groups []int) bool {
 	n := len(groups)

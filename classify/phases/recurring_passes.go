@@ -25,6 +25,8 @@ func (a *Program) anchored() []int {
 }
 
 // AnchoredIn finds them between two events; none where nothing recurs.
+//
+// complexity: two ways, with stacks and without
 func (a *Program) AnchoredIn(from, to int, l *Layers) []int {
 	allocs := pages.Make[int](min(to-from, a.Timeline.Len()))[:0]
 	for i := from; i < to; i++ {

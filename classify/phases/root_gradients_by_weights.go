@@ -10,6 +10,8 @@ import (
 // because the graph is retained or the program still holds what was saved: the
 // shortest lives of lone numbers during which most of the weights' sizes are
 // allocated again, as their gradients.
+//
+// complexity: one search from the end, bounded in several ways
 func (a rootGradients) rootsByWeights() []root {
 	const large, shortest, most = 4096, 12, 1000
 	start := a.firstShortLived()
@@ -80,6 +82,8 @@ func (a rootGradients) trainedSizes(least int64) map[int64]bool {
 // withFirst puts a backward pass before the others in whose middle the trace
 // begins: blocks older than the trace are freed bit by bit while gradients are
 // made, up to the free of a number that is older, too.
+//
+// complexity: every condition is another way in which the beginning is no backward pass
 func (a rootGradients) withFirst(roots []root) []root {
 	const (
 		few, least = 8, 8 // frees without an allocation in between; freed blocks of the shortest rest
@@ -140,7 +144,7 @@ func (a rootGradients) withFirst(roots []root) []root {
 	return append([]root{{0, end, int64(all)}}, roots...)
 }
 
-// makesGradients tells whether several of some sizes are requested in a range, and
+// makesGradients reports whether several of some sizes are requested in a range, and
 // hardly anything else is left there where alone says so: what a program that only
 // runs forward asks for may be as large as its weights.
 func (a rootGradients) makesGradients(first, end int, sizes map[int64]bool, alone bool) bool {

@@ -9,6 +9,8 @@ import (
 // hintReleases is for recordings whose frees have no stacks though allocations
 // have them (context="alloc"): what a backward pass or an optimizer lets go of
 // right after its last allocation is still its own doing.
+//
+// complexity: one walk keeps track of the work at hand and of the forward before it
 func (a phaseFinder) hintReleases() {
 	if !a.Recorded.Allocs || a.Recorded.Frees {
 		return

@@ -16,6 +16,8 @@ const number = 512 // bytes, what the allocator rounds a scalar to
 // graph is kept through its last tensor, nearly always a number, and holds
 // what several different operations of the forward saved; a list holds what
 // was put into it.
+//
+// complexity: one pass counts all that tells a graph from a list, one switch decides
 func (l *growth) split(growing []placed) (graph, lists []placed) {
 	step := l.typical(growing)
 	made, numbers := map[snapshot.StackID]bool{}, map[snapshot.StackID]bool{}
@@ -109,7 +111,7 @@ func (l *growth) typical(growing []placed) int {
 	return steps[len(steps)/2]
 }
 
-// afterBackward tells whether most of what a group keeps of a step was made
+// afterBackward reports whether most of what a group keeps of a step was made
 // after the backward had begun. (All its steps together would mislead: without
 // stacks, a group may hold the optimizer's first-step state, too.)
 func (l *growth) afterBackward(g *placed, step int) bool {

@@ -8,6 +8,13 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 )
 
+// StackMarks of one distinct stack.
+type StackMarks struct {
+	frames.Marks
+	Hint  meaning.Hint
+	Depth uint8 // nesting of modules' forward
+}
+
 // frameFact is a frame's part in its stack's evidence.
 type frameFact struct {
 	frames.Marks
@@ -43,6 +50,9 @@ func judgeStacks(s *snapshot.Snapshot) []StackMarks {
 	return out
 }
 
+// judgeStack is the evidence of one stack.
+//
+// complexity: the frames of a stack are looked at once, for all marks
 func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 	var e StackMarks
 	python, user, closure := false, false, false
