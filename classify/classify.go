@@ -10,17 +10,8 @@
 //
 // It goes in three passes, each linear in the events:
 //
-// Phases (phases.go) come from the marks of stacks (package frames), which are worked
-// out once for every distinct stack, and from annotated ranges
-// (annotations.go, fused.go). Where there are no stacks, a backward pass is
-// seen by its root gradient, one number that lives as long as the pass while
-// saved tensors are freed in the opposite order of their birth (rhythm.go,
-// roots.go).
-//
-// Steps (steps.go) end with the last of their optimizers, else with their
-// backward pass; loops that only run forward are cut where a batch is loaded or
-// where what happens once per pass comes back (anchor.go). So are validations
-// and the like in programs that train (untrained.go).
+// Phases and steps are found first, by stacks and annotated ranges, else by the rhythm
+// of lifetimes (package phases).
 //
 // Categories are claimed by independent signals: labels, annotated ranges, C++
 // frames of the birth, of the free, Python frames (signals.go), the phases in

@@ -1,6 +1,10 @@
 package frames
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+)
 
 // Marks are what frames say about the moment a stack was taken, whoever's allocation
 // it is.
@@ -49,19 +53,16 @@ const (
 	Nested    // the innermost Python frame is where a pass runs the engine
 )
 
-// Phase is what a program does where a frame runs, 0 where the frame doesn't say.
-type Phase uint8
-
-// Phases that frames name, in the order of classify's.
+// Hints of frames at what a program does where they run.
 const (
-	AtSetup Phase = iota + 1
-	AtData
-	AtForward
-	AtBackward
-	AtOptimizer
-	AtZeroGrad
-	AtGenerate
-	AtOther
+	AtSetup     = meaning.Hint(meaning.Setup + 1)
+	AtData      = meaning.Hint(meaning.Data + 1)
+	AtForward   = meaning.Hint(meaning.Forward + 1)
+	AtBackward  = meaning.Hint(meaning.Backward + 1)
+	AtOptimizer = meaning.Hint(meaning.Optimizer + 1)
+	AtZeroGrad  = meaning.Hint(meaning.ZeroGrad + 1)
+	AtGenerate  = meaning.Hint(meaning.Generate + 1)
+	AtOther     = meaning.Hint(meaning.OtherPhase + 1)
 )
 
 // rule says what a frame means: a Python frame by a part of its file and by its
@@ -69,38 +70,38 @@ const (
 type rule struct {
 	file, function string
 	marks          Marks
-	phase          Phase
+	hint           meaning.Hint
 }
 
 // OfPython is what a Python frame means, by the first rule for it. Losses are known
 // by their function alone, PyTorch's or what people call their own.
-func OfPython(function, file string) (Marks, Phase) {
+func OfPython(function, file string) (Marks, meaning.Hint) {
 	file = strings.ReplaceAll(file, `\`, "/")
 	marks := losses[function]
 	for i := range pythonRules {
 		r := &pythonRules[i]
 		if (r.function == "" || r.function == function) && strings.Contains(file, r.file) {
-			return marks | r.marks, r.phase
+			return marks | r.marks, r.hint
 		}
 	}
-	return marks, 0
+	return marks, meaning.NoHint
 }
 
 // OfNative is what a C++ frame means: an operator by its name, others by all rules for
 // them.
-func OfNative(function string) (Marks, Phase) {
+func OfNative(function string) (Marks, meaning.Hint) {
 	if rest, ok := strings.CutPrefix(function, "at::_ops::"); ok {
 		name, _, _ := strings.Cut(rest, "::")
-		return Native | operators[name], 0
+		return Native | operators[name], meaning.NoHint
 	}
-	marks, phase := Native, Phase(0)
+	marks, hint := Native, meaning.NoHint
 	for i := range nativeRules {
 		if r := &nativeRules[i]; strings.Contains(function, r.function) {
 			marks |= r.marks
-			phase = max(phase, r.phase)
+			hint = max(hint, r.hint)
 		}
 	}
-	return marks, phase
+	return marks, hint
 }
 
 // OfProgram is what a function of the program's own says by its name:

@@ -33,9 +33,16 @@ const (
 	smallTotal  = 64 << 10 // bytes
 )
 
+// growth finds what every step leaves behind: lists that grow, and graphs that are retained.
+type growth struct {
+	*loop
+	gradients []int64 // bytes made in each step, once asked for
+	gone      []int64 // bytes of what was there before the first step that go in each, once asked for
+}
+
 // survivors groups what outlives its step by the place where it was made, in
 // order of first appearance.
-func (l *loop) survivors() []placed {
+func (l *growth) survivors() []placed {
 	index := map[place]int{}
 	var groups []placed
 	ended := timeline.Never
@@ -79,9 +86,9 @@ func (l *loop) lastBirth() uint32 {
 	return timeline.Never
 }
 
-// belongs tells whether an allocation is meant to stay. Being alive for long is
+// belongs reports whether an allocation is meant to stay. Being alive for long is
 // no reason to believe it: that is what a leak looks like, too.
-func (l *loop) belongs(id timeline.AllocationID) bool {
+func (l *growth) belongs(id timeline.AllocationID) bool {
 	switch l.c.Category[id] {
 	case meaning.Workspace:
 		return true
@@ -103,8 +110,8 @@ type pace struct {
 	bytes       int64 // alive after the last step
 }
 
-// paceOf tells whether survivors keep coming, and at which pace.
-func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
+// paceOf reports whether survivors keep coming, and at which pace.
+func (l *growth) paceOf(kept []survivor) (p pace, grows bool) {
 	end := l.n - 1
 	if l.cut() {
 		end--
@@ -112,10 +119,12 @@ func (l *loop) paceOf(kept []survivor) (p pace, grows bool) {
 	return l.paceUpTo(kept, end)
 }
 
-// paceUpTo tells whether survivors keep coming up to a step, and at which pace.
+// paceUpTo reports whether survivors keep coming up to a step, and at which pace.
 // What is made once (optimizer state), twice (DDP rebuilds its buckets in the second
 // step) or in a queue of some length doesn't.
-func (l *loop) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
+//
+// complexity: every condition is another way in which survivors stop coming
+func (l *growth) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	var steps []int
 	firstDead, firstAlive := int32(l.n), int32(l.n)
 	dead, staying, latest := 0, 0, int32(-1) // those that are gone; steps of what is alive, and the last of them
@@ -161,10 +170,12 @@ func (l *loop) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	return p, true
 }
 
-// growth finds what every step leaves behind, and tells graphs from lists.
-func (l *loop) growth(groups []placed) []Leak {
+// leaks are what every step leaves behind, graphs apart from lists.
+//
+// complexity: every condition leaves out another thing that isn't a leak
+func (l *growth) leaks() []Leak {
 	var growing, rest []placed
-	for _, all := range groups {
+	for _, all := range l.survivors() {
 		g, p, ok := l.grows(all)
 		switch {
 		case ok && l.replaces(p):
@@ -197,8 +208,8 @@ func (l *loop) growth(groups []placed) []Leak {
 	})
 }
 
-// grows tells whether a group keeps growing, and gives what of it does.
-func (l *loop) grows(all placed) (g placed, p pace, ok bool) {
+// grows reports whether a group keeps growing, and gives what of it does.
+func (l *growth) grows(all placed) (g placed, p pace, ok bool) {
 	if all.stack != 0 {
 		p, ok = l.paceOf(all.kept)
 		return all, p, ok
@@ -219,7 +230,7 @@ var lasting = [meaning.NumCategories]bool{meaning.Weights: true, meaning.Gradien
 
 // pooled joins survivors without stacks whose sizes differ from step to step
 // into one group: each size alone shows nothing.
-func (l *loop) pooled(rest []placed) (placed, bool) {
+func (l *growth) pooled(rest []placed) (placed, bool) {
 	var pool placed
 	for _, g := range rest {
 		for _, s := range g.kept {
@@ -234,10 +245,10 @@ func (l *loop) pooled(rest []placed) (placed, bool) {
 	return pool, ok && p.steps >= 4
 }
 
-// stateOf tells whether survivors are optimizer state that is made bit by bit,
+// stateOf reports whether survivors are optimizer state that is made bit by bit,
 // as parameters get their first gradients, rather than all of it again in every
 // step.
-func (l *loop) stateOf(kept []survivor) bool {
+func (l *growth) stateOf(kept []survivor) bool {
 	state := 0
 	made := make([]int64, l.n) // by step, in bytes
 	for _, s := range kept {
@@ -260,10 +271,10 @@ func (l *loop) stateOf(kept []survivor) bool {
 	return 10*later[0] < 9*later[len(later)/2]
 }
 
-// unfrozen tells whether all steps after the first that made state, so many
+// unfrozen reports whether all steps after the first that made state, so many
 // bytes each, made more gradients than the one before: layers that are trained
 // from then on have none yet.
-func (l *loop) unfrozen(made []int64, first int) bool {
+func (l *growth) unfrozen(made []int64, first int) bool {
 	if l.gradients == nil {
 		l.gradients = make([]int64, l.n)
 		for id, step := range l.all() {
@@ -280,10 +291,10 @@ func (l *loop) unfrozen(made []int64, first int) bool {
 	return true
 }
 
-// replaces tells whether what steps leave takes the place of what was there before
+// replaces reports whether what steps leave takes the place of what was there before
 // the first of them: weights that are converted layer by layer. In most steps as
 // much goes as comes.
-func (l *loop) replaces(p pace) bool {
+func (l *growth) replaces(p pace) bool {
 	if l.gone == nil {
 		l.gone = make([]int64, l.n)
 		for id, born := range l.t.Born {
@@ -309,9 +320,9 @@ func (l *loop) replaces(p pace) bool {
 	return even*4 >= steps*3
 }
 
-// even tells whether the steps leave about as many survivors each; those of one
+// even reports whether the steps leave about as many survivors each; those of one
 // size, without stacks, could be anything.
-func (l *loop) even(p pace) bool {
+func (l *growth) even(p pace) bool {
 	count := make([]int, l.n)
 	for _, s := range p.alive {
 		count[s.born]++
@@ -328,7 +339,7 @@ func (l *loop) even(p pace) bool {
 
 // settled is the last step after which a whole step came: of later ones nobody
 // knows what they keep and what is merely still in use.
-func (l *loop) settled() int {
+func (l *growth) settled() int {
 	if l.cut() {
 		return l.n - 3
 	}
@@ -340,7 +351,7 @@ func (l *loop) settled() int {
 // and the last one's gradients. What is made after the last settled step may be in
 // use, and counts as far as steps before left as much; what one step ends with,
 // another may begin with.
-func (l *loop) recurring(kept []survivor) []survivor {
+func (l *growth) recurring(kept []survivor) []survivor {
 	if l.n < 3 {
 		return kept
 	}
@@ -378,10 +389,10 @@ func (l *loop) recurring(kept []survivor) []survivor {
 	})
 }
 
-// twice tells whether two steps are evidence enough to suspect something: not
+// twice reports whether two steps are evidence enough to suspect something: not
 // of batches, which are often loaded ahead, and without stacks only when the
 // whole program is seen.
-func (l *loop) twice(g *placed) bool {
+func (l *growth) twice(g *placed) bool {
 	category := l.c.Category[g.kept[len(g.kept)-1].id]
 	if category == meaning.Inputs || lasting[category] {
 		return false
@@ -389,8 +400,8 @@ func (l *loop) twice(g *placed) bool {
 	return g.stack != 0 || l.n == 2 && l.t.Older() == 0 && l.alike(g.kept)
 }
 
-// alike tells whether both of two steps left the same at the same place.
-func (l *loop) alike(kept []survivor) bool {
+// alike reports whether both of two steps left the same at the same place.
+func (l *growth) alike(kept []survivor) bool {
 	var count [2]int
 	var offset [2]float64
 	phase := l.c.Phase[kept[0].id]
@@ -406,10 +417,10 @@ func (l *loop) alike(kept []survivor) bool {
 	return count[0] == count[1] && max(offset[0]-offset[1], offset[1]-offset[0]) < 0.1*n
 }
 
-// works tells whether steps do more than leave things behind: loading a model
+// works reports whether steps do more than leave things behind: loading a model
 // layer by layer looks like a leak in every other respect. A module's forward
 // on a stack is work; without stacks, memory that comes and goes.
-func (l *loop) works() bool {
+func (l *growth) works() bool {
 	var stays, passes int64
 	seen := make([]bool, l.t.Snapshot.NumStacks())
 	computes := false
@@ -428,7 +439,7 @@ func (l *loop) works() bool {
 }
 
 // claim joins groups into one leak, unless it is too small to matter.
-func (l *loop) claim(leaks []Leak, kind string, groups []placed) []Leak {
+func (l *growth) claim(leaks []Leak, kind string, groups []placed) []Leak {
 	var kept []survivor
 	for _, g := range groups {
 		kept = append(kept, g.kept...)
@@ -453,7 +464,7 @@ func (l *loop) claim(leaks []Leak, kind string, groups []placed) []Leak {
 
 // before is what the same lines made before the trace and what is still there: of
 // steps that the ring buffer has dropped.
-func (l *loop) before(groups []placed) (out []survivor) {
+func (l *growth) before(groups []placed) (out []survivor) {
 	places := map[snapshot.StackID]bool{}
 	for _, g := range groups {
 		places[g.stack] = g.stack != 0
@@ -471,7 +482,7 @@ func (l *Leak) shownBy() int { return l.Steps + int(l.Older/max(1, l.BytesPerSte
 
 // perStep is what a step usually leaves behind, in bytes; over steps that leave
 // nothing it is spread evenly.
-func (l *loop) perStep(p pace) int64 {
+func (l *growth) perStep(p pace) int64 {
 	left := make([]int64, l.n)
 	for _, s := range p.alive {
 		left[s.born] += l.bytes(s.id)

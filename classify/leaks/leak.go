@@ -109,7 +109,7 @@ func stepLeaks(c *meaning.Result, view *frames.View) []Leak {
 	var found [4][]Leak // in the order of the kinds, whichever is done first
 	own := [4]*loop{l.apart(), l.apart(), l.apart(), l.apart()}
 	together.Do(
-		func() { found[0] = own[0].growth(own[0].survivors()) },
+		func() { found[0] = (&growth{loop: own[0]}).leaks() },
 		func() { found[1] = own[1].joined() },
 		func() { found[2] = append(own[2].keptGradients(), own[2].staleOutputs()...) },
 		func() { found[3] = slices.Concat(own[3].varyingShapes(), own[3].creep(), own[3].firstStepState()) })
@@ -150,7 +150,7 @@ func (l *loop) judge(leak *Leak) {
 	l.surround(leak)
 }
 
-// oneEach tells whether each of what piles up may be the gradient of another
+// oneEach reports whether each of what piles up may be the gradient of another
 // weight: without stacks, the layers of one backward pass may have been taken for
 // steps.
 func (l *loop) oneEach(kept []timeline.AllocationID) bool {

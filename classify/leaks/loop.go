@@ -33,9 +33,7 @@ type loop struct {
 	// forward passes without a backward one in a program that trains; else nil.
 	trained func() map[frames.Line]bool
 
-	lines     map[snapshot.StackID][]frames.Line
-	gradients []int64 // bytes made in each step, once asked for
-	gone      []int64 // bytes of what was there before the first step that go in each, once asked for
+	lines map[snapshot.StackID][]frames.Line
 }
 
 // newLoop is nil when there are too few steps to compare.
@@ -86,10 +84,10 @@ func loopOf(c *meaning.Result, view *frames.View, steps []meaning.Step, coarse b
 	return l
 }
 
-// untrained tells whether the steps are passes that aren't trained on.
+// untrained reports whether the steps are passes that aren't trained on.
 func (l *loop) untrained() bool { return l.trained != nil }
 
-// perRequest tells whether caches are copied in every step several times for each
+// perRequest reports whether caches are copied in every step several times for each
 // one that stays, as while the tokens of one request are made.
 func (l *loop) perRequest() bool {
 	const several = 3
@@ -113,7 +111,7 @@ func (l *loop) perRequest() bool {
 	return requests*2 > l.n
 }
 
-// mayBeLayers tells whether the steps may be the layers of one pass, which keeps
+// mayBeLayers reports whether the steps may be the layers of one pass, which keeps
 // what each begins with: without stacks, where a request failed or the recording
 // ends in the middle of one, they make few blocks, in which nothing comes back,
 // and keep the same of each.
@@ -201,7 +199,7 @@ func (l *loop) all() iter.Seq2[timeline.AllocationID, int] {
 	}
 }
 
-// cut tells whether the last step was ended by the recording or for want of
+// cut reports whether the last step was ended by the recording or for want of
 // memory rather than by the program.
 func (l *loop) cut() bool {
 	k := l.n - 1

@@ -96,6 +96,8 @@ var called = map[string]bool{"forward": true, "__call__": true, "<lambda>": true
 // keeper guesses the line that keeps: for a graph that is trained on where its
 // last tensor is made, else where most of the bytes come from, seen from outside
 // the modules.
+//
+// complexity: the line depends on the kind of leak and on what stacks show
 func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 	var best timeline.AllocationID
 	var bytes int64 = -1
@@ -194,7 +196,7 @@ func compareSites(a, b Site) int {
 
 // bySource gathers groups whose innermost user function is the same: one line
 // of a program often keeps several tensors.
-func (l *loop) bySource(groups []placed) [][]placed {
+func (l *growth) bySource(groups []placed) [][]placed {
 	type source struct{ file, function string }
 	index := map[source]int{}
 	var gathered [][]placed

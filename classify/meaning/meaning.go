@@ -4,6 +4,7 @@
 package meaning
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/timeline"
@@ -65,6 +66,21 @@ const (
 func (p Phase) String() string {
 	return [...]string{"setup", "data", "forward", "backward", "optimizer", "zero_grad", "generate", "other"}[p]
 }
+
+// Hint is a phase that something points to, such as a frame; NoHint for none.
+type Hint uint8
+
+// NoHint is what has nothing to say about the phase.
+const NoHint Hint = 0
+
+// HintOf is the hint at a phase.
+func HintOf(p Phase) Hint { return Hint(p) + 1 }
+
+// Phase is the phase that a hint points to; there is none for NoHint.
+func (h Hint) Phase() Phase { return Phase(h - 1) }
+
+// Is reports whether a hint points to one of some phases.
+func (h Hint) Is(phases ...Phase) bool { return h != NoHint && slices.Contains(phases, h.Phase()) }
 
 // Detail is the kind of thing within a category.
 type Detail uint8

@@ -104,6 +104,8 @@ func ReadLabels(c *meaning.Result, given []meaning.Label) map[timeline.Allocatio
 
 // readMetadata reads what torch.cuda.memory._set_memory_metadata left: on the
 // allocation itself, or on an annotate entry for a block that is in use.
+//
+// complexity: one branch for each action that carries metadata
 func readMetadata(c *meaning.Result, n *namer) map[timeline.AllocationID]meaning.Category {
 	categories := map[timeline.AllocationID]meaning.Category{}
 	t := c.Timeline
@@ -207,5 +209,5 @@ func (n *namer) name(id timeline.AllocationID, name string) {
 	c.Name[id] = i
 }
 
-// named tells whether an allocation has a name already.
+// named reports whether an allocation has a name already.
 func (n *namer) named(id timeline.AllocationID) bool { return n.c.Name != nil && n.c.Name[id] != 0 }

@@ -22,6 +22,8 @@ type window struct {
 
 // annotated turns the ranges that torch and its users name into events by their
 // time. They are there even where no stacks were recorded.
+//
+// complexity: ranges are paired, cut to the recording and sorted in one place
 func (a *Program) annotated() []window {
 	if a.Events.TimeUS == nil {
 		return nil
@@ -89,7 +91,7 @@ func inside(windows []window, k int) []window {
 	return windows[from:to]
 }
 
-// otherDevice tells whether a range belongs to another GPU that has ranges and
+// otherDevice reports whether a range belongs to another GPU that has ranges and
 // events of its own. Ranges carry the device that was current, which is not
 // always the one that is looked at.
 func (a *Program) otherDevice(ordinal int) bool {

@@ -10,24 +10,29 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// phaseFinder finds the phases of a program's events from the hints at them.
+type phaseFinder struct {
+	*Program
+	hints []meaning.Hint // by event
+}
+
 // findPhases gives every event a phase: what stacks and annotations name, then
 // what the rhythm of lifetimes shows, and what lies between takes after its
 // neighbours.
-func (a *Program) findPhases() {
-	hints := a.hints
+func (a phaseFinder) findPhases() {
 	a.Windows = a.annotated()
-	a.Covered = pages.Make[frames.Phase](a.Last)
+	a.Covered = pages.Make[meaning.Hint](a.Last)
 	done := 0 // windows may overlap: each event once
 	for _, w := range a.Windows {
 		if w.closure {
 			continue
 		}
 		for i := max(w.first, done); i < w.end; i++ {
-			if hints[i] == 0 {
-				hints[i] = HintOf(w.phase)
+			if a.hints[i] == 0 {
+				a.hints[i] = meaning.HintOf(w.phase)
 			}
 			if w.phase == meaning.Optimizer || w.phase == meaning.ZeroGrad {
-				a.Covered[i] = HintOf(w.phase)
+				a.Covered[i] = meaning.HintOf(w.phase)
 			}
 		}
 		done = max(done, w.end)
@@ -41,25 +46,25 @@ func (a *Program) findPhases() {
 		a.Updates = a.Updates || w.phase == meaning.Optimizer
 	}
 	if a.Recorded.Allocs {
-		a.hintClosures(hints)
+		a.hintClosures()
 	} else {
-		a.Roots = a.findRoots()
-		a.hintRhythm(hints)
+		a.Roots = rootGradients{a.Program}.find()
+		a.hintRhythm()
 	}
-	if a.Plain = a.isPlain(hints); a.Plain {
-		suppose(hints, meaning.OtherPhase)
+	if a.Plain = a.isPlain(); a.Plain {
+		suppose(a.hints, meaning.OtherPhase)
 	}
-	a.Loop = a.loopStart(hints)
-	a.hintBatches(hints)
-	a.hintReleases(hints)
-	a.Phases = a.fill(hints)
+	a.Loop = a.loopStart()
+	a.hintBatches()
+	a.hintReleases()
+	a.Phases = a.fill()
 }
 
 // suppose gives a phase to events that have none yet.
-func suppose(hints []frames.Phase, p meaning.Phase) {
+func suppose(hints []meaning.Hint, p meaning.Phase) {
 	for i, h := range hints {
 		if h == 0 {
-			hints[i] = HintOf(p)
+			hints[i] = meaning.HintOf(p)
 		}
 	}
 }
@@ -67,7 +72,7 @@ func suppose(hints []frames.Phase, p meaning.Phase) {
 // hintClosures leaves to optimizers that run forward and backward themselves
 // what comes after backward: up to the end of the step, or up to the next
 // zero_grad where that is what the closure begins with.
-func (a *Program) hintClosures(hints []frames.Phase) {
+func (a phaseFinder) hintClosures() {
 	const atOnce = 2 // events
 	for k, w := range a.Windows {
 		if !w.closure {
@@ -85,38 +90,38 @@ func (a *Program) hintClosures(hints []frames.Phase) {
 		}
 		for _, end := range ends {
 			rest := end
-			for rest > w.first && hints[rest-1] != HintOf(meaning.Backward) {
+			for rest > w.first && a.hints[rest-1] != meaning.HintOf(meaning.Backward) {
 				rest--
 			}
 			if rest == w.first && end < w.end {
 				continue // else it only clears gradients
 			}
-			suppose(hints[rest:end], meaning.Optimizer)
+			suppose(a.hints[rest:end], meaning.Optimizer)
 		}
 	}
 }
 
 // loopStart is the first event after the program has set itself up.
-func (a *Program) loopStart(hints []frames.Phase) int {
+func (a phaseFinder) loopStart() int {
 	first := a.Last
 	if a.Plain {
 		return first
 	}
-	for i, h := range hints {
-		if h != 0 && h != HintOf(meaning.Setup) && a.Events.Action[i] == snapshot.Alloc {
+	for i, h := range a.hints {
+		if h != 0 && h != meaning.HintOf(meaning.Setup) && a.Events.Action[i] == snapshot.Alloc {
 			first = i
 			break
 		}
 	}
 	if a.Recorded.Allocs {
-		return a.dataBefore(a.pastHelpers(first, hints), hints)
+		return a.dataBefore(a.pastHelpers(first))
 	}
 	return min(first, a.rhythmStart())
 }
 
 // isPlain tells programs without a model: from their beginning on their stacks
 // show that they neither make nor load weights, run no module and train nothing.
-func (a *Program) isPlain(hints []frames.Phase) bool {
+func (a phaseFinder) isPlain() bool {
 	if a.All&frames.UserInner == 0 || a.All&(frames.Weight|frames.InModule) != 0 || a.Timeline.Older() == a.Timeline.Len() {
 		return false
 	}
@@ -125,14 +130,17 @@ func (a *Program) isPlain(hints []frames.Phase) bool {
 			return false // it may be one
 		}
 	}
-	return !slices.ContainsFunc(hints, func(h frames.Phase) bool { return h != 0 && h != HintOf(meaning.Setup) })
+	return !slices.ContainsFunc(a.hints, func(h meaning.Hint) bool { return h != 0 && h != meaning.HintOf(meaning.Setup) })
 }
 
 // pastHelpers passes over torch's functions that a program's setup calls
 // itself, once, outside of any module, and makes them part of it.
-func (a *Program) pastHelpers(first int, hints []frames.Phase) int {
+//
+// complexity: skips events of several kinds in one walk
+func (a phaseFinder) pastHelpers(first int) int {
 	helper := func(i int) bool {
-		return hints[i] == HintOf(meaning.Forward) && a.Stacks[a.Events.StackOf(i)].Marks&(frames.InModule|frames.Engine) == 0
+		return a.hints[i] == meaning.HintOf(meaning.Forward) &&
+			a.Stacks[a.Events.StackOf(i)].Marks&(frames.InModule|frames.Engine) == 0
 	}
 	if first == a.Last || !helper(first) {
 		return first
@@ -146,10 +154,10 @@ func (a *Program) pastHelpers(first int, hints []frames.Phase) int {
 	const once = 64 // events
 	start := first
 	for i := first; i < a.Last; i++ {
-		if a.Events.Action[i] != snapshot.Alloc || hints[i] == 0 || hints[i] == HintOf(meaning.Setup) {
+		if a.Events.Action[i] != snapshot.Alloc || a.hints[i] == 0 || a.hints[i] == meaning.HintOf(meaning.Setup) {
 			continue
 		}
-		if !OneOf(hints[i], meaning.Forward, meaning.Generate, meaning.Data) {
+		if !a.hints[i].Is(meaning.Forward, meaning.Generate, meaning.Data) {
 			break // all of the only pass was such functions
 		}
 		if !helper(i) || int(last[a.Events.StackOf(i)]) > i+once {
@@ -161,8 +169,8 @@ func (a *Program) pastHelpers(first int, hints []frames.Phase) int {
 		return first
 	}
 	for i := first; i < start; i++ {
-		if hints[i] == HintOf(meaning.Forward) {
-			hints[i] = HintOf(meaning.Setup)
+		if a.hints[i] == meaning.HintOf(meaning.Forward) {
+			a.hints[i] = meaning.HintOf(meaning.Setup)
 		}
 	}
 	return start
@@ -170,10 +178,10 @@ func (a *Program) pastHelpers(first int, hints []frames.Phase) int {
 
 // dataBefore goes back over the first batch: what is allocated right before the
 // first forward, from lines that allocate again later or that a loader runs.
-func (a *Program) dataBefore(first int, hints []frames.Phase) int {
+func (a phaseFinder) dataBefore(first int) int {
 	var again []bool // by stack: allocates after first
 	start := first
-	for i := first - 1; i >= 0 && hints[i] != HintOf(meaning.Setup); i-- {
+	for i := first - 1; i >= 0 && a.hints[i] != meaning.HintOf(meaning.Setup); i-- {
 		if a.Events.Action[i] != snapshot.Alloc {
 			continue
 		}
@@ -189,7 +197,7 @@ func (a *Program) dataBefore(first int, hints []frames.Phase) int {
 		return start
 	}
 	const few = 4 // a recording of one iteration: what the program itself made last
-	for i, n := first-1, 0; i >= 0 && n < few && hints[i] != HintOf(meaning.Setup); i-- {
+	for i, n := first-1, 0; i >= 0 && n < few && a.hints[i] != meaning.HintOf(meaning.Setup); i-- {
 		if a.Events.Action[i] == snapshot.Alloc {
 			if e := a.Stacks[a.Events.StackOf(i)]; e.Marks&frames.UserInner == 0 ||
 				e.Marks&(frames.Weight|frames.InModule|frames.Named) != 0 {
@@ -214,14 +222,16 @@ func (a *Program) allocating(from int) []bool {
 }
 
 // hintBatches marks the lines that loaded the first batch wherever they run again.
-func (a *Program) hintBatches(hints []frames.Phase) {
+//
+// complexity: the end of the first batch and its lines depend on each other
+func (a phaseFinder) hintBatches() {
 	if !a.Recorded.Allocs {
 		return
 	}
 	a.loads = map[snapshot.StackID]bool{}
 	upTo := func(ps ...meaning.Phase) int {
 		i := a.Loop
-		for i < a.Last && (hints[i] == 0 || OneOf(hints[i], ps...)) {
+		for i < a.Last && (a.hints[i] == 0 || a.hints[i].Is(ps...)) {
 			i++
 		}
 		return i
@@ -230,11 +240,11 @@ func (a *Program) hintBatches(hints []frames.Phase) {
 	if back := upTo(meaning.Data, meaning.Forward, meaning.ZeroGrad); a.All&frames.InModule == 0 && back < a.Last {
 		end = back // torch's functions that a program calls itself are not where its forward begins
 	}
-	modules := end == a.Last || hints[end] != HintOf(meaning.Backward)
+	modules := end == a.Last || a.hints[end] != meaning.HintOf(meaning.Backward)
 	if !modules { // what backward frees is no batch
 		back := end
-		for i := end; i < a.Last && (hints[i] == 0 || hints[i] == HintOf(meaning.Backward)); i++ {
-			if hints[i] != 0 || !a.Recorded.Frees && back == i-1 && a.Events.Action[i] != snapshot.Alloc {
+		for i := end; i < a.Last && (a.hints[i] == 0 || a.hints[i] == meaning.HintOf(meaning.Backward)); i++ {
+			if a.hints[i] != 0 || !a.Recorded.Frees && back == i-1 && a.Events.Action[i] != snapshot.Alloc {
 				back = i
 			}
 		}
@@ -247,43 +257,43 @@ func (a *Program) hintBatches(hints []frames.Phase) {
 	}
 	if len(a.loads) == 0 {
 		if !modules && a.All&frames.InModule == 0 {
-			a.hintFits(hints)
+			a.hintFits()
 		}
 		return
 	}
-	trains := slices.Contains(hints, HintOf(meaning.Backward))
-	last, back := frames.Phase(0), false
+	trains := slices.Contains(a.hints, meaning.HintOf(meaning.Backward))
+	last, back := meaning.NoHint, false
 	for i := a.Loop; i < a.Last; i++ {
-		back = back || hints[i] == HintOf(meaning.Backward)
+		back = back || a.hints[i] == meaning.HintOf(meaning.Backward)
 		// one line may load, run the model and compute the loss
-		computing := trains && OneOf(last, meaning.Forward, meaning.Generate) && (modules || !back)
-		if hints[i] == 0 && a.Events.Action[i] == snapshot.Alloc && !computing {
+		computing := trains && last.Is(meaning.Forward, meaning.Generate) && (modules || !back)
+		if a.hints[i] == 0 && a.Events.Action[i] == snapshot.Alloc && !computing {
 			switch {
 			case a.loads[a.Events.StackOf(i)]:
-				hints[i], back = HintOf(meaning.Data), false
+				a.hints[i], back = meaning.HintOf(meaning.Data), false
 			case !modules:
-				last = HintOf(meaning.Forward)
+				last = meaning.HintOf(meaning.Forward)
 			}
 		}
-		if hints[i] != 0 {
-			last = hints[i]
+		if a.hints[i] != 0 {
+			last = a.hints[i]
 		}
 	}
 }
 
 // hintFits makes all that comes before a backward pass its forward, in a
 // program without modules or batches: one that fits parameters to what it has.
-func (a *Program) hintFits(hints []frames.Phase) {
+func (a phaseFinder) hintFits() {
 	from, inside := a.Loop, false // a backward pass that torch's functions don't interrupt
 	for i := a.Loop; i < a.Last; i++ {
-		switch h := hints[i]; {
+		switch h := a.hints[i]; {
 		case h == 0:
-		case OneOf(h, meaning.Forward, meaning.ZeroGrad):
+		case h.Is(meaning.Forward, meaning.ZeroGrad):
 			inside = false
 		default:
-			back := OneOf(h, meaning.Backward)
+			back := h.Is(meaning.Backward)
 			if back && !inside {
-				suppose(hints[from:i], meaning.Forward)
+				suppose(a.hints[from:i], meaning.Forward)
 			}
 			from, inside = i+1, back
 		}
@@ -292,28 +302,28 @@ func (a *Program) hintFits(hints []frames.Phase) {
 
 // fill completes the hints: an event without one takes the phase that the work
 // around it has.
-func (a *Program) fill(hints []frames.Phase) []meaning.Phase {
+func (a phaseFinder) fill() []meaning.Phase {
 	out := pages.Make[meaning.Phase](a.Last)
 	for i := 0; i < a.Last; {
-		if h := hints[i]; h != 0 {
-			out[i] = meaning.Phase(h - 1)
+		if h := a.hints[i]; h != 0 {
+			out[i] = h.Phase()
 			i++
 			continue
 		}
 		j := i
-		for j < a.Last && hints[j] == 0 {
+		for j < a.Last && a.hints[j] == 0 {
 			j++
 		}
-		before, after := frames.Phase(0), frames.Phase(0)
+		before, after := meaning.NoHint, meaning.NoHint
 		if i > 0 {
-			before = hints[i-1]
+			before = a.hints[i-1]
 		}
 		if j < a.Last {
-			after = hints[j]
+			after = a.hints[j]
 		}
-		if before == after && before != 0 && i >= a.Loop && !OneOf(before, meaning.Data, meaning.Optimizer) { // most, by far
+		if before == after && before != 0 && i >= a.Loop && !before.Is(meaning.Data, meaning.Optimizer) { // most, by far
 			for k := i; k < j; k++ {
-				out[k] = meaning.Phase(before - 1)
+				out[k] = before.Phase()
 			}
 		} else {
 			a.fillRun(out, i, j, before, after)
@@ -325,13 +335,14 @@ func (a *Program) fill(hints []frames.Phase) []meaning.Phase {
 
 // fillRun gives a phase to the events from i up to j, which lie between two
 // known phases.
-func (a *Program) fillRun(out []meaning.Phase, i, j int, before, after frames.Phase) {
+//
+// complexity: one case for each pair of phases that may surround a gap
+func (a phaseFinder) fillRun(out []meaning.Phase, i, j int, before, after meaning.Hint) {
 	set := func(from, to int, p meaning.Phase) {
 		for k := from; k < to; k++ {
 			out[k] = p
 		}
 	}
-	isBefore := func(ps ...meaning.Phase) bool { return OneOf(before, ps...) }
 	switch {
 	case i < a.Loop:
 		m := min(max(a.Loop, i), j)
@@ -339,21 +350,21 @@ func (a *Program) fillRun(out []meaning.Phase, i, j int, before, after frames.Ph
 		if m < j {
 			set(m, j, meaning.Data)
 		}
-	case (a.IsFused(i-1) || isBefore(meaning.Backward)) && (a.IsFused(j) || OneOf(after, meaning.Backward)):
+	case (a.IsFused(i-1) || before.Is(meaning.Backward)) && (a.IsFused(j) || after.Is(meaning.Backward)):
 		set(i, j, meaning.Backward)
-	case isBefore(meaning.Backward) && OneOf(after, meaning.Optimizer):
+	case before.Is(meaning.Backward) && after.Is(meaning.Optimizer):
 		set(i, j, meaning.OtherPhase)
-	case OneOf(after, meaning.Forward, meaning.Data, meaning.Generate) && isBefore(meaning.Backward, meaning.Optimizer,
+	case after.Is(meaning.Forward, meaning.Data, meaning.Generate) && before.Is(meaning.Backward, meaning.Optimizer,
 		meaning.ZeroGrad, meaning.Data, meaning.OtherPhase, meaning.Setup) ||
-		before == 0 && OneOf(after, meaning.Forward, meaning.Generate):
+		before == 0 && after.Is(meaning.Forward, meaning.Generate):
 		a.fillData(out, i, j)
-	case isBefore(meaning.Forward, meaning.Generate):
-		set(i, j, meaning.Phase(before-1))
-	case OneOf(after, meaning.Backward), a.Recorded.Allocs && a.All&frames.InModule == 0 && isBefore(meaning.Data) &&
-		OneOf(after, meaning.ZeroGrad):
+	case before.Is(meaning.Forward, meaning.Generate):
+		set(i, j, before.Phase())
+	case after.Is(meaning.Backward), a.Recorded.Allocs && a.All&frames.InModule == 0 && before.Is(meaning.Data) &&
+		after.Is(meaning.ZeroGrad):
 		set(i, j, meaning.Forward)
 	case before == 0 && after != 0:
-		set(i, j, meaning.Phase(after-1))
+		set(i, j, after.Phase())
 	default:
 		set(i, j, meaning.OtherPhase)
 	}
@@ -362,7 +373,7 @@ func (a *Program) fillRun(out []meaning.Phase, i, j int, before, after frames.Ph
 // fillData tells the next batch from whatever else happens between two
 // iterations: a batch lives until it has been used, and where stacks tell which
 // lines load batches, nothing else is one.
-func (a *Program) fillData(out []meaning.Phase, i, j int) {
+func (a phaseFinder) fillData(out []meaning.Phase, i, j int) {
 	first := j
 	for k := i; k < j; k++ {
 		if a.Events.Action[k] != snapshot.Alloc {
@@ -384,15 +395,6 @@ func (a *Program) fillData(out []meaning.Phase, i, j int) {
 	}
 }
 
-func OneOf(h frames.Phase, ps ...meaning.Phase) bool {
-	for _, p := range ps {
-		if h == HintOf(p) {
-			return true
-		}
-	}
-	return false
-}
-
 // PhaseAt is the phase of an event; what lies before the trace is setup unless
 // the trace begins in the middle of the loop.
 func (a *Program) PhaseAt(event int) meaning.Phase {
@@ -410,7 +412,7 @@ func (a *Program) AssignPhases() {
 		if b := a.Born(id); b >= 0 {
 			a.Phase[id] = a.Phases[b]
 		} else if h := a.Birth(id).Hint; h != 0 {
-			a.Phase[id] = meaning.Phase(h - 1)
+			a.Phase[id] = h.Phase()
 		} else {
 			a.Phase[id] = meaning.Setup
 		}

@@ -8,6 +8,37 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// Program is what events, phases, runs and steps of a device's program are: the facts
+// that every rule may ask.
+type Program struct {
+	*meaning.Result
+	*StackFacts
+	Timeline         *timeline.Timeline
+	Events           *snapshot.Events
+	Phases           []meaning.Phase // by event
+	Roots            []root
+	Windows          []window       // optimizer steps and the like, by annotation
+	Covered          []meaning.Hint // by event: within the window of an optimizer
+	fused            []bool         // by event: within such a window in a backward pass; nil: none is
+	stepping         []int          // first events of the windows in which an optimizer steps or clears
+	Updates          bool           // an optimizer steps in one of the windows
+	Loop             int            // first event of the program's loop
+	Plain            bool           // there is no model, as far as stacks show
+	Runs             []Run
+	RunOf            []int32                        // by event
+	NextBackward     []int32                        // by run: the first backward pass at or after it
+	NextOptimizer    []int32                        // by run: the first optimizer run after it
+	Trains           bool                           // it has a backward pass
+	OOMs             []int                          // events of failed requests
+	loads            map[snapshot.StackID]bool      // the program's lines that load batches
+	Packed, Unpacked map[timeline.AllocationID]bool // flat buffers of weights, and what they were made of
+	// layers of a pass that failed keep one block each, without stacks: what checkpointing does
+	Checkpoints bool
+	Sharing     []bool // by event: within a range that FSDP names
+	Last        int    // number of events
+	Stop        int    // that of the last allocation, and one
+}
+
 // Follow finds the phases, runs and steps of a program from its births and
 // deaths. The timeline may be one that was only begun.
 func Follow(t *timeline.Timeline, v *StackFacts) *Program {
@@ -27,8 +58,32 @@ func Follow(t *timeline.Timeline, v *StackFacts) *Program {
 			a.Stop = i + 1
 		}
 	}
-	a.findPhases()
+	phaseFinder{a, a.hints}.findPhases()
 	a.findRuns()
-	together.Do(a.AssignPhases, a.findSteps, a.findUntrained)
+	together.Do(a.AssignPhases, a.findSteps, untrainedFinder{a}.find)
 	return a
 }
+
+// Birth is the evidence of the stack that allocated; older blocks may have one
+// too.
+func (a *Program) Birth(id timeline.AllocationID) StackMarks { return a.Stacks[a.Timeline.Stack(id)] }
+
+// Death is the evidence of the stack that freed.
+func (a *Program) Death(id timeline.AllocationID) StackMarks {
+	f := a.Timeline.FreeRequested[id]
+	if int64(f) >= int64(a.Last) {
+		return StackMarks{}
+	}
+	return a.Stacks[a.Events.StackOf(int(f))]
+}
+
+// Born is the event of an allocation's birth, -1 when it is older than the
+// trace.
+func (a *Program) Born(id timeline.AllocationID) int { return a.Timeline.BornAt(id) }
+
+// Freed is the event of the request to free, the number of events when there is
+// none within the trace.
+func (a *Program) Freed(id timeline.AllocationID) int { return a.Timeline.FreedAt(id) }
+
+// Outlives reports whether an allocation is still there after the last event.
+func (a *Program) Outlives(id timeline.AllocationID) bool { return a.Timeline.Outlives(id) }

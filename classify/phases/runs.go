@@ -75,7 +75,7 @@ func (a *Program) BackwardAfter(r int) *Run {
 	return nil
 }
 
-// FailedBetween tells whether a request failed between two events: what the
+// FailedBetween reports whether a request failed between two events: what the
 // error unwinds was cut short.
 func (a *Program) FailedBetween(b, f int) bool {
 	i := sort.SearchInts(a.OOMs, b+1)

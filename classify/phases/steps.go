@@ -67,6 +67,8 @@ func (a *Program) Peaks() {
 }
 
 // stepStarts are the events at which an iteration begins.
+//
+// complexity: the loop may run ahead of its steps in several ways
 func (a *Program) stepStarts() []int {
 	if a.Loop >= a.Last {
 		return nil

@@ -96,26 +96,26 @@ func olderByStack(a *rules.Facts, graphs map[snapshot.StackID]bool, id timeline.
 	switch {
 	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.Timeline.Requested(id) > 64, a.Heads[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Logits, rules.Likely)
-	case e.Hint == phases.HintOf(meaning.Forward) && !gone && graphs[a.Timeline.Stack(id)]:
+	case e.Hint == meaning.HintOf(meaning.Forward) && !gone && graphs[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Activations, rules.Guess)
 	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.Depth == 2 && !gone:
 		return rules.As(meaning.Logits, rules.Plausible)
-	case e.Hint == phases.HintOf(meaning.Setup):
+	case e.Hint == meaning.HintOf(meaning.Setup):
 		return rules.As(meaning.Weights, rules.Likely)
-	case e.Hint == phases.HintOf(meaning.Data):
+	case e.Hint == meaning.HintOf(meaning.Data):
 		return rules.As(meaning.Inputs, rules.Likely)
-	case e.Hint == phases.HintOf(meaning.Optimizer) && a.Timeline.Requested(id) > phases.Scalar:
+	case e.Hint == meaning.HintOf(meaning.Optimizer) && a.Timeline.Requested(id) > phases.Scalar:
 		return rules.As(meaning.OptimizerState, rules.Likely)
-	case e.Hint == phases.HintOf(meaning.Backward) && (!gone || a.PhaseAt(f) != meaning.Backward):
+	case e.Hint == meaning.HintOf(meaning.Backward) && (!gone || a.PhaseAt(f) != meaning.Backward):
 		return rules.As(meaning.Gradients, rules.Likely)
-	case e.Hint == phases.HintOf(meaning.Forward) && gone && a.PhaseAt(f) == meaning.Backward:
+	case e.Hint == meaning.HintOf(meaning.Forward) && gone && a.PhaseAt(f) == meaning.Backward:
 		return rules.As(meaning.Activations, rules.Likely)
 	case e.Hint == 0 && e.Marks&frames.UserInner != 0 && e.Marks&frames.Named != 0:
 		return rules.As(meaning.Weights, rules.Plausible)
 	case e.Hint == 0 && e.Marks&frames.UserInner != 0:
 		return rules.As(meaning.Inputs, rules.Plausible)
 	// kept by the program; without any history, saved as likely
-	case e.Hint == phases.HintOf(meaning.Forward) && !gone && a.Timeline.Older() < a.Timeline.Len():
+	case e.Hint == meaning.HintOf(meaning.Forward) && !gone && a.Timeline.Older() < a.Timeline.Len():
 		return rules.As(meaning.Temporary, rules.Guess)
 	}
 	return rules.Claim{}
@@ -127,7 +127,7 @@ func olderByStack(a *rules.Facts, graphs map[snapshot.StackID]bool, id timeline.
 func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
 	const many = 8
 	forward := func(id timeline.AllocationID) bool {
-		return a.Outlives(id) && a.Birth(id).Hint == phases.HintOf(meaning.Forward) && a.Timeline.Requested(id) > 64
+		return a.Outlives(id) && a.Birth(id).Hint == meaning.HintOf(meaning.Forward) && a.Timeline.Requested(id) > 64
 	}
 	places, layers := map[snapshot.StackID]bool{}, 0
 	for id := range timeline.AllocationID(a.Timeline.Older()) {
@@ -157,7 +157,7 @@ func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
 // Gradients and what forward saves don't last so long.
 func Lasts(a *rules.Facts, id timeline.AllocationID) bool {
 	f := a.Freed(id)
-	return f >= a.Settled || f > a.Made && !phases.OneOf(phases.HintOf(a.PhaseAt(f)), meaning.Backward, meaning.Optimizer,
+	return f >= a.Settled || f > a.Made && !meaning.HintOf(a.PhaseAt(f)).Is(meaning.Backward, meaning.Optimizer,
 		meaning.ZeroGrad)
 }
 
@@ -232,7 +232,7 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	for i := range a.Timeline.Older() {
 		id := timeline.AllocationID(i)
 		switch n := a.Timeline.Requested(id); {
-		case a.Timeline.Stack(id) != 0 && a.Birth(id).Hint == phases.HintOf(meaning.Setup):
+		case a.Timeline.Stack(id) != 0 && a.Birth(id).Hint == meaning.HintOf(meaning.Setup):
 			known[n]++
 		case a.Timeline.Stack(id) == 0 && Lasts(a, id):
 			bySize[n] = append(bySize[n], id)

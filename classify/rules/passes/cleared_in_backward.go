@@ -2,7 +2,6 @@ package passes
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -17,7 +16,7 @@ backward pass: a gradient.`,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			f := a.Freed(id)
-			if f >= a.Last || !a.IsFused(f) || a.Covered[f] != phases.HintOf(meaning.ZeroGrad) ||
+			if f >= a.Last || !a.IsFused(f) || a.Covered[f] != meaning.HintOf(meaning.ZeroGrad) ||
 				f >= a.Runs[a.Run(a.Born(id))].End {
 				return rules.Claim{}
 			}

@@ -2,7 +2,6 @@ package stacks
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
@@ -28,7 +27,7 @@ no state, which may have come from that file.`,
 					return rules.KindOf(meaning.Weights, meaning.Parameter, rules.Plausible)
 				}
 				return rules.KindOf(meaning.Weights, meaning.Parameter, rules.Strong)
-			case e.Hint == phases.HintOf(meaning.Setup) && a.Freed(id)-a.Born(id) > 64:
+			case e.Hint == meaning.HintOf(meaning.Setup) && a.Freed(id)-a.Born(id) > 64:
 				return rules.KindOf(meaning.Weights, meaning.Parameter, rules.Plausible)
 			}
 			return rules.Silence()

@@ -40,7 +40,7 @@ func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
 	late := map[int][]timeline.AllocationID{} // by run
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if b := a.Born(id); phases.OneOf(phases.HintOf(a.Phase[id]), meaning.Forward, meaning.OtherPhase, meaning.Data) &&
+		if b := a.Born(id); meaning.HintOf(a.Phase[id]).Is(meaning.Forward, meaning.OtherPhase, meaning.Data) &&
 			a.Outlives(id) && a.Timeline.Requested(id) > phases.Scalar && b >= 0 {
 			late[a.Run(b)] = append(late[a.Run(b)], id)
 		}

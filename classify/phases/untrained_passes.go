@@ -12,11 +12,16 @@ import (
 // validation, a sampler or the like to be seen.
 const untrainedPasses = 3
 
-// findUntrained finds, in a program that trains, the stretches in which forward
+// untrainedFinder finds forward passes that no backward pass follows.
+type untrainedFinder struct{ *Program }
+
+// find finds, in a program that trains, the stretches in which forward
 // passes follow each other and no backward pass does, and cuts them into their
 // iterations. A pass that is trained on tells how much one makes: less is a
 // layer.
-func (a *Program) findUntrained() {
+//
+// complexity: births, frees and failures are followed in one walk over all events
+func (a untrainedFinder) find() {
 	if !a.Trains {
 		return
 	}
@@ -63,9 +68,9 @@ func (a *Program) findUntrained() {
 	}
 }
 
-// inFlight tells whether backward passes come to what a stretch made later: of
+// inFlight reports whether backward passes come to what a stretch made later: of
 // the micro-batches in a pipeline, several are on their way at a time.
-func (a *Program) inFlight(s stretch) bool {
+func (a untrainedFinder) inFlight(s stretch) bool {
 	kept, used := 0, 0
 	for i := s.first; i < s.end; i++ {
 		if a.Events.Action[i] != snapshot.Alloc {
@@ -84,7 +89,7 @@ func (a *Program) inFlight(s stretch) bool {
 
 // asLong is where the last of some iterations ends: after as many allocations as
 // the one before had, for the program may go on with something else.
-func (a *Program) asLong(starts []int, end int) int {
+func (a untrainedFinder) asLong(starts []int, end int) int {
 	made := 0
 	n := len(starts)
 	for i := starts[n-2]; i < starts[n-1]; i++ {
@@ -111,7 +116,7 @@ type stretch struct {
 }
 
 // betweenUpdates are the stretches of the loop that run forward.
-func (a *Program) betweenUpdates() (out []stretch) {
+func (a untrainedFinder) betweenUpdates() (out []stretch) {
 	open := false
 	for _, r := range a.Runs {
 		if r.End <= a.Loop {

@@ -21,7 +21,7 @@ func untrainedLeaks(c *meaning.Result, view *frames.View) (all []Leak) {
 	for _, steps := range c.Untrained[:min(len(c.Untrained), maxUntrained)] {
 		l := loopOf(c, view, steps, false)
 		l.trained = trained
-		for _, leak := range l.leftBehind() {
+		for _, leak := range (&growth{loop: l}).leftBehind() {
 			i := slices.IndexFunc(all, func(x Leak) bool {
 				return x.Kind == leak.Kind && x.File == leak.File &&
 					x.Line == leak.Line
@@ -43,10 +43,10 @@ func untrainedLeaks(c *meaning.Result, view *frames.View) (all []Leak) {
 // leftBehind is what one stretch leaves behind: graphs that nobody needs, and what is
 // collected from pass to pass, where that takes a good part of the memory and the
 // recording ends before it is used.
-func (l *loop) leftBehind() []Leak {
+func (l *growth) leftBehind() []Leak {
 	const good = 10 // percent of the allocated peak
 	atEnd := l.steps[l.n-1].LastEvent+1 == l.t.Device.Events.Len() || l.cut()
-	leaks := slices.DeleteFunc(l.growth(l.survivors()), func(leak Leak) bool {
+	leaks := slices.DeleteFunc(l.leaks(), func(leak Leak) bool {
 		return leak.Kind == GrowingList && (!atEnd || leak.TotalBytes*100 < good*l.t.Peaks.Allocated.Bytes)
 	})
 	for i := range leaks {
@@ -94,7 +94,7 @@ func trainedThrough(c *meaning.Result, view *frames.View) map[frames.Line]bool {
 	return lines
 }
 
-// overlaps tells whether two leaks share most of what the smaller one keeps.
+// overlaps reports whether two leaks share most of what the smaller one keeps.
 func (l *Leak) overlaps(other Leak) bool {
 	mine := make(map[timeline.AllocationID]bool, len(l.Allocations))
 	for _, id := range l.Allocations {

@@ -9,16 +9,16 @@ import (
 
 // What a backward pass does and a number that merely lives for a while doesn't.
 
-// numberAlive is a number that is there at the end, and what had been released
+// scalarAlive is a scalar that is there at the end, and what had been released
 // when it was made.
-type numberAlive struct {
+type scalarAlive struct {
 	born   int
 	before int64
 }
 
 // unfinished is the backward pass in which a recording ends: its root gradient is
 // still there. Where no request failed, it must do what others do, too.
-func (a *Program) unfinished(alive []numberAlive, released *releases, found []root) (root, bool) {
+func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found []root) (root, bool) {
 	const most, few, looks = 64, 8, 4 // numbers; releases; of the numbers that are looked at closely
 	failed := len(a.OOMs) > 0
 	for i := a.Last - 1; failed && i > a.OOMs[len(a.OOMs)-1]; i-- {
@@ -53,7 +53,7 @@ func (a *Program) unfinished(alive []numberAlive, released *releases, found []ro
 // cutShort drops one that the last failed request cut short, unless it had freed
 // what was there before it rather than made more: a number that a layer keeps for
 // backward goes with all else when the error unwinds.
-func (a *Program) cutShort(roots []root) []root {
+func (a rootGradients) cutShort(roots []root) []root {
 	if len(a.OOMs) == 0 {
 		return roots
 	}
@@ -74,7 +74,7 @@ func (a *Program) cutShort(roots []root) []root {
 
 // gradual keeps those during which the freeing goes on between allocations: an
 // output that holds a graph until the next one is there frees it in one go.
-func (a *Program) gradual(roots []root) []root {
+func (a rootGradients) gradual(roots []root) []root {
 	const few, least = 8, 6 // frees without an allocation in between; allocations of the smallest backward
 	var kinds map[int64]bool
 	if len(roots) > 0 {
@@ -121,7 +121,7 @@ func proportioned(roots []root) []root {
 
 // weighty drops all of them where they free next to nothing of what was made before
 // them: masks and positions are worked out around numbers, too, once in every pass.
-func (a *Program) weighty(roots []root) []root {
+func (a rootGradients) weighty(roots []root) []root {
 	const part = 1000
 	var within, all int64 // bytes
 	n := 0
@@ -148,11 +148,11 @@ func (a *Program) weighty(roots []root) []root {
 	return roots
 }
 
-// mirrored tells whether what is freed during a run goes in the opposite order of
+// mirrored reports whether what is freed during a run goes in the opposite order of
 // its birth, as saved tensors do and caches don't: what the first half of the
 // frees lets go was born after what the second half does. Of what is older than
 // the trace the order isn't known: gradients, of the given sizes, must do.
-func (a *Program) mirrored(r root, kinds map[int64]bool) bool {
+func (a rootGradients) mirrored(r root, kinds map[int64]bool) bool {
 	const several = 8
 	var births []int
 	older := 0

@@ -13,6 +13,8 @@ import (
 // its first, from iterations: nothing comes back within each, though the model's
 // weights do; or each keeps most of what it took for a backward pass, and makes
 // little.
+//
+// complexity: one walk over the events of each supposed pass counts all that is compared
 func (a *Program) layersOfOne(starts []int, l *Layers) bool {
 	const most, few = 256, 64 // layers of a model; allocations of a layer
 	n := len(starts)
@@ -59,20 +61,18 @@ func (a *Program) layersOfOne(starts []int, l *Layers) bool {
 	return unlike || keeping*5 >= (n-1)*4
 }
 
-// comesBack tells whether a run of numbers is there so many times, over a third of
+// comesBack reports whether a run of values is there so many times, over a third of
 // all.
-func comesBack(numbers []int64, times int) bool {
-	const run = 5
+func comesBack(values []int64, times int) bool {
 	type seen struct{ first, times int }
-	runs := map[[run]int64]seen{}
-	for k := 0; k+run <= len(numbers); k++ {
-		key := [run]int64(numbers[k:])
-		s, ok := runs[key]
-		if !ok {
+	runs := timeline.NewRuns(values, runLength)
+	tally := make([]seen, runs.Len())
+	for k, run := range runs.At {
+		s := &tally[run]
+		if s.times == 0 {
 			s.first = k
 		}
-		s.times++
-		if runs[key] = s; s.times >= times && (k-s.first)*3 >= len(numbers) {
+		if s.times++; s.times >= times && (k-s.first)*3 >= len(values) {
 			return true
 		}
 	}
@@ -103,10 +103,12 @@ func (a *Program) LayersOfModel() (l Layers) {
 	return l
 }
 
-// recursWithin tells whether what recurs does so within one call of the model: the
+// recursWithin reports whether what recurs does so within one call of the model: the
 // loop over its layers, then, and no loop around it. All of it comes from one line
 // of a module's work, other lines of which allocate too, but not in between; or
 // from modules of one kind that Sequential calls.
+//
+// complexity: stacks inside and outside the loop are compared in three ways
 func (a *Program) recursWithin(allocs, starts []int) bool {
 	inside, outside := make([]bool, len(a.Stacks)), make([]bool, len(a.Stacks))
 	for _, i := range allocs {
@@ -194,13 +196,13 @@ func PythonFrames(view *frames.View, s *snapshot.Snapshot, id snapshot.StackID) 
 	return frames
 }
 
-// SameFunction tells whether two frames are lines of one function.
+// SameFunction reports whether two frames are lines of one function.
 func SameFunction(s *snapshot.Snapshot, a, b snapshot.FrameID) bool {
 	x, y := &s.Frames[a], &s.Frames[b]
 	return x.Function == y.Function && x.File == y.File
 }
 
-// mostWithin tells whether most of an ascending list lies in groups that begin at
+// mostWithin reports whether most of an ascending list lies in groups that begin at
 // some events, the last one as long as the one before.
 func mostWithin(events, groups []int) bool {
 	n := len(groups)

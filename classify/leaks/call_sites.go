@@ -71,7 +71,7 @@ func (l *loop) caller(stack snapshot.StackID, at frames.Line) frames.Line {
 	return frames.Line{}
 }
 
-// runsIn tells whether all that the loop allocates comes from within a line's
+// runsIn reports whether all that the loop allocates comes from within a line's
 // function: the loop stands in it then, or is what calls it.
 func (l *loop) runsIn(at frames.Line) bool {
 	seen := make([]bool, l.t.Snapshot.NumStacks())

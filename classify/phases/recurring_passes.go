@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // anchored finds the iterations of a loop that only runs forward by what recurs
@@ -24,6 +25,8 @@ func (a *Program) anchored() []int {
 }
 
 // AnchoredIn finds them between two events; none where nothing recurs.
+//
+// complexity: two ways, with stacks and without
 func (a *Program) AnchoredIn(from, to int, l *Layers) []int {
 	allocs := pages.Make[int](min(to-from, a.Timeline.Len()))[:0]
 	for i := from; i < to; i++ {
@@ -39,11 +42,7 @@ func (a *Program) AnchoredIn(from, to int, l *Layers) []int {
 		}
 		starts = recurring(allocs, keys, len(a.Stacks))
 		if len(starts) == 0 { // every line asks for several
-			ids := make([]int64, len(keys))
-			for k, key := range keys {
-				ids[k] = int64(key)
-			}
-			starts = RecurringRuns(allocs, ids)
+			starts = RecurringRuns(allocs, keys)
 		}
 		if len(starts) > 0 && (!a.loops(allocs, len(starts)) || a.recursWithin(allocs, starts)) {
 			starts = nil
@@ -70,30 +69,17 @@ func (a *Program) AnchoredIn(from, to int, l *Layers) []int {
 }
 
 // recurring finds those allocations whose key, one of n, has the occurrences that
-// lie farthest and most evenly apart.
+// lie farthest and most evenly apart. The last allocations may have no key.
 func recurring(allocs []int, keys []uint32, n int) []int {
-	type seen struct{ first, last, count, widest, narrowest int }
-	tally := make([]int, n) // by key, index into order and 1
-	var order []seen        // so that the same input gives the same answer
-	for k, key := range keys {
-		if tally[key] == 0 {
-			order = append(order, seen{first: k, last: k, count: 1, narrowest: len(keys)})
-			tally[key] = len(order)
+	var best *timeline.Places
+	places := timeline.PlacesOf(keys, n)
+	for i := range places {
+		p := &places[i]
+		if p.Count < 3 || p.Widest > p.Narrowest+p.Narrowest/4 || (p.Last-p.First)*2 < len(allocs) {
 			continue
 		}
-		s := &order[tally[key]-1]
-		gap := k - s.last
-		s.widest, s.narrowest = max(s.widest, gap), min(s.narrowest, gap)
-		s.last, s.count = k, s.count+1
-	}
-	var best *seen
-	for i := range order {
-		s := &order[i]
-		if s.count < 3 || s.widest > s.narrowest+s.narrowest/4 || (s.last-s.first)*2 < len(keys) {
-			continue
-		}
-		if best == nil || s.narrowest > best.narrowest || s.narrowest == best.narrowest && s.first < best.first {
-			best = s
+		if best == nil || p.Narrowest > best.Narrowest || p.Narrowest == best.Narrowest && p.First < best.First {
+			best = p
 		}
 	}
 	if best == nil {
@@ -101,7 +87,7 @@ func recurring(allocs []int, keys []uint32, n int) []int {
 	}
 	var starts []int
 	for k, key := range keys {
-		if key == keys[best.first] {
+		if key == keys[best.First] {
 			starts = append(starts, allocs[k])
 		}
 	}
@@ -135,49 +121,12 @@ func (a *Program) loops(allocs []int, count int) bool {
 	return recurring*3 >= outside // the first pass may be called from another line
 }
 
-// numberAt is a number for a hash, and one that none is behind the end.
-func numberAt(numbers []int64, k int) uint64 {
-	if k < len(numbers) {
-		return uint64(numbers[k]) + 1
-	}
-	return 1 << 63
+// RecurringRuns are the recurring allocations by the values that they and the
+// next few have.
+func RecurringRuns[K comparable](allocs []int, values []K) []int {
+	runs := timeline.NewRuns(values, runLength)
+	return recurring(allocs, runs.At, runs.Len())
 }
 
-// RecurringRuns are the recurring allocations by the numbers that they and the
-// next few have.
-func RecurringRuns(allocs []int, numbers []int64) []int {
-	const run = 5
-	base := uint64(0x9e3779b97f4a7c15)
-	out := base * base * base * base * base // the factor of what leaves a run
-	rolling := uint64(0)
-	for k := range run - 1 {
-		rolling = rolling*base + numberAt(numbers, k)
-	}
-	ids := map[uint64]uint32{}
-	var hashes []uint64 // by id
-	var after []uint32  // by id: what came after it the last time, as in a loop it will again
-	keys := pages.Make[uint32](len(numbers))
-	last := uint32(0)
-	for k := range numbers {
-		rolling = rolling*base + numberAt(numbers, k+run-1)
-		if k > 0 {
-			rolling -= out * numberAt(numbers, k-1)
-		}
-		h := rolling
-		id, ok := uint32(0), false
-		if k > 0 {
-			id = after[last]
-			ok = hashes[id] == h
-		}
-		if !ok {
-			if id, ok = ids[h]; !ok {
-				id = uint32(len(ids))
-				ids[h] = id
-				hashes, after = append(hashes, h), append(after, 0)
-			}
-			after[last] = id
-		}
-		keys[k], last = id, id
-	}
-	return recurring(allocs, keys, len(ids))
-}
+// runLength is how many values in a row are compared.
+const runLength = 5

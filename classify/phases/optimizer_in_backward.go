@@ -63,7 +63,7 @@ func (a *Program) fuse(first, last int) {
 	}
 }
 
-// IsFused tells whether an event is part of a step within a backward pass.
+// IsFused reports whether an event is part of a step within a backward pass.
 func (a *Program) IsFused(event int) bool {
 	return a.fused != nil && event >= 0 && event < a.Last && a.fused[event]
 }

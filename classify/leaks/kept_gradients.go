@@ -14,6 +14,8 @@ import (
 // live through the next forward and its optimizer step, and no later step makes
 // new ones. Gradients that are accumulated over many backwards live long, too,
 // but only until the optimizer has used them.
+//
+// complexity: one pass gathers everything that tells kept gradients from accumulated ones
 func (l *loop) keptGradients() []Leak {
 	optimized, trained := l.endsOf(meaning.Optimizer), l.endsOf(meaning.Backward)
 	if len(optimized) == 0 {
@@ -62,7 +64,7 @@ func (l *loop) keptGradients() []Leak {
 	return []Leak{leak}
 }
 
-// clears tells whether an event is one of zero_grad's.
+// clears reports whether an event is one of zero_grad's.
 func (l *loop) clears(event uint32) bool {
 	k := l.stepAt(event)
 	return k >= 0 && k < l.n && l.spanAt(k, event).Phase == meaning.ZeroGrad

@@ -76,7 +76,7 @@ func (l *loop) joined() []Leak {
 	return leaks
 }
 
-// goesOn tells whether an allocation takes the place of the last one, in a later
+// goesOn reports whether an allocation takes the place of the last one, in a later
 // step, and is larger by something that is there, about as large as the time
 // before: batches of growing sizes take each other's place, too.
 func (j *joint) goesOn(l *loop, id timeline.AllocationID, step int, looks *int) bool {
@@ -100,7 +100,7 @@ func (j *joint) goesOn(l *loop, id timeline.AllocationID, step int, looks *int) 
 	return j.most <= 2*j.least
 }
 
-// there tells whether something of a size that was made after one allocation was
+// there reports whether something of a size that was made after one allocation was
 // alive when another was made.
 func (l *loop) there(size int64, after, id timeline.AllocationID, looks *int) bool {
 	for k := id - 1; k > after && *looks > 0; k-- {
@@ -112,7 +112,7 @@ func (l *loop) there(size int64, after, id timeline.AllocationID, looks *int) bo
 	return false
 }
 
-// ownLine tells whether the innermost Python frame of a stack is the user's.
+// ownLine reports whether the innermost Python frame of a stack is the user's.
 func (l *loop) ownLine(stack snapshot.StackID) bool {
 	for _, f := range l.t.Snapshot.Stack(stack) {
 		if l.view.Language(f) == frames.Python {

@@ -10,7 +10,9 @@ import (
 // because the graph is retained or the program still holds what was saved: the
 // shortest lives of lone numbers during which most of the weights' sizes are
 // allocated again, as their gradients.
-func (a *Program) rootsByWeights() []root {
+//
+// complexity: one search from the end, bounded in several ways
+func (a rootGradients) rootsByWeights() []root {
 	const large, shortest, most = 4096, 12, 1000
 	start := a.firstShortLived()
 	weights := map[int64]bool{}
@@ -65,11 +67,12 @@ func (a *Program) rootsByWeights() []root {
 
 // trainedSizes are the sizes of what optimizers made in their steps and kept: of
 // the weights that they train.
-func (a *Program) trainedSizes(least int64) map[int64]bool {
+func (a rootGradients) trainedSizes(least int64) map[int64]bool {
 	out := map[int64]bool{}
 	for id := a.Timeline.Older(); id < a.Timeline.Len(); id++ {
 		id := timeline.AllocationID(id)
-		if n := a.Timeline.Requested(id); n >= least && a.Covered[a.Born(id)] == HintOf(meaning.Optimizer) && a.Outlives(id) {
+		if n := a.Timeline.Requested(id); n >= least && a.Covered[a.Born(id)] == meaning.HintOf(meaning.Optimizer) &&
+			a.Outlives(id) {
 			out[n] = true
 		}
 	}
@@ -79,7 +82,9 @@ func (a *Program) trainedSizes(least int64) map[int64]bool {
 // withFirst puts a backward pass before the others in whose middle the trace
 // begins: blocks older than the trace are freed bit by bit while gradients are
 // made, up to the free of a number that is older, too.
-func (a *Program) withFirst(roots []root) []root {
+//
+// complexity: every condition is another way in which the beginning is no backward pass
+func (a rootGradients) withFirst(roots []root) []root {
 	const (
 		few, least = 8, 8 // frees without an allocation in between; freed blocks of the shortest rest
 		near       = 64   // events
@@ -139,10 +144,10 @@ func (a *Program) withFirst(roots []root) []root {
 	return append([]root{{0, end, int64(all)}}, roots...)
 }
 
-// makesGradients tells whether several of some sizes are requested in a range, and
+// makesGradients reports whether several of some sizes are requested in a range, and
 // hardly anything else is left there where alone says so: what a program that only
 // runs forward asks for may be as large as its weights.
-func (a *Program) makesGradients(first, end int, sizes map[int64]bool, alone bool) bool {
+func (a rootGradients) makesGradients(first, end int, sizes map[int64]bool, alone bool) bool {
 	const several, large = 3, 4096
 	seen := map[int64]bool{}
 	gradients, left := 0, 0
@@ -166,7 +171,7 @@ func (a *Program) makesGradients(first, end int, sizes map[int64]bool, alone boo
 
 // gradientKinds are the sizes of what backward passes leave; of what is there
 // throughout, when they leave next to nothing.
-func (a *Program) gradientKinds(roots []root) map[int64]bool {
+func (a rootGradients) gradientKinds(roots []root) map[int64]bool {
 	const large, some = 4096, 3
 	out := map[int64]bool{}
 	for _, r := range roots {

@@ -2,7 +2,6 @@ package phases
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -10,7 +9,9 @@ import (
 // hintReleases is for recordings whose frees have no stacks though allocations
 // have them (context="alloc"): what a backward pass or an optimizer lets go of
 // right after its last allocation is still its own doing.
-func (a *Program) hintReleases(hints []frames.Phase) {
+//
+// complexity: one walk keeps track of the work at hand and of the forward before it
+func (a phaseFinder) hintReleases() {
 	if !a.Recorded.Allocs || a.Recorded.Frees {
 		return
 	}
@@ -20,33 +21,33 @@ func (a *Program) hintReleases(hints []frames.Phase) {
 		if action != snapshot.Alloc {
 			continue
 		}
-		optimizes = optimizes || OneOf(hints[i], meaning.Optimizer)
+		optimizes = optimizes || a.hints[i].Is(meaning.Optimizer)
 		if i < a.Loop && a.Outlives(a.Timeline.Of[i]) {
 			weights[a.Events.Size[i]] = true
 		}
 	}
 	first, since := 0, 0 // of the work at hand; of the forward pass that it uses, too
-	last := frames.Phase(0)
-	for i := range hints {
-		if h := hints[i]; h != 0 {
-			if h != last && OneOf(h, meaning.Backward, meaning.Optimizer) {
+	last := meaning.NoHint
+	for i := range a.hints {
+		if h := a.hints[i]; h != 0 {
+			if h != last && h.Is(meaning.Backward, meaning.Optimizer) {
 				since, first = first, i
 			}
 			last = h
 			continue
 		}
 		id := a.Timeline.Of[i]
-		if i == 0 || hints[i-1] == 0 || a.Events.Action[i] == snapshot.Alloc || id == timeline.NoAllocation {
+		if i == 0 || a.hints[i-1] == 0 || a.Events.Action[i] == snapshot.Alloc || id == timeline.NoAllocation {
 			continue
 		}
 		b := a.Born(id)
 		mayBeGradient := !optimizes && weights[a.Timeline.Requested(id)]
-		switch before := hints[i-1]; {
-		case OneOf(before, meaning.Optimizer) && b >= first,
-			OneOf(before, meaning.Backward) && b >= first && !mayBeGradient,
-			OneOf(before, meaning.Backward) && b >= max(since, a.Loop) && b < first &&
-				(hints[b] == 0 || OneOf(hints[b], meaning.Forward)):
-			hints[i] = before
+		switch before := a.hints[i-1]; {
+		case before.Is(meaning.Optimizer) && b >= first,
+			before.Is(meaning.Backward) && b >= first && !mayBeGradient,
+			before.Is(meaning.Backward) && b >= max(since, a.Loop) && b < first &&
+				(a.hints[b] == 0 || a.hints[b].Is(meaning.Forward)):
+			a.hints[i] = before
 		}
 	}
 }

@@ -16,7 +16,9 @@ const number = 512 // bytes, what the allocator rounds a scalar to
 // graph is kept through its last tensor, nearly always a number, and holds
 // what several different operations of the forward saved; a list holds what
 // was put into it.
-func (l *loop) split(growing []placed) (graph, lists []placed) {
+//
+// complexity: one pass counts all that tells a graph from a list, one switch decides
+func (l *growth) split(growing []placed) (graph, lists []placed) {
 	step := l.typical(growing)
 	made, numbers := map[snapshot.StackID]bool{}, map[snapshot.StackID]bool{}
 	sizes := map[int64]bool{}
@@ -76,7 +78,7 @@ func (l *loop) split(growing []placed) (graph, lists []placed) {
 
 // weightSizes are the sizes that weights have: those older than the first
 // forward, since what it leaves may have been taken for weights.
-func (l *loop) weightSizes() map[int64]bool {
+func (l *growth) weightSizes() map[int64]bool {
 	sizes := map[int64]bool{}
 	for id, category := range l.c.Category {
 		if born := l.t.Born[id]; category == meaning.Weights && (born == timeline.Never || born < l.forward[0]) {
@@ -89,7 +91,7 @@ func (l *loop) weightSizes() map[int64]bool {
 // typical is the step to look at: one with the median number of survivors, of
 // those whose survivors are known to have survived the next step. The first
 // step makes much that is made once, and counts only when there is no other.
-func (l *loop) typical(growing []placed) int {
+func (l *growth) typical(growing []placed) int {
 	count := make([]int, l.n)
 	for _, g := range growing {
 		for _, s := range g.kept {
@@ -109,10 +111,10 @@ func (l *loop) typical(growing []placed) int {
 	return steps[len(steps)/2]
 }
 
-// afterBackward tells whether most of what a group keeps of a step was made
+// afterBackward reports whether most of what a group keeps of a step was made
 // after the backward had begun. (All its steps together would mislead: without
 // stacks, a group may hold the optimizer's first-step state, too.)
-func (l *loop) afterBackward(g *placed, step int) bool {
+func (l *growth) afterBackward(g *placed, step int) bool {
 	after, all := 0, 0
 	for _, s := range g.kept {
 		if int(s.born) != step {
@@ -127,7 +129,7 @@ func (l *loop) afterBackward(g *placed, step int) bool {
 }
 
 // shareKept is the share of a step's forward allocations that survives.
-func (l *loop) shareKept(growing []placed, step int) float64 {
+func (l *growth) shareKept(growing []placed, step int) float64 {
 	kept := 0
 	for _, g := range growing {
 		for _, s := range g.kept {

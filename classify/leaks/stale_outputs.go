@@ -12,6 +12,8 @@ const smallShare = 100
 // staleOutputs finds what the forward of a step made and the next step's
 // forward still carries: outputs held by a variable until it is assigned
 // again. It isn't growth, but it stands on top of the peak.
+//
+// complexity: one pass sums by step, stack and category
 func (l *loop) staleOutputs() []Leak {
 	held := make([]int64, l.n)
 	var byCategory [meaning.NumCategories]int64
@@ -62,7 +64,7 @@ func (l *loop) staleOutputs() []Leak {
 	return []Leak{leak}
 }
 
-// output tells whether an allocation was made by a step's forward for a
+// output reports whether an allocation was made by a step's forward for a
 // purpose that ends with the step.
 func (l *loop) output(id timeline.AllocationID, step int) bool {
 	switch l.c.Category[id] {

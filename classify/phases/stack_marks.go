@@ -8,10 +8,17 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 )
 
+// StackMarks of one distinct stack.
+type StackMarks struct {
+	frames.Marks
+	Hint  meaning.Hint
+	Depth uint8 // nesting of modules' forward
+}
+
 // frameFact is a frame's part in its stack's evidence.
 type frameFact struct {
 	frames.Marks
-	hint         frames.Phase
+	hint         meaning.Hint
 	python, user bool
 	forward      bool // one level of a module's forward
 	step         bool // of one of torch's optimizers, which may be given a closure
@@ -43,6 +50,9 @@ func judgeStacks(s *snapshot.Snapshot) []StackMarks {
 	return out
 }
 
+// judgeStack is the evidence of one stack.
+//
+// complexity: the frames of a stack are looked at once, for all marks
 func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 	var e StackMarks
 	python, user, closure := false, false, false
@@ -53,7 +63,7 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 		// another forward and backward.
 		user = user || fact.user
 		closure = closure || user && fact.step
-		if e.Hint == HintOf(meaning.Optimizer) { // what an optimizer is called from says nothing of its work
+		if e.Hint == meaning.HintOf(meaning.Optimizer) { // what an optimizer is called from says nothing of its work
 			m &^= frames.Weight | frames.InModule
 		}
 		e.Marks |= m
@@ -69,8 +79,8 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 				e.Marks |= frames.Nested
 			}
 		}
-		if (e.Hint == 0 || e.Hint == HintOf(meaning.Forward) && fact.hint == HintOf(meaning.Generate)) &&
-			!(closure && fact.hint == HintOf(meaning.Optimizer)) {
+		if (e.Hint == 0 || e.Hint == meaning.HintOf(meaning.Forward) && fact.hint == meaning.HintOf(meaning.Generate)) &&
+			!(closure && fact.hint == meaning.HintOf(meaning.Optimizer)) {
 			e.Hint = fact.hint
 		}
 		if fact.forward && e.Depth < 255 {
@@ -80,8 +90,8 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 	if e.Marks&(frames.Engine|frames.Loss) == frames.Engine|frames.Loss {
 		e.Marks = e.Marks&^frames.Loss | frames.LossGrad
 	}
-	if e.Marks&frames.Engine != 0 && e.Hint != HintOf(meaning.Optimizer) {
-		e.Hint = HintOf(meaning.Backward)
+	if e.Marks&frames.Engine != 0 && e.Hint != meaning.HintOf(meaning.Optimizer) {
+		e.Hint = meaning.HintOf(meaning.Backward)
 	}
 	return e
 }

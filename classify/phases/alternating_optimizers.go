@@ -97,8 +97,10 @@ func (a *Program) oneOptimizer(ends []int) bool {
 	return alike || !differ && total > 0 && same*5 >= total*most
 }
 
-// SteppingLines tells whether the program's own lines that call for the optimizer's
+// SteppingLines reports whether the program's own lines that call for the optimizer's
 // work are alike in all steps, or differ, as far as it makes anything.
+//
+// complexity: walks steps, events and frames at once
 func (a *Program) SteppingLines(ends []int) (alike, differ bool) {
 	if !a.Recorded.Allocs {
 		return false, false

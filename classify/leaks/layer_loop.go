@@ -9,7 +9,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// inModule tells whether what was taken for steps is a loop inside a module's
+// inModule reports whether what was taken for steps is a loop inside a module's
 // forward, over its layers say: all that the loop allocates comes from within
 // one forward, and either from one line of it, or other lines of the same
 // forward allocate outside the loop.
@@ -68,7 +68,7 @@ func (l *loop) pythonStacks() (inside, outside [][]snapshot.FrameID) {
 	return inside, outside
 }
 
-// isForward tells whether a frame is a module's forward.
+// isForward reports whether a frame is a module's forward.
 func (l *loop) isForward(f snapshot.FrameID) bool {
 	s := l.t.Snapshot
 	return s.String(s.Frames[f].Function) == "forward" && l.view.Language(f) == frames.Python
