@@ -8,18 +8,13 @@
 //		fmt.Println(c.Category[id], c.Confidence[id], c.Signal[id], c.Phase[id], c.Step[id])
 //	}
 //
-// It goes in three passes, each linear in the events:
-//
-// Phases and steps are found first, by stacks and annotated ranges, else by the rhythm
-// of lifetimes (package phases).
-//
-// Categories are claimed by independent signals: labels, annotated ranges, C++
-// frames of the birth, of the free, Python frames (signals.go), the phases in
-// which a block was born and freed (life.go), sizes (sizes.go and what it asks:
-// scores around a loss, growing caches, halves of weights, recomputation,
-// copies of all weights, packed ones, buckets, blocks older than the trace).
-// Every claim says how sure it is and join (claim.go) is the one place where they
-// meet. What stays unsure asks the other allocations of its site (sites.go).
+// It goes in three passes, each linear in the events: phases, runs and steps of the
+// program (package phases); facts that several rules ask (prepare.go); and the claims of
+// rules, each a file with its papers below package rules. registry.go lists them in the
+// order in which those of one signal are asked, and join.go is the one place where claims
+// meet: the surest decides, one that contradicts it takes from its confidence, one that
+// agrees adds to it. Rules of siblings look last at what others turned out to be. Leaks
+// and names have packages of their own.
 package classify
 
 import (

@@ -9,6 +9,8 @@ import (
 
 // findDetails says more where the category alone leaves it open: moments come in
 // the order in which an optimizer makes them, parameters have gradients.
+//
+// complexity: a table of cases.
 func findDetails(a *rules.Facts) {
 	var gradients, states int64
 	for n, count := range a.GradientSize {

@@ -40,6 +40,9 @@ func join(a *rules.Facts, p rules.Panel) {
 	})
 }
 
+// joinOne asks the rules of one birth about one allocation.
+//
+// complexity: it runs for every allocation, and a call for each claim would cost more than the claims.
 func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, doubts bool) {
 	var best rules.Claim
 	var by meaning.Signal

@@ -143,8 +143,8 @@ func TestPlantedEvidence(t *testing.T) {
 	ev := &evidence.Evidence{
 		GPUs:        []evidence.GPU{{Name: &[]string{"moonshot"}[0], BusID: "moonshot", UUID: "GPU-moonshot", Processes: []evidence.Process{{Name: &[]string{secret}[0]}}}},
 		OOMMessages: []evidence.OOMMessage{{UserFile: &[]string{secret + "/train.py"}[0], OwnFile: secret + "/x.py"}},
-		Logs:   []evidence.Log{{HostFailures: []evidence.HostFailure{{UserFile: secret + "/x.py"}}}},
-		Traces: []evidence.Trace{{Devices: []evidence.TraceDevice{{Name: "moonshot"}}, Steps: []evidence.Span{{Name: "moonshot"}}, Annotations: []evidence.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}}},
+		Logs:        []evidence.Log{{HostFailures: []evidence.HostFailure{{UserFile: secret + "/x.py"}}}},
+		Traces:      []evidence.Trace{{Devices: []evidence.TraceDevice{{Name: "moonshot"}}, Steps: []evidence.Span{{Name: "moonshot"}}, Annotations: []evidence.Span{{Name: "Optimizer.step#Moonshot.step", Category: "moonshot"}}}},
 	}
 	if before, _ := leaks(ev, "moonshot"); len(before) != 11 {
 		t.Fatalf("the secret is in %q", before)

@@ -23,7 +23,8 @@ type naming struct {
 func (n *naming) flags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&n.paths, "labels", nil,
 		"a labels `FILE` that says what memory holds; SNAPSHOT.labels.json is found by itself (repeatable)")
-	cmd.Flags().StringArrayVar(&n.names.Without, "without", nil, "classify without the `RULE` of doc/classification.md (repeatable)")
+	cmd.Flags().StringArrayVar(&n.names.Without, "without", nil,
+		"classify without the `RULE` of doc/classification.md (repeatable)")
 	_ = cmd.Flags().MarkHidden("without") // it is there
 }
 
