@@ -50,6 +50,10 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, doub
 	birth, death := a.Birth(id).Marks, a.Death(id).Marks
 	for i := 0; i < len(seats); {
 		r := &seats[i]
+		if r.Group != 0 && (birth|death)&r.Group == 0 {
+			i = r.Next
+			continue
+		}
 		if r.Birth|r.Death != 0 && birth&r.Birth|death&r.Death == 0 {
 			i++
 			continue

@@ -142,7 +142,9 @@ type Asked struct {
 	Signal       meaning.Signal
 	Birth, Death frames.Marks
 	Next         int // place in its list of the first rule of another signal
-	Claim        func(id timeline.AllocationID) Claim
+	// Group are the marks of which one must be there for any rule of the signal, of its first one; 0: none must.
+	Group frames.Marks
+	Claim func(id timeline.AllocationID) Claim
 }
 
 // Panel are the rules to ask, by the birth of an allocation: a phase, or older.
@@ -159,20 +161,33 @@ func Seat(f *Facts, registry []*Rule, without []string) (p Panel) {
 	for birth := range p {
 		for i, r := range registry {
 			if claims[i] != nil && r.Born>>birth&1 != 0 {
-				p[birth] = append(p[birth], Asked{uint8(i + 1), r.Signal, r.Birth, r.Death, 0, claims[i]})
+				p[birth] = append(p[birth], Asked{Rule: uint8(i + 1), Signal: r.Signal, Birth: r.Birth, Death: r.Death, Claim: claims[i]})
 			}
 		}
 		list := p[birth]
 		slices.SortStableFunc(list, func(a, b Asked) int { return int(a.Signal) - int(b.Signal) })
-		for i := range list {
-			list[i].Next = len(list)
-			for k := i + 1; k < len(list); k++ {
-				if list[k].Signal != list[i].Signal {
-					list[i].Next = k
-					break
-				}
+		for first := 0; first < len(list); {
+			end := first + 1
+			for end < len(list) && list[end].Signal == list[first].Signal {
+				end++
 			}
+			group(list[first:end], end)
+			first = end
 		}
 	}
 	return p
+}
+
+// group ties the rules of one signal together.
+func group(list []Asked, end int) {
+	all := frames.Marks(0)
+	marked := true
+	for i := range list {
+		list[i].Next = end
+		all |= list[i].Birth | list[i].Death
+		marked = marked && list[i].Birth|list[i].Death != 0
+	}
+	if marked {
+		list[0].Group = all
+	}
 }

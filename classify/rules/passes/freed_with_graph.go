@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/timeline"
@@ -14,6 +16,9 @@ graph goes when nobody refers to it any more: saved activations. Less sure where
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Lives, rules.Releases},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		if !slices.Contains(a.InBulk, true) {
+			return nil
+		}
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
 			case !a.InBulk[id] || !beforeBackward(a, id):

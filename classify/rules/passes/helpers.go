@@ -17,6 +17,9 @@ const byLifeAlone = rules.Strong - 3
 
 // beforeBackward is true of what goes, if at all, before a backward pass could see it.
 func beforeBackward(a *rules.Facts, id timeline.AllocationID) bool {
+	if !a.Trains {
+		return true
+	}
 	pass := a.BackwardAfter(a.Run(a.Born(id)))
 	return pass == nil || a.Freed(id) < pass.First
 }

@@ -15,6 +15,9 @@ validation: a batch or a result that the program holds until the next.`,
 	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		spans := !a.Trains && !a.Recorded.Allocs
+		if !spans && len(a.Untrained) == 0 {
+			return nil
+		}
 		return func(id timeline.AllocationID) rules.Claim {
 			b, f := a.Born(id), a.Freed(id)
 			if beforeBackward(a, id) && (spans && spansStep(a, id, f-b) || f > a.UntrainedEnd(b)) {

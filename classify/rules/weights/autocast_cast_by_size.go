@@ -21,6 +21,9 @@ right after: the 16-bit copy that autocast makes of the weight. For recordings w
 	Needs:  []rules.Need{rules.Sizes, rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		copies := findCopies(a)
+		if !slices.Contains(copies, true) {
+			return nil
+		}
 		return func(id timeline.AllocationID) rules.Claim {
 			if !copies[id] || a.Recorded.Native && a.Birth(id).Marks&frames.Inductor == 0 {
 				return rules.Claim{}
