@@ -72,8 +72,7 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 // Follow looks at births and deaths, too: phases, steps and what rules ask
 // for. The timeline may be one that was only begun.
 func (g *Evidence) Follow(t *timeline.Timeline) {
-	g.facts = prepare(phases.Follow(t, g.stacks))
-	g.panel = rules.Seat(g.facts, registry, nil)
+	g.facts, g.panel = prepare(phases.Follow(t, g.stacks))
 }
 
 // New classifies the allocations of a timeline.

@@ -14,7 +14,10 @@ import (
 func decide(a *rules.Facts, p rules.Panel, o Options) {
 	a.Labels = names.ReadLabels(a.Result, o.Labels)
 	if len(a.Labels)+len(o.Without) > 0 {
-		p = rules.Seat(a, registry, o.Without)
+		claims := make(rules.Claims, len(registry))
+		claims.Begin(a, registry, o.Without, false)
+		claims.Begin(a, registry, o.Without, true)
+		p = claims.Seat(registry)
 	}
 	together.Do(func() { join(a, p) }, a.Peaks)
 	askSiblings(a, registry, o.Without)

@@ -13,23 +13,30 @@ import (
 	"github.com/vramscope/vramscope/internal/together"
 )
 
-// prepare works out what rules look at.
-func prepare(p *phases.Program) *rules.Facts {
+// prepare works out what rules look at, and has those look that need no labels.
+func prepare(p *phases.Program) (*rules.Facts, rules.Panel) {
 	a := &rules.Facts{Program: p}
 	a.Kept = pages.Make[bool](len(a.Category))
 	rules.FindSizes(a)
 	together.Do(func() { kvcache.FindGrowth(a) }, func() { rules.FindSaved(a) }, func() { rules.FindRetained(a) })
 	kvcache.Generates(a)
 	a.Sharing = a.Communicates()
-	together.Do( // each finds what only the join reads
-		func() { kvcache.FindKept(a); logits.FindLogits(a) },
-		func() { logits.FindHeads(a) },
-		func() { optimizer.FindResumed(a) },
-		func() { older.FindOlder(a); weights.FindUnmatched(a) },
-		func() { passes.FindRecomputed(a) })
+	kvcache.FindKept(a)
+	claims := make(rules.Claims, len(registry))
+	together.Do(
+		func() { logits.FindLogits(a) },
+		func() {
+			together.Do(
+				func() { logits.FindHeads(a) },
+				func() { optimizer.FindResumed(a) },
+				func() { older.FindOlder(a); weights.FindUnmatched(a) },
+				func() { passes.FindRecomputed(a) })
+			claims.Begin(a, registry, nil, false)
+		})
 	logits.MarkLogits(a)
 	for _, steps := range a.Untrained {
 		logits.MarkJoined(a, steps)
 	}
-	return a
+	claims.Begin(a, registry, nil, true)
+	return a, claims.Seat(registry)
 }

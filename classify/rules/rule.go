@@ -75,12 +75,14 @@ const (
 	Lives                  // births and deaths in runs of one phase
 	Releases               // what a backward pass frees
 	OlderBlock             // what the recording found there
+	Marked                 // marks of logits
 )
 
 // String is what is needed, in words.
 func (n Need) String() string {
 	return [...]string{"labels", "stacks", "a recording without stacks", "C++ frames", "a backward pass", "multisets of sizes",
-		"rows of equal blocks", "repeated runs", "lives", "what a backward pass frees", "blocks older than the recording"}[n]
+		"rows of equal blocks", "repeated runs", "lives", "what a backward pass frees", "blocks older than the recording",
+		"what may be logits by its place and size"}[n]
 }
 
 // met tells whether a recording has what a need names.
@@ -150,18 +152,28 @@ type Asked struct {
 // Panel are the rules to ask, by the birth of an allocation: a phase, or older.
 type Panel [meaning.NumPhases + 1][]Asked
 
-// Seat has the rules of a registry look at a recording, all but some.
-func Seat(f *Facts, registry []*Rule, without []string) (p Panel) {
-	claims := make([]func(timeline.AllocationID) Claim, len(registry))
+// Claims are what rules of a registry claim by, in its order; nil for those that have
+// nothing to look at in a recording.
+type Claims []func(timeline.AllocationID) Claim
+
+// Begin has rules look at a recording, all but some: those that ask for marks of logits,
+// or those that don't.
+func (c Claims) Begin(f *Facts, registry []*Rule, without []string, logits bool) {
 	together.Each(len(registry), func(i int) {
-		if r := registry[i]; !r.Siblings && r.Speaks(f, without) {
-			claims[i] = r.Begin(f)
+		r := registry[i]
+		if !r.Siblings && slices.Contains(r.Needs, Marked) == logits && r.Speaks(f, without) {
+			c[i] = r.Begin(f)
 		}
 	})
+}
+
+// Seat arranges the rules that claim something by the births of which they speak.
+func (c Claims) Seat(registry []*Rule) (p Panel) {
 	for birth := range p {
 		for i, r := range registry {
-			if claims[i] != nil && r.Born>>birth&1 != 0 {
-				p[birth] = append(p[birth], Asked{Rule: uint8(i + 1), Signal: r.Signal, Birth: r.Birth, Death: r.Death, Claim: claims[i]})
+			if c[i] != nil && r.Born>>birth&1 != 0 {
+				p[birth] = append(p[birth], Asked{Rule: uint8(i + 1), Signal: r.Signal, Birth: r.Birth, Death: r.Death,
+					Claim: c[i]})
 			}
 		}
 		list := p[birth]

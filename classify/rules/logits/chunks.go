@@ -68,7 +68,7 @@ var LogitsInParts = &rules.Rule{
 size that are larger than all before and of which nothing is left: logits of a loss that is worked out in parts.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
-	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Lives},
+	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Lives, rules.Marked},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		if len(a.Chunks) == 0 {
 			return nil

@@ -382,7 +382,7 @@ vocabulary, at the end of a forward pass and at the beginning of the backward pa
 loss and only the order of sizes speaks.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
-	Needs:  []rules.Need{rules.Sizes, rules.Lives},
+	Needs:  []rules.Need{rules.Sizes, rules.Lives, rules.Marked},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			d := a.Logits[id]
