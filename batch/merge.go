@@ -89,7 +89,7 @@ func copyRun(ctx context.Context, from, to *store.Place, run string) error {
 	return nil
 }
 
-// sameFolder tells whether two places are one.
+// sameFolder reports whether two places are one.
 func sameFolder(a, b *store.Place) bool {
 	x, here := a.Local()
 	y, there := b.Local()
@@ -104,7 +104,7 @@ func sameFolder(a, b *store.Place) bool {
 	return err == nil && os.SameFile(s, t)
 }
 
-// sameRun tells whether two places hold the same of a run: the entry's
+// sameRun reports whether two places hold the same of a run: the entry's
 // fingerprint is of all that the reports are made of. A failed run has none; its
 // reason counts.
 func sameRun(ctx context.Context, a, b *store.Place, run string) bool {

@@ -120,7 +120,7 @@ func readAll(ctx context.Context, out *store.Place, name string) ([]byte, error)
 	return text, nil
 }
 
-// whole tells whether an entry's report is there.
+// whole reports whether an entry's report is there.
 func (e *Entry) whole(ctx context.Context, out *store.Place) bool {
 	for _, name := range []string{reportHTML, reportJSON} {
 		f, err := out.Stat(ctx, in(e.Name, name))

@@ -78,7 +78,7 @@ var phaseWords = map[string]string{
 	budget.Optimizer.String(): "optimizer's step", budget.Decode.String(): "generation",
 }
 
-// stateBefore tells whether there is optimizer state at an event.
+// stateBefore reports whether there is optimizer state at an event.
 func (o *observed) stateBefore(event int) bool {
 	for i, category := range o.c.Category {
 		if category == classify.OptimizerState && o.c.Detail[i] != classify.StepCounter && o.t.AliveAt(timeline.AllocationID(i),

@@ -57,7 +57,7 @@ func (g *gaps) compare() {
 	})
 }
 
-// matters tells whether a difference is worth a word.
+// matters reports whether a difference is worth a word.
 func (g *gaps) matters(difference int64) bool {
 	return float64(abs(difference)) > tolerance*float64(g.r.Expected.PeakBytes)
 }
@@ -129,7 +129,7 @@ func (g *gaps) held(c classify.Category, more int64) string {
 	return ""
 }
 
-// earlier tells whether an allocation is older than the compared part.
+// earlier reports whether an allocation is older than the compared part.
 func (g *gaps) earlier(id timeline.AllocationID) bool {
 	born := g.t.BornAt(id)
 	return born == timeline.NoEvent || born < g.x.first

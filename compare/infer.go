@@ -138,7 +138,7 @@ func precisionWhy(mixed bool, w stored) string {
 	return ""
 }
 
-// narrowCompute tells whether float32 weights are computed with in 16 bits: by
+// narrowCompute reports whether float32 weights are computed with in 16 bits: by
 // autocast, or as FSDP gathers them.
 func (o *observed) narrowCompute(weights int64) bool {
 	logits, ids := o.batch()
@@ -178,7 +178,7 @@ func (o *observed) adapters(s budget.Setting, w stored) int64 {
 	return 0
 }
 
-// allLogits tells whether the first logits are those of as many tokens as the
+// allLogits reports whether the first logits are those of as many tokens as the
 // batch has, a sequence being longer than one.
 func (o *observed) allLogits() bool {
 	logits, ids := o.batch()
@@ -186,14 +186,14 @@ func (o *observed) allLogits() bool {
 	return words > 0 && (logits == 2*words || logits == 4*words)
 }
 
-// caches tells whether keys and values are kept in the events looked at.
+// caches reports whether keys and values are kept in the events looked at.
 func (o *observed) caches() bool {
 	found := false
 	o.within(func(id timeline.AllocationID) { found = found || o.c.Category[id] == classify.KVCache })
 	return found
 }
 
-// checkpoints tells whether activations are made again, or would have been.
+// checkpoints reports whether activations are made again, or would have been.
 func (o *observed) checkpoints() bool {
 	return o.inputsOnly || o.shows(checkpointing) || o.detail(classify.Recomputed) || o.detail(classify.CheckpointInput)
 }
@@ -231,7 +231,7 @@ func (o *observed) firstBackward() *classify.PhaseSpan {
 	return nil
 }
 
-// dropsOutputs tells whether a forward pass makes logits of which none outlives the
+// dropsOutputs reports whether a forward pass makes logits of which none outlives the
 // backward pass: what its graph has saved of them goes at its beginning. Where graphs
 // are kept, the first ones alone tell, of which no copies are made yet.
 func (o *observed) dropsOutputs() bool {

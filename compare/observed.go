@@ -65,7 +65,7 @@ func (o *observed) keptAtFailure() (n int) {
 	return n
 }
 
-// workedBackward tells whether a backward pass went through any layer. Where stacks
+// workedBackward reports whether a backward pass went through any layer. Where stacks
 // name checkpointing, none that began is asked how far it came.
 func (o *observed) workedBackward() bool {
 	return o.has(classify.Backward) && (o.v.Recorded(o.t.Device) != "none" || slices.Contains(o.c.Category, classify.Gradients))
@@ -89,7 +89,7 @@ func (o *observed) fullestStep() *classify.Step {
 	return best
 }
 
-// makesState tells whether a step allocates the optimizer's state.
+// makesState reports whether a step allocates the optimizer's state.
 func (o *observed) makesState(s *classify.Step) bool {
 	for i, category := range o.c.Category {
 		if born := o.t.BornAt(timeline.AllocationID(i)); category == classify.OptimizerState && s.FirstEvent <= born &&
@@ -100,7 +100,7 @@ func (o *observed) makesState(s *classify.Step) bool {
 	return false
 }
 
-// failedIn tells whether a request could not be met in a step.
+// failedIn reports whether a request could not be met in a step.
 func (o *observed) failedIn(s *classify.Step) bool {
 	return slices.ContainsFunc(o.t.OOMs, func(x timeline.OOM) bool { return s.FirstEvent <= x.Event && x.Event <= s.LastEvent+1 })
 }
@@ -109,7 +109,7 @@ func hasPhase(s *classify.Step, phase classify.Phase) bool {
 	return slices.ContainsFunc(s.Phases, func(p classify.PhaseSpan) bool { return p.Phase == phase })
 }
 
-// has tells whether any step has a phase.
+// has reports whether any step has a phase.
 func (o *observed) has(phase classify.Phase) bool {
 	return slices.ContainsFunc(o.c.Steps, func(s classify.Step) bool { return hasPhase(&s, phase) })
 }

@@ -98,7 +98,7 @@ func (o *observed) optimizerOfRatio(ratio float64, most, trained int64) (name, h
 	return name, how
 }
 
-// goesOn tells whether the step that is compared is a whole one, after which another
+// goesOn reports whether the step that is compared is a whole one, after which another
 // came: an optimizer that has state would have it by then.
 func (o *observed) goesOn() bool {
 	n := len(o.c.Steps)

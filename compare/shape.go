@@ -149,15 +149,15 @@ func (o *observed) layered(s *budget.Setting, row int64) bool {
 	return found >= layers
 }
 
-// scores tells whether attention writes its scores out.
+// scores reports whether attention writes its scores out.
 func (o *observed) scores(s *budget.Setting) bool {
 	return o.layered(s, o.config.Int("num_attention_heads")*s.Sequence)
 }
 
-// masks tells whether each layer's kernel is given a mask, whose rows are padded.
+// masks reports whether each layer's kernel is given a mask, whose rows are padded.
 func (o *observed) masks(s *budget.Setting) bool { return o.layered(s, (s.Sequence+7)/8*8) }
 
-// embeds tells whether a lookup in an embedding is on a stack.
+// embeds reports whether a lookup in an embedding is on a stack.
 func (o *observed) embeds(stack snapshot.StackID) bool {
 	for _, f := range o.t.Snapshot.Stack(stack) {
 		if l := o.v.Line(f); l.Function == "embedding" && strings.HasSuffix(l.File, "functional.py") {

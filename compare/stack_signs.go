@@ -54,7 +54,7 @@ var signsOfFrames = []struct {
 	{foreach, func(_, function string) bool { return strings.HasPrefix(function, "_multi_tensor_") }},
 }
 
-// shows tells whether a sign is on any stack.
+// shows reports whether a sign is on any stack.
 func (o *observed) shows(s sign) bool { return o.signs&s != 0 }
 
 // readStacks looks through the stacks of the events that are compared, each once.

@@ -19,10 +19,10 @@ type stored struct {
 	missing int     // tensors of the model that are not here
 }
 
-// foreign tells whether there are weights, and none that the model has.
+// foreign reports whether there are weights, and none that the model has.
 func (w stored) foreign() bool { return w.bytes > 0 && w.element == 0 }
 
-// unpacked tells whether most of the model is here as plain numbers, whatever
+// unpacked reports whether most of the model is here as plain numbers, whatever
 // its configuration says of quantization: libraries unpack what a GPU has no
 // kernels for.
 func (w stored) unpacked() bool { return w.element >= 2 && w.part > 0.5 }
@@ -103,7 +103,7 @@ func (o *observed) shardings(bytes int64) []int64 {
 	return out
 }
 
-// detail tells whether anything of a kind was allocated.
+// detail reports whether anything of a kind was allocated.
 func (o *observed) detail(d classify.Detail) bool {
 	return slices.Contains(o.c.Detail, d)
 }

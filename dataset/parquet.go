@@ -73,7 +73,7 @@ func newParquet(w io.Writer, t *Table, s *arrow.Schema) (Sink, error) {
 	return p, err
 }
 
-// isFlat tells whether a table has columns of numbers and words alone.
+// isFlat reports whether a table has columns of numbers and words alone.
 func isFlat(t *Table) bool {
 	for _, c := range t.Columns {
 		switch c.Type.ID() {

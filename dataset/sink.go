@@ -48,7 +48,7 @@ func FormatNamed(name string) (Format, bool) {
 	return 0, false
 }
 
-// Binary tells whether a terminal can't show the format.
+// Binary reports whether a terminal can't show the format.
 func (f Format) Binary() bool { return f == Arrow || f == Parquet }
 
 // Sink takes the records of one table. A record may be used again once it was

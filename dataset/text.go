@@ -173,7 +173,7 @@ func (x *textSink) quote(b []byte, s string) []byte {
 	return append(b, q...)
 }
 
-// plain tells whether a string is its own JSON form.
+// plain reports whether a string is its own JSON form.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf || c == '<' || c == '>' || c == '&' {

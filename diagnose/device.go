@@ -117,7 +117,7 @@ func (e *examination) moment(event int, l timeline.Levels) (report.Moment, []rep
 		CacheBytes: l.Reserved - l.Allocated, Blocks: blocks}, sites
 }
 
-// guessesWeights tells whether most of the weights after an event are called so for
+// guessesWeights reports whether most of the weights after an event are called so for
 // want of anything that speaks for something else.
 func (e *examination) guessesWeights(event int) bool {
 	doubtful, all := e.Doubtful(classify.Weights, event)

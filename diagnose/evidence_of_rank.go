@@ -46,7 +46,7 @@ func ofRank(ev *evidence.Evidence, rank int) *evidence.Evidence {
 	return &own
 }
 
-// ofOther tells whether a file is by its name another rank's than a recording's;
+// ofOther reports whether a file is by its name another rank's than a recording's;
 // machine is the number of ranks on one.
 func ofOther(file, recording filename.Name, rank, machine int) bool {
 	switch r := ranks.Sure(file); {

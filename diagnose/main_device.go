@@ -165,13 +165,13 @@ func (j *job) complete(doc *report.Document, main int) (*examination, error) {
 	return e, nil
 }
 
-// showsMore tells whether a device is shown in full, and more of it than is remembered.
+// showsMore reports whether a device is shown in full, and more of it than is remembered.
 func (j *job) showsMore(doc *report.Document, i, main int) bool {
 	shown := doc.Ranks == nil || i == main || slices.Contains(doc.Ranks.Shown, i)
 	return shown && (j.options.Pictures || doc.Devices[i].Summary || i == main && j.needsMain(&doc.Devices[i]))
 }
 
-// needsMain tells whether more is asked of the main device than its report.
+// needsMain reports whether more is asked of the main device than its report.
 func (j *job) needsMain(d *report.Device) bool { return len(d.OOMs) > 0 || j.options.Theory != nil }
 
 // verdict is the run in one sentence: that of the device that matters most,

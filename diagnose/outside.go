@@ -44,7 +44,7 @@ func (e *examination) outsideOf(dev *report.Device) (oom.Outside, bool) {
 	return oom.Outside{}, false
 }
 
-// clocked tells whether readings were compared with the recording moment by
+// clocked reports whether readings were compared with the recording moment by
 // moment, which is better than peak by peak.
 func clocked(dev *report.Device) bool {
 	return slices.ContainsFunc(dev.Clocks, func(c report.Clock) bool { return c.OutsideBytes != nil })

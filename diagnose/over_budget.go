@@ -47,7 +47,7 @@ func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 	return f
 }
 
-// likeWithLike tells whether recording and budget are of the same model and the
+// likeWithLike reports whether recording and budget are of the same model and the
 // same batch: the weights are all there, once or several times, and the batch
 // was given or could be told.
 func likeWithLike(r *compare.Result, theory *compare.Theory) bool {

@@ -65,7 +65,7 @@ func (j *job) examineAll() error {
 	return nil
 }
 
-// inFamily tells whether a recording's name makes it one of several ranks or
+// inFamily reports whether a recording's name makes it one of several ranks or
 // dumps: the others can be judged without it.
 func (j *job) inFamily(i int, recordings []int) bool {
 	n := j.sources[i].name()

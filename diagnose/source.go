@@ -45,7 +45,7 @@ type Source struct {
 	labelsFailed string
 }
 
-// isRecording tells whether there is, or could be, a snapshot.
+// isRecording reports whether there is, or could be, a snapshot.
 func (s *Source) isRecording() bool { return s.Snapshot != nil || s.Open != nil && s.Failed == "" }
 
 // decode gives the recording and notes what the report says of the file.

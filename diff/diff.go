@@ -115,7 +115,7 @@ func steps(a, b *report.Device) []report.DiffStep {
 	return out
 }
 
-// numberedApart tells whether one of two recordings with steps began later in its
+// numberedApart reports whether one of two recordings with steps began later in its
 // program's loop than the other.
 func numberedApart(a, b *report.Device) bool {
 	return len(a.Steps) > 0 && len(b.Steps) > 0 && sawFirstStep(a) != sawFirstStep(b)

@@ -63,10 +63,10 @@ func LocalStamp(nanos int64) Stamp { return Stamp{nanos, localStamp} }
 // ZonedStamp is an instant, in nanoseconds since 1970 in UTC.
 func ZonedStamp(nanos int64) Stamp { return Stamp{nanos, utcStamp} }
 
-// Known tells whether the log gave a time at all.
+// Known reports whether the log gave a time at all.
 func (s Stamp) Known() bool { return s.kind != noStamp }
 
-// Zoned tells whether the time names an instant rather than a wall clock.
+// Zoned reports whether the time names an instant rather than a wall clock.
 func (s Stamp) Zoned() bool { return s.kind == utcStamp }
 
 // Nanoseconds since 1970-01-01 00:00 on the clock the log used.

@@ -57,7 +57,7 @@ var torchFolders = []string{"/torch/nn/", "/torch/autograd/", "/torch/optim/", "
 var installed = []string{"/site-packages/", "/dist-packages/", "/lib/python2", "/lib/python3", "/lib64/python3",
 	"/lib/multiprocessing/", "/.triton/"}
 
-// Generated tells whether torch.compile wrote a file. Those lie in a folder
+// Generated reports whether torch.compile wrote a file. Those lie in a folder
 // torchinductor_USER, or, where another one was set, are still named "c" and 51
 // characters of a hash, in a folder of the second and third
 // (torch/_inductor/codecache.py).

@@ -9,7 +9,7 @@ import (
 // maxTimeUS is the largest time that can be told in nanoseconds.
 const maxTimeUS = math.MaxInt64 / 1000
 
-// timed tells whether the recorded times can be a clock: every event has one,
+// timed reports whether the recorded times can be a clock: every event has one,
 // and less than one in a hundred lies before an earlier event's.
 func timed(r Recording) bool {
 	events := 0

@@ -237,7 +237,7 @@ var machines = []string{"torch::unwind::", "torch::CapturedTraceback::", "torch:
 // cMachines are the same of functions in C.
 var cMachines = []string{"THP", "pybind11", "Py", "_Py", "pymain_", "_start", "__libc_start", "start_thread", "clone3", "__clone"}
 
-// machinery tells whether a C++ frame says nothing to the reader of a profile.
+// machinery reports whether a C++ frame says nothing to the reader of a profile.
 func machinery(full, file string) bool {
 	if full == "" || full == "??" {
 		return true
@@ -260,7 +260,7 @@ func machinery(full, file string) bool {
 	return false
 }
 
-// interpreter tells whether a file belongs to CPython: its sources as built, its
+// interpreter reports whether a file belongs to CPython: its sources as built, its
 // library or its executable.
 func interpreter(file string) bool {
 	base := path.Base(file)

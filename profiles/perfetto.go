@@ -245,7 +245,7 @@ func (x *trace) ooms(t *timeline.Timeline) {
 	}
 }
 
-// changesReserved tells whether an action takes memory from the driver or gives it back.
+// changesReserved reports whether an action takes memory from the driver or gives it back.
 func changesReserved(a snapshot.Action) bool {
 	return a >= snapshot.SegmentAlloc && a <= snapshot.SegmentUnmap
 }

@@ -136,7 +136,7 @@ func (r *Redactor) without(message, p string) string {
 	}
 }
 
-// joined tells whether a word goes on over a place in a message.
+// joined reports whether a word goes on over a place in a message.
 func joined(message string, at int) bool {
 	before, _ := utf8.DecodeLastRuneInString(message[:at])
 	after, _ := utf8.DecodeRuneInString(message[at:])

@@ -84,7 +84,7 @@ var interpreter = pattern.Of(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Ma
 	`|cu(da|blas|blasLt|dnn|fft|sparse|solver|Mem|Launch|Stream|Event|Ctx|Graph|Module|Device)[A-Z]?[A-Za-z0-9_]*|` +
 	`nccl[A-Z][A-Za-z]+)$`)
 
-// symbol tells whether a compiled function's name holds only public names, and
+// symbol reports whether a compiled function's name holds only public names, and
 // whether it is torch's. A name of another one anywhere in it, as a template's
 // parameter perhaps, makes it unknown.
 //

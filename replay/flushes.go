@@ -108,7 +108,7 @@ func following(e *snapshot.Events, i int) int {
 	return i
 }
 
-// hadRoom tells whether what was asked for next would have found room in a segment
+// hadRoom reports whether what was asked for next would have found room in a segment
 // that went back: then it was the program that gave it back, or a CUDA graph's
 // capture, whose requests have a pool of their own.
 func (f *Flush) hadRoom(e *snapshot.Events) bool {

@@ -93,7 +93,7 @@ func (p *Program) start(s *Scenario) *run {
 	return r
 }
 
-// repacks tells whether a scenario can't begin with the first layout as it was recorded.
+// repacks reports whether a scenario can't begin with the first layout as it was recorded.
 func (p *Program) repacks(s *Scenario) bool {
 	return s.Packed || p.changed || !s.Settings.CutAlike(p.Settings)
 }

@@ -118,7 +118,7 @@ func (w *whatIf) trial(set allocator.Settings, given int64, changes []change.Cha
 	return x
 }
 
-// compatible tells whether changes can be made together: no two are about the
+// compatible reports whether changes can be made together: no two are about the
 // same thing.
 func compatible(changes []change.Change) bool {
 	seen := map[string]bool{}

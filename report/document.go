@@ -236,7 +236,7 @@ type Peak struct {
 	Event *int  `json:"event"`
 }
 
-// Before tells whether more may have been allocated before the recording than
+// Before reports whether more may have been allocated before the recording than
 // within it: as much was reserved before its first event as ever after.
 func (d *Device) Before() bool {
 	return d.History != "complete" && d.Events > 0 && d.Peaks.Reserved.Event == nil &&

@@ -380,7 +380,7 @@ const (
 	eraWithoutTimes = "2.0/2.1-dev"
 )
 
-// OldRecorder tells whether it was PyTorch up to 2.0 that wrote the file, whose
+// OldRecorder reports whether it was PyTorch up to 2.0 that wrote the file, whose
 // _record_memory_history takes other arguments.
 func (s *Snapshot) OldRecorder() bool { return s.Era == eraOfHistories || s.Era == eraWithoutTimes }
 

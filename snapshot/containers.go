@@ -217,7 +217,7 @@ func (d *decoder) extendDict(op byte, at int, target value, m int) error {
 // of them may follow.
 const batched = 1000
 
-// allFrames tells whether values are all there is of a stack, whose frames are
+// allFrames reports whether values are all there is of a stack, whose frames are
 // then in decoder.scratch.
 func (d *decoder) allFrames(values []value) bool {
 	if len(values) >= batched {

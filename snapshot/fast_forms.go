@@ -61,7 +61,7 @@ type forms struct {
 
 func (fs *forms) slot() *uint8 { return &fs.next[fs.context*0x9E3779B97F4A7C15>>(64-13)] }
 
-// fits tells whether the entry at p is of form f.
+// fits reports whether the entry at p is of form f.
 func (f *form) fits(start unsafe.Pointer, p int) bool {
 	for i := range f.words {
 		if w := &f.words[i]; (eight(start, p+8*i)^w.bits)&w.mask != 0 {
@@ -299,7 +299,7 @@ func (f *form) compare(b []byte, varies *[formBytes]bool) {
 	}
 }
 
-// isNothing tells whether the value of a key is what most entries have: the columns
+// isNothing reports whether the value of a key is what most entries have: the columns
 // leave it out.
 func (r *row) isNothing(key StringID) bool {
 	switch s := eventSteps.reference[min(key, numKeys)]; s {
@@ -315,7 +315,7 @@ func (r *row) isNothing(key StringID) bool {
 	return false
 }
 
-// memoized tells whether b surely ends in MEMOIZE.
+// memoized reports whether b surely ends in MEMOIZE.
 func memoized(b []byte) bool {
 	n := len(b)
 	return b[n-1] == pickle.Memoize && b[n-2] != pickle.BinPut && b[n-5] != pickle.LongBinPut

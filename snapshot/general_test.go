@@ -121,7 +121,7 @@ func elements(v any) []any {
 	return nil
 }
 
-// small tells whether an integer fits a value.
+// small reports whether an integer fits a value.
 func small(n int) bool { return newValue(kInt, uint64(n)).int() == int64(n) }
 
 // poolOf is a tuple of two integers.

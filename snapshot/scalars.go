@@ -176,7 +176,7 @@ func (o *objects) poolOf(v value) uint32 {
 
 const oddPool = "pool that is no pair of integers"
 
-// starts tells whether an annotation's stage is the beginning of its range.
+// starts reports whether an annotation's stage is the beginning of its range.
 func (t *tables) starts(stage StringID) bool {
 	if stage != sStart && stage != sEnd {
 		t.note("annotation whose stage is neither START nor END, taken as its end")

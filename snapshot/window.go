@@ -96,7 +96,7 @@ func (w *window) read(n int) error {
 	return nil
 }
 
-// beyond tells whether n more bytes are known not to be there.
+// beyond reports whether n more bytes are known not to be there.
 func (w *window) beyond(n uint64) bool {
 	rest := uint64(len(w.b) - w.p)
 	if n <= rest {

@@ -9,7 +9,7 @@ type Life struct {
 	Freed int // its free is requested. NoEvent: before the first event; the number of events: not in the trace
 }
 
-// Has tells whether a life has begun and isn't over right after an event; NoEvent
+// Has reports whether a life has begun and isn't over right after an event; NoEvent
 // asks for the instant before the first.
 func (l Life) Has(event int) bool { return l.Born <= event && event < l.Freed }
 
@@ -46,11 +46,11 @@ func (t *Timeline) BornSince(event int) AllocationID {
 	return AllocationID(len(t.older) + sort.Search(len(born), func(i int) bool { return int(born[i]) >= event }))
 }
 
-// occupies tells whether an allocation has its block right after an event: until
+// occupies reports whether an allocation has its block right after an event: until
 // the free is completed.
 func (t *Timeline) occupies(id AllocationID, event int) bool {
 	return t.BornAt(id) <= event && int64(t.Freed[id]) > int64(event)
 }
 
-// Outlives tells whether an allocation's free isn't requested within the trace.
+// Outlives reports whether an allocation's free isn't requested within the trace.
 func (t *Timeline) Outlives(id AllocationID) bool { return t.FreeRequested[id] == Never }

@@ -165,7 +165,7 @@ func (p *pairing) requested(i uint32, address uint64) AllocationID {
 	return id
 }
 
-// completedNext tells whether the request to free at event i is carried out by
+// completedNext reports whether the request to free at event i is carried out by
 // the next event, as it is where no other stream uses the block.
 func completedNext(e *snapshot.Events, i int) bool {
 	return i+1 < len(e.Action) && e.Action[i+1] == snapshot.FreeCompleted && e.Address[i+1] == e.Address[i]

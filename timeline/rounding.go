@@ -65,7 +65,7 @@ func powerOfTwoDivision(n, d int64) int64 {
 	return (n + step - 1) &^ (step - 1)
 }
 
-// splits tells whether what a rounded request leaves of a free block becomes a
+// splits reports whether what a rounded request leaves of a free block becomes a
 // block of its own.
 func (r *rounding) splits(size, rest int64) bool {
 	if size <= smallSize || r.expandable {

@@ -151,7 +151,7 @@ func merge(spans []span) []span {
 	return out
 }
 
-// Expandable tells whether the device's segments grow: by the settings, or,
+// Expandable reports whether the device's segments grow: by the settings, or,
 // where those weren't recorded, by the segments themselves.
 func (t *Timeline) Expandable() bool {
 	return t.rounding.expandable || slices.ContainsFunc(t.Device.Segments, func(s snapshot.Segment) bool { return s.Expandable })

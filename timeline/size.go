@@ -194,7 +194,7 @@ func (w *walk) gone(id AllocationID) {
 	w.now.Requested = max(w.now.Requested-w.t.Requested(id), 0)
 }
 
-// rise tells whether the value is the largest so far.
+// rise reports whether the value is the largest so far.
 func (p *Peak) rise(bytes int64, event int) bool {
 	if bytes <= p.Bytes {
 		return false

@@ -165,7 +165,7 @@ func (t *Timeline) Stream(id AllocationID) uint32 {
 	return t.Device.Events.StreamOf(int(t.Born[id]))
 }
 
-// AliveAt tells whether an allocation counts as allocated right after an event;
+// AliveAt reports whether an allocation counts as allocated right after an event;
 // NoEvent asks for the instant before the first.
 func (t *Timeline) AliveAt(id AllocationID, event int) bool {
 	return t.Life(id).Has(event)

@@ -8,13 +8,13 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// OutlivesPass tells whether what was born in backward is there after it.
+// OutlivesPass reports whether what was born in backward is there after it.
 func OutlivesPass(a *Facts, id timeline.AllocationID) bool {
 	r := a.Run(a.Born(id))
 	return r >= 0 && a.Freed(id) >= a.Runs[r].End
 }
 
-// IsCut tells whether a backward pass was cut off, by a failure or where the
+// IsCut reports whether a backward pass was cut off, by a failure or where the
 // recording ends: it hasn't come to what was saved first.
 func IsCut(a *Facts, pass *phases.Run) bool {
 	return pass.End >= a.Last || a.FailedBetween(pass.First-1, pass.End)

@@ -85,7 +85,7 @@ func (n Need) String() string {
 		"what may be logits by its place and size"}[n]
 }
 
-// met tells whether a recording has what a need names.
+// met reports whether a recording has what a need names.
 func (n Need) met(f *Facts) bool {
 	switch n {
 	case Labels:

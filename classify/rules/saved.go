@@ -13,7 +13,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// showsReleases tells whether autograd is ever seen letting go of a saved tensor.
+// showsReleases reports whether autograd is ever seen letting go of a saved tensor.
 func showsReleases(a *Facts) bool {
 	if a.All&frames.Release == 0 {
 		return false
@@ -226,7 +226,7 @@ func markGraph(a *Facts, together []timeline.AllocationID, made func() []int32, 
 	}
 }
 
-// HaveNames tells whether blocks freed in a row were held by names of the program,
+// HaveNames reports whether blocks freed in a row were held by names of the program,
 // not by an autograd graph: by a function's variables until it returned, by a list
 // of equal tensors or by a module. Under checkpointing or no_grad nothing else holds
 // them. With stacks, the function that frees variables made them, with no module's
@@ -274,7 +274,7 @@ func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 	return direct*4 >= len(ids)*3
 }
 
-// areCasts tells whether what goes together is what autocast lets go of when it
+// areCasts reports whether what goes together is what autocast lets go of when it
 // is left: nearly all of it half as large as a weight, and no more of a size
 // than there are such weights. Under no_grad, too, weights are cast once a pass.
 func areCasts(a *Facts, together []timeline.AllocationID) bool {

@@ -271,7 +271,7 @@ func errNone(runs []batch.Run) error {
 	return fmt.Errorf("none of %s could be analysed", units.Plural(len(runs), "run"))
 }
 
-// anyReport tells whether any run could be analysed.
+// anyReport reports whether any run could be analysed.
 func anyReport(reports batch.Reports) (bool, error) {
 	for r, err := range reports {
 		if err != nil || r.Document != nil {

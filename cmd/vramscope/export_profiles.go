@@ -100,7 +100,7 @@ func (f *exportFlags) profiled(cmd *cobra.Command, name string) (profiles.Record
 	return r, nil
 }
 
-// onTerminal tells whether an output is shown to a person as it is.
+// onTerminal reports whether an output is shown to a person as it is.
 func onTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -71,7 +71,7 @@ func (f *exportFlags) tables(cmd *cobra.Command) ([]*dataset.Table, error) {
 	return nil, fmt.Errorf("--table %q: %s", f.table, tableHelp())
 }
 
-// toFolder tells whether -o names a folder.
+// toFolder reports whether -o names a folder.
 func (f *exportFlags) toFolder() bool {
 	if f.output == "" {
 		return false

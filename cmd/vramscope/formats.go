@@ -96,7 +96,7 @@ func (o *outputFlags) check() error {
 	return nil
 }
 
-// any tells whether something is written in such a format, by --format's word or
+// any reports whether something is written in such a format, by --format's word or
 // the ending of a file.
 func (o *outputFlags) any(word, end string) bool {
 	return o.format == word || slices.ContainsFunc(o.files, func(name string) bool { return ending(name) == end })

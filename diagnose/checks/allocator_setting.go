@@ -129,7 +129,7 @@ func (x *compared) gain(o *replay.Outcome) int64 {
 	return min(o.SavesBytes, max(0, x.peak-o.PeakReservedBytes))
 }
 
-// worth tells whether a setting saves enough for a word.
+// worth reports whether a setting saves enough for a word.
 func (x *compared) worth(o *replay.Outcome) bool {
 	return o != nil && facts.Share(x.gain(o), x.begun) >= gainWorth && x.gain(o) >= 32<<20
 }

@@ -24,7 +24,7 @@ var cacheFlushed = Check{
 	Run:   findCacheFlushed,
 }
 
-// givesBack tells whether memory goes back to the driver within the recording.
+// givesBack reports whether memory goes back to the driver within the recording.
 func givesBack(d *report.Device) bool {
 	return slices.ContainsFunc(d.Actions, func(a report.KeyCount) bool {
 		return a.Key == "segment_free" || a.Key == "segment_unmap"

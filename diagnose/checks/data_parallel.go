@@ -47,7 +47,7 @@ func findDataParallel(p *facts.Pass) []Draft {
 	return []Draft{d}
 }
 
-// gathers tells whether something is allocated on the device while DataParallel
+// gathers reports whether something is allocated on the device while DataParallel
 // gathers outputs.
 func gathers(p *facts.Pass) bool {
 	s := p.T.Snapshot

@@ -103,7 +103,7 @@ func emptiedInLoop(p *facts.Pass) emptied {
 	return x
 }
 
-// isCapture tells whether a stack is that of a CUDA graph's capture, which empties
+// isCapture reports whether a stack is that of a CUDA graph's capture, which empties
 // the cache before it begins.
 func isCapture(p *facts.Pass, stack snapshot.StackID) bool {
 	s := p.T.Snapshot

@@ -33,7 +33,7 @@ func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) b
 	return out
 }
 
-// toldElsewhere tells whether another check reports what a leak keeps: graphs that
+// toldElsewhere reports whether another check reports what a leak keeps: graphs that
 // no backward pass uses, or models and optimizers that were made again.
 func toldElsewhere(p *facts.Pass, l *classify.Leak) bool {
 	if (l.Kind == classify.StaleOutputs || l.Untrained) && p.Mostly(l.Allocations, facts.Unused.Of(p).Allocations()) {
@@ -108,7 +108,7 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 	return out
 }
 
-// Uneven tells whether steps differ in what they leave: the sum, of which older
+// Uneven reports whether steps differ in what they leave: the sum, of which older
 // bytes were made before the trace, isn't that many times what they usually do.
 func Uneven(l *report.Leak, older int64) bool {
 	off := l.TotalBytes - older - int64(l.Steps)**l.BytesPerStep

@@ -108,7 +108,7 @@ func staleAtPeak(p *facts.Pass) (bytes int64) {
 	return bytes
 }
 
-// inParts tells whether a line makes scores three times in a row, each time soon
+// inParts reports whether a line makes scores three times in a row, each time soon
 // after those went that it made before: a part of the tokens at a time. Between
 // others lies a whole pass.
 func inParts(p *facts.Pass) bool {

@@ -57,7 +57,7 @@ func findOwnTemporaries(p *facts.Pass) []Draft {
 	return []Draft{d}
 }
 
-// isOwn tells whether a temporary was made by lines of the program outside of all
+// isOwn reports whether a temporary was made by lines of the program outside of all
 // passes.
 func isOwn(p *facts.Pass, id timeline.AllocationID) bool {
 	return p.Classes.Phase[id] == classify.OtherPhase && p.T.Stack(id) != 0 && goesInTime(p, id)
@@ -85,7 +85,7 @@ func copiesOfWeights(p *facts.Pass, ids []timeline.AllocationID) (copied, used i
 	return copied, used
 }
 
-// goesInTime tells whether an allocation is gone before the step after its own is
+// goesInTime reports whether an allocation is gone before the step after its own is
 // over: what stays longer is kept, whatever it is.
 func goesInTime(p *facts.Pass, id timeline.AllocationID) bool {
 	steps := p.Classes.Steps
@@ -94,7 +94,7 @@ func goesInTime(p *facts.Pass, id timeline.AllocationID) bool {
 		p.T.FreeRequested[id] != timeline.Never
 }
 
-// seesPass tells whether an allocation is there for the whole of a forward or
+// seesPass reports whether an allocation is there for the whole of a forward or
 // backward pass.
 func seesPass(p *facts.Pass, id timeline.AllocationID) bool {
 	life := p.LifeOf(id)

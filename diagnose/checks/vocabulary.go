@@ -76,7 +76,7 @@ func sizesAtPeak(p *facts.Pass) (held [classify.NumCategories]map[int64]int, inp
 	return held, inputs
 }
 
-// isBatch tells whether one of the inputs has a number of 8 bytes for each
+// isBatch reports whether one of the inputs has a number of 8 bytes for each
 // token, or for one token more in each sequence.
 func isBatch(inputs map[int64]int, tokens int64) bool {
 	for n := range inputs {

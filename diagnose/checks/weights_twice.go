@@ -194,7 +194,7 @@ func repeated(p *facts.Pass, ids []timeline.AllocationID, first, second int) (fr
 	return from, to, bytes
 }
 
-// otherOrigin tells whether two runs of weights were made by different code:
+// otherOrigin reports whether two runs of weights were made by different code:
 // the layers of one model are made by the same.
 func otherOrigin(p *facts.Pass, a, b []timeline.AllocationID) bool {
 	made := map[snapshot.StackID]bool{}
@@ -209,7 +209,7 @@ func otherOrigin(p *facts.Pass, a, b []timeline.AllocationID) bool {
 	return true
 }
 
-// trained tells whether both sets of weights have gradients: as many of the
+// trained reports whether both sets of weights have gradients: as many of the
 // largest size are made in a step as there are weights of it.
 func trained(p *facts.Pass, second []timeline.AllocationID) bool {
 	var size int64
@@ -233,7 +233,7 @@ func trained(p *facts.Pass, second []timeline.AllocationID) bool {
 	return most >= weights
 }
 
-// loaded tells whether a file's contents are what was allocated.
+// loaded reports whether a file's contents are what was allocated.
 func loaded(p *facts.Pass, ids []timeline.AllocationID) bool {
 	reads := p.StacksWith(func(_, file string) bool {
 		file = strings.ReplaceAll(file, `\`, "/")

@@ -51,7 +51,7 @@ var Collected = Named("collected results", func(p *Pass) *Results {
 	return &x
 })
 
-// FillPeak tells whether such results are what makes the peak.
+// FillPeak reports whether such results are what makes the peak.
 func (x *Results) FillPeak() bool { return x != nil && x.AtPeak }
 
 // carried are the allocations of some passes that are still there when the next

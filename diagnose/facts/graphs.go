@@ -176,7 +176,7 @@ func (p *Pass) stillBuilt(x *Graphs) (ids []timeline.AllocationID) {
 	return ids
 }
 
-// forGraph tells whether an allocation may be a tensor that forward saved.
+// forGraph reports whether an allocation may be a tensor that forward saved.
 func (p *Pass) forGraph(id timeline.AllocationID) bool {
 	if p.Classes.Phase[id] != classify.Forward || p.T.Allocated[id] <= 512 {
 		return false
@@ -322,7 +322,7 @@ func (p *Pass) releases() (x letting) {
 	return x
 }
 
-// UnusedGraph tells whether what is kept are graphs of passes that aren't trained
+// UnusedGraph reports whether what is kept are graphs of passes that aren't trained
 // on.
 func (p *Pass) UnusedGraph(l *classify.Leak) bool {
 	if l.Untrained {

@@ -42,7 +42,7 @@ var Loss = Named("line of the loss", func(p *Pass) *report.Site {
 	return &s
 })
 
-// Scored tells whether a loss is worked out of the logits: all of them are read.
+// Scored reports whether a loss is worked out of the logits: all of them are read.
 func (p *Pass) Scored() bool {
 	seen := map[snapshot.StackID]bool{}
 	for id := range p.Each(classify.Logits) {

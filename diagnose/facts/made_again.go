@@ -169,7 +169,7 @@ func (p *Pass) models() []Generation {
 	})
 }
 
-// sameSizes tells whether two sets of weights have the same sizes, in any order.
+// sameSizes reports whether two sets of weights have the same sizes, in any order.
 func (p *Pass) sameSizes(a, b []timeline.AllocationID) bool {
 	sizes := func(ids []timeline.AllocationID) []int64 {
 		out := make([]int64, len(ids))
@@ -224,7 +224,7 @@ func (p *Pass) alike(all []Generation) (out []Generation) {
 	return out
 }
 
-// sameGradients tells whether as many gradients were made in the steps of all
+// sameGradients reports whether as many gradients were made in the steps of all
 // generations: more layers that are trained bring their own state.
 func (p *Pass) sameGradients(all []Generation) bool {
 	made := map[int32]int64{}

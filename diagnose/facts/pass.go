@@ -96,7 +96,7 @@ func (c *cells) cell(of Need) *cell {
 	return x
 }
 
-// Scarce tells whether a request failed, or nearly all of the device was taken.
+// Scarce reports whether a request failed, or nearly all of the device was taken.
 func (p *Pass) Scarce() bool {
 	d := p.Dev
 	return len(d.OOMs) > 0 || d.CapacityBytes != nil && d.Peaks.Reserved.Bytes >= *d.CapacityBytes/10*9

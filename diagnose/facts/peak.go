@@ -72,7 +72,7 @@ var Leaked = Named("leaked allocations", func(p *Pass) (ids []timeline.Allocatio
 	return ids
 })
 
-// Mostly tells whether at least half of some memory is that of others.
+// Mostly reports whether at least half of some memory is that of others.
 func (p *Pass) Mostly(ids, others []timeline.AllocationID) bool {
 	if len(others) == 0 {
 		return false

@@ -74,7 +74,7 @@ func maySpill(ev *evidence.Evidence) bool {
 	return false
 }
 
-// brimful tells whether nvidia-smi saw any GPU filled to the last percents.
+// brimful reports whether nvidia-smi saw any GPU filled to the last percents.
 func (w *witness) brimful() (bool, float64) {
 	for _, g := range w.doc.Evidence.GPUs {
 		if g.PeakUsedBytes != nil && g.TotalBytes != nil && *g.TotalBytes > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-// epochsRise tells whether another epoch begins with each of these values, and none between.
+// epochsRise reports whether another epoch begins with each of these values, and none between.
 func (s *stepSeries) epochsRise(at []int) bool {
 	begun := 0
 	for i := at[0] - 1; i < len(s.epochs); i++ {

@@ -95,7 +95,7 @@ func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 	}
 }
 
-// leaking tells whether a recording shows what grows.
+// leaking reports whether a recording shows what grows.
 func (w *witness) leaking() bool {
 	for i := range w.doc.Devices {
 		for _, l := range w.doc.Devices[i].Leaks {

@@ -22,7 +22,7 @@ func RequestsOf(devices ...report.Device) Requests {
 	return r
 }
 
-// Recorded tells whether one of them is what the message is about.
+// Recorded reports whether one of them is what the message is about.
 func (r Requests) Recorded(m *evidence.OOMMessage) bool {
 	requested := evidence.Or(m.RequestedBytes, -1)
 	i, _ := slices.BinarySearch(r, requested)

@@ -93,7 +93,7 @@ func (f *Failure) changeShown() string {
 	return ""
 }
 
-// asksFor tells whether the request is at least one in so many parts of the GPU.
+// asksFor reports whether the request is at least one in so many parts of the GPU.
 func (f *Failure) asksFor(parts int64) bool {
 	return f.Capacity > 0 && f.Requested >= f.Capacity/parts
 }

@@ -118,7 +118,7 @@ func (p *picture) kind(id int) uint16 {
 	return k
 }
 
-// counts tells whether an allocation is ever allocated within the recording.
+// counts reports whether an allocation is ever allocated within the recording.
 func (p *picture) counts(id int) bool { return p.T.FreeRequested[id] != timeline.Before }
 
 // lifetime is an allocation's birth and death as events; what is older than

@@ -170,7 +170,7 @@ func unevenFinding(r *report.Ranks, devices []report.Device, share int64) report
 	return f
 }
 
-// sameTime tells whether two recordings lie in the same time, for the larger
+// sameTime reports whether two recordings lie in the same time, for the larger
 // part of the shorter one; recordings without a clock do.
 func sameTime(a, b *report.Device) bool {
 	if a.FirstTime == nil || b.FirstTime == nil || a.LastTime == nil || b.LastTime == nil {

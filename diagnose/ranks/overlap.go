@@ -159,7 +159,7 @@ func matches(e *snapshot.Events, i int, t trail, fromEnd bool) bool {
 	return compared >= trailLeast
 }
 
-// survives tells whether what was in use at the end of one recording is what a
+// survives reports whether what was in use at the end of one recording is what a
 // later one found when it began.
 func survives(a, b *Recording) bool {
 	for _, x := range a.Devices {

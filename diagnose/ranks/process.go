@@ -108,7 +108,7 @@ func (j *Job) sameRank(a, b int) bool {
 	return !j.apart(a, b) && !(anew && x.Name.Stem != y.Name.Stem)
 }
 
-// continues tells whether a recording without a rank goes on from another of
+// continues reports whether a recording without a rank goes on from another of
 // the same name but for a number of its dump or a time.
 func (j *Job) continues(a, b int) bool {
 	x, y := j.Recorded[a], j.Recorded[b]

@@ -94,7 +94,7 @@ func (t *teller) perhaps(number func(filename.Name) int, from string) {
 	}
 }
 
-// FromZero tells whether some numbers, two at least, are 0, 1, 2 ….
+// FromZero reports whether some numbers, two at least, are 0, 1, 2 ….
 func FromZero(numbers map[int]bool) bool {
 	for n := range len(numbers) {
 		if !numbers[n] {
@@ -154,7 +154,7 @@ func (t *teller) devices() {
 	}
 }
 
-// numbered tells whether the devices' numbers stand in the names.
+// numbered reports whether the devices' numbers stand in the names.
 func (t *teller) numbered(owner map[int]int) bool {
 	for device, i := range owner {
 		if !slices.Contains(t.j.Recorded[i].Name.Numbers, int64(device)) {
@@ -196,7 +196,7 @@ func (t *teller) concurrent() {
 	}
 }
 
-// together tells whether recordings are of different processes that ran at the
+// together reports whether recordings are of different processes that ran at the
 // same time.
 func (t *teller) together(family []int) bool {
 	var first, last int64
@@ -221,12 +221,12 @@ func (t *teller) together(family []int) bool {
 	return true
 }
 
-// sameProcess tells whether two recordings have events in common.
+// sameProcess reports whether two recordings have events in common.
 func (j *Job) sameProcess(a, b int) bool {
 	return j.overlaps[[2]int{a, b}].same || j.overlaps[[2]int{b, a}].same
 }
 
-// apart tells whether two recordings of the same time have no events in common.
+// apart reports whether two recordings of the same time have no events in common.
 func (j *Job) apart(a, b int) bool {
 	_, one := j.overlaps[[2]int{a, b}]
 	_, other := j.overlaps[[2]int{b, a}]

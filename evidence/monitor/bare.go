@@ -151,7 +151,7 @@ func processCounts(columns []column, cells [][]byte, plain []int) bool {
 	return true
 }
 
-// isCapacity tells whether that many MiB may be all of a card's memory, of which
+// isCapacity reports whether that many MiB may be all of a card's memory, of which
 // drivers show up to a tenth less than what is printed on the box.
 func isCapacity(mebibytes float64) bool {
 	for _, gb := range [...]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96, 128,

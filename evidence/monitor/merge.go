@@ -85,7 +85,7 @@ func (u *unit) anonymous() bool {
 	return true
 }
 
-// useful tells whether a column ever holds an id.
+// useful reports whether a column ever holds an id.
 func (l *listing) useful(k int) bool {
 	for _, u := range l.units {
 		if informative(k, u.ids[k]) {

@@ -69,7 +69,7 @@ func (p *Parser) tableLine(line []byte) bool {
 	return t.keeps(cells, cells[0] != '+' && p.tableRow(cells), 0)
 }
 
-// keeps tells whether a line is the table's: a row that was understood, or one as
+// keeps reports whether a line is the table's: a row that was understood, or one as
 // wide as all of them but for a few letters.
 func (t *tableState) keeps(line []byte, understood bool, slack int64) bool {
 	if !understood && abs(int64(width(line)-t.width)) > slack {

@@ -2,7 +2,7 @@ package runlog
 
 import "bytes"
 
-// labels tells whether a log's lines carry the number of the task that printed
+// labels reports whether a log's lines carry the number of the task that printed
 // them, as `srun --label` puts it in front: "0: ", " 3: ". Such a number is no
 // step's. Nor is that of a container, as in "trainer-1  | ".
 type labels struct {

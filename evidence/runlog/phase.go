@@ -37,7 +37,7 @@ func phaseAfter(phase string, frame []byte) string {
 	return phase
 }
 
-// names tells whether a frame has a mark; a function's name is one as a whole.
+// names reports whether a frame has a mark; a function's name is one as a whole.
 func names(frame []byte, mark string) bool {
 	i := bytes.Index(frame, []byte(mark))
 	if i < 0 || mark[:3] != "in " {

@@ -33,7 +33,7 @@ type Report struct {
 	Known int
 }
 
-// IsTrainingLog tells whether anything but OOM messages and summaries was found.
+// IsTrainingLog reports whether anything but OOM messages and summaries was found.
 func (r *Report) IsTrainingLog() bool { return r.Steps.Count > 0 || r.Known > 0 }
 
 // maxEntries bounds the messages and the summaries that are kept.

@@ -46,7 +46,7 @@ func (s *survival) step(p *Parser, number int64, line []byte, bar bool) {
 	s.last = number
 }
 
-// ofRank tells whether a line is of a rank that failed, as far as both say theirs.
+// ofRank reports whether a line is of a rank that failed, as far as both say theirs.
 func ofRank(list []evidence.OOMMessage, line []byte) bool {
 	rank := rankOf(line)
 	for i := range list {

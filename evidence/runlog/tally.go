@@ -115,7 +115,7 @@ type pageKey struct{ epoch, page int64 }
 // maxPages bounds the set to 16 MiB, 134 million steps.
 const maxPages = 32 << 10
 
-// add tells whether the step is new. A full set knows only whether steps go up.
+// add reports whether the step is new. A full set knows only whether steps go up.
 func (n *numberSet) add(epoch, step int64) bool {
 	key := pageKey{epoch, step >> 12}
 	if n.page == nil || key != n.key {

@@ -48,7 +48,7 @@ func (t *templates) remember(line []byte, pairs []pair) {
 	t[0] = last
 }
 
-// mayBeTimed tells whether a line has three numbers as in 12:34:56, 2026-05-20
+// mayBeTimed reports whether a line has three numbers as in 12:34:56, 2026-05-20
 // or 2026/05/20.
 func mayBeTimed(line []byte) bool {
 	var between byte

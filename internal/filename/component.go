@@ -126,7 +126,7 @@ func (p *component) takeRank(i int) {
 	t.taken, n.taken = true, true
 }
 
-// doubtfulRank tells whether a rank may be that of a matrix: so its neighbours
+// doubtfulRank reports whether a rank may be that of a matrix: so its neighbours
 // say, or it is only part of a folder's name and not 0.
 func (p *component) doubtfulRank(i int) bool {
 	if slices.ContainsFunc(p.tokens, func(t token) bool { return otherRanks[t.text] }) {

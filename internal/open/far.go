@@ -93,7 +93,7 @@ func textOf(in *snapshot.Input) (io.ReadCloser, error) {
 
 func (t text) Close() error { return errors.Join(t.ReadCloser.Close(), t.in.Close()) }
 
-// exists tells whether a file is there.
+// exists reports whether a file is there.
 func (f files) exists(name string) bool {
 	if local, ok := store.Path(name); ok {
 		_, err := os.Stat(local)

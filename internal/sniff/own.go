@@ -38,7 +38,7 @@ func IsReport(head []byte) bool {
 // firstLines is how many lines a report's title, notes and verdict may take.
 const firstLines = 24
 
-// laidOut tells whether a text is a report from its beginning to its end, not a
+// laidOut reports whether a text is a report from its beginning to its end, not a
 // job's log into which one was printed: below the first paragraph, a line that
 // isn't indented is a heading or a note.
 func laidOut(text []byte) bool {

@@ -115,7 +115,7 @@ func (a *Allocator) Size(id BlockID) int64 { return a.blocks[id].size }
 // Address is where a block begins.
 func (a *Allocator) Address(id BlockID) uint64 { return a.blocks[id].address }
 
-// InUse tells whether a block is given out, and its free not requested yet.
+// InUse reports whether a block is given out, and its free not requested yet.
 func (a *Allocator) InUse(id BlockID) bool { return a.blocks[id].state == used }
 
 // Request is what is asked of an allocator.
@@ -176,7 +176,7 @@ func (a *Allocator) uncache(id BlockID) {
 	}
 }
 
-// whole tells whether a block is an entire segment.
+// whole reports whether a block is an entire segment.
 func (b *block) whole() bool { return b.prev == 0 && b.next == 0 }
 
 // Malloc serves a request; 0 when it can't be met.

@@ -129,20 +129,20 @@ func Recorded(s *snapshot.Snapshot) (Settings, []string) {
 	return set, notes
 }
 
-// Same tells whether two settings act alike.
+// Same reports whether two settings act alike.
 func (s Settings) Same(other Settings) bool {
 	s.text, other.text = "", ""
 	return s == other
 }
 
-// CutAlike tells whether blocks are cut in the same way: else a layout made under
+// CutAlike reports whether blocks are cut in the same way: else a layout made under
 // one of two settings can't have come about under the other.
 func (s Settings) CutAlike(other Settings) bool {
 	s.GCThreshold, s.Fraction, other.GCThreshold, other.Fraction = 0, 0, 0, 0
 	return s.Same(other)
 }
 
-// SharesSegment tells whether a request of n bytes is served from a segment of
+// SharesSegment reports whether a request of n bytes is served from a segment of
 // LargeSegment bytes, which others share.
 func (s *Settings) SharesSegment(n int64) bool {
 	r := s.Round(n)
@@ -175,7 +175,7 @@ func (s *Settings) SegmentFor(r int64) int64 {
 	return roundUp(r, roundLarge)
 }
 
-// RoomIn tells whether a segment of so many bytes, all of it free, has room for a
+// RoomIn reports whether a segment of so many bytes, all of it free, has room for a
 // request: small and large ones share none.
 func RoomIn(segment, request int64) bool {
 	return (segment == smallBuffer) == (request <= smallSize) && request <= segment
@@ -207,7 +207,7 @@ func (s *Settings) page(small bool) int64 {
 	return s.LargeSegment
 }
 
-// splits tells whether what a rounded request leaves of a free block becomes a
+// splits reports whether what a rounded request leaves of a free block becomes a
 // block of its own.
 func (s *Settings) splits(small bool, r, rest int64) bool {
 	if small || s.Expandable {

@@ -36,7 +36,7 @@ func (r *rewriter) batch(factor float64) (string, error) {
 		"and backward passes unless they have the size of a weight; the rest stays.", factor), nil
 }
 
-// inModel tells whether an allocation is the model's work on a batch. What is older
+// inModel reports whether an allocation is the model's work on a batch. What is older
 // than the trace and goes away was the last step's.
 func (r *rewriter) inModel(id timeline.AllocationID) bool {
 	switch r.classes.Phase[id] {

@@ -74,7 +74,7 @@ func (r *rewriter) checkpointLayers(p *passes.Pass, part timeline.Repeat) bool {
 	return some
 }
 
-// takesSaved tells whether a layer's input is among the tensors that were
+// takesSaved reports whether a layer's input is among the tensors that were
 // saved before it.
 func (r *rewriter) takesSaved(before []timeline.AllocationID, x *passes.Layer) bool {
 	for _, id := range before {

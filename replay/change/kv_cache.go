@@ -38,7 +38,7 @@ func (r *rewriter) cacheOff() (string, error) {
 // nearby is how many allocations around a copy belong to the same operation.
 const nearby = 24
 
-// wouldBeSaved tells whether keys or values that go into the cache would be
+// wouldBeSaved reports whether keys or values that go into the cache would be
 // saved for the backward pass without one, and until which event: when what
 // they are copied from is as large and goes at once. Else the original stays
 // anyway, as a part of one projection of queries, keys and values.

@@ -123,7 +123,7 @@ func (r *rewriter) head() (*head, error) {
 	return h, nil
 }
 
-// trained tells whether a loss's gradient is worked out, or would have been but
+// trained reports whether a loss's gradient is worked out, or would have been but
 // for a failed request.
 func (h *head) trained() bool {
 	return len(passes.Spans(h.classes, classify.Backward)) > 0 || len(h.OOMs) > 0
@@ -172,10 +172,10 @@ func (h *head) width(bytes int64) int64 {
 	return max(h.element, 2)
 }
 
-// about tells whether two sizes differ by what the last token makes at most.
+// about reports whether two sizes differ by what the last token makes at most.
 func about(n, m int64) bool { return max(n-m, m-n) <= m/64 }
 
-// occurs tells whether logits have about as many bytes.
+// occurs reports whether logits have about as many bytes.
 func (h *head) occurs(bytes int64) bool {
 	i, _ := slices.BinarySearch(h.ordered, bytes-bytes/64)
 	return i < len(h.ordered) && about(h.ordered[i], bytes)

@@ -45,7 +45,7 @@ func (r *rewriter) shard(gpus int) (string, error) {
 	return r.gather(list, &w, gpus, narrow), nil
 }
 
-// gathers tells whether a program gathers weights in its forward pass.
+// gathers reports whether a program gathers weights in its forward pass.
 func (r *rewriter) gathers() bool {
 	found := false
 	r.of(classify.Communication, func(id timeline.AllocationID) {

@@ -56,7 +56,7 @@ func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 // scalarBlock is what a scalar takes.
 const scalarBlock = 512
 
-// inPairs tells whether sizes come in pairs of equal ones, as two moments of
+// inPairs reports whether sizes come in pairs of equal ones, as two moments of
 // each parameter do; the last may lack its other half.
 func inPairs(sizes []int64) bool {
 	kinds := 0
@@ -110,12 +110,12 @@ func RestOfStep(c *classify.Classification, oom *timeline.OOM) int64 {
 	return 0
 }
 
-// asks tells whether an event is a request, met or not.
+// asks reports whether an event is a request, met or not.
 func asks(e *snapshot.Events, event int) bool {
 	return e.Action[event] == snapshot.Alloc || e.Action[event] == snapshot.OOM
 }
 
-// reaches tells whether a whole pass comes to an event on the same way as one that
+// reaches reports whether a whole pass comes to an event on the same way as one that
 // failed: forward, with more to save, or backward.
 func (p *Pass) reaches(t *timeline.Timeline, event int, backward bool) bool {
 	if backward {

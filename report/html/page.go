@@ -210,10 +210,10 @@ func (v *deviceView) draw() (err error) {
 
 func (v *deviceView) add(id string, o option) { v.Charts = append(v.Charts, chart{id + v.Suffix, o}) }
 
-// HasChart tells whether a chart was made.
+// HasChart reports whether a chart was made.
 func (v *deviceView) HasChart(id string) bool { return hasChart(v.Charts, id+v.Suffix) }
 
-// HasChart tells whether a chart of the evidence was made.
+// HasChart reports whether a chart of the evidence was made.
 func (v *page) HasChart(id string) bool { return hasChart(v.Charts, id) }
 
 func hasChart(charts []chart, id string) bool {

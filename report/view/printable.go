@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Steers tells whether a character says how others are shown: it breaks lines
+// Steers reports whether a character says how others are shown: it breaks lines
 // or turns the direction of writing, so that a name could pass for another.
 func Steers(r rune) bool {
 	return 0x200e <= r && r <= 0x200f || 0x2028 <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069

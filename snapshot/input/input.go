@@ -146,7 +146,7 @@ func (in *Input) Close() error {
 	return in.file.Close()
 }
 
-// Rereadable tells whether the input is a file or a store's, which can be
+// Rereadable reports whether the input is a file or a store's, which can be
 // opened again by its name.
 func (in *Input) Rereadable() bool { return in.file != nil || in.far != nil }
 
@@ -218,7 +218,7 @@ func (in *Input) size() int64 {
 	return int64(len(in.data))
 }
 
-// Once tells whether the content can be read only once: it is a stream that is too
+// Once reports whether the content can be read only once: it is a stream that is too
 // long to be kept.
 func (in *Input) Once() bool { return in.rest != nil }
 
@@ -250,7 +250,7 @@ func unwrapPath(err error) string {
 	return err.Error()
 }
 
-// IsCheckpoint tells whether a zip is laid out as torch.save writes it.
+// IsCheckpoint reports whether a zip is laid out as torch.save writes it.
 func (in *Input) IsCheckpoint() bool {
 	at, ok := in.raw().(io.ReaderAt)
 	if !ok || in.Compression != "zip" {

@@ -170,7 +170,7 @@ func goes(a *rules.Facts, id timeline.AllocationID) int {
 	return a.Freed(id)
 }
 
-// follows tells whether one size takes the place of another.
+// follows reports whether one size takes the place of another.
 func follows(g, h *rules.Grown) bool {
 	return h.Count == g.Count && h.First > g.Last && g.MinFreed > h.First
 }
@@ -241,7 +241,7 @@ func fusedBefore(a *rules.Facts, g, h *rules.Grown) int64 {
 	return found
 }
 
-// holds tells whether a block has room for queries, which may have more heads than
+// holds reports whether a block has room for queries, which may have more heads than
 // keys, and for keys and values.
 func holds(block, keys int64) bool { return keys > 0 && block >= 3*keys && block%keys == 0 }
 
@@ -336,7 +336,7 @@ func findNamed(a *rules.Facts) bool {
 	return found
 }
 
-// hasLayers tells whether a model has so many layers, going by how often the sizes
+// hasLayers reports whether a model has so many layers, going by how often the sizes
 // of most of its weights recur; what has another size beside them isn't one of them.
 func hasLayers(a *rules.Facts, layers int, beside int64) bool {
 	const large = 64 << 10 // norms and biases may be as large as each other
@@ -462,7 +462,7 @@ func FindKept(a *rules.Facts) {
 	}
 }
 
-// dropped tells whether allocations go at once: what a backward pass frees goes
+// dropped reports whether allocations go at once: what a backward pass frees goes
 // bit by bit, while it makes gradients.
 func dropped(a *rules.Facts, ids []timeline.AllocationID) bool {
 	first, end := a.Last, 0
@@ -472,7 +472,7 @@ func dropped(a *rules.Facts, ids []timeline.AllocationID) bool {
 	return !slices.Contains(a.Events.Action[first:end], snapshot.Alloc)
 }
 
-// paired tells whether allocations come two by two, a key and a value of each
+// paired reports whether allocations come two by two, a key and a value of each
 // layer, with more between the pairs than within them; what an encoder hands to
 // a decoder may be one more before them.
 func paired(a *rules.Facts, ids []timeline.AllocationID) bool {
@@ -486,7 +486,7 @@ func paired(a *rules.Facts, ids []timeline.AllocationID) bool {
 	return true
 }
 
-// IsGrowing tells whether an allocation is part of a cache that grows.
+// IsGrowing reports whether an allocation is part of a cache that grows.
 func IsGrowing(a *rules.Facts, id timeline.AllocationID) bool {
 	if a.Phase[id] != meaning.Generate && a.Phase[id] != meaning.Forward {
 		return false

@@ -86,7 +86,7 @@ func findRequested(a *rules.Facts) bool {
 	return found
 }
 
-// roomForLayers tells whether a number of equal blocks can be the keys and values
+// roomForLayers reports whether a number of equal blocks can be the keys and values
 // of a model's layers, one or two for each, which are no less than a part of the
 // largest weight of one.
 func roomForLayers(a *rules.Facts, count int, size int64) bool {

@@ -44,7 +44,7 @@ func TellFailedLoss(a *rules.Facts) {
 	}
 }
 
-// gradientOfLogits tells whether a request fails as the second one of a backward
+// gradientOfLogits reports whether a request fails as the second one of a backward
 // pass: the loss makes one scalar and the weight of all targets, backward one more,
 // at event root, and then a gradient as large as the log-softmax, which is of, from
 // which comes another. Before a forward pass is over nobody makes three scalars and

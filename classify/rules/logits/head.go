@@ -101,7 +101,7 @@ func (w *wideHead) end(bytes int64) timeline.AllocationID {
 	return head
 }
 
-// overWords tells whether the result has a number of 2 or 4 bytes for each of the
+// overWords reports whether the result has a number of 2 or 4 bytes for each of the
 // tokens, whose ids have 8, and of at least so many words.
 func (w *wideHead) overWords() bool {
 	const manyWords = 1 << 20

@@ -111,7 +111,7 @@ func largestIn(a *rules.Facts, first, end int, asked, wanted frames.Marks) int64
 	return size
 }
 
-// family tells whether a size is that of the logits in another precision, or
+// family reports whether a size is that of the logits in another precision, or
 // with the last token cut off. A matrix library's workspace is none by chance.
 func family(n, size int64) bool {
 	for _, m := range [...]int64{size, size / 2, size * 2} {
@@ -216,7 +216,7 @@ func markBefore(a *rules.Facts, at, first int, size int64) int64 {
 	return size
 }
 
-// sameRows tells whether two sizes can be logits of different numbers of tokens,
+// sameRows reports whether two sizes can be logits of different numbers of tokens,
 // for as many words.
 func sameRows(n, size int64) bool {
 	const manyTokens, far = 1 << 16, 16
@@ -252,7 +252,7 @@ func markOthers(a *rules.Facts, p rules.Pass, size int64) {
 	}
 }
 
-// sliced tells whether the logits before a log-softmax have a little more than
+// sliced reports whether the logits before a log-softmax have a little more than
 // it: a slice that leaves out the last token is copied first, too.
 func sliced(a *rules.Facts, at, first int, size int64) bool {
 	for i, budget := at-1, 8; i >= first && budget > 0; i-- {
@@ -302,7 +302,7 @@ func lossAt(a *rules.Facts, r rules.Pass, size int64) int {
 	return at
 }
 
-// transposed tells whether the log-softmax runs over another dimension than the
+// transposed reports whether the log-softmax runs over another dimension than the
 // last one: it copies its input for that. Its result is no row of logits.
 func transposed(a *rules.Facts, at, end int, size int64) bool {
 	next := at + 1
@@ -318,7 +318,7 @@ func transposed(a *rules.Facts, at, end int, size int64) bool {
 	return a.Freed(a.Timeline.Of[next]) <= next+2 && a.Freed(a.Timeline.Of[at]) > next+2
 }
 
-// savedGoes tells whether logits that forward kept go right after an event, as
+// savedGoes reports whether logits that forward kept go right after an event, as
 // those that a loss's own backward has read.
 func savedGoes(a *rules.Facts, event int, size int64) bool {
 	const soon = 5 // events

@@ -74,7 +74,7 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 	return 0, 0
 }
 
-// hasWords tells whether a size is a multiple of the number of rows of the largest
+// hasWords reports whether a size is a multiple of the number of rows of the largest
 // weight, the table of words as a rule: both share an odd factor that widths and
 // lengths, which are rounded for GPUs, seldom have.
 func hasWords(a *rules.Facts, size int64) bool {
@@ -166,7 +166,7 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	return false
 }
 
-// endsInLogits tells whether stacks speak for logits of a size in a pass: operators
+// endsInLogits reports whether stacks speak for logits of a size in a pass: operators
 // for an exponential of them, or of a part, where operators have names, or a function
 // that may hide one; else at least that a module makes them, and no module anything
 // large after that.
@@ -201,7 +201,7 @@ func endsInLogits(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	return soft || made && !later
 }
 
-// layered tells whether a pass's modules make what is of a size, or of its family,
+// layered reports whether a pass's modules make what is of a size, or of its family,
 // again and again, and the program nothing of it in between: hidden layers do, and
 // logits come from one of them.
 func layered(a *rules.Facts, p rules.Pass, size int64) bool {
@@ -222,7 +222,7 @@ func layered(a *rules.Facts, p rules.Pass, size int64) bool {
 	return false
 }
 
-// twoScalars tells whether nll_loss ran soon after the last request of a size, or
+// twoScalars reports whether nll_loss ran soon after the last request of a size, or
 // the one before, which may have been copied since: it makes the loss and the weight
 // of all targets, one right after the other.
 func twoScalars(a *rules.Facts, p rules.Pass, size int64) bool {
@@ -297,7 +297,7 @@ func tailAbove(a *rules.Facts, p rules.Pass, least int64) (tail []int64, rest in
 	return tail, rest
 }
 
-// unread tells whether what an event makes is gone before anything else is made:
+// unread reports whether what an event makes is gone before anything else is made:
 // what an operator needs for itself, and nobody reads.
 func unread(a *rules.Facts, event int) bool {
 	for i := event + 1; i < a.Last; i++ {

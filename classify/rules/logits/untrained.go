@@ -82,7 +82,7 @@ func markProduct(a *rules.Facts, p rules.Pass, top timeline.AllocationID) {
 	}
 }
 
-// forEachWord tells whether so many bytes are numbers for each word of the largest
+// forEachWord reports whether so many bytes are numbers for each word of the largest
 // weight, of which the small weights of the layers are a row.
 func forEachWord(a *rules.Facts, n int64) bool {
 	const small, often = 1 << 16, 4

@@ -151,7 +151,7 @@ func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
 	return later
 }
 
-// Lasts tells whether a block that is older than the trace is there for good: to
+// Lasts reports whether a block that is older than the trace is there for good: to
 // its end, or, where that is the program's own, until a backward pass is over
 // that follows an optimizer's step, or after one until nothing is made any more.
 // Gradients and what forward saves don't last so long.
@@ -282,7 +282,7 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	return lasting
 }
 
-// returning tells whether a good part of some blocks is of sizes that steps make
+// returning reports whether a good part of some blocks is of sizes that steps make
 // gradients of.
 func returning(a *rules.Facts, bySize map[int64][]timeline.AllocationID) bool {
 	var bytes, all int64

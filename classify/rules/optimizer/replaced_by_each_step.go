@@ -105,7 +105,7 @@ func agree(a *rules.Facts, replaced *rules.Sparse[rules.Claim], ids []timeline.A
 	}
 }
 
-// early tells whether an allocation was there before the first step. Weights that
+// early reports whether an allocation was there before the first step. Weights that
 // the first step drops look like its batch where no stacks tell.
 func early(a *rules.Facts, id timeline.AllocationID) bool {
 	return a.Born(id) < 0 || a.Phase[id] == meaning.Setup || a.Phase[id] == meaning.Data && a.Step[id] < 0

@@ -93,7 +93,7 @@ func sizesOf(a *rules.Facts, events []int) []int64 {
 	return sizes
 }
 
-// varied tells whether a run of sizes changes often enough to be told from others.
+// varied reports whether a run of sizes changes often enough to be told from others.
 func varied(sizes []int64) bool {
 	changes := 0
 	for k, n := range sizes[1:] {
@@ -104,7 +104,7 @@ func varied(sizes []int64) bool {
 	return changes >= 2
 }
 
-// keepsLittle tells whether most of what forward makes is gone when it ends.
+// keepsLittle reports whether most of what forward makes is gone when it ends.
 func keepsLittle(a *rules.Facts, events []int, end int) bool {
 	gone := 0
 	for _, i := range events {

@@ -73,7 +73,7 @@ func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
 	return found
 }
 
-// joinsGradients tells whether allocations may be DDP's buckets: the reducer makes
+// joinsGradients reports whether allocations may be DDP's buckets: the reducer makes
 // them at once (Reducer::initialize_buckets, torch/csrc/distributed/c10d/reducer.cpp),
 // and most hold several gradients. What a forward pass keeps comes one by one, and
 // copies of weights have their sizes.
@@ -90,7 +90,7 @@ func joinsGradients(a *rules.Facts, ids []timeline.AllocationID) bool {
 	return alone*2 < len(ids)
 }
 
-// isLastBatch tells whether at most one backward pass comes after a run.
+// isLastBatch reports whether at most one backward pass comes after a run.
 func isLastBatch(a *rules.Facts, r int) bool {
 	p := a.BackwardAfter(r)
 	return p == nil || a.BackwardAfter(a.Run(p.End)) == nil

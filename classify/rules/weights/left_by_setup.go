@@ -62,7 +62,7 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 	return guessed
 }
 
-// setupEnds tells whether it shows, in a program that fails before its first backward
+// setupEnds reports whether it shows, in a program that fails before its first backward
 // pass, where setup ends: most of what is there before the loop are layers with weights
 // of the same sizes, or iterations follow of which each frees what it saved.
 func setupEnds(a *rules.Facts) bool {

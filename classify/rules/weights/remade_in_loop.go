@@ -96,7 +96,7 @@ func (a *remade) claim(id timeline.AllocationID, r int) rules.Claim {
 	return rules.As(meaning.Weights, rules.Plausible)
 }
 
-// takesPlace tells whether an allocation has hardly been made when one of about
+// takesPlace reports whether an allocation has hardly been made when one of about
 // its size goes that was there in a step before.
 func (a *remade) takesPlace(id timeline.AllocationID, r int) bool {
 	n := a.Timeline.Requested(id)

@@ -8,7 +8,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// viewsBuckets tells whether gradients are views of DDP's buckets: then backward
+// viewsBuckets reports whether gradients are views of DDP's buckets: then backward
 // makes next to none that last.
 func viewsBuckets(a *rules.Facts) bool {
 	if !a.Trains || a.All&frames.Bucket == 0 {
@@ -59,7 +59,7 @@ func FindUnmatched(a *rules.Facts) {
 	}
 }
 
-// freezes tells whether some weights have no gradients, though others of their
+// freezes reports whether some weights have no gradients, though others of their
 // size do: then a table without one may be a weight, too.
 func freezes(a *rules.Facts) bool {
 	const large = 64 << 10 // statistics of layers are smaller, and have none anyway
