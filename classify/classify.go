@@ -60,7 +60,7 @@ func (c *Classification) Leaks() []leaks.Leak {
 type Evidence struct {
 	stacks *phases.StackFacts
 	facts  *rules.Facts
-	panel  rules.Panel
+	claims rules.Claims
 }
 
 // Gather looks at a device's stacks. It needs no timeline: both may be made at
@@ -72,7 +72,7 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 // Follow looks at births and deaths, too: phases, steps and what rules ask
 // for. The timeline may be one that was only begun.
 func (g *Evidence) Follow(t *timeline.Timeline) {
-	g.facts, g.panel = prepare(phases.Follow(t, g.stacks))
+	g.facts, g.claims = prepare(phases.Follow(t, g.stacks))
 }
 
 // New classifies the allocations of a timeline.
@@ -84,6 +84,6 @@ func New(t *timeline.Timeline, o Options) *Classification {
 	if g.facts == nil {
 		g.Follow(t)
 	}
-	decide(g.facts, g.panel, o)
+	decide(g.facts, g.claims, o)
 	return &Classification{Result: g.facts.Result}
 }

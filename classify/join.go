@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/names"
 	"github.com/vramscope/vramscope/classify/rules"
@@ -9,18 +11,19 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// decide has every rule claim, and names what a model's tensors can name. The panel is
-// that of all rules that need no labels.
-func decide(a *rules.Facts, p rules.Panel, o Options) {
+// decide has every rule claim but some, and names what a model's tensors can name. The
+// claims are those of all rules that need no labels.
+func decide(a *rules.Facts, claims rules.Claims, o Options) {
 	a.Labels = names.ReadLabels(a.Result, o.Labels)
-	if len(a.Labels)+len(o.Without) > 0 {
-		claims := make(rules.Claims, len(registry))
-		claims.Begin(a, registry, o.Without, false)
-		claims.Begin(a, registry, o.Without, true)
-		p = claims.Seat(registry)
+	claims.Begin(a, registry, func(r *rules.Rule) bool { return r.Asks(rules.Labels) })
+	for i, r := range registry {
+		if slices.Contains(o.Without, r.ID) {
+			claims[i] = nil
+		}
 	}
-	together.Do(func() { join(a, p) }, a.Peaks)
-	askSiblings(a, registry, o.Without)
+	panel := claims.Seat(registry)
+	together.Do(func() { join(a, panel) }, a.Peaks)
+	askSiblings(a, o.Without)
 	findDetails(a)
 	logits.TellFailedLoss(a)
 	names.Find(a.Result, o.Tensors)
@@ -113,9 +116,9 @@ func mostSure(a *rules.Facts, id timeline.AllocationID) uint8 {
 
 // askSiblings has the rules claim that look at what others turned out to be, one after
 // the other, of what nothing surer is known. The surest claim decides here, too.
-func askSiblings(a *rules.Facts, registry []*rules.Rule, without []string) {
+func askSiblings(a *rules.Facts, without []string) {
 	for k, r := range registry {
-		if !r.Siblings || !r.Speaks(a, without) {
+		if !r.Siblings || slices.Contains(without, r.ID) || !r.Speaks(a) {
 			continue
 		}
 		claims := r.Begin(a)

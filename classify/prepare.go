@@ -14,7 +14,7 @@ import (
 )
 
 // prepare works out what rules look at, and has those look that need no labels.
-func prepare(p *phases.Program) (*rules.Facts, rules.Panel) {
+func prepare(p *phases.Program) (*rules.Facts, rules.Claims) {
 	a := &rules.Facts{Program: p}
 	a.Kept = pages.Make[bool](len(a.Category))
 	rules.FindSizes(a)
@@ -31,12 +31,12 @@ func prepare(p *phases.Program) (*rules.Facts, rules.Panel) {
 				func() { optimizer.FindResumed(a) },
 				func() { older.FindOlder(a); weights.FindUnmatched(a) },
 				func() { passes.FindRecomputed(a) })
-			claims.Begin(a, registry, nil, false)
+			claims.Begin(a, registry, func(r *rules.Rule) bool { return !r.Asks(rules.Marked) })
 		})
 	logits.MarkLogits(a)
 	for _, steps := range a.Untrained {
 		logits.MarkJoined(a, steps)
 	}
-	claims.Begin(a, registry, nil, true)
-	return a, claims.Seat(registry)
+	claims.Begin(a, registry, func(r *rules.Rule) bool { return r.Asks(rules.Marked) })
+	return a, claims
 }

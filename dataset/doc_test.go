@@ -3,11 +3,12 @@ package dataset
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/vramscope/vramscope/internal/testing/pagetext"
 )
 
 var update = flag.Bool("update", false, "rewrite the tables of doc/tables.md")
@@ -17,17 +18,7 @@ const generated = "<!-- From here on made from the definitions: go test ./datase
 
 // TestDoc keeps doc/tables.md true.
 func TestDoc(t *testing.T) {
-	const name = "../doc/tables.md"
-	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, _, found := strings.Cut(string(old), generated)
-	if !found {
-		t.Fatalf("%s: no line %q", name, generated)
-	}
 	var b strings.Builder
-	b.WriteString(head + generated)
 	b.WriteString("\n## Of one recording\n")
 	for _, table := range RecordingTables() {
 		describe(&b, table)
@@ -36,13 +27,7 @@ func TestDoc(t *testing.T) {
 	for _, table := range RunTables() {
 		describe(&b, table)
 	}
-	if *update {
-		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if b.String() != string(old) {
-		t.Errorf("%s isn't what the definitions say; look at go test ./dataset -run TestDoc -update", name)
-	}
+	pagetext.Keep(t, "../doc/tables.md", generated, b.String(), *update)
 }
 
 func describe(b *strings.Builder, t *Table) {

@@ -186,7 +186,7 @@ func (j *job) verdict(doc, one *report.Document) report.Verdict {
 	v, main := worstVerdict(doc, &one.Devices[0])
 	v.Text = placeAmongRanks(doc, &one.Devices[0], main) + ": " + v.Text
 	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= ranks.UnevenBytes &&
-		share(m.Bytes, r.Rows[main].PeakAllocated) >= ranks.UnevenInfo {
+		facts.Share(m.Bytes, r.Rows[main].PeakAllocated) >= ranks.UnevenInfo {
 		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", units.Bytes(m.Bytes)) + ranks.Explained(m.Categories,
 			nil)
 	}

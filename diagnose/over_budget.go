@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -15,7 +16,7 @@ import (
 // should need; nil when it doesn't, or when the budget may be of something else.
 func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 	more := r.Measured.PeakBytes - r.Expected.PeakBytes
-	if share(more, r.Expected.PeakBytes) < 10 || more < 64<<20 || !likeWithLike(r, theory) {
+	if facts.Share(more, r.Expected.PeakBytes) < 10 || more < 64<<20 || !likeWithLike(r, theory) {
 		return nil
 	}
 	f := &report.Finding{ID: "over_budget", Severity: report.Info, Confidence: 0.7, Evidence: []string{},
@@ -52,7 +53,8 @@ func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 // was given or could be told.
 func likeWithLike(r *compare.Result, theory *compare.Theory) bool {
 	measured, budget := r.Measured.Categories[classify.Weights.String()], r.Categories[classify.Weights.String()]
-	if budget <= 0 || share(measured, budget) < 95 || share(measured, budget) > 110 && share(measured, budget) < 190 {
+	if budget <= 0 || facts.Share(measured, budget) < 95 || facts.Share(measured, budget) > 110 &&
+		facts.Share(measured, budget) < 190 {
 		return false
 	}
 	if r.Foreign {

@@ -68,7 +68,7 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 		}
 	case full >= 0:
 		v.Severity, v.About.Finding = report.Warning, full
-		v.Text = "No request failed, but " + lowerFirst(main.Findings[full].Title) + "; " + peaked(main, where)
+		v.Text = "No request failed, but " + facts.LowerFirst(main.Findings[full].Title) + "; " + peaked(main, where)
 	default:
 		v.Text = "No failure recorded: " + peaked(main, where)
 	}
@@ -97,7 +97,7 @@ func peaked(d *report.Device, where string) string {
 	if d.CapacityBytes != nil {
 		text += ", of " + units.Bytes(*d.CapacityBytes)
 	}
-	if d.Before() && share(reserved-allocated, reserved) >= facts.WasteLong {
+	if d.Before() && facts.Share(reserved-allocated, reserved) >= facts.WasteLong {
 		text += "; so much was reserved before the recording that more may have been allocated then"
 	}
 	return text
@@ -107,7 +107,7 @@ func peaked(d *report.Device, where string) string {
 // the peak worth having and are sure enough, nil when none is.
 func worthChanging(d *report.Device) *report.Finding {
 	for i := range d.Findings {
-		if f := &d.Findings[i]; f.Fix != nil && f.Confidence >= 0.7 && share(saved(f), d.Peaks.Allocated.Bytes) >= 10 {
+		if f := &d.Findings[i]; f.Fix != nil && f.Confidence >= 0.7 && facts.Share(saved(f), d.Peaks.Allocated.Bytes) >= 10 {
 			return f
 		}
 	}
@@ -191,7 +191,7 @@ func oomVerdict(doc *report.Document, device int) report.Verdict {
 	o := d.OOMs[len(d.OOMs)-1]
 	text := "Out of memory"
 	if o.Phase != nil {
-		text += " in " + facts.PhaseText[*o.Phase]
+		text += " in " + report.PhaseText[*o.Phase]
 	}
 	text += facts.OfStep(d, o.Event) + fmt.Sprintf(" on device %d: %s asked for", d.Device, units.Bytes(o.RequestedBytes))
 	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {

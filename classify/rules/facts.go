@@ -11,7 +11,8 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// Facts are what rules share while they look at one device. Rules only read them.
+// Facts are what rules share while they look at one device. Rules only read them, but for
+// the sites, which the first rule numbers that asks for them.
 type Facts struct {
 	*phases.Program
 	SizeIndex
@@ -20,7 +21,7 @@ type Facts struct {
 	LogitsMarks
 	SavedMarks
 	Labels map[timeline.AllocationID]meaning.Category
-	Sites  siteIndex
+	Sites  SiteIndex
 }
 
 // SizeIndex counts allocations by requested bytes, as far as they look like weights, or
@@ -82,8 +83,9 @@ type Grown struct {
 	Grows              bool
 }
 
-// siteIndex are the sites of a recording in three resolutions, and who asks them.
-type siteIndex struct {
+// SiteIndex are the sites of a recording in three resolutions, and who asks them.
+type SiteIndex struct {
+	Known                bool // the rest was worked out
 	Exact, Places, Sized Sites
 	Unsure               []timeline.AllocationID
 	Own                  map[timeline.AllocationID]bool // sites that are unsure every time

@@ -51,7 +51,7 @@ const (
 	AnyTime  Births = Older | AnyBirth
 )
 
-// born are the births in some phases.
+// BornIn are the births in some phases.
 func BornIn(phases ...meaning.Phase) (b Births) {
 	for _, p := range phases {
 		b |= 1 << p
@@ -111,7 +111,7 @@ type Claim struct {
 	Last     bool // no later rule of the signal speaks of it either
 }
 
-// sureness words of claims, in percent.
+// How sure claims are, in percent.
 const (
 	Exact     = 99
 	Strong    = 95
@@ -131,12 +131,14 @@ func KindOf(c meaning.Category, d meaning.Detail, sure uint8) Claim {
 // Silence is the claim that there is nothing to say, not by later rules of the signal either.
 func Silence() Claim { return Claim{Last: true} }
 
-// Speaks is true of a rule that a recording has something for, unless it is one of some.
-func (r *Rule) Speaks(f *Facts, without []string) bool {
+// Speaks is true of a rule that a recording has something for.
+func (r *Rule) Speaks(f *Facts) bool {
 	marked := r.Birth | r.Death
-	return !slices.Contains(without, r.ID) && (marked == 0 || f.All&marked != 0) &&
-		!slices.ContainsFunc(r.Needs, func(n Need) bool { return !n.met(f) })
+	return (marked == 0 || f.All&marked != 0) && !slices.ContainsFunc(r.Needs, func(n Need) bool { return !n.met(f) })
 }
+
+// Asks is true of a rule that needs a fact.
+func (r *Rule) Asks(n Need) bool { return slices.Contains(r.Needs, n) }
 
 // Asked is a rule that has something to look at in a recording.
 type Asked struct {
@@ -156,15 +158,26 @@ type Panel [meaning.NumPhases + 1][]Asked
 // nothing to look at in a recording.
 type Claims []func(timeline.AllocationID) Claim
 
-// Begin has rules look at a recording, all but some: those that ask for marks of logits,
-// or those that don't.
-func (c Claims) Begin(f *Facts, registry []*Rule, without []string, logits bool) {
+// Begin has those rules of a registry look at a recording whose turn it is.
+func (c Claims) Begin(f *Facts, registry []*Rule, turn func(*Rule) bool) {
 	together.Each(len(registry), func(i int) {
-		r := registry[i]
-		if !r.Siblings && slices.Contains(r.Needs, Marked) == logits && r.Speaks(f, without) {
+		if r := registry[i]; !r.Siblings && turn(r) && r.Speaks(f) {
 			c[i] = r.Begin(f)
 		}
 	})
+}
+
+// Among claims the same of all allocations of a set; nil where there are none.
+func Among(ids map[timeline.AllocationID]bool, c Claim) func(timeline.AllocationID) Claim {
+	if len(ids) == 0 {
+		return nil
+	}
+	return func(id timeline.AllocationID) Claim {
+		if !ids[id] {
+			return Claim{}
+		}
+		return c
+	}
 }
 
 // Seat arranges the rules that claim something by the births of which they speak.

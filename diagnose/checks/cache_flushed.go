@@ -64,7 +64,7 @@ func findCacheFlushed(p *facts.Pass) []Draft {
 	if !sure {
 		d.Confidence = 0.7
 	}
-	d.Title = fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back, %s, before it got more", facts.Times(len(flushes)),
+	d.Title = fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back, %s, before it got more", units.Times(len(flushes)),
 		units.Bytes(freed))
 	d.Evidence = []string{
 		fmt.Sprintf("%s were asked for with %s reserved, and refused at first: this process can't have so much",
@@ -72,7 +72,7 @@ func findCacheFlushed(p *facts.Pass) []Draft {
 		"torch.cuda.memory_stats()[\"num_alloc_retries\"] counts them; each waits for all work on the GPU to end",
 	}
 	for _, line := range mostOften(where, 3) {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s at %s", facts.Times(where[line]), facts.LineText(line)))
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s at %s", units.Times(where[line]), facts.LineText(line)))
 	}
 	d.Fix = ptr("Need less at a time: a smaller or shorter batch, or what the findings about the peak say. A little more, and " +
 		"such a request fails")

@@ -3,7 +3,6 @@ package checks_test
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,17 +17,7 @@ const generated = "<!-- From here on made from the checks: go test ./diagnose/ch
 
 // TestDoc keeps doc/findings.md true.
 func TestDoc(t *testing.T) {
-	const name = "../../doc/findings.md"
-	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, _, found := strings.Cut(string(old), generated)
-	if !found {
-		t.Fatalf("%s: no line %q", name, generated)
-	}
 	var b strings.Builder
-	b.WriteString(head + generated)
 	all := append(checks.Device(), checks.Elsewhere()...)
 	for _, g := range checks.Groups {
 		fmt.Fprintf(&b, "\n## %s\n", g.Title)
@@ -41,13 +30,7 @@ func TestDoc(t *testing.T) {
 			}
 		}
 	}
-	if *update {
-		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if b.String() != string(old) {
-		t.Errorf("%s isn't what the checks say; look at go test ./diagnose/checks -run TestDoc -update", name)
-	}
+	pagetext.Keep(t, "../../doc/findings.md", generated, b.String(), *update)
 }
 
 func describe(b *strings.Builder, c *checks.Check) {

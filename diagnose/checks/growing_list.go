@@ -42,7 +42,7 @@ func optimizerOrCopiesAgain(p *facts.Pass, x *facts.Again) Draft {
 		Without: "without the earlier ones,"}
 	n, line := len(x.Made), p.CoveringLine(p.ByStack(x.Made[0].IDs))
 	if x.Optimizer {
-		d.Title = fmt.Sprintf("An optimizer was made %s, and the state of %s is still there: %s", facts.Times(n), earlier(n-1),
+		d.Title = fmt.Sprintf("An optimizer was made %s, and the state of %s is still there: %s", units.Times(n), earlier(n-1),
 			units.Bytes(x.Bytes()))
 		d.happens("stepped at", line)
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s of state for the same weights, each made in one step",

@@ -309,7 +309,7 @@ func asked(p *facts.Pass, o *report.OOM) string {
 		text += facts.CalledFrom(o.Site.CalledFrom)
 	}
 	if o.Phase != nil {
-		text += " in " + facts.PhaseText[*o.Phase] + facts.OfStep(p.Dev, o.Event)
+		text += " in " + report.PhaseText[*o.Phase] + facts.OfStep(p.Dev, o.Event)
 	}
 	return text
 }

@@ -43,7 +43,7 @@ func modelAgain(p *facts.Pass, x *facts.Again) Draft {
 	if n == 2 {
 		are = "is"
 	}
-	d.Title = fmt.Sprintf("A model was made %s, and %s %s still there: %s", facts.Times(n), earlier(n-1), are,
+	d.Title = fmt.Sprintf("A model was made %s, and %s %s still there: %s", units.Times(n), earlier(n-1), are,
 		units.Bytes(x.Bytes()))
 	d.happens("made at", p.CoveringLine(p.ByStack(x.Made[0].IDs)))
 	d.Evidence = append(d.Evidence, fmt.Sprintf("held by the earlier: weights %s, gradients %s, optimizer state %s",

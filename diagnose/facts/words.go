@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -29,12 +28,6 @@ func OfStep(d *report.Device, event int) string {
 // LowerFirst is a sentence that goes on another one.
 func LowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
-// PhaseText is a phase in a sentence.
-var PhaseText = map[string]string{classify.Setup.String(): "setup", classify.Data.String(): "data loading",
-	classify.Forward.String(): "the forward pass", classify.Backward.String(): "the backward pass",
-	classify.Optimizer.String(): "the optimizer step", classify.ZeroGrad.String(): "zero_grad",
-	classify.Generate.String(): "generation", classify.OtherPhase.String(): "other work"}
-
 // Largest is the category that holds most, unknown where that is weights by guess.
 func Largest(m *report.Moment) (name string, bytes int64) {
 	for _, c := range report.Categories {
@@ -55,15 +48,4 @@ func CutOff(offset int64, events int) string {
 	}
 	return fmt.Sprintf("the file ends at offset %d: only events before that are shown, on top of an unknown beginning, so "+
 		"levels are lower bounds", offset)
-}
-
-// Times says how often.
-func Times(n int) string {
-	switch n {
-	case 1:
-		return "once"
-	case 2:
-		return "twice"
-	}
-	return units.Count(n) + " times"
 }

@@ -109,7 +109,9 @@ func (p *picture) kind(id int) uint16 {
 	}
 	kind := report.Kind{Category: p.category(id), Detail: c.Detail[id].String(), Confidence: int(c.Confidence[id]),
 		Signal: c.Signal[id].String(), Phase: c.Phase[id].String(), Rule: classify.RuleID(c.Rule[id])}
-	p.out.Rules[kind.Rule] = classify.RuleReason(c.Rule[id])
+	if kind.Rule != "" {
+		p.out.Rules[kind.Rule] = classify.RuleReason(c.Rule[id])
+	}
 	k = uint16(min(len(p.out.Kinds), math.MaxUint16))
 	if len(p.out.Kinds) <= int(k) {
 		p.out.Kinds = append(p.out.Kinds, kind)

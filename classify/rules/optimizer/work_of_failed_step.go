@@ -16,16 +16,7 @@ as its state: told from state by the lines that make state, or by being more tha
 	Born:   rules.BornIn(meaning.Optimizer),
 	Needs:  []rules.Need{rules.Lives, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		spare := findSpare(a)
-		if len(spare) == 0 {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if !spare[id] {
-				return rules.Claim{}
-			}
-			return rules.As(meaning.Temporary, rules.Likely)
-		}
+		return rules.Among(findSpare(a), rules.As(meaning.Temporary, rules.Likely))
 	},
 }
 

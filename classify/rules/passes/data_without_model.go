@@ -19,7 +19,7 @@ var InputWithoutModel = &rules.Rule{
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Outlives(id) || a.Birth(id).Marks&frames.UserInner == 0 {
+			if !a.Outlives(id) {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.Inputs, rules.Guess)

@@ -13,12 +13,7 @@ var RootGradient = &rules.Rule{
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Birth:  frames.Rooted,
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		return func(id timeline.AllocationID) rules.Claim {
-			if a.Birth(id).Marks&frames.Rooted == 0 {
-				return rules.Claim{}
-			}
-			return rules.As(meaning.Temporary, rules.Strong)
-		}
+	Begin: func(*rules.Facts) func(timeline.AllocationID) rules.Claim {
+		return func(timeline.AllocationID) rules.Claim { return rules.As(meaning.Temporary, rules.Strong) }
 	},
 }

@@ -30,10 +30,7 @@ turned out to be this.`,
 		Born:     rules.AnyTime,
 		Needs:    []rules.Need{rules.Stacks},
 		Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-			if indexSites(a); a.Sites.Unsure == nil {
-				return nil
-			}
-			return askSite(a, a.Sites.Exact, nil, 6)
+			return askSite(a, indexed(a).Exact, nil, 6)
 		},
 	}
 	SameStackTurn = &rules.Rule{
@@ -45,11 +42,7 @@ of whatever size, turned out to be this.`,
 		Born:     rules.AnyTime,
 		Needs:    []rules.Need{rules.Stacks},
 		Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-			if a.Sites.Unsure == nil {
-				return nil
-			}
-			a.Sites.Own = ownSites(a, a.Sites.Exact, a.Sites.Unsure)
-			return askSite(a, a.Sites.Places, a.Sites.Own, 8)
+			return askSite(a, indexed(a).Places, ownSites(a), 8)
 		},
 	}
 	SameSite = &rules.Rule{
@@ -60,24 +53,27 @@ of whatever size, turned out to be this.`,
 		Born:     rules.AnyTime,
 		Needs:    []rules.Need{rules.Stacks},
 		Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-			if a.Sites.Unsure == nil {
-				return nil
-			}
-			return askSite(a, a.Sites.Sized, a.Sites.Own, 8)
+			return askSite(a, indexed(a).Sized, ownSites(a), 8)
 		},
 	}
 )
 
-// indexSites numbers the sites of what is unsure.
-func indexSites(a *rules.Facts) {
+// indexed numbers the sites of what is unsure, for the first rule that asks.
+func indexed(a *rules.Facts) *rules.SiteIndex {
+	x := &a.Sites
+	if x.Known {
+		return x
+	}
+	x.Known = true
 	loose, sized, unsure := askedSites(a)
 	if loose.N == 0 {
-		return
+		return x
 	}
-	a.Sites.Sized, a.Sites.Unsure = sized, unsure
+	x.Sized, x.Unsure = sized, unsure
 	together.Do(
-		func() { a.Sites.Exact = rank(a, sized) },
-		func() { a.Sites.Places = rank(a, loose) })
+		func() { x.Exact = rank(a, sized) },
+		func() { x.Places = rank(a, loose) })
+	return x
 }
 
 // askedSites numbers stacks within a phase, without their sizes and with them,
@@ -167,22 +163,27 @@ func rank(a *rules.Facts, s rules.Sites) rules.Sites {
 }
 
 // ownSites marks what of the unsure belongs to a site whose allocations are unsure
-// every time: it differs from its neighbours, which must not speak for it.
-func ownSites(a *rules.Facts, s rules.Sites, unsure []timeline.AllocationID) map[timeline.AllocationID]bool {
+// every time, for the first rule that asks: it differs from its neighbours, which must
+// not speak for it.
+func ownSites(a *rules.Facts) map[timeline.AllocationID]bool {
 	const often = 3
-	count := make([]int32, s.N)
-	for _, id := range unsure {
+	x := indexed(a)
+	if x.Own != nil {
+		return x.Own
+	}
+	count := make([]int32, x.Exact.N)
+	for _, id := range x.Unsure {
 		if a.Confidence[id] < rules.Plausible {
-			count[s.Of[id]]++
+			count[x.Exact.Of[id]]++
 		}
 	}
-	out := map[timeline.AllocationID]bool{}
-	for _, id := range unsure {
-		if a.Confidence[id] < rules.Plausible && count[s.Of[id]] >= often {
-			out[id] = true
+	x.Own = map[timeline.AllocationID]bool{}
+	for _, id := range x.Unsure {
+		if a.Confidence[id] < rules.Plausible && count[x.Exact.Of[id]] >= often {
+			x.Own[id] = true
 		}
 	}
-	return out
+	return x.Own
 }
 
 // answers are what the allocations of one site are.

@@ -14,14 +14,6 @@ recording without stacks: a data set on the GPU.`,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.NoStacks, rules.Training, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Dataset) == 0 {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Dataset[id] {
-				return rules.Claim{}
-			}
-			return rules.As(meaning.Inputs, rules.Likely+1)
-		}
+		return rules.Among(a.Dataset, rules.As(meaning.Inputs, rules.Likely+1))
 	},
 }

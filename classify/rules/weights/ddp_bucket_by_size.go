@@ -15,16 +15,7 @@ recording without stacks: one of DDP's buckets.`,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.NoStacks, rules.Training, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		buckets := findBuckets(a)
-		if len(buckets) == 0 {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if !buckets[id] {
-				return rules.Claim{}
-			}
-			return rules.KindOf(meaning.Communication, meaning.GradientBucket, rules.Plausible+5)
-		}
+		return rules.Among(findBuckets(a), rules.KindOf(meaning.Communication, meaning.GradientBucket, rules.Plausible+5))
 	},
 }
 

@@ -14,14 +14,6 @@ that sharded training packs.`,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Lives, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Packed) == 0 {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Packed[id] {
-				return rules.Claim{}
-			}
-			return rules.As(meaning.Weights, rules.Likely)
-		}
+		return rules.Among(a.Packed, rules.As(meaning.Weights, rules.Likely))
 	},
 }

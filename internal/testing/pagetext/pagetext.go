@@ -1,7 +1,11 @@
-// Package pagetext sets the paragraphs of documents that tests make.
+// Package pagetext sets the paragraphs of documents that tests make, and keeps them.
 package pagetext
 
-import "strings"
+import (
+	"os"
+	"strings"
+	"testing"
+)
 
 // Fill breaks paragraphs into lines; those of a list lie close.
 func Fill(text string) string {
@@ -35,4 +39,26 @@ func lines(text string) string {
 		b.WriteString(word)
 	}
 	return b.String() + "\n"
+}
+
+// Keep compares the part of a document behind a line with what it should be, or, to
+// update, writes that.
+func Keep(t *testing.T, name, line, text string, update bool) {
+	t.Helper()
+	old, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, found := strings.Cut(string(old), line)
+	if !found {
+		t.Fatalf("%s: no line %q", name, line)
+	}
+	switch text = head + line + text; {
+	case !update && text != string(old):
+		t.Errorf("%s is stale: %s", name, line)
+	case update:
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
