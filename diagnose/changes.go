@@ -40,7 +40,8 @@ func changesOf(d *report.Device, scarce bool) []report.Change {
 			continue
 		}
 		healthy = healthy && !isDefect(f)
-		if c := (report.Change{Outcome: f.Outcome, Text: *f.Fix, Code: f.Code, At: f.At, Finding: i}); worthwhile(d, f, &c, scarce) {
+		c := report.Change{Outcome: f.Outcome, Text: *f.Fix, Code: f.Code, At: f.At, Finding: i}
+		if worthwhile(d, f, &c, scarce) {
 			add(c)
 		}
 		for _, o := range f.Others {

@@ -20,7 +20,9 @@ func StillToCome(c *classify.Classification, oom *timeline.OOM) (bytes int64, in
 
 // OptimizerStateToCome is what the first optimizer step has yet to allocate when it
 // fails, in bytes.
-func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 { return FirstState(c, oom).ToCome }
+func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 {
+	return FirstState(c, oom).ToCome
+}
 
 // State is what an optimizer makes for the weights in its first step.
 type State struct {
