@@ -50,6 +50,11 @@ type OOMMessage struct {
 	// By is who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that.
 	By     string `json:"-"`
 	Unsure bool   `json:"-"` // a failure that is often, but not always, one of memory
+	// Unclear: the words of a failure, in no form that is known; Quote is the line.
+	Unclear bool   `json:"-"`
+	Quote   string `json:"-"`
+	// Beyond: asked for more bytes than a number holds ("more than 1EB").
+	Beyond bool `json:"-"`
 }
 
 // ProcessUse is "Process N has X memory in use".

@@ -78,7 +78,7 @@ func (w *witness) failures() []*failures {
 				continue
 			}
 			key := fmt.Sprint(f.Cause, m.By, f.PhaseName, f.FileName, evidence.Or(m.UserLine, 0), m.OwnFile, m.OwnLine,
-				f.Absurd())
+				f.Absurd(), m.Backend, m.Driver, m.Quote, f.Scene)
 			if byKey[key] == nil {
 				byKey[key] = &failures{Failure: f, source: log.Source, first: -1}
 				groups = append(groups, byKey[key])
@@ -86,8 +86,15 @@ func (w *witness) failures() []*failures {
 			byKey[key].note(&f, log.Source, first)
 		}
 	}
-	if slices.ContainsFunc(groups, func(g *failures) bool { return g.Cause != report.UnknownVerdict }) {
-		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.Cause == report.UnknownVerdict })
+	unclear := func(g *failures) bool { return g.Cause == report.UnclearVerdict }
+	beside := func(g *failures) bool { return g.By != "" && g.Confidence <= oom.BesideConfidence }
+	for _, lesser := range []func(*failures) bool{beside, unclear} {
+		if slices.ContainsFunc(groups, func(g *failures) bool { return !lesser(g) && !unclear(g) }) {
+			groups = slices.DeleteFunc(groups, lesser)
+		}
+	}
+	if len(recorded) > 0 {
+		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.OOMMessage.Unclear })
 	}
 	slices.SortStableFunc(groups, func(a, b *failures) int {
 		return cmp.Or(cmp.Compare(a.sources[0], b.sources[0]), cmp.Compare(min(b.first, 0), min(a.first, 0)),
@@ -148,7 +155,7 @@ const sureVerdict = 0.8
 // tell notes on the message what its figures add up to.
 func tell(f *oom.Failure) {
 	verdict := report.UnknownVerdict
-	if f.Confidence >= sureVerdict {
+	if f.Confidence >= sureVerdict || f.Cause == report.UnclearVerdict {
 		verdict = f.Cause
 	}
 	f.Verdict, f.Fix = &verdict, ptr(f.Change())

@@ -58,6 +58,7 @@ type Parser struct {
 	// coloured tells that some line had colours.
 	coloured     bool
 	kernelFailed bool   // some line tells of a kernel that failed
+	spoken       int    // lines that spoke of a failure in words of their own
 	async        int    // number of the line in which a message of cudaMallocAsync began, 0: none
 	text         []byte // a line of a string
 	inString     bool   // the line is one of a string's
@@ -130,6 +131,10 @@ func (r *Report) dropUnsure() {
 	unsure := func(m evidence.OOMMessage) bool { return m.Unsure }
 	if sure := slices.DeleteFunc(slices.Clone(r.OOMs), unsure); len(sure) > 0 {
 		r.OOMs = sure
+	}
+	known := func(m evidence.OOMMessage) bool { return !m.Unclear }
+	if len(r.HostFailures) > 0 || slices.ContainsFunc(r.OOMs, known) {
+		r.OOMs = slices.DeleteFunc(r.OOMs, func(m evidence.OOMMessage) bool { return m.Unclear })
 	}
 }
 
