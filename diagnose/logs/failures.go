@@ -72,6 +72,9 @@ func (w *witness) failures() []*failures {
 		elsewhere := toldElsewhere(messages)
 		for i := range messages {
 			m := &messages[i]
+			if m.Scene.Server == "" && m.UserFile == nil && m.Phase == nil {
+				m.Scene.Server = onlyServer(log)
+			}
 			f := oom.Judge(m)
 			tell(&f)
 			if recorded.Recorded(m) || elsewhere(m) {
@@ -101,6 +104,18 @@ func (w *witness) failures() []*failures {
 			cmp.Compare(b.Line, a.Line))
 	})
 	return groups
+}
+
+// onlyServer is the server of a log in which nothing trains.
+func onlyServer(log *evidence.Log) string {
+	switch {
+	case log.Steps.Count > 0:
+	case log.Engine.Name != "":
+		return log.Engine.Name
+	case len(log.Servers) > 0:
+		return log.Servers[0].Name
+	}
+	return ""
 }
 
 // toldElsewhere tells of messages that another one of the same log tells better: with

@@ -49,6 +49,9 @@ func Judge(m *evidence.OOMMessage) Failure {
 		f.withoutFree()
 	case f.Requested >= 0 && f.Free >= 0 && f.Capacity > 0:
 		f.weigh()
+	case m.Driver && f.Requested < 0 && f.Scene.Doing == evidence.Pinning:
+		f.Cause, f.Confidence = report.DriverRefused, 0.7
+		f.Why = "host memory was to be pinned, and the driver refused; the GPU's own memory need not be full"
 	case m.Driver && f.Requested < 0:
 		f.Why = "the driver itself refused, and its error has no figures: the GPU was full, or it was host memory to be pinned"
 	default:
@@ -95,11 +98,11 @@ func (f *Failure) absurd() string {
 
 // weigh judges a message that has all figures.
 func (f *Failure) weigh() {
-	if f.Free >= f.Requested && !(f.Allowed > 0 && f.Allowed < f.Capacity) {
+	q := f.request()
+	if f.Free >= f.Requested+max(reserve, f.Capacity/100) && !q.Limited {
 		f.refused()
 		return
 	}
-	q := f.request()
 	switch f.Cause = q.Cause(); f.Cause {
 	case report.TrueShortage:
 		f.short(&q)
@@ -132,6 +135,9 @@ func (f *Failure) inPieces() bool {
 	cached := max(0, f.Cached)
 	return cached+max(0, f.Free) >= f.Requested && float64(cached) >= usualCache*float64(f.held())
 }
+
+// reserve is what a driver may keep of a GPU although it calls it free.
+const reserve = 256 << 20
 
 // refused judges a request for which the driver had room.
 func (f *Failure) refused() {
@@ -221,15 +227,13 @@ func (f *Failure) short(q *Request) {
 
 // limited says what was free and yet refused.
 func (f *Failure) limited(q *Request) {
-	if q.Limited {
-		f.Confidence, f.Saves = 0.95, q.Size-f.Allowed
-		f.Why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(q.Free), units.Bytes(f.Allowed),
-			units.Bytes(q.Size))
+	if !q.Limited {
+		f.refused()
 		return
 	}
-	f.Confidence = 0.5
-	f.Why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the "+
-		"same moment", units.Bytes(q.Free))
+	f.Confidence, f.Saves = 0.95, q.Size-f.Allowed
+	f.Why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(q.Free), units.Bytes(f.Allowed),
+		units.Bytes(q.Size))
 }
 
 // crowded says what others hold.
@@ -315,24 +319,24 @@ func (f *Failure) Change() string {
 	to := f.Tools()
 	switch f.Cause {
 	case report.MemoryFraction:
-		if f.Allowed > 0 {
-			return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or " +
-				"hold less"
-		}
-		return "Look for set_per_process_memory_fraction, a MIG slice or a vGPU profile; else run it again"
+		return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or hold less"
 	case report.OtherProcess:
 		if list := f.Strangers(); len(list) > 0 {
 			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", Processes(list), to.Visible)
 		}
 		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
 	case report.Fragmentation:
+		also := ""
+		if change := changeDoing[f.Scene.Doing]; change != "" {
+			also = ". Or: " + change
+		}
 		// Expandable segments leave gaps, too: all of the cache is only a bound.
 		if to.Settings != "" {
 			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot "+
-				"tells how much", to.Settings, units.Bytes(f.Cached))
+				"tells how much", to.Settings, units.Bytes(f.Cached)) + also
 		}
 		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s",
-			strings.ToLower(f.Backend), units.Bytes(f.Cached))
+			strings.ToLower(f.Backend), units.Bytes(f.Cached)) + also
 	}
 	if f.Absurd() {
 		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more " +

@@ -61,8 +61,6 @@ var words = []feature{
 	{"ache flushes since", hasPressure}, {"allocation retries", hasPressure}, {"UDA capacity: ", hasPressure},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
-	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},
-	{"vllm.entrypoints", hasServer}, {"vllm serve ", hasServer}, {"VLLM::", hasServer}, {"LLM engine (v", hasServer},
 	{"_bytes.all.", hasStats}, {"num_ooms", hasStats},
 	{hostAllocator, hasHost}, {"_kill event", hasHost}, {"-kill event", hasHost}, {"OMKilled", hasHost},
 	{"Kill process", hasHost}, {"Killed process", hasHost},
@@ -95,6 +93,9 @@ var (
 
 func buildStarts() [][]feature {
 	lists := [][]feature{nil}
+	for _, m := range serverMarks {
+		words = append(words, feature{m.text, hasServer})
+	}
 	for _, w := range words {
 		pair := uint16(w.word[0])<<8 | uint16(w.word[1])
 		if starts[pair] == 0 {

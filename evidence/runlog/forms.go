@@ -119,8 +119,9 @@ func (p *Parser) asyncLine(number int, line []byte, _ features) bool {
 	return p.asyncFigures(number, line)
 }
 
-func (p *Parser) traceLine(_ int, line []byte, has features) bool {
-	p.traces.line(line, has&hasTrace != 0)
+func (p *Parser) traceLine(number int, line []byte, has features) bool {
+	isFrame := p.traces.line(line, has&hasTrace != 0)
+	p.late(number, line, isFrame)
 	return false
 }
 

@@ -198,7 +198,7 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	o.message = evidence.OOMMessage{Line: number, Rank: p.rank(number, line[:at]), Backend: backend,
 		AfterStep: p.steps.latest(), UpToStep: -1, Driver: ofDriver(line[:at]),
 		Handled: !bytes.Contains(line[:at], []byte("Error: ")), By: authorOf(line)}
-	p.traces.tell(&o.message, line[:at])
+	p.tell(&o.message, line[:at])
 	o.add(line[at:])
 	if o.complete() {
 		o.finish(p)

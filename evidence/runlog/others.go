@@ -98,7 +98,7 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 		}
 		p.oom.finish(p)
 		m.Rank = p.rank(number, line[:at])
-		p.traces.tell(&m, line[:at])
+		p.tell(&m, line[:at])
 		p.keepOOM(&m)
 		if m.By == cudaMallocAsync {
 			p.async = number

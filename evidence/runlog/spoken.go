@@ -121,7 +121,7 @@ func (p *Parser) spokenLine(number int, line []byte, _ features) bool {
 	for _, word := range recovers {
 		m.WentOn = m.WentOn || bytes.Contains(lower, []byte(word))
 	}
-	p.traces.tell(&m, line)
+	p.tell(&m, line)
 	p.keepOOM(&m)
 	return true
 }
