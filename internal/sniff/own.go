@@ -6,7 +6,8 @@ import "bytes"
 // for a terminal that says something of memory or steps.
 var ownTexts = [][]string{
 	{"\n  recorded         "},                                  // analyze
-	{"\nLogs, nvidia-smi and traces\n  "},                      // analyze, of logs alone
+	{"\nLogs, monitors and traces\n  "},                        // analyze, of logs alone
+	{"\nLogs, nvidia-smi and traces\n  "},                      // the same, of versions up to November 2026
 	{"\nBy category: ", "\nBy call site: "},                    // diff
 	{"peak allocated  segments  retries  out of memory\n"},     // whatif
 	{"\nBy phase\n", "peak          end  largest\n"},           // budget
