@@ -50,6 +50,11 @@ type OOMMessage struct {
 	// By is who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that.
 	By     string `json:"-"`
 	Unsure bool   `json:"-"` // a failure that is often, but not always, one of memory
+	// Unclear: the words of a failure, in no form that is known; Quote is the line.
+	Unclear bool   `json:"-"`
+	Quote   string `json:"-"`
+	// Beyond: asked for more bytes than a number holds ("more than 1EB").
+	Beyond bool `json:"-"`
 }
 
 // ProcessUse is "Process N has X memory in use".
@@ -138,11 +143,11 @@ const (
 // Sure tells a failure of memory from an end that may have another cause.
 func (h *HostFailure) Sure() bool { return h.By != BySignal && h.By != ByWorker }
 
-// Server is an inference server that a log starts, or whose workers it shows:
-// it takes a share of the GPU beside the training, as runs with reinforcement
-// learning have it.
+// Server is a program that serves or draws, which a log starts or whose workers it
+// shows. One beside a training takes a share of the GPU, as runs with
+// reinforcement learning have it.
 type Server struct {
-	Name string // sglang or vLLM
+	Name string // sglang, vLLM, ComfyUI
 	Line int    // of its first mention
 }
 
@@ -168,7 +173,7 @@ type Scene struct {
 	Checkpointing bool   // the trace runs through torch.utils.checkpoint
 	NoGrad        bool   // below torch.no_grad or inference_mode, as a decorator
 	Evaluating    bool   // below a trainer's evaluation, or a function of such a name
-	Server        string // vLLM or sglang, whose worker it is; "" for none
+	Server        string // vLLM, sglang, ComfyUI: whose worker or part it is; "" for none
 }
 
 // Doing is what innermost frames that are known were doing, "" when none is.
@@ -191,4 +196,7 @@ const (
 	ToDevice          Doing = "to_device"          // the user's line moves a tensor there
 	ImageDecoder      Doing = "image_decoder"      // the autoencoder of diffusers
 	Diffusion         Doing = "diffusion"          // other parts of its pipelines
+	UnfusedAttention  Doing = "unfused_attention"  // scaled_dot_product_attention by its plain kernel
+	Pinning           Doing = "pinning"            // of host memory
+	StateDict         Doing = "state_dict"         // a save
 )

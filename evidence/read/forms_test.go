@@ -26,6 +26,7 @@ func TestForms(t *testing.T) {
 		"an out-of-memory message":             message(func(m *evidence.OOMMessage) bool { return *m.RequestedBytes == 3<<29 && *m.GPU == 0 }),
 		"a failure beside PyTorch's allocator": message(func(m *evidence.OOMMessage) bool { return m.By == "CUBLAS_STATUS_ALLOC_FAILED" }),
 		"figures of cudaMallocAsync":           message(func(m *evidence.OOMMessage) bool { return *m.RequestedBytes == 3<<29 && *m.AllocatedBytes == 45<<29 }),
+		"a failure in words of its own":        message(func(m *evidence.OOMMessage) bool { return m.Unclear && m.Quote == "step 3 ran OOM and the run ended" }),
 		"a traceback":                          message(func(m *evidence.OOMMessage) bool { return *m.UserFile == "/home/u/train.py" && *m.UserLine == 12 }),
 		"a GPU that was full":                  func(ev *evidence.Evidence) bool { return ev.Logs[0].Pressure.Flushes == 2 },
 		"the Trainer's beginning":              steps(1),

@@ -31,13 +31,14 @@ var messages = []Form{
 	{"an inference server", "python -m sglang.launch_server --model x\n" + exampleOOM, hasServer, (*Parser).server},
 	{"a failure on the host", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasHost | mayBeKilled,
 		(*Parser).hostLine},
-	{"an out-of-memory message", exampleOOM, hasOOM, (*Parser).oomLine},
+	{"an out-of-memory message", exampleOOM, hasOOM | hasAlloc, (*Parser).oomLine},
 	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling " +
 		"`cublasCreate(handle)`",
 		hasOOM | hasOther, (*Parser).otherLine},
-	{"figures of cudaMallocAsync", "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of " +
+	{"figures of cudaMallocAsync", "Allocation on device 0 would exceed allowed memory. (out of " +
 		"memory)\n" +
 		"Currently allocated     : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncLine},
+	{"a failure in words of its own", "step 3 ran OOM and the run ended", hasOOM | hasSpoken | hasAlloc, (*Parser).spokenLine},
 	{"a traceback", exampleTrace + exampleOOM, hasTrace | inTrace, (*Parser).traceLine},
 	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high " +
 		"memory " +
@@ -118,8 +119,9 @@ func (p *Parser) asyncLine(number int, line []byte, _ features) bool {
 	return p.asyncFigures(number, line)
 }
 
-func (p *Parser) traceLine(_ int, line []byte, has features) bool {
-	p.traces.line(line, has&hasTrace != 0)
+func (p *Parser) traceLine(number int, line []byte, has features) bool {
+	isFrame := p.traces.line(line, has&hasTrace != 0)
+	p.late(number, line, isFrame)
 	return false
 }
 
@@ -157,7 +159,7 @@ func (p *Parser) columnsHead(_ int, line []byte, _ features) bool {
 }
 
 func (p *Parser) stepLine(number int, line []byte, has features) bool {
-	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable) == 0 {
+	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable|hasAlloc) == 0 {
 		p.steps.templates.remember(line, p.steps.pairs)
 	}
 	return true

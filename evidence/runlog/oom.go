@@ -45,7 +45,33 @@ func (o *oomState) start(p *Parser, number int, line []byte) bool {
 		}
 		rest = rest[i+len("out of memory"):]
 	}
-	return found > 0
+	return found > 0 || o.headless(p, number, line)
+}
+
+// bodyWords are those of a message behind its first words, which quotes and
+// loggers cut off.
+var bodyWords = [...]string{"ried to allocate ", "total capacity; ", "has a total capac", "already allocated; ",
+	"reserved in total by PyTorch", "is allocated by PyTorch, ", "MPS allocated: "}
+
+// headless looks for a message without its first words, but with figures.
+func (o *oomState) headless(p *Parser, number int, line []byte) bool {
+	for i, words := range bodyWords {
+		at := bytes.Index(line, []byte(words))
+		if at < 0 {
+			continue
+		}
+		text := compact(line[at+len(words):], 16)
+		if i == 0 { // a size follows: others use these words, too
+			if v, _ := size(text); v == unknown && !bytes.HasPrefix(text, []byte("morethan1EB")) {
+				return false
+			}
+		} else if at = 0; !bytes.Contains(line, []byte("iB ")) {
+			return false
+		}
+		o.begin(p, number, line, max(at-1, 0))
+		return true
+	}
+	return false
 }
 
 // cutShort keeps a line that ends inside of the three words themselves.
@@ -115,7 +141,8 @@ func isMessage(line []byte, i int) bool {
 	}
 	// The message may be wrapped right here, before "Tried to allocate".
 	short := len(bytes.TrimSpace(after)) <= len(". Tried to allocat")
-	return named || short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#")
+	return named || short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#") &&
+		!beside(unspoken, bytes.ToLower(before[:max(0, bytes.LastIndex(before, []byte(backend)))]), bytes.HasSuffix)
 }
 
 // goesOn tells that a sentence goes on behind the words, other than to say where.
@@ -132,13 +159,33 @@ func goesOn(after []byte) bool {
 	return true
 }
 
+var backends = [...]string{"CUDA", "HIP", "XPU", "MPS", "NPU", "MUSA", "MLU", "HPU", "CUDNN", "CUBLAS"}
+
 func backendOf(before []byte) string {
 	if len(before) > 40 {
 		before = before[len(before)-40:]
 	}
-	for _, name := range [...]string{"CUDA", "HIP", "XPU", "MPS", "NPU", "MUSA", "CUDNN", "CUBLAS"} {
+	for _, name := range backends {
 		if bytes.Contains(before, []byte(name)) {
 			return name
+		}
+	}
+	said := bytes.ToUpper(before)
+	for _, name := range backends {
+		if bytes.HasSuffix(said, []byte(name+" ")) || bytes.HasSuffix(said, []byte(name+" ERROR: ")) {
+			return name
+		}
+	}
+	return ""
+}
+
+// authors are allocators that name the file in which the driver refused them.
+var authors = []struct{ in, by string }{{"cumem_allocator.cpp", "cumem"}, {"/THC/", "THC"}}
+
+func authorOf(line []byte) string {
+	for _, a := range authors {
+		if bytes.Contains(line, []byte(a.in)) {
+			return a.by
 		}
 	}
 	return ""
@@ -150,8 +197,8 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
 	o.message = evidence.OOMMessage{Line: number, Rank: p.rank(number, line[:at]), Backend: backend,
 		AfterStep: p.steps.latest(), UpToStep: -1, Driver: ofDriver(line[:at]),
-		Handled: !bytes.Contains(line[:at], []byte("Error: "))}
-	p.traces.tell(&o.message, line[:at])
+		Handled: !bytes.Contains(line[:at], []byte("Error: ")), By: authorOf(line)}
+	p.tell(&o.message, line[:at])
 	o.add(line[at:])
 	if o.complete() {
 		o.finish(p)
@@ -204,7 +251,7 @@ func (o *oomState) continues(line []byte) bool {
 	if len(text) == 0 {
 		return false
 	}
-	if bytes.Contains(o.text, []byte("Triedtoalloc")) {
+	if bytes.Contains(o.text, []byte("riedtoalloc")) || !bytes.HasPrefix(bytes.ToLower(o.text), []byte("o")) {
 		return !bytes.HasPrefix(text, []byte("Traceback")) && !bytes.HasPrefix(text, []byte(`File"`)) &&
 			!bytes.Contains(line, outOfMemory)
 	}
@@ -243,6 +290,7 @@ func dropPrefix(line, prefix []byte) []byte {
 		line = bytes.TrimPrefix(line, []byte(":"))
 	}
 	line = bytes.TrimSpace(line)
+	line = bytes.TrimLeft(line, "> ")
 	for _, mark := range [...]string{"│", "║", "|", "E  "} {
 		line = bytes.TrimPrefix(line, []byte(mark))
 		if mark != "E  " {
@@ -289,7 +337,8 @@ func ofDriver(before []byte) bool {
 //	…allocate2.90GiB.GPU0hasatotalcapacityof178.35GiBofwhich1.47GiBisfree.
 //	…allocate3.91GiB(GPU0;79.33GiBtotalcapacity;27.16GiBalreadyallocated;…
 func readMessage(m *evidence.OOMMessage, text []byte) {
-	m.RequestedBytes = known(sizeAfter(text, "Triedtoallocate"))
+	m.RequestedBytes = known(sizeAfter(text, "riedtoallocate"))
+	m.Beyond = bytes.Contains(text, []byte("riedtoallocatemorethan1EB"))
 	m.CapacityBytes = first(sizeAfter(text, "totalcapacityof"), sizeAfter(text, "totalcapactyof"),
 		sizeBefore(text, "totalcapacity"))
 	m.DeviceFreeBytes = first(sizeBefore(text, "isfree"), sizeBefore(text, "free;"))
@@ -305,8 +354,11 @@ func readMessage(m *evidence.OOMMessage, text []byte) {
 	if r := sizeBefore(text, "reservedintotalbyPyTorch"); r != unknown && m.AllocatedBytes != nil {
 		m.ReservedUnallocatedBytes = known(max(r-*m.AllocatedBytes, 0))
 	}
-	for _, word := range [...]string{"GPU", "(NPU"} {
+	for _, word := range [...]string{"GPU", "(NPU", "(MLU", "(XPU", "(MUSA", "(HPU"} {
 		if i := bytes.Index(text, []byte(word)); i >= 0 {
+			if m.Backend == "" && word != "GPU" {
+				m.Backend = word[1:]
+			}
 			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
 				gpu := int(n)
 				m.GPU = &gpu

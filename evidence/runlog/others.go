@@ -12,6 +12,7 @@ type otherMark struct {
 	words  string
 	by     string
 	asked  []string // what stands before the size asked for, without blanks
+	with   string   // what a line with the words has, too
 	not    string   // what tells that a line with the words is about something else
 	unsure bool     // other causes than memory are usual, too
 }
@@ -42,10 +43,16 @@ var otherMarks = []otherMark{
 	// of web UIs for Stable Diffusion
 	{words: "Not enough memory, use lower resolution", by: "split attention", asked: []string{"Need:"}},
 	{words: "No executable batch size found, reached zero", by: "accelerate"},
-	{words: "would exceed allowed memory. (out of memory)", by: cudaMallocAsync},
-	{words: "OutOfMemoryError: Allocation on device", by: cudaMallocAsync},
+	{words: "Allocation on device", by: cudaMallocAsync},
+	// PyTorch asked NVML for what to put into the message, and NVML refused, as on a part of a GPU
+	{words: "NVML_SUCCESS == ", with: "CUDACachingAllocator", by: "NVML"},
+	{words: "INTERNAL ASSERT FAILED", with: "CachingAllocator", by: "NVML", unsure: true},
+	// a part of a buffer that a library took at its start
+	{words: "Buffer overflow when allocating memory for", by: "workspace", asked: []string{"withsize"}},
+	{words: "orkspace", with: "too small", by: "workspace"}, {words: "orkspace", with: "nsufficient", by: "workspace"},
+	{words: "orkspace", with: "not enough", by: "workspace"}, {words: "orkspace", with: "overflow", by: "workspace"},
 	{words: "Error out of memory at line", by: "bitsandbytes"},
-	{words: "THCudaCheck FAIL", by: "CUDA"},
+	{words: "THCudaCheck FAIL", by: "THC"},
 	{words: "Runtime (out of memory)", by: "TensorRT"},
 	{words: "CUDA_ERROR_OUT_OF_MEMORY", by: "CUDA", not: "failed to alloc"}, // TensorFlow asks for less then
 	{words: "cudaErrorMemoryAllocation", by: "CUDA", not: "Search for"},     // a hint of PyTorch's
@@ -75,7 +82,8 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 			continue
 		}
 		at := bytes.Index(line, []byte(mark.words))
-		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !raised(line, at) {
+		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !bytes.Contains(line, []byte(mark.with)) ||
+			!raised(line, at) {
 			continue
 		}
 		m := evidence.OOMMessage{Line: number, By: mark.by, AfterStep: p.steps.latest(), UpToStep: -1, Unsure: mark.unsure}
@@ -90,7 +98,7 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 		}
 		p.oom.finish(p)
 		m.Rank = p.rank(number, line[:at])
-		p.traces.tell(&m, line[:at])
+		p.tell(&m, line[:at])
 		p.keepOOM(&m)
 		if m.By == cudaMallocAsync {
 			p.async = number
@@ -156,10 +164,14 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 		if m.RequestedBytes == nil {
 			return false
 		}
-	case "XLA", "CUDA":
-		if m.By == "CUDA" && mark.words[0] != 'T' {
-			break // the name of the error is enough
+	case cudaMallocAsync:
+		after := bytes.TrimSpace(line[at+len(mark.words):])
+		if len(after) > 0 && !isDigit(after[0]) && !bytes.HasPrefix(after, []byte("would")) {
+			return false
 		}
+	case "workspace":
+		m.AllowedBytes = known(sizeAfter(text, "butonly"))
+	case "XLA", "THC":
 		if !bytes.Contains(line, outOfMemory) {
 			return false // another quota than memory's
 		}

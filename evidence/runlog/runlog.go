@@ -57,10 +57,17 @@ type Parser struct {
 	plain    []byte // the line without colours
 	// coloured tells that some line had colours.
 	coloured     bool
-	kernelFailed bool   // some line tells of a kernel that failed
-	async        int    // number of the line in which a message of cudaMallocAsync began, 0: none
-	text         []byte // a line of a string
-	inString     bool   // the line is one of a string's
+	kernelFailed bool // some line tells of a kernel that failed
+	spoken       int  // lines that spoke of a failure in words of their own
+	await        int  // 1 + the message whose traceback may come below it, 0: none
+	awaitLine    int  // its line, then that of the last frame
+	// innermostFirst: frames come in VS Code's order
+	innermostFirst bool
+	before         []byte // the line of text before, as far as it was looked at
+	beforeNumber   int    // and its number
+	async          int    // number of the line in which a message of cudaMallocAsync began, 0: none
+	text           []byte // a line of a string
+	inString       bool   // the line is one of a string's
 }
 
 // Line takes one line without its line feed; parts of a line that overwrite
@@ -95,7 +102,9 @@ func (p *Parser) Line(number int, line []byte) {
 		p.escaped(number, line)
 		return
 	}
-	if p.offer(messages, number, line, has|p.goingOn(line)) {
+	taken := p.offer(messages, number, line, has|p.goingOn(line))
+	p.before, p.beforeNumber = append(p.before[:0], line[:min(len(line), maxBefore)]...), number
+	if taken {
 		return
 	}
 	p.labels.note(line, has&hasMetric != 0)
@@ -114,6 +123,9 @@ func (p *Parser) Line(number int, line []byte) {
 	p.offer(figures, number, line, has)
 }
 
+// maxBefore is how much of the line before a message is looked at.
+const maxBefore = 256
+
 // Finish ends the log. The parser must not be used afterwards.
 func (p *Parser) Finish() *Report {
 	p.oom.finish(p)
@@ -130,6 +142,10 @@ func (r *Report) dropUnsure() {
 	unsure := func(m evidence.OOMMessage) bool { return m.Unsure }
 	if sure := slices.DeleteFunc(slices.Clone(r.OOMs), unsure); len(sure) > 0 {
 		r.OOMs = sure
+	}
+	known := func(m evidence.OOMMessage) bool { return !m.Unclear }
+	if len(r.HostFailures) > 0 || slices.ContainsFunc(r.OOMs, known) {
+		r.OOMs = slices.DeleteFunc(r.OOMs, func(m evidence.OOMMessage) bool { return m.Unclear })
 	}
 }
 

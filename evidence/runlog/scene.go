@@ -41,6 +41,8 @@ var sceneMarks = []struct {
 	{"in gather_for_metrics",
 		evidence.EvaluationOutputs},
 	{"in _ddp_init_helper", evidence.Buckets},
+	{"Failed to clone() tensor", evidence.FullState}, {"_state_dict_utils.py", evidence.FullState},
+	{"in pin_memory", evidence.Pinning}, {"in _pin_memory", evidence.Pinning}, {"in _pin_memory_loop", evidence.Pinning},
 	{"torch/nn/parallel/data_parallel.py", evidence.Replicas}, {"torch/nn/parallel/replicate.py", evidence.Replicas},
 	{"in deepcopy", evidence.ModelCopy},
 }
@@ -50,8 +52,11 @@ var evaluations = [...]string{"in evaluation_loop", "in evaluate", "in _evaluate
 	"in prediction_step", "in validate",
 	"in validation", "in validation_step", "in _run_sanity_check", "in eval_epoch", "in val_epoch", "in run_validation"}
 
-// servers are the packages of inference servers.
-var servers = [...]struct{ in, name string }{{"/vllm/", "vLLM"}, {"/sglang/", "sglang"}}
+// servers are the packages of programs that serve or draw.
+var servers = [...]struct{ in, name string }{{"/vllm/", "vLLM"}, {"/vllm_ascend/", "vLLM"}, {"/sglang/", "sglang"},
+	{"/text_generation_server/", "TGI"}, {"/tensorrt_llm/", "TensorRT-LLM"}, {"/lmdeploy/", "LMDeploy"},
+	{"ComfyUI/", "ComfyUI"}, {"/comfy/", "ComfyUI"}, {"in get_output_data", "ComfyUI"}, {"/fcbh/", "Fooocus"},
+	{"/ldm_patched/", "Fooocus"}, {"stable-diffusion-webui", "Stable Diffusion web UI"}, {"/invokeai/", "InvokeAI"}}
 
 // addFrame notes what one more frame shows, innermost last.
 func addFrame(s *evidence.Scene, line []byte) {
@@ -82,6 +87,54 @@ func addFrame(s *evidence.Scene, line []byte) {
 	}
 }
 
+// tell gives a message what its traceback shows; without one, what stands before
+// it on its line, and on the line above, does.
+func (p *Parser) tell(m *evidence.OOMMessage, prefix []byte) {
+	p.traces.tell(m, prefix)
+	if m.UserFile == nil && m.Phase == nil && m.Scene == (evidence.Scene{}) {
+		if p.beforeNumber == m.Line-1 {
+			m.Scene.Doing = doingOf(p.before, false)
+		}
+		addFrame(&m.Scene, prefix)
+		for _, s := range serverMarks {
+			if m.Scene.Server == "" && bytes.Contains(prefix, []byte(s.text)) {
+				m.Scene.Server = s.name
+			}
+		}
+		p.await, p.awaitLine = 1+len(p.report.OOMs), m.Line
+		p.innermostFirst = bytes.Contains(p.before, []byte("Exception has occurred"))
+	}
+}
+
+// awaitLines is how far below a message its traceback may stand, where it isn't
+// above: ComfyUI's, VS Code's, and that of programs which print the message first.
+const awaitLines = 12
+
+// late gives a message the traceback that stands below it.
+func (p *Parser) late(number int, line []byte, isFrame bool) {
+	n := p.await - 1
+	if n < 0 || n >= len(p.report.OOMs) || number == p.awaitLine {
+		return
+	}
+	if number > p.awaitLine+awaitLines || isOtherError(line) {
+		p.await = 0
+		return
+	}
+	if !isFrame {
+		return
+	}
+	m := &p.report.OOMs[n]
+	if m.UserFile != nil && p.innermostFirst {
+		return
+	}
+	p.awaitLine = number
+	scene := m.Scene
+	p.traces.tell(m, line)
+	if m.Scene == (evidence.Scene{}) {
+		m.Scene = scene
+	}
+}
+
 // doingOf is what the line of source below the innermost frame shows, where
 // what it calls has no frame of its own.
 func doingOf(code []byte, users bool) evidence.Doing {
@@ -98,6 +151,10 @@ func doingOf(code []byte, users bool) evidence.Doing {
 	case has("softmax(") && has("attn", "att_", "attention", "scores", "q @ k", "query", "@ k."), has("baddbmm(", "einsum(q, k",
 		"q @ k", "attn_weights =", "attn_scores =", "attention_scores ="):
 		return evidence.Attention
+	case has("scaled_dot_product_attention("):
+		return evidence.UnfusedAttention
+	case has(".pin_memory(", "cudahostregister(", "cudahostalloc("):
+		return evidence.Pinning
 	case has("logits.float()", "lm_head(", "logits.to(", "logsumexp(", "log_softmax(logits", "cross_entropy("):
 		return evidence.Logits
 	case has("dist.Reducer("):

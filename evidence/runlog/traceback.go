@@ -56,7 +56,7 @@ const (
 //	│ /home/me/train.py:12 in step                    rich
 //
 // complexity: the line is refused at the first mark that it lacks
-func (t *tracebacks) line(line []byte, mayBeFrame bool) {
+func (t *tracebacks) line(line []byte, mayBeFrame bool) (isFrame bool) {
 	if len(line) > 4096 {
 		line = line[:4096]
 	}
@@ -68,7 +68,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 			}
 			*t.writer(line) = traceback{}
 			t.open, t.quiet = true, 0
-			return
+			return false
 		}
 	}
 	if t.quiet++; t.quiet > traceQuiet {
@@ -94,10 +94,10 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 		} else {
 			w.pending = ""
 		}
-		return
+		return true
 	}
 	if !t.open {
-		return
+		return false
 	}
 	w := t.writer(line)
 	if w.pending != "" {
@@ -107,7 +107,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 			}
 			w.pending, w.age = "", 0
 			w.source(line)
-			return
+			return true
 		}
 	}
 	text := line[t.marked(line):]
@@ -121,6 +121,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 			*w = traceback{age: w.age}
 		}
 	}
+	return false
 }
 
 // source takes the line of source below a frame: the first there is, or the one

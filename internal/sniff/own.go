@@ -7,7 +7,8 @@ import "bytes"
 var ownTexts = [][]string{
 	{"\n  recorded         "}, // analyze
 	{"\n  more: -v   page: -o report.html   ticket: -o report.md\n"}, // analyze in short
-	{"\nLogs, nvidia-smi and traces\n  "},                            // analyze, of logs alone
+	{"\nLogs, monitors and traces\n  "},                              // analyze, of logs alone
+	{"\nLogs, nvidia-smi and traces\n  "},                            // the same, of versions up to November 2026
 	{"\nBy category: ", "\nBy call site: "},                          // diff
 	{"peak allocated  segments  retries  out of memory\n"},           // whatif
 	{"\nBy phase\n", "peak          end  largest\n"},                 // budget

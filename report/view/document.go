@@ -52,7 +52,7 @@ func Document(doc *report.Document, e Edition) *Sheet {
 	for _, i := range Shown(doc) {
 		s.device(i)
 	}
-	s.findings("Findings in logs, nvidia-smi and traces", doc.Findings)
+	s.findings("Findings in logs, monitors and traces", doc.Findings)
 	if e == Terminal {
 		s.evidenceFacts()
 	}
