@@ -315,15 +315,17 @@ func (w *witness) gpuFacts() []string {
 // summaryFacts are the peaks of the first memory summary.
 func (w *witness) summaryFacts() []string {
 	all := w.doc.Evidence.MemorySummaries
-	if len(all) == 0 || all[0].PeakAllocatedBytes == nil || all[0].PeakReservedBytes == nil {
+	if len(all) == 0 || all[0].PeakAllocatedBytes == nil {
 		return nil
 	}
-	text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", units.Bytes(*all[0].PeakAllocatedBytes),
-		units.Bytes(*all[0].PeakReservedBytes))
-	if all[0].Device == nil {
-		return []string{"memory_stats() " + text}
+	text := fmt.Sprintf("PyTorch's own counters show a peak of %s allocated", units.Bytes(*all[0].PeakAllocatedBytes))
+	if all[0].PeakReservedBytes != nil {
+		text += fmt.Sprintf(" and %s reserved", units.Bytes(*all[0].PeakReservedBytes))
 	}
-	return []string{fmt.Sprintf("memory_summary() %s on device %d", text, *all[0].Device)}
+	if all[0].Device != nil {
+		text += fmt.Sprintf(" on device %d", *all[0].Device)
+	}
+	return []string{text}
 }
 
 // showsMemory is how a GPU's memory is asked for.

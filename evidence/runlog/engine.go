@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // engineLine reads
@@ -24,7 +25,7 @@ func engineLine(e *evidence.Engine, line []byte) {
 	} {
 		if _, rest, ok := bytes.Cut(line, []byte(m.words)); ok {
 			if _, rest, ok = bytes.Cut(rest, []byte(m.before)); ok {
-				v, _ := size(compact(rest, 24))
+				v, _ := figures.Size(figures.Compact(rest, 24))
 				if *m.bytes = max(*m.bytes, v); v > 0 {
 					e.Name = "vLLM"
 				}
@@ -52,9 +53,9 @@ func sglangLine(e *evidence.Engine, line []byte) bool {
 		{"Capture cuda graph end. ", []string{"memusage="}, &e.Graphs},
 	} {
 		if _, rest, ok := bytes.Cut(line, []byte(m.words)); ok {
-			text, sum := compact(rest, 512), int64(0)
+			text, sum := figures.Compact(rest, 512), int64(0)
 			for _, words := range m.sizes {
-				sum += max(0, sizeAfter(text, words))
+				sum += max(0, figures.After(text, words))
 			}
 			if *m.bytes = max(*m.bytes, sum); sum > 0 {
 				e.Name = "sglang"

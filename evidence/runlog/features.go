@@ -45,7 +45,9 @@ type feature struct {
 // "oss" rather than "loss".
 var words = []feature{
 	{"ut of memory", hasOOM},
-	{"OOM", hasSpoken}, {"Out Of Mem", hasSpoken}, {"OUT OF MEM", hasSpoken}, {"OutOfMem", hasSpoken}, {"otal capac", hasAlloc}, {"ut-of-memory", hasSpoken},
+	{"OOM", hasSpoken}, {"Out Of Mem", hasSpoken}, {"OUT OF MEM", hasSpoken}, {"OutOfMem", hasSpoken},
+	{"ut-of-memory", hasSpoken},
+	{"otal capac", hasAlloc},
 	{"ut of GPU", hasSpoken}, {"ut of CUDA", hasSpoken}, {"ut of VRAM", hasSpoken}, {"ut of device", hasSpoken},
 	{"ut of HBM", hasSpoken}, {"ufficient", hasSpoken}, {"ough memory", hasSpoken}, {"ough GPU", hasSpoken},
 	{"ough VRAM", hasSpoken}, {"ough device mem", hasSpoken}, {"mory exhausted", hasSpoken}, {"oom", hasSpoken},
@@ -59,6 +61,7 @@ var words = []feature{
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
 	{"* Running ", hasRunning},
 	{"ache flushes since", hasPressure}, {"allocation retries", hasPressure}, {"UDA capacity: ", hasPressure},
+	{"ax memory", hasPressure},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"_bytes.all.", hasStats}, {"num_ooms", hasStats},
@@ -80,7 +83,8 @@ var words = []feature{
 	{"stored in KV cache", hasOther}, {"than desired GPU memory", hasOther}, {"Not enough memory", hasOther},
 	{"xecutable batch", hasOther},
 	{"Allocation on device", hasOther}, {"NVML_SUCCESS", hasOther},
-	{"INTERNAL ASSERT", hasOther}, {"THCudaCheck", hasOther}, {"fer overflow when", hasOther}, {"orkspace", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},
+	{"INTERNAL ASSERT", hasOther}, {"THCudaCheck", hasOther},
+	{"fer overflow when", hasOther}, {"orkspace", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 

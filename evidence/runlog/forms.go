@@ -1,6 +1,8 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+)
 
 // Form is something that logs hold, and how its lines are told from others.
 type Form struct {
@@ -12,7 +14,7 @@ type Form struct {
 }
 
 // Forms are all of them, in the order in which a line is offered.
-func Forms() []Form { return append(messages[:len(messages):len(messages)], figures...) }
+func Forms() []Form { return append(messages[:len(messages):len(messages)], counts...) }
 
 const (
 	exampleOOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.65 " +
@@ -46,8 +48,8 @@ var messages = []Form{
 	{"the Trainer's beginning", "***** Running training *****\nstep 1 loss 2.5", hasRunning, (*Parser).beginning},
 }
 
-// figures are looked for behind the label.
-var figures = []Form{
+// counts are looked for behind the label.
+var counts = []Form{
 	{"memory_stats()", "'allocated_bytes.all.current': 5, 'allocated_bytes.all.peak': 9, 'reserved_bytes.all.current': 12, " +
 		"'reserved_bytes.all.peak': 12", hasStats, (*Parser).statsLine},
 	{"memory_summary()", "|       PyTorch CUDA memory summary, device ID 0       |\n" +
@@ -82,7 +84,7 @@ func (p *Parser) goingOn(line []byte) (in features) {
 	if p.async > 0 {
 		in |= inAsync
 	}
-	if p.traces.open {
+	if p.traces.Open {
 		in |= inTrace
 	}
 	return in
@@ -120,13 +122,16 @@ func (p *Parser) asyncLine(number int, line []byte, _ features) bool {
 }
 
 func (p *Parser) traceLine(number int, line []byte, has features) bool {
-	isFrame := p.traces.line(line, has&hasTrace != 0)
+	isFrame := p.traces.Line(line, has&hasTrace != 0)
 	p.late(number, line, isFrame)
 	return false
 }
 
 func (p *Parser) pressureLine(number int, line []byte, _ features) bool {
-	readPressure(&p.report.Pressure, number, line)
+	before := p.report.Pressure.Flushes
+	if readPressure(&p.report.Pressure, number, line); p.report.Pressure.Flushes > before {
+		p.report.Known++
+	}
 	return false
 }
 

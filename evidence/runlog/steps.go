@@ -149,12 +149,12 @@ func gpustatLine(line []byte) bool {
 // memoryLine tells a print of the GPU's memory outside of a step line from
 // any other mention of a size.
 func (s *stepState) memoryLine(line []byte) bool {
-	if len(line) > maxProse {
+	if len(line) > maxProse || isProse(line) {
 		return false
 	}
 	for i := range s.pairs {
 		q := &s.pairs[i]
-		if q.memory && (q.plain && q.unit.isSize() || q.inBillions()) {
+		if q.memory && (q.plain && q.unit.isSize() || q.inBillions() || q.inGB(line)) {
 			return true
 		}
 		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() &&
@@ -163,6 +163,19 @@ func (s *stepState) memoryLine(line []byte) bool {
 		}
 	}
 	return bytes.Contains(line, []byte("memory (MB)"))
+}
+
+// small are words of sentences; a print has few of them.
+var small = [...]string{" the ", " a ", " an ", " and ", " but ", " was ", " were ", " that ", " which ", " with ", " to ",
+	" it ", " this ", " so ", " because ", " you ", " we ", " I "}
+
+// isProse tells a sentence about memory from a print of it.
+func isProse(line []byte) bool {
+	n := 0
+	for _, word := range small {
+		n += bytes.Count(line, []byte(word))
+	}
+	return n >= 3
 }
 
 // maxProse is the longest line that is taken for a print rather than for a

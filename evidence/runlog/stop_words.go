@@ -26,11 +26,11 @@ var otherMemory = []stopWord{
 	{"model size", "memory of model size: 12.5 GB"},
 	{"process", "memory of process: 12.5 GB"},
 	{"total_gpu", "total_gpu_memory: 79.10 GB"},
-	{"weights take", "model weights take 15.27GiB"},                  // vllm/worker/worker.py
-	{"non_torch", "non_torch_memory 0.06GiB"},                        // the same
-	{"activation", "PyTorch activation peak memory 1.23GiB"},         // the same
-	{" takes", "non-torch memory takes 0.06GiB"},                     // the same
-	{"max memory:", `\\   /|    NVIDIA H100. Max memory: 79.109 GB`}, // Unsloth
+	{"weights take", "model weights take 15.27GiB"},                         // vllm/worker/worker.py
+	{"non_torch", "non_torch_memory 0.06GiB"},                               // the same
+	{"activation", "PyTorch activation peak memory 1.23GiB"},                // the same
+	{" takes", "non-torch memory takes 0.06GiB"},                            // the same
+	{"max memory", `GPU = NVIDIA GeForce RTX 4060. Max memory = 7.996 GB.`}, // Unsloth
 	{"storage", "storage memory: 12.5 GB"},
 	{"theoretical", "Theoretical memory footprints: 4660.05 MB"},     // megatron/training/theoretical_memory_usage.py
 	{"weight and optimizer", "weight and optimizer memory=95.35 MB"}, // the same
