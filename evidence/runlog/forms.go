@@ -2,6 +2,8 @@ package runlog
 
 import (
 	"bytes"
+
+	"github.com/vramscope/vramscope/evidence/serving"
 )
 
 // Form is something that logs hold, and how its lines are told from others.
@@ -50,6 +52,8 @@ var messages = []Form{
 
 // counts are looked for behind the label.
 var counts = []Form{
+	{"an engine's account", "INFO [gpu_worker.py:298] Available KV cache memory: 5.00 GiB", hasEngine, (*Parser).account},
+	{"a phase's reading", serving.PhaseExamples[1], hasMoment, (*Parser).phaseLine},
 	{"memory_stats()", "'allocated_bytes.all.current': 5, 'allocated_bytes.all.peak': 9, 'reserved_bytes.all.current': 12, " +
 		"'reserved_bytes.all.peak': 12", hasStats, (*Parser).statsLine},
 	{"memory_summary()", "|       PyTorch CUDA memory summary, device ID 0       |\n" +
@@ -146,6 +150,30 @@ func (p *Parser) statsLine(number int, line []byte, _ features) bool {
 	return false
 }
 
+// account takes such a line whole: its sizes are parts, none of them what is held.
+func (p *Parser) account(_ int, line []byte, _ features) bool {
+	if !serving.Account(&p.report.Engine, line) {
+		return false
+	}
+	p.report.Known++
+	return true
+}
+
+// maxPhases bounds the readings that are kept.
+const maxPhases = 4096
+
+func (p *Parser) phaseLine(number int, line []byte, _ features) bool {
+	r, ok := serving.Phase(line)
+	if !ok {
+		return false
+	}
+	p.report.Known++
+	if r.Line = number; len(p.report.Phases) < maxPhases {
+		p.report.Phases = append(p.report.Phases, r)
+	}
+	return true
+}
+
 func (p *Parser) summaryLine(number int, line []byte, _ features) bool {
 	return p.summary.line(p, number, line)
 }
@@ -164,7 +192,7 @@ func (p *Parser) columnsHead(_ int, line []byte, _ features) bool {
 }
 
 func (p *Parser) stepLine(number int, line []byte, has features) bool {
-	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable|hasAlloc) == 0 {
+	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable|hasAlloc|hasMoment) == 0 {
 		p.steps.templates.remember(line, p.steps.pairs)
 	}
 	return true

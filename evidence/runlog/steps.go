@@ -124,14 +124,10 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
 		s.epoch = f.epoch
 		return false
-	case len(line) <= maxProse && sglangLine(&p.report.Engine, line):
-		p.report.Known++
-		return true // its sizes are parts, none of them what is held
 	case f.hasMemory() && !gpustatLine(line) && s.memoryLine(line):
 		p.report.Known++
 	case f.hasLoss && f.epoch >= 0 || knownLine(line):
 		p.report.Known++
-		engineLine(&p.report.Engine, line)
 	default:
 		return false
 	}
