@@ -20,15 +20,28 @@ func StillToCome(c *classify.Classification, oom *timeline.OOM) (bytes int64, in
 }
 
 // OptimizerStateToCome is what the first optimizer step has yet to allocate when it
-// fails: as much state for every gradient as those have got that it reached.
+// fails, in bytes.
 func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 {
+	return FirstState(c, oom).ToCome
+}
+
+// State is what an optimizer makes for the weights in its first step.
+type State struct {
+	ToCome   int64 // bytes that are still to be made
+	Made, Of int   // gradients that have got theirs, of all
+}
+
+// FirstState tells how far the first optimizer step had come when it failed: it makes as
+// much state for every gradient as those have got that it reached.
+func FirstState(c *classify.Classification, oom *timeline.OOM) (x State) {
 	if !slices.ContainsFunc(Spans(c, classify.Optimizer), func(p classify.PhaseSpan) bool {
 		return p.FirstEvent <= oom.Event && oom.Event <= p.LastEvent
 	}) {
-		return 0
+		return x
 	}
-	var gradients, state, second int64
+	var gradients, state, second, master int64
 	var sizes []int64 // of the state, in the order in which it was made
+	of := map[int64]bool{}
 	for i, bytes := range c.Timeline.Allocated {
 		id := timeline.AllocationID(i)
 		if !c.Timeline.AliveAt(id, oom.Event) {
@@ -37,6 +50,8 @@ func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 		switch c.Category[i] {
 		case classify.Gradients:
 			gradients += bytes
+			x.Of++
+			of[c.Timeline.Requested(id)] = true
 		case classify.OptimizerState:
 			state += bytes
 			if bytes > scalarBlock {
@@ -45,31 +60,64 @@ func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 			if c.Detail[i] == classify.Moment2 {
 				second += bytes
 			}
+			if c.Detail[i] == classify.MasterWeights {
+				master += bytes
+			}
 		}
 	}
-	moments := int64(1)
-	if second > 0 || inPairs(sizes) {
-		moments = 2
+	each, width := forEach(sizes, of, second > 0, master > 0)
+	x.Made = min(len(sizes)/int(each), x.Of)
+	x.ToCome = max(0, each*width*gradients-state)
+	return x
+}
+
+// forEach is how many tensors an optimizer keeps for each gradient, and how many times its
+// width each has.
+func forEach(sizes []int64, gradients map[int64]bool, second, master bool) (each, width int64) {
+	each, width = 1, 1
+	wide := wider(sizes, gradients)
+	switch {
+	case inGroups(sizes, 3) && (master || wide):
+		each = 3
+	case second || inGroups(sizes, 2):
+		each = 2
 	}
-	return max(0, moments*gradients-state)
+	if wide {
+		width = 2
+	}
+	return each, width
 }
 
 // scalarBlock is what a scalar takes.
 const scalarBlock = 512
 
-// inPairs reports whether sizes come in pairs of equal ones, as two moments of
-// each parameter do; the last may lack its other half.
-func inPairs(sizes []int64) bool {
+// inGroups reports whether sizes come in groups of so many equal ones, as the moments of
+// each parameter do; the last may be cut short.
+func inGroups(sizes []int64, of int) bool {
 	kinds := 0
-	for i := 0; i+1 < len(sizes); i += 2 {
-		if sizes[i] != sizes[i+1] {
+	for i := range sizes {
+		switch {
+		case i%of > 0 && sizes[i] != sizes[i-1]:
 			return false
-		}
-		if i > 0 && sizes[i] != sizes[i-1] {
+		case i%of == 0 && i > 0 && sizes[i] != sizes[i-1]:
 			kinds++
 		}
 	}
 	return kinds > 0
+}
+
+// wider reports whether state takes twice the bytes of gradients: fp32 for 16 bits.
+func wider(sizes []int64, gradients map[int64]bool) bool {
+	same, twice := 0, 0
+	for _, n := range sizes {
+		if gradients[n] {
+			same++
+		}
+		if n%2 == 0 && gradients[n/2] {
+			twice++
+		}
+	}
+	return twice > same
 }
 
 // RestOfStep is what a step that failed in its forward or backward pass would
