@@ -19,10 +19,10 @@ a while: an activation, by guess. What is as large as a weight and goes with an 
 		}
 		return func(id timeline.AllocationID) rules.Claim {
 			f := a.Freed(id)
-			switch {
+			switch used := meaning.HintOf(a.PhaseAt(f)).Is(meaning.Optimizer, meaning.ZeroGrad); {
 			case f-a.Born(id) <= 16:
 				return rules.Claim{}
-			case rules.WeightSized(a, id) && (f >= a.Last || meaning.HintOf(a.PhaseAt(f)).Is(meaning.Optimizer, meaning.ZeroGrad)):
+			case rules.WeightSized(a, id) && (used || f >= a.Last):
 				return rules.As(meaning.Gradients, rules.Guess)
 			}
 			return rules.As(meaning.Activations, rules.Guess)
