@@ -109,7 +109,7 @@ func cause(err error) (cause, advice string) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "interrupted", ""
-	case errors.Is(err, context.DeadlineExceeded):
+	case isTimeout(err):
 		return "no answer in time", ""
 	case err == errAbsent:
 		return "no such object", ""

@@ -116,6 +116,9 @@ func (t *teller) done(p batch.Progress) {
 		t.tracker.UpdateMessage(fmt.Sprintf("%d of %s", t.all, units.Plural(t.runs, "run")))
 		t.tracker.Increment(p.Run.Bytes + perRun)
 	}
+	for _, file := range p.Without {
+		t.line(file + ": the report is made without it")
+	}
 	switch {
 	case p.Nothing:
 		if i := slices.IndexFunc(p.Run.Files, sniff.CalledLog); i >= 0 {
