@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ func Analyze(ctx context.Context, run Run, build string, o Options) *Result {
 	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment,
 		Inputs: len(run.Files)}}
 	if r.Err = r.analyze(ctx, run, build, o); r.Err != nil {
-		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", open.OneLine(r.Err)
+		r.HTML, r.JSON, r.Fingerprint, r.Script, r.Error = nil, nil, "", "", open.OneLine(r.Err)
 	}
 	return r
 }
@@ -83,8 +84,7 @@ func (r *Result) analyze(ctx context.Context, run Run, build string, o Options) 
 	}
 	doc.Command = o.command(doc)
 	var page, data bytes.Buffer
-	page.Grow(1 << 20) // what every page has in common is most of that
-	if err := pages.Document(&page, doc); err != nil {
+	if err := o.page(&page, doc, &r.Script); err != nil {
 		return o.redacted(err, run)
 	}
 	if err := report.JSON(&data, doc); err != nil {
@@ -109,6 +109,18 @@ func versionsOf(ctx context.Context, run Run, stores *store.Pool) []string {
 		}
 	}
 	return out
+}
+
+// page writes a report, and the name of the script that it shares with others.
+func (o *Options) page(w io.Writer, doc *report.Document, script *string) error {
+	if o.Standalone {
+		return pages.Document(w, doc)
+	}
+	shares, err := pages.Beside(w, doc, "../..") // from runs/NAME
+	if shares {
+		*script = pages.ScriptName()
+	}
+	return err
 }
 
 // diagnosis is how a run is judged.

@@ -42,6 +42,9 @@ type Entry struct {
 	// next batch does the run again.
 	Fingerprint string `json:"fingerprint"`
 	Inputs      int    `json:"inputs"` // files that were looked at
+	// Script is the file beside the page over all runs that the report needs, "" when
+	// it needs none.
+	Script string `json:"script"`
 }
 
 // fingerprint is a hash over all that the report of a run is made of. The

@@ -75,12 +75,16 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	logs.Add(doc, o.Capacity, j.logRanks())
 	doc.Verdict = j.verdict(doc, &one)
 	j.sayUnread(&doc.Verdict)
+	doc.Environment = j.environment(doc)
 	if e == nil {
 		j.noteUncompared(doc)
 	} else if o.Theory != nil {
-		return doc, j.compare(doc, &one, e, main)
+		err = j.compare(doc, &one, e, main)
 	}
-	return doc, nil
+	if a := doc.Verdict.About; a != nil {
+		doc.Verdict.Device, doc.Verdict.Finding = evidence.Known(a.Device), evidence.Known(a.Finding)
+	}
+	return doc, err
 }
 
 // sayUnread begins the verdict with the inputs that could not be got at: what they hold
