@@ -132,6 +132,12 @@ func call(runs []Run, o FindOptions) {
 	slices.SortFunc(runs, byPath)
 }
 
+// ByPath puts runs into the order of tables and pages.
+func ByPath(runs []Run) []Run {
+	slices.SortFunc(runs, byPath)
+	return runs
+}
+
 func byPath(a, b Run) int { return cmp.Compare(a.Path, b.Path) }
 
 // walker collects the files below folders.

@@ -111,6 +111,8 @@ func cause(err error) (cause, advice string) {
 		return "interrupted", ""
 	case isTimeout(err):
 		return "no answer in time", ""
+	case errors.Is(err, ErrNoLocks):
+		return "the file system has no locks", "Make sure that nothing else writes there meanwhile."
 	case err == errAbsent:
 		return "no such object", ""
 	case errors.As(err, &file):

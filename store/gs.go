@@ -82,7 +82,7 @@ func (o *gsObjects) list(ctx context.Context) iter.Seq2[File, error] {
 }
 
 func gsFile(name string, obj *blob.ListObject) File {
-	return File{name, obj.Size, objectVersion(obj.Size, obj.ModTime, obj.MD5)}
+	return File{name, obj.Size, objectVersion(obj.Size, obj.ModTime, obj.MD5), obj.ModTime}
 }
 
 func (o *gsObjects) stat(ctx context.Context, name string) (File, error) {

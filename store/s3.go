@@ -170,7 +170,7 @@ func s3File(page *s3.ListObjectsV2Output, i int) File {
 		}
 	}
 	return File{name, aws.ToInt64(obj.Size), objectVersion(aws.ToInt64(obj.Size), aws.ToTime(obj.LastModified),
-		digest(aws.ToString(obj.ETag)))}
+		digest(aws.ToString(obj.ETag))), aws.ToTime(obj.LastModified)}
 }
 
 // objectVersion tells a changed object from what it was.

@@ -133,7 +133,7 @@ func TestPassingFaultsOfAStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.Before = before
 			out := "out/" + strings.ReplaceAll(name, " ", "-")
-			o := vramscope(t, "batch", "s3://team/in?timeout=300ms", "-o", "s3://team/"+out, "-q")
+			o := vramscope(t, "batch", "s3://team/in?timeout=300ms", "-o", "s3://team/"+out+"?timeout=300ms", "-q")
 			if o.code != 0 || o.errors != "" {
 				t.Errorf("exit code %d, said %q", o.code, o.errors)
 			}
