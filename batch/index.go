@@ -39,7 +39,8 @@ func (b *indexBuilder) add(r *Report) {
 	if b.failures == nil {
 		b.failures, b.experiments, b.budgets = map[string]*failure{}, map[string][]point{}, map[[2]string]*gap{}
 	}
-	row := report.IndexRow{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: report.StatusFailed, Text: r.Error}
+	row := report.IndexRow{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: report.StatusFailed, Text: r.Error,
+		Brief: firstWords(r.Error)}
 	b.figures.Runs++
 	if r.Document == nil {
 		b.figures.Failed++
@@ -65,7 +66,8 @@ func (b *indexBuilder) add(r *Report) {
 	}
 	for i := range doc.Devices {
 		for _, l := range doc.Devices[i].Leaks {
-			if l.Defect && !l.Suspected && l.BytesPerStep != nil && *l.BytesPerStep > p.leak {
+			grows := l.Kind != "gradients_kept" // which stay as they are
+			if l.Defect && grows && !l.Suspected && l.BytesPerStep != nil && *l.BytesPerStep > p.leak {
 				p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(&l)
 			}
 		}
@@ -75,6 +77,7 @@ func (b *indexBuilder) add(r *Report) {
 	}
 	row.Failures = b.addFailures(r, row.Time)
 	row.Status = statusOf(doc, len(row.Failures) > 0, p.leak > 0)
+	row.Brief, row.Facts = brief(doc, row.Status, &p), factsOf(doc)
 	b.count(row.Status)
 	b.rows = append(b.rows, row)
 	b.experiments[r.Experiment] = append(b.experiments[r.Experiment], p)
@@ -100,6 +103,8 @@ func (b *indexBuilder) count(s report.Status) {
 	switch s {
 	case report.StatusOOM:
 		b.figures.OOM++
+	case report.StatusWarning:
+		b.figures.Warning++
 	case report.StatusFine:
 		b.figures.Fine++
 	}

@@ -28,11 +28,11 @@ type Index struct {
 
 // IndexFigures count over all runs.
 type IndexFigures struct {
-	Runs, Failed, OOM, Leaking, Fine int
-	FirstTime, LastTime              *int64
-	PeakBytes                        int64 // sum of the allocated peaks
-	CacheBytes                       int64 // reserved but free at those peaks
-	UnknownBytes                     int64 // of them without a known category
+	Runs, Failed, OOM, Leaking, Warning, Fine int
+	FirstTime, LastTime                       *int64
+	PeakBytes                                 int64 // sum of the allocated peaks
+	CacheBytes                                int64 // reserved but free at those peaks
+	UnknownBytes                              int64 // of them without a known category
 }
 
 // Status is the worst thing that a run's report says.
@@ -54,6 +54,7 @@ type IndexRow struct {
 	Experiment string
 	Status     Status
 	Text       string // the verdict, or why there is none
+	Brief      string // the same in a few words
 	Fix        *string
 	SavesBytes *int64
 	Devices    int
@@ -64,6 +65,13 @@ type IndexRow struct {
 	LeakBytes  *int64  // growth per step by defects
 	Time       *int64
 	Failures   []string // fingerprints of the requests that failed
+	Facts      []Fact   // numbers that the run may be compared by
+}
+
+// Fact is a number of a run: its batch size, or a note of the user's.
+type Fact struct {
+	Name  string
+	Value float64
 }
 
 // IndexLink names a run with where its report is.
