@@ -196,8 +196,8 @@ func (v *indexView) whole(r *report.IndexRow) int64 {
 
 func (v *indexView) data(r *report.IndexRow) rowData {
 	d := rowData{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: r.Status, Text: r.Text, Saves: r.SavesBytes,
-		Devices: r.Devices, Capacity: r.Capacity, Allocated: r.Allocated, Reserved: r.Reserved, Parts: []int64{}, Leak: r.LeakBytes,
-		Time: minute(r.Time), Brief: r.Brief, Failures: r.Failures}
+		Devices: r.Devices, Capacity: r.Capacity, Allocated: r.Allocated, Reserved: r.Reserved, Parts: []int64{},
+		Leak: r.LeakBytes, Time: minute(r.Time), Brief: r.Brief, Failures: r.Failures}
 	if r.Time != nil {
 		ms := *r.Time / 1000
 		d.At = &ms
