@@ -72,6 +72,7 @@ type rowData struct {
 	Time       string        `json:"w"`
 	At         *int64        `json:"m"` // milliseconds since the Unix epoch
 	Brief      string        `json:"h"`
+	Effect     string        `json:"y,omitempty"`
 	Facts      []any         `json:"x,omitempty"` // number of the axis, value, and so on
 	// Failures are the fingerprints of the run's failed requests: to search for.
 	Failures []string `json:"g,omitempty"`
@@ -197,7 +198,7 @@ func (v *indexView) whole(r *report.IndexRow) int64 {
 func (v *indexView) data(r *report.IndexRow) rowData {
 	d := rowData{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: r.Status, Text: r.Text, Saves: r.SavesBytes,
 		Devices: r.Devices, Capacity: r.Capacity, Allocated: r.Allocated, Reserved: r.Reserved, Parts: []int64{},
-		Leak: r.LeakBytes, Time: minute(r.Time), Brief: r.Brief, Failures: r.Failures}
+		Leak: r.LeakBytes, Time: minute(r.Time), Brief: r.Brief, Effect: r.Effect, Failures: r.Failures}
 	if r.Time != nil {
 		ms := *r.Time / 1000
 		d.At = &ms

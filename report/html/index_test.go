@@ -66,7 +66,7 @@ func plainName(i int) string { return fmt.Sprintf("team/gpt2/run_%03d", i) }
 func TestIndexWithoutScripts(t *testing.T) {
 	page := string(indexPage(t, runsIndex(30, plainName)))
 	markup, _, _ := strings.Cut(page, "<script")
-	for _, want := range []string{"30 runs", "true shortage", "in backward", "saves 1.00 GiB", "2023-11-14", "Grown", "+200.0 %", "growing list", "9 B a step", "1.00 GiB", "team/gpt2/run_007",
+	for _, want := range []string{"30 runs", "true shortage", "in backward", "saves 1 GiB", "2023-11-14", "Grown", "+200.0 %", "growing list", "9 B a step", "1.00 GiB", "team/gpt2/run_007",
 		`href="runs/run-1/report.html"`, "Out of memory"} {
 		if !strings.Contains(markup, want) {
 			t.Errorf("%q is not in the page", want)
@@ -227,9 +227,9 @@ func TestAdvice(t *testing.T) {
 		"no finding":             {nil, "the verdict's", 7},
 		"a finding without more": {[]report.Finding{{ID: "oom_fragmentation", SavesBytes: &saves}}, "the verdict's", 7},
 	} {
-		fix, saves := doc.Advice(&report.Device{Findings: c.findings}, &report.OOM{Verdict: "fragmentation"})
-		if fix == nil || *fix != c.fix || saves == nil || *saves != c.saves {
-			t.Errorf("%s: %v %v", name, fix, saves)
+		got := doc.Advice(&report.Device{Findings: c.findings}, &report.OOM{Verdict: "fragmentation"})
+		if got.Fix == nil || *got.Fix != c.fix || got.SavesBytes == nil || *got.SavesBytes != c.saves {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

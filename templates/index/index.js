@@ -39,8 +39,8 @@ function line(r) {
   const tr = el('tr', {class: 'line'},
     el('td', {class: 'left path', title: r.p}, open, ' ', r.s === 'failed' ? r.p : el('a', {href: page(r)}, r.p)),
     el('td', {class: 'left text', title: r.t}, el('span', {class: 'badge ' + r.s}, STATUS[r.s]), ' ', r.h || r.t),
-    el('td', {class: 'left peak'}, bar(r), el('span', {class: 'of'}, bytes(r.a))),
-    el('td', {class: 'saves'}, r.b > 0 ? size(r.b) : ''), el('td', {class: 'grows'}, bytes(r.l)), el('td', {class: 'when'}, r.w));
+    el('td', {class: 'left peak'}, bar(r), el('span', {class: 'of'}, r.a === null ? '' : short(r.a))),
+    el('td', {class: 'saves'}, r.y || (r.b > 0 ? 'saves ' + short(r.b) : '')), el('td', {class: 'grows'}, r.l === null ? '' : short(r.l)), el('td', {class: 'when'}, r.w));
   tr.addEventListener('click', e => {
     if (e.target.closest('a')) return;
     const was = open.getAttribute('aria-expanded') === 'true';
@@ -56,7 +56,7 @@ function rest(r) {
   const facts = [['Allocated', bytes(r.a)], ['Reserved', bytes(r.r)], ['Capacity', bytes(r.c)], ['GPUs', r.d > 1 ? String(r.d) : ''], ['Experiment', r.e === r.p ? '' : r.e]];
   for (let i = 0; i < (r.x || []).length; i += 2) facts.push([axes[r.x[i]], String(r.x[i + 1])]);
   return el('tr', {class: 'rest'}, el('td', {class: 'left', colspan: '6'}, el('p', null, r.t),
-    r.f ? el('p', null, el('b', null, 'First change: '), r.f, r.b > 0 ? el('span', {class: 'saves'}, ' saves ' + size(r.b)) : '') : '',
+    r.f ? el('p', null, el('b', null, 'First change: '), r.f, r.y ? el('span', {class: 'saves'}, ' peak ' + r.y) : r.b > 0 ? el('span', {class: 'saves'}, ' saves ' + short(r.b)) : '') : '',
     el('dl', null, facts.filter(x => x[1]).map(x => el('div', null, el('dt', null, x[0]), el('dd', null, x[1])))),
     r.s === 'failed' ? '' : el('p', null, el('a', {href: page(r)}, 'Open its report'))));
 }
