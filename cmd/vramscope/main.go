@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newMerge())
-	root.AddCommand(newExplain())
+	root.AddCommand(newExplain(), newMCP())
 	offerValues(root)
 	return root
 }
