@@ -25,6 +25,7 @@ type formats[T any] struct {
 	sheet func(T, view.Edition) *view.Sheet
 	json  func(io.Writer, T) error
 	html  func(io.Writer, T) error // nil: the sheet as it is for a ticket
+	brief bool                     // text is a screen of it, unless all is asked for
 }
 
 // named are the formats by --format's word and by the ending of -o's files.
@@ -40,7 +41,11 @@ func (f *formats[T]) named(word string, style text.Style) func(io.Writer, T) err
 		}
 		return func(w io.Writer, v T) error { return html.Sheet(w, f.sheet(v, view.Ticket)) }
 	}
-	return func(w io.Writer, v T) error { return text.Write(w, f.sheet(v, view.Terminal), style) }
+	edition := view.Terminal
+	if f.brief && !style.Verbose {
+		edition = view.Brief
+	}
+	return func(w io.Writer, v T) error { return text.Write(w, f.sheet(v, edition), style) }
 }
 
 // write writes an answer to the files that -o names, to all of them or none, and
@@ -48,7 +53,7 @@ func (f *formats[T]) named(word string, style text.Style) func(io.Writer, T) err
 func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
 	var files []staged
 	for _, name := range o.files {
-		file, err := stage(name, func(w io.Writer) error { return f.named(ending(name), text.Style{})(w, v) })
+		file, err := stage(name, func(w io.Writer) error { return f.named(ending(name), text.Style{Verbose: o.verbose})(w, v) })
 		if err != nil {
 			return err
 		}
@@ -69,10 +74,10 @@ func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
 
 // outputFlags say where an answer goes and how it looks.
 type outputFlags struct {
-	format         string
-	files          []string
-	quiet, noColor bool
-	bound          boundFlag
+	format                  string
+	files                   []string
+	quiet, noColor, verbose bool
+	bound                   boundFlag
 }
 
 func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
@@ -112,7 +117,7 @@ func (o *outputFlags) any(word, end string) bool {
 
 // style is how text looks on standard output.
 func (o *outputFlags) style(w io.Writer) text.Style {
-	s := text.Style{Quiet: o.quiet}
+	s := text.Style{Quiet: o.quiet, Verbose: o.verbose}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return s
