@@ -183,6 +183,18 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
+// TestDocuments reads what reports name without a network.
+func TestDocuments(t *testing.T) {
+	session := talk(t, Options{Roots: []string{t.TempDir()}, Timeout: time.Second, MaxBytes: 20_000})
+	r, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "vramscope://help/findings"})
+	if err != nil || !strings.Contains(r.Contents[0].Text, "`logits_dominate`") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "vramscope://help/../x"}); err == nil {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestEnds ends calls that take too long, and tells errors of commands.
 func TestEnds(t *testing.T) {
 	root := tree(t)

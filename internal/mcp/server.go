@@ -16,6 +16,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vramscope/vramscope/doc"
 )
 
 // Options say what a server may do.
@@ -80,7 +82,20 @@ func New(o Options) (*sdk.Server, error) {
 		"phase.", s.budget)
 	add(s, out, "diff", "Two runs compared: what grew, by category, call site and step; with fail_on as a gate.", s.diff)
 	add(s, out, "record", "Lines of Python to paste into a program so that its recording can answer every question.", s.record)
+	for _, topic := range doc.Topics() {
+		out.AddResource(&sdk.Resource{Name: topic, URI: "vramscope://help/" + topic, MIMEType: "text/markdown"}, document)
+	}
 	return out, nil
+}
+
+// document reads what `vramscope help` prints about a topic.
+func document(_ context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	text, err := doc.Topic(strings.TrimPrefix(r.Params.URI, "vramscope://help/"), "")
+	if err != nil {
+		return nil, sdk.ResourceNotFoundError(r.Params.URI)
+	}
+	content := &sdk.ResourceContents{URI: r.Params.URI, MIMEType: "text/markdown", Text: text}
+	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{content}}, nil
 }
 
 // add adds a tool whose input is typed and whose output is an object.
