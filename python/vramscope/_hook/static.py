@@ -33,6 +33,17 @@ def is_kind(cls: type, kind: type) -> bool:
     return any(base is kind for base in _mro_of(cls))
 
 
+CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+
+
+def container_of(cls: type) -> Optional[type]:
+    """Which of the containers a class is; isinstance would ask an object for its `__class__`."""
+    for base in _mro_of(cls):
+        if base in CONTAINERS:
+            return base
+    return None
+
+
 def lookup(cls: type, name: str) -> Any:
     """The attribute of a class as it stands there, None without one."""
     for base in _mro_of(cls):
@@ -45,10 +56,15 @@ def lookup(cls: type, name: str) -> Any:
 def dict_of(obj: Any) -> Optional[dict]:
     """The instance's dictionary."""
     getter = lookup(type(obj), "__dict__")
-    if type(getter) is not types.GetSetDescriptorType:
+    if type(getter) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
         return None
     found = getter.__get__(obj)
-    return found if isinstance(found, dict) else None
+    return found if is_kind(type(found), dict) else None
+
+
+def class_dict(cls: type) -> Any:
+    """A class's own dictionary."""
+    return _dict_of(cls)
 
 
 def slots_of(cls: type) -> List[Tuple[str, Any]]:
@@ -77,16 +93,17 @@ def attribute(obj: Any, name: str) -> Any:
 
 def elements(obj: Any) -> Iterator[Tuple[Any, Any]]:
     """What a container holds, with the key or position of each; None for sets."""
-    if isinstance(obj, dict):
+    kind = container_of(type(obj))
+    if kind is dict:
         pairs: Iterator[Tuple[Any, Any]] = iter(dict.items(obj))
-    elif isinstance(obj, list):
+    elif kind is list:
         pairs = enumerate(list.__iter__(obj))
-    elif isinstance(obj, tuple):
+    elif kind is tuple:
         pairs = enumerate(tuple.__iter__(obj))
-    elif isinstance(obj, deque):
+    elif kind is deque:
         pairs = enumerate(deque.__iter__(obj))
     else:
-        pairs = ((None, value) for value in (frozenset if isinstance(obj, frozenset) else set).__iter__(obj))
+        pairs = ((None, value) for value in (set if kind is set else frozenset).__iter__(obj))
     plain = True
     for n, (key, value) in enumerate(itertools.islice(pairs, MAX_ELEMENTS)):
         if type(value) in ATOMS:
@@ -102,8 +119,8 @@ def locals_of(frame: Any) -> dict:
     that copy is emptied again."""
     shown = frame.f_locals
     if not frame.f_code.co_flags & 1:  # a module's or class's own dictionary
-        return shown if isinstance(shown, dict) else {}
+        return shown if type(shown) is dict else {}
     found = dict(shown)
-    if isinstance(shown, dict):
+    if type(shown) is dict:
         shown.clear()
     return found
