@@ -105,6 +105,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newMerge())
+	root.AddCommand(newExplain())
 	offerValues(root)
 	return root
 }

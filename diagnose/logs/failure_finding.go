@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
@@ -14,8 +15,8 @@ import (
 func (w *witness) failureFinding(g *failures) report.Finding {
 	f := report.Finding{ID: "oom_" + g.Cause, Severity: report.Critical, Confidence: g.Confidence, Fix: ptr(g.Change()),
 		Title: g.title() + g.Why, Evidence: []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")}}
-	if g.Cause == report.UnknownVerdict {
-		f.ID = "oom_" + report.TrueShortage
+	if g.Cause == report.WorkspaceFull {
+		f.ID, f.Title = g.Cause, strings.Replace(f.Title, "Out of memory", "Out of workspace", 1)
 	}
 	if g.Saves > 0 {
 		f.SavesBytes = &g.Saves
@@ -26,6 +27,10 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if grew := w.grewBefore(g); grew != "" {
 		f.Title = g.title() + grew
 		f.Fix = ptr("Find what is kept from step to step; a smaller batch only puts the failure off. " + growthFix)
+	}
+	if log := w.doc.Evidence.Log(g.source); log != nil && g.By == log.Engine.Name && log.Engine.CacheKnown &&
+		log.Engine.Cache <= 0 {
+		f.Fix = ptr(makeRoom(&log.Engine))
 	}
 	w.onGPU(g, &f)
 	w.maybeOwn(g, &f)
@@ -51,6 +56,8 @@ func (g *failures) title() string {
 	}
 	if g.Requested >= 0 {
 		title += fmt.Sprintf(": %s asked for", units.Bytes(g.Requested))
+	} else if g.Beyond {
+		title += ": more than 1 EB asked for"
 	}
 	if g.FileName != "" {
 		file, line := g.FileName, evidence.Or(g.UserLine, 0)
@@ -60,7 +67,7 @@ func (g *failures) title() string {
 		title += " at " + placeOf(file, line)
 	}
 	switch {
-	case g.Confidence < 0.7 && g.Cause != report.UnknownVerdict:
+	case g.Confidence < 0.7 && causeText[g.Cause] != "":
 		return title + "; probably " + causeText[g.Cause] + ": "
 	case g.Cause == report.Fragmentation, g.Cause == report.MemoryFraction:
 		return title + "; " + causeText[g.Cause] + ": "
@@ -98,7 +105,9 @@ func (g *failures) who() string {
 func (w *witness) onGPU(g *failures, f *report.Finding) {
 	say := func(format string, args ...any) { f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...)) }
 	if g.Absurd() {
-		say("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.Requested)/float64(g.Capacity))
+		if g.Capacity > 0 && g.Requested > 0 {
+			say("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.Requested)/float64(g.Capacity))
+		}
 	}
 	if o, ok := g.Outside(); ok && o.Context > 0 && o.Others >= 0 {
 		say("outside PyTorch's allocator: %s CUDA context and libraries, %s others", units.Bytes(o.Context),

@@ -62,9 +62,7 @@ func (w *witness) tracedFailure(source int, t *evidence.Trace) {
 		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), units.Plural(len(t.Failed),
 			"[OutOfMemory] event"), g.Text())},
 		Fix: ptr(g.Change()), Code: how("oom")}
-	if g.Cause != "unknown" {
-		f.ID = "oom_" + g.Cause
-	}
+	f.ID = "oom_" + g.Cause
 	w.add(f)
 }
 
