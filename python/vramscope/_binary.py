@@ -15,7 +15,7 @@ def _places() -> Iterator[str]:
     if given:
         yield given
     yield os.path.join(sysconfig.get_path("scripts"), name)
-    user = "nt_user" if os.name == "nt" else "osx_framework_user" if sys._framework else "posix_user"  # type: ignore[attr-defined]
+    user = "nt_user" if os.name == "nt" else "osx_framework_user" if getattr(sys, "_framework", "") else "posix_user"
     if user in sysconfig.get_scheme_names():
         yield os.path.join(sysconfig.get_path("scripts", user), name)
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -13,7 +13,7 @@ import sys
 import time
 import types
 from collections import deque
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import static
 
@@ -89,7 +89,7 @@ class Walk:
         self.tensors: List[Tuple[Any, int]] = []  # with the number of its path
         self.complete = True
         self._edges: List[Tuple[int, str]] = []  # parent, what is added to its path
-        self._queue: deque = deque()
+        self._queue: Deque[Tuple[Any, int]] = deque()
         self._seen: Dict[int, Any] = {}  # by id; held, so that no id comes again
         self._slots: Dict[type, List[Tuple[str, Any]]] = {}
         self._visits: Dict[type, Callable[[Any, int], bool]] = {}
@@ -113,7 +113,8 @@ class Walk:
 
     def _roots(self) -> None:
         main = sys.modules.get("__main__")
-        mine, theirs = [], []
+        mine: List[Tuple[str, Any]] = []
+        theirs: List[Tuple[str, Any]] = []
         for name, module in list(sys.modules.items()):
             variables = static.dict_of(module) if type(module) is types.ModuleType else None
             if variables is None or module is main or name == "__mp_main__" or name.split(".")[0] == OWN:
@@ -350,7 +351,7 @@ class Walk:
 def _together(path: str) -> str:
     """The path of all elements of the same containers: `a[3].k` and `a[4].k` are told as `a[*].k`, `b[1]` and
     `b[2]` as `b`."""
-    parts = []
+    parts: List[str] = []
     for part in path.split("["):
         index, closed, rest = part.partition("]")
         parts.append(f"*]{rest}" if parts and closed and index.lstrip("-").isdigit() else part)

@@ -57,7 +57,7 @@ class Names:
 
     @staticmethod
     def _parts(module: Any, kind: str) -> List[Tuple[str, Any]]:
-        parts = (static.dict_of(module) or {}).get(kind)
+        parts: Any = (static.dict_of(module) or {}).get(kind)
         return [(str(k), v) for k, v in dict.items(parts) if v is not None] if static.is_kind(type(parts), dict) else []
 
     def _tensors(self, module: Any, prefix: str, depth: int) -> Iterator[Tuple[str, Any, str]]:

@@ -15,7 +15,7 @@ import platform
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from . import files, options
 from .holders import Walk
@@ -216,7 +216,7 @@ class Recorder:
             return "python"
         return "all"
 
-    def _version(self) -> tuple:
+    def _version(self) -> Tuple[int, ...]:
         numbers = []
         for part in str(self.torch.__version__).split("+")[0].split(".")[:2]:
             numbers.append(int("".join(c for c in part if c.isdigit()) or 0))

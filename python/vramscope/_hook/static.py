@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import types
 from collections import deque
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 _dict_of = type.__dict__["__dict__"].__get__
 _mro_of = type.__dict__["__mro__"].__get__
@@ -36,7 +36,7 @@ def is_kind(cls: type, kind: type) -> bool:
 CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 
 
-def container_of(cls: type) -> Optional[type]:
+def container_of(cls: type) -> Any:
     """Which of the containers a class is; isinstance would ask an object for its `__class__`."""
     for base in _mro_of(cls):
         if base in CONTAINERS:
@@ -53,7 +53,7 @@ def lookup(cls: type, name: str) -> Any:
     return None
 
 
-def dict_of(obj: Any) -> Optional[dict]:
+def dict_of(obj: Any) -> Optional[Dict[str, Any]]:
     """The instance's dictionary."""
     getter = lookup(type(obj), "__dict__")
     if type(getter) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
@@ -114,7 +114,7 @@ def elements(obj: Any) -> Iterator[Tuple[Any, Any]]:
         yield key, value
 
 
-def locals_of(frame: Any) -> dict:
+def locals_of(frame: Any) -> Dict[str, Any]:
     """A frame's variables. Before Python 3.13 the frame keeps what it shows, and with it every tensor alive:
     that copy is emptied again."""
     shown = frame.f_locals
