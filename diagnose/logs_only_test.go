@@ -437,7 +437,7 @@ func TestTraceOfFailure(t *testing.T) {
 		{4 << 30, 38 << 30, 39 << 30, "oom_true_shortage",
 			"4.00 GiB asked for; with the 38.00 GiB in use it exceeds the GPU's 40.00 GiB by 2.00 GiB"},
 		{4 << 30, 30 << 30, 38 << 30, "oom_fragmentation", "8.00 GiB were free in PyTorch's cache"},
-		{4 << 30, 10 << 30, 11 << 30, "oom_true_shortage", "the trace doesn't say what was free"},
+		{4 << 30, 10 << 30, 11 << 30, "oom_unclear", "the trace doesn't say what was free"},
 	}
 	for _, test := range tests {
 		doc := judged(t, input{name: "trace.json", text: trace(test.asked, test.allocated, test.reserved)})

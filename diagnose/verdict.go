@@ -217,7 +217,7 @@ func noDevices(doc *report.Document) report.Verdict {
 		}
 		return v
 	}
-	return report.Verdict{Severity: report.Info, Text: "no snapshot was given"}
+	return report.Verdict{Severity: report.Info, Text: "nothing in it tells of memory or of a failure"}
 }
 
 // oomVerdict says what failed, when, and what held the memory.

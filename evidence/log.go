@@ -8,6 +8,7 @@ type Log struct {
 	HostFailures []HostFailure // in file order, repeats included
 	Servers      []Server
 	Engine       Engine
+	Phases       []PhaseReading // in file order
 	Pressure     Pressure
 	Dropped      int // out-of-memory messages and summaries beyond the bound
 }
@@ -154,8 +155,24 @@ type Server struct {
 // Engine is what an inference engine said at its start to take of a GPU, in bytes,
 // the most of any worker; 0: not said.
 type Engine struct {
-	Name                   string // vLLM or sglang, the one that spoke last
+	Name                   string // vLLM, sglang, TensorRT-LLM: the one that spoke last
 	Weights, Cache, Graphs int64
+	Activations            int64 // of a pass, or buffers for them
+	Outside                int64 // of the process, but not PyTorch's
+	Total, Allowed         int64 // of the GPU, and the part that it may take
+	Share                  float64
+	Left                   int64 // free on the GPU after all of it
+	Tokens                 int64 // that the cache has room for
+	Preemptions            int64 // requests that had to wait because the cache was full
+	CacheKnown             bool  // it said so: Cache may be 0 or less
+}
+
+// PhaseReading is what a trainer printed of a GPU before or after a phase, in bytes;
+// negative: not said.
+type PhaseReading struct {
+	Line                             int
+	When                             string // "before vllm offload"
+	Used, Total, Allocated, Reserved int64
 }
 
 // Pressure is what trainers say of a GPU's size and of how often it was full.

@@ -53,7 +53,7 @@ func TestColoursByMedia(t *testing.T) {
 // what its licence asks for before it, and is the version that is pinned.
 func TestBundleHasItsLicence(t *testing.T) {
 	var page bytes.Buffer
-	drawn := report.Document{Evidence: evidence.New(), Devices: []report.Device{{Sites: []report.Site{{Bytes: 1}}, Pictures: &report.Pictures{}}}}
+	drawn := report.Document{Inputs: []report.Input{{Path: "a.pickle"}}, Evidence: evidence.New(), Devices: []report.Device{{Sites: []report.Site{{Bytes: 1}}, Pictures: &report.Pictures{}}}}
 	if err := html.Document(&page, &drawn); err != nil {
 		t.Fatal(err)
 	}

@@ -37,10 +37,10 @@ func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found
 			}
 		}
 		r := root{x.born, a.Last - 1, released.bornBefore(x.born) - x.before}
-		if x.born <= over || r.released < few || r.released*4 < made || a.keptByLayers(x.born, alive[max(0, k-most):k]) {
+		if x.born <= over || r.released < few || r.released*4 < made {
 			continue
 		}
-		if looked++; failed || len(a.gradual([]root{r})) > 0 {
+		if looked++; failed && !a.keptByLayers(x.born, alive[max(0, k-most):k]) || len(a.gradual([]root{r})) > 0 {
 			return r, true
 		}
 		if looked == looks {

@@ -66,6 +66,9 @@ func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
 		}
 	}
 	out := cmd.OutOrStdout()
+	if o.bound.most > 0 {
+		return f.bounded(out, o, v)
+	}
 	return f.named(o.format, o.style(out))(out, v)
 }
 
@@ -74,6 +77,7 @@ type outputFlags struct {
 	format                  string
 	files                   []string
 	quiet, noColor, verbose bool
+	bound                   boundFlag
 }
 
 func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
@@ -83,6 +87,7 @@ func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
 		"also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, quiet)
 	flags.BoolVar(&o.noColor, "no-color", false, "no colours on a terminal; NO_COLOR in the environment says the same")
+	o.bound.flag(cmd)
 }
 
 // formatWords are what --format takes of a report.
@@ -92,6 +97,9 @@ var formatWords = []string{"text", "json", "markdown", "html"}
 func (o *outputFlags) check() error {
 	if !slices.Contains(formatWords, o.format) {
 		return fmt.Errorf("--format %q: text, json, markdown or html", o.format)
+	}
+	if err := o.bound.check(o.format); err != nil {
+		return err
 	}
 	for _, name := range o.files {
 		if !slices.Contains([]string{".html", ".json", ".md", ".txt"}, ending(name)) {

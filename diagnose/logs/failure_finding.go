@@ -28,6 +28,10 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Title = g.title() + grew
 		f.Fix = ptr("Find what is kept from step to step; a smaller batch only puts the failure off. " + growthFix)
 	}
+	if log := w.doc.Evidence.Log(g.source); log != nil && g.By == log.Engine.Name && log.Engine.CacheKnown &&
+		log.Engine.Cache <= 0 {
+		f.Fix = ptr(makeRoom(&log.Engine))
+	}
 	w.onGPU(g, &f)
 	w.maybeOwn(g, &f)
 	g.repeats(&f)

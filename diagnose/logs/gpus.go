@@ -253,7 +253,7 @@ func (w *witness) facts() []string {
 	if w.doc.Evidence == nil {
 		return nil
 	}
-	out := slices.Concat(w.stepFacts(), w.gpuFacts(), w.summaryFacts())
+	out := slices.Concat(w.stepFacts(), w.phaseFacts(), w.gpuFacts(), w.summaryFacts())
 	return append(append(out, w.traceFacts()...), w.timelines()...)
 }
 
@@ -277,7 +277,7 @@ func (w *witness) stepFacts() []string {
 	} else if i := slices.IndexFunc(ev.Logs, mentionsMemory); i >= 0 {
 		out = append(out, fmt.Sprintf("%s mentions at most %s", w.name(ev.Logs[i].Source), mostMemory(ev.Logs[i].Steps)))
 	}
-	if i := slices.IndexFunc(ev.Logs, func(l evidence.Log) bool { return l.Engine != evidence.Engine{} }); i >= 0 {
+	if i := slices.IndexFunc(ev.Logs, func(l evidence.Log) bool { return engineParts(&l.Engine) != "" }); i >= 0 {
 		out = append(out, engineTook(&ev.Logs[i].Engine))
 	}
 	return out
@@ -315,15 +315,17 @@ func (w *witness) gpuFacts() []string {
 // summaryFacts are the peaks of the first memory summary.
 func (w *witness) summaryFacts() []string {
 	all := w.doc.Evidence.MemorySummaries
-	if len(all) == 0 || all[0].PeakAllocatedBytes == nil || all[0].PeakReservedBytes == nil {
+	if len(all) == 0 || all[0].PeakAllocatedBytes == nil {
 		return nil
 	}
-	text := fmt.Sprintf("shows peaks of %s allocated and %s reserved", units.Bytes(*all[0].PeakAllocatedBytes),
-		units.Bytes(*all[0].PeakReservedBytes))
-	if all[0].Device == nil {
-		return []string{"memory_stats() " + text}
+	text := fmt.Sprintf("PyTorch's own counters show a peak of %s allocated", units.Bytes(*all[0].PeakAllocatedBytes))
+	if all[0].PeakReservedBytes != nil {
+		text += fmt.Sprintf(" and %s reserved", units.Bytes(*all[0].PeakReservedBytes))
 	}
-	return []string{fmt.Sprintf("memory_summary() %s on device %d", text, *all[0].Device)}
+	if all[0].Device != nil {
+		text += fmt.Sprintf(" on device %d", *all[0].Device)
+	}
+	return []string{text}
 }
 
 // showsMemory is how a GPU's memory is asked for.
@@ -335,11 +337,7 @@ func showsMemory(g *evidence.GPU) string {
 }
 
 // engineTook is what an inference engine took of a GPU by its own word.
-func engineTook(e *evidence.Engine) string {
-	return e.Name + " took " + oom.Amounts(oom.Amount{Bytes: e.Weights, What: "for weights"}, oom.Amount{Bytes: e.Cache,
-		What: "for its key-value cache"},
-		oom.Amount{Bytes: e.Graphs, What: "for CUDA graphs"})
-}
+func engineTook(e *evidence.Engine) string { return e.Name + " took " + engineParts(e) }
 
 // largestProcess names the process that holds most.
 func largestProcess(list []evidence.Process) string {

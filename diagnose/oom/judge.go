@@ -34,11 +34,13 @@ const manyTimes = 2
 
 // Judge tells from a message's own figures why the request failed. They have
 // two decimals, so differences are good to about 10 MiB.
+//
+// complexity: one case for each set of figures that a message may have
 func Judge(m *evidence.OOMMessage) Failure {
 	f := Failure{OOMMessage: m, Figures: Of(m), Cause: report.UnclearVerdict, Confidence: 0.3}
 	switch {
 	case m.Unclear:
-		f.Why = "a failure that isn't understood: \"" + m.Quote + "\""
+		f.Why = "a failure in words that aren't understood"
 	case f.Absurd():
 		f.Cause, f.Confidence, f.Why = report.TrueShortage, 0.99, f.absurd()
 	case m.By != "" && (m.By != "cudaMallocAsync" || f.Free < 0):
@@ -283,7 +285,7 @@ const anyGPU = 1 << 40
 
 // Text has the message's own numbers, one line.
 func (f *Failure) Text() string {
-	text := ""
+	text := f.Quote
 	if f.Beyond {
 		text = "more than 1 EB asked for"
 	}
@@ -312,6 +314,8 @@ func (f *Failure) Text() string {
 }
 
 // Change is what to do about it.
+//
+// complexity: one case for each cause, then what the traceback shows
 func (f *Failure) Change() string {
 	if f.Remedy != "" {
 		return f.Remedy

@@ -27,6 +27,8 @@ func TestForms(t *testing.T) {
 		"a failure beside PyTorch's allocator": message(func(m *evidence.OOMMessage) bool { return m.By == "CUBLAS_STATUS_ALLOC_FAILED" }),
 		"figures of cudaMallocAsync":           message(func(m *evidence.OOMMessage) bool { return *m.RequestedBytes == 3<<29 && *m.AllocatedBytes == 45<<29 }),
 		"a failure in words of its own":        message(func(m *evidence.OOMMessage) bool { return m.Unclear && m.Quote == "step 3 ran OOM and the run ended" }),
+		"an engine's account":                  func(ev *evidence.Evidence) bool { return ev.Logs[0].Engine.Cache == 5<<30 },
+		"a phase's reading":                    func(ev *evidence.Evidence) bool { return ev.Logs[0].Phases[0].Used == 49<<29 },
 		"a traceback":                          message(func(m *evidence.OOMMessage) bool { return *m.UserFile == "/home/u/train.py" && *m.UserLine == 12 }),
 		"a GPU that was full":                  func(ev *evidence.Evidence) bool { return ev.Logs[0].Pressure.Flushes == 2 },
 		"the Trainer's beginning":              steps(1),

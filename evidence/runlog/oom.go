@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // oomState joins a message that a terminal or a logger wrapped over lines.
@@ -60,9 +61,9 @@ func (o *oomState) headless(p *Parser, number int, line []byte) bool {
 		if at < 0 {
 			continue
 		}
-		text := compact(line[at+len(words):], 16)
+		text := figures.Compact(line[at+len(words):], 16)
 		if i == 0 { // a size follows: others use these words, too
-			if v, _ := size(text); v == unknown && !bytes.HasPrefix(text, []byte("morethan1EB")) {
+			if v, _ := figures.Size(text); v == unknown && !bytes.HasPrefix(text, []byte("morethan1EB")) {
 				return false
 			}
 		} else if at = 0; !bytes.Contains(line, []byte("iB ")) {
@@ -247,7 +248,7 @@ func (o *oomState) wrapped(p *Parser, line []byte) bool {
 // message nothing but its own words may follow.
 func (o *oomState) continues(line []byte) bool {
 	line = dropPrefix(line, o.prefix)
-	text := compact(line, 40)
+	text := figures.Compact(line, 40)
 	if len(text) == 0 {
 		return false
 	}
@@ -268,18 +269,6 @@ func (o *oomState) continues(line []byte) bool {
 		}
 	}
 	return false
-}
-
-func compact(line []byte, limit int) []byte {
-	out := make([]byte, 0, limit)
-	for _, c := range line {
-		if c > ' ' {
-			if out = append(out, c); len(out) == limit {
-				break
-			}
-		}
-	}
-	return out
 }
 
 // dropPrefix removes what a logger repeats before every line: the prefix of
@@ -337,21 +326,21 @@ func ofDriver(before []byte) bool {
 //	…allocate2.90GiB.GPU0hasatotalcapacityof178.35GiBofwhich1.47GiBisfree.
 //	…allocate3.91GiB(GPU0;79.33GiBtotalcapacity;27.16GiBalreadyallocated;…
 func readMessage(m *evidence.OOMMessage, text []byte) {
-	m.RequestedBytes = known(sizeAfter(text, "riedtoallocate"))
+	m.RequestedBytes = known(figures.After(text, "riedtoallocate"))
 	m.Beyond = bytes.Contains(text, []byte("riedtoallocatemorethan1EB"))
-	m.CapacityBytes = first(sizeAfter(text, "totalcapacityof"), sizeAfter(text, "totalcapactyof"),
-		sizeBefore(text, "totalcapacity"))
-	m.DeviceFreeBytes = first(sizeBefore(text, "isfree"), sizeBefore(text, "free;"))
-	m.ProcessBytes = known(sizeAfter(text, "thisprocesshas"))
-	m.AllowedBytes = first(sizeBefore(text, "allowed;"), sizeAfter(text, "maxallowed:"))
-	m.AllocatedBytes = first(sizeBefore(text, "isallocatedbyPyTorch"), sizeBefore(text, "alreadyallocated"),
-		sizeAfter(text, "MPSallocated:"))
-	m.BesideBytes = known(sizeAfter(text, "otherallocations:"))
-	m.PrivatePoolBytes = known(sizeBefore(text, "allocatedinprivatepools"))
+	m.CapacityBytes = first(figures.After(text, "totalcapacityof"), figures.After(text, "totalcapactyof"),
+		figures.Before(text, "totalcapacity"))
+	m.DeviceFreeBytes = first(figures.Before(text, "isfree"), figures.Before(text, "free;"))
+	m.ProcessBytes = known(figures.After(text, "thisprocesshas"))
+	m.AllowedBytes = first(figures.Before(text, "allowed;"), figures.After(text, "maxallowed:"))
+	m.AllocatedBytes = first(figures.Before(text, "isallocatedbyPyTorch"), figures.Before(text, "alreadyallocated"),
+		figures.After(text, "MPSallocated:"))
+	m.BesideBytes = known(figures.After(text, "otherallocations:"))
+	m.PrivatePoolBytes = known(figures.Before(text, "allocatedinprivatepools"))
 	// Before 1.4 "cached" was what is reserved and not allocated
 	// (c10/cuda/CUDACachingAllocator.cpp: amount_cached - amount_allocated).
-	m.ReservedUnallocatedBytes = first(sizeBefore(text, "isreservedbyPyTorchbutunallocated"), sizeBefore(text, "cached)"))
-	if r := sizeBefore(text, "reservedintotalbyPyTorch"); r != unknown && m.AllocatedBytes != nil {
+	m.ReservedUnallocatedBytes = first(figures.Before(text, "isreservedbyPyTorchbutunallocated"), figures.Before(text, "cached)"))
+	if r := figures.Before(text, "reservedintotalbyPyTorch"); r != unknown && m.AllocatedBytes != nil {
 		m.ReservedUnallocatedBytes = known(max(r-*m.AllocatedBytes, 0))
 	}
 	for _, word := range [...]string{"GPU", "(NPU", "(MLU", "(XPU", "(MUSA", "(HPU"} {
@@ -359,7 +348,7 @@ func readMessage(m *evidence.OOMMessage, text []byte) {
 			if m.Backend == "" && word != "GPU" {
 				m.Backend = word[1:]
 			}
-			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
+			if n, _, ok := figures.Integer(text[i+len(word):]); ok && n < 1024 {
 				gpu := int(n)
 				m.GPU = &gpu
 				break
@@ -376,9 +365,9 @@ func readProcesses(m *evidence.OOMMessage, text []byte) {
 			return
 		}
 		text = text[i+len("Process"):]
-		id, rest, ok := integer(text)
+		id, rest, ok := figures.Integer(text)
 		if ok && bytes.HasPrefix(rest, []byte("has")) {
-			if b := sizeAfter(rest, "has"); b > 0 { // 0: what the driver says of a process that ends
+			if b := figures.After(rest, "has"); b > 0 { // 0: what the driver says of a process that ends
 				m.OtherProcesses = append(m.OtherProcesses, evidence.ProcessUse{PID: int(id), Bytes: b})
 			}
 		}
@@ -394,38 +383,4 @@ func first(values ...int64) *int64 {
 		}
 	}
 	return nil
-}
-
-// sizeAfter reads the size that follows words, sizeBefore the one in front.
-func sizeAfter(text []byte, words string) int64 {
-	i := bytes.Index(text, []byte(words))
-	if i < 0 {
-		return unknown
-	}
-	v, _ := size(text[i+len(words):])
-	return v
-}
-
-func sizeBefore(text []byte, words string) int64 {
-	end := bytes.Index(text, []byte(words))
-	if end < 0 {
-		return unknown
-	}
-	start := end
-	for start > 0 && (text[start-1]|0x20 >= 'a' && text[start-1]|0x20 <= 'z') {
-		start--
-	}
-	for start > 0 && (text[start-1] >= '0' && text[start-1] <= '9' || text[start-1] == '.') {
-		start--
-	}
-	// A sentence's full stop is not part of the number.
-	for start < end && text[start] == '.' {
-		start++
-	}
-	v, rest := size(text[start:end])
-	// "19.38GiBofwhich…": the number must reach up to the words.
-	if len(rest) > len("is") {
-		return unknown
-	}
-	return v
 }

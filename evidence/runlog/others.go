@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // otherMark is how something that asks a GPU for memory beside PyTorch's
@@ -48,7 +49,7 @@ var otherMarks = []otherMark{
 	{words: "NVML_SUCCESS == ", with: "CUDACachingAllocator", by: "NVML"},
 	{words: "INTERNAL ASSERT FAILED", with: "CachingAllocator", by: "NVML", unsure: true},
 	// a part of a buffer that a library took at its start
-	{words: "Buffer overflow when allocating memory for", by: "workspace", asked: []string{"withsize"}},
+	{words: "Buffer overflow when allocating memory for", by: "workspace"},
 	{words: "orkspace", with: "too small", by: "workspace"}, {words: "orkspace", with: "nsufficient", by: "workspace"},
 	{words: "orkspace", with: "not enough", by: "workspace"}, {words: "orkspace", with: "overflow", by: "workspace"},
 	{words: "Error out of memory at line", by: "bitsandbytes"},
@@ -87,7 +88,7 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 			continue
 		}
 		m := evidence.OOMMessage{Line: number, By: mark.by, AfterStep: p.steps.latest(), UpToStep: -1, Unsure: mark.unsure}
-		text := withoutCommas(compact(line, maxOther))
+		text := withoutCommas(figures.Compact(line, maxOther))
 		if !readOther(&m, mark, line, at, text) {
 			continue
 		}
@@ -147,7 +148,7 @@ func raised(line []byte, at int) bool {
 func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, text []byte) bool {
 	for _, words := range mark.asked {
 		if m.RequestedBytes == nil {
-			m.RequestedBytes = known(sizeAfter(text, words))
+			m.RequestedBytes = known(figures.After(text, words))
 		}
 	}
 	switch mark.by {
@@ -170,7 +171,12 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 			return false
 		}
 	case "workspace":
-		m.AllowedBytes = known(sizeAfter(text, "butonly"))
+		if _, rest, ok := bytes.Cut(text, []byte("withsize")); ok {
+			if n, _, ok := figures.Integer(rest); ok {
+				m.RequestedBytes = known(n)
+			}
+		}
+		m.AllowedBytes = known(figures.After(text, "butonly"))
 	case "XLA", "THC":
 		if !bytes.Contains(line, outOfMemory) {
 			return false // another quota than memory's
@@ -181,16 +187,16 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 			m.By = ""
 		}
 	case "Paddle":
-		m.AllocatedBytes = known(sizeBefore(text, "memoryhasbeenallocated"))
-		m.DeviceFreeBytes = known(sizeAfter(text, "availablememoryisonly"))
+		m.AllocatedBytes = known(figures.Before(text, "memoryhasbeenallocated"))
+		m.DeviceFreeBytes = known(figures.After(text, "availablememoryisonly"))
 	case "vLLM":
 		readEngine(m, text)
 	case "split attention":
-		m.DeviceFreeBytes = known(sizeAfter(text, "Have:"))
+		m.DeviceFreeBytes = known(figures.After(text, "Have:"))
 	}
 	for _, word := range [...]string{"device:GPU:", "onGPU", "ondevice"} {
 		if i := bytes.Index(text, []byte(word)); i >= 0 && m.GPU == nil {
-			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
+			if n, _, ok := figures.Integer(text[i+len(word):]); ok && n < 1024 {
 				gpu := int(n)
 				m.GPU = &gpu
 			}
@@ -205,25 +211,25 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 //	(16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.50 GiB).
 //	Free memory on device (10.20/23.65 GiB) on startup is less than desired GPU memory utilization (0.9, 21.28 GiB).
 func readEngine(m *evidence.OOMMessage, text []byte) {
-	m.RequestedBytes = known(sizeBefore(text, "KVcacheisneeded"))
-	m.AllowedBytes = known(sizeAfter(text, "availableKVcachememory("))
+	m.RequestedBytes = known(figures.Before(text, "KVcacheisneeded"))
+	m.AllowedBytes = known(figures.After(text, "availableKVcachememory("))
 	_, rest, ok := bytes.Cut(text, []byte("Freememoryondevice"))
 	if !ok {
 		return
 	}
 	_, rest, _ = bytes.Cut(rest, []byte("("))
-	free, after, ok := decimal(rest)
+	free, after, ok := figures.Decimal(rest)
 	if !ok || len(after) == 0 || after[0] != '/' {
 		return
 	}
-	capacity, unit, _ := decimal(after[1:])
+	capacity, unit, _ := figures.Decimal(after[1:])
 	if bytes.HasPrefix(unit, []byte("GiB")) && capacity > 0 && capacity < 1<<20 && free <= capacity {
 		m.DeviceFreeBytes, m.CapacityBytes = known(int64(free*(1<<30))), known(int64(capacity*(1<<30)))
 	}
 	// Commas between digits are gone: "(0.9,21.28GiB)" has one behind a fraction.
 	if _, rest, ok = bytes.Cut(rest, []byte("memoryutilization(")); ok {
 		if _, rest, ok = bytes.Cut(rest, []byte(",")); ok {
-			v, _ := size(rest)
+			v, _ := figures.Size(rest)
 			m.RequestedBytes = known(v)
 		}
 	}
@@ -233,7 +239,7 @@ func readEngine(m *evidence.OOMMessage, text []byte) {
 func ncclDevice(line []byte) int {
 	if i := bytes.Index(line, []byte("NCCL WARN")); i >= 0 {
 		if open := bytes.LastIndexByte(line[:i], '['); open >= 0 {
-			if n, rest, ok := integer(line[open+1:]); ok && n < 1024 && len(rest) > 0 && rest[0] == ']' {
+			if n, rest, ok := figures.Integer(line[open+1:]); ok && n < 1024 && len(rest) > 0 && rest[0] == ']' {
 				return int(n)
 			}
 		}
@@ -266,11 +272,11 @@ func tensorBytes(text []byte) int64 {
 		return unknown
 	}
 	for _, d := range bytes.Split(dims, []byte(",")) {
-		n, rest, ok := integer(d)
+		n, rest, ok := figures.Integer(d)
 		if len(dims) == 0 {
 			break // a scalar
 		}
-		if !ok || len(rest) > 0 || n > 0 && total > maxMemory/n {
+		if !ok || len(rest) > 0 || n > 0 && total > figures.MaxMemory/n {
 			return unknown
 		}
 		total *= n
@@ -314,10 +320,10 @@ func (p *Parser) asyncFigures(number int, line []byte) bool {
 		return false
 	}
 	m := &p.report.OOMs[len(p.report.OOMs)-1]
-	text := compact(line, maxOther)
+	text := figures.Compact(line, maxOther)
 	found := bytes.Contains(text, []byte("PyTorchlimit("))
 	if limit, ok := bytes.CutPrefix(text, []byte(":")); ok {
-		v, _ := size(limit)
+		v, _ := figures.Size(limit)
 		m.AllowedBytes = known(v)
 		return true
 	}
@@ -326,7 +332,7 @@ func (p *Parser) asyncFigures(number int, line []byte) bool {
 		bytes **int64
 	}{{"Currentlyallocated:", &m.AllocatedBytes}, {"Requested:", &m.RequestedBytes}, {"Devicelimit:", &m.CapacityBytes},
 		{"Free(accordingtoCUDA):", &m.DeviceFreeBytes}, {"memoryfraction):", &m.AllowedBytes}} {
-		if v := sizeAfter(text, f.words); v != unknown {
+		if v := figures.After(text, f.words); v != unknown {
 			*f.bytes, found = &v, true
 		}
 	}

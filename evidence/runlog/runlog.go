@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/traceback"
 )
 
 // unknown stands for a number of bytes that was not printed.
@@ -45,7 +46,7 @@ type Parser struct {
 	OnStep func(evidence.Step)
 
 	report  Report
-	traces  tracebacks
+	traces  traceback.Traces
 	oom     oomState
 	records records
 	summary summaryState
@@ -57,10 +58,12 @@ type Parser struct {
 	plain    []byte // the line without colours
 	// coloured tells that some line had colours.
 	coloured     bool
-	kernelFailed bool // some line tells of a kernel that failed
-	spoken       int  // lines that spoke of a failure in words of their own
-	await        int  // 1 + the message whose traceback may come below it, 0: none
-	awaitLine    int  // its line, then that of the last frame
+	kernelFailed bool           // some line tells of a kernel that failed
+	spoken       int            // lines that spoke of a failure in words of their own
+	await        int            // 1 + the message whose traceback may come below it, 0: none
+	awaitKey     []byte         // who wrote it
+	awaited      evidence.Scene // what was known of it without the traceback
+	awaitLine    int            // its line, then that of the last frame
 	// innermostFirst: frames come in VS Code's order
 	innermostFirst bool
 	before         []byte // the line of text before, as far as it was looked at
@@ -102,11 +105,14 @@ func (p *Parser) Line(number int, line []byte) {
 		p.escaped(number, line)
 		return
 	}
-	taken := p.offer(messages, number, line, has|p.goingOn(line))
-	p.before, p.beforeNumber = append(p.before[:0], line[:min(len(line), maxBefore)]...), number
-	if taken {
-		return
+	if !p.offer(messages, number, line, has|p.goingOn(line)) {
+		p.figures(number, line, has)
 	}
+	p.before, p.beforeNumber = append(p.before[:0], line[:min(len(line), maxBefore)]...), number
+}
+
+// figures offers a line that is no message to the forms of figures.
+func (p *Parser) figures(number int, line []byte, has features) {
 	p.labels.note(line, has&hasMetric != 0)
 	if line = p.labels.strip(line); len(line) == 0 {
 		return
@@ -120,7 +126,7 @@ func (p *Parser) Line(number int, line []byte) {
 	if has&hasMetric == 0 && counted(line) {
 		has |= isCounted
 	}
-	p.offer(figures, number, line, has)
+	p.offer(counts, number, line, has)
 }
 
 // maxBefore is how much of the line before a message is looked at.

@@ -132,7 +132,7 @@ func TestRankOfMessage(t *testing.T) {
 	}
 }
 
-// TestRecords takes ranks from torchrun's list of failures, whose tracebacks
+// TestRecords takes ranks from torchrun's list of failures, whose traceback.Traces
 // have no rank of their own.
 func TestRecords(t *testing.T) {
 	oom := "torch.OutOfMemoryError: " + message

@@ -188,7 +188,7 @@ func wordLength(text []byte) (n int) {
 }
 
 // maxQuote is how much of a line is quoted.
-const maxQuote = 200
+const maxQuote = 300
 
 // quoted is a line as a report shows it: without what isn't text, and short.
 func quoted(line []byte) string {

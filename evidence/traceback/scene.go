@@ -1,4 +1,4 @@
-package runlog
+package traceback
 
 import (
 	"bytes"
@@ -58,8 +58,8 @@ var servers = [...]struct{ in, name string }{{"/vllm/", "vLLM"}, {"/vllm_ascend/
 	{"ComfyUI/", "ComfyUI"}, {"/comfy/", "ComfyUI"}, {"in get_output_data", "ComfyUI"}, {"/fcbh/", "Fooocus"},
 	{"/ldm_patched/", "Fooocus"}, {"stable-diffusion-webui", "Stable Diffusion web UI"}, {"/invokeai/", "InvokeAI"}}
 
-// addFrame notes what one more frame shows, innermost last.
-func addFrame(s *evidence.Scene, line []byte) {
+// AddFrame notes what one more frame shows, innermost last.
+func AddFrame(s *evidence.Scene, line []byte) {
 	for _, m := range sceneMarks {
 		if names(line, m.in) {
 			s.Doing = m.doing
@@ -87,57 +87,9 @@ func addFrame(s *evidence.Scene, line []byte) {
 	}
 }
 
-// tell gives a message what its traceback shows; without one, what stands before
-// it on its line, and on the line above, does.
-func (p *Parser) tell(m *evidence.OOMMessage, prefix []byte) {
-	p.traces.tell(m, prefix)
-	if m.UserFile == nil && m.Phase == nil && m.Scene == (evidence.Scene{}) {
-		if p.beforeNumber == m.Line-1 {
-			m.Scene.Doing = doingOf(p.before, false)
-		}
-		addFrame(&m.Scene, prefix)
-		for _, s := range serverMarks {
-			if m.Scene.Server == "" && bytes.Contains(prefix, []byte(s.text)) {
-				m.Scene.Server = s.name
-			}
-		}
-		p.await, p.awaitLine = 1+len(p.report.OOMs), m.Line
-		p.innermostFirst = bytes.Contains(p.before, []byte("Exception has occurred"))
-	}
-}
-
-// awaitLines is how far below a message its traceback may stand, where it isn't
-// above: ComfyUI's, VS Code's, and that of programs which print the message first.
-const awaitLines = 12
-
-// late gives a message the traceback that stands below it.
-func (p *Parser) late(number int, line []byte, isFrame bool) {
-	n := p.await - 1
-	if n < 0 || n >= len(p.report.OOMs) || number == p.awaitLine {
-		return
-	}
-	if number > p.awaitLine+awaitLines || isOtherError(line) {
-		p.await = 0
-		return
-	}
-	if !isFrame {
-		return
-	}
-	m := &p.report.OOMs[n]
-	if m.UserFile != nil && p.innermostFirst {
-		return
-	}
-	p.awaitLine = number
-	scene := m.Scene
-	p.traces.tell(m, line)
-	if m.Scene == (evidence.Scene{}) {
-		m.Scene = scene
-	}
-}
-
-// doingOf is what the line of source below the innermost frame shows, where
+// DoingOf is what the line of source below the innermost frame shows, where
 // what it calls has no frame of its own.
-func doingOf(code []byte, users bool) evidence.Doing {
+func DoingOf(code []byte, users bool) evidence.Doing {
 	code = bytes.ToLower(code)
 	has := func(words ...string) bool {
 		for _, w := range words {
