@@ -128,17 +128,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Theory, err = f.theoryOf(cmd, run); err != nil {
 		return nil, err
 	}
-	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
+	if err := f.name(&o); err != nil {
 		return nil, err
 	}
-	var config *budget.Config
-	if f.theory.config != "" {
-		config = o.Theory.Config
-	}
-	if err := f.names.model(f.theory.model, config); err != nil {
-		return nil, err
-	}
-	o.Names = f.names.options
 	command := commandLine(cmd, args, nil)
 	if f.redact {
 		r := newRedactor()
@@ -154,6 +146,19 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		doc.Source, err = sourceIn(f.source)
 	}
 	return doc, err
+}
+
+// name takes the names of tensors from labels, a checkpoint or the model.
+func (f *analyzeFlags) name(o *diagnose.Options) error {
+	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
+		return err
+	}
+	var config *budget.Config
+	if f.theory.config != "" {
+		config = o.Theory.Config
+	}
+	o.Names = f.names.options
+	return f.names.model(f.theory.model, config)
 }
 
 // passedOver says which of the named files the report doesn't speak of.

@@ -339,6 +339,11 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 	if !failed {
 		delete(counts, "failed")
 	}
+	return outcome(conditions, counts, silent, all)
+}
+
+// outcome names the conditions that hold, else those of which no run tells.
+func outcome(conditions []condition, counts map[string]int, silent []string, all int) error {
 	var hold []string
 	for _, text := range append([]string{"failed"}, texts(conditions)...) {
 		if n := counts[text]; n > 0 {
