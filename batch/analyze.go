@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -35,14 +36,13 @@ type Result struct {
 func Analyze(ctx context.Context, run Run, build string, o Options) *Result {
 	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment,
 		Inputs: len(run.Files)}}
-	r.HTML, r.JSON, r.Fingerprint, r.Err = analyze(ctx, run, build, o)
-	if r.Err != nil {
-		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", open.OneLine(r.Err)
+	if r.Err = r.analyze(ctx, run, build, o); r.Err != nil {
+		r.HTML, r.JSON, r.Fingerprint, r.Script, r.Error = nil, nil, "", "", open.OneLine(r.Err)
 	}
 	return r
 }
 
-func analyze(ctx context.Context, run Run, build string, o Options) (html, json []byte, sum string, err error) {
+func (r *Result) analyze(ctx context.Context, run Run, build string, o Options) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = o.redacted(fmt.Errorf("%s: the analysis broke down (%v) %s", run.Place, p, where(debug.Stack())), run)
@@ -55,12 +55,12 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 		in, err = open.Files(run.Files[:1], options)
 	}
 	if err != nil {
-		return nil, nil, "", o.redacted(err, run)
+		return o.redacted(err, run)
 	}
 	defer in.Close()
 	d, err := o.diagnosis(in)
 	if err != nil {
-		return nil, nil, "", o.redacted(err, run)
+		return o.redacted(err, run)
 	}
 	digests := map[string]func() (string, int64){}
 	for _, s := range in.Sources {
@@ -71,19 +71,31 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 	}
 	doc, err := diagnose.Run(in.Sources, in.Evidence, *d)
 	if err != nil {
-		return nil, nil, "", o.redacted(err, run)
+		return o.redacted(err, run)
 	}
 	doc.Command = o.command(doc)
 	var page, data bytes.Buffer
-	page.Grow(1 << 20) // what every page has in common is most of that
-	if err := pages.Document(&page, doc); err != nil {
-		return nil, nil, "", o.redacted(err, run)
+	if err := o.page(&page, doc, &r.Script); err != nil {
+		return o.redacted(err, run)
 	}
 	if err := report.JSON(&data, doc); err != nil {
-		return nil, nil, "", o.redacted(err, run)
+		return o.redacted(err, run)
 	}
-	sum, err = fingerprint(ctx, run, build, o, digests)
-	return page.Bytes(), data.Bytes(), sum, err
+	r.HTML, r.JSON = page.Bytes(), data.Bytes()
+	r.Fingerprint, err = fingerprint(ctx, run, build, o, digests)
+	return err
+}
+
+// page writes a report, and the name of the script that it shares with others.
+func (o *Options) page(w io.Writer, doc *report.Document, script *string) error {
+	if o.Standalone {
+		return pages.Document(w, doc)
+	}
+	shares, err := pages.Beside(w, doc, "../..") // from runs/NAME
+	if shares {
+		*script = pages.ScriptName()
+	}
+	return err
 }
 
 // diagnosis is how a run is judged.

@@ -88,19 +88,31 @@ func decode(text []byte) (*report.Document, error) {
 
 // storedRuns are the runs that have an entry, by path.
 func storedRuns(ctx context.Context, out *store.Place) ([]Run, error) {
+	entries, err := storedEntries(ctx, out)
+	var runs []Run
+	for _, e := range entries {
+		runs = append(runs, e.run())
+	}
+	slices.SortFunc(runs, byPath)
+	return runs, err
+}
+
+// run is what an entry tells of its run.
+func (e *Entry) run() Run { return Run{Path: e.Path, Name: e.Name, Experiment: e.Experiment} }
+
+// storedEntries are the entries of all runs.
+func storedEntries(ctx context.Context, out *store.Place) (entries []*Entry, err error) {
 	names, err := storedNames(ctx, out)
 	if err != nil {
 		return nil, err
 	}
-	var runs []Run
 	for e, err := range ahead(names, func(name string) (*Entry, error) { return readEntry(ctx, out, name) }) {
 		if err != nil {
 			return nil, err
 		}
-		runs = append(runs, Run{Path: e.Path, Name: e.Name, Experiment: e.Experiment})
+		entries = append(entries, e)
 	}
-	slices.SortFunc(runs, byPath)
-	return runs, nil
+	return entries, nil
 }
 
 // storedNames are the folders below runs/ that have an entry.
@@ -130,6 +142,7 @@ func Combine(ctx context.Context, out *store.Place, tool string, reports Reports
 		return err
 	}
 	var index indexBuilder
+	shares := false
 	for r, err := range reports {
 		if err == nil {
 			err = tables.add(r)
@@ -138,6 +151,13 @@ func Combine(ctx context.Context, out *store.Place, tool string, reports Reports
 			return err
 		}
 		index.add(r)
+		shares = shares || r.Script == html.ScriptName()
+	}
+	if shares {
+		script := func(w io.Writer) error { _, err := io.WriteString(w, html.Script()); return err }
+		if err := out.Write(ctx, html.ScriptName(), script); err != nil {
+			return err
+		}
 	}
 	if err := tables.commit(); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -23,16 +24,18 @@ func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool str
 		return nil, err
 	}
 	from := map[string]*store.Place{} // the part of each run, by name
+	scripts := map[string]bool{}      // that were copied
 	var runs []Run
 	for _, part := range parts {
 		if _, err := part.Stat(ctx, indexFile); errors.Is(err, fs.ErrNotExist) { // it is written last
 			return nil, fmt.Errorf("%s: no finished part of a batch: run its shard again", part.URL(""))
 		}
-		found, err := storedRuns(ctx, part)
+		found, err := storedEntries(ctx, part)
 		if err != nil {
 			return nil, fmt.Errorf("%s: no part of a batch: %w", part.URL(""), unwrapPath(err))
 		}
-		for _, run := range found {
+		for _, e := range found {
+			run := e.run()
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
@@ -47,6 +50,12 @@ func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool str
 			if err := copyRun(ctx, part, out, run.Name); err != nil {
 				return nil, err
 			}
+			if scriptFile().MatchString(e.Script) && !scripts[e.Script] && !sameFolder(part, out) {
+				if err := copyFile(ctx, part, out, e.Script); err != nil {
+					return nil, err
+				}
+				scripts[e.Script] = true
+			}
 		}
 	}
 	slices.SortFunc(runs, byPath)
@@ -58,6 +67,9 @@ func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool str
 	}
 	return runs, Combine(ctx, out, tool, Stored(ctx, out, runs...))
 }
+
+// scriptFile is what the script of reports is called, whatever version wrote them.
+var scriptFile = pattern.Of(`^page-[0-9a-f]{12}\.js$`)
 
 // runFiles are the files of a run's folder; the entry is written last.
 var runFiles = []string{reportHTML, reportJSON, entryFile}
@@ -75,18 +87,24 @@ func copyRun(ctx context.Context, from, to *store.Place, run string) error {
 		return err
 	}
 	for _, name := range runFiles {
-		r, err := from.Read(ctx, in(run, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			err = to.Remove(ctx, in(run, name))
-		} else if err == nil {
-			err = to.Write(ctx, in(run, name), func(w io.Writer) error { _, err := io.Copy(w, r); return err })
-			r.Close()
-		}
-		if err != nil {
+		if err := copyFile(ctx, from, to, in(run, name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// copyFile copies a file, or removes the copy of one that isn't there.
+func copyFile(ctx context.Context, from, to *store.Place, name string) error {
+	r, err := from.Read(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return to.Remove(ctx, name)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return to.Write(ctx, name, func(w io.Writer) error { _, err := io.Copy(w, r); return err })
 }
 
 // sameFolder reports whether two places are one.

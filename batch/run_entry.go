@@ -39,6 +39,9 @@ type Entry struct {
 	// asked of it, and the contents of the files.
 	Fingerprint string `json:"fingerprint"`
 	Inputs      int    `json:"inputs"` // files that were looked at
+	// Script is the file beside the page over all runs that the report needs, "" when
+	// it needs none.
+	Script string `json:"script"`
 }
 
 // fingerprint is a hash over all that the report of a run is made of. The

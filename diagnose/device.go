@@ -43,7 +43,9 @@ func (e *examination) device() report.Device {
 	dev.OOMs = e.ooms(&dev)
 	dev.Leaks = leaksOf(e.Classes, &dev)
 	dev.Curve = facts.CurveOf(t)
+	dev.Projection = facts.Projection.Of(e.Pass)
 	dev.Findings = e.findings(&dev)
+	dev.Changes = changesOf(&dev, e.Scarce())
 	if e.options.Pictures {
 		dev.Pictures = pictures.Of(e.Pass, &dev)
 	}

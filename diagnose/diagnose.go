@@ -72,12 +72,16 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	}
 	logs.Add(doc, o.Capacity, j.logRanks())
 	doc.Verdict = j.verdict(doc, &one)
+	doc.Environment = j.environment(doc)
 	if e == nil {
 		j.noteUncompared(doc)
 	} else if o.Theory != nil {
-		return doc, j.compare(doc, &one, e, main)
+		err = j.compare(doc, &one, e, main)
 	}
-	return doc, nil
+	if a := doc.Verdict.About; a != nil {
+		doc.Verdict.Device, doc.Verdict.Finding = evidence.Known(a.Device), evidence.Known(a.Finding)
+	}
+	return doc, err
 }
 
 // noteUncompared says of a model's configuration why nothing is compared with it:

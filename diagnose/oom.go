@@ -63,12 +63,10 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	if capacity < 0 {
 		return report.UnknownVerdict
 	}
-	const nearlyAll = 5 // percent that the request would have left: where nothing tells what the pass still needs, it needs more
 	if q.Missing = o.Active + o.Requested - capacity; q.Missing > 0 {
 		q.Others = max(whole-capacity-oom.ContextBytes, e.othersAt(o, dev))
 	} else {
-		still, left := e.StillToCome(o), capacity-o.Active
-		q.Scattered = still <= left && (still > 0 || (left-o.Requested)*100 >= nearlyAll*capacity)
+		q.Scattered = e.InPieces(o, capacity)
 	}
 	return q.Cause()
 }

@@ -32,11 +32,23 @@ type Document struct {
 	Clocks   []Clock            `json:"clocks"`   // how other evidence lies in time against the recording
 	Host     *HostMemory        `json:"host"`     // pinned host memory, when recorded
 	Evidence *evidence.Evidence `json:"evidence"`
-	Budget   any                `json:"budget"`
-	WhatIf   any                `json:"whatif"`
+	// Environment is where the run ran, as far as any evidence tells.
+	Environment Environment `json:"environment"`
+	Budget      any         `json:"budget"`
+	WhatIf      any         `json:"whatif"`
 
 	Comparison *Comparison `json:"-"` // Budget, for people
 	Trials     *Trials     `json:"-"` // WhatIf, for people
+
+	// Source gives the lines of code around a place, the place's own first; nil: there is
+	// no source at hand.
+	Source func(p *Place, around int) []SourceLine `json:"-"`
+}
+
+// SourceLine is a line of a program.
+type SourceLine struct {
+	Number int
+	Text   string
 }
 
 // Fullest is the device with the largest allocated peak, the first of equals,
@@ -166,6 +178,11 @@ type Verdict struct {
 	// About is the device and the finding that the text is about, nil where it's
 	// about none.
 	About *About `json:"-"`
+	// The same for other programs: indexes, null for none.
+	Device  *int `json:"device"`
+	Finding *int `json:"finding"`
+	// Best is the change that Fix tells of, nil where nothing is known of what comes of it.
+	Best *Change `json:"-"`
 }
 
 // About names a finding by its place in the document.
@@ -208,7 +225,10 @@ type Device struct {
 	OOMs     []OOM     `json:"ooms"`
 	Leaks    []Leak    `json:"leaks"`
 	Findings []Finding `json:"findings"`
-	Damage   []string  `json:"damage"`
+	// Changes are what is worth changing, what makes the run go through first.
+	Changes    []Change    `json:"changes"`
+	Projection *Projection `json:"projection"` // nil where nothing was still to come, or nobody can tell
+	Damage     []string    `json:"damage"`
 
 	Curve      Curve     `json:"-"` // for the pictures
 	StepEndsUS []int64   `json:"-"` // when each step ended, since the Unix epoch
@@ -398,13 +418,15 @@ type Finding struct {
 	Fix        *string  `json:"fix"`
 	SavesBytes *int64   `json:"saves_bytes"`
 	Confidence float64  `json:"confidence"`
+	Outcome             // of the fix
 	// Code is what to paste, "" when the fix needs none.
 	Code string `json:"code"`
+	At   *Place `json:"at"` // the line of code that it names first, nil: none
 	// What judgements read of a finding instead of its words:
-	Kind FindingKind `json:"-"`
-	At   *Place      `json:"-"` // the line of code that it names first, nil: none
-	Did  string      `json:"-"` // what the program does there: "called in", "made at"
-	Leak *Leak       `json:"-"` // the leak that it tells of
+	Kind   FindingKind `json:"-"`
+	Did    string      `json:"-"` // what the program does there: "called in", "made at"
+	Leak   *Leak       `json:"-"` // the leak that it tells of
+	Others []Change    `json:"-"` // further changes, where a request failed
 }
 
 // Verdicts on a failed request.

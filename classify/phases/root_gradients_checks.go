@@ -40,7 +40,7 @@ func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found
 		if x.born <= over || r.released < few || r.released*4 < made {
 			continue
 		}
-		if looked++; failed || len(a.gradual([]root{r})) > 0 {
+		if looked++; failed && !a.keptByLayers(x.born, alive[max(0, k-most):k]) || len(a.gradual([]root{r})) > 0 {
 			return r, true
 		}
 		if looked == looks {
@@ -48,6 +48,24 @@ func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found
 		}
 	}
 	return root{}, false
+}
+
+// keptByLayers reports whether a number is one of those that each layer keeps for its
+// backward pass, such as the seed of its attention: others were made between
+// requests of the same sizes.
+func (a *Program) keptByLayers(born int, earlier []scalarAlive) bool {
+	around := func(event int) (sizes [2]int64) {
+		for k, step := range [...]int{-1, 1} {
+			for i := event + step; 0 <= i && i < a.Last && sizes[k] == 0; i += step {
+				if a.Events.Action[i] == snapshot.Alloc {
+					sizes[k] = a.Events.Size[i]
+				}
+			}
+		}
+		return sizes
+	}
+	own := around(born)
+	return slices.ContainsFunc(earlier, func(x scalarAlive) bool { return around(x.born) == own })
 }
 
 // cutShort drops one that the last failed request cut short, unless it had freed

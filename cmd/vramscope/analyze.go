@@ -16,7 +16,7 @@ import (
 	"github.com/vramscope/vramscope/report/view"
 )
 
-var documentFormats = formats[*report.Document]{sheet: view.Document, json: report.JSON, html: html.Document}
+var documentFormats = formats[*report.Document]{sheet: view.Document, json: report.JSON, html: html.Document, brief: true}
 
 type analyzeFlags struct {
 	out       outputFlags
@@ -57,6 +57,7 @@ told by the files' names and contents.`,
 	}
 	flags := cmd.Flags()
 	f.out.flags(cmd, "on the terminal, the verdict alone")
+	flags.BoolVarP(&f.out.verbose, "verbose", "v", false, "on the terminal, everything")
 	f.above.flags(cmd, "the report")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")

@@ -32,6 +32,7 @@ type batchFlags struct {
 	device    int
 	partial   bool
 	redact    bool
+	alone     bool
 	failOn    []string
 	quiet     bool
 	maxMemory string
@@ -73,6 +74,8 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`, of all runs")
 	flags.BoolVar(&f.partial, "partial", false, "use what damaged files still hold")
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
+	flags.BoolVar(&f.alone, "standalone", false,
+		"put the script into every report, so that each opens alone; else they share one beside index.html")
 	failOnFlag(cmd, &f.failOn)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no summary, only failures")
 	flags.StringVar(&f.maxMemory, "max-memory", "",
@@ -168,7 +171,7 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	}
 	o := batch.Options{Tool: "vramscope " + versionString(), Title: f.above.title, GPU: f.gpu, Config: f.config, Model: f.model,
 		Labels: f.labels, Partial: f.partial,
-		Redact: f.redact, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")}
+		Redact: f.redact, Standalone: f.alone, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")}
 	if o.Notes, err = f.above.parse(); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/explain"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -27,7 +28,8 @@ func TestJSONIsDescribed(t *testing.T) {
 		Within compare.Result
 		Alone  budgetDocument
 	}
-	for title, v := range map[string]any{"A report": report.Document{}, "A comparison": report.Diff{}, "A budget": budgets{}, "What was replayed": whatifDocument{}} {
+	for title, v := range map[string]any{"A report": report.Document{}, "A comparison": report.Diff{}, "A budget": budgets{}, "What was replayed": whatifDocument{},
+		"An explanation": explain.Document{}} {
 		fields := map[string]bool{}
 		fieldsOf(reflect.TypeOf(v), fields, map[reflect.Type]bool{})
 		if title == "A comparison" { // where the two inputs are as in a report

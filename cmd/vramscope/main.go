@@ -43,9 +43,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	refuseUnknown(root)
 	err := root.Execute()
 	var condition *conditionError
+	var exit *exitError
 	switch {
 	case err == nil:
 		return exitFine
+	case errors.As(err, &exit):
+		return exit.code
 	case errors.As(err, &condition):
 		fmt.Fprintln(stderr, "vramscope:", printable(err))
 		return exitCondition
@@ -98,10 +101,11 @@ func newRoot() *cobra.Command {
 		PersistentPreRunE: spareInputs,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newVersion())
+	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newRun(), newVersion())
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newMerge())
+	root.AddCommand(newExplain())
 	offerValues(root)
 	return root
 }

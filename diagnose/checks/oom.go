@@ -27,7 +27,7 @@ var oomTrueShortage = Check{
 		"one that makes most room by replay, or `torch.no_grad()` where graphs are kept that no backward pass uses.",
 	Saves: "what the change would have saved of the peak, by replay of the recorded requests. All changes that were tried " +
 		"stand in the evidence.",
-	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss},
+	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			if f.Verdict == report.UnknownVerdict {
@@ -52,15 +52,17 @@ var oomFragmentation = Check{
 		"allocator setting that meets the request by replay. The finding says what that leaves for the rest of the step, and " +
 		"whether the state of Adam fits into that where no optimizer has made any. A leak is named in its place if it held " +
 		"half of what was in use, or takes in three steps what any setting would have left.",
-	Needs: []facts.Need{facts.ToCome},
+	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small",
 				f.what(), units.Bytes(max(0, f.lacked.Usable-f.recorded.Active)))
 			d.Evidence = append(d.Evidence, pinnedBy(p, f.recorded)...)
-			d.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=" + facts.Expandable + ", or allocate the largest tensors first")
+			d.Fix, d.FixID = ptr("PYTORCH_CUDA_ALLOC_CONF="+facts.Expandable+", or allocate the largest tensors first"),
+				ptr(facts.Expandable)
+			d.Others = tryRemedies(p, f.recorded, f.lacked)
 			if leak := LeakFirst(p, f.recorded); leak != "" {
-				d.Fix = ptr(leak)
+				d.Fix, d.FixID = ptr(leak), ptr("leak=fixed")
 			}
 		}, report.Fragmentation)
 	},
@@ -71,18 +73,21 @@ var oomMemoryFraction = Check{
 	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the device refused " +
 		"it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit as the refused requests show " +
 		"it.",
-	Needs: []facts.Need{facts.ToCome, facts.Replay},
+	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", f.what())
 			if program := facts.Replay.Of(p); program != nil {
 				if l := program.Limits(); l.Allowed > 0 {
+					f.lacked.Usable = l.Allowed
+					d.Others = tryRemedies(p, f.recorded, f.lacked)
 					d.Evidence = append(d.Evidence, fmt.Sprintf("the limit is about %s", units.Bytes(l.Allowed)))
 				}
 			}
 			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
+			d.FixID, d.Fits, d.Basis = ptr("memory_fraction"), ptr(true), ptr("figures")
 			d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
-				"PYTORCH_CUDA_ALLOC_CONF), or hold less")
+				"PYTORCH_CUDA_ALLOC_CONF)")
 		}, report.MemoryFraction)
 	},
 }
@@ -95,7 +100,8 @@ var oomOtherProcess = Check{
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", f.what())
-			d.Fix = ptr("Find them with nvidia-smi and stop them, or move to a free GPU")
+			d.FixID, d.Fits, d.Basis = ptr("other_processes"), ptr(true), ptr("figures")
+			d.Fix = ptr("Find the other processes with nvidia-smi and stop them, or move to a free GPU")
 		}, report.OtherProcess)
 	},
 }

@@ -110,6 +110,9 @@ func finished(c interface {
 func areaChart(d *report.Device) option {
 	curve := &d.Pictures.Curve
 	most := max(d.Peaks.Reserved.Bytes, d.Peaks.Allocated.Bytes, 1)
+	if n := len(d.OOMs); n > 0 {
+		most = max(most, min(d.OOMs[n-1].AllocatedBytes+d.OOMs[n-1].RequestedBytes, 3*most))
+	}
 	capacity := d.CapacityBytes
 	if capacity != nil && *capacity < 3*most {
 		most = max(most, *capacity)
@@ -199,6 +202,14 @@ func marks(d *report.Device, u unit, capacity *int64) []any {
 		}
 		last = o.Event
 		out = append(out, mark("oom", "xAxis", float64(o.Event), text, "end", align(o.Event)))
+	}
+	if n := len(d.OOMs); n > 0 { // what the last one asked for, on top of what was in use
+		o := &d.OOMs[n-1]
+		at := func(bytes int64) []float64 { return []float64{float64(o.Event), u.value(bytes)} }
+		label := option{"formatter": "asked for " + units.Bytes(o.RequestedBytes), "position": "middle", "rotate": 0,
+			"align": align(o.Event)}
+		out = append(out, []any{option{"name": "request", "coord": at(o.AllocatedBytes), "label": label},
+			option{"coord": at(o.AllocatedBytes + o.RequestedBytes)}})
 	}
 	if peak >= 0 {
 		out = append(out, mark("peak", "xAxis", float64(peak), label, "end", align(peak)))

@@ -91,7 +91,7 @@ func newIndexView(x *report.Index) *indexView {
 	script := templates.IndexScript()
 	v := &indexView{Index: x, Style: template.CSS(templates.Style() + templates.IndexStyle()), Script: template.JS(script),
 		Whole: 1}
-	v.Policy = policy([]template.JS{v.Script})
+	v.Policy = inline(script).policy
 	f := &x.Figures
 	v.Tiles = []figure{
 		{"Runs", units.Count(f.Runs), units.Plural(x.Experiments, "experiment") + between(f.FirstTime, f.LastTime)},

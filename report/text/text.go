@@ -9,15 +9,17 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
 )
 
 // Style is how the terminal wants its text.
 type Style struct {
-	Width int  // columns; 0: 100
-	Color bool // ANSI colours
-	Quiet bool // the verdict alone
+	Width   int  // columns; 0: 100
+	Color   bool // ANSI colours
+	Quiet   bool // the verdict alone
+	Verbose bool // all of it
 }
 
 // writer writes lines and remembers the first error.
@@ -58,9 +60,9 @@ func (t *writer) verdict(s *view.Sheet) {
 	for _, n := range s.Notes {
 		t.line("%s: %s", view.Printable(n.Key), view.Printable(n.Value))
 	}
-	t.wrapPainted(cmp.Or(s.Verdict.Severity, report.Info), "", s.Verdict.Text)
-	if s.Verdict.Fix != nil {
-		t.wrap("  First change   ", *s.Verdict.Fix+view.Saves(s.Verdict.SavesBytes))
+	t.wrapPainted(cmp.Or(s.Verdict.Severity, report.Info), "", units.Rounded(s.Verdict.Text))
+	if s.Verdict.Fix != nil && (t.style.Quiet || !s.Changes) {
+		t.wrap("  First change: ", units.Rounded(*s.Verdict.Fix)+view.VerdictEffect(&s.Verdict))
 	}
 }
 

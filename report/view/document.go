@@ -22,6 +22,7 @@ var trims = [...]trim{
 		inputs: 24},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
 		inputs: 20},
+	Brief: {gpus: 6, trends: 3, messages: 3, groups: 8},
 }
 
 // sheet is a document's sheet while it is made.
@@ -29,12 +30,23 @@ type sheet struct {
 	doc *report.Document
 	Edition
 	trim
-	parts []Part
+	parts   []Part
+	changes bool // they tell of the verdict's change
 }
 
 // Document is a report as a sheet.
 func Document(doc *report.Document, e Edition) *Sheet {
 	s := &sheet{doc: doc, Edition: e, trim: trims[e]}
+	if e == Brief {
+		s.Edition = Terminal
+		s.short()
+		return s.done()
+	}
+	folded := 0
+	if e == Ticket {
+		s.ticket()
+		folded = len(s.parts)
+	}
 	s.ranks()
 	s.trends()
 	for _, i := range Shown(doc) {
@@ -54,7 +66,14 @@ func Document(doc *report.Document, e Edition) *Sheet {
 		s.evidenceTables()
 		s.made()
 	}
-	return &Sheet{Title: doc.Title, Verdict: doc.Verdict, Notes: doc.Notes, Parts: s.parts, Tool: doc.Tool}
+	sheet := s.done()
+	sheet.Folded = folded
+	return sheet
+}
+
+func (s *sheet) done() *Sheet {
+	return &Sheet{Title: s.doc.Title, Verdict: s.doc.Verdict, Notes: s.doc.Notes, Parts: s.parts, Tool: s.doc.Tool,
+		Changes: s.changes}
 }
 
 func (s *sheet) add(p Part) { s.parts = append(s.parts, p) }
@@ -478,11 +497,11 @@ func (s *sheet) read() {
 
 // made is how to make the report again.
 func (s *sheet) made() {
-	p := Part{Heading: "How to reproduce", Level: 3, Rest: more(len(s.doc.Inputs)-s.inputs, "input")}
+	p := Part{Heading: "How this report was made", Level: 3, Rest: more(len(s.doc.Inputs)-s.inputs, "input")}
 	if len(s.doc.Command) > 0 {
 		quoted := make([]string, len(s.doc.Command))
 		for i, w := range s.doc.Command {
-			quoted[i] = ShellWord(w)
+			quoted[i] = ShellWord(relative(w))
 		}
 		p.Command = strings.Join(quoted, " ")
 	}
@@ -492,7 +511,7 @@ func (s *sheet) made() {
 		if len(in.Damage) > 0 {
 			kind += ", damaged"
 		}
-		p.Table.add(Code(in.Path), kind, units.Bytes(in.Bytes), Code(in.SHA256))
+		p.Table.add(Code(relative(in.Path)), kind, units.Bytes(in.Bytes), Code(in.SHA256))
 	}
 	s.add(p)
 }
