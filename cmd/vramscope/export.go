@@ -66,6 +66,20 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	return cmd
 }
 
+// checkBound refuses --max-bytes where whole rows can't be left out.
+func (f *exportFlags) checkBound(format dataset.Format) error {
+	if err := f.bound.check(""); err != nil || f.bound.most == 0 {
+		return err
+	}
+	if f.output != "" {
+		return fmt.Errorf("--max-bytes bounds what is printed: -o %s is written whole", store.Show(f.output))
+	}
+	if format.Binary() {
+		return fmt.Errorf("--max-bytes is for jsonl and csv: a %s file is whole, or broken", format)
+	}
+	return nil
+}
+
 // printed writes a table to standard output: whole rows, as many as --max-bytes allows.
 func (f *exportFlags) printed(cmd *cobra.Command, format dataset.Format, write func(io.Writer) error) error {
 	if f.bound.most == 0 {
@@ -106,14 +120,8 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if format.Binary() && f.output == "" && onTerminal(cmd.OutOrStdout()) {
 		return fmt.Errorf("--format %s is binary, and standard output is a terminal: use -o FILE, or a pipe", format)
 	}
-	if err := f.bound.check(""); err != nil {
+	if err := f.checkBound(format); err != nil {
 		return err
-	}
-	if f.output != "" && f.bound.most > 0 {
-		return fmt.Errorf("--max-bytes bounds what is printed: -o %s is written whole", store.Show(f.output))
-	}
-	if format.Binary() && f.bound.most > 0 {
-		return fmt.Errorf("--max-bytes is for jsonl and csv: a %s file is whole, or broken", format)
 	}
 	x, err := f.exported(cmd, name)
 	if err != nil {

@@ -19,7 +19,8 @@ const Least = 1000
 
 // weights say how much longer than other lists the important ones may stay. Lists are in
 // order of importance themselves: the worst finding first, the largest site.
-var weights = map[string]int64{"command": 50, "findings": 8, "changes": 8, "ooms": 4, "leaks": 4, "next": 4, "scenarios": 2}
+var weights = map[string]int64{"command": 50, "findings": 8, "changes": 8, "ooms": 4, "leaks": 4, "next": 4,
+	"scenarios": 2}
 
 // whole are lists whose places others refer to: they are cut last.
 var whole = map[string]bool{"devices": true, "inputs": true}
