@@ -27,7 +27,8 @@ var whole = map[string]bool{"devices": true, "inputs": true}
 
 // essential are members that an answer can't do without.
 var essential = map[string]bool{"schema": true, "verdict": true, "question": true, "answer": true, "recording": true,
-	"devices": true, "inputs": true, "findings": true, "changes": true, "peaks": true, "history": true, "scenarios": true, "categories": true,
+	"devices": true, "inputs": true, "findings": true, "changes": true, "peaks": true, "history": true,
+	"scenarios": true, "categories": true,
 	"peak_bytes": true, "text": true, "title": true}
 
 // asks say how to ask for what a list doesn't show.
