@@ -338,8 +338,8 @@ func batchConditions(texts []string) (conditions []condition, failed bool, err e
 }
 
 // checkAll gives an error that names the conditions that hold for any run, and
-// for how many. It says of which runs a condition can't be told, as warnUntold
-// does of one.
+// for how many. Where none holds, it gives one that names those that can't be judged of
+// any run; of others it says of how many they can't.
 func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Reports) error {
 	if len(conditions) == 0 && !failed {
 		return nil
@@ -364,15 +364,24 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 			}
 		}
 	}
+	var silent []string
 	for _, text := range texts(conditions) {
 		if n := untold[text]; n > 0 {
-			fmt.Fprintf(w, "vramscope: --fail-on %s can't be told of %d of %d runs: %s\n", text, n, all, why[text])
+			fmt.Fprintf(w, "vramscope: --fail-on %s can't be judged of %d of %d runs: %s\n", text, n, all, why[text])
 			delete(untold, text)
+			if n == all {
+				silent = append(silent, text)
+			}
 		}
 	}
 	if !failed {
 		delete(counts, "failed")
 	}
+	return outcome(conditions, counts, silent, all)
+}
+
+// outcome names the conditions that hold, else those of which no run tells.
+func outcome(conditions []condition, counts map[string]int, silent []string, all int) error {
 	var hold []string
 	for _, text := range append([]string{"failed"}, texts(conditions)...) {
 		if n := counts[text]; n > 0 {
@@ -382,6 +391,9 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 	}
 	if hold != nil {
 		return &conditionError{hold}
+	}
+	if silent != nil {
+		return fmt.Errorf("no run tells of --fail-on %s", strings.Join(silent, ", "))
 	}
 	return nil
 }

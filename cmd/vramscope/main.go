@@ -41,7 +41,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	refuseUnknown(root)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	var condition *conditionError
 	var exit *exitError
 	switch {
@@ -53,7 +53,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "vramscope:", printable(err))
 		return exitCondition
 	default:
-		fmt.Fprintln(stderr, "vramscope:", printable(err))
+		fmt.Fprintln(stderr, "vramscope:", printable(errors.New(ownWords(cmd, err))))
 		return exitUnusable
 	}
 }
