@@ -148,6 +148,9 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return err
 	}
 	say.summary(cmd.OutOrStdout(), removed)
+	if err := say.worst(cmd.OutOrStdout(), reports); err != nil {
+		return err
+	}
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
 		return errNone(runs)
 	}
