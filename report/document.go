@@ -435,6 +435,7 @@ const (
 	Fragmentation  = "fragmentation"
 	MemoryFraction = "memory_fraction"
 	OtherProcess   = "other_process"
+	PendingFree    = "pending_free"   // what was freed waits for another stream
 	DriverRefused  = "driver_refused" // there was room; the driver or a limit refused
 	UnclearVerdict = "unclear"        // a failure that isn't understood
 	WorkspaceFull  = "workspace_full" // a library's workspace, not the GPU

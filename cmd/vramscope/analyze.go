@@ -138,7 +138,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		run.Redact(r, &o)
 		command = commandLine(cmd, args, r)
 	}
-	doc, err := diagnose.Run(run.Sources, run.Evidence, o)
+	doc, err := judge(cmd, run, o)
 	if doc != nil {
 		doc.Command = command
 	}
@@ -159,6 +159,19 @@ func (f *analyzeFlags) name(o *diagnose.Options) error {
 	}
 	o.Names = f.names.options
 	return f.names.model(f.theory.model, config)
+}
+
+// judge judges a run, unless something of it could not be got at that may be another time.
+// What can't be got at for good is said.
+func judge(cmd *cobra.Command, run *open.Run, o diagnose.Options) (*report.Document, error) {
+	doc, err := diagnose.Run(run.Sources, run.Evidence, o)
+	if unread := run.Unread(); unread != nil {
+		return nil, unread
+	}
+	for _, file := range run.Without() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: the report is made without it\n", view.Printable(file))
+	}
+	return doc, err
 }
 
 // passedOver says which of the named files the report doesn't speak of.

@@ -139,7 +139,7 @@ func (f *diffFlags) document(cmd *cobra.Command, args []string, which int, r *re
 		names.Redact(r)
 		run.Redact(r, &o)
 	}
-	return diagnose.Run(run.Sources, run.Evidence, o)
+	return judge(cmd, run, o)
 }
 
 // growthCondition is a --fail-on on the allocated peak of B over A's.
