@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,6 +31,8 @@ type analyzeFlags struct {
 	theory    budgetFlags
 	names     naming
 	source    string
+	at        string
+	step, top int
 }
 
 func newAnalyze() *cobra.Command {
@@ -62,6 +65,8 @@ told by the files' names and contents.`,
 		flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 		readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 		f.names.flags(cmd)
+		flags.StringVar(&f.at, "at", "peak", "show what is held at `peak|failure|end|N`, N an event")
+		numberFlag(cmd, &f.step, "step", "show what is held at the peak of step `N`")
 		flags.StringVar(&f.source, "source", "", "show lines of code from the program's `FOLDER` (default: where the recording "+
 			"names files of the working directory)")
 		modelFlags(cmd, &f.theory)
@@ -70,6 +75,7 @@ told by the files' names and contents.`,
 		f.out.flags(cmd, "on the terminal, the verdict alone")
 		flags.BoolVarP(&f.out.verbose, "verbose", "v", false, "on the terminal, everything")
 		f.above.flags(cmd, "the report")
+		numberFlag(cmd, &f.top, "top", "show the `N` call sites that hold most")
 	})
 	grouped(cmd, "Gates", func() {
 		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
@@ -110,7 +116,10 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Notes, err = f.above.parse(); err != nil {
 		return nil, err
 	}
-	if o.Capacity, err = capacityOf(f.gpu); err != nil {
+	if o.Capacity, err = capacityOf(f.gpu); err == nil {
+		o.At, err = f.asked(cmd)
+	}
+	if err != nil {
 		return nil, err
 	}
 	o.Pictures = f.out.any("html", ".html")
@@ -131,21 +140,51 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err := f.name(&o); err != nil {
 		return nil, err
 	}
-	command := commandLine(cmd, args, nil)
-	if f.redact {
-		r := newRedactor()
-		f.names.redact(r)
-		run.Redact(r, &o)
-		command = commandLine(cmd, args, r)
-	}
+	command := f.hide(cmd, args, run, &o)
 	doc, err := judge(cmd, run, o)
 	if doc != nil {
-		doc.Command = command
+		doc.Command, doc.Top = command, max(f.top, 0)
 	}
 	if err == nil && !f.redact {
 		doc.Source, err = sourceIn(f.source)
 	}
 	return doc, err
+}
+
+// hide redacts what was read, if that is asked for, and gives the command that makes the
+// report again.
+func (f *analyzeFlags) hide(cmd *cobra.Command, args []string, run *open.Run, o *diagnose.Options) []string {
+	if !f.redact {
+		return commandLine(cmd, args, nil)
+	}
+	r := newRedactor()
+	f.names.redact(r)
+	run.Redact(r, o)
+	return commandLine(cmd, args, r)
+}
+
+// asked is the moment that the flags ask for, nil for the peak.
+func (f *analyzeFlags) asked(cmd *cobra.Command) (*diagnose.Asked, error) {
+	if cmd.Flags().Changed("step") {
+		if cmd.Flags().Changed("at") {
+			return nil, errors.New("--at and --step both ask for a moment: give one")
+		}
+		return &diagnose.Asked{Step: &f.step, Text: fmt.Sprintf("--step %d", f.step)}, nil
+	}
+	a := &diagnose.Asked{Text: "--at " + f.at}
+	switch n, err := strconv.Atoi(f.at); {
+	case f.at == "peak":
+		return nil, nil
+	case f.at == "failure":
+		a.Failure = true
+	case f.at == "end":
+		a.End = true
+	case err == nil && n >= 0:
+		a.Event = &n
+	default:
+		return nil, fmt.Errorf("--at %q: peak, failure, end or the number of an event", f.at)
+	}
+	return a, nil
 }
 
 // name takes the names of tensors from labels, a checkpoint or the model.
