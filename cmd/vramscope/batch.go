@@ -166,14 +166,13 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return err
 	}
 	reports := reportsOf(ctx, c.Out, runs)
-	all := reports
-	if len(kept) > 0 {
-		all = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
-	}
-	if err := batch.Combine(ctx, c.Out, c.Options.Tool, all); err != nil {
+	if err := combine(ctx, c, kept, runs, reports); err != nil {
 		return err
 	}
 	say.summary(cmd.OutOrStdout(), removed, len(kept))
+	if err := say.worst(cmd.OutOrStdout(), reports); err != nil {
+		return err
+	}
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
 		return errNone(runs)
 	}
@@ -190,6 +189,14 @@ func (f *batchFlags) gone(roots []string, found *batch.Found) func(place string)
 		return func(string) bool { return false }
 	}
 	return batch.Below(roots)
+}
+
+// combine makes tables and page over the reports, and those that are kept of earlier runs.
+func combine(ctx context.Context, c *batch.Config, kept, runs []batch.Run, reports batch.Reports) error {
+	if len(kept) > 0 {
+		reports = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
+	}
+	return batch.Combine(ctx, c.Out, c.Options.Tool, reports)
 }
 
 // reportsOf are the reports of these runs alone. A shard may have none of the
