@@ -70,6 +70,30 @@ func TestLabelledRuns(t *testing.T) {
 	}
 	printFigures(t, got)
 	noWorse(t, got, "testdata/accepted.json")
+	moreIsNoWorse(t, got)
+}
+
+// moreIsNoWorse fails where more stacks of the same run give a worse answer.
+func moreIsNoWorse(t *testing.T, got map[string]figures) {
+	t.Helper()
+	const slack = 0.25 // points: what a frame tells of single blocks may be wrong
+	known := map[string]bool{
+		"contrastive__dino_multicrop all":     true, // as many activations are cast as there are weights of twice their size
+		"inference__sliding_window_3d python": true, // the program's own zeros look like a batch
+		"meta__maml_second_order python":      true, // weights that the program's own line makes
+	}
+	for _, x := range [][2]string{{"all", "python"}, {"named", "python"}, {"python", "none"}, {"all", "none"}} {
+		for name, with := range got {
+			run, variant, _ := strings.Cut(name, " ")
+			less, ok := got[run+" "+x[1]]
+			if variant != x[0] || !ok {
+				continue
+			}
+			if worse := with.Peak < less.Peak-slack; worse && !known[name] {
+				t.Errorf("%s is right at the peak for %.2f %%, with fewer stacks (%s) for %.2f %%", name, with.Peak, x[1], less.Peak)
+			}
+		}
+	}
 }
 
 // TestOverflowedRuns does the same with what a ring buffer that is too small would
