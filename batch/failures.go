@@ -65,6 +65,7 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 			}
 			fix, saves := r.Document.Advice(d, o)
 			note(g, o.RequestedBytes, fix, saves)
+			b.failures[g.Fingerprint].Requests += o.Repeats
 		}
 	}
 	told := r.Document.OnlyLogged()
