@@ -225,11 +225,13 @@ type Device struct {
 	Segments     SegmentsSummary `json:"segments"`
 	Pools        []PoolSummary   `json:"pools"`
 
-	Steps        []Step    `json:"steps"`
-	StepsLeftOut int       `json:"steps_left_out"` // of a summary
-	OOMs         []OOM     `json:"ooms"`
-	Leaks        []Leak    `json:"leaks"`
-	Findings     []Finding `json:"findings"`
+	Steps        []Step `json:"steps"`
+	StepsLeftOut int    `json:"steps_left_out"` // of a summary
+	OOMs         []OOM  `json:"ooms"`
+	// OOMsUntold are failures with fingerprints that none of those listed has.
+	OOMsUntold int       `json:"ooms_untold"`
+	Leaks      []Leak    `json:"leaks"`
+	Findings   []Finding `json:"findings"`
 	// Changes are what is worth changing, what makes the run go through first.
 	Changes    []Change    `json:"changes"`
 	Projection *Projection `json:"projection"` // nil where nothing was still to come, or nobody can tell
@@ -373,6 +375,19 @@ type OOM struct {
 	MissingBytes *int64 `json:"missing_bytes"`
 	PinnedBy     []Pin  `json:"pinned_by"`
 	Site         *Site  `json:"site"` // who asked
+	// Repeats are further failures with the same fingerprint, which aren't listed.
+	Repeats int `json:"repeats"`
+	// Index is which of the recording's failures it is, from 0.
+	Index int `json:"-"`
+}
+
+// Failed is how many requests failed, those that aren't listed included.
+func (d *Device) Failed() int {
+	n := len(d.OOMs) + d.OOMsUntold
+	for i := range d.OOMs {
+		n += d.OOMs[i].Repeats
+	}
+	return n
 }
 
 // Pin is a live block that keeps free memory from being given back.
