@@ -103,6 +103,7 @@ func (s *sheet) device(index int) {
 		s.failures(d.OOMs)
 	}
 	s.held(d)
+	s.variables(d)
 	if s.Edition == Terminal {
 		s.segments(d)
 	} else {
