@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -39,7 +40,8 @@ func (b *indexBuilder) add(r *Report) {
 	if b.failures == nil {
 		b.failures, b.experiments, b.budgets = map[string]*failure{}, map[string][]point{}, map[[2]string]*gap{}
 	}
-	row := report.IndexRow{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: report.StatusFailed, Text: r.Error}
+	row := report.IndexRow{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: report.StatusFailed, Text: r.Error,
+		Brief: firstWords(r.Error)}
 	b.figures.Runs++
 	if r.Document == nil {
 		b.figures.Failed++
@@ -54,6 +56,7 @@ func (b *indexBuilder) add(r *Report) {
 		b.title = new(string)
 	}
 	row.Text, row.Fix, row.SavesBytes, row.Devices = doc.Verdict.Text, doc.Verdict.Fix, doc.Verdict.SavesBytes, len(doc.Devices)
+	row.Effect = effectOf(doc)
 	row.Time = firstTime(doc)
 	p := point{link: report.IndexLink{Path: r.Path, Name: r.Name}}
 	if row.Time != nil {
@@ -63,22 +66,37 @@ func (b *indexBuilder) add(r *Report) {
 	if d := doc.Fullest(); d != nil {
 		b.device(&row, &p, d)
 	}
-	for i := range doc.Devices {
-		for _, l := range doc.Devices[i].Leaks {
-			if l.Defect && !l.Suspected && l.BytesPerStep != nil && *l.BytesPerStep > p.leak {
-				p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(&l)
-			}
-		}
-	}
+	p.largestLeak(doc)
 	if p.leak > 0 {
 		row.LeakBytes = &p.leak
 	}
 	row.Failures = b.addFailures(r, row.Time)
 	row.Status = statusOf(doc, len(row.Failures) > 0, p.leak > 0)
+	row.Brief, row.Facts = brief(doc, row.Status, &p), factsOf(doc)
 	b.count(row.Status)
 	b.rows = append(b.rows, row)
 	b.experiments[r.Experiment] = append(b.experiments[r.Experiment], p)
 	b.addBudget(r)
+}
+
+// largestLeak takes the defect that grows fastest. Kept gradients stay as they are.
+func (p *point) largestLeak(doc *report.Document) {
+	for i := range doc.Devices {
+		for _, l := range doc.Devices[i].Leaks {
+			grows := l.Defect && !l.Suspected && l.Kind != "gradients_kept" && l.BytesPerStep != nil
+			if grows && *l.BytesPerStep > p.leak {
+				p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(&l)
+			}
+		}
+	}
+}
+
+// effectOf is what the peak becomes by the verdict's change, "" where that isn't known.
+func effectOf(doc *report.Document) string {
+	if c := doc.Best(); c != nil && c.Saves() > 0 {
+		return units.Fall(*c.PeakBefore, *c.PeakAfter)
+	}
+	return ""
 }
 
 // device takes the figures of the run's fullest GPU.
@@ -100,6 +118,8 @@ func (b *indexBuilder) count(s report.Status) {
 	switch s {
 	case report.StatusOOM:
 		b.figures.OOM++
+	case report.StatusWarning:
+		b.figures.Warning++
 	case report.StatusFine:
 		b.figures.Fine++
 	}

@@ -50,11 +50,8 @@ func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool str
 			if err := copyRun(ctx, part, out, run.Name); err != nil {
 				return nil, err
 			}
-			if scriptFile().MatchString(e.Script) && !scripts[e.Script] && !sameFolder(part, out) {
-				if err := copyFile(ctx, part, out, e.Script); err != nil {
-					return nil, err
-				}
-				scripts[e.Script] = true
+			if err := copyScript(ctx, part, out, e.Script, scripts); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -92,6 +89,15 @@ func copyRun(ctx context.Context, from, to *store.Place, run string) error {
 		}
 	}
 	return nil
+}
+
+// copyScript copies the script of a report, once.
+func copyScript(ctx context.Context, from, to *store.Place, name string, copied map[string]bool) error {
+	if copied[name] || !scriptFile().MatchString(name) || sameFolder(from, to) {
+		return nil
+	}
+	copied[name] = true
+	return copyFile(ctx, from, to, name)
 }
 
 // copyFile copies a file, or removes the copy of one that isn't there.

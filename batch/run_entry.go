@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 
@@ -36,7 +38,8 @@ type Entry struct {
 	Experiment string `json:"experiment"`
 	Error      string `json:"error"` // why there is no report, in one line; "" when there is one
 	// Fingerprint is of all that the report is made of: the program, what was
-	// asked of it, and the contents of the files.
+	// asked of it, and the contents of the files. "" where these weren't all to be had: the
+	// next batch does the run again.
 	Fingerprint string `json:"fingerprint"`
 	Inputs      int    `json:"inputs"` // files that were looked at
 	// Script is the file beside the page over all runs that the report needs, "" when
@@ -67,16 +70,22 @@ func fingerprint(ctx context.Context, run Run, build string, o Options, known ma
 				return "", err
 			}
 		}
+		if name != "" && sum == "" {
+			return "", nil // not to be had
+		}
 		_ = e.Encode([]string{store.Show(name), sum})
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// digest is the SHA-256 of a file, "" of one that can't be read.
+// digest is the SHA-256 of a file, "" of one that isn't there or that one may not read.
 func digest(ctx context.Context, name string, stores *store.Pool) (string, error) {
 	f, err := stores.Read(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return "", nil
+	}
 	if err != nil {
-		return "", nil // as unreadable the next time, or not the same
+		return "", err
 	}
 	defer f.Close()
 	h := sha256.New()

@@ -20,6 +20,8 @@ type Budget struct {
 	CacheFixed   int64      // serving: bytes of cache that do not grow, per sequence
 	WeightsBytes int64
 	Notes        []string
+
+	load, step []request // what the allocator is asked for, nil where nobody wants to know
 }
 
 // ModelInfo describes the model.
@@ -110,6 +112,9 @@ func (b *Budget) describe(c *Config, p *plan) {
 
 // gradients is what a rank holds of its gradients once they are reduced.
 func (p *plan) gradients() int64 {
+	if p.gradientsGo() {
+		return 0
+	}
 	dense, experts := p.gradientParts()
 	return p.share(dense, 2, false) + p.share(experts, 2, true)
 }
@@ -167,13 +172,16 @@ func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 	bucket := p.buckets()
 	early := optimizers[p.Optimizer].early
 	r := p.simulated(kept, prepare)
+	if p.reserve == 0 {
+		b.load, b.step = p.requests(kept, prepare)
+	}
 	steady := r.peaks
 	cold := steady
 	if p.KeepGradients && p.Accumulate == 1 {
 		cold = p.simulated(false, prepare).peaks
 	}
-	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket + p.rootBytes()})
-	coldRest := newCategories(map[Category]int64{Communication: bucket + p.rootBytes()})
+	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket})
+	coldRest := newCategories(map[Category]int64{Communication: bucket})
 	if early {
 		coldRest[OptimizerState] = state
 	}
@@ -215,6 +223,14 @@ func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 	b.peak()
 }
 
+// requests are those of loading the model, and of a step.
+func (p *plan) requests(kept bool, prepare func(*run)) (load, step []request) {
+	p.logging = true
+	r := p.simulate(kept, prepare)
+	p.logging = false
+	return (*r.m.log)[:r.loaded], (*r.m.log)[r.loaded:]
+}
+
 // simulate runs a step, with gradients already there when kept.
 func (p *plan) simulate(kept bool, prepare func(*run)) *run {
 	r := newRun(p)
@@ -228,6 +244,9 @@ func (p *plan) simulate(kept bool, prepare func(*run)) *run {
 	r.m.peaks[Forward] = instant{}
 	if prepare != nil {
 		prepare(r)
+	}
+	if r.m.log != nil {
+		r.loaded = len(*r.m.log)
 	}
 	r.trainStep()
 	return r

@@ -10,11 +10,15 @@ func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (x *value, nam
 	return x, names
 }
 
+// complexity: one step for each thing that embeddings may have
 func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*value) {
 	m := r.m
 	t := batch * seq
 	switch {
 	case mod.received:
+		if r.p.SequenceParallel {
+			t /= r.p.TP
+		}
 		x := m.tensor(t*mod.hidden, r.p.streamWidth())
 		m.become(x.st, Communication)
 		m.entry(x)
@@ -26,6 +30,7 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 	}
 	width := mod.embed.Shape[1]
 	x := m.embedding(mod.embed, t, width, b.ids)
+	x = m.replace(x, m.scatterTokens(x))
 	if mod.scaled {
 		x = m.replace(x, m.scale(x))
 	}

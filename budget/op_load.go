@@ -3,6 +3,9 @@ package budget
 // newRun loads the weights.
 func newRun(p *plan) *run {
 	m := newMachine()
+	if p.logging {
+		m.log = &[]request{}
+	}
 	m.opts, m.width, m.wide = p, p.width, p.wide
 	m.cublas, m.cublas1 = p.workspaces()
 	r := &run{m: m, p: p, mod: p.model}

@@ -105,8 +105,12 @@ func (s Setting) words() map[string]any {
 	m["accumulate"], m["keep_gradients"], m["use_cache"], m["drop_outputs"], m["master_weights"] = s.Accumulate, s.KeepGradients,
 		s.UseCache, s.DropOutputs, s.MasterWeights
 	m["decoder_sequence"], m["lora"] = s.DecoderSeq, s.LoRA
+	m["compile"], m["optimizer_in_backward"], m["activation_offload"], m["float8"] = s.Compile, s.OptimizerInBackward,
+		s.ActivationOffload, s.Float8
+	m["sequence_parallel"], m["micro_batches"], m["schedule"], m["framework"] = s.SequenceParallel, s.MicroBatches, s.Schedule,
+		s.Framework
 	if s.LoRA > 0 {
-		m["lora_targets"], m["lora_dtype"] = s.LoRATargets, s.LoRADtype
+		m["lora_targets"], m["lora_dtype"], m["dora"] = s.LoRATargets, s.LoRADtype, s.DoRA
 	}
 	return m
 }

@@ -7,6 +7,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
@@ -15,6 +16,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/diagnose/ranks"
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -72,6 +74,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	}
 	logs.Add(doc, o.Capacity, j.logRanks())
 	doc.Verdict = j.verdict(doc, &one)
+	j.sayUnread(&doc.Verdict)
 	doc.Environment = j.environment(doc)
 	if e == nil {
 		j.noteUncompared(doc)
@@ -82,6 +85,29 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 		doc.Verdict.Device, doc.Verdict.Finding = evidence.Known(a.Device), evidence.Known(a.Finding)
 	}
 	return doc, err
+}
+
+// sayUnread begins the verdict with the inputs that could not be got at: what they hold
+// may say otherwise.
+func (j *job) sayUnread(v *report.Verdict) {
+	var unread []string
+	for i := range j.sources {
+		if j.sources[i].Unread {
+			unread = append(unread, j.sources[i].Failed)
+		}
+	}
+	switch len(unread) {
+	case 0:
+		return
+	case 1:
+		v.Text = "Judged without " + unread[0] + ". " + v.Text
+	default:
+		v.Text = fmt.Sprintf("Judged without %s and %s more that can't be read. %s", unread[0], units.Count(len(unread)-1),
+			v.Text)
+	}
+	if v.Severity == report.Info {
+		v.Severity = report.Warning
+	}
 }
 
 // noteUncompared says of a model's configuration why nothing is compared with it:

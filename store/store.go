@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 )
 
 // File is one file or object of a place.
@@ -29,6 +30,8 @@ type File struct {
 	Name    string // below the place, with slashes
 	Size    int64  // bytes
 	Version string // differs when the content does: size, time and, in a bucket, digest
+	// Modified is when it was written, by the clock of where it lies.
+	Modified time.Time
 }
 
 // Place is a folder, or the objects of a bucket below a prefix. It may be used

@@ -29,6 +29,7 @@ type analyzeFlags struct {
 	maxMemory string
 	theory    budgetFlags
 	names     naming
+	source    string
 }
 
 func newAnalyze() *cobra.Command {
@@ -56,16 +57,25 @@ told by the files' names and contents.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.out.flags(cmd, "on the terminal, the verdict alone")
-	flags.BoolVarP(&f.out.verbose, "verbose", "v", false, "on the terminal, everything")
-	f.above.flags(cmd, "the report")
-	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
-	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
-	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
-	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
-	f.names.flags(cmd)
-	modelFlags(cmd, &f.theory)
-	settingFlags(cmd, &f.theory)
+	grouped(cmd, "Reading", func() {
+		numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
+		flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
+		readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
+		f.names.flags(cmd)
+		flags.StringVar(&f.source, "source", "", "show lines of code from the program's `FOLDER` (default: where the recording "+
+			"names files of the working directory)")
+		modelFlags(cmd, &f.theory)
+	})
+	grouped(cmd, "Writing", func() {
+		f.out.flags(cmd, "on the terminal, the verdict alone")
+		flags.BoolVarP(&f.out.verbose, "verbose", "v", false, "on the terminal, everything")
+		f.above.flags(cmd, "the report")
+	})
+	grouped(cmd, "Gates", func() {
+		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
+	})
+	grouped(cmd, modelGroup, func() { settingFlags(cmd, &f.theory) })
+	groupHelp(cmd, "Reading", "Writing", "Gates", modelGroup)
 	return cmd
 }
 
@@ -84,8 +94,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err := documentFormats.write(cmd, &f.out, doc); err != nil {
 		return err
 	}
-	warnUntold(cmd.ErrOrStderr(), conditions, doc)
-	return check(conditions, doc)
+	return gate(conditions, doc)
 }
 
 // document reads the inputs and judges them.
@@ -119,17 +128,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Theory, err = f.theoryOf(cmd, run); err != nil {
 		return nil, err
 	}
-	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
+	if err := f.name(&o); err != nil {
 		return nil, err
 	}
-	var config *budget.Config
-	if f.theory.config != "" {
-		config = o.Theory.Config
-	}
-	if err := f.names.model(f.theory.model, config); err != nil {
-		return nil, err
-	}
-	o.Names = f.names.options
 	command := commandLine(cmd, args, nil)
 	if f.redact {
 		r := newRedactor()
@@ -137,11 +138,40 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		run.Redact(r, &o)
 		command = commandLine(cmd, args, r)
 	}
-	doc, err := diagnose.Run(run.Sources, run.Evidence, o)
+	doc, err := judge(cmd, run, o)
 	if doc != nil {
 		doc.Command = command
 	}
+	if err == nil && !f.redact {
+		doc.Source, err = sourceIn(f.source)
+	}
 	return doc, err
+}
+
+// judge judges a run, unless something of it could not be got at that may be another time.
+// What can't be got at for good is said.
+func judge(cmd *cobra.Command, run *open.Run, o diagnose.Options) (*report.Document, error) {
+	doc, err := diagnose.Run(run.Sources, run.Evidence, o)
+	if unread := run.Unread(); unread != nil {
+		return nil, unread
+	}
+	for _, file := range run.Without() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: the report is made without it\n", view.Printable(file))
+	}
+	return doc, err
+}
+
+// name takes the names of tensors from labels, a checkpoint or the model.
+func (f *analyzeFlags) name(o *diagnose.Options) error {
+	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
+		return err
+	}
+	var config *budget.Config
+	if f.theory.config != "" {
+		config = o.Theory.Config
+	}
+	o.Names = f.names.options
+	return f.names.model(f.theory.model, config)
 }
 
 // passedOver says which of the named files the report doesn't speak of.
@@ -149,6 +179,17 @@ func (f *analyzeFlags) passedOver(cmd *cobra.Command, args []string, reasons []e
 	for _, err := range reasons {
 		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: passed over\n", open.OneLine(redactError(cmd, args, err)))
 	}
+}
+
+// idleSetting refuses flags of a model's setting where no model is given: they'd have no
+// effect.
+func idleSetting(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if of := f.Annotations[groupKey]; err == nil && len(of) == 1 && of[0] == modelGroup {
+			err = fmt.Errorf("--%s has no effect without a model to compare with: give --config, --model or --params", f.Name)
+		}
+	})
+	return err
 }
 
 // theoryOf is the model to compare with: the flags', or a config.json among
@@ -163,7 +204,7 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 		if t.Config = run.Config(); t.Config != nil {
 			return t, nil
 		}
-		return nil, nil
+		return nil, idleSetting(cmd)
 	}
 	var err error
 	t.Config, _, err = f.theory.load(cmd.InOrStdin())

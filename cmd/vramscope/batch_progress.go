@@ -116,6 +116,9 @@ func (t *teller) done(p batch.Progress) {
 		t.tracker.UpdateMessage(fmt.Sprintf("%d of %s", t.all, units.Plural(t.runs, "run")))
 		t.tracker.Increment(p.Run.Bytes + perRun)
 	}
+	for _, file := range p.Without {
+		t.line(file + ": the report is made without it")
+	}
 	switch {
 	case p.Nothing:
 		if i := slices.IndexFunc(p.Run.Files, sniff.CalledLog); i >= 0 {
@@ -150,7 +153,7 @@ func (t *teller) end(err error) {
 }
 
 // summary says what was done.
-func (t *teller) summary(out io.Writer, removed int) {
+func (t *teller) summary(out io.Writer, removed, kept int) {
 	if t.flags.quiet {
 		return
 	}
@@ -159,7 +162,7 @@ func (t *teller) summary(out io.Writer, removed int) {
 		n    int
 		what string
 	}{{t.skipped, "unchanged since the last time"}, {t.failed, "failed"}, {len(t.silent), "with nothing known in it passed over"},
-		{removed, "no longer there and removed"}} {
+		{removed, "no longer there and removed"}, {kept, "of earlier batches kept (--prune removes them)"}} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
 		}

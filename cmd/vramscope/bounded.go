@@ -69,7 +69,7 @@ func (f *formats[T]) bounded(w io.Writer, o *outputFlags, v T) error {
 
 // shortened is the longest beginning of a sheet that fits.
 func (f *formats[T]) shortened(o *outputFlags, style text.Style, v T) ([]byte, error) {
-	edition := view.Terminal
+	edition := f.onTerminal(style)
 	if o.format == "markdown" {
 		edition = view.Ticket
 	}

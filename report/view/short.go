@@ -207,9 +207,17 @@ func (s *sheet) source(p *report.Place) (out []Fact) {
 		if p.Line != nil && x.Number == *p.Line {
 			mark = ">"
 		}
-		out = append(out, Fact{fmt.Sprintf("%s %4d", mark, x.Number), x.Text})
+		out = append(out, Fact{fmt.Sprintf("%s %4d  ", mark, x.Number), x.Text})
 	}
 	return out
+}
+
+// lineOf is a line of code by itself.
+func (s *sheet) lineOf(p *report.Place) []report.SourceLine {
+	if s.doc.Source == nil {
+		return nil
+	}
+	return s.doc.Source(p, 0)
 }
 
 // codeLines are the first lines of code to paste.
@@ -234,7 +242,10 @@ func (s *sheet) madeBy(d *report.Device) {
 	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 9), {Gap: 1, Width: 16}, {Gap: 1}}}
 	for _, r := range heldBy(sites) {
 		if r.bytes*100 >= m.AllocatedBytes {
-			t.add(units.Size(r.bytes), r.category, r.site)
+			row := t.add(units.Size(r.bytes), r.category, r.site)
+			for _, x := range s.lineOf(r.at) {
+				row.Notes = append(row.Notes, Fact{strings.Repeat(" ", 24) + "| ", strings.TrimSpace(x.Text)})
+			}
 		}
 	}
 	s.table("MADE BY", 4, t, "")
@@ -267,6 +278,7 @@ func holds(h *report.Holder) string {
 type held struct {
 	category, site string
 	bytes          int64
+	at             *report.Place
 }
 
 // heldBy are they, most bytes first.
@@ -274,7 +286,10 @@ func heldBy(sites []report.Site) []held {
 	index, rows := map[[2]string]int{}, []held{}
 	for i := range sites {
 		x := &sites[i]
-		r := held{kind(text(x.Category)), shortSite(x), x.Bytes}
+		r := held{kind(text(x.Category)), shortSite(x), x.Bytes, x.CalledFrom}
+		if r.at == nil {
+			r.at = &report.Place{Function: x.Function, File: x.File, Line: x.Line}
+		}
 		at, ok := index[[2]string{r.category, r.site}]
 		if !ok {
 			at = len(rows)
