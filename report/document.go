@@ -221,10 +221,11 @@ type Device struct {
 	Segments   SegmentsSummary `json:"segments"`
 	Pools      []PoolSummary   `json:"pools"`
 
-	Steps    []Step    `json:"steps"`
-	OOMs     []OOM     `json:"ooms"`
-	Leaks    []Leak    `json:"leaks"`
-	Findings []Finding `json:"findings"`
+	Steps        []Step    `json:"steps"`
+	StepsLeftOut int       `json:"steps_left_out"` // of a summary
+	OOMs         []OOM     `json:"ooms"`
+	Leaks        []Leak    `json:"leaks"`
+	Findings     []Finding `json:"findings"`
 	// Changes are what is worth changing, what makes the run go through first.
 	Changes    []Change    `json:"changes"`
 	Projection *Projection `json:"projection"` // nil where nothing was still to come, or nobody can tell

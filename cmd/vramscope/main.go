@@ -98,7 +98,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newMerge())
-	root.AddCommand(newExplain(), newMCP())
+	root.AddCommand(newExplain(), newMCP(), newSkill())
 	offerValues(root)
 	return root
 }
