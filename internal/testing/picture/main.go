@@ -70,7 +70,19 @@ func (s *shot) take(file string) error {
 	if fragment != "" {
 		url += "#" + fragment
 	}
-	err = chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.EmulateViewport(s.width, s.height), s.media("screen"),
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		return err
+	}
+	messages := chromedp.Console(ctx)
+	go func() { // what the page has to complain of
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(os.Stderr, "picture: %s: console: %s\n", file, m)
+		}
+	}()
+	err = chromedp.Do(ctx, chromedp.EmulateViewport(s.width, s.height), s.media("screen"),
 		chromedp.Navigate(url))
 	if err != nil {
 		return err
