@@ -13,7 +13,8 @@ import (
 // gates has the command's conditions told as JUnit's XML, too.
 func (o *outputFlags) gates(cmd *cobra.Command) {
 	o.gate = true
-	cmd.Flags().Lookup("format").Usage = "what goes to standard output: " + anyOf(gateWords) + ", which is of --fail-on's conditions"
+	cmd.Flags().Lookup("format").Usage = "what goes to standard output: " + anyOf(gateWords) +
+		", which is of --fail-on's conditions"
 	cmd.Flags().Lookup("output").Usage = "also write `FILE`, the format by its name: .html .json .md .txt .xml (repeatable)"
 }
 
