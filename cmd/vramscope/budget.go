@@ -114,8 +114,8 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 		"each parameter's step comes as soon as its gradient is there")
 	fl.BoolVar(&s.ActivationOffload, "activation-offload", false, "saved activations lie in host memory until backward")
 	fl.BoolVar(&s.Float8, "float8", false, "products in 8 bits (torchao)")
-	fl.StringVar(&s.Framework, "framework", "", "transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the "+
-		"other flags suggest)")
+	fl.StringVar(&s.Framework, "framework", "",
+		"transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
 	fl.BoolVar(&s.SequenceParallel, "sequence-parallel", false, "what --tp leaves whole is split by tokens")
 	fl.Int64Var(&s.MicroBatches, "micro-batches", 0, "micro-batches of a pipeline's step (default as many as stages)")
