@@ -106,8 +106,10 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if _, ok := exportProfiles[f.format]; ok {
 		return exportProfile(cmd, name, f)
 	}
-	if cmd.Flags().Changed("at") {
-		return fmt.Errorf("--at is for the formats pprof and speedscope")
+	if cmd.Flags().Changed("at") && f.at != "end" { // the same as --at-event, of the tables that have a moment
+		if err := cmd.Flags().Set("at-event", f.at); err != nil {
+			return fmt.Errorf("--at %s: tables are of the end, or of the number of an event", f.at)
+		}
 	}
 	format, ok := dataset.FormatNamed(f.format)
 	if !ok {
