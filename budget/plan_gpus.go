@@ -149,7 +149,7 @@ func (b *Budget) finish(p *plan) {
 		b.Reserved = max(p.reserved(b.load, b.step), (top+2*mib-1)/(2*mib)*(2*mib))
 		b.load, b.step = nil, nil
 	}
-	b.Setting.reserve = 0
+	b.Setting.reserve, b.Setting.fullest = 0, 0
 	b.Context = p.device().Context
 	if p.GPUs > 1 {
 		comms := int64(0)
