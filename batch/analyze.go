@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 	pages "github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/store"
 )
 
 // ErrNothing is wrapped by the error about a run of which no file says anything.
@@ -27,6 +30,9 @@ type Result struct {
 	Entry
 	HTML, JSON []byte // nil without a report
 	Err        error  `json:"-"` // Entry.Error, whole
+	// Without are the inputs that could not be got at, each with its reason: the report is of
+	// the others, and the next batch makes it anew.
+	Without []string `json:"-"`
 }
 
 // Analyze makes the report of one run, as the analyze command does of its files.
@@ -35,32 +41,32 @@ type Result struct {
 func Analyze(ctx context.Context, run Run, build string, o Options) *Result {
 	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment,
 		Inputs: len(run.Files)}}
-	r.HTML, r.JSON, r.Fingerprint, r.Err = analyze(ctx, run, build, o)
-	if r.Err != nil {
-		r.HTML, r.JSON, r.Fingerprint, r.Error = nil, nil, "", open.OneLine(r.Err)
+	if r.Err = r.analyze(ctx, run, build, o); r.Err != nil {
+		r.HTML, r.JSON, r.Fingerprint, r.Script, r.Error = nil, nil, "", "", open.OneLine(r.Err)
 	}
 	return r
 }
 
-func analyze(ctx context.Context, run Run, build string, o Options) (html, json []byte, sum string, err error) {
+func (r *Result) analyze(ctx context.Context, run Run, build string, o Options) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = o.redacted(fmt.Errorf("%s: the analysis broke down (%v) %s", run.Place, p, where(debug.Stack())), run)
 		}
 	}()
 	options := open.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true, Context: ctx, Stores: o.Stores}
+	before := versionsOf(ctx, run, o.Stores)
 	in, err := open.Files(run.Files, options)
 	if errors.Is(err, ErrNothing) && run.Sure { // say what is wrong with it
 		options.Lenient = false
 		in, err = open.Files(run.Files[:1], options)
 	}
 	if err != nil {
-		return nil, nil, "", o.redacted(err, run)
+		return o.redacted(err, run)
 	}
 	defer in.Close()
 	d, err := o.diagnosis(in)
 	if err != nil {
-		return nil, nil, "", o.redacted(err, run)
+		return o.redacted(err, run)
 	}
 	digests := map[string]func() (string, int64){}
 	for _, s := range in.Sources {
@@ -71,19 +77,50 @@ func analyze(ctx context.Context, run Run, build string, o Options) (html, json 
 	}
 	doc, err := diagnose.Run(in.Sources, in.Evidence, *d)
 	if err != nil {
-		return nil, nil, "", o.redacted(err, run)
+		return o.redacted(err, run)
+	}
+	if err := in.Unread(); err != nil {
+		return o.redacted(err, run)
 	}
 	doc.Command = o.command(doc)
 	var page, data bytes.Buffer
-	page.Grow(1 << 20) // what every page has in common is most of that
-	if err := pages.Document(&page, doc); err != nil {
-		return nil, nil, "", o.redacted(err, run)
+	if err := o.page(&page, doc, &r.Script); err != nil {
+		return o.redacted(err, run)
 	}
 	if err := report.JSON(&data, doc); err != nil {
-		return nil, nil, "", o.redacted(err, run)
+		return o.redacted(err, run)
 	}
-	sum, err = fingerprint(ctx, run, build, o, digests)
-	return page.Bytes(), data.Bytes(), sum, err
+	r.HTML, r.JSON, r.Without = page.Bytes(), data.Bytes(), in.Without()
+	if r.Without != nil || !slices.Equal(before, versionsOf(ctx, run, o.Stores)) { // made anew the next time
+		return nil
+	}
+	r.Fingerprint, err = fingerprint(ctx, run, build, o, digests)
+	return err
+}
+
+// versionsOf tells whether a run's files are what they were, where they lie in folders:
+// a store's are read as what they were when they were listed, or not at all.
+func versionsOf(ctx context.Context, run Run, stores *store.Pool) []string {
+	var out []string
+	for _, name := range run.Files {
+		if _, local := store.Path(name); local {
+			f, _ := stores.Stat(ctx, name) // that there is none is a version, too
+			out = append(out, f.Version)
+		}
+	}
+	return out
+}
+
+// page writes a report, and the name of the script that it shares with others.
+func (o *Options) page(w io.Writer, doc *report.Document, script *string) error {
+	if o.Standalone {
+		return pages.Document(w, doc)
+	}
+	shares, err := pages.Beside(w, doc, "../..") // from runs/NAME
+	if shares {
+		*script = pages.ScriptName()
+	}
+	return err
 }
 
 // diagnosis is how a run is judged.

@@ -56,7 +56,9 @@ type Options struct {
 	Labels   []string      // files that say what memory holds, beside those that lie beside recordings
 	Partial  bool          // use what damaged files still hold
 	Redact   bool
-	Key      string `json:"-"` // makes pseudonyms one's own
+	// Standalone puts into every report what it needs; else they share one script.
+	Standalone bool
+	Key        string `json:"-"` // makes pseudonyms one's own
 	// MaxMemory is how many bytes the analysis of one run may use; 0: no limit.
 	// It changes no report.
 	MaxMemory int64 `json:"-"`

@@ -10,7 +10,7 @@ import (
 )
 
 // findings are the things worth knowing about a device, worst first and, among
-// equals, what saves most.
+// equals, what grows, then what saves most.
 func (e *examination) findings(dev *report.Device) []report.Finding {
 	out := append(append(checks.Run(e.Pass), e.outsideFindings(dev)...), e.spillFindings(dev)...)
 	rank(out)
@@ -21,7 +21,8 @@ func (e *examination) findings(dev *report.Device) []report.Finding {
 // is before what is by design, then what saves most.
 func rank(list []report.Finding) {
 	slices.SortStableFunc(list, func(a, b report.Finding) int {
-		return cmp.Or(cmp.Compare(facts.Severities[a.Severity], facts.Severities[b.Severity]), cmp.Compare(saved(&b), saved(&a)))
+		return cmp.Or(cmp.Compare(facts.Severities[a.Severity], facts.Severities[b.Severity]),
+			-compareBool(grows(&a), grows(&b)), cmp.Compare(saved(&b), saved(&a)))
 	})
 }
 
@@ -31,4 +32,14 @@ func saved(f *report.Finding) int64 {
 		return -1
 	}
 	return *f.SavesBytes
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }

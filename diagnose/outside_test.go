@@ -121,7 +121,34 @@ func TestMessages(t *testing.T) {
 			"torch.OutOfMemoryError: XPU out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 15.11 GiB. " +
 				"Of the allocated memory 12.50 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but " +
 				"unallocated. Please use `empty_cache`",
-			"oom_true_shortage", "doesn't say what was free"},
+			"oom_unclear", "doesn't say what was free"},
+		{"of an Intel GPU that refuses 4 GiB at once", "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 5.00 GiB. " +
+			"GPU 0 has a total capacity of 15.11 GiB. Of the allocated memory 1.50 GiB is allocated by PyTorch, and 512.00 MiB " +
+			"is reserved by PyTorch but unallocated.", "oom_driver_refused", "refuses a single allocation of 4.00 GiB and more"},
+		{"of an APU", "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of " +
+			"15.00 GiB of which 60.00 GiB is free. Of the allocated memory 2.00 GiB is allocated by PyTorch, and 1.00 GiB is " +
+			"reserved by PyTorch but unallocated.", "oom_driver_refused", "60.00 GiB free of 15.00 GiB in all"},
+		{"with room at the driver", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 32.00 MiB. GPU 0 has a total " +
+			"capacity of 6.00 GiB of which 3.50 GiB is free. Of the allocated memory 900.00 MiB is allocated by PyTorch, and " +
+			"20.00 MiB is reserved by PyTorch but unallocated.", "oom_driver_refused", "3.50 GiB were free on the GPU"},
+		{"with room in both together", "RuntimeError: CUDA out of memory. Tried to allocate 6.00 GiB (GPU 0; 24.00 GiB total " +
+			"capacity; 13.00 GiB already allocated; 4.50 GiB free; 18.00 GiB reserved in total by PyTorch)",
+			"oom_fragmentation", "with the 4.50 GiB free on the GPU they would have met the request"},
+		{"beyond any GPU", "RuntimeError: CUDA out of memory. Tried to allocate 5000.00 GiB. GPU", "oom_true_shortage",
+			"no GPU has so much"},
+		{"beyond any number", "RuntimeError: CUDA out of memory. Tried to allocate more than 1EB memory.", "oom_true_shortage",
+			"more than 1 EB asked for; no GPU has so much"},
+		{"of MPS, cut", "RuntimeError: MPS backend out of memory (MPS allocated: 20.00 GiB, other allocations: 10.00 GiB, max " +
+			"allowed: 36.00 GiB).", "oom_true_shortage", "so it asked for more than the 6.00 GiB that were left"},
+		{"of a slice of a GPU", `RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at ` +
+			`"/b/c10/cuda/CUDACachingAllocator.cpp":1000, please report a bug`, "oom_true_shortage", "error in disguise"},
+		{"of a workspace", "RuntimeError: /x/allocator.h:49: Buffer overflow when allocating memory for tmp_v with size 536870912 " +
+			"and alignment 16, but only 134217728 bytes available in AlignedAllocator. Increase the workspace buffer size.",
+			"workspace_full", "512.00 MiB asked of it, 128.00 MiB in it"},
+		{"of an allocator that sleeps", "cuda error: out of memory at /x/csrc/cumem_allocator.cpp:60", "oom_true_shortage",
+			"sleep-mode allocator"},
+		{"without first words", "Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated; 1.00 " +
+			"GiB free; 6.00 GiB reserved in total by PyTorch)", "oom_true_shortage", "all that was free is 1.00 GiB short"},
 		{"of an Intel GPU that it can't fit", "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 4.00 GiB. GPU 0 " +
 			"has a total capacity of 15.11 GiB. Of the allocated memory 12.50 GiB is allocated by PyTorch, and 512.00 MiB is " +
 			"reserved by PyTorch but unallocated. Please use `empty_cache`",
@@ -160,7 +187,7 @@ func TestMessages(t *testing.T) {
 			"memory)\nCurrently allocated : 12.20 GiB\nRequested : 1.50 GiB\nDevice limit : 16.00 GiB\nFree (according to " +
 			"CUDA): 512.00 MiB",
 			"oom_true_shortage", "all that was free is 1.00 GiB short of it"},
-		{"without figures", "torch.OutOfMemoryError: CUDA out of memory.", "oom_true_shortage", "the message has no figures"},
+		{"without figures", "torch.OutOfMemoryError: CUDA out of memory.", "oom_unclear", "the message has no figures"},
 		{"that only memory_stats() tells of", "{'allocated_bytes.all.peak': 8589934592, 'num_ooms': 2, " +
 			"'reserved_bytes.all.peak': 9663676416}", "oom_true_shortage",
 			"Out of memory: PyTorch counted 2 failed requests before memory_stats() was printed"},
@@ -175,9 +202,9 @@ func TestMessages(t *testing.T) {
 				"of which 0 bytes is free. Of the allocated memory 30.21 GiB is allocated by PyTorch, and 1.02 GiB is " +
 				"reserved by PyTorch but unallocated.",
 			"oom_true_shortage", "PyTorch held 7.24 GiB more than the GPU has already, in the host's memory"},
-		{"refused by the driver, for expandable segments", "RuntimeError: CUDA driver error: out of memory", "oom_true_shortage",
+		{"refused by the driver, for expandable segments", "RuntimeError: CUDA driver error: out of memory", "oom_unclear",
 			"driver itself refused"},
-		{"refused by the driver", "RuntimeError: CUDA error: out of memory", "oom_true_shortage", "driver itself refused"},
+		{"refused by the driver", "RuntimeError: CUDA error: out of memory", "oom_unclear", "driver itself refused"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -214,7 +241,7 @@ func TestUnsureMessages(t *testing.T) {
 			doc := judged(t, input{name: "train.log", text: test.log})
 			f := doc.Findings[0]
 			if len(doc.Findings) != 1 || !strings.HasPrefix(f.Title, test.says) || f.Severity != test.severity ||
-				f.Confidence != test.confidence || *doc.Evidence.OOMMessages[0].Verdict != "unknown" {
+				f.Confidence != test.confidence || *doc.Evidence.OOMMessages[0].Verdict != report.UnclearVerdict {
 				t.Errorf("found %+v", doc.Findings)
 			}
 		})

@@ -25,6 +25,7 @@ type Source struct {
 	// decoded, that is noted as damage as long as there are others.
 	Optional bool
 	Failed   string // why the input could not be read, "" when it could
+	Unread   bool   // Failed is of where it lies, not of what it holds
 	Cut      string // where text that was cut off or is damaged ends, "" when it is whole
 	// Name is what the path says, read before it was redacted; nil: read Path.
 	Name *filename.Name

@@ -35,6 +35,7 @@ func (e *examination) tryOthers(doc *report.Document, dev *report.Device) {
 			e.speak(f, d, dev)
 		}
 	}
+	dev.Changes = changesOf(dev, true)
 }
 
 // speak puts what replay found into a finding about a failed request. A setting
@@ -49,17 +50,50 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 		return
 	}
 	first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })
-	if checks.LeakFirst(e.Pass, &e.T.OOMs[first]) != "" {
-		return // a setting would only put it off
-	}
-	f.Fix = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets the request")
-	for i := range d.Scenarios[1:] {
-		if o := &d.Scenarios[i+1]; o.Survived && !o.OOM && len(o.Changes) == 0 {
-			f.Fix, f.Confidence = ptr(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the request is met%s", o.Settings,
-				e.leaves(o, &e.T.OOMs[first], dev))), 0.95
-			return
+	first = dev.OOMs[first].Index
+	setting, fits := e.carries(d, &e.T.OOMs[first], dev)
+	if checks.LeakFirst(e.Pass, &e.T.OOMs[first]) != "" { // a setting would only put it off
+		f.Others = slices.DeleteFunc(f.Others, func(c report.Change) bool { return *c.FixID == "leak=fixed" })
+		if setting != nil {
+			f.Others = append(f.Others, settingChange(setting, fits, e.leaves(setting, &e.T.OOMs[first], dev)))
 		}
+		return
 	}
+	switch {
+	case setting != nil:
+		c := settingChange(setting, fits, e.leaves(setting, &e.T.OOMs[first], dev))
+		f.Fix, f.Outcome, f.Confidence = &c.Text, c.Outcome, 0.95
+	case len(f.Others) > 0:
+		f.Fix, f.Code, f.Outcome, f.Others = &f.Others[0].Text, f.Others[0].Code, f.Others[0].Outcome, f.Others[1:]
+	default:
+		f.Fix, f.FixID = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets "+
+			"the request"), ptr("pinned_segments")
+	}
+}
+
+// carries is the first setting by itself that meets a request and what is known to come
+// after it, nil where there is none; fits is nil where nothing is known of that.
+func (e *examination) carries(d *replay.Document, o *timeline.OOM, dev *report.Device) (*replay.Outcome, *bool) {
+	for i := range d.Scenarios[1:] {
+		x := &d.Scenarios[i+1]
+		if !x.Survived || x.OOM || len(x.Changes) > 0 {
+			continue
+		}
+		switch left, rest, known := x.Spare(); {
+		case known && (left < 0 || e.firstState(o) > left):
+			continue // the step would have failed later
+		case facts.StepsAfter(dev, o.Event) > 0 || known && rest:
+			return x, ptr(true)
+		}
+		return x, nil
+	}
+	return nil, nil
+}
+
+// settingChange is an allocator setting as a change.
+func settingChange(o *replay.Outcome, fits *bool, leaves string) report.Change {
+	return report.Change{Outcome: report.Outcome{FixID: &o.Settings, Fits: fits, Basis: ptr("replay")},
+		Text: fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the failed request is met%s", o.Settings, leaves)}
 }
 
 // leaves says what a setting leaves that meets a request, and what is known to
@@ -69,15 +103,10 @@ func (e *examination) leaves(setting *replay.Outcome, o *timeline.OOM, dev *repo
 	if !known || left < 0 || facts.StepsAfter(dev, o.Event) > 0 {
 		return ""
 	}
-	text := fmt.Sprintf(", with %s left for what comes after it, which isn't recorded", units.Bytes(left))
 	if rest {
-		text = fmt.Sprintf(", with %s to spare in this step's passes", units.Bytes(left))
+		return fmt.Sprintf(", with %s to spare in this step's passes", units.Size(left))
 	}
-	if state := e.firstState(o); state > left {
-		text += fmt.Sprintf(": not enough for the first optimizer step, if it is Adam's, which makes two moments of the %s of "+
-			"gradients there are", units.Bytes(state/2))
-	}
-	return text
+	return fmt.Sprintf(", with %s left for what follows", units.Size(left))
 }
 
 // firstState is what Adam's moments of the gradients at an event take, 0 once an

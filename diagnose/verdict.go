@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -72,9 +74,10 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 	default:
 		v.Text = "No failure recorded: " + peaked(main, where)
 	}
-	if f := worthChanging(main); f != nil && v.Fix == nil {
-		v.Fix, v.SavesBytes = f.Fix, f.SavesBytes
-	} else if full >= 0 && v.Fix == nil {
+	if v.Fix == nil {
+		takeChange(&v, main)
+	}
+	if full >= 0 && v.Fix == nil {
 		v.Fix = main.Findings[full].Fix
 	}
 	return v
@@ -86,16 +89,16 @@ func atTheDump(d *report.Device, cut bool) string {
 	if cut {
 		said = "The file was cut off before its events; in what is left of its segments"
 	}
-	return fmt.Sprintf("%s %s were allocated in %s and %s reserved", said, units.Bytes(d.AtEnd.AllocatedBytes),
-		units.Plural(d.AtEnd.Blocks, "block"), units.Bytes(d.AtEnd.ReservedBytes))
+	return fmt.Sprintf("%s %s were allocated in %s and %s reserved", said, units.Size(d.AtEnd.AllocatedBytes),
+		units.Plural(d.AtEnd.Blocks, "block"), units.Size(d.AtEnd.ReservedBytes))
 }
 
 // peaked says how much memory a device held at most.
 func peaked(d *report.Device, where string) string {
 	allocated, reserved := d.Peaks.Allocated.Bytes, d.Peaks.Reserved.Bytes
-	text := fmt.Sprintf("memory peaked at %s allocated and %s reserved%s", units.Bytes(allocated), units.Bytes(reserved), where)
+	text := fmt.Sprintf("memory peaked at %s allocated and %s reserved%s", units.Size(allocated), units.Size(reserved), where)
 	if d.CapacityBytes != nil {
-		text += ", of " + units.Bytes(*d.CapacityBytes)
+		text += ", of " + units.Size(*d.CapacityBytes)
 	}
 	if d.Before() && facts.Share(reserved-allocated, reserved) >= facts.WasteLong {
 		text += "; so much was reserved before the recording that more may have been allocated then"
@@ -103,15 +106,18 @@ func peaked(d *report.Device, where string) string {
 	return text
 }
 
-// worthChanging is the finding whose fix saves most of those that save a part of
-// the peak worth having and are sure enough, nil when none is.
-func worthChanging(d *report.Device) *report.Finding {
-	for i := range d.Findings {
-		if f := &d.Findings[i]; f.Fix != nil && f.Confidence >= 0.7 && facts.Share(saved(f), d.Peaks.Allocated.Bytes) >= 10 {
-			return f
-		}
+// takeChange makes the first change to a device that of the verdict.
+func takeChange(v *report.Verdict, d *report.Device) {
+	if len(d.Changes) == 0 {
+		return
 	}
-	return nil
+	v.Best = &d.Changes[0]
+	v.Fix, v.SavesBytes = &v.Best.Text, nil
+	if saves := v.Best.Saves(); saves > 0 {
+		v.SavesBytes = &saves
+	} else if f := &d.Findings[v.Best.Finding]; f.FixID != nil && *f.FixID == *v.Best.FixID {
+		v.SavesBytes = f.SavesBytes
+	}
 }
 
 // defectVerdict is about the first mistake in the program that is sure enough.
@@ -120,46 +126,75 @@ func defectVerdict(doc *report.Document) (report.Verdict, bool) {
 		d := &doc.Devices[i]
 		for j := range d.Findings {
 			f := &d.Findings[j]
-			if text, ok := mistake(d, f); ok {
-				return report.Verdict{Severity: f.Severity, Text: text, Fix: f.Fix, SavesBytes: f.SavesBytes,
-					About: &report.About{Device: i, Finding: j}}, true
+			if !isDefect(f) {
+				continue
 			}
+			v := report.Verdict{Severity: f.Severity, Text: mistake(d, f), Fix: f.Fix, SavesBytes: f.SavesBytes,
+				About: &report.About{Device: i, Finding: j}}
+			for k := range d.Changes {
+				if d.Changes[k].Finding == j {
+					v.Best = &d.Changes[k]
+					break
+				}
+			}
+			return v, true
 		}
 	}
 	return report.Verdict{}, false
 }
 
-// mistake is a mistake in the program in one sentence, with the line of code that the
-// finding names.
-func mistake(d *report.Device, f *report.Finding) (string, bool) {
-	switch l := f.Leak; {
-	case l != nil && l.Defect && !l.Suspected:
-		return leakText(d, l, f), true
-	case f.ID != "missing_no_grad" && f.Kind != report.MadeAgain:
-		return "", false
+// mistake is a mistake in the program in one or two sentences, with the line of code that
+// the finding names.
+func mistake(d *report.Device, f *report.Finding) string {
+	switch {
+	case f.Leak != nil && f.Leak.Defect:
+		return leakText(d, f.Leak, f)
 	case f.At == nil:
-		return f.Title, true
+		return f.Title
 	}
-	return f.Title + ", " + f.Did + " " + facts.PlaceText(f.At), true
+	return f.Title + ", " + f.Did + " " + facts.PlaceText(f.At)
 }
 
-// leakText says what grows, by how much, and where.
+// leakText says what grows, by how much, where, and when the GPU is full.
 func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
-	text := f.Title
-	if l.BytesPerStep != nil && (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) {
-		about := ""
-		if checks.Uneven(l, 0) {
-			about = "about "
-		}
-		text = fmt.Sprintf("Memory on device %d grows by %s%s in every step. %s", d.Device, about, units.Bytes(*l.BytesPerStep),
-			text)
-	}
+	at := ""
 	if l.File != nil {
-		text += ", at " + *l.Function + " " + report.ShortFile(*l.File)
-		if l.Line != nil {
-			text += fmt.Sprintf(":%d", *l.Line)
+		at = " at " + facts.PlaceText(&report.Place{Function: *l.Function, File: *l.File, Line: l.Line}) +
+			facts.CalledFrom(l.CalledFrom)
+	}
+	if l.BytesPerStep == nil || !grows(f) {
+		return f.Title + at
+	}
+	about := ""
+	if checks.Uneven(l, 0) {
+		about = "about "
+	}
+	text := fmt.Sprintf("Every step leaves %s%s behind, %s so far", about, units.Size(*l.BytesPerStep), units.Size(l.TotalBytes))
+	what := "tensors"
+	switch {
+	case l.Kind == classify.RetainedGraph:
+		text += ": its autograd graph is kept, with all that was saved for backward. The last tensor of the graph is made" + at
+		if at == "" {
+			text = strings.TrimSuffix(text, ". The last tensor of the graph is made")
 		}
-		text += facts.CalledFrom(l.CalledFrom)
+		return text + fullAt(d, l)
+	case l.Category != nil && *l.Category != classify.Temporary.String() && *l.Category != classify.Unknown.String():
+		what = report.CategoryWords(*l.Category)
+	}
+	return text + ": " + what + " made" + at + " outlive it" + fullAt(d, l)
+}
+
+// fullAt says when a leak will have filled the GPU, "" where nothing tells.
+func fullAt(d *report.Device, l *report.Leak) string {
+	if l.FullAtStep == nil || len(d.OOMs) > 0 {
+		return ""
+	}
+	text := fmt.Sprintf(". At this pace the GPU is full at step %s", units.Count(*l.FullAtStep))
+	if ends := d.StepEndsUS; len(ends) > 2 {
+		seconds := float64(ends[len(ends)-1]-ends[0]) / 1e6 / float64(len(ends)-1)
+		if more := *l.FullAtStep - d.Steps[len(d.Steps)-1].Step; seconds > 0 && more > 0 {
+			text += ", after about " + units.Duration(seconds*float64(more)) + " more"
+		}
 	}
 	return text
 }
@@ -182,7 +217,7 @@ func noDevices(doc *report.Document) report.Verdict {
 		}
 		return v
 	}
-	return report.Verdict{Severity: report.Info, Text: "no snapshot was given"}
+	return report.Verdict{Severity: report.Info, Text: "nothing in it tells of memory or of a failure"}
 }
 
 // oomVerdict says what failed, when, and what held the memory.
@@ -190,42 +225,129 @@ func oomVerdict(doc *report.Document, device int) report.Verdict {
 	d := &doc.Devices[device]
 	o := d.OOMs[len(d.OOMs)-1]
 	text := "Out of memory"
-	if o.Phase != nil {
-		text += " in " + report.PhaseText[*o.Phase]
+	if at := failedIn(d, &o); at != "" {
+		text += " in " + at
 	}
-	text += facts.OfStep(d, o.Event) + fmt.Sprintf(" on device %d: %s asked for", d.Device, units.Bytes(o.RequestedBytes))
-	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {
-		text += " by " + o.Site.Short()
-		if o.Site.Function != "" && o.Site.Op != "" {
-			text += " (" + o.Site.Op + ")"
-		}
+	if len(doc.Devices) > 1 {
+		text += fmt.Sprintf(" on device %d", d.Device)
 	}
-	if o.MissingBytes != nil && *o.MissingBytes > 0 {
-		text += fmt.Sprintf(", %s missing", units.Bytes(*o.MissingBytes))
-	}
-	text += refusedFor[o.Verdict]
-	if o.DeviceFreeBytes != nil {
-		text += fmt.Sprintf(" (%s left on the device, %s free in PyTorch's cache)", units.Bytes(*o.DeviceFreeBytes),
-			units.Bytes(o.ReservedBytes-o.AllocatedBytes))
-	}
-	if name, bytes := facts.Largest(&d.AtPeak); bytes > 0 && name != classify.Unknown.String() {
-		text += fmt.Sprintf("; %s %s (%s)", holding(name), units.Bytes(bytes), units.Percent(bytes, d.AtPeak.AllocatedBytes))
-	}
+	text += ": " + cause(d, &o)
 	if n := facts.StepsAfter(d, o.Event); n > 1 {
-		text += fmt.Sprintf(". The program caught it and went on: %s without a failure follow", units.Plural(n, "step"))
+		text += fmt.Sprintf(". The program caught the error and went on: %s without a failure follow", units.Plural(n, "step"))
 	}
 	v := report.Verdict{Severity: report.Critical, Text: text, About: &report.About{Device: device, Finding: -1}}
 	if len(d.Findings) > 0 && d.Findings[0].Severity == report.Critical { // the worst stand first
 		f := &d.Findings[0]
 		v.Fix, v.SavesBytes, v.About.Finding = f.Fix, f.SavesBytes, 0
 	}
+	takeChange(&v, d)
 	return v
 }
 
-// refusedFor is why a request failed that the bytes missing don't tell.
-var refusedFor = map[string]string{report.Fragmentation: ", free only in pieces",
-	report.MemoryFraction: ", refused by a limit below the device's size",
-	report.OtherProcess:   ", with others on the device"}
+// failedIn is where in the run a request failed, "" where that isn't known.
+func failedIn(d *report.Device, o *report.OOM) string {
+	step := strings.TrimPrefix(facts.OfStep(d, o.Event), " of ")
+	switch {
+	case o.Phase == nil || *o.Phase == "other":
+		return step
+	case *o.Phase == classify.Optimizer.String() && d.Projection != nil && stillToCome(d, *o.Phase) > 0:
+		return "the first optimizer step"
+	case *o.Phase == classify.Optimizer.String() && step != "":
+		return "the optimizer's part of " + step
+	case step == "":
+		return report.PhaseText[*o.Phase]
+	}
+	return report.PhaseText[*o.Phase] + " of " + step
+}
+
+// stillToCome is what of the optimizer's state a first step had yet to make.
+func stillToCome(d *report.Device, phase string) (bytes int64) {
+	for _, m := range d.Projection.Missing {
+		if m.Category == classify.OptimizerState.String() && phase == classify.Optimizer.String() {
+			bytes += m.Bytes
+		}
+	}
+	return bytes
+}
+
+// cause says what filled the GPU and what was asked for, in two or three sentences.
+//
+// complexity: a case for each verdict.
+func cause(d *report.Device, o *report.OOM) string {
+	asked := units.Size(o.RequestedBytes) + " asked for"
+	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {
+		asked = cmp.Or(strings.TrimPrefix(o.Site.Op, "aten::"), "a request") + asksAt(o.Site) + " asked for " +
+			units.Size(o.RequestedBytes)
+	}
+	asked = strings.ToUpper(asked[:1]) + asked[1:]
+	free := o.ReservedBytes - o.AllocatedBytes
+	if o.DeviceFreeBytes != nil {
+		free += *o.DeviceFreeBytes
+	}
+	name, bytes := facts.Largest(&d.AtPeak)
+	full := "the GPU is full"
+	if bytes > 0 && name != classify.Unknown.String() {
+		full = fmt.Sprintf("%s %s of %s in use", holding(name), units.Size(bytes), units.Size(d.AtPeak.AllocatedBytes))
+	}
+	short := o.MissingBytes != nil && *o.MissingBytes > 0
+	switch {
+	case o.Verdict == report.Fragmentation:
+		return fmt.Sprintf("memory was free, but in pieces. %s; %s were free, the largest block %s", asked, units.Size(free),
+			largestBlock(o))
+	case o.Verdict == report.MemoryFraction:
+		return fmt.Sprintf("a limit below the GPU's size refused the request. %s, with %s free on the GPU; %s", asked,
+			units.Size(*o.DeviceFreeBytes), full)
+	case o.Verdict == report.PendingFree:
+		return "memory that the program had freed waits for another stream. " + asked + ", and the freed blocks would " +
+			"have held it; " + full
+	case o.Verdict == report.OtherProcess:
+		return "other processes hold memory of this GPU. " + asked + ", " + freeWords(o) + "; " + full
+	case short && d.Projection != nil && o.Phase != nil && stillToCome(d, *o.Phase) > 0:
+		return fmt.Sprintf("the optimizer's state doesn't fit. %s of it exist, %s are still to come; %s",
+			units.Size(d.AtPeak.Categories[classify.OptimizerState.String()]), units.Size(stillToCome(d, *o.Phase)),
+			facts.Needs(d.Projection, usable(d, o)))
+	case short && *o.MissingBytes > o.RequestedBytes:
+		return fmt.Sprintf("%s. %s, %s; by the step before, the rest of the step needs %s more than there is", full, asked,
+			freeWords(o), units.Size(*o.MissingBytes))
+	case short:
+		return fmt.Sprintf("%s. %s, %s: %s short", full, asked, freeWords(o), units.Size(*o.MissingBytes))
+	case o.Verdict == report.UnknownVerdict:
+		return full + ". " + asked
+	}
+	return fmt.Sprintf("%s. %s, %s", full, asked, freeWords(o))
+}
+
+// usable is what PyTorch could have had.
+func usable(d *report.Device, o *report.OOM) int64 {
+	if o.DeviceFreeBytes == nil && d.CapacityBytes != nil {
+		return *d.CapacityBytes
+	}
+	return o.ReservedBytes + evidence.Or(o.DeviceFreeBytes, 0)
+}
+
+// asksAt is the line that asked for memory, the user's where it is known.
+func asksAt(s *report.Site) string {
+	if p := facts.UserPlace(s); p != nil {
+		return " at " + facts.PlaceText(p)
+	}
+	return ""
+}
+
+// freeWords is what was free, on the device and in the cache.
+func freeWords(o *report.OOM) string {
+	cached := o.ReservedBytes - o.AllocatedBytes
+	if o.DeviceFreeBytes == nil {
+		return units.Size(cached) + " were free in PyTorch's cache"
+	}
+	return units.Size(cached+*o.DeviceFreeBytes) + " were free"
+}
+
+func largestBlock(o *report.OOM) string {
+	if o.LargestFreeBlock == nil {
+		return "unknown"
+	}
+	return units.Size(*o.LargestFreeBlock)
+}
 
 // holding is a category as the beginning of a sentence on what it holds.
 func holding(category string) string {

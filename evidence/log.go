@@ -8,6 +8,7 @@ type Log struct {
 	HostFailures []HostFailure // in file order, repeats included
 	Servers      []Server
 	Engine       Engine
+	Phases       []PhaseReading // in file order
 	Pressure     Pressure
 	Dropped      int // out-of-memory messages and summaries beyond the bound
 }
@@ -50,6 +51,11 @@ type OOMMessage struct {
 	// By is who asked, other than PyTorch's allocator: NCCL, CUBLAS_STATUS_ALLOC_FAILED, XLA; "" for that.
 	By     string `json:"-"`
 	Unsure bool   `json:"-"` // a failure that is often, but not always, one of memory
+	// Unclear: the words of a failure, in no form that is known; Quote is the line.
+	Unclear bool   `json:"-"`
+	Quote   string `json:"-"`
+	// Beyond: asked for more bytes than a number holds ("more than 1EB").
+	Beyond bool `json:"-"`
 }
 
 // ProcessUse is "Process N has X memory in use".
@@ -138,19 +144,35 @@ const (
 // Sure tells a failure of memory from an end that may have another cause.
 func (h *HostFailure) Sure() bool { return h.By != BySignal && h.By != ByWorker }
 
-// Server is an inference server that a log starts, or whose workers it shows:
-// it takes a share of the GPU beside the training, as runs with reinforcement
-// learning have it.
+// Server is a program that serves or draws, which a log starts or whose workers it
+// shows. One beside a training takes a share of the GPU, as runs with
+// reinforcement learning have it.
 type Server struct {
-	Name string // sglang or vLLM
+	Name string // sglang, vLLM, ComfyUI
 	Line int    // of its first mention
 }
 
 // Engine is what an inference engine said at its start to take of a GPU, in bytes,
 // the most of any worker; 0: not said.
 type Engine struct {
-	Name                   string // vLLM or sglang, the one that spoke last
+	Name                   string // vLLM, sglang, TensorRT-LLM: the one that spoke last
 	Weights, Cache, Graphs int64
+	Activations            int64 // of a pass, or buffers for them
+	Outside                int64 // of the process, but not PyTorch's
+	Total, Allowed         int64 // of the GPU, and the part that it may take
+	Share                  float64
+	Left                   int64 // free on the GPU after all of it
+	Tokens                 int64 // that the cache has room for
+	Preemptions            int64 // requests that had to wait because the cache was full
+	CacheKnown             bool  // it said so: Cache may be 0 or less
+}
+
+// PhaseReading is what a trainer printed of a GPU before or after a phase, in bytes;
+// negative: not said.
+type PhaseReading struct {
+	Line                             int
+	When                             string // "before vllm offload"
+	Used, Total, Allocated, Reserved int64
 }
 
 // Pressure is what trainers say of a GPU's size and of how often it was full.
@@ -168,7 +190,7 @@ type Scene struct {
 	Checkpointing bool   // the trace runs through torch.utils.checkpoint
 	NoGrad        bool   // below torch.no_grad or inference_mode, as a decorator
 	Evaluating    bool   // below a trainer's evaluation, or a function of such a name
-	Server        string // vLLM or sglang, whose worker it is; "" for none
+	Server        string // vLLM, sglang, ComfyUI: whose worker or part it is; "" for none
 }
 
 // Doing is what innermost frames that are known were doing, "" when none is.
@@ -191,4 +213,7 @@ const (
 	ToDevice          Doing = "to_device"          // the user's line moves a tensor there
 	ImageDecoder      Doing = "image_decoder"      // the autoencoder of diffusers
 	Diffusion         Doing = "diffusion"          // other parts of its pipelines
+	UnfusedAttention  Doing = "unfused_attention"  // scaled_dot_product_attention by its plain kernel
+	Pinning           Doing = "pinning"            // of host memory
+	StateDict         Doing = "state_dict"         // a save
 )

@@ -24,7 +24,7 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 			*m.UserFunction = r.function(*m.UserFunction, *m.UserFile)
 		}
 		pointed(m.UserFile, r.source)
-		m.OwnFile = r.source(m.OwnFile)
+		m.OwnFile, m.Quote = r.source(m.OwnFile), ""
 	}
 	for i := range ev.Logs {
 		for k := range ev.Logs[i].HostFailures {

@@ -25,7 +25,7 @@ func (w *whatIf) restAfter(o *Outcome) rest {
 		}
 		bytes := float64(f.StillToComeBytes - f.RequestedBytes)
 		for _, change := range o.Changes {
-			part := f.leaves(change)
+			part := Leaves(change, f.inOptimizer)
 			if part < 0 {
 				return rest{}
 			}
@@ -45,21 +45,21 @@ func (o *Outcome) toCome() int64 {
 	return 0
 }
 
-// leaves is the part that a change leaves of what was still to come; -1: nobody
-// knows.
-func (f *Failure) leaves(change string) float64 {
+// Leaves is the part that a change leaves of what was still to come after a failure, the
+// state of an optimizer's first step or the rest of a pass; -1: nobody knows.
+func Leaves(change string, inOptimizer bool) float64 {
 	about, value, _ := strings.Cut(change, "=")
 	switch {
-	case about == "optimizer" && f.inOptimizer:
+	case about == "optimizer" && inOptimizer:
 		// one byte of four and the blocks' scales; one moment of two; sgd: none
 		return map[string]float64{"8bit": 0.254, "lion": 0.5, "fused": 1}[value]
-	case about == "sharding" && f.inOptimizer:
+	case about == "sharding" && inOptimizer:
 		n, _ := strconv.ParseFloat(value, 64)
 		return 1 / n
-	case about == "batch" && !f.inOptimizer:
+	case about == "batch" && !inOptimizer:
 		part, _ := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
 		return part
-	case (about == "checkpointing" || about == "logits" || about == "use_cache") && !f.inOptimizer:
+	case (about == "checkpointing" || about == "logits" || about == "use_cache") && !inOptimizer:
 		return -1
 	}
 	return 1

@@ -32,11 +32,24 @@ type Document struct {
 	Clocks   []Clock            `json:"clocks"`   // how other evidence lies in time against the recording
 	Host     *HostMemory        `json:"host"`     // pinned host memory, when recorded
 	Evidence *evidence.Evidence `json:"evidence"`
-	Budget   any                `json:"budget"`
-	WhatIf   any                `json:"whatif"`
+	// Environment is where the run ran, as far as any evidence tells.
+	Environment Environment `json:"environment"`
+	Budget      any         `json:"budget"`
+	WhatIf      any         `json:"whatif"`
 
 	Comparison *Comparison `json:"-"` // Budget, for people
 	Trials     *Trials     `json:"-"` // WhatIf, for people
+
+	// Source gives the lines of code around a place, the place's own first; nil: there is
+	// no source at hand.
+	Source func(p *Place, around int) []SourceLine `json:"-"`
+	Top    int                                     `json:"-"` // call sites to show; 0: as many as usual
+}
+
+// SourceLine is a line of a program.
+type SourceLine struct {
+	Number int
+	Text   string
 }
 
 // Fullest is the device with the largest allocated peak, the first of equals,
@@ -166,6 +179,11 @@ type Verdict struct {
 	// About is the device and the finding that the text is about, nil where it's
 	// about none.
 	About *About `json:"-"`
+	// The same for other programs: indexes, null for none.
+	Device  *int `json:"device"`
+	Finding *int `json:"finding"`
+	// Best is the change that Fix tells of, nil where nothing is known of what comes of it.
+	Best *Change `json:"-"`
 }
 
 // About names a finding by its place in the document.
@@ -196,19 +214,28 @@ type Device struct {
 	FirstTime     *int64     `json:"first_time_us"` // microseconds since the Unix epoch
 	LastTime      *int64     `json:"last_time_us"`
 
-	Peaks      Peaks           `json:"peaks"`
-	AtPeak     Moment          `json:"at_peak"`
-	AtEnd      Moment          `json:"at_end"`
-	Sites      []Site          `json:"sites"` // alive at the allocated peak, most bytes first
-	SitesAtEnd []Site          `json:"sites_at_end"`
-	Segments   SegmentsSummary `json:"segments"`
-	Pools      []PoolSummary   `json:"pools"`
+	Peaks      Peaks  `json:"peaks"`
+	AtPeak     Moment `json:"at_peak"`
+	AtEnd      Moment `json:"at_end"`
+	Sites      []Site `json:"sites"` // alive at the allocated peak, most bytes first
+	SitesAtEnd []Site `json:"sites_at_end"`
+	// AtEvent is the moment that was asked for, nil where none was.
+	AtEvent      *Moment         `json:"at_event"`
+	SitesAtEvent []Site          `json:"sites_at_event"`
+	Segments     SegmentsSummary `json:"segments"`
+	Pools        []PoolSummary   `json:"pools"`
 
-	Steps    []Step    `json:"steps"`
-	OOMs     []OOM     `json:"ooms"`
-	Leaks    []Leak    `json:"leaks"`
-	Findings []Finding `json:"findings"`
-	Damage   []string  `json:"damage"`
+	Steps        []Step `json:"steps"`
+	StepsLeftOut int    `json:"steps_left_out"` // of a summary
+	OOMs         []OOM  `json:"ooms"`
+	// OOMsUntold are failures with fingerprints that none of those listed has.
+	OOMsUntold int       `json:"ooms_untold"`
+	Leaks      []Leak    `json:"leaks"`
+	Findings   []Finding `json:"findings"`
+	// Changes are what is worth changing, what makes the run go through first.
+	Changes    []Change    `json:"changes"`
+	Projection *Projection `json:"projection"` // nil where nothing was still to come, or nobody can tell
+	Damage     []string    `json:"damage"`
 
 	Curve      Curve     `json:"-"` // for the pictures
 	StepEndsUS []int64   `json:"-"` // when each step ended, since the Unix epoch
@@ -348,6 +375,19 @@ type OOM struct {
 	MissingBytes *int64 `json:"missing_bytes"`
 	PinnedBy     []Pin  `json:"pinned_by"`
 	Site         *Site  `json:"site"` // who asked
+	// Repeats are further failures with the same fingerprint, which aren't listed.
+	Repeats int `json:"repeats"`
+	// Index is which of the recording's failures it is, from 0.
+	Index int `json:"-"`
+}
+
+// Failed is how many requests failed, those that aren't listed included.
+func (d *Device) Failed() int {
+	n := len(d.OOMs) + d.OOMsUntold
+	for i := range d.OOMs {
+		n += d.OOMs[i].Repeats
+	}
+	return n
 }
 
 // Pin is a live block that keeps free memory from being given back.
@@ -398,13 +438,15 @@ type Finding struct {
 	Fix        *string  `json:"fix"`
 	SavesBytes *int64   `json:"saves_bytes"`
 	Confidence float64  `json:"confidence"`
+	Outcome             // of the fix
 	// Code is what to paste, "" when the fix needs none.
 	Code string `json:"code"`
+	At   *Place `json:"at"` // the line of code that it names first, nil: none
 	// What judgements read of a finding instead of its words:
-	Kind FindingKind `json:"-"`
-	At   *Place      `json:"-"` // the line of code that it names first, nil: none
-	Did  string      `json:"-"` // what the program does there: "called in", "made at"
-	Leak *Leak       `json:"-"` // the leak that it tells of
+	Kind   FindingKind `json:"-"`
+	Did    string      `json:"-"` // what the program does there: "called in", "made at"
+	Leak   *Leak       `json:"-"` // the leak that it tells of
+	Others []Change    `json:"-"` // further changes, where a request failed
 }
 
 // Verdicts on a failed request.
@@ -413,6 +455,10 @@ const (
 	Fragmentation  = "fragmentation"
 	MemoryFraction = "memory_fraction"
 	OtherProcess   = "other_process"
+	PendingFree    = "pending_free"   // what was freed waits for another stream
+	DriverRefused  = "driver_refused" // there was room; the driver or a limit refused
+	UnclearVerdict = "unclear"        // a failure that isn't understood
+	WorkspaceFull  = "workspace_full" // a library's workspace, not the GPU
 	UnknownVerdict = "unknown"
 )
 

@@ -126,7 +126,7 @@ func plant(v reflect.Value, text string) {
 
 var (
 	harmless = map[string]bool{"all": true, "h2": true, "h3": true, "h4": true, "p": true, "blockquote": true, "strong": true, "table": true, "thead": true, "tbody": true, "tr": true,
-		"th": true, "td": true, "ul": true, "li": true, "pre": true, "code": true, "sub": true, "span": true}
+		"th": true, "td": true, "ul": true, "li": true, "pre": true, "code": true, "sub": true, "span": true, "details": true, "summary": true}
 	autolink = regexp.MustCompile(`@[A-Za-z0-9]|#[0-9]|(?i:GH-[0-9])|\$.*\$`)
 )
 

@@ -3,6 +3,8 @@ package snapshot_test
 import (
 	"bytes"
 	"errors"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +22,9 @@ func seeds(f *testing.F, add func([]byte)) {
 	}
 	for _, s := range []string{
 		"\x80\x02cposix\nsystem\n.", "(dp0\nVsegments\np1\n(lp2\ns.", wrap("](KMe"), "\x80\x04](]N\x94h\x00e.", "]\x94(h\x00h\x00e.",
+		// Texts and rows that are thrown away: popped, or the value of a key that comes again.
+		wrap("X\x01\x00\x00\x00\xff0](}(X\x06\x00\x00\x00actionX\x05\x00\x00\x00allocX\x04\x00\x00\x00sizeK\x01ue"),
+		wrap("](}(X\x06\x00\x00\x00action]X\x04\x00\x00\x00addrK\x01X\x04\x00\x00\x00sizeK\x01X\x04\x00\x00\x00sizeNu0e"),
 		"\x80\x02}q\x00(X\x08\x00\x00\x00segmentsq\x01]q\x02X\x0d\x00\x00\x00device_tracesq\x03]q\x04]q\x05}q\x06(X\x06\x00\x00\x00actionq\x07X\x05\x00\x00\x00allocq\x08ue\x61\x75.",
 	} {
 		add([]byte(s))
@@ -62,7 +67,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		// Rows that stand nowhere count for the fast reader's era and unknown keys.
 		fast.Era, fast.Unknown, general.Era, general.Unknown = "", nil, "", nil
-		if d := firstDifference(dump(fast), dump(general)); d != "" && !bytes.Contains(b, []byte{'V'}) { // gopickle doesn't unescape protocol 0's strings
+		escaped := bytes.Contains(b, []byte{'V'}) // gopickle doesn't unescape protocol 0's strings among those of another
+		if d := firstDifference(dump(fast), dump(general)); d != "" && !escaped {
 			t.Fatalf("the readers differ in %s", d)
 		}
 		odd, err := snapshot.DecodeOdd(b)
@@ -70,12 +76,28 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("written anew: %v", err)
 		}
 		odd.Era, odd.Unknown = "", nil
-		if len(odd.Damage) != len(fast.Damage) { // also of rows that stand nowhere
-			t.Fatalf("damage %q, written anew %q", fast.Damage, odd.Damage)
+		// The fast reader also judges what is thrown away, which is gone when written anew; the general one judges only what a
+		// snapshot is made of. Each judges at least what the next one sees.
+		if lost := missing(odd.Damage, fast.Damage); len(lost) > 0 && !escaped {
+			t.Fatalf("damage %q, but written anew also %q", fast.Damage, lost)
+		}
+		if lost := missing(general.Damage, odd.Damage); len(lost) > 0 {
+			t.Fatalf("damage %q written anew, but by its objects also %q", odd.Damage, lost)
 		}
 		if d := firstDifference(dump(odd), dump(general)); d != "" {
 			t.Fatalf("written anew it differs in %s", d)
 		}
+	})
+}
+
+// place is where damage was seen first, and how often: readers that walk otherwise count otherwise.
+var place = regexp.MustCompile(`(, \d+ times, first)?,? near offset \d+$`)
+
+// missing is the kinds of damage among some that the others lack.
+func missing(some, others []string) []string {
+	kind := func(text string) string { return place.ReplaceAllString(text, "") }
+	return slices.DeleteFunc(slices.Clone(some), func(text string) bool {
+		return slices.ContainsFunc(others, func(other string) bool { return kind(other) == kind(text) })
 	})
 }
 

@@ -226,7 +226,8 @@ func (g *general) pool(v any) uint32 {
 func (g *general) stack(v any) StackID {
 	l, ok := v.(*types.List)
 	if !ok {
-		if _, tuple := v.(*types.Tuple); v != nil && !tuple {
+		_, tuple := v.(*types.Tuple)
+		if _, pool := poolOf(v); v != nil && (!tuple || pool) {
 			g.note("stack that is no list of frames")
 			return 0
 		}
@@ -280,6 +281,12 @@ func (g *general) segments(v any, device func(int64) (*Device, error)) error {
 			g.note("segment that is no dictionary")
 			continue
 		}
+		dict, _ := x.(*types.Dict)
+		if g.placed[dict] {
+			g.note("segment that is listed twice, counted once")
+			continue
+		}
+		g.placed[dict] = true
 		s := Segment{Address: g.address(r.values[sAddress]), TotalSize: g.size(r, sTotalSize), Allocated: g.optional(r,
 			sAllocatedSize),
 			Active: g.optional(r, sActiveSize), Requested: g.optional(r, sRequestedSize), Stream: g.stream(r.values[sStream]),

@@ -22,7 +22,7 @@ func DecodeGeneral(b []byte) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := general{d: newDecoder(Options{}), stacks: map[*types.List]StackID{}, used: map[*types.List]bool{},
+	g := general{d: newDecoder(Options{}), stacks: map[*types.List]StackID{}, used: map[*types.List]bool{}, placed: map[*types.Dict]bool{},
 		escaped: b[0] == pickle.Mark}
 	g.d.p = len(b)
 	if len(b) > 1 && b[0] == pickle.Proto {
@@ -42,6 +42,7 @@ type general struct {
 	d       *decoder
 	stacks  map[*types.List]StackID
 	used    map[*types.List]bool // lists that stand for tables, once each
+	placed  map[*types.Dict]bool // segments that a device has
 	escaped bool                 // strings are protocol 0's, which gopickle leaves as they are in the file
 }
 

@@ -70,6 +70,9 @@ func (d *decoder) put(op byte, at int) error {
 // unset marks a memo position that no PUT has filled.
 const unset = ref(kOpaque) | 1<<31
 
+// unfit marks one that was filled with what it has no room for.
+const unfit = ref(kOpaque) | 1<<30
+
 // growMemo makes room for n memo entries at once, as many as the file is
 // likely to need: untouched memory costs nothing.
 func (o *objects) growMemo(n int) error {
@@ -127,6 +130,9 @@ func (d *decoder) get(op byte, at int) error {
 	}
 	if slot >= uint64(len(d.memo)) || d.memo[slot] == unset {
 		return d.fail(at, "GET %d outside memo of %d entries", slot, len(d.memo))
+	}
+	if d.memo[slot] == unfit {
+		return d.shape(at, "a number is referred to again")
 	}
 	v := value(d.memo[slot])
 	d.aliased = d.aliased || v.kind() == kDict

@@ -65,11 +65,11 @@ func (v value) index() int { return int(v >> kindBits) }
 
 func (v value) int() int64 { return int64(v) >> kindBits }
 
-// ref is the value for the memo; what doesn't fit (the 134-millionth event)
-// can't be referred to any more, which no recorder does.
+// ref is the value for the memo; what doesn't fit (a large number, the 134-millionth
+// event) can't be referred to any more, which no recorder does.
 func (v value) ref() ref {
 	if v>>32 != 0 {
-		return ref(kOpaque)
+		return unfit
 	}
 	return ref(v)
 }

@@ -61,6 +61,11 @@ func Scripts() []string {
 	return []string{terms + echarts, "(function () {\n'use strict';\n" + join("js") + "})();\n"}
 }
 
+// LightScript is the script of a report that draws nothing by the charting library.
+func LightScript() string {
+	return "(function () {\n'use strict';\n" + read("js/10-base.js") + read("js/15-page.js") + "page();\nready();\n})();\n"
+}
+
 // IndexStyle is what the page over many runs adds to Style.
 func IndexStyle() string { return read("index/index.css") }
 

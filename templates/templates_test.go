@@ -15,7 +15,7 @@ import (
 
 // TestScriptsCanStandInAPage looks for what would end a script element early.
 func TestScriptsCanStandInAPage(t *testing.T) {
-	for i, script := range templates.Scripts() {
+	for i, script := range append(templates.Scripts(), templates.LightScript(), templates.IndexScript()) {
 		lower := strings.ToLower(script)
 		for _, bad := range []string{"</script", "<!--", "\u2028", "\u2029", "\r"} {
 			if strings.Contains(lower, bad) {
@@ -33,7 +33,7 @@ func TestScriptsCanStandInAPage(t *testing.T) {
 
 // TestOwnScriptsMakeNoMarkup keeps names out of innerHTML and its kin.
 func TestOwnScriptsMakeNoMarkup(t *testing.T) {
-	own := templates.Scripts()[1]
+	own := templates.Scripts()[1] + templates.LightScript() + templates.IndexScript()
 	for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", "fetch(", "XMLHttpRequest", "import("} {
 		if strings.Contains(own, bad) {
 			t.Errorf("the page's script uses %s", bad)
@@ -53,7 +53,8 @@ func TestColoursByMedia(t *testing.T) {
 // what its licence asks for before it, and is the version that is pinned.
 func TestBundleHasItsLicence(t *testing.T) {
 	var page bytes.Buffer
-	if err := html.Document(&page, &report.Document{Evidence: evidence.New()}); err != nil {
+	drawn := report.Document{Inputs: []report.Input{{Path: "a.pickle"}}, Evidence: evidence.New(), Devices: []report.Device{{Sites: []report.Site{{Bytes: 1}}, Pictures: &report.Pictures{}}}}
+	if err := html.Document(&page, &drawn); err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(page.String(), "<script>/*\n")

@@ -7,7 +7,8 @@ import (
 
 // findPacked finds the flat buffers into which sharded training packs its
 // weights before the loop: right after one was made, allocations that have its
-// size together are freed, one after the other.
+// size together are freed, one after the other. Without stacks it also finds the
+// weights of models that are dropped, as a teacher's are.
 func (a *Program) findPacked() {
 	const (
 		few    = 8       // weights
@@ -17,18 +18,30 @@ func (a *Program) findPacked() {
 	a.Packed, a.Unpacked = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
 	var made, freed []timeline.AllocationID // last; one after the other
 	var bytes int64                         // of those freed
-	for i := range min(a.Last, setup) {
+	for i := range a.Last {
 		switch id := a.Timeline.Of[i]; {
 		case id == timeline.NoAllocation:
 		case a.Events.Action[i] == snapshot.FreeRequested:
 			freed, bytes = append(freed, id), bytes+a.Timeline.Requested(id)
 		case a.Events.Action[i] == snapshot.Alloc:
-			if len(freed) >= few {
+			if len(freed) >= few && i < setup {
 				for _, flat := range made[max(0, len(made)-recent):] {
 					a.pack(flat, freed, bytes, i)
 				}
 			}
-			made, freed, bytes = append(made, id), freed[:0], 0
+			for from := 0; len(freed)-from >= few && !a.Recorded.Allocs; {
+				end := from + 1
+				for end < len(freed) && freed[end] > freed[end-1] {
+					end++
+				}
+				if end-from >= few && a.isModel(freed[from:end]) {
+					for _, id := range freed[from:end] {
+						a.Unpacked[id] = true
+					}
+				}
+				from = end
+			}
+			made, freed, bytes = append(made[max(0, len(made)-recent):], id), freed[:0], 0
 		}
 	}
 }
@@ -48,4 +61,20 @@ func (a *Program) pack(flat timeline.AllocationID, parts []timeline.AllocationID
 	for _, id := range parts {
 		a.Unpacked[id] = true
 	}
+}
+
+// isModel reports whether what is freed in the order of its birth are the weights of a
+// model: made in a row, too, with next to nothing else, and long before.
+func (a *Program) isModel(freed []timeline.AllocationID) bool {
+	first, last := freed[0], freed[len(freed)-1]
+	born, there := a.Born(last), 0
+	if len(freed)*4 < int(last-first) || a.Freed(first)-born < 4*(born-a.Born(first)) {
+		return false
+	}
+	for id := first; id <= last; id++ {
+		if a.Freed(id) > born {
+			there++
+		}
+	}
+	return len(freed)*10 >= there*9
 }

@@ -148,6 +148,8 @@ func (a *Program) rhythmStart() int {
 	limit := a.Roots[min(3, len(a.Roots)-1)].end // an iteration may have several backward passes
 	for k := len(one) - 1; k >= 0; k-- {
 		switch f := a.Freed(a.Timeline.Of[one[k]]); {
+		case a.Unpacked[a.Timeline.Of[one[k]]]:
+			score--
 		case f-one[k] <= 16 || a.CastAway(a.Timeline.Of[one[k]]): // a helper, as there are in setup too
 		case f <= limit:
 			score++

@@ -31,12 +31,13 @@ type Program struct {
 	Trains           bool                           // it has a backward pass
 	OOMs             []int                          // events of failed requests
 	loads            map[snapshot.StackID]bool      // the program's lines that load batches
-	Packed, Unpacked map[timeline.AllocationID]bool // flat buffers of weights, and what they were made of
+	Packed, Unpacked map[timeline.AllocationID]bool // flat buffers of weights; what they were made of, and models that went
 	// layers of a pass that failed keep one block each, without stacks: what checkpointing does
 	Checkpoints bool
 	Sharing     []bool // by event: within a range that FSDP names
 	Last        int    // number of events
 	Stop        int    // that of the last allocation, and one
+	ended       bool   // after it the program lets go of what it began with: it is over, and nothing of that was short-lived
 }
 
 // Follow finds the phases, runs and steps of a program from its births and
@@ -58,6 +59,7 @@ func Follow(t *timeline.Timeline, v *StackFacts) *Program {
 			a.Stop = i + 1
 		}
 	}
+	a.ended = a.isOver()
 	phaseFinder{a, a.hints}.findPhases()
 	a.findRuns()
 	together.Do(a.AssignPhases, a.findSteps, untrainedFinder{a}.find)
@@ -82,8 +84,34 @@ func (a *Program) Death(id timeline.AllocationID) StackMarks {
 func (a *Program) Born(id timeline.AllocationID) int { return a.Timeline.BornAt(id) }
 
 // Freed is the event of the request to free, the number of events when there is
-// none within the trace.
-func (a *Program) Freed(id timeline.AllocationID) int { return a.Timeline.FreedAt(id) }
+// none within the trace, or only when the program is over.
+func (a *Program) Freed(id timeline.AllocationID) int {
+	if f := a.Timeline.FreedAt(id); !a.ended || f < a.Stop {
+		return f
+	}
+	return a.Last
+}
 
-// Outlives reports whether an allocation is still there after the last event.
-func (a *Program) Outlives(id timeline.AllocationID) bool { return a.Timeline.Outlives(id) }
+// Outlives reports whether an allocation is still there when the program is over.
+func (a *Program) Outlives(id timeline.AllocationID) bool {
+	return a.Timeline.Outlives(id) || a.ended && a.Timeline.FreedAt(id) >= a.Stop
+}
+
+// isOver reports whether most of the oldest blocks that are there at the last allocation,
+// made in the first half of the program, go after it, as when a function returns whose variables a model was held by.
+func (a *Program) isOver() bool {
+	const part, some = 4, 8 // one in so many of those that are there; blocks of the smallest model
+	var there []timeline.AllocationID
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
+		if a.Timeline.FreedAt(id) >= a.Stop && a.Timeline.Requested(id) > Scalar {
+			there = append(there, id)
+		}
+	}
+	oldest, gone := there[:min(len(there), max(some, len(there)/part))], 0
+	for _, id := range oldest {
+		if !a.Timeline.Outlives(id) && a.Born(id) < a.Stop/2 {
+			gone++
+		}
+	}
+	return gone >= some && gone*2 > len(oldest)
+}

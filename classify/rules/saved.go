@@ -107,7 +107,7 @@ func FindSaved(a *Facts) {
 			continue
 		}
 		all++
-		if a.Outlives(id) {
+		if a.Timeline.Outlives(id) {
 			kept++
 		}
 	}

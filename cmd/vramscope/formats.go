@@ -25,6 +25,7 @@ type formats[T any] struct {
 	sheet func(T, view.Edition) *view.Sheet
 	json  func(io.Writer, T) error
 	html  func(io.Writer, T) error // nil: the sheet as it is for a ticket
+	brief bool                     // text is a screen of it, unless all is asked for
 }
 
 // named are the formats by --format's word and by the ending of -o's files.
@@ -40,7 +41,15 @@ func (f *formats[T]) named(word string, style text.Style) func(io.Writer, T) err
 		}
 		return func(w io.Writer, v T) error { return html.Sheet(w, f.sheet(v, view.Ticket)) }
 	}
-	return func(w io.Writer, v T) error { return text.Write(w, f.sheet(v, view.Terminal), style) }
+	return func(w io.Writer, v T) error { return text.Write(w, f.sheet(v, f.onTerminal(style)), style) }
+}
+
+// onTerminal is how much of an answer a terminal shows.
+func (f *formats[T]) onTerminal(style text.Style) view.Edition {
+	if f.brief && !style.Verbose {
+		return view.Brief
+	}
+	return view.Terminal
 }
 
 // write writes an answer to the files that -o names, to all of them or none, and
@@ -48,7 +57,7 @@ func (f *formats[T]) named(word string, style text.Style) func(io.Writer, T) err
 func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
 	var files []staged
 	for _, name := range o.files {
-		file, err := stage(name, func(w io.Writer) error { return f.named(ending(name), text.Style{})(w, v) })
+		file, err := stage(name, func(w io.Writer) error { return f.named(ending(name), text.Style{Verbose: o.verbose})(w, v) })
 		if err != nil {
 			return err
 		}
@@ -61,14 +70,18 @@ func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
 		}
 	}
 	out := cmd.OutOrStdout()
+	if o.bound.most > 0 {
+		return f.bounded(out, o, v)
+	}
 	return f.named(o.format, o.style(out))(out, v)
 }
 
 // outputFlags say where an answer goes and how it looks.
 type outputFlags struct {
-	format         string
-	files          []string
-	quiet, noColor bool
+	format                  string
+	files                   []string
+	quiet, noColor, verbose bool
+	bound                   boundFlag
 }
 
 func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
@@ -78,6 +91,7 @@ func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
 		"also write `FILE`, the format by its name: .html .json .md .txt (repeatable)")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, quiet)
 	flags.BoolVar(&o.noColor, "no-color", false, "no colours on a terminal; NO_COLOR in the environment says the same")
+	o.bound.flag(cmd)
 }
 
 // formatWords are what --format takes of a report.
@@ -87,6 +101,9 @@ var formatWords = []string{"text", "json", "markdown", "html"}
 func (o *outputFlags) check() error {
 	if !slices.Contains(formatWords, o.format) {
 		return fmt.Errorf("--format %q: text, json, markdown or html", o.format)
+	}
+	if err := o.bound.check(o.format); err != nil {
+		return err
 	}
 	for _, name := range o.files {
 		if !slices.Contains([]string{".html", ".json", ".md", ".txt"}, ending(name)) {
@@ -104,7 +121,7 @@ func (o *outputFlags) any(word, end string) bool {
 
 // style is how text looks on standard output.
 func (o *outputFlags) style(w io.Writer) text.Style {
-	s := text.Style{Quiet: o.quiet}
+	s := text.Style{Quiet: o.quiet, Verbose: o.verbose}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return s

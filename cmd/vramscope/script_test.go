@@ -40,6 +40,7 @@ func TestScripts(t *testing.T) {
 			"gunzip": gunzip,
 			"bomb":   bomb,
 			"same":   sameFolders,
+			"atmost": atMost,
 		},
 	})
 }
@@ -56,6 +57,15 @@ func writeBytes(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := hex.DecodeString(strings.Join(args[1:], ""))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o644))
+}
+
+// atmost N compares the size of what was printed last with a number of bytes.
+func atMost(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if have := len(ts.ReadFile("stdout")); have > n {
+		ts.Fatalf("%d bytes, more than %d", have, n)
+	}
 }
 
 // gunzip FROM TO takes the compression off.

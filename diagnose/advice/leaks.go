@@ -4,8 +4,8 @@ package advice
 // parentheses, if it's known.
 var leaks = []Advice{
 	{ID: "leak.growing_list", For: Any,
-		Text: "Something that outlives the step{where} takes a tensor in every step: a list, a dictionary, an " +
-			"attribute. Move what must be kept to the host, or keep a number, or bound the container.",
+		Text: "Find what stores the tensor of every step{where}: a list, a dictionary, an attribute. Store a scalar or a " +
+			"copy on the host instead, or bound the container.",
 		Code: "kept.append(x.detach().cpu())      # on the host, without its graph\n" +
 			"history = collections.deque(maxlen=100)"},
 	{ID: "leak.growing_list.joined", For: Any,
@@ -14,8 +14,7 @@ var leaks = []Advice{
 		Code: "pieces.append(x.detach().cpu())    # torch.cat(pieces) in the end\n" +
 			"bank = torch.cat([bank, x.detach()])[-size:].clone()"},
 	{ID: "leak.retained_graph", For: Training,
-		Text: "A tensor that still has its autograd graph is kept beyond its step{where}, and with it everything its " +
-			"operations saved for backward. Keep a number or a detached tensor.",
+		Text: "Keep a scalar or a detached tensor beyond the step{where}: what is kept now holds its autograd graph.",
 		Code: "self.hidden = hidden.detach()      # a state carried into the next step\n" +
 			"total += loss.item()               # a loss or metric that is summed or logged\n" +
 			"with torch.no_grad(): ...          # around what is never trained on"},
@@ -25,24 +24,21 @@ var leaks = []Advice{
 		Code: "with torch.no_grad():              # or torch.inference_mode(); model.eval() alone doesn't do it\n" +
 			"    out = model(batch)"},
 	{ID: "leak.gradients_kept", For: Training,
-		Text: "Gradients are zeroed in place and live through the next forward, where nobody needs them. Freeing them " +
-			"costs nothing and makes room in forward.{near}",
+		Text: "Free gradients instead of zeroing them in place.{near}",
 		Code: "optimizer.zero_grad(set_to_none=True)   # the default since PyTorch 2.0"},
 	{ID: "leak.stale_outputs", For: Training,
-		Text: "A variable{where} holds the last step's outputs until the next forward has made new ones, so both exist " +
-			"at once. Drop it when the step is done.",
+		Text: "Drop the step's outputs{where} when the step is done: they live until the next forward has made new ones.",
 		Code: "loss.backward()\noptimizer.step()\n" +
 			"del outputs, loss                  # or leave the scope of a function"},
 	{ID: "leak.stale_outputs.forward", For: Evaluation | Inference,
-		Text: "A variable{where} holds the last step's outputs until the next forward has made new ones, so both exist " +
-			"at once. Drop it when the step is done.",
+		Text: "Drop the step's outputs{where} when the step is done: they live until the next forward has made new ones.",
 		Code: "outputs = model(batch)\n...                                # what is done with them\n" +
 			"del outputs                        # or leave the scope of a function"},
 	{ID: "leak.varying_shapes", For: Any,
-		Text: "Every step asks for other sizes{where}: freed blocks rarely fit the next request and the cache grows. " +
-			"Group inputs of similar length, pad to a few lengths, or let segments grow.",
-		Code: "batch = tokenizer.pad(batch, pad_to_multiple_of=64)\n" +
-			"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"},
+		Text: "Let segments grow (expandable_segments:True), or pad to a few lengths{where}: freed blocks rarely fit the next " +
+			"request.",
+		Code: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n" +
+			"batch = tokenizer.pad(batch, pad_to_multiple_of=64)"},
 	{ID: "leak.varying_shapes.expandable", For: Any,
 		Text: "Every step asks for other sizes{where}: segments grow, so freed blocks fit again, but the largest step " +
 			"sets the peak. Cap the length, or batch by the number of tokens.",

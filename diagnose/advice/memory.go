@@ -30,11 +30,24 @@ var memory = []Advice{
 // line belongs that it is about.
 var changes = []Advice{
 	{ID: "leak=fixed", For: Any, Text: "Fix the leak that has a finding of its own"},
-	{ID: "gradients=set_to_none", For: Training, Text: "optimizer.zero_grad(set_to_none=True)"},
-	{ID: "logits=chunked", For: Training | Evaluation, Text: "Chunked or fused cross-entropy{at}, so that the logits of all " +
-		"tokens never exist at once"},
-	{ID: "checkpointing=full", For: Training, Text: "Activation checkpointing{at}"},
+	{ID: "gradients=set_to_none", For: Training, Text: "Free gradients instead of zeroing them",
+		Code: "optimizer.zero_grad(set_to_none=True)"},
+	{ID: "logits=chunked", For: Training | Evaluation, Text: "Fused or chunked cross-entropy{at}",
+		Code: "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all"},
+	{ID: "checkpointing=full", For: Training, Text: "Activation checkpointing{at}",
+		Code: "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})"},
 	{ID: "optimizer=fused", For: Training, Text: "fused=True for the optimizer"},
-	{ID: "optimizer=8bit", For: Training, Text: "An 8-bit optimizer (bitsandbytes' {optimizer})"},
-	{ID: "batch=x0.5", For: Training, Text: "Half the batch, with gradients accumulated over two"},
+	{ID: "optimizer=8bit", For: Training, Text: "An 8-bit optimizer (bitsandbytes' {optimizer})",
+		Code: "optimizer = bitsandbytes.optim.{optimizer}(model.parameters(), lr=lr)"},
+	{ID: "sharding", For: Training, Text: "Shard weights, gradients and optimizer state over {value} GPUs (FSDP, ZeRO-3)",
+		Code: "for block in model.layers: fully_shard(block)\nfully_shard(model)            # torch.distributed.fsdp"},
+	{ID: "batch", For: Training | Evaluation, Text: "A batch {value} times as large, with gradients accumulated"},
 }
+
+// Costs reports whether a change costs compute, accuracy or hardware; others cost nothing.
+func Costs(id string) bool { return costs[id] }
+
+var costs = map[string]bool{"checkpointing=full": true, "checkpointing_ineffective": true, "optimizer=8bit": true,
+	"sharding": true, "batch": true, "autocast_copies": true, "weights_twice": true, "kv_cache_in_training": true,
+	"results_collected": true, "inputs_kept": true, "own_temporaries": true, "data_parallel": true, "private_pools": true,
+	"optimizer=fused": true}

@@ -51,8 +51,7 @@ var checkpointingAbsent = Check{
 			d.Evidence = append(d.Evidence, "without stacks, recomputation is told by sizes only: a part may be checkpointed "+
 				"already")
 		}
-		d.Fix = ptr("Activation checkpointing: keep each block's input and make the rest again in backward, for about a third " +
-			"more compute; or a smaller batch with gradient accumulation")
+		d.Fix = ptr("Activation checkpointing, for about a third more compute; or a smaller batch with gradient accumulation")
 		return []Draft{d}
 	},
 }

@@ -91,7 +91,7 @@ func TestListOptimizers(t *testing.T) {
 // change takes away.
 func TestSavesNoMoreThanThereIs(t *testing.T) {
 	d := Draft{Most: 100 << 20}
-	d.saves("replayed,", 400<<20, 104<<20)
+	d.saves("replayed,", "replay", 400<<20, 104<<20)
 	if *d.SavesBytes != 100<<20 || d.Evidence[0] != "replayed, peak allocated memory falls from 400.00 MiB to 300.00 MiB" {
 		t.Errorf("%d bytes, %q", *d.SavesBytes, d.Evidence)
 	}

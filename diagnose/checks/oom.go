@@ -27,7 +27,7 @@ var oomTrueShortage = Check{
 		"one that makes most room by replay, or `torch.no_grad()` where graphs are kept that no backward pass uses.",
 	Saves: "what the change would have saved of the peak, by replay of the recorded requests. All changes that were tried " +
 		"stand in the evidence.",
-	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss},
+	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			if f.Verdict == report.UnknownVerdict {
@@ -52,15 +52,17 @@ var oomFragmentation = Check{
 		"allocator setting that meets the request by replay. The finding says what that leaves for the rest of the step, and " +
 		"whether the state of Adam fits into that where no optimizer has made any. A leak is named in its place if it held " +
 		"half of what was in use, or takes in three steps what any setting would have left.",
-	Needs: []facts.Need{facts.ToCome},
+	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small",
 				f.what(), units.Bytes(max(0, f.lacked.Usable-f.recorded.Active)))
 			d.Evidence = append(d.Evidence, pinnedBy(p, f.recorded)...)
-			d.Fix = ptr("PYTORCH_CUDA_ALLOC_CONF=" + facts.Expandable + ", or allocate the largest tensors first")
+			d.Fix, d.FixID = ptr("PYTORCH_CUDA_ALLOC_CONF="+facts.Expandable+", or allocate the largest tensors first"),
+				ptr(facts.Expandable)
+			d.Others = tryRemedies(p, f.recorded, f.lacked)
 			if leak := LeakFirst(p, f.recorded); leak != "" {
-				d.Fix = ptr(leak)
+				d.Fix, d.FixID = ptr(leak), ptr("leak=fixed")
 			}
 		}, report.Fragmentation)
 	},
@@ -71,18 +73,21 @@ var oomMemoryFraction = Check{
 	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the device refused " +
 		"it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit as the refused requests show " +
 		"it.",
-	Needs: []facts.Need{facts.ToCome, facts.Replay},
+	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", f.what())
 			if program := facts.Replay.Of(p); program != nil {
 				if l := program.Limits(); l.Allowed > 0 {
+					f.lacked.Usable = l.Allowed
+					d.Others = tryRemedies(p, f.recorded, f.lacked)
 					d.Evidence = append(d.Evidence, fmt.Sprintf("the limit is about %s", units.Bytes(l.Allowed)))
 				}
 			}
 			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
+			d.FixID, d.Fits, d.Basis = ptr("memory_fraction"), ptr(true), ptr("figures")
 			d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
-				"PYTORCH_CUDA_ALLOC_CONF), or hold less")
+				"PYTORCH_CUDA_ALLOC_CONF)")
 		}, report.MemoryFraction)
 	},
 }
@@ -95,8 +100,41 @@ var oomOtherProcess = Check{
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", f.what())
-			d.Fix = ptr("Find them with nvidia-smi and stop them, or move to a free GPU")
+			d.FixID, d.Fits, d.Basis = ptr("other_processes"), ptr(true), ptr("figures")
+			d.Fix = ptr("Find the other processes with nvidia-smi and stop them, or move to a free GPU")
 		}, report.OtherProcess)
+	},
+}
+
+var oomPendingFree = Check{
+	ID: "oom_pending_free", Group: failed, Severity: "critical",
+	Doc: "A request failed while blocks that the program had freed were still held for another stream (`record_stream`): " +
+		"without them it would have fitted. The evidence names the largest of these blocks, their lines and the stream " +
+		"that they were made on.",
+	Needs: []facts.Need{facts.ToCome},
+	Run: func(p *facts.Pass) []Draft {
+		return failures(p, func(d *Draft, f failure) {
+			waiting := pendingAt(p, f.recorded.Event)
+			d.Title = fmt.Sprintf("A request of %s failed while %s that the program had freed wait for another stream", f.what(),
+				units.Bytes(f.recorded.Active-f.recorded.Allocated))
+			for _, id := range waiting[:min(len(waiting), 3)] {
+				line := "a line that wasn't recorded"
+				if stack := p.T.Stack(id); stack != 0 {
+					s := facts.SiteOf(facts.SiteKey{Site: p.View.Site(stack), Known: true})
+					line = facts.UserLine(&s)
+					if d.At == nil {
+						d.At = facts.UserPlace(&s)
+					}
+				}
+				d.Evidence = append(d.Evidence, fmt.Sprintf("%s made at %s on stream %d, freed at event %s, still held",
+					units.Bytes(p.T.Allocated[id]), line, p.T.Snapshot.Streams[p.T.Stream(id)],
+					units.Count(int(p.T.FreeRequested[id]))))
+			}
+			d.FixID, d.Fits, d.Basis = ptr("wait_for_stream"), ptr(true), ptr("lives")
+			d.Fix = ptr("Let the other stream catch up before more is asked for (stream.synchronize(), or fewer batches " +
+				"ahead), or drop record_stream where the streams wait for each other by events")
+			d.Code = "torch.cuda.current_stream().wait_stream(copy_stream)   # in the place of x.record_stream(...)"
+		}, report.PendingFree)
 	},
 }
 
@@ -121,7 +159,7 @@ func failures(p *facts.Pass, tell func(*Draft, failure), verdicts ...string) (ou
 		seen[o.Verdict] = true
 		d := Draft{Finding: report.Finding{Severity: report.Critical, Confidence: 0.9, Evidence: []string{asked(p, o),
 			roomLeft(o)}}}
-		tell(&d, failure{o, &p.T.OOMs[i], p.Shortage(&p.T.OOMs[i])})
+		tell(&d, failure{o, &p.T.OOMs[o.Index], p.Shortage(&p.T.OOMs[o.Index])})
 		out = append(out, d)
 	}
 	return out
@@ -400,4 +438,19 @@ func (x *pin) text(p *facts.Pass, k facts.SiteKey) string {
 	}
 	return fmt.Sprintf("%s (%s)%s, of %s, pin %s of free memory in %s", units.Plural(x.Blocks, "block"), what, from, sizes,
 		units.Bytes(x.free), units.Plural(x.segments, "segment"))
+}
+
+// pendingAt are the allocations that were freed and are still held at an event, the largest
+// first.
+func pendingAt(p *facts.Pass, event int) (ids []timeline.AllocationID) {
+	for i, asked := range p.T.FreeRequested {
+		id := timeline.AllocationID(i)
+		freed := p.T.Freed[i] // timeline.Never is beyond all events
+		if asked != timeline.Never && (asked == timeline.Before || int(asked) <= event) && (freed == timeline.Never ||
+			freed != timeline.Before && int(freed) > event) && p.T.BornAt(id) <= event {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b timeline.AllocationID) int { return cmp.Compare(p.T.Allocated[b], p.T.Allocated[a]) })
+	return ids
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -33,61 +35,68 @@ var remedies = []struct {
 // where that can be, else by what the memory is for.
 func remedy(p *facts.Pass, d *Draft, o *timeline.OOM, s facts.Shortage) {
 	name, _ := facts.Largest(&p.Dev.AtPeak)
-	d.Fix = ptr(firstChange(name))
+	d.Fix, d.FixID = ptr(firstChange(name)), ptr("memory."+name)
 	list := tryRemedies(p, o, s)
 	if len(list) == 0 {
 		return
 	}
 	best := list[0]
-	d.SavesBytes = ptr(best.saves)
-	d.Fix = ptr(remedyText(p, best.change) + ": " + enough(best.saves, s))
-	if best.saves < s.Missing {
-		d.Fix = ptr(*d.Fix + ". Besides: " + facts.LowerFirst(firstChange(name)))
+	d.SavesBytes, d.Fix, d.Code, d.Outcome, d.Others = ptr(best.Saves()), &best.Text, best.Code, best.Outcome, list[1:]
+	if best.At != nil {
+		d.At = best.At
+	}
+	if fits := best.Fits; fits != nil && !*fits {
+		d.Fix = ptr(best.Text + fmt.Sprintf("; not enough by itself, %s would still be missing. Besides: ",
+			units.Size(*best.PeakAfter-s.Usable)) + facts.LowerFirst(firstChange(name)))
 	}
 	var tried []string
-	for _, r := range list {
-		tried = append(tried, fmt.Sprintf("%s %s", r.change, units.Bytes(r.saves)))
+	for i := range list {
+		tried = append(tried, fmt.Sprintf("%s %s", *list[i].FixID, units.Bytes(list[i].Saves())))
 	}
 	d.Evidence = append(d.Evidence, "would have saved, by replay: "+strings.Join(tried, ", "))
 }
 
-// enough says whether a saving makes the room that was missing.
-func enough(saves int64, s facts.Shortage) string {
-	switch left := saves - s.Missing; {
-	case s.Missing == 0 && s.After > 0:
-		return fmt.Sprintf("makes room for %s", units.Bytes(saves))
-	case s.Missing == 0:
-		return fmt.Sprintf("makes room for %s, for what comes after it, too, which isn't recorded", units.Bytes(saves))
-	case left < 0:
-		return fmt.Sprintf("not enough by itself, %s would still be missing", units.Bytes(-left))
-	case s.Still == 0 && s.After == 0:
-		return fmt.Sprintf("makes up for the %s missing, with %s left for what comes after it, which isn't recorded",
-			units.Bytes(s.Missing), units.Bytes(left))
-	default:
-		return fmt.Sprintf("makes up for the %s missing, with %s to spare", units.Bytes(s.Missing), units.Bytes(left))
-	}
-}
-
-// remedyText is a remedy with its line: the loss's for scores, if a stack shows it,
-// else the one that asks for most of such memory at the peak.
-func remedyText(p *facts.Pass, change string) string {
+// remedyChange is a remedy as a change with its line: the loss's for logits, if a stack
+// shows it, else the one that asks for most of such memory at the peak.
+func remedyChange(p *facts.Pass, change string) report.Change {
+	about, value, _ := strings.Cut(change, "=")
+	c := report.Change{Outcome: report.Outcome{FixID: ptr(change), Basis: ptr("replay")}}
+	at := ""
 	for _, r := range remedies {
-		if r.change != change {
+		if r.change != change || len(r.about) != 1 || about == "optimizer" {
 			continue
 		}
-		at := ""
-		if len(r.about) == 1 {
-			site := facts.TopSite(p.Dev.Sites, r.about[0])
-			if r.about[0] == classify.Logits {
-				site = cmp.Or(facts.Loss.Of(p), site)
-			}
-			if site != nil {
-				at = " at " + facts.UserLine(site)
-			}
+		site := facts.TopSite(p.Dev.Sites, r.about[0])
+		if r.about[0] == classify.Logits {
+			site = lossOf(p, site)
 		}
-		return advice.Find(change).With("at", at, "optimizer", eightBitOf(p)).Text
+		if site != nil {
+			at = " at " + facts.UserLine(site)
+			c.At = facts.UserPlace(site)
+		}
 	}
-	return change
+	id := change
+	switch about {
+	case "batch", "sharding":
+		id, c.FixID = about, ptr(about)
+	}
+	a := advice.Find(id).With("at", at, "optimizer", eightBitOf(p), "value", strings.TrimPrefix(value, "x"))
+	c.Text, c.Code = a.Text, a.Code
+	return c
+}
+
+// lossOf is the loss's line, where the function that runs it also makes the logits that
+// fill the peak; an evaluation's are made elsewhere than the training's.
+func lossOf(p *facts.Pass, top *report.Site) *report.Site {
+	loss := facts.Loss.Of(p)
+	if loss == nil || top == nil {
+		return cmp.Or(loss, top)
+	}
+	at, made := facts.UserPlace(loss), facts.UserPlace(top)
+	if at == nil || made == nil || at.Function == made.Function || top.CalledFrom == nil {
+		return loss
+	}
+	return top
 }
 
 // eightBitOf is the 8-bit optimizer in the place of the program's.
@@ -100,32 +109,111 @@ func eightBitOf(p *facts.Pass) string {
 	return "AdamW8bit"
 }
 
-// tried is a remedy with what it saves.
-type tried struct {
-	change string
-	saves  int64
-}
-
-// tryRemedies replays the changes that could matter, the best first.
-func tryRemedies(p *facts.Pass, o *timeline.OOM, s facts.Shortage) []tried {
+// tryRemedies replays the changes that could matter: those with which the run goes through
+// first, then what saves most.
+func tryRemedies(p *facts.Pass, o *timeline.OOM, s facts.Shortage) []report.Change {
 	var names []string
+	if x := facts.Projection.Of(p); x != nil && x.FitsGPUs != nil && *x.FitsGPUs > 1 {
+		names = append(names, fmt.Sprintf("sharding=%d", *x.FitsGPUs))
+	}
 	for _, r := range remedies {
 		if matters(p, r.change, r.about) {
 			names = append(names, r.change)
 		}
 	}
-	var out []tried
-	for _, x := range p.Changed(names) {
-		saves := x.Allocated
-		if x.Change == "optimizer=8bit" && s.Still > o.Requested {
-			saves = scaleState(p, saves, o, s)
+	var out []report.Change
+	add := func(change string, saves int64) (after int64) {
+		c := remedyChange(p, change)
+		before := max(p.Needed(), s.Need(o))
+		after = afterChange(p, o, s, change, saves)
+		c.PeakBefore, c.PeakAfter, c.Fits = &before, &after, goesThrough(p, o, s, after)
+		if c.Saves()*100 >= before {
+			out = append(out, c)
 		}
-		if x.Impossible == "" && saves >= 1<<20 {
-			out = append(out, tried{x.Change, saves})
+		return after
+	}
+	for _, x := range p.Changed(names) {
+		if x.Impossible != "" {
+			continue
+		}
+		change := x.Change
+		if change == "batch=x0.5" {
+			change, x.Allocated = fittingBatch(p, o, s, x.Allocated)
+		}
+		add(change, x.Allocated)
+	}
+	slices.SortStableFunc(out, func(a, b report.Change) int {
+		return cmp.Or(cmp.Compare(sure(b.Fits), sure(a.Fits)), moreGPUs(&a)-moreGPUs(&b), cmp.Compare(b.Saves(), a.Saves()))
+	})
+	return out
+}
+
+// moreGPUs is 1 for a change that asks for more hardware.
+func moreGPUs(c *report.Change) int {
+	if *c.FixID == "sharding" {
+		return 1
+	}
+	return 0
+}
+
+// sure ranks what is known of whether a run goes through.
+func sure(fits *bool) int {
+	switch {
+	case fits == nil:
+		return 1
+	case *fits:
+		return 2
+	}
+	return 0
+}
+
+// afterChange is what a change leaves of what the program needed: of what it had made by
+// replay, and its part of what was still to come.
+func afterChange(p *facts.Pass, o *timeline.OOM, s facts.Shortage, change string, saves int64) int64 {
+	after := p.Needed() - saves
+	if s.Still <= o.Requested {
+		return after
+	}
+	part := replay.Leaves(change, passes.OptimizerStateToCome(p.Classes, o) > 0)
+	if part < 0 {
+		part = 1
+	}
+	return after + int64(part*float64(s.Still-o.Requested))
+}
+
+// goesThrough tells whether the run goes through with what a change leaves; nil where what
+// comes after the request that failed may need more than is left.
+func goesThrough(p *facts.Pass, o *timeline.OOM, s facts.Shortage, after int64) *bool {
+	const ample = 20 // percent
+	left := s.Usable - after
+	if x := facts.Projection.Of(p); x != nil && x.NeedsBytes > max(s.Usable, s.Need(o)) {
+		return nil // more comes than the failed request
+	}
+	switch {
+	case s.Usable == 0:
+		return nil
+	case left < 0:
+		return ptr(false)
+	case s.Still > 0 || s.After > 0 || facts.Share(left, s.Usable) >= ample:
+		return ptr(true)
+	}
+	return nil
+}
+
+// fittingBatch is the largest batch, in twentieths of the recorded one, that fits, and what
+// it saves: between the whole batch and half of it sizes are on a line. Without one it's half.
+func fittingBatch(p *facts.Pass, o *timeline.OOM, s facts.Shortage, half int64) (change string, saves int64) {
+	for parts := 19; parts > 10 && s.Usable > 0; parts-- {
+		change = fmt.Sprintf("batch=x%.2g", float64(parts)/20)
+		if least := half * int64(20-parts) / 10; afterChange(p, o, s, change, least) > s.Usable {
+			continue
+		}
+		if x := p.Changed([]string{change}); len(x) == 1 && x[0].Impossible == "" && afterChange(p, o, s, change,
+			x[0].Allocated) <= s.Usable {
+			return change, x[0].Allocated
 		}
 	}
-	slices.SortStableFunc(out, func(a, b tried) int { return cmp.Compare(b.saves, a.saves) })
-	return out
+	return "batch=x0.5", half
 }
 
 func matters(p *facts.Pass, change string, about []classify.Category) bool {
@@ -140,16 +228,6 @@ func matters(p *facts.Pass, change string, about []classify.Category) bool {
 		bytes += p.Dev.AtPeak.Categories[c.String()]
 	}
 	return facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) >= 5
-}
-
-// scaleState takes what a change saves of the optimizer's state so far to all
-// of it: the first step had made only a part.
-func scaleState(p *facts.Pass, saves int64, o *timeline.OOM, s facts.Shortage) int64 {
-	so := p.Dev.AtPeak.Categories[classify.OptimizerState.String()] + o.Requested
-	if so <= 0 || saves <= 0 {
-		return saves
-	}
-	return int64(float64(saves) * float64(p.Dev.AtPeak.Categories[classify.OptimizerState.String()]+s.Still) / float64(so))
 }
 
 // firstChange is what usually costs least against a kind of memory, by category; ""

@@ -1,8 +1,10 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -28,16 +30,39 @@ func settle(p *facts.Pass, drafts []Draft) []report.Finding {
 			d.Worth > 1 {
 			continue // what takes the room then is something else, or may be
 		}
+		d.weigh(p)
 		out = append(out, d.Finding)
 	}
 	return out
 }
 
-func (d *Draft) saves(how string, before, bytes int64) {
+// weigh names the change, and drops one that neither saves a hundredth of the peak nor
+// stops a growth.
+func (d *Draft) weigh(p *facts.Pass) {
+	grows := d.Leak != nil && (d.Leak.Kind == classify.GrowingList || d.Leak.Kind == classify.RetainedGraph)
+	if d.SavesBytes != nil && !grows && 100**d.SavesBytes < p.T.Peaks.Allocated.Bytes {
+		d.Fix, d.Code, d.FixID = nil, "", nil
+	}
+	if d.Fix != nil && d.FixID == nil {
+		d.FixID = ptr(cmp.Or(d.Change, d.Setting, d.ID))
+	}
+	if capacity := p.Dev.CapacityBytes; capacity != nil && d.FixID != nil && d.Fits == nil && d.PeakAfter != nil &&
+		len(p.Dev.OOMs) == 0 {
+		d.Fits = ptr(*d.PeakAfter <= *capacity)
+	}
+}
+
+// falls notes what becomes of a peak.
+func (d *Draft) falls(before, after int64, basis string) {
+	d.PeakBefore, d.PeakAfter, d.Basis = &before, &after, &basis
+}
+
+func (d *Draft) saves(how, basis string, before, bytes int64) {
 	if d.Most > 0 {
 		bytes = min(bytes, d.Most)
 	}
 	d.SavesBytes = ptr(max(0, bytes))
+	d.falls(before, before-*d.SavesBytes, basis)
 	switch from, to := units.Bytes(before), units.Bytes(before-*d.SavesBytes); {
 	case from != to:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s peak allocated memory falls from %s to %s", how, from, to))
@@ -65,7 +90,7 @@ func settleByReplay(p *facts.Pass, drafts []Draft) {
 	before := p.Needed()
 	for i, s := range p.Changed(names) {
 		if s.Impossible == "" {
-			drafts[of[i]].saves("replayed with "+s.Change+",", before, s.Allocated)
+			drafts[of[i]].saves("replayed with "+s.Change+",", "replay", before, s.Allocated)
 		}
 	}
 }
@@ -75,7 +100,7 @@ func settleByLives(p *facts.Pass, drafts []Draft) {
 	before := p.Needed()
 	for i := range drafts {
 		if d := &drafts[i]; d.SavesBytes == nil && len(d.Spells) > 0 {
-			d.saves(d.Without, before, before-p.PeakWithout(d.Spells))
+			d.saves(d.Without, "lives", before, before-p.PeakWithout(d.Spells))
 		}
 	}
 }
@@ -92,6 +117,8 @@ func settleSetting(p *facts.Pass, d *Draft) {
 			continue
 		}
 		before := o.PeakReservedBytes + o.SavesBytes
+		d.falls(before, o.PeakReservedBytes, "replay")
+		d.Reserved = true
 		if d.SavesBytes = ptr(max(0, o.SavesBytes)); o.SavesBytes > 0 {
 			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory falls from %s to %s", d.Setting,
 				units.Bytes(before), units.Bytes(o.PeakReservedBytes)))

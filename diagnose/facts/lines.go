@@ -80,6 +80,17 @@ func UserLine(s *report.Site) string {
 	return s.Short()
 }
 
+// UserPlace is the same as a line of code, nil where it has none.
+func UserPlace(s *report.Site) *report.Place {
+	switch {
+	case s.CalledFrom != nil:
+		return s.CalledFrom
+	case s.File == "":
+		return nil
+	}
+	return &report.Place{Function: s.Function, File: s.File, Line: s.Line}
+}
+
 // CoveringLine is the innermost of the user's lines, forward methods of modules
 // aside, that nearly all of some memory was asked for under: the call that a
 // change has to go around. It is empty when no stack shows the user's code.

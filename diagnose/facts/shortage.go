@@ -1,6 +1,9 @@
 package facts
 
 import (
+	"slices"
+
+	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -34,16 +37,22 @@ func (p *Pass) Shortage(o *timeline.OOM) Shortage {
 // MaxExplained bounds the failures for which the rest of their step is worked out.
 const MaxExplained = 8
 
+// Rest is what a phase had yet to make.
+type Rest struct {
+	Bytes     int64
+	Estimated bool // from a step of a smaller batch
+}
+
 // ToCome is what the phases in which requests failed had yet to make, by event.
-var ToCome = Named("memory still to come", func(p *Pass) map[int]int64 {
-	all := map[int]int64{}
+var ToCome = Named("memory still to come", func(p *Pass) map[int]Rest {
+	all := map[int]Rest{}
 	for i := range p.T.OOMs {
 		o := &p.T.OOMs[i]
-		n := passes.OptimizerStateToCome(p.Classes, o)
-		if n == 0 && len(all) < MaxExplained && Replay.Of(p) != nil {
-			n = passes.RestOfStep(p.Classes, o)
+		x := Rest{Bytes: passes.OptimizerStateToCome(p.Classes, o)}
+		if x.Bytes == 0 && len(all) < MaxExplained && Replay.Of(p) != nil {
+			x.Bytes, x.Estimated = passes.RestOfStep(p.Classes, o)
 		}
-		all[o.Event] = n
+		all[o.Event] = x
 	}
 	return all
 })
@@ -51,4 +60,18 @@ var ToCome = Named("memory still to come", func(p *Pass) map[int]int64 {
 // StillToCome is what the phase in which a request failed had yet to make: the
 // state of a first optimizer step, or what the rest of a step needs by one
 // before. The one failing request may have fitted; the step can't. 0: not known.
-func (p *Pass) StillToCome(o *timeline.OOM) int64 { return ToCome.Of(p)[o.Event] }
+func (p *Pass) StillToCome(o *timeline.OOM) int64 { return ToCome.Of(p)[o.Event].Bytes }
+
+// InPieces reports whether a failed request, which what was free would have held in
+// one piece, failed for the pieces: the rest of its phase would have fitted, too, and
+// if settings were replayed, one of them meets it.
+func (p *Pass) InPieces(o *timeline.OOM, capacity int64) bool {
+	const nearlyAll = 5 // percent that the request would have left: the rest needs more, unless a like step shows it
+	rest, left := ToCome.Of(p)[o.Event], capacity-o.Active
+	if rest.Bytes > left || (rest.Bytes == 0 || rest.Estimated) && (left-o.Requested)*100 < nearlyAll*capacity {
+		return false
+	}
+	tried := OtherSettings.Of(p)
+	return tried == nil || !tried.Scenarios[0].OOM || *tried.Scenarios[0].OOMEvent != o.Event ||
+		slices.ContainsFunc(tried.Scenarios, func(x replay.Outcome) bool { return x.Survived && !x.OOM })
+}

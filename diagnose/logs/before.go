@@ -32,7 +32,8 @@ func (w *witness) grewBefore(g *failures) string {
 
 // ofServer tells what an inference server whose worker failed had taken by its own word.
 func (w *witness) ofServer(g *failures) string {
-	if log := w.doc.Evidence.Log(g.source); log != nil && g.Scene.Server != "" && log.Engine.Name == g.Scene.Server {
+	log := w.doc.Evidence.Log(g.source)
+	if log != nil && g.Scene.Server != "" && log.Engine.Name == g.Scene.Server && engineParts(&log.Engine) != "" {
 		return engineTook(&log.Engine)
 	}
 	return ""

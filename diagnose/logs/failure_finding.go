@@ -3,6 +3,8 @@ package logs
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
@@ -14,8 +16,8 @@ import (
 func (w *witness) failureFinding(g *failures) report.Finding {
 	f := report.Finding{ID: "oom_" + g.Cause, Severity: report.Critical, Confidence: g.Confidence, Fix: ptr(g.Change()),
 		Title: g.title() + g.Why, Evidence: []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")}}
-	if g.Cause == report.UnknownVerdict {
-		f.ID = "oom_" + report.TrueShortage
+	if g.Cause == report.WorkspaceFull {
+		f.ID, f.Title = g.Cause, strings.Replace(f.Title, "Out of memory", "Out of workspace", 1)
 	}
 	if g.Saves > 0 {
 		f.SavesBytes = &g.Saves
@@ -26,6 +28,10 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if grew := w.grewBefore(g); grew != "" {
 		f.Title = g.title() + grew
 		f.Fix = ptr("Find what is kept from step to step; a smaller batch only puts the failure off. " + growthFix)
+	}
+	if log := w.doc.Evidence.Log(g.source); log != nil && g.By == log.Engine.Name && log.Engine.CacheKnown &&
+		log.Engine.Cache <= 0 {
+		f.Fix = ptr(makeRoom(&log.Engine))
 	}
 	w.onGPU(g, &f)
 	w.maybeOwn(g, &f)
@@ -51,6 +57,8 @@ func (g *failures) title() string {
 	}
 	if g.Requested >= 0 {
 		title += fmt.Sprintf(": %s asked for", units.Bytes(g.Requested))
+	} else if g.Beyond {
+		title += ": more than 1 EB asked for"
 	}
 	if g.FileName != "" {
 		file, line := g.FileName, evidence.Or(g.UserLine, 0)
@@ -60,7 +68,7 @@ func (g *failures) title() string {
 		title += " at " + placeOf(file, line)
 	}
 	switch {
-	case g.Confidence < 0.7 && g.Cause != report.UnknownVerdict:
+	case g.Confidence < 0.7 && causeText[g.Cause] != "":
 		return title + "; probably " + causeText[g.Cause] + ": "
 	case g.Cause == report.Fragmentation, g.Cause == report.MemoryFraction:
 		return title + "; " + causeText[g.Cause] + ": "
@@ -98,7 +106,9 @@ func (g *failures) who() string {
 func (w *witness) onGPU(g *failures, f *report.Finding) {
 	say := func(format string, args ...any) { f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...)) }
 	if g.Absurd() {
-		say("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.Requested)/float64(g.Capacity))
+		if g.Capacity > 0 && g.Requested > 0 {
+			say("%.0f times the GPU: no setting helps, the shapes are wrong", float64(g.Requested)/float64(g.Capacity))
+		}
 	}
 	if o, ok := g.Outside(); ok && o.Context > 0 && o.Others >= 0 {
 		say("outside PyTorch's allocator: %s CUDA context and libraries, %s others", units.Bytes(o.Context),
@@ -110,9 +120,39 @@ func (w *witness) onGPU(g *failures, f *report.Finding) {
 	if list := g.Strangers(); len(list) > 0 {
 		say("others on the same GPU: %s", oom.Processes(list))
 	}
+	if names, bytes := w.desktop(g); bytes > 0 {
+		say("other programs on that GPU, as nvidia-smi lists them: %s hold %s", names, units.Bytes(bytes))
+		if missing := g.Requested - g.Free - max(0, g.Cached); g.Requested > 0 && g.Free >= 0 && bytes >= missing {
+			f.Fix = ptr("Close " + names + ", or give the desktop another GPU: that alone makes the room that was missing. " +
+				"Else: " + *f.Fix)
+		}
+	}
 	if gpu := w.printed(g); gpu != nil {
 		say("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d", units.Times(gpu.Samples), sawOf(gpu), *g.GPU)
 	}
+}
+
+// desktop are the programs that the monitor in the same log lists on the GPU and
+// that no training starts: names, and what they hold.
+func (w *witness) desktop(g *failures) (string, int64) {
+	var names []string
+	sum := int64(0)
+	for i := range w.doc.Evidence.GPUs {
+		gpu := &w.doc.Evidence.GPUs[i]
+		if gpu.Source != g.source || gpu.GPU != evidence.Or(g.GPU, 0) {
+			continue
+		}
+		for _, p := range gpu.Processes {
+			name := evidence.Or(p.Name, "")
+			if base := report.ShortFile(name); p.PeakUsedBytes != nil && !strings.Contains(name, "python") && name != "" {
+				sum += *p.PeakUsedBytes
+				if base = base[strings.LastIndexAny(base, `/\`)+1:]; !slices.Contains(names, base) {
+					names = append(names, base)
+				}
+			}
+		}
+	}
+	return strings.Join(names[:min(len(names), 4)], ", "), sum
 }
 
 // repeats adds how often it was told, and of which ranks.

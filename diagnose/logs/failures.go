@@ -72,13 +72,16 @@ func (w *witness) failures() []*failures {
 		elsewhere := toldElsewhere(messages)
 		for i := range messages {
 			m := &messages[i]
+			if m.Scene.Server == "" && m.UserFile == nil && m.Phase == nil {
+				m.Scene.Server = onlyServer(log)
+			}
 			f := oom.Judge(m)
 			tell(&f)
 			if recorded.Recorded(m) || elsewhere(m) {
 				continue
 			}
 			key := fmt.Sprint(f.Cause, m.By, f.PhaseName, f.FileName, evidence.Or(m.UserLine, 0), m.OwnFile, m.OwnLine,
-				f.Absurd())
+				f.Absurd(), m.Backend, m.Driver, m.Quote, f.Scene)
 			if byKey[key] == nil {
 				byKey[key] = &failures{Failure: f, source: log.Source, first: -1}
 				groups = append(groups, byKey[key])
@@ -86,14 +89,33 @@ func (w *witness) failures() []*failures {
 			byKey[key].note(&f, log.Source, first)
 		}
 	}
-	if slices.ContainsFunc(groups, func(g *failures) bool { return g.Cause != report.UnknownVerdict }) {
-		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.Cause == report.UnknownVerdict })
+	unclear := func(g *failures) bool { return g.Cause == report.UnclearVerdict }
+	beside := func(g *failures) bool { return g.By != "" && g.Confidence <= oom.BesideConfidence }
+	for _, lesser := range []func(*failures) bool{beside, unclear} {
+		if slices.ContainsFunc(groups, func(g *failures) bool { return !lesser(g) && !unclear(g) }) {
+			groups = slices.DeleteFunc(groups, lesser)
+		}
+	}
+	if len(recorded) > 0 {
+		groups = slices.DeleteFunc(groups, func(g *failures) bool { return g.OOMMessage.Unclear })
 	}
 	slices.SortStableFunc(groups, func(a, b *failures) int {
 		return cmp.Or(cmp.Compare(a.sources[0], b.sources[0]), cmp.Compare(min(b.first, 0), min(a.first, 0)),
 			cmp.Compare(b.Line, a.Line))
 	})
 	return groups
+}
+
+// onlyServer is the server of a log in which nothing trains.
+func onlyServer(log *evidence.Log) string {
+	switch {
+	case log.Steps.Count > 0:
+	case log.Engine.Name != "":
+		return log.Engine.Name
+	case len(log.Servers) > 0:
+		return log.Servers[0].Name
+	}
+	return ""
 }
 
 // toldElsewhere tells of messages that another one of the same log tells better: with
@@ -148,7 +170,7 @@ const sureVerdict = 0.8
 // tell notes on the message what its figures add up to.
 func tell(f *oom.Failure) {
 	verdict := report.UnknownVerdict
-	if f.Confidence >= sureVerdict {
+	if f.Confidence >= sureVerdict || f.Cause == report.UnclearVerdict {
 		verdict = f.Cause
 	}
 	f.Verdict, f.Fix = &verdict, ptr(f.Change())

@@ -25,35 +25,86 @@ type Failure struct {
 	Remedy     string // what to change, where the message itself says more than its verdict; "" otherwise
 }
 
-// usualScraps is the share of reserved memory that PyTorch's cache usually holds
+// usualCache is the share of reserved memory that PyTorch's cache usually holds
 // unused: below it, fragmentation is not what filled the GPU.
-const usualScraps = 0.10
+const usualCache = 0.10
 
 // manyTimes is from how many times the GPU's size on a request is a mistake.
 const manyTimes = 2
 
 // Judge tells from a message's own figures why the request failed. They have
 // two decimals, so differences are good to about 10 MiB.
+//
+// complexity: one case for each set of figures that a message may have
 func Judge(m *evidence.OOMMessage) Failure {
-	f := Failure{OOMMessage: m, Figures: Of(m), Cause: report.UnknownVerdict, Confidence: 0.3}
+	f := Failure{OOMMessage: m, Figures: Of(m), Cause: report.UnclearVerdict, Confidence: 0.3}
 	switch {
+	case m.Unclear:
+		f.Why = "a failure in words that aren't understood"
+	case f.Absurd():
+		f.Cause, f.Confidence, f.Why = report.TrueShortage, 0.99, f.absurd()
 	case m.By != "" && (m.By != "cudaMallocAsync" || f.Free < 0):
 		f.ofProgram(programs[m.By])
+	case f.Free >= 0 && f.Capacity > 0 && f.Free > f.Capacity+f.Capacity/50:
+		f.contradicted()
 	case f.Requested >= 0 && f.Free < 0 && f.Allocated >= 0 && max(f.Capacity, f.Allowed) > 0:
 		f.withoutFree()
-	case m.Driver && f.Requested < 0:
-		f.Why = "the driver itself refused, so PyTorch's allocator had not been asked"
-	case f.Requested < 0 || f.Free < 0 || f.Capacity <= 0:
-		f.Why = "the message has no figures"
-	default:
+	case f.Requested >= 0 && f.Free >= 0 && f.Capacity > 0:
 		f.weigh()
+	case m.Driver && f.Requested < 0 && f.Scene.Doing == evidence.Pinning:
+		f.Cause, f.Confidence = report.DriverRefused, 0.7
+		f.Why = "host memory was to be pinned, and the driver refused; the GPU's own memory need not be full"
+	case m.Driver && f.Requested < 0:
+		f.Why = "the driver itself refused, and its error has no figures: the GPU was full, or it was host memory to be pinned"
+	default:
+		f.cutShort()
 	}
 	return f
+}
+
+// contradicted judges figures of which one must be wrong: an APU, whose memory is
+// the host's, reports a part of it as its size and all of it as free.
+func (f *Failure) contradicted() {
+	f.Cause, f.Confidence = report.DriverRefused, 0.7
+	f.Why = fmt.Sprintf("the figures contradict each other: %s free of %s in all, as on an APU, whose memory is the host's; "+
+		"the driver refused although there was room", units.Bytes(f.Free), units.Bytes(f.Capacity))
+	f.Remedy = "Ask for less at once; on an APU, give the GPU a larger part of the memory (the firmware's UMA frame buffer, " +
+		"amdgpu.gttsize, ttm.pages_limit)"
+}
+
+// cutShort judges a message that lacks figures which the verdict needs, by those
+// that it has.
+func (f *Failure) cutShort() {
+	used := f.held() - max(0, f.Cached)
+	switch {
+	case f.Requested < 0 && f.Allowed > used && used > 0:
+		f.Cause, f.Confidence = report.TrueShortage, 0.6
+		f.Why = fmt.Sprintf("%s of the %s allowed were in use, so it asked for more than the %s that were left",
+			units.Bytes(used), units.Bytes(f.Allowed), units.Bytes(f.Allowed-used))
+	case f.Text() == "":
+		f.Why = "the message has no figures"
+	case f.Requested < 0:
+		f.Why = "the message doesn't say how much was asked for: " + f.Text()
+	default:
+		f.Why = "the message breaks off before it says what was free"
+	}
+}
+
+// absurd says how far a request is beyond any GPU.
+func (f *Failure) absurd() string {
+	if f.Capacity > 0 && !f.Beyond {
+		return fmt.Sprintf("the request alone is larger than the GPU's %s: a mistake in a shape", units.Bytes(f.Capacity))
+	}
+	return "no GPU has so much: a size in the shape is garbage, or overflowed"
 }
 
 // weigh judges a message that has all figures.
 func (f *Failure) weigh() {
 	q := f.request()
+	if f.Free >= f.Requested+max(reserve, f.Capacity/100) && !q.Limited {
+		f.refused()
+		return
+	}
 	switch f.Cause = q.Cause(); f.Cause {
 	case report.TrueShortage:
 		f.short(&q)
@@ -80,10 +131,43 @@ func (f *Failure) request() Request {
 	return q
 }
 
-// inPieces tells that the cache had room, and more of it than usual.
+// inPieces tells that what was free, on the GPU and in the cache, had room, and
+// that the cache was more than usual.
 func (f *Failure) inPieces() bool {
 	cached := max(0, f.Cached)
-	return cached >= f.Requested && float64(cached) >= usualScraps*float64(f.held())
+	return cached+max(0, f.Free) >= f.Requested && float64(cached) >= usualCache*float64(f.held())
+}
+
+// reserve is what a driver may keep of a GPU although it calls it free.
+const reserve = 256 << 20
+
+// refused judges a request for which the driver had room.
+func (f *Failure) refused() {
+	f.Cause, f.Confidence = report.DriverRefused, 0.7
+	f.Why = fmt.Sprintf("%s were free on the GPU, so the driver or a limit refused", units.Bytes(f.Free))
+	if len(f.Strangers()) > 0 {
+		f.Confidence = 0.5
+		f.Why += ", or another process gave memory back in the same moment"
+	}
+	f.Remedy = "On Windows enlarge the paging file, as every allocation of the GPU's counts against the memory that Windows " +
+		"may commit; else look for set_per_process_memory_fraction, a MIG slice, a vGPU profile, ulimit -v or a cgroup"
+	switch {
+	case f.Backend == "XPU" && f.Requested >= xpuLimit:
+		f.ofXPU()
+	case f.Backend == "HIP":
+		f.Remedy = "Look for a limit on a single allocation (GPU_MAX_ALLOC_PERCENT, GPU_SINGLE_ALLOC_PERCENT), a memory " +
+			"fraction or a cgroup, or ask for less at once"
+	}
+}
+
+// xpuLimit is the largest single allocation of Intel's driver, unless it is told otherwise.
+const xpuLimit = 4 << 30
+
+func (f *Failure) ofXPU() {
+	f.Cause, f.Confidence = report.DriverRefused, 0.8
+	f.Why = fmt.Sprintf("the GPU's %s had room, but Intel's driver refuses a single allocation of 4.00 GiB and more",
+		units.Bytes(f.Capacity))
+	f.Remedy = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1 lifts that limit; or make the tensor in smaller parts"
 }
 
 // held is what PyTorch had of the GPU.
@@ -91,27 +175,43 @@ func (f *Failure) held() int64 { return max(0, f.Allocated) + max(0, f.Beside) +
 
 func (f *Failure) scattered() string {
 	cached := max(0, f.Cached)
-	return fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)",
+	text := fmt.Sprintf("%s were free in PyTorch's cache, in pieces that are too small (%s of what it holds)",
 		units.Bytes(cached), units.Percent(cached, f.held()))
+	if cached < f.Requested {
+		text += fmt.Sprintf("; with the %s free on the GPU they would have met the request", units.Bytes(f.Free))
+	}
+	return text
 }
 
-func (f *Failure) scraps() string {
+func (f *Failure) nearlyAll() string {
 	held, cached := f.held(), max(0, f.Cached)
-	return fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is scraps", units.Percent(held-cached, held),
-		units.Bytes(held), units.Bytes(cached))
+	return fmt.Sprintf("PyTorch used %s of the %s that it held; the rest, %s, is free in small pieces",
+		units.Percent(held-cached, held), units.Bytes(held), units.Bytes(cached))
+}
+
+// spilt says how much of what PyTorch holds isn't on the GPU, "" for none of it.
+func (f *Failure) spilt() string {
+	beyond := f.held() - f.Capacity
+	if f.Capacity <= 0 || beyond < f.Capacity/50 {
+		return ""
+	}
+	return fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows "+
+		"and WSL do", units.Bytes(beyond))
 }
 
 // short says by how much a request was too large.
 func (f *Failure) short(q *Request) {
-	held, beyond := f.held(), f.held()-q.Size
+	held, spilt := f.held(), f.spilt()
 	switch {
 	case q.Needs > q.Size:
 		f.Confidence = 0.99
 		f.Why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(q.Size))
-	case q.Missing > 0 && beyond > 0:
+	case spilt != "":
 		f.Confidence = 0.9
-		f.Why = fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows "+
-			"and WSL do, and all that was free is %s short of it", units.Bytes(beyond), units.Bytes(q.Missing))
+		f.Why = spilt
+		if q.Missing > 0 {
+			f.Why += fmt.Sprintf(", and all that was free is %s short of it", units.Bytes(q.Missing))
+		}
 	case q.Missing > 0:
 		f.Confidence = 0.9
 		f.Why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(q.Missing))
@@ -120,24 +220,22 @@ func (f *Failure) short(q *Request) {
 		}
 	default:
 		f.Confidence = 0.6
-		if float64(q.Cached) < usualScraps/3*float64(held) {
+		if float64(q.Cached) < usualCache/3*float64(held) {
 			f.Confidence = 0.85
 		}
-		f.Why = f.scraps()
+		f.Why = f.nearlyAll()
 	}
 }
 
 // limited says what was free and yet refused.
 func (f *Failure) limited(q *Request) {
-	if q.Limited {
-		f.Confidence, f.Saves = 0.95, q.Size-f.Allowed
-		f.Why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(q.Free), units.Bytes(f.Allowed),
-			units.Bytes(q.Size))
+	if !q.Limited {
+		f.refused()
 		return
 	}
-	f.Confidence = 0.5
-	f.Why = fmt.Sprintf("%s were free on the device: a limit below its size, or memory that somebody gave back in the "+
-		"same moment", units.Bytes(q.Free))
+	f.Confidence, f.Saves = 0.95, q.Size-f.Allowed
+	f.Why = fmt.Sprintf("%s were free, but the process may take %s of %s", units.Bytes(q.Free), units.Bytes(f.Allowed),
+		units.Bytes(q.Size))
 }
 
 // crowded says what others hold.
@@ -169,7 +267,9 @@ func (f *Failure) withoutFree() {
 	case f.inPieces():
 		f.Cause, f.Confidence, f.Why = report.Fragmentation, 0.6, f.scattered()
 	case held+r > whole:
-		f.Cause, f.Confidence, f.Why = report.TrueShortage, 0.6, f.scraps()
+		f.Cause, f.Confidence, f.Why = report.TrueShortage, 0.6, f.nearlyAll()
+	case f.Backend == "XPU" && r >= xpuLimit:
+		f.ofXPU()
 	default:
 		f.Why = fmt.Sprintf("PyTorch held %s of %s; the message doesn't say what was free of the rest", units.Bytes(held), limit)
 	}
@@ -177,12 +277,18 @@ func (f *Failure) withoutFree() {
 
 // Absurd tells a request that no GPU could meet: not a shortage but a mistake.
 func (f *Failure) Absurd() bool {
-	return f.Capacity > 0 && f.Requested > manyTimes*f.Capacity
+	return f.Beyond || f.Requested > anyGPU || f.Capacity > 0 && f.Requested > manyTimes*f.Capacity
 }
+
+// anyGPU is more than any GPU has, or any machine whose memory its GPU shares.
+const anyGPU = 1 << 40
 
 // Text has the message's own numbers, one line.
 func (f *Failure) Text() string {
-	text := ""
+	text := f.Quote
+	if f.Beyond {
+		text = "more than 1 EB asked for"
+	}
 	add := func(format string, bytes int64) {
 		if bytes >= 0 {
 			if text != "" {
@@ -193,8 +299,12 @@ func (f *Failure) Text() string {
 	}
 	add("%s asked for", f.Requested)
 	add("%s free", f.Free)
-	if f.Capacity >= 0 {
+	switch {
+	case f.Capacity < 0:
+	case f.Free >= 0:
 		text += " of " + units.Bytes(f.Capacity)
+	default:
+		add("%s on the GPU", f.Capacity)
 	}
 	add("%s allocated by PyTorch", f.Allocated)
 	add("%s more in its cache", f.Cached)
@@ -204,6 +314,8 @@ func (f *Failure) Text() string {
 }
 
 // Change is what to do about it.
+//
+// complexity: one case for each cause, then what the traceback shows
 func (f *Failure) Change() string {
 	if f.Remedy != "" {
 		return f.Remedy
@@ -211,31 +323,32 @@ func (f *Failure) Change() string {
 	to := f.Tools()
 	switch f.Cause {
 	case report.MemoryFraction:
-		if f.Allowed > 0 {
-			return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or " +
-				"hold less"
-		}
-		return "Look for set_per_process_memory_fraction, a MIG slice or a vGPU profile; else run it again"
+		return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or hold less"
 	case report.OtherProcess:
 		if list := f.Strangers(); len(list) > 0 {
 			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", Processes(list), to.Visible)
 		}
 		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
 	case report.Fragmentation:
+		also := ""
+		if change := changeDoing[f.Scene.Doing]; change != "" {
+			also = ". Or: " + change
+		}
 		// Expandable segments leave gaps, too: all of the cache is only a bound.
 		if to.Settings != "" {
 			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot "+
-				"tells how much", to.Settings, units.Bytes(f.Cached))
+				"tells how much", to.Settings, units.Bytes(f.Cached)) + also
 		}
 		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s",
-			strings.ToLower(f.Backend), units.Bytes(f.Cached))
-	case report.UnknownVerdict:
-		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more",
-			to.SMI)
+			strings.ToLower(f.Backend), units.Bytes(f.Cached)) + also
 	}
 	if f.Absurd() {
 		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more " +
 			"than any GPU has"
+	}
+	if f.Cause == report.UnclearVerdict && f.Scene == (evidence.Scene{}) {
+		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more",
+			to.SMI)
 	}
 	if change := f.changeShown(); change != "" {
 		return change

@@ -45,6 +45,15 @@ var programs = map[string]program{
 	"accelerate": {"find_executable_batch_size halved the batch down to nothing: not even one sample fitted, or what failed " +
 		"was no lack of memory, as it takes some errors of cuDNN and of the host for one",
 		"Run it with a batch size of 1 and without find_executable_batch_size: the message that comes then has figures"},
+	"THC": {"PyTorch's allocator of that time (before 1.0) got no more from the driver", ""},
+	"NVML": {"PyTorch found no room, and its message could not be made because NVML refused, as it does on a part of a GPU " +
+		"(MIG, vGPU): an out-of-memory error in disguise",
+		"Need less, or take a larger slice: a smaller batch; nvidia-smi's MIG table shows how much the slice has. A newer " +
+			"PyTorch prints the message itself"},
+	"cumem": {"vLLM's sleep-mode allocator (cumem) got no memory back from the driver when it woke up: the run's own trainer, " +
+		"or its cache, still held the GPU",
+		"Lower the rollout's share (gpu_memory_utilization), or free the trainer's memory before wake_up(): offload its " +
+			"parameters and optimizer, torch.cuda.empty_cache()"},
 	"sglang": {"what sglang may take of the GPU (--mem-fraction-static) leaves nothing for its key-value cache beside the " +
 		"weights",
 		"Raise --mem-fraction-static if the GPU has room, else quantize the weights or spread them over more GPUs (--tp)"},
@@ -55,6 +64,9 @@ func (f *Failure) ofProgram(o program) {
 	switch r, free := f.Requested, f.Free; {
 	case f.By == "vLLM":
 		f.ofVLLM()
+		return
+	case f.By == "workspace":
+		f.ofWorkspace()
 		return
 	case f.Unsure:
 		f.ofUnsure()
@@ -72,13 +84,21 @@ func (f *Failure) ofProgram(o program) {
 			f.Cause, f.Confidence = report.TrueShortage, 0.8
 			o.why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free))
 		}
-	case o.why == "" && f.By == "cudaMallocAsync":
-		o.why = "the message has no figures"
 	case o.why == "":
-		o.why = "the driver itself refused, so PyTorch's allocator had not been asked"
+		f.Why = "the driver itself refused, so PyTorch's allocator had not been asked"
+		if f.By == "cudaMallocAsync" {
+			f.Why = "the message has no figures"
+		}
+		return
+	}
+	if f.Cause == report.UnclearVerdict && o.why != "" {
+		f.Cause, f.Confidence = report.TrueShortage, BesideConfidence
 	}
 	f.Why, f.Remedy = o.why, o.change
 }
+
+// BesideConfidence is how sure a failure beside PyTorch's allocator is a shortage.
+const BesideConfidence = 0.7
 
 // ofUnsure words a failure of a library that may be one of memory or not.
 func (f *Failure) ofUnsure() {
@@ -93,6 +113,18 @@ func (f *Failure) ofUnsure() {
 	}
 	f.Remedy = "Try a much smaller batch, with nvidia-smi beside it: if it works then, it was memory. Else look for a kernel " +
 		"that failed before (CUDA_LAUNCH_BLOCKING=1; one step on the CPU shows a wrong index), then at the library's version"
+}
+
+// ofWorkspace judges a request for a part of a buffer that a library took at its start.
+func (f *Failure) ofWorkspace() {
+	f.Cause, f.Confidence = report.WorkspaceFull, 0.95
+	f.Why = "a library's workspace is full, not the GPU"
+	if f.Requested >= 0 && f.Allowed >= 0 {
+		f.Why += fmt.Sprintf(": %s asked of it, %s in it", units.Bytes(f.Requested), units.Bytes(f.Allowed))
+	}
+	f.Remedy = "Make the workspace larger (FlashInfer's workspace buffer: FLASHINFER_WORKSPACE_BUFFER_SIZE or " +
+		"VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE in vLLM, SGLANG_FLASHINFER_WORKSPACE_SIZE in sglang), or let a pass work on " +
+		"fewer tokens (max_num_batched_tokens, --chunked-prefill-size)"
 }
 
 // libraryName is a library as it writes itself.
@@ -124,6 +156,7 @@ func (f *Failure) ofVLLM() {
 		f.Remedy = "A lower max_model_len, a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU " +
 			"has room, or more GPUs (tensor_parallel_size)"
 	default:
+		f.Cause, f.Confidence = report.TrueShortage, BesideConfidence
 		f.Why = "vLLM's share of the GPU (gpu_memory_utilization) leaves too little for its key-value cache beside weights " +
 			"and activations"
 	}

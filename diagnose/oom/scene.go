@@ -22,6 +22,12 @@ var changeDoing = map[evidence.Doing]string{
 	evidence.Replicas: "DistributedDataParallel, or one GPU: DataParallel copies the model to every GPU in each forward " +
 		"pass and gathers outputs on the first",
 	evidence.ModelCopy: "Keep the copy of the model on the host or in 16 bits: deepcopy doubles its weights",
+	evidence.UnfusedAttention: "Let scaled_dot_product_attention take a fused kernel: no attn_mask that none of them takes, " +
+		"16 bits, a head size that it knows (torch.nn.attention.sdpa_kernel tells why not; on an NPU " +
+		"torch_npu.npu_fusion_attention); else shorter sequences or smaller images, as its plain kernel writes out all " +
+		"scores of attention",
+	evidence.Pinning: "Pin less host memory: pin_memory=False, fewer workers or prefetched batches, a higher limit for locked " +
+		"memory (ulimit -l); in a DataLoader's thread, torch.cuda.set_device first, so that no context is made on GPU 0",
 	evidence.ImageDecoder: "pipe.enable_vae_tiling() or enable_vae_slicing(), or fewer or smaller images at once: the " +
 		"decoder's " +
 		"maps are as large as the images",
@@ -77,7 +83,7 @@ func (f *Failure) changeShown() string {
 		return "Keep the data on the host and bring one batch at a time to the GPU: the whole of it is moved at that line"
 	}
 	switch {
-	case s.Evaluating && !s.NoGrad && f.PhaseName == "forward":
+	case s.Evaluating && !s.NoGrad && (f.PhaseName == "forward" || f.PhaseName == ""):
 		return "Evaluate under torch.no_grad() or inference_mode(), if that line doesn't yet (model.eval() alone keeps " +
 			"activations), with a smaller batch, and let go of the last step's loss before"
 	case s.Evaluating && f.PhaseName == "forward":
@@ -98,10 +104,26 @@ func (f *Failure) asksFor(parts int64) bool {
 	return f.Capacity > 0 && f.Requested >= f.Capacity/parts
 }
 
-// changeServer is how inference servers are told to need less.
+// changeServer is how inference servers, and programs that draw, are told to need less.
 var changeServer = map[string]string{
+	"TGI": "Lower --max-batch-prefill-tokens, --max-total-tokens or --cuda-memory-fraction, quantise the weights, or " +
+		"spread them over more GPUs (--num-shard)",
+	"TensorRT-LLM": "Lower free_gpu_memory_fraction, max_batch_size or max_num_tokens, quantise the weights, or spread them " +
+		"over more GPUs (tp_size)",
+	"LMDeploy": "Lower --cache-max-entry-count, quantise the weights, or spread them over more GPUs (--tp)",
+	"llama.cpp": "Fewer layers on the GPU (-ngl), a shorter context (-c), a quantised cache (-ctk q8_0 -ctv q8_0) or a " +
+		"smaller quantisation of the weights",
+	"ComfyUI": "Fewer or smaller images at once, tiled VAE decoding, a quantised model (fp8, GGUF), or --lowvram, which keeps " +
+		"only parts of the model on the GPU; with --disable-pinned-memory nothing of the host's memory is pinned",
+	"Fooocus": "Smaller images, or --always-low-vram, which keeps only parts of the model on the GPU; the VAE decodes in " +
+		"tiles where the GPU has too little for it in one piece",
+	"Stable Diffusion web UI": "Smaller images or batches, --medvram or --lowvram, tiled VAE, or attention that writes no " +
+		"scores out (--opt-sdp-attention, --xformers)",
+	"InvokeAI": "Smaller images, tiled decoding, a quantised model, or a lower max_cache_vram_gb",
 	"vLLM": "Lower gpu_memory_utilization, which leaves more of the GPU beside weights and key-value cache, or " +
-		"max_num_batched_tokens, max_num_seqs or max_model_len, so that a pass needs less of it",
+		"max_num_batched_tokens, max_num_seqs or max_model_len, so that a pass needs less of it; where the weights alone " +
+		"don't fit, quantise them or spread them over more GPUs (tensor_parallel_size)",
 	"sglang": "Lower --mem-fraction-static, which leaves more of the GPU beside weights and key-value cache, or " +
-		"--cuda-graph-max-bs or --chunked-prefill-size, so that a pass needs less of it",
+		"--cuda-graph-max-bs or --chunked-prefill-size, so that a pass needs less of it; where the weights alone don't " +
+		"fit, quantise them or spread them over more GPUs (--tp)",
 }

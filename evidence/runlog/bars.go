@@ -7,6 +7,7 @@ import (
 	"github.com/vramscope/vramscope/internal/civil"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // readBars reads tqdm's progress bars:
@@ -17,6 +18,7 @@ import (
 // of downloads and shards are passed over. What the Trainer prints behind a
 // bar on the same line is handed back.
 func (s *stepState) readBars(p *Parser, number int, line []byte) []byte {
+	s.progress.loading = p.beforeNumber == number-1 && readsData(p.before)
 	for rest := line; ; {
 		i := bytes.Index(rest, []byte("%|"))
 		if i < 0 {
@@ -89,10 +91,22 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 
 // barEnd is the total of "10/100 [".
 func barEnd(body []byte) int64 {
-	_, rest, _ := integer(body)
+	_, rest, _ := figures.Integer(body)
 	_, rest, _ = bytes.Cut(rest, []byte("/"))
-	total, _, _ := integer(bytes.TrimLeft(rest, " "))
+	total, _, _ := figures.Integer(bytes.TrimLeft(rest, " "))
 	return total
+}
+
+// readsData tells words of preparing data, in the line above a loop's bar.
+func readsData(line []byte) bool {
+	lower := bytes.ToLower(line)
+	for _, w := range [...]string{"loading", "reading", "tokeniz", "mapping", "download", "dataset", "data set", "preprocess",
+		"caching", "filtering", "indexing"} {
+		if bytes.Contains(lower, []byte(w)) {
+			return true
+		}
+	}
+	return false
 }
 
 func trainingName(name []byte) bool {
@@ -147,7 +161,7 @@ func stampOf(b []byte) int64 {
 	}
 	var v [6]int64
 	for k, at := range [6][2]int{{0, 4}, {5, 7}, {8, 10}, {11, 13}, {14, 16}, {17, 19}} {
-		n, rest, ok := integer(b[at[0]:at[1]])
+		n, rest, ok := figures.Integer(b[at[0]:at[1]])
 		if !ok || len(rest) > 0 {
 			return 0
 		}

@@ -1,6 +1,10 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence/figures"
+)
 
 // Ultralytics and YOLOv5 print a table whose head names the columns, and whose
 // rows are progress bars, one for each epoch:
@@ -25,14 +29,14 @@ func (s *stepState) rowOf(p *Parser, number int, line []byte) bool {
 	if len(text) == 0 || !isDigit(text[0]) || len(text) > maxOther {
 		return false
 	}
-	epoch, rest, _ := integer(text)
+	epoch, rest, _ := figures.Integer(text)
 	if len(rest) == 0 || rest[0] != '/' {
 		return false
 	}
-	if _, rest, _ = integer(rest[1:]); len(rest) == 0 || rest[0] != ' ' {
+	if _, rest, _ = figures.Integer(rest[1:]); len(rest) == 0 || rest[0] != ' ' {
 		return false
 	}
-	held, rest, ok := decimal(bytes.TrimLeft(rest, " "))
+	held, rest, ok := figures.Decimal(bytes.TrimLeft(rest, " "))
 	if !ok || len(rest) < 2 || rest[0] != 'G' || rest[1] != ' ' {
 		return false
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/evidence/traceback"
 )
 
 // records follows that list (torch/distributed/elastic/multiprocessing/errors):
@@ -60,7 +62,7 @@ func rankField(text []byte) (int, bool) {
 	if i < 0 || !bytes.HasSuffix(bytes.TrimRight(text[:i], " "), []byte("rank")) {
 		return 0, false
 	}
-	n, rest, ok := integer(bytes.TrimLeft(text[i+1:], " "))
+	n, rest, ok := figures.Integer(bytes.TrimLeft(text[i+1:], " "))
 	return int(n), ok && n < 1<<20 && len(bytes.TrimSpace(rest)) == 0
 }
 
@@ -82,7 +84,7 @@ func (r *records) of(number int) int {
 
 // rank is whose message behind some text of a line is, nil where nothing tells.
 func (p *Parser) rank(number int, before []byte) *int {
-	if rank := rankOf(before); rank >= 0 {
+	if rank := traceback.RankOf(before); rank >= 0 {
 		return &rank
 	}
 	return evidence.Known(p.records.of(number))

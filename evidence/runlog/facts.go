@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"bytes"
+	"github.com/vramscope/vramscope/evidence/figures"
 	"math"
 )
 
@@ -122,9 +123,15 @@ func (f *facts) readLoss(p *pair) bool {
 }
 
 // readTime finds the time of one step; cumulative times are kept apart.
+//
+// complexity: one case for each way to say a time
 func (f *facts) readTime(p *pair) bool {
 	if p.tokens && f.tokensPerSecond < 0 && p.value > 0 {
 		f.tokensPerSecond = p.value
+		return true
+	}
+	if p.unit == perItem && f.secondsPerStep < 0 && p.value > 0 && p.value < 1e6 && !p.eval {
+		f.secondsPerStep = p.value
 		return true
 	}
 	if !p.time && !p.meaning.total {
@@ -164,6 +171,8 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 		return rest[0].unit.factor(rest[0].binary)
 	case p.inBillions():
 		return 1e9
+	case p.inGB(line):
+		return 1e9
 	case p.whole && p.value >= 1<<24:
 		return 1
 	case p.whole && p.word == "memory" && bytes.Contains(line, []byte("data_time")):
@@ -175,6 +184,13 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 		return 1 << 30 // torchtune/training/memory.py divides by 1024³
 	}
 	return 0
+}
+
+// inGB tells gigabytes that a program's own print leaves the unit out of:
+// "reserved memory is 16.5977 and allocated memory is 3.4781".
+func (p *pair) inGB(line []byte) bool {
+	return p.unit == noUnit && p.decimals >= 3 && p.value > 0 && p.value < 1<<9 && p.plain && len(line) <= maxProse &&
+		bytes.Contains(line, []byte("eserved memory")) && bytes.Contains(line, []byte("llocated memory"))
 }
 
 // inPowersOfTwo tells by the rest of the line whose MB and GB are MiB and GiB.
@@ -192,7 +208,7 @@ func (p *pair) inPowersOfTwo(line []byte) bool {
 }
 
 func (f *facts) keepMemory(value float64, m *meaning) {
-	if value <= 0 || value > maxMemory || math.IsNaN(value) {
+	if value <= 0 || value > figures.MaxMemory || math.IsNaN(value) {
 		return
 	}
 	bytes := int64(math.Round(value))

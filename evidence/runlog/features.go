@@ -1,6 +1,10 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence/serving"
+)
 
 // features says which words occur in a line. One pass over the line finds them
 // all; a byte search for each would pass over every line twenty times.
@@ -20,6 +24,10 @@ const (
 	hasOther                         // what asks for memory beside PyTorch's allocator
 	hasPressure                      // what trainers say of a GPU's size, and of its being full
 	hasRunning                       // the Trainer begins
+	hasEngine                        // an inference engine's account
+	hasMoment                        // before or after a phase
+	hasSpoken                        // a failure in words of its own
+	hasAlloc                         // something about allocating
 
 	// What has no word: something that has begun, or the way that a line begins.
 	inRecord
@@ -43,20 +51,26 @@ type feature struct {
 // "oss" rather than "loss".
 var words = []feature{
 	{"ut of memory", hasOOM},
+	{"OOM", hasSpoken}, {"Out Of Mem", hasSpoken}, {"OUT OF MEM", hasSpoken}, {"OutOfMem", hasSpoken},
+	{"ut-of-memory", hasSpoken},
+	{"otal capac", hasAlloc},
+	{"ut of GPU", hasSpoken}, {"ut of CUDA", hasSpoken}, {"ut of VRAM", hasSpoken}, {"ut of device", hasSpoken},
+	{"ut of HBM", hasSpoken}, {"leep mode freed", hasMoment}, {"efore ", hasMoment}, {"fter ", hasMoment},
+	{"During ", hasMoment}, {"ufficient", hasSpoken}, {"ough memory", hasSpoken}, {"ough GPU", hasSpoken},
+	{"ough VRAM", hasSpoken}, {"ough device mem", hasSpoken}, {"mory exhausted", hasSpoken}, {"oom", hasSpoken},
 	{`e "`, hasTrace}, {".py", hasTrace}, {"Traceback (", hasTrace}, {"ll In[", hasTrace}, {"ut In ", hasTrace},
 	{"<ipython", hasTrace}, {"ipykernel", hasTrace}, {".ipynb", hasTrace},
 	{"oss", hasMetric}, {"OSS", hasMetric}, {"tep", hasMetric}, {"iter", hasMetric}, {"Iter", hasMetric}, {"mem", hasMetric},
 	{"Mem", hasMetric},
-	{"lloc", hasMetric}, {"iB", hasMetric}, {"GB", hasMetric}, {"MB", hasMetric}, {"KV cache", hasMetric},
+	{"lloc", hasMetric | hasAlloc}, {"iB", hasMetric}, {"GB", hasMetric}, {"MB", hasMetric}, {"KV cache", hasMetric},
 	{"roughput", hasMetric},
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
 	{"* Running ", hasRunning},
 	{"ache flushes since", hasPressure}, {"allocation retries", hasPressure}, {"UDA capacity: ", hasPressure},
+	{"ax memory", hasPressure},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
-	{"sglang.launch_server", hasServer}, {"server_args=ServerArgs(", hasServer}, {"sglang::", hasServer},
-	{"vllm.entrypoints", hasServer}, {"vllm serve ", hasServer}, {"VLLM::", hasServer}, {"LLM engine (v", hasServer},
 	{"_bytes.all.", hasStats}, {"num_ooms", hasStats},
 	{hostAllocator, hasHost}, {"_kill event", hasHost}, {"-kill event", hasHost}, {"OMKilled", hasHost},
 	{"Kill process", hasHost}, {"Killed process", hasHost},
@@ -75,7 +89,9 @@ var words = []feature{
 	{"RESOURCE_EXH", hasOther}, {"OOM when alloc", hasOther}, {"cache blocks. Try", hasOther}, {"KV cache is needed", hasOther},
 	{"stored in KV cache", hasOther}, {"than desired GPU memory", hasOther}, {"Not enough memory", hasOther},
 	{"xecutable batch", hasOther},
-	{"Allocation on device", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},
+	{"Allocation on device", hasOther}, {"NVML_SUCCESS", hasOther},
+	{"INTERNAL ASSERT", hasOther}, {"THCudaCheck", hasOther},
+	{"fer overflow when", hasOther}, {"orkspace", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 
@@ -88,6 +104,12 @@ var (
 
 func buildStarts() [][]feature {
 	lists := [][]feature{nil}
+	for _, m := range serving.Marks {
+		words = append(words, feature{m.Words, hasEngine})
+	}
+	for _, m := range serverMarks {
+		words = append(words, feature{m.text, hasServer})
+	}
 	for _, w := range words {
 		pair := uint16(w.word[0])<<8 | uint16(w.word[1])
 		if starts[pair] == 0 {

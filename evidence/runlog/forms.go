@@ -1,6 +1,10 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence/serving"
+)
 
 // Form is something that logs hold, and how its lines are told from others.
 type Form struct {
@@ -12,7 +16,7 @@ type Form struct {
 }
 
 // Forms are all of them, in the order in which a line is offered.
-func Forms() []Form { return append(messages[:len(messages):len(messages)], figures...) }
+func Forms() []Form { return append(messages[:len(messages):len(messages)], counts...) }
 
 const (
 	exampleOOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.65 " +
@@ -31,13 +35,14 @@ var messages = []Form{
 	{"an inference server", "python -m sglang.launch_server --model x\n" + exampleOOM, hasServer, (*Parser).server},
 	{"a failure on the host", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasHost | mayBeKilled,
 		(*Parser).hostLine},
-	{"an out-of-memory message", exampleOOM, hasOOM, (*Parser).oomLine},
+	{"an out-of-memory message", exampleOOM, hasOOM | hasAlloc, (*Parser).oomLine},
 	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling " +
 		"`cublasCreate(handle)`",
 		hasOOM | hasOther, (*Parser).otherLine},
-	{"figures of cudaMallocAsync", "torch.cuda.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of " +
+	{"figures of cudaMallocAsync", "Allocation on device 0 would exceed allowed memory. (out of " +
 		"memory)\n" +
 		"Currently allocated     : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncLine},
+	{"a failure in words of its own", "step 3 ran OOM and the run ended", hasOOM | hasSpoken | hasAlloc, (*Parser).spokenLine},
 	{"a traceback", exampleTrace + exampleOOM, hasTrace | inTrace, (*Parser).traceLine},
 	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high " +
 		"memory " +
@@ -45,8 +50,10 @@ var messages = []Form{
 	{"the Trainer's beginning", "***** Running training *****\nstep 1 loss 2.5", hasRunning, (*Parser).beginning},
 }
 
-// figures are looked for behind the label.
-var figures = []Form{
+// counts are looked for behind the label.
+var counts = []Form{
+	{"an engine's account", "INFO [gpu_worker.py:298] Available KV cache memory: 5.00 GiB", hasEngine, (*Parser).account},
+	{"a phase's reading", serving.PhaseExamples[1], hasMoment, (*Parser).phaseLine},
 	{"memory_stats()", "'allocated_bytes.all.current': 5, 'allocated_bytes.all.peak': 9, 'reserved_bytes.all.current': 12, " +
 		"'reserved_bytes.all.peak': 12", hasStats, (*Parser).statsLine},
 	{"memory_summary()", "|       PyTorch CUDA memory summary, device ID 0       |\n" +
@@ -81,7 +88,7 @@ func (p *Parser) goingOn(line []byte) (in features) {
 	if p.async > 0 {
 		in |= inAsync
 	}
-	if p.traces.open {
+	if p.traces.Open {
 		in |= inTrace
 	}
 	return in
@@ -118,13 +125,17 @@ func (p *Parser) asyncLine(number int, line []byte, _ features) bool {
 	return p.asyncFigures(number, line)
 }
 
-func (p *Parser) traceLine(_ int, line []byte, has features) bool {
-	p.traces.line(line, has&hasTrace != 0)
+func (p *Parser) traceLine(number int, line []byte, has features) bool {
+	isFrame := p.traces.Line(line, has&hasTrace != 0)
+	p.late(number, line, isFrame)
 	return false
 }
 
 func (p *Parser) pressureLine(number int, line []byte, _ features) bool {
-	readPressure(&p.report.Pressure, number, line)
+	before := p.report.Pressure.Flushes
+	if readPressure(&p.report.Pressure, number, line); p.report.Pressure.Flushes > before {
+		p.report.Known++
+	}
 	return false
 }
 
@@ -137,6 +148,30 @@ func (p *Parser) beginning(_ int, line []byte, _ features) bool {
 func (p *Parser) statsLine(number int, line []byte, _ features) bool {
 	p.stats.line(p, number, line)
 	return false
+}
+
+// account takes such a line whole: its sizes are parts, none of them what is held.
+func (p *Parser) account(_ int, line []byte, _ features) bool {
+	if !serving.Account(&p.report.Engine, line) {
+		return false
+	}
+	p.report.Known++
+	return true
+}
+
+// maxPhases bounds the readings that are kept.
+const maxPhases = 4096
+
+func (p *Parser) phaseLine(number int, line []byte, _ features) bool {
+	r, ok := serving.Phase(line)
+	if !ok {
+		return false
+	}
+	p.report.Known++
+	if r.Line = number; len(p.report.Phases) < maxPhases {
+		p.report.Phases = append(p.report.Phases, r)
+	}
+	return true
 }
 
 func (p *Parser) summaryLine(number int, line []byte, _ features) bool {
@@ -157,7 +192,7 @@ func (p *Parser) columnsHead(_ int, line []byte, _ features) bool {
 }
 
 func (p *Parser) stepLine(number int, line []byte, has features) bool {
-	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable) == 0 {
+	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable|hasAlloc|hasMoment) == 0 {
 		p.steps.templates.remember(line, p.steps.pairs)
 	}
 	return true

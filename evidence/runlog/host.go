@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // hostAllocator is PyTorch's own (c10/core/impl/alloc_cpu.cpp):
@@ -40,7 +41,7 @@ var hostMarks = []struct{ words, by, asked string }{
 func (p *Parser) hostFailure(number int, line []byte) bool {
 	const enough = 120 // bytes without blanks up to the figure
 	if at := bytes.Index(line, []byte(hostAllocator)); at >= 0 {
-		requested := sizeAfter(compact(line[at:], enough), "triedtoallocate")
+		requested := figures.After(figures.Compact(line[at:], enough), "triedtoallocate")
 		if requested != unknown {
 			p.report.Known++
 			p.hostFailed(evidence.HostFailure{Line: number, RequestedBytes: &requested, By: evidence.ByPyTorch}, line[:at])
@@ -60,12 +61,12 @@ func (p *Parser) hostFailure(number int, line []byte) bool {
 		}
 		f := evidence.HostFailure{Line: number, By: mark.by}
 		if mark.asked != "" {
-			if f.RequestedBytes = known(sizeAfter(compact(line, maxOther), mark.asked)); f.RequestedBytes == nil {
+			if f.RequestedBytes = known(figures.After(figures.Compact(line, maxOther), mark.asked)); f.RequestedBytes == nil {
 				continue
 			}
 		}
 		if mark.by == evidence.ByKernel {
-			f.HeldBytes = max(0, sizeAfter(compact(line[at:], 512), "anon-rss:"))
+			f.HeldBytes = max(0, figures.After(figures.Compact(line[at:], 512), "anon-rss:"))
 		}
 		p.report.Known++
 		p.hostFailed(f, line[:at])
@@ -118,7 +119,7 @@ func (p *Parser) hostFailed(f evidence.HostFailure, prefix []byte) {
 		return
 	}
 	var m evidence.OOMMessage
-	p.traces.tell(&m, prefix)
+	p.traces.Tell(&m, prefix)
 	f.UserFile, f.UserLine = evidence.Or(m.UserFile, ""), evidence.Or(m.UserLine, 0)
 	p.report.HostFailures = append(p.report.HostFailures, f)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // oomState joins a message that a terminal or a logger wrapped over lines.
@@ -45,7 +46,33 @@ func (o *oomState) start(p *Parser, number int, line []byte) bool {
 		}
 		rest = rest[i+len("out of memory"):]
 	}
-	return found > 0
+	return found > 0 || o.headless(p, number, line)
+}
+
+// bodyWords are those of a message behind its first words, which quotes and
+// loggers cut off.
+var bodyWords = [...]string{"ried to allocate ", "total capacity; ", "has a total capac", "already allocated; ",
+	"reserved in total by PyTorch", "is allocated by PyTorch, ", "MPS allocated: "}
+
+// headless looks for a message without its first words, but with figures.
+func (o *oomState) headless(p *Parser, number int, line []byte) bool {
+	for i, words := range bodyWords {
+		at := bytes.Index(line, []byte(words))
+		if at < 0 {
+			continue
+		}
+		text := figures.Compact(line[at+len(words):], 16)
+		if i == 0 { // a size follows: others use these words, too
+			if v, _ := figures.Size(text); v == unknown && !bytes.HasPrefix(text, []byte("morethan1EB")) {
+				return false
+			}
+		} else if at = 0; !bytes.Contains(line, []byte("iB ")) {
+			return false
+		}
+		o.begin(p, number, line, max(at-1, 0))
+		return true
+	}
+	return false
 }
 
 // cutShort keeps a line that ends inside of the three words themselves.
@@ -115,7 +142,8 @@ func isMessage(line []byte, i int) bool {
 	}
 	// The message may be wrapped right here, before "Tried to allocate".
 	short := len(bytes.TrimSpace(after)) <= len(". Tried to allocat")
-	return named || short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#")
+	return named || short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#") &&
+		!beside(unspoken, bytes.ToLower(before[:max(0, bytes.LastIndex(before, []byte(backend)))]), bytes.HasSuffix)
 }
 
 // goesOn tells that a sentence goes on behind the words, other than to say where.
@@ -132,13 +160,33 @@ func goesOn(after []byte) bool {
 	return true
 }
 
+var backends = [...]string{"CUDA", "HIP", "XPU", "MPS", "NPU", "MUSA", "MLU", "HPU", "CUDNN", "CUBLAS"}
+
 func backendOf(before []byte) string {
 	if len(before) > 40 {
 		before = before[len(before)-40:]
 	}
-	for _, name := range [...]string{"CUDA", "HIP", "XPU", "MPS", "NPU", "MUSA", "CUDNN", "CUBLAS"} {
+	for _, name := range backends {
 		if bytes.Contains(before, []byte(name)) {
 			return name
+		}
+	}
+	said := bytes.ToUpper(before)
+	for _, name := range backends {
+		if bytes.HasSuffix(said, []byte(name+" ")) || bytes.HasSuffix(said, []byte(name+" ERROR: ")) {
+			return name
+		}
+	}
+	return ""
+}
+
+// authors are allocators that name the file in which the driver refused them.
+var authors = []struct{ in, by string }{{"cumem_allocator.cpp", "cumem"}, {"/THC/", "THC"}}
+
+func authorOf(line []byte) string {
+	for _, a := range authors {
+		if bytes.Contains(line, []byte(a.in)) {
+			return a.by
 		}
 	}
 	return ""
@@ -150,8 +198,8 @@ func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
 	o.message = evidence.OOMMessage{Line: number, Rank: p.rank(number, line[:at]), Backend: backend,
 		AfterStep: p.steps.latest(), UpToStep: -1, Driver: ofDriver(line[:at]),
-		Handled: !bytes.Contains(line[:at], []byte("Error: "))}
-	p.traces.tell(&o.message, line[:at])
+		Handled: !bytes.Contains(line[:at], []byte("Error: ")), By: authorOf(line)}
+	p.tell(&o.message, line[:at])
 	o.add(line[at:])
 	if o.complete() {
 		o.finish(p)
@@ -200,11 +248,11 @@ func (o *oomState) wrapped(p *Parser, line []byte) bool {
 // message nothing but its own words may follow.
 func (o *oomState) continues(line []byte) bool {
 	line = dropPrefix(line, o.prefix)
-	text := compact(line, 40)
+	text := figures.Compact(line, 40)
 	if len(text) == 0 {
 		return false
 	}
-	if bytes.Contains(o.text, []byte("Triedtoalloc")) {
+	if bytes.Contains(o.text, []byte("riedtoalloc")) || !bytes.HasPrefix(bytes.ToLower(o.text), []byte("o")) {
 		return !bytes.HasPrefix(text, []byte("Traceback")) && !bytes.HasPrefix(text, []byte(`File"`)) &&
 			!bytes.Contains(line, outOfMemory)
 	}
@@ -223,18 +271,6 @@ func (o *oomState) continues(line []byte) bool {
 	return false
 }
 
-func compact(line []byte, limit int) []byte {
-	out := make([]byte, 0, limit)
-	for _, c := range line {
-		if c > ' ' {
-			if out = append(out, c); len(out) == limit {
-				break
-			}
-		}
-	}
-	return out
-}
-
 // dropPrefix removes what a logger repeats before every line: the prefix of
 // the first one up to the exception's name, box drawing and pytest's E.
 func dropPrefix(line, prefix []byte) []byte {
@@ -243,6 +279,7 @@ func dropPrefix(line, prefix []byte) []byte {
 		line = bytes.TrimPrefix(line, []byte(":"))
 	}
 	line = bytes.TrimSpace(line)
+	line = bytes.TrimLeft(line, "> ")
 	for _, mark := range [...]string{"│", "║", "|", "E  "} {
 		line = bytes.TrimPrefix(line, []byte(mark))
 		if mark != "E  " {
@@ -289,25 +326,29 @@ func ofDriver(before []byte) bool {
 //	…allocate2.90GiB.GPU0hasatotalcapacityof178.35GiBofwhich1.47GiBisfree.
 //	…allocate3.91GiB(GPU0;79.33GiBtotalcapacity;27.16GiBalreadyallocated;…
 func readMessage(m *evidence.OOMMessage, text []byte) {
-	m.RequestedBytes = known(sizeAfter(text, "Triedtoallocate"))
-	m.CapacityBytes = first(sizeAfter(text, "totalcapacityof"), sizeAfter(text, "totalcapactyof"),
-		sizeBefore(text, "totalcapacity"))
-	m.DeviceFreeBytes = first(sizeBefore(text, "isfree"), sizeBefore(text, "free;"))
-	m.ProcessBytes = known(sizeAfter(text, "thisprocesshas"))
-	m.AllowedBytes = first(sizeBefore(text, "allowed;"), sizeAfter(text, "maxallowed:"))
-	m.AllocatedBytes = first(sizeBefore(text, "isallocatedbyPyTorch"), sizeBefore(text, "alreadyallocated"),
-		sizeAfter(text, "MPSallocated:"))
-	m.BesideBytes = known(sizeAfter(text, "otherallocations:"))
-	m.PrivatePoolBytes = known(sizeBefore(text, "allocatedinprivatepools"))
+	m.RequestedBytes = known(figures.After(text, "riedtoallocate"))
+	m.Beyond = bytes.Contains(text, []byte("riedtoallocatemorethan1EB"))
+	m.CapacityBytes = first(figures.After(text, "totalcapacityof"), figures.After(text, "totalcapactyof"),
+		figures.Before(text, "totalcapacity"))
+	m.DeviceFreeBytes = first(figures.Before(text, "isfree"), figures.Before(text, "free;"))
+	m.ProcessBytes = known(figures.After(text, "thisprocesshas"))
+	m.AllowedBytes = first(figures.Before(text, "allowed;"), figures.After(text, "maxallowed:"))
+	m.AllocatedBytes = first(figures.Before(text, "isallocatedbyPyTorch"), figures.Before(text, "alreadyallocated"),
+		figures.After(text, "MPSallocated:"))
+	m.BesideBytes = known(figures.After(text, "otherallocations:"))
+	m.PrivatePoolBytes = known(figures.Before(text, "allocatedinprivatepools"))
 	// Before 1.4 "cached" was what is reserved and not allocated
 	// (c10/cuda/CUDACachingAllocator.cpp: amount_cached - amount_allocated).
-	m.ReservedUnallocatedBytes = first(sizeBefore(text, "isreservedbyPyTorchbutunallocated"), sizeBefore(text, "cached)"))
-	if r := sizeBefore(text, "reservedintotalbyPyTorch"); r != unknown && m.AllocatedBytes != nil {
+	m.ReservedUnallocatedBytes = first(figures.Before(text, "isreservedbyPyTorchbutunallocated"), figures.Before(text, "cached)"))
+	if r := figures.Before(text, "reservedintotalbyPyTorch"); r != unknown && m.AllocatedBytes != nil {
 		m.ReservedUnallocatedBytes = known(max(r-*m.AllocatedBytes, 0))
 	}
-	for _, word := range [...]string{"GPU", "(NPU"} {
+	for _, word := range [...]string{"GPU", "(NPU", "(MLU", "(XPU", "(MUSA", "(HPU"} {
 		if i := bytes.Index(text, []byte(word)); i >= 0 {
-			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
+			if m.Backend == "" && word != "GPU" {
+				m.Backend = word[1:]
+			}
+			if n, _, ok := figures.Integer(text[i+len(word):]); ok && n < 1024 {
 				gpu := int(n)
 				m.GPU = &gpu
 				break
@@ -324,9 +365,9 @@ func readProcesses(m *evidence.OOMMessage, text []byte) {
 			return
 		}
 		text = text[i+len("Process"):]
-		id, rest, ok := integer(text)
+		id, rest, ok := figures.Integer(text)
 		if ok && bytes.HasPrefix(rest, []byte("has")) {
-			if b := sizeAfter(rest, "has"); b > 0 { // 0: what the driver says of a process that ends
+			if b := figures.After(rest, "has"); b > 0 { // 0: what the driver says of a process that ends
 				m.OtherProcesses = append(m.OtherProcesses, evidence.ProcessUse{PID: int(id), Bytes: b})
 			}
 		}
@@ -342,38 +383,4 @@ func first(values ...int64) *int64 {
 		}
 	}
 	return nil
-}
-
-// sizeAfter reads the size that follows words, sizeBefore the one in front.
-func sizeAfter(text []byte, words string) int64 {
-	i := bytes.Index(text, []byte(words))
-	if i < 0 {
-		return unknown
-	}
-	v, _ := size(text[i+len(words):])
-	return v
-}
-
-func sizeBefore(text []byte, words string) int64 {
-	end := bytes.Index(text, []byte(words))
-	if end < 0 {
-		return unknown
-	}
-	start := end
-	for start > 0 && (text[start-1]|0x20 >= 'a' && text[start-1]|0x20 <= 'z') {
-		start--
-	}
-	for start > 0 && (text[start-1] >= '0' && text[start-1] <= '9' || text[start-1] == '.') {
-		start--
-	}
-	// A sentence's full stop is not part of the number.
-	for start < end && text[start] == '.' {
-		start++
-	}
-	v, rest := size(text[start:end])
-	// "19.38GiBofwhich…": the number must reach up to the words.
-	if len(rest) > len("is") {
-		return unknown
-	}
-	return v
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // otherMark is how something that asks a GPU for memory beside PyTorch's
@@ -12,6 +13,7 @@ type otherMark struct {
 	words  string
 	by     string
 	asked  []string // what stands before the size asked for, without blanks
+	with   string   // what a line with the words has, too
 	not    string   // what tells that a line with the words is about something else
 	unsure bool     // other causes than memory are usual, too
 }
@@ -42,10 +44,16 @@ var otherMarks = []otherMark{
 	// of web UIs for Stable Diffusion
 	{words: "Not enough memory, use lower resolution", by: "split attention", asked: []string{"Need:"}},
 	{words: "No executable batch size found, reached zero", by: "accelerate"},
-	{words: "would exceed allowed memory. (out of memory)", by: cudaMallocAsync},
-	{words: "OutOfMemoryError: Allocation on device", by: cudaMallocAsync},
+	{words: "Allocation on device", by: cudaMallocAsync},
+	// PyTorch asked NVML for what to put into the message, and NVML refused, as on a part of a GPU
+	{words: "NVML_SUCCESS == ", with: "CUDACachingAllocator", by: "NVML"},
+	{words: "INTERNAL ASSERT FAILED", with: "CachingAllocator", by: "NVML", unsure: true},
+	// a part of a buffer that a library took at its start
+	{words: "Buffer overflow when allocating memory for", by: "workspace"},
+	{words: "orkspace", with: "too small", by: "workspace"}, {words: "orkspace", with: "nsufficient", by: "workspace"},
+	{words: "orkspace", with: "not enough", by: "workspace"}, {words: "orkspace", with: "overflow", by: "workspace"},
 	{words: "Error out of memory at line", by: "bitsandbytes"},
-	{words: "THCudaCheck FAIL", by: "CUDA"},
+	{words: "THCudaCheck FAIL", by: "THC"},
 	{words: "Runtime (out of memory)", by: "TensorRT"},
 	{words: "CUDA_ERROR_OUT_OF_MEMORY", by: "CUDA", not: "failed to alloc"}, // TensorFlow asks for less then
 	{words: "cudaErrorMemoryAllocation", by: "CUDA", not: "Search for"},     // a hint of PyTorch's
@@ -75,11 +83,12 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 			continue
 		}
 		at := bytes.Index(line, []byte(mark.words))
-		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !raised(line, at) {
+		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !bytes.Contains(line, []byte(mark.with)) ||
+			!raised(line, at) {
 			continue
 		}
 		m := evidence.OOMMessage{Line: number, By: mark.by, AfterStep: p.steps.latest(), UpToStep: -1, Unsure: mark.unsure}
-		text := withoutCommas(compact(line, maxOther))
+		text := withoutCommas(figures.Compact(line, maxOther))
 		if !readOther(&m, mark, line, at, text) {
 			continue
 		}
@@ -90,7 +99,7 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 		}
 		p.oom.finish(p)
 		m.Rank = p.rank(number, line[:at])
-		p.traces.tell(&m, line[:at])
+		p.tell(&m, line[:at])
 		p.keepOOM(&m)
 		if m.By == cudaMallocAsync {
 			p.async = number
@@ -139,7 +148,7 @@ func raised(line []byte, at int) bool {
 func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, text []byte) bool {
 	for _, words := range mark.asked {
 		if m.RequestedBytes == nil {
-			m.RequestedBytes = known(sizeAfter(text, words))
+			m.RequestedBytes = known(figures.After(text, words))
 		}
 	}
 	switch mark.by {
@@ -156,10 +165,19 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 		if m.RequestedBytes == nil {
 			return false
 		}
-	case "XLA", "CUDA":
-		if m.By == "CUDA" && mark.words[0] != 'T' {
-			break // the name of the error is enough
+	case cudaMallocAsync:
+		after := bytes.TrimSpace(line[at+len(mark.words):])
+		if len(after) > 0 && !isDigit(after[0]) && !bytes.HasPrefix(after, []byte("would")) {
+			return false
 		}
+	case "workspace":
+		if _, rest, ok := bytes.Cut(text, []byte("withsize")); ok {
+			if n, _, ok := figures.Integer(rest); ok {
+				m.RequestedBytes = known(n)
+			}
+		}
+		m.AllowedBytes = known(figures.After(text, "butonly"))
+	case "XLA", "THC":
 		if !bytes.Contains(line, outOfMemory) {
 			return false // another quota than memory's
 		}
@@ -169,16 +187,16 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 			m.By = ""
 		}
 	case "Paddle":
-		m.AllocatedBytes = known(sizeBefore(text, "memoryhasbeenallocated"))
-		m.DeviceFreeBytes = known(sizeAfter(text, "availablememoryisonly"))
+		m.AllocatedBytes = known(figures.Before(text, "memoryhasbeenallocated"))
+		m.DeviceFreeBytes = known(figures.After(text, "availablememoryisonly"))
 	case "vLLM":
 		readEngine(m, text)
 	case "split attention":
-		m.DeviceFreeBytes = known(sizeAfter(text, "Have:"))
+		m.DeviceFreeBytes = known(figures.After(text, "Have:"))
 	}
 	for _, word := range [...]string{"device:GPU:", "onGPU", "ondevice"} {
 		if i := bytes.Index(text, []byte(word)); i >= 0 && m.GPU == nil {
-			if n, _, ok := integer(text[i+len(word):]); ok && n < 1024 {
+			if n, _, ok := figures.Integer(text[i+len(word):]); ok && n < 1024 {
 				gpu := int(n)
 				m.GPU = &gpu
 			}
@@ -193,25 +211,25 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 //	(16.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.50 GiB).
 //	Free memory on device (10.20/23.65 GiB) on startup is less than desired GPU memory utilization (0.9, 21.28 GiB).
 func readEngine(m *evidence.OOMMessage, text []byte) {
-	m.RequestedBytes = known(sizeBefore(text, "KVcacheisneeded"))
-	m.AllowedBytes = known(sizeAfter(text, "availableKVcachememory("))
+	m.RequestedBytes = known(figures.Before(text, "KVcacheisneeded"))
+	m.AllowedBytes = known(figures.After(text, "availableKVcachememory("))
 	_, rest, ok := bytes.Cut(text, []byte("Freememoryondevice"))
 	if !ok {
 		return
 	}
 	_, rest, _ = bytes.Cut(rest, []byte("("))
-	free, after, ok := decimal(rest)
+	free, after, ok := figures.Decimal(rest)
 	if !ok || len(after) == 0 || after[0] != '/' {
 		return
 	}
-	capacity, unit, _ := decimal(after[1:])
+	capacity, unit, _ := figures.Decimal(after[1:])
 	if bytes.HasPrefix(unit, []byte("GiB")) && capacity > 0 && capacity < 1<<20 && free <= capacity {
 		m.DeviceFreeBytes, m.CapacityBytes = known(int64(free*(1<<30))), known(int64(capacity*(1<<30)))
 	}
 	// Commas between digits are gone: "(0.9,21.28GiB)" has one behind a fraction.
 	if _, rest, ok = bytes.Cut(rest, []byte("memoryutilization(")); ok {
 		if _, rest, ok = bytes.Cut(rest, []byte(",")); ok {
-			v, _ := size(rest)
+			v, _ := figures.Size(rest)
 			m.RequestedBytes = known(v)
 		}
 	}
@@ -221,7 +239,7 @@ func readEngine(m *evidence.OOMMessage, text []byte) {
 func ncclDevice(line []byte) int {
 	if i := bytes.Index(line, []byte("NCCL WARN")); i >= 0 {
 		if open := bytes.LastIndexByte(line[:i], '['); open >= 0 {
-			if n, rest, ok := integer(line[open+1:]); ok && n < 1024 && len(rest) > 0 && rest[0] == ']' {
+			if n, rest, ok := figures.Integer(line[open+1:]); ok && n < 1024 && len(rest) > 0 && rest[0] == ']' {
 				return int(n)
 			}
 		}
@@ -254,11 +272,11 @@ func tensorBytes(text []byte) int64 {
 		return unknown
 	}
 	for _, d := range bytes.Split(dims, []byte(",")) {
-		n, rest, ok := integer(d)
+		n, rest, ok := figures.Integer(d)
 		if len(dims) == 0 {
 			break // a scalar
 		}
-		if !ok || len(rest) > 0 || n > 0 && total > maxMemory/n {
+		if !ok || len(rest) > 0 || n > 0 && total > figures.MaxMemory/n {
 			return unknown
 		}
 		total *= n
@@ -302,10 +320,10 @@ func (p *Parser) asyncFigures(number int, line []byte) bool {
 		return false
 	}
 	m := &p.report.OOMs[len(p.report.OOMs)-1]
-	text := compact(line, maxOther)
+	text := figures.Compact(line, maxOther)
 	found := bytes.Contains(text, []byte("PyTorchlimit("))
 	if limit, ok := bytes.CutPrefix(text, []byte(":")); ok {
-		v, _ := size(limit)
+		v, _ := figures.Size(limit)
 		m.AllowedBytes = known(v)
 		return true
 	}
@@ -314,7 +332,7 @@ func (p *Parser) asyncFigures(number int, line []byte) bool {
 		bytes **int64
 	}{{"Currentlyallocated:", &m.AllocatedBytes}, {"Requested:", &m.RequestedBytes}, {"Devicelimit:", &m.CapacityBytes},
 		{"Free(accordingtoCUDA):", &m.DeviceFreeBytes}, {"memoryfraction):", &m.AllowedBytes}} {
-		if v := sizeAfter(text, f.words); v != unknown {
+		if v := figures.After(text, f.words); v != unknown {
 			*f.bytes, found = &v, true
 		}
 	}

@@ -273,7 +273,7 @@ func (p *pair) unitAt(line []byte, i int) int {
 		start++
 	}
 	end := start
-	for end < len(line) && end-start < 8 && (line[end]|0x20 >= 'a' && line[end]|0x20 <= 'z' || line[end] == '/' ||
+	for end < len(line) && end-start < 9 && (line[end]|0x20 >= 'a' && line[end]|0x20 <= 'z' || line[end] == '/' ||
 		line[end] == '%') {
 		end++
 	}
@@ -316,7 +316,7 @@ func unitOf(b []byte) unit {
 		return gb
 	case "it/s":
 		return perSecond
-	case "s/it":
+	case "s/it", "s/step", "s/iter", "sec/step", "sec/iter", "sec/it":
 		return perItem
 	}
 	return otherUnit

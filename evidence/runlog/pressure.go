@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // readPressure reads what these say:
@@ -11,7 +12,9 @@ import (
 //	1 pytorch allocator cache flushes since last step. this happens when (deepspeed/runtime/zero/stage3.py)
 //	3 CUDA memory allocation retries. (torchtitan/components/metrics.py, of all steps so far)
 //	CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory (the same)
-func readPressure(s *evidence.Pressure, number int, line []byte) {
+//	GPU = NVIDIA GeForce RTX 4060. Max memory = 7.996 GB. (Unsloth's notebooks, in 1024³)
+func readPressure(p *evidence.Pressure, number int, line []byte) {
+	s := (*pressure)(p)
 	n := countBefore(line, " pytorch allocator cache flushes since last step")
 	if n > 0 {
 		n += s.Flushes
@@ -26,16 +29,28 @@ func readPressure(s *evidence.Pressure, number int, line []byte) {
 	}
 	if _, rest, ok := bytes.Cut(line, []byte("UDA capacity: ")); ok {
 		if _, rest, ok = bytes.Cut(rest, []byte(" with ")); ok {
-			switch capacity, _ := size(rest); {
-			case capacity <= 0:
-			case s.CapacityBytes == 0 || s.CapacityBytes == capacity:
-				s.CapacityBytes = capacity
-			default:
-				s.CapacityBytes = unknown
-			}
+			s.keepCapacity(rest)
+		}
+	}
+	for _, words := range [...]string{"Max memory = ", ". Max memory: "} {
+		if _, rest, ok := bytes.Cut(line, []byte(words)); ok {
+			s.keepCapacity(figures.Compact(rest, 24))
 		}
 	}
 }
+
+// keepCapacity keeps what all GPUs have.
+func (s *pressure) keepCapacity(text []byte) {
+	switch capacity, _ := figures.Size(text); {
+	case capacity <= 0:
+	case s.CapacityBytes == 0 || s.CapacityBytes == capacity:
+		s.CapacityBytes = capacity
+	default:
+		s.CapacityBytes = unknown
+	}
+}
+
+type pressure evidence.Pressure
 
 // countBefore is the number that words follow, 0 without one.
 func countBefore(line []byte, words string) int64 {
@@ -47,6 +62,6 @@ func countBefore(line []byte, words string) int64 {
 	for start > 0 && isDigit(line[start-1]) {
 		start--
 	}
-	n, _, _ := integer(line[start:i])
+	n, _, _ := figures.Integer(line[start:i])
 	return n
 }

@@ -17,6 +17,7 @@ type progress struct {
 	total      int64 // how many steps the log says there are to be, 0: it doesn't
 	results    bool  // of training came, on lines without a number
 	evaluating bool  // by the log's word an evaluation has begun
+	loading    bool  // the line before speaks of reading data
 }
 
 // bar is one loop: all bars of one name, or of one length where there is no name.
@@ -32,6 +33,7 @@ type bar struct {
 	resumed bool  // it went on after another bar had moved
 	ended   bool  // before there was any result
 	tests   bool  // it began in an evaluation
+	loads   bool  // it began below words of reading data
 }
 
 // maxBars bounds the bars that are told apart.
@@ -48,7 +50,7 @@ func (s *progress) of(name string, total int64, trains bool) *bar {
 			least = i
 		}
 	}
-	b := bar{name: name, total: total, tests: s.evaluating}
+	b := bar{name: name, total: total, tests: s.evaluating, loads: s.loading}
 	b.steps.init()
 	if len(s.bars) < maxBars {
 		s.bars = append(s.bars, b)
@@ -155,12 +157,21 @@ func (b *bar) worth(s *progress) (worth int) {
 	return worth
 }
 
+// swift is the time below which a pass of a loop without a name or a loss is no
+// step of training: examples are read or mapped so.
+const swift = 0.005
+
+// reads tells a loop over examples that nothing trains on yet.
+func (b *bar) reads() bool {
+	return !b.trains && b.name == "" && b.results <= 0 && (b.loads || b.steps.reported.n > 0 && b.steps.reported.value() < swift)
+}
+
 // training is the bar of the training, nil without one.
 func (s *progress) training() *bar {
 	var best *bar
 	for i := range s.bars {
 		b := &s.bars[i]
-		if b.steps.count == 0 || s.results && b.worth(s) < 0 {
+		if b.steps.count == 0 || s.results && b.worth(s) < 0 || b.reads() {
 			continue
 		}
 		if best == nil || b.worth(s) > best.worth(s) || b.worth(s) == best.worth(s) && b.steps.count > best.steps.count {

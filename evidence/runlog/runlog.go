@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/traceback"
 )
 
 // unknown stands for a number of bytes that was not printed.
@@ -45,7 +46,7 @@ type Parser struct {
 	OnStep func(evidence.Step)
 
 	report  Report
-	traces  tracebacks
+	traces  traceback.Traces
 	oom     oomState
 	records records
 	summary summaryState
@@ -57,10 +58,19 @@ type Parser struct {
 	plain    []byte // the line without colours
 	// coloured tells that some line had colours.
 	coloured     bool
-	kernelFailed bool   // some line tells of a kernel that failed
-	async        int    // number of the line in which a message of cudaMallocAsync began, 0: none
-	text         []byte // a line of a string
-	inString     bool   // the line is one of a string's
+	kernelFailed bool           // some line tells of a kernel that failed
+	spoken       int            // lines that spoke of a failure in words of their own
+	await        int            // 1 + the message whose traceback may come below it, 0: none
+	awaitKey     []byte         // who wrote it
+	awaited      evidence.Scene // what was known of it without the traceback
+	awaitLine    int            // its line, then that of the last frame
+	// innermostFirst: frames come in VS Code's order
+	innermostFirst bool
+	before         []byte // the line of text before, as far as it was looked at
+	beforeNumber   int    // and its number
+	async          int    // number of the line in which a message of cudaMallocAsync began, 0: none
+	text           []byte // a line of a string
+	inString       bool   // the line is one of a string's
 }
 
 // Line takes one line without its line feed; parts of a line that overwrite
@@ -95,9 +105,14 @@ func (p *Parser) Line(number int, line []byte) {
 		p.escaped(number, line)
 		return
 	}
-	if p.offer(messages, number, line, has|p.goingOn(line)) {
-		return
+	if !p.offer(messages, number, line, has|p.goingOn(line)) {
+		p.figures(number, line, has)
 	}
+	p.before, p.beforeNumber = append(p.before[:0], line[:min(len(line), maxBefore)]...), number
+}
+
+// figures offers a line that is no message to the forms of figures.
+func (p *Parser) figures(number int, line []byte, has features) {
 	p.labels.note(line, has&hasMetric != 0)
 	if line = p.labels.strip(line); len(line) == 0 {
 		return
@@ -111,8 +126,11 @@ func (p *Parser) Line(number int, line []byte) {
 	if has&hasMetric == 0 && counted(line) {
 		has |= isCounted
 	}
-	p.offer(figures, number, line, has)
+	p.offer(counts, number, line, has)
 }
+
+// maxBefore is how much of the line before a message is looked at.
+const maxBefore = 256
 
 // Finish ends the log. The parser must not be used afterwards.
 func (p *Parser) Finish() *Report {
@@ -130,6 +148,14 @@ func (r *Report) dropUnsure() {
 	unsure := func(m evidence.OOMMessage) bool { return m.Unsure }
 	if sure := slices.DeleteFunc(slices.Clone(r.OOMs), unsure); len(sure) > 0 {
 		r.OOMs = sure
+	}
+	known := func(m evidence.OOMMessage) bool { return !m.Unclear }
+	counted := func(of int64) func(evidence.MemorySummary) bool {
+		return func(s evidence.MemorySummary) bool { return min(evidence.Or(s.OOMs, -1), 1) == of }
+	}
+	none := slices.ContainsFunc(r.Summaries, counted(0)) && !slices.ContainsFunc(r.Summaries, counted(1))
+	if len(r.HostFailures) > 0 || none || slices.ContainsFunc(r.OOMs, known) {
+		r.OOMs = slices.DeleteFunc(r.OOMs, func(m evidence.OOMMessage) bool { return m.Unclear })
 	}
 }
 

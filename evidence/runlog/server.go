@@ -7,11 +7,16 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 )
 
-// serverMarks are what only a started server brings into a log: its command,
-// its own settings, and the names of its processes.
+// serverMarks are what only a started server, or a program that draws, brings into
+// a log: its command, its own settings, and the names of its processes.
 var serverMarks = []struct{ text, name string }{
 	{"sglang.launch_server", "sglang"}, {"server_args=ServerArgs(", "sglang"}, {"sglang::", "sglang"},
 	{"vllm.entrypoints", "vLLM"}, {"vllm serve ", "vLLM"}, {"VLLM::", "vLLM"}, {"LLM engine (v", "vLLM"},
+	{"EngineCore", "vLLM"}, {"RayWorkerWrapper", "vLLM"}, {"(VllmWorker", "vLLM"}, {"(Worker_TP", "vLLM"},
+	{"SGLangEngine", "sglang"}, {"text-generation-launcher", "TGI"}, {"text_generation_launcher", "TGI"},
+	{"[TensorRT-LLM]", "TensorRT-LLM"}, {"[TRT-LLM]", "TensorRT-LLM"},
+	{"llama_model_load", "llama.cpp"}, {"load_tensors: ", "llama.cpp"}, {"llama_context", "llama.cpp"},
+	{"Requested to load ", "ComfyUI"}, {"got prompt", "ComfyUI"}, {"ComfyUI", "ComfyUI"}, {"[Fooocus", "Fooocus"},
 }
 
 // serverLine notes a server at its first mention.

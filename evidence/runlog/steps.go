@@ -124,14 +124,10 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
 		s.epoch = f.epoch
 		return false
-	case len(line) <= maxProse && sglangLine(&p.report.Engine, line):
-		p.report.Known++
-		return true // its sizes are parts, none of them what is held
 	case f.hasMemory() && !gpustatLine(line) && s.memoryLine(line):
 		p.report.Known++
 	case f.hasLoss && f.epoch >= 0 || knownLine(line):
 		p.report.Known++
-		engineLine(&p.report.Engine, line)
 	default:
 		return false
 	}
@@ -149,12 +145,12 @@ func gpustatLine(line []byte) bool {
 // memoryLine tells a print of the GPU's memory outside of a step line from
 // any other mention of a size.
 func (s *stepState) memoryLine(line []byte) bool {
-	if len(line) > maxProse {
+	if len(line) > maxProse || isProse(line) {
 		return false
 	}
 	for i := range s.pairs {
 		q := &s.pairs[i]
-		if q.memory && (q.plain && q.unit.isSize() || q.inBillions()) {
+		if q.memory && (q.plain && q.unit.isSize() || q.inBillions() || q.inGB(line)) {
 			return true
 		}
 		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() &&
@@ -163,6 +159,19 @@ func (s *stepState) memoryLine(line []byte) bool {
 		}
 	}
 	return bytes.Contains(line, []byte("memory (MB)"))
+}
+
+// small are words of sentences; a print has few of them.
+var small = [...]string{" the ", " a ", " an ", " and ", " but ", " was ", " were ", " that ", " which ", " with ", " to ",
+	" it ", " this ", " so ", " because ", " you ", " we ", " I "}
+
+// isProse tells a sentence about memory from a print of it.
+func isProse(line []byte) bool {
+	n := 0
+	for _, word := range small {
+		n += bytes.Count(line, []byte(word))
+	}
+	return n >= 3
 }
 
 // maxProse is the longest line that is taken for a print rather than for a

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 type summaryState struct {
@@ -29,7 +30,7 @@ func (s *summaryState) line(p *Parser, number int, line []byte) bool {
 		return false
 	}
 	if i := bytes.Index(line[bar:], summaryTitle); i >= 0 {
-		device, _, ok := integer(bytes.TrimLeft(line[bar+i+len(summaryTitle):], " :"))
+		device, _, ok := figures.Integer(bytes.TrimLeft(line[bar+i+len(summaryTitle):], " :"))
 		if !ok || device > 1023 {
 			return false
 		}
@@ -38,7 +39,7 @@ func (s *summaryState) line(p *Parser, number int, line []byte) bool {
 			table: evidence.MemorySummary{Line: number, Device: evidence.Known(int(device))}}
 		return true
 	}
-	if !s.open {
+	if !s.open && !s.opensHeadless(number, line[bar:]) {
 		return false
 	}
 	row := bytes.TrimRight(line[bar:], " \t\r")
@@ -49,12 +50,23 @@ func (s *summaryState) line(p *Parser, number int, line []byte) bool {
 	return s.row(p, bytes.Split(bytes.Trim(row, "| \t"), []byte("|")))
 }
 
+// opensHeadless begins a table whose head was left out, at its first row.
+func (s *summaryState) opensHeadless(number int, line []byte) bool {
+	cells := bytes.Split(bytes.Trim(line, "| \t\r"), []byte("|"))
+	if len(cells) != 5 || string(bytes.TrimSpace(cells[0])) != "Allocated memory" || cellSize(cells[1]) == nil ||
+		cellSize(cells[2]) == nil {
+		return false
+	}
+	*s = summaryState{open: true, width: len(bytes.TrimRight(line, " \t\r")), table: evidence.MemorySummary{Line: number}}
+	return true
+}
+
 func (s *summaryState) row(p *Parser, cells [][]byte) bool {
 	name := bytes.TrimSpace(cells[0])
 	switch {
 	case bytes.Contains(name, []byte("OOMs:")):
 		_, value, _ := bytes.Cut(name, []byte(":"))
-		if n, _, ok := integer(bytes.TrimSpace(value)); ok {
+		if n, _, ok := figures.Integer(bytes.TrimSpace(value)); ok {
 			s.table.OOMs = &n
 		}
 	case bytes.HasPrefix(name, []byte("Allocated memory")) && len(cells) > 2:
@@ -72,16 +84,16 @@ func (s *summaryState) row(p *Parser, cells [][]byte) bool {
 
 // cellSize reads "15281 MiB"; tables before 1.11 write MB for the same.
 func cellSize(cell []byte) *int64 {
-	v, rest, ok := decimal(bytes.TrimSpace(cell))
+	v, rest, ok := figures.Decimal(bytes.TrimSpace(cell))
 	rest = bytes.TrimSpace(rest)
 	if !ok || len(rest) == 0 {
 		return nil
 	}
-	unit := prefix(rest[0])
+	unit := figures.Prefix(rest[0])
 	if rest[0] == 'B' {
 		unit = 1
 	}
-	if v *= unit; unit == 0 || v > maxMemory {
+	if v *= unit; unit == 0 || v > figures.MaxMemory {
 		return nil
 	}
 	return known(int64(math.Round(v)))
@@ -143,8 +155,8 @@ func (s *statsState) line(p *Parser, number int, line []byte) {
 			named := i == 0 || !isWordByte(rest[i-1]) && rest[i-1] != '.'
 			rest = rest[i+len(key.name):]
 			value := bytes.TrimLeft(rest, `"':, =`)
-			n, _, ok := integer(value)
-			if !named || !ok || len(value) == len(rest) || n > maxMemory {
+			n, _, ok := figures.Integer(value)
+			if !named || !ok || len(value) == len(rest) || n > figures.MaxMemory {
 				continue
 			}
 			s.keep(p, number, key.field, n)

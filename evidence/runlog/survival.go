@@ -1,5 +1,9 @@
 package runlog
 
+import (
+	"github.com/vramscope/vramscope/evidence/traceback"
+)
+
 import "github.com/vramscope/vramscope/evidence"
 
 // survival watches whether a run goes on after a failure, as it does where a batch
@@ -48,7 +52,7 @@ func (s *survival) step(p *Parser, number int64, line []byte, bar bool) {
 
 // ofRank reports whether a line is of a rank that failed, as far as both say theirs.
 func ofRank(list []evidence.OOMMessage, line []byte) bool {
-	rank := rankOf(line)
+	rank := traceback.RankOf(line)
 	for i := range list {
 		if rank < 0 || list[i].Rank == nil || *list[i].Rank == rank {
 			return true

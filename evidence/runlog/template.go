@@ -1,6 +1,10 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence/figures"
+)
 
 // template is a step line with holes where its numbers were. Most lines of a
 // large log differ from one just before in nothing but numbers; for those, what
@@ -35,7 +39,7 @@ func (t *templates) remember(line []byte, pairs []pair) {
 	last.text = append(last.text[:0], line...)
 	last.holes = last.holes[:0]
 	_, at := timeStamp(line, len(line))
-	last.tail, last.unstamped = 0, at == len(line) && !mayBeTimed(line)
+	last.tail, last.unstamped = 0, at == len(line) && !figures.MayBeTimed(line)
 	for i := range pairs {
 		p := &pairs[i]
 		if !isDigit(line[p.position]) { // nan, or inf: the next one may be a number
@@ -46,25 +50,6 @@ func (t *templates) remember(line []byte, pairs []pair) {
 		last.tail = p.end
 	}
 	t[0] = last
-}
-
-// mayBeTimed reports whether a line has three numbers as in 12:34:56, 2026-05-20
-// or 2026/05/20.
-func mayBeTimed(line []byte) bool {
-	var between byte
-	for i, c := range line {
-		switch {
-		case isDigit(c):
-		case (c == ':' || c == '-' || c == '/') && i > 0 && isDigit(line[i-1]):
-			if c == between {
-				return true
-			}
-			between = c
-		default:
-			between = 0
-		}
-	}
-	return false
 }
 
 // match reads the numbers of a line that is like one of the templates.
@@ -118,7 +103,7 @@ func (t *template) match(pairs []pair, line []byte) ([]pair, bool) {
 // Again takes a line that differs from a step line just before in nothing but
 // its numbers; false, and nothing done, for any other. Line takes those.
 func (p *Parser) Again(number int, line []byte) bool {
-	if len(p.steps.templates[0].holes) == 0 || p.oom.open || p.oom.cut > 0 || p.traces.open || p.summary.open || p.steps.columns {
+	if len(p.steps.templates[0].holes) == 0 || p.oom.open || p.oom.cut > 0 || p.traces.Open || p.summary.open || p.steps.columns {
 		return false
 	}
 	if p.coloured {

@@ -177,7 +177,7 @@ func (m *meaning) times(p phrase) {
 	m.milli = p.has("(ms)", "_ms", "ms/")
 	m.total = p.has("train_time")
 	if p.has("total", "eta", "left", "remain", "data", "avg", "average", "eval", "val", "load", "completion", "estimated",
-		"wall", "forward", "backward", "generation") {
+		"wall", "forward", "backward", "generation", "size:") {
 		return
 	}
 	switch m.word {

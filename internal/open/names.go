@@ -183,6 +183,7 @@ func (r *Run) Config() *budget.Config {
 // Redact takes out of a run, and of what will stand above its report, what
 // tells who and where. What comes later never sees the names.
 func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
+	r.hidden = x
 	for i := range r.Sources {
 		s := &r.Sources[i]
 		path := s.Path

@@ -3,6 +3,7 @@ package sniff
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"regexp"
 
 	"github.com/vramscope/vramscope/internal/pattern"
@@ -24,6 +25,11 @@ const (
 
 // forms are told in this order.
 var forms = []form{
+	{pattern.Of(`^version https://git-lfs\.github\.com/spec/`), "a Git LFS pointer, not the file itself",
+		"Fetch the file: git lfs pull, in the repository that this is from."},
+	{pattern.Of(`^SQLite format 3\x00`), "an SQLite database, of another program",
+		"Give what that program exports: nsys export --type json, a folder of mlruns, or the log."},
+	{pattern.Of(`(?s)^.{257}ustar`), "a tar archive", "Unpack it, and give the folder or the files."},
 	{pattern.Of(`(?s)^(.PNG\r\n|.{6}(JFIF|Exif)|GIF8|RIFF.{4}WEBP)`), "a picture", givePlain},
 	{pattern.Of(`^%PDF-`), "a PDF", givePlain},
 	{pattern.Of(`(?m)^GPU [0-9]+: .*\(UUID: `), "nvidia-smi -L's list of GPUs, without their memory", giveQuery},
@@ -69,5 +75,9 @@ func IsJSON(head []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(head))
 	t, err := d.Token()
 	_, delim := t.(json.Delim)
-	return err == nil && delim
+	for i := 0; i < 3 && err == nil && d.More(); i++ { // "[2024-05-01 …" is no list
+		_, err = d.Token()
+	}
+	var wrong *json.SyntaxError
+	return delim && !errors.As(err, &wrong)
 }

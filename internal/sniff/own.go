@@ -5,12 +5,14 @@ import "bytes"
 // ownTexts are words of which one set stands near the beginning of every report
 // for a terminal that says something of memory or steps.
 var ownTexts = [][]string{
-	{"\n  recorded         "},                                  // analyze
-	{"\nLogs, nvidia-smi and traces\n  "},                      // analyze, of logs alone
-	{"\nBy category: ", "\nBy call site: "},                    // diff
-	{"peak allocated  segments  retries  out of memory\n"},     // whatif
-	{"\nBy phase\n", "peak          end  largest\n"},           // budget
-	{"\nBy phase         peak         end          largest\n"}, // budget, of versions up to November 2026
+	{"\n  recorded         "}, // analyze
+	{"\n  more: -v   page: -o report.html   ticket: -o report.md\n"}, // analyze in short
+	{"\nLogs, monitors and traces\n  "},                              // analyze, of logs alone
+	{"\nLogs, nvidia-smi and traces\n  "},                            // the same, of versions up to November 2026
+	{"\nBy category: ", "\nBy call site: "},                          // diff
+	{"peak allocated  segments  retries  out of memory\n"},           // whatif
+	{"\nBy phase\n", "peak          end  largest\n"},                 // budget
+	{"\nBy phase         peak         end          largest\n"},       // budget, of versions up to November 2026
 }
 
 // IsReport recognises what this program wrote, and pages at large, by a file's

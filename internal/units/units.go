@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // Bytes writes a size for people: GiB, MiB or KiB with two decimals.
@@ -101,4 +103,56 @@ func Times(n int) string {
 		return "twice"
 	}
 	return Count(n) + " times"
+}
+
+// Size writes a size in a sentence: three significant digits.
+func Size(n int64) string {
+	value, unit := float64(max(n, -n)), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < 999.5 {
+			break
+		}
+		value, unit = value/1024, next
+	}
+	digits := 2
+	for limit := 9.995; value >= limit && digits > 0; limit *= 10 {
+		digits--
+	}
+	s := strconv.FormatFloat(value, 'f', digits, 64)
+	if digits > 0 {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	if n < 0 {
+		s = "-" + s
+	}
+	return s + " " + unit
+}
+
+// exact are sizes as Bytes writes them, and shares as Percent does.
+var exact = pattern.Of(`\b(\d+)\.(\d\d) (KiB|MiB|GiB)\b|\b(\d+\.\d) %`)
+
+// Rounded is a text with the sizes in it as Size writes them, and whole shares.
+func Rounded(text string) string {
+	return exact().ReplaceAllStringFunc(text, func(s string) string {
+		number, unit, _ := strings.Cut(s, " ")
+		x, err := strconv.ParseFloat(number, 64)
+		switch {
+		case err != nil:
+			return s
+		case unit == "%" && x < 9.95:
+			return s
+		case unit == "%":
+			return fmt.Sprintf("%.0f %%", x)
+		}
+		return Size(int64(x * float64(map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit])))
+	})
+}
+
+// Fall is what becomes of a size, with its unit once: "101 → 4.77 GiB".
+func Fall(before, after int64) string {
+	from, to := Size(before), Size(after)
+	if number, unit, _ := strings.Cut(from, " "); strings.HasSuffix(to, " "+unit) {
+		from = number
+	}
+	return from + " → " + to
 }

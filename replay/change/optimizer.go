@@ -36,6 +36,9 @@ func (r *rewriter) moments() (*moments, error) {
 		case classify.Moment2:
 			m.second = true
 		}
+		if r.castFrom(id) {
+			return
+		}
 		n := r.Requested(id)
 		m.ids[n] = append(m.ids[n], id)
 		m.bytes += n
@@ -65,6 +68,17 @@ func (r *rewriter) moments() (*moments, error) {
 		m.element = min(2*m.element, 4)
 	}
 	return m, nil
+}
+
+// castFrom reports whether state is a copy of weights in another type: it was made by a
+// conversion, and no moment is.
+func (r *rewriter) castFrom(id timeline.AllocationID) bool {
+	for _, f := range r.Snapshot.Stack(r.Stack(id)) {
+		if name := r.Snapshot.String(r.Snapshot.Frames[f].Function); strings.Contains(name, "_to_copy") {
+			return true
+		}
+	}
+	return false
 }
 
 // each calls f for every moment.

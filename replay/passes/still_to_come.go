@@ -15,19 +15,33 @@ func StillToCome(c *classify.Classification, oom *timeline.OOM) (bytes int64, in
 	if n := OptimizerStateToCome(c, oom); n > 0 {
 		return n, true
 	}
-	return RestOfStep(c, oom), false
+	bytes, _ = RestOfStep(c, oom)
+	return bytes, false
 }
 
 // OptimizerStateToCome is what the first optimizer step has yet to allocate when it
-// fails: as much state for every gradient as those have got that it reached.
+// fails, in bytes.
 func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 {
+	return FirstState(c, oom).ToCome
+}
+
+// State is what an optimizer makes for the weights in its first step.
+type State struct {
+	ToCome   int64 // bytes that are still to be made
+	Made, Of int   // gradients that have got theirs, of all
+}
+
+// FirstState tells how far the first optimizer step had come when it failed: it makes as
+// much state for every gradient as those have got that it reached.
+func FirstState(c *classify.Classification, oom *timeline.OOM) (x State) {
 	if !slices.ContainsFunc(Spans(c, classify.Optimizer), func(p classify.PhaseSpan) bool {
 		return p.FirstEvent <= oom.Event && oom.Event <= p.LastEvent
 	}) {
-		return 0
+		return x
 	}
-	var gradients, state, second int64
+	var gradients, state, second, master int64
 	var sizes []int64 // of the state, in the order in which it was made
+	of := map[int64]bool{}
 	for i, bytes := range c.Timeline.Allocated {
 		id := timeline.AllocationID(i)
 		if !c.Timeline.AliveAt(id, oom.Event) {
@@ -36,6 +50,8 @@ func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 		switch c.Category[i] {
 		case classify.Gradients:
 			gradients += bytes
+			x.Of++
+			of[c.Timeline.Requested(id)] = true
 		case classify.OptimizerState:
 			state += bytes
 			if bytes > scalarBlock {
@@ -44,75 +60,117 @@ func OptimizerStateToCome(c *classify.Classification, oom *timeline.OOM) int64 {
 			if c.Detail[i] == classify.Moment2 {
 				second += bytes
 			}
+			if c.Detail[i] == classify.MasterWeights {
+				master += bytes
+			}
 		}
 	}
-	moments := int64(1)
-	if second > 0 || inPairs(sizes) {
-		moments = 2
+	each, width := forEach(sizes, of, second > 0, master > 0)
+	x.Made = min(len(sizes)/int(each), x.Of)
+	x.ToCome = max(0, each*width*gradients-state)
+	return x
+}
+
+// forEach is how many tensors an optimizer keeps for each gradient, and how many times its
+// width each has.
+func forEach(sizes []int64, gradients map[int64]bool, second, master bool) (each, width int64) {
+	each, width = 1, 1
+	wide := wider(sizes, gradients)
+	switch {
+	case inGroups(sizes, 3) && (master || wide):
+		each = 3
+	case second || inGroups(sizes, 2):
+		each = 2
 	}
-	return max(0, moments*gradients-state)
+	if wide {
+		width = 2
+	}
+	return each, width
 }
 
 // scalarBlock is what a scalar takes.
 const scalarBlock = 512
 
-// inPairs reports whether sizes come in pairs of equal ones, as two moments of
-// each parameter do; the last may lack its other half.
-func inPairs(sizes []int64) bool {
+// inGroups reports whether sizes come in groups of so many equal ones, as the moments of
+// each parameter do; the last may be cut short.
+func inGroups(sizes []int64, of int) bool {
 	kinds := 0
-	for i := 0; i+1 < len(sizes); i += 2 {
-		if sizes[i] != sizes[i+1] {
+	for i := range sizes {
+		switch {
+		case i%of > 0 && sizes[i] != sizes[i-1]:
 			return false
-		}
-		if i > 0 && sizes[i] != sizes[i-1] {
+		case i%of == 0 && i > 0 && sizes[i] != sizes[i-1]:
 			kinds++
 		}
 	}
 	return kinds > 0
 }
 
+// wider reports whether state takes twice the bytes of gradients: fp32 for 16 bits.
+func wider(sizes []int64, gradients map[int64]bool) bool {
+	same, twice := 0, 0
+	for _, n := range sizes {
+		if gradients[n] {
+			same++
+		}
+		if n%2 == 0 && gradients[n/2] {
+			twice++
+		}
+	}
+	return twice > same
+}
+
 // RestOfStep is what a step that failed in its forward or backward pass would
 // still have needed at its peak: as much as an earlier step from the same place
-// on, in proportion to what both had saved by then. 0 where there is none to
-// compare.
-func RestOfStep(c *classify.Classification, oom *timeline.OOM) int64 {
+// on, each request in proportion to those of its size before it. 0 where there is
+// none to compare; larger tells that the batch is larger than that step's, so that
+// the figure is an estimate.
+func RestOfStep(c *classify.Classification, oom *timeline.OOM) (bytes int64, larger bool) {
 	list, err := Of(c)
 	if err != nil || len(list) < 2 {
-		return 0
+		return 0, false
 	}
 	broken := &list[len(list)-1]
 	if oom.Event <= broken.Start || oom.Event > broken.End {
-		return 0
+		return 0, false
 	}
-	e := &c.Timeline.Device.Events
-	var made []int64 // what was asked for in it, the request that failed included
-	for i := broken.Start + 1; i <= oom.Event; i++ {
-		if asks(e, i) {
-			made = append(made, e.Size[i])
+	ends := func(i int) int { // of the pass before one
+		if i == 0 {
+			return list[0].Start
 		}
+		return min(list[i-1].End, list[i].Start)
 	}
+	made := broken.requests(c, ends(len(list)-1), oom.Event)
 	for i := len(list) - 2; i >= 0; i-- {
 		whole := &list[i]
-		from := whole.Start
-		var before []int64
-		for len(before) < len(made) && from+1 < whole.End {
-			if from++; asks(e, from) {
-				before = append(before, e.Size[from])
+		var best growth
+		for _, g := range whole.places(c, ends(i), made) {
+			if g.same > best.same && whole.reaches(c.Timeline, g.from, oom.Event >= broken.Backward) {
+				best = g
 			}
 		}
-		if len(before) == len(made) && whole.reaches(c.Timeline, from, oom.Event >= broken.Backward) {
-			if rest := rest(c.Timeline, whole, broken, from, proportion(made, before)); rest >= oom.Requested {
-				return rest
-			}
-			return 0 // they aren't alike
+		if best.same > 0 {
+			return max(best.rest(c, whole.End), oom.Requested), best.usual > 1.25
 		}
 	}
-	return 0
+	return 0, false
 }
 
-// asks reports whether an event is a request, met or not.
-func asks(e *snapshot.Events, event int) bool {
-	return e.Action[event] == snapshot.Alloc || e.Action[event] == snapshot.OOM
+// requests are the events, up to one, at which a pass and what its step begins with
+// asked for memory, after the pass before it.
+func (p *Pass) requests(c *classify.Classification, after, last int) (events []int) {
+	first := after // also after the step before it
+	for _, s := range Spans(c, classify.Optimizer) {
+		if s.LastEvent <= p.Start {
+			first = max(first, s.LastEvent+1)
+		}
+	}
+	for i := first; i <= min(last, len(c.Timeline.Of)-1); i++ {
+		if a := c.Timeline.Device.Events.Action[i]; a == snapshot.Alloc || a == snapshot.OOM {
+			events = append(events, i)
+		}
+	}
+	return events
 }
 
 // reaches reports whether a whole pass comes to an event on the same way as one that
@@ -125,65 +183,100 @@ func (p *Pass) reaches(t *timeline.Timeline, event int, backward bool) bool {
 	return event < p.Backward && last >= 0 && t.BornAt(p.Saved[last]) >= event
 }
 
-// proportion is that of most of as many requests of two passes, the smallest to the
-// smallest: one for batches of another size. Those of another part of the program,
-// such as an evaluation, have none: 0. It sorts both.
-func proportion(a, b []int64) float64 {
+// places compares what a broken pass has asked for with as much of a whole one, which
+// may have asked for a little more or less while it loaded its batch.
+func (p *Pass) places(c *classify.Classification, after int, made []int) (out []growth) {
+	const nearly, most = 16, 1024 // requests
+	before := p.requests(c, after, p.End)
+	for n := max(1, len(made)-nearly); n <= min(len(before), len(made)+nearly); n++ {
+		k := min(n, len(made), most)
+		g := compare(c, before[n-k:n], made[len(made)-k:])
+		g.from = before[n-1]
+		out = append(out, g)
+	}
+	return out
+}
+
+// kind are the requests of one size for one purpose.
+type kind struct {
+	category classify.Category
+	bytes    int64
+}
+
+// growth is how many times larger one pass is than another.
+type growth struct {
+	usual float64             // of most requests that depend on the batch
+	same  int                 // requests that grow so, or not at all; 0: too few
+	kinds map[kind][2]float64 // by their kind in the smaller one: bytes of both
+	from  int                 // event of the smaller one at the same place
+}
+
+// compare pairs as many requests of two passes in their order: those that depend on
+// the batch grow in one proportion. Those of another part of the program, such as an
+// evaluation, have none.
+func compare(c *classify.Classification, before, made []int) growth {
 	const (
 		small = 64 << 10 // bytes; what doesn't depend on the batch
 		few   = 8        // requests
 	)
-	slices.Sort(a)
-	slices.Sort(b)
+	g := growth{usual: 1, kinds: map[kind][2]float64{}}
 	var ratios []float64
-	for i := range a {
-		if max(a[i], b[i]) > small && b[i] > 0 {
-			ratios = append(ratios, float64(a[i])/float64(b[i]))
+	equal, e := 0, &c.Timeline.Device.Events
+	for i := range before {
+		n, m := e.Size[before[i]], e.Size[made[i]]
+		if id := c.Timeline.Of[before[i]]; id != timeline.NoAllocation {
+			k := kind{c.Category[id], n}
+			g.kinds[k] = [2]float64{g.kinds[k][0] + float64(n), g.kinds[k][1] + float64(m)}
 		}
-	}
-	if len(ratios) < few {
-		return 0
+		switch {
+		case max(n, m) <= small || n == 0:
+		case n == m:
+			equal++
+		default:
+			ratios = append(ratios, float64(m)/float64(n))
+		}
 	}
 	slices.Sort(ratios)
-	usual, same := ratios[len(ratios)/2], 0
-	for _, x := range ratios {
-		if x > usual*0.8 && x < usual*1.25 {
-			same++
+	g.same = equal
+	if len(ratios) > 0 {
+		g.usual = ratios[len(ratios)/2]
+		for _, x := range ratios {
+			if x > g.usual*0.8 && x < g.usual*1.25 {
+				g.same++
+			}
 		}
 	}
-	if same*3 < len(ratios)*2 {
-		return 0
+	if all := equal + len(ratios); all < few || g.same*3 < all*2 {
+		g.same = 0
 	}
-	return usual
+	return g
 }
 
-// rest compares a broken pass with a whole one, which came as far at an event and
-// had asked for less in some proportion: what both had saved must bear it out.
-func rest(t *timeline.Timeline, whole, broken *Pass, from int, usual float64) int64 {
-	var here, there int64
-	for _, id := range broken.Saved {
-		here += t.Requested(id)
+// rest is what the smaller pass needs at most from the same place to an event, grown.
+func (g *growth) rest(c *classify.Classification, end int) int64 {
+	t := c.Timeline
+	grown := func(id timeline.AllocationID) float64 {
+		bytes := float64(t.Allocated[id])
+		if sum := g.kinds[kind{c.Category[id], t.Requested(id)}]; sum[0] > 0 {
+			return bytes * sum[1] / sum[0]
+		}
+		switch c.Category[id] { // as large as a weight is, not as the batch
+		case classify.Weights, classify.Gradients, classify.OptimizerState, classify.Communication, classify.AutocastCopies,
+			classify.Workspace:
+			return bytes
+		}
+		return bytes * g.usual
 	}
-	for _, id := range whole.Saved {
-		if t.BornAt(id) < from {
-			there += t.Requested(id)
+	var now, peak float64
+	for i := g.from; i <= min(end, len(t.Of)-1); i++ {
+		switch id := t.Of[i]; {
+		case id == timeline.NoAllocation:
+		case t.Device.Events.Action[i] == snapshot.Alloc:
+			now += grown(id)
+			peak = max(peak, now)
+		case t.Device.Events.Action[i] == snapshot.FreeRequested:
+			now -= grown(id)
 		}
 	}
-	var at, peak int64
-	t.WalkAllocated(func(event int, bytes int64) {
-		if event < from {
-			at = bytes
-		}
-		if event >= from && event <= whole.End {
-			peak = max(peak, bytes)
-		}
-	})
-	if there == 0 {
-		return 0
-	}
-	ratio := float64(here) / float64(there)
-	if ratio > 2*usual || usual > 2*ratio {
-		return 0
-	}
-	return int64(float64(peak-at) * ratio)
+	return int64(peak)
 }

@@ -147,6 +147,13 @@ func (b *tab) media(media string, features ...*emulation.MediaFeature) {
 	b.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media, Features: features}))
 }
 
+// see chooses what the picture of the memory over time shows: "category", or "each"
+// allocation.
+func (b *tab) see(which string) {
+	b.t.Helper()
+	eval[bool](b, `(document.querySelector('.device:not([hidden]) [data-see=%s]').click(), true)`, which)
+}
+
 // text is the text of an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()

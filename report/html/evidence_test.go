@@ -22,11 +22,11 @@ func TestNoCurveWithoutMemory(t *testing.T) {
 		ev.GPUs = []evidence.GPU{{Samples: len(samples), Series: evidence.Series{Samples: samples}}}
 		return string(written(t, &report.Document{Inputs: []report.Input{{Path: "smi.csv"}}, Evidence: ev}))
 	}
-	if p := page(); strings.Contains(p, `data-chart="smi"`) || strings.Count(p, "<td>unknown</td>") != 2 {
+	if p := page(); strings.Contains(p, `data-plot="smi"`) || strings.Count(p, "<td>unknown</td>") != 2 {
 		t.Error("without readings of the memory there is a chart, or a figure")
 	}
 	samples[0].UsedBytes, samples[2].UsedBytes = 1<<30, 2<<30
-	if p := page(); !strings.Contains(p, `data-chart="smi"`) || !strings.Contains(p, `[[0,1],[2,2]]`) {
+	if p := page(); !strings.Contains(p, `data-plot="smi"`) || !strings.Contains(p, `[[0,1073741824],[2,2147483648]]`) {
 		t.Error("two readings of three make no curve")
 	}
 }

@@ -21,13 +21,13 @@ func UnsafeHTML(w io.Writer, doc *report.Document, unescaped, noPolicy bool) err
 	if err := Document(&out, doc); err != nil {
 		return err
 	}
-	page := strings.TrimSuffix(out.String(), constant().scripts) // which stay as they are
+	page := strings.TrimSuffix(out.String(), constant().full.elements) // which stay as they are
 	if noPolicy {
 		page = policyElement.ReplaceAllLiteralString(page, "")
 	}
 	if unescaped {
 		page = unescape.Replace(page)
 	}
-	_, err := io.WriteString(w, page+constant().scripts)
+	_, err := io.WriteString(w, page+constant().full.elements)
 	return err
 }

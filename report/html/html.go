@@ -5,6 +5,7 @@ package html
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -21,12 +22,37 @@ import (
 // Document writes a document as one page that needs nothing else: no network, no
 // other file. Its policy lets no script run but the page's own, whatever the
 // names in the recording look like.
-func Document(w io.Writer, doc *report.Document) error {
+func Document(w io.Writer, doc *report.Document) error { return write(w, doc, "") }
+
+// Beside writes a document as a page that takes its script from a file named
+// ScriptName in a folder, given from where the page lies: thousands of pages then
+// share one copy. A page that draws nothing needs no such file, and says false.
+func Beside(w io.Writer, doc *report.Document, folder string) (shares bool, err error) {
+	v, err := newPage(doc)
+	if err != nil {
+		return false, err
+	}
+	return v.Drawn(), v.write(w, folder)
+}
+
+func write(w io.Writer, doc *report.Document, folder string) error {
 	v, err := newPage(doc)
 	if err != nil {
 		return err
 	}
-	v.Style, v.Policy = constant().style, constant().policy
+	return v.write(w, folder)
+}
+
+func (v *page) write(w io.Writer, folder string) error {
+	c := constant()
+	scripts := c.light
+	switch {
+	case v.Drawn() && folder != "":
+		scripts, v.Shared = c.shared, folder+"/"+ScriptName()
+	case v.Drawn():
+		scripts = c.full
+	}
+	v.Style, v.Policy = c.style, scripts.policy
 	t, err := pageTemplate()
 	if err != nil {
 		return err
@@ -34,7 +60,7 @@ func Document(w io.Writer, doc *report.Document) error {
 	if err := t.Execute(shown{w}, v); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, constant().scripts)
+	_, err = io.WriteString(w, scripts.elements)
 	return err
 }
 
@@ -46,33 +72,54 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 // constants are what is the same in every page. Of a small recording's page
 // they are nine tenths: in a batch they must cost nothing but the writing.
 type constants struct {
-	style   template.CSS
-	policy  string
-	scripts string // and what follows them
+	style  template.CSS
+	full   scripts // of a page that stands alone
+	shared scripts // of one that takes its script from a file
+	light  scripts // of one without pictures that need the charting library
+	file   string  // that file's text
+	name   string  // and name
 }
 
+// scripts are what a page runs, and the policy that allows that alone.
+type scripts struct{ elements, policy string }
+
 var constant = sync.OnceValue(func() constants {
-	c := constants{style: template.CSS(templates.Style())}
-	var scripts []template.JS
-	for _, s := range templates.Scripts() {
-		scripts = append(scripts, template.JS(s))
-		c.scripts += "<script>" + s + "</script>\n"
-	}
-	c.policy = policy(scripts)
-	c.scripts += "</body>\n</html>\n"
+	c := constants{style: template.CSS(templates.Style()), full: inline(templates.Scripts()...),
+		light: inline(templates.LightScript())}
+	c.file = strings.Join(templates.Scripts(), "\n")
+	sum := sha256.Sum256([]byte(c.file))
+	c.name = "page-" + hex.EncodeToString(sum[:6]) + ".js"
+	// Only the page's template names a file, and the policy allows none from elsewhere.
+	// A browser may take a file from a disk for the page's own, or for no one's.
+	c.shared = scripts{"</body>\n</html>\n", policy("'self' file:")}
 	return c
 })
 
-// policy allows the given scripts, pictures made by them, and nothing else.
-func policy(scripts []template.JS) string {
-	var b strings.Builder
-	b.WriteString("default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; " +
-		"script-src")
-	for _, s := range scripts {
-		sum := sha256.Sum256([]byte(s))
-		b.WriteString(" 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'")
+// ScriptName is the name of the file that pages written by Beside need. It is
+// another one for another version of the program.
+func ScriptName() string { return constant().name }
+
+// Script is that file's text.
+func Script() string { return constant().file }
+
+// inline are scripts within a page.
+func inline(texts ...string) scripts {
+	var s scripts
+	var allowed []string
+	for _, text := range texts {
+		s.elements += "<script>" + text + "</script>\n"
+		sum := sha256.Sum256([]byte(text))
+		allowed = append(allowed, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
-	return b.String()
+	s.elements += "</body>\n</html>\n"
+	s.policy = policy(strings.Join(allowed, " "))
+	return s
+}
+
+// policy allows the given scripts, pictures made by them, and nothing else.
+func policy(allowed string) string {
+	return "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; " +
+		"script-src " + allowed
 }
 
 // embed is a value as JSON that can stand in a script element: <, >, & and the
@@ -85,6 +132,10 @@ func embed(v any) (template.JS, error) {
 // functions are what the templates call.
 var functions = template.FuncMap{
 	"bytes":    units.Bytes,
+	"size":     units.Size,
+	"rounded":  units.Rounded,
+	"effect":   func(c *report.Change, failed bool) string { return bare(view.Effect(c, failed)) },
+	"gain":     gain,
 	"cache":    cache,
 	"count":    units.Count,
 	"json":     embed,

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"path"
@@ -18,10 +19,12 @@ import (
 type page struct {
 	*report.Document
 	Policy   string
+	Shared   string // the file with its script, "": they are in the page
 	Style    template.CSS
 	Name     string // in the head of the page
 	Devices  []deviceView
-	Charts   []chart // of the evidence
+	Plots    []*plot // of the evidence
+	Sections []section
 	Markdown string
 	Tag      string // above the verdict
 	Main     int    // place in Devices of the one that the verdict is about
@@ -42,8 +45,9 @@ type deviceView struct {
 	Data    string // "" without pictures
 	Kinds   bool   // memory was told apart by category
 	Stacks  []stackView
-	Gaps    []string // what the recording can't show
-	Maps    []string // moments of the segment map
+	Gaps    []string  // what the recording can't show
+	Maps    []mapView // moments of the segment map, what matters most first
+	Proof   proof
 	Budget  *report.Comparison
 	Trials  *report.Trials
 
@@ -89,7 +93,8 @@ func newPage(doc *report.Document) (*page, error) {
 			v.Main = place
 		}
 	}
-	v.Charts = evidenceCharts(doc)
+	v.Plots = evidencePlots(doc)
+	v.Sections = v.sections()
 	var ticket strings.Builder
 	err := markdown.Write(&ticket, view.Document(doc, view.Ticket))
 	v.Markdown = ticket.String()
@@ -160,7 +165,8 @@ func verdictTag(doc *report.Document, main int) string {
 }
 
 func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceView, error) {
-	v := deviceView{Device: d, Index: index, Figures: figures(d), Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: gaps(d)}
+	v := deviceView{Device: d, Index: index, Figures: figures(d), Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: gaps(d),
+		Proof: newProof(d)}
 	v.More = len(d.Sites) - len(v.Table)
 	if index > 0 {
 		v.Suffix = fmt.Sprintf("-d%d", index)
@@ -191,9 +197,10 @@ func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceVie
 // draw makes the pictures.
 func (v *deviceView) draw() (err error) {
 	d := v.Device
-	for _, m := range d.Pictures.Maps {
-		v.Maps = append(v.Maps, mapNames[m.Name])
+	for i, m := range d.Pictures.Maps {
+		v.Maps = append(v.Maps, mapView{i, mapNames[m.Name]})
 	}
+	slices.SortFunc(v.Maps, func(a, b mapView) int { return cmp.Compare(b.Place, a.Place) })
 	v.Stacks = largestStacks(d)
 	if len(d.Pictures.Curve.Events) > 1 {
 		v.add("area", areaChart(d))
@@ -213,11 +220,131 @@ func (v *deviceView) add(id string, o option) { v.Charts = append(v.Charts, char
 // HasChart reports whether a chart was made.
 func (v *deviceView) HasChart(id string) bool { return hasChart(v.Charts, id+v.Suffix) }
 
-// HasChart reports whether a chart of the evidence was made.
-func (v *page) HasChart(id string) bool { return hasChart(v.Charts, id) }
+// Plot is a plot of the evidence, nil where none was made.
+func (v *page) Plot(id string) *plot {
+	if i := slices.IndexFunc(v.Plots, func(p *plot) bool { return p.ID == id }); i >= 0 {
+		return v.Plots[i]
+	}
+	return nil
+}
+
+// Effect is what comes of the verdict's change.
+func (v *page) Effect() string { return bare(view.VerdictEffect(&v.Verdict)) }
+
+// bare is a text without the parentheses around it.
+func bare(text string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "("), ")")
+}
+
+// gain is what comes of a finding's change.
+func gain(f *report.Finding) string {
+	if f.Saves() > 0 {
+		return "peak " + units.Fall(*f.PeakBefore, *f.PeakAfter)
+	}
+	return bare(units.Rounded(view.Saves(f.SavesBytes)))
+}
+
+// Drawn reports whether anything needs the charting library.
+func (v *page) Drawn() bool {
+	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != "" })
+}
+
+// HasEvidence reports whether there is anything beside recordings to tell of.
+func (v *page) HasEvidence() bool {
+	e := v.Evidence
+	return e != nil && (len(e.GPUs) > 0 || len(e.OOMMessages) > 0 || len(e.MemorySummaries) > 0 || len(e.Steps) > 0 ||
+		len(e.Traces) > 0 || len(e.Timelines) > 0) || len(v.Clocks) > 0 || v.Host != nil
+}
+
+// section is a part of the page, for its navigation.
+type section struct{ ID, Name string }
+
+// sections are those that the page has of the device that it opens at.
+func (v *page) sections() (out []section) {
+	add := func(id, name string, there bool) {
+		if there {
+			out = append(out, section{id, name})
+		}
+	}
+	add("overview", "Verdict", true)
+	add("ranks", "Ranks", v.RankTable != nil)
+	add("run-findings", "Findings", len(v.Findings) > 0 && len(v.Devices) == 0)
+	if len(v.Devices) > 0 {
+		d := &v.Devices[v.Main]
+		add("changes"+d.Suffix, "Changes", len(d.Changes) > 0)
+		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0)
+		add("memory"+d.Suffix, "Memory", d.HasMemory())
+		add("peak"+d.Suffix, "Call sites", true)
+		add("budget"+d.Suffix, "Budget", d.Budget != nil)
+		add("settings"+d.Suffix, "Settings", d.Trials != nil)
+		add("segments"+d.Suffix, "Segments", d.HasSegments())
+		add("growth"+d.Suffix, "Growth", d.HasGrowth())
+		add("stacks"+d.Suffix, "Stacks", len(d.Stacks) > 0)
+	}
+	add("evidence", "Logs and monitors", v.HasEvidence())
+	add("made", "How made", true)
+	return out
+}
 
 func hasChart(charts []chart, id string) bool {
 	return slices.ContainsFunc(charts, func(c chart) bool { return c.ID == id })
+}
+
+// HasMemory reports whether there is a curve to show.
+func (v *deviceView) HasMemory() bool { return v.HasChart("area") || v.Data != "" && v.Events > 1 }
+
+// HasSegments is about the map, pools and what pinned free memory.
+func (v *deviceView) HasSegments() bool {
+	return v.Segments.Count > 0 || len(v.Maps) > 0 || len(v.Pools) > 0 || v.Pinned()
+}
+
+// Pinned reports whether it is known what kept free memory from a failed request.
+func (v *deviceView) Pinned() bool {
+	return slices.ContainsFunc(v.OOMs, func(o report.OOM) bool { return len(o.PinnedBy) > 0 })
+}
+
+// HasGrowth is about what is worth more than a word.
+func (v *deviceView) HasGrowth() bool { return len(v.Leaks) > 0 || v.HasChart("grown") }
+
+// Leaking reports whether what stays from step to step is the verdict's proof.
+func (v *deviceView) Leaking() bool {
+	return v.HasChart("grown") && slices.ContainsFunc(v.Leaks, func(l report.Leak) bool {
+		return l.Kind == "growing_list" || l.Kind == "retained_graph"
+	})
+}
+
+// found are findings, the first of them open where nothing above it says what to change.
+type found struct {
+	List []*report.Finding
+	Open bool
+}
+
+func foundOf(list []report.Finding, open bool) found {
+	f := found{Open: open}
+	for i := range list {
+		f.List = append(f.List, &list[i])
+	}
+	return f
+}
+
+// Found are the device's findings.
+func (v *deviceView) Found() found { return foundOf(v.Findings, len(v.Changes) == 0) }
+
+// Found are the findings of the run.
+func (v *page) Found() found { return foundOf(v.Findings, len(v.Devices) == 0) }
+
+// Failed reports whether a request failed.
+func (v *deviceView) Failed() bool { return len(v.OOMs) > 0 }
+
+// SettingHelps reports whether a setting of the allocator is among the changes.
+func (v *deviceView) SettingHelps() bool {
+	return slices.ContainsFunc(v.Changes, func(c report.Change) bool { return c.FixID != nil && strings.Contains(*c.FixID, ":") })
+}
+
+// InPieces reports whether the failure is about how the memory lies.
+func (v *deviceView) InPieces() bool {
+	n := len(v.OOMs)
+	return n > 0 && v.OOMs[n-1].Verdict == report.Fragmentation
 }
 
 // atEvent says where a peak lies.
@@ -246,15 +373,13 @@ func figures(d *report.Device) []figure {
 		highest += "; before the recording it may have been more"
 	}
 	f := []figure{
-		{"Peak allocated", units.Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
-		{"Peak reserved", units.Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, atEvent(d, d.Peaks.Reserved.Event))},
-		{"Peak requested", units.Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
-		{"Capacity", "unknown", "give it with --gpu, or add the log of the failure"},
-		{"Free in the cache at the peak", units.Bytes(cached), units.Percent(cached, d.AtPeak.ReservedBytes) +
+		{"Peak allocated", units.Size(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
+		{"Peak reserved", units.Size(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, atEvent(d, d.Peaks.Reserved.Event))},
+		{"Peak requested", units.Size(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
+		{"Capacity", "", ""},
+		{"Free in the cache at the peak", units.Size(cached), units.Percent(cached, d.AtPeak.ReservedBytes) +
 			" of what was reserved"},
-		{"Free at the end", units.Bytes(d.Segments.FreeBytes), "largest piece " + units.Bytes(d.Segments.LargestFree) + ", " +
-			units.Bytes(d.Segments.EmptyBytes) + " in empty segments"},
-		{"Outside PyTorch", "unknown", "needs nvidia-smi, or a failed request and the GPU's size"},
+		{"Outside PyTorch", "", ""},
 		{"Recorded", units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation") + ", " +
 			view.Histories[d.History] + ", " + view.Stacks[d.Stacks] + duration(d)},
 	}
@@ -265,7 +390,7 @@ func figures(d *report.Device) []figure {
 		f[4].Value, f[4].Note = "none", lacks
 	}
 	if d.CapacityBytes != nil {
-		f[3].Value, f[3].Note = units.Bytes(*d.CapacityBytes), ""
+		f[3].Value, f[3].Note = units.Size(*d.CapacityBytes), ""
 	}
 	if note := view.CapacityNote(d); note != "" {
 		f[3].Note = note
@@ -276,15 +401,15 @@ func figures(d *report.Device) []figure {
 		for i, part := range view.Besides(m) {
 			if part != nil && *part > 0 {
 				bytes += *part
-				parts = append(parts, units.Bytes(*part)+" "+[...]string{"context and libraries", "other processes",
+				parts = append(parts, units.Size(*part)+" "+[...]string{"context and libraries", "other processes",
 					"not accounted for"}[i])
 			}
 		}
-		f[6].Value, f[6].Note = units.Bytes(bytes), strings.Join(parts, ", ")
+		f[5].Value, f[5].Note = units.Size(bytes), strings.Join(parts, ", ")
 	} else if outside, ok := outside(d); ok {
-		f[6].Value, f[6].Note = units.Bytes(outside), "CUDA context, libraries and other processes when the request failed"
+		f[5].Value, f[5].Note = units.Size(outside), "CUDA context, libraries and other processes when the request failed"
 	}
-	return f
+	return slices.DeleteFunc(f, func(x figure) bool { return x.Value == "" }) // not known
 }
 
 // outside is what others held when a request failed.
@@ -322,9 +447,15 @@ func gaps(d *report.Device) []string {
 		out = append(out, "No stacks: no line of code can be named.")
 	}
 	if d.CapacityBytes == nil {
-		out = append(out, "The GPU's size is not known, so no line shows the limit.")
+		out = append(out, "The GPU's size isn't known: give it with --gpu, or add the log of the failure.")
 	}
 	return out
+}
+
+// mapView is a moment of the segment map, by its place among the layouts.
+type mapView struct {
+	Place int
+	Name  string
 }
 
 // mapNames are the moments of segment maps in words.

@@ -80,11 +80,24 @@ func themes() map[string]map[string]string {
 }
 
 // TestPalette counts whether categories can be told apart, with and without
-// colour blindness, and seen on the page; and whether texts can be read.
+// colour blindness, have the same hue in both themes and are seen on the page; and
+// whether texts can be read.
 func TestPalette(t *testing.T) {
 	all := themes()
 	if len(all) != 2 {
 		t.Fatalf("%d themes instead of 2", len(all))
+	}
+	// hue is in degrees; greys have none.
+	hue := func(color string) (degrees float64, grey bool) {
+		lab := parseColor(t, color).oklab()
+		return math.Atan2(lab[2], lab[1]) * 180 / math.Pi, math.Hypot(lab[1], lab[2]) < 0.025
+	}
+	for _, c := range report.Categories {
+		a, grey := hue(all["light"]["--c-"+c])
+		b, grey2 := hue(all["dark"]["--c-"+c])
+		if apart := math.Abs(math.Remainder(a-b, 360)); grey != grey2 || !grey && apart > 10 {
+			t.Errorf("%s has hues %.0f and %.0f in the two themes", c, a, b)
+		}
 	}
 	for theme, vars := range all {
 		card := parseColor(t, vars["--card"])

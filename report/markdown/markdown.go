@@ -3,10 +3,12 @@
 package markdown
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
 )
@@ -24,14 +26,29 @@ func Write(w io.Writer, s *view.Sheet) error {
 		m.line("## %s\n", prose(s.Title))
 	}
 	m.verdict(&s.Verdict)
+	if len(s.Notes)+len(s.Caveats) > 0 {
+		m.line("")
+	}
 	for _, n := range s.Notes {
 		m.line("- %s: %s", prose(n.Key), prose(n.Value))
 	}
 	for _, c := range s.Caveats {
 		m.line("- %s", prose(c))
 	}
+	open := false
 	for i := range s.Parts {
-		m.part(&s.Parts[i])
+		p := s.Parts[i]
+		if s.Folded > 0 && i >= s.Folded && (p.Level == 3 || !open) {
+			if open {
+				m.line("\n</details>")
+			}
+			m.line("\n<details><summary>%s</summary>", prose(cmp.Or(p.Heading, "More")))
+			open, p.Heading = true, ""
+		}
+		m.part(&p)
+	}
+	if open {
+		m.line("\n</details>")
 	}
 	m.line("\n<sub>%s</sub>", prose(s.Tool))
 	return m.err
@@ -51,11 +68,10 @@ func (m *writer) verdict(v *report.Verdict) {
 		return
 	}
 	m.line("> [!%s]", alerts[v.Severity])
-	m.line("> **%s**", prose(v.Text))
+	m.line("> **%s**", prose(units.Rounded(v.Text)))
 	if v.Fix != nil {
-		m.line(">\n> First change: %s%s", prose(*v.Fix), view.Saves(v.SavesBytes))
+		m.line(">\n> First change: %s%s", prose(units.Rounded(*v.Fix)), view.VerdictEffect(v))
 	}
-	m.line("")
 }
 
 func (m *writer) part(p *view.Part) {
@@ -63,7 +79,11 @@ func (m *writer) part(p *view.Part) {
 		m.line("\n%s %s", strings.Repeat("#", p.Level), prose(p.Heading))
 	}
 	if p.Command != "" {
-		m.fenced("sh", view.Printable(p.Command))
+		lines := strings.Split(p.Command, "\n")
+		for i := range lines {
+			lines[i] = view.Printable(lines[i])
+		}
+		m.fenced(map[bool]string{false: "sh", true: "python"}[p.Python], strings.Join(lines, "\n"))
 	}
 	if p.List && len(p.Text) > 0 {
 		m.line("")
@@ -135,6 +155,9 @@ func (m *writer) findings(findings []view.Finding) {
 		}
 		if f.Change != "" {
 			m.line("  - Change: %s", prose(f.Change))
+		}
+		if f.Code != "" {
+			m.fenced("python", view.Printable(f.Code))
 		}
 	}
 }

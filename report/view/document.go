@@ -22,6 +22,7 @@ var trims = [...]trim{
 		inputs: 24},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
 		inputs: 20},
+	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8},
 }
 
 // sheet is a document's sheet while it is made.
@@ -29,18 +30,32 @@ type sheet struct {
 	doc *report.Document
 	Edition
 	trim
-	parts []Part
+	parts   []Part
+	changes bool // they tell of the verdict's change
 }
 
 // Document is a report as a sheet.
 func Document(doc *report.Document, e Edition) *Sheet {
 	s := &sheet{doc: doc, Edition: e, trim: trims[e]}
+	if doc.Top > 0 {
+		s.sites = doc.Top
+	}
+	if e == Brief {
+		s.Edition = Terminal
+		s.short()
+		return s.done()
+	}
+	folded := 0
+	if e == Ticket {
+		s.ticket()
+		folded = len(s.parts)
+	}
 	s.ranks()
 	s.trends()
 	for _, i := range Shown(doc) {
 		s.device(i)
 	}
-	s.findings("Findings in logs, nvidia-smi and traces", doc.Findings)
+	s.findings("Findings in logs, monitors and traces", doc.Findings)
 	if e == Terminal {
 		s.evidenceFacts()
 	}
@@ -54,7 +69,14 @@ func Document(doc *report.Document, e Edition) *Sheet {
 		s.evidenceTables()
 		s.made()
 	}
-	return &Sheet{Title: doc.Title, Verdict: doc.Verdict, Notes: doc.Notes, Parts: s.parts, Tool: doc.Tool}
+	sheet := s.done()
+	sheet.Folded = folded
+	return sheet
+}
+
+func (s *sheet) done() *Sheet {
+	return &Sheet{Title: s.doc.Title, Verdict: s.doc.Verdict, Notes: s.doc.Notes, Parts: s.parts, Tool: s.doc.Tool,
+		Changes: s.changes}
 }
 
 func (s *sheet) add(p Part) { s.parts = append(s.parts, p) }
@@ -81,13 +103,13 @@ func (s *sheet) device(index int) {
 		s.add(Part{Plot: d})
 	}
 	if s.Edition == Terminal {
-		s.failures(d.OOMs)
+		s.failures(d)
 	}
 	s.held(d)
 	if s.Edition == Terminal {
 		s.segments(d)
 	} else {
-		s.failed(d.OOMs)
+		s.failed(d)
 	}
 	s.findings("Findings", d.Findings)
 	if s.Edition == Ticket {
@@ -126,7 +148,8 @@ func (s *sheet) peaks(d *report.Device) Table {
 }
 
 // failures are the requests that failed, one after the other.
-func (s *sheet) failures(ooms []report.OOM) {
+func (s *sheet) failures(d *report.Device) {
+	ooms := d.OOMs
 	for i := range ooms[:min(len(ooms), s.ooms)] {
 		o := &ooms[i]
 		t := Table{NoHead: true, Columns: []Column{{Width: 16}, {Number: true, Width: 12}, {Gap: 2}}}
@@ -160,13 +183,14 @@ func (s *sheet) failures(ooms []report.OOM) {
 		s.add(Part{Facts: facts})
 		s.add(Part{Table: pins})
 	}
-	if rest := more(len(ooms)-s.ooms, "failed request"); rest != "" {
+	if rest := more(d.Failed()-min(len(ooms), s.ooms), "failed request"); rest != "" {
 		s.add(Part{Lines: []string{rest}})
 	}
 }
 
 // failed is a table of them.
-func (s *sheet) failed(ooms []report.OOM) {
+func (s *sheet) failed(d *report.Device) {
+	ooms := d.OOMs
 	t := Table{Columns: slices.Concat(numbers("Event", "Asked for"), words("Why"), numbers("Allocated", "Reserved",
 		"Largest free block", "Left on device"), words("Phase", "Asked by"))}
 	for i := range ooms[:min(len(ooms), s.ooms)] {
@@ -178,7 +202,7 @@ func (s *sheet) failed(ooms []report.OOM) {
 		t.add(units.Count(o.Event), units.Bytes(o.RequestedBytes), Plain(o.Verdict), units.Bytes(o.AllocatedBytes),
 			units.Bytes(o.ReservedBytes), Known(o.LargestFreeBlock), Known(o.DeviceFreeBytes), Plain(text(o.Phase)), by)
 	}
-	s.table("Failed requests", 4, t, more(len(ooms)-s.ooms, ""))
+	s.table("Failed requests", 4, t, more(d.Failed()-min(len(ooms), s.ooms), ""))
 }
 
 // table is a part that is nothing without rows.
@@ -190,10 +214,7 @@ func (s *sheet) table(heading string, level int, t Table, rest string) {
 
 // held is what was alive at the peak, by category and by call site.
 func (s *sheet) held(d *report.Device) {
-	sites, m, when := d.Sites, &d.AtPeak, "At the peak of allocated memory"
-	if d.History == "none" {
-		sites, m, when = d.SitesAtEnd, &d.AtEnd, "At the dump"
-	}
+	sites, m, when := shownMoment(d)
 	if len(sites) == 0 {
 		return
 	}
@@ -241,6 +262,33 @@ func (s *sheet) held(d *report.Device) {
 		t.add(units.Bytes(rest.Bytes), share(&rest), units.Count(rest.Blocks)+"x", "in "+others)
 	}
 	s.add(Part{Lines: []string{"held by"}, Table: t})
+}
+
+// shownMoment is what is shown of what a device holds: the moment that was asked for, the
+// peak, or without a history the dump.
+func shownMoment(d *report.Device) (sites []report.Site, m *report.Moment, when string) {
+	switch {
+	case d.AtEvent != nil:
+		return d.SitesAtEvent, d.AtEvent, "At the moment asked for" + momentIn(d)
+	case d.History == "none":
+		return d.SitesAtEnd, &d.AtEnd, "At the dump"
+	}
+	return d.Sites, &d.AtPeak, "At the peak of allocated memory"
+}
+
+// momentIn is the step and the phase of the moment that was asked for.
+func momentIn(d *report.Device) string {
+	if d.AtEvent.Event == nil {
+		return ""
+	}
+	for _, s := range d.Steps {
+		for _, p := range s.Phases {
+			if p.FirstEvent <= *d.AtEvent.Event && *d.AtEvent.Event <= p.LastEvent {
+				return fmt.Sprintf(", %s of step %d", report.PhaseText[p.Phase], s.Step)
+			}
+		}
+	}
+	return ""
 }
 
 func categoryOf(category *string) string {
@@ -478,11 +526,11 @@ func (s *sheet) read() {
 
 // made is how to make the report again.
 func (s *sheet) made() {
-	p := Part{Heading: "How to reproduce", Level: 3, Rest: more(len(s.doc.Inputs)-s.inputs, "input")}
+	p := Part{Heading: "How this report was made", Level: 3, Rest: more(len(s.doc.Inputs)-s.inputs, "input")}
 	if len(s.doc.Command) > 0 {
 		quoted := make([]string, len(s.doc.Command))
 		for i, w := range s.doc.Command {
-			quoted[i] = ShellWord(w)
+			quoted[i] = ShellWord(relative(w))
 		}
 		p.Command = strings.Join(quoted, " ")
 	}
@@ -492,7 +540,7 @@ func (s *sheet) made() {
 		if len(in.Damage) > 0 {
 			kind += ", damaged"
 		}
-		p.Table.add(Code(in.Path), kind, units.Bytes(in.Bytes), Code(in.SHA256))
+		p.Table.add(Code(relative(in.Path)), kind, units.Bytes(in.Bytes), Code(in.SHA256))
 	}
 	s.add(p)
 }

@@ -36,7 +36,7 @@ func (s *sheet) evidenceFacts() {
 		(told || len(ev.OOMMessages) == 0) {
 		return
 	}
-	s.add(Part{Heading: "Logs, nvidia-smi and traces"})
+	s.add(Part{Heading: "Logs, monitors and traces"})
 	for i := range ev.GPUs[:min(len(ev.GPUs), s.gpus)] {
 		s.gpu(&ev.GPUs[i])
 	}

@@ -16,8 +16,9 @@ type Edition int
 
 // The editions.
 const (
-	Terminal Edition = iota
-	Ticket           // for an issue, and for pages without scripts
+	Terminal Edition = iota // all of it
+	Ticket                  // for an issue, and for pages without scripts
+	Brief                   // a screen of it
 )
 
 // Sheet is an answer: what happened, then parts in the order of reading.
@@ -30,6 +31,8 @@ type Sheet struct {
 	Parts   []Part
 	Tool    string
 	Short   string // all of it in a word, "": the verdict
+	Changes bool   // the parts tell of the verdict's change
+	Folded  int    // parts from this one on are folded in a ticket; 0: none
 }
 
 // Part is a heading with what stands below it, in the order of the fields. A
@@ -47,6 +50,7 @@ type Part struct {
 	Rest     string         // what isn't listed: "and 3 more"
 	Plot     *report.Device // its curve
 	Command  string         // for a shell
+	Python   bool           // Command is code of a program
 }
 
 // Fact is a sentence with a name in front of it.

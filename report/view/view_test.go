@@ -59,7 +59,7 @@ func TestSheets(t *testing.T) {
 		"document, terminal": {view.Document(read, view.Terminal), []outline{{"Device 0", 4, 4}, {trials, 4, 1}, {compared, 5, 1},
 			{"Read", 1, 1}}},
 		"document, ticket": {view.Document(read, view.Ticket), []outline{{"Device 0", 3, 5}, {trials, 4, 1}, {compared, 5, 1},
-			{"How to reproduce", 4, 1}}},
+			{"How this report was made", 4, 1}}},
 	} {
 		if got := outlineOf(c.sheet); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\n got %v\nwant %v", name, got, c.want)

@@ -36,6 +36,14 @@ func Saves(bytes *int64) string {
 	return " (saves " + units.Bytes(*bytes) + ")"
 }
 
+// VerdictEffect is what comes of the verdict's change.
+func VerdictEffect(v *report.Verdict) string {
+	if v.Best == nil {
+		return units.Rounded(Saves(v.SavesBytes))
+	}
+	return Effect(v.Best, v.Severity == report.Critical)
+}
+
 // Known is a size, "?" for an unknown one.
 func Known(n *int64) string { return or(n, "?") }
 

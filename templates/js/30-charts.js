@@ -2,11 +2,6 @@
 // The options come as JSON. Only these keys may hold a word for a function or a
 // colour, only these words are known, and data is never looked at.
 const FUNCTION_KEYS = {formatter: 1, valueFormatter: 1, labelFormatter: 1};
-function pair(name, value, color) {
-  return el('div', {class: 'pair'}, el('span', null, color ? el('span', {class: 'dot', style: {background: color}}) : '', name), el('b', null, value));
-}
-function box(...lines) { return el('div', null, ...lines); }
-
 function functionsFor(option) {
   const unit = option.unit || {Name: 'GiB', Bytes: 1073741824};
   const bytes = v => size(Math.round(v * unit.Bytes));
@@ -14,8 +9,6 @@ function functionsFor(option) {
   return {
     axis: v => +v.toFixed(3) + ' ' + unit.Name,
     event: v => count(Math.round(v)),
-    seconds: v => v + ' s',
-    clock: v => new Date(v).toISOString().slice(11, 19),
     area: points => {
       if (!points.length) return '';
       const event = Math.round(points[0].value[0]), h = history(), t = h && h.time(event);
@@ -24,7 +17,6 @@ function functionsFor(option) {
       return box(el('b', null, 'event ' + count(event)), t === null || t === undefined ? '' : ' at ' + duration(t),
         parts.length > 1 ? pair('Allocated', bytes(sum)) : '', ...lines, reserved ? pair('Reserved', bytes(reserved.value[1])) : '');
     },
-    lines: points => points.length ? box(el('b', null, points[0].axisValueLabel || String(points[0].value[0])), ...points.map(p => pair(p.seriesName, p.seriesName === 'Seconds per step' ? p.value[1] + ' s' : bytes(p.value[1]), p.color))) : '',
     bars: points => points.length ? box(el('b', null, 'after step ' + points[0].name), ...points.filter(p => p.value > 0).map(p => pair(p.seriesName, bytes(p.value), p.color))) : '',
     compared: points => points.length ? box(el('b', null, points[0].name), ...points.map(p => pair(p.seriesName, p.value === null || p.value === undefined ? 'not in the recording' : bytes(p.value), p.color))) : '',
     tree: p => box(...(p.treePathInfo || []).slice(1).map(x => el('div', null, x.name)), el('b', null, size(p.value)))
@@ -82,9 +74,10 @@ function skin(o) {
 function skinMarks(marks, ink, mut) {
   marks.silent = true;
   marks.symbol = ['none', 'none'];
-  for (const d of marks.data) {
-    const color = d.name === 'capacity' || d.name === 'oom' ? css('--fail') : d.name === 'moment' ? css('--acc') : ink;
-    d.lineStyle = {color, width: d.name === 'moment' ? 1.5 : 1.2, type: d.name === 'capacity' ? 'solid' : 'dashed'};
+  for (const mark of marks.data) {
+    const d = Array.isArray(mark) ? mark[0] : mark; // a line between two places
+    const color = d.name === 'capacity' || d.name === 'oom' || d.name === 'request' ? css('--fail') : d.name === 'moment' ? css('--acc') : ink;
+    d.lineStyle = {color: d.name === 'request' ? color + '73' : color, width: d.name === 'request' ? 7 : d.name === 'moment' ? 1.5 : 1.2, type: d.name === 'capacity' || d.name === 'request' ? 'solid' : 'dashed'};
     d.label = Object.assign(d.label || {}, {color, fontSize: 11.5});
   }
 }
@@ -95,6 +88,8 @@ function mountChart(place, option, prepare) {
   let chart = null;
   function build() {
     if (chart) chart.dispose();
+    chart = null;
+    if (!place.clientWidth) return; // folded: it is drawn when that is opened
     chart = echarts.init(place, null, {renderer: 'canvas'});
     const o = JSON.parse(JSON.stringify(option));
     if (prepare) prepare(o, chart);
@@ -102,7 +97,7 @@ function mountChart(place, option, prepare) {
     place.setAttribute('data-drawn', '1');
   }
   build();
-  const scene = {place, build, resize: () => { if (place.clientWidth) chart.resize(); }, chart: () => chart};
+  const scene = {place, build, resize: () => { if (!place.clientWidth) return; if (chart) chart.resize(); else build(); }, chart: () => chart};
   scenes.push(scene);
   return scene;
 }

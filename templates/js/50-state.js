@@ -5,7 +5,9 @@ class State {
     this.part = part; // the device's element
     const h = history.header;
     this.peak = h.peak === null ? -1 : h.peak;
-    this.moment = {kind: 'peak', event: this.peak};
+    const failed = h.ooms[h.ooms.length - 1];
+    this.start = failed ? {kind: 'oom', event: failed.event} : {kind: 'peak', event: this.peak}; // what the page opens at
+    this.moment = this.start;
     this.pinned = -1;
     this.listeners = [];
     this.raster = new Raster(history);
@@ -61,6 +63,7 @@ class State {
     this.changed('moment');
     if (byHand) this.link();
   }
+  first(byHand) { this.go(this.start, byHand); }
   at(event, byHand) { this.go({kind: 'event', event: clamp(Math.round(event), 0, this.h.events - 1)}, byHand); }
   range(a, b, byHand) {
     a = clamp(Math.round(Math.min(a, b)), 0, this.h.events - 1);
@@ -76,7 +79,7 @@ class State {
     const m = this.moment, words = [];
     if (this.part.dataset.index !== '0') words.push('device=' + this.part.dataset.index);
     if (m.kind === 'range') words.push('range=' + m.from + '-' + m.to);
-    else if (m.kind !== 'peak') words.push('at=' + m.event);
+    else if (m.kind !== this.start.kind) words.push('at=' + m.event);
     if (this.pinned >= 0) words.push('allocation=' + this.h.idOf(this.pinned));
     history.replaceState(null, '', words.length ? '#' + words.join('&') : location.pathname + location.search);
   }

@@ -60,7 +60,8 @@ class Timeline {
     if (!this.pixels) return;
     const s = this.s, g = this.g, d = this.ratio, card = rgb(css('--card')), ink = abgr(rgb(css('--ink')));
     const colors = s.groups.map(x => { const c = rgb(css(x.color)); return [abgr(c), abgr(mix(c, card, 0.18)), abgr(mix(c, card, 0.34))]; });
-    this.top = Math.max(1, s.raster.top * 1.04);
+    const full = s.raster.fullest(Math.floor(this.v0), Math.ceil(this.v1) - 1);
+    this.top = Math.max(1, s.raster.total[full] * 1.04); // of what is in view
     s.raster.draw(this.pixels, this.ids, this.W, this.H, this.v0, this.v1, this.top, colors, abgr(card), s.pinned, ink);
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.clearRect(0, 0, this.canvas.width, this.canvas.height);
@@ -85,12 +86,16 @@ class Timeline {
       g.globalAlpha = 1; g.fillStyle = mut; g.textAlign = 'right';
       g.fillText(+(v / unit[0]).toFixed(3) + ' ' + unit[1], LEFT - 8, y);
     }
-    const ticks = this.w < 500 ? 3 : this.w < 900 ? 5 : 8, y = this.topMargin + this.hh + 13;
-    for (let k = 0; k <= ticks; k++) {
-      const event = this.v0 + (this.v1 - this.v0) * k / ticks, t = this.h.time(event);
-      g.textAlign = k === 0 ? 'left' : k === ticks ? 'right' : 'center';
-      g.fillText(count(Math.round(event)), LEFT + this.w * k / ticks, y);
-      if (t !== null) g.fillText(duration(t), LEFT + this.w * k / ticks, y + 14);
+    const span = this.v1 - this.v0, apart = Math.max(1, niceCount(span / (this.w < 500 ? 3 : this.w < 900 ? 5 : 8))), y = this.topMargin + this.hh + 13;
+    let last = '';
+    for (let event = Math.ceil(this.v0 / apart) * apart; event <= this.v1; event += apart) {
+      const x = this.x(event), t = this.h.time(event), room = Math.min(x - LEFT, LEFT + this.w - x);
+      g.textAlign = room > 40 ? 'center' : x - LEFT < 40 ? 'left' : 'right';
+      g.fillText(count(event), x, y);
+      if (t === null || event >= this.h.events) continue;
+      const text = duration(t);
+      if (text !== last) g.fillText(text, x, y + 14);
+      last = text;
     }
   }
   drawLane(g, lane, y) {
@@ -127,7 +132,7 @@ class Timeline {
       const a = Math.max(LEFT, this.x(m.from)), b = Math.min(LEFT + this.w, this.x(m.to + 1));
       if (b > a) { g.fillStyle = css('--acc'); g.globalAlpha = 0.16; g.fillRect(a, this.topMargin, b - a, this.hh); g.globalAlpha = 1; }
     }
-    if (m.kind !== 'peak') this.line(g, m.event, css('--acc'), []);
+    if (m.kind !== 'peak' && m.kind !== 'oom') this.line(g, m.event, css('--acc'), []);
     if (this.brush) {
       g.fillStyle = css('--acc'); g.globalAlpha = 0.2;
       g.fillRect(Math.min(this.brush.a, this.brush.b), this.topMargin, Math.abs(this.brush.b - this.brush.a), this.hh); g.globalAlpha = 1;

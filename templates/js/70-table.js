@@ -85,13 +85,13 @@ class Table {
   }
 
   row(r, ranged) {
-    const code = (text, title) => el('code', title ? {title} : null, text);
+    const code = (text, title) => el('code', title ? {title} : null, breakable(text));
     const tr = el('tr', null,
       el('td', {class: 'left'}, r.stacks.size ? el('button', {type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-label': 'Stacks of ' + r.name, onclick: e => this.open(tr, r, e.currentTarget)}, '+') : '', ' ', code(r.function, r.function)),
-      el('td', {class: 'left'}, code(r.place, r.file)), el('td', {class: 'left', 'data-sort': 'from'}, code(r.from, r.fromFile)), el('td', {class: 'left', 'data-sort': 'op'}, code(r.op, r.op)),
+      el('td', {class: 'left place'}, code(r.place, r.file)), el('td', {class: 'left', 'data-sort': 'from'}, code(r.from, r.fromFile)), el('td', {class: 'left', 'data-sort': 'op'}, code(r.op, r.op)),
       this.table.tHead.querySelector('[data-sort=category]') ? el('td', {class: 'left kind', title: r.title}, el('span', {class: 'dot', style: {background: css(r.color)}}), r.title) : '',
-      el('td', {'data-sort': 'blocks'}, r.blocks === null ? '' : count(r.blocks)), el('td', null, size(r.bytes)),
-      ranged ? el('td', null, (r.growth > 0 ? '+' : '') + size(r.growth)) : '',
+      el('td', {'data-sort': 'blocks'}, r.blocks === null ? '' : count(r.blocks)), el('td', {class: 'bytes'}, size(r.bytes)),
+      ranged ? el('td', {class: 'growth'}, (r.growth > 0 ? '+' : '') + size(r.growth)) : '',
       el('td', {class: 'left share'}, el('span', {class: 'bar', style: {width: (this.sum > 0 ? 100 * r.bytes / this.sum : 0).toFixed(1) + 'px', background: css(r.color)}}), percent(r.bytes, this.sum)));
     return tr;
   }
@@ -131,5 +131,5 @@ class Table {
       itemStyle: {borderColor: card, borderWidth: 1, gapWidth: 1},
       levels: classified ? [{itemStyle: {borderWidth: 0, gapWidth: 4}, upperLabel: {show: false}}, {itemStyle: {borderWidth: 3, gapWidth: 2}}, {itemStyle: {gapWidth: 1}}] : [{itemStyle: {borderWidth: 0, gapWidth: 2}}]});
   }
-  drawTree() { const o = {series: [{}]}; this.prepareTree(o); this.tree.chart().setOption({series: [{data: o.series[0].data}]}); }
+  drawTree() { const o = {series: [{}]}; this.prepareTree(o); this.tree.chart()?.setOption({series: [{data: o.series[0].data}]}); }
 }

@@ -2,10 +2,9 @@
 class SegmentMap {
   constructor(state, part, canvas) {
     Object.assign(this, {s: state, h: state.h, part, canvas, g: canvas.getContext('2d'), which: 0});
-    this.choose(0);
+    this.choose(Math.max(0, this.h.maps.findIndex(m => m.name === 'oom'))); // a failure is what somebody came for
     scenes.push({place: canvas, build: () => this.draw(), resize: () => this.draw()});
     all('[data-map]', part).forEach(b => b.addEventListener('click', () => {
-      all('[data-map]', part).forEach(x => x.setAttribute('aria-pressed', x === b));
       this.choose(+b.dataset.map);
     }));
     canvas.addEventListener('pointermove', e => { const x = this.find(e); if (x) tip.show(e, this.describe(x)); else tip.hide(); });
@@ -13,6 +12,7 @@ class SegmentMap {
     canvas.addEventListener('click', e => {
       const x = this.find(e), i = x && x.block && x.block.state ? this.h.find(x.block.allocation) : -1;
       if (i < 0) return;
+      devices[+this.part.dataset.index].see('each');
       this.s.pin(i, true);
       const panel = this.part.querySelector('[data-role=pin]');
       if (panel) panel.scrollIntoView({block: 'center'}); // smoothly or not, as the style sheet says
@@ -21,6 +21,8 @@ class SegmentMap {
   choose(which) {
     this.which = which;
     const map = this.h.maps[which];
+    all('[data-map]', this.part).forEach(b => b.setAttribute('aria-pressed', String(+b.dataset.map === which)));
+    all('[data-role=map-end]', this.part).forEach(p => { p.hidden = map.name !== 'end'; });
     this.offsets = [];
     this.total = 0;
     let free = 0, empty = 0;

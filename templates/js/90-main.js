@@ -27,10 +27,28 @@ function start(d, h, charts) {
   d.timeline = canvas ? attempt(() => new Timeline(s, canvas)) : null;
   const table = d.table = new Table(s, part);
   if (area) attempt(() => startArea(d, area));
+  d.see = which => see(d, which);
+  d.see(area ? 'category' : 'each');
   if (tree) attempt(() => { table.tree = mountChart(tree.place, tree.option, o => table.prepareTree(o)); });
   if (map && h.maps.length) attempt(() => { d.map = new SegmentMap(s, part, map); });
   attempt(() => controls(d));
   attempt(() => all('details.fold[data-stack]', part).forEach(x => unfold(x, h)));
+}
+
+// ticksWithin is the y axis for a range of events: that of the whole recording, or
+// what leaves the largest value within the range near the top.
+function ticksWithin(option, from, to) {
+  const x = option.xAxis[0], reserved = option.series[option.series.length - 1].data;
+  if (from <= x.min && to >= x.max) return option.ticks;
+  let most = 0;
+  reserved.forEach(([event, value], i) => {
+    const next = i + 1 < reserved.length ? reserved[i + 1][0] : Infinity;
+    if (event > to || next <= from) return;
+    const sum = option.series.slice(0, -1).reduce((n, s) => n + (s.data[i] ? s.data[i][1] : 0), 0);
+    most = Math.max(most, value, sum);
+  });
+  const interval = niceStep((most || 1) * option.unit.Bytes, 5) / option.unit.Bytes;
+  return {interval, max: Math.ceil((most || 1) * 1.02 / interval) * interval};
 }
 
 function startArea(d, {place, option}) {
@@ -39,6 +57,7 @@ function startArea(d, {place, option}) {
   option.series[option.series.length - 1].markLine.data ||= []; // none: no peak, failure or capacity to mark
   const scene = mountChart(place, option, (o, chart) => {
     o.history = s.h;
+    if (s.mode === 'category' && s.classified) o.legend.selected = Object.fromEntries(s.groups.map((g, i) => [g.name, s.shown[i]]));
     mark(o, s);
     chart.getZr().on('click', e => {
       const at = [e.offsetX, e.offsetY];
@@ -48,7 +67,10 @@ function startArea(d, {place, option}) {
     let last = '';
     chart.on('datazoom', () => {
       const z = chart.getOption().dataZoom[0], key = z.startValue + '/' + z.endValue;
-      if (key !== last) { last = key; t.view(z.startValue, z.endValue + 1, true); }
+      if (key === last) return;
+      last = key;
+      chart.setOption({yAxis: ticksWithin(option, z.startValue, z.endValue)});
+      t.view(z.startValue, z.endValue + 1, true);
     });
     chart.on('legendselectchanged', e => {
       const g = s.mode === 'category' ? s.groups.findIndex(x => x.name === e.name) : -1;
@@ -58,21 +80,29 @@ function startArea(d, {place, option}) {
   // mark draws the moment among the other marks.
   function mark(o, state) {
     const last = o.series[o.series.length - 1], m = state.moment;
-    if (m.kind !== 'peak') last.markLine.data.push({name: 'moment', xAxis: m.event, label: {formatter: '', position: 'end'}});
+    if (m.kind !== 'peak' && m.kind !== 'oom') last.markLine.data.push({name: 'moment', xAxis: m.event, label: {formatter: '', position: 'end'}});
   }
   s.listeners.push(what => {
     if (what === 'moment') {
       const o = JSON.parse(JSON.stringify(option)), n = o.series.length;
       mark(o, s);
       skinMarks(o.series[n - 1].markLine, css('--ink'), css('--mut'));
-      scene.chart().setOption({series: o.series.map((x, i) => i === n - 1 ? {markLine: x.markLine} : {})});
+      scene.chart()?.setOption({series: o.series.map((x, i) => i === n - 1 ? {markLine: x.markLine} : {})});
     }
     if (what === 'groups' && s.mode === 'category' && s.classified) {
-      s.groups.forEach((g, i) => scene.chart().dispatchAction({type: s.shown[i] ? 'legendSelect' : 'legendUnSelect', name: g.name}));
+      s.groups.forEach((g, i) => scene.chart()?.dispatchAction({type: s.shown[i] ? 'legendSelect' : 'legendUnSelect', name: g.name}));
     }
   });
-  if (t) t.onView = (a, b) => scene.chart().dispatchAction({type: 'dataZoom', startValue: a, endValue: b - 1});
+  if (t) t.onView = (a, b) => scene.chart()?.dispatchAction({type: 'dataZoom', startValue: a, endValue: b - 1});
   d.area = scene;
+}
+
+// see shows the sums by category or every allocation: one picture at a time.
+function see(d, which) {
+  all('[data-view]', d.part).forEach(p => { p.hidden = p.dataset.view !== which; });
+  all('[data-see]', d.part).forEach(b => b.setAttribute('aria-pressed', String(b.dataset.see === which)));
+  redraw('resize');
+  if (d.timeline && d.timeline.onView) d.timeline.onView(d.timeline.v0, d.timeline.v1);
 }
 
 function chips(d) {
@@ -91,7 +121,8 @@ function controls(d) {
   s.listeners.push(what => { if (what === 'groups') paint(); if (what === 'pin' && pin) showPin(s, pin); });
   all('[data-color]', part).forEach(b => { b.hidden = b.dataset.color === 'category' && !s.classified; b.addEventListener('click', () => s.colorBy(b.dataset.color)); });
   all('[data-drag]', part).forEach(b => b.addEventListener('click', () => { t.drag = b.dataset.drag; press('[data-drag]', x => x === b); }));
-  all('[data-role=reset]', part).forEach(b => b.addEventListener('click', () => { t.view(0, h.events); s.go({kind: 'peak', event: s.peak}, true); }));
+  all('[data-role=reset]', part).forEach(b => b.addEventListener('click', () => { t.view(0, h.events); s.first(true); }));
+  all('[data-see]', part).forEach(b => b.addEventListener('click', () => d.see(b.dataset.see)));
   all('[data-moment]', part).forEach(b => b.addEventListener('click', () => go(s, b.dataset.moment)));
   const input = role => part.querySelector('[data-role=' + role + ']');
   if (input('event')) {
@@ -123,13 +154,15 @@ function showDevice(index) {
   return startDevice(index);
 }
 
-const SECTIONS = ['findings', 'memory', 'timeline', 'peak', 'budget', 'segments', 'growth', 'stacks'];
+const SECTIONS = ['proof', 'changes', 'findings', 'memory', 'timeline', 'peak', 'budget', 'settings', 'segments', 'growth', 'stacks'];
 function followLink() {
   const hash = location.hash.slice(1);
   if (!hash.includes('=')) {
     const m = /^(.*)-d(\d+)$/.exec(hash), place = byId(hash);
+    const own = current && SECTIONS.includes(hash) ? byId(hash + '-d' + current) : null;
+    if (own || place) unfoldTo(own || place);
     if (m && place && SECTIONS.includes(m[1])) return showDevice(+m[2]).then(() => place.scrollIntoView());
-    if (current && SECTIONS.includes(hash)) byId(hash + '-d' + current).scrollIntoView();
+    if (own) own.scrollIntoView();
     return Promise.resolve();
   }
   const q = new URLSearchParams(hash), index = +(q.get('device') || 0);
@@ -146,56 +179,15 @@ function followLink() {
       if (pinned < 0) pinned = s.h.begins[e] >= 0 ? s.h.begins[e] : s.h.ends[e];
     }
     s.pin(pinned);
-    const part = devices[index].part.querySelector(pinned >= 0 ? '[id^=timeline]' : '[id^=peak]');
+    if (pinned >= 0) devices[index].see('each');
+    const part = devices[index].part.querySelector(pinned >= 0 ? '[id^=memory]' : '[id^=peak]');
     if (part) part.scrollIntoView();
   });
 }
 
-function setTheme(theme) {
-  root.setAttribute('data-theme', theme);
-  redraw('build');
-}
-
-function copyText(text, button) {
-  const done = ok => { const was = button.dataset.was || button.textContent; button.dataset.was = was; button.textContent = ok ? 'Copied' : 'Copying failed'; setTimeout(() => { button.textContent = was; }, 1500); };
-  const old = () => {
-    const area = el('textarea', {style: {position: 'fixed', top: '0', opacity: '0'}});
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    let ok = false;
-    try { ok = document.execCommand('copy'); } catch (e) { ok = false; }
-    area.remove();
-    done(ok);
-  };
-  if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => done(true), old); else old();
-}
-
 function main() {
-  root.setAttribute('data-theme', matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', e => setTheme(e.matches ? 'dark' : 'light'));
-  byId('theme').addEventListener('click', () => setTheme(root.getAttribute('data-theme') === 'dark' ? 'light' : 'dark'));
-  byId('copy').addEventListener('click', e => copyText(json('markdown'), e.currentTarget));
-  all('.copycode').forEach(b => b.addEventListener('click', () => copyText(b.parentElement.querySelector('pre').textContent, b)));
+  page();
   all('button[data-device]').forEach(b => b.addEventListener('click', () => { showDevice(+b.dataset.device); history.replaceState(null, '', '#device=' + b.dataset.device); }));
-  let was = '';
-  window.addEventListener('beforeprint', () => {
-    was = root.getAttribute('data-theme');
-    all('details.finding').forEach(x => { x.open = true; });
-    setTheme('light');
-  });
-  window.addEventListener('afterprint', () => setTheme(was));
-  startPlain(startCharts(document.querySelector('#evidence')));
-  let timer = 0, width = -1;
-  new ResizeObserver(e => {
-    const first = width < 0;
-    if (e[0].contentRect.width === width) return;
-    width = e[0].contentRect.width;
-    if (first) return;
-    clearTimeout(timer);
-    timer = setTimeout(() => redraw('resize'), 60);
-  }).observe(document.querySelector('main'));
   window.addEventListener('hashchange', followLink);
-  const first = document.querySelector('.device') ? showDevice(+document.querySelector('main').dataset.main) : Promise.resolve();
-  first.then(followLink).catch(e => console.error(e)).then(() => root.setAttribute('data-ready', '1'));
+  showDevice(+document.querySelector('main').dataset.main).then(followLink).catch(e => console.error(e)).then(ready);
 }

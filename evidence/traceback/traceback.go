@@ -1,18 +1,25 @@
-package runlog
+// Package traceback follows the stack traces of a log, and tells whose line and
+// what kind of work a failure is of.
+//
+//	var t traceback.Traces
+//	t.Line(line, true)
+//	t.Tell(&message, nil)
+package traceback
 
 import (
 	"bytes"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
-// tracebacks follows the stack traces of a log, one per writer: the ranks of
+// Traces follows the stack traces of a log, one per writer: the ranks of
 // a distributed run print theirs into each other.
-type tracebacks struct {
+type Traces struct {
 	writers map[string]*traceback
 	last    *traceback
-	open    bool // some trace may still be going on
+	Open    bool // some trace may still be going on
 	quiet   int  // lines since the last frame of any writer
 	lastKey []byte
 	marks   [][]byte // what stood before the head of a trace, and tells its writer
@@ -46,7 +53,7 @@ const (
 	traceQuiet = 500
 )
 
-// line notes frames:
+// Line notes frames:
 //
 //	File "/home/me/train.py", line 12, in step        Python
 //	File ~/train.py:12, in step(x)                    IPython
@@ -56,7 +63,7 @@ const (
 //	│ /home/me/train.py:12 in step                    rich
 //
 // complexity: the line is refused at the first mark that it lacks
-func (t *tracebacks) line(line []byte, mayBeFrame bool) {
+func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 	if len(line) > 4096 {
 		line = line[:4096]
 	}
@@ -67,24 +74,24 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 				*t.writer(nil) = traceback{}
 			}
 			*t.writer(line) = traceback{}
-			t.open, t.quiet = true, 0
-			return
+			t.Open, t.quiet = true, 0
+			return false
 		}
 	}
 	if t.quiet++; t.quiet > traceQuiet {
-		*t = tracebacks{}
+		*t = Traces{}
 	}
 	file, number, ok := "", 0, false
 	if mayBeFrame {
 		file, number, ok = frame(line)
 	}
 	if ok {
-		t.open, t.quiet = true, 0
+		t.Open, t.quiet = true, 0
 		w := t.writer(line)
 		w.age = 0
 		slashed := bytes.ReplaceAll(line, []byte(`\`), []byte("/"))
 		w.phase = phaseAfter(w.phase, slashed)
-		addFrame(&w.scene, slashed)
+		AddFrame(&w.scene, slashed)
 		w.code, w.codeIsNext, w.inUsers = "", true, isUser(file)
 		if number == 0 {
 			w.pending = file
@@ -94,10 +101,10 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 		} else {
 			w.pending = ""
 		}
-		return
+		return true
 	}
-	if !t.open {
-		return
+	if !t.Open {
+		return false
 	}
 	w := t.writer(line)
 	if w.pending != "" {
@@ -107,11 +114,11 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 			}
 			w.pending, w.age = "", 0
 			w.source(line)
-			return
+			return true
 		}
 	}
 	text := line[t.marked(line):]
-	if isOtherError(text) {
+	if IsOtherError(text) {
 		*w = traceback{age: traceAge}
 	}
 	if isCode(text) {
@@ -121,6 +128,7 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 			*w = traceback{age: w.age}
 		}
 	}
+	return false
 }
 
 // source takes the line of source below a frame: the first there is, or the one
@@ -128,18 +136,18 @@ func (t *tracebacks) line(line []byte, mayBeFrame bool) {
 func (t *traceback) source(line []byte) {
 	text := bytes.TrimLeft(line, " \t│")
 	_, points := arrow(text)
-	if _, _, numbered := integer(text); numbered || !points && !bytes.HasPrefix(text, []byte("❱")) && !t.codeIsNext ||
+	if _, _, numbered := figures.Integer(text); numbered || !points && !bytes.HasPrefix(text, []byte("❱")) && !t.codeIsNext ||
 		len(text) == 0 {
 		return
 	}
-	t.code, t.codeIsNext = doingOf(text, t.inUsers), false
+	t.code, t.codeIsNext = DoingOf(text, t.inUsers), false
 }
 
-// isOtherError tells the line that ends the trace of an exception which says
+// IsOtherError tells the line that ends the trace of an exception which says
 // what it is, and that it isn't memory: "ValueError: bad".
-func isOtherError(line []byte) bool {
+func IsOtherError(line []byte) bool {
 	end := 0
-	for end < len(line) && (isWordByte(line[end]) || line[end] == '.') {
+	for end < len(line) && (figures.IsWordByte(line[end]) || line[end] == '.') {
 		end++
 	}
 	name := line[:end]
@@ -164,9 +172,9 @@ func (t *traceback) see(file string, line int, function string) {
 	}
 }
 
-// tell gives a message the innermost user frame of the trace that it ends, and
+// Tell gives a message the innermost user frame of the trace that it ends, and
 // the phase that its frames tell of.
-func (t *tracebacks) tell(m *evidence.OOMMessage, prefix []byte) {
+func (t *Traces) Tell(m *evidence.OOMMessage, prefix []byte) {
 	if len(t.writers) == 0 {
 		return
 	}
@@ -188,8 +196,8 @@ func (t *tracebacks) tell(m *evidence.OOMMessage, prefix []byte) {
 // writer tells who printed a line, by the marks that launchers put in front:
 // [rank3]:, 12: (srun -l), (Worker pid=77), and whatever stood before the head
 // of a trace: [default0]:, trainer-0 |, [1,0]<stderr>:, node-a:.
-func (t *tracebacks) writer(line []byte) *traceback {
-	key := writerKey(line)
+func (t *Traces) writer(line []byte) *traceback {
+	key := Writer(line)
 	if key == nil {
 		if end := t.marked(line); end > 0 {
 			key = bytes.TrimSpace(line[afterTime(line):end])
@@ -217,11 +225,11 @@ const maxMarks = 64
 
 // mark notes what stands before the head of a trace as its writer's; false
 // where that is nothing that later lines would have, too.
-func (t *tracebacks) mark(before []byte) bool {
+func (t *Traces) mark(before []byte) bool {
 	mark := bytes.TrimRight(before[afterTime(before):], " \t")
 	if len(mark) == 0 || len(mark) > 100 || !bytes.ContainsRune([]byte("]:|)>"), rune(mark[len(mark)-1])) ||
 		!bytes.ContainsFunc(mark, func(r rune) bool { return r >= '0' && r <= '9' || r|0x20 >= 'a' && r|0x20 <= 'z' }) ||
-		mayBeTimed(mark) || writerKey(before) != nil {
+		figures.MayBeTimed(mark) || Writer(before) != nil {
 		return false
 	}
 	for _, known := range t.marks {
@@ -236,7 +244,7 @@ func (t *tracebacks) mark(before []byte) bool {
 }
 
 // marked is where the mark ends that a line begins with, 0 without one.
-func (t *tracebacks) marked(line []byte) int {
+func (t *Traces) marked(line []byte) int {
 	if len(t.marks) == 0 {
 		return 0
 	}
@@ -274,8 +282,10 @@ func afterTime(line []byte) int {
 	}
 }
 
+// Writer is the mark of who printed a line, nil without one.
+//
 // complexity: one case for each launcher's mark
-func writerKey(line []byte) []byte {
+func Writer(line []byte) []byte {
 	if len(line) > 120 {
 		line = line[:120]
 	}
@@ -300,19 +310,19 @@ func writerKey(line []byte) []byte {
 			return line[i:end]
 		}
 	}
-	n, rest, ok := integer(line)
+	n, rest, ok := figures.Integer(line)
 	if ok && n < 1<<20 && len(rest) > 1 && rest[0] == ':' && rest[1] == ' ' {
 		return line[:len(line)-len(rest)]
 	}
 	return nil
 }
 
-// rankOf is the rank whose line this is, -1 where no mark tells. What torchrun
+// RankOf is the rank whose line this is, -1 where no mark tells. What torchrun
 // puts in front otherwise, [default3]:, counts within one machine alone.
-func rankOf(line []byte) int {
-	key := bytes.ToLower(writerKey(line))
+func RankOf(line []byte) int {
+	key := bytes.ToLower(Writer(line))
 	if digits, ok := bytes.CutPrefix(key, []byte("rank")); ok {
-		if n, _, ok := integer(bytes.TrimLeft(digits, " -")); ok && n < 1<<20 {
+		if n, _, ok := figures.Integer(bytes.TrimLeft(digits, " -")); ok && n < 1<<20 {
 			return int(n)
 		}
 	}
@@ -329,7 +339,7 @@ func frame(line []byte) (file string, number int, ok bool) {
 		if end < 0 || !bytes.HasPrefix(rest[end:], []byte(`", line `)) {
 			return "", 0, false
 		}
-		n, _, ok := integer(rest[end+len(`", line `):])
+		n, _, ok := figures.Integer(rest[end+len(`", line `):])
 		return string(rest[:end]), int(n), ok
 	}
 	text := bytes.TrimLeft(line, " \t")
@@ -360,7 +370,7 @@ func functionOf(line []byte) string {
 	}
 	name := line[i+len(" in "):]
 	end := 0
-	for end < len(name) && end < 200 && (isWordByte(name[end]) || name[end] == '<' || name[end] == '>' || name[end] == '.') {
+	for end < len(name) && end < 200 && (figures.IsWordByte(name[end]) || bytes.IndexByte([]byte("<>."), name[end]) >= 0) {
 		end++
 	}
 	return string(name[:end])
@@ -373,7 +383,7 @@ func pathLine(text []byte, in string, colon bool) (string, int, bool) {
 		if text[i] != ':' {
 			continue
 		}
-		n, rest, ok := integer(text[i+1:])
+		n, rest, ok := figures.Integer(text[i+1:])
 		if !ok || n == 0 || n > 1<<24 {
 			continue
 		}
@@ -395,7 +405,7 @@ func cellLine(text []byte) (string, int, bool) {
 	if i < 0 {
 		return "", 0, false
 	}
-	n, _, ok := integer(bytes.TrimLeft(text[end+i+len("line"):], " :"))
+	n, _, ok := figures.Integer(bytes.TrimLeft(text[end+i+len("line"):], " :"))
 	return string(text[:end+1]), int(n), ok
 }
 
@@ -417,7 +427,7 @@ func arrow(line []byte) (int, bool) {
 	if len(text)-len(rest) < 2 || len(rest) < 3 || rest[0] != '>' || rest[1] != ' ' {
 		return 0, false
 	}
-	n, _, ok := integer(bytes.TrimLeft(rest[1:], " "))
+	n, _, ok := figures.Integer(bytes.TrimLeft(rest[1:], " "))
 	return int(n), ok && n > 0
 }
 
@@ -439,7 +449,7 @@ func isCode(line []byte) bool {
 		line[1] == ' ' {
 		return true
 	}
-	_, rest, ok := integer(line)
+	_, rest, ok := figures.Integer(line)
 	if ok && len(rest) > 2 && rest[0] == ':' && rest[1] == ' ' && rest[2] == ' ' {
 		return true
 	}
@@ -466,7 +476,7 @@ func standardLibrary(f []byte) bool {
 	for _, dir := range [...]string{"/lib/python", "/lib64/python", "/Lib/python"} {
 		if i := bytes.Index(f, []byte(dir)); i >= 0 {
 			rest := f[i+len(dir):]
-			if _, after, ok := decimal(rest); ok && len(after) > 0 && after[0] == '/' {
+			if _, after, ok := figures.Decimal(rest); ok && len(after) > 0 && after[0] == '/' {
 				return true
 			}
 		}

@@ -1,4 +1,4 @@
-package runlog
+package traceback
 
 import (
 	"bytes"
@@ -41,6 +41,8 @@ var sceneMarks = []struct {
 	{"in gather_for_metrics",
 		evidence.EvaluationOutputs},
 	{"in _ddp_init_helper", evidence.Buckets},
+	{"Failed to clone() tensor", evidence.FullState}, {"_state_dict_utils.py", evidence.FullState},
+	{"in pin_memory", evidence.Pinning}, {"in _pin_memory", evidence.Pinning}, {"in _pin_memory_loop", evidence.Pinning},
 	{"torch/nn/parallel/data_parallel.py", evidence.Replicas}, {"torch/nn/parallel/replicate.py", evidence.Replicas},
 	{"in deepcopy", evidence.ModelCopy},
 }
@@ -50,11 +52,14 @@ var evaluations = [...]string{"in evaluation_loop", "in evaluate", "in _evaluate
 	"in prediction_step", "in validate",
 	"in validation", "in validation_step", "in _run_sanity_check", "in eval_epoch", "in val_epoch", "in run_validation"}
 
-// servers are the packages of inference servers.
-var servers = [...]struct{ in, name string }{{"/vllm/", "vLLM"}, {"/sglang/", "sglang"}}
+// servers are the packages of programs that serve or draw.
+var servers = [...]struct{ in, name string }{{"/vllm/", "vLLM"}, {"/vllm_ascend/", "vLLM"}, {"/sglang/", "sglang"},
+	{"/text_generation_server/", "TGI"}, {"/tensorrt_llm/", "TensorRT-LLM"}, {"/lmdeploy/", "LMDeploy"},
+	{"ComfyUI/", "ComfyUI"}, {"/comfy/", "ComfyUI"}, {"in get_output_data", "ComfyUI"}, {"/fcbh/", "Fooocus"},
+	{"/ldm_patched/", "Fooocus"}, {"stable-diffusion-webui", "Stable Diffusion web UI"}, {"/invokeai/", "InvokeAI"}}
 
-// addFrame notes what one more frame shows, innermost last.
-func addFrame(s *evidence.Scene, line []byte) {
+// AddFrame notes what one more frame shows, innermost last.
+func AddFrame(s *evidence.Scene, line []byte) {
 	for _, m := range sceneMarks {
 		if names(line, m.in) {
 			s.Doing = m.doing
@@ -82,9 +87,9 @@ func addFrame(s *evidence.Scene, line []byte) {
 	}
 }
 
-// doingOf is what the line of source below the innermost frame shows, where
+// DoingOf is what the line of source below the innermost frame shows, where
 // what it calls has no frame of its own.
-func doingOf(code []byte, users bool) evidence.Doing {
+func DoingOf(code []byte, users bool) evidence.Doing {
 	code = bytes.ToLower(code)
 	has := func(words ...string) bool {
 		for _, w := range words {
@@ -98,6 +103,10 @@ func doingOf(code []byte, users bool) evidence.Doing {
 	case has("softmax(") && has("attn", "att_", "attention", "scores", "q @ k", "query", "@ k."), has("baddbmm(", "einsum(q, k",
 		"q @ k", "attn_weights =", "attn_scores =", "attention_scores ="):
 		return evidence.Attention
+	case has("scaled_dot_product_attention("):
+		return evidence.UnfusedAttention
+	case has(".pin_memory(", "cudahostregister(", "cudahostalloc("):
+		return evidence.Pinning
 	case has("logits.float()", "lm_head(", "logits.to(", "logsumexp(", "log_softmax(logits", "cross_entropy("):
 		return evidence.Logits
 	case has("dist.Reducer("):

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/internal/open"
+	"github.com/vramscope/vramscope/internal/units"
+	vrun "github.com/vramscope/vramscope/run"
+)
+
+// exitError is the exit code of a program that was run, for which nothing is printed.
+type exitError struct{ code int }
+
+func (e *exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+type runFlags struct {
+	options   vrun.Options
+	ring      string
+	noHolders bool
+	noAnalyze bool
+	printEnv  bool
+}
+
+func newRun() *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND…",
+		Short: "Run a program that uses PyTorch, record it without an edit, and say what filled the GPU",
+		Long: `Run starts a program as it is (python, torchrun, accelerate, deepspeed, uv run, a
+shell script) and records every process of it that uses CUDA. The program's
+output, exit code and signals stay its own. Snapshots are taken before an
+out-of-memory error unwinds, at steps, on SIGUSR2, at SIGTERM and at the end.
+
+Everything lies in one directory, vramscope-NAME-N by default, which
+` + "`vramscope analyze`" + ` reads; the verdict is printed to standard error in the end,
+and a page written when the program failed.`,
+		Example: `  vramscope run -- python train.py --lr 1e-4
+  vramscope run --steps 3:6 -- torchrun --nproc-per-node 8 train.py
+  vramscope run --print-env -o /shared/run1   # for Slurm, Ray, Kubernetes`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && !f.printEnv {
+				return errors.New("run: no command\n  Give it behind --, as in `vramscope run -- python train.py`")
+			}
+			return nil
+		},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // the arguments are no inputs
+		RunE:              func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the command is its own
+	outputFlag(cmd, &f.options.Dir, "the run's `DIRECTORY` (default vramscope-NAME-N)")
+	flags.StringVar(&f.options.Stacks, "stacks", "all", "the stacks to record: all, python or none")
+	flags.StringVar(&f.ring, "ring", units.Bytes(vrun.DefaultRing), "host memory for events, by `SIZE`: older ones fall out")
+	flags.StringVar(&f.options.Steps, "steps", "", "also dump after the optimizer's steps `A:B`, at both")
+	flags.BoolVar(&f.noHolders, "no-holders", false, "don't look for the variables that hold tensors")
+	flags.BoolVar(&f.noAnalyze, "no-analyze", false, "don't analyse in the end")
+	flags.StringVar(&f.options.Ranks, "ranks", "", "record these ranks alone, a `LIST` as in 0,2-3")
+	flags.BoolVar(&f.printEnv, "print-env", false, "print the variables that record a program started elsewhere, and run nothing")
+	return cmd
+}
+
+func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+	o := &f.options
+	o.Command, o.Holders = args, !f.noHolders
+	var err error
+	if o.Ring, err = units.Parse(f.ring); err != nil {
+		return fmt.Errorf("--ring: %w", err)
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if f.printEnv {
+		return printEnvironment(cmd.OutOrStdout(), o)
+	}
+	p, err := vrun.Start(*o, vrun.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	var not *vrun.NotStarted
+	if errors.As(err, &not) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope: run:", printable(err))
+		return &exitError{not.Code}
+	} else if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	result := p.Wait()
+	f.tell(cmd.ErrOrStderr(), p.Dir, result)
+	vrun.DieOf(result.Signal)
+	if result.Status == 0 {
+		return nil
+	}
+	return &exitError{result.Status}
+}
+
+// printEnvironment prints what a job script, a pod or a runtime environment must set.
+func printEnvironment(w io.Writer, o *vrun.Options) error {
+	if o.Dir == "" {
+		return errors.New("run: --print-env needs -o DIR, a directory that every node sees")
+	}
+	dir, err := o.Folder()
+	if err != nil {
+		return err
+	}
+	for _, v := range o.Environment(dir, os.LookupEnv) {
+		fmt.Fprintf(w, "export %s=%s\n", v.Name, vrun.Quote(v.Value))
+	}
+	return nil
+}
+
+// tell says what was recorded, and the verdict.
+func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) {
+	shown := shorter(dir)
+	if why := r.Missing(); why != "" {
+		fmt.Fprintf(w, "vramscope: %s\n", why)
+	} else {
+		fmt.Fprintf(w, "vramscope: %s recorded into %s\n", units.Plural(r.Recorded, "process"), shown)
+	}
+	for _, p := range r.Processes {
+		for _, n := range p.Notes {
+			fmt.Fprintf(w, "vramscope: process %d: %s\n", p.PID, printable(errors.New(n)))
+		}
+	}
+	if f.noAnalyze {
+		return
+	}
+	args := []string{dir, "--quiet", "--title", r.Environment.Command}
+	page := filepath.Join(dir, vrun.ReportFile)
+	if r.Failed() {
+		args = append(args, "-o", page)
+	}
+	analyze := newAnalyze()
+	analyze.SilenceErrors, analyze.SilenceUsage = true, true
+	analyze.SetArgs(args)
+	analyze.SetOut(w)
+	analyze.SetErr(io.Discard)
+	switch err := analyze.Execute(); {
+	case errors.Is(err, open.ErrNothing): // no dump, and nothing printed that says something of memory
+	case err != nil:
+		fmt.Fprintln(w, "vramscope:", printable(err))
+	case r.Failed():
+		fmt.Fprintf(w, "vramscope: the report is %s\n", shorter(page))
+	default:
+		fmt.Fprintf(w, "vramscope: more with `vramscope analyze %s`\n", vrun.Quote(shown))
+	}
+}
+
+// shorter is a path as seen from here.
+func shorter(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if below, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(below) {
+		return below
+	}
+	return path
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/report"
+)
+
+// firstChanges are the labelled recordings, with what helps most and why: "" where the
+// run is fine as it is.
+var firstChanges = []struct{ run, file, change, why string }{
+	{"decode__hf_dynamic_cache", "snapshot_all", "logits_to_keep", "prefill makes logits of all positions, and one is read: " +
+		"a third of the peak for nothing"},
+	{"device_map__two_gpus", "snapshot_named", "logits=chunked", "a third of the fuller GPU, and a fused loss costs nothing"},
+	{"frag_oom__pairwise_docs", "snapshot_all", "growing_list", "parts of every matrix are kept: a setting only puts the failure off"},
+	{"gpt2_fp32_adamw__hf_loop", "snapshot_late", "logits=chunked", "a quarter of the peak, and a fused loss costs nothing"},
+	{"growing_list__step_cache", "snapshot_all", "growing_list", "72 MiB stay behind in every step"},
+	{"llama8b_full_oom__fp32_autocast", "snapshot_named", "optimizer=8bit", "the state of all parameters doesn't fit; in 8 bits " +
+		"it does, on the same GPU"},
+	{"mlp_regression__script", "snapshot_all", "", "1.2 GiB, all of it at work"},
+	{"qwen_vocab_oom__05b", "snapshot_all", "logits=chunked", "95 % are logits: without them the peak is 5 GiB"},
+	{"retained_graph__trainer_entropy", "snapshot_named", "retained_graph", "every step's graph stays: 785 MiB a step"},
+	{"side_stream__prefetcher", "snapshot_all", "", "nothing that costs nothing saves a fifth"},
+}
+
+// TestShort: what a terminal shows of each labelled recording, in a screen of 40 lines, and
+// the change that it names first.
+func TestShort(t *testing.T) {
+	for _, c := range firstChanges {
+		t.Run(c.run, func(t *testing.T) {
+			dir := filepath.Join("../../testdata/recordings", c.run)
+			args := []string{"analyze", filepath.Join(dir, c.file+".pickle.gz"), filepath.Join(dir, "log.txt")}
+			said := func(flags ...string) []byte {
+				var stdout, stderr bytes.Buffer
+				if code := run(append(args, flags...), strings.NewReader(""), &stdout, &stderr); code != 0 {
+					t.Fatalf("exit %d: %s", code, stderr.String())
+				}
+				return stdout.Bytes()
+			}
+			var doc report.Document
+			if err := json.Unmarshal(said("--format", "json"), &doc); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if len(doc.Devices[0].Changes) > 0 {
+				got = *doc.Devices[0].Changes[0].FixID
+			}
+			if got != c.change {
+				t.Errorf("the first change is %q, should be %q: %s", got, c.change, c.why)
+			}
+			short := said()
+			if n := bytes.Count(short, []byte("\n")); n > 40 {
+				t.Errorf("%d lines", n)
+			}
+			golden := filepath.Join("testdata", "short", c.run+".txt")
+			if *update {
+				if err := os.WriteFile(golden, short, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(short, want) {
+				t.Errorf("%v; -update rewrites %s:\n%s", err, golden, short)
+			}
+			if ticket, _, ok := strings.Cut(string(said("--format", "markdown")), "<details>"); !ok || strings.Count(ticket, "\n") > 30 {
+				t.Errorf("before the first fold, %d lines:\n%s", strings.Count(ticket, "\n"), ticket)
+			}
+		})
+	}
+}
+
+// TestSource: lines of code come from the folder that is named, and from nowhere else.
+func TestSource(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("src/run/train.py", "one\n\ttwo\nthree\x1b[31m\n")
+	write("secret.py", "secret\n")
+	if err := os.Symlink("../secret.py", filepath.Join(dir, "src", "link.py")); err != nil {
+		t.Fatal(err)
+	}
+	source, err := sourceIn(filepath.Join(dir, "src"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"/home/me/run/train.py": "    two", `C:\me\run\train.py`: "    two", "run/train.py": "    two",
+		"/home/me/other.py": "", "../secret.py": "", "/x/link.py": "", filepath.Join(dir, "secret.py"): "", "/etc/passwd": "",
+	} {
+		line, got := 2, ""
+		if strings.Contains(file, "secret") || strings.Contains(file, "link") {
+			line = 1
+		}
+		if lines := source(&report.Place{File: file, Line: &line}, 0); len(lines) == 1 {
+			got = lines[0].Text
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", file, got, want)
+		}
+	}
+	line := 1
+	own, err := sourceIn("")
+	if err != nil || own(&report.Place{File: filepath.Join(dir, "secret.py"), Line: &line}, 0) != nil {
+		t.Error("a file outside of the working directory was read")
+	}
+	if _, err := sourceIn(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("no error for a folder that isn't there")
+	}
+}

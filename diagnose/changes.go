@@ -1,0 +1,170 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/report"
+)
+
+// From which percentages of the peak on changes are worth a word.
+const (
+	atAll      = 1  // any
+	forNothing = 20 // one that costs nothing, in a run that fits
+)
+
+// changesOf are what is worth changing about a device, the best first: what makes a run go
+// through that failed, then what stops a growth, then what saves most. A run that fits and
+// has no mistake gets one at most, if it costs nothing.
+func changesOf(d *report.Device, scarce bool) []report.Change {
+	out := []report.Change{}
+	seen := map[string]bool{}
+	add := func(c report.Change) {
+		if c.FixID != nil && *c.FixID == "leak=fixed" {
+			ofLeak(d, &c)
+		}
+		if c.FixID != nil && !seen[*c.FixID] {
+			seen[*c.FixID] = true
+			goesThrough(d, &c)
+			out = append(out, c)
+		}
+	}
+	healthy := !scarce
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		if f.Fix == nil {
+			continue
+		}
+		healthy = healthy && !isDefect(f)
+		c := report.Change{Outcome: f.Outcome, Text: *f.Fix, Code: f.Code, At: f.At, Finding: i}
+		if worthwhile(d, f, &c, scarce) {
+			add(c)
+		}
+		for _, o := range f.Others {
+			o.Finding = i
+			add(o)
+		}
+	}
+	first := ""
+	if findingOf(d, "oom_") >= 0 && len(out) > 0 {
+		first = out[0].Text // what was weighed where the failure is
+	}
+	slices.SortStableFunc(out, func(a, b report.Change) int {
+		return cmp.Or(cmp.Compare(standing(d, &a, a.Text == first), standing(d, &b, b.Text == first)), cmp.Compare(b.Saves(),
+			a.Saves()))
+	})
+	if healthy && len(out) > 1 {
+		out = out[:1]
+	}
+	return out
+}
+
+// worthwhile reports whether a finding's change is worth a word.
+func worthwhile(d *report.Device, f *report.Finding, c *report.Change, scarce bool) bool {
+	share := facts.Share(c.Saves(), d.Peaks.Allocated.Bytes)
+	switch failed := findingOf(d, "oom_") >= 0; {
+	case strings.HasPrefix(f.ID, "oom_"), isDefect(f):
+		return true
+	case failed && c.Reserved: // what was tried of the allocator's settings is said of the failure
+		return false
+	case scarce:
+		return share >= atAll
+	}
+	return f.Confidence >= 0.7 && share >= forNothing && f.FixID != nil && !advice.Costs(*f.FixID)
+}
+
+// findingOf is the first finding whose id begins so, -1 for none.
+func findingOf(d *report.Device, prefix string) int {
+	return slices.IndexFunc(d.Findings, func(f report.Finding) bool { return strings.HasPrefix(f.ID, prefix) })
+}
+
+// goesThrough tells of a change that leaves ample room that a run which failed goes
+// through with it.
+func goesThrough(d *report.Device, c *report.Change) {
+	const ample = 80 // percent of what there is
+	if len(d.OOMs) == 0 || c.Fits != nil || c.PeakAfter == nil || c.Reserved {
+		return
+	}
+	o := &d.OOMs[len(d.OOMs)-1]
+	room := usable(d, o)
+	if o.Verdict == report.MemoryFraction {
+		room = o.ReservedBytes
+	}
+	if x := d.Projection; x != nil && x.NeedsBytes > room {
+		return
+	}
+	if share := facts.Share(*c.PeakAfter, room); share <= ample || share > 100 {
+		c.Fits = ptr(share <= ample)
+	}
+}
+
+// ofLeak makes a change that fixes a leak that of the finding about it.
+func ofLeak(d *report.Device, c *report.Change) {
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		if !grows(f) {
+			continue
+		}
+		if d.Findings[c.Finding].Fix == nil || c.Text != *d.Findings[c.Finding].Fix {
+			c.Text = *f.Fix
+		}
+		fits := c.Fits
+		c.Outcome, c.Code, c.At, c.Finding = f.Outcome, f.Code, f.At, i
+		if c.Fits == nil {
+			c.Fits = fits
+		}
+		return
+	}
+}
+
+// standing ranks changes that aren't told apart by what they save.
+func standing(d *report.Device, c *report.Change, first bool) int {
+	f := &d.Findings[c.Finding]
+	if len(d.OOMs) > 0 {
+		return standingOfFailed(f, c, first)
+	}
+	switch {
+	case first:
+		return 0
+	case grows(f):
+		return 1
+	case isDefect(f):
+		return 2
+	}
+	return 3
+}
+
+// standingOfFailed is the same of a run that failed: what it goes through with comes first,
+// what asks for more hardware after that.
+func standingOfFailed(f *report.Finding, c *report.Change, first bool) int {
+	switch fits := c.Fits != nil && *c.Fits; {
+	case fits && *c.FixID == "sharding":
+		return 2
+	case fits && first:
+		return 0
+	case fits:
+		return 1
+	case first, grows(f):
+		return 3
+	case isDefect(f):
+		return 4
+	case c.Fits == nil:
+		return 5
+	}
+	return 6
+}
+
+// isDefect reports whether a finding is of a mistake in the program that is sure enough.
+func isDefect(f *report.Finding) bool {
+	leaks := f.Leak != nil && f.Leak.Defect && !f.Leak.Suspected
+	return f.Fix != nil && (leaks || f.ID == "missing_no_grad" || f.Kind == report.MadeAgain)
+}
+
+// grows reports whether a finding is of memory that comes on top in every step.
+func grows(f *report.Finding) bool {
+	return isDefect(f) && f.Leak != nil && (f.Leak.Kind == classify.GrowingList || f.Leak.Kind == classify.RetainedGraph)
+}

@@ -1,0 +1,166 @@
+// Package figures reads numbers and sizes out of lines of text.
+//
+//	bytes, rest := figures.Size([]byte("2.90GiB free"))
+package figures
+
+import (
+	"bytes"
+	"math"
+)
+
+// Unknown stands for a number of bytes that was not printed.
+const Unknown int64 = -1
+
+// MaxMemory refuses nonsense such as 17179869184.00 GiB, which WSL prints.
+const MaxMemory = 1 << 52
+
+// Size reads "2.90GiB", "0bytes"; GB of an OOM message are GiB.
+func Size(text []byte) (int64, []byte) {
+	v, rest, ok := Decimal(text)
+	if !ok {
+		return Unknown, text
+	}
+	rest = bytes.TrimPrefix(rest, []byte(".")) // NumPy's "298. GiB"
+	unit, n := 0.0, 0
+	switch {
+	case bytes.HasPrefix(rest, []byte("bytes")):
+		unit, n = 1, 5
+	case len(rest) >= 2 && rest[1] == 'i' && len(rest) >= 3 && rest[2] == 'B':
+		n = 3
+	case len(rest) >= 2 && rest[1] == 'B':
+		n = 2
+	}
+	if unit == 0 && n > 0 {
+		unit = Prefix(rest[0])
+	}
+	if v *= unit; unit == 0 || v > MaxMemory || v < 0 {
+		// 5607.61 GiB asked for at once is real; 2^60 is not.
+		return Unknown, text
+	}
+	return int64(math.Round(v)), rest[n:]
+}
+
+// Prefix is what a unit's first letter stands for, 0 for none of them.
+func Prefix(letter byte) float64 {
+	switch letter {
+	case 'K', 'k':
+		return 1 << 10
+	case 'M':
+		return 1 << 20
+	case 'G':
+		return 1 << 30
+	case 'T':
+		return 1 << 40
+	case 'P':
+		return 1 << 50
+	case 'E':
+		return 1 << 60
+	}
+	return 0
+}
+
+func Integer(b []byte) (v int64, rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && i < 18 && b[i] >= '0' && b[i] <= '9' {
+		v = v*10 + int64(b[i]-'0')
+		i++
+	}
+	return v, b[i:], i > 0
+}
+
+// complexity: one loop over the digits of a number
+func Decimal(b []byte) (v float64, rest []byte, ok bool) {
+	i := 0
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		v = v*10 + float64(b[i]-'0')
+		i++
+	}
+	if i == 0 {
+		return 0, b, false
+	}
+	if i+1 < len(b) && b[i] == '.' && b[i+1] >= '0' && b[i+1] <= '9' {
+		scale := 0.1
+		for i++; i < len(b) && b[i] >= '0' && b[i] <= '9'; i++ {
+			v += float64(b[i]-'0') * scale
+			scale /= 10
+		}
+	} else if i+1 < len(b) && b[i] == '.' && (b[i+1] == ' ' || b[i+1]|0x20 >= 'a' && b[i+1]|0x20 <= 'z') {
+		i++ // NumPy's "298. GiB"
+	}
+	return v, b[i:], true
+}
+
+// Compact is the beginning of a line without white space.
+func Compact(line []byte, limit int) []byte {
+	out := make([]byte, 0, limit)
+	for _, c := range line {
+		if c > ' ' {
+			if out = append(out, c); len(out) == limit {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// After reads the size that follows words.
+func After(text []byte, words string) int64 {
+	i := bytes.Index(text, []byte(words))
+	if i < 0 {
+		return Unknown
+	}
+	v, _ := Size(text[i+len(words):])
+	return v
+}
+
+// Before reads the size in front of words.
+func Before(text []byte, words string) int64 {
+	end := bytes.Index(text, []byte(words))
+	if end < 0 {
+		return Unknown
+	}
+	start := end
+	for start > 0 && (text[start-1]|0x20 >= 'a' && text[start-1]|0x20 <= 'z') {
+		start--
+	}
+	for start > 0 && (text[start-1] >= '0' && text[start-1] <= '9' || text[start-1] == '.') {
+		start--
+	}
+	// A sentence's full stop is not part of the number.
+	for start < end && text[start] == '.' {
+		start++
+	}
+	v, rest := Size(text[start:end])
+	// "19.38GiBofwhich…": the number must reach up to the words.
+	if len(rest) > len("is") {
+		return Unknown
+	}
+	return v
+}
+
+// MayBeTimed reports whether a line has three numbers as in 12:34:56, 2026-05-20
+// or 2026/05/20.
+func MayBeTimed(line []byte) bool {
+	var between byte
+	for i, c := range line {
+		switch {
+		case IsDigit(c):
+		case (c == ':' || c == '-' || c == '/') && i > 0 && IsDigit(line[i-1]):
+			if c == between {
+				return true
+			}
+			between = c
+		default:
+			between = 0
+		}
+	}
+	return false
+}
+
+// IsDigit tells 0 to 9.
+func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// IsWordByte tells what words and names are made of.
+func IsWordByte(c byte) bool {
+	return IsDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80
+}

@@ -1,0 +1,206 @@
+package runlog
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/evidence"
+)
+
+// spokenMarks are words, in lower case, by which people and programs speak of a
+// request for memory that failed, with a line that has them. A text with such a
+// line and no message of a known form tells of a failure all the same.
+var spokenMarks = []stopWord{
+	{"out of memory", "RuntimeError: out of memory"},
+	{"out-of-memory", "2024-05-01 ERROR worker 3: out-of-memory in the forward pass"},
+	{"outofmemory", "Exception: OutOfMemoryError"},
+	{"oom", "the fourth batch OOMed during backward"},
+	{"out of gpu memory", "we ran out of GPU memory at step 12"},
+	{"out of cuda memory", "The job ran out of CUDA memory"},
+	{"out of vram", "ERROR: out of VRAM while decoding"},
+	{"out of device memory", "ERROR: out of device memory"},
+	{"out of hbm", "Ran out of HBM on chip 0"},
+	{"failed to alloc", "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 524288000"},
+	{"failure to alloc", "ERROR failure to allocate a tensor"},
+	{"unable to alloc", "error: unable to allocate backend buffer"},
+	{"unable to create", "llama_new_context: unable to create CUDA buffer: allocation refused"},
+	{"cannot alloc", "ERROR: cannot allocate the key-value cache"},
+	{"could not alloc", "could not allocate 4.00 GiB of GPU memory"},
+	{"couldn't alloc", "The engine couldn't allocate its buffer"},
+	{"allocation failed", "synapse: device memory allocation failed"},
+	{"alloc failed", "hipMalloc: alloc failed on device 1"},
+	{"allocation failure", "device allocation failure"},
+	{"insufficient memory", "ERROR: insufficient memory for this batch"},
+	{"insufficient gpu memory", "ERROR: insufficient GPU memory"},
+	{"insufficient device memory", "ERROR: insufficient device memory"},
+	{"not enough memory", "RuntimeError: not enough memory for the image"},
+	{"not enough gpu", "ERROR: not enough GPU memory to load the model"},
+	{"not enough vram", "Not enough VRAM for this resolution"},
+	{"not enough device mem", "not enough device memory"},
+	{"memory exhausted", "fatal: GPU memory exhausted"},
+}
+
+// unspoken are words before such a mark, in lower case, by which nothing failed: a
+// setting, a hint, program text, a failure that somebody keeps away.
+var unspoken = []stopWord{
+	{"not ", "the step does not OOM"},
+	{"not raise ", "(which does not raise OOM)"},
+	{"n't ", "with this it doesn't OOM"},
+	{"no ", "all ranks: no OOM"},
+	{"never ", "the small model never OOMs"},
+	{"without ", "it trains without OOM"},
+	{"avoid ", "use less of it to avoid OOM"},
+	{"prevent ", "a cap to prevent OOM"},
+	{"prevents ", "which prevents OOM"},
+	{"solves the ", "emptying the cache solves the OOM issue"},
+	{"fixes the ", "this fixes the OOM"},
+	{"against ", "a guard against OOM"},
+	{"may ", "a longer context may OOM"},
+	{"might ", "this might OOM"},
+	{"can ", "large images can OOM"},
+	{"could ", "it could OOM later"},
+	{"would ", "it would OOM"},
+	{"will ", "a batch of 8 will OOM"},
+	{"may cause ", "a high value may cause OOM"},
+	{"may lead to ", "a high value may lead to OOM"},
+	{"in case of ", "in case of OOM lower the batch"},
+	{"if ", "if OOM, lower the batch"},
+	{"if you get ", "if you get OOM lower the batch"},
+	{"if you encounter ", "If you encounter OOM lower the batch"},
+	{"about running ", "An article about running out of memory on a GPU."},
+	{"means ", "RESOURCE_EXHAUSTED means out of memory in JAX"},
+	{"risk of ", "the risk of OOM"},
+	{"reduce ", "to reduce OOM"},
+	{"handle ", "to handle OOM"},
+}
+
+// afterSpoken are what follows such words where nothing failed.
+var afterSpoken = []stopWord{
+	{"s: ", "|            CUDA OOMs: 2            |        cudaMalloc retries: 1         |"},
+	{": 0", "OOM: 0"}, {"_", "oom_retries 3"}, {"-", "oom-killer score"}, {"=", "oom=False"},
+	{`" in `, `if "out of memory" in str(e):`}, {"' in ", "if 'out of memory' in str(e):"},
+	{" killer", "the OOM killer is off"}, {" score", "oom score 300"}, {": none", "OOM: none"}, {": false", "oom: false"},
+	{`": 0`, `{"oom": 0}`}, {`": false`, `{"oom": false}`}, {`": null`, `{"oom": null}`},
+}
+
+// notSpoken are words anywhere in a line of which nothing failed.
+var notSpoken = []stopWord{
+	{"this is not a failure", "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.00GiB. The caller indicates that " +
+		"this is not a failure, but may mean"},
+	{"to avoid fragmentation", "try setting max_split_size_mb to avoid fragmentation after OOM"},
+	{"except ", "    except torch.cuda.OutOfMemoryError:"},
+	{"raise ", "    raise OutOfMemoryError()"},
+	{"import ", "from torch.cuda import OutOfMemoryError"},
+	{"print(", "print('| WARNING: ran out of memory, retrying batch')"},
+	{"logger.", "logger.warning('ran out of memory')"},
+	{"isinstance(", "return isinstance(e, torch.cuda.OutOfMemoryError)"},
+	{"#", "# out of memory is caught below"},
+}
+
+// recovers are words by which the program goes on after a failure.
+var recovers = []string{"retrying", "trying again", "try again with", "skipping", "recover", "falling back", "switching to",
+	"reducing", "halving"}
+
+// maxSpoken is how many such lines are kept.
+const maxSpoken = 64
+
+// spokenLine keeps a line that speaks of a failure in no known form.
+func (p *Parser) spokenLine(number int, line []byte, _ features) bool {
+	if len(line) > maxOther || p.oom.open {
+		return false
+	}
+	lower := bytes.ToLower(line)
+	if !speaks(lower) || !p.seemsNew(line) || p.spoken >= maxSpoken {
+		return false
+	}
+	p.spoken++
+	p.oom.finish(p)
+	m := evidence.OOMMessage{Line: number, AfterStep: p.steps.latest(), UpToStep: -1, Unclear: true, Unsure: true,
+		Rank: p.rank(number, line), Quote: quoted(line)}
+	for _, word := range recovers {
+		m.WentOn = m.WentOn || bytes.Contains(lower, []byte(word))
+	}
+	p.tell(&m, line)
+	p.keepOOM(&m)
+	return true
+}
+
+// seemsNew leaves lines out that say again what one just before said.
+func (p *Parser) seemsNew(line []byte) bool {
+	n := len(p.report.OOMs)
+	return n == 0 || !p.report.OOMs[n-1].Unclear || p.report.OOMs[n-1].Quote != quoted(line)
+}
+
+// speaks looks for a mark that none of the stop words stands beside.
+func speaks(lower []byte) bool {
+	for _, w := range notSpoken {
+		if bytes.Contains(lower, []byte(w.word)) {
+			return false
+		}
+	}
+	for _, mark := range spokenMarks {
+		for rest, at := lower, 0; ; {
+			i := bytes.Index(rest, []byte(mark.word))
+			if i < 0 {
+				break
+			}
+			at += i
+			end := at + len(mark.word)
+			if isMark(mark.word, lower, at, end) && !beside(unspoken, lower[:at], bytes.HasSuffix) &&
+				!beside(afterSpoken, lower[end:], bytes.HasPrefix) {
+				return true
+			}
+			rest, at = lower[end:], end
+		}
+	}
+	return false
+}
+
+func beside(words []stopWord, text []byte, is func(text, word []byte) bool) bool {
+	text = bytes.ReplaceAll(text, []byte("`"), nil)
+	for _, w := range words {
+		if is(text, []byte(w.word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// isMark refuses "room", and oom within the name of a setting.
+func isMark(word string, line []byte, at, end int) bool {
+	if word != "oom" {
+		return true
+	}
+	if at > 0 && (isWordByte(line[at-1]) || bytes.IndexByte([]byte(".-/"), line[at-1]) >= 0) {
+		return false
+	}
+	rest := line[end:]
+	word = string(rest[:wordLength(rest)])
+	return word == "" || word == "s" || word == "ed" || word == "ing" || word == "error" || word == "exception"
+}
+
+func wordLength(text []byte) (n int) {
+	for n < len(text) && text[n] >= 'a' && text[n] <= 'z' {
+		n++
+	}
+	return n
+}
+
+// maxQuote is how much of a line is quoted.
+const maxQuote = 300
+
+// quoted is a line as a report shows it: without what isn't text, and short.
+func quoted(line []byte) string {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, string(line[:min(len(line), 4*maxQuote)]))
+	text = strings.Join(strings.Fields(text), " ")
+	if runes := []rune(text); len(runes) > maxQuote {
+		return string(runes[:maxQuote-1]) + "…"
+	}
+	return text
+}

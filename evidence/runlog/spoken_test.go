@@ -1,0 +1,83 @@
+package runlog
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSpoken: each mark speaks of a failure, and none does behind a word of those
+// by which nothing failed.
+func TestSpoken(t *testing.T) {
+	for _, w := range spokenMarks {
+		r := parse(w.line)
+		if !strings.Contains(strings.ToLower(w.line), w.word) || len(r.OOMs) != 1 || !r.OOMs[0].Unclear || r.OOMs[0].Quote != w.line {
+			t.Errorf("%q: %+v", w.line, r.OOMs)
+		}
+	}
+	for _, words := range [][]stopWord{unspoken, afterSpoken, notSpoken} {
+		for _, w := range words {
+			if r := parse(w.line); !strings.Contains(strings.ToLower(w.line), w.word) || len(r.OOMs) > 0 {
+				t.Errorf("%q: %+v", w.line, r.OOMs)
+			}
+		}
+	}
+	for _, line := range []string{"the classroom has room for 30", "loss 2.1 zoom 3", "We ran out of time", "[pool] bloom filter",
+		"nccl_oom_check: true", "echo --oom"} {
+		if r := parse(line); len(r.OOMs) > 0 {
+			t.Errorf("%q: %+v", line, r.OOMs)
+		}
+	}
+}
+
+// TestSpokenGivesWay: a message of a known form, and a failure on the host, say more.
+func TestSpokenGivesWay(t *testing.T) {
+	const spoken = "we got OOM again\n"
+	for _, text := range []string{spoken + "RuntimeError: " + message, spoken + "RuntimeError: CUDA error: out of memory",
+		spoken + "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch."} {
+		r := parse(text)
+		if len(r.OOMs)+len(r.HostFailures) != 1 || len(r.OOMs) == 1 && r.OOMs[0].Unclear {
+			t.Errorf("%q: %+v %+v", text, r.OOMs, r.HostFailures)
+		}
+	}
+	table := "|       PyTorch CUDA memory summary, device ID 0       |\n|     CUDA OOMs: %s     |     cudaMalloc retries: 1     |"
+	for n, want := range map[string]int{"0": 0, "1": 1} {
+		if r := parse(spoken + strings.Replace(table, "%s", n, 1)); len(r.OOMs) != want {
+			t.Errorf("beside a counter of %s: %+v", n, r.OOMs)
+		}
+	}
+	if r := parse("Warning: Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding."); !r.OOMs[0].WentOn {
+		t.Error("a failure that was recovered from")
+	}
+}
+
+// TestHeadless: figures of a message without its first words, wherever it is cut.
+func TestHeadless(t *testing.T) {
+	for _, c := range []struct {
+		text                         string
+		asked, capacity, free, alloc int64
+		backend                      string
+	}{
+		{"Tried to allocate 216.00 MiB (GPU 0; 8.00 GiB total capacity; 512.00 MiB already allocated; 24.00 MiB free; 1.00 GiB reserved in total by PyTorch)",
+			216 << 20, 8 << 30, 24 << 20, 512 << 20, ""},
+		{"> Tried to allocate 2.50 GiB. GPU 1 has a total capacity of 48.00 GiB of\n> which 1.50 GiB is free. Of the\n> allocated memory 44.00 GiB is allocated by PyTorch, and 512.00 MiB is\n> reserved by PyTorch but unallocated.",
+			5 << 29, 48 << 30, 3 << 29, 44 << 30, ""},
+		{"(NPU 3; 60.00 GiB total capacity; 50.00 GiB already allocated; 1.00 GiB free; 57.00 GiB reserved in total by PyTorch)",
+			unknown, 60 << 30, 1 << 30, 50 << 30, "NPU"},
+		{"... GPU 2 has a total capacity of 24.00 GiB of which 1.00 GiB is free", unknown, 24 << 30, 1 << 30, unknown, ""},
+	} {
+		r := parse(c.text + "\n")
+		if len(r.OOMs) != 1 {
+			t.Errorf("%q: %+v", c.text, r.OOMs)
+			continue
+		}
+		m := r.OOMs[0]
+		for i, f := range []*int64{m.RequestedBytes, m.CapacityBytes, m.DeviceFreeBytes, m.AllocatedBytes} {
+			if want := []int64{c.asked, c.capacity, c.free, c.alloc}[i]; f == nil && want != unknown || f != nil && *f != want {
+				t.Errorf("%q: figure %d is %v, want %d", c.text, i, f, want)
+			}
+		}
+		if m.Backend != c.backend {
+			t.Errorf("%q: backend %q", c.text, m.Backend)
+		}
+	}
+}

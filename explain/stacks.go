@@ -1,0 +1,127 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var owners = map[frames.Owner]string{frames.User: "user", frames.Library: "library", frames.Compiled: "compiled",
+	frames.Torch: "torch", frames.Internal: "native"}
+
+// frame is a frame as a line of an answer.
+func (a *asking) frame(id snapshot.FrameID) Frame {
+	line := a.View.Line(id)
+	f := Frame{Function: clip(line.Function), File: clip(line.File), Owner: owners[a.View.Owner(id)]}
+	if line.Line > 0 {
+		f.Line = &line.Line
+	}
+	return f
+}
+
+// stack is a stack's frames, innermost first: the Python ones where there is room, and
+// of native ones that tell something as many as fit besides.
+func (a *asking) stack(id snapshot.StackID) (out []Frame, rest int) {
+	out = []Frame{}
+	if id == 0 {
+		return out, 0
+	}
+	all := a.T.Snapshot.Stack(id)
+	python := 0
+	for _, f := range all {
+		if a.View.Owner(f) != frames.Internal {
+			python++
+		}
+	}
+	native := max(6, maxFrames-python)
+	for _, f := range all {
+		if a.View.Owner(f) == frames.Internal {
+			if native == 0 || silent(a.T.Snapshot.String(a.T.Snapshot.Frames[f].Function)) {
+				continue
+			}
+			native--
+		}
+		if len(out) == maxFrames {
+			break
+		}
+		out = append(out, a.frame(f))
+	}
+	return out, len(all) - len(out)
+}
+
+// silent reports whether a native frame says nothing about the program: it has no name,
+// or is the recorder's, the allocator's, the interpreter's or a layer between operators.
+func silent(function string) bool {
+	for _, telling := range []string{"at::_ops::", "torch::autograd::generated::",
+		"torch::autograd::AccumulateGrad::", "c10d::"} {
+		if strings.HasPrefix(function, telling) {
+			return false
+		}
+	}
+	for _, layer := range []string{"c10::", "at::", "torch::", "std::", "pybind11::", "THPVariable", "c10d::"} {
+		if strings.Contains(function, layer) {
+			return true
+		}
+	}
+	return !strings.Contains(function, "::")
+}
+
+// neighbors is the segment that an address lies in right after an event; nil: in none.
+func (a *asking) neighbors(address uint64, event int, moment string, but timeline.AllocationID) *Neighbors {
+	layout := a.T.LayoutAt(event)
+	i, found := slices.BinarySearchFunc(layout.Segments, address, func(s timeline.Segment, address uint64) int {
+		return cmp.Compare(s.Address, address)
+	})
+	if !found {
+		i--
+	}
+	if i < 0 || address-layout.Segments[i].Address >= uint64(layout.Segments[i].Bytes) {
+		return nil
+	}
+	s := &layout.Segments[i]
+	n := &Neighbors{Moment: moment, Address: s.Address, Bytes: s.Bytes, Expandable: s.Expandable}
+	if event >= 0 {
+		n.Event = &event
+	}
+	var others []timeline.AllocationID
+	for _, b := range s.Blocks {
+		if b.Allocation == timeline.NoAllocation {
+			n.Free += b.Bytes
+			n.Largest = max(n.Largest, b.Bytes)
+			continue
+		}
+		n.Used += b.Bytes
+		if b.Allocation != but {
+			others = append(others, b.Allocation)
+		}
+	}
+	n.Others, n.Rest = a.briefs(others)
+	return n
+}
+
+// spot is the phase and the step that an event lies in.
+func (a *asking) spot(event int) (phase *string, step *int) {
+	for i := range a.Classes.Steps {
+		s := &a.Classes.Steps[i]
+		if event < s.FirstEvent || event > s.LastEvent {
+			continue
+		}
+		step = &s.Number
+		for _, p := range s.Phases {
+			if p.FirstEvent <= event && event <= p.LastEvent {
+				return ptr(p.Phase.String()), step
+			}
+		}
+		return nil, step
+	}
+	for _, p := range a.Classes.Before {
+		if p.FirstEvent <= event && event <= p.LastEvent {
+			return ptr(p.Phase.String()), nil
+		}
+	}
+	return nil, nil
+}

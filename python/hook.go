@@ -1,0 +1,57 @@
+// Package python has the sources of what `vramscope run` puts into a program.
+//
+// They are those of the wheel: a binary that was built without one has them, too.
+package python
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+//go:embed vramscope/_hook/*.py hook/sitecustomize.py
+var sources embed.FS
+
+// Names in the folder that PYTHONPATH points to. PyTorch from 2.5 on calls the entry point
+// of the dist-info folder, which needs nothing else; sitecustomize is for older ones.
+const (
+	hookPackage = "vramscope_hook"
+	hookInfo    = "vramscope_hook-1.dist-info"
+	metadata    = "Metadata-Version: 2.1\nName: vramscope-hook\nVersion: 1\nSummary: records what fills the GPU\n"
+	entryPoints = "[torch.backends]\nvramscope = vramscope_hook:start\n"
+)
+
+// WriteHook lays what records a program into a folder, which then goes first on PYTHONPATH.
+func WriteHook(folder string) error {
+	files := map[string][]byte{
+		path.Join(hookInfo, "METADATA"):         []byte(metadata),
+		path.Join(hookInfo, "entry_points.txt"): []byte(entryPoints),
+	}
+	err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := sources.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		to := path.Base(name)
+		if path.Dir(name) == "vramscope/_hook" {
+			to = path.Join(hookPackage, to)
+		}
+		files[to] = text
+		return nil
+	})
+	for name, text := range files {
+		to := filepath.Join(folder, filepath.FromSlash(name))
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o644))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: the recorder can't be written: %w", folder, err)
+	}
+	return nil
+}

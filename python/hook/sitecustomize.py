@@ -1,0 +1,67 @@
+"""For PyTorch before 2.5, which calls no entry points: start the recorder when `import torch` is done.
+
+Python runs the first `sitecustomize` on its path, so this one runs the next one, which
+is the user's or the distribution's, as if it weren't there itself.
+"""
+
+import os
+import sys
+
+
+class _AfterTorch:
+    """Stands among the finders until torch is imported, and starts the recorder behind that."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(cls)
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                cls._follow(spec.loader)
+                return spec
+        return None
+
+    @staticmethod
+    def _follow(loader):
+        try:
+            execute = loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                try:
+                    import vramscope_hook
+
+                    vramscope_hook.start()
+                except Exception:
+                    pass
+
+            loader.exec_module = exec_module
+        except Exception:
+            pass  # an odd loader: PyTorch's own entry point may still call
+
+
+def _run_the_next():
+    here = os.path.dirname(os.path.abspath(__file__))
+    own = sys.modules.pop("sitecustomize", None)
+    places = [i for i, p in enumerate(sys.path) if os.path.abspath(p or ".") == here]
+    taken = [(i, sys.path[i]) for i in places]
+    for i in reversed(places):
+        del sys.path[i]
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as e:
+        if getattr(e, "name", None) != "sitecustomize":
+            raise
+    finally:
+        for i, p in taken:
+            sys.path.insert(i, p)
+        if own is not None:
+            sys.modules.setdefault("sitecustomize", own)
+
+
+if os.environ.get("VRAMSCOPE_RUN"):
+    sys.meta_path.insert(0, _AfterTorch)
+_run_the_next()

@@ -1,0 +1,474 @@
+"""Records a process from the moment CUDA comes up, and dumps what it recorded.
+
+The recorder starts no thread and no process, prints nothing and lets no exception
+out. It works in the process that brought CUDA up, and in none that is forked from
+it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import os
+import platform
+import signal
+import sys
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from . import files, options
+from .holders import Walk
+from .names import Names
+
+SLOW_DUMP = 60.0  # seconds; after such a dump C++ frames are no longer recorded
+MANY_OOMS = (30.0, 0.2)  # seconds, or share of the run's time, that dumps at out-of-memory errors may take
+ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
+                       "PYTORCH_NO_CUDA_MEMORY_CACHING")  # fmt: skip
+
+
+def guarded(method: Callable[..., Any]) -> Callable[..., None]:
+    """A method whose failure the program never sees."""
+
+    @functools.wraps(method)
+    def call(self: "Recorder", *args: Any) -> None:
+        try:
+            method(self, *args)
+        except Exception as e:
+            self.failed(method.__name__, e)
+
+    return call
+
+
+def install(torch: Any, environment: Mapping[str, str]) -> "Recorder":
+    """Prepares the recording of this process; CUDA isn't up yet, or at least not touched here."""
+    recorder = Recorder(torch, options.read(environment))
+    recorder.report()
+    recorder.wrap()
+    torch.cuda._lazy_call(recorder.begin)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=recorder.forked)
+    return recorder
+
+
+class Recorder:
+    """The recording of one process."""
+
+    def __init__(self, torch: Any, o: options.Options) -> None:
+        self.torch, self.options = torch, o
+        self.record: Any = torch.cuda.memory._record_memory_history
+        self.exit_now = os._exit
+        self.stand_in: Any = None
+        self._reset()
+
+    def _reset(self) -> None:
+        self.pid = os.getpid()
+        self.began = time.time()
+        self.state = "torch"  # imported; then cuda, finished
+        self.mode: Optional[str] = None  # all, python, none; user, off, unavailable, unwanted
+        self.notes: List[str] = []
+        self.dumps: List[Dict[str, Any]] = []
+        self.ooms = 0
+        self.steps = 0
+        self.overhead = 0.0
+        self.signals = False
+        self.stats: Dict[str, Any] = {}
+        self.busy = False
+        self.deadly: Optional[int] = None  # a signal that came during a dump
+        self.stepped: Optional[int] = None  # the optimizer whose steps are counted
+
+    # What the process says of itself.
+
+    def report(self) -> None:
+        """Writes what is known of this process, for `vramscope run` to read."""
+        folder = os.path.join(self.options.dir, ".hook", "processes")
+        os.makedirs(folder, exist_ok=True)
+        files.write_json(os.path.join(folder, f"{self.pid}-{int(self.began * 1000)}.json"), self.facts())
+
+    def facts(self) -> Dict[str, Any]:
+        torch = self.torch
+        return {
+            "schema": "vramscope.process/1",
+            "pid": self.pid,
+            "host": platform.node(),
+            "start": self.began,
+            "state": self.state,
+            "rank": self.rank(),
+            "world_size": self.world(),
+            "recording": self.mode,
+            "signals": self.signals,
+            "notes": self.notes[:20],
+            "dumps": self.dumps,
+            "ooms": self.ooms,
+            "steps": self.steps,
+            "overhead_seconds": round(self.overhead, 3),
+            "argv": list(getattr(sys, "orig_argv", sys.argv))[:50],
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "cuda": torch.version.cuda,
+            "gpu": self.gpu(),
+            "allocator_settings": {k: os.environ[k] for k in ALLOCATOR_VARIABLES if k in os.environ},
+            "memory_stats": self.stats,
+        }
+
+    def gpu(self) -> Optional[str]:
+        try:
+            return self.torch.cuda.get_device_name() if self.torch.cuda.is_initialized() else None
+        except Exception:
+            return None
+
+    def rank(self) -> Optional[int]:
+        try:
+            distributed = sys.modules.get("torch.distributed")
+            if distributed is not None and distributed.is_available() and distributed.is_initialized():
+                return int(distributed.get_rank())
+        except Exception:
+            pass
+        return options.rank_of(os.environ)
+
+    def world(self) -> Optional[int]:
+        try:
+            distributed = sys.modules.get("torch.distributed")
+            if distributed is not None and distributed.is_available() and distributed.is_initialized():
+                return int(distributed.get_world_size())
+        except Exception:
+            pass
+        return options.world_of(os.environ)
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def failed(self, what: str, e: BaseException) -> None:
+        try:
+            self.note(f"{what}: {type(e).__name__}: {str(e)[:300]}")
+            self.report()
+        except Exception:
+            pass
+
+    # Its beginning.
+
+    def wrap(self) -> None:
+        """Stands in for PyTorch's switch, to leave a recording of the program's own alone."""
+
+        @functools.wraps(self.record)
+        def record(enabled: Any = "all", *args: Any, **kwargs: Any) -> Any:
+            self.switched(enabled)
+            return self.record(enabled, *args, **kwargs)
+
+        self.stand_in = self.torch.cuda.memory._record_memory_history = record
+
+    @guarded
+    def switched(self, enabled: Any) -> None:
+        """The program itself switches recording on or off."""
+        if self.mode == "unwanted" or self.pid != os.getpid():
+            return
+        if enabled:
+            self.mode = "user"
+            self.note("the program records itself")
+        elif self.mode is not None:
+            if self.mode != "off":
+                self.dump("stop")
+            self.mode = "off"
+            self.note("the program switched recording off")
+
+    @guarded
+    def begin(self) -> None:
+        """CUDA has come up."""
+        if self.state != "torch":
+            return
+        self.pid, self.state = os.getpid(), "cuda"
+        if not self.options.wants(self.rank()):
+            self.mode = "unwanted"
+            self.report()
+            return
+        if self.mode is None:
+            self._switch_on(self._stacks())
+        self._attach()
+        self._leave()
+        self.report()
+
+    def enter(self) -> None:
+        """Records from here to `leave`, for a program that asks for that itself: its end and signals stay its own."""
+        self.wrap()
+        self.state = "cuda"
+        self._switch_on(self._stacks())
+        self._attach()
+
+    def leave(self) -> None:
+        """Dumps, and switches off what `enter` switched on."""
+        self.exit()
+        if self.torch.cuda.memory._record_memory_history is self.stand_in:
+            self.torch.cuda.memory._record_memory_history = self.record
+        if self.mode in options.EVENT_BYTES:
+            self.record(None)
+
+    def _stacks(self) -> str:
+        """The kind of stacks that this PyTorch records without harm."""
+        wanted = self.options.stacks
+        if wanted != "all":
+            return wanted
+        if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+            self.note("C++ frames are recorded on Linux alone: backward allocations have no stacks")
+            return "python"
+        if self._version() < (2, 3):  # names of C++ frames come from addr2line alone, which takes minutes
+            self.note("this PyTorch needs minutes to name C++ frames: Python stacks alone are recorded")
+            return "python"
+        return "all"
+
+    def _version(self) -> Tuple[int, ...]:
+        numbers = []
+        for part in str(self.torch.__version__).split("+")[0].split(".")[:2]:
+            numbers.append(int("".join(c for c in part if c.isdigit()) or 0))
+        return tuple(numbers)
+
+    @guarded
+    def _switch_on(self, stacks: str) -> None:
+        entries = self.options._replace(stacks=stacks).entries
+        context = None if stacks == "none" else "all"
+        try:
+            try:
+                self.record("all", context=context, stacks="python" if stacks == "none" else stacks, max_entries=entries)
+            except TypeError:  # PyTorch 2.0
+                self.record(True, trace_alloc_max_entries=entries, trace_alloc_record_context=context is not None)
+            self.mode = stacks
+        except Exception as e:
+            self.mode = "unavailable"
+            self.note(f"this allocator keeps no history ({str(e).splitlines()[0][:200]}): only its counters are kept")
+
+    @guarded
+    def _attach(self) -> None:
+        attach = getattr(self.torch._C, "_cuda_attach_out_of_memory_observer", None)
+        if attach is not None:
+            try:
+                attach(self.oom)
+            except Exception:
+                self.note("this allocator tells no out-of-memory errors")
+        if self.options.steps is not None:
+            register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
+            if register is not None:
+                register(self.step)
+            else:
+                self.note("this PyTorch has no hook for steps: --steps has no effect")
+
+    @guarded
+    def _leave(self) -> None:
+        """Prepares the end, however it comes; signals only where the program left them alone."""
+        atexit.register(self.exit)
+
+        def leave(status: int) -> None:
+            self.exit()
+            self.exit_now(status)
+
+        os._exit = leave  # type: ignore[assignment]
+        try:
+            for name, handler in (("SIGTERM", self.terminate), ("SIGUSR2", self.asked)):
+                number = getattr(signal, name, None)
+                if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, handler)
+                    self.signals = self.signals or name == "SIGUSR2"
+        except ValueError:
+            self.note("CUDA came up outside of the main thread: no dump at SIGTERM and SIGUSR2")
+
+    def forked(self) -> None:
+        """This is a child now, without CUDA: it is another process, and records nothing of its parent."""
+        try:
+            active = self.state == "cuda"
+            self._reset()
+            if active:
+                self.state = "forked"
+                for number in (signal.SIGTERM, getattr(signal, "SIGUSR2", None)):
+                    if number is not None and signal.getsignal(number) in (self.terminate, self.asked):
+                        signal.signal(number, signal.SIG_DFL)
+        except Exception:
+            pass
+
+    # The moments at which it dumps.
+
+    @guarded
+    def oom(self, device: int, requested: int, *_: int) -> None:
+        """An allocation failed; nothing is unwound yet. Runs on the thread that failed, maybe autograd's."""
+        if self.pid != os.getpid() or self.state != "cuda":
+            return
+        self.ooms += 1
+        before = [d for d in self.dumps if d["why"] == "oom"]
+        if len(before) > 1 and sum(d["seconds"] for d in before) > max(
+            MANY_OOMS[0], MANY_OOMS[1] * (time.time() - self.began)
+        ):
+            self.note("many out-of-memory errors: not each was dumped")
+            return
+        if self.dump("oom", {"device": device, "requested_bytes": requested}) and len(before) > 1:
+            self._drop(before[-1])  # the first and the last stay
+
+    def step(self, optimizer: Any, *_: Any) -> None:
+        """After each step of the first optimizer."""
+        if self.stepped is None:
+            self.stepped = id(optimizer)
+        if self.stepped != id(optimizer) or self.pid != os.getpid():
+            return
+        self.steps += 1
+        if self.options.steps is not None and self.steps in self.options.steps:
+            self._dump_step()
+
+    @guarded
+    def _dump_step(self) -> None:
+        self.dump("step", {"step": self.steps})
+
+    def asked(self, *_: Any) -> None:
+        """SIGUSR2."""
+        self._dump_signal("SIGUSR2")
+
+    def terminate(self, number: int, _: Any) -> None:
+        """SIGTERM: then the process ends by it, as it would have."""
+        if self.busy:
+            self.deadly = number
+            return
+        try:
+            self._dump_signal("SIGTERM")
+            self.state = "finished"
+            self.report()
+        except Exception:
+            pass
+        self._die(number)
+
+    @guarded
+    def _dump_signal(self, name: str) -> None:
+        if self.pid == os.getpid():
+            self.dump("signal", {"signal": name})
+
+    def _die(self, number: int) -> None:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except ValueError:
+            pass  # on another thread: the main one isn't in Python, and its handler runs once it is
+        os.kill(os.getpid(), number)
+
+    @guarded
+    def exit(self) -> None:
+        if self.pid != os.getpid() or self.state != "cuda":
+            return
+        self.state = "finished"
+        out_of_memory = getattr(self.torch.cuda, "OutOfMemoryError", ())
+        last = getattr(sys, "last_value", None)
+        dumped = any(d["why"] == "oom" for d in self.dumps)
+        if not (dumped and out_of_memory and isinstance(last, out_of_memory)):  # what unwinding left says less
+            self.dump("exit")
+        self._count()
+        self.report()
+
+    # Dumps.
+
+    def dump(self, why: str, extra: Optional[Dict[str, Any]] = None) -> bool:
+        """Writes a snapshot with its labels and holders; says whether one was written."""
+        if self.busy or self.mode == "unwanted":
+            return False
+        self.busy, collects = True, gc.isenabled()
+        began = time.monotonic()
+        gc.disable()  # the snapshot is millions of objects without a cycle
+        try:
+            return self._dump(why, extra or {}, began)
+        except Exception as e:
+            self.failed("dump", e)
+            return False
+        finally:
+            if collects:
+                gc.enable()
+            self.overhead += time.monotonic() - began
+            self.busy = False
+            self._count()
+            try:
+                self.report()
+            except Exception:
+                pass
+            if self.deadly is not None:
+                self._die(self.deadly)
+
+    def _dump(self, why: str, extra: Dict[str, Any], began: float) -> bool:
+        if self.mode == "unavailable" or not self.options.wants(self.rank()):
+            return False
+        taken = sum(d["bytes"] for d in self.dumps)
+        limit = min(files.free_bytes(self.options.dir), self.options.disk - taken)
+        if limit <= 0:
+            self.note(f"no dump ({why}): the disk is full, or this process' share of it")
+            return False
+        snapshot = self.torch.cuda.memory._snapshot()
+        if not snapshot.get("segments") and not any(snapshot.get("device_traces", ())):
+            return False
+        rank = self.rank()
+        name = f"pid{self.pid}-{len(self.dumps)}-{why}"
+        if rank is not None:
+            name = f"rank{rank}-{name}"
+        base = os.path.join(self.options.dir, name)
+        if os.path.exists(base + ".pickle.gz"):  # the same pid again, on another host or later
+            name += f"-{int(self.began * 1000)}"
+            base = os.path.join(self.options.dir, name)
+        seconds = {}
+        if self.options.holders:
+            try:
+                self._write_names(base)
+            except Exception as e:
+                self.note(f"names and holders ({why}): {type(e).__name__}: {str(e)[:200]}")
+            seconds["holders_seconds"] = round(time.monotonic() - began, 3)
+        try:
+            size = files.write_pickle(base + ".pickle.gz", snapshot, limit)
+        except files.TooLarge:
+            self._remove(base)
+            self.note(f"no dump ({why}): it would have taken more than {limit} bytes")
+            return False
+        except OSError as e:
+            self._remove(base)
+            self.note(f"no dump ({why}): {e.strerror}")
+            return False
+        took = round(time.monotonic() - began, 3)
+        entry = {"file": name + ".pickle.gz", "why": why, "event": self._allocations(), "bytes": size, "seconds": took}
+        self.dumps.append({**entry, **seconds, **extra})
+        if took > SLOW_DUMP and self.mode == "all":
+            self._switch_on("python")
+            self.note(f"a dump took {took:.0f} s: from then on Python stacks alone are recorded")
+        return True
+
+    def _write_names(self, base: str) -> None:
+        walk = Walk(self.torch, os.path.dirname(os.path.abspath(__file__)))
+        walk.run()
+        names = Names(walk)
+        held = walk.held(set(names.found))
+        if not walk.complete:
+            self.note("the look for holders was cut short")
+        devices = sorted({device for device, _ in names.found} | {h.device for h in held})
+        first = devices[0] if devices else 0
+        files.write_json(base + ".labels.json", {
+            "schema": "vramscope.labels/1", "device": first,
+            "labels": [{"device": device, "address": address, "event": None, "category": category, "name": name}
+                       for (device, address), (category, name) in names.found.items()]})  # fmt: skip
+        files.write_json(base + ".holders.json", {
+            "schema": "vramscope.holders/1", "device": first,
+            "holders": [{"path": h.path, "device": h.device, "tensors": h.tensors, "graph": h.graph} for h in held]})  # fmt: skip
+
+    def _remove(self, base: str) -> None:
+        for ending in (".pickle.gz", ".labels.json", ".holders.json"):
+            try:
+                os.unlink(base + ending)
+            except OSError:
+                pass
+
+    def _drop(self, dump: Dict[str, Any]) -> None:
+        """Takes a dump away that a later one has replaced."""
+        self.dumps[self.dumps.index(dump)] = {**dump, "file": None, "bytes": 0}
+        self._remove(os.path.join(self.options.dir, dump["file"][: -len(".pickle.gz")]))
+
+    def _allocations(self) -> Optional[int]:
+        try:
+            return int(self.torch.cuda.memory_stats()["allocation.all.allocated"])
+        except Exception:
+            return None
+
+    def _count(self) -> None:
+        """Keeps the counters of the devices that were used."""
+        cuda = self.torch.cuda
+        try:
+            for device in range(cuda.device_count()):
+                stats = cuda.memory_stats(device)
+                if stats.get("reserved_bytes.all.peak"):
+                    self.stats[str(device)] = {k: v for k, v in stats.items() if ".all." in k or "." not in k}
+        except Exception as e:
+            self.note(f"memory_stats: {str(e)[:200]}")

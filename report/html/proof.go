@@ -1,0 +1,180 @@
+package html
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// proof is the picture of a verdict: what a GPU held at the moment that matters,
+// as one bar beside its capacity, with the request that failed at its end.
+type proof struct {
+	Title string
+	Note  string // in a sentence
+	Rest  string // what was still to come
+	Parts []proofPart
+	Limit float64 // where the capacity lies, in percent of the bar; 0: not known
+	Size  int64   // the capacity
+}
+
+// proofPart is a piece of the bar.
+type proofPart struct {
+	Class   string // of the style sheet, which has its colour
+	Name    string
+	Bytes   int64
+	Percent float64 // of the bar
+	Share   string  // of what was allocated, "" for what wasn't
+}
+
+// newProof is the proof of a device's verdict.
+func newProof(d *report.Device) proof {
+	if n := len(d.OOMs); n > 0 {
+		return failureProof(d, &d.OOMs[n-1])
+	}
+	p := proof{Title: "At the peak"}
+	p.allocated(d.AtPeak.AllocatedBytes, d.AtPeak.Categories)
+	p.add("cache", "cached by PyTorch, unused", d.AtPeak.CacheBytes)
+	p.outside(&d.AtPeak, 0)
+	p.finish(d.CapacityBytes)
+	if len(p.Parts) == 0 {
+		return p
+	}
+	p.Note = units.Size(d.AtPeak.ReservedBytes) + " reserved by PyTorch"
+	if d.CapacityBytes != nil {
+		p.Note += " of " + units.Size(*d.CapacityBytes)
+	}
+	p.Note += "."
+	return p
+}
+
+// failureProof is that of a failed request. Cache counts as room for the request,
+// unless it lies in pieces.
+func failureProof(d *report.Device, o *report.OOM) proof {
+	p := proof{Title: "When the request failed"}
+	p.allocated(o.AllocatedBytes, categoriesAt(d, o))
+	if o.Verdict == report.Fragmentation {
+		p.add("cache pieces", "cached by PyTorch, free in pieces", o.ReservedBytes-o.AllocatedBytes)
+	}
+	var outsideBytes int64
+	if bytes, ok := outside(d); ok {
+		outsideBytes = bytes
+	}
+	p.outside(&d.AtPeak, outsideBytes)
+	p.add("request", "asked for", o.RequestedBytes)
+	p.finish(d.CapacityBytes)
+	p.Note = units.Size(o.AllocatedBytes) + " in use"
+	if d.CapacityBytes != nil {
+		p.Note += " of " + units.Size(*d.CapacityBytes)
+	}
+	p.Note += " when " + units.Size(o.RequestedBytes) + " were asked for"
+	switch {
+	case o.Verdict == report.Fragmentation:
+		p.Note += ": enough is free, in pieces that are too small"
+	case o.MissingBytes != nil && *o.MissingBytes > 0:
+		p.Note += ", " + units.Size(*o.MissingBytes) + " more than there was"
+	}
+	p.Note += "."
+	if x := d.Projection; x != nil && len(x.Missing) > 0 {
+		var parts []string
+		for _, k := range x.Missing {
+			parts = append(parts, report.CategoryWords(k.Category)+" "+units.Size(k.Bytes))
+		}
+		p.Rest = "Still to come: " + strings.Join(parts, ", ") + " (" + x.Basis + "). The run needs about " +
+			units.Size(x.NeedsBytes) + "."
+	}
+	return p
+}
+
+// add is a piece, unless it holds nothing.
+func (p *proof) add(class, name string, bytes int64) {
+	if bytes > 0 {
+		p.Parts = append(p.Parts, proofPart{Class: class, Name: name, Bytes: bytes})
+	}
+}
+
+// allocated adds the categories, the largest first; or all in one where they
+// aren't known.
+func (p *proof) allocated(sum int64, categories map[string]int64) {
+	if len(categories) == 0 {
+		p.add("c-all", "allocated", sum)
+		return
+	}
+	for _, c := range report.Categories {
+		p.add("c-"+c, report.CategoryTitle(c), categories[c])
+	}
+	slices.SortStableFunc(p.Parts, func(a, b proofPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	for i := range p.Parts {
+		p.Parts[i].Share = units.Percent(p.Parts[i].Bytes, sum)
+	}
+}
+
+// outside adds what the GPU holds besides PyTorch's own, told apart where that is known.
+func (p *proof) outside(m *report.Moment, bytes int64) {
+	if m.CUDAContext == nil && m.OtherProcesses == nil && m.Unaccounted == nil {
+		p.add("outside", "outside PyTorch", bytes)
+		return
+	}
+	for i, part := range []*int64{m.CUDAContext, m.OtherProcesses, m.Unaccounted} {
+		if part != nil {
+			p.add([]string{"outside", "others", "outside"}[i], []string{"CUDA context and libraries", "other processes",
+				"not accounted for"}[i], *part)
+		}
+	}
+}
+
+// finish works out how long the pieces are. A capacity far above all of them
+// isn't drawn: it would leave nothing to see.
+func (p *proof) finish(capacity *int64) {
+	var whole int64
+	for _, x := range p.Parts {
+		whole += x.Bytes
+	}
+	if capacity != nil && *capacity < 20*whole {
+		whole, p.Size = max(whole, *capacity), *capacity
+		p.Limit = 100 * float64(*capacity) / float64(whole)
+	}
+	for i := range p.Parts {
+		p.Parts[i].Percent = 100 * float64(p.Parts[i].Bytes) / float64(max(1, whole))
+	}
+}
+
+// categoriesAt is what was allocated of each category when a request failed; nil
+// where the pictures don't tell to within a hundredth.
+func categoriesAt(d *report.Device, o *report.OOM) map[string]int64 {
+	p := d.Pictures
+	if e := d.AtPeak.Event; e != nil && d.AtPeak.AllocatedBytes == o.AllocatedBytes {
+		return d.AtPeak.Categories
+	}
+	if p == nil || len(p.Categories) < 2 {
+		return nil
+	}
+	sums, event := make([]int64, len(p.Categories)), uint32(max(0, o.Event))
+	for i, bytes := range p.Bands.Bytes {
+		if (i < p.Bands.Older || p.Bands.Born[i] <= event) && p.Bands.Freed[i] > event {
+			sums[p.Kinds[p.Bands.Kind[i]].Category] += bytes
+		}
+	}
+	if r := p.Rest; r != nil {
+		at, _ := slices.BinarySearch(r.Events, o.Event+1)
+		for c := range sums {
+			if at > 0 {
+				sums[c] += r.Bytes[c][at-1]
+			}
+		}
+	}
+	var sum int64
+	out := map[string]int64{}
+	for c, bytes := range sums {
+		sum += bytes
+		out[p.Categories[c]] += bytes
+	}
+	rest := o.AllocatedBytes - sum
+	if 100*max(rest, -rest) > o.AllocatedBytes || out["unknown"]+rest < 0 {
+		return nil
+	}
+	out["unknown"] += rest
+	return out
+}

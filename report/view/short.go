@@ -1,0 +1,440 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// How much the short form shows of each.
+const (
+	shortCategories = 5
+	shortChanges    = 4
+	shortAlso       = 4
+	shortRows       = 8
+	barWidth        = 44
+)
+
+// short is a report in a screen: what fills the GPU, what to change, who made it, what else
+// matters. The verdict stands above.
+func (s *sheet) short() {
+	shown := Shown(s.doc)
+	main := s.main(shown)
+	if r := s.doc.Ranks; r != nil {
+		s.shortRanks(r)
+	}
+	if main >= 0 {
+		d := &s.doc.Devices[main]
+		s.holds(d, main)
+		s.shortChanges(d)
+		s.madeBy(d)
+		s.also(d)
+	}
+	s.otherDevices(shown, main)
+	s.shortTrends()
+	s.shortLogs(main)
+	s.shortComparison(s.doc.Comparison)
+	s.more(main)
+}
+
+// main is the device that the verdict is about, else the fullest of those that are shown.
+func (s *sheet) main(shown []int) int {
+	if a := s.doc.Verdict.About; a != nil && a.Device >= 0 {
+		return a.Device
+	}
+	main := -1
+	for _, i := range shown {
+		if main < 0 || s.doc.Devices[i].Peaks.Allocated.Bytes > s.doc.Devices[main].Peaks.Allocated.Bytes {
+			main = i
+		}
+	}
+	return main
+}
+
+// holds is what fills the device, as bars of one scale, with what was asked for.
+func (s *sheet) holds(d *report.Device, index int) {
+	_, m, when := shownMoment(d)
+	if when = strings.ToUpper(strings.TrimSuffix(when, " of allocated memory")); d.AtEvent != nil {
+		when += "  event " + units.Count(evidence.Or(m.Event, 0)) + ", " + units.Size(m.AllocatedBytes) + " allocated"
+	}
+	if m.AllocatedBytes == 0 {
+		return
+	}
+	head := s.holdsHead(d, index, m, when)
+	whole := m.AllocatedBytes
+	if n := len(d.OOMs); n > 0 && d.AtEvent == nil {
+		whole = max(whole, d.OOMs[n-1].AllocatedBytes+d.OOMs[n-1].RequestedBytes)
+	}
+	p := Part{Heading: head, Table: bars(d, m, whole)}
+	if x := d.Projection; x != nil && len(x.Missing) > 0 && d.AtEvent == nil {
+		var parts []string
+		for _, k := range x.Missing {
+			parts = append(parts, kind(k.Category)+" "+units.Size(k.Bytes))
+		}
+		p.Rest = fmt.Sprintf("still to come: %s (%s)", strings.Join(parts, ", "), x.Basis)
+	}
+	s.add(p)
+}
+
+// bars are what a device holds, by kind, with what was asked for and what lies beside it.
+func bars(d *report.Device, m *report.Moment, whole int64) Table {
+	t := Table{NoHead: true, Columns: []Column{figureColumn("", 9), {Gap: 1, Width: 16}, {Gap: 1}}}
+	names, rest, others := largestCategories(m)
+	for _, name := range names {
+		t.add(units.Size(m.Categories[name]), kind(name), Bar(m.Categories[name], whole, barWidth))
+	}
+	if rest*200 > whole {
+		t.add(units.Size(rest), units.Plural(others, "other kind"), Bar(rest, whole, barWidth))
+	}
+	if n := len(d.OOMs); n > 0 && d.AtEvent == nil {
+		o := &d.OOMs[n-1]
+		t.add(units.Size(o.RequestedBytes), "asked for", strings.Repeat("▒", int(max(1, o.RequestedBytes*barWidth/whole))))
+	}
+	for i, bytes := range Besides(m) {
+		if bytes != nil && *bytes > whole/50 {
+			t.add(units.Size(*bytes), Beside[i])
+		}
+	}
+	return t
+}
+
+// holdsHead says of when the bars are, and where a request failed, of how much.
+func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, when string) string {
+	head := when
+	if len(s.doc.Devices) > 1 {
+		head = strings.ToUpper(DeviceTitle(s.doc, index)) + " " + head
+	}
+	if len(d.OOMs) > 0 && d.AtEvent == nil { // else the verdict says it
+		head += fmt.Sprintf("  %s allocated, %s reserved", units.Size(m.AllocatedBytes), units.Size(m.ReservedBytes))
+		if d.CapacityBytes != nil {
+			head += ", of " + units.Size(*d.CapacityBytes)
+		}
+	}
+	return head
+}
+
+// kind is a category in a table or a sentence.
+func kind(category string) string {
+	if category == "kv_cache" {
+		return report.CategoryTitle(category)
+	}
+	return Plain(category)
+}
+
+// largestCategories are the categories worth a line, the largest first, and the sum of the
+// rest.
+func largestCategories(m *report.Moment) (names []string, rest int64, others int) {
+	for _, name := range report.Categories {
+		if m.Categories[name] > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return int(m.Categories[b]>>10 - m.Categories[a]>>10) })
+	cut := len(names)
+	for cut > 0 && (cut > shortCategories || m.Categories[names[cut-1]]*200 < m.AllocatedBytes) {
+		cut--
+		rest += m.Categories[names[cut]]
+		others++
+	}
+	return names[:cut], rest, others
+}
+
+// shortChanges are what to change, with the peak that comes of it and whether it fits.
+func (s *sheet) shortChanges(d *report.Device) {
+	failed := len(d.OOMs) > 0
+	if len(d.Changes) == 0 {
+		return
+	}
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 3), {Gap: 1}}}
+	for i := range d.Changes[:min(len(d.Changes), shortChanges)] {
+		c := &d.Changes[i]
+		row := t.add(fmt.Sprint(i+1), units.Rounded(c.Text)+Effect(c, failed))
+		if i == 0 && c.Code != "" && s.doc.Verdict.Severity != report.Info {
+			for _, line := range codeLines(c.Code) {
+				row.Notes = append(row.Notes, Fact{"   | ", line})
+			}
+		}
+		if src := s.source(c.At); i == 0 && src != nil {
+			row.Notes = append(row.Notes, src...)
+		}
+	}
+	p := Part{Heading: "CHANGE", Table: t}
+	if failed && s.doc.Trials != nil && !slices.ContainsFunc(d.Changes, func(c report.Change) bool { return isSetting(&c) }) {
+		p.Rest = "no allocator setting carries the run through (replayed)"
+	}
+	s.add(p)
+	s.changes = true
+}
+
+// isSetting reports whether a change is of the allocator's settings alone.
+func isSetting(c *report.Change) bool { return c.FixID != nil && strings.Contains(*c.FixID, ":") }
+
+// Effect is what comes of a change: the peak, and whether the run goes through.
+func Effect(c *report.Change, failed bool) string {
+	text := ""
+	if c.Saves() > 0 {
+		what := "peak "
+		if c.Reserved {
+			what = "reserved "
+		}
+		text = what + units.Fall(*c.PeakBefore, *c.PeakAfter)
+	}
+	if failed {
+		switch {
+		case c.Fits == nil && c.PeakAfter != nil && c.Basis != nil && *c.Basis == "replay":
+			text = list(text, "the failed request fits; what follows isn't recorded")
+		case c.Fits != nil && *c.Fits:
+			text = list(text, "fits")
+		case c.Fits != nil:
+			text = list(text, "doesn't fit")
+		}
+	}
+	if text == "" {
+		return ""
+	}
+	return " (" + text + ")"
+}
+
+// source is the line of code that a change is about, with those around it.
+func (s *sheet) source(p *report.Place) (out []Fact) {
+	const around = 3
+	if s.doc.Source == nil || p == nil {
+		return nil
+	}
+	for _, x := range s.doc.Source(p, around) {
+		mark := " "
+		if p.Line != nil && x.Number == *p.Line {
+			mark = ">"
+		}
+		out = append(out, Fact{fmt.Sprintf("%s %4d  ", mark, x.Number), x.Text})
+	}
+	return out
+}
+
+// lineOf is a line of code by itself.
+func (s *sheet) lineOf(p *report.Place) []report.SourceLine {
+	if s.doc.Source == nil {
+		return nil
+	}
+	return s.doc.Source(p, 0)
+}
+
+// codeLines are the first lines of code to paste.
+func codeLines(code string) []string {
+	const most, wide = 3, 72
+	lines := strings.Split(strings.TrimRight(code, "\n"), "\n")
+	lines = lines[:min(len(lines), most)]
+	for i, line := range lines {
+		if bare, _, found := strings.Cut(line, "  #"); found && len(line) > wide {
+			lines[i] = strings.TrimRight(bare, " ")
+		}
+	}
+	return lines
+}
+
+// madeBy are the call sites that hold most.
+func (s *sheet) madeBy(d *report.Device) {
+	sites, m, _ := shownMoment(d)
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 9), {Gap: 1, Width: 16}, {Gap: 1}}}
+	for _, r := range heldBy(sites, s.sites) {
+		if r.bytes*100 >= m.AllocatedBytes {
+			row := t.add(units.Size(r.bytes), r.category, r.site)
+			for _, x := range s.lineOf(r.at) {
+				row.Notes = append(row.Notes, Fact{strings.Repeat(" ", 24) + "| ", strings.TrimSpace(x.Text)})
+			}
+		}
+	}
+	s.table("MADE BY", 4, t, "")
+}
+
+// held is what call sites on one line hold of a category.
+type held struct {
+	category, site string
+	bytes          int64
+	at             *report.Place
+}
+
+// heldBy are so many of them, most bytes first.
+func heldBy(sites []report.Site, most int) []held {
+	index, rows := map[[2]string]int{}, []held{}
+	for i := range sites {
+		x := &sites[i]
+		r := held{kind(text(x.Category)), shortSite(x), x.Bytes, x.CalledFrom}
+		if r.at == nil {
+			r.at = &report.Place{Function: x.Function, File: x.File, Line: x.Line}
+		}
+		at, ok := index[[2]string{r.category, r.site}]
+		if !ok {
+			at = len(rows)
+			index[[2]string{r.category, r.site}] = at
+			rows = append(rows, r)
+			continue
+		}
+		rows[at].bytes += r.bytes
+	}
+	slices.SortStableFunc(rows, func(a, b held) int { return cmp.Compare(b.bytes, a.bytes) })
+	return rows[:min(len(rows), most)]
+}
+
+// shortSite is a call site by its line and the user's that led there.
+func shortSite(x *report.Site) string {
+	if x.Function == "" && x.Op == "" {
+		return "(" + siteName(x) + ")"
+	}
+	if x.Function == "" {
+		return x.Op
+	}
+	out := x.Function + " " + baseName(x.File, x.Line)
+	if x.CalledFrom != nil {
+		out += " ← " + baseName(x.CalledFrom.File, x.CalledFrom.Line)
+	}
+	return out
+}
+
+// baseName is a file's name without its folders, and the line.
+func baseName(file string, line *int) string {
+	short := report.ShortPlace(file, line)
+	return short[strings.LastIndexByte(short, '/')+1:]
+}
+
+// also are further findings that are worth a change, or say how far the rest can be trusted.
+func (s *sheet) also(d *report.Device) {
+	told := map[int]bool{}
+	if a := s.doc.Verdict.About; a != nil && a.Finding >= 0 && &s.doc.Devices[max(a.Device, 0)] == d {
+		told[a.Finding] = true
+	}
+	changed := map[string]bool{}
+	for i := range d.Changes {
+		told[d.Changes[i].Finding] = true
+		changed[text(d.Changes[i].FixID)] = true
+	}
+	var lines []string
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		trust := strings.HasPrefix(f.ID, "recording_") || f.ID == "damage"
+		if !told[i] && !changed[text(f.FixID)] && (f.Severity != report.Info || trust) {
+			lines = append(lines, units.Rounded(f.Title))
+		}
+	}
+	for i := range s.doc.Findings {
+		if f := &s.doc.Findings[i]; f.Severity != report.Info && !strings.HasPrefix(f.ID, "oom_") {
+			lines = append(lines, units.Rounded(f.Title))
+		}
+	}
+	s.lines("ALSO", lines, shortAlso)
+}
+
+// lines is a part of some lines, of which the first are shown.
+func (s *sheet) lines(heading string, lines []string, most int) {
+	if len(lines) > 0 {
+		s.add(Part{Heading: heading, Text: lines[:min(len(lines), most)], Rest: more(len(lines)-most, "")})
+	}
+}
+
+// otherDevices are those besides the one that matters, each on a line.
+func (s *sheet) otherDevices(shown []int, main int) {
+	if s.doc.Ranks != nil {
+		return
+	}
+	var lines []string
+	for _, i := range shown {
+		if d := &s.doc.Devices[i]; i != main {
+			lines = append(lines, fmt.Sprintf("%s: peak %s allocated, %s reserved", DeviceTitle(s.doc, i),
+				units.Size(d.Peaks.Allocated.Bytes), units.Size(d.Peaks.Reserved.Bytes)))
+		}
+	}
+	s.lines("OTHER DEVICES", lines, shortRows)
+}
+
+// shortTrends are what several dumps of a process show, a line each.
+func (s *sheet) shortTrends() {
+	var trends []string
+	for _, x := range ShownTrends(s.doc, s.trim.trends) {
+		trends = append(trends, TrendTitle(x)+": "+units.Rounded(x.Text))
+	}
+	s.lines("DUMPS", trends, shortAlso)
+}
+
+// shortRanks are the processes of a job, those that are alike on one line.
+func (s *sheet) shortRanks(r *report.Ranks) {
+	var lines []string
+	for k := range r.Groups {
+		g := &r.Groups[k]
+		row := &r.Rows[g.Shown]
+		lines = append(lines, fmt.Sprintf("%s: peak %s allocated, %s reserved; %s", fit(RanksLabel(s.doc, g), 40),
+			units.Size(row.PeakAllocated), units.Size(row.PeakReserved), units.Rounded(row.Verdict)))
+	}
+	for i, x := range RanksSentences(r) {
+		if i < 2 {
+			lines = append(lines, units.Rounded(x))
+		}
+	}
+	s.lines(RanksTitle(r), lines, shortRows)
+}
+
+// shortLogs is what logs, monitors and traces say: all of it where there is no recording.
+func (s *sheet) shortLogs(main int) {
+	if main >= 0 {
+		return
+	}
+	told := -1
+	if a := s.doc.Verdict.About; a != nil && a.Device < 0 {
+		told = max(a.Finding, 0)
+	}
+	var lines []string
+	for i := range s.doc.Findings {
+		f := &s.doc.Findings[i]
+		if i != told && (i > 0 || told < 0) {
+			lines = append(lines, units.Rounded(f.Title))
+		} else {
+			for _, e := range f.Evidence[:min(len(f.Evidence), shortAlso)] {
+				lines = append(lines, units.Rounded(e))
+			}
+		}
+	}
+	s.lines("SAID", lines, shortRows)
+	s.evidenceFacts()
+}
+
+// shortComparison is the budget beside what was measured: the peak, and where they differ.
+func (s *sheet) shortComparison(c *report.Comparison) {
+	if c == nil {
+		return
+	}
+	t := Table{Columns: []Column{textColumn("", 22), figureColumn("Budget", 12), figureColumn("Measured", 12),
+		figureColumn("Difference", 13)}}
+	for i, x := range append([]report.Compared{c.Peak}, c.Categories...) {
+		if i > shortCategories || x.Measured == nil {
+			continue
+		}
+		t.add(Plain(x.Name), units.Size(x.Budget), units.Size(*x.Measured), units.Rounded(units.Signed(*x.Measured-x.Budget)))
+	}
+	s.add(Part{Heading: "BUDGET  " + c.Model, Table: t})
+}
+
+// more is how the recording was made, and how to see the rest.
+func (s *sheet) more(main int) {
+	text := ""
+	if main >= 0 {
+		d := &s.doc.Devices[main]
+		in := &s.doc.Inputs[d.Input]
+		torch := strings.Replace(strings.TrimSuffix(era(in), " style"), "PyTorch ", "torch ", 1)
+		text = list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History])
+	}
+	s.add(Part{Bare: true, Text: []string{text, "more: -v   page: -o report.html   ticket: -o report.md"}})
+	var notes []string
+	for _, in := range s.doc.Inputs {
+		for _, x := range in.Damage {
+			notes = append(notes, report.ShortFile(in.Path)+": damage: "+x)
+		}
+		for _, x := range in.Notes {
+			notes = append(notes, report.ShortFile(in.Path)+": "+x)
+		}
+	}
+	s.lines("", notes, shortAlso)
+}

@@ -1,0 +1,78 @@
+package view
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// ticket is what stands in a ticket before all that is folded: what fills the GPU, the
+// change's code, who made it, and where it ran.
+func (s *sheet) ticket() {
+	main := s.main(Shown(s.doc))
+	if main < 0 {
+		s.environment(nil)
+		return
+	}
+	d := &s.doc.Devices[main]
+	sites, m, _ := shownMoment(d)
+	if len(d.Changes) > 0 && d.Changes[0].Code != "" && s.doc.Verdict.Fix != nil && d.Changes[0].Text == *s.doc.Verdict.Fix {
+		s.add(Part{Command: strings.Join(codeLines(d.Changes[0].Code), "\n"), Python: true})
+	}
+	names, _, _ := largestCategories(m)
+	t := Table{Columns: words("Category", "GPU memory")}
+	t.Columns[1].Number = true
+	for _, name := range names {
+		t.add(report.CategoryTitle(name), units.Size(m.Categories[name]))
+	}
+	if n := len(d.OOMs); n > 0 {
+		t.add("Asked for", units.Size(d.OOMs[n-1].RequestedBytes))
+	}
+	if d.CapacityBytes != nil {
+		t.add("Capacity", units.Size(*d.CapacityBytes))
+	}
+	s.add(Part{Table: t})
+	made := Table{Columns: []Column{{Name: "Made by"}, {Name: "Category"}, {Name: "GPU memory", Number: true}}}
+	for _, r := range heldBy(sites, 5) {
+		if r.bytes*100 >= m.AllocatedBytes {
+			made.add(Code(r.site), r.category, units.Size(r.bytes))
+		}
+	}
+	s.table("", 0, made, "")
+	s.environment(d)
+}
+
+// environment is where the run ran, in a line.
+func (s *sheet) environment(d *report.Device) {
+	x, parts := &s.doc.Environment, []string{}
+	add := func(name string, value *string) {
+		if value != nil && *value != "" {
+			parts = append(parts, name+" "+*value)
+		}
+	}
+	add("torch", x.Torch)
+	add("CUDA", x.CUDA)
+	add("driver", x.Driver)
+	add("", x.GPU)
+	add("settings", x.Settings)
+	add("command", x.Command)
+	if x.WorldSize != nil {
+		parts = append(parts, "world size "+units.Count(*x.WorldSize))
+	}
+	if d != nil {
+		parts = append(parts, list(units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History]))
+	}
+	if len(parts) > 0 {
+		s.add(Part{Text: []string{strings.TrimSpace(strings.Join(parts, " · "))}})
+	}
+}
+
+// relative is a path without the folders of a machine.
+func relative(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(path, `\`) || len(path) > 1 && path[1] == ':' {
+		return report.ShortFile(path)
+	}
+	return path
+}

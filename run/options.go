@@ -1,0 +1,123 @@
+// Package run starts a program with a recorder in it, and gathers what was recorded.
+//
+//	r, err := run.Start(run.Options{Command: []string{"python", "train.py"}})
+//	if err == nil {
+//		result := r.Wait()
+//		os.Exit(result.ExitCode)
+//	}
+//
+// The program is started as it is: what reaches into it is the environment alone. Nothing
+// of its arguments, output, exit code or signals is changed.
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
+
+// Options say what is run, and how it is recorded.
+type Options struct {
+	Dir     string // "": a new one in the working folder
+	Command []string
+	Stacks  string // all, python or none
+	Ring    int64  // bytes of host memory for events
+	Steps   string // A:B
+	Holders bool
+	Ranks   string // 0,2-3; "": all
+}
+
+// DefaultRing holds about a million events with all their stacks.
+const DefaultRing = 1 << 30
+
+// Names of the variables by which the recorder is reached, as python/vramscope/_hook/options.py reads them.
+const (
+	variableRun     = "VRAMSCOPE_RUN"
+	variableOptions = "VRAMSCOPE_OPTIONS"
+	variablePath    = "PYTHONPATH"
+	variableNames   = "TORCH_SYMBOLIZE_MODE" // how C++ frames get their names
+)
+
+// Check refuses options that can't be meant.
+func (o *Options) Check() error {
+	switch o.Stacks {
+	case "all", "python", "none":
+	default:
+		return fmt.Errorf("--stacks %q: all, python or none", o.Stacks)
+	}
+	if o.Ring < 1<<20 {
+		return fmt.Errorf("--ring %s: at least 1 MiB", units.Bytes(o.Ring))
+	}
+	if o.Steps != "" {
+		if first, last, err := span(o.Steps, ":"); err != nil || first < 1 || last < first {
+			return fmt.Errorf("--steps %q: FIRST:LAST, as in 3:5", o.Steps)
+		}
+	}
+	for part := range strings.SplitSeq(o.Ranks, ",") {
+		if first, last, err := span(part, "-"); o.Ranks != "" && (err != nil || last < first) {
+			return fmt.Errorf("--ranks %q: numbers and ranges, as in 0,2-3", o.Ranks)
+		}
+	}
+	return nil
+}
+
+// span reads two numbers, or one for both.
+func span(text, between string) (first, last int, err error) {
+	a, b, two := strings.Cut(text, between)
+	first, err = strconv.Atoi(a)
+	if last = first; two && err == nil {
+		last, err = strconv.Atoi(b)
+	}
+	if err == nil && first < 0 {
+		err = strconv.ErrRange
+	}
+	return first, last, err
+}
+
+// text is what the recorder reads.
+func (o *Options) text() string {
+	s := fmt.Sprintf("stacks=%s,ring=%d", o.Stacks, o.Ring)
+	if o.Steps != "" {
+		s += ",steps=" + o.Steps
+	}
+	if !o.Holders {
+		s += ",holders=0"
+	}
+	if o.Ranks != "" {
+		s += ",ranks=" + strings.ReplaceAll(o.Ranks, ",", "+")
+	}
+	return s
+}
+
+// Variable is one of the environment's.
+type Variable struct{ Name, Value string }
+
+// Environment are the variables that make a program record itself into a run's directory,
+// whose hook has been laid. What PYTHONPATH held stays behind the hook.
+func (o *Options) Environment(dir string, lookup func(string) (string, bool)) []Variable {
+	hook := filepath.Join(dir, hookFolder)
+	if before, ok := lookup(variablePath); ok && before != "" {
+		hook += string(os.PathListSeparator) + before
+	}
+	v := []Variable{{variableRun, dir}, {variableOptions, o.text()}, {variablePath, hook}}
+	_, names := lookup(variableNames)
+	_, disabled := lookup("TORCH_DISABLE_ADDR2LINE")
+	if !names && !disabled {
+		v = append(v, Variable{variableNames, namesOn(runtime.GOARCH)})
+	}
+	return v
+}
+
+// namesOn is how PyTorch is to name C++ frames: its default took minutes for large recordings
+// in versions up to 2.14. The fast way reads no ARM binaries there (pytorch/pytorch#195799).
+func namesOn(architecture string) string {
+	if architecture == "amd64" {
+		return "fast"
+	}
+	return "dladdr"
+}

@@ -1,0 +1,149 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Streams are the program's. Output goes through to them as it is.
+type Streams struct{ In, Out, Err *os.File }
+
+// Program is one that runs.
+type Program struct {
+	Dir    string
+	record *Record
+	cmd    *exec.Cmd
+	output *output
+	gpus   *monitor
+	relay  *relay
+}
+
+// Result is what came of it.
+type Result struct {
+	*Record
+	Status    int // for the shell: the program's exit code, or 128 and the signal
+	Signal    syscall.Signal
+	Imported  int // processes that imported PyTorch
+	Recorded  int // of those, processes with a dump
+	OutOfMemo bool
+}
+
+// NotStarted is a command that doesn't run, with a shell's exit code for it.
+type NotStarted struct {
+	Code int
+	Err  error
+}
+
+func (e *NotStarted) Error() string { return e.Err.Error() }
+
+// Start starts the program, with its run's directory made and everything beside it running.
+func Start(o Options, s Streams) (*Program, error) {
+	path, err := exec.LookPath(o.Command[0])
+	if err != nil {
+		code := 127
+		if errors.Is(err, fs.ErrPermission) {
+			code = 126
+		}
+		return nil, &NotStarted{code, err}
+	}
+	p := &Program{record: newRecord(o.Command, time.Now())}
+	if p.Dir, err = o.Folder(); err != nil {
+		return nil, err
+	}
+	if err := p.record.write(p.Dir); err != nil {
+		return nil, err
+	}
+	p.cmd = &exec.Cmd{Path: path, Args: o.Command, Stdin: s.In, Env: os.Environ()}
+	for _, v := range o.Environment(p.Dir, os.LookupEnv) {
+		p.cmd.Env = append(p.cmd.Env, v.Name+"="+v.Value) // the last one counts
+	}
+	if p.output, err = newOutput(filepath.Join(p.Dir, LogFile), s); err != nil {
+		return nil, err
+	}
+	p.cmd.Stdout, p.cmd.Stderr = p.output.stdout, p.output.stderr
+	p.gpus = startMonitor(p.Dir, p.record)
+	p.relay = newRelay(p.Dir) // before the start: a signal that comes at once is not lost
+	if err := p.cmd.Start(); err != nil {
+		p.relay.stop()
+		p.gpus.stop()
+		p.output.wait(0)
+		return nil, &NotStarted{126, fmt.Errorf("%s: %w", o.Command[0], err)}
+	}
+	p.output.started()
+	p.relay.to(p.cmd.Process)
+	return p, nil
+}
+
+// lingering is how long output of processes that the program left behind is waited for.
+const lingering = 2 * time.Second
+
+// Wait waits for the program and writes down what it left.
+func (p *Program) Wait() *Result {
+	_ = p.cmd.Wait() // an exit code that isn't 0 is no error here
+	if !p.output.wait(lingering) {
+		p.record.Notes = append(p.record.Notes, "processes that the program left behind still wrote when it had ended")
+	}
+	p.relay.stop()
+	p.gpus.stop()
+	r := &Result{Record: p.record}
+	found := processes(p.Dir)
+	p.record.fill(found)
+	r.Imported = len(found)
+	for _, one := range found {
+		if slices.ContainsFunc(one.Dumps, func(d Dump) bool { return d.File != nil }) {
+			r.Recorded++
+		}
+		r.OutOfMemo = r.OutOfMemo || one.OOMs > 0
+	}
+	end := time.Now().Format(time.RFC3339Nano)
+	p.record.End = &end
+	r.Status, r.Signal = status(p.cmd.ProcessState)
+	if r.Signal != 0 {
+		name := nameOfSignal(r.Signal)
+		p.record.Signal = &name
+	} else {
+		p.record.ExitCode = &r.Status
+	}
+	if err := p.record.write(p.Dir); err != nil {
+		p.record.Notes = append(p.record.Notes, err.Error())
+	}
+	return r
+}
+
+// Failed reports whether the program failed, or ran out of memory and went on.
+func (r *Result) Failed() bool { return r.Status != 0 || r.OutOfMemo }
+
+// Missing says why nothing was recorded, with what to do; "" when something was.
+func (r *Result) Missing() string {
+	switch {
+	case r.Recorded > 0:
+		return ""
+	case r.Imported == 0:
+		return "nothing was recorded: no process imported PyTorch with the recorder in it\n" +
+			"  Python started with -I or -E ignores the environment: then pip install vramscope beside PyTorch.\n" +
+			"  Processes on other machines, of Ray or in containers need the variables of `vramscope run --print-env -o DIR`."
+	case len(r.Processes) == 0:
+		return "nothing was recorded: PyTorch was imported, and no process used CUDA"
+	}
+	return "nothing was recorded: " + explain(r.Processes)
+}
+
+// explain is the first word of a process on why it left nothing.
+func explain(all []Process) string {
+	for _, p := range all {
+		switch {
+		case p.Recording != nil && *p.Recording == "unwanted":
+			return "--ranks names none of the ranks that ran"
+		case len(p.Notes) > 0:
+			return p.Notes[0]
+		}
+	}
+	return "the program was killed before its first dump, or allocated nothing (kill -USR2 on `vramscope run` has it dump)"
+}
