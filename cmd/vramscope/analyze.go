@@ -17,9 +17,10 @@ import (
 	"github.com/vramscope/vramscope/report/view"
 )
 
-var documentFormats = formats[*report.Document]{sheet: view.Document, json: report.JSON, html: html.Document, brief: true}
+var documentFormats = formats[*report.Document]{sheet: view.Document, json: summary, html: html.Document, brief: true}
 
 type analyzeFlags struct {
+	allSteps  bool
 	out       outputFlags
 	above     aboveFlags
 	device    int
@@ -74,6 +75,8 @@ told by the files' names and contents.`,
 	grouped(cmd, "Writing", func() {
 		f.out.flags(cmd, "on the terminal, the verdict alone")
 		flags.BoolVarP(&f.out.verbose, "verbose", "v", false, "on the terminal, everything")
+		flags.BoolVar(&f.allSteps, "all-steps", false, "in JSON, every step and every item of long lists; without it, what fits "+
+			"into 40 kB for each device")
 		f.above.flags(cmd, "the report")
 		numberFlag(cmd, &f.top, "top", "show the `N` call sites that hold most")
 	})
@@ -89,6 +92,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err := f.out.check(); err != nil {
 		return err
 	}
+	if f.allSteps && !f.out.any("json", ".json") {
+		return errors.New("--all-steps is for JSON: --format json or -o FILE.json")
+	}
 	conditions, err := parseConditions(f.failOn)
 	if err != nil {
 		return err
@@ -97,7 +103,11 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := documentFormats.write(cmd, &f.out, doc); err != nil {
+	formats := documentFormats
+	if f.allSteps {
+		formats.json = report.JSON
+	}
+	if err := formats.write(cmd, &f.out, doc); err != nil {
 		return err
 	}
 	return gate(conditions, doc)

@@ -270,7 +270,7 @@ func interrupted(ctx context.Context, err error) error {
 func newMerge() *cobra.Command {
 	var output string
 	var failOn []string
-	var quiet bool
+	var quiet, prune bool
 	cmd := &cobra.Command{
 		Use:   "merge PART… -o OUT",
 		Short: "The shards of a batch into one",
@@ -298,7 +298,12 @@ what one batch over all runs would have written.`,
 					return err
 				}
 			}
-			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString())
+			unlock, err := lock(ctx, cmd, out)
+			if err != nil {
+				return interrupted(ctx, err)
+			}
+			defer unlock()
+			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString(), prune)
 			if err != nil {
 				return interrupted(ctx, err)
 			}
@@ -315,6 +320,7 @@ what one batch over all runs would have written.`,
 	}
 	outputFlag(cmd, &output, "`FOLDER` or s3:// URL of the results")
 	failOnFlag(cmd, &failOn)
+	pruneFlag(cmd, &prune, "that no part has")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd
