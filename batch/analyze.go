@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 	pages "github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/store"
 )
 
 // ErrNothing is wrapped by the error about a run of which no file says anything.
@@ -28,6 +30,9 @@ type Result struct {
 	Entry
 	HTML, JSON []byte // nil without a report
 	Err        error  `json:"-"` // Entry.Error, whole
+	// Without are the inputs that could not be got at, each with its reason: the report is of
+	// the others, and the next batch makes it anew.
+	Without []string `json:"-"`
 }
 
 // Analyze makes the report of one run, as the analyze command does of its files.
@@ -49,6 +54,7 @@ func (r *Result) analyze(ctx context.Context, run Run, build string, o Options) 
 		}
 	}()
 	options := open.Options{MaxMemory: o.MaxMemory, Partial: o.Partial, Lenient: true, Context: ctx, Stores: o.Stores}
+	before := versionsOf(ctx, run, o.Stores)
 	in, err := open.Files(run.Files, options)
 	if errors.Is(err, ErrNothing) && run.Sure { // say what is wrong with it
 		options.Lenient = false
@@ -73,6 +79,9 @@ func (r *Result) analyze(ctx context.Context, run Run, build string, o Options) 
 	if err != nil {
 		return o.redacted(err, run)
 	}
+	if err := in.Unread(); err != nil {
+		return o.redacted(err, run)
+	}
 	doc.Command = o.command(doc)
 	var page, data bytes.Buffer
 	if err := o.page(&page, doc, &r.Script); err != nil {
@@ -81,9 +90,25 @@ func (r *Result) analyze(ctx context.Context, run Run, build string, o Options) 
 	if err := report.JSON(&data, doc); err != nil {
 		return o.redacted(err, run)
 	}
-	r.HTML, r.JSON = page.Bytes(), data.Bytes()
+	r.HTML, r.JSON, r.Without = page.Bytes(), data.Bytes(), in.Without()
+	if r.Without != nil || !slices.Equal(before, versionsOf(ctx, run, o.Stores)) { // made anew the next time
+		return nil
+	}
 	r.Fingerprint, err = fingerprint(ctx, run, build, o, digests)
 	return err
+}
+
+// versionsOf tells whether a run's files are what they were, where they lie in folders:
+// a store's are read as what they were when they were listed, or not at all.
+func versionsOf(ctx context.Context, run Run, stores *store.Pool) []string {
+	var out []string
+	for _, name := range run.Files {
+		if _, local := store.Path(name); local {
+			f, _ := stores.Stat(ctx, name) // that there is none is a version, too
+			out = append(out, f.Version)
+		}
+	}
+	return out
 }
 
 // page writes a report, and the name of the script that it shares with others.

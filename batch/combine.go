@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -135,6 +136,12 @@ func storedNames(ctx context.Context, out *store.Place) ([]string, error) {
 // Combine writes the tables and the page over all reports into the place of the
 // results, in one pass over them. Their bytes depend on the reports alone.
 func Combine(ctx context.Context, out *store.Place, tool string, reports Reports) error {
+	return combine(ctx, out, tool, reports, func() error { return nil })
+}
+
+// combine does so, and calls a function once all reports are read and before anything is
+// in its place.
+func combine(ctx context.Context, out *store.Place, tool string, reports Reports, before func() error) error {
 	out.Sweep("")
 	tables, err := newTables(ctx, out)
 	defer tables.abort()
@@ -152,6 +159,9 @@ func Combine(ctx context.Context, out *store.Place, tool string, reports Reports
 		}
 		index.add(r)
 		shares = shares || r.Script == html.ScriptName()
+	}
+	if err := before(); err != nil {
+		return err
 	}
 	if shares {
 		script := func(w io.Writer) error { _, err := io.WriteString(w, html.Script()); return err }
@@ -232,6 +242,14 @@ func (t *tables) abort() {
 // earlier batch left in the same place, and gives their number. What the program
 // didn't write stays.
 func Tidy(ctx context.Context, out *store.Place, runs []Run) (int, error) {
+	removed, _, err := TidyBelow(ctx, out, runs, func(string) bool { return true })
+	return removed, err
+}
+
+// TidyBelow removes those of them that gone says are, by where they lay, and gives the
+// others, too.
+func TidyBelow(ctx context.Context, out *store.Place, runs []Run, gone func(place string) bool) (removed int, kept []Run,
+	err error) {
 	keep := map[string]bool{}
 	for _, r := range runs {
 		keep[r.Name] = true
@@ -239,22 +257,47 @@ func Tidy(ctx context.Context, out *store.Place, runs []Run) (int, error) {
 	names, err := storedNames(ctx, out)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return 0, nil
+			return 0, nil, nil
 		}
-		return 0, err
+		return 0, nil, err
 	}
-	removed := 0
 	for _, name := range names {
 		if keep[name] {
 			continue
 		}
-		if _, err := readEntry(ctx, out, name); err != nil {
-			return removed, err // another program's, perhaps
+		entry, err := readEntry(ctx, out, name)
+		if err != nil {
+			return removed, kept, err // another program's, perhaps
+		}
+		if !gone(entry.Path) {
+			kept = append(kept, entry.run())
+			continue
 		}
 		if err := removeRun(ctx, out, name); err != nil {
-			return removed, err
+			return removed, kept, err
 		}
 		removed++
 	}
-	return removed, nil
+	return removed, kept, nil
+}
+
+// Below tells which runs lay below some folders or prefixes, as these were named.
+func Below(roots []string) func(place string) bool {
+	return func(place string) bool {
+		for _, root := range roots {
+			local, ok := store.Path(root)
+			if !ok {
+				local = strings.TrimSuffix(store.Show(root), "/")
+			} else if local = filepath.ToSlash(filepath.Clean(local)); local == "." {
+				if !store.IsURL(place) && !path.IsAbs(place) && place != ".." && !strings.HasPrefix(place, "../") {
+					return true
+				}
+				continue
+			}
+			if place == local || strings.HasPrefix(place, strings.TrimSuffix(local, "/")+"/") {
+				return true
+			}
+		}
+		return false
+	}
 }

@@ -42,6 +42,8 @@ type candidate struct {
 	Kind  fileKind
 	// Version is what a store says to tell a changed file; "" of a folder's.
 	Version string
+	// Unread is why it could not be looked into; nil: it could. Kind is then by the name.
+	Unread error
 }
 
 const (
@@ -89,7 +91,6 @@ func Find(ctx context.Context, roots []string, o FindOptions) (*Found, error) {
 	if err := w.sniff(); err != nil {
 		return nil, err
 	}
-	found.Failed = w.failed
 	for _, f := range w.files {
 		if f.Kind == kindPickle {
 			found.Pickles = append(found.Pickles, f.Path)
@@ -97,6 +98,7 @@ func Find(ctx context.Context, roots []string, o FindOptions) (*Found, error) {
 	}
 	runs, silent := group(w.files)
 	found.Runs, found.Silent = append(found.Runs, runs...), silent
+	found.Failed = w.untold(found.Runs)
 	call(found.Runs, o)
 	return found, nil
 }
@@ -128,6 +130,12 @@ func call(runs []Run, o FindOptions) {
 		run.Name = FolderName(run.Path)
 	}
 	slices.SortFunc(runs, byPath)
+}
+
+// ByPath puts runs into the order of tables and pages.
+func ByPath(runs []Run) []Run {
+	slices.SortFunc(runs, byPath)
+	return runs
 }
 
 func byPath(a, b Run) int { return cmp.Compare(a.Path, b.Path) }
@@ -212,7 +220,11 @@ func (w *walker) prefix(root string, found *Found) error {
 	if len(w.files) > before {
 		return nil
 	}
-	if f, err := w.stores.Stat(w.ctx, root); err == nil && !w.seen[f.Name] {
+	f, err := w.stores.Stat(w.ctx, root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && !w.seen[f.Name] {
 		w.seen[f.Name] = true
 		found.Runs = append(found.Runs, Run{Place: f.Name, Files: []string{f.Name}, Versions: []string{f.Version}, Bytes: f.Size,
 			Sure: true})
@@ -228,7 +240,7 @@ func likely(name string) bool {
 // sniff looks into the files, several at a time: on a network's disk each takes
 // its time.
 func (w *walker) sniff() error {
-	var next, failed sync.Mutex
+	var next sync.Mutex
 	var done sync.WaitGroup
 	at := 0
 	for range 4 * runtime.GOMAXPROCS(0) {
@@ -244,16 +256,50 @@ func (w *walker) sniff() error {
 				f := &w.files[i]
 				var err error
 				if f.Kind, err = sniffFile(w.ctx, f.Path, f.Bytes, w.stores); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					failed.Lock()
-					w.failed = append(w.failed, fmt.Errorf("%s: %w", f.Path, unwrapPath(err)))
-					failed.Unlock()
+					f.Unread, f.Kind = err, kindUnread(f.Path, err)
 				}
 			}
 		})
 	}
 	done.Wait()
-	slices.SortFunc(w.failed, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return w.ctx.Err()
+}
+
+// kindUnread is what a file that could not be looked into counts as: it is tried again with
+// its run, which is not judged as if it weren't there. What nobody may read and has no
+// telling name is no run by itself.
+func kindUnread(name string, err error) fileKind {
+	switch {
+	case sniff.CalledRecording(name):
+		return kindRecording
+	case sniff.CalledLog(name), !errors.Is(err, fs.ErrPermission):
+		return kindText
+	}
+	return kindAccessory
+}
+
+// untold are the folders and files that could not be read and belong to no run, which would
+// say so.
+func (w *walker) untold(runs []Run) []error {
+	of := map[string]bool{}
+	for i := range runs {
+		for _, name := range runs[i].Files {
+			of[name] = true
+		}
+	}
+	all := w.failed
+	for i := range w.files {
+		if f := &w.files[i]; f.Unread != nil && !of[f.Path] {
+			var far *store.Error
+			if errors.As(f.Unread, &far) { // has the name
+				all = append(all, far)
+			} else {
+				all = append(all, fmt.Errorf("%s: %w", f.Path, unwrapPath(f.Unread)))
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return all
 }
 
 // unwrapPath is an error without the path, which the caller names.

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 
@@ -36,7 +38,8 @@ type Entry struct {
 	Experiment string `json:"experiment"`
 	Error      string `json:"error"` // why there is no report, in one line; "" when there is one
 	// Fingerprint is of all that the report is made of: the program, what was
-	// asked of it, and the contents of the files.
+	// asked of it, and the contents of the files. "" where these weren't all to be had: the
+	// next batch does the run again.
 	Fingerprint string `json:"fingerprint"`
 	Inputs      int    `json:"inputs"` // files that were looked at
 	// Script is the file beside the page over all runs that the report needs, "" when
@@ -67,16 +70,22 @@ func fingerprint(ctx context.Context, run Run, build string, o Options, known ma
 				return "", err
 			}
 		}
+		if name != "" && sum == "" {
+			return "", nil // not to be had
+		}
 		_ = e.Encode([]string{store.Show(name), sum})
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// digest is the SHA-256 of a file, "" of one that can't be read.
+// digest is the SHA-256 of a file, "" of one that isn't there or that one may not read.
 func digest(ctx context.Context, name string, stores *store.Pool) (string, error) {
 	f, err := stores.Read(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return "", nil
+	}
 	if err != nil {
-		return "", nil // as unreadable the next time, or not the same
+		return "", err
 	}
 	defer f.Close()
 	h := sha256.New()
@@ -109,6 +118,12 @@ func readEntry(ctx context.Context, out *store.Place, name string) (*Entry, erro
 	return &e, nil
 }
 
+// The longest that an entry and a report are, in bytes, however large the run.
+const (
+	maxEntry  = 1 << 20
+	maxReport = 512 << 20
+)
+
 // readAll reads one of the results.
 func readAll(ctx context.Context, out *store.Place, name string) ([]byte, error) {
 	r, err := out.Read(ctx, name)
@@ -116,6 +131,13 @@ func readAll(ctx context.Context, out *store.Place, name string) ([]byte, error)
 		return nil, err
 	}
 	defer r.Close()
+	most := int64(maxReport)
+	if path.Base(name) == entryFile {
+		most = maxEntry
+	}
+	if r.Size > most {
+		return nil, fmt.Errorf("%s: %d bytes are too many for one", out.URL(name), r.Size)
+	}
 	text := make([]byte, r.Size)
 	if _, err := io.ReadFull(r, text); err != nil {
 		return nil, err

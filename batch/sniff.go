@@ -174,8 +174,8 @@ func sniffFile(ctx context.Context, name string, size int64, stores *store.Pool)
 	var tail []byte
 	if size > sniff.HeadBytes && head[0] != sniff.PickleMark {
 		tail = make([]byte, min(size-sniff.HeadBytes, sniff.HeadBytes))
-		if m, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
-			tail = tail[:m]
+		if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+			return kindOther, err
 		}
 	}
 	return kindOf(name, head[:n], tail), nil

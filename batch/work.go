@@ -33,9 +33,10 @@ type Config struct {
 // Progress is one run that is done.
 type Progress struct {
 	Run     Run
-	Err     error // why it couldn't be analysed
-	Skipped bool  // nothing has changed since it was done
-	Nothing bool  // text that says nothing: no run after all
+	Err     error    // why it couldn't be analysed
+	Without []string // inputs that the report is made without, and why
+	Skipped bool     // nothing has changed since it was done
+	Nothing bool     // text that says nothing: no run after all
 }
 
 // Work analyses runs and writes the folder of each, with as many at a time as
@@ -121,7 +122,7 @@ func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
 	if old, err := readEntry(ctx, w.Out, run.Name); err == nil && old.Error == "" && old.Inputs == len(run.Files) &&
 		old.whole(ctx, w.Out) {
 		sum, err := fingerprint(ctx, run, w.Build, w.Options, nil)
-		if err == nil && sum == old.Fingerprint {
+		if err == nil && sum != "" && sum == old.Fingerprint {
 			w.Out.Sweep(path.Join(runsFolder, run.Name))
 			p.Skipped = true
 			return p, nil
@@ -135,7 +136,7 @@ func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
 		p.Nothing = true
 		return p, removeRun(ctx, w.Out, run.Name)
 	}
-	p.Err = result.Err
+	p.Err, p.Without = result.Err, result.Without
 	return p, result.Write(ctx, w.Out)
 }
 
@@ -175,12 +176,13 @@ func newMemory(limit int64) memory {
 
 func (m memory) clip(need int64) int64 { return min(need, m.all) }
 
-// share is the limit for a decoder that was given so much; 0: none.
+// share is the limit for a decoder whose run was given so much; 0: none. What is made of a
+// recording takes half as much again.
 func (m memory) share(need int64) int64 {
 	if m.all == unlimited {
 		return 0
 	}
-	return need
+	return need / 3 * 2
 }
 
 // Write writes the folder of a run: its reports, or none, and then the entry

@@ -7,6 +7,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
@@ -15,6 +16,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/diagnose/ranks"
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -30,6 +32,7 @@ type Options struct {
 	Names    func(*timeline.Timeline) classify.Options
 	Theory   *compare.Theory // nil: no comparison with a budget
 	Pictures bool            // also work out what the HTML page draws
+	At       *Asked          // a moment to look at besides the peak and the end; nil: none
 }
 
 // Run makes the Document of one run. Its recordings are decoded one after
@@ -72,7 +75,11 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	}
 	logs.Add(doc, o.Capacity, j.logRanks())
 	doc.Verdict = j.verdict(doc, &one)
+	j.sayUnread(&doc.Verdict)
 	doc.Environment = j.environment(doc)
+	if err := o.unanswered(doc); err != nil {
+		return nil, err
+	}
 	if e == nil {
 		j.noteUncompared(doc)
 	} else if o.Theory != nil {
@@ -82,6 +89,29 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 		doc.Verdict.Device, doc.Verdict.Finding = evidence.Known(a.Device), evidence.Known(a.Finding)
 	}
 	return doc, err
+}
+
+// sayUnread begins the verdict with the inputs that could not be got at: what they hold
+// may say otherwise.
+func (j *job) sayUnread(v *report.Verdict) {
+	var unread []string
+	for i := range j.sources {
+		if j.sources[i].Unread {
+			unread = append(unread, j.sources[i].Failed)
+		}
+	}
+	switch len(unread) {
+	case 0:
+		return
+	case 1:
+		v.Text = "Judged without " + unread[0] + ". " + v.Text
+	default:
+		v.Text = fmt.Sprintf("Judged without %s and %s more that can't be read. %s", unread[0], units.Count(len(unread)-1),
+			v.Text)
+	}
+	if v.Severity == report.Info {
+		v.Severity = report.Warning
+	}
 }
 
 // noteUncompared says of a model's configuration why nothing is compared with it:
@@ -102,6 +132,7 @@ type examination struct {
 	source   Source
 	evidence *evidence.Evidence
 	options  Options
+	holders  []classify.Holder              // what variables hold
 	messages map[int64]*evidence.OOMMessage // about failed requests, by what those asked of the driver
 }
 

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -50,10 +51,11 @@ func (j *job) examineAll() error {
 			if failed == nil {
 				failed = err
 			}
-			if len(recordings) == 1 || !j.sources[i].Optional && !j.inFamily(i, recordings) {
+			if len(recordings) == 1 || snapshot.IsPassing(err) || !j.sources[i].Optional && !j.inFamily(i, recordings) {
 				return err
 			}
 			j.sources[i].Failed, _, _ = strings.Cut(err.Error(), "\n") // less what it advises
+			j.sources[i].Unread = errors.Is(err, snapshot.ErrUnread)
 			continue
 		}
 		read++
@@ -139,7 +141,7 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 			func() { e.Classes = classify.New(t, names) },
 			func() { facts.Replay.Of(e.Pass) }) // most checks of fixes ask for it
 	}
-	e.Given = o.Capacity
+	e.Given, e.holders = o.Capacity, j.holders(source, e.T)
 	return e
 }
 

@@ -25,6 +25,7 @@ type Source struct {
 	// decoded, that is noted as damage as long as there are others.
 	Optional bool
 	Failed   string // why the input could not be read, "" when it could
+	Unread   bool   // Failed is of where it lies, not of what it holds
 	Cut      string // where text that was cut off or is damaged ends, "" when it is whole
 	// Name is what the path says, read before it was redacted; nil: read Path.
 	Name *filename.Name
@@ -37,12 +38,14 @@ type Source struct {
 	Config *budget.Config
 	// Labels are those that lie beside the recording; nil: none.
 	Labels func(*timeline.Timeline) ([]classify.Label, error)
+	// Holders are the variables of which a file beside the recording says what they hold; nil: none.
+	Holders func(*timeline.Timeline) ([]classify.Holder, error)
 	// Digest is the SHA-256 and the bytes of the input as given, before
 	// decompression. It is asked for last: it may still be being worked out.
 	Digest func() (sum string, bytes int64)
 
 	facts        *recordingFacts // once decoded
-	labelsFailed string
+	labelsFailed string          // why they, or the holders, couldn't be read
 }
 
 // isRecording reports whether there is, or could be, a snapshot.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/python"
@@ -44,7 +45,7 @@ func (o *Options) make() (string, error) {
 			return "", err
 		}
 		if _, err := os.Stat(filepath.Join(dir, RecordFile)); err == nil {
-			return "", fmt.Errorf("%s: holds a run already\n  Give -o another directory, or leave it out for one of its own", o.Dir)
+			return "", fmt.Errorf("%s: holds a run already\n  Give another directory, or leave -o out", o.Dir)
 		}
 		return dir, os.MkdirAll(dir, 0o755)
 	}
@@ -65,14 +66,11 @@ var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // nameOf is a short name for a command: its Python file's, else the program's.
 func nameOf(command []string) string {
 	name := ""
-	for i, word := range command {
+	for i, word := range slices.Backward(command) {
 		if strings.HasSuffix(word, ".py") {
 			name = strings.TrimSuffix(filepath.Base(word), ".py")
-			break
-		}
-		if word == "-m" && i+1 < len(command) {
+		} else if word == "-m" && i+1 < len(command) && name == "" {
 			name = command[i+1]
-			break
 		}
 	}
 	if name == "" && len(command) > 0 {

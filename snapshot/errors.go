@@ -9,6 +9,15 @@ import (
 // Error says what in a file can't be read, where, and what to do about it.
 type Error = input.Error
 
+// ErrUnread is wrapped by errors about an input that could not be got at.
+var ErrUnread = input.ErrUnread
+
+// Unread is an error of a disk or a store as one that wraps ErrUnread.
+func Unread(err error) error { return input.Unread(err) }
+
+// IsPassing tells by such an error that another time it may be.
+func IsPassing(err error) bool { return input.IsPassing(err) }
+
 // ErrNotSnapshot is wrapped by errors about input that is no snapshot at all,
 // so that a caller can try other kinds of evidence.
 var ErrNotSnapshot = errors.New("not a memory snapshot")

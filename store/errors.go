@@ -109,8 +109,10 @@ func cause(err error) (cause, advice string) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "interrupted", ""
-	case errors.Is(err, context.DeadlineExceeded):
+	case isTimeout(err):
 		return "no answer in time", ""
+	case errors.Is(err, ErrNoLocks):
+		return "the file system has no locks", "Make sure that nothing else writes there meanwhile."
 	case err == errAbsent:
 		return "no such object", ""
 	case errors.As(err, &file):

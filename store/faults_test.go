@@ -135,6 +135,109 @@ func TestSeek(t *testing.T) {
 	}
 }
 
+// TestPassingRefusals are asked again, so that nobody hears of them: of every four
+// requests one is refused, or its answer breaks.
+func TestPassingRefusals(t *testing.T) {
+	spoil := map[string]func(w http.ResponseWriter, r *http.Request, store http.Handler){
+		"503":  func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(503) },
+		"500":  func(w http.ResponseWriter, _ *http.Request, _ http.Handler) { w.WriteHeader(500) },
+		"drop": func(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) },
+		"torn": func(w http.ResponseWriter, r *http.Request, store http.Handler) {
+			var all atomic.Int64
+			cutAfter(40, &all)(w, r, store)
+		},
+		"garbage": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+			if fmt.Fprint(w, "<ListBucketResult><Conte"); true {
+				w.(http.Flusher).Flush()
+			}
+		},
+	}
+	for name, refuse := range spoil {
+		t.Run(name, func(t *testing.T) {
+			s := fakes3.Start(t)
+			for i := range 6 {
+				s.Put(t, fmt.Sprintf("runs/%02d", i), bytes.Repeat([]byte{byte(i)}, 1000))
+			}
+			var requests atomic.Int64
+			s.Before = func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+				listing := r.URL.Query().Has("list-type")
+				if requests.Add(1)%4 == 1 && (listing || name != "garbage") { // an object may hold anything
+					refuse(w, r, next)
+				} else {
+					next.ServeHTTP(w, r)
+				}
+			}
+			place := open(t, "s3://team/runs")
+			n := 0
+			for f, err := range place.List(context.Background()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := read(t, place, f.Name); got != strings.Repeat(string([]byte{byte(n)}), 1000) {
+					t.Errorf("%s is not what lies there", f.Name)
+				}
+				n++
+			}
+			if n != 6 {
+				t.Errorf("%d files, want 6", n)
+			}
+			if err := place.Write(context.Background(), "out", func(w io.Writer) error { _, err := w.Write([]byte("x")); return err }); err != nil {
+				t.Error(err)
+			}
+			if err := place.Remove(context.Background(), "out"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestSilence ends the waiting for a store that accepts and never answers, or that
+// stops in the middle of an answer.
+func TestSilence(t *testing.T) {
+	for name, before := range map[string]func(http.ResponseWriter, *http.Request, http.Handler){
+		"never answers": func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+			io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		},
+		"stops": func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
+			io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Length", "1000")
+			w.Write([]byte("<"))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := fakes3.Start(t)
+			s.Before = before
+			ctx := context.Background()
+			place := open(t, "s3://team?timeout=50ms")
+			for _, ask := range []func() error{
+				func() (err error) {
+					for _, err = range place.List(ctx) {
+					}
+					return err
+				},
+				func() error { _, err := place.Stat(ctx, "a"); return err },
+				func() error {
+					r, err := place.Read(ctx, "a")
+					if err == nil {
+						_, err = io.ReadAll(r)
+					}
+					return err
+				},
+				func() error {
+					return place.Write(ctx, "a", func(w io.Writer) error { _, err := w.Write([]byte("x")); return err })
+				},
+			} {
+				if err := ask(); err == nil || !strings.Contains(err.Error(), "no answer in time") {
+					t.Errorf("error is %v", err)
+				}
+			}
+		})
+	}
+}
+
 // answer makes the store refuse with a code.
 func answer(status int, code, message string) func(http.ResponseWriter, *http.Request, http.Handler) {
 	return func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
@@ -162,6 +265,7 @@ func TestErrors(t *testing.T) {
 		{"user", "s3://me:" + fakes3.Secret + "@team/x", "s3://team/x: a URL isn't the place for credentials", nil, nil},
 		{"no bucket", "s3:///x", "s3:///x: no bucket is named", nil, nil},
 		{"parameter", "s3://team?colour=" + fakes3.Secret, "s3://team: unknown query parameter \"colour\"", nil, nil},
+		{"time", "s3://team?timeout=" + fakes3.Secret, "s3://team: parameter timeout is no length of time, such as 30s", nil, nil},
 		{"flag", "s3://team?disable_https=" + fakes3.Secret, "s3://team: parameter disable_https is neither true nor false", nil, nil},
 		{"endpoint", "s3://team?endpoint=http://me:" + fakes3.Secret + "@%zz", "s3://team: ", nil, nil},
 		{"relative", "file://x/y", "a file URL needs an absolute path", nil, nil},

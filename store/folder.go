@@ -57,7 +57,7 @@ func (f folder) walk(ctx context.Context, below string, yield func(File, error) 
 			}
 			file := File{Name: name}
 			if err == nil {
-				file.Size, file.Version = info.Size(), version(info)
+				file.Size, file.Version, file.Modified = info.Size(), version(info), info.ModTime()
 			}
 			if !yield(file, err) {
 				return false
@@ -80,7 +80,7 @@ func (f folder) stat(_ context.Context, name string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	return File{name, info.Size(), version(info)}, nil
+	return File{name, info.Size(), version(info), info.ModTime()}, nil
 }
 
 func (f folder) open(_ context.Context, name string, offset, _ int64) (*content, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -31,13 +32,15 @@ func openGS(ctx context.Context, bucket string, params url.Values) (backend, err
 	for name := range params {
 		return nil, &Error{Cause: fmt.Sprintf("unknown query parameter %q", name)}
 	}
-	client := gcp.NewAnonymousHTTPClient(gcp.DefaultTransport())
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	usualPatience.limit(transport)
+	client := gcp.NewAnonymousHTTPClient(transport)
 	if !anonymous {
 		credentials, err := gcp.DefaultCredentials(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if client, err = gcp.NewHTTPClient(gcp.DefaultTransport(), gcp.CredentialsTokenSource(credentials)); err != nil {
+		if client, err = gcp.NewHTTPClient(transport, gcp.CredentialsTokenSource(credentials)); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +82,7 @@ func (o *gsObjects) list(ctx context.Context) iter.Seq2[File, error] {
 }
 
 func gsFile(name string, obj *blob.ListObject) File {
-	return File{name, obj.Size, objectVersion(obj.Size, obj.ModTime, obj.MD5)}
+	return File{name, obj.Size, objectVersion(obj.Size, obj.ModTime, obj.MD5), obj.ModTime}
 }
 
 func (o *gsObjects) stat(ctx context.Context, name string) (File, error) {

@@ -9,11 +9,13 @@ import (
 )
 
 // Pool opens files by their full names, with one connection to each bucket. The
-// parameters of a bucket's URL hold for all names in it that have none, such as
-// listed ones. The zero Pool is ready; several goroutines may use it.
+// parameters of a bucket's URL, the last ones given, hold for all names in it that have
+// none, such as listed ones. The zero Pool is ready; several goroutines may use it.
 type Pool struct {
 	mu      sync.Mutex
 	buckets map[string]*Place // whole buckets, by scheme and name
+	opened  map[string]string // with what parameters
+	all     []*Place
 }
 
 // Place is a place as Open gives it, on the pool's connection. It is closed
@@ -28,20 +30,21 @@ func (p *Pool) Place(ctx context.Context, name string) (*Place, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := scheme + "://" + bucket
+	url := key
+	if given {
+		url += "?" + query
+	}
 	whole := p.buckets[key]
-	if whole == nil {
-		url := key
-		if given {
-			url += "?" + query
-		}
+	if whole == nil || given && p.opened[key] != url {
 		var err error
 		if whole, err = Open(ctx, url); err != nil {
 			return nil, err
 		}
 		if p.buckets == nil {
-			p.buckets = map[string]*Place{}
+			p.buckets, p.opened = map[string]*Place{}, map[string]string{}
 		}
-		p.buckets[key] = whole
+		p.buckets[key], p.opened[key] = whole, url
+		p.all = append(p.all, whole)
 	}
 	if prefix = strings.TrimSuffix(prefix, "/"); prefix != "" {
 		return whole.Sub(prefix), nil
@@ -91,9 +94,9 @@ func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var failed error
-	for _, b := range p.buckets {
+	for _, b := range p.all {
 		failed = errors.Join(failed, b.Close())
 	}
-	p.buckets = nil
+	p.buckets, p.opened, p.all = nil, nil, nil
 	return failed
 }

@@ -7,8 +7,10 @@ import (
 )
 
 // attempts is how often in a row a reader takes up a connection that broke
-// without getting any further.
-const attempts = 4
+// without getting further by some progress, in bytes.
+const attempts = 6
+
+const progress = 64 << 10
 
 // window is how much the first request asks for, and the first one after a
 // jump, in bytes: who only looks at a file leaves no transfer behind.
@@ -28,7 +30,8 @@ type Reader struct {
 	offset  int64
 	until   int64 // where content ends
 	jumped  bool  // to offset; at the beginning, too
-	failed  int   // attempts since the last byte
+	failed  int   // attempts since there was some progress
+	passed  int64 // bytes since the last of them
 }
 
 // Read reads on.
@@ -43,7 +46,8 @@ func (r *Reader) Read(b []byte) (int, error) {
 			}
 		}
 		n, err := r.content.Read(b)
-		if r.offset += int64(n); n > 0 {
+		r.offset += int64(n)
+		if r.passed += int64(n); r.passed >= progress {
 			r.failed = 0
 		}
 		switch {
@@ -58,9 +62,11 @@ func (r *Reader) Read(b []byte) (int, error) {
 			err = io.ErrUnexpectedEOF
 		}
 		r.drop()
+		r.passed = 0
 		if r.failed++; r.failed >= attempts || r.ctx.Err() != nil {
 			return 0, r.place.fail(r.name, err)
 		}
+		pause(r.ctx, r.failed)
 	}
 	return 0, nil
 }

@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 )
 
 // File is one file or object of a place.
@@ -29,6 +30,8 @@ type File struct {
 	Name    string // below the place, with slashes
 	Size    int64  // bytes
 	Version string // differs when the content does: size, time and, in a bucket, digest
+	// Modified is when it was written, by the clock of where it lies.
+	Modified time.Time
 }
 
 // Place is a folder, or the objects of a bucket below a prefix. It may be used
@@ -188,8 +191,13 @@ func Join(place string, names ...string) string {
 
 // Local is the folder on this machine, if it is one.
 func (p *Place) Local() (dir string, ok bool) {
-	f, ok := p.backend.(folder)
-	return f.dir, ok
+	switch b := p.backend.(type) {
+	case folder:
+		return b.dir, true
+	case rooted:
+		return path.Join(b.dir, b.below), true
+	}
+	return "", false
 }
 
 // URL is the name of a file for messages and reports, the place's own for "".

@@ -31,6 +31,7 @@ type batchFlags struct {
 	above     aboveFlags
 	device    int
 	partial   bool
+	prune     bool
 	redact    bool
 	alone     bool
 	failOn    []string
@@ -74,6 +75,7 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`, of all runs")
 	flags.BoolVar(&f.partial, "partial", false, "use what damaged files still hold")
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
+	pruneFlag(cmd, &f.prune, "that lie elsewhere or can't be told to lie in the given folders")
 	flags.BoolVar(&f.alone, "standalone", false,
 		"put the script into every report, so that each opens alone; else they share one beside index.html")
 	failOnFlag(cmd, &f.failOn)
@@ -82,6 +84,21 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 		"keep all runs at a time within `SIZE` (default: three quarters of the container's or machine's)")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd
+}
+
+// pruneFlag says what becomes of the runs of an earlier batch.
+func pruneFlag(cmd *cobra.Command, prune *bool, which string) {
+	cmd.Flags().BoolVar(prune, "prune", false, "also remove what an earlier batch left in OUT of runs "+which)
+}
+
+// lock makes a place this command's to write to. Where that can't be made sure it says so.
+func lock(ctx context.Context, cmd *cobra.Command, out *store.Place) (unlock func(), err error) {
+	unlock, err = out.Lock(ctx)
+	if errors.Is(err, store.ErrNoLocks) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope:", strings.Join(strings.Fields(printable(err)), " "))
+		return func() {}, nil
+	}
+	return unlock, err
 }
 
 func failOnFlag(cmd *cobra.Command, conditions *[]string) {
@@ -128,6 +145,11 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		}
 		return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
 	}
+	unlock, err := lock(ctx, cmd, c.Out)
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	defer unlock()
 	say.begin(runs)
 	c.Done = say.done
 	err = batch.Work(ctx, runs, *c)
@@ -136,7 +158,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	removed, err := batch.Tidy(ctx, c.Out, found.Runs)
+	removed, kept, err := batch.TidyBelow(ctx, c.Out, found.Runs, f.gone(args, found))
 	if err != nil {
 		return err
 	}
@@ -144,14 +166,37 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return err
 	}
 	reports := reportsOf(ctx, c.Out, runs)
-	if err := batch.Combine(ctx, c.Out, c.Options.Tool, reports); err != nil {
+	if err := combine(ctx, c, kept, runs, reports); err != nil {
 		return err
 	}
-	say.summary(cmd.OutOrStdout(), removed)
+	say.summary(cmd.OutOrStdout(), removed, len(kept))
+	if err := say.worst(cmd.OutOrStdout(), reports); err != nil {
+		return err
+	}
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
 		return errNone(runs)
 	}
 	return checkAll(cmd.ErrOrStderr(), conditions, failed, reports)
+}
+
+// gone tells which runs of an earlier batch are no longer there, by where they lay: those
+// below the given folders, if all of these could be looked into. Pseudonyms don't tell.
+func (f *batchFlags) gone(roots []string, found *batch.Found) func(place string) bool {
+	switch {
+	case f.prune:
+		return func(string) bool { return true }
+	case f.redact, len(found.Failed) > 0:
+		return func(string) bool { return false }
+	}
+	return batch.Below(roots)
+}
+
+// combine makes tables and page over the reports, and those that are kept of earlier runs.
+func combine(ctx context.Context, c *batch.Config, kept, runs []batch.Run, reports batch.Reports) error {
+	if len(kept) > 0 {
+		reports = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
+	}
+	return batch.Combine(ctx, c.Out, c.Options.Tool, reports)
 }
 
 // reportsOf are the reports of these runs alone. A shard may have none of the
@@ -220,7 +265,7 @@ func interrupted(ctx context.Context, err error) error {
 func newMerge() *cobra.Command {
 	var output string
 	var failOn []string
-	var quiet bool
+	var quiet, prune bool
 	cmd := &cobra.Command{
 		Use:   "merge PART… -o OUT",
 		Short: "The shards of a batch into one",
@@ -248,7 +293,12 @@ what one batch over all runs would have written.`,
 					return err
 				}
 			}
-			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString())
+			unlock, err := lock(ctx, cmd, out)
+			if err != nil {
+				return interrupted(ctx, err)
+			}
+			defer unlock()
+			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString(), prune)
 			if err != nil {
 				return interrupted(ctx, err)
 			}
@@ -265,6 +315,7 @@ what one batch over all runs would have written.`,
 	}
 	outputFlag(cmd, &output, "`FOLDER` or s3:// URL of the results")
 	failOnFlag(cmd, &failOn)
+	pruneFlag(cmd, &prune, "that no part has")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd
@@ -300,8 +351,8 @@ func batchConditions(texts []string) (conditions []condition, failed bool, err e
 }
 
 // checkAll gives an error that names the conditions that hold for any run, and
-// for how many. It says of which runs a condition can't be told, as warnUntold
-// does of one.
+// for how many. Where none holds, it gives one that names those that can't be judged of
+// any run; of others it says of how many they can't.
 func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Reports) error {
 	if len(conditions) == 0 && !failed {
 		return nil
@@ -326,15 +377,24 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 			}
 		}
 	}
+	var silent []string
 	for _, text := range texts(conditions) {
 		if n := untold[text]; n > 0 {
-			fmt.Fprintf(w, "vramscope: --fail-on %s can't be told of %d of %d runs: %s\n", text, n, all, why[text])
+			fmt.Fprintf(w, "vramscope: --fail-on %s can't be judged of %d of %d runs: %s\n", text, n, all, why[text])
 			delete(untold, text)
+			if n == all {
+				silent = append(silent, text)
+			}
 		}
 	}
 	if !failed {
 		delete(counts, "failed")
 	}
+	return outcome(conditions, counts, silent, all)
+}
+
+// outcome names the conditions that hold, else those of which no run tells.
+func outcome(conditions []condition, counts map[string]int, silent []string, all int) error {
 	var hold []string
 	for _, text := range append([]string{"failed"}, texts(conditions)...) {
 		if n := counts[text]; n > 0 {
@@ -344,6 +404,9 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 	}
 	if hold != nil {
 		return &conditionError{hold}
+	}
+	if silent != nil {
+		return fmt.Errorf("no run tells of --fail-on %s", strings.Join(silent, ", "))
 	}
 	return nil
 }

@@ -91,8 +91,10 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err := diffFormats.write(cmd, &f.out, d); err != nil {
 		return err
 	}
-	warnUntold(cmd.ErrOrStderr(), conditions, after)
-	return checkGrowth(growth, conditions, d, after)
+	if err := checkGrowth(growth, conditions, d, after); err != nil {
+		return err
+	}
+	return unjudged(conditions, after)
 }
 
 // document reads and judges the first or second of the two.
@@ -137,7 +139,7 @@ func (f *diffFlags) document(cmd *cobra.Command, args []string, which int, r *re
 		names.Redact(r)
 		run.Redact(r, &o)
 	}
-	return diagnose.Run(run.Sources, run.Evidence, o)
+	return judge(cmd, run, o)
 }
 
 // growthCondition is a --fail-on on the allocated peak of B over A's.

@@ -155,7 +155,7 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 func unreadable(err error) bool {
 	var disk *fs.PathError
 	var far *store.Error
-	return errors.As(err, &disk) || errors.As(err, &far)
+	return errors.Is(err, snapshot.ErrUnread) || errors.As(err, &disk) || errors.As(err, &far)
 }
 
 // unknown is the error for input that nothing can be made of, with its beginning.

@@ -183,6 +183,7 @@ func (r *Run) Config() *budget.Config {
 // Redact takes out of a run, and of what will stand above its report, what
 // tells who and where. What comes later never sees the names.
 func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
+	r.hidden = x
 	for i := range r.Sources {
 		s := &r.Sources[i]
 		path := s.Path
@@ -218,8 +219,29 @@ func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
 			}
 		}
 	}
+	r.redactHolders(x)
 	x.Evidence(r.Evidence)
 	RedactAbove(x, &above.Title, above.Notes)
+}
+
+// redactHolders hides the names of variables.
+func (r *Run) redactHolders(x *redact.Redactor) {
+	for i := range r.Sources {
+		holders := r.Sources[i].Holders
+		if holders == nil {
+			continue
+		}
+		r.Sources[i].Holders = func(t *timeline.Timeline) ([]classify.Holder, error) {
+			found, err := holders(t)
+			for k := range found {
+				found[k].Path = x.Variable(found[k].Path)
+			}
+			if err != nil {
+				err = errors.New(x.Error(err.Error(), r.given...))
+			}
+			return found, err
+		}
+	}
 }
 
 // RedactAbove does so with what the user puts above an answer.
@@ -247,9 +269,7 @@ func (n *Names) Redact(r *redact.Redactor) {
 func (n *Names) Options(t *timeline.Timeline) classify.Options {
 	o := classify.Options{Tensors: n.tensors, Without: n.Without}
 	for _, f := range n.files {
-		if f.Device == t.Device.Ordinal {
-			o.Labels = append(o.Labels, classify.LabelsOf(t, f)...)
-		}
+		o.Labels = append(o.Labels, classify.LabelsOf(t, f)...)
 	}
 	return o
 }

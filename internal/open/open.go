@@ -19,6 +19,7 @@ import (
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -33,8 +34,9 @@ type Run struct {
 
 	files  files
 	inputs []*snapshot.Input
-	opened *recording // the last one decoded
-	given  []string   // the paths of Sources before they were redacted
+	opened *recording       // the last one decoded
+	given  []string         // the paths of Sources before they were redacted
+	hidden *redact.Redactor // nil: they weren't
 }
 
 // Close lets go of the files. Digests that weren't asked for are waited for.
@@ -44,6 +46,33 @@ func (r *Run) Close() {
 		in.Close()
 	}
 	r.files.close()
+}
+
+// Unread is why something of the run could not be got at that may be another time; nil:
+// all of it could. What is said without it may be wrong. It is known after the diagnosis,
+// which reads.
+func (r *Run) Unread() error {
+	for _, in := range r.inputs {
+		_ = r.files.wholly(in, nil)
+	}
+	r.opened.settle()
+	r.files.passing.mu.Lock()
+	defer r.files.passing.mu.Unlock()
+	if r.files.passing.err != nil && r.hidden != nil {
+		return r.hidden.Renamed(r.files.passing.err, r.given...)
+	}
+	return r.files.passing.err
+}
+
+// Without are the inputs that the run has to do without: they can't be got at.
+func (r *Run) Without() []string {
+	var out []string
+	for i := range r.Sources {
+		if r.Sources[i].Unread {
+			out = append(out, r.Sources[i].Failed)
+		}
+	}
+	return out
 }
 
 // Options steer the reading.
@@ -74,6 +103,9 @@ const maxFiles = 10_000
 func Files(names []string, o Options) (*Run, error) {
 	run := &Run{Evidence: evidence.New(), files: o.files()}
 	err := run.addAll(names, o)
+	if run.files.passing.err != nil {
+		err = run.files.passing.err
+	}
 	if err == nil {
 		err = run.check()
 	}
@@ -102,7 +134,8 @@ func Snapshot(name string, stdin io.Reader, o snapshot.Options) (*snapshot.Snaps
 		return nil, err
 	}
 	defer in.Close()
-	return in.Snapshot(o)
+	s, err := in.Snapshot(o)
+	return s, f.wholly(in, err)
 }
 
 func (r *Run) addAll(names []string, o Options) error {
@@ -145,7 +178,7 @@ func (r *Run) add(name string, o Options) error {
 		if err != nil {
 			return err
 		}
-		return r.read(in, o, false)
+		return r.files.wholly(in, r.read(in, o, false))
 	}
 	if local, ok := store.Path(name); !ok {
 		if below, err := r.files.below(name); err != nil || below != nil {
@@ -159,7 +192,7 @@ func (r *Run) add(name string, o Options) error {
 		return err
 	}
 	before := len(r.Sources)
-	if err := r.read(in, o, false); err != nil {
+	if err := r.files.wholly(in, r.read(in, o, false)); err != nil {
 		return err
 	}
 	r.nameSources(before, nearest(name))
@@ -247,10 +280,13 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 		added := len(r.Sources)
 		in, err := r.files.input(path)
 		if err == nil {
-			if err = r.read(in, o, true); err == nil {
+			if err = r.files.wholly(in, r.read(in, o, true)); err == nil {
 				r.nameSources(added, name)
 				continue
 			}
+		}
+		if snapshot.IsPassing(err) {
+			return err
 		}
 		if isBroken(path, err) {
 			failed = append(failed, err)
@@ -259,7 +295,8 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 			if errors.Is(err, errText) {
 				kind = evidence.KindTrainingLog
 			}
-			broken = append(broken, diagnose.Source{Path: path, Kind: kind, Failed: OneLine(err), Name: &n})
+			broken = append(broken, diagnose.Source{Path: path, Kind: kind, Failed: OneLine(err),
+				Unread: errors.Is(err, snapshot.ErrUnread), Name: &n})
 		} else {
 			rejected = append(rejected, err)
 		}

@@ -43,7 +43,8 @@ func (x *recording) open() (*snapshot.Snapshot, error) {
 		}
 		x.in = in
 	}
-	return x.in.Snapshot(x.options)
+	s, err := x.in.Snapshot(x.options)
+	return s, x.run.files.wholly(x.in, err)
 }
 
 // settle takes the digest and closes the file.
@@ -55,6 +56,7 @@ func (x *recording) settle() {
 	if sum, bytes := x.in.Digest(); sum != "" {
 		x.sum, x.bytes, x.known = sum, bytes, true
 	}
+	_ = x.run.files.wholly(x.in, nil) // is noted
 	x.in = nil
 }
 

@@ -35,7 +35,9 @@ func (in *Input) beginDigest() {
 // the file was left Undigested.
 func (in *Input) Digest() (sum string, bytes int64) {
 	if in.far != nil {
-		return in.far.digest()
+		sum, bytes = in.far.digest()
+		in.failed.passed(in.far.failed)
+		return sum, bytes
 	}
 	if in.sum == nil && in.hash != nil {
 		_, _ = io.Copy(io.Discard, in.rest)

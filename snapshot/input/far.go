@@ -24,7 +24,7 @@ type far struct {
 	at     int64     // r's position
 	hash   hash.Hash // of the first hashed bytes
 	hashed int64
-	failed bool // to read all of it
+	failed error // why not all of it could be read
 }
 
 // Far takes an object of a store, which can be read from any position on.
@@ -36,7 +36,7 @@ func Far(name string, r io.ReadSeekCloser) (*Input, error) {
 	if err == nil {
 		err = in.sniff()
 	} else {
-		err = &Error{File: name, Offset: 0, Cause: err.Error()}
+		err = &Error{File: name, Offset: 0, Cause: err.Error(), Err: Unread(err)}
 	}
 	if err != nil {
 		r.Close()
@@ -94,21 +94,15 @@ func (f *far) ReadAt(b []byte, at int64) (n int, err error) {
 	return n + m, err
 }
 
-// close ends the reading; the digest of what was read can still be asked for.
-func (f *far) close() error {
-	f.digest()
-	return f.r.Close()
-}
-
 // digest reads what is left. Of what was only looked at the sum stays empty: a
 // checkpoint of many gigabytes is not worth its transfer.
 func (f *far) digest() (sum string, bytes int64) {
-	if !f.wanted || f.failed {
+	if !f.wanted || f.failed != nil {
 		return "", f.size
 	}
 	for buf := make([]byte, 256<<10); f.hashed < f.size; {
 		if n, err := f.ReadAt(buf[:min(int64(len(buf)), f.size-f.hashed)], f.hashed); n == 0 && err != nil {
-			f.failed = true
+			f.failed = err
 			return "", f.size
 		}
 	}

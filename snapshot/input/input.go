@@ -39,10 +39,11 @@ type Input struct {
 	// or by Discard.
 	Undigested bool
 
-	file   *os.File // nil for streams
-	once   *os.File // a stream's that has a name: a pipe or a device
-	far    *far     // of a store
-	data   []byte   // of a stream that is short enough to be kept
+	failed unreadSource // the source's first error
+	file   *os.File     // nil for streams
+	once   *os.File     // a stream's that has a name: a pipe or a device
+	far    *far         // of a store
+	data   []byte       // of a stream that is short enough to be kept
 	rest   *bufio.Reader
 	digest chan digest
 	begun  sync.Once // of the digest
@@ -58,7 +59,7 @@ var errFolder = errors.New("is a directory")
 func Open(name string) (*Input, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err), Err: err}
+		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err), Err: Unread(err)}
 	}
 	st, err := f.Stat()
 	if err == nil && st.IsDir() {
@@ -66,7 +67,7 @@ func Open(name string) (*Input, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err), Err: err}
+		return nil, &Error{File: name, Offset: -1, Cause: unwrapPath(err), Err: Unread(err)}
 	}
 	in := &Input{Name: name, digest: make(chan digest, 1)}
 	if !st.Mode().IsRegular() { // a pipe or a device can be read only once
@@ -91,9 +92,10 @@ func Read(name string, r io.Reader) (*Input, error) {
 }
 
 func (in *Input) stream(r io.Reader) (*Input, error) {
+	r = in.failed.reader(r)
 	data, err := io.ReadAll(io.LimitReader(r, kept))
 	if err != nil {
-		return nil, &Error{File: in.Name, Offset: int64(len(data)), Cause: err.Error()}
+		return nil, &Error{File: in.Name, Offset: int64(len(data)), Cause: err.Error(), Err: Unread(err)}
 	}
 	in.data = data
 	if len(data) < kept {
@@ -128,7 +130,8 @@ func (in *Input) Discard() {
 // Close lets go of the file. The digest of what was read can still be asked for.
 func (in *Input) Close() error {
 	if in.far != nil {
-		return in.far.close()
+		in.Digest()
+		return in.far.r.Close()
 	}
 	if in.once != nil {
 		return in.once.Close()
@@ -179,9 +182,9 @@ func (in *Input) Head(n int) ([]byte, error) {
 func (in *Input) raw() io.Reader {
 	switch {
 	case in.file != nil:
-		return io.NewSectionReader(in.file, 0, 1<<62)
+		return io.NewSectionReader(in.failed.readerAt(in.file), 0, 1<<62)
 	case in.far != nil:
-		return io.NewSectionReader(in.far, 0, in.far.size)
+		return io.NewSectionReader(in.failed.readerAt(in.far), 0, in.far.size)
 	case in.rest != nil:
 		return in.rest
 	}
@@ -198,7 +201,7 @@ func (in *Input) sniff() error {
 		n, err := io.ReadFull(in.raw(), magic)
 		magic = magic[:n]
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return &Error{File: in.Name, Offset: 0, Cause: unwrapPath(err)}
+			return &Error{File: in.Name, Offset: 0, Cause: unwrapPath(err), Err: Unread(err)}
 		}
 	}
 	in.Compression = sniff.Compression(magic)
@@ -249,7 +252,11 @@ func (in *Input) Whole(read func(b []byte, passed func(p int)) error) (whole boo
 	case in.file != nil:
 		if m := mapFile(in.file, in.size()); m != nil {
 			defer m.close()
-			return true, m.guard(func() error { return read(m.b, m.pass) })
+			err := m.guard(func() error { return read(m.b, m.pass) })
+			if errors.Is(err, ErrUnread) {
+				in.failed.note(err)
+			}
+			return true, err
 		}
 	}
 	return false, nil

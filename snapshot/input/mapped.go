@@ -64,7 +64,7 @@ func (m *mapped) guard(read func() error) (err error) {
 				panic(r)
 			}
 			if err = m.shorter(); err == nil {
-				err = &Error{Offset: int64(at), Cause: "can't be read: its disk may be damaged"}
+				err = &Error{Offset: int64(at), Cause: "can't be read: its disk may be damaged", Err: ErrUnread}
 			}
 		default:
 			panic(r)
@@ -76,7 +76,7 @@ func (m *mapped) guard(read func() error) (err error) {
 // shorter is an error if the file is no longer as long as it was.
 func (m *mapped) shorter() error {
 	if st, err := m.file.Stat(); err == nil && st.Size() < int64(len(m.b)) {
-		return &Error{Offset: st.Size(), Cause: "the file became shorter while it was read"}
+		return &Error{Offset: st.Size(), Cause: "the file became shorter while it was read", Err: ErrUnread}
 	}
 	return nil
 }
