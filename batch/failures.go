@@ -15,19 +15,19 @@ const maxExamples = 3
 // failure collects the runs of one failure.
 type failure struct {
 	report.OOMGroup
-	fixes map[string]int
-	saves map[string][]int64 // by fix
+	fixes map[string]map[string]int // by the word for the change: how often in which words
+	saves map[string][]int64        // by that word
 }
 
 // addFailures takes in the requests that failed in a run and gives the
 // fingerprints of the failures, each once.
 func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 	var seen []string
-	note := func(g report.OOMGroup, requested int64, fix *string, saves *int64) {
+	note := func(g report.OOMGroup, requested int64, a report.Advice) {
 		f := b.failures[g.Fingerprint]
 		if f == nil {
 			g.MinBytes = requested
-			f = &failure{OOMGroup: g, fixes: map[string]int{}, saves: map[string][]int64{}}
+			f = &failure{OOMGroup: g, fixes: map[string]map[string]int{}, saves: map[string][]int64{}}
 			b.failures[g.Fingerprint] = f
 		}
 		f.Requests++
@@ -40,11 +40,8 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 		if f.Runs++; len(f.Examples) < maxExamples {
 			f.Examples = append(f.Examples, report.IndexLink{Path: r.Path, Name: r.Name})
 		}
-		if fix != nil && *fix != "" {
-			f.fixes[*fix]++
-			if saves != nil {
-				f.saves[*fix] = append(f.saves[*fix], *saves)
-			}
+		if a.Fix != nil && *a.Fix != "" {
+			f.advise(a)
 		}
 	}
 	for i := range r.Document.Devices {
@@ -63,8 +60,7 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 				site.Line = nil // may differ from run to run
 				g.Where = site.Short()
 			}
-			fix, saves := r.Document.Advice(d, o)
-			note(g, o.RequestedBytes, fix, saves)
+			note(g, o.RequestedBytes, r.Document.Advice(d, o))
 			b.failures[g.Fingerprint].Requests += o.Repeats
 		}
 	}
@@ -74,10 +70,36 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 		if n := told[i].RequestedBytes; n != nil {
 			requested = *n
 		}
-		fix, saves := r.Document.MessageAdvice(&told[i])
-		note(groupOf(&told[i]), requested, fix, saves)
+		note(groupOf(&told[i]), requested, r.Document.MessageAdvice(&told[i]))
 	}
 	return seen
+}
+
+// advise counts what a run's report says to change.
+func (f *failure) advise(a report.Advice) {
+	id := *a.Fix
+	if a.ID != nil {
+		id = *a.ID
+	}
+	if f.fixes[id] == nil {
+		f.fixes[id] = map[string]int{}
+	}
+	f.fixes[id][*a.Fix]++
+	if a.SavesBytes != nil {
+		f.saves[id] = append(f.saves[id], *a.SavesBytes)
+	}
+}
+
+// settle takes the change that most runs are told, in the words that most use.
+func (f *failure) settle() {
+	counts := map[string]int{}
+	for id, words := range f.fixes {
+		for _, n := range words {
+			counts[id] += n
+		}
+	}
+	f.FixID, f.FixRuns = most(counts)
+	f.Fix, _ = most(f.fixes[f.FixID])
 }
 
 // groupOf is the failure that a message in a log tells of, when no recording does.
@@ -103,8 +125,8 @@ func (b *indexBuilder) groups() []report.OOMGroup {
 	var out []report.OOMGroup
 	for _, key := range slices.Sorted(maps.Keys(b.failures)) {
 		f := b.failures[key]
-		f.Fix, f.FixRuns = most(f.fixes)
-		if saves := f.saves[f.Fix]; len(saves) > 0 {
+		f.settle()
+		if saves := f.saves[f.FixID]; len(saves) > 0 {
 			m := median(saves)
 			f.SavesBytes = &m
 		}

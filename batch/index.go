@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -39,7 +40,8 @@ func (b *indexBuilder) add(r *Report) {
 	if b.failures == nil {
 		b.failures, b.experiments, b.budgets = map[string]*failure{}, map[string][]point{}, map[[2]string]*gap{}
 	}
-	row := report.IndexRow{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: report.StatusFailed, Text: r.Error}
+	row := report.IndexRow{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: report.StatusFailed, Text: r.Error,
+		Brief: firstWords(r.Error)}
 	b.figures.Runs++
 	if r.Document == nil {
 		b.figures.Failed++
@@ -54,6 +56,7 @@ func (b *indexBuilder) add(r *Report) {
 		b.title = new(string)
 	}
 	row.Text, row.Fix, row.SavesBytes, row.Devices = doc.Verdict.Text, doc.Verdict.Fix, doc.Verdict.SavesBytes, len(doc.Devices)
+	row.Effect = effectOf(doc)
 	row.Time = firstTime(doc)
 	p := point{link: report.IndexLink{Path: r.Path, Name: r.Name}}
 	if row.Time != nil {
@@ -63,22 +66,27 @@ func (b *indexBuilder) add(r *Report) {
 	if d := doc.Fullest(); d != nil {
 		b.device(&row, &p, d)
 	}
-	for i := range doc.Devices {
-		for _, l := range doc.Devices[i].Leaks {
-			if l.Defect && !l.Suspected && l.BytesPerStep != nil && *l.BytesPerStep > p.leak {
-				p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(&l)
-			}
-		}
+	if l := growing(doc); l != nil {
+		p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(l)
 	}
 	if p.leak > 0 {
 		row.LeakBytes = &p.leak
 	}
 	row.Failures = b.addFailures(r, row.Time)
 	row.Status = statusOf(doc, len(row.Failures) > 0, p.leak > 0)
+	row.Brief, row.Facts = brief(doc, row.Status, &p), factsOf(doc)
 	b.count(row.Status)
 	b.rows = append(b.rows, row)
 	b.experiments[r.Experiment] = append(b.experiments[r.Experiment], p)
 	b.addBudget(r)
+}
+
+// effectOf is what the peak becomes by the verdict's change, "" where that isn't known.
+func effectOf(doc *report.Document) string {
+	if c := doc.Best(); c != nil && c.Saves() > 0 {
+		return units.Fall(*c.PeakBefore, *c.PeakAfter)
+	}
+	return ""
 }
 
 // device takes the figures of the run's fullest GPU.
@@ -100,12 +108,42 @@ func (b *indexBuilder) count(s report.Status) {
 	switch s {
 	case report.StatusOOM:
 		b.figures.OOM++
+	case report.StatusWarning:
+		b.figures.Warning++
 	case report.StatusFine:
 		b.figures.Fine++
 	}
 }
 
 // statusOf is the worst thing that a report says.
+// growing is the leak that takes most in every step; nil: none does. Gradients that are kept
+// don't grow.
+func growing(doc *report.Document) (most *report.Leak) {
+	for i := range doc.Devices {
+		for k := range doc.Devices[i].Leaks {
+			l := &doc.Devices[i].Leaks[k]
+			if l.Defect && !l.Suspected && l.BytesPerStep != nil && *l.BytesPerStep > 0 && l.Kind != "gradients_kept" &&
+				(most == nil || *l.BytesPerStep > *most.BytesPerStep) {
+				most = l
+			}
+		}
+	}
+	return most
+}
+
+// ranOut reports whether a request failed, as a recording or a log tells.
+func ranOut(doc *report.Document) bool {
+	return len(doc.OnlyLogged()) > 0 || slices.ContainsFunc(doc.Devices, func(d report.Device) bool { return len(d.OOMs) > 0 })
+}
+
+// Status is the worst thing that the report says.
+func (r *Report) Status() report.Status {
+	if r.Document == nil {
+		return report.StatusFailed
+	}
+	return statusOf(r.Document, ranOut(r.Document), growing(r.Document) != nil)
+}
+
 func statusOf(doc *report.Document, oom, leaks bool) report.Status {
 	switch {
 	case oom:

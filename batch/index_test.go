@@ -71,7 +71,7 @@ func ptr[T any](v T) *T { return &v }
 func failing(path, fingerprint, fix string, time, requested int64) *Report {
 	d := report.Device{History: "complete", FirstTime: &time, Peaks: report.Peaks{Allocated: report.Peak{Bytes: gib}},
 		OOMs:     []report.OOM{{Verdict: "fragmentation", Fingerprint: &fingerprint, RequestedBytes: requested, Site: &report.Site{Function: "f", File: "a/b.py", Line: ptr(7), Known: true}}},
-		Findings: []report.Finding{{ID: "oom_fragmentation", Fix: &fix, SavesBytes: ptr(requested / 2)}}}
+		Findings: []report.Finding{{ID: "oom_fragmentation", Fix: &fix, SavesBytes: ptr(requested / 2), Outcome: report.Outcome{FixID: &fix}}}}
 	return &Report{Entry: Entry{Path: path, Name: FolderName(path), Experiment: experimentOf(path)},
 		Document: &report.Document{Devices: []report.Device{d}, Verdict: report.Verdict{Severity: report.Critical}, Evidence: evidence.New()}}
 }
@@ -94,6 +94,16 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 	g := x.OOMs[0]
 	if g.Fingerprint != "aa" || g.Runs != 3 || g.Requests != 3 || *g.First != 20 || *g.Last != 90 || g.MinBytes != 10 || g.MaxBytes != 30 || g.Fix != "do this" || g.FixRuns != 2 || *g.SavesBytes != 5 || g.Where != "f a/b.py" {
 		t.Errorf("%+v", g)
+	}
+	// One change in several words is one change.
+	var same indexBuilder
+	for i, words := range []string{"at a.py:1", "at a.py:2", "at a.py:2"} {
+		r := failing(fmt.Sprint("e/", i), "aa", words, 50, 10)
+		r.Document.Devices[0].Findings[0].FixID = ptr("checkpointing")
+		same.add(r)
+	}
+	if g := same.index().OOMs[0]; g.FixID != "checkpointing" || g.FixRuns != 3 || g.Fix != "at a.py:2" {
+		t.Errorf("one change in two words: %+v", g)
 	}
 	if g := x.OOMs[1]; g.Verdict != "told by a log" || g.Requests != 2 || g.Runs != 1 || g.Where != "x/train.py" {
 		t.Errorf("from a log: %+v", g)

@@ -93,6 +93,9 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.latent == nil && !a.uncached {
 		k, v = a.toCache(m, k, v)
 	}
+	if rep := a.heads / a.kv; rep > 1 && m.grad && m.opts.spreadsHeads() && !m.compiled {
+		k, v = m.replace(k, m.repeat(k, rep, a.kv == 1)), m.replace(v, m.repeat(v, rep, a.kv == 1))
+	}
 	if c := m.opts.CP; c > 1 { // keys and values on their way round the ring
 		m.pulse(2*(k.bytes()+v.bytes()), Communication)
 	}
@@ -112,7 +115,8 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		y = m.replace(y, m.mul(y, g))
 		m.drop(g, gate)
 	}
-	z := m.replace(y, m.apply(y, a.o))
+	z := m.applyWhole(y, a.o)
+	m.drop(y)
 	if a.outDrop > 0 {
 		z = m.replace(z, m.dropout(z, a.outDrop))
 	}
@@ -153,6 +157,10 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 		}
 		k = m.apply(memory, a.k)
 		v = m.apply(memory, a.v)
+		if m.opts.Framework == "litgpt" && m.grad && a.heads == a.kv { // all three are views of one product
+			m.release(v.st)
+			v.st = m.alloc(q.bytes()+k.bytes()+v.bytes(), Temporary)
+		}
 	}
 	if a.qNorm != nil && a.kNormLate() {
 		q = m.replace(q, a.qNorm.forward(m, q))
@@ -205,7 +213,7 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	masked = masked || a.alibi || a.t5
 	w := m.width
 	rep := a.heads / a.kv
-	if a.broadcast || a.pick {
+	if a.broadcast || a.pick || k.n == q.n {
 		rep = 1 // already spread, or spread by the kernel
 	}
 	kk, vv := m.again(k), m.again(v)
@@ -223,9 +231,10 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 		ins = append(ins, added)
 	}
 	t := s.batch * s.queries
-	y := m.tensor(t*a.heads*a.dv, w)
+	y := m.kept(t*a.heads*a.dv, w, false)
 	y.byHead = q.byHead && flash // the other kernel writes token by token
-	lse := m.alloc(4*a.heads*t, Temporary)
+	stat := m.kept(a.heads*t, 4, false)
+	lse := stat.st
 	qb, kb, vb := cq.bytes(), ck.bytes(), cv.bytes()
 	wide := t * a.heads * a.d
 	keys := s.batch * s.keys * a.heads

@@ -17,6 +17,7 @@ type block struct {
 	scaled          bool    // each part's result is multiplied by a constant before it is added
 	drop            float64 // dropout on each part's result
 	params          []*parameter
+	adapters        []*parameter // hung on its layers
 }
 
 // mixer is a sequence layer that is not attention.
@@ -81,7 +82,12 @@ func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value)
 	if in != nil && !b.postNorm {
 		h = m.replace(h, in.forward(m, h))
 	}
-	y := m.replace(h, f(h))
+	whole := m.gatherTokens(h)
+	y := f(whole)
+	if y.n == whole.n {
+		y = m.replace(y, m.scatterTokens(y))
+	}
+	m.drop(whole, h)
 	if out != nil && !b.postNorm && out != in {
 		y = m.replace(y, out.forward(m, y))
 	}
@@ -104,6 +110,7 @@ func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value)
 
 func (b *block) sideBySide(m *machine, x *value, c context) *value {
 	h := b.attnIn.forward(m, x)
+	h = m.replace(h, m.gatherTokens(h))
 	a := b.attn.forward(m, h, h, c.self)
 	if b.drop > 0 {
 		a = m.replace(a, m.dropout(a, b.drop))
@@ -111,6 +118,7 @@ func (b *block) sideBySide(m *machine, x *value, c context) *value {
 	g := m.again(h)
 	if b.mlpIn != nil {
 		g = m.replace(g, b.mlpIn.forward(m, x))
+		g = m.replace(g, m.gatherTokens(g))
 	}
 	m.drop(h)
 	f := m.replace(g, b.ff.forward(m, g))
@@ -119,6 +127,9 @@ func (b *block) sideBySide(m *machine, x *value, c context) *value {
 	}
 	s := m.add(f, a)
 	m.drop(f, a)
+	if s.n > x.n {
+		s = m.replace(s, m.scatterTokens(s))
+	}
 	y := m.replace(s, m.add(s, x))
 	return y
 }

@@ -32,8 +32,14 @@ type norm struct {
 }
 
 func (n *norm) forward(m *machine, x *value) *value {
+	if m.compiled || m.opts.titan() && n.kind == rmsNormKind {
+		return n.oneKernel(m, x)
+	}
 	switch n.kind {
 	case rmsNormKind:
+		if m.opts.Framework == "litgpt" && !m.opts.Inference {
+			return n.rmsWide(m, x)
+		}
 		return n.rms(m, x)
 	case rmsWideKind:
 		return n.rmsWide(m, x)
@@ -54,6 +60,37 @@ func (n *norm) forward(m *machine, x *value) *value {
 	default:
 		return m.layerNorm(x, n)
 	}
+}
+
+// oneKernel is a norm that one kernel works out, written for it or compiled: it keeps its
+// input, which the stream has anyway, and a statistic for each row.
+func (n *norm) oneKernel(m *machine, x *value) *value {
+	in := m.again(x)
+	rows := in.n / n.size
+	stat := m.alloc(4*rows, Temporary)
+	y := m.tensor(in.n, m.narrow(in.e))
+	b, size := in.bytes(), n.size
+	ins := []*value{in}
+	for _, q := range []*parameter{n.weight, n.bias} {
+		if q != nil {
+			ins = append(ins, q.val)
+		}
+	}
+	m.record([]*value{y}, ins, []*storage{in.st, stat}, func(m *machine, g []*storage) []*storage {
+		r := make([]*storage, len(ins))
+		if in.needsGrad() {
+			r[0] = m.alloc(b, Temporary)
+		}
+		for i := 1; i < len(ins); i++ {
+			if ins[i].needsGrad() {
+				r[i] = m.alloc(size*m.wide, Gradients)
+			}
+		}
+		return r
+	})
+	m.release(stat)
+	m.drop(in)
+	return y
 }
 
 // inverse is rsqrt(mean of squares + eps): one number per row, kept.
@@ -119,6 +156,11 @@ func (m *machine) centre(x *value, rows int64) *value {
 // Partial rotation joins the rotated and the plain part in a new tensor laid
 // out by head.
 func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
+	if m.compiled {
+		y := m.tensor(x.n, m.narrow(x.e))
+		m.unaryNode(y, x, Temporary, tables...)
+		return y
+	}
 	part := x.n
 	if r.kind == ropePartial {
 		part = x.n * r.dim / r.of
@@ -176,6 +218,15 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 
 // both rotates queries and keys, each of which is replaced.
 func (r rotary) both(m *machine, q, k *value, positions int64) (rq, rk *value) {
+	if m.opts.titan() && r.kind == ropeFull && !m.compiled { // pairs as complex numbers
+		fq, fk := m.cast(q, 4), m.cast(k, 4)
+		turned := m.scale(fq)
+		rq = m.replace(turned, m.cast(turned, q.e))
+		turned = m.scale(fk)
+		rk = m.replace(turned, m.cast(turned, k.e))
+		m.drop(fq, fk, q, k)
+		return rq, rk
+	}
 	tables := r.tables(m, positions)
 	rq = r.forward(m, q, tables...)
 	if r.spread > 1 {
@@ -297,6 +348,16 @@ type mlp struct {
 	inner, drop    float64 // dropout after the activation, after down
 }
 
+// fusedProduct is a compiled act(a) * b: it keeps both, and makes both gradients at once.
+func (m *machine) fusedProduct(a, b *value) *value {
+	y := m.tensor(a.n, a.e)
+	ab, bb := a.bytes(), b.bytes()
+	m.record([]*value{y}, []*value{a, b}, []*storage{a.st, b.st}, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(ab, Temporary), m.alloc(bb, Temporary)}
+	})
+	return y
+}
+
 func (f *mlp) linears() []*linear {
 	if f.gate != nil {
 		return []*linear{f.gate, f.up, f.down}
@@ -315,6 +376,12 @@ func (f *mlp) forward(m *machine, x *value) *value {
 		m.drop(a, p[0], p[1], gu)
 	case f.gate != nil:
 		a := m.apply(x, f.gate)
+		if m.compiled {
+			u := m.apply(x, f.up)
+			y = m.fusedProduct(a, u)
+			m.drop(a, u)
+			break
+		}
 		a = m.replace(a, m.activate(a, f.act))
 		u := m.apply(x, f.up)
 		y = m.mul(a, u)
@@ -326,7 +393,8 @@ func (f *mlp) forward(m *machine, x *value) *value {
 	if f.inner > 0 {
 		y = m.replace(y, m.dropout(y, f.inner))
 	}
-	z := m.replace(y, m.apply(y, f.down))
+	z := m.applyWhole(y, f.down)
+	m.drop(y)
 	if f.drop > 0 {
 		z = m.replace(z, m.dropout(z, f.drop))
 	}

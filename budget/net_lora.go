@@ -11,6 +11,8 @@ import (
 type adapter struct {
 	a, b *linear
 	wide bool // kept in float32 though the model is narrow
+
+	magnitude *parameter // DoRA's, nil without
 }
 
 // apply is a linear layer with whatever adapter stands on it.
@@ -33,13 +35,42 @@ func (m *machine) apply(x *value, l *linear) *value {
 	}
 	p := m.replace(in, m.linear(in, l.adapter.a))
 	q := m.replace(p, m.linear(p, l.adapter.b))
-	q = m.replace(q, m.scale(q))
+	if l.adapter.magnitude != nil {
+		y, q = m.weighted(l, y, q)
+	} else {
+		q = m.replace(q, m.scale(q))
+	}
 	s := m.add(y, q)
 	m.drop(q, y)
 	if s.e > x.e && !m.mixed {
 		s = m.replace(s, m.cast(s, x.e))
 	}
 	return s
+}
+
+// weighted is DoRA as PEFT has it: the norm of every row of the weight with its update,
+// worked out from a product of the adapters with an identity, scales both results.
+func (m *machine) weighted(l *linear, y, q *value) (*value, *value) {
+	e := q.e
+	made := []*storage{m.alloc(l.in*l.in*e, Temporary), m.alloc(l.in*l.out*e, Temporary)} // identity, update
+	m.release(made[0])
+	if e != m.width || l.weight.packed {
+		made = append(made, m.alloc(l.in*l.out*e, Temporary)) // the weight in the adapters' type
+	}
+	sum := m.alloc(l.in*l.out*e, Temporary)
+	m.pulse(l.in*l.out*e, Temporary)
+	m.release(sum)
+	m.releaseAll(made[1:])
+	scale := m.tensor(l.out, e)
+	m.record([]*value{scale}, []*value{l.adapter.magnitude.val}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(l.out*e, Gradients)}
+	})
+	base := m.mul(y, scale)
+	q = m.replace(q, m.mul(q, scale))
+	q = m.replace(q, m.scale(q))
+	d := m.add(base, q)
+	m.drop(base, q, scale)
+	return y, d
 }
 
 // addBias is y + bias in the wider of the two types.
@@ -76,13 +107,21 @@ func (p *plan) addLoRA() error {
 	}
 	r := p.LoRA
 	wide := p.LoRADtype == "fp32" || p.mixed
-	hang := func(l *linear) {
-		mk := func(in, out int64) *linear {
-			q := &parameter{Tensor: Tensor{Name: l.weight.Name, Shape: []int64{out, in}, Role: l.weight.Role}, trainable: true}
+	hang := func(l *linear, b *block) {
+		mk := func(shape ...int64) *parameter {
+			q := &parameter{Tensor: Tensor{Name: l.weight.Name, Shape: shape, Role: l.weight.Role}, trainable: true,
+				outside: b == nil}
 			p.adapters = append(p.adapters, q)
-			return &linear{in: in, out: out, weight: q}
+			if b != nil {
+				b.adapters = append(b.adapters, q)
+			}
+			return q
 		}
-		l.adapter = &adapter{a: mk(l.in, r), b: mk(r, l.out), wide: wide}
+		l.adapter = &adapter{a: &linear{in: l.in, out: r, weight: mk(r, l.in)},
+			b: &linear{in: r, out: l.out, weight: mk(l.out, r)}, wide: wide}
+		if p.DoRA {
+			l.adapter.magnitude = mk(l.out)
+		}
 	}
 	blocks := mod.blocks
 	for _, e := range []*model{mod.encoder, mod.vision} {
@@ -92,7 +131,15 @@ func (p *plan) addLoRA() error {
 	}
 	wanted := p.targets()
 	found, names := map[string]bool{}, map[string]bool{}
+	if h := mod.head; h != nil {
+		names[headName] = true
+		if slices.Contains(wanted, headName) {
+			found[headName] = true
+			hang(h, nil)
+		}
+	}
 	for _, b := range blocks {
+		b.adapters = nil
 		ls := b.linears()
 		if x, ok := b.ff.(*experts); ok && x.sharedGate != nil {
 			ls = append(ls, x.sharedGate)
@@ -101,13 +148,13 @@ func (p *plan) addLoRA() error {
 			path := strings.TrimSuffix(l.weight.Name, ".weight")
 			names[path[strings.LastIndexByte(path, '.')+1:]] = true
 			if wanted == nil || isTarget(path, wanted, found) {
-				hang(l)
+				hang(l, b)
 			}
 		}
 	}
 	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
 		if !found[t] && p.LoRATargets != "qv" {
-			return fmt.Errorf("--lora-targets: %q is none of the linear layers in this model's blocks, which are %s", short(t),
+			return fmt.Errorf("--lora-targets: %q is none of this model's linear layers, which are %s", short(t),
 				strings.Join(slices.Sorted(maps.Keys(names)), " "))
 		}
 	}
@@ -116,6 +163,9 @@ func (p *plan) addLoRA() error {
 	}
 	return nil
 }
+
+// headName is what the head is called in --lora-targets, whatever a family calls it.
+const headName = "lm_head"
 
 // isTarget tells a layer that is wanted, as PEFT matches names, and notes by which.
 func isTarget(path string, wanted []string, found map[string]bool) (hit bool) {

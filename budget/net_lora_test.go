@@ -25,7 +25,7 @@ func TestLoRATargets(t *testing.T) {
 		{llama31, "layers.3.self_attn.q_proj", q / 32, ""},
 		{llama31, "q_proj,nonsense", 0, `"nonsense" is none of`},
 		{llama31, "q_proj,attn.v_proj", 0, `"attn.v_proj" is none of`},
-		{llama31, "proj", 0, "down_proj gate_proj k_proj o_proj q_proj up_proj v_proj"},
+		{llama31, "proj", 0, "down_proj gate_proj k_proj lm_head o_proj q_proj up_proj v_proj"},
 		{llama31, " , ", 0, "names none"},
 		{clip, "q_proj,v_proj", 491520, ""},
 		{clip, "qv", 491520, ""},

@@ -13,9 +13,12 @@ const chunkTokens = 1024
 // are alive at a time.
 func (r *run) chunked(h *value, batch batchOf) *value {
 	m := r.m
-	m.phase = Loss
 	var sizes []int64
 	t := h.n / r.mod.wordWidth
+	if r.p.Framework == "torchtune" {
+		return r.outputsInPieces(h, batch, outputPieces)
+	}
+	m.phase = Loss
 	for left := t; left > 0 && len(sizes) < 1<<16; left -= chunkTokens {
 		sizes = append(sizes, min(left, chunkTokens)*r.mod.wordWidth)
 	}
@@ -35,6 +38,52 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 		total = m.replace(l, m.replace(total, m.add(total, l)))
 	}
 	m.drop(pieces...)
+	return total
+}
+
+// outputPieces is into how many the outputs of torchtune's models are cut, litgptPiece how
+// many positions are in each of litgpt's (lm_head_chunk_size).
+const (
+	outputPieces = 8
+	litgptPiece  = 128
+)
+
+// outputsInPieces are torchtune's (modules/loss/ce_chunked_output_loss.py): the head makes
+// the logits piece by piece, all of which stay, and each has a loss of its own.
+func (r *run) outputsInPieces(h *value, batch batchOf, n int64) *value {
+	m, w := r.m, r.mod.wordWidth
+	n = max(min(n, h.n/w), 1)
+	sizes := make([]int64, n)
+	for i := range sizes {
+		sizes[i] = (h.n/w*int64(i+1)/n - h.n/w*int64(i)/n) * w
+	}
+	m.phase = Forward
+	pieces := m.split(h, sizes...)
+	logits := make([]*value, n)
+	for i, x := range pieces {
+		logits[i] = r.logits(x)
+	}
+	m.drop(pieces...)
+	if r.shards != nil {
+		m.release(r.shards.flat)
+		r.shards.flat = nil
+	}
+	m.phase = Loss
+	var total *value
+	for _, y := range logits {
+		l := r.lossOf(y, batch, false)
+		if total != nil {
+			l = m.replace(l, m.replace(total, m.add(total, l)))
+		}
+		total = l
+	}
+	for _, y := range logits {
+		if r.p.DropOutputs {
+			m.drop(y)
+		} else {
+			m.cached = append(m.cached, y.st)
+		}
+	}
 	return total
 }
 
@@ -77,13 +126,15 @@ func (r *run) logits(h *value) *value {
 	if r.mod.head == nil {
 		return r.projected(h)
 	}
-	return r.fetched(r.p.headBytes(), r.mod.head.weight, func() *value { return r.projected(h) })
+	return r.unit(r.mod.head.weight, h, func(h *value) *value {
+		return r.fetched(r.p.headBytes(), r.mod.head.weight, func() *value { return r.projected(h) })
+	})
 }
 
 // complexity: one step for each thing that a head may have
 func (r *run) projected(h *value) *value {
 	m, mod := r.m, r.mod
-	x := m.again(h)
+	x := m.gatherTokens(h)
 	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss || len(mod.headParts) > 0) {
 		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
 	}
@@ -103,7 +154,7 @@ func (r *run) projected(h *value) *value {
 	if r.p.Inference && r.p.LastLogit && mod.task == taskCausal {
 		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
 	}
-	y := m.linear(x, mod.head)
+	y := m.apply(x, mod.head)
 	m.become(y.st, Logits)
 	m.drop(x)
 	if mod.softcap {
@@ -130,12 +181,20 @@ func (r *run) projected(h *value) *value {
 
 // lossOf is cross entropy: the float32 copy, its log-softmax, one number.
 // Unnamed logits go as soon as the copy is made.
+//
+// complexity: whose implementation it is decides which copies there are
 func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	m := r.m
 	if m.phase != Backward {
 		m.phase = Loss
 	}
 	x := m.again(logits)
+	if r.p.compiledLoss() && r.mod.languageModel() && r.p.TP == 1 {
+		if unnamed {
+			m.drop(logits)
+		}
+		return r.lossInOne(x, batch)
+	}
 	if unnamed { // nobody else holds the logits
 		m.drop(logits)
 	}
@@ -148,6 +207,9 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 		l := m.replace(x, m.mean(x))
 		return l
 	}
+	if r.p.TP > 1 && r.mod.languageModel() {
+		return r.lossOfParts(x, batch)
+	}
 	s := m.unary(x, false, true) // log_softmax
 	m.logit(s)
 	m.drop(x)
@@ -157,6 +219,49 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	loss := m.tensor(1, 4)
 	m.unaryNode(loss, w, Logits, w.st, batch.labels)
 	m.drop(w)
+	return loss
+}
+
+// lossInOne is compiled cross entropy: a kernel reads the logits as they are, and another
+// writes their gradient.
+func (r *run) lossInOne(x *value, batch batchOf) *value {
+	m := r.m
+	stat := m.alloc(8*x.n/max(r.mod.vocab, 1), Temporary)
+	loss := m.tensor(1, 4)
+	m.unaryNode(loss, x, Logits, x.st, stat, batch.labels)
+	m.release(stat)
+	m.drop(x)
+	return loss
+}
+
+// lossOfParts is cross entropy of logits that are divided over the vocabulary: DTensor
+// writes the log-softmax out (tensor/parallel/loss.py), Megatron-LM makes exponentials in
+// the place of the logits (tensor_parallel/cross_entropy.py).
+func (r *run) lossOfParts(x *value, batch batchOf) *value {
+	m := r.m
+	b := x.bytes()
+	if r.p.megatron() {
+		s := m.replace(x, m.shift(x))
+		loss := m.tensor(1, 4)
+		m.unaryNode(loss, s, Logits, s.st, batch.labels)
+		m.drop(s)
+		return loss
+	}
+	shifted := m.alloc(b, Logits)
+	m.pulse(b, Logits) // exponentials
+	s := m.tensor(x.n, x.e)
+	m.logit(s)
+	m.release(shifted)
+	loss := m.tensor(1, 4)
+	m.record([]*value{loss}, []*value{x}, []*storage{s.st, batch.labels}, func(m *machine, g []*storage) []*storage {
+		at := m.alloc(b, Logits) // minus one where the label is
+		e := m.alloc(b, Logits)
+		sum := m.alloc(b, Logits)
+		m.release(at)
+		m.release(e)
+		return []*storage{sum}
+	})
+	m.drop(s, x)
 	return loss
 }
 

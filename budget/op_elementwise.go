@@ -65,6 +65,8 @@ func (m *machine) weightGrad(w *value) Category {
 
 // linear is F.linear: x of t rows times [out, in], with or without a bias.
 // With a bias the product is one addmm with a fused epilogue.
+//
+// complexity: what is saved, and what is made in backward, depends on what needs gradients
 func (m *machine) linear(x *value, l *linear) *value {
 	in := m.cast(x, m.narrow(x.e))
 	w := m.weight(l.weight)
@@ -73,7 +75,7 @@ func (m *machine) linear(x *value, l *linear) *value {
 		b = m.weight(l.bias)
 	}
 	t := x.n / l.in
-	y := m.tensor(t*l.out, w.e)
+	y := m.kept(t*l.out, w.e, true)
 	if b != nil {
 		m.pulse(m.cublas1, Workspace)
 	} else {
@@ -81,10 +83,16 @@ func (m *machine) linear(x *value, l *linear) *value {
 	}
 	needX, needW := in.needsGrad(), w.needsGrad()
 	saved := []*storage{nil, nil}
-	if needW {
+	var again int64
+	if needW && in.part != nil {
+		saved[0], again = in.part, in.bytes()
+	} else if needW {
 		saved[0] = in.st
 	}
 	packed := l.weight.packed
+	if needX && packed && m.opts.keepsPackedInputs() {
+		m.hoard = append(m.hoard, m.keep(in.st))
+	}
 	if needX && !packed && !m.loose {
 		saved[1] = w.st
 	}
@@ -100,6 +108,7 @@ func (m *machine) linear(x *value, l *linear) *value {
 		r := make([]*storage, len(ins))
 		dw := func() {
 			if needW {
+				m.pulse(again, Communication)
 				r[1] = m.alloc(wb, wc)
 				m.pulse(m.cublas, Workspace)
 			}

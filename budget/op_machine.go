@@ -27,9 +27,16 @@ type machine struct {
 	// through a transposition.
 	transposed bool
 	replay     replay
-	cached     []*storage // keys and values that a cache holds
-	selective  bool       // attention alone is checkpointed
-	loose      bool       // products do not keep their weight's copy
+	cached     []*storage              // keys and values that a cache holds
+	selective  bool                    // attention alone is checkpointed
+	loose      bool                    // products do not keep their weight's copy
+	stream     uint8                   // that requests are made on
+	stash      int                     // how many saved tensors may be on their way to host memory, 0: none go there
+	leaving    []*storage              // those that are
+	hoard      []*storage              // inputs of packed products, which outlive the step
+	compiled   bool                    // torch.compile fuses what is between products
+	waiting    map[*parameter]*storage // whole gradients that their group's reduction waits for
+	log        *[]request              // of every storage made and let go, nil: nobody asks
 }
 
 // instant is the largest moment of a phase and what was alive in it.
@@ -59,6 +66,8 @@ type value struct {
 	// byHead marks a layout in which heads come before tokens, so that
 	// attention's output has to be copied before the output projection.
 	byHead bool
+	// part is what of it is kept for backward, which makes it whole again; nil: all of it.
+	part *storage
 }
 
 // parameter is a weight the optimizer sees.
@@ -66,6 +75,8 @@ type parameter struct {
 	Tensor
 	trainable bool
 	packed    bool // quantised: unpacked for every use
+	listed    bool // a buffer that published counts have among the parameters
+	outside   bool // an adapter of a layer outside of the blocks
 	val       *value
 }
 
@@ -75,6 +86,7 @@ func (p *parameter) expert() bool { return p.Role == RoleExpert }
 // node is one backward function.
 type node struct {
 	saved []*storage
+	away  []int64 // bytes of what was saved in host memory
 	in    []edge
 	grads []gradient // one for each result; st is nil where none came
 	run   func(m *machine, g []*storage) []*storage
@@ -119,6 +131,10 @@ type replay struct {
 	last    int64 // the result that the second run need not make any more
 	until   int64 // second run: stop here, 0 when nothing is replayed
 	dead    bool  // stopped
+
+	op       bool // a policy keeps results of some operations
+	products int  // made so far
+	outputs  []output
 }
 
 // alloc makes a storage with one reference.
@@ -130,7 +146,16 @@ func (m *machine) alloc(bytes int64, c Category) *storage {
 	m.cats[c] += bytes
 	m.made++
 	m.mark()
+	if m.log != nil {
+		*m.log = append(*m.log, request{m.made, bytes, m.stream})
+	}
 	return m.slabs.storages.put(storage{bytes: bytes, refs: 1, cat: c, born: m.made})
+}
+
+// compile says whether what follows is compiled, and what was so before.
+func (m *machine) compile(on bool) (before bool) {
+	before, m.compiled = m.compiled, on
+	return before
 }
 
 // mark compares the moment with the phase's peak.
@@ -154,6 +179,9 @@ func (m *machine) release(s *storage) {
 	if s.refs--; s.refs == 0 {
 		m.live -= s.bytes
 		m.cats[s.cat] -= s.bytes
+		if m.log != nil && s.born > 0 {
+			*m.log = append(*m.log, request{s.born, -1, m.stream})
+		}
 	}
 }
 
@@ -221,6 +249,8 @@ func (v *value) edge() edge {
 // record puts a node on the tape: outputs outs, inputs ins, saved storages,
 // and the function that turns output gradients into input gradients. A nil
 // in the result means that no gradient flows there.
+//
+// complexity: a graph is built, left out or replayed, and saved tensors stay or go away
 func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func(m *machine, g []*storage) []*storage) {
 	turned := m.transposed
 	m.transposed = false
@@ -267,6 +297,11 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 		m.keep(s)
 		if s.cat == Temporary {
 			m.become(s, Activations)
+		}
+		if m.stash > 0 && s.cat == Activations && s.bytes > leastOffloaded {
+			nd.away = append(nd.away, s.bytes)
+			m.offload(s)
+			continue
 		}
 		nd.saved = append(nd.saved, s)
 	}
@@ -376,7 +411,12 @@ func (m *machine) step(nd *node) {
 	}
 	var outs []*storage
 	if some {
+		back := make([]*storage, len(nd.away))
+		for i, n := range nd.away {
+			back[i] = m.alloc(n, Activations)
+		}
 		outs = nd.run(m, gs)
+		m.releaseAll(back)
 	}
 	for _, s := range gs {
 		m.release(s)

@@ -2,56 +2,136 @@ package budget
 
 // run holds one simulated run of a model.
 type run struct {
-	m    *machine
-	p    *plan
-	mod  *model
-	ends [numPhases]instant
+	m       *machine
+	p       *plan
+	mod     *model
+	ends    [numPhases]instant
+	shards  *sharding  // nil where parameters lie whole
+	last    bool       // the next backward is a step's last one
+	parts   []*run     // a pipeline rank's pieces, which have its machine
+	outputs []*storage // of the last stage, which the schedule hands out in the end
+	before  *storage   // what the last step's graph holds until this step's loss is there
+	// loaded is how many requests were made before the step.
+	loaded int
 }
 
 // end notes what is alive at the end of a phase.
 func (r *run) end(p Phase) { r.ends[p] = instant{bytes: r.m.live, cats: r.m.cats} }
 
-// trainStep is one forward and backward of a micro-batch.
+// forward is a micro-batch that went forward, until its backward.
+type forward struct {
+	batch        batchOf
+	logits, loss *value
+	tape         []*node
+	accum        map[*parameter]*pending
+}
+
+// trainStep is one forward and backward of a micro-batch, or a pipeline rank's step.
 func (r *run) trainStep() {
+	if r.parts != nil {
+		r.runStages()
+		return
+	}
+	r.backward(r.forward())
+}
+
+// forward runs the model and the loss.
+//
+// complexity: where the loss is worked out depends on how
+func (r *run) forward() *forward {
 	m, p := r.m, r.p
+	m.tape, m.accum = nil, map[*parameter]*pending{}
 	m.grad = true
 	m.phase = Forward
 	batch := r.batch()
 	m.mixed = p.mixed
+	if r.shards != nil {
+		r.shards.last = nil
+	}
+	if p.sharded() {
+		r.unshard(r.groupOf(nil), false)
+	}
 	h := r.network(batch)
 	var logits, loss *value
 	switch {
+	case r.mod.sends:
+		r.rootDone(h)
+		r.end(Forward)
+		logits, loss = m.again(h), m.again(h)
 	case p.Loss == "chunked" && r.mod.languageModel():
 		r.end(Forward)
+		r.rootDone(h)
 		loss = r.chunked(h, batch)
+	case p.Framework == "litgpt" && p.LoRA > 0 && p.Loss == "cross-entropy" && r.mod.languageModel():
+		r.end(Forward)
+		r.rootDone(h)
+		loss = r.outputsInPieces(h, batch, parts(p.Sequence, litgptPiece))
 	case p.Loss == "fused" && r.mod.languageModel():
 		r.end(Forward)
+		r.rootDone(h)
 		loss = r.fusedLoss(h)
 	default:
 		logits = r.logits(h)
+		r.rootDone(logits)
 		r.end(Forward)
 		loss = r.lossOf(logits, batch, false)
 	}
-	m.drop(h)                                  // the model's own name for it, until it returns
-	if p.Trainer && p.mixed && logits != nil { // outputs are converted to float32 on return
+	m.drop(h)                                                  // the model's own name for it, until it returns
+	if p.Trainer && p.mixed && logits != nil && !r.mod.sends { // outputs are converted to float32 on return
 		f := m.cast(logits, 4)
 		m.logit(f)
 		m.drop(logits)
 		logits = f
 	}
 	m.leaveAutocast()
-	if p.DropOutputs {
+	switch {
+	case r.mod.sends:
+	case p.PP > 1 && logits != nil: // the schedule collects them
+		r.outputs = append(r.outputs, m.keep(logits.st))
+		r.dropOutputs(&logits)
+	case p.DropOutputs:
 		r.dropOutputs(&logits)
 	}
+	m.release(r.before)
+	r.before = nil
 	r.end(Loss)
+	m.arrived()
+	f := &forward{batch: batch, logits: logits, loss: loss, tape: m.tape, accum: m.accum}
+	m.tape, m.accum = nil, nil
+	return f
+}
+
+// backward goes back through what went forward.
+func (r *run) backward(f *forward) {
+	m := r.m
 	m.phase = Backward
-	m.seed(loss)
+	m.tape, m.accum = f.tape, f.accum
+	m.waiting = nil
+	if r.shards != nil {
+		m.waiting = r.shards.waiting
+	}
+	m.seed(f.loss)
 	m.backward(0)
+	if r.p.PP == 1 {
+		r.finishSharding()
+	}
 	r.end(Backward)
-	r.dropOutputs(&logits)
-	for _, s := range batch.all() {
+	r.dropOutputs(&f.logits)
+	for _, s := range f.batch.all() {
 		m.release(s)
 	}
+}
+
+// hoarded is what a step's graph still holds when it is over.
+func (r *run) hoarded() (n int64) {
+	seen := map[*storage]bool{}
+	for _, s := range r.m.hoard {
+		if !seen[s] {
+			n += s.bytes
+		}
+		seen[s] = true
+	}
+	return n
 }
 
 // dropOutputs lets the logits and the cache of a forward go.
@@ -161,7 +241,7 @@ func (m *machine) seed(v *value) {
 func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
 	x, names := r.embeddings(mod, b, batch, seq)
-	if r.p.LoRA > 0 && r.p.Checkpointing == "full" && m.grad { // enable_input_require_grads
+	if r.p.LoRA > 0 && r.p.recomputes() && m.grad { // enable_input_require_grads
 		m.entry(x)
 	}
 	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq},
@@ -176,6 +256,9 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 			c.self.bias = d.table(m)
 		}
 	}
+	if r.p.ActivationOffload && m.grad {
+		m.stash = stashTorchtune
+	}
 	first := map[bool]int{} // node of the first layer without a window, and with one
 	for i, b := range mod.blocks {
 		if b.attn != nil {
@@ -183,7 +266,7 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 				first[kind] = len(m.tape)
 			}
 		}
-		x = m.replace(x, r.layer(b, x, c))
+		x = m.replace(x, r.layer(i, b, x, c))
 		if d := mod.deberta; d != nil {
 			if i == 0 && d.conv != nil {
 				x = m.replace(x, d.conv.forward(m, start, x, mod.hidden))
@@ -191,10 +274,11 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 			names = append(names, m.again(x)) // all layers' results have a name until the model returns
 		}
 	}
+	m.stash = 0 // the head's stay
 	for _, bias := range []*value{c.self.bias, c.cross.bias} {
 		switch {
 		case bias == nil:
-		case r.p.Checkpointing == "full":
+		case r.p.recomputes():
 			m.onTape(bias.st)
 		default:
 			m.drop(bias)
@@ -210,7 +294,7 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 		x = m.replace(x, m.dropout(x, mod.finalDrop))
 	}
 	r.releaseMasks(masks, first)
-	if a := mod.first(); a != nil && a.rope.spread > 0 && r.p.Checkpointing != "full" {
+	if a := mod.first(); a != nil && a.rope.spread > 0 && !r.p.recomputes() {
 		m.releaseAll(tables) // layers keep what they made of them
 	} else {
 		for _, s := range tables {
@@ -221,23 +305,49 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 	return x
 }
 
-// layer runs one, checkpointed as the setting says.
-func (r *run) layer(b *block, x *value, c context) *value {
-	m := r.m
-	run := func(in *value) *value { return r.gathered(b, func() *value { return b.forward(m, in, c) }) }
-	switch {
-	case !m.grad || r.p.Checkpointing == "none":
-		return run(x)
-	case r.p.Checkpointing == "full" || r.p.Checkpointing == "selective" && b.attn == nil:
-		var args []*storage // what a checkpointed layer is given besides the stream
-		if c.memory != nil {
-			args = append(args, c.memory.st)
-		}
-		return m.checkpoint(x, run, args...)
+// rootDone lets what is gathered of the parameters outside blocks go once the model has
+// returned y, unless it stays for backward.
+func (r *run) rootDone(y *value) {
+	if !r.p.sharded() {
+		return
 	}
-	m.selective = true
-	defer func() { m.selective = false }()
-	return run(x)
+	g := r.groupOf(nil)
+	g.before = r.shards.last
+	if !g.stays {
+		r.reshard(g)
+	}
+	r.m.release(r.shards.flat)
+	r.shards.flat = nil
+	r.beforeBackward(y, g)
+}
+
+// layer runs one, checkpointed as the setting says.
+func (r *run) layer(i int, b *block, x *value, c context) *value {
+	m := r.m
+	run := func(in *value) *value {
+		defer m.compile(m.compile(r.p.Compile))
+		return r.brought(b, in, func(in *value) *value { return b.forward(m, in, c) })
+	}
+	return r.gathered(b, x, func(x *value) *value { return r.checkpointed(i, b, x, c, run) })
+}
+
+func (r *run) checkpointed(i int, b *block, x *value, c context, run func(*value) *value) *value {
+	m, how := r.m, r.p.Checkpointing
+	var args []*storage // what a checkpointed layer is given besides the stream
+	if c.memory != nil {
+		args = append(args, c.memory.st)
+	}
+	n, nth := r.p.everyNth()
+	switch {
+	case !m.grad || how == "none" || nth && int64(i+1)%n != 0:
+		return run(x)
+	case how == "selective" && b.attn != nil:
+		m.selective = true
+		defer func() { m.selective = false }()
+		return run(x)
+	}
+	m.replay.op = how == "op"
+	return m.checkpoint(x, run, args...)
 }
 
 // addBiases makes the table of relative positions that all layers share (t5).
@@ -249,7 +359,7 @@ func (r *run) addBiases(mod *model, c *context, seq, memorySeq int64) {
 	c.self.bias = r.positionBias(a, seq)
 	if mod.encoder != nil { // zeros for the attention to the encoder
 		c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
-		if m.grad && r.p.Checkpointing == "full" {
+		if m.grad && r.p.recomputes() {
 			m.entry(c.cross.bias)
 		}
 	}
@@ -265,9 +375,9 @@ func (r *run) releaseMasks(masks []*storage, first map[bool]int) {
 		}
 	}
 	for i, s := range masks {
-		if at := kinds[i]; r.p.Checkpointing == "full" && 0 < at && at < len(m.tape) {
+		if at := kinds[i]; r.p.recomputes() && 0 < at && at < len(m.tape) {
 			m.tape[at].saved = append(m.tape[at].saved, s)
-		} else if r.p.Checkpointing == "full" {
+		} else if r.p.recomputes() {
 			m.onTape(s)
 		} else {
 			m.release(s)

@@ -3,6 +3,7 @@ package budget
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/pattern"
@@ -11,7 +12,9 @@ import (
 // choices are the words that a setting's fields accept.
 var choices = map[string][]string{
 	"precision":     {"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "int8", "int4"},
-	"checkpointing": {"none", "selective", "full"},
+	"checkpointing": {"none", "selective", "op", "full", "offload", "or N for every Nth block"},
+	"schedule":      {"1f1b", "interleaved", "gpipe", "zbv"},
+	"framework":     {"transformers", "torchtune", "torchtitan", "litgpt", "megatron", "nemo", "deepspeed"},
 	"attention":     {"eager", "sdpa", "flash"},
 	"loss":          {"default", "logits-only", "cross-entropy", "chunked", "fused"},
 	"offload":       {"none", "optimizer", "params"},
@@ -43,7 +46,11 @@ func (s Setting) check() error {
 }
 
 func (s Setting) checkWords() error {
+	if _, n := s.everyNth(); n {
+		s.Checkpointing = "none"
+	}
 	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
+		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
 		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
@@ -56,6 +63,19 @@ func (s Setting) checkWords() error {
 	return nil
 }
 
+// everyNth is the N of checkpointing every Nth block.
+func (s Setting) everyNth() (int64, bool) {
+	n, err := strconv.ParseInt(s.Checkpointing, 10, 64)
+	return n, err == nil && n > 0 && n <= maxLayers
+}
+
+// recomputes says whether whole blocks run again in backward.
+func (s Setting) recomputes() bool {
+	_, n := s.everyNth()
+	return n || s.Checkpointing == "full" || s.Checkpointing == "offload"
+}
+
+// complexity: one case for each field
 func (s Setting) checkNumbers() error {
 	for _, n := range []struct {
 		name string
@@ -78,15 +98,22 @@ func (s Setting) checkNumbers() error {
 		return fmt.Errorf("--lora %d is no rank", s.LoRA)
 	case !(s.LoRADropout >= 0 && s.LoRADropout < 1):
 		return fmt.Errorf("--lora-dropout %v: a probability below 1", s.LoRADropout)
+	case s.MicroBatches < 0 || s.MicroBatches > 1<<20:
+		return fmt.Errorf("--micro-batches %d: at least 1", s.MicroBatches)
 	case s.Zero < 0 || s.Zero > 3:
 		return fmt.Errorf("--zero %d: a stage from 0 to 3", s.Zero)
 	}
 	return nil
 }
 
+// complexity: one case for each way of dividing
 func (s Setting) checkRanks() error {
 	dp := s.GPUs / (s.TP * s.PP) // context-parallel ranks have the same weights, too
 	switch {
+	case s.SequenceParallel && s.TP == 1:
+		return fmt.Errorf("--sequence-parallel splits what --tp leaves whole: add --tp N")
+	case s.SequenceParallel && s.Sequence/s.CP%s.TP != 0:
+		return fmt.Errorf("--seq %d cannot be divided over --tp %d", s.Sequence/s.CP, s.TP)
 	case s.Zero > 0 && s.FSDP != "":
 		return fmt.Errorf("--zero and --fsdp shard the same thing: give one of them")
 	case s.GPUs%(s.TP*s.PP*s.CP) != 0:
@@ -107,6 +134,7 @@ func (s Setting) checkRanks() error {
 	return nil
 }
 
+// complexity: one case for each pair that excludes each other
 func (s Setting) checkPrecision() error {
 	quantised := s.Precision == "int8" || s.Precision == "int4"
 	switch {
@@ -114,6 +142,12 @@ func (s Setting) checkPrecision() error {
 		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
 	case quantised && !s.Inference && s.LoRA == 0:
 		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
+	case s.DoRA && s.LoRA == 0:
+		return fmt.Errorf("--dora is a kind of LoRA: add --lora RANK")
+	case s.Float8 && s.Precision != "bf16" && s.Precision != "bf16-mixed":
+		return fmt.Errorf("--float8 makes products of 16-bit numbers in 8 bits: take --precision bf16 or bf16-mixed")
+	case s.OptimizerInBackward && s.Accumulate > 1:
+		return fmt.Errorf("--optimizer-in-backward steps after each micro-batch: it goes without --accumulate")
 	case s.LoRA > 0 && s.Inference:
 		return fmt.Errorf("--lora is a way of training: leave --inference out, merged adapters cost nothing")
 	}

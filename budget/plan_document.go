@@ -20,6 +20,7 @@ type Document struct {
 	Ladder      []Measure        `json:"ladder"`
 	Solved      *DocSolved       `json:"solved"`
 	Vocabulary  *DocVocabulary   `json:"vocabulary_whatif"`
+	Stages      []Stage          `json:"stages"` // of a pipeline
 	Notes       []string         `json:"notes"`
 }
 
@@ -65,8 +66,8 @@ func NewDocument(b *Budget) *Document {
 		Setting: b.Setting.words(), Categories: b.Categories.Map(), PeakBytes: b.PeakBytes, PeakPhase: b.PeakPhase.String(),
 		FirstStep: b.FirstStep,
 		Reserved:  b.Reserved, TotalDevice: b.TotalDevice(), Weights: b.WeightsBytes, CacheToken: b.CacheToken,
-		CacheFixed: b.CacheFixed,
-		Fits:       []DocFit{}, Ladder: []Measure{}, Notes: append([]string{}, b.Notes...),
+		CacheFixed: b.CacheFixed, Stages: append([]Stage{}, b.Stages...),
+		Fits: []DocFit{}, Ladder: []Measure{}, Notes: append([]string{}, b.Notes...),
 	}
 	for _, p := range b.Phases {
 		d.Phases = append(d.Phases, DocPhase{Phase: p.Phase.String(), PeakBytes: p.Peak, EndBytes: p.End,
@@ -105,8 +106,12 @@ func (s Setting) words() map[string]any {
 	m["accumulate"], m["keep_gradients"], m["use_cache"], m["drop_outputs"], m["master_weights"] = s.Accumulate, s.KeepGradients,
 		s.UseCache, s.DropOutputs, s.MasterWeights
 	m["decoder_sequence"], m["lora"] = s.DecoderSeq, s.LoRA
+	m["compile"], m["optimizer_in_backward"], m["activation_offload"], m["float8"] = s.Compile, s.OptimizerInBackward,
+		s.ActivationOffload, s.Float8
+	m["sequence_parallel"], m["micro_batches"], m["schedule"], m["framework"] = s.SequenceParallel, s.MicroBatches, s.Schedule,
+		s.Framework
 	if s.LoRA > 0 {
-		m["lora_targets"], m["lora_dtype"] = s.LoRATargets, s.LoRADtype
+		m["lora_targets"], m["lora_dtype"], m["dora"] = s.LoRATargets, s.LoRADtype, s.DoRA
 	}
 	return m
 }

@@ -136,16 +136,20 @@ const (
 
 // finish works out what stands beside PyTorch's own bytes.
 func (b *Budget) finish(p *plan) {
-	f := nativeReserve
-	if p.Allocator == "expandable" {
-		f = expandableReserve
-	}
-	top := max(b.PeakBytes, b.FirstStep)
+	f := reserveFactor(p.Setting)
+	top := b.top()
 	loose := top
 	if p.Inference { // weights are laid down once and leave no holes
 		loose -= b.WeightsBytes
 	}
-	b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)
+	if b.Stages == nil {
+		b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)
+	}
+	if b.load != nil && p.reserve == 0 {
+		b.Reserved = max(p.reserved(b.load, b.step), (top+2*mib-1)/(2*mib)*(2*mib))
+		b.load, b.step = nil, nil
+	}
+	b.Setting.reserve = 0
 	b.Context = p.device().Context
 	if p.GPUs > 1 {
 		comms := int64(0)

@@ -33,7 +33,10 @@ func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
 		return work()
 	}
 	k := memoKey{p.Setting, kept}
-	k.s.Optimizer, k.s.MasterWeights, k.s.Allocator = "", false, ""
+	k.s.MasterWeights, k.s.Allocator, k.s.reserve = false, "", 0
+	if !k.s.OptimizerInBackward && !k.s.Compile {
+		k.s.Optimizer = ""
+	}
 	if k.s.Offload == "optimizer" {
 		k.s.Offload = "none"
 	}

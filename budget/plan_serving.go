@@ -125,7 +125,9 @@ func (p *plan) serve(b *Budget) {
 	if p.Cache == "static" {
 		m.alloc(static, KVCache)
 	}
-	root := m.alloc(p.rootBytes(), Communication)
+	if p.sharded() {
+		r.unshard(r.groupOf(nil), false)
+	}
 	m.phase = Prefill
 	batch := r.batch()
 	m.release(batch.labels)
@@ -136,7 +138,10 @@ func (p *plan) serve(b *Budget) {
 	if p.Cache == "dynamic" {
 		m.alloc(p.states(), KVCache)
 	}
-	m.release(root)
+	if p.sharded() {
+		r.reshard(r.shards.root)
+		r.finishSharding()
+	}
 	r.end(Prefill)
 	pre := m.peaks[Prefill]
 	b.Phases = append(b.Phases, PhaseBytes{Phase: Load, Peak: load.bytes, End: load.bytes, Categories: load.cats},

@@ -1,6 +1,9 @@
 package budget
 
-import "cmp"
+import (
+	"cmp"
+	"strings"
+)
 
 // Categories are bytes by what they are for.
 type Categories [numCategories]int64
@@ -79,7 +82,7 @@ type Setting struct {
 
 	Precision     string // fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4
 	Optimizer     string
-	Checkpointing string // none selective full
+	Checkpointing string // none selective op full offload, or a number N: every Nth block
 	Attention     string // eager sdpa flash
 	Loss          string // default logits-only cross-entropy chunked fused
 	Padding       bool   // batches carry a real padding mask
@@ -90,16 +93,27 @@ type Setting struct {
 	Trainer       bool   // autocast wraps the model as Accelerate does: outputs become float32
 	MasterWeights bool
 
+	Compile             bool   // torch.compile on every block
+	OptimizerInBackward bool   // a parameter's step comes as soon as its gradient is there
+	ActivationOffload   bool   // saved activations lie in host memory until backward
+	Float8              bool   // products in 8 bits, as torchao makes them
+	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
+
 	LoRA        int64  // rank, 0: full training
 	LoRATargets string // all, qv, or names with commas
 	LoRADtype   string // model, fp32
 	LoRADropout float64
+	DoRA        bool
 
 	Zero           int    // ZeRO stage, 0-3
 	FSDP           string // full, hybrid
 	GPUs           int64  // altogether, 0: the fewest that the model can be divided over
 	TP, PP, EP, CP int64
 	Offload        string // none optimizer params
+
+	SequenceParallel bool   // what tensor parallelism leaves whole is split by tokens
+	MicroBatches     int64  // of a pipeline's step; 0: as many as stages
+	Schedule         string // of a pipeline: 1f1b interleaved gpipe zbv
 
 	Inference bool
 	Context   int64 // tokens in a decoder's cache while decoding, the sequence (in an encoder-decoder the target sequence) if 0
@@ -112,7 +126,8 @@ type Setting struct {
 	Allocator string // native, expandable
 	GPU       string // decides workspaces and context; empty: an H100
 
-	encoder bool // the sequence is an encoder's, of which a decoder's cache holds nothing
+	encoder bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
+	reserve float64 // reserved over allocated, where it is known already
 }
 
 // Defaults fills in what a plain training loop has.
@@ -127,6 +142,11 @@ func (s Setting) Defaults() Setting {
 	s.Offload = cmp.Or(s.Offload, "none")
 	s.Cache = cmp.Or(s.Cache, "dynamic")
 	s.Allocator = cmp.Or(s.Allocator, "native")
+	s.Schedule = cmp.Or(s.Schedule, "1f1b")
+	s.Framework = cmp.Or(s.Framework, s.suggested())
+	if s.Framework == "torchtitan" || s.Framework == "torchtune" { // their loops delete the logits before backward
+		s.DropOutputs = true
+	}
 	for _, n := range []*int64{&s.Batch, &s.Accumulate, &s.TP, &s.PP, &s.EP, &s.CP} {
 		*n = cmp.Or(*n, 1)
 	}
@@ -135,6 +155,20 @@ func (s Setting) Defaults() Setting {
 	s.DecoderSeq = cmp.Or(s.DecoderSeq, min(s.Sequence, 128))
 	s.Context = cmp.Or(s.Context, s.Sequence)
 	return s
+}
+
+// suggested is the framework whose settings these are: words that only one of them has.
+func (s Setting) suggested() string {
+	switch {
+	case s.Inference:
+	case s.Checkpointing == "op" || s.Float8 || s.SequenceParallel:
+		return "torchtitan"
+	case s.OptimizerInBackward || s.ActivationOffload || s.Compile && s.Loss == "chunked":
+		return "torchtune"
+	case s.LoRA > 0 && s.LoRADtype == "model" && s.Loss == "cross-entropy":
+		return "litgpt"
+	}
+	return "transformers"
 }
 
 // complete fills in what has a default, where it is the model's, too: the cache
@@ -209,6 +243,32 @@ type plan struct {
 	adapters []*parameter
 	whole    Counts // of the model before it is divided
 	notes    []string
+	logging  bool    // the machine's requests are kept
+	chunked  []*plan // a pipeline rank's pieces of the model
+	moved    []move  // and its schedule
+	all      *model  // parameters of all of its pieces
+}
+
+// titan says whether the model is torchtitan's: fused norms, rotations of complex numbers.
+func (p *plan) titan() bool { return p.Framework == "torchtitan" && !p.Inference }
+
+// compiledLoss says whether the loss is compiled, too: torchtune's always is; torchtitan's
+// since 2025, when its optimizer became the fused one.
+func (p *plan) compiledLoss() bool {
+	return p.Compile && (p.Framework == "torchtune" || p.titan() && strings.HasSuffix(p.Optimizer, "-fused"))
+}
+
+// keepsPackedInputs says whether a product with packed weights keeps its input, though
+// nothing needs it: bitsandbytes did until 0.44, and litgpt pins a version before that. It
+// is no saved tensor, but hangs on the graph, and goes when the next loss replaces this one.
+func (p *plan) keepsPackedInputs() bool { return p.Framework == "litgpt" && p.packing() != nil }
+
+// megatron says whether the model is Megatron-LM's.
+func (p *plan) megatron() bool { return p.Framework == "megatron" || p.Framework == "nemo" }
+
+// spreadsHeads: keys and values are copied for every query head before attention.
+func (p *plan) spreadsHeads() bool {
+	return p.titan() || p.Framework == "torchtune" || p.Framework == "litgpt"
 }
 
 func (p *plan) inference() bool { return p.Inference }

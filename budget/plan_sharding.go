@@ -1,5 +1,10 @@
 package budget
 
+import (
+	"maps"
+	"slices"
+)
+
 // What sharding over data-parallel ranks does to a step: ZeRO and FSDP keep a
 // part of each tensor and gather the whole one for the block that runs.
 
@@ -19,22 +24,322 @@ func (p *plan) shards(experts bool) int64 {
 	return n
 }
 
-// gathered runs a block with its parameters gathered: the flat buffer of the
-// all-gather, the parameters copied out of it, and the next block's buffer
-// that is already on its way. The backward does the same again.
-func (r *run) gathered(b *block, f func() *value) *value {
-	if !r.p.sharded() && r.p.Offload != "params" {
-		return f()
+// group is a set of parameters that are gathered and whose gradients are reduced
+// together: a block's, or all those outside the blocks. FSDP2 keeps the books of
+// torch/distributed/fsdp/_fully_shard: a flat buffer that the all-gather fills, on a
+// stream of its own, parameters copied out of it, and for the gradients another flat
+// buffer, from which a part of it comes back.
+type group struct {
+	params   []*parameter
+	before   *group     // whose forward was before: backward gathers it ahead
+	flat     *storage   // the all-gather's buffer, under way
+	whole    []*storage // gathered parameters
+	stays    bool       // gathered from forward to backward
+	gathered int64      // bytes of the flat buffer
+}
+
+// sharding is the state of a run whose parameters are sharded.
+type sharding struct {
+	root    *group
+	ends    map[*parameter]*group // embeddings and head, where they are units of their own
+	blocks  map[*block]*group
+	last    *group
+	flat    *storage // of the last all-gather in forward, until the next one is awaited
+	reduce  *storage // of the last reduction, until the next one begins
+	waiting map[*parameter]*storage
+	summed  map[*parameter]*storage // over micro-batches that nobody has reduced yet
+}
+
+// groupOf is a block's group; nil is everything outside of blocks.
+func (r *run) groupOf(b *block) *group {
+	s := r.shards
+	if s == nil {
+		s = &sharding{blocks: map[*block]*group{}, ends: map[*parameter]*group{}, waiting: map[*parameter]*storage{},
+			summed: map[*parameter]*storage{}}
+		r.shards, r.m.waiting = s, s.waiting
+	}
+	if b != nil {
+		if g := s.blocks[b]; g != nil {
+			return g
+		}
+		g := &group{params: append(slices.Clone(b.params), b.adapters...), stays: r.p.titan() && r.p.PP > 1}
+		s.blocks[b] = g
+		g.gathered = r.p.gatheredBytes(g.params)
+		return g
+	}
+	if s.root == nil {
+		inside := map[*parameter]bool{}
+		mods := []*model{r.mod, r.mod.encoder, r.mod.vision}
+		for _, mod := range mods {
+			if mod != nil {
+				maps.Copy(inside, paramsOf(mod.blocks))
+			}
+		}
+		s.root = &group{stays: !r.p.titan() || r.p.PP > 1}
+		for _, q := range r.mod.params {
+			if !inside[q] && !r.p.ownUnit(q) {
+				s.root.params = append(s.root.params, q)
+			}
+		}
+		for _, q := range r.p.adapters {
+			if q.outside && !r.p.ownUnits() {
+				s.root.params = append(s.root.params, q)
+			}
+		}
+		s.root.gathered = r.p.gatheredBytes(s.root.params)
+	}
+	return s.root
+}
+
+// ownUnits says whether embeddings and head are units of their own: torchtune's recipes for
+// models of 70 billion parameters and more have them so (custom_sharded_layers).
+func (p *plan) ownUnits() bool {
+	return p.Framework == "torchtune" && p.sharded() && p.whole.Total > 60e9 && !p.model.tied
+}
+
+func (p *plan) ownUnit(q *parameter) bool {
+	return p.ownUnits() && (q == p.model.embed || p.model.head != nil && q == p.model.head.weight)
+}
+
+// unit runs f with one weight outside of the blocks gathered, where it is a unit of its own.
+func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
+	if q == nil || !r.p.ownUnit(q) {
+		return f(x)
+	}
+	s := r.shards
+	g := s.ends[q]
+	if g == nil {
+		g = &group{params: []*parameter{q}, before: s.last}
+		if q == r.mod.embed {
+			g.before = nil
+		}
+		g.gathered = r.p.gatheredBytes(g.params)
+		s.ends[q] = g
+	}
+	in := x
+	if x != nil {
+		in = r.m.again(x)
+		r.m.record([]*value{in}, []*value{x}, nil, func(m *machine, gr []*storage) []*storage {
+			r.reduce(g)
+			return []*storage{m.keep(gr[0])}
+		})
+	}
+	r.unshard(g, false)
+	y := f(in)
+	r.m.drop(in)
+	r.reshard(g)
+	r.beforeBackward(y, g)
+	return y
+}
+
+// gatheredBytes are parameters as they are gathered: packed ones as they are.
+func (p *plan) gatheredBytes(qs []*parameter) (n int64) {
+	for _, q := range qs {
+		n += p.gatheredOne(q)
+	}
+	return n
+}
+
+func (p *plan) gatheredOne(q *parameter) int64 {
+	switch z := p.packing(); {
+	case q.expert() && p.expertsWhole():
+		return 0
+	case z.packs(q):
+		return z.bytes(q)
+	case p.quantised(q):
+		return quantisedBytes(p.Precision, q.Elements())
+	case q.val != nil:
+		return q.Elements() * min(q.val.e, max(p.width, p.wide))
+	}
+	return q.Elements() * p.width
+}
+
+// unshard gathers a group, in backward with the next one ahead.
+func (r *run) unshard(g *group, backward bool) {
+	m, s := r.m, r.shards
+	if g.whole == nil && g.gathered > 0 {
+		if g.flat == nil {
+			g.flat = r.allGather(g)
+		}
+		if !backward {
+			m.release(s.flat)
+			s.flat = nil
+		}
+		if r.p.Zero == 3 { // DeepSpeed's parameters are parts of the flat buffer
+			g.whole = []*storage{g.flat}
+		} else {
+			for _, q := range g.params {
+				if n := r.p.gatheredOne(q); n > 0 {
+					g.whole = append(g.whole, m.alloc(n, Communication))
+				}
+			}
+			if backward {
+				m.release(g.flat)
+			} else {
+				s.flat = g.flat
+			}
+		}
+		g.flat = nil
+	}
+	if b := g.before; backward && b != nil && b.whole == nil && b.flat == nil {
+		b.flat = r.allGather(b)
+	}
+}
+
+// allGather begins one: this rank's part is made narrow, then all parts arrive.
+func (r *run) allGather(g *group) *storage {
+	m, p := r.m, r.p
+	m.stream = gatherStream
+	part := m.alloc(parts(g.gathered, p.shards(false)), Communication)
+	flat := m.alloc(g.gathered, Communication)
+	m.release(part)
+	m.stream = mainStream
+	return flat
+}
+
+// reshard lets the gathered parameters go.
+func (r *run) reshard(g *group) {
+	r.m.releaseAll(g.whole)
+	g.whole = nil
+}
+
+// reduce hands a group's gradients to the ranks: each keeps its part.
+func (r *run) reduce(g *group) {
+	m, p, s := r.m, r.p, r.shards
+	e := p.width
+	if p.kept > p.wide { // float32 shards are reduced as such
+		e = p.kept
+	}
+	if p.PP > 1 && p.FSDP != "" && !r.last {
+		r.sumUp(g, e)
+		return
+	}
+	r.reshard(g)
+	var n int64
+	var mine []*parameter
+	for _, q := range g.params {
+		if s.waiting[q] != nil || s.summed[q] != nil {
+			n += q.Elements() * e
+			mine = append(mine, q)
+		}
+	}
+	if len(mine) == 0 {
+		return
+	}
+	m.release(s.reduce)
+	s.reduce = m.alloc(n, Communication)
+	for _, q := range mine {
+		m.release(s.waiting[q])
+		m.release(s.summed[q])
+		delete(s.waiting, q)
+		delete(s.summed, q)
+	}
+	m.stream = reduceStream
+	for _, q := range mine {
+		part := m.alloc(parts(q.Elements()*e, p.shards(q.expert())), Gradients)
+		if m.held[q] != nil || p.gradientsGo() {
+			m.release(part)
+		} else {
+			m.held[q] = part
+		}
+	}
+	m.stream = mainStream
+	if p.OptimizerInBackward {
+		m.pulse(p.share(p.optimizerTemp(mine), 1, false), Temporary)
+	}
+}
+
+// sumUp adds a group's gradients to those of the micro-batches before, in the type that
+// they are reduced in, until a step's last one.
+func (r *run) sumUp(g *group, e int64) {
+	m, s := r.m, r.shards
+	for _, q := range g.params {
+		if s.waiting[q] == nil {
+			continue
+		}
+		if s.summed[q] == nil {
+			s.summed[q] = m.alloc(q.Elements()*e, Gradients)
+		}
+		m.release(s.waiting[q])
+		delete(s.waiting, q)
+	}
+}
+
+// gathered runs a block with its parameters gathered.
+func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
+	if !r.p.sharded() {
+		return r.brought(b, x, f)
+	}
+	m := r.m
+	g := r.groupOf(b)
+	g.stays = g.stays || r.p.titan() && b == r.mod.blocks[len(r.mod.blocks)-1]
+	if r.shards.last != g {
+		g.before, r.shards.last = r.shards.last, g
+	}
+	in := m.again(x)
+	m.record([]*value{in}, []*value{x}, nil, func(m *machine, gr []*storage) []*storage {
+		r.reduce(g)
+		return []*storage{m.keep(gr[0])}
+	})
+	r.unshard(g, false)
+	y := f(in)
+	m.drop(in)
+	if !g.stays || !m.grad {
+		r.reshard(g)
+	}
+	r.beforeBackward(y, g)
+	return y
+}
+
+// beforeBackward gathers a group as soon as the gradient of its result is there.
+func (r *run) beforeBackward(y *value, g *group) {
+	if r.m.grad && y.from != nil {
+		in := *y
+		r.m.record([]*value{y}, []*value{&in}, nil, func(m *machine, gr []*storage) []*storage {
+			r.unshard(g, true)
+			return []*storage{m.keep(gr[0])}
+		})
+	}
+}
+
+// finishSharding is what FSDP's last callback does: whatever group is left is reduced.
+func (r *run) finishSharding() {
+	s := r.shards
+	if s == nil {
+		return
+	}
+	for _, b := range r.mod.blocks {
+		if g := s.blocks[b]; g != nil {
+			r.reduce(g)
+		}
+	}
+	for _, q := range r.mod.params {
+		if g := s.ends[q]; g != nil {
+			r.reduce(g)
+		}
+	}
+	if s.root != nil {
+		r.reduce(s.root)
+	}
+	r.m.release(s.reduce)
+	r.m.release(s.flat)
+	s.reduce, s.flat = nil, nil
+}
+
+// brought runs a block whose parameters lie in host memory and are copied for it.
+func (r *run) brought(b *block, x *value, f func(*value) *value) *value {
+	if r.p.Offload != "params" || r.p.sharded() {
+		return f(x)
 	}
 	m := r.m
 	g := r.p.groupBytes(b)
 	s := m.alloc(3*g, Communication)
-	y := f()
+	y := f(x)
 	m.release(s)
-	if m.grad && !m.replay.discard && y.from != nil {
+	if m.grad && y.from != nil {
 		in := *y
 		m.record([]*value{y}, []*value{&in}, nil, func(m *machine, gr []*storage) []*storage {
-			m.pulse(4*g, Communication) // gathered again, beside the gradients to be reduced
+			m.pulse(4*g, Communication) // brought again, beside the gradients
 			return []*storage{m.keep(gr[0])}
 		})
 	}
@@ -149,22 +454,57 @@ func (p *plan) rootBytes() int64 {
 	return n * p.width
 }
 
-// reduceGradient hands a finished gradient to the ranks: with ZeRO 2 and 3
-// and with FSDP each keeps its part only.
+// reduceGradient hands a finished gradient to the ranks: with FSDP and ZeRO 3 it waits for
+// its group, with ZeRO 2 each keeps its part only. Gradients that go to host memory, or
+// whose optimizer step comes at once, stay nowhere.
 func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
-	if p == nil || p.dp < 2 || !(p.sharded() || p.Zero >= 2) {
+	switch {
+	case p == nil:
+		return false
+	case m.waiting != nil:
+		if a.st.refs > 1 || a.st.cat != Gradients && m.waiting[q] == nil {
+			m.become(a.st, Gradients)
+		}
+		if old := m.waiting[q]; old != nil {
+			m.release(old)
+		}
+		m.waiting[q] = a.st
+		return true
+	case p.dp > 1 && p.Zero >= 2:
+		n := p.shards(q.expert())
+		if m.held[q] == nil && !p.gradientsGo() {
+			m.held[q] = m.alloc(parts(p.keptBytes(q), n), Gradients)
+		}
+		if n > 1 {
+			m.pulse(a.st.bytes, Communication)
+		}
+	case !p.gradientsGo():
 		return false
 	}
-	n := p.shards(q.expert())
-	part := (p.keptBytes(q) + n - 1) / n
-	if m.held[q] == nil {
-		m.held[q] = m.alloc(part, Gradients)
-	}
-	if n > 1 {
-		m.pulse(a.st.bytes, Communication)
+	if p.OptimizerInBackward {
+		m.pulse(p.optimizerTemp([]*parameter{q}), Temporary)
 	}
 	m.release(a.st)
 	return true
+}
+
+// gradientsGo says whether no gradient stays on the GPU until the optimizer's step.
+func (p *plan) gradientsGo() bool {
+	return p.OptimizerInBackward || p.Offload == "params" && !p.Inference || p.Offload == "optimizer" && p.Zero >= 2
+}
+
+// optimizerTemp is what an optimizer takes for the step of some tensors alone.
+func (p *plan) optimizerTemp(qs []*parameter) int64 {
+	if p.Offload != "none" {
+		return 0
+	}
+	ws, _ := p.workspaces()
+	wp := p.kept
+	if len(p.adapters) > 0 {
+		wp = p.adapterWidth()
+	}
+	_, temp := optimizerBytes(p.Optimizer, optTensors(&model{params: qs}, nil), wp, ws, p.MasterWeights)
+	return temp
 }
 
 // buckets are the communication buffers that live for the whole run: DDP's

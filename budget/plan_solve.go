@@ -104,6 +104,7 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 		return nil, err
 	}
 	v.seen[[2]int64{s.Batch, s.Sequence}] = here
+	v.s.reserve = here.looseness()
 	var fits []Fit
 	for _, g := range devices {
 		f := Fit{GPU: g, Fits: here.fits(g)}
@@ -131,6 +132,15 @@ func (b *Budget) sequenceFree() bool {
 	return c != "vit" && c != "clip" && c != "whisper"
 }
 
+// looseness is reserved over allocated, for settings much like this one; 0 where nothing
+// was served.
+func (b *Budget) looseness() float64 {
+	if b.Setting.Inference {
+		return 0
+	}
+	return float64(b.Reserved) / float64(max(b.PeakBytes, b.FirstStep, 1))
+}
+
 // workingBytes is what serving takes without the cache.
 func (b *Budget) workingBytes() int64 {
 	n := b.WeightsBytes
@@ -141,6 +151,9 @@ func (b *Budget) workingBytes() int64 {
 }
 
 func reserveFactor(s Setting) float64 {
+	if s.reserve > 0 {
+		return s.reserve
+	}
 	if s.Allocator == "expandable" {
 		return expandableReserve
 	}
@@ -149,6 +162,8 @@ func reserveFactor(s Setting) float64 {
 
 // Solve finds the largest batch or sequence, or the fewest GPUs, for a device,
 // and the setting with it; 0 and the setting as it is when none fits.
+//
+// complexity: three things to solve for, each with its unit and its search
 func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 	s, err := c.complete(s)
 	if err != nil {
@@ -187,20 +202,61 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 		}
 		return b.need(g)
 	}
-	var n int64
-	switch what {
-	case "gpus":
-		n = unit * fewest(func(n int64) bool { b := need(n * unit); return b >= 0 && b <= g.Capacity })
-	case "seq":
-		n = c.longest(unit, g.Capacity, need)
-	default:
-		n = largest(unit, limitBatch, g.Capacity, need)
+	search := func() int64 {
+		switch what {
+		case "gpus":
+			return unit * fewest(func(n int64) bool { b := need(n * unit); return b >= 0 && b <= g.Capacity })
+		case "seq":
+			return c.longest(unit, g.Capacity, need)
+		}
+		return largest(unit, limitBatch, g.Capacity, need)
 	}
-	if n == 0 {
+	// How much more is reserved than allocated is worked out for one setting, and taken for
+	// those near it; what is found is worked out for itself.
+	s.reserve = b.looseness()
+	n := search()
+	fits := func(n int64) bool {
+		b, err = Compute(c, with(n))
+		return err == nil && b.fits(g)
+	}
+	for range 6 {
+		s.reserve = 0
+		if n == 0 || fits(n) || err != nil {
+			break
+		}
+		s.reserve = b.looseness()
+		m := search()
+		if m == n {
+			break
+		}
+		n = m
+	}
+	s.reserve = 0
+	if limit := int64(limitSequence); what != "gpus" && n > 0 {
+		if what == "batch" {
+			limit = limitBatch
+		}
+		n = settled(n, unit, limit, fits)
+	}
+	if n < unit {
 		return 0, s, nil
 	}
 	return n, with(n), nil
 }
+
+// settled is the size near an estimated one that fits, though the next one does not.
+func settled(n, unit, limit int64, fits func(int64) bool) int64 {
+	for i := 0; i < neighbours && n >= unit && !fits(n); i++ {
+		n -= unit
+	}
+	for i := 0; i < neighbours && n >= unit && n < limit && fits(n+unit); i++ {
+		n += unit
+	}
+	return n
+}
+
+// neighbours is how many sizes beside an estimated one are tried.
+const neighbours = 32
 
 // withSequence is the setting with sequences of n tokens, and as many more in
 // the cache as before.
@@ -324,7 +380,12 @@ func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
 		if !r.open(&t) {
 			continue
 		}
-		if r.apply(&t); t.Precision != s.Precision && c.packedBits() <= weightBits[t.Precision] {
+		t.reserve = b.looseness()
+		r.apply(&t)
+		if t.Allocator != s.Allocator {
+			t.reserve = 0
+		}
+		if t.Precision != s.Precision && c.packedBits() <= weightBits[t.Precision] {
 			continue
 		}
 		n, err := Compute(c, t)
@@ -333,6 +394,7 @@ func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
 		}
 		ms = append(ms, Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, TotalDevice: n.TotalDevice(),
 			Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
+		ms[len(ms)-1].Setting.reserve, t.reserve = 0, 0
 		s, b = t, n
 	}
 	return ms, nil

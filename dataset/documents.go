@@ -92,7 +92,7 @@ type oomRow struct {
 	owner
 	toldBy, verdict                                                                string
 	event                                                                          *int
-	fingerprint, phase, fix                                                        *string
+	fingerprint, phase, fix, fixID                                                 *string
 	requested, allocated, reserved, deviceFree, largestFree, capacity, first, last *int64
 	site                                                                           report.Site
 	from                                                                           report.Place
@@ -110,13 +110,24 @@ func oomRows(s *source, add func(any)) {
 			if x.Site != nil {
 				r.site, r.from = *x.Site, placeOf(x.Site)
 			}
-			r.fix, _ = s.doc.Advice(d, x)
+			r.advise(s.doc.Advice(d, x))
 			add(r)
 		}
 	})
 	told := s.doc.OnlyLogged()
 	for i := range told {
-		add(messageRow(s.run, &told[i]))
+		r := messageRow(s.run, &told[i])
+		if told[i].Fix != nil {
+			r.advise(s.doc.MessageAdvice(&told[i]))
+		}
+		add(r)
+	}
+}
+
+// advise is what to change, with a word for it that is the same in other runs.
+func (r *oomRow) advise(a report.Advice) {
+	if r.fix = a.Fix; a.Fix != nil {
+		r.fixID = a.ID
 	}
 }
 

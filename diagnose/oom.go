@@ -119,6 +119,9 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	}
 	if q.Missing = o.Active + o.Requested - capacity; q.Missing > 0 {
 		q.Others = max(whole-capacity-oom.ContextBytes, e.othersAt(o, dev))
+		if pending := o.Active - o.Allocated; pending >= q.Missing && q.Others < q.Missing {
+			return report.PendingFree // all would have fitted once another stream was done
+		}
 	} else {
 		q.Scattered = e.InPieces(o, capacity)
 	}

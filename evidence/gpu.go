@@ -23,6 +23,9 @@ type GPU struct {
 	// UnlistedBytes is the most that was in use while the table listed no process at all; 0: never.
 	UnlistedBytes int64      `json:"-"`
 	Instances     []Instance `json:"-"` // that MIG divided it into, by number
+	// Partition is how AMD's card is divided (CPX), each part of which shows the
+	// memory that they share; "" where it isn't.
+	Partition string `json:"-"`
 }
 
 // Monitor is what printed the readings, as people call it.

@@ -86,6 +86,8 @@ var pythonRules = []rule{
 	{"torch/nn/parallel/distributed.py", "forward", 0, AtForward},
 	{"deepspeed/runtime/zero/partition_parameters.py", "all_gather", Comm, 0},
 	{"deepspeed/runtime/zero/partition_parameters.py", "_allgather_params", Comm, 0},
+	{"deepspeed/runtime/zero/stage_1_and_2.py", "flatten_dense_tensors_aligned", Weight, 0}, // below __init__
+	{"deepspeed/runtime/zero/stage3.py", "_create_fp16_partitions_with_defragmentation", Weight, AtSetup},
 	{"deepspeed/runtime/zero/stage_1_and_2.py", "__init__", State, AtSetup},
 	{"deepspeed/runtime/zero/stage3.py", "__init__", State, AtSetup},
 	{FlatBuffers, "__init__", Flat, AtSetup},

@@ -115,6 +115,7 @@ func (w *whatIf) within(list []piece, before int) []piece {
 func (w *whatIf) trial(set allocator.Settings, given int64, changes []change.Change) trial {
 	x := trial{name: w.name(set, given, changes)}
 	x.scenario, x.capacity = w.scenario(set, given)
+	x.given = given
 	return x
 }
 

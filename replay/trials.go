@@ -10,6 +10,7 @@ type trial struct {
 	name     string
 	scenario Scenario
 	capacity int64 // bytes of the GPU; 0: not known
+	given    int64 // as asked for; 0: the recorded one
 	result   Result
 	repacked bool // it began with the first blocks packed, as from an empty device
 	unsure   bool // its outcome depends on a limit that isn't known exactly
@@ -121,8 +122,12 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 	if most := s.most(); most > 0 && !r.OOM {
 		o.LeftBytes, o.leftThen = ptr(most-r.PeakAllocated), ptr(most-r.FinalAllocated)
 	}
+	o.given = x.given
 	if r.OOM {
-		o.OOMEvent = ptr(r.OOMEvent)
+		o.OOMEvent, o.Fits = ptr(r.OOMEvent), ptr(false)
+		w.failsAt(&o, w.view)
+	} else if s.most() > 0 && !r.Survived {
+		o.Fits = ptr(true)
 	}
 	for _, c := range changes {
 		o.Changes = append(o.Changes, c.Name)

@@ -11,6 +11,9 @@ import (
 // judge puts what the scenarios show into a sentence or two.
 func (w *whatIf) judge() {
 	w.compare()
+	if answer := strings.TrimSpace(w.solvedText() + " " + w.capacityText()); answer != "" {
+		w.Verdict = answer
+	}
 	if w.repackedPeak > 0 && w.Verdict != "" {
 		w.Verdict = "Of the recorded part only: " + w.Verdict
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/replay/change"
@@ -30,6 +31,7 @@ type Document struct {
 	Verdict         string    `json:"verdict"`
 	Failures        []Failure `json:"failures"`  // requests that could not be met when recorded
 	Scenarios       []Outcome `json:"scenarios"` // the recorded one first, then by what they gain
+	Solved          *Solved   `json:"solved"`    // nil: nothing was to be solved, or nothing fits
 }
 
 // Outcome is one scenario and what came of it; bytes of memory throughout.
@@ -59,7 +61,14 @@ type Outcome struct {
 	Complete  bool `json:"complete"`
 	Survived  bool `json:"survived"` // a request that failed when recorded was met
 	LastEvent int  `json:"last_event"`
+	// Fits says whether the run goes through; nil where that isn't known. If it doesn't, it
+	// fails in this step and phase, at this line.
+	Fits        *bool   `json:"fits"`
+	FailedStep  *int    `json:"failed_step"`
+	FailedPhase *string `json:"failed_phase"`
+	FailedAt    *Place  `json:"failed_at"`
 
+	given    int64  // bytes of the GPU that was asked for; 0: the recorded one
 	leftThen *int64 // of what PyTorch could have, right after the last event, which the peak may have come before
 	rest     rest   // what the step has yet to allocate after that
 }
@@ -85,6 +94,10 @@ type Options struct {
 	// would go beyond are left out, the last ones first, and a note says so. A
 	// million take about half a second. 0: no bound.
 	MaxEvents int
+	// Solve is batch or seq: the largest that fits is looked for. SolveFrom is the recorded
+	// one, 0 where it isn't known.
+	Solve     string
+	SolveFrom int64
 }
 
 // maxScenarios bounds what one run tries.
@@ -113,7 +126,7 @@ func newDocument(t *timeline.Timeline) *Document {
 func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document, error) {
 	t := p.Timeline
 	doc := newDocument(t)
-	w := whatIf{Document: doc, o: o, p: p, classes: classes}
+	w := whatIf{Document: doc, o: o, p: p, classes: classes, view: frames.New(t.Snapshot)}
 	settings, changes, err := w.parse()
 	if err != nil {
 		return nil, err
@@ -151,6 +164,9 @@ func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document
 		doc.Verdict = "Other settings are not tried: " + reason + "."
 		return doc, nil
 	}
+	if err := w.solve(); err != nil {
+		return nil, err
+	}
 	w.sort()
 	w.unsureNote()
 	w.judge()
@@ -166,13 +182,15 @@ func refuse(doc *Document, reason string) *Document {
 // whatIf is the work on one document.
 type whatIf struct {
 	*Document
-	o       Options
-	p       *Program
-	classes *classify.Classification
-	limits  Limits
-	taken   int64    // bytes of a GPU that PyTorch can't have
-	unsure  []string // scenarios whose outcome depends on a limit that isn't known exactly
-	leftOut string   // how many scenarios there are no replays of, in words
+	o        Options
+	p        *Program
+	classes  *classify.Classification
+	limits   Limits
+	taken    int64    // bytes of a GPU that PyTorch can't have
+	unsure   []string // scenarios whose outcome depends on a limit that isn't known exactly
+	leftOut  string   // how many scenarios there are no replays of, in words
+	unsolved string   // why nothing was solved, in words
+	view     *frames.View
 	// peak reserved of the recorded settings with the first blocks packed; 0: there are none
 	repackedPeak int64
 }

@@ -43,6 +43,7 @@ type Document struct {
 	// Source gives the lines of code around a place, the place's own first; nil: there is
 	// no source at hand.
 	Source func(p *Place, around int) []SourceLine `json:"-"`
+	Top    int                                     `json:"-"` // call sites to show; 0: as many as usual
 }
 
 // SourceLine is a line of a program.
@@ -213,16 +214,20 @@ type Device struct {
 	FirstTime     *int64     `json:"first_time_us"` // microseconds since the Unix epoch
 	LastTime      *int64     `json:"last_time_us"`
 
-	Peaks      Peaks           `json:"peaks"`
-	AtPeak     Moment          `json:"at_peak"`
-	AtEnd      Moment          `json:"at_end"`
-	Sites      []Site          `json:"sites"` // alive at the allocated peak, most bytes first
-	SitesAtEnd []Site          `json:"sites_at_end"`
-	Segments   SegmentsSummary `json:"segments"`
-	Pools      []PoolSummary   `json:"pools"`
+	Peaks      Peaks  `json:"peaks"`
+	AtPeak     Moment `json:"at_peak"`
+	AtEnd      Moment `json:"at_end"`
+	Sites      []Site `json:"sites"` // alive at the allocated peak, most bytes first
+	SitesAtEnd []Site `json:"sites_at_end"`
+	// AtEvent is the moment that was asked for, nil where none was.
+	AtEvent      *Moment         `json:"at_event"`
+	SitesAtEvent []Site          `json:"sites_at_event"`
+	Segments     SegmentsSummary `json:"segments"`
+	Pools        []PoolSummary   `json:"pools"`
 
-	Steps []Step `json:"steps"`
-	OOMs  []OOM  `json:"ooms"`
+	Steps        []Step `json:"steps"`
+	StepsLeftOut int    `json:"steps_left_out"` // of a summary
+	OOMs         []OOM  `json:"ooms"`
 	// OOMsUntold are failures with fingerprints that none of those listed has.
 	OOMsUntold int       `json:"ooms_untold"`
 	Leaks      []Leak    `json:"leaks"`
@@ -450,6 +455,7 @@ const (
 	Fragmentation  = "fragmentation"
 	MemoryFraction = "memory_fraction"
 	OtherProcess   = "other_process"
+	PendingFree    = "pending_free"   // what was freed waits for another stream
 	DriverRefused  = "driver_refused" // there was room; the driver or a limit refused
 	UnclearVerdict = "unclear"        // a failure that isn't understood
 	WorkspaceFull  = "workspace_full" // a library's workspace, not the GPU

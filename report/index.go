@@ -28,11 +28,11 @@ type Index struct {
 
 // IndexFigures count over all runs.
 type IndexFigures struct {
-	Runs, Failed, OOM, Leaking, Fine int
-	FirstTime, LastTime              *int64
-	PeakBytes                        int64 // sum of the allocated peaks
-	CacheBytes                       int64 // reserved but free at those peaks
-	UnknownBytes                     int64 // of them without a known category
+	Runs, Failed, OOM, Leaking, Warning, Fine int
+	FirstTime, LastTime                       *int64
+	PeakBytes                                 int64 // sum of the allocated peaks
+	CacheBytes                                int64 // reserved but free at those peaks
+	UnknownBytes                              int64 // of them without a known category
 }
 
 // Status is the worst thing that a run's report says.
@@ -54,8 +54,10 @@ type IndexRow struct {
 	Experiment string
 	Status     Status
 	Text       string // the verdict, or why there is none
+	Brief      string // the same in a few words
 	Fix        *string
 	SavesBytes *int64
+	Effect     string // what the peak becomes by the fix, "" where that isn't known
 	Devices    int
 	Capacity   *int64
 	Allocated  *int64 // peaks of the fullest device; nil without a recording
@@ -64,6 +66,13 @@ type IndexRow struct {
 	LeakBytes  *int64  // growth per step by defects
 	Time       *int64
 	Failures   []string // fingerprints of the requests that failed
+	Facts      []Fact   // numbers that the run may be compared by
+}
+
+// Fact is a number of a run: its batch size, or a note of the user's.
+type Fact struct {
+	Name  string
+	Value float64
 }
 
 // IndexLink names a run with where its report is.
@@ -81,6 +90,7 @@ type OOMGroup struct {
 	MinBytes    int64 // asked for
 	MaxBytes    int64
 	Fix         string
+	FixID       string // a stable word for it
 	FixRuns     int    // runs whose report advises this
 	SavesBytes  *int64 // the median of what it saves
 	Examples    []IndexLink
@@ -172,28 +182,68 @@ func (d *Document) OnlyLogged() []evidence.OOMMessage {
 	return d.Evidence.OOMMessages
 }
 
-// Advice is what to change against a failed request of a device, and what that
-// saves: as its finding says, or the verdict where that one knows no change.
-func (d *Document) Advice(on *Device, o *OOM) (fix *string, saves *int64) {
-	for i := range on.Findings {
-		if f := &on.Findings[i]; f.ID == "oom_"+o.Verdict && f.Fix != nil {
-			return f.Fix, f.SavesBytes
+// Advice is what to change against a failed request.
+type Advice struct {
+	Fix        *string
+	ID         *string // a stable word for the change
+	SavesBytes *int64
+}
+
+// adviceOf is that of a finding. One without a word for its change has its own.
+func adviceOf(f *Finding) Advice {
+	id := f.FixID
+	if id == nil {
+		id = &f.ID
+	}
+	return Advice{f.Fix, id, f.SavesBytes}
+}
+
+// VerdictAdvice is the verdict's, empty where that knows no change.
+func (d *Document) VerdictAdvice() Advice {
+	a := Advice{Fix: d.Verdict.Fix, SavesBytes: d.Verdict.SavesBytes}
+	if c := d.Best(); c != nil {
+		a.ID = c.FixID
+	}
+	return a
+}
+
+// Best is the change that the verdict's Fix tells of, nil where nothing more is known of it.
+func (d *Document) Best() *Change {
+	if d.Verdict.Best != nil || d.Verdict.Fix == nil {
+		return d.Verdict.Best
+	}
+	for i := range d.Devices { // of a report that was read back
+		for k := range d.Devices[i].Changes {
+			if c := &d.Devices[i].Changes[k]; c.Text == *d.Verdict.Fix {
+				return c
+			}
 		}
 	}
-	return d.Verdict.Fix, d.Verdict.SavesBytes
+	return nil
+}
+
+// Advice is what to change against a failed request of a device, and what that
+// saves: as its finding says, or the verdict where that one knows no change.
+func (d *Document) Advice(on *Device, o *OOM) Advice {
+	for i := range on.Findings {
+		if f := &on.Findings[i]; f.ID == "oom_"+o.Verdict && f.Fix != nil {
+			return adviceOf(f)
+		}
+	}
+	return d.VerdictAdvice()
 }
 
 // MessageAdvice is the same for a request that a log tells of.
-func (d *Document) MessageAdvice(m *evidence.OOMMessage) (fix *string, saves *int64) {
+func (d *Document) MessageAdvice(m *evidence.OOMMessage) Advice {
 	if m.Fix == nil {
-		return d.Verdict.Fix, d.Verdict.SavesBytes
+		return d.VerdictAdvice()
 	}
 	for i := range d.Findings {
 		if f := &d.Findings[i]; strings.HasPrefix(f.ID, "oom_") && f.Fix != nil && *f.Fix == *m.Fix {
-			return f.Fix, f.SavesBytes
+			return adviceOf(f)
 		}
 	}
-	return m.Fix, nil
+	return Advice{Fix: m.Fix}
 }
 
 // MessageFingerprint is the same for the same failure in another run, of which

@@ -44,7 +44,7 @@ func (o *Options) make() (string, error) {
 			return "", err
 		}
 		if _, err := os.Stat(filepath.Join(dir, RecordFile)); err == nil {
-			return "", fmt.Errorf("%s: holds a run already\n  Give -o another directory, or leave it out for one of its own", o.Dir)
+			return "", fmt.Errorf("%s: holds a run already\n  Give another directory, or leave -o out", o.Dir)
 		}
 		return dir, os.MkdirAll(dir, 0o755)
 	}

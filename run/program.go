@@ -127,7 +127,7 @@ func (r *Result) Missing() string {
 		return ""
 	case r.Imported == 0:
 		return "nothing was recorded: no process imported PyTorch with the recorder in it\n" +
-			"  Python started with -I or -E ignores the environment: install vramscope beside PyTorch (pip install vramscope).\n" +
+			"  Python started with -I or -E ignores the environment: then pip install vramscope beside PyTorch.\n" +
 			"  Processes on other machines, of Ray or in containers need the variables of `vramscope run --print-env -o DIR`."
 	case len(r.Processes) == 0:
 		return "nothing was recorded: PyTorch was imported, and no process used CUDA"

@@ -108,6 +108,7 @@ type pace struct {
 	regular     float64 // share of the expected steps that did
 	alive       []survivor
 	bytes       int64 // alive after the last step
+	rise        int   // of a queue, by how many it is longer after each step; 0: it is none
 }
 
 // paceOf reports whether survivors keep coming, and at which pace.
@@ -144,8 +145,13 @@ func (l *growth) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 		p.alive = append(p.alive, s)
 		p.bytes += l.bytes(s.id)
 	}
-	if len(steps) < 2 || len(p.alive) < 2 || dead*4 > 3*len(kept) || firstDead < firstAlive {
+	if len(steps) < 2 || len(p.alive) < 2 || dead*4 > 3*len(kept) {
 		return p, false
+	}
+	if firstDead < firstAlive { // first in, first out
+		if p.rise = l.rise(kept, end); p.rise == 0 {
+			return p, false
+		}
 	}
 	if len(steps) == 2 && steps[1] > end && p.bytes*100 < l.peakAllocated() {
 		return p, false // the second step isn't over: what it holds may be a batch beside the next one
@@ -168,6 +174,34 @@ func (l *growth) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 		return p, false
 	}
 	return p, true
+}
+
+// rise is by how many more survivors are there after most steps up to one than after the
+// step before; 0 where there are fewer after any. Those of the first two steps
+// aren't told from what is used at once.
+func (l *growth) rise(kept []survivor, end int) int {
+	const few = 4 // steps
+	first := int(kept[0].born) + 2
+	if end-first+1 < few {
+		return 0
+	}
+	more := make([]int, l.n+1) // by step
+	for _, s := range kept {
+		more[s.born]++
+		more[s.died]--
+	}
+	more = more[first : end+1]
+	slices.Sort(more)
+	usual, same := more[len(more)/2], 0
+	for _, n := range more {
+		if n == usual {
+			same++
+		}
+	}
+	if more[0] < 0 || same*2 <= len(more) {
+		return 0
+	}
+	return usual
 }
 
 // leaks are what every step leaves behind, graphs apart from lists.
@@ -483,6 +517,9 @@ func (l *Leak) shownBy() int { return l.Steps + int(l.Older/max(1, l.BytesPerSte
 // perStep is what a step usually leaves behind, in bytes; over steps that leave
 // nothing it is spread evenly.
 func (l *growth) perStep(p pace) int64 {
+	if p.rise > 0 {
+		return p.bytes / int64(len(p.alive)) * int64(p.rise)
+	}
 	left := make([]int64, l.n)
 	for _, s := range p.alive {
 		left[s.born] += l.bytes(s.id)

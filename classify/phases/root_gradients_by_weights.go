@@ -26,6 +26,7 @@ func (a rootGradients) rootsByWeights() []root {
 	} else if len(weights) < 3 {
 		return nil
 	}
+	layers := a.ofLayers()
 	var out []root
 	kept := false                                          // one of the passes leaves gradients
 	tried, budget := 0, 32*a.Last                          // events looked at
@@ -35,7 +36,8 @@ func (a rootGradients) rootsByWeights() []root {
 			continue
 		}
 		f := a.Freed(id)
-		if f >= a.Last || f-i < shortest || a.stepsWithin(i, f) || len(out) > 0 && f >= out[len(out)-1].first {
+		if f >= a.Last || f-i < shortest || a.stepsWithin(i, f) || len(out) > 0 && f >= out[len(out)-1].first ||
+			layers[a.surroundings(i)] {
 			continue
 		}
 		if tried++; f-i > budget {

@@ -66,6 +66,9 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 		if e.Hint == meaning.HintOf(meaning.Optimizer) { // what an optimizer is called from says nothing of its work
 			m &^= frames.Weight | frames.InModule
 		}
+		if e.Marks&frames.Weight != 0 { // an optimizer makes them its own, too
+			m &^= frames.State
+		}
 		e.Marks |= m
 		if fact.builds && !python {
 			e.Marks |= frames.Named

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,9 +17,10 @@ import (
 	"github.com/vramscope/vramscope/report/view"
 )
 
-var documentFormats = formats[*report.Document]{sheet: view.Document, json: report.JSON, html: html.Document, brief: true}
+var documentFormats = formats[*report.Document]{sheet: view.Document, json: summary, html: html.Document, brief: true}
 
 type analyzeFlags struct {
+	allSteps  bool
 	out       outputFlags
 	above     aboveFlags
 	device    int
@@ -29,6 +31,9 @@ type analyzeFlags struct {
 	maxMemory string
 	theory    budgetFlags
 	names     naming
+	source    string
+	at        string
+	step, top int
 }
 
 func newAnalyze() *cobra.Command {
@@ -56,22 +61,39 @@ told by the files' names and contents.`,
 		},
 	}
 	flags := cmd.Flags()
-	f.out.flags(cmd, "on the terminal, the verdict alone")
-	flags.BoolVarP(&f.out.verbose, "verbose", "v", false, "on the terminal, everything")
-	f.above.flags(cmd, "the report")
-	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
-	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
-	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
-	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
-	f.names.flags(cmd)
-	modelFlags(cmd, &f.theory)
-	settingFlags(cmd, &f.theory)
+	grouped(cmd, "Reading", func() {
+		numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`")
+		flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
+		readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
+		f.names.flags(cmd)
+		flags.StringVar(&f.at, "at", "peak", "show what is held at `peak|failure|end|N`, N an event")
+		numberFlag(cmd, &f.step, "step", "show what is held at the peak of step `N`")
+		flags.StringVar(&f.source, "source", "", "show lines of code from the program's `FOLDER` (default: where the recording "+
+			"names files of the working directory)")
+		modelFlags(cmd, &f.theory)
+	})
+	grouped(cmd, "Writing", func() {
+		f.out.flags(cmd, "on the terminal, the verdict alone")
+		flags.BoolVarP(&f.out.verbose, "verbose", "v", false, "on the terminal, everything")
+		flags.BoolVar(&f.allSteps, "all-steps", false, "in JSON, every step and every item of long lists; without it, what fits "+
+			"into 40 kB for each device")
+		f.above.flags(cmd, "the report")
+		numberFlag(cmd, &f.top, "top", "show the `N` call sites that hold most")
+	})
+	grouped(cmd, "Gates", func() {
+		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
+	})
+	grouped(cmd, modelGroup, func() { settingFlags(cmd, &f.theory) })
+	groupHelp(cmd, "Reading", "Writing", "Gates", modelGroup)
 	return cmd
 }
 
 func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err := f.out.check(); err != nil {
 		return err
+	}
+	if f.allSteps && !f.out.any("json", ".json") {
+		return errors.New("--all-steps is for JSON: --format json or -o FILE.json")
 	}
 	conditions, err := parseConditions(f.failOn)
 	if err != nil {
@@ -81,11 +103,14 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := documentFormats.write(cmd, &f.out, doc); err != nil {
+	formats := documentFormats
+	if f.allSteps {
+		formats.json = report.JSON
+	}
+	if err := formats.write(cmd, &f.out, doc); err != nil {
 		return err
 	}
-	warnUntold(cmd.ErrOrStderr(), conditions, doc)
-	return check(conditions, doc)
+	return gate(conditions, doc)
 }
 
 // document reads the inputs and judges them.
@@ -101,7 +126,10 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Notes, err = f.above.parse(); err != nil {
 		return nil, err
 	}
-	if o.Capacity, err = capacityOf(f.gpu); err != nil {
+	if o.Capacity, err = capacityOf(f.gpu); err == nil {
+		o.At, err = f.asked(cmd)
+	}
+	if err != nil {
 		return nil, err
 	}
 	o.Pictures = f.out.any("html", ".html")
@@ -119,29 +147,67 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Theory, err = f.theoryOf(cmd, run); err != nil {
 		return nil, err
 	}
-	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
+	if err := f.name(&o); err != nil {
 		return nil, err
+	}
+	command := f.hide(cmd, args, run, &o)
+	doc, err := judge(cmd, run, o)
+	if doc != nil {
+		doc.Command, doc.Top = command, max(f.top, 0)
+	}
+	if err == nil && !f.redact {
+		doc.Source, err = sourceIn(f.source)
+	}
+	return doc, err
+}
+
+// hide redacts what was read, if that is asked for, and gives the command that makes the
+// report again.
+func (f *analyzeFlags) hide(cmd *cobra.Command, args []string, run *open.Run, o *diagnose.Options) []string {
+	if !f.redact {
+		return commandLine(cmd, args, nil)
+	}
+	r := newRedactor()
+	f.names.redact(r)
+	run.Redact(r, o)
+	return commandLine(cmd, args, r)
+}
+
+// asked is the moment that the flags ask for, nil for the peak.
+func (f *analyzeFlags) asked(cmd *cobra.Command) (*diagnose.Asked, error) {
+	if cmd.Flags().Changed("step") {
+		if cmd.Flags().Changed("at") {
+			return nil, errors.New("--at and --step both ask for a moment: give one")
+		}
+		return &diagnose.Asked{Step: &f.step, Text: fmt.Sprintf("--step %d", f.step)}, nil
+	}
+	a := &diagnose.Asked{Text: "--at " + f.at}
+	switch n, err := strconv.Atoi(f.at); {
+	case f.at == "peak":
+		return nil, nil
+	case f.at == "failure":
+		a.Failure = true
+	case f.at == "end":
+		a.End = true
+	case err == nil && n >= 0:
+		a.Event = &n
+	default:
+		return nil, fmt.Errorf("--at %q: peak, failure, end or the number of an event", f.at)
+	}
+	return a, nil
+}
+
+// name takes the names of tensors from labels, a checkpoint or the model.
+func (f *analyzeFlags) name(o *diagnose.Options) error {
+	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
+		return err
 	}
 	var config *budget.Config
 	if f.theory.config != "" {
 		config = o.Theory.Config
 	}
-	if err := f.names.model(f.theory.model, config); err != nil {
-		return nil, err
-	}
 	o.Names = f.names.options
-	command := commandLine(cmd, args, nil)
-	if f.redact {
-		r := newRedactor()
-		f.names.redact(r)
-		run.Redact(r, &o)
-		command = commandLine(cmd, args, r)
-	}
-	doc, err := judge(cmd, run, o)
-	if doc != nil {
-		doc.Command = command
-	}
-	return doc, err
+	return f.names.model(f.theory.model, config)
 }
 
 // judge judges a run, unless something of it could not be got at that may be another time.
@@ -164,6 +230,17 @@ func (f *analyzeFlags) passedOver(cmd *cobra.Command, args []string, reasons []e
 	}
 }
 
+// idleSetting refuses flags of a model's setting where no model is given: they'd have no
+// effect.
+func idleSetting(cmd *cobra.Command) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if of := f.Annotations[groupKey]; err == nil && len(of) == 1 && of[0] == modelGroup {
+			err = fmt.Errorf("--%s has no effect without a model to compare with: give --config, --model or --params", f.Name)
+		}
+	})
+	return err
+}
+
 // theoryOf is the model to compare with: the flags', or a config.json among
 // the inputs; nil without one.
 func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.Theory, error) {
@@ -176,7 +253,7 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 		if t.Config = run.Config(); t.Config != nil {
 			return t, nil
 		}
-		return nil, nil
+		return nil, idleSetting(cmd)
 	}
 	var err error
 	t.Config, _, err = f.theory.load(cmd.InOrStdin())

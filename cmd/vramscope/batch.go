@@ -166,14 +166,13 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return err
 	}
 	reports := reportsOf(ctx, c.Out, runs)
-	all := reports
-	if len(kept) > 0 {
-		all = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
-	}
-	if err := batch.Combine(ctx, c.Out, c.Options.Tool, all); err != nil {
+	if err := combine(ctx, c, kept, runs, reports); err != nil {
 		return err
 	}
 	say.summary(cmd.OutOrStdout(), removed, len(kept))
+	if err := say.worst(cmd.OutOrStdout(), reports); err != nil {
+		return err
+	}
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
 		return errNone(runs)
 	}
@@ -190,6 +189,14 @@ func (f *batchFlags) gone(roots []string, found *batch.Found) func(place string)
 		return func(string) bool { return false }
 	}
 	return batch.Below(roots)
+}
+
+// combine makes tables and page over the reports, and those that are kept of earlier runs.
+func combine(ctx context.Context, c *batch.Config, kept, runs []batch.Run, reports batch.Reports) error {
+	if len(kept) > 0 {
+		reports = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
+	}
+	return batch.Combine(ctx, c.Out, c.Options.Tool, reports)
 }
 
 // reportsOf are the reports of these runs alone. A shard may have none of the
@@ -344,8 +351,8 @@ func batchConditions(texts []string) (conditions []condition, failed bool, err e
 }
 
 // checkAll gives an error that names the conditions that hold for any run, and
-// for how many. It says of which runs a condition can't be told, as warnUntold
-// does of one.
+// for how many. Where none holds, it gives one that names those that can't be judged of
+// any run; of others it says of how many they can't.
 func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Reports) error {
 	if len(conditions) == 0 && !failed {
 		return nil
@@ -370,15 +377,24 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 			}
 		}
 	}
+	var silent []string
 	for _, text := range texts(conditions) {
 		if n := untold[text]; n > 0 {
-			fmt.Fprintf(w, "vramscope: --fail-on %s can't be told of %d of %d runs: %s\n", text, n, all, why[text])
+			fmt.Fprintf(w, "vramscope: --fail-on %s can't be judged of %d of %d runs: %s\n", text, n, all, why[text])
 			delete(untold, text)
+			if n == all {
+				silent = append(silent, text)
+			}
 		}
 	}
 	if !failed {
 		delete(counts, "failed")
 	}
+	return outcome(conditions, counts, silent, all)
+}
+
+// outcome names the conditions that hold, else those of which no run tells.
+func outcome(conditions []condition, counts map[string]int, silent []string, all int) error {
 	var hold []string
 	for _, text := range append([]string{"failed"}, texts(conditions)...) {
 		if n := counts[text]; n > 0 {
@@ -388,6 +404,9 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 	}
 	if hold != nil {
 		return &conditionError{hold}
+	}
+	if silent != nil {
+		return fmt.Errorf("no run tells of --fail-on %s", strings.Join(silent, ", "))
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.StringVar(&s.Precision, "precision", "bf16",
 		"fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4; wins over quantization_config")
 	fl.StringVar(&s.Optimizer, "optimizer", "adamw", strings.Join(budget.Optimizers(), " "))
-	fl.StringVar(&s.Checkpointing, "checkpointing", "none", "none selective full")
+	fl.StringVar(&s.Checkpointing, "checkpointing", "none", "none selective op full offload, or N: every Nth block")
 	fl.StringVar(&s.Attention, "attention", "sdpa", "eager sdpa flash")
 	fl.BoolVar(&s.Padding, "padding", false, "batches carry a real padding mask")
 	fl.StringVar(&s.Loss, "loss", "default", "default logits-only cross-entropy chunked fused")
@@ -110,6 +110,17 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.StringVar(&s.Cache, "cache", "dynamic", "dynamic static none")
 	fl.StringVar(&s.KV, "kv", "", "the cache's type: fp16 fp8 int8 int4 (default the model's)")
 	fl.BoolVar(&f.allLogits, "all-logits", false, "the prefill computes every token's logits, not the last one's only")
+	fl.BoolVar(&s.Compile, "compile", false, "torch.compile on every block")
+	fl.BoolVar(&s.OptimizerInBackward, "optimizer-in-backward", false,
+		"each parameter's step comes as soon as its gradient is there")
+	fl.BoolVar(&s.ActivationOffload, "activation-offload", false, "saved activations lie in host memory until backward")
+	fl.BoolVar(&s.Float8, "float8", false, "products in 8 bits (torchao)")
+	fl.StringVar(&s.Framework, "framework", "",
+		"transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
+	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
+	fl.BoolVar(&s.SequenceParallel, "sequence-parallel", false, "what --tp leaves whole is split by tokens")
+	fl.Int64Var(&s.MicroBatches, "micro-batches", 0, "micro-batches of a pipeline's step (default as many as stages)")
+	fl.StringVar(&s.Schedule, "schedule", "1f1b", "of a pipeline: 1f1b interleaved gpipe zbv")
 	fl.StringVar(&s.Torch, "torch", "", "PyTorch's `VERSION` (default the newest known)")
 	fl.StringVar(&s.Allocator, "allocator", "native", "native expandable")
 }

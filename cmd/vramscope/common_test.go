@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -101,14 +100,15 @@ func TestWarnUntold(t *testing.T) {
 		"one empty":           {[]report.Device{device(50, &size), device(0, nil)}, ""},
 		"exceeded by another": {[]report.Device{device(99, &size), device(50, nil)}, ""},
 	} {
-		var out strings.Builder
-		warnUntold(&out, conditions, &report.Document{Devices: tt.devices})
-		want := ""
-		if tt.want != "" {
-			want = "vramscope: --fail-on reserved>95% can't be told: " + tt.want + "\n"
+		got, want := "", ""
+		if err := unjudged(conditions, &report.Document{Devices: tt.devices}); err != nil {
+			got = err.Error()
 		}
-		if out.String() != want {
-			t.Errorf("%s: %q, want %q", name, out.String(), want)
+		if tt.want != "" {
+			want = "--fail-on reserved>95% can't be judged: " + tt.want
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }

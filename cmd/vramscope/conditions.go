@@ -1,8 +1,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +30,7 @@ func parseConditions(texts []string, others ...string) ([]condition, error) {
 		c := condition{text: text}
 		switch m := comparison().FindStringSubmatch(strings.ReplaceAll(text, " ", "")); {
 		case text == "leak":
+			c.lacks = withoutHistory
 			c.holds = anyDevice(func(d *report.Device) bool {
 				for _, l := range d.Leaks {
 					if l.Defect {
@@ -67,6 +68,17 @@ func parseConditions(texts []string, others ...string) ([]condition, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// withoutHistory says that nothing shows what happens from step to step.
+func withoutHistory(doc *report.Document) string {
+	switch {
+	case len(doc.Devices) == 0 && len(doc.Findings) == 0:
+		return "there is no recording"
+	case len(doc.Devices) > 0 && !anyDevice(func(d *report.Device) bool { return d.History != "none" })(doc):
+		return "the recording has no history"
+	}
+	return ""
 }
 
 // untold is what a run doesn't tell of what the condition asks, "" when nothing
@@ -162,14 +174,27 @@ func sizesLacking(quantity string, devices []report.Device) string {
 	return ""
 }
 
-// warnUntold says which conditions that aren't seen to hold can't be told: a gate must
-// not pass in silence.
-func warnUntold(w io.Writer, conditions []condition, doc *report.Document) {
+// gate gives an error that names the conditions that hold; where none does, one that says
+// which can't be judged: a gate must not pass in silence.
+func gate(conditions []condition, doc *report.Document) error {
+	if err := check(conditions, doc); err != nil {
+		return err
+	}
+	return unjudged(conditions, doc)
+}
+
+// unjudged names the conditions that a run doesn't tell of; nil: there are none.
+func unjudged(conditions []condition, doc *report.Document) error {
+	var out []string
 	for _, c := range conditions {
 		if what := c.untold(doc); what != "" && !c.holds(doc) {
-			fmt.Fprintf(w, "vramscope: --fail-on %s can't be told: %s\n", c.text, what)
+			out = append(out, fmt.Sprintf("--fail-on %s can't be judged: %s", c.text, what))
 		}
 	}
+	if out == nil {
+		return nil
+	}
+	return errors.New(strings.Join(out, "\n  "))
 }
 
 // overBudget is by how much a run took more than its model's budget, and that

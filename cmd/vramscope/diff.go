@@ -91,8 +91,10 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err := diffFormats.write(cmd, &f.out, d); err != nil {
 		return err
 	}
-	warnUntold(cmd.ErrOrStderr(), conditions, after)
-	return checkGrowth(growth, conditions, d, after)
+	if err := checkGrowth(growth, conditions, d, after); err != nil {
+		return err
+	}
+	return unjudged(conditions, after)
 }
 
 // document reads and judges the first or second of the two.

@@ -41,11 +41,15 @@ func (f *formats[T]) named(word string, style text.Style) func(io.Writer, T) err
 		}
 		return func(w io.Writer, v T) error { return html.Sheet(w, f.sheet(v, view.Ticket)) }
 	}
-	edition := view.Terminal
+	return func(w io.Writer, v T) error { return text.Write(w, f.sheet(v, f.onTerminal(style)), style) }
+}
+
+// onTerminal is how much of an answer a terminal shows.
+func (f *formats[T]) onTerminal(style text.Style) view.Edition {
 	if f.brief && !style.Verbose {
-		edition = view.Brief
+		return view.Brief
 	}
-	return func(w io.Writer, v T) error { return text.Write(w, f.sheet(v, edition), style) }
+	return view.Terminal
 }
 
 // write writes an answer to the files that -o names, to all of them or none, and

@@ -42,7 +42,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	refuseUnknown(root)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	var condition *conditionError
 	var exit *exitError
 	switch {
@@ -54,7 +54,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "vramscope:", printable(err))
 		return exitCondition
 	default:
-		fmt.Fprintln(stderr, "vramscope:", printable(err))
+		fmt.Fprintln(stderr, "vramscope:", printable(errors.New(ownWords(cmd, err))))
 		return exitUnusable
 	}
 }
@@ -69,14 +69,7 @@ func refuseUnknown(root *cobra.Command) {
 		case "completion": // whose arguments are looked at only if it can be run
 			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		case "help":
-			help := cmd.Run
-			cmd.RunE = func(cmd *cobra.Command, args []string) error {
-				if _, _, err := root.Find(args); err != nil {
-					return err
-				}
-				help(cmd, args)
-				return nil
-			}
+			offerTopics(root, cmd)
 		}
 	}
 }
@@ -108,7 +101,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newMerge())
-	root.AddCommand(newExplain())
+	root.AddCommand(newExplain(), newMCP(), newSkill())
 	offerValues(root)
 	return root
 }

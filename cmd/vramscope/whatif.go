@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,6 +35,8 @@ type whatifFlags struct {
 	partial    bool
 	redact     bool
 	maxMemory  string
+	solve      string
+	failOn     []string
 }
 
 func newWhatif() *cobra.Command {
@@ -53,7 +57,8 @@ Changes: ` + change.Names + `.
 Each says what it takes for granted.`,
 		Example: `  vramscope whatif oom.pickle
   vramscope whatif snapshot.pickle --conf expandable_segments:True --conf max_split_size_mb:128
-  vramscope whatif snapshot.pickle --capacity 24GiB --capacity 40GiB
+  vramscope whatif snapshot.pickle --capacity 24GiB --capacity 40GiB --fail-on oom
+  vramscope whatif oom.pickle --solve batch=24
   vramscope whatif snapshot.pickle --change optimizer=8bit --change logits=chunked`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,6 +79,10 @@ Each says what it takes for granted.`,
 	f.names.flags(cmd)
 	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors")
 	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
+	flags.StringVar(&f.solve, "solve", "", "look for the largest `batch|seq` that fits the capacity; batch=24 says what the "+
+		"recorded one is")
+	flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: oom, of any scenario that was asked "+
+		"for")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	return cmd
 }
@@ -99,11 +108,41 @@ func whatif(cmd *cobra.Command, name string, f *whatifFlags) error {
 	if err := f.out.check(); err != nil {
 		return err
 	}
+	for _, text := range f.failOn {
+		if text != "oom" {
+			return fmt.Errorf("--fail-on %q: known is oom", text)
+		}
+	}
 	doc, err := f.document(cmd, name)
 	if err != nil {
 		return err
 	}
-	return whatifFormats.write(cmd, &f.out, doc)
+	if err := whatifFormats.write(cmd, &f.out, doc); err != nil || len(f.failOn) == 0 {
+		return err
+	}
+	return f.gate(doc.Document)
+}
+
+// gate gives an error where a scenario that was asked for runs out of memory, or none of them
+// can be judged. Without any it's the recorded one that counts.
+func (f *whatifFlags) gate(doc *replay.Document) error {
+	if doc.Refused != nil {
+		return fmt.Errorf("--fail-on oom can't be judged: %s", *doc.Refused)
+	}
+	asked := doc.Scenarios
+	if len(f.confs)+len(f.capacities)+len(f.changes) > 0 {
+		asked = asked[1:]
+	}
+	for i := range asked {
+		o := &asked[i]
+		switch {
+		case o.OOM:
+			return &conditionError{[]string{"oom (" + o.Name + ")"}}
+		case o.Fits == nil && !o.Survived && len(f.capacities) == 0 && i == 0:
+			return fmt.Errorf("--fail-on oom can't be judged: the GPU's size isn't known (--capacity)")
+		}
+	}
+	return nil
 }
 
 // document reads the recording and tries what was asked for.
@@ -159,6 +198,9 @@ func (f *whatifFlags) options() (replay.Options, error) {
 		return o, err
 	}
 	o.Outside = size("--outside", f.outside)
+	if bad := f.solving(&o); bad != nil {
+		return o, bad
+	}
 	for _, text := range f.capacities {
 		if text == "" {
 			return o, fmt.Errorf("--capacity: no size")
@@ -176,6 +218,23 @@ func (f *whatifFlags) options() (replay.Options, error) {
 		}
 	}
 	return o, err
+}
+
+// solving reads what is to be solved for, and what was recorded of that.
+func (f *whatifFlags) solving(o *replay.Options) error {
+	what, recorded, given := strings.Cut(f.solve, "=")
+	if o.Solve = what; what != "" && what != "batch" && what != "seq" {
+		return fmt.Errorf("--solve %q: batch or seq, with the recorded one as in batch=24", f.solve)
+	}
+	if !given {
+		return nil
+	}
+	n, err := strconv.ParseInt(recorded, 10, 64)
+	if err != nil || n < 1 || n > 1<<24 {
+		return fmt.Errorf("--solve %q: %q is no number from 1 on", f.solve, recorded)
+	}
+	o.SolveFrom = n
+	return nil
 }
 
 // timeline picks the device: the given one, else the one that reserves most.

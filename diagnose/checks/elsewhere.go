@@ -11,6 +11,21 @@ func Elsewhere() []Check {
 				"or when the table of nvidia-smi listed no process at all: those of another container or user, or what a dead " +
 				"run left. The evidence says what each figure was taken from.",
 			Saves: "what other processes hold."},
+		{ID: "oom_driver_refused", Group: failed, Severity: "critical",
+			Doc: "A message says that the GPU had room for the request, so the driver or a limit refused it: Windows' limit on " +
+				"what may be committed, the 4 GiB that Intel's driver allows for a single allocation, a slice of a GPU, host " +
+				"memory to be pinned. So does one whose figures contradict each other, as on an APU. The evidence gives them."},
+		{ID: "oom_unclear", Group: failed, Severity: "critical; a warning where it may be no failure, or the run went on",
+			Doc: "A log speaks of a failed request in words that aren't understood, or its message has no figures that tell " +
+				"why. The evidence quotes the line."},
+		{ID: "workspace_full", Group: failed, Severity: "critical",
+			Doc: "A library's workspace is full, not the GPU: it took a buffer of fixed size at its start, and a pass needed " +
+				"more of that. The evidence gives what was asked for and what is in it."},
+		{ID: "engine_accounting", Group: outside,
+			Severity: "info; a warning where nothing is left for the cache, or requests were preempted for want of it",
+			Doc: "What an inference engine (vLLM, sglang, TensorRT-LLM, TGI, llama.cpp) says of the GPU: the share that it may " +
+				"take, weights, activations, graphs, and what that leaves for its key-value cache, a line each. Where nothing " +
+				"is left, the change is the share from which on there is room."},
 		{ID: "host_out_of_memory", Group: outside,
 			Severity: "critical; a warning where a process was killed by signal 9 and nobody says why",
 			Doc: "The host's memory failed: PyTorch's allocator there (`DefaultCPUAllocator`), NumPy, a process that the " +

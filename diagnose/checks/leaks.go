@@ -23,6 +23,9 @@ func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) b
 		if l.Fix != "" {
 			d.Fix = &l.Fix
 		}
+		if l.File != nil {
+			d.At = &report.Place{Function: *l.Function, File: *l.File, Line: l.Line}
+		}
 		if l.Defect {
 			d.Severity = report.Warning
 		}

@@ -66,7 +66,7 @@ func (p *Pass) StillToCome(o *timeline.OOM) int64 { return ToCome.Of(p)[o.Event]
 // one piece, failed for the pieces: the rest of its phase would have fitted, too, and
 // if settings were replayed, one of them meets it.
 func (p *Pass) InPieces(o *timeline.OOM, capacity int64) bool {
-	const nearlyAll = 5 // percent that the request would have left: where only smaller steps tell what the rest needs, it needs more
+	const nearlyAll = 5 // percent that the request would have left: the rest needs more, unless a like step shows it
 	rest, left := ToCome.Of(p)[o.Event], capacity-o.Active
 	if rest.Bytes > left || (rest.Bytes == 0 || rest.Estimated) && (left-o.Requested)*100 < nearlyAll*capacity {
 		return false

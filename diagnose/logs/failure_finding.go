@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/diagnose/oom"
@@ -119,9 +120,39 @@ func (w *witness) onGPU(g *failures, f *report.Finding) {
 	if list := g.Strangers(); len(list) > 0 {
 		say("others on the same GPU: %s", oom.Processes(list))
 	}
+	if names, bytes := w.desktop(g); bytes > 0 {
+		say("other programs on that GPU, as nvidia-smi lists them: %s hold %s", names, units.Bytes(bytes))
+		if missing := g.Requested - g.Free - max(0, g.Cached); g.Requested > 0 && g.Free >= 0 && bytes >= missing {
+			f.Fix = ptr("Close " + names + ", or give the desktop another GPU: that alone makes the room that was missing. " +
+				"Else: " + *f.Fix)
+		}
+	}
 	if gpu := w.printed(g); gpu != nil {
 		say("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d", units.Times(gpu.Samples), sawOf(gpu), *g.GPU)
 	}
+}
+
+// desktop are the programs that the monitor in the same log lists on the GPU and
+// that no training starts: names, and what they hold.
+func (w *witness) desktop(g *failures) (string, int64) {
+	var names []string
+	sum := int64(0)
+	for i := range w.doc.Evidence.GPUs {
+		gpu := &w.doc.Evidence.GPUs[i]
+		if gpu.Source != g.source || gpu.GPU != evidence.Or(g.GPU, 0) {
+			continue
+		}
+		for _, p := range gpu.Processes {
+			name := evidence.Or(p.Name, "")
+			if base := report.ShortFile(name); p.PeakUsedBytes != nil && !strings.Contains(name, "python") && name != "" {
+				sum += *p.PeakUsedBytes
+				if base = base[strings.LastIndexAny(base, `/\`)+1:]; !slices.Contains(names, base) {
+					names = append(names, base)
+				}
+			}
+		}
+	}
+	return strings.Join(names[:min(len(names), 4)], ", "), sum
 }
 
 // repeats adds how often it was told, and of which ranks.

@@ -148,7 +148,7 @@ func (w *witness) unlisted(g *evidence.GPU) {
 	w.add(report.Finding{ID: "outside_pytorch", Severity: severity, Confidence: 0.8,
 		Title: fmt.Sprintf("%s were in use on GPU %d, and nvidia-smi listed no process: one of another container or user, "+
 			"or what a dead run left behind", units.Bytes(g.UnlistedBytes), g.GPU),
-		Evidence: []string{"\"No running processes found\"" + busy,
+		Evidence: []string{"the list of processes was empty" + busy,
 			"within a container nvidia-smi shows no processes, not even the container's own; a process that hangs while it " +
 				"ends keeps its memory"},
 		Fix: ptr("On the host, `sudo fuser -v /dev/nvidia*` names all that have a GPU open: stop what is left of dead runs " +
@@ -206,25 +206,36 @@ func (w *witness) strays(gpus []evidence.GPU) {
 	}
 	for i := range gpus {
 		g := &gpus[i]
-		n, bytes := 0, int64(0)
+		n, pid, bytes := 0, 0, int64(0)
 		for _, p := range g.Processes {
-			if held := evidence.Or(p.PeakUsedBytes, 0); held > 0 && held < oom.UsualContext && home[p.PID] > held {
+			if held := evidence.Or(p.PeakUsedBytes, 0); held >= leastContext && held < oom.UsualContext && home[p.PID] > held {
+				pid = p.PID
 				n++
 				bytes += held
 			}
 		}
-		if n < 2 {
+		if n == 0 {
 			continue
 		}
-		w.add(report.Finding{ID: "outside_pytorch", Severity: report.Warning, Confidence: 0.9, SavesBytes: &bytes,
+		f := report.Finding{ID: "outside_pytorch", Severity: report.Warning, Confidence: 0.9, SavesBytes: &bytes,
 			Title: fmt.Sprintf("%d processes that work on other GPUs hold a CUDA context on GPU %d as well: %s", n, g.GPU,
 				units.Bytes(bytes)),
 			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context",
 				units.Bytes(bytes/int64(n)))},
 			Fix: ptr("torch.cuda.set_device(local_rank) before anything touches CUDA, and map_location when a checkpoint is " +
-				"loaded")})
+				"loaded")}
+		if n == 1 {
+			f.Severity, f.Confidence = report.Info, 0.7
+			f.Title = fmt.Sprintf("Process %d works on another GPU and holds a CUDA context on GPU %d as well: %s", pid, g.GPU,
+				units.Bytes(bytes))
+			f.Fix = ptr(*f.Fix + "; or CUDA_VISIBLE_DEVICES with the GPU that it is to use alone")
+		}
+		w.add(f)
 	}
 }
+
+// leastContext is less than a CUDA context takes; desktops' programs take less.
+const leastContext = 64 << 20
 
 // idle tells of memory that is held while nothing is computed.
 func (w *witness) idle(g *evidence.GPU) {
@@ -287,13 +298,19 @@ func (w *witness) stepFacts() []string {
 func (w *witness) gpuFacts() []string {
 	var out []string
 	gpus := w.doc.Evidence.GPUs
-	if len(gpus) > 1 && !slices.ContainsFunc(gpus, func(g evidence.GPU) bool { return g.PeakUsedBytes != nil }) {
+	if len(gpus) > 1 && !slices.ContainsFunc(gpus, func(g evidence.GPU) bool {
+		return g.PeakUsedBytes != nil || len(g.Processes)+len(g.Instances) > 0
+	}) {
 		return []string{fmt.Sprintf("%d GPUs without a figure for their memory (%s shows it)", len(gpus), showsMemory(&gpus[0]))}
 	}
 	for i := range gpus {
 		g := &gpus[i]
 		if i == 2 {
 			return append(out, units.Plural(len(gpus)-i, "more GPU")+" in "+g.Monitor())
+		}
+		if g.PeakUsedBytes == nil && len(g.Instances) > 0 {
+			out = append(out, instanceFacts(g))
+			continue
 		}
 		if g.PeakUsedBytes == nil {
 			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (%s shows it)%s", g.GPU, showsMemory(g),
@@ -307,9 +324,30 @@ func (w *witness) gpuFacts() []string {
 		if g.Samples == 1 {
 			text += " in " + g.Monitor() + "'s only reading"
 		}
+		if g.Partition != "" && i == 0 {
+			text += fmt.Sprintf(" (%s: partitions of a card, each of which shows the memory that they share)", g.Partition)
+		}
 		out = append(out, text)
 	}
 	return out
+}
+
+// instanceFacts are what the parts of a GPU hold that MIG made, where nothing tells
+// of the GPU as a whole.
+func instanceFacts(g *evidence.GPU) string {
+	const most = 4
+	text := fmt.Sprintf("GPU %d is divided by MIG", g.GPU)
+	for i, m := range g.Instances {
+		if i == most {
+			return text + fmt.Sprintf(", and %s", units.Plural(len(g.Instances)-most, "more instance"))
+		}
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		text += sep + fmt.Sprintf("instance %d used %s of %s", m.GI, units.Bytes(m.PeakUsedBytes), units.Bytes(m.TotalBytes))
+	}
+	return text
 }
 
 // summaryFacts are the peaks of the first memory summary.

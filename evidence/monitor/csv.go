@@ -25,7 +25,8 @@ type listing struct {
 	sweep   []sweepRow
 	number  int // of the sweep
 	start   evidence.Stamp
-	next    int // where in units the next row is expected
+	next    int  // where in units the next row is expected
+	below   bool // rows are numbered by their place below a date
 }
 
 func newListing(columns []column) *listing {

@@ -21,6 +21,8 @@ const (
 	RocmSMI
 	AMDSMI
 	DCGM
+	NPUSMI
+	HLSMI
 	formCount
 )
 
@@ -67,6 +69,15 @@ GPU[0]		: VRAM Total Used Memory (B): 187588718592`},
 	DCGM: {"dcgm", "DCGM", `#Entity   GPUTL  FBUSD  FBTTL
 ID
 GPU 0     98     60000  81920`},
+	NPUSMI: {"npu_smi", "npu-smi", `| npu-smi 24.1.0                 Version: 24.1.0                                     |
+| NPU   Name      | Health       | Power(W)  Temp(C)           Hugepages-Usage(page)|
+| Chip  Phy-ID    | Bus-Id       | AICore(%) Memory-Usage(MB)  HBM-Usage(MB)        |
+| 0     Ascend910 | OK           | 150.0     40                0    / 0             |
+| 0     0         | 0000:9D:00.0 | 50        0    / 0          4000 / 65536         |`},
+	HLSMI: {"hl_smi", "hl-smi", `| HL-SMI Version:                              hl-1.16.0-fw-50.1.2.0          |
+| AIP  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
+|   0  HL-225              N/A  | 0000:33:00.0     N/A |                   0  |
+| N/A   26C   N/A    95W / 600W |    768MiB / 98304MiB |     0%           N/A |`},
 }
 
 // start is how a form begins, or what goes on although it is no listing.
@@ -81,10 +92,12 @@ const letters = "FGHIJKLMNOPQRSTUVW"
 // starts are in the order in which a line is offered to them. Where the rules of
 // tables and headings begin a line, nothing behind them is tried.
 var starts = [...]start{
+	{"|+", (*Parser).npuLine},
 	{"|+", (*Parser).amdLine},
 	{"|+", (*Parser).tableLine},
 	{"", (*Parser).nvitopStart},
 	{"GD", (*Parser).rocmLine},
+	{"0123456789", (*Parser).rocmPartition},
 	{"G", (*Parser).amdMetric},
 	{"#", (*Parser).dcgmHeader},
 	{"#", (*Parser).monitorHeader},
@@ -101,12 +114,12 @@ var starts = [...]start{
 
 // The numbers of starts that go on with any line once they have begun.
 const (
-	rocmStart = 3
-	amdStart  = 4
+	rocmStart = 4
+	amdStart  = 6
 )
 
 // startsOf are the starts to try by a line's first byte, a bit each.
-var startsOf = func() (of [256]uint16) {
+var startsOf = func() (of [256]uint32) {
 	for i, s := range starts {
 		for c := range of {
 			switch alone := bytes.IndexByte([]byte("|+#="), byte(c)) >= 0; {
@@ -132,7 +145,7 @@ func (p *Parser) startLine(line []byte) bool {
 		}
 	}
 	for ; try != 0; try &= try - 1 {
-		if starts[bits.TrailingZeros16(try)].take(p, line) {
+		if starts[bits.TrailingZeros32(try)].take(p, line) {
 			return true
 		}
 	}

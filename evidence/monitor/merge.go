@@ -37,6 +37,9 @@ func (p *Parser) Finish() *Report {
 	}
 	r := &Report{Rows: p.rows, Unnamed: p.unnamed}
 	r.GPUs = m.sorted(r.tool())
+	for i := range r.GPUs {
+		r.GPUs[i].Partition = p.rocm.partition
+	}
 	return r
 }
 
@@ -201,12 +204,18 @@ func span(a1, a2, b1, b2 evidence.Stamp) (evidence.Stamp, evidence.Stamp) {
 	return a1, a2
 }
 
+// endings is how many readings in a row must list no process, where others do.
+const endings = 3
+
 // sorted are the GPUs by number.
 func (m *merger) sorted(tool string) []evidence.GPU {
 	list := make([]evidence.GPU, 0, len(m.gpus))
 	for _, index := range slices.Sorted(maps.Keys(m.gpus)) {
 		u := m.gpus[index]
 		g := u.gpu
+		if len(u.processes) > 0 && u.mostUnlisted < endings {
+			g.UnlistedBytes = 0 // a program was about to begin or to end
+		}
 		g.Name, g.Tool, g.FirstTime, g.LastTime = evidence.Text(u.name), tool, known(u.first), known(u.last)
 		if g.Samples == 0 {
 			g.Samples = u.otherSamples

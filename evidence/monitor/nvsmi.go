@@ -2,7 +2,7 @@
 // form it prints: the table (once, looped, or in the middle of another log),
 // --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML; and
 // what other programs print of the same figures: gpustat,
-// nvitop, rocm-smi, amd-smi, DCGM.
+// nvitop, rocm-smi, amd-smi, DCGM, npu-smi, hl-smi.
 // Everything found in one stream becomes one series per GPU and per process.
 //
 //	var p monitor.Parser
@@ -78,9 +78,11 @@ type Parser struct {
 	gpustat gpustatState
 	rocm    rocmState
 	amd     amdState
+	npu     npuState
 	dcgm    dcgmState
 	loose   looseState
 	unnamed int
+	below   int // rows without anything that names a GPU, below the last date line
 }
 
 // Line takes one line without its line feed. The slice is not kept. It tells
@@ -135,7 +137,7 @@ func (p *Parser) dateLine(line []byte) bool {
 		return false
 	}
 	if s, ok := parseCtime(line); ok {
-		p.clock = s
+		p.clock, p.below = s, 0
 	}
 	return false
 }

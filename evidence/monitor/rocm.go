@@ -11,6 +11,8 @@ type rocmState struct {
 	total   int64 // of the GPU whose line came last
 	gpu     int
 	concise bool // within the table of all GPUs
+	// partition is how a card is divided, "" where it isn't
+	partition string
 }
 
 // rocmLine reads `rocm-smi --showmeminfo vram` and the table of all GPUs, which
@@ -49,10 +51,24 @@ func (p *Parser) rocmLine(line []byte) bool {
 	if !ok || index > 1023 {
 		return false
 	}
+	p.rocmPartition(line)
 	reading := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: number(fields[len(fields)-1])}
 	p.byIndex(RocmSMI, index).read(reading, Unknown)
 	p.rows[RocmSMI]++
 	return true
+}
+
+// rocmPartition notes how the cards are divided, also where the head of that table
+// was cut off; it takes no line.
+func (p *Parser) rocmPartition(line []byte) bool {
+	if len(line) > 60 && bytes.Contains(line, []byte("NPS")) {
+		for _, mode := range [...]string{"CPX,", "DPX,", "QPX,", "TPX,"} {
+			if bytes.Contains(line, []byte(mode)) {
+				p.rocm.partition = mode[:3]
+			}
+		}
+	}
+	return false
 }
 
 // rocmValue reads what follows "GPU[".

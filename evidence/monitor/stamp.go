@@ -122,6 +122,10 @@ func parseEpoch(b []byte) (evidence.Stamp, bool) {
 // the year, which `date` adds and which says nothing certain about the offset.
 func parseCtime(line []byte) (evidence.Stamp, bool) {
 	f := bytes.Fields(line)
+	half := ""
+	if len(f) == 7 && (string(f[4]) == "AM" || string(f[4]) == "PM") { // GNU date's in some languages
+		half, f = string(f[4]), append(f[:4:4], f[5:]...)
+	}
 	if len(f) == 6 && len(f[5]) == 4 {
 		f = append(f[:4:4], f[5])
 	}
@@ -129,7 +133,11 @@ func parseCtime(line []byte) (evidence.Stamp, bool) {
 		return evidence.Stamp{}, false
 	}
 	text := string(bytes.Join(f, []byte(" ")))
-	t, err := time.Parse("Mon Jan 2 15:04:05 2006", text)
+	layout := "Mon Jan 2 15:04:05 2006"
+	if half != "" {
+		layout, text = "Mon Jan 2 03:04:05 2006 PM", text+" "+half
+	}
+	t, err := time.Parse(layout, text)
 	if err != nil {
 		return evidence.Stamp{}, false
 	}

@@ -11,17 +11,20 @@ import (
 
 // tableState is where in nvidia-smi's default table the parser is.
 type tableState struct {
-	section  section
-	prefixed bool // the table stands behind a log's time or rank
-	headless bool // only some of its rows were kept (grep), not the heads
-	width    int  // of every line
-	gpu      *unit
-	listed   []tableReading // the GPUs of this table
-	clock    evidence.Stamp
-	form     Form // Table or Nvitop
-	between  int  // columns of nvitop's list between memory and command
-	ids      bool // the process list has columns for MIG instances
-	idle     int  // lines since the last row
+	section   section
+	prefixed  bool // the table stands behind a log's time or rank
+	headless  bool // only some of its rows were kept (grep), not the heads
+	width     int  // of every line
+	gpu       *unit
+	listed    []tableReading // the GPUs of this table
+	clock     evidence.Stamp
+	form      Form // Table or Nvitop
+	between   int  // columns of nvitop's list between memory and command
+	ids       bool // the process list has columns for MIG instances
+	alone     bool // the table's rows of GPUs were left out
+	ruled     bool // the rule below the list's head has come
+	processes int  // rows of the list
+	idle      int  // lines since the last row
 }
 
 // tableReading is what one table shows of a GPU.
@@ -50,17 +53,22 @@ func (p *Parser) tableLine(line []byte) bool {
 		return false
 	}
 	cells := line[bar:]
-	if bytes.Contains(cells, []byte("NVIDIA-SMI")) {
-		*t = tableState{section: gpuRows, prefixed: bar > 0, width: width(cells), clock: p.clock}
+	if form, ok := titleOf(cells); ok {
+		*t = tableState{form: form, section: gpuRows, prefixed: bar > 0, width: width(cells), clock: p.clock}
 		p.clock = evidence.Stamp{}
 		return true
 	}
 	if t.section == outside {
-		if !isGPUHead(cells) {
+		section := partOf(cells)
+		if section == outside {
 			return false
 		}
-		*t = tableState{section: gpuRows, prefixed: bar > 0, headless: true, clock: p.clock}
+		*t = tableState{section: section, prefixed: bar > 0, headless: true, alone: section != gpuRows, width: width(cells),
+			clock: p.clock}
 		p.clock = evidence.Stamp{}
+	}
+	if cells[0] == '+' && t.section == processRows {
+		p.endOfList()
 	}
 	if end := bytes.TrimRight(cells, " \t"); end[len(end)-1] != '|' && end[len(end)-1] != '+' {
 		t.rest() // a bar that docker compose puts before every line, or a progress bar's
@@ -88,13 +96,15 @@ func (p *Parser) tableRow(cells []byte) bool {
 		t.section = migRows
 	case bytes.Contains(cells, []byte("Processes:")), bytes.Contains(cells, []byte("Compute processes")):
 		t.section = processRows
-		t.ids = false
+		t.ids, t.ruled, t.processes = false, false, 0
 	case t.section == migRows:
 		p.migRow(cells)
 	case t.section == gpuRows && t.headless && bytes.Count(cells, []byte{'|'}) == 2:
 		return p.processRow(cells)
 	case t.section == gpuRows:
 		return p.gpuRow(cells)
+	case t.section == processRows && bytes.HasPrefix(cells, []byte("|==")):
+		t.ruled = true
 	case t.section == processRows:
 		return p.processRow(cells)
 	default:
@@ -110,6 +120,74 @@ func (t *tableState) rest() {
 	if t.idle++; t.idle > foreignLines {
 		*t = tableState{}
 	}
+}
+
+// titles are the words of a table's first row.
+var titles = []struct {
+	words string
+	form  Form
+}{{"NVIDIA-SMI", Table}, {"HL-SMI", HLSMI}}
+
+func titleOf(line []byte) (Form, bool) {
+	for _, t := range titles {
+		if bytes.Contains(line, []byte(t.words)) {
+			return t.form, true
+		}
+	}
+	return 0, false
+}
+
+// partOf tells which part of a table begins in a line, where the parts before were
+// left out; outside for none.
+func partOf(line []byte) section {
+	switch {
+	case isGPUHead(line):
+		return gpuRows
+	case bytes.Contains(line, []byte("| MIG devices:")):
+		return migRows
+	case bytes.HasPrefix(line, []byte("| Processes:")), bytes.HasPrefix(line, []byte("| Compute processes:")), isProcessRow(line):
+		return processRows
+	}
+	return outside
+}
+
+// isProcessRow tells a row of the process list beyond doubt: it has a process's
+// kind and its memory.
+func isProcessRow(line []byte) bool {
+	f := bytes.Fields(bytes.Trim(line, "| \t"))
+	n := len(f)
+	if n < 5 || !bytes.HasSuffix(f[n-1], []byte("iB")) || n > 64 {
+		return false
+	}
+	if _, ok := atoi(string(f[0])); !ok {
+		return false
+	}
+	at := 1
+	if string(f[1]) == "N/A" && n > 6 {
+		at = 3
+	}
+	kind := string(f[at+1])
+	return isCount(f[at]) && (kind == "C" || kind == "G" || kind == "C+G" || kind == "M+C")
+}
+
+// endOfList ends a process list, which may have had no row: old drivers print it
+// blank where newer ones say that they found no process.
+func (p *Parser) endOfList() {
+	t := &p.table
+	if t.ruled && t.processes == 0 {
+		t.unlisted()
+	}
+	t.ruled, t.listed = false, t.listed[:0]
+}
+
+// unlisted counts readings beside which no process was listed.
+func (t *tableState) unlisted() {
+	for _, r := range t.listed {
+		r.unit.gpu.UnlistedBytes = max(r.unit.gpu.UnlistedBytes, r.used)
+		r.unit.unlisted++
+		r.unit.mostUnlisted = max(r.unit.mostUnlisted, r.unit.unlisted)
+	}
+	t.listed = t.listed[:0]
 }
 
 // isGPUHead tells the row of a GPU's name and bus id without the table around it.
@@ -207,6 +285,9 @@ func (p *Parser) migRow(line []byte) {
 	if !ok || gpu > 1023 || !isInstance || !isMemory {
 		return // a further compute instance of the same memory
 	}
+	if p.table.alone {
+		p.rows[p.table.form]++
+	}
 	p.byIndex(p.table.form, gpu).instance(gi, used, total)
 }
 
@@ -241,9 +322,8 @@ func (p *Parser) processRow(line []byte) bool {
 		return true
 	}
 	if bytes.HasPrefix(line, []byte("No running processes found")) {
-		for _, r := range t.listed {
-			r.unit.gpu.UnlistedBytes = max(r.unit.gpu.UnlistedBytes, r.used)
-		}
+		t.processes++
+		t.unlisted()
 		return true
 	}
 	index, line, ok := word(line)
@@ -279,7 +359,12 @@ func (p *Parser) processRow(line []byte) bool {
 			line = line[:i]
 		}
 	}
+	t.processes++
+	if t.alone {
+		p.rows[t.form]++
+	}
 	u := p.byIndex(t.form, gpu)
+	u.unlisted = 0
 	u.process(t.clock, id, bytes.TrimSpace(line), used)
 	if process := u.processes[id]; process != nil && isInstance {
 		process.Instance = gi

@@ -28,6 +28,8 @@ type unit struct {
 	name         string
 	first, last  evidence.Stamp
 	otherSamples int // readings without memory
+	unlisted     int // readings in a row beside which no process was listed
+	mostUnlisted int // of them, the longest row
 	processes    map[int]*process
 	count        *int // of the stream's processes
 }
@@ -163,6 +165,12 @@ func betterName(a, b string) string {
 // addRow files a CSV row under its GPU.
 func (p *Parser) addRow(r *row, form Form, l *listing) {
 	p.rows[form]++
+	if p.clock.Known() && l.nameless() && !r.at.Known() {
+		// one run of nvidia-smi over all GPUs, whose order is what names them
+		r.ids[0], r.at = strconv.AppendInt(nil, int64(p.below), 10), p.clock
+		p.below++
+		l.below, l.present[0] = true, true
+	}
 	u := p.rowUnit(r, form, l)
 	l.join(u, r)
 	if form == AppsCSV {
@@ -198,6 +206,9 @@ func (p *Parser) rowUnit(r *row, form Form, l *listing) *unit {
 	l.next = len(l.units)
 	return p.addUnit(u)
 }
+
+// nameless tells rows that don't say of which GPU they are.
+func (l *listing) nameless() bool { return l.below || l.present == [4]bool{} }
 
 func (u *unit) matches(r *row) bool {
 	for k := range r.ids {

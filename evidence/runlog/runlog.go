@@ -150,7 +150,11 @@ func (r *Report) dropUnsure() {
 		r.OOMs = sure
 	}
 	known := func(m evidence.OOMMessage) bool { return !m.Unclear }
-	if len(r.HostFailures) > 0 || slices.ContainsFunc(r.OOMs, known) {
+	counted := func(of int64) func(evidence.MemorySummary) bool {
+		return func(s evidence.MemorySummary) bool { return min(evidence.Or(s.OOMs, -1), 1) == of }
+	}
+	none := slices.ContainsFunc(r.Summaries, counted(0)) && !slices.ContainsFunc(r.Summaries, counted(1))
+	if len(r.HostFailures) > 0 || none || slices.ContainsFunc(r.OOMs, known) {
 		r.OOMs = slices.DeleteFunc(r.OOMs, func(m evidence.OOMMessage) bool { return m.Unclear })
 	}
 }

@@ -39,6 +39,12 @@ func TestSpokenGivesWay(t *testing.T) {
 			t.Errorf("%q: %+v %+v", text, r.OOMs, r.HostFailures)
 		}
 	}
+	table := "|       PyTorch CUDA memory summary, device ID 0       |\n|     CUDA OOMs: %s     |     cudaMalloc retries: 1     |"
+	for n, want := range map[string]int{"0": 0, "1": 1} {
+		if r := parse(spoken + strings.Replace(table, "%s", n, 1)); len(r.OOMs) != want {
+			t.Errorf("beside a counter of %s: %+v", n, r.OOMs)
+		}
+	}
 	if r := parse("Warning: Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding."); !r.OOMs[0].WentOn {
 		t.Error("a failure that was recovered from")
 	}

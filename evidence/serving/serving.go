@@ -125,7 +125,8 @@ var Marks = []Mark{
 		[]part{{"KV-cacheblocks:", "", tokens}}},
 	{"(inside torch) in memory usage profiling", "TensorRT-LLM", "[TRT-LLM] [I] Memory used after loading model weights " +
 		"(inside torch) in memory usage profiling: 15.00 GiB",
-		[]part{{"loadingmodelweights(insidetorch)inmemoryusageprofiling:", "", weights}, {"duringinference(insidetorch)inmemoryusageprofiling:", "", activations}}},
+		[]part{{"loadingmodelweights(insidetorch)inmemoryusageprofiling:", "", weights},
+			{"duringinference(insidetorch)inmemoryusageprofiling:", "", activations}}},
 	{"(outside torch) in memory usage profiling", "TensorRT-LLM", "[TRT-LLM] [I] Memory used outside torch (outside torch) " +
 		"in memory usage profiling: 1.25 GiB", []part{{"inmemoryusageprofiling:", "", outside}}},
 	{"available KV cache memory when calculating max tokens", "TensorRT-LLM", "[TRT-LLM] [I] Peak memory during memory usage " +

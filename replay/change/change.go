@@ -41,7 +41,7 @@ var changes = map[string]func(*rewriter) (string, error){
 
 // Names are the changes that Parse knows.
 const Names = "optimizer=8bit|sgd|lion|fused, logits=chunked|fused, checkpointing=full, gradients=set_to_none, " +
-	"batch=x0.5, leak=fixed, use_cache=off, sharding=4"
+	"batch=x0.5, seq=x0.5, leak=fixed, use_cache=off, sharding=4"
 
 // Parse reads a change such as optimizer=8bit or batch=x0.5.
 func Parse(text string) (Change, error) {
@@ -51,12 +51,15 @@ func Parse(text string) (Change, error) {
 	}
 	key, value, _ := strings.Cut(text, "=")
 	switch key {
-	case "batch":
+	case "batch", "seq":
 		f, err := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
 		if err != nil || !(f >= 1.0/1024) || f > 1024 || !strings.HasPrefix(value, "x") {
-			return c, fmt.Errorf("%q is not batch=xFACTOR, such as batch=x0.5", text)
+			return c, fmt.Errorf("%q is not %s=xFACTOR, such as %[2]s=x0.5", text, key)
 		}
 		c.plan = func(r *rewriter) (string, error) { return r.batch(f) }
+		if key == "seq" {
+			c.plan = func(r *rewriter) (string, error) { return r.sequence(f) }
+		}
 		return c, nil
 	case "sharding":
 		n, err := strconv.Atoi(value)

@@ -170,7 +170,7 @@ func mark(kind, axis string, at float64, label, position, align string) option {
 func marks(d *report.Device, u unit, capacity *int64) []any {
 	var out []any
 	if capacity != nil {
-		out = append(out, mark("capacity", "yAxis", u.value(*capacity), "capacity "+units.Bytes(*capacity), "insideStartTop",
+		out = append(out, mark("capacity", "yAxis", u.value(*capacity), "capacity "+units.Size(*capacity), "insideStartTop",
 			"left"))
 	}
 	near := func(a, b int) bool { return math.Abs(float64(a-b)) < 0.22*float64(d.Events) }
@@ -184,7 +184,7 @@ func marks(d *report.Device, u unit, capacity *int64) []any {
 	if d.Peaks.Allocated.Event != nil {
 		peak = *d.Peaks.Allocated.Event
 	}
-	label := "peak " + units.Bytes(d.Peaks.Allocated.Bytes)
+	label := "peak " + units.Size(d.Peaks.Allocated.Bytes)
 	last := -d.Events
 	for i, o := range d.OOMs {
 		if i >= 20 {
@@ -197,7 +197,7 @@ func marks(d *report.Device, u unit, capacity *int64) []any {
 		case peak >= 0 && near(peak, o.Event):
 			text, label = label+", then out of memory", ""
 			if peak > o.Event {
-				text = "out of memory, peak " + units.Bytes(d.Peaks.Allocated.Bytes)
+				text = "out of memory, peak " + units.Size(d.Peaks.Allocated.Bytes)
 			}
 		}
 		last = o.Event
@@ -206,7 +206,7 @@ func marks(d *report.Device, u unit, capacity *int64) []any {
 	if n := len(d.OOMs); n > 0 { // what the last one asked for, on top of what was in use
 		o := &d.OOMs[n-1]
 		at := func(bytes int64) []float64 { return []float64{float64(o.Event), u.value(bytes)} }
-		label := option{"formatter": "asked for " + units.Bytes(o.RequestedBytes), "position": "middle", "rotate": 0,
+		label := option{"formatter": "asked for " + units.Size(o.RequestedBytes), "position": "middle", "rotate": 0,
 			"align": align(o.Event)}
 		out = append(out, []any{option{"name": "request", "coord": at(o.AllocatedBytes), "label": label},
 			option{"coord": at(o.AllocatedBytes + o.RequestedBytes)}})

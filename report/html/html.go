@@ -132,6 +132,10 @@ func embed(v any) (template.JS, error) {
 // functions are what the templates call.
 var functions = template.FuncMap{
 	"bytes":    units.Bytes,
+	"size":     units.Size,
+	"rounded":  units.Rounded,
+	"effect":   func(c *report.Change, failed bool) string { return bare(view.Effect(c, failed)) },
+	"gain":     gain,
 	"cache":    cache,
 	"count":    units.Count,
 	"json":     embed,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -41,14 +42,16 @@ var indexTemplate = sync.OnceValues(func() (*template.Template, error) {
 // indexView is what the template sees.
 type indexView struct {
 	*report.Index
-	Policy string
-	Style  template.CSS
-	Script template.JS
-	Data   []rowData
-	Tiles  []figure
-	First  []indexRowView // for those without scripts
-	Kinds  []report.Kind  // categories that occur
-	Whole  int64          // what bars of runs without a capacity are drawn against
+	Policy     string
+	Style      template.CSS
+	Script     template.JS
+	Data       []rowData
+	Tiles      []tile
+	Axes       []string       // names of the numbers that runs may be compared by
+	Capacities bool           // of any run is known
+	First      []indexRowView // for those without scripts
+	Kinds      []report.Kind  // categories that occur
+	Whole      int64          // what bars of runs without a capacity are drawn against
 }
 
 // rowData is a row for the script.
@@ -67,6 +70,10 @@ type rowData struct {
 	Parts      []int64       `json:"k"` // category, bytes, category, bytes, …
 	Leak       *int64        `json:"l"`
 	Time       string        `json:"w"`
+	At         *int64        `json:"m"` // milliseconds since the Unix epoch
+	Brief      string        `json:"h"`
+	Effect     string        `json:"y,omitempty"`
+	Facts      []any         `json:"x,omitempty"` // number of the axis, value, and so on
 	// Failures are the fingerprints of the run's failed requests: to search for.
 	Failures []string `json:"g,omitempty"`
 }
@@ -84,6 +91,13 @@ type barPart struct {
 	Percent  float64
 }
 
+// tile is a figure over all runs, and the rows that it counts.
+type tile struct {
+	figure
+	Status report.Status // "": all
+	Filter bool          // pressing it shows those rows
+}
+
 // firstRows is how many rows stand in the page without a script.
 const firstRows = 200
 
@@ -93,18 +107,17 @@ func newIndexView(x *report.Index) *indexView {
 		Whole: 1}
 	v.Policy = inline(script).policy
 	f := &x.Figures
-	v.Tiles = []figure{
-		{"Runs", units.Count(f.Runs), units.Plural(x.Experiments, "experiment") + between(f.FirstTime, f.LastTime)},
-		{"Out of memory", units.Count(f.OOM), kindsOfOOM(len(x.OOMs))},
-		{"Leaking", units.Count(f.Leaking), "a defect that grows from step to step"},
-		{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report",
-			false: "the table says why"}[f.Failed == 0]},
-		{"Peaks together", units.Bytes(f.PeakBytes), "allocated, of the fullest GPU of each run"},
-		{"Free in the caches", units.Bytes(f.CacheBytes), units.Percent(f.CacheBytes, f.PeakBytes+f.CacheBytes) +
-			" of what was reserved at the peaks"},
-		{"Not explained", units.Percent(f.UnknownBytes, f.PeakBytes), "of the peaks is of no known category"},
-		{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs: no failure, leak or warning"},
+	v.Tiles = []tile{
+		{figure{"Runs", units.Count(f.Runs), runsNote(x)}, "", true},
+		{figure{"Out of memory", units.Count(f.OOM), kindsOfOOM(len(x.OOMs))}, report.StatusOOM, f.OOM > 0},
+		{figure{"Leaking", units.Count(f.Leaking), "grow from step to step"}, report.StatusLeak, f.Leaking > 0},
+		{figure{"Warnings", units.Count(f.Warning), "something to look at"}, report.StatusWarning, f.Warning > 0},
+		{figure{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report",
+			false: "the table says why"}[f.Failed == 0]}, report.StatusFailed, f.Failed > 0},
+		{figure{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs"}, report.StatusFine,
+			f.Fine > 0},
 	}
+	v.Axes = axesOf(x.Rows)
 	seen := map[string]bool{}
 	for i := range x.Rows {
 		r := &x.Rows[i]
@@ -113,6 +126,7 @@ func newIndexView(x *report.Index) *indexView {
 				seen[report.Categories[k]] = true
 			}
 		}
+		v.Capacities = v.Capacities || r.Capacity != nil
 		for _, n := range []*int64{r.Capacity, r.Allocated} {
 			if n != nil {
 				v.Whole = max(v.Whole, *n)
@@ -137,6 +151,35 @@ func newIndexView(x *report.Index) *indexView {
 	return v
 }
 
+// runsNote says what the runs are of, where that is more than their number.
+func runsNote(x *report.Index) string {
+	f := &x.Figures
+	note := strings.TrimPrefix(between(f.FirstTime, f.LastTime), ", ")
+	if x.Experiments > 1 && x.Experiments < f.Runs {
+		note = strings.TrimSuffix(units.Plural(x.Experiments, "experiment")+", "+note, ", ")
+	}
+	return note
+}
+
+// mostAxes bounds what runs may be compared by.
+const mostAxes = 24
+
+// axesOf are the names of numbers that differ between runs.
+func axesOf(rows []report.IndexRow) []string {
+	first, differ := map[string]float64{}, map[string]bool{}
+	for i := range rows {
+		for _, f := range rows[i].Facts {
+			if x, ok := first[f.Name]; !ok {
+				first[f.Name] = f.Value
+			} else if x != f.Value {
+				differ[f.Name] = true
+			}
+		}
+	}
+	names := slices.Sorted(maps.Keys(differ))
+	return names[:min(len(names), mostAxes)]
+}
+
 func kindsOfOOM(n int) string {
 	if n == 0 {
 		return "no request failed"
@@ -153,8 +196,18 @@ func (v *indexView) whole(r *report.IndexRow) int64 {
 }
 
 func (v *indexView) data(r *report.IndexRow) rowData {
-	d := rowData{r.Path, r.Name, r.Experiment, r.Status, r.Text, "", r.SavesBytes, r.Devices, r.Capacity, r.Allocated, r.Reserved,
-		[]int64{}, r.LeakBytes, minute(r.Time), r.Failures}
+	d := rowData{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: r.Status, Text: r.Text, Saves: r.SavesBytes,
+		Devices: r.Devices, Capacity: r.Capacity, Allocated: r.Allocated, Reserved: r.Reserved, Parts: []int64{},
+		Leak: r.LeakBytes, Time: minute(r.Time), Brief: r.Brief, Effect: r.Effect, Failures: r.Failures}
+	if r.Time != nil {
+		ms := *r.Time / 1000
+		d.At = &ms
+	}
+	for _, f := range r.Facts {
+		if at, ok := slices.BinarySearch(v.Axes, f.Name); ok {
+			d.Facts = append(d.Facts, at, f.Value)
+		}
+	}
 	if r.Fix != nil {
 		d.Fix = *r.Fix
 	}

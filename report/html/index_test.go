@@ -15,13 +15,14 @@ func runsIndex(runs int, name func(int) string) *report.Index {
 	x := &report.Index{Tool: "vramscope test", Title: name(0), Experiments: 3}
 	statuses := []report.Status{report.StatusFine, report.StatusOOM, report.StatusLeak, report.StatusWarning, report.StatusFailed}
 	for i := range runs {
-		r := report.IndexRow{Path: name(i), Name: fmt.Sprintf("run-%d", i), Experiment: name(i % 3), Status: statuses[i%5], Text: "verdict of " + name(i)}
+		r := report.IndexRow{Path: name(i), Name: fmt.Sprintf("run-%d", i), Experiment: name(i % 3), Status: statuses[i%5], Text: "verdict of " + name(i), Brief: "brief of " + name(i)}
 		if r.Status != report.StatusFailed {
 			peak := int64(i+1) << 24
 			r.Allocated, r.Reserved, r.Time, r.Devices = &peak, ptr(peak+1<<20), ptr(int64(1.7e15)+int64(i)*3.6e9), 1+i%2
 			r.Categories = make([]int64, len(report.Categories))
 			r.Categories[0], r.Categories[3] = peak/3, peak-peak/3
 		}
+		r.Facts = []report.Fact{{Name: "batch size", Value: float64(1 + i%7)}, {Name: "the same", Value: 3}}
 		if i%2 == 0 {
 			r.Capacity = ptr(int64(80) << 30)
 		}
@@ -36,6 +37,9 @@ func runsIndex(runs int, name func(int) string) *report.Index {
 		}
 		x.Rows = append(x.Rows, r)
 		x.Figures.Runs++
+		if r.LeakBytes != nil {
+			x.Figures.Leaking++
+		}
 	}
 	link := report.IndexLink{Path: name(1), Name: "run-1"}
 	x.OOMs = []report.OOMGroup{{Fingerprint: "feedface", Verdict: "true_shortage", Phase: "backward", Where: name(0), Runs: runs / 5, Requests: runs, First: ptr(int64(1.7e15)),
@@ -62,7 +66,7 @@ func plainName(i int) string { return fmt.Sprintf("team/gpt2/run_%03d", i) }
 func TestIndexWithoutScripts(t *testing.T) {
 	page := string(indexPage(t, runsIndex(30, plainName)))
 	markup, _, _ := strings.Cut(page, "<script")
-	for _, want := range []string{"30 runs", "true shortage", "in backward", "saves 1.00 GiB", "2023-11-14", "Grown", "+200.0 %", "growing list", "9 B a step", "1.00 GiB", "team/gpt2/run_007",
+	for _, want := range []string{"30 runs", "true shortage", "in backward", "saves 1 GiB", "2023-11-14", "Grown", "+200.0 %", "growing list", "9 B a step", "1.00 GiB", "team/gpt2/run_007",
 		`href="runs/run-1/report.html"`, "Out of memory"} {
 		if !strings.Contains(markup, want) {
 			t.Errorf("%q is not in the page", want)
@@ -87,8 +91,8 @@ func TestIndexInBrowser(t *testing.T) {
 	b.open(url + "#q=%") // a link that was cut
 	b.open(url)
 	rows := func() int { return eval[int](b, "document.querySelectorAll('table.runs tbody tr').length") }
-	first := func() string { return b.text("table.runs tbody tr td") }
-	if n := rows(); n != 200 {
+	first := func() string { return strings.TrimPrefix(b.text("table.runs tbody tr td"), "+ ") }
+	if n := rows(); n != 100 {
 		t.Errorf("%d rows at first", n)
 	}
 	if got := first(); got != "team/gpt2/run_296 " && !strings.HasPrefix(got, "team/gpt2/run_296") {
@@ -98,10 +102,24 @@ func TestIndexInBrowser(t *testing.T) {
 		t.Helper()
 		eval[bool](b, "(document.querySelector(%s).click(), true)", quoted(selector))
 	}
-	click("#more button")
-	if n := rows(); n != 300 {
-		t.Errorf("%d rows when all are shown", n)
+	for n := 200; n <= 300; n += 100 {
+		eval[bool](b, `(window.scrollTo(0, document.body.scrollHeight), true)`)
+		b.until(fmt.Sprintf(`document.querySelectorAll('table.runs tbody tr').length === %d`, n))
 	}
+	click("table.runs tr.line td.text")
+	if got := b.text("table.runs tr.rest"); !strings.Contains(got, "verdict of team/gpt2/run_296") || !strings.Contains(got, "First change: fix of") || !strings.Contains(got, "batch size\n3") {
+		t.Errorf("opened, a run says %q", got)
+	}
+	click("table.runs tr.line button.open")
+	if n := rows(); n != 300 {
+		t.Errorf("%d rows after one was closed", n)
+	}
+	eval[bool](b, `(document.querySelector('#compare').open = true, true)`)
+	if got := eval[[]string](b, `Array.from(document.querySelectorAll('#axis option'), o => o.textContent)`); len(got) != 2 || got[1] != "batch size" {
+		t.Errorf("the peak can be drawn against %q", got)
+	}
+	eval[bool](b, `((a => { a.value = '0'; a.dispatchEvent(new Event('change')); })(document.querySelector('#axis')), true)`)
+	b.until(`(c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size > 4; })(document.querySelector('#scatter'))`)
 	for _, c := range []struct{ column, first string }{{"a", "team/gpt2/run_298"}, {"p", "team/gpt2/run_000"}, {"w", "team/gpt2/run_000"}, {"l", "team/gpt2/run_297"}} {
 		click("table.runs th[data-sort=" + c.column + "] button")
 		if got := first(); !strings.HasPrefix(got, c.first) {
@@ -116,11 +134,11 @@ func TestIndexInBrowser(t *testing.T) {
 	if got := first(); !strings.HasPrefix(got, "team/gpt2/run_299") {
 		t.Errorf("sorted backwards, first is %q", got)
 	}
-	click("button[data-status=leak]")
+	click(".tile[data-status=leak]")
 	if n := rows(); n != 61 { // one of them failed in the end
 		t.Errorf("%d leaking runs", n)
 	}
-	if got := b.text("button[data-status=leak]"); got != "Leak 61" {
+	if got := b.text("#controls button[data-status=leak]"); got != "Leak 61" {
 		t.Errorf("the button says %q", got)
 	}
 	click("button.pick")
@@ -134,6 +152,34 @@ func TestIndexInBrowser(t *testing.T) {
 	click("#theme")
 	if got := eval[string](b, "document.documentElement.dataset.theme"); got != "dark" {
 		t.Errorf("theme %q", got)
+	}
+	b.clean()
+}
+
+// TestIndexOfThousands: five thousand runs are drawn as they are looked at, sorted
+// and searched in a moment.
+func TestIndexOfThousands(t *testing.T) {
+	b := newTab(t, 1440, 900)
+	page := indexPage(t, runsIndex(5000, plainName))
+	if len(page) > 3_000_000 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	b.open(saved(t, page))
+	elements := func() int { return eval[int](b, `document.querySelectorAll('*').length`) }
+	if n := elements(); n > 5000 {
+		t.Errorf("%d elements at first", n)
+	}
+	eval[bool](b, `(document.querySelector('#compare').open = true, true)`)
+	eval[bool](b, `((i => { i.value = 'run_4999'; i.dispatchEvent(new Event('input')); })(document.querySelector('#search')), true)`)
+	if got := b.text("table.runs tbody tr"); !strings.HasPrefix(got, "+ team/gpt2/run_4999") {
+		t.Errorf("found is %q", got)
+	}
+	eval[bool](b, `((i => { i.value = ''; i.dispatchEvent(new Event('input')); })(document.querySelector('#search')), true)`)
+	for _, column := range []string{"p", "s", "a", "b", "l", "w"} {
+		eval[bool](b, `(document.querySelector('table.runs th[data-sort=%s] button').click(), true)`, column)
+		if n := elements(); n > 5000 {
+			t.Errorf("sorted by %s, %d elements", column, n)
+		}
 	}
 	b.clean()
 }
@@ -155,7 +201,7 @@ func TestIndexHostileNames(t *testing.T) {
 	hostile := func(i int) string { return payloads[i%len(payloads)] }
 	b := newTab(t, 1200, 900)
 	b.open(saved(t, indexPage(t, runsIndex(60, hostile))))
-	for _, selector := range []string{"table.runs th[data-sort=p] button", "button.pick", "button[data-status=oom]"} {
+	for _, selector := range []string{"table.runs th[data-sort=p] button", "button.pick", "button[data-status=oom]", "table.runs tr.line td.text"} {
 		eval[bool](b, "(document.querySelector(%s).click(), true)", quoted(selector))
 	}
 	if n := b.ran(); n > 0 {
@@ -181,9 +227,9 @@ func TestAdvice(t *testing.T) {
 		"no finding":             {nil, "the verdict's", 7},
 		"a finding without more": {[]report.Finding{{ID: "oom_fragmentation", SavesBytes: &saves}}, "the verdict's", 7},
 	} {
-		fix, saves := doc.Advice(&report.Device{Findings: c.findings}, &report.OOM{Verdict: "fragmentation"})
-		if fix == nil || *fix != c.fix || saves == nil || *saves != c.saves {
-			t.Errorf("%s: %v %v", name, fix, saves)
+		got := doc.Advice(&report.Device{Findings: c.findings}, &report.OOM{Verdict: "fragmentation"})
+		if got.Fix == nil || *got.Fix != c.fix || got.SavesBytes == nil || *got.SavesBytes != c.saves {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -228,6 +228,22 @@ func (v *page) Plot(id string) *plot {
 	return nil
 }
 
+// Effect is what comes of the verdict's change.
+func (v *page) Effect() string { return bare(view.VerdictEffect(&v.Verdict)) }
+
+// bare is a text without the parentheses around it.
+func bare(text string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "("), ")")
+}
+
+// gain is what comes of a finding's change.
+func gain(f *report.Finding) string {
+	if f.Saves() > 0 {
+		return "peak " + units.Fall(*f.PeakBefore, *f.PeakAfter)
+	}
+	return bare(units.Rounded(view.Saves(f.SavesBytes)))
+}
+
 // Drawn reports whether anything needs the charting library.
 func (v *page) Drawn() bool {
 	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != "" })
@@ -255,7 +271,8 @@ func (v *page) sections() (out []section) {
 	add("run-findings", "Findings", len(v.Findings) > 0 && len(v.Devices) == 0)
 	if len(v.Devices) > 0 {
 		d := &v.Devices[v.Main]
-		add("findings"+d.Suffix, "Changes", len(d.Findings) > 0)
+		add("changes"+d.Suffix, "Changes", len(d.Changes) > 0)
+		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0)
 		add("memory"+d.Suffix, "Memory", d.HasMemory())
 		add("peak"+d.Suffix, "Call sites", true)
 		add("budget"+d.Suffix, "Budget", d.Budget != nil)
@@ -296,6 +313,34 @@ func (v *deviceView) Leaking() bool {
 	})
 }
 
+// found are findings, the first of them open where nothing above it says what to change.
+type found struct {
+	List []*report.Finding
+	Open bool
+}
+
+func foundOf(list []report.Finding, open bool) found {
+	f := found{Open: open}
+	for i := range list {
+		f.List = append(f.List, &list[i])
+	}
+	return f
+}
+
+// Found are the device's findings.
+func (v *deviceView) Found() found { return foundOf(v.Findings, len(v.Changes) == 0) }
+
+// Found are the findings of the run.
+func (v *page) Found() found { return foundOf(v.Findings, len(v.Devices) == 0) }
+
+// Failed reports whether a request failed.
+func (v *deviceView) Failed() bool { return len(v.OOMs) > 0 }
+
+// SettingHelps reports whether a setting of the allocator is among the changes.
+func (v *deviceView) SettingHelps() bool {
+	return slices.ContainsFunc(v.Changes, func(c report.Change) bool { return c.FixID != nil && strings.Contains(*c.FixID, ":") })
+}
+
 // InPieces reports whether the failure is about how the memory lies.
 func (v *deviceView) InPieces() bool {
 	n := len(v.OOMs)
@@ -328,11 +373,11 @@ func figures(d *report.Device) []figure {
 		highest += "; before the recording it may have been more"
 	}
 	f := []figure{
-		{"Peak allocated", units.Bytes(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
-		{"Peak reserved", units.Bytes(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, atEvent(d, d.Peaks.Reserved.Event))},
-		{"Peak requested", units.Bytes(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
+		{"Peak allocated", units.Size(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
+		{"Peak reserved", units.Size(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, atEvent(d, d.Peaks.Reserved.Event))},
+		{"Peak requested", units.Size(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
 		{"Capacity", "", ""},
-		{"Free in the cache at the peak", units.Bytes(cached), units.Percent(cached, d.AtPeak.ReservedBytes) +
+		{"Free in the cache at the peak", units.Size(cached), units.Percent(cached, d.AtPeak.ReservedBytes) +
 			" of what was reserved"},
 		{"Outside PyTorch", "", ""},
 		{"Recorded", units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation") + ", " +
@@ -345,7 +390,7 @@ func figures(d *report.Device) []figure {
 		f[4].Value, f[4].Note = "none", lacks
 	}
 	if d.CapacityBytes != nil {
-		f[3].Value, f[3].Note = units.Bytes(*d.CapacityBytes), ""
+		f[3].Value, f[3].Note = units.Size(*d.CapacityBytes), ""
 	}
 	if note := view.CapacityNote(d); note != "" {
 		f[3].Note = note
@@ -356,13 +401,13 @@ func figures(d *report.Device) []figure {
 		for i, part := range view.Besides(m) {
 			if part != nil && *part > 0 {
 				bytes += *part
-				parts = append(parts, units.Bytes(*part)+" "+[...]string{"context and libraries", "other processes",
+				parts = append(parts, units.Size(*part)+" "+[...]string{"context and libraries", "other processes",
 					"not accounted for"}[i])
 			}
 		}
-		f[5].Value, f[5].Note = units.Bytes(bytes), strings.Join(parts, ", ")
+		f[5].Value, f[5].Note = units.Size(bytes), strings.Join(parts, ", ")
 	} else if outside, ok := outside(d); ok {
-		f[5].Value, f[5].Note = units.Bytes(outside), "CUDA context, libraries and other processes when the request failed"
+		f[5].Value, f[5].Note = units.Size(outside), "CUDA context, libraries and other processes when the request failed"
 	}
 	return slices.DeleteFunc(f, func(x figure) bool { return x.Value == "" }) // not known
 }

@@ -3,6 +3,7 @@ package html
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -13,6 +14,7 @@ import (
 type proof struct {
 	Title string
 	Note  string // in a sentence
+	Rest  string // what was still to come
 	Parts []proofPart
 	Limit float64 // where the capacity lies, in percent of the bar; 0: not known
 	Size  int64   // the capacity
@@ -40,9 +42,9 @@ func newProof(d *report.Device) proof {
 	if len(p.Parts) == 0 {
 		return p
 	}
-	p.Note = units.Bytes(d.AtPeak.ReservedBytes) + " reserved by PyTorch"
+	p.Note = units.Size(d.AtPeak.ReservedBytes) + " reserved by PyTorch"
 	if d.CapacityBytes != nil {
-		p.Note += " of " + units.Bytes(*d.CapacityBytes)
+		p.Note += " of " + units.Size(*d.CapacityBytes)
 	}
 	p.Note += "."
 	return p
@@ -63,18 +65,26 @@ func failureProof(d *report.Device, o *report.OOM) proof {
 	p.outside(&d.AtPeak, outsideBytes)
 	p.add("request", "asked for", o.RequestedBytes)
 	p.finish(d.CapacityBytes)
-	p.Note = units.Bytes(o.AllocatedBytes) + " in use"
+	p.Note = units.Size(o.AllocatedBytes) + " in use"
 	if d.CapacityBytes != nil {
-		p.Note += " of " + units.Bytes(*d.CapacityBytes)
+		p.Note += " of " + units.Size(*d.CapacityBytes)
 	}
-	p.Note += " when " + units.Bytes(o.RequestedBytes) + " were asked for"
+	p.Note += " when " + units.Size(o.RequestedBytes) + " were asked for"
 	switch {
 	case o.Verdict == report.Fragmentation:
 		p.Note += ": enough is free, in pieces that are too small"
 	case o.MissingBytes != nil && *o.MissingBytes > 0:
-		p.Note += ", " + units.Bytes(*o.MissingBytes) + " more than there was"
+		p.Note += ", " + units.Size(*o.MissingBytes) + " more than there was"
 	}
 	p.Note += "."
+	if x := d.Projection; x != nil && len(x.Missing) > 0 {
+		var parts []string
+		for _, k := range x.Missing {
+			parts = append(parts, report.CategoryWords(k.Category)+" "+units.Size(k.Bytes))
+		}
+		p.Rest = "Still to come: " + strings.Join(parts, ", ") + " (" + x.Basis + "). The run needs about " +
+			units.Size(x.NeedsBytes) + "."
+	}
 	return p
 }
 

@@ -26,10 +26,10 @@ func TestProof(t *testing.T) {
 	for _, p := range eval[[]part](b, `Array.from(document.querySelectorAll('.stackbar > span'), e => ({Class: e.className, Title: e.title}))`) {
 		shown = append(shown, p.Title)
 	}
-	if len(shown) < 4 || !strings.HasPrefix(shown[0], "Logits: ") || shown[len(shown)-1] != "asked for: "+units.Bytes(o.RequestedBytes) {
+	if len(shown) < 4 || !strings.HasPrefix(shown[0], "Logits: ") || shown[len(shown)-1] != "asked for: "+units.Size(o.RequestedBytes) {
 		t.Errorf("the bar shows %q", shown)
 	}
-	if note := b.text(".proof .sub"); !strings.Contains(note, units.Bytes(o.AllocatedBytes)+" in use of "+units.Bytes(*doc.Devices[0].CapacityBytes)) {
+	if note := b.text(".proof .sub"); !strings.Contains(note, units.Size(o.AllocatedBytes)+" in use of "+units.Size(*doc.Devices[0].CapacityBytes)) {
 		t.Errorf("beside it stands %q", note)
 	}
 	over := eval[float64](b, `(() => { const bar = document.querySelector('.stackbar'), r = bar.getBoundingClientRect(), used = bar.querySelector('.c-logits').getBoundingClientRect(),

@@ -43,7 +43,16 @@ func (s *Sheet) Cut(items int, ask string) *Sheet {
 	if len(below) > 0 {
 		text += fmt.Sprintf(" (%s)", strings.Join(below[:min(len(below), 6)], "; "))
 	}
-	short.Parts = append(short.Parts, Part{Bare: true, Text: []string{text + "; " + ask}})
+	rest := Part{Bare: true, Text: []string{text + "; " + ask}}
+	if f := short.Folded; f > 0 && f < len(short.Parts) {
+		short.Parts = slices.Insert(short.Parts, f, rest)
+		short.Folded++
+	} else {
+		short.Parts = append(short.Parts, rest)
+	}
+	if slices.ContainsFunc(below, func(h string) bool { return strings.EqualFold(h, "change") }) {
+		short.Changes = false // they tell only of some, if of any
+	}
 	return &short
 }
 

@@ -23,6 +23,13 @@ function size(n) {
   for (const [b, name] of UNITS) if (Math.abs(n) >= b) return (n / b).toFixed(2) + ' ' + name;
   return n + ' B';
 }
+// short is a size with three significant digits, as units.Size writes it.
+function short(n) {
+  let value = Math.abs(n), unit = 'B';
+  for (const next of ['KiB', 'MiB', 'GiB', 'TiB']) { if (value < 999.5) break; value /= 1024; unit = next; }
+  const digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return (n < 0 ? '-' : '') + +value.toFixed(digits) + ' ' + unit;
+}
 const count = n => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 const plural = (n, noun) => count(n) + ' ' + noun + (n === 1 ? '' : 's');
 const percent = (part, whole) => whole > 0 ? (100 * part / whole).toFixed(1) + ' %' : '';

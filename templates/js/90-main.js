@@ -154,7 +154,7 @@ function showDevice(index) {
   return startDevice(index);
 }
 
-const SECTIONS = ['proof', 'findings', 'memory', 'timeline', 'peak', 'budget', 'settings', 'segments', 'growth', 'stacks'];
+const SECTIONS = ['proof', 'changes', 'findings', 'memory', 'timeline', 'peak', 'budget', 'settings', 'segments', 'growth', 'stacks'];
 function followLink() {
   const hash = location.hash.slice(1);
   if (!hash.includes('=')) {

@@ -4,15 +4,17 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // FindResumed finds the state that an optimizer has from a checkpoint, before its
 // first step: two moments of each weight's size, one right behind the other, after
-// the weights themselves. No model has its own weights like that.
+// the weights themselves. No model has its own weights like that. Where no step is
+// seen, a file must have brought them.
 func FindResumed(a *rules.Facts) {
 	a.Resumed = map[timeline.AllocationID]meaning.Detail{}
-	if !a.Trains && !a.Updates {
+	if !a.Trains && !a.Updates && a.All&frames.Stored == 0 {
 		return
 	}
 	var ids []timeline.AllocationID // what setup leaves
@@ -49,7 +51,7 @@ func markMoments(a *rules.Facts, ids []timeline.AllocationID, from int, of map[i
 	first := len(ids)
 	for first-2 >= from {
 		n := a.Timeline.Requested(ids[first-1])
-		if a.StateSize[n] || of[n]-2*(pairs[n]+1) <= pairs[n] {
+		if a.StateSize[n] || !a.Trains && !a.Updates && a.Birth(ids[first-1]).Marks&frames.Stored == 0 || of[n]-2*(pairs[n]+1) <= pairs[n] {
 			break
 		}
 		pairs[n]++

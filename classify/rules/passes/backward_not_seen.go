@@ -8,8 +8,8 @@ import (
 
 var UnseenBackward = &rules.Rule{
 	ID: "backward-not-seen",
-	Doc: `Made in a forward pass of a program whose optimizer steps though no backward pass could be seen, and
-there for a while: an activation, by guess.`,
+	Doc: `Made in a forward pass of a program whose optimizer steps though no backward pass could be seen, and there for
+a while: an activation, by guess. What is as large as a weight and goes with an optimizer's step, or stays, is a gradient.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Lives},
@@ -18,8 +18,12 @@ there for a while: an activation, by guess.`,
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if a.Freed(id)-a.Born(id) <= 16 {
+			f := a.Freed(id)
+			switch used := meaning.HintOf(a.PhaseAt(f)).Is(meaning.Optimizer, meaning.ZeroGrad); {
+			case f-a.Born(id) <= 16:
 				return rules.Claim{}
+			case rules.WeightSized(a, id) && (used || f >= a.Last):
+				return rules.As(meaning.Gradients, rules.Guess)
 			}
 			return rules.As(meaning.Activations, rules.Guess)
 		}

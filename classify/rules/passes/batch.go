@@ -3,24 +3,28 @@ package passes
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 var BatchByLife = &rules.Rule{
 	ID: "batch",
 	Doc: `Made between two passes, where batches are loaded, and used by the next pass. Less sure where the
-recording began within a step, or has no stacks.`,
+recording began within a step; zeros that outlive their step are the program's own.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Data),
 	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		sure := uint8(rules.Likely + 7)
-		switch {
-		case !a.Recorded.Allocs: // or the first that forward keeps
-			sure = rules.Likely
-		case a.Timeline.Older() > 0: // or what is kept of a step, in a recording that begins in the middle of one
+		sure := uint8(rules.Likely)                      // or the first that forward keeps, or what the program collects results in
+		if a.Recorded.Allocs && a.Timeline.Older() > 0 { // or what is kept of a step, in a recording that begins in one
 			sure = rules.Plausible
 		}
-		return func(timeline.AllocationID) rules.Claim { return rules.As(meaning.Inputs, sure) }
+		return func(id timeline.AllocationID) rules.Claim {
+			n := int(a.Step[id])
+			if a.Birth(id).Marks&frames.Filled != 0 && n >= 0 && n < len(a.Steps) && a.Freed(id) > a.Steps[n].LastEvent {
+				return rules.As(meaning.Temporary, rules.Guess) // zeros, which later steps are written into
+			}
+			return rules.As(meaning.Inputs, sure)
+		}
 	},
 }

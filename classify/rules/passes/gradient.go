@@ -4,20 +4,26 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 var GradientByLife = &rules.Rule{
 	ID: "gradient",
 	Doc: `Made in a backward pass and there after it: the gradient of a weight. Less sure without stacks where no
-weight has its size, since nothing shows then where the pass begins.`,
+weight has its size, since nothing shows then where the pass begins; with them, what a hook makes of no weight's size is
+temporary.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{rules.Lives, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Recorded.Allocs && !likeWeight(a, id) { // or forward's
+			switch {
+			case likeWeight(a, id):
+			case !a.Recorded.Allocs: // or forward's
 				return rules.As(meaning.Gradients, rules.Plausible)
+			case a.Birth(id).Marks&frames.UserInner != 0: // the program's own code, in a hook
+				return rules.As(meaning.Temporary, rules.Likely)
 			}
 			return rules.As(meaning.Gradients, rules.Strong)
 		}

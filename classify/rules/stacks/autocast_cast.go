@@ -10,17 +10,40 @@ import (
 var CastByFrames = &rules.Rule{
 	ID: "autocast-cast",
 	Doc: `Made by autocast's own cast, and half as large as a weight: the 16-bit copy that autocast keeps until
-its range ends.`,
+its range ends. Activations are cast, too: a size of which each pass casts more than there are weights is theirs.`,
 	Signal: meaning.ByNativeStack,
 	Born:   rules.AnyTime,
 	Birth:  frames.Cast,
 	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		casts := castsPerPass(a)
 		return ofNative(a, func(id timeline.AllocationID) rules.Claim {
-			if !a.WeightHalf[a.Timeline.Requested(id)] {
+			n := a.Timeline.Requested(id)
+			if !a.WeightHalf[n] || casts[n] > a.WeightSize[2*n]+a.WeightSize[2*n+1] {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.AutocastCopies, rules.Strong)
 		})
 	},
+}
+
+// castsPerPass counts by size what autocast casts in forward, in the pass that casts least of it.
+func castsPerPass(a *rules.Facts) map[int64]int {
+	type cast struct {
+		bytes int64
+		run   int
+	}
+	all, least := map[cast]int{}, map[int64]int{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 && a.WeightHalf[n] {
+			all[cast{n, a.Run(a.Born(id))}]++
+		}
+	}
+	for c, n := range all {
+		if known := least[c.bytes]; known == 0 || n < known {
+			least[c.bytes] = n
+		}
+	}
+	return least
 }

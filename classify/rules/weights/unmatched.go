@@ -46,7 +46,7 @@ func FindUnmatched(a *rules.Facts) {
 		case a.Phase[id] != meaning.Setup || !a.Outlives(id) || n <= phases.Scalar || a.Born(id) < 0:
 		case a.GradientSize[n] > 0:
 			matched += n
-		case a.WeightSize[n] == 1 && n >= 1<<20:
+		case a.WeightSize[n] == 1 && n >= 1<<20 && !isMaster(a, n):
 			alone, single = append(alone, id), single+n
 		default:
 			unmatched += n

@@ -22,7 +22,7 @@ def free_bytes(folder: str) -> int:
     if statvfs is None:  # Windows
         return 1 << 62
     stat = statvfs(folder)
-    return max(0, stat.f_bavail * stat.f_frsize - KEEP_FREE)
+    return int(max(0, stat.f_bavail * stat.f_frsize - KEEP_FREE))
 
 
 def write(path: str, fill: Callable[[Any], None]) -> None:

@@ -13,7 +13,7 @@ import sys
 import time
 import types
 from collections import deque
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from . import static
 
@@ -24,8 +24,6 @@ MAX_PATH = 300  # characters
 MAX_KEYS = 16  # more keys of one dictionary are told as one
 
 OWN = __name__.split(".")[0]  # the recorder's own package isn't the program's
-
-CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 
 
 class Held(NamedTuple):
@@ -91,9 +89,10 @@ class Walk:
         self.tensors: List[Tuple[Any, int]] = []  # with the number of its path
         self.complete = True
         self._edges: List[Tuple[int, str]] = []  # parent, what is added to its path
-        self._queue: deque = deque()
+        self._queue: Deque[Tuple[Any, int]] = deque()
         self._seen: Dict[int, Any] = {}  # by id; held, so that no id comes again
         self._slots: Dict[type, List[Tuple[str, Any]]] = {}
+        self._visits: Dict[type, Callable[[Any, int], bool]] = {}
         self._graph_seen: Dict[int, Any] = {}
 
     def run(self) -> None:
@@ -114,7 +113,8 @@ class Walk:
 
     def _roots(self) -> None:
         main = sys.modules.get("__main__")
-        mine, theirs = [], []
+        mine: List[Tuple[str, Any]] = []
+        theirs: List[Tuple[str, Any]] = []
         for name, module in list(sys.modules.items()):
             variables = static.dict_of(module) if type(module) is types.ModuleType else None
             if variables is None or module is main or name == "__mp_main__" or name.split(".")[0] == OWN:
@@ -148,50 +148,90 @@ class Walk:
         self._edges.append((parent, edge))
         self._queue.append((obj, len(self._edges) - 1))
 
-    # complexity: one branch for each kind of object that holds others
     def _visit(self, obj: Any, number: int) -> None:
         cls = type(obj)
-        if static.is_kind(cls, self.t.tensor):
-            self.tensors.append((obj, number))
-            self._push(self.t.grad(obj), number, ".grad")
-        elif static.is_kind(cls, self.t.module):
-            self.modules[id(obj)] = obj
-        elif static.is_kind(cls, self.t.optimizer):
-            self.optimizers[id(obj)] = obj
-        elif isinstance(obj, CONTAINERS):
-            parent, edge = self._edges[number]
-            named = isinstance(obj, dict) and (parent < 0 or edge.endswith("()"))  # variables
-            for key, value in static.elements(obj):
-                self._push(value, number, f".{key}" if named else self._index(key, obj))
-            if cls in CONTAINERS:
-                return
-        elif cls is types.FunctionType:
-            for name, cell in zip(obj.__code__.co_freevars, obj.__closure__ or ()):
-                self._cell(cell, number, name)
-            for value in obj.__defaults__ or ():
-                self._push(value, number, ".__defaults__")
-            return
-        elif cls is types.MethodType:
-            self._push(obj.__self__, number, ".__self__")
-            return
-        elif cls in (types.GeneratorType, types.CoroutineType):
-            frame = obj.gi_frame if cls is types.GeneratorType else obj.cr_frame
-            if frame is not None:
-                self._push(static.locals_of(frame), number, "()")
-            return
-        elif isinstance(obj, BaseException):
-            traceback = BaseException.__dict__["__traceback__"].__get__(obj)
-            while traceback is not None:
-                frame = traceback.tb_frame
-                if frame.f_code.co_flags & 1:
-                    self._push(static.locals_of(frame), number, f".__traceback__ of {frame.f_code.co_name}()")
-                traceback = traceback.tb_next
-        elif static.is_kind(cls, type):
-            for name, value in list(type.__dict__["__dict__"].__get__(obj).items()):
-                if not name.startswith("__"):
-                    self._push(value, number, "." + name)
-            return
-        self._attributes(obj, cls, number)
+        visit = self._visits.get(cls)
+        if visit is None:
+            visit = self._visits[cls] = self._visit_of(cls)
+        if visit(obj, number):
+            self._attributes(obj, cls, number)
+
+    def _visit_of(self, cls: type) -> Callable[[Any, int], bool]:
+        """How objects of a class are looked into; what the method returns is whether attributes may hold more."""
+        kinds: List[Tuple[type, Callable[[Any, int], bool]]] = [
+            (self.t.tensor, self._tensor), (self.t.module, self._module), (self.t.optimizer, self._optimizer),
+            (types.FunctionType, self._function), (types.MethodType, self._method), (types.GeneratorType, self._generator),
+            (types.CoroutineType, self._coroutine), (BaseException, self._exception), (type, self._class),
+        ]  # fmt: skip
+        for kind, visit in kinds:
+            if static.is_kind(cls, kind):
+                return visit
+        if cls in static.CONTAINERS:
+            return self._plain
+        return self._container if static.container_of(cls) is not None else lambda obj, number: True
+
+    def _tensor(self, obj: Any, number: int) -> bool:
+        self.tensors.append((obj, number))
+        self._push(self.t.grad(obj), number, ".grad")
+        return True
+
+    def _module(self, obj: Any, number: int) -> bool:
+        self.modules[id(obj)] = obj
+        return True
+
+    def _optimizer(self, obj: Any, number: int) -> bool:
+        self.optimizers[id(obj)] = obj
+        return True
+
+    def _container(self, obj: Any, number: int) -> bool:
+        parent, edge = self._edges[number]
+        kind = static.container_of(type(obj))
+        variables = kind is dict and (parent < 0 or edge.endswith("()"))
+        single = kind is not dict or dict.__len__(obj) <= MAX_KEYS
+        for key, value in static.elements(obj):
+            self._push(value, number, f".{key}" if variables else self._index(key, single))
+        return True
+
+    def _plain(self, obj: Any, number: int) -> bool:
+        self._container(obj, number)
+        return False
+
+    def _function(self, obj: Any, number: int) -> bool:
+        for name, cell in zip(obj.__code__.co_freevars, obj.__closure__ or ()):
+            self._cell(cell, number, name)
+        for value in obj.__defaults__ or ():
+            self._push(value, number, ".__defaults__")
+        return False
+
+    def _method(self, obj: Any, number: int) -> bool:
+        self._push(obj.__self__, number, ".__self__")
+        return False
+
+    def _generator(self, obj: Any, number: int) -> bool:
+        return self._suspended(obj.gi_frame, number)
+
+    def _coroutine(self, obj: Any, number: int) -> bool:
+        return self._suspended(obj.cr_frame, number)
+
+    def _suspended(self, frame: Any, number: int) -> bool:
+        if frame is not None:
+            self._push(static.locals_of(frame), number, "()")
+        return False
+
+    def _exception(self, obj: Any, number: int) -> bool:
+        traceback = BaseException.__dict__["__traceback__"].__get__(obj)
+        while traceback is not None:
+            frame = traceback.tb_frame
+            if frame.f_code.co_flags & 1:
+                self._push(static.locals_of(frame), number, f".__traceback__ of {frame.f_code.co_name}()")
+            traceback = traceback.tb_next
+        return True
+
+    def _class(self, obj: Any, number: int) -> bool:
+        for name, value in list(static.class_dict(obj).items()):
+            if not name.startswith("__"):
+                self._push(value, number, "." + name)
+        return False
 
     def _cell(self, cell: Any, number: int, name: str) -> None:
         try:
@@ -203,7 +243,7 @@ class Walk:
         own = static.dict_of(obj)
         if own is not None:
             for name, value in list(own.items()):
-                if name in ("_parameters", "_modules", "_buffers") and isinstance(value, dict):
+                if name in ("_parameters", "_modules", "_buffers") and static.container_of(type(value)) is dict:
                     for key, part in static.elements(value):
                         self._push(part, number, f".{key}")
                 else:
@@ -218,10 +258,10 @@ class Walk:
                 pass
 
     @staticmethod
-    def _index(key: Any, container: Any) -> str:
+    def _index(key: Any, single: bool) -> str:
         if key is None:
             return "{}"
-        if isinstance(container, dict) and len(container) > MAX_KEYS:
+        if not single:
             return "[*]"
         if type(key) is str:
             return f"[{key[:60]!r}]"
@@ -311,7 +351,7 @@ class Walk:
 def _together(path: str) -> str:
     """The path of all elements of the same containers: `a[3].k` and `a[4].k` are told as `a[*].k`, `b[1]` and
     `b[2]` as `b`."""
-    parts = []
+    parts: List[str] = []
     for part in path.split("["):
         index, closed, rest = part.partition("]")
         parts.append(f"*]{rest}" if parts and closed and index.lstrip("-").isdigit() else part)

@@ -57,8 +57,8 @@ class Names:
 
     @staticmethod
     def _parts(module: Any, kind: str) -> List[Tuple[str, Any]]:
-        parts = (static.dict_of(module) or {}).get(kind)
-        return [(str(k), v) for k, v in dict.items(parts) if v is not None] if isinstance(parts, dict) else []
+        parts: Any = (static.dict_of(module) or {}).get(kind)
+        return [(str(k), v) for k, v in dict.items(parts) if v is not None] if static.is_kind(type(parts), dict) else []
 
     def _tensors(self, module: Any, prefix: str, depth: int) -> Iterator[Tuple[str, Any, str]]:
         if depth > MAX_DEPTH:
@@ -72,10 +72,10 @@ class Names:
 
     def _optimizer(self, optimizer: Any) -> None:
         state = static.attribute(optimizer, "state")
-        if not isinstance(state, dict):
+        if not static.is_kind(type(state), dict):
             return
         for n, (parameter, values) in enumerate(list(dict.items(state))):
-            if not isinstance(values, dict):
+            if not static.is_kind(type(values), dict):
                 continue
             name = self._parameters.get(id(parameter), f"parameter {n}")
             for key, value in dict.items(values):

@@ -39,8 +39,10 @@ def read(environment: Mapping[str, str]) -> Options:
         try:
             if name == "stacks" and value in EVENT_BYTES:
                 o = o._replace(stacks=value)
-            elif name in ("ring", "disk"):
-                o = o._replace(**{name: int(value)})
+            elif name == "ring":
+                o = o._replace(ring=int(value))
+            elif name == "disk":
+                o = o._replace(disk=int(value))
             elif name == "steps":
                 o = o._replace(steps=_span(value, ":"))
             elif name == "holders":

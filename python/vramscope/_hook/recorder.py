@@ -15,14 +15,14 @@ import platform
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from . import files, options
 from .holders import Walk
 from .names import Names
 
 SLOW_DUMP = 60.0  # seconds; after such a dump C++ frames are no longer recorded
-MANY_OOMS = 0.2  # share of the run's time that dumps at out-of-memory errors may take
+MANY_OOMS = (30.0, 0.2)  # seconds, or share of the run's time, that dumps at out-of-memory errors may take
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
                        "PYTORCH_NO_CUDA_MEMORY_CACHING")  # fmt: skip
 
@@ -58,6 +58,7 @@ class Recorder:
         self.torch, self.options = torch, o
         self.record: Any = torch.cuda.memory._record_memory_history
         self.exit_now = os._exit
+        self.stand_in: Any = None
         self._reset()
 
     def _reset(self) -> None:
@@ -155,7 +156,7 @@ class Recorder:
             self.switched(enabled)
             return self.record(enabled, *args, **kwargs)
 
-        self.torch.cuda.memory._record_memory_history = record
+        self.stand_in = self.torch.cuda.memory._record_memory_history = record
 
     @guarded
     def switched(self, enabled: Any) -> None:
@@ -187,6 +188,21 @@ class Recorder:
         self._leave()
         self.report()
 
+    def enter(self) -> None:
+        """Records from here to `leave`, for a program that asks for that itself: its end and signals stay its own."""
+        self.wrap()
+        self.state = "cuda"
+        self._switch_on(self._stacks())
+        self._attach()
+
+    def leave(self) -> None:
+        """Dumps, and switches off what `enter` switched on."""
+        self.exit()
+        if self.torch.cuda.memory._record_memory_history is self.stand_in:
+            self.torch.cuda.memory._record_memory_history = self.record
+        if self.mode in options.EVENT_BYTES:
+            self.record(None)
+
     def _stacks(self) -> str:
         """The kind of stacks that this PyTorch records without harm."""
         wanted = self.options.stacks
@@ -200,7 +216,7 @@ class Recorder:
             return "python"
         return "all"
 
-    def _version(self) -> tuple:
+    def _version(self) -> Tuple[int, ...]:
         numbers = []
         for part in str(self.torch.__version__).split("+")[0].split(".")[:2]:
             numbers.append(int("".join(c for c in part if c.isdigit()) or 0))
@@ -272,11 +288,13 @@ class Recorder:
     @guarded
     def oom(self, device: int, requested: int, *_: int) -> None:
         """An allocation failed; nothing is unwound yet. Runs on the thread that failed, maybe autograd's."""
-        if self.pid != os.getpid():
+        if self.pid != os.getpid() or self.state != "cuda":
             return
         self.ooms += 1
         before = [d for d in self.dumps if d["why"] == "oom"]
-        if len(before) > 1 and sum(d["seconds"] for d in before) > MANY_OOMS * (time.time() - self.began):
+        if len(before) > 1 and sum(d["seconds"] for d in before) > max(
+            MANY_OOMS[0], MANY_OOMS[1] * (time.time() - self.began)
+        ):
             self.note("many out-of-memory errors: not each was dumped")
             return
         if self.dump("oom", {"device": device, "requested_bytes": requested}) and len(before) > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import types
 from collections import deque
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 _dict_of = type.__dict__["__dict__"].__get__
 _mro_of = type.__dict__["__mro__"].__get__
@@ -33,6 +33,17 @@ def is_kind(cls: type, kind: type) -> bool:
     return any(base is kind for base in _mro_of(cls))
 
 
+CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+
+
+def container_of(cls: type) -> Any:
+    """Which of the containers a class is; isinstance would ask an object for its `__class__`."""
+    for base in _mro_of(cls):
+        if base in CONTAINERS:
+            return base
+    return None
+
+
 def lookup(cls: type, name: str) -> Any:
     """The attribute of a class as it stands there, None without one."""
     for base in _mro_of(cls):
@@ -42,13 +53,18 @@ def lookup(cls: type, name: str) -> Any:
     return None
 
 
-def dict_of(obj: Any) -> Optional[dict]:
+def dict_of(obj: Any) -> Optional[Dict[str, Any]]:
     """The instance's dictionary."""
     getter = lookup(type(obj), "__dict__")
-    if type(getter) is not types.GetSetDescriptorType:
+    if type(getter) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
         return None
     found = getter.__get__(obj)
-    return found if isinstance(found, dict) else None
+    return found if is_kind(type(found), dict) else None
+
+
+def class_dict(cls: type) -> Any:
+    """A class's own dictionary."""
+    return _dict_of(cls)
 
 
 def slots_of(cls: type) -> List[Tuple[str, Any]]:
@@ -77,16 +93,17 @@ def attribute(obj: Any, name: str) -> Any:
 
 def elements(obj: Any) -> Iterator[Tuple[Any, Any]]:
     """What a container holds, with the key or position of each; None for sets."""
-    if isinstance(obj, dict):
+    kind = container_of(type(obj))
+    if kind is dict:
         pairs: Iterator[Tuple[Any, Any]] = iter(dict.items(obj))
-    elif isinstance(obj, list):
+    elif kind is list:
         pairs = enumerate(list.__iter__(obj))
-    elif isinstance(obj, tuple):
+    elif kind is tuple:
         pairs = enumerate(tuple.__iter__(obj))
-    elif isinstance(obj, deque):
+    elif kind is deque:
         pairs = enumerate(deque.__iter__(obj))
     else:
-        pairs = ((None, value) for value in (frozenset if isinstance(obj, frozenset) else set).__iter__(obj))
+        pairs = ((None, value) for value in (set if kind is set else frozenset).__iter__(obj))
     plain = True
     for n, (key, value) in enumerate(itertools.islice(pairs, MAX_ELEMENTS)):
         if type(value) in ATOMS:
@@ -97,13 +114,13 @@ def elements(obj: Any) -> Iterator[Tuple[Any, Any]]:
         yield key, value
 
 
-def locals_of(frame: Any) -> dict:
+def locals_of(frame: Any) -> Dict[str, Any]:
     """A frame's variables. Before Python 3.13 the frame keeps what it shows, and with it every tensor alive:
     that copy is emptied again."""
     shown = frame.f_locals
     if not frame.f_code.co_flags & 1:  # a module's or class's own dictionary
-        return shown if isinstance(shown, dict) else {}
+        return shown if type(shown) is dict else {}
     found = dict(shown)
-    if isinstance(shown, dict):
+    if type(shown) is dict:
         shown.clear()
     return found

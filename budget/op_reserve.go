@@ -1,0 +1,125 @@
+package budget
+
+import "github.com/vramscope/vramscope/replay/allocator"
+
+// request is a storage that is made, or let go where bytes is negative.
+type request struct {
+	id, bytes int64
+	stream    uint8
+}
+
+// streams are those that a step may take memory on: the one that computes, and those that
+// gather parameters and reduce gradients beside it.
+const (
+	mainStream uint8 = iota
+	gatherStream
+	reduceStream
+	numStreams
+)
+
+// stepsServed is after how many steps the cache has what every later one needs: the second
+// finds the holes that the first optimizer step has filled.
+const stepsServed = 3
+
+// reserved is what the caching allocator takes from the device for a training: it serves
+// the requests of some steps one after another, with the optimizer's between them.
+func (p *plan) reserved(load, step []request) int64 {
+	set := allocator.Defaults()
+	set.Expandable = p.Allocator == "expandable"
+	pairs := make([]allocator.Pair, numStreams)
+	for i := range pairs {
+		pairs[i].Stream = uint32(i)
+	}
+	v := &server{a: allocator.New(set, pairs, allocator.GPU{}, true), held: map[int64]allocator.BlockID{}}
+	v.serve(load)
+	state, temp := p.optimizerTensors()
+	early := optimizers[p.Optimizer].early
+	for i := range stepsServed {
+		if i == 0 && early {
+			v.keep(state)
+		}
+		before := v.a.PeakReserved
+		born := v.serve(step)
+		if i == 0 && !early {
+			v.keep(state)
+		}
+		v.drop(v.keep(temp))
+		for _, id := range born {
+			if b, ok := v.held[id]; ok {
+				v.a.Free(b)
+				delete(v.held, id)
+			}
+		}
+		if i > 0 && v.a.PeakReserved == before {
+			break
+		}
+	}
+	return v.a.PeakReserved
+}
+
+// server is an allocator with what it has given out.
+type server struct {
+	a    *allocator.Allocator
+	held map[int64]allocator.BlockID
+}
+
+// serve meets requests, and says which storages they made.
+func (v *server) serve(rs []request) (made []int64) {
+	for _, r := range rs {
+		switch {
+		case r.bytes > 0:
+			v.held[r.id] = v.a.Malloc(v.a.Request(r.bytes, uint16(r.stream)))
+			made = append(made, r.id)
+		case r.bytes < 0:
+			if b, ok := v.held[r.id]; ok {
+				v.a.Free(b)
+				delete(v.held, r.id)
+			}
+		}
+	}
+	return made
+}
+
+func (v *server) keep(sizes []int64) (ids []allocator.BlockID) {
+	for _, n := range sizes {
+		if n > 0 {
+			ids = append(ids, v.a.Malloc(v.a.Request(n, uint16(mainStream))))
+		}
+	}
+	return ids
+}
+
+func (v *server) drop(ids []allocator.BlockID) {
+	for _, b := range ids {
+		v.a.Free(b)
+	}
+}
+
+// optimizerTensors are the sizes of what the optimizer keeps, and of what a step takes.
+func (p *plan) optimizerTensors() (state, temp []int64) {
+	if p.Offload != "none" || p.Optimizer == "none" {
+		return nil, nil
+	}
+	wp := p.kept
+	if len(p.adapters) > 0 {
+		wp = p.adapterWidth()
+	}
+	ws, _ := p.workspaces()
+	row := optimizers[p.Optimizer]
+	ts := optTensors(p.trained(), p.adapters)
+	for _, t := range ts {
+		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, wp, ws, p.MasterWeights)
+		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))
+		for range n {
+			state = append(state, s/n)
+		}
+		if row.big == 0 && row.tempOf == nil {
+			temp = append(temp, p.share(x, 1, t.expert))
+		}
+	}
+	if row.big > 0 || row.tempOf != nil {
+		_, x := p.optimizer()
+		temp = append(temp, x)
+	}
+	return state, temp
+}

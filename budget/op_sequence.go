@@ -1,0 +1,68 @@
+package budget
+
+// Sequence parallelism: between the products that tensor parallelism divides, each rank has
+// its part of the tokens only. They are gathered in front of such products, and what comes
+// out is summed and divided again.
+
+// gatherTokens is a part of the tokens made whole. Megatron-LM keeps the part for backward
+// and gathers it again there; DTensor keeps the whole.
+func (m *machine) gatherTokens(x *value) *value {
+	if !m.opts.SequenceParallel {
+		return m.again(x)
+	}
+	t := m.opts.TP
+	y := m.collected(x.n*t, x.e)
+	if m.opts.megatron() {
+		y.part = x.st
+	}
+	b := x.bytes()
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.scattered(g[0].bytes, b)}
+	})
+	return y
+}
+
+// scatterTokens is this rank's part of a sum over the ranks.
+func (m *machine) scatterTokens(x *value) *value {
+	if !m.opts.SequenceParallel {
+		return m.again(x)
+	}
+	b := x.bytes()
+	y := m.slabs.values.put(value{n: x.n / m.opts.TP, e: x.e})
+	m.replay.tensors++
+	y.st = m.scattered(b, y.bytes())
+	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		whole := m.collected(b, 1)
+		return []*storage{whole.st}
+	})
+	return y
+}
+
+// applyWhole is a layer whose inputs are divided over the ranks, with the sum over them.
+func (m *machine) applyWhole(x *value, l *linear) *value {
+	y := m.apply(x, l)
+	return m.replace(y, m.scatterTokens(y))
+}
+
+// collected is what ranks have sent: it arrives rank by rank, and is put together along the
+// sequence.
+func (m *machine) collected(n, e int64) *value {
+	if m.opts.Batch == 1 { // parts of one sequence arrive one after another as they belong
+		return m.tensor(n, e)
+	}
+	flat := m.alloc(n*e, Communication)
+	y := m.tensor(n, e)
+	m.release(flat)
+	return y
+}
+
+// scattered is a part of what all ranks' parts are put in order for.
+func (m *machine) scattered(whole, part int64) *storage {
+	if m.opts.Batch == 1 {
+		return m.alloc(part, Temporary)
+	}
+	ordered := m.alloc(whole, Communication)
+	s := m.alloc(part, Temporary)
+	m.release(ordered)
+	return s
+}

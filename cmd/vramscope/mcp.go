@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/internal/mcp"
+)
+
+func newMCP() *cobra.Command {
+	o := mcp.Options{Version: versionString()}
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Answer agents over the Model Context Protocol, on standard input and output",
+		Long: `Mcp serves analyze, explain, whatif, budget, diff and record as tools. It only reads,
+and only files below the roots, links resolved. Each call is a process of its own
+with bounded time, memory and answer.`,
+		Example: `  vramscope mcp --root /data/runs
+  vramscope mcp --root runs --root configs --timeout 5m`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Run, err = itself(); err != nil {
+				return err
+			}
+			if _, err := memoryLimit(o.MaxMemory); err != nil {
+				return err
+			}
+			if o.Timeout <= 0 {
+				return fmt.Errorf("--timeout %v: more than nothing", o.Timeout)
+			}
+			server, err := mcp.New(o)
+			if err != nil {
+				return err
+			}
+			return server.Run(cmd.Context(), &sdk.IOTransport{Reader: reader{cmd.InOrStdin()}, Writer: writer{cmd.OutOrStdout()},
+				MaxLineLength: 1 << 20})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.Roots, "root", []string{"."}, "read files below `DIR` only (repeatable)")
+	flags.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "a call takes at most this `TIME`")
+	flags.StringVar(&o.MaxMemory, "max-memory", "4GiB", "a call uses at most this `SIZE` of memory")
+	flags.IntVar(&o.MaxBytes, "max-bytes", 20_000, "an answer has at most `N` bytes unless a call asks for another number")
+	flags.BoolVar(&o.Redact, "redact", false, redactHelp)
+	return cmd
+}
+
+// itself runs this program with other arguments, without the environment: there is
+// nothing in it that a tool should use.
+func itself() (func(context.Context, []string) (mcp.Result, error), error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, args []string) (mcp.Result, error) {
+		c := exec.CommandContext(ctx, program, args...)
+		c.Args[0] = os.Args[0]
+		c.WaitDelay = time.Second
+		c.Env = []string{"VRAMSCOPE_REDACT_KEY=" + os.Getenv("VRAMSCOPE_REDACT_KEY")}
+		stdout, stderr := &capped{most: 1 << 20}, &capped{most: 8 << 10}
+		c.Stdout, c.Stderr = stdout, stderr
+		err := c.Run()
+		r := mcp.Result{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: c.ProcessState.ExitCode()}
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && r.Code > 0 {
+			err = nil
+		}
+		return r, err
+	}, nil
+}
+
+// capped is a buffer that keeps the beginning.
+type capped struct {
+	bytes.Buffer
+	most int
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	c.Buffer.Write(p[:min(len(p), max(0, c.most-c.Len()))])
+	return len(p), nil
+}
+
+// reader and writer are standard input and output, which a server may close.
+type reader struct{ io.Reader }
+type writer struct{ io.Writer }
+
+func (r reader) Close() error { return closed(r.Reader) }
+func (w writer) Close() error { return closed(w.Writer) }
+
+func closed(stream any) error {
+	if c, ok := stream.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}

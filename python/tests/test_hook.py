@@ -1,0 +1,125 @@
+"""The parts of the recorder by themselves."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from typing import Any, Optional, Tuple
+
+import pytest
+from conftest import Lab
+from vramscope._hook import files, options, static
+from vramscope._hook.holders import _together
+
+
+@pytest.mark.parametrize(
+    "text, stacks, steps, ranks",
+    [
+        ("", "all", None, None),
+        ("stacks=none,ring=1048576,steps=3:5,holders=0,ranks=0+2-3", "none", (3, 5), ((0, 0), (2, 3))),
+        ("stacks=some,ring=x,steps=a,ranks=", "all", None, None),
+    ],
+)
+def test_options(text: str, stacks: str, steps: Optional[Tuple[int, int]], ranks: Any) -> None:
+    o = options.read({"VRAMSCOPE_RUN": "d", "VRAMSCOPE_OPTIONS": text})
+    assert (o.dir, o.stacks, o.steps, o.ranks) == ("d", stacks, steps, ranks)
+    assert o.entries == (1 << 20 if "1048576" in text else 1 << 30) // options.EVENT_BYTES[stacks]
+
+
+def test_wanted_ranks() -> None:
+    o = options.Options("d", ranks=((0, 0), (2, 3)))
+    assert [r for r in range(5) if o.wants(r)] == [0, 2, 3]
+    assert o.wants(None)
+
+
+@pytest.mark.parametrize(
+    "path, together",
+    [
+        ("main.a[3].k", "main.a[*].k"),
+        ("main.a[3][-1]", "main.a"),
+        ("main.a['x'][3]", "main.a['x']"),
+        ("f().history[12]", "f().history"),
+        ("main.model", "main.model"),
+    ],
+)
+def test_paths_of_elements(path: str, together: str) -> None:
+    assert _together(path) == together
+
+
+def test_a_file_is_whole_or_not_there(tmp_path: Any) -> None:
+    good = str(tmp_path / "a")
+    files.write_json(good, [1])
+    with pytest.raises(files.TooLarge):
+        files.write_pickle(good, os.urandom(10_000), limit=1000)
+    assert open(good).read() == "[1]"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_locals_are_let_go() -> None:
+    """Before Python 3.13 a frame keeps what it shows of itself."""
+
+    class Big:
+        pass
+
+    def show() -> "list[str]":
+        big = Big()
+        found = sorted(static.locals_of(sys._getframe()))
+        del big
+        gc.collect()
+        return [*found, str(sum(type(o) is Big for o in gc.get_objects()))]
+
+    assert show() == ["big", "0"] or show() == ["Big", "big", "0"]
+
+
+def test_holders_of_all_kinds(lab: Lab) -> None:
+    r = lab.run("""
+        import collections, torch
+        class Slots:
+            __slots__ = ("a",)
+        def closure(kept):
+            return lambda: kept
+        def generate(kept):
+            yield 1
+            yield kept
+        def fail(kept):
+            raise ValueError()
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self._parameters["w"] = torch.zeros(1 << 20)
+                self._buffers["b"] = torch.zeros(1 << 20)
+                self.__dict__["cache"] = torch.zeros(1 << 20)
+        slots = Slots(); slots.a = torch.zeros(1 << 20)
+        queue = collections.deque([torch.zeros(1 << 20), torch.zeros(1 << 20)])
+        call = closure(torch.zeros(1 << 20))
+        lazy = generate(torch.zeros(1 << 20)); next(lazy)
+        try:
+            fail(torch.zeros(1 << 20))
+        except ValueError as e:
+            error = e
+        losses = []
+        for _ in range(3):
+            losses.append(torch.operation(torch.zeros(1 << 20), 1 << 10))
+        many = {f"name {i}": torch.zeros(1 << 10) for i in range(40)}
+        model = Model()
+        optimizer = torch.optim.Optimizer([model.__dict__["_parameters"]["w"]])
+        next(iter(optimizer.state.values()))["exp_avg"] = torch.zeros(1 << 20)
+        """)
+    assert r.code == 0, r.stderr
+    held = r.holders("exit")
+    assert {p: (len(h["tensors"]), len(h["graph"])) for p, h in held.items()} == {
+        "main.slots.a": (1, 0),
+        "main.queue": (2, 0),
+        "main.call.kept": (1, 0),
+        "main.lazy().kept": (1, 0),
+        "main.error.__traceback__ of fail().kept": (1, 0),
+        "main.losses": (3, 3),
+        "main.many": (40, 0),
+        "main.model.cache": (1, 0),
+    }
+    import json
+
+    (file,) = lab.out.glob("*.labels.json")
+    labels = {x["name"]: x["category"] for x in json.loads(file.read_text())["labels"]}
+    assert labels == {"w": "weights", "b": "weights", "w.exp_avg": "optimizer_state"}

@@ -1,0 +1,72 @@
+"""%%vram: what a cell did to the GPU's memory, and what it left there."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any, Dict, List, Tuple
+
+
+def load(shell: Any) -> None:
+    """Registers the magic with a notebook's or IPython's shell."""
+    shell.register_magic_function(lambda line, cell: vram(shell, line, cell), magic_kind="cell", magic_name="vram")
+
+
+def vram(shell: Any, line: str, cell: str) -> Any:
+    """Runs the cell while it is recorded, and shows the report; a name behind %%vram is the folder to keep."""
+    from . import analyze, recording
+
+    import torch
+
+    folder = line.strip() or os.path.join(tempfile.mkdtemp(prefix="vramscope-"), "cell")
+    torch.cuda.init()
+    before = _live(torch)
+    with recording(folder) as recorder:
+        result = shell.run_cell(cell)
+    print(_left(torch, before, folder))
+    if not any(d["file"] for d in recorder.dumps):
+        return None
+    report = analyze(folder)
+    if not result.success:
+        print(report)
+    return report
+
+
+def _live(torch: Any) -> Dict[int, int]:
+    """The allocations there are, by address, and their sizes."""
+    found = {}
+    for segment in torch.cuda.memory._snapshot()["segments"]:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                found[address] = block["size"]
+            address += block["size"]
+    return found
+
+
+def _left(torch: Any, before: Dict[int, int], folder: str) -> str:
+    """What is alive now and wasn't before, by the variables that hold it."""
+    now = {address: size for address, size in _live(torch).items() if address not in before}
+    if not now:
+        return "left on the GPU: nothing"
+    held: List[Tuple[int, str]] = []
+    for name in sorted(os.listdir(folder), reverse=True):
+        if name.endswith("-exit.holders.json"):
+            with open(os.path.join(folder, name)) as f:
+                for h in json.load(f)["holders"]:
+                    size = sum(now.get(a, 0) for a in {*h["tensors"], *h["graph"]})
+                    if size:
+                        held.append((size, h["path"]))
+            break
+    held.sort(key=lambda h: (-h[0], h[1]))
+    lines = [f"left on the GPU: {_size(sum(now.values()))} in {len(now)} allocations"]
+    lines += [f"  {_size(size):>10}  {path}" for size, path in held[:10]]
+    return "\n".join(lines)
+
+
+def _size(n: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= scale:
+            return f"{n / scale:.3g} {unit}"
+    return f"{n} B"

@@ -1,0 +1,237 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay/change"
+)
+
+// Solved is the largest batch or sequence with which a program fits: as a number where the
+// recorded one is given, else as a part of it.
+type Solved struct {
+	What      string  `json:"what"` // batch or seq
+	Value     float64 `json:"value"`
+	PeakBytes int64   `json:"peak_bytes"` // allocated
+
+	recorded int64 // as given; 0: not known
+	most     bool  // more than that may fit, but wasn't tried
+}
+
+// Bounds on the search.
+const (
+	solveParts = 64 // of the recorded size, where that isn't known
+	solveTimes = 4  // the recorded size
+)
+
+// solve looks for the largest batch or sequence that fits, by replays: of those that lie
+// between two, one fits and one doesn't.
+func (w *whatIf) solve() error {
+	what, recorded := w.o.Solve, w.o.SolveFrom
+	if what == "" {
+		return nil
+	}
+	var capacity int64
+	if len(w.o.Capacities) > 0 {
+		capacity = w.o.Capacities[0]
+	}
+	s, capacity := w.scenario(w.p.Settings, capacity)
+	if s.most() == 0 {
+		return fmt.Errorf("--solve %s: the GPU's size isn't known: give --capacity", what)
+	}
+	parts := int64(solveParts)
+	if recorded > 0 {
+		parts = recorded
+	}
+	try := func(k int64) (*trial, []change.Change, error) {
+		c, err := change.Parse(fmt.Sprintf("%s=x%g", what, float64(k)/float64(parts)))
+		if err != nil {
+			return nil, nil, err
+		}
+		p, done, err := w.p.Apply([]change.Change{c}, w.classes)
+		if err != nil {
+			return nil, nil, err
+		}
+		x := &trial{name: w.name(w.p.Settings, capacity, []change.Change{c}), scenario: s, capacity: capacity}
+		w.play(x, p)
+		return x, done, nil
+	}
+	low, high := int64(0), solveTimes*parts
+	var best *trial
+	var changes []change.Change
+	for low < high {
+		k := (low + high + 1) / 2
+		x, done, err := try(k)
+		if err != nil {
+			return fmt.Errorf("--solve %s: %w", what, err)
+		}
+		if x.result.OOM {
+			high = k - 1
+		} else {
+			low, best, changes = k, x, done
+		}
+	}
+	if best == nil {
+		w.unsolved = fmt.Sprintf("No %s fits %s: without any, too much is in use.", what, units.Size(capacity))
+		return nil
+	}
+	w.keep(best, changes...)
+	value := float64(low) / float64(parts)
+	if recorded > 0 {
+		value = float64(low)
+	}
+	w.Solved = &Solved{What: what, Value: value, PeakBytes: best.result.PeakAllocated, recorded: recorded,
+		most: low == solveTimes*parts}
+	return nil
+}
+
+// Place is a line of code.
+type Place struct {
+	Function string `json:"function"`
+	File     string `json:"file"`
+	Line     *int   `json:"line"`
+}
+
+// text names it by its function and its file without the folder.
+func (p *Place) text() string {
+	file := strings.ReplaceAll(p.File, `\`, "/")
+	text := strings.TrimSpace(p.Function + " " + file[strings.LastIndexByte(file, '/')+1:])
+	if p.Line != nil {
+		text += fmt.Sprintf(":%d", *p.Line)
+	}
+	return text
+}
+
+// phaseText is a phase in a sentence.
+func phaseText(phase string) string {
+	switch phase {
+	case "forward", "backward":
+		return "the " + phase + " pass"
+	case "optimizer":
+		return "the optimizer's part"
+	}
+	return phase
+}
+
+// solvedText is the answer in a sentence.
+func (w *whatIf) solvedText() string {
+	x := w.Solved
+	if x == nil {
+		return w.unsolved
+	}
+	name := map[string]string{"batch": "batch", "seq": "sequence length"}[x.What]
+	size := fmt.Sprintf("%s × %.3g", name, x.Value)
+	if x.recorded > 0 {
+		size = fmt.Sprintf("%s %d → %.0f", name, x.recorded, x.Value)
+	}
+	text := strings.ToUpper(size[:1]) + size[1:] + fmt.Sprintf(" fits: peak %s allocated", units.Size(x.PeakBytes))
+	if x.most {
+		text += ", and more may"
+	}
+	if len(w.p.Timeline.OOMs) > 0 {
+		text += ", as far as recorded"
+	}
+	return text + "."
+}
+
+// failsAt says where a scenario runs out of memory.
+func (w *whatIf) failsAt(o *Outcome, view *frames.View) {
+	if o.OOMEvent == nil {
+		return
+	}
+	t := w.p.Timeline
+	if w.classes != nil {
+		for i := range w.classes.Steps {
+			s := &w.classes.Steps[i]
+			if s.FirstEvent > *o.OOMEvent || *o.OOMEvent > s.LastEvent {
+				continue
+			}
+			o.FailedStep = ptr(s.Number)
+			for _, p := range s.Phases {
+				if p.FirstEvent <= *o.OOMEvent && *o.OOMEvent <= p.LastEvent {
+					o.FailedPhase = ptr(p.Phase.String())
+				}
+			}
+		}
+	}
+	if *o.OOMEvent >= len(t.Device.Events.Stack) {
+		return
+	}
+	stack := t.Device.Events.Stack[*o.OOMEvent]
+	if stack == 0 {
+		return
+	}
+	line := view.Site(stack)
+	at := line.Line
+	if line.CalledFrom.File != "" {
+		at = line.CalledFrom
+	}
+	if at.File == "" {
+		return
+	}
+	o.FailedAt = &Place{Function: at.Function, File: at.File}
+	if at.Line > 0 {
+		o.FailedAt.Line = ptr(at.Line)
+	}
+}
+
+// capacityText answers for each size whether the run fits, and where it fails.
+func (w *whatIf) capacityText() string {
+	var out []string
+	for _, capacity := range w.o.Capacities {
+		var plain, other *Outcome
+		for i := range w.Scenarios[1:] {
+			o := &w.Scenarios[i+1]
+			if o.given != capacity {
+				continue
+			}
+			switch {
+			case o.Settings == w.Scenarios[0].Settings && len(o.Changes) == 0:
+				plain = o
+			case o.Fits != nil && *o.Fits && (other == nil || o.PeakAllocatedBytes < other.PeakAllocatedBytes):
+				other = o
+			}
+		}
+		if plain == nil {
+			continue
+		}
+		text := units.Size(capacity) + ": " + plain.fitText()
+		if plain.OOM && other != nil {
+			text += "; with " + strings.Join(other.whatElse(w.Scenarios[0].Settings), " and ") + " it fits"
+		}
+		out = append(out, text+".")
+	}
+	return strings.Join(out, " ")
+}
+
+// whatElse is what a scenario changes.
+func (o *Outcome) whatElse(settings string) []string {
+	if o.Settings == settings {
+		return o.Changes
+	}
+	return append([]string{o.Settings}, o.Changes...)
+}
+
+// fitText says whether a scenario goes through, and where it fails.
+func (o *Outcome) fitText() string {
+	switch {
+	case o.OOM:
+		text := "doesn't fit: out of memory"
+		if o.FailedPhase != nil {
+			text += " in " + phaseText(*o.FailedPhase)
+		}
+		if o.FailedStep != nil {
+			text += fmt.Sprintf(" of step %d", *o.FailedStep)
+		}
+		if o.FailedAt != nil {
+			text += " at " + o.FailedAt.text()
+		}
+		return text + fmt.Sprintf(", %s short", units.Size(o.ShortBytes))
+	case o.Survived:
+		return fmt.Sprintf("the request that failed fits, peak %s reserved; what follows isn't recorded",
+			units.Size(o.PeakReservedBytes))
+	}
+	return fmt.Sprintf("fits, peak %s reserved", units.Size(o.PeakReservedBytes))
+}

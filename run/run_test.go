@@ -1,0 +1,333 @@
+//go:build unix
+
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// files are a program's streams as files in a folder.
+func files(t *testing.T) (Streams, func() (out, err string)) {
+	t.Helper()
+	dir := t.TempDir()
+	open := func(name string) *os.File {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	s := Streams{In: nil, Out: open("out"), Err: open("err")}
+	return s, func() (string, string) {
+		out, _ := os.ReadFile(s.Out.Name())
+		err, _ := os.ReadFile(s.Err.Name())
+		return string(out), string(err)
+	}
+}
+
+func options(t *testing.T, shell string) Options {
+	return Options{Dir: filepath.Join(t.TempDir(), "run"), Command: []string{"sh", "-c", shell}, Stacks: "all", Ring: 1 << 20}
+}
+
+// TestExitCodes: the program's, and its signal's.
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		shell  string
+		status int
+		signal syscall.Signal
+	}{
+		{"exit 0", 0, 0},
+		{"exit 3", 3, 0},
+		{"exit 255", 255, 0},
+		{"kill -TERM $$", 143, syscall.SIGTERM},
+		{"kill -KILL $$", 137, syscall.SIGKILL},
+		{"kill -SEGV $$", 139, syscall.SIGSEGV},
+	} {
+		t.Run(c.shell, func(t *testing.T) {
+			s, _ := files(t)
+			p, err := Start(options(t, c.shell), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := p.Wait()
+			if r.Status != c.status || r.Signal != c.signal {
+				t.Errorf("status %d, signal %v", r.Status, r.Signal)
+			}
+			if (r.ExitCode == nil) != (c.signal != 0) || (r.Record.Signal == nil) != (c.signal == 0) {
+				t.Errorf("run.json has exit code %v and signal %v", r.ExitCode, r.Record.Signal)
+			}
+		})
+	}
+}
+
+// TestNotStarted: what doesn't run has a shell's exit codes, and leaves no directory.
+func TestNotStarted(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		command string
+		code    int
+	}{{"no-such-command-anywhere", 127}, {file, 126}} {
+		o := options(t, "")
+		o.Command = []string{c.command}
+		s, _ := files(t)
+		_, err := Start(o, s)
+		not, ok := err.(*NotStarted)
+		if !ok || not.Code != c.code {
+			t.Errorf("%s: %v", c.command, err)
+		}
+		if _, err := os.Stat(o.Dir); err == nil {
+			t.Errorf("%s: left a directory", c.command)
+		}
+	}
+}
+
+// TestOutput: both streams go where they went, byte for byte, and into the log.
+func TestOutput(t *testing.T) {
+	s, read := files(t)
+	p, err := Start(options(t, `printf 'a\r\n\033[1mb\377'; printf 'c\n' >&2`), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	out, errors := read()
+	if out != "a\r\n\033[1mb\377" || errors != "c\n" {
+		t.Errorf("%q and %q", out, errors)
+	}
+	log, _ := os.ReadFile(filepath.Join(p.Dir, LogFile))
+	if len(log) != len(out)+len(errors) || !strings.Contains(string(log), out) {
+		t.Errorf("the log is %q", log)
+	}
+}
+
+// TestLeftBehind: a process that the program leaves behind and that holds its output open doesn't hold us.
+func TestLeftBehind(t *testing.T) {
+	s, read := files(t)
+	p, err := Start(options(t, "sleep 60 & echo $!"), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Wait()
+	out, _ := read()
+	var pid int
+	fmt.Sscan(out, &pid)
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	if len(r.Notes) == 0 || !strings.Contains(r.Notes[len(r.Notes)-1], "left behind") {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
+// TestTerminal: where our output is a terminal, the program's is one of the same size, and what it writes arrives as it is.
+func TestTerminal(t *testing.T) {
+	ours, theirs, err := pty.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer ours.Close()
+	if err := pty.Setsize(ours, &pty.Winsize{Rows: 33, Cols: 77}); err != nil {
+		t.Fatal(err)
+	}
+	shown := make(chan string)
+	go func() {
+		b, _ := io.ReadAll(ours) // ends with an error once the other end is closed
+		shown <- string(b)
+	}()
+	null, _ := os.Open(os.DevNull)
+	defer null.Close()
+	o := options(t, `test -t 1 && test -t 2 && stty size <&1; printf '10%%\r20%%\r\n'; echo end >&2`)
+	p, err := Start(o, Streams{null, theirs, theirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	theirs.Close()
+	log, _ := os.ReadFile(filepath.Join(p.Dir, LogFile))
+	if want := "33 77\n10%\r20%\r\nend\n"; string(log) != want {
+		t.Errorf("the log is %q, want %q", log, want)
+	}
+	if got, want := <-shown, "33 77\r\n10%\r20%\r\r\nend\r\n"; got != want { // the terminal's own newlines
+		t.Errorf("shown was %q, want %q", got, want)
+	}
+}
+
+// TestSignals: what comes to us reaches the program. The test is run again as the launcher.
+func TestSignals(t *testing.T) {
+	if dir := os.Getenv("RUN_TEST_DIR"); dir != "" {
+		o := Options{Dir: dir, Stacks: "all", Ring: 1 << 20,
+			Command: []string{"sh", "-c", os.Getenv("RUN_TEST_SHELL")}}
+		p, err := Start(o, Streams{nil, os.Stdout, os.Stderr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := p.Wait()
+		DieOf(r.Signal)
+		os.Exit(r.Status)
+	}
+	for _, c := range []struct {
+		signal syscall.Signal
+		shell  string
+		want   string
+	}{
+		{syscall.SIGTERM, `trap 'exit 5' TERM; echo up; while :; do sleep 0.05; done`, "exit status 5"},
+		{syscall.SIGINT, `trap 'exit 6' INT; echo up; while :; do sleep 0.05; done`, "exit status 6"},
+		{syscall.SIGHUP, `trap 'exit 7' HUP; echo up; while :; do sleep 0.05; done`, "exit status 7"},
+		{syscall.SIGUSR2, `trap 'exit 8' USR2; echo up; while :; do sleep 0.05; done`, "exit status 8"},
+		{syscall.SIGTERM, `echo up; while :; do sleep 0.05; done`, "signal: terminated"},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "run")
+			cmd := exec.Command(os.Args[0], "-test.run", "^TestSignals$")
+			cmd.Env = append(os.Environ(), "RUN_TEST_DIR="+dir, "RUN_TEST_SHELL="+c.shell)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // away from the terminal of whoever tests
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
+			if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
+				t.Fatal(err)
+			}
+			cmd.Process.Signal(c.signal)
+			go io.Copy(io.Discard, out)
+			if err := cmd.Wait(); err == nil || err.Error() != c.want {
+				t.Errorf("ended with %v", err)
+			}
+			var record Record
+			text, _ := os.ReadFile(filepath.Join(dir, RecordFile))
+			if json.Unmarshal(text, &record) != nil || record.End == nil {
+				t.Errorf("run.json is %s", text)
+			}
+		})
+	}
+}
+
+// TestFolders: names are free ones, and a run's directory is not used twice.
+func TestFolders(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, want := range []string{"vramscope-train-1", "vramscope-train-2"} {
+		dir, err := (&Options{Command: []string{"python", "../x/train.py", "--a"}}).Folder()
+		if err != nil || filepath.Base(dir) != want {
+			t.Errorf("%s, %v", dir, err)
+		}
+		for _, name := range []string{"vramscope_hook/recorder.py", "vramscope_hook/__init__.py", "sitecustomize.py",
+			"vramscope_hook-1.dist-info/entry_points.txt"} {
+			if _, err := os.Stat(filepath.Join(dir, hookFolder, name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for command, want := range map[string]string{"torchrun --nproc-per-node 2 a/b.py x": "b", "python -m pkg.train": "pkg.train",
+		"/bin/sh": "sh", "./..": "run", "ü": "run"} {
+		if got := nameOf(strings.Fields(command)); got != want {
+			t.Errorf("%s: %q", command, got)
+		}
+	}
+	s, _ := files(t)
+	o := Options{Dir: "mine", Command: []string{"true"}, Stacks: "all", Ring: 1 << 20}
+	p, err := Start(o, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	if _, err := Start(o, s); err == nil || !strings.Contains(err.Error(), "holds a run already") {
+		t.Errorf("twice into one directory: %v", err)
+	}
+}
+
+// TestOptions: what is said to the recorder, and what can't be meant.
+func TestOptions(t *testing.T) {
+	o := Options{Stacks: "python", Ring: 1 << 20, Steps: "3:5", Ranks: "0,2-3"}
+	if err := o.Check(); err != nil {
+		t.Error(err)
+	}
+	if got := o.text(); got != "stacks=python,ring=1048576,steps=3:5,holders=0,ranks=0+2-3" {
+		t.Error(got)
+	}
+	for _, v := range o.Environment("/d", func(name string) (string, bool) {
+		if name == variablePath {
+			return "/mine", true
+		}
+		return "", false
+	}) {
+		if v.Name == variablePath && v.Value != "/d/.hook/path:/mine" {
+			t.Error(v.Value)
+		}
+	}
+	for _, bad := range []Options{{Stacks: "some", Ring: 1 << 20}, {Stacks: "all", Ring: 1}, {Stacks: "all", Ring: 1 << 20, Steps: "0:3"},
+		{Stacks: "all", Ring: 1 << 20, Steps: "5:3"}, {Stacks: "all", Ring: 1 << 20, Steps: "x"},
+		{Stacks: "all", Ring: 1 << 20, Ranks: "0,,1"}, {Stacks: "all", Ring: 1 << 20, Ranks: "3-1"}} {
+		if bad.Check() == nil {
+			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+// TestCommit reads git's files, packed or not.
+func TestCommit(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	below := filepath.Join(dir, "a", "b")
+	write("a/b/x", "")
+	if got := commitOf(below); got != nil && *got == "" {
+		t.Error("an empty commit")
+	}
+	write(".git/HEAD", "ref: refs/heads/main\n")
+	write(".git/packed-refs", "# pack-refs\n1111 refs/heads/main\n")
+	if got := commitOf(below); got == nil || *got != "1111" {
+		t.Errorf("packed: %v", got)
+	}
+	write(".git/refs/heads/main", "2222\n")
+	if got := commitOf(below); got == nil || *got != "2222" {
+		t.Errorf("loose: %v", got)
+	}
+	write(".git/HEAD", "3333\n")
+	if got := commitOf(below); got == nil || *got != "3333" {
+		t.Errorf("detached: %v", got)
+	}
+}
+
+// TestLogIsBounded keeps its first and its last part.
+func TestLogIsBounded(t *testing.T) {
+	name := filepath.Join(t.TempDir(), LogFile)
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &log{file: f, size: maxLog - 2}
+	for _, text := range []string{"ab", "cd"} {
+		l.Write([]byte(text))
+	}
+	l.size = maxLog
+	l.Write([]byte("ef"))
+	l.close()
+	first, _ := os.ReadFile(name)
+	last, _ := os.ReadFile(strings.TrimSuffix(name, ".log") + "-end.log")
+	if string(first) != "ab" || string(last) != "ef" {
+		t.Errorf("%q and %q", first, last)
+	}
+}
