@@ -225,13 +225,16 @@ type Device struct {
 	Segments     SegmentsSummary `json:"segments"`
 	Pools        []PoolSummary   `json:"pools"`
 
-	Steps        []Step    `json:"steps"`
-	StepsLeftOut int       `json:"steps_left_out"` // of a summary
-	OOMs         []OOM     `json:"ooms"`
-	Leaks        []Leak    `json:"leaks"`
-	Findings     []Finding `json:"findings"`
+	Steps        []Step `json:"steps"`
+	StepsLeftOut int    `json:"steps_left_out"` // of a summary
+	OOMs         []OOM  `json:"ooms"`
+	// OOMsUntold are failures with fingerprints that none of those listed has.
+	OOMsUntold int       `json:"ooms_untold"`
+	Leaks      []Leak    `json:"leaks"`
+	Findings   []Finding `json:"findings"`
 	// Changes are what is worth changing, what makes the run go through first.
 	Changes    []Change    `json:"changes"`
+	Holders    []Holder    `json:"holders"`    // at the dump, most bytes first; none where nobody recorded them
 	Projection *Projection `json:"projection"` // nil where nothing was still to come, or nobody can tell
 	Damage     []string    `json:"damage"`
 
@@ -373,6 +376,19 @@ type OOM struct {
 	MissingBytes *int64 `json:"missing_bytes"`
 	PinnedBy     []Pin  `json:"pinned_by"`
 	Site         *Site  `json:"site"` // who asked
+	// Repeats are further failures with the same fingerprint, which aren't listed.
+	Repeats int `json:"repeats"`
+	// Index is which of the recording's failures it is, from 0.
+	Index int `json:"-"`
+}
+
+// Failed is how many requests failed, those that aren't listed included.
+func (d *Device) Failed() int {
+	n := len(d.OOMs) + d.OOMsUntold
+	for i := range d.OOMs {
+		n += d.OOMs[i].Repeats
+	}
+	return n
 }
 
 // Pin is a live block that keeps free memory from being given back.
@@ -404,6 +420,15 @@ type Leak struct {
 	Fix          string     `json:"fix"`
 	FixCode      string     `json:"fix_code"`
 	FullAtStep   *int       `json:"full_at_step"` // the step at which it will hit the capacity
+	Holders      []Holder   `json:"holders"`      // the variables that hold what is kept, where recorded; the bytes are of the leak
+}
+
+// Holder is a variable of the program, and what it keeps alive.
+type Holder struct {
+	Path       string `json:"path"`
+	Tensors    int    `json:"tensors"`
+	Bytes      int64  `json:"bytes"`       // of the tensors
+	GraphBytes int64  `json:"graph_bytes"` // that only the autograd graphs behind them hold
 }
 
 // LeakSite is a user's line on the stacks of what survives.

@@ -137,13 +137,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	runs := batch.Shard(found.Runs, index, count)
 	if len(found.Runs) == 0 {
 		say.saySilent()
-		for _, in := range args {
-			if sameFolder(in, f.output) {
-				return fmt.Errorf("no run below %s: -o names the same folder, which is passed over; give the results a folder "+
-					"of their own", in)
-			}
-		}
-		return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
+		return noRun(args, f.output)
 	}
 	unlock, err := lock(ctx, cmd, c.Out)
 	if err != nil {
@@ -162,15 +156,11 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := batch.NotePart(ctx, c.Out, index, count); err != nil {
-		return err
-	}
 	reports := reportsOf(ctx, c.Out, runs)
-	if err := combine(ctx, c, kept, runs, reports); err != nil {
+	if err := combine(ctx, c, index, count, kept, runs, reports); err != nil {
 		return err
 	}
-	say.summary(cmd.OutOrStdout(), removed, len(kept))
-	if err := say.worst(cmd.OutOrStdout(), reports); err != nil {
+	if err := say.summary(cmd.OutOrStdout(), removed, len(kept), reports); err != nil {
 		return err
 	}
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
@@ -191,8 +181,23 @@ func (f *batchFlags) gone(roots []string, found *batch.Found) func(place string)
 	return batch.Below(roots)
 }
 
-// combine makes tables and page over the reports, and those that are kept of earlier runs.
-func combine(ctx context.Context, c *batch.Config, kept, runs []batch.Run, reports batch.Reports) error {
+// noRun says where no run was found, and perhaps why.
+func noRun(args []string, output string) error {
+	for _, in := range args {
+		if sameFolder(in, output) {
+			return fmt.Errorf("no run below %s: -o names the same folder, which is passed over; give the results a folder "+
+				"of their own", in)
+		}
+	}
+	return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
+}
+
+// combine notes which part of the runs it is, and makes tables and page over the reports and
+// those that are kept of earlier runs.
+func combine(ctx context.Context, c *batch.Config, index, count int, kept, runs []batch.Run, reports batch.Reports) error {
+	if err := batch.NotePart(ctx, c.Out, index, count); err != nil {
+		return err
+	}
 	if len(kept) > 0 {
 		reports = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
 	}
@@ -265,7 +270,7 @@ func interrupted(ctx context.Context, err error) error {
 func newMerge() *cobra.Command {
 	var output string
 	var failOn []string
-	var quiet bool
+	var quiet, prune bool
 	cmd := &cobra.Command{
 		Use:   "merge PART… -o OUT",
 		Short: "The shards of a batch into one",
@@ -293,7 +298,12 @@ what one batch over all runs would have written.`,
 					return err
 				}
 			}
-			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString())
+			unlock, err := lock(ctx, cmd, out)
+			if err != nil {
+				return interrupted(ctx, err)
+			}
+			defer unlock()
+			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString(), prune)
 			if err != nil {
 				return interrupted(ctx, err)
 			}
@@ -310,6 +320,7 @@ what one batch over all runs would have written.`,
 	}
 	outputFlag(cmd, &output, "`FOLDER` or s3:// URL of the results")
 	failOnFlag(cmd, &failOn)
+	pruneFlag(cmd, &prune, "that no part has")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd

@@ -52,6 +52,7 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 	f.out.flags(cmd, "print the peak only")
 	f.above.flags(cmd, "the budget")
 	fl.BoolVar(&f.redact, "redact", false, redactHelp)
+	maxMemoryFlag(cmd, new(string))
 	fl.StringArrayVar(&f.devices, "gpu", nil, "a device's `NAME` or size: \"H100 80GB\", 24GiB, all (repeatable)")
 	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")

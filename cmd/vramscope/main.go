@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,9 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
-		PersistentPreRunE: spareInputs,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			return cmp.Or(spareInputs(cmd, args), boundMemory(cmd))
+		},
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newRun(), newVersion())

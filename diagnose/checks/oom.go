@@ -159,7 +159,7 @@ func failures(p *facts.Pass, tell func(*Draft, failure), verdicts ...string) (ou
 		seen[o.Verdict] = true
 		d := Draft{Finding: report.Finding{Severity: report.Critical, Confidence: 0.9, Evidence: []string{asked(p, o),
 			roomLeft(o)}}}
-		tell(&d, failure{o, &p.T.OOMs[i], p.Shortage(&p.T.OOMs[i])})
+		tell(&d, failure{o, &p.T.OOMs[o.Index], p.Shortage(&p.T.OOMs[o.Index])})
 		out = append(out, d)
 	}
 	return out

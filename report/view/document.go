@@ -103,13 +103,14 @@ func (s *sheet) device(index int) {
 		s.add(Part{Plot: d})
 	}
 	if s.Edition == Terminal {
-		s.failures(d.OOMs)
+		s.failures(d)
 	}
 	s.held(d)
+	s.variables(d)
 	if s.Edition == Terminal {
 		s.segments(d)
 	} else {
-		s.failed(d.OOMs)
+		s.failed(d)
 	}
 	s.findings("Findings", d.Findings)
 	if s.Edition == Ticket {
@@ -148,7 +149,8 @@ func (s *sheet) peaks(d *report.Device) Table {
 }
 
 // failures are the requests that failed, one after the other.
-func (s *sheet) failures(ooms []report.OOM) {
+func (s *sheet) failures(d *report.Device) {
+	ooms := d.OOMs
 	for i := range ooms[:min(len(ooms), s.ooms)] {
 		o := &ooms[i]
 		t := Table{NoHead: true, Columns: []Column{{Width: 16}, {Number: true, Width: 12}, {Gap: 2}}}
@@ -182,13 +184,14 @@ func (s *sheet) failures(ooms []report.OOM) {
 		s.add(Part{Facts: facts})
 		s.add(Part{Table: pins})
 	}
-	if rest := more(len(ooms)-s.ooms, "failed request"); rest != "" {
+	if rest := more(d.Failed()-min(len(ooms), s.ooms), "failed request"); rest != "" {
 		s.add(Part{Lines: []string{rest}})
 	}
 }
 
 // failed is a table of them.
-func (s *sheet) failed(ooms []report.OOM) {
+func (s *sheet) failed(d *report.Device) {
+	ooms := d.OOMs
 	t := Table{Columns: slices.Concat(numbers("Event", "Asked for"), words("Why"), numbers("Allocated", "Reserved",
 		"Largest free block", "Left on device"), words("Phase", "Asked by"))}
 	for i := range ooms[:min(len(ooms), s.ooms)] {
@@ -200,7 +203,7 @@ func (s *sheet) failed(ooms []report.OOM) {
 		t.add(units.Count(o.Event), units.Bytes(o.RequestedBytes), Plain(o.Verdict), units.Bytes(o.AllocatedBytes),
 			units.Bytes(o.ReservedBytes), Known(o.LargestFreeBlock), Known(o.DeviceFreeBytes), Plain(text(o.Phase)), by)
 	}
-	s.table("Failed requests", 4, t, more(len(ooms)-s.ooms, ""))
+	s.table("Failed requests", 4, t, more(d.Failed()-min(len(ooms), s.ooms), ""))
 }
 
 // table is a part that is nothing without rows.
