@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ func brief(doc *report.Document, status report.Status, p *point) string {
 			return text
 		}
 	case report.StatusLeak:
-		text := units.Bytes(p.leak) + " a step: " + report.CategoryWords(p.kind)
+		text := units.Size(p.leak) + " a step: " + report.CategoryWords(p.kind)
 		if p.where != "" {
 			text += ", " + p.where
 		}
@@ -38,7 +39,7 @@ func briefFailure(doc *report.Document) string {
 			out += " in " + report.CategoryWords(*phase)
 		}
 		if requested != nil {
-			out += ", " + units.Bytes(*requested) + " asked for"
+			out += ", " + units.Size(*requested) + " asked for"
 		}
 		return out
 	}
@@ -69,18 +70,24 @@ func firstWords(text string) string {
 // mostFacts bounds the numbers of a run.
 const mostFacts = 16
 
-// factsOf are the numbers by which runs may be compared: what the recording shows of
-// its setting, and the notes that are numbers.
+// factsOf are the numbers by which runs may be compared: what a tracker or the
+// recording tells of its setting, and the notes that are numbers.
 func factsOf(doc *report.Document) (facts []report.Fact) {
 	add := func(name string, value float64) {
 		if len(facts) < mostFacts && !math.IsNaN(value) && !math.IsInf(value, 0) {
 			facts = append(facts, report.Fact{Name: name, Value: value})
 		}
 	}
-	if b := doc.BudgetFigures(); b != nil && b.Setting.Batch > 0 {
-		add("batch size", float64(b.Setting.Batch))
-		if b.Setting.Sequence > 0 {
-			add("sequence length", float64(b.Setting.Sequence))
+	var batch, sequence, gpus, tokens *int64
+	if p := doc.Evidence.Settings(); p != nil { // of a tracker
+		batch, sequence, gpus, tokens = p.BatchSize, p.SequenceLength, p.GPUs, p.TokensPerStep
+	}
+	if b := doc.BudgetFigures(); b != nil { // read from the recording
+		batch, sequence = cmp.Or(batch, &b.Setting.Batch), cmp.Or(sequence, &b.Setting.Sequence)
+	}
+	for i, n := range []*int64{batch, sequence, gpus, tokens} {
+		if n != nil && *n > 0 {
+			add([]string{"batch size", "sequence length", "GPUs", "tokens per step"}[i], float64(*n))
 		}
 	}
 	for _, n := range doc.Notes {
