@@ -154,7 +154,7 @@ with tempfile.TemporaryDirectory() as work:
             check_schema(where, table, arrow)
             read_texts(where, base, rows[table])
             tables += 1
-        report = subprocess.run([binary, "analyze", recording, "--format", "json"], check=True, capture_output=True, text=True)
+        report = subprocess.run([binary, "analyze", recording, "--format", "json", "--all-steps"], check=True, capture_output=True, text=True)
         check_figures(recording, rows, json.loads(report.stdout))
         check_query(recording, out, json.loads(report.stdout))
     print(f"{tables} tables of {len(recordings)} recordings in {len(FORMATS)} formats: {len(failures)} failures")

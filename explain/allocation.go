@@ -35,7 +35,7 @@ func (a *asking) allocation(text string) error {
 			x.AtFailures = append(x.AtFailures, i)
 		}
 	}
-	x.Leak = a.leakOf(id)
+	x.Leak, x.Holders = a.leakOf(id), a.holdersOf(id)
 	a.recorded(x, id)
 	x.SameSite = a.group(a.all(func(other timeline.AllocationID) bool {
 		return a.T.Stack(other) == a.T.Stack(id) && (x.HasStack || a.T.Requested(other) == x.Requested)
@@ -51,6 +51,17 @@ func (a *asking) allocation(text string) error {
 	a.doc.Answer = a.allocationText(x)
 	a.afterAllocation(x, id)
 	return nil
+}
+
+// holdersOf are the variables that hold an allocation, where recorded.
+func (a *asking) holdersOf(id timeline.AllocationID) []string {
+	paths := []string{}
+	for _, h := range a.Holders {
+		if len(paths) < maxFound && (slices.Contains(h.Tensors, id) || slices.Contains(h.Graph, id)) {
+			paths = append(paths, clip(h.Path))
+		}
+	}
+	return paths
 }
 
 // leakOf is the leak that an allocation is part of.

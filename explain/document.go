@@ -107,6 +107,7 @@ type Allocation struct {
 	SameSite          Group      `json:"same_site"` // allocations with the same stack, this one among them
 	HasStack          bool       `json:"has_stack"`
 	CalledFrom        *string    `json:"called_from"`
+	Holders           []string   `json:"holders"` // variables that hold it, or an autograd graph with it, at the dump
 	FreedBeforeRecord bool       `json:"free_before_trace"`
 }
 

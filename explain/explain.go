@@ -19,6 +19,8 @@ type Subject struct {
 	Report *report.Document
 	Device int         // index into the report's devices, -1: only the report can be asked
 	Pass   *facts.Pass // of that device
+	// Holders are the variables that hold the device's allocations, where recorded.
+	Holders []classify.Holder
 }
 
 // How much an answer lists.

@@ -141,6 +141,11 @@ func TestAsked(t *testing.T) {
 		x.AtEnd || x.Segment == nil || x.Segment.Bytes < x.Allocated || len(x.Stack) == 0 {
 		t.Errorf("allocation 1619: %+v", x)
 	}
+	held := s
+	held.Holders = []classify.Holder{{Path: "loss", Graph: []timeline.AllocationID{7, 1619}}, {Path: "x"}}
+	if got := ask(t, held, "allocation", "1619").Allocation.Holders; !slices.Equal(got, []string{"loss"}) {
+		t.Errorf("allocation 1619 is held by %q", got)
+	}
 	lies := ask(t, s, "address", "0x"+hex(x.Address+512)).Address
 	if !slices.ContainsFunc(lies.Uses, func(b explain.Brief) bool { return b.Allocation == 1619 }) || lies.Segment == nil {
 		t.Errorf("its second half KiB was used by %+v", lies.Uses)

@@ -137,8 +137,12 @@ func (f *explainFlags) document(cmd *cobra.Command, args []string, q explain.Que
 	}
 	s := explain.Subject{Report: doc, Device: about(doc, q)}
 	if s.Device >= 0 {
-		if s.Pass, err = made.pass(&doc.Devices[s.Device]); err != nil {
+		dev := &doc.Devices[s.Device]
+		if s.Pass, err = made.pass(dev); err != nil {
 			return nil, err
+		}
+		if read := run.Sources[dev.Input].Holders; read != nil {
+			s.Holders, _ = read(s.Pass.T) // the report says what is wrong with the file
 		}
 	}
 	answer, err := explain.Ask(s, q)

@@ -66,8 +66,12 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	return cmd
 }
 
-// checkBound refuses --max-bytes where whole rows can't be left out.
-func (f *exportFlags) checkBound(format dataset.Format) error {
+// checkPrinted refuses what a terminal can't show, and --max-bytes where whole rows can't
+// be left out.
+func (f *exportFlags) checkPrinted(cmd *cobra.Command, format dataset.Format) error {
+	if format.Binary() && f.output == "" && onTerminal(cmd.OutOrStdout()) {
+		return fmt.Errorf("--format %s is binary, and standard output is a terminal: use -o FILE, or a pipe", format)
+	}
 	if err := f.bound.check(""); err != nil || f.bound.most == 0 {
 		return err
 	}
@@ -117,10 +121,7 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if err != nil {
 		return err
 	}
-	if format.Binary() && f.output == "" && onTerminal(cmd.OutOrStdout()) {
-		return fmt.Errorf("--format %s is binary, and standard output is a terminal: use -o FILE, or a pipe", format)
-	}
-	if err := f.checkBound(format); err != nil {
+	if err := f.checkPrinted(cmd, format); err != nil {
 		return err
 	}
 	x, err := f.exported(cmd, name)

@@ -49,7 +49,7 @@ def analyze(*paths: Path, **options: Any) -> "Report":
         raise TypeError("analyze() needs a recording, a log or a run's directory")
     names = [os.fspath(p) for p in paths]
     flags = _flags(options)
-    return Report(json.loads(_run(["analyze", "--format=json", *flags, "--", *names])), names, flags)
+    return Report(json.loads(_run(["analyze", "--format=json", "--all-steps", *flags, "--", *names])), names, flags)
 
 
 class Report:

@@ -88,6 +88,7 @@ func (s *explained) allocation(x *explain.Allocation) {
 		{"called from", text(x.CalledFrom)},
 		{"user metadata", text(x.UserMetadata)},
 		{"compiled", text(x.CompileContext)},
+		{"held by", strings.Join(x.Holders, ", ")},
 		{"leak", index(x.Leak)},
 	})
 	s.stack("Stack, innermost first", x.Stack, x.StackRest)
