@@ -51,6 +51,14 @@ func BudgetSetting(d *budget.Document) string {
 	if n, _ := s["lora"].(int64); n > 0 {
 		line += fmt.Sprintf(", LoRA rank %d on %v", n, s["lora_targets"])
 	}
+	for _, k := range []string{"compile", "float8", "optimizer_in_backward", "activation_offload"} {
+		if s[k] == true {
+			line += ", " + strings.ReplaceAll(k, "_", " ")
+		}
+	}
+	if f, _ := s["framework"].(string); f != "" && f != "transformers" {
+		line += ", as " + f + " does it"
+	}
 	return line + gpusText(s)
 }
 
@@ -68,6 +76,9 @@ func gpusText(s map[string]any) string {
 	}
 	if z, _ := s["zero"].(int); z > 0 {
 		line += fmt.Sprintf(" ZeRO-%d", z)
+	}
+	if s["sequence_parallel"] == true {
+		line += ", sequences split over tensor-parallel ranks"
 	}
 	return line + suffix(" FSDP ", s["fsdp"])
 }
@@ -115,6 +126,7 @@ func Budget(d *budget.Document, e Edition) *Sheet {
 	s.add(about)
 	s.budgetPeak(d)
 	s.budgetPhases(d)
+	s.stages(d)
 	s.budgetFits(d)
 	s.ladder(d.Ladder)
 	if v := d.Vocabulary; v != nil {
@@ -178,6 +190,19 @@ func TopThree(m map[string]int64) string {
 		names[i] = Plain(k) + " " + units.Bytes(m[k])
 	}
 	return strings.Join(names, ", ")
+}
+
+// stages are what the ranks of a pipeline take.
+func (s *sheet) stages(d *budget.Document) {
+	if len(d.Stages) == 0 {
+		return
+	}
+	t := Table{Columns: []Column{figureColumn("stage", 7), figureColumn("layers", 6), figureColumn("in flight", 9),
+		figureColumn("peak", 11), figureColumn("reserved", 11)}}
+	for _, g := range d.Stages {
+		t.add(count(g.Rank), count(g.Layers), count(g.InFlight), units.Bytes(g.Peak), units.Bytes(g.Reserved))
+	}
+	s.table("Pipeline stages", 2, t, "")
 }
 
 // budgetFits say what fits on which GPU.
