@@ -72,6 +72,41 @@ def test_locals_are_let_go() -> None:
     assert show() == ["big", "0"] or show() == ["Big", "big", "0"]
 
 
+def test_nothing_is_kept_alive(lab: Lab) -> None:
+    """What was looked at dies when it would have died, without the garbage collector."""
+    r = lab.run("""
+        import gc, torch, weakref
+        gc.disable()
+        optimizer = torch.optim.Optimizer([])
+        def step():
+            made = torch.zeros(1 << 20)
+            made._grad = torch.zeros(1 << 20)
+            result = torch.operation(made, 1 << 20)
+            optimizer.step()
+            return weakref.ref(made), weakref.ref(made._grad), weakref.ref(result)
+        for _ in range(4):
+            assert [r() for r in step()] == [None, None, None]
+        assert torch.cuda._device.used == 0
+        """, "--steps", "2:4")  # fmt: skip
+    assert r.code == 0, r.stderr
+
+
+def test_variables_of_a_function_that_ended(lab: Lab) -> None:
+    """At the exit they are gone: the last look at them, at a step's end, tells."""
+    r = lab.run("""
+        import torch
+        def train():
+            optimizer, losses = torch.optim.Optimizer([]), []
+            for _ in range(5):
+                losses.append(torch.zeros(1 << 20))
+                optimizer.step()
+        train()
+        """)
+    assert r.why == [["exit"]]
+    held = r.holders("exit")["train().losses"]
+    assert (held["event"], len(held["tensors"])) == (3, 3)
+
+
 def test_holders_of_all_kinds(lab: Lab) -> None:
     r = lab.run("""
         import collections, torch
