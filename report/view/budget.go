@@ -124,6 +124,7 @@ func Budget(d *budget.Document, e Edition) *Sheet {
 		about.Text = append(about.Text, BudgetSolved(d.Solved))
 	}
 	s.add(about)
+	s.plans(d)
 	s.budgetPeak(d)
 	s.budgetPhases(d)
 	s.stages(d)
@@ -190,6 +191,23 @@ func TopThree(m map[string]int64) string {
 		names[i] = Plain(k) + " " + units.Bytes(m[k])
 	}
 	return strings.Join(names, ", ")
+}
+
+// plans are settings that fit, the best first, which the rest is about.
+func (s *sheet) plans(d *budget.Document) {
+	var lines []string
+	for i, p := range d.Plans {
+		line := fmt.Sprintf("%d: %s on the device, time per token x%.2f, micro-batch %d, %.0f %% recomputed", i+1,
+			units.Bytes(p.TotalDevice), p.Cost, p.Batch, 100*p.Recompute)
+		if p.Traffic > 0 {
+			line += fmt.Sprintf(", %s communicated for each", units.Bytes(p.Traffic))
+		}
+		lines = append(lines, line+": "+p.Flags)
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "The rest is about the first. Times are estimates for an H100, good for the order alone.")
+		s.add(Part{Heading: "Plans", Level: 2, Text: lines, List: true})
+	}
 }
 
 // stages are what the ranks of a pipeline take.
