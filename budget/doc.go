@@ -14,10 +14,12 @@
 //     (defaults.json), headers of checkpoints, packed weights, sizes such as 8B.
 //   - op_: the machine (op_machine.go): storages, their references and categories,
 //     the tape of backward functions; the operations that allocate, save and free
-//     what PyTorch's do; the step that runs a network on it.
+//     what PyTorch's do; the step that runs a network on it; what the caching allocator
+//     reserves for its requests (op_reserve.go).
 //   - net_: model families and the layers that they are made of.
 //   - plan_: a setting, its checks, what it divides over ranks, optimizers, GPUs,
-//     serving, and the questions that need many budgets (plan_solve.go).
+//     serving, pipelines, and the questions that need many budgets (plan_solve.go,
+//     plan_search.go).
 //
 // To add a model family, put its model_type and its class's defaults into
 // defaults.json. A decoder-only model is a row of the table in net_decoders.go, what

@@ -21,6 +21,7 @@ type Document struct {
 	Solved      *DocSolved       `json:"solved"`
 	Vocabulary  *DocVocabulary   `json:"vocabulary_whatif"`
 	Stages      []Stage          `json:"stages"` // of a pipeline
+	Plans       []Plan           `json:"plans"`  // null unless asked for
 	Notes       []string         `json:"notes"`
 }
 

@@ -236,8 +236,8 @@ var notes = []struct {
 		"the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
 			"--framework transformers takes it as Transformers'"},
 	{func(p *plan) bool { return p.keepsPackedInputs() },
-		"bitsandbytes before 0.44 keeps the inputs of packed products until the next loss replaces this one; newer versions " +
-			"don't"},
+		"bitsandbytes before 0.44 keeps the inputs of packed products until the next loss replaces this one; newer " +
+			"versions don't"},
 	{func(p *plan) bool { return p.Framework == "deepspeed" && !p.Inference },
 		"--framework deepspeed changes nothing: what DeepSpeed shards is said by --zero"},
 	{func(p *plan) bool {

@@ -29,6 +29,7 @@ type budgetFlags struct {
 	solve                 string
 	vocabulary            int64
 	noLadder, allLogits   bool
+	plan, precisionGiven  bool
 	redact                bool
 	s                     budget.Setting
 }
@@ -57,6 +58,8 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
 	fl.BoolVar(&f.noLadder, "no-ladder", false, "leave the list of measures out")
+	fl.BoolVar(&f.plan, "plan", false,
+		"search precision, sharding, checkpointing and batch for what fits --gpu, on --gpus of them")
 	modelFlags(cmd, &f)
 	settingFlags(cmd, &f)
 	return cmd
@@ -148,6 +151,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if cmd.Flags().Changed("precision") { // what is asked for wins over what the files say
 		c = c.Unpacked()
 	}
+	f.precisionGiven = cmd.Flags().Changed("precision")
 	if d.Document, err = f.answer(c); err != nil {
 		return err
 	}
@@ -282,6 +286,8 @@ func (f *budgetFlags) devicesOf() ([]budget.GPU, error) {
 }
 
 // answer works the document out.
+//
+// complexity: one step for each question that flags ask
 func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	gs, err := f.devicesOf()
 	if err != nil {
@@ -289,6 +295,13 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	}
 	if len(f.devices) > 0 && f.devices[0] != "all" {
 		f.s.GPU = f.devices[0]
+	}
+	plans, err := f.plans(c, gs)
+	if err != nil {
+		return nil, err
+	}
+	if len(plans) > 0 {
+		f.s = plans[0].Setting // the rest is about the best
 	}
 	var solved *budget.DocSolved
 	if f.solve != "" {
@@ -307,7 +320,10 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		return nil, err
 	}
 	doc := budget.NewDocument(b)
-	doc.Solved = solved
+	doc.Solved, doc.Plans = solved, plans
+	if f.plan && len(plans) == 0 {
+		doc.Notes = append(doc.Notes, "--plan: nothing that was searched fits "+gs[0].Name)
+	}
 	fits, err := budget.Fits(c, f.s, gs)
 	if err != nil {
 		return nil, err
@@ -324,6 +340,23 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		return nil, err
 	}
 	return doc, f.otherVocabulary(c, b, doc)
+}
+
+// plans answer --plan, nil without it.
+func (f *budgetFlags) plans(c *budget.Config, gs []budget.GPU) ([]budget.Plan, error) {
+	switch {
+	case !f.plan:
+		return nil, nil
+	case len(f.devices) == 0:
+		return nil, fmt.Errorf("--plan needs a --gpu to fit")
+	case f.s.Inference || f.solve != "":
+		return nil, fmt.Errorf("--plan is of a training: leave --inference and --solve out")
+	}
+	precisions := []string{"bf16-mixed", "bf16"}
+	if f.precisionGiven {
+		precisions = []string{f.s.Precision}
+	}
+	return budget.Plans(c, f.s, gs[0], precisions)
 }
 
 func (f *budgetFlags) ladder(c *budget.Config, gs []budget.GPU, doc *budget.Document) error {

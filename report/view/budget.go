@@ -51,6 +51,14 @@ func BudgetSetting(d *budget.Document) string {
 	if n, _ := s["lora"].(int64); n > 0 {
 		line += fmt.Sprintf(", LoRA rank %d on %v", n, s["lora_targets"])
 	}
+	for _, k := range []string{"compile", "float8", "optimizer_in_backward", "activation_offload"} {
+		if s[k] == true {
+			line += ", " + strings.ReplaceAll(k, "_", " ")
+		}
+	}
+	if f, _ := s["framework"].(string); f != "" && f != "transformers" {
+		line += ", as " + f + " does it"
+	}
 	return line + gpusText(s)
 }
 
@@ -68,6 +76,9 @@ func gpusText(s map[string]any) string {
 	}
 	if z, _ := s["zero"].(int); z > 0 {
 		line += fmt.Sprintf(" ZeRO-%d", z)
+	}
+	if s["sequence_parallel"] == true {
+		line += ", sequences split over tensor-parallel ranks"
 	}
 	return line + suffix(" FSDP ", s["fsdp"])
 }
@@ -113,8 +124,10 @@ func Budget(d *budget.Document, e Edition) *Sheet {
 		about.Text = append(about.Text, BudgetSolved(d.Solved))
 	}
 	s.add(about)
+	s.plans(d)
 	s.budgetPeak(d)
 	s.budgetPhases(d)
+	s.stages(d)
 	s.budgetFits(d)
 	s.ladder(d.Ladder)
 	if v := d.Vocabulary; v != nil {
@@ -178,6 +191,36 @@ func TopThree(m map[string]int64) string {
 		names[i] = Plain(k) + " " + units.Bytes(m[k])
 	}
 	return strings.Join(names, ", ")
+}
+
+// plans are settings that fit, the best first, which the rest is about.
+func (s *sheet) plans(d *budget.Document) {
+	var lines []string
+	for i, p := range d.Plans {
+		line := fmt.Sprintf("%d: %s on the device, time per token x%.2f, micro-batch %d, %.0f %% recomputed", i+1,
+			units.Bytes(p.TotalDevice), p.Cost, p.Batch, 100*p.Recompute)
+		if p.Traffic > 0 {
+			line += fmt.Sprintf(", %s communicated for each", units.Bytes(p.Traffic))
+		}
+		lines = append(lines, line+": "+p.Flags)
+	}
+	if len(lines) > 0 {
+		lines = append(lines, "The rest is about the first. Times are estimates for an H100, good for the order alone.")
+		s.add(Part{Heading: "Plans", Level: 2, Text: lines, List: true})
+	}
+}
+
+// stages are what the ranks of a pipeline take.
+func (s *sheet) stages(d *budget.Document) {
+	if len(d.Stages) == 0 {
+		return
+	}
+	t := Table{Columns: []Column{figureColumn("stage", 7), figureColumn("layers", 6), figureColumn("in flight", 9),
+		figureColumn("peak", 11), figureColumn("reserved", 11)}}
+	for _, g := range d.Stages {
+		t.add(count(g.Rank), count(g.Layers), count(g.InFlight), units.Bytes(g.Peak), units.Bytes(g.Reserved))
+	}
+	s.table("Pipeline stages", 2, t, "")
 }
 
 // budgetFits say what fits on which GPU.
