@@ -96,6 +96,17 @@ func (f *exportFlags) printed(cmd *cobra.Command, format dataset.Format, write f
 	return err
 }
 
+// moment has --at say the same as --at-event, of the tables that have a moment.
+func (f *exportFlags) moment(cmd *cobra.Command) error {
+	if !cmd.Flags().Changed("at") || f.at == "end" {
+		return nil
+	}
+	if err := cmd.Flags().Set("at-event", f.at); err != nil {
+		return fmt.Errorf("--at %s: tables are of the end, or of the number of an event", f.at)
+	}
+	return nil
+}
+
 func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if f.output == "-" {
 		f.output = "" // standard output
@@ -106,10 +117,8 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if _, ok := exportProfiles[f.format]; ok {
 		return exportProfile(cmd, name, f)
 	}
-	if cmd.Flags().Changed("at") && f.at != "end" { // the same as --at-event, of the tables that have a moment
-		if err := cmd.Flags().Set("at-event", f.at); err != nil {
-			return fmt.Errorf("--at %s: tables are of the end, or of the number of an event", f.at)
-		}
+	if err := f.moment(cmd); err != nil {
+		return err
 	}
 	format, ok := dataset.FormatNamed(f.format)
 	if !ok {
