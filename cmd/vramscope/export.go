@@ -100,6 +100,17 @@ func (f *exportFlags) printed(cmd *cobra.Command, format dataset.Format, write f
 	return err
 }
 
+// moment has --at say the same as --at-event, of the tables that have a moment.
+func (f *exportFlags) moment(cmd *cobra.Command) error {
+	if !cmd.Flags().Changed("at") || f.at == "end" {
+		return nil
+	}
+	if err := cmd.Flags().Set("at-event", f.at); err != nil {
+		return fmt.Errorf("--at %s: tables are of the end, or of the number of an event", f.at)
+	}
+	return nil
+}
+
 func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if f.output == "-" {
 		f.output = "" // standard output
