@@ -38,7 +38,7 @@ func boundMemory(cmd *cobra.Command) error {
 	}
 	limit = max(limit, leastMemory)
 	if before := debug.SetMemoryLimit(-1); before == math.MaxInt64 { // else GOMEMLIMIT says it
-		debug.SetMemoryLimit(limit - min(limit/4, leastMemory/2)) // the program itself is not the collector's
+		debug.SetMemoryLimit(limit - min(limit/2, leastMemory/2)) // the program itself is not the collector's
 	}
 	go watchMemory(limit, cmd.ErrOrStderr())
 	return nil

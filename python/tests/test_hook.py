@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from typing import Any, Optional, Tuple
 
 import pytest
-from conftest import Lab
+from conftest import HERE, Lab
 from vramscope._hook import files, options, static
 from vramscope._hook.holders import _together
 
@@ -158,3 +159,15 @@ def test_holders_of_all_kinds(lab: Lab) -> None:
     (file,) = lab.out.glob("*.labels.json")
     labels = {x["name"]: x["category"] for x in json.loads(file.read_text())["labels"]}
     assert labels == {"w": "weights", "b": "weights", "w.exp_avg": "optimizer_state"}
+
+
+def test_the_table_of_pitfalls() -> None:
+    """doc/recording.md names 21 pitfalls and tests that are there."""
+    root = HERE.parent.parent
+    table = (root / "doc" / "recording.md").read_text().split("## Pitfalls")[1]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert [int(r[1]) for r in rows if r[1].strip()] == list(range(1, 22))
+    there = "".join(p.read_text() for p in [*HERE.glob("test_*.py"), root / "run" / "run_test.go"])
+    for row in rows:
+        named = re.findall(r"`([Tt]est\w+)`", row[3])
+        assert named and all(re.search(rf"(def|func) {n}\(", there) for n in named), row
