@@ -236,7 +236,8 @@ var notes = []struct {
 		"the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
 			"--framework transformers takes it as Transformers'"},
 	{func(p *plan) bool { return p.keepsPackedInputs() },
-		"bitsandbytes before 0.44 keeps the inputs of packed products until the next loss replaces this one; newer versions don't"},
+		"bitsandbytes before 0.44 keeps the inputs of packed products until the next loss replaces this one; newer versions " +
+			"don't"},
 	{func(p *plan) bool { return p.Framework == "deepspeed" && !p.Inference },
 		"--framework deepspeed changes nothing: what DeepSpeed shards is said by --zero"},
 	{func(p *plan) bool {
@@ -245,7 +246,9 @@ var notes = []struct {
 	}, "--checkpointing selective changes nothing for attention: a fused kernel keeps no scores to begin with"},
 	{func(p *plan) bool { return p.Float8 && !p.Compile && !p.Inference },
 		"--float8 without --compile changes nothing here: which copies torchao makes in eager mode isn't known"},
-	{func(p *plan) bool { return p.Inference && (p.Compile || p.Float8 || p.ActivationOffload || p.OptimizerInBackward) },
+	{func(p *plan) bool {
+		return p.Inference && (p.Compile || p.Float8 || p.ActivationOffload || p.OptimizerInBackward)
+	},
 		"--compile, --float8, --activation-offload and --optimizer-in-backward are of training: they change nothing here"},
 	{func(p *plan) bool { return p.PP == 1 && (p.MicroBatches > 0 || p.Schedule != "1f1b") },
 		"--micro-batches and --schedule are of a pipeline: without --pp they change nothing"},
