@@ -19,6 +19,9 @@ func (e *examination) outsideOf(dev *report.Device) (oom.Outside, bool) {
 	if m := e.lastMessage(dev); m != nil {
 		f := oom.Of(m)
 		if o, ok := f.Outside(); ok {
+			for _, p := range f.Strangers() { // which the message alone names
+				o.Processes = append(o.Processes, evidence.Process{PID: p.PID, PeakUsedBytes: &p.Bytes, Instance: -1})
+			}
 			return o, true
 		}
 	}

@@ -162,7 +162,10 @@ func (p *Parser) account(_ int, line []byte, _ features) bool {
 // maxPhases bounds the readings that are kept.
 const maxPhases = 4096
 
-func (p *Parser) phaseLine(number int, line []byte, _ features) bool {
+func (p *Parser) phaseLine(number int, line []byte, has features) bool {
+	if has&hasMetric == 0 { // no size in it
+		return false
+	}
 	r, ok := serving.Phase(line)
 	if !ok {
 		return false
