@@ -106,6 +106,7 @@ func failOnFlag(cmd *cobra.Command, conditions *[]string) {
 		conditionHelp+" (repeatable)")
 }
 
+// complexity: one branch for each part of a batch that can fail
 func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	conditions, failed, err := batchConditions(f.failOn)
 	if err != nil {
@@ -189,13 +190,13 @@ func (f *batchFlags) onceWithoutKey(ctx context.Context, c *batch.Config) error 
 		return nil
 	}
 	if f.shard != "" {
-		return errors.New("--shard with --redact: set VRAMSCOPE_REDACT_KEY, the same for all shards: what has one name gets one " +
-			"pseudonym")
+		return errors.New("--shard with --redact: set VRAMSCOPE_REDACT_KEY, the same for all shards: what has one name " +
+			"gets one pseudonym")
 	}
 	for _, err := range batch.Stored(ctx, c.Out) {
 		if err == nil && !f.prune {
-			return fmt.Errorf("%s holds runs, and without VRAMSCOPE_REDACT_KEY each batch has pseudonyms of its own: set it to go "+
-				"on with a batch, or give --prune to begin anew", c.Out.URL(""))
+			return fmt.Errorf("%s holds runs, and without VRAMSCOPE_REDACT_KEY each batch has pseudonyms of its own: set it "+
+				"to go on with a batch, or give --prune to begin anew", c.Out.URL(""))
 		}
 		break
 	}
