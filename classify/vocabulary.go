@@ -103,5 +103,11 @@ var Stacked = meaning.Stacked
 // LabelsOf gives what a labels file says of a timeline's allocations.
 var LabelsOf = names.LabelsOf
 
+// Holder is a variable of the program, with the allocations that it keeps alive.
+type Holder = names.Holder
+
+// HoldersOf gives what variables hold of a timeline's allocations.
+var HoldersOf = names.HoldersOf
+
 // HaveNames is true of allocations that variables and parameters hold (rules.HaveNames).
 var HaveNames = rules.HaveNames

@@ -132,6 +132,7 @@ type examination struct {
 	source   Source
 	evidence *evidence.Evidence
 	options  Options
+	holders  []classify.Holder              // what variables hold
 	messages map[int64]*evidence.OOMMessage // about failed requests, by what those asked of the driver
 }
 

@@ -141,7 +141,7 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 			func() { e.Classes = classify.New(t, names) },
 			func() { facts.Replay.Of(e.Pass) }) // most checks of fixes ask for it
 	}
-	e.Given = o.Capacity
+	e.Given, e.holders = o.Capacity, j.holders(source, e.T)
 	return e
 }
 

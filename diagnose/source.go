@@ -38,12 +38,14 @@ type Source struct {
 	Config *budget.Config
 	// Labels are those that lie beside the recording; nil: none.
 	Labels func(*timeline.Timeline) ([]classify.Label, error)
+	// Holders are the variables of which a file beside the recording says what they hold; nil: none.
+	Holders func(*timeline.Timeline) ([]classify.Holder, error)
 	// Digest is the SHA-256 and the bytes of the input as given, before
 	// decompression. It is asked for last: it may still be being worked out.
 	Digest func() (sum string, bytes int64)
 
 	facts        *recordingFacts // once decoded
-	labelsFailed string
+	labelsFailed string          // why they, or the holders, couldn't be read
 }
 
 // isRecording reports whether there is, or could be, a snapshot.

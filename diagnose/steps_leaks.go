@@ -23,11 +23,13 @@ func stepsOf(c *classify.Classification) []report.Step {
 }
 
 // leaksOf are what grows from step to step, or looks as if it did.
-func leaksOf(c *classify.Classification, dev *report.Device) []report.Leak {
+func (e *examination) leaks(dev *report.Device) []report.Leak {
+	c := e.Classes
 	out := []report.Leak{}
 	for i := range c.Leaks() {
 		l := &c.Leaks()[i]
 		x := report.Leak{Kind: l.Kind, Defect: l.Defect, Suspected: l.Suspected, Sites: []report.LeakSite{},
+			Holders:      []report.Holder{},
 			Category:     ptr(l.Category.String()),
 			BytesPerStep: ptr(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}
 		if l.File != "" {
@@ -42,6 +44,9 @@ func leaksOf(c *classify.Classification, dev *report.Device) []report.Leak {
 		for _, s := range l.Sites {
 			x.Sites = append(x.Sites, report.LeakSite{File: s.File, Line: facts.LineOf(s.Line), Function: s.Function,
 				Bytes: s.Bytes})
+		}
+		if l.Defect {
+			x.Holders = e.leakHolders(l)
 		}
 		fix := checks.LeakAdvice(l)
 		x.Fix, x.FixCode = fix.Text, fix.Code

@@ -95,6 +95,22 @@ func (r *Redactor) Metadata(text string) string {
 	return strings.Join(words, ".")
 }
 
+// variableWords are the parts of a variable's path: what is quoted, and names.
+var variableWords = pattern.Of(`'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^\s.,'"()\[\]{}*]+`)
+
+// Variable is the path of a variable of the program, as main.trainer.losses[3]: its shape is kept, and
+// the words that models share.
+func (r *Redactor) Variable(path string) string {
+	return variableWords().ReplaceAllStringFunc(path, func(w string) string {
+		if modelWords()[w] || pathWords()[w] || number().MatchString(w) {
+			return w
+		}
+		return r.name("name", w)
+	})
+}
+
+var pathWords = wordSet("main self of __traceback__ grad __defaults__")
+
 var (
 	number      = pattern.Of(`^[0-9]*$`)
 	plainValue  = pattern.Of(`^(True|False|None|true|false|-?[0-9.]+(e[-+]?[0-9]+)?)?$`)

@@ -234,6 +234,7 @@ type Device struct {
 	Findings   []Finding `json:"findings"`
 	// Changes are what is worth changing, what makes the run go through first.
 	Changes    []Change    `json:"changes"`
+	Holders    []Holder    `json:"holders"`    // at the dump, most bytes first; none where nobody recorded them
 	Projection *Projection `json:"projection"` // nil where nothing was still to come, or nobody can tell
 	Damage     []string    `json:"damage"`
 
@@ -419,6 +420,15 @@ type Leak struct {
 	Fix          string     `json:"fix"`
 	FixCode      string     `json:"fix_code"`
 	FullAtStep   *int       `json:"full_at_step"` // the step at which it will hit the capacity
+	Holders      []Holder   `json:"holders"`      // the variables that hold what is kept, where recorded; bytes are of the leak
+}
+
+// Holder is a variable of the program, and what it keeps alive.
+type Holder struct {
+	Path       string `json:"path"`
+	Tensors    int    `json:"tensors"`
+	Bytes      int64  `json:"bytes"`       // of the tensors
+	GraphBytes int64  `json:"graph_bytes"` // that only the autograd graphs behind them hold
 }
 
 // LeakSite is a user's line on the stacks of what survives.

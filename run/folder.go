@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/python"
@@ -65,14 +66,11 @@ var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // nameOf is a short name for a command: its Python file's, else the program's.
 func nameOf(command []string) string {
 	name := ""
-	for i, word := range command {
+	for i, word := range slices.Backward(command) {
 		if strings.HasSuffix(word, ".py") {
 			name = strings.TrimSuffix(filepath.Base(word), ".py")
-			break
-		}
-		if word == "-m" && i+1 < len(command) {
+		} else if word == "-m" && i+1 < len(command) && name == "" {
 			name = command[i+1]
-			break
 		}
 	}
 	if name == "" && len(command) > 0 {

@@ -234,6 +234,7 @@ func TestFolders(t *testing.T) {
 		}
 	}
 	for command, want := range map[string]string{"torchrun --nproc-per-node 2 a/b.py x": "b", "python -m pkg.train": "pkg.train",
+		"python -m torch.distributed.run --n 2 a/b.py c.py": "b",
 		"/bin/sh": "sh", "./..": "run", "ü": "run"} {
 		if got := nameOf(strings.Fields(command)); got != want {
 			t.Errorf("%s: %q", command, got)

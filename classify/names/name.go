@@ -19,39 +19,62 @@ type Tensor struct {
 	Bytes    int64 // as stored there; 0: not known
 }
 
-// LabelsOf finds the allocations that a labels file means. A label of an
-// address that was given out several times needs the history from its
-// beginning; without it such labels are dropped.
+// places finds allocations by their addresses.
+type places struct {
+	t         *timeline.Timeline
+	byAddress map[uint64][]timeline.AllocationID // in the order in which they were made
+	live      map[uint64]timeline.AllocationID
+}
+
+// newPlaces looks for the allocations of some addresses, which are the map's keys.
+func newPlaces(t *timeline.Timeline, asked map[uint64][]timeline.AllocationID) *places {
+	p := &places{t, asked, map[uint64]timeline.AllocationID{}}
+	for id := range timeline.AllocationID(t.Len()) {
+		if ids, ok := asked[t.Address(id)]; ok {
+			asked[t.Address(id)] = append(ids, id)
+			if t.FreeRequested[id] == timeline.Never {
+				p.live[t.Address(id)] = id
+			}
+		}
+	}
+	return p
+}
+
+// find is the allocation that lay at an address when so many had been made, or, with -1,
+// lies there at the end. One of an address that was given out several times needs the
+// history from its beginning; without it none is found.
+func (p *places) find(address uint64, allocations int64) timeline.AllocationID {
+	ids := p.byAddress[address]
+	switch {
+	case allocations < 0:
+		if id, ok := p.live[address]; ok {
+			return id
+		}
+	case p.t.History == timeline.Complete:
+		if n := sort.Search(len(ids), func(i int) bool { return int64(ids[i]) >= allocations }); n > 0 {
+			return ids[n-1] // the last of those made by then
+		}
+	case len(ids) == 1:
+		return ids[0]
+	}
+	return timeline.NoAllocation
+}
+
+// LabelsOf finds the allocations that a labels file means.
 func LabelsOf(t *timeline.Timeline, f *labels.File) []meaning.Label {
 	var found []meaning.Label
-	byAddress := map[uint64][]timeline.AllocationID{} // in the order in which they were made
-	live := map[uint64]timeline.AllocationID{}
+	asked := map[uint64][]timeline.AllocationID{}
 	for _, l := range f.Labels {
-		byAddress[l.Address] = nil
-	}
-	for id := range timeline.AllocationID(t.Len()) {
-		if ids, asked := byAddress[t.Address(id)]; asked {
-			byAddress[t.Address(id)] = append(ids, id)
-			if t.FreeRequested[id] == timeline.Never {
-				live[t.Address(id)] = id
-			}
+		if l.Device == t.Device.Ordinal {
+			asked[l.Address] = nil
 		}
 	}
+	p := newPlaces(t, asked)
 	for _, l := range f.Labels {
-		ids := byAddress[l.Address]
-		id := timeline.NoAllocation
-		switch {
-		case l.Allocations < 0:
-			if x, ok := live[l.Address]; ok {
-				id = x
-			}
-		case t.History == timeline.Complete:
-			if n := sort.Search(len(ids), func(i int) bool { return int64(ids[i]) >= l.Allocations }); n > 0 {
-				id = ids[n-1] // the last of those made by then
-			}
-		case len(ids) == 1:
-			id = ids[0]
+		if l.Device != t.Device.Ordinal {
+			continue
 		}
+		id := p.find(l.Address, l.Allocations)
 		if id == timeline.NoAllocation {
 			continue
 		}
@@ -63,6 +86,46 @@ func LabelsOf(t *timeline.Timeline, f *labels.File) []meaning.Label {
 		}
 		category, _ := meaning.CategoryNamed(l.Category)
 		found = append(found, meaning.Label{Address: l.Address, Event: event, Category: category, Name: l.Name})
+	}
+	return found
+}
+
+// Holder is a variable of the program, with the allocations that it keeps alive.
+type Holder struct {
+	Path           string
+	Tensors, Graph []timeline.AllocationID
+}
+
+// HoldersOf finds the allocations of a device that variables hold. Each belongs to the
+// first variable that holds it.
+func HoldersOf(t *timeline.Timeline, said []labels.Holder) []Holder {
+	asked := map[uint64][]timeline.AllocationID{}
+	for _, h := range said {
+		for _, list := range [][]uint64{h.Tensors, h.Graph} {
+			for _, address := range list {
+				asked[address] = nil
+			}
+		}
+	}
+	p := newPlaces(t, asked)
+	taken := map[timeline.AllocationID]bool{}
+	of := func(h *labels.Holder, addresses []uint64) (ids []timeline.AllocationID) {
+		for _, address := range addresses {
+			if id := p.find(address, h.Allocations); id != timeline.NoAllocation && !taken[id] {
+				taken[id] = true
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	var found []Holder
+	for i := range said {
+		if h := &said[i]; h.Device == t.Device.Ordinal {
+			x := Holder{h.Path, of(h, h.Tensors), of(h, h.Graph)}
+			if len(x.Tensors)+len(x.Graph) > 0 {
+				found = append(found, x)
+			}
+		}
 	}
 	return found
 }

@@ -116,7 +116,7 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) {
 	if why := r.Missing(); why != "" {
 		fmt.Fprintf(w, "vramscope: %s\n", why)
 	} else {
-		fmt.Fprintf(w, "vramscope: %s recorded into %s\n", units.Plural(r.Recorded, "process"), shown)
+		fmt.Fprintf(w, "vramscope: %s recorded into %s\n", processes(r.Recorded), shown)
 	}
 	for _, p := range r.Processes {
 		for _, n := range p.Notes {
@@ -145,6 +145,13 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) {
 	default:
 		fmt.Fprintf(w, "vramscope: more with `vramscope analyze %s`\n", vrun.Quote(shown))
 	}
+}
+
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return units.Count(n) + " processes"
 }
 
 // shorter is a path as seen from here.

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
@@ -90,6 +91,9 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 	if l.MadeIn != nil {
 		out = append(out, "made in "+facts.PlaceText(l.MadeIn))
 	}
+	if len(l.Holders) > 0 {
+		out = append(out, "held by "+heldBy(l.Holders))
+	}
 	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph ||
 		l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
 		before := ""
@@ -140,4 +144,23 @@ func LeakTitle(l *report.Leak) string {
 		classify.FirstStepState:     "The first optimizer step makes its state: expected, not a leak",
 	}[l.Kind]
 	return fmt.Sprintf("%s: %s%s", what, units.Bytes(l.TotalBytes), suspected)
+}
+
+// heldBy names variables with what they hold, the first ones of many.
+func heldBy(holders []report.Holder) string {
+	const most = 3
+	var out []string
+	for _, h := range holders[:min(len(holders), most)] {
+		what := units.Plural(h.Tensors, "tensor") + ", " + units.Bytes(h.Bytes)
+		if h.Tensors == 0 {
+			what = "the graph behind it, " + units.Bytes(h.GraphBytes)
+		} else if h.GraphBytes > 0 {
+			what += "; their graphs " + units.Bytes(h.GraphBytes)
+		}
+		out = append(out, fmt.Sprintf("`%s` (%s)", h.Path, what))
+	}
+	if n := len(holders) - most; n > 0 {
+		out = append(out, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(out, ", ")
 }

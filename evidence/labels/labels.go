@@ -24,7 +24,7 @@ const (
 	maxName   = 1 << 12 // bytes
 )
 
-// File is the labels of one device.
+// File is the labels of a process, as a rule of its one device.
 type File struct {
 	Device int
 	Labels []Label
@@ -38,6 +38,7 @@ type Label struct {
 	Allocations int64
 	Category    string // a word of the report schema, "" when not given
 	Name        string
+	Device      int // the file's, where the label has none of its own
 }
 
 // Read reads a labels file.
@@ -68,40 +69,83 @@ func problemf(format string, args ...any) error { return &problem{fmt.Sprintf(fo
 func read(d *json.Decoder) (*File, error) {
 	f := &File{Labels: []Label{}}
 	schema := ""
-	if t, err := d.Token(); err != nil {
-		return nil, err
-	} else if t != json.Delim('{') {
-		return nil, errors.New("no object")
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		switch key {
-		case "schema":
-			err = d.Decode(&schema)
-		case "device":
-			err = d.Decode(&f.Device)
-		case "labels":
-			err = f.list(d)
-		default:
-			err = skip(d)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
+	err := object(d, map[string]func() error{
+		"schema": func() error { return d.Decode(&schema) },
+		"device": func() error { return d.Decode(&f.Device) },
+		"labels": func() error {
+			return list(d, "labels", maxLabels, func(i int) error {
+				label, err := one(d, i)
+				f.Labels = append(f.Labels, label)
+				return err
+			})
+		},
+	})
 	switch {
+	case err != nil:
+		return nil, err
 	case schema != Schema:
 		return nil, problemf("schema is %.40q, want %q", schema, Schema)
 	case f.Device < 0:
 		return nil, problemf("device %d", f.Device)
 	}
+	for i := range f.Labels {
+		if f.Labels[i].Device < 0 {
+			f.Labels[i].Device = f.Device
+		}
+	}
 	return f, nil
+}
+
+// object reads the one object that a file is.
+func object(d *json.Decoder, known map[string]func() error) error {
+	if t, err := d.Token(); err != nil {
+		return err
+	} else if t != json.Delim('{') {
+		return errors.New("no object")
+	}
+	return fields(d, known)
+}
+
+// fields reads an object from behind its brace; those of other names are passed over.
+func fields(d *json.Decoder, known map[string]func() error) error {
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := key.(string)
+		if read := known[name]; read != nil {
+			err = read()
+		} else {
+			err = skip(d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+// list reads a list element by element; null is an empty one.
+func list(d *json.Decoder, what string, most int, one func(i int) error) error {
+	t, err := d.Token()
+	if err != nil || t == nil {
+		return err
+	}
+	if t != json.Delim('[') {
+		return errors.New(what + " are no list")
+	}
+	for i := 0; d.More(); i++ {
+		if i >= most {
+			return problemf("more than %d %s", most, what)
+		}
+		if err := one(i); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token()
+	return err
 }
 
 // skip passes over a value.
@@ -123,32 +167,11 @@ func skip(d *json.Decoder) error {
 	}
 }
 
-func (f *File) list(d *json.Decoder) error {
-	t, err := d.Token()
-	if err != nil || t == nil {
-		return err
-	}
-	if t != json.Delim('[') {
-		return errors.New("labels are no list")
-	}
-	for d.More() {
-		if len(f.Labels) >= maxLabels {
-			return problemf("more than %d labels", maxLabels)
-		}
-		label, err := one(d, len(f.Labels))
-		if err != nil {
-			return err
-		}
-		f.Labels = append(f.Labels, label)
-	}
-	_, err = d.Token()
-	return err
-}
-
 // one reads the i-th label.
 func one(d *json.Decoder, i int) (Label, error) {
 	var l struct {
 		Address  *uint64
+		Device   *int
 		Event    *int64
 		Category string
 		Name     string
@@ -159,12 +182,17 @@ func one(d *json.Decoder, i int) (Label, error) {
 	switch {
 	case l.Address == nil:
 		return Label{}, problemf("label %d has no address", i)
+	case l.Device != nil && *l.Device < 0:
+		return Label{}, problemf("label %d has device %d", i, *l.Device)
 	case l.Event != nil && *l.Event < 0:
 		return Label{}, problemf("label %d has event %d, a number of allocations", i, *l.Event)
 	case len(l.Name) > maxName:
 		return Label{}, problemf("the name of label %d has %d bytes, at most %d are read", i, len(l.Name), maxName)
 	}
-	label := Label{Address: *l.Address, Allocations: -1, Category: l.Category, Name: l.Name}
+	label := Label{Address: *l.Address, Allocations: -1, Category: l.Category, Name: l.Name, Device: -1}
+	if l.Device != nil {
+		label.Device = *l.Device
+	}
 	if l.Event != nil {
 		label.Allocations = *l.Event
 	}

@@ -16,7 +16,10 @@ func TestRead(t *testing.T) {
 		{"both kinds", `{"schema":"vramscope.labels/1","device":1,"labels":[
 			{"address":140737488355328,"event":12,"category":"weights","name":"lm_head.weight"},
 			{"address":512,"event":null,"category":"kv_cache","name":""}]}`,
-			&File{1, []Label{{140737488355328, 12, "weights", "lm_head.weight"}, {512, -1, "kv_cache", ""}}}, ""},
+			&File{1, []Label{{140737488355328, 12, "weights", "lm_head.weight", 1}, {512, -1, "kv_cache", "", 1}}}, ""},
+		{"of several devices", `{"labels":[{"address":512,"device":0},{"address":513}],"device":2,"schema":"vramscope.labels/1"}`,
+			&File{2, []Label{{512, -1, "", "", 0}, {513, -1, "", "", 2}}}, ""},
+		{"a negative device", `{"schema":"vramscope.labels/1","labels":[{"address":1,"device":-1}]}`, nil, "label 0 has device -1"},
 		{"no labels", `{"schema":"vramscope.labels/1","device":0,"labels":[]}`, &File{0, []Label{}}, ""},
 		{"null, and other keys", `{"x":[{"labels":[1]},2],"labels":null,"y":3,"schema":"vramscope.labels/1"}`, &File{0, []Label{}}, ""},
 		{"a list", `[]`, nil, "offset"},
@@ -64,6 +67,48 @@ func FuzzRead(f *testing.F) {
 		file, err := Read(strings.NewReader(s))
 		if (file == nil) == (err == nil) {
 			t.Fatalf("file %v, error %v", file, err)
+		}
+	})
+}
+
+func TestReadHolders(t *testing.T) {
+	const schema = `"schema":"vramscope.holders/1"`
+	for _, x := range []struct {
+		name, in string
+		want     []Holder
+		fails    string
+	}{
+		{"two", `{` + schema + `,"holders":[{"path":"main.a","tensors":[512,1024],"graph":[2048],"x":[{}]},
+			{"path":"f().b","device":1,"event":7,"tensors":[]}],"device":2}`,
+			[]Holder{{"main.a", 2, -1, []uint64{512, 1024}, []uint64{2048}}, {"f().b", 1, 7, nil, nil}}, ""},
+		{"none", `{` + schema + `,"holders":[]}`, nil, ""},
+		{"another schema", `{"schema":"vramscope.labels/1"}`, nil, "schema"},
+		{"a negative address", `{` + schema + `,"holders":[{"tensors":[-1]}]}`, nil, "offset"},
+		{"a negative event", `{` + schema + `,"holders":[{"event":-2}]}`, nil, "event -2"},
+		{"an endless path", `{` + schema + `,"holders":[{"path":"` + strings.Repeat("x", maxName+1) + `"}]}`, nil, "path of holder 0"},
+		{"no object", `{` + schema + `,"holders":[1]}`, nil, "no object"},
+		{"cut", `{` + schema + `,"holders":[{"path":"a","tensors":[1,`, nil, "offset"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			got, err := ReadHolders(strings.NewReader(x.in))
+			switch {
+			case x.fails == "" && err != nil:
+				t.Fatal(err)
+			case x.fails != "" && (err == nil || !strings.Contains(err.Error(), x.fails)):
+				t.Fatalf("error is %v, want one with %q", err, x.fails)
+			case !reflect.DeepEqual(got, x.want):
+				t.Fatalf("got %+v, want %+v", got, x.want)
+			}
+		})
+	}
+}
+
+func FuzzReadHolders(f *testing.F) {
+	f.Add(`{"schema":"vramscope.holders/1","device":1,"holders":[{"path":"main.a","event":3,"tensors":[1],"graph":[2]}]}`)
+	f.Add(`{"schema":"vramscope.holders/1","holders":[{"tensors":[18446744073709551615]}]}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		if found, err := ReadHolders(strings.NewReader(s)); found != nil && err != nil {
+			t.Fatalf("%v and %v", found, err)
 		}
 	})
 }

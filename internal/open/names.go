@@ -219,8 +219,29 @@ func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
 			}
 		}
 	}
+	r.redactHolders(x)
 	x.Evidence(r.Evidence)
 	RedactAbove(x, &above.Title, above.Notes)
+}
+
+// redactHolders hides the names of variables.
+func (r *Run) redactHolders(x *redact.Redactor) {
+	for i := range r.Sources {
+		holders := r.Sources[i].Holders
+		if holders == nil {
+			continue
+		}
+		r.Sources[i].Holders = func(t *timeline.Timeline) ([]classify.Holder, error) {
+			found, err := holders(t)
+			for k := range found {
+				found[k].Path = x.Variable(found[k].Path)
+			}
+			if err != nil {
+				err = errors.New(x.Error(err.Error(), r.given...))
+			}
+			return found, err
+		}
+	}
 }
 
 // RedactAbove does so with what the user puts above an answer.
@@ -248,9 +269,7 @@ func (n *Names) Redact(r *redact.Redactor) {
 func (n *Names) Options(t *timeline.Timeline) classify.Options {
 	o := classify.Options{Tensors: n.tensors, Without: n.Without}
 	for _, f := range n.files {
-		if f.Device == t.Device.Ordinal {
-			o.Labels = append(o.Labels, classify.LabelsOf(t, f)...)
-		}
+		o.Labels = append(o.Labels, classify.LabelsOf(t, f)...)
 	}
 	return o
 }

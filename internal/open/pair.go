@@ -27,6 +27,9 @@ func (r *Run) pair() error {
 	}
 	for _, k := range recordings {
 		s := &r.Sources[k]
+		if held := withoutEnding(s.Path) + ".holders.json"; r.files.exists(held) {
+			s.Holders = r.files.holdersOf(held)
+		}
 		beside := withoutEnding(s.Path) + ".labels.json"
 		if _, ok := given[beside]; !ok && !r.files.exists(beside) {
 			continue
@@ -76,10 +79,26 @@ func withoutEnding(name string) string {
 func (f files) labelsOf(path string) func(*timeline.Timeline) ([]classify.Label, error) {
 	return func(t *timeline.Timeline) ([]classify.Label, error) {
 		file, err := f.labels(path)
-		if err != nil || file.Device != t.Device.Ordinal {
+		if err != nil {
 			return nil, err
 		}
 		return classify.LabelsOf(t, file), nil
+	}
+}
+
+// holdersOf does so with the file of what variables hold.
+func (f files) holdersOf(path string) func(*timeline.Timeline) ([]classify.Holder, error) {
+	return func(t *timeline.Timeline) ([]classify.Holder, error) {
+		text, err := f.text(path)
+		if err != nil {
+			return nil, err
+		}
+		defer text.Close()
+		found, err := labels.ReadHolders(text)
+		if err != nil {
+			return nil, &snapshot.Error{File: path, Offset: -1, Cause: err.Error()}
+		}
+		return classify.HoldersOf(t, found), nil
 	}
 }
 

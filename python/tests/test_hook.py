@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from typing import Any, Optional, Tuple
 
 import pytest
-from conftest import Lab
+from conftest import HERE, Lab
 from vramscope._hook import files, options, static
 from vramscope._hook.holders import _together
 
@@ -72,6 +73,41 @@ def test_locals_are_let_go() -> None:
     assert show() == ["big", "0"] or show() == ["Big", "big", "0"]
 
 
+def test_nothing_is_kept_alive(lab: Lab) -> None:
+    """What was looked at dies when it would have died, without the garbage collector."""
+    r = lab.run("""
+        import gc, torch, weakref
+        gc.disable()
+        optimizer = torch.optim.Optimizer([])
+        def step():
+            made = torch.zeros(1 << 20)
+            made._grad = torch.zeros(1 << 20)
+            result = torch.operation(made, 1 << 20)
+            optimizer.step()
+            return weakref.ref(made), weakref.ref(made._grad), weakref.ref(result)
+        for _ in range(4):
+            assert [r() for r in step()] == [None, None, None]
+        assert torch.cuda._device.used == 0
+        """, "--steps", "2:4")  # fmt: skip
+    assert r.code == 0, r.stderr
+
+
+def test_variables_of_a_function_that_ended(lab: Lab) -> None:
+    """At the exit they are gone: the last look at them, at a step's end, tells."""
+    r = lab.run("""
+        import torch
+        def train():
+            optimizer, losses = torch.optim.Optimizer([]), []
+            for _ in range(5):
+                losses.append(torch.zeros(1 << 20))
+                optimizer.step()
+        train()
+        """)
+    assert r.why == [["exit"]]
+    held = r.holders("exit")["train().losses"]
+    assert (held["event"], len(held["tensors"])) == (3, 3)
+
+
 def test_holders_of_all_kinds(lab: Lab) -> None:
     r = lab.run("""
         import collections, torch
@@ -123,3 +159,15 @@ def test_holders_of_all_kinds(lab: Lab) -> None:
     (file,) = lab.out.glob("*.labels.json")
     labels = {x["name"]: x["category"] for x in json.loads(file.read_text())["labels"]}
     assert labels == {"w": "weights", "b": "weights", "w.exp_avg": "optimizer_state"}
+
+
+def test_the_table_of_pitfalls() -> None:
+    """doc/recording.md names 21 pitfalls and tests that are there."""
+    root = HERE.parent.parent
+    table = (root / "doc" / "recording.md").read_text().split("## Pitfalls")[1]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert [int(r[1]) for r in rows if r[1].strip()] == list(range(1, 22))
+    there = "".join(p.read_text() for p in [*HERE.glob("test_*.py"), root / "run" / "run_test.go"])
+    for row in rows:
+        named = re.findall(r"`([Tt]est\w+)`", row[3])
+        assert named and all(re.search(rf"(def|func) {n}\(", there) for n in named), row

@@ -102,7 +102,7 @@ class Report:
             out = os.path.join(folder, "table.arrow")
             _run(["export", "--table", table, "--format=arrow", "-o", out, "--", *self._paths])
             with open(out, "rb") as f:
-                return pa.ipc.open_file(f).read_all()
+                return pa.ipc.open_stream(f).read_all()
 
     def to_pandas(self, table: str) -> Any:
         """The same as a pandas.DataFrame."""

@@ -106,6 +106,7 @@ func (s *sheet) device(index int) {
 		s.failures(d)
 	}
 	s.held(d)
+	s.variables(d)
 	if s.Edition == Terminal {
 		s.segments(d)
 	} else {

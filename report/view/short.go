@@ -33,6 +33,7 @@ func (s *sheet) short() {
 		s.holds(d, main)
 		s.shortChanges(d)
 		s.madeBy(d)
+		s.variables(d)
 		s.also(d)
 	}
 	s.otherDevices(shown, main)
@@ -250,6 +251,29 @@ func (s *sheet) madeBy(d *report.Device) {
 		}
 	}
 	s.table("MADE BY", 4, t, "")
+}
+
+// variables are those that hold most at the dump, of what has no name as a part of the model.
+func (s *sheet) variables(d *report.Device) {
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 9), {Gap: 1}}}
+	for i := range d.Holders[:min(len(d.Holders), s.sites)] {
+		h := &d.Holders[i]
+		if n := h.Bytes + h.GraphBytes; n*100 >= d.AtEnd.AllocatedBytes {
+			t.add(units.Size(n), cell(Code(h.Path), " ", holds(h)))
+		}
+	}
+	s.table("VARIABLES", 4, t, "")
+}
+
+// holds says what a variable keeps alive.
+func holds(h *report.Holder) string {
+	switch {
+	case h.Tensors == 0:
+		return "the graph behind it"
+	case h.GraphBytes == 0:
+		return units.Plural(h.Tensors, "tensor")
+	}
+	return fmt.Sprintf("%s; %s in the graphs behind", units.Plural(h.Tensors, "tensor"), units.Size(h.GraphBytes))
 }
 
 // held is what call sites on one line hold of a category.

@@ -19,10 +19,11 @@ from . import static
 
 MAX_OBJECTS = 1_000_000
 MAX_NODES = 200_000  # of autograd graphs
-MAX_SECONDS = 3.0
+MAX_SECONDS = 3.0  # of the processor
 MAX_PATH = 300  # characters
 MAX_KEYS = 16  # more keys of one dictionary are told as one
 
+CODE = frozenset((types.FunctionType, type, *static.ATOMS))  # which holds no tensors in a library's modules
 OWN = __name__.split(".")[0]  # the recorder's own package isn't the program's
 
 
@@ -83,7 +84,7 @@ class Walk:
     def __init__(self, torch: Any, skip: str = "") -> None:
         self.t = Torch(torch)
         self.skip = skip  # frames of files in this folder are the recorder's own
-        self.stop = time.monotonic() + MAX_SECONDS
+        self.stop = time.thread_time() + MAX_SECONDS
         self.modules: Dict[int, Any] = {}
         self.optimizers: Dict[int, Any] = {}
         self.tensors: List[Tuple[Any, int]] = []  # with the number of its path
@@ -91,7 +92,8 @@ class Walk:
         self._edges: List[Tuple[int, str]] = []  # parent, what is added to its path
         self._queue: Deque[Tuple[Any, int]] = deque()
         self._seen: Dict[int, Any] = {}  # by id; held, so that no id comes again
-        self._slots: Dict[type, List[Tuple[str, Any]]] = {}
+        self._getters: Dict[type, Tuple[Any, List[Tuple[str, Any]]]] = {}
+        self._nodes: Dict[type, List[Any]] = {}
         self._visits: Dict[type, Callable[[Any, int], bool]] = {}
         self._graph_seen: Dict[int, Any] = {}
 
@@ -103,13 +105,19 @@ class Walk:
         while self._queue:
             obj, number = self._queue.popleft()
             objects += 1
-            if objects > MAX_OBJECTS or (objects & 255 == 0 and time.monotonic() > self.stop):
+            if objects > MAX_OBJECTS or (objects & 255 == 0 and time.thread_time() > self.stop):
                 self.complete = False
                 return
             try:
                 self._visit(obj, number)
             except Exception:  # changed by another thread, or of an odd type: the others still count
                 self.complete = False
+
+    def let_go(self) -> None:
+        """Lets go of all that was seen, at once: this object is part of cycles."""
+        for seen in (self._seen, self._edges, self._queue, self.tensors, self.modules, self.optimizers, self._graph_seen,
+                     self._visits, self._getters, self._nodes):  # fmt: skip
+            seen.clear()
 
     def _roots(self) -> None:
         main = sys.modules.get("__main__")
@@ -126,20 +134,22 @@ class Walk:
             self._push(static.dict_of(main), -1, "main")
         for name, variables in mine:
             self._push(variables, -1, name)
-        for frame in list(sys._current_frames().values()):
-            self._stack(frame)
+        stacks = sys._current_frames()
+        for thread in list(stacks):
+            self._stack(stacks.pop(thread))  # no variable here may keep a frame: one of them is this function's own
         for name, variables in theirs:
-            self._push(variables, -1, name)
+            self._push({k: v for k, v in list(variables.items()) if type(v) not in CODE}, -1, name)
 
     def _stack(self, frame: Any) -> None:
         """The functions of a thread, the outermost first."""
         frames = []
         while frame is not None:
-            frames.append(frame)
-            frame = frame.f_back
-        for frame in reversed(frames):
             if frame.f_code.co_flags & 1 and not (self.skip and frame.f_code.co_filename.startswith(self.skip)):
-                self._push(static.locals_of(frame), -1, frame.f_code.co_name + "()")
+                frames.append(frame)
+            frame = frame.f_back
+        while frames:
+            frame = frames.pop()
+            self._push(static.locals_of(frame), -1, frame.f_code.co_name + "()")
 
     def _push(self, obj: Any, parent: int, edge: str) -> None:
         if type(obj) in static.ATOMS or id(obj) in self._seen:
@@ -240,18 +250,20 @@ class Walk:
             pass  # empty
 
     def _attributes(self, obj: Any, cls: type, number: int) -> None:
-        own = static.dict_of(obj)
-        if own is not None:
+        getters = self._getters.get(cls)
+        if getters is None:
+            getters = self._getters[cls] = (static.dict_getter(cls), static.slots_of(cls))
+        own = getters[0](obj) if getters[0] is not None else None
+        if type(own) is dict:
             for name, value in list(own.items()):
+                if type(value) in static.ATOMS:
+                    continue
                 if name in ("_parameters", "_modules", "_buffers") and static.container_of(type(value)) is dict:
                     for key, part in static.elements(value):
                         self._push(part, number, f".{key}")
                 else:
                     self._push(value, number, f".{name}")
-        slots = self._slots.get(cls)
-        if slots is None:
-            slots = self._slots[cls] = static.slots_of(cls)
-        for name, member in slots:
+        for name, member in getters[1]:
             try:
                 self._push(member.__get__(obj), number, "." + name)
             except AttributeError:
@@ -312,7 +324,7 @@ class Walk:
             if id(node) in self._graph_seen:
                 continue
             self._graph_seen[id(node)] = node
-            if len(self._graph_seen) & 255 == 0 and time.monotonic() > self.stop:
+            if len(self._graph_seen) & 255 == 0 and time.thread_time() > self.stop:
                 self.complete = False
                 break
             for tensor in self._saved(node):
@@ -327,11 +339,11 @@ class Walk:
         """The tensors that a node saved, unless packing hooks of the program would have to unpack them."""
         found: List[Any] = []
         cls = type(node)
-        names = self._slots.get(cls)
-        if names is None:
+        getters = self._nodes.get(cls)
+        if getters is None:
             getters = [g for base in cls.__mro__ for n, g in base.__dict__.items() if n.startswith("_raw_saved")]
-            names = self._slots[cls] = [("", g) for g in getters]
-        for _, getter in names:
+            self._nodes[cls] = getters
+        for getter in getters:
             try:
                 raw = getter.__get__(node)
             except Exception:  # freed by its backward pass

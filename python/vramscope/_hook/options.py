@@ -7,7 +7,7 @@ from typing import Mapping, NamedTuple, Optional, Tuple
 RUN = "VRAMSCOPE_RUN"  # the run's directory
 OPTIONS = "VRAMSCOPE_OPTIONS"  # name=value,name=value
 
-# Host memory that an event of the ring takes, measured on GPT-2 (see doc/recording.md).
+# Host memory that an event of the ring takes at most, as a rule (see doc/recording.md).
 EVENT_BYTES = {"all": 1100, "python": 500, "none": 160}
 
 

@@ -21,8 +21,11 @@ from . import files, options
 from .holders import Walk
 from .names import Names
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 SLOW_DUMP = 60.0  # seconds; after such a dump C++ frames are no longer recorded
 MANY_OOMS = (30.0, 0.2)  # seconds, or share of the run's time, that dumps at out-of-memory errors may take
+LOOKS = frozenset(a * 10**b for b in range(8) for a in (1, 3)) - {1}  # steps at whose end holders are looked for
+LOOKING = 0.02  # share of the run's time that such looks may take, the first aside
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
                        "PYTORCH_NO_CUDA_MEMORY_CACHING")  # fmt: skip
 
@@ -75,6 +78,7 @@ class Recorder:
         self.stats: Dict[str, Any] = {}
         self.busy = False
         self.deadly: Optional[int] = None  # a signal that came during a dump
+        self.looked: List[Dict[str, Any]] = []  # the holders of the last look or dump before the end
         self.stepped: Optional[int] = None  # the optimizer whose steps are counted
 
     # What the process says of itself.
@@ -244,11 +248,11 @@ class Recorder:
                 attach(self.oom)
             except Exception:
                 self.note("this allocator tells no out-of-memory errors")
-        if self.options.steps is not None:
+        if self.options.steps is not None or self.options.holders:
             register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
             if register is not None:
                 register(self.step)
-            else:
+            elif self.options.steps is not None:
                 self.note("this PyTorch has no hook for steps: --steps has no effect")
 
     @guarded
@@ -309,6 +313,18 @@ class Recorder:
         self.steps += 1
         if self.options.steps is not None and self.steps in self.options.steps:
             self._dump_step()
+        elif self.steps in LOOKS and self.options.holders:
+            self._look()
+
+    @guarded
+    def _look(self) -> None:
+        """Notes what holds memory now: when the program has ended, its functions' variables are gone."""
+        elapsed = time.time() - self.began
+        if self.busy or self.mode == "unwanted" or (self.looked and self.overhead > LOOKING * elapsed):
+            return
+        began = time.monotonic()
+        self._held(Walk(self.torch, HERE), keep=True)
+        self.overhead += time.monotonic() - began
 
     @guarded
     def _dump_step(self) -> None:
@@ -405,7 +421,7 @@ class Recorder:
         seconds = {}
         if self.options.holders:
             try:
-                self._write_names(base)
+                self._write_names(base, why)
             except Exception as e:
                 self.note(f"names and holders ({why}): {type(e).__name__}: {str(e)[:200]}")
             seconds["holders_seconds"] = round(time.monotonic() - began, 3)
@@ -427,22 +443,31 @@ class Recorder:
             self.note(f"a dump took {took:.0f} s: from then on Python stacks alone are recorded")
         return True
 
-    def _write_names(self, base: str) -> None:
-        walk = Walk(self.torch, os.path.dirname(os.path.abspath(__file__)))
-        walk.run()
-        names = Names(walk)
-        held = walk.held(set(names.found))
+    def _held(self, walk: Walk, keep: bool) -> Tuple[Dict[Tuple[int, int], Tuple[str, str]], List[Dict[str, Any]]]:
+        """Names and holders as they are now."""
+        try:
+            walk.run()
+            names = Names(walk).found
+            held = [{"path": h.path, "device": h.device, "event": None, "tensors": h.tensors, "graph": h.graph}
+                    for h in walk.held(set(names))]  # fmt: skip
+        finally:
+            walk.let_go()
         if not walk.complete:
             self.note("the look for holders was cut short")
-        devices = sorted({device for device, _ in names.found} | {h.device for h in held})
-        first = devices[0] if devices else 0
+        if keep:
+            made = self._allocations()
+            self.looked = [{**h, "event": made} for h in held] if made is not None else []
+        return names, held
+
+    def _write_names(self, base: str, why: str) -> None:
+        names, held = self._held(Walk(self.torch, HERE), keep=why != "exit")
+        if why == "exit":
+            held += self.looked  # found again by the number of allocations made by then
         files.write_json(base + ".labels.json", {
-            "schema": "vramscope.labels/1", "device": first,
+            "schema": "vramscope.labels/1", "device": 0,
             "labels": [{"device": device, "address": address, "event": None, "category": category, "name": name}
-                       for (device, address), (category, name) in names.found.items()]})  # fmt: skip
-        files.write_json(base + ".holders.json", {
-            "schema": "vramscope.holders/1", "device": first,
-            "holders": [{"path": h.path, "device": h.device, "tensors": h.tensors, "graph": h.graph} for h in held]})  # fmt: skip
+                       for (device, address), (category, name) in names.items()]})  # fmt: skip
+        files.write_json(base + ".holders.json", {"schema": "vramscope.holders/1", "device": 0, "holders": held})
 
     def _remove(self, base: str) -> None:
         for ending in (".pickle.gz", ".labels.json", ".holders.json"):

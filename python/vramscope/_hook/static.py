@@ -53,12 +53,16 @@ def lookup(cls: type, name: str) -> Any:
     return None
 
 
+def dict_getter(cls: type) -> Any:
+    """What reads the dictionary of a class' instances; None where they have none, or the program shows another."""
+    getter = lookup(cls, "__dict__")
+    return getter.__get__ if type(getter) in (types.GetSetDescriptorType, types.MemberDescriptorType) else None
+
+
 def dict_of(obj: Any) -> Optional[Dict[str, Any]]:
     """The instance's dictionary."""
-    getter = lookup(type(obj), "__dict__")
-    if type(getter) not in (types.GetSetDescriptorType, types.MemberDescriptorType):
-        return None
-    found = getter.__get__(obj)
+    getter = dict_getter(type(obj))
+    found = getter(obj) if getter is not None else None
     return found if is_kind(type(found), dict) else None
 
 

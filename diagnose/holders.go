@@ -1,0 +1,78 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// maxHolders is how many variables a report names.
+const maxHolders = 50
+
+// holders gives the variables that hold a device's allocations, none where nobody recorded them.
+func (j *job) holders(source int, t *timeline.Timeline) []classify.Holder {
+	s := &j.sources[source]
+	if s.Holders == nil {
+		return nil
+	}
+	found, err := s.Holders(t)
+	if err != nil {
+		s.labelsFailed = err.Error()
+	}
+	return found
+}
+
+// holdersAt describes variables by what counts of each of their allocations.
+func holdersAt(all []classify.Holder, bytes func(timeline.AllocationID) int64) []report.Holder {
+	out := []report.Holder{}
+	for _, h := range all {
+		x := report.Holder{Path: h.Path}
+		for _, id := range h.Tensors {
+			if n := bytes(id); n > 0 {
+				x.Tensors++
+				x.Bytes += n
+			}
+		}
+		for _, id := range h.Graph {
+			x.GraphBytes += bytes(id)
+		}
+		if x.Bytes+x.GraphBytes > 0 {
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b report.Holder) int {
+		return cmp.Or(cmp.Compare(b.Bytes+b.GraphBytes, a.Bytes+a.GraphBytes), cmp.Compare(a.Path, b.Path))
+	})
+	return out[:min(len(out), maxHolders)]
+}
+
+// bytesAtEnd is what an allocation takes at the dump.
+func (e *examination) bytesAtEnd(id timeline.AllocationID) int64 {
+	if e.T.FreeRequested[id] != timeline.Never {
+		return 0
+	}
+	return e.T.Allocated[id]
+}
+
+// leastOfLeak is the share of a leak, in percent, from which a variable counts as its holder.
+const leastOfLeak = 10
+
+// leakHolders are the variables that hold most of a leak.
+func (e *examination) leakHolders(l *classify.Leak) []report.Holder {
+	kept := map[timeline.AllocationID]bool{}
+	var all int64
+	for _, id := range l.Allocations {
+		kept[id] = true
+		all += e.T.Allocated[id]
+	}
+	found := holdersAt(e.holders, func(id timeline.AllocationID) int64 {
+		if kept[id] {
+			return e.T.Allocated[id]
+		}
+		return 0
+	})
+	return slices.DeleteFunc(found, func(h report.Holder) bool { return (h.Bytes+h.GraphBytes)*100 < all*leastOfLeak })
+}

@@ -1,0 +1,125 @@
+package labels
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// HoldersSchema is that of the file that says which variables hold memory.
+const HoldersSchema = "vramscope.holders/1"
+
+// Limits on what a file of holders may contain.
+const (
+	maxHolders   = 1 << 20
+	maxAddresses = 8 << 20 // of all holders together
+)
+
+// Holder is a variable of the program, and what it keeps alive.
+type Holder struct {
+	Path        string // main.trainer.losses
+	Device      int
+	Allocations int64    // as a label's
+	Tensors     []uint64 // addresses of what it refers to
+	Graph       []uint64 // of what the autograd graphs behind those saved, and nothing else holds
+}
+
+// ReadHolders reads a file of holders.
+func ReadHolders(r io.Reader) ([]Holder, error) {
+	limited := &io.LimitedReader{R: r, N: maxBytes + 1}
+	d := json.NewDecoder(limited)
+	var h holders
+	err := h.read(d)
+	var own *problem
+	switch {
+	case err == nil:
+		return h.found, nil
+	case limited.N == 0:
+		return nil, fmt.Errorf("holders: more than %d MiB", maxBytes>>20)
+	case errors.As(err, &own):
+		return nil, fmt.Errorf("holders: %w", err)
+	}
+	return nil, fmt.Errorf("holders: offset %d: %w", d.InputOffset(), err)
+}
+
+type holders struct {
+	found     []Holder
+	addresses int
+}
+
+func (h *holders) read(d *json.Decoder) error {
+	schema, device := "", 0
+	err := object(d, map[string]func() error{
+		"schema": func() error { return d.Decode(&schema) },
+		"device": func() error { return d.Decode(&device) },
+		"holders": func() error {
+			return list(d, "holders", maxHolders, func(i int) error { return h.one(d, i) })
+		},
+	})
+	switch {
+	case err != nil:
+		return err
+	case schema != HoldersSchema:
+		return problemf("schema is %.40q, want %q", schema, HoldersSchema)
+	case device < 0:
+		return problemf("device %d", device)
+	}
+	for i := range h.found {
+		if h.found[i].Device < 0 {
+			h.found[i].Device = device
+		}
+	}
+	return nil
+}
+
+// one reads the i-th holder, address by address.
+func (h *holders) one(d *json.Decoder, i int) error {
+	x := Holder{Device: -1, Allocations: -1}
+	addresses := func(into *[]uint64) func() error {
+		return func() error {
+			return list(d, "addresses", maxAddresses, func(int) error {
+				if h.addresses++; h.addresses > maxAddresses {
+					return problemf("more than %d addresses", maxAddresses)
+				}
+				var a uint64
+				err := d.Decode(&a)
+				*into = append(*into, a)
+				return err
+			})
+		}
+	}
+	t, err := d.Token()
+	if err == nil && t != json.Delim('{') {
+		err = errors.New("a holder is no object")
+	}
+	if err == nil {
+		err = fields(d, map[string]func() error{
+			"path":    func() error { return d.Decode(&x.Path) },
+			"device":  func() error { return d.Decode(&x.Device) },
+			"event":   func() error { return optional(d, &x.Allocations) },
+			"tensors": addresses(&x.Tensors),
+			"graph":   addresses(&x.Graph),
+		})
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(x.Path) > maxName:
+		return problemf("the path of holder %d has %d bytes, at most %d are read", i, len(x.Path), maxName)
+	case x.Allocations < -1:
+		return problemf("holder %d has event %d, a number of allocations", i, x.Allocations)
+	}
+	h.found = append(h.found, x)
+	return nil
+}
+
+// optional decodes a number that may be null.
+func optional(d *json.Decoder, n *int64) error {
+	var v *int64
+	err := d.Decode(&v)
+	if v != nil {
+		*n = *v
+	}
+	return err
+}
