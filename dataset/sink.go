@@ -31,9 +31,11 @@ const (
 	CSV
 	Arrow
 	Parquet
+	// RawCSV is CSV with texts as they are, also those that a spreadsheet runs.
+	RawCSV
 )
 
-var formats = [...]string{"jsonl", "csv", "arrow", "parquet"}
+var formats = [...]string{"jsonl", "csv", "arrow", "parquet", "csv"}
 
 // String is the format's name, and the ending of its files.
 func (f Format) String() string { return formats[f] }
@@ -67,7 +69,7 @@ func NewSink(w io.Writer, f Format, t *Table) (Sink, error) {
 		return ipc.NewWriter(w, ipc.WithSchema(schema)), nil
 	case Parquet:
 		return newParquet(w, t, schema)
-	case JSONL, CSV:
+	case JSONL, CSV, RawCSV:
 		return newText(w, f, schema), nil
 	}
 	return nil, fmt.Errorf("dataset: no format %d", f)

@@ -2,9 +2,11 @@ package dataset
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -80,7 +82,7 @@ func (x *textSink) column(a arrow.Array) cell {
 		return value
 	}
 	null := "null"
-	if x.format == CSV {
+	if x.format != JSONL {
 		null = ""
 	}
 	return func(b []byte, row int) []byte {
@@ -114,7 +116,7 @@ func (x *textSink) values(a arrow.Array) cell {
 	if x.format == JSONL {
 		return value
 	}
-	return func(b []byte, row int) []byte { return csvField(b, string(value(nil, row))) }
+	return func(b []byte, row int) []byte { return csvField(b, string(value(nil, row))) } // JSON has no character that steers
 }
 
 // words quotes each entry of a dictionary once.
@@ -163,7 +165,10 @@ func nested(a arrow.Array) cell {
 
 // quote writes a text as the format wants it.
 func (x *textSink) quote(b []byte, s string) []byte {
-	if x.format == CSV {
+	switch x.format {
+	case CSV:
+		return csvField(b, inert(s))
+	case RawCSV:
 		return csvField(b, s)
 	}
 	if plain(s) {
@@ -181,6 +186,27 @@ func plain(s string) bool {
 		}
 	}
 	return true
+}
+
+// inert is a text that no spreadsheet takes for a formula, by an apostrophe in front, and no
+// terminal for a command. Lines and columns stay.
+func inert(s string) string {
+	commands := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	if strings.IndexFunc(s, commands) >= 0 {
+		var b strings.Builder
+		for _, r := range s {
+			if commands(r) {
+				fmt.Fprintf(&b, `\x%02x`, r)
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		s = b.String()
+	}
+	if first := strings.TrimLeft(s, " \t\n"); first != "" && strings.IndexByte("=+-@", first[0]) >= 0 {
+		return "'" + s
+	}
+	return s
 }
 
 // csvField quotes where RFC 4180 asks for it.

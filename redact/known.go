@@ -1,6 +1,8 @@
 package redact
 
 import (
+	"bufio"
+	"compress/gzip"
 	"embed"
 	"strings"
 	"sync"
@@ -8,8 +10,51 @@ import (
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
-//go:embed known/*.txt
+//go:embed known/*.txt known/*.txt.gz
 var lists embed.FS
+
+// symbolWords are the words of which the names of public compiled code are made, those that
+// stand in no namespace with "=" in front. known/generate.py makes the list.
+var symbolWords = packedSet("symbols", func(word string) string { return word })
+
+// fileNames are the files and folders of public Python packages and of Python's own
+// library, compiled ones without what tells the interpreter that they are for.
+// known/generate_files.py makes the list.
+var fileNames = packedSet("files", plainFile)
+
+// plainFile is a file's name without the interpreter's version.
+func plainFile(name string) string {
+	if strings.HasSuffix(name, ".so") {
+		stem, _, _ := strings.Cut(name, ".")
+		return stem + ".so"
+	}
+	return name
+}
+
+// packedSet are the words of a text that comes packed with the program, each as plain
+// gives it.
+func packedSet(name string, plain func(string) string) func() map[string]bool {
+	return sync.OnceValue(func() map[string]bool {
+		packed, err := lists.Open("known/" + name + ".txt.gz")
+		if err != nil {
+			panic(err) // a broken build, found by any test
+		}
+		defer packed.Close()
+		z, err := gzip.NewReader(packed)
+		if err != nil {
+			panic(err)
+		}
+		set := map[string]bool{}
+		lines := bufio.NewScanner(z)
+		for lines.Scan() {
+			set[plain(lines.Text())] = true
+		}
+		if lines.Err() != nil {
+			panic(lines.Err())
+		}
+		return set
+	})
+}
 
 // known are the words of a text that comes with the program.
 func known(name string) func() map[string]bool {

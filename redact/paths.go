@@ -46,11 +46,13 @@ func (r *Redactor) file(file string) (to string, ok bool) {
 		}
 		at := i + len(mark) - 1
 		if mark == "-packages/torch/" {
-			return r.name("dir", file[:i]) + "/other-packages/torch/" + file[at:], true
+			rest, ok := r.within(file[at:])
+			return r.name("dir", file[:i]) + "/other-packages/torch/" + rest, ok
 		}
 		pkg, rest, _ := strings.Cut(strings.ReplaceAll(file[at:], `\`, "/"), "/")
 		if name, _, _ := strings.Cut(pkg, "."); packages()[name] {
-			return r.folder(file[:i]) + file[i:], true
+			below, ok := r.within(file[at+len(pkg):])
+			return r.folder(file[:i]) + file[i:at] + pkg + below, ok
 		}
 		return r.folder(file[:i]) + file[i:at] + r.below(pkg, rest), false
 	}
@@ -75,6 +77,28 @@ func (r *Redactor) file(file string) (to string, ok bool) {
 		return to, ok
 	}
 	return r.plain(file, low)
+}
+
+// within is what lies in a public package. Users put files there, too: a name that no
+// package is known to have becomes a pseudonym.
+func (r *Redactor) within(rest string) (to string, ok bool) {
+	sep := "/"
+	if !strings.Contains(rest, "/") {
+		sep = `\`
+	}
+	names := strings.Split(rest, sep)
+	ok = true
+	for i, name := range names {
+		last := i == len(names)-1
+		switch {
+		case name == "", fileNames()[plainFile(name)], parts()[name], last && library().MatchString(name):
+		case last:
+			names[i], ok = r.leaf(name), false
+		default:
+			names[i], ok = r.name("dir", name), false
+		}
+	}
+	return strings.Join(names, sep), ok
 }
 
 // plain is a file of which nothing is known.
@@ -125,7 +149,11 @@ var pythonVersion = pattern.Of(`^[0-9.]{0,6}t?$`)
 
 func (r *Redactor) isStdlib(rest string) bool {
 	module, _, _ := strings.Cut(rest, "/")
-	return stdlib()[strings.TrimSuffix(module, ".py")]
+	if !stdlib()[strings.TrimSuffix(module, ".py")] {
+		return false
+	}
+	_, ok := r.within(rest)
+	return ok
 }
 
 // checkouts are packages that are often run from a source tree.

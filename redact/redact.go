@@ -6,12 +6,10 @@
 //	r.Snapshot(s)
 //	fmt.Println(r.Input("/home/ann/secret/snapshot.pickle")) // dir_3fa2/snapshot.pickle
 //
-// A pseudonym is made of the name alone: the same name has the same one
-// everywhere, in one report and across reports. It keeps 16 bits of a keyed
-// hash, which about one in 65,536 names share, so a word of a dictionary that
-// gives the same pseudonym proves nothing; with a key of one's own not even
-// that can be tried. Names that share their 16 bits within a report are told
-// apart by further digits.
+// A pseudonym is made of the name and a key: the same name has the same one
+// everywhere in a report, and across reports with the same key. It keeps 16 bits of the
+// hash. Who has the key, or guesses it, can try names: a key is a long random text.
+// Names that share their 16 bits within a report are told apart by further digits.
 //
 // What a report needs stays: code of torch and of other well-known packages,
 // Python's own library, line numbers, sizes, addresses, times, process numbers.
@@ -20,12 +18,14 @@ package redact
 import (
 	"cmp"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -43,11 +43,18 @@ type Redactor struct {
 	taken map[string]bool
 }
 
+// madeUp is a key for this run of the program.
+var madeUp = sync.OnceValue(rand.Text)
+
 type name struct{ kind, text string }
 
-// New is a redactor. Reports made with the same key have the same pseudonyms;
-// without a key they have those of all reports made without one.
+// New is a redactor. Reports made with the same key have the same pseudonyms. Without one,
+// a key is made up for this run of the program: nobody can try which names give its
+// pseudonyms, and no other report has the same.
 func New(key string) *Redactor {
+	if key == "" {
+		key = "\x00" + madeUp()
+	}
 	return &Redactor{key: []byte("vramscope redaction/1\x00" + key), names: map[name]string{}, taken: map[string]bool{}}
 }
 

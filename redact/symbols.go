@@ -65,28 +65,18 @@ var spaces = map[string]bool{"at": true, "c10": true, "torch": true, "c10d": tru
 // language are words of C++ itself and of how its symbols are printed.
 var language = known("language")
 
-// interpreter are functions of the C library, CPython and torch's bindings.
-var interpreter = pattern.Of(`^(_?Py(Object|Eval|Run|Number|Err|Iter|Sequence|Mapping|Descr|Type|CFunction|CMethod|Method|` +
-	`Unicode|Module|Weakref|Callable|Thread|Interpreter|Mem|Frame|Function|Stack|Set|Dict|List|Tuple|Long|Float|Bool|Bytes|` +
-	`Gen|GILState|Vectorcall|Code|Import|Capsule|Context|Cell|Slice|File|Arg|Async|Coro|Buffer|Memory|State|TraceBack|` +
-	`Sys)_[A-Za-z_]+` +
-	`|_PyObject|_PyEvalFrameClearAndPop|_?Py_(BytesMain|RunMain|Main|Dealloc|DECREF|CheckFunctionResult|c_pow|HashPointer|` +
-	`[A-Z][A-Za-z]+|dg_strtod)|PyInit__[a-z]+|TH[PC]P?[A-Z][A-Za-z_]*|THP_[A-Za-z_]+` +
-	`|dynamo_(_custom_eval_frame|eval_custom_code|eval_custom_code_impl|custom_eval_frame_shim)|pybind11_(object|meta)_[a-z]+|` +
-	`__libc_(start_main|start_call_main|start_main_impl|init_first)|__clone3?|clone3|_start|start_thread|main` +
-	`|execute_native_thread_routine|thread_run|pythread_wrapper|slot_(tp|nb|sq|mp)_[a-z_]+|(method|` +
-	`cfunction)_vectorcall(_[A-Z_]+)?|cfunction_call|type_call|partial_call` +
-	`|(subtype|tuple|list|dict|frame|func|meth|cell|gen|set|object|odict|tb|BaseException)_?dealloc|(enum|zip|map|filter|` +
-	`gen)_(iter)?next|builtin_(next|sum_impl|exec|getattr|isinstance)` +
-	`|pymain_(main|run_file_obj|run_file|run_module|run_python)|pyrun_(file|simple_file)|run_(mod|eval_code_obj)|(binary|` +
-	`ternary)_i?op1?|do_(call_core|richcompare)|vectorcall_(maybe|method)|callmethod|dictkeys_decref|` +
-	`infinite_lru_cache_wrapper|object_recursive_isinstance|pthread_[a-z_]+` +
-	`|cu(da|blas|blasLt|dnn|fft|sparse|solver|Mem|Launch|Stream|Event|Ctx|Graph|Module|Device)[A-Z]?[A-Za-z0-9_]*|` +
-	`nccl[A-Z][A-Za-z]+)$`)
+// isPublic reports whether a word is known in names of public compiled code: there where
+// it stands, within a namespace or in none.
+func isPublic(word string, scoped bool) bool {
+	if scoped {
+		return symbolWords()[word] || symbolWords()["="+word]
+	}
+	return symbolWords()["="+word]
+}
 
-// symbol reports whether a compiled function's name holds only public names, and
-// whether it is torch's. A name of another one anywhere in it, as a template's
-// parameter perhaps, makes it unknown.
+// symbol reports whether a compiled function's name holds only public names, which are
+// listed, and whether it is torch's. A name of another one anywhere in it, in a public
+// namespace or as a template's parameter perhaps, makes it unknown.
 //
 // complexity: one branch for each place where a word may stand in a symbol
 func symbol(s string) (known, torch bool) {
@@ -97,6 +87,9 @@ func symbol(s string) (known, torch bool) {
 		case at[0] > 0 && (isDigit(s[at[0]-1])):
 			continue // the unit of a number, such as 4ul
 		case at[0] > 1 && s[at[0]-2:at[0]] == "::" && seen:
+			if !isPublic(word, true) {
+				return false, false
+			}
 			continue // goes on
 		case at[0] > 0 && s[at[0]-1] == '.' && seen && language()[word]:
 			continue
@@ -110,7 +103,7 @@ func symbol(s string) (known, torch bool) {
 			torch = torch || !seen && isTorch
 		case word == "at" && strings.HasPrefix(s[at[1]:], " "): // "{lambda at file:line}" names a file
 			return false, false
-		case !scoped && interpreter().MatchString(word):
+		case !scoped && isPublic(word, false):
 		default:
 			return false, false
 		}

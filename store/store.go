@@ -86,6 +86,8 @@ func Open(ctx context.Context, name string) (*Place, error) {
 	bucket, prefix, _ := strings.Cut(rest, "/")
 	params, err := url.ParseQuery(query)
 	switch {
+	case scheme != "s3" && scheme != "gs":
+		return fail("no such kind of store: file://, gs://, s3:// are known", "")
 	case strings.ContainsAny(bucket, ":@"):
 		return fail("a URL isn't the place for credentials",
 			"Put them where AWS's own tools look: environment variables or a profile.")
@@ -95,12 +97,8 @@ func Open(ctx context.Context, name string) (*Place, error) {
 		return fail("the parameters after \"?\" can't be read", "")
 	}
 	open := openS3
-	switch scheme {
-	case "s3":
-	case "gs":
+	if scheme == "gs" {
 		open = openGS
-	default:
-		return fail("no such kind of store: file://, gs://, s3:// are known", "")
 	}
 	p := &Place{base: scheme + "://" + strings.TrimSuffix(bucket+"/"+prefix, "/")}
 	if p.backend, err = open(ctx, bucket, params); err != nil {

@@ -106,6 +106,7 @@ func failOnFlag(cmd *cobra.Command, conditions *[]string) {
 		conditionHelp+" (repeatable)")
 }
 
+// complexity: one branch for each part of a batch that can fail
 func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	conditions, failed, err := batchConditions(f.failOn)
 	if err != nil {
@@ -144,6 +145,9 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return interrupted(ctx, err)
 	}
 	defer unlock()
+	if err := f.onceWithoutKey(ctx, c); err != nil {
+		return err
+	}
 	say.begin(runs)
 	c.Done = say.done
 	err = batch.Work(ctx, runs, *c)
@@ -167,6 +171,26 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return errNone(runs)
 	}
 	return checkAll(cmd.ErrOrStderr(), conditions, failed, reports)
+}
+
+// onceWithoutKey refuses to go on with what was redacted with another key: nobody could tell
+// which runs are done.
+func (f *batchFlags) onceWithoutKey(ctx context.Context, c *batch.Config) error {
+	if !f.redact || c.Options.Key != "" {
+		return nil
+	}
+	if f.shard != "" {
+		return errors.New("--shard with --redact: set VRAMSCOPE_REDACT_KEY, the same for all shards: what has one name " +
+			"gets one pseudonym")
+	}
+	for _, err := range batch.Stored(ctx, c.Out) {
+		if err == nil && !f.prune {
+			return fmt.Errorf("%s holds runs, and without VRAMSCOPE_REDACT_KEY each batch has pseudonyms of its own: set it "+
+				"to go on with a batch, or give --prune to begin anew", c.Out.URL(""))
+		}
+		break
+	}
+	return nil
 }
 
 // gone tells which runs of an earlier batch are no longer there, by where they lay: those

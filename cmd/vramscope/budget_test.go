@@ -185,7 +185,7 @@ func TestBudgetNamesDontSteer(t *testing.T) {
 	file := llamaFile(t, `,"quantization_config":{"quant_method":"x\u001b[31mEVIL\u202e @user <b>[l](http://e)","bits":4}`)
 	for format, bad := range map[string]string{"text": "\x1b \u202e", "markdown": "\x1b \u202e <b> @user [l](", "html": "\u202e <b>[l]"} {
 		out, errs, code := budgetRun(t, "--config", file, "--format", format)
-		if code != exitFine || !strings.Contains(out, "EVIL\uFFFD") {
+		if code != exitFine || !strings.Contains(out, "EVIL\uFFFD") && !strings.Contains(out, `EVIL\u202e`) && !strings.Contains(out, `EVIL\\u202e`) {
 			t.Errorf("%s: code %d, %q: the name isn't there", format, code, errs)
 		}
 		for _, s := range strings.Fields(bad) {

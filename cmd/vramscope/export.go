@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -25,6 +26,7 @@ type exportFlags struct {
 	names                 naming
 	config, model         string
 	maxMemory             string
+	raw                   bool
 	bound                 boundFlag
 }
 
@@ -50,6 +52,7 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.table, "table", "", tableHelp())
 	flags.StringVar(&f.format, "format", "jsonl", "jsonl, csv, arrow or parquet; without --table pprof, perfetto or speedscope")
+	flags.BoolVar(&f.raw, "raw", false, "in CSV, texts as they are: a spreadsheet may run those that begin with = + - @")
 	flags.StringVar(&f.at, "at", "peak", "`moment` of pprof and speedscope: peak, end, or an event's index; speedscope "+
 		"without it has peak and end")
 	outputFlag(cmd, &f.output, "write `FILE` instead of standard output, without --format in that of its name: .jsonl .csv "+
@@ -127,6 +130,12 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	format, ok := dataset.FormatNamed(f.format)
 	if !ok {
 		return fmt.Errorf("--format %q: jsonl, csv, arrow or parquet; without --table: pprof, perfetto or speedscope", f.format)
+	}
+	if f.raw && format != dataset.CSV {
+		return errors.New("--raw is of --format csv alone: the others hold texts as they are")
+	}
+	if f.raw {
+		format = dataset.RawCSV
 	}
 	tables, err := f.tables(cmd)
 	if err != nil {

@@ -53,8 +53,7 @@ func watchMemory(limit int64, stderr io.Writer) {
 		case held > limit/100*97:
 			dropHalfWritten()
 			fmt.Fprintf(stderr, "vramscope: more than %s of memory are needed, which is the limit\n  Give more with "+
-				"--max-memory, "+
-				"or a part of the inputs.\n", units.Size(limit))
+				"--max-memory, or a part of the inputs.\n", units.Size(limit))
 			os.Exit(exitUnusable)
 		case held > limit/4*3 && collecting.CompareAndSwap(false, true):
 			go func() { // which may come too late

@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
+	"github.com/vramscope/vramscope/store"
 )
 
 const redactHelp = "pseudonyms for paths, users' functions, annotations, titles and notes; VRAMSCOPE_REDACT_KEY makes them " +
@@ -33,6 +36,15 @@ func redactNames(err error, paths ...string) error {
 	}
 	if errors.Is(err, open.ErrNothing) { // it goes on with files that nobody named
 		err = errors.New(open.OneLine(err))
+	}
+	for _, p := range slices.Clone(paths) {
+		if store.IsURL(p) { // messages show it without parameters, and the bucket by itself
+			shown := store.Show(p)
+			paths = append(paths, shown)
+			for above, _ := store.Split(shown); strings.Count(above, "/") >= 2; above, _ = store.Split(above) {
+				paths = append(paths, above)
+			}
+		}
 	}
 	return newRedactor().Renamed(err, paths...)
 }

@@ -13,7 +13,7 @@ type shown struct{ w io.Writer }
 
 // Write writes whole characters: a template writes a name in one piece.
 func (s shown) Write(b []byte) (int, error) {
-	if bytes.Contains(b, []byte("\xe2\x80")) || bytes.Contains(b, []byte("\xe2\x81")) { // what they all begin with
+	if bytes.ContainsFunc(b, view.Steers) {
 		n := len(b)
 		_, err := s.w.Write(steady(b))
 		return n, err
