@@ -41,8 +41,8 @@ async def main():
         assert json.loads(text) == report and len(text) <= 20_000 + 200, len(text)
         assert report["devices"][0]["findings"][0]["id"] == "oom_true_shortage"
 
-        short, text = await call("analyze", paths=["run/oom.pickle.gz"], max_bytes=3000)
-        assert len(text) <= 3000 + 200 and short["left_out"], len(text)
+        short, text = await call("analyze", paths=["run/oom.pickle.gz"], max_bytes=4000)
+        assert len(text) <= 4000 + 200 and short["left_out"], len(text)
 
         answer, _ = await call("explain", paths=["run/oom.pickle.gz"], kind="oom", value="0")
         assert answer["oom"]["verdict"] == "true_shortage" and answer["next"], answer

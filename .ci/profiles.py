@@ -77,7 +77,7 @@ def devices(trace):
 
 
 def check(program, recording):
-    report = json.loads(run(program, "analyze", "--quiet", "--format", "json", recording))
+    report = json.loads(run(program, "analyze", "--all-steps", "--quiet", "--format", "json", recording))
     trace = schema.Trace()
     trace.ParseFromString(run(program, "export", "--format", "perfetto", recording))
     found = devices(trace)

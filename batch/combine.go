@@ -136,6 +136,12 @@ func storedNames(ctx context.Context, out *store.Place) ([]string, error) {
 // Combine writes the tables and the page over all reports into the place of the
 // results, in one pass over them. Their bytes depend on the reports alone.
 func Combine(ctx context.Context, out *store.Place, tool string, reports Reports) error {
+	return combine(ctx, out, tool, reports, func() error { return nil })
+}
+
+// combine does so, and calls a function once all reports are read and before anything is
+// in its place.
+func combine(ctx context.Context, out *store.Place, tool string, reports Reports, before func() error) error {
 	out.Sweep("")
 	tables, err := newTables(ctx, out)
 	defer tables.abort()
@@ -153,6 +159,9 @@ func Combine(ctx context.Context, out *store.Place, tool string, reports Reports
 		}
 		index.add(r)
 		shares = shares || r.Script == html.ScriptName()
+	}
+	if err := before(); err != nil {
+		return err
 	}
 	if shares {
 		script := func(w io.Writer) error { _, err := io.WriteString(w, html.Script()); return err }

@@ -61,6 +61,7 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 				g.Where = site.Short()
 			}
 			note(g, o.RequestedBytes, r.Document.Advice(d, o))
+			b.failures[g.Fingerprint].Requests += o.Repeats
 		}
 	}
 	told := r.Document.OnlyLogged()

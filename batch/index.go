@@ -66,7 +66,9 @@ func (b *indexBuilder) add(r *Report) {
 	if d := doc.Fullest(); d != nil {
 		b.device(&row, &p, d)
 	}
-	p.largestLeak(doc)
+	if l := growing(doc); l != nil {
+		p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(l)
+	}
 	if p.leak > 0 {
 		row.LeakBytes = &p.leak
 	}
@@ -77,18 +79,6 @@ func (b *indexBuilder) add(r *Report) {
 	b.rows = append(b.rows, row)
 	b.experiments[r.Experiment] = append(b.experiments[r.Experiment], p)
 	b.addBudget(r)
-}
-
-// largestLeak takes the defect that grows fastest. Kept gradients stay as they are.
-func (p *point) largestLeak(doc *report.Document) {
-	for i := range doc.Devices {
-		for _, l := range doc.Devices[i].Leaks {
-			grows := l.Defect && !l.Suspected && l.Kind != "gradients_kept" && l.BytesPerStep != nil
-			if grows && *l.BytesPerStep > p.leak {
-				p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(&l)
-			}
-		}
-	}
 }
 
 // effectOf is what the peak becomes by the verdict's change, "" where that isn't known.
@@ -126,6 +116,34 @@ func (b *indexBuilder) count(s report.Status) {
 }
 
 // statusOf is the worst thing that a report says.
+// growing is the leak that takes most in every step; nil: none does. Gradients that are kept
+// don't grow.
+func growing(doc *report.Document) (most *report.Leak) {
+	for i := range doc.Devices {
+		for k := range doc.Devices[i].Leaks {
+			l := &doc.Devices[i].Leaks[k]
+			if l.Defect && !l.Suspected && l.BytesPerStep != nil && *l.BytesPerStep > 0 && l.Kind != "gradients_kept" &&
+				(most == nil || *l.BytesPerStep > *most.BytesPerStep) {
+				most = l
+			}
+		}
+	}
+	return most
+}
+
+// ranOut reports whether a request failed, as a recording or a log tells.
+func ranOut(doc *report.Document) bool {
+	return len(doc.OnlyLogged()) > 0 || slices.ContainsFunc(doc.Devices, func(d report.Device) bool { return len(d.OOMs) > 0 })
+}
+
+// Status is the worst thing that the report says.
+func (r *Report) Status() report.Status {
+	if r.Document == nil {
+		return report.StatusFailed
+	}
+	return statusOf(r.Document, ranOut(r.Document), growing(r.Document) != nil)
+}
+
 func statusOf(doc *report.Document, oom, leaks bool) report.Status {
 	switch {
 	case oom:

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -19,54 +20,124 @@ import (
 // runs' folders are copied and tables and page made anew, byte for byte what one
 // go over all would have written. Two parts may hold the same run only if they
 // say the same of it. It gives the runs, by path.
-func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool string) ([]Run, error) {
+//
+// Parts are somebody else's: nothing outside of them is read, and all of it is looked at
+// before anything is written. Runs that are in out and in no part are only removed when
+// prune says so.
+func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool string, prune bool) ([]Run, error) {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		parts[i] = parts[i].Untrusted()
+	}
 	if err := missingPart(ctx, parts); err != nil {
 		return nil, err
 	}
-	from := map[string]*store.Place{} // the part of each run, by name
-	scripts := map[string]bool{}      // that were copied
-	var runs []Run
-	for _, part := range parts {
-		if _, err := part.Stat(ctx, indexFile); errors.Is(err, fs.ErrNotExist) { // it is written last
-			return nil, fmt.Errorf("%s: no finished part of a batch: run its shard again", part.URL(""))
-		}
-		found, err := storedEntries(ctx, part)
-		if err != nil {
-			return nil, fmt.Errorf("%s: no part of a batch: %w", part.URL(""), unwrapPath(err))
-		}
-		for _, e := range found {
-			run := e.run()
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if other, ok := from[run.Name]; ok {
-				if !sameRun(ctx, part, other, run.Name) {
-					return nil, fmt.Errorf("%s is in %s and, with other results, in %s", run.Path, other.URL(""), part.URL(""))
-				}
-				continue
-			}
-			from[run.Name] = part
-			runs = append(runs, run)
-			if err := copyRun(ctx, part, out, run.Name); err != nil {
-				return nil, err
-			}
-			if err := copyScript(ctx, part, out, e.Script, scripts); err != nil {
-				return nil, err
-			}
-		}
-	}
-	slices.SortFunc(runs, byPath)
-	if len(runs) == 0 {
-		return nil, errors.New("the parts hold no run")
-	}
-	if _, err := Tidy(ctx, out, runs); err != nil {
+	runs, from, scripts, err := runsOfParts(ctx, parts)
+	if err != nil {
 		return nil, err
 	}
-	return runs, Combine(ctx, out, tool, Stored(ctx, out, runs...))
+	if err := others(ctx, out, from, prune); err != nil {
+		return nil, err
+	}
+	reports := func(yield func(*Report, error) bool) {
+		for r, err := range ahead(runs, func(run Run) (*Report, error) { return readReport(ctx, from[run.Name], run) }) {
+			if err == nil && r == nil {
+				err = fmt.Errorf("a run was removed from its part meanwhile")
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+	err = combine(ctx, out, tool, reports, func() error {
+		if err := copyAll(ctx, runs, from, out); err != nil {
+			return err
+		}
+		for name, part := range scripts {
+			if !sameFolder(part, out) {
+				if err := copyFile(ctx, part, out, name); err != nil {
+					return err
+				}
+			}
+		}
+		_, err := Tidy(ctx, out, runs)
+		return err
+	})
+	return runs, err
 }
 
 // scriptFile is what the script of reports is called, whatever version wrote them.
 var scriptFile = pattern.Of(`^page-[0-9a-f]{12}\.js$`)
+
+// runsOfParts are the runs, by path, the part of each by name, and that of each of their
+// scripts. Each run is whole.
+func runsOfParts(ctx context.Context, parts []*store.Place) (runs []Run, from, scripts map[string]*store.Place, err error) {
+	from, scripts = map[string]*store.Place{}, map[string]*store.Place{}
+	for _, part := range parts {
+		if _, err := part.Stat(ctx, indexFile); errors.Is(err, fs.ErrNotExist) { // it is written last
+			return nil, nil, nil, fmt.Errorf("%s: no finished part of a batch: run its shard again", part.URL(""))
+		}
+		found, err := storedEntries(ctx, part)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("%s: no part of a batch: %w", part.URL(""), unwrapPath(err))
+		}
+		for _, entry := range found {
+			if err := ctx.Err(); err != nil {
+				return nil, nil, nil, err
+			}
+			if other, ok := from[entry.Name]; ok {
+				if !sameRun(ctx, part, other, entry.Name) {
+					return nil, nil, nil, fmt.Errorf("%s is in %s and, with other results, in %s", entry.Path, other.URL(""),
+						part.URL(""))
+				}
+				continue
+			}
+			if !entry.whole(ctx, part) {
+				return nil, nil, nil, fmt.Errorf("%s: isn't whole: run its shard again", part.URL(path.Join(runsFolder, entry.Name)))
+			}
+			from[entry.Name] = part
+			runs = append(runs, entry.run())
+			if scriptFile().MatchString(entry.Script) && scripts[entry.Script] == nil {
+				scripts[entry.Script] = part
+			}
+		}
+	}
+	if len(runs) == 0 {
+		return nil, nil, nil, errors.New("the parts hold no run")
+	}
+	return ByPath(runs), from, scripts, nil
+}
+
+// others is an error about runs that are there and in no part, unless they may go.
+func others(ctx context.Context, out *store.Place, from map[string]*store.Place, prune bool) error {
+	names, err := storedNames(ctx, out)
+	if err != nil || prune {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return from[name] != nil })
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s holds %s that no part has, such as %s: give the results a folder of their own, or --prune to "+
+		"remove them", out.URL(""), units.Plural(len(names), "run"), names[0])
+}
+
+// copyAll copies the runs' folders. When that fails, those that weren't there before go.
+func copyAll(ctx context.Context, runs []Run, from map[string]*store.Place, out *store.Place) error {
+	var fresh []string
+	for _, run := range runs {
+		if _, err := out.Stat(ctx, in(run.Name, entryFile)); errors.Is(err, fs.ErrNotExist) {
+			fresh = append(fresh, run.Name)
+		}
+		if err := copyRun(ctx, from[run.Name], out, run.Name); err != nil {
+			for _, name := range fresh {
+				_ = removeRun(context.WithoutCancel(ctx), out, name) // the error before says more
+			}
+			return err
+		}
+	}
+	return nil
+}
 
 // runFiles are the files of a run's folder; the entry is written last.
 var runFiles = []string{reportHTML, reportJSON, entryFile}
@@ -89,15 +160,6 @@ func copyRun(ctx context.Context, from, to *store.Place, run string) error {
 		}
 	}
 	return nil
-}
-
-// copyScript copies the script of a report, once.
-func copyScript(ctx context.Context, from, to *store.Place, name string, copied map[string]bool) error {
-	if copied[name] || !scriptFile().MatchString(name) || sameFolder(from, to) {
-		return nil
-	}
-	copied[name] = true
-	return copyFile(ctx, from, to, name)
 }
 
 // copyFile copies a file, or removes the copy of one that isn't there.
@@ -130,12 +192,16 @@ func sameFolder(a, b *store.Place) bool {
 
 // sameRun reports whether two places hold the same of a run: the entry's
 // fingerprint is of all that the reports are made of. A failed run has none; its
-// reason counts.
+// reason counts. Nor has one that was made without an input; its report does.
 func sameRun(ctx context.Context, a, b *store.Place, run string) bool {
-	x, err := readAll(ctx, a, in(run, entryFile))
-	if err != nil {
-		return false
+	same := func(file string) bool {
+		x, err := readAll(ctx, a, in(run, file))
+		if err != nil {
+			return false
+		}
+		y, err := readAll(ctx, b, in(run, file))
+		return err == nil && bytes.Equal(x, y)
 	}
-	y, err := readAll(ctx, b, in(run, entryFile))
-	return err == nil && bytes.Equal(x, y)
+	e, err := readEntry(ctx, a, run)
+	return err == nil && same(entryFile) && (e.Error != "" || e.Fingerprint != "" || same(reportJSON))
 }

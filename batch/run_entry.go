@@ -118,6 +118,12 @@ func readEntry(ctx context.Context, out *store.Place, name string) (*Entry, erro
 	return &e, nil
 }
 
+// The longest that an entry and a report are, in bytes, however large the run.
+const (
+	maxEntry  = 1 << 20
+	maxReport = 512 << 20
+)
+
 // readAll reads one of the results.
 func readAll(ctx context.Context, out *store.Place, name string) ([]byte, error) {
 	r, err := out.Read(ctx, name)
@@ -125,6 +131,13 @@ func readAll(ctx context.Context, out *store.Place, name string) ([]byte, error)
 		return nil, err
 	}
 	defer r.Close()
+	most := int64(maxReport)
+	if path.Base(name) == entryFile {
+		most = maxEntry
+	}
+	if r.Size > most {
+		return nil, fmt.Errorf("%s: %d bytes are too many for one", out.URL(name), r.Size)
+	}
 	text := make([]byte, r.Size)
 	if _, err := io.ReadFull(r, text); err != nil {
 		return nil, err

@@ -152,7 +152,7 @@ func TestShardsInStores(t *testing.T) {
 		}
 		parts = append(parts, p)
 	}
-	if _, err := batch.Merge(ctx, parts[:4], parts[4], "test"); err != nil {
+	if _, err := batch.Merge(ctx, parts[:4], parts[4], "test", false); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := fakes3.Contents(t, "s3://team/merged"), fakes3.Contents(t, "s3://team/single"); !maps.Equal(got, want) {

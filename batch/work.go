@@ -176,12 +176,13 @@ func newMemory(limit int64) memory {
 
 func (m memory) clip(need int64) int64 { return min(need, m.all) }
 
-// share is the limit for a decoder that was given so much; 0: none.
+// share is the limit for a decoder whose run was given so much; 0: none. What is made of a
+// recording takes half as much again.
 func (m memory) share(need int64) int64 {
 	if m.all == unlimited {
 		return 0
 	}
-	return need
+	return need / 3 * 2
 }
 
 // Write writes the folder of a run: its reports, or none, and then the entry

@@ -257,7 +257,7 @@ func TestShardsAreTheWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Merge(ctx, append(parts, parts[0]), out, "vramscope test"); err != nil {
+		if _, err := Merge(ctx, append(parts, parts[0]), out, "vramscope test", false); err != nil {
 			t.Fatal(err)
 		}
 		same(t, merged, whole.out)
@@ -320,7 +320,7 @@ func TestMergeRefusesContradictions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Merge(ctx, parts, out, ""); err == nil || !strings.Contains(err.Error(), "other results") {
+	if _, err := Merge(ctx, parts, out, "", false); err == nil || !strings.Contains(err.Error(), "other results") {
 		t.Errorf("merged: %v", err)
 	}
 }

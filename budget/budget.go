@@ -19,6 +19,7 @@ type Budget struct {
 	CacheToken   int64      // serving: bytes of cache per token and sequence
 	CacheFixed   int64      // serving: bytes of cache that do not grow, per sequence
 	WeightsBytes int64
+	Stages       []Stage // of a pipeline
 	Notes        []string
 
 	load, step []request // what the allocator is asked for, nil where nobody wants to know
@@ -43,6 +44,9 @@ type PhaseBytes struct {
 	Peak, End  int64
 	Categories Categories // at the phase's peak
 }
+
+// top is the most that is ever allocated.
+func (b *Budget) top() int64 { return max(b.PeakBytes, b.FirstStep) }
 
 // TotalDevice is everything on the device.
 func (b *Budget) TotalDevice() int64 { return b.Reserved + b.Context }
@@ -84,7 +88,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	case s.PP > 1:
 		p.pipeline(b)
 	default:
-		p.train(b, 1, nil)
+		p.train(b, nil)
 	}
 	b.finish(p)
 	p.giveBack(c)
@@ -110,6 +114,14 @@ func (b *Budget) describe(c *Config, p *plan) {
 	}
 }
 
+// trained is the model with all that this rank trains of it.
+func (p *plan) trained() *model {
+	if p.all != nil {
+		return p.all
+	}
+	return p.model
+}
+
 // gradients is what a rank holds of its gradients once they are reduced.
 func (p *plan) gradients() int64 {
 	if p.gradientsGo() {
@@ -121,7 +133,7 @@ func (p *plan) gradients() int64 {
 
 // gradientParts are the bytes of a full set of gradients on this rank.
 func (p *plan) gradientParts() (dense, experts int64) {
-	for _, q := range p.model.params {
+	for _, q := range p.trained().params {
 		switch n := q.Elements() * p.kept; {
 		case !q.trainable:
 		case q.expert():
@@ -153,7 +165,7 @@ func (p *plan) optimizer() (state, temp int64) {
 		state += p.share(s, 1, experts)
 		temp = max(temp, p.share(t, 1, experts))
 	}
-	ts := optTensors(p.model, p.adapters)
+	ts := optTensors(p.trained(), p.adapters)
 	if p.EP > 1 && p.shards(true) != p.shards(false) && (p.Zero > 0 || p.FSDP != "") {
 		add(slices.DeleteFunc(slices.Clone(ts), func(t optTensor) bool { return !t.expert }), true)
 		ts = slices.DeleteFunc(ts, func(t optTensor) bool { return t.expert })
@@ -162,13 +174,12 @@ func (p *plan) optimizer() (state, temp int64) {
 	return state, temp
 }
 
-// train fills in the phases of training. inFlight is how many micro-batches'
-// activations a pipeline stage holds at once; first, when not nil, replaces
-// the simulated step's own start.
-func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
+// train fills in the phases of training; prepare, when not nil, replaces the simulated
+// step's own start.
+func (p *plan) train(b *Budget, prepare func(*run)) {
 	state, temp := p.optimizer()
 	held := p.gradients()
-	kept := p.KeepGradients || p.Accumulate > 1
+	kept := p.KeepGradients || p.Accumulate > 1 && p.moved == nil
 	bucket := p.buckets()
 	early := optimizers[p.Optimizer].early
 	r := p.simulated(kept, prepare)
@@ -185,11 +196,6 @@ func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 	if early {
 		coldRest[OptimizerState] = state
 	}
-	if inFlight > 1 {
-		acts := r.ends[Loss].cats[Activations] + r.ends[Loss].cats[Logits] + r.ends[Loss].cats[KVCache]
-		rest[Activations] += (inFlight - 1) * acts
-		coldRest[Activations] += (inFlight - 1) * acts
-	}
 	add := func(ph Phase, peak instant, end int64, extra Categories) {
 		c := peak.cats
 		for i := range c {
@@ -200,6 +206,9 @@ func (p *plan) train(b *Budget, inFlight int64, prepare func(*run)) {
 	load := r.ends[Load]
 	extra := rest.Sum()
 	add(Load, load, load.bytes, Categories{})
+	if steady[Loss].bytes == 0 { // a pipeline's stage that hands its result on
+		steady[Loss] = r.ends[Forward]
+	}
 	for _, ph := range []Phase{Forward, Loss, Backward} {
 		add(ph, steady[ph], r.ends[ph].bytes+extra, rest)
 	}
@@ -232,7 +241,10 @@ func (p *plan) requests(kept bool, prepare func(*run)) (load, step []request) {
 }
 
 // simulate runs a step, with gradients already there when kept.
-func (p *plan) simulate(kept bool, prepare func(*run)) *run {
+func (p *plan) simulate(kept bool, prepare func(*run)) *run { return p.simulateAfter(kept, 0, prepare) }
+
+// simulateAfter runs it while the last step's graph still holds some bytes.
+func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 	r := newRun(p)
 	if kept {
 		for _, q := range append(append([]*parameter{}, p.model.params...), p.adapters...) {
@@ -248,6 +260,11 @@ func (p *plan) simulate(kept bool, prepare func(*run)) *run {
 	if r.m.log != nil {
 		r.loaded = len(*r.m.log)
 	}
+	if p.keepsPackedInputs() && before == 0 {
+		r.trainStep()
+		return p.simulateAfter(kept, r.hoarded(), prepare)
+	}
+	r.before = r.m.alloc(before, Activations)
 	r.trainStep()
 	return r
 }
@@ -273,25 +290,6 @@ func (b *Budget) peak() {
 	}
 }
 
-// pipeline takes the worse of the first and the last stage: the first holds
-// as many micro-batches as there are stages, the last has the head.
-func (p *plan) pipeline(b *Budget) {
-	all := p.model.blocks
-	per := (int64(len(all)) + p.PP - 1) / p.PP
-	first := p.stage(all[:per], true, false)
-	last := p.stage(all[int64(len(all))-per:], false, true)
-	var fb, lb Budget
-	first.train(&fb, min(p.PP, max(p.Accumulate, 1)), nil)
-	last.train(&lb, 1, nil)
-	pick, name := fb, "first"
-	if lb.PeakBytes > fb.PeakBytes {
-		pick, name = lb, "last"
-	}
-	b.Phases, b.FirstStep, b.WeightsBytes = pick.Phases, pick.FirstStep, pick.WeightsBytes
-	b.peak()
-	b.note("the %s of %d pipeline stages is the fullest; it is the one shown", name, p.PP)
-}
-
 // stage is the part of the model on one pipeline rank.
 //
 // complexity: what lies outside the blocks belongs to the first stage, the last or both
@@ -301,6 +299,7 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 	m.blocks = blocks
 	if !last {
 		m.head, m.headParts, m.final, m.projectOut, m.task = nil, nil, nil, nil, taskBackbone
+		m.sends = true
 	}
 	mine, inBlocks, atEnd := paramsOf(blocks), paramsOf(p.model.blocks), map[*parameter]bool{}
 	if n := p.model.final; n != nil {

@@ -29,6 +29,9 @@ func Count(c *Config) (_ Counts, err error) {
 func (m *model) counts() Counts {
 	n := Counts{ByRole: map[Role]int64{}}
 	for _, p := range m.params {
+		if p.Buffer && !p.listed { // what the optimizer never sees is no parameter
+			continue
+		}
 		e := p.Elements()
 		n.Total += e
 		n.ByRole[p.Role] += e

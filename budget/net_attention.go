@@ -157,6 +157,10 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 		}
 		k = m.apply(memory, a.k)
 		v = m.apply(memory, a.v)
+		if m.opts.Framework == "litgpt" && m.grad && a.heads == a.kv { // all three are views of one product
+			m.release(v.st)
+			v.st = m.alloc(q.bytes()+k.bytes()+v.bytes(), Temporary)
+		}
 	}
 	if a.qNorm != nil && a.kNormLate() {
 		q = m.replace(q, a.qNorm.forward(m, q))

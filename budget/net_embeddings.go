@@ -16,11 +16,8 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 	t := batch * seq
 	switch {
 	case mod.received:
-		if r.p.SequenceParallel {
-			t /= r.p.TP
-		}
-		x := m.tensor(t*mod.hidden, r.p.streamWidth())
-		m.become(x.st, Communication)
+		x := m.tensor(0, r.p.streamWidth()) // in the buffer that it was received into
+		x.n = r.boundary() / x.e
 		m.entry(x)
 		return x, nil
 	case mod.conv != nil:
@@ -29,7 +26,7 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 		return r.image(mod, b, batch), nil
 	}
 	width := mod.embed.Shape[1]
-	x := m.embedding(mod.embed, t, width, b.ids)
+	x := r.unit(mod.embed, nil, func(*value) *value { return m.embedding(mod.embed, t, width, b.ids) })
 	x = m.replace(x, m.scatterTokens(x))
 	if mod.scaled {
 		x = m.replace(x, m.scale(x))

@@ -37,6 +37,9 @@ func (n *norm) forward(m *machine, x *value) *value {
 	}
 	switch n.kind {
 	case rmsNormKind:
+		if m.opts.Framework == "litgpt" && !m.opts.Inference {
+			return n.rmsWide(m, x)
+		}
 		return n.rms(m, x)
 	case rmsWideKind:
 		return n.rmsWide(m, x)

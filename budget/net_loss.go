@@ -16,7 +16,7 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 	var sizes []int64
 	t := h.n / r.mod.wordWidth
 	if r.p.Framework == "torchtune" {
-		return r.outputsInPieces(h, batch)
+		return r.outputsInPieces(h, batch, outputPieces)
 	}
 	m.phase = Loss
 	for left := t; left > 0 && len(sizes) < 1<<16; left -= chunkTokens {
@@ -41,14 +41,18 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 	return total
 }
 
-// outputPieces is into how many the outputs of torchtune's models are cut.
-const outputPieces = 8
+// outputPieces is into how many the outputs of torchtune's models are cut, litgptPiece how
+// many positions are in each of litgpt's (lm_head_chunk_size).
+const (
+	outputPieces = 8
+	litgptPiece  = 128
+)
 
 // outputsInPieces are torchtune's (modules/loss/ce_chunked_output_loss.py): the head makes
 // the logits piece by piece, all of which stay, and each has a loss of its own.
-func (r *run) outputsInPieces(h *value, batch batchOf) *value {
+func (r *run) outputsInPieces(h *value, batch batchOf, n int64) *value {
 	m, w := r.m, r.mod.wordWidth
-	n := min(outputPieces, h.n/w)
+	n = max(min(n, h.n/w), 1)
 	sizes := make([]int64, n)
 	for i := range sizes {
 		sizes[i] = (h.n/w*int64(i+1)/n - h.n/w*int64(i)/n) * w
@@ -60,6 +64,10 @@ func (r *run) outputsInPieces(h *value, batch batchOf) *value {
 		logits[i] = r.logits(x)
 	}
 	m.drop(pieces...)
+	if r.shards != nil {
+		m.release(r.shards.flat)
+		r.shards.flat = nil
+	}
 	m.phase = Loss
 	var total *value
 	for _, y := range logits {
@@ -69,7 +77,13 @@ func (r *run) outputsInPieces(h *value, batch batchOf) *value {
 		}
 		total = l
 	}
-	m.drop(logits...)
+	for _, y := range logits {
+		if r.p.DropOutputs {
+			m.drop(y)
+		} else {
+			m.cached = append(m.cached, y.st)
+		}
+	}
 	return total
 }
 
@@ -112,7 +126,9 @@ func (r *run) logits(h *value) *value {
 	if r.mod.head == nil {
 		return r.projected(h)
 	}
-	return r.fetched(r.p.headBytes(), r.mod.head.weight, func() *value { return r.projected(h) })
+	return r.unit(r.mod.head.weight, h, func(h *value) *value {
+		return r.fetched(r.p.headBytes(), r.mod.head.weight, func() *value { return r.projected(h) })
+	})
 }
 
 // complexity: one step for each thing that a head may have

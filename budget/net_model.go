@@ -91,6 +91,7 @@ type model struct {
 	wideLogits bool // logits are made float32 by the model itself (mamba)
 	plusBias   bool // a constant row is added to the logits (bart)
 	received   bool // a later pipeline stage: the stream comes from the one before
+	sends      bool // an earlier one: the stream goes to the one after
 	// buffers are bytes, and elements of the weights' width, that no file
 	// lists but every model of the family allocates.
 	buffers, wideBuffers float64

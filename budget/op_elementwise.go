@@ -90,6 +90,9 @@ func (m *machine) linear(x *value, l *linear) *value {
 		saved[0] = in.st
 	}
 	packed := l.weight.packed
+	if needX && packed && m.opts.keepsPackedInputs() {
+		m.hoard = append(m.hoard, m.keep(in.st))
+	}
 	if needX && !packed && !m.loose {
 		saved[1] = w.st
 	}

@@ -8,8 +8,42 @@ func newRun(p *plan) *run {
 	}
 	m.opts, m.width, m.wide = p, p.width, p.wide
 	m.cublas, m.cublas1 = p.workspaces()
-	r := &run{m: m, p: p, mod: p.model}
+	r := &run{m: m, p: p, mod: p.model, last: true}
 	m.phase = Load
+	if p.chunked != nil {
+		for _, c := range p.chunked {
+			x := &run{m: m, p: c, mod: c.model}
+			x.load()
+			r.parts = append(r.parts, x)
+		}
+		r.received()
+	} else {
+		r.load()
+	}
+	if p.persistentWorkspace() {
+		m.alloc(m.cublas, Workspace)
+		m.cublas, m.cublas1 = 0, 0
+	}
+	r.end(Load)
+	return r
+}
+
+// received makes the buffers that a pipeline rank receives into, one for each micro-batch.
+func (r *run) received() {
+	n := r.p.microBatches()
+	for _, c := range r.parts {
+		if c.mod.received {
+			r.m.alloc(n*c.boundary(), Communication)
+		}
+		if c.mod.sends { // gradients, one of which the simulated step makes itself
+			r.m.alloc((n-1)*c.boundary(), Communication)
+		}
+	}
+}
+
+// load puts the weights on the device.
+func (r *run) load() {
+	m, p := r.m, r.p
 	for _, q := range p.model.params {
 		n := q.Elements()
 		stored := p.stored(q)
@@ -21,12 +55,6 @@ func newRun(p *plan) *run {
 		q.val = &value{st: m.alloc(q.Elements()*e, Weights), n: q.Elements(), e: e, leaf: q}
 	}
 	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide, Weights)
-	if p.persistentWorkspace() {
-		m.alloc(m.cublas, Workspace)
-		m.cublas, m.cublas1 = 0, 0
-	}
-	r.end(Load)
-	return r
 }
 
 // adapterWidth is the width of LoRA weights.

@@ -33,6 +33,7 @@ type machine struct {
 	stream     uint8                   // that requests are made on
 	stash      int                     // how many saved tensors may be on their way to host memory, 0: none go there
 	leaving    []*storage              // those that are
+	hoard      []*storage              // inputs of packed products, which outlive the step
 	compiled   bool                    // torch.compile fuses what is between products
 	waiting    map[*parameter]*storage // whole gradients that their group's reduction waits for
 	log        *[]request              // of every storage made and let go, nil: nobody asks
@@ -74,6 +75,7 @@ type parameter struct {
 	Tensor
 	trainable bool
 	packed    bool // quantised: unpacked for every use
+	listed    bool // a buffer that published counts have among the parameters
 	outside   bool // an adapter of a layer outside of the blocks
 	val       *value
 }

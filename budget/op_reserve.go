@@ -106,7 +106,7 @@ func (p *plan) optimizerTensors() (state, temp []int64) {
 	}
 	ws, _ := p.workspaces()
 	row := optimizers[p.Optimizer]
-	ts := optTensors(p.model, p.adapters)
+	ts := optTensors(p.trained(), p.adapters)
 	for _, t := range ts {
 		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, wp, ws, p.MasterWeights)
 		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))

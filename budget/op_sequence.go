@@ -47,6 +47,9 @@ func (m *machine) applyWhole(x *value, l *linear) *value {
 // collected is what ranks have sent: it arrives rank by rank, and is put together along the
 // sequence.
 func (m *machine) collected(n, e int64) *value {
+	if m.opts.Batch == 1 { // parts of one sequence arrive one after another as they belong
+		return m.tensor(n, e)
+	}
 	flat := m.alloc(n*e, Communication)
 	y := m.tensor(n, e)
 	m.release(flat)
@@ -55,6 +58,9 @@ func (m *machine) collected(n, e int64) *value {
 
 // scattered is a part of what all ranks' parts are put in order for.
 func (m *machine) scattered(whole, part int64) *storage {
+	if m.opts.Batch == 1 {
+		return m.alloc(part, Temporary)
+	}
 	ordered := m.alloc(whole, Communication)
 	s := m.alloc(part, Temporary)
 	m.release(ordered)

@@ -2,11 +2,15 @@ package budget
 
 // run holds one simulated run of a model.
 type run struct {
-	m      *machine
-	p      *plan
-	mod    *model
-	ends   [numPhases]instant
-	shards *sharding // nil where parameters lie whole
+	m       *machine
+	p       *plan
+	mod     *model
+	ends    [numPhases]instant
+	shards  *sharding  // nil where parameters lie whole
+	last    bool       // the next backward is a step's last one
+	parts   []*run     // a pipeline rank's pieces, which have its machine
+	outputs []*storage // of the last stage, which the schedule hands out in the end
+	before  *storage   // what the last step's graph holds until this step's loss is there
 	// loaded is how many requests were made before the step.
 	loaded int
 }
@@ -14,23 +18,54 @@ type run struct {
 // end notes what is alive at the end of a phase.
 func (r *run) end(p Phase) { r.ends[p] = instant{bytes: r.m.live, cats: r.m.cats} }
 
-// trainStep is one forward and backward of a micro-batch.
+// forward is a micro-batch that went forward, until its backward.
+type forward struct {
+	batch        batchOf
+	logits, loss *value
+	tape         []*node
+	accum        map[*parameter]*pending
+}
+
+// trainStep is one forward and backward of a micro-batch, or a pipeline rank's step.
 func (r *run) trainStep() {
+	if r.parts != nil {
+		r.runStages()
+		return
+	}
+	r.backward(r.forward())
+}
+
+// forward runs the model and the loss.
+//
+// complexity: where the loss is worked out depends on how
+func (r *run) forward() *forward {
 	m, p := r.m, r.p
+	m.tape, m.accum = nil, map[*parameter]*pending{}
 	m.grad = true
 	m.phase = Forward
 	batch := r.batch()
 	m.mixed = p.mixed
+	if r.shards != nil {
+		r.shards.last = nil
+	}
 	if p.sharded() {
 		r.unshard(r.groupOf(nil), false)
 	}
 	h := r.network(batch)
 	var logits, loss *value
 	switch {
+	case r.mod.sends:
+		r.rootDone(h)
+		r.end(Forward)
+		logits, loss = m.again(h), m.again(h)
 	case p.Loss == "chunked" && r.mod.languageModel():
 		r.end(Forward)
 		r.rootDone(h)
 		loss = r.chunked(h, batch)
+	case p.Framework == "litgpt" && p.LoRA > 0 && p.Loss == "cross-entropy" && r.mod.languageModel():
+		r.end(Forward)
+		r.rootDone(h)
+		loss = r.outputsInPieces(h, batch, parts(p.Sequence, litgptPiece))
 	case p.Loss == "fused" && r.mod.languageModel():
 		r.end(Forward)
 		r.rootDone(h)
@@ -41,28 +76,62 @@ func (r *run) trainStep() {
 		r.end(Forward)
 		loss = r.lossOf(logits, batch, false)
 	}
-	m.drop(h)                                  // the model's own name for it, until it returns
-	if p.Trainer && p.mixed && logits != nil { // outputs are converted to float32 on return
+	m.drop(h)                                                  // the model's own name for it, until it returns
+	if p.Trainer && p.mixed && logits != nil && !r.mod.sends { // outputs are converted to float32 on return
 		f := m.cast(logits, 4)
 		m.logit(f)
 		m.drop(logits)
 		logits = f
 	}
 	m.leaveAutocast()
-	if p.DropOutputs {
+	switch {
+	case r.mod.sends:
+	case p.PP > 1 && logits != nil: // the schedule collects them
+		r.outputs = append(r.outputs, m.keep(logits.st))
+		r.dropOutputs(&logits)
+	case p.DropOutputs:
 		r.dropOutputs(&logits)
 	}
+	m.release(r.before)
+	r.before = nil
 	r.end(Loss)
-	m.phase = Backward
 	m.arrived()
-	m.seed(loss)
+	f := &forward{batch: batch, logits: logits, loss: loss, tape: m.tape, accum: m.accum}
+	m.tape, m.accum = nil, nil
+	return f
+}
+
+// backward goes back through what went forward.
+func (r *run) backward(f *forward) {
+	m := r.m
+	m.phase = Backward
+	m.tape, m.accum = f.tape, f.accum
+	m.waiting = nil
+	if r.shards != nil {
+		m.waiting = r.shards.waiting
+	}
+	m.seed(f.loss)
 	m.backward(0)
-	r.finishSharding()
+	if r.p.PP == 1 {
+		r.finishSharding()
+	}
 	r.end(Backward)
-	r.dropOutputs(&logits)
-	for _, s := range batch.all() {
+	r.dropOutputs(&f.logits)
+	for _, s := range f.batch.all() {
 		m.release(s)
 	}
+}
+
+// hoarded is what a step's graph still holds when it is over.
+func (r *run) hoarded() (n int64) {
+	seen := map[*storage]bool{}
+	for _, s := range r.m.hoard {
+		if !seen[s] {
+			n += s.bytes
+		}
+		seen[s] = true
+	}
+	return n
 }
 
 // dropOutputs lets the logits and the cache of a forward go.

@@ -20,6 +20,7 @@ type Document struct {
 	Ladder      []Measure        `json:"ladder"`
 	Solved      *DocSolved       `json:"solved"`
 	Vocabulary  *DocVocabulary   `json:"vocabulary_whatif"`
+	Stages      []Stage          `json:"stages"` // of a pipeline
 	Notes       []string         `json:"notes"`
 }
 
@@ -65,8 +66,8 @@ func NewDocument(b *Budget) *Document {
 		Setting: b.Setting.words(), Categories: b.Categories.Map(), PeakBytes: b.PeakBytes, PeakPhase: b.PeakPhase.String(),
 		FirstStep: b.FirstStep,
 		Reserved:  b.Reserved, TotalDevice: b.TotalDevice(), Weights: b.WeightsBytes, CacheToken: b.CacheToken,
-		CacheFixed: b.CacheFixed,
-		Fits:       []DocFit{}, Ladder: []Measure{}, Notes: append([]string{}, b.Notes...),
+		CacheFixed: b.CacheFixed, Stages: append([]Stage{}, b.Stages...),
+		Fits: []DocFit{}, Ladder: []Measure{}, Notes: append([]string{}, b.Notes...),
 	}
 	for _, p := range b.Phases {
 		d.Phases = append(d.Phases, DocPhase{Phase: p.Phase.String(), PeakBytes: p.Peak, EndBytes: p.End,

@@ -137,12 +137,14 @@ const (
 // finish works out what stands beside PyTorch's own bytes.
 func (b *Budget) finish(p *plan) {
 	f := reserveFactor(p.Setting)
-	top := max(b.PeakBytes, b.FirstStep)
+	top := b.top()
 	loose := top
 	if p.Inference { // weights are laid down once and leave no holes
 		loose -= b.WeightsBytes
 	}
-	b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)
+	if b.Stages == nil {
+		b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)
+	}
 	if b.load != nil && p.reserve == 0 {
 		b.Reserved = max(p.reserved(b.load, b.step), (top+2*mib-1)/(2*mib)*(2*mib))
 		b.load, b.step = nil, nil

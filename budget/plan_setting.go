@@ -243,7 +243,10 @@ type plan struct {
 	adapters []*parameter
 	whole    Counts // of the model before it is divided
 	notes    []string
-	logging  bool // the machine's requests are kept
+	logging  bool    // the machine's requests are kept
+	chunked  []*plan // a pipeline rank's pieces of the model
+	moved    []move  // and its schedule
+	all      *model  // parameters of all of its pieces
 }
 
 // titan says whether the model is torchtitan's: fused norms, rotations of complex numbers.
@@ -255,11 +258,18 @@ func (p *plan) compiledLoss() bool {
 	return p.Compile && (p.Framework == "torchtune" || p.titan() && strings.HasSuffix(p.Optimizer, "-fused"))
 }
 
+// keepsPackedInputs says whether a product with packed weights keeps its input, though
+// nothing needs it: bitsandbytes did until 0.44, and litgpt pins a version before that. It
+// is no saved tensor, but hangs on the graph, and goes when the next loss replaces this one.
+func (p *plan) keepsPackedInputs() bool { return p.Framework == "litgpt" && p.packing() != nil }
+
 // megatron says whether the model is Megatron-LM's.
 func (p *plan) megatron() bool { return p.Framework == "megatron" || p.Framework == "nemo" }
 
 // spreadsHeads: keys and values are copied for every query head before attention.
-func (p *plan) spreadsHeads() bool { return p.titan() || p.Framework == "torchtune" }
+func (p *plan) spreadsHeads() bool {
+	return p.titan() || p.Framework == "torchtune" || p.Framework == "litgpt"
+}
 
 func (p *plan) inference() bool { return p.Inference }
 func (p *plan) eager() bool     { return p.Attention == "eager" }

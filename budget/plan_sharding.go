@@ -35,25 +35,27 @@ type group struct {
 	flat     *storage   // the all-gather's buffer, under way
 	whole    []*storage // gathered parameters
 	stays    bool       // gathered from forward to backward
-	reduced  bool
-	gathered int64 // bytes of the flat buffer
+	gathered int64      // bytes of the flat buffer
 }
 
 // sharding is the state of a run whose parameters are sharded.
 type sharding struct {
 	root    *group
+	ends    map[*parameter]*group // embeddings and head, where they are units of their own
 	blocks  map[*block]*group
 	last    *group
 	flat    *storage // of the last all-gather in forward, until the next one is awaited
 	reduce  *storage // of the last reduction, until the next one begins
 	waiting map[*parameter]*storage
+	summed  map[*parameter]*storage // over micro-batches that nobody has reduced yet
 }
 
 // groupOf is a block's group; nil is everything outside of blocks.
 func (r *run) groupOf(b *block) *group {
 	s := r.shards
 	if s == nil {
-		s = &sharding{blocks: map[*block]*group{}, waiting: map[*parameter]*storage{}}
+		s = &sharding{blocks: map[*block]*group{}, ends: map[*parameter]*group{}, waiting: map[*parameter]*storage{},
+			summed: map[*parameter]*storage{}}
 		r.shards, r.m.waiting = s, s.waiting
 	}
 	if b != nil {
@@ -75,18 +77,59 @@ func (r *run) groupOf(b *block) *group {
 		}
 		s.root = &group{stays: !r.p.titan() || r.p.PP > 1}
 		for _, q := range r.mod.params {
-			if !inside[q] {
+			if !inside[q] && !r.p.ownUnit(q) {
 				s.root.params = append(s.root.params, q)
 			}
 		}
 		for _, q := range r.p.adapters {
-			if q.outside {
+			if q.outside && !r.p.ownUnits() {
 				s.root.params = append(s.root.params, q)
 			}
 		}
 		s.root.gathered = r.p.gatheredBytes(s.root.params)
 	}
 	return s.root
+}
+
+// ownUnits says whether embeddings and head are units of their own: torchtune's recipes for
+// models of 70 billion parameters and more have them so (custom_sharded_layers).
+func (p *plan) ownUnits() bool {
+	return p.Framework == "torchtune" && p.sharded() && p.whole.Total > 60e9 && !p.model.tied
+}
+
+func (p *plan) ownUnit(q *parameter) bool {
+	return p.ownUnits() && (q == p.model.embed || p.model.head != nil && q == p.model.head.weight)
+}
+
+// unit runs f with one weight outside of the blocks gathered, where it is a unit of its own.
+func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
+	if q == nil || !r.p.ownUnit(q) {
+		return f(x)
+	}
+	s := r.shards
+	g := s.ends[q]
+	if g == nil {
+		g = &group{params: []*parameter{q}, before: s.last}
+		if q == r.mod.embed {
+			g.before = nil
+		}
+		g.gathered = r.p.gatheredBytes(g.params)
+		s.ends[q] = g
+	}
+	in := x
+	if x != nil {
+		in = r.m.again(x)
+		r.m.record([]*value{in}, []*value{x}, nil, func(m *machine, gr []*storage) []*storage {
+			r.reduce(g)
+			return []*storage{m.keep(gr[0])}
+		})
+	}
+	r.unshard(g, false)
+	y := f(in)
+	r.m.drop(in)
+	r.reshard(g)
+	r.beforeBackward(y, g)
+	return y
 }
 
 // gatheredBytes are parameters as they are gathered: packed ones as they are.
@@ -163,19 +206,19 @@ func (r *run) reshard(g *group) {
 // reduce hands a group's gradients to the ranks: each keeps its part.
 func (r *run) reduce(g *group) {
 	m, p, s := r.m, r.p, r.shards
-	if g.reduced {
-		return
-	}
-	g.reduced = true
-	r.reshard(g)
 	e := p.width
 	if p.kept > p.wide { // float32 shards are reduced as such
 		e = p.kept
 	}
+	if p.PP > 1 && p.FSDP != "" && !r.last {
+		r.sumUp(g, e)
+		return
+	}
+	r.reshard(g)
 	var n int64
 	var mine []*parameter
 	for _, q := range g.params {
-		if s.waiting[q] != nil {
+		if s.waiting[q] != nil || s.summed[q] != nil {
 			n += q.Elements() * e
 			mine = append(mine, q)
 		}
@@ -187,7 +230,9 @@ func (r *run) reduce(g *group) {
 	s.reduce = m.alloc(n, Communication)
 	for _, q := range mine {
 		m.release(s.waiting[q])
+		m.release(s.summed[q])
 		delete(s.waiting, q)
+		delete(s.summed, q)
 	}
 	m.stream = reduceStream
 	for _, q := range mine {
@@ -201,6 +246,22 @@ func (r *run) reduce(g *group) {
 	m.stream = mainStream
 	if p.OptimizerInBackward {
 		m.pulse(p.share(p.optimizerTemp(mine), 1, false), Temporary)
+	}
+}
+
+// sumUp adds a group's gradients to those of the micro-batches before, in the type that
+// they are reduced in, until a step's last one.
+func (r *run) sumUp(g *group, e int64) {
+	m, s := r.m, r.shards
+	for _, q := range g.params {
+		if s.waiting[q] == nil {
+			continue
+		}
+		if s.summed[q] == nil {
+			s.summed[q] = m.alloc(q.Elements()*e, Gradients)
+		}
+		m.release(s.waiting[q])
+		delete(s.waiting, q)
 	}
 }
 
@@ -252,6 +313,11 @@ func (r *run) finishSharding() {
 			r.reduce(g)
 		}
 	}
+	for _, q := range r.mod.params {
+		if g := s.ends[q]; g != nil {
+			r.reduce(g)
+		}
+	}
 	if s.root != nil {
 		r.reduce(s.root)
 	}
@@ -262,7 +328,7 @@ func (r *run) finishSharding() {
 
 // brought runs a block whose parameters lie in host memory and are copied for it.
 func (r *run) brought(b *block, x *value, f func(*value) *value) *value {
-	if r.p.Offload != "params" {
+	if r.p.Offload != "params" || r.p.sharded() {
 		return f(x)
 	}
 	m := r.m

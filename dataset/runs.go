@@ -83,7 +83,7 @@ func (t *totals) add(d *report.Device) {
 	t.events += d.Events
 	t.allocations += d.Allocations
 	t.steps = max(t.steps, len(d.Steps))
-	t.ooms += len(d.OOMs)
+	t.ooms += d.Failed()
 	t.defects += defects(d)
 	t.damage += int64(len(d.Damage))
 	var growth int64

@@ -22,7 +22,8 @@ func (e *examination) device() report.Device {
 	t, d := e.T, e.T.Device
 	dev := report.Device{Device: d.Ordinal, Events: d.Events.Len(), Allocations: t.Len(), Older: t.Older(),
 		History: t.History.String(), HistoryReason: t.Reason,
-		Steps: stepsOf(e.Classes), OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{}}
+		Steps: stepsOf(e.Classes), OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{},
+		SitesAtEvent: []report.Site{}}
 	dev.Damage = append(dev.Damage, t.Damage...)
 	e.Dev = &dev
 	stamp(&dev, d.Events.TimeUS)
@@ -41,6 +42,7 @@ func (e *examination) device() report.Device {
 			dev.Pools = poolsOf(t)
 		})
 	dev.OOMs = e.ooms(&dev)
+	e.asked(&dev)
 	dev.Holders = holdersAt(e.holders, e.bytesAtEnd)
 	dev.Leaks = e.leaks(&dev)
 	dev.Curve = facts.CurveOf(t)

@@ -32,6 +32,7 @@ type Options struct {
 	Names    func(*timeline.Timeline) classify.Options
 	Theory   *compare.Theory // nil: no comparison with a budget
 	Pictures bool            // also work out what the HTML page draws
+	At       *Asked          // a moment to look at besides the peak and the end; nil: none
 }
 
 // Run makes the Document of one run. Its recordings are decoded one after
@@ -76,6 +77,9 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	doc.Verdict = j.verdict(doc, &one)
 	j.sayUnread(&doc.Verdict)
 	doc.Environment = j.environment(doc)
+	if err := o.unanswered(doc); err != nil {
+		return nil, err
+	}
 	if e == nil {
 		j.noteUncompared(doc)
 	} else if o.Theory != nil {

@@ -13,18 +13,28 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // maxPins bounds the list of blocks that keep free memory from being used.
 const maxPins = 20
 
-// ooms describes every failed request.
+// maxAlike is how many failures with one fingerprint are listed, besides the last of all, and
+// maxFailures how many altogether.
+const (
+	maxAlike    = 16
+	maxFailures = 256
+)
+
+// ooms describes the failed requests. Of those that are alike the first ones are listed.
 func (e *examination) ooms(dev *report.Device) []report.OOM {
 	out := []report.OOM{}
+	alike, listed := map[string]int{}, map[string]int{} // listed: the place of the last one
+	prints := prints{}
 	for i := range e.T.OOMs {
 		o := &e.T.OOMs[i]
-		x := report.OOM{Event: o.Event, RequestedBytes: o.Requested, AllocatedBytes: o.Allocated, ReservedBytes: o.Reserved,
+		x := report.OOM{Index: i, Event: o.Event, RequestedBytes: o.Requested, AllocatedBytes: o.Allocated, ReservedBytes: o.Reserved,
 			Verdict: e.oomVerdict(o, dev), PinnedBy: []report.Pin{}}
 		if o.DeviceFree >= 0 {
 			x.DeviceFreeBytes = ptr(o.DeviceFree)
@@ -32,24 +42,68 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		if o.Largest >= 0 {
 			x.LargestFreeBlock = ptr(o.Largest)
 		}
-		if s := e.Shortage(o); s.Usable > 0 {
-			x.MissingBytes = ptr(s.Missing)
-		}
-		if o.Stack != 0 {
-			x.Site = ptr(facts.SiteOf(facts.SiteKey{Site: e.View.Site(o.Stack), Known: true}))
-			x.Site.Category = nil // what the request was for can't be known from what came of it
-		}
 		// else it may be the first pass
 		if phase, ok := e.phaseAt(o.Event); ok && !(phase == classify.Setup && dev.AtPeak.GuessedWeights) {
 			x.Phase = ptr(phase.String())
 		}
-		x.Fingerprint = ptr(fingerprint(&x))
+		var print string
+		print, x.Site = prints.of(e, o, &x)
+		last := i == len(e.T.OOMs)-1
+		if at, ok := listed[print]; !last && (alike[print] >= maxAlike || len(out) >= maxFailures) {
+			if ok {
+				out[at].Repeats++
+			} else {
+				dev.OOMsUntold++
+			}
+			continue
+		}
+		alike[print]++
+		listed[print] = len(out)
+		x.Fingerprint = &print
+		if s := e.Shortage(o); s.Usable > 0 {
+			x.MissingBytes = ptr(s.Missing)
+		}
 		if x.Verdict == report.Fragmentation && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
 			x.PinnedBy = e.pins(o.Event)
 		}
 		out = append(out, x)
 	}
 	return out
+}
+
+// prints are the fingerprints of failures, and who asked, by verdict, phase and stack.
+type prints map[printKey]printed
+
+type printKey struct {
+	verdict, phase string
+	stack          snapshot.StackID
+}
+
+type printed struct {
+	fingerprint string
+	site        *report.Site
+}
+
+// of is that of a failure, of which verdict and phase are told.
+func (p prints) of(e *examination, o *timeline.OOM, x *report.OOM) (fingerprint string, site *report.Site) {
+	key := printKey{verdict: x.Verdict, stack: o.Stack}
+	if x.Phase != nil {
+		key.phase = *x.Phase
+	}
+	known, ok := p[key]
+	if !ok {
+		y := *x
+		if o.Stack != 0 {
+			y.Site = ptr(facts.SiteOf(facts.SiteKey{Site: e.View.Site(o.Stack), Known: true}))
+			y.Site.Category = nil // what the request was for can't be known from what came of it
+		}
+		known = printed{fingerprintOf(&y), y.Site}
+		p[key] = known
+	}
+	if known.site != nil {
+		site = ptr(*known.site)
+	}
+	return known.fingerprint, site
 }
 
 // oomVerdict is why a request could not be met.
@@ -65,6 +119,9 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	}
 	if q.Missing = o.Active + o.Requested - capacity; q.Missing > 0 {
 		q.Others = max(whole-capacity-oom.ContextBytes, e.othersAt(o, dev))
+		if pending := o.Active - o.Allocated; pending >= q.Missing && q.Others < q.Missing {
+			return report.PendingFree // all would have fitted once another stream was done
+		}
 	} else {
 		q.Scattered = e.InPieces(o, capacity)
 	}
@@ -88,9 +145,9 @@ func (e *examination) phaseAt(event int) (classify.Phase, bool) {
 	return 0, false
 }
 
-// fingerprint is equal for the same failure in a thousand runs: it is made of
+// fingerprintOf is equal for the same failure in a thousand runs: it is made of
 // the verdict, the phase and the call site without its line.
-func fingerprint(o *report.OOM) string {
+func fingerprintOf(o *report.OOM) string {
 	parts := []string{o.Verdict, "", "", "", ""}
 	if o.Phase != nil {
 		parts[1] = *o.Phase

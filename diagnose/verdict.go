@@ -297,6 +297,9 @@ func cause(d *report.Device, o *report.OOM) string {
 	case o.Verdict == report.MemoryFraction:
 		return fmt.Sprintf("a limit below the GPU's size refused the request. %s, with %s free on the GPU; %s", asked,
 			units.Size(*o.DeviceFreeBytes), full)
+	case o.Verdict == report.PendingFree:
+		return "memory that the program had freed waits for another stream. " + asked + ", and the freed blocks would " +
+			"have held it; " + full
 	case o.Verdict == report.OtherProcess:
 		return "other processes hold memory of this GPU. " + asked + ", " + freeWords(o) + "; " + full
 	case short && d.Projection != nil && o.Phase != nil && stillToCome(d, *o.Phase) > 0:

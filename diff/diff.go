@@ -69,7 +69,7 @@ func sitesOf(d *report.Device) []report.Site {
 func side(doc *report.Document, d *report.Device) report.DiffSide {
 	m := moment(d)
 	s := report.DiffSide{Input: doc.Inputs[d.Input], Device: d.Device, History: d.History, Stacks: d.Stacks, Moment: "peak",
-		Event: m.Event, Allocated: m.AllocatedBytes, OOMs: len(d.OOMs)}
+		Event: m.Event, Allocated: m.AllocatedBytes, OOMs: d.Failed()}
 	if d.History == "none" {
 		s.Moment = "dump"
 	}

@@ -35,13 +35,13 @@ type Evidence struct {
 	Steps           []*Steps        `json:"steps"` // the log with the most comes first
 	Traces          []Trace         `json:"traces"`
 	Logs            []Log           `json:"-"`
-	Timelines       []Timeline      `json:"-"`
+	Timelines       []Timeline      `json:"timelines"`
 }
 
 // New is evidence of nothing.
 func New() *Evidence {
 	return &Evidence{GPUs: []GPU{}, OOMMessages: []OOMMessage{}, MemorySummaries: []MemorySummary{},
-		Steps: []*Steps{}, Traces: []Trace{}}
+		Steps: []*Steps{}, Traces: []Trace{}, Timelines: []Timeline{}}
 }
 
 // Add appends another input's evidence.

@@ -1,5 +1,10 @@
 package evidence
 
+import (
+	"encoding/json"
+	"strings"
+)
+
 // Trace sums up a profiler trace.
 type Trace struct {
 	Source             int    `json:"source"`
@@ -97,9 +102,31 @@ func (c TimelineCategory) String() string {
 
 // Timeline sums up a file of export_memory_timeline.
 type Timeline struct {
-	Source         int
-	Rows           int
-	PeakBytes      int64                     // of all categories together
-	AtPeak         [TimelineCategories]int64 // what they held then
-	PeakByCategory [TimelineCategories]int64
+	Source         int           `json:"source"`
+	Rows           int           `json:"rows"`
+	PeakBytes      int64         `json:"peak_bytes"` // of all categories together
+	AtPeak         TimelineBytes `json:"at_peak"`    // what they held then
+	PeakByCategory TimelineBytes `json:"peak_by_category"`
+}
+
+// TimelineBytes are bytes by category, in JSON by its name.
+type TimelineBytes [TimelineCategories]int64
+
+// MarshalJSON writes all categories.
+func (b TimelineBytes) MarshalJSON() ([]byte, error) {
+	named := make(map[string]int64, len(b))
+	for c, bytes := range b {
+		named[strings.ToLower(TimelineCategory(c).String())] = bytes
+	}
+	return json.Marshal(named)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (b *TimelineBytes) UnmarshalJSON(text []byte) error {
+	var named map[string]int64
+	err := json.Unmarshal(text, &named)
+	for c := range b {
+		b[c] = named[strings.ToLower(TimelineCategory(c).String())]
+	}
+	return err
 }

@@ -43,6 +43,7 @@ type Document struct {
 	// Source gives the lines of code around a place, the place's own first; nil: there is
 	// no source at hand.
 	Source func(p *Place, around int) []SourceLine `json:"-"`
+	Top    int                                     `json:"-"` // call sites to show; 0: as many as usual
 }
 
 // SourceLine is a line of a program.
@@ -213,18 +214,24 @@ type Device struct {
 	FirstTime     *int64     `json:"first_time_us"` // microseconds since the Unix epoch
 	LastTime      *int64     `json:"last_time_us"`
 
-	Peaks      Peaks           `json:"peaks"`
-	AtPeak     Moment          `json:"at_peak"`
-	AtEnd      Moment          `json:"at_end"`
-	Sites      []Site          `json:"sites"` // alive at the allocated peak, most bytes first
-	SitesAtEnd []Site          `json:"sites_at_end"`
-	Segments   SegmentsSummary `json:"segments"`
-	Pools      []PoolSummary   `json:"pools"`
+	Peaks      Peaks  `json:"peaks"`
+	AtPeak     Moment `json:"at_peak"`
+	AtEnd      Moment `json:"at_end"`
+	Sites      []Site `json:"sites"` // alive at the allocated peak, most bytes first
+	SitesAtEnd []Site `json:"sites_at_end"`
+	// AtEvent is the moment that was asked for, nil where none was.
+	AtEvent      *Moment         `json:"at_event"`
+	SitesAtEvent []Site          `json:"sites_at_event"`
+	Segments     SegmentsSummary `json:"segments"`
+	Pools        []PoolSummary   `json:"pools"`
 
-	Steps    []Step    `json:"steps"`
-	OOMs     []OOM     `json:"ooms"`
-	Leaks    []Leak    `json:"leaks"`
-	Findings []Finding `json:"findings"`
+	Steps        []Step `json:"steps"`
+	StepsLeftOut int    `json:"steps_left_out"` // of a summary
+	OOMs         []OOM  `json:"ooms"`
+	// OOMsUntold are failures with fingerprints that none of those listed has.
+	OOMsUntold int       `json:"ooms_untold"`
+	Leaks      []Leak    `json:"leaks"`
+	Findings   []Finding `json:"findings"`
 	// Changes are what is worth changing, what makes the run go through first.
 	Changes    []Change    `json:"changes"`
 	Holders    []Holder    `json:"holders"`    // at the dump, most bytes first; none where nobody recorded them
@@ -369,6 +376,19 @@ type OOM struct {
 	MissingBytes *int64 `json:"missing_bytes"`
 	PinnedBy     []Pin  `json:"pinned_by"`
 	Site         *Site  `json:"site"` // who asked
+	// Repeats are further failures with the same fingerprint, which aren't listed.
+	Repeats int `json:"repeats"`
+	// Index is which of the recording's failures it is, from 0.
+	Index int `json:"-"`
+}
+
+// Failed is how many requests failed, those that aren't listed included.
+func (d *Device) Failed() int {
+	n := len(d.OOMs) + d.OOMsUntold
+	for i := range d.OOMs {
+		n += d.OOMs[i].Repeats
+	}
+	return n
 }
 
 // Pin is a live block that keeps free memory from being given back.
@@ -445,6 +465,7 @@ const (
 	Fragmentation  = "fragmentation"
 	MemoryFraction = "memory_fraction"
 	OtherProcess   = "other_process"
+	PendingFree    = "pending_free"   // what was freed waits for another stream
 	DriverRefused  = "driver_refused" // there was room; the driver or a limit refused
 	UnclearVerdict = "unclear"        // a failure that isn't understood
 	WorkspaceFull  = "workspace_full" // a library's workspace, not the GPU

@@ -283,6 +283,9 @@ func (d *decoder) setEvents(dev *Device, l *list) error {
 	dev.Events = d.events.gather(rows)
 	for i, row := range rows {
 		if f, ok := free[row]; ok {
+			if err := d.take(failureBytes); err != nil {
+				return err
+			}
 			dev.OOMs = append(dev.OOMs, OutOfMemory{i, f})
 		}
 	}

@@ -5,6 +5,9 @@ import "github.com/vramscope/vramscope/internal/pages"
 // eventBytes is what an event takes in the columns that every file has.
 const eventBytes = 1 + 8 + 8 + 8 + 4
 
+// failureBytes is what a request that failed takes, with what is later worked out of it.
+const failureBytes = 160
+
 // addEvent fills the next row and gives its value. Columns are as long as the
 // rows that are expected, so that a zero need not be written.
 func (t *tables) addEvent(r *row) (value, error) {
@@ -29,7 +32,9 @@ func (t *tables) addEvent(r *row) (value, error) {
 	c.TimeUS[n] = r.number(stepTime)
 	c.Stack[n] = r.stack
 	if r.deviceFree > 0 || r.action == OOM {
-		t.used += 16
+		if err := t.take(failureBytes); err != nil {
+			return 0, err
+		}
 		t.ooms = append(t.ooms, OutOfMemory{Event: n, DeviceFree: r.deviceFree - 1})
 	}
 	if r.action >= ActionOther {

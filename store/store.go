@@ -191,8 +191,13 @@ func Join(place string, names ...string) string {
 
 // Local is the folder on this machine, if it is one.
 func (p *Place) Local() (dir string, ok bool) {
-	f, ok := p.backend.(folder)
-	return f.dir, ok
+	switch b := p.backend.(type) {
+	case folder:
+		return b.dir, true
+	case rooted:
+		return path.Join(b.dir, b.below), true
+	}
+	return "", false
 }
 
 // URL is the name of a file for messages and reports, the place's own for "".

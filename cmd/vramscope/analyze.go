@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,9 +17,10 @@ import (
 	"github.com/vramscope/vramscope/report/view"
 )
 
-var documentFormats = formats[*report.Document]{sheet: view.Document, json: report.JSON, html: html.Document, brief: true}
+var documentFormats = formats[*report.Document]{sheet: view.Document, json: summary, html: html.Document, brief: true}
 
 type analyzeFlags struct {
+	allSteps  bool
 	out       outputFlags
 	above     aboveFlags
 	device    int
@@ -30,6 +32,8 @@ type analyzeFlags struct {
 	theory    budgetFlags
 	names     naming
 	source    string
+	at        string
+	step, top int
 }
 
 func newAnalyze() *cobra.Command {
@@ -62,6 +66,8 @@ told by the files' names and contents.`,
 		flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, \"H100 80GB\" or 80GiB, where the recording doesn't tell")
 		readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 		f.names.flags(cmd)
+		flags.StringVar(&f.at, "at", "peak", "show what is held at `peak|failure|end|N`, N an event")
+		numberFlag(cmd, &f.step, "step", "show what is held at the peak of step `N`")
 		flags.StringVar(&f.source, "source", "", "show lines of code from the program's `FOLDER` (default: where the recording "+
 			"names files of the working directory)")
 		modelFlags(cmd, &f.theory)
@@ -69,7 +75,10 @@ told by the files' names and contents.`,
 	grouped(cmd, "Writing", func() {
 		f.out.flags(cmd, "on the terminal, the verdict alone")
 		flags.BoolVarP(&f.out.verbose, "verbose", "v", false, "on the terminal, everything")
+		flags.BoolVar(&f.allSteps, "all-steps", false, "in JSON, every step and every item of long lists; without it, what fits "+
+			"into 40 kB for each device")
 		f.above.flags(cmd, "the report")
+		numberFlag(cmd, &f.top, "top", "show the `N` call sites that hold most")
 	})
 	grouped(cmd, "Gates", func() {
 		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
@@ -83,6 +92,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err := f.out.check(); err != nil {
 		return err
 	}
+	if f.allSteps && !f.out.any("json", ".json") {
+		return errors.New("--all-steps is for JSON: --format json or -o FILE.json")
+	}
 	conditions, err := parseConditions(f.failOn)
 	if err != nil {
 		return err
@@ -91,7 +103,11 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := documentFormats.write(cmd, &f.out, doc); err != nil {
+	formats := documentFormats
+	if f.allSteps {
+		formats.json = report.JSON
+	}
+	if err := formats.write(cmd, &f.out, doc); err != nil {
 		return err
 	}
 	return gate(conditions, doc)
@@ -110,7 +126,10 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if o.Notes, err = f.above.parse(); err != nil {
 		return nil, err
 	}
-	if o.Capacity, err = capacityOf(f.gpu); err != nil {
+	if o.Capacity, err = capacityOf(f.gpu); err == nil {
+		o.At, err = f.asked(cmd)
+	}
+	if err != nil {
 		return nil, err
 	}
 	o.Pictures = f.out.any("html", ".html")
@@ -131,16 +150,10 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err := f.name(&o); err != nil {
 		return nil, err
 	}
-	command := commandLine(cmd, args, nil)
-	if f.redact {
-		r := newRedactor()
-		f.names.redact(r)
-		run.Redact(r, &o)
-		command = commandLine(cmd, args, r)
-	}
+	command := f.hide(cmd, args, run, &o)
 	doc, err := judge(cmd, run, o)
 	if doc != nil {
-		doc.Command = command
+		doc.Command, doc.Top = command, max(f.top, 0)
 	}
 	if err == nil && !f.redact {
 		doc.Source, err = sourceIn(f.source)
@@ -148,17 +161,40 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	return doc, err
 }
 
-// judge judges a run, unless something of it could not be got at that may be another time.
-// What can't be got at for good is said.
-func judge(cmd *cobra.Command, run *open.Run, o diagnose.Options) (*report.Document, error) {
-	doc, err := diagnose.Run(run.Sources, run.Evidence, o)
-	if unread := run.Unread(); unread != nil {
-		return nil, unread
+// hide redacts what was read, if that is asked for, and gives the command that makes the
+// report again.
+func (f *analyzeFlags) hide(cmd *cobra.Command, args []string, run *open.Run, o *diagnose.Options) []string {
+	if !f.redact {
+		return commandLine(cmd, args, nil)
 	}
-	for _, file := range run.Without() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: the report is made without it\n", view.Printable(file))
+	r := newRedactor()
+	f.names.redact(r)
+	run.Redact(r, o)
+	return commandLine(cmd, args, r)
+}
+
+// asked is the moment that the flags ask for, nil for the peak.
+func (f *analyzeFlags) asked(cmd *cobra.Command) (*diagnose.Asked, error) {
+	if cmd.Flags().Changed("step") {
+		if cmd.Flags().Changed("at") {
+			return nil, errors.New("--at and --step both ask for a moment: give one")
+		}
+		return &diagnose.Asked{Step: &f.step, Text: fmt.Sprintf("--step %d", f.step)}, nil
 	}
-	return doc, err
+	a := &diagnose.Asked{Text: "--at " + f.at}
+	switch n, err := strconv.Atoi(f.at); {
+	case f.at == "peak":
+		return nil, nil
+	case f.at == "failure":
+		a.Failure = true
+	case f.at == "end":
+		a.End = true
+	case err == nil && n >= 0:
+		a.Event = &n
+	default:
+		return nil, fmt.Errorf("--at %q: peak, failure, end or the number of an event", f.at)
+	}
+	return a, nil
 }
 
 // name takes the names of tensors from labels, a checkpoint or the model.
@@ -172,6 +208,19 @@ func (f *analyzeFlags) name(o *diagnose.Options) error {
 	}
 	o.Names = f.names.options
 	return f.names.model(f.theory.model, config)
+}
+
+// judge judges a run, unless something of it could not be got at that may be another time.
+// What can't be got at for good is said.
+func judge(cmd *cobra.Command, run *open.Run, o diagnose.Options) (*report.Document, error) {
+	doc, err := diagnose.Run(run.Sources, run.Evidence, o)
+	if unread := run.Unread(); unread != nil {
+		return nil, unread
+	}
+	for _, file := range run.Without() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: the report is made without it\n", view.Printable(file))
+	}
+	return doc, err
 }
 
 // passedOver says which of the named files the report doesn't speak of.

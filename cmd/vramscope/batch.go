@@ -166,14 +166,13 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return err
 	}
 	reports := reportsOf(ctx, c.Out, runs)
-	all := reports
-	if len(kept) > 0 {
-		all = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
-	}
-	if err := batch.Combine(ctx, c.Out, c.Options.Tool, all); err != nil {
+	if err := combine(ctx, c, kept, runs, reports); err != nil {
 		return err
 	}
 	say.summary(cmd.OutOrStdout(), removed, len(kept))
+	if err := say.worst(cmd.OutOrStdout(), reports); err != nil {
+		return err
+	}
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
 		return errNone(runs)
 	}
@@ -190,6 +189,14 @@ func (f *batchFlags) gone(roots []string, found *batch.Found) func(place string)
 		return func(string) bool { return false }
 	}
 	return batch.Below(roots)
+}
+
+// combine makes tables and page over the reports, and those that are kept of earlier runs.
+func combine(ctx context.Context, c *batch.Config, kept, runs []batch.Run, reports batch.Reports) error {
+	if len(kept) > 0 {
+		reports = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
+	}
+	return batch.Combine(ctx, c.Out, c.Options.Tool, reports)
 }
 
 // reportsOf are the reports of these runs alone. A shard may have none of the
@@ -258,7 +265,7 @@ func interrupted(ctx context.Context, err error) error {
 func newMerge() *cobra.Command {
 	var output string
 	var failOn []string
-	var quiet bool
+	var quiet, prune bool
 	cmd := &cobra.Command{
 		Use:   "merge PART… -o OUT",
 		Short: "The shards of a batch into one",
@@ -286,7 +293,12 @@ what one batch over all runs would have written.`,
 					return err
 				}
 			}
-			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString())
+			unlock, err := lock(ctx, cmd, out)
+			if err != nil {
+				return interrupted(ctx, err)
+			}
+			defer unlock()
+			runs, err := batch.Merge(ctx, parts, out, "vramscope "+versionString(), prune)
 			if err != nil {
 				return interrupted(ctx, err)
 			}
@@ -303,6 +315,7 @@ what one batch over all runs would have written.`,
 	}
 	outputFlag(cmd, &output, "`FOLDER` or s3:// URL of the results")
 	failOnFlag(cmd, &failOn)
+	pruneFlag(cmd, &prune, "that no part has")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd

@@ -14,6 +14,8 @@ import (
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/view"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -168,4 +170,42 @@ func (t *teller) summary(out io.Writer, removed, kept int) {
 		}
 	}
 	fmt.Fprintf(out, "%s: %s/index.html\n", strings.Join(parts, ", "), strings.TrimSuffix(store.Show(t.flags.output), "/"))
+}
+
+// worst counts the runs by what their reports say, and names the three that come first.
+func (t *teller) worst(out io.Writer, reports batch.Reports) error {
+	if t.flags.quiet {
+		return nil
+	}
+	const most = 3
+	counts := map[report.Status]int{}
+	named := map[report.Status][]string{}
+	for r, err := range reports {
+		if err != nil {
+			return err
+		}
+		status := r.Status()
+		if counts[status]++; r.Document != nil && len(named[status]) < most {
+			text, _, _ := strings.Cut(units.Rounded(r.Document.Verdict.Text), ". ")
+			named[status] = append(named[status], fmt.Sprintf("  %s: %s", r.Name, text))
+		}
+	}
+	var parts, lines []string
+	for _, x := range []struct {
+		status report.Status
+		what   string
+	}{{report.StatusOOM, "out of memory"}, {report.StatusLeak, "leaking"}, {report.StatusWarning, "with other warnings"}} {
+		if n := counts[x.status]; n > 0 {
+			parts = append(parts, units.Count(n)+" "+x.what)
+			lines = append(lines, named[x.status]...)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, strings.Join(parts, ", "))
+	for _, line := range lines[:min(len(lines), most)] {
+		fmt.Fprintln(out, view.Printable(line))
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/internal/bound"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/markdown"
 	"github.com/vramscope/vramscope/report/text"
 	"github.com/vramscope/vramscope/report/view"
@@ -90,4 +91,21 @@ func (f *formats[T]) shortened(o *outputFlags, style text.Style, v T) ([]byte, e
 		return nil, fmt.Errorf("--max-bytes %s: the verdict alone takes %d bytes", o.bound.size, len(written(0)))
 	}
 	return written(n - 1), nil
+}
+
+// deviceBytes is how long the JSON of a report may be for each device.
+const deviceBytes = 40_000
+
+// summary writes a report as JSON with the steps that tell most, and no longer than
+// somebody reads.
+func summary(w io.Writer, doc *report.Document) error {
+	var whole bytes.Buffer
+	if err := report.JSON(&whole, doc.Summary()); err != nil {
+		return err
+	}
+	out, err := bound.JSON(whole.Bytes(), deviceBytes*int64(max(1, len(doc.Devices))))
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	return err
 }

@@ -52,6 +52,7 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 	f.out.flags(cmd, "print the peak only")
 	f.above.flags(cmd, "the budget")
 	fl.BoolVar(&f.redact, "redact", false, redactHelp)
+	maxMemoryFlag(cmd, new(string))
 	fl.StringArrayVar(&f.devices, "gpu", nil, "a device's `NAME` or size: \"H100 80GB\", 24GiB, all (repeatable)")
 	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
@@ -114,8 +115,8 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 		"each parameter's step comes as soon as its gradient is there")
 	fl.BoolVar(&s.ActivationOffload, "activation-offload", false, "saved activations lie in host memory until backward")
 	fl.BoolVar(&s.Float8, "float8", false, "products in 8 bits (torchao)")
-	fl.StringVar(&s.Framework, "framework", "", "transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the "+
-		"other flags suggest)")
+	fl.StringVar(&s.Framework, "framework", "",
+		"transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
 	fl.BoolVar(&s.SequenceParallel, "sequence-parallel", false, "what --tp leaves whole is split by tokens")
 	fl.Int64Var(&s.MicroBatches, "micro-batches", 0, "micro-batches of a pipeline's step (default as many as stages)")

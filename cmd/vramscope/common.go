@@ -46,7 +46,12 @@ func readingFlags(cmd *cobra.Command, partial, redact *bool, maxMemory *string) 
 	flags := cmd.Flags()
 	flags.BoolVar(partial, "partial", false, "use what a damaged file still holds")
 	flags.BoolVar(redact, "redact", false, redactHelp)
-	flags.StringVar(maxMemory, "max-memory", "",
+	maxMemoryFlag(cmd, maxMemory)
+}
+
+// maxMemoryFlag bounds a command, see boundMemory.
+func maxMemoryFlag(cmd *cobra.Command, size *string) {
+	cmd.Flags().StringVar(size, "max-memory", "",
 		"refuse to use more memory than `SIZE` (default: three quarters of the container's or machine's)")
 }
 
@@ -101,11 +106,9 @@ func capacityOf(gpu string) (int64, error) {
 // readingLimit is how many bytes reading a recording may take, so that what is
 // then made of it, half as much again, stays within --max-memory, too.
 func readingLimit(flag string) (int64, error) {
+	const program = 24 << 20 // bytes that it takes for nothing
 	limit, err := memoryLimit(flag)
-	if err == nil && flag != "" {
-		debug.SetMemoryLimit(limit) // the collector works harder before the limit, not later
-	}
-	return limit / 3 * 2, err
+	return (limit - min(limit/2, program)) / 3 * 2, err
 }
 
 // smallInputs is the size of files, in bytes, below which memory is not worth
@@ -123,8 +126,8 @@ func collectRarely(names []string) {
 		bytes += st.Size()
 	}
 	if bytes < smallInputs {
-		debug.SetGCPercent(1600)              // the first time at 64 MiB, which most never reach
-		debug.SetMemoryLimit(8 * smallInputs) // compressed ones may turn out large
+		debug.SetGCPercent(1600)                                           // the first time at 64 MiB, which most never reach
+		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), 8*smallInputs)) // compressed ones may turn out large
 	}
 }
 
@@ -237,14 +240,18 @@ var listen = sync.OnceFunc(func() {
 	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		s := <-c
-		halfWritten.Range(func(name, _ any) bool {
-			os.RemoveAll(name.(string))
-			return true
-		})
+		dropHalfWritten()
 		number, _ := s.(syscall.Signal)
 		os.Exit(128 + int(number)) // as shells tell of a program that a signal ended
 	}()
 })
+
+func dropHalfWritten() {
+	halfWritten.Range(func(name, _ any) bool {
+		os.RemoveAll(name.(string))
+		return true
+	})
+}
 
 // removeOnSignal has a file or folder removed if the program is interrupted before done is called.
 func removeOnSignal(name string) (done func()) {

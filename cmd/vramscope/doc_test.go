@@ -39,6 +39,17 @@ func TestJSONIsDescribed(t *testing.T) {
 				delete(fields, name)
 			}
 		}
+		if title == "An explanation" { // which has parts of a report
+			parts := map[string]bool{}
+			fieldsOf(reflect.TypeOf(report.Document{}), parts, map[reflect.Type]bool{})
+			own := map[string]bool{}
+			fieldsOf(reflect.TypeOf(explain.Group{}), own, map[reflect.Type]bool{reflect.TypeOf(report.Site{}): true})
+			for name := range parts {
+				if !own[name] {
+					delete(fields, name)
+				}
+			}
+		}
 		said := map[string]bool{}
 		for _, name := range regexp.MustCompile(`[a-z0-9_]+`).FindAllString(sections[title], -1) {
 			said[name] = true
@@ -49,7 +60,7 @@ func TestJSONIsDescribed(t *testing.T) {
 			}
 		}
 		for name := range said {
-			if strings.HasSuffix(name, "_bytes") && !fields[name] {
+			if strings.HasSuffix(name, "_bytes") && !fields[name] && title != "An explanation" {
 				t.Errorf("%s: there is no %s", title, name)
 			}
 		}

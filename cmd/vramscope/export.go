@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/dataset"
+	"github.com/vramscope/vramscope/internal/bound"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
@@ -24,6 +25,7 @@ type exportFlags struct {
 	names                 naming
 	config, model         string
 	maxMemory             string
+	bound                 boundFlag
 }
 
 func newExport() *cobra.Command {
@@ -60,7 +62,38 @@ in the format of a viewer: pprof, perfetto or speedscope.`,
 	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors and tells its budget")
 	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
+	f.bound.flag(cmd)
 	return cmd
+}
+
+// checkBound refuses --max-bytes where whole rows can't be left out.
+func (f *exportFlags) checkBound(format dataset.Format) error {
+	if err := f.bound.check(""); err != nil || f.bound.most == 0 {
+		return err
+	}
+	if f.output != "" {
+		return fmt.Errorf("--max-bytes bounds what is printed: -o %s is written whole", store.Show(f.output))
+	}
+	if format.Binary() {
+		return fmt.Errorf("--max-bytes is for jsonl and csv: a %s file is whole, or broken", format)
+	}
+	return nil
+}
+
+// printed writes a table to standard output: whole rows, as many as --max-bytes allows.
+func (f *exportFlags) printed(cmd *cobra.Command, format dataset.Format, write func(io.Writer) error) error {
+	if f.bound.most == 0 {
+		return write(cmd.OutOrStdout())
+	}
+	l := &bound.Lines{W: cmd.OutOrStdout(), Most: f.bound.most}
+	if err := write(l); err != nil {
+		return err
+	}
+	err := l.Close()
+	if l.Left > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: left out: %d rows; -o FILE.%s has all\n", l.Left, format)
+	}
+	return err
 }
 
 func export(cmd *cobra.Command, name string, f *exportFlags) error {
@@ -73,8 +106,10 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if _, ok := exportProfiles[f.format]; ok {
 		return exportProfile(cmd, name, f)
 	}
-	if cmd.Flags().Changed("at") {
-		return fmt.Errorf("--at is for the formats pprof and speedscope")
+	if cmd.Flags().Changed("at") && f.at != "end" { // the same as --at-event, of the tables that have a moment
+		if err := cmd.Flags().Set("at-event", f.at); err != nil {
+			return fmt.Errorf("--at %s: tables are of the end, or of the number of an event", f.at)
+		}
 	}
 	format, ok := dataset.FormatNamed(f.format)
 	if !ok {
@@ -86,6 +121,9 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	}
 	if format.Binary() && f.output == "" && onTerminal(cmd.OutOrStdout()) {
 		return fmt.Errorf("--format %s is binary, and standard output is a terminal: use -o FILE, or a pipe", format)
+	}
+	if err := f.checkBound(format); err != nil {
+		return err
 	}
 	x, err := f.exported(cmd, name)
 	if err != nil {
@@ -99,7 +137,7 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if f.output != "" {
 		return writeFile(f.output, write)
 	}
-	return write(cmd.OutOrStdout())
+	return f.printed(cmd, format, write)
 }
 
 // formatOfName is the format that -o's name tells; "" when it says nothing.

@@ -41,6 +41,9 @@ func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
 			return fmt.Errorf("--%s: not with --format %s, which is of the whole recording", flag, f.format)
 		}
 	}
+	if cmd.Flags().Changed("max-bytes") {
+		return fmt.Errorf("--max-bytes is for jsonl and csv: a %s file is whole, or broken", f.format)
+	}
 	moments := x.usual
 	if cmd.Flags().Changed("at") {
 		if !x.moment {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,14 +92,16 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
-		PersistentPreRunE: spareInputs,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			return cmp.Or(spareInputs(cmd, args), boundMemory(cmd))
+		},
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newRun(), newVersion())
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newMerge())
-	root.AddCommand(newExplain(), newMCP())
+	root.AddCommand(newExplain(), newMCP(), newSkill())
 	offerValues(root)
 	return root
 }

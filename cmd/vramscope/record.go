@@ -10,7 +10,8 @@ import (
 )
 
 func newRecord() *cobra.Command {
-	return &cobra.Command{
+	var most boundFlag
+	cmd := &cobra.Command{
 		Use:   "record [KIND…]",
 		Short: "How to record properly: lines of Python to paste",
 		Long: "Record prints Python to paste into a program, so that its recording can answer every\nquestion of a report. " +
@@ -30,10 +31,14 @@ func newRecord() *cobra.Command {
 					recipes = append(recipes, r)
 				}
 			}
-			_, err := fmt.Fprint(cmd.OutOrStdout(), record.Text(recipes...))
-			return err
+			if err := most.check("text"); err != nil {
+				return err
+			}
+			return boundedLines(cmd.OutOrStdout(), &most, record.Text(recipes...), "vramscope record KIND prints one")
 		},
 	}
+	most.flag(cmd)
+	return cmd
 }
 
 // kinds lists the recipes with what each is for.

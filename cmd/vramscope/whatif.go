@@ -198,16 +198,8 @@ func (f *whatifFlags) options() (replay.Options, error) {
 		return o, err
 	}
 	o.Outside = size("--outside", f.outside)
-	what, recorded, given := strings.Cut(f.solve, "=")
-	if o.Solve = what; what != "" && what != "batch" && what != "seq" {
-		return o, fmt.Errorf("--solve %q: batch or seq, with the recorded one as in batch=24", f.solve)
-	}
-	if given {
-		n, bad := strconv.ParseInt(recorded, 10, 64)
-		if bad != nil || n < 1 || n > 1<<24 {
-			return o, fmt.Errorf("--solve %q: %q is no number from 1 on", f.solve, recorded)
-		}
-		o.SolveFrom = n
+	if bad := f.solving(&o); bad != nil {
+		return o, bad
 	}
 	for _, text := range f.capacities {
 		if text == "" {
@@ -226,6 +218,23 @@ func (f *whatifFlags) options() (replay.Options, error) {
 		}
 	}
 	return o, err
+}
+
+// solving reads what is to be solved for, and what was recorded of that.
+func (f *whatifFlags) solving(o *replay.Options) error {
+	what, recorded, given := strings.Cut(f.solve, "=")
+	if o.Solve = what; what != "" && what != "batch" && what != "seq" {
+		return fmt.Errorf("--solve %q: batch or seq, with the recorded one as in batch=24", f.solve)
+	}
+	if !given {
+		return nil
+	}
+	n, err := strconv.ParseInt(recorded, 10, 64)
+	if err != nil || n < 1 || n > 1<<24 {
+		return fmt.Errorf("--solve %q: %q is no number from 1 on", f.solve, recorded)
+	}
+	o.SolveFrom = n
+	return nil
 }
 
 // timeline picks the device: the given one, else the one that reserves most.

@@ -28,19 +28,17 @@ func findAutocastCopies(p *facts.Pass) []Draft {
 		units.Percent(bytes, p.Dev.AtPeak.AllocatedBytes))
 	d.Evidence = append(facts.SiteLines(p.Dev.Sites, classify.AutocastCopies, 1), fmt.Sprintf("the weights themselves take %s",
 		units.Bytes(facts.Peak.Of(p).Held(classify.Weights))))
-	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and weights and gradients take half; keep an fp32 " +
-		"master copy in the optimizer if the training needs it")
-	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
 	copied := map[int64]bool{} // sizes of weights that have a copy
 	for id := range p.Each(classify.AutocastCopies) {
 		d.Spells = append(d.Spells, p.LifeOf(id))
 		copied[2*p.T.Requested(id)] = true
 	}
-	if facts.Phases.Of(p).Trains {
-		return []Draft{d}
+	if facts.Phases.Of(p).Trains || facts.Peak.Of(p).Held(classify.OptimizerState) > 0 {
+		return []Draft{d} // an optimizer needs the weights in fp32, unless it keeps a copy of its own
 	}
 	d.Without = "without the copies and with half of what they are made of,"
 	d.Fix = ptr("Hold the weights in bf16 and drop autocast: no copies, and the weights take half")
+	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
 	d.Evidence = append(d.Evidence, "torch.autocast(\"cuda\", cache_enabled=False) keeps no copies, either: it casts in every "+
 		"layer anew")
 	for id := range p.Each(classify.Weights) {

@@ -12,8 +12,12 @@ var gradientsKept = Check{
 		"them.",
 	Saves: "by replay with `gradients=set_to_none`; of recordings that are too long, from the recorded curve with gradients " +
 		"freed between the optimizer step and the next backward pass.",
+	Needs: []facts.Need{unusedGradients},
 	Run: func(p *facts.Pass) []Draft {
 		return leaksOf(p, classify.GradientsKept, func(d *Draft, l *classify.Leak) bool {
+			if x := unusedGradients.Of(p); x.renewed > 0 && p.Mostly(l.Allocations, x.ids) {
+				return false // no optimizer zeroes them, either
+			}
 			d.Change = "gradients=set_to_none"
 			d.Spells, d.Without = betweenSteps(p, l.Allocations), "freed after each optimizer step,"
 			return true

@@ -17,17 +17,20 @@ var gradientsUnused = Check{
 		"freed, while others of the same step are freed and made anew. Their weights belong to no optimizer: a teacher, a " +
 		"critic or a frozen part whose forward pass builds a graph.",
 	Saves: "from the recorded curve without these gradients.",
-	Needs: []facts.Need{facts.Phases, facts.MadeAgain}, Run: findGradientsUnused,
+	Needs: []facts.Need{facts.Phases, facts.MadeAgain, unusedGradients}, Run: findGradientsUnused,
 }
 
-func findGradientsUnused(p *facts.Pass) []Draft {
-	const steps = 3                                         // of an optimizer, that such gradients outlive
-	last := afterOptimizer(facts.Phases.Of(p).Spans, steps) // made before, and there after all of the last ones
+// unusedGradients are the gradients that outlive the last optimizer steps while others are
+// made anew, and how many bytes of those there are.
+var unusedGradients = facts.Named("gradients that no optimizer uses", func(p *facts.Pass) (x struct {
+	ids     []timeline.AllocationID
+	bytes   int64
+	renewed int64
+}) {
+	last := afterOptimizer(facts.Phases.Of(p).Spans, unusedSteps) // made before, and there after all of the last ones
 	if last < 0 {
-		return nil
+		return x
 	}
-	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.75}, Without: "without these gradients,"}
-	var bytes, renewed int64
 	clears, earlier := clearedSteps(p), facts.MadeAgain.Of(p).Allocations()
 	for id := range p.Each(classify.Gradients) {
 		if p.Classes.Detail[id] != classify.NoDetail || p.T.Born[id] == timeline.Never ||
@@ -40,19 +43,31 @@ func findGradientsUnused(p *facts.Pass) []Draft {
 		switch {
 		case p.T.FreeRequested[id] != timeline.Never:
 			if int(p.T.Born[id]) >= last {
-				renewed += p.T.Allocated[id]
+				x.renewed += p.T.Allocated[id]
 			}
 		case int(p.T.Born[id]) < last && clears[p.Classes.Step[id]]:
-			bytes += p.T.Allocated[id]
-			d.Spells = append(d.Spells, p.LifeOf(id))
+			x.bytes += p.T.Allocated[id]
+			x.ids = append(x.ids, id)
 		}
 	}
-	if renewed == 0 || facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 2 || bytes < 16<<20 {
+	return x
+})
+
+// unusedSteps are the steps of an optimizer that gradients outlive which it doesn't use.
+const unusedSteps = 3
+
+func findGradientsUnused(p *facts.Pass) []Draft {
+	x := unusedGradients.Of(p)
+	if x.renewed == 0 || facts.Share(x.bytes, p.Dev.AtPeak.AllocatedBytes) < 2 || x.bytes < 16<<20 {
 		return nil
 	}
-	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(bytes))
+	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.75}, Without: "without these gradients,"}
+	for _, id := range x.ids {
+		d.Spells = append(d.Spells, p.LifeOf(id))
+	}
+	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(x.bytes))
 	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go "+
-		"and made anew", units.Plural(len(d.Spells), "gradient"), steps)}
+		"and made anew", units.Plural(len(d.Spells), "gradient"), unusedSteps)}
 	d.Fix = ptr("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
 		"optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, " +
 		"which then saves no activations for them either")

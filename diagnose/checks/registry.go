@@ -3,7 +3,8 @@ package checks
 // Device are the checks of one device, in the order in which findings of the same
 // weight stand.
 func Device() []Check {
-	return []Check{oomTrueShortage, oomFragmentation, oomMemoryFraction, oomOtherProcess, missingNoGrad, growingList,
+	return []Check{oomTrueShortage, oomFragmentation, oomMemoryFraction, oomOtherProcess, oomPendingFree,
+		missingNoGrad, growingList,
 		retainedGraph, gradientsKept, staleOutputs, firstStepState, varyingShapes, fragmentationCreep, gradientsUnused,
 		resultsCollected, logitsDominate, checkpointingAbsent, checkpointingIneffective, attentionMatrices,
 		optimizerTemporaries, ownTemporaries, weightsTwice, autocastCopies, kvCacheInTraining, inputsKept, dataParallel,

@@ -95,8 +95,8 @@ func secondSet(p *facts.Pass) []Draft {
 		d.Fix = ptr("The file that the weights were loaded from is still on the GPU: load it to the host, and drop it afterwards")
 		d.Code = "state = torch.load(path, map_location=\"cpu\", weights_only=True)\nmodel.load_state_dict(state)\ndel state"
 	} else {
-		d.Fix = ptr("If it is an average (EMA), keep it on the host or update it every few steps; if a reference model, " +
-			"compute its outputs beforehand or use adapters, whose base serves as reference; else drop it")
+		d.Fix = ptr("Keep the second set of weights on the host if it is an average (EMA) that is updated every few steps; " +
+			"for a reference model, compute its outputs beforehand, or use adapters, whose base serves as reference")
 	}
 	return []Draft{d}
 }

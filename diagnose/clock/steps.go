@@ -108,6 +108,21 @@ func matchStepMemory(dev *report.Device, steps *evidence.Steps) (match, bool) {
 	for i := range steps.Curve {
 		printed = append(printed, max(steps.Curve[i].AllocatedBytes, 0))
 	}
+	m, ok := matchPrinted(ends, peaks, printed, dropped)
+	if ok {
+		return m, true
+	}
+	for i, p := range printed { // what a log calls GB may be 1e9 bytes
+		printed[i] = int64(float64(p) / (1 << 30) * 1e9)
+	}
+	if m, ok = matchPrinted(ends, peaks, printed, dropped); ok {
+		m.reason += ", its GB read as 1e9 bytes"
+	}
+	return m, ok
+}
+
+// matchPrinted finds the shift at which most of what a log prints is what was recorded.
+func matchPrinted(ends, peaks, printed []int64, dropped int) (match, bool) {
 	best, shift, distinct := 0, 0, map[int64]bool{}
 	rounding := roundingOf(printed)
 	for s := -len(ends); s <= len(printed); s++ {

@@ -13,12 +13,12 @@ import (
 // Projection is what a run that failed needed altogether; nil where nothing shows what was
 // still to come, or the program went on.
 var Projection = Named("projection", func(p *Pass) *report.Projection {
-	if len(p.T.OOMs) == 0 || len(p.Dev.OOMs) != len(p.T.OOMs) {
+	if len(p.T.OOMs) == 0 || len(p.Dev.OOMs) == 0 {
 		return nil
 	}
 	o := &p.T.OOMs[len(p.T.OOMs)-1]
 	s := p.Shortage(o)
-	phase := p.Dev.OOMs[len(p.T.OOMs)-1].Phase
+	phase := p.Dev.OOMs[len(p.Dev.OOMs)-1].Phase
 	if s.After > 0 || phase == nil || s.Usable == 0 {
 		return nil
 	}

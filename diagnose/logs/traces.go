@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -154,14 +155,26 @@ func (w *witness) traceFacts() []string {
 func (w *witness) timelines() []string {
 	var out []string
 	for _, t := range w.doc.Evidence.Timelines {
-		most := 0
+		order := make([]int, 0, len(t.AtPeak))
 		for i, bytes := range t.AtPeak {
-			if bytes > t.AtPeak[most] {
-				most = i
+			if bytes > 0 && bytes >= t.PeakBytes/100 {
+				order = append(order, i)
 			}
 		}
-		out = append(out, fmt.Sprintf("a memory timeline with a peak of %s, of which %s hold %s", units.Bytes(t.PeakBytes),
-			timelineCategories[most], units.Bytes(t.AtPeak[most])))
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.AtPeak[b], t.AtPeak[a]) })
+		text := "a memory timeline"
+		if strings.Contains(strings.ToLower(w.name(t.Source)), "cpu") { // nothing within the file tells
+			text += " of the host's memory, by its name,"
+		}
+		text += " with a peak of " + units.Bytes(t.PeakBytes)
+		for i, c := range order {
+			sep := ", "
+			if i == 0 {
+				sep = ": "
+			}
+			text += sep + units.Bytes(t.AtPeak[c]) + " " + timelineCategories[c]
+		}
+		out = append(out, text)
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func (j *Job) dumps(t *report.Trend, p *Process) {
 		x := report.Dump{Input: r.Source, Events: d.Events, LastTime: d.LastTime, PeakAllocated: d.Peaks.Allocated.Bytes,
 			PeakReserved: d.Peaks.Reserved.Bytes,
 			AtEnd:        d.AtEnd.AllocatedBytes, Reserved: d.AtEnd.ReservedBytes, Categories: d.AtEnd.Categories,
-			OOMs: len(d.OOMs)}
+			OOMs: d.Failed()}
 		if k > 0 {
 			o, met := j.overlaps[[2]int{p.dumps[k-1], i}]
 			before := j.Recorded[p.dumps[k-1]]

@@ -214,12 +214,12 @@ func TestContract(t *testing.T) {
 		`"allocated_bytes":null,"reserved_unallocated_bytes":null,"user_file":null,"user_line":null,"user_function":null,"phase":null,"verdict":null,"fix":null}],` +
 		`"memory_summaries":[{"source":0,"line":0,"device":null,"allocated_bytes":null,"peak_allocated_bytes":null,"reserved_bytes":null,"peak_reserved_bytes":null,"ooms":null}],` +
 		`"steps":[{"source":0,"count":0,"first":1,"last":null,"median_step_seconds":null,"max_memory_bytes":null,"max_reserved_bytes":null}],` +
-		`"traces":[{"source":0,"memory_events":0,"devices":[],"peak_allocated_bytes":1,"peak_reserved_bytes":null}]}`
+		`"traces":[{"source":0,"memory_events":0,"devices":[],"peak_allocated_bytes":1,"peak_reserved_bytes":null}],"timelines":[]}`
 	if string(text) != want {
 		t.Errorf("found %s\nwant  %s", text, want)
 	}
 	if text, _ := json.Marshal(evidence.New()); string(
-		text) != `{"gpus":[],"oom_messages":[],"memory_summaries":[],"steps":[],"traces":[]}` {
+		text) != `{"gpus":[],"oom_messages":[],"memory_summaries":[],"steps":[],"traces":[],"timelines":[]}` {
 		t.Errorf("no evidence is %s", text)
 	}
 }

@@ -94,16 +94,16 @@ func TestTimelines(t *testing.T) {
 		name, in string
 		rows     int
 		peak     int64
-		atPeak   [evidence.TimelineCategories]int64
+		atPeak   evidence.TimelineBytes
 	}{
 		{"raw", `[[-1,0,1000,0],[100,1,500,4],[110,1,300,4],[120,3,-500,4],[130,2,-300,4],[130,2,300,5]]`, 6, 1800,
-			[evidence.TimelineCategories]int64{evidence.Parameter: 1000, evidence.Activation: 800}},
+			evidence.TimelineBytes{evidence.Parameter: 1000, evidence.Activation: 800}},
 		{"cumulative", `[[100,110],[[0,1000,1000,1000,1000,1500,1500,1500,1500],[0,900,900,900,900,900,950,950,1000]]]`, 2, 1500,
-			[evidence.TimelineCategories]int64{evidence.Parameter: 1000, evidence.Activation: 500}},
-		{"one row", `[[-1,0,1000,0]]`, 1, 1000, [evidence.TimelineCategories]int64{evidence.Parameter: 1000}},
-		{"blanks", " [ [-1 , 0 , 1000 , 0 ] , [ 100 , 1 , 500 , 4 ] ] ", 2, 1500, [evidence.TimelineCategories]int64{evidence.Parameter: 1000, evidence.Activation: 500}},
-		{"one moment", `[[100],[[0,1,1,1,1,1,1,1,1]]]`, 1, 1, [evidence.TimelineCategories]int64{evidence.Parameter: 1}},
-		{"four moments", `[[1,2,3,4],[[0,1,1,1,1,1,1,1,1],[0,2,2,2,2,2,2,2,2],[0,1,1,1,1,1,1,1,1],[0,1,1,1,1,1,1,1,1]]]`, 4, 2, [evidence.TimelineCategories]int64{evidence.Parameter: 2}},
+			evidence.TimelineBytes{evidence.Parameter: 1000, evidence.Activation: 500}},
+		{"one row", `[[-1,0,1000,0]]`, 1, 1000, evidence.TimelineBytes{evidence.Parameter: 1000}},
+		{"blanks", " [ [-1 , 0 , 1000 , 0 ] , [ 100 , 1 , 500 , 4 ] ] ", 2, 1500, evidence.TimelineBytes{evidence.Parameter: 1000, evidence.Activation: 500}},
+		{"one moment", `[[100],[[0,1,1,1,1,1,1,1,1]]]`, 1, 1, evidence.TimelineBytes{evidence.Parameter: 1}},
+		{"four moments", `[[1,2,3,4],[[0,1,1,1,1,1,1,1,1],[0,2,2,2,2,2,2,2,2],[0,1,1,1,1,1,1,1,1],[0,1,1,1,1,1,1,1,1]]]`, 4, 2, evidence.TimelineBytes{evidence.Parameter: 2}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (p *parser) bareEvents() (Result, error) {
 // complexity: both forms of the file are told apart while they are read
 func (p *parser) timeline() (Result, error) {
 	t := &evidence.Timeline{}
-	var held [evidence.TimelineCategories]int64
+	var held evidence.TimelineBytes
 	p.skip()
 	first, isRow, err := p.numbers(4)
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *parser) timeline() (Result, error) {
 }
 
 // row reads a row of a raw timeline after its opening bracket.
-func (p *parser) row(t *evidence.Timeline, held *[evidence.TimelineCategories]int64) error {
+func (p *parser) row(t *evidence.Timeline, held *evidence.TimelineBytes) error {
 	row, ok, err := p.numbers(4)
 	if err == nil && (!ok || len(row) != 4) {
 		err = p.fail("a row that is not [time, action, bytes, category]", ErrNotTrace)
@@ -100,7 +100,7 @@ func plausibleRow(row []int64) bool {
 
 // change takes one row: time, action, what a tensor added or, when negative, took
 // away, and its category.
-func change(t *evidence.Timeline, n []int64, held *[evidence.TimelineCategories]int64) {
+func change(t *evidence.Timeline, n []int64, held *evidence.TimelineBytes) {
 	c := min(max(n[3], 0), int64(evidence.Uncategorised))
 	t.Rows++
 	held[c] += n[2]
@@ -125,7 +125,7 @@ func (p *parser) sizes(t *evidence.Timeline) error {
 		return p.fail("a row of a memory timeline without 9 sizes", ErrNotTrace)
 	}
 	t.Rows++
-	var held [evidence.TimelineCategories]int64
+	var held evidence.TimelineBytes
 	for c := range held {
 		held[c] = sums[c+1] - sums[c]
 		t.PeakByCategory[c] = max(t.PeakByCategory[c], held[c])

@@ -19,14 +19,16 @@ const Least = 1000
 
 // weights say how much longer than other lists the important ones may stay. Lists are in
 // order of importance themselves: the worst finding first, the largest site.
-var weights = map[string]int64{"command": 50, "findings": 8, "ooms": 4, "leaks": 4, "next": 4, "scenarios": 2}
+var weights = map[string]int64{"command": 50, "findings": 8, "changes": 8, "ooms": 4, "leaks": 4, "next": 4,
+	"scenarios": 2}
 
 // whole are lists whose places others refer to: they are cut last.
 var whole = map[string]bool{"devices": true, "inputs": true}
 
 // essential are members that an answer can't do without.
 var essential = map[string]bool{"schema": true, "verdict": true, "question": true, "answer": true, "recording": true,
-	"devices": true, "inputs": true, "findings": true, "peaks": true, "history": true, "scenarios": true, "categories": true,
+	"devices": true, "inputs": true, "findings": true, "changes": true, "peaks": true, "history": true,
+	"scenarios": true, "categories": true,
 	"peak_bytes": true, "text": true, "title": true}
 
 // asks say how to ask for what a list doesn't show.
@@ -72,7 +74,8 @@ func JSON(document []byte, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, how := range []cutting{{least: 1}, {}, {nulls: true}, {nulls: true, all: true}} {
+	for _, how := range []cutting{{least: 1, rest: 1}, {least: 1, rest: 1, nulls: true}, {least: 1, nulls: true},
+		{nulls: true}, {nulls: true, all: true}} {
 		if out := how.fit(root, most); out != nil {
 			return out, nil
 		}
@@ -83,7 +86,8 @@ func JSON(document []byte, most int64) ([]byte, error) {
 
 // cutting is how far lists may be cut.
 type cutting struct {
-	least int  // items that stay of each list
+	least int  // items that stay of each important list
+	rest  int  // items that stay of other lists
 	nulls bool // members that aren't essential may go
 	all   bool // lists that others refer to are cut, too
 }
@@ -167,9 +171,13 @@ func (c cutting) cut(n *node, key string, level int64, depth int) {
 	}
 	room := level * max(1, weights[key])
 	n.size, n.kept = 1, 0
+	least := c.rest
+	if weights[key] > 1 {
+		least = c.least
+	}
 	for _, m := range n.members {
 		c.cut(m, key, level, depth+1)
-		if n.size+m.size > room && n.kept >= c.least && (c.all || !whole[key]) {
+		if n.size+m.size > room && n.kept >= least && (c.all || !whole[key]) {
 			break
 		}
 		n.size += m.size + 1

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"unicode"
-	"unicode/utf8"
+
+	pretty "github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -35,6 +37,7 @@ func Write(w io.Writer, s *view.Sheet, style Style) error {
 		style.Width = 100
 	}
 	style.Width = max(style.Width, 40)
+	narrow()
 	t := &writer{w: w, style: style}
 	if style.Quiet && s.Short != "" {
 		t.line("%s", view.Printable(s.Short))
@@ -113,21 +116,35 @@ func (t *writer) wrap(prefix, s string) { t.wrapPainted("", prefix, s) }
 func (t *writer) wrapPainted(severity report.Severity, prefix, s string) {
 	indent := strings.Repeat(" ", columns(prefix))
 	room := max(t.style.Width-len(indent), 20)
-	runes := []rune(view.Printable(s))
-	for len(runes) > room {
-		cut := room
-		for cut > 0 && runes[cut] != ' ' {
-			cut--
+	text := view.Printable(s)
+	for {
+		cut, space := fitting(text, room)
+		if cut == len(text) {
+			break
 		}
-		if cut == 0 {
-			cut = room
+		if space > 0 {
+			cut = space
 		}
-		t.line("%s%s", prefix, t.paint(severity, string(runes[:cut])))
-		for runes = runes[cut:]; len(runes) > 0 && runes[0] == ' '; runes = runes[1:] {
-		}
+		t.line("%s%s", prefix, t.paint(severity, text[:cut]))
+		text = strings.TrimLeft(text[cut:], " ")
 		prefix = indent
 	}
-	t.line("%s%s", prefix, t.paint(severity, string(runes)))
+	t.line("%s%s", prefix, t.paint(severity, text))
+}
+
+// fitting is how many bytes of a text fit into a row, and where the last space of those stands
+// or the one right after them; 0: there is none.
+func fitting(text string, room int) (cut, space int) {
+	width := 0
+	for i, r := range text {
+		if r == ' ' {
+			space = i
+		}
+		if width += pretty.RuneWidth(r); width > room {
+			return max(i, 1), space
+		}
+	}
+	return len(text), space
 }
 
 var ansi = map[report.Severity]string{report.Critical: "\x1b[1;31m", report.Warning: "\x1b[1;33m", report.Info: "\x1b[1m"}
@@ -139,19 +156,13 @@ func (t *writer) paint(s report.Severity, text string) string {
 	return ansi[s] + text + "\x1b[0m"
 }
 
-// columns is the room that text takes on a terminal, where colours take none.
-func columns(s string) int {
-	n := utf8.RuneCountInString(s)
-	for {
-		_, after, ok := strings.Cut(s, "\x1b[")
-		if !ok {
-			return n
-		}
-		code, rest, _ := strings.Cut(after, "m")
-		n -= len("\x1b[m") + len(code)
-		s = rest
-	}
-}
+// columns is the room that text takes on a terminal, where colours take none and some
+// characters two.
+func columns(s string) int { return pretty.StringWidthWithoutEscSequences(s) }
+
+// narrow has characters that are wide in some places only be narrow everywhere: the same
+// report is the same text.
+var narrow = sync.OnceFunc(func() { pretty.OverrideRuneWidthEastAsianWidth(false) })
 
 // table writes the rows, a column without a width as wide as its widest cell.
 func (t *writer) table(x *view.Table) {
@@ -168,7 +179,7 @@ func (t *writer) table(x *view.Table) {
 		widths[i] = c.Width
 		for k := range rows {
 			if c.Width == 0 && i < len(rows[k].Cells) {
-				widths[i] = max(widths[i], utf8.RuneCountInString(rows[k].Cells[i].String()))
+				widths[i] = max(widths[i], columns(view.Printable(rows[k].Cells[i].String())))
 			}
 		}
 	}
@@ -186,14 +197,14 @@ func (t *writer) table(x *view.Table) {
 }
 
 // row is the cells in their columns, and apart from them a last one of words.
-func (t *writer) row(columns []view.Column, widths []int, cells []view.Cell) (line, last string) {
+func (t *writer) row(cols []view.Column, widths []int, cells []view.Cell) (line, last string) {
 	line = " "
 	for i, cell := range cells {
-		c, text := &columns[i], view.Printable(cell.String())
+		c, text := &cols[i], view.Printable(cell.String())
 		if c.Spare && t.style.Width < 80 {
 			text = ""
 		}
-		pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text)))
+		pad := strings.Repeat(" ", max(0, widths[i]-columns(text)))
 		line += strings.Repeat(" ", c.Gap+1)
 		switch {
 		case i == len(cells)-1 && !c.Number:

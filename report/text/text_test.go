@@ -51,3 +51,27 @@ func TestTrialsLineUp(t *testing.T) {
 		t.Errorf("rows of different width:\n%s", out.String())
 	}
 }
+
+// TestWideCharacters: columns line up and lines break by the cells of a terminal, of which
+// East Asian characters take two.
+func TestWideCharacters(t *testing.T) {
+	sheet := &view.Sheet{Verdict: report.Verdict{Text: strings.Repeat("内存不足 ", 12)}, Parts: []view.Part{{Table: view.Table{
+		NoHead: true, Columns: []view.Column{{}, {}}, Rows: []view.Row{
+			{Cells: []view.Cell{{{Text: "内存"}}, {{Text: "one"}}}}, {Cells: []view.Cell{{{Text: "memory"}}, {{Text: "one"}}}}}}}}}
+	var out bytes.Buffer
+	if err := Write(&out, sheet, Style{Width: 40}); err != nil {
+		t.Fatal(err)
+	}
+	at := map[int]bool{}
+	for _, line := range strings.Split(out.String(), "\n") {
+		if columns(line) > 40 {
+			t.Errorf("%d columns: %s", columns(line), line)
+		}
+		if head, _, ok := strings.Cut(line, "one"); ok {
+			at[columns(head)] = true
+		}
+	}
+	if len(at) != 1 {
+		t.Errorf("columns don't line up:\n%s", out.String())
+	}
+}

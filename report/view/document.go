@@ -22,7 +22,7 @@ var trims = [...]trim{
 		inputs: 24},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
 		inputs: 20},
-	Brief: {gpus: 6, trends: 3, messages: 3, groups: 8},
+	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8},
 }
 
 // sheet is a document's sheet while it is made.
@@ -37,6 +37,9 @@ type sheet struct {
 // Document is a report as a sheet.
 func Document(doc *report.Document, e Edition) *Sheet {
 	s := &sheet{doc: doc, Edition: e, trim: trims[e]}
+	if doc.Top > 0 {
+		s.sites = doc.Top
+	}
 	if e == Brief {
 		s.Edition = Terminal
 		s.short()
@@ -100,14 +103,14 @@ func (s *sheet) device(index int) {
 		s.add(Part{Plot: d})
 	}
 	if s.Edition == Terminal {
-		s.failures(d.OOMs)
+		s.failures(d)
 	}
 	s.held(d)
 	s.variables(d)
 	if s.Edition == Terminal {
 		s.segments(d)
 	} else {
-		s.failed(d.OOMs)
+		s.failed(d)
 	}
 	s.findings("Findings", d.Findings)
 	if s.Edition == Ticket {
@@ -146,7 +149,8 @@ func (s *sheet) peaks(d *report.Device) Table {
 }
 
 // failures are the requests that failed, one after the other.
-func (s *sheet) failures(ooms []report.OOM) {
+func (s *sheet) failures(d *report.Device) {
+	ooms := d.OOMs
 	for i := range ooms[:min(len(ooms), s.ooms)] {
 		o := &ooms[i]
 		t := Table{NoHead: true, Columns: []Column{{Width: 16}, {Number: true, Width: 12}, {Gap: 2}}}
@@ -180,13 +184,14 @@ func (s *sheet) failures(ooms []report.OOM) {
 		s.add(Part{Facts: facts})
 		s.add(Part{Table: pins})
 	}
-	if rest := more(len(ooms)-s.ooms, "failed request"); rest != "" {
+	if rest := more(d.Failed()-min(len(ooms), s.ooms), "failed request"); rest != "" {
 		s.add(Part{Lines: []string{rest}})
 	}
 }
 
 // failed is a table of them.
-func (s *sheet) failed(ooms []report.OOM) {
+func (s *sheet) failed(d *report.Device) {
+	ooms := d.OOMs
 	t := Table{Columns: slices.Concat(numbers("Event", "Asked for"), words("Why"), numbers("Allocated", "Reserved",
 		"Largest free block", "Left on device"), words("Phase", "Asked by"))}
 	for i := range ooms[:min(len(ooms), s.ooms)] {
@@ -198,7 +203,7 @@ func (s *sheet) failed(ooms []report.OOM) {
 		t.add(units.Count(o.Event), units.Bytes(o.RequestedBytes), Plain(o.Verdict), units.Bytes(o.AllocatedBytes),
 			units.Bytes(o.ReservedBytes), Known(o.LargestFreeBlock), Known(o.DeviceFreeBytes), Plain(text(o.Phase)), by)
 	}
-	s.table("Failed requests", 4, t, more(len(ooms)-s.ooms, ""))
+	s.table("Failed requests", 4, t, more(d.Failed()-min(len(ooms), s.ooms), ""))
 }
 
 // table is a part that is nothing without rows.
@@ -210,10 +215,7 @@ func (s *sheet) table(heading string, level int, t Table, rest string) {
 
 // held is what was alive at the peak, by category and by call site.
 func (s *sheet) held(d *report.Device) {
-	sites, m, when := d.Sites, &d.AtPeak, "At the peak of allocated memory"
-	if d.History == "none" {
-		sites, m, when = d.SitesAtEnd, &d.AtEnd, "At the dump"
-	}
+	sites, m, when := shownMoment(d)
 	if len(sites) == 0 {
 		return
 	}
@@ -261,6 +263,33 @@ func (s *sheet) held(d *report.Device) {
 		t.add(units.Bytes(rest.Bytes), share(&rest), units.Count(rest.Blocks)+"x", "in "+others)
 	}
 	s.add(Part{Lines: []string{"held by"}, Table: t})
+}
+
+// shownMoment is what is shown of what a device holds: the moment that was asked for, the
+// peak, or without a history the dump.
+func shownMoment(d *report.Device) (sites []report.Site, m *report.Moment, when string) {
+	switch {
+	case d.AtEvent != nil:
+		return d.SitesAtEvent, d.AtEvent, "At the moment asked for" + momentIn(d)
+	case d.History == "none":
+		return d.SitesAtEnd, &d.AtEnd, "At the dump"
+	}
+	return d.Sites, &d.AtPeak, "At the peak of allocated memory"
+}
+
+// momentIn is the step and the phase of the moment that was asked for.
+func momentIn(d *report.Device) string {
+	if d.AtEvent.Event == nil {
+		return ""
+	}
+	for _, s := range d.Steps {
+		for _, p := range s.Phases {
+			if p.FirstEvent <= *d.AtEvent.Event && *d.AtEvent.Event <= p.LastEvent {
+				return fmt.Sprintf(", %s of step %d", report.PhaseText[p.Phase], s.Step)
+			}
+		}
+	}
+	return ""
 }
 
 func categoryOf(category *string) string {

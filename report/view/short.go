@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -14,7 +15,6 @@ import (
 const (
 	shortCategories = 5
 	shortChanges    = 4
-	shortSites      = 5
 	shortAlso       = 4
 	shortRows       = 8
 	barWidth        = 44
@@ -59,37 +59,20 @@ func (s *sheet) main(shown []int) int {
 
 // holds is what fills the device, as bars of one scale, with what was asked for.
 func (s *sheet) holds(d *report.Device, index int) {
-	m, when := &d.AtPeak, "AT THE PEAK"
-	if d.History == "none" {
-		m, when = &d.AtEnd, "AT THE DUMP"
+	_, m, when := shownMoment(d)
+	if when = strings.ToUpper(strings.TrimSuffix(when, " of allocated memory")); d.AtEvent != nil {
+		when += "  event " + units.Count(evidence.Or(m.Event, 0)) + ", " + units.Size(m.AllocatedBytes) + " allocated"
 	}
 	if m.AllocatedBytes == 0 {
 		return
 	}
 	head := s.holdsHead(d, index, m, when)
 	whole := m.AllocatedBytes
-	if n := len(d.OOMs); n > 0 {
+	if n := len(d.OOMs); n > 0 && d.AtEvent == nil {
 		whole = max(whole, d.OOMs[n-1].AllocatedBytes+d.OOMs[n-1].RequestedBytes)
 	}
-	t := Table{NoHead: true, Columns: []Column{figureColumn("", 9), {Gap: 1, Width: 16}, {Gap: 1}}}
-	names, rest, others := largestCategories(m)
-	for _, name := range names {
-		t.add(units.Size(m.Categories[name]), kind(name), Bar(m.Categories[name], whole, barWidth))
-	}
-	if rest*200 > whole {
-		t.add(units.Size(rest), units.Plural(others, "other kind"), Bar(rest, whole, barWidth))
-	}
-	if n := len(d.OOMs); n > 0 {
-		o := &d.OOMs[n-1]
-		t.add(units.Size(o.RequestedBytes), "asked for", strings.Repeat("▒", int(max(1, o.RequestedBytes*barWidth/whole))))
-	}
-	for i, bytes := range Besides(m) {
-		if bytes != nil && *bytes > whole/50 {
-			t.add(units.Size(*bytes), Beside[i])
-		}
-	}
-	p := Part{Heading: head, Table: t}
-	if x := d.Projection; x != nil && len(x.Missing) > 0 {
+	p := Part{Heading: head, Table: bars(d, m, whole)}
+	if x := d.Projection; x != nil && len(x.Missing) > 0 && d.AtEvent == nil {
 		var parts []string
 		for _, k := range x.Missing {
 			parts = append(parts, kind(k.Category)+" "+units.Size(k.Bytes))
@@ -99,13 +82,35 @@ func (s *sheet) holds(d *report.Device, index int) {
 	s.add(p)
 }
 
+// bars are what a device holds, by kind, with what was asked for and what lies beside it.
+func bars(d *report.Device, m *report.Moment, whole int64) Table {
+	t := Table{NoHead: true, Columns: []Column{figureColumn("", 9), {Gap: 1, Width: 16}, {Gap: 1}}}
+	names, rest, others := largestCategories(m)
+	for _, name := range names {
+		t.add(units.Size(m.Categories[name]), kind(name), Bar(m.Categories[name], whole, barWidth))
+	}
+	if rest*200 > whole {
+		t.add(units.Size(rest), units.Plural(others, "other kind"), Bar(rest, whole, barWidth))
+	}
+	if n := len(d.OOMs); n > 0 && d.AtEvent == nil {
+		o := &d.OOMs[n-1]
+		t.add(units.Size(o.RequestedBytes), "asked for", strings.Repeat("▒", int(max(1, o.RequestedBytes*barWidth/whole))))
+	}
+	for i, bytes := range Besides(m) {
+		if bytes != nil && *bytes > whole/50 {
+			t.add(units.Size(*bytes), Beside[i])
+		}
+	}
+	return t
+}
+
 // holdsHead says of when the bars are, and where a request failed, of how much.
 func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, when string) string {
 	head := when
 	if len(s.doc.Devices) > 1 {
 		head = strings.ToUpper(DeviceTitle(s.doc, index)) + " " + head
 	}
-	if len(d.OOMs) > 0 { // else the verdict says it
+	if len(d.OOMs) > 0 && d.AtEvent == nil { // else the verdict says it
 		head += fmt.Sprintf("  %s allocated, %s reserved", units.Size(m.AllocatedBytes), units.Size(m.ReservedBytes))
 		if d.CapacityBytes != nil {
 			head += ", of " + units.Size(*d.CapacityBytes)
@@ -235,12 +240,9 @@ func codeLines(code string) []string {
 
 // madeBy are the call sites that hold most.
 func (s *sheet) madeBy(d *report.Device) {
-	sites, m := d.Sites, &d.AtPeak
-	if d.History == "none" {
-		sites, m = d.SitesAtEnd, &d.AtEnd
-	}
+	sites, m, _ := shownMoment(d)
 	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 9), {Gap: 1, Width: 16}, {Gap: 1}}}
-	for _, r := range heldBy(sites) {
+	for _, r := range heldBy(sites, s.sites) {
 		if r.bytes*100 >= m.AllocatedBytes {
 			row := t.add(units.Size(r.bytes), r.category, r.site)
 			for _, x := range s.lineOf(r.at) {
@@ -254,7 +256,7 @@ func (s *sheet) madeBy(d *report.Device) {
 // variables are those that hold most at the dump, of what has no name as a part of the model.
 func (s *sheet) variables(d *report.Device) {
 	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 9), {Gap: 1}}}
-	for i := range d.Holders[:min(len(d.Holders), shortSites)] {
+	for i := range d.Holders[:min(len(d.Holders), s.sites)] {
 		h := &d.Holders[i]
 		if n := h.Bytes + h.GraphBytes; n*100 >= d.AtEnd.AllocatedBytes {
 			t.add(units.Size(n), cell(Code(h.Path), " ", holds(h)))
@@ -281,8 +283,8 @@ type held struct {
 	at             *report.Place
 }
 
-// heldBy are they, most bytes first.
-func heldBy(sites []report.Site) []held {
+// heldBy are so many of them, most bytes first.
+func heldBy(sites []report.Site, most int) []held {
 	index, rows := map[[2]string]int{}, []held{}
 	for i := range sites {
 		x := &sites[i]
@@ -300,7 +302,7 @@ func heldBy(sites []report.Site) []held {
 		rows[at].bytes += r.bytes
 	}
 	slices.SortStableFunc(rows, func(a, b held) int { return cmp.Compare(b.bytes, a.bytes) })
-	return rows[:min(len(rows), shortSites)]
+	return rows[:min(len(rows), most)]
 }
 
 // shortSite is a call site by its line and the user's that led there.

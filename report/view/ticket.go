@@ -17,10 +17,7 @@ func (s *sheet) ticket() {
 		return
 	}
 	d := &s.doc.Devices[main]
-	m, sites := &d.AtPeak, d.Sites
-	if d.History == "none" {
-		m, sites = &d.AtEnd, d.SitesAtEnd
-	}
+	sites, m, _ := shownMoment(d)
 	if len(d.Changes) > 0 && d.Changes[0].Code != "" && s.doc.Verdict.Fix != nil && d.Changes[0].Text == *s.doc.Verdict.Fix {
 		s.add(Part{Command: strings.Join(codeLines(d.Changes[0].Code), "\n"), Python: true})
 	}
@@ -38,7 +35,7 @@ func (s *sheet) ticket() {
 	}
 	s.add(Part{Table: t})
 	made := Table{Columns: []Column{{Name: "Made by"}, {Name: "Category"}, {Name: "GPU memory", Number: true}}}
-	for _, r := range heldBy(sites) {
+	for _, r := range heldBy(sites, 5) {
 		if r.bytes*100 >= m.AllocatedBytes {
 			made.add(Code(r.site), r.category, units.Size(r.bytes))
 		}

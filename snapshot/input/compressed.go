@@ -43,6 +43,12 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 			return fail(err)
 		}
 		return &packed{ReadCloser: z.IOReadCloser(), kind: in.Compression}, 0, nil
+	case page:
+		p, err := newPage(r)
+		if err != nil {
+			return fail(err)
+		}
+		return &packed{ReadCloser: p, kind: in.Compression}, 0, nil
 	case "zip":
 		at, ok := r.(io.ReaderAt)
 		if !ok {

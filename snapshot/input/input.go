@@ -33,7 +33,7 @@ const kept = 64 << 20
 // zip are taken off, whatever the name says.
 type Input struct {
 	Name        string
-	Compression string // "gzip", "zstd", "zip", "" for none
+	Compression string // "gzip", "zstd", "zip", "page" (of _memory_viz.py), "" for none
 	// Undigested says that nobody will show a file's digest, which takes as long
 	// as decoding: Digest then gives the size alone. Set before anything is read,
 	// or by Discard.
@@ -205,7 +205,21 @@ func (in *Input) sniff() error {
 		}
 	}
 	in.Compression = sniff.Compression(magic)
+	if bytes.ContainsRune(magic, '<') && isPage(in.beginning()) {
+		in.Compression = page
+	}
 	return nil
+}
+
+// beginning is as much of the input as given as a page's pickle must begin within.
+func (in *Input) beginning() []byte {
+	if in.rest != nil {
+		head, _ := in.rest.Peek(pageHead)
+		return head
+	}
+	head := make([]byte, pageHead)
+	n, _ := io.ReadFull(in.raw(), head)
+	return head[:n]
 }
 
 // size is the number of bytes as given, 0 when it isn't known.

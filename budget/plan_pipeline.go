@@ -1,0 +1,232 @@
+package budget
+
+import "fmt"
+
+// Stage is what one rank of a pipeline takes.
+type Stage struct {
+	Rank     int64 `json:"rank"`
+	Layers   int64 `json:"layers"`
+	InFlight int64 `json:"micro_batches_in_flight"` // at most, in units of this rank's chunks
+	Peak     int64 `json:"peak_bytes"`
+	Reserved int64 `json:"reserved_bytes"`
+}
+
+// chunksPerRank is how many pieces of the model a rank of a schedule has.
+func (s Setting) chunksPerRank() int64 {
+	if s.Schedule == "interleaved" || s.Schedule == "zbv" {
+		return 2
+	}
+	return 1
+}
+
+// layersOf says how many layers each of n pieces of a model has: as many in each, and where
+// that leaves some over, one more in each of those in the middle, which have neither
+// embeddings nor head (torchtitan's generate_split_points, Megatron-LM's advice).
+func layersOf(layers, n int64) []int64 {
+	ls := make([]int64, n)
+	over := layers % n
+	for i := range ls {
+		ls[i] = layers / n
+		if i > 0 && over > 0 {
+			ls[i]++
+			over--
+		}
+	}
+	return ls
+}
+
+// chunks are the pieces of the model on a rank, in the order of their layers: one after
+// every p-th, or with zbv one down and one up again.
+func (p *plan) chunks(rank int64) []*plan {
+	per := p.chunksPerRank()
+	n := p.PP * per
+	at := []int64{rank}
+	switch {
+	case per == 2 && p.Schedule == "zbv":
+		at = append(at, n-1-rank)
+	case per == 2:
+		at = append(at, p.PP+rank)
+	}
+	var cs []*plan
+	all, before := p.model.blocks, int64(0)
+	for i, k := range layersOf(int64(len(all)), n) {
+		for _, j := range at {
+			if j == int64(i) {
+				cs = append(cs, p.stage(all[before:before+k], i == 0, int64(i) == n-1))
+			}
+		}
+		before += k
+	}
+	return cs
+}
+
+// move is one step of a rank's schedule: a micro-batch goes forward or backward through one
+// of its chunks.
+type move struct {
+	chunk, micro int64
+	back         bool
+}
+
+// moves are a rank's, for as many micro-batches as show the most that it ever holds: after
+// the first ones go forward, forward and backward take turns.
+//
+// complexity: each schedule counts its first forwards in its own way
+func (s Setting) moves(rank int64) []move {
+	m, per := s.microBatches(), s.chunksPerRank()
+	ahead := min(m, s.PP-rank)
+	switch s.Schedule {
+	case "gpipe":
+		ahead = m
+	case "interleaved": // torch.distributed.pipelining: as many as the ranks behind wait for, twice
+		ahead = min(m*per, (per-1)*s.PP+1+2*(s.PP-1-rank))
+	case "zbv":
+		ahead = min(m*per, 2*s.PP-rank)
+	}
+	total := min(m, ahead+2) * per
+	step := func(k int64, back bool) move { // groups of as many micro-batches as ranks go through a chunk
+		g := min(s.PP, m)
+		v := move{chunk: k / g % per, micro: k/(g*per)*g + k%g, back: back}
+		if back {
+			v.chunk = per - 1 - v.chunk
+		}
+		return v
+	}
+	if per == 1 {
+		step = func(k int64, back bool) move { return move{micro: k, back: back} }
+	} else {
+		total = min(m*per, (ahead/(s.PP*per)+2)*s.PP*per)
+	}
+	var ms []move
+	f, b := int64(0), int64(0)
+	for ; f < min(ahead, total); f++ {
+		ms = append(ms, step(f, false))
+	}
+	for ; b < total; b++ {
+		ms = append(ms, step(b, true))
+		if f < total {
+			ms = append(ms, step(f, false))
+			f++
+		}
+	}
+	return ms
+}
+
+// microBatches of a step: as many as there are stages, unless the setting says.
+func (s Setting) microBatches() int64 {
+	switch {
+	case s.MicroBatches > 0:
+		return s.MicroBatches
+	case s.Accumulate > 1:
+		return s.Accumulate
+	}
+	return s.PP
+}
+
+// inFlight is the most micro-batches that a rank holds at once.
+func inFlight(ms []move) (most int64) {
+	var n int64
+	for _, v := range ms {
+		if v.back {
+			n--
+		} else {
+			n++
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// pipeline works every rank out and shows the fullest.
+func (p *plan) pipeline(b *Budget) {
+	var full *Budget
+	var rank int64
+	for i := range p.PP {
+		cs := p.chunks(i)
+		x := &Budget{Setting: b.Setting}
+		q := *cs[0]
+		q.chunked, q.moved = cs, p.moves(i)
+		var layers int64
+		for _, c := range cs {
+			layers += int64(len(c.model.blocks))
+		}
+		if len(cs) > 1 { // what the optimizer sees is in all of them
+			m := *q.model
+			m.params = nil
+			seen := map[*parameter]bool{}
+			for _, c := range cs {
+				for _, w := range c.model.params {
+					if !seen[w] {
+						m.params = append(m.params, w)
+					}
+					seen[w] = true
+				}
+			}
+			q.all = &m
+		}
+		q.train(x, nil)
+		x.Reserved = int64(float64(x.top()) * reserveFactor(p.Setting))
+		if x.load != nil {
+			x.Reserved = max(q.reserved(x.load, x.step), x.top())
+		}
+		b.Stages = append(b.Stages, Stage{Rank: i, Layers: layers, InFlight: inFlight(q.moved), Peak: x.PeakBytes,
+			Reserved: x.Reserved})
+		if full == nil || x.Reserved > full.Reserved {
+			full, rank = x, i
+		}
+	}
+	b.Phases, b.FirstStep, b.WeightsBytes = full.Phases, full.FirstStep, full.WeightsBytes
+	b.load, b.step, b.Reserved = nil, nil, full.Reserved
+	b.peak()
+	where := fmt.Sprintf("stage %d", rank)
+	switch rank {
+	case 0:
+		where = "the first"
+	case p.PP - 1:
+		where = "the last"
+	}
+	b.note("of %d pipeline stages %s is the fullest, and the one shown (%s, %d micro-batches)", p.PP, where, p.Schedule,
+		p.microBatches())
+}
+
+// runStages is a step of one rank: each move is a forward of a chunk, or the backward of one
+// that went before.
+func (r *run) runStages() {
+	p := r.p
+	type key struct{ chunk, micro int64 }
+	open := map[key]*forward{}
+	left := map[int64]int64{} // backward moves by chunk
+	for _, v := range p.moved {
+		if v.back {
+			left[v.chunk]++
+		}
+	}
+	for _, v := range p.moved {
+		c := r.parts[v.chunk]
+		k := key{v.chunk, v.micro}
+		if !v.back {
+			open[k] = c.forward()
+			continue
+		}
+		left[v.chunk]--
+		c.last = left[v.chunk] == 0
+		c.backward(open[k])
+		delete(open, k)
+	}
+	for _, c := range r.parts {
+		c.finishSharding()
+	}
+	r.ends[Forward], r.ends[Loss] = r.parts[0].ends[Forward], r.parts[0].ends[Loss]
+	r.end(Backward)
+	for _, c := range r.parts { // the schedule hands all outputs out
+		r.m.releaseAll(c.outputs)
+	}
+}
+
+// boundary is what goes from one stage to the next, in bytes.
+func (r *run) boundary() int64 {
+	n := r.p.Batch * r.p.Sequence * r.mod.hidden * r.p.streamWidth()
+	if r.p.SequenceParallel {
+		n /= r.p.TP
+	}
+	return n
+}
